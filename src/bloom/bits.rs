@@ -1,0 +1,142 @@
+//! A bit array of fixed length that counts its set bits as it sets them.
+
+use bitvec::prelude::{BitBox, Lsb0};
+
+/// The allocator had no room for an array of the asked size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfMemory;
+
+/// Bits in words of 64, least significant first; seen as bytes, bit `i` is bit `i % 8` of byte `i / 8`.
+#[derive(Debug)]
+pub struct Bits {
+    bits: BitBox<u64, Lsb0>,
+    set_bits: u64,
+}
+
+impl Bits {
+    /// An array of `words` times 64 clear bits. The memory is zeroed lazily: a large array costs nothing until its
+    /// bits are set.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] when the allocator refuses; nothing is allocated then.
+    pub fn try_zeroed(words: usize) -> Result<Self, OutOfMemory> {
+        let boxed = bytemuck::try_zeroed_slice_box::<u64>(words).map_err(|()| OutOfMemory)?;
+        Ok(Self { bits: BitBox::from_boxed_slice(boxed), set_bits: 0 })
+    }
+
+    /// Number of bits, a multiple of 64.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.bits.len() as u64
+    }
+
+    /// Whether the array has no bits at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bits.is_empty()
+    }
+
+    /// Number of bytes.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.len() / 8
+    }
+
+    /// Number of set bits, O(1).
+    #[must_use]
+    pub fn set_bits(&self) -> u64 {
+        self.set_bits
+    }
+
+    /// The words of the array.
+    #[must_use]
+    pub fn words(&self) -> &[u64] {
+        self.bits.as_raw_slice()
+    }
+
+    /// The bytes of the array, in the order of docs/formats.md.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        bytemuck::cast_slice(self.words())
+    }
+
+    /// Whether bit `position` is set; false for a position outside the array.
+    #[must_use]
+    pub fn get(&self, position: u64) -> bool {
+        usize::try_from(position).ok().and_then(|index| self.bits.get(index).map(|bit| *bit)).unwrap_or(false)
+    }
+
+    /// Sets bit `position`; answers whether it was clear before. A position outside the array changes nothing.
+    pub fn set(&mut self, position: u64) -> bool {
+        let was_clear = usize::try_from(position)
+            .ok()
+            .and_then(|index| self.bits.get_mut(index))
+            .is_some_and(|mut bit| !bit.replace(true));
+        self.set_bits += u64::from(was_clear);
+        was_clear
+    }
+
+    /// The 512 bits of line `line`, or nothing for a line outside the array.
+    #[must_use]
+    pub fn line(&self, line: usize) -> Option<&[u64; LINE_WORDS]> {
+        self.words().as_chunks().0.get(line)
+    }
+
+    /// Sets in word `word` the bits of `mask`; answers how many were clear before.
+    pub fn set_mask(&mut self, word: usize, mask: u64) -> u32 {
+        let Some(stored) = self.bits.as_raw_mut_slice().get_mut(word) else { return 0 };
+        let new_bits = (mask & !*stored).count_ones();
+        // A store makes the line dirty (write-back, copy-on-write while a child saves), so only where it changes.
+        if new_bits != 0 {
+            *stored |= mask;
+            self.set_bits += u64::from(new_bits);
+        }
+        new_bits
+    }
+
+    /// Overwrites the bytes from `offset` on with `data`; answers false, changing nothing, when they do not fit.
+    /// Pages that are and stay all zero are not touched, so a sparse array stays cheap in memory.
+    pub fn write_bytes(&mut self, offset: usize, data: &[u8]) -> bool {
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(self.bits.as_raw_mut_slice());
+        let Some(target) = offset.checked_add(data.len()).and_then(|end| bytes.get_mut(offset..end)) else {
+            return false;
+        };
+        for (to, from) in target.chunks_mut(PAGE_BYTES).zip(data.chunks(PAGE_BYTES)) {
+            if to != from {
+                let before = count_ones(to);
+                to.copy_from_slice(from);
+                self.set_bits = self.set_bits - before + count_ones(from);
+            }
+        }
+        true
+    }
+
+    /// A copy of the array that, like the original, has no memory behind pages that are all zero.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] when the allocator refuses.
+    pub fn try_clone(&self) -> Result<Self, OutOfMemory> {
+        let mut copy = Self::try_zeroed(self.words().len())?;
+        copy.write_bytes(0, self.bytes());
+        Ok(copy)
+    }
+
+    /// Lets `relocate` move the allocation, as active defragmentation does. What it returns must hold the same
+    /// words; an array of another length is dropped bits, so it is refused and counts as empty.
+    pub fn relocate(&mut self, relocate: impl FnOnce(Box<[u64]>) -> Box<[u64]>) {
+        let words = std::mem::take(&mut self.bits).into_boxed_slice();
+        self.bits = BitBox::from_boxed_slice(relocate(words));
+    }
+}
+
+/// Number of 64-bit words in a line of 64 bytes.
+pub const LINE_WORDS: usize = 8;
+/// Bytes of a memory page, the unit in which large arrays are laid out.
+pub const PAGE_BYTES: usize = 4096;
+
+/// Number of set bits in `bytes`.
+fn count_ones(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let in_words: u64 = words.iter().map(|word| u64::from(u64::from_le_bytes(*word).count_ones())).sum();
+    in_words + rest.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>()
+}

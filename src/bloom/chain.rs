@@ -1,0 +1,232 @@
+//! A filter: a chain of layers that grows.
+
+use super::bits::OutOfMemory;
+use super::growth::Growth;
+use super::hash::ItemHash;
+use super::layer::{Layer, LayerShape};
+use super::limits::{
+    CAPACITY_DEFAULT_ITEMS, CAPACITY_MAX_ITEMS, ERROR_RATE_DEFAULT, LAYER_MAX_BYTES, LAYERS_MAX,
+};
+
+/// What a filter is reserved with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ChainParameters {
+    /// Promised share of false positives among absent items, over all layers; strictly between 0 and 1.
+    pub error_rate: f64,
+    /// Items of the first layer.
+    pub capacity_items: u64,
+    /// What happens when it is full.
+    pub growth: Growth,
+}
+
+impl Default for ChainParameters {
+    fn default() -> Self {
+        Self {
+            error_rate: ERROR_RATE_DEFAULT,
+            capacity_items: CAPACITY_DEFAULT_ITEMS,
+            growth: Growth::default(),
+        }
+    }
+}
+
+impl ChainParameters {
+    /// The first rule that the parameters break, if they break one.
+    ///
+    /// # Errors
+    /// The name of the field that is out of its range.
+    pub fn validate(&self) -> Result<(), &'static str> {
+        if !(self.error_rate > 0.0 && self.error_rate < 1.0) {
+            return Err("error rate");
+        }
+        if self.capacity_items == 0 || self.capacity_items > CAPACITY_MAX_ITEMS {
+            return Err("capacity");
+        }
+        if self.growth.expansion() > super::limits::EXPANSION_MAX {
+            return Err("expansion");
+        }
+        Ok(())
+    }
+}
+
+/// How many bytes a filter may take in all. Asked only when a layer is about to be made, so it may be costly.
+pub trait ByteLimit {
+    /// The most bytes of one filter.
+    fn max_filter_bytes(&self) -> u64;
+}
+
+impl ByteLimit for u64 {
+    fn max_filter_bytes(&self) -> u64 {
+        *self
+    }
+}
+
+/// Why a layer could not be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReserveError {
+    /// The filter would take `needed_bytes`, more than `limit_bytes`.
+    TooLarge {
+        /// Bytes of the filter with the new layer.
+        needed_bytes: u64,
+        /// The limit it would break.
+        limit_bytes: u64,
+    },
+    /// The chain has [`LAYERS_MAX`] layers, or the next one would hold too many items.
+    TooLong,
+    /// The allocator refused.
+    OutOfMemory,
+}
+
+impl From<OutOfMemory> for ReserveError {
+    fn from(_: OutOfMemory) -> Self {
+        Self::OutOfMemory
+    }
+}
+
+/// What adding an item came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// The item was not there before.
+    New,
+    /// The item was there already, or is a false positive; nothing changed.
+    Present,
+}
+
+/// Why an item could not be added; nothing changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddError {
+    /// The filter is fixed and holds as many items as it was reserved for.
+    Full,
+    /// The filter is full and cannot grow.
+    CannotGrow(ReserveError),
+}
+
+/// A filter of one or more layers, oldest first. New items go to the last.
+#[derive(Debug)]
+pub struct Chain {
+    layers: Vec<Layer>,
+    parameters: ChainParameters,
+}
+
+impl Chain {
+    /// An empty filter of one layer. The parameters must be valid.
+    ///
+    /// # Errors
+    /// When the first layer is larger than `limit` allows or than the memory there is.
+    pub fn reserve(parameters: ChainParameters, limit: &dyn ByteLimit) -> Result<Self, ReserveError> {
+        let mut chain = Self { layers: Vec::new(), parameters };
+        let shape = chain.next_shape().ok_or(ReserveError::TooLong)?;
+        chain.push_layer(shape, limit)?;
+        Ok(chain)
+    }
+
+    /// A filter from layers that a decoder has built and validated. `None` when there is no layer or too many.
+    #[must_use]
+    pub fn from_layers(parameters: ChainParameters, layers: Vec<Layer>) -> Option<Self> {
+        let valid = parameters.validate().is_ok() && (1..=LAYERS_MAX).contains(&layers.len());
+        valid.then_some(Self { layers, parameters })
+    }
+
+    /// What the filter was reserved with.
+    #[must_use]
+    pub fn parameters(&self) -> ChainParameters {
+        self.parameters
+    }
+
+    /// The layers, oldest first; never none.
+    #[must_use]
+    pub fn layers(&self) -> &[Layer] {
+        &self.layers
+    }
+
+    /// The layers, for a decoder that fills them and for defragmentation.
+    pub fn layers_mut(&mut self) -> &mut [Layer] {
+        &mut self.layers
+    }
+
+    /// Items added, over all layers. O(layers).
+    #[must_use]
+    pub fn items(&self) -> u64 {
+        self.layers.iter().fold(0, |sum, layer| sum.saturating_add(layer.counts().items))
+    }
+
+    /// Items the layers were sized for. O(layers).
+    #[must_use]
+    pub fn capacity_items(&self) -> u64 {
+        self.layers.iter().fold(0, |sum, layer| sum.saturating_add(layer.shape().capacity_items))
+    }
+
+    /// Memory of the filter in bytes: its structs and bit arrays. O(layers).
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        let structs = size_of::<Self>() + self.layers.capacity() * size_of::<Layer>();
+        self.layers.iter().fold(structs as u64, |sum, layer| sum.saturating_add(layer.bits().size_bytes()))
+    }
+
+    /// Whether the item may be in the filter: never false for an item that was added. O(layers * probes).
+    #[must_use]
+    pub fn contains(&self, item: ItemHash) -> bool {
+        self.layers.iter().rev().any(|layer| layer.contains(item))
+    }
+
+    /// Adds an item, growing the filter when its last layer is full. O(layers * probes).
+    ///
+    /// # Errors
+    /// [`AddError`] when a new item finds no room; the filter is then as it was.
+    pub fn add(&mut self, item: ItemHash, limit: &dyn ByteLimit) -> Result<Added, AddError> {
+        if self.contains(item) {
+            return Ok(Added::Present);
+        }
+        if self.layers.last().is_none_or(Layer::is_full) {
+            self.grow(limit)?;
+        }
+        if let Some(layer) = self.layers.last_mut() {
+            layer.insert(item);
+        }
+        Ok(Added::New)
+    }
+
+    /// A copy with its own arrays.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] when they cannot be had.
+    pub fn try_clone(&self) -> Result<Self, OutOfMemory> {
+        let layers = self.layers.iter().map(Layer::try_clone).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { layers, parameters: self.parameters })
+    }
+
+    fn grow(&mut self, limit: &dyn ByteLimit) -> Result<(), AddError> {
+        if self.parameters.growth == Growth::Fixed {
+            return Err(AddError::Full);
+        }
+        let shape = self.next_shape().ok_or(AddError::CannotGrow(ReserveError::TooLong))?;
+        self.push_layer(shape, limit).map_err(AddError::CannotGrow)
+    }
+
+    /// The shape of the layer after the last one.
+    fn next_shape(&self) -> Option<LayerShape> {
+        let growth = self.parameters.growth;
+        let capacity_items = match self.layers.last() {
+            None => self.parameters.capacity_items,
+            Some(last) => last.shape().capacity_items.checked_mul(u64::from(growth.expansion()))?,
+        };
+        let error_rate = growth.layer_error_rate(self.parameters.error_rate, self.layers.len());
+        (capacity_items <= CAPACITY_MAX_ITEMS && self.layers.len() < LAYERS_MAX)
+            .then(|| LayerShape::sized(capacity_items, error_rate))
+    }
+
+    fn push_layer(&mut self, shape: LayerShape, limit: &dyn ByteLimit) -> Result<(), ReserveError> {
+        let limit_bytes = limit.max_filter_bytes();
+        let needed_bytes =
+            self.size_bytes().saturating_add(size_of::<Layer>() as u64).saturating_add(shape.size_bytes());
+        if needed_bytes > limit_bytes || shape.size_bytes() > LAYER_MAX_BYTES {
+            return Err(ReserveError::TooLarge {
+                needed_bytes,
+                limit_bytes: limit_bytes.min(LAYER_MAX_BYTES),
+            });
+        }
+        // Exactly one more: a growing vector would hold four layers for the one that most filters have.
+        self.layers.try_reserve_exact(1).map_err(|_| ReserveError::OutOfMemory)?;
+        self.layers.push(Layer::try_new(shape)?);
+        Ok(())
+    }
+}

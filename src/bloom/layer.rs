@@ -1,0 +1,154 @@
+//! One bit array of a chain.
+
+use super::bits::{Bits, OutOfMemory, PAGE_BYTES};
+use super::hash::ItemHash;
+use super::layout::{LINE_PROBES_MAX, LINES_MAX, Layout, PAGE_BITS};
+use super::limits::{CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES, PROBES_MAX};
+use super::sizing;
+
+/// What never changes about a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LayerShape {
+    /// How probes are placed.
+    pub layout: Layout,
+    /// Probes per item.
+    pub probes: u32,
+    /// Bits of the array.
+    pub size_bits: u64,
+    /// Items the layer takes before it is full.
+    pub capacity_items: u64,
+}
+
+/// What changes about a layer beside its bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LayerCounts {
+    /// Items added.
+    pub items: u64,
+    /// Bits set.
+    pub set_bits: u64,
+}
+
+impl LayerShape {
+    /// The smallest shape that holds `capacity_items` at `error_rate`.
+    #[must_use]
+    pub fn sized(capacity_items: u64, error_rate: f64) -> Self {
+        let sizing::Size { layout, probes, size_bits } = sizing::size_for(capacity_items, error_rate);
+        Self { layout, probes, size_bits, capacity_items }
+    }
+
+    /// Bytes of the bit array.
+    #[must_use]
+    pub const fn size_bytes(&self) -> u64 {
+        self.size_bits / 8
+    }
+
+    /// The first rule that the shape breaks, if it breaks one. Every decoder asks before it allocates.
+    ///
+    /// # Errors
+    /// The name of the field that is out of its range.
+    pub fn validate(&self) -> Result<(), &'static str> {
+        let per_line = match self.layout {
+            Layout::Scattered => PROBES_MAX,
+            Layout::Paged { lines } if (1..=LINES_MAX).contains(&lines) => u32::from(lines) * LINE_PROBES_MAX,
+            Layout::Paged { .. } => return Err("lines"),
+        };
+        if self.probes == 0 || self.probes > PROBES_MAX.min(per_line) {
+            return Err("probes");
+        }
+        let unit_bits = if self.layout == Layout::Scattered { 64 } else { PAGE_BITS };
+        if self.size_bits == 0
+            || !self.size_bits.is_multiple_of(unit_bits)
+            || self.size_bytes() > LAYER_MAX_BYTES
+        {
+            return Err("size in bits");
+        }
+        if self.capacity_items == 0 || self.capacity_items > CAPACITY_MAX_ITEMS {
+            return Err("capacity");
+        }
+        Ok(())
+    }
+}
+
+/// One bit array with its shape and counts.
+#[derive(Debug)]
+pub struct Layer {
+    bits: Bits,
+    capacity_items: u64,
+    items: u64,
+    layout: Layout,
+    probes: u8,
+}
+
+impl Layer {
+    /// An empty layer.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] when the array cannot be had, also when the shape is not valid.
+    pub fn try_new(shape: LayerShape) -> Result<Self, OutOfMemory> {
+        let words = usize::try_from(shape.size_bits / 64).map_err(|_| OutOfMemory)?;
+        let probes = u8::try_from(shape.probes).map_err(|_| OutOfMemory)?;
+        let bits = Bits::try_zeroed(words)?;
+        Ok(Self { bits, capacity_items: shape.capacity_items, items: 0, layout: shape.layout, probes })
+    }
+
+    /// What never changes about the layer.
+    #[must_use]
+    pub fn shape(&self) -> LayerShape {
+        LayerShape {
+            layout: self.layout,
+            probes: u32::from(self.probes),
+            size_bits: self.bits.len(),
+            capacity_items: self.capacity_items,
+        }
+    }
+
+    /// Items and set bits.
+    #[must_use]
+    pub fn counts(&self) -> LayerCounts {
+        LayerCounts { items: self.items, set_bits: self.bits.set_bits() }
+    }
+
+    /// Whether the layer has taken as many items as it was sized for.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.items >= self.capacity_items
+    }
+
+    /// The bit array.
+    #[must_use]
+    pub fn bits(&self) -> &Bits {
+        &self.bits
+    }
+
+    /// The bit array, to be filled by a decoder or moved by defragmentation.
+    pub fn bits_mut(&mut self) -> &mut Bits {
+        &mut self.bits
+    }
+
+    /// Says how many items the bits stand for; a decoder's last step.
+    pub fn set_items(&mut self, items: u64) {
+        self.items = items;
+    }
+
+    /// Whether the item may be in the layer. O(probes).
+    #[must_use]
+    pub fn contains(&self, item: ItemHash) -> bool {
+        self.layout.contains(&self.bits, u32::from(self.probes), item)
+    }
+
+    /// Adds an item that is not in the layer yet. O(probes).
+    pub fn insert(&mut self, item: ItemHash) {
+        self.layout.insert(&mut self.bits, u32::from(self.probes), item);
+        self.items = self.items.saturating_add(1);
+    }
+
+    /// A copy with its own array.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] when the array cannot be had.
+    pub fn try_clone(&self) -> Result<Self, OutOfMemory> {
+        Ok(Self { bits: self.bits.try_clone()?, ..*self })
+    }
+}
+
+const _: () = assert!(PAGE_BYTES.is_multiple_of(64), "a page is whole lines");

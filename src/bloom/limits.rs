@@ -1,0 +1,40 @@
+//! Every limit and default of the filters, as DEFAULT, MIN and MAX with the unit in the name.
+
+/// Error rate of a filter that is created without one (share of false positives among absent items).
+pub const ERROR_RATE_DEFAULT: f64 = 0.01;
+
+/// Smallest error rate a layer is sized for. A position is drawn from 64 bits of hash, so below about the number
+/// of items times 2^-64 more bits buy nothing; 2^-50 leaves 50 probes as the most an item ever costs.
+pub const LAYER_ERROR_RATE_MIN: f64 = 1.0 / (1u64 << 50) as f64;
+
+/// Items of a filter that is created without a capacity.
+pub const CAPACITY_DEFAULT_ITEMS: u64 = 100;
+/// Smallest capacity, in items.
+pub const CAPACITY_MIN_ITEMS: u64 = 1;
+/// Largest capacity of one layer, in items: 2^40, far above what the byte limits let through.
+pub const CAPACITY_MAX_ITEMS: u64 = 1 << 40;
+
+/// Growth factor of a filter that is created without one.
+pub const EXPANSION_DEFAULT: u32 = 2;
+/// Largest growth factor (the same as RedisBloom's).
+pub const EXPANSION_MAX: u32 = 32_768;
+
+/// Most layers of one chain. At the smallest growth factor, 1, this ends a filter that was reserved far too small
+/// before every command has thousands of bit arrays to look at.
+pub const LAYERS_MAX: usize = 4_096;
+
+/// Most probes (bit positions) per item and layer.
+pub const PROBES_MAX: u32 = 50;
+
+/// Largest bit array of one layer, in bytes: 1 TiB.
+pub const LAYER_MAX_BYTES: u64 = 1 << 40;
+
+/// Default of `bf.max-filter-bytes`, the largest filter that a client may create or grow: 64 GiB.
+pub const FILTER_DEFAULT_MAX_BYTES: u64 = 64 << 30;
+/// Smallest value of `bf.max-filter-bytes`: 1 KiB, enough for the default filter.
+pub const FILTER_MIN_MAX_BYTES: u64 = 1 << 10;
+/// Largest value of `bf.max-filter-bytes`.
+pub const FILTER_MAX_MAX_BYTES: u64 = 1 << 46;
+
+/// Bit array of one layer from which on items are confined to one page, in bytes.
+pub const PAGED_MIN_BYTES: u64 = 2 << 20;

@@ -1,0 +1,18 @@
+//! MATHEMATICS: bits, hashes, positions, sizes, growth. Knows no bytes on disk and no server.
+#![forbid(unsafe_code)]
+
+pub mod bits;
+pub mod chain;
+pub mod growth;
+pub mod hash;
+pub mod layer;
+pub mod layout;
+pub mod limits;
+pub mod sizing;
+
+pub use bits::{Bits, OutOfMemory};
+pub use chain::{AddError, Added, ByteLimit, Chain, ChainParameters, ReserveError};
+pub use growth::Growth;
+pub use hash::{ItemHash, hash128};
+pub use layer::{Layer, LayerCounts, LayerShape};
+pub use layout::Layout;

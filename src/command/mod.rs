@@ -1,0 +1,2 @@
+//! LANGUAGE: what each `BF.*` command means. Arguments in, replies and effects out; never a raw key.
+#![forbid(unsafe_code)]
