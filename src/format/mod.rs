@@ -1,2 +1,9 @@
 //! BYTES: how a filter is written down and read back. Imports [`bloom`](crate::bloom), knows no server.
 #![forbid(unsafe_code)]
+
+pub mod dump;
+pub mod everbloom;
+pub mod header;
+pub mod record;
+
+pub use record::{DecodeError, Sink, Source};

@@ -1,0 +1,54 @@
+//! Taking arguments from the left.
+
+use super::error::CommandError;
+use super::table::Command;
+
+/// The arguments of a command that are not read yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Arguments<'a> {
+    rest: &'a [&'a [u8]],
+    command: Command,
+}
+
+impl<'a> Arguments<'a> {
+    /// The arguments after the command's name.
+    ///
+    /// # Errors
+    /// [`CommandError::WrongArity`] when their number is outside the command's range.
+    pub fn new(argv: &'a [&'a [u8]], command: Command) -> Result<Self, CommandError> {
+        let spec = command.spec();
+        match argv.split_first() {
+            Some((_, rest)) if spec.arguments.contains(&rest.len()) => Ok(Self { rest, command }),
+            _ => Err(CommandError::WrongArity(spec.name)),
+        }
+    }
+
+    /// The next argument, which may be missing.
+    pub fn optional(&mut self) -> Option<&'a [u8]> {
+        let (first, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        Some(first)
+    }
+
+    /// The next argument, which must be there.
+    ///
+    /// # Errors
+    /// [`CommandError::WrongArity`] when there is none.
+    pub fn required(&mut self) -> Result<&'a [u8], CommandError> {
+        self.optional().ok_or_else(|| self.wrong_arity())
+    }
+
+    /// All arguments that are left, at least one.
+    ///
+    /// # Errors
+    /// [`CommandError::WrongArity`] when there is none.
+    pub fn items(self) -> Result<&'a [&'a [u8]], CommandError> {
+        if self.rest.is_empty() { Err(self.wrong_arity()) } else { Ok(self.rest) }
+    }
+
+    /// The error of a command with the wrong number of arguments.
+    #[must_use]
+    pub fn wrong_arity(&self) -> CommandError {
+        CommandError::WrongArity(self.command.spec().name)
+    }
+}

@@ -1,0 +1,111 @@
+//! Every error text, once. Texts with and without `ERR` follow RedisBloom 8 to the letter unless the comment says so.
+
+use std::fmt;
+
+use crate::bloom::limits::{CAPACITY_MAX_ITEMS, CAPACITY_MIN_ITEMS, EXPANSION_MAX};
+use crate::bloom::{AddError, ReserveError};
+
+/// Why a command was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CommandError {
+    /// Too few or too many arguments; holds the command's name in lower case.
+    WrongArity(&'static str),
+    /// The key holds another type.
+    WrongType,
+    /// No such key.
+    NotFound,
+    /// BF.RESERVE on an existing filter.
+    ItemExists,
+    /// BF.RESERVE: error rate is not a number.
+    ReserveErrorRate,
+    /// BF.RESERVE: error rate not strictly between 0 and 1.
+    ReserveErrorRateRange,
+    /// BF.RESERVE: capacity is not an integer.
+    ReserveCapacity,
+    /// BF.RESERVE: capacity out of range (RedisBloom's range ends at 2^30; ours at the byte limit).
+    ReserveCapacityRange,
+    /// BF.RESERVE: EXPANSION without a value.
+    ReserveNoExpansion,
+    /// BF.RESERVE: expansion is not an integer.
+    ReserveExpansion,
+    /// BF.RESERVE: expansion out of range.
+    ReserveExpansionRange,
+    /// BF.RESERVE: NONSCALING together with an expansion.
+    ReserveFixedExpansion,
+    /// BF.RESERVE: a word that is no option (RedisBloom ignores it).
+    ReserveUnknownArgument(String),
+    /// BF.INSERT: bad error rate, of either kind.
+    InsertErrorRate,
+    /// BF.INSERT: bad capacity, of either kind.
+    InsertCapacity,
+    /// BF.INSERT: bad expansion, of either kind.
+    InsertExpansion,
+    /// BF.INSERT: a word that is no option.
+    InsertUnknownArgument,
+    /// BF.INFO: no such field.
+    InfoField,
+    /// BF.SCANDUMP: iterator is not an integer.
+    ScanDumpIterator,
+    /// BF.LOADCHUNK: iterator is not an integer.
+    LoadChunkIterator,
+    /// BF.LOADCHUNK: a header or chunk that is torn, altered or of another filter.
+    BadData,
+    /// BF.LOADCHUNK: a chunk beyond the last layer.
+    InvalidOffset,
+    /// BF.LOADCHUNK: a chunk larger than the rest of its layer.
+    ChunkTooBig,
+    /// A new filter could not be made.
+    Reserve(ReserveError),
+    /// An item could not be added.
+    Add(AddError),
+}
+
+/// Of a key with another type; Redis's own text.
+const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
+
+impl fmt::Display for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WrongArity(command) => write!(f, "ERR wrong number of arguments for '{command}' command"),
+            Self::WrongType => f.write_str(WRONG_TYPE),
+            Self::NotFound => f.write_str("ERR not found"),
+            Self::ItemExists => f.write_str("ERR item exists"),
+            Self::ReserveErrorRate => f.write_str("ERR bad error rate"),
+            Self::ReserveErrorRateRange => {
+                f.write_str("ERR error rate must be in the range (0.000000, 1.000000)")
+            }
+            Self::ReserveCapacity => f.write_str("ERR bad capacity"),
+            Self::ReserveCapacityRange => {
+                write!(f, "ERR capacity must be in the range [{CAPACITY_MIN_ITEMS}, {CAPACITY_MAX_ITEMS}]")
+            }
+            Self::ReserveNoExpansion => f.write_str("ERR no expansion"),
+            Self::ReserveExpansion => f.write_str("ERR bad expansion"),
+            Self::ReserveExpansionRange => {
+                write!(f, "ERR expansion must be in the range [0, {EXPANSION_MAX}]")
+            }
+            Self::ReserveFixedExpansion => f.write_str("Nonscaling filters cannot expand"),
+            Self::ReserveUnknownArgument(word) => write!(f, "ERR unknown argument '{word}'"),
+            Self::InsertErrorRate => f.write_str("Bad error rate"),
+            Self::InsertCapacity => f.write_str("Bad capacity"),
+            Self::InsertExpansion => f.write_str("Bad expansion"),
+            Self::InsertUnknownArgument => f.write_str("Unknown argument received"),
+            Self::InfoField => f.write_str("Invalid information value"),
+            Self::ScanDumpIterator => f.write_str("Second argument must be numeric"),
+            Self::LoadChunkIterator => f.write_str("ERR Second argument must be numeric"),
+            Self::BadData => f.write_str("ERR received bad data"),
+            Self::InvalidOffset => f.write_str("ERR invalid offset - no link found"),
+            Self::ChunkTooBig => f.write_str("ERR invalid chunk - Too big for current filter"),
+            Self::Reserve(ReserveError::TooLarge { needed_bytes, limit_bytes }) => write!(
+                f,
+                "ERR filter would take {needed_bytes} bytes, more than bf.max-filter-bytes or the memory \
+                 allows ({limit_bytes})"
+            ),
+            Self::Reserve(ReserveError::TooLong) => f.write_str("ERR could not create filter"),
+            Self::Reserve(ReserveError::OutOfMemory) => {
+                f.write_str("ERR Insufficient memory to create filter")
+            }
+            Self::Add(AddError::Full) => f.write_str("ERR non scaling filter is full"),
+            Self::Add(AddError::CannotGrow(_)) => f.write_str("ERR problem inserting into filter"),
+        }
+    }
+}

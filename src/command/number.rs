@@ -1,0 +1,111 @@
+//! Numbers as Redis reads them from arguments: its `string2ll` and `string2d`, which RedisBloom relies on.
+
+/// An integer in its one canonical form: no plus sign, no leading zero, no space, no exponent.
+#[must_use]
+pub fn parse_integer(text: &[u8]) -> Option<i64> {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    let canonical = match digits {
+        [b'0'] => digits.len() == text.len(),
+        [b'1'..=b'9', ..] => true,
+        _ => false,
+    };
+    std::str::from_utf8(text).ok().filter(|_| canonical)?.parse().ok()
+}
+
+/// A decimal or hexadecimal floating-point number, or an infinity. Not a number, a number that overflows and one so
+/// small that it would become zero are refused.
+#[must_use]
+pub fn parse_double(text: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(text).ok()?;
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let sign = if text.starts_with('-') { -1.0 } else { 1.0 };
+    if let Some(hexadecimal) = unsigned.strip_prefix("0x").or_else(|| unsigned.strip_prefix("0X")) {
+        return parse_hexadecimal(hexadecimal).map(|value| sign * value);
+    }
+    let value: f64 = unsigned.parse().ok().filter(|_| !unsigned.starts_with(['+', '-']))?;
+    let is_number = unsigned.starts_with(|first: char| first.is_ascii_digit() || first == '.');
+    let overflows = value.is_infinite() && is_number;
+    let mantissa = unsigned.split(['e', 'E']).next().unwrap_or_default();
+    let underflows = value == 0.0 && mantissa.contains(|digit| ('1'..='9').contains(&digit));
+    (!value.is_nan() && !overflows && !underflows).then_some(sign * value)
+}
+
+/// The digits of a C hexadecimal floating-point number behind its `0x`, such as `1.8p-3`; at most 13 digits, which
+/// is all that a double holds.
+fn parse_hexadecimal(text: &str) -> Option<f64> {
+    let (mantissa, exponent) = match text.split_once(['p', 'P']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
+        None => (text, 0),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = whole.len().checked_add(fraction.len()).filter(|digits| (1..=13).contains(digits))?;
+    let mut value = 0.0f64;
+    for digit in whole.chars().chain(fraction.chars()) {
+        value = value * 16.0 + f64::from(digit.to_digit(16)?);
+    }
+    let fraction_bits = i32::try_from(fraction.len().min(digits)).ok()?.checked_mul(4)?;
+    let scaled = value * 2.0f64.powi(exponent.checked_sub(fraction_bits)?);
+    (scaled.is_finite() && (scaled != 0.0 || value == 0.0)).then_some(scaled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_have_one_form() {
+        for (text, value) in [("0", 0), ("7", 7), ("-12", -12), ("9223372036854775807", i64::MAX)] {
+            assert_eq!(parse_integer(text.as_bytes()), Some(value), "{text}");
+        }
+        assert_eq!(parse_integer(b"-9223372036854775808"), Some(i64::MIN));
+        for text in ["", "-", "+5", "007", "-0", "1e3", " 1", "1 ", "9223372036854775808", "0x10", "1.0"] {
+            assert_eq!(parse_integer(text.as_bytes()), None, "{text}");
+        }
+        assert_eq!(parse_integer(b"\xff"), None);
+    }
+
+    #[test]
+    fn doubles_follow_strtod_and_refuse_what_redis_refuses() {
+        let accepted = [
+            ("1e-2", 0.01),
+            (".01", 0.01),
+            ("1.", 1.0),
+            ("+0.5", 0.5),
+            ("-1", -1.0),
+            ("0", 0.0),
+            ("0e9", 0.0),
+            ("0x1p-3", 0.125),
+            ("0X1.8P1", 3.0),
+            ("0x.8", 0.5),
+            ("inf", f64::INFINITY),
+            ("-Infinity", f64::NEG_INFINITY),
+            ("5e-324", 5e-324),
+        ];
+        for (text, value) in accepted {
+            assert_eq!(parse_double(text.as_bytes()), Some(value), "{text}");
+        }
+        let refused = [
+            "",
+            "nan",
+            "NaN",
+            "-nan",
+            " 0.1",
+            "0.1 ",
+            "0.01f",
+            "1e-400",
+            "1e400",
+            "+-1",
+            "--1",
+            "0x",
+            "0xp1",
+            ".",
+            "e5",
+            "0x1p-2000",
+            "0x1p2000",
+            "0xg",
+        ];
+        for text in refused {
+            assert_eq!(parse_double(text.as_bytes()), None, "{text}");
+        }
+    }
+}

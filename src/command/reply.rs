@@ -1,0 +1,32 @@
+//! How a command answers. The host writes straight to the client; tests collect.
+
+/// The protocol version a client speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// RESP2: no booleans, no maps.
+    Resp2,
+    /// RESP3.
+    Resp3,
+}
+
+/// A writer of replies. Aggregates are announced with their length and followed by that many replies.
+pub trait Reply {
+    /// The protocol of the client; only for replies whose shape depends on it.
+    fn protocol(&self) -> Protocol;
+    /// `+text`.
+    fn simple(&mut self, text: &'static str);
+    /// `-text`; the text carries its own code.
+    fn error(&mut self, text: &str);
+    /// `:number`.
+    fn integer(&mut self, number: u64);
+    /// `#t` or `#f`, in RESP2 `:1` or `:0`.
+    fn boolean(&mut self, value: bool);
+    /// `_`, in RESP2 `$-1`.
+    fn null(&mut self);
+    /// `$length bytes`.
+    fn bulk(&mut self, bytes: &[u8]);
+    /// `*length`.
+    fn array(&mut self, length: usize);
+    /// `%pairs`, in RESP2 `*` of twice as many; key and value follow in turn.
+    fn map(&mut self, pairs: usize);
+}

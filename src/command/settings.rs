@@ -1,0 +1,48 @@
+//! What a command may know of its server.
+
+use crate::bloom::limits::{
+    CAPACITY_DEFAULT_ITEMS, ERROR_RATE_DEFAULT, EXPANSION_DEFAULT, FILTER_DEFAULT_MAX_BYTES,
+};
+use crate::bloom::{ByteLimit, ChainParameters, Growth};
+
+/// The configuration, as the operator set it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// `bf.error-rate`: promised rate of filters created without one, strictly between 0 and 1.
+    pub error_rate: f64,
+    /// `bf.initial-size`: capacity in items of filters created without one.
+    pub initial_size_items: u64,
+    /// `bf.expansion-factor`: growth factor of filters created without one; 0 makes them fixed.
+    pub expansion_factor: u32,
+    /// `bf.max-filter-bytes`: largest filter that a client may create or grow.
+    pub max_filter_bytes: u64,
+}
+
+impl Settings {
+    /// What the module is loaded with when nothing is configured.
+    pub const DEFAULT: Self = Self {
+        error_rate: ERROR_RATE_DEFAULT,
+        initial_size_items: CAPACITY_DEFAULT_ITEMS,
+        expansion_factor: EXPANSION_DEFAULT,
+        max_filter_bytes: FILTER_DEFAULT_MAX_BYTES,
+    };
+
+    /// The parameters of a filter that is created without any.
+    #[must_use]
+    pub fn chain_parameters(&self) -> ChainParameters {
+        ChainParameters {
+            error_rate: self.error_rate,
+            capacity_items: self.initial_size_items,
+            growth: Growth::from_expansion(self.expansion_factor),
+        }
+    }
+}
+
+/// The server as a command sees it. As a [`ByteLimit`] it answers with the smaller of `bf.max-filter-bytes` and the
+/// memory there is, and with no limit at all for commands that come from a primary or from an append-only file.
+pub trait Host: ByteLimit {
+    /// The configuration.
+    fn settings(&self) -> Settings;
+    /// Whether the command comes from a primary or an append-only file, whose word stands against any configuration.
+    fn must_obey(&self) -> bool;
+}

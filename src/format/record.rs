@@ -1,0 +1,63 @@
+//! The seam between an encoding and where it is kept: a snapshot file in production, a vector in tests.
+
+use std::fmt;
+use std::ops::Deref;
+
+/// Takes the fields of an encoding, in order.
+pub trait Sink {
+    /// A string of bytes.
+    fn bytes(&mut self, bytes: &[u8]);
+}
+
+/// Gives back the fields of an encoding, in order.
+pub trait Source {
+    /// An owned string of bytes.
+    type Bytes: Deref<Target = [u8]>;
+
+    /// The next field, a string of bytes.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`] when there is none or it is of another kind.
+    fn bytes(&mut self) -> Result<Self::Bytes, DecodeError>;
+}
+
+/// Why bytes are not a filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecodeError {
+    /// The bytes end early, or a field is of another kind.
+    Truncated,
+    /// A version or kind that this release does not know.
+    Unsupported {
+        /// The field that says so.
+        what: &'static str,
+        /// Its value.
+        got: u64,
+    },
+    /// A field that is out of its range or contradicts another.
+    Invalid(&'static str),
+    /// The filter would take more memory than there is or is allowed.
+    TooLarge {
+        /// Bytes of the filter.
+        needed_bytes: u64,
+        /// The limit it breaks.
+        limit_bytes: u64,
+    },
+    /// The allocator refused.
+    OutOfMemory,
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truncated => f.write_str("the filter's bytes end early"),
+            Self::Unsupported { what, got } => {
+                write!(f, "unsupported {what} {got}: written by a newer release?")
+            }
+            Self::Invalid(what) => write!(f, "{what} is out of range or contradicts the rest"),
+            Self::TooLarge { needed_bytes, limit_bytes } => {
+                write!(f, "the filter takes {needed_bytes} bytes, more than {limit_bytes}")
+            }
+            Self::OutOfMemory => f.write_str("out of memory"),
+        }
+    }
+}
