@@ -1,4 +1,11 @@
 //! everbloom's own encoding: golden bytes read by an independent decoder, round trips, and hostile bytes.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "a test fails by panicking"
+)]
 
 use everbloom::bloom::limits::{LAYER_MAX_BYTES, LAYERS_MAX};
 use everbloom::bloom::{Chain, ChainParameters, Growth, ItemHash, hash128};
