@@ -1,9 +1,10 @@
 //! A filter: a chain of layers that grows.
 
 use super::bits::OutOfMemory;
+use super::family::{Family, LayerPlan};
 use super::growth::Growth;
-use super::hash::ItemHash;
-use super::layer::{Layer, LayerShape};
+use super::hash::{ItemHash, hash128};
+use super::layer::{Layer, LayerShape, Probing};
 use super::limits::{
     CAPACITY_DEFAULT_ITEMS, CAPACITY_MAX_ITEMS, ERROR_RATE_DEFAULT, LAYER_MAX_BYTES, LAYERS_MAX,
 };
@@ -100,11 +101,35 @@ pub enum AddError {
     CannotGrow(ReserveError),
 }
 
+impl Family for ChainParameters {
+    type Digest<'i> = ItemHash;
+    type Placement = Probing;
+
+    fn digest(&self, item: &[u8]) -> ItemHash {
+        hash128(item)
+    }
+
+    fn next_layer(&self, layers: &[Layer]) -> Result<LayerPlan<Probing>, AddError> {
+        let capacity_items = match (layers.last(), self.growth) {
+            (None, _) => Some(self.capacity_items),
+            (Some(_), Growth::Fixed) => return Err(AddError::Full),
+            (Some(last), Growth::Scaling { expansion }) => {
+                last.capacity_items().checked_mul(expansion.into())
+            }
+        };
+        let capacity_items = capacity_items
+            .filter(|capacity| *capacity <= CAPACITY_MAX_ITEMS)
+            .ok_or(AddError::CannotGrow(ReserveError::TooLong))?;
+        let error_rate = self.growth.layer_error_rate(self.error_rate, layers.len());
+        Ok(LayerShape::sized(capacity_items, error_rate).into())
+    }
+}
+
 /// A filter of one or more layers, oldest first. New items go to the last.
 #[derive(Debug)]
-pub struct Chain {
-    layers: Vec<Layer>,
-    parameters: ChainParameters,
+pub struct Chain<F: Family = ChainParameters> {
+    layers: Vec<Layer<F::Placement>>,
+    family: F,
 }
 
 impl Chain {
@@ -113,33 +138,50 @@ impl Chain {
     /// # Errors
     /// When the first layer is larger than `limit` allows or than the memory there is.
     pub fn reserve(parameters: ChainParameters, limit: &dyn ByteLimit) -> Result<Self, ReserveError> {
-        let mut chain = Self { layers: Vec::new(), parameters };
-        let shape = chain.next_shape().ok_or(ReserveError::TooLong)?;
-        chain.push_layer(shape, limit)?;
-        Ok(chain)
-    }
-
-    /// A filter from layers that a decoder has built and validated. `None` when there is no layer or too many.
-    #[must_use]
-    pub fn from_layers(parameters: ChainParameters, layers: Vec<Layer>) -> Option<Self> {
-        let valid = parameters.validate().is_ok() && (1..=LAYERS_MAX).contains(&layers.len());
-        valid.then_some(Self { layers, parameters })
+        Self::try_new(parameters, limit)
     }
 
     /// What the filter was reserved with.
     #[must_use]
     pub fn parameters(&self) -> ChainParameters {
-        self.parameters
+        self.family
+    }
+}
+
+impl<F: Family> Chain<F> {
+    /// An empty filter of one layer.
+    ///
+    /// # Errors
+    /// When the first layer is larger than `limit` allows or than the memory there is.
+    pub fn try_new(family: F, limit: &dyn ByteLimit) -> Result<Self, ReserveError> {
+        let mut chain = Self { layers: Vec::new(), family };
+        match chain.grow(limit) {
+            Ok(()) => Ok(chain),
+            Err(AddError::CannotGrow(error)) => Err(error),
+            Err(AddError::Full) => Err(ReserveError::TooLong),
+        }
+    }
+
+    /// A filter from layers that a decoder has built and validated. `None` when there is no layer or too many.
+    #[must_use]
+    pub fn from_layers(family: F, layers: Vec<Layer<F::Placement>>) -> Option<Self> {
+        (1..=LAYERS_MAX).contains(&layers.len()).then_some(Self { layers, family })
+    }
+
+    /// The kind of filter and its parameters.
+    #[must_use]
+    pub fn family(&self) -> &F {
+        &self.family
     }
 
     /// The layers, oldest first; never none.
     #[must_use]
-    pub fn layers(&self) -> &[Layer] {
+    pub fn layers(&self) -> &[Layer<F::Placement>] {
         &self.layers
     }
 
     /// The layers, for a decoder that fills them and for defragmentation.
-    pub fn layers_mut(&mut self) -> &mut [Layer] {
+    pub fn layers_mut(&mut self) -> &mut [Layer<F::Placement>] {
         &mut self.layers
     }
 
@@ -152,35 +194,41 @@ impl Chain {
     /// Items the layers were sized for. O(layers).
     #[must_use]
     pub fn capacity_items(&self) -> u64 {
-        self.layers.iter().fold(0, |sum, layer| sum.saturating_add(layer.shape().capacity_items))
+        self.layers.iter().fold(0, |sum, layer| sum.saturating_add(layer.capacity_items()))
     }
 
     /// Memory of the filter in bytes: its structs and bit arrays. O(layers).
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
-        let structs = size_of::<Self>() + self.layers.capacity() * size_of::<Layer>();
+        let structs = size_of::<Self>() + self.layers.capacity() * size_of::<Layer<F::Placement>>();
         self.layers.iter().fold(structs as u64, |sum, layer| sum.saturating_add(layer.bits().size_bytes()))
+    }
+
+    /// The digest of an item, to ask for it or to add it. O(length).
+    #[must_use]
+    pub fn digest<'i>(&self, item: &'i [u8]) -> F::Digest<'i> {
+        self.family.digest(item)
     }
 
     /// Whether the item may be in the filter: never false for an item that was added. O(layers * probes).
     #[must_use]
-    pub fn contains(&self, item: ItemHash) -> bool {
-        self.layers.iter().rev().any(|layer| layer.contains(item))
+    pub fn contains(&self, digest: F::Digest<'_>) -> bool {
+        self.layers.iter().rev().any(|layer| layer.contains(digest))
     }
 
     /// Adds an item, growing the filter when its last layer is full. O(layers * probes).
     ///
     /// # Errors
     /// [`AddError`] when a new item finds no room; the filter is then as it was.
-    pub fn add(&mut self, item: ItemHash, limit: &dyn ByteLimit) -> Result<Added, AddError> {
-        if self.contains(item) {
+    pub fn add(&mut self, digest: F::Digest<'_>, limit: &dyn ByteLimit) -> Result<Added, AddError> {
+        if self.contains(digest) {
             return Ok(Added::Present);
         }
         if self.layers.last().is_none_or(Layer::is_full) {
             self.grow(limit)?;
         }
         if let Some(layer) = self.layers.last_mut() {
-            layer.insert(item);
+            layer.insert(digest);
         }
         Ok(Added::New)
     }
@@ -191,34 +239,30 @@ impl Chain {
     /// [`OutOfMemory`] when they cannot be had.
     pub fn try_clone(&self) -> Result<Self, OutOfMemory> {
         let layers = self.layers.iter().map(Layer::try_clone).collect::<Result<Vec<_>, _>>()?;
-        Ok(Self { layers, parameters: self.parameters })
+        Ok(Self { layers, family: self.family })
     }
 
+    /// Appends the layer that comes next.
     fn grow(&mut self, limit: &dyn ByteLimit) -> Result<(), AddError> {
-        if self.parameters.growth == Growth::Fixed {
-            return Err(AddError::Full);
+        let plan = self.family.next_layer(&self.layers)?;
+        self.push_layer(plan, limit).map_err(AddError::CannotGrow)
+    }
+
+    fn push_layer(
+        &mut self,
+        plan: LayerPlan<F::Placement>,
+        limit: &dyn ByteLimit,
+    ) -> Result<(), ReserveError> {
+        if self.layers.len() >= LAYERS_MAX {
+            return Err(ReserveError::TooLong);
         }
-        let shape = self.next_shape().ok_or(AddError::CannotGrow(ReserveError::TooLong))?;
-        self.push_layer(shape, limit).map_err(AddError::CannotGrow)
-    }
-
-    /// The shape of the layer after the last one.
-    fn next_shape(&self) -> Option<LayerShape> {
-        let growth = self.parameters.growth;
-        let capacity_items = match self.layers.last() {
-            None => self.parameters.capacity_items,
-            Some(last) => last.shape().capacity_items.checked_mul(u64::from(growth.expansion()))?,
-        };
-        let error_rate = growth.layer_error_rate(self.parameters.error_rate, self.layers.len());
-        (capacity_items <= CAPACITY_MAX_ITEMS && self.layers.len() < LAYERS_MAX)
-            .then(|| LayerShape::sized(capacity_items, error_rate))
-    }
-
-    fn push_layer(&mut self, shape: LayerShape, limit: &dyn ByteLimit) -> Result<(), ReserveError> {
         let limit_bytes = limit.max_filter_bytes();
-        let needed_bytes =
-            self.size_bytes().saturating_add(size_of::<Layer>() as u64).saturating_add(shape.size_bytes());
-        if needed_bytes > limit_bytes || shape.size_bytes() > LAYER_MAX_BYTES {
+        let layer_bytes = plan.size_bits.div_ceil(8);
+        let needed_bytes = self
+            .size_bytes()
+            .saturating_add(size_of::<Layer<F::Placement>>() as u64)
+            .saturating_add(layer_bytes);
+        if needed_bytes > limit_bytes || layer_bytes > LAYER_MAX_BYTES {
             return Err(ReserveError::TooLarge {
                 needed_bytes,
                 limit_bytes: limit_bytes.min(LAYER_MAX_BYTES),
@@ -226,7 +270,7 @@ impl Chain {
         }
         // Exactly one more: a growing vector would hold four layers for the one that most filters have.
         self.layers.try_reserve_exact(1).map_err(|_| ReserveError::OutOfMemory)?;
-        self.layers.push(Layer::try_new(shape)?);
+        self.layers.push(Layer::try_new(plan)?);
         Ok(())
     }
 }

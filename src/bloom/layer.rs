@@ -1,6 +1,7 @@
 //! One bit array of a chain.
 
 use super::bits::{Bits, OutOfMemory, PAGE_BYTES};
+use super::family::{LayerPlan, Placement};
 use super::hash::ItemHash;
 use super::layout::{LINE_PROBES_MAX, LINES_MAX, Layout, PAGE_BITS};
 use super::limits::{CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES, PROBES_MAX};
@@ -69,37 +70,75 @@ impl LayerShape {
     }
 }
 
-/// One bit array with its shape and counts.
-#[derive(Debug)]
-pub struct Layer {
-    bits: Bits,
-    capacity_items: u64,
-    items: u64,
+/// How a layer of everbloom's own kind places probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probing {
     layout: Layout,
     probes: u8,
 }
 
-impl Layer {
-    /// An empty layer.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`] when the array cannot be had, also when the shape is not valid.
-    pub fn try_new(shape: LayerShape) -> Result<Self, OutOfMemory> {
-        let words = usize::try_from(shape.size_bits / 64).map_err(|_| OutOfMemory)?;
-        let probes = u8::try_from(shape.probes).map_err(|_| OutOfMemory)?;
-        let bits = Bits::try_zeroed(words)?;
-        Ok(Self { bits, capacity_items: shape.capacity_items, items: 0, layout: shape.layout, probes })
+impl Placement<ItemHash> for Probing {
+    fn contains(&self, bits: &Bits, item: ItemHash) -> bool {
+        self.layout.contains(bits, u32::from(self.probes), item)
     }
 
+    fn insert(&self, bits: &mut Bits, item: ItemHash) {
+        self.layout.insert(bits, u32::from(self.probes), item);
+    }
+}
+
+impl From<LayerShape> for LayerPlan<Probing> {
+    /// Of a valid shape; the probes of any other are cut off at 255.
+    fn from(shape: LayerShape) -> Self {
+        let probes = u8::try_from(shape.probes).unwrap_or(u8::MAX);
+        let placement = Probing { layout: shape.layout, probes };
+        Self { placement, size_bits: shape.size_bits, capacity_items: shape.capacity_items }
+    }
+}
+
+/// One bit array with its placement and counts.
+#[derive(Debug)]
+pub struct Layer<P = Probing> {
+    bits: Bits,
+    capacity_items: u64,
+    items: u64,
+    placement: P,
+}
+
+impl Layer {
     /// What never changes about the layer.
     #[must_use]
     pub fn shape(&self) -> LayerShape {
         LayerShape {
-            layout: self.layout,
-            probes: u32::from(self.probes),
+            layout: self.placement.layout,
+            probes: u32::from(self.placement.probes),
             size_bits: self.bits.len(),
             capacity_items: self.capacity_items,
         }
+    }
+}
+
+impl<P: Copy> Layer<P> {
+    /// An empty layer.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] when the array cannot be had.
+    pub fn try_new(plan: LayerPlan<P>) -> Result<Self, OutOfMemory> {
+        let words = usize::try_from(plan.size_bits.div_ceil(64)).map_err(|_| OutOfMemory)?;
+        let bits = Bits::try_zeroed(words)?;
+        Ok(Self { bits, capacity_items: plan.capacity_items, items: 0, placement: plan.placement })
+    }
+
+    /// How the layer places probes.
+    #[must_use]
+    pub fn placement(&self) -> P {
+        self.placement
+    }
+
+    /// Items the layer takes before it is full.
+    #[must_use]
+    pub fn capacity_items(&self) -> u64 {
+        self.capacity_items
     }
 
     /// Items and set bits.
@@ -132,13 +171,19 @@ impl Layer {
 
     /// Whether the item may be in the layer. O(probes).
     #[must_use]
-    pub fn contains(&self, item: ItemHash) -> bool {
-        self.layout.contains(&self.bits, u32::from(self.probes), item)
+    pub fn contains<D>(&self, digest: D) -> bool
+    where
+        P: Placement<D>,
+    {
+        self.placement.contains(&self.bits, digest)
     }
 
     /// Adds an item that is not in the layer yet. O(probes).
-    pub fn insert(&mut self, item: ItemHash) {
-        self.layout.insert(&mut self.bits, u32::from(self.probes), item);
+    pub fn insert<D>(&mut self, digest: D)
+    where
+        P: Placement<D>,
+    {
+        self.placement.insert(&mut self.bits, digest);
         self.items = self.items.saturating_add(1);
     }
 

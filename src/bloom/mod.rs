@@ -3,6 +3,7 @@
 
 pub mod bits;
 pub mod chain;
+pub mod family;
 pub mod growth;
 pub mod hash;
 pub mod layer;
@@ -12,7 +13,8 @@ pub mod sizing;
 
 pub use bits::{Bits, OutOfMemory};
 pub use chain::{AddError, Added, ByteLimit, Chain, ChainParameters, ReserveError};
+pub use family::{Family, LayerPlan, Placement};
 pub use growth::Growth;
 pub use hash::{ItemHash, hash128};
-pub use layer::{Layer, LayerCounts, LayerShape};
+pub use layer::{Layer, LayerCounts, LayerShape, Probing};
 pub use layout::Layout;

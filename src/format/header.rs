@@ -131,7 +131,7 @@ impl Header {
     ) -> Result<Chain, DecodeError> {
         let mut layers = Vec::with_capacity(self.layers.len());
         for (shape, counts) in self.layers {
-            let mut layer = Layer::try_new(shape).map_err(|OutOfMemory| DecodeError::OutOfMemory)?;
+            let mut layer = Layer::try_new(shape.into()).map_err(|OutOfMemory| DecodeError::OutOfMemory)?;
             layer.set_items(counts.items);
             fill(&mut layer, counts)?;
             layers.push(layer);

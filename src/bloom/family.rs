@@ -1,0 +1,46 @@
+//! What distinguishes one kind of Bloom filter from another: its hash, where it places probes, how it grows.
+//!
+//! A [`Chain`](super::Chain) is everything that all of them share.
+
+use std::fmt::Debug;
+
+use super::bits::Bits;
+use super::chain::AddError;
+use super::layer::Layer;
+
+/// A kind of filter, with the parameters of one filter of that kind.
+pub trait Family: Copy + Debug {
+    /// What is computed of an item once, whatever the number of layers.
+    type Digest<'i>: Copy;
+    /// How one layer places probes.
+    type Placement: for<'i> Placement<Self::Digest<'i>>;
+
+    /// The digest of an item. O(length).
+    fn digest<'i>(&self, item: &'i [u8]) -> Self::Digest<'i>;
+
+    /// The layer that comes after `layers`, which are all full or none.
+    ///
+    /// # Errors
+    /// [`AddError`] when the filter does not grow any more.
+    fn next_layer(&self, layers: &[Layer<Self::Placement>]) -> Result<LayerPlan<Self::Placement>, AddError>;
+}
+
+/// How a layer places the probes of an item in its bits.
+pub trait Placement<Digest>: Copy + Debug {
+    /// Whether all of the item's probes are set. O(probes).
+    fn contains(&self, bits: &Bits, digest: Digest) -> bool;
+
+    /// Sets the item's probes. O(probes).
+    fn insert(&self, bits: &mut Bits, digest: Digest);
+}
+
+/// A layer that is to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LayerPlan<P> {
+    /// How it places probes.
+    pub placement: P,
+    /// Bits of its array.
+    pub size_bits: u64,
+    /// Items it takes before it is full.
+    pub capacity_items: u64,
+}
