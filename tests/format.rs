@@ -4,6 +4,7 @@
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
+    clippy::panic,
     reason = "a test fails by panicking"
 )]
 
@@ -22,6 +23,14 @@ const ANY: u64 = u64::MAX;
 struct Record(Vec<Vec<u8>>);
 
 impl Sink for Record {
+    fn unsigned(&mut self, value: u64) {
+        panic!("{value}: everbloom's own encoding has only strings");
+    }
+
+    fn double(&mut self, value: f64) {
+        panic!("{value}: everbloom's own encoding has only strings");
+    }
+
     fn bytes(&mut self, bytes: &[u8]) {
         self.0.push(bytes.to_vec());
     }
@@ -31,6 +40,14 @@ struct Reader(std::vec::IntoIter<Vec<u8>>);
 
 impl Source for Reader {
     type Bytes = Vec<u8>;
+
+    fn unsigned(&mut self) -> Result<u64, DecodeError> {
+        Err(DecodeError::Truncated)
+    }
+
+    fn double(&mut self) -> Result<f64, DecodeError> {
+        Err(DecodeError::Truncated)
+    }
 
     fn bytes(&mut self) -> Result<Vec<u8>, DecodeError> {
         self.0.next().ok_or(DecodeError::Truncated)

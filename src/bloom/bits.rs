@@ -14,17 +14,18 @@ pub struct Bits {
 }
 
 impl Bits {
-    /// An array of `words` times 64 clear bits. The memory is zeroed lazily: a large array costs nothing until its
-    /// bits are set.
+    /// An array of `size_bits` clear bits. The memory is zeroed lazily: a large array costs nothing until its bits
+    /// are set.
     ///
     /// # Errors
     /// [`OutOfMemory`] when the allocator refuses; nothing is allocated then.
-    pub fn try_zeroed(words: usize) -> Result<Self, OutOfMemory> {
-        let boxed = bytemuck::try_zeroed_slice_box::<u64>(words).map_err(|()| OutOfMemory)?;
-        Ok(Self { bits: BitBox::from_boxed_slice(boxed), set_bits: 0 })
+    pub fn try_zeroed(size_bits: u64) -> Result<Self, OutOfMemory> {
+        let size_bits = usize::try_from(size_bits).map_err(|_| OutOfMemory)?;
+        let words = bytemuck::try_zeroed_slice_box(size_bits.div_ceil(64)).map_err(|()| OutOfMemory)?;
+        Ok(Self { bits: cut(words, size_bits), set_bits: 0 })
     }
 
-    /// Number of bits, a multiple of 64.
+    /// Number of bits.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.bits.len() as u64
@@ -39,7 +40,7 @@ impl Bits {
     /// Number of bytes.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
-        self.len() / 8
+        self.len().div_ceil(8)
     }
 
     /// Number of set bits, O(1).
@@ -48,7 +49,7 @@ impl Bits {
         self.set_bits
     }
 
-    /// The words of the array.
+    /// The words of the array; bits of the last one beyond the end are clear.
     #[must_use]
     pub fn words(&self) -> &[u64] {
         self.bits.as_raw_slice()
@@ -57,7 +58,8 @@ impl Bits {
     /// The bytes of the array, in the order of docs/formats.md.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        bytemuck::cast_slice(self.words())
+        let bytes: &[u8] = bytemuck::cast_slice(self.words());
+        bytes.get(..self.bits.len().div_ceil(8)).unwrap_or(bytes)
     }
 
     /// Whether bit `position` is set; false for a position outside the array.
@@ -97,10 +99,10 @@ impl Bits {
     /// Overwrites the bytes from `offset` on with `data`; answers false, changing nothing, when they do not fit.
     /// Pages that are and stay all zero are not touched, so a sparse array stays cheap in memory.
     pub fn write_bytes(&mut self, offset: usize, data: &[u8]) -> bool {
+        let size_bytes = self.bits.len().div_ceil(8);
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(self.bits.as_raw_mut_slice());
-        let Some(target) = offset.checked_add(data.len()).and_then(|end| bytes.get_mut(offset..end)) else {
-            return false;
-        };
+        let end = offset.checked_add(data.len()).filter(|end| *end <= size_bytes);
+        let Some(target) = end.and_then(|end| bytes.get_mut(offset..end)) else { return false };
         for (to, from) in target.chunks_mut(PAGE_BYTES).zip(data.chunks(PAGE_BYTES)) {
             if to != from {
                 let before = count_ones(to);
@@ -116,17 +118,24 @@ impl Bits {
     /// # Errors
     /// [`OutOfMemory`] when the allocator refuses.
     pub fn try_clone(&self) -> Result<Self, OutOfMemory> {
-        let mut copy = Self::try_zeroed(self.words().len())?;
+        let mut copy = Self::try_zeroed(self.len())?;
         copy.write_bytes(0, self.bytes());
         Ok(copy)
     }
 
-    /// Lets `relocate` move the allocation, as active defragmentation does. What it returns must hold the same
-    /// words; an array of another length is dropped bits, so it is refused and counts as empty.
+    /// Lets `relocate` move the allocation, as active defragmentation does; it must give back the same words.
     pub fn relocate(&mut self, relocate: impl FnOnce(Box<[u64]>) -> Box<[u64]>) {
+        let size_bits = self.bits.len();
         let words = std::mem::take(&mut self.bits).into_boxed_slice();
-        self.bits = BitBox::from_boxed_slice(relocate(words));
+        self.bits = cut(relocate(words), size_bits);
     }
+}
+
+/// The first `size_bits` bits of `words`, in the same allocation.
+fn cut(words: Box<[u64]>, size_bits: usize) -> BitBox<u64, Lsb0> {
+    let mut bits = BitBox::from_boxed_slice(words).into_bitvec();
+    bits.truncate(size_bits);
+    bits.into_boxed_bitslice()
 }
 
 /// Number of 64-bit words in a line of 64 bytes.
@@ -139,4 +148,43 @@ fn count_ones(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let in_words: u64 = words.iter().map(|word| u64::from(u64::from_le_bytes(*word).count_ones())).sum();
     in_words + rest.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_array_has_the_asked_bits_and_counts_what_it_sets() {
+        for size_bits in [8u64, 64, 72, 1104, 4096 * 8 * 3 + 8] {
+            let mut bits = Bits::try_zeroed(size_bits).unwrap();
+            assert_eq!((bits.len(), bits.bytes().len() as u64), (size_bits, size_bits / 8));
+            assert!(bits.set(size_bits - 1) && !bits.set(size_bits - 1) && !bits.set(size_bits));
+            assert!(bits.get(size_bits - 1) && !bits.get(0) && !bits.get(size_bits));
+            assert_eq!((bits.set_bits(), bits.set_mask(0, 0b11), bits.set_mask(0, 0b111)), (1, 2, 1));
+            assert_eq!(bits.try_clone().unwrap().bytes(), bits.bytes());
+            assert!(
+                !bits.write_bytes(0, &vec![0; bits.bytes().len() + 1]) && !bits.write_bytes(usize::MAX, &[0])
+            );
+            assert!(bits.write_bytes(0, &vec![0; bits.bytes().len()]));
+            assert_eq!(bits.set_bits(), 0);
+        }
+    }
+
+    #[test]
+    fn relocation_keeps_the_bits_and_cutting_keeps_the_allocation() {
+        let mut bits = Bits::try_zeroed(1104).unwrap();
+        bits.set(1103);
+        let before = bits.words().as_ptr();
+        bits.relocate(|words| words);
+        assert_eq!(bits.words().as_ptr(), before);
+        bits.relocate(|words| words.to_vec().into_boxed_slice());
+        assert!(bits.get(1103) && bits.len() == 1104 && bits.set_bits() == 1);
+    }
+
+    #[test]
+    fn an_array_larger_than_memory_is_refused() {
+        assert!(Bits::try_zeroed(u64::MAX).is_err());
+        assert!(Bits::try_zeroed(1 << 62).is_err());
+    }
 }

@@ -124,8 +124,7 @@ impl<P: Copy> Layer<P> {
     /// # Errors
     /// [`OutOfMemory`] when the array cannot be had.
     pub fn try_new(plan: LayerPlan<P>) -> Result<Self, OutOfMemory> {
-        let words = usize::try_from(plan.size_bits.div_ceil(64)).map_err(|_| OutOfMemory)?;
-        let bits = Bits::try_zeroed(words)?;
+        let bits = Bits::try_zeroed(plan.size_bits)?;
         Ok(Self { bits, capacity_items: plan.capacity_items, items: 0, placement: plan.placement })
     }
 

@@ -5,6 +5,10 @@ use std::ops::Deref;
 
 /// Takes the fields of an encoding, in order.
 pub trait Sink {
+    /// An unsigned integer.
+    fn unsigned(&mut self, value: u64);
+    /// A double.
+    fn double(&mut self, value: f64);
     /// A string of bytes.
     fn bytes(&mut self, bytes: &[u8]);
 }
@@ -13,6 +17,18 @@ pub trait Sink {
 pub trait Source {
     /// An owned string of bytes.
     type Bytes: Deref<Target = [u8]>;
+
+    /// The next field, an unsigned integer.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`] when there is none or it is of another kind.
+    fn unsigned(&mut self) -> Result<u64, DecodeError>;
+
+    /// The next field, a double.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`] when there is none or it is of another kind.
+    fn double(&mut self) -> Result<f64, DecodeError>;
 
     /// The next field, a string of bytes.
     ///
