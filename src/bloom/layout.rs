@@ -21,7 +21,7 @@ pub const LINES_MAX: u8 = 8;
 /// How a layer places the probes of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// Anywhere in the array: position i is the high half of `x * G^i * bits`, with `x = h1 ^ rotl(h2, 29)`.
+    /// Anywhere in the array: position i is the high half of `x * G^i * bits`, with `x = h1 ^ rotl(h2, 29) ^ G`.
     ///
     /// A multiply chain instead of double hashing, which has only about bits^2 different probe sets and breaks the
     /// promised rate on small filters (Dillinger and Manolios, "Bloom Filters in Probabilistic Verification", 2004).
@@ -75,7 +75,9 @@ const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The positions of a scattered item, in order. Uniform over any number of bits, a power of two or not.
 fn scattered_positions(size_bits: u64, probes: u32, item: ItemHash) -> impl Iterator<Item = u64> {
-    let mut word = item.h1 ^ item.h2.rotate_left(29);
+    // The hash of the empty item is 0, which no multiplication spreads: without the last term its positions would all
+    // be 0, and it would be a false positive in every other filter.
+    let mut word = item.h1 ^ item.h2.rotate_left(29) ^ GOLDEN;
     (0..probes).map(move |_| {
         let position = multiply_high(word, size_bits);
         word = word.wrapping_mul(GOLDEN);
@@ -118,7 +120,8 @@ impl Page {
             first_line: multiply_high(item.h1, size_bits / PAGE_BITS) * PAGE_LINES,
             start: item.h2,
             step: item.h2 >> 6 | 1,
-            word: item.h2 ^ (item.h2 >> 29),
+            // The last term keeps the empty item, whose hash is 0, from the same bit in every line.
+            word: item.h2 ^ (item.h2 >> 29) ^ GOLDEN,
         }
     }
 
@@ -131,7 +134,7 @@ impl Page {
 
     /// The bits of `role` in its line.
     fn line_mask(&self, role: u32, probes: u32) -> LineMask {
-        let multiplier = ROLE_MULTIPLIERS.iter().cycle().nth(role as usize).copied().unwrap_or(GOLDEN);
+        let multiplier = ROLE_MULTIPLIERS.get(role as usize).copied().unwrap_or(GOLDEN);
         let mut word = self.word.wrapping_mul(multiplier);
         let mut mask = LineMask([0; LINE_WORDS]);
         for _ in 0..probes.min(LINE_PROBES_MAX) {
