@@ -38,7 +38,8 @@ check: ## check formatting, lints, documentation, scripts and licences
 bench: build ## measure requests per second over the wire
 	@scripts/bench
 
-install: build ## copy the module to $(DESTDIR)$(MODULE_DIR)
+# Builds only where nothing is built, so that `make build && sudo make install` compiles nothing as root.
+install: $(if $(wildcard $(MODULE)),,build) ## copy the module to MODULE_DIR
 	install -D -m 755 $(MODULE) $(DESTDIR)$(MODULE_DIR)/everbloom.so
 	@echo 'Load it with this line in redis.conf or valkey.conf: loadmodule $(MODULE_DIR)/everbloom.so'
 
@@ -49,5 +50,5 @@ clean: ## remove everything built, and the data of `make run`
 #: SERVER=path   server of `make run` and `make bench` (default: redis-server, else valkey-server)
 #: SERVERS=a,b   more servers for `make test-server`, besides those on the PATH
 #: ITEMS=n       items of `make bench` (default: 1000000)
-#: PREFIX=path   of `make install` (default: /usr/local), also MODULE_DIR= and DESTDIR=
-#: CARGO_TARGET_DIR=path   where everything is built (default: target)
+#: PREFIX=path   of `make install` (default: /usr/local); MODULE_DIR=path (default: PREFIX/lib/redis/modules); DESTDIR=path
+#: CARGO_TARGET_DIR=path  where everything is built (default: target)
