@@ -8,6 +8,13 @@ die() {
   exit 1
 }
 
+# Its arguments with commas between.
+listed() {
+  local list
+  list=$(printf ', %s' "$@")
+  say "${list#, }"
+}
+
 have() { command -v "$1" >/dev/null 2>&1; }
 
 # The server to start: SERVER, a path or a name, else the first one found.
