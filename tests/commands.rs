@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 
-use everbloom::bloom::{ByteLimit, Chain};
+use everbloom::bloom::{ByteLimit, Chain, NoPrefetch};
 use everbloom::command::{
     COMMANDS, Change, Command, Effects, Host, Protocol, Query, Replication, Reply, Request, Settings, Slot,
 };
@@ -131,7 +131,7 @@ impl Server {
             Some(chain) => Slot::Filter(chain),
             None => Slot::Vacant,
         };
-        query.run(slot, reply).map(|_| ())
+        query.run(slot, NoPrefetch, reply).map(|_| ())
     }
 
     fn change(
@@ -147,7 +147,8 @@ impl Server {
             Some(chain) => Slot::Filter(chain),
             None => Slot::Vacant,
         };
-        let Effects { publish, replication, created, items_added } = change.run(slot, host, reply)?;
+        let Effects { publish, replication, created, items_added } =
+            change.run(slot, host, NoPrefetch, reply)?;
         if let Some(chain) = publish {
             self.keys.insert(argv[1].to_vec(), chain);
         }

@@ -2,6 +2,8 @@
 
 use bitvec::prelude::{BitBox, Lsb0};
 
+use super::prefetch::Prefetch;
+
 /// The allocator had no room for an array of the asked size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory;
@@ -84,16 +86,19 @@ impl Bits {
         self.words().as_chunks().0.get(line)
     }
 
-    /// Sets in word `word` the bits of `mask`; answers how many were clear before.
-    pub fn set_mask(&mut self, word: usize, mask: u64) -> u32 {
-        let Some(stored) = self.bits.as_raw_mut_slice().get_mut(word) else { return 0 };
-        let new_bits = (mask & !*stored).count_ones();
-        // A store makes the line dirty (write-back, copy-on-write while a child saves), so only where it changes.
-        if new_bits != 0 {
-            *stored |= mask;
-            self.set_bits += u64::from(new_bits);
-        }
+    /// Lets `update` set bits of line `line` and count those that were clear; a line outside the array is left out.
+    pub fn update_line(&mut self, line: usize, update: impl FnOnce(&mut [u64; LINE_WORDS]) -> u32) -> u32 {
+        let lines = self.bits.as_raw_mut_slice().as_chunks_mut().0;
+        let new_bits = lines.get_mut(line).map_or(0, update);
+        self.set_bits += u64::from(new_bits);
         new_bits
+    }
+
+    /// Asks for the memory of bit `position` ahead of its use.
+    pub fn prefetch(&self, position: u64, prefetch: impl Prefetch) {
+        if let Some(word) = usize::try_from(position / 64).ok().and_then(|index| self.words().get(index)) {
+            prefetch.prefetch(word);
+        }
     }
 
     /// Overwrites the bytes from `offset` on with `data`; answers false, changing nothing, when they do not fit.
@@ -161,7 +166,7 @@ mod tests {
             assert_eq!((bits.len(), bits.bytes().len() as u64), (size_bits, size_bits / 8));
             assert!(bits.set(size_bits - 1) && !bits.set(size_bits - 1) && !bits.set(size_bits));
             assert!(bits.get(size_bits - 1) && !bits.get(0) && !bits.get(size_bits));
-            assert_eq!((bits.set_bits(), bits.set_mask(0, 0b11), bits.set_mask(0, 0b111)), (1, 2, 1));
+            assert_eq!(bits.set_bits(), 1);
             assert_eq!(bits.try_clone().unwrap().bytes(), bits.bytes());
             assert!(
                 !bits.write_bytes(0, &vec![0; bits.bytes().len() + 1]) && !bits.write_bytes(usize::MAX, &[0])

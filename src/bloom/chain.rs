@@ -221,16 +221,18 @@ impl<F: Family> Chain<F> {
     /// # Errors
     /// [`AddError`] when a new item finds no room; the filter is then as it was.
     pub fn add(&mut self, digest: F::Digest<'_>, limit: &dyn ByteLimit) -> Result<Added, AddError> {
-        if self.contains(digest) {
+        let Some((last, older)) = self.layers.split_last_mut() else { return Err(AddError::Full) };
+        if last.is_full() {
+            if self.contains(digest) {
+                return Ok(Added::Present);
+            }
+            self.grow(limit)?;
+        } else if older.iter().rev().any(|layer| layer.contains(digest)) {
             return Ok(Added::Present);
         }
-        if self.layers.last().is_none_or(Layer::is_full) {
-            self.grow(limit)?;
-        }
-        if let Some(layer) = self.layers.last_mut() {
-            layer.insert(digest);
-        }
-        Ok(Added::New)
+        // One pass: setting the bits of an item that is there changes none.
+        let is_new = self.layers.last_mut().is_some_and(|layer| layer.insert(digest));
+        Ok(if is_new { Added::New } else { Added::Present })
     }
 
     /// A copy with its own arrays.

@@ -7,6 +7,7 @@ use std::fmt::Debug;
 use super::bits::Bits;
 use super::chain::AddError;
 use super::layer::Layer;
+use super::prefetch::{Part, Prefetch};
 
 /// A kind of filter, with the parameters of one filter of that kind.
 pub trait Family: Copy + Debug {
@@ -27,11 +28,17 @@ pub trait Family: Copy + Debug {
 
 /// How a layer places the probes of an item in its bits.
 pub trait Placement<Digest>: Copy + Debug {
-    /// Whether all of the item's probes are set. O(probes).
-    fn contains(&self, bits: &Bits, digest: Digest) -> bool;
+    /// Whether all of the item's probes, or of a part of them, are set. O(probes).
+    fn contains(&self, bits: &Bits, digest: Digest, part: Part) -> bool;
 
-    /// Sets the item's probes. O(probes).
-    fn insert(&self, bits: &mut Bits, digest: Digest);
+    /// Sets the item's probes; answers how many bits were clear before. O(probes).
+    fn insert(&self, bits: &mut Bits, digest: Digest) -> u32;
+
+    /// Asks for the memory that the probes of the item, or a part of them, lie in. O(probes).
+    fn prefetch(&self, bits: &Bits, digest: Digest, part: Part, prefetch: impl Prefetch);
+
+    /// Lines of memory that an item touches.
+    fn touched_lines(&self) -> u32;
 }
 
 /// A layer that is to be made.

@@ -5,6 +5,7 @@ use super::family::{LayerPlan, Placement};
 use super::hash::ItemHash;
 use super::layout::{LINE_PROBES_MAX, LINES_MAX, Layout, PAGE_BITS};
 use super::limits::{CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES, PROBES_MAX};
+use super::prefetch::{Part, Prefetch};
 use super::sizing;
 
 /// What never changes about a layer.
@@ -78,12 +79,20 @@ pub struct Probing {
 }
 
 impl Placement<ItemHash> for Probing {
-    fn contains(&self, bits: &Bits, item: ItemHash) -> bool {
-        self.layout.contains(bits, u32::from(self.probes), item)
+    fn contains(&self, bits: &Bits, item: ItemHash, part: Part) -> bool {
+        self.layout.contains(bits, u32::from(self.probes), item, part)
     }
 
-    fn insert(&self, bits: &mut Bits, item: ItemHash) {
-        self.layout.insert(bits, u32::from(self.probes), item);
+    fn insert(&self, bits: &mut Bits, item: ItemHash) -> u32 {
+        self.layout.insert(bits, u32::from(self.probes), item)
+    }
+
+    fn prefetch(&self, bits: &Bits, item: ItemHash, part: Part, prefetch: impl Prefetch) {
+        self.layout.prefetch(bits, u32::from(self.probes), item, part, prefetch);
+    }
+
+    fn touched_lines(&self) -> u32 {
+        self.layout.touched_lines(u32::from(self.probes))
     }
 }
 
@@ -174,16 +183,34 @@ impl<P: Copy> Layer<P> {
     where
         P: Placement<D>,
     {
-        self.placement.contains(&self.bits, digest)
+        self.contains_part(digest, Part::All)
     }
 
-    /// Adds an item that is not in the layer yet. O(probes).
-    pub fn insert<D>(&mut self, digest: D)
+    /// Whether a part of the item's probes is set. O(probes).
+    #[must_use]
+    pub fn contains_part<D>(&self, digest: D, part: Part) -> bool
     where
         P: Placement<D>,
     {
-        self.placement.insert(&mut self.bits, digest);
-        self.items = self.items.saturating_add(1);
+        self.placement.contains(&self.bits, digest, part)
+    }
+
+    /// Adds an item; answers whether it was new to the layer, which changes nothing otherwise. O(probes).
+    pub fn insert<D>(&mut self, digest: D) -> bool
+    where
+        P: Placement<D>,
+    {
+        let is_new = self.placement.insert(&mut self.bits, digest) != 0;
+        self.items = self.items.saturating_add(is_new.into());
+        is_new
+    }
+
+    /// Asks for the memory that the item's probes, or a part of them, lie in. O(probes).
+    pub fn prefetch<D>(&self, digest: D, part: Part, prefetch: impl Prefetch)
+    where
+        P: Placement<D>,
+    {
+        self.placement.prefetch(&self.bits, digest, part, prefetch);
     }
 
     /// A copy with its own array.

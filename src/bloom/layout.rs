@@ -6,6 +6,7 @@
 
 use super::bits::{Bits, LINE_WORDS, PAGE_BYTES};
 use super::hash::ItemHash;
+use super::prefetch::{Part, Prefetch};
 
 /// Lines of 64 bytes in a page of 4 KiB.
 pub const PAGE_LINES: u64 = 64;
@@ -34,18 +35,18 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// Whether all of the item's probes are set. O(probes), ends at the first clear bit.
+    /// Whether all of the item's probes are set, or all those of the first or the other lines. O(probes), ends at the
+    /// first line or probe that says no.
     #[must_use]
-    pub fn contains(self, bits: &Bits, probes: u32, item: ItemHash) -> bool {
+    pub fn contains(self, bits: &Bits, probes: u32, item: ItemHash, part: Part) -> bool {
         match self {
             Self::Scattered => {
-                scattered_positions(bits.len(), probes, item).all(|position| bits.get(position))
+                part.of(scattered_positions(bits.len(), probes, item)).all(|position| bits.get(position))
             }
             Self::Paged { lines } => {
                 let page = Page::of(item, bits.len());
-                (0..u32::from(lines)).all(|role| {
-                    let mask = page.line_mask(role, line_probes(probes, lines, role));
-                    bits.line(page.line(role)).is_some_and(|line| mask.is_covered_by(line))
+                part.of(roles(probes, lines)).all(|(role, probes)| {
+                    bits.line(page.line(role)).is_some_and(|line| page.is_set(line, role, probes))
                 })
             }
         }
@@ -59,13 +60,36 @@ impl Layout {
                 .sum(),
             Self::Paged { lines } => {
                 let page = Page::of(item, bits.len());
-                (0..u32::from(lines))
-                    .map(|role| {
-                        let mask = page.line_mask(role, line_probes(probes, lines, role));
-                        mask.set_in(bits, page.line(role))
+                roles(probes, lines)
+                    .map(|(role, probes)| {
+                        bits.update_line(page.line(role), |line| page.set(line, role, probes))
                     })
                     .sum()
             }
+        }
+    }
+
+    /// Asks for the memory of the item's probes: of the first two probes or lines, of the others, or of all.
+    pub fn prefetch(self, bits: &Bits, probes: u32, item: ItemHash, part: Part, prefetch: impl Prefetch) {
+        match self {
+            Self::Scattered => {
+                let positions = scattered_positions(bits.len(), probes, item);
+                part.of(positions).for_each(|position| bits.prefetch(position, prefetch));
+            }
+            Self::Paged { lines } => {
+                let page = Page::of(item, bits.len());
+                let lines = (0..u32::from(lines)).map(|role| page.line(role) as u64);
+                part.of(lines).for_each(|line| bits.prefetch(line * LINE_BITS, prefetch));
+            }
+        }
+    }
+
+    /// Pieces of memory that an item touches.
+    #[must_use]
+    pub fn touched_lines(self, probes: u32) -> u32 {
+        match self {
+            Self::Scattered => probes,
+            Self::Paged { lines } => lines.into(),
         }
     }
 }
@@ -85,11 +109,11 @@ fn scattered_positions(size_bits: u64, probes: u32, item: ItemHash) -> impl Iter
     })
 }
 
-/// Probes that the line with number `role` of an item holds.
-#[must_use]
-pub fn line_probes(probes: u32, lines: u8, role: u32) -> u32 {
+/// Number and probes of every line of an item: the first ones take one probe more when they do not divide evenly.
+fn roles(probes: u32, lines: u8) -> impl Iterator<Item = (u32, u32)> {
     let lines = u32::from(lines.max(1));
-    probes / lines + u32::from(role < probes % lines)
+    let (few, lines_with_more) = (probes / lines, probes % lines);
+    (0..lines).map(move |role| (role, few + u32::from(role < lines_with_more)))
 }
 
 /// The page of one item and what its lines are drawn from.
@@ -132,42 +156,50 @@ impl Page {
         usize::try_from(self.first_line + in_page).unwrap_or(usize::MAX)
     }
 
-    /// The bits of `role` in its line.
-    fn line_mask(&self, role: u32, probes: u32) -> LineMask {
+    /// The positions of `role` in its line.
+    fn positions(&self, role: u32, probes: u32) -> impl Iterator<Item = u64> {
         let multiplier = ROLE_MULTIPLIERS.get(role as usize).copied().unwrap_or(GOLDEN);
         let mut word = self.word.wrapping_mul(multiplier);
-        let mut mask = LineMask([0; LINE_WORDS]);
-        for _ in 0..probes.min(LINE_PROBES_MAX) {
-            mask.add(word >> 55);
+        (0..probes).map(move |_| {
+            let position = word >> 55;
             word <<= 9;
+            position
+        })
+    }
+
+    /// Whether the probes of `role` are all set in its line. No early exit: a line is one access, and a branch per
+    /// probe costs more than the test.
+    fn is_set(&self, line: &[u64; LINE_WORDS], role: u32, probes: u32) -> bool {
+        let set = self
+            .positions(role, probes)
+            .fold(1, |set, position| set & (word_of(line, position) >> (position % 64)));
+        set == 1
+    }
+
+    /// Sets the probes of `role` in its line; answers how many were clear.
+    fn set(&self, line: &mut [u64; LINE_WORDS], role: u32, probes: u32) -> u32 {
+        let mut new_bits = 0;
+        for position in self.positions(role, probes) {
+            let mask = 1 << (position % 64);
+            if let Some(word) = line.get_mut(word_index(position)) {
+                // A store makes the line dirty (write-back, copy-on-write while a child saves): only where it changes.
+                if *word & mask == 0 {
+                    *word |= mask;
+                    new_bits += 1;
+                }
+            }
         }
-        mask
+        new_bits
     }
 }
 
-/// Some bits of one line.
-struct LineMask([u64; LINE_WORDS]);
+/// Index of the word that holds `position` of a line; always below [`LINE_WORDS`].
+const fn word_index(position: u64) -> usize {
+    ((position / 64) as usize) % LINE_WORDS
+}
 
-impl LineMask {
-    fn add(&mut self, position: u64) {
-        if let Some(word) = self.0.get_mut((position / 64) as usize % LINE_WORDS) {
-            *word |= 1 << (position % 64);
-        }
-    }
-
-    fn is_covered_by(&self, line: &[u64; LINE_WORDS]) -> bool {
-        self.0.iter().zip(line).fold(0, |missing, (mask, word)| missing | (mask & !word)) == 0
-    }
-
-    fn set_in(&self, bits: &mut Bits, line: usize) -> u32 {
-        let first_word = line.saturating_mul(LINE_WORDS);
-        self.0
-            .iter()
-            .enumerate()
-            .filter(|(_, mask)| **mask != 0)
-            .map(|(index, mask)| bits.set_mask(first_word.saturating_add(index), *mask))
-            .sum()
-    }
+fn word_of(line: &[u64; LINE_WORDS], position: u64) -> u64 {
+    line.get(word_index(position)).copied().unwrap_or(0)
 }
 
 /// The high 64 bits of the 128-bit product: maps a uniform `word` to a uniform number below `range`

@@ -1,6 +1,7 @@
 //! MATHEMATICS: bits, hashes, positions, sizes, growth. Knows no bytes on disk and no server.
 #![forbid(unsafe_code)]
 
+pub mod batch;
 pub mod bits;
 pub mod chain;
 pub mod family;
@@ -9,6 +10,7 @@ pub mod hash;
 pub mod layer;
 pub mod layout;
 pub mod limits;
+pub mod prefetch;
 pub mod sizing;
 
 pub use bits::{Bits, OutOfMemory};
@@ -18,3 +20,4 @@ pub use growth::Growth;
 pub use hash::{ItemHash, hash128};
 pub use layer::{Layer, LayerCounts, LayerShape, Probing};
 pub use layout::Layout;
+pub use prefetch::{NoPrefetch, Part, Prefetch};

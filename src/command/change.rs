@@ -13,7 +13,7 @@ use super::number::{parse_double, parse_integer};
 use super::reply::Reply;
 use super::settings::{Host, Settings};
 use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX};
-use crate::bloom::{AddError, Added, Chain, ChainParameters, Growth, hash128};
+use crate::bloom::{AddError, Added, Chain, ChainParameters, Growth, Prefetch};
 
 /// A command that may change a filter.
 #[derive(Debug)]
@@ -50,6 +50,7 @@ impl<'a> Change<'a> {
         self,
         slot: Slot<&mut Chain>,
         host: &dyn Host,
+        prefetch: impl Prefetch,
         reply: &mut impl Reply,
     ) -> Result<Effects<'a>, CommandError> {
         match self {
@@ -60,19 +61,19 @@ impl<'a> Change<'a> {
             }
             Self::Add { key, item } => {
                 let adds = Adds { key, items: &[item], parameters: || host.settings().chain_parameters() };
-                let (answers, effects) = adds.run(slot, host)?;
+                let (answers, effects) = adds.run(slot, host, prefetch)?;
                 answers.iter().for_each(|answer| answer.write(reply));
                 Ok(effects)
             }
             Self::AddMany { key, items } => {
                 let adds = Adds { key, items, parameters: || host.settings().chain_parameters() };
-                reply_array(adds.run(slot, host)?, reply)
+                reply_array(adds.run(slot, host, prefetch)?, reply)
             }
             Self::Insert(Insert { no_create: true, .. }) if matches!(slot, Slot::Vacant) => {
                 Err(CommandError::NotFound)
             }
             Self::Insert(Insert { key, items, parameters, .. }) => {
-                reply_array(Adds { key, items, parameters: || parameters }.run(slot, host)?, reply)
+                reply_array(Adds { key, items, parameters: || parameters }.run(slot, host, prefetch)?, reply)
             }
             Self::LoadChunk(load) => {
                 let effects = load.run(slot, host)?;
@@ -247,11 +248,16 @@ impl Answer {
 }
 
 impl<'a, P: FnOnce() -> ChainParameters> Adds<'a, '_, P> {
-    fn run(self, slot: Slot<&mut Chain>, host: &dyn Host) -> Result<(Answers, Effects<'a>), CommandError> {
+    fn run(
+        self,
+        slot: Slot<&mut Chain>,
+        host: &dyn Host,
+        prefetch: impl Prefetch,
+    ) -> Result<(Answers, Effects<'a>), CommandError> {
         match slot {
             Slot::WrongType => Err(CommandError::WrongType),
             Slot::Filter(chain) => {
-                let answers = add_items(chain, self.items, host);
+                let answers = add_items(chain, self.items, host, prefetch);
                 let items_added = count_new(&answers);
                 // Only what was added goes out: a refusal would reach the replica as a refusal, which a strict one
                 // does not survive.
@@ -270,7 +276,7 @@ impl<'a, P: FnOnce() -> ChainParameters> Adds<'a, '_, P> {
             Slot::Vacant => {
                 let parameters = (self.parameters)();
                 let mut chain = Chain::reserve(parameters, host).map_err(CommandError::Reserve)?;
-                let answers = add_items(&mut chain, self.items, host);
+                let answers = add_items(&mut chain, self.items, host, prefetch);
                 let mut arguments = vec![
                     Cow::Borrowed(self.key),
                     Cow::Borrowed(b"CAPACITY".as_slice()),
@@ -295,18 +301,15 @@ impl<'a, P: FnOnce() -> ChainParameters> Adds<'a, '_, P> {
 
 /// Adds the items in turn. A full fixed filter ends the run, a filter that cannot grow for another reason does not;
 /// both as in RedisBloom, whose array of answers is then shorter than the items.
-fn add_items(chain: &mut Chain, items: &[&[u8]], host: &dyn Host) -> Answers {
+fn add_items(chain: &mut Chain, items: &[&[u8]], host: &dyn Host, prefetch: impl Prefetch) -> Answers {
     let mut answers = Answers::with_capacity(items.len());
-    for item in items {
-        let answer = match chain.add(hash128(item), host) {
+    chain.add_many(items, host, prefetch, |outcome| {
+        answers.push(match outcome {
             Ok(added) => Answer::Added(added),
             Err(error) => Answer::Refused(error),
-        };
-        answers.push(answer);
-        if answer == Answer::Refused(AddError::Full) {
-            break;
-        }
-    }
+        });
+        outcome != Err(AddError::Full)
+    });
     answers
 }
 

@@ -1,13 +1,11 @@
 //! Commands that read.
 
-use smallvec::SmallVec;
-
 use super::Slot;
 use super::dump;
 use super::error::CommandError;
 use super::info;
 use super::reply::Reply;
-use crate::bloom::{Chain, hash128};
+use crate::bloom::{Chain, Prefetch};
 
 /// A command that reads a filter.
 #[derive(Debug)]
@@ -43,14 +41,19 @@ impl Query<'_> {
     ///
     /// # Errors
     /// What the command is refused for; nothing has been replied then.
-    pub fn run(self, slot: Slot<&Chain>, reply: &mut impl Reply) -> Result<Checks, CommandError> {
+    pub fn run(
+        self,
+        slot: Slot<&Chain>,
+        prefetch: impl Prefetch,
+        reply: &mut impl Reply,
+    ) -> Result<Checks, CommandError> {
         match self {
             Self::Exists { item } => {
-                reply.boolean(present(slot)?.is_some_and(|chain| chain.contains(hash128(item))));
+                exists(present(slot)?, item, prefetch, reply);
                 return Ok(Checks(1));
             }
             Self::ExistsMany { items } => {
-                exists_many(present(slot)?, items, reply);
+                exists_many(present(slot)?, items, prefetch, reply);
                 return Ok(Checks(items.len() as u64));
             }
             Self::Card => reply.integer(present(slot)?.map_or(0, Chain::items)),
@@ -66,11 +69,21 @@ impl Query<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checks(pub u64);
 
-fn exists_many(chain: Option<&Chain>, items: &[&[u8]], reply: &mut impl Reply) {
-    let answers: SmallVec<[bool; 64]> =
-        items.iter().map(|item| chain.is_some_and(|chain| chain.contains(hash128(item)))).collect();
-    reply.array(answers.len());
-    answers.iter().for_each(|answer| reply.boolean(*answer));
+fn exists(chain: Option<&Chain>, item: &[u8], prefetch: impl Prefetch, reply: &mut impl Reply) {
+    let answer = chain.is_some_and(|chain| {
+        let mut answer = false;
+        chain.contains_many(&[item], prefetch, |found| answer = found);
+        answer
+    });
+    reply.boolean(answer);
+}
+
+fn exists_many(chain: Option<&Chain>, items: &[&[u8]], prefetch: impl Prefetch, reply: &mut impl Reply) {
+    reply.array(items.len());
+    match chain {
+        Some(chain) => chain.contains_many(items, prefetch, |found| reply.boolean(found)),
+        None => items.iter().for_each(|_| reply.boolean(false)),
+    }
 }
 
 /// The filter, if there is one.

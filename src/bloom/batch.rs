@@ -1,0 +1,115 @@
+//! Many items at once: the memory of a group of items is asked for before the first of them is looked at.
+//!
+//! On a large filter nearly all of an item's cost is waiting for memory, and waits overlap only when they are begun
+//! together. Groups of 32 gain most of what there is to gain; larger ones gain little (docs/performance.md).
+
+use smallvec::SmallVec;
+
+use super::chain::{AddError, Added, ByteLimit, Chain};
+use super::family::{Family, Placement};
+use super::layer::Layer;
+use super::prefetch::{Part, Prefetch};
+
+/// Items whose memory is asked for together.
+pub const GROUP_ITEMS: usize = 32;
+/// Group below which every layer's memory is asked for at once, since one layer alone would not keep memory busy.
+const SMALL_GROUP_ITEMS: usize = 4;
+/// Lines per item from which on an absent item is looked for in two steps: most are found out by the first two lines,
+/// so that the others need not be fetched.
+const TWO_STEP_LINES: u32 = 4;
+
+type Digests<'i, F> = SmallVec<[<F as Family>::Digest<'i>; GROUP_ITEMS]>;
+
+impl<F: Family> Chain<F> {
+    /// Asks for every item whether it may be in the filter; `answer` takes the answers in the order of the items.
+    /// O(items * layers * probes).
+    pub fn contains_many(&self, items: &[&[u8]], prefetch: impl Prefetch, mut answer: impl FnMut(bool)) {
+        let mut hits_expected = false;
+        for group in items.chunks(GROUP_ITEMS) {
+            let digests: Digests<'_, F> = group.iter().map(|item| self.digest(item)).collect();
+            let found = if digests.len() < SMALL_GROUP_ITEMS {
+                self.contains_few(&digests, prefetch)
+            } else {
+                self.contains_group(&digests, hits_expected, prefetch)
+            };
+            hits_expected = found.count_ones() as usize * 2 >= digests.len();
+            (0..digests.len()).for_each(|index| answer(found >> index & 1 == 1));
+        }
+    }
+
+    /// Adds the items in turn, with the same outcome as one [`add`](Self::add) after another. `answer` takes the
+    /// outcomes and says whether to go on. O(items * layers * probes).
+    pub fn add_many(
+        &mut self,
+        items: &[&[u8]],
+        limit: &dyn ByteLimit,
+        prefetch: impl Prefetch,
+        mut answer: impl FnMut(Result<Added, AddError>) -> bool,
+    ) {
+        for group in items.chunks(GROUP_ITEMS) {
+            let digests: Digests<'_, F> = group.iter().map(|item| self.digest(item)).collect();
+            for (age, layer) in self.layers().iter().rev().enumerate() {
+                // The last layer is about to be written to in full, in the older ones most items are absent.
+                let part = if age == 0 { Part::All } else { Part::First };
+                digests.iter().for_each(|digest| layer.prefetch(*digest, part, prefetch));
+            }
+            if !digests.into_iter().all(|digest| answer(self.add(digest, limit))) {
+                return;
+            }
+        }
+    }
+
+    /// One bit per item, for a few items: everything is asked for first.
+    fn contains_few(&self, digests: &[F::Digest<'_>], prefetch: impl Prefetch) -> u32 {
+        for layer in self.layers().iter().rev() {
+            digests.iter().for_each(|digest| layer.prefetch(*digest, Part::All, prefetch));
+        }
+        bit_set(digests, |digest| self.contains(digest))
+    }
+
+    /// One bit per item: layer after layer, the newest first, for the items that were not found yet.
+    fn contains_group(&self, digests: &[F::Digest<'_>], hits_expected: bool, prefetch: impl Prefetch) -> u32 {
+        let all = bit_set(digests, |_| true);
+        let mut found = 0;
+        for layer in self.layers().iter().rev() {
+            found |= contains_in_layer(layer, digests, all & !found, hits_expected, prefetch);
+            if found == all {
+                break;
+            }
+        }
+        found
+    }
+}
+
+/// One bit per item of `wanted` that the layer contains.
+fn contains_in_layer<D: Copy, P: Placement<D>>(
+    layer: &Layer<P>,
+    digests: &[D],
+    wanted: u32,
+    hits_expected: bool,
+    prefetch: impl Prefetch,
+) -> u32 {
+    let two_steps = layer.placement().touched_lines() >= TWO_STEP_LINES && !hits_expected;
+    let first = if two_steps { Part::First } else { Part::All };
+    members(digests, wanted).for_each(|(_, digest)| layer.prefetch(digest, first, prefetch));
+    let mut candidates = wanted;
+    if two_steps {
+        candidates = members(digests, wanted)
+            .filter(|(_, digest)| layer.contains_part(*digest, Part::First))
+            .fold(0, |set, (index, _)| set | 1 << index);
+        members(digests, candidates).for_each(|(_, digest)| layer.prefetch(digest, Part::Rest, prefetch));
+    }
+    members(digests, candidates)
+        .filter(|(_, digest)| layer.contains(*digest))
+        .fold(0, |set, (index, _)| set | 1 << index)
+}
+
+/// The items whose bit is set in `set`, with their index.
+fn members<D: Copy>(digests: &[D], set: u32) -> impl Iterator<Item = (usize, D)> {
+    digests.iter().copied().enumerate().filter(move |(index, _)| set >> index & 1 == 1)
+}
+
+/// One bit per item for which `is_member` holds.
+fn bit_set<D: Copy>(digests: &[D], is_member: impl Fn(D) -> bool) -> u32 {
+    digests.iter().enumerate().fold(0, |set, (index, digest)| set | u32::from(is_member(*digest)) << index)
+}

@@ -1,0 +1,44 @@
+//! Asking for memory ahead of its use.
+//!
+//! A probe of a large array costs a page walk and a cache miss. Those of many items overlap when all are asked for
+//! before the first is looked at. The instruction that asks needs unsafe code, so it comes from the host.
+
+/// Asks the processor for memory that will be read soon. Has no effect but on time.
+pub trait Prefetch: Copy {
+    /// Asks for the line that holds `word`.
+    fn prefetch(self, word: &u64);
+}
+
+/// Asks for nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoPrefetch;
+
+impl Prefetch for NoPrefetch {
+    fn prefetch(self, _: &u64) {}
+}
+
+/// Which of an item's probes or lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The first two.
+    First,
+    /// All but the first two.
+    Rest,
+    /// All.
+    All,
+}
+
+/// Probes or lines that an absent item is most often found out by.
+const FIRST: usize = 2;
+
+impl Part {
+    /// This part of `all`.
+    pub fn of<T>(self, all: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
+        let (skip, take) = match self {
+            Self::First => (0, FIRST),
+            Self::Rest => (FIRST, usize::MAX),
+            Self::All => (0, usize::MAX),
+        };
+        all.skip(skip).take(take)
+    }
+}
