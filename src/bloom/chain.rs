@@ -185,6 +185,12 @@ impl<F: Family> Chain<F> {
         &mut self.layers
     }
 
+    /// Lets `relocate` move the vector of layers, as active defragmentation does. What it returns must hold the same
+    /// layers.
+    pub fn relocate_layers(&mut self, relocate: impl FnOnce(Vec<Layer>) -> Vec<Layer>) {
+        self.layers = relocate(std::mem::take(&mut self.layers));
+    }
+
     /// Items added, over all layers. O(layers).
     #[must_use]
     pub fn items(&self) -> u64 {
@@ -240,7 +246,12 @@ impl<F: Family> Chain<F> {
     /// # Errors
     /// [`OutOfMemory`] when they cannot be had.
     pub fn try_clone(&self) -> Result<Self, OutOfMemory> {
-        let layers = self.layers.iter().map(Layer::try_clone).collect::<Result<Vec<_>, _>>()?;
+        // Exactly as many: a vector that is collected through results has room for four.
+        let mut layers = Vec::new();
+        layers.try_reserve_exact(self.layers.len()).map_err(|_| OutOfMemory)?;
+        for layer in &self.layers {
+            layers.push(layer.try_clone()?);
+        }
         Ok(Self { layers, family: self.family })
     }
 
