@@ -1,0 +1,207 @@
+//! Two clients: one that understands replies (RESP2 or RESP3), and one that keeps their exact bytes.
+
+use std::io::{BufReader, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use redis::{ConnectionLike, Value};
+
+/// A reply that takes longer is a hang.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A connection whose replies are values; a server error is a value too.
+pub(crate) struct Client {
+    connection: redis::Connection,
+}
+
+impl Client {
+    pub(crate) fn connect(port: u16, resp3: bool) -> redis::RedisResult<Self> {
+        let protocol = if resp3 { "?protocol=resp3" } else { "" };
+        let connection = redis::Client::open(format!("redis://127.0.0.1:{port}/{protocol}"))?
+            .get_connection_with_timeout(REPLY_TIMEOUT)?;
+        connection.set_read_timeout(Some(REPLY_TIMEOUT))?;
+        Ok(Self { connection })
+    }
+
+    /// Sends one command of binary arguments. Panics when the connection breaks.
+    pub(crate) fn call<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Value {
+        self.try_call(args).unwrap_or_else(|error| {
+            let shown: Vec<String> = args.iter().take(4).map(|arg| escaped(arg.as_ref(), 40)).collect();
+            panic!("connection lost in {}: {error}", shown.join(" "))
+        })
+    }
+
+    /// Sends one command; an error is one of the connection, not of the server.
+    pub(crate) fn try_call<A: AsRef<[u8]>>(&mut self, args: &[A]) -> redis::RedisResult<Value> {
+        self.connection.req_packed_command(&packed(args))
+    }
+
+    /// Sends a command of words without spaces and shows the reply as [`show`] does.
+    pub(crate) fn say(&mut self, line: &str) -> String {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        show(&self.call(&words))
+    }
+
+    /// As [`Self::say`], for arguments that are empty, binary or contain spaces.
+    pub(crate) fn ask<A: AsRef<[u8]>>(&mut self, args: &[A]) -> String {
+        show(&self.call(args))
+    }
+
+    /// Sends a command that must be answered with an integer.
+    pub(crate) fn int(&mut self, line: &str) -> i64 {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match self.call(&words) {
+            Value::Int(number) => number,
+            other => panic!("{line}: expected an integer, got {}", show(&other)),
+        }
+    }
+
+    /// Sends a command that must be answered with text or bytes.
+    pub(crate) fn bytes<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Vec<u8> {
+        match self.call(args) {
+            Value::BulkString(bytes) => bytes,
+            Value::SimpleString(text) | Value::VerbatimString { text, .. } => text.into_bytes(),
+            other => panic!("expected a string, got {}", show(&other)),
+        }
+    }
+
+    /// Sends a command that must be answered with an array.
+    pub(crate) fn array<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Vec<Value> {
+        match self.call(args) {
+            Value::Array(values) | Value::Set(values) => values,
+            other => panic!("expected an array, got {}", show(&other)),
+        }
+    }
+
+    /// A field of INFO, from all of its sections.
+    pub(crate) fn info(&mut self, field: &str) -> Option<String> {
+        let text = String::from_utf8(self.bytes(&["INFO", "everything"])).unwrap();
+        text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':').map(str::to_owned))
+    }
+
+    /// A number among the fields of INFO.
+    pub(crate) fn info_number(&mut self, field: &str) -> u64 {
+        let value = self.info(field).unwrap_or_else(|| panic!("INFO has no field {field}"));
+        value.parse().unwrap_or_else(|_| panic!("INFO {field}:{value} is no number"))
+    }
+
+    /// The digest of a key's value, checked to be one.
+    pub(crate) fn digest(&mut self, key: &str) -> String {
+        let digests = self.array(&["DEBUG", "DIGEST-VALUE", key]);
+        let [digest] = digests.as_slice() else { panic!("one digest expected for {key}") };
+        let digest = show(digest);
+        assert!(digest.chars().any(|c| !"+\"0".contains(c)), "{key} has an empty digest: {digest}");
+        digest
+    }
+}
+
+/// A connection that hands out the exact bytes of each reply.
+pub(crate) struct Raw {
+    stream: BufReader<TcpStream>,
+}
+
+impl Raw {
+    pub(crate) fn connect(port: u16) -> Self {
+        let stream = TcpStream::connect(("127.0.0.1", port)).expect("connect");
+        stream.set_read_timeout(Some(REPLY_TIMEOUT)).expect("read timeout");
+        stream.set_nodelay(true).expect("no delay");
+        Self { stream: BufReader::new(stream) }
+    }
+
+    /// Sends bytes as they are and returns the bytes of one reply.
+    pub(crate) fn raw(&mut self, request: &[u8]) -> Vec<u8> {
+        self.stream.get_mut().write_all(request).expect("send");
+        self.next()
+    }
+
+    /// Sends a command of words and shows the bytes of its reply with `\r\n` and the like escaped.
+    pub(crate) fn say(&mut self, line: &str) -> String {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        self.ask(&words)
+    }
+
+    /// As [`Self::say`] for arguments that are empty, binary or contain spaces.
+    pub(crate) fn ask<A: AsRef<[u8]>>(&mut self, args: &[A]) -> String {
+        let bytes = self.raw(&packed(args));
+        escaped(&bytes, usize::MAX)
+    }
+
+    /// The bytes of the next reply or push message.
+    pub(crate) fn next(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.read_value(&mut bytes);
+        bytes
+    }
+
+    fn read_value(&mut self, bytes: &mut Vec<u8>) {
+        let start = bytes.len();
+        while !bytes[start..].ends_with(b"\r\n") {
+            let mut byte = [0];
+            self.stream.read_exact(&mut byte).expect("reply");
+            bytes.push(byte[0]);
+        }
+        let line = String::from_utf8_lossy(&bytes[start + 1..bytes.len() - 2]).into_owned();
+        let count = || line.parse::<i64>().unwrap_or_else(|_| panic!("bad length in reply: {line}"));
+        match bytes[start] {
+            b'+' | b'-' | b':' | b'_' | b'#' | b',' | b'(' => {}
+            b'$' | b'!' | b'=' => {
+                if let Ok(length) = usize::try_from(count()) {
+                    let at = bytes.len();
+                    bytes.resize(at + length + 2, 0);
+                    self.stream.read_exact(&mut bytes[at..]).expect("reply");
+                }
+            }
+            b'*' | b'~' | b'>' => (0..count()).for_each(|_| self.read_value(bytes)),
+            b'%' => (0..2 * count()).for_each(|_| self.read_value(bytes)),
+            b'|' => (0..=2 * count()).for_each(|_| self.read_value(bytes)),
+            other => panic!("unknown reply type {}", char::from(other)),
+        }
+    }
+}
+
+/// One command in the form clients send.
+fn packed<A: AsRef<[u8]>>(args: &[A]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", args.len()).into_bytes();
+    for arg in args {
+        let arg = arg.as_ref();
+        bytes.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
+        bytes.extend_from_slice(arg);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
+}
+
+/// A reply as one line: `7`, `"bulk"`, `+simple`, `-error text`, `nil`, `#t`, `[array]`, `{map: value}`.
+pub(crate) fn show(value: &Value) -> String {
+    let list = |values: &[Value]| values.iter().map(show).collect::<Vec<_>>().join(", ");
+    match value {
+        Value::Nil => "nil".to_owned(),
+        Value::Int(number) => number.to_string(),
+        Value::BulkString(bytes) => format!("\"{}\"", escaped(bytes, 4096)),
+        Value::Array(values) => format!("[{}]", list(values)),
+        Value::SimpleString(text) => format!("+{text}"),
+        Value::Okay => "+OK".to_owned(),
+        Value::Map(pairs) => {
+            let pairs: Vec<String> =
+                pairs.iter().map(|(key, value)| format!("{}: {}", show(key), show(value))).collect();
+            format!("{{{}}}", pairs.join(", "))
+        }
+        Value::Set(values) => format!("~[{}]", list(values)),
+        Value::Double(number) => format!(",{number}"),
+        Value::Boolean(flag) => if *flag { "#t" } else { "#f" }.to_owned(),
+        Value::VerbatimString { text, .. } => format!("={text}"),
+        // The client splits an error at its first space; joined again it is the text as sent.
+        Value::ServerError(error) => match error.details() {
+            Some(details) => format!("-{} {details}", error.code()),
+            None => format!("-{}", error.code()),
+        },
+        other => format!("{other:?}"),
+    }
+}
+
+/// Bytes as ASCII with escapes, cut after `limit` bytes.
+fn escaped(bytes: &[u8], limit: usize) -> String {
+    let cut = &bytes[..bytes.len().min(limit)];
+    let dots = if cut.len() < bytes.len() { "..." } else { "" };
+    format!("{}{dots}", cut.escape_ascii())
+}

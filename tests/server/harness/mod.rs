@@ -1,0 +1,35 @@
+//! Starts real servers with the module and talks to them; knows nothing of filters.
+
+mod client;
+mod payload;
+mod server;
+mod site;
+
+pub(crate) use client::{Client, Raw, show};
+pub(crate) use payload::{crc64, reseal};
+pub(crate) use server::{Launch, Server};
+pub(crate) use site::{Family, Site};
+
+use std::time::{Duration, Instant};
+
+/// One test: its name, which states what holds, and its body.
+pub(crate) type Test = (&'static str, fn(&Site));
+
+/// Names every function listed, so that a test is registered by writing its name once. A function that is left
+/// out is dead code and a compiler warning.
+macro_rules! tests {
+    ($($name:ident),* $(,)?) => { &[$((stringify!($name), $name)),*] };
+}
+pub(crate) use tests;
+
+/// How long a condition that must come true may take before the test gives up: a hang, not a measurement.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Polls until the condition holds.
+pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let give_up = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < give_up, "waited {PATIENCE:?} in vain: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

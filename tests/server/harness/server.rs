@@ -1,0 +1,303 @@
+//! A server process of one test: its configuration, its directory, its log, its end.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+
+use redis::Value;
+use tempfile::TempDir;
+
+use super::{Client, Raw, Site, wait_until};
+
+/// How often a start is repeated when somebody else took the port in between.
+const PORT_ATTEMPTS: u32 = 10;
+
+/// What no log may contain unless the test asked for it.
+const ALARMS: &[&str] = &["BUG REPORT", "=== ", "panicked", "CRITICAL", "ASSERTION FAILED"];
+
+/// A server that is about to be started.
+#[derive(Clone)]
+pub(crate) struct Launch {
+    site: Site,
+    dir: Arc<TempDir>,
+    /// Lines of the configuration file before the one that loads the module.
+    lines: Vec<String>,
+    module: Option<Vec<String>>,
+    /// Lines after it: the module's own options must stand there.
+    module_lines: Vec<String>,
+    cluster: bool,
+}
+
+impl Launch {
+    pub(super) fn new(site: &Site) -> Self {
+        Self {
+            site: site.clone(),
+            dir: Arc::new(tempfile::tempdir().expect("temporary directory")),
+            lines: Vec::new(),
+            module: Some(Vec::new()),
+            module_lines: Vec::new(),
+            cluster: false,
+        }
+    }
+
+    /// Adds a line to the configuration file.
+    pub(crate) fn with(mut self, line: impl Into<String>) -> Self {
+        self.lines.push(line.into());
+        self
+    }
+
+    /// Adds an option of the module, which must follow the line that loads it.
+    pub(crate) fn with_option(mut self, line: impl Into<String>) -> Self {
+        self.module_lines.push(line.into());
+        self
+    }
+
+    /// Loads the module with arguments.
+    pub(crate) fn with_module_args(mut self, args: &[&str]) -> Self {
+        self.module = Some(args.iter().map(|&arg| arg.to_owned()).collect());
+        self
+    }
+
+    /// Leaves the module out.
+    pub(crate) fn without_module(mut self) -> Self {
+        self.module = None;
+        self
+    }
+
+    /// Makes it a node of a cluster.
+    pub(crate) fn in_cluster(mut self) -> Self {
+        self.cluster = true;
+        self
+    }
+
+    /// Forgets the options of the module and what it was loaded with, not the directory.
+    pub(crate) fn without_options(mut self) -> Self {
+        self.module = Some(Vec::new());
+        self.module_lines.clear();
+        self
+    }
+
+    /// Starts it and waits until it answers and has loaded its data.
+    pub(crate) fn start(self) -> Server {
+        match self.try_start() {
+            Ok(server) => server,
+            Err((status, log)) => panic!("server ended at start with {status}; its log:\n{}", tail(&log)),
+        }
+    }
+
+    /// Starts it, and expects that it gives up by itself: its log is returned.
+    pub(crate) fn expect_dead_at_start(self) -> String {
+        match self.try_start() {
+            Ok(_) => panic!("the server started although it should have refused"),
+            Err((_, log)) => log,
+        }
+    }
+
+    fn try_start(self) -> Result<Server, (ExitStatus, String)> {
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let (port, bus_port) = free_ports();
+            let log = self.path("server.log");
+            // A restart keeps the directory and starts a log of its own.
+            let _ = fs::remove_file(&log);
+            let conf = self.path("server.conf");
+            fs::write(&conf, self.configuration(port, bus_port)).expect("configuration file");
+            let mut child = Command::new(&self.site.binary)
+                .arg(&conf)
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .expect("start server");
+            match wait_for_start(&mut child, port, self.dir.path()) {
+                None => return Ok(Server { launch: self, child, port, allowed_alarms: Vec::new() }),
+                Some(status) => {
+                    let text = read_log(&log);
+                    if attempts == PORT_ATTEMPTS || !text.contains("Address already in use") {
+                        return Err((status, text));
+                    }
+                }
+            }
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn configuration(&self, port: u16, bus_port: u16) -> String {
+        let mut lines = vec![
+            "bind 127.0.0.1".to_owned(),
+            format!("port {port}"),
+            format!("dir {}", self.dir.path().display()),
+            format!("logfile {}", self.path("server.log").display()),
+            "save \"\"".to_owned(),
+            "daemonize no".to_owned(),
+            "enable-debug-command yes".to_owned(),
+            "enable-module-command yes".to_owned(),
+            // A replica is served at once, and pings do not move the replication offset.
+            "repl-diskless-sync-delay 0".to_owned(),
+            "repl-ping-replica-period 3600".to_owned(),
+        ];
+        if self.cluster {
+            lines.push("cluster-enabled yes".to_owned());
+            lines.push(format!("cluster-port {bus_port}"));
+            lines.push("cluster-node-timeout 60000".to_owned());
+        }
+        lines.extend(self.lines.iter().cloned());
+        if let Some(args) = &self.module {
+            let quoted: String = args.iter().map(|arg| format!(" \"{arg}\"")).collect();
+            lines.push(format!("loadmodule {}{quoted}", self.site.module.display()));
+        }
+        lines.extend(self.module_lines.iter().cloned());
+        lines.join("\n") + "\n"
+    }
+}
+
+/// A running server. Dropping it kills and reaps the process; unless the test has failed already, it then fails
+/// the test when the server had died or its log reports a crash.
+pub(crate) struct Server {
+    launch: Launch,
+    child: Child,
+    port: u16,
+    allowed_alarms: Vec<&'static str>,
+}
+
+impl Server {
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        self.launch.dir.path()
+    }
+
+    /// A client in RESP2.
+    pub(crate) fn client(&self) -> Client {
+        Client::connect(self.port, false).expect("connect in RESP2")
+    }
+
+    /// A client in RESP3.
+    pub(crate) fn client3(&self) -> Client {
+        Client::connect(self.port, true).expect("connect in RESP3")
+    }
+
+    /// A client that keeps the bytes, in RESP2.
+    pub(crate) fn raw(&self) -> Raw {
+        Raw::connect(self.port)
+    }
+
+    /// A client that keeps the bytes, in RESP3.
+    pub(crate) fn raw3(&self) -> Raw {
+        let mut raw = self.raw();
+        assert!(raw.say("HELLO 3").starts_with('%'), "HELLO 3 refused");
+        raw
+    }
+
+    /// The log so far.
+    pub(crate) fn log(&self) -> String {
+        read_log(&self.launch.path("server.log"))
+    }
+
+    /// Resident memory of the process, in bytes.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("process status");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
+        let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("VmRSS in kB");
+        kib * 1024
+    }
+
+    /// Lets the log contain an alarm that the test provokes.
+    pub(crate) fn allow_in_log(&mut self, alarm: &'static str) {
+        self.allowed_alarms.push(alarm);
+    }
+
+    /// Kills the process and starts another on the same directory.
+    pub(crate) fn restart(self) -> Self {
+        self.restart_as(|launch| launch)
+    }
+
+    /// Kills the process and starts another on the same directory, configured differently.
+    pub(crate) fn restart_as(self, change: impl FnOnce(Launch) -> Launch) -> Self {
+        let launch = change(self.launch.clone());
+        drop(self);
+        launch.start()
+    }
+
+    /// Starts a replica of this server and waits until it is in step.
+    pub(crate) fn replica(&self, launch: Launch) -> Self {
+        let replica = launch.with(format!("replicaof 127.0.0.1 {}", self.port)).start();
+        replica.wait_for_primary();
+        replica
+    }
+
+    /// Waits until the link to the primary is up.
+    pub(crate) fn wait_for_primary(&self) {
+        let mut client = self.client();
+        wait_until("replica in step", || client.info("master_link_status").as_deref() == Some("up"));
+    }
+
+    fn ensure_well(&mut self) -> Result<(), String> {
+        let status = self.child.try_wait().map_err(|error| error.to_string())?;
+        let log = self.log();
+        if let Some(status) = status {
+            return Err(format!("server died with {status}; its log:\n{}", tail(&log)));
+        }
+        let alarm = ALARMS.iter().find(|&alarm| log.contains(alarm) && !self.allowed_alarms.contains(alarm));
+        alarm.map_or(Ok(()), |alarm| Err(format!("'{alarm}' in the log:\n{}", tail(&log))))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let health = self.ensure_well();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("--- log of {} on port {}\n{}", self.launch.site.name, self.port, tail(&self.log()));
+        } else if let Err(trouble) = health {
+            panic!("{trouble}");
+        }
+    }
+}
+
+/// `None` once the server answers; its status when it ends first.
+fn wait_for_start(child: &mut Child, port: u16, dir: &Path) -> Option<ExitStatus> {
+    let dir = dir.canonicalize().expect("directory of the server");
+    let mut status = None;
+    wait_until("server answers", || {
+        status = child.try_wait().expect("state of the server");
+        status.is_some() || answers(port, &dir)
+    });
+    status
+}
+
+/// Whether the server on that port has loaded its data and is ours: the port might be another test's by now.
+fn answers(port: u16, dir: &Path) -> bool {
+    let Ok(mut client) = Client::connect(port, false) else { return false };
+    // Servers that load answer CONFIG, but not PING.
+    let Ok(Value::SimpleString(_)) = client.try_call(&["PING"]) else { return false };
+    let Ok(Value::Array(pair)) = client.try_call(&["CONFIG", "GET", "dir"]) else { return false };
+    pair.get(1) == Some(&Value::BulkString(dir.display().to_string().into_bytes()))
+}
+
+/// Two ports nobody listens on: for clients, and for the bus of a cluster.
+fn free_ports() -> (u16, u16) {
+    let listeners = [(); 2].map(|()| TcpListener::bind(("127.0.0.1", 0)).expect("free port"));
+    let [first, second] = listeners.map(|listener| listener.local_addr().expect("address").port());
+    (first, second)
+}
+
+fn read_log(path: &Path) -> String {
+    // A server that ends at once may not have written any.
+    fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+}
+
+fn tail(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(30)..].join("\n")
+}
+

@@ -1,0 +1,50 @@
+//! Black-box tests: real servers with the module loaded, spoken to over the wire.
+//!
+//! Every test is a function that runs once per server found, named `redis-7.0.15::persistence::...`. It starts the
+//! servers it needs, each in a directory of its own on a free port. After each test the servers must be alive and
+//! their logs free of crash reports. See `harness::Site` for which servers and which module file are taken.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    reason = "tests fail by panicking"
+)]
+
+mod harness;
+mod plain;
+
+use std::process::ExitCode;
+
+use harness::{Site, Test};
+use libtest_mimic::{Arguments, Trial};
+
+/// Every file of tests.
+const SUBJECTS: &[(&str, &[Test])] = &[("plain", plain::TESTS)];
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let sites = match Site::find_all() {
+        Ok(sites) => sites,
+        Err(trouble) => {
+            eprintln!("error: {trouble}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut trials = Vec::new();
+    for site in &sites {
+        for (subject, tests) in SUBJECTS {
+            for (name, body) in *tests {
+                let site = site.clone();
+                let body = *body;
+                trials.push(Trial::test(format!("{}::{subject}::{name}", site.name), move || {
+                    body(&site);
+                    Ok(())
+                }));
+            }
+        }
+    }
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
