@@ -13,8 +13,22 @@
     reason = "tests fail by panicking"
 )]
 
+mod cluster;
+mod config;
+mod dump;
+mod errors;
+mod events;
 mod harness;
-mod plain;
+mod hostile;
+mod info;
+mod keys;
+mod limits;
+mod options;
+mod persistence;
+mod replication;
+mod replies;
+mod scripting;
+mod surface;
 
 use std::process::ExitCode;
 
@@ -22,7 +36,23 @@ use harness::{Site, Test};
 use libtest_mimic::{Arguments, Trial};
 
 /// Every file of tests.
-const SUBJECTS: &[(&str, &[Test])] = &[("plain", plain::TESTS)];
+const SUBJECTS: &[(&str, &[Test])] = &[
+    ("replies", replies::TESTS),
+    ("errors", errors::TESTS),
+    ("options", options::TESTS),
+    ("info", info::TESTS),
+    ("dump", dump::TESTS),
+    ("persistence", persistence::TESTS),
+    ("hostile", hostile::TESTS),
+    ("replication", replication::TESTS),
+    ("events", events::TESTS),
+    ("keys", keys::TESTS),
+    ("scripting", scripting::TESTS),
+    ("limits", limits::TESTS),
+    ("config", config::TESTS),
+    ("surface", surface::TESTS),
+    ("cluster", cluster::TESTS),
+];
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();

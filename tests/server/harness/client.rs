@@ -114,7 +114,7 @@ impl Raw {
         self.next()
     }
 
-    /// Sends a command of words and shows the bytes of its reply with `\r\n` and the like escaped.
+    /// Sends a command of words and returns its reply to the byte, as text.
     pub(crate) fn say(&mut self, line: &str) -> String {
         let words: Vec<&str> = line.split_whitespace().collect();
         self.ask(&words)
@@ -122,8 +122,7 @@ impl Raw {
 
     /// As [`Self::say`] for arguments that are empty, binary or contain spaces.
     pub(crate) fn ask<A: AsRef<[u8]>>(&mut self, args: &[A]) -> String {
-        let bytes = self.raw(&packed(args));
-        escaped(&bytes, usize::MAX)
+        String::from_utf8_lossy(&self.raw(&packed(args))).into_owned()
     }
 
     /// The bytes of the next reply or push message.

@@ -36,9 +36,11 @@ impl Site {
             named.iter().map(|name| on_path(name).unwrap_or_else(|| PathBuf::from(name))).collect()
         };
         if binaries.is_empty() {
-            return Err("no server found: put redis-server or valkey-server on the PATH, or name servers in \
+            return Err(
+                "no server found: put redis-server or valkey-server on the PATH, or name servers in \
                         SERVERS=path,path"
-                .to_owned());
+                    .to_owned(),
+            );
         }
         let mut sites: Vec<Self> = Vec::new();
         for binary in binaries {

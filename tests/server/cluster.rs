@@ -1,0 +1,130 @@
+//! Cluster mode: a slot moves with its filter.
+
+use crate::harness::{Client, Server, Site, Test, show, tests, wait_until};
+
+pub(crate) const TESTS: &[Test] = tests![
+    a_filter_moves_with_its_slot,
+    a_filter_moves_with_its_slot_at_once,
+    a_node_redirects_commands_by_their_key,
+];
+
+const SLOTS: i64 = 16384;
+
+/// Two nodes that know each other; the first owns every slot.
+struct Cluster {
+    first: Server,
+    second: Server,
+}
+
+impl Cluster {
+    fn start(site: &Site) -> Self {
+        let [first, second] = [site.launch().in_cluster().start(), site.launch().in_cluster().start()];
+        let mut client = first.client();
+        assert_eq!(client.say(&format!("CLUSTER ADDSLOTSRANGE 0 {}", SLOTS - 1)), "+OK");
+        let meet = format!("CLUSTER MEET 127.0.0.1 {} {}", second.port(), second.bus_port());
+        assert_eq!(client.say(&meet), "+OK");
+        for server in [&first, &second] {
+            let mut client = server.client();
+            wait_until("cluster up", || {
+                let info = String::from_utf8(client.bytes(&["CLUSTER", "INFO"])).unwrap();
+                info.contains("cluster_state:ok")
+                    && info.contains("cluster_known_nodes:2")
+                    && info.contains("cluster_slots_assigned:16384")
+            });
+        }
+        Self { first, second }
+    }
+}
+
+fn id(client: &mut Client) -> String {
+    String::from_utf8(client.bytes(&["CLUSTER", "MYID"])).unwrap()
+}
+
+fn fill(client: &mut Client) -> String {
+    assert_eq!(client.say("BF.RESERVE k 0.001 10"), "+OK");
+    for item in 0..500 {
+        client.say(&format!("BF.ADD k item-{item}"));
+    }
+    client.digest("k")
+}
+
+fn assert_moved(cluster: &Cluster, digest: &str) {
+    let (mut from, mut to) = (cluster.first.client(), cluster.second.client());
+    let slot = to.int("CLUSTER KEYSLOT k");
+    assert_eq!(to.digest("k"), digest);
+    for item in 0..500 {
+        assert_eq!(to.int(&format!("BF.EXISTS k item-{item}")), 1);
+    }
+    let moved = format!("-MOVED {slot} 127.0.0.1:{}", cluster.second.port());
+    assert_eq!(from.say("BF.EXISTS k item-0"), moved);
+    assert_eq!(from.say("BF.ADD k item-0"), moved);
+    assert_eq!(to.int("BF.ADD k something-new"), 1);
+}
+
+fn a_filter_moves_with_its_slot(site: &Site) {
+    let cluster = Cluster::start(site);
+    let (mut from, mut to) = (cluster.first.client(), cluster.second.client());
+    let digest = fill(&mut from);
+    let slot = from.int("CLUSTER KEYSLOT k");
+    let (from_id, to_id) = (id(&mut from), id(&mut to));
+    assert_eq!(to.say(&format!("CLUSTER SETSLOT {slot} IMPORTING {from_id}")), "+OK");
+    assert_eq!(from.say(&format!("CLUSTER SETSLOT {slot} MIGRATING {to_id}")), "+OK");
+    // Half-way the key is still here, and a key that is not is asked for over there.
+    assert_eq!(from.say("BF.EXISTS k item-0"), "1");
+    assert_eq!(from.say("BF.ADD k item-0"), "0");
+    let keys = from.say(&format!("CLUSTER GETKEYSINSLOT {slot} 10"));
+    assert_eq!(keys, "[\"k\"]");
+    let migrate = format!("MIGRATE 127.0.0.1 {} k 0 60000", cluster.second.port());
+    assert_eq!(from.say(&migrate), "+OK");
+    let ask = format!("-ASK {slot} 127.0.0.1:{}", cluster.second.port());
+    assert_eq!(from.say("BF.EXISTS k item-0"), ask);
+    assert_eq!(from.say("BF.MADD k a b"), ask);
+    assert_eq!(to.say("ASKING"), "+OK");
+    assert_eq!(to.say("BF.MEXISTS k item-0 item-499"), "[1, 1]");
+    for client in [&mut to, &mut from] {
+        assert_eq!(client.say(&format!("CLUSTER SETSLOT {slot} NODE {to_id}")), "+OK");
+    }
+    assert_moved(&cluster, &digest);
+}
+
+fn a_filter_moves_with_its_slot_at_once(site: &Site) {
+    let cluster = Cluster::start(site);
+    let (mut from, mut to) = (cluster.first.client(), cluster.second.client());
+    let slot = from.int("CLUSTER KEYSLOT k");
+    let to_id = id(&mut to);
+    let known = show(&from.call(&["CLUSTER", "HELP"])).contains("MIGRATESLOTS");
+    // Valkey from 9.0; if another server learns it, this line tells.
+    assert_eq!(known, site.from(None, Some((9, 0))), "CLUSTER MIGRATESLOTS");
+    if !known {
+        return;
+    }
+    let digest = fill(&mut from);
+    let command = format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slot} {slot} NODE {to_id}");
+    assert_eq!(from.say(&command), "+OK");
+    wait_until("slot moved", || from.say("BF.CARD k").starts_with("-MOVED"));
+    wait_until("slot taken", || !to.say("BF.CARD k").starts_with('-'));
+    assert_moved(&cluster, &digest);
+}
+
+fn a_node_redirects_commands_by_their_key(site: &Site) {
+    let cluster = Cluster::start(site);
+    let mut other = cluster.second.client();
+    let commands = [
+        "BF.RESERVE k 0.01 10",
+        "BF.ADD k a",
+        "BF.MADD k a b",
+        "BF.INSERT k ITEMS a",
+        "BF.EXISTS k a",
+        "BF.MEXISTS k a b",
+        "BF.INFO k",
+        "BF.CARD k",
+        "BF.DEBUG k",
+        "BF.SCANDUMP k 0",
+        "BF.LOADCHUNK k 1 x",
+    ];
+    let slot = other.int("CLUSTER KEYSLOT k");
+    let moved = format!("-MOVED {slot} 127.0.0.1:{}", cluster.first.port());
+    for command in commands {
+        assert_eq!(other.say(command), moved, "{command}");
+    }
+}

@@ -1,0 +1,348 @@
+//! The options of the module: in the configuration file, as load arguments, at run time.
+
+use std::path::Path;
+
+use crate::harness::{Client, Server, Site, Test, tests};
+
+pub(crate) const TESTS: &[Test] = tests![
+    options_have_documented_defaults,
+    options_can_be_set_at_run_time,
+    options_out_of_range_are_refused,
+    options_in_the_configuration_file_count,
+    options_survive_a_config_rewrite,
+    load_arguments_are_understood_in_every_spelling,
+    a_bad_load_argument_refuses_the_module_and_spares_the_server,
+    a_bad_load_argument_stops_a_server_that_starts,
+    a_bad_option_in_the_configuration_file_stops_a_server_that_starts,
+    an_expansion_factor_of_zero_makes_filters_fixed,
+    options_do_not_change_existing_filters,
+    redisblooms_names_work_where_the_server_can,
+    the_example_configuration_starts_a_server,
+];
+
+const DEFAULTS: [(&str, &str); 4] = [
+    ("bf.error-rate", "0.01"),
+    ("bf.initial-size", "100"),
+    ("bf.expansion-factor", "2"),
+    ("bf.max-filter-bytes", "68719476736"),
+];
+
+/// The value of an option as the server tells it.
+fn get(client: &mut Client, option: &str) -> String {
+    let reply = client.say(&format!("CONFIG GET {option}"));
+    let prefix = format!("[\"{option}\", \"");
+    let value = reply.strip_prefix(&prefix).and_then(|rest| rest.strip_suffix("\"]"));
+    value.unwrap_or_else(|| panic!("CONFIG GET {option}: {reply}")).to_owned()
+}
+
+/// Capacity, error rate of the first layer and expansion of a filter that is created without any.
+fn made(client: &mut Client) -> (String, f64, String) {
+    client.say("DEL made");
+    assert_eq!(client.say("BF.ADD made x"), "1");
+    let debug = client.say("BF.DEBUG made");
+    let (_, ratio) = debug.rsplit_once("ratio:").unwrap();
+    let capacity = client.say("BF.INFO made CAPACITY");
+    (capacity, ratio.trim_end_matches("\"]").parse().unwrap(), client.say("BF.INFO made EXPANSION"))
+}
+
+fn assert_made(client: &mut Client, capacity: u64, rate: f64, expansion: u32) {
+    let (told_capacity, told_rate, told_expansion) = made(client);
+    assert_eq!(told_capacity, format!("[{capacity}]"));
+    let expected =
+        if expansion == 0 { (rate, "[nil]".to_owned()) } else { (rate * 0.75, format!("[{expansion}]")) };
+    assert!((told_rate - expected.0).abs() < 1e-12, "{told_rate}");
+    assert_eq!(told_expansion, expected.1);
+}
+
+fn options_have_documented_defaults(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    for (option, value) in DEFAULTS {
+        assert_eq!(get(&mut client, option), value, "{option}");
+    }
+    assert_made(&mut client, 100, 0.01, 2);
+}
+
+fn options_can_be_set_at_run_time(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    for (option, value) in [
+        ("bf.error-rate", "0.001"),
+        ("bf.initial-size", "77"),
+        ("bf.expansion-factor", "5"),
+        ("bf.max-filter-bytes", "1048576"),
+    ] {
+        assert_eq!(client.say(&format!("CONFIG SET {option} {value}")), "+OK");
+        assert_eq!(get(&mut client, option), value);
+    }
+    assert_made(&mut client, 77, 0.001, 5);
+    assert_eq!(client.say("CONFIG SET bf.max-filter-bytes 2mb"), "+OK");
+    assert_eq!(get(&mut client, "bf.max-filter-bytes"), "2097152");
+    // Several at once, all or none.
+    assert_eq!(client.say("CONFIG SET bf.initial-size 8 bf.expansion-factor 3 bf.error-rate 0.5"), "+OK");
+    assert_made(&mut client, 8, 0.5, 3);
+    assert!(client.say("CONFIG SET bf.initial-size 9 bf.error-rate 2").starts_with("-ERR CONFIG SET failed"));
+    assert_made(&mut client, 8, 0.5, 3);
+}
+
+fn options_out_of_range_are_refused(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let cases = [
+        ("bf.error-rate", vec!["0", "1", "-0.5", "1.5", "nan", "inf", "abc", "0.01f", "1e-400", "\"\""]),
+        ("bf.initial-size", vec!["0", "-1", "1099511627777", "abc", "1.5", "9223372036854775808"]),
+        ("bf.expansion-factor", vec!["-1", "32769", "4294967296", "abc", "1.5"]),
+        ("bf.max-filter-bytes", vec!["0", "1023", "-1", "70368744177665", "abc", "1xb"]),
+    ];
+    for (option, values) in cases {
+        let before = get(&mut client, option);
+        for value in values {
+            let reply = client.say(&format!("CONFIG SET {option} {value}"));
+            let expected = format!("-ERR CONFIG SET failed (possibly related to argument '{option}')");
+            assert!(reply.starts_with(&expected), "{option} {value}: {reply}");
+            assert!(reply.len() > expected.len() + 3, "{option} {value}: no reason in {reply}");
+            assert_eq!(get(&mut client, option), before);
+        }
+    }
+    for (option, value) in [
+        ("bf.error-rate", "0.999999"),
+        ("bf.error-rate", "1e-9"),
+        ("bf.initial-size", "1"),
+        ("bf.initial-size", "1099511627776"),
+        ("bf.expansion-factor", "0"),
+        ("bf.expansion-factor", "32768"),
+        ("bf.max-filter-bytes", "1024"),
+        ("bf.max-filter-bytes", "70368744177664"),
+    ] {
+        assert_eq!(client.say(&format!("CONFIG SET {option} {value}")), "+OK", "{option} {value}");
+        assert_eq!(get(&mut client, option), value);
+    }
+}
+
+fn options_in_the_configuration_file_count(site: &Site) {
+    let server = site
+        .launch()
+        .with_option("bf.error-rate 1e-3")
+        .with_option("bf.initial-size 500")
+        .with_option("bf.expansion-factor 4")
+        .with_option("bf.max-filter-bytes 1mb")
+        .start();
+    let mut client = server.client();
+    assert_made(&mut client, 500, 0.001, 4);
+    assert_eq!(get(&mut client, "bf.max-filter-bytes"), "1048576");
+    assert!(client.say("BF.RESERVE k 0.01 10000000").starts_with("-ERR filter would take "));
+}
+
+fn options_survive_a_config_rewrite(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    for line in
+        ["bf.error-rate 0.002", "bf.initial-size 321", "bf.expansion-factor 6", "bf.max-filter-bytes 4194304"]
+    {
+        assert_eq!(client.say(&format!("CONFIG SET {line}")), "+OK");
+    }
+    assert_eq!(client.say("CONFIG REWRITE"), "+OK");
+    let rewritten = std::fs::read_to_string(server.dir().join("server.conf")).unwrap();
+    // The same file starts a server with the same options.
+    let kept: Vec<&str> = rewritten.lines().filter(|line| line.starts_with("bf")).collect();
+    assert!(kept.len() >= 4, "{rewritten}");
+    let mut launch = site.launch();
+    for line in kept {
+        launch = launch.with_option(line);
+    }
+    let second = launch.start();
+    let mut client = second.client();
+    assert_made(&mut client, 321, 0.002, 6);
+    assert_eq!(get(&mut client, "bf.max-filter-bytes"), "4194304");
+    assert_eq!(client.say("CONFIG REWRITE"), "+OK");
+}
+
+fn load_arguments_are_understood_in_every_spelling(site: &Site) {
+    let spellings = [
+        ["ERROR_RATE", "INITIAL_SIZE"],
+        ["error_rate", "Initial_Size"],
+        ["bf-error-rate", "bf-initial-size"],
+        ["bf.error-rate", "bf.initial-size"],
+    ];
+    for [rate, size] in spellings {
+        let server = site.launch().with_module_args(&[rate, "0.002", size, "400"]).start();
+        let mut client = server.client();
+        assert_made(&mut client, 400, 0.002, 2);
+        assert_eq!(get(&mut client, "bf.error-rate"), "0.002");
+        assert_eq!(get(&mut client, "bf.initial-size"), "400");
+    }
+    for [factor, bytes] in
+        [["bf-expansion-factor", "bf-max-filter-bytes"], ["bf.expansion-factor", "bf.max-filter-bytes"]]
+    {
+        let server = site.launch().with_module_args(&[bytes, "1048576", factor, "7"]).start();
+        let mut client = server.client();
+        assert_made(&mut client, 100, 0.01, 7);
+        assert_eq!(get(&mut client, "bf.max-filter-bytes"), "1048576");
+    }
+    // RedisBloom lets a single empty argument pass.
+    let server = site.launch().with_module_args(&[""]).start();
+    assert_made(&mut server.client(), 100, 0.01, 2);
+    // An option in the file overrides an argument: it comes later.
+    let server =
+        site.launch().with_module_args(&["INITIAL_SIZE", "5"]).with_option("bf.initial-size 6").start();
+    assert_made(&mut server.client(), 6, 0.01, 2);
+}
+
+const BAD_ARGUMENTS: &[&[&str]] = &[
+    &["ERROR_RATE", "0"],
+    &["ERROR_RATE", "1"],
+    &["ERROR_RATE", "abc"],
+    &["ERROR_RATE", "nan"],
+    &["ERROR_RATE"],
+    &["ERROR_RATE", "0.01", "INITIAL_SIZE"],
+    &["INITIAL_SIZE", "0"],
+    &["INITIAL_SIZE", "-5"],
+    &["INITIAL_SIZE", "1e3"],
+    &["INITIAL_SIZE", "1099511627777"],
+    &["bf-expansion-factor", "32769"],
+    &["bf-expansion-factor", "two"],
+    &["bf.max-filter-bytes", "1"],
+    &["NO_SUCH_OPTION", "1"],
+    &["ERROR_RATE", "%s%n%s%n"],
+    &["%s%n%s%n", "1"],
+];
+
+/// The last warning of the module in a log.
+fn assert_log_names(log: &str, words: &[&str]) {
+    let named = log.lines().any(|line| {
+        let lower = line.to_lowercase();
+        line.contains("bf")
+            && words.iter().any(|word| lower.contains(&word.to_lowercase().replace("bf-", "")))
+    });
+    assert!(named, "nothing about {words:?} in the log:\n{log}");
+}
+
+fn a_bad_load_argument_refuses_the_module_and_spares_the_server(site: &Site) {
+    let server = site.launch().without_module().start();
+    let mut client = server.client();
+    let module = site.module.to_str().unwrap();
+    for args in BAD_ARGUMENTS {
+        let command: Vec<&str> = ["MODULE", "LOAD", module].iter().chain(*args).copied().collect();
+        let reply = client.ask(&command);
+        assert!(reply.starts_with("-ERR Error loading the extension"), "{args:?}: {reply}");
+        assert_eq!(client.say("PING"), "+PONG");
+        assert!(!client.say("MODULE LIST").contains("\"bf\""), "{args:?}");
+        assert!(client.say("BF.ADD k a").starts_with("-ERR unknown command"), "{args:?}");
+        assert_eq!(client.say("CONFIG GET bf.*"), "[]", "{args:?}");
+    }
+    let log = server.log();
+    for word in ["ERROR_RATE", "INITIAL_SIZE", "expansion-factor", "max-filter-bytes", "NO_SUCH_OPTION"] {
+        assert_log_names(&log, &[word]);
+    }
+    // The next attempt, without a mistake, works.
+    assert_eq!(client.ask(&["MODULE", "LOAD", module, "INITIAL_SIZE", "9"]), "+OK");
+    assert_made(&mut client, 9, 0.01, 2);
+    assert_eq!(client.say("BF.MADD k a b"), "[1, 1]");
+}
+
+fn a_bad_load_argument_stops_a_server_that_starts(site: &Site) {
+    for args in BAD_ARGUMENTS {
+        let log = site.launch().with_module_args(args).expect_dead_at_start();
+        assert_log_names(&log, args);
+        assert!(!log.contains("BUG REPORT") && !log.contains("panicked"), "{log}");
+    }
+}
+
+fn a_bad_option_in_the_configuration_file_stops_a_server_that_starts(site: &Site) {
+    for line in [
+        "bf.error-rate 2",
+        "bf.error-rate abc",
+        "bf.initial-size 0",
+        "bf.expansion-factor 32769",
+        "bf.max-filter-bytes 1",
+        "bf.no-such-option 1",
+    ] {
+        let log = site.launch().with_option(line).expect_dead_at_start();
+        assert_log_names(&log, &[line.split(' ').next().unwrap()]);
+        assert!(!log.contains("BUG REPORT") && !log.contains("panicked"), "{line}: {log}");
+    }
+}
+
+fn an_expansion_factor_of_zero_makes_filters_fixed(site: &Site) {
+    let server = site.launch().with_option("bf.expansion-factor 0").with_option("bf.initial-size 2").start();
+    let mut client = server.client();
+    assert_made(&mut client, 2, 0.01, 0);
+    assert_eq!(client.say("BF.MADD k a b c"), "[1, 1, -ERR non scaling filter is full]");
+    assert_eq!(client.say("BF.RESERVE r 0.01 1"), "+OK");
+    assert_eq!(client.say("BF.INFO r EXPANSION"), "[nil]");
+    // As in RedisBloom, BF.RESERVE cannot ask for growth then.
+    assert_eq!(client.say("BF.RESERVE s 0.01 1 EXPANSION 2"), "-Nonscaling filters cannot expand");
+    assert_eq!(client.say("BF.RESERVE s 0.01 1 EXPANSION 0"), "+OK");
+}
+
+fn options_do_not_change_existing_filters(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    client.say("BF.ADD k a");
+    let before = (client.say("BF.DEBUG k"), client.digest("k"));
+    for line in ["bf.error-rate 0.3", "bf.initial-size 7", "bf.expansion-factor 0"] {
+        client.say(&format!("CONFIG SET {line}"));
+    }
+    assert_eq!((client.say("BF.DEBUG k"), client.digest("k")), before);
+    for item in 0..150 {
+        client.say(&format!("BF.ADD k item-{item}"));
+    }
+    assert_eq!(client.say("BF.INFO k CAPACITY"), "[300]");
+}
+
+/// RedisBloom 8's names, without the prefix.
+const UNPREFIXED: [(&str, &str, &str); 3] = [
+    ("bf-error-rate", "bf.error-rate", "0.004"),
+    ("bf-initial-size", "bf.initial-size", "44"),
+    ("bf-expansion-factor", "bf.expansion-factor", "4"),
+];
+
+fn redisblooms_names_work_where_the_server_can(site: &Site) {
+    let able = site.from(Some((8, 0)), None);
+    let server = site.start();
+    let mut client = server.client();
+    for (name, prefixed, value) in UNPREFIXED {
+        if able {
+            assert_eq!(get(&mut client, name), get(&mut client, prefixed));
+            assert_eq!(client.say(&format!("CONFIG SET {name} {value}")), "+OK", "{name}");
+            assert_eq!(get(&mut client, prefixed), value);
+            assert_eq!(get(&mut client, name), value);
+        } else {
+            assert_eq!(client.say(&format!("CONFIG GET {name}")), "[]", "{name}");
+            client.say(&format!("CONFIG SET {prefixed} {value}"));
+        }
+    }
+    assert_made(&mut client, 44, 0.004, 4);
+    if able {
+        let reply = client.say("CONFIG SET bf-error-rate 2");
+        assert!(reply.starts_with("-ERR CONFIG SET failed"), "{reply}");
+        client.say("CONFIG SET bf.initial-size 45");
+        assert_eq!(get(&mut client, "bf-initial-size"), "45");
+        let server = site.launch().with_option("bf-initial-size 46").start();
+        assert_made(&mut server.client(), 46, 0.01, 2);
+    }
+}
+
+fn the_example_configuration_starts_a_server(site: &Site) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("redis.conf.example");
+    let example =
+        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    // As it is, but for the module, which this test loads itself.
+    let start = |lines: Vec<String>| -> Server {
+        lines.iter().fold(site.launch(), |launch, line| launch.with_option(line)).start()
+    };
+    let plain = example.lines().filter(|line| !line.starts_with("loadmodule")).map(str::to_owned).collect();
+    assert_made(&mut start(plain).client(), 100, 0.01, 2);
+    // With every option that is commented out switched on, which changes nothing: they are the defaults.
+    let options: Vec<String> = example
+        .lines()
+        .filter_map(|line| line.strip_prefix("# bf."))
+        .filter(|line| line.split_whitespace().count() == 2 && !line.contains(':'))
+        .map(|line| format!("bf.{line}"))
+        .collect();
+    assert_eq!(options.len(), DEFAULTS.len(), "{options:?}");
+    let server = start(options);
+    for (option, value) in DEFAULTS {
+        assert_eq!(get(&mut server.client(), option), value, "{option}");
+    }
+}

@@ -1,0 +1,297 @@
+//! BF.SCANDUMP and BF.LOADCHUNK: a filter travels in pieces, and a wrong piece leaves the key as it was.
+
+use redis::Value;
+
+use crate::harness::{Client, Site, Test, tests};
+
+pub(crate) const TESTS: &[Test] = tests![
+    a_filter_of_many_layers_travels_in_pieces,
+    an_empty_filter_travels_in_pieces,
+    pieces_are_at_most_16_mib_and_never_span_layers,
+    pieces_may_come_in_any_order_and_twice,
+    a_dump_may_start_at_any_byte,
+    a_torn_piece_is_refused_and_leaves_the_key_as_it_was,
+    an_altered_piece_is_refused_and_leaves_the_key_as_it_was,
+    a_misplaced_piece_is_refused_and_leaves_the_key_as_it_was,
+    a_piece_of_another_filter_is_refused,
+    a_piece_beyond_the_end_has_no_link,
+    a_header_starts_over,
+    a_bad_header_leaves_the_filter_as_it_was,
+    a_loaded_filter_goes_on_growing,
+];
+
+/// The piece for an iterator, with the iterator it is loaded with; nothing at the end.
+pub(crate) fn piece(client: &mut Client, key: &str, iterator: i64) -> Option<(i64, Vec<u8>)> {
+    let reply = client.array(&["BF.SCANDUMP", key, &iterator.to_string()]);
+    match <[Value; 2]>::try_from(reply) {
+        Ok([Value::Int(0), Value::BulkString(data)]) if data.is_empty() => None,
+        Ok([Value::Int(next), Value::BulkString(data)]) => Some((next, data)),
+        other => panic!("BF.SCANDUMP {key} {iterator} answered {other:?}"),
+    }
+}
+
+/// All pieces, the header first.
+pub(crate) fn pieces(client: &mut Client, key: &str) -> Vec<(i64, Vec<u8>)> {
+    let mut iterator = 0;
+    std::iter::from_fn(|| {
+        let piece = piece(client, key, iterator)?;
+        iterator = piece.0;
+        Some(piece)
+    })
+    .collect()
+}
+
+/// Loads one piece and returns the reply.
+pub(crate) fn load(client: &mut Client, key: &str, iterator: i64, data: &[u8]) -> String {
+    client.ask(&[b"BF.LOADCHUNK", key.as_bytes(), iterator.to_string().as_bytes(), data])
+}
+
+/// Copies a filter piece by piece.
+pub(crate) fn travel(client: &mut Client, from: &str, to: &str) {
+    for (iterator, data) in pieces(client, from) {
+        assert_eq!(load(client, to, iterator, &data), "+OK", "iterator {iterator}");
+    }
+}
+
+/// A filter of several layers.
+fn grown(client: &mut Client, key: &str) {
+    client.say(&format!("BF.RESERVE {key} 0.001 10"));
+    for item in 0..300 {
+        client.say(&format!("BF.ADD {key} item-{item}"));
+    }
+}
+
+fn a_filter_of_many_layers_travels_in_pieces(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    grown(&mut client, "k");
+    let pieces = pieces(&mut client, "k");
+    let layers = client.say("BF.INFO k FILTERS");
+    assert_eq!(layers, format!("[{}]", pieces.len() - 1), "a piece per layer and the header");
+    assert_eq!(pieces[0].0, 1);
+    travel(&mut client, "k", "copy");
+    assert_eq!(client.digest("copy"), client.digest("k"));
+    assert_eq!(client.say("BF.DEBUG copy"), client.say("BF.DEBUG k"));
+    assert_eq!(client.say("BF.INFO copy"), client.say("BF.INFO k"));
+    for item in 0..300 {
+        assert_eq!(client.int(&format!("BF.EXISTS copy item-{item}")), 1);
+    }
+    assert_eq!(self::pieces(&mut client, "copy"), pieces);
+}
+
+fn an_empty_filter_travels_in_pieces(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    client.say("BF.RESERVE k 0.05 123 NONSCALING");
+    travel(&mut client, "k", "copy");
+    assert_eq!(client.digest("copy"), client.digest("k"));
+    assert_eq!(client.say("BF.INFO copy"), client.say("BF.INFO k"));
+    assert_eq!(client.int("BF.CARD copy"), 0);
+}
+
+fn pieces_are_at_most_16_mib_and_never_span_layers(site: &Site) {
+    const CHUNK_BYTES: i64 = 16 << 20;
+    let server = site.start();
+    let mut client = server.client();
+    // 35 MB in the first layer, and a small second one.
+    client.say("BF.RESERVE k 0.01 28500000 EXPANSION 1");
+    for batch in 0..20 {
+        let items: Vec<String> = (0..500).map(|item| format!("{batch}-{item}")).collect();
+        let mut args = vec!["BF.MADD", "k"];
+        args.extend(items.iter().map(String::as_str));
+        client.call(&args);
+    }
+    let debug = client.say("BF.DEBUG k");
+    let (_, rest) = debug.split_once("bytes:").unwrap();
+    let layer_bytes: i64 = rest.split(' ').next().unwrap().parse().unwrap();
+    assert!(layer_bytes > 2 * CHUNK_BYTES, "{layer_bytes}");
+    let mut expected = vec![1];
+    while *expected.last().unwrap() <= layer_bytes {
+        let last = *expected.last().unwrap();
+        expected.push((last + CHUNK_BYTES).min(1 + layer_bytes));
+    }
+    let mut iterator = 0;
+    for next in expected {
+        let (told, data) = piece(&mut client, "k", iterator).unwrap();
+        assert_eq!(told, next);
+        // 16 bytes more are the check at the end of a chunk.
+        assert!(data.len() <= (16 << 20) + 16, "{}", data.len());
+        assert_eq!(load(&mut client, "copy", told, &data), "+OK");
+        iterator = next;
+    }
+    assert_eq!(piece(&mut client, "k", iterator), None);
+    assert_eq!(client.digest("copy"), client.digest("k"));
+    client.say("BF.RESERVE two 0.01 3 EXPANSION 1");
+    client.say("BF.MADD two a b c d e f g h i j");
+    let layers = client.array(&["BF.DEBUG", "two"]).len() - 1;
+    assert!(layers >= 3, "{layers}");
+    assert_eq!(pieces(&mut client, "two").len(), layers + 1);
+}
+
+fn pieces_may_come_in_any_order_and_twice(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    grown(&mut client, "k");
+    let pieces = pieces(&mut client, "k");
+    assert_eq!(load(&mut client, "copy", pieces[0].0, &pieces[0].1), "+OK");
+    for (iterator, data) in pieces[1..].iter().rev().chain(&pieces[1..]) {
+        assert_eq!(load(&mut client, "copy", *iterator, data), "+OK");
+    }
+    assert_eq!(client.digest("copy"), client.digest("k"));
+}
+
+fn a_dump_may_start_at_any_byte(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    grown(&mut client, "k");
+    let (end, _) = pieces(&mut client, "k").pop().unwrap();
+    for iterator in 1..end {
+        let (next, data) = piece(&mut client, "k", iterator).unwrap();
+        assert!(next > iterator && next <= end && data.len() > 16, "{iterator} -> {next}");
+    }
+    for iterator in [end, end + 1, i64::MAX, -1, i64::MIN] {
+        assert_eq!(piece(&mut client, "k", iterator), None, "{iterator}");
+    }
+    // Such a piece can be loaded like any other.
+    travel(&mut client, "k", "copy");
+    let (next, data) = piece(&mut client, "k", 5).unwrap();
+    assert_eq!(load(&mut client, "copy", next, &data), "+OK");
+    assert_eq!(client.digest("copy"), client.digest("k"));
+}
+
+/// A source `k` and a target `copy` that holds its header and nothing else yet.
+fn half_loaded(client: &mut Client) -> Vec<(i64, Vec<u8>)> {
+    grown(client, "k");
+    let pieces = pieces(client, "k");
+    assert_eq!(load(client, "copy", pieces[0].0, &pieces[0].1), "+OK");
+    pieces
+}
+
+fn a_torn_piece_is_refused_and_leaves_the_key_as_it_was(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let pieces = half_loaded(&mut client);
+    let before = client.digest("copy");
+    let (iterator, data) = &pieces[1];
+    for length in 0..data.len() {
+        let reply = load(&mut client, "copy", *iterator, &data[..length]);
+        assert_eq!(reply, "-ERR received bad data", "cut to {length} of {} bytes", data.len());
+    }
+    let longer = [data.as_slice(), b"\0"].concat();
+    assert!(load(&mut client, "copy", *iterator, &longer).starts_with("-ERR "));
+    assert_eq!(client.digest("copy"), before);
+}
+
+fn an_altered_piece_is_refused_and_leaves_the_key_as_it_was(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let pieces = half_loaded(&mut client);
+    let before = client.digest("copy");
+    let (iterator, data) = &pieces[2];
+    for at in 0..data.len() {
+        let mut altered = data.clone();
+        altered[at] ^= 1 << (at % 8);
+        assert_eq!(load(&mut client, "copy", *iterator, &altered), "-ERR received bad data", "byte {at}");
+    }
+    assert_eq!(client.digest("copy"), before);
+}
+
+fn a_misplaced_piece_is_refused_and_leaves_the_key_as_it_was(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let pieces = half_loaded(&mut client);
+    let before = client.digest("copy");
+    let (end, _) = *pieces.last().unwrap();
+    for (iterator, data) in &pieces[1..] {
+        for wrong in [iterator - 1, iterator + 1, iterator - 8, iterator + 8, 2, end, 0, -1, i64::MIN] {
+            if wrong != *iterator {
+                let reply = load(&mut client, "copy", wrong, data);
+                assert!(reply.starts_with("-ERR "), "{iterator} as {wrong}: {reply}");
+            }
+        }
+        assert_eq!(load(&mut client, "copy", 1, data), "-ERR received bad data", "a chunk as a header");
+    }
+    assert!(load(&mut client, "copy", pieces[1].0, &pieces[0].1).starts_with("-ERR "), "a header as a chunk");
+    assert_eq!(client.digest("copy"), before);
+}
+
+fn a_piece_of_another_filter_is_refused(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    half_loaded(&mut client);
+    client.say("BF.RESERVE other 0.002 9");
+    client.say("BF.ADD other x");
+    let before = client.digest("copy");
+    for (iterator, data) in pieces(&mut client, "other").into_iter().skip(1) {
+        let reply = load(&mut client, "copy", iterator, &data);
+        assert!(reply.starts_with("-ERR "), "{iterator}: {reply}");
+    }
+    assert_eq!(client.digest("copy"), before);
+}
+
+fn a_piece_beyond_the_end_has_no_link(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let pieces = half_loaded(&mut client);
+    let (end, data) = pieces.last().unwrap();
+    let before = client.digest("copy");
+    for iterator in [end + 1000, end + (1 << 40), i64::MAX] {
+        let reply = load(&mut client, "copy", iterator, data);
+        assert_eq!(reply, "-ERR invalid offset - no link found", "{iterator}");
+    }
+    assert_eq!(client.digest("copy"), before);
+}
+
+fn a_header_starts_over(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    grown(&mut client, "k");
+    client.say("BF.RESERVE copy 0.3 7 NONSCALING");
+    client.say("BF.MADD copy a b c");
+    travel(&mut client, "k", "copy");
+    assert_eq!(client.digest("copy"), client.digest("k"));
+    // And again from the start, in the middle of a load.
+    let pieces = pieces(&mut client, "k");
+    assert_eq!(load(&mut client, "copy", pieces[0].0, &pieces[0].1), "+OK");
+    assert_ne!(client.digest("copy"), client.digest("k"));
+    travel(&mut client, "k", "copy");
+    assert_eq!(client.digest("copy"), client.digest("k"));
+    // What lives no longer than a while still does so: the key is the same, its value is replaced.
+    client.say("SET s text");
+    let reply = load(&mut client, "s", pieces[0].0, &pieces[0].1);
+    assert!(reply.starts_with("-WRONGTYPE"), "{reply}");
+}
+
+fn a_bad_header_leaves_the_filter_as_it_was(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    grown(&mut client, "k");
+    let (_, header) = piece(&mut client, "k", 0).unwrap();
+    client.say("BF.MADD copy a b c");
+    let before = client.digest("copy");
+    for at in 0..header.len() {
+        for altered in [header[..at].to_vec(), {
+            let mut bytes = header.clone();
+            bytes[at] ^= 0x40;
+            bytes
+        }] {
+            assert_eq!(load(&mut client, "copy", 1, &altered), "-ERR received bad data", "byte {at}");
+            assert_eq!(load(&mut client, "new", 1, &altered), "-ERR received bad data", "byte {at}");
+        }
+    }
+    assert_eq!(client.digest("copy"), before);
+    assert_eq!(client.int("EXISTS new"), 0);
+}
+
+fn a_loaded_filter_goes_on_growing(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    grown(&mut client, "k");
+    travel(&mut client, "k", "copy");
+    for item in 300..2000 {
+        let (k, copy) = (format!("BF.ADD k item-{item}"), format!("BF.ADD copy item-{item}"));
+        assert_eq!(client.say(&k), client.say(&copy));
+    }
+    assert_eq!(client.digest("copy"), client.digest("k"));
+    assert_eq!(client.say("BF.DEBUG copy"), client.say("BF.DEBUG k"));
+}

@@ -1,0 +1,155 @@
+//! Who is told of a change: watchers, subscribers to keyspace events, clients that cache; and who is not, of none.
+
+use crate::harness::{Raw, Server, Site, Test, tests};
+
+pub(crate) const TESTS: &[Test] = tests![
+    creation_and_adds_notify,
+    nothing_new_notifies_nobody,
+    events_are_of_the_generic_class,
+    watchers_are_stopped_by_changes_only,
+    caching_clients_are_told_of_changes_only,
+];
+
+/// A subscriber to the key events of database 0.
+fn subscribe(server: &Server, classes: &str) -> Raw {
+    server.client().say(&format!("CONFIG SET notify-keyspace-events {classes}"));
+    let mut raw = server.raw();
+    assert!(raw.say("PSUBSCRIBE __keyevent@0__:*").contains("psubscribe"));
+    raw
+}
+
+/// What `commands` lead to, as `event key`, without the server's own `new`.
+fn events(server: &Server, subscriber: &mut Raw, commands: &[&str]) -> Vec<String> {
+    let mut client = server.client();
+    for command in commands {
+        client.say(command);
+    }
+    // Every class has an event of a string command; `g` has that of DEL.
+    client.say("SET marker x");
+    client.say("DEL marker");
+    let mut seen = Vec::new();
+    loop {
+        let message = String::from_utf8_lossy(&subscriber.next()).into_owned();
+        let lines: Vec<&str> = message.split("\r\n").collect();
+        let [event, key] = [lines[lines.len() - 4], lines[lines.len() - 2]];
+        let event = event.rsplit("__:").next().unwrap();
+        match (event, key) {
+            ("del", "marker") => return seen,
+            ("set", "marker") | ("new", _) => {}
+            _ => seen.push(format!("{event} {key}")),
+        }
+    }
+}
+
+fn creation_and_adds_notify(site: &Site) {
+    let server = site.start();
+    let mut subscriber = subscribe(&server, "KEA");
+    let cases: [(&str, &[&str]); 9] = [
+        ("BF.RESERVE r 0.01 2 NONSCALING", &["bloom.reserve r"]),
+        ("BF.ADD r a", &["bloom.add r"]),
+        ("BF.ADD a x", &["bloom.reserve a", "bloom.add a"]),
+        ("BF.MADD m x y z", &["bloom.reserve m", "bloom.add m"]),
+        ("BF.MADD m z w", &["bloom.add m"]),
+        ("BF.INSERT i ITEMS x y", &["bloom.reserve i", "bloom.add i"]),
+        ("BF.INSERT i ITEMS v", &["bloom.add i"]),
+        // Part-way: one is added, then the filter is full.
+        ("BF.MADD r b c", &["bloom.add r"]),
+        ("DEL r", &["del r"]),
+    ];
+    for (command, expected) in cases {
+        assert_eq!(events(&server, &mut subscriber, &[command]), expected, "{command}");
+    }
+}
+
+fn nothing_new_notifies_nobody(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    client.say("BF.MADD k a b");
+    client.say("BF.INSERT full CAPACITY 1 NONSCALING ITEMS a");
+    client.say("SET s text");
+    let mut subscriber = subscribe(&server, "KEA");
+    let commands = [
+        "BF.ADD k a",
+        "BF.MADD k a b",
+        "BF.INSERT k ITEMS a",
+        "BF.INSERT none NOCREATE ITEMS a",
+        "BF.ADD full b",
+        "BF.ADD s a",
+        "BF.RESERVE k 0.01 100",
+        "BF.RESERVE n 0 100",
+        "BF.EXISTS k a",
+        "BF.MEXISTS k a z",
+        "BF.INFO k",
+        "BF.CARD k",
+        "BF.SCANDUMP k 0",
+        "BF.LOADCHUNK k 1 rubbish",
+    ];
+    assert_eq!(events(&server, &mut subscriber, &commands), Vec::<String>::new());
+}
+
+fn events_are_of_the_generic_class(site: &Site) {
+    let server = site.start();
+    let mut subscriber = subscribe(&server, "Eg");
+    assert_eq!(events(&server, &mut subscriber, &["BF.ADD k a"]), ["bloom.reserve k", "bloom.add k"]);
+    // Events of strings and of modules, with the generic ones only of DEL on another database.
+    let mut client = server.client();
+    client.say("CONFIG SET notify-keyspace-events E$d");
+    client.say("BF.ADD k b");
+    client.say("CONFIG SET notify-keyspace-events Eg");
+    assert_eq!(events(&server, &mut subscriber, &[]), Vec::<String>::new());
+}
+
+fn watchers_are_stopped_by_changes_only(site: &Site) {
+    let server = site.start();
+    let mut other = server.client();
+    other.say("BF.MADD k a b");
+    other.say("BF.INSERT full CAPACITY 1 NONSCALING ITEMS a");
+    let (_, data) = crate::dump::piece(&mut other, "k", 0).unwrap();
+    let mut client = server.client();
+    let cases = [
+        ("k", "BF.ADD k a", false),
+        ("k", "BF.MADD k a b", false),
+        ("k", "BF.INSERT k CAPACITY 9 ITEMS b", false),
+        ("k", "BF.RESERVE k 0.01 100", false),
+        ("k", "BF.EXISTS k a", false),
+        ("k", "BF.SCANDUMP k 0", false),
+        ("k", "BF.LOADCHUNK k 1 rubbish", false),
+        ("none", "BF.INSERT none NOCREATE ITEMS b", false),
+        ("none", "BF.RESERVE none 0 100", false),
+        ("full", "BF.ADD full b", false),
+        ("k", "BF.ADD k c", true),
+        ("k", "BF.MADD k a d", true),
+        ("new", "BF.ADD new a", true),
+        ("new2", "BF.RESERVE new2 0.01 10", true),
+        ("k", "DEL k", true),
+    ];
+    for (key, command, aborts) in cases {
+        client.say(&format!("WATCH {key}"));
+        other.say(command);
+        client.say("MULTI");
+        client.say("PING");
+        let expected = if aborts { "nil" } else { "[+PONG]" };
+        assert_eq!(client.say("EXEC"), expected, "{command}");
+    }
+    client.say("WATCH k");
+    assert_eq!(crate::dump::load(&mut other, "k", 1, &data), "+OK");
+    client.say("MULTI");
+    assert_eq!(client.say("EXEC"), "nil", "a loaded header is a change");
+}
+
+fn caching_clients_are_told_of_changes_only(site: &Site) {
+    let server = site.start();
+    let mut other = server.client();
+    other.say("BF.MADD k a b");
+    let mut raw = server.raw3();
+    assert_eq!(raw.say("CLIENT TRACKING ON"), "+OK\r\n");
+    raw.say("BF.EXISTS k c");
+    other.say("BF.ADD k a");
+    // The next thing on the connection is the reply, no invalidation.
+    assert_eq!(raw.say("BF.EXISTS k c"), "#f\r\n");
+    other.say("BF.ADD k c");
+    let push = raw.raw(b"PING\r\n");
+    assert!(push.starts_with(b">2\r\n$10\r\ninvalidate\r\n"), "{}", push.escape_ascii());
+    assert_eq!(raw.next(), b"+PONG\r\n");
+    assert_eq!(raw.say("BF.EXISTS k c"), "#t\r\n");
+}

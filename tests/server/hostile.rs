@@ -1,0 +1,250 @@
+//! Payloads nobody sane would send: RESTORE answers with an error, never with an abort, a hang or a huge allocation.
+
+use crate::harness::{Client, Server, Site, Test, crc64, reseal, tests};
+
+pub(crate) const TESTS: &[Test] = tests![
+    the_checksum_is_the_servers,
+    a_payload_cut_anywhere_is_bad_data,
+    a_payload_with_an_altered_byte_never_hurts,
+    a_payload_with_edge_values_in_every_field_never_hurts,
+    a_payload_of_another_encoding_version_is_bad_data,
+    a_payload_with_fields_missing_or_left_over_is_bad_data,
+    a_tiny_payload_cannot_take_much_memory,
+    a_forged_dump_header_cannot_take_much_memory,
+];
+
+/// Bytes after the value: RDB version and checksum.
+const TRAILER_BYTES: usize = 10;
+/// Type byte, length byte and id of the module type.
+const PREFIX_BYTES: usize = 10;
+
+fn uncompressed(site: &Site) -> Server {
+    site.launch().with("rdbcompression no").start()
+}
+
+fn restore(client: &mut Client, key: &str, payload: &[u8]) -> String {
+    client.ask(&[b"RESTORE", key.as_bytes(), b"0", payload])
+}
+
+/// A payload of a small filter of two layers.
+fn small_payload(client: &mut Client) -> Vec<u8> {
+    client.say("BF.RESERVE k 0.01 3");
+    client.say("BF.MADD k a b c d");
+    client.bytes(&["DUMP", "k"])
+}
+
+fn the_checksum_is_the_servers(site: &Site) {
+    assert_eq!(crc64(b"123456789"), 0xe9c6_d914_c4b8_d9ca);
+    let server = uncompressed(site);
+    let mut client = server.client();
+    let payload = small_payload(&mut client);
+    let mut resealed = payload.clone();
+    *resealed.last_mut().unwrap() ^= 0xff;
+    reseal(&mut resealed);
+    assert_eq!(resealed, payload);
+    assert!(payload.windows(4).any(|window| window == b"evbl"), "a readable header was expected");
+}
+
+fn a_payload_cut_anywhere_is_bad_data(site: &Site) {
+    let server = uncompressed(site);
+    let mut client = server.client();
+    let payload = small_payload(&mut client);
+    let (value, trailer) = payload.split_at(payload.len() - TRAILER_BYTES);
+    for length in 1..value.len() {
+        let mut cut = [&value[..length], trailer].concat();
+        reseal(&mut cut);
+        assert_eq!(restore(&mut client, "new", &cut), "-ERR Bad data format", "cut to {length}");
+        // Without a matching checksum it does not even get that far.
+        let torn = &payload[..length];
+        assert_eq!(restore(&mut client, "new", torn), "-ERR DUMP payload version or checksum are wrong");
+    }
+    assert_eq!(client.int("EXISTS new"), 0);
+    assert_eq!(restore(&mut client, "new", &payload), "+OK");
+    assert_eq!(client.digest("new"), client.digest("k"));
+}
+
+/// Restores a payload; if it is taken, everything that can be done with a filter must work on it.
+fn survive(client: &mut Client, payload: &[u8]) -> bool {
+    let reply = restore(client, "new", payload);
+    if reply != "+OK" {
+        assert_eq!(reply, "-ERR Bad data format");
+        assert_eq!(client.int("EXISTS new"), 0);
+        return false;
+    }
+    if client.say("TYPE new") == "+everbloom" {
+        for command in
+            ["BF.INFO new", "BF.DEBUG new", "BF.EXISTS new a", "BF.SCANDUMP new 0", "MEMORY USAGE new"]
+        {
+            let reply = client.say(command);
+            assert!(!reply.starts_with('-'), "{command}: {reply}");
+        }
+        let reply = client.say("BF.ADD new another");
+        assert!(
+            ["0", "1", "-ERR problem inserting into filter", "-ERR non scaling filter is full"]
+                .contains(&reply.as_str())
+        );
+        // What is accepted must be accepted again.
+        let again = client.bytes(&["DUMP", "new"]);
+        assert_eq!(client.ask(&[b"RESTORE".as_slice(), b"new", b"0", &again, b"REPLACE"]), "+OK");
+    }
+    client.say("DEL new");
+    true
+}
+
+fn a_payload_with_an_altered_byte_never_hurts(site: &Site) {
+    let server = uncompressed(site);
+    let mut client = server.client();
+    let payload = small_payload(&mut client);
+    let mut accepted = 0;
+    for at in 1..payload.len() - TRAILER_BYTES {
+        for change in [0x01, 0x80, 0xff, payload[at], payload[at] ^ 0xff] {
+            let mut altered = payload.clone();
+            altered[at] ^= change;
+            reseal(&mut altered);
+            accepted += usize::from(altered != payload && survive(&mut client, &altered));
+        }
+    }
+    // A flipped bit in an array is noticed by the count of set bits; few fields have more than one possible value.
+    assert!(accepted < payload.len() / 2, "{accepted} alterations accepted");
+    assert_eq!(client.say("BF.MEXISTS k a b c d"), "[1, 1, 1, 1]");
+}
+
+fn a_payload_with_edge_values_in_every_field_never_hurts(site: &Site) {
+    let server = uncompressed(site);
+    let mut client = server.client();
+    let payload = small_payload(&mut client);
+    let edges: [u64; 12] = [
+        0,
+        1,
+        0x7f,
+        0x7fff_ffff,
+        0xffff_ffff,
+        1 << 32,
+        1 << 43,
+        1 << 62,
+        i64::MAX.unsigned_abs(),
+        u64::MAX,
+        f64::NAN.to_bits(),
+        f64::INFINITY.to_bits(),
+    ];
+    for at in PREFIX_BYTES..payload.len() - TRAILER_BYTES {
+        for edge in edges {
+            for width in [1, 2, 4, 8] {
+                let end = at + width;
+                if end <= payload.len() - TRAILER_BYTES {
+                    let mut altered = payload.clone();
+                    altered[at..end].copy_from_slice(&edge.to_le_bytes()[..width]);
+                    reseal(&mut altered);
+                    survive(&mut client, &altered);
+                }
+            }
+        }
+    }
+    assert!(server.resident_bytes() < 200 << 20, "{} bytes resident", server.resident_bytes());
+}
+
+fn a_payload_of_another_encoding_version_is_bad_data(site: &Site) {
+    let server = uncompressed(site);
+    let mut client = server.client();
+    let payload = small_payload(&mut client);
+    // The last ten bits of the type's id are the version.
+    let version = payload[PREFIX_BYTES - 1];
+    for other in [0, version + 1, 255] {
+        let mut altered = payload.clone();
+        altered[PREFIX_BYTES - 1] = other;
+        reseal(&mut altered);
+        assert_eq!(restore(&mut client, "new", &altered), "-ERR Bad data format", "version {other}");
+    }
+}
+
+fn a_payload_with_fields_missing_or_left_over_is_bad_data(site: &Site) {
+    let server = uncompressed(site);
+    let mut client = server.client();
+    let payload = small_payload(&mut client);
+    let (value, trailer) = payload.split_at(payload.len() - TRAILER_BYTES);
+    let (prefix, fields) = value.split_at(PREFIX_BYTES);
+    let fields = &fields[..fields.len() - 1];
+    let variants: [Vec<u8>; 6] = [
+        // No field at all.
+        [prefix, b"\0"].concat(),
+        // One string too many, and an integer too many.
+        [prefix, fields, b"\x05\x01x\0"].concat(),
+        [prefix, fields, b"\x02\x01\0"].concat(),
+        // Other kinds of field than a string.
+        [prefix, b"\x02\x01", fields, b"\0"].concat(),
+        [prefix, b"\x04\0\0\0\0\0\0\0\0", fields, b"\0"].concat(),
+        // An empty header.
+        [prefix, b"\x05\0", fields, b"\0"].concat(),
+    ];
+    for (index, variant) in variants.iter().enumerate() {
+        let mut altered = [variant, trailer].concat();
+        reseal(&mut altered);
+        assert_eq!(restore(&mut client, "new", &altered), "-ERR Bad data format", "variant {index}");
+    }
+}
+
+/// Where a field of the header is: the offset of `evbl` in the bytes, and of the field in the header.
+fn header_at(bytes: &[u8]) -> usize {
+    bytes.windows(4).position(|window| window == b"evbl").expect("a header")
+}
+
+/// Offsets in the header of the first layer's size in bits and of its capacity.
+const FIRST_SIZE_BITS: usize = 40;
+const FIRST_CAPACITY: usize = 48;
+
+fn a_tiny_payload_cannot_take_much_memory(site: &Site) {
+    let server = uncompressed(site);
+    let mut client = server.client();
+    client.say("BF.RESERVE k 0.01 100");
+    let payload = client.bytes(&["DUMP", "k"]);
+    let before = server.resident_bytes();
+    for size_bits in [1u64 << 33, 1 << 38, 1 << 43, 1 << 50, 1 << 62, u64::MAX - 63] {
+        for capacity in [100u64, 1 << 30, 1 << 40] {
+            let mut altered = payload.clone();
+            let at = header_at(&altered);
+            altered[at + FIRST_SIZE_BITS..][..8].copy_from_slice(&size_bits.to_le_bytes());
+            altered[at + FIRST_CAPACITY..][..8].copy_from_slice(&capacity.to_le_bytes());
+            reseal(&mut altered);
+            assert_eq!(restore(&mut client, "new", &altered), "-ERR Bad data format", "{size_bits} bits");
+        }
+    }
+    let grown = server.resident_bytes().saturating_sub(before);
+    assert!(grown < 64 << 20, "{grown} bytes more");
+}
+
+/// The check at the end of a header of BF.SCANDUMP, as docs/formats.md gives it.
+fn seal_header(header: &[u8]) -> Vec<u8> {
+    let digest = |bytes: &[u8]| murmur3::murmur3_x64_128(&mut &*bytes, 0).unwrap().to_le_bytes();
+    let place = [&digest(header)[..], &[0; 32]].concat();
+    [header, &digest(&place)].concat()
+}
+
+fn a_forged_dump_header_cannot_take_much_memory(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    client.say("BF.RESERVE k 0.01 100");
+    let (_, data) = crate::dump::piece(&mut client, "k", 0).unwrap();
+    let header = &data[..data.len() - 16];
+    assert_eq!(seal_header(header), data, "the test knows how a header is sealed");
+    let digest = client.digest("k");
+    let before = server.resident_bytes();
+    for at in 0..header.len() {
+        for edge in
+            [0u64, 1, 0xffff_ffff, 1 << 38, 1 << 43, 1 << 50, u64::MAX - 63, u64::MAX, f64::NAN.to_bits()]
+        {
+            let mut forged = header.to_vec();
+            let width = (header.len() - at).min(8);
+            forged[at..at + width].copy_from_slice(&edge.to_le_bytes()[..width]);
+            let reply = crate::dump::load(&mut client, "new", 1, &seal_header(&forged));
+            assert!(reply == "+OK" || reply.starts_with("-ERR "), "{reply}");
+            if reply == "+OK" {
+                let reply = client.say("BF.ADD new a");
+                assert!(reply == "1" || reply.starts_with("-ERR "), "{reply}");
+                client.say("DEL new");
+            }
+        }
+    }
+    assert_eq!(client.digest("k"), digest);
+    let grown = server.resident_bytes().saturating_sub(before);
+    assert!(grown < 64 << 20, "{grown} bytes more");
+}

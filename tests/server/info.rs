@@ -1,0 +1,187 @@
+//! What can be learnt about filters and the module: BF.INFO, BF.DEBUG, BF.CARD, INFO, MODULE LIST.
+
+use crate::harness::{Client, Site, Test, tests};
+
+pub(crate) const TESTS: &[Test] = tests![
+    info_follows_a_growing_filter,
+    card_counts_items_that_were_added,
+    debug_describes_every_layer,
+    debug_tells_small_layers_from_large_ones,
+    size_is_the_memory_of_the_filter,
+    the_info_section_counts_filters_items_and_bytes,
+    the_info_section_counts_adds_and_checks,
+    the_module_is_named_bf,
+];
+
+fn info_follows_a_growing_filter(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    client.say("BF.RESERVE k 0.001 10");
+    let mut size_before = 0;
+    for (layers, items, capacity) in [(1, 10, 10), (2, 30, 30), (3, 70, 70)] {
+        fill(&mut client, "k", items);
+        let size = number(&client.say("BF.INFO k SIZE"));
+        assert!(size > size_before, "{size} bytes with {layers} layers");
+        size_before = size;
+        let expected = format!(
+            "[+Capacity, {capacity}, +Size, {size}, +Number of filters, {layers}, +Number of items inserted, \
+             {items}, +Expansion rate, 2]"
+        );
+        assert_eq!(client.say("BF.INFO k"), expected);
+    }
+}
+
+/// Adds items until the filter counts `items` of them.
+fn fill(client: &mut Client, key: &str, items: i64) {
+    let mut item = 0;
+    while client.int(&format!("BF.CARD {key}")) < items {
+        client.say(&format!("BF.ADD {key} item-{item}"));
+        item += 1;
+    }
+}
+
+/// The number in `[n]`.
+fn number(reply: &str) -> u64 {
+    reply.trim_matches(['[', ']']).parse().unwrap_or_else(|_| panic!("{reply}"))
+}
+
+fn card_counts_items_that_were_added(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    assert_eq!(client.say("BF.MADD k a b c"), "[1, 1, 1]");
+    assert_eq!(client.say("BF.MADD k a b c"), "[0, 0, 0]");
+    assert_eq!(client.int("BF.CARD k"), 3);
+    assert_eq!(client.say("BF.INFO k ITEMS"), "[3]");
+    client.say("DEL k");
+    assert_eq!(client.int("BF.CARD k"), 0);
+}
+
+/// A field of a line of BF.DEBUG.
+fn field<'a>(line: &'a str, name: &str) -> &'a str {
+    line.trim_matches('"')
+        .split(' ')
+        .find_map(|word| word.strip_prefix(name)?.strip_prefix(':'))
+        .unwrap_or_else(|| panic!("no {name} in {line}"))
+}
+
+fn debug_lines(client: &mut Client, key: &str) -> Vec<String> {
+    client.array(&["BF.DEBUG", key]).iter().map(crate::harness::show).collect()
+}
+
+fn debug_describes_every_layer(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    client.say("BF.RESERVE k 0.01 10");
+    fill(&mut client, "k", 50);
+    let lines = debug_lines(&mut client, "k");
+    assert_eq!(lines.len(), 4, "{lines:?}");
+    assert_eq!(lines[0], "\"size:50\"");
+    let expected = [("10", "10", 0.0075), ("20", "20", 0.00125), ("40", "20", 0.000625)];
+    for (line, (capacity, size, ratio)) in lines[1..].iter().zip(expected) {
+        assert_eq!(field(line, "capacity"), capacity, "{line}");
+        assert_eq!(field(line, "size"), size, "{line}");
+        let told: f64 = field(line, "ratio").parse().unwrap();
+        assert!((told - ratio).abs() < 1e-12, "{line}");
+        let [bytes, bits, hashes, set]: [u64; 4] =
+            ["bytes", "bits", "hashes", "set"].map(|name| field(line, name).parse().unwrap());
+        assert!(bits <= bytes * 8 && bits > 0, "{line}");
+        assert!((1..=50).contains(&hashes), "{line}");
+        let items: u64 = size.parse().unwrap();
+        assert!(set > items && set <= items * hashes, "{line}");
+        assert_eq!(field(line, "layout"), "scattered", "{line}");
+    }
+    // The promise is kept over all layers together.
+    let sum: f64 = lines[1..].iter().map(|line| field(line, "ratio").parse::<f64>().unwrap()).sum();
+    assert!(sum <= 0.01, "{sum}");
+}
+
+fn debug_tells_small_layers_from_large_ones(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    client.say("BF.RESERVE small 0.01 100");
+    client.say("BF.RESERVE large 0.01 10000000 NONSCALING");
+    let small = debug_lines(&mut client, "small").remove(1);
+    let large = debug_lines(&mut client, "large").remove(1);
+    assert_eq!(field(&small, "layout"), "scattered", "{small}");
+    assert_eq!(field(&large, "layout"), "paged", "{large}");
+    assert!(field(&large, "lines").parse::<u32>().unwrap() >= 2, "{large}");
+    // The bits per item that the project promises for a fixed filter at 1 %.
+    let bits: f64 = field(&large, "bits").parse().unwrap();
+    assert!(bits / 1e7 <= 9.70, "{large}");
+}
+
+fn size_is_the_memory_of_the_filter(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    for (rate, capacity) in [("0.01", 100), ("0.001", 10_000), ("0.01", 1_000_000)] {
+        client.say("DEL k");
+        client.say(&format!("BF.RESERVE k {rate} {capacity}"));
+        let size = number(&client.say("BF.INFO k SIZE"));
+        let line = debug_lines(&mut client, "k").remove(1);
+        let bytes: u64 = field(&line, "bytes").parse().unwrap();
+        assert!(size > bytes && size < bytes + 300, "{size} for {line}");
+        let usage = client.int("MEMORY USAGE k").unsigned_abs();
+        // The allocator rounds up, by less than a quarter.
+        assert!(usage >= size && usage < size + size / 4 + 200, "MEMORY USAGE {usage}, size {size}");
+    }
+}
+
+fn the_info_section_counts_filters_items_and_bytes(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    assert_eq!(client.info_number("bf_filters"), 0);
+    assert_eq!(client.info_number("bf_items"), 0);
+    assert_eq!(client.info_number("bf_bytes"), 0);
+    client.say("BF.MADD a x y z x");
+    client.say("BF.RESERVE b 0.01 1000000");
+    client.say("BF.ADD b x");
+    assert_eq!(client.info_number("bf_filters"), 2);
+    assert_eq!(client.info_number("bf_items"), 4);
+    let bytes = client.info_number("bf_bytes");
+    assert!((1_200_000..1_500_000).contains(&bytes), "{bytes}");
+    client.say("COPY b c");
+    assert_eq!(client.info_number("bf_filters"), 3);
+    assert_eq!(client.info_number("bf_items"), 5);
+    client.say("DEL b c");
+    assert_eq!(client.info_number("bf_filters"), 1);
+    assert_eq!(client.info_number("bf_items"), 3);
+    assert!(client.info_number("bf_bytes") < 1000);
+    client.say("BF.RESERVE grows 0.01 10");
+    let before = client.info_number("bf_bytes");
+    fill(&mut client, "grows", 200);
+    assert!(client.info_number("bf_bytes") > before + 100);
+    assert_eq!(client.info_number("bf_items"), 203);
+    assert_eq!(client.say("SAVE"), "+OK");
+    assert_eq!(client.say("DEBUG RELOAD"), "+OK");
+    assert_eq!(client.info_number("bf_filters"), 2);
+    assert_eq!(client.info_number("bf_items"), 203);
+    client.say("FLUSHALL SYNC");
+    for field in ["bf_filters", "bf_items", "bf_bytes"] {
+        assert_eq!(client.info_number(field), 0, "{field}");
+    }
+}
+
+fn the_info_section_counts_adds_and_checks(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let (adds, checks) = (client.info_number("bf_adds"), client.info_number("bf_checks"));
+    client.say("BF.MADD a x y z");
+    client.say("BF.MEXISTS a x y z w");
+    client.say("BF.EXISTS a x");
+    assert_eq!(client.info_number("bf_adds"), adds + 3);
+    assert_eq!(client.info_number("bf_checks"), checks + 5);
+}
+
+fn the_module_is_named_bf(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let list = client.say("MODULE LIST");
+    assert!(list.contains("\"name\", \"bf\""), "{list}");
+    let text = String::from_utf8(client.bytes(&["INFO", "modules"])).unwrap();
+    assert!(text.contains("module:name=bf,"), "{text}");
+    assert!(text.contains("handle-io-errors"), "{text}");
+    // Its data types may be in use: it cannot be unloaded, and the attempt hurts nobody.
+    client.say("BF.ADD k a");
+    assert!(client.say("MODULE UNLOAD bf").starts_with("-ERR"));
+    assert_eq!(client.say("BF.EXISTS k a"), "1");
+}

@@ -1,0 +1,264 @@
+//! A filter is a key like any other: it is renamed, copied, expires, moves, is evicted and deleted.
+
+use crate::harness::{Client, Site, Test, tests, wait_until};
+
+pub(crate) const TESTS: &[Test] = tests![
+    its_type_is_everbloom,
+    a_renamed_filter_keeps_its_items,
+    a_copied_filter_is_independent,
+    a_filter_expires,
+    a_persisted_filter_does_not_expire,
+    a_filter_moves_between_databases,
+    deleted_filters_give_their_memory_back,
+    unlink_frees_a_big_filter,
+    flushed_filters_give_their_memory_back,
+    a_default_filter_takes_at_most_300_bytes,
+    object_and_scan_know_filters,
+    filters_are_evicted_when_memory_is_short,
+    writes_that_need_memory_are_refused_when_it_is_short,
+    defragmentation_leaves_filters_whole,
+];
+
+fn its_type_is_everbloom(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    client.say("BF.ADD k a");
+    assert_eq!(client.say("TYPE k"), "+everbloom");
+    client.say("SET s x");
+    assert_eq!(client.say("SCAN 0 COUNT 100 TYPE everbloom"), "[\"0\", [\"k\"]]");
+}
+
+fn a_renamed_filter_keeps_its_items(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    client.say("BF.MADD k a b");
+    let digest = client.digest("k");
+    assert_eq!(client.say("RENAME k l"), "+OK");
+    assert_eq!(client.digest("l"), digest);
+    assert_eq!(client.int("BF.EXISTS k a"), 0);
+    assert_eq!(client.say("BF.MEXISTS l a b c"), "[1, 1, 0]");
+    client.say("BF.ADD other x");
+    assert_eq!(client.int("RENAMENX l other"), 0);
+    assert_eq!(client.say("RENAME l other"), "+OK");
+    assert_eq!(client.digest("other"), digest);
+}
+
+fn a_copied_filter_is_independent(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    client.say("BF.RESERVE k 0.01 5");
+    for item in 0..50 {
+        client.say(&format!("BF.ADD k item-{item}"));
+    }
+    let digest = client.digest("k");
+    assert_eq!(client.int("COPY k copy"), 1);
+    assert_eq!(client.digest("copy"), digest);
+    assert_eq!(client.int("COPY k copy"), 0);
+    client.say("BF.MADD copy new-1 new-2 new-3");
+    assert_eq!(client.digest("k"), digest);
+    assert_ne!(client.digest("copy"), digest);
+    assert_eq!(client.int("COPY k copy REPLACE"), 1);
+    assert_eq!(client.digest("copy"), digest);
+    assert_eq!(client.int("COPY k k DB 1"), 1);
+    client.say("DEL k copy");
+    client.say("SELECT 1");
+    assert_eq!(client.digest("k"), digest);
+    assert_eq!(client.int("BF.EXISTS k item-7"), 1);
+}
+
+fn a_filter_expires(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    client.say("BF.ADD k a");
+    assert_eq!(client.int("TTL k"), -1);
+    assert_eq!(client.int("EXPIRE k 1000"), 1);
+    // Neither an add nor a check touches the time to live.
+    client.say("BF.MADD k b c");
+    client.say("BF.EXISTS k b");
+    assert!(client.int("TTL k") > 900);
+    client.say("PEXPIRE k 1");
+    wait_until("expiry", || client.int("BF.EXISTS k a") == 0);
+    assert_eq!(client.int("EXISTS k"), 0);
+    assert_eq!(client.int("BF.CARD k"), 0);
+    assert_eq!(client.say("BF.INFO k"), "-ERR not found");
+    assert_eq!(client.int("BF.ADD k a"), 1);
+    assert_eq!(client.int("TTL k"), -1);
+    assert_eq!(client.int("BF.CARD k"), 1);
+}
+
+fn a_persisted_filter_does_not_expire(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    client.say("BF.ADD k a");
+    client.say("EXPIRE k 1000");
+    assert_eq!(client.int("PERSIST k"), 1);
+    assert_eq!(client.int("TTL k"), -1);
+    assert_eq!(client.int("BF.EXISTS k a"), 1);
+}
+
+fn a_filter_moves_between_databases(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    client.say("BF.MADD k a b");
+    let digest = client.digest("k");
+    assert_eq!(client.int("MOVE k 3"), 1);
+    assert_eq!(client.int("BF.EXISTS k a"), 0);
+    client.say("SELECT 3");
+    assert_eq!(client.digest("k"), digest);
+    assert_eq!(client.say("SWAPDB 0 3"), "+OK");
+    assert_eq!(client.int("BF.EXISTS k a"), 0);
+    client.say("SELECT 0");
+    assert_eq!(client.digest("k"), digest);
+    assert_eq!(client.int("BF.ADD k c"), 1);
+}
+
+/// Makes a filter of about 12 MB whose every page is in use.
+fn big(client: &mut Client, key: &str) {
+    assert_eq!(client.say(&format!("BF.RESERVE {key} 0.01 10000000")), "+OK");
+    for batch in 0..20 {
+        let items: Vec<String> = (0..1000).map(|item| format!("{batch}-{item}")).collect();
+        let mut args = vec!["BF.MADD", key];
+        args.extend(items.iter().map(String::as_str));
+        client.call(&args);
+    }
+}
+
+fn gives_memory_back(site: &Site, delete: &str) {
+    let server = site.start();
+    let mut client = server.client();
+    client.say("SET marker x");
+    let before = client.info_number("used_memory");
+    for key in ["a", "b", "c"] {
+        big(&mut client, key);
+    }
+    assert!(client.info_number("used_memory") > before + 30_000_000);
+    let reply = client.say(delete);
+    assert!(!reply.starts_with('-'), "{delete}: {reply}");
+    wait_until("memory given back", || client.info_number("used_memory") < before + 2_000_000);
+    assert_eq!(client.int("BF.EXISTS a 0-0"), 0);
+    wait_until("filters gone", || client.info_number("bf_filters") == 0);
+    assert_eq!(client.int("BF.ADD a x"), 1);
+}
+
+fn deleted_filters_give_their_memory_back(site: &Site) {
+    gives_memory_back(site, "DEL a b c");
+}
+
+fn unlink_frees_a_big_filter(site: &Site) {
+    gives_memory_back(site, "UNLINK a b c");
+    // In the background: the server counts what its other thread freed.
+    let server = site.start();
+    let mut client = server.client();
+    let freed = client.info_number("lazyfreed_objects");
+    big(&mut client, "k");
+    assert_eq!(client.int("UNLINK k"), 1);
+    wait_until("lazily freed", || client.info_number("lazyfreed_objects") > freed);
+    // A small one is not worth it.
+    wait_until("idle", || client.info_number("lazyfree_pending_objects") == 0);
+    let freed = client.info_number("lazyfreed_objects");
+    client.say("BF.ADD small a");
+    assert_eq!(client.int("UNLINK small"), 1);
+    assert_eq!(client.info_number("lazyfreed_objects"), freed);
+}
+
+fn flushed_filters_give_their_memory_back(site: &Site) {
+    gives_memory_back(site, "FLUSHALL ASYNC");
+    gives_memory_back(site, "FLUSHDB SYNC");
+}
+
+fn a_default_filter_takes_at_most_300_bytes(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    client.say("BF.ADD k a");
+    let usage = client.int("MEMORY USAGE k");
+    assert!((150..=300).contains(&usage), "{usage} bytes");
+}
+
+fn object_and_scan_know_filters(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    client.say("BF.ADD k a");
+    for command in ["OBJECT ENCODING k", "OBJECT REFCOUNT k", "OBJECT IDLETIME k", "DEBUG OBJECT k"] {
+        let reply = client.say(command);
+        assert!(!reply.starts_with('-'), "{command}: {reply}");
+    }
+    assert_eq!(client.say("KEYS *"), "[\"k\"]");
+    assert_eq!(client.say("RANDOMKEY"), "\"k\"");
+    assert_eq!(client.int("TOUCH k"), 1);
+}
+
+fn filters_are_evicted_when_memory_is_short(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let limit = client.info_number("used_memory") + 20_000_000;
+    client.say("CONFIG SET maxmemory-policy allkeys-lru");
+    client.say(&format!("CONFIG SET maxmemory {limit}"));
+    for filter in 0..200 {
+        assert_eq!(client.say(&format!("BF.RESERVE filter-{filter} 0.01 400000")), "+OK", "{filter}");
+        assert_eq!(client.say(&format!("BF.ADD filter-{filter} a")), "1", "{filter}");
+    }
+    assert!(client.info_number("evicted_keys") > 50);
+    assert!(client.info_number("used_memory") < limit + 2_000_000);
+    let left = client.int("DBSIZE");
+    assert!((10..100).contains(&left), "{left} filters left");
+    assert_eq!(client.info_number("bf_filters"), left.unsigned_abs());
+}
+
+fn writes_that_need_memory_are_refused_when_it_is_short(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    client.say("BF.ADD k a");
+    client.say("CONFIG SET maxmemory-policy noeviction");
+    client.say("CONFIG SET maxmemory 1");
+    for command in
+        ["BF.ADD k b", "BF.MADD k b", "BF.INSERT k ITEMS b", "BF.RESERVE n 0.1 9", "BF.LOADCHUNK k 1 x"]
+    {
+        let reply = client.say(command);
+        assert_eq!(reply, "-OOM command not allowed when used memory > 'maxmemory'.", "{command}");
+    }
+    assert_eq!(client.say("BF.MEXISTS k a b"), "[1, 0]");
+    assert_eq!(client.int("BF.CARD k"), 1);
+    client.say("CONFIG SET maxmemory 0");
+    assert_eq!(client.int("BF.ADD k b"), 1);
+}
+
+fn defragmentation_leaves_filters_whole(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    if client.say("CONFIG SET activedefrag yes") != "+OK" {
+        // A server built without its own allocator cannot; then there is nothing to go wrong.
+        return;
+    }
+    client.say("CONFIG SET activedefrag no");
+    for filter in 0..3000 {
+        client.say(&format!("BF.RESERVE filter-{filter} 0.01 3000"));
+        client.say(&format!("BF.MADD filter-{filter} a b c{filter}"));
+    }
+    client.say("BF.RESERVE grown 0.01 20");
+    for item in 0..2000 {
+        client.say(&format!("BF.ADD grown item-{item}"));
+    }
+    big(&mut client, "big");
+    for filter in (0..3000).filter(|filter| filter % 4 != 0) {
+        client.say(&format!("DEL filter-{filter}"));
+    }
+    let keys = ["grown", "big", "filter-0", "filter-4", "filter-2996"];
+    let digests = keys.map(|key| client.digest(key));
+    for line in [
+        "active-defrag-ignore-bytes 1",
+        "active-defrag-threshold-lower 0",
+        "active-defrag-cycle-min 60",
+        "active-defrag-cycle-max 90",
+        "activedefrag yes",
+    ] {
+        let reply = client.say(&format!("CONFIG SET {line}"));
+        assert_eq!(reply, "+OK", "{line}");
+    }
+    wait_until("memory moved", || client.info_number("active_defrag_key_hits") > 100);
+    for round in 0..20 {
+        assert_eq!(keys.map(|key| client.digest(key)), digests, "round {round}");
+        client.say(&format!("BF.MADD other-{round} a b c"));
+    }
+    assert_eq!(client.say("BF.MEXISTS filter-4 a b c4"), "[1, 1, 1]");
+    assert_eq!(client.say("CONFIG SET activedefrag no"), "+OK");
+}

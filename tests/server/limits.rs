@@ -1,0 +1,234 @@
+//! The largest, the smallest and the impossible.
+
+use crate::harness::{Client, Site, Test, tests};
+
+pub(crate) const TESTS: &[Test] = tests![
+    a_filter_of_a_gigabyte_takes_no_memory_until_it_is_used,
+    a_filter_beyond_the_byte_limit_is_refused,
+    a_filter_beyond_the_memory_is_refused,
+    a_filter_beyond_maxmemory_is_refused,
+    growth_beyond_the_byte_limit_is_refused_and_leaves_the_filter,
+    the_byte_limit_counts_every_layer,
+    the_byte_limit_does_not_touch_existing_filters,
+    items_of_a_mebibyte_are_items,
+    a_command_may_carry_many_items,
+    a_chain_of_a_thousand_layers_works,
+    a_chain_ends_at_its_last_layer,
+    tiny_filters_keep_their_items,
+];
+
+fn a_filter_of_a_gigabyte_takes_no_memory_until_it_is_used(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let before = server.resident_bytes();
+    assert_eq!(client.say("BF.RESERVE big 0.01 800000000"), "+OK");
+    let size: u64 = client.say("BF.INFO big SIZE").trim_matches(['[', ']']).parse().unwrap();
+    assert!(size > 900_000_000, "{size}");
+    assert_eq!(client.say("BF.MADD big a b c"), "[1, 1, 1]");
+    assert_eq!(client.say("BF.MEXISTS big a b c d"), "[1, 1, 1, 0]");
+    let grown = server.resident_bytes().saturating_sub(before);
+    assert!(grown < 8 << 20, "{grown} bytes resident");
+    assert_eq!(client.int("DEL big"), 1);
+    assert_eq!(client.say("BF.RESERVE big 0.01 800000000 NONSCALING"), "+OK");
+    assert_eq!(client.int("UNLINK big"), 1);
+    let grown = server.resident_bytes().saturating_sub(before);
+    assert!(grown < 8 << 20, "{grown} bytes resident after deletion");
+}
+
+fn assert_too_large(reply: &str) {
+    assert!(reply.starts_with("-ERR filter would take "), "{reply}");
+    assert!(reply.contains("bf.max-filter-bytes"), "{reply}");
+    assert!(reply.contains("memory"), "{reply}");
+}
+
+fn a_filter_beyond_the_byte_limit_is_refused(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    for command in [
+        "BF.RESERVE k 0.01 1099511627776",
+        "BF.RESERVE k 0.000001 1099511627776 NONSCALING",
+        "BF.RESERVE k 0.0000000001 900000000000 EXPANSION 32768",
+        "BF.INSERT k CAPACITY 1099511627776 ITEMS a",
+    ] {
+        assert_too_large(&client.say(command));
+        assert_eq!(client.int("EXISTS k"), 0);
+    }
+    client.say("CONFIG SET bf.max-filter-bytes 100000");
+    assert_too_large(&client.say("BF.RESERVE k 0.01 100000"));
+    assert_eq!(client.say("BF.RESERVE k 0.01 50000"), "+OK");
+    let size: u64 = client.say("BF.INFO k SIZE").trim_matches(['[', ']']).parse().unwrap();
+    assert!(size <= 100_000, "{size}");
+    // The defaults are under the limit like everything else.
+    client.say("CONFIG SET bf.initial-size 1000000");
+    for command in ["BF.ADD d a", "BF.MADD d a b", "BF.INSERT d ITEMS a"] {
+        assert_too_large(&client.say(command));
+    }
+    assert_eq!(client.int("EXISTS d"), 0);
+}
+
+fn a_filter_beyond_the_memory_is_refused(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    // The operator allows anything; the machine does not.
+    assert_eq!(client.say("CONFIG SET bf.max-filter-bytes 70368744177664"), "+OK");
+    for capacity in ["1099511627776", "800000000000", "600000000000"] {
+        for rate in ["0.01", "0.000001"] {
+            let reply = client.say(&format!("BF.RESERVE k {rate} {capacity}"));
+            assert!(reply.starts_with("-ERR "), "{rate} {capacity}: {reply}");
+            assert_eq!(client.int("EXISTS k"), 0);
+        }
+    }
+    assert_eq!(client.say("BF.ADD k a"), "1");
+}
+
+fn a_filter_beyond_maxmemory_is_refused(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    client.say("BF.ADD k a");
+    client.say("CONFIG SET maxmemory 50mb");
+    assert_too_large(&client.say("BF.RESERVE large 0.01 800000000"));
+    assert_eq!(client.say("BF.RESERVE small 0.01 1000000"), "+OK");
+    assert_eq!(client.say("BF.EXISTS k a"), "1");
+    assert_eq!(client.int("EXISTS large"), 0);
+}
+
+/// Adds new items until one is refused; how many were taken, and the refusal.
+fn add_until_refused(client: &mut Client, key: &str, most: u32) -> (i64, String) {
+    for item in 0..most {
+        let reply = client.say(&format!("BF.ADD {key} item-{item}"));
+        if reply.starts_with('-') {
+            return (client.int(&format!("BF.CARD {key}")), reply);
+        }
+    }
+    panic!("{most} items and no refusal");
+}
+
+fn growth_beyond_the_byte_limit_is_refused_and_leaves_the_filter(site: &Site) {
+    let server = site.launch().with_option("bf.max-filter-bytes 2000").start();
+    let mut client = server.client();
+    client.say("BF.RESERVE k 0.01 100");
+    let (items, refusal) = add_until_refused(&mut client, "k", 5000);
+    assert_eq!(refusal, "-ERR problem inserting into filter");
+    assert!(items >= 300, "{items}");
+    let digest = client.digest("k");
+    // What is there is still there and still answered; each refusal is an element, and the rest goes on.
+    let refused = "-ERR problem inserting into filter";
+    let reply = client.say("BF.MADD k new-1 item-0 new-2 item-1");
+    assert_eq!(reply, format!("[{refused}, 0, {refused}, 0]"));
+    assert_eq!(client.say("BF.INSERT k ITEMS new-1 item-0"), format!("[{refused}, 0]"));
+    assert_eq!(client.digest("k"), digest);
+    assert_eq!(client.int("BF.CARD k"), items);
+    client.say("CONFIG SET bf.max-filter-bytes 1000000");
+    assert_eq!(client.say("BF.ADD k new-1"), "1");
+    assert_ne!(client.digest("k"), digest);
+}
+
+fn the_byte_limit_counts_every_layer(site: &Site) {
+    let server = site.launch().with_option("bf.max-filter-bytes 5000").start();
+    let mut client = server.client();
+    client.say("BF.RESERVE k 0.01 100 EXPANSION 1");
+    let (items, _) = add_until_refused(&mut client, "k", 100_000);
+    let size: u64 = client.say("BF.INFO k SIZE").trim_matches(['[', ']']).parse().unwrap();
+    assert!(size <= 5000, "{size}");
+    assert!(items > 500, "{items} items in {size} bytes");
+}
+
+fn the_byte_limit_does_not_touch_existing_filters(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    client.say("BF.RESERVE k 0.01 100000");
+    client.say("CONFIG SET bf.max-filter-bytes 1024");
+    assert_eq!(client.say("BF.MADD k a b"), "[1, 1]");
+    assert_eq!(client.say("BF.MEXISTS k a b c"), "[1, 1, 0]");
+    assert_eq!(client.say("DEBUG RELOAD"), "+OK");
+    assert_eq!(client.say("BF.MEXISTS k a b c"), "[1, 1, 0]");
+    assert_eq!(client.int("COPY k l"), 1);
+}
+
+fn items_of_a_mebibyte_are_items(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let mut item = vec![b'x'; 1 << 20];
+    assert_eq!(client.ask(&[b"BF.ADD".as_slice(), b"k", &item]), "1");
+    assert_eq!(client.ask(&[b"BF.ADD".as_slice(), b"k", &item]), "0");
+    let last = item.len() - 1;
+    item[last] = b'y';
+    assert_eq!(client.ask(&[b"BF.EXISTS".as_slice(), b"k", &item]), "0");
+    assert_eq!(client.ask(&[b"BF.MADD".as_slice(), b"k", &item, b"short"]), "[1, 1]");
+    assert_eq!(client.int("BF.CARD k"), 3);
+}
+
+fn a_command_may_carry_many_items(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let items: Vec<String> = (0..50_000).map(|item| format!("item-{item}")).collect();
+    let command =
+        |name| -> Vec<&str> { [name, "k"].into_iter().chain(items.iter().map(String::as_str)).collect() };
+    client.say("BF.RESERVE k 0.0001 1000");
+    let added = client.array(&command("BF.MADD"));
+    assert_eq!(added.len(), items.len());
+    let new = added.iter().filter(|reply| **reply == redis::Value::Int(1)).count();
+    assert_eq!(client.int("BF.CARD k"), i64::try_from(new).unwrap());
+    assert!(new > 49_900, "{new}");
+    let found = client.array(&command("BF.MEXISTS"));
+    assert!(found.len() == items.len() && found.iter().all(|reply| *reply == redis::Value::Int(1)));
+}
+
+fn a_chain_of_a_thousand_layers_works(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    client.say("BF.RESERVE k 0.01 1 EXPANSION 1");
+    let mut item = 0;
+    while client.int("BF.CARD k") < 1000 {
+        client.say(&format!("BF.ADD k item-{item}"));
+        item += 1;
+    }
+    assert!(item < 1050, "{item} items for 1000 layers");
+    assert_eq!(client.say("BF.INFO k FILTERS"), "[1000]");
+    assert_eq!(client.array(&["BF.DEBUG", "k"]).len(), 1001);
+    for item in 0..item {
+        assert_eq!(client.int(&format!("BF.EXISTS k item-{item}")), 1);
+    }
+    let digest = client.digest("k");
+    assert_eq!(client.int("COPY k copied"), 1);
+    crate::dump::travel(&mut client, "k", "travelled");
+    let payload = client.bytes(&["DUMP", "k"]);
+    client.ask(&[b"RESTORE", b"restored".as_slice(), b"0", &payload]);
+    assert_eq!(client.say("DEBUG RELOAD"), "+OK");
+    for key in ["k", "copied", "travelled", "restored"] {
+        assert_eq!(client.digest(key), digest, "{key}");
+    }
+}
+
+fn a_chain_ends_at_its_last_layer(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    client.say("BF.RESERVE k 0.01 1 EXPANSION 1");
+    let (items, refusal) = add_until_refused(&mut client, "k", 10_000);
+    assert_eq!(refusal, "-ERR problem inserting into filter");
+    assert_eq!(client.say("BF.INFO k FILTERS"), format!("[{items}]"));
+    assert!(items >= 1000, "{items}");
+    assert_eq!(client.say("BF.ADD k item-0"), "0");
+    assert_eq!(client.say("DEBUG RELOAD"), "+OK");
+    assert_eq!(client.int("BF.CARD k"), items);
+    // A factor that overflows the capacity of the next layer ends a chain too.
+    assert_eq!(client.say("BF.RESERVE wide 0.01 1 EXPANSION 32768"), "+OK");
+    assert_eq!(client.say("BF.MADD wide a b c d"), "[1, 1, 1, 1]");
+}
+
+fn tiny_filters_keep_their_items(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    for rate in ["0.9", "0.5", "0.01", "0.000001", "1e-300", "5e-324"] {
+        for options in ["", " NONSCALING", " EXPANSION 1"] {
+            client.say("DEL k");
+            assert_eq!(client.say(&format!("BF.RESERVE k {rate} 1{options}")), "+OK", "{rate}{options}");
+            assert_eq!(client.say("BF.ADD k a"), "1", "{rate}{options}");
+            assert_eq!(client.say("BF.ADD k a"), "0", "{rate}{options}");
+            assert_eq!(client.say("BF.EXISTS k a"), "1", "{rate}{options}");
+            let before = client.digest("k");
+            assert_eq!(client.say("DEBUG RELOAD"), "+OK");
+            assert_eq!(client.digest("k"), before, "{rate}{options}");
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! How numbers are written, and what the options of BF.RESERVE and BF.INSERT mean.
+
+use crate::harness::{Site, Test, tests};
+
+pub(crate) const TESTS: &[Test] = tests![
+    integers_have_one_canonical_form,
+    error_rates_are_floating_point_numbers,
+    error_rates_that_are_no_numbers_are_refused,
+    iterators_have_one_canonical_form,
+    options_come_in_any_order,
+    the_last_of_a_repeated_insert_option_counts,
+    nonscaling_beats_expansion_in_insert,
+    expansion_zero_means_fixed,
+    the_largest_expansion_works,
+    a_filter_grows_by_its_expansion_factor,
+    a_filter_without_options_takes_the_defaults,
+];
+
+const NOT_INTEGERS: &[&str] =
+    &["", "+5", "007", "-0", " 1", "1 ", "1e3", "1.0", "0x10", "1_000", "5k", "--5", "٣", "\0"];
+
+fn integers_have_one_canonical_form(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    for text in NOT_INTEGERS {
+        assert_eq!(client.ask(&["BF.RESERVE", "k", "0.01", text]), "-ERR bad capacity", "{text:?}");
+        let expansion = client.ask(&["BF.RESERVE", "k", "0.01", "9", "EXPANSION", text]);
+        assert_eq!(expansion, "-ERR bad expansion", "{text:?}");
+        let capacity = client.ask(&["BF.INSERT", "k", "CAPACITY", text, "ITEMS", "a"]);
+        assert_eq!(capacity, "-Bad capacity", "{text:?}");
+        let expansion = client.ask(&["BF.INSERT", "k", "EXPANSION", text, "ITEMS", "a"]);
+        assert_eq!(expansion, "-Bad expansion", "{text:?}");
+    }
+    for capacity in ["1", "2", "10", "99", "100000"] {
+        client.say("DEL k");
+        assert_eq!(client.ask(&["BF.RESERVE", "k", "0.01", capacity]), "+OK", "{capacity}");
+        assert_eq!(client.say("BF.INFO k CAPACITY"), format!("[{capacity}]"));
+    }
+}
+
+fn error_rates_are_floating_point_numbers(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let rates = [
+        ("0.01", 0.01),
+        ("1e-2", 0.01),
+        ("1E-2", 0.01),
+        (".01", 0.01),
+        ("0.010", 0.01),
+        ("00.01", 0.01),
+        ("0x1p-3", 0.125),
+        ("0X1.8P-4", 0.09375),
+        ("0.999999", 0.999999),
+        ("1e-6", 1e-6),
+    ];
+    for (text, rate) in rates {
+        client.say("DEL k n");
+        assert_eq!(client.ask(&["BF.RESERVE", "k", text, "100", "NONSCALING"]), "+OK", "{text}");
+        let insert = ["BF.INSERT", "n", "ERROR", text, "NONSCALING", "ITEMS", "a"];
+        assert_eq!(client.ask(&insert), "[1]", "{text}");
+        for key in ["k", "n"] {
+            let debug = client.say(&format!("BF.DEBUG {key}"));
+            let (_, ratio) = debug.rsplit_once("ratio:").unwrap();
+            let ratio: f64 = ratio.trim_end_matches("\"]").parse().unwrap();
+            assert!((ratio - rate).abs() < 1e-12, "{text}: {ratio}");
+        }
+    }
+}
+
+fn error_rates_that_are_no_numbers_are_refused(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let no_numbers = [
+        "", "nan", "NaN", "-nan", " 0.01", "0.01 ", "0.01f", "1e-400", "1e400", "1%", "0,01", ".", "e-2",
+        "\0",
+    ];
+    let out_of_range =
+        ["0", "0.0", "-0", "1", "1.0", "2", "-0.01", "inf", "-inf", "infinity", "INF", "1e300", "0x1p0"];
+    let range = "-ERR error rate must be in the range (0.000000, 1.000000)";
+    for (texts, reserve) in [(no_numbers.as_slice(), "-ERR bad error rate"), (&out_of_range, range)] {
+        for text in texts {
+            assert_eq!(client.ask(&["BF.RESERVE", "k", text, "100"]), reserve, "{text:?}");
+            let insert = client.ask(&["BF.INSERT", "k", "ERROR", text, "ITEMS", "a"]);
+            assert_eq!(insert, "-Bad error rate", "{text:?}");
+        }
+    }
+    assert_eq!(client.int("EXISTS k"), 0);
+}
+
+fn iterators_have_one_canonical_form(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    client.say("BF.ADD k a");
+    for text in NOT_INTEGERS {
+        let scan = client.ask(&["BF.SCANDUMP", "k", text]);
+        assert_eq!(scan, "-Second argument must be numeric", "{text:?}");
+        let load = client.ask(&["BF.LOADCHUNK", "k", text, "data"]);
+        assert_eq!(load, "-ERR Second argument must be numeric", "{text:?}");
+    }
+}
+
+fn options_come_in_any_order(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let options = ["CAPACITY 77", "ERROR 0.2", "EXPANSION 5"];
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        client.say("DEL k");
+        let words: Vec<&str> = order.iter().map(|index| options[*index]).collect();
+        assert_eq!(client.say(&format!("BF.INSERT k {} ITEMS a", words.join(" "))), "[1]");
+        assert_eq!(client.say("BF.INFO k CAPACITY"), "[77]");
+        assert_eq!(client.say("BF.INFO k EXPANSION"), "[5]");
+        assert!(client.say("BF.DEBUG k").contains("ratio:0.15"), "{}", client.say("BF.DEBUG k"));
+    }
+    for options in ["EXPANSION 0 NONSCALING", "NONSCALING EXPANSION 0"] {
+        client.say("DEL k");
+        assert_eq!(client.say(&format!("BF.RESERVE k 0.01 9 {options}")), "+OK");
+        assert_eq!(client.say("BF.INFO k EXPANSION"), "[nil]");
+    }
+}
+
+fn the_last_of_a_repeated_insert_option_counts(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let insert = "BF.INSERT k CAPACITY 5 ERROR 0.5 EXPANSION 3 CAPACITY 7 ERROR 0.2 EXPANSION 4 ITEMS a";
+    assert_eq!(client.say(insert), "[1]");
+    assert_eq!(client.say("BF.INFO k CAPACITY"), "[7]");
+    assert_eq!(client.say("BF.INFO k EXPANSION"), "[4]");
+    assert!(client.say("BF.DEBUG k").contains("ratio:0.15"));
+    assert_eq!(client.say("BF.INSERT n EXPANSION 0 EXPANSION 6 ITEMS a"), "[1]");
+    assert_eq!(client.say("BF.INFO n EXPANSION"), "[6]");
+}
+
+fn nonscaling_beats_expansion_in_insert(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    for options in ["NONSCALING EXPANSION 4", "EXPANSION 4 NONSCALING"] {
+        client.say("DEL k");
+        assert_eq!(client.say(&format!("BF.INSERT k {options} CAPACITY 1 ITEMS a")), "[1]");
+        assert_eq!(client.say("BF.INFO k EXPANSION"), "[nil]");
+        assert_eq!(client.say("BF.ADD k b"), "-ERR non scaling filter is full");
+    }
+}
+
+fn expansion_zero_means_fixed(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    assert_eq!(client.say("BF.RESERVE a 0.01 1 EXPANSION 0"), "+OK");
+    assert_eq!(client.say("BF.INSERT b CAPACITY 1 EXPANSION 0 ITEMS x"), "[1]");
+    assert_eq!(client.say("BF.ADD a x"), "1");
+    for key in ["a", "b"] {
+        assert_eq!(client.say(&format!("BF.ADD {key} y")), "-ERR non scaling filter is full");
+        assert_eq!(client.say(&format!("BF.CARD {key}")), "1");
+    }
+}
+
+fn the_largest_expansion_works(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    assert_eq!(client.say("BF.RESERVE k 0.01 2 EXPANSION 32768"), "+OK");
+    assert_eq!(client.say("BF.MADD k a b c"), "[1, 1, 1]");
+    assert_eq!(client.say("BF.INFO k CAPACITY"), "[65538]");
+    assert_eq!(client.say("BF.INFO k FILTERS"), "[2]");
+}
+
+fn a_filter_grows_by_its_expansion_factor(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    // A rate low enough that none of these few items is a false positive by any sane hash.
+    assert_eq!(client.say("BF.RESERVE k 0.0000001 2 EXPANSION 3"), "+OK");
+    let capacities = [2, 2, 8, 8, 8, 8, 8, 8, 26, 26];
+    for (item, capacity) in capacities.iter().enumerate() {
+        assert_eq!(client.say(&format!("BF.ADD k item-{item}")), "1");
+        // A layer is added when an item meets a full one, not before.
+        assert_eq!(client.say("BF.INFO k CAPACITY"), format!("[{capacity}]"), "after item {item}");
+        assert_eq!(client.say("BF.CARD k"), (item + 1).to_string());
+    }
+    assert_eq!(client.say("BF.INFO k FILTERS"), "[3]");
+    for item in 0..capacities.len() {
+        assert_eq!(client.say(&format!("BF.EXISTS k item-{item}")), "1");
+        assert_eq!(client.say(&format!("BF.ADD k item-{item}")), "0");
+    }
+    assert_eq!(client.say("BF.CARD k"), "10");
+}
+
+fn a_filter_without_options_takes_the_defaults(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    client.say("BF.ADD a x");
+    client.say("BF.MADD b x");
+    client.say("BF.INSERT c ITEMS x");
+    client.say("BF.RESERVE d 0.01 100");
+    client.say("BF.ADD d x");
+    let expected = client.say("BF.DEBUG d");
+    assert!(expected.contains("capacity:100 size:1"), "{expected}");
+    for key in ["a", "b", "c"] {
+        assert_eq!(client.say(&format!("BF.DEBUG {key}")), expected);
+        assert_eq!(client.say(&format!("BF.INFO {key} EXPANSION")), "[2]");
+        assert_eq!(client.digest(key), client.digest("d"));
+    }
+}
