@@ -256,7 +256,7 @@ fn a_header_starts_over(site: &Site) {
     assert_ne!(client.digest("copy"), client.digest("k"));
     travel(&mut client, "k", "copy");
     assert_eq!(client.digest("copy"), client.digest("k"));
-    // What lives no longer than a while still does so: the key is the same, its value is replaced.
+    // Only a filter is replaced.
     client.say("SET s text");
     let reply = load(&mut client, "s", pieces[0].0, &pieces[0].1);
     assert!(reply.starts_with("-WRONGTYPE"), "{reply}");
