@@ -1,0 +1,112 @@
+//! The allocator of the module: the server's, so that `used_memory` and `maxmemory` count the filters, but fallible
+//! and with memory that is zeroed lazily, so that reserving a gigabyte costs nothing and asking for too much is an
+//! error instead of the end of the server.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::ptr;
+
+#[global_allocator]
+static ALLOCATOR: ServerAllocator = ServerAllocator;
+
+/// The server's allocator, or the system's outside a server (tests, benchmarks). Which one it is never changes between
+/// an allocation and its release: the module allocates nothing before the server has given its functions.
+struct ServerAllocator;
+
+/// Alignment that every allocation of the server has (malloc's, on 64-bit hosts). No type of this crate asks for more.
+const ALIGN_MAX_BYTES: usize = 16;
+
+/// Size from which on zeroing is left to the server's `Calloc`, whose memory comes zeroed from the system. Below, one
+/// fallible allocation that is cleared here is cheaper than asking twice.
+const LAZY_ZERO_MIN_BYTES: usize = 64 << 10;
+
+// SAFETY: every method hands the request to the server's allocator or, outside a server, to the system's, each of
+// which keeps this contract for alignments up to `ALIGN_MAX_BYTES`; larger ones are refused. No method unwinds.
+unsafe impl GlobalAlloc for ServerAllocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let Some(try_alloc) = api!(RedisModule_TryAlloc) else {
+            // SAFETY: the caller keeps the contract of this very method.
+            return unsafe { System.alloc(layout) };
+        };
+        if layout.align() > ALIGN_MAX_BYTES {
+            return ptr::null_mut();
+        }
+        // SAFETY: allocating has no precondition; failure is null.
+        unsafe { try_alloc(layout.size()) }.cast()
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        let (Some(_), Some(calloc)) = (api!(RedisModule_TryAlloc), api!(RedisModule_Calloc)) else {
+            // SAFETY: the caller keeps the contract of this very method.
+            return unsafe { System.alloc_zeroed(layout) };
+        };
+        if layout.align() > ALIGN_MAX_BYTES {
+            return ptr::null_mut();
+        }
+        if let Some(try_calloc) = api!(RedisModule_TryCalloc) {
+            // SAFETY: allocating has no precondition; failure is null.
+            return unsafe { try_calloc(1, layout.size()) }.cast();
+        }
+        // SAFETY: the caller keeps the contract of `alloc`, which is the same.
+        let probe = unsafe { self.alloc(layout) };
+        if probe.is_null() {
+            return probe;
+        }
+        if layout.size() < LAZY_ZERO_MIN_BYTES {
+            // SAFETY: `probe` is a fresh allocation of at least that many bytes.
+            unsafe { ptr::write_bytes(probe, 0, layout.size()) };
+            return probe;
+        }
+        // Redis 7.0 has no fallible calloc, and its calloc ends the server when there is no memory: so only after an
+        // allocation of the same size has just succeeded.
+        // SAFETY: `probe` comes from `alloc` with this layout and is not used again.
+        unsafe { self.dealloc(probe, layout) };
+        // SAFETY: allocating has no precondition; the product of the two sizes cannot overflow.
+        unsafe { calloc(1, layout.size()) }.cast()
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
+        if let Some(try_realloc) = api!(RedisModule_TryRealloc) {
+            // SAFETY: `block` comes from this allocator, hence from the server's, and is not used again unless the
+            // answer is null, in which case it is untouched. Its alignment is at most `ALIGN_MAX_BYTES`.
+            return unsafe { try_realloc(block.cast(), new_bytes) }.cast();
+        }
+        if api!(RedisModule_TryAlloc).is_none() {
+            // SAFETY: outside a server `block` comes from the system; the caller keeps the contract.
+            return unsafe { System.realloc(block, layout, new_bytes) };
+        }
+        // The server's other reallocation ends it when there is no memory.
+        let new_layout = match Layout::from_size_align(new_bytes, layout.align()) {
+            Ok(new_layout) => new_layout,
+            Err(_) => return ptr::null_mut(),
+        };
+        // SAFETY: the caller of this method asks for a size above zero.
+        let new_block = unsafe { self.alloc(new_layout) };
+        if !new_block.is_null() {
+            // SAFETY: both blocks hold at least the smaller of the two sizes, and the new one is fresh.
+            unsafe { ptr::copy_nonoverlapping(block, new_block, layout.size().min(new_bytes)) };
+            // SAFETY: `block` comes from this allocator with this layout and is not used again.
+            unsafe { self.dealloc(block, layout) };
+        }
+        new_block
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        match api!(RedisModule_Free) {
+            // SAFETY: `block` comes from this allocator, hence from the server's, and is not used again.
+            Some(free) => unsafe { free(block.cast()) },
+            // SAFETY: outside a server `block` comes from the system with this layout.
+            None => unsafe { System.dealloc(block, layout) },
+        }
+    }
+}
+
+/// Bytes that the server's allocator set aside for the block that begins at `start`, or `size_bytes` if it cannot say.
+/// `start` must be the start of a living allocation of this module, or `size_bytes` zero.
+pub(super) fn block_bytes<T>(start: *const T, size_bytes: usize) -> usize {
+    match api!(RedisModule_MallocSize) {
+        // SAFETY: a block of more than no bytes that a collection of this module owns was made by `ServerAllocator`,
+        // and looking up its size does not write to it.
+        Some(malloc_size) if size_bytes > 0 => unsafe { malloc_size(start.cast_mut().cast()) },
+        _ => size_bytes,
+    }
+}

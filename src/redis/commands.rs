@@ -1,0 +1,234 @@
+//! Tells the server of every command in the table: handler, flags, ACL categories, and all that COMMAND DOCS shows.
+
+use std::ffi::CString;
+use std::ptr;
+
+use redis_module::raw::{self, RedisModuleCommandArg, RedisModuleCommandKeySpec};
+
+use super::api::{Context, succeeded};
+use super::dispatch::HANDLERS;
+use super::log;
+use crate::command::COMMANDS;
+use crate::command::table::{ArgumentKind, ArgumentSpec, CommandSpec, KeyAccess, Presence};
+
+/// ACL category of all commands, on servers where modules can have one.
+const CATEGORY: &str = "bloom";
+/// Position of the key among the arguments, with the command's name at 0.
+const KEY_POSITION: i32 = 1;
+
+/// Registers every command. Answers false, with a line in the log, when the server refuses one.
+///
+/// # Safety
+/// `context` must be that of the running `RedisModule_OnLoad`.
+pub(super) unsafe fn register(context: Context) -> bool {
+    // SAFETY: the context is OnLoad's by the caller's word.
+    let has_category = unsafe { add_category(context) };
+    COMMANDS.iter().zip(HANDLERS).all(|(command, handler)| {
+        let spec = command.spec();
+        // SAFETY: the context is OnLoad's by the caller's word, the handler is one of `dispatch`.
+        let registered = unsafe { register_one(context, spec, handler, has_category) };
+        if !registered {
+            log::warning(context, &format!("the server refused the command {}", spec.name));
+        }
+        registered
+    })
+}
+
+/// # Safety
+/// As [`register`].
+unsafe fn add_category(context: Context) -> bool {
+    let Some(add_category) = api!(RedisModule_AddACLCategory) else { return false };
+    let name = log::c_text(CATEGORY);
+    // SAFETY: the context is OnLoad's by the caller's word; the name is copied.
+    succeeded(unsafe { add_category(context, name.as_ptr()) })
+}
+
+/// # Safety
+/// As [`register`]; `handler` must be a command handler that lives as long as the module.
+unsafe fn register_one(
+    context: Context,
+    spec: &'static CommandSpec,
+    handler: raw::RedisModuleCmdFunc,
+    has_category: bool,
+) -> bool {
+    let (Some(create), Some(get)) = (api!(RedisModule_CreateCommand), api!(RedisModule_GetCommand)) else {
+        return false;
+    };
+    let name = log::c_text(spec.name);
+    let flags = log::c_text(spec.flags);
+    // SAFETY: context and handler by the caller's word; name and flags are copied.
+    let status = unsafe {
+        create(context, name.as_ptr(), handler, flags.as_ptr(), KEY_POSITION, KEY_POSITION, KEY_POSITION)
+    };
+    if !succeeded(status) {
+        return false;
+    }
+    // SAFETY: the context is OnLoad's by the caller's word.
+    let command = unsafe { get(context, name.as_ptr()) };
+    if command.is_null() {
+        return false;
+    }
+    // SAFETY: the command was just made.
+    let described = unsafe { describe(command, spec) };
+    // SAFETY: the command was just made.
+    described && unsafe { set_categories(command, spec, has_category) }
+}
+
+/// # Safety
+/// `command` must be a command of this module, while it is being loaded.
+unsafe fn set_categories(
+    command: *mut raw::RedisModuleCommand,
+    spec: &CommandSpec,
+    has_category: bool,
+) -> bool {
+    let Some(set_categories) = api!(RedisModule_SetCommandACLCategories) else { return true };
+    let own = if has_category { CATEGORY } else { "" };
+    let categories = log::c_text(format!("{} {own}", spec.categories).trim_end());
+    // SAFETY: the command by the caller's word; the text is read before the server returns.
+    succeeded(unsafe { set_categories(command, categories.as_ptr()) })
+}
+
+/// # Safety
+/// `command` must be a command of this module, while it is being loaded.
+unsafe fn describe(command: *mut raw::RedisModuleCommand, spec: &CommandSpec) -> bool {
+    let Some(set_info) = api!(RedisModule_SetCommandInfo) else { return false };
+    let mut texts = Texts::default();
+    let mut key_specs = [key_spec(spec.key_access), no_key_spec()];
+    let info = raw::RedisModuleCommandInfo {
+        version: &raw const INFO_VERSION,
+        summary: texts.add(spec.summary),
+        complexity: texts.add(spec.complexity),
+        since: texts.add(spec.since),
+        history: ptr::null_mut(),
+        tips: spec.tips.map_or(ptr::null(), |tips| texts.add(tips)),
+        arity: spec.arity(),
+        key_specs: key_specs.as_mut_ptr(),
+        args: texts.arguments(spec.syntax),
+    };
+    // SAFETY: the command by the caller's word. The server copies everything before it returns; until then `texts`,
+    // `key_specs` and `info` are alive, and both lists end with an empty element.
+    succeeded(unsafe { set_info(command, &raw const info) })
+}
+
+/// Sizes of the structs, by which the server tells which version of the API this module speaks.
+static INFO_VERSION: raw::RedisModuleCommandInfoVersion = raw::RedisModuleCommandInfoVersion {
+    version: 1,
+    sizeof_historyentry: size_of::<raw::RedisModuleCommandHistoryEntry>(),
+    sizeof_keyspec: size_of::<RedisModuleCommandKeySpec>(),
+    sizeof_arg: size_of::<RedisModuleCommandArg>(),
+};
+
+fn key_spec(access: KeyAccess) -> RedisModuleCommandKeySpec {
+    let flags = match access {
+        KeyAccess::ReadOnly => raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS,
+        KeyAccess::ReadWrite => {
+            raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_ACCESS | raw::REDISMODULE_CMD_KEY_UPDATE
+        }
+    };
+    RedisModuleCommandKeySpec {
+        flags: flags.into(),
+        begin_search_type: raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX,
+        bs: raw::RedisModuleCommandKeySpec__bindgen_ty_1 {
+            index: raw::RedisModuleCommandKeySpec__bindgen_ty_1__bindgen_ty_1 { pos: KEY_POSITION },
+        },
+        find_keys_type: raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE,
+        fk: raw::RedisModuleCommandKeySpec__bindgen_ty_2 {
+            range: raw::RedisModuleCommandKeySpec__bindgen_ty_2__bindgen_ty_1 {
+                lastkey: 0,
+                keystep: 1,
+                limit: 0,
+            },
+        },
+        ..no_key_spec()
+    }
+}
+
+/// The element that ends a list of key specifications.
+fn no_key_spec() -> RedisModuleCommandKeySpec {
+    RedisModuleCommandKeySpec {
+        notes: ptr::null(),
+        flags: 0,
+        begin_search_type: raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INVALID,
+        bs: raw::RedisModuleCommandKeySpec__bindgen_ty_1 {
+            index: raw::RedisModuleCommandKeySpec__bindgen_ty_1__bindgen_ty_1 { pos: 0 },
+        },
+        find_keys_type: raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_OMITTED,
+        fk: raw::RedisModuleCommandKeySpec__bindgen_ty_2 {
+            range: raw::RedisModuleCommandKeySpec__bindgen_ty_2__bindgen_ty_1 {
+                lastkey: 0,
+                keystep: 0,
+                limit: 0,
+            },
+        },
+    }
+}
+
+/// Keeps what a description points to alive until the server has copied it. What is added never moves again.
+#[derive(Default)]
+struct Texts {
+    strings: Vec<CString>,
+    lists: Vec<Box<[RedisModuleCommandArg]>>,
+}
+
+impl Texts {
+    fn add(&mut self, text: &str) -> *const std::ffi::c_char {
+        let text = log::c_text(text);
+        let start = text.as_ptr();
+        self.strings.push(text);
+        start
+    }
+
+    /// The arguments as the API wants them, with an empty one at the end.
+    fn arguments(&mut self, specs: &[ArgumentSpec]) -> *mut RedisModuleCommandArg {
+        let list: Vec<_> = specs.iter().map(|spec| self.argument(spec)).chain([no_argument()]).collect();
+        let mut list = list.into_boxed_slice();
+        let start = list.as_mut_ptr();
+        self.lists.push(list);
+        start
+    }
+
+    fn argument(&mut self, spec: &ArgumentSpec) -> RedisModuleCommandArg {
+        let flags = match spec.presence {
+            Presence::Required => raw::REDISMODULE_CMD_ARG_NONE,
+            Presence::Optional => raw::REDISMODULE_CMD_ARG_OPTIONAL,
+            Presence::Repeated => raw::REDISMODULE_CMD_ARG_MULTIPLE,
+        };
+        let (type_, key_spec_index) = match spec.kind {
+            ArgumentKind::Key => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY, 0),
+            ArgumentKind::String => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING, -1),
+            ArgumentKind::Integer => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER, -1),
+            ArgumentKind::Double => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_DOUBLE, -1),
+            ArgumentKind::PureToken => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PURE_TOKEN, -1),
+            ArgumentKind::OneOf(_) => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_ONEOF, -1),
+        };
+        let subargs = match spec.kind {
+            ArgumentKind::OneOf(choices) => self.arguments(choices),
+            _ => ptr::null_mut(),
+        };
+        RedisModuleCommandArg {
+            name: self.add(spec.name),
+            type_,
+            key_spec_index,
+            token: spec.token.map_or(ptr::null(), |token| self.add(token)),
+            flags: flags.cast_signed(),
+            subargs,
+            ..no_argument()
+        }
+    }
+}
+
+/// The element that ends a list of arguments.
+fn no_argument() -> RedisModuleCommandArg {
+    RedisModuleCommandArg {
+        name: ptr::null(),
+        type_: raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING,
+        key_spec_index: -1,
+        token: ptr::null(),
+        summary: ptr::null(),
+        since: ptr::null(),
+        flags: 0,
+        deprecated_since: ptr::null(),
+        subargs: ptr::null_mut(),
+        display_text: ptr::null(),
+    }
+}

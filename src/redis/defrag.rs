@@ -1,0 +1,127 @@
+//! Active defragmentation: moves the filter's struct, its layers and its bit arrays to better places. A filter with
+//! many layers is moved over several calls.
+
+use std::ffi::{c_int, c_ulong, c_void};
+use std::mem::ManuallyDrop;
+use std::ptr::{self, NonNull};
+
+use redis_module::raw::{RedisModuleDefragCtx, RedisModuleString};
+
+use super::api::succeeded;
+use super::datatype::or_abort;
+use crate::bloom::Chain;
+
+/// All is moved.
+const DONE: c_int = 0;
+/// The server is to call again.
+const TO_BE_CONTINUED: c_int = 1;
+
+/// # Safety
+/// Called by the server only, with a place that holds a value of the type.
+pub(super) unsafe extern "C" fn defrag(
+    context: *mut RedisModuleDefragCtx,
+    _key: *mut RedisModuleString,
+    value: *mut *mut c_void,
+) -> c_int {
+    or_abort("moving a filter", || {
+        // SAFETY: the server's context and its place of a value of the type, both used within this callback.
+        let mut run = unsafe { Run::new(context, value) };
+        run.execute()
+    })
+}
+
+/// One call by the server.
+struct Run {
+    context: *mut RedisModuleDefragCtx,
+    value: *mut *mut c_void,
+}
+
+impl Run {
+    /// # Safety
+    /// The context must be alive, and the place hold a value of the type that nothing else uses, while this lives.
+    unsafe fn new(context: *mut RedisModuleDefragCtx, value: *mut *mut c_void) -> Self {
+        Self { context, value }
+    }
+
+    fn execute(&mut self) -> c_int {
+        let first = self.cursor();
+        if first == 0 {
+            self.move_chain();
+        }
+        // SAFETY: the place holds a value of the type, moved or not, by the contract of `new`.
+        let value = unsafe { *self.value };
+        // SAFETY: a value of the type is a boxed `Chain`, and nothing else uses it by the contract of `new`.
+        let chain = unsafe { &mut *value.cast::<Chain>() };
+        if first == 0 {
+            chain.relocate_layers(|layers| self.move_vec(layers));
+        }
+        let count = chain.layers().len();
+        for index in first..count {
+            if let Some(layer) = chain.layers_mut().get_mut(index) {
+                layer.bits_mut().relocate(|words| self.move_words(words));
+            }
+            let next = index.saturating_add(1);
+            if next < count && self.should_stop() && self.set_cursor(next) {
+                return TO_BE_CONTINUED;
+            }
+        }
+        DONE
+    }
+
+    fn move_chain(&mut self) {
+        // SAFETY: the place holds a value of the type by the contract of `new`.
+        let old = unsafe { *self.value };
+        if let Some(new) = self.move_block(old) {
+            // SAFETY: the place is the server's and is there to be written to.
+            unsafe { self.value.write(new.as_ptr()) };
+        }
+    }
+
+    fn move_vec<T>(&self, items: Vec<T>) -> Vec<T> {
+        let mut items = ManuallyDrop::new(items);
+        let (start, length, capacity) = (items.as_mut_ptr(), items.len(), items.capacity());
+        let has_block = capacity > 0 && size_of::<T>() > 0;
+        let moved = if has_block { self.move_block(start.cast()) } else { None };
+        let start = moved.map_or(start, |block| block.as_ptr().cast());
+        // SAFETY: the parts are the old vector's, which is not dropped; if its block was moved, bytes and size are
+        // the same at the new start and the old block is gone.
+        unsafe { Vec::from_raw_parts(start, length, capacity) }
+    }
+
+    fn move_words(&self, words: Box<[u64]>) -> Box<[u64]> {
+        // A slice in a box is a vector without room to spare: turning one into the other moves nothing.
+        self.move_vec(words.into_vec()).into_boxed_slice()
+    }
+
+    /// Moves a block to a better place, if there is one.
+    fn move_block(&self, block: *mut c_void) -> Option<NonNull<c_void>> {
+        let defrag_alloc = api!(RedisModule_DefragAlloc)?;
+        // SAFETY: the block was made by this module's allocator, hence by the server's, and is used by nobody else. If
+        // the answer is not null, the bytes are there and the old block is freed.
+        NonNull::new(unsafe { defrag_alloc(self.context, block) })
+    }
+
+    fn should_stop(&self) -> bool {
+        // SAFETY: the context is alive by the contract of `new`.
+        api!(RedisModule_DefragShouldStop)
+            .is_some_and(|should_stop| unsafe { should_stop(self.context) } != 0)
+    }
+
+    /// The layer to go on with.
+    fn cursor(&self) -> usize {
+        let Some(get) = api!(RedisModule_DefragCursorGet) else { return 0 };
+        let mut cursor: c_ulong = 0;
+        // SAFETY: the context is alive by the contract of `new`, and `cursor` is a place for the number.
+        let status = unsafe { get(self.context, ptr::from_mut(&mut cursor)) };
+        if succeeded(status) { usize::try_from(cursor).unwrap_or(0) } else { 0 }
+    }
+
+    /// Keeps the layer to go on with; answers false when the server wants the value done in one call.
+    fn set_cursor(&self, next: usize) -> bool {
+        let (Some(set), Ok(cursor)) = (api!(RedisModule_DefragCursorSet), c_ulong::try_from(next)) else {
+            return false;
+        };
+        // SAFETY: the context is alive by the contract of `new`.
+        succeeded(unsafe { set(self.context, cursor) })
+    }
+}

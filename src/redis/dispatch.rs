@@ -1,0 +1,137 @@
+//! The one way of a command through the module: arguments, request, key, action, effects.
+
+use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use redis_module::raw::{RedisModuleCmdFunc, RedisModuleString};
+
+use super::api::{Context, OK};
+use super::args::Argv;
+use super::effects;
+use super::key::Key;
+use super::memory::CommandHost;
+use super::reply::{INTERNAL_ERROR, ServerReply};
+use super::stats::{self, Footprint};
+use crate::command::query::Checks;
+use crate::command::table::KeyAccess;
+use crate::command::{COMMANDS, Change, Command, CommandError, Query, Replication, Reply, Request, Slot};
+
+/// The handler of every command, in the order of the table.
+pub(super) const HANDLERS: [RedisModuleCmdFunc; COMMANDS.len()] = [
+    Some(handle::<0>),
+    Some(handle::<1>),
+    Some(handle::<2>),
+    Some(handle::<3>),
+    Some(handle::<4>),
+    Some(handle::<5>),
+    Some(handle::<6>),
+    Some(handle::<7>),
+    Some(handle::<8>),
+    Some(handle::<9>),
+    Some(handle::<10>),
+];
+
+/// Runs the command at `INDEX` of the table.
+///
+/// # Safety
+/// Called by the server only, with the context and the arguments of a command, which stay as they are until it returns.
+unsafe extern "C" fn handle<const INDEX: usize>(
+    context: Context,
+    argv: *mut *mut RedisModuleString,
+    argc: c_int,
+) -> c_int {
+    let Some(command) = COMMANDS.get(INDEX) else { return OK };
+    // SAFETY: the server's own context and arguments, used until this function returns and no longer.
+    unsafe { dispatch(*command, context, argv, argc) }
+}
+
+/// # Safety
+/// As [`handle`].
+unsafe fn dispatch(
+    command: Command,
+    context: Context,
+    argv: *mut *mut RedisModuleString,
+    argc: c_int,
+) -> c_int {
+    // SAFETY: the context of a command that has just begun.
+    let mut reply = unsafe { ServerReply::new(context) };
+    // SAFETY: the vector of that command; its strings stay as they are until the handler returns.
+    let argv = unsafe { Argv::new(argv, argc) };
+    // SAFETY: context and arguments belong to the running command.
+    let run = || unsafe { run(command, context, argv, &mut reply) };
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => reply.error(&error.to_string()),
+        Err(_) => reply.error_for_the_rest(INTERNAL_ERROR),
+    }
+    OK
+}
+
+/// # Safety
+/// `context` and `argv` must be those of the running command.
+unsafe fn run(
+    command: Command,
+    context: Context,
+    argv: Argv<'_>,
+    reply: &mut ServerReply,
+) -> Result<(), CommandError> {
+    let arguments = argv.bytes();
+    // SAFETY: the context is that of the running command by the caller's word.
+    let host = unsafe { CommandHost::new(context) };
+    let request = Request::parse(command, &arguments, &host)?;
+    let name = argv.key().ok_or(CommandError::WrongArity(command.spec().name))?;
+    match request {
+        // SAFETY: context and name are those of the running command.
+        Request::Query(query) => unsafe { run_query(query, context, name, reply) },
+        // SAFETY: context and name are those of the running command.
+        Request::Change(change) => unsafe { run_change(change, context, name, &host, reply) },
+    }
+}
+
+/// # Safety
+/// `context` and `name` must be those of the running command, and the key must not be open.
+unsafe fn run_query(
+    query: Query<'_>,
+    context: Context,
+    name: *mut RedisModuleString,
+    reply: &mut ServerReply,
+) -> Result<(), CommandError> {
+    // SAFETY: by the caller's word; the key is closed when this function returns.
+    let key = unsafe { Key::open(context, name, KeyAccess::ReadOnly) };
+    let Checks(items) = query.run(Key::slot(key.as_ref()), reply)?;
+    if items > 0 {
+        stats::items_checked(items);
+    }
+    Ok(())
+}
+
+/// # Safety
+/// `context` and `name` must be those of the running command, and the key must not be open.
+unsafe fn run_change(
+    change: Change<'_>,
+    context: Context,
+    name: *mut RedisModuleString,
+    host: &CommandHost,
+    reply: &mut ServerReply,
+) -> Result<(), CommandError> {
+    // SAFETY: by the caller's word; the key is closed when this function returns.
+    let Some(mut key) = (unsafe { Key::open(context, name, KeyAccess::ReadWrite) }) else {
+        reply.error_for_the_rest(INTERNAL_ERROR);
+        return Ok(());
+    };
+    let slot = key.slot_mut();
+    let before = match &slot {
+        Slot::Filter(chain) => Some(Footprint::of(chain)),
+        Slot::Vacant | Slot::WrongType => None,
+    };
+    let effects = change.run(slot, host, reply)?;
+    if effects.publish.is_none()
+        && effects.replication != Replication::None
+        && let (Some(before), Slot::Filter(chain)) = (before, Key::slot(Some(&key)))
+    {
+        stats::filter_changed(before, Footprint::of(chain));
+    }
+    // SAFETY: context and name are those of the running command.
+    unsafe { effects::carry_out(effects, &mut key, context, name) };
+    Ok(())
+}

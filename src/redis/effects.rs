@@ -1,0 +1,92 @@
+//! What follows a change: the new filter in its place, replication, signals and events.
+
+use std::ffi::CStr;
+use std::ptr;
+
+use redis_module::raw::{self, RedisModuleString};
+
+use super::api::Context;
+use super::key::Key;
+use super::{log, stats};
+use crate::command::{Effects, Replication};
+
+/// Shown to clients that watch keyspace events when a filter is created.
+const CREATED: &CStr = c"bloom.reserve";
+/// Shown to clients that watch keyspace events when items are added.
+const ADDED: &CStr = c"bloom.add";
+
+/// Carries out the effects of a change to `key`, whose name is `name`.
+///
+/// # Safety
+/// `context` and `name` must be those of the running command.
+pub(super) unsafe fn carry_out(
+    effects: Effects<'_>,
+    key: &mut Key,
+    context: Context,
+    name: *mut RedisModuleString,
+) {
+    if effects.publish.is_some_and(|chain| !key.publish(chain)) {
+        log::warning(context, "the server refused a new filter; it is not replicated either");
+        return;
+    }
+    match effects.replication {
+        Replication::None => return,
+        Replication::Verbatim => {
+            if let Some(replicate_verbatim) = api!(RedisModule_ReplicateVerbatim) {
+                // SAFETY: the context is that of the running command.
+                unsafe { replicate_verbatim(context) };
+            }
+        }
+        Replication::Rewritten { command, arguments } => {
+            // SAFETY: the context is that of the running command.
+            unsafe { replicate(context, command, arguments.iter().map(AsRef::as_ref)) };
+        }
+    }
+    if let Some(signal) = api!(RedisModule_SignalModifiedKey) {
+        // SAFETY: context and name are those of the running command.
+        unsafe { signal(context, name) };
+    }
+    if effects.created {
+        // SAFETY: context and name are those of the running command.
+        unsafe { notify(context, CREATED, name) };
+    }
+    if effects.items_added > 0 {
+        stats::items_added(effects.items_added);
+        // SAFETY: context and name are those of the running command.
+        unsafe { notify(context, ADDED, name) };
+    }
+}
+
+/// Sends a command to the replicas and to the append-only file.
+///
+/// # Safety
+/// `context` must be that of the running command.
+unsafe fn replicate<'a>(context: Context, command: &str, arguments: impl Iterator<Item = &'a [u8]>) {
+    let (Some(replicate), Some(create), Some(free)) =
+        (api!(RedisModule_Replicate), api!(RedisModule_CreateString), api!(RedisModule_FreeString))
+    else {
+        return;
+    };
+    let command = log::c_text(command);
+    let strings: Vec<*mut RedisModuleString> = arguments
+        .map(|argument| {
+            // SAFETY: no context is needed; the bytes are copied.
+            unsafe { create(ptr::null_mut(), argument.as_ptr().cast(), argument.len()) }
+        })
+        .collect();
+    // SAFETY: the context is that of the running command; the format `v` stands for an array of strings and its
+    // length, a `size_t`. The server takes references of its own.
+    unsafe { replicate(context, command.as_ptr(), c"v".as_ptr(), strings.as_ptr(), strings.len()) };
+    for string in strings {
+        // SAFETY: made above without a context, and not used again.
+        unsafe { free(ptr::null_mut(), string) };
+    }
+}
+
+/// # Safety
+/// `context` and `name` must be those of the running command.
+unsafe fn notify(context: Context, event: &CStr, name: *mut RedisModuleString) {
+    let Some(notify) = api!(RedisModule_NotifyKeyspaceEvent) else { return };
+    // SAFETY: context and name are alive by the caller's word, the event is a C string.
+    unsafe { notify(context, raw::REDISMODULE_NOTIFY_GENERIC, event.as_ptr(), name) };
+}

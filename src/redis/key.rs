@@ -1,0 +1,108 @@
+//! An open key: what it holds, and putting a filter there.
+
+use std::ptr::NonNull;
+
+use redis_module::raw;
+
+use super::api::{Context, succeeded};
+use super::datatype;
+use super::stats::{self, Footprint};
+use crate::bloom::Chain;
+use crate::command::Slot;
+use crate::command::table::KeyAccess;
+
+/// A key of the selected database, open as long as this value lives.
+pub(super) struct Key(NonNull<raw::RedisModuleKey>);
+
+impl Key {
+    /// Opens a key. `None` for a key that does not exist and was to be read only.
+    ///
+    /// # Safety
+    /// `context` and `name` must be those of the running command, and no other `Key` of the same name may live. The
+    /// value must not outlive the command.
+    pub(super) unsafe fn open(
+        context: Context,
+        name: *mut raw::RedisModuleString,
+        access: KeyAccess,
+    ) -> Option<Self> {
+        let open_key = api!(RedisModule_OpenKey)?;
+        let mode = match access {
+            KeyAccess::ReadOnly => raw::REDISMODULE_READ,
+            KeyAccess::ReadWrite => raw::REDISMODULE_READ | raw::REDISMODULE_WRITE,
+        };
+        // SAFETY: context and name are alive by the caller's word; the mode is one the API defines.
+        let key = unsafe { open_key(context, name, mode.cast_signed()) };
+        NonNull::new(key).map(Self)
+    }
+
+    /// What a key that was opened for reading holds.
+    pub(super) fn slot(key: Option<&Self>) -> Slot<&Chain> {
+        match key.map_or(Slot::Vacant, Self::value) {
+            Slot::Vacant => Slot::Vacant,
+            Slot::WrongType => Slot::WrongType,
+            // SAFETY: the value of a key of our type is a living `Chain` (see `datatype`). Commands run one at a time
+            // on the server's main thread and the key stays open for the borrow, so nothing changes or frees it.
+            Slot::Filter(chain) => Slot::Filter(unsafe { chain.as_ref() }),
+        }
+    }
+
+    /// What the key holds, to be changed.
+    pub(super) fn slot_mut(&mut self) -> Slot<&mut Chain> {
+        match self.value() {
+            Slot::Vacant => Slot::Vacant,
+            Slot::WrongType => Slot::WrongType,
+            // SAFETY: as in `slot`; the key is borrowed exclusively, and it is the only open key of its name.
+            Slot::Filter(mut chain) => Slot::Filter(unsafe { chain.as_mut() }),
+        }
+    }
+
+    /// Puts a filter under the key, in place of what is there. Answers whether it is there now; the key must have
+    /// been opened for writing, else it is not.
+    pub(super) fn publish(&mut self, chain: Chain) -> bool {
+        let (Some(set_value), Some(data_type)) = (api!(RedisModule_ModuleTypeSetValue), datatype::handle())
+        else {
+            return false;
+        };
+        let footprint = Footprint::of(&chain);
+        let value = Box::into_raw(Box::new(chain));
+        // SAFETY: the key is open, and the value is what the callbacks of our type expect. Once set, the server owns
+        // it and gives it back to `datatype::free`.
+        let status = unsafe { set_value(self.0.as_ptr(), data_type.as_ptr(), value.cast()) };
+        if succeeded(status) {
+            stats::filter_made(footprint);
+        } else {
+            // SAFETY: the pointer comes from `Box::into_raw` above and the server did not take it.
+            drop(unsafe { Box::from_raw(value) });
+        }
+        succeeded(status)
+    }
+
+    fn value(&self) -> Slot<NonNull<Chain>> {
+        let (Some(key_type), Some(get_type), Some(get_value)) = (
+            api!(RedisModule_KeyType),
+            api!(RedisModule_ModuleTypeGetType),
+            api!(RedisModule_ModuleTypeGetValue),
+        ) else {
+            return Slot::WrongType;
+        };
+        // SAFETY: the key is open.
+        let data_type = unsafe { get_type(self.0.as_ptr()) };
+        if NonNull::new(data_type) != datatype::handle() || data_type.is_null() {
+            // SAFETY: the key is open.
+            let key_type = unsafe { key_type(self.0.as_ptr()) };
+            let is_empty = isize::try_from(key_type) == Ok(raw::REDISMODULE_KEYTYPE_EMPTY);
+            return if is_empty { Slot::Vacant } else { Slot::WrongType };
+        }
+        // SAFETY: the key is open and holds a value of a module's type.
+        let value = unsafe { get_value(self.0.as_ptr()) };
+        NonNull::new(value.cast()).map_or(Slot::WrongType, Slot::Filter)
+    }
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        let Some(close_key) = api!(RedisModule_CloseKey) else { return };
+        // SAFETY: the key is open and not used again.
+        unsafe { close_key(self.0.as_ptr()) };
+    }
+}

@@ -1,0 +1,134 @@
+//! How much memory a filter may take: the [`Host`] that commands see, and the limit for filters that are loaded.
+
+use std::ffi::{CStr, c_int};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use redis_module::raw;
+
+use super::api::{self, Context};
+use super::config;
+use crate::bloom::ByteLimit;
+use crate::command::{Host, Settings};
+
+/// The memory of the machine in bytes; no limit until the server has said.
+static SYSTEM_BYTES: AtomicU64 = AtomicU64::new(u64::MAX);
+/// The server's `maxmemory` in bytes; no limit when it is not set.
+static MAXMEMORY_BYTES: AtomicU64 = AtomicU64::new(u64::MAX);
+/// Whether the server's configuration has changed since `MAXMEMORY_BYTES` was read. Asking costs tens of
+/// microseconds, too much for every new filter.
+static IS_STALE: AtomicBool = AtomicBool::new(true);
+
+/// The server as one command sees it.
+pub(super) struct CommandHost {
+    context: Context,
+}
+
+impl CommandHost {
+    /// # Safety
+    /// `context` must be that of the running command, for as long as the value lives.
+    pub(super) unsafe fn new(context: Context) -> Self {
+        Self { context }
+    }
+}
+
+impl Host for CommandHost {
+    fn settings(&self) -> Settings {
+        config::settings()
+    }
+
+    fn must_obey(&self) -> bool {
+        const OBEYED: u32 = raw::REDISMODULE_CTX_FLAGS_REPLICATED | raw::REDISMODULE_CTX_FLAGS_LOADING;
+        type MustObeyClient = unsafe extern "C" fn(Context) -> c_int;
+        let Some(context_flags) = api!(RedisModule_GetContextFlags) else { return false };
+        // SAFETY: the context is that of the running command.
+        let flags = unsafe { context_flags(self.context) };
+        if flags & OBEYED.cast_signed() != 0 {
+            return true;
+        }
+        // Valkey also has commands that import slots, which only this function knows.
+        // SAFETY: this is the type of the function in Valkey's module API, the only one that has it.
+        let must_obey = unsafe { api::by_name::<MustObeyClient>(c"RedisModule_MustObeyClient") };
+        // SAFETY: the context is that of the running command.
+        must_obey.is_some_and(|must_obey| unsafe { must_obey(self.context) } != 0)
+    }
+}
+
+impl ByteLimit for CommandHost {
+    fn max_filter_bytes(&self) -> u64 {
+        if self.must_obey() {
+            return u64::MAX;
+        }
+        if IS_STALE.swap(false, Relaxed) {
+            // SAFETY: the context is that of the running command.
+            unsafe { refresh(self.context) };
+        }
+        let memory_bytes = MAXMEMORY_BYTES.load(Relaxed).min(SYSTEM_BYTES.load(Relaxed));
+        config::settings().max_filter_bytes.min(memory_bytes)
+    }
+}
+
+/// The limit for filters that come from a snapshot: limits of the configuration do not hold for them, but no filter
+/// is larger than the machine.
+pub(super) fn load_limit_bytes() -> u64 {
+    SYSTEM_BYTES.load(Relaxed)
+}
+
+/// Asks the server for the limits, and to be told when its configuration changes. Without the event, which is newer
+/// than Redis 7.0's first release candidates, `maxmemory` stays as it was at load.
+///
+/// # Safety
+/// `context` must be that of the running `RedisModule_OnLoad`.
+pub(super) unsafe fn watch(context: Context) {
+    // SAFETY: the context is alive by the caller's word.
+    unsafe { refresh(context) };
+    IS_STALE.store(false, Relaxed);
+    let Some(subscribe) = api!(RedisModule_SubscribeToServerEvent) else { return };
+    let event = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_CONFIG, dataver: 1 };
+    // SAFETY: the context is OnLoad's by the caller's word; the callback lives as long as the module.
+    unsafe { subscribe(context, event, Some(on_config_change)) };
+}
+
+/// # Safety
+/// Called by the server only.
+unsafe extern "C" fn on_config_change(
+    _context: Context,
+    _event: raw::RedisModuleEvent,
+    _subevent: u64,
+    _data: *mut std::ffi::c_void,
+) {
+    IS_STALE.store(true, Relaxed);
+}
+
+/// Reads both memory sizes from INFO.
+///
+/// # Safety
+/// `context` must be alive.
+unsafe fn refresh(context: Context) {
+    let (Some(server_info), Some(free)) = (api!(RedisModule_GetServerInfo), api!(RedisModule_FreeServerInfo))
+    else {
+        return;
+    };
+    // SAFETY: the context is alive by the caller's word, the section is a C string.
+    let info = unsafe { server_info(context, c"memory".as_ptr()) };
+    // SAFETY: `info` was just made and is freed only below.
+    let maxmemory = unsafe { field(info, c"maxmemory") };
+    // SAFETY: `info` was just made and is freed only below.
+    let system = unsafe { field(info, c"total_system_memory") };
+    // SAFETY: `info` was made with this context and is not used again.
+    unsafe { free(context, info) };
+    MAXMEMORY_BYTES.store(maxmemory.unwrap_or(u64::MAX), Relaxed);
+    SYSTEM_BYTES.store(system.unwrap_or(u64::MAX), Relaxed);
+}
+
+/// A number of INFO that is not zero.
+///
+/// # Safety
+/// `info` must be what `GetServerInfo` answered, not yet freed.
+unsafe fn field(info: *mut raw::RedisModuleServerInfoData, name: &CStr) -> Option<u64> {
+    let get = api!(RedisModule_ServerInfoGetFieldUnsigned)?;
+    let mut error = 0;
+    // SAFETY: `info` is alive by the caller's word, the name is a C string, `error` a place for the status.
+    let value = unsafe { get(info, name.as_ptr(), ptr::from_mut(&mut error)) };
+    (error == 0 && value != 0).then_some(value)
+}

@@ -1,0 +1,113 @@
+//! Where the server enters: registers everything, or says in the log why not and leaves the server as it was.
+
+use std::ffi::{CStr, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use redis_module::raw::{self, RedisModuleString};
+
+use super::api::{self, Context, ERR, OK, succeeded};
+use super::args::Argv;
+use super::{commands, config, datatype, info, load_arguments, log, memory};
+
+/// Name of the module.
+const NAME: &CStr = c"bf";
+
+/// Version of the module: major * 10000 + minor * 100 + patch.
+const VERSION: c_int = 10_000 * number(env!("CARGO_PKG_VERSION_MAJOR"))
+    + 100 * number(env!("CARGO_PKG_VERSION_MINOR"))
+    + number(env!("CARGO_PKG_VERSION_PATCH"));
+
+/// The number that decimal digits stand for.
+const fn number(digits: &str) -> c_int {
+    match c_int::from_str_radix(digits, 10) {
+        Ok(number) => number,
+        Err(_) => 0,
+    }
+}
+
+/// Loads the module.
+///
+/// # Safety
+/// Called by the server only, once, with a context for loading and `argc` load arguments at `argv`.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn RedisModule_OnLoad(
+    context: Context,
+    argv: *mut *mut RedisModuleString,
+    argc: c_int,
+) -> c_int {
+    // Nothing may be allocated before this has filled in the API: the allocator of the module is part of it.
+    // SAFETY: the server's context; the name is a C string that lives forever.
+    let status = unsafe {
+        raw::Export_RedisModule_Init(context, NAME.as_ptr(), VERSION, raw::REDISMODULE_APIVER_1.cast_signed())
+    };
+    if !succeeded(status) {
+        return ERR;
+    }
+    let load = || {
+        // SAFETY: the server's own context and arguments, used until this function returns.
+        unsafe { load(context, argv, argc) }
+    };
+    match catch_unwind(AssertUnwindSafe(load)) {
+        Ok(true) => OK,
+        Ok(false) | Err(_) => ERR,
+    }
+}
+
+/// Registers everything; what cannot fail, and what a module that does not load must not leave behind, comes last.
+///
+/// # Safety
+/// As [`RedisModule_OnLoad`], with the API filled in.
+unsafe fn load(context: Context, argv: *mut *mut RedisModuleString, argc: c_int) -> bool {
+    if let Some(name) = api::first_missing() {
+        log::warning(
+            context,
+            &format!("this server has no {name}; Redis 7.0 or Valkey 7.2 or later is needed"),
+        );
+        return false;
+    }
+    log::report_panics();
+    // SAFETY: the server's arguments, alive until OnLoad returns.
+    if let Err(line) = unsafe { apply_arguments(argv, argc) } {
+        log::warning(context, &line);
+        return false;
+    }
+    // SAFETY: the context is OnLoad's.
+    let registered = unsafe { config::register(context) };
+    // SAFETY: the context is OnLoad's.
+    let registered = registered && unsafe { datatype::register(context) };
+    // SAFETY: the context is OnLoad's.
+    let registered = registered && unsafe { commands::register(context) };
+    // SAFETY: the context is OnLoad's.
+    let registered = registered && unsafe { info::register(context) };
+    if registered {
+        // SAFETY: the context is OnLoad's.
+        unsafe { set_options(context) };
+        // SAFETY: the context is OnLoad's.
+        unsafe { memory::watch(context) };
+    }
+    registered
+}
+
+/// # Safety
+/// `argv` must hold `argc` living strings that stay as they are until this returns.
+unsafe fn apply_arguments(argv: *mut *mut RedisModuleString, argc: c_int) -> Result<(), String> {
+    // SAFETY: by the caller's word.
+    let arguments = unsafe { Argv::new(argv, argc) };
+    load_arguments::apply(&arguments.bytes())
+}
+
+/// Tells the server what the module can do.
+///
+/// # Safety
+/// `context` must be that of the running `RedisModule_OnLoad`.
+unsafe fn set_options(context: Context) {
+    // A truncated or altered snapshot is an error that `datatype::load` handles, not the end of the server.
+    const OPTIONS: u32 = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
+        // `effects` signals keys, and only those that have changed.
+        | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
+        // Filters know no database and no key, so a second data set may be loaded while the first one serves.
+        | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;
+    let Some(set_options) = api!(RedisModule_SetModuleOptions) else { return };
+    // SAFETY: the context is OnLoad's by the caller's word.
+    unsafe { set_options(context, OPTIONS.cast_signed()) };
+}

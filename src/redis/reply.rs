@@ -1,0 +1,126 @@
+//! Replies, written straight to the client.
+
+use std::ffi::{c_int, c_long, c_longlong};
+
+use redis_module::raw;
+use smallvec::SmallVec;
+
+use super::api::Context;
+use crate::command::{Protocol, Reply};
+
+/// Most bytes of an error text: it may quote what a client sent.
+const ERROR_MAX_BYTES: usize = 256;
+
+/// The reply to one command.
+pub(super) struct ServerReply {
+    context: Context,
+    /// Replies that are announced and not yet written.
+    outstanding: usize,
+}
+
+impl ServerReply {
+    /// # Safety
+    /// `context` must be the context of a command that has not been replied to, for as long as the reply lives.
+    pub(super) unsafe fn new(context: Context) -> Self {
+        Self { context, outstanding: 1 }
+    }
+
+    /// Fills every place that is still to be replied to with the error, so that a command that breaks off half-way
+    /// leaves the client in step.
+    pub(super) fn error_for_the_rest(&mut self, text: &str) {
+        while self.outstanding > 0 {
+            self.error(text);
+        }
+    }
+
+    fn written(&mut self) {
+        self.outstanding = self.outstanding.saturating_sub(1);
+    }
+
+    fn announced(&mut self, replies: usize) {
+        self.outstanding = self.outstanding.saturating_sub(1).saturating_add(replies);
+    }
+}
+
+impl Reply for ServerReply {
+    fn protocol(&self) -> Protocol {
+        let Some(context_flags) = api!(RedisModule_GetContextFlags) else { return Protocol::Resp2 };
+        // SAFETY: the context is that of the running command.
+        let flags = unsafe { context_flags(self.context) };
+        if flags & raw::REDISMODULE_CTX_FLAGS_RESP3.cast_signed() != 0 {
+            Protocol::Resp3
+        } else {
+            Protocol::Resp2
+        }
+    }
+
+    fn simple(&mut self, text: &'static str) {
+        self.written();
+        let Some(reply) = api!(RedisModule_ReplyWithSimpleString) else { return };
+        let text = terminated(text);
+        // SAFETY: the context is that of the running command, the text ends with its only NUL; it is copied.
+        unsafe { reply(self.context, text.as_ptr().cast()) };
+    }
+
+    fn error(&mut self, text: &str) {
+        self.written();
+        let Some(reply) = api!(RedisModule_ReplyWithError) else { return };
+        let text = terminated(text);
+        // SAFETY: the context is that of the running command, the text ends with its only NUL; it is copied.
+        unsafe { reply(self.context, text.as_ptr().cast()) };
+    }
+
+    fn integer(&mut self, number: u64) {
+        self.written();
+        let Some(reply) = api!(RedisModule_ReplyWithLongLong) else { return };
+        let number = c_longlong::try_from(number).unwrap_or(c_longlong::MAX);
+        // SAFETY: the context is that of the running command.
+        unsafe { reply(self.context, number) };
+    }
+
+    fn boolean(&mut self, value: bool) {
+        self.written();
+        let Some(reply) = api!(RedisModule_ReplyWithBool) else { return };
+        // SAFETY: the context is that of the running command.
+        unsafe { reply(self.context, c_int::from(value)) };
+    }
+
+    fn null(&mut self) {
+        self.written();
+        let Some(reply) = api!(RedisModule_ReplyWithNull) else { return };
+        // SAFETY: the context is that of the running command.
+        unsafe { reply(self.context) };
+    }
+
+    fn bulk(&mut self, bytes: &[u8]) {
+        self.written();
+        let Some(reply) = api!(RedisModule_ReplyWithStringBuffer) else { return };
+        // SAFETY: the context is that of the running command; the server copies the bytes.
+        unsafe { reply(self.context, bytes.as_ptr().cast(), bytes.len()) };
+    }
+
+    fn array(&mut self, length: usize) {
+        self.announced(length);
+        let Some(reply) = api!(RedisModule_ReplyWithArray) else { return };
+        let length = c_long::try_from(length).unwrap_or(c_long::MAX);
+        // SAFETY: the context is that of the running command.
+        unsafe { reply(self.context, length) };
+    }
+
+    fn map(&mut self, pairs: usize) {
+        self.announced(pairs.saturating_mul(2));
+        let Some(reply) = api!(RedisModule_ReplyWithMap) else { return };
+        let pairs = c_long::try_from(pairs).unwrap_or(c_long::MAX);
+        // SAFETY: the context is that of the running command.
+        unsafe { reply(self.context, pairs) };
+    }
+}
+
+/// The text as one line, cut to a bearable length, with a NUL at its end only.
+fn terminated(text: &str) -> SmallVec<[u8; 128]> {
+    let line = text.bytes().take(ERROR_MAX_BYTES).map(|byte| if byte < b' ' { b' ' } else { byte });
+    line.chain([0]).collect()
+}
+
+/// The reply of a command that found no way to run at all.
+pub(super) const INTERNAL_ERROR: &str = "ERR internal error";
