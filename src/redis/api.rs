@@ -44,7 +44,9 @@ pub(super) fn first_missing() -> Option<&'static str> {
         RedisModule_ReplyWithSimpleString RedisModule_ReplyWithError
         RedisModule_Replicate RedisModule_ReplicateVerbatim RedisModule_SignalModifiedKey
         RedisModule_NotifyKeyspaceEvent
-        RedisModule_SaveStringBuffer RedisModule_LoadStringBuffer RedisModule_IsIOError RedisModule_EmitAOF
+        RedisModule_SaveUnsigned RedisModule_SaveDouble RedisModule_SaveStringBuffer
+        RedisModule_LoadUnsigned RedisModule_LoadDouble RedisModule_LoadStringBuffer
+        RedisModule_IsIOError RedisModule_EmitAOF
         RedisModule_DigestAddStringBuffer RedisModule_DigestEndSequence
         RedisModule_InfoAddSection RedisModule_InfoAddFieldULongLong
     )

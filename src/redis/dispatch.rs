@@ -10,6 +10,7 @@ use super::args::Argv;
 use super::effects;
 use super::key::Key;
 use super::memory::CommandHost;
+use super::prefetch::Processor;
 use super::reply::{INTERNAL_ERROR, ServerReply};
 use super::stats::{self, Footprint};
 use crate::command::query::Checks;
@@ -98,7 +99,7 @@ unsafe fn run_query(
 ) -> Result<(), CommandError> {
     // SAFETY: by the caller's word; the key is closed when this function returns.
     let key = unsafe { Key::open(context, name, KeyAccess::ReadOnly) };
-    let Checks(items) = query.run(Key::slot(key.as_ref()), reply)?;
+    let Checks(items) = query.run(Key::slot(key.as_ref()), Processor, reply)?;
     if items > 0 {
         stats::items_checked(items);
     }
@@ -124,7 +125,7 @@ unsafe fn run_change(
         Slot::Filter(chain) => Some(Footprint::of(chain)),
         Slot::Vacant | Slot::WrongType => None,
     };
-    let effects = change.run(slot, host, reply)?;
+    let effects = change.run(slot, host, Processor, reply)?;
     if effects.publish.is_none()
         && effects.replication != Replication::None
         && let (Some(before), Slot::Filter(chain)) = (before, Key::slot(Some(&key)))

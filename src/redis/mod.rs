@@ -21,6 +21,7 @@ mod load_arguments;
 mod log;
 mod memory;
 mod onload;
+mod prefetch;
 mod rdb_io;
 mod reply;
 mod stats;

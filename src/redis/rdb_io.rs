@@ -20,6 +20,18 @@ impl SnapshotIo {
 }
 
 impl Sink for SnapshotIo {
+    fn unsigned(&mut self, value: u64) {
+        let Some(save) = api!(RedisModule_SaveUnsigned) else { return };
+        // SAFETY: `self.0` is alive by the contract of `new`.
+        unsafe { save(self.0, value) };
+    }
+
+    fn double(&mut self, value: f64) {
+        let Some(save) = api!(RedisModule_SaveDouble) else { return };
+        // SAFETY: `self.0` is alive by the contract of `new`.
+        unsafe { save(self.0, value) };
+    }
+
     fn bytes(&mut self, bytes: &[u8]) {
         let Some(save) = api!(RedisModule_SaveStringBuffer) else { return };
         // SAFETY: `self.0` is alive by the contract of `new`; the server reads the bytes before it returns. A failure
@@ -31,19 +43,37 @@ impl Sink for SnapshotIo {
 impl Source for SnapshotIo {
     type Bytes = ServerBuffer;
 
+    fn unsigned(&mut self) -> Result<u64, DecodeError> {
+        let load = api!(RedisModule_LoadUnsigned).ok_or(DecodeError::Truncated)?;
+        // SAFETY: `self.0` is alive by the contract of `new`.
+        let value = unsafe { load(self.0) };
+        self.unless_failed(value)
+    }
+
+    fn double(&mut self) -> Result<f64, DecodeError> {
+        let load = api!(RedisModule_LoadDouble).ok_or(DecodeError::Truncated)?;
+        // SAFETY: `self.0` is alive by the contract of `new`.
+        let value = unsafe { load(self.0) };
+        self.unless_failed(value)
+    }
+
     fn bytes(&mut self) -> Result<ServerBuffer, DecodeError> {
-        let (Some(load), Some(is_io_error)) =
-            (api!(RedisModule_LoadStringBuffer), api!(RedisModule_IsIOError))
-        else {
-            return Err(DecodeError::Truncated);
-        };
+        let load = api!(RedisModule_LoadStringBuffer).ok_or(DecodeError::Truncated)?;
         let mut size_bytes = 0;
         // SAFETY: `self.0` is alive by the contract of `new`, and `size_bytes` is a place for the length.
         let start = unsafe { load(self.0, &raw mut size_bytes) };
         let buffer = NonNull::new(start.cast()).map(|start| ServerBuffer { start, size_bytes });
-        // SAFETY: as above.
+        self.unless_failed(buffer)?.ok_or(DecodeError::Truncated)
+    }
+}
+
+impl SnapshotIo {
+    /// What was just read, unless the snapshot ended early or held a field of another kind.
+    fn unless_failed<T>(&self, read: T) -> Result<T, DecodeError> {
+        let is_io_error = api!(RedisModule_IsIOError).ok_or(DecodeError::Truncated)?;
+        // SAFETY: `self.0` is alive by the contract of `new`.
         let failed = unsafe { is_io_error(self.0) } != 0;
-        buffer.filter(|_| !failed).ok_or(DecodeError::Truncated)
+        if failed { Err(DecodeError::Truncated) } else { Ok(read) }
     }
 }
 
