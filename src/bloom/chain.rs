@@ -187,7 +187,10 @@ impl<F: Family> Chain<F> {
 
     /// Lets `relocate` move the vector of layers, as active defragmentation does. What it returns must hold the same
     /// layers.
-    pub fn relocate_layers(&mut self, relocate: impl FnOnce(Vec<Layer>) -> Vec<Layer>) {
+    pub fn relocate_layers(
+        &mut self,
+        relocate: impl FnOnce(Vec<Layer<F::Placement>>) -> Vec<Layer<F::Placement>>,
+    ) {
         self.layers = relocate(std::mem::take(&mut self.layers));
     }
 
