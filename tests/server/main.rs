@@ -18,6 +18,7 @@ mod config;
 mod dump;
 mod errors;
 mod events;
+mod examples;
 mod harness;
 mod hostile;
 mod info;
@@ -52,6 +53,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("config", config::TESTS),
     ("surface", surface::TESTS),
     ("cluster", cluster::TESTS),
+    ("examples", examples::TESTS),
 ];
 
 fn main() -> ExitCode {

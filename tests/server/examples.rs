@@ -1,0 +1,75 @@
+//! Every `redis` block of the documentation: run as it is printed, answered as it is printed.
+
+use std::path::PathBuf;
+
+use redis::Value;
+
+use crate::harness::{Client, Site, Test, tests};
+
+pub(crate) const TESTS: &[Test] = tests![every_example_is_answered_as_printed];
+
+fn every_example_is_answered_as_printed(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let mut blocks = 0;
+    for page in pages() {
+        let text = std::fs::read_to_string(&page).expect("read a page");
+        for block in text.split("```redis\n").skip(1) {
+            let block = block.split("```").next().expect("the end of a block");
+            client.say("FLUSHALL");
+            run(&mut client, block, &page.display().to_string());
+            blocks += 1;
+        }
+    }
+    assert!(blocks >= 10, "only {blocks} examples found");
+}
+
+/// README.md and everything in docs/.
+fn pages() -> Vec<PathBuf> {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let docs = std::fs::read_dir(root.join("docs")).expect("docs/");
+    let mut pages: Vec<PathBuf> = docs.map(|entry| entry.expect("an entry of docs/").path()).collect();
+    pages.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    pages.push(root.join("README.md"));
+    pages
+}
+
+/// A line that begins with `> ` is a command; the lines up to the next one are its reply.
+fn run(client: &mut Client, block: &str, page: &str) {
+    let mut lines = block.lines().peekable();
+    while let Some(line) = lines.next() {
+        let command = line.strip_prefix("> ").unwrap_or_else(|| panic!("{page}: no command: {line}"));
+        let mut expected = Vec::new();
+        while let Some(reply) = lines.next_if(|line| !line.starts_with("> ")) {
+            expected.push(reply);
+        }
+        let words: Vec<&str> = command.split_whitespace().map(|word| word.trim_matches('"')).collect();
+        let reply = printed(&client.call(&words), "");
+        assert_eq!(reply, expected.join("\n"), "{page}: {command}");
+    }
+}
+
+/// A reply as redis-cli prints it.
+fn printed(value: &Value, indent: &str) -> String {
+    match value {
+        Value::Nil => "(nil)".to_owned(),
+        Value::Int(number) => format!("(integer) {number}"),
+        Value::BulkString(bytes) => format!("\"{}\"", bytes.escape_ascii()),
+        Value::SimpleString(text) => text.clone(),
+        Value::Okay => "OK".to_owned(),
+        Value::ServerError(error) => {
+            format!("(error) {} {}", error.code(), error.details().unwrap_or_default()).trim_end().to_owned()
+        }
+        Value::Array(values) if values.is_empty() => "(empty array)".to_owned(),
+        Value::Array(values) => {
+            let width = values.len().to_string().len();
+            let deeper = format!("{indent}{}", " ".repeat(width + 2));
+            let lines = values.iter().enumerate().map(|(index, value)| {
+                let margin = if index == 0 { "" } else { indent };
+                format!("{margin}{:>width$}) {}", index + 1, printed(value, &deeper))
+            });
+            lines.collect::<Vec<_>>().join("\n")
+        }
+        other => panic!("an example with a reply of this kind: {other:?}"),
+    }
+}
