@@ -3,7 +3,7 @@
 //! Four rooms, each importing only those above it:
 //!
 //! * [`bloom`], the mathematics: bits, hashes, positions, sizes, growth. No bytes on disk, no server.
-//! * [`format`], the bytes: how a filter is written down and read back.
+//! * [`mod@format`], the bytes: how a filter is written down and read back.
 //! * [`command`], the language: what each `BF.*` command means; arguments in, replies and effects out.
 //! * `redis`, the host (feature `server`): the only code that knows the module API, and the only unsafe code.
 //!
