@@ -86,6 +86,8 @@ fn debug_line(layer: &Layer, error_rate: f64) -> String {
         Layout::Scattered => ("scattered", shape.probes),
         Layout::Paged { lines } => ("paged", u32::from(lines)),
     };
+    // Six digits, as RedisBloom has them: the share of a layer is not always a short number.
+    let error_rate = format!("{error_rate:.5e}").parse().unwrap_or(error_rate);
     format!(
         "bytes:{} bits:{} hashes:{} layout:{layout} lines:{lines} capacity:{} size:{} set:{} ratio:{error_rate}",
         shape.size_bytes(),
