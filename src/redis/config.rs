@@ -13,6 +13,7 @@ use redis_module::raw::{self, RedisModuleString};
 use super::api::{Context, ERR, OK, succeeded};
 use super::args::string_bytes;
 use super::log;
+use super::server::Server;
 use crate::bloom::limits::{
     CAPACITY_MAX_ITEMS, CAPACITY_MIN_ITEMS, EXPANSION_MAX, FILTER_MAX_MAX_BYTES, FILTER_MIN_MAX_BYTES,
 };
@@ -216,13 +217,11 @@ struct Name {
 ///
 /// # Safety
 /// `context` must be that of the running `RedisModule_OnLoad`.
-pub(super) unsafe fn register(context: Context) -> bool {
-    // SAFETY: the context is OnLoad's by the caller's word.
-    let has_plain_names = unsafe { knows_plain_names(context) };
+pub(super) unsafe fn register(context: Context, server: Server) -> bool {
     for setting in &SETTINGS {
         // SAFETY: the context is OnLoad's by the caller's word.
         let mut registered = unsafe { register_name(context, setting, setting.dotted, 0) };
-        if has_plain_names && registered {
+        if server.knows_plain_names() && registered {
             let flags = raw::REDISMODULE_CONFIG_UNPREFIXED;
             // SAFETY: the context is OnLoad's by the caller's word.
             registered = unsafe { register_name(context, setting, setting.dashed, flags) };
@@ -325,35 +324,6 @@ fn strip_prefix(name: &'static CStr) -> &'static CStr {
     let bytes = name.to_bytes_with_nul();
     let rest = bytes.strip_prefix(b"bf.").unwrap_or(bytes);
     CStr::from_bytes_with_nul(rest).unwrap_or(name)
-}
-
-/// Whether the server can register names without the module's prefix: Redis from 8.0 on. Others log a warning when
-/// they are asked, and Valkey has version numbers of its own.
-///
-/// # Safety
-/// `context` must be alive.
-unsafe fn knows_plain_names(context: Context) -> bool {
-    const REDIS_8: i32 = 0x08_00_00;
-    let (Some(version), Some(server_info), Some(get_field), Some(free)) = (
-        api!(RedisModule_GetServerVersion),
-        api!(RedisModule_GetServerInfo),
-        api!(RedisModule_ServerInfoGetFieldC),
-        api!(RedisModule_FreeServerInfo),
-    ) else {
-        return false;
-    };
-    // SAFETY: no precondition.
-    if unsafe { version() } < REDIS_8 {
-        return false;
-    }
-    // SAFETY: the context is alive by the caller's word, the section is a C string.
-    let info = unsafe { server_info(context, c"server".as_ptr()) };
-    // SAFETY: `info` was just made; the field's name is a C string.
-    let valkey_version = unsafe { get_field(info, c"valkey_version".as_ptr()) };
-    let is_valkey = !valkey_version.is_null();
-    // SAFETY: `info` was made with this context and is not used again.
-    unsafe { free(context, info) };
-    !is_valkey
 }
 
 /// # Safety

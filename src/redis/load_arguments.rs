@@ -1,5 +1,7 @@
 //! The arguments of MODULE LOAD: name and value pairs that become the defaults of the settings.
 
+use std::borrow::Cow;
+
 use super::config::{BadValue, SETTINGS, Setting};
 
 /// Reads the arguments into the settings. Both RedisBloom's old words (`ERROR_RATE`) and the names of the settings,
@@ -13,15 +15,15 @@ pub(super) fn apply(arguments: &[&[u8]]) -> Result<(), String> {
         return Ok(());
     }
     let (pairs, rest) = arguments.as_chunks::<2>();
-    if !rest.is_empty() {
-        return Err("Invalid number of arguments passed".to_owned());
+    if let [word] = rest {
+        return Err(format!("Invalid number of arguments passed: no value for '{}'", text(word)));
     }
     for [word, value] in pairs {
         let setting = SETTINGS
             .iter()
             .find(|setting| is_named(setting, word))
-            .ok_or_else(|| format!("Unrecognized option '{}'", String::from_utf8_lossy(word)))?;
-        setting.set_default(value).map_err(|bad| describe(bad, setting))?;
+            .ok_or_else(|| format!("Unrecognized option '{}'", text(word)))?;
+        setting.set_default(value).map_err(|bad| describe(bad, word, setting))?;
     }
     Ok(())
 }
@@ -34,10 +36,15 @@ fn is_named(setting: &Setting, word: &[u8]) -> bool {
         .any(|name| name.eq_ignore_ascii_case(word))
 }
 
-fn describe(bad: BadValue, setting: &Setting) -> String {
-    let name = setting.dashed.to_string_lossy();
+/// The setting is named as it was in the arguments.
+fn describe(bad: BadValue, word: &[u8], setting: &Setting) -> String {
+    let name = text(word);
     match bad {
         BadValue::NotANumber => format!("Invalid argument for '{name}'"),
         BadValue::OutOfRange => format!("'{name}' must be in the range {}", setting.range_text()),
     }
+}
+
+fn text(bytes: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(bytes)
 }

@@ -24,4 +24,5 @@ mod onload;
 mod prefetch;
 mod rdb_io;
 mod reply;
+mod server;
 mod stats;
