@@ -207,3 +207,147 @@ fn word_of(line: &[u64; LINE_WORDS], position: u64) -> u64 {
 const fn multiply_high(word: u64, range: u64) -> u64 {
     ((word as u128 * range as u128) >> 64) as u64
 }
+
+#[cfg(test)]
+#[expect(clippy::cast_possible_truncation, reason = "of numbers known to be small")]
+mod tests {
+    use super::*;
+
+    /// The hashes of the empty item and of `hello`.
+    const EMPTY: ItemHash = ItemHash { h1: 0, h2: 0 };
+    const HELLO: ItemHash = ItemHash { h1: 0xcbd8_a7b3_41bd_9b02, h2: 0x5b1e_906a_48ae_1d19 };
+
+    /// The positions by the words of docs/formats.md, in wide arithmetic and one at a time.
+    fn positions_by_the_book(layout: Layout, size_bits: u64, probes: u32, item: ItemHash) -> Vec<u64> {
+        let low = |wide: u128| wide & u128::from(u64::MAX);
+        let (h1, h2, golden) = (u128::from(item.h1), u128::from(item.h2), 0x9e37_79b9_7f4a_7c15);
+        let mut positions = Vec::new();
+        match layout {
+            Layout::Scattered => {
+                let mut x = h1 ^ (low(h2 << 29) + (h2 >> 35)) ^ golden;
+                for _ in 0..probes {
+                    positions.push((x * u128::from(size_bits)) >> 64);
+                    x = low(x * golden);
+                }
+            }
+            Layout::Paged { lines } => {
+                let lines = u128::from(lines);
+                let page = (h1 * u128::from(size_bits / 32_768)) >> 64;
+                for role in 0..lines {
+                    let line = (h2 + role * ((h2 >> 6) | 1)) % 64;
+                    let multiplier = u128::from(SHA_512_INITIAL[role as usize] | 1);
+                    let x = low((h2 ^ (h2 >> 29) ^ golden) * multiplier);
+                    let more = u128::from(role < u128::from(probes) % lines);
+                    for probe in 0..u128::from(probes) / lines + more {
+                        let in_line = (x >> (55 - 9 * probe)) % 512;
+                        positions.push(page * 32_768 + line * 512 + in_line);
+                    }
+                }
+            }
+        }
+        positions.into_iter().map(|position| position as u64).collect()
+    }
+
+    /// FIPS 180-4, section 5.3.5.
+    const SHA_512_INITIAL: [u64; 8] = [
+        0x6a09_e667_f3bc_c908,
+        0xbb67_ae85_84ca_a73b,
+        0x3c6e_f372_fe94_f82b,
+        0xa54f_f53a_5f1d_36f1,
+        0x510e_527f_ade6_82d1,
+        0x9b05_688c_2b3e_6c1f,
+        0x1f83_d9ab_fb41_bd6b,
+        0x5be0_cd19_137e_2179,
+    ];
+
+    /// The bits that inserting `item` into an empty array sets, in ascending order.
+    fn inserted(layout: Layout, size_bits: u64, probes: u32, item: ItemHash) -> Vec<u64> {
+        let mut bits = Bits::try_zeroed(size_bits).unwrap();
+        let new_bits = layout.insert(&mut bits, probes, item);
+        assert!(layout.contains(&bits, probes, item, Part::All));
+        let set: Vec<u64> = (0..size_bits).filter(|position| bits.get(*position)).collect();
+        assert_eq!(u64::from(new_bits), bits.set_bits());
+        assert_eq!(set.len() as u64, bits.set_bits());
+        set
+    }
+
+    fn sorted(mut positions: Vec<u64>) -> Vec<u64> {
+        positions.sort_unstable();
+        positions.dedup();
+        positions
+    }
+
+    #[test]
+    fn positions_are_those_of_the_first_release() {
+        // Computed apart, by the words of docs/formats.md. A change here makes every stored filter unreadable.
+        let pages = |pages| pages * PAGE_BITS;
+        let known: [(Layout, u64, u32, ItemHash, &[u64]); 7] = [
+            (Layout::Scattered, 1024, 7, EMPTY, &[632, 893, 385, 869, 184, 303, 379]),
+            (Layout::Scattered, 1024, 7, HELLO, &[115, 85, 991, 895, 526, 476, 783]),
+            (
+                Layout::Scattered,
+                960_832,
+                7,
+                HELLO,
+                &[108_757, 79_767, 930_441, 840_454, 493_707, 446_943, 734_783],
+            ),
+            (Layout::Paged { lines: 2 }, pages(516), 7, EMPTY, &[399, 267, 299, 80, 701, 694, 811]),
+            (
+                Layout::Paged { lines: 2 },
+                pages(516),
+                7,
+                HELLO,
+                &[13_447_711, 13_447_812, 13_448_033, 13_447_890, 13_442_533, 13_442_110, 13_442_409],
+            ),
+            (
+                Layout::Paged { lines: 6 },
+                pages(516),
+                20,
+                EMPTY,
+                &[
+                    399, 267, 299, 80, 701, 694, 811, 826, 1209, 1279, 1183, 1650, 1799, 2029, 2301, 2178,
+                    2162, 2667, 2998, 3020,
+                ],
+            ),
+            (Layout::Paged { lines: 1 }, pages(1), 4, EMPTY, &[399, 267, 299, 80]),
+        ];
+        for (layout, size_bits, probes, item, positions) in known {
+            assert_eq!(inserted(layout, size_bits, probes, item), sorted(positions.to_vec()), "{layout:?}");
+        }
+    }
+
+    #[test]
+    fn positions_agree_with_the_document() {
+        let seed = 0x2545_f491_4f6c_dd1d_u64;
+        let mut word = seed;
+        for round in 0..400u32 {
+            let mut next = || {
+                word ^= word << 13;
+                word ^= word >> 7;
+                word ^= word << 17;
+                word
+            };
+            let item = ItemHash { h1: next(), h2: next() };
+            let lines = (round % u32::from(LINES_MAX)) as u8 + 1;
+            let (layout, size_bits, probes_max) = if round % 3 == 0 {
+                (Layout::Scattered, (next() % 300 + 1) * 64, 50)
+            } else {
+                (Layout::Paged { lines }, (next() % 3 + 1) * PAGE_BITS, u32::from(lines) * LINE_PROBES_MAX)
+            };
+            let probes = (next() % u64::from(probes_max)) as u32 + 1;
+            assert_eq!(
+                inserted(layout, size_bits, probes, item),
+                sorted(positions_by_the_book(layout, size_bits, probes, item)),
+                "seed {seed:#x}, round {round}: {layout:?}, {size_bits} bits, {probes} probes, {item:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_empty_item_is_spread_like_any_other() {
+        // Its hash is 0; by multiplication alone all its positions would be 0.
+        for (layout, size_bits) in [(Layout::Scattered, 1 << 20), (Layout::Paged { lines: 2 }, PAGE_BITS)] {
+            assert_eq!(inserted(layout, size_bits, 14, EMPTY).len(), 14, "{layout:?}");
+        }
+    }
+}
