@@ -27,10 +27,9 @@ pub struct Size {
 
 /// The smallest layer that holds `capacity_items` distinct items at an error rate of at most `error_rate`.
 ///
-/// Rates below [`LAYER_ERROR_RATE_MIN`] are sized as that rate, rates above [`RATE_MAX`] as that one. A capacity
-/// above 2^53 is beyond any limit and sized approximately. Never smaller for more items; for a lower rate never
-/// smaller within one layout, and at most 1.3 % smaller where the layout turns to more lines. O(1), a few dozen
-/// microseconds, no allocation.
+/// Rates below [`LAYER_ERROR_RATE_MIN`] are sized as that rate, rates above `1 - 2^-20` as that one. Never smaller for
+/// more items; for a lower rate never smaller within one layout, and at most 1.3 % smaller where the layout turns to
+/// more lines. O(1), less than a tenth of a millisecond, no allocation.
 #[must_use]
 pub fn size_for(capacity_items: u64, error_rate: f64) -> Size {
     let rate = if error_rate.is_nan() { LAYER_ERROR_RATE_MIN } else { error_rate };

@@ -71,10 +71,11 @@ const GAUSS_LEGENDRE: [(f64, f64); 4] = [
     (0.960_289_856_497_536, 0.101_228_536_290_376),
 ];
 
-/// The model takes an item's lines for independent. They are an arithmetic progression: so drawn, no pair of lines
-/// shares more items than independent ones, but triples do, which adds to the rate with the cube of the probes:
-/// 1.0 +- 0.3 % at 39 probes, 1.7 +- 0.5 % at 48 (400 layers filled), hidden by the model's reserve below 25. The
-/// allowance is 1.4 % and 2.7 % there and 0.01 % at 7 probes.
+/// The model takes the loads of an item's lines for independent. The lines are an arithmetic progression with an odd
+/// step, so two lines of a page share as many items as independent ones if an item has 1, 2, 4 or 8 lines, and fewer
+/// with other numbers, which is a reserve of up to 0.4 % of the rate. With eight lines and many probes the rate was
+/// found above the model's, by 1.0 +- 0.3 % at 39 probes and 1.7 +- 0.5 % at 48 (200 and 400 layers of 2 MiB). This
+/// allowance grows with the cube of the probes: 1.4 % and 2.7 % there, 0.01 % at 7 probes.
 const PROGRESSION: f64 = 160.0;
 
 /// Secant steps that suffice at every rate and number of lines; four are taken as a rule.
