@@ -1,0 +1,160 @@
+//! Chains against the plainest filter there is, a `HashSet`: nothing added is ever missed, counts are true, growth
+//! follows the reserved parameters, and a refusal changes nothing.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
+
+use std::collections::HashSet;
+
+use everbloom::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES};
+use everbloom::bloom::{AddError, Added, Chain, ChainParameters, Growth, ReserveError, hash128};
+use proptest::prelude::*;
+
+/// No limit.
+const ANY: u64 = u64::MAX;
+
+/// Filters of every growth; those of the lowest rates never err in a test's few thousand questions.
+fn parameters() -> impl Strategy<Value = ChainParameters> {
+    let error_rate = prop_oneof![Just(0.5), Just(0.01), Just(1e-3), Just(1e-12)];
+    (error_rate, 1..60u64, 0..5u32).prop_map(|(error_rate, capacity_items, expansion)| ChainParameters {
+        error_rate,
+        capacity_items,
+        growth: Growth::from_expansion(expansion),
+    })
+}
+
+/// Items with repetitions, the empty one and ones that share long prefixes among them.
+fn items() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    let item = prop_oneof![
+        (0..400u32).prop_map(|number| format!("a common prefix of thirty-two bytes {number}").into_bytes()),
+        proptest::collection::vec(any::<u8>(), 0..20),
+    ];
+    proptest::collection::vec(item, 0..600)
+}
+
+/// Capacity, layer by layer, of a chain that was reserved with `parameters`.
+fn expected_capacities(parameters: ChainParameters, layers: usize) -> Vec<u64> {
+    let expansion = u64::from(parameters.growth.expansion());
+    (0..layers)
+        .map(|index| parameters.capacity_items * expansion.pow(u32::try_from(index).unwrap()))
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+
+    #[test]
+    fn a_chain_agrees_with_a_set(parameters in parameters(), items in items()) {
+        let mut chain = Chain::reserve(parameters, &ANY).unwrap();
+        let mut oracle = HashSet::new();
+        let mut counted = 0;
+        for item in &items {
+            let digest = chain.digest(item);
+            let known = chain.contains(digest);
+            prop_assert!(known || !oracle.contains(item), "an added item is missed");
+            let before = (chain.items(), chain.layers().len());
+            match chain.add(digest, &ANY) {
+                Ok(Added::New) => {
+                    prop_assert!(!known);
+                    counted += 1;
+                    oracle.insert(item.clone());
+                }
+                Ok(Added::Present) => {
+                    prop_assert!(known);
+                    prop_assert_eq!(before, (chain.items(), chain.layers().len()));
+                    if parameters.error_rate < 1e-9 {
+                        prop_assert!(oracle.contains(item), "a false positive at 1e-12");
+                    }
+                    oracle.insert(item.clone());
+                }
+                Err(error) => {
+                    prop_assert_eq!(error, AddError::Full);
+                    prop_assert_eq!(parameters.growth, Growth::Fixed);
+                    prop_assert_eq!(chain.items(), parameters.capacity_items);
+                    prop_assert_eq!(before, (chain.items(), chain.layers().len()));
+                }
+            }
+            prop_assert_eq!(chain.items(), counted);
+        }
+        if parameters.error_rate < 1e-9 {
+            prop_assert_eq!(counted, oracle.len() as u64);
+        }
+        let copy = chain.try_clone().unwrap();
+        for item in &oracle {
+            prop_assert!(chain.contains(hash128(item)) && copy.contains(hash128(item)));
+        }
+        let layers = chain.layers();
+        let capacities: Vec<u64> = layers.iter().map(|layer| layer.capacity_items()).collect();
+        prop_assert_eq!(&capacities, &expected_capacities(parameters, layers.len()));
+        prop_assert_eq!(chain.capacity_items(), capacities.iter().sum::<u64>());
+        let (last, full) = layers.split_last().unwrap();
+        prop_assert!(full.iter().all(|layer| layer.is_full()), "a layer was added before the last was full");
+        prop_assert!(full.is_empty() || last.counts().items > 0, "a layer was added for nothing");
+        for layer in layers {
+            let ones: u64 = layer.bits().bytes().iter().map(|byte| u64::from(byte.count_ones())).sum();
+            prop_assert_eq!(layer.counts().set_bits, ones);
+            prop_assert!(layer.shape().validate().is_ok());
+        }
+    }
+
+    #[test]
+    fn a_layer_past_the_limit_is_refused_and_changes_nothing(capacity_items in 1..2_000u64, spare in 0..400u64) {
+        let parameters = ChainParameters { capacity_items, ..ChainParameters::default() };
+        let mut chain = Chain::reserve(parameters, &ANY).unwrap();
+        let limit = chain.size_bytes() + spare;
+        let (mut offered, mut refused) = (0u64, None);
+        while refused.is_none() && offered < 20_000 {
+            refused = chain.add(hash128(&offered.to_le_bytes()), &limit).err();
+            offered += 1;
+        }
+        // The second layer takes over twice the bytes of the first, hence more than a small one's spare as well.
+        if let Some(error) = refused {
+            let AddError::CannotGrow(ReserveError::TooLarge { needed_bytes, limit_bytes }) = error else {
+                panic!("{error:?}");
+            };
+            prop_assert!(needed_bytes > limit && limit_bytes == limit);
+            prop_assert!(chain.layers().iter().all(|layer| layer.is_full()));
+            prop_assert_eq!(chain.items(), chain.capacity_items());
+        } else {
+            prop_assert!(chain.size_bytes() <= limit);
+            prop_assert!(chain.layers().len() > 1);
+        }
+        prop_assert!(chain.size_bytes() <= limit);
+    }
+}
+
+#[test]
+fn a_filter_past_every_limit_is_refused_before_memory_is_asked_for() {
+    for error_rate in [5e-324, 1e-6, 0.01, 0.5] {
+        let parameters =
+            ChainParameters { error_rate, capacity_items: CAPACITY_MAX_ITEMS, growth: Growth::Fixed };
+        let Err(ReserveError::TooLarge { needed_bytes, limit_bytes }) =
+            Chain::reserve(parameters, &(1 << 36))
+        else {
+            panic!("2^40 items at {error_rate} are more than 64 GiB");
+        };
+        assert!(needed_bytes > 1 << 36 && limit_bytes == 1 << 36);
+    }
+    let parameters =
+        ChainParameters { error_rate: 5e-324, capacity_items: CAPACITY_MAX_ITEMS, growth: Growth::Fixed };
+    let error = Chain::reserve(parameters, &ANY).unwrap_err();
+    assert!(
+        matches!(error, ReserveError::TooLarge { limit_bytes: LAYER_MAX_BYTES, .. }),
+        "a layer above 1 TiB is refused whatever the limit of the filter: {error:?}"
+    );
+}
+
+#[test]
+fn the_next_layer_never_holds_more_items_than_a_layer_may() {
+    let mut chain = Chain::reserve(
+        ChainParameters {
+            error_rate: 0.01,
+            capacity_items: 1 << 26,
+            growth: Growth::Scaling { expansion: 32_768 },
+        },
+        &ANY,
+    )
+    .unwrap();
+    chain.layers_mut()[0].set_items(1 << 26);
+    let refused = chain.add(hash128(b"one more"), &ANY);
+    assert_eq!(refused, Err(AddError::CannotGrow(ReserveError::TooLong)));
+    assert_eq!(chain.layers().len(), 1);
+}
