@@ -29,16 +29,23 @@ pub(super) fn solve(items: u64, rate: f64) -> Option<Size> {
 /// The fewest words with which `items` keep `rate`.
 fn words_for(items: f64, probes: u32, rate: f64) -> Option<u64> {
     let capacity = |words: u64| items_at(words * 64, probes, rate);
-    let mut words = WORDS_MAX;
-    if capacity(words) < items {
-        return None;
-    }
-    // Items per bit hardly depend on the size, so a few proportional steps end within a word or two.
+    // Bits of an array without variance; from there, items per bit hardly depend on the size, so that a proportional
+    // step or two end within a word of the answer.
+    let fill = libm::exp(libm::log(rate) / f64::from(probes));
+    let mut words =
+        truncate(items * f64::from(probes) / counted_items(fill, probes) / 64.0).clamp(1, WORDS_MAX);
     for _ in 0..3 {
-        words = truncate(words as f64 * items / capacity(words)).clamp(1, WORDS_MAX);
+        let closer = truncate(words as f64 * items / capacity(words)).clamp(1, WORDS_MAX);
+        if closer == words {
+            break;
+        }
+        words = closer;
     }
     while capacity(words) < items {
         words += 1;
+        if words > WORDS_MAX {
+            return None;
+        }
     }
     while words > 1 && capacity(words - 1) >= items {
         words -= 1;
@@ -54,16 +61,23 @@ fn items_at(bits: u64, probes: u32, rate: f64) -> f64 {
     // The mean fill with fill^k * exp(pairs * variance / fill^2) = rate: the second-order expansion of E[(X/m)^k],
     // whose exponential form lies above the true mean. The variance changes slowly, so the iteration converges fast.
     let mut fill = libm::exp(ln_rate / k);
-    for _ in 0..ITERATIONS {
+    for _ in 0..ITERATIONS_MAX {
         let variance = fill_variance(fill, bits);
-        fill = libm::exp((ln_rate - pairs * variance / (fill * fill)) / k);
+        let closer = libm::exp((ln_rate - pairs * variance / (fill * fill)) / k);
+        let step = (closer - fill).abs();
+        fill = closer;
+        if step < TOLERANCE * fill {
+            break;
+        }
     }
     // One met item misses a given bit with (1 - 1/bits)^k.
     counted_items(fill, probes) / (-libm::log1p(-1.0 / bits) * k)
 }
 
-/// Steps that bring the fill to within rounding of its limit, at the smallest array too.
-const ITERATIONS: u32 = 8;
+/// Steps that bring the fill to within rounding of its limit, at the smallest array too; at most arrays 2 or 3 do.
+const ITERATIONS_MAX: u32 = 8;
+/// Relative step after which the next one is lost in rounding.
+const TOLERANCE: f64 = 1e-13;
 
 /// Variance of the share of occupied bits whose mean is `fill`: of one pair of bits, both stay clear with
 /// `(1 - 2/bits)^t` after t throws, which is `(1 - fill)^2 * (1 - 1/(bits - 1)^2)^t`.
