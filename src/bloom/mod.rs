@@ -11,6 +11,7 @@ pub mod layer;
 pub mod layout;
 pub mod limits;
 pub mod prefetch;
+pub mod redisbloom;
 pub mod sizing;
 
 pub use bits::{Bits, OutOfMemory};
@@ -21,3 +22,4 @@ pub use hash::{ItemHash, hash128};
 pub use layer::{Layer, LayerCounts, LayerShape, Probing};
 pub use layout::Layout;
 pub use prefetch::{NoPrefetch, Part, Prefetch};
+pub use redisbloom::RedisBloom;

@@ -1,0 +1,101 @@
+//! RedisBloom's kind of filter: how it hashes and how it grows.
+
+use super::hash::HashPair;
+use super::options::Options;
+use super::probing::ModuloProbing;
+use super::sizing::layer_plan;
+use crate::bloom::chain::{AddError, Chain, ReserveError};
+use crate::bloom::family::{Family, LayerPlan};
+use crate::bloom::layer::Layer;
+use crate::bloom::limits::EXPANSION_DEFAULT;
+
+/// Share of the error rate asked for that the first layer of a growing filter gets, and of its predecessor's that each
+/// later layer gets.
+const TIGHTENING: f64 = 0.5;
+
+/// The parameters of a filter of RedisBloom's kind.
+///
+/// A filter grows by the rules of current RedisBloom and by its own options, whichever release wrote it: from the last
+/// layer's capacity times `growth` and half its error rate. Where RedisBloom would overflow (capacity times growth
+/// beyond 64 bits, 2^64 bits) or refuses (an error rate halved down to 0, growth 0) the filter cannot grow; it stays
+/// readable and says so on every new item.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RedisBloom {
+    options: Options,
+    growth: u32,
+    first_error_rate: f64,
+    first_capacity_items: u64,
+}
+
+impl RedisBloom {
+    /// Growth of filters from before it was written down (RedisBloom 2.0).
+    pub const OLDEST_GROWTH: u32 = EXPANSION_DEFAULT;
+
+    /// What BF.RESERVE makes of its arguments: a filter for `capacity_items` at `error_rate`. Fixed filters have a growth
+    /// too: it is written down and never used.
+    #[must_use]
+    pub fn new(error_rate: f64, capacity_items: u64, options: Options, growth: u32) -> Self {
+        let share = if options.is_fixed() { 1.0 } else { TIGHTENING };
+        Self { options, growth, first_error_rate: error_rate * share, first_capacity_items: capacity_items }
+    }
+
+    /// The parameters of a filter with `layers`, of which there must be one.
+    #[must_use]
+    pub fn of_layers(options: Options, growth: u32, layers: &[Layer<ModuloProbing>]) -> Option<Self> {
+        let first = layers.first()?;
+        Some(Self {
+            options,
+            growth,
+            first_error_rate: first.placement().error_rate(),
+            first_capacity_items: first.capacity_items(),
+        })
+    }
+
+    /// The rules it was made by and grows by.
+    #[must_use]
+    pub fn options(&self) -> Options {
+        self.options
+    }
+
+    /// How many times the capacity of the last layer the next one has. Any number in filters from other servers.
+    #[must_use]
+    pub fn growth(&self) -> u32 {
+        self.growth
+    }
+}
+
+impl Family for RedisBloom {
+    type Digest<'i> = HashPair;
+    type Placement = ModuloProbing;
+
+    fn digest(&self, item: &[u8]) -> HashPair {
+        if self.options.has_wide_hash() { HashPair::wide(item) } else { HashPair::narrow(item) }
+    }
+
+    fn next_layer(&self, layers: &[Layer<ModuloProbing>]) -> Result<LayerPlan<ModuloProbing>, AddError> {
+        let (capacity_items, error_rate) = match layers.last() {
+            None => (Some(self.first_capacity_items), self.first_error_rate),
+            Some(_) if self.options.is_fixed() => return Err(AddError::Full),
+            Some(last) => {
+                let capacity_items = last.capacity_items().checked_mul(self.growth.into());
+                (capacity_items, last.placement().error_rate() * TIGHTENING)
+            }
+        };
+        capacity_items
+            .and_then(|capacity_items| layer_plan(capacity_items, error_rate, self.options))
+            .ok_or(AddError::CannotGrow(ReserveError::TooLong))
+    }
+}
+
+/// The size of a filter as RedisBloom's BF.INFO shows it: its structs on a 64-bit host, and the bit arrays. O(layers).
+#[must_use]
+pub fn reported_size_bytes(chain: &Chain<RedisBloom>) -> u64 {
+    chain.layers().iter().fold(CHAIN_STRUCT_BYTES, |sum, layer| {
+        sum.saturating_add(LAYER_STRUCT_BYTES).saturating_add(layer.bits().size_bytes())
+    })
+}
+
+/// Bytes of RedisBloom's struct of a chain (8.0 on a 64-bit host).
+const CHAIN_STRUCT_BYTES: u64 = 32;
+/// Bytes of RedisBloom's struct of a layer (8.0 on a 64-bit host).
+const LAYER_STRUCT_BYTES: u64 = 64;

@@ -1,0 +1,17 @@
+//! RedisBloom's filters: its hashes, positions, sizes and growth, bit for bit.
+//!
+//! A `Chain<RedisBloom>` that is made here holds the same bits as RedisBloom's after the same commands, and one that
+//! is read from a RedisBloom server goes on as it would have there, whichever release wrote it.
+
+pub mod family;
+pub mod hash;
+pub mod modulus;
+pub mod options;
+pub mod probing;
+pub mod sizing;
+
+pub use family::{RedisBloom, reported_size_bytes};
+pub use hash::HashPair;
+pub use modulus::Modulus;
+pub use options::Options;
+pub use probing::{LayerParameters, ModuloProbing};
