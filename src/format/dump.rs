@@ -7,7 +7,7 @@
 
 use super::header::{self, Header};
 use super::record::DecodeError;
-use crate::bloom::{ByteLimit, Chain, ItemHash, Layer, hash128};
+use crate::bloom::{ByteLimit, Chain, Family, ItemHash, Layer, hash128};
 
 /// The iterator that goes with a header.
 pub const HEADER_ITERATOR: u64 = 1;
@@ -81,7 +81,7 @@ pub fn load_chunk(chain: &mut Chain, next_iterator: u64, data: &[u8]) -> Result<
 }
 
 /// The layer that holds byte `position` of all bit arrays laid end to end, and the byte's place in it.
-fn locate(chain: &Chain, position: u64) -> Option<(usize, usize)> {
+pub(super) fn locate<F: Family>(chain: &Chain<F>, position: u64) -> Option<(usize, usize)> {
     let mut offset = usize::try_from(position).ok()?;
     for (index, layer) in chain.layers().iter().enumerate() {
         let size_bytes = layer.bits().bytes().len();

@@ -5,5 +5,6 @@ pub mod dump;
 pub mod everbloom;
 pub mod header;
 pub mod record;
+pub mod redisbloom;
 
 pub use record::{DecodeError, Sink, Source};

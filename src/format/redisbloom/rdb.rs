@@ -1,0 +1,112 @@
+//! RedisBloom's snapshot of a filter: data type `MBbloom--`, encodings 0 to 4 read, 4 written.
+
+use super::{Totals, checked_layers, checked_options};
+use crate::bloom::redisbloom::sizing::unrounded_bits;
+use crate::bloom::redisbloom::{LayerParameters, ModuloProbing, Options, RedisBloom};
+use crate::bloom::{ByteLimit, Chain, Layer, OutOfMemory};
+use crate::format::record::{DecodeError, Sink, Source};
+
+/// The data type's name on the wire.
+pub const TYPE_NAME: &str = "MBbloom--";
+
+/// Version under which the data type is registered, and the one that is written.
+pub const ENCODING_VERSION: i32 = 4;
+
+/// First encoding with the bits of a layer, before which they follow from its capacity.
+const WITH_BITS: i32 = 1;
+/// First encoding with options.
+const WITH_OPTIONS: i32 = 2;
+/// First encoding with a growth.
+const WITH_GROWTH: i32 = 4;
+
+/// Writes a filter as the newest release does. O(bytes).
+pub fn save(chain: &Chain<RedisBloom>, sink: &mut impl Sink) {
+    sink.unsigned(chain.items());
+    sink.unsigned(chain.layers().len() as u64);
+    sink.unsigned(chain.family().options().bits().into());
+    sink.unsigned(chain.family().growth().into());
+    for layer in chain.layers() {
+        let parameters = LayerParameters::of(layer);
+        sink.unsigned(parameters.capacity_items);
+        sink.double(parameters.error_rate);
+        sink.unsigned(parameters.probes);
+        sink.double(parameters.bits_per_item);
+        sink.unsigned(parameters.size_bits);
+        sink.unsigned(parameters.exponent);
+        sink.bytes(layer.bits().bytes());
+        sink.unsigned(layer.counts().items);
+    }
+}
+
+/// Reads what any release wrote. O(bytes); takes the memory of the filter and of its largest layer.
+///
+/// # Errors
+/// The first thing that is wrong with the fields.
+pub fn load(
+    source: &mut impl Source,
+    encoding_version: i32,
+    limit: &dyn ByteLimit,
+) -> Result<Chain<RedisBloom>, DecodeError> {
+    if !(0..=ENCODING_VERSION).contains(&encoding_version) {
+        let got = u64::from(encoding_version.unsigned_abs());
+        return Err(DecodeError::Unsupported { what: "encoding version", got });
+    }
+    let items = source.unsigned()?;
+    let layer_count = checked_layers(source.unsigned()?)?;
+    let options = match encoding_version {
+        ..WITH_OPTIONS => Options::OLDEST,
+        _ => checked_options(source.unsigned()?)?,
+    };
+    let growth = match encoding_version {
+        ..WITH_GROWTH => RedisBloom::OLDEST_GROWTH,
+        _ => u32::try_from(source.unsigned()?).map_err(|_| DecodeError::Invalid("growth"))?,
+    };
+    let mut reader = LayerReader { encoding_version, limit, totals: Totals::default() };
+    let mut layers = Vec::with_capacity(layer_count);
+    for _ in 0..layer_count {
+        layers.push(reader.read(source)?);
+    }
+    reader.totals.check_items(items)?;
+    let family = RedisBloom::of_layers(options, growth, &layers).ok_or(DecodeError::Invalid("layers"))?;
+    Chain::from_layers(family, layers).ok_or(DecodeError::Invalid("layers"))
+}
+
+/// Reads the layers of one filter.
+struct LayerReader<'a> {
+    encoding_version: i32,
+    limit: &'a dyn ByteLimit,
+    totals: Totals,
+}
+
+impl LayerReader<'_> {
+    fn read(&mut self, source: &mut impl Source) -> Result<Layer<ModuloProbing>, DecodeError> {
+        let parameters = self.parameters(source)?;
+        let least_bytes = parameters.least_bytes().map_err(DecodeError::Invalid)?;
+        // Before the array is read: a host may take memory for a string when it sees its length.
+        let limit_bytes = self.limit.max_filter_bytes();
+        self.totals.check_bytes(least_bytes, limit_bytes)?;
+        let bytes = source.bytes()?;
+        let plan = parameters.plan(bytes.len() as u64).map_err(DecodeError::Invalid)?;
+        self.totals.add_bytes(bytes.len() as u64, limit_bytes)?;
+        let items = source.unsigned()?;
+        self.totals.add_items(items)?;
+        let mut layer = Layer::try_new(plan).map_err(|OutOfMemory| DecodeError::OutOfMemory)?;
+        if !layer.bits_mut().write_bytes(0, &bytes) {
+            return Err(DecodeError::Invalid("size of the bit array"));
+        }
+        layer.set_items(items);
+        Ok(layer)
+    }
+
+    fn parameters(&self, source: &mut impl Source) -> Result<LayerParameters, DecodeError> {
+        let capacity_items = source.unsigned()?;
+        let error_rate = source.double()?;
+        let probes = source.unsigned()?;
+        let bits_per_item = source.double()?;
+        let (size_bits, exponent) = match self.encoding_version {
+            ..WITH_BITS => (unrounded_bits(capacity_items, bits_per_item), 0),
+            _ => (source.unsigned()?, source.unsigned()?),
+        };
+        Ok(LayerParameters { capacity_items, error_rate, probes, bits_per_item, size_bits, exponent })
+    }
+}
