@@ -12,6 +12,7 @@ pub mod layout;
 pub mod limits;
 pub mod prefetch;
 pub mod redisbloom;
+pub mod scheme;
 pub mod sizing;
 
 pub use bits::{Bits, OutOfMemory};

@@ -1,0 +1,203 @@
+//! A client's scheme with the parameters of one filter.
+
+use std::fmt;
+
+use super::encoding::ItemEncoding;
+use super::{PHP_UNIT_BITS, Scheme, positions};
+use crate::bloom::bits::Bits;
+
+/// What must be known of a client's filter beside its bits. Fixed size; every field is one field of the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SchemeParameters {
+    /// From bytes to positions; its id is one byte.
+    pub scheme: Scheme,
+    /// From items to bytes; its id is one byte.
+    pub encoding: ItemEncoding,
+    /// Positions are divided by 2^shift: 0 to [`Scheme::max_shift`]. 6 takes over what a published port of Guava
+    /// writes, whose `>>> 6` leaves only one bit in 64 in use.
+    pub shift: u8,
+    /// Probes per item: 1 to [`Scheme::max_probes`], or exactly [`Scheme::fixed_probes`].
+    pub probes: u32,
+    /// What the client reduces positions by: 1 to [`Scheme::max_size_bits`]; for the PHP scheme whole KiB.
+    pub size_bits: u64,
+}
+
+/// Why no client's filter has these parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SchemeError {
+    /// The bits are out of the scheme's range.
+    SizeBits {
+        /// Bits given.
+        got: u64,
+        /// Most bits of the scheme.
+        max: u64,
+    },
+    /// The bits of the PHP scheme are not whole KiB.
+    SizeUnit {
+        /// Bits given.
+        got: u64,
+    },
+    /// The probes are out of the scheme's range.
+    Probes {
+        /// Probes given.
+        got: u32,
+        /// Fewest probes of the scheme.
+        min: u32,
+        /// Most probes of the scheme.
+        max: u32,
+    },
+    /// The shift is out of the scheme's range.
+    Shift {
+        /// Shift given.
+        got: u8,
+        /// Largest shift of the scheme.
+        max: u8,
+    },
+}
+
+impl fmt::Display for SchemeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SizeBits { got, max } => write!(f, "the scheme takes 1 to {max} bits, got {got}"),
+            Self::SizeUnit { got } => {
+                write!(f, "the scheme takes a multiple of {PHP_UNIT_BITS} bits, got {got}")
+            }
+            Self::Probes { got, min, max } if min == max => {
+                write!(f, "the scheme has {max} hashes, got {got}")
+            }
+            Self::Probes { got, min, max } => write!(f, "the scheme takes {min} to {max} hashes, got {got}"),
+            Self::Shift { got, max: 0 } => write!(f, "the scheme takes no shift, got {got}"),
+            Self::Shift { got, max } => write!(f, "the scheme takes a shift of 0 to {max}, got {got}"),
+        }
+    }
+}
+
+/// The item cannot be written in the filter's encoding, so no client can have added it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotEncodable(
+    /// The encoding.
+    pub ItemEncoding,
+);
+
+impl fmt::Display for NotEncodable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the item is not {}, which encoding {} needs", self.0.domain(), self.0.name())
+    }
+}
+
+/// How a client places items: parameters that have been found possible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientPlacement(SchemeParameters);
+
+impl ClientPlacement {
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    /// The first field that is out of its range.
+    pub fn new(parameters: SchemeParameters) -> Result<Self, SchemeError> {
+        let SchemeParameters { scheme, shift, probes, size_bits, .. } = parameters;
+        if size_bits == 0 || size_bits > scheme.max_size_bits() {
+            return Err(SchemeError::SizeBits { got: size_bits, max: scheme.max_size_bits() });
+        }
+        if scheme == Scheme::PhpBkdrJsSdbm && !size_bits.is_multiple_of(PHP_UNIT_BITS) {
+            return Err(SchemeError::SizeUnit { got: size_bits });
+        }
+        let (min, max) = scheme.fixed_probes().map_or((1, scheme.max_probes()), |fixed| (fixed, fixed));
+        if !(min..=max).contains(&probes) {
+            return Err(SchemeError::Probes { got: probes, min, max });
+        }
+        if shift > scheme.max_shift() {
+            return Err(SchemeError::Shift { got: shift, max: scheme.max_shift() });
+        }
+        Ok(Self(parameters))
+    }
+
+    /// The parameters.
+    #[must_use]
+    pub const fn parameters(&self) -> SchemeParameters {
+        self.0
+    }
+
+    /// Bits that the scheme can ever set, which is the length of the array: `size_bits`, unless the hash does not
+    /// reach that far or a shift leaves fewer. At least 1.
+    #[must_use]
+    pub fn array_bits(&self) -> u64 {
+        let SchemeParameters { scheme, shift, size_bits, .. } = self.0;
+        (size_bits.min(scheme.reach_bits()).saturating_sub(1) >> shift).saturating_add(1)
+    }
+
+    /// Shows `visit` the positions of an item in the client's own order until it answers false; answers whether it
+    /// never did. O(length) for hashing (O(length * probes) for the salted murmur schemes) and O(probes).
+    ///
+    /// # Errors
+    /// [`NotEncodable`] when the item has no positions.
+    pub fn positions(&self, item: &[u8], visit: impl FnMut(u64) -> bool) -> Result<bool, NotEncodable> {
+        let encoding = self.0.encoding;
+        let encoded = encoding.encode(item).ok_or(NotEncodable(encoding))?;
+        Ok(positions::all(&self.0, &encoded, visit))
+    }
+
+    /// Whether the item may be in the filter; false for an item that no client can have added.
+    #[must_use]
+    pub fn contains(&self, bits: &Bits, item: &[u8]) -> bool {
+        self.positions(item, |position| bits.get(position)).unwrap_or(false)
+    }
+
+    /// Sets the item's positions; answers how many bits were clear before.
+    ///
+    /// # Errors
+    /// [`NotEncodable`], changing nothing: the item must not be reported as added.
+    pub fn insert(&self, bits: &mut Bits, item: &[u8]) -> Result<u32, NotEncodable> {
+        let mut new_bits = 0;
+        self.positions(item, |position| {
+            new_bits += u32::from(bits.set(position));
+            true
+        })?;
+        Ok(new_bits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::SHIFT_MAX;
+    use super::*;
+
+    fn made(scheme: Scheme, size_bits: u64, probes: u32, shift: u8) -> Result<ClientPlacement, SchemeError> {
+        let encoding = ItemEncoding::Raw;
+        ClientPlacement::new(SchemeParameters { scheme, encoding, shift, probes, size_bits })
+    }
+
+    #[test]
+    fn every_field_is_held_to_the_range_of_its_scheme() {
+        for scheme in Scheme::ALL {
+            let probes = scheme.fixed_probes().unwrap_or(1);
+            let max = scheme.max_size_bits();
+            assert!(made(scheme, PHP_UNIT_BITS, probes, 0).is_ok() && made(scheme, max, probes, 0).is_ok());
+            assert_eq!(made(scheme, 0, probes, 0), Err(SchemeError::SizeBits { got: 0, max }));
+            let got = max + 1;
+            assert_eq!(made(scheme, got, probes, 0), Err(SchemeError::SizeBits { got, max }));
+            for got in [0, scheme.fixed_probes().unwrap_or(scheme.max_probes()) + 1] {
+                let error = made(scheme, PHP_UNIT_BITS, got, 0).unwrap_err();
+                assert!(matches!(error, SchemeError::Probes { got: said, .. } if said == got), "{error}");
+            }
+            let got = scheme.max_shift() + 1;
+            let refused = Err(SchemeError::Shift { got, max: got - 1 });
+            assert_eq!(made(scheme, PHP_UNIT_BITS, probes, got), refused);
+        }
+        assert_eq!(made(Scheme::PhpBkdrJsSdbm, 8191, 3, 0), Err(SchemeError::SizeUnit { got: 8191 }));
+        assert!(made(Scheme::GuavaMitz64, 1000, 255, SHIFT_MAX).is_ok());
+    }
+
+    #[test]
+    fn the_array_is_as_long_as_the_last_position_that_can_be_set() {
+        let array_bits =
+            |scheme, size_bits, probes, shift| made(scheme, size_bits, probes, shift).unwrap().array_bits();
+        assert_eq!(array_bits(Scheme::GuavaMitz64, 7001, 5, 0), 7001);
+        assert_eq!(array_bits(Scheme::GuavaMitz64, 450_000, 5, 6), 7032);
+        assert_eq!(array_bits(Scheme::GuavaMitz64, 1, 5, 16), 1);
+        assert_eq!(array_bits(Scheme::GuavaMitz32, 1 << 40, 5, 0), 1 << 31);
+        assert_eq!(array_bits(Scheme::Fnv32aSalted, 1 << 40, 5, 0), 1 << 32);
+        assert_eq!(array_bits(Scheme::PhpBkdrJsSdbm, 1 << 40, 3, 0), 1 << 32);
+        assert_eq!(array_bits(Scheme::GoZero, 1 << 40, 14, 0), 1 << 40);
+    }
+}
