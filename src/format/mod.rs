@@ -1,6 +1,7 @@
 //! BYTES: how a filter is written down and read back. Imports [`bloom`](crate::bloom), knows no server.
 #![forbid(unsafe_code)]
 
+pub mod client;
 pub mod dump;
 pub mod everbloom;
 pub mod header;

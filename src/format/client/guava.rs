@@ -1,0 +1,161 @@
+//! What Guava's `BloomFilter.writeTo` writes: strategy, probes, number of longs, the longs.
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 0 | strategy: 0 is `MURMUR128_MITZ_32`, 1 is `MURMUR128_MITZ_64` |
+//! | 1 | probes, 1 to 255 |
+//! | 2..6 | number of longs L, signed 32 bits, high byte first, at least 1 |
+//! | 6.. | L longs of 64 bits, high byte first; bit i is bit i % 64 of long i / 64 |
+//!
+//! It names no funnel: how items become bytes has to be told.
+
+use std::fmt;
+
+use super::string::{BitOrder, ImportError, StringForm};
+use crate::bloom::scheme::{ItemEncoding, Scheme, SchemeParameters};
+use crate::bloom::{Bits, OutOfMemory};
+
+/// Bytes before the longs.
+pub const GUAVA_HEADER_BYTES: usize = 6;
+
+/// What precedes the longs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GuavaHeader {
+    /// [`Scheme::GuavaMitz32`] or [`Scheme::GuavaMitz64`].
+    scheme: Scheme,
+    /// Probes per item, not 0.
+    probes: u8,
+    /// Number of longs, 1 to `i32::MAX`.
+    longs: u32,
+}
+
+/// Why bytes are not a Guava filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GuavaError {
+    /// Fewer bytes than a header has.
+    Truncated,
+    /// A strategy that Guava does not have.
+    Strategy(
+        /// The byte found.
+        u8,
+    ),
+    /// No probes.
+    Probes,
+    /// The number of longs is not positive.
+    Longs,
+    /// The bytes after the header are not as many as the longs take.
+    Length {
+        /// Bytes that the header announces, its own included.
+        expected_bytes: u64,
+        /// Bytes that there are.
+        got_bytes: u64,
+    },
+    /// The allocator refused.
+    OutOfMemory,
+}
+
+impl fmt::Display for GuavaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truncated => write!(f, "a Guava filter has at least {GUAVA_HEADER_BYTES} bytes"),
+            Self::Strategy(got) => write!(f, "a Guava filter has strategy 0 or 1, got {got}"),
+            Self::Probes => f.write_str("a Guava filter has 1 to 255 hash functions, got 0"),
+            Self::Longs => f.write_str("a Guava filter has 1 to 2147483647 longs"),
+            Self::Length { expected_bytes, got_bytes } => {
+                write!(f, "the Guava filter announces {expected_bytes} bytes, got {got_bytes}")
+            }
+            Self::OutOfMemory => f.write_str("out of memory"),
+        }
+    }
+}
+
+impl GuavaHeader {
+    /// Reads the header and compares the length of the whole with it; allocates nothing. O(1).
+    ///
+    /// # Errors
+    /// The first field that is wrong.
+    #[expect(clippy::big_endian_bytes, reason = "Java's DataOutputStream writes the high byte first")]
+    pub fn decode(blob: &[u8]) -> Result<Self, GuavaError> {
+        let ([strategy, probes, longs @ ..], _) =
+            blob.split_first_chunk::<GUAVA_HEADER_BYTES>().ok_or(GuavaError::Truncated)?;
+        let scheme = match strategy {
+            0 => Scheme::GuavaMitz32,
+            1 => Scheme::GuavaMitz64,
+            other => return Err(GuavaError::Strategy(*other)),
+        };
+        if *probes == 0 {
+            return Err(GuavaError::Probes);
+        }
+        let longs = u32::try_from(i32::from_be_bytes(*longs)).map_err(|_| GuavaError::Longs)?;
+        if longs == 0 {
+            return Err(GuavaError::Longs);
+        }
+        let header = Self { scheme, probes: *probes, longs };
+        let (expected_bytes, got_bytes) = (header.blob_bytes(), blob.len() as u64);
+        if expected_bytes != got_bytes {
+            return Err(GuavaError::Length { expected_bytes, got_bytes });
+        }
+        Ok(header)
+    }
+
+    /// Reads a whole filter whose items are encoded as `encoding` says. The array is as long as
+    /// [`ClientPlacement::array_bits`](crate::bloom::scheme::ClientPlacement::array_bits) of the parameters. O(bytes).
+    ///
+    /// # Errors
+    /// The first field that is wrong, or [`GuavaError::OutOfMemory`].
+    pub fn read(
+        blob: &[u8],
+        encoding: ItemEncoding,
+    ) -> Result<(SchemeParameters, StringForm, Bits), GuavaError> {
+        let header = Self::decode(blob)?;
+        let longs = blob.get(GUAVA_HEADER_BYTES..).unwrap_or(&[]);
+        let parameters = header.parameters(encoding);
+        match StringForm::read(longs, BitOrder::BigEndianWords, parameters.size_bits) {
+            Ok((form, bits)) => Ok((parameters, form, bits)),
+            Err(ImportError::OutOfMemory) => Err(GuavaError::OutOfMemory),
+            Err(ImportError::BeyondEnd { .. } | ImportError::TooLong { .. }) => Err(GuavaError::Longs),
+        }
+    }
+
+    /// The header of a filter, where Guava has one like it: one of its strategies, no shift, whole longs.
+    #[must_use]
+    pub fn of(parameters: &SchemeParameters) -> Option<Self> {
+        let SchemeParameters { scheme, shift, probes, size_bits, .. } = *parameters;
+        let is_guava = matches!(scheme, Scheme::GuavaMitz32 | Scheme::GuavaMitz64);
+        if !is_guava || shift != 0 || size_bits == 0 || !size_bits.is_multiple_of(64) {
+            return None;
+        }
+        let longs = u32::try_from(i32::try_from(size_bits / 64).ok()?).ok()?;
+        Some(Self { scheme, probes: u8::try_from(probes).ok().filter(|probes| *probes != 0)?, longs })
+    }
+
+    /// The parameters of the filter, with 64 bits to a long.
+    #[must_use]
+    pub fn parameters(&self, encoding: ItemEncoding) -> SchemeParameters {
+        let size_bits = u64::from(self.longs).saturating_mul(64);
+        SchemeParameters { scheme: self.scheme, encoding, shift: 0, probes: self.probes.into(), size_bits }
+    }
+
+    /// Writes what `writeTo` would. O(bytes).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] when the bytes cannot be had.
+    #[expect(clippy::big_endian_bytes, reason = "Java's DataInputStream reads the high byte first")]
+    pub fn write(&self, bits: &Bits) -> Result<Vec<u8>, OutOfMemory> {
+        let mut blob = Vec::new();
+        blob.try_reserve_exact(usize::try_from(self.blob_bytes()).map_err(|_| OutOfMemory)?)
+            .map_err(|_| OutOfMemory)?;
+        blob.push(u8::from(self.scheme == Scheme::GuavaMitz64));
+        blob.push(self.probes);
+        blob.extend_from_slice(&self.longs.to_be_bytes());
+        let length_bytes = u64::from(self.longs).saturating_mul(8);
+        StringForm { order: BitOrder::BigEndianWords, length_bytes }.append(bits, &mut blob)?;
+        Ok(blob)
+    }
+
+    /// Bytes of the whole.
+    #[must_use]
+    pub fn blob_bytes(&self) -> u64 {
+        u64::from(self.longs).saturating_mul(8).saturating_add(GUAVA_HEADER_BYTES as u64)
+    }
+}

@@ -1,0 +1,9 @@
+//! Bitmaps as clients keep them: plain strings of the server, Guava's own serial form, Redisson's settings.
+
+mod guava;
+mod redisson;
+mod string;
+
+pub use guava::{GUAVA_HEADER_BYTES, GuavaError, GuavaHeader};
+pub use redisson::{RedissonConfig, config_key};
+pub use string::{BitOrder, ImportError, StringForm, ZERO_TAIL_MAX_BYTES};

@@ -1,0 +1,78 @@
+//! What Redisson keeps beside the bitmap of an `RBloomFilter`: a hash with the sizes, so that nobody has to tell them.
+
+/// Size and probes of a Redisson filter, and what it was made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RedissonConfig {
+    /// Field `size`: bits.
+    pub size_bits: u64,
+    /// Field `hashIterations`: probes per item.
+    pub probes: u32,
+    /// Field `expectedInsertions`, where it is a number above 0: items.
+    pub capacity_items: Option<u64>,
+}
+
+impl RedissonConfig {
+    /// Reads the fields through `field`, which answers the value of a name. Ranges are the business of
+    /// [`ClientPlacement`](crate::bloom::scheme::ClientPlacement).
+    ///
+    /// # Errors
+    /// The name of the field that is missing or not a number.
+    pub fn read<V: AsRef<[u8]>>(
+        mut field: impl FnMut(&'static str) -> Option<V>,
+    ) -> Result<Self, &'static str> {
+        let size_bits = number(field("size")).ok_or("size")?;
+        let probes = number(field("hashIterations"));
+        let probes = probes.and_then(|probes| u32::try_from(probes).ok()).ok_or("hashIterations")?;
+        let capacity_items = number(field("expectedInsertions")).filter(|items| *items != 0);
+        Ok(Self { size_bits, probes, capacity_items })
+    }
+}
+
+/// The key of the hash that belongs to the bitmap at `key`: Redisson puts the name in braces, which keeps both in one
+/// slot, unless it has some already.
+#[must_use]
+pub fn config_key(key: &[u8]) -> Vec<u8> {
+    const SUFFIX: &[u8] = b":config";
+    if key.contains(&b'{') { [key, SUFFIX].concat() } else { [b"{", key, b"}", SUFFIX].concat() }
+}
+
+/// A decimal number: digits only.
+fn number(value: Option<impl AsRef<[u8]>>) -> Option<u64> {
+    let value = value?;
+    let digits = std::str::from_utf8(value.as_ref()).ok()?;
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(fields: &[(&str, &str)]) -> Result<RedissonConfig, &'static str> {
+        let value = |name| fields.iter().find(|(field, _)| *field == name).map(|(_, value)| *value);
+        RedissonConfig::read(value)
+    }
+
+    #[test]
+    fn the_fields_are_read_and_the_optional_one_may_be_anything() {
+        let fields = [("size", "7298440"), ("hashIterations", "5"), ("expectedInsertions", "1000000")];
+        let config = RedissonConfig { size_bits: 7_298_440, probes: 5, capacity_items: Some(1_000_000) };
+        assert_eq!(read(&fields), Ok(config));
+        for last in
+            [("expectedInsertions", "many"), ("expectedInsertions", "0"), ("falseProbability", "0.03")]
+        {
+            let config = RedissonConfig { capacity_items: None, ..config };
+            assert_eq!(read(&[fields[0], fields[1], last]), Ok(config));
+        }
+        for size in ["", "-1", "+1", " 1", "1.0", "1e3", "18446744073709551616"] {
+            assert_eq!(read(&[("size", size), fields[1]]), Err("size"), "{size}");
+        }
+        assert_eq!(read(&fields[..1]), Err("hashIterations"));
+        assert_eq!(read(&[fields[0], ("hashIterations", "4294967296")]), Err("hashIterations"));
+    }
+
+    #[test]
+    fn the_settings_lie_in_the_slot_of_the_bitmap() {
+        assert_eq!(config_key(b"users"), b"{users}:config");
+        assert_eq!(config_key(b"{app}users"), b"{app}users:config");
+    }
+}

@@ -1,0 +1,291 @@
+//! A client's bitmap as a string of bytes, and the way back to the very string that the client would have now.
+
+use std::fmt;
+
+use crate::bloom::bits::PAGE_BYTES;
+use crate::bloom::{Bits, OutOfMemory};
+
+/// Where bit `i` of a filter lies in a string of bytes. The number of each variant is its id in the format: add,
+/// never edit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum BitOrder {
+    /// Mask `0x80 >> (i % 8)` of byte `i / 8`, as SETBIT counts.
+    Msb = 1,
+    /// Mask `1 << (i % 8)` of byte `i / 8`: byte arrays in the memory of Go and C# programs.
+    Lsb = 2,
+    /// Bit `i % 64` of the 64-bit word `i / 64`, words high byte first: the longs of Guava's `writeTo`.
+    BigEndianWords = 3,
+}
+
+impl BitOrder {
+    /// Every order, by id.
+    pub const ALL: [Self; 3] = [Self::Msb, Self::Lsb, Self::BigEndianWords];
+
+    /// The id in the format, never 0.
+    #[must_use]
+    pub const fn id(self) -> u8 {
+        self as u8
+    }
+
+    /// The order with an id.
+    #[must_use]
+    pub fn from_id(id: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|order| order.id() == id)
+    }
+
+    /// The name in commands.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Msb => "msb",
+            Self::Lsb => "lsb",
+            Self::BigEndianWords => "guava",
+        }
+    }
+
+    /// The order of a plain string with a name, in any case. Guava's longs come in their own frame
+    /// ([`GuavaHeader`](super::GuavaHeader)) and have no name as a plain string.
+    #[must_use]
+    pub fn from_name(name: &[u8]) -> Option<Self> {
+        [Self::Msb, Self::Lsb].into_iter().find(|order| order.name().as_bytes().eq_ignore_ascii_case(name))
+    }
+
+    /// Bytes that come and go together.
+    const fn unit_bytes(self) -> u64 {
+        match self {
+            Self::Msb | Self::Lsb => 1,
+            Self::BigEndianWords => 8,
+        }
+    }
+
+    /// Eight bytes of a string, read low byte first, to the word of the bit array, and back: each order undoes itself.
+    const fn swap(self, word: u64) -> u64 {
+        match self {
+            Self::Msb => word.reverse_bits().swap_bytes(),
+            Self::Lsb => word,
+            Self::BigEndianWords => word.swap_bytes(),
+        }
+    }
+
+    /// Rewrites bytes of a string, which start at a multiple of eight, into bytes of a bit array, or back. Bytes
+    /// beyond `to` or `from`, the shorter of the two, are left alone.
+    fn copy(self, from: &[u8], to: &mut [u8]) {
+        for (to, from) in to.chunks_mut(8).zip(from.chunks(8)) {
+            let mut word = [0; 8];
+            word.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+            let swapped = self.swap(u64::from_le_bytes(word)).to_le_bytes();
+            to.iter_mut().zip(swapped).for_each(|(to, from)| *to = from);
+        }
+    }
+}
+
+/// The form of a client's string that its bits alone do not tell.
+///
+/// A string grows with SETBIT to the byte of the highest bit ever set; other clients write a whole array at once,
+/// clear bytes at the end included. So the string that the client would have now is as long as it was when it was taken
+/// over, or as the highest set bit asks for, whichever is longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StringForm {
+    /// Where each bit lies; its id is one byte.
+    pub order: BitOrder,
+    /// Bytes of the string when it was taken over: 0 (no key at all) to the bytes of the array and
+    /// [`ZERO_TAIL_MAX_BYTES`] more.
+    pub length_bytes: u64,
+}
+
+/// Most clear bytes that a string may have beyond the last byte of its filter: 512 MiB, the longest string that SETBIT
+/// makes by default, so taking over and giving back takes no more memory than the client could have taken itself.
+pub const ZERO_TAIL_MAX_BYTES: u64 = 512 << 20;
+
+/// Why a string is not a filter of so many bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImportError {
+    /// A bit is set where a filter of this size has none: the size given is wrong, or the bit order.
+    BeyondEnd {
+        /// Position of the byte with the first such bit, in bytes.
+        byte: u64,
+        /// Bits that the filter has.
+        size_bits: u64,
+    },
+    /// The string is longer than the filter by more than [`ZERO_TAIL_MAX_BYTES`].
+    TooLong {
+        /// Bytes of the string.
+        length_bytes: u64,
+        /// Bits that the filter has.
+        size_bits: u64,
+    },
+    /// The allocator refused.
+    OutOfMemory,
+}
+
+impl fmt::Display for ImportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BeyondEnd { byte, size_bits } => {
+                write!(f, "the string has bits set at byte {byte}, beyond a filter of {size_bits} bits")
+            }
+            Self::TooLong { length_bytes, size_bits } => {
+                write!(f, "the string has {length_bytes} bytes, too many for a filter of {size_bits} bits")
+            }
+            Self::OutOfMemory => f.write_str("out of memory"),
+        }
+    }
+}
+
+impl StringForm {
+    /// Reads a client's string into an array of `size_bits` bits. A short or empty string is a filter whose last bits
+    /// are clear. O(bytes); pages that are all zero take no memory.
+    ///
+    /// # Errors
+    /// [`ImportError`]; what it says of the string is found before anything is allocated.
+    pub fn read(string: &[u8], order: BitOrder, size_bits: u64) -> Result<(Self, Bits), ImportError> {
+        let form = Self { order, length_bytes: string.len() as u64 };
+        if !form.is_valid(size_bits) {
+            return Err(ImportError::TooLong { length_bytes: form.length_bytes, size_bits });
+        }
+        refuse_bits_beyond_end(string, order, size_bits)?;
+        let mut bits = Bits::try_zeroed(size_bits).map_err(|OutOfMemory| ImportError::OutOfMemory)?;
+        let size_bytes = bits.bytes().len();
+        let mut page = [0; PAGE_BYTES];
+        let filter_bytes = string.get(..size_bytes.next_multiple_of(8)).unwrap_or(string);
+        for (number, string) in filter_bytes.chunks(PAGE_BYTES).enumerate() {
+            let offset = number.saturating_mul(PAGE_BYTES);
+            order.copy(string, &mut page);
+            // Whole words were written; of the last one, no more than the array and its string have in common.
+            let length = string.len().next_multiple_of(8).min(size_bytes.saturating_sub(offset));
+            bits.write_bytes(offset, page.get(..length).unwrap_or(&[]));
+        }
+        Ok((form, bits))
+    }
+
+    /// Whether a string of a filter of `size_bits` bits can have this form.
+    #[must_use]
+    pub const fn is_valid(&self, size_bits: u64) -> bool {
+        self.length_bytes <= size_bits.div_ceil(8).saturating_add(ZERO_TAIL_MAX_BYTES)
+            && self.length_bytes.is_multiple_of(self.order.unit_bytes())
+    }
+
+    /// Bytes of the string that the client would have now. O(words beyond the last set bit).
+    #[must_use]
+    pub fn current_length_bytes(&self, bits: &Bits) -> u64 {
+        let last_word = bits.words().iter().rposition(|word| *word != 0);
+        let needed_bits = last_word.map_or(0, |index| {
+            let top_bits = bits.words().get(index).map_or(0, |word| 64 - word.leading_zeros());
+            index as u64 * 64 + u64::from(top_bits)
+        });
+        needed_bits.div_ceil(8).next_multiple_of(self.order.unit_bytes()).max(self.length_bytes)
+    }
+
+    /// The string that the client would have now. O(bytes).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] when it cannot be had.
+    pub fn write(&self, bits: &Bits) -> Result<Vec<u8>, OutOfMemory> {
+        let mut string = Vec::new();
+        self.append(bits, &mut string)?;
+        Ok(string)
+    }
+
+    /// Writes the string behind what `target` holds already. O(bytes).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`], with the target as it was.
+    pub(super) fn append(&self, bits: &Bits, target: &mut Vec<u8>) -> Result<(), OutOfMemory> {
+        let length_bytes = usize::try_from(self.current_length_bytes(bits)).map_err(|_| OutOfMemory)?;
+        let start = target.len();
+        target.try_reserve_exact(length_bytes).map_err(|_| OutOfMemory)?;
+        target.resize(start.saturating_add(length_bytes), 0);
+        let bytes: &[u8] = bytemuck::cast_slice(bits.words());
+        self.order.copy(bytes, target.get_mut(start..).unwrap_or_default());
+        Ok(())
+    }
+}
+
+/// Looks for set bits at `size_bits` and later; the words before are not looked at.
+fn refuse_bits_beyond_end(string: &[u8], order: BitOrder, size_bits: u64) -> Result<(), ImportError> {
+    let whole_words = size_bits / 64;
+    let Ok(offset) = usize::try_from(whole_words.saturating_mul(8)) else { return Ok(()) };
+    let tail = string.get(offset..).unwrap_or(&[]);
+    let (last, rest) = tail.split_at(tail.len().min(8));
+    let mut word = [0; 8];
+    order.copy(last, &mut word);
+    let beyond_bits = u64::from_le_bytes(word) & (u64::MAX << (size_bits % 64));
+    let in_last = (beyond_bits != 0).then(|| offset as u64 + u64::from(beyond_bits.trailing_zeros() / 8));
+    let in_rest =
+        || rest.iter().position(|byte| *byte != 0).map(|index| (offset + last.len() + index) as u64);
+    match in_last.or_else(in_rest) {
+        Some(byte) => Err(ImportError::BeyondEnd { byte, size_bits }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bits_of(string: &[u8], order: BitOrder, size_bits: u64) -> Vec<u64> {
+        let (_, bits) = StringForm::read(string, order, size_bits).unwrap();
+        assert_eq!(bits.len(), size_bits);
+        let set: Vec<u64> = (0..size_bits).filter(|position| bits.get(*position)).collect();
+        assert_eq!(bits.set_bits(), set.len() as u64);
+        set
+    }
+
+    #[test]
+    fn each_order_puts_bits_where_its_clients_do() {
+        // SETBIT 2, 3 and 5 make the string "4".
+        assert_eq!(bits_of(b"4", BitOrder::Msb, 6), [2, 3, 5]);
+        assert_eq!(bits_of(b"4", BitOrder::Lsb, 6), [2, 4, 5]);
+        assert_eq!(bits_of(&[0x80, 0, 0, 0, 0, 0, 0, 2], BitOrder::BigEndianWords, 64), [1, 63]);
+        assert_eq!(bits_of(&[0, 0, 0, 0, 0, 0, 0, 0, 1], BitOrder::Msb, 1 << 20), [71]);
+        assert_eq!(bits_of(b"", BitOrder::Msb, 1), [] as [u64; 0]);
+        for order in BitOrder::ALL {
+            assert_eq!(BitOrder::from_id(order.id()), Some(order));
+        }
+        assert_eq!(BitOrder::from_name(b"LSB"), Some(BitOrder::Lsb));
+        assert_eq!((BitOrder::from_name(b"guava"), BitOrder::from_id(0)), (None, None));
+    }
+
+    #[test]
+    fn bits_beyond_the_end_are_refused_and_clear_bytes_are_not() {
+        for (string, order, size_bits, byte) in [
+            (&[0x20u8][..], BitOrder::Msb, 2, 0),
+            (&[0x04], BitOrder::Lsb, 2, 0),
+            (&[0, 0x80], BitOrder::Msb, 8, 1),
+            (&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4], BitOrder::Msb, 64, 10),
+            (
+                &[0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0, 0, 0, 0, 0, 9],
+                BitOrder::Lsb,
+                64,
+                16,
+            ),
+        ] {
+            let error = ImportError::BeyondEnd { byte, size_bits };
+            assert_eq!(StringForm::read(string, order, size_bits).unwrap_err(), error);
+        }
+        assert_eq!(bits_of(&[0xC0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], BitOrder::Msb, 2), [0, 1]);
+        assert!(StringForm::read(&[0; 12], BitOrder::BigEndianWords, 64).is_err());
+        assert!(!StringForm { order: BitOrder::Msb, length_bytes: u64::MAX }.is_valid(8));
+    }
+
+    #[test]
+    fn a_string_comes_back_and_grows_only_with_its_highest_bit() {
+        for (length, size_bits) in [(0, 100), (3, 100), (13, 100), (14, 100), (5000, 8192 * 9 + 3), (40, 64)]
+        {
+            for order in [BitOrder::Msb, BitOrder::Lsb] {
+                let mut string = vec![0u8; length];
+                string.iter_mut().take((size_bits / 8) as usize).for_each(|byte| *byte = 0x5A);
+                let (form, mut bits) = StringForm::read(&string, order, size_bits).unwrap();
+                assert_eq!(form.write(&bits).unwrap(), string, "{order:?} {length} {size_bits}");
+                bits.set(size_bits - 1);
+                let grown = form.write(&bits).unwrap();
+                let last = usize::try_from((size_bits - 1) / 8).unwrap();
+                assert_eq!(grown.len(), string.len().max(last + 1));
+                let (in_byte, expected) = ((size_bits - 1) % 8, string.get(last).copied().unwrap_or(0));
+                let mask = if order == BitOrder::Msb { 0x80 >> in_byte } else { 1 << in_byte };
+                assert_eq!(grown[last], expected | mask);
+            }
+        }
+    }
+}
