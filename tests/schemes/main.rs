@@ -1,0 +1,20 @@
+//! Filters that clients keep in strings, held to recordings of the clients' own code.
+//!
+//! tests/fixtures/vectors/README.md says where the recordings come from.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::big_endian_bytes,
+    reason = "tests fail by panicking, print what they measured and draw numbers"
+)]
+
+mod bitmaps;
+mod guava;
+mod positions;
+mod properties;
+mod vectors;
+mod weaknesses;
