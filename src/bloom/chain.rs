@@ -73,6 +73,8 @@ pub enum ReserveError {
     },
     /// The chain has [`LAYERS_MAX`] layers, or the next one would hold too many items.
     TooLong,
+    /// The error rate of the next layer would be too small to tell from zero.
+    ErrorRateVanishes,
     /// The allocator refused.
     OutOfMemory,
 }

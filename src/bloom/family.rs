@@ -41,6 +41,33 @@ pub trait Placement<Digest>: Copy + Debug {
     fn touched_lines(&self) -> u32;
 }
 
+/// A placement of single positions, anywhere in the array.
+pub trait Positions<Digest>: Copy + Debug {
+    /// The positions of an item, in order.
+    fn positions(&self, digest: Digest) -> impl Iterator<Item = u64>;
+
+    /// Their number.
+    fn probes(&self) -> u32;
+}
+
+impl<Digest, P: Positions<Digest>> Placement<Digest> for P {
+    fn contains(&self, bits: &Bits, digest: Digest, part: Part) -> bool {
+        part.of(self.positions(digest)).all(|position| bits.get(position))
+    }
+
+    fn insert(&self, bits: &mut Bits, digest: Digest) -> u32 {
+        self.positions(digest).map(|position| u32::from(bits.set(position))).sum()
+    }
+
+    fn prefetch(&self, bits: &Bits, digest: Digest, part: Part, prefetch: impl Prefetch) {
+        part.of(self.positions(digest)).for_each(|position| bits.prefetch(position, prefetch));
+    }
+
+    fn touched_lines(&self) -> u32 {
+        self.probes()
+    }
+}
+
 /// A layer that is to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayerPlan<P> {

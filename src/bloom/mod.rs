@@ -10,14 +10,16 @@ pub mod hash;
 pub mod layer;
 pub mod layout;
 pub mod limits;
+pub mod modulus;
 pub mod prefetch;
 pub mod redisbloom;
 pub mod scheme;
 pub mod sizing;
+pub mod valkeybloom;
 
 pub use bits::{Bits, OutOfMemory};
 pub use chain::{AddError, Added, ByteLimit, Chain, ChainParameters, ReserveError};
-pub use family::{Family, LayerPlan, Placement};
+pub use family::{Family, LayerPlan, Placement, Positions};
 pub use growth::Growth;
 pub use hash::{ItemHash, hash128};
 pub use layer::{Layer, LayerCounts, LayerShape, Probing};

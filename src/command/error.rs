@@ -100,6 +100,10 @@ impl fmt::Display for CommandError {
                 "ERR filter would take {needed_bytes} bytes, more than bf.max-filter-bytes or the memory \
                  allows ({limit_bytes})"
             ),
+            // valkey-bloom's text: only its filters can be reserved with a rate that small.
+            Self::Reserve(ReserveError::ErrorRateVanishes) => {
+                f.write_str("ERR false positive degrades to 0 on scale out")
+            }
             Self::Reserve(ReserveError::TooLong) => f.write_str("ERR could not create filter"),
             Self::Reserve(ReserveError::OutOfMemory) => {
                 f.write_str("ERR Insufficient memory to create filter")

@@ -5,13 +5,11 @@
 
 pub mod family;
 pub mod hash;
-pub mod modulus;
 pub mod options;
 pub mod probing;
 pub mod sizing;
 
 pub use family::{RedisBloom, reported_size_bytes};
 pub use hash::HashPair;
-pub use modulus::Modulus;
 pub use options::Options;
 pub use probing::{LayerParameters, ModuloProbing};

@@ -1,13 +1,11 @@
 //! Where a layer places probes, and what RedisBloom writes down about it.
 
 use super::hash::HashPair;
-use super::modulus::Modulus;
 use super::sizing::probes_for;
-use crate::bloom::bits::Bits;
-use crate::bloom::family::{LayerPlan, Placement};
+use crate::bloom::family::{LayerPlan, Positions};
 use crate::bloom::layer::Layer;
 use crate::bloom::limits::LAYER_MAX_BYTES;
-use crate::bloom::prefetch::{Part, Prefetch};
+use crate::bloom::modulus::Modulus;
 
 /// Most probes per item. The smallest error rate there is, 2^-1074, asks for 1075 with RedisBloom's constants.
 pub const PROBES_MAX: u16 = 2048;
@@ -68,12 +66,6 @@ impl ModuloProbing {
         self.error_rate
     }
 
-    /// Probes per item.
-    #[must_use]
-    pub fn probes(&self) -> u16 {
-        self.probes
-    }
-
     /// Binary logarithm of the modulus where it is written down as such, else 0.
     #[must_use]
     pub fn exponent(&self) -> u8 {
@@ -85,9 +77,10 @@ impl ModuloProbing {
     pub fn modulus(&self) -> Modulus {
         self.modulus
     }
+}
 
-    /// The positions of an item, in order.
-    fn positions(&self, HashPair { a, b }: HashPair) -> impl Iterator<Item = u64> + use<> {
+impl Positions<HashPair> for ModuloProbing {
+    fn positions(&self, HashPair { a, b }: HashPair) -> impl Iterator<Item = u64> {
         let modulus = self.modulus;
         let mut number = a;
         (0..self.probes).map(move |_| {
@@ -96,22 +89,8 @@ impl ModuloProbing {
             position
         })
     }
-}
 
-impl Placement<HashPair> for ModuloProbing {
-    fn contains(&self, bits: &Bits, item: HashPair, part: Part) -> bool {
-        part.of(self.positions(item)).all(|position| bits.get(position))
-    }
-
-    fn insert(&self, bits: &mut Bits, item: HashPair) -> u32 {
-        self.positions(item).map(|position| u32::from(bits.set(position))).sum()
-    }
-
-    fn prefetch(&self, bits: &Bits, item: HashPair, part: Part, prefetch: impl Prefetch) {
-        part.of(self.positions(item)).for_each(|position| bits.prefetch(position, prefetch));
-    }
-
-    fn touched_lines(&self) -> u32 {
+    fn probes(&self) -> u32 {
         self.probes.into()
     }
 }

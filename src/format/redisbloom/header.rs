@@ -4,6 +4,7 @@ use bincode::Options as _;
 use serde::{Deserialize, Serialize};
 
 use super::{Totals, checked_layers, checked_options};
+use crate::bloom::Positions;
 use crate::bloom::redisbloom::{LayerParameters, ModuloProbing, Options, RedisBloom};
 use crate::bloom::{ByteLimit, Chain, Layer, LayerPlan, OutOfMemory};
 use crate::format::record::DecodeError;

@@ -1,0 +1,86 @@
+//! Where the probes of an item fall in a layer.
+
+use crate::bloom::family::Positions;
+use crate::bloom::modulus::Modulus;
+
+/// Most probes of a layer. The smallest error rate that a double tells from zero asks for 1022, and for a few more
+/// where a small array is rounded up to whole bytes.
+pub const PROBES_MAX: u32 = 2_048;
+
+/// The modulus of the positions after the second: the largest prime below 2^64.
+const PRIME: u64 = 0xFFFF_FFFF_FFFF_FFC5;
+
+/// The two hashes of an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SipPair {
+    /// The hash with the first half of the seed: the first probe.
+    pub h0: u64,
+    /// The hash with the second half: the second probe, and the distance of the later ones.
+    pub h1: u64,
+}
+
+/// How a layer of `size_bits` bits places its probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SipProbing {
+    probes: u32,
+    modulus: Modulus,
+}
+
+impl SipProbing {
+    /// The placement of `probes` probes, 1 to [`PROBES_MAX`], in `size_bits` bits. `None` for any other number of
+    /// probes and for no bits.
+    #[must_use]
+    pub fn new(probes: u32, size_bits: u64) -> Option<Self> {
+        let modulus = Modulus::new(size_bits)?;
+        (1..=PROBES_MAX).contains(&probes).then_some(Self { probes, modulus })
+    }
+}
+
+impl Positions<SipPair> for SipProbing {
+    fn probes(&self) -> u32 {
+        self.probes
+    }
+
+    /// The bit positions of an item, in valkey-bloom's order: `h0`, `h1`, then `h0 + i * h1` modulo 2^64 and modulo
+    /// [`PRIME`], each modulo the number of bits.
+    fn positions(&self, item: SipPair) -> impl Iterator<Item = u64> {
+        let Self { probes, modulus } = *self;
+        let SipPair { h0, h1 } = item;
+        let mut sum = h0.wrapping_add(h1);
+        (0..probes).map(move |index| {
+            modulus.remainder(match index {
+                0 => h0,
+                1 => h1,
+                _ => {
+                    sum = sum.wrapping_add(h1);
+                    below_prime(sum)
+                }
+            })
+        })
+    }
+}
+
+/// `word` modulo [`PRIME`]: the prime is above 2^63, so it goes in at most once.
+const fn below_prime(word: u64) -> u64 {
+    if word >= PRIME { word.wrapping_sub(PRIME) } else { word }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_goes_below_the_prime_at_once() {
+        for word in [0, 1, PRIME - 1, PRIME, PRIME + 1, u64::MAX] {
+            assert_eq!(below_prime(word), word % PRIME);
+        }
+    }
+
+    #[test]
+    fn only_possible_placements_are_made() {
+        assert_eq!(SipProbing::new(0, 8), None);
+        assert_eq!(SipProbing::new(PROBES_MAX + 1, 8), None);
+        assert_eq!(SipProbing::new(1, 0), None);
+        assert_eq!(SipProbing::new(PROBES_MAX, 8).map(|placement| placement.probes()), Some(PROBES_MAX));
+    }
+}
