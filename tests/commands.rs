@@ -9,10 +9,13 @@
 
 use std::collections::HashMap;
 
-use everbloom::bloom::{ByteLimit, Chain, NoPrefetch};
+use everbloom::bloom::{Bits, ByteLimit, Filter, Format, NoPrefetch};
 use everbloom::command::{
-    COMMANDS, Change, Command, Effects, Host, Protocol, Query, Replication, Reply, Request, Settings, Slot,
+    COMMANDS, Change, Command, Effects, Host, Line, Protocol, Query, Replication, Reply, Request, Settings,
+    Slot,
 };
+
+use everbloom::format::filter::header;
 
 /// A reply as a line of text, such as `*2 :1 -ERR no`.
 struct Collected {
@@ -42,6 +45,9 @@ impl Reply for Collected {
     fn boolean(&mut self, value: bool) {
         self.push(if value { "#t" } else { "#f" });
     }
+    fn double(&mut self, number: f64) {
+        self.push(format!(",{number}"));
+    }
     fn null(&mut self) {
         self.push("_");
     }
@@ -61,7 +67,7 @@ struct Server {
     settings: Settings,
     must_obey: bool,
     protocol: Protocol,
-    keys: HashMap<Vec<u8>, Chain>,
+    keys: HashMap<Vec<u8>, Filter>,
     /// What was replicated, one line per command.
     replicated: Vec<String>,
     /// Keyspace events.
@@ -85,6 +91,9 @@ impl Host for Rules {
     }
     fn must_obey(&self) -> bool {
         self.must_obey
+    }
+    fn random_seed(&self) -> [u8; 32] {
+        [7; 32]
     }
 }
 
@@ -128,7 +137,7 @@ impl Server {
     ) -> Result<(), everbloom::command::CommandError> {
         let slot = match self.keys.get(argv[1]) {
             _ if argv[1] == b"string" => Slot::WrongType,
-            Some(chain) => Slot::Filter(chain),
+            Some(filter) => Slot::Filter(filter),
             None => Slot::Vacant,
         };
         query.run(slot, NoPrefetch, reply).map(|_| ())
@@ -144,21 +153,23 @@ impl Server {
     ) -> Result<(), everbloom::command::CommandError> {
         let slot = match self.keys.get_mut(argv[1]) {
             _ if argv[1] == b"string" => Slot::WrongType,
-            Some(chain) => Slot::Filter(chain),
+            Some(filter) => Slot::Filter(filter),
             None => Slot::Vacant,
         };
         let Effects { publish, replication, created, items_added } =
             change.run(slot, host, NoPrefetch, reply)?;
-        if let Some(chain) = publish {
-            self.keys.insert(argv[1].to_vec(), chain);
+        if let Some(filter) = publish {
+            self.keys.insert(argv[1].to_vec(), filter);
         }
         match replication {
             Replication::None => assert_eq!((created, items_added), (false, 0)),
             Replication::Verbatim => self.replicated.push(line.to_owned()),
-            Replication::Rewritten { command, arguments } => {
-                let words = arguments.iter().map(|word| String::from_utf8_lossy(word).into_owned());
-                let line = std::iter::once(command.to_owned()).chain(words).collect::<Vec<_>>().join(" ");
-                self.replicated.push(line);
+            Replication::Rewritten(lines) => {
+                for Line { command, arguments } in lines {
+                    let words = arguments.iter().map(|word| String::from_utf8_lossy(word).into_owned());
+                    let line = std::iter::once(command.to_owned()).chain(words).collect::<Vec<_>>().join(" ");
+                    self.replicated.push(line);
+                }
             }
         }
         self.events.extend(created.then_some("bloom.reserve"));
@@ -201,7 +212,7 @@ fn reserve_checks_in_redisblooms_order() {
         ("BF.RESERVE k 0.01 100 NONSCALING EXPANSION -1", "-Nonscaling filters cannot expand"),
         ("BF.RESERVE k 0.01", "-ERR wrong number of arguments for 'bf.reserve' command"),
         (
-            "BF.RESERVE k 0.01 1 EXPANSION 1 EXPANSION 1",
+            "BF.RESERVE k 0.01 1 EXPANSION 1 EXPANSION 1 EXPANSION 1 EXPANSION 1",
             "-ERR wrong number of arguments for 'bf.reserve' command",
         ),
         ("BF.RESERVE string 0.01 100", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
@@ -227,11 +238,11 @@ fn a_reserved_filter_is_replicated_with_every_parameter() {
     ];
     assert_dialogue(&mut server, &dialogue);
     let expected = [
-        "BF.RESERVE a 0.01 100 EXPANSION 2",
-        "BF.RESERVE b 0.5 7 EXPANSION 3",
-        "BF.RESERVE c 0.125 1000 NONSCALING",
-        "BF.RESERVE d 0.001 5 NONSCALING",
-        "BF.RESERVE NONSCALING 0.001 5 EXPANSION 2",
+        "BF.INSERT a CAPACITY 100 ERROR 0.01 EXPANSION 2 FORMAT everbloom",
+        "BF.INSERT b CAPACITY 7 ERROR 0.5 EXPANSION 3 FORMAT everbloom",
+        "BF.INSERT c CAPACITY 1000 ERROR 0.125 NONSCALING FORMAT everbloom",
+        "BF.INSERT d CAPACITY 5 ERROR 0.001 NONSCALING FORMAT everbloom",
+        "BF.INSERT NONSCALING CAPACITY 5 ERROR 0.001 EXPANSION 2 FORMAT everbloom",
     ];
     assert_eq!(server.replicated, expected);
     assert_eq!(server.events, ["bloom.reserve"; 5]);
@@ -244,7 +255,7 @@ fn the_configured_defaults_are_spelt_out_for_replicas() {
         Settings { error_rate: 0.003, initial_size_items: 7, expansion_factor: 0, ..Settings::DEFAULT };
     assert_eq!(server.run("BF.ADD k x"), "#t");
     assert_eq!(server.run("BF.RESERVE r 0.1 10 EXPANSION 2"), "-Nonscaling filters cannot expand");
-    assert_eq!(server.replicated, ["BF.INSERT k CAPACITY 7 ERROR 0.003 NONSCALING ITEMS x"]);
+    assert_eq!(server.replicated, ["BF.INSERT k CAPACITY 7 ERROR 0.003 NONSCALING FORMAT everbloom ITEMS x"]);
     server.must_obey = true;
     assert_eq!(server.run("BF.RESERVE r 0.1 10 EXPANSION 2"), "+OK");
 }
@@ -259,20 +270,28 @@ fn every_replicated_command_builds_the_same_filter_elsewhere() {
         "BF.INSERT c CAPACITY 2 NONSCALING ITEMS x y x z y",
         "BF.INSERT c ITEMS x y z",
         "BF.INSERT d CAPACITY 1 EXPANSION 1 ERROR 0.3 ITEMS p q r s t u v w",
+        "BF.RESERVE e 0.01 50 FORMAT valkey-bloom EXPANSION 3",
+        "BF.MADD e a b c",
+        "BF.INSERT f FORMAT valkey-bloom TIGHTENING 0.25 NONSCALING ITEMS a b c",
     ] {
         primary.run(line);
     }
     let mut replica = Server::new();
-    replica.settings =
-        Settings { error_rate: 0.2, initial_size_items: 5, expansion_factor: 0, max_filter_bytes: 1 };
+    replica.settings = Settings {
+        error_rate: 0.2,
+        initial_size_items: 5,
+        expansion_factor: 0,
+        max_filter_bytes: 1,
+        format: Format::RedisBloom,
+    };
     replica.must_obey = true;
     for line in primary.replicated.clone() {
         assert!(!replica.run(&line).contains('-'), "{line}");
     }
-    for (key, chain) in &primary.keys {
+    for (key, filter) in &primary.keys {
         let copy = &replica.keys[key];
-        assert_eq!(everbloom::format::header::encode(copy), everbloom::format::header::encode(chain));
-        assert!(chain.layers().iter().zip(copy.layers()).all(|(a, b)| a.bits().bytes() == b.bits().bytes()));
+        assert_eq!(header(copy), header(filter));
+        assert!(filter.bit_arrays().map(Bits::bytes).eq(copy.bit_arrays().map(Bits::bytes)));
     }
 }
 
@@ -303,7 +322,10 @@ fn a_filter_that_fills_up_part_way_replicates_only_what_was_added() {
         server.run("BF.INSERT n CAPACITY 1 NONSCALING ITEMS a b c"),
         "*2 #t -ERR non scaling filter is full"
     );
-    assert_eq!(server.replicated.last().unwrap(), "BF.INSERT n CAPACITY 1 ERROR 0.01 NONSCALING ITEMS a");
+    assert_eq!(
+        server.replicated.last().unwrap(),
+        "BF.INSERT n CAPACITY 1 ERROR 0.01 NONSCALING FORMAT everbloom ITEMS a"
+    );
 }
 
 #[test]

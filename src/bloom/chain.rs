@@ -85,6 +85,19 @@ impl From<OutOfMemory> for ReserveError {
     }
 }
 
+/// Why a filter cannot grow to the items asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScaleError {
+    /// It is of fixed size.
+    Fixed,
+    /// It would take more bytes than the limit.
+    TooLarge,
+    /// The error rate of a layer would be too small to tell from zero.
+    ErrorRateVanishes,
+    /// It would have more layers, or more items in one, than there may be.
+    TooLong,
+}
+
 /// What adding an item came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
@@ -101,6 +114,34 @@ pub enum AddError {
     Full,
     /// The filter is full and cannot grow.
     CannotGrow(ReserveError),
+}
+
+impl ChainParameters {
+    /// Checks that a filter with these parameters can grow to `target_items` within `limit_bytes`. O(layers).
+    ///
+    /// # Errors
+    /// What stops it before.
+    pub fn validate_scale_to(&self, target_items: u64, limit_bytes: u64) -> Result<(), ScaleError> {
+        let Growth::Scaling { expansion } = self.growth else { return Err(ScaleError::Fixed) };
+        let (mut capacity_items, mut total_items, mut total_bytes) = (self.capacity_items, 0u64, 0u64);
+        for index in 0..LAYERS_MAX {
+            if capacity_items > CAPACITY_MAX_ITEMS {
+                return Err(ScaleError::TooLong);
+            }
+            let error_rate = self.growth.layer_error_rate(self.error_rate, index);
+            let layer_bytes = LayerShape::sized(capacity_items, error_rate).size_bytes();
+            total_bytes = total_bytes.saturating_add(layer_bytes).saturating_add(size_of::<Layer>() as u64);
+            if total_bytes > limit_bytes || layer_bytes > LAYER_MAX_BYTES {
+                return Err(ScaleError::TooLarge);
+            }
+            total_items = total_items.saturating_add(capacity_items);
+            if total_items >= target_items {
+                return Ok(());
+            }
+            capacity_items = capacity_items.saturating_mul(expansion.into());
+        }
+        Err(ScaleError::TooLong)
+    }
 }
 
 impl Family for ChainParameters {

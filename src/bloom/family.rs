@@ -37,6 +37,9 @@ pub trait Placement<Digest>: Copy + Debug {
     /// Asks for the memory that the probes of the item, or a part of them, lie in. O(probes).
     fn prefetch(&self, bits: &Bits, digest: Digest, part: Part, prefetch: impl Prefetch);
 
+    /// Bits that an item sets in an empty array, at most.
+    fn probes(&self) -> u32;
+
     /// Lines of memory that an item touches.
     fn touched_lines(&self) -> u32;
 }
@@ -63,8 +66,12 @@ impl<Digest, P: Positions<Digest>> Placement<Digest> for P {
         part.of(self.positions(digest)).for_each(|position| bits.prefetch(position, prefetch));
     }
 
+    fn probes(&self) -> u32 {
+        Positions::probes(self)
+    }
+
     fn touched_lines(&self) -> u32 {
-        self.probes()
+        Positions::probes(self)
     }
 }
 

@@ -91,6 +91,10 @@ impl Placement<ItemHash> for Probing {
         self.layout.prefetch(bits, u32::from(self.probes), item, part, prefetch);
     }
 
+    fn probes(&self) -> u32 {
+        self.probes.into()
+    }
+
     fn touched_lines(&self) -> u32 {
         self.layout.touched_lines(u32::from(self.probes))
     }

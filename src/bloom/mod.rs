@@ -5,6 +5,7 @@ pub mod batch;
 pub mod bits;
 pub mod chain;
 pub mod family;
+pub mod filter;
 pub mod growth;
 pub mod hash;
 pub mod layer;
@@ -18,8 +19,9 @@ pub mod sizing;
 pub mod valkeybloom;
 
 pub use bits::{Bits, OutOfMemory};
-pub use chain::{AddError, Added, ByteLimit, Chain, ChainParameters, ReserveError};
+pub use chain::{AddError, Added, ByteLimit, Chain, ChainParameters, ReserveError, ScaleError};
 pub use family::{Family, LayerPlan, Placement, Positions};
+pub use filter::{Blueprint, ChainVisitor, Filter, Format};
 pub use growth::Growth;
 pub use hash::{ItemHash, hash128};
 pub use layer::{Layer, LayerCounts, LayerShape, Probing};

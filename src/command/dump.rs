@@ -1,4 +1,4 @@
-//! BF.SCANDUMP and BF.LOADCHUNK.
+//! BF.SCANDUMP, BF.LOADCHUNK and BF.LOAD.
 
 use super::Slot;
 use super::effects::{Effects, Replication};
@@ -6,17 +6,19 @@ use super::error::CommandError;
 use super::number::parse_integer;
 use super::reply::Reply;
 use super::settings::Host;
-use crate::bloom::{Chain, ReserveError};
+use crate::bloom::{Filter, ReserveError};
 use crate::format::DecodeError;
-use crate::format::dump::{self, ChunkError};
+use crate::format::dump::{ChunkError, HEADER_ITERATOR};
+use crate::format::filter::{from_header, load_chunk, piece};
+use crate::format::valkeybloom::decode_blob;
 
 /// BF.SCANDUMP: the piece of the filter that `iterator` stands for, and the iterator after it.
 ///
 /// # Errors
 /// [`CommandError::ScanDumpIterator`] when the iterator is not an integer.
-pub fn scan(chain: &Chain, iterator: &[u8], reply: &mut impl Reply) -> Result<(), CommandError> {
+pub fn scan(filter: &Filter, iterator: &[u8], reply: &mut impl Reply) -> Result<(), CommandError> {
     let iterator = parse_integer(iterator).ok_or(CommandError::ScanDumpIterator)?;
-    let piece = u64::try_from(iterator).ok().and_then(|iterator| dump::piece(chain, iterator));
+    let piece = u64::try_from(iterator).ok().and_then(|iterator| piece(filter, iterator));
     reply.array(2);
     match piece {
         Some(piece) => {
@@ -45,20 +47,46 @@ impl LoadChunk<'_> {
     ///
     /// # Errors
     /// What the piece is refused for; the key is then as it was.
-    pub fn run<'a>(self, slot: Slot<&mut Chain>, host: &dyn Host) -> Result<Effects<'a>, CommandError> {
+    pub fn run<'a>(self, slot: Slot<&mut Filter>, host: &dyn Host) -> Result<Effects<'a>, CommandError> {
         let publish = match (slot, u64::try_from(self.iterator)) {
             (Slot::WrongType, _) => return Err(CommandError::WrongType),
-            (_, Ok(dump::HEADER_ITERATOR)) => {
-                Some(dump::chain_from_header(self.data, host).map_err(header_error)?)
-            }
+            (_, Ok(HEADER_ITERATOR)) => Some(from_header(self.data, host).map_err(header_error)?),
             (Slot::Vacant, _) => return Err(CommandError::NotFound),
             (Slot::Filter(_), Err(_)) => return Err(CommandError::BadData),
-            (Slot::Filter(chain), Ok(iterator)) => {
-                dump::load_chunk(chain, iterator, self.data).map_err(chunk_error)?;
+            (Slot::Filter(filter), Ok(iterator)) => {
+                load_chunk(filter, iterator, self.data).map_err(chunk_error)?;
                 None
             }
         };
         Ok(Effects { publish, replication: Replication::Verbatim, ..Effects::default() })
+    }
+}
+
+/// BF.LOAD with its arguments understood.
+#[derive(Debug)]
+pub struct Load<'a> {
+    /// A filter as valkey-bloom writes it to an append-only file.
+    pub blob: &'a [u8],
+}
+
+impl Load<'_> {
+    /// Makes the filter. O(bytes).
+    ///
+    /// # Errors
+    /// When the key is taken or the blob is not a filter.
+    pub fn run<'a>(self, slot: &Slot<&mut Filter>, host: &dyn Host) -> Result<Effects<'a>, CommandError> {
+        match slot {
+            Slot::WrongType => return Err(CommandError::WrongType),
+            Slot::Filter(_) => return Err(CommandError::KeyExists),
+            Slot::Vacant => {}
+        }
+        let chain = decode_blob(self.blob, host).map_err(|error| match error {
+            DecodeError::Unsupported { .. } => CommandError::BadBlobVersion,
+            DecodeError::TooLarge { .. } | DecodeError::OutOfMemory => header_error(error),
+            DecodeError::Truncated | DecodeError::Invalid(_) => CommandError::BadBlob,
+        })?;
+        let publish = Some(Filter::ValkeyBloom(Box::new(chain)));
+        Ok(Effects { publish, replication: Replication::Verbatim, created: true, items_added: 0 })
     }
 }
 

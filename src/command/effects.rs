@@ -2,7 +2,25 @@
 
 use std::borrow::Cow;
 
-use crate::bloom::Chain;
+use crate::bloom::Filter;
+
+/// A command that is sent to replicas and to the append-only file.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Line<'a> {
+    /// Name of the command.
+    pub command: &'static str,
+    /// Its arguments, the key first.
+    pub arguments: Vec<Cow<'a, [u8]>>,
+}
+
+impl<'a> Line<'a> {
+    /// The command that adds `items` to the filter under `key`.
+    #[must_use]
+    pub fn add(key: &'a [u8], items: Vec<Cow<'a, [u8]>>) -> Self {
+        let arguments = std::iter::once(Cow::Borrowed(key)).chain(items).collect();
+        Self { command: "BF.MADD", arguments }
+    }
+}
 
 /// What replicas and the append-only file are to do to come to the same filter.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -12,20 +30,15 @@ pub enum Replication<'a> {
     None,
     /// The command as the client sent it.
     Verbatim,
-    /// Another command that spells out what happened.
-    Rewritten {
-        /// Name of the command.
-        command: &'static str,
-        /// Its arguments, the key first.
-        arguments: Vec<Cow<'a, [u8]>>,
-    },
+    /// Other commands, which spell out what happened.
+    Rewritten(Vec<Line<'a>>),
 }
 
 /// What the host carries out after a change, in the order of the fields.
 #[derive(Debug, Default)]
 pub struct Effects<'a> {
     /// A complete filter to put under the key, in place of what is there.
-    pub publish: Option<Chain>,
+    pub publish: Option<Filter>,
     /// What is replicated. The key counts as modified exactly when this is not [`Replication::None`].
     pub replication: Replication<'a>,
     /// Whether to notify `bloom.reserve`: a filter was created.

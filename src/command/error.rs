@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::bloom::limits::{CAPACITY_MAX_ITEMS, CAPACITY_MIN_ITEMS, EXPANSION_MAX};
-use crate::bloom::{AddError, ReserveError};
+use crate::bloom::limits::{CAPACITY_MIN_ITEMS, EXPANSION_MAX};
+use crate::bloom::{AddError, ReserveError, ScaleError};
 
 /// Why a command was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,10 @@ pub enum CommandError {
     /// BF.RESERVE: capacity is not an integer.
     ReserveCapacity,
     /// BF.RESERVE: capacity out of range (RedisBloom's range ends at 2^30; ours at the byte limit).
-    ReserveCapacityRange,
+    ReserveCapacityRange {
+        /// The largest capacity of the filter's format.
+        max_items: u64,
+    },
     /// BF.RESERVE: EXPANSION without a value.
     ReserveNoExpansion,
     /// BF.RESERVE: expansion is not an integer.
@@ -42,6 +45,26 @@ pub enum CommandError {
     InsertExpansion,
     /// BF.INSERT: a word that is no option.
     InsertUnknownArgument,
+    /// FORMAT with an unknown name.
+    UnknownFormat,
+    /// SEED of another length than 32 bytes. This and the next texts are valkey-bloom's.
+    BadSeed,
+    /// TIGHTENING is not a number.
+    BadTightening,
+    /// TIGHTENING not strictly between 0 and 1.
+    TighteningRange,
+    /// The filter could not grow as far as VALIDATESCALETO asks.
+    ScaleTo(ScaleError),
+    /// SEED or TIGHTENING for a filter that has neither.
+    NeedsValkeyBloom,
+    /// VALIDATESCALETO for a filter whose growth is not validated.
+    CannotValidateScaleTo,
+    /// BF.LOAD on a key that exists.
+    KeyExists,
+    /// BF.LOAD: not a filter.
+    BadBlob,
+    /// BF.LOAD: a version that is not known.
+    BadBlobVersion,
     /// BF.INFO: no such field.
     InfoField,
     /// BF.SCANDUMP: iterator is not an integer.
@@ -75,8 +98,8 @@ impl fmt::Display for CommandError {
                 f.write_str("ERR error rate must be in the range (0.000000, 1.000000)")
             }
             Self::ReserveCapacity => f.write_str("ERR bad capacity"),
-            Self::ReserveCapacityRange => {
-                write!(f, "ERR capacity must be in the range [{CAPACITY_MIN_ITEMS}, {CAPACITY_MAX_ITEMS}]")
+            Self::ReserveCapacityRange { max_items } => {
+                write!(f, "ERR capacity must be in the range [{CAPACITY_MIN_ITEMS}, {max_items}]")
             }
             Self::ReserveNoExpansion => f.write_str("ERR no expansion"),
             Self::ReserveExpansion => f.write_str("ERR bad expansion"),
@@ -89,6 +112,31 @@ impl fmt::Display for CommandError {
             Self::InsertCapacity => f.write_str("Bad capacity"),
             Self::InsertExpansion => f.write_str("Bad expansion"),
             Self::InsertUnknownArgument => f.write_str("Unknown argument received"),
+            Self::UnknownFormat => f.write_str("ERR unknown format: everbloom, redisbloom or valkey-bloom"),
+            Self::BadSeed => f.write_str("ERR invalid seed"),
+            Self::BadTightening => f.write_str("ERR bad tightening ratio"),
+            Self::TighteningRange => f.write_str("ERR (0 < tightening ratio range < 1)"),
+            Self::ScaleTo(ScaleError::Fixed) => {
+                f.write_str("ERR cannot use NONSCALING and VALIDATESCALETO options together")
+            }
+            Self::ScaleTo(ScaleError::TooLarge) => {
+                f.write_str("ERR provided VALIDATESCALETO causes bloom object to exceed memory limit")
+            }
+            Self::ScaleTo(ScaleError::ErrorRateVanishes) => {
+                f.write_str("ERR provided VALIDATESCALETO causes false positive to degrade to 0")
+            }
+            Self::ScaleTo(ScaleError::TooLong) => {
+                f.write_str("ERR bloom object reached max number of filters")
+            }
+            Self::NeedsValkeyBloom => {
+                f.write_str("ERR SEED and TIGHTENING are for filters of FORMAT valkey-bloom only")
+            }
+            Self::CannotValidateScaleTo => {
+                f.write_str("ERR VALIDATESCALETO is not for filters of FORMAT redisbloom")
+            }
+            Self::KeyExists => f.write_str("BUSYKEY Target key name already exists."),
+            Self::BadBlob => f.write_str("ERR bloom object decoding failed"),
+            Self::BadBlobVersion => f.write_str("ERR bloom object decoding failed. Unsupported version"),
             Self::InfoField => f.write_str("Invalid information value"),
             Self::ScanDumpIterator => f.write_str("Second argument must be numeric"),
             Self::LoadChunkIterator => f.write_str("ERR Second argument must be numeric"),

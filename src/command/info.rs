@@ -2,99 +2,229 @@
 
 use super::error::CommandError;
 use super::reply::{Protocol, Reply};
-use crate::bloom::{Chain, Growth, Layer, Layout};
+use crate::bloom::redisbloom::LayerParameters;
+use crate::bloom::valkeybloom::{ValkeyBloom, max_scaled_capacity};
+use crate::bloom::{Chain, Filter, Growth, Layout, Positions, RedisBloom};
 
-/// A fact of BF.INFO: the word that asks for it alone, the name it is answered under, and its value.
+/// A fact of BF.INFO: the word that asks for it alone, the name it is answered under, and its value; nothing where
+/// the filter has no such fact.
 struct Field {
     word: &'static str,
     name: &'static str,
-    value: fn(&Chain) -> Option<u64>,
+    value: fn(&Filter) -> Option<Value>,
+}
+
+enum Value {
+    Integer(u64),
+    Double(f64),
+    Null,
 }
 
 /// RedisBloom's five, in its order and no more: go-redis fails on a sixth.
 const FIELDS: [Field; 5] = [
-    Field { word: "CAPACITY", name: "Capacity", value: |chain| Some(chain.capacity_items()) },
-    Field { word: "SIZE", name: "Size", value: |chain| Some(chain.size_bytes()) },
-    Field { word: "FILTERS", name: "Number of filters", value: |chain| Some(chain.layers().len() as u64) },
-    Field { word: "ITEMS", name: "Number of items inserted", value: |chain| Some(chain.items()) },
+    Field {
+        word: "CAPACITY",
+        name: "Capacity",
+        value: |filter| Some(Value::Integer(filter.capacity_items())),
+    },
+    Field { word: "SIZE", name: "Size", value: |filter| Some(Value::Integer(filter.reported_size_bytes())) },
+    Field {
+        word: "FILTERS",
+        name: "Number of filters",
+        value: |filter| Some(Value::Integer(filter.layer_count() as u64)),
+    },
+    Field {
+        word: "ITEMS",
+        name: "Number of items inserted",
+        value: |filter| Some(Value::Integer(filter.items())),
+    },
     Field { word: "EXPANSION", name: "Expansion rate", value: expansion_rate },
 ];
 
-fn expansion_rate(chain: &Chain) -> Option<u64> {
-    match chain.parameters().growth {
-        Growth::Fixed => None,
-        Growth::Scaling { expansion } => Some(u64::from(expansion)),
+/// Facts that are answered only when asked for by name; valkey-bloom's words and names.
+const MORE_FIELDS: [Field; 3] = [
+    Field { word: "ERROR", name: "Error rate", value: error_rate },
+    Field { word: "TIGHTENING", name: "Tightening ratio", value: tightening_ratio },
+    Field { word: "MAXSCALEDCAPACITY", name: "Max scaled capacity", value: max_capacity },
+];
+
+fn expansion_rate(filter: &Filter) -> Option<Value> {
+    Some(match filter.growth() {
+        Growth::Fixed => Value::Null,
+        Growth::Scaling { expansion } => Value::Integer(expansion.into()),
+    })
+}
+
+fn error_rate(filter: &Filter) -> Option<Value> {
+    match filter {
+        Filter::Everbloom(chain) => Some(Value::Double(chain.parameters().error_rate)),
+        // Not written down: what it was asked for does not follow from what its layers were sized for.
+        Filter::RedisBloom(_) => None,
+        Filter::ValkeyBloom(chain) => Some(Value::Double(chain.family().error_rate)),
     }
+}
+
+/// The parameters of a filter of valkey-bloom's kind that can grow: a fixed one has no such facts.
+fn scaling_valkeybloom(filter: &Filter) -> Option<&ValkeyBloom> {
+    match filter {
+        Filter::ValkeyBloom(chain) => Some(chain.family()).filter(|family| family.growth != Growth::Fixed),
+        Filter::Everbloom(_) | Filter::RedisBloom(_) => None,
+    }
+}
+
+fn tightening_ratio(filter: &Filter) -> Option<Value> {
+    scaling_valkeybloom(filter).map(|family| Value::Double(family.tightening_ratio))
+}
+
+/// Under valkey-bloom's own default limit of 128 MB, whatever ours is: the number is compared with its.
+fn max_capacity(filter: &Filter) -> Option<Value> {
+    const LIMIT_BYTES: u64 = 128 << 20;
+    scaling_valkeybloom(filter).map(|family| Value::Integer(max_scaled_capacity(family, LIMIT_BYTES)))
 }
 
 /// BF.INFO: all fields, or the one named.
 ///
 /// # Errors
 /// [`CommandError::InfoField`] for a word that names no field.
-pub fn info(chain: &Chain, word: Option<&[u8]>, reply: &mut impl Reply) -> Result<(), CommandError> {
+pub fn info(filter: &Filter, word: Option<&[u8]>, reply: &mut impl Reply) -> Result<(), CommandError> {
     let Some(word) = word else {
         reply.map(FIELDS.len());
-        FIELDS.iter().for_each(|field| write_pair(field, chain, reply));
+        FIELDS.iter().for_each(|field| write_pair(field, filter, reply));
         return Ok(());
     };
     let field = FIELDS
         .iter()
-        .find(|field| field.word.as_bytes().eq_ignore_ascii_case(word))
+        .chain(&MORE_FIELDS)
+        .find(|field| field.word.as_bytes().eq_ignore_ascii_case(word) && (field.value)(filter).is_some())
         .ok_or(CommandError::InfoField)?;
     // RedisBloom answers one field as a map of one in RESP3 but as the bare value in an array in RESP2.
     match reply.protocol() {
         Protocol::Resp2 => {
             reply.array(1);
-            write_value(field, chain, reply);
+            write_value(field, filter, reply);
         }
         Protocol::Resp3 => {
             reply.map(1);
-            write_pair(field, chain, reply);
+            write_pair(field, filter, reply);
         }
     }
     Ok(())
 }
 
-fn write_pair(field: &Field, chain: &Chain, reply: &mut impl Reply) {
+fn write_pair(field: &Field, filter: &Filter, reply: &mut impl Reply) {
     reply.simple(field.name);
-    write_value(field, chain, reply);
+    write_value(field, filter, reply);
 }
 
-fn write_value(field: &Field, chain: &Chain, reply: &mut impl Reply) {
-    match (field.value)(chain) {
-        Some(value) => reply.integer(value),
-        None => reply.null(),
+fn write_value(field: &Field, filter: &Filter, reply: &mut impl Reply) {
+    match (field.value)(filter).unwrap_or(Value::Null) {
+        Value::Integer(value) => reply.integer(value),
+        Value::Double(value) => reply.double(value),
+        Value::Null => reply.null(),
     }
 }
 
-/// BF.DEBUG: the number of items, then a line per layer. Ours to define for our own layers; the words that
-/// RedisBloom also has keep its meaning.
-pub fn debug(chain: &Chain, reply: &mut impl Reply) {
-    reply.array(chain.layers().len().saturating_add(1));
-    reply.bulk(format!("size:{}", chain.items()).as_bytes());
-    for (index, layer) in chain.layers().iter().enumerate() {
-        let parameters = chain.parameters();
-        let error_rate = parameters.growth.layer_error_rate(parameters.error_rate, index);
-        reply.bulk(debug_line(layer, error_rate).as_bytes());
-    }
-}
-
-fn debug_line(layer: &Layer, error_rate: f64) -> String {
-    let shape = layer.shape();
-    let counts = layer.counts();
-    let (layout, lines) = match shape.layout {
-        Layout::Scattered => ("scattered", shape.probes),
-        Layout::Paged { lines } => ("paged", u32::from(lines)),
+/// BF.DEBUG: the number of items, then a line per layer. RedisBloom's for filters of its kind; of the others ours to
+/// define, and the words that RedisBloom also has keep its meaning.
+pub fn debug(filter: &Filter, reply: &mut impl Reply) {
+    let lines = match filter {
+        Filter::Everbloom(chain) => everbloom_lines(chain),
+        Filter::RedisBloom(chain) => redisbloom_lines(chain),
+        Filter::ValkeyBloom(chain) => valkeybloom_lines(chain),
     };
-    // Six digits, as RedisBloom has them: the share of a layer is not always a short number.
-    let error_rate = format!("{error_rate:.5e}").parse().unwrap_or(error_rate);
-    format!(
-        "bytes:{} bits:{} hashes:{} layout:{layout} lines:{lines} capacity:{} size:{} set:{} ratio:{error_rate}",
-        shape.size_bytes(),
-        shape.size_bits,
-        shape.probes,
-        shape.capacity_items,
-        counts.items,
-        counts.set_bits,
-    )
+    reply.array(lines.len().saturating_add(1));
+    reply.bulk(format!("size:{}", filter.items()).as_bytes());
+    lines.iter().for_each(|line| reply.bulk(line.as_bytes()));
+}
+
+fn everbloom_lines(chain: &Chain) -> Vec<String> {
+    let parameters = chain.parameters();
+    let line = |(index, layer): (usize, &crate::bloom::Layer)| {
+        let shape = layer.shape();
+        let counts = layer.counts();
+        let (layout, lines) = match shape.layout {
+            Layout::Scattered => ("scattered", shape.probes),
+            Layout::Paged { lines } => ("paged", u32::from(lines)),
+        };
+        format!(
+            "bytes:{} bits:{} hashes:{} layout:{layout} lines:{lines} capacity:{} size:{} set:{} ratio:{}",
+            shape.size_bytes(),
+            shape.size_bits,
+            shape.probes,
+            shape.capacity_items,
+            counts.items,
+            counts.set_bits,
+            six_digits(parameters.growth.layer_error_rate(parameters.error_rate, index)),
+        )
+    };
+    chain.layers().iter().enumerate().map(line).collect()
+}
+
+fn redisbloom_lines(chain: &Chain<RedisBloom>) -> Vec<String> {
+    let hash_width = if chain.family().options().has_wide_hash() { 64 } else { 32 };
+    let lines = chain.layers().iter().map(|layer| {
+        let parameters = LayerParameters::of(layer);
+        format!(
+            "bytes:{} bits:{} hashes:{} hashwidth:{hash_width} capacity:{} size:{} ratio:{}",
+            layer.bits().size_bytes(),
+            parameters.shown_bits(),
+            parameters.probes,
+            parameters.capacity_items,
+            layer.counts().items,
+            six_digits(parameters.error_rate),
+        )
+    });
+    lines.collect()
+}
+
+fn valkeybloom_lines(chain: &Chain<ValkeyBloom>) -> Vec<String> {
+    let lines = chain.layers().iter().map(|layer| {
+        format!(
+            "bytes:{} bits:{} hashes:{} capacity:{} size:{} set:{}",
+            layer.bits().size_bytes(),
+            layer.bits().len(),
+            layer.placement().probes(),
+            layer.capacity_items(),
+            layer.counts().items,
+            layer.counts().set_bits,
+        )
+    });
+    lines.collect()
+}
+
+/// A number as C's `%g` writes it: six significant digits, an exponent of at least two digits below 1e-4 and from 1e6.
+fn six_digits(number: f64) -> String {
+    let scientific = format!("{number:.5e}");
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..6).contains(&exponent) {
+        let rounded: f64 = scientific.parse().unwrap_or(number);
+        return rounded.to_string();
+    }
+    let digits = mantissa.trim_end_matches('0').trim_end_matches('.');
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn six_digits_are_written_as_by_c() {
+        let pairs = [
+            (0.01, "0.01"),
+            (0.0075, "0.0075"),
+            (0.7425, "0.7425"),
+            (1.0 / 3.0, "0.333333"),
+            (0.0001, "0.0001"),
+            (6.25e-5, "6.25e-05"),
+            (5e-7, "5e-07"),
+            (1.234_567_8e-10, "1.23457e-10"),
+            (5e-324, "4.94066e-324"),
+        ];
+        for (number, text) in pairs {
+            assert_eq!(six_digits(number), text);
+        }
+    }
 }

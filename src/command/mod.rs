@@ -5,8 +5,10 @@
 //! and, for a change, answers with the [`Effects`] that the host is to carry out.
 #![forbid(unsafe_code)]
 
+pub mod add;
 pub mod arguments;
 pub mod change;
+pub mod creation;
 pub mod docs;
 pub mod dump;
 pub mod effects;
@@ -16,11 +18,12 @@ pub mod number;
 pub mod query;
 pub mod reply;
 pub mod request;
+pub mod reserve;
 pub mod settings;
 pub mod table;
 
 pub use change::Change;
-pub use effects::{Effects, Replication};
+pub use effects::{Effects, Line, Replication};
 pub use error::CommandError;
 pub use query::Query;
 pub use reply::{Protocol, Reply};

@@ -5,7 +5,7 @@ use super::dump;
 use super::error::CommandError;
 use super::info;
 use super::reply::Reply;
-use crate::bloom::{Chain, Prefetch};
+use crate::bloom::{Filter, Prefetch};
 
 /// A command that reads a filter.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl Query<'_> {
     /// What the command is refused for; nothing has been replied then.
     pub fn run(
         self,
-        slot: Slot<&Chain>,
+        slot: Slot<&Filter>,
         prefetch: impl Prefetch,
         reply: &mut impl Reply,
     ) -> Result<Checks, CommandError> {
@@ -56,7 +56,7 @@ impl Query<'_> {
                 exists_many(present(slot)?, items, prefetch, reply);
                 return Ok(Checks(items.len() as u64));
             }
-            Self::Card => reply.integer(present(slot)?.map_or(0, Chain::items)),
+            Self::Card => reply.integer(present(slot)?.map_or(0, Filter::items)),
             Self::Info { field } => info::info(required(slot)?, field, reply)?,
             Self::Debug => info::debug(required(slot)?, reply),
             Self::ScanDump { iterator } => dump::scan(required(slot)?, iterator, reply)?,
@@ -69,7 +69,7 @@ impl Query<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checks(pub u64);
 
-fn exists(chain: Option<&Chain>, item: &[u8], prefetch: impl Prefetch, reply: &mut impl Reply) {
+fn exists(chain: Option<&Filter>, item: &[u8], prefetch: impl Prefetch, reply: &mut impl Reply) {
     let answer = chain.is_some_and(|chain| {
         let mut answer = false;
         chain.contains_many(&[item], prefetch, |found| answer = found);
@@ -78,7 +78,7 @@ fn exists(chain: Option<&Chain>, item: &[u8], prefetch: impl Prefetch, reply: &m
     reply.boolean(answer);
 }
 
-fn exists_many(chain: Option<&Chain>, items: &[&[u8]], prefetch: impl Prefetch, reply: &mut impl Reply) {
+fn exists_many(chain: Option<&Filter>, items: &[&[u8]], prefetch: impl Prefetch, reply: &mut impl Reply) {
     reply.array(items.len());
     match chain {
         Some(chain) => chain.contains_many(items, prefetch, |found| reply.boolean(found)),
@@ -87,7 +87,7 @@ fn exists_many(chain: Option<&Chain>, items: &[&[u8]], prefetch: impl Prefetch, 
 }
 
 /// The filter, if there is one.
-fn present(slot: Slot<&Chain>) -> Result<Option<&Chain>, CommandError> {
+fn present(slot: Slot<&Filter>) -> Result<Option<&Filter>, CommandError> {
     match slot {
         Slot::Vacant => Ok(None),
         Slot::Filter(chain) => Ok(Some(chain)),
@@ -96,6 +96,6 @@ fn present(slot: Slot<&Chain>) -> Result<Option<&Chain>, CommandError> {
 }
 
 /// The filter, which must be there.
-fn required(slot: Slot<&Chain>) -> Result<&Chain, CommandError> {
+fn required(slot: Slot<&Filter>) -> Result<&Filter, CommandError> {
     present(slot)?.ok_or(CommandError::NotFound)
 }

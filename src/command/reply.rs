@@ -21,6 +21,8 @@ pub trait Reply {
     fn integer(&mut self, number: u64);
     /// `#t` or `#f`, in RESP2 `:1` or `:0`.
     fn boolean(&mut self, value: bool);
+    /// `,number`, in RESP2 a bulk string of the shortest text that reads back as the same number.
+    fn double(&mut self, number: f64);
     /// `_`, in RESP2 `$-1`.
     fn null(&mut self);
     /// `$length bytes`.

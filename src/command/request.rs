@@ -1,11 +1,12 @@
 //! From arguments to a valid request.
 
 use super::arguments::Arguments;
-use super::change::{Change, Insert, Reserve};
-use super::dump::LoadChunk;
+use super::change::Change;
+use super::dump::{Load, LoadChunk};
 use super::error::CommandError;
 use super::number::parse_integer;
 use super::query::Query;
+use super::reserve::{Insert, Reserve};
 use super::settings::Host;
 use super::table::Command;
 
@@ -31,11 +32,12 @@ impl<'a> Request<'a> {
             Command::Reserve => Self::Change(Change::Reserve(Reserve::parse(key, arguments, host)?)),
             Command::Add => Self::Change(Change::Add { key, item: arguments.required()? }),
             Command::MAdd => Self::Change(Change::AddMany { key, items: arguments.items()? }),
-            Command::Insert => Self::Change(Change::Insert(Insert::parse(key, arguments, &host.settings())?)),
+            Command::Insert => Self::Change(Change::Insert(Insert::parse(key, arguments, host)?)),
             Command::LoadChunk => {
                 let iterator = parse_integer(arguments.required()?).ok_or(CommandError::LoadChunkIterator)?;
                 Self::Change(Change::LoadChunk(LoadChunk { iterator, data: arguments.required()? }))
             }
+            Command::Load => Self::Change(Change::Load(Load { blob: arguments.required()? })),
             Command::Exists => Self::Query(Query::Exists { item: arguments.required()? }),
             Command::MExists => Self::Query(Query::ExistsMany { items: arguments.items()? }),
             Command::Card => Self::Query(Query::Card),

@@ -3,7 +3,8 @@
 use crate::bloom::limits::{
     CAPACITY_DEFAULT_ITEMS, ERROR_RATE_DEFAULT, EXPANSION_DEFAULT, FILTER_DEFAULT_MAX_BYTES,
 };
-use crate::bloom::{ByteLimit, ChainParameters, Growth};
+use crate::bloom::valkeybloom::SEED_BYTES;
+use crate::bloom::{ByteLimit, Format};
 
 /// The configuration, as the operator set it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,6 +17,8 @@ pub struct Settings {
     pub expansion_factor: u32,
     /// `bf.max-filter-bytes`: largest filter that a client may create or grow.
     pub max_filter_bytes: u64,
+    /// `bf.format`: format of filters created without one.
+    pub format: Format,
 }
 
 impl Settings {
@@ -25,17 +28,8 @@ impl Settings {
         initial_size_items: CAPACITY_DEFAULT_ITEMS,
         expansion_factor: EXPANSION_DEFAULT,
         max_filter_bytes: FILTER_DEFAULT_MAX_BYTES,
+        format: Format::Everbloom,
     };
-
-    /// The parameters of a filter that is created without any.
-    #[must_use]
-    pub fn chain_parameters(&self) -> ChainParameters {
-        ChainParameters {
-            error_rate: self.error_rate,
-            capacity_items: self.initial_size_items,
-            growth: Growth::from_expansion(self.expansion_factor),
-        }
-    }
 }
 
 /// The server as a command sees it. As a [`ByteLimit`] it answers with the smaller of `bf.max-filter-bytes` and the
@@ -45,4 +39,6 @@ pub trait Host: ByteLimit {
     fn settings(&self) -> Settings;
     /// Whether the command comes from a primary or an append-only file, whose word stands against any configuration.
     fn must_obey(&self) -> bool;
+    /// Bytes that nobody can guess, for the seed of a filter of valkey-bloom's kind.
+    fn random_seed(&self) -> [u8; SEED_BYTES];
 }

@@ -27,10 +27,12 @@ pub enum Command {
     ScanDump,
     /// BF.LOADCHUNK.
     LoadChunk,
+    /// BF.LOAD.
+    Load,
 }
 
 /// Every command, in the order of the documentation.
-pub const COMMANDS: [Command; 11] = [
+pub const COMMANDS: [Command; 12] = [
     Command::Reserve,
     Command::Add,
     Command::MAdd,
@@ -42,6 +44,7 @@ pub const COMMANDS: [Command; 11] = [
     Command::Debug,
     Command::ScanDump,
     Command::LoadChunk,
+    Command::Load,
 ];
 
 /// What a command does with its key.
@@ -147,6 +150,15 @@ const ITEMS: ArgumentSpec =
 const ITERATOR: ArgumentSpec = argument("iterator", ArgumentKind::Integer);
 const EXPANSION: ArgumentSpec = option("expansion", "EXPANSION", ArgumentKind::Integer);
 const NONSCALING: ArgumentSpec = option("nonscaling", "NONSCALING", ArgumentKind::PureToken);
+const FORMAT: ArgumentSpec = option(
+    "format",
+    "FORMAT",
+    ArgumentKind::OneOf(&[
+        word("everbloom", "everbloom"),
+        word("redisbloom", "redisbloom"),
+        word("valkey-bloom", "valkey-bloom"),
+    ]),
+);
 
 /// More arguments than a client can send.
 const MANY: usize = usize::MAX;
@@ -175,13 +187,14 @@ impl Command {
             Self::Debug => &DEBUG,
             Self::ScanDump => &SCANDUMP,
             Self::LoadChunk => &LOADCHUNK,
+            Self::Load => &LOAD,
         }
     }
 }
 
 static RESERVE: CommandSpec = CommandSpec {
     name: "bf.reserve",
-    arguments: 3..=6,
+    arguments: 3..=8,
     flags: WRITE,
     categories: "write fast",
     key_access: KeyAccess::ReadWrite,
@@ -195,6 +208,7 @@ static RESERVE: CommandSpec = CommandSpec {
         argument("capacity", ArgumentKind::Integer),
         EXPANSION,
         NONSCALING,
+        FORMAT,
     ],
 };
 
@@ -241,6 +255,10 @@ static INSERT: CommandSpec = CommandSpec {
         EXPANSION,
         option("nocreate", "NOCREATE", ArgumentKind::PureToken),
         NONSCALING,
+        FORMAT,
+        option("seed", "SEED", ArgumentKind::String),
+        option("tightening", "TIGHTENING", ArgumentKind::Double),
+        option("validatescaleto", "VALIDATESCALETO", ArgumentKind::Integer),
         word("items", "ITEMS"),
         ITEMS,
     ],
@@ -352,6 +370,19 @@ static LOADCHUNK: CommandSpec = CommandSpec {
     syntax: &[KEY, ITERATOR, argument("data", ArgumentKind::String)],
 };
 
+static LOAD: CommandSpec = CommandSpec {
+    name: "bf.load",
+    arguments: 2..=2,
+    flags: WRITE,
+    categories: "write",
+    key_access: KeyAccess::ReadWrite,
+    tips: None,
+    since: V0_1,
+    complexity: "O(n), where n is the number of bytes of the blob",
+    summary: "Restores a filter from an append-only file of valkey-bloom",
+    syntax: &[KEY, argument("blob", ArgumentKind::String)],
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -372,6 +403,7 @@ mod tests {
             ("bf.debug", 2),
             ("bf.scandump", 3),
             ("bf.loadchunk", 4),
+            ("bf.load", 3),
         ];
         assert_eq!(arities, expected);
     }

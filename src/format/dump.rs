@@ -7,7 +7,7 @@
 
 use super::header::{self, Header};
 use super::record::DecodeError;
-use crate::bloom::{ByteLimit, Chain, Family, ItemHash, Layer, hash128};
+use crate::bloom::{ByteLimit, Chain, Family, ItemHash, Layer, Placement, hash128};
 
 /// The iterator that goes with a header.
 pub const HEADER_ITERATOR: u64 = 1;
@@ -28,16 +28,24 @@ pub struct Piece {
 /// The piece that `iterator` asks for, or nothing past the end. O(bytes of the piece).
 #[must_use]
 pub fn piece(chain: &Chain, iterator: u64) -> Option<Piece> {
+    checked_piece(chain, iterator, || header::encode(chain))
+}
+
+/// The piece of a filter of any kind, with its check; `encode` writes its header.
+pub(super) fn checked_piece<F: Family>(
+    chain: &Chain<F>,
+    iterator: u64,
+    encode: impl FnOnce() -> Vec<u8>,
+) -> Option<Piece> {
     let Some(position) = iterator.checked_sub(1) else {
-        let header = header::encode(chain);
-        let data = with_check(&header, &Place::Header);
+        let data = with_check(&encode(), &Place::Header);
         return Some(Piece { next_iterator: HEADER_ITERATOR, data });
     };
     let (index, offset) = locate(chain, position)?;
     let layer = chain.layers().get(index)?;
     let rest = layer.bits().bytes().get(offset..)?;
     let chunk = rest.get(..CHUNK_BYTES.min(rest.len()))?;
-    let data = with_check(chunk, &Place::Chunk { layer, position });
+    let data = with_check(chunk, &Place::chunk::<F>(layer, position));
     Some(Piece { next_iterator: iterator.checked_add(chunk.len() as u64)?, data })
 }
 
@@ -46,8 +54,12 @@ pub fn piece(chain: &Chain, iterator: u64) -> Option<Piece> {
 /// # Errors
 /// [`DecodeError`] for a header that is torn, altered, or larger than `limit` allows.
 pub fn chain_from_header(data: &[u8], limit: &dyn ByteLimit) -> Result<Chain, DecodeError> {
-    let header = without_check(data, &Place::Header).ok_or(DecodeError::Truncated)?;
-    Header::decode(header, limit)?.build(|_, _| Ok(()))
+    Header::decode(checked_header(data)?, limit)?.build(|_, _| Ok(()))
+}
+
+/// The header before its check.
+pub(super) fn checked_header(data: &[u8]) -> Result<&[u8], DecodeError> {
+    without_check(data, &Place::Header).ok_or(DecodeError::Truncated)
 }
 
 /// Why a chunk was not loaded; the filter is as it was.
@@ -65,7 +77,11 @@ pub enum ChunkError {
 ///
 /// # Errors
 /// [`ChunkError`]; the filter is then as it was.
-pub fn load_chunk(chain: &mut Chain, next_iterator: u64, data: &[u8]) -> Result<(), ChunkError> {
+pub fn load_chunk<F: Family>(
+    chain: &mut Chain<F>,
+    next_iterator: u64,
+    data: &[u8],
+) -> Result<(), ChunkError> {
     let chunk_bytes = data.len().checked_sub(CHECK_BYTES).ok_or(ChunkError::BadData)?;
     let position = next_iterator
         .checked_sub(1)
@@ -76,7 +92,7 @@ pub fn load_chunk(chain: &mut Chain, next_iterator: u64, data: &[u8]) -> Result<
     if layer.bits().bytes().len().saturating_sub(offset) < chunk_bytes {
         return Err(ChunkError::TooBig);
     }
-    let chunk = without_check(data, &Place::Chunk { layer, position }).ok_or(ChunkError::BadData)?;
+    let chunk = without_check(data, &Place::chunk::<F>(layer, position)).ok_or(ChunkError::BadData)?;
     if layer.bits_mut().write_bytes(offset, chunk) { Ok(()) } else { Err(ChunkError::TooBig) }
 }
 
@@ -94,34 +110,41 @@ pub(super) fn locate<F: Family>(chain: &Chain<F>, position: u64) -> Option<(usiz
 }
 
 /// Where a piece belongs; part of its check.
-enum Place<'a> {
+enum Place {
     Header,
-    Chunk { layer: &'a Layer, position: u64 },
+    Chunk { position: u64, size_bits: u64, capacity_items: u64, probes: u32 },
 }
 
-impl Place<'_> {
+impl Place {
+    fn chunk<F: Family>(layer: &Layer<F::Placement>, position: u64) -> Self {
+        Self::Chunk {
+            position,
+            size_bits: layer.bits().len(),
+            capacity_items: layer.capacity_items(),
+            probes: <F::Placement as Placement<F::Digest<'_>>>::probes(&layer.placement()),
+        }
+    }
+
     /// The check of `bytes` at this place: the digest of their digest and of what tells the place from others.
     fn check(&self, bytes: &[u8]) -> [u8; CHECK_BYTES] {
         let ItemHash { h1, h2 } = hash128(bytes);
-        let place = match self {
-            Place::Header => [0; 4],
-            Place::Chunk { layer, position } => {
-                let shape = layer.shape();
-                [*position, shape.size_bits, shape.capacity_items, shape.probes.into()]
+        let words = match *self {
+            Self::Header => [h1, h2, 0, 0, 0, 0],
+            Self::Chunk { position, size_bits, capacity_items, probes } => {
+                [h1, h2, position, size_bits, capacity_items, probes.into()]
             }
         };
-        let [position, size_bits, capacity_items, probes] = place;
-        let digest = hash128(bytemuck::bytes_of(&[h1, h2, position, size_bits, capacity_items, probes]));
+        let digest = hash128(bytemuck::bytes_of(&words));
         bytemuck::cast([digest.h1, digest.h2])
     }
 }
 
-fn with_check(bytes: &[u8], place: &Place<'_>) -> Vec<u8> {
+fn with_check(bytes: &[u8], place: &Place) -> Vec<u8> {
     [bytes, &place.check(bytes)].concat()
 }
 
 /// The bytes before a check that holds.
-fn without_check<'a>(data: &'a [u8], place: &Place<'_>) -> Option<&'a [u8]> {
+fn without_check<'a>(data: &'a [u8], place: &Place) -> Option<&'a [u8]> {
     let (bytes, check) = data.split_last_chunk::<CHECK_BYTES>()?;
     (place.check(bytes) == *check).then_some(bytes)
 }

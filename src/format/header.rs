@@ -11,11 +11,13 @@ use crate::bloom::{
 };
 
 /// First bytes of every header.
-const MAGIC: [u8; 4] = *b"evbl";
+pub(super) const MAGIC: [u8; 4] = *b"evbl";
 /// Version of the encoding.
-const VERSION: u16 = 1;
-/// Kind of filter: a chain of layers. Other kinds will have other numbers.
-const KIND_CHAIN: u16 = 1;
+pub(super) const VERSION: u16 = 1;
+/// Kind of filter: a chain of layers of our own.
+pub const KIND_CHAIN: u16 = 1;
+/// Kind of filter: valkey-bloom's, in the pieces of BF.SCANDUMP.
+pub const KIND_VALKEYBLOOM: u16 = 2;
 /// Hash of a layer's items: MurmurHash3 x64_128, seed 0.
 const HASH_MURMUR3_X64_128: u8 = 1;
 /// Layout of a layer: scattered.
@@ -27,6 +29,14 @@ const LAYOUT_PAGED: u8 = 2;
 pub const CHAIN_HEADER_BYTES: usize = 32;
 /// Bytes of the part that a header has once per layer.
 pub const LAYER_HEADER_BYTES: usize = 40;
+
+/// The kind of filter that a header is of, or nothing when it is none of ours.
+#[must_use]
+pub fn kind_of(bytes: &[u8]) -> Option<u16> {
+    let [magic @ .., version_low, version_high, kind_low, kind_high] = bytes.first_chunk::<8>()?;
+    let version = u16::from_le_bytes([*version_low, *version_high]);
+    (*magic == MAGIC && version == VERSION).then_some(u16::from_le_bytes([*kind_low, *kind_high]))
+}
 
 #[derive(Serialize, Deserialize)]
 struct ChainHeader {

@@ -4,8 +4,10 @@
 pub mod client;
 pub mod dump;
 pub mod everbloom;
+pub mod filter;
 pub mod header;
 pub mod record;
 pub mod redisbloom;
+pub mod valkeybloom;
 
-pub use record::{DecodeError, Sink, Source};
+pub use record::{DecodeError, Sink, Source, UnsignedOrBytes};

@@ -35,6 +35,33 @@ pub trait Source {
     /// # Errors
     /// [`DecodeError::Truncated`] when there is none or it is of another kind.
     fn bytes(&mut self) -> Result<Self::Bytes, DecodeError>;
+
+    /// The next field, a float of single precision. Only one foreign encoding has any; a source that is never read
+    /// for it need not know them.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`] when there is none or it is of another kind.
+    fn float(&mut self) -> Result<f32, DecodeError> {
+        Err(DecodeError::Truncated)
+    }
+
+    /// The next field, an unsigned integer or a string of bytes. A source that cannot tell kinds apart before it reads
+    /// takes the first.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`] when there is none or it is of a kind that the source cannot take.
+    fn unsigned_or_bytes(&mut self) -> Result<UnsignedOrBytes<Self::Bytes>, DecodeError> {
+        self.unsigned().map(UnsignedOrBytes::Unsigned)
+    }
+}
+
+/// A field of one of two kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnsignedOrBytes<B> {
+    /// An unsigned integer.
+    Unsigned(u64),
+    /// A string of bytes.
+    Bytes(B),
 }
 
 /// Why bytes are not a filter.

@@ -14,6 +14,7 @@ use super::api::{Context, ERR, OK, succeeded};
 use super::args::string_bytes;
 use super::log;
 use super::server::Server;
+use crate::bloom::Format;
 use crate::bloom::limits::{
     CAPACITY_MAX_ITEMS, CAPACITY_MIN_ITEMS, EXPANSION_MAX, FILTER_MAX_MAX_BYTES, FILTER_MIN_MAX_BYTES,
 };
@@ -29,6 +30,8 @@ enum Kind {
     Count { min: u64, max: u64 },
     /// A number of bytes in this range; units such as `gb` are understood.
     Bytes { min: u64, max: u64 },
+    /// A format by its name, stored as its place among all formats.
+    Format,
 }
 
 /// One setting.
@@ -56,7 +59,7 @@ pub(super) enum BadValue {
 }
 
 /// All settings.
-pub(super) static SETTINGS: [Setting; 4] = [
+pub(super) static SETTINGS: [Setting; 5] = [
     Setting::new(
         [c"bf.error-rate", c"bf-error-rate"],
         Some("ERROR_RATE"),
@@ -81,6 +84,7 @@ pub(super) static SETTINGS: [Setting; 4] = [
         Kind::Bytes { min: FILTER_MIN_MAX_BYTES, max: FILTER_MAX_MAX_BYTES },
         Settings::DEFAULT.max_filter_bytes,
     ),
+    Setting::new([c"bf.format", c"bf-format"], None, Kind::Format, Settings::DEFAULT.format as u64),
 ];
 
 /// Whether the server is giving the settings their first values.
@@ -88,13 +92,19 @@ static IS_LOADING: AtomicBool = AtomicBool::new(false);
 
 /// The settings now.
 pub(super) fn settings() -> Settings {
-    let [error_rate, initial_size, expansion_factor, max_filter_bytes] = &SETTINGS;
+    let [error_rate, initial_size, expansion_factor, max_filter_bytes, format] = &SETTINGS;
     Settings {
         error_rate: f64::from_bits(error_rate.value.load(Relaxed)),
         initial_size_items: initial_size.value.load(Relaxed),
         expansion_factor: u32::try_from(expansion_factor.value.load(Relaxed)).unwrap_or(EXPANSION_MAX),
         max_filter_bytes: max_filter_bytes.value.load(Relaxed),
+        format: format_at(format.value.load(Relaxed)),
     }
+}
+
+/// The format at a place among all formats.
+fn format_at(index: u64) -> Format {
+    usize::try_from(index).ok().and_then(|index| Format::ALL.get(index)).copied().unwrap_or_default()
 }
 
 impl Setting {
@@ -128,6 +138,7 @@ impl Setting {
         match self.kind {
             Kind::Rate => "(0.000000, 1.000000)".to_owned(),
             Kind::Count { min, max } | Kind::Bytes { min, max } => format!("[{min}, {max}]"),
+            Kind::Format => Format::ALL.map(Format::name).join(", "),
         }
     }
 
@@ -145,12 +156,17 @@ impl Setting {
                 let bytes = parse_bytes(text).ok_or(BadValue::NotANumber)?;
                 bytes.filter(|bytes| (min..=max).contains(bytes))
             }
+            Kind::Format => Format::from_name(text).map(|format| format as u64),
         }
         .ok_or(BadValue::OutOfRange)
     }
 
     fn format(&self, value: u64) -> String {
-        if self.kind == Kind::Rate { f64::from_bits(value).to_string() } else { value.to_string() }
+        match self.kind {
+            Kind::Rate => f64::from_bits(value).to_string(),
+            Kind::Count { .. } | Kind::Bytes { .. } => value.to_string(),
+            Kind::Format => format_at(value).name().to_owned(),
+        }
     }
 
     /// Takes a value from the server. While it loads the configuration, a default changes nothing: with two names,
@@ -299,7 +315,7 @@ unsafe fn register_name(
                 )
             }
         }
-        Kind::Rate | Kind::Count { .. } => {
+        Kind::Rate | Kind::Count { .. } | Kind::Format => {
             let default = log::c_text(&setting.format(default));
             // SAFETY: as above; the default is copied too.
             unsafe {

@@ -9,7 +9,7 @@ use redis_module::raw::{RedisModuleDefragCtx, RedisModuleString};
 
 use super::api::succeeded;
 use super::datatype::or_abort;
-use crate::bloom::Chain;
+use crate::bloom::{Chain, ChainVisitor, Family, Filter};
 
 /// All is moved.
 const DONE: c_int = 0;
@@ -30,6 +30,17 @@ pub(super) unsafe extern "C" fn defrag(
     })
 }
 
+/// Moves the vector of layers of a filter of any kind.
+struct MoveLayers<'r>(&'r Run);
+
+impl ChainVisitor for MoveLayers<'_> {
+    type Output = ();
+
+    fn visit<F: Family>(self, chain: &mut Chain<F>) {
+        chain.relocate_layers(|layers| self.0.move_vec(layers));
+    }
+}
+
 /// One call by the server.
 struct Run {
     context: *mut RedisModuleDefragCtx,
@@ -46,19 +57,19 @@ impl Run {
     fn execute(&mut self) -> c_int {
         let first = self.cursor();
         if first == 0 {
-            self.move_chain();
+            self.move_filter();
         }
         // SAFETY: the place holds a value of the type, moved or not, by the contract of `new`.
         let value = unsafe { *self.value };
-        // SAFETY: a value of the type is a boxed `Chain`, and nothing else uses it by the contract of `new`.
-        let chain = unsafe { &mut *value.cast::<Chain>() };
+        // SAFETY: a value of the type is a boxed `Filter`, and nothing else uses it by the contract of `new`.
+        let filter = unsafe { &mut *value.cast::<Filter>() };
         if first == 0 {
-            chain.relocate_layers(|layers| self.move_vec(layers));
+            filter.visit_mut(MoveLayers(self));
         }
-        let count = chain.layers().len();
+        let count = filter.layer_count();
         for index in first..count {
-            if let Some(layer) = chain.layers_mut().get_mut(index) {
-                layer.bits_mut().relocate(|words| self.move_words(words));
+            if let Some(bits) = filter.bit_array_mut(index) {
+                bits.relocate(|words| self.move_words(words));
             }
             let next = index.saturating_add(1);
             if next < count && self.should_stop() && self.set_cursor(next) {
@@ -68,7 +79,7 @@ impl Run {
         DONE
     }
 
-    fn move_chain(&mut self) {
+    fn move_filter(&mut self) {
         // SAFETY: the place holds a value of the type by the contract of `new`.
         let old = unsafe { *self.value };
         if let Some(new) = self.move_block(old) {

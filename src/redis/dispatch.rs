@@ -30,6 +30,7 @@ pub(super) const HANDLERS: [RedisModuleCmdFunc; COMMANDS.len()] = [
     Some(handle::<8>),
     Some(handle::<9>),
     Some(handle::<10>),
+    Some(handle::<11>),
 ];
 
 /// Runs the command at `INDEX` of the table.
@@ -122,15 +123,15 @@ unsafe fn run_change(
     };
     let slot = key.slot_mut();
     let before = match &slot {
-        Slot::Filter(chain) => Some(Footprint::of(chain)),
+        Slot::Filter(filter) => Some(Footprint::of(filter)),
         Slot::Vacant | Slot::WrongType => None,
     };
     let effects = change.run(slot, host, Processor, reply)?;
     if effects.publish.is_none()
         && effects.replication != Replication::None
-        && let (Some(before), Slot::Filter(chain)) = (before, Key::slot(Some(&key)))
+        && let (Some(before), Slot::Filter(filter)) = (before, Key::slot(Some(&key)))
     {
-        stats::filter_changed(before, Footprint::of(chain));
+        stats::filter_changed(before, Footprint::of(filter));
     }
     // SAFETY: context and name are those of the running command.
     unsafe { effects::carry_out(effects, &mut key, context, name) };

@@ -8,7 +8,7 @@ use redis_module::raw::{self, RedisModuleString};
 use super::api::Context;
 use super::key::Key;
 use super::{log, stats};
-use crate::command::{Effects, Replication};
+use crate::command::{Effects, Line, Replication};
 
 /// Shown to clients that watch keyspace events when a filter is created.
 const CREATED: &CStr = c"bloom.reserve";
@@ -25,7 +25,7 @@ pub(super) unsafe fn carry_out(
     context: Context,
     name: *mut RedisModuleString,
 ) {
-    if effects.publish.is_some_and(|chain| !key.publish(chain)) {
+    if effects.publish.is_some_and(|filter| !key.publish(filter)) {
         log::warning(context, "the server refused a new filter; it is not replicated either");
         return;
     }
@@ -37,9 +37,11 @@ pub(super) unsafe fn carry_out(
                 unsafe { replicate_verbatim(context) };
             }
         }
-        Replication::Rewritten { command, arguments } => {
-            // SAFETY: the context is that of the running command.
-            unsafe { replicate(context, command, arguments.iter().map(AsRef::as_ref)) };
+        Replication::Rewritten(lines) => {
+            for line in &lines {
+                // SAFETY: the context is that of the running command.
+                unsafe { replicate(context, line) };
+            }
         }
     }
     if let Some(signal) = api!(RedisModule_SignalModifiedKey) {
@@ -61,14 +63,16 @@ pub(super) unsafe fn carry_out(
 ///
 /// # Safety
 /// `context` must be that of the running command.
-unsafe fn replicate<'a>(context: Context, command: &str, arguments: impl Iterator<Item = &'a [u8]>) {
+unsafe fn replicate(context: Context, line: &Line<'_>) {
     let (Some(replicate), Some(create), Some(free)) =
         (api!(RedisModule_Replicate), api!(RedisModule_CreateString), api!(RedisModule_FreeString))
     else {
         return;
     };
-    let command = log::c_text(command);
-    let strings: Vec<*mut RedisModuleString> = arguments
+    let command = log::c_text(line.command);
+    let strings: Vec<*mut RedisModuleString> = line
+        .arguments
+        .iter()
         .map(|argument| {
             // SAFETY: no context is needed; the bytes are copied.
             unsafe { create(ptr::null_mut(), argument.as_ptr().cast(), argument.len()) }

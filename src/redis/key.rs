@@ -7,7 +7,7 @@ use redis_module::raw;
 use super::api::{Context, succeeded};
 use super::datatype;
 use super::stats::{self, Footprint};
-use crate::bloom::Chain;
+use crate::bloom::Filter;
 use crate::command::Slot;
 use crate::command::table::KeyAccess;
 
@@ -36,35 +36,36 @@ impl Key {
     }
 
     /// What a key that was opened for reading holds.
-    pub(super) fn slot(key: Option<&Self>) -> Slot<&Chain> {
+    pub(super) fn slot(key: Option<&Self>) -> Slot<&Filter> {
         match key.map_or(Slot::Vacant, Self::value) {
             Slot::Vacant => Slot::Vacant,
             Slot::WrongType => Slot::WrongType,
-            // SAFETY: the value of a key of our type is a living `Chain` (see `datatype`). Commands run one at a time
+            // SAFETY: the value of a key of our type is a living `Filter` (see `datatype`). Commands run one at a time
             // on the server's main thread and the key stays open for the borrow, so nothing changes or frees it.
-            Slot::Filter(chain) => Slot::Filter(unsafe { chain.as_ref() }),
+            Slot::Filter(filter) => Slot::Filter(unsafe { filter.as_ref() }),
         }
     }
 
     /// What the key holds, to be changed.
-    pub(super) fn slot_mut(&mut self) -> Slot<&mut Chain> {
+    pub(super) fn slot_mut(&mut self) -> Slot<&mut Filter> {
         match self.value() {
             Slot::Vacant => Slot::Vacant,
             Slot::WrongType => Slot::WrongType,
             // SAFETY: as in `slot`; the key is borrowed exclusively, and it is the only open key of its name.
-            Slot::Filter(mut chain) => Slot::Filter(unsafe { chain.as_mut() }),
+            Slot::Filter(mut filter) => Slot::Filter(unsafe { filter.as_mut() }),
         }
     }
 
     /// Puts a filter under the key, in place of what is there. Answers whether it is there now; the key must have
     /// been opened for writing, else it is not.
-    pub(super) fn publish(&mut self, chain: Chain) -> bool {
-        let (Some(set_value), Some(data_type)) = (api!(RedisModule_ModuleTypeSetValue), datatype::handle())
+    pub(super) fn publish(&mut self, filter: Filter) -> bool {
+        let (Some(set_value), Some(data_type)) =
+            (api!(RedisModule_ModuleTypeSetValue), datatype::handle(filter.format()))
         else {
             return false;
         };
-        let footprint = Footprint::of(&chain);
-        let value = Box::into_raw(Box::new(chain));
+        let footprint = Footprint::of(&filter);
+        let value = Box::into_raw(Box::new(filter));
         // SAFETY: the key is open, and the value is what the callbacks of our type expect. Once set, the server owns
         // it and gives it back to `datatype::free`.
         let status = unsafe { set_value(self.0.as_ptr(), data_type.as_ptr(), value.cast()) };
@@ -77,7 +78,7 @@ impl Key {
         succeeded(status)
     }
 
-    fn value(&self) -> Slot<NonNull<Chain>> {
+    fn value(&self) -> Slot<NonNull<Filter>> {
         let (Some(key_type), Some(get_type), Some(get_value)) = (
             api!(RedisModule_KeyType),
             api!(RedisModule_ModuleTypeGetType),
@@ -87,7 +88,7 @@ impl Key {
         };
         // SAFETY: the key is open.
         let data_type = unsafe { get_type(self.0.as_ptr()) };
-        if NonNull::new(data_type) != datatype::handle() || data_type.is_null() {
+        if !datatype::is_ours(data_type) {
             // SAFETY: the key is open.
             let key_type = unsafe { key_type(self.0.as_ptr()) };
             let is_empty = isize::try_from(key_type) == Ok(raw::REDISMODULE_KEYTYPE_EMPTY);

@@ -9,6 +9,7 @@ use redis_module::raw;
 use super::api::{self, Context};
 use super::config;
 use crate::bloom::ByteLimit;
+use crate::bloom::valkeybloom::SEED_BYTES;
 use crate::command::{Host, Settings};
 
 /// The memory of the machine in bytes; no limit until the server has said.
@@ -51,6 +52,15 @@ impl Host for CommandHost {
         let must_obey = unsafe { api::by_name::<MustObeyClient>(c"RedisModule_MustObeyClient") };
         // SAFETY: the context is that of the running command.
         must_obey.is_some_and(|must_obey| unsafe { must_obey(self.context) } != 0)
+    }
+
+    fn random_seed(&self) -> [u8; SEED_BYTES] {
+        let mut seed = [0; SEED_BYTES];
+        if let Some(random_bytes) = api!(RedisModule_GetRandomBytes) {
+            // SAFETY: the server fills exactly as many bytes as it is told the array has.
+            unsafe { random_bytes(seed.as_mut_ptr(), seed.len()) };
+        }
+        seed
     }
 }
 

@@ -57,6 +57,13 @@ impl Source for SnapshotIo {
         self.unless_failed(value)
     }
 
+    fn float(&mut self) -> Result<f32, DecodeError> {
+        let load = api!(RedisModule_LoadFloat).ok_or(DecodeError::Truncated)?;
+        // SAFETY: `self.0` is alive by the contract of `new`.
+        let value = unsafe { load(self.0) };
+        self.unless_failed(value)
+    }
+
     fn bytes(&mut self) -> Result<ServerBuffer, DecodeError> {
         let load = api!(RedisModule_LoadStringBuffer).ok_or(DecodeError::Truncated)?;
         let mut size_bytes = 0;

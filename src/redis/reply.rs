@@ -85,6 +85,17 @@ impl Reply for ServerReply {
         unsafe { reply(self.context, c_int::from(value)) };
     }
 
+    fn double(&mut self, number: f64) {
+        // Redis 7.0 writes doubles for RESP2 with 17 digits.
+        if self.protocol() == Protocol::Resp2 {
+            return self.bulk(number.to_string().as_bytes());
+        }
+        self.written();
+        let Some(reply) = api!(RedisModule_ReplyWithDouble) else { return };
+        // SAFETY: the context is that of the running command.
+        unsafe { reply(self.context, number) };
+    }
+
     fn null(&mut self) {
         self.written();
         let Some(reply) = api!(RedisModule_ReplyWithNull) else { return };

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::bloom::Chain;
+use crate::bloom::Filter;
 
 static FILTERS: AtomicU64 = AtomicU64::new(0);
 static ITEMS: AtomicU64 = AtomicU64::new(0);
@@ -19,8 +19,8 @@ pub(super) struct Footprint {
 
 impl Footprint {
     /// O(layers).
-    pub(super) fn of(chain: &Chain) -> Self {
-        Self { items: chain.items(), bytes: chain.size_bytes() }
+    pub(super) fn of(filter: &Filter) -> Self {
+        Self { items: filter.items(), bytes: filter.size_bytes() }
     }
 }
 

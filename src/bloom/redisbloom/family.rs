@@ -95,6 +95,11 @@ pub fn reported_size_bytes(chain: &Chain<RedisBloom>) -> u64 {
     })
 }
 
+/// Largest error rate of a filter that a command makes; RedisBloom 8 takes this for any above it.
+pub const COMMAND_ERROR_RATE_MAX: f64 = 0.25;
+/// Largest capacity that RedisBloom 8 takes in a command.
+pub const COMMAND_CAPACITY_MAX_ITEMS: u64 = 1 << 30;
+
 /// Bytes of RedisBloom's struct of a chain (8.0 on a 64-bit host).
 const CHAIN_STRUCT_BYTES: u64 = 32;
 /// Bytes of RedisBloom's struct of a layer (8.0 on a 64-bit host).

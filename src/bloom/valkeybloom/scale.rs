@@ -2,7 +2,7 @@
 
 use super::family::ValkeyBloom;
 use super::sizing;
-use crate::bloom::chain::ReserveError;
+use crate::bloom::chain::{ReserveError, ScaleError};
 use crate::bloom::growth::Growth;
 use crate::bloom::limits::LAYERS_MAX;
 
@@ -32,19 +32,6 @@ pub fn size_bytes(layers_bytes: impl IntoIterator<Item = u64>) -> u64 {
 fn places_bytes(count: u64) -> u64 {
     let places = if count <= 1 { count } else { count.checked_next_power_of_two().unwrap_or(count).max(4) };
     places.saturating_mul(PLACE_BYTES)
-}
-
-/// Why a filter cannot grow to the items asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ScaleError {
-    /// It is of fixed size.
-    Fixed,
-    /// It would take more bytes than the limit.
-    TooLarge,
-    /// The error rate of a layer would be too small to tell from zero.
-    ErrorRateVanishes,
-    /// It would have more layers, or more items in one, than there may be.
-    TooLong,
 }
 
 /// The items that a scaling filter holds when it has grown as far as `limit_bytes`, its error rate and the number of

@@ -1,0 +1,203 @@
+//! A filter of any kind, as commands see it.
+
+use super::bits::{Bits, OutOfMemory};
+use super::chain::{AddError, Added, ByteLimit, Chain, ChainParameters, ReserveError};
+use super::family::Family;
+use super::growth::Growth;
+use super::prefetch::Prefetch;
+use super::redisbloom::{self, RedisBloom};
+use super::valkeybloom::{self, ValkeyBloom};
+
+/// Whose bits and bytes a filter has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// Our own.
+    #[default]
+    Everbloom,
+    /// RedisBloom's.
+    RedisBloom,
+    /// valkey-bloom's.
+    ValkeyBloom,
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: [Self; 3] = [Self::Everbloom, Self::RedisBloom, Self::ValkeyBloom];
+
+    /// The name in `bf.format` and after FORMAT.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Everbloom => "everbloom",
+            Self::RedisBloom => "redisbloom",
+            Self::ValkeyBloom => "valkey-bloom",
+        }
+    }
+
+    /// The format with a name, in any case.
+    #[must_use]
+    pub fn from_name(name: &[u8]) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| format.name().as_bytes().eq_ignore_ascii_case(name))
+    }
+}
+
+/// What a filter is to be made of.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Blueprint {
+    /// A filter of our own.
+    Everbloom(ChainParameters),
+    /// A filter of RedisBloom's kind.
+    RedisBloom(RedisBloom),
+    /// A filter of valkey-bloom's kind.
+    ValkeyBloom(ValkeyBloom),
+}
+
+/// A filter of any kind.
+#[derive(Debug)]
+pub enum Filter {
+    /// A filter of our own.
+    Everbloom(Chain),
+    /// A filter of RedisBloom's kind.
+    RedisBloom(Chain<RedisBloom>),
+    /// A filter of valkey-bloom's kind; boxed, for it is larger than the others and rarer.
+    ValkeyBloom(Box<Chain<ValkeyBloom>>),
+}
+
+/// The same expression for the chain of whatever kind a filter has.
+macro_rules! each_kind {
+    ($filter:expr, $chain:ident => $body:expr) => {
+        match $filter {
+            Filter::Everbloom($chain) => $body,
+            Filter::RedisBloom($chain) => $body,
+            Filter::ValkeyBloom($chain) => $body,
+        }
+    };
+}
+
+impl Filter {
+    /// An empty filter. The parameters must be valid.
+    ///
+    /// # Errors
+    /// When the first layer is larger than `limit` allows or than the memory there is.
+    pub fn reserve(blueprint: Blueprint, limit: &dyn ByteLimit) -> Result<Self, ReserveError> {
+        Ok(match blueprint {
+            Blueprint::Everbloom(family) => Self::Everbloom(Chain::try_new(family, limit)?),
+            Blueprint::RedisBloom(family) => Self::RedisBloom(Chain::try_new(family, limit)?),
+            Blueprint::ValkeyBloom(family) => Self::ValkeyBloom(Box::new(Chain::try_new(family, limit)?)),
+        })
+    }
+
+    /// Whose bits and bytes it has.
+    #[must_use]
+    pub const fn format(&self) -> Format {
+        match self {
+            Self::Everbloom(_) => Format::Everbloom,
+            Self::RedisBloom(_) => Format::RedisBloom,
+            Self::ValkeyBloom(_) => Format::ValkeyBloom,
+        }
+    }
+
+    /// Items added, over all layers. O(layers).
+    #[must_use]
+    pub fn items(&self) -> u64 {
+        each_kind!(self, chain => chain.items())
+    }
+
+    /// Items the layers were sized for. O(layers).
+    #[must_use]
+    pub fn capacity_items(&self) -> u64 {
+        each_kind!(self, chain => chain.capacity_items())
+    }
+
+    /// Number of layers.
+    #[must_use]
+    pub fn layer_count(&self) -> usize {
+        each_kind!(self, chain => chain.layers().len())
+    }
+
+    /// Memory of the filter in bytes: its structs and bit arrays. O(layers).
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        (size_of::<Self>() as u64).saturating_add(each_kind!(self, chain => chain.size_bytes()))
+    }
+
+    /// What BF.INFO shows as its size: what the module whose format it has would show. O(layers).
+    #[must_use]
+    pub fn reported_size_bytes(&self) -> u64 {
+        match self {
+            Self::Everbloom(_) => self.size_bytes(),
+            Self::RedisBloom(chain) => redisbloom::reported_size_bytes(chain),
+            Self::ValkeyBloom(chain) => {
+                valkeybloom::size_bytes(chain.layers().iter().map(|layer| layer.bits().size_bytes()))
+            }
+        }
+    }
+
+    /// What happens when the last layer is full.
+    #[must_use]
+    pub fn growth(&self) -> Growth {
+        match self {
+            Self::Everbloom(chain) => chain.family().growth,
+            Self::RedisBloom(chain) if chain.family().options().is_fixed() => Growth::Fixed,
+            Self::RedisBloom(chain) => Growth::Scaling { expansion: chain.family().growth() },
+            Self::ValkeyBloom(chain) => chain.family().growth,
+        }
+    }
+
+    /// Asks for every item whether it may be in the filter; `answer` takes the answers in the order of the items.
+    /// O(items * layers * probes).
+    pub fn contains_many(&self, items: &[&[u8]], prefetch: impl Prefetch, answer: impl FnMut(bool)) {
+        each_kind!(self, chain => chain.contains_many(items, prefetch, answer));
+    }
+
+    /// Adds the items in turn; see [`Chain::add_many`]. O(items * layers * probes).
+    pub fn add_many(
+        &mut self,
+        items: &[&[u8]],
+        limit: &dyn ByteLimit,
+        prefetch: impl Prefetch,
+        answer: impl FnMut(Result<Added, AddError>) -> bool,
+    ) {
+        each_kind!(self, chain => chain.add_many(items, limit, prefetch, answer));
+    }
+
+    /// A copy with its own arrays.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] when they cannot be had.
+    pub fn try_clone(&self) -> Result<Self, OutOfMemory> {
+        Ok(match self {
+            Self::Everbloom(chain) => Self::Everbloom(chain.try_clone()?),
+            Self::RedisBloom(chain) => Self::RedisBloom(chain.try_clone()?),
+            Self::ValkeyBloom(chain) => Self::ValkeyBloom(Box::new(chain.try_clone()?)),
+        })
+    }
+
+    /// The bit arrays, those of the oldest layer first.
+    pub fn bit_arrays(&self) -> impl Iterator<Item = &Bits> {
+        (0..self.layer_count()).filter_map(
+            |index| each_kind!(self, chain => chain.layers().get(index).map(|layer| layer.bits())),
+        )
+    }
+
+    /// The bit array of one layer, to be moved.
+    pub fn bit_array_mut(&mut self, layer: usize) -> Option<&mut Bits> {
+        each_kind!(self, chain => chain.layers_mut().get_mut(layer).map(|layer| layer.bits_mut()))
+    }
+}
+
+/// Runs one piece of code on the chain of whatever kind a filter has.
+pub trait ChainVisitor {
+    /// What comes of it.
+    type Output;
+
+    /// The code.
+    fn visit<F: Family>(self, chain: &mut Chain<F>) -> Self::Output;
+}
+
+impl Filter {
+    /// Runs the visitor on the chain.
+    pub fn visit_mut<V: ChainVisitor>(&mut self, visitor: V) -> V::Output {
+        each_kind!(self, chain => visitor.visit(chain))
+    }
+}

@@ -1,0 +1,52 @@
+//! The pieces of BF.SCANDUMP and BF.LOADCHUNK, and the digest, of a filter of any kind: each has its own bytes.
+
+use super::dump::{self, ChunkError, Piece};
+use super::record::DecodeError;
+use super::{header, redisbloom, valkeybloom};
+use crate::bloom::{ByteLimit, Filter};
+
+/// The piece that `iterator` asks for, or nothing past the end. O(bytes of the piece).
+#[must_use]
+pub fn piece(filter: &Filter, iterator: u64) -> Option<Piece> {
+    match filter {
+        Filter::Everbloom(chain) => dump::piece(chain, iterator),
+        Filter::RedisBloom(chain) => redisbloom::dump::piece(chain, iterator),
+        Filter::ValkeyBloom(chain) => valkeybloom::dump::piece(chain, iterator),
+    }
+}
+
+/// An empty filter of the shape that a header of any kind describes.
+///
+/// # Errors
+/// [`DecodeError`] for a header that is of no kind, torn, altered, or larger than `limit` allows.
+pub fn from_header(data: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
+    match header::kind_of(data) {
+        Some(header::KIND_CHAIN) => dump::chain_from_header(data, limit).map(Filter::Everbloom),
+        Some(header::KIND_VALKEYBLOOM) => valkeybloom::dump::chain_from_header(data, limit)
+            .map(|chain| Filter::ValkeyBloom(Box::new(chain))),
+        Some(other) => Err(DecodeError::Unsupported { what: "kind", got: other.into() }),
+        None => redisbloom::dump::chain_from_header(data, limit).map(Filter::RedisBloom),
+    }
+}
+
+/// Overwrites the bits that a chunk stands for. O(bytes).
+///
+/// # Errors
+/// [`ChunkError`]; the filter is then as it was.
+pub fn load_chunk(filter: &mut Filter, next_iterator: u64, data: &[u8]) -> Result<(), ChunkError> {
+    match filter {
+        Filter::Everbloom(chain) => dump::load_chunk(chain, next_iterator, data),
+        Filter::RedisBloom(chain) => redisbloom::dump::load_chunk(chain, next_iterator, data),
+        Filter::ValkeyBloom(chain) => dump::load_chunk(chain, next_iterator, data),
+    }
+}
+
+/// The header of a filter, which together with its bits tells it from every other. O(layers).
+#[must_use]
+pub fn header(filter: &Filter) -> Vec<u8> {
+    match filter {
+        Filter::Everbloom(chain) => header::encode(chain),
+        Filter::RedisBloom(chain) => redisbloom::header::encode(chain),
+        Filter::ValkeyBloom(chain) => valkeybloom::dump::encode(chain),
+    }
+}

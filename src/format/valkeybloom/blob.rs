@@ -1,0 +1,126 @@
+//! The blob of valkey-bloom's BF.LOAD, which its append-only file holds after a rewrite without a snapshot in front.
+
+use bincode::Options;
+use serde::{Deserialize, Serialize};
+
+use super::ValkeyChain;
+use super::layers::{Builder, FilterFields};
+use super::slice::{self, Slice};
+use crate::bloom::valkeybloom::Seed;
+use crate::bloom::{ByteLimit, OutOfMemory};
+use crate::format::record::DecodeError;
+
+/// First byte of a blob.
+const VERSION: u8 = 1;
+/// Bytes of the head.
+const HEAD_BYTES: usize = 30;
+/// Bytes of the counts after a layer.
+const COUNTS_BYTES: usize = 16;
+
+#[derive(Serialize, Deserialize)]
+struct Head {
+    version: u8,
+    expansion: u32,
+    error_rate: f64,
+    tightening_ratio: f64,
+    is_seed_random: u8,
+    layers: u64,
+}
+
+/// After the slice of a layer, which follows its length.
+#[derive(Serialize, Deserialize)]
+struct Counts {
+    items: i64,
+    capacity_items: i64,
+}
+
+/// The one way fixed records are written and read.
+fn options() -> impl Options {
+    bincode::DefaultOptions::new()
+        .with_fixint_encoding()
+        .with_little_endian()
+        .with_limit(HEAD_BYTES as u64)
+        .reject_trailing_bytes()
+}
+
+/// The blob of a filter. O(bytes).
+///
+/// # Errors
+/// [`OutOfMemory`] when it cannot be had.
+pub fn encode(chain: &ValkeyChain) -> Result<Vec<u8>, OutOfMemory> {
+    let parameters = chain.family();
+    let layer_bytes = |layer| slice::encoded_bytes(layer).saturating_add(size_of::<u64>() + COUNTS_BYTES);
+    let size_bytes =
+        chain.layers().iter().map(layer_bytes).fold(HEAD_BYTES, |sum, bytes| sum.saturating_add(bytes));
+    let mut blob = Vec::new();
+    blob.try_reserve_exact(size_bytes).map_err(|_| OutOfMemory)?;
+    let head = Head {
+        version: VERSION,
+        expansion: parameters.growth.expansion(),
+        error_rate: parameters.error_rate,
+        tightening_ratio: parameters.tightening_ratio,
+        is_seed_random: parameters.seed.is_random().into(),
+        layers: chain.layers().len() as u64,
+    };
+    append(&mut blob, &head);
+    for layer in chain.layers() {
+        blob.extend_from_slice(&(slice::encoded_bytes(layer) as u64).to_le_bytes());
+        slice::append(&mut blob, layer, parameters.seed.bytes())?;
+        let signed = |items| i64::try_from(items).unwrap_or(i64::MAX);
+        let items = signed(layer.counts().items);
+        append(&mut blob, &Counts { items, capacity_items: signed(layer.capacity_items()) });
+    }
+    Ok(blob)
+}
+
+/// Reads a blob to its last byte. O(bytes).
+///
+/// # Errors
+/// The first thing that is wrong with it.
+pub fn decode(blob: &[u8], limit: &dyn ByteLimit) -> Result<ValkeyChain, DecodeError> {
+    let (head, mut rest) = read::<Head>(blob, HEAD_BYTES)?;
+    if head.version != VERSION {
+        return Err(DecodeError::Unsupported { what: "version", got: head.version.into() });
+    }
+    let is_random = match head.is_seed_random {
+        0 => false,
+        1 => true,
+        _ => return Err(DecodeError::Invalid("seed mark")),
+    };
+    let fields = FilterFields {
+        layers: head.layers,
+        expansion: head.expansion.into(),
+        error_rate: head.error_rate,
+        tightening_ratio: head.tightening_ratio,
+    };
+    let mut builder = Builder::new(fields, limit)?;
+    for _ in 0..head.layers {
+        let (slice_bytes, after) = rest.split_first_chunk().ok_or(DecodeError::Truncated)?;
+        let slice_bytes = usize::try_from(u64::from_le_bytes(*slice_bytes)).ok();
+        let (bytes, after) =
+            slice_bytes.and_then(|bytes| after.split_at_checked(bytes)).ok_or(DecodeError::Truncated)?;
+        let slice = Slice::decode(bytes)?;
+        let (counts, after) = read::<Counts>(after, COUNTS_BYTES)?;
+        let items = u64::try_from(counts.items).map_err(|_| DecodeError::Invalid("items"))?;
+        let capacity_items =
+            u64::try_from(counts.capacity_items).map_err(|_| DecodeError::Invalid("capacity"))?;
+        let seed = Seed::marked(slice.seed, is_random).ok_or(DecodeError::Invalid("seed"))?;
+        builder.push(slice.fields(capacity_items, items), seed, |layer| {
+            layer.bits_mut().write_bytes(0, slice.bits)
+        })?;
+        rest = after;
+    }
+    if rest.is_empty() { builder.finish() } else { Err(DecodeError::Invalid("length")) }
+}
+
+fn append(blob: &mut Vec<u8>, record: &impl Serialize) {
+    // A record of fixed size within the limit, written to memory that is there: nothing can fail.
+    let written = options().serialize_into(blob, record);
+    debug_assert!(written.is_ok());
+}
+
+/// A record of `size_bytes` bytes and what comes after it.
+fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8], size_bytes: usize) -> Result<(T, &'a [u8]), DecodeError> {
+    let (record, rest) = bytes.split_at_checked(size_bytes).ok_or(DecodeError::Truncated)?;
+    Ok((options().deserialize(record).map_err(|_| DecodeError::Truncated)?, rest))
+}

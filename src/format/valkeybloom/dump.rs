@@ -1,0 +1,134 @@
+//! The pieces of BF.SCANDUMP and BF.LOADCHUNK for filters of valkey-bloom's kind, which has no such commands: the
+//! protocol and the check of [`dump`](crate::format::dump), with a header of our own.
+
+use bincode::Options;
+use serde::{Deserialize, Serialize};
+
+use super::ValkeyChain;
+use super::layers::{Builder, FilterFields, LayerFields};
+use crate::bloom::limits::LAYERS_MAX;
+use crate::bloom::valkeybloom::{SEED_BYTES, Seed};
+use crate::bloom::{ByteLimit, Positions};
+use crate::format::dump::{Piece, checked_header, checked_piece};
+use crate::format::header::{KIND_VALKEYBLOOM, MAGIC, VERSION};
+use crate::format::record::DecodeError;
+
+/// Bytes of the part that every header has.
+const CHAIN_HEADER_BYTES: usize = 72;
+/// Bytes of the part that a header has once per layer.
+const LAYER_HEADER_BYTES: usize = 32;
+
+#[derive(Serialize, Deserialize)]
+struct ChainHeader {
+    magic: [u8; 4],
+    version: u16,
+    kind: u16,
+    layer_count: u32,
+    expansion: u32,
+    error_rate: f64,
+    tightening_ratio: f64,
+    seed: [u8; SEED_BYTES],
+    is_seed_random: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct LayerHeader {
+    size_bytes: u64,
+    capacity_items: u64,
+    items: u64,
+    probes: u64,
+}
+
+/// The one way headers are written and read.
+fn options() -> impl Options {
+    bincode::DefaultOptions::new()
+        .with_fixint_encoding()
+        .with_little_endian()
+        .with_limit(CHAIN_HEADER_BYTES as u64)
+        .reject_trailing_bytes()
+}
+
+/// The piece that `iterator` asks for, or nothing past the end. O(bytes of the piece).
+#[must_use]
+pub fn piece(chain: &ValkeyChain, iterator: u64) -> Option<Piece> {
+    checked_piece(chain, iterator, || encode(chain))
+}
+
+/// The header of a filter. O(layers).
+#[must_use]
+pub fn encode(chain: &ValkeyChain) -> Vec<u8> {
+    let family = chain.family();
+    let mut bytes = Vec::new();
+    let header = ChainHeader {
+        magic: MAGIC,
+        version: VERSION,
+        kind: KIND_VALKEYBLOOM,
+        layer_count: u32::try_from(chain.layers().len()).unwrap_or(u32::MAX),
+        expansion: family.growth.expansion(),
+        error_rate: family.error_rate,
+        tightening_ratio: family.tightening_ratio,
+        seed: *family.seed.bytes(),
+        is_seed_random: family.seed.is_random().into(),
+    };
+    append(&mut bytes, &header);
+    for layer in chain.layers() {
+        let header = LayerHeader {
+            size_bytes: layer.bits().size_bytes(),
+            capacity_items: layer.capacity_items(),
+            items: layer.counts().items,
+            probes: layer.placement().probes().into(),
+        };
+        append(&mut bytes, &header);
+    }
+    bytes
+}
+
+fn append(bytes: &mut Vec<u8>, record: &impl Serialize) {
+    // A record of fixed size within the limit, written to memory: there is nothing that could fail.
+    let written = options().serialize_into(bytes, record);
+    debug_assert!(written.is_ok());
+}
+
+/// An empty filter of the shape that a header describes.
+///
+/// # Errors
+/// [`DecodeError`] for a header that is torn, altered, or larger than `limit` allows.
+pub fn chain_from_header(data: &[u8], limit: &dyn ByteLimit) -> Result<ValkeyChain, DecodeError> {
+    let bytes = checked_header(data)?;
+    let (chain_bytes, layer_bytes) =
+        bytes.split_at_checked(CHAIN_HEADER_BYTES).ok_or(DecodeError::Truncated)?;
+    let header: ChainHeader = options().deserialize(chain_bytes).map_err(|_| DecodeError::Truncated)?;
+    let (layers, rest) = layer_bytes.as_chunks::<LAYER_HEADER_BYTES>();
+    if usize::try_from(header.layer_count) != Ok(layers.len()) || !(1..=LAYERS_MAX).contains(&layers.len()) {
+        return Err(DecodeError::Invalid("layer count"));
+    }
+    if !rest.is_empty() {
+        return Err(DecodeError::Invalid("header length"));
+    }
+    let seed = Seed::marked(header.seed, header.is_seed_random == 1).ok_or(DecodeError::Invalid("seed"))?;
+    let mut builder = Builder::new(header.fields(), limit)?;
+    for bytes in layers {
+        let layer: LayerHeader = options().deserialize(bytes).map_err(|_| DecodeError::Truncated)?;
+        builder.push(layer.fields()?, seed, |_| true)?;
+    }
+    builder.finish()
+}
+
+impl ChainHeader {
+    fn fields(&self) -> FilterFields {
+        FilterFields {
+            layers: self.layer_count.into(),
+            expansion: self.expansion.into(),
+            error_rate: self.error_rate,
+            tightening_ratio: self.tightening_ratio,
+        }
+    }
+}
+
+impl LayerHeader {
+    fn fields(&self) -> Result<LayerFields, DecodeError> {
+        let Self { size_bytes, capacity_items, items, probes } = *self;
+        let probes = u32::try_from(probes).map_err(|_| DecodeError::Invalid("probes"))?;
+        Ok(LayerFields { size_bytes, probes, capacity_items, items })
+    }
+}

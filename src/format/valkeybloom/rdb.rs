@@ -1,0 +1,149 @@
+//! The value of valkey-bloom's data type in a snapshot.
+
+use super::ValkeyChain;
+use super::layers::{Builder, FilterFields, LayerFields};
+use super::slice::{self, Slice};
+use crate::bloom::valkeybloom::{Seed, TIGHTENING_RATIO_DEFAULT};
+use crate::bloom::{ByteLimit, OutOfMemory};
+use crate::format::record::{DecodeError, Sink, Source, UnsignedOrBytes};
+
+/// Name of the data type.
+pub const TYPE_NAME: &str = "bloomfltr";
+/// Version that is written: that of valkey-bloom 1.0. Version 0, of 0.1.0, is read too.
+pub const ENCODING_VERSION: i32 = 1;
+
+/// Most bytes of bits that are turned round at once.
+const BLOCK_BYTES: usize = 4096;
+
+/// Writes a filter in the newest encoding. O(bytes); takes the memory of the largest layer once more, because a
+/// layer is one string with a header in front.
+///
+/// # Errors
+/// [`OutOfMemory`] when that cannot be had; nothing has been written then.
+pub fn save(chain: &ValkeyChain, sink: &mut impl Sink) -> Result<(), OutOfMemory> {
+    let parameters = chain.family();
+    let mut buffer = Vec::new();
+    let largest_bytes = chain.layers().iter().map(slice::encoded_bytes).max().unwrap_or(0);
+    buffer.try_reserve_exact(largest_bytes).map_err(|_| OutOfMemory)?;
+    sink.unsigned(chain.layers().len() as u64);
+    sink.unsigned(parameters.growth.expansion().into());
+    sink.double(parameters.error_rate);
+    sink.double(parameters.tightening_ratio);
+    sink.unsigned(parameters.seed.is_random().into());
+    let last = chain.layers().len().saturating_sub(1);
+    for (index, layer) in chain.layers().iter().enumerate() {
+        sink.unsigned(layer.capacity_items());
+        if index == last {
+            sink.unsigned(layer.counts().items);
+        }
+        buffer.clear();
+        slice::append(&mut buffer, layer, parameters.seed.bytes())?;
+        sink.bytes(&buffer);
+    }
+    Ok(())
+}
+
+/// Reads a filter in encoding `version`, 0 or 1. O(bytes); takes the memory of the filter and of one layer.
+///
+/// # Errors
+/// The first thing that is wrong with the bytes.
+pub fn load(
+    source: &mut impl Source,
+    version: i32,
+    limit: &dyn ByteLimit,
+) -> Result<ValkeyChain, DecodeError> {
+    match version {
+        0 => load_generation_0(source, limit),
+        1 => load_generation_1(source, limit),
+        other => {
+            let got = u64::try_from(other).unwrap_or(u64::MAX);
+            Err(DecodeError::Unsupported { what: "encoding version", got })
+        }
+    }
+}
+
+/// Version 1: the capacity first. Builds from shortly before the release of 1.0 wrote the capacity after the string, under
+/// the same version; the kind of the field after the head tells, where the source can.
+fn load_generation_1(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<ValkeyChain, DecodeError> {
+    let fields = FilterFields {
+        layers: source.unsigned()?,
+        expansion: source.unsigned()?,
+        error_rate: source.double()?,
+        tightening_ratio: source.double()?,
+    };
+    let mut builder = Builder::new(fields, limit)?;
+    let is_random = match source.unsigned()? {
+        0 => false,
+        1 => true,
+        _ => return Err(DecodeError::Invalid("seed mark")),
+    };
+    let mut next = source.unsigned_or_bytes()?;
+    for index in 0..fields.layers {
+        if index > 0 {
+            next = match next {
+                UnsignedOrBytes::Unsigned(_) => UnsignedOrBytes::Unsigned(source.unsigned()?),
+                UnsignedOrBytes::Bytes(_) => UnsignedOrBytes::Bytes(source.bytes()?),
+            };
+        }
+        match &next {
+            UnsignedOrBytes::Unsigned(capacity_items) => {
+                let items = if builder.is_at_last() { source.unsigned()? } else { *capacity_items };
+                let bytes = source.bytes()?;
+                push(&mut builder, &bytes, is_random, *capacity_items, items)?;
+            }
+            UnsignedOrBytes::Bytes(bytes) => {
+                let capacity_items = source.unsigned()?;
+                let items = if builder.is_at_last() { source.unsigned()? } else { capacity_items };
+                push(&mut builder, bytes, is_random, capacity_items, items)?;
+            }
+        }
+    }
+    builder.finish()
+}
+
+fn push(
+    builder: &mut Builder<'_>,
+    bytes: &[u8],
+    is_random: bool,
+    capacity_items: u64,
+    items: u64,
+) -> Result<(), DecodeError> {
+    let slice = Slice::decode(bytes)?;
+    let seed = Seed::marked(slice.seed, is_random).ok_or(DecodeError::Invalid("seed"))?;
+    builder
+        .push(slice.fields(capacity_items, items), seed, |layer| layer.bits_mut().write_bytes(0, slice.bits))
+}
+
+/// Version 0. What it lacks is what never varied: the tightening ratio and the seed. The error rate is widened, so
+/// that halving it gives the same rates, and so sizes, as it did there. The bits are turned from most to least
+/// significant first; the probes are kept as they are, so every answer stays the same.
+fn load_generation_0(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<ValkeyChain, DecodeError> {
+    let fields = FilterFields {
+        layers: source.unsigned()?,
+        expansion: source.unsigned()?,
+        error_rate: source.float()?.into(),
+        tightening_ratio: TIGHTENING_RATIO_DEFAULT,
+    };
+    let mut builder = Builder::new(fields, limit)?;
+    for _ in 0..fields.layers {
+        let bits = source.bytes()?;
+        if (bits.len() as u64).checked_mul(8) != Some(source.unsigned()?) {
+            return Err(DecodeError::Invalid("length of a layer"));
+        }
+        let probes = u32::try_from(source.unsigned()?).map_err(|_| DecodeError::Invalid("probes"))?;
+        let capacity_items = source.unsigned()?;
+        let items = if builder.is_at_last() { source.unsigned()? } else { capacity_items };
+        let fields = LayerFields { size_bytes: bits.len() as u64, probes, capacity_items, items };
+        builder.push(fields, Seed::FIXED, |layer| {
+            let mut blocks = bits.chunks(BLOCK_BYTES).zip((0..).step_by(BLOCK_BYTES));
+            blocks.all(|(block, offset)| {
+                let mut turned = [0; BLOCK_BYTES];
+                for (to, from) in turned.iter_mut().zip(block) {
+                    *to = from.reverse_bits();
+                }
+                turned.get(..block.len()).is_some_and(|turned| layer.bits_mut().write_bytes(offset, turned))
+            })
+        })?;
+    }
+    builder.finish()
+}

@@ -1,0 +1,73 @@
+//! A layer as the library under valkey-bloom writes it, in snapshots and blobs alike: a header, then the bits.
+
+use super::layers::LayerFields;
+use crate::bloom::OutOfMemory;
+use crate::bloom::Positions;
+use crate::bloom::layer::Layer;
+use crate::bloom::valkeybloom::{SEED_BYTES, SipProbing};
+use crate::format::record::DecodeError;
+
+/// Bytes before the bits.
+pub(super) const HEADER_BYTES: usize = 1 + 8 + 4 + SEED_BYTES;
+/// Version of the header.
+const VERSION: u8 = 1;
+
+/// What a slice says, its bits not yet copied.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slice<'a> {
+    /// Probes per item; not checked yet.
+    pub(super) probes: u32,
+    /// What the filter's hashes are keyed with.
+    pub(super) seed: [u8; SEED_BYTES],
+    /// The bits, least significant first.
+    pub(super) bits: &'a [u8],
+}
+
+impl<'a> Slice<'a> {
+    /// Reads a slice; the bits must be as long as its header says. Allocates nothing.
+    pub(super) fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let (version, rest) = bytes.split_first_chunk::<1>().ok_or(DecodeError::Truncated)?;
+        if *version != [VERSION] {
+            return Err(DecodeError::Unsupported {
+                what: "version of a layer",
+                got: u8::from_le_bytes(*version).into(),
+            });
+        }
+        let (size_bytes, rest) = rest.split_first_chunk().ok_or(DecodeError::Truncated)?;
+        let (probes, rest) = rest.split_first_chunk().ok_or(DecodeError::Truncated)?;
+        let (seed, bits) = rest.split_first_chunk().ok_or(DecodeError::Truncated)?;
+        if u64::from_le_bytes(*size_bytes) != bits.len() as u64 {
+            return Err(DecodeError::Invalid("length of a layer"));
+        }
+        Ok(Self { probes: u32::from_le_bytes(*probes), seed: *seed, bits })
+    }
+
+    /// The fields that a layer is made of.
+    pub(super) fn fields(&self, capacity_items: u64, items: u64) -> LayerFields {
+        let size_bytes = self.bits.len() as u64;
+        LayerFields { size_bytes, probes: self.probes, capacity_items, items }
+    }
+}
+
+/// Bytes of the slice of a layer.
+pub(super) fn encoded_bytes(layer: &Layer<SipProbing>) -> usize {
+    HEADER_BYTES.saturating_add(layer.bits().bytes().len())
+}
+
+/// Appends the slice of a layer.
+///
+/// # Errors
+/// When `out` cannot be made long enough; it is then as it was.
+pub(super) fn append(
+    out: &mut Vec<u8>,
+    layer: &Layer<SipProbing>,
+    seed: &[u8; SEED_BYTES],
+) -> Result<(), OutOfMemory> {
+    out.try_reserve(encoded_bytes(layer)).map_err(|_| OutOfMemory)?;
+    out.push(VERSION);
+    out.extend_from_slice(&layer.bits().size_bytes().to_le_bytes());
+    out.extend_from_slice(&layer.placement().probes().to_le_bytes());
+    out.extend_from_slice(seed);
+    out.extend_from_slice(layer.bits().bytes());
+    Ok(())
+}
