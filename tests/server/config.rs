@@ -203,6 +203,8 @@ const BAD_ARGUMENTS: &[&[&str]] = &[
     &["bf-expansion-factor", "two"],
     &["bf.max-filter-bytes", "1"],
     &["NO_SUCH_OPTION", "1"],
+    // A good one before a bad one must leave nothing behind.
+    &["ERROR_RATE", "0.5", "NO_SUCH_OPTION", "1"],
     &["ERROR_RATE", "%s%n%s%n"],
     &["%s%n%s%n", "1"],
 ];
