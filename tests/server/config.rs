@@ -12,6 +12,7 @@ pub(crate) const TESTS: &[Test] = tests![
     options_survive_a_config_rewrite,
     load_arguments_are_understood_in_every_spelling,
     a_bad_load_argument_refuses_the_module_and_spares_the_server,
+    options_can_be_given_to_module_loadex,
     a_bad_load_argument_stops_a_server_that_starts,
     a_bad_option_in_the_configuration_file_stops_a_server_that_starts,
     an_expansion_factor_of_zero_makes_filters_fixed,
@@ -240,6 +241,30 @@ fn a_bad_load_argument_refuses_the_module_and_spares_the_server(site: &Site) {
     assert_eq!(client.ask(&["MODULE", "LOAD", module, "INITIAL_SIZE", "9"]), "+OK");
     assert_made(&mut client, 9, 0.01, 2);
     assert_eq!(client.say("BF.MADD k a b"), "[1, 1]");
+}
+
+fn options_can_be_given_to_module_loadex(site: &Site) {
+    let server = site.launch().without_module().start();
+    let mut client = server.client();
+    let module = site.module.to_str().unwrap();
+    let mut load = |options: &str| -> String {
+        let command: Vec<&str> = ["MODULE", "LOADEX", module].into_iter().chain(options.split(' ')).collect();
+        client.ask(&command)
+    };
+    // Not a name that does not exist: servers then unload a module they cannot unload, and Valkey crashes at that.
+    for bad in [
+        "CONFIG bf.initial-size 0",
+        "CONFIG bf.initial-size many",
+        "CONFIG bf.error-rate 2",
+        "CONFIG bf.max-filter-bytes 1",
+        "CONFIG bf.error-rate 0.5 CONFIG bf.expansion-factor -1",
+        "CONFIG bf.initial-size 7 ARGS ERROR_RATE 2",
+    ] {
+        let reply = load(bad);
+        assert!(reply.starts_with("-ERR Error loading the extension"), "{bad}: {reply}");
+    }
+    assert_eq!(load("CONFIG bf.initial-size 7 CONFIG bf.expansion-factor 3 ARGS ERROR_RATE 0.4"), "+OK");
+    assert_made(&mut client, 7, 0.4, 3);
 }
 
 fn a_bad_load_argument_stops_a_server_that_starts(site: &Site) {

@@ -24,6 +24,7 @@ mod hostile;
 mod info;
 mod keys;
 mod limits;
+mod memory;
 mod options;
 mod persistence;
 mod replication;
@@ -50,6 +51,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("keys", keys::TESTS),
     ("scripting", scripting::TESTS),
     ("limits", limits::TESTS),
+    ("memory", memory::TESTS),
     ("config", config::TESTS),
     ("surface", surface::TESTS),
     ("cluster", cluster::TESTS),

@@ -94,7 +94,8 @@ fn commands_have_categories_where_the_server_can(site: &Site) {
         }
     }
     if has_categories(site) {
-        let members = word_list(&client.call(&["ACL", "CAT", "bloom"]));
+        // Not ACL CAT: that of Valkey 8.0 leaves out the commands of modules.
+        let members = word_list(&client.call(&["COMMAND", "LIST", "FILTERBY", "ACLCAT", "bloom"]));
         assert_eq!(members.len(), COMMANDS.len(), "{members:?}");
     }
 }

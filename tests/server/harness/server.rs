@@ -28,6 +28,8 @@ pub(crate) struct Launch {
     /// Lines after it: the module's own options must stand there.
     module_lines: Vec<String>,
     cluster: bool,
+    /// Limit of the address space, in KiB.
+    address_space_kib: Option<u64>,
 }
 
 impl Launch {
@@ -39,6 +41,7 @@ impl Launch {
             module: Some(Vec::new()),
             module_lines: Vec::new(),
             cluster: false,
+            address_space_kib: None,
         }
     }
 
@@ -63,6 +66,12 @@ impl Launch {
     /// Leaves the module out.
     pub(crate) fn without_module(mut self) -> Self {
         self.module = None;
+        self
+    }
+
+    /// Lets the process have no more than so much address space: beyond it every allocation fails.
+    pub(crate) fn with_address_space_mib(mut self, mib: u64) -> Self {
+        self.address_space_kib = Some(mib << 10);
         self
     }
 
@@ -103,8 +112,8 @@ impl Launch {
             let _ = fs::remove_file(&log);
             let conf = self.path("server.conf");
             fs::write(&conf, self.configuration(port, bus_port)).expect("configuration file");
-            let mut child = Command::new(&self.site.binary)
-                .arg(&conf)
+            let mut child = self
+                .command(&conf)
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
@@ -122,6 +131,19 @@ impl Launch {
                 }
             }
         }
+    }
+
+    fn command(&self, conf: &Path) -> Command {
+        let Some(kib) = self.address_space_kib else {
+            let mut command = Command::new(&self.site.binary);
+            command.arg(conf);
+            return command;
+        };
+        // The shell sets its own limit and becomes the server, with the same process id.
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -v \"$1\" && exec \"$2\" \"$3\"", "sh"]);
+        command.arg(kib.to_string()).arg(&self.site.binary).arg(conf);
+        command
     }
 
     fn path(&self, name: &str) -> PathBuf {

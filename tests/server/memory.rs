@@ -1,0 +1,100 @@
+//! When the allocator has nothing left: an error for whoever asked, and a server that lives.
+
+use crate::dump;
+use crate::harness::{Client, Server, Site, Test, tests};
+
+pub(crate) const TESTS: &[Test] = tests![
+    a_reservation_the_allocator_refuses_is_an_error,
+    growth_the_allocator_refuses_is_an_error,
+    a_copy_the_allocator_refuses_is_an_error,
+    a_payload_the_allocator_refuses_is_an_error,
+];
+
+/// A server that can hold one filter of a gigabyte, but not two.
+fn cramped(site: &Site) -> Server {
+    site.launch().with_address_space_mib(1600).start()
+}
+
+/// Takes about 960 MB of address space, and no memory.
+const GIGABYTE: &str = "0.01 800000000 NONSCALING";
+
+fn assert_lives(client: &mut Client) {
+    assert_eq!(client.say("BF.ADD alive a"), "1");
+    assert_eq!(client.say("BF.MEXISTS alive a b"), "[1, 0]");
+    assert_eq!(client.int("DEL alive"), 1);
+}
+
+fn a_reservation_the_allocator_refuses_is_an_error(site: &Site) {
+    let server = cramped(site);
+    let mut client = server.client();
+    assert_eq!(client.say(&format!("BF.RESERVE first {GIGABYTE}")), "+OK");
+    for command in [
+        format!("BF.RESERVE second {GIGABYTE}"),
+        "BF.RESERVE second 0.000001 4000000000".to_owned(),
+        "BF.INSERT second CAPACITY 3000000000 ITEMS a b".to_owned(),
+    ] {
+        assert_eq!(client.say(&command), "-ERR Insufficient memory to create filter", "{command}");
+        assert_eq!(client.int("EXISTS second"), 0);
+        assert_lives(&mut client);
+    }
+    assert_eq!(client.say("BF.MADD first a b"), "[1, 1]");
+    client.say("DEL first");
+    assert_eq!(client.say(&format!("BF.RESERVE second {GIGABYTE}")), "+OK");
+}
+
+fn growth_the_allocator_refuses_is_an_error(site: &Site) {
+    let server = cramped(site);
+    let mut client = server.client();
+    // The second layer takes room for four thousand million items.
+    assert_eq!(client.say("BF.RESERVE k 0.01 131072 EXPANSION 32768"), "+OK");
+    let refused = "-ERR problem inserting into filter";
+    for batch in 0..131 {
+        let items: Vec<String> = (0..1000).map(|item| format!("{batch}-{item}")).collect();
+        client
+            .call(&["BF.MADD", "k"].into_iter().chain(items.iter().map(String::as_str)).collect::<Vec<_>>());
+    }
+    let mut item = 0;
+    while client.say(&format!("BF.ADD k more-{item}")) != refused {
+        item += 1;
+        assert!(item < 100_000, "the filter never filled up");
+    }
+    let digest = client.digest("k");
+    assert_eq!(client.int("BF.CARD k"), 131_072);
+    assert_eq!(client.say("BF.INFO k FILTERS"), "[1]");
+    assert_eq!(client.say(&format!("BF.MADD k 0-0 more-{item} 130-999")), format!("[0, {refused}, 0]"));
+    assert_eq!(client.digest("k"), digest);
+    assert_lives(&mut client);
+}
+
+fn a_copy_the_allocator_refuses_is_an_error(site: &Site) {
+    let server = cramped(site);
+    let mut client = server.client();
+    assert_eq!(client.say(&format!("BF.RESERVE k {GIGABYTE}")), "+OK");
+    let reply = client.say("COPY k copy");
+    assert!(reply.starts_with("-ERR"), "{reply}");
+    assert_eq!(client.int("EXISTS copy"), 0);
+    assert_eq!(client.say("BF.MADD k a b"), "[1, 1]");
+    assert_lives(&mut client);
+}
+
+fn a_payload_the_allocator_refuses_is_an_error(site: &Site) {
+    // An empty filter of any size has a small payload.
+    let roomy = site.start();
+    let mut source = roomy.client();
+    assert_eq!(source.say("BF.RESERVE k 0.000001 4000000000"), "+OK");
+    let payload = source.bytes(&["DUMP", "k"]);
+    assert!(payload.len() < 10_000, "{} bytes", payload.len());
+    let (_, header) = dump::piece(&mut source, "k", 0).unwrap();
+    let server = cramped(site);
+    let mut client = server.client();
+    assert_eq!(client.ask(&[b"RESTORE", b"k".as_slice(), b"0", &payload]), "-ERR Bad data format");
+    let reply = dump::load(&mut client, "k", 1, &header);
+    assert_eq!(reply, "-ERR Insufficient memory to create filter");
+    // The filter that is there stays when its successor finds no room.
+    client.say("BF.MADD k a b");
+    let digest = client.digest("k");
+    let reply = dump::load(&mut client, "k", 1, &header);
+    assert_eq!(reply, "-ERR Insufficient memory to create filter");
+    assert_eq!(client.digest("k"), digest);
+    assert_lives(&mut client);
+}
