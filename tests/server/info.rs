@@ -1,6 +1,6 @@
 //! What can be learnt about filters and the module: BF.INFO, BF.DEBUG, BF.CARD, INFO, MODULE LIST.
 
-use crate::harness::{Client, Site, Test, tests};
+use crate::harness::{Client, Site, Test, tests, wait_until};
 
 pub(crate) const TESTS: &[Test] = tests![
     info_follows_a_growing_filter,
@@ -143,9 +143,10 @@ fn the_info_section_counts_filters_items_and_bytes(site: &Site) {
     assert_eq!(client.info_number("bf_filters"), 3);
     assert_eq!(client.info_number("bf_items"), 5);
     client.say("DEL b c");
+    // Some servers free large values in the background.
+    wait_until("filters gone", || client.info_number("bf_bytes") < 1000);
     assert_eq!(client.info_number("bf_filters"), 1);
     assert_eq!(client.info_number("bf_items"), 3);
-    assert!(client.info_number("bf_bytes") < 1000);
     client.say("BF.RESERVE grows 0.01 10");
     let before = client.info_number("bf_bytes");
     fill(&mut client, "grows", 200);
@@ -157,7 +158,7 @@ fn the_info_section_counts_filters_items_and_bytes(site: &Site) {
     assert_eq!(client.info_number("bf_items"), 203);
     client.say("FLUSHALL SYNC");
     for field in ["bf_filters", "bf_items", "bf_bytes"] {
-        assert_eq!(client.info_number(field), 0, "{field}");
+        wait_until(field, || client.info_number(field) == 0);
     }
 }
 
