@@ -217,6 +217,11 @@ impl<F: Family> Chain<F> {
         &self.family
     }
 
+    /// The kind of filter and its parameters, for a decoder's host that knows more about them than the bytes say.
+    pub fn family_mut(&mut self) -> &mut F {
+        &mut self.family
+    }
+
     /// The layers, oldest first; never none.
     #[must_use]
     pub fn layers(&self) -> &[Layer<F::Placement>] {

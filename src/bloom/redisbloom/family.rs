@@ -1,7 +1,7 @@
 //! RedisBloom's kind of filter: how it hashes and how it grows.
 
-use super::hash::HashPair;
-use super::options::Options;
+use super::hash::{HashPair, Hashing};
+use super::options::{Options, Rounding};
 use super::probing::ModuloProbing;
 use super::sizing::layer_plan;
 use crate::bloom::chain::{AddError, Chain, ReserveError};
@@ -22,6 +22,7 @@ const TIGHTENING: f64 = 0.5;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RedisBloom {
     options: Options,
+    hashing: Hashing,
     growth: u32,
     first_error_rate: f64,
     first_capacity_items: u64,
@@ -36,19 +37,34 @@ impl RedisBloom {
     #[must_use]
     pub fn new(error_rate: f64, capacity_items: u64, options: Options, growth: u32) -> Self {
         let share = if options.is_fixed() { 1.0 } else { TIGHTENING };
-        Self { options, growth, first_error_rate: error_rate * share, first_capacity_items: capacity_items }
+        Self::of_first_layer(options, growth, error_rate * share, capacity_items)
     }
 
     /// The parameters of a filter with `layers`, of which there must be one.
     #[must_use]
     pub fn of_layers(options: Options, growth: u32, layers: &[Layer<ModuloProbing>]) -> Option<Self> {
         let first = layers.first()?;
-        Some(Self {
-            options,
-            growth,
-            first_error_rate: first.placement().error_rate(),
-            first_capacity_items: first.capacity_items(),
-        })
+        Some(Self::of_first_layer(options, growth, first.placement().error_rate(), first.capacity_items()))
+    }
+
+    fn of_first_layer(options: Options, growth: u32, error_rate: f64, capacity_items: u64) -> Self {
+        let hashing = if options.has_wide_hash() { Hashing::Wide } else { Hashing::Narrow };
+        Self { options, hashing, growth, first_error_rate: error_rate, first_capacity_items: capacity_items }
+    }
+
+    /// Says that the filter's items were added by RedisBloom 1.1, if that can be: its hash differs from that of 2.0, and
+    /// what both wrote down does not, so that only who ran it can tell. Later releases read such a filter by the hash of
+    /// 2.0 and miss its items. Nothing of this is written down.
+    pub fn assume_release_1_1(&mut self) {
+        if self.options.has_wide_hash() && self.options.rounding() == Rounding::PowerOfTwo {
+            self.hashing = Hashing::WideCutSeeds;
+        }
+    }
+
+    /// How items are hashed.
+    #[must_use]
+    pub fn hashing(&self) -> Hashing {
+        self.hashing
     }
 
     /// The rules it was made by and grows by.
@@ -69,7 +85,7 @@ impl Family for RedisBloom {
     type Placement = ModuloProbing;
 
     fn digest(&self, item: &[u8]) -> HashPair {
-        if self.options.has_wide_hash() { HashPair::wide(item) } else { HashPair::narrow(item) }
+        HashPair::of(item, self.hashing)
     }
 
     fn next_layer(&self, layers: &[Layer<ModuloProbing>]) -> Result<LayerPlan<ModuloProbing>, AddError> {

@@ -12,20 +12,42 @@ pub struct HashPair {
     pub b: u64,
 }
 
-impl HashPair {
-    /// The hashes of every filter made by RedisBloom 1.1 or later. O(length).
-    #[must_use]
-    pub fn wide(item: &[u8]) -> Self {
-        let a = murmur64a(item, WIDE_SEED);
-        Self { a, b: murmur64a(item, a) }
-    }
+/// Which of RedisBloom's hashes a filter has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hashing {
+    /// 32 bits: RedisBloom 1.0.
+    Narrow,
+    /// 64 bits from seeds that are cut to 32 bits: RedisBloom 1.1, whose function took no longer ones. Its filters cannot
+    /// be told from those of 2.0 by anything that is written down.
+    WideCutSeeds,
+    /// 64 bits: RedisBloom 2.0 and later.
+    Wide,
+}
 
-    /// The hashes of filters made by RedisBloom 1.0. O(length).
+impl HashPair {
+    /// The hashes of an item. O(length).
     #[must_use]
-    pub fn narrow(item: &[u8]) -> Self {
-        let a = murmur2(item, NARROW_SEED);
-        Self { a: a.into(), b: murmur2(item, a).into() }
+    pub fn of(item: &[u8], hashing: Hashing) -> Self {
+        match hashing {
+            Hashing::Narrow => {
+                let a = murmur2(item, NARROW_SEED);
+                Self { a: a.into(), b: murmur2(item, a).into() }
+            }
+            Hashing::WideCutSeeds => {
+                let a = murmur64a(item, cut(WIDE_SEED));
+                Self { a, b: murmur64a(item, cut(a)) }
+            }
+            Hashing::Wide => {
+                let a = murmur64a(item, WIDE_SEED);
+                Self { a, b: murmur64a(item, a) }
+            }
+        }
     }
+}
+
+/// The low 32 bits.
+const fn cut(seed: u64) -> u64 {
+    seed & 0xffff_ffff
 }
 
 /// First seed of the 64-bit hash, RedisBloom's own choice.
@@ -99,8 +121,19 @@ mod tests {
             ),
         ];
         for (item, wide_a, wide_b, narrow_a, narrow_b) in answers {
-            assert_eq!(HashPair::wide(item.as_bytes()), HashPair { a: wide_a, b: wide_b }, "{item}");
-            assert_eq!(HashPair::narrow(item.as_bytes()), HashPair { a: narrow_a, b: narrow_b }, "{item}");
+            assert_eq!(
+                HashPair::of(item.as_bytes(), Hashing::Wide),
+                HashPair { a: wide_a, b: wide_b },
+                "{item}"
+            );
+            let a = murmur2::murmur64a(item.as_bytes(), 0x5bd1_e995);
+            let b = murmur2::murmur64a(item.as_bytes(), a % (1 << 32));
+            assert_eq!(HashPair::of(item.as_bytes(), Hashing::WideCutSeeds), HashPair { a, b }, "{item}");
+            assert_eq!(
+                HashPair::of(item.as_bytes(), Hashing::Narrow),
+                HashPair { a: narrow_a, b: narrow_b },
+                "{item}"
+            );
         }
     }
 

@@ -10,6 +10,6 @@ pub mod probing;
 pub mod sizing;
 
 pub use family::{COMMAND_CAPACITY_MAX_ITEMS, COMMAND_ERROR_RATE_MAX, RedisBloom, reported_size_bytes};
-pub use hash::HashPair;
+pub use hash::{HashPair, Hashing};
 pub use options::Options;
 pub use probing::{LayerParameters, ModuloProbing};

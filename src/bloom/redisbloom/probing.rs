@@ -201,6 +201,7 @@ impl LayerParameters {
 
 #[cfg(test)]
 mod tests {
+    use super::super::hash::Hashing;
     use super::*;
 
     #[test]
@@ -214,7 +215,7 @@ mod tests {
             ("The quick brown fox jumps over the lazy dog", [214, 640, 1066, 340, 766, 40, 466, 892]),
         ];
         for (item, positions) in answers {
-            let pair = HashPair::wide(item.as_bytes());
+            let pair = HashPair::of(item.as_bytes(), Hashing::Wide);
             assert_eq!(probing.positions(pair).collect::<Vec<_>>(), positions, "{item}");
         }
     }
