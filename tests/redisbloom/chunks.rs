@@ -1,0 +1,83 @@
+//! Dump pieces: their places, and what is refused.
+
+use everbloom::bloom::redisbloom::Options;
+use everbloom::bloom::{Chain, RedisBloom};
+use everbloom::format::dump::{CHUNK_BYTES, ChunkError};
+use everbloom::format::redisbloom::dump::{chain_from_header, load_chunk, piece};
+
+use super::{ANY, add, saved};
+
+/// Three layers of 8, 16 and 40 bytes.
+fn small() -> Chain<RedisBloom> {
+    let mut chain = Chain::try_new(RedisBloom::new(0.2, 10, Options::SCALING, 2), &ANY).unwrap();
+    for i in 0..40 {
+        add(&mut chain, format!("{i}").as_bytes());
+    }
+    let sizes: Vec<u64> = chain.layers().iter().map(|layer| layer.bits().size_bytes()).collect();
+    assert_eq!(sizes, [8, 16, 40]);
+    chain
+}
+
+#[test]
+fn pieces_follow_each_other_and_begin_anywhere() {
+    let chain = small();
+    let ends: Vec<u64> =
+        std::iter::successors(Some(0), |iterator| piece(&chain, *iterator).map(|piece| piece.next_iterator))
+            .collect();
+    assert_eq!(ends, [0, 1, 9, 25, 65]);
+    assert_eq!(piece(&chain, 65), None);
+    assert_eq!(piece(&chain, u64::MAX), None);
+    // From the middle of a layer to its end.
+    let from_the_middle = piece(&chain, 12).unwrap();
+    assert_eq!(from_the_middle.next_iterator, 25);
+    assert_eq!(from_the_middle.data, chain.layers()[1].bits().bytes()[3..]);
+}
+
+#[test]
+fn chunks_are_loaded_where_their_iterator_says() {
+    let mut chain = small();
+    let before = saved(&chain);
+    for (iterator, data, expected) in [
+        (0, &[][..], Err(ChunkError::BadData)),
+        (0, &[1][..], Err(ChunkError::BadData)),
+        (1, &[1, 2][..], Err(ChunkError::BadData)),
+        (1, &[], Ok(())),
+        (1, &[1], Err(ChunkError::BeyondEnd)),
+        (2, &[1, 2], Err(ChunkError::BeyondEnd)),
+        (65, &[], Err(ChunkError::BeyondEnd)),
+        (66, &[1], Err(ChunkError::BeyondEnd)),
+        (u64::MAX, &[1], Err(ChunkError::BeyondEnd)),
+        // One byte over the end of the first and of the last layer.
+        (10, &[0; 9], Err(ChunkError::TooBig)),
+        (66, &[0; 41], Err(ChunkError::TooBig)),
+    ] {
+        assert_eq!(load_chunk(&mut chain, iterator, data), expected, "{iterator} {}", data.len());
+        assert_eq!(saved(&chain), before, "{iterator}");
+    }
+    // Copied over what is there, not merged into it.
+    assert_eq!(load_chunk(&mut chain, 9, &[0; 8]), Ok(()));
+    assert_eq!(load_chunk(&mut chain, 11, &[7, 9]), Ok(()));
+    assert_eq!(chain.layers()[0].bits().bytes(), [0; 8]);
+    assert_eq!(chain.layers()[0].counts().set_bits, 0);
+    assert_eq!(chain.layers()[1].bits().bytes()[..2], [7, 9]);
+}
+
+#[test]
+fn large_layers_come_in_chunks_of_sixteen_mebibytes() {
+    let family = RedisBloom::new(0.01, 30_000_000, Options::SCALING, 2);
+    let mut chain = Chain::try_new(family, &ANY).unwrap();
+    for i in 0..1000 {
+        add(&mut chain, format!("{i}").as_bytes());
+    }
+    let mut copy = chain_from_header(&piece(&chain, 0).unwrap().data, &ANY).unwrap();
+    let mut lengths = Vec::new();
+    let mut iterator = 1;
+    while let Some(piece) = piece(&chain, iterator) {
+        iterator = piece.next_iterator;
+        lengths.push(piece.data.len());
+        load_chunk(&mut copy, iterator, &piece.data).unwrap();
+    }
+    let rest = chain.layers()[0].bits().bytes().len() - 2 * CHUNK_BYTES;
+    assert_eq!(lengths, [CHUNK_BYTES, CHUNK_BYTES, rest]);
+    assert!(saved(&copy) == saved(&chain));
+}

@@ -1,0 +1,402 @@
+//! Bytes that no release wrote: refused, or a filter that behaves.
+
+use everbloom::bloom::limits::LAYERS_MAX;
+use everbloom::bloom::redisbloom::Options;
+use everbloom::bloom::{ByteLimit, Chain, Positions, RedisBloom};
+use everbloom::format::DecodeError;
+use everbloom::format::redisbloom::{dump, rdb};
+
+use super::support::memory::largest_allocation;
+use super::support::{Field, Random, Record};
+use super::{ANY, add, contains, load, saved};
+
+/// Most bytes of a filter in these tests.
+const LIMIT_BYTES: u64 = 64 << 10;
+/// Memory that may be had at once beside the arrays: as many layers as there may be, without their arrays.
+const STRUCTS_MAX_BYTES: usize = LAYERS_MAX * 128;
+/// What a layer of 4096 bytes answers for, whoever made it.
+const PROBES_MAX: u32 = 2048;
+
+/// Filters of three layers by the options of commands, of 1.0 and of 1.1, with the encoding to read them by.
+fn bases() -> Vec<(i32, Record)> {
+    let mut bases = Vec::new();
+    for (encoding_version, options) in [(4, 5), (4, 13), (4, 0), (4, 6), (3, 4), (2, 0), (1, 0), (0, 0)] {
+        let family = RedisBloom::new(0.1, 6, Options::from_bits(options).unwrap(), 2);
+        let mut chain = Chain::try_new(family, &ANY).unwrap();
+        // A fixed filter and one whose capacity is the logarithm of its bits have but one layer.
+        for i in 0..40u8 {
+            let digest = chain.digest(&[i]);
+            if chain.add(digest, &ANY).is_err() {
+                break;
+            }
+        }
+        let mut record = saved(&chain);
+        if options == 0 || options == 4 {
+            as_before_2_2(&mut record);
+        }
+        if encoding_version == 0 {
+            without_bits(&mut record);
+        }
+        for (index, since) in [(3, 4), (2, 2)] {
+            if encoding_version < since {
+                record.0.remove(index);
+            }
+        }
+        assert!(rdb::load(&mut record.reader(), encoding_version, &ANY).is_ok());
+        bases.push((encoding_version, record));
+    }
+    bases
+}
+
+/// Leaves out the bits where the exponent says them.
+fn as_before_2_2(record: &mut Record) {
+    for layer in record.0[4..].chunks_mut(8) {
+        assert!(layer[5] != Field::Unsigned(0));
+        layer[4] = Field::Unsigned(0);
+    }
+}
+
+/// Leaves out bits and exponent, which follow from the capacity, and cuts the arrays to that.
+fn without_bits(record: &mut Record) {
+    let layers: Vec<Vec<Field>> = record.0[4..].chunks(8).map(<[Field]>::to_vec).collect();
+    record.0.truncate(4);
+    for mut layer in layers {
+        if let ([Field::Unsigned(entries), _, _, Field::Double(bits_per_item)], Field::Bytes(bytes)) =
+            (&layer[..4], layer[6].clone())
+        {
+            let bits = (*entries as f64 * bits_per_item) as usize;
+            let mut bytes = bytes;
+            bytes.resize(bits.div_ceil(8), 0);
+            layer[6] = Field::Bytes(bytes);
+        }
+        layer.drain(4..6);
+        record.0.append(&mut layer);
+    }
+}
+
+/// What `field` may become.
+fn edges(field: &Field) -> Vec<Field> {
+    match field {
+        Field::Unsigned(value) => {
+            let powers = (0..64).flat_map(|power| [(1u64 << power) - 1, 1 << power, (1 << power) + 1]);
+            let near = [
+                value.wrapping_sub(1),
+                value.wrapping_add(1),
+                value << 1,
+                value >> 1,
+                value.wrapping_neg(),
+                u64::MAX,
+            ];
+            let near_too = [
+                u64::MAX - 1,
+                i64::MAX as u64 - 7,
+                value.wrapping_add(64),
+                value.wrapping_add(8),
+                value ^ 2,
+                value ^ 8,
+            ];
+            powers.chain(near).chain(near_too).map(Field::Unsigned).collect()
+        }
+        Field::Double(value) => {
+            let edges =
+                [0.0, 1.0, 2.0, 0.5, 1e-300, 5e-324, 1e300, f64::MAX, f64::MIN_POSITIVE, f64::INFINITY];
+            let near = [value.next_up(), value.next_down(), value * 2.0, value / 2.0, value * 1e9, *value];
+            let signed = edges.into_iter().chain(near).flat_map(|edge| [edge, -edge]);
+            let nan = [f64::NAN, -f64::NAN, f64::from_bits(0x7ff0_0000_0000_0001)];
+            let below_one = [1.0f64.next_down(), 1549.5, 2955.0, 3000.0];
+            signed.chain(nan).chain(below_one).map(Field::Double).collect()
+        }
+        Field::Bytes(bytes) => {
+            let longer = |more: usize| [bytes.clone(), vec![255; more]].concat();
+            let full = vec![255; bytes.len()];
+            let edges = [
+                vec![],
+                bytes.get(1..).unwrap_or_default().to_vec(),
+                longer(1),
+                longer(8),
+                longer(bytes.len()),
+                full,
+            ];
+            edges.into_iter().chain([longer(LIMIT_BYTES as usize)]).map(Field::Bytes).collect()
+        }
+    }
+}
+
+/// A value for `field`, an edge or any.
+fn anything(field: &Field, random: &mut Random) -> Field {
+    match (field, random.below(4)) {
+        (Field::Unsigned(_), 0) => Field::Unsigned(random.next() >> random.below(64)),
+        (Field::Double(_), 0) => Field::Double(f64::from_bits(random.next())),
+        (Field::Bytes(bytes), 0) => {
+            Field::Bytes(vec![random.next() as u8; random.below(2 * bytes.len() + 1)])
+        }
+        _ => random.choose(&edges(field)).clone(),
+    }
+}
+
+/// Counts of what became of altered records.
+#[derive(Debug, Default)]
+struct Outcomes {
+    refused: u32,
+    loaded: u32,
+}
+
+impl Outcomes {
+    /// Loads a record and, if that succeeds, uses the filter.
+    fn try_record(&mut self, record: &Record, encoding_version: i32, context: &str) {
+        let mut reader = record.reader();
+        let (outcome, largest_bytes) =
+            largest_allocation(|| rdb::load(&mut reader, encoding_version, &LIMIT_BYTES));
+        self.judge(outcome, largest_bytes, context);
+    }
+
+    /// Reads a header and, if that succeeds, uses the filter.
+    fn try_header(&mut self, header: &[u8], context: &str) {
+        let (outcome, largest_bytes) = largest_allocation(|| dump::chain_from_header(header, &LIMIT_BYTES));
+        self.judge(outcome, largest_bytes, context);
+    }
+
+    fn judge(
+        &mut self,
+        outcome: Result<Chain<RedisBloom>, DecodeError>,
+        largest_bytes: usize,
+        context: &str,
+    ) {
+        assert!(
+            largest_bytes <= STRUCTS_MAX_BYTES.max(LIMIT_BYTES as usize),
+            "{context}: {largest_bytes} bytes at once"
+        );
+        match outcome {
+            Ok(chain) => {
+                self.loaded += 1;
+                assert_behaves(chain, context);
+            }
+            Err(error) => {
+                self.refused += 1;
+                assert!(!error.to_string().is_empty());
+            }
+        }
+    }
+}
+
+/// A filter that loaded is bounded, finds what is added, and is saved so that it loads again.
+fn assert_behaves(mut chain: Chain<RedisBloom>, context: &str) {
+    let bytes: u64 = chain.layers().iter().map(|layer| layer.bits().size_bytes()).sum();
+    assert!(bytes <= LIMIT_BYTES && (1..=LAYERS_MAX).contains(&chain.layers().len()), "{context}");
+    for layer in chain.layers() {
+        assert!((1..=PROBES_MAX).contains(&layer.placement().probes()), "{context}");
+        assert!(layer.placement().modulus().divisor() <= layer.bits().len(), "{context}");
+        let set_bits: u32 = layer.bits().bytes().iter().map(|byte| byte.count_ones()).sum();
+        assert_eq!(layer.counts().set_bits, u64::from(set_bits), "{context}");
+    }
+    let limit = LIMIT_BYTES.max_filter_bytes() * 2;
+    let added: Vec<[u8; 2]> = (0..60u16)
+        .map(u16::to_le_bytes)
+        .filter(|item| {
+            let digest = chain.digest(item);
+            chain.add(digest, &limit).is_ok()
+        })
+        .collect();
+    assert!(added.iter().all(|item| contains(&chain, item)), "{context}");
+    let record = saved(&chain);
+    assert_eq!(saved(&load(&record, 4)), record, "{context}");
+    let pieces = dump::chain_from_header(&dump::piece(&chain, 0).unwrap().data, &ANY);
+    assert_eq!(pieces.unwrap().items(), chain.items(), "{context}");
+    assert!(chain.try_clone().is_ok());
+}
+
+#[test]
+fn altered_snapshots_are_refused_or_behave() {
+    let mut outcomes = Outcomes::default();
+    for (base, (encoding_version, record)) in bases().into_iter().enumerate() {
+        for index in 0..record.0.len() {
+            for edge in edges(&record.0[index]) {
+                let mut altered = record.clone();
+                let context = format!("base {base}, field {index} is {edge:?}");
+                altered.0[index] = edge;
+                outcomes.try_record(&altered, encoding_version, &context);
+            }
+            // Cut before the field, the field left out, the field twice, the field of another kind.
+            let context = format!("base {base}, field {index} out of place");
+            let mut altered = [(); 4].map(|()| record.clone());
+            altered[0].0.truncate(index);
+            altered[1].0.remove(index);
+            altered[2].0.insert(index, record.0[index].clone());
+            altered[3].0[index] = match &record.0[index] {
+                Field::Unsigned(value) => Field::Double(f64::from_bits(*value)),
+                Field::Double(value) => Field::Unsigned(value.to_bits()),
+                Field::Bytes(bytes) => Field::Unsigned(bytes.len() as u64),
+            };
+            altered.iter().for_each(|altered| outcomes.try_record(altered, encoding_version, &context));
+        }
+        // Read by the wrong encoding.
+        for wrong in [i32::MIN, -1, 0, 1, 2, 3, 4, 5, i32::MAX] {
+            outcomes.try_record(&record, wrong, &format!("base {base} as encoding {wrong}"));
+        }
+    }
+    println!("{outcomes:?}");
+    assert!(outcomes.refused > 10_000 && outcomes.loaded > 100, "{outcomes:?}");
+}
+
+#[test]
+fn snapshots_altered_in_many_places_are_refused_or_behave() {
+    let (seed, mut outcomes) = (11, Outcomes::default());
+    let mut random = Random(seed);
+    let bases = bases();
+    for round in 0..30_000 {
+        let (encoding_version, mut record) = random.choose(&bases).clone();
+        let places = 1 + random.below(4);
+        for _ in 0..places {
+            let index = random.below(record.0.len());
+            record.0[index] = anything(&record.0[index], &mut random);
+        }
+        outcomes.try_record(&record, encoding_version, &format!("seed {seed}, round {round}"));
+    }
+    println!("{outcomes:?}");
+    assert!(outcomes.refused > 10_000 && outcomes.loaded > 100, "{outcomes:?}");
+}
+
+#[test]
+fn altered_headers_are_refused_or_behave() {
+    let mut outcomes = Outcomes::default();
+    for (base, (encoding_version, record)) in bases().into_iter().enumerate() {
+        let chain = load(&record, encoding_version);
+        let newest = dump::piece(&chain, 0).unwrap().data;
+        for (shape, header) in
+            [newest.clone(), with_old_layers(&newest), with_old_chain(&newest)].iter().enumerate()
+        {
+            let read = dump::chain_from_header(header, &ANY).unwrap();
+            assert_eq!(dump::piece(&read, 0).unwrap().data[20..], newest[20..], "base {base}, shape {shape}");
+            for length in 0..header.len() {
+                // Four bytes short, the newest header of a single layer has the length of an older shape.
+                if (shape, length) != (0, 69) {
+                    assert!(dump::chain_from_header(&header[..length], &ANY).is_err(), "{length}");
+                }
+                outcomes
+                    .try_header(&header[..length], &format!("base {base}, shape {shape}, cut at {length}"));
+            }
+            assert!(dump::chain_from_header(&[header, &[0][..]].concat(), &ANY).is_err());
+            for index in 0..header.len() {
+                for value in
+                    [0, 1, 2, 0x3f, 0x40, 0x7f, 0x80, 0xf0, 0xff, header[index] ^ 1, header[index] + 1]
+                {
+                    let mut altered = header.clone();
+                    altered[index] = value;
+                    outcomes.try_header(
+                        &altered,
+                        &format!("base {base}, shape {shape}, byte {index} is {value}"),
+                    );
+                }
+            }
+        }
+    }
+    println!("{outcomes:?}");
+    assert!(outcomes.refused > 10_000 && outcomes.loaded > 1_000, "{outcomes:?}");
+}
+
+/// The header as 2.2.0 wrote it: capacities of 32 bits.
+fn with_old_layers(newest: &[u8]) -> Vec<u8> {
+    let layers = newest[20..].chunks(53).flat_map(|layer| [&layer[..48], &layer[52..]].concat());
+    newest[..20].iter().copied().chain(layers).collect()
+}
+
+/// The header as 2.0 wrote it: no growth.
+fn with_old_chain(newest: &[u8]) -> Vec<u8> {
+    let mut header = with_old_layers(newest);
+    header.drain(16..20);
+    header
+}
+
+#[test]
+fn what_redisbloom_takes_and_breaks_on_is_refused_by_name() {
+    let (_, record) = bases().swap_remove(0);
+    let refused = |changes: &[(usize, Field)]| {
+        let mut altered = record.clone();
+        for (index, field) in changes {
+            altered.0[*index] = field.clone();
+        }
+        rdb::load(&mut altered.reader(), 4, &LIMIT_BYTES).map(|_| ()).unwrap_err()
+    };
+    let unsigned = |index, value| (index, Field::Unsigned(value));
+    let double = |index, value| (index, Field::Double(value));
+    // Chain: items, layers, options, growth. Layer: capacity, error rate, probes, bits per item, bits, exponent, array, items.
+    for (changes, field) in [
+        (&[unsigned(1, 0)][..], "layer count"),
+        (&[unsigned(1, LAYERS_MAX as u64 + 1)], "layer count"),
+        (&[unsigned(3, 1 << 32)], "growth"),
+        (&[unsigned(4, 0)], "capacity"),
+        (&[unsigned(4, u64::MAX)], "capacity"),
+        (&[double(5, f64::NAN)], "error rate"),
+        (&[double(5, 0.0)], "error rate"),
+        (&[double(5, 1.0)], "error rate"),
+        // The 2^31 probes that keep a server busy for seconds per item.
+        (&[unsigned(6, 1 << 31), double(7, f64::NAN)], "bits per item"),
+        (&[unsigned(6, 1 << 31), double(7, 3.1e9)], "bits per item"),
+        // One more than there may be, and a number that RedisBloom cuts to the right one.
+        (&[unsigned(6, 2049), double(7, 2955.0)], "bits per item"),
+        (&[unsigned(6, (1 << 32) + 5)], "probes"),
+        (&[unsigned(6, 0), double(7, 0.0)], "bits per item"),
+        (&[unsigned(8, 0)], "size in bits"),
+        (&[unsigned(8, 128)], "size of the bit array"),
+        (&[unsigned(8, 56)], "size of the bit array"),
+        (&[unsigned(9, 64)], "binary logarithm of the bits"),
+        (&[unsigned(9, 256)], "binary logarithm of the bits"),
+        (&[unsigned(9, 7)], "size in bits"),
+        (&[unsigned(8, 0), unsigned(9, 7)], "size of the bit array"),
+        (&[(10, Field::Bytes(vec![0; 7]))], "size of the bit array"),
+        (&[(10, Field::Bytes(vec![]))], "size of the bit array"),
+        (&[unsigned(0, 41)], "items"),
+        (&[unsigned(11, u64::MAX)], "items of the layers"),
+    ] {
+        assert_eq!(refused(changes), DecodeError::Invalid(field), "{changes:?}");
+    }
+    assert_eq!(refused(&[unsigned(2, 16)]), DecodeError::Unsupported { what: "options", got: 16 });
+    assert_eq!(refused(&[unsigned(2, 261)]), DecodeError::Unsupported { what: "options", got: 261 });
+    assert_eq!(
+        refused(&[unsigned(8, 1 << 40)]),
+        DecodeError::TooLarge { needed_bytes: 1 << 37, limit_bytes: LIMIT_BYTES }
+    );
+    assert_eq!(
+        rdb::load(&mut record.reader(), 5, &ANY).map(|_| ()).unwrap_err(),
+        DecodeError::Unsupported { what: "encoding version", got: 5 }
+    );
+}
+
+#[test]
+fn what_only_older_releases_wrote_is_taken_and_kept() {
+    let (_, record) = bases().swap_remove(0);
+    let Field::Bytes(bytes) = &record.0[10] else { panic!("the array") };
+    assert_eq!(bytes.len(), 8);
+    for changes in [
+        // A power of two without its bits, also in an array that is longer.
+        &[(8, Field::Unsigned(0)), (9, Field::Unsigned(6))][..],
+        &[(8, Field::Unsigned(0)), (9, Field::Unsigned(5))],
+        &[(9, Field::Unsigned(6))],
+        &[(9, Field::Unsigned(3))],
+        // Bits that do not fill the last byte, or the last word.
+        &[(8, Field::Unsigned(57))],
+        &[(8, Field::Unsigned(40)), (10, Field::Bytes(vec![1; 5]))],
+        // Capacities and rates that today's commands refuse.
+        &[(4, Field::Unsigned(1 << 31))],
+        &[(5, Field::Double(0.9))],
+        // As many probes as there may be.
+        &[(6, Field::Unsigned(2048)), (7, Field::Double(2954.0))],
+        // More items than the capacity: the layer is full.
+        &[(4, Field::Unsigned(1))],
+        &[(3, Field::Unsigned(0))],
+        &[(3, Field::Unsigned(u64::from(u32::MAX)))],
+    ] {
+        let mut altered = record.clone();
+        for (index, field) in changes {
+            altered.0[*index] = field.clone();
+        }
+        let mut chain = load(&altered, 4);
+        assert_eq!(saved(&chain), altered, "{changes:?}");
+        let from_header = dump::chain_from_header(&dump::piece(&chain, 0).unwrap().data, &ANY).unwrap();
+        assert_eq!(dump::piece(&from_header, 0), dump::piece(&chain, 0), "{changes:?}");
+        if altered.0[3] == record.0[3] {
+            add(&mut chain, b"one more");
+            assert!(contains(&chain, b"one more"), "{changes:?}");
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! RedisBloom's filters: real ones of six releases, an oracle straight from the formulas, and hostile bytes.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::panic,
+    missing_docs,
+    unreachable_pub,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod chunks;
+mod hostile;
+mod oldest;
+mod oracle;
+mod releases;
+
+use everbloom::bloom::{Added, Chain, RedisBloom};
+use everbloom::format::redisbloom::rdb;
+
+use support::Record;
+use support::memory::Watched;
+
+#[global_allocator]
+static ALLOCATOR: Watched = Watched;
+
+/// No limit.
+const ANY: u64 = u64::MAX;
+
+fn saved(chain: &Chain<RedisBloom>) -> Record {
+    let mut record = Record::default();
+    rdb::save(chain, &mut record);
+    record
+}
+
+fn load(record: &Record, encoding_version: i32) -> Chain<RedisBloom> {
+    let mut reader = record.reader();
+    let chain = rdb::load(&mut reader, encoding_version, &ANY).unwrap();
+    assert!(reader.is_at_end());
+    chain
+}
+
+fn contains(chain: &Chain<RedisBloom>, item: &[u8]) -> bool {
+    chain.contains(chain.digest(item))
+}
+
+fn add(chain: &mut Chain<RedisBloom>, item: &[u8]) -> Added {
+    let digest = chain.digest(item);
+    chain.add(digest, &ANY).unwrap()
+}

@@ -1,0 +1,81 @@
+//! Encoding 0, from before release 1.0, of which no server is left to ask: made up from its field table.
+
+use everbloom::bloom::AddError;
+use everbloom::bloom::redisbloom::{HashPair, Hashing, LayerParameters};
+
+use super::support::{Field, Record};
+use super::{ANY, add, contains, load, saved};
+
+/// A filter of one layer for `entries` at 1 %, holding `items`.
+fn record(entries: u64, items: &[&str]) -> Record {
+    let bits_per_item = f64::abs(f64::ln(0.01) / 0.480453013918201);
+    let bits = (entries as f64 * bits_per_item) as u64;
+    let mut bytes = vec![0; bits.div_ceil(8) as usize];
+    for item in items {
+        let HashPair { a, b } = HashPair::of(item.as_bytes(), Hashing::Narrow);
+        for i in 0..7 {
+            let position = (a + i * b) % bits;
+            bytes[position as usize / 8] |= 1 << (position % 8);
+        }
+    }
+    Record(vec![
+        Field::Unsigned(items.len() as u64),
+        Field::Unsigned(1),
+        Field::Unsigned(entries),
+        Field::Double(0.01),
+        Field::Unsigned(7),
+        Field::Double(bits_per_item),
+        Field::Bytes(bytes),
+        Field::Unsigned(items.len() as u64),
+    ])
+}
+
+#[test]
+fn the_bits_follow_from_the_capacity_and_need_not_fill_a_byte() {
+    for (entries, bits) in [(100, 958), (1000, 9585), (83, 795), (1, 9)] {
+        let mut chain = load(&record(entries, &["a", "b", "c"][..entries.min(3) as usize]), 0);
+        assert_eq!(LayerParameters::of(&chain.layers()[0]).size_bits, bits);
+        assert_eq!(chain.layers()[0].bits().size_bytes(), bits.div_ceil(8));
+        assert!(contains(&chain, b"a") && !contains(&chain, b"d"));
+        // Saved in the newest encoding it keeps its bits, so that it is found again.
+        assert_eq!(saved(&load(&saved(&chain), 4)), saved(&chain));
+        let items: Vec<String> = (0..3 * entries).map(|i| i.to_string()).collect();
+        for item in &items {
+            add(&mut chain, item.as_bytes());
+        }
+        assert!(chain.layers().len() > 1 && items.iter().all(|item| contains(&chain, item.as_bytes())));
+        assert!(LayerParameters::of(&chain.layers()[1]).exponent > 0);
+    }
+}
+
+#[test]
+fn a_growth_that_no_command_gives_is_kept_and_refuses_when_it_must() {
+    // Releases up to 2.4 took any EXPANSION.
+    for (growth, next_capacity_items) in [(0u32, None), (u32::MAX, None), (40_000, Some(40_000))] {
+        let mut record = saved(&load(&record(1, &["a"]), 0));
+        record.0[3] = Field::Unsigned(growth.into());
+        let mut chain = load(&record, 4);
+        assert_eq!(saved(&chain), record);
+        let digest = chain.digest(b"b");
+        // 5.5 GB for a growth of 2^32 - 1: the limit's business.
+        let outcome = chain.add(digest, &(1u64 << 20));
+        assert_eq!(outcome.is_ok(), next_capacity_items.is_some(), "{growth}");
+        assert!(!matches!(outcome, Err(AddError::Full)));
+        assert!(contains(&chain, b"a"));
+        if let Some(capacity_items) = next_capacity_items {
+            assert!(LayerParameters::of(&chain.layers()[1]).capacity_items >= capacity_items);
+        } else {
+            assert_eq!(saved(&chain), record);
+        }
+    }
+    // Capacity times growth beyond 64 bits, which wraps in RedisBloom.
+    let mut record = saved(&load(&record(1, &["a"]), 0));
+    record.0[3] = Field::Unsigned(4);
+    record.0[4] = Field::Unsigned(1 << 62);
+    record.0[11] = Field::Unsigned(1 << 62);
+    record.0[0] = Field::Unsigned(1 << 62);
+    let mut chain = load(&record, 4);
+    let digest = chain.digest(b"b");
+    assert!(matches!(chain.add(digest, &ANY), Err(AddError::CannotGrow(_))));
+    assert_eq!(saved(&chain), record);
+}
