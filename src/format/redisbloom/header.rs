@@ -183,7 +183,7 @@ impl LayerHeader {
             items: layer.counts().items,
             error_rate: parameters.error_rate,
             bits_per_item: parameters.bits_per_item,
-            probes: layer.placement().probes().into(),
+            probes: layer.placement().probes(),
             capacity_items: parameters.capacity_items,
             exponent: layer.placement().exponent(),
         }
