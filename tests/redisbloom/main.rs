@@ -24,10 +24,11 @@ use everbloom::bloom::{Added, Chain, RedisBloom};
 use everbloom::format::redisbloom::rdb;
 
 use support::Record;
-use support::memory::Watched;
 
+// With the host room the library has an allocator of its own.
+#[cfg(not(feature = "server"))]
 #[global_allocator]
-static ALLOCATOR: Watched = Watched;
+static ALLOCATOR: support::memory::Watched = support::memory::Watched;
 
 /// No limit.
 const ANY: u64 = u64::MAX;

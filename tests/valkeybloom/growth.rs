@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use everbloom::bloom::Positions;
 use everbloom::bloom::valkeybloom::{Seed, ValkeyBloom, sizing::Rounding};
 use everbloom::bloom::{AddError, Added, Growth, ReserveError};
 
