@@ -2,8 +2,8 @@
 //!
 //! The textbook size, `-n ln p / ln(2)^2`, does not keep it: it ignores that the fill of a small array varies, that
 //! the pages and lines of a paged one are not equally loaded, and that every item a filter counts was new to it, so
-//! that the false positives met while filling make room for further items. [`scattered`] and [`paged`] account for
-//! all of it; tests/sizing.rs and tests/accuracy.rs prove it.
+//! that the false positives met while filling make room for further items. The modules `scattered` and `paged` account
+//! for all of it; tests/sizing.rs and tests/accuracy.rs prove it.
 //!
 //! Every function here is made of IEEE 754 arithmetic and of the portable `exp` and `log` of the libm crate, whose
 //! results, unlike those of the C library, are the same bits on every machine: a replica builds the very same layer.
