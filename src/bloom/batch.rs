@@ -24,6 +24,9 @@ impl<F: Family> Chain<F> {
     /// Asks for every item whether it may be in the filter; `answer` takes the answers in the order of the items.
     /// O(items * layers * probes).
     pub fn contains_many(&self, items: &[&[u8]], prefetch: impl Prefetch, mut answer: impl FnMut(bool)) {
+        if cfg!(feature = "baseline") {
+            return items.iter().for_each(|item| answer(self.contains(self.digest(item))));
+        }
         let mut hits_expected = false;
         for group in items.chunks(GROUP_ITEMS) {
             let digests: Digests<'_, F> = group.iter().map(|item| self.digest(item)).collect();
@@ -46,6 +49,16 @@ impl<F: Family> Chain<F> {
         prefetch: impl Prefetch,
         mut answer: impl FnMut(Result<Added, AddError>) -> bool,
     ) {
+        if cfg!(feature = "baseline") {
+            for item in items {
+                let digest = self.digest(item);
+                let outcome = if self.contains(digest) { Ok(Added::Present) } else { self.add(digest, limit) };
+                if !answer(outcome) {
+                    return;
+                }
+            }
+            return;
+        }
         for group in items.chunks(GROUP_ITEMS) {
             let digests: Digests<'_, F> = group.iter().map(|item| self.digest(item)).collect();
             for (age, layer) in self.layers().iter().rev().enumerate() {

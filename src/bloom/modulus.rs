@@ -36,6 +36,9 @@ impl Modulus {
     /// is therefore below 2M, which fits into 64 bits, and needs at most one subtraction of M.
     #[must_use]
     pub const fn remainder(self, number: u64) -> u64 {
+        if cfg!(feature = "baseline") {
+            return number % self.divisor;
+        }
         let quotient = ((number as u128 * self.reciprocal as u128) >> 64) as u64;
         let rest = number.wrapping_sub(quotient.wrapping_mul(self.divisor));
         if rest >= self.divisor { rest - self.divisor } else { rest }
