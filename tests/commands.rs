@@ -115,7 +115,7 @@ impl Server {
         let host = Rules { settings: self.settings, must_obey: self.must_obey };
         let mut reply = Collected { protocol: self.protocol, words: Vec::new() };
         let command = named(argv[0]);
-        let outcome = match Request::parse(command, &argv, &host) {
+        let outcome = match Request::parse(command, &argv[1..], &host) {
             Ok(Request::Query(query)) => self.query(query, &argv, &mut reply),
             Ok(Request::Change(change)) => self.change(change, &argv, line, &host, &mut reply),
             Err(error) => Err(error),
@@ -159,7 +159,7 @@ impl Server {
         let Effects { publish, replication, created, items_added } =
             change.run(slot, host, NoPrefetch, reply)?;
         if let Some(filter) = publish {
-            self.keys.insert(argv[1].to_vec(), filter);
+            self.keys.insert(argv[1].to_vec(), *filter);
         }
         match replication {
             Replication::None => assert_eq!((created, items_added), (false, 0)),

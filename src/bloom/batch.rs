@@ -14,6 +14,8 @@ use super::prefetch::{Part, Prefetch};
 pub const GROUP_ITEMS: usize = 32;
 /// Group below which every layer's memory is asked for at once, since one layer alone would not keep memory busy.
 const SMALL_GROUP_ITEMS: usize = 4;
+/// Bit arrays up to which the memory of a single item is not asked for: about what lies in the nearer caches.
+const CACHED_BYTES: u64 = 1 << 20;
 /// Lines per item from which on an absent item is looked for in two steps: most are found out by the first two lines,
 /// so that the others need not be fetched.
 const TWO_STEP_LINES: u32 = 4;
@@ -21,6 +23,41 @@ const TWO_STEP_LINES: u32 = 4;
 type Digests<'i, F> = SmallVec<[<F as Family>::Digest<'i>; GROUP_ITEMS]>;
 
 impl<F: Family> Chain<F> {
+    /// Whether one item may be in the filter: [`contains`](Chain::contains), asking for its memory first.
+    #[must_use]
+    pub fn contains_soon(&self, digest: F::Digest<'_>, prefetch: impl Prefetch) -> bool {
+        self.prefetch_one(digest, prefetch);
+        self.contains(digest)
+    }
+
+    /// Adds one item: [`add`](Chain::add), asking for its memory first.
+    ///
+    /// # Errors
+    /// [`AddError`] when a new item finds no room; the filter is then as it was.
+    pub fn add_soon(
+        &mut self,
+        digest: F::Digest<'_>,
+        limit: &dyn ByteLimit,
+        prefetch: impl Prefetch,
+    ) -> Result<Added, AddError> {
+        if cfg!(feature = "baseline") && self.contains(digest) {
+            return Ok(Added::Present);
+        }
+        self.prefetch_one(digest, prefetch);
+        self.add(digest, limit)
+    }
+
+    /// Asks for the memory of one item in every layer that is larger than the caches near the processor; in smaller
+    /// ones asking takes as long as looking.
+    fn prefetch_one(&self, digest: F::Digest<'_>, prefetch: impl Prefetch) {
+        if cfg!(feature = "baseline") {
+            return;
+        }
+        for layer in self.layers().iter().rev().filter(|layer| layer.bits().size_bytes() > CACHED_BYTES) {
+            layer.prefetch(digest, Part::All, prefetch);
+        }
+    }
+
     /// Asks for every item whether it may be in the filter; `answer` takes the answers in the order of the items.
     /// O(items * layers * probes).
     pub fn contains_many(&self, items: &[&[u8]], prefetch: impl Prefetch, mut answer: impl FnMut(bool)) {
@@ -52,7 +89,8 @@ impl<F: Family> Chain<F> {
         if cfg!(feature = "baseline") {
             for item in items {
                 let digest = self.digest(item);
-                let outcome = if self.contains(digest) { Ok(Added::Present) } else { self.add(digest, limit) };
+                let outcome =
+                    if self.contains(digest) { Ok(Added::Present) } else { self.add(digest, limit) };
                 if !answer(outcome) {
                     return;
                 }

@@ -67,16 +67,29 @@ impl Bits {
     /// Whether bit `position` is set; false for a position outside the array.
     #[must_use]
     pub fn get(&self, position: u64) -> bool {
-        usize::try_from(position).ok().and_then(|index| self.bits.get(index).map(|bit| *bit)).unwrap_or(false)
+        self.reader().get(position)
+    }
+
+    /// The array for many reads in a row.
+    #[must_use]
+    pub fn reader(&self) -> Reader<'_> {
+        Reader(self.words())
     }
 
     /// Sets bit `position`; answers whether it was clear before. A position outside the array changes nothing.
     pub fn set(&mut self, position: u64) -> bool {
-        let was_clear = usize::try_from(position)
-            .ok()
-            .and_then(|index| self.bits.get_mut(index))
-            .is_some_and(|mut bit| !bit.replace(true));
-        self.set_bits += u64::from(was_clear);
+        if position >= self.len() {
+            return false;
+        }
+        let index = usize::try_from(position / 64).unwrap_or(usize::MAX);
+        let Some(word) = self.bits.as_raw_mut_slice().get_mut(index) else { return false };
+        let mask = 1 << (position % 64);
+        let was_clear = *word & mask == 0;
+        // A store makes the line dirty (write-back, copy-on-write while a child saves): only where it changes.
+        if was_clear {
+            *word |= mask;
+            self.set_bits += 1;
+        }
         was_clear
     }
 
@@ -133,6 +146,19 @@ impl Bits {
         let size_bits = self.bits.len();
         let words = std::mem::take(&mut self.bits).into_boxed_slice();
         self.bits = cut(relocate(words), size_bits);
+    }
+}
+
+/// The words of a bit array, found once for many reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a>(&'a [u64]);
+
+impl Reader<'_> {
+    /// As [`Bits::get`]: bits beyond the end of the last word are clear.
+    #[must_use]
+    pub fn get(self, position: u64) -> bool {
+        let word = usize::try_from(position / 64).ok().and_then(|index| self.0.get(index));
+        word.is_some_and(|word| word >> (position % 64) & 1 == 1)
     }
 }
 

@@ -55,7 +55,11 @@ pub trait Positions<Digest>: Copy + Debug {
 
 impl<Digest, P: Positions<Digest>> Placement<Digest> for P {
     fn contains(&self, bits: &Bits, digest: Digest, part: Part) -> bool {
-        part.of(self.positions(digest)).all(|position| bits.get(position))
+        let reader = bits.reader();
+        match part {
+            Part::All => self.positions(digest).all(|position| reader.get(position)),
+            part => part.of(self.positions(digest)).all(|position| reader.get(position)),
+        }
     }
 
     fn insert(&self, bits: &mut Bits, digest: Digest) -> u32 {

@@ -144,6 +144,25 @@ impl Filter {
         }
     }
 
+    /// Whether the item may be in the filter. O(layers * probes).
+    #[must_use]
+    pub fn contains(&self, item: &[u8], prefetch: impl Prefetch) -> bool {
+        each_kind!(self, chain => chain.contains_soon(chain.digest(item), prefetch))
+    }
+
+    /// Adds an item; see [`Chain::add`]. O(layers * probes).
+    ///
+    /// # Errors
+    /// [`AddError`] when a new item finds no room; the filter is then as it was.
+    pub fn add(
+        &mut self,
+        item: &[u8],
+        limit: &dyn ByteLimit,
+        prefetch: impl Prefetch,
+    ) -> Result<Added, AddError> {
+        each_kind!(self, chain => chain.add_soon(chain.digest(item), limit, prefetch))
+    }
+
     /// Asks for every item whether it may be in the filter; `answer` takes the answers in the order of the items.
     /// O(items * layers * probes).
     pub fn contains_many(&self, items: &[&[u8]], prefetch: impl Prefetch, answer: impl FnMut(bool)) {

@@ -41,7 +41,13 @@ impl Layout {
     pub fn contains(self, bits: &Bits, probes: u32, item: ItemHash, part: Part) -> bool {
         match self {
             Self::Scattered => {
-                part.of(scattered_positions(bits.len(), probes, item)).all(|position| bits.get(position))
+                let reader = bits.reader();
+                let mut positions = scattered_positions(bits.len(), probes, item);
+                match part {
+                    // Most questions; picking a part of nothing costs as much as a probe.
+                    Part::All => positions.all(|position| reader.get(position)),
+                    part => part.of(positions).all(|position| reader.get(position)),
+                }
             }
             Self::Paged { lines } => {
                 let page = Page::of(item, bits.len());

@@ -79,13 +79,39 @@ impl<'a> Adds<'a, '_> {
                 let answers = add_items(&mut filter, self.items, host, prefetch);
                 let lines = creation.lines(self.key, new_items(self.items, &answers));
                 let effects = Effects {
-                    publish: Some(filter),
+                    publish: Some(Box::new(filter)),
                     replication: Replication::Rewritten(lines),
                     created: true,
                     items_added: count_new(&answers),
                 };
                 Ok((answers, effects))
             }
+        }
+    }
+}
+
+/// Adds one item to a filter that is there, and replies: what most commands are.
+///
+/// Nothing is replicated or notified unless the item was new.
+pub fn add_one<'a>(
+    filter: &mut Filter,
+    item: &[u8],
+    host: &dyn Host,
+    prefetch: impl Prefetch,
+    reply: &mut impl Reply,
+) -> Effects<'a> {
+    match filter.add(item, host, prefetch) {
+        Ok(Added::New) => {
+            reply.boolean(true);
+            Effects { replication: Replication::Verbatim, items_added: 1, ..Effects::default() }
+        }
+        Ok(Added::Present) => {
+            reply.boolean(false);
+            Effects::default()
+        }
+        Err(error) => {
+            Answer::Refused(error).write(reply);
+            Effects::default()
         }
     }
 }

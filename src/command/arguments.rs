@@ -11,16 +11,16 @@ pub struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// The arguments after the command's name.
+    /// The arguments, `argv` being all that follow the command's name.
     ///
     /// # Errors
     /// [`CommandError::WrongArity`] when their number is outside the command's range.
     pub fn new(argv: &'a [&'a [u8]], command: Command) -> Result<Self, CommandError> {
         let spec = command.spec();
-        match argv.split_first() {
-            Some((_, rest)) if spec.arguments.contains(&rest.len()) => Ok(Self { rest, command }),
-            _ => Err(CommandError::WrongArity(spec.name)),
+        if !spec.arguments.contains(&argv.len()) {
+            return Err(CommandError::WrongArity(spec.name));
         }
+        Ok(Self { rest: argv, command })
     }
 
     /// The next argument, which may be missing.

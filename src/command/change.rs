@@ -1,7 +1,7 @@
 //! Commands that may change a filter.
 
 use super::Slot;
-use super::add::{Adds, Answers};
+use super::add::{Adds, Answers, add_one};
 use super::creation::CreationOptions;
 use super::dump::{Load, LoadChunk};
 use super::effects::Effects;
@@ -15,7 +15,7 @@ use crate::bloom::{Filter, Prefetch};
 #[derive(Debug)]
 pub enum Change<'a> {
     /// BF.RESERVE.
-    Reserve(Reserve<'a>),
+    Reserve(Box<Reserve<'a>>),
     /// BF.ADD.
     Add {
         /// The key.
@@ -31,7 +31,7 @@ pub enum Change<'a> {
         items: &'a [&'a [u8]],
     },
     /// BF.INSERT.
-    Insert(Insert<'a>),
+    Insert(Box<Insert<'a>>),
     /// BF.LOADCHUNK.
     LoadChunk(LoadChunk<'a>),
     /// BF.LOAD.
@@ -51,6 +51,22 @@ impl<'a> Change<'a> {
         prefetch: impl Prefetch,
         reply: &mut impl Reply,
     ) -> Result<Effects<'a>, CommandError> {
+        match (self, slot) {
+            (Self::Add { item, .. }, Slot::Filter(filter)) => {
+                Ok(add_one(filter, item, host, prefetch, reply))
+            }
+            (change, slot) => change.run_any(slot, host, prefetch, reply),
+        }
+    }
+
+    /// Every change but the most frequent one, which is kept out of the way of the others.
+    fn run_any(
+        self,
+        slot: Slot<&mut Filter>,
+        host: &dyn Host,
+        prefetch: impl Prefetch,
+        reply: &mut impl Reply,
+    ) -> Result<Effects<'a>, CommandError> {
         let options = CreationOptions::default();
         match self {
             Self::Reserve(reserve) => reply_ok(reserve.run(&slot, host)?, reply),
@@ -64,10 +80,11 @@ impl<'a> Change<'a> {
             Self::AddMany { key, items } => {
                 reply_array(Adds { key, items, options }.run(slot, host, prefetch)?, reply)
             }
-            Self::Insert(Insert { no_create: true, .. }) if matches!(slot, Slot::Vacant) => {
+            Self::Insert(insert) if insert.no_create && matches!(slot, Slot::Vacant) => {
                 Err(CommandError::NotFound)
             }
-            Self::Insert(Insert { key, items, options, .. }) => {
+            Self::Insert(insert) => {
+                let Insert { key, items, options, .. } = *insert;
                 reply_array(Adds { key, items, options }.run(slot, host, prefetch)?, reply)
             }
         }

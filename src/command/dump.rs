@@ -50,7 +50,7 @@ impl LoadChunk<'_> {
     pub fn run<'a>(self, slot: Slot<&mut Filter>, host: &dyn Host) -> Result<Effects<'a>, CommandError> {
         let publish = match (slot, u64::try_from(self.iterator)) {
             (Slot::WrongType, _) => return Err(CommandError::WrongType),
-            (_, Ok(HEADER_ITERATOR)) => Some(from_header(self.data, host).map_err(header_error)?),
+            (_, Ok(HEADER_ITERATOR)) => Some(Box::new(from_header(self.data, host).map_err(header_error)?)),
             (Slot::Vacant, _) => return Err(CommandError::NotFound),
             (Slot::Filter(_), Err(_)) => return Err(CommandError::BadData),
             (Slot::Filter(filter), Ok(iterator)) => {
@@ -85,7 +85,7 @@ impl Load<'_> {
             DecodeError::TooLarge { .. } | DecodeError::OutOfMemory => header_error(error),
             DecodeError::Truncated | DecodeError::Invalid(_) => CommandError::BadBlob,
         })?;
-        let publish = Some(Filter::ValkeyBloom(Box::new(chain)));
+        let publish = Some(Box::new(Filter::ValkeyBloom(Box::new(chain))));
         Ok(Effects { publish, replication: Replication::Verbatim, created: true, items_added: 0 })
     }
 }

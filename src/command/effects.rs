@@ -38,7 +38,7 @@ pub enum Replication<'a> {
 #[derive(Debug, Default)]
 pub struct Effects<'a> {
     /// A complete filter to put under the key, in place of what is there.
-    pub publish: Option<Filter>,
+    pub publish: Option<Box<Filter>>,
     /// What is replicated. The key counts as modified exactly when this is not [`Replication::None`].
     pub replication: Replication<'a>,
     /// Whether to notify `bloom.reserve`: a filter was created.

@@ -70,12 +70,7 @@ impl Query<'_> {
 pub struct Checks(pub u64);
 
 fn exists(chain: Option<&Filter>, item: &[u8], prefetch: impl Prefetch, reply: &mut impl Reply) {
-    let answer = chain.is_some_and(|chain| {
-        let mut answer = false;
-        chain.contains_many(&[item], prefetch, |found| answer = found);
-        answer
-    });
-    reply.boolean(answer);
+    reply.boolean(chain.is_some_and(|filter| filter.contains(item, prefetch)));
 }
 
 fn exists_many(chain: Option<&Filter>, items: &[&[u8]], prefetch: impl Prefetch, reply: &mut impl Reply) {

@@ -20,7 +20,7 @@ pub enum Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Reads the arguments of `command`; `argv` begins with the command's name and the key. O(arguments), and O(1)
+    /// Reads the arguments of `command`; `argv` is what follows the command's name, the key first. O(arguments), and O(1)
     /// for items, which are borrowed.
     ///
     /// # Errors
@@ -29,10 +29,12 @@ impl<'a> Request<'a> {
         let mut arguments = Arguments::new(argv, command)?;
         let key = arguments.required()?;
         Ok(match command {
-            Command::Reserve => Self::Change(Change::Reserve(Reserve::parse(key, arguments, host)?)),
+            Command::Reserve => {
+                Self::Change(Change::Reserve(Box::new(Reserve::parse(key, arguments, host)?)))
+            }
             Command::Add => Self::Change(Change::Add { key, item: arguments.required()? }),
             Command::MAdd => Self::Change(Change::AddMany { key, items: arguments.items()? }),
-            Command::Insert => Self::Change(Change::Insert(Insert::parse(key, arguments, host)?)),
+            Command::Insert => Self::Change(Change::Insert(Box::new(Insert::parse(key, arguments, host)?))),
             Command::LoadChunk => {
                 let iterator = parse_integer(arguments.required()?).ok_or(CommandError::LoadChunkIterator)?;
                 Self::Change(Change::LoadChunk(LoadChunk { iterator, data: arguments.required()? }))

@@ -55,7 +55,7 @@ impl<'a> Reserve<'a> {
         let filter = Filter::reserve(self.options.blueprint(host)?, host).map_err(CommandError::Reserve)?;
         let lines = Creation::of(&filter).lines(self.key, Vec::new());
         Ok(Effects {
-            publish: Some(filter),
+            publish: Some(Box::new(filter)),
             replication: Replication::Rewritten(lines),
             created: true,
             items_added: 0,

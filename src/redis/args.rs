@@ -1,13 +1,12 @@
-//! The arguments of a command, borrowed from the server: nothing is copied, retained or, up to 32 of them, allocated.
+//! The arguments of a command, borrowed from the server: nothing is copied, retained or, up to 64 of them, allocated.
 
 use std::ffi::c_int;
 use std::slice;
 
 use redis_module::raw;
-use smallvec::SmallVec;
 
-/// The arguments as bytes.
-pub(super) type Arguments<'a> = SmallVec<[&'a [u8]; 32]>;
+/// Arguments up to which a command allocates nothing.
+const MANY: usize = 64;
 
 /// The argument vector of one command.
 #[derive(Clone, Copy)]
@@ -26,14 +25,33 @@ impl<'a> Argv<'a> {
         Self(unsafe { slice::from_raw_parts(argv, length) })
     }
 
-    /// The bytes of every argument. O(arguments).
-    pub(super) fn bytes(self) -> Arguments<'a> {
-        self.0.iter().map(|string| self.bytes_of(*string)).collect()
+    /// The arguments without the first one, which in commands is the name.
+    pub(super) fn rest(self) -> Self {
+        Self(self.0.get(1..).unwrap_or_default())
     }
 
-    /// The string of the key: the first argument after the command's name.
+    /// Runs `body` with the bytes of every argument. O(arguments).
+    pub(super) fn with_bytes<T>(self, body: impl FnOnce(&[&'a [u8]]) -> T) -> T {
+        match self.0 {
+            // Key and item: most commands.
+            [first, second] => body(&[self.bytes_of(*first), self.bytes_of(*second)]),
+            // An array that stays where it is: a vector that is returned is copied, which takes longer than a probe.
+            few if few.len() <= MANY => body(self.fill(&mut [&[][..]; MANY])),
+            many => body(self.fill(&mut vec![&[][..]; many.len()])),
+        }
+    }
+
+    /// Writes the bytes of every argument to the front of `places`, of which there are enough.
+    fn fill<'p>(self, places: &'p mut [&'a [u8]]) -> &'p [&'a [u8]] {
+        for (place, string) in places.iter_mut().zip(self.0) {
+            *place = self.bytes_of(*string);
+        }
+        places.get(..self.0.len()).unwrap_or(places)
+    }
+
+    /// The string of the key: the first argument.
     pub(super) fn key(self) -> Option<*mut raw::RedisModuleString> {
-        self.0.get(1).copied()
+        self.0.first().copied()
     }
 
     fn bytes_of(self, string: *mut raw::RedisModuleString) -> &'a [u8] {

@@ -58,7 +58,7 @@ unsafe fn dispatch(
     // SAFETY: the context of a command that has just begun.
     let mut reply = unsafe { ServerReply::new(context) };
     // SAFETY: the vector of that command; its strings stay as they are until the handler returns.
-    let argv = unsafe { Argv::new(argv, argc) };
+    let argv = unsafe { Argv::new(argv, argc) }.rest();
     // SAFETY: context and arguments belong to the running command.
     let run = || unsafe { run(command, context, argv, &mut reply) };
     match catch_unwind(AssertUnwindSafe(run)) {
@@ -77,17 +77,18 @@ unsafe fn run(
     argv: Argv<'_>,
     reply: &mut ServerReply,
 ) -> Result<(), CommandError> {
-    let arguments = argv.bytes();
     // SAFETY: the context is that of the running command by the caller's word.
     let host = unsafe { CommandHost::new(context) };
-    let request = Request::parse(command, &arguments, &host)?;
-    let name = argv.key().ok_or(CommandError::WrongArity(command.spec().name))?;
-    match request {
-        // SAFETY: context and name are those of the running command.
-        Request::Query(query) => unsafe { run_query(query, context, name, reply) },
-        // SAFETY: context and name are those of the running command.
-        Request::Change(change) => unsafe { run_change(change, context, name, &host, reply) },
-    }
+    argv.with_bytes(|arguments| {
+        let request = Request::parse(command, arguments, &host)?;
+        let name = argv.key().ok_or(CommandError::WrongArity(command.spec().name))?;
+        match request {
+            // SAFETY: context and name are those of the running command.
+            Request::Query(query) => unsafe { run_query(query, context, name, reply) },
+            // SAFETY: context and name are those of the running command.
+            Request::Change(change) => unsafe { run_change(change, context, name, &host, reply) },
+        }
+    })
 }
 
 /// # Safety

@@ -58,14 +58,14 @@ impl Key {
 
     /// Puts a filter under the key, in place of what is there. Answers whether it is there now; the key must have
     /// been opened for writing, else it is not.
-    pub(super) fn publish(&mut self, filter: Filter) -> bool {
+    pub(super) fn publish(&mut self, filter: Box<Filter>) -> bool {
         let (Some(set_value), Some(data_type)) =
             (api!(RedisModule_ModuleTypeSetValue), datatype::handle(filter.format()))
         else {
             return false;
         };
         let footprint = Footprint::of(&filter);
-        let value = Box::into_raw(Box::new(filter));
+        let value = Box::into_raw(filter);
         // SAFETY: the key is open, and the value is what the callbacks of our type expect. Once set, the server owns
         // it and gives it back to `datatype::free`.
         let status = unsafe { set_value(self.0.as_ptr(), data_type.as_ptr(), value.cast()) };

@@ -96,7 +96,7 @@ unsafe fn load(context: Context, argv: *mut *mut RedisModuleString, argc: c_int)
 unsafe fn apply_arguments(argv: *mut *mut RedisModuleString, argc: c_int) -> Result<(), String> {
     // SAFETY: by the caller's word.
     let arguments = unsafe { Argv::new(argv, argc) };
-    load_arguments::apply(&arguments.bytes())
+    arguments.with_bytes(load_arguments::apply)
 }
 
 /// Tells the server what the module can do.
