@@ -118,7 +118,14 @@ impl Filter {
     /// Memory of the filter in bytes: its structs and bit arrays. O(layers).
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
-        (size_of::<Self>() as u64).saturating_add(each_kind!(self, chain => chain.size_bytes()))
+        // The struct of a chain counts its own bytes, which for all but the boxed one lie within this struct.
+        let counted_twice = match self {
+            Self::Everbloom(chain) => size_of_val(chain),
+            Self::RedisBloom(chain) => size_of_val(chain),
+            Self::ValkeyBloom(_) => 0,
+        };
+        let struct_bytes = size_of::<Self>().saturating_sub(counted_twice) as u64;
+        struct_bytes.saturating_add(each_kind!(self, chain => chain.size_bytes()))
     }
 
     /// What BF.INFO shows as its size: what the module whose format it has would show. O(layers).
