@@ -7,7 +7,7 @@ use super::effects::{Effects, Replication};
 use super::error::CommandError;
 use super::number::{parse_double, parse_integer};
 use super::settings::Host;
-use crate::bloom::limits::EXPANSION_MAX;
+use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX};
 use crate::bloom::{Filter, Format};
 
 /// BF.RESERVE with its arguments understood.
@@ -133,15 +133,19 @@ impl<'a> Insert<'a> {
                 break;
             }
             if word.eq_ignore_ascii_case(b"CAPACITY") {
-                capacity = Some(parse_integer(arguments.required()?).ok_or(CommandError::InsertCapacity)?);
+                let items = parse_integer(arguments.required()?).ok_or(CommandError::InsertCapacity)?;
+                // The format may narrow the range; it may yet come.
+                capacity = Some(in_range(items, CAPACITY_MAX_ITEMS).ok_or(CommandError::InsertCapacity)?);
             } else {
                 insert.option(word, &mut arguments)?;
             }
         }
         let settings = host.settings();
         if let Some(capacity) = capacity {
-            let capacity_items = in_range(capacity, insert.options.capacity_max_items(&settings));
-            insert.options.capacity_items = Some(capacity_items.ok_or(CommandError::InsertCapacity)?);
+            if capacity > insert.options.capacity_max_items(&settings) {
+                return Err(CommandError::InsertCapacity);
+            }
+            insert.options.capacity_items = Some(capacity);
         }
         let may_be_empty =
             insert.options.resolved_format(&settings) == Format::ValkeyBloom || host.must_obey();
