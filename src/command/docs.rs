@@ -44,7 +44,8 @@ mod tests {
     fn syntax_is_spelt_as_on_redis_io() {
         let head = section_head(Command::Insert.spec());
         let expected = "BF.INSERT key [CAPACITY capacity] [ERROR error] [EXPANSION expansion] [NOCREATE] [NONSCALING] \
-                        ITEMS item [item ...]\n";
+                        [FORMAT everbloom | redisbloom | valkey-bloom] [SEED seed] [TIGHTENING tightening] \
+                        [VALIDATESCALETO validatescaleto] ITEMS item [item ...]\n";
         assert!(head.contains(expected), "{head}");
         let head = section_head(Command::Info.spec());
         assert!(head.contains("BF.INFO key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION]\n"), "{head}");

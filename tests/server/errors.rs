@@ -47,7 +47,7 @@ fn wrong_arity_is_an_error(site: &Site) {
         "bf.reserve",
         "bf.reserve k",
         "bf.reserve k 0.01",
-        "bf.reserve k 0.01 100 EXPANSION 2 NONSCALING NONSCALING",
+        "bf.reserve k 0.01 100 EXPANSION 2 NONSCALING FORMAT everbloom NONSCALING",
         "bf.add",
         "bf.add k",
         "bf.add k a b",
@@ -81,6 +81,9 @@ fn wrong_arity_is_an_error(site: &Site) {
         "bf.loadchunk k",
         "bf.loadchunk k 1",
         "bf.loadchunk k 1 data data",
+        "bf.load",
+        "bf.load k",
+        "bf.load k blob blob",
     ];
     for command in commands {
         let name = command.split(' ').next().unwrap();

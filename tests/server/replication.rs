@@ -160,20 +160,29 @@ fn creation_is_spelt_out_in_full(site: &Site) {
     let mut pair = Pair::start(site);
     let mut watch = pair.watch();
     let cases = [
-        ("BF.RESERVE r1 0.01 100", "BF.RESERVE r1 0.01 100 EXPANSION 2"),
-        ("BF.RESERVE r2 1e-3 50 EXPANSION 7", "BF.RESERVE r2 0.001 50 EXPANSION 7"),
-        ("BF.RESERVE r3 0.01 100 NONSCALING", "BF.RESERVE r3 0.01 100 NONSCALING"),
-        ("BF.RESERVE r4 0.01 100 EXPANSION 0", "BF.RESERVE r4 0.01 100 NONSCALING"),
-        ("BF.ADD a1 x", "BF.INSERT a1 CAPACITY 100 ERROR 0.01 EXPANSION 2 ITEMS x"),
-        ("BF.MADD m1 x y x", "BF.INSERT m1 CAPACITY 100 ERROR 0.01 EXPANSION 2 ITEMS x y"),
-        ("BF.INSERT i1 ITEMS x", "BF.INSERT i1 CAPACITY 100 ERROR 0.01 EXPANSION 2 ITEMS x"),
+        ("BF.RESERVE r1 0.01 100", "BF.INSERT r1 CAPACITY 100 ERROR 0.01 EXPANSION 2 FORMAT everbloom"),
+        (
+            "BF.RESERVE r2 1e-3 50 EXPANSION 7",
+            "BF.INSERT r2 CAPACITY 50 ERROR 0.001 EXPANSION 7 FORMAT everbloom",
+        ),
+        (
+            "BF.RESERVE r3 0.01 100 NONSCALING",
+            "BF.INSERT r3 CAPACITY 100 ERROR 0.01 NONSCALING FORMAT everbloom",
+        ),
+        (
+            "BF.RESERVE r4 0.01 100 EXPANSION 0",
+            "BF.INSERT r4 CAPACITY 100 ERROR 0.01 NONSCALING FORMAT everbloom",
+        ),
+        ("BF.ADD a1 x", "BF.INSERT a1 CAPACITY 100 ERROR 0.01 EXPANSION 2 FORMAT everbloom ITEMS x"),
+        ("BF.MADD m1 x y x", "BF.INSERT m1 CAPACITY 100 ERROR 0.01 EXPANSION 2 FORMAT everbloom ITEMS x y"),
+        ("BF.INSERT i1 ITEMS x", "BF.INSERT i1 CAPACITY 100 ERROR 0.01 EXPANSION 2 FORMAT everbloom ITEMS x"),
         (
             "bf.insert i2 error 0.5 nonscaling items x x",
-            "BF.INSERT i2 CAPACITY 100 ERROR 0.5 NONSCALING ITEMS x",
+            "BF.INSERT i2 CAPACITY 100 ERROR 0.5 NONSCALING FORMAT everbloom ITEMS x",
         ),
         (
             "BF.INSERT i3 CAPACITY 1 NONSCALING ITEMS x y",
-            "BF.INSERT i3 CAPACITY 1 ERROR 0.01 NONSCALING ITEMS x",
+            "BF.INSERT i3 CAPACITY 1 ERROR 0.01 NONSCALING FORMAT everbloom ITEMS x",
         ),
     ];
     for (sent, replicated) in cases {
@@ -266,12 +275,13 @@ fn a_refusal_replicates_only_what_was_added_before(site: &Site) {
     let mut pair = Pair::start(site);
     pair.client.say("BF.RESERVE k 0.0001 3 NONSCALING");
     pair.client.say("BF.ADD k a");
+    pair.sync();
     let mut watch = pair.watch();
     let sent = pair.replicated(&mut watch, &["BF.MADD k a b c d e"]);
     assert_eq!(sent.len(), 1, "{sent:?}");
     assert!(sent[0].ends_with("\"b\" \"c\""), "{sent:?}");
     let sent = pair.replicated(&mut watch, &["BF.INSERT n CAPACITY 2 NONSCALING ITEMS x y z w"]);
-    assert_eq!(sent, [words("BF.INSERT n CAPACITY 2 ERROR 0.01 NONSCALING ITEMS x y")]);
+    assert_eq!(sent, [words("BF.INSERT n CAPACITY 2 ERROR 0.01 NONSCALING FORMAT everbloom ITEMS x y")]);
     drop(watch);
     pair.assert_equal(&["k", "n"]);
 }

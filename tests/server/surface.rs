@@ -17,7 +17,7 @@ pub(crate) const TESTS: &[Test] = tests![
 ];
 
 /// Name, arity, flags that must be there, categories beside `bloom`.
-const COMMANDS: [(&str, i64, &[&str], &[&str]); 11] = [
+const COMMANDS: [(&str, i64, &[&str], &[&str]); 12] = [
     ("bf.reserve", -4, &["write", "denyoom"], &["write", "fast"]),
     ("bf.add", 3, &["write", "denyoom"], &["write"]),
     ("bf.madd", -3, &["write", "denyoom"], &["write"]),
@@ -29,6 +29,7 @@ const COMMANDS: [(&str, i64, &[&str], &[&str]); 11] = [
     ("bf.debug", 2, &["readonly", "fast"], &["read"]),
     ("bf.scandump", 3, &["readonly", "fast"], &["read"]),
     ("bf.loadchunk", 4, &["write", "denyoom"], &["write"]),
+    ("bf.load", 3, &["write", "denyoom"], &["write"]),
 ];
 
 /// Whether a module can make access categories: Redis from 7.4, Valkey from 8.0.
@@ -162,9 +163,12 @@ fn documented_arguments_are_redisblooms(site: &Site) {
     let names = |client: &mut Client, name: &str| -> Vec<String> {
         arguments(client, name).iter().map(|text| text.split(' ').next().unwrap().to_owned()).collect()
     };
-    let reserve = ["key", "error_rate", "capacity", "expansion", "nonscaling"];
+    // Followed by what RedisBloom does not have.
+    let reserve = ["key", "error_rate", "capacity", "expansion", "nonscaling", "format"];
     assert_eq!(names(&mut client, "bf.reserve"), reserve);
-    let insert = ["key", "capacity", "error", "expansion", "nocreate", "nonscaling", "items", "item"];
+    let insert = ["key", "capacity", "error", "expansion", "nocreate", "nonscaling"];
+    let more = ["format", "seed", "tightening", "validatescaleto"];
+    let insert = [&insert[..], &more[..], &["items", "item"]].concat();
     assert_eq!(names(&mut client, "bf.insert"), insert);
     assert_eq!(names(&mut client, "bf.info"), ["key", "single_value"]);
     for name in ["bf.add", "bf.madd", "bf.exists", "bf.mexists"] {
@@ -172,6 +176,7 @@ fn documented_arguments_are_redisblooms(site: &Site) {
     }
     assert_eq!(names(&mut client, "bf.scandump"), ["key", "iterator"]);
     assert_eq!(names(&mut client, "bf.loadchunk"), ["key", "iterator", "data"]);
+    assert_eq!(names(&mut client, "bf.load"), ["key", "blob"]);
     for name in ["bf.card", "bf.debug"] {
         assert_eq!(names(&mut client, name), ["key"], "{name}");
     }
@@ -179,13 +184,13 @@ fn documented_arguments_are_redisblooms(site: &Site) {
     assert_eq!(told[0], "key key");
     assert!(told[1].contains("CAPACITY") && told[1].contains("optional"), "{told:?}");
     assert!(told[5].contains("NONSCALING") && told[5].contains("optional"), "{told:?}");
-    assert!(told[6].contains("ITEMS") && !told[6].contains("optional"), "{told:?}");
-    assert!(told[7].contains("string") && told[7].contains("multiple"), "{told:?}");
+    assert!(told[10].contains("ITEMS") && !told[10].contains("optional"), "{told:?}");
+    assert!(told[11].contains("string") && told[11].contains("multiple"), "{told:?}");
     assert!(arguments(&mut client, "bf.info")[1].contains("oneof"));
 }
 
 /// A valid call of every command on the key `k`.
-const CALLS: [&str; 11] = [
+const CALLS: [&str; 12] = [
     "BF.RESERVE k 0.01 100 EXPANSION 2",
     "BF.ADD k a",
     "BF.MADD k a b c",
@@ -197,6 +202,7 @@ const CALLS: [&str; 11] = [
     "BF.DEBUG k",
     "BF.SCANDUMP k 0",
     "BF.LOADCHUNK k 1 data",
+    "BF.LOAD k blob",
 ];
 
 fn the_server_finds_the_key_of_every_command(site: &Site) {
