@@ -26,7 +26,7 @@ find_server() {
   command -v redis-server || command -v valkey-server || die "neither redis-server nor valkey-server found"
 }
 
-# A program that comes with the server: companion cli, companion benchmark.
+# A program that comes with the server: companion cli.
 companion() { command -v "redis-$1" || command -v "valkey-$1"; }
 
 # Whether something listens on that port of the loopback interface.

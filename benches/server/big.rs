@@ -1,0 +1,197 @@
+//! What a large filter does to a server: reserving, first adds, saving, loading, copying, rewriting, freeing.
+
+use std::time::{Duration, Instant};
+
+use super::client::{Client, pipeline};
+use super::filters::{self, Series, Size};
+use super::items::ABSENT;
+use super::process::{Launch, Server, memory_bytes, reset_peak};
+use super::progress::Progress;
+use super::{Failure, Plan, Programs};
+
+/// One fact, as the table shows it.
+pub(crate) struct Fact {
+    /// What was measured.
+    pub(crate) what: &'static str,
+    /// Its value with its unit.
+    pub(crate) value: String,
+    /// What the value, in the unit of the limit, is to stay below, where there is a limit.
+    pub(crate) limit: Option<(f64, f64, &'static str)>,
+}
+
+fn fact(what: &'static str, value: String) -> Fact {
+    Fact { what, value, limit: None }
+}
+
+/// Measures one filter of that size in a server of its own.
+pub(crate) fn measure(
+    plan: &Plan,
+    programs: &Programs,
+    progress: &mut Progress,
+) -> Result<Vec<Fact>, Failure> {
+    let size = Size { known: 0, ..plan.big };
+    let series = Series { name: "everbloom".to_owned(), server: 0, format: None };
+    // Not pinned: a child that saves is to have a processor of its own.
+    let launch = Launch::new(&programs.server, &[&programs.module])?;
+    let server = launch.start()?;
+    let mut facts = Vec::new();
+    progress.step("large filter: reserve, first adds");
+    reserve_and_add(&server, &size, plan, &mut facts)?;
+    progress.step("large filter: fill");
+    server.client()?.say("FLUSHALL")?;
+    filters::make(&server, &series, &size)?;
+    let key = size.key(&series);
+    let filter_bytes = server.client()?.number(&format!("MEMORY USAGE {key}"))?;
+    progress.step("large filter: BGSAVE");
+    let saved = background(&server, "BGSAVE", "rdb_bgsave_in_progress", filter_bytes)?;
+    facts.push(fact("BGSAVE", format!("{:.2} s", saved.seconds)));
+    facts.push(saved.peak("BGSAVE: peak of server and child, of the filter"));
+    progress.step("large filter: BGREWRITEAOF");
+    let mut client = server.client()?;
+    client.say("CONFIG SET aof-use-rdb-preamble no")?;
+    let rewritten = background(&server, "BGREWRITEAOF", "aof_rewrite_in_progress", filter_bytes)?;
+    facts.push(fact("AOF rewrite without snapshot in front", format!("{:.2} s", rewritten.seconds)));
+    facts.push(rewritten.peak("AOF rewrite: peak of server and child, of the filter"));
+    progress.step("large filter: COPY, UNLINK");
+    reset_peak(server.process())?;
+    let copy_ms = main_thread_ms(&mut client, "copy", &format!("COPY {key} copy"))?;
+    facts.push(fact("COPY, main thread", format!("{copy_ms:.0} ms")));
+    let peak = memory_bytes(server.process(), "VmHWM").ok_or("no VmHWM")?;
+    facts.push(fact("COPY: peak of the server, of both filters", ratio(peak, 2 * filter_bytes)));
+    let unlink_ms = main_thread_ms(&mut client, "unlink", "UNLINK copy")?;
+    facts.push(Fact {
+        what: "UNLINK, main thread",
+        value: format!("{unlink_ms:.3} ms"),
+        limit: Some((unlink_ms, 1.0, "ms")),
+    });
+    progress.step("large filter: load");
+    drop(server);
+    let server = launch.start()?;
+    let found = server.client()?.number(&format!("EXISTS {key}"))?;
+    if found != 1 {
+        return Err("the filter was not loaded".into());
+    }
+    let peak = memory_bytes(server.process(), "VmHWM").ok_or("no VmHWM")?;
+    facts.push(fact(
+        "load of the snapshot, from start to first answer",
+        format!("{:.2} s", server.start_time.as_secs_f64()),
+    ));
+    let share = peak as f64 / filter_bytes as f64;
+    facts.push(Fact {
+        what: "load: peak of the server, of the filter",
+        value: ratio(peak, filter_bytes),
+        limit: Some((share, PEAK_MAX, "times")),
+    });
+    Ok(facts)
+}
+
+/// Highest memory use of saving and loading, as a multiple of the filter.
+const PEAK_MAX: f64 = 1.1;
+
+fn ratio(bytes: u64, filter_bytes: u64) -> String {
+    format!("{:.3} times", bytes as f64 / filter_bytes as f64)
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+fn reserve_and_add(server: &Server, size: &Size, plan: &Plan, facts: &mut Vec<Fact>) -> Result<(), Failure> {
+    let mut client = server.client()?;
+    let resident = || memory_bytes(server.process(), "VmRSS").unwrap_or(0);
+    let before = resident();
+    let mut reserve_ms = f64::INFINITY;
+    let mut worst_ms: f64 = 0.0;
+    for attempt in 0..plan.rounds {
+        let line =
+            format!("BF.RESERVE reserve:{attempt} {} {} NONSCALING", size.error_rate, size.capacity_items());
+        let milliseconds = main_thread_ms(&mut client, "bf.reserve", &line)?;
+        reserve_ms = reserve_ms.min(milliseconds);
+        worst_ms = worst_ms.max(milliseconds);
+        if attempt > 0 {
+            client.say(&format!("UNLINK reserve:{attempt}"))?;
+        }
+    }
+    let value = format!("{reserve_ms:.3} to {worst_ms:.3} ms");
+    facts.push(Fact { what: "BF.RESERVE, main thread", value, limit: Some((worst_ms, 1.0, "ms")) });
+    let grown = mib(resident().saturating_sub(before));
+    facts.push(fact("BF.RESERVE: memory taken", format!("{grown:.1} MiB")));
+    client.call(&["CONFIG", "SET", "latency-tracking-info-percentiles", "50 99 99.9"])?;
+    client.say("CONFIG RESETSTAT")?;
+    let before = resident();
+    let adds = plan.first_adds;
+    pipeline(server.socket(), &filters::requests("BF.ADD", "reserve:0", 1, ABSENT..ABSENT + adds))?;
+    let usec = client.info("commandstats")?.part("cmdstat_bf.add", "usec")?;
+    let grown = mib(resident().saturating_sub(before));
+    let latencies = client.info("latencystats")?;
+    let latencies = latencies.field("latency_percentiles_usec_bf.add").unwrap_or("not told").to_owned();
+    let mean = usec / adds as f64;
+    let value = format!("mean {mean:.2} us; in us {}", latencies.replace(',', ", "));
+    facts.push(fact("first BF.ADDs of an empty filter", value));
+    facts.push(fact(
+        "first BF.ADDs: memory taken by each",
+        format!("{:.1} KiB", grown * 1024.0 / adds as f64),
+    ));
+    Ok(())
+}
+
+/// Milliseconds that one command keeps the main thread.
+fn main_thread_ms(client: &mut Client, command: &str, line: &str) -> Result<f64, Failure> {
+    client.say("CONFIG RESETSTAT")?;
+    client.say(line)?;
+    Ok(client.info("commandstats")?.part(&format!("cmdstat_{command}"), "usec")? / 1000.0)
+}
+
+/// How a child of the server went about its work.
+struct Background {
+    seconds: f64,
+    /// Resident memory of the server and what its child had for itself, at their highest, as a share of the filter.
+    peak: f64,
+}
+
+impl Background {
+    fn peak(&self, what: &'static str) -> Fact {
+        let value = format!("{:.3} times", self.peak);
+        Fact { what, value, limit: Some((self.peak, PEAK_MAX, "times")) }
+    }
+}
+
+/// Lets the server fork a child, and watches the memory of both until the child is done.
+fn background(
+    server: &Server,
+    command: &str,
+    in_progress: &str,
+    filter_bytes: u64,
+) -> Result<Background, Failure> {
+    const LONGEST: Duration = Duration::from_secs(120);
+    let mut client = server.client()?;
+    let started = Instant::now();
+    client.say(command)?;
+    let mut peak = 0;
+    // The server only notices the end of a child now and then, so the child's own end counts.
+    let mut seconds = 0.0;
+    loop {
+        let child = server.forked();
+        let own = child.and_then(|child| {
+            Some(memory_bytes(child, "Private_Dirty")? + memory_bytes(child, "Private_Clean")?)
+        });
+        if let (Some(own), Some(resident)) = (own, memory_bytes(server.process(), "VmRSS")) {
+            peak = peak.max(own + resident);
+            seconds = started.elapsed().as_secs_f64();
+        }
+        if child.is_none() && client.info("persistence")?.number(in_progress)? == 0 {
+            break;
+        }
+        if started.elapsed() > LONGEST {
+            return Err(format!("{command} does not end").into());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let persistence = client.info("persistence")?;
+    for status in ["rdb_last_bgsave_status", "aof_last_bgrewrite_status"] {
+        if persistence.field(status)? != "ok" {
+            return Err(format!("{command}: {status} is not ok").into());
+        }
+    }
+    Ok(Background { seconds, peak: peak as f64 / filter_bytes as f64 })
+}

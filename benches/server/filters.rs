@@ -1,0 +1,278 @@
+//! The filters under load: whose they are, how large, and how they come to be half full without adding the
+//! hundreds of millions of items that would take.
+
+use std::path::Path;
+
+use everbloom::bloom::{Chain, ChainParameters, Growth};
+use everbloom::format::dump;
+
+use super::client::{Client, Requests, Value, encode_argument, encode_head, pipeline};
+use super::process::Server;
+use super::{Failure, items};
+
+/// Whose filters: one kind in one module.
+#[derive(Clone, Debug)]
+pub(crate) struct Series {
+    /// What the tables call it.
+    pub(crate) name: String,
+    /// Which of the servers holds it.
+    pub(crate) server: usize,
+    /// The format its filters are made in, where the module has a choice.
+    pub(crate) format: Option<&'static str>,
+}
+
+/// A size of filter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Size {
+    /// What the tables call it, and the key's name.
+    pub(crate) name: &'static str,
+    /// Error rate it is reserved with.
+    pub(crate) error_rate: f64,
+    /// Bytes of the bit array, about; 0 for a chain of layers that was reserved for [`CHAIN_CAPACITY`] items.
+    pub(crate) bytes: u64,
+    /// Items that were really added, which hits are drawn from.
+    pub(crate) known: u64,
+}
+
+/// Items that a chain of layers was reserved for.
+pub(crate) const CHAIN_CAPACITY: u64 = 1000;
+/// Layers that it has grown to.
+const CHAIN_LAYERS: u32 = 12;
+/// Items that do that: each layer takes twice as many as the one before, and the last one is half full.
+pub(crate) const CHAIN_ITEMS: u64 =
+    CHAIN_CAPACITY * ((1 << (CHAIN_LAYERS - 1)) - 1 + (1 << (CHAIN_LAYERS - 2)));
+/// Share of set bits, in 256, of a filter that holds half its capacity: 1 - 1 / sqrt(2).
+const HALF_FULL_256: u8 = 75;
+/// Items per command while filters are filled.
+const FILL_ITEMS: usize = 1000;
+
+impl Size {
+    /// Whether it is a chain of layers rather than one.
+    pub(crate) fn is_chain(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// Items that the filter is reserved for: as many as make it about as large as its name says.
+    pub(crate) fn capacity_items(&self) -> u64 {
+        if self.is_chain() {
+            return CHAIN_CAPACITY;
+        }
+        // 1 % more than the classic formula asks for (Bloom, 1970): -log2(p) / ln 2 bits per item.
+        let bits_per_item = -self.error_rate.log2() / std::f64::consts::LN_2 * 1.01;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "about 2^30")]
+        let capacity = (self.bytes as f64 * 8.0 / bits_per_item) as u64;
+        capacity
+    }
+
+    /// The filter's key.
+    pub(crate) fn key(&self, series: &Series) -> String {
+        format!("{}:{}", series.name, self.name).replace(' ', "-")
+    }
+}
+
+/// Reserves an empty filter that cannot grow.
+pub(crate) fn reserve(
+    client: &mut Client,
+    series: &Series,
+    key: &str,
+    error_rate: f64,
+    capacity_items: u64,
+) -> Result<(), Failure> {
+    choose_format(client, series)?;
+    client.say(&format!("BF.RESERVE {key} {error_rate} {capacity_items} NONSCALING"))?;
+    Ok(())
+}
+
+/// A number that BF.INFO tells of a filter.
+pub(crate) fn information(client: &mut Client, key: &str, field: &str) -> Result<i64, Failure> {
+    let reply = client.say(&format!("BF.INFO {key} {field}"))?;
+    // RedisBloom answers with an array of one, valkey-bloom with the bare number.
+    let value = if let Value::Array(values) = &reply { values.last() } else { Some(&reply) };
+    match value {
+        Some(Value::Integer(number)) => Ok(*number),
+        _ => Err(format!("BF.INFO {field} answers {reply:?}").into()),
+    }
+}
+
+/// Has new filters made in the format of the series.
+pub(crate) fn choose_format(client: &mut Client, series: &Series) -> Result<(), Failure> {
+    if let Some(format) = series.format {
+        client.say(&format!("CONFIG SET bf.format {format}"))?;
+    }
+    Ok(())
+}
+
+/// Makes the filter of that size: half full, or a chain that has grown to its layers.
+pub(crate) fn make(server: &Server, series: &Series, size: &Size) -> Result<(), Failure> {
+    let mut client = server.client()?;
+    let key = size.key(series);
+    if size.is_chain() {
+        choose_format(&mut client, series)?;
+        client.say(&format!("BF.RESERVE {key} {} {CHAIN_CAPACITY}", size.error_rate))?;
+        add(server.socket(), &key, 0, size.known)?;
+        let layers = information(&mut client, &key, "FILTERS")?;
+        let is_as_expected = layers == i64::from(CHAIN_LAYERS);
+        return is_as_expected.then_some(()).ok_or_else(|| format!("{layers} layers").into());
+    }
+    reserve(&mut client, series, &key, size.error_rate, size.capacity_items())?;
+    half_fill(&mut client, &key, size)?;
+    add(server.socket(), &key, 0, size.known).map(|_| ())
+}
+
+/// Gives an empty filter the bits that half its capacity would have left there.
+fn half_fill(client: &mut Client, key: &str, size: &Size) -> Result<(), Failure> {
+    let noise = items::noise(1 << 20, HALF_FULL_256);
+    if client.bytes(&["TYPE", key])? == b"everbloom" {
+        return load_own(client, key, size, &noise);
+    }
+    // Anybody else's: its own dump, with the zeros of the bit array overwritten.
+    let mut payload = client.bytes(&["DUMP", key])?;
+    overwrite_zeros(&mut payload, &noise)?;
+    reseal(&mut payload)?;
+    client.call(&[b"RESTORE", key.as_bytes(), b"0", &payload, b"REPLACE"])?;
+    Ok(())
+}
+
+/// Loads one of our own filters by BF.LOADCHUNK, so that it counts as half full too.
+fn load_own(client: &mut Client, key: &str, size: &Size, noise: &[u8]) -> Result<(), Failure> {
+    let (error_rate, capacity_items) = (size.error_rate, size.capacity_items());
+    let parameters = ChainParameters { error_rate, capacity_items, growth: Growth::Fixed };
+    let mut chain = Chain::reserve(parameters, &u64::MAX).map_err(|error| format!("{error:?}"))?;
+    for layer in chain.layers_mut() {
+        let bytes = usize::try_from(layer.bits().size_bytes())?;
+        for offset in (0..bytes).step_by(noise.len()) {
+            let part = noise.get(..noise.len().min(bytes - offset)).unwrap_or_default();
+            layer.bits_mut().write_bytes(offset, part);
+        }
+        layer.set_items(capacity_items / 2);
+    }
+    let mut iterator = 0;
+    while let Some(piece) = dump::piece(&chain, iterator) {
+        iterator = piece.next_iterator;
+        client.call(&[b"BF.LOADCHUNK", key.as_bytes(), iterator.to_string().as_bytes(), &piece.data])?;
+    }
+    Ok(())
+}
+
+/// Fills the longest run of zero bytes, the bit array of an empty filter, except for a few bytes at its ends that may
+/// belong to something else.
+fn overwrite_zeros(payload: &mut [u8], noise: &[u8]) -> Result<(), Failure> {
+    const MARGIN: usize = 16;
+    let (mut from, mut to, mut start) = (0, 0, 0);
+    for (index, byte) in payload.iter().enumerate() {
+        if *byte != 0 {
+            start = index + 1;
+        } else if index - start > to - from {
+            (from, to) = (start, index);
+        }
+    }
+    let is_most = to - from > payload.len() / 10 * 9;
+    let bits = payload.get_mut(from + MARGIN..to.saturating_sub(MARGIN)).filter(|_| is_most);
+    for part in bits.ok_or("the dump of an empty filter is not mostly zeros")?.chunks_mut(noise.len()) {
+        part.copy_from_slice(noise.get(..part.len()).unwrap_or_default());
+    }
+    Ok(())
+}
+
+/// Replaces the CRC64 at the end of a payload.
+fn reseal(payload: &mut [u8]) -> Result<(), Failure> {
+    let (bytes, check) = payload.split_last_chunk_mut::<8>().ok_or("a dump without checksum")?;
+    *check = crc64(bytes).to_le_bytes();
+    Ok(())
+}
+
+/// CRC-64 as the servers compute it (polynomial 0xad93d23594c935a9, reflected), eight bytes at a time.
+fn crc64(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let crc = words.iter().fold(0, |crc: u64, word| {
+        let word = (crc ^ u64::from_le_bytes(*word)).to_le_bytes();
+        word.iter().zip(CRC_TABLES.iter().rev()).fold(0, |crc, (byte, table)| crc ^ entry(table, *byte))
+    });
+    rest.iter().fold(crc, |crc, byte| {
+        let [first, ..] = (crc ^ u64::from(*byte)).to_le_bytes();
+        crc >> 8 ^ CRC_TABLES.first().map_or(0, |table| entry(table, first))
+    })
+}
+
+fn entry(table: &[u64; 256], byte: u8) -> u64 {
+    table.get(usize::from(byte)).copied().unwrap_or(0)
+}
+
+/// Table `i` has the CRC of every byte followed by `i` zero bytes.
+static CRC_TABLES: std::sync::LazyLock<[[u64; 256]; 8]> = std::sync::LazyLock::new(|| {
+    const REFLECTED: u64 = 0x95ac_9329_ac4b_c9b5;
+    let bit = |crc: u64, _| crc >> 1 ^ if crc & 1 == 1 { REFLECTED } else { 0 };
+    let shifted = |crc| (0..8).fold(crc, bit);
+    std::array::from_fn(|zeros| {
+        std::array::from_fn(|byte| (0..=zeros).fold(byte as u64, |crc, _| shifted(crc)))
+    })
+});
+
+/// Adds the items with these numbers, many per command; answers how many were new.
+pub(crate) fn add(socket: &Path, key: &str, from: u64, count: u64) -> Result<i64, Failure> {
+    send(socket, "BF.MADD", key, from, count)
+}
+
+/// Asks for the items with these numbers, many per command; answers how many were found.
+pub(crate) fn check(socket: &Path, key: &str, from: u64, count: u64) -> Result<i64, Failure> {
+    send(socket, "BF.MEXISTS", key, from, count)
+}
+
+fn send(socket: &Path, command: &str, key: &str, from: u64, count: u64) -> Result<i64, Failure> {
+    const ITEMS_AT_ONCE: u64 = 500_000;
+    let mut sum = 0;
+    for start in (from..from + count).step_by(usize::try_from(ITEMS_AT_ONCE)?) {
+        let end = (start + ITEMS_AT_ONCE).min(from + count);
+        let requests = requests(command, key, FILL_ITEMS, start..end);
+        sum += pipeline(socket, &requests)?.sum;
+    }
+    Ok(sum)
+}
+
+/// Commands with so many items each, of which the last may have fewer.
+pub(crate) fn requests(
+    command: &str,
+    key: &str,
+    per_command: usize,
+    numbers: impl Iterator<Item = u64>,
+) -> Requests {
+    let numbers: Vec<u64> = numbers.collect();
+    let mut requests = Requests { bytes: Vec::new(), answers: numbers.len() as u64 };
+    let mut item = Vec::new();
+    for group in numbers.chunks(per_command) {
+        encode_head(&mut requests.bytes, group.len() + 2);
+        encode_argument(&mut requests.bytes, command.as_bytes());
+        encode_argument(&mut requests.bytes, key.as_bytes());
+        for number in group {
+            items::write(&mut item, *number);
+            encode_argument(&mut requests.bytes, &item);
+        }
+    }
+    requests
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_checksum_is_the_servers() {
+        use super::*;
+        // The test vector in the servers' crc64.c.
+        assert_eq!(crc64(b"123456789"), 0xe9c6_d914_c4b8_d9ca);
+        let bytes: Vec<u8> = (0..=255).collect();
+        let one_by_one = bytes.iter().fold(0u64, |crc, byte| {
+            let [first, ..] = (crc ^ u64::from(*byte)).to_le_bytes();
+            crc >> 8 ^ CRC_TABLES[0][usize::from(first)]
+        });
+        assert_eq!(crc64(&bytes), one_by_one);
+    }
+
+    #[test]
+    fn only_the_zeros_of_a_dump_are_overwritten() {
+        use super::*;
+        let mut payload = [vec![7; 10], vec![0; 1000], vec![9; 10]].concat();
+        overwrite_zeros(&mut payload, &[255; 64]).unwrap();
+        assert!(payload.starts_with(&[7; 10]) && payload.ends_with(&[9; 10]));
+        assert!(payload.iter().filter(|byte| **byte == 255).count() > 950);
+        assert!(overwrite_zeros(&mut [1, 2, 0, 0, 3], &[255]).is_err());
+    }
+}

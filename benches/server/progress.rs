@@ -1,0 +1,55 @@
+//! How far the run has come, on standard error.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// Longest silence where nobody watches a terminal.
+const LINE_EVERY: Duration = Duration::from_secs(15);
+/// Characters of the bar.
+const WIDTH: usize = 30;
+
+/// A bar on a terminal; elsewhere a line now and then.
+pub(crate) struct Progress {
+    steps: usize,
+    done: usize,
+    started: Instant,
+    last_line: Option<Instant>,
+}
+
+impl Progress {
+    /// Of a run of so many steps.
+    pub(crate) fn new(steps: usize) -> Self {
+        Self { steps, done: 0, started: Instant::now(), last_line: None }
+    }
+
+    /// The next step begins.
+    pub(crate) fn step(&mut self, what: &str) {
+        let share = self.done.min(self.steps) * WIDTH / self.steps.max(1);
+        let bar = format!("{}{}", "#".repeat(share), ".".repeat(WIDTH - share));
+        let percent = self.done.min(self.steps) * 100 / self.steps.max(1);
+        let line = format!("[{bar}] {percent:3} %  {:4} s  {what}", self.started.elapsed().as_secs());
+        self.done += 1;
+        let mut out = std::io::stderr();
+        // Whoever closed standard error does not want to know.
+        if out.is_terminal() {
+            let _ = write!(out, "\r\x1b[K{line}");
+        } else if self.last_line.is_none_or(|last| last.elapsed() > LINE_EVERY) {
+            let _ = writeln!(out, "{line}");
+            self.last_line = Some(Instant::now());
+        }
+    }
+
+    /// Something that must not be overlooked, on a line of its own.
+    pub(crate) fn say(&self, line: &str) {
+        let clear = if std::io::stderr().is_terminal() { "\r\x1b[K" } else { "" };
+        let _ = writeln!(std::io::stderr(), "{clear}{line}");
+    }
+
+    /// The last line.
+    pub(crate) fn end(mut self) {
+        self.done = self.steps;
+        self.last_line = None;
+        self.step("done");
+        self.say("");
+    }
+}

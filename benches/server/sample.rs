@@ -1,0 +1,59 @@
+//! Samples of one quantity, and the numbers that stand for them.
+
+/// Values of one quantity, one per round.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Samples(Vec<f64>);
+
+impl Samples {
+    /// Adds the value of one more round.
+    pub(crate) fn push(&mut self, value: f64) {
+        self.0.push(value);
+    }
+
+    /// The middle value; not a number where there is none.
+    pub(crate) fn median(&self) -> f64 {
+        median(self.0.clone())
+    }
+
+    /// The median distance from the median: what a typical round is off by.
+    pub(crate) fn deviation(&self) -> f64 {
+        let median = self.median();
+        self::median(self.0.iter().map(|value| (value - median).abs()).collect())
+    }
+
+    /// The median over the rounds of what `self` is, divided by what `base` was in the same round.
+    pub(crate) fn ratio(&self, base: &Self) -> f64 {
+        median(self.0.iter().zip(&base.0).map(|(value, base)| value / base).collect())
+    }
+}
+
+impl FromIterator<f64> for Samples {
+    fn from_iter<I: IntoIterator<Item = f64>>(values: I) -> Self {
+        Self(values.into_iter().collect())
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    let pair = (values.get(middle), values.get(middle.wrapping_sub(1)));
+    match pair {
+        (Some(high), Some(low)) if values.len().is_multiple_of(2) => f64::midpoint(*high, *low),
+        (Some(value), _) => *value,
+        (None, _) => f64::NAN,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_middle_and_how_far_the_rest_is_from_it() {
+        use super::*;
+        let samples: Samples = [5.0, 1.0, 9.0, 4.0].into_iter().collect();
+        assert_eq!((samples.median(), samples.deviation()), (4.5, 2.0));
+        assert_eq!(Samples::from_iter([3.0]).median(), 3.0);
+        assert!(Samples::default().median().is_nan());
+        let base: Samples = [10.0, 1.0, 3.0, 4.0].into_iter().collect();
+        assert_eq!(samples.ratio(&base), 1.0);
+    }
+}

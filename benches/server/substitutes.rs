@@ -1,0 +1,238 @@
+//! What people do without a module: bits of a string set by a script or one by one, a set, a key per item.
+
+use everbloom::bloom::hash128;
+
+use super::client::{Requests, Value, encode, encode_argument, encode_head, pipeline};
+use super::items::{self, ABSENT, mix};
+use super::process::Server;
+use super::progress::Progress;
+use super::sample::Samples;
+use super::{Failure, Plan};
+
+/// Bits of the bitmaps: 1 MB.
+const BITMAP_BITS: u64 = 1 << 23;
+/// Sets the bits whose positions are the arguments.
+const SET_SCRIPT: &str = "for i = 1, #ARGV do redis.call('SETBIT', KEYS[1], ARGV[i], 1) end";
+/// Answers 1 if the bits whose positions are the arguments are all set, and ends at the first one that is not.
+const GET_SCRIPT: &str =
+    "for i = 1, #ARGV do if redis.call('GETBIT', KEYS[1], ARGV[i]) == 0 then return 0 end end return 1";
+
+/// A way to remember items.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Probes as bits of a string, all of an item in one script.
+    Script { probes: u8 },
+    /// Probes as bits of a string, a command each, all in one pipeline.
+    Bits { probes: u8 },
+    /// Members of a set.
+    Set,
+    /// A key per item.
+    Keys,
+}
+
+/// Name, way, items per command, items that it holds.
+const WAYS: [(&str, Way, usize, u64); 7] = [
+    // go-zero's documentation asks for 20 bits per item, its code has 14 probes.
+    ("go-zero: 14 bits, by script", Way::Script { probes: 14 }, 1, BITMAP_BITS / 20),
+    ("PHP: 3 bits, one by one", Way::Bits { probes: 3 }, 1, BITMAP_BITS / 8),
+    ("PHP: 3 bits, by script", Way::Script { probes: 3 }, 1, BITMAP_BITS / 8),
+    ("SADD, SISMEMBER", Way::Set, 1, 1_000_000),
+    ("SADD, SMISMEMBER", Way::Set, 100, 1_000_000),
+    ("SET, GET", Way::Keys, 1, 1_000_000),
+    ("MSET, MGET", Way::Keys, 100, 1_000_000),
+];
+
+/// What one way costs.
+pub(crate) struct Substitute {
+    /// What the table calls it.
+    pub(crate) name: &'static str,
+    /// Items per command.
+    pub(crate) per_command: usize,
+    /// Server time to add a new item, in nanoseconds.
+    pub(crate) add_ns: Samples,
+    /// Server time to check an item of which half are there, in nanoseconds.
+    pub(crate) check_ns: Samples,
+    /// Memory per item, in bits.
+    pub(crate) item_bits: f64,
+    /// Share of absent items that were found.
+    pub(crate) measured_rate: f64,
+}
+
+/// Measures every way.
+pub(crate) fn measure(
+    plan: &Plan,
+    server: &Server,
+    progress: &mut Progress,
+) -> Result<Vec<Substitute>, Failure> {
+    let mut substitutes = Vec::new();
+    for (name, way, per_command, held) in WAYS {
+        progress.step(name);
+        let one = One { way, per_command, held: held.min(plan.substitute_items_max), server };
+        let (item_bits, measured_rate) = one.fill(plan)?;
+        let (mut add_ns, mut check_ns) = (Samples::default(), Samples::default());
+        for round in 0..plan.rounds as u64 {
+            let count = plan.items(per_command) / 3;
+            add_ns.push(one.time(true, (0..count).map(|index| 2 * ABSENT + round * count + index))?);
+            let halves = (0..count).map(|index| {
+                let chance = mix(round * count + index);
+                if chance & 1 == 1 { mix(chance) % one.held } else { ABSENT + chance % ABSENT }
+            });
+            check_ns.push(one.time(false, halves)?);
+        }
+        substitutes.push(Substitute { name, per_command, add_ns, check_ns, item_bits, measured_rate });
+        server.client()?.say("FLUSHDB")?;
+    }
+    Ok(substitutes)
+}
+
+struct One<'a> {
+    way: Way,
+    per_command: usize,
+    held: u64,
+    server: &'a Server,
+}
+
+/// Key of the bitmap or the set.
+const KEY: &[u8] = b"substitute";
+
+impl One<'_> {
+    /// Adds what it is to hold; answers bits per item and the share of absent items that are found.
+    fn fill(&self, plan: &Plan) -> Result<(f64, f64), Failure> {
+        let mut client = self.server.client()?;
+        client.say("FLUSHDB")?;
+        let before = client.info("memory")?.number("used_memory")?;
+        match self.way {
+            Way::Script { probes } | Way::Bits { probes } => {
+                // Computed here: setting them one by one would take longer than everything else.
+                let mut bitmap = vec![0u8; usize::try_from(BITMAP_BITS / 8)?];
+                let mut item = Vec::new();
+                for number in 0..self.held {
+                    for position in positions(&mut item, number, probes) {
+                        let byte = bitmap.get_mut(usize::try_from(position / 8)?).ok_or("outside")?;
+                        *byte |= 0x80 >> (position % 8);
+                    }
+                }
+                client.call(&[b"SET", KEY, &bitmap])?;
+            }
+            Way::Set | Way::Keys => {
+                let many = Self { per_command: 1000, ..*self };
+                pipeline(self.server.socket(), &many.requests(true, 0..self.held, &mut client)?)?;
+            }
+        }
+        let bytes = client.info("memory")?.number("used_memory")? - before;
+        let measured_rate = match self.way {
+            Way::Script { probes } | Way::Bits { probes } => {
+                let script = Self { way: Way::Script { probes }, ..*self };
+                let probes = plan.substitute_probes;
+                let requests = script.requests(false, ABSENT..ABSENT + probes, &mut client)?;
+                pipeline(self.server.socket(), &requests)?.sum as f64 / probes as f64
+            }
+            Way::Set | Way::Keys => 0.0,
+        };
+        Ok((bytes as f64 * 8.0 / self.held as f64, measured_rate))
+    }
+
+    /// Nanoseconds of the server per item.
+    fn time(&self, adds: bool, numbers: impl Iterator<Item = u64>) -> Result<f64, Failure> {
+        let mut client = self.server.client()?;
+        let numbers: Vec<u64> = numbers.collect();
+        let count = numbers.len() as f64;
+        let requests = self.requests(adds, numbers.into_iter(), &mut client)?;
+        client.say("CONFIG RESETSTAT")?;
+        pipeline(self.server.socket(), &requests)?;
+        let command = self.command(adds).to_ascii_lowercase();
+        Ok(client.info("commandstats")?.part(&format!("cmdstat_{command}"), "usec")? * 1000.0 / count)
+    }
+
+    fn command(&self, adds: bool) -> &'static str {
+        match (self.way, adds, self.per_command) {
+            (Way::Script { .. }, _, _) => "EVALSHA",
+            (Way::Bits { .. }, true, _) => "SETBIT",
+            (Way::Bits { .. }, false, _) => "GETBIT",
+            (Way::Set, true, _) => "SADD",
+            (Way::Set, false, 1) => "SISMEMBER",
+            (Way::Set, false, _) => "SMISMEMBER",
+            (Way::Keys, true, 1) => "SET",
+            (Way::Keys, true, _) => "MSET",
+            (Way::Keys, false, 1) => "GET",
+            (Way::Keys, false, _) => "MGET",
+        }
+    }
+
+    fn requests(
+        &self,
+        adds: bool,
+        numbers: impl Iterator<Item = u64>,
+        client: &mut super::client::Client,
+    ) -> Result<Requests, Failure> {
+        let numbers: Vec<u64> = numbers.collect();
+        let command = self.command(adds);
+        let mut requests = Requests::default();
+        let mut item = Vec::new();
+        match self.way {
+            Way::Script { probes } => {
+                let script = if adds { SET_SCRIPT } else { GET_SCRIPT };
+                let Value::Bytes(digest) = client.call(&["SCRIPT", "LOAD", script])? else {
+                    return Err("no digest of the script".into());
+                };
+                requests.answers = numbers.len() as u64;
+                for number in numbers {
+                    encode_head(&mut requests.bytes, usize::from(probes) + 4);
+                    for argument in [command.as_bytes(), &digest, b"1", KEY] {
+                        encode_argument(&mut requests.bytes, argument);
+                    }
+                    for position in positions(&mut item, number, probes) {
+                        encode_argument(&mut requests.bytes, position.to_string().as_bytes());
+                    }
+                }
+            }
+            Way::Bits { probes } => {
+                requests.answers = numbers.len() as u64 * u64::from(probes);
+                for number in numbers {
+                    for position in positions(&mut item, number, probes) {
+                        let position = position.to_string();
+                        let value: &[&[u8]] = if adds { &[b"1"] } else { &[] };
+                        let arguments = [&[command.as_bytes(), KEY, position.as_bytes()], value].concat();
+                        encode(&mut requests.bytes, &arguments);
+                    }
+                }
+            }
+            Way::Set | Way::Keys => {
+                let has_key = self.way == Way::Set;
+                let has_values = self.way == Way::Keys && adds;
+                for group in numbers.chunks(self.per_command) {
+                    // What adds many at once answers once.
+                    requests.answers += if adds { 1 } else { group.len() as u64 };
+                    let words = 1 + usize::from(has_key) + group.len() * (1 + usize::from(has_values));
+                    encode_head(&mut requests.bytes, words);
+                    encode_argument(&mut requests.bytes, command.as_bytes());
+                    if has_key {
+                        encode_argument(&mut requests.bytes, KEY);
+                    }
+                    for number in group {
+                        items::write(&mut item, *number);
+                        encode_argument(&mut requests.bytes, &item);
+                        if has_values {
+                            encode_argument(&mut requests.bytes, b"1");
+                        }
+                    }
+                }
+            }
+        }
+        Ok(requests)
+    }
+}
+
+/// Where go-zero puts an item: the first half of murmur3 x64_128 of the item with one more byte, 0 to `probes` - 1,
+/// modulo the bits. The article in PHP has three other hashes, which costs the server the same.
+fn positions(item: &mut Vec<u8>, number: u64, probes: u8) -> Vec<u64> {
+    items::write(item, number);
+    let length = item.len();
+    (0..probes)
+        .map(|salt| {
+            item.truncate(length);
+            item.push(salt);
+            hash128(item).h1 % BITMAP_BITS
+        })
+        .collect()
+}
