@@ -283,6 +283,7 @@ fn every_replicated_command_builds_the_same_filter_elsewhere() {
         expansion_factor: 0,
         max_filter_bytes: 1,
         format: Format::RedisBloom,
+        ..Settings::DEFAULT
     };
     replica.must_obey = true;
     for line in primary.replicated.clone() {

@@ -5,7 +5,7 @@ use super::chain::{AddError, Added, ByteLimit, Chain, ChainParameters, ReserveEr
 use super::family::Family;
 use super::growth::Growth;
 use super::prefetch::Prefetch;
-use super::redisbloom::{self, RedisBloom};
+use super::redisbloom::{self, Hashing, RedisBloom};
 use super::valkeybloom::{self, ValkeyBloom};
 
 /// Whose bits and bytes a filter has.
@@ -185,6 +185,20 @@ impl Filter {
         answer: impl FnMut(Result<Added, AddError>) -> bool,
     ) {
         each_kind!(self, chain => chain.add_many(items, limit, prefetch, answer));
+    }
+
+    /// Says of a filter that was just loaded that RedisBloom 1.1 wrote it, if that can be; see
+    /// [`RedisBloom::assume_release_1_1`].
+    pub fn assume_redisbloom_1_1(&mut self) {
+        if let Self::RedisBloom(chain) = self {
+            chain.family_mut().assume_release_1_1();
+        }
+    }
+
+    /// Whether its items are hashed as by RedisBloom 1.1, which its bytes do not tell.
+    #[must_use]
+    pub fn is_redisbloom_1_1(&self) -> bool {
+        matches!(self, Self::RedisBloom(chain) if chain.family().hashing() == Hashing::WideCutSeeds)
     }
 
     /// A copy with its own arrays.

@@ -50,7 +50,13 @@ impl LoadChunk<'_> {
     pub fn run<'a>(self, slot: Slot<&mut Filter>, host: &dyn Host) -> Result<Effects<'a>, CommandError> {
         let publish = match (slot, u64::try_from(self.iterator)) {
             (Slot::WrongType, _) => return Err(CommandError::WrongType),
-            (_, Ok(HEADER_ITERATOR)) => Some(Box::new(from_header(self.data, host).map_err(header_error)?)),
+            (_, Ok(HEADER_ITERATOR)) => {
+                let mut filter = from_header(self.data, host).map_err(header_error)?;
+                if host.settings().assume_redisbloom_1_1 {
+                    filter.assume_redisbloom_1_1();
+                }
+                Some(Box::new(filter))
+            }
             (Slot::Vacant, _) => return Err(CommandError::NotFound),
             (Slot::Filter(_), Err(_)) => return Err(CommandError::BadData),
             (Slot::Filter(filter), Ok(iterator)) => {
@@ -83,7 +89,9 @@ impl Load<'_> {
         let chain = decode_blob(self.blob, host).map_err(|error| match error {
             DecodeError::Unsupported { .. } => CommandError::BadBlobVersion,
             DecodeError::TooLarge { .. } | DecodeError::OutOfMemory => header_error(error),
-            DecodeError::Truncated | DecodeError::Invalid(_) => CommandError::BadBlob,
+            DecodeError::Truncated | DecodeError::PrereleaseOrder | DecodeError::Invalid(_) => {
+                CommandError::BadBlob
+            }
         })?;
         let publish = Some(Box::new(Filter::ValkeyBloom(Box::new(chain))));
         Ok(Effects { publish, replication: Replication::Verbatim, created: true, items_added: 0 })

@@ -19,6 +19,8 @@ pub struct Settings {
     pub max_filter_bytes: u64,
     /// `bf.format`: format of filters created without one.
     pub format: Format,
+    /// `bf.assume-redisbloom-1-1`: whether loaded filters that RedisBloom 1.1 may have written are its.
+    pub assume_redisbloom_1_1: bool,
 }
 
 impl Settings {
@@ -29,6 +31,7 @@ impl Settings {
         expansion_factor: EXPANSION_DEFAULT,
         max_filter_bytes: FILTER_DEFAULT_MAX_BYTES,
         format: Format::Everbloom,
+        assume_redisbloom_1_1: false,
     };
 }
 

@@ -69,6 +69,9 @@ pub enum UnsignedOrBytes<B> {
 pub enum DecodeError {
     /// The bytes end early, or a field is of another kind.
     Truncated,
+    /// Perhaps by a build of valkey-bloom from before release 1.0: its order of fields has the version of the released
+    /// one, and cannot be told from bytes that end early where the kind of a field is not known before it is read.
+    PrereleaseOrder,
     /// A version or kind that this release does not know.
     Unsupported {
         /// The field that says so.
@@ -93,6 +96,10 @@ impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Truncated => f.write_str("the filter's bytes end early"),
+            Self::PrereleaseOrder => f.write_str(
+                "a layer does not begin with its capacity: the bytes end early, or were written by a valkey-bloom \
+                 from before its release 1.0, whose order of fields no server can read",
+            ),
             Self::Unsupported { what, got } => {
                 write!(f, "unsupported {what} {got}: written by a newer release?")
             }

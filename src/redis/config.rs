@@ -32,6 +32,8 @@ enum Kind {
     Bytes { min: u64, max: u64 },
     /// A format by its name, stored as its place among all formats.
     Format,
+    /// `yes` or `no`, stored as 1 or 0.
+    Switch,
 }
 
 /// One setting.
@@ -59,7 +61,7 @@ pub(super) enum BadValue {
 }
 
 /// All settings.
-pub(super) static SETTINGS: [Setting; 5] = [
+pub(super) static SETTINGS: [Setting; 6] = [
     Setting::new(
         [c"bf.error-rate", c"bf-error-rate"],
         Some("ERROR_RATE"),
@@ -85,6 +87,12 @@ pub(super) static SETTINGS: [Setting; 5] = [
         Settings::DEFAULT.max_filter_bytes,
     ),
     Setting::new([c"bf.format", c"bf-format"], None, Kind::Format, Settings::DEFAULT.format as u64),
+    Setting::new(
+        [c"bf.assume-redisbloom-1-1", c"bf-assume-redisbloom-1-1"],
+        None,
+        Kind::Switch,
+        Settings::DEFAULT.assume_redisbloom_1_1 as u64,
+    ),
 ];
 
 /// Whether the server is giving the settings their first values.
@@ -92,13 +100,15 @@ static IS_LOADING: AtomicBool = AtomicBool::new(false);
 
 /// The settings now.
 pub(super) fn settings() -> Settings {
-    let [error_rate, initial_size, expansion_factor, max_filter_bytes, format] = &SETTINGS;
+    let [error_rate, initial_size, expansion_factor, max_filter_bytes, format, assume_redisbloom_1_1] =
+        &SETTINGS;
     Settings {
         error_rate: f64::from_bits(error_rate.value.load(Relaxed)),
         initial_size_items: initial_size.value.load(Relaxed),
         expansion_factor: u32::try_from(expansion_factor.value.load(Relaxed)).unwrap_or(EXPANSION_MAX),
         max_filter_bytes: max_filter_bytes.value.load(Relaxed),
         format: format_at(format.value.load(Relaxed)),
+        assume_redisbloom_1_1: assume_redisbloom_1_1.value.load(Relaxed) == 1,
     }
 }
 
@@ -139,6 +149,7 @@ impl Setting {
             Kind::Rate => "(0.000000, 1.000000)".to_owned(),
             Kind::Count { min, max } | Kind::Bytes { min, max } => format!("[{min}, {max}]"),
             Kind::Format => Format::ALL.map(Format::name).join(", "),
+            Kind::Switch => "yes, no".to_owned(),
         }
     }
 
@@ -157,6 +168,8 @@ impl Setting {
                 bytes.filter(|bytes| (min..=max).contains(bytes))
             }
             Kind::Format => Format::from_name(text).map(|format| format as u64),
+            Kind::Switch if text.eq_ignore_ascii_case(b"yes") => Some(1),
+            Kind::Switch => text.eq_ignore_ascii_case(b"no").then_some(0),
         }
         .ok_or(BadValue::OutOfRange)
     }
@@ -166,6 +179,7 @@ impl Setting {
             Kind::Rate => f64::from_bits(value).to_string(),
             Kind::Count { .. } | Kind::Bytes { .. } => value.to_string(),
             Kind::Format => format_at(value).name().to_owned(),
+            Kind::Switch => if value == 1 { "yes" } else { "no" }.to_owned(),
         }
     }
 
@@ -315,7 +329,7 @@ unsafe fn register_name(
                 )
             }
         }
-        Kind::Rate | Kind::Count { .. } | Kind::Format => {
+        Kind::Rate | Kind::Count { .. } | Kind::Format | Kind::Switch => {
             let default = log::c_text(&setting.format(default));
             // SAFETY: as above; the default is copied too.
             unsafe {

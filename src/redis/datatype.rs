@@ -12,6 +12,7 @@ use redis_module::raw::{self, RedisModuleIO, RedisModuleString, RedisModuleType}
 
 use super::allocator::block_bytes;
 use super::api::Context;
+use super::config::settings;
 use super::defrag;
 use super::rdb_io::SnapshotIo;
 use super::stats::{self, Footprint};
@@ -134,7 +135,11 @@ unsafe extern "C" fn load_everbloom(io: *mut RedisModuleIO, encoding_version: c_
 /// As [`load_everbloom`].
 unsafe extern "C" fn load_redisbloom(io: *mut RedisModuleIO, encoding_version: c_int) -> *mut c_void {
     let read = |source: &mut SnapshotIo, limit: &u64| {
-        redisbloom::rdb::load(source, encoding_version, limit).map(Filter::RedisBloom)
+        let mut filter = redisbloom::rdb::load(source, encoding_version, limit).map(Filter::RedisBloom)?;
+        if settings().assume_redisbloom_1_1 {
+            filter.assume_redisbloom_1_1();
+        }
+        Ok(filter)
     };
     // SAFETY: the server's `io`, within this callback.
     unsafe { load(io, read) }
@@ -337,6 +342,12 @@ unsafe extern "C" fn digest(digest: *mut raw::RedisModuleDigest, value: *mut c_v
         let header = format::filter::header(filter);
         // SAFETY: the server's digest; the bytes are read before it returns.
         unsafe { add(digest, header.as_ptr().cast(), header.len()) };
+        if filter.is_redisbloom_1_1() {
+            // The same bytes with other answers: a replica that is configured otherwise shall show.
+            let mark = b"1.1";
+            // SAFETY: as above.
+            unsafe { add(digest, mark.as_ptr().cast(), mark.len()) };
+        }
         for bits in filter.bit_arrays() {
             let bytes = bits.bytes();
             // SAFETY: as above.

@@ -77,7 +77,10 @@ fn load_generation_1(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<
         1 => true,
         _ => return Err(DecodeError::Invalid("seed mark")),
     };
-    let mut next = source.unsigned_or_bytes()?;
+    let mut next = source.unsigned_or_bytes().map_err(|error| match error {
+        DecodeError::Truncated => DecodeError::PrereleaseOrder,
+        other => other,
+    })?;
     for index in 0..fields.layers {
         if index > 0 {
             next = match next {
