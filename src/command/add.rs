@@ -65,7 +65,9 @@ impl<'a> Adds<'a, '_> {
                 // does not survive.
                 let replication = if items_added == 0 {
                     Replication::None
-                } else if answers.iter().all(|answer| matches!(answer, Answer::Added(_))) {
+                } else if answers.iter().all(|answer| matches!(answer, Answer::Added(_)))
+                    && !self.options.has_foreign_words()
+                {
                     Replication::Verbatim
                 } else {
                     Replication::Rewritten(vec![Line::add(self.key, new_items(self.items, &answers))])

@@ -42,6 +42,14 @@ impl CreationOptions {
         }
     }
 
+    /// Whether the options were given with words that RedisBloom does not know, or only here. A replica may run the other
+    /// module while its owner moves over.
+    #[must_use]
+    pub fn has_foreign_words(&self) -> bool {
+        let is_keyed = self.seed.is_some() || self.tightening_ratio.is_some();
+        self.format.is_some() || is_keyed || self.scale_to_items.is_some()
+    }
+
     /// The format asked for. A seed asks for valkey-bloom's, which alone has one: its primaries send it.
     #[must_use]
     pub fn resolved_format(&self, settings: &Settings) -> Format {

@@ -60,8 +60,19 @@ fn error_rate(filter: &Filter) -> Option<Value> {
         Filter::Everbloom(chain) => Some(Value::Double(chain.parameters().error_rate)),
         // Not written down: what it was asked for does not follow from what its layers were sized for.
         Filter::RedisBloom(_) => None,
-        Filter::ValkeyBloom(chain) => Some(Value::Double(chain.family().error_rate)),
+        Filter::ValkeyBloom(chain) => Some(Value::Double(decimal_of(chain.family().error_rate))),
     }
+}
+
+/// The rate as it was asked for. valkey-bloom 0.1.0 kept it in single precision, of which a double holds every bit and
+/// so more digits than anybody typed: such a number is shown as the decimal that single precision stood for.
+#[expect(clippy::cast_possible_truncation, reason = "it is compared with what it was before")]
+fn decimal_of(rate: f64) -> f64 {
+    let single = rate as f32;
+    if f64::from(single) != rate {
+        return rate;
+    }
+    single.to_string().parse().unwrap_or(rate)
 }
 
 /// The parameters of a filter of valkey-bloom's kind that can grow: a fixed one has no such facts.
@@ -209,6 +220,16 @@ fn six_digits(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rates_of_single_precision_are_shown_as_they_were_typed() {
+        for rate in [0.001, 0.01, 0.02, 0.03, 0.05, 0.1, 0.000_001, 0.5, 0.25] {
+            assert_eq!(decimal_of(rate), rate);
+        }
+        for (single, rate) in [(0.001f32, 0.001), (0.01, 0.01), (0.000_001, 0.000_001), (0.5, 0.5)] {
+            assert_eq!(decimal_of(single.into()), rate);
+        }
+    }
 
     #[test]
     fn six_digits_are_written_as_by_c() {
