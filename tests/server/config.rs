@@ -21,11 +21,13 @@ pub(crate) const TESTS: &[Test] = tests![
     the_example_configuration_starts_a_server,
 ];
 
-const DEFAULTS: [(&str, &str); 4] = [
+const DEFAULTS: [(&str, &str); 6] = [
     ("bf.error-rate", "0.01"),
     ("bf.initial-size", "100"),
     ("bf.expansion-factor", "2"),
     ("bf.max-filter-bytes", "68719476736"),
+    ("bf.format", "everbloom"),
+    ("bf.assume-redisbloom-1-1", "no"),
 ];
 
 /// The value of an option as the server tells it.
@@ -72,6 +74,8 @@ fn options_can_be_set_at_run_time(site: &Site) {
         ("bf.initial-size", "77"),
         ("bf.expansion-factor", "5"),
         ("bf.max-filter-bytes", "1048576"),
+        ("bf.format", "everbloom"),
+        ("bf.assume-redisbloom-1-1", "yes"),
     ] {
         assert_eq!(client.say(&format!("CONFIG SET {option} {value}")), "+OK");
         assert_eq!(get(&mut client, option), value);
@@ -94,6 +98,8 @@ fn options_out_of_range_are_refused(site: &Site) {
         ("bf.initial-size", vec!["0", "-1", "1099511627777", "abc", "1.5", "9223372036854775808"]),
         ("bf.expansion-factor", vec!["-1", "32769", "4294967296", "abc", "1.5"]),
         ("bf.max-filter-bytes", vec!["0", "1023", "-1", "70368744177665", "abc", "1xb"]),
+        ("bf.format", vec!["other", "0", "redis", "\"\""]),
+        ("bf.assume-redisbloom-1-1", vec!["1", "true", "on", "\"\""]),
     ];
     for (option, values) in cases {
         let before = get(&mut client, option);
@@ -114,6 +120,10 @@ fn options_out_of_range_are_refused(site: &Site) {
         ("bf.expansion-factor", "32768"),
         ("bf.max-filter-bytes", "1024"),
         ("bf.max-filter-bytes", "70368744177664"),
+        ("bf.format", "redisbloom"),
+        ("bf.format", "valkey-bloom"),
+        ("bf.assume-redisbloom-1-1", "yes"),
+        ("bf.assume-redisbloom-1-1", "no"),
     ] {
         assert_eq!(client.say(&format!("CONFIG SET {option} {value}")), "+OK", "{option} {value}");
         assert_eq!(get(&mut client, option), value);

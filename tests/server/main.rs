@@ -19,6 +19,7 @@ mod dump;
 mod errors;
 mod events;
 mod examples;
+mod foreign;
 mod harness;
 mod hostile;
 mod info;
@@ -31,6 +32,10 @@ mod replication;
 mod replies;
 mod scripting;
 mod surface;
+
+#[path = "../support/mod.rs"]
+#[allow(unreachable_pub, reason = "shared with tests of other shape")]
+mod support;
 
 use std::process::ExitCode;
 
@@ -69,7 +74,7 @@ fn main() -> ExitCode {
     };
     let mut trials = Vec::new();
     for site in &sites {
-        for (subject, tests) in SUBJECTS {
+        for (subject, tests) in SUBJECTS.iter().chain(foreign::SUBJECTS) {
             for (name, body) in *tests {
                 let site = site.clone();
                 let body = *body;

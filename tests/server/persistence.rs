@@ -145,14 +145,11 @@ fn debug_reload_keeps_every_filter(site: &Site) {
     }
 }
 
-fn append_only(site: &Site, preamble: &str) -> Launch {
-    site.launch()
-        .with("appendonly yes")
-        .with("appendfsync always")
-        .with(format!("aof-use-rdb-preamble {preamble}"))
+pub(crate) fn append_only(launch: Launch, preamble: &str) -> Launch {
+    launch.with("appendonly yes").with("appendfsync always").with(format!("aof-use-rdb-preamble {preamble}"))
 }
 
-fn rewrite(client: &mut Client) {
+pub(crate) fn rewrite(client: &mut Client) {
     wait_until("no rewrite running", || client.info_number("aof_rewrite_in_progress") == 0);
     let reply = client.say("BGREWRITEAOF");
     assert!(reply.contains("append only file rewriting"), "{reply}");
@@ -163,7 +160,7 @@ fn rewrite(client: &mut Client) {
 }
 
 fn the_append_only_file_survives_a_restart(site: &Site) {
-    survives(append_only(site, "yes"), |_| (), |launch| launch);
+    survives(append_only(site.launch(), "yes"), |_| (), |launch| launch);
 }
 
 fn the_append_only_file_survives_other_defaults(site: &Site) {
@@ -174,30 +171,30 @@ fn the_append_only_file_survives_other_defaults(site: &Site) {
             .with_option("bf.expansion-factor 0")
             .with_option("bf.max-filter-bytes 1024")
     };
-    survives(append_only(site, "no"), |_| (), other);
+    survives(append_only(site.launch(), "no"), |_| (), other);
 }
 
 fn an_append_only_file_rewritten_as_commands_survives(site: &Site) {
-    let server = survives(append_only(site, "no"), rewrite, |launch| launch);
+    let server = survives(append_only(site.launch(), "no"), rewrite, |launch| launch);
     let base = append_only_base(&server);
     assert!(base.windows(12).any(|window| window == b"BF.LOADCHUNK"), "the file holds no commands of ours");
 }
 
 fn an_append_only_file_rewritten_as_a_snapshot_survives(site: &Site) {
-    let server = survives(append_only(site, "yes"), rewrite, |launch| launch);
+    let server = survives(append_only(site.launch(), "yes"), rewrite, |launch| launch);
     let base = append_only_base(&server);
     assert!(base.starts_with(b"REDIS") || base.starts_with(b"VALKEY"), "the file is no snapshot");
 }
 
 /// The bytes of the base file of an append-only file.
-fn append_only_base(server: &Server) -> Vec<u8> {
+pub(crate) fn append_only_base(server: &Server) -> Vec<u8> {
     let dir = std::fs::read_dir(server.dir().join("appendonlydir")).unwrap();
     let base = dir.map(|entry| entry.unwrap().path()).find(|path| path.to_string_lossy().contains(".base."));
     std::fs::read(base.unwrap()).unwrap()
 }
 
 fn a_large_filter_survives_an_append_only_file_of_commands(site: &Site) {
-    let server = append_only(site, "no").start();
+    let server = append_only(site.launch(), "no").start();
     let mut client = server.client();
     // More than two chunks of 16 MiB, and bits in each of them.
     client.say("BF.RESERVE large 0.01 30000000");
@@ -216,7 +213,7 @@ fn a_large_filter_survives_an_append_only_file_of_commands(site: &Site) {
 }
 
 fn writes_during_a_rewrite_are_kept(site: &Site) {
-    let server = append_only(site, "no").start();
+    let server = append_only(site.launch(), "no").start();
     let mut client = server.client();
     fill(&mut client);
     client.say("BGREWRITEAOF");

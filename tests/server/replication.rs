@@ -62,9 +62,7 @@ impl Pair {
     }
 
     fn watch(&self) -> Watch {
-        let mut raw = self.replica.raw();
-        assert_eq!(raw.say("MONITOR"), "+OK\r\n");
-        Watch { raw }
+        Watch::of(&self.replica)
     }
 
     /// What the replica is sent for these commands.
@@ -79,13 +77,19 @@ impl Pair {
 }
 
 /// The commands that a server carries out.
-struct Watch {
+pub(crate) struct Watch {
     raw: Raw,
 }
 
 impl Watch {
+    pub(crate) fn of(replica: &Server) -> Self {
+        let mut raw = replica.raw();
+        assert_eq!(raw.say("MONITOR"), "+OK\r\n");
+        Self { raw }
+    }
+
     /// Everything up to a marker, without times, connections, and what keeps the link alive.
-    fn until(&mut self, marker: &str) -> Vec<String> {
+    pub(crate) fn until(&mut self, marker: &str) -> Vec<String> {
         let mut seen = Vec::new();
         loop {
             let line = String::from_utf8_lossy(&self.raw.next()).trim_end().to_owned();

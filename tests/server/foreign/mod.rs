@@ -1,0 +1,196 @@
+//! Filters that other modules made, in real servers: the recordings of tests/fixtures.
+
+mod hostile;
+mod loading;
+mod redisbloom;
+mod streams;
+mod surviving;
+mod valkeybloom;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value as Json;
+
+use crate::harness::{Client, Launch, Server, Site, Test, reseal, show};
+
+pub(crate) const SUBJECTS: &[(&str, &[Test])] = &[
+    ("foreign-loading", loading::TESTS),
+    ("foreign-surviving", surviving::TESTS),
+    ("foreign-hostile", hostile::TESTS),
+    ("foreign-redisbloom", redisbloom::TESTS),
+    ("foreign-valkeybloom", valkeybloom::TESTS),
+    ("foreign-streams", streams::TESTS),
+];
+
+/// The recordings, oldest first, and how many filters each holds.
+const PRODUCERS: [(&str, usize); 9] = [
+    ("redisbloom-1.0.3", 6),
+    ("redisbloom-1.1.1", 6),
+    ("redisbloom-2.0.3", 6),
+    ("redisbloom-2.2.0", 9),
+    ("redisbloom-2.2.18", 9),
+    ("redisbloom-8.10-dev", 9),
+    ("valkey-bloom-0.1.0", 9),
+    ("valkey-bloom-1.0-fixed-seed", 9),
+    ("valkey-bloom-1.0-random-seed", 9),
+];
+
+/// The producer whose filters do not tell how they hash.
+const UNTOLD: &str = "redisbloom-1.1.1";
+
+/// The option that says it for them.
+const ASSUME: &str = "bf.assume-redisbloom-1-1 yes";
+
+/// One recorded filter.
+pub(crate) struct Case {
+    pub(crate) producer: &'static str,
+    /// Producer and name: the key it is put under.
+    pub(crate) key: String,
+    pub(crate) json: Json,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) members: Vec<Vec<u8>>,
+    pub(crate) probes: Vec<Vec<u8>>,
+}
+
+/// Every recorded filter.
+pub(crate) fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (producer, count) in PRODUCERS {
+        let path = format!("{}/tests/fixtures/{producer}.json", env!("CARGO_MANIFEST_DIR"));
+        let file: Json = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        let recorded = file["cases"].as_array().unwrap();
+        assert_eq!(recorded.len(), count, "{producer}");
+        cases.extend(recorded.iter().map(|json| Case {
+            producer,
+            key: format!("{producer}:{}", json["case"].as_str().unwrap()),
+            json: json.clone(),
+            payload: decoded(&json["dump_b64"]),
+            members: items(&json["items"]),
+            probes: items(&json["probes"]),
+        }));
+    }
+    cases
+}
+
+fn decoded(text: &Json) -> Vec<u8> {
+    STANDARD.decode(text.as_str().unwrap()).unwrap()
+}
+
+fn items(json: &Json) -> Vec<Vec<u8>> {
+    match json["base64"].as_array() {
+        Some(items) => items.iter().map(decoded).collect(),
+        None => (0..json["count"].as_u64().unwrap())
+            .map(|i| json["format"].as_str().unwrap().replace("%d", &i.to_string()).into_bytes())
+            .collect(),
+    }
+}
+
+impl Case {
+    pub(crate) fn is_redisbloom(&self) -> bool {
+        self.producer.starts_with("redisbloom")
+    }
+
+    pub(crate) fn type_name(&self) -> &'static str {
+        if self.is_redisbloom() { "MBbloom--" } else { "bloomfltr" }
+    }
+
+    /// Whether it was recorded in the encoding that is written today.
+    pub(crate) fn is_newest_encoding(&self) -> bool {
+        let older = ["redisbloom-1.0.3", UNTOLD, "redisbloom-2.0.3", "valkey-bloom-0.1.0"];
+        !older.contains(&self.producer)
+    }
+
+    /// Whether it was made with NONSCALING.
+    pub(crate) fn is_fixed(&self) -> bool {
+        self.json["case"] == "fixed"
+    }
+
+    /// What RESTORE takes on this server, which refuses payloads of snapshot versions newer than its own.
+    pub(crate) fn payload_for(&self, site: &Site) -> Vec<u8> {
+        let mut payload = self.payload.clone();
+        if !site.from(Some((7, 2)), Some((7, 2))) {
+            set_snapshot_version(&mut payload, 10);
+        }
+        payload
+    }
+
+    /// The words of BF.RESERVE after the key.
+    pub(crate) fn reserve_words(&self) -> Vec<&str> {
+        let words = self.json["reserve"].as_array();
+        words.map_or(Vec::new(), |words| words.iter().map(|word| word.as_str().unwrap()).collect())
+    }
+
+    /// What BF.SCANDUMP answered; nothing for valkey-bloom.
+    pub(crate) fn pieces(&self) -> Vec<(i64, Vec<u8>)> {
+        let pieces = self.json["scandump"].as_array().unwrap();
+        pieces.iter().map(|piece| (piece[0].as_i64().unwrap(), decoded(&piece[1]))).collect()
+    }
+
+    /// The blob of BF.LOAD, of valkey-bloom 1.0.
+    pub(crate) fn blob(&self) -> Option<Vec<u8>> {
+        self.json["bf_load_b64"].as_str().map(|text| STANDARD.decode(text).unwrap())
+    }
+
+    /// Asserts that the filter under a key answers as it did where it was recorded.
+    pub(crate) fn assert_answers(&self, client: &mut Client, key: &str) {
+        let key_type = client.say(&format!("TYPE {key}"));
+        assert_eq!(key_type, format!("+{}", self.type_name()), "{key}");
+        let members = answers(client, key, &self.members);
+        assert!(members.iter().all(|answer| *answer == '1'), "{key} lost a member of {}", self.key);
+        let probes: String = answers(client, key, &self.probes).into_iter().collect();
+        assert_eq!(probes, self.json["probe_answers"].as_str().unwrap(), "{key}");
+    }
+}
+
+/// The answers of BF.MEXISTS as digits.
+pub(crate) fn answers(client: &mut Client, key: &str, items: &[Vec<u8>]) -> Vec<char> {
+    let mut answers = Vec::new();
+    for items in items.chunks(1000) {
+        let mut words: Vec<&[u8]> = vec![b"BF.MEXISTS", key.as_bytes()];
+        words.extend(items.iter().map(Vec::as_slice));
+        let replies = client.array(&words);
+        answers.extend(replies.iter().map(|reply| show(reply).chars().next().unwrap()));
+    }
+    answers
+}
+
+/// Adds items with BF.MADD; an error in the reply is shown instead of a digit.
+pub(crate) fn add(client: &mut Client, key: &str, items: &[Vec<u8>]) -> Vec<String> {
+    let mut words: Vec<&[u8]> = vec![b"BF.MADD", key.as_bytes()];
+    words.extend(items.iter().map(Vec::as_slice));
+    client.array(&words).iter().map(show).collect()
+}
+
+/// Writes another version of snapshots into the footer of a payload.
+pub(crate) fn set_snapshot_version(payload: &mut [u8], version: u16) {
+    let at = payload.len() - 10;
+    payload[at..at + 2].copy_from_slice(&version.to_le_bytes());
+    reseal(payload);
+}
+
+pub(crate) fn restore(client: &mut Client, key: &str, payload: &[u8]) -> String {
+    client.ask(&[b"RESTORE", key.as_bytes(), b"0", payload])
+}
+
+/// Two servers with every recorded filter between them: one that takes filters for those of RedisBloom 1.1 where they
+/// may be, and one for all others.
+pub(crate) fn servers(site: &Site, change: impl Fn(Launch) -> Launch) -> Vec<(Server, Vec<Case>)> {
+    let (untold, told): (Vec<_>, Vec<_>) = cases().into_iter().partition(|case| case.producer == UNTOLD);
+    let launches = [site.launch(), site.launch().with_option(ASSUME)];
+    let pairs = launches.into_iter().zip([told, untold]);
+    pairs
+        .map(|(launch, cases)| {
+            let server = change(launch).start();
+            let mut client = server.client();
+            for case in &cases {
+                assert_eq!(restore(&mut client, &case.key, &case.payload_for(site)), "+OK", "{}", case.key);
+            }
+            (server, cases)
+        })
+        .collect()
+}
+
+/// The digest of every filter.
+pub(crate) fn digests(client: &mut Client, cases: &[Case]) -> Vec<String> {
+    cases.iter().map(|case| client.digest(&case.key)).collect()
+}

@@ -1,0 +1,233 @@
+//! What goes to replicas in which words, and what comes from primaries that run another module.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+
+use crate::harness::{Client, Server, Site, Test, tests, wait_until};
+use crate::replication::Watch;
+
+pub(crate) const TESTS: &[Test] = tests![
+    a_primary_of_redisblooms_format_speaks_redisbloom,
+    a_primary_of_valkey_blooms_format_speaks_valkey_bloom,
+    a_stream_of_redisbloom_makes_filters_of_the_configured_format,
+    a_stream_of_valkey_bloom_makes_its_filters,
+];
+
+/// Every way of making and changing a filter.
+const COMMANDS: &[&str] = &[
+    "BF.RESERVE reserved 0.01 10",
+    "BF.RESERVE fixed 0.01 3 NONSCALING",
+    "BF.RESERVE four 0.02 10 EXPANSION 4",
+    "BF.ADD added a",
+    "BF.MADD many a b a c",
+    "BF.INSERT inserted CAPACITY 20 ERROR 0.001 ITEMS a b",
+    "BF.INSERT worded FORMAT everbloom FORMAT %FORMAT% ITEMS a",
+    "BF.INSERT worded FORMAT %FORMAT% ITEMS b c",
+    "BF.MADD fixed a b c d e",
+    "BF.ADD added b",
+    "BF.MADD reserved a b c d e f g h i j k l m n",
+    "BF.INSERT inserted NOCREATE ITEMS a z",
+    "BF.INSERT inserted CAPACITY 5 ERROR 0.5 EXPANSION 2 ITEMS y",
+    "BF.ADD added b",
+    "COPY many copied",
+];
+const KEYS: [&str; 8] = ["reserved", "fixed", "four", "added", "many", "inserted", "worded", "copied"];
+
+/// The words of every command that reaches a replica of a primary with that format.
+fn sent(site: &Site, format: &str) -> (Server, Server, Vec<Vec<String>>) {
+    let primary = site.launch().with_option(format!("bf.format {format}")).start();
+    let replica = primary.replica(site.launch().with("propagation-error-behavior panic"));
+    let mut client = primary.client();
+    let mut watch = Watch::of(&replica);
+    for command in COMMANDS {
+        client.say(&command.replace("%FORMAT%", format));
+    }
+    client.say("INCR end-marker");
+    let lines = watch.until("\"INCR\" \"end-marker\"");
+    let lines = lines.iter().map(|line| line.trim_matches('"').split("\" \"").map(str::to_owned).collect());
+    let lines = lines.collect();
+    let mut on_replica = replica.client();
+    for key in KEYS {
+        assert_eq!(on_replica.digest(key), client.digest(key), "{key}");
+    }
+    (primary, replica, lines)
+}
+
+fn a_primary_of_redisblooms_format_speaks_redisbloom(site: &Site) {
+    let (_primary, _replica, lines) = sent(site, "redisbloom");
+    let mut headers = 0;
+    for line in &lines {
+        match line[0].to_uppercase().as_str() {
+            // One that makes a filter, and never over one that is there.
+            "BF.LOADCHUNK" => {
+                assert_eq!((line.len(), line[2].as_str()), (4, "1"), "{line:?}");
+                headers += 1;
+            }
+            "BF.ADD" => assert_eq!(line.len(), 3, "{line:?}"),
+            "BF.MADD" => assert!(line.len() > 2, "{line:?}"),
+            "BF.INSERT" => {
+                let items = line.iter().position(|word| word == "ITEMS").unwrap();
+                let known = ["NOCREATE", "CAPACITY", "ERROR", "EXPANSION", "NONSCALING"];
+                let options = line[2..items].iter().filter(|word| word.parse::<f64>().is_err());
+                assert!(options.clone().all(|word| known.contains(&word.as_str())), "{line:?}");
+            }
+            "COPY" | "MULTI" | "EXEC" => {}
+            other => panic!("{other}: {line:?}"),
+        }
+    }
+    assert_eq!(headers, 7, "{lines:?}");
+}
+
+fn a_primary_of_valkey_blooms_format_speaks_valkey_bloom(site: &Site) {
+    let (_primary, _replica, lines) = sent(site, "valkey-bloom");
+    let mut made = 0;
+    for line in &lines {
+        match line[0].to_uppercase().as_str() {
+            "BF.INSERT" if line.contains(&"SEED".to_owned()) => {
+                let words: Vec<&str> = [2, 4, 6, 8, 10].iter().map(|at| line[*at].as_str()).collect();
+                assert_eq!(words[..4], ["CAPACITY", "ERROR", "TIGHTENING", "SEED"], "{line:?}");
+                assert!(["EXPANSION", "NONSCALING"].contains(&words[4]), "{line:?}");
+                let rest = if words[4] == "EXPANSION" { &line[12..] } else { &line[11..] };
+                assert!(rest.is_empty() || (rest[0] == "ITEMS" && rest.len() > 1), "{line:?}");
+                made += 1;
+            }
+            "BF.ADD" => assert_eq!(line.len(), 3, "{line:?}"),
+            "BF.MADD" => assert!(line.len() > 2, "{line:?}"),
+            "BF.INSERT" => assert!(!line.contains(&"FORMAT".to_owned()), "{line:?}"),
+            "COPY" | "MULTI" | "EXEC" => {}
+            other => panic!("{other}: {line:?}"),
+        }
+    }
+    assert_eq!(made, 7, "{lines:?}");
+}
+
+/// A primary that is no server: it sends an empty data set and then these commands.
+fn replica_of_stream(site: &Site, format: &str, commands: Vec<Vec<Vec<u8>>>) -> Server {
+    let empty = {
+        let server = site.launch().without_module().start();
+        assert_eq!(server.client().say("SAVE"), "+OK");
+        std::fs::read(server.dir().join("dump.rdb")).unwrap()
+    };
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        let Ok((stream, _)) = listener.accept() else { return };
+        serve(stream, &empty, &commands);
+    });
+    site.launch()
+        .with("propagation-error-behavior panic")
+        .with(format!("replicaof 127.0.0.1 {port}"))
+        .with_option(format!("bf.format {format}"))
+        .start()
+}
+
+/// Answers a replica until it hangs up.
+fn serve(stream: TcpStream, data_set: &[u8], commands: &[Vec<Vec<u8>>]) {
+    let mut writer = stream.try_clone().unwrap();
+    let mut reader = BufReader::new(stream);
+    while let Some(words) = read_command(&mut reader) {
+        let reply = match words[0].to_ascii_uppercase().as_slice() {
+            b"PING" => b"+PONG\r\n".to_vec(),
+            b"PSYNC" => {
+                let id = "1".repeat(40);
+                let mut reply = format!("+FULLRESYNC {id} 0\r\n${}\r\n", data_set.len()).into_bytes();
+                reply.extend_from_slice(data_set);
+                for command in commands {
+                    reply.extend(format!("*{}\r\n", command.len()).bytes());
+                    for word in command {
+                        reply.extend(format!("${}\r\n", word.len()).bytes());
+                        reply.extend_from_slice(word);
+                        reply.extend(b"\r\n");
+                    }
+                }
+                reply
+            }
+            b"REPLCONF" if words[1].eq_ignore_ascii_case(b"ack") => Vec::new(),
+            _ => b"+OK\r\n".to_vec(),
+        };
+        if writer.write_all(&reply).is_err() {
+            return;
+        }
+    }
+}
+
+fn read_command(reader: &mut impl BufRead) -> Option<Vec<Vec<u8>>> {
+    let mut number = |mark: char| {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        line.trim_end().strip_prefix(mark)?.parse::<usize>().ok().map(|n| (n, ()))
+    };
+    let (count, ()) = number('*')?;
+    let mut words = Vec::new();
+    for _ in 0..count {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        let length: usize = line.trim_end().strip_prefix('$')?.parse().ok()?;
+        let mut word = vec![0; length + 2];
+        reader.read_exact(&mut word).ok()?;
+        word.truncate(length);
+        words.push(word);
+    }
+    Some(words)
+}
+
+fn stream(lines: &[&str]) -> Vec<Vec<Vec<u8>>> {
+    let words = |line: &str| line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+    lines.iter().map(|line| words(line)).collect()
+}
+
+fn in_step(client: &mut Client, keys: i64) {
+    wait_until("the stream is carried out", || client.int("DBSIZE") == keys);
+}
+
+fn a_stream_of_redisbloom_makes_filters_of_the_configured_format(site: &Site) {
+    let lines = [
+        "SELECT 0",
+        "BF.ADD a x",
+        "BF.RESERVE b 0.05 1000",
+        "BF.MADD b x y",
+        "BF.INSERT c CAPACITY 7 ITEMS x",
+    ];
+    for (format, key_type, bytes) in [
+        ("redisbloom", "MBbloom--", "bytes:144 "),
+        ("everbloom", "everbloom", ""),
+        ("valkey-bloom", "bloomfltr", "bytes:120 "),
+    ] {
+        let replica = replica_of_stream(site, format, stream(&lines));
+        let mut client = replica.client();
+        in_step(&mut client, 3);
+        for key in ["a", "b", "c"] {
+            assert_eq!(client.say(&format!("TYPE {key}")), format!("+{key_type}"), "{key}");
+            assert_eq!(client.say(&format!("BF.EXISTS {key} x")), "1", "{key}");
+        }
+        let debug = client.say("BF.DEBUG a");
+        assert!(debug.contains(bytes), "{debug}");
+        assert_eq!(client.say("BF.INFO b CAPACITY"), "[1000]");
+        assert_eq!(client.say("BF.INFO c CAPACITY"), "[7]");
+    }
+}
+
+fn a_stream_of_valkey_bloom_makes_its_filters(site: &Site) {
+    let mut commands = stream(&["SELECT 0"]);
+    let seed: Vec<u8> = (0..32).collect();
+    let insert = |key: &str, growth: &[&str], items: &[&str]| {
+        let head = ["BF.INSERT", key, "CAPACITY", "10", "ERROR", "0.1", "TIGHTENING", "0.8", "SEED"];
+        let mut words: Vec<Vec<u8>> = head.iter().map(|word| word.as_bytes().to_vec()).collect();
+        words.push(seed.clone());
+        words.extend(growth.iter().chain(items).map(|word| word.as_bytes().to_vec()));
+        words
+    };
+    commands.push(insert("a", &["EXPANSION", "2"], &["ITEMS", "a"]));
+    commands.push(insert("b", &["NONSCALING"], &[]));
+    for format in ["everbloom", "redisbloom", "valkey-bloom"] {
+        let replica = replica_of_stream(site, format, commands.clone());
+        let mut client = replica.client();
+        in_step(&mut client, 2);
+        assert_eq!(client.say("TYPE a"), "+bloomfltr");
+        assert_eq!(client.say("TYPE b"), "+bloomfltr");
+        // The payload of that very command, made by valkey-bloom 1.0.1.
+        let payload = client.bytes(&["DUMP", "a"]);
+        let bits = [0x00, 0x21, 0x00, 0x20, 0x00, 0x00];
+        assert!(payload.windows(6).any(|window| window == bits), "{payload:x?}");
+    }
+}
