@@ -5,6 +5,8 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr;
 
+use super::huge_pages::{self, Advice};
+
 #[global_allocator]
 static ALLOCATOR: ServerAllocator = ServerAllocator;
 
@@ -44,7 +46,10 @@ unsafe impl GlobalAlloc for ServerAllocator {
         }
         if let Some(try_calloc) = api!(RedisModule_TryCalloc) {
             // SAFETY: allocating has no precondition; failure is null.
-            return unsafe { try_calloc(1, layout.size()) }.cast();
+            let block = unsafe { try_calloc(1, layout.size()) }.cast();
+            // SAFETY: the block was just allocated with that size, or is null.
+            unsafe { huge_pages::advise(block, layout.size(), Advice::Large) };
+            return block;
         }
         // SAFETY: the caller keeps the contract of `alloc`, which is the same.
         let probe = unsafe { self.alloc(layout) };
@@ -61,7 +66,10 @@ unsafe impl GlobalAlloc for ServerAllocator {
         // SAFETY: `probe` comes from `alloc` with this layout and is not used again.
         unsafe { self.dealloc(probe, layout) };
         // SAFETY: allocating has no precondition; the product of the two sizes cannot overflow.
-        unsafe { calloc(1, layout.size()) }.cast()
+        let block = unsafe { calloc(1, layout.size()) }.cast();
+        // SAFETY: the block was just allocated with that size.
+        unsafe { huge_pages::advise(block, layout.size(), Advice::Large) };
+        block
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
@@ -91,6 +99,8 @@ unsafe impl GlobalAlloc for ServerAllocator {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the caller gives back a living block of this layout.
+        unsafe { huge_pages::advise(block, layout.size(), Advice::Small) };
         match api!(RedisModule_Free) {
             // SAFETY: `block` comes from this allocator, hence from the server's, and is not used again.
             Some(free) => unsafe { free(block.cast()) },

@@ -12,6 +12,7 @@ use redis_module::raw::{self, RedisModuleString};
 
 use super::api::{Context, ERR, OK, succeeded};
 use super::args::string_bytes;
+use super::huge_pages;
 use super::log;
 use super::server::Server;
 use crate::bloom::Format;
@@ -61,7 +62,7 @@ pub(super) enum BadValue {
 }
 
 /// All settings.
-pub(super) static SETTINGS: [Setting; 6] = [
+pub(super) static SETTINGS: [Setting; 7] = [
     Setting::new(
         [c"bf.error-rate", c"bf-error-rate"],
         Some("ERROR_RATE"),
@@ -93,6 +94,7 @@ pub(super) static SETTINGS: [Setting; 6] = [
         Kind::Switch,
         Settings::DEFAULT.assume_redisbloom_1_1 as u64,
     ),
+    Setting::new([c"bf.huge-pages", c"bf-huge-pages"], None, Kind::Switch, huge_pages::DEFAULT as u64),
 ];
 
 /// Whether the server is giving the settings their first values.
@@ -100,7 +102,7 @@ static IS_LOADING: AtomicBool = AtomicBool::new(false);
 
 /// The settings now.
 pub(super) fn settings() -> Settings {
-    let [error_rate, initial_size, expansion_factor, max_filter_bytes, format, assume_redisbloom_1_1] =
+    let [error_rate, initial_size, expansion_factor, max_filter_bytes, format, assume_redisbloom_1_1, _] =
         &SETTINGS;
     Settings {
         error_rate: f64::from_bits(error_rate.value.load(Relaxed)),
@@ -110,6 +112,12 @@ pub(super) fn settings() -> Settings {
         format: format_at(format.value.load(Relaxed)),
         assume_redisbloom_1_1: assume_redisbloom_1_1.value.load(Relaxed) == 1,
     }
+}
+
+/// Whether large bit arrays are to have large pages.
+pub(super) fn huge_pages_wanted() -> bool {
+    let [.., huge_pages] = &SETTINGS;
+    huge_pages.value.load(Relaxed) == 1
 }
 
 /// The format at a place among all formats.

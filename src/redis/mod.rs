@@ -15,6 +15,7 @@ mod datatype;
 mod defrag;
 mod dispatch;
 mod effects;
+mod huge_pages;
 mod info;
 mod key;
 mod load_arguments;
