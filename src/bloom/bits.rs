@@ -114,12 +114,18 @@ impl Bits {
         }
     }
 
-    /// Overwrites the bytes from `offset` on with `data`; answers false, changing nothing, when they do not fit.
+    /// Overwrites the bytes from `offset` on with `data`; answers false, changing nothing, when they do not fit or
+    /// have a bit set beyond the last of the array.
     /// Pages that are and stay all zero are not touched, so a sparse array stays cheap in memory.
     pub fn write_bytes(&mut self, offset: usize, data: &[u8]) -> bool {
         let size_bytes = self.bits.len().div_ceil(8);
+        let used_bits = self.bits.len() % 8;
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(self.bits.as_raw_mut_slice());
         let end = offset.checked_add(data.len()).filter(|end| *end <= size_bytes);
+        if used_bits != 0 && end == Some(size_bytes) && data.last().is_some_and(|last| last >> used_bits != 0)
+        {
+            return false;
+        }
         let Some(target) = end.and_then(|end| bytes.get_mut(offset..end)) else { return false };
         for (to, from) in target.chunks_mut(PAGE_BYTES).zip(data.chunks(PAGE_BYTES)) {
             if to != from {

@@ -8,6 +8,7 @@ use super::layer::{Layer, LayerShape, Probing};
 use super::limits::{
     CAPACITY_DEFAULT_ITEMS, CAPACITY_MAX_ITEMS, ERROR_RATE_DEFAULT, LAYER_MAX_BYTES, LAYERS_MAX,
 };
+use super::scheme::ItemEncoding;
 
 /// What a filter is reserved with.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -114,6 +115,8 @@ pub enum AddError {
     Full,
     /// The filter is full and cannot grow.
     CannotGrow(ReserveError),
+    /// The item cannot be written in the encoding of a client's filter that was taken over.
+    NotEncodable(ItemEncoding),
 }
 
 impl ChainParameters {
@@ -201,7 +204,7 @@ impl<F: Family> Chain<F> {
         match chain.grow(limit) {
             Ok(()) => Ok(chain),
             Err(AddError::CannotGrow(error)) => Err(error),
-            Err(AddError::Full) => Err(ReserveError::TooLong),
+            Err(AddError::Full | AddError::NotEncodable(_)) => Err(ReserveError::TooLong),
         }
     }
 
@@ -278,6 +281,7 @@ impl<F: Family> Chain<F> {
     /// # Errors
     /// [`AddError`] when a new item finds no room; the filter is then as it was.
     pub fn add(&mut self, digest: F::Digest<'_>, limit: &dyn ByteLimit) -> Result<Added, AddError> {
+        self.family.admit(digest)?;
         let Some((last, older)) = self.layers.split_last_mut() else { return Err(AddError::Full) };
         if last.is_full() {
             if self.contains(digest) {

@@ -19,6 +19,14 @@ pub trait Family: Copy + Debug {
     /// The digest of an item. O(length).
     fn digest<'i>(&self, item: &'i [u8]) -> Self::Digest<'i>;
 
+    /// Refuses an item that no filter of this family can hold. O(1).
+    ///
+    /// # Errors
+    /// [`AddError`] of the item.
+    fn admit(&self, _digest: Self::Digest<'_>) -> Result<(), AddError> {
+        Ok(())
+    }
+
     /// The layer that comes after `layers`, which are all full or none.
     ///
     /// # Errors

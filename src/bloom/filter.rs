@@ -4,6 +4,7 @@ use super::bits::{Bits, OutOfMemory};
 use super::chain::{AddError, Added, ByteLimit, Chain, ChainParameters, ReserveError};
 use super::family::Family;
 use super::growth::Growth;
+use super::imported::Imported;
 use super::prefetch::Prefetch;
 use super::redisbloom::{self, Hashing, RedisBloom};
 use super::valkeybloom::{self, ValkeyBloom};
@@ -61,6 +62,8 @@ pub enum Filter {
     RedisBloom(Chain<RedisBloom>),
     /// A filter of valkey-bloom's kind; boxed, for it is larger than the others and rarer.
     ValkeyBloom(Box<Chain<ValkeyBloom>>),
+    /// A client's filter that was taken over, in our own bytes; boxed for the same reasons.
+    Imported(Box<Chain<Imported>>),
 }
 
 /// The same expression for the chain of whatever kind a filter has.
@@ -70,6 +73,7 @@ macro_rules! each_kind {
             Filter::Everbloom($chain) => $body,
             Filter::RedisBloom($chain) => $body,
             Filter::ValkeyBloom($chain) => $body,
+            Filter::Imported($chain) => $body,
         }
     };
 }
@@ -91,7 +95,7 @@ impl Filter {
     #[must_use]
     pub const fn format(&self) -> Format {
         match self {
-            Self::Everbloom(_) => Format::Everbloom,
+            Self::Everbloom(_) | Self::Imported(_) => Format::Everbloom,
             Self::RedisBloom(_) => Format::RedisBloom,
             Self::ValkeyBloom(_) => Format::ValkeyBloom,
         }
@@ -118,11 +122,11 @@ impl Filter {
     /// Memory of the filter in bytes: its structs and bit arrays. O(layers).
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
-        // The struct of a chain counts its own bytes, which for all but the boxed one lie within this struct.
+        // The struct of a chain counts its own bytes, which for all but the boxed ones lie within this struct.
         let counted_twice = match self {
             Self::Everbloom(chain) => size_of_val(chain),
             Self::RedisBloom(chain) => size_of_val(chain),
-            Self::ValkeyBloom(_) => 0,
+            Self::ValkeyBloom(_) | Self::Imported(_) => 0,
         };
         let struct_bytes = size_of::<Self>().saturating_sub(counted_twice) as u64;
         struct_bytes.saturating_add(each_kind!(self, chain => chain.size_bytes()))
@@ -132,7 +136,7 @@ impl Filter {
     #[must_use]
     pub fn reported_size_bytes(&self) -> u64 {
         match self {
-            Self::Everbloom(_) => self.size_bytes(),
+            Self::Everbloom(_) | Self::Imported(_) => self.size_bytes(),
             Self::RedisBloom(chain) => redisbloom::reported_size_bytes(chain),
             Self::ValkeyBloom(chain) => {
                 valkeybloom::size_bytes(chain.layers().iter().map(|layer| layer.bits().size_bytes()))
@@ -148,6 +152,7 @@ impl Filter {
             Self::RedisBloom(chain) if chain.family().options().is_fixed() => Growth::Fixed,
             Self::RedisBloom(chain) => Growth::Scaling { expansion: chain.family().growth() },
             Self::ValkeyBloom(chain) => chain.family().growth,
+            Self::Imported(chain) => chain.family().growth,
         }
     }
 
@@ -210,6 +215,7 @@ impl Filter {
             Self::Everbloom(chain) => Self::Everbloom(chain.try_clone()?),
             Self::RedisBloom(chain) => Self::RedisBloom(chain.try_clone()?),
             Self::ValkeyBloom(chain) => Self::ValkeyBloom(Box::new(chain.try_clone()?)),
+            Self::Imported(chain) => Self::Imported(Box::new(chain.try_clone()?)),
         })
     }
 

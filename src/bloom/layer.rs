@@ -78,6 +78,14 @@ pub struct Probing {
     probes: u8,
 }
 
+impl Probing {
+    /// What never changes about a layer of this placement.
+    #[must_use]
+    pub fn shape(self, size_bits: u64, capacity_items: u64) -> LayerShape {
+        LayerShape { layout: self.layout, probes: self.probes.into(), size_bits, capacity_items }
+    }
+}
+
 impl Placement<ItemHash> for Probing {
     fn contains(&self, bits: &Bits, item: ItemHash, part: Part) -> bool {
         self.layout.contains(bits, u32::from(self.probes), item, part)
@@ -122,16 +130,17 @@ impl Layer {
     /// What never changes about the layer.
     #[must_use]
     pub fn shape(&self) -> LayerShape {
-        LayerShape {
-            layout: self.placement.layout,
-            probes: u32::from(self.placement.probes),
-            size_bits: self.bits.len(),
-            capacity_items: self.capacity_items,
-        }
+        self.placement.shape(self.bits.len(), self.capacity_items)
     }
 }
 
 impl<P: Copy> Layer<P> {
+    /// A layer of bits that are there already.
+    #[must_use]
+    pub fn of_bits(placement: P, bits: Bits, capacity_items: u64, items: u64) -> Self {
+        Self { bits, capacity_items, items, placement }
+    }
+
     /// An empty layer.
     ///
     /// # Errors

@@ -133,7 +133,8 @@ impl Creation {
                 words.extend([word("FORMAT"), word(Format::Everbloom.name())]);
                 Self::ByParameters(words)
             }
-            Filter::RedisBloom(_) => Self::ByHeader(header(filter)),
+            // A client's filter comes by BF.IMPORT, which spells itself out; its header would do too.
+            Filter::RedisBloom(_) | Filter::Imported(_) => Self::ByHeader(header(filter)),
             Filter::ValkeyBloom(chain) => {
                 // In valkey-bloom's own words, which it understands.
                 let ValkeyBloom { error_rate, tightening_ratio, capacity_items, growth, seed } =
@@ -174,7 +175,7 @@ impl Creation {
 }
 
 /// The words that spell a growth out.
-fn growth_words(growth: Growth) -> impl Iterator<Item = Cow<'static, [u8]>> {
+pub(super) fn growth_words(growth: Growth) -> impl Iterator<Item = Cow<'static, [u8]>> {
     let (name, factor) = match growth {
         Growth::Fixed => ("NONSCALING", None),
         Growth::Scaling { expansion } => ("EXPANSION", Some(text(expansion))),
@@ -182,11 +183,11 @@ fn growth_words(growth: Growth) -> impl Iterator<Item = Cow<'static, [u8]>> {
     std::iter::once(word(name)).chain(factor)
 }
 
-fn word(text: &'static str) -> Cow<'static, [u8]> {
+pub(super) fn word(text: &'static str) -> Cow<'static, [u8]> {
     Cow::Borrowed(text.as_bytes())
 }
 
 /// A number as an argument; for a float the shortest text that reads back as the same bits.
-fn text(number: impl std::fmt::Display) -> Cow<'static, [u8]> {
+pub(super) fn text(number: impl std::fmt::Display) -> Cow<'static, [u8]> {
     Cow::Owned(number.to_string().into_bytes())
 }

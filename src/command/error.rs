@@ -2,7 +2,9 @@
 
 use std::fmt;
 
+use super::import::TransferError;
 use crate::bloom::limits::{CAPACITY_MIN_ITEMS, EXPANSION_MAX};
+use crate::bloom::scheme::NotEncodable;
 use crate::bloom::{AddError, ReserveError, ScaleError};
 
 /// Why a command was refused.
@@ -81,6 +83,8 @@ pub enum CommandError {
     Reserve(ReserveError),
     /// An item could not be added.
     Add(AddError),
+    /// BF.IMPORT or BF.EXPORT. These texts are ours: nobody else has the commands.
+    Transfer(TransferError),
 }
 
 /// Of a key with another type; Redis's own text.
@@ -157,6 +161,8 @@ impl fmt::Display for CommandError {
                 f.write_str("ERR Insufficient memory to create filter")
             }
             Self::Add(AddError::Full) => f.write_str("ERR non scaling filter is full"),
+            Self::Add(AddError::NotEncodable(encoding)) => write!(f, "ERR {}", NotEncodable(*encoding)),
+            Self::Transfer(error) => write!(f, "ERR {error}"),
             Self::Add(AddError::CannotGrow(_)) => f.write_str("ERR problem inserting into filter"),
         }
     }

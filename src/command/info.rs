@@ -3,8 +3,9 @@
 use super::error::CommandError;
 use super::reply::{Protocol, Reply};
 use crate::bloom::redisbloom::LayerParameters;
+use crate::bloom::scheme::{SchemeParameters, current_error_rate};
 use crate::bloom::valkeybloom::{ValkeyBloom, max_scaled_capacity};
-use crate::bloom::{Chain, Filter, Growth, Layout, Positions, RedisBloom};
+use crate::bloom::{Chain, Filter, Growth, Imported, LayerCounts, LayerShape, Layout, Positions, RedisBloom};
 
 /// A fact of BF.INFO: the word that asks for it alone, the name it is answered under, and its value; nothing where
 /// the filter has no such fact.
@@ -41,11 +42,12 @@ const FIELDS: [Field; 5] = [
     Field { word: "EXPANSION", name: "Expansion rate", value: expansion_rate },
 ];
 
-/// Facts that are answered only when asked for by name; valkey-bloom's words and names.
-const MORE_FIELDS: [Field; 3] = [
+/// Facts that are answered only when asked for by name; valkey-bloom's words and names, then our own.
+const MORE_FIELDS: [Field; 4] = [
     Field { word: "ERROR", name: "Error rate", value: error_rate },
     Field { word: "TIGHTENING", name: "Tightening ratio", value: tightening_ratio },
     Field { word: "MAXSCALEDCAPACITY", name: "Max scaled capacity", value: max_capacity },
+    Field { word: "ESTIMATED", name: "Estimated items", value: estimated_items },
 ];
 
 fn expansion_rate(filter: &Filter) -> Option<Value> {
@@ -59,7 +61,8 @@ fn error_rate(filter: &Filter) -> Option<Value> {
     match filter {
         Filter::Everbloom(chain) => Some(Value::Double(chain.parameters().error_rate)),
         // Not written down: what it was asked for does not follow from what its layers were sized for.
-        Filter::RedisBloom(_) => None,
+        // Nor did anybody promise a rate of a client's filter: BF.DEBUG tells the one that it has.
+        Filter::RedisBloom(_) | Filter::Imported(_) => None,
         Filter::ValkeyBloom(chain) => Some(Value::Double(decimal_of(chain.family().error_rate))),
     }
 }
@@ -79,7 +82,7 @@ fn decimal_of(rate: f64) -> f64 {
 fn scaling_valkeybloom(filter: &Filter) -> Option<&ValkeyBloom> {
     match filter {
         Filter::ValkeyBloom(chain) => Some(chain.family()).filter(|family| family.growth != Growth::Fixed),
-        Filter::Everbloom(_) | Filter::RedisBloom(_) => None,
+        Filter::Everbloom(_) | Filter::RedisBloom(_) | Filter::Imported(_) => None,
     }
 }
 
@@ -91,6 +94,14 @@ fn tightening_ratio(filter: &Filter) -> Option<Value> {
 fn max_capacity(filter: &Filter) -> Option<Value> {
     const LIMIT_BYTES: u64 = 128 << 20;
     scaling_valkeybloom(filter).map(|family| Value::Integer(max_scaled_capacity(family, LIMIT_BYTES)))
+}
+
+/// How many of the items inserted nobody counted: only filters that were taken over have any.
+fn estimated_items(filter: &Filter) -> Option<Value> {
+    match filter {
+        Filter::Imported(chain) => Some(Value::Integer(chain.family().estimated_items)),
+        Filter::Everbloom(_) | Filter::RedisBloom(_) | Filter::ValkeyBloom(_) => None,
+    }
 }
 
 /// BF.INFO: all fields, or the one named.
@@ -142,6 +153,7 @@ pub fn debug(filter: &Filter, reply: &mut impl Reply) {
         Filter::Everbloom(chain) => everbloom_lines(chain),
         Filter::RedisBloom(chain) => redisbloom_lines(chain),
         Filter::ValkeyBloom(chain) => valkeybloom_lines(chain),
+        Filter::Imported(chain) => imported_lines(chain),
     };
     reply.array(lines.len().saturating_add(1));
     reply.bulk(format!("size:{}", filter.items()).as_bytes());
@@ -151,24 +163,52 @@ pub fn debug(filter: &Filter, reply: &mut impl Reply) {
 fn everbloom_lines(chain: &Chain) -> Vec<String> {
     let parameters = chain.parameters();
     let line = |(index, layer): (usize, &crate::bloom::Layer)| {
-        let shape = layer.shape();
-        let counts = layer.counts();
-        let (layout, lines) = match shape.layout {
-            Layout::Scattered => ("scattered", shape.probes),
-            Layout::Paged { lines } => ("paged", u32::from(lines)),
-        };
-        format!(
-            "bytes:{} bits:{} hashes:{} layout:{layout} lines:{lines} capacity:{} size:{} set:{} ratio:{}",
-            shape.size_bytes(),
-            shape.size_bits,
-            shape.probes,
-            shape.capacity_items,
-            counts.items,
-            counts.set_bits,
-            six_digits(parameters.growth.layer_error_rate(parameters.error_rate, index)),
-        )
+        let rate = parameters.growth.layer_error_rate(parameters.error_rate, index);
+        everbloom_line(layer.shape(), layer.counts(), rate)
     };
     chain.layers().iter().enumerate().map(line).collect()
+}
+
+fn everbloom_line(shape: LayerShape, counts: LayerCounts, error_rate: f64) -> String {
+    let (layout, lines) = match shape.layout {
+        Layout::Scattered => ("scattered", shape.probes),
+        Layout::Paged { lines } => ("paged", u32::from(lines)),
+    };
+    format!(
+        "bytes:{} bits:{} hashes:{} layout:{layout} lines:{lines} capacity:{} size:{} set:{} ratio:{}",
+        shape.size_bytes(),
+        shape.size_bits,
+        shape.probes,
+        shape.capacity_items,
+        counts.items,
+        counts.set_bits,
+        six_digits(error_rate),
+    )
+}
+
+/// The client's layer with what its scheme is told and the rate that its fill makes; then layers of our own.
+fn imported_lines(chain: &Chain<Imported>) -> Vec<String> {
+    let Imported { form, estimated_items, error_rate, growth, .. } = *chain.family();
+    let client = chain.client_layer().map(|(placement, layer)| {
+        let SchemeParameters { scheme, encoding, shift, probes, size_bits } = placement.parameters();
+        let counts = layer.counts();
+        format!(
+            "bytes:{} bits:{size_bits} hashes:{probes} scheme:{} encoding:{} shift:{shift} order:{} capacity:{} size:{} \
+             estimated:{estimated_items} set:{} ratio:{}",
+            layer.bits().size_bytes(),
+            scheme.name(),
+            encoding.name(),
+            form.order.name(),
+            layer.capacity_items(),
+            counts.items,
+            counts.set_bits,
+            six_digits(current_error_rate(counts.set_bits, layer.bits().len(), probes)),
+        )
+    });
+    let own = chain.own_layers().enumerate().map(|(index, (shape, layer))| {
+        everbloom_line(shape, layer.counts(), growth.layer_error_rate(error_rate, index))
+    });
+    client.into_iter().chain(own).collect()
 }
 
 fn redisbloom_lines(chain: &Chain<RedisBloom>) -> Vec<String> {

@@ -3,6 +3,7 @@
 use super::Slot;
 use super::dump;
 use super::error::CommandError;
+use super::import::export;
 use super::info;
 use super::reply::Reply;
 use crate::bloom::{Filter, Prefetch};
@@ -34,6 +35,8 @@ pub enum Query<'a> {
         /// The iterator, as typed.
         iterator: &'a [u8],
     },
+    /// BF.EXPORT.
+    Export,
 }
 
 impl Query<'_> {
@@ -59,6 +62,7 @@ impl Query<'_> {
             Self::Card => reply.integer(present(slot)?.map_or(0, Filter::items)),
             Self::Info { field } => info::info(required(slot)?, field, reply)?,
             Self::Debug => info::debug(required(slot)?, reply),
+            Self::Export => reply.bulk(&export(required(slot)?)?),
             Self::ScanDump { iterator } => dump::scan(required(slot)?, iterator, reply)?,
         }
         Ok(Checks(0))

@@ -4,6 +4,7 @@ use super::arguments::Arguments;
 use super::change::Change;
 use super::dump::{Load, LoadChunk};
 use super::error::CommandError;
+use super::import::Import;
 use super::number::parse_integer;
 use super::query::Query;
 use super::reserve::{Insert, Reserve};
@@ -17,6 +18,8 @@ pub enum Request<'a> {
     Query(Query<'a>),
     /// May change a filter.
     Change(Change<'a>),
+    /// Makes a filter of what another key holds.
+    Import(Box<Import<'a>>),
 }
 
 impl<'a> Request<'a> {
@@ -40,6 +43,8 @@ impl<'a> Request<'a> {
                 Self::Change(Change::LoadChunk(LoadChunk { iterator, data: arguments.required()? }))
             }
             Command::Load => Self::Change(Change::Load(Load { blob: arguments.required()? })),
+            Command::Import => Self::Import(Box::new(Import::parse(key, arguments)?)),
+            Command::Export => Self::Query(Query::Export),
             Command::Exists => Self::Query(Query::Exists { item: arguments.required()? }),
             Command::MExists => Self::Query(Query::ExistsMany { items: arguments.items()? }),
             Command::Card => Self::Query(Query::Card),

@@ -193,7 +193,7 @@ impl<'a> Insert<'a> {
 }
 
 /// Whether a number lies strictly between 0 and 1.
-fn is_ratio(number: f64) -> bool {
+pub(super) fn is_ratio(number: f64) -> bool {
     number > 0.0 && number < 1.0
 }
 

@@ -29,10 +29,14 @@ pub enum Command {
     LoadChunk,
     /// BF.LOAD.
     Load,
+    /// BF.IMPORT.
+    Import,
+    /// BF.EXPORT.
+    Export,
 }
 
 /// Every command, in the order of the documentation.
-pub const COMMANDS: [Command; 12] = [
+pub const COMMANDS: [Command; 14] = [
     Command::Reserve,
     Command::Add,
     Command::MAdd,
@@ -45,6 +49,8 @@ pub const COMMANDS: [Command; 12] = [
     Command::ScanDump,
     Command::LoadChunk,
     Command::Load,
+    Command::Import,
+    Command::Export,
 ];
 
 /// What a command does with its key.
@@ -54,6 +60,15 @@ pub enum KeyAccess {
     ReadOnly,
     /// May create or change it.
     ReadWrite,
+}
+
+/// Where the second key of a command is, which it only reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SourceKey {
+    /// The word right before it, in upper case; where it is missing there is no second key.
+    pub word: &'static str,
+    /// Place of the word among the arguments, with the command's name at 0.
+    pub word_position: usize,
 }
 
 /// What the server and the documentation know of a command. The key is always the first argument.
@@ -69,6 +84,8 @@ pub struct CommandSpec {
     pub categories: &'static str,
     /// What it does with its key.
     pub key_access: KeyAccess,
+    /// Its second key, if it can have one.
+    pub source_key: Option<SourceKey>,
     /// Tips for clients.
     pub tips: Option<&'static str>,
     /// Version of everbloom that brought the command.
@@ -108,6 +125,8 @@ pub struct ArgumentSpec {
 pub enum ArgumentKind {
     /// The key.
     Key,
+    /// The key of [`CommandSpec::source_key`].
+    SourceKey,
     /// Any bytes.
     String,
     /// An integer.
@@ -188,6 +207,8 @@ impl Command {
             Self::ScanDump => &SCANDUMP,
             Self::LoadChunk => &LOADCHUNK,
             Self::Load => &LOAD,
+            Self::Import => &IMPORT,
+            Self::Export => &EXPORT,
         }
     }
 }
@@ -198,6 +219,7 @@ static RESERVE: CommandSpec = CommandSpec {
     flags: WRITE,
     categories: "write fast",
     key_access: KeyAccess::ReadWrite,
+    source_key: None,
     tips: None,
     since: V0_1,
     complexity: "O(1)",
@@ -218,6 +240,7 @@ static ADD: CommandSpec = CommandSpec {
     flags: WRITE,
     categories: "write",
     key_access: KeyAccess::ReadWrite,
+    source_key: None,
     tips: None,
     since: V0_1,
     complexity: "O(k * n), where k is the number of probes and n the number of layers",
@@ -231,6 +254,7 @@ static MADD: CommandSpec = CommandSpec {
     flags: WRITE,
     categories: "write",
     key_access: KeyAccess::ReadWrite,
+    source_key: None,
     tips: None,
     since: V0_1,
     complexity: "O(m * k * n), where m is the number of items, k of probes and n of layers",
@@ -244,6 +268,7 @@ static INSERT: CommandSpec = CommandSpec {
     flags: WRITE,
     categories: "write",
     key_access: KeyAccess::ReadWrite,
+    source_key: None,
     tips: None,
     since: V0_1,
     complexity: "O(m * k * n), where m is the number of items, k of probes and n of layers",
@@ -270,6 +295,7 @@ static EXISTS: CommandSpec = CommandSpec {
     flags: READ,
     categories: "read",
     key_access: KeyAccess::ReadOnly,
+    source_key: None,
     tips: None,
     since: V0_1,
     complexity: "O(k * n), where k is the number of probes and n the number of layers",
@@ -283,6 +309,7 @@ static MEXISTS: CommandSpec = CommandSpec {
     flags: READ,
     categories: "read",
     key_access: KeyAccess::ReadOnly,
+    source_key: None,
     tips: None,
     since: V0_1,
     complexity: "O(m * k * n), where m is the number of items, k of probes and n of layers",
@@ -296,6 +323,7 @@ static INFO: CommandSpec = CommandSpec {
     flags: READ,
     categories: "read fast",
     key_access: KeyAccess::ReadOnly,
+    source_key: None,
     tips: DONT_CACHE,
     since: V0_1,
     complexity: "O(n), where n is the number of layers",
@@ -323,6 +351,7 @@ static CARD: CommandSpec = CommandSpec {
     flags: READ,
     categories: "read fast",
     key_access: KeyAccess::ReadOnly,
+    source_key: None,
     tips: None,
     since: V0_1,
     complexity: "O(n), where n is the number of layers",
@@ -336,6 +365,7 @@ static DEBUG: CommandSpec = CommandSpec {
     flags: READ,
     categories: "read",
     key_access: KeyAccess::ReadOnly,
+    source_key: None,
     tips: DONT_CACHE,
     since: V0_1,
     complexity: "O(n), where n is the number of layers",
@@ -350,6 +380,7 @@ static SCANDUMP: CommandSpec = CommandSpec {
     categories: "read",
     // RedisBloom flags the key as written to; it is not.
     key_access: KeyAccess::ReadOnly,
+    source_key: None,
     tips: DONT_CACHE,
     since: V0_1,
     complexity: "O(n), where n is the number of bytes of the piece, at most 16 MiB",
@@ -363,6 +394,7 @@ static LOADCHUNK: CommandSpec = CommandSpec {
     flags: WRITE,
     categories: "write",
     key_access: KeyAccess::ReadWrite,
+    source_key: None,
     tips: None,
     since: V0_1,
     complexity: "O(n), where n is the number of bytes of the piece",
@@ -376,11 +408,74 @@ static LOAD: CommandSpec = CommandSpec {
     flags: WRITE,
     categories: "write",
     key_access: KeyAccess::ReadWrite,
+    source_key: None,
     tips: None,
     since: V0_1,
     complexity: "O(n), where n is the number of bytes of the blob",
     summary: "Restores a filter from an append-only file of valkey-bloom",
     syntax: &[KEY, argument("blob", ArgumentKind::String)],
+};
+
+static IMPORT: CommandSpec = CommandSpec {
+    name: "bf.import",
+    arguments: 3..=23,
+    // The server finds both keys by their specifications, and asks the module where the second one is missing.
+    flags: "write deny-oom getkeys-api",
+    categories: "write",
+    key_access: KeyAccess::ReadWrite,
+    source_key: Some(SourceKey { word: "SOURCE", word_position: 2 }),
+    tips: None,
+    since: V0_1,
+    complexity: "O(n), where n is the number of bytes of the filter",
+    summary: "Makes a filter of the bits that a client keeps in a string, to be asked and added to by that client's scheme",
+    syntax: &[
+        KEY,
+        ArgumentSpec {
+            name: "origin",
+            kind: ArgumentKind::OneOf(&[
+                ArgumentSpec {
+                    name: "source",
+                    kind: ArgumentKind::SourceKey,
+                    token: Some("SOURCE"),
+                    presence: Presence::Required,
+                },
+                ArgumentSpec {
+                    name: "bytes",
+                    kind: ArgumentKind::String,
+                    token: Some("GUAVA"),
+                    presence: Presence::Required,
+                },
+                word("empty", "EMPTY"),
+            ]),
+            token: None,
+            presence: Presence::Required,
+        },
+        option("scheme", "SCHEME", ArgumentKind::String),
+        option("bits", "BITS", ArgumentKind::Integer),
+        option("hashes", "HASHES", ArgumentKind::Integer),
+        option("capacity", "CAPACITY", ArgumentKind::Integer),
+        option("shift", "SHIFT", ArgumentKind::Integer),
+        option("order", "ORDER", ArgumentKind::OneOf(&[word("msb", "msb"), word("lsb", "lsb")])),
+        option("encoding", "ENCODING", ArgumentKind::String),
+        option("error", "ERROR", ArgumentKind::Double),
+        EXPANSION,
+        NONSCALING,
+        option("replace", "REPLACE", ArgumentKind::PureToken),
+    ],
+};
+
+static EXPORT: CommandSpec = CommandSpec {
+    name: "bf.export",
+    arguments: 1..=1,
+    flags: "readonly",
+    categories: "read",
+    key_access: KeyAccess::ReadOnly,
+    source_key: None,
+    tips: None,
+    since: V0_1,
+    complexity: "O(n), where n is the number of bytes of the filter",
+    summary: "Gives back the string that the client of an imported filter would have now",
+    syntax: &[KEY],
 };
 
 #[cfg(test)]
@@ -404,6 +499,8 @@ mod tests {
             ("bf.scandump", 3),
             ("bf.loadchunk", 4),
             ("bf.load", 3),
+            ("bf.import", -4),
+            ("bf.export", 2),
         ];
         assert_eq!(arities, expected);
     }

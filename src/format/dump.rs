@@ -6,6 +6,7 @@
 //! altered piece, or one of another filter, is refused before it changes anything.
 
 use super::header::{self, Header};
+use super::imported::{self, ImportedChain};
 use super::record::DecodeError;
 use crate::bloom::{ByteLimit, Chain, Family, ItemHash, Layer, Placement, hash128};
 
@@ -55,6 +56,20 @@ pub(super) fn checked_piece<F: Family>(
 /// [`DecodeError`] for a header that is torn, altered, or larger than `limit` allows.
 pub fn chain_from_header(data: &[u8], limit: &dyn ByteLimit) -> Result<Chain, DecodeError> {
     Header::decode(checked_header(data)?, limit)?.build(|_, _| Ok(()))
+}
+
+/// The piece of a client's filter that was taken over.
+#[must_use]
+pub fn imported_piece(chain: &ImportedChain, iterator: u64) -> Option<Piece> {
+    checked_piece(chain, iterator, || imported::encode(chain))
+}
+
+/// An empty filter of a client's shape that a header describes.
+///
+/// # Errors
+/// [`DecodeError`] for a header that is torn, altered, or larger than `limit` allows.
+pub fn imported_from_header(data: &[u8], limit: &dyn ByteLimit) -> Result<ImportedChain, DecodeError> {
+    imported::build(checked_header(data)?, limit, |_, _| Ok(()))
 }
 
 /// The header before its check.

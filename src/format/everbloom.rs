@@ -3,9 +3,10 @@
 //! Chunks bound the memory that saving and loading take beside the filter itself. A chunk whose bits are all clear
 //! is an empty string, so an empty filter of any size is saved and loaded without touching its memory.
 
-use super::header::{self, Header};
+use super::header::{self, Header, KIND_IMPORTED};
+use super::imported::{self, ImportedChain};
 use super::record::{DecodeError, Sink, Source};
-use crate::bloom::{ByteLimit, Chain, Layer, LayerCounts};
+use crate::bloom::{ByteLimit, Chain, Family, Filter, Layer, LayerCounts};
 
 /// Version under which the data type is registered.
 pub const ENCODING_VERSION: i32 = 1;
@@ -15,7 +16,16 @@ pub const CHUNK_BYTES: usize = 16 << 20;
 
 /// Writes a filter. O(bytes).
 pub fn save(chain: &Chain, sink: &mut impl Sink) {
-    sink.bytes(&header::encode(chain));
+    save_with(chain, &header::encode(chain), sink);
+}
+
+/// Writes a client's filter that was taken over. O(bytes).
+pub fn save_imported(chain: &ImportedChain, sink: &mut impl Sink) {
+    save_with(chain, &imported::encode(chain), sink);
+}
+
+fn save_with<F: Family>(chain: &Chain<F>, header: &[u8], sink: &mut impl Sink) {
+    sink.bytes(header);
     for layer in chain.layers() {
         for chunk in layer.bits().bytes().chunks(CHUNK_BYTES) {
             // A layer without a set bit need not be read to know that its chunks are clear.
@@ -25,16 +35,25 @@ pub fn save(chain: &Chain, sink: &mut impl Sink) {
     }
 }
 
-/// Reads what [`save`] wrote. O(bytes); takes the memory of the filter and of one chunk.
+/// Reads what [`save`] or [`save_imported`] wrote. O(bytes); takes the memory of the filter and of one chunk.
 ///
 /// # Errors
 /// The first thing that is wrong with the bytes.
-pub fn load(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<Chain, DecodeError> {
+pub fn load(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
     let header = source.bytes()?;
-    Header::decode(&header, limit)?.build(|layer, counts| fill(layer, counts, source))
+    if header::kind_of(&header) == Some(KIND_IMPORTED) {
+        let chain = imported::build(&header, limit, |layer, counts| fill(layer, counts, source))?;
+        return Ok(Filter::Imported(Box::new(chain)));
+    }
+    let chain = Header::decode(&header, limit)?.build(|layer, counts| fill(layer, counts, source))?;
+    Ok(Filter::Everbloom(chain))
 }
 
-fn fill(layer: &mut Layer, counts: LayerCounts, source: &mut impl Source) -> Result<(), DecodeError> {
+fn fill<P: Copy>(
+    layer: &mut Layer<P>,
+    counts: LayerCounts,
+    source: &mut impl Source,
+) -> Result<(), DecodeError> {
     let size_bytes = layer.bits().bytes().len();
     for offset in (0..size_bytes).step_by(CHUNK_BYTES) {
         let chunk = source.bytes()?;

@@ -2,7 +2,7 @@
 
 use super::dump::{self, ChunkError, Piece};
 use super::record::DecodeError;
-use super::{header, redisbloom, valkeybloom};
+use super::{header, imported, redisbloom, valkeybloom};
 use crate::bloom::{ByteLimit, Filter};
 
 /// The piece that `iterator` asks for, or nothing past the end. O(bytes of the piece).
@@ -12,6 +12,7 @@ pub fn piece(filter: &Filter, iterator: u64) -> Option<Piece> {
         Filter::Everbloom(chain) => dump::piece(chain, iterator),
         Filter::RedisBloom(chain) => redisbloom::dump::piece(chain, iterator),
         Filter::ValkeyBloom(chain) => valkeybloom::dump::piece(chain, iterator),
+        Filter::Imported(chain) => dump::imported_piece(chain, iterator),
     }
 }
 
@@ -24,6 +25,9 @@ pub fn from_header(data: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeE
         Some(header::KIND_CHAIN) => dump::chain_from_header(data, limit).map(Filter::Everbloom),
         Some(header::KIND_VALKEYBLOOM) => valkeybloom::dump::chain_from_header(data, limit)
             .map(|chain| Filter::ValkeyBloom(Box::new(chain))),
+        Some(header::KIND_IMPORTED) => {
+            dump::imported_from_header(data, limit).map(|chain| Filter::Imported(Box::new(chain)))
+        }
         Some(other) => Err(DecodeError::Unsupported { what: "kind", got: other.into() }),
         None => redisbloom::dump::chain_from_header(data, limit).map(Filter::RedisBloom),
     }
@@ -38,6 +42,7 @@ pub fn load_chunk(filter: &mut Filter, next_iterator: u64, data: &[u8]) -> Resul
         Filter::Everbloom(chain) => dump::load_chunk(chain, next_iterator, data),
         Filter::RedisBloom(chain) => redisbloom::dump::load_chunk(chain, next_iterator, data),
         Filter::ValkeyBloom(chain) => dump::load_chunk(chain, next_iterator, data),
+        Filter::Imported(chain) => dump::load_chunk(chain, next_iterator, data),
     }
 }
 
@@ -48,5 +53,6 @@ pub fn header(filter: &Filter) -> Vec<u8> {
         Filter::Everbloom(chain) => header::encode(chain),
         Filter::RedisBloom(chain) => redisbloom::header::encode(chain),
         Filter::ValkeyBloom(chain) => valkeybloom::dump::encode(chain),
+        Filter::Imported(chain) => imported::encode(chain),
     }
 }

@@ -4,6 +4,7 @@
 use bincode::Options;
 use serde::{Deserialize, Serialize};
 
+use super::imported::IMPORTED_HEADER_BYTES;
 use super::record::DecodeError;
 use crate::bloom::limits::LAYERS_MAX;
 use crate::bloom::{
@@ -18,6 +19,8 @@ pub(super) const VERSION: u16 = 1;
 pub const KIND_CHAIN: u16 = 1;
 /// Kind of filter: valkey-bloom's, in the pieces of BF.SCANDUMP.
 pub const KIND_VALKEYBLOOM: u16 = 2;
+/// Kind of filter: a client's that was taken over.
+pub const KIND_IMPORTED: u16 = 3;
 /// Hash of a layer's items: MurmurHash3 x64_128, seed 0.
 const HASH_MURMUR3_X64_128: u8 = 1;
 /// Layout of a layer: scattered.
@@ -50,7 +53,7 @@ struct ChainHeader {
 }
 
 #[derive(Serialize, Deserialize)]
-struct LayerHeader {
+pub(super) struct LayerHeader {
     layout: u8,
     lines: u8,
     probes: u8,
@@ -67,7 +70,7 @@ fn options() -> impl Options {
     bincode::DefaultOptions::new()
         .with_fixint_encoding()
         .with_little_endian()
-        .with_limit(CHAIN_HEADER_BYTES.max(LAYER_HEADER_BYTES) as u64)
+        .with_limit(CHAIN_HEADER_BYTES.max(LAYER_HEADER_BYTES).max(IMPORTED_HEADER_BYTES) as u64)
         .reject_trailing_bytes()
 }
 
@@ -87,12 +90,12 @@ pub fn encode(chain: &Chain) -> Vec<u8> {
     };
     append(&mut bytes, &header);
     for layer in chain.layers() {
-        append(&mut bytes, &LayerHeader::of(layer));
+        append(&mut bytes, &LayerHeader::of(layer.shape(), layer.counts()));
     }
     bytes
 }
 
-fn append(bytes: &mut Vec<u8>, record: &impl Serialize) {
+pub(super) fn append(bytes: &mut Vec<u8>, record: &impl Serialize) {
     // A record of fixed size within the limit, written to memory: there is nothing that could fail.
     let written = options().serialize_into(bytes, record);
     debug_assert!(written.is_ok());
@@ -119,7 +122,7 @@ impl Header {
         if !rest.is_empty() {
             return Err(DecodeError::Invalid("header length"));
         }
-        let layers = layers.iter().map(|bytes| read::<LayerHeader>(bytes)?.validate());
+        let layers = layers.iter().map(|bytes| LayerHeader::decode(bytes)?.validate());
         let header = Self { parameters: header.parameters(), layers: layers.collect::<Result<_, _>>()? };
         header.check_limit(limit)?;
         Ok(header)
@@ -191,9 +194,9 @@ impl ChainHeader {
 }
 
 impl LayerHeader {
-    fn of(layer: &Layer) -> Self {
-        let LayerShape { layout, probes, size_bits, capacity_items } = layer.shape();
-        let LayerCounts { items, set_bits } = layer.counts();
+    pub(super) fn of(shape: LayerShape, counts: LayerCounts) -> Self {
+        let LayerShape { layout, probes, size_bits, capacity_items } = shape;
+        let LayerCounts { items, set_bits } = counts;
         let (layout, lines) = match layout {
             Layout::Scattered => (LAYOUT_SCATTERED, 0),
             Layout::Paged { lines } => (LAYOUT_PAGED, lines),
@@ -203,7 +206,11 @@ impl LayerHeader {
         Self { layout, lines, probes, hash, reserved: 0, size_bits, capacity_items, items, set_bits }
     }
 
-    fn validate(self) -> Result<(LayerShape, LayerCounts), DecodeError> {
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        read(bytes)
+    }
+
+    pub(super) fn validate(self) -> Result<(LayerShape, LayerCounts), DecodeError> {
         let layout = match (self.layout, self.lines) {
             (LAYOUT_SCATTERED, 0) => Layout::Scattered,
             (LAYOUT_PAGED, lines) => Layout::Paged { lines },

@@ -6,6 +6,7 @@ pub mod dump;
 pub mod everbloom;
 pub mod filter;
 pub mod header;
+pub mod imported;
 pub mod record;
 pub mod redisbloom;
 pub mod valkeybloom;

@@ -37,7 +37,9 @@ pub(super) fn first_missing() -> Option<&'static str> {
         RedisModule_GetServerInfo RedisModule_FreeServerInfo RedisModule_ServerInfoGetFieldC
         RedisModule_ServerInfoGetFieldUnsigned RedisModule_GetContextFlags
         RedisModule_StringPtrLen RedisModule_CreateString RedisModule_RetainString RedisModule_FreeString
-        RedisModule_OpenKey RedisModule_CloseKey RedisModule_KeyType
+        RedisModule_OpenKey RedisModule_CloseKey RedisModule_KeyType RedisModule_StringDMA
+        RedisModule_IsKeysPositionRequest RedisModule_KeyAtPosWithFlags
+        RedisModule_Call RedisModule_FreeCallReply RedisModule_CallReplyType RedisModule_CallReplyStringPtr
         RedisModule_ModuleTypeGetType RedisModule_ModuleTypeGetValue RedisModule_ModuleTypeSetValue
         RedisModule_ReplyWithLongLong RedisModule_ReplyWithBool RedisModule_ReplyWithNull
         RedisModule_ReplyWithArray RedisModule_ReplyWithMap RedisModule_ReplyWithStringBuffer

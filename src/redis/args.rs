@@ -5,6 +5,8 @@ use std::slice;
 
 use redis_module::raw;
 
+use crate::command::table::SourceKey;
+
 /// Arguments up to which a command allocates nothing.
 const MANY: usize = 64;
 
@@ -52,6 +54,14 @@ impl<'a> Argv<'a> {
     /// The string of the key: the first argument.
     pub(super) fn key(self) -> Option<*mut raw::RedisModuleString> {
         self.0.first().copied()
+    }
+
+    /// The string of the second key, if the arguments have one.
+    pub(super) fn source_key(self, source: SourceKey) -> Option<*mut raw::RedisModuleString> {
+        // The position counts the command's name, which is not here.
+        let word = self.0.get(source.word_position.checked_sub(1)?)?;
+        let is_there = self.bytes_of(*word).eq_ignore_ascii_case(source.word.as_bytes());
+        is_there.then(|| self.0.get(source.word_position).copied()).flatten()
     }
 
     fn bytes_of(self, string: *mut raw::RedisModuleString) -> &'a [u8] {

@@ -9,7 +9,7 @@ use super::api::{Context, succeeded};
 use super::dispatch::HANDLERS;
 use super::log;
 use crate::command::COMMANDS;
-use crate::command::table::{ArgumentKind, ArgumentSpec, CommandSpec, KeyAccess, Presence};
+use crate::command::table::{ArgumentKind, ArgumentSpec, CommandSpec, KeyAccess, Presence, SourceKey};
 
 /// ACL category of all commands, on servers where modules can have one.
 const CATEGORY: &str = "bloom";
@@ -93,7 +93,11 @@ unsafe fn set_categories(
 unsafe fn describe(command: *mut raw::RedisModuleCommand, spec: &CommandSpec) -> bool {
     let Some(set_info) = api!(RedisModule_SetCommandInfo) else { return false };
     let mut texts = Texts::default();
-    let mut key_specs = [key_spec(spec.key_access), no_key_spec()];
+    let mut key_specs = [
+        key_spec(spec.key_access),
+        spec.source_key.map_or_else(no_key_spec, |source| source_key_spec(source, &mut texts)),
+        no_key_spec(),
+    ];
     let info = raw::RedisModuleCommandInfo {
         version: &raw const INFO_VERSION,
         summary: texts.add(spec.summary),
@@ -140,6 +144,21 @@ fn key_spec(access: KeyAccess) -> RedisModuleCommandKeySpec {
             },
         },
         ..no_key_spec()
+    }
+}
+
+/// The second key: the argument after a word, only read.
+fn source_key_spec(source: SourceKey, texts: &mut Texts) -> RedisModuleCommandKeySpec {
+    let first = key_spec(KeyAccess::ReadOnly);
+    RedisModuleCommandKeySpec {
+        begin_search_type: raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_KEYWORD,
+        bs: raw::RedisModuleCommandKeySpec__bindgen_ty_1 {
+            keyword: raw::RedisModuleCommandKeySpec__bindgen_ty_1__bindgen_ty_2 {
+                keyword: texts.add(source.word),
+                startfrom: i32::try_from(source.word_position).unwrap_or(i32::MAX),
+            },
+        },
+        ..first
     }
 }
 
@@ -195,6 +214,7 @@ impl Texts {
         };
         let (type_, key_spec_index) = match spec.kind {
             ArgumentKind::Key => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY, 0),
+            ArgumentKind::SourceKey => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY, 1),
             ArgumentKind::String => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING, -1),
             ArgumentKind::Integer => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER, -1),
             ArgumentKind::Double => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_DOUBLE, -1),

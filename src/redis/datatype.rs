@@ -124,7 +124,7 @@ pub(super) fn or_abort<T>(what: &str, body: impl FnOnce() -> T) -> T {
 /// Called by the server only, with a value to be read from `io`.
 unsafe extern "C" fn load_everbloom(io: *mut RedisModuleIO, encoding_version: c_int) -> *mut c_void {
     let read = |source: &mut SnapshotIo, limit: &u64| match encoding_version {
-        everbloom::ENCODING_VERSION => everbloom::load(source, limit).map(Filter::Everbloom),
+        everbloom::ENCODING_VERSION => everbloom::load(source, limit),
         other => Err(DecodeError::Unsupported { what: "encoding version", got: other.unsigned_abs().into() }),
     };
     // SAFETY: the server's `io`, within this callback.
@@ -192,6 +192,7 @@ unsafe extern "C" fn save(io: *mut RedisModuleIO, value: *mut c_void) {
     let mut sink = unsafe { SnapshotIo::new(io) };
     or_abort("saving a filter", || match filter {
         Filter::Everbloom(chain) => everbloom::save(chain, &mut sink),
+        Filter::Imported(chain) => everbloom::save_imported(chain, &mut sink),
         Filter::RedisBloom(chain) => redisbloom::rdb::save(chain, &mut sink),
         Filter::ValkeyBloom(chain) => {
             if valkeybloom::save(chain, &mut sink).is_err() {
@@ -278,6 +279,8 @@ unsafe extern "C" fn memory_usage(value: *const c_void) -> usize {
             Filter::Everbloom(chain) => slice_bytes(chain.layers()),
             Filter::RedisBloom(chain) => slice_bytes(chain.layers()),
             Filter::ValkeyBloom(chain) => block_bytes(&raw const **chain, size_of_val(&**chain))
+                .saturating_add(slice_bytes(chain.layers())),
+            Filter::Imported(chain) => block_bytes(&raw const **chain, size_of_val(&**chain))
                 .saturating_add(slice_bytes(chain.layers())),
         });
         filter.bit_arrays().fold(structs, |sum, bits| sum.saturating_add(slice_bytes(bits.words())))

@@ -12,10 +12,13 @@ use super::key::Key;
 use super::memory::CommandHost;
 use super::prefetch::Processor;
 use super::reply::{INTERNAL_ERROR, ServerReply};
+use super::source::{self, Source};
 use super::stats::{self, Footprint};
 use crate::command::query::Checks;
 use crate::command::table::KeyAccess;
-use crate::command::{COMMANDS, Change, Command, CommandError, Query, Replication, Reply, Request, Slot};
+use crate::command::{
+    COMMANDS, Change, Command, CommandError, Import, Query, Replication, Reply, Request, Slot,
+};
 
 /// The handler of every command, in the order of the table.
 pub(super) const HANDLERS: [RedisModuleCmdFunc; COMMANDS.len()] = [
@@ -31,6 +34,8 @@ pub(super) const HANDLERS: [RedisModuleCmdFunc; COMMANDS.len()] = [
     Some(handle::<9>),
     Some(handle::<10>),
     Some(handle::<11>),
+    Some(handle::<12>),
+    Some(handle::<13>),
 ];
 
 /// Runs the command at `INDEX` of the table.
@@ -55,10 +60,14 @@ unsafe fn dispatch(
     argv: *mut *mut RedisModuleString,
     argc: c_int,
 ) -> c_int {
-    // SAFETY: the context of a command that has just begun.
-    let mut reply = unsafe { ServerReply::new(context) };
     // SAFETY: the vector of that command; its strings stay as they are until the handler returns.
     let argv = unsafe { Argv::new(argv, argc) }.rest();
+    // SAFETY: the context is the server's own.
+    if command.spec().source_key.is_some() && unsafe { source::report_keys(command.spec(), context, argv) } {
+        return OK;
+    }
+    // SAFETY: the context of a command that has just begun.
+    let mut reply = unsafe { ServerReply::new(context) };
     // SAFETY: context and arguments belong to the running command.
     let run = || unsafe { run(command, context, argv, &mut reply) };
     match catch_unwind(AssertUnwindSafe(run)) {
@@ -87,6 +96,12 @@ unsafe fn run(
             Request::Query(query) => unsafe { run_query(query, context, name, reply) },
             // SAFETY: context and name are those of the running command.
             Request::Change(change) => unsafe { run_change(change, context, name, &host, reply) },
+            Request::Import(import) => {
+                let source = command.spec().source_key.and_then(|source| argv.source_key(source));
+                // SAFETY: context and names are those of the running command; the two names differ, `Import` saw to
+                // that.
+                unsafe { run_import(*import, context, Names { key: name, source }, &host, reply) }
+            }
         }
     })
 }
@@ -136,5 +151,38 @@ unsafe fn run_change(
     }
     // SAFETY: context and name are those of the running command.
     unsafe { effects::carry_out(effects, &mut key, context, name) };
+    Ok(())
+}
+
+/// The keys of an import.
+#[derive(Clone, Copy)]
+struct Names {
+    key: *mut RedisModuleString,
+    source: Option<*mut RedisModuleString>,
+}
+
+/// # Safety
+/// `context` and `names` must be those of the running command, the names must differ, and no key be open.
+unsafe fn run_import(
+    import: Import<'_>,
+    context: Context,
+    names: Names,
+    host: &CommandHost,
+    reply: &mut ServerReply,
+) -> Result<(), CommandError> {
+    // SAFETY: by the caller's word; both keys are closed when this function returns.
+    let Some(mut key) = (unsafe { Key::open(context, names.key, KeyAccess::ReadWrite) }) else {
+        reply.error_for_the_rest(INTERNAL_ERROR);
+        return Ok(());
+    };
+    // The source is closed before the filter is put in its place, when nothing points into it any more.
+    let effects = {
+        // SAFETY: by the caller's word; the destination is another key.
+        let source = unsafe { Source::open(context, names.source) };
+        import.run(&key.slot_mut(), &source, host)?
+    };
+    reply.simple("OK");
+    // SAFETY: context and name are those of the running command.
+    unsafe { effects::carry_out(effects, &mut key, context, names.key) };
     Ok(())
 }

@@ -26,4 +26,5 @@ mod prefetch;
 mod rdb_io;
 mod reply;
 mod server;
+mod source;
 mod stats;

@@ -33,6 +33,19 @@ pub fn current_error_rate(set_bits: u64, size_bits: u64, probes: u32) -> f64 {
     (set_bits.min(size_bits) as f64 / size_bits as f64).powf(f64::from(probes))
 }
 
+/// Items that set half of `size_bits` bits with `probes` independent probes per item: m ln 2 / k, where a Bloom filter has
+/// its lowest error rate for the bits it takes. At least 1. O(1).
+#[must_use]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a rounded quantity, not negative; a cast from a double saturates"
+)]
+pub fn half_full_items(size_bits: u64, probes: u32) -> u64 {
+    let items = size_bits as f64 * std::f64::consts::LN_2 / f64::from(probes.max(1));
+    (items.round() as u64).max(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,5 +63,12 @@ mod tests {
         assert_eq!((estimated_items(2000, 1000, 5), estimated_items(1, 1, 7)), (1382, 1));
         assert_eq!((current_error_rate(2000, 1000, 5), current_error_rate(0, 0, 5)), (1.0, 0.0));
         assert_eq!(estimated_items(7, 1 << 43, 7), 1);
+    }
+    #[test]
+    fn half_of_the_bits_are_set_by_as_many_items_as_the_estimate_says() {
+        // go-zero's 20 bits per item and 14 probes: about the number that its documentation sizes for.
+        assert_eq!(half_full_items(20_000_000, 14), 990_210);
+        assert_eq!(estimated_items(10_000_000, 20_000_000, 14), 990_210);
+        assert_eq!((half_full_items(1, 1024), half_full_items(0, 0)), (1, 1));
     }
 }

@@ -9,12 +9,14 @@
 
 mod encoding;
 mod estimate;
+mod form;
 mod php;
 mod placement;
 mod positions;
 
 pub use encoding::{EncodedItem, ItemEncoding};
-pub use estimate::{current_error_rate, estimated_items};
+pub use estimate::{current_error_rate, estimated_items, half_full_items};
+pub use form::{BitOrder, StringForm};
 pub use placement::{ClientPlacement, NotEncodable, SchemeError, SchemeParameters};
 
 use super::limits::LAYER_MAX_BYTES;

@@ -11,8 +11,8 @@
 
 use std::fmt;
 
-use super::string::{BitOrder, ImportError, StringForm};
-use crate::bloom::scheme::{ItemEncoding, Scheme, SchemeParameters};
+use super::string::ImportError;
+use crate::bloom::scheme::{BitOrder, ClientPlacement, ItemEncoding, Scheme, SchemeParameters, StringForm};
 use crate::bloom::{Bits, OutOfMemory};
 
 /// Bytes before the longs.
@@ -99,7 +99,7 @@ impl GuavaHeader {
     }
 
     /// Reads a whole filter whose items are encoded as `encoding` says. The array is as long as
-    /// [`ClientPlacement::array_bits`](crate::bloom::scheme::ClientPlacement::array_bits) of the parameters. O(bytes).
+    /// [`ClientPlacement::array_bits`] of the parameters. O(bytes).
     ///
     /// # Errors
     /// The first field that is wrong, or [`GuavaError::OutOfMemory`].
@@ -110,7 +110,8 @@ impl GuavaHeader {
         let header = Self::decode(blob)?;
         let longs = blob.get(GUAVA_HEADER_BYTES..).unwrap_or(&[]);
         let parameters = header.parameters(encoding);
-        match StringForm::read(longs, BitOrder::BigEndianWords, parameters.size_bits) {
+        let placement = ClientPlacement::new(parameters).map_err(|_| GuavaError::Longs)?;
+        match StringForm::read(longs, BitOrder::BigEndianWords, placement.array_bits()) {
             Ok((form, bits)) => Ok((parameters, form, bits)),
             Err(ImportError::OutOfMemory) => Err(GuavaError::OutOfMemory),
             Err(ImportError::BeyondEnd { .. } | ImportError::TooLong { .. }) => Err(GuavaError::Longs),

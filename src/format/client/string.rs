@@ -3,54 +3,10 @@
 use std::fmt;
 
 use crate::bloom::bits::PAGE_BYTES;
+use crate::bloom::scheme::{BitOrder, StringForm};
 use crate::bloom::{Bits, OutOfMemory};
 
-/// Where bit `i` of a filter lies in a string of bytes. The number of each variant is its id in the format: add,
-/// never edit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum BitOrder {
-    /// Mask `0x80 >> (i % 8)` of byte `i / 8`, as SETBIT counts.
-    Msb = 1,
-    /// Mask `1 << (i % 8)` of byte `i / 8`: byte arrays in the memory of Go and C# programs.
-    Lsb = 2,
-    /// Bit `i % 64` of the 64-bit word `i / 64`, words high byte first: the longs of Guava's `writeTo`.
-    BigEndianWords = 3,
-}
-
 impl BitOrder {
-    /// Every order, by id.
-    pub const ALL: [Self; 3] = [Self::Msb, Self::Lsb, Self::BigEndianWords];
-
-    /// The id in the format, never 0.
-    #[must_use]
-    pub const fn id(self) -> u8 {
-        self as u8
-    }
-
-    /// The order with an id.
-    #[must_use]
-    pub fn from_id(id: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|order| order.id() == id)
-    }
-
-    /// The name in commands.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Msb => "msb",
-            Self::Lsb => "lsb",
-            Self::BigEndianWords => "guava",
-        }
-    }
-
-    /// The order of a plain string with a name, in any case. Guava's longs come in their own frame
-    /// ([`GuavaHeader`](super::GuavaHeader)) and have no name as a plain string.
-    #[must_use]
-    pub fn from_name(name: &[u8]) -> Option<Self> {
-        [Self::Msb, Self::Lsb].into_iter().find(|order| order.name().as_bytes().eq_ignore_ascii_case(name))
-    }
-
     /// Bytes that come and go together.
     const fn unit_bytes(self) -> u64 {
         match self {
@@ -78,20 +34,6 @@ impl BitOrder {
             to.iter_mut().zip(swapped).for_each(|(to, from)| *to = from);
         }
     }
-}
-
-/// The form of a client's string that its bits alone do not tell.
-///
-/// A string grows with SETBIT to the byte of the highest bit ever set; other clients write a whole array at once,
-/// clear bytes at the end included. So the string that the client would have now is as long as it was when it was taken
-/// over, or as the highest set bit asks for, whichever is longer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StringForm {
-    /// Where each bit lies; its id is one byte.
-    pub order: BitOrder,
-    /// Bytes of the string when it was taken over: 0 (no key at all) to the bytes of the array and
-    /// [`ZERO_TAIL_MAX_BYTES`] more.
-    pub length_bytes: u64,
 }
 
 /// Most clear bytes that a string may have beyond the last byte of its filter: 512 MiB, the longest string that SETBIT

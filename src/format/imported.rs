@@ -1,0 +1,181 @@
+//! The header of a client's filter that was taken over, and making the filter again from it. docs/formats.md has the
+//! byte table.
+
+use bincode::Options;
+use serde::{Deserialize, Serialize};
+
+use super::client::GuavaHeader;
+use super::header::{KIND_IMPORTED, LAYER_HEADER_BYTES, LayerHeader, MAGIC, VERSION, append};
+use super::record::DecodeError;
+use crate::bloom::imported::{ImportedPlacement, own_plan};
+use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX, LAYERS_MAX};
+use crate::bloom::scheme::{BitOrder, ClientPlacement, ItemEncoding, Scheme, SchemeParameters, StringForm};
+use crate::bloom::{
+    ByteLimit, Chain, Growth, Imported, Layer, LayerCounts, LayerPlan, LayerShape, OutOfMemory,
+};
+
+/// A client's filter and what grew behind it.
+pub type ImportedChain = Chain<Imported>;
+
+/// Bytes of the part that every header has.
+pub const IMPORTED_HEADER_BYTES: usize = 80;
+
+#[derive(Serialize, Deserialize)]
+struct ImportedHeader {
+    magic: [u8; 4],
+    version: u16,
+    kind: u16,
+    layer_count: u32,
+    expansion: u32,
+    error_rate: f64,
+    scheme: u8,
+    encoding: u8,
+    order: u8,
+    shift: u8,
+    probes: u32,
+    size_bits: u64,
+    string_bytes: u64,
+    estimated_items: u64,
+    capacity_items: u64,
+    items: u64,
+    set_bits: u64,
+}
+
+/// The one way headers are written and read.
+fn options() -> impl Options {
+    bincode::DefaultOptions::new()
+        .with_fixint_encoding()
+        .with_little_endian()
+        .with_limit(IMPORTED_HEADER_BYTES as u64)
+        .reject_trailing_bytes()
+}
+
+/// Writes the header of a filter. O(layers).
+#[must_use]
+pub fn encode(chain: &ImportedChain) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // The first layer is the client's: neither a command nor a decoder makes another.
+    if let Some((placement, layer)) = chain.client_layer() {
+        append(&mut bytes, &ImportedHeader::of(chain, placement.parameters(), layer));
+    }
+    for (shape, layer) in chain.own_layers() {
+        append(&mut bytes, &LayerHeader::of(shape, layer.counts()));
+    }
+    bytes
+}
+
+/// Makes the filter of a header, its layers one at a time with all bits clear, and hands each to `fill` with the counts
+/// that the header gives. O(layers).
+///
+/// # Errors
+/// The first field that is wrong, before anything is allocated; [`DecodeError::OutOfMemory`]; what `fill` says.
+pub fn build(
+    bytes: &[u8],
+    limit: &dyn ByteLimit,
+    mut fill: impl FnMut(&mut Layer<ImportedPlacement>, LayerCounts) -> Result<(), DecodeError>,
+) -> Result<ImportedChain, DecodeError> {
+    let (chain_bytes, layer_bytes) =
+        bytes.split_at_checked(IMPORTED_HEADER_BYTES).ok_or(DecodeError::Truncated)?;
+    let header: ImportedHeader = options().deserialize(chain_bytes).map_err(|_| DecodeError::Truncated)?;
+    let (layers, rest) = layer_bytes.as_chunks::<LAYER_HEADER_BYTES>();
+    if header.magic != MAGIC || header.version != VERSION || header.kind != KIND_IMPORTED {
+        return Err(DecodeError::Invalid("magic"));
+    }
+    let own_layers = u64::from(header.layer_count).checked_sub(1);
+    if own_layers != Some(layers.len() as u64) || layers.len() >= LAYERS_MAX {
+        return Err(DecodeError::Invalid("layer count"));
+    }
+    if !rest.is_empty() {
+        return Err(DecodeError::Invalid("header length"));
+    }
+    let (family, client) = header.validate()?;
+    let own: Vec<(LayerShape, LayerCounts)> =
+        layers.iter().map(|bytes| LayerHeader::decode(bytes)?.validate()).collect::<Result<_, _>>()?;
+    let needed_bytes = own
+        .iter()
+        .fold(client.0.size_bits.div_ceil(8), |sum, (shape, _)| sum.saturating_add(shape.size_bytes()));
+    let limit_bytes = limit.max_filter_bytes();
+    if needed_bytes > limit_bytes {
+        return Err(DecodeError::TooLarge { needed_bytes, limit_bytes });
+    }
+    let own = own.into_iter().map(|(shape, counts)| (own_plan(shape), counts));
+    let mut layers = Vec::with_capacity(own.len().saturating_add(1));
+    for (plan, counts) in std::iter::once(client).chain(own) {
+        let mut layer = Layer::try_new(plan).map_err(|OutOfMemory| DecodeError::OutOfMemory)?;
+        layer.set_items(counts.items);
+        fill(&mut layer, counts)?;
+        layers.push(layer);
+    }
+    Chain::from_layers(family, layers).ok_or(DecodeError::Invalid("filter"))
+}
+
+type ClientLayer = (LayerPlan<ImportedPlacement>, LayerCounts);
+
+impl ImportedHeader {
+    fn of(chain: &ImportedChain, client: SchemeParameters, layer: &Layer<ImportedPlacement>) -> Self {
+        let Imported { form, estimated_items, error_rate, growth, .. } = *chain.family();
+        let SchemeParameters { scheme, encoding, shift, probes, size_bits } = client;
+        let LayerCounts { items, set_bits } = layer.counts();
+        Self {
+            magic: MAGIC,
+            version: VERSION,
+            kind: KIND_IMPORTED,
+            layer_count: u32::try_from(chain.layers().len()).unwrap_or(u32::MAX),
+            expansion: growth.expansion(),
+            error_rate,
+            scheme: scheme.id(),
+            encoding: encoding.id(),
+            order: form.order.id(),
+            shift,
+            probes,
+            size_bits,
+            string_bytes: form.length_bytes,
+            estimated_items,
+            capacity_items: layer.capacity_items(),
+            items,
+            set_bits,
+        }
+    }
+
+    fn validate(&self) -> Result<(Imported, ClientLayer), DecodeError> {
+        let unsupported = |what, got: u8| DecodeError::Unsupported { what, got: got.into() };
+        let scheme = Scheme::from_id(self.scheme).ok_or(unsupported("scheme", self.scheme))?;
+        let encoding = ItemEncoding::from_id(self.encoding).ok_or(unsupported("encoding", self.encoding))?;
+        let order = BitOrder::from_id(self.order).ok_or(unsupported("bit order", self.order))?;
+        let Self { shift, probes, size_bits, capacity_items, items, set_bits, error_rate, .. } = *self;
+        let parameters = SchemeParameters { scheme, encoding, shift, probes, size_bits };
+        let placement = ClientPlacement::new(parameters).map_err(|_| DecodeError::Invalid("scheme"))?;
+        let form = StringForm { order, length_bytes: self.string_bytes };
+        if !form.is_valid(placement.array_bits()) {
+            return Err(DecodeError::Invalid("string length"));
+        }
+        if order == BitOrder::BigEndianWords && GuavaHeader::of(&parameters).is_none() {
+            return Err(DecodeError::Invalid("bit order"));
+        }
+        if !(error_rate > 0.0 && error_rate < 1.0) {
+            return Err(DecodeError::Invalid("error rate"));
+        }
+        if self.expansion > EXPANSION_MAX {
+            return Err(DecodeError::Invalid("expansion"));
+        }
+        if capacity_items == 0 || capacity_items > CAPACITY_MAX_ITEMS {
+            return Err(DecodeError::Invalid("capacity"));
+        }
+        // More items than the capacity are possible: both may be what somebody believed.
+        if self.estimated_items > items {
+            return Err(DecodeError::Invalid("items"));
+        }
+        if set_bits > placement.array_bits() {
+            return Err(DecodeError::Invalid("set bits"));
+        }
+        let growth = Growth::from_expansion(self.expansion);
+        let estimated_items = self.estimated_items;
+        let family = Imported { encoding, form, estimated_items, error_rate, growth };
+        let plan = LayerPlan {
+            size_bits: placement.array_bits(),
+            placement: ImportedPlacement::Client(placement),
+            capacity_items,
+        };
+        Ok((family, (plan, LayerCounts { items, set_bits })))
+    }
+}
