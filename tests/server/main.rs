@@ -22,6 +22,7 @@ mod examples;
 mod foreign;
 mod harness;
 mod hostile;
+mod import;
 mod info;
 mod keys;
 mod limits;
@@ -32,6 +33,9 @@ mod replication;
 mod replies;
 mod scripting;
 mod surface;
+#[path = "../schemes/vectors.rs"]
+#[allow(dead_code, reason = "shared with the tests of the schemes")]
+mod vectors;
 
 #[path = "../support/mod.rs"]
 #[allow(unreachable_pub, reason = "shared with tests of other shape")]
@@ -60,6 +64,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("config", config::TESTS),
     ("surface", surface::TESTS),
     ("cluster", cluster::TESTS),
+    ("import", import::TESTS),
     ("examples", examples::TESTS),
 ];
 
