@@ -119,7 +119,11 @@ impl One<'_> {
                 pipeline(self.server.socket(), &many.requests(true, 0..self.held, &mut client)?)?;
             }
         }
-        let bytes = client.info("memory")?.number("used_memory")? - before;
+        let bytes = match self.way {
+            // There is no one value to ask about.
+            Way::Keys => client.info("memory")?.number("used_memory")? - before,
+            _ => client.number(&format!("MEMORY USAGE {} SAMPLES 0", String::from_utf8_lossy(KEY)))?,
+        };
         let measured_rate = match self.way {
             Way::Script { probes } | Way::Bits { probes } => {
                 let script = Self { way: Way::Script { probes }, ..*self };
