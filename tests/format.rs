@@ -9,7 +9,7 @@
 )]
 
 use everbloom::bloom::limits::{LAYER_MAX_BYTES, LAYERS_MAX};
-use everbloom::bloom::{Chain, ChainParameters, Growth, ItemHash, hash128};
+use everbloom::bloom::{Chain, ChainParameters, Filter, Growth, ItemHash, hash128};
 use everbloom::format::dump::{self, ChunkError};
 use everbloom::format::everbloom::{CHUNK_BYTES, load, save};
 use everbloom::format::header::{CHAIN_HEADER_BYTES, LAYER_HEADER_BYTES};
@@ -61,7 +61,10 @@ fn saved(chain: &Chain) -> Record {
 }
 
 fn loaded(record: &Record, limit_bytes: u64) -> Result<Chain, DecodeError> {
-    load(&mut Reader(record.0.clone().into_iter()), &limit_bytes)
+    match load(&mut Reader(record.0.clone().into_iter()), &limit_bytes)? {
+        Filter::Everbloom(chain) => Ok(chain),
+        other => panic!("a filter of another kind: {other:?}"),
+    }
 }
 
 fn filter(error_rate: f64, capacity_items: u64, growth: Growth, items: u64) -> Chain {

@@ -388,7 +388,9 @@ impl<'a> Import<'a> {
         }
         arguments.extend([word("ENCODING"), word(encoding.name())]);
         arguments.extend([word("CAPACITY"), text(capacity_items), word("ERROR"), text(error_rate)]);
-        arguments.extend(growth_words(growth).map(|word| -> Cow<'a, [u8]> { word }));
+        for word in growth_words(growth) {
+            arguments.push(word);
+        }
         arguments.extend(self.is_replacing.then(|| word("REPLACE")));
         Line { command: "BF.IMPORT", arguments }
     }

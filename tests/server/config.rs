@@ -21,13 +21,14 @@ pub(crate) const TESTS: &[Test] = tests![
     the_example_configuration_starts_a_server,
 ];
 
-const DEFAULTS: [(&str, &str); 6] = [
+const DEFAULTS: [(&str, &str); 7] = [
     ("bf.error-rate", "0.01"),
     ("bf.initial-size", "100"),
     ("bf.expansion-factor", "2"),
     ("bf.max-filter-bytes", "68719476736"),
     ("bf.format", "everbloom"),
     ("bf.assume-redisbloom-1-1", "no"),
+    ("bf.huge-pages", "yes"),
 ];
 
 /// The value of an option as the server tells it.
@@ -76,6 +77,7 @@ fn options_can_be_set_at_run_time(site: &Site) {
         ("bf.max-filter-bytes", "1048576"),
         ("bf.format", "everbloom"),
         ("bf.assume-redisbloom-1-1", "yes"),
+        ("bf.huge-pages", "no"),
     ] {
         assert_eq!(client.say(&format!("CONFIG SET {option} {value}")), "+OK");
         assert_eq!(get(&mut client, option), value);
