@@ -27,6 +27,7 @@ mod info;
 mod keys;
 mod limits;
 mod memory;
+mod migrations;
 mod options;
 mod persistence;
 mod replication;
@@ -65,6 +66,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("surface", surface::TESTS),
     ("cluster", cluster::TESTS),
     ("import", import::TESTS),
+    ("migrations", migrations::TESTS),
     ("examples", examples::TESTS),
 ];
 
