@@ -99,6 +99,33 @@ impl Bits {
         self.words().as_chunks().0.get(line)
     }
 
+    /// Sets the bits at `positions`, as many times [`set`](Self::set); answers how many were clear before.
+    ///
+    /// Whether a bit of a half-full array is set is a coin toss, and a branch on it is mispredicted every other time:
+    /// so all are looked at first, and if one is clear all are set without asking.
+    pub fn set_all(&mut self, positions: impl Iterator<Item = u64> + Clone) -> u32 {
+        let size_bits = self.len();
+        let words = self.bits.as_raw_mut_slice();
+        let place = |position: u64| (usize::try_from(position / 64).unwrap_or(usize::MAX), position % 64);
+        let inside = positions.filter(move |position| *position < size_bits);
+        let all_set = inside
+            .clone()
+            .map(place)
+            .fold(1, |set, (index, bit)| set & words.get(index).map_or(1, |word| word >> bit));
+        if all_set & 1 == 1 {
+            return 0;
+        }
+        let mut new_bits = 0;
+        for (index, bit) in inside.map(place) {
+            if let Some(word) = words.get_mut(index) {
+                new_bits += u32::from(*word >> bit & 1 == 0);
+                *word |= 1 << bit;
+            }
+        }
+        self.set_bits += u64::from(new_bits);
+        new_bits
+    }
+
     /// Lets `update` set bits of line `line` and count those that were clear; a line outside the array is left out.
     pub fn update_line(&mut self, line: usize, update: impl FnOnce(&mut [u64; LINE_WORDS]) -> u32) -> u32 {
         let lines = self.bits.as_raw_mut_slice().as_chunks_mut().0;

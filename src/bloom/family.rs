@@ -55,7 +55,7 @@ pub trait Placement<Digest>: Copy + Debug {
 /// A placement of single positions, anywhere in the array.
 pub trait Positions<Digest>: Copy + Debug {
     /// The positions of an item, in order.
-    fn positions(&self, digest: Digest) -> impl Iterator<Item = u64>;
+    fn positions(&self, digest: Digest) -> impl Iterator<Item = u64> + Clone;
 
     /// Their number.
     fn probes(&self) -> u32;
@@ -71,7 +71,7 @@ impl<Digest, P: Positions<Digest>> Placement<Digest> for P {
     }
 
     fn insert(&self, bits: &mut Bits, digest: Digest) -> u32 {
-        self.positions(digest).map(|position| u32::from(bits.set(position))).sum()
+        bits.set_all(self.positions(digest))
     }
 
     fn prefetch(&self, bits: &Bits, digest: Digest, part: Part, prefetch: impl Prefetch) {

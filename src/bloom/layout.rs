@@ -61,9 +61,7 @@ impl Layout {
     /// Sets the item's probes; answers how many bits were clear before. O(probes).
     pub fn insert(self, bits: &mut Bits, probes: u32, item: ItemHash) -> u32 {
         match self {
-            Self::Scattered => scattered_positions(bits.len(), probes, item)
-                .map(|position| u32::from(bits.set(position)))
-                .sum(),
+            Self::Scattered => bits.set_all(scattered_positions(bits.len(), probes, item)),
             Self::Paged { lines } => {
                 let page = Page::of(item, bits.len());
                 roles(probes, lines)
@@ -104,7 +102,7 @@ impl Layout {
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The positions of a scattered item, in order. Uniform over any number of bits, a power of two or not.
-fn scattered_positions(size_bits: u64, probes: u32, item: ItemHash) -> impl Iterator<Item = u64> {
+fn scattered_positions(size_bits: u64, probes: u32, item: ItemHash) -> impl Iterator<Item = u64> + Clone {
     // The hash of the empty item is 0, which no multiplication spreads: without the last term its positions would all
     // be 0, and it would be a false positive in every other filter.
     let mut word = item.h1 ^ item.h2.rotate_left(29) ^ GOLDEN;
@@ -183,16 +181,19 @@ impl Page {
     }
 
     /// Sets the probes of `role` in its line; answers how many were clear.
+    ///
+    /// A store makes the line dirty (write-back, copy-on-write while a child saves), so nothing is stored when all are
+    /// set; but no branch per probe, which on a half-full line would be mispredicted every other time.
     fn set(&self, line: &mut [u64; LINE_WORDS], role: u32, probes: u32) -> u32 {
+        if self.is_set(line, role, probes) {
+            return 0;
+        }
         let mut new_bits = 0;
         for position in self.positions(role, probes) {
-            let mask = 1 << (position % 64);
             if let Some(word) = line.get_mut(word_index(position)) {
-                // A store makes the line dirty (write-back, copy-on-write while a child saves): only where it changes.
-                if *word & mask == 0 {
-                    *word |= mask;
-                    new_bits += 1;
-                }
+                let bit = position % 64;
+                new_bits += u32::from(*word >> bit & 1 == 0);
+                *word |= 1 << bit;
             }
         }
         new_bits

@@ -80,7 +80,7 @@ impl ModuloProbing {
 }
 
 impl Positions<HashPair> for ModuloProbing {
-    fn positions(&self, HashPair { a, b }: HashPair) -> impl Iterator<Item = u64> {
+    fn positions(&self, HashPair { a, b }: HashPair) -> impl Iterator<Item = u64> + Clone {
         let modulus = self.modulus;
         let mut number = a;
         (0..self.probes).map(move |_| {

@@ -43,7 +43,7 @@ impl Positions<SipPair> for SipProbing {
 
     /// The bit positions of an item, in valkey-bloom's order: `h0`, `h1`, then `h0 + i * h1` modulo 2^64 and modulo
     /// [`PRIME`], each modulo the number of bits.
-    fn positions(&self, item: SipPair) -> impl Iterator<Item = u64> {
+    fn positions(&self, item: SipPair) -> impl Iterator<Item = u64> + Clone {
         let Self { probes, modulus } = *self;
         let SipPair { h0, h1 } = item;
         let mut sum = h0.wrapping_add(h1);
