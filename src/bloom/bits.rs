@@ -154,9 +154,11 @@ impl Bits {
             return false;
         }
         let Some(target) = end.and_then(|end| bytes.get_mut(offset..end)) else { return false };
+        // As at the start of loading: then there is nothing to count off.
+        let was_clear = self.set_bits == 0;
         for (to, from) in target.chunks_mut(PAGE_BYTES).zip(data.chunks(PAGE_BYTES)) {
             if to != from {
-                let before = count_ones(to);
+                let before = if was_clear { 0 } else { count_ones(to) };
                 to.copy_from_slice(from);
                 self.set_bits = self.set_bits - before + count_ones(from);
             }
@@ -170,7 +172,13 @@ impl Bits {
     /// [`OutOfMemory`] when the allocator refuses.
     pub fn try_clone(&self) -> Result<Self, OutOfMemory> {
         let mut copy = Self::try_zeroed(self.len())?;
-        copy.write_bytes(0, self.bytes());
+        let pages = self.words().chunks(PAGE_BYTES / 8);
+        for (to, from) in copy.bits.as_raw_mut_slice().chunks_mut(PAGE_BYTES / 8).zip(pages) {
+            if from.iter().any(|word| *word != 0) {
+                to.copy_from_slice(from);
+            }
+        }
+        copy.set_bits = self.set_bits;
         Ok(copy)
     }
 
