@@ -10,6 +10,7 @@
 use std::collections::HashMap;
 
 use everbloom::bloom::{Bits, ByteLimit, Filter, Format, NoPrefetch};
+use everbloom::command::import::{Import, Sources, StringSlot};
 use everbloom::command::{
     COMMANDS, Change, Command, Effects, Host, Line, Protocol, Query, Replication, Reply, Request, Settings,
     Slot,
@@ -118,8 +119,7 @@ impl Server {
         let outcome = match Request::parse(command, &argv[1..], &host) {
             Ok(Request::Query(query)) => self.query(query, &argv, &mut reply),
             Ok(Request::Change(change)) => self.change(change, &argv, line, &host, &mut reply),
-            // What it reads beside the key is the server's: tests/server/import.rs.
-            Ok(Request::Import(_)) => Ok(()),
+            Ok(Request::Import(import)) => self.import(*import, &argv, line, &host, &mut reply),
             Err(error) => Err(error),
         };
         match outcome {
@@ -158,8 +158,35 @@ impl Server {
             Some(filter) => Slot::Filter(filter),
             None => Slot::Vacant,
         };
-        let Effects { publish, replication, created, items_added } =
-            change.run(slot, host, NoPrefetch, reply)?;
+        let effects = change.run(slot, host, NoPrefetch, reply)?;
+        self.carry_out(effects, argv, line);
+        Ok(())
+    }
+
+    fn import(
+        &mut self,
+        import: Import<'_>,
+        argv: &[&[u8]],
+        line: &str,
+        host: &Rules,
+        reply: &mut Collected,
+    ) -> Result<(), everbloom::command::CommandError> {
+        let slot = match self.keys.get_mut(argv[1]) {
+            _ if argv[1] == b"string" => Slot::WrongType,
+            Some(filter) => Slot::Filter(filter),
+            None => Slot::Vacant,
+        };
+        let effects = {
+            let sources = Strings(import.source());
+            import.run(&slot, &sources, host)?
+        };
+        reply.simple("OK");
+        self.carry_out(effects, argv, line);
+        Ok(())
+    }
+
+    fn carry_out(&mut self, effects: Effects<'_>, argv: &[&[u8]], line: &str) {
+        let Effects { publish, replication, created, items_added } = effects;
         if let Some(filter) = publish {
             self.keys.insert(argv[1].to_vec(), *filter);
         }
@@ -176,7 +203,25 @@ impl Server {
         }
         self.events.extend(created.then_some("bloom.reserve"));
         self.events.extend((items_added > 0).then_some("bloom.add"));
-        Ok(())
+    }
+}
+
+/// What lies at the keys beside filters: the string `4`, which has bits 2, 3 and 5, and the settings of `users`.
+struct Strings<'a>(Option<&'a [u8]>);
+
+impl Sources for Strings<'_> {
+    fn string(&self) -> StringSlot<'_> {
+        match self.0 {
+            Some(b"string" | b"users") => StringSlot::Bytes(b"4"),
+            Some(b"list") => StringSlot::WrongType,
+            _ => StringSlot::Vacant,
+        }
+    }
+
+    fn field(&self, key: &[u8], field: &str) -> Option<Vec<u8>> {
+        assert_eq!(key, b"{users}:config");
+        let fields = [("size", "700"), ("hashIterations", "5"), ("expectedInsertions", "50")];
+        fields.iter().find(|(name, _)| *name == field).map(|(_, value)| value.as_bytes().to_vec())
     }
 }
 
@@ -430,4 +475,104 @@ fn a_dump_travels_through_the_commands() {
     assert_eq!(server.run("BF.LOADCHUNK k 99999 0123456789abcdefg"), "-ERR invalid offset - no link found");
     assert_eq!(server.run("BF.LOADCHUNK k 1 0123456789abcdefg"), "-ERR received bad data");
     assert_eq!(server.run("BF.CARD k"), ":3");
+}
+
+#[test]
+fn an_import_says_what_is_wrong_from_left_to_right_and_changes_nothing() {
+    let dialogue = [
+        ("BF.IMPORT k EMPTY", "-ERR wrong number of arguments for 'bf.import' command"),
+        ("BF.IMPORT k FROM s x", "-ERR SOURCE key, GUAVA bytes or EMPTY must follow the key"),
+        ("BF.IMPORT k SOURCE k SCHEME x", "-ERR source and destination are the same key"),
+        ("BF.IMPORT k SOURCE string", "-ERR SCHEME is missing, and nothing else tells it"),
+        ("BF.IMPORT k SOURCE string SCHEME", "-ERR wrong number of arguments for 'bf.import' command"),
+        ("BF.IMPORT k SOURCE string SCHEME murmur", "-ERR unknown scheme 'murmur'"),
+        ("BF.IMPORT k SOURCE string WHAT 1", "-ERR unknown argument 'WHAT'"),
+        ("BF.IMPORT k EMPTY SCHEME go-zero", "-ERR BITS is missing, and nothing else tells it"),
+        ("BF.IMPORT k EMPTY SCHEME redisson BITS 9", "-ERR HASHES is missing, and nothing else tells it"),
+        (
+            "BF.IMPORT k EMPTY SCHEME murmur3-salted BITS 9",
+            "-ERR HASHES is missing, and nothing else tells it",
+        ),
+        ("BF.IMPORT k EMPTY SCHEME go-zero BITS 0", "-ERR bad value of BITS"),
+        ("BF.IMPORT k EMPTY SCHEME go-zero BITS 1e6", "-ERR bad value of BITS"),
+        ("BF.IMPORT k EMPTY HASHES 0 BITS x", "-ERR bad value of HASHES"),
+        ("BF.IMPORT k EMPTY HASHES 4294967296", "-ERR bad value of HASHES"),
+        ("BF.IMPORT k EMPTY CAPACITY 0", "-ERR bad value of CAPACITY"),
+        ("BF.IMPORT k EMPTY CAPACITY 1099511627777", "-ERR bad value of CAPACITY"),
+        ("BF.IMPORT k EMPTY SHIFT 256", "-ERR bad value of SHIFT"),
+        ("BF.IMPORT k EMPTY ORDER guava", "-ERR bad value of ORDER"),
+        ("BF.IMPORT k EMPTY ENCODING utf8", "-ERR bad value of ENCODING"),
+        ("BF.IMPORT k EMPTY ERROR 1", "-ERR bad value of ERROR"),
+        ("BF.IMPORT k EMPTY EXPANSION 32769", "-ERR bad value of EXPANSION"),
+        ("BF.IMPORT k EMPTY SCHEME go-zero EXPANSION 2 NONSCALING", "-Nonscaling filters cannot expand"),
+        ("BF.IMPORT k SOURCE list SCHEME go-zero BITS 9", WRONG_TYPE),
+        ("BF.IMPORT string SOURCE users SCHEME go-zero BITS 9 REPLACE", WRONG_TYPE),
+        ("BF.IMPORT k EMPTY SCHEME go-zero BITS 9 HASHES 3", "-ERR the scheme has 14 hashes, got 3"),
+        (
+            "BF.IMPORT k SOURCE string SCHEME go-zero BITS 5",
+            "-ERR the string has bits set at byte 0, beyond a filter of 5 bits",
+        ),
+        ("BF.IMPORT k GUAVA x", "-ERR a Guava filter has at least 6 bytes"),
+        ("BF.EXPORT k", "-ERR not found"),
+    ];
+    let mut server = Server::new();
+    assert_dialogue(&mut server, &dialogue);
+    for line in [
+        "GUAVA x SCHEME go-zero",
+        "GUAVA x BITS 64",
+        "SOURCE string SCHEME guava ORDER lsb",
+        "EMPTY SCHEME guava",
+    ] {
+        let reply = server.run(&format!("BF.IMPORT k {line}"));
+        assert!(reply.starts_with("-ERR the bytes of a Guava filter tell scheme"), "{line}: {reply}");
+    }
+    server.settings.max_filter_bytes = 2000;
+    let reply = server.run("BF.IMPORT k EMPTY SCHEME go-zero BITS 80000");
+    assert!(reply.starts_with("-ERR filter would take 10"), "{reply}");
+    assert!(server.keys.is_empty() && server.replicated.is_empty() && server.events.is_empty());
+}
+
+const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
+
+#[test]
+fn an_import_is_replicated_with_every_default_spelt_out_and_builds_the_same_filter() {
+    let mut primary = Server::new();
+    let dialogue = [
+        ("BF.IMPORT a SOURCE string SCHEME murmur3-salted BITS 6 HASHES 1", "+OK"),
+        ("bf.import b empty scheme GO-ZERO bits 2000 capacity 9 expansion 0 error 0.5", "+OK"),
+        ("BF.IMPORT c SOURCE users SCHEME redisson", "+OK"),
+        ("BF.IMPORT d SOURCE users SCHEME redisson HASHES 4 ENCODING json-string ORDER lsb", "+OK"),
+        ("BF.IMPORT e EMPTY SCHEME guava-mitz64 BITS 4500 HASHES 5 SHIFT 6 CAPACITY 3 EXPANSION 4", "+OK"),
+        ("BF.IMPORT a EMPTY SCHEME go-zero BITS 9", "-BUSYKEY Target key name already exists."),
+        ("BF.EXPORT a", "$4"),
+        ("BF.MADD e p q r s t u v", "*7 #t #t #t #t #t #t #t"),
+        ("BF.ADD d \u{1}x", "#t"),
+        ("BF.INFO e FILTERS", "*1 :2"),
+        ("BF.EXPORT e", "-ERR the filter has grown to 2 layers, which no client's string can hold"),
+    ];
+    assert_dialogue(&mut primary, &dialogue);
+    let common = "ERROR 0.01 EXPANSION 2";
+    let expected = [
+        format!("BF.IMPORT a SOURCE string SCHEME murmur3-salted BITS 6 HASHES 1 SHIFT 0 ORDER msb ENCODING raw CAPACITY 4 {common}"),
+        "BF.IMPORT b EMPTY SCHEME go-zero BITS 2000 HASHES 14 SHIFT 0 ORDER msb ENCODING raw CAPACITY 9 ERROR 0.5 NONSCALING"
+            .to_owned(),
+        format!("BF.IMPORT c SOURCE users SCHEME redisson BITS 700 HASHES 5 SHIFT 0 ORDER msb ENCODING raw CAPACITY 50 {common}"),
+        format!("BF.IMPORT d SOURCE users SCHEME redisson BITS 700 HASHES 4 SHIFT 0 ORDER lsb ENCODING json-string CAPACITY 50 {common}"),
+        "BF.IMPORT e EMPTY SCHEME guava-mitz64 BITS 4500 HASHES 5 SHIFT 6 ORDER msb ENCODING raw CAPACITY 3 ERROR 0.01 EXPANSION 4"
+            .to_owned(),
+    ];
+    assert_eq!(primary.replicated[..5], expected);
+    assert_eq!(primary.events[..5], ["bloom.reserve"; 5]);
+    let mut replica = Server::new();
+    replica.settings =
+        Settings { error_rate: 0.2, expansion_factor: 0, max_filter_bytes: 1, ..Settings::DEFAULT };
+    replica.must_obey = true;
+    for line in primary.replicated.clone() {
+        assert!(!replica.run(&line).starts_with('-'), "{line}");
+    }
+    for (key, filter) in &primary.keys {
+        let copy = &replica.keys[key];
+        assert_eq!(header(copy), header(filter));
+        assert!(filter.bit_arrays().map(Bits::bytes).eq(copy.bit_arrays().map(Bits::bytes)));
+    }
 }

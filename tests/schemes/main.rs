@@ -14,6 +14,7 @@
 
 mod bitmaps;
 mod guava;
+mod imported;
 mod positions;
 mod properties;
 mod vectors;

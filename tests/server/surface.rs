@@ -17,7 +17,7 @@ pub(crate) const TESTS: &[Test] = tests![
 ];
 
 /// Name, arity, flags that must be there, categories beside `bloom`.
-const COMMANDS: [(&str, i64, &[&str], &[&str]); 12] = [
+const COMMANDS: [(&str, i64, &[&str], &[&str]); 14] = [
     ("bf.reserve", -4, &["write", "denyoom"], &["write", "fast"]),
     ("bf.add", 3, &["write", "denyoom"], &["write"]),
     ("bf.madd", -3, &["write", "denyoom"], &["write"]),
@@ -30,6 +30,9 @@ const COMMANDS: [(&str, i64, &[&str], &[&str]); 12] = [
     ("bf.scandump", 3, &["readonly", "fast"], &["read"]),
     ("bf.loadchunk", 4, &["write", "denyoom"], &["write"]),
     ("bf.load", 3, &["write", "denyoom"], &["write"]),
+    // Its keys are found by the specifications, or by asking: clients are told to ask, too.
+    ("bf.import", -4, &["write", "denyoom", "movablekeys"], &["write"]),
+    ("bf.export", 2, &["readonly"], &["read"]),
 ];
 
 /// Whether a module can make access categories: Redis from 7.4, Valkey from 8.0.
@@ -74,7 +77,9 @@ fn commands_have_flags_arity_and_keys(site: &Site) {
         let specs = show(&info[8]);
         let access = if flags.contains(&"write") { "RW" } else { "RO" };
         assert!(specs.contains(access), "{name}: {specs}");
-        assert_eq!(elements(&info[8]).len(), 1, "{name}: {specs}");
+        let keys = if name == "bf.import" { 2 } else { 1 };
+        assert_eq!(elements(&info[8]).len(), keys, "{name}: {specs}");
+        assert!(keys == 1 || specs.contains("\"SOURCE\"") && specs.contains("RO"), "{name}: {specs}");
         let tips = show(&info[7]);
         let volatile = ["bf.info", "bf.debug", "bf.scandump"].contains(&name);
         assert_eq!(tips.contains("dont_cache"), volatile, "{name}: {tips}");

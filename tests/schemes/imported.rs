@@ -1,0 +1,68 @@
+//! Filters that were taken over, written down and read back, and hostile headers of them.
+
+use everbloom::bloom::scheme::{BitOrder, StringForm};
+use everbloom::bloom::{Chain, Filter, Growth, NoPrefetch};
+use everbloom::format::filter::{from_header, header, load_chunk, piece};
+use everbloom::format::imported::{IMPORTED_HEADER_BYTES, build};
+
+use crate::vectors::{System, systems};
+
+const LIMIT_BYTES: u64 = 1 << 30;
+
+/// The recorded bitmap, grown by layers of our own.
+fn grown(system: &System) -> Filter {
+    let placement = system.placement_of(&system.json["bitmap"]);
+    let string = system.string("/bitmap/redis_string_b64");
+    let (form, bits) = StringForm::read(&string, BitOrder::Msb, placement.array_bits()).unwrap();
+    let growth = Growth::Scaling { expansion: 2 };
+    let chain = Chain::take_over(placement, form, bits, 10, 0.01, growth).unwrap();
+    let mut filter = Filter::Imported(Box::new(chain));
+    let items: Vec<Vec<u8>> = (0..50).map(|item| format!("later-{item}").into_bytes()).collect();
+    let items: Vec<&[u8]> = items.iter().map(Vec::as_slice).collect();
+    filter.add_many(&items, &LIMIT_BYTES, NoPrefetch, |outcome| outcome.is_ok());
+    assert!(filter.layer_count() > 1);
+    filter
+}
+
+#[test]
+fn a_taken_over_filter_travels_in_pieces_and_stays_the_same() {
+    for system in systems() {
+        let filter = grown(&system);
+        let first = piece(&filter, 0).unwrap();
+        let mut copy = from_header(&first.data, &LIMIT_BYTES).unwrap();
+        let mut iterator = first.next_iterator;
+        while let Some(next) = piece(&filter, iterator) {
+            iterator = next.next_iterator;
+            load_chunk(&mut copy, iterator, &next.data).unwrap();
+        }
+        assert_eq!(header(&copy), header(&filter), "{}", system.name);
+        assert!(filter.bit_arrays().map(|bits| bits.bytes()).eq(copy.bit_arrays().map(|bits| bits.bytes())));
+    }
+}
+
+#[test]
+fn every_altered_header_is_refused_or_says_the_same_when_written_again() {
+    let mut refused = 0;
+    for system in systems() {
+        let bytes = header(&grown(&system));
+        for length in 0..bytes.len() {
+            assert!(build(&bytes[..length], &LIMIT_BYTES, |_, _| Ok(())).is_err(), "cut at {length}");
+        }
+        for place in 0..bytes.len() {
+            for value in [0, 1, 2, 9, 10, 127, 128, 255] {
+                let mut altered = bytes.clone();
+                altered[place] = value;
+                match build(&altered, &LIMIT_BYTES, |_, _| Ok(())) {
+                    Err(_) => refused += 1,
+                    Ok(chain) => {
+                        // Bits are clear here, so the count of set bits is not what the header said.
+                        let again = header(&Filter::Imported(Box::new(chain)));
+                        let kept = IMPORTED_HEADER_BYTES - 8;
+                        assert_eq!(again[..kept], altered[..kept], "byte {place} = {value}");
+                    }
+                }
+            }
+        }
+    }
+    assert!(refused > 1000, "{refused}");
+}
