@@ -39,7 +39,11 @@ mod surface;
 mod vectors;
 
 #[path = "../support/mod.rs"]
-#[allow(unreachable_pub, reason = "shared with tests of other shape")]
+#[allow(
+    unreachable_pub,
+    clippy::cast_possible_truncation,
+    reason = "shared with other tests, which allow it"
+)]
 mod support;
 
 use std::process::ExitCode;

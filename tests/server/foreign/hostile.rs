@@ -54,16 +54,17 @@ fn alter(bytes: &[u8], from: usize, end: usize, random: &mut Random) -> Vec<u8> 
         let at = from + if random.below(2) == 0 { random.below(span.min(100)) } else { random.below(span) };
         match random.below(6) {
             0 => inner[at] ^= 1 << random.below(8),
-            1 => inner[at] = random.next() as u8,
+            1 => inner[at] = random.next().to_le_bytes()[0],
             2 | 3 => {
                 let width = *random.choose(&[1, 2, 4, 8]);
                 let edge = *random.choose(&EDGES);
-                let edge = if random.below(2) == 0 { edge.to_be_bytes() } else { edge.to_le_bytes() };
+                let edge =
+                    if random.below(2) == 0 { edge.swap_bytes().to_le_bytes() } else { edge.to_le_bytes() };
                 let room = width.min(inner.len() - at);
                 inner[at..at + room].copy_from_slice(&edge[..room]);
             }
             4 => inner.truncate(at),
-            _ => inner.insert(at, random.next() as u8),
+            _ => inner.insert(at, random.next().to_le_bytes()[0]),
         }
     }
     [inner.as_slice(), tail].concat()
