@@ -76,7 +76,7 @@ fn a_blind_source_reads_the_released_order_only() {
     }));
     load(&mut Reader::blind(&record), 1, &ANY).unwrap();
     record.0[5..].rotate_right(1);
-    assert_eq!(load(&mut Reader::blind(&record), 1, &ANY).unwrap_err(), DecodeError::Truncated);
+    assert_eq!(load(&mut Reader::blind(&record), 1, &ANY).unwrap_err(), DecodeError::PrereleaseOrder);
     assert!(Reader::blind(&record).float().is_err());
     load(&mut Reader::new(&record), 1, &ANY).unwrap();
 }
