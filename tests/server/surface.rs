@@ -35,9 +35,6 @@ const COMMANDS: [(&str, i64, &[&str], &[&str]); 14] = [
     ("bf.export", 2, &["readonly"], &["read"]),
 ];
 
-/// The commands with keys or flags of another kind, which have tests of their own.
-const IMPORTS: [&str; 2] = ["bf.import", "bf.export"];
-
 /// Whether a module can make access categories: Redis from 7.4, Valkey from 8.0.
 fn has_categories(site: &Site) -> bool {
     site.from(Some((7, 4)), Some((8, 0)))
@@ -105,7 +102,7 @@ fn commands_have_categories_where_the_server_can(site: &Site) {
     if has_categories(site) {
         // Not ACL CAT: that of Valkey 8.0 leaves out the commands of modules.
         let members = word_list(&client.call(&["COMMAND", "LIST", "FILTERBY", "ACLCAT", "bloom"]));
-        assert_eq!(members.len(), COMMANDS.len() + IMPORTS.len(), "{members:?}");
+        assert_eq!(members.len(), COMMANDS.len(), "{members:?}");
     }
 }
 
@@ -114,7 +111,7 @@ fn there_are_no_other_commands(site: &Site) {
     let mut client = server.client();
     let mut told = word_list(&client.call(&["COMMAND", "LIST", "FILTERBY", "MODULE", "bf"]));
     told.sort();
-    let mut expected: Vec<&str> = COMMANDS.iter().map(|command| command.0).chain(IMPORTS).collect();
+    let mut expected: Vec<&str> = COMMANDS.iter().map(|command| command.0).collect();
     expected.sort_unstable();
     assert_eq!(told, expected);
 }
