@@ -1,10 +1,9 @@
 //! The header of everbloom's own encoding: what is written about a filter beside its bits. docs/formats.md has the
 //! byte table; bincode with these options writes the fields one after another, fixed size, little-endian.
 
-use bincode::Options;
 use serde::{Deserialize, Serialize};
 
-use super::imported::IMPORTED_HEADER_BYTES;
+use super::fields::{append, read};
 use super::record::DecodeError;
 use crate::bloom::limits::LAYERS_MAX;
 use crate::bloom::{
@@ -65,15 +64,6 @@ pub(super) struct LayerHeader {
     set_bits: u64,
 }
 
-/// The one way headers are written and read.
-fn options() -> impl Options {
-    bincode::DefaultOptions::new()
-        .with_fixint_encoding()
-        .with_little_endian()
-        .with_limit(CHAIN_HEADER_BYTES.max(LAYER_HEADER_BYTES).max(IMPORTED_HEADER_BYTES) as u64)
-        .reject_trailing_bytes()
-}
-
 /// Writes the header of a filter. O(layers).
 #[must_use]
 pub fn encode(chain: &Chain) -> Vec<u8> {
@@ -93,12 +83,6 @@ pub fn encode(chain: &Chain) -> Vec<u8> {
         append(&mut bytes, &LayerHeader::of(layer.shape(), layer.counts()));
     }
     bytes
-}
-
-pub(super) fn append(bytes: &mut Vec<u8>, record: &impl Serialize) {
-    // A record of fixed size within the limit, written to memory: there is nothing that could fail.
-    let written = options().serialize_into(bytes, record);
-    debug_assert!(written.is_ok());
 }
 
 /// A header that has been read and found possible; no memory has been taken for it yet.
@@ -161,10 +145,6 @@ impl Header {
         }
         Ok(())
     }
-}
-
-fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, DecodeError> {
-    options().deserialize(bytes).map_err(|_| DecodeError::Truncated)
 }
 
 impl ChainHeader {

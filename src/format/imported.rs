@@ -1,11 +1,11 @@
 //! The header of a client's filter that was taken over, and making the filter again from it. docs/formats.md has the
 //! byte table.
 
-use bincode::Options;
 use serde::{Deserialize, Serialize};
 
 use super::client::GuavaHeader;
-use super::header::{KIND_IMPORTED, LAYER_HEADER_BYTES, LayerHeader, MAGIC, VERSION, append};
+use super::fields::{append, read};
+use super::header::{KIND_IMPORTED, LAYER_HEADER_BYTES, LayerHeader, MAGIC, VERSION};
 use super::record::DecodeError;
 use crate::bloom::imported::{ImportedPlacement, own_plan};
 use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX, LAYERS_MAX};
@@ -41,15 +41,6 @@ struct ImportedHeader {
     set_bits: u64,
 }
 
-/// The one way headers are written and read.
-fn options() -> impl Options {
-    bincode::DefaultOptions::new()
-        .with_fixint_encoding()
-        .with_little_endian()
-        .with_limit(IMPORTED_HEADER_BYTES as u64)
-        .reject_trailing_bytes()
-}
-
 /// Writes the header of a filter. O(layers).
 #[must_use]
 pub fn encode(chain: &ImportedChain) -> Vec<u8> {
@@ -76,7 +67,7 @@ pub fn build(
 ) -> Result<ImportedChain, DecodeError> {
     let (chain_bytes, layer_bytes) =
         bytes.split_at_checked(IMPORTED_HEADER_BYTES).ok_or(DecodeError::Truncated)?;
-    let header: ImportedHeader = options().deserialize(chain_bytes).map_err(|_| DecodeError::Truncated)?;
+    let header: ImportedHeader = read(chain_bytes)?;
     let (layers, rest) = layer_bytes.as_chunks::<LAYER_HEADER_BYTES>();
     if header.magic != MAGIC || header.version != VERSION || header.kind != KIND_IMPORTED {
         return Err(DecodeError::Invalid("magic"));

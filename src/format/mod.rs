@@ -4,6 +4,7 @@
 pub mod client;
 pub mod dump;
 pub mod everbloom;
+mod fields;
 pub mod filter;
 pub mod header;
 pub mod imported;

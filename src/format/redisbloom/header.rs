@@ -1,12 +1,12 @@
 //! The header of a dumped RedisBloom filter: packed structs, little-endian, in the three shapes that releases wrote.
 
-use bincode::Options as _;
 use serde::{Deserialize, Serialize};
 
 use super::{Totals, checked_layers, checked_options};
 use crate::bloom::Positions;
 use crate::bloom::redisbloom::{LayerParameters, ModuloProbing, Options, RedisBloom};
 use crate::bloom::{ByteLimit, Chain, Layer, LayerPlan, OutOfMemory};
+use crate::format::fields::{append, read};
 use crate::format::record::DecodeError;
 
 /// Bytes of the part about the filter.
@@ -57,15 +57,6 @@ struct OldLayerHeader {
     exponent: u8,
 }
 
-/// The one way headers are written and read.
-fn options() -> impl bincode::Options {
-    bincode::DefaultOptions::new()
-        .with_fixint_encoding()
-        .with_little_endian()
-        .with_limit(CHAIN_HEADER_BYTES.max(LAYER_HEADER_BYTES) as u64)
-        .reject_trailing_bytes()
-}
-
 /// Writes the header of a filter in the newest shape. O(layers).
 #[must_use]
 pub fn encode(chain: &Chain<RedisBloom>) -> Vec<u8> {
@@ -81,12 +72,6 @@ pub fn encode(chain: &Chain<RedisBloom>) -> Vec<u8> {
         append(&mut bytes, &LayerHeader::of(layer));
     }
     bytes
-}
-
-fn append(bytes: &mut Vec<u8>, record: &impl Serialize) {
-    // A record of fixed size within the limit, written to memory: there is nothing that could fail.
-    let written = options().serialize_into(bytes, record);
-    debug_assert!(written.is_ok());
 }
 
 /// A header that has been read and found possible; no memory has been taken for its arrays yet.
@@ -168,10 +153,6 @@ where
     T: Deserialize<'a> + Into<LayerHeader>,
 {
     bytes.as_chunks::<BYTES>().0.iter().map(|layer| read::<T>(layer).map(Into::into)).collect()
-}
-
-fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, DecodeError> {
-    options().deserialize(bytes).map_err(|_| DecodeError::Truncated)
 }
 
 impl LayerHeader {

@@ -1,6 +1,5 @@
 //! The blob of valkey-bloom's BF.LOAD, which its append-only file holds after a rewrite without a snapshot in front.
 
-use bincode::Options;
 use serde::{Deserialize, Serialize};
 
 use super::ValkeyChain;
@@ -8,6 +7,7 @@ use super::layers::{Builder, FilterFields};
 use super::slice::{self, Slice};
 use crate::bloom::valkeybloom::Seed;
 use crate::bloom::{ByteLimit, OutOfMemory};
+use crate::format::fields::{self, append};
 use crate::format::record::DecodeError;
 
 /// First byte of a blob.
@@ -32,15 +32,6 @@ struct Head {
 struct Counts {
     items: i64,
     capacity_items: i64,
-}
-
-/// The one way fixed records are written and read.
-fn options() -> impl Options {
-    bincode::DefaultOptions::new()
-        .with_fixint_encoding()
-        .with_little_endian()
-        .with_limit(HEAD_BYTES as u64)
-        .reject_trailing_bytes()
 }
 
 /// The blob of a filter. O(bytes).
@@ -113,14 +104,8 @@ pub fn decode(blob: &[u8], limit: &dyn ByteLimit) -> Result<ValkeyChain, DecodeE
     if rest.is_empty() { builder.finish() } else { Err(DecodeError::Invalid("length")) }
 }
 
-fn append(blob: &mut Vec<u8>, record: &impl Serialize) {
-    // A record of fixed size within the limit, written to memory that is there: nothing can fail.
-    let written = options().serialize_into(blob, record);
-    debug_assert!(written.is_ok());
-}
-
 /// A record of `size_bytes` bytes and what comes after it.
 fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8], size_bytes: usize) -> Result<(T, &'a [u8]), DecodeError> {
     let (record, rest) = bytes.split_at_checked(size_bytes).ok_or(DecodeError::Truncated)?;
-    Ok((options().deserialize(record).map_err(|_| DecodeError::Truncated)?, rest))
+    Ok((fields::read(record)?, rest))
 }

@@ -1,7 +1,6 @@
 //! The pieces of BF.SCANDUMP and BF.LOADCHUNK for filters of valkey-bloom's kind, which has no such commands: the
 //! protocol and the check of [`dump`](crate::format::dump), with a header of our own.
 
-use bincode::Options;
 use serde::{Deserialize, Serialize};
 
 use super::ValkeyChain;
@@ -10,6 +9,7 @@ use crate::bloom::limits::LAYERS_MAX;
 use crate::bloom::valkeybloom::{SEED_BYTES, Seed};
 use crate::bloom::{ByteLimit, Positions};
 use crate::format::dump::{Piece, checked_header, checked_piece};
+use crate::format::fields::{append, read};
 use crate::format::header::{KIND_VALKEYBLOOM, MAGIC, VERSION};
 use crate::format::record::DecodeError;
 
@@ -37,15 +37,6 @@ struct LayerHeader {
     capacity_items: u64,
     items: u64,
     probes: u64,
-}
-
-/// The one way headers are written and read.
-fn options() -> impl Options {
-    bincode::DefaultOptions::new()
-        .with_fixint_encoding()
-        .with_little_endian()
-        .with_limit(CHAIN_HEADER_BYTES as u64)
-        .reject_trailing_bytes()
 }
 
 /// The piece that `iterator` asks for, or nothing past the end. O(bytes of the piece).
@@ -83,12 +74,6 @@ pub fn encode(chain: &ValkeyChain) -> Vec<u8> {
     bytes
 }
 
-fn append(bytes: &mut Vec<u8>, record: &impl Serialize) {
-    // A record of fixed size within the limit, written to memory: there is nothing that could fail.
-    let written = options().serialize_into(bytes, record);
-    debug_assert!(written.is_ok());
-}
-
 /// An empty filter of the shape that a header describes.
 ///
 /// # Errors
@@ -97,7 +82,7 @@ pub fn chain_from_header(data: &[u8], limit: &dyn ByteLimit) -> Result<ValkeyCha
     let bytes = checked_header(data)?;
     let (chain_bytes, layer_bytes) =
         bytes.split_at_checked(CHAIN_HEADER_BYTES).ok_or(DecodeError::Truncated)?;
-    let header: ChainHeader = options().deserialize(chain_bytes).map_err(|_| DecodeError::Truncated)?;
+    let header: ChainHeader = read(chain_bytes)?;
     let (layers, rest) = layer_bytes.as_chunks::<LAYER_HEADER_BYTES>();
     if usize::try_from(header.layer_count) != Ok(layers.len()) || !(1..=LAYERS_MAX).contains(&layers.len()) {
         return Err(DecodeError::Invalid("layer count"));
@@ -108,7 +93,7 @@ pub fn chain_from_header(data: &[u8], limit: &dyn ByteLimit) -> Result<ValkeyCha
     let seed = Seed::marked(header.seed, header.is_seed_random == 1).ok_or(DecodeError::Invalid("seed"))?;
     let mut builder = Builder::new(header.fields(), limit)?;
     for bytes in layers {
-        let layer: LayerHeader = options().deserialize(bytes).map_err(|_| DecodeError::Truncated)?;
+        let layer: LayerHeader = read(bytes)?;
         builder.push(layer.fields()?, seed, |_| true)?;
     }
     builder.finish()
