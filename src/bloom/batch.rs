@@ -7,15 +7,14 @@ use smallvec::SmallVec;
 
 use super::chain::{AddError, Added, ByteLimit, Chain};
 use super::family::{Family, Placement};
+use super::group::{self, GROUP_ITEMS, members, subset};
 use super::layer::Layer;
 use super::prefetch::{Part, Prefetch};
 
-/// Items whose memory is asked for together.
-pub const GROUP_ITEMS: usize = 32;
 /// Group below which every layer's memory is asked for at once, since one layer alone would not keep memory busy.
 const SMALL_GROUP_ITEMS: usize = 4;
-/// Bit arrays up to which the memory of a single item is not asked for: about what lies in the nearer caches.
-const CACHED_BYTES: u64 = 1 << 20;
+/// Bit arrays up to which memory is not asked for: about what lies in the nearer caches, 1 MiB.
+const CACHED_BITS: u64 = 1 << 23;
 /// Lines per item from which on an absent item is looked for in two steps: most are found out by the first two lines,
 /// so that the others need not be fetched.
 const TWO_STEP_LINES: u32 = 4;
@@ -53,8 +52,8 @@ impl<F: Family> Chain<F> {
         if cfg!(feature = "baseline") {
             return;
         }
-        for layer in self.layers().iter().rev().filter(|layer| layer.bits().size_bytes() > CACHED_BYTES) {
-            layer.prefetch(digest, Part::All, prefetch);
+        for layer in self.layers().iter().rev().filter(|layer| !is_cached(layer)) {
+            prefetch_large(layer, digest, prefetch);
         }
     }
 
@@ -99,7 +98,8 @@ impl<F: Family> Chain<F> {
         }
         for group in items.chunks(GROUP_ITEMS) {
             let digests: Digests<'_, F> = group.iter().map(|item| self.digest(item)).collect();
-            for (age, layer) in self.layers().iter().rev().enumerate() {
+            for (age, layer) in self.layers().iter().rev().enumerate().filter(|(_, layer)| !is_cached(layer))
+            {
                 // The last layer is about to be written to in full, in the older ones most items are absent.
                 let part = if age == 0 { Part::All } else { Part::First };
                 digests.iter().for_each(|digest| layer.prefetch(*digest, part, prefetch));
@@ -115,12 +115,12 @@ impl<F: Family> Chain<F> {
         for layer in self.layers().iter().rev() {
             digests.iter().for_each(|digest| layer.prefetch(*digest, Part::All, prefetch));
         }
-        bit_set(digests, |digest| self.contains(digest))
+        subset(digests, group::all(digests.len()), |digest| self.contains(digest))
     }
 
     /// One bit per item: layer after layer, the newest first, for the items that were not found yet.
     fn contains_group(&self, digests: &[F::Digest<'_>], hits_expected: bool, prefetch: impl Prefetch) -> u32 {
-        let all = bit_set(digests, |_| true);
+        let all = group::all(digests.len());
         let mut found = 0;
         for layer in self.layers().iter().rev() {
             found |= contains_in_layer(layer, digests, all & !found, hits_expected, prefetch);
@@ -140,27 +140,27 @@ fn contains_in_layer<D: Copy, P: Placement<D>>(
     hits_expected: bool,
     prefetch: impl Prefetch,
 ) -> u32 {
-    let two_steps = layer.placement().touched_lines() >= TWO_STEP_LINES && !hits_expected;
-    let first = if two_steps { Part::First } else { Part::All };
-    members(digests, wanted).for_each(|(_, digest)| layer.prefetch(digest, first, prefetch));
-    let mut candidates = wanted;
-    if two_steps {
-        candidates = members(digests, wanted)
-            .filter(|(_, digest)| layer.contains_part(*digest, Part::First))
-            .fold(0, |set, (index, _)| set | 1 << index);
-        members(digests, candidates).for_each(|(_, digest)| layer.prefetch(digest, Part::Rest, prefetch));
+    if is_cached(layer) {
+        return layer.contained(digests, wanted);
     }
-    members(digests, candidates)
-        .filter(|(_, digest)| layer.contains(*digest))
-        .fold(0, |set, (index, _)| set | 1 << index)
+    let two_steps = layer.placement().touched_lines() >= TWO_STEP_LINES && !hits_expected;
+    let (first, candidates) = if two_steps { (Part::First, None) } else { (Part::All, Some(wanted)) };
+    members(digests, wanted).for_each(|(_, digest)| layer.prefetch(digest, first, prefetch));
+    let candidates = candidates.unwrap_or_else(|| {
+        let candidates = layer.begun(digests, wanted);
+        members(digests, candidates).for_each(|(_, digest)| layer.prefetch(digest, Part::Rest, prefetch));
+        candidates
+    });
+    layer.contained(digests, candidates)
 }
 
-/// The items whose bit is set in `set`, with their index.
-fn members<D: Copy>(digests: &[D], set: u32) -> impl Iterator<Item = (usize, D)> {
-    digests.iter().copied().enumerate().filter(move |(index, _)| set >> index & 1 == 1)
+/// Kept out of the way of small filters, whose single commands it would burden with the set-up of its loop.
+#[inline(never)]
+fn prefetch_large<D: Copy, P: Placement<D>>(layer: &Layer<P>, digest: D, prefetch: impl Prefetch) {
+    layer.prefetch(digest, Part::All, prefetch);
 }
 
-/// One bit per item for which `is_member` holds.
-fn bit_set<D: Copy>(digests: &[D], is_member: impl Fn(D) -> bool) -> u32 {
-    digests.iter().enumerate().fold(0, |set, (index, digest)| set | u32::from(is_member(*digest)) << index)
+/// Whether the bits of the layer are near the processor, so that asking for them takes as long as looking at them.
+fn is_cached<P: Copy>(layer: &Layer<P>) -> bool {
+    layer.bits().len() <= CACHED_BITS
 }

@@ -1,5 +1,7 @@
 //! A bit array of fixed length that counts its set bits as it sets them.
 
+use std::ops::Range;
+
 use bitvec::prelude::{BitBox, Lsb0};
 
 use super::prefetch::Prefetch;
@@ -81,8 +83,7 @@ impl Bits {
         if position >= self.len() {
             return false;
         }
-        let index = usize::try_from(position / 64).unwrap_or(usize::MAX);
-        let Some(word) = self.bits.as_raw_mut_slice().get_mut(index) else { return false };
+        let Some(word) = self.bits.as_raw_mut_slice().get_mut(word_index(position)) else { return false };
         let mask = 1 << (position % 64);
         let was_clear = *word & mask == 0;
         // A store makes the line dirty (write-back, copy-on-write while a child saves): only where it changes.
@@ -93,52 +94,60 @@ impl Bits {
         was_clear
     }
 
-    /// The 512 bits of line `line`, or nothing for a line outside the array.
+    /// The whole pages of the array.
     #[must_use]
-    pub fn line(&self, line: usize) -> Option<&[u64; LINE_WORDS]> {
-        self.words().as_chunks().0.get(line)
+    pub(super) fn pages(&self) -> &[[u64; PAGE_WORDS]] {
+        self.words().as_chunks().0
     }
 
-    /// Sets the bits at `positions`, as many times [`set`](Self::set); answers how many were clear before.
+    /// Sets the bits at `positions`, all of them inside the array, as many times [`set`](Self::set); answers how many
+    /// were clear before.
     ///
     /// Whether a bit of a half-full array is set is a coin toss, and a branch on it is mispredicted every other time:
-    /// so all are looked at first, and if one is clear all are set without asking.
+    /// so some are looked at before the first branch, and if one is clear all are set without asking.
     pub fn set_all(&mut self, positions: impl Iterator<Item = u64> + Clone) -> u32 {
-        let size_bits = self.len();
-        let words = self.bits.as_raw_mut_slice();
-        let place = |position: u64| (usize::try_from(position / 64).unwrap_or(usize::MAX), position % 64);
-        let inside = positions.filter(move |position| *position < size_bits);
-        let all_set = inside
-            .clone()
-            .map(place)
-            .fold(1, |set, (index, bit)| set & words.get(index).map_or(1, |word| word >> bit));
-        if all_set & 1 == 1 {
+        let (reader, mut seen) = (self.reader(), positions.clone());
+        if reader.all_set_at_hand(seen.by_ref().take(TELLING_PROBES)) && reader.all_set_at_hand(seen) {
             return 0;
         }
+        let words = self.bits.as_raw_mut_slice();
         let mut new_bits = 0;
-        for (index, bit) in inside.map(place) {
-            if let Some(word) = words.get_mut(index) {
-                new_bits += u32::from(*word >> bit & 1 == 0);
-                *word |= 1 << bit;
+        for position in positions {
+            if let Some(word) = words.get_mut(word_index(position)) {
+                new_bits += u32::from(*word >> (position % 64) & 1 == 0);
+                *word |= 1 << (position % 64);
             }
         }
         self.set_bits += u64::from(new_bits);
         new_bits
     }
 
-    /// Lets `update` set bits of line `line` and count those that were clear; a line outside the array is left out.
-    pub fn update_line(&mut self, line: usize, update: impl FnOnce(&mut [u64; LINE_WORDS]) -> u32) -> u32 {
-        let lines = self.bits.as_raw_mut_slice().as_chunks_mut().0;
-        let new_bits = lines.get_mut(line).map_or(0, update);
+    /// Lets `update` set bits of whole pages, and count those that were clear.
+    pub(super) fn update_pages(&mut self, update: impl FnOnce(&mut [[u64; PAGE_WORDS]]) -> u32) -> u32 {
+        let new_bits = update(self.bits.as_raw_mut_slice().as_chunks_mut().0);
         self.set_bits += u64::from(new_bits);
         new_bits
     }
 
     /// Asks for the memory of bit `position` ahead of its use.
     pub fn prefetch(&self, position: u64, prefetch: impl Prefetch) {
-        if let Some(word) = usize::try_from(position / 64).ok().and_then(|index| self.words().get(index)) {
+        if let Some(word) = self.words().get(word_index(position)) {
             prefetch.prefetch(word);
         }
+    }
+
+    /// Asks for the memory of those of the `positions` that have an index in `part`.
+    pub(super) fn prefetch_each(
+        &self,
+        mut positions: impl Iterator<Item = u64>,
+        part: Range<u32>,
+        prefetch: impl Prefetch,
+    ) {
+        // By hand: `skip` would ask for every element whether it is still to be skipped.
+        for _ in 0..part.start {
+            let _ = positions.next();
+        }
+        positions.take(part.len()).for_each(|position| self.prefetch(position, prefetch));
     }
 
     /// Overwrites the bytes from `offset` on with `data`; answers false, changing nothing, when they do not fit or
@@ -172,8 +181,8 @@ impl Bits {
     /// [`OutOfMemory`] when the allocator refuses.
     pub fn try_clone(&self) -> Result<Self, OutOfMemory> {
         let mut copy = Self::try_zeroed(self.len())?;
-        let pages = self.words().chunks(PAGE_BYTES / 8);
-        for (to, from) in copy.bits.as_raw_mut_slice().chunks_mut(PAGE_BYTES / 8).zip(pages) {
+        let pages = self.words().chunks(PAGE_WORDS);
+        for (to, from) in copy.bits.as_raw_mut_slice().chunks_mut(PAGE_WORDS).zip(pages) {
             if from.iter().any(|word| *word != 0) {
                 to.copy_from_slice(from);
             }
@@ -194,13 +203,53 @@ impl Bits {
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a>(&'a [u64]);
 
+/// Bits that tell most new items: in a full array seven of eight.
+const TELLING_PROBES: usize = 3;
+/// Bits that are looked at before a branch on what they are.
+const STEP_PROBES: usize = 8;
+
 impl Reader<'_> {
     /// As [`Bits::get`]: bits beyond the end of the last word are clear.
     #[must_use]
     pub fn get(self, position: u64) -> bool {
-        let word = usize::try_from(position / 64).ok().and_then(|index| self.0.get(index));
-        word.is_some_and(|word| word >> (position % 64) & 1 == 1)
+        self.bit(position) & 1 == 1
     }
+
+    /// Whether the bits at `positions` are all set. Ends at the first that is not, so it waits for no more memory than
+    /// it needs.
+    #[must_use]
+    pub fn all_set(self, mut positions: impl Iterator<Item = u64>) -> bool {
+        positions.all(|position| self.get(position))
+    }
+
+    /// As [`all_set`](Self::all_set), for bits that are in the caches or on their way there: then a branch per bit,
+    /// mispredicted as often as the filter is full, costs more than looking at all of them.
+    #[must_use]
+    pub fn all_set_at_hand(self, mut positions: impl Iterator<Item = u64>) -> bool {
+        loop {
+            let (mut set, mut seen) = (1, 0);
+            for position in positions.by_ref().take(STEP_PROBES) {
+                set &= self.bit(position);
+                seen += 1;
+            }
+            if set & 1 == 0 {
+                return false;
+            }
+            if seen < STEP_PROBES {
+                return true;
+            }
+        }
+    }
+
+    /// The bit in the lowest place, others above it.
+    fn bit(self, position: u64) -> u64 {
+        self.0.get(word_index(position)).map_or(0, |word| word >> (position % 64))
+    }
+}
+
+/// Index of the word that holds the bit; beyond every array for a position that no array of this machine has.
+fn word_index(position: u64) -> usize {
+    usize::try_from(position / 64).unwrap_or(usize::MAX)
 }
 
 /// The first `size_bits` bits of `words`, in the same allocation.
@@ -210,10 +259,10 @@ fn cut(words: Box<[u64]>, size_bits: usize) -> BitBox<u64, Lsb0> {
     bits.into_boxed_bitslice()
 }
 
-/// Number of 64-bit words in a line of 64 bytes.
-pub const LINE_WORDS: usize = 8;
 /// Bytes of a memory page, the unit in which large arrays are laid out.
 pub const PAGE_BYTES: usize = 4096;
+/// Words of 64 bits in a page.
+pub const PAGE_WORDS: usize = PAGE_BYTES / 8;
 
 /// Number of set bits in `bytes`.
 fn count_ones(bytes: &[u8]) -> u64 {

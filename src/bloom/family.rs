@@ -6,6 +6,7 @@ use std::fmt::Debug;
 
 use super::bits::Bits;
 use super::chain::AddError;
+use super::group::subset;
 use super::layer::Layer;
 use super::prefetch::{Part, Prefetch};
 
@@ -36,8 +37,15 @@ pub trait Family: Copy + Debug {
 
 /// How a layer places the probes of an item in its bits.
 pub trait Placement<Digest>: Copy + Debug {
-    /// Whether all of the item's probes, or of a part of them, are set. O(probes).
-    fn contains(&self, bits: &Bits, digest: Digest, part: Part) -> bool;
+    /// Whether all of the item's probes are set. O(probes); waits for no more memory than it needs.
+    fn contains(&self, bits: &Bits, digest: Digest) -> bool;
+
+    /// One bit for each of the `wanted` items of a group: whether all of its probes are set. For memory that is near
+    /// or has been asked for: looks at more and branches less than `contains`. O(items * probes).
+    fn contained(&self, bits: &Bits, digests: &[Digest], wanted: u32) -> u32;
+
+    /// As `contained`, for the probes of [`Part::First`], which tell most absent items. O(items).
+    fn begun(&self, bits: &Bits, digests: &[Digest], wanted: u32) -> u32;
 
     /// Sets the item's probes; answers how many bits were clear before. O(probes).
     fn insert(&self, bits: &mut Bits, digest: Digest) -> u32;
@@ -61,13 +69,21 @@ pub trait Positions<Digest>: Copy + Debug {
     fn probes(&self) -> u32;
 }
 
-impl<Digest, P: Positions<Digest>> Placement<Digest> for P {
-    fn contains(&self, bits: &Bits, digest: Digest, part: Part) -> bool {
+impl<Digest: Copy, P: Positions<Digest>> Placement<Digest> for P {
+    fn contains(&self, bits: &Bits, digest: Digest) -> bool {
+        bits.reader().all_set(self.positions(digest))
+    }
+
+    fn contained(&self, bits: &Bits, digests: &[Digest], wanted: u32) -> u32 {
         let reader = bits.reader();
-        match part {
-            Part::All => self.positions(digest).all(|position| reader.get(position)),
-            part => part.of(self.positions(digest)).all(|position| reader.get(position)),
-        }
+        subset(digests, wanted, |digest| reader.all_set_at_hand(self.positions(digest)))
+    }
+
+    fn begun(&self, bits: &Bits, digests: &[Digest], wanted: u32) -> u32 {
+        let reader = bits.reader();
+        subset(digests, wanted, |digest| {
+            reader.all_set_at_hand(self.positions(digest).take(Part::FIRST as usize))
+        })
     }
 
     fn insert(&self, bits: &mut Bits, digest: Digest) -> u32 {
@@ -75,7 +91,7 @@ impl<Digest, P: Positions<Digest>> Placement<Digest> for P {
     }
 
     fn prefetch(&self, bits: &Bits, digest: Digest, part: Part, prefetch: impl Prefetch) {
-        part.of(self.positions(digest)).for_each(|position| bits.prefetch(position, prefetch));
+        bits.prefetch_each(self.positions(digest), part.of(Positions::probes(self)), prefetch);
     }
 
     fn probes(&self) -> u32 {

@@ -14,6 +14,7 @@ pub struct ItemHash {
 /// The murmur3 crate defines the hash and is the oracle of the tests; it reads byte by byte through `Read`, which takes
 /// two to three times as long on the short items of filters (docs/performance.md).
 #[must_use]
+#[inline(always)]
 pub fn hash128(item: &[u8]) -> ItemHash {
     let (blocks, tail) = item.as_chunks::<16>();
     let (mut h1, mut h2) = (0, 0);
@@ -60,6 +61,12 @@ fn halves(block: &[u8; 16]) -> (u64, u64) {
 #[expect(clippy::cast_possible_truncation, reason = "cutting off the high half is the purpose")]
 pub(super) const fn low_half(word: u128) -> u64 {
     word as u64
+}
+
+/// The high 64 bits of the 128-bit product: maps a uniform `word` to a uniform number below `range`
+/// (Lemire, "Fast Random Integer Generation in an Interval", 2019).
+pub(super) const fn multiply_high(word: u64, range: u64) -> u64 {
+    ((word as u128 * range as u128) >> 64) as u64
 }
 
 /// The two words of the last, incomplete block, zeros behind it. Read with whole loads that overlap what comes before:

@@ -7,6 +7,7 @@
 use super::bits::Bits;
 use super::chain::{AddError, ByteLimit, Chain, ReserveError};
 use super::family::{Family, LayerPlan, Placement};
+use super::group::subset;
 use super::growth::Growth;
 use super::hash::{ItemHash, hash128};
 use super::layer::{Layer, LayerShape, Probing};
@@ -50,13 +51,20 @@ pub enum ImportedPlacement {
 }
 
 impl Placement<ItemDigest<'_>> for ImportedPlacement {
-    fn contains(&self, bits: &Bits, digest: ItemDigest<'_>, part: Part) -> bool {
+    fn contains(&self, bits: &Bits, digest: ItemDigest<'_>) -> bool {
         digest.is_encodable
             && match self {
-                // Positions come one by one out of the client's loop: a part of them is not worth a loop of its own.
                 Self::Client(placement) => placement.contains(bits, digest.item),
-                Self::Own(probing) => probing.contains(bits, digest.hash, part),
+                Self::Own(probing) => probing.contains(bits, digest.hash),
             }
+    }
+
+    fn contained(&self, bits: &Bits, digests: &[ItemDigest<'_>], wanted: u32) -> u32 {
+        subset(digests, wanted, |digest| self.contains(bits, digest))
+    }
+
+    fn begun(&self, bits: &Bits, digests: &[ItemDigest<'_>], wanted: u32) -> u32 {
+        self.contained(bits, digests, wanted)
     }
 
     fn insert(&self, bits: &mut Bits, digest: ItemDigest<'_>) -> u32 {

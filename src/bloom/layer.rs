@@ -87,8 +87,16 @@ impl Probing {
 }
 
 impl Placement<ItemHash> for Probing {
-    fn contains(&self, bits: &Bits, item: ItemHash, part: Part) -> bool {
-        self.layout.contains(bits, u32::from(self.probes), item, part)
+    fn contains(&self, bits: &Bits, item: ItemHash) -> bool {
+        self.layout.contains(bits, u32::from(self.probes), item)
+    }
+
+    fn contained(&self, bits: &Bits, items: &[ItemHash], wanted: u32) -> u32 {
+        self.layout.contained(bits, u32::from(self.probes), items, wanted)
+    }
+
+    fn begun(&self, bits: &Bits, items: &[ItemHash], wanted: u32) -> u32 {
+        self.layout.begun(bits, u32::from(self.probes), items, wanted)
     }
 
     fn insert(&self, bits: &mut Bits, item: ItemHash) -> u32 {
@@ -196,16 +204,25 @@ impl<P: Copy> Layer<P> {
     where
         P: Placement<D>,
     {
-        self.contains_part(digest, Part::All)
+        self.placement.contains(&self.bits, digest)
     }
 
-    /// Whether a part of the item's probes is set. O(probes).
+    /// One bit for each of the `wanted` items of a group; see [`Placement::contained`].
     #[must_use]
-    pub fn contains_part<D>(&self, digest: D, part: Part) -> bool
+    pub fn contained<D>(&self, digests: &[D], wanted: u32) -> u32
     where
         P: Placement<D>,
     {
-        self.placement.contains(&self.bits, digest, part)
+        self.placement.contained(&self.bits, digests, wanted)
+    }
+
+    /// One bit for each of the `wanted` items of a group; see [`Placement::begun`].
+    #[must_use]
+    pub fn begun<D>(&self, digests: &[D], wanted: u32) -> u32
+    where
+        P: Placement<D>,
+    {
+        self.placement.begun(&self.bits, digests, wanted)
     }
 
     /// Adds an item; answers whether it was new to the layer, which changes nothing otherwise. O(probes).

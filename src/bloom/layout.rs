@@ -4,8 +4,10 @@
 //! item to a few lines of one page; small layers spread the probes over the whole array, which keeps the promised
 //! error rate from one item up.
 
-use super::bits::{Bits, LINE_WORDS, PAGE_BYTES};
-use super::hash::ItemHash;
+use super::bits::{Bits, PAGE_BYTES, PAGE_WORDS};
+use super::group::subset;
+use super::hash::{ItemHash, multiply_high};
+use super::paged::{Deal, InPage, page_index};
 use super::prefetch::{Part, Prefetch};
 
 /// Lines of 64 bytes in a page of 4 KiB.
@@ -35,26 +37,35 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// Whether all of the item's probes are set, or all those of the first or the other lines. O(probes), ends at the
-    /// first line or probe that says no.
+    /// Whether all of the item's probes are set. O(probes), ends at the first line or probe that says no.
     #[must_use]
-    pub fn contains(self, bits: &Bits, probes: u32, item: ItemHash, part: Part) -> bool {
+    #[inline(always)]
+    pub fn contains(self, bits: &Bits, probes: u32, item: ItemHash) -> bool {
         match self {
-            Self::Scattered => {
-                let reader = bits.reader();
-                let mut positions = scattered_positions(bits.len(), probes, item);
-                match part {
-                    // Most questions; picking a part of nothing costs as much as a probe.
-                    Part::All => positions.all(|position| reader.get(position)),
-                    part => part.of(positions).all(|position| reader.get(position)),
-                }
-            }
+            Self::Scattered => bits.reader().all_set(scattered_positions(bits.len(), probes, item)),
             Self::Paged { lines } => {
-                let page = Page::of(item, bits.len());
-                part.of(roles(probes, lines)).all(|(role, probes)| {
-                    bits.line(page.line(role)).is_some_and(|line| page.is_set(line, role, probes))
-                })
+                let deal = Deal::new(probes, lines);
+                page_of(bits, item).is_some_and(|page| InPage::of(item).is_set_line_by_line(page, deal))
             }
+        }
+    }
+
+    /// One bit for each of the `wanted` items: whether all of its probes are set. O(items * probes).
+    #[must_use]
+    pub(super) fn contained(self, bits: &Bits, probes: u32, items: &[ItemHash], wanted: u32) -> u32 {
+        match self {
+            Self::Scattered => contained_scattered(bits, probes, items, wanted),
+            Self::Paged { lines } => contained_paged(bits, Deal::new(probes, lines), items, wanted),
+        }
+    }
+
+    /// As `contained`, for the probes of [`Part::First`]. O(items).
+    #[must_use]
+    pub(super) fn begun(self, bits: &Bits, probes: u32, items: &[ItemHash], wanted: u32) -> u32 {
+        match self {
+            // The positions are drawn one from the other, so the first of them are those of an item with fewer probes.
+            Self::Scattered => contained_scattered(bits, probes.min(Part::FIRST), items, wanted),
+            Self::Paged { lines } => contained_paged(bits, Deal::new(probes, lines).first(), items, wanted),
         }
     }
 
@@ -62,14 +73,10 @@ impl Layout {
     pub fn insert(self, bits: &mut Bits, probes: u32, item: ItemHash) -> u32 {
         match self {
             Self::Scattered => bits.set_all(scattered_positions(bits.len(), probes, item)),
-            Self::Paged { lines } => {
-                let page = Page::of(item, bits.len());
-                roles(probes, lines)
-                    .map(|(role, probes)| {
-                        bits.update_line(page.line(role), |line| page.set(line, role, probes))
-                    })
-                    .sum()
-            }
+            Self::Paged { lines } => bits.update_pages(|pages| {
+                let page = pages.get_mut(page_index(item, pages.len()));
+                page.map_or(0, |page| InPage::of(item).set(page, Deal::new(probes, lines)))
+            }),
         }
     }
 
@@ -78,12 +85,12 @@ impl Layout {
         match self {
             Self::Scattered => {
                 let positions = scattered_positions(bits.len(), probes, item);
-                part.of(positions).for_each(|position| bits.prefetch(position, prefetch));
+                bits.prefetch_each(positions, part.of(probes), prefetch);
             }
             Self::Paged { lines } => {
-                let page = Page::of(item, bits.len());
-                let lines = (0..u32::from(lines)).map(|role| page.line(role) as u64);
-                part.of(lines).for_each(|line| bits.prefetch(line * LINE_BITS, prefetch));
+                if let Some(page) = page_of(bits, item) {
+                    InPage::of(item).prefetch(page, part.of(lines.into()), prefetch);
+                }
             }
         }
     }
@@ -99,7 +106,7 @@ impl Layout {
 }
 
 /// Odd multiplier of the scattered positions: 2^64 divided by the golden ratio (Knuth, TAOCP vol. 3, 6.4).
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+pub(super) const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The positions of a scattered item, in order. Uniform over any number of bits, a power of two or not.
 fn scattered_positions(size_bits: u64, probes: u32, item: ItemHash) -> impl Iterator<Item = u64> + Clone {
@@ -113,106 +120,19 @@ fn scattered_positions(size_bits: u64, probes: u32, item: ItemHash) -> impl Iter
     })
 }
 
-/// Number and probes of every line of an item: the first ones take one probe more when they do not divide evenly.
-fn roles(probes: u32, lines: u8) -> impl Iterator<Item = (u32, u32)> {
-    let lines = u32::from(lines.max(1));
-    let (few, lines_with_more) = (probes / lines, probes % lines);
-    (0..lines).map(move |role| (role, few + u32::from(role < lines_with_more)))
+fn contained_scattered(bits: &Bits, probes: u32, items: &[ItemHash], wanted: u32) -> u32 {
+    let (reader, size_bits) = (bits.reader(), bits.len());
+    subset(items, wanted, |item| reader.all_set_at_hand(scattered_positions(size_bits, probes, item)))
 }
 
-/// The page of one item and what its lines are drawn from.
-struct Page {
-    first_line: u64,
-    /// Line of role 0 and the odd step from one role's line to the next: distinct for up to 64 roles.
-    start: u64,
-    step: u64,
-    /// From which each role multiplies the word that its positions are cut from.
-    word: u64,
+fn contained_paged(bits: &Bits, deal: Deal, items: &[ItemHash], wanted: u32) -> u32 {
+    subset(items, wanted, |item| page_of(bits, item).is_some_and(|page| InPage::of(item).is_set(page, deal)))
 }
 
-/// One odd multiplier per role: the initial state of SHA-512 (FIPS 180-4, 5.3.5), lowest bit set.
-const ROLE_MULTIPLIERS: [u64; LINES_MAX as usize] = [
-    0x6a09_e667_f3bc_c909,
-    0xbb67_ae85_84ca_a73b,
-    0x3c6e_f372_fe94_f82b,
-    0xa54f_f53a_5f1d_36f1,
-    0x510e_527f_ade6_82d1,
-    0x9b05_688c_2b3e_6c1f,
-    0x1f83_d9ab_fb41_bd6b,
-    0x5be0_cd19_137e_2179,
-];
-
-impl Page {
-    fn of(item: ItemHash, size_bits: u64) -> Self {
-        Self {
-            first_line: multiply_high(item.h1, size_bits / PAGE_BITS) * PAGE_LINES,
-            start: item.h2,
-            step: item.h2 >> 6 | 1,
-            // The last term keeps the empty item, whose hash is 0, from the same bit in every line.
-            word: item.h2 ^ (item.h2 >> 29) ^ GOLDEN,
-        }
-    }
-
-    /// Line of `role` in the whole array.
-    fn line(&self, role: u32) -> usize {
-        let in_page = self.start.wrapping_add(self.step.wrapping_mul(u64::from(role))) % PAGE_LINES;
-        // A position on a 32-bit host fits as its array does.
-        usize::try_from(self.first_line + in_page).unwrap_or(usize::MAX)
-    }
-
-    /// The positions of `role` in its line.
-    fn positions(&self, role: u32, probes: u32) -> impl Iterator<Item = u64> {
-        let multiplier = ROLE_MULTIPLIERS.get(role as usize).copied().unwrap_or(GOLDEN);
-        let mut word = self.word.wrapping_mul(multiplier);
-        (0..probes).map(move |_| {
-            let position = word >> 55;
-            word <<= 9;
-            position
-        })
-    }
-
-    /// Whether the probes of `role` are all set in its line. No early exit: a line is one access, and a branch per
-    /// probe costs more than the test.
-    fn is_set(&self, line: &[u64; LINE_WORDS], role: u32, probes: u32) -> bool {
-        let set = self
-            .positions(role, probes)
-            .fold(1, |set, position| set & (word_of(line, position) >> (position % 64)));
-        set == 1
-    }
-
-    /// Sets the probes of `role` in its line; answers how many were clear.
-    ///
-    /// A store makes the line dirty (write-back, copy-on-write while a child saves), so nothing is stored when all are
-    /// set; but no branch per probe, which on a half-full line would be mispredicted every other time.
-    fn set(&self, line: &mut [u64; LINE_WORDS], role: u32, probes: u32) -> u32 {
-        if self.is_set(line, role, probes) {
-            return 0;
-        }
-        let mut new_bits = 0;
-        for position in self.positions(role, probes) {
-            if let Some(word) = line.get_mut(word_index(position)) {
-                let bit = position % 64;
-                new_bits += u32::from(*word >> bit & 1 == 0);
-                *word |= 1 << bit;
-            }
-        }
-        new_bits
-    }
-}
-
-/// Index of the word that holds `position` of a line; always below [`LINE_WORDS`].
-const fn word_index(position: u64) -> usize {
-    ((position / 64) as usize) % LINE_WORDS
-}
-
-fn word_of(line: &[u64; LINE_WORDS], position: u64) -> u64 {
-    line.get(word_index(position)).copied().unwrap_or(0)
-}
-
-/// The high 64 bits of the 128-bit product: maps a uniform `word` to a uniform number below `range`
-/// (Lemire, "Fast Random Integer Generation in an Interval", 2019).
-const fn multiply_high(word: u64, range: u64) -> u64 {
-    ((word as u128 * range as u128) >> 64) as u64
+/// The page of an item. Every item has one in a valid array.
+fn page_of(bits: &Bits, item: ItemHash) -> Option<&[u64; PAGE_WORDS]> {
+    let pages = bits.pages();
+    pages.get(page_index(item, pages.len()))
 }
 
 #[cfg(test)]
@@ -271,11 +191,18 @@ mod tests {
     fn inserted(layout: Layout, size_bits: u64, probes: u32, item: ItemHash) -> Vec<u64> {
         let mut bits = Bits::try_zeroed(size_bits).unwrap();
         let new_bits = layout.insert(&mut bits, probes, item);
-        assert!(layout.contains(&bits, probes, item, Part::All));
+        assert_eq!(answers(layout, &bits, probes, item), (true, 1, 1));
         let set: Vec<u64> = (0..size_bits).filter(|position| bits.get(*position)).collect();
         assert_eq!(u64::from(new_bits), bits.set_bits());
         assert_eq!(set.len() as u64, bits.set_bits());
         set
+    }
+
+    /// What the three ways of asking say.
+    fn answers(layout: Layout, bits: &Bits, probes: u32, item: ItemHash) -> (bool, u32, u32) {
+        let (contained, begun) =
+            (layout.contained(bits, probes, &[item], 1), layout.begun(bits, probes, &[item], 1));
+        (layout.contains(bits, probes, item), contained, begun)
     }
 
     fn sorted(mut positions: Vec<u64>) -> Vec<u64> {
@@ -342,11 +269,27 @@ mod tests {
                 (Layout::Paged { lines }, (next() % 3 + 1) * PAGE_BITS, u32::from(lines) * LINE_PROBES_MAX)
             };
             let probes = (next() % u64::from(probes_max)) as u32 + 1;
-            assert_eq!(
-                inserted(layout, size_bits, probes, item),
-                sorted(positions_by_the_book(layout, size_bits, probes, item)),
+            let context = format!(
                 "seed {seed:#x}, round {round}: {layout:?}, {size_bits} bits, {probes} probes, {item:?}"
             );
+            let positions = positions_by_the_book(layout, size_bits, probes, item);
+            assert_eq!(inserted(layout, size_bits, probes, item), sorted(positions.clone()), "{context}");
+            // Of each probe alone the item is absent, and it is found out at once if the probe is among the first.
+            let first = match layout {
+                Layout::Scattered => 2,
+                Layout::Paged { lines } => {
+                    probes.div_ceil(lines.into()) + (probes - 1).div_ceil(lines.into())
+                }
+            };
+            for absent in &positions {
+                let mut bits = Bits::try_zeroed(size_bits).unwrap();
+                positions.iter().filter(|position| *position != absent).for_each(|position| {
+                    bits.set(*position);
+                });
+                let is_first = positions.iter().take(first as usize).any(|position| position == absent);
+                let expected = (false, 0, u32::from(!is_first));
+                assert_eq!(answers(layout, &bits, probes, item), expected, "{context}, without {absent}");
+            }
         }
     }
 

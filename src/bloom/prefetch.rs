@@ -3,6 +3,8 @@
 //! A probe of a large array costs a page walk and a cache miss. Those of many items overlap when all are asked for
 //! before the first is looked at. The instruction that asks needs unsafe code, so it comes from the host.
 
+use std::ops::Range;
+
 /// Asks the processor for memory that will be read soon. Has no effect but on time.
 pub trait Prefetch: Copy {
     /// Asks for the line that holds `word`.
@@ -28,17 +30,17 @@ pub enum Part {
     All,
 }
 
-/// Probes or lines that an absent item is most often found out by.
-const FIRST: usize = 2;
-
 impl Part {
-    /// This part of `all`.
-    pub fn of<T>(self, all: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
-        let (skip, take) = match self {
-            Self::First => (0, FIRST),
-            Self::Rest => (FIRST, usize::MAX),
-            Self::All => (0, usize::MAX),
-        };
-        all.skip(skip).take(take)
+    /// Probes or lines that an absent item is most often found out by.
+    pub(super) const FIRST: u32 = 2;
+
+    /// The indices of this part of so many.
+    pub(super) fn of(self, count: u32) -> Range<u32> {
+        let first = count.min(Self::FIRST);
+        match self {
+            Self::First => 0..first,
+            Self::Rest => first..count,
+            Self::All => 0..count,
+        }
     }
 }

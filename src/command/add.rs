@@ -23,25 +23,74 @@ pub struct Adds<'a, 'i> {
     pub options: CreationOptions,
 }
 
-/// What came of one item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// It is in the filter, newly or already.
-    Added(Added),
-    /// It found no room.
-    Refused(AddError),
+/// What came of the items, in their order; fewer than they are when the filter filled up.
+#[derive(Debug, Default)]
+pub struct Answers {
+    /// A byte each, for there may be thousands of them and errors are rare.
+    outcomes: SmallVec<[Outcome; 128]>,
+    /// Why, for each item that was refused.
+    refusals: Vec<AddError>,
+    items_added: u64,
 }
 
-/// What came of the items, in their order; shorter than they are when the filter filled up.
-pub type Answers = SmallVec<[Answer; 16]>;
+/// What came of one item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    New,
+    Present,
+    Refused,
+}
 
-impl Answer {
-    /// Replies 1 or 0, or the error.
-    pub fn write(self, reply: &mut impl Reply) {
-        match self {
-            Self::Added(added) => reply.boolean(added == Added::New),
-            Self::Refused(error) => reply.error(&CommandError::Add(error).to_string()),
+impl Answers {
+    fn with_capacity(items: usize) -> Self {
+        Self { outcomes: SmallVec::with_capacity(items), ..Self::default() }
+    }
+
+    fn push(&mut self, outcome: Result<Added, AddError>) {
+        self.items_added += u64::from(outcome == Ok(Added::New));
+        self.outcomes.push(match outcome {
+            Ok(Added::New) => Outcome::New,
+            Ok(Added::Present) => Outcome::Present,
+            Err(error) => {
+                self.refusals.push(error);
+                Outcome::Refused
+            }
+        });
+    }
+
+    /// Replies 1 or 0, or the error, of every item.
+    pub fn write(&self, reply: &mut impl Reply) {
+        let mut refusals = self.refusals.iter();
+        for outcome in &self.outcomes {
+            match (outcome, refusals.as_slice()) {
+                (Outcome::Refused, [error, ..]) => {
+                    reply.error(&CommandError::Add(*error).to_string());
+                    refusals.next();
+                }
+                (outcome, _) => reply.boolean(*outcome == Outcome::New),
+            }
         }
+    }
+
+    /// Number of items that were answered.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.outcomes.len()
+    }
+
+    /// Whether no item was answered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.outcomes.is_empty()
+    }
+
+    /// Those of the items that were added.
+    fn added<'a>(&self, items: &[&'a [u8]]) -> Vec<Cow<'a, [u8]>> {
+        let outcomes = items.iter().zip(&self.outcomes);
+        outcomes
+            .filter(|(_, outcome)| **outcome == Outcome::New)
+            .map(|(item, _)| Cow::Borrowed(*item))
+            .collect()
     }
 }
 
@@ -60,17 +109,15 @@ impl<'a> Adds<'a, '_> {
             Slot::WrongType => Err(CommandError::WrongType),
             Slot::Filter(filter) => {
                 let answers = add_items(filter, self.items, host, prefetch);
-                let items_added = count_new(&answers);
+                let items_added = answers.items_added;
                 // Only what was added goes out: a refusal would reach the replica as a refusal, which a strict one
                 // does not survive.
                 let replication = if items_added == 0 {
                     Replication::None
-                } else if answers.iter().all(|answer| matches!(answer, Answer::Added(_)))
-                    && !self.options.has_foreign_words()
-                {
+                } else if answers.refusals.is_empty() && !self.options.has_foreign_words() {
                     Replication::Verbatim
                 } else {
-                    Replication::Rewritten(vec![Line::add(self.key, new_items(self.items, &answers))])
+                    Replication::Rewritten(vec![Line::add(self.key, answers.added(self.items))])
                 };
                 Ok((answers, Effects { replication, items_added, ..Effects::default() }))
             }
@@ -79,12 +126,12 @@ impl<'a> Adds<'a, '_> {
                 let mut filter = Filter::reserve(blueprint, host).map_err(CommandError::Reserve)?;
                 let creation = Creation::of(&filter);
                 let answers = add_items(&mut filter, self.items, host, prefetch);
-                let lines = creation.lines(self.key, new_items(self.items, &answers));
+                let lines = creation.lines(self.key, answers.added(self.items));
                 let effects = Effects {
                     publish: Some(Box::new(filter)),
                     replication: Replication::Rewritten(lines),
                     created: true,
-                    items_added: count_new(&answers),
+                    items_added: answers.items_added,
                 };
                 Ok((answers, effects))
             }
@@ -112,7 +159,7 @@ pub fn add_one<'a>(
             Effects::default()
         }
         Err(error) => {
-            Answer::Refused(error).write(reply);
+            reply.error(&CommandError::Add(error).to_string());
             Effects::default()
         }
     }
@@ -123,25 +170,8 @@ pub fn add_one<'a>(
 fn add_items(filter: &mut Filter, items: &[&[u8]], host: &dyn Host, prefetch: impl Prefetch) -> Answers {
     let mut answers = Answers::with_capacity(items.len());
     filter.add_many(items, host, prefetch, |outcome| {
-        answers.push(match outcome {
-            Ok(added) => Answer::Added(added),
-            Err(error) => Answer::Refused(error),
-        });
+        answers.push(outcome);
         outcome != Err(AddError::Full)
     });
     answers
-}
-
-fn is_new(answer: &Answer) -> bool {
-    *answer == Answer::Added(Added::New)
-}
-
-fn count_new(answers: &[Answer]) -> u64 {
-    answers.iter().filter(|answer| is_new(answer)).count() as u64
-}
-
-/// The items that were added.
-fn new_items<'a>(items: &[&'a [u8]], answers: &[Answer]) -> Vec<Cow<'a, [u8]>> {
-    let outcomes = items.iter().zip(answers);
-    outcomes.filter(|(_, answer)| is_new(answer)).map(|(item, _)| Cow::Borrowed(*item)).collect()
 }

@@ -15,6 +15,7 @@ impl<'a> Arguments<'a> {
     ///
     /// # Errors
     /// [`CommandError::WrongArity`] when their number is outside the command's range.
+    #[inline(always)]
     pub fn new(argv: &'a [&'a [u8]], command: Command) -> Result<Self, CommandError> {
         let spec = command.spec();
         if !spec.arguments.contains(&argv.len()) {
@@ -24,6 +25,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// The next argument, which may be missing.
+    #[inline(always)]
     pub fn optional(&mut self) -> Option<&'a [u8]> {
         let (first, rest) = self.rest.split_first()?;
         self.rest = rest;
@@ -34,6 +36,7 @@ impl<'a> Arguments<'a> {
     ///
     /// # Errors
     /// [`CommandError::WrongArity`] when there is none.
+    #[inline(always)]
     pub fn required(&mut self) -> Result<&'a [u8], CommandError> {
         self.optional().ok_or_else(|| self.wrong_arity())
     }
@@ -42,6 +45,7 @@ impl<'a> Arguments<'a> {
     ///
     /// # Errors
     /// [`CommandError::WrongArity`] when there is none.
+    #[inline(always)]
     pub fn items(self) -> Result<&'a [&'a [u8]], CommandError> {
         if self.rest.is_empty() { Err(self.wrong_arity()) } else { Ok(self.rest) }
     }

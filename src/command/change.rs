@@ -44,6 +44,7 @@ impl<'a> Change<'a> {
     ///
     /// # Errors
     /// What the command is refused for; nothing has been changed or replied then.
+    #[inline(always)]
     pub fn run(
         self,
         slot: Slot<&mut Filter>,
@@ -60,6 +61,7 @@ impl<'a> Change<'a> {
     }
 
     /// Every change but the most frequent one, which is kept out of the way of the others.
+    #[inline(never)]
     fn run_any(
         self,
         slot: Slot<&mut Filter>,
@@ -74,7 +76,7 @@ impl<'a> Change<'a> {
             Self::Load(load) => reply_ok(load.run(&slot, host)?, reply),
             Self::Add { key, item } => {
                 let (answers, effects) = Adds { key, items: &[item], options }.run(slot, host, prefetch)?;
-                answers.iter().for_each(|answer| answer.write(reply));
+                answers.write(reply);
                 Ok(effects)
             }
             Self::AddMany { key, items } => {
@@ -101,6 +103,6 @@ fn reply_array<'a>(
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
     reply.array(answers.len());
-    answers.iter().for_each(|answer| answer.write(reply));
+    answers.write(reply);
     Ok(effects)
 }

@@ -44,6 +44,7 @@ impl Query<'_> {
     ///
     /// # Errors
     /// What the command is refused for; nothing has been replied then.
+    #[inline(always)]
     pub fn run(
         self,
         slot: Slot<&Filter>,

@@ -28,6 +28,7 @@ impl<'a> Request<'a> {
     ///
     /// # Errors
     /// The first rule of the command's grammar that is broken.
+    #[inline(always)]
     pub fn parse(command: Command, argv: &'a [&'a [u8]], host: &dyn Host) -> Result<Self, CommandError> {
         let mut arguments = Arguments::new(argv, command)?;
         let key = arguments.required()?;

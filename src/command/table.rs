@@ -193,6 +193,7 @@ const V0_1: &str = "0.1.0";
 impl Command {
     /// What the server and the documentation know of the command.
     #[must_use]
+    #[inline(always)]
     pub fn spec(self) -> &'static CommandSpec {
         match self {
             Self::Reserve => &RESERVE,

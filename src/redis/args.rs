@@ -33,14 +33,25 @@ impl<'a> Argv<'a> {
     }
 
     /// Runs `body` with the bytes of every argument. O(arguments).
+    #[inline(always)]
     pub(super) fn with_bytes<T>(self, body: impl FnOnce(&[&'a [u8]]) -> T) -> T {
-        match self.0 {
-            // Key and item: most commands.
-            [first, second] => body(&[self.bytes_of(*first), self.bytes_of(*second)]),
-            // An array that stays where it is: a vector that is returned is copied, which takes longer than a probe.
-            few if few.len() <= MANY => body(self.fill(&mut [&[][..]; MANY])),
-            many => body(self.fill(&mut vec![&[][..]; many.len()])),
-        }
+        // Written where they stay: what a function returns is copied, which takes longer than a probe. And a place of its
+        // own for key and item, what most commands have, for clearing 64 places takes longer than ten.
+        let (two, mut few, mut many);
+        body(match self.0 {
+            [first, second] => {
+                two = [self.bytes_of(*first), self.bytes_of(*second)];
+                &two
+            }
+            all if all.len() <= MANY => {
+                few = [&[][..]; MANY];
+                self.fill(&mut few)
+            }
+            all => {
+                many = vec![&[][..]; all.len()];
+                self.fill(&mut many)
+            }
+        })
     }
 
     /// Writes the bytes of every argument to the front of `places`, of which there are enough.

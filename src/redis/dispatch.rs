@@ -38,7 +38,17 @@ pub(super) const HANDLERS: [RedisModuleCmdFunc; COMMANDS.len()] = [
     Some(handle::<13>),
 ];
 
+/// The command at `INDEX` of the table, as a constant.
+struct At<const INDEX: usize>;
+
+impl<const INDEX: usize> At<INDEX> {
+    const COMMAND: Command = COMMANDS[INDEX];
+}
+
 /// Runs the command at `INDEX` of the table.
+///
+/// Each command has a handler of its own, down to the reading of its arguments: the compiler leaves in it only what that
+/// command needs, which spares a short one a good part of its instructions.
 ///
 /// # Safety
 /// Called by the server only, with the context and the arguments of a command, which stay as they are until it returns.
@@ -47,41 +57,34 @@ unsafe extern "C" fn handle<const INDEX: usize>(
     argv: *mut *mut RedisModuleString,
     argc: c_int,
 ) -> c_int {
-    let Some(command) = COMMANDS.get(INDEX) else { return OK };
-    // SAFETY: the server's own context and arguments, used until this function returns and no longer.
-    unsafe { dispatch(*command, context, argv, argc) }
-}
-
-/// # Safety
-/// As [`handle`].
-unsafe fn dispatch(
-    command: Command,
-    context: Context,
-    argv: *mut *mut RedisModuleString,
-    argc: c_int,
-) -> c_int {
     // SAFETY: the vector of that command; its strings stay as they are until the handler returns.
     let argv = unsafe { Argv::new(argv, argc) }.rest();
+    let spec = At::<INDEX>::COMMAND.spec();
     // SAFETY: the context is the server's own.
-    if command.spec().source_key.is_some() && unsafe { source::report_keys(command.spec(), context, argv) } {
+    if spec.source_key.is_some() && unsafe { source::report_keys(spec, context, argv) } {
         return OK;
     }
     // SAFETY: the context of a command that has just begun.
     let mut reply = unsafe { ServerReply::new(context) };
     // SAFETY: context and arguments belong to the running command.
-    let run = || unsafe { run(command, context, argv, &mut reply) };
+    let run = || unsafe { run::<INDEX>(context, argv, &mut reply) };
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => reply.error(&error.to_string()),
+        Ok(Err(error)) => refuse(&error, &mut reply),
         Err(_) => reply.error_for_the_rest(INTERNAL_ERROR),
     }
     OK
 }
 
+#[cold]
+fn refuse(error: &CommandError, reply: &mut ServerReply) {
+    reply.error(&error.to_string());
+}
+
 /// # Safety
 /// `context` and `argv` must be those of the running command.
-unsafe fn run(
-    command: Command,
+#[inline(always)]
+unsafe fn run<const INDEX: usize>(
     context: Context,
     argv: Argv<'_>,
     reply: &mut ServerReply,
@@ -89,6 +92,7 @@ unsafe fn run(
     // SAFETY: the context is that of the running command by the caller's word.
     let host = unsafe { CommandHost::new(context) };
     argv.with_bytes(|arguments| {
+        let command = At::<INDEX>::COMMAND;
         let request = Request::parse(command, arguments, &host)?;
         let name = argv.key().ok_or(CommandError::WrongArity(command.spec().name))?;
         match request {
@@ -108,6 +112,7 @@ unsafe fn run(
 
 /// # Safety
 /// `context` and `name` must be those of the running command, and the key must not be open.
+#[inline(always)]
 unsafe fn run_query(
     query: Query<'_>,
     context: Context,
@@ -125,6 +130,7 @@ unsafe fn run_query(
 
 /// # Safety
 /// `context` and `name` must be those of the running command, and the key must not be open.
+#[inline(always)]
 unsafe fn run_change(
     change: Change<'_>,
     context: Context,
