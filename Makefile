@@ -9,7 +9,7 @@ MODULE_DIR ?= $(PREFIX)/lib/redis/modules
 # The scripts read these from the environment.
 export MODULE PORT SERVER SERVERS
 # So do the benchmarks.
-export PEERS QUICK
+export PEERS QUICK ONLY
 bench: export NOOP := $(CARGO_TARGET_DIR)/release/examples/libnoop.so
 bench: export BASELINE := $(CARGO_TARGET_DIR)/release/libeverbloom-baseline.so
 
@@ -45,7 +45,7 @@ bench: ## measure everything and write docs/performance.md from it
 	cargo build --release --locked --lib --features baseline
 	cp $(MODULE) $(BASELINE)
 	cargo build --release --locked --lib --example noop
-	cargo bench --locked --no-default-features --bench pure
+	$(if $(ONLY),,cargo bench --locked --no-default-features --bench pure)
 	cargo bench --locked --no-default-features --bench server
 
 # Builds only where nothing is built, so that `make build && sudo make install` compiles nothing as root.
@@ -59,6 +59,6 @@ clean: ## remove everything built, and the data of `make run`
 #: PORT=n        port of `make run` (default: 6379, or the next free one)
 #: SERVER=path   server of `make run` and `make bench` (default: redis-server, else valkey-server)
 #: SERVERS=a,b   more servers for `make test-server`, besides those on the PATH
-#: PEERS="n=path ..."  other modules that `make bench` measures too, with their names; QUICK=1: only try it, on small filters
+#: PEERS="n=path ..."  other modules that `make bench` measures too, with their names; QUICK=1: only try it, on small filters; ONLY=1-GB,1-MB: only these filters
 #: PREFIX=path   of `make install` (default: /usr/local); MODULE_DIR=path (default: PREFIX/lib/redis/modules); DESTDIR=path
 #: CARGO_TARGET_DIR=path  where everything is built (default: target)

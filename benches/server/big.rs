@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::client::{Client, pipeline};
-use super::filters::{self, Series, Size};
+use super::filters::{self, Scope, Series, Size};
 use super::items::ABSENT;
 use super::process::{Launch, Server, memory_bytes, reset_peak};
 use super::progress::Progress;
@@ -30,7 +30,7 @@ pub(crate) fn measure(
     progress: &mut Progress,
 ) -> Result<Vec<Fact>, Failure> {
     let size = Size { known: 0, ..plan.big };
-    let series = Series { name: "everbloom".to_owned(), server: 0, format: None };
+    let series = Series { name: "everbloom".to_owned(), server: 0, settings: Vec::new(), scope: Scope::All };
     // Not pinned: a child that saves is to have a processor of its own.
     let launch = Launch::new(&programs.server, &[&programs.module])?;
     let server = launch.start()?;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::client::pipeline;
-use super::filters::{self, Series, Size};
+use super::filters::{self, Scope, Series, Size};
 use super::items::{self, ABSENT, mix};
 use super::process::Server;
 use super::progress::Progress;
@@ -41,10 +41,10 @@ impl Work {
 
     fn command(self, per_command: usize) -> &'static str {
         match (self, per_command) {
-            (Self::Add, 1) => "BF.ADD",
-            (Self::Add, _) => "BF.MADD",
-            (Self::Check { .. }, 1) => "BF.EXISTS",
-            (Self::Check { .. }, _) => "BF.MEXISTS",
+            (Self::Add, 1) => "ADD",
+            (Self::Add, _) => "MADD",
+            (Self::Check { .. }, 1) => "EXISTS",
+            (Self::Check { .. }, _) => "MEXISTS",
         }
     }
 }
@@ -84,7 +84,7 @@ pub(crate) fn measure(
     let mut cells = Cells::new();
     let mut bench = Bench { servers, restored: HashMap::new(), used: 0 };
     for size in &plan.sizes {
-        for one in series {
+        for one in series.iter().filter(|one| one.is_measured_on(size, plan.big.bytes)) {
             progress.step(&format!("filling {}, {}", size.name, one.name));
             let server = servers.get(one.server).ok_or("no such server")?;
             filters::make(server, one, size).map_err(|failure| format!("{}: {failure}", one.name))?;
@@ -93,10 +93,12 @@ pub(crate) fn measure(
     for round in 0..plan.rounds {
         for size in &plan.sizes {
             progress.step(&format!("round {} of {}, {}", round + 1, plan.rounds, size.name));
+            let measured: Vec<&Series> =
+                series.iter().filter(|one| one.is_measured_on(size, plan.big.bytes)).collect();
             for (work, per_command) in work_on(size) {
-                for turn in 0..series.len() {
+                for turn in 0..measured.len() {
                     // Nobody is always the first, with what the others left in the caches.
-                    let Some(one) = series.get((turn + round) % series.len()) else { continue };
+                    let Some(one) = measured.get((turn + round) % measured.len()) else { continue };
                     let (item_ns, items_per_second) = bench
                         .one(size, work, per_command, one, plan.items(per_command))
                         .map_err(|failure| {
@@ -142,7 +144,8 @@ impl Bench<'_> {
         let server = self.servers.get(series.server).ok_or("no such server")?;
         let mut client = server.client()?;
         let mut key = size.key(series);
-        if work == Work::Add && size.capacity_items() < count * 100 {
+        let is_filter = series.scope != Scope::Nothing;
+        if is_filter && work == Work::Add && size.capacity_items() < count * 100 {
             if !self.restored.contains_key(&key) {
                 let payload = client.bytes(&["DUMP", &key])?;
                 self.restored.insert(key.clone(), payload);
@@ -163,13 +166,19 @@ impl Bench<'_> {
             }
         });
         let hits = numbers.clone().filter(|number| *number < ABSENT).count();
-        let command = work.command(per_command);
-        let requests = filters::requests(command, &key, per_command, numbers);
+        let command = series.command(work.command(per_command));
+        let requests = filters::requests(&command, &key, per_command, numbers);
         client.say("CONFIG RESETSTAT")?;
         let answers = pipeline(server.socket(), &requests)?;
         let stats = client.info("commandstats")?;
-        let usec = stats.part(&format!("cmdstat_{}", command.to_ascii_lowercase()), "usec")?;
-        verify(work, count, hits, answers.sum)?;
+        // The server names commands as they were registered.
+        let usec = [command.to_ascii_lowercase(), command]
+            .iter()
+            .find_map(|name| stats.part(&format!("cmdstat_{name}"), "usec").ok())
+            .ok_or("a command that the server did not count")?;
+        if is_filter {
+            verify(work, count, hits, answers.sum)?;
+        }
         let count = count as f64;
         Ok((usec * 1000.0 / count, count / answers.elapsed.as_secs_f64()))
     }
@@ -215,7 +224,7 @@ pub(crate) fn measure_full(
 ) -> Result<Vec<Full>, Failure> {
     let mut full = Vec::new();
     for error_rate in [0.01, 0.001, 0.0001] {
-        for one in series {
+        for one in series.iter().filter(|one| one.scope == Scope::All) {
             progress.step(&format!("error rate of {} at {error_rate}", one.name));
             let server = servers.get(one.server).ok_or("no such server")?;
             let mut client = server.client()?;

@@ -17,8 +17,37 @@ pub(crate) struct Series {
     pub(crate) name: String,
     /// Which of the servers holds it.
     pub(crate) server: usize,
-    /// The format its filters are made in, where the module has a choice.
-    pub(crate) format: Option<&'static str>,
+    /// What its filters are made with, where the module has a choice: settings and their values.
+    pub(crate) settings: Vec<(&'static str, &'static str)>,
+    /// On which filters it is measured.
+    pub(crate) scope: Scope,
+}
+
+/// Which filters a series is measured on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// All.
+    All,
+    /// Only on the largest, where the pages of the memory matter.
+    Largest,
+    /// On none: its commands do nothing. It stands beside the smallest.
+    Nothing,
+}
+
+impl Series {
+    /// Whether it is measured on filters of this size, the largest of which have that many bytes.
+    pub(crate) fn is_measured_on(&self, size: &Size, largest_bytes: u64) -> bool {
+        match self.scope {
+            Scope::All => true,
+            Scope::Largest => size.bytes >= largest_bytes,
+            Scope::Nothing => *size == super::SMALL,
+        }
+    }
+
+    /// The name of one of its commands.
+    pub(crate) fn command(&self, name: &str) -> String {
+        format!("{}.{name}", if self.scope == Scope::Nothing { "NO" } else { "BF" })
+    }
 }
 
 /// A size of filter.
@@ -78,7 +107,7 @@ pub(crate) fn reserve(
     error_rate: f64,
     capacity_items: u64,
 ) -> Result<(), Failure> {
-    choose_format(client, series)?;
+    configure(client, series)?;
     client.say(&format!("BF.RESERVE {key} {error_rate} {capacity_items} NONSCALING"))?;
     Ok(())
 }
@@ -94,20 +123,23 @@ pub(crate) fn information(client: &mut Client, key: &str, field: &str) -> Result
     }
 }
 
-/// Has new filters made in the format of the series.
-pub(crate) fn choose_format(client: &mut Client, series: &Series) -> Result<(), Failure> {
-    if let Some(format) = series.format {
-        client.say(&format!("CONFIG SET bf.format {format}"))?;
+/// Has new filters made with the settings of the series.
+pub(crate) fn configure(client: &mut Client, series: &Series) -> Result<(), Failure> {
+    for (setting, value) in &series.settings {
+        client.say(&format!("CONFIG SET {setting} {value}"))?;
     }
     Ok(())
 }
 
 /// Makes the filter of that size: half full, or a chain that has grown to its layers.
 pub(crate) fn make(server: &Server, series: &Series, size: &Size) -> Result<(), Failure> {
+    if series.scope == Scope::Nothing {
+        return Ok(());
+    }
     let mut client = server.client()?;
     let key = size.key(series);
     if size.is_chain() {
-        choose_format(&mut client, series)?;
+        configure(&mut client, series)?;
         client.say(&format!("BF.RESERVE {key} {} {CHAIN_CAPACITY}", size.error_rate))?;
         add(server.socket(), &key, 0, size.known)?;
         let layers = information(&mut client, &key, "FILTERS")?;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use super::client::{Requests, pipeline};
-use super::filters::{self, Series, Size};
+use super::filters::{self, Scope, Series, Size};
 use super::items::ABSENT;
 use super::process::{Launch, Server, on_path};
 use super::progress::Progress;
@@ -41,7 +41,7 @@ pub(crate) fn measure(
         return Ok(None);
     };
     let size = Size { known: plan.instruction_commands * 2, ..super::SMALL };
-    let series = Series { name: "everbloom".to_owned(), server: 0, format: None };
+    let series = Series { name: "everbloom".to_owned(), server: 0, settings: Vec::new(), scope: Scope::All };
     let native = Launch::new(&programs.server, &[&programs.module])?.start()?;
     filters::make(&native, &series, &size)?;
     let key = size.key(&series);

@@ -3,8 +3,8 @@
 //!
 //! Reads from the environment: `MODULE` and, each optional, `BASELINE` (our module built with the feature of that
 //! name), `NOOP` (the module of benches/noop.rs), `SERVER`, `PEERS` (`name=/path/to/module.so ...`), `QUICK=1` (small
-//! filters and few rounds, to try the program itself: its results go to the build directory), `OUTPUT` (where the
-//! results go otherwise; default: docs).
+//! filters and few rounds, to try the program itself), `ONLY=1-GB,1-MB` (the work on filters of these sizes and nothing
+//! else), `OUTPUT` (where the results go; default: docs, for a part of the run the build directory).
 
 #![expect(
     clippy::print_stdout,
@@ -30,7 +30,7 @@ mod targets;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
-use filters::{Series, Size};
+use filters::{Scope, Series, Size};
 use process::{Launch, Server};
 use progress::Progress;
 
@@ -44,6 +44,8 @@ pub(crate) const SMALL: Size = Size { name: "1 MB", error_rate: 0.01, bytes: 1 <
 pub(crate) struct Plan {
     /// Whether this only tries the program.
     pub(crate) is_quick: bool,
+    /// Whether all is measured, and not only some of the work on filters.
+    pub(crate) is_whole: bool,
     /// Times that everything is measured, in turns.
     pub(crate) rounds: usize,
     /// The filters.
@@ -72,6 +74,7 @@ impl Plan {
         let big = size("1 GB", 0.01, 1 << 30, 2_000_000);
         Self {
             is_quick: false,
+            is_whole: true,
             rounds: 9,
             sizes: vec![
                 SMALL,
@@ -97,6 +100,7 @@ impl Plan {
         let shrink = |size: &Size| Size { bytes: size.bytes >> 6, known: size.known.min(20_000), ..*size };
         Self {
             is_quick: true,
+            is_whole: true,
             rounds: 2,
             sizes: full
                 .sizes
@@ -112,6 +116,13 @@ impl Plan {
             instruction_commands: 2_000,
             first_adds: 20_000,
         }
+    }
+
+    /// Only the work on filters of these sizes.
+    fn only(mut self, names: &str) -> Self {
+        self.is_whole = false;
+        self.sizes.retain(|size| names.split(',').any(|name| name == size.name.replace(' ', "-")));
+        self
     }
 
     /// Items per measurement with so many per command.
@@ -166,10 +177,19 @@ fn main() -> Result<(), Failure> {
     }
     let plan =
         if std::env::var("QUICK").is_ok_and(|value| value == "1") { Plan::quick() } else { Plan::full() };
+    let plan = match std::env::var("ONLY") {
+        Ok(names) if !names.is_empty() => plan.only(&names),
+        _ => plan,
+    };
     let programs = Programs::from_environment()?;
     let (servers, series) = start(&programs)?;
     let is_there = |name: &str| series.iter().any(|one| one.name == name);
-    let steps = series.len() * (plan.sizes.len() + 3) + plan.rounds * plan.sizes.len() + 7 + 6 + 5;
+    let filters = plan.sizes.iter().flat_map(|size| {
+        series.iter().filter(|one| one.is_measured_on(size, plan.big.bytes)).map(|one| &one.name)
+    });
+    let full = series.iter().filter(|one| one.scope == Scope::All).count() * 3;
+    let rest = if plan.is_whole { full + 7 + 6 + 5 } else { 0 };
+    let steps = filters.count() + plan.rounds * plan.sizes.len() + rest;
     let mut progress = Progress::new(steps);
     if !is_there(&format!("{BASELINE_FORMAT} format")) {
         progress.say("skipped: the formats of others, which this module cannot make");
@@ -182,23 +202,27 @@ fn main() -> Result<(), Failure> {
     let first = servers.first().ok_or("no server")?;
     let mut results = report::Results {
         machine: report::machine(first)?,
-        full: cells::measure_full(&plan, &servers, &series, &mut progress)?,
-        substitutes: substitutes::measure(&plan, first, &mut progress)?,
-        cells: cells::measure(&plan, &servers, &series, &mut progress)?,
-        instructions: instructions::measure(&plan, &programs, &mut progress)?,
-        pure: pure::read(&target_directory().join("criterion")),
-        facts: Vec::new(),
         series: series.iter().map(|one| one.name.clone()).collect(),
+        ..report::Results::default()
     };
+    if plan.is_whole {
+        results.full = cells::measure_full(&plan, &servers, &series, &mut progress)?;
+        results.substitutes = substitutes::measure(&plan, first, &mut progress)?;
+    }
+    results.cells = cells::measure(&plan, &servers, &series, &mut progress)?;
     // They hold gigabytes, and the last measurements are of memory.
     drop(servers);
-    results.facts = big::measure(&plan, &programs, &mut progress)?;
+    if plan.is_whole {
+        results.instructions = instructions::measure(&plan, &programs, &mut progress)?;
+        results.pure = pure::read(&target_directory().join("criterion"));
+        results.facts = big::measure(&plan, &programs, &mut progress)?;
+    }
     progress.end();
     let output = std::env::var_os("OUTPUT").map(PathBuf::from);
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
     let output = match output {
         Some(output) => output,
-        None if plan.is_quick => target_directory().join("bench"),
+        None if plan.is_quick || !plan.is_whole => target_directory().join("bench"),
         None => manifest.clone(),
     };
     report::write(&plan, &results, &manifest.join("performance.md"), &output)?;
@@ -218,32 +242,55 @@ const FORMATS: [&str; 2] = ["redisbloom", "valkey-bloom"];
 /// The format of the baseline.
 const BASELINE_FORMAT: &str = "redisbloom";
 
-/// One server per module, and the kinds of filter in them. Formats that a module cannot make are left out.
+/// One server per module, and the kinds of filter in them. What a module cannot make is left out.
 fn start(programs: &Programs) -> Result<(Vec<Server>, Vec<Series>), Failure> {
-    let launch = |module: &Path| Launch::new(&programs.server, &[module])?.pinned().start();
-    let can_make = |server: &Server, format: &str| {
-        let choice = format!("CONFIG SET bf.format {format}");
-        server.client().and_then(|mut client| client.say(&choice)).is_ok()
-    };
-    let mut servers = vec![launch(&programs.module)?];
-    let series = |name: &str, server, format| Series { name: name.to_owned(), server, format };
+    let launch = |modules: &[&Path]| Launch::new(&programs.server, modules)?.pinned().start();
+    let own_modules: Vec<&Path> =
+        [Some(&programs.module), programs.empty_module.as_ref()].into_iter().flatten().map(PathBuf::as_path).collect();
+    let mut servers = vec![launch(&own_modules)?];
     let mut all = Vec::new();
-    if let Some(server) = servers.first() {
-        let own = can_make(server, "everbloom").then_some("everbloom");
-        all.push(series("everbloom", 0, own));
-        let made = FORMATS.iter().filter(|format| can_make(server, format));
-        all.extend(made.map(|format| series(&format!("{format} format"), 0, Some(*format))));
+    let mut wanted = vec![series("everbloom", 0, &[FORMAT_OWN, LARGE_PAGES], Scope::All)];
+    wanted.extend(FORMATS.map(|format| {
+        series(&format!("{format} format"), 0, &[("bf.format", format), LARGE_PAGES], Scope::All)
+    }));
+    wanted.push(series(targets::SMALL_PAGES, 0, &[FORMAT_OWN, SMALL_PAGES], Scope::Largest));
+    if programs.empty_module.is_some() {
+        all.push(series(targets::EMPTY, 0, &[], Scope::Nothing));
     }
     if let Some(baseline) = &programs.baseline {
-        let server = launch(baseline)?;
-        if can_make(&server, BASELINE_FORMAT) {
-            all.push(series(targets::BASELINE, servers.len(), Some(BASELINE_FORMAT)));
-        }
-        servers.push(server);
+        // RedisBloom, whose way it goes, knows nothing of large pages.
+        let format = ("bf.format", BASELINE_FORMAT);
+        wanted.push(series(targets::BASELINE, servers.len(), &[format, SMALL_PAGES], Scope::All));
+        let large = series(targets::BASELINE_LARGE_PAGES, servers.len(), &[format, LARGE_PAGES], Scope::Largest);
+        wanted.push(large);
+        servers.push(launch(&[baseline])?);
     }
+    let can_make = |one: &Series| {
+        let client = servers.get(one.server).ok_or_else(|| "no such server".into()).and_then(Server::client);
+        client.and_then(|mut client| filters::configure(&mut client, one)).is_ok()
+    };
+    wanted.retain(can_make);
+    if wanted.is_empty() {
+        // Somebody else's module in the place of ours.
+        wanted.push(series("everbloom", 0, &[], Scope::All));
+    }
+    all.splice(0..0, wanted);
     for (name, module) in &programs.peers {
-        all.push(series(name, servers.len(), None));
-        servers.push(launch(module)?);
+        all.push(series(name, servers.len(), &[], Scope::All));
+        servers.push(launch(&[module])?);
     }
     Ok((servers, all))
+}
+
+const FORMAT_OWN: (&str, &str) = ("bf.format", "everbloom");
+const LARGE_PAGES: (&str, &str) = ("bf.huge-pages", "yes");
+const SMALL_PAGES: (&str, &str) = ("bf.huge-pages", "no");
+
+fn series(
+    name: &str,
+    server: usize,
+    settings: &[(&'static str, &'static str)],
+    scope: Scope,
+) -> Series {
+    Series { name: name.to_owned(), server, settings: settings.to_vec(), scope }
 }

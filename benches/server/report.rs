@@ -14,6 +14,7 @@ use super::substitutes::Substitute;
 use super::{Failure, Plan, targets};
 
 /// Everything that one run has measured.
+#[derive(Default)]
 pub(crate) struct Results {
     /// One line about where.
     pub(crate) machine: String,
@@ -60,8 +61,11 @@ pub(crate) fn machine(server: &Server) -> Result<String, Failure> {
 /// Writes the document, made from `template`, and its charts into `output`.
 pub(crate) fn write(plan: &Plan, results: &Results, template: &Path, output: &Path) -> Result<(), Failure> {
     let mut text = fs::read_to_string(template)?;
-    let warning =
-        if plan.is_quick { " **QUICK: all filters but the smallest are 64 times smaller.**" } else { "" };
+    let warning = match (plan.is_quick, plan.is_whole) {
+        (true, _) => " **QUICK: all filters but the smallest are 64 times smaller.**",
+        (false, false) => " **Only a part was measured.**",
+        (false, true) => "",
+    };
     let mut sections = vec![
         ("machine", format!("{}. {} rounds.{warning}\n", results.machine, plan.rounds)),
         ("targets", target_table(results)),
@@ -128,10 +132,14 @@ fn cell<'a>(
 }
 
 fn cell_table(results: &Results, size: &'static str, work: &[(Work, usize)]) -> String {
-    let mut table = head(&[words(["work", "items per command"]), results.series.clone()].concat());
+    let is_measured = |series: &&String| {
+        work.iter().any(|(work, per_command)| cell(results, size, *work, *per_command, series).is_some())
+    };
+    let series: Vec<String> = results.series.iter().filter(is_measured).cloned().collect();
+    let mut table = head(&[words(["work", "items per command"]), series.clone()].concat());
     for (work, per_command) in work {
         let mut cells = vec![work.name(), per_command.to_string()];
-        cells.extend(results.series.iter().map(|series| {
+        cells.extend(series.iter().map(|series| {
             cell(results, size, *work, *per_command, series).map_or("-".to_owned(), |cell| {
                 let millions = cell.items_per_second.median() / 1e6;
                 let (median, deviation) = (cell.item_ns.median(), cell.item_ns.deviation());
