@@ -140,17 +140,19 @@ fn contains_in_layer<D: Copy, P: Placement<D>>(
     hits_expected: bool,
     prefetch: impl Prefetch,
 ) -> u32 {
-    if is_cached(layer) {
+    let is_cached = is_cached(layer);
+    let ask_ahead = |set, part| {
+        if !is_cached {
+            members(digests, set).for_each(|(_, digest)| layer.prefetch(digest, part, prefetch));
+        }
+    };
+    if layer.placement().touched_lines() < TWO_STEP_LINES || hits_expected {
+        ask_ahead(wanted, Part::All);
         return layer.contained(digests, wanted);
     }
-    let two_steps = layer.placement().touched_lines() >= TWO_STEP_LINES && !hits_expected;
-    let (first, candidates) = if two_steps { (Part::First, None) } else { (Part::All, Some(wanted)) };
-    members(digests, wanted).for_each(|(_, digest)| layer.prefetch(digest, first, prefetch));
-    let candidates = candidates.unwrap_or_else(|| {
-        let candidates = layer.begun(digests, wanted);
-        members(digests, candidates).for_each(|(_, digest)| layer.prefetch(digest, Part::Rest, prefetch));
-        candidates
-    });
+    ask_ahead(wanted, Part::First);
+    let candidates = layer.begun(digests, wanted);
+    ask_ahead(candidates, Part::Rest);
     layer.contained(digests, candidates)
 }
 

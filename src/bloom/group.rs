@@ -3,9 +3,15 @@
 /// Items whose memory is asked for together; as many as the word has bits.
 pub(super) const GROUP_ITEMS: usize = 32;
 
-/// The items whose bit is set in `set`, with their index.
-pub(super) fn members<D: Copy>(digests: &[D], set: u32) -> impl Iterator<Item = (usize, D)> {
-    digests.iter().copied().enumerate().filter(move |(index, _)| set >> index & 1 == 1)
+/// The items whose bit is set in `set`, with their index. Steps from one set bit to the next: whether an item is in a set
+/// is hard to foresee, and a branch on it would be mispredicted.
+pub(super) fn members<D: Copy>(digests: &[D], mut set: u32) -> impl Iterator<Item = (u32, D)> {
+    std::iter::from_fn(move || {
+        let index = set.trailing_zeros();
+        let digest = digests.get(index as usize)?;
+        set &= set.wrapping_sub(1);
+        Some((index, *digest))
+    })
 }
 
 /// One bit per item of `wanted` for which `is_member` holds.
