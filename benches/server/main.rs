@@ -245,8 +245,11 @@ const BASELINE_FORMAT: &str = "redisbloom";
 /// One server per module, and the kinds of filter in them. What a module cannot make is left out.
 fn start(programs: &Programs) -> Result<(Vec<Server>, Vec<Series>), Failure> {
     let launch = |modules: &[&Path]| Launch::new(&programs.server, modules)?.pinned().start();
-    let own_modules: Vec<&Path> =
-        [Some(&programs.module), programs.empty_module.as_ref()].into_iter().flatten().map(PathBuf::as_path).collect();
+    let own_modules: Vec<&Path> = [Some(&programs.module), programs.empty_module.as_ref()]
+        .into_iter()
+        .flatten()
+        .map(PathBuf::as_path)
+        .collect();
     let mut servers = vec![launch(&own_modules)?];
     let mut all = Vec::new();
     let mut wanted = vec![series("everbloom", 0, &[FORMAT_OWN, LARGE_PAGES], Scope::All)];
@@ -261,7 +264,8 @@ fn start(programs: &Programs) -> Result<(Vec<Server>, Vec<Series>), Failure> {
         // RedisBloom, whose way it goes, knows nothing of large pages.
         let format = ("bf.format", BASELINE_FORMAT);
         wanted.push(series(targets::BASELINE, servers.len(), &[format, SMALL_PAGES], Scope::All));
-        let large = series(targets::BASELINE_LARGE_PAGES, servers.len(), &[format, LARGE_PAGES], Scope::Largest);
+        let large =
+            series(targets::BASELINE_LARGE_PAGES, servers.len(), &[format, LARGE_PAGES], Scope::Largest);
         wanted.push(large);
         servers.push(launch(&[baseline])?);
     }
@@ -286,11 +290,6 @@ const FORMAT_OWN: (&str, &str) = ("bf.format", "everbloom");
 const LARGE_PAGES: (&str, &str) = ("bf.huge-pages", "yes");
 const SMALL_PAGES: (&str, &str) = ("bf.huge-pages", "no");
 
-fn series(
-    name: &str,
-    server: usize,
-    settings: &[(&'static str, &'static str)],
-    scope: Scope,
-) -> Series {
+fn series(name: &str, server: usize, settings: &[(&'static str, &'static str)], scope: Scope) -> Series {
     Series { name: name.to_owned(), server, settings: settings.to_vec(), scope }
 }

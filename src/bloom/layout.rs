@@ -4,10 +4,10 @@
 //! item to a few lines of one page; small layers spread the probes over the whole array, which keeps the promised
 //! error rate from one item up.
 
-use super::bits::{Bits, PAGE_BYTES, PAGE_WORDS};
+use super::bits::{Bits, PAGE_BYTES};
 use super::group::subset;
 use super::hash::{ItemHash, multiply_high};
-use super::paged::{Deal, InPage, page_index};
+use super::paged::{self, Deal};
 use super::prefetch::{Part, Prefetch};
 
 /// Lines of 64 bytes in a page of 4 KiB.
@@ -43,10 +43,7 @@ impl Layout {
     pub fn contains(self, bits: &Bits, probes: u32, item: ItemHash) -> bool {
         match self {
             Self::Scattered => bits.reader().all_set(scattered_positions(bits.len(), probes, item)),
-            Self::Paged { lines } => {
-                let deal = Deal::new(probes, lines);
-                page_of(bits, item).is_some_and(|page| InPage::of(item).is_set_line_by_line(page, deal))
-            }
+            Self::Paged { lines } => paged::contains(bits, Deal::new(probes, lines), item),
         }
     }
 
@@ -55,7 +52,7 @@ impl Layout {
     pub(super) fn contained(self, bits: &Bits, probes: u32, items: &[ItemHash], wanted: u32) -> u32 {
         match self {
             Self::Scattered => contained_scattered(bits, probes, items, wanted),
-            Self::Paged { lines } => contained_paged(bits, Deal::new(probes, lines), items, wanted),
+            Self::Paged { lines } => paged::contained(bits, Deal::new(probes, lines), items, wanted),
         }
     }
 
@@ -65,7 +62,7 @@ impl Layout {
         match self {
             // The positions are drawn one from the other, so the first of them are those of an item with fewer probes.
             Self::Scattered => contained_scattered(bits, probes.min(Part::FIRST), items, wanted),
-            Self::Paged { lines } => contained_paged(bits, Deal::new(probes, lines).first(), items, wanted),
+            Self::Paged { lines } => paged::contained(bits, Deal::new(probes, lines).first(), items, wanted),
         }
     }
 
@@ -73,10 +70,7 @@ impl Layout {
     pub fn insert(self, bits: &mut Bits, probes: u32, item: ItemHash) -> u32 {
         match self {
             Self::Scattered => bits.set_all(scattered_positions(bits.len(), probes, item)),
-            Self::Paged { lines } => bits.update_pages(|pages| {
-                let page = pages.get_mut(page_index(item, pages.len()));
-                page.map_or(0, |page| InPage::of(item).set(page, Deal::new(probes, lines)))
-            }),
+            Self::Paged { lines } => paged::insert(bits, Deal::new(probes, lines), item),
         }
     }
 
@@ -87,11 +81,7 @@ impl Layout {
                 let positions = scattered_positions(bits.len(), probes, item);
                 bits.prefetch_each(positions, part.of(probes), prefetch);
             }
-            Self::Paged { lines } => {
-                if let Some(page) = page_of(bits, item) {
-                    InPage::of(item).prefetch(page, part.of(lines.into()), prefetch);
-                }
-            }
+            Self::Paged { lines } => paged::prefetch(bits, part.of(lines.into()), item, prefetch),
         }
     }
 
@@ -123,16 +113,6 @@ fn scattered_positions(size_bits: u64, probes: u32, item: ItemHash) -> impl Iter
 fn contained_scattered(bits: &Bits, probes: u32, items: &[ItemHash], wanted: u32) -> u32 {
     let (reader, size_bits) = (bits.reader(), bits.len());
     subset(items, wanted, |item| reader.all_set_at_hand(scattered_positions(size_bits, probes, item)))
-}
-
-fn contained_paged(bits: &Bits, deal: Deal, items: &[ItemHash], wanted: u32) -> u32 {
-    subset(items, wanted, |item| page_of(bits, item).is_some_and(|page| InPage::of(item).is_set(page, deal)))
-}
-
-/// The page of an item. Every item has one in a valid array.
-fn page_of(bits: &Bits, item: ItemHash) -> Option<&[u64; PAGE_WORDS]> {
-    let pages = bits.pages();
-    pages.get(page_index(item, pages.len()))
 }
 
 #[cfg(test)]

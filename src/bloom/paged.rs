@@ -4,7 +4,8 @@
 
 use std::ops::Range;
 
-use super::bits::PAGE_WORDS;
+use super::bits::{Bits, PAGE_WORDS};
+use super::group::subset;
 use super::hash::{ItemHash, multiply_high};
 use super::layout::{GOLDEN, LINES_MAX, PAGE_LINES};
 use super::prefetch::{Part, Prefetch};
@@ -27,44 +28,92 @@ const LINE_MULTIPLIERS: [u64; LINES_MAX as usize] = [
 /// How the probes of every item are dealt out to its lines: evenly, the first lines taking one more.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deal {
-    lines: usize,
+    lines: u32,
     few: u32,
-    lines_with_more: usize,
+    lines_with_more: u32,
 }
 
 impl Deal {
     pub(super) fn new(probes: u32, lines: u8) -> Self {
-        let count = u32::from(lines.max(1));
-        // A remainder of a division by a byte fits any integer.
-        let lines_with_more = usize::try_from(probes % count).unwrap_or(0);
-        Self { lines: lines.max(1).into(), few: probes / count, lines_with_more }
+        let lines = u32::from(lines.max(1));
+        Self { lines, few: probes / lines, lines_with_more: probes % lines }
     }
 
     /// The lines of [`Part::First`] only.
     pub(super) fn first(self) -> Self {
-        Self { lines: self.lines.min(Part::FIRST as usize), ..self }
+        Self { lines: self.lines.min(Part::FIRST), ..self }
     }
+}
 
-    /// Multiplier and probes of every line.
-    fn lines(self) -> impl Iterator<Item = (u64, u32)> {
-        let multipliers = LINE_MULTIPLIERS.iter().take(self.lines).enumerate();
-        multipliers
-            .map(move |(line, multiplier)| (*multiplier, self.few + u32::from(line < self.lines_with_more)))
+/// The same code for every number of probes that all lines have at least, as the constant `FEW`: it then has no loop
+/// over the probes of a line, which would take as long as the probes. A line has [`LINE_PROBES_MAX`] at most.
+macro_rules! with_few {
+    ($deal:expr, $few:ident => $body:expr) => {{
+        macro_rules! constant {
+            ($number:literal) => {{
+                const $few: u32 = $number;
+                $body
+            }};
+        }
+        match $deal.few {
+            0 => constant!(0),
+            1 => constant!(1),
+            2 => constant!(2),
+            3 => constant!(3),
+            4 => constant!(4),
+            5 => constant!(5),
+            6 => constant!(6),
+            _ => constant!(7),
+        }
+    }};
+}
+
+/// Whether the item's probes are all set. Ends at the first line that says no.
+pub(super) fn contains(bits: &Bits, deal: Deal, item: ItemHash) -> bool {
+    page_of(bits, item)
+        .is_some_and(|page| with_few!(deal, FEW => InPage::of(item).is_set_line_by_line::<FEW>(page, deal)))
+}
+
+/// One bit for each of the `wanted` items: whether its probes are set in all lines of the deal.
+pub(super) fn contained(bits: &Bits, deal: Deal, items: &[ItemHash], wanted: u32) -> u32 {
+    with_few!(deal, FEW => subset(items, wanted, |item| {
+        page_of(bits, item).is_some_and(|page| InPage::of(item).is_set::<FEW>(page, deal))
+    }))
+}
+
+/// Sets the item's probes; answers how many bits were clear before.
+pub(super) fn insert(bits: &mut Bits, deal: Deal, item: ItemHash) -> u32 {
+    bits.update_pages(|pages| {
+        let page = pages.get_mut(page_index(item, pages.len()));
+        page.map_or(0, |page| with_few!(deal, FEW => InPage::of(item).set::<FEW>(page, deal)))
+    })
+}
+
+/// Asks for some of the item's lines.
+pub(super) fn prefetch(bits: &Bits, lines: Range<u32>, item: ItemHash, prefetch: impl Prefetch) {
+    if let Some(page) = page_of(bits, item) {
+        InPage::of(item).prefetch(page, lines, prefetch);
     }
 }
 
 /// The words of one page.
 type Page = [u64; PAGE_WORDS];
 
-/// The page of an item in an array of `pages`.
-pub(super) fn page_index(item: ItemHash, pages: usize) -> usize {
+/// The page of an item. Every item has one in a valid array.
+fn page_of(bits: &Bits, item: ItemHash) -> Option<&Page> {
+    let pages = bits.pages();
+    pages.get(page_index(item, pages.len()))
+}
+
+/// The index of an item's page among so many.
+fn page_index(item: ItemHash, pages: usize) -> usize {
     // Below the number of pages.
     usize::try_from(multiply_high(item.h1, pages as u64)).unwrap_or(usize::MAX)
 }
 
 /// From which the lines of an item and the bits in them are drawn, within its page.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct InPage {
+struct InPage {
     /// The first line, in the lowest six bits.
     start: u64,
     /// The odd step from one line to the next: distinct for up to 64 lines.
@@ -74,7 +123,7 @@ pub(super) struct InPage {
 }
 
 impl InPage {
-    pub(super) const fn of(item: ItemHash) -> Self {
+    const fn of(item: ItemHash) -> Self {
         Self {
             start: item.h2,
             step: item.h2 >> 6 | 1,
@@ -93,66 +142,82 @@ impl InPage {
         })
     }
 
+    /// Each of the item's lines: index of its first word in the page, the word that its bits are cut from, and whether it
+    /// has one bit more than the others.
+    fn lines(self, deal: Deal) -> impl Iterator<Item = (usize, u64, bool)> {
+        let multipliers = LINE_MULTIPLIERS.iter().take(deal.lines as usize).zip(0..);
+        multipliers.zip(self.line_starts(0)).map(move |((multiplier, line), start)| {
+            (start, self.word.wrapping_mul(*multiplier), line < deal.lines_with_more)
+        })
+    }
+
     /// Whether the item's probes are all set, in every line of the deal; looks at all of them.
     ///
     /// A branch on a bit of a half-full line would be mispredicted every other time and cost more than the rest.
-    pub(super) fn is_set(self, page: &Page, deal: Deal) -> bool {
-        deal.lines()
-            .zip(self.line_starts(0))
-            .fold(1, |set, (line, start)| set & self.set_in(page, line, start))
+    fn is_set<const FEW: u32>(self, page: &Page, deal: Deal) -> bool {
+        let lines = self.lines(deal);
+        lines.fold(1, |set, (start, source, more)| set & line_is_set::<FEW>(page, start, source, more)) & 1
             == 1
     }
 
     /// As [`is_set`](Self::is_set), but ends at the first line that says no.
-    pub(super) fn is_set_line_by_line(self, page: &Page, deal: Deal) -> bool {
-        deal.lines().zip(self.line_starts(0)).all(|(line, start)| self.set_in(page, line, start) == 1)
-    }
-
-    /// 1 when the item's probes in one line are all set, else 0.
-    fn set_in(self, page: &Page, line: (u64, u32), start: usize) -> u64 {
-        self.places(line).fold(1, |set, (word, bit)| {
-            set & (page.get((start + word) % PAGE_WORDS).map_or(0, |word| word >> bit))
-        })
+    fn is_set_line_by_line<const FEW: u32>(self, page: &Page, deal: Deal) -> bool {
+        self.lines(deal).all(|(start, source, more)| line_is_set::<FEW>(page, start, source, more) & 1 == 1)
     }
 
     /// Sets the item's probes; answers how many were clear.
     ///
-    /// A store makes a line dirty (write-back, copy-on-write while a child saves), so nothing is stored before a line is
-    /// found with a clear probe; from then on the item is new, and all is stored without asking.
-    pub(super) fn set(self, page: &mut Page, deal: Deal) -> u32 {
+    /// A store makes a line dirty (write-back, copy-on-write while a child saves), so nothing is stored before a line
+    /// is found with a clear probe; from then on the item is new, and all is stored without asking.
+    fn set<const FEW: u32>(self, page: &mut Page, deal: Deal) -> u32 {
         let (mut new_bits, mut is_new) = (0, false);
-        for (line, start) in deal.lines().zip(self.line_starts(0)) {
-            if !is_new && self.set_in(page, line, start) == 1 {
+        for (start, source, more) in self.lines(deal) {
+            if !is_new && line_is_set::<FEW>(page, start, source, more) & 1 == 1 {
                 continue;
             }
             is_new = true;
-            for (word, bit) in self.places(line) {
-                if let Some(word) = page.get_mut((start + word) % PAGE_WORDS) {
-                    new_bits += u32::from(*word >> bit & 1 == 0);
-                    *word |= 1 << bit;
-                }
+            for probe in 0..FEW {
+                new_bits += set_bit(page, start, source, probe);
+            }
+            if more {
+                new_bits += set_bit(page, start, source, FEW);
             }
         }
         new_bits
     }
 
     /// Asks for some of the item's lines.
-    pub(super) fn prefetch(self, page: &Page, lines: Range<u32>, prefetch: impl Prefetch) {
+    fn prefetch(self, page: &Page, lines: Range<u32>, prefetch: impl Prefetch) {
         for start in self.line_starts(lines.start).take(lines.len()) {
             if let Some(word) = page.get(start % PAGE_WORDS) {
                 prefetch.prefetch(word);
             }
         }
     }
+}
 
-    /// Word of a line and bit of that word, for each of the probes in it: the uppermost nine bits of a word that moves
-    /// up by nine from one to the next, three for the word and six for the bit.
-    fn places(self, (multiplier, probes): (u64, u32)) -> impl Iterator<Item = (usize, u64)> {
-        let mut source = self.word.wrapping_mul(multiplier);
-        (0..probes).map(move |_| {
-            let place = ((source >> 61) as usize, source >> 55 & 63);
-            source <<= 9;
-            place
-        })
-    }
+/// In the lowest place 1 when the probes in one line are all set, else 0; other bits above it.
+fn line_is_set<const FEW: u32>(page: &Page, start: usize, source: u64, more: bool) -> u64 {
+    let bit = |probe| {
+        let (word, bit) = place(start, source, probe);
+        page.get(word).map_or(0, |word| word >> bit)
+    };
+    let set = (0..FEW).fold(1, |set, probe| set & bit(probe));
+    if more { set & bit(FEW) } else { set }
+}
+
+/// Sets the bit of a probe; answers how many bits were clear, 1 or 0.
+fn set_bit(page: &mut Page, start: usize, source: u64, probe: u32) -> u32 {
+    let (word, bit) = place(start, source, probe);
+    let Some(word) = page.get_mut(word) else { return 0 };
+    let is_new = u32::from(*word >> bit & 1 == 0);
+    *word |= 1 << bit;
+    is_new
+}
+
+/// Index in the page of the word of a probe, and the bit of that word: the uppermost nine bits of `source` for the first
+/// probe of a line, the next nine for the next one; three of them for the word, six for the bit.
+fn place(start: usize, source: u64, probe: u32) -> (usize, u64) {
+    let source = source << (9 * probe);
+    ((start + (source >> 61) as usize) % PAGE_WORDS, source >> 55 & 63)
 }
