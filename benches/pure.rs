@@ -12,7 +12,8 @@ use everbloom::bloom::{
 };
 
 /// Items per batch, and per step of the loops over single items.
-const ITEMS: u64 = 1000;
+const BATCH: usize = 1000;
+const ITEMS: u64 = BATCH as u64;
 
 /// Asks the processor for memory, as the host does.
 #[derive(Clone, Copy)]
@@ -85,7 +86,7 @@ fn half_full(capacity_items: u64, error_rate: f64) -> Chain {
     filter
 }
 
-/// Gives out `ITEMS` of them at a time, from the start again at their end. There are so many that no processor
+/// Gives out a batch of them at a time, from the start again at their end. There are so many that no processor
 /// remembers how each of their probes came out.
 struct Rounds {
     items: Vec<Vec<u8>>,
@@ -94,14 +95,14 @@ struct Rounds {
 
 impl Rounds {
     fn new(kind: &str, count: u64) -> Self {
-        Self { items: items(kind, 0, count - count % ITEMS), next: 0 }
+        Self { items: items(kind, 0, count), next: 0 }
     }
 
     fn next(&mut self) -> Vec<&[u8]> {
-        let from = self.next;
-        let to = from + usize::try_from(ITEMS).unwrap();
-        self.next = to % self.items.len();
-        borrowed(&self.items[from..to])
+        let (batches, _) = self.items.as_chunks::<BATCH>();
+        let batch = batches.get(self.next).unwrap();
+        self.next = (self.next + 1) % batches.len();
+        borrowed(batch)
     }
 }
 

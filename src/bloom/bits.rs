@@ -205,8 +205,6 @@ pub struct Reader<'a>(&'a [u64]);
 
 /// Bits that tell most new items: in a full array seven of eight.
 const TELLING_PROBES: usize = 3;
-/// Bits that are looked at before a branch on what they are.
-const STEP_PROBES: usize = 8;
 
 impl Reader<'_> {
     /// As [`Bits::get`]: bits beyond the end of the last word are clear.
@@ -225,20 +223,8 @@ impl Reader<'_> {
     /// As [`all_set`](Self::all_set), for bits that are in the caches or on their way there: then a branch per bit,
     /// mispredicted as often as the filter is full, costs more than looking at all of them.
     #[must_use]
-    pub fn all_set_at_hand(self, mut positions: impl Iterator<Item = u64>) -> bool {
-        loop {
-            let (mut set, mut seen) = (1, 0);
-            for position in positions.by_ref().take(STEP_PROBES) {
-                set &= self.bit(position);
-                seen += 1;
-            }
-            if set & 1 == 0 {
-                return false;
-            }
-            if seen < STEP_PROBES {
-                return true;
-            }
-        }
+    pub fn all_set_at_hand(self, positions: impl Iterator<Item = u64>) -> bool {
+        positions.fold(1, |set, position| set & self.bit(position)) & 1 == 1
     }
 
     /// The bit in the lowest place, others above it.

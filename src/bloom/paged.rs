@@ -46,7 +46,7 @@ impl Deal {
 }
 
 /// The same code for every number of probes that all lines have at least, as the constant `FEW`: it then has no loop
-/// over the probes of a line, which would take as long as the probes. A line has [`LINE_PROBES_MAX`] at most.
+/// over the probes of a line, which would take as long as the probes. A line has seven at most.
 macro_rules! with_few {
     ($deal:expr, $few:ident => $body:expr) => {{
         macro_rules! constant {
@@ -132,22 +132,22 @@ impl InPage {
         }
     }
 
-    /// Index in the page of the first word of each of the item's lines, from line `first` on, without end.
-    fn line_starts(self, first: u32) -> impl Iterator<Item = usize> {
+    /// Each of the item's lines in the page, from line `first` on, without end.
+    fn line_numbers(self, first: u32) -> impl Iterator<Item = usize> {
         let mut line = self.start.wrapping_add(self.step.wrapping_mul(first.into()));
         std::iter::repeat_with(move || {
-            let start = (line % PAGE_LINES) as usize * LINE_WORDS;
+            let number = (line % PAGE_LINES) as usize;
             line = line.wrapping_add(self.step);
-            start
+            number
         })
     }
 
-    /// Each of the item's lines: index of its first word in the page, the word that its bits are cut from, and whether it
-    /// has one bit more than the others.
+    /// Each of the item's lines: its number in the page, the word that its bits are cut from, and whether it has one bit
+    /// more than the others.
     fn lines(self, deal: Deal) -> impl Iterator<Item = (usize, u64, bool)> {
         let multipliers = LINE_MULTIPLIERS.iter().take(deal.lines as usize).zip(0..);
-        multipliers.zip(self.line_starts(0)).map(move |((multiplier, line), start)| {
-            (start, self.word.wrapping_mul(*multiplier), line < deal.lines_with_more)
+        multipliers.zip(self.line_numbers(0)).map(move |((multiplier, index), number)| {
+            (number, self.word.wrapping_mul(*multiplier), index < deal.lines_with_more)
         })
     }
 
@@ -155,14 +155,12 @@ impl InPage {
     ///
     /// A branch on a bit of a half-full line would be mispredicted every other time and cost more than the rest.
     fn is_set<const FEW: u32>(self, page: &Page, deal: Deal) -> bool {
-        let lines = self.lines(deal);
-        lines.fold(1, |set, (start, source, more)| set & line_is_set::<FEW>(page, start, source, more)) & 1
-            == 1
+        self.lines(deal).fold(1, |set, line| set & in_line::<FEW>(page, line)) & 1 == 1
     }
 
     /// As [`is_set`](Self::is_set), but ends at the first line that says no.
     fn is_set_line_by_line<const FEW: u32>(self, page: &Page, deal: Deal) -> bool {
-        self.lines(deal).all(|(start, source, more)| line_is_set::<FEW>(page, start, source, more) & 1 == 1)
+        self.lines(deal).all(|line| in_line::<FEW>(page, line) & 1 == 1)
     }
 
     /// Sets the item's probes; answers how many were clear.
@@ -171,53 +169,67 @@ impl InPage {
     /// is found with a clear probe; from then on the item is new, and all is stored without asking.
     fn set<const FEW: u32>(self, page: &mut Page, deal: Deal) -> u32 {
         let (mut new_bits, mut is_new) = (0, false);
-        for (start, source, more) in self.lines(deal) {
-            if !is_new && line_is_set::<FEW>(page, start, source, more) & 1 == 1 {
+        for (number, source, more) in self.lines(deal) {
+            let Some(line) = page.as_chunks_mut().0.get_mut(number) else { continue };
+            if !is_new && line_is_set::<FEW>(line, source, more) & 1 == 1 {
                 continue;
             }
             is_new = true;
-            for probe in 0..FEW {
-                new_bits += set_bit(page, start, source, probe);
-            }
+            // The probes that were set already, which costs less to count.
+            let mut known_bits = (0..FEW).fold(0, |known, probe| known + set_bit(line, source, probe));
             if more {
-                new_bits += set_bit(page, start, source, FEW);
+                known_bits += set_bit(line, source, FEW);
             }
+            new_bits += FEW + u32::from(more) - known_bits;
         }
         new_bits
     }
 
     /// Asks for some of the item's lines.
     fn prefetch(self, page: &Page, lines: Range<u32>, prefetch: impl Prefetch) {
-        for start in self.line_starts(lines.start).take(lines.len()) {
-            if let Some(word) = page.get(start % PAGE_WORDS) {
+        for number in self.line_numbers(lines.start).take(lines.len()) {
+            if let Some([word, ..]) = page_line(page, number) {
                 prefetch.prefetch(word);
             }
         }
     }
 }
 
+/// The words of one line.
+type Line = [u64; LINE_WORDS];
+
+/// The line with this number; every number of an item's lines is that of one.
+fn page_line(page: &Page, number: usize) -> Option<&Line> {
+    page.as_chunks().0.get(number)
+}
+
+/// As [`line_is_set`], for a line that is still to be found in the page.
+fn in_line<const FEW: u32>(page: &Page, (number, source, more): (usize, u64, bool)) -> u64 {
+    page_line(page, number).map_or(0, |line| line_is_set::<FEW>(line, source, more))
+}
+
 /// In the lowest place 1 when the probes in one line are all set, else 0; other bits above it.
-fn line_is_set<const FEW: u32>(page: &Page, start: usize, source: u64, more: bool) -> u64 {
+fn line_is_set<const FEW: u32>(line: &Line, source: u64, more: bool) -> u64 {
     let bit = |probe| {
-        let (word, bit) = place(start, source, probe);
-        page.get(word).map_or(0, |word| word >> bit)
+        let (word, bit) = place(source, probe);
+        line.get(word).map_or(0, |word| word >> bit)
     };
     let set = (0..FEW).fold(1, |set, probe| set & bit(probe));
     if more { set & bit(FEW) } else { set }
 }
 
-/// Sets the bit of a probe; answers how many bits were clear, 1 or 0.
-fn set_bit(page: &mut Page, start: usize, source: u64, probe: u32) -> u32 {
-    let (word, bit) = place(start, source, probe);
-    let Some(word) = page.get_mut(word) else { return 0 };
-    let is_new = u32::from(*word >> bit & 1 == 0);
+/// Sets the bit of a probe; answers how many bits were set before, 1 or 0.
+fn set_bit(line: &mut Line, source: u64, probe: u32) -> u32 {
+    let (word, bit) = place(source, probe);
+    let Some(word) = line.get_mut(word) else { return 1 };
+    let was_set = (*word >> bit & 1) as u32;
     *word |= 1 << bit;
-    is_new
+    was_set
 }
 
-/// Index in the page of the word of a probe, and the bit of that word: the uppermost nine bits of `source` for the first
+/// The word of a line that a probe is in, and the bit of that word: the uppermost nine bits of `source` for the first
 /// probe of a line, the next nine for the next one; three of them for the word, six for the bit.
-fn place(start: usize, source: u64, probe: u32) -> (usize, u64) {
+fn place(source: u64, probe: u32) -> (usize, u64) {
     let source = source << (9 * probe);
-    ((start + (source >> 61) as usize) % PAGE_WORDS, source >> 55 & 63)
+    ((source >> 61) as usize, source >> 55 & 63)
 }

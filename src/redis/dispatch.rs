@@ -42,6 +42,7 @@ pub(super) const HANDLERS: [RedisModuleCmdFunc; COMMANDS.len()] = [
 struct At<const INDEX: usize>;
 
 impl<const INDEX: usize> At<INDEX> {
+    #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler, which refuses an index outside")]
     const COMMAND: Command = COMMANDS[INDEX];
 }
 
