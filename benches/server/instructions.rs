@@ -1,11 +1,12 @@
 //! Instructions per command, counted by callgrind: no other load on the machine changes them.
 
+use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
 
-use super::client::{Requests, pipeline};
+use super::client::pipeline;
 use super::filters::{self, Scope, Series, Size};
-use super::items::ABSENT;
+use super::items::{self, ABSENT};
 use super::process::{Launch, Server, on_path};
 use super::progress::Progress;
 use super::{Failure, Plan, Programs};
@@ -16,8 +17,10 @@ pub(crate) struct Instructions {
     pub(crate) name: &'static str,
     /// The command that does nothing which it is compared with, by name.
     pub(crate) empty: Option<&'static str>,
-    /// Instructions of the whole server per command.
-    pub(crate) count: f64,
+    /// Instructions of the whole server per command, many of which come at once.
+    pub(crate) pipelined: f64,
+    /// The same when each comes after the answer to the one before.
+    pub(crate) one_by_one: f64,
 }
 
 /// Label, command, first item, and what it is compared with.
@@ -49,36 +52,65 @@ pub(crate) fn measure(
     let mut counts = Vec::new();
     for (name, command, first, compared) in COMMANDS {
         progress.step(&format!("instructions of {name}"));
-        // What the server does at its start and end, and for its clock, cancels out.
-        let mut totals = [0u64; 2];
-        for (total, times) in totals.iter_mut().zip([1, 2]) {
-            let commands = plan.instruction_commands * times;
-            let requests = filters::requests(command, &key, 1, first..first + commands);
-            *total = count(programs, empty, &key, &payload, &requests)?;
-        }
-        let [once, twice] = totals;
-        let count = (twice as f64 - once as f64) / plan.instruction_commands as f64;
-        counts.push(Instructions { name, empty: compared, count });
+        let per_command = |sending, commands: u64| -> Result<f64, Failure> {
+            // What the server does at its start and end, and for its clock, cancels out.
+            let count = |commands| {
+                let load = Load { command, key: &key, numbers: first..first + commands, sending };
+                count(programs, empty, &payload, &load)
+            };
+            Ok((count(2 * commands)? as f64 - count(commands)? as f64) / commands as f64)
+        };
+        counts.push(Instructions {
+            name,
+            empty: compared,
+            pipelined: per_command(Sending::Pipelined, plan.instruction_commands)?,
+            one_by_one: per_command(Sending::OneByOne, plan.instruction_commands / 4)?,
+        });
     }
     Ok(Some(counts))
 }
 
+/// How commands follow each other.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sending {
+    Pipelined,
+    OneByOne,
+}
+
+/// Commands with one item each.
+struct Load<'a> {
+    command: &'a str,
+    key: &'a str,
+    numbers: Range<u64>,
+    sending: Sending,
+}
+
+impl Load<'_> {
+    fn send(&self, server: &Server) -> Result<(), Failure> {
+        if self.sending == Sending::Pipelined {
+            let requests = filters::requests(self.command, self.key, 1, self.numbers.clone());
+            pipeline(server.socket(), &requests)?;
+            return Ok(());
+        }
+        let (mut client, mut item) = (server.client()?, Vec::new());
+        for number in self.numbers.clone() {
+            items::write(&mut item, number);
+            client.call(&[self.command.as_bytes(), self.key.as_bytes(), &item])?;
+        }
+        Ok(())
+    }
+}
+
 /// Instructions of a server from its start to its end, with these commands in between.
-fn count(
-    programs: &Programs,
-    empty: &Path,
-    key: &str,
-    payload: &[u8],
-    requests: &Requests,
-) -> Result<u64, Failure> {
+fn count(programs: &Programs, empty: &Path, payload: &[u8], load: &Load<'_>) -> Result<u64, Failure> {
     let launch = Launch::new(&programs.server, &[&programs.module, empty])?;
     // Kept, with the profile in it, beyond the server's end.
     let directory = Rc::clone(&launch.directory);
     let profile = directory.path().join("profile");
     let option = format!("--callgrind-out-file={}", profile.display());
     let server: Server = launch.under(&["valgrind", "-q", "--tool=callgrind", &option]).start()?;
-    server.client()?.call(&[b"RESTORE", key.as_bytes(), b"0", payload])?;
-    pipeline(server.socket(), requests)?;
+    server.client()?.call(&[b"RESTORE", load.key.as_bytes(), b"0", payload])?;
+    load.send(&server)?;
     server.shut_down()?;
     let profile = std::fs::read_to_string(profile)?;
     let totals = profile.lines().find_map(|line| line.strip_prefix("totals: "));

@@ -218,11 +218,17 @@ fn substitute_table(results: &Results) -> String {
 
 fn instruction_table(results: &Results) -> String {
     let Some(instructions) = &results.instructions else { return "Not counted in this run.\n".to_owned() };
-    let mut table = head(&words(["command", "instructions", "of the empty command's"]));
+    let columns =
+        ["command", "in a pipeline", "of the empty command's", "one by one", "of the empty command's"];
+    let mut table = head(&words(columns));
     for one in instructions {
         let empty = instructions.iter().find(|other| Some(other.name) == one.empty);
-        let share = empty.map_or("1".to_owned(), |empty| format!("{:.2}", one.count / empty.count));
-        table += &row(&[one.name.to_owned(), format!("{:.0}", one.count), share]);
+        let mut cells = vec![one.name.to_owned()];
+        for count in [|one: &Instructions| one.pipelined, |one: &Instructions| one.one_by_one] {
+            let share = empty.map_or("1".to_owned(), |empty| format!("{:.2}", count(one) / count(empty)));
+            cells.extend([format!("{:.0}", count(one)), share]);
+        }
+        table += &row(&cells);
     }
     table
 }

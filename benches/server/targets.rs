@@ -85,9 +85,19 @@ pub(crate) fn all(results: &Results) -> Vec<Target> {
     for one in results.instructions.iter().flatten() {
         let empty = results.instructions.iter().flatten().find(|other| Some(other.name) == one.empty);
         if let Some(empty) = empty {
-            let measured = Some(one.count / empty.count);
-            let what = format!("instructions of {}", one.name);
-            targets.push(Target { what, measured, limit: 1.25, unit: "of an empty command's" });
+            let ways = [
+                ("in a pipeline", one.pipelined / empty.pipelined),
+                ("one by one", one.one_by_one / empty.one_by_one),
+            ];
+            for (way, share) in ways {
+                let what = format!("instructions of {}, {way}", one.name);
+                targets.push(Target {
+                    what,
+                    measured: Some(share),
+                    limit: 1.25,
+                    unit: "of an empty command's",
+                });
+            }
         }
     }
     if let Some(lua) = results.substitutes.first() {
