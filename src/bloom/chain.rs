@@ -151,6 +151,7 @@ impl Family for ChainParameters {
     type Digest<'i> = ItemHash;
     type Placement = Probing;
 
+    #[inline(always)]
     fn digest(&self, item: &[u8]) -> ItemHash {
         hash128(item)
     }
@@ -266,12 +267,14 @@ impl<F: Family> Chain<F> {
 
     /// The digest of an item, to ask for it or to add it. O(length).
     #[must_use]
+    #[inline(always)]
     pub fn digest<'i>(&self, item: &'i [u8]) -> F::Digest<'i> {
         self.family.digest(item)
     }
 
     /// Whether the item may be in the filter: never false for an item that was added. O(layers * probes).
     #[must_use]
+    #[inline(always)]
     pub fn contains(&self, digest: F::Digest<'_>) -> bool {
         self.layers.iter().rev().any(|layer| layer.contains(digest))
     }
@@ -280,6 +283,7 @@ impl<F: Family> Chain<F> {
     ///
     /// # Errors
     /// [`AddError`] when a new item finds no room; the filter is then as it was.
+    #[inline(always)]
     pub fn add(&mut self, digest: F::Digest<'_>, limit: &dyn ByteLimit) -> Result<Added, AddError> {
         self.family.admit(digest)?;
         let Some((last, older)) = self.layers.split_last_mut() else { return Err(AddError::Full) };

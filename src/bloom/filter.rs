@@ -113,6 +113,13 @@ impl Filter {
         each_kind!(self, chain => chain.capacity_items())
     }
 
+    /// Whether the next new item finds room in the last layer. O(1).
+    #[must_use]
+    #[inline(always)]
+    pub fn has_room(&self) -> bool {
+        each_kind!(self, chain => chain.layers().last().is_some_and(|layer| !layer.is_full()))
+    }
+
     /// Number of layers.
     #[must_use]
     pub fn layer_count(&self) -> usize {

@@ -146,15 +146,22 @@ unsafe fn run_change(
     };
     let slot = key.slot_mut();
     let before = match &slot {
+        // Nothing but the number of items can change; counting layers would take a tenth of the whole command.
+        Slot::Filter(filter) if matches!(change, Change::Add { .. }) && filter.has_room() => None,
         Slot::Filter(filter) => Some(Footprint::of(filter)),
         Slot::Vacant | Slot::WrongType => None,
     };
     let effects = change.run(slot, host, Processor, reply)?;
-    if effects.publish.is_none()
-        && effects.replication != Replication::None
-        && let (Some(before), Slot::Filter(filter)) = (before, Key::slot(Some(&key)))
-    {
-        stats::filter_changed(before, Footprint::of(filter));
+    if effects.publish.is_none() {
+        match (before, &effects.replication) {
+            (_, Replication::None) => return Ok(()),
+            (None, _) => stats::filter_took(effects.items_added),
+            (Some(before), _) => {
+                if let Slot::Filter(filter) = Key::slot(Some(&key)) {
+                    stats::filter_changed(before, Footprint::of(filter));
+                }
+            }
+        }
     }
     // SAFETY: context and name are those of the running command.
     unsafe { effects::carry_out(effects, &mut key, context, name) };

@@ -38,6 +38,11 @@ pub(super) fn filter_freed(footprint: Footprint) {
     BYTES.fetch_sub(footprint.bytes, Relaxed);
 }
 
+/// A filter took items, and nothing else about it changed.
+pub(super) fn filter_took(items: u64) {
+    ITEMS.fetch_add(items, Relaxed);
+}
+
 /// A filter changed. Counts wrap, so that a difference in either direction is one addition.
 pub(super) fn filter_changed(before: Footprint, after: Footprint) {
     if before != after {
