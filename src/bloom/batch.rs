@@ -98,8 +98,8 @@ impl<F: Family> Chain<F> {
         }
         for group in items.chunks(GROUP_ITEMS) {
             let digests: Digests<'_, F> = group.iter().map(|item| self.digest(item)).collect();
-            for (age, layer) in self.layers().iter().rev().enumerate().filter(|(_, layer)| !is_cached(layer))
-            {
+            let layers = self.layers().iter().rev().enumerate();
+            for (age, layer) in layers.filter(|(_, layer)| !is_cached(layer)) {
                 // The last layer is about to be written to in full, in the older ones most items are absent.
                 let part = if age == 0 { Part::All } else { Part::First };
                 digests.iter().for_each(|digest| layer.prefetch(*digest, part, prefetch));
@@ -112,7 +112,7 @@ impl<F: Family> Chain<F> {
 
     /// One bit per item, for a few items: everything is asked for first.
     fn contains_few(&self, digests: &[F::Digest<'_>], prefetch: impl Prefetch) -> u32 {
-        for layer in self.layers().iter().rev() {
+        for layer in self.layers().iter().rev().filter(|layer| !is_cached(layer)) {
             digests.iter().for_each(|digest| layer.prefetch(*digest, Part::All, prefetch));
         }
         subset(digests, group::all(digests.len()), |digest| self.contains(digest))

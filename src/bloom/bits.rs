@@ -110,9 +110,11 @@ impl Bits {
         if reader.all_set_at_hand(seen.by_ref().take(TELLING_PROBES)) && reader.all_set_at_hand(seen) {
             return 0;
         }
+        let size_bits = self.len();
         let words = self.bits.as_raw_mut_slice();
         let mut new_bits = 0;
         for position in positions {
+            debug_assert!(position < size_bits, "position {position} of {size_bits}");
             if let Some(word) = words.get_mut(word_index(position)) {
                 new_bits += u32::from(*word >> (position % 64) & 1 == 0);
                 *word |= 1 << (position % 64);

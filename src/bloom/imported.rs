@@ -60,11 +60,18 @@ impl Placement<ItemDigest<'_>> for ImportedPlacement {
     }
 
     fn contained(&self, bits: &Bits, digests: &[ItemDigest<'_>], wanted: u32) -> u32 {
-        subset(digests, wanted, |digest| self.contains(bits, digest))
+        subset(digests, wanted, |digest| match self {
+            // Positions come one by one out of the client's loop, so it ends with the first that is clear.
+            Self::Client(_) => self.contains(bits, digest),
+            Self::Own(probing) => digest.is_encodable && probing.contained(bits, &[digest.hash], 1) == 1,
+        })
     }
 
     fn begun(&self, bits: &Bits, digests: &[ItemDigest<'_>], wanted: u32) -> u32 {
-        self.contained(bits, digests, wanted)
+        subset(digests, wanted, |digest| match self {
+            Self::Client(_) => self.contains(bits, digest),
+            Self::Own(probing) => digest.is_encodable && probing.begun(bits, &[digest.hash], 1) == 1,
+        })
     }
 
     fn insert(&self, bits: &mut Bits, digest: ItemDigest<'_>) -> u32 {
