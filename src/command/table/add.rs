@@ -1,0 +1,82 @@
+//! The commands that make a filter and add items to it: BF.RESERVE, BF.ADD, BF.MADD and BF.INSERT.
+
+use super::parts::{
+    EXPANSION, FORMAT, ITEM, ITEMS, KEY, MANY, NONSCALING, V0_1, WRITE, argument, option, word,
+};
+use super::{ArgumentKind, CommandSpec, KeyAccess};
+
+pub(super) static RESERVE: CommandSpec = CommandSpec {
+    name: "bf.reserve",
+    arguments: 3..=8,
+    flags: WRITE,
+    categories: "write fast",
+    key_access: KeyAccess::ReadWrite,
+    source_key: None,
+    tips: None,
+    since: V0_1,
+    complexity: "O(1)",
+    summary: "Creates an empty filter with an error rate, a capacity and a way to grow",
+    syntax: &[
+        KEY,
+        argument("error_rate", ArgumentKind::Double),
+        argument("capacity", ArgumentKind::Integer),
+        EXPANSION,
+        NONSCALING,
+        FORMAT,
+    ],
+};
+
+pub(super) static ADD: CommandSpec = CommandSpec {
+    name: "bf.add",
+    arguments: 2..=2,
+    flags: WRITE,
+    categories: "write",
+    key_access: KeyAccess::ReadWrite,
+    source_key: None,
+    tips: None,
+    since: V0_1,
+    complexity: "O(k * n), where k is the number of probes and n the number of layers",
+    summary: "Adds an item to a filter, which is created if it does not exist",
+    syntax: &[KEY, ITEM],
+};
+
+pub(super) static MADD: CommandSpec = CommandSpec {
+    name: "bf.madd",
+    arguments: 2..=MANY,
+    flags: WRITE,
+    categories: "write",
+    key_access: KeyAccess::ReadWrite,
+    source_key: None,
+    tips: None,
+    since: V0_1,
+    complexity: "O(m * k * n), where m is the number of items, k of probes and n of layers",
+    summary: "Adds items to a filter, which is created if it does not exist",
+    syntax: &[KEY, ITEMS],
+};
+
+pub(super) static INSERT: CommandSpec = CommandSpec {
+    name: "bf.insert",
+    arguments: 3..=MANY,
+    flags: WRITE,
+    categories: "write",
+    key_access: KeyAccess::ReadWrite,
+    source_key: None,
+    tips: None,
+    since: V0_1,
+    complexity: "O(m * k * n), where m is the number of items, k of probes and n of layers",
+    summary: "Adds items to a filter, which is created with the given parameters if it does not exist",
+    syntax: &[
+        KEY,
+        option("capacity", "CAPACITY", ArgumentKind::Integer),
+        option("error", "ERROR", ArgumentKind::Double),
+        EXPANSION,
+        option("nocreate", "NOCREATE", ArgumentKind::PureToken),
+        NONSCALING,
+        FORMAT,
+        option("seed", "SEED", ArgumentKind::String),
+        option("tightening", "TIGHTENING", ArgumentKind::Double),
+        option("validatescaleto", "VALIDATESCALETO", ArgumentKind::Integer),
+        word("items", "ITEMS"),
+        ITEMS,
+    ],
+};
