@@ -13,6 +13,7 @@ pub mod docs;
 pub mod dump;
 pub mod effects;
 pub mod error;
+pub mod export;
 pub mod import;
 pub mod info;
 pub mod number;

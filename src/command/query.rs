@@ -3,7 +3,7 @@
 use super::Slot;
 use super::dump;
 use super::error::CommandError;
-use super::import::export;
+use super::export::export;
 use super::info;
 use super::reply::Reply;
 use crate::bloom::{Filter, Prefetch};

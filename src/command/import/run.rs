@@ -1,0 +1,140 @@
+//! Carrying out BF.IMPORT: the filter that it makes, and the line that replicates it.
+
+use std::borrow::Cow;
+
+use super::{Import, Origin, Sources, StringSlot, TransferError};
+use crate::bloom::imported::check_size;
+use crate::bloom::limits::CAPACITY_MAX_ITEMS;
+use crate::bloom::scheme::{
+    BitOrder, ClientPlacement, ItemEncoding, SchemeParameters, StringForm, half_full_items,
+};
+use crate::bloom::{Bits, Chain, Filter, Growth};
+use crate::command::Slot;
+use crate::command::creation::{growth_words, text, word};
+use crate::command::effects::{Effects, Line, Replication};
+use crate::command::error::CommandError;
+use crate::command::settings::Host;
+use crate::format::client::{GuavaHeader, RedissonConfig, config_key};
+
+impl<'a> Import<'a> {
+    /// Makes the filter, whole, or nothing. O(bytes of the string + bits / 8).
+    ///
+    /// # Errors
+    /// What the import is refused for; the key is then as it was.
+    pub fn run(
+        mut self,
+        slot: &Slot<&mut Filter>,
+        sources: &impl Sources,
+        host: &dyn Host,
+    ) -> Result<Effects<'a>, CommandError> {
+        match slot {
+            Slot::WrongType => return Err(CommandError::WrongType),
+            Slot::Filter(_) if !self.is_replacing => return Err(CommandError::KeyExists),
+            Slot::Filter(_) | Slot::Vacant => {}
+        }
+        let bytes = match self.origin {
+            Origin::Guava(blob) => blob,
+            Origin::Empty => &[],
+            Origin::Source(_) => match sources.string() {
+                StringSlot::Bytes(bytes) => bytes,
+                StringSlot::Vacant => return Err(TransferError::NoSource.into()),
+                StringSlot::WrongType => return Err(CommandError::WrongType),
+            },
+        };
+        self.complete(sources)?;
+        let placement = ClientPlacement::new(self.parameters(bytes)?).map_err(TransferError::Scheme)?;
+        check_size(&placement, host).map_err(CommandError::Reserve)?;
+        let (form, bits) = self.read(bytes, &placement)?;
+        let settings = host.settings();
+        let probes = placement.parameters().probes;
+        let capacity_items = self
+            .capacity_items
+            .unwrap_or_else(|| half_full_items(placement.array_bits(), probes).min(CAPACITY_MAX_ITEMS));
+        let error_rate = self.error_rate.unwrap_or(settings.error_rate);
+        let growth = if self.is_fixed {
+            Growth::Fixed
+        } else {
+            Growth::from_expansion(self.expansion.unwrap_or(settings.expansion_factor))
+        };
+        let line = self.line(&placement, capacity_items, error_rate, growth);
+        let chain = Chain::take_over(placement, form, bits, capacity_items, error_rate, growth)
+            .ok_or(TransferError::OutOfMemory)?;
+        Ok(Effects {
+            publish: Some(Box::new(Filter::Imported(Box::new(chain)))),
+            replication: Replication::Rewritten(vec![line]),
+            created: true,
+            items_added: 0,
+        })
+    }
+
+    /// Takes from Redisson's settings what the options do not say.
+    fn complete(&mut self, sources: &impl Sources) -> Result<(), CommandError> {
+        let Origin::Source(source) = self.origin else { return Ok(()) };
+        if !self.has_settings() || (self.size_bits.is_some() && self.probes.is_some()) {
+            return Ok(());
+        }
+        let key = config_key(source);
+        let config = RedissonConfig::read(|field| sources.field(&key, field)).map_err(|field| {
+            TransferError::NoSettings { key: String::from_utf8_lossy(&key).into_owned(), field }
+        })?;
+        self.size_bits = self.size_bits.or(Some(config.size_bits));
+        self.probes = self.probes.or(Some(config.probes));
+        let capacity_items = config.capacity_items.map(|items| items.min(CAPACITY_MAX_ITEMS));
+        self.capacity_items = self.capacity_items.or(capacity_items);
+        Ok(())
+    }
+
+    /// What the options, or Guava's bytes, say of the scheme.
+    fn parameters(&self, bytes: &[u8]) -> Result<SchemeParameters, TransferError> {
+        let encoding = self.encoding.unwrap_or(ItemEncoding::Raw);
+        let Some(scheme) = self.scheme else {
+            return Ok(GuavaHeader::decode(bytes).map_err(TransferError::Guava)?.parameters(encoding));
+        };
+        let size_bits = self.size_bits.ok_or(TransferError::Missing("BITS"))?;
+        let probes = self.probes.or(scheme.fixed_probes()).ok_or(TransferError::Missing("HASHES"))?;
+        Ok(SchemeParameters { scheme, encoding, shift: self.shift.unwrap_or(0), probes, size_bits })
+    }
+
+    fn read(&self, bytes: &[u8], placement: &ClientPlacement) -> Result<(StringForm, Bits), TransferError> {
+        if self.scheme.is_none() {
+            let encoding = placement.parameters().encoding;
+            let (_, form, bits) = GuavaHeader::read(bytes, encoding).map_err(TransferError::Guava)?;
+            return Ok((form, bits));
+        }
+        let order = self.order.unwrap_or(BitOrder::Msb);
+        StringForm::read(bytes, order, placement.array_bits()).map_err(TransferError::String)
+    }
+
+    /// The import with everything spelt out. The string is not: at this point of the stream a replica and an append-only
+    /// file have the very same one.
+    fn line(
+        &self,
+        placement: &ClientPlacement,
+        capacity_items: u64,
+        error_rate: f64,
+        growth: Growth,
+    ) -> Line<'a> {
+        let SchemeParameters { scheme, encoding, shift, probes, size_bits } = placement.parameters();
+        let mut arguments = vec![Cow::Borrowed(self.key)];
+        match self.origin {
+            Origin::Source(key) => arguments.extend([word("SOURCE"), Cow::Borrowed(key)]),
+            Origin::Guava(blob) => arguments.extend([word("GUAVA"), Cow::Borrowed(blob)]),
+            Origin::Empty => arguments.push(word("EMPTY")),
+        }
+        if self.scheme.is_some() {
+            arguments.extend([word("SCHEME"), word(scheme.name())]);
+            arguments.extend([word("BITS"), text(size_bits), word("HASHES"), text(probes)]);
+            arguments.extend([word("SHIFT"), text(shift)]);
+            arguments.extend([word("ORDER"), word(self.order.unwrap_or(BitOrder::Msb).name())]);
+        } else if matches!(self.origin, Origin::Source(_)) {
+            arguments.extend([word("SCHEME"), word("guava")]);
+        }
+        arguments.extend([word("ENCODING"), word(encoding.name())]);
+        arguments.extend([word("CAPACITY"), text(capacity_items), word("ERROR"), text(error_rate)]);
+        for word in growth_words(growth) {
+            arguments.push(word);
+        }
+        arguments.extend(self.is_replacing.then(|| word("REPLACE")));
+        Line { command: "BF.IMPORT", arguments }
+    }
+}
