@@ -69,7 +69,6 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("config", config::TESTS),
     ("surface", surface::TESTS),
     ("cluster", cluster::TESTS),
-    ("import", import::TESTS),
     ("migrations", migrations::TESTS),
     ("examples", examples::TESTS),
 ];
@@ -85,7 +84,7 @@ fn main() -> ExitCode {
     };
     let mut trials = Vec::new();
     for site in &sites {
-        for (subject, tests) in SUBJECTS.iter().chain(foreign::SUBJECTS) {
+        for (subject, tests) in SUBJECTS.iter().chain(import::SUBJECTS).chain(foreign::SUBJECTS) {
             for (name, body) in *tests {
                 let site = site.clone();
                 let body = *body;

@@ -1,0 +1,83 @@
+//! BF.IMPORT and BF.EXPORT: filters that clients keep in strings, taken over, used, moved about and given back.
+
+mod access;
+mod origins;
+mod recordings;
+mod survival;
+mod uses;
+
+use redis::Value;
+
+use crate::harness::{Client, Test};
+use crate::vectors::{System, system};
+
+/// One area in several files.
+pub(crate) const SUBJECTS: &[(&str, &[Test])] = &[
+    ("import", recordings::TESTS),
+    ("import", survival::TESTS),
+    ("import", uses::TESTS),
+    ("import", origins::TESTS),
+    ("import", access::TESTS),
+];
+
+const STRING: &str = "/bitmap/redis_string_b64";
+
+/// The words that describe a system's bitmap.
+fn description(system: &System, size_bits: u64, probes: u64) -> String {
+    format!(
+        "SCHEME {} BITS {size_bits} HASHES {probes} SHIFT {} ENCODING {}",
+        system.scheme.name(),
+        system.shift,
+        system.encoding.name()
+    )
+}
+
+fn description_of(system: &System) -> String {
+    let bitmap = &system.json["bitmap"];
+    description(system, bitmap["m"].as_u64().unwrap(), bitmap["k"].as_u64().unwrap())
+}
+
+/// Puts the recorded string under `{x}:string` and imports it under `{x}`.
+fn import(client: &mut Client, system: &System) {
+    let name = system.name;
+    client.ask(&[b"SET", format!("{name}:string").as_bytes(), system.string(STRING).as_slice()]);
+    let line = format!("BF.IMPORT {name} SOURCE {name}:string {}", description_of(system));
+    assert_eq!(client.say(&line), "+OK", "{line}");
+}
+
+/// Replies to a command over many items.
+fn many(client: &mut Client, command: &str, key: &str, items: &[Vec<u8>]) -> Vec<Value> {
+    let mut args = vec![command.as_bytes(), key.as_bytes()];
+    args.extend(items.iter().map(Vec::as_slice));
+    client.array(&args)
+}
+
+/// Whether the filter gives every answer that the client's own code gave.
+fn assert_answers(client: &mut Client, system: &System, key: &str) {
+    let digit = |answer: &Value| if *answer == Value::Int(1) { '1' } else { '0' };
+    let answers: String =
+        many(client, "BF.MEXISTS", key, &system.items("queries")).iter().map(digit).collect();
+    assert_eq!(answers, system.json["bitmap"]["expected"].as_str().unwrap(), "{key}");
+    let members = many(client, "BF.MEXISTS", key, &system.items("members"));
+    assert!(members.len() == 1000 && members.iter().all(|answer| *answer == Value::Int(1)), "{key}");
+    for item in system.items("queries").iter().take(20) {
+        let one = client.call(&[b"BF.EXISTS", key.as_bytes(), item]);
+        assert_eq!(vec![one], many(client, "BF.MEXISTS", key, std::slice::from_ref(item)));
+    }
+}
+
+fn state(client: &mut Client, key: &str) -> [String; 2] {
+    [client.digest(key), client.say(&format!("BF.DEBUG {key}"))]
+}
+
+/// A Redisson filter as Redisson leaves it.
+fn redisson(client: &mut Client, name: &str) {
+    let system = system("redisson-kryo5-codec");
+    client.ask(&[b"SET", name.as_bytes(), system.string(STRING).as_slice()]);
+    let config = if name.contains('{') { format!("{name}:config") } else { format!("{{{name}}}:config") };
+    let bitmap = &system.json["bitmap"];
+    let (size, probes) = (&bitmap["m"], &bitmap["k"]);
+    client.say(&format!(
+        "HSET {config} size {size} hashIterations {probes} expectedInsertions 1000 falseProbability 0.03"
+    ));
+}

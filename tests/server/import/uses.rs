@@ -1,0 +1,103 @@
+//! An import in use: it grows or is full, refuses what it cannot encode, and estimates its count.
+
+use redis::Value;
+
+use super::{STRING, description_of, import, many, state};
+use crate::dump::travel;
+use crate::harness::{Client, Site, Test, show, tests};
+use crate::vectors::system;
+
+pub(crate) const TESTS: &[Test] = tests![
+    a_full_import_grows_by_layers_of_our_own,
+    a_fixed_import_refuses_what_it_has_no_room_for,
+    items_that_cannot_be_encoded_are_refused_one_by_one,
+    counts_say_that_they_are_estimates,
+];
+
+fn a_full_import_grows_by_layers_of_our_own(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let system = system("guava-mitz64");
+    client.ask(&[b"SET", b"string".as_slice(), &system.string(STRING)]);
+    let line = format!(
+        "BF.IMPORT k SOURCE string {} CAPACITY 1100 EXPANSION 3 ERROR 0.001",
+        description_of(&system)
+    );
+    assert_eq!(client.say(&line), "+OK");
+    assert_eq!(client.say("BF.INFO k CAPACITY"), "[1100]");
+    let items: Vec<Vec<u8>> = (0..20_000).map(|item| format!("later-{item}").into_bytes()).collect();
+    for chunk in items.chunks(1000) {
+        many(&mut client, "BF.MADD", "k", chunk);
+    }
+    let layers = show(&client.call(&["BF.INFO", "k", "FILTERS"]));
+    assert_eq!((layers.as_str(), client.say("BF.INFO k CAPACITY").as_str()), ("[4]", "[44000]"));
+    let check = |client: &mut Client| {
+        for chunk in items.chunks(1000).chain([system.items("members").as_slice()]) {
+            assert!(many(client, "BF.MEXISTS", "k", chunk).iter().all(|answer| *answer == Value::Int(1)));
+        }
+        let absent: Vec<Vec<u8>> = (0..10_000).map(|item| format!("absent-{item}").into_bytes()).collect();
+        let wrong = many(client, "BF.MEXISTS", "k", &absent)
+            .iter()
+            .filter(|&answer| *answer == Value::Int(1))
+            .count();
+        // The client's layer alone has 3.9 % at its fill of now; ours add no more than 0.1 %.
+        assert!((200..600).contains(&wrong), "{wrong} of 10000");
+    };
+    check(&mut client);
+    let error = "-ERR the filter has grown to 4 layers, which no client's string can hold";
+    assert_eq!(client.say("BF.EXPORT k"), error);
+    let before = state(&mut client, "k");
+    assert_eq!(client.say("DEBUG RELOAD"), "+OK");
+    assert_eq!(state(&mut client, "k"), before);
+    check(&mut client);
+    travel(&mut client, "k", "copy");
+    assert_eq!(state(&mut client, "copy"), before);
+}
+
+fn a_fixed_import_refuses_what_it_has_no_room_for(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    assert_eq!(client.say("BF.IMPORT k EMPTY SCHEME go-zero BITS 10000 CAPACITY 2 NONSCALING"), "+OK");
+    assert_eq!(client.say("BF.INFO k EXPANSION"), "[nil]");
+    let full = "-ERR non scaling filter is full";
+    assert_eq!(client.say("BF.MADD k a b a c d"), format!("[1, 1, 0, {full}]"));
+    assert_eq!(client.say("BF.ADD k c"), full);
+    assert_eq!(client.say("BF.ADD k b"), "0");
+}
+
+fn items_that_cannot_be_encoded_are_refused_one_by_one(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let line = "BF.IMPORT k EMPTY SCHEME guava-mitz64 BITS 64 HASHES 1 ENCODING int64le CAPACITY 2 ERROR 0.5";
+    assert_eq!(client.say(line), "+OK");
+    let error = "-ERR the item is not a decimal integer of 64 bits, which encoding int64le needs";
+    assert_eq!(client.say("BF.ADD k forty-two"), error);
+    assert_eq!(client.say("BF.MADD k 1 x 2 007 3"), format!("[1, {error}, 1, {error}, 1]"));
+    // The third one is in a layer of our own, which could hold anything, and still does not.
+    assert_eq!(client.say("BF.INFO k FILTERS"), "[2]");
+    assert_eq!(client.say("BF.MADD k y 4"), format!("[{error}, 1]"));
+    for item in 0..100 {
+        assert_eq!(client.int(&format!("BF.EXISTS k word-{item}")), 0);
+    }
+    assert_eq!(client.say("BF.MEXISTS k 1 x 2 3 007"), "[1, 0, 1, 1, 0]");
+    assert_eq!(client.int("BF.CARD k"), 4);
+}
+
+fn counts_say_that_they_are_estimates(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let system = system("guava-mitz64");
+    import(&mut client, &system);
+    // -(7040 / 5) ln(1 - X / 7040); 1000 were added.
+    let items = client.int("BF.CARD guava-mitz64");
+    assert!((960..1040).contains(&items), "{items}");
+    client.say("BF.ADD guava-mitz64 something-new");
+    assert_eq!(client.int("BF.CARD guava-mitz64"), items + 1);
+    assert_eq!(client.say("BF.INFO guava-mitz64 ESTIMATED"), format!("[{items}]"));
+    assert_eq!(client.say("BF.INFO guava-mitz64 ITEMS"), format!("[{}]", items + 1));
+    let debug = client.say("BF.DEBUG guava-mitz64");
+    assert!(debug.contains(&format!("estimated:{items} ")), "{debug}");
+    assert!(debug.contains("scheme:guava-mitz64 encoding:raw shift:0 order:msb "), "{debug}");
+    client.say("BF.ADD native x");
+    assert_eq!(client.say("BF.INFO native ESTIMATED"), "-Invalid information value");
+}
