@@ -14,6 +14,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod bounds;
 mod chunks;
 mod hostile;
 mod oldest;
