@@ -54,8 +54,14 @@ pub(crate) fn measure(
     facts.push(rewritten.peak("AOF rewrite: peak of server and child, of the filter"));
     progress.step("large filter: COPY, UNLINK");
     reset_peak(server.process())?;
-    let copy_ms = main_thread_ms(&mut client, "copy", &format!("COPY {key} copy"))?;
-    facts.push(fact("COPY, main thread", format!("{copy_ms:.0} ms")));
+    let mut copy_ms = Vec::new();
+    for _ in 0..COPIES {
+        client.say("DEL copy")?;
+        copy_ms.push(main_thread_ms(&mut client, "copy", &format!("COPY {key} copy"))?);
+    }
+    let fastest_ms = copy_ms.iter().copied().fold(f64::INFINITY, f64::min);
+    let slowest_ms = copy_ms.iter().copied().fold(0.0, f64::max);
+    facts.push(fact("COPY, main thread", format!("{fastest_ms:.0} to {slowest_ms:.0} ms")));
     let peak = memory_bytes(server.process(), "VmHWM").ok_or("no VmHWM")?;
     facts.push(fact("COPY: peak of the server, of both filters", ratio(peak, 2 * filter_bytes)));
     let unlink_ms = main_thread_ms(&mut client, "unlink", "UNLINK copy")?;
@@ -84,6 +90,9 @@ pub(crate) fn measure(
     });
     Ok(facts)
 }
+
+/// Copies that are made, one after the other is gone.
+const COPIES: usize = 4;
 
 /// Highest memory use of saving and loading, as a multiple of the filter.
 const PEAK_MAX: f64 = 1.1;
