@@ -12,10 +12,10 @@ use redis_module::raw;
 const NAME: &CStr = c"noop";
 /// Names, flags and handlers of the commands.
 const COMMANDS: [(&CStr, &CStr, raw::RedisModuleCmdFunc); 4] = [
-    (c"NO.ADD", c"write deny-oom fast", Some(reply_zero)),
+    (c"NO.ADD", c"write deny-oom", Some(reply_zero)),
     (c"NO.MADD", c"write deny-oom", Some(reply_zeros)),
     (c"NO.EXISTS", c"readonly fast", Some(reply_zero)),
-    (c"NO.MEXISTS", c"readonly", Some(reply_zeros)),
+    (c"NO.MEXISTS", c"readonly fast", Some(reply_zeros)),
 ];
 
 /// Registers the commands.

@@ -30,7 +30,7 @@ pub(crate) fn measure(
     progress: &mut Progress,
 ) -> Result<Vec<Fact>, Failure> {
     let size = Size { known: 0, ..plan.big };
-    let series = Series { name: "everbloom".to_owned(), server: 0, settings: Vec::new(), scope: Scope::All };
+    let series = Series::new("everbloom", 0, &[], Scope::All);
     // Not pinned: a child that saves is to have a processor of its own.
     let launch = Launch::new(&programs.server, &[&programs.module])?;
     let server = launch.start()?;

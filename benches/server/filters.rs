@@ -35,6 +35,16 @@ pub(crate) enum Scope {
 }
 
 impl Series {
+    /// A series of that name in one of the servers.
+    pub(crate) fn new(
+        name: &str,
+        server: usize,
+        settings: &[(&'static str, &'static str)],
+        scope: Scope,
+    ) -> Self {
+        Self { name: name.to_owned(), server, settings: settings.to_vec(), scope }
+    }
+
     /// Whether it is measured on filters of this size, the largest of which have that many bytes.
     pub(crate) fn is_measured_on(&self, size: &Size, largest_bytes: u64) -> bool {
         match self.scope {

@@ -44,7 +44,7 @@ pub(crate) fn measure(
         return Ok(None);
     };
     let size = Size { known: plan.instruction_commands * 2, ..super::SMALL };
-    let series = Series { name: "everbloom".to_owned(), server: 0, settings: Vec::new(), scope: Scope::All };
+    let series = Series::new("everbloom", 0, &[], Scope::All);
     let native = Launch::new(&programs.server, &[&programs.module])?.start()?;
     filters::make(&native, &series, &size)?;
     let key = size.key(&series);

@@ -252,20 +252,20 @@ fn start(programs: &Programs) -> Result<(Vec<Server>, Vec<Series>), Failure> {
         .collect();
     let mut servers = vec![launch(&own_modules)?];
     let mut all = Vec::new();
-    let mut wanted = vec![series("everbloom", 0, &[FORMAT_OWN, LARGE_PAGES], Scope::All)];
+    let mut wanted = vec![Series::new("everbloom", 0, &[FORMAT_OWN, LARGE_PAGES], Scope::All)];
     wanted.extend(FORMATS.map(|format| {
-        series(&format!("{format} format"), 0, &[("bf.format", format), LARGE_PAGES], Scope::All)
+        Series::new(&format!("{format} format"), 0, &[("bf.format", format), LARGE_PAGES], Scope::All)
     }));
-    wanted.push(series(targets::SMALL_PAGES, 0, &[FORMAT_OWN, SMALL_PAGES], Scope::Largest));
+    wanted.push(Series::new(targets::SMALL_PAGES, 0, &[FORMAT_OWN, SMALL_PAGES], Scope::Largest));
     if programs.empty_module.is_some() {
-        all.push(series(targets::EMPTY, 0, &[], Scope::Nothing));
+        all.push(Series::new(targets::EMPTY, 0, &[], Scope::Nothing));
     }
     if let Some(baseline) = &programs.baseline {
         // RedisBloom, whose way it goes, knows nothing of large pages.
         let format = ("bf.format", BASELINE_FORMAT);
-        wanted.push(series(targets::BASELINE, servers.len(), &[format, SMALL_PAGES], Scope::All));
+        wanted.push(Series::new(targets::BASELINE, servers.len(), &[format, SMALL_PAGES], Scope::All));
         let large =
-            series(targets::BASELINE_LARGE_PAGES, servers.len(), &[format, LARGE_PAGES], Scope::Largest);
+            Series::new(targets::BASELINE_LARGE_PAGES, servers.len(), &[format, LARGE_PAGES], Scope::Largest);
         wanted.push(large);
         servers.push(launch(&[baseline])?);
     }
@@ -276,11 +276,11 @@ fn start(programs: &Programs) -> Result<(Vec<Server>, Vec<Series>), Failure> {
     wanted.retain(can_make);
     if wanted.is_empty() {
         // Somebody else's module in the place of ours.
-        wanted.push(series("everbloom", 0, &[], Scope::All));
+        wanted.push(Series::new("everbloom", 0, &[], Scope::All));
     }
     all.splice(0..0, wanted);
     for (name, module) in &programs.peers {
-        all.push(series(name, servers.len(), &[], Scope::All));
+        all.push(Series::new(name, servers.len(), &[], Scope::All));
         servers.push(launch(&[module])?);
     }
     Ok((servers, all))
@@ -289,7 +289,3 @@ fn start(programs: &Programs) -> Result<(Vec<Server>, Vec<Series>), Failure> {
 const FORMAT_OWN: (&str, &str) = ("bf.format", "everbloom");
 const LARGE_PAGES: (&str, &str) = ("bf.huge-pages", "yes");
 const SMALL_PAGES: (&str, &str) = ("bf.huge-pages", "no");
-
-fn series(name: &str, server: usize, settings: &[(&'static str, &'static str)], scope: Scope) -> Series {
-    Series { name: name.to_owned(), server, settings: settings.to_vec(), scope }
-}

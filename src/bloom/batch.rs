@@ -98,23 +98,26 @@ impl<F: Family> Chain<F> {
         }
         for group in items.chunks(GROUP_ITEMS) {
             let digests: Digests<'_, F> = group.iter().map(|item| self.digest(item)).collect();
-            let layers = self.layers().iter().rev().enumerate();
-            for (age, layer) in layers.filter(|(_, layer)| !is_cached(layer)) {
-                // The last layer is about to be written to in full, in the older ones most items are absent.
-                let part = if age == 0 { Part::All } else { Part::First };
-                digests.iter().for_each(|digest| layer.prefetch(*digest, part, prefetch));
-            }
+            // The last layer is about to be written to in full, in the older ones most items are absent.
+            self.prefetch_group(&digests, Part::First, prefetch);
             if !digests.into_iter().all(|digest| answer(self.add(digest, limit))) {
                 return;
             }
         }
     }
 
+    /// Asks for the memory of a group in every layer: all of it in the last, of the older ones that part.
+    fn prefetch_group(&self, digests: &[F::Digest<'_>], of_older: Part, prefetch: impl Prefetch) {
+        let layers = self.layers().iter().rev().enumerate();
+        for (age, layer) in layers.filter(|(_, layer)| !is_cached(layer)) {
+            let part = if age == 0 { Part::All } else { of_older };
+            digests.iter().for_each(|digest| layer.prefetch(*digest, part, prefetch));
+        }
+    }
+
     /// One bit per item, for a few items: everything is asked for first.
     fn contains_few(&self, digests: &[F::Digest<'_>], prefetch: impl Prefetch) -> u32 {
-        for layer in self.layers().iter().rev().filter(|layer| !is_cached(layer)) {
-            digests.iter().for_each(|digest| layer.prefetch(*digest, Part::All, prefetch));
-        }
+        self.prefetch_group(digests, Part::All, prefetch);
         subset(digests, group::all(digests.len()), |digest| self.contains(digest))
     }
 

@@ -62,26 +62,17 @@ impl Answers {
     pub fn write(&self, reply: &mut impl Reply) {
         let mut refusals = self.refusals.iter();
         for outcome in &self.outcomes {
-            match (outcome, refusals.as_slice()) {
-                (Outcome::Refused, [error, ..]) => {
-                    reply.error(&CommandError::Add(*error).to_string());
-                    refusals.next();
-                }
-                (outcome, _) => reply.boolean(*outcome == Outcome::New),
+            let refusal = if *outcome == Outcome::Refused { refusals.next() } else { None };
+            match refusal {
+                Some(error) => reply.error(&CommandError::Add(*error).to_string()),
+                None => reply.boolean(*outcome == Outcome::New),
             }
         }
     }
 
     /// Number of items that were answered.
-    #[must_use]
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.outcomes.len()
-    }
-
-    /// Whether no item was answered.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.outcomes.is_empty()
     }
 
     /// Those of the items that were added.

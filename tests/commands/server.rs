@@ -128,11 +128,7 @@ impl Server {
         argv: &[&[u8]],
         reply: &mut Collected,
     ) -> Result<(), everbloom::command::CommandError> {
-        let slot = match self.keys.get(argv[1]) {
-            _ if argv[1] == b"string" => Slot::WrongType,
-            Some(filter) => Slot::Filter(filter),
-            None => Slot::Vacant,
-        };
+        let slot = slot(argv[1], self.keys.get(argv[1]));
         query.run(slot, NoPrefetch, reply).map(|_| ())
     }
 
@@ -144,11 +140,7 @@ impl Server {
         host: &Rules,
         reply: &mut Collected,
     ) -> Result<(), everbloom::command::CommandError> {
-        let slot = match self.keys.get_mut(argv[1]) {
-            _ if argv[1] == b"string" => Slot::WrongType,
-            Some(filter) => Slot::Filter(filter),
-            None => Slot::Vacant,
-        };
+        let slot = slot(argv[1], self.keys.get_mut(argv[1]));
         let effects = change.run(slot, host, NoPrefetch, reply)?;
         self.carry_out(effects, argv, line);
         Ok(())
@@ -162,11 +154,7 @@ impl Server {
         host: &Rules,
         reply: &mut Collected,
     ) -> Result<(), everbloom::command::CommandError> {
-        let slot = match self.keys.get_mut(argv[1]) {
-            _ if argv[1] == b"string" => Slot::WrongType,
-            Some(filter) => Slot::Filter(filter),
-            None => Slot::Vacant,
-        };
+        let slot = slot(argv[1], self.keys.get_mut(argv[1]));
         let effects = {
             let sources = Strings(import.source());
             import.run(&slot, &sources, host)?
@@ -213,6 +201,15 @@ impl Sources for Strings<'_> {
         assert_eq!(key, b"{users}:config");
         let fields = [("size", "700"), ("hashIterations", "5"), ("expectedInsertions", "50")];
         fields.iter().find(|(name, _)| *name == field).map(|(_, value)| value.as_bytes().to_vec())
+    }
+}
+
+/// What a command finds at a key: `string` holds no filter.
+fn slot<F>(key: &[u8], filter: Option<F>) -> Slot<F> {
+    match filter {
+        _ if key == b"string" => Slot::WrongType,
+        Some(filter) => Slot::Filter(filter),
+        None => Slot::Vacant,
     }
 }
 

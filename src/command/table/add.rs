@@ -1,19 +1,12 @@
 //! The commands that make a filter and add items to it: BF.RESERVE, BF.ADD, BF.MADD and BF.INSERT.
 
-use super::parts::{
-    EXPANSION, FORMAT, ITEM, ITEMS, KEY, MANY, NONSCALING, V0_1, WRITE, argument, option, word,
-};
-use super::{ArgumentKind, CommandSpec, KeyAccess};
+use super::parts::{CHANGES, EXPANSION, FORMAT, ITEM, ITEMS, KEY, MANY, NONSCALING, argument, option, word};
+use super::{ArgumentKind, CommandSpec};
 
 pub(super) static RESERVE: CommandSpec = CommandSpec {
     name: "bf.reserve",
     arguments: 3..=8,
-    flags: WRITE,
     categories: "write fast",
-    key_access: KeyAccess::ReadWrite,
-    source_key: None,
-    tips: None,
-    since: V0_1,
     complexity: "O(1)",
     summary: "Creates an empty filter with an error rate, a capacity and a way to grow",
     syntax: &[
@@ -24,45 +17,30 @@ pub(super) static RESERVE: CommandSpec = CommandSpec {
         NONSCALING,
         FORMAT,
     ],
+    ..CHANGES
 };
 
 pub(super) static ADD: CommandSpec = CommandSpec {
     name: "bf.add",
     arguments: 2..=2,
-    flags: WRITE,
-    categories: "write",
-    key_access: KeyAccess::ReadWrite,
-    source_key: None,
-    tips: None,
-    since: V0_1,
     complexity: "O(k * n), where k is the number of probes and n the number of layers",
     summary: "Adds an item to a filter, which is created if it does not exist",
     syntax: &[KEY, ITEM],
+    ..CHANGES
 };
 
 pub(super) static MADD: CommandSpec = CommandSpec {
     name: "bf.madd",
     arguments: 2..=MANY,
-    flags: WRITE,
-    categories: "write",
-    key_access: KeyAccess::ReadWrite,
-    source_key: None,
-    tips: None,
-    since: V0_1,
     complexity: "O(m * k * n), where m is the number of items, k of probes and n of layers",
     summary: "Adds items to a filter, which is created if it does not exist",
     syntax: &[KEY, ITEMS],
+    ..CHANGES
 };
 
 pub(super) static INSERT: CommandSpec = CommandSpec {
     name: "bf.insert",
     arguments: 3..=MANY,
-    flags: WRITE,
-    categories: "write",
-    key_access: KeyAccess::ReadWrite,
-    source_key: None,
-    tips: None,
-    since: V0_1,
     complexity: "O(m * k * n), where m is the number of items, k of probes and n of layers",
     summary: "Adds items to a filter, which is created with the given parameters if it does not exist",
     syntax: &[
@@ -79,4 +57,5 @@ pub(super) static INSERT: CommandSpec = CommandSpec {
         word("items", "ITEMS"),
         ITEMS,
     ],
+    ..CHANGES
 };

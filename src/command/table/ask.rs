@@ -1,45 +1,31 @@
 //! The commands that ask a filter: BF.EXISTS, BF.MEXISTS, BF.INFO, BF.CARD and BF.DEBUG.
 
-use super::parts::{DONT_CACHE, ITEM, ITEMS, KEY, MANY, READ, V0_1, word};
-use super::{ArgumentKind, ArgumentSpec, CommandSpec, KeyAccess, Presence};
+use super::parts::{DONT_CACHE, ITEM, ITEMS, KEY, MANY, READS, word};
+use super::{ArgumentKind, ArgumentSpec, CommandSpec, Presence};
 
 pub(super) static EXISTS: CommandSpec = CommandSpec {
     name: "bf.exists",
     arguments: 2..=2,
-    flags: READ,
-    categories: "read",
-    key_access: KeyAccess::ReadOnly,
-    source_key: None,
-    tips: None,
-    since: V0_1,
     complexity: "O(k * n), where k is the number of probes and n the number of layers",
     summary: "Tells whether an item may be in a filter",
     syntax: &[KEY, ITEM],
+    ..READS
 };
 
 pub(super) static MEXISTS: CommandSpec = CommandSpec {
     name: "bf.mexists",
     arguments: 2..=MANY,
-    flags: READ,
-    categories: "read",
-    key_access: KeyAccess::ReadOnly,
-    source_key: None,
-    tips: None,
-    since: V0_1,
     complexity: "O(m * k * n), where m is the number of items, k of probes and n of layers",
     summary: "Tells for each of several items whether it may be in a filter",
     syntax: &[KEY, ITEMS],
+    ..READS
 };
 
 pub(super) static INFO: CommandSpec = CommandSpec {
     name: "bf.info",
     arguments: 1..=2,
-    flags: READ,
     categories: "read fast",
-    key_access: KeyAccess::ReadOnly,
-    source_key: None,
     tips: DONT_CACHE,
-    since: V0_1,
     complexity: "O(n), where n is the number of layers",
     summary: "Tells the capacity, memory, layers, items and growth factor of a filter",
     syntax: &[
@@ -57,32 +43,25 @@ pub(super) static INFO: CommandSpec = CommandSpec {
             presence: Presence::Optional,
         },
     ],
+    ..READS
 };
 
 pub(super) static CARD: CommandSpec = CommandSpec {
     name: "bf.card",
     arguments: 1..=1,
-    flags: READ,
     categories: "read fast",
-    key_access: KeyAccess::ReadOnly,
-    source_key: None,
-    tips: None,
-    since: V0_1,
     complexity: "O(n), where n is the number of layers",
     summary: "Tells how many items were added to a filter",
     syntax: &[KEY],
+    ..READS
 };
 
 pub(super) static DEBUG: CommandSpec = CommandSpec {
     name: "bf.debug",
     arguments: 1..=1,
-    flags: READ,
-    categories: "read",
-    key_access: KeyAccess::ReadOnly,
-    source_key: None,
     tips: DONT_CACHE,
-    since: V0_1,
     complexity: "O(n), where n is the number of layers",
     summary: "Describes every layer of a filter",
     syntax: &[KEY],
+    ..READS
 };

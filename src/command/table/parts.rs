@@ -1,6 +1,6 @@
 //! What the commands of the table share: arguments, and words for flags, tips and the like.
 
-use super::{ArgumentKind, ArgumentSpec, Presence};
+use super::{ArgumentKind, ArgumentSpec, CommandSpec, KeyAccess, Presence};
 
 pub(super) const fn argument(name: &'static str, kind: ArgumentKind) -> ArgumentSpec {
     ArgumentSpec { name, kind, token: None, presence: Presence::Required }
@@ -31,13 +31,27 @@ pub(super) const FORMAT: ArgumentSpec = option(
     ]),
 );
 
+/// What most commands that change a filter have in common; such a command may need memory for it.
+pub(super) const CHANGES: CommandSpec = CommandSpec {
+    name: "",
+    arguments: 0..=0,
+    flags: "write deny-oom",
+    categories: "write",
+    key_access: KeyAccess::ReadWrite,
+    source_key: None,
+    tips: None,
+    since: V0_1,
+    complexity: "",
+    summary: "",
+    syntax: &[],
+};
+/// What most commands that only read have in common.
+pub(super) const READS: CommandSpec =
+    CommandSpec { flags: "readonly fast", categories: "read", key_access: KeyAccess::ReadOnly, ..CHANGES };
+
 /// More arguments than a client can send.
 pub(super) const MANY: usize = usize::MAX;
-/// A command that changes a filter and may need memory for it.
-pub(super) const WRITE: &str = "write deny-oom";
-/// A command that only reads.
-pub(super) const READ: &str = "readonly fast";
 /// The answer changes without the key being written to by this client.
 pub(super) const DONT_CACHE: Option<&str> = Some("dont_cache");
 /// First release.
-pub(super) const V0_1: &str = "0.1.0";
+const V0_1: &str = "0.1.0";

@@ -1,51 +1,37 @@
 //! The commands that carry a filter elsewhere or bring one in: BF.SCANDUMP, BF.LOADCHUNK, BF.LOAD, BF.IMPORT and BF.EXPORT.
 
 use super::parts::{
-    DONT_CACHE, EXPANSION, ITERATOR, KEY, NONSCALING, READ, V0_1, WRITE, argument, option, word,
+    CHANGES, DONT_CACHE, EXPANSION, ITERATOR, KEY, NONSCALING, READS, argument, option, word,
 };
-use super::{ArgumentKind, ArgumentSpec, CommandSpec, KeyAccess, Presence, SourceKey};
+use super::{ArgumentKind, ArgumentSpec, CommandSpec, Presence, SourceKey};
 
 pub(super) static SCANDUMP: CommandSpec = CommandSpec {
     name: "bf.scandump",
     arguments: 2..=2,
-    flags: READ,
-    categories: "read",
-    // RedisBloom flags the key as written to; it is not.
-    key_access: KeyAccess::ReadOnly,
-    source_key: None,
     tips: DONT_CACHE,
-    since: V0_1,
     complexity: "O(n), where n is the number of bytes of the piece, at most 16 MiB",
     summary: "Reads a filter piece by piece, to be loaded elsewhere with BF.LOADCHUNK",
     syntax: &[KEY, ITERATOR],
+    // RedisBloom flags the key as written to; it is not.
+    ..READS
 };
 
 pub(super) static LOADCHUNK: CommandSpec = CommandSpec {
     name: "bf.loadchunk",
     arguments: 3..=3,
-    flags: WRITE,
-    categories: "write",
-    key_access: KeyAccess::ReadWrite,
-    source_key: None,
-    tips: None,
-    since: V0_1,
     complexity: "O(n), where n is the number of bytes of the piece",
     summary: "Restores a filter from the pieces that BF.SCANDUMP gave",
     syntax: &[KEY, ITERATOR, argument("data", ArgumentKind::String)],
+    ..CHANGES
 };
 
 pub(super) static LOAD: CommandSpec = CommandSpec {
     name: "bf.load",
     arguments: 2..=2,
-    flags: WRITE,
-    categories: "write",
-    key_access: KeyAccess::ReadWrite,
-    source_key: None,
-    tips: None,
-    since: V0_1,
     complexity: "O(n), where n is the number of bytes of the blob",
     summary: "Restores a filter from an append-only file of valkey-bloom",
     syntax: &[KEY, argument("blob", ArgumentKind::String)],
+    ..CHANGES
 };
 
 pub(super) static IMPORT: CommandSpec = CommandSpec {
@@ -53,11 +39,7 @@ pub(super) static IMPORT: CommandSpec = CommandSpec {
     arguments: 3..=23,
     // The server finds both keys by their specifications, and asks the module where the second one is missing.
     flags: "write deny-oom getkeys-api",
-    categories: "write",
-    key_access: KeyAccess::ReadWrite,
     source_key: Some(SourceKey { word: "SOURCE", word_position: 2 }),
-    tips: None,
-    since: V0_1,
     complexity: "O(n), where n is the number of bytes of the filter",
     summary: "Makes a filter of the bits that a client keeps in a string, to be asked and added to by that client's scheme",
     syntax: &[
@@ -94,18 +76,15 @@ pub(super) static IMPORT: CommandSpec = CommandSpec {
         NONSCALING,
         option("replace", "REPLACE", ArgumentKind::PureToken),
     ],
+    ..CHANGES
 };
 
 pub(super) static EXPORT: CommandSpec = CommandSpec {
     name: "bf.export",
     arguments: 1..=1,
     flags: "readonly",
-    categories: "read",
-    key_access: KeyAccess::ReadOnly,
-    source_key: None,
-    tips: None,
-    since: V0_1,
     complexity: "O(n), where n is the number of bytes of the filter",
     summary: "Gives back the string that the client of an imported filter would have now",
     syntax: &[KEY],
+    ..READS
 };
