@@ -1,13 +1,14 @@
 //! Many items at once: the memory of a group of items is asked for before the first of them is looked at.
 //!
 //! On a large filter nearly all of an item's cost is waiting for memory, and waits overlap only when they are begun
-//! together. Groups of 32 gain most of what there is to gain; larger ones gain little (docs/performance.md).
+//! together. But a processor keeps track of a few dozen lines only: of what it is asked for beyond them some wait, and
+//! some forget it. So a group asks in steps, each while the one before is looked at (docs/decisions/0006).
 
 use smallvec::SmallVec;
 
 use super::chain::{AddError, Added, ByteLimit, Chain};
 use super::family::{Family, Placement};
-use super::group::{self, GROUP_ITEMS, members, subset};
+use super::group::{self, GROUP_ITEMS, ItemSet, members, subset};
 use super::layer::Layer;
 use super::prefetch::{Part, Prefetch};
 
@@ -15,6 +16,8 @@ use super::prefetch::{Part, Prefetch};
 const SMALL_GROUP_ITEMS: usize = 4;
 /// Bit arrays up to which memory is not asked for: about what lies in the nearer caches, 1 MiB.
 const CACHED_BITS: u64 = 1 << 23;
+/// Lines that are asked for in one step; with those of the step before, up to twice as many are on their way.
+const STEP_LINES: usize = 16;
 /// Lines per item from which on an absent item is looked for in two steps: most are found out by the first two lines,
 /// so that the others need not be fetched.
 const TWO_STEP_LINES: u32 = 4;
@@ -98,31 +101,52 @@ impl<F: Family> Chain<F> {
         }
         for group in items.chunks(GROUP_ITEMS) {
             let digests: Digests<'_, F> = group.iter().map(|item| self.digest(item)).collect();
-            // The last layer is about to be written to in full, in the older ones most items are absent.
-            self.prefetch_group(&digests, Part::First, prefetch);
-            if !digests.into_iter().all(|digest| answer(self.add(digest, limit))) {
-                return;
+            let steps = digests.chunks(self.items_per_step());
+            let mut ahead = steps.clone();
+            self.prefetch_to_add(ahead.next(), prefetch);
+            for step in steps {
+                self.prefetch_to_add(ahead.next(), prefetch);
+                if !step.iter().all(|digest| answer(self.add(*digest, limit))) {
+                    return;
+                }
             }
         }
     }
 
-    /// Asks for the memory of a group in every layer: all of it in the last, of the older ones that part.
-    fn prefetch_group(&self, digests: &[F::Digest<'_>], of_older: Part, prefetch: impl Prefetch) {
-        let layers = self.layers().iter().rev().enumerate();
-        for (age, layer) in layers.filter(|(_, layer)| !is_cached(layer)) {
-            let part = if age == 0 { Part::All } else { of_older };
-            digests.iter().for_each(|digest| layer.prefetch(*digest, part, prefetch));
+    /// Items whose memory is asked for in one step when they are to be added.
+    fn items_per_step(&self) -> usize {
+        items_per_step(self.parts_to_add().map(|(layer, part)| lines(layer, part)).sum())
+    }
+
+    /// Asks for the memory of items that are to be added.
+    fn prefetch_to_add(&self, items: Option<&[F::Digest<'_>]>, prefetch: impl Prefetch) {
+        let items = items.unwrap_or_default();
+        for (layer, part) in self.parts_to_add() {
+            items.iter().for_each(|digest| layer.prefetch(*digest, part, prefetch));
         }
     }
 
+    /// The layers worth asking for, the newest first, and what of an item's memory is needed there to add it: the last
+    /// layer is about to be written to in full, in the older ones most items are absent.
+    fn parts_to_add(&self) -> impl Iterator<Item = (&Layer<F::Placement>, Part)> {
+        let layers =
+            self.layers().iter().rev().zip([Part::All].into_iter().chain(std::iter::repeat(Part::First)));
+        layers.filter(|(layer, _)| !is_cached(layer))
+    }
+
     /// One bit per item, for a few items: everything is asked for first.
-    fn contains_few(&self, digests: &[F::Digest<'_>], prefetch: impl Prefetch) -> u32 {
-        self.prefetch_group(digests, Part::All, prefetch);
+    fn contains_few(&self, digests: &[F::Digest<'_>], prefetch: impl Prefetch) -> ItemSet {
+        digests.iter().for_each(|digest| self.prefetch_one(*digest, prefetch));
         subset(digests, group::all(digests.len()), |digest| self.contains(digest))
     }
 
     /// One bit per item: layer after layer, the newest first, for the items that were not found yet.
-    fn contains_group(&self, digests: &[F::Digest<'_>], hits_expected: bool, prefetch: impl Prefetch) -> u32 {
+    fn contains_group(
+        &self,
+        digests: &[F::Digest<'_>],
+        hits_expected: bool,
+        prefetch: impl Prefetch,
+    ) -> ItemSet {
         let all = group::all(digests.len());
         let mut found = 0;
         for layer in self.layers().iter().rev() {
@@ -139,24 +163,53 @@ impl<F: Family> Chain<F> {
 fn contains_in_layer<D: Copy, P: Placement<D>>(
     layer: &Layer<P>,
     digests: &[D],
-    wanted: u32,
+    wanted: ItemSet,
     hits_expected: bool,
     prefetch: impl Prefetch,
-) -> u32 {
-    let is_cached = is_cached(layer);
-    let ask_ahead = |set, part| {
-        if !is_cached {
-            members(digests, set).for_each(|(_, digest)| layer.prefetch(digest, part, prefetch));
-        }
-    };
+) -> ItemSet {
+    let look = |set, part| contains_part(layer, digests, set, part, prefetch);
     if layer.placement().touched_lines() < TWO_STEP_LINES || hits_expected {
-        ask_ahead(wanted, Part::All);
-        return layer.contained(digests, wanted);
+        return look(wanted, Part::All);
     }
-    ask_ahead(wanted, Part::First);
-    let candidates = layer.begun(digests, wanted);
-    ask_ahead(candidates, Part::Rest);
-    layer.contained(digests, candidates)
+    look(look(wanted, Part::First), Part::Rest)
+}
+
+/// One bit per item of `wanted` for which that part of its probes is set; of [`Part::Rest`], where the first are too.
+fn contains_part<D: Copy, P: Placement<D>>(
+    layer: &Layer<P>,
+    digests: &[D],
+    wanted: ItemSet,
+    part: Part,
+    prefetch: impl Prefetch,
+) -> ItemSet {
+    let look = |set| match part {
+        Part::First => layer.begun(digests, set),
+        Part::Rest | Part::All => layer.contained(digests, set),
+    };
+    if is_cached(layer) {
+        return look(wanted);
+    }
+    let items = items_per_step(lines(layer, part));
+    let (mut found, mut rest, mut asked) = (0, wanted, 0);
+    loop {
+        let step = group::take_first(&mut rest, items);
+        members(digests, step).for_each(|(_, digest)| layer.prefetch(digest, part, prefetch));
+        found |= look(asked);
+        if step == 0 {
+            return found;
+        }
+        asked = step;
+    }
+}
+
+/// Items of so many lines each that are asked for in one step.
+fn items_per_step(lines: usize) -> usize {
+    (STEP_LINES / lines.max(1)).max(1)
+}
+
+/// Lines of memory in that part of an item's probes.
+fn lines<D, P: Placement<D>>(layer: &Layer<P>, part: Part) -> usize {
+    part.of(layer.placement().touched_lines()).len()
 }
 
 /// Kept out of the way of small filters, whose single commands it would burden with the set-up of its loop.

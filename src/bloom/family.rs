@@ -6,7 +6,7 @@ use std::fmt::Debug;
 
 use super::bits::Bits;
 use super::chain::AddError;
-use super::group::subset;
+use super::group::{ItemSet, subset};
 use super::layer::Layer;
 use super::prefetch::{Part, Prefetch};
 
@@ -42,10 +42,10 @@ pub trait Placement<Digest>: Copy + Debug {
 
     /// One bit for each of the `wanted` items of a group: whether all of its probes are set. For memory that is near
     /// or has been asked for: looks at more and branches less than `contains`. O(items * probes).
-    fn contained(&self, bits: &Bits, digests: &[Digest], wanted: u32) -> u32;
+    fn contained(&self, bits: &Bits, digests: &[Digest], wanted: ItemSet) -> ItemSet;
 
     /// As `contained`, for the probes of [`Part::First`], which tell most absent items. O(items).
-    fn begun(&self, bits: &Bits, digests: &[Digest], wanted: u32) -> u32;
+    fn begun(&self, bits: &Bits, digests: &[Digest], wanted: ItemSet) -> ItemSet;
 
     /// Sets the item's probes; answers how many bits were clear before. O(probes).
     fn insert(&self, bits: &mut Bits, digest: Digest) -> u32;
@@ -74,12 +74,12 @@ impl<Digest: Copy, P: Positions<Digest>> Placement<Digest> for P {
         bits.reader().all_set(self.positions(digest))
     }
 
-    fn contained(&self, bits: &Bits, digests: &[Digest], wanted: u32) -> u32 {
+    fn contained(&self, bits: &Bits, digests: &[Digest], wanted: ItemSet) -> ItemSet {
         let reader = bits.reader();
         subset(digests, wanted, |digest| reader.all_set_at_hand(self.positions(digest)))
     }
 
-    fn begun(&self, bits: &Bits, digests: &[Digest], wanted: u32) -> u32 {
+    fn begun(&self, bits: &Bits, digests: &[Digest], wanted: ItemSet) -> ItemSet {
         let reader = bits.reader();
         subset(digests, wanted, |digest| {
             reader.all_set_at_hand(self.positions(digest).take(Part::FIRST as usize))

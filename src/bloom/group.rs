@@ -1,11 +1,14 @@
 //! Sets of items of one group: an item is a bit of a word.
 
-/// Items whose memory is asked for together; as many as the word has bits.
-pub(super) const GROUP_ITEMS: usize = 32;
+/// Items of one group, a bit each; the lowest bit is the first item.
+pub type ItemSet = u64;
+
+/// Items of a group, at most.
+pub(super) const GROUP_ITEMS: usize = ItemSet::BITS as usize;
 
 /// The items whose bit is set in `set`, with their index. Steps from one set bit to the next: whether an item is in a set
 /// is hard to foresee, and a branch on it would be mispredicted.
-pub(super) fn members<D: Copy>(digests: &[D], mut set: u32) -> impl Iterator<Item = (u32, D)> {
+pub(super) fn members<D: Copy>(digests: &[D], mut set: ItemSet) -> impl Iterator<Item = (u32, D)> {
     std::iter::from_fn(move || {
         let index = set.trailing_zeros();
         let digest = digests.get(index as usize)?;
@@ -15,12 +18,42 @@ pub(super) fn members<D: Copy>(digests: &[D], mut set: u32) -> impl Iterator<Ite
 }
 
 /// One bit per item of `wanted` for which `is_member` holds.
-pub(super) fn subset<D: Copy>(digests: &[D], wanted: u32, is_member: impl Fn(D) -> bool) -> u32 {
-    members(digests, wanted).fold(0, |set, (index, digest)| set | u32::from(is_member(digest)) << index)
+pub(super) fn subset<D: Copy>(digests: &[D], wanted: ItemSet, is_member: impl Fn(D) -> bool) -> ItemSet {
+    members(digests, wanted).fold(0, |set, (index, digest)| set | ItemSet::from(is_member(digest)) << index)
 }
 
 /// The set of all of them.
-pub(super) fn all(items: usize) -> u32 {
+pub(super) fn all(items: usize) -> ItemSet {
     let absent = GROUP_ITEMS.saturating_sub(items);
-    u32::try_from(absent).ok().and_then(|absent| u32::MAX.checked_shr(absent)).unwrap_or(0)
+    u32::try_from(absent).ok().and_then(|absent| ItemSet::MAX.checked_shr(absent)).unwrap_or(0)
+}
+
+/// Takes the first few items out of the set.
+pub(super) fn take_first(set: &mut ItemSet, items: usize) -> ItemSet {
+    let before = *set;
+    for _ in 0..items {
+        *set &= set.wrapping_sub(1);
+    }
+    before & !*set
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_are_taken_out_of_a_set_in_their_order_until_it_is_empty() {
+        let mut set = 0b1011_0100 | 1 << (GROUP_ITEMS - 1);
+        assert_eq!((take_first(&mut set, 3), set), (0b11_0100, 1 << 7 | 1 << (GROUP_ITEMS - 1)));
+        assert_eq!((take_first(&mut set, 9), set), (1 << 7 | 1 << (GROUP_ITEMS - 1), 0));
+        assert_eq!((take_first(&mut set, 9), set), (0, 0));
+    }
+
+    #[test]
+    fn a_group_of_any_size_has_a_bit_for_each_item() {
+        for items in 0..=GROUP_ITEMS {
+            assert_eq!(all(items).count_ones() as usize, items);
+            assert_eq!(all(items).trailing_ones() as usize, items);
+        }
+    }
 }

@@ -7,7 +7,7 @@
 use super::bits::Bits;
 use super::chain::{AddError, ByteLimit, Chain, ReserveError};
 use super::family::{Family, LayerPlan, Placement};
-use super::group::subset;
+use super::group::{ItemSet, subset};
 use super::growth::Growth;
 use super::hash::{ItemHash, hash128};
 use super::layer::{Layer, LayerShape, Probing};
@@ -59,7 +59,7 @@ impl Placement<ItemDigest<'_>> for ImportedPlacement {
             }
     }
 
-    fn contained(&self, bits: &Bits, digests: &[ItemDigest<'_>], wanted: u32) -> u32 {
+    fn contained(&self, bits: &Bits, digests: &[ItemDigest<'_>], wanted: ItemSet) -> ItemSet {
         subset(digests, wanted, |digest| match self {
             // Positions come one by one out of the client's loop, so it ends with the first that is clear.
             Self::Client(_) => self.contains(bits, digest),
@@ -67,7 +67,7 @@ impl Placement<ItemDigest<'_>> for ImportedPlacement {
         })
     }
 
-    fn begun(&self, bits: &Bits, digests: &[ItemDigest<'_>], wanted: u32) -> u32 {
+    fn begun(&self, bits: &Bits, digests: &[ItemDigest<'_>], wanted: ItemSet) -> ItemSet {
         subset(digests, wanted, |digest| match self {
             Self::Client(_) => self.contains(bits, digest),
             Self::Own(probing) => digest.is_encodable && probing.begun(bits, &[digest.hash], 1) == 1,

@@ -2,6 +2,7 @@
 
 use super::bits::{Bits, OutOfMemory, PAGE_BYTES};
 use super::family::{LayerPlan, Placement};
+use super::group::ItemSet;
 use super::hash::ItemHash;
 use super::layout::{LINE_PROBES_MAX, LINES_MAX, Layout, PAGE_BITS};
 use super::limits::{CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES, PROBES_MAX};
@@ -91,11 +92,11 @@ impl Placement<ItemHash> for Probing {
         self.layout.contains(bits, u32::from(self.probes), item)
     }
 
-    fn contained(&self, bits: &Bits, items: &[ItemHash], wanted: u32) -> u32 {
+    fn contained(&self, bits: &Bits, items: &[ItemHash], wanted: ItemSet) -> ItemSet {
         self.layout.contained(bits, u32::from(self.probes), items, wanted)
     }
 
-    fn begun(&self, bits: &Bits, items: &[ItemHash], wanted: u32) -> u32 {
+    fn begun(&self, bits: &Bits, items: &[ItemHash], wanted: ItemSet) -> ItemSet {
         self.layout.begun(bits, u32::from(self.probes), items, wanted)
     }
 
@@ -209,7 +210,7 @@ impl<P: Copy> Layer<P> {
 
     /// One bit for each of the `wanted` items of a group; see [`Placement::contained`].
     #[must_use]
-    pub fn contained<D>(&self, digests: &[D], wanted: u32) -> u32
+    pub fn contained<D>(&self, digests: &[D], wanted: ItemSet) -> ItemSet
     where
         P: Placement<D>,
     {
@@ -218,7 +219,7 @@ impl<P: Copy> Layer<P> {
 
     /// One bit for each of the `wanted` items of a group; see [`Placement::begun`].
     #[must_use]
-    pub fn begun<D>(&self, digests: &[D], wanted: u32) -> u32
+    pub fn begun<D>(&self, digests: &[D], wanted: ItemSet) -> ItemSet
     where
         P: Placement<D>,
     {

@@ -5,7 +5,7 @@
 //! error rate from one item up.
 
 use super::bits::{Bits, PAGE_BYTES};
-use super::group::subset;
+use super::group::{ItemSet, subset};
 use super::hash::{ItemHash, multiply_high};
 use super::paged::{self, Deal};
 use super::prefetch::{Part, Prefetch};
@@ -49,7 +49,7 @@ impl Layout {
 
     /// One bit for each of the `wanted` items: whether all of its probes are set. O(items * probes).
     #[must_use]
-    pub(super) fn contained(self, bits: &Bits, probes: u32, items: &[ItemHash], wanted: u32) -> u32 {
+    pub(super) fn contained(self, bits: &Bits, probes: u32, items: &[ItemHash], wanted: ItemSet) -> ItemSet {
         match self {
             Self::Scattered => contained_scattered(bits, probes, items, wanted),
             Self::Paged { lines } => paged::contained(bits, Deal::new(probes, lines), items, wanted),
@@ -58,7 +58,7 @@ impl Layout {
 
     /// As `contained`, for the probes of [`Part::First`]. O(items).
     #[must_use]
-    pub(super) fn begun(self, bits: &Bits, probes: u32, items: &[ItemHash], wanted: u32) -> u32 {
+    pub(super) fn begun(self, bits: &Bits, probes: u32, items: &[ItemHash], wanted: ItemSet) -> ItemSet {
         match self {
             // The positions are drawn one from the other, so the first of them are those of an item with fewer probes.
             Self::Scattered => contained_scattered(bits, probes.min(Part::FIRST), items, wanted),
@@ -110,7 +110,7 @@ fn scattered_positions(size_bits: u64, probes: u32, item: ItemHash) -> impl Iter
     })
 }
 
-fn contained_scattered(bits: &Bits, probes: u32, items: &[ItemHash], wanted: u32) -> u32 {
+fn contained_scattered(bits: &Bits, probes: u32, items: &[ItemHash], wanted: ItemSet) -> ItemSet {
     let (reader, size_bits) = (bits.reader(), bits.len());
     subset(items, wanted, |item| reader.all_set_at_hand(scattered_positions(size_bits, probes, item)))
 }
@@ -179,7 +179,7 @@ mod tests {
     }
 
     /// What the three ways of asking say.
-    fn answers(layout: Layout, bits: &Bits, probes: u32, item: ItemHash) -> (bool, u32, u32) {
+    fn answers(layout: Layout, bits: &Bits, probes: u32, item: ItemHash) -> (bool, ItemSet, ItemSet) {
         let (contained, begun) =
             (layout.contained(bits, probes, &[item], 1), layout.begun(bits, probes, &[item], 1));
         (layout.contains(bits, probes, item), contained, begun)
@@ -267,7 +267,7 @@ mod tests {
                     bits.set(*position);
                 });
                 let is_first = positions.iter().take(first as usize).any(|position| position == absent);
-                let expected = (false, 0, u32::from(!is_first));
+                let expected = (false, 0, ItemSet::from(!is_first));
                 assert_eq!(answers(layout, &bits, probes, item), expected, "{context}, without {absent}");
             }
         }

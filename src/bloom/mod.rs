@@ -1,7 +1,7 @@
 //! MATHEMATICS: bits, hashes, positions, sizes, growth. Knows no bytes on disk and no server.
 #![forbid(unsafe_code)]
 
-pub mod batch;
+mod batch;
 pub mod bits;
 pub mod chain;
 pub mod family;
@@ -25,6 +25,7 @@ pub use bits::{Bits, OutOfMemory};
 pub use chain::{AddError, Added, ByteLimit, Chain, ChainParameters, ReserveError, ScaleError};
 pub use family::{Family, LayerPlan, Placement, Positions};
 pub use filter::{Blueprint, ChainVisitor, Filter, Format};
+pub use group::ItemSet;
 pub use growth::Growth;
 pub use hash::{ItemHash, hash128};
 pub use imported::Imported;

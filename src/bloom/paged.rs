@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use super::bits::{Bits, PAGE_WORDS};
-use super::group::subset;
+use super::group::{ItemSet, subset};
 use super::hash::{ItemHash, multiply_high};
 use super::layout::{GOLDEN, LINES_MAX, PAGE_LINES};
 use super::prefetch::{Part, Prefetch};
@@ -75,7 +75,7 @@ pub(super) fn contains(bits: &Bits, deal: Deal, item: ItemHash) -> bool {
 }
 
 /// One bit for each of the `wanted` items: whether its probes are set in all lines of the deal.
-pub(super) fn contained(bits: &Bits, deal: Deal, items: &[ItemHash], wanted: u32) -> u32 {
+pub(super) fn contained(bits: &Bits, deal: Deal, items: &[ItemHash], wanted: ItemSet) -> ItemSet {
     with_few!(deal, FEW => subset(items, wanted, |item| {
         page_of(bits, item).is_some_and(|page| InPage::of(item).is_set::<FEW>(page, deal))
     }))
