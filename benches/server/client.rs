@@ -40,6 +40,12 @@ impl Client {
         self.read()
     }
 
+    /// Sends commands that have one answer each, and reads them; an error reply is a failure.
+    pub(crate) fn send(&mut self, requests: &Requests) -> Result<(), Failure> {
+        self.stream.get_mut().write_all(&requests.bytes)?;
+        (0..requests.answers).try_for_each(|_| self.read().map(drop))
+    }
+
     /// Sends a command of words.
     pub(crate) fn say(&mut self, line: &str) -> Result<Value, Failure> {
         let words: Vec<&str> = line.split_whitespace().collect();

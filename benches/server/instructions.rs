@@ -1,14 +1,16 @@
 //! Instructions per command, counted by callgrind: no other load on the machine changes them.
 
+use std::fs;
 use std::ops::Range;
-use std::path::Path;
-use std::rc::Rc;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use super::client::pipeline;
+use super::client::Requests;
 use super::filters::{self, Scope, Series, Size};
-use super::items::{self, ABSENT};
+use super::items::ABSENT;
 use super::process::{Launch, Server, on_path};
 use super::progress::Progress;
+use super::sample::Samples;
 use super::{Failure, Plan, Programs};
 
 /// What one command takes.
@@ -17,11 +19,14 @@ pub(crate) struct Instructions {
     pub(crate) name: &'static str,
     /// The command that does nothing which it is compared with, by name.
     pub(crate) empty: Option<&'static str>,
-    /// Instructions of the whole server per command, many of which come at once.
+    /// Instructions of the whole server per command, of which [`PIPELINED`] come at once.
     pub(crate) pipelined: f64,
     /// The same when each comes after the answer to the one before.
     pub(crate) one_by_one: f64,
 }
+
+/// Commands of a pipeline; as many fit into what the server reads at once.
+const PIPELINED: u64 = 100;
 
 /// Label, command, first item, and what it is compared with.
 const COMMANDS: [(&str, &str, u64, Option<&str>); 6] = [
@@ -39,80 +44,88 @@ pub(crate) fn measure(
     programs: &Programs,
     progress: &mut Progress,
 ) -> Result<Option<Vec<Instructions>>, Failure> {
-    let (Some(_), Some(empty)) = (on_path("valgrind"), &programs.empty_module) else {
+    let (Some(_), Some(empty)) = (on_path("callgrind_control"), &programs.empty_module) else {
         progress.say("skipped: instructions per command need valgrind and NOOP=/path/to/libnoop.so");
         return Ok(None);
     };
-    let size = Size { known: plan.instruction_commands * 2, ..super::SMALL };
+    let commands = plan.instruction_commands;
+    let size = Size { known: commands * 2, ..super::SMALL };
     let series = Series::new("everbloom", 0, &[], Scope::All);
     let native = Launch::new(&programs.server, &[&programs.module])?.start()?;
     filters::make(&native, &series, &size)?;
     let key = size.key(&series);
     let payload = native.client()?.bytes(&["DUMP", &key])?;
-    let mut counts = Vec::new();
-    for (name, command, first, compared) in COMMANDS {
-        progress.step(&format!("instructions of {name}"));
-        let per_command = |sending, commands: u64| -> Result<f64, Failure> {
-            // What the server does at its start and end, and for its clock, cancels out.
-            let count = |commands| {
-                let load = Load { command, key: &key, numbers: first..first + commands, sending };
-                count(programs, empty, &payload, &load)
-            };
-            Ok((count(2 * commands)? as f64 - count(commands)? as f64) / commands as f64)
-        };
-        counts.push(Instructions {
-            name,
-            empty: compared,
-            pipelined: per_command(Sending::Pipelined, plan.instruction_commands)?,
-            one_by_one: per_command(Sending::OneByOne, plan.instruction_commands / 4)?,
-        });
-    }
-    Ok(Some(counts))
-}
-
-/// How commands follow each other.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Sending {
-    Pipelined,
-    OneByOne,
-}
-
-/// Commands with one item each.
-struct Load<'a> {
-    command: &'a str,
-    key: &'a str,
-    numbers: Range<u64>,
-    sending: Sending,
-}
-
-impl Load<'_> {
-    fn send(&self, server: &Server) -> Result<(), Failure> {
-        if self.sending == Sending::Pipelined {
-            let requests = filters::requests(self.command, self.key, 1, self.numbers.clone());
-            pipeline(server.socket(), &requests)?;
-            return Ok(());
+    drop(native);
+    let mut pipelined = vec![Samples::default(); COMMANDS.len()];
+    let mut one_by_one = pipelined.clone();
+    for round in 1..=plan.rounds {
+        progress.step(&format!("instructions per command, server {round} of {}", plan.rounds));
+        let server = Counted::start(programs, empty)?;
+        server.server.client()?.call(&[b"RESTORE", key.as_bytes(), b"0", &payload])?;
+        let counts = pipelined.iter_mut().zip(&mut one_by_one);
+        for ((_, command, first, _), (pipelined, one_by_one)) in COMMANDS.iter().zip(counts) {
+            let rest = first + commands;
+            pipelined.push(server.count(command, &key, *first..rest, PIPELINED)?);
+            one_by_one.push(server.count(command, &key, rest..rest + commands, 1)?);
         }
-        let (mut client, mut item) = (server.client()?, Vec::new());
-        for number in self.numbers.clone() {
-            items::write(&mut item, number);
-            client.call(&[self.command.as_bytes(), self.key.as_bytes(), &item])?;
-        }
-        Ok(())
+        server.server.shut_down()?;
     }
+    let counts = COMMANDS.iter().zip(pipelined.iter().zip(&one_by_one));
+    Ok(Some(
+        counts
+            .map(|((name, _, _, empty), (pipelined, one_by_one))| Instructions {
+                name,
+                empty: *empty,
+                pipelined: pipelined.median(),
+                one_by_one: one_by_one.median(),
+            })
+            .collect(),
+    ))
 }
 
-/// Instructions of a server from its start to its end, with these commands in between.
-fn count(programs: &Programs, empty: &Path, payload: &[u8], load: &Load<'_>) -> Result<u64, Failure> {
-    let launch = Launch::new(&programs.server, &[&programs.module, empty])?;
-    // Kept, with the profile in it, beyond the server's end.
-    let directory = Rc::clone(&launch.directory);
-    let profile = directory.path().join("profile");
-    let option = format!("--callgrind-out-file={}", profile.display());
-    let server: Server = launch.under(&["valgrind", "-q", "--tool=callgrind", &option]).start()?;
-    server.client()?.call(&[b"RESTORE", load.key.as_bytes(), b"0", payload])?;
-    load.send(&server)?;
-    server.shut_down()?;
-    let profile = std::fs::read_to_string(profile)?;
-    let totals = profile.lines().find_map(|line| line.strip_prefix("totals: "));
-    Ok(totals.ok_or("a profile without totals")?.trim().parse()?)
+/// A server whose instructions are counted. How many a command takes depends a little on how its name falls into the
+/// server's table, which is another in each server: hence several of them.
+struct Counted {
+    server: Server,
+    profile: PathBuf,
+}
+
+impl Counted {
+    fn start(programs: &Programs, empty: &Path) -> Result<Self, Failure> {
+        let launch = Launch::new(&programs.server, &[&programs.module, empty])?;
+        let profile = launch.directory.path().join("profile");
+        let option = format!("--callgrind-out-file={}", profile.display());
+        let server = launch.under(&["valgrind", "-q", "--tool=callgrind", &option]).start()?;
+        Ok(Self { server, profile })
+    }
+
+    /// Instructions per command, for commands with one item each. So many are sent together, and the next ones after
+    /// their answers: the server then finds as many each time it reads, in every run.
+    fn count(&self, command: &str, key: &str, items: Range<u64>, together: u64) -> Result<f64, Failure> {
+        let mut client = self.server.client()?;
+        let requests: Vec<Requests> = items
+            .clone()
+            .step_by(usize::try_from(together)?)
+            .map(|first| filters::requests(command, key, 1, first..items.end.min(first + together)))
+            .collect();
+        self.control("--zero")?;
+        requests.iter().try_for_each(|requests| client.send(requests))?;
+        self.control("--dump")?;
+        Ok(self.last_total()? as f64 / (items.end - items.start) as f64)
+    }
+
+    fn control(&self, action: &str) -> Result<(), Failure> {
+        let mut command = Command::new("callgrind_control");
+        let output = command.args([action, &self.server.process().to_string()]).output()?;
+        if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into()) }
+    }
+
+    /// Instructions in the newest dump; they are numbered from 1 on.
+    fn last_total(&self) -> Result<u64, Failure> {
+        let dumps = (1u32..).map(|number| self.profile.with_extension(number.to_string()));
+        let last = dumps.take_while(|dump| dump.exists()).last().ok_or("callgrind wrote no profile")?;
+        let profile = fs::read_to_string(last)?;
+        let total = profile.lines().find_map(|line| line.strip_prefix("totals: "));
+        Ok(total.ok_or("a profile without totals")?.trim().parse()?)
+    }
 }

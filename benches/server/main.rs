@@ -3,8 +3,8 @@
 //!
 //! Reads from the environment: `MODULE` and, each optional, `BASELINE` (our module built with the feature of that
 //! name), `NOOP` (the module of benches/noop.rs), `SERVER`, `PEERS` (`name=/path/to/module.so ...`), `QUICK=1` (small
-//! filters and few rounds, to try the program itself), `ONLY=1-GB,1-MB` (the work on filters of these sizes and nothing
-//! else), `OUTPUT` (where the results go; default: docs, for a part of the run the build directory).
+//! filters and few rounds, to try the program itself), `ONLY=1-GB,instructions` (the work on filters of these sizes, or
+//! the instructions of single commands, and nothing else), `OUTPUT` (where the results go; default: docs, for a part of the run the build directory).
 
 #![expect(
     clippy::print_stdout,
@@ -46,6 +46,8 @@ pub(crate) struct Plan {
     pub(crate) is_quick: bool,
     /// Whether all is measured, and not only some of the work on filters.
     pub(crate) is_whole: bool,
+    /// Whether instructions are counted.
+    pub(crate) has_instructions: bool,
     /// Times that everything is measured, in turns.
     pub(crate) rounds: usize,
     /// The filters.
@@ -75,6 +77,7 @@ impl Plan {
         Self {
             is_quick: false,
             is_whole: true,
+            has_instructions: true,
             rounds: 9,
             sizes: vec![
                 SMALL,
@@ -89,7 +92,7 @@ impl Plan {
             full_probes_max: 20_000_000,
             substitute_items_max: u64::MAX,
             substitute_probes: 200_000,
-            instruction_commands: 20_000,
+            instruction_commands: 1000,
             first_adds: 200_000,
         }
     }
@@ -101,6 +104,7 @@ impl Plan {
         Self {
             is_quick: true,
             is_whole: true,
+            has_instructions: true,
             rounds: 2,
             sizes: full
                 .sizes
@@ -113,15 +117,17 @@ impl Plan {
             full_probes_max: 200_000,
             substitute_items_max: 50_000,
             substitute_probes: 20_000,
-            instruction_commands: 2_000,
+            instruction_commands: 200,
             first_adds: 20_000,
         }
     }
 
-    /// Only the work on filters of these sizes.
+    /// Only the work on filters of these sizes, or only the `instructions`.
     fn only(mut self, names: &str) -> Self {
+        let is_named = |part: &str| names.split(',').any(|name| name == part);
         self.is_whole = false;
-        self.sizes.retain(|size| names.split(',').any(|name| name == size.name.replace(' ', "-")));
+        self.has_instructions = is_named("instructions");
+        self.sizes.retain(|size| is_named(&size.name.replace(' ', "-")));
         self
     }
 
@@ -188,7 +194,8 @@ fn main() -> Result<(), Failure> {
         series.iter().filter(|one| one.is_measured_on(size, plan.big.bytes)).map(|one| &one.name)
     });
     let full = series.iter().filter(|one| one.scope == Scope::All).count() * 3;
-    let rest = if plan.is_whole { full + 7 + 6 + 5 } else { 0 };
+    let rest =
+        if plan.is_whole { full + 7 + 5 } else { 0 } + if plan.has_instructions { plan.rounds } else { 0 };
     let steps = filters.count() + plan.rounds * plan.sizes.len() + rest;
     let mut progress = Progress::new(steps);
     if !is_there(&format!("{BASELINE_FORMAT} format")) {
@@ -212,8 +219,10 @@ fn main() -> Result<(), Failure> {
     results.cells = cells::measure(&plan, &servers, &series, &mut progress)?;
     // They hold gigabytes, and the last measurements are of memory.
     drop(servers);
-    if plan.is_whole {
+    if plan.has_instructions {
         results.instructions = instructions::measure(&plan, &programs, &mut progress)?;
+    }
+    if plan.is_whole {
         results.pure = pure::read(&target_directory().join("criterion"));
         results.facts = big::measure(&plan, &programs, &mut progress)?;
     }
