@@ -2,20 +2,29 @@
 //!
 //! `NO.ADD`, `NO.MADD`, `NO.EXISTS` and `NO.MEXISTS` have names as long as those of the everbloom commands that they are
 //! compared with, the same arguments and the same flags, so that the server does for them what it does for those; those
-//! with an M reply once for every item.
+//! with an M reply once for every item. `HA.ADD` and so on read and hash every item too, as each filter of ours must.
+
+#[path = "../src/bloom/hash.rs"]
+#[expect(dead_code, unreachable_pub, reason = "of the library only the hash of an item is needed here")]
+mod hash;
 
 use std::ffi::{CStr, c_int};
+use std::slice;
 
 use redis_module::raw;
 
 /// Name of the module.
 const NAME: &CStr = c"noop";
 /// Names, flags and handlers of the commands.
-const COMMANDS: [(&CStr, &CStr, raw::RedisModuleCmdFunc); 4] = [
+const COMMANDS: [(&CStr, &CStr, raw::RedisModuleCmdFunc); 8] = [
     (c"NO.ADD", c"write deny-oom", Some(reply_zero)),
     (c"NO.MADD", c"write deny-oom", Some(reply_zeros)),
     (c"NO.EXISTS", c"readonly fast", Some(reply_zero)),
     (c"NO.MEXISTS", c"readonly fast", Some(reply_zeros)),
+    (c"HA.ADD", c"write deny-oom", Some(hash_one)),
+    (c"HA.MADD", c"write deny-oom", Some(hash_many)),
+    (c"HA.EXISTS", c"readonly fast", Some(hash_one)),
+    (c"HA.MEXISTS", c"readonly fast", Some(hash_many)),
 ];
 
 /// Registers the commands.
@@ -74,6 +83,63 @@ unsafe extern "C" fn reply_zeros(
     for _ in 0..items {
         // SAFETY: the context of the running command.
         unsafe { reply(context, 0) };
+    }
+    0
+}
+
+/// Hashes the item and replies.
+///
+/// # Safety
+/// Called by the server only, with the context and the arguments of a command: its name, a key and an item.
+unsafe extern "C" fn hash_one(
+    context: *mut raw::RedisModuleCtx,
+    argv: *mut *mut raw::RedisModuleString,
+    argc: c_int,
+) -> c_int {
+    // SAFETY: the context and the arguments of the running command.
+    unsafe { hash_each(context, argv, argc) }
+}
+
+/// Hashes every item and replies once for each.
+///
+/// # Safety
+/// As [`hash_one`], with any number of items.
+unsafe extern "C" fn hash_many(
+    context: *mut raw::RedisModuleCtx,
+    argv: *mut *mut raw::RedisModuleString,
+    argc: c_int,
+) -> c_int {
+    // SAFETY: written once, when the module was loaded.
+    let Some(reply_array) = (unsafe { raw::RedisModule_ReplyWithArray }) else { return 1 };
+    // SAFETY: the context of the running command.
+    unsafe { reply_array(context, argc.saturating_sub(2).into()) };
+    // SAFETY: the context and the arguments of the running command.
+    unsafe { hash_each(context, argv, argc) }
+}
+
+/// # Safety
+/// `context`, `argv` and `argc` must be those of the running command.
+unsafe fn hash_each(
+    context: *mut raw::RedisModuleCtx,
+    argv: *mut *mut raw::RedisModuleString,
+    argc: c_int,
+) -> c_int {
+    // SAFETY: written once, when the module was loaded.
+    let Some(reply) = (unsafe { raw::RedisModule_ReplyWithBool }) else { return 1 };
+    // SAFETY: written once, when the module was loaded.
+    let Some(string_bytes) = (unsafe { raw::RedisModule_StringPtrLen }) else { return 1 };
+    let arguments = usize::try_from(argc).unwrap_or(0);
+    // SAFETY: as many strings of the server as it says.
+    let arguments = unsafe { slice::from_raw_parts(argv, arguments) };
+    for item in arguments.iter().skip(2) {
+        let mut length = 0;
+        // SAFETY: a string of the running command; the server writes its length.
+        let start = unsafe { string_bytes(*item, &raw mut length) };
+        // SAFETY: the bytes of that string, which stays as it is while the command runs.
+        let bytes = unsafe { slice::from_raw_parts(start.cast::<u8>(), length) };
+        let is_zero = hash::hash128(bytes).h1 == 0;
+        // SAFETY: the context of the running command.
+        unsafe { reply(context, is_zero.into()) };
     }
     0
 }

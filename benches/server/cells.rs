@@ -144,7 +144,7 @@ impl Bench<'_> {
         let server = self.servers.get(series.server).ok_or("no such server")?;
         let mut client = server.client()?;
         let mut key = size.key(series);
-        let is_filter = series.scope != Scope::Nothing;
+        let is_filter = !matches!(series.scope, Scope::Nothing(_));
         if is_filter && work == Work::Add && size.capacity_items() < count * 100 {
             if !self.restored.contains_key(&key) {
                 let payload = client.bytes(&["DUMP", &key])?;

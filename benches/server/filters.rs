@@ -30,8 +30,8 @@ pub(crate) enum Scope {
     All,
     /// Only on the largest, where the pages of the memory matter.
     Largest,
-    /// On none: its commands do nothing. It stands beside the smallest.
-    Nothing,
+    /// On none: its commands, whose names begin so, have no filter. It stands beside the smallest.
+    Nothing(&'static str),
 }
 
 impl Series {
@@ -50,13 +50,14 @@ impl Series {
         match self.scope {
             Scope::All => true,
             Scope::Largest => size.bytes >= largest_bytes,
-            Scope::Nothing => *size == super::SMALL,
+            Scope::Nothing(_) => *size == super::SMALL,
         }
     }
 
     /// The name of one of its commands.
     pub(crate) fn command(&self, name: &str) -> String {
-        format!("{}.{name}", if self.scope == Scope::Nothing { "NO" } else { "BF" })
+        let prefix = if let Scope::Nothing(prefix) = self.scope { prefix } else { "BF" };
+        format!("{prefix}.{name}")
     }
 }
 
@@ -143,7 +144,7 @@ pub(crate) fn configure(client: &mut Client, series: &Series) -> Result<(), Fail
 
 /// Makes the filter of that size: half full, or a chain that has grown to its layers.
 pub(crate) fn make(server: &Server, series: &Series, size: &Size) -> Result<(), Failure> {
-    if series.scope == Scope::Nothing {
+    if matches!(series.scope, Scope::Nothing(_)) {
         return Ok(());
     }
     let mut client = server.client()?;

@@ -267,7 +267,8 @@ fn start(programs: &Programs) -> Result<(Vec<Server>, Vec<Series>), Failure> {
     }));
     wanted.push(Series::new(targets::SMALL_PAGES, 0, &[FORMAT_OWN, SMALL_PAGES], Scope::Largest));
     if programs.empty_module.is_some() {
-        all.push(Series::new(targets::EMPTY, 0, &[], Scope::Nothing));
+        all.push(Series::new(targets::HASH, 0, &[], Scope::Nothing("HA")));
+        all.push(Series::new(targets::EMPTY, 0, &[], Scope::Nothing("NO")));
     }
     if let Some(baseline) = &programs.baseline {
         // RedisBloom, whose way it goes, knows nothing of large pages.
