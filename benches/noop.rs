@@ -4,6 +4,7 @@
 //! compared with, the same arguments and the same flags, so that the server does for them what it does for those; those
 //! with an M reply once for every item. `HA.ADD` and so on read and hash every item too, as each filter of ours must.
 
+// The file, not the library: that is a module too, and a module can have only one entry point.
 #[path = "../src/bloom/hash.rs"]
 #[expect(dead_code, unreachable_pub, reason = "of the library only the hash of an item is needed here")]
 mod hash;
@@ -21,9 +22,9 @@ const COMMANDS: [(&CStr, &CStr, raw::RedisModuleCmdFunc); 8] = [
     (c"NO.MADD", c"write deny-oom", Some(reply_zeros)),
     (c"NO.EXISTS", c"readonly fast", Some(reply_zero)),
     (c"NO.MEXISTS", c"readonly fast", Some(reply_zeros)),
-    (c"HA.ADD", c"write deny-oom", Some(hash_one)),
+    (c"HA.ADD", c"write deny-oom", Some(hash_each)),
     (c"HA.MADD", c"write deny-oom", Some(hash_many)),
-    (c"HA.EXISTS", c"readonly fast", Some(hash_one)),
+    (c"HA.EXISTS", c"readonly fast", Some(hash_each)),
     (c"HA.MEXISTS", c"readonly fast", Some(hash_many)),
 ];
 
@@ -87,23 +88,10 @@ unsafe extern "C" fn reply_zeros(
     0
 }
 
-/// Hashes the item and replies.
+/// Announces a reply for every item, hashes them and replies.
 ///
 /// # Safety
-/// Called by the server only, with the context and the arguments of a command: its name, a key and an item.
-unsafe extern "C" fn hash_one(
-    context: *mut raw::RedisModuleCtx,
-    argv: *mut *mut raw::RedisModuleString,
-    argc: c_int,
-) -> c_int {
-    // SAFETY: the context and the arguments of the running command.
-    unsafe { hash_each(context, argv, argc) }
-}
-
-/// Hashes every item and replies once for each.
-///
-/// # Safety
-/// As [`hash_one`], with any number of items.
+/// As [`hash_each`].
 unsafe extern "C" fn hash_many(
     context: *mut raw::RedisModuleCtx,
     argv: *mut *mut raw::RedisModuleString,
@@ -117,9 +105,11 @@ unsafe extern "C" fn hash_many(
     unsafe { hash_each(context, argv, argc) }
 }
 
+/// Hashes every item and replies once for each.
+///
 /// # Safety
-/// `context`, `argv` and `argc` must be those of the running command.
-unsafe fn hash_each(
+/// Called by the server only, with the context and the arguments of a command: its name, a key and items.
+unsafe extern "C" fn hash_each(
     context: *mut raw::RedisModuleCtx,
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,

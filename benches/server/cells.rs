@@ -144,8 +144,7 @@ impl Bench<'_> {
         let server = self.servers.get(series.server).ok_or("no such server")?;
         let mut client = server.client()?;
         let mut key = size.key(series);
-        let is_filter = !matches!(series.scope, Scope::Nothing(_));
-        if is_filter && work == Work::Add && size.capacity_items() < count * 100 {
+        if series.has_filter() && work == Work::Add && size.capacity_items() < count * 100 {
             if !self.restored.contains_key(&key) {
                 let payload = client.bytes(&["DUMP", &key])?;
                 self.restored.insert(key.clone(), payload);
@@ -176,7 +175,7 @@ impl Bench<'_> {
             .iter()
             .find_map(|name| stats.part(&format!("cmdstat_{name}"), "usec").ok())
             .ok_or("a command that the server did not count")?;
-        if is_filter {
+        if series.has_filter() {
             verify(work, count, hits, answers.sum)?;
         }
         let count = count as f64;

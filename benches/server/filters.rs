@@ -54,6 +54,11 @@ impl Series {
         }
     }
 
+    /// Whether its commands have a filter at all.
+    pub(crate) fn has_filter(&self) -> bool {
+        !matches!(self.scope, Scope::Nothing(_))
+    }
+
     /// The name of one of its commands.
     pub(crate) fn command(&self, name: &str) -> String {
         let prefix = if let Scope::Nothing(prefix) = self.scope { prefix } else { "BF" };
@@ -144,7 +149,7 @@ pub(crate) fn configure(client: &mut Client, series: &Series) -> Result<(), Fail
 
 /// Makes the filter of that size: half full, or a chain that has grown to its layers.
 pub(crate) fn make(server: &Server, series: &Series, size: &Size) -> Result<(), Failure> {
-    if matches!(series.scope, Scope::Nothing(_)) {
+    if !series.has_filter() {
         return Ok(());
     }
     let mut client = server.client()?;

@@ -60,7 +60,7 @@ pub(crate) fn measure(
     let mut one_by_one = pipelined.clone();
     for round in 1..=plan.rounds {
         progress.step(&format!("instructions per command, server {round} of {}", plan.rounds));
-        let server = Counted::start(programs, empty)?;
+        let mut server = Counted::start(programs, empty)?;
         server.server.client()?.call(&[b"RESTORE", key.as_bytes(), b"0", &payload])?;
         let counts = pipelined.iter_mut().zip(&mut one_by_one);
         for ((_, command, first, _), (pipelined, one_by_one)) in COMMANDS.iter().zip(counts) {
@@ -88,6 +88,7 @@ pub(crate) fn measure(
 struct Counted {
     server: Server,
     profile: PathBuf,
+    dumps: u32,
 }
 
 impl Counted {
@@ -96,12 +97,12 @@ impl Counted {
         let profile = launch.directory.path().join("profile");
         let option = format!("--callgrind-out-file={}", profile.display());
         let server = launch.under(&["valgrind", "-q", "--tool=callgrind", &option]).start()?;
-        Ok(Self { server, profile })
+        Ok(Self { server, profile, dumps: 0 })
     }
 
     /// Instructions per command, for commands with one item each. So many are sent together, and the next ones after
     /// their answers: the server then finds as many each time it reads, in every run.
-    fn count(&self, command: &str, key: &str, items: Range<u64>, together: u64) -> Result<f64, Failure> {
+    fn count(&mut self, command: &str, key: &str, items: Range<u64>, together: u64) -> Result<f64, Failure> {
         let mut client = self.server.client()?;
         let requests: Vec<Requests> = items
             .clone()
@@ -111,7 +112,7 @@ impl Counted {
         self.control("--zero")?;
         requests.iter().try_for_each(|requests| client.send(requests))?;
         self.control("--dump")?;
-        Ok(self.last_total()? as f64 / (items.end - items.start) as f64)
+        Ok(self.next_total()? as f64 / (items.end - items.start) as f64)
     }
 
     fn control(&self, action: &str) -> Result<(), Failure> {
@@ -120,11 +121,10 @@ impl Counted {
         if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into()) }
     }
 
-    /// Instructions in the newest dump; they are numbered from 1 on.
-    fn last_total(&self) -> Result<u64, Failure> {
-        let dumps = (1u32..).map(|number| self.profile.with_extension(number.to_string()));
-        let last = dumps.take_while(|dump| dump.exists()).last().ok_or("callgrind wrote no profile")?;
-        let profile = fs::read_to_string(last)?;
+    /// Instructions in the dump that was just asked for; callgrind numbers them from 1 on.
+    fn next_total(&mut self) -> Result<u64, Failure> {
+        self.dumps += 1;
+        let profile = fs::read_to_string(self.profile.with_extension(self.dumps.to_string()))?;
         let total = profile.lines().find_map(|line| line.strip_prefix("totals: "));
         Ok(total.ok_or("a profile without totals")?.trim().parse()?)
     }

@@ -1,7 +1,7 @@
 //! MATHEMATICS: bits, hashes, positions, sizes, growth. Knows no bytes on disk and no server.
 #![forbid(unsafe_code)]
 
-mod batch;
+pub mod batch;
 pub mod bits;
 pub mod chain;
 pub mod family;
