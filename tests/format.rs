@@ -10,7 +10,6 @@
 
 use everbloom::bloom::limits::{LAYER_MAX_BYTES, LAYERS_MAX};
 use everbloom::bloom::{Chain, ChainParameters, Filter, Growth, ItemHash, hash128};
-use everbloom::format::dump::{self, ChunkError};
 use everbloom::format::everbloom::{CHUNK_BYTES, load, save};
 use everbloom::format::header::{CHAIN_HEADER_BYTES, LAYER_HEADER_BYTES};
 use everbloom::format::{DecodeError, Sink, Source};
@@ -272,83 +271,4 @@ fn impossible_headers_are_refused_by_name() {
     assert_eq!(refusal(40, &(LAYER_MAX_BYTES * 8 + 64).to_le_bytes()), DecodeError::Invalid("size in bits"));
     assert_eq!(refusal(56, &101u64.to_le_bytes()), DecodeError::Invalid("items"));
     assert_eq!(refusal(64, &1u64.to_le_bytes()), DecodeError::Invalid("set bits"));
-}
-
-/// All pieces of a dump, header first.
-fn dumped(chain: &Chain) -> Vec<(u64, Vec<u8>)> {
-    let mut pieces = Vec::new();
-    let mut iterator = 0;
-    while let Some(piece) = dump::piece(chain, iterator) {
-        iterator = piece.next_iterator;
-        pieces.push((iterator, piece.data));
-    }
-    pieces
-}
-
-#[test]
-fn a_dump_loads_to_the_same_filter_in_any_order_of_chunks() {
-    for chain in samples() {
-        let pieces = dumped(&chain);
-        assert_eq!(pieces[0].0, 1);
-        let mut again = dump::chain_from_header(&pieces[0].1, &ANY).unwrap();
-        for (iterator, data) in pieces[1..].iter().rev() {
-            dump::load_chunk(&mut again, *iterator, data).unwrap();
-        }
-        assert_eq!(saved(&again), saved(&chain));
-    }
-}
-
-#[test]
-fn a_dump_is_cut_at_16_mib_and_at_layers() {
-    let chain = filter(0.01, 30_000_000, Growth::Fixed, 10);
-    let size_bytes = chain.layers()[0].bits().size_bytes();
-    let iterators: Vec<u64> = dumped(&chain).into_iter().map(|(iterator, _)| iterator).collect();
-    assert_eq!(iterators, [1, 1 + (16 << 20), 1 + (32 << 20), 1 + size_bytes]);
-    let grown = filter(0.001, 10, Growth::Scaling { expansion: 2 }, 100);
-    let mut end = 1;
-    for (layer, (iterator, data)) in grown.layers().iter().zip(&dumped(&grown)[1..]) {
-        end += layer.bits().size_bytes();
-        assert_eq!((*iterator, data.len() as u64), (end, layer.bits().size_bytes() + 16));
-    }
-}
-
-#[test]
-fn a_torn_altered_or_misplaced_piece_changes_nothing() {
-    let chain = filter(0.001, 10, Growth::Scaling { expansion: 2 }, 100);
-    let pieces = dumped(&chain);
-    let mut target = dump::chain_from_header(&pieces[0].1, &ANY).unwrap();
-    let before = saved(&target);
-    for (iterator, data) in &pieces[1..] {
-        for length in 0..data.len() {
-            assert!(dump::load_chunk(&mut target, *iterator, &data[..length]).is_err(), "cut to {length}");
-        }
-        for at in 0..data.len() {
-            let mut altered = data.clone();
-            altered[at] ^= 0x10;
-            assert_eq!(dump::load_chunk(&mut target, *iterator, &altered), Err(ChunkError::BadData));
-        }
-        for (other, _) in pieces.iter().filter(|(other, _)| other != iterator) {
-            assert!(dump::load_chunk(&mut target, *other, data).is_err());
-        }
-        for wrong in [0, 1, 2, iterator + 8, iterator - 8, u64::MAX] {
-            assert!(dump::load_chunk(&mut target, wrong, data).is_err());
-        }
-    }
-    for at in 0..pieces[0].1.len() {
-        let mut altered = pieces[0].1.clone();
-        altered[at] ^= 1;
-        assert!(dump::chain_from_header(&altered, &ANY).is_err());
-        assert!(dump::chain_from_header(&pieces[0].1[..at], &ANY).is_err());
-    }
-    assert_eq!(saved(&target), before);
-}
-
-#[test]
-fn a_chunk_of_a_filter_of_another_shape_is_refused() {
-    let a = filter(0.01, 1000, Growth::Fixed, 500);
-    let b = filter(0.011, 1010, Growth::Fixed, 500);
-    let mut target = dump::chain_from_header(&dumped(&a)[0].1, &ANY).unwrap();
-    let (iterator, data) = &dumped(&b)[1];
-    assert!(dump::load_chunk(&mut target, *iterator, data).is_err());
-    assert_eq!(target.layers()[0].counts().set_bits, 0);
 }

@@ -190,12 +190,17 @@ fn load_own(client: &mut Client, key: &str, size: &Size, noise: &[u8]) -> Result
         let bytes = usize::try_from(layer.bits().size_bytes())?;
         for offset in (0..bytes).step_by(noise.len()) {
             let part = noise.get(..noise.len().min(bytes - offset)).unwrap_or_default();
-            layer.bits_mut().write_bytes(offset, part);
+            if !layer.bits_mut().add_bytes(offset, part) {
+                return Err("noise that does not fit".into());
+            }
         }
         layer.set_items(capacity_items / 2);
     }
+    // A header is not loaded over a filter, and chunks only behind a header with their mark.
+    client.call(&["DEL", key])?;
+    chain.mark_state(1);
     let mut iterator = 0;
-    while let Some(piece) = dump::piece(&chain, iterator) {
+    while let Some(piece) = dump::piece(&chain, iterator).map_err(|error| format!("{error:?}"))? {
         iterator = piece.next_iterator;
         client.call(&[b"BF.LOADCHUNK", key.as_bytes(), iterator.to_string().as_bytes(), &piece.data])?;
     }

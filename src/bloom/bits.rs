@@ -152,10 +152,11 @@ impl Bits {
         positions.take(part.len()).for_each(|position| self.prefetch(position, prefetch));
     }
 
-    /// Overwrites the bytes from `offset` on with `data`; answers false, changing nothing, when they do not fit or
-    /// have a bit set beyond the last of the array.
-    /// Pages that are and stay all zero are not touched, so a sparse array stays cheap in memory.
-    pub fn write_bytes(&mut self, offset: usize, data: &[u8]) -> bool {
+    /// Sets the bits that are set in `data`, whose first byte stands for byte `offset` of the array; bits that are set
+    /// already stay so. Answers false, changing nothing, when the data do not fit or have a bit set beyond the last of
+    /// the array. Memory behind clear pages of `data` is not touched, so a sparse array stays cheap. O(bytes).
+    #[must_use]
+    pub fn add_bytes(&mut self, offset: usize, data: &[u8]) -> bool {
         let size_bytes = self.bits.len().div_ceil(8);
         let used_bits = self.bits.len() % 8;
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(self.bits.as_raw_mut_slice());
@@ -165,13 +166,9 @@ impl Bits {
             return false;
         }
         let Some(target) = end.and_then(|end| bytes.get_mut(offset..end)) else { return false };
-        // As at the start of loading: then there is nothing to count off.
-        let was_clear = self.set_bits == 0;
         for (to, from) in target.chunks_mut(PAGE_BYTES).zip(data.chunks(PAGE_BYTES)) {
-            if to != from {
-                let before = if was_clear { 0 } else { count_ones(to) };
-                to.copy_from_slice(from);
-                self.set_bits = self.set_bits - before + count_ones(from);
+            if !is_clear(from) {
+                self.set_bits += add_page(to, from);
             }
         }
         true
@@ -252,11 +249,26 @@ pub const PAGE_BYTES: usize = 4096;
 /// Words of 64 bits in a page.
 pub const PAGE_WORDS: usize = PAGE_BYTES / 8;
 
-/// Number of set bits in `bytes`.
-fn count_ones(bytes: &[u8]) -> u64 {
+/// Sets in `to` the bits of `from`, which is as long; answers how many were clear before.
+fn add_page(to: &mut [u8], from: &[u8]) -> u64 {
+    let ((words, rest), (from_words, from_rest)) = (to.as_chunks_mut::<8>(), from.as_chunks::<8>());
+    let mut new_bits = 0;
+    for (to, from) in words.iter_mut().zip(from_words) {
+        let (before, added) = (u64::from_le_bytes(*to), u64::from_le_bytes(*from));
+        new_bits += u64::from((added & !before).count_ones());
+        *to = (before | added).to_le_bytes();
+    }
+    for (to, from) in rest.iter_mut().zip(from_rest) {
+        new_bits += u64::from((from & !*to).count_ones());
+        *to |= from;
+    }
+    new_bits
+}
+
+/// Whether no bit is set.
+fn is_clear(bytes: &[u8]) -> bool {
     let (words, rest) = bytes.as_chunks::<8>();
-    let in_words: u64 = words.iter().map(|word| u64::from(u64::from_le_bytes(*word).count_ones())).sum();
-    in_words + rest.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>()
+    words.iter().all(|word| *word == [0; 8]) && rest.iter().all(|byte| *byte == 0)
 }
 
 #[cfg(test)]
@@ -273,10 +285,10 @@ mod tests {
             assert_eq!(bits.set_bits(), 1);
             assert_eq!(bits.try_clone().unwrap().bytes(), bits.bytes());
             assert!(
-                !bits.write_bytes(0, &vec![0; bits.bytes().len() + 1]) && !bits.write_bytes(usize::MAX, &[0])
+                !bits.add_bytes(0, &vec![0; bits.bytes().len() + 1]) && !bits.add_bytes(usize::MAX, &[0])
             );
-            assert!(bits.write_bytes(0, &vec![0; bits.bytes().len()]));
-            assert_eq!(bits.set_bits(), 0);
+            assert!(bits.add_bytes(0, &vec![0; bits.bytes().len()]));
+            assert_eq!(bits.set_bits(), 1);
         }
     }
 

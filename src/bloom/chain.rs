@@ -8,6 +8,7 @@ use super::layer::{Layer, LayerShape, Probing};
 use super::limits::{
     CAPACITY_DEFAULT_ITEMS, CAPACITY_MAX_ITEMS, ERROR_RATE_DEFAULT, LAYER_MAX_BYTES, LAYERS_MAX,
 };
+use super::mark::{Marks, Origin, StateMark};
 use super::scheme::ItemEncoding;
 
 /// What a filter is reserved with.
@@ -177,6 +178,8 @@ impl Family for ChainParameters {
 pub struct Chain<F: Family = ChainParameters> {
     layers: Vec<Layer<F::Placement>>,
     family: F,
+    /// None for most filters: those that never were dumped or loaded in pieces.
+    marks: Option<Box<Marks>>,
 }
 
 impl Chain {
@@ -201,7 +204,7 @@ impl<F: Family> Chain<F> {
     /// # Errors
     /// When the first layer is larger than `limit` allows or than the memory there is.
     pub fn try_new(family: F, limit: &dyn ByteLimit) -> Result<Self, ReserveError> {
-        let mut chain = Self { layers: Vec::new(), family };
+        let mut chain = Self { layers: Vec::new(), family, marks: None };
         match chain.grow(limit) {
             Ok(()) => Ok(chain),
             Err(AddError::CannotGrow(error)) => Err(error),
@@ -212,7 +215,7 @@ impl<F: Family> Chain<F> {
     /// A filter from layers that a decoder has built and validated. `None` when there is no layer or too many.
     #[must_use]
     pub fn from_layers(family: F, layers: Vec<Layer<F::Placement>>) -> Option<Self> {
-        (1..=LAYERS_MAX).contains(&layers.len()).then_some(Self { layers, family })
+        (1..=LAYERS_MAX).contains(&layers.len()).then_some(Self { layers, family, marks: None })
     }
 
     /// The kind of filter and its parameters.
@@ -256,6 +259,36 @@ impl<F: Family> Chain<F> {
     #[must_use]
     pub fn capacity_items(&self) -> u64 {
         self.layers.iter().fold(0, |sum, layer| sum.saturating_add(layer.capacity_items()))
+    }
+
+    /// Bits set, over all layers. O(layers).
+    #[must_use]
+    pub fn set_bits(&self) -> u64 {
+        self.layers.iter().fold(0, |sum, layer| sum.saturating_add(layer.counts().set_bits))
+    }
+
+    /// Marks the state that the filter is in now, for a header that describes it and the chunks that follow: as the last
+    /// time where nothing has changed since, else with `fresh`, a number that no other state has. O(layers).
+    pub fn mark_state(&mut self, fresh: u64) {
+        let set_bits = self.set_bits();
+        self.marks.get_or_insert_default().mark(set_bits, fresh);
+    }
+
+    /// The mark of the state that the last header described; 0 when there was none.
+    #[must_use]
+    pub fn state_mark(&self) -> StateMark {
+        self.marks.as_ref().map_or(0, |marks| marks.last())
+    }
+
+    /// The header that made the filter.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        self.marks.as_ref().map_or(Origin::NoHeader, |marks| marks.origin)
+    }
+
+    /// Says which header made the filter, and how many bits it has once all chunks are in, where the header tells.
+    pub fn set_origin(&mut self, origin: Origin, set_bits: Option<u64>) {
+        self.marks = Some(Box::new(Marks::of_header(origin, set_bits)));
     }
 
     /// Memory of the filter in bytes: its structs and bit arrays. O(layers).
@@ -311,7 +344,7 @@ impl<F: Family> Chain<F> {
         for layer in &self.layers {
             layers.push(layer.try_clone()?);
         }
-        Ok(Self { layers, family: self.family })
+        Ok(Self { layers, family: self.family, marks: None })
     }
 
     /// Appends the layer that comes next.

@@ -213,6 +213,11 @@ impl Filter {
         matches!(self, Self::RedisBloom(chain) if chain.family().hashing() == Hashing::WideCutSeeds)
     }
 
+    /// Marks the state that the filter is in now; see [`Chain::mark_state`]. O(layers).
+    pub fn mark_state(&mut self, fresh: u64) {
+        each_kind!(self, chain => chain.mark_state(fresh));
+    }
+
     /// A copy with its own arrays.
     ///
     /// # Errors

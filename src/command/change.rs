@@ -53,9 +53,7 @@ impl<'a> Change<'a> {
         reply: &mut impl Reply,
     ) -> Result<Effects<'a>, CommandError> {
         match (self, slot) {
-            (Self::Add { item, .. }, Slot::Filter(filter)) => {
-                Ok(add_one(filter, item, host, prefetch, reply))
-            }
+            (Self::Add { item, .. }, Slot::Filter(filter)) => add_one(filter, item, host, prefetch, reply),
             (change, slot) => change.run_any(slot, host, prefetch, reply),
         }
     }

@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use super::effects::Line;
 use super::error::CommandError;
 use super::settings::{Host, Settings};
-use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_DEFAULT};
+use crate::bloom::limits::CAPACITY_MAX_ITEMS;
 use crate::bloom::redisbloom::{self, RedisBloom};
 use crate::bloom::valkeybloom::{SEED_BYTES, Seed, TIGHTENING_RATIO_DEFAULT, ValkeyBloom, validate_scale_to};
-use crate::bloom::{Blueprint, ChainParameters, Filter, Format, Growth};
+use crate::bloom::{Blueprint, ChainParameters, Filter, Format, Growth, ScaleError};
 use crate::format::filter::header;
 
 /// The options of a filter that is to be made, as far as they were given; checked one by one, not yet together.
@@ -18,9 +18,9 @@ pub struct CreationOptions {
     pub error_rate: Option<f64>,
     /// Items of the first layer, at least 1.
     pub capacity_items: Option<u64>,
-    /// Growth factor, not 0.
+    /// Growth factor; 0 for a fixed filter.
     pub expansion: Option<u32>,
-    /// NONSCALING, or an expansion of 0.
+    /// NONSCALING.
     pub is_fixed: bool,
     /// FORMAT.
     pub format: Option<Format>,
@@ -33,12 +33,13 @@ pub struct CreationOptions {
 }
 
 impl CreationOptions {
-    /// The largest capacity that the options' format lets a client ask for.
+    /// The largest capacity that the options' format lets a client ask for. A primary may ask for more: RedisBloom before
+    /// 8 had no such limit.
     #[must_use]
-    pub fn capacity_max_items(&self, settings: &Settings) -> u64 {
-        match self.resolved_format(settings) {
-            Format::RedisBloom => redisbloom::COMMAND_CAPACITY_MAX_ITEMS,
-            Format::Everbloom | Format::ValkeyBloom => CAPACITY_MAX_ITEMS,
+    pub fn capacity_max_items(&self, host: &dyn Host) -> u64 {
+        match self.resolved_format(&host.settings()) {
+            Format::RedisBloom if !host.must_obey() => redisbloom::COMMAND_CAPACITY_MAX_ITEMS,
+            Format::Everbloom | Format::RedisBloom | Format::ValkeyBloom => CAPACITY_MAX_ITEMS,
         }
     }
 
@@ -46,8 +47,7 @@ impl CreationOptions {
     /// module while its owner moves over.
     #[must_use]
     pub fn has_foreign_words(&self) -> bool {
-        let is_keyed = self.seed.is_some() || self.tightening_ratio.is_some();
-        self.format.is_some() || is_keyed || self.scale_to_items.is_some()
+        self.is_spelt_out() || self.scale_to_items.is_some()
     }
 
     /// The format asked for. A seed asks for valkey-bloom's, which alone has one: its primaries send it.
@@ -57,25 +57,75 @@ impl CreationOptions {
         self.format.or(by_seed).unwrap_or(settings.format)
     }
 
+    /// Whether the options say enough for a filter that a primary, a log or a giver of slots adds to and that is not here.
+    ///
+    /// An everbloom server spells out what it creates, so what adds without doing so meant a filter that got lost here.
+    /// RedisBloom's does not; whoever follows one has its format in `bf.format`.
+    #[must_use]
+    pub fn may_create(&self, host: &dyn Host) -> bool {
+        self.is_spelt_out() || host.settings().format != Format::Everbloom || !host.must_obey()
+    }
+
+    /// Whether the options name a format, as creations by everbloom and valkey-bloom do that are replicated.
+    fn is_spelt_out(&self) -> bool {
+        self.format.is_some() || self.is_keyed()
+    }
+
+    fn is_keyed(&self) -> bool {
+        self.seed.is_some() || self.tightening_ratio.is_some()
+    }
+
+    /// What the options say of each other, which holds whether the filter is there or not.
+    ///
+    /// # Errors
+    /// Options that do not go together.
+    pub fn validate(&self, host: &dyn Host) -> Result<(), CommandError> {
+        let format = self.resolved_format(&host.settings());
+        if self.is_keyed() && format != Format::ValkeyBloom {
+            return Err(CommandError::NeedsValkeyBloom);
+        }
+        if self.scale_to_items.is_none() {
+            return Ok(());
+        }
+        if format == Format::RedisBloom {
+            return Err(CommandError::CannotValidateScaleTo);
+        }
+        if self.growth(host) == Growth::Fixed {
+            return Err(CommandError::ScaleTo(ScaleError::Fixed));
+        }
+        Ok(())
+    }
+
+    /// The growth that the options and the configuration stand for. As in RedisBloom a factor does not override the
+    /// configured `fixed`, but that of a primary which spells its filters out does, and so it does in valkey-bloom.
+    fn growth(&self, host: &dyn Host) -> Growth {
+        let settings = host.settings();
+        let is_overridden = || self.is_spelt_out() && host.must_obey();
+        match self.expansion {
+            _ if self.is_fixed => Growth::Fixed,
+            Some(expansion)
+                if settings.expansion_factor != 0
+                    || self.resolved_format(&settings) == Format::ValkeyBloom
+                    || is_overridden() =>
+            {
+                Growth::from_expansion(expansion)
+            }
+            Some(_) => Growth::Fixed,
+            None => Growth::from_expansion(settings.expansion_factor),
+        }
+    }
+
     /// The filter that the options and, where they are silent, the configuration stand for.
     ///
     /// # Errors
     /// Options that do not go together, and a filter that cannot grow as far as VALIDATESCALETO asks.
     pub fn blueprint(&self, host: &dyn Host) -> Result<Blueprint, CommandError> {
+        self.validate(host)?;
         let settings = host.settings();
         let error_rate = self.error_rate.unwrap_or(settings.error_rate);
         let capacity_items = self.capacity_items.unwrap_or(settings.initial_size_items);
-        let growth = match self.expansion {
-            _ if self.is_fixed => Growth::Fixed,
-            Some(expansion) => Growth::from_expansion(expansion),
-            None => Growth::from_expansion(settings.expansion_factor),
-        };
-        let format = self.resolved_format(&settings);
-        let is_keyed = self.seed.is_some() || self.tightening_ratio.is_some();
-        if is_keyed && format != Format::ValkeyBloom {
-            return Err(CommandError::NeedsValkeyBloom);
-        }
-        match format {
+        let growth = self.growth(host);
+        match self.resolved_format(&settings) {
             Format::Everbloom => {
                 let parameters = ChainParameters { error_rate, capacity_items, growth };
                 if let Some(target_items) = self.scale_to_items {
@@ -85,17 +135,19 @@ impl CreationOptions {
                 }
                 Ok(Blueprint::Everbloom(parameters))
             }
-            Format::RedisBloom if self.scale_to_items.is_some() => Err(CommandError::CannotValidateScaleTo),
             Format::RedisBloom => {
-                // A fixed filter has a factor too: written down, never used.
-                let expansion = self.expansion.unwrap_or(settings.expansion_factor);
-                let expansion = if expansion == 0 { EXPANSION_DEFAULT } else { expansion };
                 let options = match growth {
                     Growth::Fixed => redisbloom::Options::FIXED,
                     Growth::Scaling { .. } => redisbloom::Options::SCALING,
                 };
                 let error_rate = error_rate.min(redisbloom::COMMAND_ERROR_RATE_MAX);
-                Ok(Blueprint::RedisBloom(RedisBloom::new(error_rate, capacity_items, options, expansion)))
+                let written_growth = self.written_growth(host);
+                Ok(Blueprint::RedisBloom(RedisBloom::new(
+                    error_rate,
+                    capacity_items,
+                    options,
+                    written_growth,
+                )))
             }
             Format::ValkeyBloom => {
                 let seed = self.seed.map_or_else(|| Seed::new(host.random_seed()), Seed::new);
@@ -109,68 +161,90 @@ impl CreationOptions {
             }
         }
     }
+
+    /// The growth factor that RedisBloom writes down of a filter, also of a fixed one, which never uses it: the one asked
+    /// for, or the configured one. A primary has [`redisbloom::RESERVED_GROWTH`] where it sends none.
+    fn written_growth(&self, host: &dyn Host) -> u32 {
+        match self.expansion {
+            Some(expansion) => expansion,
+            None if self.is_spelt_out() && host.must_obey() => redisbloom::RESERVED_GROWTH,
+            None => host.settings().expansion_factor,
+        }
+    }
 }
 
 /// How the making of a filter is spelt out for replicas and the append-only file, so that one with another
 /// configuration makes the same filter.
 #[derive(Debug)]
-pub enum Creation {
-    /// By a command that takes parameters and, last, items.
-    ByParameters(Vec<Cow<'static, [u8]>>),
-    /// By a header, as RedisBloom itself would understand it, and items after it.
-    ByHeader(Vec<u8>),
+pub struct Creation {
+    command: &'static str,
+    /// What follows the key.
+    words: Vec<Cow<'static, [u8]>>,
+    /// Whether the command adds the items too.
+    takes_items: bool,
 }
 
 impl Creation {
-    /// Of a filter that has just been reserved and is still empty.
+    /// Of a filter that was just made by the blueprint and is still empty.
     #[must_use]
-    pub fn of(filter: &Filter) -> Self {
-        match filter {
-            Filter::Everbloom(chain) => {
-                let ChainParameters { error_rate, capacity_items, growth } = chain.parameters();
+    pub fn of(blueprint: &Blueprint, filter: &Filter) -> Self {
+        match blueprint {
+            Blueprint::Everbloom(parameters) => {
+                let ChainParameters { error_rate, capacity_items, growth } = *parameters;
                 let mut words = vec![word("CAPACITY"), text(capacity_items), word("ERROR"), text(error_rate)];
                 words.extend(growth_words(growth));
                 words.extend([word("FORMAT"), word(Format::Everbloom.name())]);
-                Self::ByParameters(words)
+                Self { command: "BF.INSERT", words, takes_items: true }
             }
-            // A client's filter comes by BF.IMPORT, which spells itself out; its header would do too.
-            Filter::RedisBloom(_) | Filter::Imported(_) => Self::ByHeader(header(filter)),
-            Filter::ValkeyBloom(chain) => {
+            Blueprint::RedisBloom(parameters) => Self::of_redisbloom(parameters, filter),
+            Blueprint::ValkeyBloom(parameters) => {
                 // In valkey-bloom's own words, which it understands.
-                let ValkeyBloom { error_rate, tightening_ratio, capacity_items, growth, seed } =
-                    *chain.family();
+                let ValkeyBloom { error_rate, tightening_ratio, capacity_items, growth, seed } = *parameters;
                 let mut words = vec![word("CAPACITY"), text(capacity_items), word("ERROR"), text(error_rate)];
                 words.extend([word("TIGHTENING"), text(tightening_ratio)]);
                 words.extend([word("SEED"), Cow::Owned(seed.bytes().to_vec())]);
                 words.extend(growth_words(growth));
-                Self::ByParameters(words)
+                Self { command: "BF.INSERT", words, takes_items: true }
             }
         }
     }
 
-    /// The commands that make the filter under `key` and add `items` to it.
+    /// In words that RedisBloom understands: BF.RESERVE, or where it makes another filter a header. RedisBloom before
+    /// 2.2.19, 2.4.8 and 2.6.11 does not clear the array that a header makes.
+    fn of_redisbloom(parameters: &RedisBloom, filter: &Filter) -> Self {
+        let Some((error_rate, capacity_items)) = parameters.reserve_parameters() else {
+            let words = vec![word("1"), Cow::Owned(header(filter))];
+            return Self { command: "BF.LOADCHUNK", words, takes_items: false };
+        };
+        let mut words = vec![text(error_rate), text(capacity_items)];
+        words.extend(growth_words(filter.growth()));
+        Self { command: "BF.RESERVE", words, takes_items: false }
+    }
+
+    /// The commands that make the filter under `key` and add `items` to it. `room` is empty; its memory is used.
     #[must_use]
-    pub fn lines<'a>(self, key: &'a [u8], items: Vec<Cow<'a, [u8]>>) -> Vec<Line<'a>> {
-        match self {
-            Self::ByParameters(words) => {
-                let mut arguments = vec![Cow::Borrowed(key)];
-                arguments.extend(words);
-                // Without items BF.INSERT only makes the filter.
-                if !items.is_empty() {
-                    arguments.push(word("ITEMS"));
-                    arguments.extend(items);
-                }
-                vec![Line { command: "BF.INSERT", arguments }]
+    pub fn lines<'a>(
+        self,
+        key: &'a [u8],
+        items: impl Iterator<Item = Cow<'a, [u8]>>,
+        mut room: Vec<Cow<'a, [u8]>>,
+    ) -> Vec<Line<'a>> {
+        let head = std::iter::once(Cow::Borrowed(key)).chain(self.words);
+        let mut items = items.peekable();
+        if !self.takes_items {
+            let mut lines = vec![Line { command: self.command, arguments: head.collect() }];
+            if items.peek().is_some() {
+                lines.push(Line::add(key, items, room));
             }
-            Self::ByHeader(header) => {
-                let arguments = vec![Cow::Borrowed(key), word("1"), Cow::Owned(header)];
-                let mut lines = vec![Line { command: "BF.LOADCHUNK", arguments }];
-                if !items.is_empty() {
-                    lines.push(Line::add(key, items));
-                }
-                lines
-            }
+            return lines;
         }
+        room.extend(head);
+        // Without items BF.INSERT only makes the filter.
+        if items.peek().is_some() {
+            room.push(word("ITEMS"));
+            room.extend(items);
+        }
+        vec![Line { command: self.command, arguments: room }]
     }
 }
 

@@ -6,19 +6,30 @@ use super::error::CommandError;
 use super::number::parse_integer;
 use super::reply::Reply;
 use super::settings::Host;
-use crate::bloom::{Filter, ReserveError};
+use crate::bloom::{Filter, OutOfMemory, ReserveError};
 use crate::format::DecodeError;
-use crate::format::dump::{ChunkError, HEADER_ITERATOR};
+use crate::format::dump::{ChunkError, HEADER_ITERATOR, Trust};
 use crate::format::filter::{from_header, load_chunk, piece};
 use crate::format::valkeybloom::decode_blob;
 
 /// BF.SCANDUMP: the piece of the filter that `iterator` stands for, and the iterator after it.
 ///
 /// # Errors
-/// [`CommandError::ScanDumpIterator`] when the iterator is not an integer.
-pub fn scan(filter: &Filter, iterator: &[u8], reply: &mut impl Reply) -> Result<(), CommandError> {
+/// [`CommandError::ScanDumpIterator`] when the iterator is not an integer; [`CommandError::OutOfMemory`].
+pub fn scan(
+    filter: &mut Filter,
+    iterator: &[u8],
+    host: &dyn Host,
+    reply: &mut impl Reply,
+) -> Result<(), CommandError> {
     let iterator = parse_integer(iterator).ok_or(CommandError::ScanDumpIterator)?;
-    let piece = u64::try_from(iterator).ok().and_then(|iterator| piece(filter, iterator));
+    if iterator == 0 {
+        filter.mark_state(host.random_number());
+    }
+    let piece = match u64::try_from(iterator) {
+        Ok(iterator) => piece(filter, iterator).map_err(|OutOfMemory| CommandError::OutOfMemory)?,
+        Err(_) => None,
+    };
     reply.array(2);
     match piece {
         Some(piece) => {
@@ -43,28 +54,37 @@ pub struct LoadChunk<'a> {
 }
 
 impl LoadChunk<'_> {
-    /// Loads the piece. A header starts over: it puts an empty filter in place of one that is there.
+    /// Makes an empty filter of a header, or sets the bits of a chunk.
     ///
     /// # Errors
     /// What the piece is refused for; the key is then as it was.
     pub fn run<'a>(self, slot: Slot<&mut Filter>, host: &dyn Host) -> Result<Effects<'a>, CommandError> {
-        let publish = match (slot, u64::try_from(self.iterator)) {
-            (Slot::WrongType, _) => return Err(CommandError::WrongType),
-            (_, Ok(HEADER_ITERATOR)) => {
-                let mut filter = from_header(self.data, host).map_err(header_error)?;
-                if host.settings().assume_redisbloom_1_1 {
-                    filter.assume_redisbloom_1_1();
-                }
-                Some(Box::new(filter))
+        let iterator = u64::try_from(self.iterator);
+        let publish = match slot {
+            Slot::WrongType => return Err(CommandError::WrongType),
+            Slot::Vacant if iterator == Ok(HEADER_ITERATOR) => Some(self.header(host)?),
+            Slot::Vacant => return Err(CommandError::NotFound),
+            // Release 0.1 took a header over a filter for a new start: its logs and its primaries may hold one.
+            Slot::Filter(_) if iterator == Ok(HEADER_ITERATOR) && host.must_obey() => {
+                Some(self.header(host)?)
             }
-            (Slot::Vacant, _) => return Err(CommandError::NotFound),
-            (Slot::Filter(_), Err(_)) => return Err(CommandError::BadData),
-            (Slot::Filter(filter), Ok(iterator)) => {
-                load_chunk(filter, iterator, self.data).map_err(chunk_error)?;
+            Slot::Filter(filter) => {
+                let trust = if host.must_obey() { Trust::Sender } else { Trust::Marks };
+                let iterator = iterator.map_err(|_| CommandError::BadData)?;
+                load_chunk(filter, iterator, self.data, trust).map_err(chunk_error)?;
                 None
             }
         };
-        Ok(Effects { publish, replication: Replication::Verbatim, ..Effects::default() })
+        let created = publish.is_some();
+        Ok(Effects { publish, replication: Replication::Verbatim, created, items_added: 0 })
+    }
+
+    fn header(&self, host: &dyn Host) -> Result<Box<Filter>, CommandError> {
+        let mut filter = from_header(self.data, host).map_err(header_error)?;
+        if host.settings().assume_redisbloom_1_1 {
+            filter.assume_redisbloom_1_1();
+        }
+        Ok(Box::new(filter))
     }
 }
 

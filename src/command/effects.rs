@@ -14,11 +14,16 @@ pub struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// The command that adds `items` to the filter under `key`.
+    /// The command that adds `items` to the filter under `key`. `room` is empty; its memory is used.
     #[must_use]
-    pub fn add(key: &'a [u8], items: Vec<Cow<'a, [u8]>>) -> Self {
-        let arguments = std::iter::once(Cow::Borrowed(key)).chain(items).collect();
-        Self { command: "BF.MADD", arguments }
+    pub fn add(
+        key: &'a [u8],
+        items: impl Iterator<Item = Cow<'a, [u8]>>,
+        mut room: Vec<Cow<'a, [u8]>>,
+    ) -> Self {
+        room.push(Cow::Borrowed(key));
+        room.extend(items);
+        Self { command: "BF.MADD", arguments: room }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::import::TransferError;
+use super::table::Command;
 use crate::bloom::limits::{CAPACITY_MIN_ITEMS, EXPANSION_MAX};
 use crate::bloom::scheme::NotEncodable;
 use crate::bloom::{AddError, ReserveError, ScaleError};
@@ -79,12 +80,46 @@ pub enum CommandError {
     InvalidOffset,
     /// BF.LOADCHUNK: a chunk larger than the rest of its layer.
     ChunkTooBig,
+    /// The memory for a reply cannot be had.
+    OutOfMemory,
+    /// BF.ADD, BF.MADD or BF.INSERT of a primary or a log that has a filter where this server has none.
+    LostFilter,
     /// A new filter could not be made.
     Reserve(ReserveError),
     /// An item could not be added.
     Add(AddError),
     /// BF.IMPORT or BF.EXPORT. These texts are ours: nobody else has the commands.
     Transfer(TransferError),
+}
+
+/// As much of what a client sent as an error quotes.
+#[must_use]
+pub fn quotable(word: &[u8]) -> String {
+    const MAX_BYTES: usize = 128;
+    String::from_utf8_lossy(word.get(..MAX_BYTES).unwrap_or(word)).into_owned()
+}
+
+impl CommandError {
+    /// Whether a `command` of a primary or a log that is refused for this leaves the server without something that the
+    /// other has: a filter, a layer or a part of its bits.
+    #[must_use]
+    pub fn is_loss(&self, command: Command) -> bool {
+        match self {
+            Self::Reserve(_)
+            | Self::BadData
+            | Self::InvalidOffset
+            | Self::ChunkTooBig
+            | Self::BadBlob
+            | Self::BadBlobVersion
+            | Self::OutOfMemory
+            | Self::Transfer(_)
+            | Self::Add(AddError::CannotGrow(ReserveError::OutOfMemory | ReserveError::TooLarge { .. })) => {
+                true
+            }
+            Self::NotFound => command == Command::LoadChunk,
+            _ => false,
+        }
+    }
 }
 
 /// Of a key with another type; Redis's own text.
@@ -147,6 +182,11 @@ impl fmt::Display for CommandError {
             Self::BadData => f.write_str("ERR received bad data"),
             Self::InvalidOffset => f.write_str("ERR invalid offset - no link found"),
             Self::ChunkTooBig => f.write_str("ERR invalid chunk - Too big for current filter"),
+            Self::OutOfMemory => f.write_str("ERR out of memory"),
+            Self::LostFilter => f.write_str(
+                "ERR not found: a primary or append-only file adds to a filter that is not here, and everbloom's own \
+                 spell out what they create; set bf.format to the module that it comes from",
+            ),
             Self::Reserve(ReserveError::TooLarge { needed_bytes, limit_bytes }) => write!(
                 f,
                 "ERR filter would take {needed_bytes} bytes, more than bf.max-filter-bytes or the memory \

@@ -4,7 +4,7 @@ use super::Slot;
 use super::arguments::Arguments;
 use super::creation::{Creation, CreationOptions};
 use super::effects::{Effects, Replication};
-use super::error::CommandError;
+use super::error::{CommandError, quotable};
 use super::number::{parse_double, parse_integer};
 use super::settings::Host;
 use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX};
@@ -31,14 +31,16 @@ impl<'a> Reserve<'a> {
         let mut options = CreationOptions { error_rate: Some(error_rate), ..CreationOptions::default() };
         // The format decides the range, which is judged before the option words.
         let words = Words::parse(arguments);
-        options.format = words.as_ref().ok().and_then(|words| words.format);
-        let max_items = options.capacity_max_items(&host.settings());
+        // A primary that spells its filters out uses this command for RedisBloom's only, and RedisBloom for all of its.
+        let obeyed_format = host.must_obey().then_some(Format::RedisBloom);
+        options.format = words.as_ref().ok().and_then(|words| words.format).or(obeyed_format);
+        let max_items = options.capacity_max_items(host);
         let capacity_items = in_range(capacity, max_items);
         options.capacity_items =
             Some(capacity_items.ok_or(CommandError::ReserveCapacityRange { max_items })?);
         let words = words?;
         options.expansion = words.expansion(host)?;
-        options.is_fixed = words.is_fixed || words.expansion == Some(0);
+        options.is_fixed = words.is_fixed;
         Ok(Self { key, options })
     }
 
@@ -52,8 +54,9 @@ impl<'a> Reserve<'a> {
             Slot::Filter(_) => return Err(CommandError::ItemExists),
             Slot::Vacant => {}
         }
-        let filter = Filter::reserve(self.options.blueprint(host)?, host).map_err(CommandError::Reserve)?;
-        let lines = Creation::of(&filter).lines(self.key, Vec::new());
+        let blueprint = self.options.blueprint(host)?;
+        let filter = Filter::reserve(blueprint, host).map_err(CommandError::Reserve)?;
+        let lines = Creation::of(&blueprint, &filter).lines(self.key, std::iter::empty(), Vec::new());
         Ok(Effects {
             publish: Some(Box::new(filter)),
             replication: Replication::Rewritten(lines),
@@ -83,15 +86,19 @@ impl Words {
                 let format = arguments.optional().and_then(Format::from_name);
                 words.format = Some(format.ok_or(CommandError::UnknownFormat)?);
             } else {
-                return Err(CommandError::ReserveUnknownArgument(String::from_utf8_lossy(word).into_owned()));
+                return Err(CommandError::ReserveUnknownArgument(quotable(word)));
             }
         }
         Ok(words)
     }
 
-    /// The growth factor, if it is not 0.
+    /// The growth factor; 0 goes with everything.
     fn expansion(&self, host: &dyn Host) -> Result<Option<u32>, CommandError> {
-        let Some(factor) = self.expansion.filter(|factor| *factor != 0) else { return Ok(None) };
+        let factor = match self.expansion {
+            None => return Ok(None),
+            Some(0) => return Ok(Some(0)),
+            Some(factor) => factor,
+        };
         // As in RedisBloom a factor does not override the configured `fixed`; but a primary with another
         // configuration, which spells its factor out, is obeyed.
         if self.is_fixed || (host.settings().expansion_factor == 0 && !host.must_obey()) {
@@ -122,7 +129,7 @@ impl<'a> Insert<'a> {
     /// valkey-bloom's format to do so, because RedisBloom refuses it.
     ///
     /// # Errors
-    /// The first rule that is broken, from left to right.
+    /// The first rule that is broken, from left to right; then what the options say of each other.
     pub fn parse(key: &'a [u8], mut arguments: Arguments<'a>, host: &dyn Host) -> Result<Self, CommandError> {
         let mut insert = Self { key, items: &[], options: CreationOptions::default(), no_create: false };
         let mut capacity = None;
@@ -140,15 +147,15 @@ impl<'a> Insert<'a> {
                 insert.option(word, &mut arguments)?;
             }
         }
-        let settings = host.settings();
         if let Some(capacity) = capacity {
-            if capacity > insert.options.capacity_max_items(&settings) {
+            if capacity > insert.options.capacity_max_items(host) {
                 return Err(CommandError::InsertCapacity);
             }
             insert.options.capacity_items = Some(capacity);
         }
+        insert.options.validate(host)?;
         let may_be_empty =
-            insert.options.resolved_format(&settings) == Format::ValkeyBloom || host.must_obey();
+            insert.options.resolved_format(&host.settings()) == Format::ValkeyBloom || host.must_obey();
         if has_items || !may_be_empty {
             insert.items = arguments.items()?;
         }

@@ -40,8 +40,17 @@ impl Settings {
 pub trait Host: ByteLimit {
     /// The configuration.
     fn settings(&self) -> Settings;
-    /// Whether the command comes from a primary or an append-only file, whose word stands against any configuration.
+    /// Whether the command comes from a primary, an append-only file or the node that gives a slot away, whose word
+    /// stands against any configuration.
     fn must_obey(&self) -> bool;
+    /// Whether the command comes from a primary or an append-only file of this very data set: where it fails for want
+    /// of memory or of good bytes, this server does not have what the other has, and must not go on as if it had.
+    fn must_succeed(&self) -> bool;
     /// Bytes that nobody can guess, for the seed of a filter of valkey-bloom's kind.
     fn random_seed(&self) -> [u8; SEED_BYTES];
+    /// A number that nobody has been given before.
+    fn random_number(&self) -> u64 {
+        let seed = self.random_seed();
+        seed.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+    }
 }

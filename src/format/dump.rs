@@ -2,85 +2,107 @@
 //!
 //! The protocol is RedisBloom's: iterator 0 asks for the header, which goes with iterator 1; iterator i > 0 asks for
 //! the bytes from position i - 1 on of all bit arrays laid end to end, which go with the iterator after them; a piece
-//! never spans two layers. Every piece ends with a check of 16 bytes over its bytes and its place, so that a torn or
-//! altered piece, or one of another filter, is refused before it changes anything.
+//! never spans two layers. Every piece ends with a seal: the mark of the state that the header describes, and a check
+//! over its bytes, its place and that mark. So a piece that is torn, altered, of another filter or of another dump is
+//! refused before it changes anything.
+
+use std::borrow::Cow;
 
 use super::header::{self, Header};
 use super::imported::{self, ImportedChain};
 use super::record::DecodeError;
-use crate::bloom::{ByteLimit, Chain, Family, ItemHash, Layer, Placement, hash128};
+use super::seal::{Form, Place, Sealed, seal};
+use crate::bloom::{ByteLimit, Chain, Family, Origin, OutOfMemory};
 
 /// The iterator that goes with a header.
 pub const HEADER_ITERATOR: u64 = 1;
 /// Most bytes of a bit array in one piece.
 pub const CHUNK_BYTES: usize = 16 << 20;
-/// Bytes of the check at the end of every piece.
-pub const CHECK_BYTES: usize = 16;
+
+/// Bytes of the seal at the end of every piece.
+pub const SEAL_BYTES: usize = Form::Marked.seal_bytes();
 
 /// One reply of BF.SCANDUMP.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct Piece<'f> {
     /// The iterator that asks for the next piece, and that this one is loaded with.
     pub next_iterator: u64,
     /// The bytes.
-    pub data: Vec<u8>,
+    pub data: Cow<'f, [u8]>,
 }
 
 /// The piece that `iterator` asks for, or nothing past the end. O(bytes of the piece).
-#[must_use]
-pub fn piece(chain: &Chain, iterator: u64) -> Option<Piece> {
-    checked_piece(chain, iterator, || header::encode(chain))
+///
+/// # Errors
+/// [`OutOfMemory`] when the bytes cannot be had.
+pub fn piece(chain: &Chain, iterator: u64) -> Result<Option<Piece<'_>>, OutOfMemory> {
+    sealed_piece(chain, iterator, || header::encode(chain))
 }
 
-/// The piece of a filter of any kind, with its check; `encode` writes its header.
-pub(super) fn checked_piece<F: Family>(
+/// The piece of a filter of any kind, with its seal; `encode` writes its header.
+pub(super) fn sealed_piece<F: Family>(
     chain: &Chain<F>,
     iterator: u64,
     encode: impl FnOnce() -> Vec<u8>,
-) -> Option<Piece> {
+) -> Result<Option<Piece<'_>>, OutOfMemory> {
+    let mark = chain.state_mark();
     let Some(position) = iterator.checked_sub(1) else {
-        let data = with_check(&encode(), &Place::Header);
-        return Some(Piece { next_iterator: HEADER_ITERATOR, data });
+        let data = Cow::Owned(seal(&encode(), &Place::Header, mark)?);
+        return Ok(Some(Piece { next_iterator: HEADER_ITERATOR, data }));
     };
+    let Some((index, chunk, next_iterator)) = chunk_at(chain, position) else { return Ok(None) };
+    let Some(layer) = chain.layers().get(index) else { return Ok(None) };
+    let data = Cow::Owned(seal(chunk, &Place::chunk::<F>(layer, position), mark)?);
+    Ok(Some(Piece { next_iterator, data }))
+}
+
+/// The bytes from `position` on, of one layer and at most [`CHUNK_BYTES`], with its index and the iterator after them.
+pub(super) fn chunk_at<F: Family>(chain: &Chain<F>, position: u64) -> Option<(usize, &[u8], u64)> {
     let (index, offset) = locate(chain, position)?;
-    let layer = chain.layers().get(index)?;
-    let rest = layer.bits().bytes().get(offset..)?;
+    let rest = chain.layers().get(index)?.bits().bytes().get(offset..)?;
     let chunk = rest.get(..CHUNK_BYTES.min(rest.len()))?;
-    let data = with_check(chunk, &Place::chunk::<F>(layer, position));
-    Some(Piece { next_iterator: iterator.checked_add(chunk.len() as u64)?, data })
+    let next_iterator = position.checked_add(1)?.checked_add(chunk.len() as u64)?;
+    Some((index, chunk, next_iterator))
 }
 
 /// An empty filter of the shape that a header describes.
 ///
 /// # Errors
-/// [`DecodeError`] for a header that is torn, altered, or larger than `limit` allows.
-pub fn chain_from_header(data: &[u8], limit: &dyn ByteLimit) -> Result<Chain, DecodeError> {
-    Header::decode(checked_header(data)?, limit)?.build(|_, _| Ok(()))
+/// [`DecodeError`] for a header that is not possible, or larger than `limit` allows.
+pub fn chain_from_header(header: Sealed<'_>, limit: &dyn ByteLimit) -> Result<Chain, DecodeError> {
+    let decoded = Header::decode(header.bytes, limit)?;
+    let set_bits = decoded.set_bits();
+    let mut chain = decoded.build(|_, _| Ok(()))?;
+    chain.set_origin(header.origin, Some(set_bits));
+    Ok(chain)
 }
 
 /// The piece of a client's filter that was taken over.
-#[must_use]
-pub fn imported_piece(chain: &ImportedChain, iterator: u64) -> Option<Piece> {
-    checked_piece(chain, iterator, || imported::encode(chain))
+///
+/// # Errors
+/// [`OutOfMemory`] when the bytes cannot be had.
+pub fn imported_piece(chain: &ImportedChain, iterator: u64) -> Result<Option<Piece<'_>>, OutOfMemory> {
+    sealed_piece(chain, iterator, || imported::encode(chain))
 }
 
 /// An empty filter of a client's shape that a header describes.
 ///
 /// # Errors
-/// [`DecodeError`] for a header that is torn, altered, or larger than `limit` allows.
-pub fn imported_from_header(data: &[u8], limit: &dyn ByteLimit) -> Result<ImportedChain, DecodeError> {
-    imported::build(checked_header(data)?, limit, |_, _| Ok(()))
-}
-
-/// The header before its check.
-pub(super) fn checked_header(data: &[u8]) -> Result<&[u8], DecodeError> {
-    without_check(data, &Place::Header).ok_or(DecodeError::Truncated)
+/// [`DecodeError`] for a header that is not possible, or larger than `limit` allows.
+pub fn imported_from_header(header: Sealed<'_>, limit: &dyn ByteLimit) -> Result<ImportedChain, DecodeError> {
+    let mut set_bits = 0u64;
+    let mut chain = imported::build(header.bytes, limit, |_, counts| {
+        set_bits = set_bits.saturating_add(counts.set_bits);
+        Ok(())
+    })?;
+    chain.set_origin(header.origin, Some(set_bits));
+    Ok(chain)
 }
 
 /// Why a chunk was not loaded; the filter is as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkError {
-    /// Torn, altered, or of another filter or place.
+    /// Torn, altered, or of another filter, dump or place.
     BadData,
     /// Begins beyond the last layer.
     BeyondEnd,
@@ -88,7 +110,17 @@ pub enum ChunkError {
     TooBig,
 }
 
-/// Overwrites the bits that a chunk stands for. `next_iterator` is what BF.SCANDUMP answered with it. O(bytes).
+/// Who says that a chunk belongs to the filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// Nobody: it must have the mark of the header that made the filter.
+    Marks,
+    /// A primary or an append-only file, where that was seen to: the filter may have come by a snapshot since, which has
+    /// no marks.
+    Sender,
+}
+
+/// Sets the bits of a chunk. `next_iterator` is what BF.SCANDUMP answered with it. O(bytes).
 ///
 /// # Errors
 /// [`ChunkError`]; the filter is then as it was.
@@ -96,8 +128,31 @@ pub fn load_chunk<F: Family>(
     chain: &mut Chain<F>,
     next_iterator: u64,
     data: &[u8],
+    trust: Trust,
 ) -> Result<(), ChunkError> {
-    let chunk_bytes = data.len().checked_sub(CHECK_BYTES).ok_or(ChunkError::BadData)?;
+    match (trust, chain.origin()) {
+        (Trust::Sender, _) => {
+            let outcome = load_sealed(chain, next_iterator, data, Form::Marked, |_| true);
+            outcome.or_else(|error| {
+                load_sealed(chain, next_iterator, data, Form::Unmarked, |_| true).map_err(|_| error)
+            })
+        }
+        (Trust::Marks, Origin::Marked(mark)) => {
+            load_sealed(chain, next_iterator, data, Form::Marked, |other| other == mark)
+        }
+        (Trust::Marks, Origin::Unmarked) => load_sealed(chain, next_iterator, data, Form::Unmarked, |_| true),
+        (Trust::Marks, Origin::NoHeader) => load_sealed(chain, next_iterator, data, Form::Marked, |_| false),
+    }
+}
+
+fn load_sealed<F: Family>(
+    chain: &mut Chain<F>,
+    next_iterator: u64,
+    data: &[u8],
+    form: Form,
+    is_wanted: impl FnOnce(u64) -> bool,
+) -> Result<(), ChunkError> {
+    let chunk_bytes = data.len().checked_sub(form.seal_bytes()).ok_or(ChunkError::BadData)?;
     let position = next_iterator
         .checked_sub(1)
         .and_then(|end| end.checked_sub(chunk_bytes as u64))
@@ -107,8 +162,11 @@ pub fn load_chunk<F: Family>(
     if layer.bits().bytes().len().saturating_sub(offset) < chunk_bytes {
         return Err(ChunkError::TooBig);
     }
-    let chunk = without_check(data, &Place::chunk::<F>(layer, position)).ok_or(ChunkError::BadData)?;
-    if layer.bits_mut().write_bytes(offset, chunk) { Ok(()) } else { Err(ChunkError::TooBig) }
+    let (chunk, mark) = form.open(data, &Place::chunk::<F>(layer, position)).ok_or(ChunkError::BadData)?;
+    if !is_wanted(mark) {
+        return Err(ChunkError::BadData);
+    }
+    if layer.bits_mut().add_bytes(offset, chunk) { Ok(()) } else { Err(ChunkError::TooBig) }
 }
 
 /// The layer that holds byte `position` of all bit arrays laid end to end, and the byte's place in it.
@@ -122,44 +180,4 @@ pub(super) fn locate<F: Family>(chain: &Chain<F>, position: u64) -> Option<(usiz
         }
     }
     None
-}
-
-/// Where a piece belongs; part of its check.
-enum Place {
-    Header,
-    Chunk { position: u64, size_bits: u64, capacity_items: u64, probes: u32 },
-}
-
-impl Place {
-    fn chunk<F: Family>(layer: &Layer<F::Placement>, position: u64) -> Self {
-        Self::Chunk {
-            position,
-            size_bits: layer.bits().len(),
-            capacity_items: layer.capacity_items(),
-            probes: <F::Placement as Placement<F::Digest<'_>>>::probes(&layer.placement()),
-        }
-    }
-
-    /// The check of `bytes` at this place: the digest of their digest and of what tells the place from others.
-    fn check(&self, bytes: &[u8]) -> [u8; CHECK_BYTES] {
-        let ItemHash { h1, h2 } = hash128(bytes);
-        let words = match *self {
-            Self::Header => [h1, h2, 0, 0, 0, 0],
-            Self::Chunk { position, size_bits, capacity_items, probes } => {
-                [h1, h2, position, size_bits, capacity_items, probes.into()]
-            }
-        };
-        let digest = hash128(bytemuck::bytes_of(&words));
-        bytemuck::cast([digest.h1, digest.h2])
-    }
-}
-
-fn with_check(bytes: &[u8], place: &Place) -> Vec<u8> {
-    [bytes, &place.check(bytes)].concat()
-}
-
-/// The bytes before a check that holds.
-fn without_check<'a>(data: &'a [u8], place: &Place) -> Option<&'a [u8]> {
-    let (bytes, check) = data.split_last_chunk::<CHECK_BYTES>()?;
-    (place.check(bytes) == *check).then_some(bytes)
 }

@@ -58,8 +58,7 @@ fn fill<P: Copy>(
     for offset in (0..size_bytes).step_by(CHUNK_BYTES) {
         let chunk = source.bytes()?;
         let expected_bytes = CHUNK_BYTES.min(size_bytes.saturating_sub(offset));
-        if !chunk.is_empty()
-            && (chunk.len() != expected_bytes || !layer.bits_mut().write_bytes(offset, &chunk))
+        if !chunk.is_empty() && (chunk.len() != expected_bytes || !layer.bits_mut().add_bytes(offset, &chunk))
         {
             return Err(DecodeError::Invalid("chunk length"));
         }

@@ -1,48 +1,58 @@
 //! The pieces of BF.SCANDUMP and BF.LOADCHUNK, and the digest, of a filter of any kind: each has its own bytes.
 
-use super::dump::{self, ChunkError, Piece};
+use super::dump::{self, ChunkError, Piece, Trust};
 use super::record::DecodeError;
+use super::seal::Sealed;
 use super::{header, imported, redisbloom, valkeybloom};
-use crate::bloom::{ByteLimit, Filter};
+use crate::bloom::{ByteLimit, Filter, OutOfMemory};
 
 /// The piece that `iterator` asks for, or nothing past the end. O(bytes of the piece).
-#[must_use]
-pub fn piece(filter: &Filter, iterator: u64) -> Option<Piece> {
+///
+/// # Errors
+/// [`OutOfMemory`] when the bytes cannot be had.
+pub fn piece(filter: &Filter, iterator: u64) -> Result<Option<Piece<'_>>, OutOfMemory> {
     match filter {
         Filter::Everbloom(chain) => dump::piece(chain, iterator),
-        Filter::RedisBloom(chain) => redisbloom::dump::piece(chain, iterator),
+        Filter::RedisBloom(chain) => Ok(redisbloom::dump::piece(chain, iterator)),
         Filter::ValkeyBloom(chain) => valkeybloom::dump::piece(chain, iterator),
         Filter::Imported(chain) => dump::imported_piece(chain, iterator),
     }
 }
 
-/// An empty filter of the shape that a header of any kind describes.
+/// An empty filter of the shape that a header of any kind describes. RedisBloom's headers have nothing that tells them
+/// from others, so whatever has no seal of ours is one.
 ///
 /// # Errors
 /// [`DecodeError`] for a header that is of no kind, torn, altered, or larger than `limit` allows.
 pub fn from_header(data: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
+    let Ok(sealed) = Sealed::open(data) else {
+        return redisbloom::dump::chain_from_header(data, limit).map(Filter::RedisBloom);
+    };
     match header::kind_of(data) {
-        Some(header::KIND_CHAIN) => dump::chain_from_header(data, limit).map(Filter::Everbloom),
-        Some(header::KIND_VALKEYBLOOM) => valkeybloom::dump::chain_from_header(data, limit)
+        Some(header::KIND_VALKEYBLOOM) => valkeybloom::dump::chain_from_header(sealed, limit)
             .map(|chain| Filter::ValkeyBloom(Box::new(chain))),
         Some(header::KIND_IMPORTED) => {
-            dump::imported_from_header(data, limit).map(|chain| Filter::Imported(Box::new(chain)))
+            dump::imported_from_header(sealed, limit).map(|chain| Filter::Imported(Box::new(chain)))
         }
-        Some(other) => Err(DecodeError::Unsupported { what: "kind", got: other.into() }),
-        None => redisbloom::dump::chain_from_header(data, limit).map(Filter::RedisBloom),
+        _ => dump::chain_from_header(sealed, limit).map(Filter::Everbloom),
     }
 }
 
-/// Overwrites the bits that a chunk stands for. O(bytes).
+/// Sets the bits of a chunk. O(bytes).
 ///
 /// # Errors
 /// [`ChunkError`]; the filter is then as it was.
-pub fn load_chunk(filter: &mut Filter, next_iterator: u64, data: &[u8]) -> Result<(), ChunkError> {
+pub fn load_chunk(
+    filter: &mut Filter,
+    next_iterator: u64,
+    data: &[u8],
+    trust: Trust,
+) -> Result<(), ChunkError> {
     match filter {
-        Filter::Everbloom(chain) => dump::load_chunk(chain, next_iterator, data),
+        Filter::Everbloom(chain) => dump::load_chunk(chain, next_iterator, data, trust),
         Filter::RedisBloom(chain) => redisbloom::dump::load_chunk(chain, next_iterator, data),
-        Filter::ValkeyBloom(chain) => dump::load_chunk(chain, next_iterator, data),
-        Filter::Imported(chain) => dump::load_chunk(chain, next_iterator, data),
+        Filter::ValkeyBloom(chain) => dump::load_chunk(chain, next_iterator, data, trust),
+        Filter::Imported(chain) => dump::load_chunk(chain, next_iterator, data, trust),
     }
 }
 

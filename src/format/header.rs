@@ -118,6 +118,12 @@ impl Header {
         self.parameters
     }
 
+    /// Bits set, over all layers.
+    #[must_use]
+    pub fn set_bits(&self) -> u64 {
+        self.layers.iter().fold(0, |sum, (_, counts)| sum.saturating_add(counts.set_bits))
+    }
+
     /// Makes the layers, all bits clear, one at a time, and hands each to `fill` with the counts that its header gave.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ pub mod header;
 pub mod imported;
 pub mod record;
 pub mod redisbloom;
+mod seal;
 pub mod valkeybloom;
 
 pub use record::{DecodeError, Sink, Source, UnsignedOrBytes};

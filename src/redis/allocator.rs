@@ -4,6 +4,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::huge_pages::{self, Advice};
 
@@ -33,7 +34,7 @@ unsafe impl GlobalAlloc for ServerAllocator {
             return ptr::null_mut();
         }
         // SAFETY: allocating has no precondition; failure is null.
-        unsafe { try_alloc(layout.size()) }.cast()
+        noted(unsafe { try_alloc(layout.size()) }.cast(), layout.size())
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
@@ -46,7 +47,7 @@ unsafe impl GlobalAlloc for ServerAllocator {
         }
         if let Some(try_calloc) = api!(RedisModule_TryCalloc) {
             // SAFETY: allocating has no precondition; failure is null.
-            let block = unsafe { try_calloc(1, layout.size()) }.cast();
+            let block = noted(unsafe { try_calloc(1, layout.size()) }.cast(), layout.size());
             // SAFETY: the block was just allocated with that size, or is null.
             unsafe { huge_pages::advise(block, layout.size(), Advice::Large) };
             return block;
@@ -108,6 +109,22 @@ unsafe impl GlobalAlloc for ServerAllocator {
             None => unsafe { System.dealloc(block, layout) },
         }
     }
+}
+
+/// Size of the last allocation that failed, in bytes; 0 while none has.
+static REFUSED_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+/// The block, noting its size where the allocator refused it.
+fn noted(block: *mut u8, size_bytes: usize) -> *mut u8 {
+    if block.is_null() {
+        REFUSED_BYTES.store(size_bytes, Relaxed);
+    }
+    block
+}
+
+/// Size of the last allocation that failed, in bytes; 0 while none has.
+pub(super) fn refused_bytes() -> usize {
+    REFUSED_BYTES.load(Relaxed)
 }
 
 /// Bytes that the server's allocator set aside for the block that begins at `start`, or `size_bytes` if it cannot say.

@@ -32,13 +32,13 @@ impl<'a> Argv<'a> {
         Self(self.0.get(1..).unwrap_or_default())
     }
 
-    /// Runs `body` with the bytes of every argument. O(arguments).
+    /// Runs `body` with the bytes of every argument; nothing where there is no room to keep where they are. O(arguments).
     #[inline(always)]
-    pub(super) fn with_bytes<T>(self, body: impl FnOnce(&[&'a [u8]]) -> T) -> T {
+    pub(super) fn with_bytes<T>(self, body: impl FnOnce(&[&'a [u8]]) -> T) -> Option<T> {
         // Written where they stay: what a function returns is copied, which takes longer than a probe. And a place of its
         // own for key and item, what most commands have, for clearing 64 places takes longer than ten.
         let (two, mut few, mut many);
-        body(match self.0 {
+        Some(body(match self.0 {
             [first, second] => {
                 two = [self.bytes_of(*first), self.bytes_of(*second)];
                 &two
@@ -48,10 +48,12 @@ impl<'a> Argv<'a> {
                 self.fill(&mut few)
             }
             all => {
-                many = vec![&[][..]; all.len()];
-                self.fill(&mut many)
+                many = Vec::new();
+                many.try_reserve_exact(all.len()).ok()?;
+                many.extend(all.iter().map(|string| self.bytes_of(*string)));
+                &many
             }
-        })
+        }))
     }
 
     /// Writes the bytes of every argument to the front of `places`, of which there are enough.

@@ -18,7 +18,7 @@ use super::rdb_io::SnapshotIo;
 use super::stats::{self, Footprint};
 use super::{log, memory};
 use crate::bloom::{Filter, Format};
-use crate::format::dump::{CHECK_BYTES, HEADER_ITERATOR};
+use crate::format::dump::{HEADER_ITERATOR, SEAL_BYTES};
 use crate::format::{self, DecodeError, everbloom, redisbloom, valkeybloom};
 
 /// What tells one data type from another; the callbacks that are not here are the same for all.
@@ -218,10 +218,16 @@ unsafe extern "C" fn rewrite(aof: *mut RedisModuleIO, key: *mut RedisModuleStrin
             return;
         }
         let mut iterator = 0;
-        while let Some(piece) = format::filter::piece(filter, iterator) {
+        loop {
+            let Ok(piece) = format::filter::piece(filter, iterator) else {
+                log::abort("rewriting a filter: out of memory")
+            };
+            let Some(piece) = piece else { return };
             iterator = piece.next_iterator;
-            // The header makes a filter with all bits clear.
-            if iterator == HEADER_ITERATOR || !is_clear(filter, &piece.data) {
+            // The header makes a filter with all bits clear; not so in RedisBloom before 2.2.19, 2.4.8 and 2.6.11, whose
+            // array holds what was in memory.
+            let is_needed = iterator == HEADER_ITERATOR || filter.format() == Format::RedisBloom;
+            if is_needed || !is_clear(&piece.data) {
                 // SAFETY: the server's `aof` and key, within this callback.
                 unsafe { emit_piece(aof, key, iterator, &piece.data) };
             }
@@ -229,10 +235,9 @@ unsafe extern "C" fn rewrite(aof: *mut RedisModuleIO, key: *mut RedisModuleStrin
     });
 }
 
-/// Whether a chunk of a filter has no set bit; our own chunks end with a check.
-fn is_clear(filter: &Filter, chunk: &[u8]) -> bool {
-    let check_bytes = if filter.format() == Format::Everbloom { CHECK_BYTES } else { 0 };
-    let bits = chunk.len().checked_sub(check_bytes).and_then(|end| chunk.get(..end));
+/// Whether a chunk of ours, which ends with a seal, has no set bit.
+fn is_clear(chunk: &[u8]) -> bool {
+    let bits = chunk.len().checked_sub(SEAL_BYTES).and_then(|end| chunk.get(..end));
     bits.is_some_and(|bits| bits.iter().all(|byte| *byte == 0))
 }
 

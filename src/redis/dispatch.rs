@@ -9,6 +9,7 @@ use super::api::{Context, OK};
 use super::args::Argv;
 use super::effects;
 use super::key::Key;
+use super::loss;
 use super::memory::CommandHost;
 use super::prefetch::Processor;
 use super::reply::{INTERNAL_ERROR, ServerReply};
@@ -17,7 +18,7 @@ use super::stats::{self, Footprint};
 use crate::command::query::Checks;
 use crate::command::table::KeyAccess;
 use crate::command::{
-    COMMANDS, Change, Command, CommandError, Import, Query, Replication, Reply, Request, Slot,
+    COMMANDS, Change, Command, CommandError, Host, Import, Query, Replication, Reply, Request, Slot,
 };
 
 /// The handler of every command, in the order of the table.
@@ -71,14 +72,30 @@ unsafe extern "C" fn handle<const INDEX: usize>(
     let run = || unsafe { run::<INDEX>(context, argv, &mut reply) };
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => refuse(&error, &mut reply),
+        // SAFETY: context and arguments belong to the running command.
+        Ok(Err(error)) => unsafe { refuse(&error, At::<INDEX>::COMMAND, context, argv, &mut reply) },
         Err(_) => reply.error_for_the_rest(INTERNAL_ERROR),
     }
     OK
 }
 
+/// Replies the error, unless this server ends with it.
+///
+/// # Safety
+/// `context` and `argv` must be those of the running command.
 #[cold]
-fn refuse(error: &CommandError, reply: &mut ServerReply) {
+unsafe fn refuse(
+    error: &CommandError,
+    command: Command,
+    context: Context,
+    argv: Argv<'_>,
+    reply: &mut ServerReply,
+) {
+    // SAFETY: the context is that of the running command by the caller's word.
+    let host = unsafe { CommandHost::new(context) };
+    if error.is_loss(command) && host.must_succeed() {
+        loss::end_server(error, command, argv);
+    }
     reply.error(&error.to_string());
 }
 
@@ -98,7 +115,7 @@ unsafe fn run<const INDEX: usize>(
         let name = argv.key().ok_or(CommandError::WrongArity(command.spec().name))?;
         match request {
             // SAFETY: context and name are those of the running command.
-            Request::Query(query) => unsafe { run_query(query, context, name, reply) },
+            Request::Query(query) => unsafe { run_query(query, context, name, &host, reply) },
             // SAFETY: context and name are those of the running command.
             Request::Change(change) => unsafe { run_change(change, context, name, &host, reply) },
             Request::Import(import) => {
@@ -109,6 +126,7 @@ unsafe fn run<const INDEX: usize>(
             }
         }
     })
+    .unwrap_or(Err(CommandError::OutOfMemory))
 }
 
 /// # Safety
@@ -118,11 +136,13 @@ unsafe fn run_query(
     query: Query<'_>,
     context: Context,
     name: *mut RedisModuleString,
+    host: &CommandHost,
     reply: &mut ServerReply,
 ) -> Result<(), CommandError> {
     // SAFETY: by the caller's word; the key is closed when this function returns.
-    let key = unsafe { Key::open(context, name, KeyAccess::ReadOnly) };
-    let Checks(items) = query.run(Key::slot(key.as_ref()), Processor, reply)?;
+    let mut key = unsafe { Key::open(context, name, KeyAccess::ReadOnly) };
+    let slot = key.as_mut().map_or(Slot::Vacant, Key::slot);
+    let Checks(items) = query.run(slot, host, Processor, reply)?;
     if items > 0 {
         stats::items_checked(items);
     }
@@ -144,7 +164,7 @@ unsafe fn run_change(
         reply.error_for_the_rest(INTERNAL_ERROR);
         return Ok(());
     };
-    let slot = key.slot_mut();
+    let slot = key.slot();
     let before = match &slot {
         // Nothing but the number of items can change; counting layers would take a tenth of the whole command.
         Slot::Filter(filter) if matches!(change, Change::Add { .. }) && filter.has_room() => None,
@@ -157,7 +177,7 @@ unsafe fn run_change(
             (_, Replication::None) => return Ok(()),
             (None, _) => stats::filter_took(effects.items_added),
             (Some(before), _) => {
-                if let Slot::Filter(filter) = Key::slot(Some(&key)) {
+                if let Slot::Filter(filter) = key.slot() {
                     stats::filter_changed(before, Footprint::of(filter));
                 }
             }
@@ -193,7 +213,7 @@ unsafe fn run_import(
     let effects = {
         // SAFETY: by the caller's word; the destination is another key.
         let source = unsafe { Source::open(context, names.source) };
-        import.run(&key.slot_mut(), &source, host)?
+        import.run(&key.slot(), &source, host)?
     };
     reply.simple("OK");
     // SAFETY: context and name are those of the running command.

@@ -35,23 +35,15 @@ impl Key {
         NonNull::new(key).map(Self)
     }
 
-    /// What a key that was opened for reading holds.
-    pub(super) fn slot(key: Option<&Self>) -> Slot<&Filter> {
-        match key.map_or(Slot::Vacant, Self::value) {
-            Slot::Vacant => Slot::Vacant,
-            Slot::WrongType => Slot::WrongType,
-            // SAFETY: the value of a key of our type is a living `Filter` (see `datatype`). Commands run one at a time
-            // on the server's main thread and the key stays open for the borrow, so nothing changes or frees it.
-            Slot::Filter(filter) => Slot::Filter(unsafe { filter.as_ref() }),
-        }
-    }
-
-    /// What the key holds, to be changed.
-    pub(super) fn slot_mut(&mut self) -> Slot<&mut Filter> {
+    /// What the key holds. Where it was opened for reading, the filter is not to be changed but for what is kept only in
+    /// memory: the server would not know of it.
+    pub(super) fn slot(&mut self) -> Slot<&mut Filter> {
         match self.value() {
             Slot::Vacant => Slot::Vacant,
             Slot::WrongType => Slot::WrongType,
-            // SAFETY: as in `slot`; the key is borrowed exclusively, and it is the only open key of its name.
+            // SAFETY: the value of a key of our type is a living `Filter` (see `datatype`). Commands run one at a time
+            // on the server's main thread and the key stays open for the borrow, so nothing else changes or frees it;
+            // the key is borrowed exclusively, and it is the only open key of its name.
             Slot::Filter(mut filter) => Slot::Filter(unsafe { filter.as_mut() }),
         }
     }

@@ -39,12 +39,8 @@ impl Host for CommandHost {
     }
 
     fn must_obey(&self) -> bool {
-        const OBEYED: u32 = raw::REDISMODULE_CTX_FLAGS_REPLICATED | raw::REDISMODULE_CTX_FLAGS_LOADING;
         type MustObeyClient = unsafe extern "C" fn(Context) -> c_int;
-        let Some(context_flags) = api!(RedisModule_GetContextFlags) else { return false };
-        // SAFETY: the context is that of the running command.
-        let flags = unsafe { context_flags(self.context) };
-        if flags & OBEYED.cast_signed() != 0 {
+        if self.must_succeed() {
             return true;
         }
         // Valkey also has commands that import slots, which only this function knows.
@@ -52,6 +48,14 @@ impl Host for CommandHost {
         let must_obey = unsafe { api::by_name::<MustObeyClient>(c"RedisModule_MustObeyClient") };
         // SAFETY: the context is that of the running command.
         must_obey.is_some_and(|must_obey| unsafe { must_obey(self.context) } != 0)
+    }
+
+    fn must_succeed(&self) -> bool {
+        const OBEYED: u32 = raw::REDISMODULE_CTX_FLAGS_REPLICATED | raw::REDISMODULE_CTX_FLAGS_LOADING;
+        let Some(context_flags) = api!(RedisModule_GetContextFlags) else { return false };
+        // SAFETY: the context is that of the running command.
+        let flags = unsafe { context_flags(self.context) };
+        flags & OBEYED.cast_signed() != 0
     }
 
     fn random_seed(&self) -> [u8; SEED_BYTES] {

@@ -20,6 +20,7 @@ mod info;
 mod key;
 mod load_arguments;
 mod log;
+mod loss;
 mod memory;
 mod onload;
 mod prefetch;

@@ -61,6 +61,38 @@ fn insert_reads_whole_words_from_left_to_right() {
 }
 
 #[test]
+fn options_that_do_not_go_together_are_refused_whether_the_filter_is_there_or_not() {
+    let mut server = Server::new();
+    server.run("BF.ADD there a");
+    let seed = "0123456789abcdef0123456789abcdef";
+    for (options, error) in [
+        (
+            "NONSCALING VALIDATESCALETO 1000".to_owned(),
+            "-ERR cannot use NONSCALING and VALIDATESCALETO options together",
+        ),
+        (
+            "EXPANSION 0 VALIDATESCALETO 1000".to_owned(),
+            "-ERR cannot use NONSCALING and VALIDATESCALETO options together",
+        ),
+        (
+            format!("FORMAT redisbloom SEED {seed}"),
+            "-ERR SEED and TIGHTENING are for filters of FORMAT valkey-bloom only",
+        ),
+        ("TIGHTENING 0.3".to_owned(), "-ERR SEED and TIGHTENING are for filters of FORMAT valkey-bloom only"),
+        (
+            "VALIDATESCALETO 1000 FORMAT redisbloom".to_owned(),
+            "-ERR VALIDATESCALETO is not for filters of FORMAT redisbloom",
+        ),
+    ] {
+        for key in ["there", "vacant", "string"] {
+            assert_eq!(server.run(&format!("BF.INSERT {key} {options} ITEMS b")), error, "{key} {options}");
+        }
+    }
+    assert_eq!(server.run("BF.CARD there"), ":1");
+    assert_eq!(server.keys.len(), 1);
+}
+
+#[test]
 fn questions_about_nothing_and_about_other_types() {
     const WRONG: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
     let dialogue = [

@@ -56,6 +56,10 @@ fn every_replicated_command_builds_the_same_filter_elsewhere() {
         "BF.RESERVE e 0.01 50 FORMAT valkey-bloom EXPANSION 3",
         "BF.MADD e a b c",
         "BF.INSERT f FORMAT valkey-bloom TIGHTENING 0.25 NONSCALING ITEMS a b c",
+        "BF.RESERVE g 0.01 3 FORMAT redisbloom",
+        "BF.MADD g a b c d e f g h",
+        "BF.RESERVE h 0.01 3 FORMAT redisbloom NONSCALING",
+        "BF.INSERT i CAPACITY 4 EXPANSION 5 FORMAT redisbloom ITEMS a b c d e",
     ] {
         primary.run(line);
     }
@@ -70,12 +74,100 @@ fn every_replicated_command_builds_the_same_filter_elsewhere() {
     };
     replica.must_obey = true;
     for line in primary.replicated.clone() {
-        assert!(!replica.run(&line).contains('-'), "{line}");
+        assert!(!replica.run(&line).contains("-ERR"), "{line}");
     }
     for (key, filter) in &primary.keys {
         let copy = &replica.keys[key];
         assert_eq!(header(copy), header(filter));
         assert!(filter.bit_arrays().map(Bits::bytes).eq(copy.bit_arrays().map(Bits::bytes)));
+    }
+}
+
+#[test]
+fn a_filter_of_redisblooms_is_replicated_as_its_own_command_where_that_makes_the_same() {
+    let mut server = Server::new();
+    server.settings = Settings { format: Format::RedisBloom, ..Settings::DEFAULT };
+    for (line, replicated) in [
+        ("BF.RESERVE a 0.01 100", Some("BF.RESERVE a 0.01 100 EXPANSION 2")),
+        ("BF.RESERVE b 1e-3 5 EXPANSION 7", Some("BF.RESERVE b 0.001 5 EXPANSION 7")),
+        ("BF.RESERVE c 0.7 5 NONSCALING", Some("BF.RESERVE c 0.25 5 NONSCALING")),
+        ("BF.ADD d x", Some("BF.RESERVE d 0.01 100 EXPANSION 2 BF.MADD d x")),
+        ("BF.INSERT e CAPACITY 3 ITEMS x y x", Some("BF.RESERVE e 0.01 3 EXPANSION 2 BF.MADD e x y")),
+        ("BF.INSERT f EXPANSION 1 ITEMS x", Some("BF.RESERVE f 0.01 100 EXPANSION 1 BF.MADD f x")),
+        ("BF.RESERVE g 1.5e-323 1 FORMAT redisbloom", Some("BF.RESERVE g 0.0000")),
+        // RedisBloom writes down 0, which no BF.RESERVE of all its releases does; and 3 of a fixed filter.
+        ("BF.RESERVE h 0.01 100 EXPANSION 0", None),
+        ("BF.INSERT i EXPANSION 3 NONSCALING ITEMS x", None),
+    ] {
+        server.replicated.clear();
+        assert!(!server.run(line).contains("-ERR"), "{line}");
+        let sent = server.replicated.join(" ");
+        match replicated {
+            Some(expected) => assert!(sent.starts_with(expected), "{line}: {sent}"),
+            None => assert!(sent.starts_with("BF.LOADCHUNK"), "{line}: {sent}"),
+        }
+    }
+}
+
+/// The growth that RedisBloom writes down, which is in the header, and whether the filter is fixed.
+fn written_growth(server: &Server, key: &str) -> (u32, bool) {
+    let header = header(&server.keys[key.as_bytes()]);
+    let growth = u32::from_le_bytes(header[16..20].try_into().unwrap());
+    (growth, header[12] & 8 != 0)
+}
+
+#[test]
+fn filters_of_redisblooms_write_down_the_growth_that_it_writes_down() {
+    let mut server = Server::new();
+    for (factor, line, expected) in [
+        (2, "BF.RESERVE k 0.01 9", (2, false)),
+        (2, "BF.RESERVE k 0.01 9 NONSCALING", (2, true)),
+        (2, "BF.RESERVE k 0.01 9 EXPANSION 0", (0, true)),
+        (2, "BF.RESERVE k 0.01 9 NONSCALING EXPANSION 0", (0, true)),
+        (2, "BF.INSERT k EXPANSION 0 ITEMS a", (0, true)),
+        (2, "BF.INSERT k EXPANSION 3 ITEMS a", (3, false)),
+        (2, "BF.INSERT k EXPANSION 3 NONSCALING ITEMS a", (3, true)),
+        (5, "BF.RESERVE k 0.01 9 NONSCALING", (5, true)),
+        (0, "BF.RESERVE k 0.01 9", (0, true)),
+        (0, "BF.ADD k a", (0, true)),
+        (0, "BF.RESERVE k 0.01 9 NONSCALING", (0, true)),
+        (0, "BF.INSERT k EXPANSION 3 ITEMS a", (3, true)),
+    ] {
+        server.keys.clear();
+        server.settings =
+            Settings { format: Format::RedisBloom, expansion_factor: factor, ..Settings::DEFAULT };
+        assert!(!server.run(line).starts_with('-'), "{line}");
+        assert_eq!(written_growth(&server, "k"), expected, "factor {factor}: {line}");
+    }
+    // The same words for a filter of our own, and of valkey-bloom's, where a factor beats the configured one.
+    server.settings = Settings { expansion_factor: 0, ..Settings::DEFAULT };
+    server.run("BF.INSERT own EXPANSION 3 ITEMS a");
+    assert_eq!(server.run("BF.INFO own EXPANSION"), "*1 _");
+    server.run("BF.INSERT valkey FORMAT valkey-bloom EXPANSION 3 ITEMS a");
+    assert_eq!(server.run("BF.INFO valkey EXPANSION"), "*1 :3");
+}
+
+#[test]
+fn whoever_obeys_makes_no_filter_of_its_own_defaults() {
+    let mut server = Server::new();
+    server.must_obey = true;
+    for line in
+        ["BF.ADD k a", "BF.MADD k a b", "BF.INSERT k ITEMS a", "BF.INSERT k CAPACITY 50 EXPANSION 2 ITEMS a"]
+    {
+        assert!(server.run(line).starts_with("-ERR not found: "), "{line}");
+    }
+    assert_eq!(server.run("BF.INSERT k NOCREATE ITEMS a"), "-ERR not found");
+    assert!(server.keys.is_empty() && server.replicated.is_empty());
+    // What another module sends spells nothing out; whoever follows one says so in `bf.format`.
+    server.settings.format = Format::RedisBloom;
+    assert_eq!(server.run("BF.ADD k a"), "#t");
+    assert_eq!(server.run("BF.INSERT i CAPACITY 50 ITEMS a"), "*1 #t");
+    // A filter that is reserved without a format is RedisBloom's: only that module, and only for it we, send such a line.
+    for format in Format::ALL {
+        server.settings.format = format;
+        let key = format.name();
+        assert_eq!(server.run(&format!("BF.RESERVE {key} 0.01 2147483648")), "+OK");
+        assert_eq!(server.keys[key.as_bytes()].format(), Format::RedisBloom);
     }
 }
 

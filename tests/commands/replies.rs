@@ -46,7 +46,10 @@ fn a_dump_travels_through_the_commands() {
     assert!(server.run("BF.SCANDUMP k 0").starts_with("*2 :1 $evbl"));
     assert_eq!(server.run("BF.LOADCHUNK k 0 d"), "-ERR received bad data");
     assert_eq!(server.run("BF.LOADCHUNK k -1 d"), "-ERR received bad data");
-    assert_eq!(server.run("BF.LOADCHUNK k 99999 0123456789abcdefg"), "-ERR invalid offset - no link found");
+    assert_eq!(
+        server.run("BF.LOADCHUNK k 99999 0123456789abcdef012345678"),
+        "-ERR invalid offset - no link found"
+    );
     assert_eq!(server.run("BF.LOADCHUNK k 1 0123456789abcdefg"), "-ERR received bad data");
     assert_eq!(server.run("BF.CARD k"), ":3");
 }

@@ -84,6 +84,9 @@ impl Host for Rules {
     fn must_obey(&self) -> bool {
         self.must_obey
     }
+    fn must_succeed(&self) -> bool {
+        self.must_obey
+    }
     fn random_seed(&self) -> [u8; 32] {
         [7; 32]
     }
@@ -108,7 +111,7 @@ impl Server {
         let mut reply = Collected { protocol: self.protocol, words: Vec::new() };
         let command = named(argv[0]);
         let outcome = match Request::parse(command, &argv[1..], &host) {
-            Ok(Request::Query(query)) => self.query(query, &argv, &mut reply),
+            Ok(Request::Query(query)) => self.query(query, &argv, &host, &mut reply),
             Ok(Request::Change(change)) => self.change(change, &argv, line, &host, &mut reply),
             Ok(Request::Import(import)) => self.import(*import, &argv, line, &host, &mut reply),
             Err(error) => Err(error),
@@ -126,10 +129,11 @@ impl Server {
         &mut self,
         query: Query<'_>,
         argv: &[&[u8]],
+        host: &Rules,
         reply: &mut Collected,
     ) -> Result<(), everbloom::command::CommandError> {
-        let slot = slot(argv[1], self.keys.get(argv[1]));
-        query.run(slot, NoPrefetch, reply).map(|_| ())
+        let slot = slot(argv[1], self.keys.get_mut(argv[1]));
+        query.run(slot, host, NoPrefetch, reply).map(|_| ())
     }
 
     fn change(

@@ -261,7 +261,7 @@ fn altered_headers_are_refused_or_behave() {
     let mut outcomes = Outcomes::default();
     for (base, (encoding_version, record)) in bases().into_iter().enumerate() {
         let chain = load(&record, encoding_version);
-        let newest = dump::piece(&chain, 0).unwrap().data;
+        let newest = dump::piece(&chain, 0).unwrap().data.into_owned();
         for (shape, header) in
             [newest.clone(), with_old_layers(&newest), with_old_chain(&newest)].iter().enumerate()
         {

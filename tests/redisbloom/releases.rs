@@ -231,7 +231,8 @@ fn every_filter_is_dumped_and_loaded_in_pieces() {
         while let Some(piece) = dump::piece(&chain, ours[ours.len() - 1].next_iterator) {
             ours.push(piece);
         }
-        let ours: Vec<_> = ours.into_iter().map(|piece| (piece.next_iterator, piece.data)).collect();
+        let ours: Vec<_> =
+            ours.into_iter().map(|piece| (piece.next_iterator, piece.data.into_owned())).collect();
         assert_eq!(ours[1..], pieces[1..], "{}", case.name);
         if release.is_current() {
             assert_eq!(ours[0], pieces[0], "{}", case.name);

@@ -212,11 +212,11 @@ fn a_tiny_payload_cannot_take_much_memory(site: &Site) {
     assert!(grown < 64 << 20, "{grown} bytes more");
 }
 
-/// The check at the end of a header of BF.SCANDUMP, as docs/formats.md gives it.
-fn seal_header(header: &[u8]) -> Vec<u8> {
+/// A header of BF.SCANDUMP with its seal, as docs/formats.md gives it.
+fn seal_header(header: &[u8], mark: &[u8]) -> Vec<u8> {
     let digest = |bytes: &[u8]| murmur3::murmur3_x64_128(&mut &*bytes, 0).unwrap().to_le_bytes();
-    let place = [&digest(header)[..], &[0; 32]].concat();
-    [header, &digest(&place)].concat()
+    let place = [&digest(header)[..], &[0; 32], mark].concat();
+    [header, mark, &digest(&place)].concat()
 }
 
 fn a_forged_dump_header_cannot_take_much_memory(site: &Site) {
@@ -224,8 +224,8 @@ fn a_forged_dump_header_cannot_take_much_memory(site: &Site) {
     let mut client = server.client();
     client.say("BF.RESERVE k 0.01 100");
     let (_, data) = crate::dump::piece(&mut client, "k", 0).unwrap();
-    let header = &data[..data.len() - 16];
-    assert_eq!(seal_header(header), data, "the test knows how a header is sealed");
+    let (header, mark) = data[..data.len() - 16].split_at(data.len() - 24);
+    assert_eq!(seal_header(header, mark), data, "the test knows how a header is sealed");
     let digest = client.digest("k");
     let before = server.resident_bytes();
     for at in 0..header.len() {
@@ -235,7 +235,7 @@ fn a_forged_dump_header_cannot_take_much_memory(site: &Site) {
             let mut forged = header.to_vec();
             let width = (header.len() - at).min(8);
             forged[at..at + width].copy_from_slice(&edge.to_le_bytes()[..width]);
-            let reply = crate::dump::load(&mut client, "new", 1, &seal_header(&forged));
+            let reply = crate::dump::load(&mut client, "new", 1, &seal_header(&forged, mark));
             assert!(reply == "+OK" || reply.starts_with("-ERR "), "{reply}");
             if reply == "+OK" {
                 let reply = client.say("BF.ADD new a");

@@ -40,6 +40,23 @@ impl RedisBloom {
         Self::of_first_layer(options, growth, error_rate * share, capacity_items)
     }
 
+    /// Error rate and capacity with which BF.RESERVE makes this very filter, in every release of RedisBloom. Nothing where
+    /// no such command does: of the filters that commands make, fixed ones with another growth than [`RESERVED_GROWTH`]
+    /// written down.
+    #[must_use]
+    pub fn reserve_parameters(&self) -> Option<(f64, u64)> {
+        let share = if self.options.is_fixed() { 1.0 } else { TIGHTENING };
+        let (error_rate, capacity_items) = (self.first_error_rate / share, self.first_capacity_items);
+        let is_asked = error_rate <= COMMAND_ERROR_RATE_MAX && capacity_items <= COMMAND_CAPACITY_MAX_ITEMS;
+        let (options, growth) = if self.options.is_fixed() {
+            (Options::FIXED, RESERVED_GROWTH)
+        } else {
+            (Options::SCALING, self.growth)
+        };
+        let is_same = Self::new(error_rate, capacity_items, options, growth) == *self;
+        (is_asked && is_same).then_some((error_rate, capacity_items))
+    }
+
     /// The parameters of a filter with `layers`, of which there must be one.
     #[must_use]
     pub fn of_layers(options: Options, growth: u32, layers: &[Layer<ModuloProbing>]) -> Option<Self> {
@@ -111,6 +128,8 @@ pub fn reported_size_bytes(chain: &Chain<RedisBloom>) -> u64 {
     })
 }
 
+/// Growth that BF.RESERVE writes down of a fixed filter where nothing is configured.
+pub const RESERVED_GROWTH: u32 = EXPANSION_DEFAULT;
 /// Largest error rate of a filter that a command makes; RedisBloom 8 takes this for any above it.
 pub const COMMAND_ERROR_RATE_MAX: f64 = 0.25;
 /// Largest capacity that RedisBloom 8 takes in a command.

@@ -9,7 +9,9 @@ pub mod options;
 pub mod probing;
 pub mod sizing;
 
-pub use family::{COMMAND_CAPACITY_MAX_ITEMS, COMMAND_ERROR_RATE_MAX, RedisBloom, reported_size_bytes};
+pub use family::{
+    COMMAND_CAPACITY_MAX_ITEMS, COMMAND_ERROR_RATE_MAX, RESERVED_GROWTH, RedisBloom, reported_size_bytes,
+};
 pub use hash::{HashPair, Hashing};
 pub use options::Options;
 pub use probing::{LayerParameters, ModuloProbing};

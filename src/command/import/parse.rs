@@ -4,7 +4,7 @@ use super::{Import, Origin, TransferError};
 use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX};
 use crate::bloom::scheme::{BitOrder, ItemEncoding, Scheme};
 use crate::command::arguments::Arguments;
-use crate::command::error::CommandError;
+use crate::command::error::{CommandError, quotable};
 use crate::command::number::{parse_double, parse_integer};
 use crate::command::reserve::is_ratio;
 
@@ -87,7 +87,7 @@ impl<'a> Import<'a> {
         } else if is("REPLACE") {
             self.is_replacing = true;
         } else {
-            return Err(CommandError::ReserveUnknownArgument(String::from_utf8_lossy(option).into_owned()));
+            return Err(CommandError::ReserveUnknownArgument(quotable(option)));
         }
         Ok(())
     }
@@ -128,7 +128,7 @@ fn scheme_named(name: &[u8]) -> Result<Option<Scheme>, CommandError> {
     if name.eq_ignore_ascii_case(GUAVA) {
         return Ok(None);
     }
-    let unknown = || TransferError::UnknownScheme(String::from_utf8_lossy(name).into_owned());
+    let unknown = || TransferError::UnknownScheme(quotable(name));
     Ok(Some(Scheme::from_name(name).ok_or_else(unknown)?))
 }
 

@@ -12,7 +12,7 @@ use crate::bloom::{Bits, Chain, Filter, Growth};
 use crate::command::Slot;
 use crate::command::creation::{growth_words, text, word};
 use crate::command::effects::{Effects, Line, Replication};
-use crate::command::error::CommandError;
+use crate::command::error::{CommandError, quotable};
 use crate::command::settings::Host;
 use crate::format::client::{GuavaHeader, RedissonConfig, config_key};
 
@@ -74,9 +74,8 @@ impl<'a> Import<'a> {
             return Ok(());
         }
         let key = config_key(source);
-        let config = RedissonConfig::read(|field| sources.field(&key, field)).map_err(|field| {
-            TransferError::NoSettings { key: String::from_utf8_lossy(&key).into_owned(), field }
-        })?;
+        let config = RedissonConfig::read(|field| sources.field(&key, field))
+            .map_err(|field| TransferError::NoSettings { key: quotable(&key), field })?;
         self.size_bits = self.size_bits.or(Some(config.size_bits));
         self.probes = self.probes.or(Some(config.probes));
         let capacity_items = config.capacity_items.map(|items| items.min(CAPACITY_MAX_ITEMS));

@@ -96,7 +96,8 @@ impl StringForm {
             order.copy(string, &mut page);
             // Whole words were written; of the last one, no more than the array and its string have in common.
             let length = string.len().next_multiple_of(8).min(size_bytes.saturating_sub(offset));
-            bits.write_bytes(offset, page.get(..length).unwrap_or(&[]));
+            let fits = bits.add_bytes(offset, page.get(..length).unwrap_or(&[]));
+            debug_assert!(fits, "a string without bits beyond the end");
         }
         Ok((form, bits))
     }

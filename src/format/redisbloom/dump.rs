@@ -1,23 +1,23 @@
 //! The pieces of BF.SCANDUMP and BF.LOADCHUNK as RedisBloom has them, byte for byte.
 //!
-//! The protocol is the one of [`dump`](crate::format::dump), without checks: a chunk of bits is loaded wherever its
+//! The protocol is the one of [`dump`](crate::format::dump), without seals: a chunk of bits is loaded wherever its
 //! iterator and its length put it.
+
+use std::borrow::Cow;
 
 use super::header::{self, Header};
 use crate::bloom::{ByteLimit, Chain, RedisBloom};
-use crate::format::dump::{CHUNK_BYTES, ChunkError, HEADER_ITERATOR, Piece, locate};
+use crate::format::dump::{ChunkError, HEADER_ITERATOR, Piece, chunk_at, locate};
 use crate::format::record::DecodeError;
 
-/// The piece that `iterator` asks for, or nothing past the end. O(bytes of the piece).
+/// The piece that `iterator` asks for, or nothing past the end. O(layers): a chunk is not copied.
 #[must_use]
-pub fn piece(chain: &Chain<RedisBloom>, iterator: u64) -> Option<Piece> {
+pub fn piece(chain: &Chain<RedisBloom>, iterator: u64) -> Option<Piece<'_>> {
     let Some(position) = iterator.checked_sub(1) else {
-        return Some(Piece { next_iterator: HEADER_ITERATOR, data: header::encode(chain) });
+        return Some(Piece { next_iterator: HEADER_ITERATOR, data: Cow::Owned(header::encode(chain)) });
     };
-    let (index, offset) = locate(chain, position)?;
-    let rest = chain.layers().get(index)?.bits().bytes().get(offset..)?;
-    let chunk = rest.get(..CHUNK_BYTES.min(rest.len()))?;
-    Some(Piece { next_iterator: iterator.checked_add(chunk.len() as u64)?, data: chunk.to_vec() })
+    let (_, chunk, next_iterator) = chunk_at(chain, position)?;
+    Some(Piece { next_iterator, data: Cow::Borrowed(chunk) })
 }
 
 /// An empty filter of the shape that a header describes.
@@ -28,7 +28,8 @@ pub fn chain_from_header(data: &[u8], limit: &dyn ByteLimit) -> Result<Chain<Red
     Header::decode(data, limit)?.build()
 }
 
-/// Overwrites the bits that a chunk stands for. `next_iterator` is what BF.SCANDUMP answered with it. O(bytes).
+/// Sets the bits of a chunk; RedisBloom overwrites, and loses what was added meanwhile. `next_iterator` is what
+/// BF.SCANDUMP answered with it. O(bytes).
 ///
 /// # Errors
 /// [`ChunkError`]; the filter is then as it was. In RedisBloom's order: data that is longer than the iterator is bad; an
@@ -41,5 +42,5 @@ pub fn load_chunk(chain: &mut Chain<RedisBloom>, next_iterator: u64, data: &[u8]
     let position = start.checked_sub(1).ok_or(ChunkError::BeyondEnd)?;
     let (index, offset) = locate(chain, position).ok_or(ChunkError::BeyondEnd)?;
     let layer = chain.layers_mut().get_mut(index).ok_or(ChunkError::BeyondEnd)?;
-    if layer.bits_mut().write_bytes(offset, data) { Ok(()) } else { Err(ChunkError::TooBig) }
+    if layer.bits_mut().add_bytes(offset, data) { Ok(()) } else { Err(ChunkError::TooBig) }
 }

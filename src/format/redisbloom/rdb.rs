@@ -91,7 +91,7 @@ impl LayerReader<'_> {
         let items = source.unsigned()?;
         self.totals.add_items(items)?;
         let mut layer = Layer::try_new(plan).map_err(|OutOfMemory| DecodeError::OutOfMemory)?;
-        if !layer.bits_mut().write_bytes(0, &bytes) {
+        if !layer.bits_mut().add_bytes(0, &bytes) {
             return Err(DecodeError::Invalid("size of the bit array"));
         }
         layer.set_items(items);

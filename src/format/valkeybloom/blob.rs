@@ -97,7 +97,7 @@ pub fn decode(blob: &[u8], limit: &dyn ByteLimit) -> Result<ValkeyChain, DecodeE
             u64::try_from(counts.capacity_items).map_err(|_| DecodeError::Invalid("capacity"))?;
         let seed = Seed::marked(slice.seed, is_random).ok_or(DecodeError::Invalid("seed"))?;
         builder.push(slice.fields(capacity_items, items), seed, |layer| {
-            layer.bits_mut().write_bytes(0, slice.bits)
+            layer.bits_mut().add_bytes(0, slice.bits)
         })?;
         rest = after;
     }

@@ -1,5 +1,5 @@
 //! The pieces of BF.SCANDUMP and BF.LOADCHUNK for filters of valkey-bloom's kind, which has no such commands: the
-//! protocol and the check of [`dump`](crate::format::dump), with a header of our own.
+//! protocol and the seal of [`dump`](crate::format::dump), with a header of our own.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,11 +7,12 @@ use super::ValkeyChain;
 use super::layers::{Builder, FilterFields, LayerFields};
 use crate::bloom::limits::LAYERS_MAX;
 use crate::bloom::valkeybloom::{SEED_BYTES, Seed};
-use crate::bloom::{ByteLimit, Positions};
-use crate::format::dump::{Piece, checked_header, checked_piece};
+use crate::bloom::{ByteLimit, OutOfMemory, Positions};
+use crate::format::dump::{Piece, sealed_piece};
 use crate::format::fields::{append, read};
 use crate::format::header::{KIND_VALKEYBLOOM, MAGIC, VERSION};
 use crate::format::record::DecodeError;
+use crate::format::seal::Sealed;
 
 /// Bytes of the part that every header has.
 const CHAIN_HEADER_BYTES: usize = 72;
@@ -40,9 +41,11 @@ struct LayerHeader {
 }
 
 /// The piece that `iterator` asks for, or nothing past the end. O(bytes of the piece).
-#[must_use]
-pub fn piece(chain: &ValkeyChain, iterator: u64) -> Option<Piece> {
-    checked_piece(chain, iterator, || encode(chain))
+///
+/// # Errors
+/// [`OutOfMemory`] when the bytes cannot be had.
+pub fn piece(chain: &ValkeyChain, iterator: u64) -> Result<Option<Piece<'_>>, OutOfMemory> {
+    sealed_piece(chain, iterator, || encode(chain))
 }
 
 /// The header of a filter. O(layers).
@@ -77,9 +80,9 @@ pub fn encode(chain: &ValkeyChain) -> Vec<u8> {
 /// An empty filter of the shape that a header describes.
 ///
 /// # Errors
-/// [`DecodeError`] for a header that is torn, altered, or larger than `limit` allows.
-pub fn chain_from_header(data: &[u8], limit: &dyn ByteLimit) -> Result<ValkeyChain, DecodeError> {
-    let bytes = checked_header(data)?;
+/// [`DecodeError`] for a header that is not possible, or larger than `limit` allows.
+pub fn chain_from_header(header: Sealed<'_>, limit: &dyn ByteLimit) -> Result<ValkeyChain, DecodeError> {
+    let Sealed { bytes, origin } = header;
     let (chain_bytes, layer_bytes) =
         bytes.split_at_checked(CHAIN_HEADER_BYTES).ok_or(DecodeError::Truncated)?;
     let header: ChainHeader = read(chain_bytes)?;
@@ -96,7 +99,10 @@ pub fn chain_from_header(data: &[u8], limit: &dyn ByteLimit) -> Result<ValkeyCha
         let layer: LayerHeader = read(bytes)?;
         builder.push(layer.fields()?, seed, |_| true)?;
     }
-    builder.finish()
+    let mut chain = builder.finish()?;
+    // It does not say how many bits are set.
+    chain.set_origin(origin, None);
+    Ok(chain)
 }
 
 impl ChainHeader {

@@ -113,8 +113,7 @@ fn push(
 ) -> Result<(), DecodeError> {
     let slice = Slice::decode(bytes)?;
     let seed = Seed::marked(slice.seed, is_random).ok_or(DecodeError::Invalid("seed"))?;
-    builder
-        .push(slice.fields(capacity_items, items), seed, |layer| layer.bits_mut().write_bytes(0, slice.bits))
+    builder.push(slice.fields(capacity_items, items), seed, |layer| layer.bits_mut().add_bytes(0, slice.bits))
 }
 
 /// Version 0. What it lacks is what never varied: the tightening ratio and the seed. The error rate is widened, so
@@ -144,7 +143,7 @@ fn load_generation_0(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<
                 for (to, from) in turned.iter_mut().zip(block) {
                     *to = from.reverse_bits();
                 }
-                turned.get(..block.len()).is_some_and(|turned| layer.bits_mut().write_bytes(offset, turned))
+                turned.get(..block.len()).is_some_and(|turned| layer.bits_mut().add_bytes(offset, turned))
             })
         })?;
     }

@@ -3,7 +3,7 @@
 mod hostile;
 mod loading;
 mod redisbloom;
-mod streams;
+pub(crate) mod streams;
 mod surviving;
 mod valkeybloom;
 

@@ -30,6 +30,8 @@ pub(crate) struct Launch {
     cluster: bool,
     /// Limit of the address space, in KiB.
     address_space_kib: Option<u64>,
+    /// An alarm that the log may contain.
+    expected_alarm: Option<&'static str>,
 }
 
 impl Launch {
@@ -42,7 +44,19 @@ impl Launch {
             module_lines: Vec::new(),
             cluster: false,
             address_space_kib: None,
+            expected_alarm: None,
         }
+    }
+
+    /// The kind of server it is.
+    pub(crate) fn site(&self) -> &Site {
+        &self.site
+    }
+
+    /// Takes one kind of alarm in the log for what the test is about.
+    pub(crate) fn expecting(mut self, alarm: &'static str) -> Self {
+        self.expected_alarm = Some(alarm);
+        self
     }
 
     /// Adds a line to the configuration file.
@@ -121,7 +135,7 @@ impl Launch {
                 .expect("start server");
             match wait_for_start(&mut child, port, self.dir.path()) {
                 None => {
-                    return Ok(Server { launch: self, child, port, bus_port });
+                    return Ok(Server { launch: self, child, port, bus_port, has_ended: false });
                 }
                 Some(status) => {
                     let text = read_log(&log);
@@ -186,6 +200,8 @@ pub(crate) struct Server {
     child: Child,
     port: u16,
     bus_port: u16,
+    /// Whether the test has seen it end.
+    has_ended: bool,
 }
 
 impl Server {
@@ -237,6 +253,18 @@ impl Server {
         kib * 1024
     }
 
+    /// Waits until the process ends by itself: its log is returned, with its status.
+    pub(crate) fn expect_end(mut self) -> (ExitStatus, String) {
+        let mut status = None;
+        wait_until("the server ends", || {
+            status = self.child.try_wait().expect("state of the server");
+            status.is_some()
+        });
+        let log = self.log();
+        self.has_ended = true;
+        (status.expect("status"), log)
+    }
+
     /// Kills the process and starts another on the same directory.
     pub(crate) fn restart(self) -> Self {
         self.restart_as(|launch| launch)
@@ -268,13 +296,17 @@ impl Server {
         if let Some(status) = status {
             return Err(format!("server died with {status}; its log:\n{}", tail(&log)));
         }
-        let alarm = ALARMS.iter().find(|&alarm| log.contains(alarm));
+        let expected = self.launch.expected_alarm;
+        let alarm = ALARMS.iter().find(|&alarm| log.contains(alarm) && expected != Some(alarm));
         alarm.map_or(Ok(()), |alarm| Err(format!("'{alarm}' in the log:\n{}", tail(&log))))
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
+        if self.has_ended {
+            return;
+        }
         let health = self.ensure_well();
         let _ = self.child.kill();
         let _ = self.child.wait();

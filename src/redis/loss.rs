@@ -1,0 +1,36 @@
+//! The end of a server that cannot keep what its primary or its append-only file has.
+//!
+//! The server's own types end it too when they cannot have the memory that a primary or a log asks for. Going on would
+//! be worse: the filter, or a part of it, would be missing, and every answer about its items a wrong no.
+
+use std::ptr;
+
+use super::allocator;
+use super::args::Argv;
+use super::log;
+use crate::command::error::quotable;
+use crate::command::{Command, CommandError};
+
+/// Ends the server, after a line in its log that names the key, the bytes and what went wrong.
+pub(super) fn end_server(error: &CommandError, command: Command, argv: Argv<'_>) -> ! {
+    let key = argv.with_bytes(|arguments| quotable(arguments.first().copied().unwrap_or_default()));
+    let key = key.unwrap_or_default();
+    let name = command.spec().name.to_uppercase();
+    let argument_bytes =
+        argv.with_bytes(|arguments| arguments.iter().map(|bytes| bytes.len()).sum::<usize>());
+    let sent_bytes = argument_bytes.unwrap_or(0);
+    let refused = match allocator::refused_bytes() {
+        0 => String::new(),
+        bytes => format!("; the last allocation that failed was of {bytes} bytes"),
+    };
+    log::warning(
+        ptr::null_mut(),
+        &format!(
+            "everbloom: {name} of the primary or the append-only file failed for key '{key}' ({sent_bytes} bytes sent): \
+             {error}{refused}. This server would deny items that were added, so it ends here. Give it the memory that \
+             the filter takes, or intact data."
+        ),
+    );
+    // As the server does with a file that it cannot load: no crash, so no report of one.
+    std::process::exit(1)
+}
