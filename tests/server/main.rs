@@ -30,6 +30,7 @@ mod memory;
 mod migrations;
 mod options;
 mod persistence;
+mod releases;
 mod replication;
 mod replies;
 mod scripting;
@@ -71,6 +72,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("cluster", cluster::TESTS),
     ("migrations", migrations::TESTS),
     ("examples", examples::TESTS),
+    ("releases", releases::TESTS),
 ];
 
 fn main() -> ExitCode {
