@@ -343,12 +343,63 @@ fn a_torn_altered_or_misplaced_piece_changes_nothing() {
     assert_eq!(saved(&target), before);
 }
 
+/// An empty filter like another, but for what `alter` does to its header.
+fn altered(chain: &Chain, alter: impl FnOnce(&mut Vec<u8>)) -> Chain {
+    let mut header = saved(chain).0.swap_remove(0);
+    let layers = (header.len() - CHAIN_HEADER_BYTES) / LAYER_HEADER_BYTES;
+    for layer in 0..layers {
+        let set_bits_at = CHAIN_HEADER_BYTES + LAYER_HEADER_BYTES * layer + 32;
+        header[set_bits_at..set_bits_at + 8].fill(0);
+    }
+    alter(&mut header);
+    let layers = (header.len() - CHAIN_HEADER_BYTES) / LAYER_HEADER_BYTES;
+    loaded(&Record([vec![header], vec![Vec::new(); layers]].concat()), ANY).unwrap()
+}
+
 #[test]
-fn a_chunk_of_a_filter_of_another_shape_is_refused() {
-    let a = filter(0.01, 1000, Growth::Fixed, 500);
-    let b = filter(0.011, 1010, Growth::Fixed, 500);
-    let mut target = dump::chain_from_header(&dumped(&a)[0].1, &ANY).unwrap();
-    let (iterator, data) = &dumped(&b)[1];
-    assert!(dump::load_chunk(&mut target, *iterator, data).is_err());
-    assert_eq!(target.layers()[0].counts().set_bits, 0);
+fn a_chunk_of_a_filter_of_another_shape_is_refused_whichever_field_differs() {
+    let chain = filter(0.01, 1000, Growth::Fixed, 500);
+    let (iterator, data) = dumped(&chain).swap_remove(1);
+    assert_eq!(dump::load_chunk(&mut altered(&chain, |_| ()), iterator, &data), Ok(()));
+
+    let add = |at: usize, more: u64| {
+        move |header: &mut Vec<u8>| {
+            let field = &mut header[CHAIN_HEADER_BYTES + at..CHAIN_HEADER_BYTES + at + 8];
+            let value = u64::from_le_bytes(field.try_into().unwrap());
+            field.copy_from_slice(&(value + more).to_le_bytes());
+        }
+    };
+    let others = [
+        ("one item more of capacity", altered(&chain, add(16, 1))),
+        ("64 bits more", altered(&chain, add(8, 64))),
+        ("a probe more", altered(&chain, |header| header[CHAIN_HEADER_BYTES + 2] += 1)),
+    ];
+    for (what, mut other) in others {
+        assert_eq!(dump::load_chunk(&mut other, iterator, &data), Err(ChunkError::BadData), "{what}");
+        assert_eq!(other.layers()[0].counts().set_bits, 0, "{what}");
+    }
+
+    // Two layers that differ in nothing but their place.
+    let mut twins = altered(&chain, |header| {
+        header[8] = 2;
+        header.extend_from_within(CHAIN_HEADER_BYTES..);
+    });
+    let elsewhere = iterator + chain.layers()[0].bits().size_bytes();
+    assert_eq!(dump::load_chunk(&mut twins, elsewhere, &data), Err(ChunkError::BadData));
+    assert_eq!(dump::load_chunk(&mut twins, iterator, &data), Ok(()));
+    assert_eq!(twins.layers()[1].counts().set_bits, 0);
+}
+
+#[test]
+fn a_header_is_no_chunk_and_a_chunk_no_header() {
+    let mut chain = filter(0.01, 1000, Growth::Fixed, 500);
+    let before = saved(&chain);
+    let pieces = dumped(&chain);
+    let header = &pieces[0].1;
+    // Wherever its bytes would fit.
+    for iterator in 0..=pieces[1].0 + 1 {
+        assert!(dump::load_chunk(&mut chain, iterator, header).is_err(), "{iterator}");
+    }
+    assert_eq!(saved(&chain), before);
+    assert!(dump::chain_from_header(&pieces[1].1, &ANY).is_err());
 }

@@ -50,21 +50,13 @@ fn every_filter_goes_on() {
             let item = format!("88{number}").into_bytes();
             match filter.add(&item, &ANY, NoPrefetch) {
                 Ok(_) => held.push(item),
-                Err(error) => {
-                    assert_eq!(
-                        (error, filter.growth()),
-                        (AddError::Full, Growth::Fixed),
-                        "{}",
-                        recorded.name
-                    );
-                }
+                Err(error) => assert_eq!((error, filter.growth()), (AddError::Full, Growth::Fixed)),
             }
         }
-        assert!(
-            filter.items() > recorded.cardinality || filter.growth() == Growth::Fixed,
-            "{}",
-            recorded.name
-        );
+        // One of valkey-bloom's, of 16 bits for 50 items, says yes to everything.
+        let is_saturated = !recorded.answers.contains('0');
+        let may_stay = filter.growth() == Growth::Fixed || is_saturated;
+        assert!(filter.items() > recorded.cardinality || may_stay, "{}", recorded.name);
         assert!(held.iter().all(|item| filter.contains(item, NoPrefetch)), "{}", recorded.name);
     }
 }
