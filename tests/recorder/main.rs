@@ -25,6 +25,7 @@
 
 #[path = "../server/harness/mod.rs"]
 mod harness;
+mod imported;
 mod plans;
 #[path = "../support/recording.rs"]
 mod recording;

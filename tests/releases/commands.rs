@@ -1,4 +1,5 @@
-//! Append-only files, as they grew and as they were rewritten: every command is understood and makes the same filter.
+//! Append-only files, as they grew and as they were rewritten: every command is understood and makes the same
+//! filter.
 
 use everbloom::command::Settings;
 

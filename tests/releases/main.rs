@@ -1,5 +1,5 @@
-//! What earlier releases of everbloom wrote down is read for ever: snapshots, pieces and the commands of append-only
-//! files, recorded from the released module. tests/fixtures/README.md says how.
+//! What earlier releases of everbloom wrote down is read for ever: snapshots, pieces, and the commands of
+//! append-only files, recorded from the released module. tests/fixtures/README.md says how.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -61,7 +61,7 @@ fn every_filter_goes_on() {
     }
 }
 
-/// The recordings are what they are meant to be: strings of every length, empty ones for clear chunks among them.
+/// The recordings are what they are meant to be: strings of every length, and empty ones for clear chunks.
 #[test]
 fn arrays_of_every_size_are_among_the_recordings() {
     let fields = |name: &str| {
