@@ -35,7 +35,7 @@ test-pure: ## test the filters, formats and commands; needs no server
 test-server: build ## test the module on every server on the PATH and in SERVERS
 	@scripts/test-server
 
-check: ## check formatting, lints, documentation, scripts and licences
+check: ## check formatting, lints, documentation, the oldest Rust, scripts, licences and advisories
 	@scripts/setup build
 	@scripts/check
 

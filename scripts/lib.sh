@@ -17,6 +17,9 @@ listed() {
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
+# The oldest Rust that Cargo.toml declares.
+declared_rust() { sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml; }
+
 # The server to start: SERVER, a path or a name, else the first one found.
 find_server() {
   if [ -n "${SERVER:-}" ]; then

@@ -93,6 +93,11 @@ proptest! {
             prop_assert_eq!(layer.counts().set_bits, ones);
             prop_assert!(layer.shape().validate().is_ok());
         }
+        prop_assert_eq!(copy.layers().len(), layers.len());
+        for (copied, layer) in copy.layers().iter().zip(layers) {
+            prop_assert_eq!((copied.shape(), copied.counts()), (layer.shape(), layer.counts()));
+            prop_assert_eq!(copied.bits().bytes(), layer.bits().bytes());
+        }
     }
 
     #[test]

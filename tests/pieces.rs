@@ -5,6 +5,7 @@
 use everbloom::bloom::{Chain, ChainParameters, Filter, Growth, ItemHash, NoPrefetch, hash128};
 use everbloom::format::dump::{ChunkError, SEAL_BYTES, Trust};
 use everbloom::format::filter::{from_header, header, load_chunk, piece};
+use everbloom::format::header::CHAIN_HEADER_BYTES;
 
 const ANY: u64 = u64::MAX;
 
@@ -153,16 +154,63 @@ fn a_chunk_of_another_filter_or_of_another_dump_is_refused() {
     assert_eq!(dumped(&mut a, 4), later);
 }
 
+/// An empty filter like another, but for what `alter` does to its header.
+fn altered(filter: &Filter, alter: impl FnOnce(&mut Vec<u8>)) -> Filter {
+    let mut payload = header(filter);
+    alter(&mut payload);
+    from_header(&sealed_unmarked(&payload, [0; 4]), &ANY).unwrap()
+}
+
 #[test]
-fn a_filter_of_another_shape_has_no_chunk_that_fits() {
-    // As if somebody had given both the same mark.
-    for (error_rate, capacity_items) in [(0.01, 1001), (0.0101, 1000)] {
-        let a = dumped(&mut filter(0.01, 1000, Growth::Fixed, "a", 500), 5);
-        let b = dumped(&mut filter(error_rate, capacity_items, Growth::Fixed, "a", 500), 5);
-        let mut target = from_header(&a[0].1, &ANY).unwrap();
-        assert!(load(&mut target, &b[1]).is_err());
-        assert_eq!(target.bit_arrays().next().unwrap().set_bits(), 0);
+fn a_chunk_of_a_filter_of_another_shape_is_refused_whichever_field_differs() {
+    let mut source = filter(0.01, 1000, Growth::Fixed, "a", 500);
+    let (iterator, data) = dumped(&mut source, 5).swap_remove(1);
+    // Whoever sends it.
+    let load = |filter: &mut Filter, iterator| load_chunk(filter, iterator, &data, Trust::Sender);
+    assert_eq!(load(&mut altered(&source, |_| ()), iterator), Ok(()));
+    let add = |at: usize, more: u64| {
+        move |header: &mut Vec<u8>| {
+            let field = &mut header[CHAIN_HEADER_BYTES + at..CHAIN_HEADER_BYTES + at + 8];
+            let value = u64::from_le_bytes(field.try_into().unwrap());
+            field.copy_from_slice(&(value + more).to_le_bytes());
+        }
+    };
+    let others = [
+        ("one item more of capacity", altered(&source, add(16, 1))),
+        ("64 bits more", altered(&source, add(8, 64))),
+        ("a probe more", altered(&source, |header| header[CHAIN_HEADER_BYTES + 2] += 1)),
+    ];
+    for (what, mut other) in others {
+        assert_eq!(load(&mut other, iterator), Err(ChunkError::BadData), "{what}");
+        assert_eq!(set_bits(&other), [0], "{what}");
     }
+    // Two layers that differ in nothing but their place.
+    let mut twins = altered(&source, |header| {
+        header[8] = 2;
+        header.extend_from_within(CHAIN_HEADER_BYTES..);
+    });
+    let elsewhere = iterator + source.bit_arrays().next().unwrap().size_bytes();
+    assert_eq!(load(&mut twins, elsewhere), Err(ChunkError::BadData));
+    assert_eq!(load(&mut twins, iterator), Ok(()));
+    assert_eq!(set_bits(&twins), [set_bits(&source)[0], 0]);
+}
+
+fn set_bits(filter: &Filter) -> Vec<u64> {
+    filter.bit_arrays().map(|bits| bits.set_bits()).collect()
+}
+
+#[test]
+fn a_header_is_no_chunk_and_a_chunk_no_header() {
+    let mut filter = filter(0.01, 1000, Growth::Fixed, "a", 500);
+    let pieces = dumped(&mut filter, 5);
+    let before = state(&filter);
+    // Wherever its bytes would fit.
+    for iterator in 0..=pieces[1].0 + 1 {
+        let outcome = load_chunk(&mut filter, iterator, &pieces[0].1, Trust::Sender);
+        assert!(outcome.is_err(), "{iterator}");
+    }
+    assert_eq!(state(&filter), before);
+    assert!(from_header(&pieces[1].1, &ANY).is_err());
 }
 
 #[test]
@@ -210,11 +258,14 @@ fn a_primary_and_a_log_may_send_the_chunks_of_a_filter_that_came_by_a_snapshot()
 
 /// A piece as release 0.1 wrote it: a check over the bytes and the place, and no mark.
 fn unmarked(piece: &(u64, Vec<u8>), place: [u64; 4]) -> (u64, Vec<u8>) {
-    let payload = &piece.1[..piece.1.len() - SEAL_BYTES];
+    (piece.0, sealed_unmarked(&piece.1[..piece.1.len() - SEAL_BYTES], place))
+}
+
+fn sealed_unmarked(payload: &[u8], place: [u64; 4]) -> Vec<u8> {
     let ItemHash { h1, h2 } = hash128(payload);
     let words: Vec<u8> = [h1, h2].iter().chain(&place).flat_map(|word| word.to_le_bytes()).collect();
     let ItemHash { h1, h2 } = hash128(&words);
-    (piece.0, [payload, &h1.to_le_bytes(), &h2.to_le_bytes()].concat())
+    [payload, &h1.to_le_bytes(), &h2.to_le_bytes()].concat()
 }
 
 #[test]

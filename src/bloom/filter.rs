@@ -234,7 +234,7 @@ impl Filter {
     /// The bit arrays, those of the oldest layer first.
     pub fn bit_arrays(&self) -> impl Iterator<Item = &Bits> {
         (0..self.layer_count()).filter_map(
-            |index| each_kind!(self, chain => chain.layers().get(index).map(|layer| layer.bits())),
+            move |index| each_kind!(self, chain => chain.layers().get(index).map(|layer| layer.bits())),
         )
     }
 

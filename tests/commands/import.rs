@@ -105,3 +105,31 @@ fn an_import_is_replicated_with_every_default_spelt_out_and_builds_the_same_filt
         assert!(filter.bit_arrays().map(Bits::bytes).eq(copy.bit_arrays().map(Bits::bytes)));
     }
 }
+
+#[test]
+fn an_import_in_place_of_another_is_replicated_as_one() {
+    let mut primary = Server::new();
+    let dialogue = [
+        ("BF.MADD k a b c", "*3 #t #t #t"),
+        ("BF.IMPORT k EMPTY SCHEME go-zero BITS 2000 REPLACE", "+OK"),
+        ("BF.ADD k d", "#t"),
+        ("BF.IMPORT k SOURCE string SCHEME murmur3-salted BITS 9 HASHES 1 REPLACE CAPACITY 5", "+OK"),
+        ("BF.ADD k e", "#t"),
+        // Nothing is there that it would replace; who replays it may have something.
+        ("BF.IMPORT new EMPTY SCHEME go-zero BITS 2000 REPLACE", "+OK"),
+    ];
+    assert_dialogue(&mut primary, &dialogue);
+    let mut replica = Server::new();
+    replica.must_obey = true;
+    for line in primary.replicated.clone() {
+        let reply = replica.run(&line);
+        assert!(!reply.contains('-'), "{line}: {reply}");
+        let is_import = line.starts_with("BF.IMPORT");
+        assert_eq!(is_import, line.split(' ').any(|word| word == "REPLACE"), "{line}");
+    }
+    for (key, filter) in &primary.keys {
+        let copy = &replica.keys[key];
+        assert_eq!(header(copy), header(filter));
+        assert!(filter.bit_arrays().map(Bits::bytes).eq(copy.bit_arrays().map(Bits::bytes)));
+    }
+}

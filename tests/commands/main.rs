@@ -9,6 +9,7 @@
 
 mod grammar;
 mod import;
+mod kinds;
 mod replication;
 mod replies;
 mod server;

@@ -60,6 +60,8 @@ pub(crate) struct Server {
     pub(crate) must_obey: bool,
     pub(crate) protocol: Protocol,
     pub(crate) keys: HashMap<Vec<u8>, Filter>,
+    /// Strings, for imports.
+    pub(crate) strings: HashMap<Vec<u8>, Vec<u8>>,
     /// What was replicated, one line per command.
     pub(crate) replicated: Vec<String>,
     /// Keyspace events.
@@ -99,6 +101,7 @@ impl Server {
             must_obey: false,
             protocol: Protocol::Resp2,
             keys: HashMap::new(),
+            strings: HashMap::new(),
             replicated: Vec::new(),
             events: Vec::new(),
         }
@@ -106,14 +109,20 @@ impl Server {
 
     /// Runs a command line as the host room does and answers with its reply.
     pub(crate) fn run(&mut self, line: &str) -> String {
-        let argv: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        self.call(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>())
+    }
+
+    /// As [`Self::run`], for words that are empty, binary or contain spaces.
+    pub(crate) fn call(&mut self, argv: &[&[u8]]) -> String {
+        let words: Vec<_> = argv.iter().map(|word| String::from_utf8_lossy(word)).collect();
+        let line = words.join(" ");
         let host = Rules { settings: self.settings, must_obey: self.must_obey };
         let mut reply = Collected { protocol: self.protocol, words: Vec::new() };
         let command = named(argv[0]);
         let outcome = match Request::parse(command, &argv[1..], &host) {
-            Ok(Request::Query(query)) => self.query(query, &argv, &host, &mut reply),
-            Ok(Request::Change(change)) => self.change(change, &argv, line, &host, &mut reply),
-            Ok(Request::Import(import)) => self.import(*import, &argv, line, &host, &mut reply),
+            Ok(Request::Query(query)) => self.query(query, argv, &host, &mut reply),
+            Ok(Request::Change(change)) => self.change(change, argv, &line, &host, &mut reply),
+            Ok(Request::Import(import)) => self.import(*import, argv, &line, &host, &mut reply),
             Err(error) => Err(error),
         };
         match outcome {
@@ -160,7 +169,7 @@ impl Server {
     ) -> Result<(), everbloom::command::CommandError> {
         let slot = slot(argv[1], self.keys.get_mut(argv[1]));
         let effects = {
-            let sources = Strings(import.source());
+            let sources = Strings { key: import.source(), more: &self.strings };
             import.run(&slot, &sources, host)?
         };
         reply.simple("OK");
@@ -189,15 +198,20 @@ impl Server {
     }
 }
 
-/// What lies at the keys beside filters: the string `4`, which has bits 2, 3 and 5, and the settings of `users`.
-struct Strings<'a>(Option<&'a [u8]>);
+/// What lies at the keys beside filters: the string `4`, which has bits 2, 3 and 5, the settings of `users`, and more.
+struct Strings<'a> {
+    key: Option<&'a [u8]>,
+    more: &'a HashMap<Vec<u8>, Vec<u8>>,
+}
 
 impl Sources for Strings<'_> {
     fn string(&self) -> StringSlot<'_> {
-        match self.0 {
+        match self.key {
             Some(b"string" | b"users") => StringSlot::Bytes(b"4"),
             Some(b"list") => StringSlot::WrongType,
-            _ => StringSlot::Vacant,
+            key => key
+                .and_then(|key| self.more.get(key))
+                .map_or(StringSlot::Vacant, |bytes| StringSlot::Bytes(bytes)),
         }
     }
 

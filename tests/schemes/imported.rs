@@ -2,6 +2,7 @@
 
 use everbloom::bloom::scheme::{BitOrder, StringForm};
 use everbloom::bloom::{Chain, Filter, Growth, NoPrefetch};
+use everbloom::format::DecodeError;
 use everbloom::format::dump::Trust;
 use everbloom::format::filter::{from_header, header, load_chunk, piece};
 use everbloom::format::imported::{IMPORTED_HEADER_BYTES, build};
@@ -38,6 +39,32 @@ fn a_taken_over_filter_travels_in_pieces_and_stays_the_same() {
         }
         assert_eq!(header(&copy), header(&filter), "{}", system.name);
         assert!(filter.bit_arrays().map(|bits| bits.bytes()).eq(copy.bit_arrays().map(|bits| bits.bytes())));
+    }
+}
+
+#[test]
+fn the_limit_counts_the_clients_array_and_every_layer_behind_it() {
+    for system in systems() {
+        let placement = system.placement_of(&system.json["bitmap"]);
+        let string = system.string("/bitmap/redis_string_b64");
+        let (form, bits) = StringForm::read(&string, BitOrder::Msb, placement.array_bits()).unwrap();
+        let chain = Chain::take_over(placement, form, bits, 10, 0.01, Growth::Fixed).unwrap();
+        let alone = Filter::Imported(Box::new(chain));
+        for filter in [alone, grown(&system)] {
+            let bytes = header(&filter);
+            let arrays: Vec<u64> = filter.bit_arrays().map(|bits| bits.size_bytes()).collect();
+            let sum_bytes: u64 = arrays.iter().sum();
+            let refusal = |limit_bytes: u64| build(&bytes, &limit_bytes, |_, _| Ok(())).unwrap_err();
+            // Whatever a filter takes beside its arrays: it says so itself.
+            let DecodeError::TooLarge { needed_bytes, .. } = refusal(0) else { panic!("{}", system.name) };
+            assert!(needed_bytes >= sum_bytes, "{}: {needed_bytes} for {arrays:?}", system.name);
+            for spared in arrays.into_iter().chain([1]) {
+                let limit_bytes = needed_bytes - spared;
+                let expected = DecodeError::TooLarge { needed_bytes, limit_bytes };
+                assert_eq!(refusal(limit_bytes), expected, "{}", system.name);
+            }
+            assert!(build(&bytes, &needed_bytes, |_, _| Ok(())).is_ok(), "{}", system.name);
+        }
     }
 }
 

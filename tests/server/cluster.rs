@@ -1,6 +1,6 @@
 //! Cluster mode: a slot moves with its filter.
 
-use crate::harness::{Client, Server, Site, Test, show, tests, wait_until};
+use crate::harness::{Client, Server, Site, Test, show, skip, tests, wait_until};
 
 pub(crate) const TESTS: &[Test] = tests![
     a_filter_moves_with_its_slot,
@@ -96,7 +96,7 @@ fn a_filter_moves_with_its_slot_at_once(site: &Site) {
     // Valkey from 9.0; if another server learns it, this line tells.
     assert_eq!(known, site.from(None, Some((9, 0))), "CLUSTER MIGRATESLOTS");
     if !known {
-        return;
+        return skip("this server has no CLUSTER MIGRATESLOTS");
     }
     let digest = fill(&mut from);
     let command = format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slot} {slot} NODE {to_id}");

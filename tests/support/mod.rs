@@ -3,6 +3,7 @@
 
 pub mod memory;
 pub mod rdb;
+pub mod recording;
 
 use everbloom::format::{DecodeError, Sink, Source};
 

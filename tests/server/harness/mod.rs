@@ -10,6 +10,7 @@ pub(crate) use payload::{crc64, reseal};
 pub(crate) use server::{Launch, Server};
 pub(crate) use site::Site;
 
+use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 /// One test: its name, which states what holds, and its body.
@@ -21,6 +22,23 @@ macro_rules! tests {
     ($($name:ident),* $(,)?) => { &[$((stringify!($name), $name)),*] };
 }
 pub(crate) use tests;
+
+thread_local! {
+    static SKIPPED: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Says that the running test cannot test what it is for, because something is missing here; it must then return. It is
+/// counted as ignored, not as passed.
+pub(crate) fn skip(reason: impl Into<String>) {
+    SKIPPED.set(Some(reason.into()));
+}
+
+/// Runs a test on this thread; answers why it was skipped, if it was.
+pub(crate) fn run(body: fn(&Site), site: &Site) -> Option<String> {
+    SKIPPED.take();
+    body(site);
+    SKIPPED.take()
+}
 
 /// How long a condition that must come true may take before the test gives up: a hang, not a measurement.
 const PATIENCE: Duration = Duration::from_secs(60);
