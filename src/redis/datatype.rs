@@ -14,9 +14,10 @@ use super::allocator::block_bytes;
 use super::api::Context;
 use super::config::settings;
 use super::defrag;
+use super::log::{self, Topic};
+use super::memory;
 use super::rdb_io::SnapshotIo;
 use super::stats::{self, Footprint};
-use super::{log, memory};
 use crate::bloom::{Filter, Format};
 use crate::format::dump::{CHECK_BYTES, HEADER_ITERATOR};
 use crate::format::{self, DecodeError, everbloom, redisbloom, valkeybloom};
@@ -68,7 +69,7 @@ pub(super) fn is_ours(data_type: *mut RedisModuleType) -> bool {
     !data_type.is_null() && TYPES.iter().any(|ours| ours.handle.load(Relaxed) == data_type)
 }
 
-/// Tells the server of the types.
+/// Tells the server of the types. Answers false, with a line in the log, when it refuses one.
 ///
 /// # Safety
 /// `context` must be that of the running `RedisModule_OnLoad`.
@@ -101,6 +102,10 @@ pub(super) unsafe fn register(context: Context) -> bool {
         // long as the module.
         let handle = unsafe { create(context, name, data_type.encoding_version, &raw mut methods) };
         data_type.handle.store(handle, Relaxed);
+        if handle.is_null() {
+            let name = data_type.name.to_string_lossy();
+            log::warning(context, &format!("the server refused the data type {name}"));
+        }
         !handle.is_null()
     })
 }
@@ -171,7 +176,7 @@ unsafe fn load(
         Ok(filter) => hand_over(filter),
         Err(error) => {
             // SAFETY: the server's `io`, within this callback.
-            unsafe { log::io_warning(io, &format!("a filter cannot be loaded: {error}")) };
+            unsafe { log::unloadable(io, &error) };
             ptr::null_mut()
         }
     }
@@ -325,7 +330,7 @@ unsafe extern "C" fn copy(
     match catch_unwind(AssertUnwindSafe(|| filter.try_clone())) {
         Ok(Ok(copy)) => hand_over(copy),
         Ok(Err(_)) | Err(_) => {
-            log::warning(ptr::null_mut(), "a filter cannot be copied: out of memory");
+            log::throttled(Topic::Copying, ptr::null_mut(), "out of memory");
             ptr::null_mut()
         }
     }
