@@ -3,6 +3,7 @@
 //! error instead of the end of the server.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -11,9 +12,30 @@ use super::huge_pages::{self, Advice};
 #[global_allocator]
 static ALLOCATOR: ServerAllocator = ServerAllocator;
 
-/// The server's allocator, or the system's outside a server (tests, benchmarks). Which one it is never changes between
-/// an allocation and its release: the module allocates nothing before the server has given its functions.
+/// The server's allocator, or the system's where there is none or one that cannot fail (outside a server; servers older
+/// than 7.0, which get no more of the module than a line in the log). Which one it is never changes between an allocation
+/// and its release: every method asks [`ServerMemory::get`], and the module allocates nothing before the server has
+/// given its functions, which stay.
 struct ServerAllocator;
+
+/// The functions without which the server's allocator is not used at all.
+struct ServerMemory {
+    try_alloc: unsafe extern "C" fn(usize) -> *mut c_void,
+    calloc: unsafe extern "C" fn(usize, usize) -> *mut c_void,
+    free: unsafe extern "C" fn(*mut c_void),
+}
+
+impl ServerMemory {
+    /// All of them or none.
+    #[inline(always)]
+    fn get() -> Option<Self> {
+        Some(Self {
+            try_alloc: api!(RedisModule_TryAlloc)?,
+            calloc: api!(RedisModule_Calloc)?,
+            free: api!(RedisModule_Free)?,
+        })
+    }
+}
 
 /// Alignment that every allocation of the server has (malloc's, on 64-bit hosts). No type of this crate asks for more.
 const ALIGN_MAX_BYTES: usize = 16;
@@ -26,7 +48,7 @@ const LAZY_ZERO_MIN_BYTES: usize = 64 << 10;
 // which keeps this contract for alignments up to `ALIGN_MAX_BYTES`; larger ones are refused. No method unwinds.
 unsafe impl GlobalAlloc for ServerAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let Some(try_alloc) = api!(RedisModule_TryAlloc) else {
+        let Some(ServerMemory { try_alloc, .. }) = ServerMemory::get() else {
             // SAFETY: the caller keeps the contract of this very method.
             return unsafe { System.alloc(layout) };
         };
@@ -38,7 +60,7 @@ unsafe impl GlobalAlloc for ServerAllocator {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        let (Some(_), Some(calloc)) = (api!(RedisModule_TryAlloc), api!(RedisModule_Calloc)) else {
+        let Some(ServerMemory { calloc, .. }) = ServerMemory::get() else {
             // SAFETY: the caller keeps the contract of this very method.
             return unsafe { System.alloc_zeroed(layout) };
         };
@@ -74,14 +96,14 @@ unsafe impl GlobalAlloc for ServerAllocator {
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
+        if ServerMemory::get().is_none() {
+            // SAFETY: without the server's allocator `block` comes from the system; the caller keeps the contract.
+            return unsafe { System.realloc(block, layout, new_bytes) };
+        }
         if let Some(try_realloc) = api!(RedisModule_TryRealloc) {
             // SAFETY: `block` comes from this allocator, hence from the server's, and is not used again unless the
             // answer is null, in which case it is untouched. Its alignment is at most `ALIGN_MAX_BYTES`.
             return unsafe { try_realloc(block.cast(), new_bytes) }.cast();
-        }
-        if api!(RedisModule_TryAlloc).is_none() {
-            // SAFETY: outside a server `block` comes from the system; the caller keeps the contract.
-            return unsafe { System.realloc(block, layout, new_bytes) };
         }
         // The server's other reallocation ends it when there is no memory.
         let new_layout = match Layout::from_size_align(new_bytes, layout.align()) {
@@ -102,10 +124,10 @@ unsafe impl GlobalAlloc for ServerAllocator {
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         // SAFETY: the caller gives back a living block of this layout.
         unsafe { huge_pages::advise(block, layout.size(), Advice::Small) };
-        match api!(RedisModule_Free) {
+        match ServerMemory::get() {
             // SAFETY: `block` comes from this allocator, hence from the server's, and is not used again.
-            Some(free) => unsafe { free(block.cast()) },
-            // SAFETY: outside a server `block` comes from the system with this layout.
+            Some(ServerMemory { free, .. }) => unsafe { free(block.cast()) },
+            // SAFETY: without the server's allocator `block` comes from the system with this layout.
             None => unsafe { System.dealloc(block, layout) },
         }
     }

@@ -62,14 +62,16 @@ unsafe extern "C" fn handle<const INDEX: usize>(
     // SAFETY: the vector of that command; its strings stay as they are until the handler returns.
     let argv = unsafe { Argv::new(argv, argc) }.rest();
     let spec = At::<INDEX>::COMMAND.spec();
-    // SAFETY: the context is the server's own.
-    if spec.source_key.is_some() && unsafe { source::report_keys(spec, context, argv) } {
-        return OK;
-    }
     // SAFETY: the context of a command that has just begun.
     let mut reply = unsafe { ServerReply::new(context) };
-    // SAFETY: context and arguments belong to the running command.
-    let run = || unsafe { run::<INDEX>(context, argv, &mut reply) };
+    let run = || {
+        // SAFETY: context and arguments are those of the handler.
+        if spec.source_key.is_some() && unsafe { source::report_keys(spec, context, argv) } {
+            return Ok(());
+        }
+        // SAFETY: context and arguments belong to the running command.
+        unsafe { run::<INDEX>(context, argv, &mut reply) }
+    };
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(())) => {}
         // SAFETY: context and arguments belong to the running command.
@@ -117,7 +119,7 @@ unsafe fn run<const INDEX: usize>(
             // SAFETY: context and name are those of the running command.
             Request::Query(query) => unsafe { run_query(query, context, name, &host, reply) },
             // SAFETY: context and name are those of the running command.
-            Request::Change(change) => unsafe { run_change(change, context, name, &host, reply) },
+            Request::Change(change) => unsafe { run_change(command, change, context, name, &host, reply) },
             Request::Import(import) => {
                 let source = command.spec().source_key.and_then(|source| argv.source_key(source));
                 // SAFETY: context and names are those of the running command; the two names differ, `Import` saw to
@@ -153,6 +155,7 @@ unsafe fn run_query(
 /// `context` and `name` must be those of the running command, and the key must not be open.
 #[inline(always)]
 unsafe fn run_change(
+    command: Command,
     change: Change<'_>,
     context: Context,
     name: *mut RedisModuleString,
@@ -184,7 +187,7 @@ unsafe fn run_change(
         }
     }
     // SAFETY: context and name are those of the running command.
-    unsafe { effects::carry_out(effects, &mut key, context, name) };
+    unsafe { effects::carry_out(command, effects, &mut key, context, name) };
     Ok(())
 }
 
@@ -217,6 +220,6 @@ unsafe fn run_import(
     };
     reply.simple("OK");
     // SAFETY: context and name are those of the running command.
-    unsafe { effects::carry_out(effects, &mut key, context, names.key) };
+    unsafe { effects::carry_out(Command::Import, effects, &mut key, context, names.key) };
     Ok(())
 }

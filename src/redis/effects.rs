@@ -5,36 +5,39 @@ use std::ptr;
 
 use redis_module::raw::{self, RedisModuleString};
 
-use super::api::Context;
+use super::api::{Context, succeeded};
 use super::key::Key;
-use super::{log, stats};
-use crate::command::{Effects, Line, Replication};
+use super::log::{self, Topic};
+use super::stats;
+use crate::command::{Command, Effects, Line, Replication};
 
 /// Shown to clients that watch keyspace events when a filter is created.
 const CREATED: &CStr = c"bloom.reserve";
 /// Shown to clients that watch keyspace events when items are added.
 const ADDED: &CStr = c"bloom.add";
 
-/// Carries out the effects of a change to `key`, whose name is `name`.
+/// Carries out the effects that `command` has on `key`, whose name is `name`.
 ///
 /// # Safety
 /// `context` and `name` must be those of the running command.
 pub(super) unsafe fn carry_out(
+    command: Command,
     effects: Effects<'_>,
     key: &mut Key,
     context: Context,
     name: *mut RedisModuleString,
 ) {
     if effects.publish.is_some_and(|filter| !key.publish(filter)) {
-        log::warning(context, "the server refused a new filter; it is not replicated either");
+        log::throttled(Topic::Publishing, context, "it is not replicated either");
         return;
     }
     match effects.replication {
         Replication::None => return,
         Replication::Verbatim => {
-            if let Some(replicate_verbatim) = api!(RedisModule_ReplicateVerbatim) {
-                // SAFETY: the context is that of the running command.
-                unsafe { replicate_verbatim(context) };
+            // SAFETY: the context is that of the running command.
+            let status = api!(RedisModule_ReplicateVerbatim).map(|replicate| unsafe { replicate(context) });
+            if !status.is_some_and(succeeded) {
+                warn_of_replication(context, command.spec().name);
             }
         }
         Replication::Rewritten(lines) => {
@@ -80,11 +83,22 @@ unsafe fn replicate(context: Context, line: &Line<'_>) {
         .collect();
     // SAFETY: the context is that of the running command; the format `v` stands for an array of strings and its
     // length, a `size_t`. The server takes references of its own.
-    unsafe { replicate(context, command.as_ptr(), c"v".as_ptr(), strings.as_ptr(), strings.len()) };
+    let status =
+        unsafe { replicate(context, command.as_ptr(), c"v".as_ptr(), strings.as_ptr(), strings.len()) };
+    if !succeeded(status) {
+        warn_of_replication(context, line.command);
+    }
     for string in strings {
         // SAFETY: made above without a context, and not used again.
         unsafe { free(ptr::null_mut(), string) };
     }
+}
+
+/// The change is made and the client is told so; what is left is to say that nobody else has it.
+#[cold]
+fn warn_of_replication(context: Context, command: &str) {
+    let text = format!("{command}; replicas and the append-only file lack what it did");
+    log::throttled(Topic::Replicating, context, &text);
 }
 
 /// # Safety

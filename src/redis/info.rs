@@ -6,16 +6,20 @@ use std::ffi::{CStr, c_int};
 use redis_module::raw;
 
 use super::api::{Context, succeeded};
-use super::stats;
+use super::{log, stats};
 
-/// Tells the server of the section.
+/// Tells the server of the section. Answers false, with a line in the log, when it refuses.
 ///
 /// # Safety
 /// `context` must be that of the running `RedisModule_OnLoad`.
 pub(super) unsafe fn register(context: Context) -> bool {
     let Some(register) = api!(RedisModule_RegisterInfoFunc) else { return false };
     // SAFETY: the context is OnLoad's by the caller's word; the function lives as long as the module.
-    succeeded(unsafe { register(context, Some(write_section)) })
+    let registered = succeeded(unsafe { register(context, Some(write_section)) });
+    if !registered {
+        log::warning(context, "the server refused the section of INFO");
+    }
+    registered
 }
 
 /// # Safety

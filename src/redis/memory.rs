@@ -88,6 +88,12 @@ pub(super) fn load_limit_bytes() -> u64 {
     SYSTEM_BYTES.load(Relaxed)
 }
 
+/// Whether the server has as much memory as it may have (`maxmemory`) or more. Asks the server.
+pub(super) fn is_short() -> bool {
+    // SAFETY: no precondition; zero where there is no limit.
+    api!(RedisModule_GetUsedMemoryRatio).is_some_and(|ratio| unsafe { ratio() } >= 1.0)
+}
+
 /// Asks the server for the limits, and to be told when its configuration changes. Without the event, which is newer
 /// than Redis 7.0's first release candidates, `maxmemory` stays as it was at load.
 ///

@@ -2,8 +2,8 @@
 //!
 //! The server enters through [`onload`], then through one handler per command ([`dispatch`]) and the callbacks of the
 //! data type ([`datatype`]), of the settings ([`config`]) and of INFO ([`info`]). None of them lets a panic cross into
-//! the server. All state of the module beside the filters is in the statics of [`config`], [`memory`], [`stats`] and
-//! of the data type's handle.
+//! the server. All state of the module beside the filters is in the statics of [`config`], [`memory`], [`stats`],
+//! [`log`] and of the data type's handle.
 
 #[macro_use]
 mod api;

@@ -13,6 +13,10 @@ use super::{commands, config, datatype, info, load_arguments, log, memory};
 /// Name of the module.
 const NAME: &CStr = c"bf";
 
+/// Why the server does not take the module's name.
+const NAME_TAKEN: &str = "a module named bf is loaded already, RedisBloom or another copy of this one, and a server can \
+    have only one: MODULE LIST shows it with its path. Remove its loadmodule line, or this module's";
+
 /// Version of the module: major * 10000 + minor * 100 + patch.
 const VERSION: c_int = 10_000 * number(env!("CARGO_PKG_VERSION_MAJOR"))
     + 100 * number(env!("CARGO_PKG_VERSION_MINOR"))
@@ -41,10 +45,11 @@ pub(super) unsafe extern "C" fn RedisModule_OnLoad(
     let status = unsafe {
         raw::Export_RedisModule_Init(context, NAME.as_ptr(), VERSION, raw::REDISMODULE_APIVER_1.cast_signed())
     };
-    if !succeeded(status) {
-        return ERR;
-    }
     let load = || {
+        if !succeeded(status) {
+            log::warning(context, NAME_TAKEN);
+            return false;
+        }
         // SAFETY: the server's own context and arguments, used until this function returns.
         unsafe { load(context, argv, argc) }
     };
@@ -67,10 +72,15 @@ unsafe fn load(context: Context, argv: *mut *mut RedisModuleString, argc: c_int)
         return false;
     }
     log::report_panics();
+    // What an attempt that was refused has set would still be there where the library was not unloaded.
+    config::reset();
     // SAFETY: the server's arguments, alive until OnLoad returns.
-    if let Err(line) = unsafe { apply_arguments(argv, argc) } {
-        log::warning(context, &line);
-        return false;
+    match unsafe { apply_arguments(argv, argc) } {
+        Ok(warnings) => warnings.iter().for_each(|line| log::warning(context, line)),
+        Err(line) => {
+            log::warning(context, &line);
+            return false;
+        }
     }
     // SAFETY: the context is OnLoad's.
     let server = unsafe { Server::ask(context) };
@@ -87,13 +97,15 @@ unsafe fn load(context: Context, argv: *mut *mut RedisModuleString, argc: c_int)
         unsafe { set_options(context, server) };
         // SAFETY: the context is OnLoad's.
         unsafe { memory::watch(context) };
+        // SAFETY: the context is OnLoad's.
+        unsafe { log::watch(context) };
     }
     registered
 }
 
 /// # Safety
 /// `argv` must hold `argc` living strings that stay as they are until this returns.
-unsafe fn apply_arguments(argv: *mut *mut RedisModuleString, argc: c_int) -> Result<(), String> {
+unsafe fn apply_arguments(argv: *mut *mut RedisModuleString, argc: c_int) -> Result<Vec<String>, String> {
     // SAFETY: by the caller's word.
     let arguments = unsafe { Argv::new(argv, argc) };
     arguments.with_bytes(load_arguments::apply).unwrap_or_else(|| Err("out of memory".to_owned()))

@@ -41,10 +41,17 @@ pub(super) unsafe fn report_keys(spec: &CommandSpec, context: Context, argv: Arg
     true
 }
 
+/// Bytes up to which a string is copied. Only above can all servers be trusted to keep it as a plain array of bytes,
+/// which can be borrowed as it is: a shorter one may be stored as a number or together with its key, and borrowing it
+/// through the module API would turn it into a plain one. Servers embed up to 128 bytes; a page is far above that.
+const COPIED_MAX_BYTES: usize = 4 << 10;
+
 /// The source of an import, open for reading as long as this value lives.
 pub(super) struct Source {
     context: Context,
     key: Option<NonNull<raw::RedisModuleKey>>,
+    /// The string, if it is short.
+    copy: Option<Vec<u8>>,
 }
 
 impl Source {
@@ -56,55 +63,97 @@ impl Source {
             // SAFETY: context and name are alive by the caller's word.
             NonNull::new(unsafe { open_key(context, name, raw::REDISMODULE_READ.cast_signed()) })
         });
-        Self { context, key }
+        let mut source = Self { context, key, copy: None };
+        if let Some(name) = name.filter(|_| source.is_short_string()) {
+            // SAFETY: context and name are alive by the caller's word.
+            source.copy = unsafe { copy_of(context, name) };
+        }
+        source
     }
-}
 
-impl Sources for Source {
-    fn string(&self) -> StringSlot<'_> {
-        let Some(key) = self.key else { return StringSlot::Vacant };
-        let (Some(key_type), Some(string_dma)) = (api!(RedisModule_KeyType), api!(RedisModule_StringDMA))
-        else {
-            return StringSlot::WrongType;
-        };
+    /// What type the key is of; none when it does not exist.
+    fn key_type(&self) -> Option<isize> {
+        let (key, key_type) = (self.key?, api!(RedisModule_KeyType)?);
         // SAFETY: the key is open.
         let key_type = isize::try_from(unsafe { key_type(key.as_ptr()) }).unwrap_or(-1);
-        if key_type == raw::REDISMODULE_KEYTYPE_EMPTY {
-            return StringSlot::Vacant;
-        }
-        if key_type != raw::REDISMODULE_KEYTYPE_STRING {
-            return StringSlot::WrongType;
-        }
+        (key_type != raw::REDISMODULE_KEYTYPE_EMPTY).then_some(key_type)
+    }
+
+    fn is_short_string(&self) -> bool {
+        let (Some(key), Some(value_length)) = (self.key, api!(RedisModule_ValueLength)) else { return false };
+        // SAFETY: the key is open; measuring a string does not change how it is stored.
+        self.key_type() == Some(raw::REDISMODULE_KEYTYPE_STRING)
+            && unsafe { value_length(key.as_ptr()) } <= COPIED_MAX_BYTES
+    }
+
+    /// The bytes of a long string, in their place.
+    fn borrowed(&self) -> Option<&[u8]> {
+        let (key, string_dma) = (self.key?, api!(RedisModule_StringDMA)?);
         let mut length = 0;
         // SAFETY: the key is open and holds a string; `length` is a place for its length.
         let start = unsafe { string_dma(key.as_ptr(), &raw mut length, raw::REDISMODULE_READ.cast_signed()) };
         if start.is_null() {
-            return StringSlot::WrongType;
+            return None;
         }
         // SAFETY: the server answers with the start of `length` bytes of the value. They stay while the key is open and
         // nothing is written to it, by the contract of `open`: no longer than this borrow.
-        StringSlot::Bytes(unsafe { slice::from_raw_parts(start.cast(), length) })
+        Some(unsafe { slice::from_raw_parts(start.cast(), length) })
+    }
+}
+
+/// A copy of the string under a key. Not as the client, which may read the key for this command and perhaps not for any
+/// other.
+///
+/// # Safety
+/// `context` and `name` must be those of the running command.
+unsafe fn copy_of(context: Context, name: *mut RedisModuleString) -> Option<Vec<u8>> {
+    let call = api!(RedisModule_Call)?;
+    // SAFETY: context and name are alive by the caller's word; the format stands for a string of the server.
+    let reply = unsafe { call(context, c"GET".as_ptr(), c"s".as_ptr(), name) };
+    // SAFETY: the reply was just made and is not used again.
+    unsafe { taken_from(reply) }
+}
+
+impl Sources for Source {
+    fn string(&self) -> StringSlot<'_> {
+        match self.key_type() {
+            None => StringSlot::Vacant,
+            Some(raw::REDISMODULE_KEYTYPE_STRING) => {
+                let bytes = self.copy.as_deref().or_else(|| self.borrowed());
+                bytes.map_or(StringSlot::WrongType, StringSlot::Bytes)
+            }
+            Some(_) => StringSlot::WrongType,
+        }
     }
 
     fn field(&self, key: &[u8], field: &str) -> Option<Vec<u8>> {
-        let (Some(call), Some(free)) = (api!(RedisModule_Call), api!(RedisModule_FreeCallReply)) else {
-            return None;
-        };
+        let call = api!(RedisModule_Call)?;
         let field = log::c_text(field);
         // As the client, for it may not be allowed to read that key: `C`. Then a key with its length, and a C string.
         // SAFETY: the context is that of the running command; the format stands for what follows it.
         let reply = unsafe {
             call(self.context, c"HGET".as_ptr(), c"Cbc".as_ptr(), key.as_ptr(), key.len(), field.as_ptr())
         };
-        if reply.is_null() {
-            return None;
-        }
-        // SAFETY: the reply was just made.
-        let value = unsafe { string_of(reply) };
         // SAFETY: the reply was just made and is not used again.
-        unsafe { free(reply) };
-        value
+        unsafe { taken_from(reply) }
     }
+}
+
+/// The bytes of a reply, if it is a string. Frees the reply.
+///
+/// # Safety
+/// The reply must be alive, or null, and not be used again.
+unsafe fn taken_from(reply: *mut RedisModuleCallReply) -> Option<Vec<u8>> {
+    if reply.is_null() {
+        return None;
+    }
+    // SAFETY: the reply is alive by the caller's word.
+    let value = unsafe { string_of(reply) };
+    if let Some(free) = api!(RedisModule_FreeCallReply) {
+        // SAFETY: by the caller's word.
+        unsafe { free(reply) };
+    }
+    value
 }
 
 /// The bytes of a reply, if it is a string.

@@ -11,7 +11,9 @@ pub(crate) const TESTS: &[Test] = tests![
     options_in_the_configuration_file_count,
     options_survive_a_config_rewrite,
     load_arguments_are_understood_in_every_spelling,
+    arguments_of_cuckoo_filters_are_ignored,
     a_bad_load_argument_refuses_the_module_and_spares_the_server,
+    a_second_module_of_that_name_is_refused_and_explained,
     options_can_be_given_to_module_loadex,
     a_bad_load_argument_stops_a_server_that_starts,
     a_bad_option_in_the_configuration_file_stops_a_server_that_starts,
@@ -199,6 +201,42 @@ fn load_arguments_are_understood_in_every_spelling(site: &Site) {
     let server =
         site.launch().with_module_args(&["INITIAL_SIZE", "5"]).with_option("bf.initial-size 6").start();
     assert_made(&mut server.client(), 6, 0.01, 2);
+}
+
+fn arguments_of_cuckoo_filters_are_ignored(site: &Site) {
+    // As RedisBloom's users have them in their configuration.
+    let arguments =
+        ["CF_MAX_EXPANSIONS", "16", "INITIAL_SIZE", "400", "cf-bucket-size", "abc", "Cf-x%s", "%n"];
+    let server = site.launch().with_module_args(&arguments).start();
+    assert_made(&mut server.client(), 400, 0.01, 2);
+    let log = server.log();
+    for name in ["CF_MAX_EXPANSIONS", "cf-bucket-size", "Cf-x%s"] {
+        let line = format!("'{name}' is ignored: this module has no cuckoo filters");
+        assert_eq!(log.matches(&line).count(), 1, "{line}\n{log}");
+    }
+    let log = site.launch().with_module_args(&["CF_MAX_EXPANSIONS"]).expect_dead_at_start();
+    assert_log_names(&log, &["CF_MAX_EXPANSIONS"]);
+}
+
+fn a_second_module_of_that_name_is_refused_and_explained(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    assert_eq!(client.say("CONFIG SET bf.initial-size 55"), "+OK");
+    let copy = server.dir().join("copy.so");
+    std::fs::copy(&site.module, &copy).unwrap();
+    // Another file, and the same one again, which the server does not load a second time.
+    for (path, lines) in [(&copy, 1), (&site.module, 2)] {
+        let reply = client.ask(&["MODULE", "LOAD", path.to_str().unwrap(), "INITIAL_SIZE", "66"]);
+        assert!(reply.starts_with("-ERR Error loading the extension"), "{reply}");
+        let log = server.log();
+        assert_eq!(log.matches("a module named bf is loaded already").count(), lines, "{log}");
+        assert!(log.contains("MODULE LIST") && log.contains("loadmodule"), "{log}");
+        // The one that is there goes on as it was.
+        assert_eq!(get(&mut client, "bf.initial-size"), "55");
+        assert_made(&mut client, 55, 0.01, 2);
+    }
+    let log = site.launch().with(format!("loadmodule {}", copy.display())).expect_dead_at_start();
+    assert!(log.contains("a module named bf is loaded already"), "{log}");
 }
 
 const BAD_ARGUMENTS: &[&[&str]] = &[

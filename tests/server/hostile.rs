@@ -1,6 +1,6 @@
 //! Payloads nobody sane would send: RESTORE answers with an error, never with an abort, a hang or a huge allocation.
 
-use crate::harness::{Client, Server, Site, Test, crc64, reseal, tests};
+use crate::harness::{Client, Server, Site, Test, crc64, reseal, tests, wait_until};
 
 pub(crate) const TESTS: &[Test] = tests![
     the_checksum_is_the_servers,
@@ -11,6 +11,7 @@ pub(crate) const TESTS: &[Test] = tests![
     a_payload_with_fields_missing_or_left_over_is_bad_data,
     a_tiny_payload_cannot_take_much_memory,
     a_forged_dump_header_cannot_take_much_memory,
+    refused_payloads_do_not_fill_the_log,
 ];
 
 /// Bytes after the value: RDB version and checksum.
@@ -247,4 +248,31 @@ fn a_forged_dump_header_cannot_take_much_memory(site: &Site) {
     assert_eq!(client.digest("k"), digest);
     let grown = server.resident_bytes().saturating_sub(before);
     assert!(grown < 64 << 20, "{grown} bytes more");
+}
+
+fn refused_payloads_do_not_fill_the_log(site: &Site) {
+    const MANY: u64 = 3000;
+    let server = uncompressed(site);
+    let mut client = server.client();
+    let payload = small_payload(&mut client);
+    let mut payload = [&payload[..payload.len() / 2], &payload[payload.len() - TRAILER_BYTES..]].concat();
+    reseal(&mut payload);
+    for _ in 0..MANY {
+        assert_eq!(restore(&mut client, "new", &payload), "-ERR Bad data format");
+    }
+    // What is written and what is said to be left out are all of them; the last is told when the flood is over.
+    let counts = || {
+        let log = server.log();
+        let lines = log.lines().filter_map(|line| line.split_once("a filter cannot be loaded: "));
+        let (told, written): (Vec<_>, Vec<_>) =
+            lines.partition(|(_, text)| text.ends_with(" more such lines were left out"));
+        let left_out = told.iter().map(|(_, text)| text.split(' ').next().unwrap().parse::<u64>().unwrap());
+        (written.len() as u64, left_out.sum::<u64>())
+    };
+    wait_until("all are told", || {
+        let (written, left_out) = counts();
+        written + left_out == MANY
+    });
+    let (written, _) = counts();
+    assert!((5..MANY / 2).contains(&written), "{written} lines");
 }

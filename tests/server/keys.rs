@@ -15,6 +15,7 @@ pub(crate) const TESTS: &[Test] = tests![
     a_default_filter_takes_at_most_300_bytes,
     object_and_scan_know_filters,
     filters_are_evicted_when_memory_is_short,
+    eviction_takes_no_more_filters_than_needed,
     writes_that_need_memory_are_refused_when_it_is_short,
     defragmentation_leaves_filters_whole,
 ];
@@ -150,14 +151,22 @@ fn unlink_frees_a_big_filter(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let freed = client.info_number("lazyfreed_objects");
-    big(&mut client, "k");
+    assert_eq!(client.say("BF.RESERVE k 0.01 120000000 NONSCALING"), "+OK");
+    assert!(client.int("MEMORY USAGE k") >= 128 << 20);
     assert_eq!(client.int("UNLINK k"), 1);
     wait_until("lazily freed", || client.info_number("lazyfreed_objects") > freed);
-    // A small one is not worth it.
+    // A smaller one is not worth it, however many layers it has.
     wait_until("idle", || client.info_number("lazyfree_pending_objects") == 0);
     let freed = client.info_number("lazyfreed_objects");
-    client.say("BF.ADD small a");
-    assert_eq!(client.int("UNLINK small"), 1);
+    assert_eq!(client.say("BF.RESERVE k 0.01 100000000 NONSCALING"), "+OK");
+    assert!(client.int("MEMORY USAGE k") > 100 << 20);
+    assert_eq!(client.int("UNLINK k"), 1);
+    client.say("BF.RESERVE k 0.01 1 EXPANSION 1");
+    for item in 0..200 {
+        client.say(&format!("BF.ADD k {item}"));
+    }
+    assert!(client.int("BF.CARD k") > 150);
+    assert_eq!(client.int("UNLINK k"), 1);
     assert_eq!(client.info_number("lazyfreed_objects"), freed);
 }
 
@@ -202,6 +211,38 @@ fn filters_are_evicted_when_memory_is_short(site: &Site) {
     let left = client.int("DBSIZE");
     assert!((10..100).contains(&left), "{left} filters left");
     wait_until("evicted filters gone", || client.info_number("bf_filters") == left.unsigned_abs());
+}
+
+/// Evicts from `filters` filters of that capacity until about half of them are left.
+fn evicts_no_more_than_needed(site: &Site, capacity: u64, filters: u64) {
+    // The default of Valkey from 8.0 on: what is evicted may be freed in the background.
+    let server =
+        site.launch().with("lazyfree-lazy-eviction yes").with("maxmemory-policy allkeys-random").start();
+    let mut client = server.client();
+    for filter in 0..filters {
+        assert_eq!(client.say(&format!("BF.RESERVE {filter} 0.01 {capacity} NONSCALING")), "+OK");
+    }
+    let filter_bytes = client.int("MEMORY USAGE 0").unsigned_abs();
+    let too_many = filters / 2;
+    // Half a filter of room, for what the server itself needs.
+    let limit = client.info_number("used_memory") - too_many * filter_bytes + filter_bytes / 2;
+    client.say(&format!("CONFIG SET maxmemory {limit}"));
+    wait_until("room again", || {
+        client.info_number("used_memory") <= limit && client.info_number("lazyfree_pending_objects") == 0
+    });
+    let evicted = client.info_number("evicted_keys");
+    assert!(
+        (too_many..=too_many + 1).contains(&evicted),
+        "{evicted} of {filters}, {filter_bytes} bytes each"
+    );
+    assert_eq!(client.int("DBSIZE").unsigned_abs(), filters - evicted);
+}
+
+fn eviction_takes_no_more_filters_than_needed(site: &Site) {
+    // 5 MB, 125 MB, and 250 MB, which is otherwise freed in the background; no page of them is ever written to.
+    evicts_no_more_than_needed(site, 4_000_000, 50);
+    evicts_no_more_than_needed(site, 100_000_000, 40);
+    evicts_no_more_than_needed(site, 200_000_000, 40);
 }
 
 fn writes_that_need_memory_are_refused_when_it_is_short(site: &Site) {

@@ -2,7 +2,8 @@
 //!
 //! Every test is a function that runs once per server found, named `redis-7.0.15::persistence::...`. It starts the
 //! servers it needs, each in a directory of its own on a free port. After each test the servers must be alive and
-//! their logs free of crash reports. A test that lacks what it needs says so and is ignored. See `harness::Site` for which
+//! their logs free of crash reports. A test that lacks what it needs says so and is ignored. Tests named
+//! `fake-host::...` run once: they need no server but only the module file, see `fake_host`. See `harness::Site` for which
 //! servers and which module file are taken.
 
 #![expect(
@@ -20,6 +21,8 @@ mod dump;
 mod errors;
 mod events;
 mod examples;
+#[cfg(target_os = "linux")]
+mod fake_host;
 mod foreign;
 mod harness;
 mod hostile;
@@ -98,6 +101,15 @@ fn main() -> ExitCode {
                 }));
             }
         }
+    }
+    #[cfg(target_os = "linux")]
+    for (name, body) in fake_host::TESTS {
+        let Some(site) = sites.first().cloned() else { continue };
+        let body = *body;
+        trials.push(Trial::test(format!("fake-host::{name}"), move || {
+            body(&site);
+            Ok(())
+        }));
     }
     libtest_mimic::run(&arguments, trials).exit_code()
 }

@@ -46,6 +46,8 @@ pub(super) struct Setting {
     /// Its name as a load argument of RedisBloom before 8.
     pub(super) legacy: Option<&'static str>,
     kind: Kind,
+    /// The default where no load argument says otherwise.
+    built_in: u64,
     value: AtomicU64,
     default: AtomicU64,
     /// The text that CONFIG GET shows, as it was set; null before it is first asked for. Owned.
@@ -114,6 +116,15 @@ pub(super) fn settings() -> Settings {
     }
 }
 
+/// Gives every setting the value and the default that it has in a module that was never loaded.
+pub(super) fn reset() {
+    for setting in &SETTINGS {
+        setting.default.store(setting.built_in, Relaxed);
+        setting.value.store(setting.built_in, Relaxed);
+        setting.replace_text(ptr::null_mut());
+    }
+}
+
 /// Whether large bit arrays are to have large pages.
 pub(super) fn huge_pages_wanted() -> bool {
     let [.., huge_pages] = &SETTINGS;
@@ -137,6 +148,7 @@ impl Setting {
             dashed,
             legacy,
             kind,
+            built_in: default,
             value: AtomicU64::new(default),
             default: AtomicU64::new(default),
             text: AtomicPtr::new(ptr::null_mut()),

@@ -8,6 +8,7 @@ pub(crate) const TESTS: &[Test] = tests![
     the_bytes_of_guava_come_and_go,
     hostile_bytes_of_guava_are_refused,
     settings_of_redisson_are_read,
+    the_source_stays_as_it_is_stored,
     whatever_is_wrong_is_said_and_changes_nothing,
 ];
 
@@ -94,6 +95,35 @@ fn settings_of_redisson_are_read(site: &Site) {
         client.say("BF.IMPORT n2 EMPTY SCHEME redisson"),
         "-ERR BITS is missing, and nothing else tells it"
     );
+}
+
+fn the_source_stays_as_it_is_stored(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let long = "x".repeat(5000);
+    // A number, one that servers share, text stored with its object, and plain arrays, short and long.
+    let sources =
+        ["12345678901234", "7", "short", &long[..44], &long[..100], &long[..4096], &long[..4097], &long];
+    for source in sources {
+        client.say(&format!("SET s {source}"));
+        let before = client.say("OBJECT ENCODING s");
+        let bits = source.len() * 8;
+        let scheme = format!("SCHEME go-zero BITS {bits}");
+        assert_eq!(client.say(&format!("BF.IMPORT k SOURCE s {scheme} REPLACE")), "+OK");
+        assert_eq!(client.say("OBJECT ENCODING s"), before, "{source}");
+        assert_eq!(client.bytes(&["BF.EXPORT", "k"]), source.as_bytes());
+        assert_eq!(client.bytes(&["GET", "s"]), source.as_bytes());
+    }
+    client.say("DEL s");
+    client.say("SETBIT s 99 1");
+    assert_eq!(client.say("BF.IMPORT k SOURCE s SCHEME go-zero BITS 104 REPLACE"), "+OK");
+    assert_eq!(client.bytes(&["BF.EXPORT", "k"]), client.bytes(&["GET", "s"]));
+    // Nor does it matter that the user may not GET.
+    client.say("SET s 123");
+    client.say("ACL SETUSER u on >p ~* +bf.import");
+    assert_eq!(client.say("AUTH u p"), "+OK");
+    assert_eq!(client.say("BF.IMPORT k SOURCE s SCHEME go-zero BITS 24 REPLACE"), "+OK");
+    assert!(client.say("GET s").starts_with("-NOPERM"));
 }
 
 fn whatever_is_wrong_is_said_and_changes_nothing(site: &Site) {

@@ -1,0 +1,213 @@
+//! The host itself: what it has, what it saw, and a module file loaded into it.
+
+use std::alloc::Layout;
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr;
+
+use libloading::Library;
+use tempfile::TempDir;
+
+use super::functions;
+use super::loading::Event;
+use crate::harness::Site;
+
+pub(super) const OK: c_int = 0;
+pub(super) const ERR: c_int = 1;
+
+/// The handler of a command.
+pub(super) type Handler = unsafe extern "C" fn(*mut Context, *mut *mut Text, c_int) -> c_int;
+
+/// What the module does when it is told of an event.
+pub(super) type OnEvent = unsafe extern "C" fn(*mut Context, Event, u64, *mut c_void);
+
+/// The callbacks of a data type, as far as they are called here.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct TypeMethods {
+    version: u64,
+    load: unsafe extern "C" fn(*mut c_void, c_int) -> *mut c_void,
+}
+
+/// A string of the host, which the module only knows by its address.
+pub(super) struct Text(pub(super) Vec<u8>);
+
+/// A module takes the first pointer of the context it is loaded with for the function that finds all others.
+#[repr(C)]
+pub(super) struct Context {
+    get_api: unsafe extern "C" fn(*const c_char, *mut *const c_void) -> c_int,
+}
+
+/// What the functions of the host know. They are told of no host, so it belongs to the thread: one host at a time.
+#[derive(Default)]
+pub(super) struct State {
+    /// Functions that the host does not have.
+    pub(super) missing: BTreeSet<&'static str>,
+    /// Functions that fail.
+    pub(super) failing: BTreeSet<&'static str>,
+    /// Whether a module of that name is there already.
+    pub(super) is_busy: bool,
+    pub(super) log: Vec<String>,
+    pub(super) replies: Vec<String>,
+    pub(super) commands: HashMap<String, Handler>,
+    pub(super) data_types: HashMap<String, TypeMethods>,
+    /// By the event's number.
+    pub(super) events: HashMap<u64, OnEvent>,
+    /// The value under the one key there is.
+    pub(super) value: Option<*mut c_void>,
+    /// Whether the host is loading its data.
+    pub(super) is_loading: bool,
+    /// Defaults of the settings, as text.
+    pub(super) defaults: HashMap<String, String>,
+    /// Blocks handed out and not yet freed.
+    pub(super) blocks: HashMap<usize, Layout>,
+    /// How often the host was to free or measure what it had not handed out.
+    pub(super) strange_blocks: u32,
+}
+
+thread_local! {
+    static STATE: RefCell<State> = RefCell::default();
+}
+
+/// The state of this thread's host; none when the thread is ending, where a module may still free something.
+pub(super) fn try_with<T>(body: impl FnOnce(&mut State) -> T) -> Option<T> {
+    STATE.try_with(|state| body(&mut state.borrow_mut())).ok()
+}
+
+pub(super) fn with<T>(body: impl FnOnce(&mut State) -> T) -> T {
+    try_with(body).expect("a host on this thread")
+}
+
+/// The status of a function, which a test may have wanted to fail.
+pub(super) fn status_of(name: &str) -> c_int {
+    if with(|state| state.failing.contains(name)) { ERR } else { OK }
+}
+
+/// # Safety
+/// Called by the module only, with a C string and a place for an address.
+unsafe extern "C" fn get_api(name: *const c_char, place: *mut *const c_void) -> c_int {
+    // SAFETY: the module's word.
+    let name = unsafe { CStr::from_ptr(name) }.to_str().expect("a name in ASCII");
+    let name = name.strip_prefix("RedisModule_").unwrap_or(name);
+    let function = functions::address_of(name);
+    if function.is_null() || with(|state| state.missing.contains(name)) {
+        return ERR;
+    }
+    // SAFETY: the module's word.
+    unsafe { place.write(function) };
+    OK
+}
+
+/// A module loaded into a host of its own, or about to be.
+pub(crate) struct Host {
+    library: Library,
+    context: Box<Context>,
+    /// Holds the copy of the module: a file that is loaded twice would be one module with one state.
+    _dir: TempDir,
+}
+
+impl Host {
+    /// A host that has every function, and the module not yet loaded.
+    pub(crate) fn new(site: &Site) -> Self {
+        with(|state| *state = State::default());
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let copy = dir.path().join("module.so");
+        std::fs::copy(&site.module, &copy).expect("copy of the module");
+        // SAFETY: the module does nothing when it is mapped or unmapped but what Rust's runtime does.
+        let library = unsafe { Library::new(copy) }.expect("a shared library");
+        Self { library, context: Box::new(Context { get_api }), _dir: dir }
+    }
+
+    /// Takes functions away, named without `RedisModule_`.
+    pub(crate) fn without(self, names: &[&'static str]) -> Self {
+        with(|state| state.missing.extend(names));
+        self
+    }
+
+    /// Lets a function fail.
+    pub(crate) fn failing(self, name: &'static str) -> Self {
+        with(|state| state.failing.insert(name));
+        self
+    }
+
+    /// Lets every function succeed again.
+    pub(crate) fn mend(&self) {
+        with(|state| state.failing.clear());
+    }
+
+    /// Has a module of the same name already.
+    pub(crate) fn busy(self) -> Self {
+        with(|state| state.is_busy = true);
+        self
+    }
+
+    /// Loads the module; answers whether it agreed.
+    pub(crate) fn load(&mut self, args: &[&str]) -> bool {
+        // SAFETY: the type is that of this symbol in every module.
+        let on_load = unsafe { self.library.get::<Handler>(b"RedisModule_OnLoad\0") }.expect("OnLoad");
+        let on_load = *on_load;
+        self.run(on_load, args) == OK
+    }
+
+    /// Runs a command of the module and returns its replies, one after the other.
+    pub(crate) fn call(&mut self, args: &[&str]) -> String {
+        let handler = with(|state| {
+            state.replies.clear();
+            *state.commands.get(args[0]).unwrap_or_else(|| panic!("no command {}", args[0]))
+        });
+        assert_eq!(self.run(handler, args), OK);
+        with(|state| state.replies.join(" "))
+    }
+
+    fn run(&mut self, function: Handler, args: &[&str]) -> c_int {
+        let mut texts: Vec<Text> = args.iter().map(|arg| Text(arg.as_bytes().to_vec())).collect();
+        let mut argv: Vec<*mut Text> = texts.iter_mut().map(ptr::from_mut).collect();
+        let argc = c_int::try_from(argv.len()).expect("few arguments");
+        // SAFETY: context and strings outlive the call, as a server's do.
+        unsafe { function(&raw mut *self.context, argv.as_mut_ptr(), argc) }
+    }
+
+    /// Has the module load a value of a version that it does not know.
+    pub(crate) fn load_unknown_value(&self, while_loading: bool) {
+        let methods = with(|state| {
+            state.is_loading = while_loading;
+            state.data_types["everbloom"]
+        });
+        // SAFETY: the module asks for nothing of a value whose version it does not know.
+        let value = unsafe { (methods.load)(ptr::null_mut(), 99) };
+        assert!(value.is_null());
+    }
+
+    /// Tells the module of the event that a server raises several times a second.
+    pub(crate) fn tick(&self) {
+        const CRON_LOOP: u64 = 8;
+        let on_event = with(|state| state.events[&CRON_LOOP]);
+        // SAFETY: a callback that the module registered for this event.
+        unsafe { on_event(ptr::null_mut(), Event { id: CRON_LOOP, version: 1 }, 0, ptr::null_mut()) };
+    }
+
+    /// The lines of the log so far.
+    pub(crate) fn log(&self) -> String {
+        with(|state| state.log.join("\n"))
+    }
+
+    /// The commands that the module has registered.
+    pub(crate) fn commands(&self) -> usize {
+        with(|state| state.commands.len())
+    }
+
+    /// The default of a setting as it was registered.
+    pub(crate) fn default_of(&self, setting: &str) -> String {
+        with(|state| state.defaults[setting].clone())
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let strange = with(|state| state.strange_blocks);
+            assert_eq!(strange, 0, "blocks that this host never handed out were given to it");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Loading the module into hosts that no server is: without a function, or where one fails.
+//!
+//! The host is this program: it opens the module as a server does and gives it functions of its own. What the module
+//! frees, the host must have handed out, which every test here checks.
+
+mod functions;
+mod host;
+mod loading;
+mod memory;
+mod running;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::harness::{Site, Test, tests, wait_until};
+use host::Host;
+
+/// Run once, not once per server.
+pub(crate) const TESTS: &[Test] = tests![
+    a_host_with_everything_is_served,
+    a_host_as_old_as_redis_6_is_refused_politely,
+    every_function_that_is_used_is_checked_at_load,
+    every_registration_that_fails_is_named,
+    a_name_that_is_taken_is_explained,
+    a_refused_load_leaves_no_settings,
+    replication_that_fails_is_in_the_log,
+    a_flood_of_warnings_is_throttled_and_counted,
+    a_host_that_loads_its_data_is_told_all,
+];
+
+/// Functions that Redis 7.0 does not have and the module does without there.
+const OPTIONAL: [&str; 4] = ["TryCalloc", "TryRealloc", "AddACLCategory", "SetCommandACLCategories"];
+
+/// Functions that came with Redis 7.0, of those that the module uses.
+const NEW_IN_7: [&str; 11] = [
+    "TryAlloc",
+    "GetCommand",
+    "SetCommandInfo",
+    "RegisterNumericConfig",
+    "RegisterStringConfig",
+    "LoadConfigs",
+    "KeyAtPosWithFlags",
+    "ReplyWithMap",
+    "ReplyWithBool",
+    "AddACLCategory",
+    "SetCommandACLCategories",
+];
+
+fn a_host_with_everything_is_served(site: &Site) {
+    let mut host = Host::new(site);
+    assert!(host.load(&["ERROR_RATE", "0.02"]), "{}", host.log());
+    assert_eq!(host.log(), "");
+    assert_eq!(host.default_of("error-rate"), "0.02");
+    assert_eq!(host.call(&["bf.reserve", "k", "0.01", "100"]), "+OK");
+    assert_eq!(host.call(&["bf.madd", "k", "a", "b", "a"]), "*3 1 1 0");
+    assert_eq!(host.call(&["bf.add"]), "-ERR wrong number of arguments for 'bf.add' command");
+    // As Redis 7.0 is.
+    let mut host = Host::new(site).without(&OPTIONAL);
+    assert!(host.load(&[]), "{}", host.log());
+    assert_eq!(host.call(&["bf.madd", "k", "a", "b", "a"]), "*3 1 1 0");
+}
+
+/// The module refuses to load for want of a function, and says so.
+fn assert_refused(host: &mut Host, name: &str) {
+    assert!(!host.load(&["ERROR_RATE", "0.02"]), "loaded without {name}");
+    let log = host.log();
+    let reason = format!("this server has no RedisModule_{name}; Redis 7.0 or Valkey 7.2 or later is needed");
+    assert_eq!(log, if name == "Log" { "" } else { &reason });
+    assert_eq!(host.commands(), 0);
+}
+
+fn a_host_as_old_as_redis_6_is_refused_politely(site: &Site) {
+    let mut host = Host::new(site).without(&NEW_IN_7).without(&OPTIONAL);
+    assert_refused(&mut host, "TryAlloc");
+}
+
+/// The functions of the API that the sources of the host room use, without `RedisModule_`.
+fn functions_in_use() -> BTreeSet<&'static str> {
+    fn read(dir: &Path, text: &mut String) {
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                read(&path, text);
+            } else {
+                text.push_str(&std::fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+    let mut text = String::new();
+    read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/redis"), &mut text);
+    let text: &'static str = text.leak();
+    let uses = text.split("api!(RedisModule_").skip(1);
+    uses.map(|rest| rest.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap()).collect()
+}
+
+fn every_function_that_is_used_is_checked_at_load(site: &Site) {
+    let mut used = functions_in_use();
+    assert!(used.len() > 60, "{used:?}");
+    // Not of the server's table: it is what the table is asked with.
+    assert!(used.remove("GetApi"));
+    for name in used {
+        let mut host = Host::new(site).without(&[name]);
+        if OPTIONAL.contains(&name) {
+            assert!(host.load(&[]), "{name}: {}", host.log());
+        } else {
+            assert_refused(&mut host, name);
+        }
+    }
+}
+
+fn every_registration_that_fails_is_named(site: &Site) {
+    for (function, reason) in [
+        ("RegisterNumericConfig", "cannot register the setting bf.initial-size"),
+        ("RegisterStringConfig", "cannot register the setting bf.error-rate"),
+        ("LoadConfigs", "a configured value of a bf setting is not possible"),
+        ("CreateDataType", "the server refused the data type everbloom"),
+        ("CreateCommand", "the server refused the command bf.reserve"),
+        ("GetCommand", "the server refused the command bf.reserve"),
+        ("SetCommandInfo", "the server refused the command bf.reserve"),
+        ("RegisterInfoFunc", "the server refused the section of INFO"),
+    ] {
+        let mut host = Host::new(site).failing(function);
+        assert!(!host.load(&[]), "loaded although {function} failed");
+        assert!(host.log().contains(reason), "{function}: {}", host.log());
+    }
+}
+
+fn a_name_that_is_taken_is_explained(site: &Site) {
+    let mut host = Host::new(site).busy();
+    assert!(!host.load(&[]));
+    let log = host.log();
+    for word in ["module named bf", "loadmodule", "MODULE LIST", "RedisBloom"] {
+        assert!(log.contains(word), "no '{word}' in: {log}");
+    }
+}
+
+fn a_refused_load_leaves_no_settings(site: &Site) {
+    let mut host = Host::new(site).failing("CreateCommand");
+    assert!(!host.load(&["ERROR_RATE", "0.5", "INITIAL_SIZE", "7"]));
+    assert_eq!((host.default_of("error-rate"), host.default_of("initial-size")), ("0.5".into(), "7".into()));
+    // The same module in the same place, as where a library cannot be unloaded.
+    host.mend();
+    assert!(host.load(&["INITIAL_SIZE", "8"]), "{}", host.log());
+    assert_eq!((host.default_of("error-rate"), host.default_of("initial-size")), ("0.01".into(), "8".into()));
+}
+
+fn replication_that_fails_is_in_the_log(site: &Site) {
+    let mut host = Host::new(site).failing("Replicate");
+    assert!(host.load(&[]), "{}", host.log());
+    // What was done stays done, and the client is not to do it again.
+    assert_eq!(host.call(&["bf.add", "k", "a"]), "1");
+    let log = host.log();
+    assert!(log.contains("BF.INSERT; replicas"), "{log}");
+    let mut host = Host::new(site).failing("ReplicateVerbatim");
+    assert!(host.load(&[]), "{}", host.log());
+    assert_eq!(host.call(&["bf.add", "k", "a"]), "1");
+    assert_eq!(host.log(), "");
+    assert_eq!(host.call(&["bf.add", "k", "b"]), "1");
+    let log = host.log();
+    assert!(log.contains("bf.add; replicas"), "{log}");
+}
+
+/// Enough that no machine is so slow that they are a few per second.
+const MANY: u64 = 10_000;
+
+/// How many lines of the log, or what they tell of, are about filters that cannot be loaded: written, and left out.
+fn unloadable(log: &str) -> (u64, u64) {
+    let lines = || log.lines().filter_map(|line| line.split_once("a filter cannot be loaded: "));
+    let left_out = lines().filter_map(|(_, text)| text.strip_suffix(" more such lines were left out"));
+    let told = left_out.clone().count() as u64;
+    (lines().count() as u64 - told, left_out.map(|count| count.parse::<u64>().unwrap()).sum())
+}
+
+fn a_flood_of_warnings_is_throttled_and_counted(site: &Site) {
+    let mut host = Host::new(site);
+    assert!(host.load(&[]), "{}", host.log());
+    for _ in 0..5 {
+        host.load_unknown_value(false);
+    }
+    assert_eq!(unloadable(&host.log()), (5, 0));
+    for _ in 5..MANY {
+        host.load_unknown_value(false);
+    }
+    assert!(unloadable(&host.log()).0 < MANY / 10);
+    wait_until("all are told", || {
+        host.tick();
+        let (written, left_out) = unloadable(&host.log());
+        written + left_out == MANY
+    });
+    let told = host.log();
+    host.tick();
+    assert_eq!(host.log(), told);
+}
+
+fn a_host_that_loads_its_data_is_told_all(site: &Site) {
+    let mut host = Host::new(site);
+    assert!(host.load(&[]), "{}", host.log());
+    for _ in 0..MANY {
+        host.load_unknown_value(true);
+    }
+    assert_eq!(unloadable(&host.log()), (MANY, 0));
+}

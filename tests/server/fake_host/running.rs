@@ -1,0 +1,126 @@
+//! What a command calls: strings, keys, replication and replies.
+
+use std::ffi::{c_char, c_int, c_long, c_longlong, c_void};
+use std::ptr;
+
+use super::functions::{text_of, token};
+use super::host::{Context, OK, Text, status_of, with};
+
+// Strings.
+
+/// # Safety
+/// `length` bytes must begin at `start`.
+pub(super) unsafe extern "C" fn create_string(
+    _: *mut Context,
+    start: *const c_char,
+    length: usize,
+) -> *mut Text {
+    // SAFETY: the module's word.
+    let bytes = unsafe { std::slice::from_raw_parts(start.cast::<u8>(), length) };
+    Box::into_raw(Box::new(Text(bytes.to_vec())))
+}
+
+/// # Safety
+/// `text` must come from [`create_string`] and not be used again.
+pub(super) unsafe extern "C" fn free_string(_: *mut Context, text: *mut Text) {
+    // SAFETY: the module's word.
+    drop(unsafe { Box::from_raw(text) });
+}
+
+/// # Safety
+/// `text` must be alive and `length` a place for its length.
+pub(super) unsafe extern "C" fn string_ptr_len(text: *const Text, length: *mut usize) -> *const c_char {
+    // SAFETY: the module's word.
+    let text = unsafe { &*text };
+    // SAFETY: the module's word.
+    unsafe { length.write(text.0.len()) };
+    text.0.as_ptr().cast()
+}
+
+// Keys: one at most, whatever its name.
+
+pub(super) extern "C" fn open_key(_: *mut Context, _name: *mut Text, _mode: c_int) -> *mut c_void {
+    token()
+}
+
+pub(super) extern "C" fn close_key(_key: *mut c_void) {}
+
+pub(super) extern "C" fn key_type(_key: *mut c_void) -> c_int {
+    0
+}
+
+pub(super) extern "C" fn module_type_of(_key: *mut c_void) -> *mut c_void {
+    if with(|state| state.value.is_some()) { token() } else { ptr::null_mut() }
+}
+
+pub(super) extern "C" fn get_value(_key: *mut c_void) -> *mut c_void {
+    with(|state| state.value).unwrap_or(ptr::null_mut())
+}
+
+pub(super) extern "C" fn set_value(_key: *mut c_void, _data_type: *mut c_void, value: *mut c_void) -> c_int {
+    let status = status_of("ModuleTypeSetValue");
+    if status == OK {
+        with(|state| state.value = Some(value));
+    }
+    status
+}
+
+pub(super) extern "C" fn replicate_verbatim(_: *mut Context) -> c_int {
+    status_of("ReplicateVerbatim")
+}
+
+pub(super) extern "C" fn replicate(
+    _: *mut Context,
+    _command: *const c_char,
+    _format: *const c_char,
+    _argv: *const *mut Text,
+    _argc: usize,
+) -> c_int {
+    status_of("Replicate")
+}
+
+pub(super) extern "C" fn signal_modified_key(_: *mut Context, _name: *mut Text) -> c_int {
+    OK
+}
+
+pub(super) extern "C" fn notify_keyspace_event(
+    _: *mut Context,
+    _type: c_int,
+    _event: *const c_char,
+    _: *mut Text,
+) -> c_int {
+    OK
+}
+
+// Replies.
+
+fn replied(reply: String) -> c_int {
+    with(|state| state.replies.push(reply));
+    OK
+}
+
+pub(super) extern "C" fn reply_with_long_long(_: *mut Context, number: c_longlong) -> c_int {
+    replied(number.to_string())
+}
+
+pub(super) extern "C" fn reply_with_bool(_: *mut Context, value: c_int) -> c_int {
+    replied(value.to_string())
+}
+
+/// # Safety
+/// `text` must be a C string.
+pub(super) unsafe extern "C" fn reply_with_simple_string(_: *mut Context, text: *const c_char) -> c_int {
+    // SAFETY: the module's word.
+    replied(format!("+{}", unsafe { text_of(text) }))
+}
+
+/// # Safety
+/// `text` must be a C string.
+pub(super) unsafe extern "C" fn reply_with_error(_: *mut Context, text: *const c_char) -> c_int {
+    // SAFETY: the module's word.
+    replied(format!("-{}", unsafe { text_of(text) }))
+}
+
+pub(super) extern "C" fn reply_with_array(_: *mut Context, length: c_long) -> c_int {
+    replied(format!("*{length}"))
+}
