@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use everbloom::bloom::{
-    Added, Chain, ChainParameters, Growth, LayerCounts, LayerShape, Layout, Prefetch, hash128,
+    Added, Chain, ChainParameters, Growth, LayerCounts, LayerShape, Layout, Prefetch, UnknownMemory, hash128,
 };
 
 /// Items per batch, and per step of the loops over single items.
@@ -163,13 +163,13 @@ fn batch(criterion: &mut Criterion) {
                 });
             });
         }
-        let mut filled = filter.try_clone().unwrap();
+        let mut filled = filter.try_clone(UnknownMemory).unwrap();
         let mut rounds = Rounds::new("new", capacity_items / 2);
         group.bench_function(BenchmarkId::new("add_new", name), |bencher| {
             bencher.iter(|| {
                 if rounds.next == 0 {
                     // All were added: the time of one copy is shared by all the batches that it takes.
-                    filled = filter.try_clone().unwrap();
+                    filled = filter.try_clone(UnknownMemory).unwrap();
                 }
                 let before = filled.items();
                 filled.add_many(&rounds.next(), &u64::MAX, Processor, |outcome| outcome.is_ok());

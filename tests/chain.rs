@@ -5,7 +5,9 @@
 use std::collections::HashSet;
 
 use everbloom::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES};
-use everbloom::bloom::{AddError, Added, Chain, ChainParameters, Growth, ReserveError, hash128};
+use everbloom::bloom::{
+    AddError, Added, Chain, ChainParameters, Growth, ReserveError, UnknownMemory, hash128,
+};
 use proptest::prelude::*;
 
 /// No limit.
@@ -77,7 +79,7 @@ proptest! {
         if parameters.error_rate < 1e-9 {
             prop_assert_eq!(counted, oracle.len() as u64);
         }
-        let copy = chain.try_clone().unwrap();
+        let copy = chain.try_clone(UnknownMemory).unwrap();
         for item in &oracle {
             prop_assert!(chain.contains(hash128(item)) && copy.contains(hash128(item)));
         }

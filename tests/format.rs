@@ -9,7 +9,7 @@
 )]
 
 use everbloom::bloom::limits::{LAYER_MAX_BYTES, LAYERS_MAX};
-use everbloom::bloom::{Chain, ChainParameters, Filter, Growth, ItemHash, hash128};
+use everbloom::bloom::{Chain, ChainParameters, Filter, Growth, ItemHash, UnknownMemory, hash128};
 use everbloom::format::everbloom::{CHUNK_BYTES, load, save};
 use everbloom::format::header::{CHAIN_HEADER_BYTES, LAYER_HEADER_BYTES};
 use everbloom::format::{DecodeError, Sink, Source};
@@ -55,7 +55,7 @@ impl Source for Reader {
 
 fn saved(chain: &Chain) -> Record {
     let mut record = Record::default();
-    save(chain, &mut record);
+    save(chain, &mut record, UnknownMemory);
     record
 }
 

@@ -2,10 +2,13 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
 
-use everbloom::bloom::{Chain, ChainParameters, Filter, Growth, ItemHash, NoPrefetch, hash128};
+use everbloom::bloom::{
+    Chain, ChainParameters, Filter, Growth, ItemHash, NoPrefetch, UnknownMemory, hash128,
+};
 use everbloom::format::dump::{ChunkError, SEAL_BYTES, Trust};
 use everbloom::format::filter::{from_header, header, load_chunk, piece};
 use everbloom::format::header::CHAIN_HEADER_BYTES;
+use everbloom::format::rewrite::{Rewritten, rewrite};
 
 const ANY: u64 = u64::MAX;
 
@@ -243,7 +246,7 @@ fn a_primary_and_a_log_may_send_the_chunks_of_a_filter_that_came_by_a_snapshot()
     let pieces = dumped(&mut grown(), 9);
     let mut half = from_header(&pieces[0].1, &ANY).unwrap();
     load(&mut half, &pieces[1]).unwrap();
-    let mut without_marks = half.try_clone().unwrap();
+    let mut without_marks = half.try_clone(UnknownMemory).unwrap();
     assert_eq!(load(&mut without_marks, &pieces[2]), Err(ChunkError::BadData));
     for (iterator, data) in &pieces[1..] {
         load_chunk(&mut without_marks, *iterator, data, Trust::Sender).unwrap();
@@ -254,6 +257,47 @@ fn a_primary_and_a_log_may_send_the_chunks_of_a_filter_that_came_by_a_snapshot()
     altered[0] ^= 1;
     let outcome = load_chunk(&mut without_marks, pieces[1].0, &altered, Trust::Sender);
     assert_eq!(outcome, Err(ChunkError::BadData));
+}
+
+/// The pieces that an append-only file holds, and blobs.
+fn rewritten(filter: &Filter) -> Vec<(u64, Vec<u8>)> {
+    let mut pieces = Vec::new();
+    rewrite(filter, UnknownMemory, &mut |command| match command {
+        Rewritten::Piece { iterator, data } => pieces.push((iterator, data.to_vec())),
+        Rewritten::Blob(blob) => pieces.push((0, blob.to_vec())),
+    })
+    .unwrap();
+    pieces
+}
+
+#[test]
+fn a_rewritten_file_holds_what_a_header_does_not_imply() {
+    for filter in samples() {
+        let pieces = rewritten(&filter);
+        let occupied = filter.bit_arrays().filter(|bits| bits.set_bits() > 0).count();
+        assert_eq!(pieces.len(), 1 + occupied);
+        let mut again = from_header(&pieces[0].1, &ANY).unwrap();
+        for (iterator, data) in &pieces[1..] {
+            load_chunk(&mut again, *iterator, data, Trust::Sender).unwrap();
+        }
+        assert_eq!(state(&again), state(&filter));
+        // They are of no dump, so a client cannot go on with them.
+        if let Some(chunk) = pieces.get(1) {
+            assert_eq!(load(&mut from_header(&pieces[0].1, &ANY).unwrap(), chunk), Err(ChunkError::BadData));
+        }
+    }
+    // The middle one of three chunks has no bit.
+    let mut chain = Chain::reserve(
+        ChainParameters { error_rate: 0.01, capacity_items: 30_000_000, growth: Growth::Fixed },
+        &ANY,
+    )
+    .unwrap();
+    let bits = chain.layers_mut()[0].bits_mut();
+    assert!(bits.set(0) && bits.set((33 << 20) * 8));
+    let iterators: Vec<u64> =
+        rewritten(&Filter::Everbloom(chain)).into_iter().map(|(iterator, _)| iterator).collect();
+    assert_eq!(iterators.len(), 3);
+    assert_eq!(iterators[..2], [1, 1 + (16 << 20)]);
 }
 
 /// A piece as release 0.1 wrote it: a check over the bytes and the place, and no mark.

@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use bitvec::prelude::{BitBox, Lsb0};
 
+use super::memory::Memory;
+use super::occupancy::{BLOCK_WORDS, Occupancy};
 use super::prefetch::Prefetch;
 
 /// The allocator had no room for an array of the asked size.
@@ -174,16 +176,25 @@ impl Bits {
         true
     }
 
-    /// A copy of the array that, like the original, has no memory behind pages that are all zero.
+    /// A copy of the array that, like the original, has no memory behind pages that are all zero. O(bytes that may be
+    /// set, as far as is known).
     ///
     /// # Errors
     /// [`OutOfMemory`] when the allocator refuses.
-    pub fn try_clone(&self) -> Result<Self, OutOfMemory> {
+    pub fn try_clone(&self, memory: impl Memory) -> Result<Self, OutOfMemory> {
         let mut copy = Self::try_zeroed(self.len())?;
-        let pages = self.words().chunks(PAGE_WORDS);
-        for (to, from) in copy.bits.as_raw_mut_slice().chunks_mut(PAGE_WORDS).zip(pages) {
-            if from.iter().any(|word| *word != 0) {
-                to.copy_from_slice(from);
+        let occupancy = Occupancy::of(self, memory);
+        let blocks = self.words().chunks(BLOCK_WORDS);
+        for (number, (to, from)) in
+            copy.bits.as_raw_mut_slice().chunks_mut(BLOCK_WORDS).zip(blocks).enumerate()
+        {
+            if occupancy.is_clear_block(number) {
+                continue;
+            }
+            for (to, from) in to.chunks_mut(PAGE_WORDS).zip(from.chunks(PAGE_WORDS)) {
+                if from.iter().any(|word| *word != 0) {
+                    to.copy_from_slice(from);
+                }
             }
         }
         copy.set_bits = self.set_bits;
@@ -265,14 +276,16 @@ fn add_page(to: &mut [u8], from: &[u8]) -> u64 {
     new_bits
 }
 
-/// Whether no bit is set.
-fn is_clear(bytes: &[u8]) -> bool {
+/// Whether no bit is set. Ends at the first that is.
+#[must_use]
+pub fn is_clear(bytes: &[u8]) -> bool {
     let (words, rest) = bytes.as_chunks::<8>();
     words.iter().all(|word| *word == [0; 8]) && rest.iter().all(|byte| *byte == 0)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::memory::UnknownMemory;
     use super::*;
 
     #[test]
@@ -283,7 +296,7 @@ mod tests {
             assert!(bits.set(size_bits - 1) && !bits.set(size_bits - 1) && !bits.set(size_bits));
             assert!(bits.get(size_bits - 1) && !bits.get(0) && !bits.get(size_bits));
             assert_eq!(bits.set_bits(), 1);
-            assert_eq!(bits.try_clone().unwrap().bytes(), bits.bytes());
+            assert_eq!(bits.try_clone(UnknownMemory).unwrap().bytes(), bits.bytes());
             assert!(
                 !bits.add_bytes(0, &vec![0; bits.bytes().len() + 1]) && !bits.add_bytes(usize::MAX, &[0])
             );

@@ -9,6 +9,7 @@ use super::limits::{
     CAPACITY_DEFAULT_ITEMS, CAPACITY_MAX_ITEMS, ERROR_RATE_DEFAULT, LAYER_MAX_BYTES, LAYERS_MAX,
 };
 use super::mark::{Marks, Origin, StateMark};
+use super::memory::Memory;
 use super::scheme::ItemEncoding;
 
 /// What a filter is reserved with.
@@ -337,12 +338,12 @@ impl<F: Family> Chain<F> {
     ///
     /// # Errors
     /// [`OutOfMemory`] when they cannot be had.
-    pub fn try_clone(&self) -> Result<Self, OutOfMemory> {
+    pub fn try_clone(&self, memory: impl Memory) -> Result<Self, OutOfMemory> {
         // Exactly as many: a vector that is collected through results has room for four.
         let mut layers = Vec::new();
         layers.try_reserve_exact(self.layers.len()).map_err(|_| OutOfMemory)?;
         for layer in &self.layers {
-            layers.push(layer.try_clone()?);
+            layers.push(layer.try_clone(memory)?);
         }
         Ok(Self { layers, family: self.family, marks: None })
     }

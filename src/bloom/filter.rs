@@ -5,6 +5,7 @@ use super::chain::{AddError, Added, ByteLimit, Chain, ChainParameters, ReserveEr
 use super::family::Family;
 use super::growth::Growth;
 use super::imported::Imported;
+use super::memory::Memory;
 use super::prefetch::Prefetch;
 use super::redisbloom::{self, Hashing, RedisBloom};
 use super::valkeybloom::{self, ValkeyBloom};
@@ -222,12 +223,12 @@ impl Filter {
     ///
     /// # Errors
     /// [`OutOfMemory`] when they cannot be had.
-    pub fn try_clone(&self) -> Result<Self, OutOfMemory> {
+    pub fn try_clone(&self, memory: impl Memory) -> Result<Self, OutOfMemory> {
         Ok(match self {
-            Self::Everbloom(chain) => Self::Everbloom(chain.try_clone()?),
-            Self::RedisBloom(chain) => Self::RedisBloom(chain.try_clone()?),
-            Self::ValkeyBloom(chain) => Self::ValkeyBloom(Box::new(chain.try_clone()?)),
-            Self::Imported(chain) => Self::Imported(Box::new(chain.try_clone()?)),
+            Self::Everbloom(chain) => Self::Everbloom(chain.try_clone(memory)?),
+            Self::RedisBloom(chain) => Self::RedisBloom(chain.try_clone(memory)?),
+            Self::ValkeyBloom(chain) => Self::ValkeyBloom(Box::new(chain.try_clone(memory)?)),
+            Self::Imported(chain) => Self::Imported(Box::new(chain.try_clone(memory)?)),
         })
     }
 

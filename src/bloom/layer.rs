@@ -6,6 +6,7 @@ use super::group::ItemSet;
 use super::hash::ItemHash;
 use super::layout::{LINE_PROBES_MAX, LINES_MAX, Layout, PAGE_BITS};
 use super::limits::{CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES, PROBES_MAX};
+use super::memory::Memory;
 use super::prefetch::{Part, Prefetch};
 use super::sizing;
 
@@ -248,8 +249,8 @@ impl<P: Copy> Layer<P> {
     ///
     /// # Errors
     /// [`OutOfMemory`] when the array cannot be had.
-    pub fn try_clone(&self) -> Result<Self, OutOfMemory> {
-        Ok(Self { bits: self.bits.try_clone()?, ..*self })
+    pub fn try_clone(&self, memory: impl Memory) -> Result<Self, OutOfMemory> {
+        Ok(Self { bits: self.bits.try_clone(memory)?, ..*self })
     }
 }
 

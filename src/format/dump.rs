@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use super::header::{self, Header};
 use super::imported::{self, ImportedChain};
 use super::record::DecodeError;
-use super::seal::{Form, Place, Sealed, seal};
+use super::seal::{Form, Place, Sealed, Sealer};
 use crate::bloom::{ByteLimit, Chain, Family, Origin, OutOfMemory};
 
 /// The iterator that goes with a header.
@@ -46,14 +46,15 @@ pub(super) fn sealed_piece<F: Family>(
     encode: impl FnOnce() -> Vec<u8>,
 ) -> Result<Option<Piece<'_>>, OutOfMemory> {
     let mark = chain.state_mark();
+    let mut sealer = Sealer::default();
     let Some(position) = iterator.checked_sub(1) else {
-        let data = Cow::Owned(seal(&encode(), &Place::Header, mark)?);
-        return Ok(Some(Piece { next_iterator: HEADER_ITERATOR, data }));
+        sealer.seal(&encode(), &Place::Header, mark)?;
+        return Ok(Some(Piece { next_iterator: HEADER_ITERATOR, data: Cow::Owned(sealer.into_piece()) }));
     };
     let Some((index, chunk, next_iterator)) = chunk_at(chain, position) else { return Ok(None) };
     let Some(layer) = chain.layers().get(index) else { return Ok(None) };
-    let data = Cow::Owned(seal(chunk, &Place::chunk::<F>(layer, position), mark)?);
-    Ok(Some(Piece { next_iterator, data }))
+    sealer.seal(chunk, &Place::chunk::<F>(layer, position), mark)?;
+    Ok(Some(Piece { next_iterator, data: Cow::Owned(sealer.into_piece()) }))
 }
 
 /// The bytes from `position` on, of one layer and at most [`CHUNK_BYTES`], with its index and the iterator after them.
@@ -61,8 +62,12 @@ pub(super) fn chunk_at<F: Family>(chain: &Chain<F>, position: u64) -> Option<(us
     let (index, offset) = locate(chain, position)?;
     let rest = chain.layers().get(index)?.bits().bytes().get(offset..)?;
     let chunk = rest.get(..CHUNK_BYTES.min(rest.len()))?;
-    let next_iterator = position.checked_add(1)?.checked_add(chunk.len() as u64)?;
-    Some((index, chunk, next_iterator))
+    Some((index, chunk, iterator_after(position.checked_add(chunk.len() as u64)?)))
+}
+
+/// The iterator that goes with a chunk that ends before `position`.
+pub(super) const fn iterator_after(position: u64) -> u64 {
+    position.saturating_add(1)
 }
 
 /// An empty filter of the shape that a header describes.

@@ -6,7 +6,8 @@
 use super::header::{self, Header, KIND_IMPORTED};
 use super::imported::{self, ImportedChain};
 use super::record::{DecodeError, Sink, Source};
-use crate::bloom::{ByteLimit, Chain, Family, Filter, Layer, LayerCounts};
+use crate::bloom::bits::is_clear;
+use crate::bloom::{ByteLimit, Chain, Family, Filter, Layer, LayerCounts, Memory, Occupancy};
 
 /// Version under which the data type is registered.
 pub const ENCODING_VERSION: i32 = 1;
@@ -14,22 +15,22 @@ pub const ENCODING_VERSION: i32 = 1;
 /// Bytes of a bit array that are saved as one string.
 pub const CHUNK_BYTES: usize = 16 << 20;
 
-/// Writes a filter. O(bytes).
-pub fn save(chain: &Chain, sink: &mut impl Sink) {
-    save_with(chain, &header::encode(chain), sink);
+/// Writes a filter. O(bytes that may be set, as far as is known).
+pub fn save(chain: &Chain, sink: &mut impl Sink, memory: impl Memory) {
+    save_with(chain, &header::encode(chain), sink, memory);
 }
 
-/// Writes a client's filter that was taken over. O(bytes).
-pub fn save_imported(chain: &ImportedChain, sink: &mut impl Sink) {
-    save_with(chain, &imported::encode(chain), sink);
+/// Writes a client's filter that was taken over. O(bytes that may be set, as far as is known).
+pub fn save_imported(chain: &ImportedChain, sink: &mut impl Sink, memory: impl Memory) {
+    save_with(chain, &imported::encode(chain), sink, memory);
 }
 
-fn save_with<F: Family>(chain: &Chain<F>, header: &[u8], sink: &mut impl Sink) {
+fn save_with<F: Family>(chain: &Chain<F>, header: &[u8], sink: &mut impl Sink, memory: impl Memory) {
     sink.bytes(header);
     for layer in chain.layers() {
-        for chunk in layer.bits().bytes().chunks(CHUNK_BYTES) {
-            // A layer without a set bit need not be read to know that its chunks are clear.
-            let is_clear = layer.counts().set_bits == 0 || chunk.iter().all(|byte| *byte == 0);
+        let occupancy = Occupancy::of(layer.bits(), memory);
+        for (chunk, start) in layer.bits().bytes().chunks(CHUNK_BYTES).zip((0..).step_by(CHUNK_BYTES)) {
+            let is_clear = occupancy.is_clear(start..start.saturating_add(chunk.len())) || is_clear(chunk);
             sink.bytes(if is_clear { &[] } else { chunk });
         }
     }

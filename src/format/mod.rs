@@ -10,6 +10,7 @@ pub mod header;
 pub mod imported;
 pub mod record;
 pub mod redisbloom;
+pub mod rewrite;
 mod seal;
 pub mod valkeybloom;
 

@@ -106,16 +106,33 @@ impl Place {
     }
 }
 
-/// A piece: the payload with its seal.
-///
-/// # Errors
-/// [`OutOfMemory`] when it cannot be had.
-pub(super) fn seal(payload: &[u8], place: &Place, mark: StateMark) -> Result<Vec<u8>, OutOfMemory> {
-    let mut piece = Vec::new();
-    let size_bytes = payload.len().saturating_add(Form::Marked.seal_bytes());
-    piece.try_reserve_exact(size_bytes).map_err(|_| OutOfMemory)?;
-    piece.extend_from_slice(payload);
-    piece.extend_from_slice(&mark.to_le_bytes());
-    piece.extend_from_slice(&place.check(payload, Some(mark)));
-    Ok(piece)
+/// Makes pieces, one after another, in the same memory.
+#[derive(Default)]
+pub(super) struct Sealer(Vec<u8>);
+
+impl Sealer {
+    /// A piece: the payload with its seal.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] when it cannot be had.
+    pub(super) fn seal(
+        &mut self,
+        payload: &[u8],
+        place: &Place,
+        mark: StateMark,
+    ) -> Result<&[u8], OutOfMemory> {
+        let Self(piece) = self;
+        piece.clear();
+        let size_bytes = payload.len().saturating_add(Form::Marked.seal_bytes());
+        piece.try_reserve_exact(size_bytes).map_err(|_| OutOfMemory)?;
+        piece.extend_from_slice(payload);
+        piece.extend_from_slice(&mark.to_le_bytes());
+        piece.extend_from_slice(&place.check(payload, Some(mark)));
+        Ok(piece)
+    }
+
+    /// The last piece.
+    pub(super) fn into_piece(self) -> Vec<u8> {
+        self.0
+    }
 }

@@ -16,10 +16,11 @@ use super::config::settings;
 use super::defrag;
 use super::log::{self, Topic};
 use super::memory;
+use super::pagemap::ProcessMemory;
 use super::rdb_io::SnapshotIo;
 use super::stats::{self, Footprint};
 use crate::bloom::{Filter, Format};
-use crate::format::dump::{HEADER_ITERATOR, SEAL_BYTES};
+use crate::format::rewrite::Rewritten;
 use crate::format::{self, DecodeError, everbloom, redisbloom, valkeybloom};
 
 /// What tells one data type from another; the callbacks that are not here are the same for all.
@@ -196,8 +197,8 @@ unsafe extern "C" fn save(io: *mut RedisModuleIO, value: *mut c_void) {
     // SAFETY: the server's `io`, used within this callback.
     let mut sink = unsafe { SnapshotIo::new(io) };
     or_abort("saving a filter", || match filter {
-        Filter::Everbloom(chain) => everbloom::save(chain, &mut sink),
-        Filter::Imported(chain) => everbloom::save_imported(chain, &mut sink),
+        Filter::Everbloom(chain) => everbloom::save(chain, &mut sink, ProcessMemory),
+        Filter::Imported(chain) => everbloom::save_imported(chain, &mut sink, ProcessMemory),
         Filter::RedisBloom(chain) => redisbloom::rdb::save(chain, &mut sink),
         Filter::ValkeyBloom(chain) => {
             if valkeybloom::save(chain, &mut sink).is_err() {
@@ -212,38 +213,19 @@ unsafe extern "C" fn save(io: *mut RedisModuleIO, value: *mut c_void) {
 unsafe extern "C" fn rewrite(aof: *mut RedisModuleIO, key: *mut RedisModuleString, value: *mut c_void) {
     // SAFETY: a value of the type, which nothing changes during the callback.
     let filter = unsafe { filter_at(value) };
-    or_abort("rewriting a filter", || {
-        if let Filter::ValkeyBloom(chain) = filter {
-            // What valkey-bloom itself would write, so that it can read the file.
-            let Ok(blob) = valkeybloom::encode_blob(chain) else {
-                log::abort("rewriting a filter: out of memory")
-            };
+    let outcome = or_abort("rewriting a filter", || {
+        format::rewrite::rewrite(filter, ProcessMemory, &mut |command| match command {
             // SAFETY: the server's `aof` and key, within this callback.
-            unsafe { emit_blob(aof, key, &blob) };
-            return;
-        }
-        let mut iterator = 0;
-        loop {
-            let Ok(piece) = format::filter::piece(filter, iterator) else {
-                log::abort("rewriting a filter: out of memory")
-            };
-            let Some(piece) = piece else { return };
-            iterator = piece.next_iterator;
-            // The header makes a filter with all bits clear; not so in RedisBloom before 2.2.19, 2.4.8 and 2.6.11, whose
-            // array holds what was in memory.
-            let is_needed = iterator == HEADER_ITERATOR || filter.format() == Format::RedisBloom;
-            if is_needed || !is_clear(&piece.data) {
-                // SAFETY: the server's `aof` and key, within this callback.
-                unsafe { emit_piece(aof, key, iterator, &piece.data) };
-            }
-        }
+            Rewritten::Piece { iterator, data } => unsafe { emit_piece(aof, key, iterator, data) },
+            // SAFETY: as above.
+            Rewritten::Blob(blob) => unsafe { emit_blob(aof, key, blob) },
+        })
     });
-}
-
-/// Whether a chunk of ours, which ends with a seal, has no set bit.
-fn is_clear(chunk: &[u8]) -> bool {
-    let bits = chunk.len().checked_sub(SEAL_BYTES).and_then(|end| chunk.get(..end));
-    bits.is_some_and(|bits| bits.iter().all(|byte| *byte == 0))
+    if outcome.is_err() {
+        // This runs in a child of the server, with which the rewrite ends and nothing else.
+        log::warning(ptr::null_mut(), "a filter cannot be rewritten: out of memory; this rewrite ends");
+        std::process::exit(1);
+    }
 }
 
 /// # Safety
@@ -338,7 +320,7 @@ unsafe extern "C" fn copy(
 ) -> *mut c_void {
     // SAFETY: a value of the type, which nothing changes during the callback.
     let filter = unsafe { filter_at(value) };
-    match catch_unwind(AssertUnwindSafe(|| filter.try_clone())) {
+    match catch_unwind(AssertUnwindSafe(|| filter.try_clone(ProcessMemory))) {
         Ok(Ok(copy)) => hand_over(copy),
         Ok(Err(_)) | Err(_) => {
             log::throttled(Topic::Copying, ptr::null_mut(), "out of memory");

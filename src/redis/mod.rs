@@ -23,6 +23,7 @@ mod log;
 mod loss;
 mod memory;
 mod onload;
+mod pagemap;
 mod prefetch;
 mod rdb_io;
 mod reply;

@@ -2,7 +2,7 @@
 
 use everbloom::bloom::limits::LAYERS_MAX;
 use everbloom::bloom::redisbloom::Options;
-use everbloom::bloom::{ByteLimit, Chain, Positions, RedisBloom};
+use everbloom::bloom::{ByteLimit, Chain, Positions, RedisBloom, UnknownMemory};
 use everbloom::format::DecodeError;
 use everbloom::format::redisbloom::{dump, rdb};
 
@@ -202,7 +202,7 @@ fn assert_behaves(mut chain: Chain<RedisBloom>, context: &str) {
     assert_eq!(saved(&load(&record, 4)), record, "{context}");
     let pieces = dump::chain_from_header(&dump::piece(&chain, 0).unwrap().data, &ANY);
     assert_eq!(pieces.unwrap().items(), chain.items(), "{context}");
-    assert!(chain.try_clone().is_ok());
+    assert!(chain.try_clone(UnknownMemory).is_ok());
 }
 
 #[test]

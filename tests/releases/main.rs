@@ -20,7 +20,7 @@ mod snapshots;
 #[path = "../support/mod.rs"]
 mod support;
 
-use everbloom::bloom::{Bits, Filter, NoPrefetch};
+use everbloom::bloom::{Bits, Filter, NoPrefetch, UnknownMemory};
 use everbloom::format::filter::header;
 use everbloom::format::{DecodeError, everbloom as own, redisbloom, valkeybloom};
 use support::Record;
@@ -54,8 +54,8 @@ fn loaded(type_name: &str, version: i32, record: &Record) -> Result<Filter, Deco
 fn saved(filter: &Filter) -> Record {
     let mut record = Record::default();
     match filter {
-        Filter::Everbloom(chain) => own::save(chain, &mut record),
-        Filter::Imported(chain) => own::save_imported(chain, &mut record),
+        Filter::Everbloom(chain) => own::save(chain, &mut record, UnknownMemory),
+        Filter::Imported(chain) => own::save_imported(chain, &mut record, UnknownMemory),
         Filter::RedisBloom(chain) => redisbloom::rdb::save(chain, &mut record),
         Filter::ValkeyBloom(chain) => valkeybloom::save(chain, &mut record).unwrap(),
     }

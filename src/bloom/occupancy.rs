@@ -1,0 +1,142 @@
+//! Which parts of a large bit array have a bit set, found without touching the others.
+//!
+//! Memory that was never written to takes no space, and reading it takes a page fault for every 4 KiB: saving or copying
+//! a filter of 10 GB with one item in it spent seconds on finding nothing. The system can tell what was written to; its
+//! word is taken when the bits in there are all that the array has.
+
+use std::ops::Range;
+
+use super::bits::{Bits, OutOfMemory};
+use super::memory::Memory;
+
+/// Arrays up to this size are looked at: 4 MiB are read in under a millisecond.
+const SMALL_MAX_BYTES: u64 = 4 << 20;
+/// Words of a block, the unit of the answer: 64 KiB.
+pub(super) const BLOCK_WORDS: usize = 8192;
+/// Share of an array that must never have been written to, in percent: else most of it has a bit set anyway.
+const UNTOUCHED_MIN_PERCENT: usize = 25;
+
+/// The blocks of an array that have a bit set.
+#[derive(Debug)]
+pub struct Occupancy {
+    /// One bit for each block; none where nothing is known.
+    blocks: Option<Bits>,
+}
+
+impl Occupancy {
+    /// Looks into an array. O(what was written to of it), and O(pages) for asking.
+    #[must_use]
+    pub fn of(bits: &Bits, memory: impl Memory) -> Self {
+        Self { blocks: occupied_blocks(bits, memory) }
+    }
+
+    /// Whether the block with this number is known to be clear.
+    pub(super) fn is_clear_block(&self, number: usize) -> bool {
+        self.blocks.as_ref().is_some_and(|blocks| !blocks.get(number as u64))
+    }
+
+    /// Whether the bytes are known to be clear; false where nothing is known of them.
+    #[must_use]
+    pub fn is_clear(&self, bytes: Range<usize>) -> bool {
+        let Some(blocks) = &self.blocks else { return false };
+        let block_bytes = BLOCK_WORDS * 8;
+        let last = bytes.end.div_ceil(block_bytes);
+        (bytes.start / block_bytes..last).all(|block| !blocks.get(block as u64))
+    }
+}
+
+/// One bit for each block that has a bit set; nothing where that cannot be known or is not worth knowing.
+fn occupied_blocks(bits: &Bits, memory: impl Memory) -> Option<Bits> {
+    let words = bits.words();
+    if bits.size_bytes() <= SMALL_MAX_BYTES {
+        return None;
+    }
+    let mut blocks =
+        Bits::try_zeroed(words.len().div_ceil(BLOCK_WORDS) as u64).map_err(|OutOfMemory| ()).ok()?;
+    if bits.set_bits() == 0 {
+        return Some(blocks);
+    }
+    let mut written_words = 0;
+    memory.written_parts(words, &mut |part| written_words += part.len());
+    if written_words / 100 > words.len() / 100 * (100 - UNTOUCHED_MIN_PERCENT) / 100 {
+        return None;
+    }
+    let mut set_bits = 0;
+    memory.written_parts(words, &mut |part| {
+        // Block by block, since a part may begin and end anywhere.
+        let mut start = part.start;
+        while start < part.end {
+            let block = start / BLOCK_WORDS;
+            let end = part.end.min((block + 1).saturating_mul(BLOCK_WORDS));
+            let ones: u64 = words
+                .get(start..end)
+                .unwrap_or_default()
+                .iter()
+                .map(|word| u64::from(word.count_ones()))
+                .sum();
+            if ones > 0 {
+                blocks.set(block as u64);
+                set_bits += ones;
+            }
+            start = end;
+        }
+    });
+    (set_bits == bits.set_bits()).then_some(blocks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bloom::memory::UnknownMemory;
+
+    /// Says of these parts only that they were written to.
+    #[derive(Clone, Copy)]
+    struct Parts<'p>(&'p [Range<usize>]);
+
+    impl Memory for Parts<'_> {
+        fn written_parts(self, _: &[u64], visit: &mut dyn FnMut(Range<usize>)) {
+            self.0.iter().cloned().for_each(visit);
+        }
+    }
+
+    const SIZE_BYTES: usize = 5 << 20;
+    const WORDS: usize = SIZE_BYTES / 8;
+
+    /// An array with a bit set in each of these words.
+    fn array(words: &[usize]) -> Bits {
+        let mut bits = Bits::try_zeroed(SIZE_BYTES as u64 * 8).unwrap();
+        words.iter().for_each(|word| assert!(bits.set(*word as u64 * 64 + 5)));
+        bits
+    }
+
+    #[test]
+    fn blocks_without_a_set_bit_are_clear_where_the_system_knows_what_was_written() {
+        let bits = array(&[0, 3 * BLOCK_WORDS + 7, WORDS - 1]);
+        let parts = [0..512, 2 * BLOCK_WORDS..4 * BLOCK_WORDS, WORDS - 512..WORDS];
+        let occupancy = Occupancy::of(&bits, Parts(&parts));
+        let block_bytes = BLOCK_WORDS * 8;
+        let clear: Vec<usize> = (0..80)
+            .filter(|block| occupancy.is_clear(block * block_bytes..(block + 1) * block_bytes))
+            .collect();
+        let expected: Vec<usize> = (0..80).filter(|block| ![0, 3, 79].contains(block)).collect();
+        assert_eq!(clear, expected);
+        assert!(occupancy.is_clear(block_bytes..3 * block_bytes));
+        assert!(!occupancy.is_clear(block_bytes..3 * block_bytes + 1));
+        assert!(!occupancy.is_clear(SIZE_BYTES - 1..SIZE_BYTES));
+    }
+
+    #[test]
+    fn a_system_that_forgot_a_part_is_not_believed() {
+        let bits = array(&[0, 3 * BLOCK_WORDS + 7]);
+        let occupancy = Occupancy::of(&bits, Parts(&[0..512]));
+        assert!(!occupancy.is_clear(BLOCK_WORDS * 8..2 * BLOCK_WORDS * 8));
+    }
+
+    #[test]
+    fn nothing_is_known_of_small_and_of_written_arrays_and_all_of_empty_ones() {
+        let small = Bits::try_zeroed(SMALL_MAX_BYTES * 8).unwrap();
+        assert!(!Occupancy::of(&small, Parts(&[])).is_clear(0..1));
+        assert!(!Occupancy::of(&array(&[9]), UnknownMemory).is_clear(1 << 20..2 << 20));
+        assert!(Occupancy::of(&array(&[]), UnknownMemory).is_clear(0..SIZE_BYTES));
+    }
+}
