@@ -2,12 +2,14 @@
 //! hundreds of millions of items that would take.
 
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use everbloom::bloom::{Chain, ChainParameters, Growth};
 use everbloom::format::dump;
 
 use super::client::{Client, Requests, Value, encode_argument, encode_head, pipeline};
-use super::process::Server;
+use super::process::{Server, memory_bytes};
 use super::{Failure, items};
 
 /// Whose filters: one kind in one module.
@@ -88,6 +90,8 @@ pub(crate) const CHAIN_ITEMS: u64 =
     CHAIN_CAPACITY * ((1 << (CHAIN_LAYERS - 1)) - 1 + (1 << (CHAIN_LAYERS - 2)));
 /// Share of set bits, in 256, of a filter that holds half its capacity: 1 - 1 / sqrt(2).
 const HALF_FULL_256: u8 = 75;
+/// Filters from which on some of the memory may be joined to large pages.
+const LARGE_PAGES_MIN_BYTES: u64 = 4 << 20;
 /// Items per command while filters are filled.
 const FILL_ITEMS: usize = 1000;
 
@@ -164,7 +168,29 @@ pub(crate) fn make(server: &Server, series: &Series, size: &Size) -> Result<(), 
     }
     reserve(&mut client, series, &key, size.error_rate, size.capacity_items())?;
     half_fill(&mut client, &key, size)?;
-    add(server.socket(), &key, 0, size.known).map(|_| ())
+    add(server.socket(), &key, 0, size.known)?;
+    settle(server, size);
+    Ok(())
+}
+
+/// Waits until no more of the server's memory is joined to large pages, which is done in the background: a filter is asked
+/// for a lifetime and filled once.
+fn settle(server: &Server, size: &Size) {
+    const PERIOD: Duration = Duration::from_secs(2);
+    const PERIODS_MAX: u32 = 60;
+    if size.bytes < LARGE_PAGES_MIN_BYTES {
+        return;
+    }
+    let joined = || memory_bytes(server.process(), "AnonHugePages");
+    let mut before = joined();
+    for _ in 0..PERIODS_MAX {
+        thread::sleep(PERIOD);
+        let now = joined();
+        if now == before {
+            return;
+        }
+        before = now;
+    }
 }
 
 /// Gives an empty filter the bits that half its capacity would have left there.

@@ -128,7 +128,8 @@ mod tests {
     #[test]
     fn a_system_that_forgot_a_part_is_not_believed() {
         let bits = array(&[0, 3 * BLOCK_WORDS + 7]);
-        let occupancy = Occupancy::of(&bits, Parts(&[0..512]));
+        let first_page = 0..512;
+        let occupancy = Occupancy::of(&bits, Parts(&[first_page]));
         assert!(!occupancy.is_clear(BLOCK_WORDS * 8..2 * BLOCK_WORDS * 8));
     }
 

@@ -7,8 +7,6 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use super::huge_pages::{self, Advice};
-
 #[global_allocator]
 static ALLOCATOR: ServerAllocator = ServerAllocator;
 
@@ -69,10 +67,7 @@ unsafe impl GlobalAlloc for ServerAllocator {
         }
         if let Some(try_calloc) = api!(RedisModule_TryCalloc) {
             // SAFETY: allocating has no precondition; failure is null.
-            let block = noted(unsafe { try_calloc(1, layout.size()) }.cast(), layout.size());
-            // SAFETY: the block was just allocated with that size, or is null.
-            unsafe { huge_pages::advise(block, layout.size(), Advice::Large) };
-            return block;
+            return noted(unsafe { try_calloc(1, layout.size()) }.cast(), layout.size());
         }
         // SAFETY: the caller keeps the contract of `alloc`, which is the same.
         let probe = unsafe { self.alloc(layout) };
@@ -89,10 +84,7 @@ unsafe impl GlobalAlloc for ServerAllocator {
         // SAFETY: `probe` comes from `alloc` with this layout and is not used again.
         unsafe { self.dealloc(probe, layout) };
         // SAFETY: allocating has no precondition; the product of the two sizes cannot overflow.
-        let block = unsafe { calloc(1, layout.size()) }.cast();
-        // SAFETY: the block was just allocated with that size.
-        unsafe { huge_pages::advise(block, layout.size(), Advice::Large) };
-        block
+        unsafe { calloc(1, layout.size()) }.cast()
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
@@ -122,8 +114,6 @@ unsafe impl GlobalAlloc for ServerAllocator {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the caller gives back a living block of this layout.
-        unsafe { huge_pages::advise(block, layout.size(), Advice::Small) };
         match ServerMemory::get() {
             // SAFETY: `block` comes from this allocator, hence from the server's, and is not used again.
             Some(ServerMemory { free, .. }) => unsafe { free(block.cast()) },

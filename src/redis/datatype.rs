@@ -1,6 +1,6 @@
 //! The data types: what the server does with a filter beside commands.
 //!
-//! A value of the type is always a `Filter` in a box of its own that the server holds as a bare pointer: made by
+//! A value of the type is always a [`Stored`] in a box of its own that the server holds as a bare pointer: made by
 //! [`Key::publish`](super::key::Key::publish), [`load`] or [`copy`], ended by [`free`].
 
 use std::ffi::{CStr, c_int, c_longlong, c_void};
@@ -18,7 +18,7 @@ use super::log::{self, Topic};
 use super::memory;
 use super::pagemap::ProcessMemory;
 use super::rdb_io::SnapshotIo;
-use super::stats::{self, Footprint};
+use super::stored::Stored;
 use crate::bloom::{Filter, Format};
 use crate::format::rewrite::Rewritten;
 use crate::format::{self, DecodeError, everbloom, redisbloom, valkeybloom};
@@ -116,8 +116,9 @@ pub(super) unsafe fn register(context: Context) -> bool {
 /// # Safety
 /// `value` must be a value of the type that is alive and not being changed for `'a`.
 unsafe fn filter_at<'a>(value: *const c_void) -> &'a Filter {
-    // SAFETY: every value of the type is a boxed `Filter`; the rest is the caller's word.
-    unsafe { &*value.cast::<Filter>() }
+    // SAFETY: every value of the type is a boxed `Stored`; the rest is the caller's contract.
+    let stored = unsafe { &*value.cast::<Stored>() };
+    &stored.filter
 }
 
 /// Runs the body; a panic ends the server, because what it leaves behind (a torn snapshot, a filter half freed) is
@@ -183,10 +184,9 @@ unsafe fn load(
     }
 }
 
-/// The filter as a value of the type, for the server to own.
+/// A filter that came with its bits as a value of the type, for the server to own.
 fn hand_over(filter: Filter) -> *mut c_void {
-    stats::filter_made(Footprint::of(&filter));
-    Box::into_raw(Box::new(filter)).cast()
+    Box::into_raw(Stored::boxed(filter)).cast()
 }
 
 /// # Safety
@@ -254,8 +254,7 @@ unsafe fn emit_piece(aof: *mut RedisModuleIO, key: *mut RedisModuleString, itera
 unsafe extern "C" fn free(value: *mut c_void) {
     or_abort("freeing a filter", || {
         // SAFETY: every value of the type comes from `Box::into_raw`, and the server gives this one up.
-        let filter = unsafe { Box::from_raw(value.cast::<Filter>()) };
-        stats::filter_freed(Footprint::of(&filter));
+        drop(unsafe { Box::from_raw(value.cast::<Stored>()) });
     });
 }
 
@@ -267,7 +266,7 @@ unsafe extern "C" fn memory_usage(value: *const c_void) -> usize {
     // SAFETY: a value of the type, which nothing changes during the callback.
     let filter = unsafe { filter_at(value) };
     or_abort("measuring a filter", || {
-        let structs = block_bytes(ptr::from_ref(filter), size_of::<Filter>()).saturating_add(match filter {
+        let structs = block_bytes(value.cast::<Stored>(), size_of::<Stored>()).saturating_add(match filter {
             Filter::Everbloom(chain) => slice_bytes(chain.layers()),
             Filter::RedisBloom(chain) => slice_bytes(chain.layers()),
             Filter::ValkeyBloom(chain) => block_bytes(&raw const **chain, size_of_val(&**chain))

@@ -9,7 +9,8 @@ use redis_module::raw::{RedisModuleDefragCtx, RedisModuleString};
 
 use super::api::succeeded;
 use super::datatype::or_abort;
-use crate::bloom::{Chain, ChainVisitor, Family, Filter};
+use super::stored::Stored;
+use crate::bloom::{Chain, ChainVisitor, Family};
 
 /// All is moved.
 const DONE: c_int = 0;
@@ -61,8 +62,8 @@ impl Run {
         }
         // SAFETY: the place holds a value of the type, moved or not, by the contract of `new`.
         let value = unsafe { *self.value };
-        // SAFETY: a value of the type is a boxed `Filter`, and nothing else uses it by the contract of `new`.
-        let filter = unsafe { &mut *value.cast::<Filter>() };
+        // SAFETY: a value of the type is a boxed `Stored`, and nothing else uses it by the contract of `new`.
+        let Stored { filter, .. } = unsafe { &mut *value.cast::<Stored>() };
         if first == 0 {
             filter.visit_mut(MoveLayers(self));
         }

@@ -167,23 +167,25 @@ unsafe fn run_change(
         reply.error_for_the_rest(INTERNAL_ERROR);
         return Ok(());
     };
-    let slot = key.slot();
-    let before = match &slot {
+    let mut stored = key.stored();
+    let before = match &stored {
         // Nothing but the number of items can change; counting layers would take a tenth of the whole command.
-        Slot::Filter(filter) if matches!(change, Change::Add { .. }) && filter.has_room() => None,
-        Slot::Filter(filter) => Some(Footprint::of(filter)),
+        Slot::Filter(stored) if matches!(change, Change::Add { .. }) && stored.filter.has_room() => None,
+        Slot::Filter(stored) => Some(Footprint::of(&stored.filter)),
         Slot::Vacant | Slot::WrongType => None,
+    };
+    let slot = match &mut stored {
+        Slot::Vacant => Slot::Vacant,
+        Slot::WrongType => Slot::WrongType,
+        Slot::Filter(stored) => Slot::Filter(&mut stored.filter),
     };
     let effects = change.run(slot, host, Processor, reply)?;
     if effects.publish.is_none() {
-        match (before, &effects.replication) {
-            (_, Replication::None) => return Ok(()),
-            (None, _) => stats::filter_took(effects.items_added),
-            (Some(before), _) => {
-                if let Slot::Filter(filter) = key.slot() {
-                    stats::filter_changed(before, Footprint::of(filter));
-                }
-            }
+        if effects.replication == Replication::None {
+            return Ok(());
+        }
+        if let Slot::Filter(stored) = &mut stored {
+            stored.changed(before, effects.items_added);
         }
     }
     // SAFETY: context and name are those of the running command.

@@ -27,7 +27,7 @@ pub(super) unsafe fn carry_out(
     context: Context,
     name: *mut RedisModuleString,
 ) {
-    if effects.publish.is_some_and(|filter| !key.publish(filter)) {
+    if effects.publish.is_some_and(|filter| !key.publish(*filter)) {
         log::throttled(Topic::Publishing, context, "it is not replicated either");
         return;
     }

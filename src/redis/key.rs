@@ -6,7 +6,7 @@ use redis_module::raw;
 
 use super::api::{Context, succeeded};
 use super::datatype;
-use super::stats::{self, Footprint};
+use super::stored::Stored;
 use crate::bloom::Filter;
 use crate::command::Slot;
 use crate::command::table::KeyAccess;
@@ -38,39 +38,45 @@ impl Key {
     /// What the key holds. Where it was opened for reading, the filter is not to be changed but for what is kept only in
     /// memory: the server would not know of it.
     pub(super) fn slot(&mut self) -> Slot<&mut Filter> {
+        match self.stored() {
+            Slot::Vacant => Slot::Vacant,
+            Slot::WrongType => Slot::WrongType,
+            Slot::Filter(stored) => Slot::Filter(&mut stored.filter),
+        }
+    }
+
+    /// As [`slot`](Self::slot), with what the host keeps beside the filter.
+    pub(super) fn stored(&mut self) -> Slot<&mut Stored> {
         match self.value() {
             Slot::Vacant => Slot::Vacant,
             Slot::WrongType => Slot::WrongType,
-            // SAFETY: the value of a key of our type is a living `Filter` (see `datatype`). Commands run one at a time
+            // SAFETY: the value of a key of our type is a living `Stored` (see `datatype`). Commands run one at a time
             // on the server's main thread and the key stays open for the borrow, so nothing else changes or frees it;
             // the key is borrowed exclusively, and it is the only open key of its name.
-            Slot::Filter(mut filter) => Slot::Filter(unsafe { filter.as_mut() }),
+            Slot::Filter(mut stored) => Slot::Filter(unsafe { stored.as_mut() }),
         }
     }
 
     /// Puts a filter under the key, in place of what is there. Answers whether it is there now; the key must have
     /// been opened for writing, else it is not.
-    pub(super) fn publish(&mut self, filter: Box<Filter>) -> bool {
+    pub(super) fn publish(&mut self, filter: Filter) -> bool {
         let (Some(set_value), Some(data_type)) =
             (api!(RedisModule_ModuleTypeSetValue), datatype::handle(filter.format()))
         else {
             return false;
         };
-        let footprint = Footprint::of(&filter);
-        let value = Box::into_raw(filter);
+        let value = Box::into_raw(Stored::boxed(filter));
         // SAFETY: the key is open, and the value is what the callbacks of our type expect. Once set, the server owns
         // it and gives it back to `datatype::free`.
         let status = unsafe { set_value(self.0.as_ptr(), data_type.as_ptr(), value.cast()) };
-        if succeeded(status) {
-            stats::filter_made(footprint);
-        } else {
+        if !succeeded(status) {
             // SAFETY: the pointer comes from `Box::into_raw` above and the server did not take it.
             drop(unsafe { Box::from_raw(value) });
         }
         succeeded(status)
     }
 
-    fn value(&self) -> Slot<NonNull<Filter>> {
+    fn value(&self) -> Slot<NonNull<Stored>> {
         let (Some(key_type), Some(get_type), Some(get_value)) = (
             api!(RedisModule_KeyType),
             api!(RedisModule_ModuleTypeGetType),

@@ -30,3 +30,4 @@ mod reply;
 mod server;
 mod source;
 mod stats;
+mod stored;

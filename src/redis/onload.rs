@@ -8,7 +8,7 @@ use redis_module::raw::{self, RedisModuleString};
 use super::api::{self, Context, ERR, OK, succeeded};
 use super::args::Argv;
 use super::server::Server;
-use super::{commands, config, datatype, info, load_arguments, log, memory};
+use super::{commands, config, datatype, huge_pages, info, load_arguments, log, memory};
 
 /// Name of the module.
 const NAME: &CStr = c"bf";
@@ -97,6 +97,8 @@ unsafe fn load(context: Context, argv: *mut *mut RedisModuleString, argc: c_int)
         unsafe { set_options(context, server) };
         // SAFETY: the context is OnLoad's.
         unsafe { memory::watch(context) };
+        // SAFETY: the context is OnLoad's.
+        unsafe { huge_pages::watch(context) };
         // SAFETY: the context is OnLoad's.
         unsafe { log::watch(context) };
     }

@@ -9,8 +9,6 @@ use crate::bloom::Memory;
 
 /// Bytes of a page that this module is made for; a system with larger ones is not asked.
 const PAGE_BYTES: usize = 4096;
-/// Words of 64 bits in a page.
-const PAGE_WORDS: usize = PAGE_BYTES / 8;
 /// Entries that are read at once: those of 2 MiB.
 const READ_ENTRIES: usize = 512;
 
@@ -29,12 +27,15 @@ impl Memory for ProcessMemory {
     fn written_parts(self, words: &[u64], visit: &mut dyn FnMut(Range<usize>)) {
         let Some(pagemap) = Pagemap::open() else { return visit(0..words.len()) };
         let mut done = 0;
-        let outcome = pagemap.each_page(words, &mut |page, entry| {
-            if entry & (PRESENT | SWAPPED) != 0 {
-                visit(page.clone());
-            }
-            done = page.end;
-        });
+        let start = words.as_ptr().addr();
+        let outcome =
+            pagemap.each_page(start..start.saturating_add(size_of_val(words)), &mut |page, entry| {
+                let words = (page.start.saturating_sub(start)) / 8..page.end.saturating_sub(start) / 8;
+                done = words.end;
+                if entry & (PRESENT | SWAPPED) != 0 {
+                    visit(words);
+                }
+            });
         if outcome.is_none() {
             visit(done..words.len());
         }
@@ -56,40 +57,34 @@ impl Pagemap {
         File::open("/proc/self/pagemap").ok().map(Self)
     }
 
-    /// How many of the pages that `words` lies in are written to and this process's alone; nothing if that cannot be read.
-    pub(super) fn own_pages(&self, words: &[u64]) -> Option<usize> {
+    /// How many of the pages at these addresses are written to and this process's alone; nothing if that cannot be read.
+    pub(super) fn own_pages(&self, addresses: Range<usize>) -> Option<usize> {
         let mut pages = 0;
-        self.each_page(words, &mut |_, entry| {
+        self.each_page(addresses, &mut |_, entry| {
             pages += usize::from(entry & (PRESENT | EXCLUSIVE) == PRESENT | EXCLUSIVE);
         })?;
         Some(pages)
     }
 
-    /// Shows `visit` each page that `words` lies in, as the words that lie in it, with its entry. Nothing when the table
-    /// cannot be read to the end.
-    fn each_page(&self, words: &[u64], visit: &mut dyn FnMut(Range<usize>, u64)) -> Option<()> {
-        let start = words.as_ptr().addr();
-        let first_words = (PAGE_BYTES - start % PAGE_BYTES) / 8 % PAGE_WORDS;
-        let mut page = (start / PAGE_BYTES) as u64;
-        let mut at = 0;
+    /// Shows `visit` each page that some of the addresses lie in, as those addresses, with its entry. Nothing when the
+    /// table cannot be read to the end.
+    fn each_page(&self, addresses: Range<usize>, visit: &mut dyn FnMut(Range<usize>, u64)) -> Option<()> {
+        let mut at = addresses.start;
         let mut entries = [0u8; READ_ENTRIES * 8];
-        while at < words.len() {
-            let rest = words.len().saturating_sub(at).saturating_add(PAGE_WORDS);
-            let wanted = READ_ENTRIES.min(rest / PAGE_WORDS + 1).saturating_mul(8);
-            let read = self.0.read_at(entries.get_mut(..wanted)?, page.checked_mul(8)?).ok()?;
+        while at < addresses.end {
+            let first_page = at / PAGE_BYTES;
+            let pages = addresses.end.div_ceil(PAGE_BYTES).saturating_sub(first_page);
+            let wanted = READ_ENTRIES.min(pages).saturating_mul(8);
+            let offset = first_page.checked_mul(8)? as u64;
+            let read = self.0.read_at(entries.get_mut(..wanted)?, offset).ok()?;
             let (read, _) = entries.get(..read)?.as_chunks::<8>();
             if read.is_empty() {
                 return None;
             }
-            for entry in read {
-                let length = if at == 0 && first_words != 0 { first_words } else { PAGE_WORDS };
-                let end = at.saturating_add(length).min(words.len());
+            for (page, entry) in (first_page..).zip(read) {
+                let end = page.checked_add(1)?.checked_mul(PAGE_BYTES)?.min(addresses.end);
                 visit(at..end, u64::from_le_bytes(*entry));
                 at = end;
-                page = page.checked_add(1)?;
-                if at == words.len() {
-                    return Some(());
-                }
             }
         }
         Some(())

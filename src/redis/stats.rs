@@ -14,7 +14,8 @@ static CHECKS: AtomicU64 = AtomicU64::new(0);
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Footprint {
     items: u64,
-    bytes: u64,
+    /// Memory of the filter.
+    pub(super) bytes: u64,
 }
 
 impl Footprint {

@@ -34,6 +34,8 @@ mod loss;
 mod memory;
 mod migrations;
 mod options;
+#[cfg(target_os = "linux")]
+mod pages;
 mod persistence;
 mod releases;
 mod replication;
@@ -62,6 +64,8 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("replies", replies::TESTS),
     ("errors", errors::TESTS),
     ("options", options::TESTS),
+    #[cfg(target_os = "linux")]
+    ("pages", pages::TESTS),
     ("info", info::TESTS),
     ("dump", dump::TESTS),
     ("persistence", persistence::TESTS),

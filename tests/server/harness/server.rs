@@ -245,9 +245,14 @@ impl Server {
         read_log(&self.launch.path("server.log"))
     }
 
+    /// Identifier of the process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Resident memory of the process, in bytes.
     pub(crate) fn resident_bytes(&self) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("process status");
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("process status");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
         let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("VmRSS in kB");
         kib * 1024

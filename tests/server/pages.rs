@@ -1,0 +1,137 @@
+//! Large pages: they are had where they cost no memory, come back after a save, and nobody inherits them.
+
+use std::fs;
+
+use crate::harness::{Client, Server, Site, Test, skip, tests, wait_until};
+
+pub(crate) const TESTS: &[Test] = tests![
+    memory_that_holds_few_items_stays_small,
+    filled_filters_get_large_pages_and_get_them_back_after_a_save,
+    filters_that_come_filled_get_large_pages,
+    nothing_is_asked_for_where_it_is_not_wanted,
+];
+
+const MIB: u64 = 1 << 20;
+
+/// Bytes of this process that lie in large pages.
+fn large_page_bytes(server: &Server) -> u64 {
+    let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", server.pid())).unwrap();
+    let line = rollup.lines().find_map(|line| line.strip_prefix("AnonHugePages:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}
+
+/// Whether the system was told to use large pages for some memory, or not to (`hg` and `nh`, see proc(5)).
+fn advice(server: &Server) -> Vec<String> {
+    let maps = fs::read_to_string(format!("/proc/{}/smaps", server.pid())).unwrap();
+    let flags = maps.lines().filter_map(|line| line.strip_prefix("VmFlags:"));
+    flags
+        .flat_map(str::split_whitespace)
+        .filter(|flag| ["hg", "nh"].contains(flag))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Whether the system joins pages when it is asked to (Linux 6.1); skips the test where it does not.
+fn can_join() -> bool {
+    let setting = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let can_join = !setting.is_empty() && !setting.contains("[never]") && version >= (6, 1);
+    if !can_join {
+        skip("the system does not join pages on request");
+    }
+    can_join
+}
+
+/// Adds items `from..to`, a thousand at a time.
+fn fill(client: &mut Client, key: &str, from: u64, to: u64) {
+    for start in (from..to).step_by(1000) {
+        let mut request = vec!["BF.MADD".to_owned(), key.to_owned()];
+        request.extend((start..to.min(start + 1000)).map(|number| format!("item {number}")));
+        client.array(&request);
+    }
+}
+
+/// A filter of 64 MB and as many items as write to nearly all of its pages.
+fn make_filled(client: &mut Client, key: &str) {
+    assert_eq!(client.say(&format!("BF.RESERVE {key} 0.01 50000000")), "+OK");
+    fill(client, key, 0, 100_000);
+}
+
+fn memory_that_holds_few_items_stays_small(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let before = server.resident_bytes();
+    let assert_small = |what: &str| {
+        let grown = server.resident_bytes().saturating_sub(before);
+        assert!(grown < 24 * MIB, "{what}: {grown} bytes resident");
+    };
+    // A thousand bits of one item lie in as many pages.
+    assert_eq!(client.say("BF.RESERVE wide 1e-300 12000000 FORMAT redisbloom"), "+OK");
+    assert_eq!(client.say("BF.ADD wide a"), "1");
+    assert_small("a thousand bits");
+    client.int("DEL wide");
+    assert_eq!(client.say("BF.RESERVE wide 0.01 3000000000"), "+OK");
+    fill(&mut client, "wide", 0, 1000);
+    assert_small("a thousand items");
+    client.say("BF.MEXISTS wide a b c");
+    assert_eq!(client.say("COPY wide copy"), "1");
+    assert_small("a thousand items, twice");
+}
+
+fn filled_filters_get_large_pages_and_get_them_back_after_a_save(site: &Site) {
+    if !can_join() {
+        return;
+    }
+    let server = site.start();
+    let mut client = server.client();
+    make_filled(&mut client, "k");
+    wait_until("filled memory is in large pages", || large_page_bytes(&server) > 40 * MIB);
+    // A page that is written to during a save is the child's and ours for a while, and then of small pages.
+    assert!(client.say("BGSAVE").starts_with('+'));
+    fill(&mut client, "k", 100_000, 200_000);
+    wait_until("the save ends", || client.info_number("rdb_bgsave_in_progress") == 0);
+    assert_eq!(client.info("rdb_last_bgsave_status").as_deref(), Some("ok"));
+    let mut number = 200_000;
+    wait_until("the memory is in large pages again", || {
+        // Pages are looked at when items come.
+        fill(&mut client, "k", number, number + 1000);
+        number += 1000;
+        large_page_bytes(&server) > 40 * MIB
+    });
+    assert_eq!(client.array(&["BF.MEXISTS", "k", "item 0", "item 99999", "item 150000"]).len(), 3);
+    // A filter that is gone takes its claim along, however its memory was joined.
+    client.int("DEL k");
+    assert!(!advice(&server).contains(&"hg".to_owned()), "{:?}", advice(&server));
+}
+
+fn filters_that_come_filled_get_large_pages(site: &Site) {
+    if !can_join() {
+        return;
+    }
+    let server = site.start();
+    let mut client = server.client();
+    make_filled(&mut client, "k");
+    wait_until("filled memory is in large pages", || large_page_bytes(&server) > 40 * MIB);
+    assert_eq!(client.say("COPY k copy"), "1");
+    wait_until("a copy is in large pages", || large_page_bytes(&server) > 80 * MIB);
+    client.int("DEL copy");
+    assert_eq!(client.say("DEBUG RELOAD"), "+OK");
+    wait_until("a loaded filter is in large pages", || large_page_bytes(&server) > 40 * MIB);
+}
+
+fn nothing_is_asked_for_where_it_is_not_wanted(site: &Site) {
+    if !can_join() {
+        return;
+    }
+    let server = site.start();
+    let mut client = server.client();
+    assert_eq!(client.say("CONFIG SET bf.huge-pages no"), "+OK");
+    make_filled(&mut client, "k");
+    assert_eq!(client.say("COPY k copy"), "1");
+    assert_eq!(client.say("DEBUG RELOAD"), "+OK");
+    fill(&mut client, "k", 100_000, 200_000);
+    assert!(large_page_bytes(&server) < 8 * MIB, "{}", large_page_bytes(&server));
+    assert!(!advice(&server).contains(&"hg".to_owned()), "{:?}", advice(&server));
+}
