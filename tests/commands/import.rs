@@ -105,3 +105,18 @@ fn an_import_is_replicated_with_every_default_spelt_out_and_builds_the_same_filt
         assert!(filter.bit_arrays().map(Bits::bytes).eq(copy.bit_arrays().map(Bits::bytes)));
     }
 }
+
+#[test]
+fn an_export_is_refused_by_its_length_before_anything_else() {
+    let too_long =
+        "-ERR the filter's string can be 536870913 bytes long, a server's no longer than 536870912";
+    let dialogue = [
+        ("BF.IMPORT k EMPTY SCHEME go-zero BITS 4294967297", "+OK"),
+        ("BF.EXPORT k", too_long),
+        ("BF.ADD k a", "#t"),
+        ("BF.EXPORT k", too_long),
+        ("BF.IMPORT l EMPTY SCHEME go-zero BITS 4294967296", "+OK"),
+        ("BF.EXPORT l", "$"),
+    ];
+    assert_dialogue(&mut Server::new(), &dialogue);
+}

@@ -1,8 +1,8 @@
 //! Whole bitmaps: taken over, asked, made anew, given back.
 
 use everbloom::bloom::Bits;
-use everbloom::bloom::scheme::{ItemEncoding, current_error_rate, estimated_items};
-use everbloom::format::client::{BitOrder, StringForm};
+use everbloom::bloom::scheme::{ItemEncoding, Scheme, SchemeParameters, current_error_rate, estimated_items};
+use everbloom::format::client::{BitOrder, ExportError, GuavaHeader, STRING_MAX_BYTES, StringForm};
 
 use crate::vectors::{System, contains, hex, insert, positions, system, systems};
 
@@ -98,6 +98,37 @@ fn a_filter_that_is_too_small_for_the_string_is_refused() {
         for (size_bits, fits) in [(highest + 1, true), (highest, false), (highest / 2, false), (1, false)] {
             assert_eq!(StringForm::read(&string, BitOrder::Msb, size_bits).is_ok(), fits, "{}", system.name);
         }
+    }
+}
+
+#[test]
+fn a_string_longer_than_a_servers_is_refused_whatever_its_bits() {
+    let too_long = |most_bytes| Err(ExportError::TooLong { most_bytes });
+    // The length only: a failure would show all of it.
+    let length = |form: StringForm, bits: &Bits| form.write(bits).map(|string| string.len() as u64);
+    // By the array; memory that is not looked at is not there.
+    for (size_bits, most_bytes) in [(STRING_MAX_BYTES * 8 + 1, STRING_MAX_BYTES + 1), (1 << 34, 1 << 31)] {
+        let (form, mut bits) = StringForm::read(b"", BitOrder::Msb, size_bits).unwrap();
+        assert_eq!(length(form, &bits), too_long(most_bytes));
+        bits.set(0);
+        assert_eq!(length(form, &bits), too_long(most_bytes));
+    }
+    // By the clear bytes behind it.
+    let bits = Bits::try_zeroed(64).unwrap();
+    for order in BitOrder::ALL {
+        let form = |length_bytes| StringForm { order, length_bytes };
+        assert!(form(STRING_MAX_BYTES + 8).is_valid(64));
+        assert_eq!(length(form(STRING_MAX_BYTES + 8), &bits), too_long(STRING_MAX_BYTES + 8));
+        assert_eq!(length(form(STRING_MAX_BYTES), &bits), Ok(STRING_MAX_BYTES));
+    }
+    // Guava's bytes have a header, too.
+    for longs in [STRING_MAX_BYTES / 8 - 1, STRING_MAX_BYTES / 8] {
+        let (scheme, encoding) = (Scheme::GuavaMitz64, ItemEncoding::Raw);
+        let parameters = SchemeParameters { scheme, encoding, shift: 0, probes: 5, size_bits: longs * 64 };
+        let length = GuavaHeader::of(&parameters).unwrap().write(&bits).map(|blob| blob.len() as u64);
+        let blob_bytes = longs * 8 + 6;
+        let expected = if blob_bytes > STRING_MAX_BYTES { too_long(blob_bytes) } else { Ok(blob_bytes) };
+        assert_eq!(length, expected);
     }
 }
 
