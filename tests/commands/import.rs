@@ -136,3 +136,12 @@ fn every_layer_shows_its_own_error_rate() {
     // The client's by its fill, (8 / 4096)^4; ours 3/4, 1/8 and 1/16 of 0.01.
     assert_eq!(ratios, ["1.45519e-11", "0.0075", "0.00125", "0.000625"], "{reply}");
 }
+
+#[test]
+fn a_long_word_is_quoted_by_its_start() {
+    let word = "x".repeat(1 << 20);
+    for line in ["BF.IMPORT k EMPTY SCHEME", "BF.IMPORT k EMPTY"] {
+        let reply = Server::new().run(&format!("{line} {word}"));
+        assert!(reply.starts_with("-ERR unknown ") && reply.ends_with("xxx'") && reply.len() < 200, "{line}");
+    }
+}

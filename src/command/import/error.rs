@@ -84,3 +84,9 @@ impl From<TransferError> for CommandError {
         Self::Transfer(error)
     }
 }
+
+/// The start of a word that a text quotes, so that a long one takes no memory of its length.
+pub(super) fn quoted(word: &[u8]) -> String {
+    const MAX_BYTES: usize = 128;
+    String::from_utf8_lossy(word.get(..MAX_BYTES).unwrap_or(word)).into_owned()
+}

@@ -1,5 +1,6 @@
 //! The grammar of BF.IMPORT, and what its options say of each other.
 
+use super::error::quoted;
 use super::{Import, Origin, TransferError};
 use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX};
 use crate::bloom::scheme::{BitOrder, ItemEncoding, Scheme};
@@ -87,7 +88,7 @@ impl<'a> Import<'a> {
         } else if is("REPLACE") {
             self.is_replacing = true;
         } else {
-            return Err(CommandError::ReserveUnknownArgument(String::from_utf8_lossy(option).into_owned()));
+            return Err(CommandError::ReserveUnknownArgument(quoted(option)));
         }
         Ok(())
     }
@@ -128,7 +129,7 @@ fn scheme_named(name: &[u8]) -> Result<Option<Scheme>, CommandError> {
     if name.eq_ignore_ascii_case(GUAVA) {
         return Ok(None);
     }
-    let unknown = || TransferError::UnknownScheme(String::from_utf8_lossy(name).into_owned());
+    let unknown = || TransferError::UnknownScheme(quoted(name));
     Ok(Some(Scheme::from_name(name).ok_or_else(unknown)?))
 }
 

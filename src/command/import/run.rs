@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::error::quoted;
 use super::{Import, Origin, Sources, StringSlot, TransferError};
 use crate::bloom::imported::check_size;
 use crate::bloom::limits::CAPACITY_MAX_ITEMS;
@@ -74,9 +75,8 @@ impl<'a> Import<'a> {
             return Ok(());
         }
         let key = config_key(source);
-        let config = RedissonConfig::read(|field| sources.field(&key, field)).map_err(|field| {
-            TransferError::NoSettings { key: String::from_utf8_lossy(&key).into_owned(), field }
-        })?;
+        let config = RedissonConfig::read(|field| sources.field(&key, field))
+            .map_err(|field| TransferError::NoSettings { key: quoted(&key), field })?;
         self.size_bits = self.size_bits.or(Some(config.size_bits));
         self.probes = self.probes.or(Some(config.probes));
         let capacity_items = config.capacity_items.map(|items| items.min(CAPACITY_MAX_ITEMS));
