@@ -37,7 +37,8 @@ pub struct Imported {
 /// An item, once per command.
 #[derive(Clone, Copy, Debug)]
 pub struct ItemDigest {
-    /// What the client's scheme makes of it; nothing if the encoding cannot express it: no client can have added it then.
+    /// What the client's scheme makes of it; nothing if the encoding cannot express it: no client can have
+    /// added it then.
     client: Option<ClientHash>,
     /// Its hash, for our own layers.
     own: ItemHash,

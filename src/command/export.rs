@@ -33,8 +33,8 @@ pub fn export(filter: &Filter) -> Result<Vec<u8>, CommandError> {
 /// Bytes that a server takes beside those of a reply, generously.
 const COPY_OVERHEAD_BYTES: usize = 64 << 10;
 
-/// Refuses a reply that the server has no room for. It copies what it replies, by an allocation that ends it when it
-/// fails: so that goes ahead only where one of the same size has just succeeded.
+/// Refuses a reply that the server has no room for. It copies what it replies, by an allocation that ends it
+/// when it fails: so that goes ahead only where one of the same size has just succeeded.
 fn check_room_for_copy(bytes: &[u8]) -> Result<(), ExportError> {
     let mut copy = Vec::<u8>::new();
     let has_room = copy.try_reserve_exact(bytes.len().saturating_add(COPY_OVERHEAD_BYTES));

@@ -2,8 +2,8 @@
 
 use super::text::{BLOCK_BYTES, Form};
 
-/// Shows `take` a prefix of at most [`PREFIX_MAX_BYTES`], then the text in a form, then perhaps one more byte, in chunks
-/// of which all but the last are whole blocks of 64. O(length).
+/// Shows `take` a prefix of at most [`PREFIX_MAX_BYTES`], then the text in a form, then perhaps one more
+/// byte, in chunks of which all but the last are whole blocks of 64. O(length).
 // Not for every hash anew: a call for each chunk is nothing beside the chunk.
 #[inline(never)]
 pub(super) fn encode_text(
@@ -50,8 +50,8 @@ impl Output {
         self.filled < CHUNK_BYTES
     }
 
-    /// Writes the first `used` of the bytes; the others are written over later. There is room for all of them as long
-    /// as [`has_room`](Self::has_room).
+    /// Writes the first `used` of the bytes; the others are written over later. There is room for all of them
+    /// as long as [`has_room`](Self::has_room).
     #[inline(always)]
     pub(super) fn put<const N: usize>(&mut self, bytes: [u8; N], used: usize) {
         const { assert!(N <= STEP_MAX_BYTES) };

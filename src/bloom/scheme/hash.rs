@@ -8,8 +8,8 @@ use super::murmur3_x86::Murmur3X86;
 use super::php::PhpHashes;
 use crate::bloom::hash::{ItemHash, Murmur3};
 
-/// All that a client's scheme needs of an item: each probe is found from it in the same short time, however long the
-/// item is.
+/// All that a client's scheme needs of an item: each probe is found from it in the same short time, however
+/// long the item is.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientHash(State);
 
@@ -28,8 +28,8 @@ enum State {
 }
 
 impl ClientHash {
-    /// The hash of an item, whose own bytes have the hash `raw`; nothing for one that the encoding cannot express.
-    /// O(length).
+    /// The hash of an item, whose own bytes have the hash `raw`; nothing for one that the encoding cannot
+    /// express. O(length).
     #[inline]
     pub(in crate::bloom) fn of(
         scheme: Scheme,
@@ -73,7 +73,8 @@ impl ClientHash {
         }))
     }
 
-    /// What the positions of the probes are before they are reduced to the size of the filter, in the client's own order.
+    /// What the positions of the probes are before they are reduced to the size of the filter, in the
+    /// client's own order.
     #[inline(always)]
     pub(super) const fn probes(self, count: u32) -> Probes {
         Probes { state: self.0, index: 0, count }

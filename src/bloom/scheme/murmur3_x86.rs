@@ -1,4 +1,5 @@
-//! MurmurHash3 x86_128, seed 0: the 128 bits of a design for processors of 32 bits (Austin Appleby, MurmurHash3.cpp).
+//! MurmurHash3 x86_128, seed 0: the 128 bits of a design for processors of 32 bits (Austin Appleby,
+//! MurmurHash3.cpp).
 //!
 //! The murmur3 crate is the oracle of the tests; it wants to read all of its bytes itself.
 

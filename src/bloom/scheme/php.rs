@@ -4,8 +4,8 @@
 //! takes the truncated double modulo 2^64. Low bits are lost on the way, so the results differ from those of the same
 //! formulas in any fixed number of bits. Validated against recordings of PHP 8.2 (tests/schemes).
 
-/// The three hashes on their way through an item. Each is a chain of operations that wait for one another, so they
-/// go through it side by side.
+/// The three hashes on their way through an item. Each is a chain of operations that wait for one another, so
+/// they go through it side by side.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PhpHashes {
     bkdr: i64,
@@ -38,8 +38,9 @@ impl PhpHashes {
 /// BKDRHash: h = h * 131 + c, from 0.
 fn bkdr_step(hash: i64, byte: i64) -> i64 {
     let (product, is_beyond) = hash.overflowing_mul(131);
-    // Then the sum is a double of at least 2^63, of which a byte is less than half a unit: it is lost. And as a multiple
-    // of 2^18 below 2^71 the product has no more than the 53 digits of a double: nothing else is. Most steps are so.
+    // Then the sum is a double of at least 2^63, of which a byte is less than half a unit: it is lost. And as
+    // a multiple of 2^18 below 2^71 the product has no more than the 53 digits of a double: nothing else is.
+    // Most steps are so.
     if is_beyond && hash.trailing_zeros() >= 18 {
         return product;
     }
@@ -107,7 +108,8 @@ impl Number {
     reason = "a double below 2^52 is cut off at its point, which is the purpose"
 )]
 fn truncated(float: f64) -> i64 {
-    // A double is a fraction of 53 bits times a power of two (IEEE 754): from 2^52 on that is a shift to the left.
+    // A double is a fraction of 53 bits times a power of two (IEEE 754): from 2^52 on that is a shift to the
+    // left.
     let bits = float.to_bits();
     let Some(exponent) = (bits >> 52 & 0x7FF).checked_sub(1075) else { return float as i64 };
     let fraction = (bits & ((1 << 52) - 1) | 1 << 52).cast_signed() << (exponent % 64);
@@ -148,7 +150,9 @@ mod tests {
         }
 
         #[test]
-        fn the_short_way_of_a_product_is_the_long_one(hash in any::<i64>(), clear_bits in 0u32..40, byte in 0i64..256) {
+        fn the_short_way_of_a_product_is_the_long_one(
+            hash in any::<i64>(), clear_bits in 0u32..40, byte in 0i64..256,
+        ) {
             let hash = hash >> clear_bits << clear_bits;
             for hash in [hash, hash.wrapping_shl(clear_bits)] {
                 prop_assert_eq!(bkdr_step(hash, byte), Number::Int(hash).mul(131).add(byte).to_int());

@@ -9,8 +9,8 @@ pub(super) enum Form {
     Utf16Le,
     /// UTF-8, but characters beyond 16 bits as two surrogates of three bytes each.
     Cesu8,
-    /// UTF-8, but quotes, backslash and control characters escaped, and characters beyond 16 bits as two escaped
-    /// surrogates: Jackson's UTF-8 generator.
+    /// UTF-8, but quotes, backslash and control characters escaped, and characters beyond 16 bits as two
+    /// escaped surrogates: Jackson's UTF-8 generator.
     Json,
 }
 
@@ -20,7 +20,8 @@ pub(super) const BLOCK_BYTES: usize = 16;
 const SURROGATES_FROM: u8 = 0xF0;
 
 impl Form {
-    /// Writes text, which must be UTF-8, until there is no room or no more of it; answers what is left. O(bytes).
+    /// Writes text, which must be UTF-8, until there is no room or no more of it; answers what is left.
+    /// O(bytes).
     pub(super) fn put_text<'i>(self, text: &'i [u8], output: &mut Output) -> &'i [u8] {
         match self {
             Self::Utf16Le => put_text(text, output, put_block_utf16le, put_character_utf16le),

@@ -43,8 +43,8 @@ impl BitOrder {
 
 /// Longest string of a server by default (`proto-max-bulk-len`): 512 MiB, the longest that SETBIT makes.
 ///
-/// No longer one is given back, and none is taken over that has more clear bytes beyond the last byte of its filter: so
-/// neither way takes more memory than the client could have taken itself.
+/// No longer one is given back, and none is taken over that has more clear bytes beyond the last byte of its
+/// filter: so neither way takes more memory than the client could have taken itself.
 pub const STRING_MAX_BYTES: u64 = 512 << 20;
 
 /// Why a string is not a filter of so many bits.
@@ -171,8 +171,8 @@ impl StringForm {
     /// The string that the client would have now. O(bytes).
     ///
     /// # Errors
-    /// [`ExportError`]. A filter whose bits, were they all set, or whose clear bytes behind them make too long a string
-    /// is refused whatever its bits are, without a look at them.
+    /// [`ExportError`]. A filter whose bits, were they all set, or whose clear bytes behind them make too
+    /// long a string is refused whatever its bits are, without a look at them.
     pub fn write(&self, bits: &Bits) -> Result<Vec<u8>, ExportError> {
         ExportError::check(bits.size_bytes().max(self.length_bytes))?;
         let mut string = zeroed(self.current_length_bytes(bits))?;
