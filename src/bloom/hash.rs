@@ -16,22 +16,77 @@ pub struct ItemHash {
 #[must_use]
 #[inline(always)]
 pub fn hash128(item: &[u8]) -> ItemHash {
-    let (blocks, tail) = item.as_chunks::<16>();
-    let (mut h1, mut h2) = (0, 0);
-    for block in blocks {
-        let (k1, k2) = halves(block);
-        h1 = (h1 ^ scramble1(k1)).rotate_left(27).wrapping_add(h2).wrapping_mul(5).wrapping_add(0x52dc_e729);
-        h2 = (h2 ^ scramble2(k2)).rotate_left(31).wrapping_add(h1).wrapping_mul(5).wrapping_add(0x3849_5ab5);
+    Murmur3::of(item).finish()
+}
+
+/// The hash of [`hash128`] on its way through an item that comes in chunks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Murmur3 {
+    h1: u64,
+    h2: u64,
+    /// The bytes since the last whole block of 16, as two little-endian words with zeros behind them.
+    tail: (u64, u64),
+    length_bytes: u64,
+}
+
+impl Murmur3 {
+    /// Of an item in one piece. O(length).
+    #[inline(always)]
+    pub(super) fn of(item: &[u8]) -> Self {
+        let mut hash = Self::default();
+        hash.update(item);
+        hash
     }
-    let (k1, k2) = tail_halves(item, tail);
-    h1 ^= scramble1(k1) ^ item.len() as u64;
-    h2 ^= scramble2(k2) ^ item.len() as u64;
-    h1 = h1.wrapping_add(h2);
-    h2 = h2.wrapping_add(h1);
-    h1 = avalanche(h1);
-    h2 = avalanche(h2);
-    h1 = h1.wrapping_add(h2);
-    ItemHash { h1, h2: h2.wrapping_add(h1) }
+
+    /// Takes the next bytes. What comes before the last chunk must be whole blocks of 16. O(bytes).
+    #[inline(always)]
+    pub(super) fn update(&mut self, chunk: &[u8]) {
+        debug_assert!(self.length_bytes.is_multiple_of(16), "a chunk after the last");
+        let (blocks, tail) = chunk.as_chunks::<16>();
+        blocks.iter().for_each(|block| self.block(halves(block)));
+        self.tail = tail_halves(chunk, tail);
+        self.length_bytes = self.length_bytes.wrapping_add(chunk.len() as u64);
+    }
+
+    #[inline(always)]
+    fn block(&mut self, (k1, k2): (u64, u64)) {
+        let Self { h1, h2, .. } = *self;
+        let h1 =
+            (h1 ^ scramble1(k1)).rotate_left(27).wrapping_add(h2).wrapping_mul(5).wrapping_add(0x52dc_e729);
+        let h2 =
+            (h2 ^ scramble2(k2)).rotate_left(31).wrapping_add(h1).wrapping_mul(5).wrapping_add(0x3849_5ab5);
+        (self.h1, self.h2) = (h1, h2);
+    }
+
+    /// The hash of all bytes so far.
+    #[inline(always)]
+    pub(super) fn finish(self) -> ItemHash {
+        let Self { mut h1, mut h2, tail: (k1, k2), length_bytes } = self;
+        h1 ^= scramble1(k1) ^ length_bytes;
+        h2 ^= scramble2(k2) ^ length_bytes;
+        h1 = h1.wrapping_add(h2);
+        h2 = h2.wrapping_add(h1);
+        h1 = avalanche(h1);
+        h2 = avalanche(h2);
+        h1 = h1.wrapping_add(h2);
+        ItemHash { h1, h2: h2.wrapping_add(h1) }
+    }
+
+    /// The hash of all bytes so far and one more. O(1).
+    #[inline(always)]
+    pub(super) fn finish_with(mut self, byte: u8) -> ItemHash {
+        let (offset, byte) = (self.length_bytes % 16, u64::from(byte));
+        match offset {
+            0..8 => self.tail.0 |= byte << (offset * 8),
+            _ => self.tail.1 |= byte << (offset % 8 * 8),
+        }
+        if offset == 15 {
+            self.block(self.tail);
+            self.tail = (0, 0);
+        }
+        self.length_bytes = self.length_bytes.wrapping_add(1);
+        self.finish()
+    }
 }
 
 const C1: u64 = 0x87c3_7b91_1142_53d5;
@@ -52,7 +107,7 @@ const fn avalanche(mut word: u64) -> u64 {
 }
 
 /// The two little-endian words of a block.
-fn halves(block: &[u8; 16]) -> (u64, u64) {
+pub(super) fn halves(block: &[u8; 16]) -> (u64, u64) {
     let whole = u128::from_le_bytes(*block);
     (low_half(whole), low_half(whole >> 64))
 }
@@ -71,7 +126,7 @@ pub(super) const fn multiply_high(word: u64, range: u64) -> u64 {
 
 /// The two words of the last, incomplete block, zeros behind it. Read with whole loads that overlap what comes before:
 /// copying byte by byte would take longer than all the rest.
-fn tail_halves(item: &[u8], tail: &[u8]) -> (u64, u64) {
+pub(super) fn tail_halves(item: &[u8], tail: &[u8]) -> (u64, u64) {
     // At most 15 bytes, so the shifts are below the width of what they shift.
     let tail_bits = tail.len() % 16 * 8;
     if tail.is_empty() {
@@ -119,6 +174,21 @@ mod tests {
         let bytes: Vec<u8> = (0..=255).map(|byte: u8| byte.wrapping_mul(181).wrapping_add(7)).collect();
         for length in 0..bytes.len() {
             assert_eq!(hash128(&bytes[..length]), by_the_crate(&bytes[..length]), "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn chunks_and_one_more_byte_are_hashed_as_the_whole() {
+        let bytes: Vec<u8> = (0..=255).map(|byte: u8| byte.wrapping_mul(91).wrapping_add(3)).collect();
+        for length in 0..100 {
+            let (item, last) = (&bytes[..length], bytes[length]);
+            for cut in (0..=length).step_by(16) {
+                let mut hash = Murmur3::default();
+                hash.update(&item[..cut]);
+                hash.update(&item[cut..]);
+                assert_eq!(hash.finish(), by_the_crate(item), "{length} bytes cut at {cut}");
+                assert_eq!(hash.finish_with(last), by_the_crate(&bytes[..=length]), "{length} bytes and one");
+            }
         }
     }
 

@@ -9,15 +9,19 @@ use super::chain::{AddError, ByteLimit, Chain, ReserveError};
 use super::family::{Family, LayerPlan, Placement};
 use super::group::{ItemSet, subset};
 use super::growth::Growth;
-use super::hash::{ItemHash, hash128};
+use super::hash::{ItemHash, Murmur3};
 use super::layer::{Layer, LayerShape, Probing};
 use super::limits::{CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES};
 use super::prefetch::{Part, Prefetch};
-use super::scheme::{ClientPlacement, ItemEncoding, StringForm, estimated_items};
+use super::scheme::{
+    ClientHash, ClientPlacement, ItemEncoding, Scheme, SchemeParameters, StringForm, estimated_items,
+};
 
 /// What a taken-over filter knows beside its layers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Imported {
+    /// How the client places items.
+    pub scheme: Scheme,
     /// How the client's library makes bytes of items.
     pub encoding: ItemEncoding,
     /// What the client's string tells beside its bits, for the way back.
@@ -32,13 +36,12 @@ pub struct Imported {
 
 /// An item, once per command.
 #[derive(Clone, Copy, Debug)]
-pub struct ItemDigest<'i> {
-    /// Its bytes, for the client's scheme.
-    item: &'i [u8],
+pub struct ItemDigest {
+    /// What the client's scheme makes of it; nothing if the encoding cannot express it: no client can have
+    /// added it then.
+    client: Option<ClientHash>,
     /// Its hash, for our own layers.
-    hash: ItemHash,
-    /// Whether the encoding can express it. No client can have added it otherwise.
-    is_encodable: bool,
+    own: ItemHash,
 }
 
 /// How a layer of a taken-over filter places probes.
@@ -50,51 +53,46 @@ pub enum ImportedPlacement {
     Own(Probing),
 }
 
-impl Placement<ItemDigest<'_>> for ImportedPlacement {
-    fn contains(&self, bits: &Bits, digest: ItemDigest<'_>) -> bool {
-        digest.is_encodable
-            && match self {
-                Self::Client(placement) => placement.contains(bits, digest.item),
-                Self::Own(probing) => probing.contains(bits, digest.hash),
-            }
-    }
-
-    fn contained(&self, bits: &Bits, digests: &[ItemDigest<'_>], wanted: ItemSet) -> ItemSet {
-        subset(digests, wanted, |digest| match self {
-            // Positions come one by one out of the client's loop, so it ends with the first that is clear.
-            Self::Client(_) => self.contains(bits, digest),
-            Self::Own(probing) => digest.is_encodable && probing.contained(bits, &[digest.hash], 1) == 1,
+impl Placement<ItemDigest> for ImportedPlacement {
+    fn contains(&self, bits: &Bits, ItemDigest { client, own }: ItemDigest) -> bool {
+        client.is_some_and(|client| match self {
+            Self::Client(placement) => placement.contains(bits, client),
+            Self::Own(probing) => probing.contains(bits, own),
         })
     }
 
-    fn begun(&self, bits: &Bits, digests: &[ItemDigest<'_>], wanted: ItemSet) -> ItemSet {
-        subset(digests, wanted, |digest| match self {
-            Self::Client(_) => self.contains(bits, digest),
-            Self::Own(probing) => digest.is_encodable && probing.begun(bits, &[digest.hash], 1) == 1,
+    fn contained(&self, bits: &Bits, digests: &[ItemDigest], wanted: ItemSet) -> ItemSet {
+        subset(digests, wanted, |ItemDigest { client, own }| {
+            client.is_some_and(|client| match self {
+                Self::Client(placement) => placement.contained(bits, &[client], 1) == 1,
+                Self::Own(probing) => probing.contained(bits, &[own], 1) == 1,
+            })
         })
     }
 
-    fn insert(&self, bits: &mut Bits, digest: ItemDigest<'_>) -> u32 {
-        match self {
-            // What is not encodable was refused before, by `admit`.
-            Self::Client(placement) => placement.insert(bits, digest.item).unwrap_or(0),
-            Self::Own(probing) => probing.insert(bits, digest.hash),
-        }
+    fn begun(&self, bits: &Bits, digests: &[ItemDigest], wanted: ItemSet) -> ItemSet {
+        subset(digests, wanted, |ItemDigest { client, own }| {
+            client.is_some_and(|client| match self {
+                Self::Client(placement) => placement.begun(bits, &[client], 1) == 1,
+                Self::Own(probing) => probing.begun(bits, &[own], 1) == 1,
+            })
+        })
     }
 
-    fn prefetch(&self, bits: &Bits, digest: ItemDigest<'_>, part: Part, prefetch: impl Prefetch) {
-        match self {
-            // Finding the positions is the cost of a small filter, and would be paid twice.
-            Self::Client(_) if bits.size_bytes() < PREFETCH_MIN_BYTES => {}
-            Self::Client(placement) => {
-                let visit = |position| {
-                    bits.prefetch(position, prefetch);
-                    true
-                };
-                // An item without positions needs no memory.
-                let _ = placement.positions(digest.item, visit);
-            }
-            Self::Own(probing) => probing.prefetch(bits, digest.hash, part, prefetch),
+    fn insert(&self, bits: &mut Bits, ItemDigest { client, own }: ItemDigest) -> u32 {
+        // What is not encodable was refused before, by `admit`.
+        client.map_or(0, |client| match self {
+            Self::Client(placement) => placement.insert(bits, client),
+            Self::Own(probing) => probing.insert(bits, own),
+        })
+    }
+
+    fn prefetch(&self, bits: &Bits, digest: ItemDigest, part: Part, prefetch: impl Prefetch) {
+        match (self, digest.client) {
+            // An item without positions needs no memory.
+            (_, None) => {}
+            (Self::Client(placement), Some(client)) => placement.prefetch(bits, client, part, prefetch),
+            (Self::Own(probing), Some(_)) => probing.prefetch(bits, digest.own, part, prefetch),
         }
     }
 
@@ -107,26 +105,23 @@ impl Placement<ItemDigest<'_>> for ImportedPlacement {
 
     fn touched_lines(&self) -> u32 {
         match self {
-            // One step: the two parts of a client's probes are the same.
-            Self::Client(_) => 1,
+            Self::Client(placement) => placement.touched_lines(),
             Self::Own(probing) => probing.touched_lines(),
         }
     }
 }
 
-/// Array of a client's layer from which on memory is asked for ahead, in bytes: smaller ones mostly fit a cache.
-const PREFETCH_MIN_BYTES: u64 = 2 << 20;
-
 impl Family for Imported {
-    type Digest<'i> = ItemDigest<'i>;
+    type Digest<'i> = ItemDigest;
     type Placement = ImportedPlacement;
 
-    fn digest<'i>(&self, item: &'i [u8]) -> ItemDigest<'i> {
-        ItemDigest { item, hash: hash128(item), is_encodable: self.encoding.encode(item).is_some() }
+    fn digest(&self, item: &[u8]) -> ItemDigest {
+        let raw = Murmur3::of(item);
+        ItemDigest { client: ClientHash::of(self.scheme, self.encoding, item, raw), own: raw.finish() }
     }
 
-    fn admit(&self, digest: ItemDigest<'_>) -> Result<(), AddError> {
-        if digest.is_encodable { Ok(()) } else { Err(AddError::NotEncodable(self.encoding)) }
+    fn admit(&self, digest: ItemDigest) -> Result<(), AddError> {
+        if digest.client.is_some() { Ok(()) } else { Err(AddError::NotEncodable(self.encoding)) }
     }
 
     fn next_layer(
@@ -181,9 +176,9 @@ impl Chain<Imported> {
         error_rate: f64,
         growth: Growth,
     ) -> Option<Self> {
-        let estimated_items = estimated_items(bits.set_bits(), bits.len(), placement.parameters().probes);
-        let encoding = placement.parameters().encoding;
-        let family = Imported { encoding, form, estimated_items, error_rate, growth };
+        let SchemeParameters { scheme, encoding, probes, .. } = placement.parameters();
+        let estimated_items = estimated_items(bits.set_bits(), bits.len(), probes);
+        let family = Imported { scheme, encoding, form, estimated_items, error_rate, growth };
         let placement = ImportedPlacement::Client(placement);
         Self::from_layers(family, vec![Layer::of_bits(placement, bits, capacity_items, estimated_items)])
     }

@@ -1,15 +1,17 @@
 //! BF.EXPORT: giving back the bitmap that BF.IMPORT took over.
 
+use std::hint::black_box;
+
 use super::error::CommandError;
 use super::import::TransferError;
+use crate::bloom::Filter;
 use crate::bloom::scheme::BitOrder;
-use crate::bloom::{Filter, OutOfMemory};
-use crate::format::client::GuavaHeader;
+use crate::format::client::{ExportError, GuavaHeader};
 
 /// BF.EXPORT: the string that the client would have now, items added since the import included. O(bytes).
 ///
 /// # Errors
-/// [`TransferError`] when the filter is not a client's any more, or never was.
+/// [`TransferError`] when the filter is not a client's any more, or never was, or its string is too long.
 pub fn export(filter: &Filter) -> Result<Vec<u8>, CommandError> {
     let Filter::Imported(chain) = filter else { return Err(TransferError::NotImported.into()) };
     let (placement, layer) = chain.client_layer().ok_or(TransferError::NotImported)?;
@@ -24,5 +26,19 @@ pub fn export(filter: &Filter) -> Result<Vec<u8>, CommandError> {
         Some(header) => header.write(layer.bits()),
         None => form.write(layer.bits()),
     };
-    Ok(bytes.map_err(|OutOfMemory| TransferError::OutOfMemory)?)
+    let bytes = bytes.and_then(|bytes| check_room_for_copy(&bytes).map(|()| bytes));
+    Ok(bytes.map_err(TransferError::Export)?)
+}
+
+/// Bytes that a server takes beside those of a reply, generously.
+const COPY_OVERHEAD_BYTES: usize = 64 << 10;
+
+/// Refuses a reply that the server has no room for. It copies what it replies, by an allocation that ends it
+/// when it fails: so that goes ahead only where one of the same size has just succeeded.
+fn check_room_for_copy(bytes: &[u8]) -> Result<(), ExportError> {
+    let mut copy = Vec::<u8>::new();
+    let has_room = copy.try_reserve_exact(bytes.len().saturating_add(COPY_OVERHEAD_BYTES));
+    // Nothing is ever written there, so the compiler would leave the allocation out.
+    black_box(&mut copy);
+    has_room.map_err(|_| ExportError::OutOfMemory)
 }

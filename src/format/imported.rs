@@ -161,7 +161,7 @@ impl ImportedHeader {
         }
         let growth = Growth::from_expansion(self.expansion);
         let estimated_items = self.estimated_items;
-        let family = Imported { encoding, form, estimated_items, error_rate, growth };
+        let family = Imported { scheme, encoding, form, estimated_items, error_rate, growth };
         let plan = LayerPlan {
             size_bits: placement.array_bits(),
             placement: ImportedPlacement::Client(placement),

@@ -133,3 +133,43 @@ fn an_import_in_place_of_another_is_replicated_as_one() {
         assert!(filter.bit_arrays().map(Bits::bytes).eq(copy.bit_arrays().map(Bits::bytes)));
     }
 }
+
+#[test]
+fn an_export_is_refused_by_its_length_before_anything_else() {
+    let too_long =
+        "-ERR the filter's string can be 536870913 bytes long, a server's no longer than 536870912";
+    let dialogue = [
+        ("BF.IMPORT k EMPTY SCHEME go-zero BITS 4294967297", "+OK"),
+        ("BF.EXPORT k", too_long),
+        ("BF.ADD k a", "#t"),
+        ("BF.EXPORT k", too_long),
+        ("BF.IMPORT l EMPTY SCHEME go-zero BITS 4294967296", "+OK"),
+        ("BF.EXPORT l", "$"),
+    ];
+    assert_dialogue(&mut Server::new(), &dialogue);
+}
+
+#[test]
+fn every_layer_shows_its_own_error_rate() {
+    let mut server = Server::new();
+    let dialogue = [
+        ("BF.IMPORT k EMPTY SCHEME guava-mitz64 BITS 4096 HASHES 4 CAPACITY 2 ERROR 0.01 EXPANSION 2", "+OK"),
+        ("BF.MADD k a b c d e f g h i j k l m n o p", "*16 #t #t #t #t #t #t #t #t #t #t #t #t #t #t #t #t"),
+        ("BF.INFO k FILTERS", "*1 :4"),
+    ];
+    assert_dialogue(&mut server, &dialogue);
+    let reply = server.run("BF.DEBUG k");
+    let ratios: Vec<&str> =
+        reply.split("ratio:").skip(1).map(|rest| rest.split(' ').next().unwrap()).collect();
+    // The client's by its fill, (8 / 4096)^4; ours 3/4, 1/8 and 1/16 of 0.01.
+    assert_eq!(ratios, ["1.45519e-11", "0.0075", "0.00125", "0.000625"], "{reply}");
+}
+
+#[test]
+fn a_long_word_is_quoted_by_its_start() {
+    let word = "x".repeat(1 << 20);
+    for line in ["BF.IMPORT k EMPTY SCHEME", "BF.IMPORT k EMPTY"] {
+        let reply = Server::new().run(&format!("{line} {word}"));
+        assert!(reply.starts_with("-ERR unknown ") && reply.ends_with("xxx'") && reply.len() < 200, "{line}");
+    }
+}

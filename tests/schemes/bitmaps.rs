@@ -1,10 +1,10 @@
 //! Whole bitmaps: taken over, asked, made anew, given back.
 
 use everbloom::bloom::Bits;
-use everbloom::bloom::scheme::{ItemEncoding, current_error_rate, estimated_items};
-use everbloom::format::client::{BitOrder, StringForm};
+use everbloom::bloom::scheme::{ItemEncoding, Scheme, SchemeParameters, current_error_rate, estimated_items};
+use everbloom::format::client::{BitOrder, ExportError, GuavaHeader, STRING_MAX_BYTES, StringForm};
 
-use crate::vectors::{System, hex, positions, system, systems};
+use crate::vectors::{System, contains, hex, insert, positions, system, systems};
 
 /// Form and bits of the recorded string.
 fn taken_over(system: &System, string: &[u8], order: BitOrder) -> (StringForm, Bits) {
@@ -21,11 +21,11 @@ fn a_bitmap_that_is_taken_over_gives_every_recorded_answer() {
         let string = system.string("/bitmap/redis_string_b64");
         let (form, bits) = taken_over(&system, &string, BitOrder::Msb);
         assert_eq!(bits.set_bits(), bitmap["bitcount"].as_u64().unwrap(), "{}", system.name);
-        let answer = |item: &Vec<u8>| if placement.contains(&bits, item) { '1' } else { '0' };
+        let answer = |item: &Vec<u8>| if contains(&placement, &bits, item) { '1' } else { '0' };
         let answers: String = system.items("queries").iter().map(answer).collect();
         assert_eq!(answers, bitmap["expected"].as_str().unwrap(), "{}", system.name);
         let members = system.items("members");
-        assert!(members.iter().all(|member| placement.contains(&bits, member)), "{}", system.name);
+        assert!(members.iter().all(|member| contains(&placement, &bits, member)), "{}", system.name);
         assert_eq!(form.length_bytes, bitmap["strlen"].as_u64().unwrap());
         assert_eq!(form.write(&bits).unwrap(), string, "{}", system.name);
     }
@@ -47,15 +47,15 @@ fn adding_the_members_makes_the_string_that_the_client_made() {
                 assert_eq!(again.bytes(), bits.bytes());
                 bits = again;
             }
-            placement.insert(&mut bits, member).unwrap();
-            assert!(placement.contains(&bits, member));
+            insert(&placement, &mut bits, member).unwrap();
+            assert!(contains(&placement, &bits, member));
         }
         assert_eq!(bits.set_bits(), system.json["bitmap"]["bitcount"].as_u64().unwrap());
         let string = form.write(&bits).unwrap();
         assert_eq!(string, expected, "{}", system.name);
         assert!(!is_reset || string.len() == 1024);
         // A second time changes nothing.
-        assert!(members.iter().all(|member| placement.insert(&mut bits, member) == Ok(0)));
+        assert!(members.iter().all(|member| insert(&placement, &mut bits, member) == Ok(0)));
     }
 }
 
@@ -72,7 +72,7 @@ fn the_string_of_phps_reset_keeps_its_clear_bytes() {
     for (length, expected) in [(64 * 1024, 64 * 1024), (0, usize::try_from(highest).unwrap() / 8 + 1)] {
         let (form, mut bits) =
             StringForm::read(&vec![0; length], BitOrder::Msb, placement.array_bits()).unwrap();
-        placement.insert(&mut bits, b"hello").unwrap();
+        insert(&placement, &mut bits, b"hello").unwrap();
         assert_eq!(form.write(&bits).unwrap().len(), expected);
     }
 }
@@ -102,13 +102,44 @@ fn a_filter_that_is_too_small_for_the_string_is_refused() {
 }
 
 #[test]
+fn a_string_longer_than_a_servers_is_refused_whatever_its_bits() {
+    let too_long = |most_bytes| Err(ExportError::TooLong { most_bytes });
+    // The length only: a failure would show all of it.
+    let length = |form: StringForm, bits: &Bits| form.write(bits).map(|string| string.len() as u64);
+    // By the array; memory that is not looked at is not there.
+    for (size_bits, most_bytes) in [(STRING_MAX_BYTES * 8 + 1, STRING_MAX_BYTES + 1), (1 << 34, 1 << 31)] {
+        let (form, mut bits) = StringForm::read(b"", BitOrder::Msb, size_bits).unwrap();
+        assert_eq!(length(form, &bits), too_long(most_bytes));
+        bits.set(0);
+        assert_eq!(length(form, &bits), too_long(most_bytes));
+    }
+    // By the clear bytes behind it.
+    let bits = Bits::try_zeroed(64).unwrap();
+    for order in BitOrder::ALL {
+        let form = |length_bytes| StringForm { order, length_bytes };
+        assert!(form(STRING_MAX_BYTES + 8).is_valid(64));
+        assert_eq!(length(form(STRING_MAX_BYTES + 8), &bits), too_long(STRING_MAX_BYTES + 8));
+        assert_eq!(length(form(STRING_MAX_BYTES), &bits), Ok(STRING_MAX_BYTES));
+    }
+    // Guava's bytes have a header, too.
+    for longs in [STRING_MAX_BYTES / 8 - 1, STRING_MAX_BYTES / 8] {
+        let (scheme, encoding) = (Scheme::GuavaMitz64, ItemEncoding::Raw);
+        let parameters = SchemeParameters { scheme, encoding, shift: 0, probes: 5, size_bits: longs * 64 };
+        let length = GuavaHeader::of(&parameters).unwrap().write(&bits).map(|blob| blob.len() as u64);
+        let blob_bytes = longs * 8 + 6;
+        let expected = if blob_bytes > STRING_MAX_BYTES { too_long(blob_bytes) } else { Ok(blob_bytes) };
+        assert_eq!(length, expected);
+    }
+}
+
+#[test]
 fn items_that_the_encoding_cannot_express_are_absent_and_refused() {
     let mut system = system("guava-mitz64");
     system.encoding = ItemEncoding::Int64Le;
     let placement = system.placement(64, 1);
     let mut bits = Bits::try_zeroed(64).unwrap();
-    assert!(placement.insert(&mut bits, b"42").is_ok() && placement.contains(&bits, b"42"));
-    let error = placement.insert(&mut bits, b"forty-two").unwrap_err();
+    assert!(insert(&placement, &mut bits, b"42").is_ok() && contains(&placement, &bits, b"42"));
+    let error = insert(&placement, &mut bits, b"forty-two").unwrap_err();
     assert_eq!(
         error.to_string(),
         "the item is not a decimal integer of 64 bits, which encoding int64le needs"
@@ -117,7 +148,7 @@ fn items_that_the_encoding_cannot_express_are_absent_and_refused() {
     (0..64).for_each(|position| {
         bits.set(position);
     });
-    assert!(placement.contains(&bits, b"43") && !placement.contains(&bits, b"forty-two"));
+    assert!(contains(&placement, &bits, b"43") && !contains(&placement, &bits, b"forty-two"));
 }
 
 #[test]

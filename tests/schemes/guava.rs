@@ -3,7 +3,7 @@
 use everbloom::bloom::scheme::{ClientPlacement, ItemEncoding, Scheme, SchemeParameters};
 use everbloom::format::client::{BitOrder, GUAVA_HEADER_BYTES, GuavaError, GuavaHeader, StringForm};
 
-use crate::vectors::system;
+use crate::vectors::{insert, system};
 
 const GUAVA: [&str; 2] = ["guava-mitz32", "guava-mitz64"];
 
@@ -27,7 +27,7 @@ fn what_guava_wrote_is_the_bitmap_that_its_ports_keep_and_comes_back() {
         // Made anew from its items.
         let (_, _, mut bits) = GuavaHeader::read(&cleared(&blob), ItemEncoding::Raw).unwrap();
         for member in system.items("members") {
-            expected.insert(&mut bits, &member).unwrap();
+            insert(&expected, &mut bits, &member).unwrap();
         }
         assert_eq!(GuavaHeader::of(&parameters).unwrap().write(&bits).unwrap(), blob);
     }

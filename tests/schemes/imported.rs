@@ -1,13 +1,14 @@
 //! Filters that were taken over, written down and read back, and hostile headers of them.
 
-use everbloom::bloom::scheme::{BitOrder, StringForm};
-use everbloom::bloom::{Chain, Filter, Growth, NoPrefetch};
+use everbloom::bloom::scheme::{BitOrder, ClientPlacement, ItemEncoding, Scheme, StringForm};
+use everbloom::bloom::{Chain, Filter, Growth, LayerShape, NoPrefetch};
 use everbloom::format::DecodeError;
+use everbloom::format::client::GuavaHeader;
 use everbloom::format::dump::Trust;
 use everbloom::format::filter::{from_header, header, load_chunk, piece};
 use everbloom::format::imported::{IMPORTED_HEADER_BYTES, build};
 
-use crate::vectors::{System, systems};
+use crate::vectors::{System, system, systems};
 
 const LIMIT_BYTES: u64 = 1 << 30;
 
@@ -93,4 +94,49 @@ fn every_altered_header_is_refused_or_says_the_same_when_written_again() {
         }
     }
     assert!(refused > 1000, "{refused}");
+}
+
+#[test]
+fn the_order_of_guavas_longs_is_read_only_with_what_guava_can_have_made() {
+    const SCHEME: usize = 24;
+    const ORDER: usize = 26;
+    const SHIFT: usize = 27;
+    const SIZE_BITS: usize = 32;
+    const SET_BITS: usize = 72;
+    let blob = system("guava-mitz64").string("/guava_writeTo_b64");
+    let (parameters, form, bits) = GuavaHeader::read(&blob, ItemEncoding::Raw).unwrap();
+    let placement = ClientPlacement::new(parameters).unwrap();
+    let chain = Chain::take_over(placement, form, bits, 10, 0.01, Growth::Fixed).unwrap();
+    let bytes = header(&Filter::Imported(Box::new(chain)));
+    let read = |altered: &[u8]| build(altered, &LIMIT_BYTES, |_, _| Ok(())).map(|_| ());
+    assert_eq!((bytes[ORDER], read(&bytes)), (BitOrder::BigEndianWords.id(), Ok(())));
+    for (place, value, can_be_guavas) in [
+        (SCHEME, Scheme::GuavaMitz32.id(), true),
+        (SCHEME, Scheme::CsharpNetfxMitz64.id(), false),
+        (SCHEME, Scheme::Redisson.id(), false),
+        (SHIFT, 1, false),
+        // 110 longs before: 7040 bits.
+        (SIZE_BITS, bytes[SIZE_BITS] ^ 64, true),
+        (SIZE_BITS, bytes[SIZE_BITS] ^ 1, false),
+    ] {
+        let mut altered = bytes.clone();
+        altered[place] = value;
+        // A shift leaves room for fewer bits.
+        altered[SET_BITS..].fill(0);
+        let expected = if can_be_guavas { Ok(()) } else { Err(DecodeError::Invalid("bit order")) };
+        assert_eq!(read(&altered), expected, "byte {place} = {value}");
+        altered[ORDER] = BitOrder::Msb.id();
+        assert_eq!(read(&altered), Ok(()), "byte {place} = {value}");
+    }
+}
+
+#[test]
+fn layers_of_our_own_keep_the_promise_among_themselves() {
+    let Filter::Imported(chain) = grown(&system("go-zero")) else { panic!("an imported filter") };
+    let shapes: Vec<LayerShape> = chain.own_layers().map(|(shape, _)| shape).collect();
+    // 3/4 of 0.01, then half of what is left, and so on; capacities from 10 on.
+    let expected = [(20, 0.0075), (40, 0.00125), (80, 0.000_625)]
+        .map(|(capacity_items, error_rate)| LayerShape::sized(capacity_items, error_rate));
+    assert_eq!(shapes, expected[..shapes.len()]);
+    assert!(shapes.len() >= 2, "{shapes:?}");
 }

@@ -15,7 +15,16 @@
 mod bitmaps;
 mod guava;
 mod imported;
+mod long;
+#[path = "../support/memory.rs"]
+#[allow(dead_code, unreachable_pub, reason = "shared; with the host room nothing here watches")]
+mod memory;
 mod positions;
 mod properties;
 mod vectors;
 mod weaknesses;
+
+// With the host room the library has an allocator of its own.
+#[cfg(not(feature = "server"))]
+#[global_allocator]
+static ALLOCATOR: memory::Watched = memory::Watched;

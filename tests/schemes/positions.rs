@@ -32,7 +32,9 @@ fn text_takes_the_recorded_form_of_redissons_codecs() {
         assert_eq!(encoded.len(), 31);
         for (item, expected) in encoded {
             let item = hex(&special[item]);
-            assert_eq!(*system.encoding.encode(&item).unwrap(), *hex(expected), "{name} {item:?}");
+            let mut bytes = Vec::new();
+            system.encoding.encode(&item, |chunk| bytes.extend_from_slice(chunk)).unwrap();
+            assert_eq!(bytes, hex(expected), "{name} {item:?}");
         }
     }
 }
@@ -112,20 +114,6 @@ fn long_items_are_placed_by_all_of_their_bytes() {
             *item.last_mut().unwrap() ^= 1;
             assert_ne!(positions(&placement, &item), before, "{} {length}, seed {seed}", system.name);
         }
-    }
-}
-
-#[test]
-fn positions_end_where_the_visitor_ends_them() {
-    for system in systems() {
-        let probes = system.scheme.fixed_probes().unwrap_or(5);
-        let placement = system.placement(8192, probes);
-        let mut visited = 0;
-        let visit = |_| {
-            visited += 1;
-            visited < 2
-        };
-        assert_eq!((placement.positions(b"hello", visit), visited), (Ok(false), 2), "{}", system.name);
     }
 }
 

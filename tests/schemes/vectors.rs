@@ -1,7 +1,8 @@
 //! The recordings, read.
 
 use data_encoding::{BASE64, HEXLOWER};
-use everbloom::bloom::scheme::{ClientPlacement, ItemEncoding, Scheme, SchemeParameters};
+use everbloom::bloom::scheme::{ClientPlacement, ItemEncoding, NotEncodable, Scheme, SchemeParameters};
+use everbloom::bloom::{Bits, Placement, Positions};
 use serde_json::Value;
 
 /// One file of recordings.
@@ -89,13 +90,17 @@ pub(crate) fn number(value: &Value) -> u32 {
 
 /// All positions of an item.
 pub(crate) fn positions(placement: &ClientPlacement, item: &[u8]) -> Vec<u64> {
-    let mut positions = Vec::new();
-    let visit = |position| {
-        positions.push(position);
-        true
-    };
-    assert_eq!(placement.positions(item, visit), Ok(true));
-    positions
+    placement.positions(placement.hash(item).unwrap()).collect()
+}
+
+/// Whether the item may be in the filter.
+pub(crate) fn contains(placement: &ClientPlacement, bits: &Bits, item: &[u8]) -> bool {
+    placement.hash(item).is_ok_and(|hash| placement.contains(bits, hash))
+}
+
+/// Adds the item; answers how many of its bits were clear before.
+pub(crate) fn insert(placement: &ClientPlacement, bits: &mut Bits, item: &[u8]) -> Result<u32, NotEncodable> {
+    Ok(placement.insert(bits, placement.hash(item)?))
 }
 
 /// SplitMix64 (Steele, Lea and Flood, 2014), so that a printed seed brings a failure back.

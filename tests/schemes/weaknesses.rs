@@ -3,7 +3,7 @@
 use everbloom::bloom::Bits;
 use everbloom::bloom::scheme::{ClientPlacement, ItemEncoding, Scheme, SchemeParameters};
 
-use crate::vectors::Random;
+use crate::vectors::{Random, contains, insert};
 
 /// Items that each filter holds, as many as its bits are meant for.
 const ITEMS: u64 = 20_000;
@@ -18,9 +18,9 @@ fn error_rate(scheme: Scheme, size_bits: u64, probes: u32, mut item: impl FnMut(
     let placement = ClientPlacement::new(parameters).unwrap();
     let mut bits = Bits::try_zeroed(placement.array_bits()).unwrap();
     for number in 0..ITEMS {
-        placement.insert(&mut bits, item(number).as_bytes()).unwrap();
+        insert(&placement, &mut bits, item(number).as_bytes()).unwrap();
     }
-    let found = |number: &u64| placement.contains(&bits, item(*number).as_bytes());
+    let found = |number: &u64| contains(&placement, &bits, item(*number).as_bytes());
     let rate = (ITEMS..ITEMS + QUERIES).filter(found).count() as f64 / QUERIES as f64;
     println!("{} m={size_bits} k={probes}: {:.2} %", scheme.name(), 100.0 * rate);
     rate

@@ -1,9 +1,11 @@
 //! From the item that a command names to the bytes that the client's library hashed.
 
-use std::fmt::Write;
-use std::ops::Deref;
+use std::io::{Cursor, Read};
 
 use smallvec::SmallVec;
+
+use super::encoder::{FormedText, PREFIX_MAX_BYTES, TextEncoder, encode_text};
+use super::text::Form;
 
 /// How a client's library turns an item into bytes before it hashes them. The number of each variant is its id in
 /// the format: add, never edit.
@@ -29,31 +31,6 @@ pub enum ItemEncoding {
     /// Text as a JSON string the way Jackson writes it: Redisson's `JsonJacksonCodec`.
     JsonString = 7,
 }
-
-/// The bytes that the client hashed: the item itself, or its encoded form, on the stack when short.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum EncodedItem<'i> {
-    /// The item as it came.
-    Item(&'i [u8]),
-    /// Another form of it.
-    Encoded(SmallVec<[u8; ENCODED_INLINE_BYTES]>),
-}
-
-impl Deref for EncodedItem<'_> {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match self {
-            Self::Item(item) => item,
-            Self::Encoded(bytes) => bytes,
-        }
-    }
-}
-
-/// Encoded items up to this length take no allocation.
-const ENCODED_INLINE_BYTES: usize = 128;
-
-type Buffer = SmallVec<[u8; ENCODED_INLINE_BYTES]>;
 
 impl ItemEncoding {
     /// Every encoding, by id.
@@ -110,22 +87,71 @@ impl ItemEncoding {
         }
     }
 
-    /// The bytes that the client hashes for an item; nothing for an item outside the [domain](Self::domain).
+    /// Shows `take` the bytes that the client hashes for an item, in chunks of which all but the last are
+    /// whole blocks of 64; answers nothing, and shows nothing, for an item outside the
+    /// [domain](Self::domain).
     ///
-    /// Integers have one spelling: no plus sign, no leading zeros, no space. O(length).
-    #[must_use]
+    /// Integers have one spelling: no plus sign, no leading zeros, no space. O(length); takes no memory.
+    #[inline]
+    pub fn encode(self, item: &[u8], mut take: impl FnMut(&[u8])) -> Option<()> {
+        match self.of(item)? {
+            Encoded::Bytes(bytes) => take(bytes),
+            Encoded::Integer(bytes) => take(&bytes),
+            Encoded::Text(text) => encode_text(text, &mut take),
+        }
+        Some(())
+    }
+
+    /// The same bytes, to be read. Reading does not fail.
+    pub(super) fn reader(self, item: &[u8]) -> Option<impl Read> {
+        Some(match self.of(item)? {
+            Encoded::Bytes(bytes) => EncodedReader::Bytes(bytes),
+            Encoded::Integer(bytes) => EncodedReader::Integer(Cursor::new(bytes)),
+            Encoded::Text(text) => EncodedReader::Text(TextEncoder::new(text)),
+        })
+    }
+
+    #[inline(always)]
     #[expect(clippy::big_endian_bytes, reason = "one of the clients writes integers high byte first")]
-    pub fn encode(self, item: &[u8]) -> Option<EncodedItem<'_>> {
-        let bytes = match self {
-            Self::Raw => return Some(EncodedItem::Item(item)),
-            Self::Utf16Le => text(item)?.encode_utf16().flat_map(u16::to_le_bytes).collect(),
-            Self::Int32Le => Buffer::from_slice(&int32(item)?.to_le_bytes()),
-            Self::Int64Le => Buffer::from_slice(&int64(item)?.to_le_bytes()),
-            Self::Int32Be => Buffer::from_slice(&int32(item)?.to_be_bytes()),
-            Self::Kryo5String => kryo5_string(text(item)?),
-            Self::JsonString => json_string(text(item)?),
-        };
-        Some(EncodedItem::Encoded(bytes))
+    fn of(self, item: &[u8]) -> Option<Encoded<'_>> {
+        Some(match self {
+            Self::Raw => Encoded::Bytes(item),
+            Self::Utf16Le => Encoded::Text(FormedText::plain(Form::Utf16Le, text(item)?)),
+            Self::Int32Le => Encoded::Integer(int32(item)?.to_le_bytes().into_iter().collect()),
+            Self::Int64Le => Encoded::Integer(int64(item)?.to_le_bytes().into_iter().collect()),
+            Self::Int32Be => Encoded::Integer(int32(item)?.to_be_bytes().into_iter().collect()),
+            Self::Kryo5String => Encoded::Text(kryo5_string(text(item)?)),
+            Self::JsonString => Encoded::Text(FormedText {
+                form: Form::Json,
+                prefix: SmallVec::from_slice(b"\""),
+                text: text(item)?,
+                suffix: Some(b'"'),
+            }),
+        })
+    }
+}
+
+/// An encoded item, as far as nothing needs to be looked at twice.
+enum Encoded<'i> {
+    Bytes(&'i [u8]),
+    Integer(SmallVec<[u8; 8]>),
+    Text(FormedText<'i>),
+}
+
+/// An encoded item on its way to somebody who reads.
+enum EncodedReader<'i> {
+    Bytes(&'i [u8]),
+    Integer(Cursor<SmallVec<[u8; 8]>>),
+    Text(TextEncoder<'i>),
+}
+
+impl Read for EncodedReader<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Bytes(bytes) => bytes.read(buffer),
+            Self::Integer(bytes) => bytes.read(buffer),
+            Self::Text(text) => text.read(buffer),
+        }
     }
 }
 
@@ -145,31 +171,23 @@ fn int64(item: &[u8]) -> Option<i64> {
 
 /// Class number 3, then Kryo 5's `Output.writeString`: short ASCII ends with its high bit set; other text has its
 /// length plus one in front, in UTF-16 units, and follows in CESU-8.
-fn kryo5_string(text: &str) -> Buffer {
-    let mut bytes = Buffer::new();
-    bytes.push(3);
-    if text.is_ascii() && (2..=32).contains(&text.len()) {
-        bytes.extend_from_slice(text.as_bytes());
-        if let Some(last) = bytes.last_mut() {
-            *last |= 0x80;
-        }
-        return bytes;
+fn kryo5_string(text: &str) -> FormedText<'_> {
+    const CLASS: u8 = 3;
+    let mut formed = FormedText::plain(Form::Cesu8, text);
+    formed.prefix.push(CLASS);
+    if text.is_ascii()
+        && (2..=32).contains(&text.len())
+        && let Some((rest, last)) = text.split_at_checked(text.len().saturating_sub(1))
+        && let [last] = last.as_bytes()
+    {
+        return FormedText { text: rest, suffix: Some(last | 0x80), ..formed };
     }
-    push_flagged_varint(&mut bytes, text.encode_utf16().count().saturating_add(1));
-    for character in text.chars() {
-        // Characters beyond 16 bits are two surrogates of three bytes each; all others are as in UTF-8.
-        let mut utf8 = [0; 4];
-        if character.len_utf16() == 1 {
-            bytes.extend_from_slice(character.encode_utf8(&mut utf8).as_bytes());
-        } else {
-            character.encode_utf16(&mut [0; 2]).iter().for_each(|unit| push_surrogate(&mut bytes, *unit));
-        }
-    }
-    bytes
+    push_flagged_varint(&mut formed.prefix, utf16_units(text).saturating_add(1));
+    formed
 }
 
 /// Six bits beside the flag in the first byte, seven in each further one; the next bit up says that more follow.
-fn push_flagged_varint(bytes: &mut Buffer, value: usize) {
+fn push_flagged_varint(bytes: &mut SmallVec<[u8; PREFIX_MAX_BYTES]>, value: usize) {
     let low_byte = |value: usize| {
         let [low, ..] = value.to_le_bytes();
         low
@@ -183,55 +201,19 @@ fn push_flagged_varint(bytes: &mut Buffer, value: usize) {
     }
 }
 
-fn push_surrogate(bytes: &mut Buffer, unit: u16) {
-    let tail = |bits: u16| 0x80 | (bits & 0x3F) as u8;
-    bytes.extend_from_slice(&[0xE0 | (unit >> 12) as u8, tail(unit >> 6), tail(unit)]);
-}
-
-/// Jackson's UTF-8 generator: quotes, backslash and control characters escaped, and characters beyond 16 bits as two
-/// escaped surrogates; everything else stays UTF-8.
-fn json_string(text: &str) -> Buffer {
-    let mut bytes = Buffer::new();
-    bytes.push(b'"');
-    for character in text.chars() {
-        let short = match character {
-            '"' | '\\' => Some(character),
-            '\u{8}' => Some('b'),
-            '\t' => Some('t'),
-            '\n' => Some('n'),
-            '\u{c}' => Some('f'),
-            '\r' => Some('r'),
-            _ => None,
-        };
-        if let Some(letter) = short {
-            push_text(&mut bytes, format_args!("\\{letter}"));
-        } else if character < ' ' || character.len_utf16() == 2 {
-            for unit in character.encode_utf16(&mut [0; 2]) {
-                push_text(&mut bytes, format_args!("\\u{unit:04X}"));
-            }
-        } else {
-            bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
-        }
-    }
-    bytes.push(b'"');
-    bytes
-}
-
-fn push_text(bytes: &mut Buffer, text: std::fmt::Arguments<'_>) {
-    struct Sink<'b>(&'b mut Buffer);
-    impl Write for Sink<'_> {
-        fn write_str(&mut self, text: &str) -> std::fmt::Result {
-            self.0.extend_from_slice(text.as_bytes());
-            Ok(())
-        }
-    }
-    // Writing to memory cannot fail.
-    let written = Sink(bytes).write_fmt(text);
-    debug_assert!(written.is_ok());
+/// Units of UTF-16 that the text has: one for every character, and another for those of four bytes.
+fn utf16_units(text: &str) -> usize {
+    // Counted in bytes, of which the processor adds many at once, as long as they cannot overflow.
+    let is_long = |bytes: &[u8]| bytes.iter().map(|byte| u8::from(*byte >= 0xF0)).sum::<u8>();
+    let long_characters =
+        text.as_bytes().chunks(usize::from(u8::MAX)).map(|bytes| usize::from(is_long(bytes)));
+    text.chars().count().saturating_add(long_characters.sum())
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -246,10 +228,30 @@ mod tests {
         assert_eq!(ItemEncoding::from_name(b"utf8"), None);
     }
 
+    /// All bytes together.
+    fn encoded(encoding: ItemEncoding, item: &[u8]) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let encoded = encoding.encode(item, |chunk| {
+            assert!(bytes.len().is_multiple_of(64), "a chunk after {} bytes", bytes.len());
+            bytes.extend_from_slice(chunk);
+        });
+        encoded?;
+        let mut read = Vec::new();
+        let mut reader = encoding.reader(item).unwrap();
+        let mut buffer = [0; 7];
+        loop {
+            match reader.read(&mut buffer).unwrap() {
+                0 => break,
+                bytes => read.extend_from_slice(&buffer[..bytes]),
+            }
+        }
+        assert_eq!(read, bytes);
+        Some(bytes)
+    }
+
     #[test]
     fn integers_have_one_spelling_and_keep_to_their_width() {
-        let encoded =
-            |encoding: ItemEncoding, item: &str| encoding.encode(item.as_bytes()).map(|bytes| bytes.to_vec());
+        let encoded = |encoding, item: &str| encoded(encoding, item.as_bytes());
         assert_eq!(encoded(ItemEncoding::Int32Le, "-2").unwrap(), [0xFE, 0xFF, 0xFF, 0xFF]);
         assert_eq!(encoded(ItemEncoding::Int32Be, "258").unwrap(), [0, 0, 1, 2]);
         assert_eq!(encoded(ItemEncoding::Int64Le, "0").unwrap(), [0; 8]);
@@ -270,31 +272,91 @@ mod tests {
     #[test]
     fn text_encodings_refuse_what_is_not_text() {
         for encoding in [ItemEncoding::Utf16Le, ItemEncoding::Kryo5String, ItemEncoding::JsonString] {
-            assert_eq!(encoding.encode(b"a\xff"), None);
+            assert_eq!(encoded(encoding, b"a\xff"), None);
             // A surrogate on its own, in the form of UTF-8, is not text either.
-            assert_eq!(encoding.encode(b"\xed\xa0\xbd"), None);
+            assert_eq!(encoded(encoding, b"\xed\xa0\xbd"), None);
         }
-        assert_eq!(&*ItemEncoding::Raw.encode(b"a\xff").unwrap(), b"a\xff");
+        assert_eq!(encoded(ItemEncoding::Raw, b"a\xff").unwrap(), b"a\xff");
     }
 
     #[test]
     fn the_length_of_kryo_grows_by_whole_bytes() {
         let lengths = [(33, 1), (62, 1), (63, 2), (8190, 2), (8191, 3), (1 << 20, 4)];
         for (length, varint_bytes) in lengths {
-            let encoded = ItemEncoding::Kryo5String.encode(&vec![b'x'; length]).unwrap().to_vec();
+            let encoded = encoded(ItemEncoding::Kryo5String, &vec![b'x'; length]).unwrap();
             assert_eq!(encoded.len(), 1 + varint_bytes + length, "{length}");
             assert_eq!(encoded[1 + varint_bytes..], vec![b'x'; length]);
         }
         // 8191 + 1 = 2^13: six low bits clear, then seven clear with more to follow, then one.
-        let encoded = ItemEncoding::Kryo5String.encode(&[b'x'; 8191]).unwrap().to_vec();
+        let encoded = encoded(ItemEncoding::Kryo5String, &[b'x'; 8191]).unwrap();
         assert_eq!(encoded[..5], [3, 0xC0, 0x80, 0x01, b'x']);
     }
 
     #[test]
     fn json_escapes_as_jackson_does() {
         let encoded =
-            ItemEncoding::JsonString.encode("\"\\/\u{8}\u{c}\n\r\t\u{1f}\u{7f}é\u{2028}😀".as_bytes());
+            encoded(ItemEncoding::JsonString, "\"\\/\u{8}\u{c}\n\r\t\u{1f}\u{7f}é\u{2028}😀".as_bytes());
         let expected = "\"\\\"\\\\/\\b\\f\\n\\r\\t\\u001F\u{7f}é\u{2028}\\uD83D\\uDE00\"";
         assert_eq!(std::str::from_utf8(&encoded.unwrap()).unwrap(), expected);
+    }
+
+    /// One character after another, by the words of the encodings.
+    fn plainly(encoding: ItemEncoding, text: &str) -> Vec<u8> {
+        let surrogate = |unit: &u16| {
+            let [lead, high, low] = [0xE0 | unit >> 12, 0x80 | unit >> 6 & 0x3F, 0x80 | unit & 0x3F];
+            [lead, high, low].map(|byte| u8::try_from(byte).unwrap())
+        };
+        let cesu8 = |character: char| match character {
+            ..='\u{ffff}' => character.to_string().into_bytes(),
+            _ => character.encode_utf16(&mut [0; 2]).iter().flat_map(surrogate).collect(),
+        };
+        let json = |character: char| match character {
+            '"' | '\\' => format!("\\{character}"),
+            '\u{8}' => "\\b".to_owned(),
+            '\t' => "\\t".to_owned(),
+            '\n' => "\\n".to_owned(),
+            '\u{c}' => "\\f".to_owned(),
+            '\r' => "\\r".to_owned(),
+            ' '..='\u{ffff}' => character.to_string(),
+            _ => character.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04X}")).collect(),
+        };
+        match encoding {
+            ItemEncoding::Utf16Le => text.encode_utf16().flat_map(u16::to_le_bytes).collect(),
+            ItemEncoding::JsonString => {
+                ["\"", &text.chars().map(json).collect::<String>(), "\""].concat().into()
+            }
+            ItemEncoding::Kryo5String if text.is_ascii() && (2..=32).contains(&text.len()) => {
+                let mut bytes = [&[3], text.as_bytes()].concat();
+                *bytes.last_mut().unwrap() |= 0x80;
+                bytes
+            }
+            ItemEncoding::Kryo5String => {
+                let mut bytes = SmallVec::from_slice(&[3]);
+                push_flagged_varint(&mut bytes, text.encode_utf16().count() + 1);
+                bytes.into_iter().chain(text.chars().flat_map(cesu8)).collect()
+            }
+            _ => text.as_bytes().to_vec(),
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn text_of_any_length_is_encoded_as_character_by_character(
+            text in prop::collection::vec(
+                prop_oneof![
+                    "[a-z]{1,40}", "[\"\\\\\u{0}-\u{1f}]{1,4}", "[\u{80}-\u{7ff}]{1,3}",
+                    "[\u{800}-\u{d7ff}]{1,20}", "[\u{10000}-\u{10ffff}]{1,3}",
+                ],
+                0..40,
+            ),
+        ) {
+            let text = text.concat();
+            for encoding in [ItemEncoding::Utf16Le, ItemEncoding::Kryo5String, ItemEncoding::JsonString] {
+                let expected = plainly(encoding, &text);
+                prop_assert_eq!(encoded(encoding, text.as_bytes()).unwrap(), expected, "{:?}", encoding);
+            }
+        }
     }
 }

@@ -58,6 +58,6 @@ pub struct StringForm {
     /// Where each bit lies; its id is one byte.
     pub order: BitOrder,
     /// Bytes of the string when it was taken over: 0 (no key at all) to the bytes of the array and
-    /// [`ZERO_TAIL_MAX_BYTES`](crate::format::client::ZERO_TAIL_MAX_BYTES) more.
+    /// [`STRING_MAX_BYTES`](crate::format::client::STRING_MAX_BYTES) more.
     pub length_bytes: u64,
 }

@@ -5,18 +5,21 @@
 //! the format: **add, never edit**. What a bitmap does not tell about itself (scheme, encoding, bits, probes) is a
 //! [`SchemeParameters`]; a [`ClientPlacement`] is one that has been found possible.
 //!
-//! No positions are invented here: tests/schemes.rs holds every scheme to recordings of the clients' own code.
+//! No positions are invented here: tests/schemes holds every scheme to recordings of the clients' own code.
 
+mod encoder;
 mod encoding;
 mod estimate;
 mod form;
+mod hash;
 mod php;
 mod placement;
-mod positions;
+mod text;
 
-pub use encoding::{EncodedItem, ItemEncoding};
+pub use encoding::ItemEncoding;
 pub use estimate::{current_error_rate, estimated_items, half_full_items};
 pub use form::{BitOrder, StringForm};
+pub use hash::ClientHash;
 pub use placement::{ClientPlacement, NotEncodable, SchemeError, SchemeParameters};
 
 use super::limits::LAYER_MAX_BYTES;

@@ -2,26 +2,59 @@
 //!
 //! PHP's integers do not wrap: an operation that overflows goes on in doubles, and the assignment back to an integer
 //! takes the truncated double modulo 2^64. Low bits are lost on the way, so the results differ from those of the same
-//! formulas in any fixed number of bits. Validated against recordings of PHP 8.2 (tests/schemes.rs).
+//! formulas in any fixed number of bits. Validated against recordings of PHP 8.2 (tests/schemes).
+
+/// The three hashes on their way through an item. Each is a chain of operations that wait for one another, so
+/// they go through it side by side.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PhpHashes {
+    bkdr: i64,
+    js: i64,
+    sdbm: i64,
+}
+
+impl PhpHashes {
+    /// Of no bytes.
+    pub(super) const EMPTY: Self = Self { bkdr: 0, js: 1_315_423_911, sdbm: 0 };
+
+    /// Takes the next bytes. O(bytes).
+    pub(super) fn update(self, bytes: &[u8]) -> Self {
+        let Self { mut bkdr, mut js, mut sdbm } = self;
+        for byte in bytes {
+            let byte = i64::from(*byte);
+            bkdr = bkdr_step(bkdr, byte);
+            js = js_step(js, byte);
+            sdbm = sdbm_step(sdbm, byte);
+        }
+        Self { bkdr, js, sdbm }
+    }
+
+    /// BKDRHash, JSHash and SDBMHash of all bytes so far.
+    pub(super) fn finish(self) -> [u32; 3] {
+        [self.bkdr, self.js, self.sdbm].map(reduced)
+    }
+}
 
 /// BKDRHash: h = h * 131 + c, from 0.
-pub(super) fn bkdr(item: &[u8]) -> u32 {
-    reduced(item.iter().fold(0, |hash, byte| Number::Int(hash).mul(131).add(i64::from(*byte)).to_int()))
+fn bkdr_step(hash: i64, byte: i64) -> i64 {
+    let (product, is_beyond) = hash.overflowing_mul(131);
+    // Then the sum is a double of at least 2^63, of which a byte is less than half a unit: it is lost. And as
+    // a multiple of 2^18 below 2^71 the product has no more than the 53 digits of a double: nothing else is.
+    // Most steps are so.
+    if is_beyond && hash.trailing_zeros() >= 18 {
+        return product;
+    }
+    Number::Int(hash).mul(131).add(byte).to_int()
 }
 
 /// JSHash: h ^= (h << 5) + c + (h >> 2), from 1315423911.
-pub(super) fn js(item: &[u8]) -> u32 {
-    let step =
-        |hash: i64, byte: &u8| hash ^ Number::Int(hash << 5).add(i64::from(*byte)).add(hash >> 2).to_int();
-    reduced(item.iter().fold(1_315_423_911, step))
+fn js_step(hash: i64, byte: i64) -> i64 {
+    hash ^ Number::Int(hash << 5).add(byte).add(hash >> 2).to_int()
 }
 
 /// SDBMHash: h = c + (h << 6) + (h << 16) - h, from 0.
-pub(super) fn sdbm(item: &[u8]) -> u32 {
-    let step = |hash: i64, byte: &u8| {
-        Number::Int(i64::from(*byte)).add(hash << 6).add(hash << 16).sub(hash).to_int()
-    };
-    reduced(item.iter().fold(0, step))
+fn sdbm_step(hash: i64, byte: i64) -> i64 {
+    Number::Int(byte).add(hash << 6).add(hash << 16).sub(hash).to_int()
 }
 
 /// `(hash % 0xFFFFFFFF) & 0xFFFFFFFF`, the remainder having the sign of the hash.
@@ -50,6 +83,7 @@ impl Number {
     }
 
     /// Exact as long as the result is an integer; a double from the first overflow to the end of the expression.
+    #[inline(always)]
     fn apply(self, right: i64, exact: fn(i64, i64) -> Option<i64>, inexact: fn(f64, f64) -> f64) -> Self {
         match self {
             Self::Int(left) => {
@@ -60,20 +94,34 @@ impl Number {
     }
 
     /// The assignment to an integer: truncated toward zero, modulo 2^64.
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "no expression here leaves 2^72, so 128 bits hold the double; dropping the high half is the modulo"
-    )]
     fn to_int(self) -> i64 {
         match self {
             Self::Int(int) => int,
-            Self::Float(float) => float as i128 as i64,
+            Self::Float(float) => truncated(float),
         }
     }
 }
 
+/// The double without its fraction, modulo 2^64. At most 2^72, which no expression here leaves.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a double below 2^52 is cut off at its point, which is the purpose"
+)]
+fn truncated(float: f64) -> i64 {
+    // A double is a fraction of 53 bits times a power of two (IEEE 754): from 2^52 on that is a shift to the
+    // left.
+    let bits = float.to_bits();
+    let Some(exponent) = (bits >> 52 & 0x7FF).checked_sub(1075) else { return float as i64 };
+    let fraction = (bits & ((1 << 52) - 1) | 1 << 52).cast_signed() << (exponent % 64);
+    // Negated without a branch, which would be mispredicted every other time: minus one is all bits.
+    let sign = bits.cast_signed() >> 63;
+    (fraction ^ sign).wrapping_sub(sign)
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -83,5 +131,32 @@ mod tests {
         assert_eq!(Number::Int(i64::MAX).add(1).to_int(), i64::MIN);
         assert_eq!(Number::Int(-3).sub(4).to_int(), -7);
         assert_eq!((reduced(-1), reduced(0xFFFF_FFFF), reduced(0x1_0000_0000)), (0xFFFF_FFFF, 0, 1));
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the definition, of doubles below 2^72")]
+    fn defined(float: f64) -> i64 {
+        float as i128 as i64
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(100_000))]
+
+        #[test]
+        fn doubles_lose_their_fraction_and_all_beyond_64_bits(
+            number in any::<i128>(), shift in 56u32..128, divisor in 1i64..9,
+        ) {
+            let float = (number >> shift) as f64 / divisor as f64;
+            prop_assert_eq!(truncated(float), defined(float), "{}", float);
+        }
+
+        #[test]
+        fn the_short_way_of_a_product_is_the_long_one(
+            hash in any::<i64>(), clear_bits in 0u32..40, byte in 0i64..256,
+        ) {
+            let hash = hash >> clear_bits << clear_bits;
+            for hash in [hash, hash.wrapping_shl(clear_bits)] {
+                prop_assert_eq!(bkdr_step(hash, byte), Number::Int(hash).mul(131).add(byte).to_int());
+            }
+        }
     }
 }

@@ -3,8 +3,11 @@
 use std::fmt;
 
 use super::encoding::ItemEncoding;
-use super::{PHP_UNIT_BITS, Scheme, positions};
-use crate::bloom::bits::Bits;
+use super::hash::ClientHash;
+use super::{PHP_UNIT_BITS, Scheme};
+use crate::bloom::family::Positions;
+use crate::bloom::hash::Murmur3;
+use crate::bloom::modulus::Modulus;
 
 /// What must be known of a client's filter beside its bits. Fixed size; every field is one field of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +90,10 @@ impl fmt::Display for NotEncodable {
 
 /// How a client places items: parameters that have been found possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClientPlacement(SchemeParameters);
+pub struct ClientPlacement {
+    parameters: SchemeParameters,
+    modulus: Modulus,
+}
 
 impl ClientPlacement {
     /// Checks the parameters.
@@ -96,9 +102,9 @@ impl ClientPlacement {
     /// The first field that is out of its range.
     pub fn new(parameters: SchemeParameters) -> Result<Self, SchemeError> {
         let SchemeParameters { scheme, shift, probes, size_bits, .. } = parameters;
-        if size_bits == 0 || size_bits > scheme.max_size_bits() {
-            return Err(SchemeError::SizeBits { got: size_bits, max: scheme.max_size_bits() });
-        }
+        let max = scheme.max_size_bits();
+        let modulus = Modulus::new(size_bits).filter(|modulus| modulus.divisor() <= max);
+        let modulus = modulus.ok_or(SchemeError::SizeBits { got: size_bits, max })?;
         if scheme == Scheme::PhpBkdrJsSdbm && !size_bits.is_multiple_of(PHP_UNIT_BITS) {
             return Err(SchemeError::SizeUnit { got: size_bits });
         }
@@ -109,51 +115,43 @@ impl ClientPlacement {
         if shift > scheme.max_shift() {
             return Err(SchemeError::Shift { got: shift, max: scheme.max_shift() });
         }
-        Ok(Self(parameters))
+        Ok(Self { parameters, modulus })
     }
 
     /// The parameters.
     #[must_use]
     pub const fn parameters(&self) -> SchemeParameters {
-        self.0
+        self.parameters
     }
 
     /// Bits that the scheme can ever set, which is the length of the array: `size_bits`, unless the hash does not
     /// reach that far or a shift leaves fewer. At least 1.
     #[must_use]
     pub fn array_bits(&self) -> u64 {
-        let SchemeParameters { scheme, shift, size_bits, .. } = self.0;
+        let SchemeParameters { scheme, shift, size_bits, .. } = self.parameters;
         (size_bits.min(scheme.reach_bits()).saturating_sub(1) >> shift).saturating_add(1)
     }
 
-    /// Shows `visit` the positions of an item in the client's own order until it answers false; answers whether it
-    /// never did. O(length) for hashing (O(length * probes) for the salted murmur schemes) and O(probes).
+    /// All that the placement needs to know of an item. O(length).
     ///
     /// # Errors
-    /// [`NotEncodable`] when the item has no positions.
-    pub fn positions(&self, item: &[u8], visit: impl FnMut(u64) -> bool) -> Result<bool, NotEncodable> {
-        let encoding = self.0.encoding;
-        let encoded = encoding.encode(item).ok_or(NotEncodable(encoding))?;
-        Ok(positions::all(&self.0, &encoded, visit))
+    /// [`NotEncodable`] when the item has no positions: no client can have added it.
+    pub fn hash(&self, item: &[u8]) -> Result<ClientHash, NotEncodable> {
+        let SchemeParameters { scheme, encoding, .. } = self.parameters;
+        ClientHash::of(scheme, encoding, item, Murmur3::of(item)).ok_or(NotEncodable(encoding))
+    }
+}
+
+/// In the order in which the client's code computes them.
+impl Positions<ClientHash> for ClientPlacement {
+    #[inline(always)]
+    fn positions(&self, hash: ClientHash) -> impl Iterator<Item = u64> + Clone {
+        let Self { parameters: SchemeParameters { shift, probes, .. }, modulus } = *self;
+        hash.probes(probes).map(move |hash| modulus.remainder(hash) >> shift)
     }
 
-    /// Whether the item may be in the filter; false for an item that no client can have added.
-    #[must_use]
-    pub fn contains(&self, bits: &Bits, item: &[u8]) -> bool {
-        self.positions(item, |position| bits.get(position)).unwrap_or(false)
-    }
-
-    /// Sets the item's positions; answers how many bits were clear before.
-    ///
-    /// # Errors
-    /// [`NotEncodable`], changing nothing: the item must not be reported as added.
-    pub fn insert(&self, bits: &mut Bits, item: &[u8]) -> Result<u32, NotEncodable> {
-        let mut new_bits = 0;
-        self.positions(item, |position| {
-            new_bits += u32::from(bits.set(position));
-            true
-        })?;
-        Ok(new_bits)
+    fn probes(&self) -> u32 {
+        self.parameters.probes
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::bloom::scheme::SchemeError;
 use crate::command::error::CommandError;
-use crate::format::client::{GuavaError, ImportError};
+use crate::format::client::{ExportError, GuavaError, ImportError};
 
 /// Why a client's filter is not taken over or given back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,9 @@ pub enum TransferError {
         /// Layers that it has.
         layers: usize,
     },
-    /// The string does not fit the memory there is.
+    /// The filter's string is too long, or does not fit the memory there is.
+    Export(ExportError),
+    /// The filter does not fit the memory there is.
     OutOfMemory,
 }
 
@@ -71,6 +73,7 @@ impl std::fmt::Display for TransferError {
             Self::Grown { layers } => {
                 write!(f, "the filter has grown to {layers} layers, which no client's string can hold")
             }
+            Self::Export(error) => error.fmt(f),
             Self::OutOfMemory => f.write_str("out of memory"),
         }
     }

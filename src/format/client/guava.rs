@@ -11,9 +11,9 @@
 
 use std::fmt;
 
-use super::string::ImportError;
+use super::string::{ExportError, ImportError, zeroed};
+use crate::bloom::Bits;
 use crate::bloom::scheme::{BitOrder, ClientPlacement, ItemEncoding, Scheme, SchemeParameters, StringForm};
-use crate::bloom::{Bits, OutOfMemory};
 
 /// Bytes before the longs.
 pub const GUAVA_HEADER_BYTES: usize = 6;
@@ -140,17 +140,18 @@ impl GuavaHeader {
     /// Writes what `writeTo` would. O(bytes).
     ///
     /// # Errors
-    /// [`OutOfMemory`] when the bytes cannot be had.
+    /// [`ExportError`]; the length is looked at before anything is allocated.
     #[expect(clippy::big_endian_bytes, reason = "Java's DataInputStream reads the high byte first")]
-    pub fn write(&self, bits: &Bits) -> Result<Vec<u8>, OutOfMemory> {
-        let mut blob = Vec::new();
-        blob.try_reserve_exact(usize::try_from(self.blob_bytes()).map_err(|_| OutOfMemory)?)
-            .map_err(|_| OutOfMemory)?;
-        blob.push(u8::from(self.scheme == Scheme::GuavaMitz64));
-        blob.push(self.probes);
-        blob.extend_from_slice(&self.longs.to_be_bytes());
-        let length_bytes = u64::from(self.longs).saturating_mul(8);
-        StringForm { order: BitOrder::BigEndianWords, length_bytes }.append(bits, &mut blob)?;
+    pub fn write(&self, bits: &Bits) -> Result<Vec<u8>, ExportError> {
+        ExportError::check(self.blob_bytes())?;
+        let mut blob = zeroed(self.blob_bytes())?;
+        if let Some((header, longs)) = blob.split_first_chunk_mut::<GUAVA_HEADER_BYTES>() {
+            let [strategy, probes, rest @ ..] = header;
+            (*strategy, *probes) = (u8::from(self.scheme == Scheme::GuavaMitz64), self.probes);
+            *rest = self.longs.to_be_bytes();
+            let length_bytes = u64::from(self.longs).saturating_mul(8);
+            StringForm { order: BitOrder::BigEndianWords, length_bytes }.fill(bits, longs);
+        }
         Ok(blob)
     }
 

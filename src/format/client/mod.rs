@@ -7,4 +7,4 @@ mod string;
 pub use crate::bloom::scheme::{BitOrder, StringForm};
 pub use guava::{GUAVA_HEADER_BYTES, GuavaError, GuavaHeader};
 pub use redisson::{RedissonConfig, config_key};
-pub use string::{ImportError, ZERO_TAIL_MAX_BYTES};
+pub use string::{ExportError, ImportError, STRING_MAX_BYTES};

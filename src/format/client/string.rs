@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::bloom::bits::PAGE_BYTES;
+use crate::bloom::bits::{PAGE_BYTES, PAGE_WORDS};
 use crate::bloom::scheme::{BitOrder, StringForm};
 use crate::bloom::{Bits, OutOfMemory};
 
@@ -27,18 +27,25 @@ impl BitOrder {
     /// Rewrites bytes of a string, which start at a multiple of eight, into bytes of a bit array, or back. Bytes
     /// beyond `to` or `from`, the shorter of the two, are left alone.
     fn copy(self, from: &[u8], to: &mut [u8]) {
-        for (to, from) in to.chunks_mut(8).zip(from.chunks(8)) {
-            let mut word = [0; 8];
-            word.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
-            let swapped = self.swap(u64::from_le_bytes(word)).to_le_bytes();
-            to.iter_mut().zip(swapped).for_each(|(to, from)| *to = from);
+        let rewritten = |bytes: [u8; 8]| self.swap(u64::from_le_bytes(bytes)).to_le_bytes();
+        let whole_bytes = from.len().min(to.len()) / 8 * 8;
+        let ((from, last_from), (to, last_to)) = (from.split_at(whole_bytes), to.split_at_mut(whole_bytes));
+        let (from, to) = (from.as_chunks().0, to.as_chunks_mut().0);
+        to.iter_mut().zip(from).for_each(|(to, from)| *to = rewritten(*from));
+        // One word more, where either of the two does not end with a whole one.
+        let mut word = [0; 8];
+        word.iter_mut().zip(last_from).for_each(|(to, from)| *to = *from);
+        if !last_from.is_empty() {
+            last_to.iter_mut().zip(rewritten(word)).for_each(|(to, from)| *to = from);
         }
     }
 }
 
-/// Most clear bytes that a string may have beyond the last byte of its filter: 512 MiB, the longest string that SETBIT
-/// makes by default, so taking over and giving back takes no more memory than the client could have taken itself.
-pub const ZERO_TAIL_MAX_BYTES: u64 = 512 << 20;
+/// Longest string of a server by default (`proto-max-bulk-len`): 512 MiB, the longest that SETBIT makes.
+///
+/// No longer one is given back, and none is taken over that has more clear bytes beyond the last byte of its
+/// filter: so neither way takes more memory than the client could have taken itself.
+pub const STRING_MAX_BYTES: u64 = 512 << 20;
 
 /// Why a string is not a filter of so many bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +57,7 @@ pub enum ImportError {
         /// Bits that the filter has.
         size_bits: u64,
     },
-    /// The string is longer than the filter by more than [`ZERO_TAIL_MAX_BYTES`].
+    /// The string is longer than the filter by more than [`STRING_MAX_BYTES`].
     TooLong {
         /// Bytes of the string.
         length_bytes: u64,
@@ -72,6 +79,46 @@ impl fmt::Display for ImportError {
             }
             Self::OutOfMemory => f.write_str("out of memory"),
         }
+    }
+}
+
+/// Why a filter is not given back as a string.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExportError {
+    /// The string can be longer than [`STRING_MAX_BYTES`].
+    TooLong {
+        /// Bytes that it can have.
+        most_bytes: u64,
+    },
+    /// The allocator refused.
+    OutOfMemory,
+}
+
+impl From<OutOfMemory> for ExportError {
+    fn from(_: OutOfMemory) -> Self {
+        Self::OutOfMemory
+    }
+}
+
+impl fmt::Display for ExportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong { most_bytes } => write!(
+                f,
+                "the filter's string can be {most_bytes} bytes long, a server's no longer than {STRING_MAX_BYTES}"
+            ),
+            Self::OutOfMemory => f.write_str("out of memory"),
+        }
+    }
+}
+
+impl ExportError {
+    /// Refuses a string that can have so many bytes. O(1).
+    ///
+    /// # Errors
+    /// [`ExportError::TooLong`].
+    pub(super) const fn check(most_bytes: u64) -> Result<(), Self> {
+        if most_bytes > STRING_MAX_BYTES { Err(Self::TooLong { most_bytes }) } else { Ok(()) }
     }
 }
 
@@ -105,16 +152,18 @@ impl StringForm {
     /// Whether a string of a filter of `size_bits` bits can have this form.
     #[must_use]
     pub const fn is_valid(&self, size_bits: u64) -> bool {
-        self.length_bytes <= size_bits.div_ceil(8).saturating_add(ZERO_TAIL_MAX_BYTES)
+        self.length_bytes <= size_bits.div_ceil(8).saturating_add(STRING_MAX_BYTES)
             && self.length_bytes.is_multiple_of(self.order.unit_bytes())
     }
 
     /// Bytes of the string that the client would have now. O(words beyond the last set bit).
     #[must_use]
     pub fn current_length_bytes(&self, bits: &Bits) -> u64 {
-        let last_word = bits.words().iter().rposition(|word| *word != 0);
+        // A clear array need not be read to know that it is.
+        let words = if bits.set_bits() == 0 { &[] } else { bits.words() };
+        let last_word = words.iter().rposition(|word| *word != 0);
         let needed_bits = last_word.map_or(0, |index| {
-            let top_bits = bits.words().get(index).map_or(0, |word| 64 - word.leading_zeros());
+            let top_bits = words.get(index).map_or(0, |word| 64 - word.leading_zeros());
             index as u64 * 64 + u64::from(top_bits)
         });
         needed_bits.div_ceil(8).next_multiple_of(self.order.unit_bytes()).max(self.length_bytes)
@@ -123,26 +172,30 @@ impl StringForm {
     /// The string that the client would have now. O(bytes).
     ///
     /// # Errors
-    /// [`OutOfMemory`] when it cannot be had.
-    pub fn write(&self, bits: &Bits) -> Result<Vec<u8>, OutOfMemory> {
-        let mut string = Vec::new();
-        self.append(bits, &mut string)?;
+    /// [`ExportError`]. A filter whose bits, were they all set, or whose clear bytes behind them make too
+    /// long a string is refused whatever its bits are, without a look at them.
+    pub fn write(&self, bits: &Bits) -> Result<Vec<u8>, ExportError> {
+        ExportError::check(bits.size_bytes().max(self.length_bytes))?;
+        let mut string = zeroed(self.current_length_bytes(bits))?;
+        self.fill(bits, &mut string);
         Ok(string)
     }
 
-    /// Writes the string behind what `target` holds already. O(bytes).
-    ///
-    /// # Errors
-    /// [`OutOfMemory`], with the target as it was.
-    pub(super) fn append(&self, bits: &Bits, target: &mut Vec<u8>) -> Result<(), OutOfMemory> {
-        let length_bytes = usize::try_from(self.current_length_bytes(bits)).map_err(|_| OutOfMemory)?;
-        let start = target.len();
-        target.try_reserve_exact(length_bytes).map_err(|_| OutOfMemory)?;
-        target.resize(start.saturating_add(length_bytes), 0);
-        let bytes: &[u8] = bytemuck::cast_slice(bits.words());
-        self.order.copy(bytes, target.get_mut(start..).unwrap_or_default());
-        Ok(())
+    /// Writes the bits into a clear string; where they are clear it is not touched. O(bytes).
+    pub(super) fn fill(&self, bits: &Bits, string: &mut [u8]) {
+        let pages = bits.words().chunks(PAGE_WORDS);
+        for (string, words) in string.chunks_mut(PAGE_BYTES).zip(pages) {
+            if words.iter().any(|word| *word != 0) {
+                self.order.copy(bytemuck::cast_slice(words), string);
+            }
+        }
     }
+}
+
+/// So many clear bytes, which take memory only as they are written to.
+pub(super) fn zeroed(length_bytes: u64) -> Result<Vec<u8>, OutOfMemory> {
+    let length_bytes = usize::try_from(length_bytes).map_err(|_| OutOfMemory)?;
+    bytemuck::try_zeroed_vec(length_bytes).map_err(|()| OutOfMemory)
 }
 
 /// Looks for set bits at `size_bits` and later; the words before are not looked at.

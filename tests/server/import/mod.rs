@@ -1,6 +1,7 @@
 //! BF.IMPORT and BF.EXPORT: filters that clients keep in strings, taken over, used, moved about and given back.
 
 mod access;
+mod lengths;
 mod origins;
 mod recordings;
 mod survival;
@@ -18,6 +19,7 @@ pub(crate) const SUBJECTS: &[(&str, &[Test])] = &[
     ("import", uses::TESTS),
     ("import", origins::TESTS),
     ("import", access::TESTS),
+    ("import", lengths::TESTS),
 ];
 
 const STRING: &str = "/bitmap/redis_string_b64";
