@@ -4,8 +4,8 @@
 
 use std::collections::HashSet;
 
-use everbloom::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES};
-use everbloom::bloom::{AddError, Added, Chain, ChainParameters, Growth, ReserveError, hash128};
+use everbloom::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES, LAYERS_MAX};
+use everbloom::bloom::{AddError, Added, Chain, ChainParameters, Growth, ReserveError, ScaleError, hash128};
 use proptest::prelude::*;
 
 /// No limit.
@@ -36,6 +36,29 @@ fn expected_capacities(parameters: ChainParameters, layers: usize) -> Vec<u64> {
     (0..layers)
         .map(|index| parameters.capacity_items * expansion.pow(u32::try_from(index).unwrap()))
         .collect()
+}
+
+/// Fills the last layer, on paper, and adds one more item.
+fn grow(chain: &mut Chain, limit_bytes: u64) -> Result<(), ReserveError> {
+    let layers = chain.layers().len();
+    let last = chain.layers_mut().last_mut().unwrap();
+    last.set_items(last.capacity_items());
+    // One that no layer takes for present; those below have been added.
+    let new = (layers as u64..)
+        .map(|item| hash128(&item.to_le_bytes()))
+        .find(|item| !chain.contains(*item))
+        .unwrap();
+    match chain.add(new, &limit_bytes) {
+        Ok(Added::New) => {
+            assert_eq!(chain.layers().len(), layers + 1);
+            Ok(())
+        }
+        Err(AddError::CannotGrow(error)) => {
+            assert_eq!(chain.layers().len(), layers);
+            Err(error)
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 proptest! {
@@ -92,6 +115,48 @@ proptest! {
             let ones: u64 = layer.bits().bytes().iter().map(|byte| u64::from(byte.count_ones())).sum();
             prop_assert_eq!(layer.counts().set_bits, ones);
             prop_assert!(layer.shape().validate().is_ok());
+        }
+    }
+
+    #[test]
+    fn validation_and_growth_agree_on_every_byte_of_the_limit(
+        error_rate in 1e-9..0.9f64,
+        capacity_items in 1..20_000u64,
+        expansion in 1..5u32,
+        layers in 1..8usize,
+    ) {
+        let growth = Growth::Scaling { expansion };
+        let parameters = ChainParameters { error_rate, capacity_items, growth };
+        let mut chain = Chain::reserve(parameters, &ANY).unwrap();
+        let (mut size_bytes, mut before_bytes) = (chain.size_bytes(), 0);
+        for _ in 1..layers {
+            before_bytes = size_bytes;
+            prop_assert!(grow(&mut chain, before_bytes).is_err(), "no room for another layer");
+            grow(&mut chain, ANY).unwrap();
+            size_bytes = chain.size_bytes();
+        }
+        // A limit that the filter just meets, and one that is a byte too small.
+        let validate = |target_items, limit_bytes| parameters.validate_scale_to(target_items, limit_bytes);
+        let target_items = chain.capacity_items();
+        prop_assert_eq!(validate(target_items, size_bytes), Ok(()));
+        prop_assert_eq!(validate(target_items, size_bytes - 1), Err(ScaleError::TooLarge));
+        prop_assert_eq!(validate(target_items + 1, size_bytes), Err(ScaleError::TooLarge));
+        // Growth says the same.
+        let mut again = Chain::reserve(parameters, &ANY).unwrap();
+        for _ in 2..layers {
+            grow(&mut again, before_bytes).unwrap();
+        }
+        if layers > 1 {
+            let limit_bytes = size_bytes - 1;
+            let refused = Err(ReserveError::TooLarge { needed_bytes: size_bytes, limit_bytes });
+            prop_assert_eq!(grow(&mut again, limit_bytes), refused);
+            prop_assert_eq!(grow(&mut again, size_bytes), Ok(()));
+            prop_assert_eq!(again.size_bytes(), size_bytes);
+        } else {
+            prop_assert!(Chain::reserve(parameters, &size_bytes).is_ok());
+            let limit_bytes = size_bytes - 1;
+            let refused = Chain::reserve(parameters, &limit_bytes).unwrap_err();
+            prop_assert_eq!(refused, ReserveError::TooLarge { needed_bytes: size_bytes, limit_bytes });
         }
     }
 
@@ -157,4 +222,56 @@ fn the_next_layer_never_holds_more_items_than_a_layer_may() {
     let refused = chain.add(hash128(b"one more"), &ANY);
     assert_eq!(refused, Err(AddError::CannotGrow(ReserveError::TooLong)));
     assert_eq!(chain.layers().len(), 1);
+}
+
+#[test]
+fn a_chain_has_4096_layers_and_no_more() {
+    let growth = Growth::Scaling { expansion: 1 };
+    let parameters = ChainParameters { error_rate: 0.01, capacity_items: 1, growth };
+    let mut chain = Chain::reserve(parameters, &ANY).unwrap();
+    for layers in 1..LAYERS_MAX {
+        assert_eq!((chain.layers().len(), grow(&mut chain, ANY)), (layers, Ok(())));
+    }
+    assert_eq!(grow(&mut chain, ANY), Err(ReserveError::TooLong));
+    let items = LAYERS_MAX as u64;
+    assert_eq!((chain.layers().len() as u64, chain.capacity_items()), (items, items));
+    assert_eq!(parameters.validate_scale_to(items, ANY), Ok(()));
+    assert_eq!(parameters.validate_scale_to(items + 1, ANY), Err(ScaleError::TooLong));
+    let layers = chain.try_clone().unwrap();
+    assert!(Chain::from_layers(parameters, one_more(layers)).is_none());
+    assert!(Chain::from_layers(parameters, Vec::new()).is_none());
+    assert!(Chain::from_layers(parameters, one_more(Chain::reserve(parameters, &ANY).unwrap())).is_some());
+}
+
+/// The layers of a chain and a copy of the first.
+fn one_more(mut chain: Chain) -> Vec<everbloom::bloom::Layer> {
+    let copy = chain.layers()[0].try_clone().unwrap();
+    let mut layers = Vec::new();
+    chain.relocate_layers(|taken| {
+        layers = taken;
+        Vec::new()
+    });
+    layers.push(copy);
+    layers
+}
+
+#[test]
+fn validation_tells_what_stops_a_filter() {
+    let scaling = |capacity_items, expansion| ChainParameters {
+        error_rate: 0.01,
+        capacity_items,
+        growth: Growth::from_expansion(expansion),
+    };
+    assert_eq!(scaling(100, 0).validate_scale_to(1, ANY), Err(ScaleError::Fixed));
+    assert_eq!(scaling(1 << 26, 32_768).validate_scale_to(1 << 27, ANY), Err(ScaleError::TooLong));
+    // A layer may hold 2^40 items, but not at a rate that asks for more than 1 TiB.
+    assert_eq!(scaling(1 << 39, 2).validate_scale_to(1 << 40, ANY), Err(ScaleError::TooLarge));
+    assert_eq!(scaling(1 << 39, 2).validate_scale_to(1 << 39, ANY), Ok(()));
+    // As BF.INSERT k CAPACITY 100 EXPANSION 1 under a limit of 576 bytes, where growth ends before 300 items.
+    let (parameters, limit_bytes) = (scaling(100, 1), 576);
+    let mut chain = Chain::reserve(parameters, &limit_bytes).unwrap();
+    while grow(&mut chain, limit_bytes).is_ok() {}
+    assert_eq!(parameters.validate_scale_to(chain.capacity_items(), limit_bytes), Ok(()));
+    let beyond = chain.capacity_items() + 1;
+    assert_eq!(parameters.validate_scale_to(beyond, limit_bytes), Err(ScaleError::TooLarge));
 }

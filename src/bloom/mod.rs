@@ -4,6 +4,7 @@
 pub mod batch;
 pub mod bits;
 pub mod chain;
+pub mod extent;
 pub mod family;
 pub mod filter;
 mod group;
@@ -17,12 +18,14 @@ pub mod modulus;
 mod paged;
 pub mod prefetch;
 pub mod redisbloom;
+pub mod scale;
 pub mod scheme;
 pub mod sizing;
 pub mod valkeybloom;
 
 pub use bits::{Bits, OutOfMemory};
-pub use chain::{AddError, Added, ByteLimit, Chain, ChainParameters, ReserveError, ScaleError};
+pub use chain::{AddError, Added, ByteLimit, Chain, ChainParameters, ReserveError};
+pub use extent::Extent;
 pub use family::{Family, LayerPlan, Placement, Positions};
 pub use filter::{Blueprint, ChainVisitor, Filter, Format};
 pub use group::ItemSet;
@@ -33,3 +36,4 @@ pub use layer::{Layer, LayerCounts, LayerShape, Probing};
 pub use layout::Layout;
 pub use prefetch::{NoPrefetch, Part, Prefetch};
 pub use redisbloom::RedisBloom;
+pub use scale::ScaleError;
