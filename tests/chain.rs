@@ -4,8 +4,10 @@
 
 use std::collections::HashSet;
 
-use everbloom::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES, LAYERS_MAX};
-use everbloom::bloom::{AddError, Added, Chain, ChainParameters, Growth, ReserveError, ScaleError, hash128};
+use everbloom::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES, LAYERS_MAX, PROBES_TOTAL_MAX};
+use everbloom::bloom::{
+    AddError, Added, Chain, ChainParameters, Extent, Growth, ReserveError, ScaleError, hash128,
+};
 use proptest::prelude::*;
 
 /// No limit.
@@ -253,6 +255,33 @@ fn one_more(mut chain: Chain) -> Vec<everbloom::bloom::Layer> {
     });
     layers.push(copy);
     layers
+}
+
+#[test]
+fn every_limit_of_a_filter_may_be_met_and_not_passed() {
+    let check = |extent: Extent| extent.check::<ChainParameters>(&ANY);
+    let layers = |count: usize, probes| (0..count).fold(Extent::default(), |e, _| e.and_layer(8, probes));
+    assert_eq!(check(layers(LAYERS_MAX, 1)), Ok(()));
+    assert_eq!(check(layers(LAYERS_MAX + 1, 1)), Err(ReserveError::TooLong));
+    let probes = u32::try_from(PROBES_TOTAL_MAX).unwrap();
+    assert_eq!(check(layers(1, probes)), Ok(()));
+    assert_eq!(check(layers(2, probes / 2)), Ok(()));
+    assert_eq!(check(layers(2, probes / 2).and_layer(8, 1)), Err(ReserveError::TooLong));
+    assert_eq!(check(layers(1, probes + 1)), Err(ReserveError::TooLong));
+    let largest = Extent::default().and_layer(LAYER_MAX_BYTES, 7);
+    assert_eq!(check(largest.and_layer(LAYER_MAX_BYTES, 7)), Ok(()));
+    let Err(ReserveError::TooLarge { needed_bytes, limit_bytes }) =
+        check(Extent::default().and_layer(LAYER_MAX_BYTES + 1, 7).and_layer(8, 7))
+    else {
+        panic!("a layer of more than 1 TiB");
+    };
+    assert_eq!(limit_bytes, LAYER_MAX_BYTES);
+    assert_eq!(needed_bytes, Chain::<ChainParameters>::needed_bytes(2, LAYER_MAX_BYTES + 9));
+    // Sums end at the largest number, which no limit lets through.
+    let endless = Extent::default().and_layer(u64::MAX, u32::MAX).and_layer(u64::MAX, u32::MAX);
+    assert_eq!(check(endless), Err(ReserveError::TooLong));
+    let endless = Extent::default().and_layer(u64::MAX, 1).and_layer(u64::MAX, 1);
+    assert!(endless.check::<ChainParameters>(&(u64::MAX - 1)).is_err());
 }
 
 #[test]

@@ -35,7 +35,7 @@ const _: () = assert!(LAYERS_MAX as u64 * PROBES_MAX as u64 <= PROBES_TOTAL_MAX)
 /// Largest bit array of one layer, in bytes: 1 TiB.
 pub const LAYER_MAX_BYTES: u64 = 1 << 40;
 
-/// Default of `bf.max-filter-bytes`, the largest filter that a client may create or grow: 64 GiB.
+/// Default of `bf.max-filter-bytes`, the largest filter that a client may create, grow or load: 64 GiB.
 pub const FILTER_DEFAULT_MAX_BYTES: u64 = 64 << 30;
 /// Smallest value of `bf.max-filter-bytes`: 1 KiB, enough for the default filter.
 pub const FILTER_MIN_MAX_BYTES: u64 = 1 << 10;

@@ -29,7 +29,8 @@ pub struct Size {
 ///
 /// Rates below [`LAYER_ERROR_RATE_MIN`] are sized as that rate, rates above `1 - 2^-20` as that one. Never smaller for
 /// more items; for a lower rate never smaller within one layout, and at most 1.3 % smaller where the layout turns to
-/// more lines. O(1), less than a tenth of a millisecond, no allocation.
+/// more lines. O(1), no allocation; measured at 1 to 16 us for a scattered layer and 10 to 90 us for a paged one, several
+/// times that on a busy machine.
 #[must_use]
 pub fn size_for(capacity_items: u64, error_rate: f64) -> Size {
     let (items, rate) = (capacity_items.max(1), sized_rate(error_rate));

@@ -49,6 +49,7 @@ pub(super) fn first_missing() -> Option<&'static str> {
         RedisModule_SaveUnsigned RedisModule_SaveDouble RedisModule_SaveStringBuffer
         RedisModule_LoadUnsigned RedisModule_LoadDouble RedisModule_LoadStringBuffer
         RedisModule_IsIOError RedisModule_EmitAOF
+        RedisModule_GetKeyNameFromIO RedisModule_GetThreadSafeContext RedisModule_FreeThreadSafeContext
         RedisModule_DigestAddStringBuffer RedisModule_DigestEndSequence
         RedisModule_InfoAddSection RedisModule_InfoAddFieldULongLong
     )
