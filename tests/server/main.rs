@@ -26,6 +26,7 @@ mod import;
 mod info;
 mod keys;
 mod limits;
+mod loading;
 mod memory;
 mod migrations;
 mod options;
@@ -65,6 +66,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("keys", keys::TESTS),
     ("scripting", scripting::TESTS),
     ("limits", limits::TESTS),
+    ("loading", loading::TESTS),
     ("memory", memory::TESTS),
     ("config", config::TESTS),
     ("surface", surface::TESTS),
