@@ -245,15 +245,15 @@ impl<F: Family> Chain<F> {
     /// Memory of the filter in bytes: its structs and bit arrays. O(layers).
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
-        let arrays = self.layers.iter().map(|layer| layer.bits().size_bytes());
-        Self::needed_bytes(self.layers.len(), arrays.fold(0, u64::saturating_add))
+        let structs_bytes = Self::needed_bytes(self.layers.len(), 0);
+        self.layers.iter().fold(structs_bytes, |sum, layer| sum.saturating_add(layer.bits().size_bytes()))
     }
 
-    /// Memory in bytes that a filter of so many layers takes, whose bit arrays take `array_bytes` together. O(1).
+    /// Memory in bytes that a filter of so many layers, no more than there may be, takes whose bit arrays take `array_bytes`
+    /// together. O(1).
     #[must_use]
     pub const fn needed_bytes(layers: usize, array_bytes: u64) -> u64 {
-        let structs =
-            layers.saturating_mul(size_of::<Layer<F::Placement>>()).saturating_add(size_of::<Self>());
+        let structs = size_of::<Self>() + layers * size_of::<Layer<F::Placement>>();
         array_bytes.saturating_add(structs as u64)
     }
 
