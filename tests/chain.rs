@@ -4,9 +4,10 @@
 
 use std::collections::HashSet;
 
-use everbloom::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES};
+use everbloom::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES, LAYERS_MAX, PROBES_TOTAL_MAX};
 use everbloom::bloom::{
-    AddError, Added, Chain, ChainParameters, Growth, ReserveError, UnknownMemory, hash128,
+    AddError, Added, Chain, ChainParameters, Extent, Growth, Layer, ReserveError, ScaleError, UnknownMemory,
+    hash128,
 };
 use proptest::prelude::*;
 
@@ -38,6 +39,29 @@ fn expected_capacities(parameters: ChainParameters, layers: usize) -> Vec<u64> {
     (0..layers)
         .map(|index| parameters.capacity_items * expansion.pow(u32::try_from(index).unwrap()))
         .collect()
+}
+
+/// Fills the last layer, on paper, and adds one more item.
+fn grow(chain: &mut Chain, limit_bytes: u64) -> Result<(), ReserveError> {
+    let layers = chain.layers().len();
+    let last = chain.layers_mut().last_mut().unwrap();
+    last.set_items(last.capacity_items());
+    // One that no layer takes for present; those below have been added.
+    let new = (layers as u64..)
+        .map(|item| hash128(&item.to_le_bytes()))
+        .find(|item| !chain.contains(*item))
+        .unwrap();
+    match chain.add(new, &limit_bytes) {
+        Ok(Added::New) => {
+            assert_eq!(chain.layers().len(), layers + 1);
+            Ok(())
+        }
+        Err(AddError::CannotGrow(error)) => {
+            assert_eq!(chain.layers().len(), layers);
+            Err(error)
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 proptest! {
@@ -103,6 +127,48 @@ proptest! {
     }
 
     #[test]
+    fn validation_and_growth_agree_on_every_byte_of_the_limit(
+        error_rate in 1e-9..0.9f64,
+        capacity_items in 1..20_000u64,
+        expansion in 1..5u32,
+        layers in 1..8usize,
+    ) {
+        let growth = Growth::Scaling { expansion };
+        let parameters = ChainParameters { error_rate, capacity_items, growth };
+        let mut chain = Chain::reserve(parameters, &ANY).unwrap();
+        let (mut size_bytes, mut before_bytes) = (chain.size_bytes(), 0);
+        for _ in 1..layers {
+            before_bytes = size_bytes;
+            prop_assert!(grow(&mut chain, before_bytes).is_err(), "no room for another layer");
+            grow(&mut chain, ANY).unwrap();
+            size_bytes = chain.size_bytes();
+        }
+        // A limit that the filter just meets, and one that is a byte too small.
+        let validate = |target_items, limit_bytes| parameters.validate_scale_to(target_items, limit_bytes);
+        let target_items = chain.capacity_items();
+        prop_assert_eq!(validate(target_items, size_bytes), Ok(()));
+        prop_assert_eq!(validate(target_items, size_bytes - 1), Err(ScaleError::TooLarge));
+        prop_assert_eq!(validate(target_items + 1, size_bytes), Err(ScaleError::TooLarge));
+        // Growth says the same.
+        let mut again = Chain::reserve(parameters, &ANY).unwrap();
+        for _ in 2..layers {
+            grow(&mut again, before_bytes).unwrap();
+        }
+        if layers > 1 {
+            let limit_bytes = size_bytes - 1;
+            let refused = Err(ReserveError::TooLarge { needed_bytes: size_bytes, limit_bytes });
+            prop_assert_eq!(grow(&mut again, limit_bytes), refused);
+            prop_assert_eq!(grow(&mut again, size_bytes), Ok(()));
+            prop_assert_eq!(again.size_bytes(), size_bytes);
+        } else {
+            prop_assert!(Chain::reserve(parameters, &size_bytes).is_ok());
+            let limit_bytes = size_bytes - 1;
+            let refused = Chain::reserve(parameters, &limit_bytes).unwrap_err();
+            prop_assert_eq!(refused, ReserveError::TooLarge { needed_bytes: size_bytes, limit_bytes });
+        }
+    }
+
+    #[test]
     fn a_layer_past_the_limit_is_refused_and_changes_nothing(capacity_items in 1..2_000u64, spare in 0..400u64) {
         let parameters = ChainParameters { capacity_items, ..ChainParameters::default() };
         let mut chain = Chain::reserve(parameters, &ANY).unwrap();
@@ -164,4 +230,85 @@ fn the_next_layer_never_holds_more_items_than_a_layer_may() {
     let refused = chain.add(hash128(b"one more"), &ANY);
     assert_eq!(refused, Err(AddError::CannotGrow(ReserveError::TooLong)));
     assert_eq!(chain.layers().len(), 1);
+}
+
+#[test]
+fn a_chain_has_4096_layers_and_no_more() {
+    let growth = Growth::Scaling { expansion: 1 };
+    let parameters = ChainParameters { error_rate: 0.01, capacity_items: 1, growth };
+    let mut chain = Chain::reserve(parameters, &ANY).unwrap();
+    for layers in 1..LAYERS_MAX {
+        assert_eq!((chain.layers().len(), grow(&mut chain, ANY)), (layers, Ok(())));
+    }
+    assert_eq!(grow(&mut chain, ANY), Err(ReserveError::TooLong));
+    let items = LAYERS_MAX as u64;
+    assert_eq!((chain.layers().len() as u64, chain.capacity_items()), (items, items));
+    assert_eq!(parameters.validate_scale_to(items, ANY), Ok(()));
+    assert_eq!(parameters.validate_scale_to(items + 1, ANY), Err(ScaleError::TooLong));
+    let layers = chain.try_clone(UnknownMemory).unwrap();
+    assert!(Chain::from_layers(parameters, one_more(layers)).is_none());
+    assert!(Chain::from_layers(parameters, Vec::new()).is_none());
+    assert!(Chain::from_layers(parameters, one_more(Chain::reserve(parameters, &ANY).unwrap())).is_some());
+}
+
+/// The layers of a chain and a copy of the first.
+fn one_more(mut chain: Chain) -> Vec<Layer> {
+    let copy = chain.layers()[0].try_clone(UnknownMemory).unwrap();
+    let mut layers = Vec::new();
+    chain.relocate_layers(|taken| {
+        layers = taken;
+        Vec::new()
+    });
+    layers.push(copy);
+    layers
+}
+
+#[test]
+fn every_limit_of_a_filter_may_be_met_and_not_passed() {
+    let check = |extent: Extent| extent.check::<ChainParameters>(&ANY);
+    let layers = |count: usize, probes| (0..count).fold(Extent::default(), |e, _| e.and_layer(8, probes));
+    assert_eq!(check(layers(LAYERS_MAX, 1)), Ok(()));
+    assert_eq!(check(layers(LAYERS_MAX + 1, 1)), Err(ReserveError::TooLong));
+    let probes = u32::try_from(PROBES_TOTAL_MAX).unwrap();
+    assert_eq!(check(layers(1, probes)), Ok(()));
+    assert_eq!(check(layers(2, probes / 2)), Ok(()));
+    assert_eq!(check(layers(2, probes / 2).and_layer(8, 1)), Err(ReserveError::TooLong));
+    assert_eq!(check(layers(1, probes + 1)), Err(ReserveError::TooLong));
+    let largest = Extent::default().and_layer(LAYER_MAX_BYTES, 7);
+    assert_eq!(check(largest.and_layer(LAYER_MAX_BYTES, 7)), Ok(()));
+    let Err(ReserveError::TooLarge { needed_bytes, limit_bytes }) =
+        check(Extent::default().and_layer(LAYER_MAX_BYTES + 1, 7).and_layer(8, 7))
+    else {
+        panic!("a layer of more than 1 TiB");
+    };
+    assert_eq!(limit_bytes, LAYER_MAX_BYTES);
+    // The structs count too: those of the chain and of each layer.
+    let structs_bytes = (size_of::<Chain>() + 2 * size_of::<Layer>()) as u64;
+    assert_eq!(needed_bytes, structs_bytes + LAYER_MAX_BYTES + 9);
+    // Sums end at the largest number, which no limit lets through.
+    let endless = Extent::default().and_layer(u64::MAX, u32::MAX).and_layer(u64::MAX, u32::MAX);
+    assert_eq!(check(endless), Err(ReserveError::TooLong));
+    let endless = Extent::default().and_layer(u64::MAX, 1).and_layer(u64::MAX, 1);
+    assert!(endless.check::<ChainParameters>(&(u64::MAX - 1)).is_err());
+}
+
+#[test]
+fn validation_tells_what_stops_a_filter() {
+    let scaling = |capacity_items, expansion| ChainParameters {
+        error_rate: 0.01,
+        capacity_items,
+        growth: Growth::from_expansion(expansion),
+    };
+    assert_eq!(scaling(100, 0).validate_scale_to(1, ANY), Err(ScaleError::Fixed));
+    assert_eq!(scaling(1 << 26, 32_768).validate_scale_to(1 << 27, ANY), Err(ScaleError::TooLong));
+    // A layer may hold 2^40 items, but not at a rate that asks for more than 1 TiB.
+    assert_eq!(scaling(1 << 39, 2).validate_scale_to(1 << 40, ANY), Err(ScaleError::TooLarge));
+    assert_eq!(scaling(1 << 39, 2).validate_scale_to(1 << 39, ANY), Ok(()));
+    // As BF.INSERT k CAPACITY 100 EXPANSION 1 under a limit of 576 bytes, where growth ends before 300 items.
+    let (parameters, limit_bytes) = (scaling(100, 1), 576);
+    let mut chain = Chain::reserve(parameters, &limit_bytes).unwrap();
+    while grow(&mut chain, limit_bytes).is_ok() {}
+    assert_eq!(parameters.validate_scale_to(chain.capacity_items(), limit_bytes), Ok(()));
+    let beyond = chain.capacity_items() + 1;
+    assert_eq!(parameters.validate_scale_to(beyond, limit_bytes), Err(ScaleError::TooLarge));
 }

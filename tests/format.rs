@@ -11,8 +11,9 @@
 use everbloom::bloom::limits::{LAYER_MAX_BYTES, LAYERS_MAX};
 use everbloom::bloom::{Chain, ChainParameters, Filter, Growth, ItemHash, UnknownMemory, hash128};
 use everbloom::format::everbloom::{CHUNK_BYTES, load, save};
+use everbloom::format::filter::from_header;
 use everbloom::format::header::{CHAIN_HEADER_BYTES, LAYER_HEADER_BYTES};
-use everbloom::format::{DecodeError, Sink, Source};
+use everbloom::format::{DecodeError, Sink, Source, dump};
 
 /// No limit.
 const ANY: u64 = u64::MAX;
@@ -148,12 +149,34 @@ fn a_large_array_is_saved_in_bounded_chunks() {
 }
 
 #[test]
-fn loading_more_than_the_limit_is_refused_before_memory_is_taken() {
-    let record = saved(&filter(0.01, 1000, Growth::Fixed, 10));
-    let needed_bytes = loaded(&record, ANY).unwrap().layers()[0].bits().size_bytes();
-    assert!(loaded(&record, needed_bytes).is_ok());
-    let error = loaded(&record, needed_bytes - 1).unwrap_err();
-    assert_eq!(error, DecodeError::TooLarge { needed_bytes, limit_bytes: needed_bytes - 1 });
+fn a_filter_loads_within_the_limit_it_was_made_under_and_not_a_byte_less() {
+    for chain in samples() {
+        let record = saved(&chain);
+        let header = dump::piece(&chain, 0).unwrap().unwrap().data;
+        let needed_bytes = chain.size_bytes();
+        let limit_bytes = needed_bytes - 1;
+        assert!(loaded(&record, needed_bytes).is_ok());
+        assert!(from_header(&header, &needed_bytes).is_ok());
+        let refused = DecodeError::TooLarge { needed_bytes, limit_bytes };
+        assert_eq!(loaded(&record, limit_bytes).unwrap_err(), refused);
+        assert_eq!(from_header(&header, &limit_bytes).unwrap_err(), refused);
+    }
+}
+
+#[test]
+fn a_header_has_4096_layers_at_most() {
+    let one = saved(&filter(0.01, 100, Growth::default(), 0));
+    let with_layers = |layers: usize| {
+        let (chain, layer) = one.0[0].split_at(CHAIN_HEADER_BYTES);
+        let mut header = [chain, &layer.repeat(layers)].concat();
+        header[8..12].copy_from_slice(&(layers as u32).to_le_bytes());
+        let arrays = vec![Vec::new(); layers];
+        loaded(&Record([vec![header], arrays].concat()), ANY)
+    };
+    assert_eq!(with_layers(LAYERS_MAX).unwrap().layers().len(), LAYERS_MAX);
+    for layers in [0, LAYERS_MAX + 1] {
+        assert_eq!(with_layers(layers).unwrap_err(), DecodeError::Invalid("layer count"));
+    }
 }
 
 #[test]
@@ -270,5 +293,7 @@ fn impossible_headers_are_refused_by_name() {
     assert_eq!(refusal(40, &63u64.to_le_bytes()), DecodeError::Invalid("size in bits"));
     assert_eq!(refusal(40, &(LAYER_MAX_BYTES * 8 + 64).to_le_bytes()), DecodeError::Invalid("size in bits"));
     assert_eq!(refusal(56, &101u64.to_le_bytes()), DecodeError::Invalid("items"));
+    // More items than bits are never counted, so no layer is for more.
+    assert_eq!(refusal(48, &1025u64.to_le_bytes()), DecodeError::Invalid("capacity"));
     assert_eq!(refusal(64, &1u64.to_le_bytes()), DecodeError::Invalid("set bits"));
 }

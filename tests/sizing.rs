@@ -13,7 +13,7 @@
 use everbloom::bloom::layout::{LINE_BITS, PAGE_BITS, PAGE_LINES};
 use everbloom::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_ERROR_RATE_MIN, PAGED_MIN_BYTES};
 use everbloom::bloom::sizing::{Size, size_for};
-use everbloom::bloom::{ChainParameters, ItemHash, Layer, LayerPlan, LayerShape, Layout};
+use everbloom::bloom::{ChainParameters, ItemHash, Layer, LayerPlan, LayerShape, Layout, hash128};
 
 /// Rates over the whole range.
 const RATES: [f64; 14] =
@@ -146,6 +146,38 @@ fn sizes_are_the_same_on_every_machine_and_in_every_version() {
     ] {
         assert_eq!(size_for(items, rate), size, "{items} items at {rate}");
     }
+}
+
+#[test]
+fn no_size_has_changed_since_the_first_release() {
+    // Pairs of items and rate all over their range, and close to where layers get another line; the digest of their
+    // sizes is that of 0.1.0.
+    let mut random = Random(17);
+    let mut sizes = Vec::new();
+    let mut paged = 0;
+    for _ in 0..20_000 {
+        let unit = |word: u64| (word >> 11) as f64 / (1u64 << 53) as f64;
+        let items = libm::exp2(unit(random.word()) * 40.0) as u64;
+        let (choice, share) = (random.word(), unit(random.word()));
+        let rate = match choice % 4 {
+            0 => share,
+            1 => {
+                [0.05, 3.5e-3, 5e-4, 5e-5, 5e-6, 5e-7, 1e-7][(choice >> 8) as usize % 7]
+                    * (1.0 + (share - 0.5) * 1e-3)
+            }
+            _ => libm::exp2(-52.0 * share),
+        };
+        let Size { layout, probes, size_bits } = size_for(items, rate);
+        let lines = match layout {
+            Layout::Scattered => 0,
+            Layout::Paged { lines } => lines,
+        };
+        paged += u32::from(lines > 0);
+        sizes.extend([&[lines, probes as u8][..], &size_bits.to_le_bytes()].concat());
+    }
+    assert!((8_000..12_000).contains(&paged), "{paged} of 20000 are paged");
+    let recorded = ItemHash { h1: 0x8e6b_e84a_36b8_74c9, h2: 0x847b_2910_e002_46ed };
+    assert_eq!(hash128(&sizes), recorded);
 }
 
 /// The error rate of a scattered layer that has counted `items` items, exactly: the occupied bits are a Markov chain

@@ -230,8 +230,8 @@ impl Reader<'_> {
         positions.all(|position| self.get(position))
     }
 
-    /// As [`all_set`](Self::all_set), for bits that are in the caches or on their way there: then a branch per bit,
-    /// mispredicted as often as the filter is full, costs more than looking at all of them.
+    /// As [`all_set`](Self::all_set), for a few dozen bits at most that are in the caches or on their way there: then a
+    /// branch per bit, mispredicted as often as the filter is full, costs more than looking at all of them.
     #[must_use]
     pub fn all_set_at_hand(self, positions: impl Iterator<Item = u64>) -> bool {
         positions.fold(1, |set, position| set & self.bit(position)) & 1 == 1

@@ -1,13 +1,12 @@
 //! A filter: a chain of layers that grows.
 
 use super::bits::OutOfMemory;
-use super::family::{Family, LayerPlan};
+use super::extent::Extent;
+use super::family::{Family, LayerPlan, Placement};
 use super::growth::Growth;
 use super::hash::{ItemHash, hash128};
 use super::layer::{Layer, LayerShape, Probing};
-use super::limits::{
-    CAPACITY_DEFAULT_ITEMS, CAPACITY_MAX_ITEMS, ERROR_RATE_DEFAULT, LAYER_MAX_BYTES, LAYERS_MAX,
-};
+use super::limits::{CAPACITY_DEFAULT_ITEMS, CAPACITY_MAX_ITEMS, ERROR_RATE_DEFAULT};
 use super::mark::{Marks, Origin, StateMark};
 use super::memory::Memory;
 use super::scheme::ItemEncoding;
@@ -50,12 +49,40 @@ impl ChainParameters {
         }
         Ok(())
     }
+
+    /// Items and error rate of layer `index`, 0 being the first, behind one with a capacity of `before` items.
+    ///
+    /// # Errors
+    /// [`ReserveError::TooLong`] when it would hold more items than a layer may.
+    pub(super) fn layer_parameters(
+        &self,
+        index: usize,
+        before: Option<u64>,
+    ) -> Result<(u64, f64), ReserveError> {
+        let capacity_items = match before {
+            None => Some(self.capacity_items),
+            Some(capacity_items) => capacity_items.checked_mul(self.growth.expansion().into()),
+        };
+        let capacity_items =
+            capacity_items.filter(|items| *items <= CAPACITY_MAX_ITEMS).ok_or(ReserveError::TooLong)?;
+        Ok((capacity_items, self.growth.layer_error_rate(self.error_rate, index)))
+    }
 }
 
-/// How many bytes a filter may take in all. Asked only when a layer is about to be made, so it may be costly.
+/// How many bytes a filter may take in all, structs and bit arrays: [`Chain::needed_bytes`]. Asked only when a layer is
+/// about to be made, so it may be costly.
 pub trait ByteLimit {
     /// The most bytes of one filter.
     fn max_filter_bytes(&self) -> u64;
+
+    /// Checks that a filter may take so many bytes.
+    ///
+    /// # Errors
+    /// The limit that it would break.
+    fn permits(&self, needed_bytes: u64) -> Result<(), u64> {
+        let limit_bytes = self.max_filter_bytes();
+        if needed_bytes > limit_bytes { Err(limit_bytes) } else { Ok(()) }
+    }
 }
 
 impl ByteLimit for u64 {
@@ -74,7 +101,8 @@ pub enum ReserveError {
         /// The limit it would break.
         limit_bytes: u64,
     },
-    /// The chain has [`LAYERS_MAX`] layers, or the next one would hold too many items.
+    /// It would have more layers than [`LAYERS_MAX`](super::limits::LAYERS_MAX), more probes than
+    /// [`PROBES_TOTAL_MAX`](super::limits::PROBES_TOTAL_MAX), or too many items in one layer.
     TooLong,
     /// The error rate of the next layer would be too small to tell from zero.
     ErrorRateVanishes,
@@ -86,19 +114,6 @@ impl From<OutOfMemory> for ReserveError {
     fn from(_: OutOfMemory) -> Self {
         Self::OutOfMemory
     }
-}
-
-/// Why a filter cannot grow to the items asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ScaleError {
-    /// It is of fixed size.
-    Fixed,
-    /// It would take more bytes than the limit.
-    TooLarge,
-    /// The error rate of a layer would be too small to tell from zero.
-    ErrorRateVanishes,
-    /// It would have more layers, or more items in one, than there may be.
-    TooLong,
 }
 
 /// What adding an item came to.
@@ -121,34 +136,6 @@ pub enum AddError {
     NotEncodable(ItemEncoding),
 }
 
-impl ChainParameters {
-    /// Checks that a filter with these parameters can grow to `target_items` within `limit_bytes`. O(layers).
-    ///
-    /// # Errors
-    /// What stops it before.
-    pub fn validate_scale_to(&self, target_items: u64, limit_bytes: u64) -> Result<(), ScaleError> {
-        let Growth::Scaling { expansion } = self.growth else { return Err(ScaleError::Fixed) };
-        let (mut capacity_items, mut total_items, mut total_bytes) = (self.capacity_items, 0u64, 0u64);
-        for index in 0..LAYERS_MAX {
-            if capacity_items > CAPACITY_MAX_ITEMS {
-                return Err(ScaleError::TooLong);
-            }
-            let error_rate = self.growth.layer_error_rate(self.error_rate, index);
-            let layer_bytes = LayerShape::sized(capacity_items, error_rate).size_bytes();
-            total_bytes = total_bytes.saturating_add(layer_bytes).saturating_add(size_of::<Layer>() as u64);
-            if total_bytes > limit_bytes || layer_bytes > LAYER_MAX_BYTES {
-                return Err(ScaleError::TooLarge);
-            }
-            total_items = total_items.saturating_add(capacity_items);
-            if total_items >= target_items {
-                return Ok(());
-            }
-            capacity_items = capacity_items.saturating_mul(expansion.into());
-        }
-        Err(ScaleError::TooLong)
-    }
-}
-
 impl Family for ChainParameters {
     type Digest<'i> = ItemHash;
     type Placement = Probing;
@@ -159,17 +146,12 @@ impl Family for ChainParameters {
     }
 
     fn next_layer(&self, layers: &[Layer]) -> Result<LayerPlan<Probing>, AddError> {
-        let capacity_items = match (layers.last(), self.growth) {
-            (None, _) => Some(self.capacity_items),
-            (Some(_), Growth::Fixed) => return Err(AddError::Full),
-            (Some(last), Growth::Scaling { expansion }) => {
-                last.capacity_items().checked_mul(expansion.into())
-            }
-        };
-        let capacity_items = capacity_items
-            .filter(|capacity| *capacity <= CAPACITY_MAX_ITEMS)
-            .ok_or(AddError::CannotGrow(ReserveError::TooLong))?;
-        let error_rate = self.growth.layer_error_rate(self.error_rate, layers.len());
+        if !layers.is_empty() && self.growth == Growth::Fixed {
+            return Err(AddError::Full);
+        }
+        let before = layers.last().map(Layer::capacity_items);
+        let (capacity_items, error_rate) =
+            self.layer_parameters(layers.len(), before).map_err(AddError::CannotGrow)?;
         Ok(LayerShape::sized(capacity_items, error_rate).into())
     }
 }
@@ -213,10 +195,12 @@ impl<F: Family> Chain<F> {
         }
     }
 
-    /// A filter from layers that a decoder has built and validated. `None` when there is no layer or too many.
+    /// A filter from layers that a decoder has built and validated. `None` when there is no layer, or when they are or
+    /// probe too many. O(layers).
     #[must_use]
     pub fn from_layers(family: F, layers: Vec<Layer<F::Placement>>) -> Option<Self> {
-        (1..=LAYERS_MAX).contains(&layers.len()).then_some(Self { layers, family, marks: None })
+        let may_be = !layers.is_empty() && Extent::of::<F>(&layers).is_countable();
+        may_be.then_some(Self { layers, family, marks: None })
     }
 
     /// The kind of filter and its parameters.
@@ -295,8 +279,16 @@ impl<F: Family> Chain<F> {
     /// Memory of the filter in bytes: its structs and bit arrays. O(layers).
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
-        let structs = size_of::<Self>() + self.layers.capacity() * size_of::<Layer<F::Placement>>();
-        self.layers.iter().fold(structs as u64, |sum, layer| sum.saturating_add(layer.bits().size_bytes()))
+        let structs_bytes = Self::needed_bytes(self.layers.len(), 0);
+        self.layers.iter().fold(structs_bytes, |sum, layer| sum.saturating_add(layer.bits().size_bytes()))
+    }
+
+    /// Memory in bytes that a filter of so many layers, no more than there may be, takes whose bit arrays take `array_bytes`
+    /// together. O(1).
+    #[must_use]
+    pub const fn needed_bytes(layers: usize, array_bytes: u64) -> u64 {
+        let structs = size_of::<Self>() + layers * size_of::<Layer<F::Placement>>();
+        array_bytes.saturating_add(structs as u64)
     }
 
     /// The digest of an item, to ask for it or to add it. O(length).
@@ -359,21 +351,8 @@ impl<F: Family> Chain<F> {
         plan: LayerPlan<F::Placement>,
         limit: &dyn ByteLimit,
     ) -> Result<(), ReserveError> {
-        if self.layers.len() >= LAYERS_MAX {
-            return Err(ReserveError::TooLong);
-        }
-        let limit_bytes = limit.max_filter_bytes();
-        let layer_bytes = plan.size_bits.div_ceil(8);
-        let needed_bytes = self
-            .size_bytes()
-            .saturating_add(size_of::<Layer<F::Placement>>() as u64)
-            .saturating_add(layer_bytes);
-        if needed_bytes > limit_bytes || layer_bytes > LAYER_MAX_BYTES {
-            return Err(ReserveError::TooLarge {
-                needed_bytes,
-                limit_bytes: limit_bytes.min(LAYER_MAX_BYTES),
-            });
-        }
+        let probes = <F::Placement as Placement<F::Digest<'_>>>::probes(&plan.placement);
+        Extent::of::<F>(&self.layers).and_layer(plan.size_bits.div_ceil(8), probes).check::<F>(limit)?;
         // Exactly one more: a growing vector would hold four layers for the one that most filters have.
         self.layers.try_reserve_exact(1).map_err(|_| ReserveError::OutOfMemory)?;
         self.layers.push(Layer::try_new(plan)?);

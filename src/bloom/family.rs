@@ -58,6 +58,12 @@ pub trait Placement<Digest>: Copy + Debug {
 
     /// Lines of memory that an item touches.
     fn touched_lines(&self) -> u32;
+
+    /// Where counting ends if the capacity does not end it before. Every item that is counted sets a bit that was clear, so
+    /// more items than bits are met only when bits are taken back: by a decoder, after items were added to what it had read.
+    fn most_items(&self, _bits: &Bits) -> u64 {
+        u64::MAX
+    }
 }
 
 /// A placement of single positions, anywhere in the array.
@@ -69,6 +75,10 @@ pub trait Positions<Digest>: Copy + Debug {
     fn probes(&self) -> u32;
 }
 
+/// Most probes that are all looked at. Of more, absent items take a quarter less time when the first that is clear ends it,
+/// and an item in a layer of a thousand probes a small part of it.
+const AT_HAND_PROBES: u32 = 16;
+
 impl<Digest: Copy, P: Positions<Digest>> Placement<Digest> for P {
     fn contains(&self, bits: &Bits, digest: Digest) -> bool {
         bits.reader().all_set(self.positions(digest))
@@ -76,6 +86,9 @@ impl<Digest: Copy, P: Positions<Digest>> Placement<Digest> for P {
 
     fn contained(&self, bits: &Bits, digests: &[Digest], wanted: ItemSet) -> ItemSet {
         let reader = bits.reader();
+        if Positions::probes(self) > AT_HAND_PROBES {
+            return subset(digests, wanted, |digest| reader.all_set(self.positions(digest)));
+        }
         subset(digests, wanted, |digest| reader.all_set_at_hand(self.positions(digest)))
     }
 
@@ -100,6 +113,11 @@ impl<Digest: Copy, P: Positions<Digest>> Placement<Digest> for P {
 
     fn touched_lines(&self) -> u32 {
         Positions::probes(self)
+    }
+
+    /// Of other modules' layers, whose capacity may be any number: decoders refuse counts above this.
+    fn most_items(&self, bits: &Bits) -> u64 {
+        bits.len()
     }
 }
 

@@ -6,12 +6,13 @@
 
 use super::bits::Bits;
 use super::chain::{AddError, ByteLimit, Chain, ReserveError};
+use super::extent::Extent;
 use super::family::{Family, LayerPlan, Placement};
 use super::group::{ItemSet, subset};
 use super::growth::Growth;
 use super::hash::{ItemHash, Murmur3};
 use super::layer::{Layer, LayerShape, Probing};
-use super::limits::{CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES};
+use super::limits::CAPACITY_MAX_ITEMS;
 use super::prefetch::{Part, Prefetch};
 use super::scheme::{
     ClientHash, ClientPlacement, ItemEncoding, Scheme, SchemeParameters, StringForm, estimated_items,
@@ -155,13 +156,7 @@ pub fn own_plan(shape: LayerShape) -> LayerPlan<ImportedPlacement> {
 /// [`ReserveError::TooLarge`].
 pub fn check_size(placement: &ClientPlacement, limit: &dyn ByteLimit) -> Result<(), ReserveError> {
     let array_bytes = placement.array_bits().div_ceil(8);
-    let structs = size_of::<Chain<Imported>>() + size_of::<Layer<ImportedPlacement>>();
-    let needed_bytes = array_bytes.saturating_add(structs as u64);
-    let limit_bytes = limit.max_filter_bytes();
-    if needed_bytes > limit_bytes || array_bytes > LAYER_MAX_BYTES {
-        return Err(ReserveError::TooLarge { needed_bytes, limit_bytes: limit_bytes.min(LAYER_MAX_BYTES) });
-    }
-    Ok(())
+    Extent::default().and_layer(array_bytes, placement.parameters().probes).check::<Imported>(limit)
 }
 
 impl Chain<Imported> {

@@ -66,7 +66,8 @@ impl LayerShape {
         {
             return Err("size in bits");
         }
-        if self.capacity_items == 0 || self.capacity_items > CAPACITY_MAX_ITEMS {
+        // Each item sets a bit that was clear, so no array is sized for more items than it has bits.
+        if self.capacity_items == 0 || self.capacity_items > CAPACITY_MAX_ITEMS.min(self.size_bits) {
             return Err("capacity");
         }
         Ok(())
@@ -233,7 +234,7 @@ impl<P: Copy> Layer<P> {
         P: Placement<D>,
     {
         let is_new = self.placement.insert(&mut self.bits, digest) != 0;
-        self.items = self.items.saturating_add(is_new.into());
+        self.items = self.items.saturating_add(is_new.into()).min(self.placement.most_items(&self.bits));
         is_new
     }
 

@@ -26,10 +26,16 @@ pub const LAYERS_MAX: usize = 4_096;
 /// Most probes (bit positions) per item and layer.
 pub const PROBES_MAX: u32 = 50;
 
+/// Most probes of an item over all layers of a filter: they bound the time that one item takes. The filter with the most
+/// that commands of RedisBloom make (error rate 0.25, capacity 1, expansion 1) ends at 578 thousand.
+pub const PROBES_TOTAL_MAX: u64 = 1 << 20;
+// Filters of our own end at the number of their layers.
+const _: () = assert!(LAYERS_MAX as u64 * PROBES_MAX as u64 <= PROBES_TOTAL_MAX);
+
 /// Largest bit array of one layer, in bytes: 1 TiB.
 pub const LAYER_MAX_BYTES: u64 = 1 << 40;
 
-/// Default of `bf.max-filter-bytes`, the largest filter that a client may create or grow: 64 GiB.
+/// Default of `bf.max-filter-bytes`, the largest filter that a client may create, grow or load: 64 GiB.
 pub const FILTER_DEFAULT_MAX_BYTES: u64 = 64 << 30;
 /// Smallest value of `bf.max-filter-bytes`: 1 KiB, enough for the default filter.
 pub const FILTER_MIN_MAX_BYTES: u64 = 1 << 10;

@@ -4,6 +4,7 @@
 pub mod batch;
 pub mod bits;
 pub mod chain;
+pub mod extent;
 pub mod family;
 pub mod filter;
 mod group;
@@ -20,12 +21,14 @@ pub mod occupancy;
 mod paged;
 pub mod prefetch;
 pub mod redisbloom;
+pub mod scale;
 pub mod scheme;
 pub mod sizing;
 pub mod valkeybloom;
 
 pub use bits::{Bits, OutOfMemory};
-pub use chain::{AddError, Added, ByteLimit, Chain, ChainParameters, ReserveError, ScaleError};
+pub use chain::{AddError, Added, ByteLimit, Chain, ChainParameters, ReserveError};
+pub use extent::Extent;
 pub use family::{Family, LayerPlan, Placement, Positions};
 pub use filter::{Blueprint, ChainVisitor, Filter, Format};
 pub use group::ItemSet;
@@ -39,3 +42,4 @@ pub use memory::{Memory, UnknownMemory};
 pub use occupancy::Occupancy;
 pub use prefetch::{NoPrefetch, Part, Prefetch};
 pub use redisbloom::RedisBloom;
+pub use scale::ScaleError;

@@ -5,8 +5,8 @@
 //! that the false positives met while filling make room for further items. The modules `scattered` and `paged` account
 //! for all of it; tests/sizing.rs and tests/accuracy.rs prove it.
 //!
-//! Every function here is made of IEEE 754 arithmetic and of the portable `exp` and `log` of the libm crate, whose
-//! results, unlike those of the C library, are the same bits on every machine: a replica builds the very same layer.
+//! Every function here is made of IEEE 754 arithmetic, square roots included, and of the portable `exp` and `log` of the
+//! libm crate, whose results, unlike those of the C library, are the same bits on every machine: a replica builds the very same layer.
 
 use super::layout::Layout;
 use super::limits::LAYER_ERROR_RATE_MIN;
@@ -29,13 +29,20 @@ pub struct Size {
 ///
 /// Rates below [`LAYER_ERROR_RATE_MIN`] are sized as that rate, rates above `1 - 2^-20` as that one. Never smaller for
 /// more items; for a lower rate never smaller within one layout, and at most 1.3 % smaller where the layout turns to
-/// more lines. O(1), less than a tenth of a millisecond, no allocation.
+/// more lines. O(1), no allocation; measured at 1 to 16 us for a scattered layer and 10 to 90 us for a paged one, several
+/// times that on a busy machine.
 #[must_use]
 pub fn size_for(capacity_items: u64, error_rate: f64) -> Size {
-    let rate = if error_rate.is_nan() { LAYER_ERROR_RATE_MIN } else { error_rate };
-    let rate = rate.clamp(LAYER_ERROR_RATE_MIN, RATE_MAX);
-    let items = capacity_items.max(1);
+    let (items, rate) = (capacity_items.max(1), sized_rate(error_rate));
     scattered::solve(items, rate).unwrap_or_else(|| paged::solve(items, rate))
+}
+
+/// The rate that a layer is sized for when `error_rate` is asked for. Layers of the same capacity and the same such rate
+/// have the same size.
+#[must_use]
+pub fn sized_rate(error_rate: f64) -> f64 {
+    let rate = if error_rate.is_nan() { LAYER_ERROR_RATE_MIN } else { error_rate };
+    rate.clamp(LAYER_ERROR_RATE_MIN, RATE_MAX)
 }
 
 /// Largest error rate a layer is sized for; above it the logarithm of the rate loses its meaning in rounding.

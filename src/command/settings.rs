@@ -15,7 +15,7 @@ pub struct Settings {
     pub initial_size_items: u64,
     /// `bf.expansion-factor`: growth factor of filters created without one; 0 makes them fixed.
     pub expansion_factor: u32,
-    /// `bf.max-filter-bytes`: largest filter that a client may create or grow.
+    /// `bf.max-filter-bytes`: largest filter that a client may create, grow or load.
     pub max_filter_bytes: u64,
     /// `bf.format`: format of filters created without one.
     pub format: Format,

@@ -7,7 +7,7 @@ use super::fields::{append, read};
 use super::record::DecodeError;
 use crate::bloom::limits::LAYERS_MAX;
 use crate::bloom::{
-    ByteLimit, Chain, ChainParameters, Growth, Layer, LayerCounts, LayerShape, Layout, OutOfMemory,
+    ByteLimit, Chain, ChainParameters, Extent, Growth, Layer, LayerCounts, LayerShape, Layout, OutOfMemory,
 };
 
 /// First bytes of every header.
@@ -96,7 +96,7 @@ impl Header {
     /// Reads a header and checks every field. O(layers).
     ///
     /// # Errors
-    /// The first field that is wrong, or [`DecodeError::TooLarge`] when the bit arrays together break the limit.
+    /// The first field that is wrong, or [`DecodeError::TooLarge`] when the filter breaks the limit.
     pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<Self, DecodeError> {
         let (chain_bytes, layer_bytes) =
             bytes.split_at_checked(CHAIN_HEADER_BYTES).ok_or(DecodeError::Truncated)?;
@@ -143,13 +143,10 @@ impl Header {
     }
 
     fn check_limit(&self, limit: &dyn ByteLimit) -> Result<(), DecodeError> {
-        let limit_bytes = limit.max_filter_bytes();
-        let needed_bytes =
-            self.layers.iter().fold(0u64, |sum, (shape, _)| sum.saturating_add(shape.size_bytes()));
-        if needed_bytes > limit_bytes {
-            return Err(DecodeError::TooLarge { needed_bytes, limit_bytes });
-        }
-        Ok(())
+        let layers = self.layers.iter();
+        let extent = layers
+            .fold(Extent::default(), |extent, (shape, _)| extent.and_layer(shape.size_bytes(), shape.probes));
+        Ok(extent.check::<ChainParameters>(limit)?)
     }
 }
 

@@ -9,9 +9,11 @@ use super::header::{KIND_IMPORTED, LAYER_HEADER_BYTES, LayerHeader, MAGIC, VERSI
 use super::record::DecodeError;
 use crate::bloom::imported::{ImportedPlacement, own_plan};
 use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX, LAYERS_MAX};
-use crate::bloom::scheme::{BitOrder, ClientPlacement, ItemEncoding, Scheme, SchemeParameters, StringForm};
+use crate::bloom::scheme::{
+    BitOrder, ClientPlacement, ItemEncoding, Scheme, SchemeParameters, StringForm, estimated_items,
+};
 use crate::bloom::{
-    ByteLimit, Chain, Growth, Imported, Layer, LayerCounts, LayerPlan, LayerShape, OutOfMemory,
+    ByteLimit, Chain, Extent, Growth, Imported, Layer, LayerCounts, LayerPlan, LayerShape, OutOfMemory,
 };
 
 /// A client's filter and what grew behind it.
@@ -82,13 +84,11 @@ pub fn build(
     let (family, client) = header.validate()?;
     let own: Vec<(LayerShape, LayerCounts)> =
         layers.iter().map(|bytes| LayerHeader::decode(bytes)?.validate()).collect::<Result<_, _>>()?;
-    let needed_bytes = own
-        .iter()
-        .fold(client.0.size_bits.div_ceil(8), |sum, (shape, _)| sum.saturating_add(shape.size_bytes()));
-    let limit_bytes = limit.max_filter_bytes();
-    if needed_bytes > limit_bytes {
-        return Err(DecodeError::TooLarge { needed_bytes, limit_bytes });
-    }
+    let (plan, _) = &client;
+    let extent = Extent::default().and_layer(plan.size_bits.div_ceil(8), header.probes);
+    let extent =
+        own.iter().fold(extent, |extent, (shape, _)| extent.and_layer(shape.size_bytes(), shape.probes));
+    extent.check::<Imported>(limit)?;
     let own = own.into_iter().map(|(shape, counts)| (own_plan(shape), counts));
     let mut layers = Vec::with_capacity(own.len().saturating_add(1));
     for (plan, counts) in std::iter::once(client).chain(own) {
@@ -152,18 +152,23 @@ impl ImportedHeader {
         if capacity_items == 0 || capacity_items > CAPACITY_MAX_ITEMS {
             return Err(DecodeError::Invalid("capacity"));
         }
-        // More items than the capacity are possible: both may be what somebody believed.
-        if self.estimated_items > items {
+        // More items than the capacity are possible: both may be what somebody believed. But no array is estimated higher
+        // than a full one, and every item that was counted has set a bit that was clear. Only an array that was filled
+        // after items were added may have counted more, up to its capacity.
+        let array_bits = placement.array_bits();
+        let most_estimated = estimated_items(array_bits, array_bits, probes);
+        let most_items = most_estimated.saturating_add(array_bits).max(capacity_items);
+        if self.estimated_items > most_estimated.min(items) || items > most_items {
             return Err(DecodeError::Invalid("items"));
         }
-        if set_bits > placement.array_bits() {
+        if set_bits > array_bits {
             return Err(DecodeError::Invalid("set bits"));
         }
         let growth = Growth::from_expansion(self.expansion);
         let estimated_items = self.estimated_items;
         let family = Imported { scheme, encoding, form, estimated_items, error_rate, growth };
         let plan = LayerPlan {
-            size_bits: placement.array_bits(),
+            size_bits: array_bits,
             placement: ImportedPlacement::Client(placement),
             capacity_items,
         };

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::Deref;
 
+use crate::bloom::ReserveError;
+
 /// Takes the fields of an encoding, in order.
 pub trait Sink {
     /// An unsigned integer.
@@ -92,6 +94,19 @@ pub enum DecodeError {
     OutOfMemory,
 }
 
+impl From<ReserveError> for DecodeError {
+    /// Of a filter whose number of layers has been checked before.
+    fn from(error: ReserveError) -> Self {
+        match error {
+            ReserveError::TooLarge { needed_bytes, limit_bytes } => {
+                Self::TooLarge { needed_bytes, limit_bytes }
+            }
+            ReserveError::TooLong | ReserveError::ErrorRateVanishes => Self::Invalid("probes of all layers"),
+            ReserveError::OutOfMemory => Self::OutOfMemory,
+        }
+    }
+}
+
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -105,7 +120,11 @@ impl fmt::Display for DecodeError {
             }
             Self::Invalid(what) => write!(f, "{what} is out of range or contradicts the rest"),
             Self::TooLarge { needed_bytes, limit_bytes } => {
-                write!(f, "the filter takes {needed_bytes} bytes, more than {limit_bytes}")
+                write!(
+                    f,
+                    "the filter takes {needed_bytes} bytes, more than bf.max-filter-bytes or the memory allows \
+                     ({limit_bytes})"
+                )
             }
             Self::OutOfMemory => f.write_str("out of memory"),
         }

@@ -53,6 +53,7 @@ pub(super) fn first_missing() -> Option<&'static str> {
         RedisModule_LoadUnsigned RedisModule_LoadDouble RedisModule_LoadFloat RedisModule_LoadStringBuffer
         RedisModule_IsIOError RedisModule_EmitAOF
         RedisModule_DefragAlloc RedisModule_DefragShouldStop RedisModule_DefragCursorGet RedisModule_DefragCursorSet
+        RedisModule_GetKeyNameFromIO RedisModule_GetThreadSafeContext RedisModule_FreeThreadSafeContext
         RedisModule_DigestAddStringBuffer RedisModule_DigestEndSequence
         RedisModule_InfoAddSection RedisModule_InfoAddFieldULongLong
     )

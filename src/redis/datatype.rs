@@ -14,6 +14,7 @@ use super::allocator::block_bytes;
 use super::api::Context;
 use super::config::settings;
 use super::defrag;
+use super::load_limit::LoadLimit;
 use super::log::{self, Topic};
 use super::memory;
 use super::pagemap::ProcessMemory;
@@ -130,7 +131,7 @@ pub(super) fn or_abort<T>(what: &str, body: impl FnOnce() -> T) -> T {
 /// # Safety
 /// Called by the server only, with a value to be read from `io`.
 unsafe extern "C" fn load_everbloom(io: *mut RedisModuleIO, encoding_version: c_int) -> *mut c_void {
-    let read = |source: &mut SnapshotIo, limit: &u64| match encoding_version {
+    let read = |source: &mut SnapshotIo, limit: &LoadLimit| match encoding_version {
         everbloom::ENCODING_VERSION => everbloom::load(source, limit),
         other => Err(DecodeError::Unsupported { what: "encoding version", got: other.unsigned_abs().into() }),
     };
@@ -141,7 +142,7 @@ unsafe extern "C" fn load_everbloom(io: *mut RedisModuleIO, encoding_version: c_
 /// # Safety
 /// As [`load_everbloom`].
 unsafe extern "C" fn load_redisbloom(io: *mut RedisModuleIO, encoding_version: c_int) -> *mut c_void {
-    let read = |source: &mut SnapshotIo, limit: &u64| {
+    let read = |source: &mut SnapshotIo, limit: &LoadLimit| {
         let mut filter = redisbloom::rdb::load(source, encoding_version, limit).map(Filter::RedisBloom)?;
         if settings().assume_redisbloom_1_1 {
             filter.assume_redisbloom_1_1();
@@ -155,7 +156,7 @@ unsafe extern "C" fn load_redisbloom(io: *mut RedisModuleIO, encoding_version: c
 /// # Safety
 /// As [`load_everbloom`].
 unsafe extern "C" fn load_valkeybloom(io: *mut RedisModuleIO, encoding_version: c_int) -> *mut c_void {
-    let read = |source: &mut SnapshotIo, limit: &u64| {
+    let read = |source: &mut SnapshotIo, limit: &LoadLimit| {
         valkeybloom::load(source, encoding_version, limit).map(|chain| Filter::ValkeyBloom(Box::new(chain)))
     };
     // SAFETY: the server's `io`, within this callback.
@@ -168,11 +169,13 @@ unsafe extern "C" fn load_valkeybloom(io: *mut RedisModuleIO, encoding_version: 
 /// `io` must be the server's, within the running callback.
 unsafe fn load(
     io: *mut RedisModuleIO,
-    read: impl FnOnce(&mut SnapshotIo, &u64) -> Result<Filter, DecodeError>,
+    read: impl FnOnce(&mut SnapshotIo, &LoadLimit) -> Result<Filter, DecodeError>,
 ) -> *mut c_void {
     // SAFETY: the server's `io`, used within this callback.
     let mut source = unsafe { SnapshotIo::new(io) };
-    let read = || read(&mut source, &memory::load_limit_bytes()).map_err(|error| error.to_string());
+    // SAFETY: the server's `io`, used within this callback.
+    let limit = unsafe { LoadLimit::new(io) };
+    let read = || read(&mut source, &limit).map_err(|error| error.to_string());
     let outcome = catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err("internal error".to_owned()));
     match outcome {
         Ok(filter) => hand_over(filter),

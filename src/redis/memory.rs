@@ -1,4 +1,4 @@
-//! How much memory a filter may take: the [`Host`] that commands see, and the limit for filters that are loaded.
+//! How much memory a filter may take that a command makes: the [`Host`] that commands see.
 
 use std::ffi::{CStr, c_int};
 use std::ptr;
@@ -73,18 +73,26 @@ impl ByteLimit for CommandHost {
         if self.must_obey() {
             return u64::MAX;
         }
-        if IS_STALE.swap(false, Relaxed) {
-            // SAFETY: the context is that of the running command.
-            unsafe { refresh(self.context) };
-        }
-        let memory_bytes = MAXMEMORY_BYTES.load(Relaxed).min(SYSTEM_BYTES.load(Relaxed));
-        config::settings().max_filter_bytes.min(memory_bytes)
+        // SAFETY: the context is that of the running command.
+        unsafe { client_limit_bytes(self.context) }
     }
 }
 
-/// The limit for filters that come from a snapshot: limits of the configuration do not hold for them, but no filter
-/// is larger than the machine.
-pub(super) fn load_limit_bytes() -> u64 {
+/// The most bytes of a filter that a client makes: as configured, and no more than the memory there is.
+///
+/// # Safety
+/// `context` must be alive, or null.
+pub(super) unsafe fn client_limit_bytes(context: Context) -> u64 {
+    if IS_STALE.swap(false, Relaxed) {
+        // SAFETY: the context is alive or null by the caller's word.
+        unsafe { refresh(context) };
+    }
+    let memory_bytes = MAXMEMORY_BYTES.load(Relaxed).min(system_bytes());
+    config::settings().max_filter_bytes.min(memory_bytes)
+}
+
+/// The memory of the machine in bytes: no filter is larger, wherever it comes from.
+pub(super) fn system_bytes() -> u64 {
     SYSTEM_BYTES.load(Relaxed)
 }
 
@@ -123,13 +131,14 @@ unsafe extern "C" fn on_config_change(
 /// Reads both memory sizes from INFO.
 ///
 /// # Safety
-/// `context` must be alive.
+/// `context` must be alive, or null.
 unsafe fn refresh(context: Context) {
     let (Some(server_info), Some(free)) = (api!(RedisModule_GetServerInfo), api!(RedisModule_FreeServerInfo))
     else {
         return;
     };
-    // SAFETY: the context is alive by the caller's word, the section is a C string.
+    // SAFETY: the context, alive by the caller's word, or null, which the server allows, is for automatic freeing only; the
+    // section is a C string.
     let info = unsafe { server_info(context, c"memory".as_ptr()) };
     // SAFETY: `info` was just made and is freed only below.
     let maxmemory = unsafe { field(info, c"maxmemory") };

@@ -19,6 +19,7 @@ mod huge_pages;
 mod info;
 mod key;
 mod load_arguments;
+mod load_limit;
 mod log;
 mod loss;
 mod memory;

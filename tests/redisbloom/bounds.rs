@@ -1,16 +1,20 @@
 //! Fields at and past their bounds: refused by name, or taken and kept as older releases wrote them.
 
-use everbloom::bloom::limits::LAYERS_MAX;
+use everbloom::bloom::limits::{LAYERS_MAX, PROBES_TOTAL_MAX};
+use everbloom::bloom::redisbloom::Options;
+use everbloom::bloom::{AddError, Added, Chain, RedisBloom, ReserveError};
 use everbloom::format::DecodeError;
 use everbloom::format::redisbloom::{dump, rdb};
 
 use super::hostile::{LIMIT_BYTES, bases};
-use super::support::Field;
+use super::support::{Field, Record};
 use super::{ANY, add, contains, load, saved};
 
 #[test]
 fn what_redisbloom_takes_and_breaks_on_is_refused_by_name() {
     let (_, record) = bases().swap_remove(0);
+    let layers = load(&record, 4);
+    let (first_bits, rest_items) = (layers.layers()[0].bits().len(), layers.items() - 6);
     let refused = |changes: &[(usize, Field)]| {
         let mut altered = record.clone();
         for (index, field) in changes {
@@ -48,6 +52,8 @@ fn what_redisbloom_takes_and_breaks_on_is_refused_by_name() {
         (&[(10, Field::Bytes(vec![]))], "size of the bit array"),
         (&[unsigned(0, 41)], "items"),
         (&[unsigned(11, u64::MAX)], "items of the layers"),
+        // More than the layer has bits, each of which is set by one item at most.
+        (&[unsigned(0, first_bits + 1 + rest_items), unsigned(11, first_bits + 1)], "items of the layers"),
     ] {
         assert_eq!(refused(changes), DecodeError::Invalid(field), "{changes:?}");
     }
@@ -55,7 +61,10 @@ fn what_redisbloom_takes_and_breaks_on_is_refused_by_name() {
     assert_eq!(refused(&[unsigned(2, 261)]), DecodeError::Unsupported { what: "options", got: 261 });
     assert_eq!(
         refused(&[unsigned(8, 1 << 40)]),
-        DecodeError::TooLarge { needed_bytes: 1 << 37, limit_bytes: LIMIT_BYTES }
+        DecodeError::TooLarge {
+            needed_bytes: Chain::<RedisBloom>::needed_bytes(1, 1 << 37),
+            limit_bytes: LIMIT_BYTES
+        }
     );
     assert_eq!(
         rdb::load(&mut record.reader(), 5, &ANY).map(|_| ()).unwrap_err(),
@@ -100,4 +109,123 @@ fn what_only_older_releases_wrote_is_taken_and_kept() {
             assert!(contains(&chain, b"one more"), "{changes:?}");
         }
     }
+}
+
+#[test]
+fn a_filter_loads_within_the_limit_it_needs_and_not_a_byte_less() {
+    for (encoding_version, record) in bases() {
+        let chain = load(&record, encoding_version);
+        let header = dump::piece(&chain, 0).unwrap().data;
+        let needed_bytes = chain.size_bytes();
+        let limit_bytes = needed_bytes - 1;
+        assert!(rdb::load(&mut record.reader(), encoding_version, &needed_bytes).is_ok());
+        assert!(dump::chain_from_header(&header, &needed_bytes).is_ok());
+        let refused = DecodeError::TooLarge { needed_bytes, limit_bytes };
+        let error = rdb::load(&mut record.reader(), encoding_version, &limit_bytes).unwrap_err();
+        assert_eq!((error, dump::chain_from_header(&header, &limit_bytes).unwrap_err()), (refused, refused));
+    }
+}
+
+#[test]
+fn a_count_is_at_most_the_bits_even_when_items_are_added_to_what_was_read_of_a_filter() {
+    // As between the pieces of a dump: the items are there, and the bits are not yet.
+    let (_, mut record) = bases().swap_remove(0);
+    record.0.truncate(12);
+    let bits = 64;
+    record.0[0] = Field::Unsigned(bits);
+    record.0[1] = Field::Unsigned(1);
+    record.0[4] = Field::Unsigned(u64::MAX >> 1);
+    record.0[10] = Field::Bytes(vec![0; 8]);
+    record.0[11] = Field::Unsigned(bits);
+    let mut chain = load(&record, 4);
+    for item in 0..200u8 {
+        add(&mut chain, &[item]);
+        assert_eq!(chain.items(), bits);
+    }
+    assert_eq!(saved(&load(&saved(&chain), 4)), saved(&chain));
+}
+
+/// The filter of BF.RESERVE with the highest error rate, a capacity of 1 and EXPANSION 1, as far as it grows.
+fn longest() -> Chain<RedisBloom> {
+    let mut chain = Chain::try_new(RedisBloom::new(0.25, 1, Options::SCALING, 1), &ANY).unwrap();
+    for item in 0u32.. {
+        let digest = chain.digest(&item.to_le_bytes());
+        if let Err(error) = chain.add(digest, &ANY) {
+            assert_eq!(error, AddError::CannotGrow(ReserveError::TooLong));
+            break;
+        }
+    }
+    chain
+}
+
+/// Probes of an item over all layers.
+fn probes(chain: &Chain<RedisBloom>) -> u64 {
+    use everbloom::bloom::Positions;
+    chain.layers().iter().map(|layer| u64::from(layer.placement().probes())).sum()
+}
+
+#[test]
+fn the_longest_filter_that_redisbloom_makes_loads_and_grows() {
+    let chain = longest();
+    // Down to the smallest rate there is: what a command of RedisBloom can come to at most.
+    assert_eq!((chain.layers().len(), probes(&chain)), (1072, 578_344));
+    let record = saved(&chain);
+    assert_eq!(saved(&load(&record, 4)), record);
+    let header = dump::piece(&chain, 0).unwrap().data;
+    assert_eq!(dump::chain_from_header(&header, &ANY).unwrap().layers().len(), 1072);
+    // Without its last layer it grows to the same again.
+    let mut shorter = record.clone();
+    shorter.0.truncate(record.0.len() - 8);
+    shorter.0[0] = Field::Unsigned(1071);
+    shorter.0[1] = Field::Unsigned(1071);
+    let mut grown = load(&shorter, 4);
+    // Nearly every item is a false positive by now, positions in arrays of a few words being what they are.
+    let mut items = (0..1_000_000u32).map(u32::to_le_bytes);
+    assert!(items.any(|item| add(&mut grown, &item) == Added::New));
+    assert_eq!((grown.layers().len(), probes(&grown)), (1072, 578_344));
+}
+
+/// A snapshot of so many layers of 2048 probes each, the last of them with one item and room for no other.
+fn many_probes(layers: u64) -> Record {
+    let (_, record) = bases().swap_remove(0);
+    let (chain, rest) = record.0.split_at(4);
+    let mut layer = rest[..8].to_vec();
+    layer[0] = Field::Unsigned(1);
+    layer[2] = Field::Unsigned(2048);
+    layer[3] = Field::Double(2954.0);
+    layer[7] = Field::Unsigned(1);
+    let mut fields = chain.to_vec();
+    fields[0] = Field::Unsigned(layers);
+    fields[1] = Field::Unsigned(layers);
+    (0..layers).for_each(|_| fields.extend(layer.iter().cloned()));
+    Record(fields)
+}
+
+#[test]
+fn a_filter_has_so_many_probes_and_no_more() {
+    let most_layers = PROBES_TOTAL_MAX / 2048;
+    let too_many = many_probes(most_layers + 1);
+    let refused = DecodeError::Invalid("probes of all layers");
+    assert_eq!(rdb::load(&mut too_many.reader(), 4, &ANY).map(|_| ()).unwrap_err(), refused);
+    let mut chain = load(&many_probes(most_layers), 4);
+    assert_eq!(probes(&chain), PROBES_TOTAL_MAX);
+    let header = dump::piece(&chain, 0).unwrap().data;
+    assert!(dump::chain_from_header(&header, &ANY).is_ok());
+    let mut longer = [&header[..], &header[header.len() - 53..]].concat();
+    longer[..8].copy_from_slice(&(most_layers + 1).to_le_bytes());
+    longer[8..12].copy_from_slice(&(most_layers as u32 + 1).to_le_bytes());
+    assert_eq!(dump::chain_from_header(&longer, &ANY).unwrap_err(), refused);
+    // It answers, and does not grow.
+    let refusals = (0..100u8).filter(|item| {
+        let digest = chain.digest(&[*item]);
+        chain.add(digest, &ANY) == Err(AddError::CannotGrow(ReserveError::TooLong))
+    });
+    assert!(refusals.count() > 50);
+    // One layer less leaves room for one more.
+    let mut chain = load(&many_probes(most_layers - 1), 4);
+    (0..100u8).for_each(|item| {
+        let digest = chain.digest(&[item]);
+        let _ = chain.add(digest, &ANY);
+    });
+    assert!(chain.layers().len() as u64 >= most_layers);
 }

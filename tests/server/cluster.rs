@@ -5,6 +5,7 @@ use crate::harness::{Client, Server, Site, Test, show, skip, tests, wait_until};
 pub(crate) const TESTS: &[Test] = tests![
     a_filter_moves_with_its_slot,
     a_filter_moves_with_its_slot_at_once,
+    a_slot_brings_a_filter_beyond_the_byte_limit_and_a_client_does_not,
     a_node_redirects_commands_by_their_key,
 ];
 
@@ -63,8 +64,14 @@ fn assert_moved(cluster: &Cluster, digest: &str) {
 
 fn a_filter_moves_with_its_slot(site: &Site) {
     let cluster = Cluster::start(site);
+    let digest = fill(&mut cluster.first.client());
+    move_slot(&cluster);
+    assert_moved(&cluster, &digest);
+}
+
+/// Moves the slot of the key `k` with it, as `redis-cli --cluster` does, and looks at it half-way.
+fn move_slot(cluster: &Cluster) {
     let (mut from, mut to) = (cluster.first.client(), cluster.second.client());
-    let digest = fill(&mut from);
     let slot = from.int("CLUSTER KEYSLOT k");
     let (from_id, to_id) = (id(&mut from), id(&mut to));
     assert_eq!(to.say(&format!("CLUSTER SETSLOT {slot} IMPORTING {from_id}")), "+OK");
@@ -84,14 +91,11 @@ fn a_filter_moves_with_its_slot(site: &Site) {
     for client in [&mut to, &mut from] {
         assert_eq!(client.say(&format!("CLUSTER SETSLOT {slot} NODE {to_id}")), "+OK");
     }
-    assert_moved(&cluster, &digest);
 }
 
 fn a_filter_moves_with_its_slot_at_once(site: &Site) {
     let cluster = Cluster::start(site);
-    let (mut from, mut to) = (cluster.first.client(), cluster.second.client());
-    let slot = from.int("CLUSTER KEYSLOT k");
-    let to_id = id(&mut to);
+    let mut from = cluster.first.client();
     let known = show(&from.call(&["CLUSTER", "HELP"])).contains("MIGRATESLOTS");
     // Valkey from 9.0; if another server learns it, this line tells.
     assert_eq!(known, site.from(None, Some((9, 0))), "CLUSTER MIGRATESLOTS");
@@ -99,11 +103,46 @@ fn a_filter_moves_with_its_slot_at_once(site: &Site) {
         return skip("this server has no CLUSTER MIGRATESLOTS");
     }
     let digest = fill(&mut from);
+    move_slot_at_once(&cluster);
+    assert_moved(&cluster, &digest);
+}
+
+fn move_slot_at_once(cluster: &Cluster) {
+    let (mut from, mut to) = (cluster.first.client(), cluster.second.client());
+    let slot = from.int("CLUSTER KEYSLOT k");
+    let to_id = id(&mut to);
     let command = format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slot} {slot} NODE {to_id}");
     assert_eq!(from.say(&command), "+OK");
     wait_until("slot moved", || from.say("BF.CARD k").starts_with("-MOVED"));
     wait_until("slot taken", || !to.say("BF.CARD k").starts_with('-'));
-    assert_moved(&cluster, &digest);
+}
+
+fn a_slot_brings_a_filter_beyond_the_byte_limit_and_a_client_does_not(site: &Site) {
+    let ways: &[fn(&Cluster)] =
+        if site.from(None, Some((9, 0))) { &[move_slot, move_slot_at_once] } else { &[move_slot] };
+    for move_slot in ways {
+        let cluster = Cluster::start(site);
+        let (mut from, mut to) = (cluster.first.client(), cluster.second.client());
+        let digest = fill(&mut from);
+        let payload = from.bytes(&["DUMP", "k"]);
+        for client in [&mut from, &mut to] {
+            assert_eq!(client.say("CONFIG SET bf.max-filter-bytes 1024"), "+OK");
+        }
+        // Of a slot that the node has, and in another one of it.
+        for key in ["{k}2", "other"] {
+            let reply = from.ask(&[b"RESTORE", key.as_bytes(), b"0", &payload]);
+            assert_eq!(reply, "-ERR Bad data format", "{key}");
+        }
+        move_slot(&cluster);
+        let slot = to.int("CLUSTER KEYSLOT k");
+        assert_eq!(to.digest("k"), digest);
+        assert!(from.say("BF.CARD k").starts_with(&format!("-MOVED {slot} ")));
+        // Now the other node has the slot, and holds its clients to the limit.
+        let reply = to.ask(&[b"RESTORE", b"{k}2".as_slice(), b"0", &payload]);
+        assert_eq!(reply, "-ERR Bad data format");
+        assert!(cluster.second.log().contains("more than bf.max-filter-bytes or the memory allows (1024)"));
+        assert_eq!(to.int("EXISTS {k}2"), 0);
+    }
 }
 
 fn a_node_redirects_commands_by_their_key(site: &Site) {

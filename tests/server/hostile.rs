@@ -9,6 +9,8 @@ pub(crate) const TESTS: &[Test] = tests![
     a_payload_with_edge_values_in_every_field_never_hurts,
     a_payload_of_another_encoding_version_is_bad_data,
     a_payload_with_fields_missing_or_left_over_is_bad_data,
+    a_payload_with_an_impossible_count_is_bad_data,
+    a_blob_of_very_many_probes_is_refused,
     a_tiny_payload_cannot_take_much_memory,
     a_forged_dump_header_cannot_take_much_memory,
     refused_payloads_do_not_fill_the_log,
@@ -182,6 +184,68 @@ fn a_payload_with_fields_missing_or_left_over_is_bad_data(site: &Site) {
         reseal(&mut altered);
         assert_eq!(restore(&mut client, "new", &altered), "-ERR Bad data format", "variant {index}");
     }
+}
+
+/// A payload of a filter of RedisBloom with one layer of 64 bits, from one that the server dumped.
+#[expect(clippy::big_endian_bytes, reason = "numbers in an RDB file are big-endian")]
+fn redisbloom_payload(dumped: &[u8], items: u64, layer_items: u64) -> Vec<u8> {
+    let (value, trailer) = dumped.split_at(dumped.len() - TRAILER_BYTES);
+    let unsigned = |number: u64| [&[2, 0x81][..], &number.to_be_bytes()].concat();
+    let double = |number: f64| [&[4][..], &number.to_le_bytes()].concat();
+    let bits_per_item = f64::abs(f64::ln(0.1) / 0.480_453_013_918_201);
+    let fields = [
+        [items, 1, 5, 2, i64::MAX.unsigned_abs()].map(unsigned).concat(),
+        double(0.1),
+        unsigned(4),
+        double(bits_per_item),
+        [64, 0].map(unsigned).concat(),
+        [&[5, 8][..], &[0xff; 8]].concat(),
+        unsigned(layer_items),
+        vec![0],
+    ];
+    let mut payload = [&value[..PREFIX_BYTES], &fields.concat(), trailer].concat();
+    reseal(&mut payload);
+    payload
+}
+
+fn a_payload_with_an_impossible_count_is_bad_data(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    client.say("BF.RESERVE k 0.01 3 FORMAT redisbloom");
+    let dumped = client.bytes(&["DUMP", "k"]);
+    assert_eq!(restore(&mut client, "new", &redisbloom_payload(&dumped, 64, 64)), "+OK");
+    assert_eq!(client.int("BF.CARD new"), 64);
+    // Numbers that BF.CARD could not tell from more, and one that is our own header's beginning when a piece is loaded.
+    let magic = u64::from_le_bytes(*b"evbl\x01\x00\x01\x00");
+    for items in [65, 1 << 40, magic, i64::MAX.unsigned_abs(), 1 << 63, u64::MAX] {
+        for layer_items in [items, 64] {
+            let payload = redisbloom_payload(&dumped, items, layer_items);
+            let reply = restore(&mut client, "other", &payload);
+            assert_eq!(reply, "-ERR Bad data format", "{items} items, {layer_items} in the layer");
+        }
+    }
+    assert_eq!(client.int("EXISTS other"), 0);
+}
+
+fn a_blob_of_very_many_probes_is_refused(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let blob = |layers: u64| {
+        let mut blob = [&[1][..], &1u32.to_le_bytes(), &0.01f64.to_le_bytes()].concat();
+        blob.extend([&0.5f64.to_le_bytes()[..], &[1], &layers.to_le_bytes()].concat());
+        for _ in 0..layers {
+            blob.extend([&(45u64 + 256).to_le_bytes()[..], &[1], &256u64.to_le_bytes()].concat());
+            blob.extend([&2048u32.to_le_bytes()[..], &[7; 32], &[0xfe; 256]].concat());
+            blob.extend([1i64.to_le_bytes(), 1i64.to_le_bytes()].concat());
+        }
+        blob
+    };
+    for layers in [513, 4096] {
+        let reply = client.ask(&[b"BF.LOAD", b"k".as_slice(), &blob(layers)]);
+        assert_eq!(reply, "-ERR bloom object decoding failed", "{layers} layers");
+    }
+    assert_eq!(client.ask(&[b"BF.LOAD", b"k".as_slice(), &blob(512)]), "+OK");
+    assert_eq!(client.say("BF.ADD k a"), "-ERR problem inserting into filter");
 }
 
 /// Where a field of the header is: the offset of `evbl` in the bytes, and of the field in the header.

@@ -35,7 +35,7 @@ fn a_filter_of_a_gigabyte_takes_no_memory_until_it_is_used(site: &Site) {
     assert!(grown < 8 << 20, "{grown} bytes resident after deletion");
 }
 
-fn assert_too_large(reply: &str) {
+pub(crate) fn assert_too_large(reply: &str) {
     assert!(reply.starts_with("-ERR filter would take "), "{reply}");
     assert!(reply.contains("bf.max-filter-bytes"), "{reply}");
     assert!(reply.contains("memory"), "{reply}");

@@ -30,6 +30,7 @@ mod import;
 mod info;
 mod keys;
 mod limits;
+mod loading;
 mod loss;
 mod memory;
 mod migrations;
@@ -75,6 +76,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("keys", keys::TESTS),
     ("scripting", scripting::TESTS),
     ("limits", limits::TESTS),
+    ("loading", loading::TESTS),
     ("loss", loss::TESTS),
     ("memory", memory::TESTS),
     ("config", config::TESTS),

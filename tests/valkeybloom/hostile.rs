@@ -1,11 +1,15 @@
 //! Altered payloads: each field at its edges, cut everywhere. Each must be refused or be a filter that behaves.
 
+use everbloom::bloom::Growth;
+use everbloom::bloom::limits::{LAYERS_MAX, PROBES_TOTAL_MAX};
+use everbloom::bloom::valkeybloom::{Seed, ValkeyBloom};
 use everbloom::format::DecodeError;
-use everbloom::format::valkeybloom::{ValkeyChain, decode_blob, encode_blob};
+use everbloom::format::filter::from_header;
+use everbloom::format::valkeybloom::{ValkeyChain, decode_blob, dump, encode_blob};
 
 use crate::fixtures::cases;
 use crate::rdb::{Dump, Field, Record};
-use crate::{loaded, new_item, saved};
+use crate::{assert_same, loaded, new_item, reserved, saved};
 
 /// Far above what any payload here holds.
 const LIMIT_BYTES: u64 = 1 << 20;
@@ -213,9 +217,12 @@ fn what_makes_valkey_bloom_abort_or_spin_is_refused_by_name() {
         loaded(&record, 2, LIMIT_BYTES).unwrap_err(),
         DecodeError::Unsupported { what: "encoding version", got: 2 }
     );
-    let refused = loaded(&record, 1, 0).unwrap_err();
-    assert_eq!(refused, DecodeError::TooLarge { needed_bytes: 1, limit_bytes: 0 });
-    loaded(&record, 1, 1).unwrap();
+    // More than the eight bits, each of which one item sets at most.
+    let mut altered = record.clone();
+    (altered.0[5], altered.0[6]) = (Field::Unsigned(100), Field::Unsigned(9));
+    assert_eq!(loaded(&altered, 1, LIMIT_BYTES).unwrap_err(), DecodeError::Invalid("items"));
+    altered.0[6] = Field::Unsigned(8);
+    loaded(&altered, 1, LIMIT_BYTES).unwrap();
 
     // Of 0.1.0: more bits than the bitmap has.
     let old = cases().into_iter().find(|case| case.generation == 0 && case.name.contains("one")).unwrap();
@@ -232,4 +239,72 @@ fn layers_with_different_seeds_are_refused() {
     let Field::Bytes(slice) = &mut record.0[8] else { panic!("no string") };
     slice[13] ^= 1;
     assert_eq!(loaded(&record, 1, LIMIT_BYTES).unwrap_err(), DecodeError::Invalid("seed"));
+}
+
+#[test]
+fn a_filter_loads_within_the_limit_it_needs_and_not_a_byte_less() {
+    for case in cases() {
+        let chain = case.chain();
+        let (record, blob) = (saved(&chain), encode_blob(&chain).unwrap());
+        let header = dump::piece(&chain, 0).unwrap().unwrap().data;
+        let needed_bytes = chain.size_bytes();
+        let limit_bytes = needed_bytes - 1;
+        assert!(loaded(&record, 1, needed_bytes).is_ok() && decode_blob(&blob, &needed_bytes).is_ok());
+        assert!(from_header(&header, &needed_bytes).is_ok());
+        let refused = DecodeError::TooLarge { needed_bytes, limit_bytes };
+        assert_eq!(loaded(&record, 1, limit_bytes).unwrap_err(), refused, "{}", case.name);
+        assert_eq!(decode_blob(&blob, &limit_bytes).unwrap_err(), refused, "{}", case.name);
+        let outcome = from_header(&header, &limit_bytes);
+        assert_eq!(outcome.unwrap_err(), refused, "{}", case.name);
+    }
+}
+
+/// A blob of so many layers of 2048 probes in 2048 bits, each full with one item.
+fn blob_of_many_probes(layers: u64) -> Vec<u8> {
+    let case = cases().into_iter().find(|case| case.blob.is_some()).unwrap();
+    let mut blob = case.blob.unwrap();
+    let seed = blob[30 + 8 + 13..30 + 8 + 45].to_vec();
+    blob.truncate(30);
+    blob[22..].copy_from_slice(&layers.to_le_bytes());
+    for _ in 0..layers {
+        blob.extend((45u64 + 256).to_le_bytes());
+        blob.extend([&[1][..], &256u64.to_le_bytes(), &2048u32.to_le_bytes(), &seed].concat());
+        blob.extend([&[0; 256][..], &1i64.to_le_bytes(), &1i64.to_le_bytes()].concat());
+    }
+    blob
+}
+
+#[test]
+fn a_filter_has_so_many_probes_and_no_more() {
+    let most_layers = PROBES_TOTAL_MAX / 2048;
+    let chain = decode_blob(&blob_of_many_probes(most_layers), &LIMIT_BYTES).unwrap();
+    assert_eq!(chain.layers().len() as u64, most_layers);
+    let refused = DecodeError::Invalid("probes of all layers");
+    // The blob that kept a server busy for seconds with every batch of items.
+    for layers in [most_layers + 1, LAYERS_MAX as u64] {
+        assert_eq!(decode_blob(&blob_of_many_probes(layers), &(1 << 30)).unwrap_err(), refused);
+    }
+    let too_many_layers = blob_of_many_probes(LAYERS_MAX as u64 + 1);
+    assert_eq!(decode_blob(&too_many_layers, &(1 << 30)).unwrap_err(), DecodeError::Invalid("layer count"));
+}
+
+#[test]
+fn a_count_is_at_most_the_bits_even_when_items_are_added_to_what_was_read_of_a_filter() {
+    // Of a high error rate, so that the capacity is above the bits, and between the pieces of a dump.
+    let parameters = ValkeyBloom {
+        error_rate: 0.99,
+        tightening_ratio: 0.5,
+        capacity_items: 1000,
+        growth: Growth::Scaling { expansion: 2 },
+        seed: Seed::new([3; 32]),
+    };
+    let mut chain = reserved(parameters);
+    let bits = chain.layers()[0].bits().len();
+    assert!(bits < 100, "{bits}");
+    chain.layers_mut()[0].set_items(bits);
+    for number in 0..1000 {
+        let digest = chain.digest(&new_item(number));
+        assert!(chain.add(digest, &LIMIT_BYTES).is_ok() && chain.items() == bits);
+    }
+    assert_same(&loaded(&saved(&chain), 1, LIMIT_BYTES).unwrap(), &chain);
 }

@@ -18,10 +18,16 @@ const LINES_BY_RATE: [(f64, u8); 7] =
 /// The smallest paged layer for `items` at `rate`.
 pub(super) fn solve(items: u64, rate: f64) -> Size {
     let lines = LINES_BY_RATE.iter().find(|(from, _)| rate >= *from).map_or(LINES_MAX, |(_, lines)| *lines);
+    let candidates = probe_candidates(rate, PROBES_MAX.min(u32::from(lines) * LINE_PROBES_MAX));
+    let first = most_promising(rate, candidates.clone(), lines);
     let (mut load, mut probes) = (0.0, 1);
-    for candidate in probe_candidates(rate, PROBES_MAX.min(u32::from(lines) * LINE_PROBES_MAX)) {
+    for candidate in first.into_iter().chain(candidates.filter(|other| Some(*other) != first)) {
+        if is_worse(load, rate, candidate, lines) {
+            continue;
+        }
         let counted = counted_load(load_at(rate, candidate, lines), candidate, lines);
-        if counted > load {
+        // Of equals the fewest probes.
+        if counted > load || (counted == load && candidate < probes) {
             (load, probes) = (counted, candidate);
         }
     }
@@ -29,13 +35,43 @@ pub(super) fn solve(items: u64, rate: f64) -> Size {
     Size { layout: Layout::Paged { lines }, probes, size_bits: pages.saturating_mul(PAGE_BITS) }
 }
 
+/// The number of probes that has the lowest rate, as a share of what it may have, at about the load that is looked for.
+/// Mostly the best one, and then a single look tells of each other that it is not.
+fn most_promising(rate: f64, candidates: impl Iterator<Item = u32> + Clone, lines: u8) -> Option<u32> {
+    let load = array_load(rate, candidates.clone().max()?);
+    let share = |probes| error_rate(load, probes, lines) / model_rate(rate, probes);
+    candidates
+        .map(|probes| (share(probes), probes))
+        .min_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, probes)| probes)
+}
+
+/// Whether a layer with so many probes has certainly passed `rate` when it has counted `load` items per page. It has met
+/// no fewer than it has counted, so this takes one look at the rate, in place of some fifteen to find the load exactly.
+fn is_worse(load: f64, rate: f64, probes: u32, lines: u8) -> bool {
+    // Far more than what rounding does to either rate.
+    const MARGIN: f64 = 1.0 + 1e-6;
+    load > 0.0 && error_rate(load, probes, lines) > model_rate(rate, probes) * MARGIN
+}
+
+/// The rate that the model must show for a layer to keep `rate`; see [`PROGRESSION`].
+fn model_rate(rate: f64, probes: u32) -> f64 {
+    rate * (1.0 - libm::pow(f64::from(probes) / PROGRESSION, 3.0))
+}
+
+/// Items per page of an array without pages when it reaches `rate`.
+fn array_load(rate: f64, probes: u32) -> f64 {
+    let k = f64::from(probes);
+    let fill = libm::exp(libm::log(rate) / k);
+    -libm::log1p(-fill) * PAGE_BITS as f64 / k
+}
+
 /// Items that each of many pages has met on average when the layer reaches `rate`.
 fn load_at(rate: f64, probes: u32, lines: u8) -> f64 {
-    let k = f64::from(probes);
-    let rate = rate * (1.0 - libm::pow(k / PROGRESSION, 3.0));
+    let (k, rate) = (f64::from(probes), model_rate(rate, probes));
     let fill = libm::exp(libm::log(rate) / k);
-    // What an array without pages would take; the paged one takes a few per cent less.
-    let ideal = -libm::log1p(-fill) * PAGE_BITS as f64 / k;
+    // The paged array takes a few per cent less than this.
+    let ideal = array_load(rate, probes);
     let (mut load, mut excess) = (ideal, libm::log(error_rate(ideal, probes, lines) / rate));
     // d ln rate / d ln load of the array without pages.
     let mut slope = -k * (1.0 - fill) * libm::log1p(-fill) / fill;
@@ -92,7 +128,7 @@ fn error_rate(load: f64, probes: u32, lines: u8) -> f64 {
     let more_moment = moment_coefficients(few + 1);
 
     // Powers of the generating function at 1 - i/512: e^(ln_base * J), walked along the quadrature points.
-    let deviation = libm::sqrt(load) * STEP;
+    let deviation = load.sqrt() * STEP;
     let start = load - deviation * f64::from(POINTS_BELOW);
     let mut powers = [Geometric { value: 1.0, ratio: 1.0 }; MOMENTS];
     for (i, power) in powers.iter_mut().enumerate().skip(1) {
@@ -144,7 +180,7 @@ fn poisson_weight(count: f64, mean: f64) -> f64 {
     if count < 1.0 {
         return 0.0;
     }
-    libm::exp(count - mean - count * libm::log(count / mean) - 1.0 / (12.0 * count)) / libm::sqrt(count)
+    libm::exp(count - mean - count * libm::log(count / mean) - 1.0 / (12.0 * count)) / count.sqrt()
 }
 
 /// `base` to a small whole power.

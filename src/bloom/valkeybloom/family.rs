@@ -7,6 +7,7 @@ use crate::bloom::chain::{AddError, ReserveError};
 use crate::bloom::family::{Family, LayerPlan, Positions};
 use crate::bloom::growth::Growth;
 use crate::bloom::layer::Layer;
+use crate::bloom::limits::LAYER_MAX_BYTES;
 
 /// Error rate of a filter that is created without one (valkey-bloom's `bloom-fp-rate`).
 pub const ERROR_RATE_DEFAULT: f64 = 0.01;
@@ -66,6 +67,26 @@ impl ValkeyBloom {
             .ok_or(ReserveError::ErrorRateVanishes)?;
         Ok((capacity_items, error_rate))
     }
+
+    /// Layer `index`, behind one with a capacity of `before` items.
+    pub(super) fn plan(
+        &self,
+        index: usize,
+        before: Option<u64>,
+        rounding: Rounding,
+    ) -> Result<LayerPlan<SipProbing>, ReserveError> {
+        let (capacity_items, error_rate) = self.layer_parameters(index, before)?;
+        let size_bytes = sizing::layer_size_bytes(capacity_items, error_rate);
+        // More bits than this there is no placement for either.
+        if size_bytes > LAYER_MAX_BYTES {
+            return Err(ReserveError::TooLarge { needed_bytes: size_bytes, limit_bytes: LAYER_MAX_BYTES });
+        }
+        let size_bits = size_bytes.saturating_mul(8);
+        let probes = sizing::probes(size_bits, capacity_items, rounding);
+        // No rate above the smallest double asks for more probes than there may be, unless the parameters are not valid.
+        let placement = SipProbing::new(probes, size_bits).ok_or(ReserveError::ErrorRateVanishes)?;
+        Ok(LayerPlan { placement, size_bits, capacity_items })
+    }
 }
 
 /// The generation's rounding that the layers were made with, told from their probes: up if one of them has as many as
@@ -96,13 +117,6 @@ impl Family for ValkeyBloom {
         if before.is_some() && self.growth == Growth::Fixed {
             return Err(AddError::Full);
         }
-        let (capacity_items, error_rate) =
-            self.layer_parameters(layers.len(), before).map_err(AddError::CannotGrow)?;
-        let size_bits = sizing::layer_size_bytes(capacity_items, error_rate).saturating_mul(8);
-        let probes = sizing::probes(size_bits, capacity_items, rounding_of(layers));
-        // No rate above the smallest double asks for more probes than there may be, unless the parameters are not valid.
-        let placement = SipProbing::new(probes, size_bits)
-            .ok_or(AddError::CannotGrow(ReserveError::ErrorRateVanishes))?;
-        Ok(LayerPlan { placement, size_bits, capacity_items })
+        self.plan(layers.len(), before, rounding_of(layers)).map_err(AddError::CannotGrow)
     }
 }

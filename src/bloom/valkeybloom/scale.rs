@@ -1,10 +1,11 @@
-//! How far a filter can grow, and how large valkey-bloom says it is.
+//! How far a filter can grow, and how far and how large valkey-bloom says.
 
 use super::family::ValkeyBloom;
-use super::sizing;
-use crate::bloom::chain::{ReserveError, ScaleError};
+use super::sizing::{self, Rounding};
+use crate::bloom::family::Positions;
 use crate::bloom::growth::Growth;
 use crate::bloom::limits::LAYERS_MAX;
+use crate::bloom::scale::{PaperLayer, ScaleError, grow_on_paper};
 
 /// Bytes that valkey-bloom counts for a filter beside its layers.
 const FILTER_BYTES: u64 = 48;
@@ -34,16 +35,29 @@ fn places_bytes(count: u64) -> u64 {
     places.saturating_mul(PLACE_BYTES)
 }
 
-/// The items that a scaling filter holds when it has grown as far as `limit_bytes`, its error rate and the number of
-/// layers let it: `Max scaled capacity` of BF.INFO. For a fixed filter its capacity. The parameters must be valid.
-/// O(layers), at most [`LAYERS_MAX`].
+/// The items that a scaling filter of valkey-bloom 1.0 holds when it has grown as far as `limit_bytes` there, its error
+/// rate and our number of layers let it: `Max scaled capacity` of BF.INFO. For a fixed filter its capacity. The parameters
+/// must be valid. O(layers), at most [`LAYERS_MAX`].
 #[must_use]
 pub fn max_scaled_capacity(parameters: &ValkeyBloom, limit_bytes: u64) -> u64 {
-    grow_to(parameters, u64::MAX, limit_bytes).0
+    let layers = if parameters.growth == Growth::Fixed { 1 } else { LAYERS_MAX };
+    let (mut total_items, mut layers_bytes, mut before) = (0u64, FILTER_BYTES, None);
+    for (index, count) in (0..layers).zip(1u64..) {
+        let Ok((capacity_items, error_rate)) = parameters.layer_parameters(index, before) else { break };
+        layers_bytes = layers_bytes
+            .saturating_add(LAYER_BYTES)
+            .saturating_add(sizing::layer_size_bytes(capacity_items, error_rate));
+        if layers_bytes.saturating_add(places_bytes(count)) > limit_bytes {
+            break;
+        }
+        total_items = total_items.saturating_add(capacity_items);
+        before = Some(capacity_items);
+    }
+    total_items
 }
 
-/// Checks that a scaling filter can grow to `target_items`: VALIDATESCALETO of BF.INSERT. The parameters must be valid.
-/// O(layers), at most [`LAYERS_MAX`].
+/// Checks that a scaling filter can grow to `target_items` here, exactly when growth would: VALIDATESCALETO of
+/// BF.INSERT. The parameters must be valid. O(layers), at most [`LAYERS_MAX`].
 ///
 /// # Errors
 /// What stops it before.
@@ -55,37 +69,11 @@ pub fn validate_scale_to(
     if parameters.growth == Growth::Fixed {
         return Err(ScaleError::Fixed);
     }
-    grow_to(parameters, target_items, limit_bytes).1
-}
-
-/// The capacity after growing until it reaches `target_items` or cannot go on, and why it could not.
-fn grow_to(parameters: &ValkeyBloom, target_items: u64, limit_bytes: u64) -> (u64, Result<(), ScaleError>) {
-    let (mut total_items, mut layers_bytes, mut before) = (0u64, FILTER_BYTES, None);
-    for (index, count) in (0..LAYERS_MAX).zip(1u64..) {
-        if before.is_some() {
-            if total_items >= target_items {
-                return (total_items, Ok(()));
-            }
-            if parameters.growth == Growth::Fixed {
-                return (total_items, Err(ScaleError::Fixed));
-            }
-        }
-        let (capacity_items, error_rate) = match parameters.layer_parameters(index, before) {
-            Ok(layer) => layer,
-            Err(ReserveError::ErrorRateVanishes) => return (total_items, Err(ScaleError::ErrorRateVanishes)),
-            Err(_) => return (total_items, Err(ScaleError::TooLong)),
-        };
-        layers_bytes = layers_bytes
-            .saturating_add(LAYER_BYTES)
-            .saturating_add(sizing::layer_size_bytes(capacity_items, error_rate));
-        if layers_bytes.saturating_add(places_bytes(count)) > limit_bytes {
-            return (total_items, Err(ScaleError::TooLarge));
-        }
-        total_items = total_items.saturating_add(capacity_items);
-        before = Some(capacity_items);
-    }
-    let reached = if total_items >= target_items { Ok(()) } else { Err(ScaleError::TooLong) };
-    (total_items, reached)
+    grow_on_paper::<ValkeyBloom>(target_items, &limit_bytes, |index, before| {
+        let plan = parameters.plan(index, before, Rounding::Nearest)?;
+        let (size_bytes, probes) = (plan.size_bits.div_ceil(8), plan.placement.probes());
+        Ok(PaperLayer { capacity_items: plan.capacity_items, size_bytes, probes })
+    })
 }
 
 #[cfg(test)]
@@ -128,10 +116,9 @@ mod tests {
         assert_eq!(max_scaled_capacity(&parameters(0.01, 100, 0), LIMIT_BYTES), 100);
         assert_eq!(max_scaled_capacity(&parameters(0.01, 100, 2), 384), 100);
         assert_eq!(max_scaled_capacity(&parameters(0.01, 100, 2), 383), 0);
-        assert_eq!(
-            validate_scale_to(&parameters(0.01, 1 << 62, 2), u64::MAX, u64::MAX),
-            Err(ScaleError::TooLong)
-        );
+        let validated = |parameters| validate_scale_to(&parameters, u64::MAX, u64::MAX);
+        assert_eq!(validated(parameters(0.01, 1 << 62, 2)), Err(ScaleError::TooLarge));
+        assert_eq!(validated(parameters(1.0 - f64::EPSILON, 1 << 33, u32::MAX)), Err(ScaleError::TooLong));
         let endless = ValkeyBloom { tightening_ratio: 0.999_999_999, ..parameters(0.01, 1, 1) };
         assert_eq!(max_scaled_capacity(&endless, u64::MAX), LAYERS_MAX as u64);
         assert_eq!(validate_scale_to(&endless, LAYERS_MAX as u64, u64::MAX), Ok(()));

@@ -87,7 +87,7 @@ impl Header {
     /// layers, so that its length tells which one it is. O(layers).
     ///
     /// # Errors
-    /// The first field that is wrong, or [`DecodeError::TooLarge`] when the bit arrays together break the limit.
+    /// The first field that is wrong, or [`DecodeError::TooLarge`] when the filter breaks the limit.
     pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<Self, DecodeError> {
         let (old_chain, old_rest) =
             bytes.split_at_checked(OLD_CHAIN_HEADER_BYTES).ok_or(DecodeError::Truncated)?;
@@ -108,7 +108,7 @@ impl Header {
             }
         };
         let options = checked_options(chain.options.into())?;
-        let layers = validate(&layers?, chain.items, limit.max_filter_bytes())?;
+        let layers = validate(&layers?, chain.items, limit)?;
         Ok(Self { options, growth, layers })
     }
 
@@ -133,14 +133,13 @@ impl Header {
 fn validate(
     layers: &[LayerHeader],
     items: u64,
-    limit_bytes: u64,
+    limit: &dyn ByteLimit,
 ) -> Result<Vec<(LayerPlan<ModuloProbing>, u64)>, DecodeError> {
     let mut totals = Totals::default();
     let plans = layers.iter().map(|layer| {
         let plan = layer.parameters().plan(layer.size_bytes).map_err(DecodeError::Invalid)?;
-        totals.add_bytes(layer.size_bytes, limit_bytes)?;
-        totals.add_items(layer.items)?;
-        Ok((plan, layer.items))
+        totals.add(&plan, layer.items, limit)?;
+        Ok::<_, DecodeError>((plan, layer.items))
     });
     let plans = plans.collect::<Result<_, _>>()?;
     totals.check_items(items)?;

@@ -9,8 +9,9 @@ pub mod rdb;
 
 use super::record::DecodeError;
 use crate::bloom::limits::LAYERS_MAX;
-use crate::bloom::redisbloom::Options;
 use crate::bloom::redisbloom::probing::ITEMS_MAX;
+use crate::bloom::redisbloom::{ModuloProbing, Options};
+use crate::bloom::{ByteLimit, Extent, LayerPlan, Positions, RedisBloom};
 
 /// The number of layers, if there can be so many.
 fn checked_layers(layers: u64) -> Result<usize, DecodeError> {
@@ -29,33 +30,31 @@ fn checked_options(bits: u64) -> Result<Options, DecodeError> {
 #[derive(Default)]
 struct Totals {
     items: u64,
-    size_bytes: u64,
+    extent: Extent,
 }
 
 impl Totals {
-    /// Adds the items of one more layer.
-    fn add_items(&mut self, items: u64) -> Result<(), DecodeError> {
-        self.items = self
-            .items
-            .checked_add(items)
+    /// The extent with one more layer, if the filter may have it.
+    fn with_layer(&self, size_bytes: u64, probes: u32, limit: &dyn ByteLimit) -> Result<Extent, DecodeError> {
+        let extent = self.extent.and_layer(size_bytes, probes);
+        extent.check::<RedisBloom>(limit)?;
+        Ok(extent)
+    }
+
+    /// Adds a layer with its items, if the filter may have them.
+    fn add(
+        &mut self,
+        plan: &LayerPlan<ModuloProbing>,
+        items: u64,
+        limit: &dyn ByteLimit,
+    ) -> Result<(), DecodeError> {
+        self.extent = self.with_layer(plan.size_bits / 8, plan.placement.probes(), limit)?;
+        // Each of them has set a bit that was clear.
+        let items = Some(items).filter(|items| *items <= plan.size_bits);
+        self.items = items
+            .and_then(|items| self.items.checked_add(items))
             .filter(|items| *items <= ITEMS_MAX)
             .ok_or(DecodeError::Invalid("items of the layers"))?;
-        Ok(())
-    }
-
-    /// Adds the bytes of one more array, if the filter may have them.
-    fn add_bytes(&mut self, size_bytes: u64, limit_bytes: u64) -> Result<(), DecodeError> {
-        self.check_bytes(size_bytes, limit_bytes)?;
-        self.size_bytes = self.size_bytes.saturating_add(size_bytes);
-        Ok(())
-    }
-
-    /// Whether the filter may have one more array of so many bytes.
-    fn check_bytes(&self, size_bytes: u64, limit_bytes: u64) -> Result<(), DecodeError> {
-        let needed_bytes = self.size_bytes.saturating_add(size_bytes);
-        if needed_bytes > limit_bytes {
-            return Err(DecodeError::TooLarge { needed_bytes, limit_bytes });
-        }
         Ok(())
     }
 

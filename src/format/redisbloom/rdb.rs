@@ -82,14 +82,13 @@ impl LayerReader<'_> {
     fn read(&mut self, source: &mut impl Source) -> Result<Layer<ModuloProbing>, DecodeError> {
         let parameters = self.parameters(source)?;
         let least_bytes = parameters.least_bytes().map_err(DecodeError::Invalid)?;
+        let probes = u32::try_from(parameters.probes).unwrap_or(u32::MAX);
         // Before the array is read: a host may take memory for a string when it sees its length.
-        let limit_bytes = self.limit.max_filter_bytes();
-        self.totals.check_bytes(least_bytes, limit_bytes)?;
+        self.totals.with_layer(least_bytes, probes, self.limit)?;
         let bytes = source.bytes()?;
         let plan = parameters.plan(bytes.len() as u64).map_err(DecodeError::Invalid)?;
-        self.totals.add_bytes(bytes.len() as u64, limit_bytes)?;
         let items = source.unsigned()?;
-        self.totals.add_items(items)?;
+        self.totals.add(&plan, items, self.limit)?;
         let mut layer = Layer::try_new(plan).map_err(|OutOfMemory| DecodeError::OutOfMemory)?;
         if !layer.bits_mut().add_bytes(0, &bytes) {
             return Err(DecodeError::Invalid("size of the bit array"));

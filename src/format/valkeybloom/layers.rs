@@ -1,13 +1,9 @@
 //! Where every reader of valkey-bloom's bytes ends: fields in, a checked filter out.
 
 use super::ValkeyChain;
-use crate::bloom::ByteLimit;
-use crate::bloom::OutOfMemory;
-use crate::bloom::family::LayerPlan;
-use crate::bloom::growth::Growth;
-use crate::bloom::layer::Layer;
 use crate::bloom::limits::{LAYER_MAX_BYTES, LAYERS_MAX};
 use crate::bloom::valkeybloom::{Seed, SipProbing, ValkeyBloom};
+use crate::bloom::{ByteLimit, Extent, Growth, Layer, LayerPlan, OutOfMemory};
 use crate::format::record::DecodeError;
 
 /// The fields of a filter that come before its layers.
@@ -38,7 +34,7 @@ pub(super) struct Builder<'l> {
     growth: Growth,
     seed: Option<Seed>,
     layers: Vec<Layer<SipProbing>>,
-    total_bytes: u64,
+    extent: Extent,
     limit: &'l dyn ByteLimit,
 }
 
@@ -55,7 +51,7 @@ impl<'l> Builder<'l> {
             growth: Growth::from_expansion(expansion),
             seed: None,
             layers: Vec::new(),
-            total_bytes: 0,
+            extent: Extent::default(),
             limit,
         };
         builder.parameters(1, Seed::FIXED).validate().map_err(DecodeError::Invalid)?;
@@ -116,14 +112,12 @@ impl<'l> Builder<'l> {
         if capacity_items == 0 || i64::try_from(capacity_items).is_err() {
             return Err(DecodeError::Invalid("capacity"));
         }
-        if items > capacity_items || (items < capacity_items && !self.is_at_last()) {
+        // Each of them has set a bit that was clear.
+        if items > capacity_items.min(size_bits) || (items < capacity_items && !self.is_at_last()) {
             return Err(DecodeError::Invalid("items"));
         }
-        self.total_bytes = self.total_bytes.saturating_add(size_bytes);
-        let limit_bytes = self.limit.max_filter_bytes();
-        if self.total_bytes > limit_bytes {
-            return Err(DecodeError::TooLarge { needed_bytes: self.total_bytes, limit_bytes });
-        }
+        self.extent = self.extent.and_layer(size_bytes, probes);
+        self.extent.check::<ValkeyBloom>(self.limit)?;
         Ok(LayerPlan { placement, size_bits, capacity_items })
     }
 }

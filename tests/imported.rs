@@ -1,0 +1,78 @@
+//! The limits of a client's filter that was taken over: bytes, and what its counts may be.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use everbloom::bloom::imported::check_size;
+use everbloom::bloom::scheme::{
+    BitOrder, ClientPlacement, ItemEncoding, Scheme, SchemeParameters, StringForm, estimated_items,
+};
+use everbloom::bloom::{Bits, Chain, Growth, ReserveError};
+use everbloom::format::DecodeError;
+use everbloom::format::imported::{self, ImportedChain};
+
+/// No limit.
+const ANY: u64 = u64::MAX;
+
+/// A client's filter of 1000 bits and one probe, empty.
+fn taken_over(capacity_items: u64) -> (ClientPlacement, ImportedChain) {
+    let (scheme, encoding) = (Scheme::Murmur3Salted, ItemEncoding::Raw);
+    let parameters = SchemeParameters { scheme, encoding, shift: 0, probes: 1, size_bits: 1000 };
+    let placement = ClientPlacement::new(parameters).unwrap();
+    let form = StringForm { order: BitOrder::Msb, length_bytes: 0 };
+    let bits = Bits::try_zeroed(1000).unwrap();
+    let growth = Growth::Scaling { expansion: 2 };
+    (placement, Chain::take_over(placement, form, bits, capacity_items, 0.01, growth).unwrap())
+}
+
+fn built(header: &[u8], limit_bytes: u64) -> Result<ImportedChain, DecodeError> {
+    imported::build(header, &limit_bytes, |_, _| Ok(()))
+}
+
+#[test]
+fn a_clients_filter_is_taken_over_within_the_limit_it_needs_and_not_a_byte_less() {
+    let (placement, mut chain) = taken_over(10);
+    let (needed_bytes, limit_bytes) = (chain.size_bytes(), chain.size_bytes() - 1);
+    assert_eq!(check_size(&placement, &needed_bytes), Ok(()));
+    let refused = Err(ReserveError::TooLarge { needed_bytes, limit_bytes });
+    assert_eq!(check_size(&placement, &limit_bytes), refused);
+    for _ in 0..3 {
+        let header = imported::encode(&chain);
+        let (needed_bytes, limit_bytes) = (chain.size_bytes(), chain.size_bytes() - 1);
+        assert!(built(&header, needed_bytes).is_ok());
+        let refused = DecodeError::TooLarge { needed_bytes, limit_bytes };
+        assert_eq!(built(&header, limit_bytes).unwrap_err(), refused);
+        let layers = chain.layers().len();
+        for item in 0.. {
+            if chain.layers().len() > layers {
+                break;
+            }
+            chain.add(chain.digest(format!("{layers} {item}").as_bytes()), &ANY).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_clients_filter_counts_no_more_than_its_array_can_stand_for() {
+    // Items estimated at offset 48, items at 64.
+    let outcome = |capacity_items: u64, estimated_items: u64, items: u64| {
+        let mut header = imported::encode(&taken_over(capacity_items).1);
+        header[48..56].copy_from_slice(&estimated_items.to_le_bytes());
+        header[64..72].copy_from_slice(&items.to_le_bytes());
+        built(&header, ANY)
+    };
+    let refused = Err(DecodeError::Invalid("items"));
+    let most_estimated = estimated_items(1000, 1000, 1);
+    assert_eq!(most_estimated, 6908);
+    assert!(outcome(10, most_estimated, most_estimated).is_ok());
+    assert_eq!(outcome(10, most_estimated + 1, most_estimated + 1).map(|_| ()), refused);
+    assert_eq!(outcome(10, 11, 10).map(|_| ()), refused);
+    assert!(outcome(10, 10, most_estimated + 1000).is_ok());
+    assert_eq!(outcome(10, 10, most_estimated + 1001).map(|_| ()), refused);
+    assert_eq!(outcome(10, 0, 1 << 63).map(|_| ()), refused);
+    // Items that are added while the bits are still to come count up to the capacity, and no further.
+    let mut chain = outcome(10_000, 0, 9_999).unwrap();
+    for item in 0..100u8 {
+        chain.add(chain.digest(&[item]), &ANY).unwrap();
+        assert!(chain.layers()[0].counts().items <= 10_000 && built(&imported::encode(&chain), ANY).is_ok());
+    }
+    assert_eq!(outcome(10_000, 0, 10_001).map(|_| ()), refused);
+}
