@@ -53,6 +53,17 @@ fn fill(client: &mut Client, key: &str, from: u64, to: u64) {
     }
 }
 
+/// Waits until so much of the process lies in large pages. Where the system had none at hand they are asked for again when
+/// more items come.
+fn wait_for_large_pages(server: &Server, client: &mut Client, key: &str, size_bytes: u64) {
+    let mut number = 1 << 40;
+    wait_until("large pages", || {
+        fill(client, key, number, number + 2000);
+        number += 2000;
+        large_page_bytes(server) > size_bytes
+    });
+}
+
 /// A filter of 64 MB and as many items as write to nearly all of its pages.
 fn make_filled(client: &mut Client, key: &str) {
     assert_eq!(client.say(&format!("BF.RESERVE {key} 0.01 50000000")), "+OK");
@@ -87,19 +98,13 @@ fn filled_filters_get_large_pages_and_get_them_back_after_a_save(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     make_filled(&mut client, "k");
-    wait_until("filled memory is in large pages", || large_page_bytes(&server) > 40 * MIB);
+    wait_for_large_pages(&server, &mut client, "k", 40 * MIB);
     // A page that is written to during a save is the child's and ours for a while, and then of small pages.
     assert!(client.say("BGSAVE").starts_with('+'));
     fill(&mut client, "k", 100_000, 200_000);
     wait_until("the save ends", || client.info_number("rdb_bgsave_in_progress") == 0);
     assert_eq!(client.info("rdb_last_bgsave_status").as_deref(), Some("ok"));
-    let mut number = 200_000;
-    wait_until("the memory is in large pages again", || {
-        // Pages are looked at when items come.
-        fill(&mut client, "k", number, number + 1000);
-        number += 1000;
-        large_page_bytes(&server) > 40 * MIB
-    });
+    wait_for_large_pages(&server, &mut client, "k", 40 * MIB);
     assert_eq!(client.array(&["BF.MEXISTS", "k", "item 0", "item 99999", "item 150000"]).len(), 3);
     // A filter that is gone takes its claim along, however its memory was joined.
     client.int("DEL k");
@@ -113,12 +118,12 @@ fn filters_that_come_filled_get_large_pages(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     make_filled(&mut client, "k");
-    wait_until("filled memory is in large pages", || large_page_bytes(&server) > 40 * MIB);
+    wait_for_large_pages(&server, &mut client, "k", 40 * MIB);
     assert_eq!(client.say("COPY k copy"), "1");
-    wait_until("a copy is in large pages", || large_page_bytes(&server) > 80 * MIB);
+    wait_for_large_pages(&server, &mut client, "copy", 80 * MIB);
     client.int("DEL copy");
     assert_eq!(client.say("DEBUG RELOAD"), "+OK");
-    wait_until("a loaded filter is in large pages", || large_page_bytes(&server) > 40 * MIB);
+    wait_for_large_pages(&server, &mut client, "k", 40 * MIB);
 }
 
 fn nothing_is_asked_for_where_it_is_not_wanted(site: &Site) {

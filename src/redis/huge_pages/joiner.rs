@@ -42,12 +42,17 @@ pub(super) struct Pass {
 pub(super) struct Outcome {
     blocks: usize,
     /// Blocks of which too little has been written to.
-    pub(super) skipped: usize,
+    skipped: usize,
     /// Whether the system would not join a block.
     pub(super) was_refused: bool,
 }
 
 impl Outcome {
+    /// Whether all blocks are joined.
+    pub(super) fn is_complete(self) -> bool {
+        self.skipped == 0 && !self.was_refused
+    }
+
     /// Whether nearly all blocks have been written to.
     pub(super) fn is_dense(self) -> bool {
         self.skipped <= self.blocks / 10

@@ -159,17 +159,19 @@ impl State {
                     self.pass = Some(pass);
                     self.rest_items = PAGE_BYTES;
                 }
-                Some(outcome) if outcome.was_refused && outcome.is_dense() && !self.is_advised => {
-                    // A system that cannot join at once, or was told not to for whoever had this memory before: it joins
-                    // by and by where it is told to. Only whole arrays are named: each range that is named is a mapping
-                    // of its own, of which a process has a limited number.
-                    self.is_advised = true;
-                    large_arrays(filter).for_each(|bits| block::advise(bits.words(), libc::MADV_HUGEPAGE));
-                    self.rest_items = 0;
-                }
                 // The next look is after another child, or, where something was left out, at twice the items.
-                Some(outcome) if outcome.skipped == 0 => self.rest_items = u64::MAX,
-                Some(_) => self.rest_items = filter.items().max(PAGE_BYTES),
+                Some(outcome) if outcome.is_complete() => self.rest_items = u64::MAX,
+                Some(outcome) => {
+                    if outcome.was_refused && outcome.is_dense() && !self.is_advised {
+                        // A system that has no large page at hand, cannot join on request, or was told not to for whoever
+                        // had this memory before: it joins by and by where it is told to. Only whole arrays are named: each
+                        // range that is named is a mapping of its own, of which a process has a limited number.
+                        self.is_advised = true;
+                        large_arrays(filter)
+                            .for_each(|bits| block::advise(bits.words(), libc::MADV_HUGEPAGE));
+                    }
+                    self.rest_items = filter.items().max(PAGE_BYTES);
+                }
             },
         }
     }
