@@ -23,7 +23,7 @@ mod oracle;
 mod rdb;
 
 use everbloom::bloom::valkeybloom::ValkeyBloom;
-use everbloom::bloom::{Chain, Growth};
+use everbloom::bloom::{Chain, Growth, UnknownMemory};
 use everbloom::format::valkeybloom::{ValkeyChain, load, save};
 use everbloom::format::{DecodeError, Source};
 
@@ -34,7 +34,7 @@ const ANY: u64 = u64::MAX;
 
 fn saved(chain: &ValkeyChain) -> Record {
     let mut record = Record::default();
-    save(chain, &mut record).unwrap();
+    save(&mut chain.try_clone(UnknownMemory).unwrap(), &mut record);
     record
 }
 

@@ -12,11 +12,43 @@ use super::prefetch::Prefetch;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory;
 
+/// Words in front of an array that has a head.
+const HEAD_WORDS: usize = 6;
+/// Bytes that fit in front of an array that has a head.
+pub const HEAD_BYTES: usize = HEAD_WORDS * 8;
+
 /// Bits in words of 64, least significant first; seen as bytes, bit `i` is bit `i % 8` of byte `i / 8`.
+///
+/// Some arrays have room for a head in front, of [`HEAD_BYTES`] in the same allocation: where another module writes an
+/// array behind fields of its own as one string, such an array is written without a copy.
 #[derive(Debug)]
 pub struct Bits {
+    /// The head, if there is one, and the bits.
     bits: BitBox<u64, Lsb0>,
-    set_bits: u64,
+    count: Count,
+}
+
+/// The number of set bits, and in the lowest bit whether there is a head: a word of its own would make every filter larger.
+#[derive(Clone, Copy, Debug)]
+struct Count(u64);
+
+impl Count {
+    fn of(set_bits: u64, has_head: bool) -> Self {
+        Self(set_bits << 1 | u64::from(has_head))
+    }
+
+    fn set_bits(self) -> u64 {
+        self.0 >> 1
+    }
+
+    /// Words in front of the bits.
+    fn head_words(self) -> usize {
+        if self.0 & 1 == 1 { HEAD_WORDS } else { 0 }
+    }
+
+    fn add(&mut self, new_bits: u64) {
+        self.0 += new_bits << 1;
+    }
 }
 
 impl Bits {
@@ -26,21 +58,31 @@ impl Bits {
     /// # Errors
     /// [`OutOfMemory`] when the allocator refuses; nothing is allocated then.
     pub fn try_zeroed(size_bits: u64) -> Result<Self, OutOfMemory> {
+        Self::try_zeroed_behind(size_bits, false)
+    }
+
+    /// As [`try_zeroed`](Self::try_zeroed), with or without room for a head.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_zeroed_behind(size_bits: u64, has_head: bool) -> Result<Self, OutOfMemory> {
+        let count = Count::of(0, has_head);
         let size_bits = usize::try_from(size_bits).map_err(|_| OutOfMemory)?;
-        let words = bytemuck::try_zeroed_slice_box(size_bits.div_ceil(64)).map_err(|()| OutOfMemory)?;
-        Ok(Self { bits: cut(words, size_bits), set_bits: 0 })
+        let words = size_bits.div_ceil(64).checked_add(count.head_words()).ok_or(OutOfMemory)?;
+        let words = bytemuck::try_zeroed_slice_box(words).map_err(|()| OutOfMemory)?;
+        Ok(Self { bits: cut(words, size_bits.saturating_add(count.head_words() * 64)), count })
     }
 
     /// Number of bits.
     #[must_use]
     pub fn len(&self) -> u64 {
-        self.bits.len() as u64
+        self.bits.len().saturating_sub(self.count.head_words() * 64) as u64
     }
 
     /// Whether the array has no bits at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.bits.is_empty()
+        self.len() == 0
     }
 
     /// Number of bytes.
@@ -52,20 +94,40 @@ impl Bits {
     /// Number of set bits, O(1).
     #[must_use]
     pub fn set_bits(&self) -> u64 {
-        self.set_bits
+        self.count.set_bits()
+    }
+
+    /// The whole allocation.
+    #[must_use]
+    pub fn allocation(&self) -> &[u64] {
+        self.bits.as_raw_slice()
     }
 
     /// The words of the array; bits of the last one beyond the end are clear.
     #[must_use]
     pub fn words(&self) -> &[u64] {
-        self.bits.as_raw_slice()
+        self.bits.as_raw_slice().get(self.count.head_words()..).unwrap_or(&[])
+    }
+
+    fn words_mut(&mut self) -> &mut [u64] {
+        self.bits.as_raw_mut_slice().get_mut(self.count.head_words()..).unwrap_or(&mut [])
     }
 
     /// The bytes of the array, in the order of docs/formats.md.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         let bytes: &[u8] = bytemuck::cast_slice(self.words());
-        bytes.get(..self.bits.len().div_ceil(8)).unwrap_or(bytes)
+        usize::try_from(self.size_bytes()).ok().and_then(|size| bytes.get(..size)).unwrap_or(bytes)
+    }
+
+    /// The bytes of the array behind those of `head`; nothing where there is no room for them.
+    pub fn bytes_behind(&mut self, head: &[u8]) -> Option<&[u8]> {
+        let head_bytes = self.count.head_words() * 8;
+        let start = head_bytes.checked_sub(head.len())?;
+        let end = head_bytes.checked_add(usize::try_from(self.size_bytes()).ok()?)?;
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(self.bits.as_raw_mut_slice());
+        bytes.get_mut(start..head_bytes)?.copy_from_slice(head);
+        bytes.get(start..end)
     }
 
     /// Whether bit `position` is set; false for a position outside the array.
@@ -85,13 +147,13 @@ impl Bits {
         if position >= self.len() {
             return false;
         }
-        let Some(word) = self.bits.as_raw_mut_slice().get_mut(word_index(position)) else { return false };
+        let Some(word) = self.words_mut().get_mut(word_index(position)) else { return false };
         let mask = 1 << (position % 64);
         let was_clear = *word & mask == 0;
         // A store makes the line dirty (write-back, copy-on-write while a child saves): only where it changes.
         if was_clear {
             *word |= mask;
-            self.set_bits += 1;
+            self.count.add(1);
         }
         was_clear
     }
@@ -113,7 +175,7 @@ impl Bits {
             return 0;
         }
         let size_bits = self.len();
-        let words = self.bits.as_raw_mut_slice();
+        let words = self.words_mut();
         let mut new_bits = 0;
         for position in positions {
             debug_assert!(position < size_bits, "position {position} of {size_bits}");
@@ -122,14 +184,14 @@ impl Bits {
                 *word |= 1 << (position % 64);
             }
         }
-        self.set_bits += u64::from(new_bits);
+        self.count.add(new_bits.into());
         new_bits
     }
 
     /// Lets `update` set bits of whole pages, and count those that were clear.
     pub(super) fn update_pages(&mut self, update: impl FnOnce(&mut [[u64; PAGE_WORDS]]) -> u32) -> u32 {
-        let new_bits = update(self.bits.as_raw_mut_slice().as_chunks_mut().0);
-        self.set_bits += u64::from(new_bits);
+        let new_bits = update(self.words_mut().as_chunks_mut().0);
+        self.count.add(new_bits.into());
         new_bits
     }
 
@@ -159,20 +221,22 @@ impl Bits {
     /// the array. Memory behind clear pages of `data` is not touched, so a sparse array stays cheap. O(bytes).
     #[must_use]
     pub fn add_bytes(&mut self, offset: usize, data: &[u8]) -> bool {
-        let size_bytes = self.bits.len().div_ceil(8);
-        let used_bits = self.bits.len() % 8;
-        let bytes: &mut [u8] = bytemuck::cast_slice_mut(self.bits.as_raw_mut_slice());
+        let Ok(size_bytes) = usize::try_from(self.size_bytes()) else { return false };
+        let used_bits = self.len() % 8;
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(self.words_mut());
         let end = offset.checked_add(data.len()).filter(|end| *end <= size_bytes);
         if used_bits != 0 && end == Some(size_bytes) && data.last().is_some_and(|last| last >> used_bits != 0)
         {
             return false;
         }
         let Some(target) = end.and_then(|end| bytes.get_mut(offset..end)) else { return false };
+        let mut new_bits = 0;
         for (to, from) in target.chunks_mut(PAGE_BYTES).zip(data.chunks(PAGE_BYTES)) {
             if !is_clear(from) {
-                self.set_bits += add_page(to, from);
+                new_bits += add_page(to, from);
             }
         }
+        self.count.add(new_bits);
         true
     }
 
@@ -182,12 +246,10 @@ impl Bits {
     /// # Errors
     /// [`OutOfMemory`] when the allocator refuses.
     pub fn try_clone(&self, memory: impl Memory) -> Result<Self, OutOfMemory> {
-        let mut copy = Self::try_zeroed(self.len())?;
+        let mut copy = Self::try_zeroed_behind(self.len(), self.count.head_words() > 0)?;
         let occupancy = Occupancy::of(self, memory);
         let blocks = self.words().chunks(BLOCK_WORDS);
-        for (number, (to, from)) in
-            copy.bits.as_raw_mut_slice().chunks_mut(BLOCK_WORDS).zip(blocks).enumerate()
-        {
+        for (number, (to, from)) in copy.words_mut().chunks_mut(BLOCK_WORDS).zip(blocks).enumerate() {
             if occupancy.is_clear_block(number) {
                 continue;
             }
@@ -197,7 +259,7 @@ impl Bits {
                 }
             }
         }
-        copy.set_bits = self.set_bits;
+        copy.count = self.count;
         Ok(copy)
     }
 
@@ -302,6 +364,31 @@ mod tests {
             );
             assert!(bits.add_bytes(0, &vec![0; bits.bytes().len()]));
             assert_eq!(bits.set_bits(), 1);
+        }
+    }
+
+    #[test]
+    fn an_array_behind_a_head_is_as_any_other_and_one_string_with_it() {
+        for size_bits in [8u64, 72, 4096 * 8 * 3 + 8] {
+            let mut bits = Bits::try_zeroed_behind(size_bits, true).unwrap();
+            let mut plain = Bits::try_zeroed(size_bits).unwrap();
+            for bits in [&mut bits, &mut plain] {
+                assert!(bits.set(size_bits - 1) && bits.set(0) && !bits.set(size_bits));
+                assert_eq!(bits.set_all([1, 3].into_iter()), 2);
+                assert!(!bits.add_bytes(bits.bytes().len(), &[1]) && bits.add_bytes(0, &[0x10]));
+            }
+            for head in [&b""[..], b"head", &[0xFF; HEAD_BYTES]] {
+                let both = [head, plain.bytes()].concat();
+                assert_eq!(bits.bytes_behind(head).unwrap(), both);
+                let mut copy = bits.try_clone(UnknownMemory).unwrap();
+                assert_eq!(copy.bytes_behind(head).unwrap(), both);
+                for bits in [&bits, &copy] {
+                    assert_eq!((bits.len(), bits.set_bits(), bits.words()), (size_bits, 5, plain.words()));
+                    assert_eq!(bits.allocation().len(), bits.words().len() + HEAD_WORDS);
+                }
+            }
+            assert_eq!(bits.bytes_behind(&[0; HEAD_BYTES + 1]), None);
+            assert_eq!(plain.bytes_behind(b"head"), None);
         }
     }
 

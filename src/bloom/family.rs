@@ -130,4 +130,6 @@ pub struct LayerPlan<P> {
     pub size_bits: u64,
     /// Items it takes before it is full.
     pub capacity_items: u64,
+    /// Whether its array has room for a head: [`Bits`].
+    pub has_head: bool,
 }

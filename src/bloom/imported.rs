@@ -146,8 +146,8 @@ impl Family for Imported {
 /// A layer of our own in a taken-over filter.
 #[must_use]
 pub fn own_plan(shape: LayerShape) -> LayerPlan<ImportedPlacement> {
-    let LayerPlan { placement, size_bits, capacity_items } = shape.into();
-    LayerPlan { placement: ImportedPlacement::Own(placement), size_bits, capacity_items }
+    let LayerPlan { placement, size_bits, capacity_items, has_head } = shape.into();
+    LayerPlan { placement: ImportedPlacement::Own(placement), size_bits, capacity_items, has_head }
 }
 
 /// Checks that a client's array may be taken over, before it takes any memory. O(1).

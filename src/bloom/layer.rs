@@ -124,7 +124,7 @@ impl From<LayerShape> for LayerPlan<Probing> {
     fn from(shape: LayerShape) -> Self {
         let probes = u8::try_from(shape.probes).unwrap_or(u8::MAX);
         let placement = Probing { layout: shape.layout, probes };
-        Self { placement, size_bits: shape.size_bits, capacity_items: shape.capacity_items }
+        Self { placement, size_bits: shape.size_bits, capacity_items: shape.capacity_items, has_head: false }
     }
 }
 
@@ -157,7 +157,7 @@ impl<P: Copy> Layer<P> {
     /// # Errors
     /// [`OutOfMemory`] when the array cannot be had.
     pub fn try_new(plan: LayerPlan<P>) -> Result<Self, OutOfMemory> {
-        let bits = Bits::try_zeroed(plan.size_bits)?;
+        let bits = Bits::try_zeroed_behind(plan.size_bits, plan.has_head)?;
         Ok(Self { bits, capacity_items: plan.capacity_items, items: 0, placement: plan.placement })
     }
 

@@ -171,6 +171,7 @@ impl ImportedHeader {
             size_bits: array_bits,
             placement: ImportedPlacement::Client(placement),
             capacity_items,
+            has_head: false,
         };
         Ok((family, (plan, LayerCounts { items, set_bits })))
     }

@@ -195,19 +195,15 @@ fn hand_over(filter: Filter) -> *mut c_void {
 /// # Safety
 /// Called by the server only, with a value of the type.
 unsafe extern "C" fn save(io: *mut RedisModuleIO, value: *mut c_void) {
-    // SAFETY: a value of the type, which nothing changes during the callback.
-    let filter = unsafe { filter_at(value) };
+    // SAFETY: a value of the type, which nobody else reads or changes during the callback.
+    let Stored { filter, .. } = unsafe { &mut *value.cast::<Stored>() };
     // SAFETY: the server's `io`, used within this callback.
     let mut sink = unsafe { SnapshotIo::new(io) };
     or_abort("saving a filter", || match filter {
         Filter::Everbloom(chain) => everbloom::save(chain, &mut sink, ProcessMemory),
         Filter::Imported(chain) => everbloom::save_imported(chain, &mut sink, ProcessMemory),
         Filter::RedisBloom(chain) => redisbloom::rdb::save(chain, &mut sink),
-        Filter::ValkeyBloom(chain) => {
-            if valkeybloom::save(chain, &mut sink).is_err() {
-                log::abort("saving a filter: out of memory");
-            }
-        }
+        Filter::ValkeyBloom(chain) => valkeybloom::save(chain, &mut sink),
     });
 }
 
@@ -277,7 +273,7 @@ unsafe extern "C" fn memory_usage(value: *const c_void) -> usize {
             Filter::Imported(chain) => block_bytes(&raw const **chain, size_of_val(&**chain))
                 .saturating_add(slice_bytes(chain.layers())),
         });
-        filter.bit_arrays().fold(structs, |sum, bits| sum.saturating_add(slice_bytes(bits.words())))
+        filter.bit_arrays().fold(structs, |sum, bits| sum.saturating_add(slice_bytes(bits.allocation())))
     })
 }
 

@@ -57,7 +57,9 @@ fn saved(filter: &Filter) -> Record {
         Filter::Everbloom(chain) => own::save(chain, &mut record, UnknownMemory),
         Filter::Imported(chain) => own::save_imported(chain, &mut record, UnknownMemory),
         Filter::RedisBloom(chain) => redisbloom::rdb::save(chain, &mut record),
-        Filter::ValkeyBloom(chain) => valkeybloom::save(chain, &mut record).unwrap(),
+        Filter::ValkeyBloom(chain) => {
+            valkeybloom::save(&mut chain.try_clone(UnknownMemory).unwrap(), &mut record)
+        }
     }
     record
 }

@@ -8,6 +8,7 @@ pub(crate) const TESTS: &[Test] = tests![
     growth_the_allocator_refuses_is_an_error,
     a_copy_the_allocator_refuses_is_an_error,
     a_payload_the_allocator_refuses_is_an_error,
+    a_filter_is_saved_without_a_copy_of_it,
 ];
 
 /// A server that can hold one filter of a gigabyte, but not two.
@@ -93,4 +94,32 @@ fn a_payload_the_allocator_refuses_is_an_error(site: &Site) {
     assert_eq!(reply, "-ERR Insufficient memory to create filter");
     assert_eq!(client.int("EXISTS k"), 0);
     assert_lives(&mut client);
+}
+
+fn a_filter_is_saved_without_a_copy_of_it(site: &Site) {
+    for format in ["everbloom", "redisbloom", "valkey-bloom"] {
+        // A child that has no room ends in the server's own way, which may include a test of all memory.
+        let launch =
+            site.launch().expecting("BUG REPORT").expecting("=== ").with("crash-memcheck-enabled no");
+        let cramped = launch.with_address_space_mib(900).with("rdbcompression no");
+        let server = cramped.start();
+        let mut client = server.client();
+        let make = format!("BF.RESERVE k 0.01 400000000 NONSCALING FORMAT {format}");
+        assert_eq!(client.say(&make), "+OK");
+        client.say("BF.ADD k a");
+        assert_eq!(client.say("SAVE"), "+OK", "{format}");
+        // To compress, the server wants room for as many bytes as a string has: everbloom's are short.
+        client.say("CONFIG SET rdbcompression yes");
+        assert!(client.say("BGSAVE").starts_with('+'));
+        wait_until("the save ends", || client.info_number("rdb_bgsave_in_progress") == 0);
+        let status = client.info("rdb_last_bgsave_status");
+        assert_eq!(status.as_deref() == Some("ok"), format == "everbloom", "{format}: {status:?}");
+        assert_lives(&mut client);
+        client.say("CONFIG SET rdbcompression no");
+        client.say("BF.ADD k b");
+        assert_eq!(client.say("SAVE"), "+OK", "{format}");
+        let server = server.restart_as(|cramped| cramped.with_address_space_mib(4000));
+        let mut client = server.client();
+        assert_eq!(client.say("BF.MEXISTS k a b c"), "[1, 1, 0]", "{format}");
+    }
 }

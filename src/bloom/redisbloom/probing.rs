@@ -162,7 +162,12 @@ impl LayerParameters {
         if !fits || size_bytes > LAYER_MAX_BYTES {
             return Err("size of the bit array");
         }
-        Ok(LayerPlan { placement, size_bits: size_bytes * 8, capacity_items: self.capacity_items })
+        Ok(LayerPlan {
+            placement,
+            size_bits: size_bytes * 8,
+            capacity_items: self.capacity_items,
+            has_head: false,
+        })
     }
 
     /// The placement of the layer, and the fewest bits of its array.

@@ -65,7 +65,7 @@ pub fn layer_plan(
     }
     let size_bits = least_bits.next_multiple_of(WORD_BITS);
     let placement = ModuloProbing::of_new_layer(error_rate, bits_per_item, exponent, size_bits)?;
-    Some(LayerPlan { placement, size_bits, capacity_items })
+    Some(LayerPlan { placement, size_bits, capacity_items, has_head: false })
 }
 
 /// The power of two above the bits of `capacity_items`, its exponent, and the capacity that it has room for.

@@ -85,7 +85,7 @@ impl ValkeyBloom {
         let probes = sizing::probes(size_bits, capacity_items, rounding);
         // No rate above the smallest double asks for more probes than there may be, unless the parameters are not valid.
         let placement = SipProbing::new(probes, size_bits).ok_or(ReserveError::ErrorRateVanishes)?;
-        Ok(LayerPlan { placement, size_bits, capacity_items })
+        Ok(LayerPlan { placement, size_bits, capacity_items, has_head: true })
     }
 }
 

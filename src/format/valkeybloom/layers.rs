@@ -118,6 +118,6 @@ impl<'l> Builder<'l> {
         }
         self.extent = self.extent.and_layer(size_bytes, probes);
         self.extent.check::<ValkeyBloom>(self.limit)?;
-        Ok(LayerPlan { placement, size_bits, capacity_items })
+        Ok(LayerPlan { placement, size_bits, capacity_items, has_head: true })
     }
 }

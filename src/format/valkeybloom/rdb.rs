@@ -3,8 +3,9 @@
 use super::ValkeyChain;
 use super::layers::{Builder, FilterFields, LayerFields};
 use super::slice::{self, Slice};
+use crate::bloom::ByteLimit;
+use crate::bloom::bits::HEAD_BYTES;
 use crate::bloom::valkeybloom::{Seed, TIGHTENING_RATIO_DEFAULT};
-use crate::bloom::{ByteLimit, OutOfMemory};
 use crate::format::record::{DecodeError, Sink, Source, UnsignedOrBytes};
 
 /// Name of the data type.
@@ -15,33 +16,29 @@ pub const ENCODING_VERSION: i32 = 1;
 /// Most bytes of bits that are turned round at once.
 const BLOCK_BYTES: usize = 4096;
 
-/// Writes a filter in the newest encoding. O(bytes); takes the memory of the largest layer once more, because a
-/// layer is one string with a header in front.
-///
-/// # Errors
-/// [`OutOfMemory`] when that cannot be had; nothing has been written then.
-pub fn save(chain: &ValkeyChain, sink: &mut impl Sink) -> Result<(), OutOfMemory> {
-    let parameters = chain.family();
-    let mut buffer = Vec::new();
-    let largest_bytes = chain.layers().iter().map(slice::encoded_bytes).max().unwrap_or(0);
-    buffer.try_reserve_exact(largest_bytes).map_err(|_| OutOfMemory)?;
+/// Writes a filter in the newest encoding. O(bytes). A layer is one string with a header in front, which is written into
+/// the room that its array has there.
+pub fn save(chain: &mut ValkeyChain, sink: &mut impl Sink) {
+    let parameters = *chain.family();
     sink.unsigned(chain.layers().len() as u64);
     sink.unsigned(parameters.growth.expansion().into());
     sink.double(parameters.error_rate);
     sink.double(parameters.tightening_ratio);
     sink.unsigned(parameters.seed.is_random().into());
     let last = chain.layers().len().saturating_sub(1);
-    for (index, layer) in chain.layers().iter().enumerate() {
+    for (index, layer) in chain.layers_mut().iter_mut().enumerate() {
         sink.unsigned(layer.capacity_items());
         if index == last {
             sink.unsigned(layer.counts().items);
         }
-        buffer.clear();
-        slice::append(&mut buffer, layer, parameters.seed.bytes())?;
-        sink.bytes(&buffer);
+        let header = slice::header(layer, parameters.seed.bytes());
+        let slice = layer.bits_mut().bytes_behind(&header);
+        debug_assert!(slice.is_some(), "an array of this kind that was made without room for its header");
+        sink.bytes(slice.unwrap_or(&[]));
     }
-    Ok(())
 }
+
+const _: () = assert!(slice::HEADER_BYTES <= HEAD_BYTES, "every array of this kind has room for its header");
 
 /// Reads a filter in encoding `version`, 0 or 1. O(bytes); takes the memory of the filter and of one layer.
 ///

@@ -49,6 +49,16 @@ impl<'a> Slice<'a> {
     }
 }
 
+/// What comes before the bits of a layer.
+pub(super) fn header(layer: &Layer<SipProbing>, seed: &[u8; SEED_BYTES]) -> [u8; HEADER_BYTES] {
+    let size_bytes = layer.bits().size_bytes().to_le_bytes();
+    let probes = layer.placement().probes().to_le_bytes();
+    let mut header = [VERSION; HEADER_BYTES];
+    let fields = size_bytes.iter().chain(&probes).chain(seed);
+    header.iter_mut().skip(1).zip(fields).for_each(|(to, from)| *to = *from);
+    header
+}
+
 /// Bytes of the slice of a layer.
 pub(super) fn encoded_bytes(layer: &Layer<SipProbing>) -> usize {
     HEADER_BYTES.saturating_add(layer.bits().bytes().len())
@@ -64,10 +74,7 @@ pub(super) fn append(
     seed: &[u8; SEED_BYTES],
 ) -> Result<(), OutOfMemory> {
     out.try_reserve(encoded_bytes(layer)).map_err(|_| OutOfMemory)?;
-    out.push(VERSION);
-    out.extend_from_slice(&layer.bits().size_bytes().to_le_bytes());
-    out.extend_from_slice(&layer.placement().probes().to_le_bytes());
-    out.extend_from_slice(seed);
+    out.extend_from_slice(&header(layer, seed));
     out.extend_from_slice(layer.bits().bytes());
     Ok(())
 }

@@ -30,8 +30,8 @@ pub(crate) struct Launch {
     cluster: bool,
     /// Limit of the address space, in KiB.
     address_space_kib: Option<u64>,
-    /// An alarm that the log may contain.
-    expected_alarm: Option<&'static str>,
+    /// Alarms that the log may contain.
+    expected_alarms: Vec<&'static str>,
 }
 
 impl Launch {
@@ -44,7 +44,7 @@ impl Launch {
             module_lines: Vec::new(),
             cluster: false,
             address_space_kib: None,
-            expected_alarm: None,
+            expected_alarms: Vec::new(),
         }
     }
 
@@ -55,7 +55,7 @@ impl Launch {
 
     /// Takes one kind of alarm in the log for what the test is about.
     pub(crate) fn expecting(mut self, alarm: &'static str) -> Self {
-        self.expected_alarm = Some(alarm);
+        self.expected_alarms.push(alarm);
         self
     }
 
@@ -301,8 +301,8 @@ impl Server {
         if let Some(status) = status {
             return Err(format!("server died with {status}; its log:\n{}", tail(&log)));
         }
-        let expected = self.launch.expected_alarm;
-        let alarm = ALARMS.iter().find(|&alarm| log.contains(alarm) && expected != Some(alarm));
+        let expected = &self.launch.expected_alarms;
+        let alarm = ALARMS.iter().find(|&alarm| log.contains(alarm) && !expected.contains(alarm));
         alarm.map_or(Ok(()), |alarm| Err(format!("'{alarm}' in the log:\n{}", tail(&log))))
     }
 }
