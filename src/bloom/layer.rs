@@ -90,6 +90,7 @@ impl Probing {
 }
 
 impl Placement<ItemHash> for Probing {
+    #[inline(always)]
     fn contains(&self, bits: &Bits, item: ItemHash) -> bool {
         self.layout.contains(bits, u32::from(self.probes), item)
     }
@@ -106,6 +107,7 @@ impl Placement<ItemHash> for Probing {
         self.layout.insert(bits, u32::from(self.probes), item)
     }
 
+    #[inline(always)]
     fn prefetch(&self, bits: &Bits, item: ItemHash, part: Part, prefetch: impl Prefetch) {
         self.layout.prefetch(bits, u32::from(self.probes), item, part, prefetch);
     }

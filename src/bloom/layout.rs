@@ -75,6 +75,7 @@ impl Layout {
     }
 
     /// Asks for the memory of the item's probes: of the first two probes or lines, of the others, or of all.
+    #[inline(always)]
     pub fn prefetch(self, bits: &Bits, probes: u32, item: ItemHash, part: Part, prefetch: impl Prefetch) {
         match self {
             Self::Scattered => {

@@ -32,13 +32,14 @@ impl<'a> Argv<'a> {
         Self(self.0.get(1..).unwrap_or_default())
     }
 
-    /// Runs `body` with the bytes of every argument; nothing where there is no room to keep where they are. O(arguments).
+    /// What `body` makes of the bytes of every argument, or `no_room` where there is none to keep where they are.
+    /// O(arguments).
     #[inline(always)]
-    pub(super) fn with_bytes<T>(self, body: impl FnOnce(&[&'a [u8]]) -> T) -> Option<T> {
+    pub(super) fn with_bytes<T>(self, body: impl FnOnce(&[&'a [u8]]) -> T, no_room: impl FnOnce() -> T) -> T {
         // Written where they stay: what a function returns is copied, which takes longer than a probe. And a place of its
         // own for key and item, what most commands have, for clearing 64 places takes longer than ten.
         let (two, mut few, mut many);
-        Some(body(match self.0 {
+        body(match self.0 {
             [first, second] => {
                 two = [self.bytes_of(*first), self.bytes_of(*second)];
                 &two
@@ -49,11 +50,13 @@ impl<'a> Argv<'a> {
             }
             all => {
                 many = Vec::new();
-                many.try_reserve_exact(all.len()).ok()?;
+                if many.try_reserve_exact(all.len()).is_err() {
+                    return no_room();
+                }
                 many.extend(all.iter().map(|string| self.bytes_of(*string)));
                 &many
             }
-        }))
+        })
     }
 
     /// Writes the bytes of every argument to the front of `places`, of which there are enough.

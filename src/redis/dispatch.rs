@@ -111,7 +111,7 @@ unsafe fn run<const INDEX: usize>(
 ) -> Result<(), CommandError> {
     // SAFETY: the context is that of the running command by the caller's word.
     let host = unsafe { CommandHost::new(context) };
-    argv.with_bytes(|arguments| {
+    let run = |arguments: &[&[u8]]| {
         let command = At::<INDEX>::COMMAND;
         let request = Request::parse(command, arguments, &host)?;
         let name = argv.key().ok_or(CommandError::WrongArity(command.spec().name))?;
@@ -127,8 +127,8 @@ unsafe fn run<const INDEX: usize>(
                 unsafe { run_import(*import, context, Names { key: name, source }, &host, reply) }
             }
         }
-    })
-    .unwrap_or(Err(CommandError::OutOfMemory))
+    };
+    argv.with_bytes(run, || Err(CommandError::OutOfMemory))
 }
 
 /// # Safety

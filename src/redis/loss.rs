@@ -13,12 +13,14 @@ use crate::command::{Command, CommandError};
 
 /// Ends the server, after a line in its log that names the key, the bytes and what went wrong.
 pub(super) fn end_server(error: &CommandError, command: Command, argv: Argv<'_>) -> ! {
-    let key = argv.with_bytes(|arguments| quotable(arguments.first().copied().unwrap_or_default()));
-    let key = key.unwrap_or_default();
+    let (key, sent_bytes) = argv.with_bytes(
+        |arguments| {
+            let key = quotable(arguments.first().copied().unwrap_or_default());
+            (key, arguments.iter().map(|bytes| bytes.len()).sum::<usize>())
+        },
+        Default::default,
+    );
     let name = command.spec().name.to_uppercase();
-    let argument_bytes =
-        argv.with_bytes(|arguments| arguments.iter().map(|bytes| bytes.len()).sum::<usize>());
-    let sent_bytes = argument_bytes.unwrap_or(0);
     let refused = match allocator::refused_bytes() {
         0 => String::new(),
         bytes => format!("; the last allocation that failed was of {bytes} bytes"),

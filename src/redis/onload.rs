@@ -110,7 +110,7 @@ unsafe fn load(context: Context, argv: *mut *mut RedisModuleString, argc: c_int)
 unsafe fn apply_arguments(argv: *mut *mut RedisModuleString, argc: c_int) -> Result<Vec<String>, String> {
     // SAFETY: by the caller's word.
     let arguments = unsafe { Argv::new(argv, argc) };
-    arguments.with_bytes(load_arguments::apply).unwrap_or_else(|| Err("out of memory".to_owned()))
+    arguments.with_bytes(load_arguments::apply, || Err("out of memory".to_owned()))
 }
 
 /// Tells the server what the module can do.
