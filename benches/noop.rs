@@ -5,7 +5,7 @@
 //! with an M reply once for every item. `HA.ADD` and so on read and hash every item too, as each filter of ours must.
 
 // The file, not the library: that is a module too, and a module can have only one entry point.
-#[path = "../src/bloom/hash.rs"]
+#[path = "../src/bloom/everbloom/hash.rs"]
 #[expect(dead_code, unreachable_pub, reason = "of the library only the hash of an item is needed here")]
 mod hash;
 

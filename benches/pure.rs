@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use everbloom::bloom::{
-    Added, Chain, ChainParameters, Growth, LayerCounts, LayerShape, Layout, Prefetch, UnknownMemory, hash128,
+    Added, Chain, Everbloom, Growth, LayerCounts, LayerShape, Layout, Prefetch, UnknownMemory, hash128,
 };
 
 /// Items per batch, and per step of the loops over single items.
@@ -73,7 +73,7 @@ fn sizing(criterion: &mut Criterion) {
 /// A filter of one layer that holds half of what it has room for: a look at one of its bits is then as hard to foresee
 /// as it will ever be.
 fn half_full(capacity_items: u64, error_rate: f64) -> Chain {
-    let parameters = ChainParameters { error_rate, capacity_items, growth: Growth::Fixed };
+    let parameters = Everbloom { error_rate, capacity_items, growth: Growth::Fixed };
     let mut filter = Chain::reserve(parameters, &u64::MAX).unwrap();
     let known = items("known", 0, capacity_items / 2);
     let mut new = 0;

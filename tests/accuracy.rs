@@ -17,7 +17,7 @@
     reason = "a test fails by panicking and prints what it measured"
 )]
 
-use everbloom::bloom::{Chain, ChainParameters, Growth, ItemHash, hash128};
+use everbloom::bloom::{Chain, Everbloom, Growth, ItemHash, hash128};
 
 /// Layers of a grown filter.
 const LAYERS: u32 = 6;
@@ -81,7 +81,7 @@ fn full_filter(rate: f64, items: u64, shape: Shape, seed: u64) -> Chain {
         Shape::Fixed => Growth::Fixed,
         Shape::Grown => Growth::Scaling { expansion: 2 },
     };
-    let parameters = ChainParameters { error_rate: rate, capacity_items, growth };
+    let parameters = Everbloom { error_rate: rate, capacity_items, growth };
     let mut chain = Chain::reserve(parameters, &u64::MAX).unwrap();
     let mut offered = 0;
     while chain.items() < total {

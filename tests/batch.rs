@@ -4,7 +4,7 @@
 
 use everbloom::bloom::redisbloom::Options;
 use everbloom::bloom::valkeybloom::{Seed, ValkeyBloom};
-use everbloom::bloom::{Added, Blueprint, ChainParameters, Filter, Growth, NoPrefetch, RedisBloom};
+use everbloom::bloom::{Added, Blueprint, Everbloom, Filter, Growth, NoPrefetch, RedisBloom};
 
 const ANY: u64 = u64::MAX;
 const GROWTH: Growth = Growth::Scaling { expansion: 2 };
@@ -17,7 +17,7 @@ fn blueprints() -> Vec<(String, Blueprint, u64)> {
     let mut blueprints = Vec::new();
     for (capacity_items, error_rate, items) in sizes {
         let name = |kind: &str| format!("{kind}, {capacity_items} items at {error_rate}");
-        let parameters = ChainParameters { error_rate, capacity_items, growth: GROWTH };
+        let parameters = Everbloom { error_rate, capacity_items, growth: GROWTH };
         blueprints.push((name("everbloom"), Blueprint::Everbloom(parameters), items));
         let parameters = RedisBloom::new(error_rate, capacity_items, Options::SCALING, 2);
         blueprints.push((name("redisbloom"), Blueprint::RedisBloom(parameters), items));

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use everbloom::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES, LAYERS_MAX, PROBES_TOTAL_MAX};
 use everbloom::bloom::{
-    AddError, Added, Chain, ChainParameters, Extent, Growth, Layer, ReserveError, ScaleError, UnknownMemory,
+    AddError, Added, Chain, Everbloom, Extent, Growth, Layer, ReserveError, ScaleError, UnknownMemory,
     hash128,
 };
 use proptest::prelude::*;
@@ -15,9 +15,9 @@ use proptest::prelude::*;
 const ANY: u64 = u64::MAX;
 
 /// Filters of every growth; those of the lowest rates never err in a test's few thousand questions.
-fn parameters() -> impl Strategy<Value = ChainParameters> {
+fn parameters() -> impl Strategy<Value = Everbloom> {
     let error_rate = prop_oneof![Just(0.5), Just(0.01), Just(1e-3), Just(1e-12)];
-    (error_rate, 1..60u64, 0..5u32).prop_map(|(error_rate, capacity_items, expansion)| ChainParameters {
+    (error_rate, 1..60u64, 0..5u32).prop_map(|(error_rate, capacity_items, expansion)| Everbloom {
         error_rate,
         capacity_items,
         growth: Growth::from_expansion(expansion),
@@ -34,7 +34,7 @@ fn items() -> impl Strategy<Value = Vec<Vec<u8>>> {
 }
 
 /// Capacity, layer by layer, of a chain that was reserved with `parameters`.
-fn expected_capacities(parameters: ChainParameters, layers: usize) -> Vec<u64> {
+fn expected_capacities(parameters: Everbloom, layers: usize) -> Vec<u64> {
     let expansion = u64::from(parameters.growth.expansion());
     (0..layers)
         .map(|index| parameters.capacity_items * expansion.pow(u32::try_from(index).unwrap()))
@@ -134,7 +134,7 @@ proptest! {
         layers in 1..8usize,
     ) {
         let growth = Growth::Scaling { expansion };
-        let parameters = ChainParameters { error_rate, capacity_items, growth };
+        let parameters = Everbloom { error_rate, capacity_items, growth };
         let mut chain = Chain::reserve(parameters, &ANY).unwrap();
         let (mut size_bytes, mut before_bytes) = (chain.size_bytes(), 0);
         for _ in 1..layers {
@@ -170,7 +170,7 @@ proptest! {
 
     #[test]
     fn a_layer_past_the_limit_is_refused_and_changes_nothing(capacity_items in 1..2_000u64, spare in 0..400u64) {
-        let parameters = ChainParameters { capacity_items, ..ChainParameters::default() };
+        let parameters = Everbloom { capacity_items, ..Everbloom::default() };
         let mut chain = Chain::reserve(parameters, &ANY).unwrap();
         let limit = chain.size_bytes() + spare;
         let (mut offered, mut refused) = (0u64, None);
@@ -197,8 +197,7 @@ proptest! {
 #[test]
 fn a_filter_past_every_limit_is_refused_before_memory_is_asked_for() {
     for error_rate in [5e-324, 1e-6, 0.01, 0.5] {
-        let parameters =
-            ChainParameters { error_rate, capacity_items: CAPACITY_MAX_ITEMS, growth: Growth::Fixed };
+        let parameters = Everbloom { error_rate, capacity_items: CAPACITY_MAX_ITEMS, growth: Growth::Fixed };
         let Err(ReserveError::TooLarge { needed_bytes, limit_bytes }) =
             Chain::reserve(parameters, &(1 << 36))
         else {
@@ -207,7 +206,7 @@ fn a_filter_past_every_limit_is_refused_before_memory_is_asked_for() {
         assert!(needed_bytes > 1 << 36 && limit_bytes == 1 << 36);
     }
     let parameters =
-        ChainParameters { error_rate: 5e-324, capacity_items: CAPACITY_MAX_ITEMS, growth: Growth::Fixed };
+        Everbloom { error_rate: 5e-324, capacity_items: CAPACITY_MAX_ITEMS, growth: Growth::Fixed };
     let error = Chain::reserve(parameters, &ANY).unwrap_err();
     assert!(
         matches!(error, ReserveError::TooLarge { limit_bytes: LAYER_MAX_BYTES, .. }),
@@ -218,7 +217,7 @@ fn a_filter_past_every_limit_is_refused_before_memory_is_asked_for() {
 #[test]
 fn the_next_layer_never_holds_more_items_than_a_layer_may() {
     let mut chain = Chain::reserve(
-        ChainParameters {
+        Everbloom {
             error_rate: 0.01,
             capacity_items: 1 << 26,
             growth: Growth::Scaling { expansion: 32_768 },
@@ -235,7 +234,7 @@ fn the_next_layer_never_holds_more_items_than_a_layer_may() {
 #[test]
 fn a_chain_has_4096_layers_and_no_more() {
     let growth = Growth::Scaling { expansion: 1 };
-    let parameters = ChainParameters { error_rate: 0.01, capacity_items: 1, growth };
+    let parameters = Everbloom { error_rate: 0.01, capacity_items: 1, growth };
     let mut chain = Chain::reserve(parameters, &ANY).unwrap();
     for layers in 1..LAYERS_MAX {
         assert_eq!((chain.layers().len(), grow(&mut chain, ANY)), (layers, Ok(())));
@@ -265,7 +264,7 @@ fn one_more(mut chain: Chain) -> Vec<Layer> {
 
 #[test]
 fn every_limit_of_a_filter_may_be_met_and_not_passed() {
-    let check = |extent: Extent| extent.check::<ChainParameters>(&ANY);
+    let check = |extent: Extent| extent.check::<Everbloom>(&ANY);
     let layers = |count: usize, probes| (0..count).fold(Extent::default(), |e, _| e.and_layer(8, probes));
     assert_eq!(check(layers(LAYERS_MAX, 1)), Ok(()));
     assert_eq!(check(layers(LAYERS_MAX + 1, 1)), Err(ReserveError::TooLong));
@@ -289,12 +288,12 @@ fn every_limit_of_a_filter_may_be_met_and_not_passed() {
     let endless = Extent::default().and_layer(u64::MAX, u32::MAX).and_layer(u64::MAX, u32::MAX);
     assert_eq!(check(endless), Err(ReserveError::TooLong));
     let endless = Extent::default().and_layer(u64::MAX, 1).and_layer(u64::MAX, 1);
-    assert!(endless.check::<ChainParameters>(&(u64::MAX - 1)).is_err());
+    assert!(endless.check::<Everbloom>(&(u64::MAX - 1)).is_err());
 }
 
 #[test]
 fn validation_tells_what_stops_a_filter() {
-    let scaling = |capacity_items, expansion| ChainParameters {
+    let scaling = |capacity_items, expansion| Everbloom {
         error_rate: 0.01,
         capacity_items,
         growth: Growth::from_expansion(expansion),

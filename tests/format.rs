@@ -9,11 +9,11 @@
 )]
 
 use everbloom::bloom::limits::{LAYER_MAX_BYTES, LAYERS_MAX};
-use everbloom::bloom::{Chain, ChainParameters, Filter, Growth, ItemHash, UnknownMemory, hash128};
+use everbloom::bloom::{Chain, Everbloom, Filter, Growth, ItemHash, UnknownMemory, hash128};
+use everbloom::format::everbloom::header::{CHAIN_HEADER_BYTES, LAYER_HEADER_BYTES};
 use everbloom::format::everbloom::{CHUNK_BYTES, load, save};
 use everbloom::format::filter::from_header;
-use everbloom::format::header::{CHAIN_HEADER_BYTES, LAYER_HEADER_BYTES};
-use everbloom::format::{DecodeError, Sink, Source, dump};
+use everbloom::format::{DecodeError, Sink, Source, pieces};
 
 /// No limit.
 const ANY: u64 = u64::MAX;
@@ -68,7 +68,7 @@ fn loaded(record: &Record, limit_bytes: u64) -> Result<Chain, DecodeError> {
 }
 
 fn filter(error_rate: f64, capacity_items: u64, growth: Growth, items: u64) -> Chain {
-    let mut chain = Chain::reserve(ChainParameters { error_rate, capacity_items, growth }, &ANY).unwrap();
+    let mut chain = Chain::reserve(Everbloom { error_rate, capacity_items, growth }, &ANY).unwrap();
     for item in 0..items {
         chain.add(hash128(&item.to_le_bytes()), &ANY).unwrap();
     }
@@ -152,7 +152,7 @@ fn a_large_array_is_saved_in_bounded_chunks() {
 fn a_filter_loads_within_the_limit_it_was_made_under_and_not_a_byte_less() {
     for chain in samples() {
         let record = saved(&chain);
-        let header = dump::piece(&chain, 0).unwrap().unwrap().data;
+        let header = pieces::piece(&chain, 0).unwrap().unwrap().data;
         let needed_bytes = chain.size_bytes();
         let limit_bytes = needed_bytes - 1;
         assert!(loaded(&record, needed_bytes).is_ok());

@@ -1,29 +1,29 @@
 //! The limits of a client's filter that was taken over: bytes, and what its counts may be.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use everbloom::bloom::imported::check_size;
-use everbloom::bloom::scheme::{
-    BitOrder, ClientPlacement, ItemEncoding, Scheme, SchemeParameters, StringForm, estimated_items,
+use everbloom::bloom::client::check_size;
+use everbloom::bloom::client::{
+    BitOrder, ItemEncoding, Scheme, SchemeParameters, SchemePlacement, StringForm, estimated_items,
 };
 use everbloom::bloom::{Bits, Chain, Growth, ReserveError};
 use everbloom::format::DecodeError;
-use everbloom::format::imported::{self, ImportedChain};
+use everbloom::format::client::header::{self, ClientChain};
 
 /// No limit.
 const ANY: u64 = u64::MAX;
 
 /// A client's filter of 1000 bits and one probe, empty.
-fn taken_over(capacity_items: u64) -> (ClientPlacement, ImportedChain) {
+fn taken_over(capacity_items: u64) -> (SchemePlacement, ClientChain) {
     let (scheme, encoding) = (Scheme::Murmur3Salted, ItemEncoding::Raw);
     let parameters = SchemeParameters { scheme, encoding, shift: 0, probes: 1, size_bits: 1000 };
-    let placement = ClientPlacement::new(parameters).unwrap();
+    let placement = SchemePlacement::new(parameters).unwrap();
     let form = StringForm { order: BitOrder::Msb, length_bytes: 0 };
     let bits = Bits::try_zeroed(1000).unwrap();
     let growth = Growth::Scaling { expansion: 2 };
     (placement, Chain::take_over(placement, form, bits, capacity_items, 0.01, growth).unwrap())
 }
 
-fn built(header: &[u8], limit_bytes: u64) -> Result<ImportedChain, DecodeError> {
+fn built(header: &[u8], limit_bytes: u64) -> Result<ClientChain, DecodeError> {
     imported::build(header, &limit_bytes, |_, _| Ok(()))
 }
 

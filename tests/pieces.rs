@@ -2,19 +2,17 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
 
-use everbloom::bloom::{
-    Chain, ChainParameters, Filter, Growth, ItemHash, NoPrefetch, UnknownMemory, hash128,
-};
-use everbloom::format::dump::{ChunkError, SEAL_BYTES, Trust};
+use everbloom::bloom::{Chain, Everbloom, Filter, Growth, ItemHash, NoPrefetch, UnknownMemory, hash128};
+use everbloom::format::everbloom::header::CHAIN_HEADER_BYTES;
 use everbloom::format::filter::{from_header, header, load_chunk, piece};
-use everbloom::format::header::CHAIN_HEADER_BYTES;
+use everbloom::format::pieces::{ChunkError, SEAL_BYTES, Trust};
 use everbloom::format::rewrite::{Rewritten, rewrite};
 
 const ANY: u64 = u64::MAX;
 
 /// A filter of our own with so many items, whose names begin with `name`.
 fn filter(error_rate: f64, capacity_items: u64, growth: Growth, name: &str, items: u64) -> Filter {
-    let chain = Chain::reserve(ChainParameters { error_rate, capacity_items, growth }, &ANY).unwrap();
+    let chain = Chain::reserve(Everbloom { error_rate, capacity_items, growth }, &ANY).unwrap();
     let mut filter = Filter::Everbloom(chain);
     add(&mut filter, name, items);
     filter
@@ -288,7 +286,7 @@ fn a_rewritten_file_holds_what_a_header_does_not_imply() {
     }
     // The middle one of three chunks has no bit.
     let mut chain = Chain::reserve(
-        ChainParameters { error_rate: 0.01, capacity_items: 30_000_000, growth: Growth::Fixed },
+        Everbloom { error_rate: 0.01, capacity_items: 30_000_000, growth: Growth::Fixed },
         &ANY,
     )
     .unwrap();

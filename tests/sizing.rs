@@ -10,10 +10,10 @@
     reason = "a test fails by panicking and prints what it measured"
 )]
 
-use everbloom::bloom::layout::{LINE_BITS, PAGE_BITS, PAGE_LINES};
+use everbloom::bloom::everbloom::layout::{LINE_BITS, PAGE_BITS, PAGE_LINES};
+use everbloom::bloom::everbloom::sizing::{Size, size_for};
 use everbloom::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_ERROR_RATE_MIN, PAGED_MIN_BYTES};
-use everbloom::bloom::sizing::{Size, size_for};
-use everbloom::bloom::{ChainParameters, ItemHash, Layer, LayerPlan, LayerShape, Layout, hash128};
+use everbloom::bloom::{Everbloom, ItemHash, Layer, LayerPlan, LayerShape, Layout, hash128};
 
 /// Rates over the whole range.
 const RATES: [f64; 14] =
@@ -41,7 +41,7 @@ fn one_per_cent_takes_the_promised_bits_per_item_at_most() {
 
 #[test]
 fn the_first_layer_of_a_default_filter_takes_128_bytes() {
-    let default = ChainParameters::default();
+    let default = Everbloom::default();
     let rate = default.growth.layer_error_rate(default.error_rate, 0);
     assert_eq!(size_for(default.capacity_items, rate).size_bits, 1024);
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use everbloom::bloom::{Chain, ChainParameters, Growth};
-use everbloom::format::dump;
+use everbloom::bloom::{Chain, Everbloom, Growth};
+use everbloom::format::pieces;
 
 use super::client::{Client, Requests, Value, encode_argument, encode_head, pipeline};
 use super::process::{Server, memory_bytes};
@@ -210,7 +210,7 @@ fn half_fill(client: &mut Client, key: &str, size: &Size) -> Result<(), Failure>
 /// Loads one of our own filters by BF.LOADCHUNK, so that it counts as half full too.
 fn load_own(client: &mut Client, key: &str, size: &Size, noise: &[u8]) -> Result<(), Failure> {
     let (error_rate, capacity_items) = (size.error_rate, size.capacity_items());
-    let parameters = ChainParameters { error_rate, capacity_items, growth: Growth::Fixed };
+    let parameters = Everbloom { error_rate, capacity_items, growth: Growth::Fixed };
     let mut chain = Chain::reserve(parameters, &u64::MAX).map_err(|error| format!("{error:?}"))?;
     for layer in chain.layers_mut() {
         let bytes = usize::try_from(layer.bits().size_bytes())?;
@@ -226,7 +226,7 @@ fn load_own(client: &mut Client, key: &str, size: &Size, noise: &[u8]) -> Result
     client.call(&["DEL", key])?;
     chain.mark_state(1);
     let mut iterator = 0;
-    while let Some(piece) = dump::piece(&chain, iterator).map_err(|error| format!("{error:?}"))? {
+    while let Some(piece) = pieces::piece(&chain, iterator).map_err(|error| format!("{error:?}"))? {
         iterator = piece.next_iterator;
         client.call(&[b"BF.LOADCHUNK", key.as_bytes(), iterator.to_string().as_bytes(), &piece.data])?;
     }

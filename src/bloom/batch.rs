@@ -6,10 +6,12 @@
 
 use smallvec::SmallVec;
 
-use super::chain::{AddError, Added, ByteLimit, Chain};
-use super::family::{Family, Placement};
+use super::chain::Chain;
+use super::family::Family;
 use super::group::{self, GROUP_ITEMS, ItemSet, members, subset};
 use super::layer::Layer;
+use super::outcome::{AddError, Added, ByteLimit};
+use super::placement::Placement;
 use super::prefetch::{Part, Prefetch};
 
 /// Group below which every layer's memory is asked for at once, since one layer alone would not keep memory busy.

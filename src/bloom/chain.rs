@@ -1,184 +1,22 @@
 //! A filter: a chain of layers that grows.
 
 use super::bits::OutOfMemory;
+use super::everbloom::Everbloom;
 use super::extent::Extent;
-use super::family::{Family, LayerPlan, Placement};
-use super::growth::Growth;
-use super::hash::{ItemHash, hash128};
-use super::layer::{Layer, LayerShape, Probing};
-use super::limits::{CAPACITY_DEFAULT_ITEMS, CAPACITY_MAX_ITEMS, ERROR_RATE_DEFAULT};
+use super::family::Family;
+use super::layer::Layer;
 use super::mark::{Marks, Origin, StateMark};
 use super::memory::Memory;
-use super::scheme::ItemEncoding;
-
-/// What a filter is reserved with.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ChainParameters {
-    /// Promised share of false positives among absent items, over all layers; strictly between 0 and 1.
-    pub error_rate: f64,
-    /// Items of the first layer.
-    pub capacity_items: u64,
-    /// What happens when it is full.
-    pub growth: Growth,
-}
-
-impl Default for ChainParameters {
-    fn default() -> Self {
-        Self {
-            error_rate: ERROR_RATE_DEFAULT,
-            capacity_items: CAPACITY_DEFAULT_ITEMS,
-            growth: Growth::default(),
-        }
-    }
-}
-
-impl ChainParameters {
-    /// The first rule that the parameters break, if they break one.
-    ///
-    /// # Errors
-    /// The name of the field that is out of its range.
-    pub fn validate(&self) -> Result<(), &'static str> {
-        if !(self.error_rate > 0.0 && self.error_rate < 1.0) {
-            return Err("error rate");
-        }
-        if self.capacity_items == 0 || self.capacity_items > CAPACITY_MAX_ITEMS {
-            return Err("capacity");
-        }
-        if self.growth.expansion() > super::limits::EXPANSION_MAX {
-            return Err("expansion");
-        }
-        Ok(())
-    }
-
-    /// Items and error rate of layer `index`, 0 being the first, behind one with a capacity of `before` items.
-    ///
-    /// # Errors
-    /// [`ReserveError::TooLong`] when it would hold more items than a layer may.
-    pub(super) fn layer_parameters(
-        &self,
-        index: usize,
-        before: Option<u64>,
-    ) -> Result<(u64, f64), ReserveError> {
-        let capacity_items = match before {
-            None => Some(self.capacity_items),
-            Some(capacity_items) => capacity_items.checked_mul(self.growth.expansion().into()),
-        };
-        let capacity_items =
-            capacity_items.filter(|items| *items <= CAPACITY_MAX_ITEMS).ok_or(ReserveError::TooLong)?;
-        Ok((capacity_items, self.growth.layer_error_rate(self.error_rate, index)))
-    }
-}
-
-/// How many bytes a filter may take in all, structs and bit arrays: [`Chain::needed_bytes`]. Asked only when a layer is
-/// about to be made, so it may be costly.
-pub trait ByteLimit {
-    /// The most bytes of one filter.
-    fn max_filter_bytes(&self) -> u64;
-
-    /// Checks that a filter may take so many bytes.
-    ///
-    /// # Errors
-    /// The limit that it would break.
-    fn permits(&self, needed_bytes: u64) -> Result<(), u64> {
-        let limit_bytes = self.max_filter_bytes();
-        if needed_bytes > limit_bytes { Err(limit_bytes) } else { Ok(()) }
-    }
-}
-
-impl ByteLimit for u64 {
-    fn max_filter_bytes(&self) -> u64 {
-        *self
-    }
-}
-
-/// Why a layer could not be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReserveError {
-    /// The filter would take `needed_bytes`, more than `limit_bytes`.
-    TooLarge {
-        /// Bytes of the filter with the new layer.
-        needed_bytes: u64,
-        /// The limit it would break.
-        limit_bytes: u64,
-    },
-    /// It would have more layers than [`LAYERS_MAX`](super::limits::LAYERS_MAX), more probes than
-    /// [`PROBES_TOTAL_MAX`](super::limits::PROBES_TOTAL_MAX), or too many items in one layer.
-    TooLong,
-    /// The error rate of the next layer would be too small to tell from zero.
-    ErrorRateVanishes,
-    /// The allocator refused.
-    OutOfMemory,
-}
-
-impl From<OutOfMemory> for ReserveError {
-    fn from(_: OutOfMemory) -> Self {
-        Self::OutOfMemory
-    }
-}
-
-/// What adding an item came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Added {
-    /// The item was not there before.
-    New,
-    /// The item was there already, or is a false positive; nothing changed.
-    Present,
-}
-
-/// Why an item could not be added; nothing changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AddError {
-    /// The filter is fixed and holds as many items as it was reserved for.
-    Full,
-    /// The filter is full and cannot grow.
-    CannotGrow(ReserveError),
-    /// The item cannot be written in the encoding of a client's filter that was taken over.
-    NotEncodable(ItemEncoding),
-}
-
-impl Family for ChainParameters {
-    type Digest<'i> = ItemHash;
-    type Placement = Probing;
-
-    #[inline(always)]
-    fn digest(&self, item: &[u8]) -> ItemHash {
-        hash128(item)
-    }
-
-    fn next_layer(&self, layers: &[Layer]) -> Result<LayerPlan<Probing>, AddError> {
-        if !layers.is_empty() && self.growth == Growth::Fixed {
-            return Err(AddError::Full);
-        }
-        let before = layers.last().map(Layer::capacity_items);
-        let (capacity_items, error_rate) =
-            self.layer_parameters(layers.len(), before).map_err(AddError::CannotGrow)?;
-        Ok(LayerShape::sized(capacity_items, error_rate).into())
-    }
-}
+use super::outcome::{AddError, Added, ByteLimit, ReserveError};
+use super::placement::{LayerPlan, Placement};
 
 /// A filter of one or more layers, oldest first. New items go to the last.
 #[derive(Debug)]
-pub struct Chain<F: Family = ChainParameters> {
+pub struct Chain<F: Family = Everbloom> {
     layers: Vec<Layer<F::Placement>>,
     family: F,
     /// None for most filters: those that never were dumped or loaded in pieces.
     marks: Option<Box<Marks>>,
-}
-
-impl Chain {
-    /// An empty filter of one layer. The parameters must be valid.
-    ///
-    /// # Errors
-    /// When the first layer is larger than `limit` allows or than the memory there is.
-    pub fn reserve(parameters: ChainParameters, limit: &dyn ByteLimit) -> Result<Self, ReserveError> {
-        Self::try_new(parameters, limit)
-    }
-
-    /// What the filter was reserved with.
-    #[must_use]
-    pub fn parameters(&self) -> ChainParameters {
-        self.family
-    }
 }
 
 impl<F: Family> Chain<F> {

@@ -1,9 +1,11 @@
 //! How large a filter may be. One rule, for filters that are made, that grow, that could grow, and that are loaded.
 
-use super::chain::{ByteLimit, Chain, ReserveError};
-use super::family::{Family, Placement};
+use super::chain::Chain;
+use super::family::Family;
 use super::layer::Layer;
 use super::limits::{LAYER_MAX_BYTES, LAYERS_MAX, PROBES_TOTAL_MAX};
+use super::outcome::{ByteLimit, ReserveError};
+use super::placement::Placement;
 
 /// What the layers of a filter take together, the filter being there or not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

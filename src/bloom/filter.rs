@@ -1,11 +1,13 @@
 //! A filter of any kind, as commands see it.
 
 use super::bits::{Bits, OutOfMemory};
-use super::chain::{AddError, Added, ByteLimit, Chain, ChainParameters, ReserveError};
+use super::chain::Chain;
+use super::client::Client;
+use super::everbloom::Everbloom;
 use super::family::Family;
 use super::growth::Growth;
-use super::imported::Imported;
 use super::memory::Memory;
+use super::outcome::{AddError, Added, ByteLimit, ReserveError};
 use super::prefetch::Prefetch;
 use super::redisbloom::{self, Hashing, RedisBloom};
 use super::valkeybloom::{self, ValkeyBloom};
@@ -47,7 +49,7 @@ impl Format {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Blueprint {
     /// A filter of our own.
-    Everbloom(ChainParameters),
+    Everbloom(Everbloom),
     /// A filter of RedisBloom's kind.
     RedisBloom(RedisBloom),
     /// A filter of valkey-bloom's kind.
@@ -64,7 +66,7 @@ pub enum Filter {
     /// A filter of valkey-bloom's kind; boxed, for it is larger than the others and rarer.
     ValkeyBloom(Box<Chain<ValkeyBloom>>),
     /// A client's filter that was taken over, in our own bytes; boxed for the same reasons.
-    Imported(Box<Chain<Imported>>),
+    Client(Box<Chain<Client>>),
 }
 
 /// The same expression for the chain of whatever kind a filter has.
@@ -74,7 +76,7 @@ macro_rules! each_kind {
             Filter::Everbloom($chain) => $body,
             Filter::RedisBloom($chain) => $body,
             Filter::ValkeyBloom($chain) => $body,
-            Filter::Imported($chain) => $body,
+            Filter::Client($chain) => $body,
         }
     };
 }
@@ -96,7 +98,7 @@ impl Filter {
     #[must_use]
     pub const fn format(&self) -> Format {
         match self {
-            Self::Everbloom(_) | Self::Imported(_) => Format::Everbloom,
+            Self::Everbloom(_) | Self::Client(_) => Format::Everbloom,
             Self::RedisBloom(_) => Format::RedisBloom,
             Self::ValkeyBloom(_) => Format::ValkeyBloom,
         }
@@ -134,7 +136,7 @@ impl Filter {
         let counted_twice = match self {
             Self::Everbloom(chain) => size_of_val(chain),
             Self::RedisBloom(chain) => size_of_val(chain),
-            Self::ValkeyBloom(_) | Self::Imported(_) => 0,
+            Self::ValkeyBloom(_) | Self::Client(_) => 0,
         };
         let struct_bytes = size_of::<Self>().saturating_sub(counted_twice) as u64;
         struct_bytes.saturating_add(each_kind!(self, chain => chain.size_bytes()))
@@ -144,7 +146,7 @@ impl Filter {
     #[must_use]
     pub fn reported_size_bytes(&self) -> u64 {
         match self {
-            Self::Everbloom(_) | Self::Imported(_) => self.size_bytes(),
+            Self::Everbloom(_) | Self::Client(_) => self.size_bytes(),
             Self::RedisBloom(chain) => redisbloom::reported_size_bytes(chain),
             Self::ValkeyBloom(chain) => {
                 valkeybloom::size_bytes(chain.layers().iter().map(|layer| layer.bits().size_bytes()))
@@ -160,7 +162,7 @@ impl Filter {
             Self::RedisBloom(chain) if chain.family().options().is_fixed() => Growth::Fixed,
             Self::RedisBloom(chain) => Growth::Scaling { expansion: chain.family().growth() },
             Self::ValkeyBloom(chain) => chain.family().growth,
-            Self::Imported(chain) => chain.family().growth,
+            Self::Client(chain) => chain.family().growth,
         }
     }
 
@@ -228,7 +230,7 @@ impl Filter {
             Self::Everbloom(chain) => Self::Everbloom(chain.try_clone(memory)?),
             Self::RedisBloom(chain) => Self::RedisBloom(chain.try_clone(memory)?),
             Self::ValkeyBloom(chain) => Self::ValkeyBloom(Box::new(chain.try_clone(memory)?)),
-            Self::Imported(chain) => Self::Imported(Box::new(chain.try_clone(memory)?)),
+            Self::Client(chain) => Self::Client(Box::new(chain.try_clone(memory)?)),
         })
     }
 

@@ -11,7 +11,7 @@ use super::error::CommandError;
 use super::reply::Reply;
 use super::settings::Host;
 use super::table::Command;
-use crate::bloom::scheme::ItemEncoding;
+use crate::bloom::client::ItemEncoding;
 use crate::bloom::{AddError, Added, Filter, Prefetch, ReserveError};
 
 /// Items to add.

@@ -8,7 +8,7 @@ use super::settings::{Host, Settings};
 use crate::bloom::limits::CAPACITY_MAX_ITEMS;
 use crate::bloom::redisbloom::{self, RedisBloom};
 use crate::bloom::valkeybloom::{SEED_BYTES, Seed, TIGHTENING_RATIO_DEFAULT, ValkeyBloom, validate_scale_to};
-use crate::bloom::{Blueprint, ChainParameters, Filter, Format, Growth, ScaleError};
+use crate::bloom::{Blueprint, Everbloom, Filter, Format, Growth, ScaleError};
 use crate::format::filter::header;
 
 /// The options of a filter that is to be made, as far as they were given; checked one by one, not yet together.
@@ -127,7 +127,7 @@ impl CreationOptions {
         let growth = self.growth(host);
         match self.resolved_format(&settings) {
             Format::Everbloom => {
-                let parameters = ChainParameters { error_rate, capacity_items, growth };
+                let parameters = Everbloom { error_rate, capacity_items, growth };
                 if let Some(target_items) = self.scale_to_items {
                     parameters
                         .validate_scale_to(target_items, host.max_filter_bytes())
@@ -190,7 +190,7 @@ impl Creation {
     pub fn of(blueprint: &Blueprint, filter: &Filter) -> Self {
         match blueprint {
             Blueprint::Everbloom(parameters) => {
-                let ChainParameters { error_rate, capacity_items, growth } = *parameters;
+                let Everbloom { error_rate, capacity_items, growth } = *parameters;
                 let mut words = vec![word("CAPACITY"), text(capacity_items), word("ERROR"), text(error_rate)];
                 words.extend(growth_words(growth));
                 words.extend([word("FORMAT"), word(Format::Everbloom.name())]);

@@ -8,8 +8,8 @@ use super::reply::Reply;
 use super::settings::Host;
 use crate::bloom::{Filter, OutOfMemory, ReserveError};
 use crate::format::DecodeError;
-use crate::format::dump::{ChunkError, HEADER_ITERATOR, Trust};
 use crate::format::filter::{from_header, load_chunk, piece};
+use crate::format::pieces::{ChunkError, HEADER_ITERATOR, Trust};
 use crate::format::valkeybloom::decode_blob;
 
 /// BF.SCANDUMP: the piece of the filter that `iterator` stands for, and the iterator after it.

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use super::import::TransferError;
+use super::import::ImportError;
 use super::table::Command;
+use crate::bloom::client::NotEncodable;
 use crate::bloom::limits::{CAPACITY_MIN_ITEMS, EXPANSION_MAX};
-use crate::bloom::scheme::NotEncodable;
 use crate::bloom::{AddError, ReserveError, ScaleError};
 
 /// Why a command was refused.
@@ -89,7 +89,7 @@ pub enum CommandError {
     /// An item could not be added.
     Add(AddError),
     /// BF.IMPORT or BF.EXPORT. These texts are ours: nobody else has the commands.
-    Transfer(TransferError),
+    Import(ImportError),
 }
 
 /// As much of what a client sent as an error quotes.
@@ -112,7 +112,7 @@ impl CommandError {
             | Self::BadBlob
             | Self::BadBlobVersion
             | Self::OutOfMemory
-            | Self::Transfer(_)
+            | Self::Import(_)
             | Self::Add(AddError::CannotGrow(ReserveError::OutOfMemory | ReserveError::TooLarge { .. })) => {
                 true
             }
@@ -202,7 +202,7 @@ impl fmt::Display for CommandError {
             }
             Self::Add(AddError::Full) => f.write_str("ERR non scaling filter is full"),
             Self::Add(AddError::NotEncodable(encoding)) => write!(f, "ERR {}", NotEncodable(*encoding)),
-            Self::Transfer(error) => write!(f, "ERR {error}"),
+            Self::Import(error) => write!(f, "ERR {error}"),
             Self::Add(AddError::CannotGrow(_)) => f.write_str("ERR problem inserting into filter"),
         }
     }

@@ -3,21 +3,21 @@
 use std::hint::black_box;
 
 use super::error::CommandError;
-use super::import::TransferError;
+use super::import::ImportError;
 use crate::bloom::Filter;
-use crate::bloom::scheme::BitOrder;
+use crate::bloom::client::BitOrder;
 use crate::format::client::{ExportError, GuavaHeader};
 
 /// BF.EXPORT: the string that the client would have now, items added since the import included. O(bytes).
 ///
 /// # Errors
-/// [`TransferError`] when the filter is not a client's any more, or never was, or its string is too long.
+/// [`ImportError`] when the filter is not a client's any more, or never was, or its string is too long.
 pub fn export(filter: &Filter) -> Result<Vec<u8>, CommandError> {
-    let Filter::Imported(chain) = filter else { return Err(TransferError::NotImported.into()) };
-    let (placement, layer) = chain.client_layer().ok_or(TransferError::NotImported)?;
+    let Filter::Client(chain) = filter else { return Err(ImportError::NotImported.into()) };
+    let (placement, layer) = chain.client_layer().ok_or(ImportError::NotImported)?;
     let layers = chain.layers().len();
     if layers > 1 {
-        return Err(TransferError::Grown { layers }.into());
+        return Err(ImportError::Grown { layers }.into());
     }
     let form = chain.family().form;
     // Only Guava's own bytes have this order, and they come back in its frame.
@@ -27,7 +27,7 @@ pub fn export(filter: &Filter) -> Result<Vec<u8>, CommandError> {
         None => form.write(layer.bits()),
     };
     let bytes = bytes.and_then(|bytes| check_room_for_copy(&bytes).map(|()| bytes));
-    Ok(bytes.map_err(TransferError::Export)?)
+    Ok(bytes.map_err(ImportError::Export)?)
 }
 
 /// Bytes that a server takes beside those of a reply, generously.

@@ -2,10 +2,10 @@
 
 use super::error::CommandError;
 use super::reply::{Protocol, Reply};
+use crate::bloom::client::{SchemeParameters, current_error_rate};
 use crate::bloom::redisbloom::LayerParameters;
-use crate::bloom::scheme::{SchemeParameters, current_error_rate};
 use crate::bloom::valkeybloom::{ValkeyBloom, max_scaled_capacity};
-use crate::bloom::{Chain, Filter, Growth, Imported, LayerCounts, LayerShape, Layout, Positions, RedisBloom};
+use crate::bloom::{Chain, Client, Filter, Growth, LayerCounts, LayerShape, Layout, Positions, RedisBloom};
 
 /// A fact of BF.INFO: the word that asks for it alone, the name it is answered under, and its value; nothing where
 /// the filter has no such fact.
@@ -62,7 +62,7 @@ fn error_rate(filter: &Filter) -> Option<Value> {
         Filter::Everbloom(chain) => Some(Value::Double(chain.parameters().error_rate)),
         // Not written down: what it was asked for does not follow from what its layers were sized for.
         // Nor did anybody promise a rate of a client's filter: BF.DEBUG tells the one that it has.
-        Filter::RedisBloom(_) | Filter::Imported(_) => None,
+        Filter::RedisBloom(_) | Filter::Client(_) => None,
         Filter::ValkeyBloom(chain) => Some(Value::Double(decimal_of(chain.family().error_rate))),
     }
 }
@@ -82,7 +82,7 @@ fn decimal_of(rate: f64) -> f64 {
 fn scaling_valkeybloom(filter: &Filter) -> Option<&ValkeyBloom> {
     match filter {
         Filter::ValkeyBloom(chain) => Some(chain.family()).filter(|family| family.growth != Growth::Fixed),
-        Filter::Everbloom(_) | Filter::RedisBloom(_) | Filter::Imported(_) => None,
+        Filter::Everbloom(_) | Filter::RedisBloom(_) | Filter::Client(_) => None,
     }
 }
 
@@ -99,7 +99,7 @@ fn max_capacity(filter: &Filter) -> Option<Value> {
 /// How many of the items inserted nobody counted: only filters that were taken over have any.
 fn estimated_items(filter: &Filter) -> Option<Value> {
     match filter {
-        Filter::Imported(chain) => Some(Value::Integer(chain.family().estimated_items)),
+        Filter::Client(chain) => Some(Value::Integer(chain.family().estimated_items)),
         Filter::Everbloom(_) | Filter::RedisBloom(_) | Filter::ValkeyBloom(_) => None,
     }
 }
@@ -153,7 +153,7 @@ pub fn debug(filter: &Filter, reply: &mut impl Reply) {
         Filter::Everbloom(chain) => everbloom_lines(chain),
         Filter::RedisBloom(chain) => redisbloom_lines(chain),
         Filter::ValkeyBloom(chain) => valkeybloom_lines(chain),
-        Filter::Imported(chain) => imported_lines(chain),
+        Filter::Client(chain) => client_lines(chain),
     };
     reply.array(lines.len().saturating_add(1));
     reply.bulk(format!("size:{}", filter.items()).as_bytes());
@@ -187,8 +187,8 @@ fn everbloom_line(shape: LayerShape, counts: LayerCounts, error_rate: f64) -> St
 }
 
 /// The client's layer with what its scheme is told and the rate that its fill makes; then layers of our own.
-fn imported_lines(chain: &Chain<Imported>) -> Vec<String> {
-    let Imported { form, estimated_items, error_rate, growth, .. } = *chain.family();
+fn client_lines(chain: &Chain<Client>) -> Vec<String> {
+    let Client { form, estimated_items, error_rate, growth, .. } = *chain.family();
     let client = chain.client_layer().map(|(placement, layer)| {
         let SchemeParameters { scheme, encoding, shift, probes, size_bits } = placement.parameters();
         let counts = layer.counts();

@@ -1,9 +1,11 @@
 //! The pieces of BF.SCANDUMP and BF.LOADCHUNK, and the digest, of a filter of any kind: each has its own bytes.
 
-use super::dump::{self, ChunkError, Piece, Trust};
+use super::client::header as client;
+use super::everbloom::header;
+use super::pieces::{self as dump, ChunkError, Piece, Trust};
 use super::record::DecodeError;
 use super::seal::Sealed;
-use super::{header, imported, redisbloom, valkeybloom};
+use super::{redisbloom, valkeybloom};
 use crate::bloom::{ByteLimit, Filter, OutOfMemory};
 
 /// The piece that `iterator` asks for, or nothing past the end. O(bytes of the piece).
@@ -15,7 +17,7 @@ pub fn piece(filter: &Filter, iterator: u64) -> Result<Option<Piece<'_>>, OutOfM
         Filter::Everbloom(chain) => dump::piece(chain, iterator),
         Filter::RedisBloom(chain) => Ok(redisbloom::dump::piece(chain, iterator)),
         Filter::ValkeyBloom(chain) => valkeybloom::dump::piece(chain, iterator),
-        Filter::Imported(chain) => dump::imported_piece(chain, iterator),
+        Filter::Client(chain) => dump::client_piece(chain, iterator),
     }
 }
 
@@ -31,8 +33,8 @@ pub fn from_header(data: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeE
     match header::kind_of(data) {
         Some(header::KIND_VALKEYBLOOM) => valkeybloom::dump::chain_from_header(sealed, limit)
             .map(|chain| Filter::ValkeyBloom(Box::new(chain))),
-        Some(header::KIND_IMPORTED) => {
-            dump::imported_from_header(sealed, limit).map(|chain| Filter::Imported(Box::new(chain)))
+        Some(header::KIND_CLIENT) => {
+            dump::client_from_header(sealed, limit).map(|chain| Filter::Client(Box::new(chain)))
         }
         _ => dump::chain_from_header(sealed, limit).map(Filter::Everbloom),
     }
@@ -52,7 +54,7 @@ pub fn load_chunk(
         Filter::Everbloom(chain) => dump::load_chunk(chain, next_iterator, data, trust),
         Filter::RedisBloom(chain) => redisbloom::dump::load_chunk(chain, next_iterator, data),
         Filter::ValkeyBloom(chain) => dump::load_chunk(chain, next_iterator, data, trust),
-        Filter::Imported(chain) => dump::load_chunk(chain, next_iterator, data, trust),
+        Filter::Client(chain) => dump::load_chunk(chain, next_iterator, data, trust),
     }
 }
 
@@ -63,6 +65,6 @@ pub fn header(filter: &Filter) -> Vec<u8> {
         Filter::Everbloom(chain) => header::encode(chain),
         Filter::RedisBloom(chain) => redisbloom::header::encode(chain),
         Filter::ValkeyBloom(chain) => valkeybloom::dump::encode(chain),
-        Filter::Imported(chain) => imported::encode(chain),
+        Filter::Client(chain) => client::encode(chain),
     }
 }

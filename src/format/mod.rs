@@ -2,12 +2,10 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
-pub mod dump;
 pub mod everbloom;
 mod fields;
 pub mod filter;
-pub mod header;
-pub mod imported;
+pub mod pieces;
 pub mod record;
 pub mod redisbloom;
 pub mod rewrite;

@@ -1,8 +1,10 @@
 //! The commands that make a filter again, as an append-only file holds them after a rewrite without a snapshot in front.
 
-use super::dump::{self, CHUNK_BYTES, HEADER_ITERATOR};
+use super::client::header as client;
+use super::everbloom::header;
+use super::pieces::{self as dump, CHUNK_BYTES, HEADER_ITERATOR};
 use super::seal::{Place, Sealer};
-use super::{header, imported, redisbloom, valkeybloom};
+use super::{redisbloom, valkeybloom};
 use crate::bloom::bits::is_clear;
 use crate::bloom::{Chain, Family, Filter, Memory, Occupancy, OutOfMemory};
 
@@ -35,7 +37,7 @@ pub fn rewrite(
 ) -> Result<(), OutOfMemory> {
     match filter {
         Filter::Everbloom(chain) => rewrite_sealed(chain, &header::encode(chain), memory, emit),
-        Filter::Imported(chain) => rewrite_sealed(chain, &imported::encode(chain), memory, emit),
+        Filter::Client(chain) => rewrite_sealed(chain, &client::encode(chain), memory, emit),
         Filter::RedisBloom(chain) => {
             // All chunks, clear ones too: RedisBloom before 2.2.19, 2.4.8 and 2.6.11 does not clear the array that a
             // header makes.

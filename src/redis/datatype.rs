@@ -201,7 +201,7 @@ unsafe extern "C" fn save(io: *mut RedisModuleIO, value: *mut c_void) {
     let mut sink = unsafe { SnapshotIo::new(io) };
     or_abort("saving a filter", || match filter {
         Filter::Everbloom(chain) => everbloom::save(chain, &mut sink, ProcessMemory),
-        Filter::Imported(chain) => everbloom::save_imported(chain, &mut sink, ProcessMemory),
+        Filter::Client(chain) => everbloom::save_imported(chain, &mut sink, ProcessMemory),
         Filter::RedisBloom(chain) => redisbloom::rdb::save(chain, &mut sink),
         Filter::ValkeyBloom(chain) => valkeybloom::save(chain, &mut sink),
     });
@@ -270,7 +270,7 @@ unsafe extern "C" fn memory_usage(value: *const c_void) -> usize {
             Filter::RedisBloom(chain) => slice_bytes(chain.layers()),
             Filter::ValkeyBloom(chain) => block_bytes(&raw const **chain, size_of_val(&**chain))
                 .saturating_add(slice_bytes(chain.layers())),
-            Filter::Imported(chain) => block_bytes(&raw const **chain, size_of_val(&**chain))
+            Filter::Client(chain) => block_bytes(&raw const **chain, size_of_val(&**chain))
                 .saturating_add(slice_bytes(chain.layers())),
         });
         filter.bit_arrays().fold(structs, |sum, bits| sum.saturating_add(slice_bytes(bits.allocation())))

@@ -2,7 +2,7 @@
 
 use everbloom::bloom::redisbloom::Options;
 use everbloom::bloom::{Chain, RedisBloom};
-use everbloom::format::dump::{CHUNK_BYTES, ChunkError};
+use everbloom::format::pieces::{CHUNK_BYTES, ChunkError};
 use everbloom::format::redisbloom::dump::{chain_from_header, load_chunk, piece};
 
 use super::{ANY, add, saved};

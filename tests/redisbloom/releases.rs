@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use everbloom::bloom::redisbloom::{LayerParameters, Options, reported_size_bytes};
 use everbloom::bloom::{AddError, Chain, RedisBloom};
-use everbloom::format::dump::HEADER_ITERATOR;
+use everbloom::format::pieces::HEADER_ITERATOR;
 use everbloom::format::redisbloom::dump;
 use serde_json::Value;
 

@@ -55,7 +55,7 @@ fn saved(filter: &Filter) -> Record {
     let mut record = Record::default();
     match filter {
         Filter::Everbloom(chain) => own::save(chain, &mut record, UnknownMemory),
-        Filter::Imported(chain) => own::save_imported(chain, &mut record, UnknownMemory),
+        Filter::Client(chain) => own::save_imported(chain, &mut record, UnknownMemory),
         Filter::RedisBloom(chain) => redisbloom::rdb::save(chain, &mut record),
         Filter::ValkeyBloom(chain) => {
             valkeybloom::save(&mut chain.try_clone(UnknownMemory).unwrap(), &mut record)

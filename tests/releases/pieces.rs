@@ -1,8 +1,8 @@
 //! The pieces of BF.SCANDUMP, with the check that the release put at their end.
 
 use everbloom::bloom::Filter;
-use everbloom::format::dump::{ChunkError, Trust};
 use everbloom::format::filter::{from_header, load_chunk};
+use everbloom::format::pieces::{ChunkError, Trust};
 
 use crate::support::rdb::Payload;
 use crate::support::recording::{Recorded, recording, recordings};

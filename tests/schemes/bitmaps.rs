@@ -1,7 +1,7 @@
 //! Whole bitmaps: taken over, asked, made anew, given back.
 
 use everbloom::bloom::Bits;
-use everbloom::bloom::scheme::{ItemEncoding, Scheme, SchemeParameters, current_error_rate, estimated_items};
+use everbloom::bloom::client::{ItemEncoding, Scheme, SchemeParameters, current_error_rate, estimated_items};
 use everbloom::format::client::{BitOrder, ExportError, GuavaHeader, STRING_MAX_BYTES, StringForm};
 
 use crate::vectors::{System, contains, hex, insert, positions, system, systems};

@@ -1,6 +1,6 @@
 //! Guava's `writeTo`, both ways and hostile.
 
-use everbloom::bloom::scheme::{ClientPlacement, ItemEncoding, Scheme, SchemeParameters};
+use everbloom::bloom::client::{ItemEncoding, Scheme, SchemeParameters, SchemePlacement};
 use everbloom::format::client::{BitOrder, GUAVA_HEADER_BYTES, GuavaError, GuavaHeader, StringForm};
 
 use crate::vectors::{insert, system};
@@ -14,7 +14,7 @@ fn what_guava_wrote_is_the_bitmap_that_its_ports_keep_and_comes_back() {
         let blob = system.string("/guava_writeTo_b64");
         let (parameters, form, bits) = GuavaHeader::read(&blob, ItemEncoding::Raw).unwrap();
         let expected = system.placement_of(&system.json["bitmap"]);
-        assert_eq!(ClientPlacement::new(parameters), Ok(expected));
+        assert_eq!(SchemePlacement::new(parameters), Ok(expected));
         let (_, from_redis) = StringForm::read(
             &system.string("/bitmap/redis_string_b64"),
             BitOrder::Msb,
@@ -67,7 +67,7 @@ fn every_value_at_the_edge_of_a_field_is_refused_or_valid() {
     assert_eq!(GuavaHeader::decode(&with(&blob, 1, &[0])), Err(GuavaError::Probes));
     for probes in 1..=255 {
         let header = GuavaHeader::decode(&with(&blob, 1, &[probes])).unwrap();
-        assert!(ClientPlacement::new(header.parameters(ItemEncoding::Raw)).is_ok());
+        assert!(SchemePlacement::new(header.parameters(ItemEncoding::Raw)).is_ok());
     }
     for longs in [0, -1, i32::MIN] {
         assert_eq!(GuavaHeader::decode(&with(&blob, 2, &longs.to_be_bytes())), Err(GuavaError::Longs));

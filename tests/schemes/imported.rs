@@ -1,12 +1,12 @@
 //! Filters that were taken over, written down and read back, and hostile headers of them.
 
-use everbloom::bloom::scheme::{BitOrder, ClientPlacement, ItemEncoding, Scheme, StringForm};
+use everbloom::bloom::client::{BitOrder, ItemEncoding, Scheme, SchemePlacement, StringForm};
 use everbloom::bloom::{Chain, Filter, Growth, LayerShape, NoPrefetch};
 use everbloom::format::DecodeError;
 use everbloom::format::client::GuavaHeader;
-use everbloom::format::dump::Trust;
+use everbloom::format::client::header::{CLIENT_HEADER_BYTES, build};
 use everbloom::format::filter::{from_header, header, load_chunk, piece};
-use everbloom::format::imported::{IMPORTED_HEADER_BYTES, build};
+use everbloom::format::pieces::Trust;
 
 use crate::vectors::{System, system, systems};
 
@@ -19,7 +19,7 @@ fn grown(system: &System) -> Filter {
     let (form, bits) = StringForm::read(&string, BitOrder::Msb, placement.array_bits()).unwrap();
     let growth = Growth::Scaling { expansion: 2 };
     let chain = Chain::take_over(placement, form, bits, 10, 0.01, growth).unwrap();
-    let mut filter = Filter::Imported(Box::new(chain));
+    let mut filter = Filter::Client(Box::new(chain));
     let items: Vec<Vec<u8>> = (0..50).map(|item| format!("later-{item}").into_bytes()).collect();
     let items: Vec<&[u8]> = items.iter().map(Vec::as_slice).collect();
     filter.add_many(&items, &LIMIT_BYTES, NoPrefetch, |outcome| outcome.is_ok());
@@ -50,7 +50,7 @@ fn the_limit_counts_the_clients_array_and_every_layer_behind_it() {
         let string = system.string("/bitmap/redis_string_b64");
         let (form, bits) = StringForm::read(&string, BitOrder::Msb, placement.array_bits()).unwrap();
         let chain = Chain::take_over(placement, form, bits, 10, 0.01, Growth::Fixed).unwrap();
-        let alone = Filter::Imported(Box::new(chain));
+        let alone = Filter::Client(Box::new(chain));
         for filter in [alone, grown(&system)] {
             let bytes = header(&filter);
             let arrays: Vec<u64> = filter.bit_arrays().map(|bits| bits.size_bytes()).collect();
@@ -85,8 +85,8 @@ fn every_altered_header_is_refused_or_says_the_same_when_written_again() {
                     Err(_) => refused += 1,
                     Ok(chain) => {
                         // Bits are clear here, so the count of set bits is not what the header said.
-                        let again = header(&Filter::Imported(Box::new(chain)));
-                        let kept = IMPORTED_HEADER_BYTES - 8;
+                        let again = header(&Filter::Client(Box::new(chain)));
+                        let kept = CLIENT_HEADER_BYTES - 8;
                         assert_eq!(again[..kept], altered[..kept], "byte {place} = {value}");
                     }
                 }
@@ -105,9 +105,9 @@ fn the_order_of_guavas_longs_is_read_only_with_what_guava_can_have_made() {
     const SET_BITS: usize = 72;
     let blob = system("guava-mitz64").string("/guava_writeTo_b64");
     let (parameters, form, bits) = GuavaHeader::read(&blob, ItemEncoding::Raw).unwrap();
-    let placement = ClientPlacement::new(parameters).unwrap();
+    let placement = SchemePlacement::new(parameters).unwrap();
     let chain = Chain::take_over(placement, form, bits, 10, 0.01, Growth::Fixed).unwrap();
-    let bytes = header(&Filter::Imported(Box::new(chain)));
+    let bytes = header(&Filter::Client(Box::new(chain)));
     let read = |altered: &[u8]| build(altered, &LIMIT_BYTES, |_, _| Ok(())).map(|_| ());
     assert_eq!((bytes[ORDER], read(&bytes)), (BitOrder::BigEndianWords.id(), Ok(())));
     for (place, value, can_be_guavas) in [
@@ -132,7 +132,7 @@ fn the_order_of_guavas_longs_is_read_only_with_what_guava_can_have_made() {
 
 #[test]
 fn layers_of_our_own_keep_the_promise_among_themselves() {
-    let Filter::Imported(chain) = grown(&system("go-zero")) else { panic!("an imported filter") };
+    let Filter::Client(chain) = grown(&system("go-zero")) else { panic!("an imported filter") };
     let shapes: Vec<LayerShape> = chain.own_layers().map(|(shape, _)| shape).collect();
     // 3/4 of 0.01, then half of what is left, and so on; capacities from 10 on.
     let expected = [(20, 0.0075), (40, 0.00125), (80, 0.000_625)]

@@ -1,7 +1,7 @@
 //! Items of any length: hashed in chunks as in one piece, once, and without memory of their size.
 
-use everbloom::bloom::scheme::{
-    BitOrder, ClientPlacement, ItemEncoding, Scheme, SchemeParameters, StringForm,
+use everbloom::bloom::client::{
+    BitOrder, ItemEncoding, Scheme, SchemeParameters, SchemePlacement, StringForm,
 };
 use everbloom::bloom::{Added, Chain, Filter, Growth, NoPrefetch};
 
@@ -9,9 +9,9 @@ use crate::vectors::{Random, positions};
 
 const TEXT: [ItemEncoding; 3] = [ItemEncoding::Utf16Le, ItemEncoding::Kryo5String, ItemEncoding::JsonString];
 
-fn placement(scheme: Scheme, encoding: ItemEncoding) -> ClientPlacement {
+fn placement(scheme: Scheme, encoding: ItemEncoding) -> SchemePlacement {
     let probes = scheme.fixed_probes().unwrap_or(20);
-    ClientPlacement::new(SchemeParameters { scheme, encoding, shift: 0, probes, size_bits: 1 << 30 }).unwrap()
+    SchemePlacement::new(SchemeParameters { scheme, encoding, shift: 0, probes, size_bits: 1 << 30 }).unwrap()
 }
 
 /// Text with everything that an encoding treats in its own way.
@@ -63,10 +63,10 @@ fn salted_positions_are_hashes_of_the_item_and_one_byte() {
 fn taken_over(scheme: Scheme, encoding: ItemEncoding, size_bits: u64) -> Filter {
     let probes = scheme.fixed_probes().unwrap_or(7);
     let parameters = SchemeParameters { scheme, encoding, shift: 0, probes, size_bits };
-    let placement = ClientPlacement::new(parameters).unwrap();
+    let placement = SchemePlacement::new(parameters).unwrap();
     let (form, bits) = StringForm::read(b"", BitOrder::Msb, placement.array_bits()).unwrap();
     let growth = Growth::Scaling { expansion: 2 };
-    Filter::Imported(Box::new(Chain::take_over(placement, form, bits, 1500, 0.01, growth).unwrap()))
+    Filter::Client(Box::new(Chain::take_over(placement, form, bits, 1500, 0.01, growth).unwrap()))
 }
 
 #[cfg(not(feature = "server"))]

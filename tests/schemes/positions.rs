@@ -1,6 +1,6 @@
 //! Every recorded position of every item, in computing order.
 
-use everbloom::bloom::scheme::{ItemEncoding, Scheme};
+use everbloom::bloom::client::{ItemEncoding, Scheme};
 
 use crate::vectors::{Random, file, hex, number, numbers, positions, system, systems};
 

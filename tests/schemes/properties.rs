@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use everbloom::bloom::scheme::{ClientPlacement, ItemEncoding, PHP_UNIT_BITS, Scheme, SchemeParameters};
+use everbloom::bloom::client::{ItemEncoding, PHP_UNIT_BITS, Scheme, SchemeParameters, SchemePlacement};
 use everbloom::format::client::{BitOrder, StringForm};
 
 use crate::vectors::{Random, contains, insert, positions};
@@ -36,7 +36,7 @@ fn what_is_inserted_is_contained_after_any_round_trip() {
     for scheme in Scheme::ALL {
         for _ in 0..60 {
             let parameters = parameters(&mut random, scheme);
-            let placement = ClientPlacement::new(parameters).unwrap();
+            let placement = SchemePlacement::new(parameters).unwrap();
             assert_eq!(placement.parameters(), parameters);
             let order = [BitOrder::Msb, BitOrder::Lsb][random.below(2) as usize];
             let (form, mut bits) = StringForm::read(b"", order, placement.array_bits()).unwrap();

@@ -1,7 +1,7 @@
 //! The recordings, read.
 
 use data_encoding::{BASE64, HEXLOWER};
-use everbloom::bloom::scheme::{ClientPlacement, ItemEncoding, NotEncodable, Scheme, SchemeParameters};
+use everbloom::bloom::client::{ItemEncoding, NotEncodable, Scheme, SchemeParameters, SchemePlacement};
 use everbloom::bloom::{Bits, Placement, Positions};
 use serde_json::Value;
 
@@ -43,14 +43,14 @@ pub(crate) fn system(name: &str) -> System {
 
 impl System {
     /// The scheme with bits and probes.
-    pub(crate) fn placement(&self, size_bits: u64, probes: u32) -> ClientPlacement {
+    pub(crate) fn placement(&self, size_bits: u64, probes: u32) -> SchemePlacement {
         let Self { scheme, encoding, shift, .. } = *self;
         let parameters = SchemeParameters { scheme, encoding, shift, probes, size_bits };
-        ClientPlacement::new(parameters).unwrap_or_else(|error| panic!("{}: {error}", self.name))
+        SchemePlacement::new(parameters).unwrap_or_else(|error| panic!("{}: {error}", self.name))
     }
 
     /// The scheme with the `m` and `k` of an object.
-    pub(crate) fn placement_of(&self, object: &Value) -> ClientPlacement {
+    pub(crate) fn placement_of(&self, object: &Value) -> SchemePlacement {
         self.placement(object["m"].as_u64().unwrap(), number(&object["k"]))
     }
 
@@ -89,17 +89,17 @@ pub(crate) fn number(value: &Value) -> u32 {
 }
 
 /// All positions of an item.
-pub(crate) fn positions(placement: &ClientPlacement, item: &[u8]) -> Vec<u64> {
+pub(crate) fn positions(placement: &SchemePlacement, item: &[u8]) -> Vec<u64> {
     placement.positions(placement.hash(item).unwrap()).collect()
 }
 
 /// Whether the item may be in the filter.
-pub(crate) fn contains(placement: &ClientPlacement, bits: &Bits, item: &[u8]) -> bool {
+pub(crate) fn contains(placement: &SchemePlacement, bits: &Bits, item: &[u8]) -> bool {
     placement.hash(item).is_ok_and(|hash| placement.contains(bits, hash))
 }
 
 /// Adds the item; answers how many of its bits were clear before.
-pub(crate) fn insert(placement: &ClientPlacement, bits: &mut Bits, item: &[u8]) -> Result<u32, NotEncodable> {
+pub(crate) fn insert(placement: &SchemePlacement, bits: &mut Bits, item: &[u8]) -> Result<u32, NotEncodable> {
     Ok(placement.insert(bits, placement.hash(item)?))
 }
 

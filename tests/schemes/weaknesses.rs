@@ -1,7 +1,7 @@
 //! The weaknesses that docs/from-setbit.md states, measured again.
 
 use everbloom::bloom::Bits;
-use everbloom::bloom::scheme::{ClientPlacement, ItemEncoding, Scheme, SchemeParameters};
+use everbloom::bloom::client::{ItemEncoding, Scheme, SchemeParameters, SchemePlacement};
 
 use crate::vectors::{Random, contains, insert};
 
@@ -15,7 +15,7 @@ const QUERIES: u64 = 20_000;
 fn error_rate(scheme: Scheme, size_bits: u64, probes: u32, mut item: impl FnMut(u64) -> String) -> f64 {
     let encoding = ItemEncoding::Raw;
     let parameters = SchemeParameters { scheme, encoding, shift: 0, probes, size_bits };
-    let placement = ClientPlacement::new(parameters).unwrap();
+    let placement = SchemePlacement::new(parameters).unwrap();
     let mut bits = Bits::try_zeroed(placement.array_bits()).unwrap();
     for number in 0..ITEMS {
         insert(&placement, &mut bits, item(number).as_bytes()).unwrap();

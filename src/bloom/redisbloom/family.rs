@@ -4,10 +4,12 @@ use super::hash::{HashPair, Hashing};
 use super::options::{Options, Rounding};
 use super::probing::ModuloProbing;
 use super::sizing::layer_plan;
-use crate::bloom::chain::{AddError, Chain, ReserveError};
-use crate::bloom::family::{Family, LayerPlan};
+use crate::bloom::chain::Chain;
+use crate::bloom::family::Family;
 use crate::bloom::layer::Layer;
 use crate::bloom::limits::EXPANSION_DEFAULT;
+use crate::bloom::outcome::{AddError, ReserveError};
+use crate::bloom::placement::LayerPlan;
 
 /// Share of the error rate asked for that the first layer of a growing filter gets, and of its predecessor's that each
 /// later layer gets.

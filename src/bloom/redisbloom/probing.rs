@@ -2,10 +2,10 @@
 
 use super::hash::HashPair;
 use super::sizing::probes_for;
-use crate::bloom::family::{LayerPlan, Positions};
 use crate::bloom::layer::Layer;
 use crate::bloom::limits::LAYER_MAX_BYTES;
 use crate::bloom::modulus::Modulus;
+use crate::bloom::placement::{LayerPlan, Positions};
 
 /// Most probes per item. The smallest error rate there is, 2^-1074, asks for 1075 with RedisBloom's constants.
 pub const PROBES_MAX: u16 = 2048;

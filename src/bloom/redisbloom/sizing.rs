@@ -7,7 +7,7 @@
 
 use super::options::{Options, Rounding};
 use super::probing::{ITEMS_MAX, ModuloProbing, PROBES_MAX};
-use crate::bloom::family::LayerPlan;
+use crate::bloom::placement::LayerPlan;
 
 /// The square of the natural logarithm of 2, as RedisBloom has it.
 const LN2_SQUARED: f64 = 0.480453013918201;

@@ -3,11 +3,12 @@
 use super::placement::{SipPair, SipProbing};
 use super::seed::Seed;
 use super::sizing::{self, Rounding};
-use crate::bloom::chain::{AddError, ReserveError};
-use crate::bloom::family::{Family, LayerPlan, Positions};
+use crate::bloom::family::Family;
 use crate::bloom::growth::Growth;
 use crate::bloom::layer::Layer;
 use crate::bloom::limits::LAYER_MAX_BYTES;
+use crate::bloom::outcome::{AddError, ReserveError};
+use crate::bloom::placement::{LayerPlan, Positions};
 
 /// Error rate of a filter that is created without one (valkey-bloom's `bloom-fp-rate`).
 pub const ERROR_RATE_DEFAULT: f64 = 0.01;

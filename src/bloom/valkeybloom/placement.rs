@@ -1,7 +1,7 @@
 //! Where the probes of an item fall in a layer.
 
-use crate::bloom::family::Positions;
 use crate::bloom::modulus::Modulus;
+use crate::bloom::placement::Positions;
 
 /// Most probes of a layer. The smallest error rate that a double tells from zero asks for 1022, and for a few more
 /// where a small array is rounded up to whole bytes.

@@ -2,9 +2,9 @@
 
 use super::family::ValkeyBloom;
 use super::sizing::{self, Rounding};
-use crate::bloom::family::Positions;
 use crate::bloom::growth::Growth;
 use crate::bloom::limits::LAYERS_MAX;
+use crate::bloom::placement::Positions;
 use crate::bloom::scale::{PaperLayer, ScaleError, grow_on_paper};
 
 /// Bytes that valkey-bloom counts for a filter beside its layers.

@@ -1,12 +1,12 @@
 //! What BF.IMPORT and BF.EXPORT are refused for, in words.
 
-use crate::bloom::scheme::SchemeError;
+use crate::bloom::client::SchemeError;
 use crate::command::error::CommandError;
-use crate::format::client::{ExportError, GuavaError, ImportError};
+use crate::format::client::{ExportError, GuavaError, StringError};
 
 /// Why a client's filter is not taken over or given back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TransferError {
+pub enum ImportError {
     /// Neither SOURCE nor GUAVA nor EMPTY after the key.
     NoOrigin,
     /// The source is the destination.
@@ -31,7 +31,7 @@ pub enum TransferError {
     /// No filter of the scheme has such parameters.
     Scheme(SchemeError),
     /// The string is no filter of so many bits.
-    String(ImportError),
+    String(StringError),
     /// The bytes are no filter of Guava's.
     Guava(GuavaError),
     /// The filter was never a client's.
@@ -47,7 +47,7 @@ pub enum TransferError {
     OutOfMemory,
 }
 
-impl std::fmt::Display for TransferError {
+impl std::fmt::Display for ImportError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::NoOrigin => f.write_str("SOURCE key, GUAVA bytes or EMPTY must follow the key"),
@@ -79,8 +79,8 @@ impl std::fmt::Display for TransferError {
     }
 }
 
-impl From<TransferError> for CommandError {
-    fn from(error: TransferError) -> Self {
-        Self::Transfer(error)
+impl From<ImportError> for CommandError {
+    fn from(error: ImportError) -> Self {
+        Self::Import(error)
     }
 }

@@ -4,9 +4,9 @@ mod error;
 mod parse;
 mod run;
 
-pub use error::TransferError;
+pub use error::ImportError;
 
-use crate::bloom::scheme::{BitOrder, ItemEncoding, Scheme};
+use crate::bloom::client::{BitOrder, ItemEncoding, Scheme};
 
 /// What the host found at the source key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

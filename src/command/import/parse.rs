@@ -1,8 +1,8 @@
 //! The grammar of BF.IMPORT, and what its options say of each other.
 
-use super::{Import, Origin, TransferError};
+use super::{Import, ImportError, Origin};
+use crate::bloom::client::{BitOrder, ItemEncoding, Scheme};
 use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX};
-use crate::bloom::scheme::{BitOrder, ItemEncoding, Scheme};
 use crate::command::arguments::Arguments;
 use crate::command::error::{CommandError, quotable};
 use crate::command::number::{parse_double, parse_integer};
@@ -27,10 +27,10 @@ impl<'a> Import<'a> {
         } else if origin.eq_ignore_ascii_case(b"EMPTY") {
             Origin::Empty
         } else {
-            return Err(TransferError::NoOrigin.into());
+            return Err(ImportError::NoOrigin.into());
         };
         if origin == Origin::Source(key) {
-            return Err(TransferError::SameKey.into());
+            return Err(ImportError::SameKey.into());
         }
         let mut import = Self {
             key,
@@ -73,13 +73,13 @@ impl<'a> Import<'a> {
             self.shift = Some(small_number(arguments, "SHIFT", 0, u8::MAX)?);
         } else if is("ORDER") {
             let order = BitOrder::from_name(arguments.required()?);
-            self.order = Some(order.ok_or(TransferError::BadValue("ORDER"))?);
+            self.order = Some(order.ok_or(ImportError::BadValue("ORDER"))?);
         } else if is("ENCODING") {
             let encoding = ItemEncoding::from_name(arguments.required()?);
-            self.encoding = Some(encoding.ok_or(TransferError::BadValue("ENCODING"))?);
+            self.encoding = Some(encoding.ok_or(ImportError::BadValue("ENCODING"))?);
         } else if is("ERROR") {
             let rate = parse_double(arguments.required()?).filter(|rate| is_ratio(*rate));
-            self.error_rate = Some(rate.ok_or(TransferError::BadValue("ERROR"))?);
+            self.error_rate = Some(rate.ok_or(ImportError::BadValue("ERROR"))?);
         } else if is("EXPANSION") {
             self.expansion = Some(small_number(arguments, "EXPANSION", 0, EXPANSION_MAX)?);
         } else if is("NONSCALING") {
@@ -99,8 +99,7 @@ impl<'a> Import<'a> {
         }
         let is_guava = matches!(self.origin, Origin::Guava(_));
         if has_scheme == is_guava {
-            let error =
-                if is_guava { TransferError::SelfDescribing } else { TransferError::Missing("SCHEME") };
+            let error = if is_guava { ImportError::SelfDescribing } else { ImportError::Missing("SCHEME") };
             return Err(error.into());
         }
         let Some(scheme) = self.scheme else {
@@ -110,15 +109,15 @@ impl<'a> Import<'a> {
                 || self.shift.is_some()
                 || self.order.is_some();
             if tells || self.origin == Origin::Empty {
-                return Err(TransferError::SelfDescribing.into());
+                return Err(ImportError::SelfDescribing.into());
             }
             return Ok(());
         };
         if self.has_settings() {
             return Ok(());
         }
-        self.size_bits.ok_or(TransferError::Missing("BITS"))?;
-        self.probes.or(scheme.fixed_probes()).ok_or(TransferError::Missing("HASHES"))?;
+        self.size_bits.ok_or(ImportError::Missing("BITS"))?;
+        self.probes.or(scheme.fixed_probes()).ok_or(ImportError::Missing("HASHES"))?;
         Ok(())
     }
 }
@@ -128,7 +127,7 @@ fn scheme_named(name: &[u8]) -> Result<Option<Scheme>, CommandError> {
     if name.eq_ignore_ascii_case(GUAVA) {
         return Ok(None);
     }
-    let unknown = || TransferError::UnknownScheme(quotable(name));
+    let unknown = || ImportError::UnknownScheme(quotable(name));
     Ok(Some(Scheme::from_name(name).ok_or_else(unknown)?))
 }
 
@@ -141,7 +140,7 @@ fn number(
 ) -> Result<u64, CommandError> {
     let value = parse_integer(arguments.required()?).and_then(|value| u64::try_from(value).ok());
     let value = value.filter(|value| (min..=max).contains(value));
-    Ok(value.ok_or(TransferError::BadValue(option))?)
+    Ok(value.ok_or(ImportError::BadValue(option))?)
 }
 
 fn small_number<N: TryFrom<u64> + Into<u64>>(
@@ -154,5 +153,5 @@ where
     u64: From<N>,
 {
     let value = number(arguments, option, min, max.into())?;
-    Ok(N::try_from(value).map_err(|_| TransferError::BadValue(option))?)
+    Ok(N::try_from(value).map_err(|_| ImportError::BadValue(option))?)
 }

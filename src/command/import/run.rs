@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use super::{Import, Origin, Sources, StringSlot, TransferError};
-use crate::bloom::imported::check_size;
-use crate::bloom::limits::CAPACITY_MAX_ITEMS;
-use crate::bloom::scheme::{
-    BitOrder, ClientPlacement, ItemEncoding, SchemeParameters, StringForm, half_full_items,
+use super::{Import, ImportError, Origin, Sources, StringSlot};
+use crate::bloom::client::check_size;
+use crate::bloom::client::{
+    BitOrder, ItemEncoding, SchemeParameters, SchemePlacement, StringForm, half_full_items,
 };
+use crate::bloom::limits::CAPACITY_MAX_ITEMS;
 use crate::bloom::{Bits, Chain, Filter, Growth};
 use crate::command::Slot;
 use crate::command::creation::{growth_words, text, word};
@@ -37,12 +37,12 @@ impl<'a> Import<'a> {
             Origin::Empty => &[],
             Origin::Source(_) => match sources.string() {
                 StringSlot::Bytes(bytes) => bytes,
-                StringSlot::Vacant => return Err(TransferError::NoSource.into()),
+                StringSlot::Vacant => return Err(ImportError::NoSource.into()),
                 StringSlot::WrongType => return Err(CommandError::WrongType),
             },
         };
         self.complete(sources)?;
-        let placement = ClientPlacement::new(self.parameters(bytes)?).map_err(TransferError::Scheme)?;
+        let placement = SchemePlacement::new(self.parameters(bytes)?).map_err(ImportError::Scheme)?;
         check_size(&placement, host).map_err(CommandError::Reserve)?;
         let (form, bits) = self.read(bytes, &placement)?;
         let settings = host.settings();
@@ -58,9 +58,9 @@ impl<'a> Import<'a> {
         };
         let line = self.line(&placement, capacity_items, error_rate, growth);
         let chain = Chain::take_over(placement, form, bits, capacity_items, error_rate, growth)
-            .ok_or(TransferError::OutOfMemory)?;
+            .ok_or(ImportError::OutOfMemory)?;
         Ok(Effects {
-            publish: Some(Box::new(Filter::Imported(Box::new(chain)))),
+            publish: Some(Box::new(Filter::Client(Box::new(chain)))),
             replication: Replication::Rewritten(vec![line]),
             created: true,
             items_added: 0,
@@ -75,7 +75,7 @@ impl<'a> Import<'a> {
         }
         let key = config_key(source);
         let config = RedissonConfig::read(|field| sources.field(&key, field))
-            .map_err(|field| TransferError::NoSettings { key: quotable(&key), field })?;
+            .map_err(|field| ImportError::NoSettings { key: quotable(&key), field })?;
         self.size_bits = self.size_bits.or(Some(config.size_bits));
         self.probes = self.probes.or(Some(config.probes));
         let capacity_items = config.capacity_items.map(|items| items.min(CAPACITY_MAX_ITEMS));
@@ -84,31 +84,31 @@ impl<'a> Import<'a> {
     }
 
     /// What the options, or Guava's bytes, say of the scheme.
-    fn parameters(&self, bytes: &[u8]) -> Result<SchemeParameters, TransferError> {
+    fn parameters(&self, bytes: &[u8]) -> Result<SchemeParameters, ImportError> {
         let encoding = self.encoding.unwrap_or(ItemEncoding::Raw);
         let Some(scheme) = self.scheme else {
-            return Ok(GuavaHeader::decode(bytes).map_err(TransferError::Guava)?.parameters(encoding));
+            return Ok(GuavaHeader::decode(bytes).map_err(ImportError::Guava)?.parameters(encoding));
         };
-        let size_bits = self.size_bits.ok_or(TransferError::Missing("BITS"))?;
-        let probes = self.probes.or(scheme.fixed_probes()).ok_or(TransferError::Missing("HASHES"))?;
+        let size_bits = self.size_bits.ok_or(ImportError::Missing("BITS"))?;
+        let probes = self.probes.or(scheme.fixed_probes()).ok_or(ImportError::Missing("HASHES"))?;
         Ok(SchemeParameters { scheme, encoding, shift: self.shift.unwrap_or(0), probes, size_bits })
     }
 
-    fn read(&self, bytes: &[u8], placement: &ClientPlacement) -> Result<(StringForm, Bits), TransferError> {
+    fn read(&self, bytes: &[u8], placement: &SchemePlacement) -> Result<(StringForm, Bits), ImportError> {
         if self.scheme.is_none() {
             let encoding = placement.parameters().encoding;
-            let (_, form, bits) = GuavaHeader::read(bytes, encoding).map_err(TransferError::Guava)?;
+            let (_, form, bits) = GuavaHeader::read(bytes, encoding).map_err(ImportError::Guava)?;
             return Ok((form, bits));
         }
         let order = self.order.unwrap_or(BitOrder::Msb);
-        StringForm::read(bytes, order, placement.array_bits()).map_err(TransferError::String)
+        StringForm::read(bytes, order, placement.array_bits()).map_err(ImportError::String)
     }
 
     /// The import with everything spelt out. The string is not: at this point of the stream a replica and an append-only
     /// file have the very same one.
     fn line(
         &self,
-        placement: &ClientPlacement,
+        placement: &SchemePlacement,
         capacity_items: u64,
         error_rate: f64,
         growth: Growth,

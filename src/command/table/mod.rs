@@ -2,8 +2,8 @@
 
 mod add;
 mod ask;
+mod import;
 mod parts;
-mod transfer;
 
 use std::ops::RangeInclusive;
 
@@ -170,11 +170,11 @@ impl Command {
             Self::Info => &ask::INFO,
             Self::Card => &ask::CARD,
             Self::Debug => &ask::DEBUG,
-            Self::ScanDump => &transfer::SCANDUMP,
-            Self::LoadChunk => &transfer::LOADCHUNK,
-            Self::Load => &transfer::LOAD,
-            Self::Import => &transfer::IMPORT,
-            Self::Export => &transfer::EXPORT,
+            Self::ScanDump => &import::SCANDUMP,
+            Self::LoadChunk => &import::LOADCHUNK,
+            Self::Load => &import::LOAD,
+            Self::Import => &import::IMPORT,
+            Self::Export => &import::EXPORT,
         }
     }
 }

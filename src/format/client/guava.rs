@@ -11,9 +11,9 @@
 
 use std::fmt;
 
-use super::string::{ExportError, ImportError, zeroed};
+use super::string::{ExportError, StringError, zeroed};
 use crate::bloom::Bits;
-use crate::bloom::scheme::{BitOrder, ClientPlacement, ItemEncoding, Scheme, SchemeParameters, StringForm};
+use crate::bloom::client::{BitOrder, ItemEncoding, Scheme, SchemeParameters, SchemePlacement, StringForm};
 
 /// Bytes before the longs.
 pub const GUAVA_HEADER_BYTES: usize = 6;
@@ -99,7 +99,7 @@ impl GuavaHeader {
     }
 
     /// Reads a whole filter whose items are encoded as `encoding` says. The array is as long as
-    /// [`ClientPlacement::array_bits`] of the parameters. O(bytes).
+    /// [`SchemePlacement::array_bits`] of the parameters. O(bytes).
     ///
     /// # Errors
     /// The first field that is wrong, or [`GuavaError::OutOfMemory`].
@@ -110,11 +110,11 @@ impl GuavaHeader {
         let header = Self::decode(blob)?;
         let longs = blob.get(GUAVA_HEADER_BYTES..).unwrap_or(&[]);
         let parameters = header.parameters(encoding);
-        let placement = ClientPlacement::new(parameters).map_err(|_| GuavaError::Longs)?;
+        let placement = SchemePlacement::new(parameters).map_err(|_| GuavaError::Longs)?;
         match StringForm::read(longs, BitOrder::BigEndianWords, placement.array_bits()) {
             Ok((form, bits)) => Ok((parameters, form, bits)),
-            Err(ImportError::OutOfMemory) => Err(GuavaError::OutOfMemory),
-            Err(ImportError::BeyondEnd { .. } | ImportError::TooLong { .. }) => Err(GuavaError::Longs),
+            Err(StringError::OutOfMemory) => Err(GuavaError::OutOfMemory),
+            Err(StringError::BeyondEnd { .. } | StringError::TooLong { .. }) => Err(GuavaError::Longs),
         }
     }
 

@@ -13,7 +13,7 @@ pub struct RedissonConfig {
 
 impl RedissonConfig {
     /// Reads the fields through `field`, which answers the value of a name. Ranges are the business of
-    /// [`ClientPlacement`](crate::bloom::scheme::ClientPlacement).
+    /// [`SchemePlacement`](crate::bloom::client::SchemePlacement).
     ///
     /// # Errors
     /// The name of the field that is missing or not a number.

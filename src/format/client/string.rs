@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::bloom::bits::{PAGE_BYTES, PAGE_WORDS};
-use crate::bloom::scheme::{BitOrder, StringForm};
+use crate::bloom::client::{BitOrder, StringForm};
 use crate::bloom::{Bits, OutOfMemory};
 
 impl BitOrder {
@@ -49,7 +49,7 @@ pub const STRING_MAX_BYTES: u64 = 512 << 20;
 
 /// Why a string is not a filter of so many bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ImportError {
+pub enum StringError {
     /// A bit is set where a filter of this size has none: the size given is wrong, or the bit order.
     BeyondEnd {
         /// Position of the byte with the first such bit, in bytes.
@@ -68,7 +68,7 @@ pub enum ImportError {
     OutOfMemory,
 }
 
-impl fmt::Display for ImportError {
+impl fmt::Display for StringError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::BeyondEnd { byte, size_bits } => {
@@ -127,14 +127,14 @@ impl StringForm {
     /// are clear. O(bytes); pages that are all zero take no memory.
     ///
     /// # Errors
-    /// [`ImportError`]; what it says of the string is found before anything is allocated.
-    pub fn read(string: &[u8], order: BitOrder, size_bits: u64) -> Result<(Self, Bits), ImportError> {
+    /// [`StringError`]; what it says of the string is found before anything is allocated.
+    pub fn read(string: &[u8], order: BitOrder, size_bits: u64) -> Result<(Self, Bits), StringError> {
         let form = Self { order, length_bytes: string.len() as u64 };
         if !form.is_valid(size_bits) {
-            return Err(ImportError::TooLong { length_bytes: form.length_bytes, size_bits });
+            return Err(StringError::TooLong { length_bytes: form.length_bytes, size_bits });
         }
         refuse_bits_beyond_end(string, order, size_bits)?;
-        let mut bits = Bits::try_zeroed(size_bits).map_err(|OutOfMemory| ImportError::OutOfMemory)?;
+        let mut bits = Bits::try_zeroed(size_bits).map_err(|OutOfMemory| StringError::OutOfMemory)?;
         let size_bytes = bits.bytes().len();
         let mut page = [0; PAGE_BYTES];
         let filter_bytes = string.get(..size_bytes.next_multiple_of(8)).unwrap_or(string);
@@ -199,7 +199,7 @@ pub(super) fn zeroed(length_bytes: u64) -> Result<Vec<u8>, OutOfMemory> {
 }
 
 /// Looks for set bits at `size_bits` and later; the words before are not looked at.
-fn refuse_bits_beyond_end(string: &[u8], order: BitOrder, size_bits: u64) -> Result<(), ImportError> {
+fn refuse_bits_beyond_end(string: &[u8], order: BitOrder, size_bits: u64) -> Result<(), StringError> {
     let whole_words = size_bits / 64;
     let Ok(offset) = usize::try_from(whole_words.saturating_mul(8)) else { return Ok(()) };
     let tail = string.get(offset..).unwrap_or(&[]);
@@ -211,7 +211,7 @@ fn refuse_bits_beyond_end(string: &[u8], order: BitOrder, size_bits: u64) -> Res
     let in_rest =
         || rest.iter().position(|byte| *byte != 0).map(|index| (offset + last.len() + index) as u64);
     match in_last.or_else(in_rest) {
-        Some(byte) => Err(ImportError::BeyondEnd { byte, size_bits }),
+        Some(byte) => Err(StringError::BeyondEnd { byte, size_bits }),
         None => Ok(()),
     }
 }
@@ -257,7 +257,7 @@ mod tests {
                 16,
             ),
         ] {
-            let error = ImportError::BeyondEnd { byte, size_bits };
+            let error = StringError::BeyondEnd { byte, size_bits };
             assert_eq!(StringForm::read(string, order, size_bits).unwrap_err(), error);
         }
         assert_eq!(bits_of(&[0xC0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], BitOrder::Msb, 2), [0, 1]);

@@ -1,13 +1,13 @@
 //! The pieces of BF.SCANDUMP and BF.LOADCHUNK as RedisBloom has them, byte for byte.
 //!
-//! The protocol is the one of [`dump`](crate::format::dump), without seals: a chunk of bits is loaded wherever its
+//! The protocol is the one of [`dump`](crate::format::pieces), without seals: a chunk of bits is loaded wherever its
 //! iterator and its length put it.
 
 use std::borrow::Cow;
 
 use super::header::{self, Header};
 use crate::bloom::{ByteLimit, Chain, RedisBloom};
-use crate::format::dump::{ChunkError, HEADER_ITERATOR, Piece, chunk_at, locate};
+use crate::format::pieces::{ChunkError, HEADER_ITERATOR, Piece, chunk_at, locate};
 use crate::format::record::DecodeError;
 
 /// The piece that `iterator` asks for, or nothing past the end. O(layers): a chunk is not copied.

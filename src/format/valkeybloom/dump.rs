@@ -1,5 +1,5 @@
 //! The pieces of BF.SCANDUMP and BF.LOADCHUNK for filters of valkey-bloom's kind, which has no such commands: the
-//! protocol and the seal of [`dump`](crate::format::dump), with a header of our own.
+//! protocol and the seal of [`dump`](crate::format::pieces), with a header of our own.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,9 +8,9 @@ use super::layers::{Builder, FilterFields, LayerFields};
 use crate::bloom::limits::LAYERS_MAX;
 use crate::bloom::valkeybloom::{SEED_BYTES, Seed};
 use crate::bloom::{ByteLimit, OutOfMemory, Positions};
-use crate::format::dump::{Piece, sealed_piece};
+use crate::format::everbloom::header::{KIND_VALKEYBLOOM, MAGIC, VERSION};
 use crate::format::fields::{append, read};
-use crate::format::header::{KIND_VALKEYBLOOM, MAGIC, VERSION};
+use crate::format::pieces::{Piece, sealed_piece};
 use crate::format::record::DecodeError;
 use crate::format::seal::Sealed;
 

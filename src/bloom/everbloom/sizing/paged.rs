@@ -7,8 +7,8 @@
 //! the line's fill are sums of such powers.
 
 use super::super::layout::{LINE_BITS, LINE_PROBES_MAX, LINES_MAX, Layout, PAGE_BITS, PAGE_LINES};
-use super::super::limits::PROBES_MAX;
 use super::{Size, probe_candidates, truncate};
+use crate::bloom::limits::PROBES_MAX;
 
 /// Lines per item by error rate: the fewest with which the layer is at most some 1.2 % larger than a scattered one,
 /// down to 5e-7; below, an item has so many probes that one more line is a small price.

@@ -3,27 +3,27 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::client::GuavaHeader;
-use super::fields::{append, read};
-use super::header::{KIND_IMPORTED, LAYER_HEADER_BYTES, LayerHeader, MAGIC, VERSION};
-use super::record::DecodeError;
-use crate::bloom::imported::{ImportedPlacement, own_plan};
+use super::GuavaHeader;
+use crate::bloom::client::{
+    BitOrder, ItemEncoding, Scheme, SchemeParameters, SchemePlacement, StringForm, estimated_items,
+};
+use crate::bloom::client::{ClientPlacement, own_plan};
 use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX, LAYERS_MAX};
-use crate::bloom::scheme::{
-    BitOrder, ClientPlacement, ItemEncoding, Scheme, SchemeParameters, StringForm, estimated_items,
-};
 use crate::bloom::{
-    ByteLimit, Chain, Extent, Growth, Imported, Layer, LayerCounts, LayerPlan, LayerShape, OutOfMemory,
+    ByteLimit, Chain, Client, Extent, Growth, Layer, LayerCounts, LayerPlan, LayerShape, OutOfMemory,
 };
+use crate::format::everbloom::header::{KIND_CLIENT, LAYER_HEADER_BYTES, LayerHeader, MAGIC, VERSION};
+use crate::format::fields::{append, read};
+use crate::format::record::DecodeError;
 
 /// A client's filter and what grew behind it.
-pub type ImportedChain = Chain<Imported>;
+pub type ClientChain = Chain<Client>;
 
 /// Bytes of the part that every header has.
-pub const IMPORTED_HEADER_BYTES: usize = 80;
+pub const CLIENT_HEADER_BYTES: usize = 80;
 
 #[derive(Serialize, Deserialize)]
-struct ImportedHeader {
+struct ClientHeader {
     magic: [u8; 4],
     version: u16,
     kind: u16,
@@ -45,11 +45,11 @@ struct ImportedHeader {
 
 /// Writes the header of a filter. O(layers).
 #[must_use]
-pub fn encode(chain: &ImportedChain) -> Vec<u8> {
+pub fn encode(chain: &ClientChain) -> Vec<u8> {
     let mut bytes = Vec::new();
     // The first layer is the client's: neither a command nor a decoder makes another.
     if let Some((placement, layer)) = chain.client_layer() {
-        append(&mut bytes, &ImportedHeader::of(chain, placement.parameters(), layer));
+        append(&mut bytes, &ClientHeader::of(chain, placement.parameters(), layer));
     }
     for (shape, layer) in chain.own_layers() {
         append(&mut bytes, &LayerHeader::of(shape, layer.counts()));
@@ -65,13 +65,13 @@ pub fn encode(chain: &ImportedChain) -> Vec<u8> {
 pub fn build(
     bytes: &[u8],
     limit: &dyn ByteLimit,
-    mut fill: impl FnMut(&mut Layer<ImportedPlacement>, LayerCounts) -> Result<(), DecodeError>,
-) -> Result<ImportedChain, DecodeError> {
+    mut fill: impl FnMut(&mut Layer<ClientPlacement>, LayerCounts) -> Result<(), DecodeError>,
+) -> Result<ClientChain, DecodeError> {
     let (chain_bytes, layer_bytes) =
-        bytes.split_at_checked(IMPORTED_HEADER_BYTES).ok_or(DecodeError::Truncated)?;
-    let header: ImportedHeader = read(chain_bytes)?;
+        bytes.split_at_checked(CLIENT_HEADER_BYTES).ok_or(DecodeError::Truncated)?;
+    let header: ClientHeader = read(chain_bytes)?;
     let (layers, rest) = layer_bytes.as_chunks::<LAYER_HEADER_BYTES>();
-    if header.magic != MAGIC || header.version != VERSION || header.kind != KIND_IMPORTED {
+    if header.magic != MAGIC || header.version != VERSION || header.kind != KIND_CLIENT {
         return Err(DecodeError::Invalid("magic"));
     }
     let own_layers = u64::from(header.layer_count).checked_sub(1);
@@ -88,7 +88,7 @@ pub fn build(
     let extent = Extent::default().and_layer(plan.size_bits.div_ceil(8), header.probes);
     let extent =
         own.iter().fold(extent, |extent, (shape, _)| extent.and_layer(shape.size_bytes(), shape.probes));
-    extent.check::<Imported>(limit)?;
+    extent.check::<Client>(limit)?;
     let own = own.into_iter().map(|(shape, counts)| (own_plan(shape), counts));
     let mut layers = Vec::with_capacity(own.len().saturating_add(1));
     for (plan, counts) in std::iter::once(client).chain(own) {
@@ -100,17 +100,17 @@ pub fn build(
     Chain::from_layers(family, layers).ok_or(DecodeError::Invalid("filter"))
 }
 
-type ClientLayer = (LayerPlan<ImportedPlacement>, LayerCounts);
+type ClientLayer = (LayerPlan<ClientPlacement>, LayerCounts);
 
-impl ImportedHeader {
-    fn of(chain: &ImportedChain, client: SchemeParameters, layer: &Layer<ImportedPlacement>) -> Self {
-        let Imported { form, estimated_items, error_rate, growth, .. } = *chain.family();
+impl ClientHeader {
+    fn of(chain: &ClientChain, client: SchemeParameters, layer: &Layer<ClientPlacement>) -> Self {
+        let Client { form, estimated_items, error_rate, growth, .. } = *chain.family();
         let SchemeParameters { scheme, encoding, shift, probes, size_bits } = client;
         let LayerCounts { items, set_bits } = layer.counts();
         Self {
             magic: MAGIC,
             version: VERSION,
-            kind: KIND_IMPORTED,
+            kind: KIND_CLIENT,
             layer_count: u32::try_from(chain.layers().len()).unwrap_or(u32::MAX),
             expansion: growth.expansion(),
             error_rate,
@@ -128,14 +128,14 @@ impl ImportedHeader {
         }
     }
 
-    fn validate(&self) -> Result<(Imported, ClientLayer), DecodeError> {
+    fn validate(&self) -> Result<(Client, ClientLayer), DecodeError> {
         let unsupported = |what, got: u8| DecodeError::Unsupported { what, got: got.into() };
         let scheme = Scheme::from_id(self.scheme).ok_or(unsupported("scheme", self.scheme))?;
         let encoding = ItemEncoding::from_id(self.encoding).ok_or(unsupported("encoding", self.encoding))?;
         let order = BitOrder::from_id(self.order).ok_or(unsupported("bit order", self.order))?;
         let Self { shift, probes, size_bits, capacity_items, items, set_bits, error_rate, .. } = *self;
         let parameters = SchemeParameters { scheme, encoding, shift, probes, size_bits };
-        let placement = ClientPlacement::new(parameters).map_err(|_| DecodeError::Invalid("scheme"))?;
+        let placement = SchemePlacement::new(parameters).map_err(|_| DecodeError::Invalid("scheme"))?;
         let form = StringForm { order, length_bytes: self.string_bytes };
         if !form.is_valid(placement.array_bits()) {
             return Err(DecodeError::Invalid("string length"));
@@ -166,10 +166,10 @@ impl ImportedHeader {
         }
         let growth = Growth::from_expansion(self.expansion);
         let estimated_items = self.estimated_items;
-        let family = Imported { scheme, encoding, form, estimated_items, error_rate, growth };
+        let family = Client { scheme, encoding, form, estimated_items, error_rate, growth };
         let plan = LayerPlan {
             size_bits: array_bits,
-            placement: ImportedPlacement::Client(placement),
+            placement: ClientPlacement::Client(placement),
             capacity_items,
             has_head: false,
         };

@@ -21,7 +21,7 @@ pub fn hash128(item: &[u8]) -> ItemHash {
 
 /// The hash of [`hash128`] on its way through an item that comes in chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Murmur3 {
+pub(crate) struct Murmur3 {
     h1: u64,
     h2: u64,
     /// The bytes since the last whole block of 16, as two little-endian words with zeros behind them.
@@ -32,7 +32,7 @@ pub(super) struct Murmur3 {
 impl Murmur3 {
     /// Of an item in one piece. O(length).
     #[inline(always)]
-    pub(super) fn of(item: &[u8]) -> Self {
+    pub(crate) fn of(item: &[u8]) -> Self {
         let mut hash = Self::default();
         hash.update(item);
         hash
@@ -40,7 +40,7 @@ impl Murmur3 {
 
     /// Takes the next bytes. What comes before the last chunk must be whole blocks of 16. O(bytes).
     #[inline(always)]
-    pub(super) fn update(&mut self, chunk: &[u8]) {
+    pub(crate) fn update(&mut self, chunk: &[u8]) {
         debug_assert!(self.length_bytes.is_multiple_of(16), "a chunk after the last");
         let (blocks, tail) = chunk.as_chunks::<16>();
         blocks.iter().for_each(|block| self.block(halves(block)));
@@ -60,7 +60,7 @@ impl Murmur3 {
 
     /// The hash of all bytes so far.
     #[inline(always)]
-    pub(super) fn finish(self) -> ItemHash {
+    pub(crate) fn finish(self) -> ItemHash {
         let Self { mut h1, mut h2, tail: (k1, k2), length_bytes } = self;
         h1 ^= scramble1(k1) ^ length_bytes;
         h2 ^= scramble2(k2) ^ length_bytes;
@@ -74,7 +74,7 @@ impl Murmur3 {
 
     /// The hash of all bytes so far and one more. O(1).
     #[inline(always)]
-    pub(super) fn finish_with(mut self, byte: u8) -> ItemHash {
+    pub(crate) fn finish_with(mut self, byte: u8) -> ItemHash {
         let (offset, byte) = (self.length_bytes % 16, u64::from(byte));
         match offset {
             0..8 => self.tail.0 |= byte << (offset * 8),
@@ -107,26 +107,26 @@ const fn avalanche(mut word: u64) -> u64 {
 }
 
 /// The two little-endian words of a block.
-pub(super) fn halves(block: &[u8; 16]) -> (u64, u64) {
+pub(crate) fn halves(block: &[u8; 16]) -> (u64, u64) {
     let whole = u128::from_le_bytes(*block);
     (low_half(whole), low_half(whole >> 64))
 }
 
 /// The low 64 bits of a 128-bit word.
 #[expect(clippy::cast_possible_truncation, reason = "cutting off the high half is the purpose")]
-pub(super) const fn low_half(word: u128) -> u64 {
+pub(crate) const fn low_half(word: u128) -> u64 {
     word as u64
 }
 
 /// The high 64 bits of the 128-bit product: maps a uniform `word` to a uniform number below `range`
 /// (Lemire, "Fast Random Integer Generation in an Interval", 2019).
-pub(super) const fn multiply_high(word: u64, range: u64) -> u64 {
+pub(crate) const fn multiply_high(word: u64, range: u64) -> u64 {
     ((word as u128 * range as u128) >> 64) as u64
 }
 
 /// The two words of the last, incomplete block, zeros behind it. Read with whole loads that overlap what comes before:
 /// copying byte by byte would take longer than all the rest.
-pub(super) fn tail_halves(item: &[u8], tail: &[u8]) -> (u64, u64) {
+pub(crate) fn tail_halves(item: &[u8], tail: &[u8]) -> (u64, u64) {
     // At most 15 bytes, so the shifts are below the width of what they shift.
     let tail_bits = tail.len() % 16 * 8;
     if tail.is_empty() {

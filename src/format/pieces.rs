@@ -8,8 +8,8 @@
 
 use std::borrow::Cow;
 
-use super::header::{self, Header};
-use super::imported::{self, ImportedChain};
+use super::client::header::{self as client, ClientChain};
+use super::everbloom::header::{self, Header};
 use super::record::DecodeError;
 use super::seal::{Form, Place, Sealed, Sealer};
 use crate::bloom::{ByteLimit, Chain, Family, Origin, OutOfMemory};
@@ -86,17 +86,17 @@ pub fn chain_from_header(header: Sealed<'_>, limit: &dyn ByteLimit) -> Result<Ch
 ///
 /// # Errors
 /// [`OutOfMemory`] when the bytes cannot be had.
-pub fn imported_piece(chain: &ImportedChain, iterator: u64) -> Result<Option<Piece<'_>>, OutOfMemory> {
-    sealed_piece(chain, iterator, || imported::encode(chain))
+pub fn client_piece(chain: &ClientChain, iterator: u64) -> Result<Option<Piece<'_>>, OutOfMemory> {
+    sealed_piece(chain, iterator, || client::encode(chain))
 }
 
 /// An empty filter of a client's shape that a header describes.
 ///
 /// # Errors
 /// [`DecodeError`] for a header that is not possible, or larger than `limit` allows.
-pub fn imported_from_header(header: Sealed<'_>, limit: &dyn ByteLimit) -> Result<ImportedChain, DecodeError> {
+pub fn client_from_header(header: Sealed<'_>, limit: &dyn ByteLimit) -> Result<ClientChain, DecodeError> {
     let mut set_bits = 0u64;
-    let mut chain = imported::build(header.bytes, limit, |_, counts| {
+    let mut chain = client::build(header.bytes, limit, |_, counts| {
         set_bits = set_bits.saturating_add(counts.set_bits);
         Ok(())
     })?;

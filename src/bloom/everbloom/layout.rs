@@ -4,11 +4,11 @@
 //! item to a few lines of one page; small layers spread the probes over the whole array, which keeps the promised
 //! error rate from one item up.
 
-use super::bits::{Bits, PAGE_BYTES};
-use super::group::{ItemSet, subset};
 use super::hash::{ItemHash, multiply_high};
 use super::paged::{self, Deal};
-use super::prefetch::{Part, Prefetch};
+use crate::bloom::bits::{Bits, PAGE_BYTES};
+use crate::bloom::group::{ItemSet, subset};
+use crate::bloom::prefetch::{Part, Prefetch};
 
 /// Lines of 64 bytes in a page of 4 KiB.
 pub const PAGE_LINES: u64 = 64;

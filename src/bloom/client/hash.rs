@@ -5,12 +5,12 @@ use highway::{HighwayHash, HighwayHasher, Key};
 use super::Scheme;
 use super::encoding::ItemEncoding;
 use super::php::PhpHashes;
-use crate::bloom::hash::{ItemHash, Murmur3, low_half};
+use crate::bloom::everbloom::hash::{ItemHash, Murmur3, low_half};
 
 /// All that a client's scheme needs of an item: each probe is found from it in the same short time, however
 /// long the item is.
 #[derive(Clone, Copy, Debug)]
-pub struct ClientHash(State);
+pub struct SchemeHash(State);
 
 #[derive(Clone, Copy, Debug)]
 enum State {
@@ -26,7 +26,7 @@ enum State {
     Php([u32; 3]),
 }
 
-impl ClientHash {
+impl SchemeHash {
     /// The hash of an item, whose own bytes have the hash `raw`; nothing for one that the encoding cannot
     /// express. O(length).
     #[inline]

@@ -4,23 +4,26 @@
 //! The error rate of the first layer is what its scheme and its fill make of it; nobody promised one. The layers behind
 //! it keep the promise of a filter of our own among themselves: together they add no more than `error_rate`.
 
-use super::bits::Bits;
-use super::chain::{AddError, ByteLimit, Chain, ReserveError};
-use super::extent::Extent;
-use super::family::{Family, LayerPlan, Placement};
-use super::group::{ItemSet, subset};
-use super::growth::Growth;
-use super::hash::{ItemHash, Murmur3};
-use super::layer::{Layer, LayerShape, Probing};
-use super::limits::CAPACITY_MAX_ITEMS;
-use super::prefetch::{Part, Prefetch};
-use super::scheme::{
-    ClientHash, ClientPlacement, ItemEncoding, Scheme, SchemeParameters, StringForm, estimated_items,
+use super::{
+    ItemEncoding, Scheme, SchemeHash, SchemeParameters, SchemePlacement, StringForm, estimated_items,
 };
+use crate::bloom::bits::Bits;
+use crate::bloom::chain::Chain;
+use crate::bloom::everbloom::hash::{ItemHash, Murmur3};
+use crate::bloom::everbloom::{LayerShape, Probing};
+use crate::bloom::extent::Extent;
+use crate::bloom::family::Family;
+use crate::bloom::group::{ItemSet, subset};
+use crate::bloom::growth::Growth;
+use crate::bloom::layer::Layer;
+use crate::bloom::limits::CAPACITY_MAX_ITEMS;
+use crate::bloom::outcome::{AddError, ByteLimit, ReserveError};
+use crate::bloom::placement::{LayerPlan, Placement};
+use crate::bloom::prefetch::{Part, Prefetch};
 
 /// What a taken-over filter knows beside its layers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Imported {
+pub struct Client {
     /// How the client places items.
     pub scheme: Scheme,
     /// How the client's library makes bytes of items.
@@ -40,21 +43,21 @@ pub struct Imported {
 pub struct ItemDigest {
     /// What the client's scheme makes of it; nothing if the encoding cannot express it: no client can have
     /// added it then.
-    client: Option<ClientHash>,
+    client: Option<SchemeHash>,
     /// Its hash, for our own layers.
     own: ItemHash,
 }
 
 /// How a layer of a taken-over filter places probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ImportedPlacement {
+pub enum ClientPlacement {
     /// As the client does.
-    Client(ClientPlacement),
+    Client(SchemePlacement),
     /// As a filter of our own does.
     Own(Probing),
 }
 
-impl Placement<ItemDigest> for ImportedPlacement {
+impl Placement<ItemDigest> for ClientPlacement {
     fn contains(&self, bits: &Bits, ItemDigest { client, own }: ItemDigest) -> bool {
         client.is_some_and(|client| match self {
             Self::Client(placement) => placement.contains(bits, client),
@@ -112,23 +115,20 @@ impl Placement<ItemDigest> for ImportedPlacement {
     }
 }
 
-impl Family for Imported {
+impl Family for Client {
     type Digest<'i> = ItemDigest;
-    type Placement = ImportedPlacement;
+    type Placement = ClientPlacement;
 
     fn digest(&self, item: &[u8]) -> ItemDigest {
         let raw = Murmur3::of(item);
-        ItemDigest { client: ClientHash::of(self.scheme, self.encoding, item, raw), own: raw.finish() }
+        ItemDigest { client: SchemeHash::of(self.scheme, self.encoding, item, raw), own: raw.finish() }
     }
 
     fn admit(&self, digest: ItemDigest) -> Result<(), AddError> {
         if digest.client.is_some() { Ok(()) } else { Err(AddError::NotEncodable(self.encoding)) }
     }
 
-    fn next_layer(
-        &self,
-        layers: &[Layer<ImportedPlacement>],
-    ) -> Result<LayerPlan<ImportedPlacement>, AddError> {
+    fn next_layer(&self, layers: &[Layer<ClientPlacement>]) -> Result<LayerPlan<ClientPlacement>, AddError> {
         let (Some(last), Growth::Scaling { expansion }) = (layers.last(), self.growth) else {
             return Err(AddError::Full);
         };
@@ -145,26 +145,26 @@ impl Family for Imported {
 
 /// A layer of our own in a taken-over filter.
 #[must_use]
-pub fn own_plan(shape: LayerShape) -> LayerPlan<ImportedPlacement> {
+pub fn own_plan(shape: LayerShape) -> LayerPlan<ClientPlacement> {
     let LayerPlan { placement, size_bits, capacity_items, has_head } = shape.into();
-    LayerPlan { placement: ImportedPlacement::Own(placement), size_bits, capacity_items, has_head }
+    LayerPlan { placement: ClientPlacement::Own(placement), size_bits, capacity_items, has_head }
 }
 
 /// Checks that a client's array may be taken over, before it takes any memory. O(1).
 ///
 /// # Errors
 /// [`ReserveError::TooLarge`].
-pub fn check_size(placement: &ClientPlacement, limit: &dyn ByteLimit) -> Result<(), ReserveError> {
+pub fn check_size(placement: &SchemePlacement, limit: &dyn ByteLimit) -> Result<(), ReserveError> {
     let array_bytes = placement.array_bits().div_ceil(8);
-    Extent::default().and_layer(array_bytes, placement.parameters().probes).check::<Imported>(limit)
+    Extent::default().and_layer(array_bytes, placement.parameters().probes).check::<Client>(limit)
 }
 
-impl Chain<Imported> {
-    /// A client's filter, taken over. `bits` must be as many as [`ClientPlacement::array_bits`] says. The count of items
+impl Chain<Client> {
+    /// A client's filter, taken over. `bits` must be as many as [`SchemePlacement::array_bits`] says. The count of items
     /// starts from the fill. `None` when there cannot be such a filter.
     #[must_use]
     pub fn take_over(
-        placement: ClientPlacement,
+        placement: SchemePlacement,
         form: StringForm,
         bits: Bits,
         capacity_items: u64,
@@ -173,28 +173,28 @@ impl Chain<Imported> {
     ) -> Option<Self> {
         let SchemeParameters { scheme, encoding, probes, .. } = placement.parameters();
         let estimated_items = estimated_items(bits.set_bits(), bits.len(), probes);
-        let family = Imported { scheme, encoding, form, estimated_items, error_rate, growth };
-        let placement = ImportedPlacement::Client(placement);
+        let family = Client { scheme, encoding, form, estimated_items, error_rate, growth };
+        let placement = ClientPlacement::Client(placement);
         Self::from_layers(family, vec![Layer::of_bits(placement, bits, capacity_items, estimated_items)])
     }
 
     /// The client's layer and its placement.
     #[must_use]
-    pub fn client_layer(&self) -> Option<(ClientPlacement, &Layer<ImportedPlacement>)> {
+    pub fn client_layer(&self) -> Option<(SchemePlacement, &Layer<ClientPlacement>)> {
         let layer = self.layers().first()?;
         match layer.placement() {
-            ImportedPlacement::Client(placement) => Some((placement, layer)),
-            ImportedPlacement::Own(_) => None,
+            ClientPlacement::Client(placement) => Some((placement, layer)),
+            ClientPlacement::Own(_) => None,
         }
     }
 
     /// The layers of our own, with their shapes.
-    pub fn own_layers(&self) -> impl Iterator<Item = (LayerShape, &Layer<ImportedPlacement>)> {
+    pub fn own_layers(&self) -> impl Iterator<Item = (LayerShape, &Layer<ClientPlacement>)> {
         self.layers().iter().filter_map(|layer| match layer.placement() {
-            ImportedPlacement::Own(probing) => {
+            ClientPlacement::Own(probing) => {
                 Some((probing.shape(layer.bits().len(), layer.capacity_items()), layer))
             }
-            ImportedPlacement::Client(_) => None,
+            ClientPlacement::Client(_) => None,
         })
     }
 }

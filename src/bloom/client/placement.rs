@@ -3,11 +3,11 @@
 use std::fmt;
 
 use super::encoding::ItemEncoding;
-use super::hash::ClientHash;
+use super::hash::SchemeHash;
 use super::{PHP_UNIT_BITS, Scheme};
-use crate::bloom::family::Positions;
-use crate::bloom::hash::Murmur3;
+use crate::bloom::everbloom::hash::Murmur3;
 use crate::bloom::modulus::Modulus;
+use crate::bloom::placement::Positions;
 
 /// What must be known of a client's filter beside its bits. Fixed size; every field is one field of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,12 +90,12 @@ impl fmt::Display for NotEncodable {
 
 /// How a client places items: parameters that have been found possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClientPlacement {
+pub struct SchemePlacement {
     parameters: SchemeParameters,
     modulus: Modulus,
 }
 
-impl ClientPlacement {
+impl SchemePlacement {
     /// Checks the parameters.
     ///
     /// # Errors
@@ -136,16 +136,16 @@ impl ClientPlacement {
     ///
     /// # Errors
     /// [`NotEncodable`] when the item has no positions: no client can have added it.
-    pub fn hash(&self, item: &[u8]) -> Result<ClientHash, NotEncodable> {
+    pub fn hash(&self, item: &[u8]) -> Result<SchemeHash, NotEncodable> {
         let SchemeParameters { scheme, encoding, .. } = self.parameters;
-        ClientHash::of(scheme, encoding, item, Murmur3::of(item)).ok_or(NotEncodable(encoding))
+        SchemeHash::of(scheme, encoding, item, Murmur3::of(item)).ok_or(NotEncodable(encoding))
     }
 }
 
 /// In the order in which the client's code computes them.
-impl Positions<ClientHash> for ClientPlacement {
+impl Positions<SchemeHash> for SchemePlacement {
     #[inline(always)]
-    fn positions(&self, hash: ClientHash) -> impl Iterator<Item = u64> + Clone {
+    fn positions(&self, hash: SchemeHash) -> impl Iterator<Item = u64> + Clone {
         let Self { parameters: SchemeParameters { shift, probes, .. }, modulus } = *self;
         hash.probes(probes).map(move |hash| modulus.remainder(hash) >> shift)
     }
@@ -160,9 +160,9 @@ mod tests {
     use super::super::SHIFT_MAX;
     use super::*;
 
-    fn made(scheme: Scheme, size_bits: u64, probes: u32, shift: u8) -> Result<ClientPlacement, SchemeError> {
+    fn made(scheme: Scheme, size_bits: u64, probes: u32, shift: u8) -> Result<SchemePlacement, SchemeError> {
         let encoding = ItemEncoding::Raw;
-        ClientPlacement::new(SchemeParameters { scheme, encoding, shift, probes, size_bits })
+        SchemePlacement::new(SchemeParameters { scheme, encoding, shift, probes, size_bits })
     }
 
     #[test]

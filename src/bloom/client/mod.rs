@@ -3,13 +3,14 @@
 //! Such a filter cannot be hashed anew, because its items are gone: a bitmap that is taken over is asked and added
 //! to by the scheme of the client that made it, for as long as it lives. Schemes and encodings are therefore part of
 //! the format: **add, never edit**. What a bitmap does not tell about itself (scheme, encoding, bits, probes) is a
-//! [`SchemeParameters`]; a [`ClientPlacement`] is one that has been found possible.
+//! [`SchemeParameters`]; a [`SchemePlacement`] is one that has been found possible.
 //!
 //! No positions are invented here: tests/schemes holds every scheme to recordings of the clients' own code.
 
 mod encoder;
 mod encoding;
 mod estimate;
+mod family;
 mod form;
 mod hash;
 mod php;
@@ -18,11 +19,12 @@ mod text;
 
 pub use encoding::ItemEncoding;
 pub use estimate::{current_error_rate, estimated_items, half_full_items};
+pub use family::{Client, ClientPlacement, ItemDigest, check_size, own_plan};
 pub use form::{BitOrder, StringForm};
-pub use hash::ClientHash;
-pub use placement::{ClientPlacement, NotEncodable, SchemeError, SchemeParameters};
+pub use hash::SchemeHash;
+pub use placement::{NotEncodable, SchemeError, SchemeParameters, SchemePlacement};
 
-use super::limits::LAYER_MAX_BYTES;
+use crate::bloom::limits::LAYER_MAX_BYTES;
 
 /// A client's way from the bytes of an item to bit positions.
 ///

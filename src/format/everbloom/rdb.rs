@@ -3,11 +3,11 @@
 //! Chunks bound the memory that saving and loading take beside the filter itself. A chunk whose bits are all clear
 //! is an empty string, so an empty filter of any size is saved and loaded without touching its memory.
 
-use super::header::{self, Header, KIND_IMPORTED};
-use super::imported::{self, ImportedChain};
-use super::record::{DecodeError, Sink, Source};
+use super::header::{self, Header, KIND_CLIENT};
 use crate::bloom::bits::is_clear;
 use crate::bloom::{ByteLimit, Chain, Family, Filter, Layer, LayerCounts, Memory, Occupancy};
+use crate::format::client::header::{self as client, ClientChain};
+use crate::format::record::{DecodeError, Sink, Source};
 
 /// Version under which the data type is registered.
 pub const ENCODING_VERSION: i32 = 1;
@@ -21,8 +21,8 @@ pub fn save(chain: &Chain, sink: &mut impl Sink, memory: impl Memory) {
 }
 
 /// Writes a client's filter that was taken over. O(bytes that may be set, as far as is known).
-pub fn save_imported(chain: &ImportedChain, sink: &mut impl Sink, memory: impl Memory) {
-    save_with(chain, &imported::encode(chain), sink, memory);
+pub fn save_imported(chain: &ClientChain, sink: &mut impl Sink, memory: impl Memory) {
+    save_with(chain, &client::encode(chain), sink, memory);
 }
 
 fn save_with<F: Family>(chain: &Chain<F>, header: &[u8], sink: &mut impl Sink, memory: impl Memory) {
@@ -42,9 +42,9 @@ fn save_with<F: Family>(chain: &Chain<F>, header: &[u8], sink: &mut impl Sink, m
 /// The first thing that is wrong with the bytes.
 pub fn load(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
     let header = source.bytes()?;
-    if header::kind_of(&header) == Some(KIND_IMPORTED) {
-        let chain = imported::build(&header, limit, |layer, counts| fill(layer, counts, source))?;
-        return Ok(Filter::Imported(Box::new(chain)));
+    if header::kind_of(&header) == Some(KIND_CLIENT) {
+        let chain = client::build(&header, limit, |layer, counts| fill(layer, counts, source))?;
+        return Ok(Filter::Client(Box::new(chain)));
     }
     let chain = Header::decode(&header, limit)?.build(|layer, counts| fill(layer, counts, source))?;
     Ok(Filter::Everbloom(chain))

@@ -9,7 +9,7 @@
 //! libm crate, whose results, unlike those of the C library, are the same bits on every machine: a replica builds the very same layer.
 
 use super::layout::Layout;
-use super::limits::LAYER_ERROR_RATE_MIN;
+use crate::bloom::limits::LAYER_ERROR_RATE_MIN;
 
 mod paged;
 mod scattered;
@@ -19,7 +19,7 @@ mod scattered;
 pub struct Size {
     /// How probes are placed.
     pub layout: Layout,
-    /// Probes per item, 1 to [`PROBES_MAX`](super::limits::PROBES_MAX).
+    /// Probes per item, 1 to [`PROBES_MAX`](crate::bloom::limits::PROBES_MAX).
     pub probes: u32,
     /// Bits of the array, a multiple of 64, for a paged layer of [`PAGE_BITS`](super::layout::PAGE_BITS).
     pub size_bits: u64,

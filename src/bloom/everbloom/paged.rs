@@ -4,11 +4,11 @@
 
 use std::ops::Range;
 
-use super::bits::{Bits, PAGE_WORDS};
-use super::group::{ItemSet, subset};
 use super::hash::{ItemHash, multiply_high};
 use super::layout::{GOLDEN, LINES_MAX, PAGE_LINES};
-use super::prefetch::{Part, Prefetch};
+use crate::bloom::bits::{Bits, PAGE_WORDS};
+use crate::bloom::group::{ItemSet, subset};
+use crate::bloom::prefetch::{Part, Prefetch};
 
 /// Words of 64 bits in a line of 64 bytes.
 const LINE_WORDS: usize = 8;

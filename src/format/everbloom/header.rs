@@ -3,23 +3,23 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::fields::{append, read};
-use super::record::DecodeError;
 use crate::bloom::limits::LAYERS_MAX;
 use crate::bloom::{
-    ByteLimit, Chain, ChainParameters, Extent, Growth, Layer, LayerCounts, LayerShape, Layout, OutOfMemory,
+    ByteLimit, Chain, Everbloom, Extent, Growth, Layer, LayerCounts, LayerShape, Layout, OutOfMemory,
 };
+use crate::format::fields::{append, read};
+use crate::format::record::DecodeError;
 
 /// First bytes of every header.
-pub(super) const MAGIC: [u8; 4] = *b"evbl";
+pub(crate) const MAGIC: [u8; 4] = *b"evbl";
 /// Version of the encoding.
-pub(super) const VERSION: u16 = 1;
+pub(crate) const VERSION: u16 = 1;
 /// Kind of filter: a chain of layers of our own.
 pub const KIND_CHAIN: u16 = 1;
 /// Kind of filter: valkey-bloom's, in the pieces of BF.SCANDUMP.
 pub const KIND_VALKEYBLOOM: u16 = 2;
 /// Kind of filter: a client's that was taken over.
-pub const KIND_IMPORTED: u16 = 3;
+pub const KIND_CLIENT: u16 = 3;
 /// Hash of a layer's items: MurmurHash3 x64_128, seed 0.
 const HASH_MURMUR3_X64_128: u8 = 1;
 /// Layout of a layer: scattered.
@@ -52,7 +52,7 @@ struct ChainHeader {
 }
 
 #[derive(Serialize, Deserialize)]
-pub(super) struct LayerHeader {
+pub(crate) struct LayerHeader {
     layout: u8,
     lines: u8,
     probes: u8,
@@ -88,7 +88,7 @@ pub fn encode(chain: &Chain) -> Vec<u8> {
 /// A header that has been read and found possible; no memory has been taken for it yet.
 #[derive(Debug)]
 pub struct Header {
-    parameters: ChainParameters,
+    parameters: Everbloom,
     layers: Vec<(LayerShape, LayerCounts)>,
 }
 
@@ -114,7 +114,7 @@ impl Header {
 
     /// What the filter was reserved with.
     #[must_use]
-    pub fn parameters(&self) -> ChainParameters {
+    pub fn parameters(&self) -> Everbloom {
         self.parameters
     }
 
@@ -146,7 +146,7 @@ impl Header {
         let layers = self.layers.iter();
         let extent = layers
             .fold(Extent::default(), |extent, (shape, _)| extent.and_layer(shape.size_bytes(), shape.probes));
-        Ok(extent.check::<ChainParameters>(limit)?)
+        Ok(extent.check::<Everbloom>(limit)?)
     }
 }
 
@@ -167,8 +167,8 @@ impl ChainHeader {
         self.parameters().validate().map_err(DecodeError::Invalid)
     }
 
-    fn parameters(&self) -> ChainParameters {
-        ChainParameters {
+    fn parameters(&self) -> Everbloom {
+        Everbloom {
             error_rate: self.error_rate,
             capacity_items: self.capacity_items,
             growth: Growth::from_expansion(self.expansion),
@@ -177,7 +177,7 @@ impl ChainHeader {
 }
 
 impl LayerHeader {
-    pub(super) fn of(shape: LayerShape, counts: LayerCounts) -> Self {
+    pub(crate) fn of(shape: LayerShape, counts: LayerCounts) -> Self {
         let LayerShape { layout, probes, size_bits, capacity_items } = shape;
         let LayerCounts { items, set_bits } = counts;
         let (layout, lines) = match layout {
@@ -189,11 +189,11 @@ impl LayerHeader {
         Self { layout, lines, probes, hash, reserved: 0, size_bits, capacity_items, items, set_bits }
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         read(bytes)
     }
 
-    pub(super) fn validate(self) -> Result<(LayerShape, LayerCounts), DecodeError> {
+    pub(crate) fn validate(self) -> Result<(LayerShape, LayerCounts), DecodeError> {
         let layout = match (self.layout, self.lines) {
             (LAYOUT_SCATTERED, 0) => Layout::Scattered,
             (LAYOUT_PAGED, lines) => Layout::Paged { lines },

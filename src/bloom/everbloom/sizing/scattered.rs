@@ -5,8 +5,8 @@
 //! mean of the power larger (Bose et al., "On the False-Positive Rate of Bloom Filters", 2008).
 
 use super::super::layout::Layout;
-use super::super::limits::{PAGED_MIN_BYTES, PROBES_MAX};
 use super::{Size, counted_items, probe_candidates, truncate};
+use crate::bloom::limits::{PAGED_MIN_BYTES, PROBES_MAX};
 
 /// Words of the largest scattered layer.
 const WORDS_MAX: u64 = PAGED_MIN_BYTES / 8 - 1;

@@ -1,0 +1,130 @@
+//! The shape of a layer of everbloom's own kind, and its placement.
+
+use super::hash::ItemHash;
+use super::layout::{LINE_PROBES_MAX, LINES_MAX, Layout, PAGE_BITS};
+use super::sizing;
+use crate::bloom::bits::Bits;
+use crate::bloom::group::ItemSet;
+use crate::bloom::layer::Layer;
+use crate::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES, PROBES_MAX};
+use crate::bloom::placement::{LayerPlan, Placement};
+use crate::bloom::prefetch::{Part, Prefetch};
+
+/// What never changes about a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LayerShape {
+    /// How probes are placed.
+    pub layout: Layout,
+    /// Probes per item.
+    pub probes: u32,
+    /// Bits of the array.
+    pub size_bits: u64,
+    /// Items the layer takes before it is full.
+    pub capacity_items: u64,
+}
+
+impl LayerShape {
+    /// The smallest shape that holds `capacity_items` at `error_rate`.
+    #[must_use]
+    pub fn sized(capacity_items: u64, error_rate: f64) -> Self {
+        let sizing::Size { layout, probes, size_bits } = sizing::size_for(capacity_items, error_rate);
+        Self { layout, probes, size_bits, capacity_items }
+    }
+
+    /// Bytes of the bit array.
+    #[must_use]
+    pub const fn size_bytes(&self) -> u64 {
+        self.size_bits / 8
+    }
+
+    /// The first rule that the shape breaks, if it breaks one. Every decoder asks before it allocates.
+    ///
+    /// # Errors
+    /// The name of the field that is out of its range.
+    pub fn validate(&self) -> Result<(), &'static str> {
+        let per_line = match self.layout {
+            Layout::Scattered => PROBES_MAX,
+            Layout::Paged { lines } if (1..=LINES_MAX).contains(&lines) => u32::from(lines) * LINE_PROBES_MAX,
+            Layout::Paged { .. } => return Err("lines"),
+        };
+        if self.probes == 0 || self.probes > PROBES_MAX.min(per_line) {
+            return Err("probes");
+        }
+        let unit_bits = if self.layout == Layout::Scattered { 64 } else { PAGE_BITS };
+        if self.size_bits == 0
+            || !self.size_bits.is_multiple_of(unit_bits)
+            || self.size_bytes() > LAYER_MAX_BYTES
+        {
+            return Err("size in bits");
+        }
+        // Each item sets a bit that was clear, so no array is sized for more items than it has bits.
+        if self.capacity_items == 0 || self.capacity_items > CAPACITY_MAX_ITEMS.min(self.size_bits) {
+            return Err("capacity");
+        }
+        Ok(())
+    }
+}
+
+/// How a layer of everbloom's own kind places probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probing {
+    layout: Layout,
+    probes: u8,
+}
+
+impl Probing {
+    /// What never changes about a layer of this placement.
+    #[must_use]
+    pub fn shape(self, size_bits: u64, capacity_items: u64) -> LayerShape {
+        LayerShape { layout: self.layout, probes: self.probes.into(), size_bits, capacity_items }
+    }
+}
+
+impl Placement<ItemHash> for Probing {
+    #[inline(always)]
+    fn contains(&self, bits: &Bits, item: ItemHash) -> bool {
+        self.layout.contains(bits, u32::from(self.probes), item)
+    }
+
+    fn contained(&self, bits: &Bits, items: &[ItemHash], wanted: ItemSet) -> ItemSet {
+        self.layout.contained(bits, u32::from(self.probes), items, wanted)
+    }
+
+    fn begun(&self, bits: &Bits, items: &[ItemHash], wanted: ItemSet) -> ItemSet {
+        self.layout.begun(bits, u32::from(self.probes), items, wanted)
+    }
+
+    fn insert(&self, bits: &mut Bits, item: ItemHash) -> u32 {
+        self.layout.insert(bits, u32::from(self.probes), item)
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, bits: &Bits, item: ItemHash, part: Part, prefetch: impl Prefetch) {
+        self.layout.prefetch(bits, u32::from(self.probes), item, part, prefetch);
+    }
+
+    fn probes(&self) -> u32 {
+        self.probes.into()
+    }
+
+    fn touched_lines(&self) -> u32 {
+        self.layout.touched_lines(u32::from(self.probes))
+    }
+}
+
+impl From<LayerShape> for LayerPlan<Probing> {
+    /// Of a valid shape; the probes of any other are cut off at 255.
+    fn from(shape: LayerShape) -> Self {
+        let probes = u8::try_from(shape.probes).unwrap_or(u8::MAX);
+        let placement = Probing { layout: shape.layout, probes };
+        Self { placement, size_bits: shape.size_bits, capacity_items: shape.capacity_items, has_head: false }
+    }
+}
+
+impl Layer {
+    /// What never changes about the layer.
+    #[must_use]
+    pub fn shape(&self) -> LayerShape {
+        self.placement().shape(self.bits().len(), self.capacity_items())
+    }
+}

@@ -1,0 +1,71 @@
+//! What comes of reserving a filter and of adding to it.
+
+use super::bits::OutOfMemory;
+use super::client::ItemEncoding;
+
+/// How many bytes a filter may take in all, structs and bit arrays: [`Chain::needed_bytes`]. Asked only when a layer is
+/// about to be made, so it may be costly.
+pub trait ByteLimit {
+    /// The most bytes of one filter.
+    fn max_filter_bytes(&self) -> u64;
+
+    /// Checks that a filter may take so many bytes.
+    ///
+    /// # Errors
+    /// The limit that it would break.
+    fn permits(&self, needed_bytes: u64) -> Result<(), u64> {
+        let limit_bytes = self.max_filter_bytes();
+        if needed_bytes > limit_bytes { Err(limit_bytes) } else { Ok(()) }
+    }
+}
+
+impl ByteLimit for u64 {
+    fn max_filter_bytes(&self) -> u64 {
+        *self
+    }
+}
+
+/// Why a layer could not be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReserveError {
+    /// The filter would take `needed_bytes`, more than `limit_bytes`.
+    TooLarge {
+        /// Bytes of the filter with the new layer.
+        needed_bytes: u64,
+        /// The limit it would break.
+        limit_bytes: u64,
+    },
+    /// It would have more layers than [`LAYERS_MAX`](super::limits::LAYERS_MAX), more probes than
+    /// [`PROBES_TOTAL_MAX`](super::limits::PROBES_TOTAL_MAX), or too many items in one layer.
+    TooLong,
+    /// The error rate of the next layer would be too small to tell from zero.
+    ErrorRateVanishes,
+    /// The allocator refused.
+    OutOfMemory,
+}
+
+impl From<OutOfMemory> for ReserveError {
+    fn from(_: OutOfMemory) -> Self {
+        Self::OutOfMemory
+    }
+}
+
+/// What adding an item came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// The item was not there before.
+    New,
+    /// The item was there already, or is a false positive; nothing changed.
+    Present,
+}
+
+/// Why an item could not be added; nothing changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddError {
+    /// The filter is fixed and holds as many items as it was reserved for.
+    Full,
+    /// The filter is full and cannot grow.
+    CannotGrow(ReserveError),
+    /// The item cannot be written in the encoding of a client's filter that was taken over.
+    NotEncodable(ItemEncoding),
+}
