@@ -13,8 +13,8 @@
 )]
 
 mod bitmaps;
+mod filters;
 mod guava;
-mod imported;
 mod long;
 #[path = "../support/memory.rs"]
 #[allow(dead_code, unreachable_pub, reason = "shared; with the host room nothing here watches")]

@@ -7,7 +7,7 @@ use everbloom::bloom::client::{
 };
 use everbloom::bloom::{Bits, Chain, Growth, ReserveError};
 use everbloom::format::DecodeError;
-use everbloom::format::client::header::{self, ClientChain};
+use everbloom::format::client::header::{ClientChain, build, encode};
 
 /// No limit.
 const ANY: u64 = u64::MAX;
@@ -24,7 +24,7 @@ fn taken_over(capacity_items: u64) -> (SchemePlacement, ClientChain) {
 }
 
 fn built(header: &[u8], limit_bytes: u64) -> Result<ClientChain, DecodeError> {
-    imported::build(header, &limit_bytes, |_, _| Ok(()))
+    build(header, &limit_bytes, |_, _| Ok(()))
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn a_clients_filter_is_taken_over_within_the_limit_it_needs_and_not_a_byte_less(
     let refused = Err(ReserveError::TooLarge { needed_bytes, limit_bytes });
     assert_eq!(check_size(&placement, &limit_bytes), refused);
     for _ in 0..3 {
-        let header = imported::encode(&chain);
+        let header = encode(&chain);
         let (needed_bytes, limit_bytes) = (chain.size_bytes(), chain.size_bytes() - 1);
         assert!(built(&header, needed_bytes).is_ok());
         let refused = DecodeError::TooLarge { needed_bytes, limit_bytes };
@@ -54,7 +54,7 @@ fn a_clients_filter_is_taken_over_within_the_limit_it_needs_and_not_a_byte_less(
 fn a_clients_filter_counts_no_more_than_its_array_can_stand_for() {
     // Items estimated at offset 48, items at 64.
     let outcome = |capacity_items: u64, estimated_items: u64, items: u64| {
-        let mut header = imported::encode(&taken_over(capacity_items).1);
+        let mut header = encode(&taken_over(capacity_items).1);
         header[48..56].copy_from_slice(&estimated_items.to_le_bytes());
         header[64..72].copy_from_slice(&items.to_le_bytes());
         built(&header, ANY)
@@ -72,7 +72,7 @@ fn a_clients_filter_counts_no_more_than_its_array_can_stand_for() {
     let mut chain = outcome(10_000, 0, 9_999).unwrap();
     for item in 0..100u8 {
         chain.add(chain.digest(&[item]), &ANY).unwrap();
-        assert!(chain.layers()[0].counts().items <= 10_000 && built(&imported::encode(&chain), ANY).is_ok());
+        assert!(chain.layers()[0].counts().items <= 10_000 && built(&encode(&chain), ANY).is_ok());
     }
     assert_eq!(outcome(10_000, 0, 10_001).map(|_| ()), refused);
 }
