@@ -7,7 +7,7 @@ use everbloom::bloom::client::{
 };
 use everbloom::bloom::{Bits, Chain, Growth, ReserveError};
 use everbloom::format::DecodeError;
-use everbloom::format::client::header::{ClientChain, build, encode};
+use everbloom::format::client::header::{ClientChain, decode, encode};
 
 /// No limit.
 const ANY: u64 = u64::MAX;
@@ -24,7 +24,7 @@ fn taken_over(capacity_items: u64) -> (SchemePlacement, ClientChain) {
 }
 
 fn built(header: &[u8], limit_bytes: u64) -> Result<ClientChain, DecodeError> {
-    build(header, &limit_bytes, |_, _| Ok(()))
+    decode(header, &limit_bytes)?.build(|_, _| Ok(()))
 }
 
 #[test]

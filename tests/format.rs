@@ -9,11 +9,12 @@
 )]
 
 use everbloom::bloom::limits::{LAYER_MAX_BYTES, LAYERS_MAX};
-use everbloom::bloom::{Chain, Everbloom, Filter, Growth, ItemHash, UnknownMemory, hash128};
-use everbloom::format::everbloom::header::{CHAIN_HEADER_BYTES, LAYER_HEADER_BYTES};
-use everbloom::format::everbloom::{CHUNK_BYTES, load, save};
-use everbloom::format::filter::from_header;
-use everbloom::format::{DecodeError, Sink, Source, pieces};
+use everbloom::bloom::{Chain, Everbloom, Filter, Format, Growth, ItemHash, UnknownMemory, hash128};
+use everbloom::format::arrays::CHUNK_BYTES;
+use everbloom::format::everbloom::ENCODING_VERSION;
+use everbloom::format::everbloom::header::{CHAIN_HEADER_BYTES, LAYER_HEADER_BYTES, encode};
+use everbloom::format::filter::{from_header, load};
+use everbloom::format::{DecodeError, Sink, Source, pieces, snapshot};
 
 /// No limit.
 const ANY: u64 = u64::MAX;
@@ -56,12 +57,13 @@ impl Source for Reader {
 
 fn saved(chain: &Chain) -> Record {
     let mut record = Record::default();
-    save(chain, &mut record, UnknownMemory);
+    snapshot::save(&encode(chain), chain, &mut record, UnknownMemory);
     record
 }
 
 fn loaded(record: &Record, limit_bytes: u64) -> Result<Chain, DecodeError> {
-    match load(&mut Reader(record.0.clone().into_iter()), &limit_bytes)? {
+    let mut reader = Reader(record.0.clone().into_iter());
+    match load(Format::Everbloom, ENCODING_VERSION, &mut reader, &limit_bytes)? {
         Filter::Everbloom(chain) => Ok(chain),
         other => panic!("a filter of another kind: {other:?}"),
     }
@@ -152,7 +154,7 @@ fn a_large_array_is_saved_in_bounded_chunks() {
 fn a_filter_loads_within_the_limit_it_was_made_under_and_not_a_byte_less() {
     for chain in samples() {
         let record = saved(&chain);
-        let header = pieces::piece(&chain, 0).unwrap().unwrap().data;
+        let header = pieces::piece(&chain, 0, || encode(&chain)).unwrap().unwrap().data;
         let needed_bytes = chain.size_bytes();
         let limit_bytes = needed_bytes - 1;
         assert!(loaded(&record, needed_bytes).is_ok());

@@ -4,9 +4,9 @@
 
 use everbloom::bloom::{Chain, Everbloom, Filter, Growth, ItemHash, NoPrefetch, UnknownMemory, hash128};
 use everbloom::format::everbloom::header::CHAIN_HEADER_BYTES;
-use everbloom::format::filter::{from_header, header, load_chunk, piece};
+use everbloom::format::filter::{from_header, header, load_chunk, piece, rewrite};
 use everbloom::format::pieces::{ChunkError, SEAL_BYTES, Trust};
-use everbloom::format::rewrite::{Rewritten, rewrite};
+use everbloom::format::rewrite::Rewritten;
 
 const ANY: u64 = u64::MAX;
 

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use everbloom::bloom::{Chain, Everbloom, Growth};
-use everbloom::format::pieces;
+use everbloom::bloom::{Chain, Everbloom, Filter, Growth};
+use everbloom::format::filter::piece;
 
 use super::client::{Client, Requests, Value, encode_argument, encode_head, pipeline};
 use super::process::{Server, memory_bytes};
@@ -224,9 +224,10 @@ fn load_own(client: &mut Client, key: &str, size: &Size, noise: &[u8]) -> Result
     }
     // A header is not loaded over a filter, and chunks only behind a header with their mark.
     client.call(&["DEL", key])?;
-    chain.mark_state(1);
+    let mut filter = Filter::Everbloom(chain);
+    filter.mark_state(1);
     let mut iterator = 0;
-    while let Some(piece) = pieces::piece(&chain, iterator).map_err(|error| format!("{error:?}"))? {
+    while let Some(piece) = piece(&filter, iterator).map_err(|error| format!("{error:?}"))? {
         iterator = piece.next_iterator;
         client.call(&[b"BF.LOADCHUNK", key.as_bytes(), iterator.to_string().as_bytes(), &piece.data])?;
     }

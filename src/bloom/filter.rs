@@ -262,3 +262,38 @@ impl Filter {
         each_kind!(self, chain => visitor.visit(chain))
     }
 }
+
+/// Is shown the blocks of memory of a filter.
+pub trait BlockVisitor {
+    /// A block: what the allocator gave for these values.
+    fn block<T>(&mut self, block: &[T]);
+}
+
+/// Moves values that have a block of memory of their own.
+pub trait BoxMover {
+    /// Moves the value to another block, or leaves it where it is.
+    fn relocate<T>(&mut self, place: &mut Box<T>);
+}
+
+impl Filter {
+    /// Shows the visitor the blocks of memory that the filter has beside its own struct: the struct of its chain, where that is
+    /// boxed, the layers, and the bit arrays, those of the oldest layer first. O(layers).
+    pub fn visit_blocks(&self, visitor: &mut impl BlockVisitor) {
+        match self {
+            Self::Everbloom(_) | Self::RedisBloom(_) => {}
+            Self::ValkeyBloom(chain) => visitor.block(std::slice::from_ref(&**chain)),
+            Self::Client(chain) => visitor.block(std::slice::from_ref(&**chain)),
+        }
+        each_kind!(self, chain => visitor.block(chain.layers()));
+        self.bit_arrays().for_each(|bits| visitor.block(bits.allocation()));
+    }
+
+    /// Lets `mover` move the struct of the chain, where that has a block of its own. O(1).
+    pub fn relocate_box(&mut self, mover: &mut impl BoxMover) {
+        match self {
+            Self::Everbloom(_) | Self::RedisBloom(_) => {}
+            Self::ValkeyBloom(chain) => mover.relocate(chain),
+            Self::Client(chain) => mover.relocate(chain),
+        }
+    }
+}

@@ -30,7 +30,7 @@ pub use client::Client;
 pub use everbloom::{Everbloom, ItemHash, LayerShape, Layout, Probing, hash128};
 pub use extent::Extent;
 pub use family::Family;
-pub use filter::{Blueprint, ChainVisitor, Filter, Format};
+pub use filter::{BlockVisitor, Blueprint, BoxMover, ChainVisitor, Filter, Format};
 pub use group::ItemSet;
 pub use growth::Growth;
 pub use layer::{Layer, LayerCounts};

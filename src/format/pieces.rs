@@ -1,4 +1,4 @@
-//! The pieces of BF.SCANDUMP and BF.LOADCHUNK.
+//! The pieces of BF.SCANDUMP and BF.LOADCHUNK, of whatever kind a filter is that has a header of ours.
 //!
 //! The protocol is RedisBloom's: iterator 0 asks for the header, which goes with iterator 1; iterator i > 0 asks for
 //! the bytes from position i - 1 on of all bit arrays laid end to end, which go with the iterator after them; a piece
@@ -7,17 +7,14 @@
 //! refused before it changes anything.
 
 use std::borrow::Cow;
+use std::fmt;
 
-use super::client::header::{self as client, ClientChain};
-use super::everbloom::header::{self, Header};
-use super::record::DecodeError;
-use super::seal::{Form, Place, Sealed, Sealer};
-use crate::bloom::{ByteLimit, Chain, Family, Origin, OutOfMemory};
+use super::arrays::{Arrays, chunk_at, locate};
+use super::seal::{Form, Place, Sealer};
+use crate::bloom::{Origin, OutOfMemory};
 
 /// The iterator that goes with a header.
 pub const HEADER_ITERATOR: u64 = 1;
-/// Most bytes of a bit array in one piece.
-pub const CHUNK_BYTES: usize = 16 << 20;
 
 /// Bytes of the seal at the end of every piece.
 pub const SEAL_BYTES: usize = Form::Marked.seal_bytes();
@@ -31,77 +28,34 @@ pub struct Piece<'f> {
     pub data: Cow<'f, [u8]>,
 }
 
-/// The piece that `iterator` asks for, or nothing past the end. O(bytes of the piece).
+/// The piece that `iterator` asks for, or nothing past the end; `encode` writes the header. O(bytes of the piece).
 ///
 /// # Errors
 /// [`OutOfMemory`] when the bytes cannot be had.
-pub fn piece(chain: &Chain, iterator: u64) -> Result<Option<Piece<'_>>, OutOfMemory> {
-    sealed_piece(chain, iterator, || header::encode(chain))
-}
-
-/// The piece of a filter of any kind, with its seal; `encode` writes its header.
-pub(super) fn sealed_piece<F: Family>(
-    chain: &Chain<F>,
+pub fn piece<'f>(
+    arrays: &dyn Arrays,
     iterator: u64,
     encode: impl FnOnce() -> Vec<u8>,
-) -> Result<Option<Piece<'_>>, OutOfMemory> {
-    let mark = chain.state_mark();
+) -> Result<Option<Piece<'f>>, OutOfMemory> {
+    let mark = arrays.state_mark();
     let mut sealer = Sealer::default();
-    let Some(position) = iterator.checked_sub(1) else {
-        sealer.seal(&encode(), &Place::Header, mark)?;
-        return Ok(Some(Piece { next_iterator: HEADER_ITERATOR, data: Cow::Owned(sealer.into_piece()) }));
+    let next_iterator = match iterator.checked_sub(1) {
+        None => {
+            sealer.seal(&encode(), &Place::Header, mark)?;
+            HEADER_ITERATOR
+        }
+        Some(position) => {
+            let Some(chunk) = chunk_at(arrays, position) else { return Ok(None) };
+            sealer.seal(chunk.bytes, &Place::chunk(&chunk.array, position), mark)?;
+            iterator_after(chunk.end())
+        }
     };
-    let Some((index, chunk, next_iterator)) = chunk_at(chain, position) else { return Ok(None) };
-    let Some(layer) = chain.layers().get(index) else { return Ok(None) };
-    sealer.seal(chunk, &Place::chunk::<F>(layer, position), mark)?;
     Ok(Some(Piece { next_iterator, data: Cow::Owned(sealer.into_piece()) }))
-}
-
-/// The bytes from `position` on, of one layer and at most [`CHUNK_BYTES`], with its index and the iterator after them.
-pub(super) fn chunk_at<F: Family>(chain: &Chain<F>, position: u64) -> Option<(usize, &[u8], u64)> {
-    let (index, offset) = locate(chain, position)?;
-    let rest = chain.layers().get(index)?.bits().bytes().get(offset..)?;
-    let chunk = rest.get(..CHUNK_BYTES.min(rest.len()))?;
-    Some((index, chunk, iterator_after(position.checked_add(chunk.len() as u64)?)))
 }
 
 /// The iterator that goes with a chunk that ends before `position`.
 pub(super) const fn iterator_after(position: u64) -> u64 {
     position.saturating_add(1)
-}
-
-/// An empty filter of the shape that a header describes.
-///
-/// # Errors
-/// [`DecodeError`] for a header that is not possible, or larger than `limit` allows.
-pub fn chain_from_header(header: Sealed<'_>, limit: &dyn ByteLimit) -> Result<Chain, DecodeError> {
-    let decoded = Header::decode(header.bytes, limit)?;
-    let set_bits = decoded.set_bits();
-    let mut chain = decoded.build(|_, _| Ok(()))?;
-    chain.set_origin(header.origin, Some(set_bits));
-    Ok(chain)
-}
-
-/// The piece of a client's filter that was taken over.
-///
-/// # Errors
-/// [`OutOfMemory`] when the bytes cannot be had.
-pub fn client_piece(chain: &ClientChain, iterator: u64) -> Result<Option<Piece<'_>>, OutOfMemory> {
-    sealed_piece(chain, iterator, || client::encode(chain))
-}
-
-/// An empty filter of a client's shape that a header describes.
-///
-/// # Errors
-/// [`DecodeError`] for a header that is not possible, or larger than `limit` allows.
-pub fn client_from_header(header: Sealed<'_>, limit: &dyn ByteLimit) -> Result<ClientChain, DecodeError> {
-    let mut set_bits = 0u64;
-    let mut chain = client::build(header.bytes, limit, |_, counts| {
-        set_bits = set_bits.saturating_add(counts.set_bits);
-        Ok(())
-    })?;
-    chain.set_origin(header.origin, Some(set_bits));
-    Ok(chain)
 }
 
 /// Why a chunk was not loaded; the filter is as it was.
@@ -114,6 +68,18 @@ pub enum ChunkError {
     /// Longer than what is left of its layer.
     TooBig,
 }
+
+impl fmt::Display for ChunkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::BadData => "the piece is torn, altered, or of another filter, dump or place",
+            Self::BeyondEnd => "the piece begins beyond the last layer",
+            Self::TooBig => "the piece is longer than what is left of its layer",
+        })
+    }
+}
+
+impl std::error::Error for ChunkError {}
 
 /// Who says that a chunk belongs to the filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,29 +95,31 @@ pub enum Trust {
 ///
 /// # Errors
 /// [`ChunkError`]; the filter is then as it was.
-pub fn load_chunk<F: Family>(
-    chain: &mut Chain<F>,
+pub fn load_chunk(
+    arrays: &mut dyn Arrays,
     next_iterator: u64,
     data: &[u8],
     trust: Trust,
 ) -> Result<(), ChunkError> {
-    match (trust, chain.origin()) {
+    match (trust, arrays.origin()) {
         (Trust::Sender, _) => {
-            let outcome = load_sealed(chain, next_iterator, data, Form::Marked, |_| true);
+            let outcome = load_sealed(arrays, next_iterator, data, Form::Marked, |_| true);
             outcome.or_else(|error| {
-                load_sealed(chain, next_iterator, data, Form::Unmarked, |_| true).map_err(|_| error)
+                load_sealed(arrays, next_iterator, data, Form::Unmarked, |_| true).map_err(|_| error)
             })
         }
         (Trust::Marks, Origin::Marked(mark)) => {
-            load_sealed(chain, next_iterator, data, Form::Marked, |other| other == mark)
+            load_sealed(arrays, next_iterator, data, Form::Marked, |other| other == mark)
         }
-        (Trust::Marks, Origin::Unmarked) => load_sealed(chain, next_iterator, data, Form::Unmarked, |_| true),
-        (Trust::Marks, Origin::NoHeader) => load_sealed(chain, next_iterator, data, Form::Marked, |_| false),
+        (Trust::Marks, Origin::Unmarked) => {
+            load_sealed(arrays, next_iterator, data, Form::Unmarked, |_| true)
+        }
+        (Trust::Marks, Origin::NoHeader) => load_sealed(arrays, next_iterator, data, Form::Marked, |_| false),
     }
 }
 
-fn load_sealed<F: Family>(
-    chain: &mut Chain<F>,
+fn load_sealed(
+    arrays: &mut dyn Arrays,
     next_iterator: u64,
     data: &[u8],
     form: Form,
@@ -162,27 +130,14 @@ fn load_sealed<F: Family>(
         .checked_sub(1)
         .and_then(|end| end.checked_sub(chunk_bytes as u64))
         .ok_or(ChunkError::BadData)?;
-    let (index, offset) = locate(chain, position).ok_or(ChunkError::BeyondEnd)?;
-    let layer = chain.layers_mut().get_mut(index).ok_or(ChunkError::BeyondEnd)?;
-    if layer.bits().bytes().len().saturating_sub(offset) < chunk_bytes {
+    let (index, offset) = locate(arrays, position).ok_or(ChunkError::BeyondEnd)?;
+    let array = arrays.array(index).ok_or(ChunkError::BeyondEnd)?;
+    if array.bytes.len().saturating_sub(offset) < chunk_bytes {
         return Err(ChunkError::TooBig);
     }
-    let (chunk, mark) = form.open(data, &Place::chunk::<F>(layer, position)).ok_or(ChunkError::BadData)?;
+    let (chunk, mark) = form.open(data, &Place::chunk(&array, position)).ok_or(ChunkError::BadData)?;
     if !is_wanted(mark) {
         return Err(ChunkError::BadData);
     }
-    if layer.bits_mut().add_bytes(offset, chunk) { Ok(()) } else { Err(ChunkError::TooBig) }
-}
-
-/// The layer that holds byte `position` of all bit arrays laid end to end, and the byte's place in it.
-pub(super) fn locate<F: Family>(chain: &Chain<F>, position: u64) -> Option<(usize, usize)> {
-    let mut offset = usize::try_from(position).ok()?;
-    for (index, layer) in chain.layers().iter().enumerate() {
-        let size_bytes = layer.bits().bytes().len();
-        match offset.checked_sub(size_bytes) {
-            None => return Some((index, offset)),
-            Some(rest) => offset = rest,
-        }
-    }
-    None
+    if arrays.add_bytes(index, offset, chunk) { Ok(()) } else { Err(ChunkError::TooBig) }
 }

@@ -130,3 +130,5 @@ impl fmt::Display for DecodeError {
         }
     }
 }
+
+impl std::error::Error for DecodeError {}

@@ -1,12 +1,9 @@
 //! The commands that make a filter again, as an append-only file holds them after a rewrite without a snapshot in front.
 
-use super::client::header as client;
-use super::everbloom::header;
-use super::pieces::{self as dump, CHUNK_BYTES, HEADER_ITERATOR};
+use super::arrays::{Arrays, chunks};
+use super::pieces::{HEADER_ITERATOR, iterator_after};
 use super::seal::{Place, Sealer};
-use super::{redisbloom, valkeybloom};
-use crate::bloom::bits::is_clear;
-use crate::bloom::{Chain, Family, Filter, Memory, Occupancy, OutOfMemory};
+use crate::bloom::{Memory, OutOfMemory};
 
 /// One command of a rewritten file, without its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,44 +22,14 @@ pub enum Rewritten<'d> {
     ),
 }
 
-/// Shows `emit` the commands that make the filter again, in order: in words that the module whose format it has
-/// understands. O(bytes that may be set, as far as is known), for filters of RedisBloom's format O(bytes).
+/// Shows `emit` pieces with our seal that make the filter again. The header makes arrays of clear bits, so clear chunks are
+/// left out. O(bytes that may be set, as far as is known).
 ///
 /// # Errors
 /// [`OutOfMemory`] when a piece cannot be had; a part may have been shown then.
-pub fn rewrite(
-    filter: &Filter,
-    memory: impl Memory,
-    emit: &mut dyn FnMut(Rewritten<'_>),
-) -> Result<(), OutOfMemory> {
-    match filter {
-        Filter::Everbloom(chain) => rewrite_sealed(chain, &header::encode(chain), memory, emit),
-        Filter::Client(chain) => rewrite_sealed(chain, &client::encode(chain), memory, emit),
-        Filter::RedisBloom(chain) => {
-            // All chunks, clear ones too: RedisBloom before 2.2.19, 2.4.8 and 2.6.11 does not clear the array that a
-            // header makes.
-            let mut iterator = 0;
-            while let Some(piece) = redisbloom::dump::piece(chain, iterator) {
-                iterator = piece.next_iterator;
-                emit(Rewritten::Piece { iterator, data: &piece.data });
-            }
-            Ok(())
-        }
-        Filter::ValkeyBloom(chain) => match valkeybloom::encode_blob(chain) {
-            Ok(blob) => {
-                emit(Rewritten::Blob(&blob));
-                Ok(())
-            }
-            // One string of the whole filter is too much to ask; our own pieces are not.
-            Err(OutOfMemory) => rewrite_sealed(chain, &valkeybloom::dump::encode(chain), memory, emit),
-        },
-    }
-}
-
-/// Pieces with our seal; the header makes an array of clear bits, so clear chunks are left out.
-fn rewrite_sealed<F: Family>(
-    chain: &Chain<F>,
+pub(super) fn in_pieces<A: Arrays>(
     header: &[u8],
+    arrays: &A,
     memory: impl Memory,
     emit: &mut dyn FnMut(Rewritten<'_>),
 ) -> Result<(), OutOfMemory> {
@@ -70,16 +37,10 @@ fn rewrite_sealed<F: Family>(
     // They belong to no dump, so they have no mark.
     let data = sealer.seal(header, &Place::Header, 0)?;
     emit(Rewritten::Piece { iterator: HEADER_ITERATOR, data });
-    let mut position = 0u64;
-    for layer in chain.layers() {
-        let occupancy = Occupancy::of(layer.bits(), memory);
-        for (chunk, start) in layer.bits().bytes().chunks(CHUNK_BYTES).zip((0..).step_by(CHUNK_BYTES)) {
-            let next_position = position.saturating_add(chunk.len() as u64);
-            if !occupancy.is_clear(start..start.saturating_add(chunk.len())) && !is_clear(chunk) {
-                let data = sealer.seal(chunk, &Place::chunk::<F>(layer, position), 0)?;
-                emit(Rewritten::Piece { iterator: dump::iterator_after(next_position), data });
-            }
-            position = next_position;
+    for (chunk, is_clear) in chunks(arrays, memory) {
+        if !is_clear {
+            let data = sealer.seal(chunk.bytes, &Place::chunk(&chunk.array, chunk.position), 0)?;
+            emit(Rewritten::Piece { iterator: iterator_after(chunk.end()), data });
         }
     }
     Ok(())

@@ -1,7 +1,8 @@
 //! What ends every piece of a dump of ours: a mark, and a check of the whole.
 
+use super::arrays::Array;
 use super::record::DecodeError;
-use crate::bloom::{Family, ItemHash, Layer, Origin, OutOfMemory, Placement, StateMark, hash128};
+use crate::bloom::{ItemHash, Origin, OutOfMemory, StateMark, hash128};
 
 /// Bytes of the mark.
 const MARK_BYTES: usize = 8;
@@ -42,7 +43,7 @@ impl Form {
 
 /// A header whose check holds, without its seal.
 #[derive(Clone, Copy, Debug)]
-pub struct Sealed<'d> {
+pub(super) struct Sealed<'d> {
     pub(super) bytes: &'d [u8],
     pub(super) origin: Origin,
 }
@@ -52,7 +53,7 @@ impl<'d> Sealed<'d> {
     ///
     /// # Errors
     /// [`DecodeError::Truncated`] when it is torn, altered, or none of ours.
-    pub fn open(data: &'d [u8]) -> Result<Self, DecodeError> {
+    pub(super) fn open(data: &'d [u8]) -> Result<Self, DecodeError> {
         let open = |form: Form| form.open(data, &Place::Header);
         if let Some((bytes, mark)) = open(Form::Marked) {
             // What was written without a dump, as an append-only file is, has no mark.
@@ -68,9 +69,9 @@ impl<'d> Sealed<'d> {
 pub(super) enum Place {
     /// It is the header.
     Header,
-    /// It is a part of a bit array.
+    /// It is a part of an array.
     Chunk {
-        /// Of its first byte, in all bit arrays laid end to end.
+        /// Of its first byte, in all arrays laid end to end.
         position: u64,
         /// Of its layer, as the next two.
         size_bits: u64,
@@ -80,13 +81,10 @@ pub(super) enum Place {
 }
 
 impl Place {
-    pub(super) fn chunk<F: Family>(layer: &Layer<F::Placement>, position: u64) -> Self {
-        Self::Chunk {
-            position,
-            size_bits: layer.bits().len(),
-            capacity_items: layer.capacity_items(),
-            probes: <F::Placement as Placement<F::Digest<'_>>>::probes(&layer.placement()),
-        }
+    /// Of a chunk of `array` whose first byte is at `position` in all arrays laid end to end.
+    pub(super) const fn chunk(array: &Array<'_>, position: u64) -> Self {
+        let Array { size_bits, capacity_items, probes, .. } = *array;
+        Self::Chunk { position, size_bits, capacity_items, probes }
     }
 
     /// The check of `bytes` at this place: the digest of their digest, of what tells the place from others, and of the

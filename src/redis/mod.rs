@@ -12,7 +12,6 @@ mod args;
 mod commands;
 mod config;
 mod datatype;
-mod defrag;
 mod dispatch;
 mod effects;
 mod huge_pages;

@@ -4,7 +4,7 @@ use everbloom::bloom::limits::{LAYERS_MAX, PROBES_TOTAL_MAX};
 use everbloom::bloom::redisbloom::Options;
 use everbloom::bloom::{AddError, Added, Chain, RedisBloom, ReserveError};
 use everbloom::format::DecodeError;
-use everbloom::format::redisbloom::{dump, rdb};
+use everbloom::format::redisbloom::{pieces, rdb};
 
 use super::hostile::{LIMIT_BYTES, bases};
 use super::support::{Field, Record};
@@ -102,8 +102,8 @@ fn what_only_older_releases_wrote_is_taken_and_kept() {
         }
         let mut chain = load(&altered, 4);
         assert_eq!(saved(&chain), altered, "{changes:?}");
-        let from_header = dump::chain_from_header(&dump::piece(&chain, 0).unwrap().data, &ANY).unwrap();
-        assert_eq!(dump::piece(&from_header, 0), dump::piece(&chain, 0), "{changes:?}");
+        let from_header = pieces::from_header(&pieces::piece(&chain, 0).unwrap().data, &ANY).unwrap();
+        assert_eq!(pieces::piece(&from_header, 0), pieces::piece(&chain, 0), "{changes:?}");
         if altered.0[3] == record.0[3] {
             add(&mut chain, b"one more");
             assert!(contains(&chain, b"one more"), "{changes:?}");
@@ -115,14 +115,14 @@ fn what_only_older_releases_wrote_is_taken_and_kept() {
 fn a_filter_loads_within_the_limit_it_needs_and_not_a_byte_less() {
     for (encoding_version, record) in bases() {
         let chain = load(&record, encoding_version);
-        let header = dump::piece(&chain, 0).unwrap().data;
+        let header = pieces::piece(&chain, 0).unwrap().data;
         let needed_bytes = chain.size_bytes();
         let limit_bytes = needed_bytes - 1;
         assert!(rdb::load(&mut record.reader(), encoding_version, &needed_bytes).is_ok());
-        assert!(dump::chain_from_header(&header, &needed_bytes).is_ok());
+        assert!(pieces::from_header(&header, &needed_bytes).is_ok());
         let refused = DecodeError::TooLarge { needed_bytes, limit_bytes };
         let error = rdb::load(&mut record.reader(), encoding_version, &limit_bytes).unwrap_err();
-        assert_eq!((error, dump::chain_from_header(&header, &limit_bytes).unwrap_err()), (refused, refused));
+        assert_eq!((error, pieces::from_header(&header, &limit_bytes).unwrap_err()), (refused, refused));
     }
 }
 
@@ -171,8 +171,8 @@ fn the_longest_filter_that_redisbloom_makes_loads_and_grows() {
     assert_eq!((chain.layers().len(), probes(&chain)), (1072, 578_344));
     let record = saved(&chain);
     assert_eq!(saved(&load(&record, 4)), record);
-    let header = dump::piece(&chain, 0).unwrap().data;
-    assert_eq!(dump::chain_from_header(&header, &ANY).unwrap().layers().len(), 1072);
+    let header = pieces::piece(&chain, 0).unwrap().data;
+    assert_eq!(pieces::from_header(&header, &ANY).unwrap().layers().len(), 1072);
     // Without its last layer it grows to the same again.
     let mut shorter = record.clone();
     shorter.0.truncate(record.0.len() - 8);
@@ -209,12 +209,12 @@ fn a_filter_has_so_many_probes_and_no_more() {
     assert_eq!(rdb::load(&mut too_many.reader(), 4, &ANY).map(|_| ()).unwrap_err(), refused);
     let mut chain = load(&many_probes(most_layers), 4);
     assert_eq!(probes(&chain), PROBES_TOTAL_MAX);
-    let header = dump::piece(&chain, 0).unwrap().data;
-    assert!(dump::chain_from_header(&header, &ANY).is_ok());
+    let header = pieces::piece(&chain, 0).unwrap().data;
+    assert!(pieces::from_header(&header, &ANY).is_ok());
     let mut longer = [&header[..], &header[header.len() - 53..]].concat();
     longer[..8].copy_from_slice(&(most_layers + 1).to_le_bytes());
     longer[8..12].copy_from_slice(&(most_layers as u32 + 1).to_le_bytes());
-    assert_eq!(dump::chain_from_header(&longer, &ANY).unwrap_err(), refused);
+    assert_eq!(pieces::from_header(&longer, &ANY).unwrap_err(), refused);
     // It answers, and does not grow.
     let refusals = (0..100u8).filter(|item| {
         let digest = chain.digest(&[*item]);

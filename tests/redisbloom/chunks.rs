@@ -2,8 +2,9 @@
 
 use everbloom::bloom::redisbloom::Options;
 use everbloom::bloom::{Chain, RedisBloom};
-use everbloom::format::pieces::{CHUNK_BYTES, ChunkError};
-use everbloom::format::redisbloom::dump::{chain_from_header, load_chunk, piece};
+use everbloom::format::arrays::CHUNK_BYTES;
+use everbloom::format::pieces::ChunkError;
+use everbloom::format::redisbloom::pieces::{from_header, load_chunk, piece};
 
 use super::{ANY, add, saved};
 
@@ -76,7 +77,7 @@ fn large_layers_come_in_chunks_of_sixteen_mebibytes() {
     for i in 0..1000 {
         add(&mut chain, format!("{i}").as_bytes());
     }
-    let mut copy = chain_from_header(&piece(&chain, 0).unwrap().data, &ANY).unwrap();
+    let mut copy = from_header(&piece(&chain, 0).unwrap().data, &ANY).unwrap();
     let mut lengths = Vec::new();
     let mut iterator = 1;
     while let Some(piece) = piece(&chain, iterator) {

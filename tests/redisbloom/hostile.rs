@@ -4,7 +4,7 @@ use everbloom::bloom::limits::LAYERS_MAX;
 use everbloom::bloom::redisbloom::Options;
 use everbloom::bloom::{ByteLimit, Chain, Positions, RedisBloom, UnknownMemory};
 use everbloom::format::DecodeError;
-use everbloom::format::redisbloom::{dump, rdb};
+use everbloom::format::redisbloom::{pieces, rdb};
 
 use super::support::memory::largest_allocation;
 use super::support::{Field, Random, Record};
@@ -152,7 +152,7 @@ impl Outcomes {
 
     /// Reads a header and, if that succeeds, uses the filter.
     fn try_header(&mut self, header: &[u8], context: &str) {
-        let (outcome, largest_bytes) = largest_allocation(|| dump::chain_from_header(header, &LIMIT_BYTES));
+        let (outcome, largest_bytes) = largest_allocation(|| pieces::from_header(header, &LIMIT_BYTES));
         self.judge(outcome, largest_bytes, context);
     }
 
@@ -200,7 +200,7 @@ fn assert_behaves(mut chain: Chain<RedisBloom>, context: &str) {
     assert!(added.iter().all(|item| contains(&chain, item)), "{context}");
     let record = saved(&chain);
     assert_eq!(saved(&load(&record, 4)), record, "{context}");
-    let pieces = dump::chain_from_header(&dump::piece(&chain, 0).unwrap().data, &ANY);
+    let pieces = pieces::from_header(&pieces::piece(&chain, 0).unwrap().data, &ANY);
     assert_eq!(pieces.unwrap().items(), chain.items(), "{context}");
     assert!(chain.try_clone(UnknownMemory).is_ok());
 }
@@ -261,21 +261,25 @@ fn altered_headers_are_refused_or_behave() {
     let mut outcomes = Outcomes::default();
     for (base, (encoding_version, record)) in bases().into_iter().enumerate() {
         let chain = load(&record, encoding_version);
-        let newest = dump::piece(&chain, 0).unwrap().data.into_owned();
+        let newest = pieces::piece(&chain, 0).unwrap().data.into_owned();
         for (shape, header) in
             [newest.clone(), with_old_layers(&newest), with_old_chain(&newest)].iter().enumerate()
         {
-            let read = dump::chain_from_header(header, &ANY).unwrap();
-            assert_eq!(dump::piece(&read, 0).unwrap().data[20..], newest[20..], "base {base}, shape {shape}");
+            let read = pieces::from_header(header, &ANY).unwrap();
+            assert_eq!(
+                pieces::piece(&read, 0).unwrap().data[20..],
+                newest[20..],
+                "base {base}, shape {shape}"
+            );
             for length in 0..header.len() {
                 // Four bytes short, the newest header of a single layer has the length of an older shape.
                 if (shape, length) != (0, 69) {
-                    assert!(dump::chain_from_header(&header[..length], &ANY).is_err(), "{length}");
+                    assert!(pieces::from_header(&header[..length], &ANY).is_err(), "{length}");
                 }
                 outcomes
                     .try_header(&header[..length], &format!("base {base}, shape {shape}, cut at {length}"));
             }
-            assert!(dump::chain_from_header(&[header, &[0][..]].concat(), &ANY).is_err());
+            assert!(pieces::from_header(&[header, &[0][..]].concat(), &ANY).is_err());
             for index in 0..header.len() {
                 for value in
                     [0, 1, 2, 0x3f, 0x40, 0x7f, 0x80, 0xf0, 0xff, header[index] ^ 1, header[index] + 1]

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use everbloom::bloom::redisbloom::{LayerParameters, Options, reported_size_bytes};
 use everbloom::bloom::{AddError, Chain, RedisBloom};
 use everbloom::format::pieces::HEADER_ITERATOR;
-use everbloom::format::redisbloom::dump;
+use everbloom::format::redisbloom::pieces;
 use serde_json::Value;
 
 use super::support::rdb::Payload;
@@ -227,8 +227,8 @@ fn every_filter_is_dumped_and_loaded_in_pieces() {
         assert_eq!(*iterator, HEADER_ITERATOR);
         assert_eq!(header.len(), chain_bytes + layer_bytes * chain.layers().len(), "{}", case.name);
 
-        let mut ours = vec![dump::piece(&chain, 0).unwrap()];
-        while let Some(piece) = dump::piece(&chain, ours[ours.len() - 1].next_iterator) {
+        let mut ours = vec![pieces::piece(&chain, 0).unwrap()];
+        while let Some(piece) = pieces::piece(&chain, ours[ours.len() - 1].next_iterator) {
             ours.push(piece);
         }
         let ours: Vec<_> =
@@ -238,9 +238,9 @@ fn every_filter_is_dumped_and_loaded_in_pieces() {
             assert_eq!(ours[0], pieces[0], "{}", case.name);
         }
         for pieces in [ours, pieces] {
-            let mut copy = dump::chain_from_header(&pieces[0].1, &ANY).unwrap();
+            let mut copy = pieces::from_header(&pieces[0].1, &ANY).unwrap();
             for (iterator, data) in &pieces[1..] {
-                dump::load_chunk(&mut copy, *iterator, data).unwrap();
+                pieces::load_chunk(&mut copy, *iterator, data).unwrap();
             }
             assert_eq!(saved(&copy), saved(&chain), "{}", case.name);
         }

@@ -20,9 +20,9 @@ mod snapshots;
 #[path = "../support/mod.rs"]
 mod support;
 
-use everbloom::bloom::{Bits, Filter, NoPrefetch, UnknownMemory};
-use everbloom::format::filter::header;
-use everbloom::format::{DecodeError, everbloom as own, redisbloom, valkeybloom};
+use everbloom::bloom::{Bits, Filter, Format, NoPrefetch, UnknownMemory};
+use everbloom::format::DecodeError;
+use everbloom::format::filter::{header, load, save};
 use support::Record;
 use support::rdb::Payload;
 use support::recording::Recorded;
@@ -39,28 +39,20 @@ fn restored(recorded: &Recorded) -> Filter {
 /// The filter that a record holds from its first to its last field.
 fn loaded(type_name: &str, version: i32, record: &Record) -> Result<Filter, DecodeError> {
     let mut reader = record.reader();
-    let filter = match (type_name, version) {
-        ("everbloom", 1) => own::load(&mut reader, &ANY)?,
-        ("MBbloom--", 4) => redisbloom::rdb::load(&mut reader, version, &ANY).map(Filter::RedisBloom)?,
-        ("bloomfltr", 1) => {
-            valkeybloom::load(&mut reader, version, &ANY).map(|chain| Filter::ValkeyBloom(Box::new(chain)))?
-        }
+    let format = match (type_name, version) {
+        ("everbloom", 1) => Format::Everbloom,
+        ("MBbloom--", 4) => Format::RedisBloom,
+        ("bloomfltr", 1) => Format::ValkeyBloom,
         other => panic!("no release wrote {other:?}"),
     };
+    let filter = load(format, version, &mut reader, &ANY)?;
     assert!(reader.is_at_end());
     Ok(filter)
 }
 
 fn saved(filter: &Filter) -> Record {
     let mut record = Record::default();
-    match filter {
-        Filter::Everbloom(chain) => own::save(chain, &mut record, UnknownMemory),
-        Filter::Client(chain) => own::save_imported(chain, &mut record, UnknownMemory),
-        Filter::RedisBloom(chain) => redisbloom::rdb::save(chain, &mut record),
-        Filter::ValkeyBloom(chain) => {
-            valkeybloom::save(&mut chain.try_clone(UnknownMemory).unwrap(), &mut record)
-        }
-    }
+    save(&mut filter.try_clone(UnknownMemory).unwrap(), &mut record, UnknownMemory);
     record
 }
 

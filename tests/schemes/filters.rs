@@ -4,13 +4,17 @@ use everbloom::bloom::client::{BitOrder, ItemEncoding, Scheme, SchemePlacement, 
 use everbloom::bloom::{Chain, Filter, Growth, LayerShape, NoPrefetch};
 use everbloom::format::DecodeError;
 use everbloom::format::client::GuavaHeader;
-use everbloom::format::client::header::{CLIENT_HEADER_BYTES, build};
+use everbloom::format::client::header::{CLIENT_HEADER_BYTES, ClientChain, decode};
 use everbloom::format::filter::{from_header, header, load_chunk, piece};
 use everbloom::format::pieces::Trust;
 
 use crate::vectors::{System, system, systems};
 
 const LIMIT_BYTES: u64 = 1 << 30;
+
+fn built(header: &[u8], limit_bytes: u64) -> Result<ClientChain, DecodeError> {
+    decode(header, &limit_bytes)?.build(|_, _| Ok(()))
+}
 
 /// The recorded bitmap, grown by layers of our own.
 fn grown(system: &System) -> Filter {
@@ -55,7 +59,7 @@ fn the_limit_counts_the_clients_array_and_every_layer_behind_it() {
             let bytes = header(&filter);
             let arrays: Vec<u64> = filter.bit_arrays().map(|bits| bits.size_bytes()).collect();
             let sum_bytes: u64 = arrays.iter().sum();
-            let refusal = |limit_bytes: u64| build(&bytes, &limit_bytes, |_, _| Ok(())).unwrap_err();
+            let refusal = |limit_bytes: u64| built(&bytes, limit_bytes).unwrap_err();
             // Whatever a filter takes beside its arrays: it says so itself.
             let DecodeError::TooLarge { needed_bytes, .. } = refusal(0) else { panic!("{}", system.name) };
             assert!(needed_bytes >= sum_bytes, "{}: {needed_bytes} for {arrays:?}", system.name);
@@ -64,7 +68,7 @@ fn the_limit_counts_the_clients_array_and_every_layer_behind_it() {
                 let expected = DecodeError::TooLarge { needed_bytes, limit_bytes };
                 assert_eq!(refusal(limit_bytes), expected, "{}", system.name);
             }
-            assert!(build(&bytes, &needed_bytes, |_, _| Ok(())).is_ok(), "{}", system.name);
+            assert!(built(&bytes, needed_bytes).is_ok(), "{}", system.name);
         }
     }
 }
@@ -75,13 +79,13 @@ fn every_altered_header_is_refused_or_says_the_same_when_written_again() {
     for system in systems() {
         let bytes = header(&grown(&system));
         for length in 0..bytes.len() {
-            assert!(build(&bytes[..length], &LIMIT_BYTES, |_, _| Ok(())).is_err(), "cut at {length}");
+            assert!(built(&bytes[..length], LIMIT_BYTES).is_err(), "cut at {length}");
         }
         for place in 0..bytes.len() {
             for value in [0, 1, 2, 9, 10, 127, 128, 255] {
                 let mut altered = bytes.clone();
                 altered[place] = value;
-                match build(&altered, &LIMIT_BYTES, |_, _| Ok(())) {
+                match built(&altered, LIMIT_BYTES) {
                     Err(_) => refused += 1,
                     Ok(chain) => {
                         // Bits are clear here, so the count of set bits is not what the header said.
@@ -108,7 +112,7 @@ fn the_order_of_guavas_longs_is_read_only_with_what_guava_can_have_made() {
     let placement = SchemePlacement::new(parameters).unwrap();
     let chain = Chain::take_over(placement, form, bits, 10, 0.01, Growth::Fixed).unwrap();
     let bytes = header(&Filter::Client(Box::new(chain)));
-    let read = |altered: &[u8]| build(altered, &LIMIT_BYTES, |_, _| Ok(())).map(|_| ());
+    let read = |altered: &[u8]| built(altered, LIMIT_BYTES).map(|_| ());
     assert_eq!((bytes[ORDER], read(&bytes)), (BitOrder::BigEndianWords.id(), Ok(())));
     for (place, value, can_be_guavas) in [
         (SCHEME, Scheme::GuavaMitz32.id(), true),

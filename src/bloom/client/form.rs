@@ -15,21 +15,6 @@ pub enum BitOrder {
 }
 
 impl BitOrder {
-    /// Every order, by id.
-    pub const ALL: [Self; 3] = [Self::Msb, Self::Lsb, Self::BigEndianWords];
-
-    /// The id in the format, never 0.
-    #[must_use]
-    pub const fn id(self) -> u8 {
-        self as u8
-    }
-
-    /// The order with an id.
-    #[must_use]
-    pub fn from_id(id: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|order| order.id() == id)
-    }
-
     /// The name in commands.
     #[must_use]
     pub const fn name(self) -> &'static str {

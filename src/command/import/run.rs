@@ -8,7 +8,7 @@ use crate::bloom::client::{
     BitOrder, ItemEncoding, SchemeParameters, SchemePlacement, StringForm, half_full_items,
 };
 use crate::bloom::limits::CAPACITY_MAX_ITEMS;
-use crate::bloom::{Bits, Chain, Filter, Growth};
+use crate::bloom::{Bits, Chain, Filter, Growth, OutOfMemory};
 use crate::command::Slot;
 use crate::command::creation::{growth_words, text, word};
 use crate::command::effects::{Effects, Line, Replication};
@@ -73,7 +73,7 @@ impl<'a> Import<'a> {
         if !self.has_settings() || (self.size_bits.is_some() && self.probes.is_some()) {
             return Ok(());
         }
-        let key = config_key(source);
+        let key = config_key(source).map_err(|OutOfMemory| ImportError::OutOfMemory)?;
         let config = RedissonConfig::read(|field| sources.field(&key, field))
             .map_err(|field| ImportError::NoSettings { key: quotable(&key), field })?;
         self.size_bits = self.size_bits.or(Some(config.size_bits));

@@ -69,6 +69,8 @@ impl fmt::Display for GuavaError {
     }
 }
 
+impl std::error::Error for GuavaError {}
+
 impl GuavaHeader {
     /// Reads the header and compares the length of the whole with it; allocates nothing. O(1).
     ///

@@ -1,19 +1,18 @@
-//! The header of a client's filter that was taken over, and making the filter again from it. docs/formats.md has the
-//! byte table.
+//! The header of a client's filter that was taken over. docs/formats.md has the byte table.
 
 use serde::{Deserialize, Serialize};
 
-use super::GuavaHeader;
+use super::guava::GuavaHeader;
 use crate::bloom::client::{
-    BitOrder, ItemEncoding, Scheme, SchemeParameters, SchemePlacement, StringForm, estimated_items,
+    BitOrder, ClientPlacement, ItemEncoding, Scheme, SchemeParameters, SchemePlacement, StringForm,
+    estimated_items, own_plan,
 };
-use crate::bloom::client::{ClientPlacement, own_plan};
-use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX, LAYERS_MAX};
-use crate::bloom::{
-    ByteLimit, Chain, Client, Extent, Growth, Layer, LayerCounts, LayerPlan, LayerShape, OutOfMemory,
-};
-use crate::format::everbloom::header::{KIND_CLIENT, LAYER_HEADER_BYTES, LayerHeader, MAGIC, VERSION};
+use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX};
+use crate::bloom::{ByteLimit, Chain, Client, Growth, Layer, LayerCounts, LayerPlan};
+use crate::format::envelope::{Kind, Opening};
+use crate::format::everbloom::header::{LAYER_HEADER_BYTES, LayerHeader};
 use crate::format::fields::{append, read};
+use crate::format::plan::{FilterPlan, PlannedLayer};
 use crate::format::record::DecodeError;
 
 /// A client's filter and what grew behind it.
@@ -24,10 +23,7 @@ pub const CLIENT_HEADER_BYTES: usize = 80;
 
 #[derive(Serialize, Deserialize)]
 struct ClientHeader {
-    magic: [u8; 4],
-    version: u16,
-    kind: u16,
-    layer_count: u32,
+    opening: Opening,
     expansion: u32,
     error_rate: f64,
     scheme: u8,
@@ -57,50 +53,27 @@ pub fn encode(chain: &ClientChain) -> Vec<u8> {
     bytes
 }
 
-/// Makes the filter of a header, its layers one at a time with all bits clear, and hands each to `fill` with the counts
-/// that the header gives. O(layers).
+/// Reads a header and checks every field. O(layers).
 ///
 /// # Errors
-/// The first field that is wrong, before anything is allocated; [`DecodeError::OutOfMemory`]; what `fill` says.
-pub fn build(
-    bytes: &[u8],
-    limit: &dyn ByteLimit,
-    mut fill: impl FnMut(&mut Layer<ClientPlacement>, LayerCounts) -> Result<(), DecodeError>,
-) -> Result<ClientChain, DecodeError> {
+/// The first field that is wrong, or [`DecodeError::TooLarge`] when the filter breaks the limit.
+pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<FilterPlan<Client>, DecodeError> {
     let (chain_bytes, layer_bytes) =
         bytes.split_at_checked(CLIENT_HEADER_BYTES).ok_or(DecodeError::Truncated)?;
     let header: ClientHeader = read(chain_bytes)?;
-    let (layers, rest) = layer_bytes.as_chunks::<LAYER_HEADER_BYTES>();
-    if header.magic != MAGIC || header.version != VERSION || header.kind != KIND_CLIENT {
-        return Err(DecodeError::Invalid("magic"));
-    }
-    let own_layers = u64::from(header.layer_count).checked_sub(1);
-    if own_layers != Some(layers.len() as u64) || layers.len() >= LAYERS_MAX {
-        return Err(DecodeError::Invalid("layer count"));
-    }
+    let (own_layers, rest) = layer_bytes.as_chunks::<LAYER_HEADER_BYTES>();
+    header.opening.check(Kind::Client, own_layers.len().saturating_add(1))?;
     if !rest.is_empty() {
         return Err(DecodeError::Invalid("header length"));
     }
     let (family, client) = header.validate()?;
-    let own: Vec<(LayerShape, LayerCounts)> =
-        layers.iter().map(|bytes| LayerHeader::decode(bytes)?.validate()).collect::<Result<_, _>>()?;
-    let (plan, _) = &client;
-    let extent = Extent::default().and_layer(plan.size_bits.div_ceil(8), header.probes);
-    let extent =
-        own.iter().fold(extent, |extent, (shape, _)| extent.and_layer(shape.size_bytes(), shape.probes));
-    extent.check::<Client>(limit)?;
-    let own = own.into_iter().map(|(shape, counts)| (own_plan(shape), counts));
-    let mut layers = Vec::with_capacity(own.len().saturating_add(1));
-    for (plan, counts) in std::iter::once(client).chain(own) {
-        let mut layer = Layer::try_new(plan).map_err(|OutOfMemory| DecodeError::OutOfMemory)?;
-        layer.set_items(counts.items);
-        fill(&mut layer, counts)?;
-        layers.push(layer);
-    }
-    Chain::from_layers(family, layers).ok_or(DecodeError::Invalid("filter"))
+    let own = own_layers.iter().map(|bytes| {
+        let (shape, counts) = LayerHeader::decode(bytes)?.validate()?;
+        Ok((own_plan(shape), counts))
+    });
+    let layers = std::iter::once(Ok(client)).chain(own).collect::<Result<_, DecodeError>>()?;
+    FilterPlan::new(family, layers, limit)
 }
-
-type ClientLayer = (LayerPlan<ClientPlacement>, LayerCounts);
 
 impl ClientHeader {
     fn of(chain: &ClientChain, client: SchemeParameters, layer: &Layer<ClientPlacement>) -> Self {
@@ -108,10 +81,7 @@ impl ClientHeader {
         let SchemeParameters { scheme, encoding, shift, probes, size_bits } = client;
         let LayerCounts { items, set_bits } = layer.counts();
         Self {
-            magic: MAGIC,
-            version: VERSION,
-            kind: KIND_CLIENT,
-            layer_count: u32::try_from(chain.layers().len()).unwrap_or(u32::MAX),
+            opening: Opening::new(Kind::Client, chain.layers().len()),
             expansion: growth.expansion(),
             error_rate,
             scheme: scheme.id(),
@@ -128,7 +98,7 @@ impl ClientHeader {
         }
     }
 
-    fn validate(&self) -> Result<(Client, ClientLayer), DecodeError> {
+    fn validate(&self) -> Result<(Client, PlannedLayer<ClientPlacement>), DecodeError> {
         let unsupported = |what, got: u8| DecodeError::Unsupported { what, got: got.into() };
         let scheme = Scheme::from_id(self.scheme).ok_or(unsupported("scheme", self.scheme))?;
         let encoding = ItemEncoding::from_id(self.encoding).ok_or(unsupported("encoding", self.encoding))?;

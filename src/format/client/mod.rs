@@ -1,7 +1,9 @@
-//! Bitmaps as clients keep them: plain strings of the server, Guava's own serial form, Redisson's settings.
+//! Clients' filters. Bitmaps as clients keep them: plain strings of the server, Guava's own serial form, Redisson's
+//! settings. And the header they are written with once they are taken over, under everbloom's data type.
 
 mod guava;
 pub mod header;
+mod order;
 mod redisson;
 mod string;
 

@@ -1,5 +1,7 @@
 //! What Redisson keeps beside the bitmap of an `RBloomFilter`: a hash with the sizes, so that nobody has to tell them.
 
+use crate::bloom::OutOfMemory;
+
 /// Size and probes of a Redisson filter, and what it was made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RedissonConfig {
@@ -29,11 +31,19 @@ impl RedissonConfig {
 }
 
 /// The key of the hash that belongs to the bitmap at `key`: Redisson puts the name in braces, which keeps both in one
-/// slot, unless it has some already.
-#[must_use]
-pub fn config_key(key: &[u8]) -> Vec<u8> {
+/// slot, unless it has some already. O(length).
+///
+/// # Errors
+/// [`OutOfMemory`] when a second name of that length cannot be had.
+pub fn config_key(key: &[u8]) -> Result<Vec<u8>, OutOfMemory> {
     const SUFFIX: &[u8] = b":config";
-    if key.contains(&b'{') { [key, SUFFIX].concat() } else { [b"{", key, b"}", SUFFIX].concat() }
+    let (open, close): (&[u8], &[u8]) = if key.contains(&b'{') { (b"", b"") } else { (b"{", b"}") };
+    let parts = [open, key, close, SUFFIX];
+    let mut config_key = Vec::new();
+    let length = parts.iter().fold(0usize, |sum, part| sum.saturating_add(part.len()));
+    config_key.try_reserve_exact(length).map_err(|_| OutOfMemory)?;
+    parts.iter().for_each(|part| config_key.extend_from_slice(part));
+    Ok(config_key)
 }
 
 /// A decimal number: digits only.
@@ -72,7 +82,7 @@ mod tests {
 
     #[test]
     fn the_settings_lie_in_the_slot_of_the_bitmap() {
-        assert_eq!(config_key(b"users"), b"{users}:config");
-        assert_eq!(config_key(b"{app}users"), b"{app}users:config");
+        assert_eq!(config_key(b"users").unwrap(), b"{users}:config");
+        assert_eq!(config_key(b"{app}users").unwrap(), b"{app}users:config");
     }
 }

@@ -6,41 +6,6 @@ use crate::bloom::bits::{PAGE_BYTES, PAGE_WORDS};
 use crate::bloom::client::{BitOrder, StringForm};
 use crate::bloom::{Bits, OutOfMemory};
 
-impl BitOrder {
-    /// Bytes that come and go together.
-    const fn unit_bytes(self) -> u64 {
-        match self {
-            Self::Msb | Self::Lsb => 1,
-            Self::BigEndianWords => 8,
-        }
-    }
-
-    /// Eight bytes of a string, read low byte first, to the word of the bit array, and back: each order undoes itself.
-    const fn swap(self, word: u64) -> u64 {
-        match self {
-            Self::Msb => word.reverse_bits().swap_bytes(),
-            Self::Lsb => word,
-            Self::BigEndianWords => word.swap_bytes(),
-        }
-    }
-
-    /// Rewrites bytes of a string, which start at a multiple of eight, into bytes of a bit array, or back. Bytes
-    /// beyond `to` or `from`, the shorter of the two, are left alone.
-    fn copy(self, from: &[u8], to: &mut [u8]) {
-        let rewritten = |bytes: [u8; 8]| self.swap(u64::from_le_bytes(bytes)).to_le_bytes();
-        let whole_bytes = from.len().min(to.len()) / 8 * 8;
-        let ((from, last_from), (to, last_to)) = (from.split_at(whole_bytes), to.split_at_mut(whole_bytes));
-        let (from, to) = (from.as_chunks().0, to.as_chunks_mut().0);
-        to.iter_mut().zip(from).for_each(|(to, from)| *to = rewritten(*from));
-        // One word more, where either of the two does not end with a whole one.
-        let mut word = [0; 8];
-        word.iter_mut().zip(last_from).for_each(|(to, from)| *to = *from);
-        if !last_from.is_empty() {
-            last_to.iter_mut().zip(rewritten(word)).for_each(|(to, from)| *to = from);
-        }
-    }
-}
-
 /// Longest string of a server by default (`proto-max-bulk-len`): 512 MiB, the longest that SETBIT makes.
 ///
 /// No longer one is given back, and none is taken over that has more clear bytes beyond the last byte of its
@@ -82,6 +47,8 @@ impl fmt::Display for StringError {
     }
 }
 
+impl std::error::Error for StringError {}
+
 /// Why a filter is not given back as a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExportError {
@@ -111,6 +78,8 @@ impl fmt::Display for ExportError {
         }
     }
 }
+
+impl std::error::Error for ExportError {}
 
 impl ExportError {
     /// Refuses a string that can have so many bytes. O(1).

@@ -3,23 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::bloom::limits::LAYERS_MAX;
-use crate::bloom::{
-    ByteLimit, Chain, Everbloom, Extent, Growth, Layer, LayerCounts, LayerShape, Layout, OutOfMemory,
-};
+use crate::bloom::{ByteLimit, Chain, Everbloom, Growth, LayerCounts, LayerShape, Layout};
+use crate::format::envelope::{Kind, Opening};
 use crate::format::fields::{append, read};
+use crate::format::plan::FilterPlan;
 use crate::format::record::DecodeError;
 
-/// First bytes of every header.
-pub(crate) const MAGIC: [u8; 4] = *b"evbl";
-/// Version of the encoding.
-pub(crate) const VERSION: u16 = 1;
-/// Kind of filter: a chain of layers of our own.
-pub const KIND_CHAIN: u16 = 1;
-/// Kind of filter: valkey-bloom's, in the pieces of BF.SCANDUMP.
-pub const KIND_VALKEYBLOOM: u16 = 2;
-/// Kind of filter: a client's that was taken over.
-pub const KIND_CLIENT: u16 = 3;
 /// Hash of a layer's items: MurmurHash3 x64_128, seed 0.
 const HASH_MURMUR3_X64_128: u8 = 1;
 /// Layout of a layer: scattered.
@@ -32,27 +21,16 @@ pub const CHAIN_HEADER_BYTES: usize = 32;
 /// Bytes of the part that a header has once per layer.
 pub const LAYER_HEADER_BYTES: usize = 40;
 
-/// The kind of filter that a header is of, or nothing when it is none of ours.
-#[must_use]
-pub fn kind_of(bytes: &[u8]) -> Option<u16> {
-    let [magic @ .., version_low, version_high, kind_low, kind_high] = bytes.first_chunk::<8>()?;
-    let version = u16::from_le_bytes([*version_low, *version_high]);
-    (*magic == MAGIC && version == VERSION).then_some(u16::from_le_bytes([*kind_low, *kind_high]))
-}
-
 #[derive(Serialize, Deserialize)]
 struct ChainHeader {
-    magic: [u8; 4],
-    version: u16,
-    kind: u16,
-    layer_count: u32,
+    opening: Opening,
     expansion: u32,
     error_rate: f64,
     capacity_items: u64,
 }
 
 #[derive(Serialize, Deserialize)]
-pub(crate) struct LayerHeader {
+pub(in crate::format) struct LayerHeader {
     layout: u8,
     lines: u8,
     probes: u8,
@@ -70,10 +48,7 @@ pub fn encode(chain: &Chain) -> Vec<u8> {
     let parameters = chain.parameters();
     let mut bytes = Vec::with_capacity(CHAIN_HEADER_BYTES + LAYER_HEADER_BYTES * chain.layers().len());
     let header = ChainHeader {
-        magic: MAGIC,
-        version: VERSION,
-        kind: KIND_CHAIN,
-        layer_count: u32::try_from(chain.layers().len()).unwrap_or(u32::MAX),
+        opening: Opening::new(Kind::Everbloom, chain.layers().len()),
         expansion: parameters.growth.expansion(),
         error_rate: parameters.error_rate,
         capacity_items: parameters.capacity_items,
@@ -85,88 +60,29 @@ pub fn encode(chain: &Chain) -> Vec<u8> {
     bytes
 }
 
-/// A header that has been read and found possible; no memory has been taken for it yet.
-#[derive(Debug)]
-pub struct Header {
-    parameters: Everbloom,
-    layers: Vec<(LayerShape, LayerCounts)>,
-}
-
-impl Header {
-    /// Reads a header and checks every field. O(layers).
-    ///
-    /// # Errors
-    /// The first field that is wrong, or [`DecodeError::TooLarge`] when the filter breaks the limit.
-    pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<Self, DecodeError> {
-        let (chain_bytes, layer_bytes) =
-            bytes.split_at_checked(CHAIN_HEADER_BYTES).ok_or(DecodeError::Truncated)?;
-        let header: ChainHeader = read(chain_bytes)?;
-        let (layers, rest) = layer_bytes.as_chunks::<LAYER_HEADER_BYTES>();
-        header.validate(layers.len())?;
-        if !rest.is_empty() {
-            return Err(DecodeError::Invalid("header length"));
-        }
-        let layers = layers.iter().map(|bytes| LayerHeader::decode(bytes)?.validate());
-        let header = Self { parameters: header.parameters(), layers: layers.collect::<Result<_, _>>()? };
-        header.check_limit(limit)?;
-        Ok(header)
+/// Reads a header and checks every field. O(layers).
+///
+/// # Errors
+/// The first field that is wrong, or [`DecodeError::TooLarge`] when the filter breaks the limit.
+pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<FilterPlan<Everbloom>, DecodeError> {
+    let (chain_bytes, layer_bytes) =
+        bytes.split_at_checked(CHAIN_HEADER_BYTES).ok_or(DecodeError::Truncated)?;
+    let header: ChainHeader = read(chain_bytes)?;
+    let (layers, rest) = layer_bytes.as_chunks::<LAYER_HEADER_BYTES>();
+    header.opening.check(Kind::Everbloom, layers.len())?;
+    let family = header.parameters();
+    family.validate().map_err(DecodeError::Invalid)?;
+    if !rest.is_empty() {
+        return Err(DecodeError::Invalid("header length"));
     }
-
-    /// What the filter was reserved with.
-    #[must_use]
-    pub fn parameters(&self) -> Everbloom {
-        self.parameters
-    }
-
-    /// Bits set, over all layers.
-    #[must_use]
-    pub fn set_bits(&self) -> u64 {
-        self.layers.iter().fold(0, |sum, (_, counts)| sum.saturating_add(counts.set_bits))
-    }
-
-    /// Makes the layers, all bits clear, one at a time, and hands each to `fill` with the counts that its header gave.
-    ///
-    /// # Errors
-    /// [`DecodeError::OutOfMemory`], or what `fill` says.
-    pub fn build(
-        self,
-        mut fill: impl FnMut(&mut Layer, LayerCounts) -> Result<(), DecodeError>,
-    ) -> Result<Chain, DecodeError> {
-        let mut layers = Vec::with_capacity(self.layers.len());
-        for (shape, counts) in self.layers {
-            let mut layer = Layer::try_new(shape.into()).map_err(|OutOfMemory| DecodeError::OutOfMemory)?;
-            layer.set_items(counts.items);
-            fill(&mut layer, counts)?;
-            layers.push(layer);
-        }
-        Chain::from_layers(self.parameters, layers).ok_or(DecodeError::Invalid("filter"))
-    }
-
-    fn check_limit(&self, limit: &dyn ByteLimit) -> Result<(), DecodeError> {
-        let layers = self.layers.iter();
-        let extent = layers
-            .fold(Extent::default(), |extent, (shape, _)| extent.and_layer(shape.size_bytes(), shape.probes));
-        Ok(extent.check::<Everbloom>(limit)?)
-    }
+    let layers = layers.iter().map(|bytes| {
+        let (shape, counts) = LayerHeader::decode(bytes)?.validate()?;
+        Ok((shape.into(), counts))
+    });
+    FilterPlan::new(family, layers.collect::<Result<_, DecodeError>>()?, limit)
 }
 
 impl ChainHeader {
-    fn validate(&self, layers: usize) -> Result<(), DecodeError> {
-        if self.magic != MAGIC {
-            return Err(DecodeError::Invalid("magic"));
-        }
-        if self.version != VERSION {
-            return Err(DecodeError::Unsupported { what: "version", got: self.version.into() });
-        }
-        if self.kind != KIND_CHAIN {
-            return Err(DecodeError::Unsupported { what: "kind", got: self.kind.into() });
-        }
-        if usize::try_from(self.layer_count) != Ok(layers) || !(1..=LAYERS_MAX).contains(&layers) {
-            return Err(DecodeError::Invalid("layer count"));
-        }
-        self.parameters().validate().map_err(DecodeError::Invalid)
-    }
-
     fn parameters(&self) -> Everbloom {
         Everbloom {
             error_rate: self.error_rate,
@@ -177,7 +93,7 @@ impl ChainHeader {
 }
 
 impl LayerHeader {
-    pub(crate) fn of(shape: LayerShape, counts: LayerCounts) -> Self {
+    pub(in crate::format) fn of(shape: LayerShape, counts: LayerCounts) -> Self {
         let LayerShape { layout, probes, size_bits, capacity_items } = shape;
         let LayerCounts { items, set_bits } = counts;
         let (layout, lines) = match layout {
@@ -189,11 +105,11 @@ impl LayerHeader {
         Self { layout, lines, probes, hash, reserved: 0, size_bits, capacity_items, items, set_bits }
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+    pub(in crate::format) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         read(bytes)
     }
 
-    pub(crate) fn validate(self) -> Result<(LayerShape, LayerCounts), DecodeError> {
+    pub(in crate::format) fn validate(self) -> Result<(LayerShape, LayerCounts), DecodeError> {
         let layout = match (self.layout, self.lines) {
             (LAYOUT_SCATTERED, 0) => Layout::Scattered,
             (LAYOUT_PAGED, lines) => Layout::Paged { lines },

@@ -3,63 +3,7 @@
 //! Read is what any release wrote, but every field is checked before it is used or allocated for; written is what the
 //! newest release writes. docs/formats.md has the field tables.
 
-pub mod dump;
+mod checks;
 pub mod header;
+pub mod pieces;
 pub mod rdb;
-
-use super::record::DecodeError;
-use crate::bloom::limits::LAYERS_MAX;
-use crate::bloom::redisbloom::probing::ITEMS_MAX;
-use crate::bloom::redisbloom::{ModuloProbing, Options};
-use crate::bloom::{ByteLimit, Extent, LayerPlan, Positions, RedisBloom};
-
-/// The number of layers, if there can be so many.
-fn checked_layers(layers: u64) -> Result<usize, DecodeError> {
-    usize::try_from(layers)
-        .ok()
-        .filter(|layers| (1..=LAYERS_MAX).contains(layers))
-        .ok_or(DecodeError::Invalid("layer count"))
-}
-
-/// The options, if all of their bits are known.
-fn checked_options(bits: u64) -> Result<Options, DecodeError> {
-    Options::from_bits(bits).ok_or(DecodeError::Unsupported { what: "options", got: bits })
-}
-
-/// Sums over the layers of one filter that is being read.
-#[derive(Default)]
-struct Totals {
-    items: u64,
-    extent: Extent,
-}
-
-impl Totals {
-    /// The extent with one more layer, if the filter may have it.
-    fn with_layer(&self, size_bytes: u64, probes: u32, limit: &dyn ByteLimit) -> Result<Extent, DecodeError> {
-        let extent = self.extent.and_layer(size_bytes, probes);
-        extent.check::<RedisBloom>(limit)?;
-        Ok(extent)
-    }
-
-    /// Adds a layer with its items, if the filter may have them.
-    fn add(
-        &mut self,
-        plan: &LayerPlan<ModuloProbing>,
-        items: u64,
-        limit: &dyn ByteLimit,
-    ) -> Result<(), DecodeError> {
-        self.extent = self.with_layer(plan.size_bits / 8, plan.placement.probes(), limit)?;
-        // Each of them has set a bit that was clear.
-        let items = Some(items).filter(|items| *items <= plan.size_bits);
-        self.items = items
-            .and_then(|items| self.items.checked_add(items))
-            .filter(|items| *items <= ITEMS_MAX)
-            .ok_or(DecodeError::Invalid("items of the layers"))?;
-        Ok(())
-    }
-
-    /// Whether the layers have as many items as the filter says.
-    fn check_items(&self, items: u64) -> Result<(), DecodeError> {
-        if self.items == items { Ok(()) } else { Err(DecodeError::Invalid("items")) }
-    }
-}

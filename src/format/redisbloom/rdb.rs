@@ -1,6 +1,6 @@
 //! RedisBloom's snapshot of a filter: data type `MBbloom--`, encodings 0 to 4 read, 4 written.
 
-use super::{Totals, checked_layers, checked_options};
+use super::checks::{Totals, checked_layers, checked_options};
 use crate::bloom::redisbloom::sizing::unrounded_bits;
 use crate::bloom::redisbloom::{LayerParameters, ModuloProbing, Options, RedisBloom};
 use crate::bloom::{ByteLimit, Chain, Layer, OutOfMemory};

@@ -2,9 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::ValkeyChain;
-use super::layers::{Builder, FilterFields};
-use super::slice::{self, Slice};
+use super::builder::{Builder, FilterFields, ValkeyChain};
+use super::layer::{self, Slice};
 use crate::bloom::valkeybloom::Seed;
 use crate::bloom::{ByteLimit, OutOfMemory};
 use crate::format::fields::{self, append};
@@ -40,7 +39,7 @@ struct Counts {
 /// [`OutOfMemory`] when it cannot be had.
 pub fn encode(chain: &ValkeyChain) -> Result<Vec<u8>, OutOfMemory> {
     let parameters = chain.family();
-    let layer_bytes = |layer| slice::encoded_bytes(layer).saturating_add(size_of::<u64>() + COUNTS_BYTES);
+    let layer_bytes = |layer| layer::encoded_bytes(layer).saturating_add(size_of::<u64>() + COUNTS_BYTES);
     let size_bytes =
         chain.layers().iter().map(layer_bytes).fold(HEAD_BYTES, |sum, bytes| sum.saturating_add(bytes));
     let mut blob = Vec::new();
@@ -55,8 +54,8 @@ pub fn encode(chain: &ValkeyChain) -> Result<Vec<u8>, OutOfMemory> {
     };
     append(&mut blob, &head);
     for layer in chain.layers() {
-        blob.extend_from_slice(&(slice::encoded_bytes(layer) as u64).to_le_bytes());
-        slice::append(&mut blob, layer, parameters.seed.bytes())?;
+        blob.extend_from_slice(&(layer::encoded_bytes(layer) as u64).to_le_bytes());
+        layer::append(&mut blob, layer, parameters.seed.bytes())?;
         let signed = |items| i64::try_from(items).unwrap_or(i64::MAX);
         let items = signed(layer.counts().items);
         append(&mut blob, &Counts { items, capacity_items: signed(layer.capacity_items()) });

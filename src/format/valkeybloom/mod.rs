@@ -3,16 +3,13 @@
 //! docs/formats.md has every byte. What only its older releases wrote is read; the newest encoding is written.
 
 mod blob;
-pub mod dump;
-mod layers;
+mod builder;
+pub mod header;
+mod layer;
 mod rdb;
-mod slice;
+mod rewrite;
 
 pub use blob::{decode as decode_blob, encode as encode_blob};
+pub use builder::ValkeyChain;
 pub use rdb::{ENCODING_VERSION, TYPE_NAME, load, save};
-
-use crate::bloom::Chain;
-use crate::bloom::valkeybloom::ValkeyBloom;
-
-/// A filter of valkey-bloom.
-pub type ValkeyChain = Chain<ValkeyBloom>;
+pub use rewrite::rewrite;

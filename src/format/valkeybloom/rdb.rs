@@ -1,8 +1,7 @@
 //! The value of valkey-bloom's data type in a snapshot.
 
-use super::ValkeyChain;
-use super::layers::{Builder, FilterFields, LayerFields};
-use super::slice::{self, Slice};
+use super::builder::{Builder, FilterFields, LayerFields, ValkeyChain};
+use super::layer::{self, Slice};
 use crate::bloom::ByteLimit;
 use crate::bloom::bits::HEAD_BYTES;
 use crate::bloom::valkeybloom::{Seed, TIGHTENING_RATIO_DEFAULT};
@@ -31,14 +30,14 @@ pub fn save(chain: &mut ValkeyChain, sink: &mut impl Sink) {
         if index == last {
             sink.unsigned(layer.counts().items);
         }
-        let header = slice::header(layer, parameters.seed.bytes());
+        let header = layer::header(layer, parameters.seed.bytes());
         let slice = layer.bits_mut().bytes_behind(&header);
         debug_assert!(slice.is_some(), "an array of this kind that was made without room for its header");
         sink.bytes(slice.unwrap_or(&[]));
     }
 }
 
-const _: () = assert!(slice::HEADER_BYTES <= HEAD_BYTES, "every array of this kind has room for its header");
+const _: () = assert!(layer::HEADER_BYTES <= HEAD_BYTES, "every array of this kind has room for its header");
 
 /// Reads a filter in encoding `version`, 0 or 1. O(bytes); takes the memory of the filter and of one layer.
 ///

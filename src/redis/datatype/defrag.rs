@@ -7,10 +7,10 @@ use std::ptr::{self, NonNull};
 
 use redis_module::raw::{RedisModuleDefragCtx, RedisModuleString};
 
-use super::api::succeeded;
-use super::datatype::or_abort;
-use super::stored::Stored;
-use crate::bloom::{Chain, ChainVisitor, Family};
+use super::value::or_abort;
+use crate::bloom::{BoxMover, Chain, ChainVisitor, Family};
+use crate::redis::api::succeeded;
+use crate::redis::stored::Stored;
 
 /// All is moved.
 const DONE: c_int = 0;
@@ -42,6 +42,22 @@ impl ChainVisitor for MoveLayers<'_> {
     }
 }
 
+/// Moves the struct of a chain that has a block of its own.
+struct MoveBox<'r>(&'r Run);
+
+impl BoxMover for MoveBox<'_> {
+    fn relocate<T>(&mut self, place: &mut Box<T>) {
+        let block: *mut T = &raw mut **place;
+        if let Some(moved) = self.0.move_block(block.cast()) {
+            // SAFETY: the block was the box's, made by this module's allocator for a `T`, and its bytes are there now.
+            let moved = unsafe { Box::from_raw(moved.as_ptr().cast()) };
+            // The old block is gone, so the old box must not be dropped; nothing since the move can unwind.
+            // SAFETY: the place is there to be written to.
+            unsafe { ptr::write(place, moved) };
+        }
+    }
+}
+
 /// One call by the server.
 struct Run {
     context: *mut RedisModuleDefragCtx,
@@ -65,6 +81,7 @@ impl Run {
         // SAFETY: a value of the type is a boxed `Stored`, and nothing else uses it by the contract of `new`.
         let Stored { filter, .. } = unsafe { &mut *value.cast::<Stored>() };
         if first == 0 {
+            filter.relocate_box(&mut MoveBox(self));
             filter.visit_mut(MoveLayers(self));
         }
         let count = filter.layer_count();

@@ -1,18 +1,14 @@
-//! The pieces of BF.SCANDUMP and BF.LOADCHUNK for filters of valkey-bloom's kind, which has no such commands: the
-//! protocol and the seal of [`dump`](crate::format::pieces), with a header of our own.
+//! The header of a filter of valkey-bloom's kind in the pieces of BF.SCANDUMP and BF.LOADCHUNK. valkey-bloom has no such
+//! commands, so it is one of ours.
 
 use serde::{Deserialize, Serialize};
 
-use super::ValkeyChain;
-use super::layers::{Builder, FilterFields, LayerFields};
-use crate::bloom::limits::LAYERS_MAX;
+use super::builder::{Builder, FilterFields, LayerFields, ValkeyChain};
 use crate::bloom::valkeybloom::{SEED_BYTES, Seed};
-use crate::bloom::{ByteLimit, OutOfMemory, Positions};
-use crate::format::everbloom::header::{KIND_VALKEYBLOOM, MAGIC, VERSION};
+use crate::bloom::{ByteLimit, Origin, Positions};
+use crate::format::envelope::{Kind, Opening};
 use crate::format::fields::{append, read};
-use crate::format::pieces::{Piece, sealed_piece};
 use crate::format::record::DecodeError;
-use crate::format::seal::Sealed;
 
 /// Bytes of the part that every header has.
 const CHAIN_HEADER_BYTES: usize = 72;
@@ -21,10 +17,7 @@ const LAYER_HEADER_BYTES: usize = 32;
 
 #[derive(Serialize, Deserialize)]
 struct ChainHeader {
-    magic: [u8; 4],
-    version: u16,
-    kind: u16,
-    layer_count: u32,
+    opening: Opening,
     expansion: u32,
     error_rate: f64,
     tightening_ratio: f64,
@@ -40,24 +33,13 @@ struct LayerHeader {
     probes: u64,
 }
 
-/// The piece that `iterator` asks for, or nothing past the end. O(bytes of the piece).
-///
-/// # Errors
-/// [`OutOfMemory`] when the bytes cannot be had.
-pub fn piece(chain: &ValkeyChain, iterator: u64) -> Result<Option<Piece<'_>>, OutOfMemory> {
-    sealed_piece(chain, iterator, || encode(chain))
-}
-
 /// The header of a filter. O(layers).
 #[must_use]
 pub fn encode(chain: &ValkeyChain) -> Vec<u8> {
     let family = chain.family();
     let mut bytes = Vec::new();
     let header = ChainHeader {
-        magic: MAGIC,
-        version: VERSION,
-        kind: KIND_VALKEYBLOOM,
-        layer_count: u32::try_from(chain.layers().len()).unwrap_or(u32::MAX),
+        opening: Opening::new(Kind::ValkeyBloom, chain.layers().len()),
         expansion: family.growth.expansion(),
         error_rate: family.error_rate,
         tightening_ratio: family.tightening_ratio,
@@ -77,19 +59,16 @@ pub fn encode(chain: &ValkeyChain) -> Vec<u8> {
     bytes
 }
 
-/// An empty filter of the shape that a header describes.
+/// An empty filter of the shape that a header describes, which is its `origin`. O(layers).
 ///
 /// # Errors
 /// [`DecodeError`] for a header that is not possible, or larger than `limit` allows.
-pub fn chain_from_header(header: Sealed<'_>, limit: &dyn ByteLimit) -> Result<ValkeyChain, DecodeError> {
-    let Sealed { bytes, origin } = header;
+pub fn build(bytes: &[u8], origin: Origin, limit: &dyn ByteLimit) -> Result<ValkeyChain, DecodeError> {
     let (chain_bytes, layer_bytes) =
         bytes.split_at_checked(CHAIN_HEADER_BYTES).ok_or(DecodeError::Truncated)?;
     let header: ChainHeader = read(chain_bytes)?;
     let (layers, rest) = layer_bytes.as_chunks::<LAYER_HEADER_BYTES>();
-    if usize::try_from(header.layer_count) != Ok(layers.len()) || !(1..=LAYERS_MAX).contains(&layers.len()) {
-        return Err(DecodeError::Invalid("layer count"));
-    }
+    header.opening.check(Kind::ValkeyBloom, layers.len())?;
     if !rest.is_empty() {
         return Err(DecodeError::Invalid("header length"));
     }
@@ -108,7 +87,7 @@ pub fn chain_from_header(header: Sealed<'_>, limit: &dyn ByteLimit) -> Result<Va
 impl ChainHeader {
     fn fields(&self) -> FilterFields {
         FilterFields {
-            layers: self.layer_count.into(),
+            layers: self.opening.layer_count().into(),
             expansion: self.expansion.into(),
             error_rate: self.error_rate,
             tightening_ratio: self.tightening_ratio,

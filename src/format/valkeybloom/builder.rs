@@ -1,10 +1,12 @@
 //! Where every reader of valkey-bloom's bytes ends: fields in, a checked filter out.
 
-use super::ValkeyChain;
 use crate::bloom::limits::{LAYER_MAX_BYTES, LAYERS_MAX};
 use crate::bloom::valkeybloom::{Seed, SipProbing, ValkeyBloom};
-use crate::bloom::{ByteLimit, Extent, Growth, Layer, LayerPlan, OutOfMemory};
+use crate::bloom::{ByteLimit, Chain, Extent, Growth, Layer, LayerPlan, OutOfMemory};
 use crate::format::record::DecodeError;
+
+/// A filter of valkey-bloom.
+pub type ValkeyChain = Chain<ValkeyBloom>;
 
 /// The fields of a filter that come before its layers.
 #[derive(Clone, Copy, Debug)]

@@ -1,14 +1,16 @@
 //! The pieces of BF.SCANDUMP and BF.LOADCHUNK as RedisBloom has them, byte for byte.
 //!
-//! The protocol is the one of [`dump`](crate::format::pieces), without seals: a chunk of bits is loaded wherever its
+//! The protocol is the one of [`pieces`](crate::format::pieces), without seals: a chunk of bits is loaded wherever its
 //! iterator and its length put it.
 
 use std::borrow::Cow;
 
-use super::header::{self, Header};
+use super::header;
 use crate::bloom::{ByteLimit, Chain, RedisBloom};
-use crate::format::pieces::{ChunkError, HEADER_ITERATOR, Piece, chunk_at, locate};
+use crate::format::arrays::{Arrays, chunk_at, locate};
+use crate::format::pieces::{ChunkError, HEADER_ITERATOR, Piece, iterator_after};
 use crate::format::record::DecodeError;
+use crate::format::rewrite::Rewritten;
 
 /// The piece that `iterator` asks for, or nothing past the end. O(layers): a chunk is not copied.
 #[must_use]
@@ -16,16 +18,16 @@ pub fn piece(chain: &Chain<RedisBloom>, iterator: u64) -> Option<Piece<'_>> {
     let Some(position) = iterator.checked_sub(1) else {
         return Some(Piece { next_iterator: HEADER_ITERATOR, data: Cow::Owned(header::encode(chain)) });
     };
-    let (_, chunk, next_iterator) = chunk_at(chain, position)?;
-    Some(Piece { next_iterator, data: Cow::Borrowed(chunk) })
+    let chunk = chunk_at(chain, position)?;
+    Some(Piece { next_iterator: iterator_after(chunk.end()), data: Cow::Borrowed(chunk.bytes) })
 }
 
-/// An empty filter of the shape that a header describes.
+/// An empty filter of the shape that a header describes. O(layers).
 ///
 /// # Errors
 /// [`DecodeError`] for a header that cannot be, or is larger than `limit` allows.
-pub fn chain_from_header(data: &[u8], limit: &dyn ByteLimit) -> Result<Chain<RedisBloom>, DecodeError> {
-    Header::decode(data, limit)?.build()
+pub fn from_header(data: &[u8], limit: &dyn ByteLimit) -> Result<Chain<RedisBloom>, DecodeError> {
+    header::Header::decode(data, limit)?.build()
 }
 
 /// Sets the bits of a chunk; RedisBloom overwrites, and loses what was added meanwhile. `next_iterator` is what
@@ -41,6 +43,15 @@ pub fn load_chunk(chain: &mut Chain<RedisBloom>, next_iterator: u64, data: &[u8]
         .ok_or(ChunkError::BadData)?;
     let position = start.checked_sub(1).ok_or(ChunkError::BeyondEnd)?;
     let (index, offset) = locate(chain, position).ok_or(ChunkError::BeyondEnd)?;
-    let layer = chain.layers_mut().get_mut(index).ok_or(ChunkError::BeyondEnd)?;
-    if layer.bits_mut().add_bytes(offset, data) { Ok(()) } else { Err(ChunkError::TooBig) }
+    if chain.add_bytes(index, offset, data) { Ok(()) } else { Err(ChunkError::TooBig) }
+}
+
+/// Shows `emit` the commands that make the filter again. All chunks, clear ones too: RedisBloom before 2.2.19, 2.4.8 and
+/// 2.6.11 does not clear the array that a header makes. O(bytes).
+pub fn rewrite(chain: &Chain<RedisBloom>, emit: &mut dyn FnMut(Rewritten<'_>)) {
+    let mut iterator = 0;
+    while let Some(piece) = piece(chain, iterator) {
+        iterator = piece.next_iterator;
+        emit(Rewritten::Piece { iterator, data: &piece.data });
+    }
 }
