@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use redis_module::raw::{self, RedisModuleString};
 
-use super::{BadValue, IS_LOADING, Kind, SETTINGS, Setting, new_string};
+use super::setting::{BadValue, IS_LOADING, Kind, Setting, new_string};
+use super::settings::SETTINGS;
 use crate::redis::api::{Context, ERR, OK, succeeded};
 use crate::redis::args::string_bytes;
 use crate::redis::log;

@@ -7,8 +7,8 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::HAS_CHILD;
 use super::block::{self, BLOCK_BYTES, Blocks};
+use super::children::HAS_CHILD;
 use crate::redis::pagemap::Pagemap;
 
 /// Small pages of a large one.

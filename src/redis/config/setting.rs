@@ -1,0 +1,187 @@
+//! One setting: its names, the texts it takes, its value.
+
+use std::ffi::CStr;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::Relaxed};
+
+use redis_module::raw::RedisModuleString;
+
+use crate::bloom::Format;
+use crate::command::number::{parse_double, parse_integer};
+use crate::redis::args::string_bytes;
+
+/// What a setting holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A number strictly between 0 and 1, stored as the bits of a double.
+    Rate,
+    /// A whole number in this range.
+    Count { min: u64, max: u64 },
+    /// A number of bytes in this range; units such as `gb` are understood.
+    Bytes { min: u64, max: u64 },
+    /// A format by its name, stored as its place among all formats.
+    Format,
+    /// `yes` or `no`, stored as 1 or 0.
+    Switch,
+}
+
+/// One setting.
+pub(in crate::redis) struct Setting {
+    /// Its name as `bf.name`.
+    pub(in crate::redis) dotted: &'static CStr,
+    /// Its name as `bf-name`.
+    pub(in crate::redis) dashed: &'static CStr,
+    /// Its name as a load argument of RedisBloom before 8.
+    pub(in crate::redis) legacy: Option<&'static str>,
+    pub(super) kind: Kind,
+    /// The default where no load argument says otherwise.
+    pub(super) built_in: u64,
+    pub(super) value: AtomicU64,
+    pub(super) default: AtomicU64,
+    /// The text that CONFIG GET shows, as it was set; null before it is first asked for. Owned.
+    text: AtomicPtr<RedisModuleString>,
+}
+
+/// Why a text is no value of a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::redis) enum BadValue {
+    /// Not a number.
+    NotANumber,
+    /// Not in the range.
+    OutOfRange,
+}
+
+/// Whether the server is giving the settings their first values.
+pub(super) static IS_LOADING: AtomicBool = AtomicBool::new(false);
+
+impl Setting {
+    pub(super) const fn new(
+        [dotted, dashed]: [&'static CStr; 2],
+        legacy: Option<&'static str>,
+        kind: Kind,
+        default: u64,
+    ) -> Self {
+        Self {
+            dotted,
+            dashed,
+            legacy,
+            kind,
+            built_in: default,
+            value: AtomicU64::new(default),
+            default: AtomicU64::new(default),
+            text: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    /// Makes `text` the default, to which the configuration is set unless it says otherwise.
+    pub(in crate::redis) fn set_default(&self, text: &[u8]) -> Result<(), BadValue> {
+        let value = self.parse(text)?;
+        self.default.store(value, Relaxed);
+        self.value.store(value, Relaxed);
+        Ok(())
+    }
+
+    /// The range as RedisBloom writes it.
+    pub(in crate::redis) fn range_text(&self) -> String {
+        match self.kind {
+            Kind::Rate => "(0.000000, 1.000000)".to_owned(),
+            Kind::Count { min, max } | Kind::Bytes { min, max } => format!("[{min}, {max}]"),
+            Kind::Format => Format::ALL.map(Format::name).join(", "),
+            Kind::Switch => "yes, no".to_owned(),
+        }
+    }
+
+    pub(super) fn parse(&self, text: &[u8]) -> Result<u64, BadValue> {
+        match self.kind {
+            Kind::Rate => {
+                let rate = parse_double(text).ok_or(BadValue::NotANumber)?;
+                (rate > 0.0 && rate < 1.0).then_some(rate.to_bits())
+            }
+            Kind::Count { min, max } => {
+                let count = parse_integer(text).ok_or(BadValue::NotANumber)?;
+                u64::try_from(count).ok().filter(|count| (min..=max).contains(count))
+            }
+            Kind::Bytes { min, max } => {
+                let bytes = parse_bytes(text).ok_or(BadValue::NotANumber)?;
+                bytes.filter(|bytes| (min..=max).contains(bytes))
+            }
+            Kind::Format => Format::from_name(text).map(|format| format as u64),
+            Kind::Switch if text.eq_ignore_ascii_case(b"yes") => Some(1),
+            Kind::Switch => text.eq_ignore_ascii_case(b"no").then_some(0),
+        }
+        .ok_or(BadValue::OutOfRange)
+    }
+
+    pub(super) fn format(&self, value: u64) -> String {
+        match self.kind {
+            Kind::Rate => f64::from_bits(value).to_string(),
+            Kind::Count { .. } | Kind::Bytes { .. } => value.to_string(),
+            Kind::Format => format_at(value).name().to_owned(),
+            Kind::Switch => if value == 1 { "yes" } else { "no" }.to_owned(),
+        }
+    }
+
+    /// Takes a value from the server. While it loads the configuration, a default changes nothing: with two names,
+    /// the default of the one that is not configured must not undo the value of the other.
+    pub(super) fn set(&self, value: u64) {
+        if !(IS_LOADING.load(Relaxed) && value == self.default.load(Relaxed)) {
+            self.value.store(value, Relaxed);
+        }
+    }
+
+    /// The text for CONFIG GET: as it was set, or written out when the value came as a number.
+    pub(super) fn text(&self) -> *mut RedisModuleString {
+        let value = self.value.load(Relaxed);
+        let text = self.text.load(Relaxed);
+        if !text.is_null() {
+            // SAFETY: the text is owned by this setting, and only the main thread, which runs this, replaces it.
+            let bytes = unsafe { string_bytes(text) };
+            if self.parse(bytes) == Ok(value) {
+                return text;
+            }
+        }
+        let text = new_string(&self.format(value));
+        self.replace_text(text);
+        text
+    }
+
+    /// Takes ownership of a text and gives up the last one.
+    pub(super) fn replace_text(&self, text: *mut RedisModuleString) {
+        let last = self.text.swap(text, Relaxed);
+        if let Some(free) = api!(RedisModule_FreeString).filter(|_| !last.is_null()) {
+            // SAFETY: the last text was owned by this setting and is not used again; strings that were made or
+            // retained without a context are freed without one.
+            unsafe { free(ptr::null_mut(), last) };
+        }
+    }
+}
+
+/// The format at a place among all formats.
+pub(super) fn format_at(index: u64) -> Format {
+    usize::try_from(index).ok().and_then(|index| Format::ALL.get(index)).copied().unwrap_or_default()
+}
+
+/// A number of bytes, with one of the units of redis.conf; `Some(None)` when it is too large to write down.
+fn parse_bytes(text: &[u8]) -> Option<Option<u64>> {
+    const UNITS: [(&str, u64); 7] = [
+        ("kb", 1 << 10),
+        ("mb", 1 << 20),
+        ("gb", 1 << 30),
+        ("k", 1_000),
+        ("m", 1_000_000),
+        ("g", 1_000_000_000),
+        ("b", 1),
+    ];
+    let text = std::str::from_utf8(text).ok()?.to_ascii_lowercase();
+    let unit = UNITS.iter().find_map(|(name, bytes)| Some((text.strip_suffix(name)?, *bytes)));
+    let (number, unit_bytes) = unit.unwrap_or((&text, 1));
+    let number = parse_integer(number.as_bytes())?;
+    Some(u64::try_from(number).ok().and_then(|number| number.checked_mul(unit_bytes)))
+}
+
+/// A string of the server; null where it cannot be had.
+pub(super) fn new_string(text: &str) -> *mut RedisModuleString {
+    let Some(create) = api!(RedisModule_CreateString) else { return ptr::null_mut() };
+    // SAFETY: no context is needed; the bytes are copied.
+    unsafe { create(ptr::null_mut(), text.as_ptr().cast(), text.len()) }
+}
