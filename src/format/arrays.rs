@@ -1,11 +1,11 @@
-//! The arrays of a filter as this room sees them: rows of bytes. What is written the same way for several kinds, a snapshot
-//! in chunks, pieces, a rewritten file, knows no more of a filter than this.
+//! The arrays of a filter as this room sees them: rows of bytes. What is written the same way for several
+//! kinds, a snapshot in chunks, pieces, a rewritten file, knows no more of a filter than this.
 
 use crate::bloom::bits::is_clear;
 use crate::bloom::{Chain, Family, Memory, Occupancy, Origin, Placement, StateMark};
 
-/// Most bytes of an array that are one string of a snapshot or one piece of a dump. It bounds the memory that saving,
-/// dumping and loading take beside the filter.
+/// Most bytes of an array that are one string of a snapshot or one piece of a dump. It bounds the memory that
+/// saving, dumping and loading take beside the filter.
 pub const CHUNK_BYTES: usize = 16 << 20;
 
 /// A filter as rows of bytes.
@@ -18,8 +18,8 @@ pub trait Arrays {
     where
         Self: Sized;
 
-    /// Adds bytes of a dump to an array, from its byte `offset` on; false, changing nothing, when they do not fit.
-    /// O(bytes).
+    /// Adds bytes of a dump to an array, from its byte `offset` on; false, changing nothing, when they do not
+    /// fit. O(bytes).
     fn add_bytes(&mut self, index: usize, offset: usize, bytes: &[u8]) -> bool;
 
     /// The mark of the state that the last header described; 0 when there was none.
@@ -88,8 +88,8 @@ impl Chunk<'_> {
     }
 }
 
-/// All chunks, those of the oldest array first, each with whether it has no bit set. O(what may be set, as far as is
-/// known): memory that was never written to is not touched.
+/// All chunks, those of the oldest array first, each with whether it has no bit set. O(what may be set, as
+/// far as is known): memory that was never written to is not touched.
 pub(super) fn chunks<'f, A: Arrays, M: Memory + 'f>(
     arrays: &'f A,
     memory: M,
@@ -118,7 +118,8 @@ pub(super) fn locate(arrays: &dyn Arrays, position: u64) -> Option<(usize, usize
     None
 }
 
-/// The chunk that begins at `position` and ends with its array or after [`CHUNK_BYTES`]; nothing past the end. O(arrays).
+/// The chunk that begins at `position` and ends with its array or after [`CHUNK_BYTES`]; nothing past the
+/// end. O(arrays).
 pub(super) fn chunk_at(arrays: &dyn Arrays, position: u64) -> Option<Chunk<'_>> {
     let (index, offset) = locate(arrays, position)?;
     let array = arrays.array(index)?;

@@ -1,4 +1,5 @@
-//! What every header of ours begins with, and the one table of the kinds that have one. docs/formats.md has the bytes.
+//! What every header of ours begins with, and the one table of the kinds that have one. docs/formats.md has
+//! the bytes.
 //!
 //! RedisBloom's headers are its own and begin otherwise.
 
@@ -12,8 +13,8 @@ const MAGIC: [u8; 4] = *b"evbl";
 /// Version of the encoding.
 const VERSION: u16 = 1;
 
-/// The kinds of filters that have a header of ours. The number of each is part of the format: numbers are added and never
-/// change their meaning, and readers refuse those that they do not know.
+/// The kinds of filters that have a header of ours. The number of each is part of the format: numbers are
+/// added and never change their meaning, and readers refuse those that they do not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Kind {
@@ -29,7 +30,8 @@ impl Kind {
     /// Every kind.
     const ALL: [Self; 3] = [Self::Everbloom, Self::ValkeyBloom, Self::Client];
 
-    /// The kind of filter that a header is of; nothing when it is none of ours or of a kind that is not known.
+    /// The kind of filter that a header is of; nothing when it is none of ours or of a kind that is not
+    /// known.
     #[must_use]
     pub fn of(header: &[u8]) -> Option<Self> {
         let [magic @ .., version_low, version_high, kind_low, kind_high] = header.first_chunk::<8>()?;

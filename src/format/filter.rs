@@ -1,5 +1,5 @@
-//! What is done with the bytes of a filter of any kind. The one file of this room that tells kinds apart: each arm calls the
-//! folder of its kind, or what several kinds share with that kind's header.
+//! What is done with the bytes of a filter of any kind. The one file of this room that tells kinds apart:
+//! each arm calls the folder of its kind, or what several kinds share with that kind's header.
 
 use super::envelope::Kind;
 use super::pieces::{self, ChunkError, Piece, Trust};
@@ -31,9 +31,9 @@ impl DataType {
     }
 }
 
-/// Writes a filter to a snapshot, as the newest release of the module whose format it has does. O(bytes), for filters of our
-/// own O(bytes that may be set, as far as is known). The filter is changed only where nobody sees it: in the room for a
-/// header in front of an array.
+/// Writes a filter to a snapshot, as the newest release of the module whose format it has does. O(bytes), for
+/// filters of our own O(bytes that may be set, as far as is known). The filter is changed only where nobody
+/// sees it: in the room for a header in front of an array.
 pub fn save(filter: &mut Filter, sink: &mut impl Sink, memory: impl Memory) {
     match filter {
         Filter::Everbloom(chain) => snapshot::save(&everbloom::header::encode(chain), chain, sink, memory),
@@ -43,11 +43,12 @@ pub fn save(filter: &mut Filter, sink: &mut impl Sink, memory: impl Memory) {
     }
 }
 
-/// Reads a value of a format's data type. O(bytes); takes the memory of the filter and of its largest string beside it.
+/// Reads a value of a format's data type. O(bytes); takes the memory of the filter and of its largest string
+/// beside it.
 ///
 /// # Errors
-/// The first thing that is wrong with the fields, [`DecodeError::TooLarge`] where the filter breaks the limit, or
-/// [`DecodeError::OutOfMemory`].
+/// The first thing that is wrong with the fields, [`DecodeError::TooLarge`] where the filter breaks the
+/// limit, or [`DecodeError::OutOfMemory`].
 pub fn load(
     format: Format,
     encoding_version: i32,
@@ -78,8 +79,9 @@ pub fn load(
     }
 }
 
-/// Shows `emit` the commands that make the filter again, in order: in words that the module whose format it has
-/// understands. O(bytes that may be set, as far as is known), for filters of RedisBloom's format O(bytes).
+/// Shows `emit` the commands that make the filter again, in order: in words that the module whose format it
+/// has understands. O(bytes that may be set, as far as is known), for filters of RedisBloom's format
+/// O(bytes).
 ///
 /// # Errors
 /// [`OutOfMemory`] when a piece cannot be had; a part may have been shown then.
@@ -112,8 +114,8 @@ pub fn piece(filter: &Filter, iterator: u64) -> Result<Option<Piece<'_>>, OutOfM
     }
 }
 
-/// An empty filter of the shape that a header of any kind describes. RedisBloom's headers have nothing that tells them
-/// from others, so whatever has no seal of ours is one. O(layers).
+/// An empty filter of the shape that a header of any kind describes. RedisBloom's headers have nothing that
+/// tells them from others, so whatever has no seal of ours is one. O(layers).
 ///
 /// # Errors
 /// [`DecodeError`] for a header that is of no kind, torn, altered, or larger than `limit` allows.
@@ -173,8 +175,8 @@ pub fn header(filter: &Filter) -> Vec<u8> {
     }
 }
 
-/// Shows `add` strings of bytes that are equal for two filters if these answer and are saved alike, and else differ.
-/// O(bytes).
+/// Shows `add` strings of bytes that are equal for two filters if these answer and are saved alike, and else
+/// differ. O(bytes).
 pub fn digest(filter: &Filter, add: &mut dyn FnMut(&[u8])) {
     add(&header(filter));
     if filter.is_redisbloom_1_1() {

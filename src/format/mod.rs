@@ -1,7 +1,7 @@
 //! BYTES: how a filter is written down and read back. Imports [`bloom`](crate::bloom), knows no server.
 //!
-//! Everything of one kind's bytes lies in its folder. [`filter`] calls the folders, and is the only file that knows which
-//! kinds there are; the other files here are what several kinds share.
+//! Everything of one kind's bytes lies in its folder. [`filter`] calls the folders, and is the only file that
+//! knows which kinds there are; the other files here are what several kinds share.
 #![forbid(unsafe_code)]
 
 pub mod arrays;

@@ -1,10 +1,10 @@
 //! The pieces of BF.SCANDUMP and BF.LOADCHUNK, of whatever kind a filter is that has a header of ours.
 //!
-//! The protocol is RedisBloom's: iterator 0 asks for the header, which goes with iterator 1; iterator i > 0 asks for
-//! the bytes from position i - 1 on of all bit arrays laid end to end, which go with the iterator after them; a piece
-//! never spans two layers. Every piece ends with a seal: the mark of the state that the header describes, and a check
-//! over its bytes, its place and that mark. So a piece that is torn, altered, of another filter or of another dump is
-//! refused before it changes anything.
+//! The protocol is RedisBloom's: iterator 0 asks for the header, which goes with iterator 1; iterator i > 0
+//! asks for the bytes from position i - 1 on of all bit arrays laid end to end, which go with the iterator
+//! after them; a piece never spans two layers. Every piece ends with a seal: the mark of the state that the
+//! header describes, and a check over its bytes, its place and that mark. So a piece that is torn, altered,
+//! of another filter or of another dump is refused before it changes anything.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -28,7 +28,8 @@ pub struct Piece<'f> {
     pub data: Cow<'f, [u8]>,
 }
 
-/// The piece that `iterator` asks for, or nothing past the end; `encode` writes the header. O(bytes of the piece).
+/// The piece that `iterator` asks for, or nothing past the end; `encode` writes the header. O(bytes of the
+/// piece).
 ///
 /// # Errors
 /// [`OutOfMemory`] when the bytes cannot be had.
@@ -86,8 +87,8 @@ impl std::error::Error for ChunkError {}
 pub enum Trust {
     /// Nobody: it must have the mark of the header that made the filter.
     Marks,
-    /// A primary or an append-only file, where that was seen to: the filter may have come by a snapshot since, which has
-    /// no marks.
+    /// A primary or an append-only file, where that was seen to: the filter may have come by a snapshot
+    /// since, which has no marks.
     Sender,
 }
 

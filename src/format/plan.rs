@@ -19,8 +19,8 @@ impl<F: Family> FilterPlan<F> {
     /// Of a family and layers that are each possible. O(layers).
     ///
     /// # Errors
-    /// [`DecodeError::TooLarge`] when the filter breaks the limit, [`DecodeError::Invalid`] when no filter has so many
-    /// probes.
+    /// [`DecodeError::TooLarge`] when the filter breaks the limit, [`DecodeError::Invalid`] when no filter
+    /// has so many probes.
     pub(super) fn new(
         family: F,
         layers: Vec<PlannedLayer<F::Placement>>,
@@ -34,8 +34,8 @@ impl<F: Family> FilterPlan<F> {
         Ok(Self { family, layers })
     }
 
-    /// Makes the layers, all bits clear, one at a time, and hands each to `fill` with the counts that its header gave.
-    /// O(layers), for memory is zeroed when it is first used.
+    /// Makes the layers, all bits clear, one at a time, and hands each to `fill` with the counts that its
+    /// header gave. O(layers), for memory is zeroed when it is first used.
     ///
     /// # Errors
     /// [`DecodeError::OutOfMemory`], or what `fill` says.

@@ -38,8 +38,8 @@ pub trait Source {
     /// [`DecodeError::Truncated`] when there is none or it is of another kind.
     fn bytes(&mut self) -> Result<Self::Bytes, DecodeError>;
 
-    /// The next field, a float of single precision. Only one foreign encoding has any; a source that is never read
-    /// for it need not know them.
+    /// The next field, a float of single precision. Only one foreign encoding has any; a source that is never
+    /// read for it need not know them.
     ///
     /// # Errors
     /// [`DecodeError::Truncated`] when there is none or it is of another kind.
@@ -47,8 +47,8 @@ pub trait Source {
         Err(DecodeError::Truncated)
     }
 
-    /// The next field, an unsigned integer or a string of bytes. A source that cannot tell kinds apart before it reads
-    /// takes the first.
+    /// The next field, an unsigned integer or a string of bytes. A source that cannot tell kinds apart before
+    /// it reads takes the first.
     ///
     /// # Errors
     /// [`DecodeError::Truncated`] when there is none or it is of a kind that the source cannot take.
@@ -71,8 +71,9 @@ pub enum UnsignedOrBytes<B> {
 pub enum DecodeError {
     /// The bytes end early, or a field is of another kind.
     Truncated,
-    /// Perhaps by a build of valkey-bloom from before release 1.0: its order of fields has the version of the released
-    /// one, and cannot be told from bytes that end early where the kind of a field is not known before it is read.
+    /// Perhaps by a build of valkey-bloom from before release 1.0: its order of fields has the version of the
+    /// released one, and cannot be told from bytes that end early where the kind of a field is not known
+    /// before it is read.
     PrereleaseOrder,
     /// A version or kind that this release does not know.
     Unsupported {

@@ -1,4 +1,5 @@
-//! The commands that make a filter again, as an append-only file holds them after a rewrite without a snapshot in front.
+//! The commands that make a filter again, as an append-only file holds them after a rewrite without a
+//! snapshot in front.
 
 use super::arrays::{Arrays, chunks};
 use super::pieces::{HEADER_ITERATOR, iterator_after};
@@ -22,8 +23,8 @@ pub enum Rewritten<'d> {
     ),
 }
 
-/// Shows `emit` pieces with our seal that make the filter again. The header makes arrays of clear bits, so clear chunks are
-/// left out. O(bytes that may be set, as far as is known).
+/// Shows `emit` pieces with our seal that make the filter again. The header makes arrays of clear bits, so
+/// clear chunks are left out. O(bytes that may be set, as far as is known).
 ///
 /// # Errors
 /// [`OutOfMemory`] when a piece cannot be had; a part may have been shown then.

@@ -87,8 +87,8 @@ impl Place {
         Self::Chunk { position, size_bits, capacity_items, probes }
     }
 
-    /// The check of `bytes` at this place: the digest of their digest, of what tells the place from others, and of the
-    /// mark if there is one.
+    /// The check of `bytes` at this place: the digest of their digest, of what tells the place from others,
+    /// and of the mark if there is one.
     fn check(&self, bytes: &[u8], mark: Option<StateMark>) -> [u8; CHECK_BYTES] {
         let ItemHash { h1, h2 } = hash128(bytes);
         let [position, size_bits, capacity_items, probes] = match *self {

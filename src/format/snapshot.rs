@@ -1,7 +1,8 @@
-//! What the kinds of the data type `everbloom` have in common in a snapshot: the header, then the arrays in chunks.
+//! What the kinds of the data type `everbloom` have in common in a snapshot: the header, then the arrays in
+//! chunks.
 //!
-//! A chunk whose bits are all clear is an empty string, so an empty filter of any size is saved and loaded without touching
-//! its memory.
+//! A chunk whose bits are all clear is an empty string, so an empty filter of any size is saved and loaded
+//! without touching its memory.
 
 use super::arrays::{Arrays, CHUNK_BYTES, chunks};
 use super::plan::FilterPlan;
@@ -16,7 +17,8 @@ pub fn save<A: Arrays>(header: &[u8], arrays: &A, sink: &mut impl Sink, memory: 
     }
 }
 
-/// Reads the arrays behind a header that has been read. O(bytes); takes the memory of the filter and of one chunk.
+/// Reads the arrays behind a header that has been read. O(bytes); takes the memory of the filter and of one
+/// chunk.
 ///
 /// # Errors
 /// The first thing that is wrong with the bytes, or [`DecodeError::OutOfMemory`].

@@ -1,6 +1,22 @@
-//! The allocator of the module: the server's, so that `used_memory` and `maxmemory` count the filters, but fallible
-//! and with memory that is zeroed lazily, so that reserving a gigabyte costs nothing and asking for too much is an
-//! error instead of the end of the server.
+//! The allocator of the module: the server's, so that `used_memory` and `maxmemory` count the filters, but
+//! fallible and with memory that is zeroed lazily, so that reserving a gigabyte costs nothing and asking for
+//! too much is an error instead of the end of the server.
+//!
+//! # When memory runs out
+//!
+//! What a client, a file or a stream decides the size of is asked for by calls that can fail. Where they do:
+//!
+//! * a client's command replies an error and has changed nothing;
+//! * a command of a primary or of an append-only file ends the server ([`loss`](super::loss)), which would
+//!   otherwise deny items that were added;
+//! * a value that is being loaded is refused with a line in the log: RESTORE replies an error, and a server
+//!   that loads its own file ends;
+//! * COPY replies an error, with a line in the log;
+//! * the child that rewrites an append-only file ends, and with it the rewrite; saving takes no memory of the
+//!   size of a filter, and so goes on.
+//!
+//! A block of a few hundred bytes that cannot be had ends the server, as it does where the server itself
+//! asks.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ffi::c_void;
@@ -10,10 +26,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 #[global_allocator]
 static ALLOCATOR: ServerAllocator = ServerAllocator;
 
-/// The server's allocator, or the system's where there is none or one that cannot fail (outside a server; servers older
-/// than 7.0, which get no more of the module than a line in the log). Which one it is never changes between an allocation
-/// and its release: every method asks [`ServerMemory::get`], and the module allocates nothing before the server has
-/// given its functions, which stay.
+/// The server's allocator, or the system's where there is none or one that cannot fail (outside a server;
+/// servers older than 7.0, which get no more of the module than a line in the log). Which one it is never
+/// changes between an allocation and its release: every method asks [`ServerMemory::get`], and the module
+/// allocates nothing before the server has given its functions, which stay.
 struct ServerAllocator;
 
 /// The functions without which the server's allocator is not used at all.
@@ -35,15 +51,17 @@ impl ServerMemory {
     }
 }
 
-/// Alignment that every allocation of the server has (malloc's, on 64-bit hosts). No type of this crate asks for more.
+/// Alignment that every allocation of the server has (malloc's, on 64-bit hosts). No type of this crate asks
+/// for more.
 const ALIGN_MAX_BYTES: usize = 16;
 
-/// Size from which on zeroing is left to the server's `Calloc`, whose memory comes zeroed from the system. Below, one
-/// fallible allocation that is cleared here is cheaper than asking twice.
+/// Size from which on zeroing is left to the server's `Calloc`, whose memory comes zeroed from the system.
+/// Below, one fallible allocation that is cleared here is cheaper than asking twice.
 const LAZY_ZERO_MIN_BYTES: usize = 64 << 10;
 
-// SAFETY: every method hands the request to the server's allocator or, outside a server, to the system's, each of
-// which keeps this contract for alignments up to `ALIGN_MAX_BYTES`; larger ones are refused. No method unwinds.
+// SAFETY: every method hands the request to the server's allocator or, outside a server, to the system's,
+// each of which keeps this contract for alignments up to `ALIGN_MAX_BYTES`; larger ones are refused. No
+// method unwinds.
 unsafe impl GlobalAlloc for ServerAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let Some(ServerMemory { try_alloc, .. }) = ServerMemory::get() else {
@@ -79,8 +97,8 @@ unsafe impl GlobalAlloc for ServerAllocator {
             unsafe { ptr::write_bytes(probe, 0, layout.size()) };
             return probe;
         }
-        // Redis 7.0 has no fallible calloc, and its calloc ends the server when there is no memory: so only after an
-        // allocation of the same size has just succeeded.
+        // Redis 7.0 has no fallible calloc, and its calloc ends the server when there is no memory: so only
+        // after an allocation of the same size has just succeeded.
         // SAFETY: `probe` comes from `alloc` with this layout and is not used again.
         unsafe { self.dealloc(probe, layout) };
         // SAFETY: allocating has no precondition; the product of the two sizes cannot overflow.
@@ -89,12 +107,14 @@ unsafe impl GlobalAlloc for ServerAllocator {
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
         if ServerMemory::get().is_none() {
-            // SAFETY: without the server's allocator `block` comes from the system; the caller keeps the contract.
+            // SAFETY: without the server's allocator `block` comes from the system; the caller keeps the
+            // contract.
             return unsafe { System.realloc(block, layout, new_bytes) };
         }
         if let Some(try_realloc) = api!(RedisModule_TryRealloc) {
-            // SAFETY: `block` comes from this allocator, hence from the server's, and is not used again unless the
-            // answer is null, in which case it is untouched. Its alignment is at most `ALIGN_MAX_BYTES`.
+            // SAFETY: `block` comes from this allocator, hence from the server's, and is not used again
+            // unless the answer is null, in which case it is untouched. Its alignment is at most
+            // `ALIGN_MAX_BYTES`.
             return unsafe { try_realloc(block.cast(), new_bytes) }.cast();
         }
         // The server's other reallocation ends it when there is no memory.
@@ -139,12 +159,12 @@ pub(super) fn refused_bytes() -> usize {
     REFUSED_BYTES.load(Relaxed)
 }
 
-/// Bytes that the server's allocator set aside for the block that begins at `start`, or `size_bytes` if it cannot say.
-/// `start` must be the start of a living allocation of this module, or `size_bytes` zero.
+/// Bytes that the server's allocator set aside for the block that begins at `start`, or `size_bytes` if it
+/// cannot say. `start` must be the start of a living allocation of this module, or `size_bytes` zero.
 pub(super) fn block_bytes<T>(start: *const T, size_bytes: usize) -> usize {
     match api!(RedisModule_MallocSize) {
-        // SAFETY: a block of more than no bytes that a collection of this module owns was made by `ServerAllocator`,
-        // and looking up its size does not write to it.
+        // SAFETY: a block of more than no bytes that a collection of this module owns was made by
+        // `ServerAllocator`, and looking up its size does not write to it.
         Some(malloc_size) if size_bytes > 0 => unsafe { malloc_size(start.cast_mut().cast()) },
         _ => size_bytes,
     }

@@ -1,5 +1,5 @@
-//! The section of INFO. It also runs while the server writes a crash report, so it allocates nothing and touches no
-//! filter.
+//! The section of INFO. It also runs while the server writes a crash report, so it allocates nothing and
+//! touches no filter.
 
 use std::ffi::{CStr, c_int};
 
@@ -14,7 +14,7 @@ use super::{log, stats};
 /// `context` must be that of the running `RedisModule_OnLoad`.
 pub(super) unsafe fn register(context: Context) -> bool {
     let Some(register) = api!(RedisModule_RegisterInfoFunc) else { return false };
-    // SAFETY: the context is OnLoad's by the caller's word; the function lives as long as the module.
+    // SAFETY: the context is OnLoad's by the caller's contract; the function lives as long as the module.
     let registered = succeeded(unsafe { register(context, Some(write_section)) });
     if !registered {
         log::warning(context, "the server refused the section of INFO");
@@ -30,7 +30,8 @@ unsafe extern "C" fn write_section(info: *mut raw::RedisModuleInfoCtx, _for_cras
     else {
         return;
     };
-    // SAFETY: the context is the server's; an empty name means a section named after the module. The name is copied.
+    // SAFETY: the context is the server's; an empty name means a section named after the module. The name is
+    // copied.
     let wanted = unsafe { add_section(info, c"".as_ptr()) };
     if !succeeded(wanted) {
         return;

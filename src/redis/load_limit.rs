@@ -1,6 +1,6 @@
-//! How much memory a filter may take that is loaded: from a file, from the primary, from another node of the cluster, or by
-//! a client that sends RESTORE. Only the client is held to what clients may make: the others bring what is there already,
-//! and to refuse it would be to lose it.
+//! How much memory a filter may take that is loaded: from a file, from the primary, from another node of the
+//! cluster, or by a client that sends RESTORE. Only the client is held to what clients may make: the others
+//! bring what is there already, and to refuse it would be to lose it.
 
 use std::cell::OnceCell;
 use std::ptr;
@@ -28,9 +28,9 @@ impl LoadLimit {
         Self { io, may_be_a_clients, is_served: OnceCell::new() }
     }
 
-    /// Whether the value comes from a client: unless it is moved here from another node of the cluster. That node sends
-    /// RESTORE as any client does; but this one does not serve the slot before it has all of it, so that otherwise no client
-    /// could write to the key.
+    /// Whether the value comes from a client: unless it is moved here from another node of the cluster. That
+    /// node sends RESTORE as any client does; but this one does not serve the slot before it has all of it,
+    /// so that otherwise no client could write to the key.
     fn is_a_clients(&self) -> bool {
         self.may_be_a_clients
             && (context_flags() & raw::REDISMODULE_CTX_FLAGS_CLUSTER == 0
@@ -65,8 +65,8 @@ fn context_flags() -> u32 {
     unsafe { context_flags(ptr::null_mut()) }.cast_unsigned()
 }
 
-/// Whether a client of this cluster's node may reach the key of the value. The server refuses the call of a command whose
-/// key is in a slot of another node.
+/// Whether a client of this cluster's node may reach the key of the value. The server refuses the call of a
+/// command whose key is in a slot of another node.
 ///
 /// # Safety
 /// `io` must be the server's, within the running callback.
@@ -84,7 +84,7 @@ unsafe fn serves_key_of(io: *mut RedisModuleIO) -> bool {
     let (Some(call), Some(free_reply)) = (api!(RedisModule_Call), api!(RedisModule_FreeCallReply)) else {
         return false;
     };
-    // SAFETY: `io` is alive by the caller's word.
+    // SAFETY: `io` is alive by the caller's contract.
     let key = unsafe { key_name(io) };
     if key.is_null() {
         return false;

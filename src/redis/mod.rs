@@ -1,9 +1,9 @@
 //! HOST: the only code that knows the module API, and the only unsafe code.
 //!
-//! The server enters through [`onload`], then through one handler per command ([`dispatch`]) and the callbacks of the
-//! data type ([`datatype`]), of the settings ([`config`]) and of INFO ([`info`]). None of them lets a panic cross into
-//! the server. All state of the module beside the filters is in the statics of [`config`], [`memory`], [`stats`],
-//! [`log`] and of the data type's handle.
+//! The server enters through [`onload`], then through one handler per command ([`dispatch`]) and the
+//! callbacks of the data type ([`datatype`]), of the settings ([`config`]) and of INFO ([`info`]). None of
+//! them lets a panic cross into the server. All state of the module beside the filters is in the statics of
+//! [`config`], [`memory`], [`stats`], [`log`] and of the data type's handle.
 
 #[macro_use]
 mod api;

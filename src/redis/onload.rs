@@ -59,7 +59,8 @@ pub(super) unsafe extern "C" fn RedisModule_OnLoad(
     }
 }
 
-/// Registers everything; what cannot fail, and what a module that does not load must not leave behind, comes last.
+/// Registers everything; what cannot fail, and what a module that does not load must not leave behind, comes
+/// last.
 ///
 /// # Safety
 /// As [`RedisModule_OnLoad`], with the API filled in.
@@ -108,7 +109,7 @@ unsafe fn load(context: Context, argv: *mut *mut RedisModuleString, argc: c_int)
 /// # Safety
 /// `argv` must hold `argc` living strings that stay as they are until this returns.
 unsafe fn apply_arguments(argv: *mut *mut RedisModuleString, argc: c_int) -> Result<Vec<String>, String> {
-    // SAFETY: by the caller's word.
+    // SAFETY: by the caller's contract.
     let arguments = unsafe { Argv::new(argv, argc) };
     arguments.with_bytes(load_arguments::apply, || Err("out of memory".to_owned()))
 }
@@ -124,10 +125,11 @@ unsafe fn set_options(context: Context, server: Server) {
         | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
         // Filters know no database and no key, so a second data set may be loaded while the first one serves.
         | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;
-    // Nor does a filter mind to arrive, bit by bit, before its slot is served here. The bindings do not know it.
+    // Nor does a filter mind to arrive, bit by bit, before its slot is served here. The bindings do not know
+    // it.
     const HANDLE_ATOMIC_SLOT_MIGRATION: u32 = 1 << 5;
     let Some(set_options) = api!(RedisModule_SetModuleOptions) else { return };
     let migration = if server.knows_atomic_slot_migration() { HANDLE_ATOMIC_SLOT_MIGRATION } else { 0 };
-    // SAFETY: the context is OnLoad's by the caller's word.
+    // SAFETY: the context is OnLoad's by the caller's contract.
     unsafe { set_options(context, (OPTIONS | migration).cast_signed()) };
 }

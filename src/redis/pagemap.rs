@@ -1,5 +1,5 @@
-//! What the system knows of this process's memory: which pages were written to (`/proc/self/pagemap`; see the kernel's
-//! Documentation/admin-guide/mm/pagemap.rst).
+//! What the system knows of this process's memory: which pages were written to (`/proc/self/pagemap`; see the
+//! kernel's Documentation/admin-guide/mm/pagemap.rst).
 
 use std::fs::File;
 use std::ops::Range;
@@ -16,7 +16,8 @@ const READ_ENTRIES: usize = 512;
 const PRESENT: u64 = 1 << 63;
 /// The page is in swap, or on its way to another place.
 const SWAPPED: u64 = 1 << 62;
-/// No other process has the page. The system's page of zeros, which stands for memory that was only read, has many.
+/// No other process has the page. The system's page of zeros, which stands for memory that was only read, has
+/// many.
 const EXCLUSIVE: u64 = 1 << 56;
 
 /// The memory of this process.
@@ -46,8 +47,8 @@ impl Memory for ProcessMemory {
 pub(super) struct Pagemap(File);
 
 impl Pagemap {
-    /// The table of the process that this runs in: a child has one of its own, so it is not kept. Nothing where the system
-    /// has none, or lets nobody see it, or has other pages.
+    /// The table of the process that this runs in: a child has one of its own, so it is not kept. Nothing
+    /// where the system has none, or lets nobody see it, or has other pages.
     pub(super) fn open() -> Option<Self> {
         // SAFETY: no precondition.
         let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
@@ -57,7 +58,8 @@ impl Pagemap {
         File::open("/proc/self/pagemap").ok().map(Self)
     }
 
-    /// How many of the pages at these addresses are written to and this process's alone; nothing if that cannot be read.
+    /// How many of the pages at these addresses are written to and this process's alone; nothing if that
+    /// cannot be read.
     pub(super) fn own_pages(&self, addresses: Range<usize>) -> Option<usize> {
         let mut pages = 0;
         self.each_page(addresses, &mut |_, entry| {
@@ -66,8 +68,8 @@ impl Pagemap {
         Some(pages)
     }
 
-    /// Shows `visit` each page that some of the addresses lie in, as those addresses, with its entry. Nothing when the
-    /// table cannot be read to the end.
+    /// Shows `visit` each page that some of the addresses lie in, as those addresses, with its entry. Nothing
+    /// when the table cannot be read to the end.
     fn each_page(&self, addresses: Range<usize>, visit: &mut dyn FnMut(Range<usize>, u64)) -> Option<()> {
         let mut at = addresses.start;
         let mut entries = [0u8; READ_ENTRIES * 8];

@@ -34,8 +34,8 @@ impl Sink for SnapshotIo {
 
     fn bytes(&mut self, bytes: &[u8]) {
         let Some(save) = api!(RedisModule_SaveStringBuffer) else { return };
-        // SAFETY: `self.0` is alive by the contract of `new`; the server reads the bytes before it returns. A failure
-        // to write is kept in `io`, and the server ends the snapshot with it.
+        // SAFETY: `self.0` is alive by the contract of `new`; the server reads the bytes before it returns. A
+        // failure to write is kept in `io`, and the server ends the snapshot with it.
         unsafe { save(self.0, bytes.as_ptr().cast(), bytes.len()) };
     }
 }
@@ -94,7 +94,8 @@ impl Deref for ServerBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the server gave the start of that many initialised bytes and left them to this buffer alone.
+        // SAFETY: the server gave the start of that many initialised bytes and left them to this buffer
+        // alone.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.size_bytes) }
     }
 }

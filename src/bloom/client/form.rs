@@ -1,5 +1,5 @@
-//! What a client's string tells beside its bits; reading and writing it is the business of
-//! [`format::client`](crate::format::client).
+//! What a client's string tells beside its bits, for the way back. Reading and writing it is the business of
+//! the format room.
 
 /// Where bit `i` of a filter lies in a string of bytes. The number of each variant is its id in the format: add,
 /// never edit.
@@ -42,7 +42,7 @@ impl BitOrder {
 pub struct StringForm {
     /// Where each bit lies; its id is one byte.
     pub order: BitOrder,
-    /// Bytes of the string when it was taken over: 0 (no key at all) to the bytes of the array and
-    /// [`STRING_MAX_BYTES`](crate::format::client::STRING_MAX_BYTES) more.
+    /// Bytes of the string when it was taken over; 0 where there was none. May be more than the array has: the
+    /// rest is clear.
     pub length_bytes: u64,
 }

@@ -122,9 +122,9 @@ impl ClientHeader {
         if capacity_items == 0 || capacity_items > CAPACITY_MAX_ITEMS {
             return Err(DecodeError::Invalid("capacity"));
         }
-        // More items than the capacity are possible: both may be what somebody believed. But no array is estimated higher
-        // than a full one, and every item that was counted has set a bit that was clear. Only an array that was filled
-        // after items were added may have counted more, up to its capacity.
+        // More items than the capacity are possible: both may be what somebody believed. But no array is
+        // estimated higher than a full one, and every item that was counted has set a bit that was clear.
+        // Only an array that was filled after items were added may have counted more, up to its capacity.
         let array_bits = placement.array_bits();
         let most_estimated = estimated_items(array_bits, array_bits, probes);
         let most_items = most_estimated.saturating_add(array_bits).max(capacity_items);

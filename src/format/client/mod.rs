@@ -1,5 +1,6 @@
-//! Clients' filters. Bitmaps as clients keep them: plain strings of the server, Guava's own serial form, Redisson's
-//! settings. And the header they are written with once they are taken over, under everbloom's data type.
+//! Clients' filters. Bitmaps as clients keep them: plain strings of the server, Guava's own serial form,
+//! Redisson's settings. And the header they are written with once they are taken over, under everbloom's data
+//! type.
 
 mod guava;
 pub mod header;

@@ -1,5 +1,5 @@
-//! The orders in which clients put the bits of a filter into a string: the id of each in our header, and how bits are
-//! turned from one order into another.
+//! The orders in which clients put the bits of a filter into a string: the id of each in our header, and how
+//! bits are turned from one order into another.
 
 use crate::bloom::client::BitOrder;
 
@@ -27,7 +27,8 @@ impl BitOrder {
         }
     }
 
-    /// Eight bytes of a string, read low byte first, to the word of the bit array, and back: each order undoes itself.
+    /// Eight bytes of a string, read low byte first, to the word of the bit array, and back: each order
+    /// undoes itself.
     const fn swap(self, word: u64) -> u64 {
         match self {
             Self::Msb => word.reverse_bits().swap_bytes(),
@@ -36,8 +37,8 @@ impl BitOrder {
         }
     }
 
-    /// Rewrites bytes of a string, which start at a multiple of eight, into bytes of a bit array, or back. Bytes
-    /// beyond `to` or `from`, the shorter of the two, are left alone.
+    /// Rewrites bytes of a string, which start at a multiple of eight, into bytes of a bit array, or back.
+    /// Bytes beyond `to` or `from`, the shorter of the two, are left alone.
     pub(super) fn copy(self, from: &[u8], to: &mut [u8]) {
         let rewritten = |bytes: [u8; 8]| self.swap(u64::from_le_bytes(bytes)).to_le_bytes();
         let whole_bytes = from.len().min(to.len()) / 8 * 8;

@@ -1,4 +1,5 @@
-//! What Redisson keeps beside the bitmap of an `RBloomFilter`: a hash with the sizes, so that nobody has to tell them.
+//! What Redisson keeps beside the bitmap of an `RBloomFilter`: a hash with the sizes, so that nobody has to
+//! tell them.
 
 use crate::bloom::OutOfMemory;
 
@@ -30,8 +31,8 @@ impl RedissonConfig {
     }
 }
 
-/// The key of the hash that belongs to the bitmap at `key`: Redisson puts the name in braces, which keeps both in one
-/// slot, unless it has some already. O(length).
+/// The key of the hash that belongs to the bitmap at `key`: Redisson puts the name in braces, which keeps
+/// both in one slot, unless it has some already. O(length).
 ///
 /// # Errors
 /// [`OutOfMemory`] when a second name of that length cannot be had.

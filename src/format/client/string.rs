@@ -1,4 +1,5 @@
-//! A client's bitmap as a string of bytes, and the way back to the very string that the client would have now.
+//! A client's bitmap as a string of bytes, and the way back to the very string that the client would have
+//! now.
 
 use std::fmt;
 
@@ -92,8 +93,8 @@ impl ExportError {
 }
 
 impl StringForm {
-    /// Reads a client's string into an array of `size_bits` bits. A short or empty string is a filter whose last bits
-    /// are clear. O(bytes); pages that are all zero take no memory.
+    /// Reads a client's string into an array of `size_bits` bits. A short or empty string is a filter whose
+    /// last bits are clear. O(bytes); pages that are all zero take no memory.
     ///
     /// # Errors
     /// [`StringError`]; what it says of the string is found before anything is allocated.
@@ -110,7 +111,8 @@ impl StringForm {
         for (number, string) in filter_bytes.chunks(PAGE_BYTES).enumerate() {
             let offset = number.saturating_mul(PAGE_BYTES);
             order.copy(string, &mut page);
-            // Whole words were written; of the last one, no more than the array and its string have in common.
+            // Whole words were written; of the last one, no more than the array and its string have in
+            // common.
             let length = string.len().next_multiple_of(8).min(size_bytes.saturating_sub(offset));
             let fits = bits.add_bytes(offset, page.get(..length).unwrap_or(&[]));
             debug_assert!(fits, "a string without bits beyond the end");

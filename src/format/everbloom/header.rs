@@ -1,5 +1,6 @@
-//! The header of everbloom's own encoding: what is written about a filter beside its bits. docs/formats.md has the
-//! byte table; bincode with these options writes the fields one after another, fixed size, little-endian.
+//! The header of everbloom's own encoding: what is written about a filter beside its bits. docs/formats.md
+//! has the byte table; bincode with these options writes the fields one after another, fixed size,
+//! little-endian.
 
 use serde::{Deserialize, Serialize};
 

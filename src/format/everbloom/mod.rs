@@ -1,5 +1,5 @@
-//! everbloom's own encoding of its own filters: a header, and behind it what all kinds with a header of ours have in
-//! common.
+//! everbloom's own encoding of its own filters: a header, and behind it what all kinds with a header of ours
+//! have in common.
 
 pub mod header;
 

@@ -1,4 +1,5 @@
-//! The header of a dumped RedisBloom filter: packed structs, little-endian, in the three shapes that releases wrote.
+//! The header of a dumped RedisBloom filter: packed structs, little-endian, in the three shapes that releases
+//! wrote.
 
 use serde::{Deserialize, Serialize};
 
@@ -83,8 +84,8 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads a header of any shape and checks every field. The shapes have different lengths for the same number of
-    /// layers, so that its length tells which one it is. O(layers).
+    /// Reads a header of any shape and checks every field. The shapes have different lengths for the same
+    /// number of layers, so that its length tells which one it is. O(layers).
     ///
     /// # Errors
     /// The first field that is wrong, or [`DecodeError::TooLarge`] when the filter breaks the limit.

@@ -1,7 +1,7 @@
 //! RedisBloom's encodings of a filter: the snapshot of every release, and the pieces of BF.SCANDUMP.
 //!
-//! Read is what any release wrote, but every field is checked before it is used or allocated for; written is what the
-//! newest release writes. docs/formats.md has the field tables.
+//! Read is what any release wrote, but every field is checked before it is used or allocated for; written is
+//! what the newest release writes. docs/formats.md has the field tables.
 
 mod checks;
 pub mod header;

@@ -1,7 +1,7 @@
 //! The pieces of BF.SCANDUMP and BF.LOADCHUNK as RedisBloom has them, byte for byte.
 //!
-//! The protocol is the one of [`pieces`](crate::format::pieces), without seals: a chunk of bits is loaded wherever its
-//! iterator and its length put it.
+//! The protocol is the one of [`pieces`](crate::format::pieces), without seals: a chunk of bits is loaded
+//! wherever its iterator and its length put it.
 
 use std::borrow::Cow;
 
@@ -30,12 +30,13 @@ pub fn from_header(data: &[u8], limit: &dyn ByteLimit) -> Result<Chain<RedisBloo
     header::Header::decode(data, limit)?.build()
 }
 
-/// Sets the bits of a chunk; RedisBloom overwrites, and loses what was added meanwhile. `next_iterator` is what
-/// BF.SCANDUMP answered with it. O(bytes).
+/// Sets the bits of a chunk; RedisBloom overwrites, and loses what was added meanwhile. `next_iterator` is
+/// what BF.SCANDUMP answered with it. O(bytes).
 ///
 /// # Errors
-/// [`ChunkError`]; the filter is then as it was. In RedisBloom's order: data that is longer than the iterator is bad; an
-/// iterator that puts it before the first layer or behind the last is beyond the end; then it may be too big.
+/// [`ChunkError`]; the filter is then as it was. In RedisBloom's order: data that is longer than the iterator
+/// is bad; an iterator that puts it before the first layer or behind the last is beyond the end; then it may
+/// be too big.
 pub fn load_chunk(chain: &mut Chain<RedisBloom>, next_iterator: u64, data: &[u8]) -> Result<(), ChunkError> {
     let start = next_iterator
         .checked_sub(data.len() as u64)
@@ -46,8 +47,8 @@ pub fn load_chunk(chain: &mut Chain<RedisBloom>, next_iterator: u64, data: &[u8]
     if chain.add_bytes(index, offset, data) { Ok(()) } else { Err(ChunkError::TooBig) }
 }
 
-/// Shows `emit` the commands that make the filter again. All chunks, clear ones too: RedisBloom before 2.2.19, 2.4.8 and
-/// 2.6.11 does not clear the array that a header makes. O(bytes).
+/// Shows `emit` the commands that make the filter again. All chunks, clear ones too: RedisBloom before
+/// 2.2.19, 2.4.8 and 2.6.11 does not clear the array that a header makes. O(bytes).
 pub fn rewrite(chain: &Chain<RedisBloom>, emit: &mut dyn FnMut(Rewritten<'_>)) {
     let mut iterator = 0;
     while let Some(piece) = piece(chain, iterator) {

@@ -1,4 +1,5 @@
-//! The blob of valkey-bloom's BF.LOAD, which its append-only file holds after a rewrite without a snapshot in front.
+//! The blob of valkey-bloom's BF.LOAD, which its append-only file holds after a rewrite without a snapshot in
+//! front.
 
 use serde::{Deserialize, Serialize};
 

@@ -30,7 +30,8 @@ pub(super) struct LayerFields {
     pub(super) items: u64,
 }
 
-/// Builds a filter layer by layer, checking every field before it is used and all sizes before memory is taken.
+/// Builds a filter layer by layer, checking every field before it is used and all sizes before memory is
+/// taken.
 pub(super) struct Builder<'l> {
     fields: FilterFields,
     growth: Growth,

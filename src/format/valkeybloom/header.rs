@@ -1,5 +1,5 @@
-//! The header of a filter of valkey-bloom's kind in the pieces of BF.SCANDUMP and BF.LOADCHUNK. valkey-bloom has no such
-//! commands, so it is one of ours.
+//! The header of a filter of valkey-bloom's kind in the pieces of BF.SCANDUMP and BF.LOADCHUNK. valkey-bloom
+//! has no such commands, so it is one of ours.
 
 use serde::{Deserialize, Serialize};
 

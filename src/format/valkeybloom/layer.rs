@@ -1,5 +1,5 @@
-//! A layer of valkey-bloom on disk, in snapshots (RDB, DUMP) and in blobs of BF.LOAD alike: as the library under it writes
-//! one, a header and then the bits. All numbers are little-endian.
+//! A layer of valkey-bloom on disk, in snapshots (RDB, DUMP) and in blobs of BF.LOAD alike: as the library
+//! under it writes one, a header and then the bits. All numbers are little-endian.
 //!
 //! | bytes | field |
 //! |---|---|
@@ -9,8 +9,8 @@
 //! | 13..45 | what the hashes of the whole filter are keyed with |
 //! | 45.. | the bits; bit i is bit i % 8, least significant first, of byte i / 8 |
 //!
-//! Capacity and items are not here: [`rdb`](super::rdb) and [`blob`](super::blob) have them beside it. Version 0 of the
-//! data type (valkey-bloom 0.1.0) had no such header; `rdb` reads that too.
+//! Capacity and items are not here: [`rdb`](super::rdb) and [`blob`](super::blob) have them beside it.
+//! Version 0 of the data type (valkey-bloom 0.1.0) had no such header; `rdb` reads that too.
 
 use super::builder::LayerFields;
 use crate::bloom::OutOfMemory;

@@ -1,6 +1,7 @@
 //! The encodings of valkey-bloom: the values of its data type in a snapshot and the blob of its BF.LOAD.
 //!
-//! docs/formats.md has every byte. What only its older releases wrote is read; the newest encoding is written.
+//! docs/formats.md has every byte. What only its older releases wrote is read; the newest encoding is
+//! written.
 
 mod blob;
 mod builder;

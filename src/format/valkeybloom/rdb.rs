@@ -15,8 +15,8 @@ pub const ENCODING_VERSION: i32 = 1;
 /// Most bytes of bits that are turned round at once.
 const BLOCK_BYTES: usize = 4096;
 
-/// Writes a filter in the newest encoding. O(bytes). A layer is one string with a header in front, which is written into
-/// the room that its array has there.
+/// Writes a filter in the newest encoding. O(bytes). A layer is one string with a header in front, which is
+/// written into the room that its array has there.
 pub fn save(chain: &mut ValkeyChain, sink: &mut impl Sink) {
     let parameters = *chain.family();
     sink.unsigned(chain.layers().len() as u64);
@@ -58,8 +58,8 @@ pub fn load(
     }
 }
 
-/// Version 1: the capacity first. Builds from shortly before the release of 1.0 wrote the capacity after the string, under
-/// the same version; the kind of the field after the head tells, where the source can.
+/// Version 1: the capacity first. Builds from shortly before the release of 1.0 wrote the capacity after the
+/// string, under the same version; the kind of the field after the head tells, where the source can.
 fn load_generation_1(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<ValkeyChain, DecodeError> {
     let fields = FilterFields {
         layers: source.unsigned()?,
@@ -112,9 +112,9 @@ fn push(
     builder.push(slice.fields(capacity_items, items), seed, |layer| layer.bits_mut().add_bytes(0, slice.bits))
 }
 
-/// Version 0. What it lacks is what never varied: the tightening ratio and the seed. The error rate is widened, so
-/// that halving it gives the same rates, and so sizes, as it did there. The bits are turned from most to least
-/// significant first; the probes are kept as they are, so every answer stays the same.
+/// Version 0. What it lacks is what never varied: the tightening ratio and the seed. The error rate is
+/// widened, so that halving it gives the same rates, and so sizes, as it did there. The bits are turned from
+/// most to least significant first; the probes are kept as they are, so every answer stays the same.
 fn load_generation_0(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<ValkeyChain, DecodeError> {
     let fields = FilterFields {
         layers: source.unsigned()?,

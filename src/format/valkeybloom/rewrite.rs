@@ -5,8 +5,8 @@ use super::{blob, header};
 use crate::bloom::{Memory, OutOfMemory};
 use crate::format::rewrite::{Rewritten, in_pieces};
 
-/// Shows `emit` the one command that valkey-bloom writes, or, where there is no memory for a string of the whole filter,
-/// pieces as our own filters have them. O(bytes).
+/// Shows `emit` the one command that valkey-bloom writes, or, where there is no memory for a string of the
+/// whole filter, pieces as our own filters have them. O(bytes).
 ///
 /// # Errors
 /// [`OutOfMemory`] when not even a piece can be had; a part may have been shown then.

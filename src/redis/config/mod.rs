@@ -1,7 +1,7 @@
 //! The settings: their values, and how the server reads and writes them.
 //!
-//! Every setting is `bf.name`. Servers that can register names without the module's prefix (Redis 8) know it as
-//! `bf-name` too, RedisBloom's spelling; both names are one setting.
+//! Every setting is `bf.name`. Servers that can register names without the module's prefix (Redis 8) know it
+//! as `bf-name` too, RedisBloom's spelling; both names are one setting.
 
 mod registration;
 mod setting;

@@ -20,18 +20,18 @@ struct Name {
     setting: &'static Setting,
 }
 
-/// Registers every setting and lets the server give it its value. Answers false, with a line in the log, when a name
-/// is taken or a configured value is not possible; the module must not load then.
+/// Registers every setting and lets the server give it its value. Answers false, with a line in the log, when
+/// a name is taken or a configured value is not possible; the module must not load then.
 ///
 /// # Safety
 /// `context` must be that of the running `RedisModule_OnLoad`.
 pub(in crate::redis) unsafe fn register(context: Context, server: Server) -> bool {
     for setting in &SETTINGS {
-        // SAFETY: the context is OnLoad's by the caller's word.
+        // SAFETY: the context is OnLoad's by the caller's contract.
         let mut registered = unsafe { register_name(context, setting, setting.dotted, 0) };
         if server.knows_plain_names() && registered {
             let flags = raw::REDISMODULE_CONFIG_UNPREFIXED;
-            // SAFETY: the context is OnLoad's by the caller's word.
+            // SAFETY: the context is OnLoad's by the caller's contract.
             registered = unsafe { register_name(context, setting, setting.dashed, flags) };
         }
         if !registered {
@@ -42,7 +42,7 @@ pub(in crate::redis) unsafe fn register(context: Context, server: Server) -> boo
     }
     let Some(load_configs) = api!(RedisModule_LoadConfigs) else { return false };
     IS_LOADING.store(true, Relaxed);
-    // SAFETY: the context is OnLoad's by the caller's word.
+    // SAFETY: the context is OnLoad's by the caller's contract.
     let status = unsafe { load_configs(context) };
     IS_LOADING.store(false, Relaxed);
     if !succeeded(status) {
@@ -73,8 +73,8 @@ unsafe fn register_name(
     let status = match setting.kind {
         // RedisBloom's names have RedisBloom's texts for bad values, which only a string setting can give.
         Kind::Count { min, max } if !is_plain => {
-            // SAFETY: the context is OnLoad's by the caller's word; the name is copied; callbacks and their argument
-            // live as long as the module.
+            // SAFETY: the context is OnLoad's by the caller's contract; the name is copied; callbacks and
+            // their argument live as long as the module.
             unsafe {
                 register_numeric(
                     context,
@@ -172,7 +172,8 @@ unsafe extern "C" fn get_text(_name: *const std::ffi::c_char, name: *mut c_void)
 }
 
 /// # Safety
-/// Called by the server only, with a living string, the argument it was registered with and a place for an error.
+/// Called by the server only, with a living string, the argument it was registered with and a place for an
+/// error.
 unsafe extern "C" fn set_text(
     _name: *const std::ffi::c_char,
     value: *mut RedisModuleString,

@@ -121,8 +121,8 @@ impl Setting {
         }
     }
 
-    /// Takes a value from the server. While it loads the configuration, a default changes nothing: with two names,
-    /// the default of the one that is not configured must not undo the value of the other.
+    /// Takes a value from the server. While it loads the configuration, a default changes nothing: with two
+    /// names, the default of the one that is not configured must not undo the value of the other.
     pub(super) fn set(&self, value: u64) {
         if !(IS_LOADING.load(Relaxed) && value == self.default.load(Relaxed)) {
             self.value.store(value, Relaxed);
@@ -134,7 +134,8 @@ impl Setting {
         let value = self.value.load(Relaxed);
         let text = self.text.load(Relaxed);
         if !text.is_null() {
-            // SAFETY: the text is owned by this setting, and only the main thread, which runs this, replaces it.
+            // SAFETY: the text is owned by this setting, and only the main thread, which runs this, replaces
+            // it.
             let bytes = unsafe { string_bytes(text) };
             if self.parse(bytes) == Ok(value) {
                 return text;
@@ -149,8 +150,8 @@ impl Setting {
     pub(super) fn replace_text(&self, text: *mut RedisModuleString) {
         let last = self.text.swap(text, Relaxed);
         if let Some(free) = api!(RedisModule_FreeString).filter(|_| !last.is_null()) {
-            // SAFETY: the last text was owned by this setting and is not used again; strings that were made or
-            // retained without a context are freed without one.
+            // SAFETY: the last text was owned by this setting and is not used again; strings that were made
+            // or retained without a context are freed without one.
             unsafe { free(ptr::null_mut(), last) };
         }
     }

@@ -9,9 +9,9 @@ use crate::bloom::limits::{
 };
 use crate::command::Settings;
 
-/// Whether large pages are wanted where nothing is configured. Linux from 5.8 on copies 4 KiB of a large page that is
-/// written to while a child saves; older kernels copied all of it, which is why large pages have a bad name with
-/// Redis: `no` is the right setting there.
+/// Whether large pages are wanted where nothing is configured. Linux from 5.8 on copies 4 KiB of a large page
+/// that is written to while a child saves; older kernels copied all of it, which is why large pages have a
+/// bad name with Redis: `no` is the right setting there.
 const HUGE_PAGES_DEFAULT: bool = true;
 
 /// All settings.

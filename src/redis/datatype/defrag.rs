@@ -1,5 +1,5 @@
-//! Active defragmentation: moves the filter's struct, its layers and its bit arrays to better places. A filter with
-//! many layers is moved over several calls.
+//! Active defragmentation: moves the filter's struct, its layers and its bit arrays to better places. A
+//! filter with many layers is moved over several calls.
 
 use std::ffi::{c_int, c_ulong, c_void};
 use std::mem::ManuallyDrop;
@@ -49,7 +49,8 @@ impl BoxMover for MoveBox<'_> {
     fn relocate<T>(&mut self, place: &mut Box<T>) {
         let block: *mut T = &raw mut **place;
         if let Some(moved) = self.0.move_block(block.cast()) {
-            // SAFETY: the block was the box's, made by this module's allocator for a `T`, and its bytes are there now.
+            // SAFETY: the block was the box's, made by this module's allocator for a `T`, and its bytes are
+            // there now.
             let moved = unsafe { Box::from_raw(moved.as_ptr().cast()) };
             // The old block is gone, so the old box must not be dropped; nothing since the move can unwind.
             // SAFETY: the place is there to be written to.
@@ -66,7 +67,8 @@ struct Run {
 
 impl Run {
     /// # Safety
-    /// The context must be alive, and the place hold a value of the type that nothing else uses, while this lives.
+    /// The context must be alive, and the place hold a value of the type that nothing else uses, while this
+    /// lives.
     unsafe fn new(context: *mut RedisModuleDefragCtx, value: *mut *mut c_void) -> Self {
         Self { context, value }
     }
@@ -112,8 +114,8 @@ impl Run {
         let has_block = capacity > 0 && size_of::<T>() > 0;
         let moved = if has_block { self.move_block(start.cast()) } else { None };
         let start = moved.map_or(start, |block| block.as_ptr().cast());
-        // SAFETY: the parts are the old vector's, which is not dropped; if its block was moved, bytes and size are
-        // the same at the new start and the old block is gone.
+        // SAFETY: the parts are the old vector's, which is not dropped; if its block was moved, bytes and
+        // size are the same at the new start and the old block is gone.
         unsafe { Vec::from_raw_parts(start, length, capacity) }
     }
 
@@ -125,8 +127,8 @@ impl Run {
     /// Moves a block to a better place, if there is one.
     fn move_block(&self, block: *mut c_void) -> Option<NonNull<c_void>> {
         let defrag_alloc = api!(RedisModule_DefragAlloc)?;
-        // SAFETY: the block was made by this module's allocator, hence by the server's, and is used by nobody else. If
-        // the answer is not null, the bytes are there and the old block is freed.
+        // SAFETY: the block was made by this module's allocator, hence by the server's, and is used by nobody
+        // else. If the answer is not null, the bytes are there and the old block is freed.
         NonNull::new(unsafe { defrag_alloc(self.context, block) })
     }
 

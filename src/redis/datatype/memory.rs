@@ -15,7 +15,8 @@ use crate::redis::pagemap::ProcessMemory;
 use crate::redis::stored::Stored;
 
 /// # Safety
-/// Called by the server only, with a value of the type that it does not use again; perhaps on a background thread.
+/// Called by the server only, with a value of the type that it does not use again; perhaps on a background
+/// thread.
 pub(super) unsafe extern "C" fn free(value: *mut c_void) {
     or_abort("freeing a filter", || {
         // SAFETY: every value of the type comes from `Box::into_raw`, and the server gives this one up.
@@ -46,17 +47,18 @@ impl BlockVisitor for Sum {
     }
 }
 
-/// Bytes that count as much work to free as an element of a list does. The server frees in the background from 65 units
-/// on: filters of 128 MiB and more.
+/// Bytes that count as much work to free as an element of a list does. The server frees in the background
+/// from 65 units on: filters of 128 MiB and more.
 ///
-/// It should do so late: what is freed in the background is not yet free when eviction looks, which then evicts more. And
-/// 128 MiB with every page written to take 0.01 to 0.5 ms on the main thread, and 4 to 6 ms where the system has no
-/// large pages and the allocator gives back at once (Redis 7.0 and 8.0, Valkey 8.0 and 9.1, with their allocators). The
-/// number of blocks hardly matters: 4096, the most there are, take 0.07 ms.
+/// It should do so late: what is freed in the background is not yet free when eviction looks, which then
+/// evicts more. And 128 MiB with every page written to take 0.01 to 0.5 ms on the main thread, and 4 to 6 ms
+/// where the system has no large pages and the allocator gives back at once (Redis 7.0 and 8.0, Valkey 8.0
+/// and 9.1, with their allocators). The number of blocks hardly matters: 4096, the most there are, take 0.07
+/// ms.
 const FREE_UNIT_BYTES: usize = 2 << 20;
 
-/// The same while the server is at `maxmemory` or above and perhaps evicts. Memory counts now, so only filters of 512 MiB
-/// and more are freed in the background: 1 ms, or 20 to 26 ms without large pages.
+/// The same while the server is at `maxmemory` or above and perhaps evicts. Memory counts now, so only
+/// filters of 512 MiB and more are freed in the background: 1 ms, or 20 to 26 ms without large pages.
 const URGENT_FREE_UNIT_BYTES: usize = 8 << 20;
 
 /// The work of freeing a filter: giving its pages back.

@@ -1,5 +1,5 @@
-//! How the server learns of the data types: one for each format. A key keeps the one it was loaded with, so that a server can
-//! go back to the other module.
+//! How the server learns of the data types: one for each format. A key keeps the one it was loaded with, so
+//! that a server can go back to the other module.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::{self, NonNull};
@@ -77,8 +77,8 @@ pub(in crate::redis) unsafe fn register(context: Context) -> bool {
         };
         let DataType { name, encoding_version } = DataType::of(data_type.format);
         let c_name = log::c_text(name);
-        // SAFETY: the context is OnLoad's by the caller's contract; name and methods are copied, and the functions live as
-        // long as the module.
+        // SAFETY: the context is OnLoad's by the caller's contract; name and methods are copied, and the
+        // functions live as long as the module.
         let handle = unsafe { create(context, c_name.as_ptr(), encoding_version, &raw mut methods) };
         data_type.handle.store(handle, Relaxed);
         if handle.is_null() {

@@ -40,8 +40,8 @@ pub(super) unsafe extern "C" fn rewrite(
 unsafe fn emit_blob(aof: *mut RedisModuleIO, key: *mut RedisModuleString, blob: &[u8]) {
     let Some(emit) = api!(RedisModule_EmitAOF) else { return };
     let (command, format) = (c"BF.LOAD", c"sb");
-    // SAFETY: the format stands for a string of the server and bytes with their `size_t` length, and that is what
-    // follows. The server writes them out before it returns and keeps a failure in `aof`.
+    // SAFETY: the format stands for a string of the server and bytes with their `size_t` length, and that is
+    // what follows. The server writes them out before it returns and keeps a failure in `aof`.
     unsafe { emit(aof, command.as_ptr(), format.as_ptr(), key, blob.as_ptr(), blob.len()) };
 }
 
@@ -51,7 +51,8 @@ unsafe fn emit_piece(aof: *mut RedisModuleIO, key: *mut RedisModuleString, itera
     let Some(emit) = api!(RedisModule_EmitAOF) else { return };
     let iterator: c_longlong = iterator.cast_signed();
     let (command, format) = (c"BF.LOADCHUNK", c"slb");
-    // SAFETY: the format stands for a string of the server, a `long long`, and bytes with their `size_t` length, and
-    // that is what follows. The server writes them out before it returns and keeps a failure in `aof`.
+    // SAFETY: the format stands for a string of the server, a `long long`, and bytes with their `size_t`
+    // length, and that is what follows. The server writes them out before it returns and keeps a failure in
+    // `aof`.
     unsafe { emit(aof, command.as_ptr(), format.as_ptr(), key, iterator, data.as_ptr(), data.len()) };
 }

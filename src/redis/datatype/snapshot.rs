@@ -22,8 +22,8 @@ pub(super) const fn nth_format<const PLACE: usize>() -> Format {
     const { Format::ALL[PLACE] }
 }
 
-/// Reads a value of the format with that place among all formats: the server does not say which type it asks for, so each
-/// type has a callback of its own.
+/// Reads a value of the format with that place among all formats: the server does not say which type it asks
+/// for, so each type has a callback of its own.
 ///
 /// # Safety
 /// Called by the server only, with a value to be read from `io`.

@@ -22,8 +22,8 @@ pub(super) fn hand_over(filter: Filter) -> *mut c_void {
     Box::into_raw(Stored::boxed(filter)).cast()
 }
 
-/// Runs the body; a panic ends the server, because what it leaves behind (a torn snapshot, a filter half freed) is
-/// worse than that.
+/// Runs the body; a panic ends the server, because what it leaves behind (a torn snapshot, a filter half
+/// freed) is worse than that.
 pub(super) fn or_abort<T>(what: &str, body: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| log::abort(what))
 }

@@ -6,7 +6,8 @@ use crate::redis::config;
 
 /// Bytes of a large page.
 pub(super) const BLOCK_BYTES: usize = 2 << 20;
-/// Arrays from which on a large page is worth its name: some of it must lie inside, wherever the array begins.
+/// Arrays from which on a large page is worth its name: some of it must lie inside, wherever the array
+/// begins.
 pub(super) const ARRAY_MIN_BYTES: usize = 2 * BLOCK_BYTES;
 /// Joins the small pages of a range now; Linux 6.1 and later (include/uapi/asm-generic/mman-common.h).
 const MADV_COLLAPSE: i32 = 25;
@@ -29,8 +30,8 @@ pub(super) fn whole_blocks(words: &[u64]) -> Blocks {
     first..end.max(first)
 }
 
-/// Gives the system an advice for the whole large pages of an array. A hint: a system that knows no large pages
-/// leaves all as it was.
+/// Gives the system an advice for the whole large pages of an array. A hint: a system that knows no large
+/// pages leaves all as it was.
 pub(super) fn advise(words: &[u64], advice: i32) {
     tell(&whole_blocks(words), advice);
 }
@@ -45,8 +46,8 @@ fn tell(blocks: &Blocks, advice: i32) -> bool {
         return true;
     }
     let start = std::ptr::with_exposed_provenance_mut(blocks.start);
-    // SAFETY: MADV_HUGEPAGE, MADV_NOHUGEPAGE and MADV_COLLAPSE change neither what memory holds nor what may be done with
-    // it, whoever it belongs to by now; the system refuses addresses without memory.
+    // SAFETY: MADV_HUGEPAGE, MADV_NOHUGEPAGE and MADV_COLLAPSE change neither what memory holds nor what may
+    // be done with it, whoever it belongs to by now; the system refuses addresses without memory.
     unsafe { libc::madvise(start, blocks.len(), advice) == 0 }
 }
 

@@ -1,5 +1,5 @@
-//! The thread that joins pages. Joining 2 MiB takes a millisecond or several, most of it waiting for all processors, which
-//! no command should wait for.
+//! The thread that joins pages. Joining 2 MiB takes a millisecond or several, most of it waiting for all
+//! processors, which no command should wait for.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -59,7 +59,8 @@ impl Outcome {
     }
 }
 
-/// The passes that wait. Not a channel of the standard library: those ask for alignments that no server's allocator has.
+/// The passes that wait. Not a channel of the standard library: those ask for alignments that no server's
+/// allocator has.
 static WAITING: Mutex<VecDeque<Arc<Pass>>> = Mutex::new(VecDeque::new());
 /// Told of every pass that was put there.
 static HAS_WAITING: Condvar = Condvar::new();

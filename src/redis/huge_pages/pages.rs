@@ -9,8 +9,8 @@ use super::joiner::{self, Pass};
 use crate::bloom::{Bits, Filter};
 use crate::redis::config;
 
-/// Items per small page after which the arrays are looked at for the first time: with three, and one page for each, 95 of
-/// 100 pages have been written to.
+/// Items per small page after which the arrays are looked at for the first time: with three, and one page for
+/// each, 95 of 100 pages have been written to.
 const ITEMS_PER_PAGE: u64 = 3;
 /// Bytes of a small page.
 const PAGE_BYTES: u64 = 4096;
@@ -60,7 +60,8 @@ impl LargePages {
     /// The filter took bytes of a dump.
     pub(in crate::redis) fn after_bytes(&mut self, filter: &Filter) {
         if let Self(Some(state)) = self {
-            // What the look that is under way has seen may have changed since, and nothing may come that asks for another.
+            // What the look that is under way has seen may have changed since, and nothing may come that asks
+            // for another.
             state.cancel();
             state.look(filter);
         }
@@ -116,9 +117,10 @@ impl State {
                 Some(outcome) if outcome.is_complete() => self.rest_items = u64::MAX,
                 Some(outcome) => {
                     if outcome.was_refused && outcome.is_dense() && !self.is_advised {
-                        // A system that has no large page at hand, cannot join on request, or was told not to for whoever
-                        // had this memory before: it joins by and by where it is told to. Only whole arrays are named: each
-                        // range that is named is a mapping of its own, of which a process has a limited number.
+                        // A system that has no large page at hand, cannot join on request, or was told not to
+                        // for whoever had this memory before: it joins by and by where it is told to. Only
+                        // whole arrays are named: each range that is named is a mapping of its own, of which
+                        // a process has a limited number.
                         self.is_advised = true;
                         large_arrays(filter)
                             .for_each(|bits| block::advise(bits.words(), libc::MADV_HUGEPAGE));
