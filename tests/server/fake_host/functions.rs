@@ -7,7 +7,7 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
 
-use super::{loading, memory, running};
+use super::{loading, memory, moving, running};
 
 /// Stands for what the module only passes back: keys, commands, data types, the text of INFO.
 static TOKEN: u8 = 0;
@@ -42,6 +42,12 @@ pub(super) fn address_of(name: &str) -> *const c_void {
         "RegisterInfoFunc" => loading::register_info_func as *const c_void,
         "SetModuleOptions" => loading::set_module_options as *const c_void,
         "SubscribeToServerEvent" => loading::subscribe as *const c_void,
+        "DefragAlloc" => moving::defrag_alloc as *const c_void,
+        "DefragCursorGet" => moving::defrag_cursor_get as *const c_void,
+        "DefragCursorSet" => moving::defrag_cursor_set as *const c_void,
+        "DefragShouldStop" => moving::defrag_should_stop as *const c_void,
+        "GetRandomBytes" => running::get_random_bytes as *const c_void,
+        "IsKeysPositionRequest" => running::is_keys_position_request as *const c_void,
         "CreateString" => running::create_string as *const c_void,
         "FreeString" => running::free_string as *const c_void,
         "StringPtrLen" => running::string_ptr_len as *const c_void,
@@ -95,23 +101,17 @@ fn pretended(name: &str) -> *const c_void {
         "Call"
         "CallReplyStringPtr"
         "CallReplyType"
-        "DefragAlloc"
-        "DefragCursorGet"
-        "DefragCursorSet"
-        "DefragShouldStop"
         "DigestAddStringBuffer"
         "DigestEndSequence"
         "EmitAOF"
         "FreeCallReply"
         "FreeThreadSafeContext"
         "GetKeyNameFromIO"
-        "GetRandomBytes"
         "GetThreadSafeContext"
         "GetUsedMemoryRatio"
         "InfoAddFieldULongLong"
         "InfoAddSection"
         "IsIOError"
-        "IsKeysPositionRequest"
         "KeyAtPosWithFlags"
         "LoadDouble"
         "LoadFloat"

@@ -3,7 +3,7 @@
 use std::alloc::Layout;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_ulong, c_void};
 use std::ptr;
 
 use libloading::Library;
@@ -28,6 +28,13 @@ pub(super) type OnEvent = unsafe extern "C" fn(*mut Context, Event, u64, *mut c_
 pub(super) struct TypeMethods {
     version: u64,
     load: unsafe extern "C" fn(*mut c_void, c_int) -> *mut c_void,
+    /// From saving to the callbacks of auxiliary data.
+    _others: [*const c_void; 7],
+    _aux_save_triggers: c_int,
+    /// From the effort of freeing to copying.
+    _more: [*const c_void; 3],
+    /// With a context, the key's name and the place of a value.
+    pub(super) defrag: unsafe extern "C" fn(*mut c_void, *mut c_void, *mut *mut c_void) -> c_int,
 }
 
 /// A string of the host, which the module only knows by its address.
@@ -62,6 +69,10 @@ pub(super) struct State {
     pub(super) defaults: HashMap<String, String>,
     /// Blocks handed out and not yet freed.
     pub(super) blocks: HashMap<usize, Layout>,
+    /// Blocks that the host has moved.
+    pub(super) moved_blocks: usize,
+    /// Where the module wants to go on moving; 0 is the beginning.
+    pub(super) defrag_cursor: c_ulong,
     /// How often the host was to free or measure what it had not handed out.
     pub(super) strange_blocks: u32,
 }

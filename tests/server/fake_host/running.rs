@@ -92,6 +92,17 @@ pub(super) extern "C" fn notify_keyspace_event(
     OK
 }
 
+pub(super) extern "C" fn is_keys_position_request(_: *mut Context) -> c_int {
+    0
+}
+
+/// # Safety
+/// `length` bytes must lie at `place`.
+pub(super) unsafe extern "C" fn get_random_bytes(place: *mut u8, length: usize) {
+    // SAFETY: the module's word.
+    unsafe { ptr::write_bytes(place, 0x5A, length) };
+}
+
 // Replies.
 
 fn replied(reply: String) -> c_int {

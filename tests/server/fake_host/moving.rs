@@ -1,0 +1,95 @@
+//! Active defragmentation by a host that finds a better place for every block and stops after each.
+
+use std::ffi::{c_int, c_ulong, c_void};
+use std::ptr;
+
+use super::host::{ERR, Host, OK, with};
+use super::memory;
+use crate::harness::Site;
+
+/// What old blocks are overwritten with, so that whoever still reads them sees it.
+const GONE: u8 = 0xDD;
+
+/// # Safety
+/// `block` must be the module's own and not be used again.
+pub(super) unsafe extern "C" fn defrag_alloc(_: *mut c_void, block: *mut c_void) -> *mut c_void {
+    let size = memory::malloc_size(block);
+    let moved = memory::allocate(size);
+    // SAFETY: both blocks have that many bytes, and the new one is fresh.
+    unsafe { ptr::copy_nonoverlapping(block.cast::<u8>(), moved.cast(), size) };
+    // SAFETY: the module gives the block up.
+    unsafe { ptr::write_bytes(block.cast::<u8>(), GONE, size) };
+    // SAFETY: the module gives the block up.
+    unsafe { memory::free(block) };
+    with(|state| state.moved_blocks += 1);
+    moved
+}
+
+pub(super) extern "C" fn defrag_should_stop(_: *mut c_void) -> c_int {
+    1
+}
+
+pub(super) extern "C" fn defrag_cursor_set(_: *mut c_void, cursor: c_ulong) -> c_int {
+    with(|state| state.defrag_cursor = cursor);
+    OK
+}
+
+/// # Safety
+/// `cursor` must be a place for a number.
+pub(super) unsafe extern "C" fn defrag_cursor_get(_: *mut c_void, cursor: *mut c_ulong) -> c_int {
+    let last = with(|state| state.defrag_cursor);
+    if last == 0 {
+        return ERR;
+    }
+    // SAFETY: the module's word.
+    unsafe { cursor.write(last) };
+    OK
+}
+
+/// Moves the value under the key; answers how many calls that took and how many blocks were moved.
+fn defragment(data_type: &str) -> (usize, usize) {
+    let (methods, mut value) = with(|state| {
+        (state.defrag_cursor, state.moved_blocks) = (0, 0);
+        (state.data_types[data_type], state.value.unwrap())
+    });
+    for calls in 1.. {
+        // SAFETY: a value of the type, in a place of this function.
+        let status = unsafe { (methods.defrag)(ptr::null_mut(), ptr::null_mut(), &raw mut value) };
+        with(|state| state.value = Some(value));
+        if status == 0 {
+            return (calls, with(|state| state.moved_blocks));
+        }
+    }
+    unreachable!("more calls than layers")
+}
+
+pub(super) fn every_block_of_a_filter_can_be_moved(site: &Site) {
+    let scheme = ["bf.import", "k", "EMPTY", "SCHEME", "go-zero", "BITS", "1000", "CAPACITY", "10"];
+    // Struct and layers are a block each, and so is the struct of a chain that is not within the first.
+    let kinds: [(&str, &[&str], usize); 4] = [
+        ("everbloom", &["bf.reserve", "k", "0.01", "10", "FORMAT", "everbloom"], 2),
+        ("MBbloom--", &["bf.reserve", "k", "0.01", "10", "FORMAT", "redisbloom"], 2),
+        ("bloomfltr", &["bf.reserve", "k", "0.01", "10", "FORMAT", "valkey-bloom"], 3),
+        ("everbloom", &scheme, 3),
+    ];
+    for (data_type, make, structs) in kinds {
+        let mut host = Host::new(site);
+        assert!(host.load(&[]), "{}", host.log());
+        assert_eq!(host.call(make), "+OK", "{make:?}");
+        let items: Vec<String> = (0..200).map(|item| format!("item-{item}")).collect();
+        let command =
+            |name| -> Vec<&str> { [name, "k"].into_iter().chain(items.iter().map(String::as_str)).collect() };
+        host.call(&command("bf.madd"));
+        let answers = host.call(&command("bf.mexists"));
+        assert_eq!(answers, format!("*200{}", " 1".repeat(200)), "{make:?}");
+        for _ in 0..2 {
+            let (layers, blocks) = defragment(data_type);
+            assert!(layers > 2, "{make:?}");
+            assert_eq!(blocks, structs + layers, "{make:?}");
+            assert_eq!(host.call(&command("bf.mexists")), answers, "{make:?}");
+        }
+        // It grows on, its old layers being where they are now.
+        host.call(&command("bf.madd"));
+        assert_eq!(host.call(&["bf.add", "k", "one-more"]), "1");
+    }
+}
