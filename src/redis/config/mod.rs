@@ -3,6 +3,7 @@
 //! Every setting is `bf.name`. Servers that can register names without the module's prefix (Redis 8) know it
 //! as `bf-name` too, RedisBloom's spelling; both names are one setting.
 
+mod callbacks;
 mod registration;
 mod setting;
 mod settings;

@@ -1,24 +1,17 @@
-//! How the server learns of the settings, and the callbacks through which it reads and writes them.
+//! How the server learns of the settings.
 
 use std::ffi::{CStr, c_uint, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 
-use redis_module::raw::{self, RedisModuleString};
+use redis_module::raw;
 
-use super::setting::{BadValue, IS_LOADING, Kind, Setting, new_string};
+use super::callbacks::{Name, get_number, get_text, set_number, set_text};
+use super::setting::{IS_LOADING, Kind, Setting};
 use super::settings::SETTINGS;
-use crate::redis::api::{Context, ERR, OK, succeeded};
-use crate::redis::args::string_bytes;
+use crate::redis::api::{Context, succeeded};
 use crate::redis::log;
 use crate::redis::server::Server;
-
-/// One name of a setting, as the server hands it to the callbacks.
-struct Name {
-    name: &'static CStr,
-    setting: &'static Setting,
-}
 
 /// Registers every setting and lets the server give it its value. Answers false, with a line in the log, when
 /// a name is taken or a configured value is not possible; the module must not load then.
@@ -132,84 +125,4 @@ fn strip_prefix(name: &'static CStr) -> &'static CStr {
     let bytes = name.to_bytes_with_nul();
     let rest = bytes.strip_prefix(b"bf.").unwrap_or(bytes);
     CStr::from_bytes_with_nul(rest).unwrap_or(name)
-}
-
-/// # Safety
-/// `name` must be an address that [`register_name`] gave to the server.
-unsafe fn name_at(name: *mut c_void) -> &'static Name {
-    // SAFETY: `register_name` leaked it and nothing changes it.
-    unsafe { &*name.cast::<Name>() }
-}
-
-/// # Safety
-/// Called by the server only, with the argument it was registered with.
-unsafe extern "C" fn get_number(_name: *const std::ffi::c_char, name: *mut c_void) -> std::ffi::c_longlong {
-    // SAFETY: the server passes on what it was registered with.
-    let Name { setting, .. } = unsafe { name_at(name) };
-    setting.value.load(Relaxed).cast_signed()
-}
-
-/// # Safety
-/// Called by the server only, with the argument it was registered with and a value in the registered range.
-unsafe extern "C" fn set_number(
-    _name: *const std::ffi::c_char,
-    value: std::ffi::c_longlong,
-    name: *mut c_void,
-    _error: *mut *mut RedisModuleString,
-) -> std::ffi::c_int {
-    // SAFETY: the server passes on what it was registered with.
-    let Name { setting, .. } = unsafe { name_at(name) };
-    setting.set(value.cast_unsigned());
-    OK
-}
-
-/// # Safety
-/// Called by the server only, with the argument it was registered with.
-unsafe extern "C" fn get_text(_name: *const std::ffi::c_char, name: *mut c_void) -> *mut RedisModuleString {
-    // SAFETY: the server passes on what it was registered with.
-    let Name { setting, .. } = unsafe { name_at(name) };
-    catch_unwind(AssertUnwindSafe(|| setting.text())).unwrap_or(ptr::null_mut())
-}
-
-/// # Safety
-/// Called by the server only, with a living string, the argument it was registered with and a place for an
-/// error.
-unsafe extern "C" fn set_text(
-    _name: *const std::ffi::c_char,
-    value: *mut RedisModuleString,
-    name: *mut c_void,
-    error: *mut *mut RedisModuleString,
-) -> std::ffi::c_int {
-    // SAFETY: the server passes on what it was registered with.
-    let Name { name, setting } = unsafe { name_at(name) };
-    // SAFETY: the string is alive for this call.
-    let text = unsafe { string_bytes(value) };
-    let outcome =
-        catch_unwind(AssertUnwindSafe(|| setting.parse(text).map_err(|bad| describe(bad, name, setting))));
-    match outcome {
-        Ok(Ok(new_value)) => {
-            setting.set(new_value);
-            if let Some(retain) = api!(RedisModule_RetainString) {
-                // SAFETY: the string is alive; without a context it stays so until `replace_text` frees it.
-                unsafe { retain(ptr::null_mut(), value) };
-                setting.replace_text(value);
-            }
-            OK
-        }
-        Ok(Err(text)) => {
-            // SAFETY: the server gives a place for an error and frees the string it finds there.
-            unsafe { error.write(new_string(&text)) };
-            ERR
-        }
-        Err(_) => ERR,
-    }
-}
-
-/// RedisBloom's text for a bad value.
-fn describe(bad: BadValue, name: &CStr, setting: &Setting) -> String {
-    let name = name.to_string_lossy();
-    match bad {
-        BadValue::NotANumber => format!("Invalid value for `{name}`"),
-        BadValue::OutOfRange => format!("Value for `{name}` must be in the range {}", setting.range_text()),
-    }
 }
