@@ -1,11 +1,14 @@
 //! Taking arguments from the left.
 
 use super::error::CommandError;
+use super::keyspace::Name;
 use super::table::Command;
 
 /// The arguments of a command that are not read yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments<'a> {
+    /// How many there were.
+    all: usize,
     rest: &'a [&'a [u8]],
     command: Command,
 }
@@ -21,7 +24,7 @@ impl<'a> Arguments<'a> {
         if !spec.arguments.contains(&argv.len()) {
             return Err(CommandError::WrongArity(spec.name));
         }
-        Ok(Self { rest: argv, command })
+        Ok(Self { all: argv.len(), rest: argv, command })
     }
 
     /// The next argument, which may be missing.
@@ -39,6 +42,16 @@ impl<'a> Arguments<'a> {
     #[inline(always)]
     pub fn required(&mut self) -> Result<&'a [u8], CommandError> {
         self.optional().ok_or_else(|| self.wrong_arity())
+    }
+
+    /// The next argument, which must be there and names a key.
+    ///
+    /// # Errors
+    /// [`CommandError::WrongArity`] when there is none.
+    #[inline(always)]
+    pub fn key(&mut self) -> Result<Name<'a>, CommandError> {
+        let position = self.all.saturating_sub(self.rest.len());
+        Ok(Name { bytes: self.required()?, position })
     }
 
     /// All arguments that are left, at least one.

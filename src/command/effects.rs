@@ -1,8 +1,6 @@
-//! What a change asks of the host after it has acted: always last, never on an error.
+//! What a command asks of the host after it has acted: always last, never on an error.
 
 use std::borrow::Cow;
-
-use crate::bloom::Filter;
 
 /// A command that is sent to replicas and to the append-only file.
 #[derive(Debug, PartialEq, Eq)]
@@ -39,15 +37,24 @@ pub enum Replication<'a> {
     Rewritten(Vec<Line<'a>>),
 }
 
-/// What the host carries out after a change, in the order of the fields.
+/// What the host carries out after a command, in the order of the fields. The key is the command's first.
 #[derive(Debug, Default)]
 pub struct Effects<'a> {
-    /// A complete filter to put under the key, in place of what is there.
-    pub publish: Option<Box<Filter>>,
     /// What is replicated. The key counts as modified exactly when this is not [`Replication::None`].
     pub replication: Replication<'a>,
     /// Whether to notify `bloom.reserve`: a filter was created.
     pub created: bool,
     /// Items added; if any, `bloom.add` is notified.
     pub items_added: u64,
+    /// Items asked for, for the statistics.
+    pub items_checked: u64,
+}
+
+impl Effects<'_> {
+    /// Of a command that asked for so many items.
+    #[must_use]
+    #[inline(always)]
+    pub fn of_checks(items_checked: u64) -> Self {
+        Self { items_checked, ..Self::default() }
+    }
 }

@@ -80,6 +80,8 @@ pub enum CommandError {
     InvalidOffset,
     /// BF.LOADCHUNK: a chunk larger than the rest of its layer.
     ChunkTooBig,
+    /// The server did not do what it always does.
+    Internal,
     /// The memory for a reply cannot be had.
     OutOfMemory,
     /// BF.ADD, BF.MADD or BF.INSERT of a primary or a log that has a filter where this server has none.
@@ -112,6 +114,7 @@ impl CommandError {
             | Self::BadBlob
             | Self::BadBlobVersion
             | Self::OutOfMemory
+            | Self::Internal
             | Self::Import(_)
             | Self::Add(AddError::CannotGrow(ReserveError::OutOfMemory | ReserveError::TooLarge { .. })) => {
                 true
@@ -122,6 +125,8 @@ impl CommandError {
     }
 }
 
+/// Of a command that broke off.
+pub const INTERNAL_ERROR: &str = "ERR internal error";
 /// Of a key with another type; Redis's own text.
 const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 
@@ -182,6 +187,7 @@ impl fmt::Display for CommandError {
             Self::BadData => f.write_str("ERR received bad data"),
             Self::InvalidOffset => f.write_str("ERR invalid offset - no link found"),
             Self::ChunkTooBig => f.write_str("ERR invalid chunk - Too big for current filter"),
+            Self::Internal => f.write_str(INTERNAL_ERROR),
             Self::OutOfMemory => f.write_str("ERR out of memory"),
             Self::LostFilter => f.write_str(
                 "ERR not found: a primary or append-only file adds to a filter that is not here, and everbloom's own \

@@ -2,17 +2,32 @@
 
 use std::hint::black_box;
 
+use super::arguments::Arguments;
+use super::effects::Effects;
 use super::error::CommandError;
 use super::import::ImportError;
+use super::keyspace::{Keyspace, OpenKey};
+use super::reply::Reply;
+use super::table::KeyAccess;
 use crate::bloom::Filter;
 use crate::bloom::client::BitOrder;
 use crate::format::client::{ExportError, GuavaHeader};
 
-/// BF.EXPORT: the string that the client would have now, items added since the import included. O(bytes).
+/// BF.EXPORT: `key`. Replies the string that the client would have now, items added since the import included. O(bytes).
 ///
 /// # Errors
 /// [`ImportError`] when the filter is not a client's any more, or never was, or its string is too long.
-pub fn export(filter: &Filter) -> Result<Vec<u8>, CommandError> {
+pub(super) fn run<'a>(
+    mut arguments: Arguments<'a>,
+    keyspace: &impl Keyspace,
+    reply: &mut impl Reply,
+) -> Result<Effects<'a>, CommandError> {
+    let mut key = keyspace.open(arguments.key()?, KeyAccess::ReadOnly);
+    reply.bulk(&export(key.slot().required()?)?);
+    Ok(Effects::default())
+}
+
+fn export(filter: &Filter) -> Result<Vec<u8>, CommandError> {
     let Filter::Client(chain) = filter else { return Err(ImportError::NotImported.into()) };
     let (placement, layer) = chain.client_layer().ok_or(ImportError::NotImported)?;
     let layers = chain.layers().len();

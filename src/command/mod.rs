@@ -1,46 +1,43 @@
 //! LANGUAGE: what each `BF.*` command means. Arguments in, replies and effects out; never a raw key.
 //!
-//! A command goes through three steps. [`Request::parse`] reads all arguments; a request that exists is valid. The
-//! host then opens the key and says what is there, a [`Slot`]. Last, [`Query::run`] or [`Change::run`] acts, replies
-//! and, for a change, answers with the [`Effects`] that the host is to carry out.
+//! [`execute`] is the one way of a command. It reads all arguments, opens keys through a [`Keyspace`], which says no more
+//! of them than "vacant", "a filter" or "another type", acts, puts a filter that was made, by now complete, in its place,
+//! replies, and answers with the [`Effects`] that the host is to carry out. The server's room and the tests run the same
+//! function.
 #![forbid(unsafe_code)]
 
-pub mod add;
+mod add;
+mod adding;
 pub mod arguments;
-pub mod change;
+mod card;
+mod change;
 pub mod creation;
+mod debug;
 pub mod docs;
-pub mod dump;
 pub mod effects;
 pub mod error;
-pub mod export;
+mod execute;
+mod exists;
+mod export;
 pub mod import;
-pub mod info;
+mod info;
+mod insert;
+pub mod keyspace;
+mod kinds;
+mod load;
+mod load_chunk;
 pub mod number;
-pub mod query;
 pub mod reply;
-pub mod request;
-pub mod reserve;
+mod reserve;
+mod scan_dump;
 pub mod settings;
 pub mod table;
+mod text;
 
-pub use change::Change;
 pub use effects::{Effects, Line, Replication};
 pub use error::CommandError;
-pub use import::Import;
-pub use query::Query;
+pub use execute::{execute, refuse};
+pub use keyspace::{Keyspace, Name, OpenKey, Slot, StringSlot};
 pub use reply::{Protocol, Reply};
-pub use request::Request;
 pub use settings::{Host, Settings};
 pub use table::{COMMANDS, Command};
-
-/// What the host found under a key: nothing, a filter (shared or exclusive, as asked), or another type of value.
-#[derive(Debug)]
-pub enum Slot<F> {
-    /// No such key.
-    Vacant,
-    /// A filter.
-    Filter(F),
-    /// A value of another type.
-    WrongType,
-}

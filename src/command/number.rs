@@ -48,6 +48,18 @@ fn parse_hexadecimal(text: &str) -> Option<f64> {
     (scaled.is_finite() && (scaled != 0.0 || value == 0.0)).then_some(scaled)
 }
 
+/// Whether a number lies strictly between 0 and 1.
+#[must_use]
+pub fn is_ratio(number: f64) -> bool {
+    number > 0.0 && number < 1.0
+}
+
+/// A number from 1 to `max`.
+#[must_use]
+pub fn in_range(value: i64, max: u64) -> Option<u64> {
+    u64::try_from(value).ok().filter(|value| (1..=max).contains(value))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

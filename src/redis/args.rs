@@ -67,17 +67,22 @@ impl<'a> Argv<'a> {
         places.get(..self.0.len()).unwrap_or(places)
     }
 
-    /// The string of the key: the first argument.
-    pub(super) fn key(self) -> Option<*mut raw::RedisModuleString> {
-        self.0.first().copied()
+    /// The string at a place, from 0.
+    pub(super) fn string(self, position: usize) -> Option<*mut raw::RedisModuleString> {
+        self.0.get(position).copied()
     }
 
-    /// The string of the second key, if the arguments have one.
-    pub(super) fn source_key(self, source: SourceKey) -> Option<*mut raw::RedisModuleString> {
+    /// The bytes of the string at a place.
+    pub(super) fn bytes(self, position: usize) -> Option<&'a [u8]> {
+        self.string(position).map(|string| self.bytes_of(string))
+    }
+
+    /// Whether the arguments have a second key.
+    pub(super) fn has_source_key(self, source: SourceKey) -> bool {
         // The position counts the command's name, which is not here.
-        let word = self.0.get(source.word_position.checked_sub(1)?)?;
-        let is_there = self.bytes_of(*word).eq_ignore_ascii_case(source.word.as_bytes());
-        is_there.then(|| self.0.get(source.word_position).copied()).flatten()
+        let word = source.word_position.checked_sub(1).and_then(|position| self.bytes(position));
+        word.is_some_and(|word| word.eq_ignore_ascii_case(source.word.as_bytes()))
+            && self.string(source.word_position).is_some()
     }
 
     fn bytes_of(self, string: *mut raw::RedisModuleString) -> &'a [u8] {

@@ -6,7 +6,6 @@ use std::ptr;
 use redis_module::raw::{self, RedisModuleString};
 
 use super::api::{Context, succeeded};
-use super::key::Key;
 use super::log::{self, Topic};
 use super::stats;
 use crate::command::{Command, Effects, Line, Replication};
@@ -16,23 +15,32 @@ const CREATED: &CStr = c"bloom.reserve";
 /// Shown to clients that watch keyspace events when items are added.
 const ADDED: &CStr = c"bloom.add";
 
-/// Carries out the effects that `command` has on `key`, whose name is `name`.
+/// Carries out the effects of `command`, whose first key has the name `name`.
 ///
 /// # Safety
-/// `context` and `name` must be those of the running command.
+/// `context` and `name` must be those of the running command, and the key must not be open.
+#[inline(always)]
 pub(super) unsafe fn carry_out(
     command: Command,
     effects: Effects<'_>,
-    key: &mut Key,
     context: Context,
     name: *mut RedisModuleString,
 ) {
-    if effects.publish.is_some_and(|filter| !key.publish(*filter)) {
-        log::throttled(Topic::Publishing, context, "it is not replicated either");
+    stats::count_items(&effects);
+    if effects.replication == Replication::None {
         return;
     }
+    // SAFETY: by the caller's contract.
+    unsafe { tell(command, effects, context, name) };
+}
+
+/// Tells replicas, the append-only file and clients that watch the key what has changed.
+///
+/// # Safety
+/// As [`carry_out`].
+unsafe fn tell(command: Command, effects: Effects<'_>, context: Context, name: *mut RedisModuleString) {
     match effects.replication {
-        Replication::None => return,
+        Replication::None => {}
         Replication::Verbatim => {
             // SAFETY: the context is that of the running command.
             let status = api!(RedisModule_ReplicateVerbatim).map(|replicate| unsafe { replicate(context) });
@@ -56,7 +64,6 @@ pub(super) unsafe fn carry_out(
         unsafe { notify(context, CREATED, name) };
     }
     if effects.items_added > 0 {
-        stats::items_added(effects.items_added);
         // SAFETY: context and name are those of the running command.
         unsafe { notify(context, ADDED, name) };
     }

@@ -1,82 +1,61 @@
 //! An open key: what it holds, and putting a filter there.
 
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 use redis_module::raw;
 
 use super::api::{Context, succeeded};
+use super::claim::Claim;
 use super::datatype;
+use super::log::{self, Topic};
 use super::stored::Stored;
 use crate::bloom::Filter;
-use crate::command::Slot;
 use crate::command::table::KeyAccess;
+use crate::command::{CommandError, OpenKey, Slot};
 
 /// A key of the selected database, open as long as this value lives.
-pub(super) struct Key(NonNull<raw::RedisModuleKey>);
+pub(super) struct Key<'k> {
+    /// Nothing for a key that does not exist and is only read.
+    key: Option<NonNull<raw::RedisModuleKey>>,
+    /// Nothing for a key that could not be opened.
+    claim: Option<Claim<'k>>,
+    /// The filter under the key, once it was looked for.
+    stored: Option<NonNull<Stored>>,
+}
 
-impl Key {
-    /// Opens a key. `None` for a key that does not exist and was to be read only.
+impl<'k> Key<'k> {
+    /// Opens a key.
     ///
     /// # Safety
     /// `context` and `name` must be those of the running command, and no other `Key` of the same name may live. The
     /// value must not outlive the command.
+    #[inline(always)]
     pub(super) unsafe fn open(
         context: Context,
         name: *mut raw::RedisModuleString,
         access: KeyAccess,
-    ) -> Option<Self> {
-        let open_key = api!(RedisModule_OpenKey)?;
+        claim: Claim<'k>,
+    ) -> Self {
         let mode = match access {
             KeyAccess::ReadOnly => raw::REDISMODULE_READ,
             KeyAccess::ReadWrite => raw::REDISMODULE_READ | raw::REDISMODULE_WRITE,
         };
-        // SAFETY: context and name are alive by the caller's word; the mode is one the API defines.
-        let key = unsafe { open_key(context, name, mode.cast_signed()) };
-        NonNull::new(key).map(Self)
+        let key = api!(RedisModule_OpenKey)
+            // SAFETY: context and name are alive by the caller's contract; the mode is one the API defines.
+            .and_then(|open_key| NonNull::new(unsafe { open_key(context, name, mode.cast_signed()) }));
+        Self { key, claim: Some(claim), stored: None }
     }
 
-    /// What the key holds. Where it was opened for reading, the filter is not to be changed but for what is kept only in
-    /// memory: the server would not know of it.
-    pub(super) fn slot(&mut self) -> Slot<&mut Filter> {
-        match self.stored() {
-            Slot::Vacant => Slot::Vacant,
-            Slot::WrongType => Slot::WrongType,
-            Slot::Filter(stored) => Slot::Filter(&mut stored.filter),
-        }
+    /// A key that could not be opened, which looks like one of another type.
+    pub(super) fn none() -> Self {
+        Self { key: None, claim: None, stored: None }
     }
 
-    /// As [`slot`](Self::slot), with what the host keeps beside the filter.
-    pub(super) fn stored(&mut self) -> Slot<&mut Stored> {
-        match self.value() {
-            Slot::Vacant => Slot::Vacant,
-            Slot::WrongType => Slot::WrongType,
-            // SAFETY: the value of a key of our type is a living `Stored` (see `datatype`). Commands run one at a time
-            // on the server's main thread and the key stays open for the borrow, so nothing else changes or frees it;
-            // the key is borrowed exclusively, and it is the only open key of its name.
-            Slot::Filter(mut stored) => Slot::Filter(unsafe { stored.as_mut() }),
-        }
-    }
-
-    /// Puts a filter under the key, in place of what is there. Answers whether it is there now; the key must have
-    /// been opened for writing, else it is not.
-    pub(super) fn publish(&mut self, filter: Filter) -> bool {
-        let (Some(set_value), Some(data_type)) =
-            (api!(RedisModule_ModuleTypeSetValue), datatype::handle(filter.format()))
-        else {
-            return false;
-        };
-        let value = Box::into_raw(Stored::boxed(filter));
-        // SAFETY: the key is open, and the value is what the callbacks of our type expect. Once set, the server owns
-        // it and gives it back to `datatype::free`.
-        let status = unsafe { set_value(self.0.as_ptr(), data_type.as_ptr(), value.cast()) };
-        if !succeeded(status) {
-            // SAFETY: the pointer comes from `Box::into_raw` above and the server did not take it.
-            drop(unsafe { Box::from_raw(value) });
-        }
-        succeeded(status)
-    }
-
+    #[inline(always)]
     fn value(&self) -> Slot<NonNull<Stored>> {
+        let Some(key) = self.key else {
+            return if self.claim.is_some() { Slot::Vacant } else { Slot::WrongType };
+        };
         let (Some(key_type), Some(get_type), Some(get_value)) = (
             api!(RedisModule_KeyType),
             api!(RedisModule_ModuleTypeGetType),
@@ -85,23 +64,80 @@ impl Key {
             return Slot::WrongType;
         };
         // SAFETY: the key is open.
-        let data_type = unsafe { get_type(self.0.as_ptr()) };
+        let data_type = unsafe { get_type(key.as_ptr()) };
         if !datatype::is_ours(data_type) {
             // SAFETY: the key is open.
-            let key_type = unsafe { key_type(self.0.as_ptr()) };
+            let key_type = unsafe { key_type(key.as_ptr()) };
             let is_empty = isize::try_from(key_type) == Ok(raw::REDISMODULE_KEYTYPE_EMPTY);
             return if is_empty { Slot::Vacant } else { Slot::WrongType };
         }
         // SAFETY: the key is open and holds a value of a module's type.
-        let value = unsafe { get_value(self.0.as_ptr()) };
+        let value = unsafe { get_value(key.as_ptr()) };
         NonNull::new(value.cast()).map_or(Slot::WrongType, Slot::Filter)
+    }
+
+    /// The filter that was found under the key.
+    #[inline(always)]
+    fn stored(&mut self) -> Option<&mut Stored> {
+        // SAFETY: the value of a key of our type is a living `Stored` (see `datatype`). Commands run one at a time on the
+        // server's main thread, the key stays open for the borrow, and only `publish` puts another value there, which
+        // forgets this one: so nothing else changes or frees it. The key is borrowed exclusively, and it is the only open
+        // key of its name.
+        self.stored.map(|mut stored| unsafe { stored.as_mut() })
     }
 }
 
-impl Drop for Key {
+impl OpenKey for Key<'_> {
+    #[inline(always)]
+    fn slot(&mut self) -> Slot<&mut Filter> {
+        match self.value() {
+            Slot::Vacant => Slot::Vacant,
+            Slot::WrongType => Slot::WrongType,
+            Slot::Filter(stored) => {
+                self.stored = Some(stored);
+                self.stored().map_or(Slot::WrongType, |stored| Slot::Filter(&mut stored.filter))
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn changed(&mut self, items_added: u64) {
+        if let Some(stored) = self.stored() {
+            stored.changed(items_added);
+        }
+    }
+
+    fn publish(&mut self, filter: Box<Filter>) -> Result<(), CommandError> {
+        let (Some(key), Some(set_value), Some(data_type)) =
+            (self.key, api!(RedisModule_ModuleTypeSetValue), datatype::handle(filter.format()))
+        else {
+            return Err(not_published());
+        };
+        self.stored = None;
+        let value = Box::into_raw(Stored::boxed(*filter));
+        // SAFETY: the key is open, and the value is what the callbacks of our type expect. Once set, the server owns
+        // it and gives it back to `datatype::free`.
+        let status = unsafe { set_value(key.as_ptr(), data_type.as_ptr(), value.cast()) };
+        if succeeded(status) {
+            return Ok(());
+        }
+        // SAFETY: the pointer comes from `Box::into_raw` above and the server did not take it.
+        drop(unsafe { Box::from_raw(value) });
+        Err(not_published())
+    }
+}
+
+#[cold]
+fn not_published() -> CommandError {
+    log::throttled(Topic::Publishing, ptr::null_mut(), "the server does not take it");
+    CommandError::Internal
+}
+
+impl Drop for Key<'_> {
+    #[inline(always)]
     fn drop(&mut self) {
-        let Some(close_key) = api!(RedisModule_CloseKey) else { return };
+        let (Some(key), Some(close_key)) = (self.key, api!(RedisModule_CloseKey)) else { return };
         // SAFETY: the key is open and not used again.
-        unsafe { close_key(self.0.as_ptr()) };
+        unsafe { close_key(key.as_ptr()) };
     }
 }

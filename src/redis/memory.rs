@@ -1,16 +1,13 @@
-//! How much memory a filter may take that a command makes: the [`Host`] that commands see.
+//! How much memory a filter may take that a command makes.
 
-use std::ffi::{CStr, c_int};
+use std::ffi::CStr;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use redis_module::raw;
 
-use super::api::{self, Context};
+use super::api::Context;
 use super::config;
-use crate::bloom::ByteLimit;
-use crate::bloom::valkeybloom::SEED_BYTES;
-use crate::command::{Host, Settings};
 
 /// The memory of the machine in bytes; no limit until the server has said.
 static SYSTEM_BYTES: AtomicU64 = AtomicU64::new(u64::MAX);
@@ -19,64 +16,6 @@ static MAXMEMORY_BYTES: AtomicU64 = AtomicU64::new(u64::MAX);
 /// Whether the server's configuration has changed since `MAXMEMORY_BYTES` was read. Asking costs tens of
 /// microseconds, too much for every new filter.
 static IS_STALE: AtomicBool = AtomicBool::new(true);
-
-/// The server as one command sees it.
-pub(super) struct CommandHost {
-    context: Context,
-}
-
-impl CommandHost {
-    /// # Safety
-    /// `context` must be that of the running command, for as long as the value lives.
-    pub(super) unsafe fn new(context: Context) -> Self {
-        Self { context }
-    }
-}
-
-impl Host for CommandHost {
-    fn settings(&self) -> Settings {
-        config::settings()
-    }
-
-    fn must_obey(&self) -> bool {
-        type MustObeyClient = unsafe extern "C" fn(Context) -> c_int;
-        if self.must_succeed() {
-            return true;
-        }
-        // Valkey also has commands that import slots, which only this function knows.
-        // SAFETY: this is the type of the function in Valkey's module API, the only one that has it.
-        let must_obey = unsafe { api::by_name::<MustObeyClient>(c"RedisModule_MustObeyClient") };
-        // SAFETY: the context is that of the running command.
-        must_obey.is_some_and(|must_obey| unsafe { must_obey(self.context) } != 0)
-    }
-
-    fn must_succeed(&self) -> bool {
-        const OBEYED: u32 = raw::REDISMODULE_CTX_FLAGS_REPLICATED | raw::REDISMODULE_CTX_FLAGS_LOADING;
-        let Some(context_flags) = api!(RedisModule_GetContextFlags) else { return false };
-        // SAFETY: the context is that of the running command.
-        let flags = unsafe { context_flags(self.context) };
-        flags & OBEYED.cast_signed() != 0
-    }
-
-    fn random_seed(&self) -> [u8; SEED_BYTES] {
-        let mut seed = [0; SEED_BYTES];
-        if let Some(random_bytes) = api!(RedisModule_GetRandomBytes) {
-            // SAFETY: the server fills exactly as many bytes as it is told the array has.
-            unsafe { random_bytes(seed.as_mut_ptr(), seed.len()) };
-        }
-        seed
-    }
-}
-
-impl ByteLimit for CommandHost {
-    fn max_filter_bytes(&self) -> u64 {
-        if self.must_obey() {
-            return u64::MAX;
-        }
-        // SAFETY: the context is that of the running command.
-        unsafe { client_limit_bytes(self.context) }
-    }
-}
 
 /// The most bytes of a filter that a client makes: as configured, and no more than the memory there is.
 ///

@@ -9,6 +9,7 @@
 mod api;
 mod allocator;
 mod args;
+mod claim;
 mod commands;
 mod config;
 mod datatype;
@@ -17,6 +18,7 @@ mod effects;
 mod huge_pages;
 mod info;
 mod key;
+mod keyspace;
 mod load_arguments;
 mod load_limit;
 mod log;

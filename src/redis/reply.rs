@@ -132,6 +132,3 @@ fn terminated(text: &str) -> SmallVec<[u8; 128]> {
     let line = text.bytes().take(ERROR_MAX_BYTES).map(|byte| if byte < b' ' { b' ' } else { byte });
     line.chain([0]).collect()
 }
-
-/// The reply of a command that found no way to run at all.
-pub(super) const INTERNAL_ERROR: &str = "ERR internal error";

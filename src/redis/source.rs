@@ -8,7 +8,7 @@ use redis_module::raw::{self, RedisModuleCallReply, RedisModuleString};
 use super::api::Context;
 use super::args::Argv;
 use super::log;
-use crate::command::import::{Sources, StringSlot};
+use crate::command::StringSlot;
 use crate::command::table::CommandSpec;
 
 /// Answers the server when it only wants to know where the keys of a command are. It asks where its own search finds
@@ -31,7 +31,7 @@ pub(super) unsafe fn report_keys(spec: &CommandSpec, context: Context, argv: Arg
     // SAFETY: the context is the handler's; position 1 is the key, which the arity asks for.
     unsafe { key_at(context, 1, written.cast_signed()) };
     if let Some(source) = spec.source_key
-        && argv.source_key(source).is_some()
+        && argv.has_source_key(source)
     {
         let position = i32::try_from(source.word_position.saturating_add(1)).unwrap_or(i32::MAX);
         let read = raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS;
@@ -48,7 +48,6 @@ const COPIED_MAX_BYTES: usize = 4 << 10;
 
 /// The source of an import, open for reading as long as this value lives.
 pub(super) struct Source {
-    context: Context,
     key: Option<NonNull<raw::RedisModuleKey>>,
     /// The string, if it is short.
     copy: Option<Vec<u8>>,
@@ -58,13 +57,13 @@ impl Source {
     /// # Safety
     /// `context` and `name` must be those of the running command, and no key of that name be open. The value must not
     /// outlive the command, and nothing may be written to the key meanwhile.
-    pub(super) unsafe fn open(context: Context, name: Option<*mut RedisModuleString>) -> Self {
-        let key = api!(RedisModule_OpenKey).zip(name).and_then(|(open_key, name)| {
+    pub(super) unsafe fn open(context: Context, name: *mut RedisModuleString) -> Self {
+        let key = api!(RedisModule_OpenKey).and_then(|open_key| {
             // SAFETY: context and name are alive by the caller's word.
             NonNull::new(unsafe { open_key(context, name, raw::REDISMODULE_READ.cast_signed()) })
         });
-        let mut source = Self { context, key, copy: None };
-        if let Some(name) = name.filter(|_| source.is_short_string()) {
+        let mut source = Self { key, copy: None };
+        if source.is_short_string() {
             // SAFETY: context and name are alive by the caller's word.
             source.copy = unsafe { copy_of(context, name) };
         }
@@ -84,6 +83,18 @@ impl Source {
         // SAFETY: the key is open; measuring a string does not change how it is stored.
         self.key_type() == Some(raw::REDISMODULE_KEYTYPE_STRING)
             && unsafe { value_length(key.as_ptr()) } <= COPIED_MAX_BYTES
+    }
+
+    /// What is under the key.
+    pub(super) fn string(&self) -> StringSlot<'_> {
+        match self.key_type() {
+            None => StringSlot::Vacant,
+            Some(raw::REDISMODULE_KEYTYPE_STRING) => {
+                let bytes = self.copy.as_deref().or_else(|| self.borrowed());
+                bytes.map_or(StringSlot::WrongType, StringSlot::Bytes)
+            }
+            Some(_) => StringSlot::WrongType,
+        }
     }
 
     /// The bytes of a long string, in their place.
@@ -114,29 +125,19 @@ unsafe fn copy_of(context: Context, name: *mut RedisModuleString) -> Option<Vec<
     unsafe { taken_from(reply) }
 }
 
-impl Sources for Source {
-    fn string(&self) -> StringSlot<'_> {
-        match self.key_type() {
-            None => StringSlot::Vacant,
-            Some(raw::REDISMODULE_KEYTYPE_STRING) => {
-                let bytes = self.copy.as_deref().or_else(|| self.borrowed());
-                bytes.map_or(StringSlot::WrongType, StringSlot::Bytes)
-            }
-            Some(_) => StringSlot::WrongType,
-        }
-    }
-
-    fn field(&self, key: &[u8], field: &str) -> Option<Vec<u8>> {
-        let call = api!(RedisModule_Call)?;
-        let field = log::c_text(field);
-        // As the client, for it may not be allowed to read that key: `C`. Then a key with its length, and a C string.
-        // SAFETY: the context is that of the running command; the format stands for what follows it.
-        let reply = unsafe {
-            call(self.context, c"HGET".as_ptr(), c"Cbc".as_ptr(), key.as_ptr(), key.len(), field.as_ptr())
-        };
-        // SAFETY: the reply was just made and is not used again.
-        unsafe { taken_from(reply) }
-    }
+/// A field of the hash at `key`, if there is one and the client may read it.
+///
+/// # Safety
+/// `context` must be that of the running command.
+pub(super) unsafe fn field(context: Context, key: &[u8], field: &str) -> Option<Vec<u8>> {
+    let call = api!(RedisModule_Call)?;
+    let field = log::c_text(field);
+    // As the client, for it may not be allowed to read that key: `C`. Then a key with its length, and a C string.
+    // SAFETY: the context by the caller's contract; the format stands for what follows it.
+    let reply =
+        unsafe { call(context, c"HGET".as_ptr(), c"Cbc".as_ptr(), key.as_ptr(), key.len(), field.as_ptr()) };
+    // SAFETY: the reply was just made and is not used again.
+    unsafe { taken_from(reply) }
 }
 
 /// The bytes of a reply, if it is a string. Frees the reply.

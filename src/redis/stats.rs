@@ -1,8 +1,9 @@
-//! What the INFO section counts. Filters are freed on background threads too, so every count is atomic.
+//! What the INFO section counts, all of it. Filters are freed on background threads too, so every count is atomic.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::bloom::Filter;
+use crate::command::Effects;
 
 static FILTERS: AtomicU64 = AtomicU64::new(0);
 static ITEMS: AtomicU64 = AtomicU64::new(0);
@@ -10,56 +11,64 @@ static BYTES: AtomicU64 = AtomicU64::new(0);
 static ADDS: AtomicU64 = AtomicU64::new(0);
 static CHECKS: AtomicU64 = AtomicU64::new(0);
 
-/// What one filter counts for.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// What one filter is counted for.
 pub(super) struct Footprint {
     items: u64,
     /// Memory of the filter.
-    pub(super) bytes: u64,
+    bytes: u64,
+    layers: usize,
 }
 
 impl Footprint {
-    /// O(layers).
-    pub(super) fn of(filter: &Filter) -> Self {
-        Self { items: filter.items(), bytes: filter.size_bytes() }
+    /// Counts a filter that now exists. O(layers).
+    pub(super) fn count(filter: &Filter) -> Self {
+        FILTERS.fetch_add(1, Relaxed);
+        let footprint =
+            Self { items: filter.items(), bytes: filter.size_bytes(), layers: filter.layer_count() };
+        ITEMS.fetch_add(footprint.items, Relaxed);
+        BYTES.fetch_add(footprint.bytes, Relaxed);
+        footprint
+    }
+
+    /// Counts what has changed of a filter that took so many items; answers whether it has grown. O(1), where it has
+    /// grown O(layers).
+    #[inline(always)]
+    pub(super) fn recount(&mut self, filter: &Filter, items_added: u64) -> bool {
+        self.items = self.items.wrapping_add(items_added);
+        ITEMS.fetch_add(items_added, Relaxed);
+        let has_grown = self.layers != filter.layer_count();
+        if has_grown {
+            self.grown(filter);
+        }
+        has_grown
+    }
+
+    #[cold]
+    fn grown(&mut self, filter: &Filter) {
+        let bytes = filter.size_bytes();
+        // Counts wrap, so that a difference in either direction is one addition.
+        BYTES.fetch_add(bytes.wrapping_sub(self.bytes), Relaxed);
+        self.bytes = bytes;
+        self.layers = filter.layer_count();
+    }
+
+    /// The filter does not exist any more.
+    pub(super) fn forget(&self) {
+        FILTERS.fetch_sub(1, Relaxed);
+        ITEMS.fetch_sub(self.items, Relaxed);
+        BYTES.fetch_sub(self.bytes, Relaxed);
     }
 }
 
-/// A filter now exists.
-pub(super) fn filter_made(footprint: Footprint) {
-    FILTERS.fetch_add(1, Relaxed);
-    ITEMS.fetch_add(footprint.items, Relaxed);
-    BYTES.fetch_add(footprint.bytes, Relaxed);
-}
-
-/// A filter does not exist any more.
-pub(super) fn filter_freed(footprint: Footprint) {
-    FILTERS.fetch_sub(1, Relaxed);
-    ITEMS.fetch_sub(footprint.items, Relaxed);
-    BYTES.fetch_sub(footprint.bytes, Relaxed);
-}
-
-/// A filter took items, and nothing else about it changed.
-pub(super) fn filter_took(items: u64) {
-    ITEMS.fetch_add(items, Relaxed);
-}
-
-/// A filter changed. Counts wrap, so that a difference in either direction is one addition.
-pub(super) fn filter_changed(before: Footprint, after: Footprint) {
-    if before != after {
-        ITEMS.fetch_add(after.items.wrapping_sub(before.items), Relaxed);
-        BYTES.fetch_add(after.bytes.wrapping_sub(before.bytes), Relaxed);
+/// Counts what a command did with items.
+#[inline(always)]
+pub(super) fn count_items(effects: &Effects<'_>) {
+    if effects.items_added > 0 {
+        ADDS.fetch_add(effects.items_added, Relaxed);
     }
-}
-
-/// Items were added by commands.
-pub(super) fn items_added(items: u64) {
-    ADDS.fetch_add(items, Relaxed);
-}
-
-/// Items were checked by commands.
-pub(super) fn items_checked(items: u64) {
-    CHECKS.fetch_add(items, Relaxed);
+    if effects.items_checked > 0 {
+        CHECKS.fetch_add(effects.items_checked, Relaxed);
+    }
 }
 
 /// All counts at about one time.

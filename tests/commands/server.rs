@@ -1,23 +1,27 @@
-//! A server that is none: it runs command lines as the host room does and keeps what they ask for.
+//! A server that is none: it runs command lines by the function that the host room runs and keeps what they ask for.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 
-use everbloom::bloom::{ByteLimit, Filter, NoPrefetch};
-use everbloom::command::import::{Import, Sources, StringSlot};
+use everbloom::bloom::{ByteLimit, Filter, NoPrefetch, Prefetch};
+use everbloom::command::table::KeyAccess;
 use everbloom::command::{
-    COMMANDS, Change, Command, Effects, Host, Line, Protocol, Query, Replication, Reply, Request, Settings,
-    Slot,
+    COMMANDS, Command, CommandError, Effects, Host, Keyspace, Line, Name, OpenKey, Protocol, Replication,
+    Reply, Settings, Slot, StringSlot, execute,
 };
 
 /// A reply as a line of text, such as `*2 :1 -ERR no`.
 struct Collected {
     protocol: Protocol,
     words: Vec<String>,
+    /// Replies that are announced and not yet written.
+    outstanding: usize,
 }
 
 impl Collected {
     fn push(&mut self, word: impl Into<String>) {
         self.words.push(word.into());
+        self.outstanding = self.outstanding.checked_sub(1).expect("a place for the reply");
     }
 }
 
@@ -48,9 +52,11 @@ impl Reply for Collected {
     }
     fn array(&mut self, length: usize) {
         self.push(format!("*{length}"));
+        self.outstanding += length;
     }
     fn map(&mut self, pairs: usize) {
         self.push(format!("%{pairs}"));
+        self.outstanding += 2 * pairs;
     }
 }
 
@@ -68,18 +74,21 @@ pub(crate) struct Server {
     pub(crate) events: Vec<&'static str>,
 }
 
-struct Rules {
+/// The database as one command sees it.
+struct Database<'s> {
     settings: Settings,
     must_obey: bool,
+    filters: RefCell<HashMap<Vec<u8>, Filter>>,
+    strings: &'s HashMap<Vec<u8>, Vec<u8>>,
 }
 
-impl ByteLimit for Rules {
+impl ByteLimit for Database<'_> {
     fn max_filter_bytes(&self) -> u64 {
         if self.must_obey { u64::MAX } else { self.settings.max_filter_bytes }
     }
 }
 
-impl Host for Rules {
+impl Host for Database<'_> {
     fn settings(&self) -> Settings {
         self.settings
     }
@@ -92,6 +101,77 @@ impl Host for Rules {
     fn random_seed(&self) -> [u8; 32] {
         [7; 32]
     }
+}
+
+/// A key whose filter is out of the database as long as it is open.
+struct TestKey<'k> {
+    filters: &'k RefCell<HashMap<Vec<u8>, Filter>>,
+    name: Vec<u8>,
+    filter: Option<Filter>,
+    access: KeyAccess,
+}
+
+impl OpenKey for TestKey<'_> {
+    fn slot(&mut self) -> Slot<&mut Filter> {
+        match &mut self.filter {
+            // `string` holds no filter.
+            _ if self.name == b"string" => Slot::WrongType,
+            Some(filter) => Slot::Filter(filter),
+            None => Slot::Vacant,
+        }
+    }
+
+    fn changed(&mut self, _items_added: u64) {
+        assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
+    }
+
+    fn publish(&mut self, filter: Box<Filter>) -> Result<(), CommandError> {
+        assert_eq!(self.access, KeyAccess::ReadWrite);
+        self.filter = Some(*filter);
+        Ok(())
+    }
+}
+
+impl Drop for TestKey<'_> {
+    fn drop(&mut self) {
+        if let Some(filter) = self.filter.take() {
+            self.filters.borrow_mut().insert(std::mem::take(&mut self.name), filter);
+        }
+    }
+}
+
+impl Keyspace for Database<'_> {
+    type Key<'k>
+        = TestKey<'k>
+    where
+        Self: 'k;
+
+    fn open(&self, name: Name<'_>, access: KeyAccess) -> TestKey<'_> {
+        let filter = self.filters.borrow_mut().remove(name.bytes);
+        TestKey { filters: &self.filters, name: name.bytes.to_vec(), filter, access }
+    }
+
+    /// The string `4`, which has bits 2, 3 and 5, lies at two keys, and there are more.
+    fn with_string<T>(&self, name: Name<'_>, read: impl FnOnce(StringSlot<'_>) -> T) -> T {
+        read(match name.bytes {
+            b"string" | b"users" => StringSlot::Bytes(b"4"),
+            b"list" => StringSlot::WrongType,
+            key => self.strings.get(key).map_or(StringSlot::Vacant, |bytes| StringSlot::Bytes(bytes)),
+        })
+    }
+
+    /// The settings of `users`.
+    fn field(&self, key: &[u8], field: &str) -> Option<Vec<u8>> {
+        assert_eq!(key, b"{users}:config");
+        let fields = [("size", "700"), ("hashIterations", "5"), ("expectedInsertions", "50")];
+        fields.iter().find(|(name, _)| *name == field).map(|(_, value)| value.as_bytes().to_vec())
+    }
+
+    fn prefetch(&self) -> impl Prefetch {
+        NoPrefetch
+    }
+
+    fn lost(&self, _command: Command, _error: &CommandError) {}
 }
 
 impl Server {
@@ -116,72 +196,22 @@ impl Server {
     pub(crate) fn call(&mut self, argv: &[&[u8]]) -> String {
         let words: Vec<_> = argv.iter().map(|word| String::from_utf8_lossy(word)).collect();
         let line = words.join(" ");
-        let host = Rules { settings: self.settings, must_obey: self.must_obey };
-        let mut reply = Collected { protocol: self.protocol, words: Vec::new() };
-        let command = named(argv[0]);
-        let outcome = match Request::parse(command, &argv[1..], &host) {
-            Ok(Request::Query(query)) => self.query(query, argv, &host, &mut reply),
-            Ok(Request::Change(change)) => self.change(change, argv, &line, &host, &mut reply),
-            Ok(Request::Import(import)) => self.import(*import, argv, &line, &host, &mut reply),
-            Err(error) => Err(error),
+        let mut keyspace = Database {
+            settings: self.settings,
+            must_obey: self.must_obey,
+            filters: RefCell::new(std::mem::take(&mut self.keys)),
+            strings: &self.strings,
         };
-        match outcome {
-            Ok(()) => reply.words.join(" "),
-            Err(error) => {
-                assert!(reply.words.is_empty(), "an error after a reply to {line}");
-                format!("-{error}")
-            }
-        }
+        let mut reply = Collected { protocol: self.protocol, words: Vec::new(), outstanding: 1 };
+        let effects = execute(named(argv[0]), &argv[1..], &mut keyspace, &mut reply);
+        assert_eq!(reply.outstanding, 0, "one whole reply to {line}");
+        self.keys = keyspace.filters.into_inner();
+        self.carry_out(effects, &line);
+        reply.words.join(" ")
     }
 
-    fn query(
-        &mut self,
-        query: Query<'_>,
-        argv: &[&[u8]],
-        host: &Rules,
-        reply: &mut Collected,
-    ) -> Result<(), everbloom::command::CommandError> {
-        let slot = slot(argv[1], self.keys.get_mut(argv[1]));
-        query.run(slot, host, NoPrefetch, reply).map(|_| ())
-    }
-
-    fn change(
-        &mut self,
-        change: Change<'_>,
-        argv: &[&[u8]],
-        line: &str,
-        host: &Rules,
-        reply: &mut Collected,
-    ) -> Result<(), everbloom::command::CommandError> {
-        let slot = slot(argv[1], self.keys.get_mut(argv[1]));
-        let effects = change.run(slot, host, NoPrefetch, reply)?;
-        self.carry_out(effects, argv, line);
-        Ok(())
-    }
-
-    fn import(
-        &mut self,
-        import: Import<'_>,
-        argv: &[&[u8]],
-        line: &str,
-        host: &Rules,
-        reply: &mut Collected,
-    ) -> Result<(), everbloom::command::CommandError> {
-        let slot = slot(argv[1], self.keys.get_mut(argv[1]));
-        let effects = {
-            let sources = Strings { key: import.source(), more: &self.strings };
-            import.run(&slot, &sources, host)?
-        };
-        reply.simple("OK");
-        self.carry_out(effects, argv, line);
-        Ok(())
-    }
-
-    fn carry_out(&mut self, effects: Effects<'_>, argv: &[&[u8]], line: &str) {
-        let Effects { publish, replication, created, items_added } = effects;
-        if let Some(filter) = publish {
-            self.keys.insert(argv[1].to_vec(), *filter);
-        }
+    fn carry_out(&mut self, effects: Effects<'_>, line: &str) {
+        let Effects { replication, created, items_added, .. } = effects;
         match replication {
             Replication::None => assert_eq!((created, items_added), (false, 0)),
             Replication::Verbatim => self.replicated.push(line.to_owned()),
@@ -195,39 +225,6 @@ impl Server {
         }
         self.events.extend(created.then_some("bloom.reserve"));
         self.events.extend((items_added > 0).then_some("bloom.add"));
-    }
-}
-
-/// What lies at the keys beside filters: the string `4`, which has bits 2, 3 and 5, the settings of `users`, and more.
-struct Strings<'a> {
-    key: Option<&'a [u8]>,
-    more: &'a HashMap<Vec<u8>, Vec<u8>>,
-}
-
-impl Sources for Strings<'_> {
-    fn string(&self) -> StringSlot<'_> {
-        match self.key {
-            Some(b"string" | b"users") => StringSlot::Bytes(b"4"),
-            Some(b"list") => StringSlot::WrongType,
-            key => key
-                .and_then(|key| self.more.get(key))
-                .map_or(StringSlot::Vacant, |bytes| StringSlot::Bytes(bytes)),
-        }
-    }
-
-    fn field(&self, key: &[u8], field: &str) -> Option<Vec<u8>> {
-        assert_eq!(key, b"{users}:config");
-        let fields = [("size", "700"), ("hashIterations", "5"), ("expectedInsertions", "50")];
-        fields.iter().find(|(name, _)| *name == field).map(|(_, value)| value.as_bytes().to_vec())
-    }
-}
-
-/// What a command finds at a key: `string` holds no filter.
-fn slot<F>(key: &[u8], filter: Option<F>) -> Slot<F> {
-    match filter {
-        _ if key == b"string" => Slot::WrongType,
-        Some(filter) => Slot::Filter(filter),
-        None => Slot::Vacant,
     }
 }
 

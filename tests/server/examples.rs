@@ -1,12 +1,18 @@
-//! Every `redis` block of the documentation: run as it is printed, answered as it is printed.
+//! Every `redis` block of the documentation: run as it is printed, answered as it is printed. And sentences of the
+//! documentation that no other test holds.
 
 use std::path::PathBuf;
 
 use redis::Value;
 
-use crate::harness::{Client, Site, Test, tests};
+use crate::harness::{Client, Site, Test, skip, tests};
 
-pub(crate) const TESTS: &[Test] = tests![every_example_is_answered_as_printed];
+pub(crate) const TESTS: &[Test] = tests![
+    every_example_is_answered_as_printed,
+    the_section_of_info_is_where_it_is_said_to_be,
+    redis_7_0_has_no_category_for_our_commands,
+    a_reserved_filter_counts_towards_maxmemory,
+];
 
 fn every_example_is_answered_as_printed(site: &Site) {
     let server = site.start();
@@ -72,4 +78,56 @@ fn printed(value: &Value, indent: &str) -> String {
         }
         other => panic!("an example with a reply of this kind: {other:?}"),
     }
+}
+
+fn the_section_of_info_is_where_it_is_said_to_be(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    client.say("BF.MADD k a b");
+    for (words, is_there) in [
+        ("INFO bf", true),
+        ("INFO modules", true),
+        ("INFO everything", true),
+        ("INFO", false),
+        ("INFO all", false),
+    ] {
+        let words: Vec<&str> = words.split(' ').collect();
+        let text = String::from_utf8(client.bytes(&words)).expect("text");
+        for field in ["bf_filters:", "bf_items:", "bf_bytes:", "bf_adds:", "bf_checks:"] {
+            assert_eq!(text.contains(field), is_there, "{words:?}: {field}");
+        }
+    }
+    let text = String::from_utf8(client.bytes(&["INFO", "commandstats"])).expect("text");
+    assert!(text.contains("cmdstat_bf.madd:"), "{text}");
+    let adds = client.info_number("bf_adds");
+    client.say("CONFIG RESETSTAT");
+    assert_eq!(client.info_number("bf_adds"), adds);
+}
+
+fn redis_7_0_has_no_category_for_our_commands(site: &Site) {
+    if site.from(Some((7, 2)), Some((7, 2))) {
+        return skip("only Redis 7.0 has no categories for the commands of modules");
+    }
+    let server = site.start();
+    let mut client = server.client();
+    client.say("ACL SETUSER u reset on nopass ~* +@all -@write");
+    assert_eq!(client.say("ACL DRYRUN u BF.ADD k a"), "+OK");
+    client.say("ACL SETUSER u reset on nopass ~* +@read +@write +@fast");
+    assert!(!client.say("ACL DRYRUN u BF.EXISTS k a").contains("OK"));
+    client.say("ACL SETUSER u reset on nopass ~* +@all -bf.add");
+    assert!(!client.say("ACL DRYRUN u BF.ADD k a").contains("OK"));
+}
+
+fn a_reserved_filter_counts_towards_maxmemory(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let limit = client.info_number("used_memory") + 8_000_000;
+    client.say(&format!("CONFIG SET maxmemory {limit}"));
+    assert!(client.say("BF.RESERVE larger 0.01 10000000").starts_with("-ERR filter would take"));
+    assert_eq!(client.say("BF.RESERVE first 0.01 5000000"), "+OK");
+    assert_eq!(client.say("BF.RESERVE above 0.01 5000000"), "+OK");
+    assert!(client.say("SET s x").starts_with("-OOM"));
+    client.say("CONFIG SET maxmemory-policy allkeys-random");
+    assert_eq!(client.say("SET s x"), "+OK");
+    assert!(client.int("EXISTS first above") < 2);
 }

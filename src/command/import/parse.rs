@@ -5,8 +5,7 @@ use crate::bloom::client::{BitOrder, ItemEncoding, Scheme};
 use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX};
 use crate::command::arguments::Arguments;
 use crate::command::error::{CommandError, quotable};
-use crate::command::number::{parse_double, parse_integer};
-use crate::command::reserve::is_ratio;
+use crate::command::number::{is_ratio, parse_double, parse_integer};
 
 /// Stands for a scheme where the string at the source key is what Guava's `writeTo` wrote.
 const GUAVA: &[u8] = b"guava";
@@ -18,10 +17,11 @@ impl<'a> Import<'a> {
     ///
     /// # Errors
     /// The first rule that is broken, from left to right, then what is missing.
-    pub fn parse(key: &'a [u8], mut arguments: Arguments<'a>) -> Result<Self, CommandError> {
+    pub(super) fn parse(mut arguments: Arguments<'a>) -> Result<Self, CommandError> {
+        let key = arguments.key()?;
         let origin = arguments.required()?;
         let origin = if origin.eq_ignore_ascii_case(b"SOURCE") {
-            Origin::Source(arguments.required()?)
+            Origin::Source(arguments.key()?)
         } else if origin.eq_ignore_ascii_case(GUAVA) {
             Origin::Guava(arguments.required()?)
         } else if origin.eq_ignore_ascii_case(b"EMPTY") {
@@ -29,7 +29,7 @@ impl<'a> Import<'a> {
         } else {
             return Err(ImportError::NoOrigin.into());
         };
-        if origin == Origin::Source(key) {
+        if matches!(origin, Origin::Source(source) if source.bytes == key.bytes) {
             return Err(ImportError::SameKey.into());
         }
         let mut import = Self {

@@ -2,50 +2,62 @@
 
 use std::borrow::Cow;
 
-use super::{Import, ImportError, Origin, Sources, StringSlot};
+use super::{Import, ImportError, Origin};
 use crate::bloom::client::check_size;
 use crate::bloom::client::{
     BitOrder, ItemEncoding, SchemeParameters, SchemePlacement, StringForm, half_full_items,
 };
 use crate::bloom::limits::CAPACITY_MAX_ITEMS;
 use crate::bloom::{Bits, Chain, Filter, Growth, OutOfMemory};
-use crate::command::Slot;
-use crate::command::creation::{growth_words, text, word};
+use crate::command::arguments::Arguments;
+use crate::command::change::{Change, publish};
+use crate::command::creation::lines::{growth_words, number, word};
 use crate::command::effects::{Effects, Line, Replication};
 use crate::command::error::{CommandError, quotable};
-use crate::command::settings::Host;
+use crate::command::keyspace::{Keyspace, OpenKey, Slot, StringSlot};
+use crate::command::reply::Reply;
+use crate::command::table::KeyAccess;
 use crate::format::client::{GuavaHeader, RedissonConfig, config_key};
 
+/// BF.IMPORT: the grammar is that of `Import::parse`. Makes the filter, whole, or nothing.
+/// O(bytes of the string + bits / 8).
+///
+/// # Errors
+/// What the import is refused for; the key is then as it was.
+pub(in crate::command) fn run<'a>(
+    arguments: Arguments<'a>,
+    keyspace: &impl Keyspace,
+    reply: &mut impl Reply,
+) -> Result<Effects<'a>, CommandError> {
+    let import = Import::parse(arguments)?;
+    let mut open = keyspace.open(import.key, KeyAccess::ReadWrite);
+    match open.slot() {
+        Slot::WrongType => return Err(CommandError::WrongType),
+        Slot::Filter(_) if !import.is_replacing => return Err(CommandError::KeyExists),
+        Slot::Filter(_) | Slot::Vacant => {}
+    }
+    let change = match import.origin {
+        Origin::Guava(blob) => import.make(blob, keyspace),
+        Origin::Empty => import.make(&[], keyspace),
+        Origin::Source(source) => keyspace.with_string(source, |string| match string {
+            StringSlot::Bytes(bytes) => import.make(bytes, keyspace),
+            StringSlot::Vacant => Err(ImportError::NoSource.into()),
+            StringSlot::WrongType => Err(CommandError::WrongType),
+        }),
+    }?;
+    let ((), effects) = publish(&mut open, change)?;
+    reply.simple("OK");
+    Ok(effects)
+}
+
 impl<'a> Import<'a> {
-    /// Makes the filter, whole, or nothing. O(bytes of the string + bits / 8).
-    ///
-    /// # Errors
-    /// What the import is refused for; the key is then as it was.
-    pub fn run(
-        mut self,
-        slot: &Slot<&mut Filter>,
-        sources: &impl Sources,
-        host: &dyn Host,
-    ) -> Result<Effects<'a>, CommandError> {
-        match slot {
-            Slot::WrongType => return Err(CommandError::WrongType),
-            Slot::Filter(_) if !self.is_replacing => return Err(CommandError::KeyExists),
-            Slot::Filter(_) | Slot::Vacant => {}
-        }
-        let bytes = match self.origin {
-            Origin::Guava(blob) => blob,
-            Origin::Empty => &[],
-            Origin::Source(_) => match sources.string() {
-                StringSlot::Bytes(bytes) => bytes,
-                StringSlot::Vacant => return Err(ImportError::NoSource.into()),
-                StringSlot::WrongType => return Err(CommandError::WrongType),
-            },
-        };
-        self.complete(sources)?;
+    /// Makes the filter, whole, of the bytes that its origin has, and says how it is replicated.
+    fn make(mut self, bytes: &[u8], keyspace: &impl Keyspace) -> Result<Change<'a, ()>, CommandError> {
+        self.complete(keyspace)?;
         let placement = SchemePlacement::new(self.parameters(bytes)?).map_err(ImportError::Scheme)?;
-        check_size(&placement, host).map_err(CommandError::Reserve)?;
+        check_size(&placement, keyspace).map_err(CommandError::Reserve)?;
         let (form, bits) = self.read(bytes, &placement)?;
-        let settings = host.settings();
+        let settings = keyspace.settings();
         let probes = placement.parameters().probes;
         let capacity_items = self
             .capacity_items
@@ -59,22 +71,19 @@ impl<'a> Import<'a> {
         let line = self.line(&placement, capacity_items, error_rate, growth);
         let chain = Chain::take_over(placement, form, bits, capacity_items, error_rate, growth)
             .ok_or(ImportError::OutOfMemory)?;
-        Ok(Effects {
-            publish: Some(Box::new(Filter::Client(Box::new(chain)))),
-            replication: Replication::Rewritten(vec![line]),
-            created: true,
-            items_added: 0,
-        })
+        let effects =
+            Effects { replication: Replication::Rewritten(vec![line]), created: true, ..Effects::default() };
+        Ok(Change { answer: (), publish: Some(Box::new(Filter::Client(Box::new(chain)))), effects })
     }
 
     /// Takes from Redisson's settings what the options do not say.
-    fn complete(&mut self, sources: &impl Sources) -> Result<(), CommandError> {
+    fn complete(&mut self, keyspace: &impl Keyspace) -> Result<(), CommandError> {
         let Origin::Source(source) = self.origin else { return Ok(()) };
         if !self.has_settings() || (self.size_bits.is_some() && self.probes.is_some()) {
             return Ok(());
         }
-        let key = config_key(source).map_err(|OutOfMemory| ImportError::OutOfMemory)?;
-        let config = RedissonConfig::read(|field| sources.field(&key, field))
+        let key = config_key(source.bytes).map_err(|OutOfMemory| ImportError::OutOfMemory)?;
+        let config = RedissonConfig::read(|field| keyspace.field(&key, field))
             .map_err(|field| ImportError::NoSettings { key: quotable(&key), field })?;
         self.size_bits = self.size_bits.or(Some(config.size_bits));
         self.probes = self.probes.or(Some(config.probes));
@@ -114,22 +123,22 @@ impl<'a> Import<'a> {
         growth: Growth,
     ) -> Line<'a> {
         let SchemeParameters { scheme, encoding, shift, probes, size_bits } = placement.parameters();
-        let mut arguments = vec![Cow::Borrowed(self.key)];
+        let mut arguments = vec![Cow::Borrowed(self.key.bytes)];
         match self.origin {
-            Origin::Source(key) => arguments.extend([word("SOURCE"), Cow::Borrowed(key)]),
+            Origin::Source(key) => arguments.extend([word("SOURCE"), Cow::Borrowed(key.bytes)]),
             Origin::Guava(blob) => arguments.extend([word("GUAVA"), Cow::Borrowed(blob)]),
             Origin::Empty => arguments.push(word("EMPTY")),
         }
         if self.scheme.is_some() {
             arguments.extend([word("SCHEME"), word(scheme.name())]);
-            arguments.extend([word("BITS"), text(size_bits), word("HASHES"), text(probes)]);
-            arguments.extend([word("SHIFT"), text(shift)]);
+            arguments.extend([word("BITS"), number(size_bits), word("HASHES"), number(probes)]);
+            arguments.extend([word("SHIFT"), number(shift)]);
             arguments.extend([word("ORDER"), word(self.order.unwrap_or(BitOrder::Msb).name())]);
         } else if matches!(self.origin, Origin::Source(_)) {
             arguments.extend([word("SCHEME"), word("guava")]);
         }
         arguments.extend([word("ENCODING"), word(encoding.name())]);
-        arguments.extend([word("CAPACITY"), text(capacity_items), word("ERROR"), text(error_rate)]);
+        arguments.extend([word("CAPACITY"), number(capacity_items), word("ERROR"), number(error_rate)]);
         for word in growth_words(growth) {
             arguments.push(word);
         }

@@ -1,38 +1,7 @@
-//! The commands that carry a filter elsewhere or bring one in: BF.SCANDUMP, BF.LOADCHUNK, BF.LOAD, BF.IMPORT and BF.EXPORT.
+//! The commands for filters that clients keep in strings: BF.IMPORT and BF.EXPORT.
 
-use super::parts::{
-    CHANGES, DONT_CACHE, EXPANSION, ITERATOR, KEY, NONSCALING, READS, argument, option, word,
-};
+use super::parts::{CHANGES, EXPANSION, KEY, NONSCALING, READS, option, word};
 use super::{ArgumentKind, ArgumentSpec, CommandSpec, Presence, SourceKey};
-
-pub(super) static SCANDUMP: CommandSpec = CommandSpec {
-    name: "bf.scandump",
-    arguments: 2..=2,
-    tips: DONT_CACHE,
-    complexity: "O(n), where n is the number of bytes of the piece, at most 16 MiB",
-    summary: "Reads a filter piece by piece, to be loaded elsewhere with BF.LOADCHUNK",
-    syntax: &[KEY, ITERATOR],
-    // RedisBloom flags the key as written to; it is not.
-    ..READS
-};
-
-pub(super) static LOADCHUNK: CommandSpec = CommandSpec {
-    name: "bf.loadchunk",
-    arguments: 3..=3,
-    complexity: "O(n), where n is the number of bytes of the piece",
-    summary: "Restores a filter from the pieces that BF.SCANDUMP gave",
-    syntax: &[KEY, ITERATOR, argument("data", ArgumentKind::String)],
-    ..CHANGES
-};
-
-pub(super) static LOAD: CommandSpec = CommandSpec {
-    name: "bf.load",
-    arguments: 2..=2,
-    complexity: "O(n), where n is the number of bytes of the blob",
-    summary: "Restores a filter from an append-only file of valkey-bloom",
-    syntax: &[KEY, argument("blob", ArgumentKind::String)],
-    ..CHANGES
-};
 
 pub(super) static IMPORT: CommandSpec = CommandSpec {
     name: "bf.import",

@@ -4,59 +4,73 @@ mod add;
 mod ask;
 mod import;
 mod parts;
+mod pieces;
 
 use std::ops::RangeInclusive;
 
-/// A command of the module.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Command {
-    /// BF.RESERVE.
-    Reserve,
-    /// BF.ADD.
-    Add,
-    /// BF.MADD.
-    MAdd,
-    /// BF.INSERT.
-    Insert,
-    /// BF.EXISTS.
-    Exists,
-    /// BF.MEXISTS.
-    MExists,
-    /// BF.INFO.
-    Info,
-    /// BF.CARD.
-    Card,
-    /// BF.DEBUG.
-    Debug,
-    /// BF.SCANDUMP.
-    ScanDump,
-    /// BF.LOADCHUNK.
-    LoadChunk,
-    /// BF.LOAD.
-    Load,
-    /// BF.IMPORT.
-    Import,
-    /// BF.EXPORT.
-    Export,
+/// Names every command once, in the order of the documentation: `$use!` is given all of them, each with its entry in the
+/// table.
+macro_rules! for_each_command {
+    ($use:ident) => {
+        $use! {
+            /// BF.RESERVE.
+            Reserve => add::RESERVE,
+            /// BF.ADD.
+            Add => add::ADD,
+            /// BF.MADD.
+            MAdd => add::MADD,
+            /// BF.INSERT.
+            Insert => add::INSERT,
+            /// BF.EXISTS.
+            Exists => ask::EXISTS,
+            /// BF.MEXISTS.
+            MExists => ask::MEXISTS,
+            /// BF.INFO.
+            Info => ask::INFO,
+            /// BF.CARD.
+            Card => ask::CARD,
+            /// BF.DEBUG.
+            Debug => ask::DEBUG,
+            /// BF.SCANDUMP.
+            ScanDump => pieces::SCANDUMP,
+            /// BF.LOADCHUNK.
+            LoadChunk => pieces::LOADCHUNK,
+            /// BF.LOAD.
+            Load => pieces::LOAD,
+            /// BF.IMPORT.
+            Import => import::IMPORT,
+            /// BF.EXPORT.
+            Export => import::EXPORT,
+        }
+    };
 }
+#[cfg(feature = "server")]
+pub(crate) use for_each_command;
 
-/// Every command, in the order of the documentation.
-pub const COMMANDS: [Command; 14] = [
-    Command::Reserve,
-    Command::Add,
-    Command::MAdd,
-    Command::Insert,
-    Command::Exists,
-    Command::MExists,
-    Command::Info,
-    Command::Card,
-    Command::Debug,
-    Command::ScanDump,
-    Command::LoadChunk,
-    Command::Load,
-    Command::Import,
-    Command::Export,
-];
+macro_rules! commands {
+    ($($(#[$doc:meta])* $command:ident => $room:ident::$spec:ident,)*) => {
+        /// A command of the module.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Command {
+            $($(#[$doc])* $command,)*
+        }
+
+        /// Every command, in the order of the documentation.
+        pub const COMMANDS: [Command; [$(Command::$command),*].len()] = [$(Command::$command),*];
+
+        impl Command {
+            /// What the server and the documentation know of the command.
+            #[must_use]
+            #[inline(always)]
+            pub fn spec(self) -> &'static CommandSpec {
+                match self {
+                    $(Self::$command => &$room::$spec,)*
+                }
+            }
+        }
+    };
+}
+for_each_command!(commands);
 
 /// What a command does with its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,30 +167,6 @@ pub enum Presence {
     Optional,
     /// Once or more.
     Repeated,
-}
-
-impl Command {
-    /// What the server and the documentation know of the command.
-    #[must_use]
-    #[inline(always)]
-    pub fn spec(self) -> &'static CommandSpec {
-        match self {
-            Self::Reserve => &add::RESERVE,
-            Self::Add => &add::ADD,
-            Self::MAdd => &add::MADD,
-            Self::Insert => &add::INSERT,
-            Self::Exists => &ask::EXISTS,
-            Self::MExists => &ask::MEXISTS,
-            Self::Info => &ask::INFO,
-            Self::Card => &ask::CARD,
-            Self::Debug => &ask::DEBUG,
-            Self::ScanDump => &import::SCANDUMP,
-            Self::LoadChunk => &import::LOADCHUNK,
-            Self::Load => &import::LOAD,
-            Self::Import => &import::IMPORT,
-            Self::Export => &import::EXPORT,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,214 @@
+//! Adding items, to the filter that is there or to a new one: what BF.ADD, BF.MADD and BF.INSERT have in common.
+
+use std::borrow::Cow;
+
+use smallvec::SmallVec;
+
+use super::change::Change;
+use super::creation::CreationOptions;
+use super::effects::{Effects, Line, Replication};
+use super::error::CommandError;
+use super::keyspace::Slot;
+use super::kinds::{blueprint, creation};
+use super::reply::Reply;
+use super::settings::Host;
+use super::table::Command;
+use crate::bloom::client::ItemEncoding;
+use crate::bloom::{AddError, Added, Filter, Prefetch, ReserveError};
+
+/// Items to add.
+#[derive(Debug)]
+pub(super) struct Adds<'a, 'i> {
+    /// The key.
+    pub(super) key: &'a [u8],
+    /// The items, perhaps none for BF.INSERT.
+    pub(super) items: &'i [&'a [u8]],
+    /// What a filter that is not there yet shall be.
+    pub(super) options: CreationOptions,
+}
+
+/// What came of the items, in their order; fewer than they are when the filter filled up.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    /// A byte each, for there may be thousands of them.
+    outcomes: SmallVec<[Outcome; 128]>,
+    items_added: u64,
+    has_refusals: bool,
+    /// The first refusal that must not be.
+    loss: Option<AddError>,
+}
+
+/// What came of one item; a byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    New,
+    Present,
+    Full,
+    CannotGrow,
+    NotEncodable(ItemEncoding),
+}
+
+impl Outcome {
+    /// As the filter told it, but for the reason why it cannot grow, which no reply says.
+    fn told(self) -> Result<Added, AddError> {
+        match self {
+            Self::New => Ok(Added::New),
+            Self::Present => Ok(Added::Present),
+            Self::Full => Err(AddError::Full),
+            Self::CannotGrow => Err(AddError::CannotGrow(ReserveError::TooLong)),
+            Self::NotEncodable(encoding) => Err(AddError::NotEncodable(encoding)),
+        }
+    }
+}
+
+/// Replies 1 or 0, or the error, of an item.
+#[inline(always)]
+pub(super) fn write_outcome(outcome: Result<Added, AddError>, reply: &mut impl Reply) {
+    match outcome {
+        Ok(added) => reply.boolean(added == Added::New),
+        Err(error) => reply.error(&CommandError::Add(error).to_string()),
+    }
+}
+
+impl Answers {
+    /// # Errors
+    /// [`CommandError::OutOfMemory`] when there is no room for the answers.
+    fn with_room_for(items: usize) -> Result<Self, CommandError> {
+        let mut answers = Self::default();
+        answers.outcomes.try_reserve_exact(items).map_err(|_| CommandError::OutOfMemory)?;
+        Ok(answers)
+    }
+
+    fn push(&mut self, outcome: Result<Added, AddError>) {
+        self.items_added += u64::from(outcome == Ok(Added::New));
+        let outcome = match outcome {
+            Ok(Added::New) => Outcome::New,
+            Ok(Added::Present) => Outcome::Present,
+            Err(error) => self.refuse(error),
+        };
+        self.outcomes.push(outcome);
+    }
+
+    #[cold]
+    fn refuse(&mut self, error: AddError) -> Outcome {
+        self.has_refusals = true;
+        if self.loss.is_none() && CommandError::Add(error).is_loss(Command::MAdd) {
+            self.loss = Some(error);
+        }
+        match error {
+            AddError::Full => Outcome::Full,
+            AddError::CannotGrow(_) => Outcome::CannotGrow,
+            AddError::NotEncodable(encoding) => Outcome::NotEncodable(encoding),
+        }
+    }
+
+    /// Replies an array of them.
+    pub(super) fn write(&self, reply: &mut impl Reply) {
+        reply.array(self.outcomes.len());
+        self.outcomes.iter().for_each(|outcome| write_outcome(outcome.told(), reply));
+    }
+
+    /// What came of the first item.
+    pub(super) fn first(&self) -> Result<Added, AddError> {
+        self.outcomes.first().map_or(Err(AddError::Full), |outcome| outcome.told())
+    }
+
+    /// Those of the items that were added.
+    fn added<'a>(&self, items: &[&'a [u8]]) -> impl Iterator<Item = Cow<'a, [u8]>> {
+        let outcomes = items.iter().zip(&self.outcomes);
+        outcomes.filter(|(_, outcome)| **outcome == Outcome::New).map(|(item, _)| Cow::Borrowed(*item))
+    }
+}
+
+/// Arguments of a replicated command up to which their memory is not worth a question.
+const FEW_ARGUMENTS: usize = 1024;
+
+/// Room for the arguments of a command with so many items, had before anything is changed: afterwards nobody could
+/// refuse.
+///
+/// # Errors
+/// [`CommandError::OutOfMemory`].
+fn room_for_arguments<'a>(items: usize) -> Result<Vec<Cow<'a, [u8]>>, CommandError> {
+    let mut room = Vec::new();
+    if items > FEW_ARGUMENTS {
+        room.try_reserve_exact(items.saturating_add(FEW_ARGUMENTS)).map_err(|_| CommandError::OutOfMemory)?;
+    }
+    Ok(room)
+}
+
+impl<'a> Adds<'a, '_> {
+    /// Adds the items. O(items * layers * probes).
+    ///
+    /// # Errors
+    /// When there is no filter to add to and none can be made; nothing has changed then.
+    pub(super) fn run(
+        self,
+        slot: Slot<&mut Filter>,
+        host: &dyn Host,
+        prefetch: impl Prefetch,
+    ) -> Result<Change<'a, Answers>, CommandError> {
+        match slot {
+            Slot::WrongType => Err(CommandError::WrongType),
+            Slot::Filter(filter) => {
+                let room = room_for_arguments(self.items.len())?;
+                let answers = add_items(filter, self.items, host, prefetch)?;
+                let items_added = answers.items_added;
+                // Only what was added goes out: a refusal would reach the replica as a refusal, which a strict one
+                // does not survive.
+                let replication = if items_added == 0 {
+                    Replication::None
+                } else if !answers.has_refusals && !self.options.has_foreign_words() {
+                    Replication::Verbatim
+                } else {
+                    Replication::Rewritten(vec![Line::add(self.key, answers.added(self.items), room)])
+                };
+                let effects = Effects { replication, items_added, ..Effects::default() };
+                Ok(Change { answer: answers, publish: None, effects })
+            }
+            Slot::Vacant if !self.options.may_create(host) => Err(CommandError::LostFilter),
+            Slot::Vacant => {
+                let blueprint = blueprint(&self.options, host)?;
+                let room = room_for_arguments(self.items.len())?;
+                let mut filter = Filter::reserve(blueprint, host).map_err(CommandError::Reserve)?;
+                let creation = creation(&blueprint, &filter);
+                let answers = add_items(&mut filter, self.items, host, prefetch)?;
+                let lines = creation.lines(self.key, answers.added(self.items), room);
+                let effects = Effects {
+                    replication: Replication::Rewritten(lines),
+                    created: true,
+                    items_added: answers.items_added,
+                    ..Effects::default()
+                };
+                Ok(Change { answer: answers, publish: Some(Box::new(filter)), effects })
+            }
+        }
+    }
+}
+
+/// An item that is refused for want of memory where it must be added fails the whole command.
+pub(super) fn check_loss(error: AddError, host: &dyn Host) -> Result<(), CommandError> {
+    let error = CommandError::Add(error);
+    if error.is_loss(Command::Add) && host.must_succeed() { Err(error) } else { Ok(()) }
+}
+
+/// Adds the items in turn. A full fixed filter ends the run, a filter that cannot grow for another reason does not;
+/// both as in RedisBloom, whose array of answers is then shorter than the items.
+///
+/// # Errors
+/// When the answers have no room, before anything is added; as [`check_loss`].
+fn add_items(
+    filter: &mut Filter,
+    items: &[&[u8]],
+    host: &dyn Host,
+    prefetch: impl Prefetch,
+) -> Result<Answers, CommandError> {
+    let mut answers = Answers::with_room_for(items.len())?;
+    filter.add_many(items, host, prefetch, |outcome| {
+        answers.push(outcome);
+        outcome != Err(AddError::Full)
+    });
+    match answers.loss {
+        Some(error) => check_loss(error, host).map(|()| answers),
+        None => Ok(answers),
+    }
+}

@@ -1,0 +1,115 @@
+//! What a filter that is to be made shall be: the options of BF.RESERVE and BF.INSERT.
+
+use crate::bloom::limits::CAPACITY_MAX_ITEMS;
+use crate::bloom::redisbloom;
+use crate::bloom::valkeybloom::SEED_BYTES;
+use crate::bloom::{Format, Growth, ScaleError};
+use crate::command::error::CommandError;
+use crate::command::settings::{Host, Settings};
+
+/// The options of a filter that is to be made, as far as they were given; checked one by one, not yet together.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CreationOptions {
+    /// Promised rate; strictly between 0 and 1.
+    pub error_rate: Option<f64>,
+    /// Items of the first layer, at least 1.
+    pub capacity_items: Option<u64>,
+    /// Growth factor; 0 for a fixed filter.
+    pub expansion: Option<u32>,
+    /// NONSCALING.
+    pub is_fixed: bool,
+    /// FORMAT.
+    pub format: Option<Format>,
+    /// SEED.
+    pub seed: Option<[u8; SEED_BYTES]>,
+    /// TIGHTENING; strictly between 0 and 1.
+    pub tightening_ratio: Option<f64>,
+    /// VALIDATESCALETO, in items.
+    pub scale_to_items: Option<u64>,
+}
+
+impl CreationOptions {
+    /// The largest capacity that the options' format lets a client ask for. A primary may ask for more: RedisBloom before
+    /// 8 had no such limit.
+    #[must_use]
+    pub fn capacity_max_items(&self, host: &dyn Host) -> u64 {
+        match self.resolved_format(&host.settings()) {
+            Format::RedisBloom if !host.must_obey() => redisbloom::COMMAND_CAPACITY_MAX_ITEMS,
+            Format::Everbloom | Format::RedisBloom | Format::ValkeyBloom => CAPACITY_MAX_ITEMS,
+        }
+    }
+
+    /// Whether the options were given with words that RedisBloom does not know, or only here. A replica may run the other
+    /// module while its owner moves over.
+    #[must_use]
+    pub fn has_foreign_words(&self) -> bool {
+        self.is_spelt_out() || self.scale_to_items.is_some()
+    }
+
+    /// The format asked for. A seed asks for valkey-bloom's, which alone has one: its primaries send it.
+    #[must_use]
+    pub fn resolved_format(&self, settings: &Settings) -> Format {
+        let by_seed = self.seed.map(|_| Format::ValkeyBloom);
+        self.format.or(by_seed).unwrap_or(settings.format)
+    }
+
+    /// Whether the options say enough for a filter that a primary, a log or a giver of slots adds to and that is not here.
+    ///
+    /// An everbloom server spells out what it creates, so what adds without doing so meant a filter that got lost here.
+    /// RedisBloom's does not; whoever follows one has its format in `bf.format`.
+    #[must_use]
+    pub fn may_create(&self, host: &dyn Host) -> bool {
+        self.is_spelt_out() || host.settings().format != Format::Everbloom || !host.must_obey()
+    }
+
+    /// Whether the options name a format, as creations by everbloom and valkey-bloom do that are replicated.
+    #[must_use]
+    pub fn is_spelt_out(&self) -> bool {
+        self.format.is_some() || self.is_keyed()
+    }
+
+    fn is_keyed(&self) -> bool {
+        self.seed.is_some() || self.tightening_ratio.is_some()
+    }
+
+    /// What the options say of each other, which holds whether the filter is there or not.
+    ///
+    /// # Errors
+    /// Options that do not go together.
+    pub fn validate(&self, host: &dyn Host) -> Result<(), CommandError> {
+        let format = self.resolved_format(&host.settings());
+        if self.is_keyed() && format != Format::ValkeyBloom {
+            return Err(CommandError::NeedsValkeyBloom);
+        }
+        if self.scale_to_items.is_none() {
+            return Ok(());
+        }
+        if format == Format::RedisBloom {
+            return Err(CommandError::CannotValidateScaleTo);
+        }
+        if self.growth(host) == Growth::Fixed {
+            return Err(CommandError::ScaleTo(ScaleError::Fixed));
+        }
+        Ok(())
+    }
+
+    /// The growth that the options and the configuration stand for. As in RedisBloom a factor does not override the
+    /// configured `fixed`, but that of a primary which spells its filters out does, and so it does in valkey-bloom.
+    #[must_use]
+    pub fn growth(&self, host: &dyn Host) -> Growth {
+        let settings = host.settings();
+        let is_overridden = || self.is_spelt_out() && host.must_obey();
+        match self.expansion {
+            _ if self.is_fixed => Growth::Fixed,
+            Some(expansion)
+                if settings.expansion_factor != 0
+                    || self.resolved_format(&settings) == Format::ValkeyBloom
+                    || is_overridden() =>
+            {
+                Growth::from_expansion(expansion)
+            }
+            Some(_) => Growth::Fixed,
+            None => Growth::from_expansion(settings.expansion_factor),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! BF.EXISTS and BF.MEXISTS.
+
+use super::arguments::Arguments;
+use super::effects::Effects;
+use super::error::CommandError;
+use super::keyspace::{Keyspace, OpenKey};
+use super::reply::Reply;
+use super::table::KeyAccess;
+
+/// BF.EXISTS: `key item`. O(layers * probes).
+///
+/// # Errors
+/// What the command is refused for; nothing has been replied then.
+#[inline(always)]
+pub(super) fn run_one<'a>(
+    mut arguments: Arguments<'a>,
+    keyspace: &impl Keyspace,
+    reply: &mut impl Reply,
+) -> Result<Effects<'a>, CommandError> {
+    let (key, item) = (arguments.key()?, arguments.required()?);
+    let mut key = keyspace.open(key, KeyAccess::ReadOnly);
+    let found = match key.slot().present()? {
+        Some(filter) => filter.contains(item, keyspace.prefetch()),
+        None => false,
+    };
+    reply.boolean(found);
+    Ok(Effects::of_checks(1))
+}
+
+/// BF.MEXISTS: `key item [item ...]`. O(items * layers * probes).
+///
+/// # Errors
+/// What the command is refused for; nothing has been replied then.
+#[inline(always)]
+pub(super) fn run_many<'a>(
+    mut arguments: Arguments<'a>,
+    keyspace: &impl Keyspace,
+    reply: &mut impl Reply,
+) -> Result<Effects<'a>, CommandError> {
+    let (key, items) = (arguments.key()?, arguments.items()?);
+    let mut key = keyspace.open(key, KeyAccess::ReadOnly);
+    let filter = key.slot().present()?;
+    reply.array(items.len());
+    match filter {
+        Some(filter) => filter.contains_many(items, keyspace.prefetch(), |found| reply.boolean(found)),
+        None => items.iter().for_each(|_| reply.boolean(false)),
+    }
+    Ok(Effects::of_checks(items.len() as u64))
+}

@@ -1,0 +1,113 @@
+//! What a command may do with keys. The server hides behind [`Keyspace`]; tests have one of their own.
+
+use super::error::CommandError;
+use super::settings::Host;
+use super::table::{Command, KeyAccess};
+use crate::bloom::{Filter, Prefetch};
+
+/// The name of a key, and where it stands among the arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Name<'a> {
+    /// Its bytes.
+    pub bytes: &'a [u8],
+    /// Its place among the arguments that follow the command's name, from 0.
+    pub position: usize,
+}
+
+/// What is under a key: nothing, a filter, or another type of value.
+#[derive(Debug)]
+pub enum Slot<F> {
+    /// No such key.
+    Vacant,
+    /// A filter.
+    Filter(F),
+    /// A value of another type.
+    WrongType,
+}
+
+impl<F> Slot<F> {
+    /// The filter, if there is one.
+    ///
+    /// # Errors
+    /// [`CommandError::WrongType`].
+    #[inline(always)]
+    pub fn present(self) -> Result<Option<F>, CommandError> {
+        match self {
+            Self::Vacant => Ok(None),
+            Self::Filter(filter) => Ok(Some(filter)),
+            Self::WrongType => Err(CommandError::WrongType),
+        }
+    }
+
+    /// The filter, which must be there.
+    ///
+    /// # Errors
+    /// [`CommandError::WrongType`] and [`CommandError::NotFound`].
+    #[inline(always)]
+    pub fn required(self) -> Result<F, CommandError> {
+        self.present()?.ok_or(CommandError::NotFound)
+    }
+
+    /// Nothing, as a key must be whose filter is to be made.
+    ///
+    /// # Errors
+    /// [`CommandError::WrongType`], and `taken` where there is a filter.
+    pub fn vacant(&self, taken: CommandError) -> Result<(), CommandError> {
+        match self {
+            Self::Vacant => Ok(()),
+            Self::Filter(_) => Err(taken),
+            Self::WrongType => Err(CommandError::WrongType),
+        }
+    }
+}
+
+/// A string under a key, which a client's filter is taken over from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StringSlot<'s> {
+    /// No such key.
+    Vacant,
+    /// A string.
+    Bytes(&'s [u8]),
+    /// A value of another type.
+    WrongType,
+}
+
+/// The keys of the database that a client has selected, and the server around them.
+pub trait Keyspace: Host {
+    /// A key that is open.
+    type Key<'k>: OpenKey
+    where
+        Self: 'k;
+
+    /// Opens a key until the value is dropped. A key that is open for writing must not be opened again meanwhile.
+    fn open(&self, name: Name<'_>, access: KeyAccess) -> Self::Key<'_>;
+
+    /// Shows `read` the string under a key, which is not open.
+    fn with_string<T>(&self, name: Name<'_>, read: impl FnOnce(StringSlot<'_>) -> T) -> T;
+
+    /// A field of the hash under a key, if there is one and the client may read it.
+    fn field(&self, key: &[u8], field: &str) -> Option<Vec<u8>>;
+
+    /// How to ask for memory ahead of its use.
+    fn prefetch(&self) -> impl Prefetch;
+
+    /// A command of a primary or of an append-only file failed, and this server lacks what it stood for. No server goes
+    /// on from here.
+    fn lost(&self, command: Command, error: &CommandError);
+}
+
+/// A key as long as it is open.
+pub trait OpenKey {
+    /// What it holds. Of a filter under a key that was opened for reading nothing may be changed but what is kept only
+    /// in memory.
+    fn slot(&mut self) -> Slot<&mut Filter>;
+
+    /// Says that the filter has changed: by so many items, or by other things than items.
+    fn changed(&mut self, items_added: u64);
+
+    /// Puts a filter under the key, in place of what is there.
+    ///
+    /// # Errors
+    /// [`CommandError::Internal`] where the server does not take it; the key is then as it was.
+    fn publish(&mut self, filter: Box<Filter>) -> Result<(), CommandError>;
+}

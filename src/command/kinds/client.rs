@@ -1,0 +1,42 @@
+//! Filters that were taken over from clients in the words of commands.
+
+use super::Facts;
+use super::everbloom::debug_line;
+use crate::bloom::client::{SchemeParameters, current_error_rate};
+use crate::bloom::{Chain, Client, Filter};
+use crate::command::text::six_digits;
+
+pub(super) fn facts(filter: &Filter, chain: &Chain<Client>) -> Facts {
+    Facts {
+        size_bytes: filter.size_bytes(),
+        // Nobody promised a rate of a client's filter: BF.DEBUG tells the one that it has.
+        error_rate: None,
+        tightening_ratio: None,
+        estimated_items: Some(chain.family().estimated_items),
+    }
+}
+
+/// The client's layer with what its scheme is told and the rate that its fill makes; then layers of our own.
+pub(super) fn debug_lines(chain: &Chain<Client>) -> Vec<String> {
+    let Client { form, estimated_items, error_rate, growth, .. } = *chain.family();
+    let client = chain.client_layer().map(|(placement, layer)| {
+        let SchemeParameters { scheme, encoding, shift, probes, size_bits } = placement.parameters();
+        let counts = layer.counts();
+        format!(
+            "bytes:{} bits:{size_bits} hashes:{probes} scheme:{} encoding:{} shift:{shift} order:{} capacity:{} size:{} \
+             estimated:{estimated_items} set:{} ratio:{}",
+            layer.bits().size_bytes(),
+            scheme.name(),
+            encoding.name(),
+            form.order.name(),
+            layer.capacity_items(),
+            counts.items,
+            counts.set_bits,
+            six_digits(current_error_rate(counts.set_bits, layer.bits().len(), probes)),
+        )
+    });
+    let own = chain.own_layers().enumerate().map(|(index, (shape, layer))| {
+        debug_line(shape, layer.counts(), growth.layer_error_rate(error_rate, index))
+    });
+    client.into_iter().chain(own).collect()
+}

@@ -1,0 +1,77 @@
+//! What differs between kinds of filters in the language: the ONE match over them of this room.
+
+mod client;
+mod everbloom;
+mod redisbloom;
+mod valkeybloom;
+
+use super::creation::{Creation, CreationOptions};
+use super::error::CommandError;
+use super::settings::Host;
+use crate::bloom::{Blueprint, Filter, Format};
+
+/// What BF.INFO tells of a filter beside what every filter has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Facts {
+    /// What the module whose format the filter has would show as its size, in bytes.
+    pub(super) size_bytes: u64,
+    /// The error rate that was asked for, where it is known.
+    pub(super) error_rate: Option<f64>,
+    /// How much smaller the error rate of each layer is than that of the one before, where that is part of the filter.
+    pub(super) tightening_ratio: Option<f64>,
+    /// How many of the items inserted nobody counted.
+    pub(super) estimated_items: Option<u64>,
+}
+
+impl Facts {
+    /// O(layers).
+    pub(super) fn of(filter: &Filter) -> Self {
+        match filter {
+            Filter::Everbloom(chain) => everbloom::facts(filter, chain),
+            Filter::RedisBloom(chain) => redisbloom::facts(chain),
+            Filter::ValkeyBloom(chain) => valkeybloom::facts(chain),
+            Filter::Client(chain) => client::facts(filter, chain),
+        }
+    }
+}
+
+/// Items that the filter could grow to in valkey-bloom: for a filter of its kind that can grow. O(layers there may be).
+pub(super) fn max_scaled_capacity_items(filter: &Filter) -> Option<u64> {
+    match filter {
+        Filter::ValkeyBloom(chain) => valkeybloom::max_scaled_capacity_items(chain),
+        Filter::Everbloom(_) | Filter::RedisBloom(_) | Filter::Client(_) => None,
+    }
+}
+
+/// The lines of BF.DEBUG about the layers. RedisBloom's for filters of its kind; of the others ours to define, and the
+/// words that RedisBloom also has keep its meaning.
+pub(super) fn debug_lines(filter: &Filter) -> Vec<String> {
+    match filter {
+        Filter::Everbloom(chain) => everbloom::debug_lines(chain),
+        Filter::RedisBloom(chain) => redisbloom::debug_lines(chain),
+        Filter::ValkeyBloom(chain) => valkeybloom::debug_lines(chain),
+        Filter::Client(chain) => client::debug_lines(chain),
+    }
+}
+
+/// The filter that the options and, where they are silent, the configuration stand for.
+///
+/// # Errors
+/// Options that do not go together, and a filter that cannot grow as far as VALIDATESCALETO asks.
+pub(super) fn blueprint(options: &CreationOptions, host: &dyn Host) -> Result<Blueprint, CommandError> {
+    options.validate(host)?;
+    match options.resolved_format(&host.settings()) {
+        Format::Everbloom => everbloom::blueprint(options, host).map(Blueprint::Everbloom),
+        Format::RedisBloom => Ok(Blueprint::RedisBloom(redisbloom::blueprint(options, host))),
+        Format::ValkeyBloom => valkeybloom::blueprint(options, host).map(Blueprint::ValkeyBloom),
+    }
+}
+
+/// How the making of a filter is spelt out that was just made by the blueprint and is still empty.
+pub(super) fn creation(blueprint: &Blueprint, filter: &Filter) -> Creation {
+    match blueprint {
+        Blueprint::Everbloom(parameters) => everbloom::creation(parameters),
+        Blueprint::RedisBloom(parameters) => redisbloom::creation(parameters, filter),
+        Blueprint::ValkeyBloom(parameters) => valkeybloom::creation(parameters),
+    }
+}

@@ -1,0 +1,38 @@
+//! BF.LOAD.
+
+use super::arguments::Arguments;
+use super::change::{Change, publish};
+use super::effects::Effects;
+use super::error::CommandError;
+use super::keyspace::{Keyspace, OpenKey};
+use super::load_chunk::header_error;
+use super::reply::Reply;
+use super::table::KeyAccess;
+use crate::bloom::Filter;
+use crate::format::DecodeError;
+use crate::format::valkeybloom::decode_blob;
+
+/// BF.LOAD: `key blob`, a filter as valkey-bloom writes it to an append-only file. O(bytes).
+///
+/// # Errors
+/// When the key is taken or the blob is not a filter.
+pub(super) fn run<'a>(
+    mut arguments: Arguments<'a>,
+    keyspace: &impl Keyspace,
+    reply: &mut impl Reply,
+) -> Result<Effects<'a>, CommandError> {
+    let (key, blob) = (arguments.key()?, arguments.required()?);
+    let mut open = keyspace.open(key, KeyAccess::ReadWrite);
+    open.slot().vacant(CommandError::KeyExists)?;
+    let chain = decode_blob(blob, keyspace).map_err(|error| match error {
+        DecodeError::Unsupported { .. } => CommandError::BadBlobVersion,
+        DecodeError::TooLarge { .. } | DecodeError::OutOfMemory => header_error(error),
+        DecodeError::Truncated | DecodeError::PrereleaseOrder | DecodeError::Invalid(_) => {
+            CommandError::BadBlob
+        }
+    })?;
+    let filter = Box::new(Filter::ValkeyBloom(Box::new(chain)));
+    let ((), effects) = publish(&mut open, Change::received(Some(filter)))?;
+    reply.simple("OK");
+    Ok(effects)
+}
