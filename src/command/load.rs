@@ -8,9 +8,8 @@ use super::keyspace::{Keyspace, OpenKey};
 use super::load_chunk::header_error;
 use super::reply::Reply;
 use super::table::KeyAccess;
-use crate::bloom::Filter;
 use crate::format::DecodeError;
-use crate::format::valkeybloom::decode_blob;
+use crate::format::filter::from_blob;
 
 /// BF.LOAD: `key blob`, a filter as valkey-bloom writes it to an append-only file. O(bytes).
 ///
@@ -24,15 +23,14 @@ pub(super) fn run<'a>(
     let (key, blob) = (arguments.key()?, arguments.required()?);
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
     open.slot().vacant(CommandError::KeyExists)?;
-    let chain = decode_blob(blob, keyspace).map_err(|error| match error {
+    let filter = from_blob(blob, keyspace).map_err(|error| match error {
         DecodeError::Unsupported { .. } => CommandError::BadBlobVersion,
         DecodeError::TooLarge { .. } | DecodeError::OutOfMemory => header_error(error),
         DecodeError::Truncated | DecodeError::PrereleaseOrder | DecodeError::Invalid(_) => {
             CommandError::BadBlob
         }
     })?;
-    let filter = Box::new(Filter::ValkeyBloom(Box::new(chain)));
-    let ((), effects) = publish(&mut open, Change::received(Some(filter)))?;
+    let ((), effects) = publish(&mut open, Change::received(Some(Box::new(filter))))?;
     reply.simple("OK");
     Ok(effects)
 }
