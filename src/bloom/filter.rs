@@ -1,10 +1,10 @@
 //! A filter of any kind, as commands see it.
 
 use super::bits::{Bits, OutOfMemory};
+use super::blocks::{BlockMover, BlockVisitor};
 use super::chain::Chain;
 use super::client::Client;
 use super::everbloom::Everbloom;
-use super::family::Family;
 use super::growth::Growth;
 use super::memory::Memory;
 use super::outcome::{AddError, Added, ByteLimit, ReserveError};
@@ -241,59 +241,28 @@ impl Filter {
         )
     }
 
-    /// The bit array of one layer, to be moved.
-    pub fn bit_array_mut(&mut self, layer: usize) -> Option<&mut Bits> {
-        each_kind!(self, chain => chain.layers_mut().get_mut(layer).map(|layer| layer.bits_mut()))
-    }
-}
-
-/// Runs one piece of code on the chain of whatever kind a filter has.
-pub trait ChainVisitor {
-    /// What comes of it.
-    type Output;
-
-    /// The code.
-    fn visit<F: Family>(self, chain: &mut Chain<F>) -> Self::Output;
-}
-
-impl Filter {
-    /// Runs the visitor on the chain.
-    pub fn visit_mut<V: ChainVisitor>(&mut self, visitor: V) -> V::Output {
-        each_kind!(self, chain => visitor.visit(chain))
-    }
-}
-
-/// Is shown the blocks of memory of a filter.
-pub trait BlockVisitor {
-    /// A block: what the allocator gave for these values.
-    fn block<T>(&mut self, block: &[T]);
-}
-
-/// Moves values that have a block of memory of their own.
-pub trait BoxMover {
-    /// Moves the value to another block, or leaves it where it is.
-    fn relocate<T>(&mut self, place: &mut Box<T>);
-}
-
-impl Filter {
-    /// Shows the visitor the blocks of memory that the filter has beside its own struct: the struct of its chain, where that is
-    /// boxed, the layers, and the bit arrays, those of the oldest layer first. O(layers).
+    /// Shows the blocks of memory behind the struct: see [`Chain::visit_blocks`]. O(layers).
     pub fn visit_blocks(&self, visitor: &mut impl BlockVisitor) {
         match self {
             Self::Everbloom(_) | Self::RedisBloom(_) => {}
-            Self::ValkeyBloom(chain) => visitor.block(std::slice::from_ref(&**chain)),
-            Self::Client(chain) => visitor.block(std::slice::from_ref(&**chain)),
+            Self::ValkeyBloom(chain) => visitor.visit(std::slice::from_ref(&**chain)),
+            Self::Client(chain) => visitor.visit(std::slice::from_ref(&**chain)),
         }
-        each_kind!(self, chain => visitor.block(chain.layers()));
-        self.bit_arrays().for_each(|bits| visitor.block(bits.allocation()));
+        each_kind!(self, chain => chain.visit_blocks(visitor));
     }
 
-    /// Lets `mover` move the struct of the chain, where that has a block of its own. O(1).
-    pub fn relocate_box(&mut self, mover: &mut impl BoxMover) {
+    /// Moves the blocks behind the struct, except for those of the arrays: a boxed chain's own first.
+    pub fn move_structs(&mut self, mover: &impl BlockMover) {
         match self {
             Self::Everbloom(_) | Self::RedisBloom(_) => {}
-            Self::ValkeyBloom(chain) => mover.relocate(chain),
-            Self::Client(chain) => mover.relocate(chain),
+            Self::ValkeyBloom(chain) => mover.move_box(chain),
+            Self::Client(chain) => mover.move_box(chain),
         }
+        each_kind!(self, chain => chain.move_structs(mover));
+    }
+
+    /// Moves the array of one layer, 0 being the oldest.
+    pub fn move_storage(&mut self, layer: usize, mover: &impl BlockMover) {
+        each_kind!(self, chain => chain.move_storage(layer, mover));
     }
 }

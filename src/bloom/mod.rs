@@ -3,6 +3,7 @@
 
 pub mod batch;
 pub mod bits;
+pub mod blocks;
 pub mod chain;
 pub mod client;
 pub mod everbloom;
@@ -25,12 +26,13 @@ pub mod scale;
 pub mod valkeybloom;
 
 pub use bits::{Bits, OutOfMemory};
+pub use blocks::{BlockMover, BlockVisitor};
 pub use chain::Chain;
 pub use client::Client;
 pub use everbloom::{Everbloom, ItemHash, LayerShape, Layout, Probing, hash128};
 pub use extent::Extent;
 pub use family::Family;
-pub use filter::{BlockVisitor, Blueprint, BoxMover, ChainVisitor, Filter, Format};
+pub use filter::{Blueprint, Filter, Format};
 pub use group::ItemSet;
 pub use growth::Growth;
 pub use layer::{Layer, LayerCounts};

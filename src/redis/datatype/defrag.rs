@@ -1,4 +1,4 @@
-//! Active defragmentation: moves the filter's struct, its layers and its bit arrays to better places. A
+//! Active defragmentation: moves the structs of a filter, its layers and its bit arrays to better places. A
 //! filter with many layers is moved over several calls.
 
 use std::ffi::{c_int, c_ulong, c_void};
@@ -8,7 +8,7 @@ use std::ptr::{self, NonNull};
 use redis_module::raw::{RedisModuleDefragCtx, RedisModuleString};
 
 use super::value::or_abort;
-use crate::bloom::{BoxMover, Chain, ChainVisitor, Family};
+use crate::bloom::BlockMover;
 use crate::redis::api::succeeded;
 use crate::redis::stored::Stored;
 
@@ -29,34 +29,6 @@ pub(super) unsafe extern "C" fn defrag(
         let mut run = unsafe { Run::new(context, value) };
         run.execute()
     })
-}
-
-/// Moves the vector of layers of a filter of any kind.
-struct MoveLayers<'r>(&'r Run);
-
-impl ChainVisitor for MoveLayers<'_> {
-    type Output = ();
-
-    fn visit<F: Family>(self, chain: &mut Chain<F>) {
-        chain.relocate_layers(|layers| self.0.move_vec(layers));
-    }
-}
-
-/// Moves the struct of a chain that has a block of its own.
-struct MoveBox<'r>(&'r Run);
-
-impl BoxMover for MoveBox<'_> {
-    fn relocate<T>(&mut self, place: &mut Box<T>) {
-        let block: *mut T = &raw mut **place;
-        if let Some(moved) = self.0.move_block(block.cast()) {
-            // SAFETY: the block was the box's, made by this module's allocator for a `T`, and its bytes are
-            // there now.
-            let moved = unsafe { Box::from_raw(moved.as_ptr().cast()) };
-            // The old block is gone, so the old box must not be dropped; nothing since the move can unwind.
-            // SAFETY: the place is there to be written to.
-            unsafe { ptr::write(place, moved) };
-        }
-    }
 }
 
 /// One call by the server.
@@ -83,14 +55,11 @@ impl Run {
         // SAFETY: a value of the type is a boxed `Stored`, and nothing else uses it by the contract of `new`.
         let Stored { filter, .. } = unsafe { &mut *value.cast::<Stored>() };
         if first == 0 {
-            filter.relocate_box(&mut MoveBox(self));
-            filter.visit_mut(MoveLayers(self));
+            filter.move_structs(self);
         }
         let count = filter.layer_count();
         for index in first..count {
-            if let Some(bits) = filter.bit_array_mut(index) {
-                bits.relocate(|words| self.move_words(words));
-            }
+            filter.move_storage(index, self);
             let next = index.saturating_add(1);
             if next < count && self.should_stop() && self.set_cursor(next) {
                 return TO_BE_CONTINUED;
@@ -106,22 +75,6 @@ impl Run {
             // SAFETY: the place is the server's and is there to be written to.
             unsafe { self.value.write(new.as_ptr()) };
         }
-    }
-
-    fn move_vec<T>(&self, items: Vec<T>) -> Vec<T> {
-        let mut items = ManuallyDrop::new(items);
-        let (start, length, capacity) = (items.as_mut_ptr(), items.len(), items.capacity());
-        let has_block = capacity > 0 && size_of::<T>() > 0;
-        let moved = if has_block { self.move_block(start.cast()) } else { None };
-        let start = moved.map_or(start, |block| block.as_ptr().cast());
-        // SAFETY: the parts are the old vector's, which is not dropped; if its block was moved, bytes and
-        // size are the same at the new start and the old block is gone.
-        unsafe { Vec::from_raw_parts(start, length, capacity) }
-    }
-
-    fn move_words(&self, words: Box<[u64]>) -> Box<[u64]> {
-        // A slice in a box is a vector without room to spare: turning one into the other moves nothing.
-        self.move_vec(words.into_vec()).into_boxed_slice()
     }
 
     /// Moves a block to a better place, if there is one.
@@ -154,5 +107,31 @@ impl Run {
         };
         // SAFETY: the context is alive by the contract of `new`.
         succeeded(unsafe { set(self.context, cursor) })
+    }
+}
+
+impl BlockMover for Run {
+    fn move_vec<T>(&self, values: &mut Vec<T>) {
+        let mut old = ManuallyDrop::new(std::mem::take(values));
+        let (start, length, capacity) = (old.as_mut_ptr(), old.len(), old.capacity());
+        let has_block = capacity > 0 && size_of::<T>() > 0;
+        let moved = if has_block { self.move_block(start.cast()) } else { None };
+        let start = moved.map_or(start, |block| block.as_ptr().cast());
+        // SAFETY: the parts are the old vector's, which is not dropped; if its block was moved, bytes and
+        // size are the same at the new start and the old block is gone.
+        *values = unsafe { Vec::from_raw_parts(start, length, capacity) };
+    }
+
+    fn move_box<T>(&self, value: &mut Box<T>) {
+        if size_of::<T>() == 0 {
+            return;
+        }
+        let Some(new) = self.move_block(ptr::from_mut(&mut **value).cast()) else { return };
+        // SAFETY: the block was the box's, made by this module's allocator for a `T`, and its bytes are there
+        // now.
+        let new = unsafe { Box::from_raw(new.as_ptr().cast()) };
+        // The old block is gone, so the old box must not be dropped; nothing since the move can unwind.
+        // SAFETY: the place is there to be written to.
+        unsafe { ptr::write(value, new) };
     }
 }

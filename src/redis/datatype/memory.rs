@@ -42,7 +42,7 @@ pub(super) unsafe extern "C" fn memory_usage(value: *const c_void) -> usize {
 struct Sum(usize);
 
 impl BlockVisitor for Sum {
-    fn block<T>(&mut self, block: &[T]) {
+    fn visit<T>(&mut self, block: &[T]) {
         self.0 = self.0.saturating_add(block_bytes(block.as_ptr(), size_of_val(block)));
     }
 }
