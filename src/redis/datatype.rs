@@ -1,7 +1,7 @@
 //! The data types: what the server does with a filter beside commands.
 //!
 //! A value of the type is always a [`Stored`] in a box of its own that the server holds as a bare pointer: made by
-//! [`Key::publish`](super::key::Key::publish), [`load`] or [`copy`], ended by [`free`].
+//! [`Key`](super::key::Key), [`load`] or [`copy`], ended by [`free`].
 
 use std::ffi::{CStr, c_int, c_longlong, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
