@@ -3,7 +3,7 @@
 use super::bits::OutOfMemory;
 use super::client::ItemEncoding;
 
-/// How many bytes a filter may take in all, structs and bit arrays: [`Chain::needed_bytes`]. Asked only when a layer is
+/// How many bytes a filter may take in all, structs and bit arrays: [`Extent`](super::extent::Extent). Asked only when a layer is
 /// about to be made, so it may be costly.
 pub trait ByteLimit {
     /// The most bytes of one filter.

@@ -19,8 +19,9 @@ pub(super) struct Key<'k> {
     key: Option<NonNull<raw::RedisModuleKey>>,
     /// Nothing for a key that could not be opened.
     claim: Option<Claim<'k>>,
-    /// The filter under the key, once it was looked for.
+    /// The filter under the key, once it was looked for, and how many layers it had then.
     stored: Option<NonNull<Stored>>,
+    layers: usize,
 }
 
 impl<'k> Key<'k> {
@@ -43,12 +44,12 @@ impl<'k> Key<'k> {
         let key = api!(RedisModule_OpenKey)
             // SAFETY: context and name are alive by the caller's contract; the mode is one the API defines.
             .and_then(|open_key| NonNull::new(unsafe { open_key(context, name, mode.cast_signed()) }));
-        Self { key, claim: Some(claim), stored: None }
+        Self { key, claim: Some(claim), stored: None, layers: 0 }
     }
 
     /// A key that could not be opened, which looks like one of another type.
     pub(super) fn none() -> Self {
-        Self { key: None, claim: None, stored: None }
+        Self { key: None, claim: None, stored: None, layers: 0 }
     }
 
     #[inline(always)]
@@ -95,6 +96,8 @@ impl OpenKey for Key<'_> {
             Slot::WrongType => Slot::WrongType,
             Slot::Filter(stored) => {
                 self.stored = Some(stored);
+                // SAFETY: as in `stored`.
+                self.layers = unsafe { stored.as_ref() }.filter.layer_count();
                 self.stored().map_or(Slot::WrongType, |stored| Slot::Filter(&mut stored.filter))
             }
         }
@@ -102,8 +105,9 @@ impl OpenKey for Key<'_> {
 
     #[inline(always)]
     fn changed(&mut self, items_added: u64) {
+        let layers = self.layers;
         if let Some(stored) = self.stored() {
-            stored.changed(items_added);
+            stored.changed(layers, items_added);
         }
     }
 

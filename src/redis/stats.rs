@@ -11,53 +11,40 @@ static BYTES: AtomicU64 = AtomicU64::new(0);
 static ADDS: AtomicU64 = AtomicU64::new(0);
 static CHECKS: AtomicU64 = AtomicU64::new(0);
 
-/// What one filter is counted for.
-pub(super) struct Footprint {
-    items: u64,
-    /// Memory of the filter.
-    bytes: u64,
-    layers: usize,
-}
+/// Bytes of memory that one filter is counted for.
+pub(super) struct Footprint(u64);
 
 impl Footprint {
     /// Counts a filter that now exists. O(layers).
     pub(super) fn count(filter: &Filter) -> Self {
+        let footprint = Self(filter.size_bytes());
         FILTERS.fetch_add(1, Relaxed);
-        let footprint =
-            Self { items: filter.items(), bytes: filter.size_bytes(), layers: filter.layer_count() };
-        ITEMS.fetch_add(footprint.items, Relaxed);
-        BYTES.fetch_add(footprint.bytes, Relaxed);
+        ITEMS.fetch_add(filter.items(), Relaxed);
+        BYTES.fetch_add(footprint.0, Relaxed);
         footprint
     }
 
-    /// Counts what has changed of a filter that took so many items; answers whether it has grown. O(1), where it has
-    /// grown O(layers).
-    #[inline(always)]
-    pub(super) fn recount(&mut self, filter: &Filter, items_added: u64) -> bool {
-        self.items = self.items.wrapping_add(items_added);
-        ITEMS.fetch_add(items_added, Relaxed);
-        let has_grown = self.layers != filter.layer_count();
-        if has_grown {
-            self.grown(filter);
-        }
-        has_grown
-    }
-
+    /// Counts a filter anew that has grown. O(layers).
     #[cold]
-    fn grown(&mut self, filter: &Filter) {
+    pub(super) fn recount(&mut self, filter: &Filter) {
         let bytes = filter.size_bytes();
         // Counts wrap, so that a difference in either direction is one addition.
-        BYTES.fetch_add(bytes.wrapping_sub(self.bytes), Relaxed);
-        self.bytes = bytes;
-        self.layers = filter.layer_count();
+        BYTES.fetch_add(bytes.wrapping_sub(self.0), Relaxed);
+        self.0 = bytes;
     }
 
     /// The filter does not exist any more.
-    pub(super) fn forget(&self) {
+    pub(super) fn forget(&self, filter: &Filter) {
         FILTERS.fetch_sub(1, Relaxed);
-        ITEMS.fetch_sub(self.items, Relaxed);
-        BYTES.fetch_sub(self.bytes, Relaxed);
+        ITEMS.fetch_sub(filter.items(), Relaxed);
+        BYTES.fetch_sub(self.0, Relaxed);
     }
+}
+
+/// Counts items that a filter has taken.
+#[inline(always)]
+pub(super) fn filter_took(items: u64) {
+    ITEMS.fetch_add(items, Relaxed);
 }
 
 /// Counts what a command did with items.

@@ -1,7 +1,7 @@
 //! What lies under a key: a filter, and what only this server needs to know of it.
 
 use super::huge_pages::LargePages;
-use super::stats::Footprint;
+use super::stats::{Footprint, filter_took};
 use crate::bloom::Filter;
 
 /// A value of one of the data types. The server holds it as a bare pointer to a box of its own.
@@ -22,12 +22,13 @@ impl Stored {
         Box::new(Self { filter, pages, counted })
     }
 
-    /// A command has changed the filter: by so many items, or by other things than items. O(1), where it has grown
-    /// O(layers).
+    /// A command has changed the filter, which had so many layers before: by so many items, or by other things than items.
+    /// O(1), where it has grown O(layers).
     #[inline(always)]
-    pub(super) fn changed(&mut self, items_added: u64) {
-        let has_grown = self.counted.recount(&self.filter, items_added);
-        if has_grown {
+    pub(super) fn changed(&mut self, layers_before: usize, items_added: u64) {
+        filter_took(items_added);
+        if self.filter.layer_count() != layers_before {
+            self.counted.recount(&self.filter);
             self.pages.after_growth(&self.filter);
         }
         if items_added == 0 {
@@ -39,7 +40,7 @@ impl Stored {
 
 impl Drop for Stored {
     fn drop(&mut self) {
-        self.counted.forget();
+        self.counted.forget(&self.filter);
         self.pages.undo(&self.filter);
     }
 }
