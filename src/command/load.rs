@@ -32,7 +32,7 @@ pub(super) fn run<'a>(
         }
     })?;
     let filter = Box::new(Filter::ValkeyBloom(Box::new(chain)));
-    let ((), effects) = publish(&mut open, Change::received(Some(filter)))?;
+    let ((), effects) = publish(&mut open, key, Change::received(Some(filter)))?;
     reply.simple("OK");
     Ok(effects)
 }
