@@ -30,7 +30,7 @@ pub(super) fn run_one<'a>(
         Slot::Filter(filter) => filter.add(item, keyspace, keyspace.prefetch()),
         slot => {
             let change = add_to_new(key.bytes, item, slot, keyspace, keyspace.prefetch())?;
-            let (outcome, effects) = publish(&mut open, change)?;
+            let (outcome, effects) = publish(&mut open, key, change)?;
             write_outcome(outcome, reply);
             return Ok(effects);
         }
@@ -63,8 +63,8 @@ fn add_to_new<'a>(
     prefetch: impl Prefetch,
 ) -> Result<Change<'a, Result<Added, AddError>>, CommandError> {
     let adds = Adds { key, items: &[item], options: CreationOptions::default() };
-    let Change { answer, publish, effects } = adds.run(slot, host, prefetch)?;
-    Ok(Change { answer: answer.first(), publish, effects })
+    let Change { answer, publish, expires_at_ms, effects } = adds.run(slot, host, prefetch)?;
+    Ok(Change { answer: answer.first(), publish, expires_at_ms, effects })
 }
 
 /// BF.MADD: `key item [item ...]`. O(items * layers * probes).
@@ -80,7 +80,7 @@ pub(super) fn run_many<'a>(
     let adds = Adds { key: key.bytes, items, options: CreationOptions::default() };
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
     let change = adds.run(open.slot(), keyspace, keyspace.prefetch())?;
-    let (answers, effects) = publish(&mut open, change)?;
+    let (answers, effects) = publish(&mut open, key, change)?;
     answers.write(reply);
     Ok(effects)
 }

@@ -163,7 +163,7 @@ impl<'a> Adds<'a, '_> {
                     Replication::Rewritten(vec![Line::add(self.key, answers.added(self.items), room)])
                 };
                 let effects = Effects { replication, items_added, ..Effects::default() };
-                Ok(Change { answer: answers, publish: None, effects })
+                Ok(Change { answer: answers, publish: None, expires_at_ms: None, effects })
             }
             Slot::Vacant if !self.options.may_create(host) => Err(CommandError::LostFilter),
             Slot::Vacant => {
@@ -179,7 +179,12 @@ impl<'a> Adds<'a, '_> {
                     items_added: answers.items_added,
                     ..Effects::default()
                 };
-                Ok(Change { answer: answers, publish: Some(Box::new(filter)), effects })
+                Ok(Change {
+                    answer: answers,
+                    publish: Some(Box::new(filter)),
+                    expires_at_ms: self.options.expires_at_ms,
+                    effects,
+                })
             }
         }
     }

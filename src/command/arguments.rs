@@ -63,6 +63,12 @@ impl<'a> Arguments<'a> {
         if self.rest.is_empty() { Err(self.wrong_arity()) } else { Ok(self.rest) }
     }
 
+    /// The command's name in lower case.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.command.spec().name
+    }
+
     /// The error of a command with the wrong number of arguments.
     #[must_use]
     pub fn wrong_arity(&self) -> CommandError {

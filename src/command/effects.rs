@@ -44,6 +44,8 @@ pub struct Effects<'a> {
     pub replication: Replication<'a>,
     /// Whether to notify `bloom.reserve`: a filter was created.
     pub created: bool,
+    /// Whether to notify `expire`: the filter was given a time to live.
+    pub expires: bool,
     /// Items added; if any, `bloom.add` is notified.
     pub items_added: u64,
     /// Items asked for, for the statistics.

@@ -68,6 +68,12 @@ pub enum CommandError {
     BadBlob,
     /// BF.LOAD: a version that is not known.
     BadBlobVersion,
+    /// Options that exclude each other; Redis's own text, as the next two.
+    Syntax,
+    /// A time to live that is no integer.
+    NotAnInteger,
+    /// A time to live that is not positive or too far away; holds the command's name in lower case.
+    ExpireTime(&'static str),
     /// BF.INFO: no such field.
     InfoField,
     /// BF.SCANDUMP: iterator is not an integer.
@@ -181,6 +187,9 @@ impl fmt::Display for CommandError {
             Self::KeyExists => f.write_str("BUSYKEY Target key name already exists."),
             Self::BadBlob => f.write_str("ERR bloom object decoding failed"),
             Self::BadBlobVersion => f.write_str("ERR bloom object decoding failed. Unsupported version"),
+            Self::Syntax => f.write_str("ERR syntax error"),
+            Self::NotAnInteger => f.write_str("ERR value is not an integer or out of range"),
+            Self::ExpireTime(command) => write!(f, "ERR invalid expire time in '{command}' command"),
             Self::InfoField => f.write_str("Invalid information value"),
             Self::ScanDumpIterator => f.write_str("Second argument must be numeric"),
             Self::LoadChunkIterator => f.write_str("ERR Second argument must be numeric"),

@@ -6,6 +6,7 @@ use super::change::publish;
 use super::creation::CreationOptions;
 use super::effects::Effects;
 use super::error::CommandError;
+use super::expiry;
 use super::keyspace::{Keyspace, OpenKey, Slot};
 use super::number::{in_range, is_ratio, parse_double, parse_integer};
 use super::reply::Reply;
@@ -15,7 +16,7 @@ use crate::bloom::Format;
 use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX};
 
 /// BF.INSERT: `key [CAPACITY c] [ERROR e] [EXPANSION x] [NOCREATE] [NONSCALING] [FORMAT f] [SEED s] [TIGHTENING t]
-/// [VALIDATESCALETO n] ITEMS item [item ...]`. O(items * layers * probes).
+/// [VALIDATESCALETO n] [EX s | PX ms | EXAT s | PXAT ms] ITEMS item [item ...]`. O(items * layers * probes).
 ///
 /// The last of a repeated option counts, and NONSCALING beats EXPANSION, as in RedisBloom. Without ITEMS, as valkey-bloom
 /// sends it, only a filter is made; a client has to ask for valkey-bloom's format to do so, because RedisBloom refuses it.
@@ -35,7 +36,7 @@ pub(super) fn run<'a>(
         Slot::Vacant if no_create => return Err(CommandError::NotFound),
         slot => Adds { key: key.bytes, items, options }.run(slot, keyspace, keyspace.prefetch())?,
     };
-    let (answers, effects) = publish(&mut open, change)?;
+    let (answers, effects) = publish(&mut open, key, change)?;
     answers.write(reply);
     Ok(effects)
 }
@@ -66,7 +67,7 @@ impl<'a> Insert<'a> {
                 // The format may narrow the range; it may yet come.
                 capacity = Some(in_range(items, CAPACITY_MAX_ITEMS).ok_or(CommandError::InsertCapacity)?);
             } else {
-                insert.option(word, &mut arguments)?;
+                insert.option(word, &mut arguments, host)?;
             }
         }
         if let Some(capacity) = capacity {
@@ -85,7 +86,12 @@ impl<'a> Insert<'a> {
     }
 
     /// Reads one option other than CAPACITY.
-    fn option(&mut self, word: &[u8], arguments: &mut Arguments<'a>) -> Result<(), CommandError> {
+    fn option(
+        &mut self,
+        word: &[u8],
+        arguments: &mut Arguments<'a>,
+        host: &dyn Host,
+    ) -> Result<(), CommandError> {
         let options = &mut self.options;
         if word.eq_ignore_ascii_case(b"ERROR") {
             let rate = parse_double(arguments.required()?).filter(|rate| is_ratio(*rate));
@@ -115,7 +121,11 @@ impl<'a> Insert<'a> {
             let items = parse_integer(arguments.required()?).and_then(|items| in_range(items, u64::MAX));
             options.scale_to_items = Some(items.ok_or(CommandError::InsertCapacity)?);
         } else {
-            return Err(CommandError::InsertUnknownArgument);
+            let expires_at_ms = expiry::option(word, options.expires_at_ms, arguments, host)?;
+            if expires_at_ms.is_none() {
+                return Err(CommandError::InsertUnknownArgument);
+            }
+            options.expires_at_ms = expires_at_ms;
         }
         Ok(())
     }

@@ -110,4 +110,7 @@ pub trait OpenKey {
     /// # Errors
     /// [`CommandError::Internal`] where the server does not take it; the key is then as it was.
     fn publish(&mut self, filter: Box<Filter>) -> Result<(), CommandError>;
+
+    /// Gives the key, which holds a filter, a moment to expire at, in milliseconds of UNIX time.
+    fn expire_at(&mut self, at_ms: u64);
 }

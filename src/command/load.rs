@@ -30,7 +30,7 @@ pub(super) fn run<'a>(
             CommandError::BadBlob
         }
     })?;
-    let ((), effects) = publish(&mut open, Change::received(Some(Box::new(filter))))?;
+    let ((), effects) = publish(&mut open, key, Change::received(Some(Box::new(filter))))?;
     reply.simple("OK");
     Ok(effects)
 }

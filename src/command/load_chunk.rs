@@ -44,7 +44,7 @@ pub(super) fn run<'a>(
             None
         }
     };
-    let ((), effects) = publish(&mut open, Change::received(made))?;
+    let ((), effects) = publish(&mut open, key, Change::received(made))?;
     reply.simple("OK");
     Ok(effects)
 }

@@ -18,6 +18,7 @@ pub mod effects;
 pub mod error;
 mod execute;
 mod exists;
+mod expiry;
 mod export;
 pub mod import;
 mod info;

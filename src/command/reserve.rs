@@ -3,9 +3,10 @@
 use super::arguments::Arguments;
 use super::change::{Change, publish};
 use super::creation::CreationOptions;
-use super::effects::{Effects, Replication};
+use super::effects::Effects;
 use super::error::{CommandError, quotable};
-use super::keyspace::{Keyspace, OpenKey};
+use super::expiry;
+use super::keyspace::{Keyspace, OpenKey, Slot};
 use super::kinds::{blueprint, creation};
 use super::number::{in_range, is_ratio, parse_double, parse_integer};
 use super::reply::Reply;
@@ -14,7 +15,8 @@ use super::table::KeyAccess;
 use crate::bloom::limits::EXPANSION_MAX;
 use crate::bloom::{Filter, Format};
 
-/// BF.RESERVE: `key error_rate capacity [EXPANSION n] [NONSCALING] [FORMAT format]`. O(1).
+/// BF.RESERVE: `key error_rate capacity [EXPANSION n] [NONSCALING] [FORMAT format] [EX s | PX ms | EXAT s | PXAT ms]
+/// [IFNOTEXISTS]`. O(1).
 ///
 /// # Errors
 /// The first rule of the grammar that is broken, in RedisBloom's order; then a key that is taken, and a filter that cannot
@@ -25,50 +27,75 @@ pub(super) fn run<'a>(
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
     let key = arguments.key()?;
-    let options = parse(arguments, keyspace)?;
+    let Reserve { options, if_not_exists } = Reserve::parse(arguments, keyspace)?;
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
-    open.slot().vacant(CommandError::ItemExists)?;
+    match open.slot() {
+        Slot::Vacant => {}
+        Slot::WrongType => return Err(CommandError::WrongType),
+        Slot::Filter(_) if if_not_exists => {
+            reply.integer(0);
+            return Ok(Effects::default());
+        }
+        Slot::Filter(_) => return Err(CommandError::ItemExists),
+    }
     let blueprint = blueprint(&options, keyspace)?;
     let filter = Filter::reserve(blueprint, keyspace).map_err(CommandError::Reserve)?;
     let lines = creation(&blueprint, &filter).lines(key.bytes, std::iter::empty(), Vec::new());
-    let effects = Effects { replication: Replication::Rewritten(lines), created: true, ..Effects::default() };
-    let change = Change { answer: (), publish: Some(Box::new(filter)), effects };
-    let ((), effects) = publish(&mut open, change)?;
-    reply.simple("OK");
+    let change = Change::made(Box::new(filter), lines).expiring(options.expires_at_ms);
+    let ((), effects) = publish(&mut open, key, change)?;
+    if if_not_exists {
+        reply.integer(1)
+    } else {
+        reply.simple("OK")
+    }
     Ok(effects)
 }
 
-fn parse(mut arguments: Arguments<'_>, host: &dyn Host) -> Result<CreationOptions, CommandError> {
-    let error_rate = parse_double(arguments.required()?).ok_or(CommandError::ReserveErrorRate)?;
-    if !is_ratio(error_rate) {
-        return Err(CommandError::ReserveErrorRateRange);
+/// BF.RESERVE with its arguments understood.
+struct Reserve {
+    options: CreationOptions,
+    /// Whether a filter that is there is an answer and no error.
+    if_not_exists: bool,
+}
+
+impl Reserve {
+    fn parse(mut arguments: Arguments<'_>, host: &dyn Host) -> Result<Self, CommandError> {
+        let error_rate = parse_double(arguments.required()?).ok_or(CommandError::ReserveErrorRate)?;
+        if !is_ratio(error_rate) {
+            return Err(CommandError::ReserveErrorRateRange);
+        }
+        let capacity = parse_integer(arguments.required()?).ok_or(CommandError::ReserveCapacity)?;
+        let mut options = CreationOptions { error_rate: Some(error_rate), ..CreationOptions::default() };
+        // The format decides the range, which is judged before the option words.
+        let words = Words::parse(arguments, host);
+        // A primary that spells its filters out uses this command for RedisBloom's only, and RedisBloom for all of its.
+        let obeyed_format = host.must_obey().then_some(Format::RedisBloom);
+        options.format = words.as_ref().ok().and_then(|words| words.format).or(obeyed_format);
+        let max_items = options.capacity_max_items(host);
+        let capacity_items = in_range(capacity, max_items);
+        options.capacity_items =
+            Some(capacity_items.ok_or(CommandError::ReserveCapacityRange { max_items })?);
+        let words = words?;
+        options.expansion = words.expansion(host)?;
+        options.is_fixed = words.is_fixed;
+        options.expires_at_ms = words.expires_at_ms;
+        Ok(Self { options, if_not_exists: words.if_not_exists })
     }
-    let capacity = parse_integer(arguments.required()?).ok_or(CommandError::ReserveCapacity)?;
-    let mut options = CreationOptions { error_rate: Some(error_rate), ..CreationOptions::default() };
-    // The format decides the range, which is judged before the option words.
-    let words = Words::parse(arguments);
-    // A primary that spells its filters out uses this command for RedisBloom's only, and RedisBloom for all of its.
-    let obeyed_format = host.must_obey().then_some(Format::RedisBloom);
-    options.format = words.as_ref().ok().and_then(|words| words.format).or(obeyed_format);
-    let max_items = options.capacity_max_items(host);
-    let capacity_items = in_range(capacity, max_items);
-    options.capacity_items = Some(capacity_items.ok_or(CommandError::ReserveCapacityRange { max_items })?);
-    let words = words?;
-    options.expansion = words.expansion(host)?;
-    options.is_fixed = words.is_fixed;
-    Ok(options)
 }
 
 /// The option words of BF.RESERVE. What they say of each other is judged after the numbers before them.
+#[derive(Default)]
 struct Words {
     is_fixed: bool,
     expansion: Option<i64>,
     format: Option<Format>,
+    expires_at_ms: Option<u64>,
+    if_not_exists: bool,
 }
 
 impl Words {
-    fn parse(mut arguments: Arguments<'_>) -> Result<Self, CommandError> {
-        let mut words = Self { is_fixed: false, expansion: None, format: None };
+    fn parse(mut arguments: Arguments<'_>, host: &dyn Host) -> Result<Self, CommandError> {
+        let mut words = Self::default();
         while let Some(word) = arguments.optional() {
             if word.eq_ignore_ascii_case(b"NONSCALING") {
                 words.is_fixed = true;
@@ -78,8 +105,14 @@ impl Words {
             } else if word.eq_ignore_ascii_case(b"FORMAT") {
                 let format = arguments.optional().and_then(Format::from_name);
                 words.format = Some(format.ok_or(CommandError::UnknownFormat)?);
+            } else if word.eq_ignore_ascii_case(b"IFNOTEXISTS") {
+                words.if_not_exists = true;
             } else {
-                return Err(CommandError::ReserveUnknownArgument(quotable(word)));
+                let expires_at_ms = expiry::option(word, words.expires_at_ms, &mut arguments, host)?;
+                if expires_at_ms.is_none() {
+                    return Err(CommandError::ReserveUnknownArgument(quotable(word)));
+                }
+                words.expires_at_ms = expires_at_ms;
             }
         }
         Ok(words)

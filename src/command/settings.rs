@@ -46,6 +46,8 @@ pub trait Host: ByteLimit {
     /// Whether the command comes from a primary or an append-only file of this very data set: where it fails for want
     /// of memory or of good bytes, this server does not have what the other has, and must not go on as if it had.
     fn must_succeed(&self) -> bool;
+    /// Milliseconds of UNIX time.
+    fn now_ms(&self) -> u64;
     /// Bytes that nobody can guess, for the seed of a filter of valkey-bloom's kind.
     fn random_seed(&self) -> [u8; SEED_BYTES];
     /// A number that nobody has been given before.

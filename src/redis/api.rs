@@ -39,7 +39,8 @@ pub(super) fn first_missing() -> Option<&'static str> {
         RedisModule_ServerInfoGetFieldUnsigned RedisModule_GetContextFlags
         RedisModule_GetUsedMemoryRatio RedisModule_GetRandomBytes
         RedisModule_StringPtrLen RedisModule_CreateString RedisModule_RetainString RedisModule_FreeString
-        RedisModule_OpenKey RedisModule_CloseKey RedisModule_KeyType
+        RedisModule_OpenKey RedisModule_CloseKey RedisModule_KeyType RedisModule_SetAbsExpire
+        RedisModule_Milliseconds
         RedisModule_StringDMA RedisModule_ValueLength
         RedisModule_IsKeysPositionRequest RedisModule_KeyAtPosWithFlags
         RedisModule_Call RedisModule_FreeCallReply RedisModule_CallReplyType RedisModule_CallReplyStringPtr

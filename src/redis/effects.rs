@@ -15,6 +15,9 @@ const CREATED: &CStr = c"bloom.reserve";
 /// Shown to clients that watch keyspace events when items are added.
 const ADDED: &CStr = c"bloom.add";
 
+/// Shown, as by the server's own commands, when a key is given a time to live.
+const EXPIRES: &CStr = c"expire";
+
 /// Carries out the effects of `command`, whose first key has the name `name`.
 ///
 /// # Safety
@@ -62,6 +65,10 @@ unsafe fn tell(command: Command, effects: Effects<'_>, context: Context, name: *
     if effects.created {
         // SAFETY: context and name are those of the running command.
         unsafe { notify(context, CREATED, name) };
+    }
+    if effects.expires {
+        // SAFETY: context and name are those of the running command.
+        unsafe { notify(context, EXPIRES, name) };
     }
     if effects.items_added > 0 {
         // SAFETY: context and name are those of the running command.

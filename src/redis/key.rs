@@ -129,6 +129,12 @@ impl OpenKey for Key<'_> {
         drop(unsafe { Box::from_raw(value) });
         Err(not_published())
     }
+
+    fn expire_at(&mut self, at_ms: u64) {
+        let (Some(key), Some(set_expire)) = (self.key, api!(RedisModule_SetAbsExpire)) else { return };
+        // SAFETY: the key is open for writing; the server refuses one that is empty.
+        unsafe { set_expire(key.as_ptr(), at_ms.cast_signed()) };
+    }
 }
 
 #[cold]

@@ -102,6 +102,12 @@ impl Host for ServerKeyspace<'_> {
         flags & OBEYED.cast_signed() != 0
     }
 
+    fn now_ms(&self) -> u64 {
+        // SAFETY: no precondition.
+        let now_ms = api!(RedisModule_Milliseconds).map(|milliseconds| unsafe { milliseconds() });
+        now_ms.and_then(|now_ms| u64::try_from(now_ms).ok()).unwrap_or(0)
+    }
+
     fn random_seed(&self) -> [u8; SEED_BYTES] {
         let mut seed = [0; SEED_BYTES];
         if let Some(random_bytes) = api!(RedisModule_GetRandomBytes) {

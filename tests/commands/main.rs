@@ -7,6 +7,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod expiry;
 mod grammar;
 mod import;
 mod kinds;

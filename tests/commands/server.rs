@@ -10,6 +10,9 @@ use everbloom::command::{
     Reply, Settings, Slot, StringSlot, execute,
 };
 
+/// What the clock of the server says.
+pub(crate) const NOW_MS: u64 = 1_000_000;
+
 /// A reply as a line of text, such as `*2 :1 -ERR no`.
 struct Collected {
     protocol: Protocol,
@@ -70,12 +73,15 @@ pub(crate) struct Server {
     pub(crate) strings: HashMap<Vec<u8>, Vec<u8>>,
     /// What was replicated, one line per command.
     pub(crate) replicated: Vec<String>,
+    /// The moments that keys were given, in milliseconds of UNIX time.
+    pub(crate) expiries: Vec<(String, u64)>,
     /// Keyspace events.
     pub(crate) events: Vec<&'static str>,
 }
 
 /// The database as one command sees it.
 struct Database<'s> {
+    expiries: RefCell<Vec<(String, u64)>>,
     settings: Settings,
     must_obey: bool,
     filters: RefCell<HashMap<Vec<u8>, Filter>>,
@@ -98,6 +104,9 @@ impl Host for Database<'_> {
     fn must_succeed(&self) -> bool {
         self.must_obey
     }
+    fn now_ms(&self) -> u64 {
+        NOW_MS
+    }
     fn random_seed(&self) -> [u8; 32] {
         [7; 32]
     }
@@ -105,6 +114,7 @@ impl Host for Database<'_> {
 
 /// A key whose filter is out of the database as long as it is open.
 struct TestKey<'k> {
+    expiries: &'k RefCell<Vec<(String, u64)>>,
     filters: &'k RefCell<HashMap<Vec<u8>, Filter>>,
     name: Vec<u8>,
     filter: Option<Filter>,
@@ -123,6 +133,11 @@ impl OpenKey for TestKey<'_> {
 
     fn changed(&mut self, _items_added: u64) {
         assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
+    }
+
+    fn expire_at(&mut self, at_ms: u64) {
+        assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
+        self.expiries.borrow_mut().push((String::from_utf8_lossy(&self.name).into_owned(), at_ms));
     }
 
     fn publish(&mut self, filter: Box<Filter>) -> Result<(), CommandError> {
@@ -148,7 +163,13 @@ impl Keyspace for Database<'_> {
 
     fn open(&self, name: Name<'_>, access: KeyAccess) -> TestKey<'_> {
         let filter = self.filters.borrow_mut().remove(name.bytes);
-        TestKey { filters: &self.filters, name: name.bytes.to_vec(), filter, access }
+        TestKey {
+            expiries: &self.expiries,
+            filters: &self.filters,
+            name: name.bytes.to_vec(),
+            filter,
+            access,
+        }
     }
 
     /// The string `4`, which has bits 2, 3 and 5, lies at two keys, and there are more.
@@ -183,6 +204,7 @@ impl Server {
             keys: HashMap::new(),
             strings: HashMap::new(),
             replicated: Vec::new(),
+            expiries: Vec::new(),
             events: Vec::new(),
         }
     }
@@ -197,6 +219,7 @@ impl Server {
         let words: Vec<_> = argv.iter().map(|word| String::from_utf8_lossy(word)).collect();
         let line = words.join(" ");
         let mut keyspace = Database {
+            expiries: RefCell::default(),
             settings: self.settings,
             must_obey: self.must_obey,
             filters: RefCell::new(std::mem::take(&mut self.keys)),
@@ -206,12 +229,13 @@ impl Server {
         let effects = execute(named(argv[0]), &argv[1..], &mut keyspace, &mut reply);
         assert_eq!(reply.outstanding, 0, "one whole reply to {line}");
         self.keys = keyspace.filters.into_inner();
+        self.expiries.extend(keyspace.expiries.into_inner());
         self.carry_out(effects, &line);
         reply.words.join(" ")
     }
 
     fn carry_out(&mut self, effects: Effects<'_>, line: &str) {
-        let Effects { replication, created, items_added, .. } = effects;
+        let Effects { replication, created, expires, items_added, .. } = effects;
         match replication {
             Replication::None => assert_eq!((created, items_added), (false, 0)),
             Replication::Verbatim => self.replicated.push(line.to_owned()),
@@ -224,6 +248,7 @@ impl Server {
             }
         }
         self.events.extend(created.then_some("bloom.reserve"));
+        self.events.extend(expires.then_some("expire"));
         self.events.extend((items_added > 0).then_some("bloom.add"));
     }
 }

@@ -21,6 +21,7 @@ mod dump;
 mod errors;
 mod events;
 mod examples;
+mod expiry;
 #[cfg(target_os = "linux")]
 mod fake_host;
 mod foreign;
@@ -74,6 +75,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("replication", replication::TESTS),
     ("events", events::TESTS),
     ("keys", keys::TESTS),
+    ("expiry", expiry::TESTS),
     ("scripting", scripting::TESTS),
     ("limits", limits::TESTS),
     ("loading", loading::TESTS),

@@ -24,6 +24,8 @@ pub struct CreationOptions {
     pub seed: Option<[u8; SEED_BYTES]>,
     /// TIGHTENING; strictly between 0 and 1.
     pub tightening_ratio: Option<f64>,
+    /// EX, PX, EXAT or PXAT: the moment in milliseconds of UNIX time.
+    pub expires_at_ms: Option<u64>,
     /// VALIDATESCALETO, in items.
     pub scale_to_items: Option<u64>,
 }
@@ -43,7 +45,7 @@ impl CreationOptions {
     /// module while its owner moves over.
     #[must_use]
     pub fn has_foreign_words(&self) -> bool {
-        self.is_spelt_out() || self.scale_to_items.is_some()
+        self.is_spelt_out() || self.scale_to_items.is_some() || self.expires_at_ms.is_some()
     }
 
     /// The format asked for. A seed asks for valkey-bloom's, which alone has one: its primaries send it.

@@ -36,6 +36,7 @@ struct Import<'a> {
     capacity_items: Option<u64>,
     error_rate: Option<f64>,
     expansion: Option<u32>,
+    expires_at_ms: Option<u64>,
     is_fixed: bool,
     is_replacing: bool,
 }

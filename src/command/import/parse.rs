@@ -5,19 +5,22 @@ use crate::bloom::client::{BitOrder, ItemEncoding, Scheme};
 use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX};
 use crate::command::arguments::Arguments;
 use crate::command::error::{CommandError, quotable};
+use crate::command::expiry;
 use crate::command::number::{is_ratio, parse_double, parse_integer};
+use crate::command::settings::Host;
 
 /// Stands for a scheme where the string at the source key is what Guava's `writeTo` wrote.
 const GUAVA: &[u8] = b"guava";
 
 impl<'a> Import<'a> {
     /// Reads `SOURCE key | GUAVA bytes | EMPTY`, then in any order `[SCHEME scheme] [BITS m] [HASHES k] [CAPACITY n]
-    /// [SHIFT s] [ORDER msb|lsb] [ENCODING encoding] [ERROR rate] [EXPANSION x] [NONSCALING] [REPLACE]`. The last of a
+    /// [SHIFT s] [ORDER msb|lsb] [ENCODING encoding] [ERROR rate] [EXPANSION x] [NONSCALING] [REPLACE]
+    /// [EX s | PX ms | EXAT s | PXAT ms]`. The last of a
     /// repeated option counts.
     ///
     /// # Errors
     /// The first rule that is broken, from left to right, then what is missing.
-    pub(super) fn parse(mut arguments: Arguments<'a>) -> Result<Self, CommandError> {
+    pub(super) fn parse(mut arguments: Arguments<'a>, host: &dyn Host) -> Result<Self, CommandError> {
         let key = arguments.key()?;
         let origin = arguments.required()?;
         let origin = if origin.eq_ignore_ascii_case(b"SOURCE") {
@@ -44,6 +47,7 @@ impl<'a> Import<'a> {
             capacity_items: None,
             error_rate: None,
             expansion: None,
+            expires_at_ms: None,
             is_fixed: false,
             is_replacing: false,
         };
@@ -53,7 +57,7 @@ impl<'a> Import<'a> {
                 has_scheme = true;
                 import.scheme = scheme_named(arguments.required()?)?;
             } else {
-                import.option(option, &mut arguments)?;
+                import.option(option, &mut arguments, host)?;
             }
         }
         import.validate(has_scheme)?;
@@ -61,7 +65,12 @@ impl<'a> Import<'a> {
     }
 
     /// Reads one option other than SCHEME.
-    fn option(&mut self, option: &[u8], arguments: &mut Arguments<'a>) -> Result<(), CommandError> {
+    fn option(
+        &mut self,
+        option: &[u8],
+        arguments: &mut Arguments<'a>,
+        host: &dyn Host,
+    ) -> Result<(), CommandError> {
         let is = |name: &str| option.eq_ignore_ascii_case(name.as_bytes());
         if is("BITS") {
             self.size_bits = Some(number(arguments, "BITS", 1, u64::MAX)?);
@@ -87,7 +96,11 @@ impl<'a> Import<'a> {
         } else if is("REPLACE") {
             self.is_replacing = true;
         } else {
-            return Err(CommandError::ReserveUnknownArgument(quotable(option)));
+            let expires_at_ms = expiry::option(option, self.expires_at_ms, arguments, host)?;
+            if expires_at_ms.is_none() {
+                return Err(CommandError::ReserveUnknownArgument(quotable(option)));
+            }
+            self.expires_at_ms = expires_at_ms;
         }
         Ok(())
     }

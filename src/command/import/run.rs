@@ -12,7 +12,7 @@ use crate::bloom::{Bits, Chain, Filter, Growth, OutOfMemory};
 use crate::command::arguments::Arguments;
 use crate::command::change::{Change, publish};
 use crate::command::creation::lines::{growth_words, number, word};
-use crate::command::effects::{Effects, Line, Replication};
+use crate::command::effects::{Effects, Line};
 use crate::command::error::{CommandError, quotable};
 use crate::command::keyspace::{Keyspace, OpenKey, Slot, StringSlot};
 use crate::command::reply::Reply;
@@ -29,8 +29,9 @@ pub(in crate::command) fn run<'a>(
     keyspace: &impl Keyspace,
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
-    let import = Import::parse(arguments)?;
-    let mut open = keyspace.open(import.key, KeyAccess::ReadWrite);
+    let import = Import::parse(arguments, keyspace)?;
+    let key = import.key;
+    let mut open = keyspace.open(key, KeyAccess::ReadWrite);
     match open.slot() {
         Slot::WrongType => return Err(CommandError::WrongType),
         Slot::Filter(_) if !import.is_replacing => return Err(CommandError::KeyExists),
@@ -45,7 +46,7 @@ pub(in crate::command) fn run<'a>(
             StringSlot::WrongType => Err(CommandError::WrongType),
         }),
     }?;
-    let ((), effects) = publish(&mut open, change)?;
+    let ((), effects) = publish(&mut open, key, change)?;
     reply.simple("OK");
     Ok(effects)
 }
@@ -71,9 +72,8 @@ impl<'a> Import<'a> {
         let line = self.line(&placement, capacity_items, error_rate, growth);
         let chain = Chain::take_over(placement, form, bits, capacity_items, error_rate, growth)
             .ok_or(ImportError::OutOfMemory)?;
-        let effects =
-            Effects { replication: Replication::Rewritten(vec![line]), created: true, ..Effects::default() };
-        Ok(Change { answer: (), publish: Some(Box::new(Filter::Client(Box::new(chain)))), effects })
+        let filter = Box::new(Filter::Client(Box::new(chain)));
+        Ok(Change::made(filter, vec![line]).expiring(self.expires_at_ms))
     }
 
     /// Takes from Redisson's settings what the options do not say.

@@ -1,11 +1,13 @@
 //! The commands that make a filter and add items to it: BF.RESERVE, BF.ADD, BF.MADD and BF.INSERT.
 
-use super::parts::{CHANGES, EXPANSION, FORMAT, ITEM, ITEMS, KEY, MANY, NONSCALING, argument, option, word};
+use super::parts::{
+    CHANGES, EXPANSION, EXPIRY, FORMAT, ITEM, ITEMS, KEY, MANY, NONSCALING, argument, option, word,
+};
 use super::{ArgumentKind, CommandSpec};
 
 pub(super) static RESERVE: CommandSpec = CommandSpec {
     name: "bf.reserve",
-    arguments: 3..=8,
+    arguments: 3..=11,
     categories: "write fast",
     complexity: "O(1)",
     summary: "Creates an empty filter with an error rate, a capacity and a way to grow",
@@ -16,6 +18,8 @@ pub(super) static RESERVE: CommandSpec = CommandSpec {
         EXPANSION,
         NONSCALING,
         FORMAT,
+        EXPIRY,
+        option("ifnotexists", "IFNOTEXISTS", ArgumentKind::PureToken),
     ],
     ..CHANGES
 };
@@ -54,6 +58,7 @@ pub(super) static INSERT: CommandSpec = CommandSpec {
         option("seed", "SEED", ArgumentKind::String),
         option("tightening", "TIGHTENING", ArgumentKind::Double),
         option("validatescaleto", "VALIDATESCALETO", ArgumentKind::Integer),
+        EXPIRY,
         word("items", "ITEMS"),
         ITEMS,
     ],

@@ -1,6 +1,6 @@
 //! The commands for filters that clients keep in strings: BF.IMPORT and BF.EXPORT.
 
-use super::parts::{CHANGES, EXPANSION, KEY, NONSCALING, READS, option, word};
+use super::parts::{CHANGES, EXPANSION, EXPIRY, KEY, NONSCALING, READS, option, word};
 use super::{ArgumentKind, ArgumentSpec, CommandSpec, Presence, SourceKey};
 
 pub(super) static IMPORT: CommandSpec = CommandSpec {
@@ -44,6 +44,7 @@ pub(super) static IMPORT: CommandSpec = CommandSpec {
         EXPANSION,
         NONSCALING,
         option("replace", "REPLACE", ArgumentKind::PureToken),
+        EXPIRY,
     ],
     ..CHANGES
 };

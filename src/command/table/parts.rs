@@ -31,6 +31,22 @@ pub(super) const FORMAT: ArgumentSpec = option(
     ]),
 );
 
+pub(super) const EXPIRY: ArgumentSpec = ArgumentSpec {
+    name: "expiry",
+    kind: ArgumentKind::OneOf(&[
+        moment("seconds", "EX"),
+        moment("milliseconds", "PX"),
+        moment("unix-time-seconds", "EXAT"),
+        moment("unix-time-milliseconds", "PXAT"),
+    ]),
+    token: None,
+    presence: Presence::Optional,
+};
+
+const fn moment(name: &'static str, token: &'static str) -> ArgumentSpec {
+    ArgumentSpec { name, kind: ArgumentKind::Integer, token: Some(token), presence: Presence::Required }
+}
+
 /// What most commands that change a filter have in common; such a command may need memory for it.
 pub(super) const CHANGES: CommandSpec = CommandSpec {
     name: "",

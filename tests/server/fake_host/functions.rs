@@ -126,6 +126,8 @@ fn pretended(name: &str) -> *const c_void {
         "SaveStringBuffer"
         "SaveUnsigned"
         "StringDMA"
+        "Milliseconds"
+        "SetAbsExpire"
         "ValueLength"
     )
 }
