@@ -62,6 +62,7 @@ fn add_to_new<'a>(
     host: &dyn Host,
     prefetch: impl Prefetch,
 ) -> Result<Change<'a, Result<Added, AddError>>, CommandError> {
+    check_auto_create(&slot, host)?;
     let adds = Adds { key, items: &[item], options: CreationOptions::default() };
     let Change { answer, publish, expires_at_ms, effects } = adds.run(slot, host, prefetch)?;
     Ok(Change { answer: answer.first(), publish, expires_at_ms, effects })
@@ -79,8 +80,23 @@ pub(super) fn run_many<'a>(
     let (key, items) = (arguments.key()?, arguments.items()?);
     let adds = Adds { key: key.bytes, items, options: CreationOptions::default() };
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
-    let change = adds.run(open.slot(), keyspace, keyspace.prefetch())?;
+    let slot = open.slot();
+    check_auto_create(&slot, keyspace)?;
+    let change = adds.run(slot, keyspace, keyspace.prefetch())?;
     let (answers, effects) = publish(&mut open, key, change)?;
     answers.write(reply);
     Ok(effects)
+}
+
+/// Where the operator wants filters to be reserved, a command without a word about them makes none. Those that a primary
+/// or a log makes are made.
+///
+/// # Errors
+/// [`CommandError::NotFound`].
+fn check_auto_create(slot: &Slot<&mut Filter>, host: &dyn Host) -> Result<(), CommandError> {
+    let is_vacant = matches!(slot, Slot::Vacant);
+    if is_vacant && !host.settings().auto_create && !host.must_obey() {
+        return Err(CommandError::NotFound);
+    }
+    Ok(())
 }

@@ -45,7 +45,8 @@ mod tests {
         let head = section_head(Command::Insert.spec());
         let expected = "BF.INSERT key [CAPACITY capacity] [ERROR error] [EXPANSION expansion] [NOCREATE] [NONSCALING] \
                         [FORMAT everbloom | redisbloom | valkey-bloom] [SEED seed] [TIGHTENING tightening] \
-                        [VALIDATESCALETO validatescaleto] ITEMS item [item ...]\n";
+                        [VALIDATESCALETO validatescaleto] [EX seconds | PX milliseconds | EXAT unix-time-seconds | \
+                        PXAT unix-time-milliseconds] ITEMS item [item ...]\n";
         assert!(head.contains(expected), "{head}");
         let head = section_head(Command::Info.spec());
         assert!(head.contains("BF.INFO key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION]\n"), "{head}");

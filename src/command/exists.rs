@@ -5,6 +5,7 @@ use super::effects::Effects;
 use super::error::CommandError;
 use super::keyspace::{Keyspace, OpenKey};
 use super::reply::Reply;
+use super::settings::Host;
 use super::table::KeyAccess;
 
 /// BF.EXISTS: `key item`. O(layers * probes).
@@ -21,7 +22,7 @@ pub(super) fn run_one<'a>(
     let mut key = keyspace.open(key, KeyAccess::ReadOnly);
     let found = match key.slot().present()? {
         Some(filter) => filter.contains(item, keyspace.prefetch()),
-        None => false,
+        None => missing(keyspace)?,
     };
     reply.boolean(found);
     Ok(Effects::of_checks(1))
@@ -39,11 +40,25 @@ pub(super) fn run_many<'a>(
 ) -> Result<Effects<'a>, CommandError> {
     let (key, items) = (arguments.key()?, arguments.items()?);
     let mut key = keyspace.open(key, KeyAccess::ReadOnly);
-    let filter = key.slot().present()?;
-    reply.array(items.len());
-    match filter {
-        Some(filter) => filter.contains_many(items, keyspace.prefetch(), |found| reply.boolean(found)),
-        None => items.iter().for_each(|_| reply.boolean(false)),
+    match key.slot().present()? {
+        Some(filter) => {
+            reply.array(items.len());
+            filter.contains_many(items, keyspace.prefetch(), |found| reply.boolean(found));
+        }
+        None => {
+            let found = missing(keyspace)?;
+            reply.array(items.len());
+            items.iter().for_each(|_| reply.boolean(found));
+        }
     }
     Ok(Effects::of_checks(items.len() as u64))
+}
+
+/// The answer about an item of a filter that does not exist.
+///
+/// # Errors
+/// [`CommandError::NotFound`] where the operator wants a guard whose filter is gone to fail loudly.
+#[cold]
+fn missing(host: &dyn Host) -> Result<bool, CommandError> {
+    if host.settings().missing_filter_is_error { Err(CommandError::NotFound) } else { Ok(false) }
 }

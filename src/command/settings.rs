@@ -19,6 +19,10 @@ pub struct Settings {
     pub max_filter_bytes: u64,
     /// `bf.format`: format of filters created without one.
     pub format: Format,
+    /// `bf.missing-filter`: whether BF.EXISTS and BF.MEXISTS of a key that does not exist are errors.
+    pub missing_filter_is_error: bool,
+    /// `bf.auto-create`: whether BF.ADD and BF.MADD make the filter that they add to.
+    pub auto_create: bool,
     /// `bf.assume-redisbloom-1-1`: whether loaded filters that RedisBloom 1.1 may have written are its.
     pub assume_redisbloom_1_1: bool,
 }
@@ -31,6 +35,8 @@ impl Settings {
         expansion_factor: EXPANSION_DEFAULT,
         max_filter_bytes: FILTER_DEFAULT_MAX_BYTES,
         format: Format::Everbloom,
+        missing_filter_is_error: false,
+        auto_create: true,
         assume_redisbloom_1_1: false,
     };
 }

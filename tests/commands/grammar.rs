@@ -24,7 +24,7 @@ fn reserve_checks_in_redisblooms_order() {
         ("BF.RESERVE k 0.01 100 NONSCALING EXPANSION -1", "-Nonscaling filters cannot expand"),
         ("BF.RESERVE k 0.01", "-ERR wrong number of arguments for 'bf.reserve' command"),
         (
-            "BF.RESERVE k 0.01 1 EXPANSION 1 EXPANSION 1 EXPANSION 1 EXPANSION 1 NONSCALING",
+            "BF.RESERVE k 0.01 1 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18",
             "-ERR wrong number of arguments for 'bf.reserve' command",
         ),
         ("BF.RESERVE string 0.01 100", "-WRONGTYPE Operation against a key holding the wrong kind of value"),

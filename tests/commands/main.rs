@@ -9,6 +9,7 @@
 
 mod expiry;
 mod grammar;
+mod guards;
 mod import;
 mod kinds;
 mod replication;

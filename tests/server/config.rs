@@ -23,12 +23,14 @@ pub(crate) const TESTS: &[Test] = tests![
     the_example_configuration_starts_a_server,
 ];
 
-const DEFAULTS: [(&str, &str); 7] = [
+const DEFAULTS: [(&str, &str); 9] = [
     ("bf.error-rate", "0.01"),
     ("bf.initial-size", "100"),
     ("bf.expansion-factor", "2"),
     ("bf.max-filter-bytes", "68719476736"),
     ("bf.format", "everbloom"),
+    ("bf.missing-filter", "no"),
+    ("bf.auto-create", "yes"),
     ("bf.assume-redisbloom-1-1", "no"),
     ("bf.huge-pages", "yes"),
 ];
@@ -78,6 +80,8 @@ fn options_can_be_set_at_run_time(site: &Site) {
         ("bf.expansion-factor", "5"),
         ("bf.max-filter-bytes", "1048576"),
         ("bf.format", "everbloom"),
+        ("bf.missing-filter", "error"),
+        ("bf.auto-create", "yes"),
         ("bf.assume-redisbloom-1-1", "yes"),
         ("bf.huge-pages", "no"),
     ] {
@@ -103,6 +107,8 @@ fn options_out_of_range_are_refused(site: &Site) {
         ("bf.expansion-factor", vec!["-1", "32769", "4294967296", "abc", "1.5"]),
         ("bf.max-filter-bytes", vec!["0", "1023", "-1", "70368744177665", "abc", "1xb"]),
         ("bf.format", vec!["other", "0", "redis", "\"\""]),
+        ("bf.missing-filter", vec!["yes", "0", "\"\""]),
+        ("bf.auto-create", vec!["error", "1"]),
         ("bf.assume-redisbloom-1-1", vec!["1", "true", "on", "\"\""]),
     ];
     for (option, values) in cases {
@@ -126,6 +132,10 @@ fn options_out_of_range_are_refused(site: &Site) {
         ("bf.max-filter-bytes", "70368744177664"),
         ("bf.format", "redisbloom"),
         ("bf.format", "valkey-bloom"),
+        ("bf.missing-filter", "error"),
+        ("bf.missing-filter", "no"),
+        ("bf.auto-create", "no"),
+        ("bf.auto-create", "yes"),
         ("bf.assume-redisbloom-1-1", "yes"),
         ("bf.assume-redisbloom-1-1", "no"),
     ] {

@@ -47,7 +47,7 @@ fn wrong_arity_is_an_error(site: &Site) {
         "bf.reserve",
         "bf.reserve k",
         "bf.reserve k 0.01",
-        "bf.reserve k 0.01 100 EXPANSION 2 NONSCALING FORMAT everbloom NONSCALING",
+        "bf.reserve k 0.01 100 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18",
         "bf.add",
         "bf.add k",
         "bf.add k a b",

@@ -169,10 +169,11 @@ fn documented_arguments_are_redisblooms(site: &Site) {
         arguments(client, name).iter().map(|text| text.split(' ').next().unwrap().to_owned()).collect()
     };
     // Followed by what RedisBloom does not have.
-    let reserve = ["key", "error_rate", "capacity", "expansion", "nonscaling", "format"];
+    let reserve =
+        ["key", "error_rate", "capacity", "expansion", "nonscaling", "format", "expiry", "ifnotexists"];
     assert_eq!(names(&mut client, "bf.reserve"), reserve);
     let insert = ["key", "capacity", "error", "expansion", "nocreate", "nonscaling"];
-    let more = ["format", "seed", "tightening", "validatescaleto"];
+    let more = ["format", "seed", "tightening", "validatescaleto", "expiry"];
     let insert = [&insert[..], &more[..], &["items", "item"]].concat();
     assert_eq!(names(&mut client, "bf.insert"), insert);
     assert_eq!(names(&mut client, "bf.info"), ["key", "single_value"]);
@@ -189,8 +190,8 @@ fn documented_arguments_are_redisblooms(site: &Site) {
     assert_eq!(told[0], "key key");
     assert!(told[1].contains("CAPACITY") && told[1].contains("optional"), "{told:?}");
     assert!(told[5].contains("NONSCALING") && told[5].contains("optional"), "{told:?}");
-    assert!(told[10].contains("ITEMS") && !told[10].contains("optional"), "{told:?}");
-    assert!(told[11].contains("string") && told[11].contains("multiple"), "{told:?}");
+    assert!(told[11].contains("ITEMS") && !told[11].contains("optional"), "{told:?}");
+    assert!(told[12].contains("string") && told[12].contains("multiple"), "{told:?}");
     assert!(arguments(&mut client, "bf.info")[1].contains("oneof"));
 }
 

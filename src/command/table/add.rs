@@ -7,7 +7,8 @@ use super::{ArgumentKind, CommandSpec};
 
 pub(super) static RESERVE: CommandSpec = CommandSpec {
     name: "bf.reserve",
-    arguments: 3..=11,
+    // Every option once, and a few more for those to come: what is longer is a mistake.
+    arguments: 3..=20,
     categories: "write fast",
     complexity: "O(1)",
     summary: "Creates an empty filter with an error rate, a capacity and a way to grow",

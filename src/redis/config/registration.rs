@@ -100,7 +100,7 @@ unsafe fn register_name(
                 )
             }
         }
-        Kind::Rate | Kind::Count { .. } | Kind::Format | Kind::Switch => {
+        Kind::Rate | Kind::Count { .. } | Kind::Choice(_) => {
             let default = log::c_text(&setting.format(default));
             // SAFETY: as above; the default is copied too.
             unsafe {

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::Relaxed};
 
 use redis_module::raw::RedisModuleString;
 
-use crate::bloom::Format;
 use crate::command::number::{parse_double, parse_integer};
 use crate::redis::args::string_bytes;
 
@@ -19,10 +18,8 @@ pub(super) enum Kind {
     Count { min: u64, max: u64 },
     /// A number of bytes in this range; units such as `gb` are understood.
     Bytes { min: u64, max: u64 },
-    /// A format by its name, stored as its place among all formats.
-    Format,
-    /// `yes` or `no`, stored as 1 or 0.
-    Switch,
+    /// One of these words, stored as its place among them.
+    Choice(&'static [&'static str]),
 }
 
 /// One setting.
@@ -86,8 +83,7 @@ impl Setting {
         match self.kind {
             Kind::Rate => "(0.000000, 1.000000)".to_owned(),
             Kind::Count { min, max } | Kind::Bytes { min, max } => format!("[{min}, {max}]"),
-            Kind::Format => Format::ALL.map(Format::name).join(", "),
-            Kind::Switch => "yes, no".to_owned(),
+            Kind::Choice(words) => words.join(", "),
         }
     }
 
@@ -105,9 +101,10 @@ impl Setting {
                 let bytes = parse_bytes(text).ok_or(BadValue::NotANumber)?;
                 bytes.filter(|bytes| (min..=max).contains(bytes))
             }
-            Kind::Format => Format::from_name(text).map(|format| format as u64),
-            Kind::Switch if text.eq_ignore_ascii_case(b"yes") => Some(1),
-            Kind::Switch => text.eq_ignore_ascii_case(b"no").then_some(0),
+            Kind::Choice(words) => {
+                let place = words.iter().position(|word| word.as_bytes().eq_ignore_ascii_case(text));
+                place.map(|place| place as u64)
+            }
         }
         .ok_or(BadValue::OutOfRange)
     }
@@ -116,8 +113,10 @@ impl Setting {
         match self.kind {
             Kind::Rate => f64::from_bits(value).to_string(),
             Kind::Count { .. } | Kind::Bytes { .. } => value.to_string(),
-            Kind::Format => format_at(value).name().to_owned(),
-            Kind::Switch => if value == 1 { "yes" } else { "no" }.to_owned(),
+            Kind::Choice(words) => {
+                let word = usize::try_from(value).ok().and_then(|place| words.get(place));
+                word.copied().unwrap_or_default().to_owned()
+            }
         }
     }
 
@@ -155,11 +154,6 @@ impl Setting {
             unsafe { free(ptr::null_mut(), last) };
         }
     }
-}
-
-/// The format at a place among all formats.
-pub(super) fn format_at(index: u64) -> Format {
-    usize::try_from(index).ok().and_then(|index| Format::ALL.get(index)).copied().unwrap_or_default()
 }
 
 /// A number of bytes, with one of the units of redis.conf; `Some(None)` when it is too large to write down.

@@ -3,7 +3,8 @@
 use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::setting::{Kind, Setting, format_at};
+use super::setting::{Kind, Setting};
+use crate::bloom::Format;
 use crate::bloom::limits::{
     CAPACITY_MAX_ITEMS, CAPACITY_MIN_ITEMS, EXPANSION_MAX, FILTER_MAX_MAX_BYTES, FILTER_MIN_MAX_BYTES,
 };
@@ -14,8 +15,31 @@ use crate::command::Settings;
 /// bad name with Redis: `no` is the right setting there.
 const HUGE_PAGES_DEFAULT: bool = true;
 
+/// The names of all formats, in the order of their numbers.
+const FORMATS: &[&str] = &[Format::Everbloom.name(), Format::RedisBloom.name(), Format::ValkeyBloom.name()];
+/// The words of a setting that is on or off.
+const SWITCH: &[&str] = &["yes", "no"];
+/// The words of `bf.missing-filter`.
+const ANSWERS: &[&str] = &["no", "error"];
+
+/// The place of a state among the words of [`SWITCH`].
+const fn switch(is_on: bool) -> u64 {
+    if is_on { 0 } else { 1 }
+}
+
+/// What `settings` and `huge_pages_wanted` read, by place.
+const ERROR_RATE: usize = 0;
+const INITIAL_SIZE: usize = 1;
+const EXPANSION_FACTOR: usize = 2;
+const MAX_FILTER_BYTES: usize = 3;
+const FORMAT: usize = 4;
+const MISSING_FILTER: usize = 5;
+const AUTO_CREATE: usize = 6;
+const ASSUME_REDISBLOOM_1_1: usize = 7;
+const HUGE_PAGES: usize = 8;
+
 /// All settings.
-pub(in crate::redis) static SETTINGS: [Setting; 7] = [
+pub(in crate::redis) static SETTINGS: [Setting; 9] = [
     Setting::new(
         [c"bf.error-rate", c"bf-error-rate"],
         Some("ERROR_RATE"),
@@ -40,27 +64,54 @@ pub(in crate::redis) static SETTINGS: [Setting; 7] = [
         Kind::Bytes { min: FILTER_MIN_MAX_BYTES, max: FILTER_MAX_MAX_BYTES },
         Settings::DEFAULT.max_filter_bytes,
     ),
-    Setting::new([c"bf.format", c"bf-format"], None, Kind::Format, Settings::DEFAULT.format as u64),
+    Setting::new([c"bf.format", c"bf-format"], None, Kind::Choice(FORMATS), Settings::DEFAULT.format as u64),
+    Setting::new(
+        [c"bf.missing-filter", c"bf-missing-filter"],
+        None,
+        Kind::Choice(ANSWERS),
+        Settings::DEFAULT.missing_filter_is_error as u64,
+    ),
+    Setting::new(
+        [c"bf.auto-create", c"bf-auto-create"],
+        None,
+        Kind::Choice(SWITCH),
+        switch(Settings::DEFAULT.auto_create),
+    ),
     Setting::new(
         [c"bf.assume-redisbloom-1-1", c"bf-assume-redisbloom-1-1"],
         None,
-        Kind::Switch,
-        Settings::DEFAULT.assume_redisbloom_1_1 as u64,
+        Kind::Choice(SWITCH),
+        switch(Settings::DEFAULT.assume_redisbloom_1_1),
     ),
-    Setting::new([c"bf.huge-pages", c"bf-huge-pages"], None, Kind::Switch, HUGE_PAGES_DEFAULT as u64),
+    Setting::new(
+        [c"bf.huge-pages", c"bf-huge-pages"],
+        None,
+        Kind::Choice(SWITCH),
+        switch(HUGE_PAGES_DEFAULT),
+    ),
 ];
+
+/// The number that stands for the value of the setting at a place.
+fn value(place: usize) -> u64 {
+    SETTINGS.get(place).map_or(0, |setting| setting.value.load(Relaxed))
+}
+
+fn is_on(place: usize) -> bool {
+    value(place) == switch(true)
+}
 
 /// The settings now.
 pub(in crate::redis) fn settings() -> Settings {
-    let [error_rate, initial_size, expansion_factor, max_filter_bytes, format, assume_redisbloom_1_1, _] =
-        &SETTINGS;
+    let format = usize::try_from(value(FORMAT)).ok().and_then(|place| Format::ALL.get(place));
     Settings {
-        error_rate: f64::from_bits(error_rate.value.load(Relaxed)),
-        initial_size_items: initial_size.value.load(Relaxed),
-        expansion_factor: u32::try_from(expansion_factor.value.load(Relaxed)).unwrap_or(EXPANSION_MAX),
-        max_filter_bytes: max_filter_bytes.value.load(Relaxed),
-        format: format_at(format.value.load(Relaxed)),
-        assume_redisbloom_1_1: assume_redisbloom_1_1.value.load(Relaxed) == 1,
+        error_rate: f64::from_bits(value(ERROR_RATE)),
+        initial_size_items: value(INITIAL_SIZE),
+        expansion_factor: u32::try_from(value(EXPANSION_FACTOR)).unwrap_or(EXPANSION_MAX),
+        max_filter_bytes: value(MAX_FILTER_BYTES),
+        format: format.copied().unwrap_or_default(),
+        missing_filter_is_error: value(MISSING_FILTER) == 1,
+        auto_create: is_on(AUTO_CREATE),
+        assume_redisbloom_1_1: is_on(ASSUME_REDISBLOOM_1_1),
     }
 }
 
@@ -75,6 +126,5 @@ pub(in crate::redis) fn reset() {
 
 /// Whether large bit arrays are to have large pages.
 pub(in crate::redis) fn huge_pages_wanted() -> bool {
-    let [.., huge_pages] = &SETTINGS;
-    huge_pages.value.load(Relaxed) == 1
+    is_on(HUGE_PAGES)
 }
