@@ -258,9 +258,9 @@ fn a_primary_and_a_log_may_send_the_chunks_of_a_filter_that_came_by_a_snapshot()
 }
 
 /// The pieces that an append-only file holds, and blobs.
-fn rewritten(filter: &Filter) -> Vec<(u64, Vec<u8>)> {
+fn rewritten(filter: &Filter, fresh: u64) -> Vec<(u64, Vec<u8>)> {
     let mut pieces = Vec::new();
-    rewrite(filter, UnknownMemory, &mut |command| match command {
+    rewrite(filter, UnknownMemory, fresh, &mut |command| match command {
         Rewritten::Piece { iterator, data } => pieces.push((iterator, data.to_vec())),
         Rewritten::Blob(blob) => pieces.push((0, blob.to_vec())),
     })
@@ -271,17 +271,21 @@ fn rewritten(filter: &Filter) -> Vec<(u64, Vec<u8>)> {
 #[test]
 fn a_rewritten_file_holds_what_a_header_does_not_imply() {
     for filter in samples() {
-        let pieces = rewritten(&filter);
+        let pieces = rewritten(&filter, 7);
         let occupied = filter.bit_arrays().filter(|bits| bits.set_bits() > 0).count();
         assert_eq!(pieces.len(), 1 + occupied);
-        let mut again = from_header(&pieces[0].1, &ANY).unwrap();
-        for (iterator, data) in &pieces[1..] {
-            load_chunk(&mut again, *iterator, data, Trust::Sender).unwrap();
+        // The server may load the file, and a client send it to another server.
+        for trust in [Trust::Sender, Trust::Marks] {
+            let mut again = from_header(&pieces[0].1, &ANY).unwrap();
+            for (iterator, data) in &pieces[1..] {
+                load_chunk(&mut again, *iterator, data, trust).unwrap();
+            }
+            assert_eq!(state(&again), state(&filter));
         }
-        assert_eq!(state(&again), state(&filter));
-        // They are of no dump, so a client cannot go on with them.
+        // A chunk of another rewriting is of another state.
+        let other = rewritten(&filter, 8);
         if let Some(chunk) = pieces.get(1) {
-            assert_eq!(load(&mut from_header(&pieces[0].1, &ANY).unwrap(), chunk), Err(ChunkError::BadData));
+            assert_eq!(load(&mut from_header(&other[0].1, &ANY).unwrap(), chunk), Err(ChunkError::BadData));
         }
     }
     // The middle one of three chunks has no bit.
@@ -293,7 +297,7 @@ fn a_rewritten_file_holds_what_a_header_does_not_imply() {
     let bits = chain.layers_mut()[0].bits_mut();
     assert!(bits.set(0) && bits.set((33 << 20) * 8));
     let iterators: Vec<u64> =
-        rewritten(&Filter::Everbloom(chain)).into_iter().map(|(iterator, _)| iterator).collect();
+        rewritten(&Filter::Everbloom(chain), 7).into_iter().map(|(iterator, _)| iterator).collect();
     assert_eq!(iterators.len(), 3);
     assert_eq!(iterators[..2], [1, 1 + (16 << 20)]);
 }

@@ -83,21 +83,24 @@ pub fn load(
 /// has understands. O(bytes that may be set, as far as is known), for filters of RedisBloom's format
 /// O(bytes).
 ///
+/// `fresh` is a number that nobody has been given before.
+///
 /// # Errors
 /// [`OutOfMemory`] when a piece cannot be had; a part may have been shown then.
 pub fn rewrite(
     filter: &Filter,
     memory: impl Memory,
+    fresh: u64,
     emit: &mut dyn FnMut(Rewritten<'_>),
 ) -> Result<(), OutOfMemory> {
     match filter {
-        Filter::Everbloom(chain) => rewrite::in_pieces(&header(filter), chain, memory, emit),
-        Filter::Client(chain) => rewrite::in_pieces(&header(filter), &**chain, memory, emit),
+        Filter::Everbloom(chain) => rewrite::in_pieces(&header(filter), chain, memory, fresh, emit),
+        Filter::Client(chain) => rewrite::in_pieces(&header(filter), &**chain, memory, fresh, emit),
         Filter::RedisBloom(chain) => {
             redisbloom::pieces::rewrite(chain, emit);
             Ok(())
         }
-        Filter::ValkeyBloom(chain) => valkeybloom::rewrite(chain, memory, emit),
+        Filter::ValkeyBloom(chain) => valkeybloom::rewrite(chain, memory, fresh, emit),
     }
 }
 

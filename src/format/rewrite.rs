@@ -4,7 +4,7 @@
 use super::arrays::{Arrays, chunks};
 use super::pieces::{HEADER_ITERATOR, iterator_after};
 use super::seal::{Place, Sealer};
-use crate::bloom::{Memory, OutOfMemory};
+use crate::bloom::{Memory, OutOfMemory, StateMark, hash128};
 
 /// One command of a rewritten file, without its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,9 @@ pub enum Rewritten<'d> {
 }
 
 /// Shows `emit` pieces with our seal that make the filter again. The header makes arrays of clear bits, so
-/// clear chunks are left out. O(bytes that may be set, as far as is known).
+/// clear chunks are left out. They share a mark that is made of the header and of `fresh`, a number that no
+/// other rewriting has: so a client that sends the file to another server may send what the header and the
+/// chunks of one filter are, and nothing else. O(bytes that may be set, as far as is known).
 ///
 /// # Errors
 /// [`OutOfMemory`] when a piece cannot be had; a part may have been shown then.
@@ -32,17 +34,24 @@ pub(super) fn in_pieces<A: Arrays>(
     header: &[u8],
     arrays: &A,
     memory: impl Memory,
+    fresh: u64,
     emit: &mut dyn FnMut(Rewritten<'_>),
 ) -> Result<(), OutOfMemory> {
     let mut sealer = Sealer::default();
-    // They belong to no dump, so they have no mark.
-    let data = sealer.seal(header, &Place::Header, 0)?;
+    let mark = mark_of(header, fresh);
+    let data = sealer.seal(header, &Place::Header, mark)?;
     emit(Rewritten::Piece { iterator: HEADER_ITERATOR, data });
     for (chunk, is_clear) in chunks(arrays, memory) {
         if !is_clear {
-            let data = sealer.seal(chunk.bytes, &Place::chunk(&chunk.array, chunk.position), 0)?;
+            let data = sealer.seal(chunk.bytes, &Place::chunk(&chunk.array, chunk.position), mark)?;
             emit(Rewritten::Piece { iterator: iterator_after(chunk.end()), data });
         }
     }
     Ok(())
+}
+
+/// A mark that is not 0, which stands for none. A child of the server may draw the numbers that the server itself
+/// draws for its next dumps; hashed they are others.
+fn mark_of(header: &[u8], fresh: u64) -> StateMark {
+    hash128(header).h1.wrapping_add(hash128(&fresh.to_le_bytes()).h2).max(1)
 }

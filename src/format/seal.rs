@@ -56,7 +56,7 @@ impl<'d> Sealed<'d> {
     pub(super) fn open(data: &'d [u8]) -> Result<Self, DecodeError> {
         let open = |form: Form| form.open(data, &Place::Header);
         if let Some((bytes, mark)) = open(Form::Marked) {
-            // What was written without a dump, as an append-only file is, has no mark.
+            // Pieces that were asked for without a header have no mark: no header goes with them.
             let origin = if mark == 0 { Origin::NoHeader } else { Origin::Marked(mark) };
             return Ok(Self { bytes, origin });
         }

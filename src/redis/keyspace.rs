@@ -12,6 +12,7 @@ use super::key::Key;
 use super::loss;
 use super::memory::client_limit_bytes;
 use super::prefetch::Processor;
+use super::random::random_seed;
 use super::source::{Source, field};
 use crate::bloom::valkeybloom::SEED_BYTES;
 use crate::bloom::{ByteLimit, Prefetch};
@@ -109,12 +110,7 @@ impl Host for ServerKeyspace<'_> {
     }
 
     fn random_seed(&self) -> [u8; SEED_BYTES] {
-        let mut seed = [0; SEED_BYTES];
-        if let Some(random_bytes) = api!(RedisModule_GetRandomBytes) {
-            // SAFETY: the server fills exactly as many bytes as it is told the array has.
-            unsafe { random_bytes(seed.as_mut_ptr(), seed.len()) };
-        }
-        seed
+        random_seed()
     }
 }
 

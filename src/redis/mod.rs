@@ -27,6 +27,7 @@ mod memory;
 mod onload;
 mod pagemap;
 mod prefetch;
+mod random;
 mod rdb_io;
 mod reply;
 mod server;

@@ -13,6 +13,7 @@ pub(crate) const TESTS: &[Test] = tests![
     the_append_only_file_survives_other_defaults,
     an_append_only_file_rewritten_as_commands_survives,
     an_append_only_file_rewritten_as_a_snapshot_survives,
+    a_rewritten_append_only_file_can_be_sent_by_a_client,
     a_large_filter_survives_an_append_only_file_of_commands,
     writes_during_a_rewrite_are_kept,
     dump_and_restore_make_an_equal_filter,
@@ -191,6 +192,35 @@ pub(crate) fn append_only_base(server: &Server) -> Vec<u8> {
     let dir = std::fs::read_dir(server.dir().join("appendonlydir")).unwrap();
     let base = dir.map(|entry| entry.unwrap().path()).find(|path| path.to_string_lossy().contains(".base."));
     std::fs::read(base.unwrap()).unwrap()
+}
+
+/// What docs/migration.md does with `redis-cli --pipe`.
+fn a_rewritten_append_only_file_can_be_sent_by_a_client(site: &Site) {
+    let server = append_only(site.launch(), "no").start();
+    let mut client = server.client();
+    fill(&mut client);
+    client.say("BF.IMPORT imported EMPTY SCHEME guava-mitz64 BITS 8192 HASHES 3");
+    client.say("BF.MADD imported a b c");
+    client.say("BF.RESERVE theirs 0.01 100 FORMAT redisbloom");
+    client.say("BF.MADD theirs a b c");
+    client.say("BF.INSERT seeded FORMAT valkey-bloom ITEMS a b c");
+    rewrite(&mut client);
+    let directory = server.dir().join("appendonlydir");
+    let files = std::fs::read_dir(&directory).expect("the directory of append-only files");
+    let base = files.flatten().map(|file| file.path()).find(|path| path.to_string_lossy().contains(".base."));
+    let mut commands = std::fs::read(base.expect("a rewritten file")).expect("read the file");
+    let target = site.start();
+    let mut raw = target.raw();
+    commands.extend_from_slice(b"*2\r\n$4\r\nECHO\r\n$8\r\nall sent\r\n");
+    let mut reply = raw.raw(&commands);
+    while !reply.ends_with(b"all sent\r\n") {
+        assert!(!reply.starts_with(b"-"), "{}", String::from_utf8_lossy(&reply));
+        reply = raw.next();
+    }
+    let mut copies = target.client();
+    for key in KEYS.iter().copied().chain(["imported", "theirs", "seeded"]) {
+        assert_eq!(copies.digest(key), client.digest(key), "{key}");
+    }
 }
 
 fn a_large_filter_survives_an_append_only_file_of_commands(site: &Site) {

@@ -13,6 +13,7 @@ use crate::format::rewrite::{Rewritten, in_pieces};
 pub fn rewrite(
     chain: &ValkeyChain,
     memory: impl Memory,
+    fresh: u64,
     emit: &mut dyn FnMut(Rewritten<'_>),
 ) -> Result<(), OutOfMemory> {
     match blob::encode(chain) {
@@ -20,6 +21,6 @@ pub fn rewrite(
             emit(Rewritten::Blob(&blob));
             Ok(())
         }
-        Err(OutOfMemory) => in_pieces(&header::encode(chain), chain, memory, emit),
+        Err(OutOfMemory) => in_pieces(&header::encode(chain), chain, memory, fresh, emit),
     }
 }

@@ -10,6 +10,7 @@ use crate::format;
 use crate::format::rewrite::Rewritten;
 use crate::redis::log;
 use crate::redis::pagemap::ProcessMemory;
+use crate::redis::random::random_number;
 
 /// # Safety
 /// Called by the server only, with a value of the type and its key.
@@ -21,7 +22,7 @@ pub(super) unsafe extern "C" fn rewrite(
     // SAFETY: a value of the type, which nothing changes during the callback.
     let filter = unsafe { filter_at(value) };
     let outcome = or_abort("rewriting a filter", || {
-        format::filter::rewrite(filter, ProcessMemory, &mut |command| match command {
+        format::filter::rewrite(filter, ProcessMemory, random_number(), &mut |command| match command {
             // SAFETY: the server's `aof` and key, within this callback.
             Rewritten::Piece { iterator, data } => unsafe { emit_piece(aof, key, iterator, data) },
             // SAFETY: as above.
