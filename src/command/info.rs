@@ -5,7 +5,7 @@ use super::reply::{Protocol, Reply};
 use crate::bloom::client::{SchemeParameters, current_error_rate};
 use crate::bloom::redisbloom::LayerParameters;
 use crate::bloom::valkeybloom::{ValkeyBloom, max_scaled_capacity};
-use crate::bloom::{Chain, Client, Filter, Growth, LayerCounts, LayerShape, Layout, Positions, RedisBloom};
+use crate::bloom::{Chain, Client, Filter, Growth, LayerCounts, LayerShape, Layout, Probes, RedisBloom};
 
 /// A fact of BF.INFO: the word that asks for it alone, the name it is answered under, and its value; nothing where
 /// the filter has no such fact.

@@ -12,7 +12,7 @@ use super::client::header::{self as client, ClientChain};
 use super::everbloom::header::{self, Header};
 use super::record::DecodeError;
 use super::seal::{Form, Place, Sealed, Sealer};
-use crate::bloom::{ByteLimit, Chain, Family, Origin, OutOfMemory};
+use crate::bloom::{BitFamily, ByteLimit, Chain, Origin, OutOfMemory};
 
 /// The iterator that goes with a header.
 pub const HEADER_ITERATOR: u64 = 1;
@@ -40,7 +40,7 @@ pub fn piece(chain: &Chain, iterator: u64) -> Result<Option<Piece<'_>>, OutOfMem
 }
 
 /// The piece of a filter of any kind, with its seal; `encode` writes its header.
-pub(super) fn sealed_piece<F: Family>(
+pub(super) fn sealed_piece<F: BitFamily>(
     chain: &Chain<F>,
     iterator: u64,
     encode: impl FnOnce() -> Vec<u8>,
@@ -58,7 +58,7 @@ pub(super) fn sealed_piece<F: Family>(
 }
 
 /// The bytes from `position` on, of one layer and at most [`CHUNK_BYTES`], with its index and the iterator after them.
-pub(super) fn chunk_at<F: Family>(chain: &Chain<F>, position: u64) -> Option<(usize, &[u8], u64)> {
+pub(super) fn chunk_at<F: BitFamily>(chain: &Chain<F>, position: u64) -> Option<(usize, &[u8], u64)> {
     let (index, offset) = locate(chain, position)?;
     let rest = chain.layers().get(index)?.bits().bytes().get(offset..)?;
     let chunk = rest.get(..CHUNK_BYTES.min(rest.len()))?;
@@ -129,7 +129,7 @@ pub enum Trust {
 ///
 /// # Errors
 /// [`ChunkError`]; the filter is then as it was.
-pub fn load_chunk<F: Family>(
+pub fn load_chunk<F: BitFamily>(
     chain: &mut Chain<F>,
     next_iterator: u64,
     data: &[u8],
@@ -150,7 +150,7 @@ pub fn load_chunk<F: Family>(
     }
 }
 
-fn load_sealed<F: Family>(
+fn load_sealed<F: BitFamily>(
     chain: &mut Chain<F>,
     next_iterator: u64,
     data: &[u8],
@@ -175,7 +175,7 @@ fn load_sealed<F: Family>(
 }
 
 /// The layer that holds byte `position` of all bit arrays laid end to end, and the byte's place in it.
-pub(super) fn locate<F: Family>(chain: &Chain<F>, position: u64) -> Option<(usize, usize)> {
+pub(super) fn locate<F: BitFamily>(chain: &Chain<F>, position: u64) -> Option<(usize, usize)> {
     let mut offset = usize::try_from(position).ok()?;
     for (index, layer) in chain.layers().iter().enumerate() {
         let size_bytes = layer.bits().bytes().len();

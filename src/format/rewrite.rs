@@ -6,7 +6,7 @@ use super::pieces::{self as dump, CHUNK_BYTES, HEADER_ITERATOR};
 use super::seal::{Place, Sealer};
 use super::{redisbloom, valkeybloom};
 use crate::bloom::bits::is_clear;
-use crate::bloom::{Chain, Family, Filter, Memory, Occupancy, OutOfMemory};
+use crate::bloom::{BitFamily, Chain, Filter, Memory, Occupancy, OutOfMemory};
 
 /// One command of a rewritten file, without its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub fn rewrite(
 }
 
 /// Pieces with our seal; the header makes an array of clear bits, so clear chunks are left out.
-fn rewrite_sealed<F: Family>(
+fn rewrite_sealed<F: BitFamily>(
     chain: &Chain<F>,
     header: &[u8],
     memory: impl Memory,

@@ -1,7 +1,7 @@
 //! What ends every piece of a dump of ours: a mark, and a check of the whole.
 
 use super::record::DecodeError;
-use crate::bloom::{Family, ItemHash, Layer, Origin, OutOfMemory, Placement, StateMark, hash128};
+use crate::bloom::{BitFamily, ItemHash, Layer, Origin, OutOfMemory, Probes, StateMark, hash128};
 
 /// Bytes of the mark.
 const MARK_BYTES: usize = 8;
@@ -80,12 +80,12 @@ pub(super) enum Place {
 }
 
 impl Place {
-    pub(super) fn chunk<F: Family>(layer: &Layer<F::Placement>, position: u64) -> Self {
+    pub(super) fn chunk<F: BitFamily>(layer: &Layer<F::Placement>, position: u64) -> Self {
         Self::Chunk {
             position,
             size_bits: layer.bits().len(),
             capacity_items: layer.capacity_items(),
-            probes: <F::Placement as Placement<F::Digest<'_>>>::probes(&layer.placement()),
+            probes: layer.placement().probes(),
         }
     }
 

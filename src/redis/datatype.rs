@@ -273,7 +273,7 @@ unsafe extern "C" fn memory_usage(value: *const c_void) -> usize {
             Filter::Client(chain) => block_bytes(&raw const **chain, size_of_val(&**chain))
                 .saturating_add(slice_bytes(chain.layers())),
         });
-        filter.bit_arrays().fold(structs, |sum, bits| sum.saturating_add(slice_bytes(bits.allocation())))
+        filter.storages().fold(structs, |sum, bits| sum.saturating_add(slice_bytes(bits.allocation())))
     })
 }
 
@@ -304,7 +304,7 @@ unsafe extern "C" fn free_effort(_key: *mut RedisModuleString, value: *const c_v
     let filter = unsafe { filter_at(value) };
     or_abort("weighing a filter", || {
         let unit_bytes = if memory::is_short() { URGENT_FREE_UNIT_BYTES } else { FREE_UNIT_BYTES };
-        let bits_bytes = filter.bit_arrays().map(|bits| size_of_val(bits.words())).sum::<usize>();
+        let bits_bytes = filter.storages().map(|bits| size_of_val(bits.words())).sum::<usize>();
         1 + bits_bytes / unit_bytes
     })
 }
@@ -347,7 +347,7 @@ unsafe extern "C" fn digest(digest: *mut raw::RedisModuleDigest, value: *mut c_v
             // SAFETY: as above.
             unsafe { add(digest, mark.as_ptr().cast(), mark.len()) };
         }
-        for bits in filter.bit_arrays() {
+        for bits in filter.storages() {
             let bytes = bits.bytes();
             // SAFETY: as above.
             unsafe { add(digest, bytes.as_ptr().cast(), bytes.len()) };

@@ -1,4 +1,4 @@
-//! Active defragmentation: moves the filter's struct, its layers and its bit arrays to better places. A filter with
+//! Active defragmentation: moves the structs of a filter, its layers and its bit arrays to better places. A filter with
 //! many layers is moved over several calls.
 
 use std::ffi::{c_int, c_ulong, c_void};
@@ -10,7 +10,7 @@ use redis_module::raw::{RedisModuleDefragCtx, RedisModuleString};
 use super::api::succeeded;
 use super::datatype::or_abort;
 use super::stored::Stored;
-use crate::bloom::{Chain, ChainVisitor, Family};
+use crate::bloom::BlockMover;
 
 /// All is moved.
 const DONE: c_int = 0;
@@ -29,17 +29,6 @@ pub(super) unsafe extern "C" fn defrag(
         let mut run = unsafe { Run::new(context, value) };
         run.execute()
     })
-}
-
-/// Moves the vector of layers of a filter of any kind.
-struct MoveLayers<'r>(&'r Run);
-
-impl ChainVisitor for MoveLayers<'_> {
-    type Output = ();
-
-    fn visit<F: Family>(self, chain: &mut Chain<F>) {
-        chain.relocate_layers(|layers| self.0.move_vec(layers));
-    }
 }
 
 /// One call by the server.
@@ -65,13 +54,11 @@ impl Run {
         // SAFETY: a value of the type is a boxed `Stored`, and nothing else uses it by the contract of `new`.
         let Stored { filter, .. } = unsafe { &mut *value.cast::<Stored>() };
         if first == 0 {
-            filter.visit_mut(MoveLayers(self));
+            filter.move_structs(self);
         }
         let count = filter.layer_count();
         for index in first..count {
-            if let Some(bits) = filter.bit_array_mut(index) {
-                bits.relocate(|words| self.move_words(words));
-            }
+            filter.move_storage(index, self);
             let next = index.saturating_add(1);
             if next < count && self.should_stop() && self.set_cursor(next) {
                 return TO_BE_CONTINUED;
@@ -87,22 +74,6 @@ impl Run {
             // SAFETY: the place is the server's and is there to be written to.
             unsafe { self.value.write(new.as_ptr()) };
         }
-    }
-
-    fn move_vec<T>(&self, items: Vec<T>) -> Vec<T> {
-        let mut items = ManuallyDrop::new(items);
-        let (start, length, capacity) = (items.as_mut_ptr(), items.len(), items.capacity());
-        let has_block = capacity > 0 && size_of::<T>() > 0;
-        let moved = if has_block { self.move_block(start.cast()) } else { None };
-        let start = moved.map_or(start, |block| block.as_ptr().cast());
-        // SAFETY: the parts are the old vector's, which is not dropped; if its block was moved, bytes and size are
-        // the same at the new start and the old block is gone.
-        unsafe { Vec::from_raw_parts(start, length, capacity) }
-    }
-
-    fn move_words(&self, words: Box<[u64]>) -> Box<[u64]> {
-        // A slice in a box is a vector without room to spare: turning one into the other moves nothing.
-        self.move_vec(words.into_vec()).into_boxed_slice()
     }
 
     /// Moves a block to a better place, if there is one.
@@ -135,5 +106,29 @@ impl Run {
         };
         // SAFETY: the context is alive by the contract of `new`.
         succeeded(unsafe { set(self.context, cursor) })
+    }
+}
+
+impl BlockMover for Run {
+    fn move_vec<T>(&self, values: &mut Vec<T>) {
+        let mut old = ManuallyDrop::new(std::mem::take(values));
+        let (start, length, capacity) = (old.as_mut_ptr(), old.len(), old.capacity());
+        let has_block = capacity > 0 && size_of::<T>() > 0;
+        let moved = if has_block { self.move_block(start.cast()) } else { None };
+        let start = moved.map_or(start, |block| block.as_ptr().cast());
+        // SAFETY: the parts are the old vector's, which is not dropped; if its block was moved, bytes and size are
+        // the same at the new start and the old block is gone.
+        *values = unsafe { Vec::from_raw_parts(start, length, capacity) };
+    }
+
+    fn move_box<T>(&self, value: &mut Box<T>) {
+        if size_of::<T>() == 0 {
+            return;
+        }
+        let Some(new) = self.move_block(ptr::from_mut(&mut **value).cast()) else { return };
+        // SAFETY: the bytes of the value are at the new place, whose size is the same, and the old block is gone.
+        let new = unsafe { Box::from_raw(new.as_ptr().cast()) };
+        // What the box held is at the new place and must not be dropped at the old one, which is freed.
+        std::mem::forget(std::mem::replace(value, new));
     }
 }

@@ -11,7 +11,6 @@ use super::effects;
 use super::key::Key;
 use super::loss;
 use super::memory::CommandHost;
-use super::prefetch::Processor;
 use super::reply::{INTERNAL_ERROR, ServerReply};
 use super::source::{self, Source};
 use super::stats::{self, Footprint};
@@ -20,6 +19,7 @@ use crate::command::table::KeyAccess;
 use crate::command::{
     COMMANDS, Change, Command, CommandError, Host, Import, Query, Replication, Reply, Request, Slot,
 };
+use crate::prefetch::Processor;
 
 /// The handler of every command, in the order of the table.
 pub(super) const HANDLERS: [RedisModuleCmdFunc; COMMANDS.len()] = [

@@ -25,7 +25,6 @@ mod loss;
 mod memory;
 mod onload;
 mod pagemap;
-mod prefetch;
 mod rdb_io;
 mod reply;
 mod server;

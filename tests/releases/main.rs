@@ -20,7 +20,7 @@ mod snapshots;
 #[path = "../support/mod.rs"]
 mod support;
 
-use everbloom::bloom::{Bits, Filter, NoPrefetch, UnknownMemory};
+use everbloom::bloom::{Filter, NoPrefetch, UnknownMemory};
 use everbloom::format::filter::header;
 use everbloom::format::{DecodeError, everbloom as own, redisbloom, valkeybloom};
 use support::Record;
@@ -85,5 +85,8 @@ fn assert_answers(filter: &Filter, recorded: &Recorded) {
 /// Asserts that two filters have the same header and the same bits.
 fn assert_same(left: &Filter, right: &Filter, name: &str) {
     assert_eq!(header(left), header(right), "{name}");
-    assert!(left.bit_arrays().map(Bits::bytes).eq(right.bit_arrays().map(Bits::bytes)), "{name}");
+    assert!(
+        left.storages().map(|array| array.bytes()).eq(right.storages().map(|array| array.bytes())),
+        "{name}"
+    );
 }

@@ -5,7 +5,9 @@
 
 use super::header::{self, Header, KIND_CLIENT};
 use crate::bloom::bits::is_clear;
-use crate::bloom::{ByteLimit, Chain, Family, Filter, Layer, LayerCounts, Memory, Occupancy};
+use crate::bloom::{
+    BitFamily, Bits, ByteLimit, Chain, Filter, Layer, LayerCounts, Memory, Occupancy, Probes,
+};
 use crate::format::client::header::{self as client, ClientChain};
 use crate::format::record::{DecodeError, Sink, Source};
 
@@ -25,7 +27,7 @@ pub fn save_imported(chain: &ClientChain, sink: &mut impl Sink, memory: impl Mem
     save_with(chain, &client::encode(chain), sink, memory);
 }
 
-fn save_with<F: Family>(chain: &Chain<F>, header: &[u8], sink: &mut impl Sink, memory: impl Memory) {
+fn save_with<F: BitFamily>(chain: &Chain<F>, header: &[u8], sink: &mut impl Sink, memory: impl Memory) {
     sink.bytes(header);
     for layer in chain.layers() {
         let occupancy = Occupancy::of(layer.bits(), memory);
@@ -50,7 +52,7 @@ pub fn load(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<Filter, D
     Ok(Filter::Everbloom(chain))
 }
 
-fn fill<P: Copy>(
+fn fill<P: Probes<Storage = Bits>>(
     layer: &mut Layer<P>,
     counts: LayerCounts,
     source: &mut impl Source,

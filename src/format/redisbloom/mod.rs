@@ -11,7 +11,7 @@ use super::record::DecodeError;
 use crate::bloom::limits::LAYERS_MAX;
 use crate::bloom::redisbloom::probing::ITEMS_MAX;
 use crate::bloom::redisbloom::{ModuloProbing, Options};
-use crate::bloom::{ByteLimit, Extent, LayerPlan, Positions, RedisBloom};
+use crate::bloom::{ByteLimit, Extent, LayerPlan, Probes, RedisBloom};
 
 /// The number of layers, if there can be so many.
 fn checked_layers(layers: u64) -> Result<usize, DecodeError> {

@@ -7,7 +7,7 @@ use super::ValkeyChain;
 use super::layers::{Builder, FilterFields, LayerFields};
 use crate::bloom::limits::LAYERS_MAX;
 use crate::bloom::valkeybloom::{SEED_BYTES, Seed};
-use crate::bloom::{ByteLimit, OutOfMemory, Positions};
+use crate::bloom::{ByteLimit, OutOfMemory, Probes};
 use crate::format::everbloom::header::{KIND_VALKEYBLOOM, MAGIC, VERSION};
 use crate::format::fields::{append, read};
 use crate::format::pieces::{Piece, sealed_piece};

@@ -2,7 +2,7 @@
 
 use super::layers::LayerFields;
 use crate::bloom::OutOfMemory;
-use crate::bloom::Positions;
+use crate::bloom::Probes;
 use crate::bloom::layer::Layer;
 use crate::bloom::valkeybloom::{SEED_BYTES, SipProbing};
 use crate::format::record::DecodeError;

@@ -17,7 +17,7 @@ use redis_module::raw;
 
 use super::api::Context;
 use super::config;
-use crate::bloom::{Bits, Filter};
+use crate::bloom::{Filter, Storage};
 use joiner::Pass;
 
 /// Whether large pages are wanted where nothing is configured. Linux from 5.8 on copies 4 KiB of a large page that is
@@ -80,7 +80,7 @@ struct State {
 impl LargePages {
     /// Of a filter that has just come to be, empty or with its bits.
     pub(super) fn of(filter: &Filter) -> Self {
-        let large_bytes: u64 = large_arrays(filter).map(Bits::size_bytes).sum();
+        let large_bytes: u64 = large_arrays(filter).map(|array| array.size_bytes()).sum();
         if large_bytes == 0 || !block::is_possible() {
             return Self(None);
         }
@@ -196,6 +196,6 @@ impl Drop for State {
     }
 }
 
-fn large_arrays(filter: &Filter) -> impl Iterator<Item = &Bits> {
-    filter.bit_arrays().filter(|bits| size_of_val(bits.words()) >= block::ARRAY_MIN_BYTES)
+fn large_arrays(filter: &Filter) -> impl Iterator<Item = &dyn Storage> {
+    filter.storages().filter(|bits| size_of_val(bits.words()) >= block::ARRAY_MIN_BYTES)
 }
