@@ -42,10 +42,10 @@ check: ## check formatting, lints, documentation, the oldest Rust, scripts, lice
 # The module as users get it is built last, and so is the one that stays.
 bench: ## measure everything and write docs/performance.md from it
 	@scripts/setup build server
-	cargo build --release --locked --lib --features baseline
+	cargo rustc --release --locked --lib --crate-type cdylib -- --cfg baseline -A dead_code
 	cp $(MODULE) $(BASELINE)
 	cargo build --release --locked --lib --example noop
-	$(if $(ONLY),,cargo bench --locked --no-default-features --bench pure)
+	$(if $(ONLY),,cargo bench --locked --no-default-features --features prefetch --bench pure)
 	cargo bench --locked --no-default-features --bench server
 
 # Builds only where nothing is built, so that `make build && sudo make install` compiles nothing as root.

@@ -1,8 +1,9 @@
 //! A module whose commands do nothing: what is left of a command when the filter is taken away.
 //!
-//! `NO.ADD`, `NO.MADD`, `NO.EXISTS` and `NO.MEXISTS` have names as long as those of the everbloom commands that they are
-//! compared with, the same arguments and the same flags, so that the server does for them what it does for those; those
-//! with an M reply once for every item. `HA.ADD` and so on read and hash every item too, as each filter of ours must.
+//! `NO.ADD`, `NO.MADD`, `NO.EXISTS` and `NO.MEXISTS` have names as long as those of the everbloom commands
+//! that they are compared with, the same arguments and the same flags, so that the server does for them what
+//! it does for those; those with an M reply once for every item. `HA.ADD` and so on read and hash every item
+//! too, as each filter of ours must.
 
 // The file, not the library: that is a module too, and a module can have only one entry point.
 #[path = "../src/bloom/everbloom/hash.rs"]

@@ -1,5 +1,6 @@
-//! Times of the rooms that know no server: hashing, sizing, and adding and checking in every layout, one by one and
-//! in batches. Every benchmark asserts its answers. `make bench` runs it; docs/performance.md has the results.
+//! Times of the rooms that know no server: hashing, sizing, and adding and checking in every layout, one by
+//! one and in batches. Every benchmark asserts its answers. `make bench` runs it; docs/performance.md has the
+//! results.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
@@ -8,28 +9,13 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use everbloom::bloom::{
-    Added, Chain, Everbloom, Growth, LayerCounts, LayerShape, Layout, Prefetch, UnknownMemory, hash128,
+    Added, Chain, Everbloom, Growth, LayerCounts, LayerShape, Layout, UnknownMemory, hash128,
 };
+use everbloom::prefetch::Processor;
 
 /// Items per batch, and per step of the loops over single items.
 const BATCH: usize = 1000;
 const ITEMS: u64 = BATCH as u64;
-
-/// Asks the processor for memory, as the host does.
-#[derive(Clone, Copy)]
-struct Processor;
-
-impl Prefetch for Processor {
-    #[cfg(target_arch = "x86_64")]
-    fn prefetch(self, word: &u64) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: SSE is part of every x86-64 processor; the instruction is a hint that faults on no address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(word).cast()) };
-    }
-
-    #[cfg(not(target_arch = "x86_64"))]
-    fn prefetch(self, _: &u64) {}
-}
 
 /// Items of one kind: 21 bytes that no other kind has.
 fn items(kind: &str, from: u64, count: u64) -> Vec<Vec<u8>> {
@@ -61,7 +47,8 @@ fn sizing(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("sizing");
     for capacity_items in [100, 1_000_000, 1_000_000_000u64] {
         let shape = LayerShape::sized(capacity_items, 0.01);
-        // 9.59 bits are what the classic formula asks for at 1 %; a layer of whole words or pages may take more.
+        // 9.59 bits are what the classic formula asks for at 1 %; a layer of whole words or pages may take
+        // more.
         let bits_per_item = shape.size_bits as f64 / capacity_items as f64;
         assert!((9.58..10.3).contains(&bits_per_item), "{capacity_items}: {bits_per_item} bits per item");
         group.bench_function(BenchmarkId::from_parameter(capacity_items), |bencher| {
@@ -70,8 +57,8 @@ fn sizing(criterion: &mut Criterion) {
     }
 }
 
-/// A filter of one layer that holds half of what it has room for: a look at one of its bits is then as hard to foresee
-/// as it will ever be.
+/// A filter of one layer that holds half of what it has room for: a look at one of its bits is then as hard
+/// to foresee as it will ever be.
 fn half_full(capacity_items: u64, error_rate: f64) -> Chain {
     let parameters = Everbloom { error_rate, capacity_items, growth: Growth::Fixed };
     let mut filter = Chain::reserve(parameters, &u64::MAX).unwrap();
@@ -86,8 +73,8 @@ fn half_full(capacity_items: u64, error_rate: f64) -> Chain {
     filter
 }
 
-/// Gives out a batch of them at a time, from the start again at their end. There are so many that no processor
-/// remembers how each of their probes came out.
+/// Gives out a batch of them at a time, from the start again at their end. There are so many that no
+/// processor remembers how each of their probes came out.
 struct Rounds {
     items: Vec<Vec<u8>>,
     next: usize,

@@ -5,9 +5,10 @@
 //! * [`bloom`], the mathematics: bits, hashes, positions, sizes, growth. No bytes on disk, no server.
 //! * [`mod@format`], the bytes: how a filter is written down and read back.
 //! * [`command`], the language: what each `BF.*` command means; arguments in, replies and effects out.
-//! * `redis`, the host (feature `server`): the only code that knows the module API, and the only unsafe code.
+//! * `redis`, the host (feature `server`): the only code that knows the module API, and that has unsafe code but for one line.
 //!
-//! The first three have no clock, no randomness, no globals and no log, and forbid unsafe code.
+//! The first three have no clock, no randomness, no globals and no log, and forbid unsafe code. Beside them, `prefetch`
+//! (feature `prefetch`) is the one instruction of the processor that large filters are fast by.
 
 #[cfg(target_endian = "big")]
 compile_error!(
@@ -17,5 +18,7 @@ compile_error!(
 pub mod bloom;
 pub mod command;
 pub mod format;
+#[cfg(feature = "prefetch")]
+pub mod prefetch;
 #[cfg(feature = "server")]
 mod redis;

@@ -56,7 +56,7 @@ fn commands<'s, 'i>(items: &'s [&'i [u8]]) -> impl Iterator<Item = &'s [&'i [u8]
 }
 
 fn arrays(filter: &Filter) -> Vec<(u64, &[u8])> {
-    filter.bit_arrays().map(|bits| (bits.set_bits(), bits.bytes())).collect()
+    filter.storages().map(|bits| (bits.set_bits(), bits.bytes())).collect()
 }
 
 #[test]

@@ -2,12 +2,17 @@
 //! follows the reserved parameters, and a refusal changes nothing.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
+use std::cell::Cell;
 use std::collections::HashSet;
+use std::error::Error;
 
+use everbloom::bloom::bits::HEAD_BYTES;
 use everbloom::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES, LAYERS_MAX, PROBES_TOTAL_MAX};
+use everbloom::bloom::redisbloom::Options;
 use everbloom::bloom::{
-    AddError, Added, Chain, Everbloom, Extent, Growth, Layer, ReserveError, ScaleError, UnknownMemory,
-    hash128,
+    AddError, Added, BlockMover, BlockVisitor, Blueprint, Chain, Everbloom, Extent, Filter, Growth,
+    ItemEncoding, Layer, NoPrefetch, OutOfMemory, RedisBloom, ReserveError, ScaleError, Storage,
+    UnknownMemory, ValkeyBloom, hash128, valkeybloom,
 };
 use proptest::prelude::*;
 
@@ -251,15 +256,100 @@ fn a_chain_has_4096_layers_and_no_more() {
 }
 
 /// The layers of a chain and a copy of the first.
-fn one_more(mut chain: Chain) -> Vec<Layer> {
-    let copy = chain.layers()[0].try_clone(UnknownMemory).unwrap();
-    let mut layers = Vec::new();
-    chain.relocate_layers(|taken| {
-        layers = taken;
-        Vec::new()
-    });
-    layers.push(copy);
-    layers
+fn one_more(chain: Chain) -> Vec<Layer> {
+    let layers = chain.layers();
+    layers.iter().chain(layers.first()).map(|layer| layer.try_clone(UnknownMemory).unwrap()).collect()
+}
+
+/// Counts what it is shown, and moves every vector.
+#[derive(Default)]
+struct Blocks {
+    vectors: Cell<usize>,
+    boxes: Cell<usize>,
+    bytes: usize,
+}
+
+impl BlockMover for Blocks {
+    fn move_vec<T>(&self, values: &mut Vec<T>) {
+        let mut moved = Vec::with_capacity(values.len());
+        moved.append(values);
+        *values = moved;
+        self.vectors.set(self.vectors.get() + 1);
+    }
+
+    fn move_box<T>(&self, _: &mut Box<T>) {
+        self.boxes.set(self.boxes.get() + 1);
+    }
+}
+
+impl BlockVisitor for Blocks {
+    fn visit<T>(&mut self, block: &[T]) {
+        self.bytes += size_of_val(block);
+    }
+}
+
+#[test]
+fn every_block_of_a_filter_of_any_kind_is_shown_and_moved() {
+    let growth = Growth::default();
+    let own = Everbloom { error_rate: 0.01, capacity_items: 10, growth };
+    let valkey = ValkeyBloom {
+        error_rate: 0.01,
+        tightening_ratio: 0.5,
+        capacity_items: 10,
+        growth,
+        seed: valkeybloom::Seed::FIXED,
+    };
+    for (blueprint, boxes, head_bytes) in [
+        (Blueprint::Everbloom(own), 0, 0),
+        (Blueprint::RedisBloom(RedisBloom::new(0.01, 10, Options::SCALING, 2)), 0, 0),
+        (Blueprint::ValkeyBloom(valkey), 1, HEAD_BYTES as u64),
+    ] {
+        let mut filter = Filter::reserve(blueprint, &ANY).unwrap();
+        let items: Vec<[u8; 4]> = (0..100u32).map(u32::to_le_bytes).collect();
+        for item in &items {
+            filter.add(item, &ANY, NoPrefetch).unwrap();
+        }
+        filter.mark_state(7);
+        let layers = filter.layer_count();
+        assert!(layers > 2, "{blueprint:?}");
+
+        let mut blocks = Blocks::default();
+        filter.visit_blocks(&mut blocks);
+        let arrays_bytes: u64 = filter.storages().map(|array| size_of_val(array.words()) as u64).sum();
+        let structs_bytes = filter.size_bytes()
+            - filter.storages().map(Storage::size_bytes).sum::<u64>()
+            - size_of::<Filter>() as u64;
+        assert_eq!(blocks.bytes as u64, structs_bytes + arrays_bytes + layers as u64 * head_bytes);
+
+        let before: Vec<Vec<u8>> = filter.storages().map(|array| array.bytes().to_vec()).collect();
+        filter.move_structs(&blocks);
+        // The layers; the marks, and the struct where it is boxed.
+        assert_eq!((blocks.vectors.get(), blocks.boxes.get()), (1, 1 + boxes));
+        (0..=layers).for_each(|layer| filter.move_storage(layer, &blocks));
+        assert_eq!(blocks.vectors.get(), 1 + layers);
+        assert!(filter.storages().map(|array| array.bytes()).eq(before.iter().map(Vec::as_slice)));
+        assert!(items.iter().all(|item| filter.contains(item, NoPrefetch)));
+    }
+}
+
+#[test]
+fn every_error_says_what_it_is() {
+    let too_large = ReserveError::TooLarge { needed_bytes: 9, limit_bytes: 8 };
+    let errors: [(&dyn Error, &str); 6] = [
+        (&OutOfMemory, "out of memory"),
+        (&too_large, "the filter would take 9 bytes, more than 8"),
+        (&AddError::Full, "the filter is full and of fixed size"),
+        (&AddError::CannotGrow(too_large), "the filter is full and cannot grow"),
+        (
+            &AddError::NotEncodable(ItemEncoding::Int32Le),
+            "the item is not a decimal integer of 32 bits, which encoding int32le needs",
+        ),
+        (&ScaleError::Fixed, "the filter is of fixed size"),
+    ];
+    for (error, text) in errors {
+        assert_eq!(error.to_string(), text);
+    }
+    assert_eq!(AddError::CannotGrow(too_large).source().unwrap().to_string(), too_large.to_string());
 }
 
 #[test]

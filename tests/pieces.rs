@@ -61,7 +61,7 @@ fn load(filter: &mut Filter, (iterator, data): &(u64, Vec<u8>)) -> Result<(), Ch
 
 /// What tells a filter from every other: its header and its bits.
 fn state(filter: &Filter) -> (Vec<u8>, Vec<Vec<u8>>) {
-    (header(filter), filter.bit_arrays().map(|bits| bits.bytes().to_vec()).collect())
+    (header(filter), filter.storages().map(|bits| bits.bytes().to_vec()).collect())
 }
 
 fn assert_contains(filter: &Filter, name: &str, items: u64) {
@@ -92,13 +92,13 @@ fn a_dump_loads_to_the_same_filter_in_any_order_of_chunks() {
 #[test]
 fn a_dump_is_cut_at_16_mib_and_at_layers() {
     let mut large = filter(0.01, 30_000_000, Growth::Fixed, "large", 10);
-    let size_bytes = large.bit_arrays().next().unwrap().size_bytes();
+    let size_bytes = large.storages().next().unwrap().size_bytes();
     let iterators: Vec<u64> = dumped(&mut large, 1).into_iter().map(|(iterator, _)| iterator).collect();
     assert_eq!(iterators, [1, 1 + (16 << 20), 1 + (32 << 20), 1 + size_bytes]);
     let mut grown = grown();
     let pieces = dumped(&mut grown, 1);
     let mut end = 1;
-    for (bits, (iterator, data)) in grown.bit_arrays().zip(&pieces[1..]) {
+    for (bits, (iterator, data)) in grown.storages().zip(&pieces[1..]) {
         end += bits.size_bytes();
         assert_eq!((*iterator, data.len() as u64), (end, bits.size_bytes() + SEAL_BYTES as u64));
     }
@@ -190,14 +190,14 @@ fn a_chunk_of_a_filter_of_another_shape_is_refused_whichever_field_differs() {
         header[8] = 2;
         header.extend_from_within(CHAIN_HEADER_BYTES..);
     });
-    let elsewhere = iterator + source.bit_arrays().next().unwrap().size_bytes();
+    let elsewhere = iterator + source.storages().next().unwrap().size_bytes();
     assert_eq!(load(&mut twins, elsewhere), Err(ChunkError::BadData));
     assert_eq!(load(&mut twins, iterator), Ok(()));
     assert_eq!(set_bits(&twins), [set_bits(&source)[0], 0]);
 }
 
 fn set_bits(filter: &Filter) -> Vec<u64> {
-    filter.bit_arrays().map(|bits| bits.set_bits()).collect()
+    filter.storages().map(|bits| bits.set_bits()).collect()
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn rewritten(filter: &Filter, fresh: u64) -> Vec<(u64, Vec<u8>)> {
 fn a_rewritten_file_holds_what_a_header_does_not_imply() {
     for filter in samples() {
         let pieces = rewritten(&filter, 7);
-        let occupied = filter.bit_arrays().filter(|bits| bits.set_bits() > 0).count();
+        let occupied = filter.storages().filter(|bits| bits.set_bits() > 0).count();
         assert_eq!(pieces.len(), 1 + occupied);
         // The server may load the file, and a client send it to another server.
         for trust in [Trust::Sender, Trust::Marks] {

@@ -3,11 +3,13 @@
 use std::time::{Duration, Instant};
 
 use super::client::{Client, pipeline};
-use super::filters::{self, Scope, Series, Size};
+use super::failure::Failure;
+use super::filters;
 use super::items::ABSENT;
+use super::plan::{Plan, Programs};
 use super::process::{Launch, Server, memory_bytes, reset_peak};
 use super::progress::Progress;
-use super::{Failure, Plan, Programs};
+use super::series::{Scope, Series, Size};
 
 /// One fact, as the table shows it.
 pub(crate) struct Fact {
@@ -154,7 +156,8 @@ fn main_thread_ms(client: &mut Client, command: &str, line: &str) -> Result<f64,
 /// How a child of the server went about its work.
 struct Background {
     seconds: f64,
-    /// Resident memory of the server and what its child had for itself, at their highest, as a share of the filter.
+    /// Resident memory of the server and what its child had for itself, at their highest, as a share of the
+    /// filter.
     peak: f64,
 }
 

@@ -1,14 +1,17 @@
-//! The measurements themselves: every kind of work on every filter, again and again, with the kinds of filter in turns.
+//! The measurements themselves: every kind of work on every filter, again and again, with the kinds of filter
+//! in turns.
 
 use std::collections::HashMap;
 
 use super::client::pipeline;
-use super::filters::{self, Scope, Series, Size};
+use super::failure::Failure;
+use super::filters;
 use super::items::{self, ABSENT, mix};
+use super::plan::Plan;
 use super::process::Server;
 use super::progress::Progress;
 use super::sample::Samples;
-use super::{Failure, Plan};
+use super::series::{Scope, Series, Size};
 
 /// What is done with the items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -183,7 +186,8 @@ impl Bench<'_> {
     }
 }
 
-/// Whether the answers are those of a Bloom filter: nothing that was added is missing, hardly anything is too many.
+/// Whether the answers are those of a Bloom filter: nothing that was added is missing, hardly anything is too
+/// many.
 fn verify(work: Work, count: u64, hits: usize, sum: i64) -> Result<(), Failure> {
     let (hits, sum) = (u64::try_from(hits)?, u64::try_from(sum)?);
     let mistakes = count / 10 + 20;

@@ -1,4 +1,5 @@
-//! Two ways to speak to a server: one command at a time, and many commands in a pipeline whose answers are counted.
+//! Two ways to speak to a server: one command at a time, and many commands in a pipeline whose answers are
+//! counted.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -6,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::Failure;
+use super::failure::Failure;
 
 /// One reply, in RESP2.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! The filters under load: whose they are, how large, and how they come to be half full without adding the
-//! hundreds of millions of items that would take.
+//! How the filters under load come to be half full without adding the hundreds of millions of items that
+//! would take.
 
 use std::path::Path;
 use std::thread;
@@ -9,115 +9,17 @@ use everbloom::bloom::{Chain, Everbloom, Filter, Growth};
 use everbloom::format::filter::piece;
 
 use super::client::{Client, Requests, Value, encode_argument, encode_head, pipeline};
+use super::failure::Failure;
+use super::items;
 use super::process::{Server, memory_bytes};
-use super::{Failure, items};
+use super::series::{CHAIN_CAPACITY, CHAIN_LAYERS, Series, Size};
 
-/// Whose filters: one kind in one module.
-#[derive(Clone, Debug)]
-pub(crate) struct Series {
-    /// What the tables call it.
-    pub(crate) name: String,
-    /// Which of the servers holds it.
-    pub(crate) server: usize,
-    /// What its filters are made with, where the module has a choice: settings and their values.
-    pub(crate) settings: Vec<(&'static str, &'static str)>,
-    /// On which filters it is measured.
-    pub(crate) scope: Scope,
-}
-
-/// Which filters a series is measured on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scope {
-    /// All.
-    All,
-    /// Only on the largest, where the pages of the memory matter.
-    Largest,
-    /// On none: its commands, whose names begin so, have no filter. It stands beside the smallest.
-    Nothing(&'static str),
-}
-
-impl Series {
-    /// A series of that name in one of the servers.
-    pub(crate) fn new(
-        name: &str,
-        server: usize,
-        settings: &[(&'static str, &'static str)],
-        scope: Scope,
-    ) -> Self {
-        Self { name: name.to_owned(), server, settings: settings.to_vec(), scope }
-    }
-
-    /// Whether it is measured on filters of this size, the largest of which have that many bytes.
-    pub(crate) fn is_measured_on(&self, size: &Size, largest_bytes: u64) -> bool {
-        match self.scope {
-            Scope::All => true,
-            Scope::Largest => size.bytes >= largest_bytes,
-            Scope::Nothing(_) => *size == super::SMALL,
-        }
-    }
-
-    /// Whether its commands have a filter at all.
-    pub(crate) fn has_filter(&self) -> bool {
-        !matches!(self.scope, Scope::Nothing(_))
-    }
-
-    /// The name of one of its commands.
-    pub(crate) fn command(&self, name: &str) -> String {
-        let prefix = if let Scope::Nothing(prefix) = self.scope { prefix } else { "BF" };
-        format!("{prefix}.{name}")
-    }
-}
-
-/// A size of filter.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Size {
-    /// What the tables call it, and the key's name.
-    pub(crate) name: &'static str,
-    /// Error rate it is reserved with.
-    pub(crate) error_rate: f64,
-    /// Bytes of the bit array, about; 0 for a chain of layers that was reserved for [`CHAIN_CAPACITY`] items.
-    pub(crate) bytes: u64,
-    /// Items that were really added, which hits are drawn from.
-    pub(crate) known: u64,
-}
-
-/// Items that a chain of layers was reserved for.
-pub(crate) const CHAIN_CAPACITY: u64 = 1000;
-/// Layers that it has grown to.
-const CHAIN_LAYERS: u32 = 12;
-/// Items that do that: each layer takes twice as many as the one before, and the last one is half full.
-pub(crate) const CHAIN_ITEMS: u64 =
-    CHAIN_CAPACITY * ((1 << (CHAIN_LAYERS - 1)) - 1 + (1 << (CHAIN_LAYERS - 2)));
 /// Share of set bits, in 256, of a filter that holds half its capacity: 1 - 1 / sqrt(2).
 const HALF_FULL_256: u8 = 75;
 /// Filters from which on some of the memory may be joined to large pages.
 const LARGE_PAGES_MIN_BYTES: u64 = 4 << 20;
 /// Items per command while filters are filled.
 const FILL_ITEMS: usize = 1000;
-
-impl Size {
-    /// Whether it is a chain of layers rather than one.
-    pub(crate) fn is_chain(&self) -> bool {
-        self.bytes == 0
-    }
-
-    /// Items that the filter is reserved for: as many as make it about as large as its name says.
-    pub(crate) fn capacity_items(&self) -> u64 {
-        if self.is_chain() {
-            return CHAIN_CAPACITY;
-        }
-        // 1 % more than the classic formula asks for (Bloom, 1970): -log2(p) / ln 2 bits per item.
-        let bits_per_item = -self.error_rate.log2() / std::f64::consts::LN_2 * 1.01;
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "about 2^30")]
-        let capacity = (self.bytes as f64 * 8.0 / bits_per_item) as u64;
-        capacity
-    }
-
-    /// The filter's key.
-    pub(crate) fn key(&self, series: &Series) -> String {
-        format!("{}:{}", series.name, self.name).replace(' ', "-")
-    }
-}
 
 /// Reserves an empty filter that cannot grow.
 pub(crate) fn reserve(
@@ -173,8 +75,8 @@ pub(crate) fn make(server: &Server, series: &Series, size: &Size) -> Result<(), 
     Ok(())
 }
 
-/// Waits until no more of the server's memory is joined to large pages, which is done in the background: a filter is asked
-/// for a lifetime and filled once.
+/// Waits until no more of the server's memory is joined to large pages, which is done in the background: a
+/// filter is asked for a lifetime and filled once.
 fn settle(server: &Server, size: &Size) {
     const PERIOD: Duration = Duration::from_secs(2);
     const PERIODS_MAX: u32 = 60;
@@ -234,8 +136,8 @@ fn load_own(client: &mut Client, key: &str, size: &Size, noise: &[u8]) -> Result
     Ok(())
 }
 
-/// Fills the longest run of zero bytes, the bit array of an empty filter, except for a few bytes at its ends that may
-/// belong to something else.
+/// Fills the longest run of zero bytes, the bit array of an empty filter, except for a few bytes at its ends
+/// that may belong to something else.
 fn overwrite_zeros(payload: &mut [u8], noise: &[u8]) -> Result<(), Failure> {
     const MARGIN: usize = 16;
     let (mut from, mut to, mut start) = (0, 0, 0);

@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::client::Requests;
-use super::filters::{self, Scope, Series, Size};
+use super::failure::Failure;
+use super::filters;
 use super::items::ABSENT;
+use super::plan::{Plan, Programs};
 use super::process::{Launch, Server, on_path};
 use super::progress::Progress;
 use super::sample::Samples;
-use super::{Failure, Plan, Programs};
+use super::series::{SMALL, Scope, Series, Size};
 
 /// What one command takes.
 pub(crate) struct Instructions {
@@ -49,7 +51,7 @@ pub(crate) fn measure(
         return Ok(None);
     };
     let commands = plan.instruction_commands;
-    let size = Size { known: commands * 2, ..super::SMALL };
+    let size = Size { known: commands * 2, ..SMALL };
     let series = Series::new("everbloom", 0, &[], Scope::All);
     let native = Launch::new(&programs.server, &[&programs.module])?.start()?;
     filters::make(&native, &series, &size)?;
@@ -83,8 +85,8 @@ pub(crate) fn measure(
     ))
 }
 
-/// A server whose instructions are counted. How many a command takes depends a little on how its name falls into the
-/// server's table, which is another in each server: hence several of them.
+/// A server whose instructions are counted. How many a command takes depends a little on how its name falls
+/// into the server's table, which is another in each server: hence several of them.
 struct Counted {
     server: Server,
     profile: PathBuf,
@@ -100,8 +102,8 @@ impl Counted {
         Ok(Self { server, profile, dumps: 0 })
     }
 
-    /// Instructions per command, for commands with one item each. So many are sent together, and the next ones after
-    /// their answers: the server then finds as many each time it reads, in every run.
+    /// Instructions per command, for commands with one item each. So many are sent together, and the next
+    /// ones after their answers: the server then finds as many each time it reads, in every run.
     fn count(&mut self, command: &str, key: &str, items: Range<u64>, together: u64) -> Result<f64, Failure> {
         let mut client = self.server.client()?;
         let requests: Vec<Requests> = items

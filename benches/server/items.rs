@@ -5,7 +5,8 @@ use std::io::Write as _;
 /// Where the numbers of items that were never added begin.
 pub(crate) const ABSENT: u64 = 1 << 40;
 
-/// Writes the item with this number: `user:`, twelve digits, and up to 15 more letters, 17 to 32 bytes in all.
+/// Writes the item with this number: `user:`, twelve digits, and up to 15 more letters, 17 to 32 bytes in
+/// all.
 pub(crate) fn write(item: &mut Vec<u8>, number: u64) {
     item.clear();
     // Writing to a vector cannot fail.
@@ -28,7 +29,8 @@ pub(crate) fn noise(bytes: usize, share_256: u8) -> Vec<u8> {
     let mut words = (0u64..).map(mix);
     let mut noise = Vec::with_capacity(bytes + 8);
     while noise.len() < bytes {
-        // From the lowest binary digit of the share to the highest: one halves what is missing to 1, zero to 0.
+        // From the lowest binary digit of the share to the highest: one halves what is missing to 1, zero to
+        // 0.
         let word = (0..8).fold(0u64, |word, digit| {
             let chance = words.next().unwrap_or(0);
             if share_256 >> digit & 1 == 1 { word | chance } else { word & chance }

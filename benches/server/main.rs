@@ -1,10 +1,11 @@
-//! What the module costs in a server, beside what others cost, from one run. `make bench` builds what it needs and
-//! starts it; docs/performance.md says how it measures.
+//! What the module costs in a server, beside what others cost, from one run. `make bench` builds what it
+//! needs and starts it; docs/performance.md says how it measures.
 //!
-//! Reads from the environment: `MODULE` and, each optional, `BASELINE` (our module built with the feature of that
-//! name), `NOOP` (the module of benches/noop.rs), `SERVER`, `PEERS` (`name=/path/to/module.so ...`), `QUICK=1` (small
-//! filters and few rounds, to try the program itself), `ONLY=1-GB,instructions` (the work on filters of these sizes, or
-//! the instructions of single commands, and nothing else), `OUTPUT` (where the results go; default: docs, for a part of the run the build directory).
+//! Reads from the environment: `MODULE` and, each optional, `BASELINE` (our module with the files of
+//! benches/baseline in place of its own), `NOOP` (the module of benches/noop.rs), `SERVER`, `PEERS`
+//! (`name=/path/to/module.so ...`), `QUICK=1` (small filters and few rounds, to try the program itself),
+//! `ONLY=1-GB,instructions` (the work on filters of these sizes, or the instructions of single commands, and
+//! nothing else), `OUTPUT` (where the results go; default: docs, for a part of the run the build directory).
 
 #![expect(
     clippy::print_stdout,
@@ -16,165 +17,29 @@ mod big;
 mod cells;
 mod chart;
 mod client;
+mod failure;
 mod filters;
 mod instructions;
 mod items;
+mod plan;
 mod process;
 mod progress;
 mod pure;
 mod report;
+mod results;
 mod sample;
+mod series;
 mod substitutes;
 mod targets;
 
-use std::error::Error;
 use std::path::{Path, PathBuf};
 
-use filters::{Scope, Series, Size};
+use failure::Failure;
+use plan::{Plan, Programs};
 use process::{Launch, Server};
 use progress::Progress;
-
-/// Why the run ends early.
-pub(crate) type Failure = Box<dyn Error + Send + Sync>;
-
-/// A filter that fits into the processor's cache.
-pub(crate) const SMALL: Size = Size { name: "1 MB", error_rate: 0.01, bytes: 1 << 20, known: 100_000 };
-
-/// How much is measured.
-pub(crate) struct Plan {
-    /// Whether this only tries the program.
-    pub(crate) is_quick: bool,
-    /// Whether all is measured, and not only some of the work on filters.
-    pub(crate) is_whole: bool,
-    /// Whether instructions are counted.
-    pub(crate) has_instructions: bool,
-    /// Times that everything is measured, in turns.
-    pub(crate) rounds: usize,
-    /// The filters.
-    pub(crate) sizes: Vec<Size>,
-    /// The filter of the measurements of saving and loading.
-    pub(crate) big: Size,
-    /// Items of filters that are filled to their capacity.
-    pub(crate) full_items: u64,
-    /// False positives that an error rate is measured by, at least.
-    pub(crate) full_mistakes: f64,
-    /// Items asked for, at most, to measure an error rate.
-    pub(crate) full_probes_max: u64,
-    /// Items that the ways without a module hold, at most.
-    pub(crate) substitute_items_max: u64,
-    /// Absent items that they are asked for.
-    pub(crate) substitute_probes: u64,
-    /// Commands whose instructions are counted.
-    pub(crate) instruction_commands: u64,
-    /// Items added to a large empty filter.
-    pub(crate) first_adds: u64,
-}
-
-impl Plan {
-    fn full() -> Self {
-        let size = |name, error_rate, bytes, known| Size { name, error_rate, bytes, known };
-        let big = size("1 GB", 0.01, 1 << 30, 2_000_000);
-        Self {
-            is_quick: false,
-            is_whole: true,
-            has_instructions: true,
-            rounds: 9,
-            sizes: vec![
-                SMALL,
-                size("64 MB", 0.01, 64 << 20, 1_000_000),
-                big,
-                size("1 GB at 1e-6", 1e-6, 1 << 30, 2_000_000),
-                size("12 layers", 0.01, 0, filters::CHAIN_ITEMS),
-            ],
-            big,
-            full_items: 1_000_000,
-            full_mistakes: 10_000.0,
-            full_probes_max: 20_000_000,
-            substitute_items_max: u64::MAX,
-            substitute_probes: 200_000,
-            instruction_commands: 1000,
-            first_adds: 200_000,
-        }
-    }
-
-    /// The same with everything small.
-    fn quick() -> Self {
-        let full = Self::full();
-        let shrink = |size: &Size| Size { bytes: size.bytes >> 6, known: size.known.min(20_000), ..*size };
-        Self {
-            is_quick: true,
-            is_whole: true,
-            has_instructions: true,
-            rounds: 2,
-            sizes: full
-                .sizes
-                .iter()
-                .map(|size| if *size == SMALL || size.is_chain() { *size } else { shrink(size) })
-                .collect(),
-            big: shrink(&full.big),
-            full_items: 100_000,
-            full_mistakes: 100.0,
-            full_probes_max: 200_000,
-            substitute_items_max: 50_000,
-            substitute_probes: 20_000,
-            instruction_commands: 200,
-            first_adds: 20_000,
-        }
-    }
-
-    /// Only the work on filters of these sizes, or only the `instructions`.
-    fn only(mut self, names: &str) -> Self {
-        let is_named = |part: &str| names.split(',').any(|name| name == part);
-        self.is_whole = false;
-        self.has_instructions = is_named("instructions");
-        self.sizes.retain(|size| is_named(&size.name.replace(' ', "-")));
-        self
-    }
-
-    /// Items per measurement with so many per command.
-    pub(crate) fn items(&self, per_command: usize) -> u64 {
-        let items = if per_command == 1 { 30_000 } else { 100_000 };
-        if self.is_quick { items / 20 } else { items }
-    }
-}
-
-/// The programs and modules of this run.
-pub(crate) struct Programs {
-    /// The server.
-    pub(crate) server: String,
-    /// Our module.
-    pub(crate) module: PathBuf,
-    /// Our module with filters of RedisBloom's kind probed as RedisBloom does.
-    pub(crate) baseline: Option<PathBuf>,
-    /// A module whose commands do nothing.
-    pub(crate) empty_module: Option<PathBuf>,
-    /// Other modules with BF commands, by name.
-    pub(crate) peers: Vec<(String, PathBuf)>,
-}
-
-impl Programs {
-    fn from_environment() -> Result<Self, Failure> {
-        let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let file = |name| variable(name).map(PathBuf::from).filter(|path| path.is_file());
-        let server = variable("SERVER").or_else(|| {
-            let found =
-                ["redis-server", "valkey-server"].into_iter().find(|name| process::on_path(name).is_some());
-            found.map(str::to_owned)
-        });
-        let peers = variable("PEERS").unwrap_or_default();
-        let peers = peers.split_whitespace().map(|peer| {
-            let (name, path) = peer.split_once('=').ok_or("PEERS wants name=/path/to/module.so ...")?;
-            Ok((name.to_owned(), Path::new(path).canonicalize().map_err(|error| format!("{path}: {error}"))?))
-        });
-        Ok(Self {
-            server: server.ok_or("neither redis-server nor valkey-server found")?,
-            module: file("MODULE").ok_or("MODULE names no module file: start this by `make bench`")?,
-            baseline: file("BASELINE"),
-            empty_module: file("NOOP"),
-            peers: peers.collect::<Result<_, Failure>>()?,
-        })
-    }
-}
+use results::Results;
+use series::{Scope, Series};
 
 fn main() -> Result<(), Failure> {
     // Cargo's flag for benchmarks: as a test this program has nothing to do.
@@ -207,10 +72,10 @@ fn main() -> Result<(), Failure> {
         );
     }
     let first = servers.first().ok_or("no server")?;
-    let mut results = report::Results {
+    let mut results = Results {
         machine: report::machine(first)?,
         series: series.iter().map(|one| one.name.clone()).collect(),
-        ..report::Results::default()
+        ..Results::default()
     };
     if plan.is_whole {
         results.full = cells::measure_full(&plan, &servers, &series, &mut progress)?;

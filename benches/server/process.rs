@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use super::Failure;
 use super::client::Client;
+use super::failure::Failure;
 
 /// Longest time from start to the first answer, a data set of gigabytes to be loaded included.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
@@ -138,7 +138,8 @@ impl Drop for Server {
     }
 }
 
-/// A field of the memory of a process, in bytes: `VmHWM` and `VmRSS` of its status, `Private_Dirty` of its pages.
+/// A field of the memory of a process, in bytes: `VmHWM` and `VmRSS` of its status, `Private_Dirty` of its
+/// pages.
 pub(crate) fn memory_bytes(process: u32, field: &str) -> Option<u64> {
     let file = if field.starts_with("Vm") { "status" } else { "smaps_rollup" };
     let text = fs::read_to_string(format!("/proc/{process}/{file}")).ok()?;

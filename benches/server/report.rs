@@ -1,38 +1,20 @@
-//! The results as tables and charts, put into docs/performance.md between the marks that stand there for them.
+//! The results as tables and charts, put into docs/performance.md between the marks that stand there for
+//! them.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
 use super::big::Fact;
-use super::cells::{Cell, Cells, Full, Place, Work, work_on};
+use super::cells::{Cell, Place, Work, work_on};
 use super::chart::{self, Bar, Group, number};
+use super::failure::Failure;
 use super::instructions::Instructions;
+use super::plan::Plan;
 use super::process::Server;
 use super::pure::Pure;
-use super::substitutes::Substitute;
-use super::{Failure, Plan, targets};
-
-/// Everything that one run has measured.
-#[derive(Default)]
-pub(crate) struct Results {
-    /// One line about where.
-    pub(crate) machine: String,
-    /// Full filters.
-    pub(crate) full: Vec<Full>,
-    /// Ways without a module.
-    pub(crate) substitutes: Vec<Substitute>,
-    /// Work on filters.
-    pub(crate) cells: Cells,
-    /// Instructions per command, where they could be counted.
-    pub(crate) instructions: Option<Vec<Instructions>>,
-    /// The pure rooms.
-    pub(crate) pure: Vec<Pure>,
-    /// A large filter in a server of its own.
-    pub(crate) facts: Vec<Fact>,
-    /// Kinds of filter, in order.
-    pub(crate) series: Vec<String>,
-}
+use super::results::Results;
+use super::targets;
 
 /// Processor, memory, kernel and server, in a line.
 pub(crate) fn machine(server: &Server) -> Result<String, Failure> {

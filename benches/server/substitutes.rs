@@ -3,17 +3,19 @@
 use everbloom::bloom::hash128;
 
 use super::client::{Requests, Value, encode, encode_argument, encode_head, pipeline};
+use super::failure::Failure;
 use super::items::{self, ABSENT, mix};
+use super::plan::Plan;
 use super::process::Server;
 use super::progress::Progress;
 use super::sample::Samples;
-use super::{Failure, Plan};
 
 /// Bits of the bitmaps: 1 MB.
 const BITMAP_BITS: u64 = 1 << 23;
 /// Sets the bits whose positions are the arguments.
 const SET_SCRIPT: &str = "for i = 1, #ARGV do redis.call('SETBIT', KEYS[1], ARGV[i], 1) end";
-/// Answers 1 if the bits whose positions are the arguments are all set, and ends at the first one that is not.
+/// Answers 1 if the bits whose positions are the arguments are all set, and ends at the first one that is
+/// not.
 const GET_SCRIPT: &str =
     "for i = 1, #ARGV do if redis.call('GETBIT', KEYS[1], ARGV[i]) == 0 then return 0 end end return 1";
 
@@ -227,8 +229,8 @@ impl One<'_> {
     }
 }
 
-/// Where go-zero puts an item: the first half of murmur3 x64_128 of the item with one more byte, 0 to `probes` - 1,
-/// modulo the bits. The article in PHP has three other hashes, which costs the server the same.
+/// Where go-zero puts an item: the first half of murmur3 x64_128 of the item with one more byte, 0 to
+/// `probes` - 1, modulo the bits. The article in PHP has three other hashes, which costs the server the same.
 fn positions(item: &mut Vec<u8>, number: u64, probes: u8) -> Vec<u64> {
     items::write(item, number);
     let length = item.len();

@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use super::cells::{Place, Work};
-use super::report::Results;
+use super::results::Results;
 
-/// Name of the baseline: our module, filters of RedisBloom's kind, `%` for every probe, no prefetch and no large pages.
+/// Name of the baseline: our module, filters of RedisBloom's kind, `%` for every probe, no prefetch and no
+/// large pages.
 pub(crate) const BASELINE: &str = "baseline";
 /// The same in large pages.
 pub(crate) const BASELINE_LARGE_PAGES: &str = "baseline, large pages";

@@ -1,27 +1,29 @@
 //! Many items at once: the memory of a group of items is asked for before the first of them is looked at.
 //!
-//! On a large filter nearly all of an item's cost is waiting for memory, and waits overlap only when they are begun
-//! together. But a processor keeps track of a few dozen lines only: of what it is asked for beyond them some wait, and
-//! some forget it. So a group asks in steps, each while the one before is looked at (docs/decisions/0006).
+//! On a large filter nearly all of an item's cost is waiting for memory, and waits overlap only when they are
+//! begun together. But a processor keeps track of a few dozen lines only: of what it is asked for beyond them
+//! some wait, and some forget it. So a group asks in steps, each while the one before is looked at
+//! (docs/decisions/0006).
 
 use smallvec::SmallVec;
 
 use super::chain::Chain;
 use super::family::Family;
-use super::group::{self, GROUP_ITEMS, ItemSet, members, subset};
+use super::group::{self, GROUP_ITEMS, ItemSet, subset};
 use super::layer::Layer;
+use super::limits::CACHED_MAX_BYTES;
 use super::outcome::{AddError, Added, ByteLimit};
-use super::placement::Placement;
+use super::placement::{Placement, Probes};
 use super::prefetch::{Part, Prefetch};
+use super::storage::Storage;
 
-/// Group below which every layer's memory is asked for at once, since one layer alone would not keep memory busy.
+/// Group below which every layer's memory is asked for at once, since one layer alone would not keep memory
+/// busy.
 const SMALL_GROUP_ITEMS: usize = 4;
-/// Bit arrays up to which memory is not asked for: about what lies in the nearer caches, 1 MiB.
-const CACHED_BITS: u64 = 1 << 23;
 /// Lines that are asked for in one step; with those of the step before, up to twice as many are on their way.
 const STEP_LINES: usize = 16;
-/// Lines per item from which on an absent item is looked for in two steps: most are found out by the first two lines,
-/// so that the others need not be fetched.
+/// Lines per item from which on an absent item is looked for in two steps: most are found out by the first
+/// two lines, so that the others need not be fetched.
 const TWO_STEP_LINES: u32 = 4;
 
 type Digests<'i, F> = SmallVec<[<F as Family>::Digest<'i>; GROUP_ITEMS]>;
@@ -29,7 +31,7 @@ type Digests<'i, F> = SmallVec<[<F as Family>::Digest<'i>; GROUP_ITEMS]>;
 impl<F: Family> Chain<F> {
     /// Whether one item may be in the filter: [`contains`](Chain::contains), asking for its memory first.
     #[must_use]
-    pub fn contains_soon(&self, digest: F::Digest<'_>, prefetch: impl Prefetch) -> bool {
+    pub fn contains_prefetched(&self, digest: F::Digest<'_>, prefetch: impl Prefetch) -> bool {
         self.prefetch_one(digest, prefetch);
         self.contains(digest)
     }
@@ -38,36 +40,27 @@ impl<F: Family> Chain<F> {
     ///
     /// # Errors
     /// [`AddError`] when a new item finds no room; the filter is then as it was.
-    pub fn add_soon(
+    pub fn add_prefetched(
         &mut self,
         digest: F::Digest<'_>,
         limit: &dyn ByteLimit,
         prefetch: impl Prefetch,
     ) -> Result<Added, AddError> {
-        if cfg!(feature = "baseline") && self.contains(digest) {
-            return Ok(Added::Present);
-        }
         self.prefetch_one(digest, prefetch);
         self.add(digest, limit)
     }
 
-    /// Asks for the memory of one item in every layer that is larger than the caches near the processor; in smaller
-    /// ones asking takes as long as looking.
+    /// Asks for the memory of one item in every layer that is larger than the caches near the processor; in
+    /// smaller ones asking takes as long as looking.
     fn prefetch_one(&self, digest: F::Digest<'_>, prefetch: impl Prefetch) {
-        if cfg!(feature = "baseline") {
-            return;
-        }
         for layer in self.layers().iter().rev().filter(|layer| !is_cached(layer)) {
             prefetch_large(layer, digest, prefetch);
         }
     }
 
-    /// Asks for every item whether it may be in the filter; `answer` takes the answers in the order of the items.
-    /// O(items * layers * probes).
+    /// Asks for every item whether it may be in the filter; `answer` takes the answers in the order of the
+    /// items. O(items * layers * probes).
     pub fn contains_many(&self, items: &[&[u8]], prefetch: impl Prefetch, mut answer: impl FnMut(bool)) {
-        if cfg!(feature = "baseline") {
-            return items.iter().for_each(|item| answer(self.contains(self.digest(item))));
-        }
         let mut hits_expected = false;
         for group in items.chunks(GROUP_ITEMS) {
             let digests: Digests<'_, F> = group.iter().map(|item| self.digest(item)).collect();
@@ -81,8 +74,8 @@ impl<F: Family> Chain<F> {
         }
     }
 
-    /// Adds the items in turn, with the same outcome as one [`add`](Self::add) after another. `answer` takes the
-    /// outcomes and says whether to go on. O(items * layers * probes).
+    /// Adds the items in turn, with the same outcome as one [`add`](Self::add) after another. `answer` takes
+    /// the outcomes and says whether to go on. O(items * layers * probes).
     pub fn add_many(
         &mut self,
         items: &[&[u8]],
@@ -90,17 +83,6 @@ impl<F: Family> Chain<F> {
         prefetch: impl Prefetch,
         mut answer: impl FnMut(Result<Added, AddError>) -> bool,
     ) {
-        if cfg!(feature = "baseline") {
-            for item in items {
-                let digest = self.digest(item);
-                let outcome =
-                    if self.contains(digest) { Ok(Added::Present) } else { self.add(digest, limit) };
-                if !answer(outcome) {
-                    return;
-                }
-            }
-            return;
-        }
         for group in items.chunks(GROUP_ITEMS) {
             let digests: Digests<'_, F> = group.iter().map(|item| self.digest(item)).collect();
             let steps = digests.chunks(self.items_per_step());
@@ -128,8 +110,8 @@ impl<F: Family> Chain<F> {
         }
     }
 
-    /// The layers worth asking for, the newest first, and what of an item's memory is needed there to add it: the last
-    /// layer is about to be written to in full, in the older ones most items are absent.
+    /// The layers worth asking for, the newest first, and what of an item's memory is needed there to add it:
+    /// the last layer is about to be written to in full, in the older ones most items are absent.
     fn parts_to_add(&self) -> impl Iterator<Item = (&Layer<F::Placement>, Part)> {
         let layers =
             self.layers().iter().rev().zip([Part::All].into_iter().chain(std::iter::repeat(Part::First)));
@@ -162,6 +144,7 @@ impl<F: Family> Chain<F> {
 }
 
 /// One bit per item of `wanted` that the layer contains.
+#[inline(never)]
 fn contains_in_layer<D: Copy, P: Placement<D>>(
     layer: &Layer<P>,
     digests: &[D],
@@ -176,7 +159,9 @@ fn contains_in_layer<D: Copy, P: Placement<D>>(
     look(look(wanted, Part::First), Part::Rest)
 }
 
-/// One bit per item of `wanted` for which that part of its probes is set; of [`Part::Rest`], where the first are too.
+/// One bit per item of `wanted` for which that part of its probes is set; of [`Part::Rest`], where the first
+/// are too.
+#[inline(always)]
 fn contains_part<D: Copy, P: Placement<D>>(
     layer: &Layer<P>,
     digests: &[D],
@@ -185,8 +170,8 @@ fn contains_part<D: Copy, P: Placement<D>>(
     prefetch: impl Prefetch,
 ) -> ItemSet {
     let look = |set| match part {
-        Part::First => layer.begun(digests, set),
-        Part::Rest | Part::All => layer.contained(digests, set),
+        Part::First => layer.first_probes_set(digests, set),
+        Part::Rest | Part::All => layer.contains_each(digests, set),
     };
     if is_cached(layer) {
         return look(wanted);
@@ -195,8 +180,10 @@ fn contains_part<D: Copy, P: Placement<D>>(
     let (mut found, mut rest, mut asked) = (0, wanted, 0);
     loop {
         let step = group::take_first(&mut rest, items);
-        members(digests, step).for_each(|(_, digest)| layer.prefetch(digest, part, prefetch));
-        found |= look(asked);
+        layer.prefetch_each(digests, step, part, prefetch);
+        if asked != 0 {
+            found |= look(asked);
+        }
         if step == 0 {
             return found;
         }
@@ -210,7 +197,7 @@ fn items_per_step(lines: usize) -> usize {
 }
 
 /// Lines of memory in that part of an item's probes.
-fn lines<D, P: Placement<D>>(layer: &Layer<P>, part: Part) -> usize {
+fn lines<P: Probes>(layer: &Layer<P>, part: Part) -> usize {
     part.of(layer.placement().touched_lines()).len()
 }
 
@@ -220,7 +207,7 @@ fn prefetch_large<D: Copy, P: Placement<D>>(layer: &Layer<P>, digest: D, prefetc
     layer.prefetch(digest, Part::All, prefetch);
 }
 
-/// Whether the bits of the layer are near the processor, so that asking for them takes as long as looking at them.
-fn is_cached<P: Copy>(layer: &Layer<P>) -> bool {
-    layer.bits().len() <= CACHED_BITS
+/// Whether the layer is near the processor, so that asking for its memory takes as long as looking at it.
+fn is_cached<P: Probes>(layer: &Layer<P>) -> bool {
+    layer.storage().size_bits() <= CACHED_MAX_BYTES * 8
 }

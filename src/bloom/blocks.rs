@@ -1,7 +1,9 @@
-//! The blocks of memory that a filter has, for whoever measures them or moves them: structs, layers, arrays.
+//! The blocks of memory that a filter has, for whoever measures them or moves them: structs, layers,
+//! storages.
 
 use super::chain::Chain;
 use super::family::Family;
+use super::storage::Storage;
 
 /// Is shown blocks of the allocator.
 pub trait BlockVisitor {
@@ -20,29 +22,26 @@ pub trait BlockMover {
 }
 
 impl<F: Family> Chain<F> {
-    /// Shows the blocks behind the struct, except for that of the marks: the layers, then the array of each,
-    /// the oldest first. O(layers).
+    /// Shows the blocks behind the struct, except for that of the marks: the layers, then the storage of
+    /// each, the oldest first. O(layers).
     pub fn visit_blocks(&self, visitor: &mut impl BlockVisitor) {
-        visitor.visit(self.layers());
-        self.layers().iter().for_each(|layer| visitor.visit(layer.bits().allocation()));
+        visitor.visit(&self.layers);
+        self.layers.iter().for_each(|layer| visitor.visit(layer.storage().allocation()));
     }
 
-    /// Moves the block of the layers.
+    /// Moves the blocks behind the struct, except for those of the storages.
     pub fn move_structs(&mut self, mover: &impl BlockMover) {
-        self.relocate_layers(|mut layers| {
-            mover.move_vec(&mut layers);
-            layers
-        });
+        mover.move_vec(&mut self.layers);
+        self.marks.iter_mut().for_each(|marks| mover.move_box(marks));
     }
+}
 
-    /// Moves the array of one layer, 0 being the oldest; nothing where there is no such layer.
-    pub fn move_storage(&mut self, layer: usize, mover: &impl BlockMover) {
-        let Some(layer) = self.layers_mut().get_mut(layer) else { return };
-        layer.bits_mut().relocate(|words| {
-            // A slice in a box is a vector without room to spare: turning one into the other moves nothing.
-            let mut words = words.into_vec();
-            mover.move_vec(&mut words);
-            words.into_boxed_slice()
-        });
-    }
+/// Moves the block of a storage.
+pub(super) fn move_storage(storage: &mut dyn Storage, mover: &impl BlockMover) {
+    storage.relocate(&mut |words| {
+        // A slice in a box is a vector without room to spare: turning one into the other moves nothing.
+        let mut words = words.into_vec();
+        mover.move_vec(&mut words);
+        words.into_boxed_slice()
+    });
 }

@@ -1,11 +1,13 @@
-//! How large a filter may be. One rule, for filters that are made, that grow, that could grow, and that are loaded.
+//! How large a filter may be. One rule, for filters that are made, that grow, that could grow, and that are
+//! loaded.
 
 use super::chain::Chain;
 use super::family::Family;
 use super::layer::Layer;
 use super::limits::{LAYER_MAX_BYTES, LAYERS_MAX, PROBES_TOTAL_MAX};
 use super::outcome::{ByteLimit, ReserveError};
-use super::placement::Placement;
+use super::placement::Probes;
+use super::storage::Storage;
 
 /// What the layers of a filter take together, the filter being there or not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,7 +15,7 @@ pub struct Extent {
     layers: usize,
     /// Probes of an item over all layers.
     probes: u64,
-    /// Bytes of all bit arrays.
+    /// Bytes of all storages.
     array_bytes: u64,
     /// Bytes of the largest of them.
     largest_bytes: u64,
@@ -23,13 +25,13 @@ impl Extent {
     /// Of layers that are there. O(layers).
     #[must_use]
     pub fn of<F: Family>(layers: &[Layer<F::Placement>]) -> Self {
-        layers.iter().fold(Self::default(), |extent, layer| {
-            let probes = <F::Placement as Placement<F::Digest<'_>>>::probes(&layer.placement());
-            extent.and_layer(layer.bits().size_bytes(), probes)
-        })
+        let and_layer = |extent: Self, layer: &Layer<F::Placement>| {
+            extent.and_layer(layer.storage().size_bytes(), layer.placement().probes())
+        };
+        layers.iter().fold(Self::default(), and_layer)
     }
 
-    /// With one more layer of an array of so many bytes and so many probes per item.
+    /// With one more layer of a storage of so many bytes and so many probes per item.
     #[must_use]
     pub fn and_layer(self, size_bytes: u64, probes: u32) -> Self {
         Self {

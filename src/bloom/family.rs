@@ -4,16 +4,18 @@
 
 use std::fmt::Debug;
 
+use super::bits::Bits;
+use super::growth::Growth;
 use super::layer::Layer;
 use super::outcome::AddError;
-use super::placement::{LayerPlan, Placement};
+use super::placement::{LayerPlan, Placement, Probes};
 
 /// A kind of filter, with the parameters of one filter of that kind.
 pub trait Family: Copy + Debug {
     /// What is computed of an item once, whatever the number of layers.
     type Digest<'i>: Copy;
-    /// How one layer places probes.
-    type Placement: for<'i> Placement<Self::Digest<'i>>;
+    /// How one layer places probes, and in what.
+    type Placement: Probes + for<'i> Placement<Self::Digest<'i>>;
 
     /// The digest of an item. O(length).
     fn digest<'i>(&self, item: &'i [u8]) -> Self::Digest<'i>;
@@ -26,9 +28,17 @@ pub trait Family: Copy + Debug {
         Ok(())
     }
 
+    /// What happens when the last layer is full.
+    fn growth(&self) -> Growth;
+
     /// The layer that comes after `layers`, which are all full or none.
     ///
     /// # Errors
-    /// [`AddError`] when the filter does not grow any more.
+    /// [`AddError`] when the filter cannot grow.
     fn next_layer(&self, layers: &[Layer<Self::Placement>]) -> Result<LayerPlan<Self::Placement>, AddError>;
 }
+
+/// A kind of filter whose layers are arrays of bits.
+pub trait BitFamily: Family<Placement: Probes<Storage = Bits>> {}
+
+impl<F: Family<Placement: Probes<Storage = Bits>>> BitFamily for F {}

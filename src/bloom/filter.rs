@@ -1,15 +1,16 @@
 //! A filter of any kind, as commands see it.
 
-use super::bits::{Bits, OutOfMemory};
-use super::blocks::{BlockMover, BlockVisitor};
+use super::blocks::{BlockMover, BlockVisitor, move_storage};
 use super::chain::Chain;
 use super::client::Client;
 use super::everbloom::Everbloom;
+use super::family::Family;
 use super::growth::Growth;
-use super::memory::Memory;
+use super::memory::{Memory, OutOfMemory};
 use super::outcome::{AddError, Added, ByteLimit, ReserveError};
 use super::prefetch::Prefetch;
 use super::redisbloom::{self, Hashing, RedisBloom};
+use super::storage::Storage;
 use super::valkeybloom::{self, ValkeyBloom};
 
 /// Whose bits and bytes a filter has.
@@ -60,7 +61,7 @@ pub enum Blueprint {
 #[derive(Debug)]
 pub enum Filter {
     /// A filter of our own.
-    Everbloom(Chain),
+    Everbloom(Chain<Everbloom>),
     /// A filter of RedisBloom's kind.
     RedisBloom(Chain<RedisBloom>),
     /// A filter of valkey-bloom's kind; boxed, for it is larger than the others and rarer.
@@ -129,10 +130,11 @@ impl Filter {
         each_kind!(self, chain => chain.layers().len())
     }
 
-    /// Memory of the filter in bytes: its structs and bit arrays. O(layers).
+    /// Memory of the filter in bytes: its structs and storages. O(layers).
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
-        // The struct of a chain counts its own bytes, which for all but the boxed ones lie within this struct.
+        // The struct of a chain counts its own bytes, which for all but the boxed ones lie within this
+        // struct.
         let counted_twice = match self {
             Self::Everbloom(chain) => size_of_val(chain),
             Self::RedisBloom(chain) => size_of_val(chain),
@@ -157,19 +159,13 @@ impl Filter {
     /// What happens when the last layer is full.
     #[must_use]
     pub fn growth(&self) -> Growth {
-        match self {
-            Self::Everbloom(chain) => chain.family().growth,
-            Self::RedisBloom(chain) if chain.family().options().is_fixed() => Growth::Fixed,
-            Self::RedisBloom(chain) => Growth::Scaling { expansion: chain.family().growth() },
-            Self::ValkeyBloom(chain) => chain.family().growth,
-            Self::Client(chain) => chain.family().growth,
-        }
+        each_kind!(self, chain => Family::growth(chain.family()))
     }
 
     /// Whether the item may be in the filter. O(layers * probes).
     #[must_use]
     pub fn contains(&self, item: &[u8], prefetch: impl Prefetch) -> bool {
-        each_kind!(self, chain => chain.contains_soon(chain.digest(item), prefetch))
+        each_kind!(self, chain => chain.contains_prefetched(chain.digest(item), prefetch))
     }
 
     /// Adds an item; see [`Chain::add`]. O(layers * probes).
@@ -182,11 +178,11 @@ impl Filter {
         limit: &dyn ByteLimit,
         prefetch: impl Prefetch,
     ) -> Result<Added, AddError> {
-        each_kind!(self, chain => chain.add_soon(chain.digest(item), limit, prefetch))
+        each_kind!(self, chain => chain.add_prefetched(chain.digest(item), limit, prefetch))
     }
 
-    /// Asks for every item whether it may be in the filter; `answer` takes the answers in the order of the items.
-    /// O(items * layers * probes).
+    /// Asks for every item whether it may be in the filter; `answer` takes the answers in the order of the
+    /// items. O(items * layers * probes).
     pub fn contains_many(&self, items: &[&[u8]], prefetch: impl Prefetch, answer: impl FnMut(bool)) {
         each_kind!(self, chain => chain.contains_many(items, prefetch, answer));
     }
@@ -221,7 +217,7 @@ impl Filter {
         each_kind!(self, chain => chain.mark_state(fresh));
     }
 
-    /// A copy with its own arrays.
+    /// A copy with its own storages.
     ///
     /// # Errors
     /// [`OutOfMemory`] when they cannot be had.
@@ -234,11 +230,17 @@ impl Filter {
         })
     }
 
-    /// The bit arrays, those of the oldest layer first.
-    pub fn bit_arrays(&self) -> impl Iterator<Item = &Bits> {
-        (0..self.layer_count()).filter_map(
-            move |index| each_kind!(self, chain => chain.layers().get(index).map(|layer| layer.bits())),
-        )
+    /// The storages of the layers, the oldest first.
+    pub fn storages(&self) -> impl Iterator<Item = &dyn Storage> {
+        (0..self.layer_count()).filter_map(move |index| {
+            each_kind!(self, chain => chain.layers().get(index).map(|layer| layer.storage() as &dyn Storage))
+        })
+    }
+
+    fn storage_mut(&mut self, layer: usize) -> Option<&mut dyn Storage> {
+        each_kind!(self, chain => {
+            chain.layers_mut().get_mut(layer).map(|layer| layer.storage_mut() as &mut dyn Storage)
+        })
     }
 
     /// Shows the blocks of memory behind the struct: see [`Chain::visit_blocks`]. O(layers).
@@ -251,7 +253,7 @@ impl Filter {
         each_kind!(self, chain => chain.visit_blocks(visitor));
     }
 
-    /// Moves the blocks behind the struct, except for those of the arrays: a boxed chain's own first.
+    /// Moves the blocks behind the struct, except for those of the storages: a boxed chain's own first.
     pub fn move_structs(&mut self, mover: &impl BlockMover) {
         match self {
             Self::Everbloom(_) | Self::RedisBloom(_) => {}
@@ -261,8 +263,10 @@ impl Filter {
         each_kind!(self, chain => chain.move_structs(mover));
     }
 
-    /// Moves the array of one layer, 0 being the oldest.
+    /// Moves the storage of one layer, 0 being the oldest.
     pub fn move_storage(&mut self, layer: usize, mover: &impl BlockMover) {
-        each_kind!(self, chain => chain.move_storage(layer, mover));
+        if let Some(storage) = self.storage_mut(layer) {
+            move_storage(storage, mover);
+        }
     }
 }

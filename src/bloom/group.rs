@@ -6,8 +6,8 @@ pub type ItemSet = u64;
 /// Items of a group, at most.
 pub(super) const GROUP_ITEMS: usize = ItemSet::BITS as usize;
 
-/// The items whose bit is set in `set`, with their index. Steps from one set bit to the next: whether an item is in a set
-/// is hard to foresee, and a branch on it would be mispredicted.
+/// The items whose bit is set in `set`, with their index. Steps from one set bit to the next: whether an item
+/// is in a set is hard to foresee, and a branch on it would be mispredicted.
 pub(super) fn members<D: Copy>(digests: &[D], mut set: ItemSet) -> impl Iterator<Item = (u32, D)> {
     std::iter::from_fn(move || {
         let index = set.trailing_zeros();

@@ -30,11 +30,13 @@ impl Growth {
         }
     }
 
-    /// The error rate of layer `index` (0 is the first) of a filter that promises `error_rate` over all layers.
+    /// The error rate of layer `index` (0 is the first) of a filter that promises `error_rate` over all
+    /// layers.
     ///
-    /// A fixed filter spends it all. A scaling one spends 3/4 on the first layer, which for most filters stays the
-    /// only one, and on each later layer half of what is left, so that the sum over any number of layers stays
-    /// below the promise (the series of Almeida et al., "Scalable Bloom Filters", 2007, with another first term).
+    /// A fixed filter spends it all. A scaling one spends 3/4 on the first layer, which for most filters
+    /// stays the only one, and on each later layer half of what is left, so that the sum over any number of
+    /// layers stays below the promise (the series of Almeida et al., "Scalable Bloom Filters", 2007, with
+    /// another first term).
     #[must_use]
     pub fn layer_error_rate(self, error_rate: f64, index: usize) -> f64 {
         match (self, index) {

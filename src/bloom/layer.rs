@@ -1,11 +1,11 @@
-//! One bit array of a chain.
+//! One storage of a chain, with its placement and counts.
 
-use super::bits::{Bits, OutOfMemory, PAGE_BYTES};
-use super::everbloom::Probing;
+use super::bits::Bits;
 use super::group::ItemSet;
-use super::memory::Memory;
-use super::placement::{LayerPlan, Placement};
+use super::memory::{Memory, OutOfMemory};
+use super::placement::{LayerPlan, Placement, Probes};
 use super::prefetch::{Part, Prefetch};
+use super::storage::Storage;
 
 /// What changes about a layer beside its bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,35 +16,59 @@ pub struct LayerCounts {
     pub set_bits: u64,
 }
 
-/// One bit array with its placement and counts.
+/// One storage, of bits in most kinds of filters, with its placement and counts.
 #[derive(Debug)]
-pub struct Layer<P = Probing> {
-    bits: Bits,
+pub struct Layer<P: Probes> {
+    storage: P::Storage,
     capacity_items: u64,
     items: u64,
     placement: P,
 }
 
-impl<P: Copy> Layer<P> {
+impl<P: Probes<Storage = Bits>> Layer<P> {
     /// A layer of bits that are there already.
     #[must_use]
     pub fn of_bits(placement: P, bits: Bits, capacity_items: u64, items: u64) -> Self {
-        Self { bits, capacity_items, items, placement }
+        Self { storage: bits, capacity_items, items, placement }
     }
 
+    /// The bit array.
+    #[must_use]
+    pub fn bits(&self) -> &Bits {
+        &self.storage
+    }
+
+    /// The bit array, to be filled by a decoder.
+    pub fn bits_mut(&mut self) -> &mut Bits {
+        &mut self.storage
+    }
+}
+
+impl<P: Probes> Layer<P> {
     /// An empty layer.
     ///
     /// # Errors
-    /// [`OutOfMemory`] when the array cannot be had.
+    /// [`OutOfMemory`] when the storage cannot be had.
     pub fn try_new(plan: LayerPlan<P>) -> Result<Self, OutOfMemory> {
-        let bits = Bits::try_zeroed_behind(plan.size_bits, plan.has_head)?;
-        Ok(Self { bits, capacity_items: plan.capacity_items, items: 0, placement: plan.placement })
+        let storage = P::Storage::try_empty(plan.size_bits, plan.has_head)?;
+        Ok(Self { storage, capacity_items: plan.capacity_items, items: 0, placement: plan.placement })
     }
 
     /// How the layer places probes.
     #[must_use]
     pub fn placement(&self) -> P {
         self.placement
+    }
+
+    /// What the placement probes.
+    #[must_use]
+    pub fn storage(&self) -> &P::Storage {
+        &self.storage
+    }
+
+    /// What the placement probes, to be filled by a decoder or moved by defragmentation.
+    pub fn storage_mut(&mut self) -> &mut P::Storage {
+        &mut self.storage
     }
 
     /// Items the layer takes before it is full.
@@ -56,7 +80,7 @@ impl<P: Copy> Layer<P> {
     /// Items and set bits.
     #[must_use]
     pub fn counts(&self) -> LayerCounts {
-        LayerCounts { items: self.items, set_bits: self.bits.set_bits() }
+        LayerCounts { items: self.items, set_bits: self.storage.set_bits() }
     }
 
     /// Whether the layer has taken as many items as it was sized for.
@@ -65,18 +89,7 @@ impl<P: Copy> Layer<P> {
         self.items >= self.capacity_items
     }
 
-    /// The bit array.
-    #[must_use]
-    pub fn bits(&self) -> &Bits {
-        &self.bits
-    }
-
-    /// The bit array, to be filled by a decoder or moved by defragmentation.
-    pub fn bits_mut(&mut self) -> &mut Bits {
-        &mut self.bits
-    }
-
-    /// Says how many items the bits stand for; a decoder's last step.
+    /// Says how many items the storage stands for; a decoder's last step.
     pub fn set_items(&mut self, items: u64) {
         self.items = items;
     }
@@ -87,25 +100,25 @@ impl<P: Copy> Layer<P> {
     where
         P: Placement<D>,
     {
-        self.placement.contains(&self.bits, digest)
+        self.placement.contains(&self.storage, digest)
     }
 
-    /// One bit for each of the `wanted` items of a group; see [`Placement::contained`].
+    /// One bit for each of the `wanted` items of a group; see [`Placement::contains_each`].
     #[must_use]
-    pub fn contained<D>(&self, digests: &[D], wanted: ItemSet) -> ItemSet
+    pub fn contains_each<D>(&self, digests: &[D], wanted: ItemSet) -> ItemSet
     where
         P: Placement<D>,
     {
-        self.placement.contained(&self.bits, digests, wanted)
+        self.placement.contains_each(&self.storage, digests, wanted)
     }
 
-    /// One bit for each of the `wanted` items of a group; see [`Placement::begun`].
+    /// One bit for each of the `wanted` items of a group; see [`Placement::first_probes_set`].
     #[must_use]
-    pub fn begun<D>(&self, digests: &[D], wanted: ItemSet) -> ItemSet
+    pub fn first_probes_set<D>(&self, digests: &[D], wanted: ItemSet) -> ItemSet
     where
         P: Placement<D>,
     {
-        self.placement.begun(&self.bits, digests, wanted)
+        self.placement.first_probes_set(&self.storage, digests, wanted)
     }
 
     /// Adds an item; answers whether it was new to the layer, which changes nothing otherwise. O(probes).
@@ -113,8 +126,8 @@ impl<P: Copy> Layer<P> {
     where
         P: Placement<D>,
     {
-        let is_new = self.placement.insert(&mut self.bits, digest) != 0;
-        self.items = self.items.saturating_add(is_new.into()).min(self.placement.most_items(&self.bits));
+        let is_new = self.placement.insert(&mut self.storage, digest) != 0;
+        self.items = self.items.saturating_add(is_new.into()).min(self.placement.most_items(&self.storage));
         is_new
     }
 
@@ -123,16 +136,24 @@ impl<P: Copy> Layer<P> {
     where
         P: Placement<D>,
     {
-        self.placement.prefetch(&self.bits, digest, part, prefetch);
+        self.placement.prefetch(&self.storage, digest, part, prefetch);
     }
 
-    /// A copy with its own array.
+    /// Asks for that memory of each of the `wanted` items of a group; see [`Placement::prefetch_each`].
+    #[inline(always)]
+    pub fn prefetch_each<D>(&self, digests: &[D], wanted: ItemSet, part: Part, prefetch: impl Prefetch)
+    where
+        P: Placement<D>,
+        D: Copy,
+    {
+        self.placement.prefetch_each(&self.storage, digests, wanted, part, prefetch);
+    }
+
+    /// A copy with its own storage.
     ///
     /// # Errors
-    /// [`OutOfMemory`] when the array cannot be had.
+    /// [`OutOfMemory`] when the storage cannot be had.
     pub fn try_clone(&self, memory: impl Memory) -> Result<Self, OutOfMemory> {
-        Ok(Self { bits: self.bits.try_clone(memory)?, ..*self })
+        Ok(Self { storage: self.storage.try_clone(memory)?, ..*self })
     }
 }
-
-const _: () = assert!(PAGE_BYTES.is_multiple_of(64), "a page is whole lines");

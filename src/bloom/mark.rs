@@ -1,5 +1,5 @@
-//! By what the pieces of a dump are known to belong together. Kept in memory only: a filter that was loaded from a
-//! snapshot has none.
+//! By what the pieces of a dump are known to belong together. Kept in memory only: a filter that was loaded
+//! from a snapshot has none.
 
 /// Stands for one state of one filter, the state that a header describes; no two have the same. Never 0.
 pub type StateMark = u64;
@@ -20,30 +20,29 @@ pub enum Origin {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Marks {
     pub(super) origin: Origin,
-    /// The mark of the last header, and the set bits of the filter then: bits are only ever added, so as long as there
-    /// are as many it is in the same state.
+    /// The mark of the last header, and the number that tells what state the filter was in then.
     state: Option<(StateMark, u64)>,
 }
 
 impl Marks {
-    /// Those of a filter that a header made. Its mark stands for the filter with `set_bits`, which it has when all
-    /// chunks are in; none where the header does not tell.
-    pub(super) fn of_header(origin: Origin, set_bits: Option<u64>) -> Self {
+    /// Those of a filter that a header made. Its mark stands for the filter in `state`, in which it is when
+    /// all chunks are in; none where the header does not tell.
+    pub(super) fn of_header(origin: Origin, state: Option<u64>) -> Self {
         let state = match origin {
-            Origin::Marked(mark) => set_bits.map(|set_bits| (mark, set_bits)),
+            Origin::Marked(mark) => state.map(|state| (mark, state)),
             Origin::NoHeader | Origin::Unmarked => None,
         };
         Self { origin, state }
     }
 
-    /// The mark for a header that describes the filter as it is now: the last one where nothing has changed since, else
-    /// `fresh`, any number that was not given before.
-    pub(super) fn mark(&mut self, set_bits: u64, fresh: u64) -> StateMark {
+    /// The mark for a header that describes the filter as it is now: the last one where nothing has changed
+    /// since, else `fresh`, any number that was not given before.
+    pub(super) fn mark(&mut self, state: u64, fresh: u64) -> StateMark {
         match self.state {
-            Some((mark, marked_bits)) if marked_bits == set_bits => mark,
+            Some((mark, marked)) if marked == state => mark,
             _ => {
                 let mark = fresh.max(1);
-                self.state = Some((mark, set_bits));
+                self.state = Some((mark, state));
                 mark
             }
         }

@@ -1,21 +1,28 @@
 //! MATHEMATICS: bits, hashes, positions, sizes, growth. Knows no bytes on disk and no server.
+//!
+//! Every kind of filter has a folder; what all of them share lies beside the folders and names none of them,
+//! but for [`filter`], the one place that knows every kind.
 #![forbid(unsafe_code)]
 
+#[cfg_attr(baseline, path = "../../benches/baseline/batch.rs")]
 pub mod batch;
 pub mod bits;
 pub mod blocks;
 pub mod chain;
 pub mod client;
+pub mod encoding;
 pub mod everbloom;
 pub mod extent;
 pub mod family;
 pub mod filter;
 mod group;
+mod grow;
 pub mod growth;
 pub mod layer;
 pub mod limits;
 pub mod mark;
 pub mod memory;
+#[cfg_attr(baseline, path = "../../benches/baseline/modulus.rs")]
 pub mod modulus;
 pub mod occupancy;
 pub mod outcome;
@@ -23,25 +30,32 @@ pub mod placement;
 pub mod prefetch;
 pub mod redisbloom;
 pub mod scale;
+pub mod storage;
 pub mod valkeybloom;
 
-pub use bits::{Bits, OutOfMemory};
+pub use bits::Bits;
 pub use blocks::{BlockMover, BlockVisitor};
-pub use chain::Chain;
 pub use client::Client;
+pub use encoding::{ItemEncoding, NotEncodable};
 pub use everbloom::{Everbloom, ItemHash, LayerShape, Layout, Probing, hash128};
 pub use extent::Extent;
-pub use family::Family;
+pub use family::{BitFamily, Family};
 pub use filter::{Blueprint, Filter, Format};
 pub use group::ItemSet;
 pub use growth::Growth;
-pub use layer::{Layer, LayerCounts};
+pub use layer::LayerCounts;
 pub use mark::{Origin, StateMark};
-pub use memory::{Memory, UnknownMemory};
+pub use memory::{Memory, OutOfMemory, UnknownMemory};
 pub use occupancy::Occupancy;
 pub use outcome::{AddError, Added, ByteLimit, ReserveError};
-pub use placement::{LayerPlan, Placement, Positions};
+pub use placement::{LayerPlan, Placement, Positions, Probes};
 pub use prefetch::{NoPrefetch, Part, Prefetch};
 pub use redisbloom::RedisBloom;
 pub use scale::ScaleError;
+pub use storage::Storage;
 pub use valkeybloom::ValkeyBloom;
+
+/// A filter, of everbloom's own kind where no other is named.
+pub type Chain<F = Everbloom> = chain::Chain<F>;
+/// A layer, of everbloom's own kind where no other is named.
+pub type Layer<P = Probing> = layer::Layer<P>;

@@ -32,13 +32,10 @@ impl Modulus {
     /// `number % divisor`: two multiplications and a subtraction, less than half the time of a division.
     ///
     /// With M the divisor and r = floor((2^64 - 1) / M) it holds that 2^64 / M - 1 <= r <= 2^64 / M, so that
-    /// number / M - 1 < number * r / 2^64 <= number / M: the estimated quotient is the true one or one less. What is left
-    /// is therefore below 2M, which fits into 64 bits, and needs at most one subtraction of M.
+    /// number / M - 1 < number * r / 2^64 <= number / M: the estimated quotient is the true one or one less.
+    /// What is left is therefore below 2M, which fits into 64 bits, and needs at most one subtraction of M.
     #[must_use]
     pub const fn remainder(self, number: u64) -> u64 {
-        if cfg!(feature = "baseline") {
-            return number % self.divisor;
-        }
         let quotient = ((number as u128 * self.reciprocal as u128) >> 64) as u64;
         let rest = number.wrapping_sub(quotient.wrapping_mul(self.divisor));
         if rest >= self.divisor { rest - self.divisor } else { rest }
@@ -78,7 +75,8 @@ mod tests {
         fn any_number_has_the_remainder_of_a_division(
             number in any::<u64>(), divisor in 1..=Modulus::MAX, shift in 0u32..63, factor in any::<u64>(),
         ) {
-            // Shifted, so that divisors of every magnitude come up; multiples, where an estimate would be one off.
+            // Shifted, so that divisors of every magnitude come up; multiples, where an estimate would be one
+            // off.
             let divisor = (divisor >> shift).max(1);
             let modulus = Modulus::new(divisor).unwrap();
             let multiple = factor % (u64::MAX / divisor).max(1) * divisor;

@@ -1,13 +1,13 @@
 //! Which parts of a large bit array have a bit set, found without touching the others.
 //!
-//! Memory that was never written to takes no space, and reading it takes a page fault for every 4 KiB: saving or copying
-//! a filter of 10 GB with one item in it spent seconds on finding nothing. The system can tell what was written to; its
-//! word is taken when the bits in there are all that the array has.
+//! Memory that was never written to takes no space, and reading it takes a page fault for every 4 KiB: saving
+//! or copying a filter of 10 GB with one item in it spent seconds on finding nothing. The system can tell
+//! what was written to; its word is taken when the bits in there are all that the array has.
 
 use std::ops::Range;
 
-use super::bits::{Bits, OutOfMemory};
-use super::memory::Memory;
+use super::bits::Bits;
+use super::memory::{Memory, OutOfMemory};
 
 /// Arrays up to this size are looked at: 4 MiB are read in under a millisecond.
 const SMALL_MAX_BYTES: u64 = 4 << 20;

@@ -1,10 +1,13 @@
 //! What comes of reserving a filter and of adding to it.
 
-use super::bits::OutOfMemory;
-use super::client::ItemEncoding;
+use std::fmt;
 
-/// How many bytes a filter may take in all, structs and bit arrays: [`Extent`](super::extent::Extent). Asked only when a layer is
-/// about to be made, so it may be costly.
+use super::encoding::{ItemEncoding, NotEncodable};
+use super::memory::OutOfMemory;
+
+/// How many bytes a filter may take in all, structs and storages:
+/// [`Chain::needed_bytes`](crate::bloom::Chain::needed_bytes). Asked only when a layer is about to be made,
+/// so it may be costly.
 pub trait ByteLimit {
     /// The most bytes of one filter.
     fn max_filter_bytes(&self) -> u64;
@@ -44,6 +47,25 @@ pub enum ReserveError {
     OutOfMemory,
 }
 
+impl fmt::Display for ReserveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLarge { needed_bytes, limit_bytes } => {
+                write!(f, "the filter would take {needed_bytes} bytes, more than {limit_bytes}")
+            }
+            Self::TooLong => {
+                f.write_str("the filter would have too many layers, probes, or items in one layer")
+            }
+            Self::ErrorRateVanishes => {
+                f.write_str("the error rate of the next layer would be too small to tell from zero")
+            }
+            Self::OutOfMemory => OutOfMemory.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ReserveError {}
+
 impl From<OutOfMemory> for ReserveError {
     fn from(_: OutOfMemory) -> Self {
         Self::OutOfMemory
@@ -68,4 +90,23 @@ pub enum AddError {
     CannotGrow(ReserveError),
     /// The item cannot be written in the encoding of a client's filter that was taken over.
     NotEncodable(ItemEncoding),
+}
+
+impl fmt::Display for AddError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full => f.write_str("the filter is full and of fixed size"),
+            Self::CannotGrow(_) => f.write_str("the filter is full and cannot grow"),
+            Self::NotEncodable(encoding) => NotEncodable(*encoding).fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for AddError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::CannotGrow(error) => Some(error),
+            Self::Full | Self::NotEncodable(_) => None,
+        }
+    }
 }

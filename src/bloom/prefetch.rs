@@ -1,7 +1,8 @@
 //! Asking for memory ahead of its use.
 //!
-//! A probe of a large array costs a page walk and a cache miss. Those of many items overlap when all are asked for
-//! before the first is looked at. The instruction that asks is the processor's own, so it comes from the host.
+//! A probe of a large array costs a page walk and a cache miss. Those of many items overlap when all are
+//! asked for before the first is looked at. The instruction that asks is the processor's own, so it comes
+//! from the host.
 
 use std::ops::Range;
 

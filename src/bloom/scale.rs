@@ -1,5 +1,7 @@
 //! How far a filter could grow: growth on paper, by the rules of growth itself.
 
+use std::fmt;
+
 use super::extent::Extent;
 use super::family::Family;
 use super::outcome::{ByteLimit, ReserveError};
@@ -16,6 +18,19 @@ pub enum ScaleError {
     /// It would have more layers or probes, or more items in a layer, than there may be.
     TooLong,
 }
+
+impl fmt::Display for ScaleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fixed => "the filter is of fixed size",
+            Self::TooLarge => "the filter would take more bytes than it may",
+            Self::ErrorRateVanishes => "the error rate of a layer would be too small to tell from zero",
+            Self::TooLong => "the filter would have too many layers, probes, or items in one layer",
+        })
+    }
+}
+
+impl std::error::Error for ScaleError {}
 
 impl From<ReserveError> for ScaleError {
     fn from(error: ReserveError) -> Self {
@@ -35,8 +50,9 @@ pub(crate) struct PaperLayer {
     pub(crate) probes: u32,
 }
 
-/// Grows a filter of kind `F` on paper until it has room for `target_items`. `next` makes each layer from its index and
-/// the capacity of the one before. O(layers), at most [`LAYERS_MAX`](crate::bloom::limits::LAYERS_MAX).
+/// Grows a filter of kind `F` on paper until it has room for `target_items`. `next` makes each layer from its
+/// index and the capacity of the one before. O(layers), at most
+/// [`LAYERS_MAX`](crate::bloom::limits::LAYERS_MAX).
 pub(crate) fn grow_on_paper<F: Family>(
     target_items: u64,
     limit: &dyn ByteLimit,

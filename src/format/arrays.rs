@@ -2,7 +2,7 @@
 //! kinds, a snapshot in chunks, pieces, a rewritten file, knows no more of a filter than this.
 
 use crate::bloom::bits::is_clear;
-use crate::bloom::{Chain, Family, Memory, Occupancy, Origin, Placement, StateMark};
+use crate::bloom::{BitFamily, Chain, Memory, Occupancy, Origin, Probes, StateMark};
 
 /// Most bytes of an array that are one string of a snapshot or one piece of a dump: 16 MiB. It bounds the memory
 /// that saving, dumping and loading take beside the filter. Snapshots are read in strings of this length, so it
@@ -43,14 +43,14 @@ pub struct Array<'f> {
     pub probes: u32,
 }
 
-impl<F: Family> Arrays for Chain<F> {
+impl<F: BitFamily> Arrays for Chain<F> {
     fn array(&self, index: usize) -> Option<Array<'_>> {
         let layer = self.layers().get(index)?;
         Some(Array {
             bytes: layer.bits().bytes(),
             size_bits: layer.bits().len(),
             capacity_items: layer.capacity_items(),
-            probes: <F::Placement as Placement<F::Digest<'_>>>::probes(&layer.placement()),
+            probes: layer.placement().probes(),
         })
     }
 

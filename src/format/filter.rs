@@ -186,5 +186,5 @@ pub fn digest(filter: &Filter, add: &mut dyn FnMut(&[u8])) {
         // The same bytes with other answers: a replica that is configured otherwise shall show.
         add(b"1.1");
     }
-    filter.bit_arrays().for_each(|bits| add(bits.bytes()));
+    filter.storages().for_each(|bits| add(bits.bytes()));
 }

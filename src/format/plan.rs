@@ -2,7 +2,7 @@
 
 use super::record::DecodeError;
 use crate::bloom::{
-    ByteLimit, Chain, Extent, Family, Layer, LayerCounts, LayerPlan, Origin, OutOfMemory, Placement,
+    ByteLimit, Chain, Extent, Family, Layer, LayerCounts, LayerPlan, Origin, OutOfMemory, Probes,
 };
 
 /// A layer that is to be made, and what its header says of its items and bits.
@@ -27,8 +27,7 @@ impl<F: Family> FilterPlan<F> {
         limit: &dyn ByteLimit,
     ) -> Result<Self, DecodeError> {
         let extent = layers.iter().fold(Extent::default(), |extent, (plan, _)| {
-            let probes = <F::Placement as Placement<F::Digest<'_>>>::probes(&plan.placement);
-            extent.and_layer(plan.size_bits.div_ceil(8), probes)
+            extent.and_layer(plan.size_bits.div_ceil(8), plan.placement.probes())
         });
         extent.check::<F>(limit)?;
         Ok(Self { family, layers })

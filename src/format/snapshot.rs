@@ -7,7 +7,7 @@
 use super::arrays::{Arrays, CHUNK_BYTES, chunks};
 use super::plan::FilterPlan;
 use super::record::{DecodeError, Sink, Source};
-use crate::bloom::{Chain, Family, Layer, LayerCounts, Memory};
+use crate::bloom::{BitFamily, Bits, Chain, Layer, LayerCounts, Memory, Probes};
 
 /// Writes a header and the arrays behind it. O(bytes that may be set, as far as is known).
 pub fn save<A: Arrays>(header: &[u8], arrays: &A, sink: &mut impl Sink, memory: impl Memory) {
@@ -22,11 +22,11 @@ pub fn save<A: Arrays>(header: &[u8], arrays: &A, sink: &mut impl Sink, memory: 
 ///
 /// # Errors
 /// The first thing that is wrong with the bytes, or [`DecodeError::OutOfMemory`].
-pub fn load<F: Family>(plan: FilterPlan<F>, source: &mut impl Source) -> Result<Chain<F>, DecodeError> {
+pub fn load<F: BitFamily>(plan: FilterPlan<F>, source: &mut impl Source) -> Result<Chain<F>, DecodeError> {
     plan.build(|layer, counts| fill(layer, counts, source))
 }
 
-fn fill<P: Copy>(
+fn fill<P: Probes<Storage = Bits>>(
     layer: &mut Layer<P>,
     counts: LayerCounts,
     source: &mut impl Source,

@@ -11,13 +11,13 @@ use super::config;
 use super::key::Key;
 use super::loss;
 use super::memory::client_limit_bytes;
-use super::prefetch::Processor;
 use super::random::random_seed;
 use super::source::{Source, field};
 use crate::bloom::valkeybloom::SEED_BYTES;
 use crate::bloom::{ByteLimit, Prefetch};
 use crate::command::table::KeyAccess;
 use crate::command::{Command, CommandError, Host, Keyspace, Name, Settings, StringSlot};
+use crate::prefetch::Processor;
 
 /// The server as one command sees it.
 pub(super) struct ServerKeyspace<'a> {

@@ -26,7 +26,6 @@ mod loss;
 mod memory;
 mod onload;
 mod pagemap;
-mod prefetch;
 mod random;
 mod rdb_io;
 mod reply;

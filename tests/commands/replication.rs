@@ -1,6 +1,6 @@
 //! What a change has replicated, and whom it notifies: enough for the same filter elsewhere, and no more.
 
-use everbloom::bloom::{Bits, Format};
+use everbloom::bloom::Format;
 use everbloom::command::Settings;
 use everbloom::format::filter::header;
 
@@ -79,7 +79,7 @@ fn every_replicated_command_builds_the_same_filter_elsewhere() {
     for (key, filter) in &primary.keys {
         let copy = &replica.keys[key];
         assert_eq!(header(copy), header(filter));
-        assert!(filter.bit_arrays().map(Bits::bytes).eq(copy.bit_arrays().map(Bits::bytes)));
+        assert!(filter.storages().map(|array| array.bytes()).eq(copy.storages().map(|array| array.bytes())));
     }
 }
 

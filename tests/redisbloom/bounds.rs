@@ -160,7 +160,7 @@ fn longest() -> Chain<RedisBloom> {
 
 /// Probes of an item over all layers.
 fn probes(chain: &Chain<RedisBloom>) -> u64 {
-    use everbloom::bloom::Positions;
+    use everbloom::bloom::Probes;
     chain.layers().iter().map(|layer| u64::from(layer.placement().probes())).sum()
 }
 

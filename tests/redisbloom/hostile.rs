@@ -2,7 +2,7 @@
 
 use everbloom::bloom::limits::LAYERS_MAX;
 use everbloom::bloom::redisbloom::Options;
-use everbloom::bloom::{ByteLimit, Chain, Positions, RedisBloom, UnknownMemory};
+use everbloom::bloom::{ByteLimit, Chain, Probes, RedisBloom, UnknownMemory};
 use everbloom::format::DecodeError;
 use everbloom::format::redisbloom::{pieces, rdb};
 

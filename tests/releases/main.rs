@@ -20,7 +20,7 @@ mod snapshots;
 #[path = "../support/mod.rs"]
 mod support;
 
-use everbloom::bloom::{Bits, Filter, Format, NoPrefetch, UnknownMemory};
+use everbloom::bloom::{Filter, Format, NoPrefetch, Storage, UnknownMemory};
 use everbloom::format::DecodeError;
 use everbloom::format::filter::{header, load, save};
 use support::Record;
@@ -77,5 +77,5 @@ fn assert_answers(filter: &Filter, recorded: &Recorded) {
 /// Asserts that two filters have the same header and the same bits.
 fn assert_same(left: &Filter, right: &Filter, name: &str) {
     assert_eq!(header(left), header(right), "{name}");
-    assert!(left.bit_arrays().map(Bits::bytes).eq(right.bit_arrays().map(Bits::bytes)), "{name}");
+    assert!(left.storages().map(Storage::bytes).eq(right.storages().map(Storage::bytes)), "{name}");
 }

@@ -115,7 +115,7 @@ fn a_chunk_of_a_filter_of_another_shape_is_refused_whichever_field_differs() {
     ];
     for (what, other) in &mut others {
         assert_eq!(load_chunk(other, *iterator, data, Trust::Sender), Err(ChunkError::BadData), "{what}");
-        assert!(other.bit_arrays().all(|bits| bits.set_bits() == 0), "{what}");
+        assert!(other.storages().all(|bits| bits.set_bits() == 0), "{what}");
     }
 
     // Two layers that differ in nothing but their place.

@@ -43,7 +43,7 @@ fn a_taken_over_filter_travels_in_pieces_and_stays_the_same() {
             load_chunk(&mut copy, iterator, &next.data, Trust::Sender).unwrap();
         }
         assert_eq!(header(&copy), header(&filter), "{}", system.name);
-        assert!(filter.bit_arrays().map(|bits| bits.bytes()).eq(copy.bit_arrays().map(|bits| bits.bytes())));
+        assert!(filter.storages().map(|bits| bits.bytes()).eq(copy.storages().map(|bits| bits.bytes())));
     }
 }
 
@@ -57,7 +57,7 @@ fn the_limit_counts_the_clients_array_and_every_layer_behind_it() {
         let alone = Filter::Client(Box::new(chain));
         for filter in [alone, grown(&system)] {
             let bytes = header(&filter);
-            let arrays: Vec<u64> = filter.bit_arrays().map(|bits| bits.size_bytes()).collect();
+            let arrays: Vec<u64> = filter.storages().map(|bits| bits.size_bytes()).collect();
             let sum_bytes: u64 = arrays.iter().sum();
             let refusal = |limit_bytes: u64| built(&bytes, limit_bytes).unwrap_err();
             // Whatever a filter takes beside its arrays: it says so itself.

@@ -120,9 +120,9 @@ fn many_items_at_once_are_the_same_items_one_by_one() {
                 }
                 assert!(
                     one_by_one
-                        .bit_arrays()
+                        .storages()
                         .map(|bits| bits.bytes())
-                        .eq(at_once.bit_arrays().map(|bits| bits.bytes()))
+                        .eq(at_once.storages().map(|bits| bits.bytes()))
                 );
                 for group in [added, asked].iter().flat_map(|items| items.chunks(150)) {
                     let mut answers = Vec::new();

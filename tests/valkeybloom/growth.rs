@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use everbloom::bloom::limits::PROBES_TOTAL_MAX;
 use everbloom::bloom::valkeybloom::{Seed, ValkeyBloom, sizing::Rounding, validate_scale_to};
-use everbloom::bloom::{AddError, Added, Growth, Positions, ReserveError, ScaleError};
+use everbloom::bloom::{AddError, Added, Growth, Probes, ReserveError, ScaleError};
 use everbloom::format::valkeybloom::ValkeyChain;
 
 use crate::fixtures::cases;

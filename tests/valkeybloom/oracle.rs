@@ -2,7 +2,7 @@
 //! library valkey-bloom is built on.
 
 use everbloom::bloom::Growth;
-use everbloom::bloom::Positions;
+use everbloom::bloom::Probes;
 use everbloom::bloom::valkeybloom::{FIXED_SEED, Seed, ValkeyBloom, sizing::Rounding};
 use everbloom::format::valkeybloom::{ValkeyChain, decode_blob, encode_blob};
 use proptest::prelude::*;

@@ -1,8 +1,9 @@
 //! What the fill of a bit array says about the items in it, when nobody counted them.
 
-/// Estimated number of distinct items in an array of `size_bits` bits, `set_bits` of which are set, with `probes`
-/// independent probes per item: -(m / k) ln(1 - X / m) (Swamidass and Baldi, "Mathematical correction for fingerprint
-/// similarity measures", 2007; Guava's `approximateElementCount` and Redisson's `count` are the same formula).
+/// Estimated number of distinct items in an array of `size_bits` bits, `set_bits` of which are set, with
+/// `probes` independent probes per item: -(m / k) ln(1 - X / m) (Swamidass and Baldi, "Mathematical
+/// correction for fingerprint similarity measures", 2007; Guava's `approximateElementCount` and Redisson's
+/// `count` are the same formula).
 ///
 /// A full array says only that there are very many: it is taken as one with a single clear bit left. O(1).
 #[must_use]
@@ -16,8 +17,8 @@ pub fn estimated_items(set_bits: u64, size_bits: u64, probes: u32) -> u64 {
     if set_bits == 0 || size_bits == 0 || probes == 0 {
         return 0;
     }
-    // log1p keeps the digits of a sparse array, where X / m is far below the precision of 1 - X / m; libm's, because the
-    // estimate becomes the count of a filter, which must be the same on primary and replica.
+    // log1p keeps the digits of a sparse array, where X / m is far below the precision of 1 - X / m; libm's,
+    // because the estimate becomes the count of a filter, which must be the same on primary and replica.
     let fill = (size_bits - clear_bits) as f64 / size_bits as f64;
     let items = -(size_bits as f64 / f64::from(probes)) * libm::log1p(-fill);
     // An array of a single bit has no smaller fill than full; one item has been there.
@@ -33,8 +34,8 @@ pub fn current_error_rate(set_bits: u64, size_bits: u64, probes: u32) -> f64 {
     (set_bits.min(size_bits) as f64 / size_bits as f64).powf(f64::from(probes))
 }
 
-/// Items that set half of `size_bits` bits with `probes` independent probes per item: m ln 2 / k, where a Bloom filter has
-/// its lowest error rate for the bits it takes. At least 1. O(1).
+/// Items that set half of `size_bits` bits with `probes` independent probes per item: m ln 2 / k, where a
+/// Bloom filter has its lowest error rate for the bits it takes. At least 1. O(1).
 #[must_use]
 #[expect(
     clippy::cast_possible_truncation,

@@ -1,25 +1,29 @@
-//! A client's filter that was taken over: its own layer first, which goes on by the client's scheme, and layers of
-//! everbloom's own behind it once that is full.
+//! A client's filter that was taken over: its own layer first, which goes on by the client's scheme, and
+//! layers of everbloom's own behind it once that is full.
 //!
-//! The error rate of the first layer is what its scheme and its fill make of it; nobody promised one. The layers behind
-//! it keep the promise of a filter of our own among themselves: together they add no more than `error_rate`.
+//! The error rate of the first layer is what its scheme and its fill make of it; nobody promised one. The
+//! layers behind it keep the promise of a filter of our own among themselves: together they add no more than
+//! `error_rate`.
 
-use super::{
-    ItemEncoding, Scheme, SchemeHash, SchemeParameters, SchemePlacement, StringForm, estimated_items,
-};
+use super::estimate::estimated_items;
+use super::form::StringForm;
+use super::hash::SchemeHash;
+use super::layers::{ClientPlacement, ItemDigest};
+use super::parameters::SchemeParameters;
+use super::placement::SchemePlacement;
+use super::scheme::Scheme;
 use crate::bloom::bits::Bits;
 use crate::bloom::chain::Chain;
-use crate::bloom::everbloom::hash::{ItemHash, Murmur3};
-use crate::bloom::everbloom::{LayerShape, Probing};
+use crate::bloom::encoding::ItemEncoding;
+use crate::bloom::everbloom::LayerShape;
+use crate::bloom::everbloom::hash::Murmur3;
 use crate::bloom::extent::Extent;
 use crate::bloom::family::Family;
-use crate::bloom::group::{ItemSet, subset};
 use crate::bloom::growth::Growth;
 use crate::bloom::layer::Layer;
 use crate::bloom::limits::CAPACITY_MAX_ITEMS;
 use crate::bloom::outcome::{AddError, ByteLimit, ReserveError};
-use crate::bloom::placement::{LayerPlan, Placement};
-use crate::bloom::prefetch::{Part, Prefetch};
+use crate::bloom::placement::LayerPlan;
 
 /// What a taken-over filter knows beside its layers.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,83 +42,6 @@ pub struct Client {
     pub growth: Growth,
 }
 
-/// An item, once per command.
-#[derive(Clone, Copy, Debug)]
-pub struct ItemDigest {
-    /// What the client's scheme makes of it; nothing if the encoding cannot express it: no client can have
-    /// added it then.
-    client: Option<SchemeHash>,
-    /// Its hash, for our own layers.
-    own: ItemHash,
-}
-
-/// How a layer of a taken-over filter places probes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClientPlacement {
-    /// As the client does.
-    Client(SchemePlacement),
-    /// As a filter of our own does.
-    Own(Probing),
-}
-
-impl Placement<ItemDigest> for ClientPlacement {
-    fn contains(&self, bits: &Bits, ItemDigest { client, own }: ItemDigest) -> bool {
-        client.is_some_and(|client| match self {
-            Self::Client(placement) => placement.contains(bits, client),
-            Self::Own(probing) => probing.contains(bits, own),
-        })
-    }
-
-    fn contained(&self, bits: &Bits, digests: &[ItemDigest], wanted: ItemSet) -> ItemSet {
-        subset(digests, wanted, |ItemDigest { client, own }| {
-            client.is_some_and(|client| match self {
-                Self::Client(placement) => placement.contained(bits, &[client], 1) == 1,
-                Self::Own(probing) => probing.contained(bits, &[own], 1) == 1,
-            })
-        })
-    }
-
-    fn begun(&self, bits: &Bits, digests: &[ItemDigest], wanted: ItemSet) -> ItemSet {
-        subset(digests, wanted, |ItemDigest { client, own }| {
-            client.is_some_and(|client| match self {
-                Self::Client(placement) => placement.begun(bits, &[client], 1) == 1,
-                Self::Own(probing) => probing.begun(bits, &[own], 1) == 1,
-            })
-        })
-    }
-
-    fn insert(&self, bits: &mut Bits, ItemDigest { client, own }: ItemDigest) -> u32 {
-        // What is not encodable was refused before, by `admit`.
-        client.map_or(0, |client| match self {
-            Self::Client(placement) => placement.insert(bits, client),
-            Self::Own(probing) => probing.insert(bits, own),
-        })
-    }
-
-    fn prefetch(&self, bits: &Bits, digest: ItemDigest, part: Part, prefetch: impl Prefetch) {
-        match (self, digest.client) {
-            // An item without positions needs no memory.
-            (_, None) => {}
-            (Self::Client(placement), Some(client)) => placement.prefetch(bits, client, part, prefetch),
-            (Self::Own(probing), Some(_)) => probing.prefetch(bits, digest.own, part, prefetch),
-        }
-    }
-
-    fn probes(&self) -> u32 {
-        match self {
-            Self::Client(placement) => placement.parameters().probes,
-            Self::Own(probing) => probing.probes(),
-        }
-    }
-
-    fn touched_lines(&self) -> u32 {
-        match self {
-            Self::Client(placement) => placement.touched_lines(),
-            Self::Own(probing) => probing.touched_lines(),
-        }
-    }
-}
-
 impl Family for Client {
     type Digest<'i> = ItemDigest;
     type Placement = ClientPlacement;
@@ -126,6 +53,10 @@ impl Family for Client {
 
     fn admit(&self, digest: ItemDigest) -> Result<(), AddError> {
         if digest.client.is_some() { Ok(()) } else { Err(AddError::NotEncodable(self.encoding)) }
+    }
+
+    fn growth(&self) -> Growth {
+        self.growth
     }
 
     fn next_layer(&self, layers: &[Layer<ClientPlacement>]) -> Result<LayerPlan<ClientPlacement>, AddError> {
@@ -160,8 +91,8 @@ pub fn check_size(placement: &SchemePlacement, limit: &dyn ByteLimit) -> Result<
 }
 
 impl Chain<Client> {
-    /// A client's filter, taken over. `bits` must be as many as [`SchemePlacement::array_bits`] says. The count of items
-    /// starts from the fill. `None` when there cannot be such a filter.
+    /// A client's filter, taken over. `bits` must be as many as [`SchemePlacement::array_bits`] says. The
+    /// count of items starts from the fill. `None` when there cannot be such a filter.
     #[must_use]
     pub fn take_over(
         placement: SchemePlacement,

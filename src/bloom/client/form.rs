@@ -1,8 +1,8 @@
 //! What a client's string tells beside its bits, for the way back. Reading and writing it is the business of
 //! the format room.
 
-/// Where bit `i` of a filter lies in a string of bytes. The number of each variant is its id in the format: add,
-/// never edit.
+/// Where bit `i` of a filter lies in a string of bytes. The number of each variant is its id in the format:
+/// add, never edit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum BitOrder {
@@ -35,9 +35,9 @@ impl BitOrder {
 
 /// The form of a client's string that its bits alone do not tell.
 ///
-/// A string grows with SETBIT to the byte of the highest bit ever set; other clients write a whole array at once,
-/// clear bytes at the end included. So the string that the client would have now is as long as it was when it was taken
-/// over, or as the highest set bit asks for, whichever is longer.
+/// A string grows with SETBIT to the byte of the highest bit ever set; other clients write a whole array at
+/// once, clear bytes at the end included. So the string that the client would have now is as long as it was
+/// when it was taken over, or as the highest set bit asks for, whichever is longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StringForm {
     /// Where each bit lies; its id is one byte.

@@ -2,9 +2,9 @@
 
 use highway::{HighwayHash, HighwayHasher, Key};
 
-use super::Scheme;
-use super::encoding::ItemEncoding;
 use super::php::PhpHashes;
+use super::scheme::Scheme;
+use crate::bloom::encoding::ItemEncoding;
 use crate::bloom::everbloom::hash::{ItemHash, Murmur3, low_half};
 
 /// All that a client's scheme needs of an item: each probe is found from it in the same short time, however

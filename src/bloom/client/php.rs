@@ -1,8 +1,9 @@
 //! Three string hashes in the arithmetic of 64-bit PHP 7 and later.
 //!
-//! PHP's integers do not wrap: an operation that overflows goes on in doubles, and the assignment back to an integer
-//! takes the truncated double modulo 2^64. Low bits are lost on the way, so the results differ from those of the same
-//! formulas in any fixed number of bits. Validated against recordings of PHP 8.2 (tests/schemes).
+//! PHP's integers do not wrap: an operation that overflows goes on in doubles, and the assignment back to an
+//! integer takes the truncated double modulo 2^64. Low bits are lost on the way, so the results differ from
+//! those of the same formulas in any fixed number of bits. Validated against recordings of PHP 8.2
+//! (tests/schemes).
 
 /// The three hashes on their way through an item. Each is a chain of operations that wait for one another, so
 /// they go through it side by side.
@@ -82,7 +83,8 @@ impl Number {
         self.apply(right, i64::checked_mul, |left, right| left * right)
     }
 
-    /// Exact as long as the result is an integer; a double from the first overflow to the end of the expression.
+    /// Exact as long as the result is an integer; a double from the first overflow to the end of the
+    /// expression.
     #[inline(always)]
     fn apply(self, right: i64, exact: fn(i64, i64) -> Option<i64>, inexact: fn(f64, f64) -> f64) -> Self {
         match self {

@@ -1,92 +1,13 @@
 //! A client's scheme with the parameters of one filter.
 
-use std::fmt;
-
-use super::encoding::ItemEncoding;
 use super::hash::SchemeHash;
-use super::{PHP_UNIT_BITS, Scheme};
+use super::parameters::{SchemeError, SchemeParameters};
+use super::scheme::{PHP_UNIT_BITS, Scheme};
+use crate::bloom::bits::Bits;
+use crate::bloom::encoding::NotEncodable;
 use crate::bloom::everbloom::hash::Murmur3;
 use crate::bloom::modulus::Modulus;
-use crate::bloom::placement::Positions;
-
-/// What must be known of a client's filter beside its bits. Fixed size; every field is one field of the format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SchemeParameters {
-    /// From bytes to positions; its id is one byte.
-    pub scheme: Scheme,
-    /// From items to bytes; its id is one byte.
-    pub encoding: ItemEncoding,
-    /// Positions are divided by 2^shift: 0 to [`Scheme::max_shift`]. 6 takes over what a published port of Guava
-    /// writes, whose `>>> 6` leaves only one bit in 64 in use.
-    pub shift: u8,
-    /// Probes per item: 1 to [`Scheme::max_probes`], or exactly [`Scheme::fixed_probes`].
-    pub probes: u32,
-    /// What the client reduces positions by: 1 to [`Scheme::max_size_bits`]; for the PHP scheme whole KiB.
-    pub size_bits: u64,
-}
-
-/// Why no client's filter has these parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SchemeError {
-    /// The bits are out of the scheme's range.
-    SizeBits {
-        /// Bits given.
-        got: u64,
-        /// Most bits of the scheme.
-        max: u64,
-    },
-    /// The bits of the PHP scheme are not whole KiB.
-    SizeUnit {
-        /// Bits given.
-        got: u64,
-    },
-    /// The probes are out of the scheme's range.
-    Probes {
-        /// Probes given.
-        got: u32,
-        /// Fewest probes of the scheme.
-        min: u32,
-        /// Most probes of the scheme.
-        max: u32,
-    },
-    /// The shift is out of the scheme's range.
-    Shift {
-        /// Shift given.
-        got: u8,
-        /// Largest shift of the scheme.
-        max: u8,
-    },
-}
-
-impl fmt::Display for SchemeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::SizeBits { got, max } => write!(f, "the scheme takes 1 to {max} bits, got {got}"),
-            Self::SizeUnit { got } => {
-                write!(f, "the scheme takes a multiple of {PHP_UNIT_BITS} bits, got {got}")
-            }
-            Self::Probes { got, min, max } if min == max => {
-                write!(f, "the scheme has {max} hashes, got {got}")
-            }
-            Self::Probes { got, min, max } => write!(f, "the scheme takes {min} to {max} hashes, got {got}"),
-            Self::Shift { got, max: 0 } => write!(f, "the scheme takes no shift, got {got}"),
-            Self::Shift { got, max } => write!(f, "the scheme takes a shift of 0 to {max}, got {got}"),
-        }
-    }
-}
-
-/// The item cannot be written in the filter's encoding, so no client can have added it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotEncodable(
-    /// The encoding.
-    pub ItemEncoding,
-);
-
-impl fmt::Display for NotEncodable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the item is not {}, which encoding {} needs", self.0.domain(), self.0.name())
-    }
-}
+use crate::bloom::placement::{Positions, Probes};
 
 /// How a client places items: parameters that have been found possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,8 +45,8 @@ impl SchemePlacement {
         self.parameters
     }
 
-    /// Bits that the scheme can ever set, which is the length of the array: `size_bits`, unless the hash does not
-    /// reach that far or a shift leaves fewer. At least 1.
+    /// Bits that the scheme can ever set, which is the length of the array: `size_bits`, unless the hash does
+    /// not reach that far or a shift leaves fewer. At least 1.
     #[must_use]
     pub fn array_bits(&self) -> u64 {
         let SchemeParameters { scheme, shift, size_bits, .. } = self.parameters;
@@ -142,6 +63,14 @@ impl SchemePlacement {
     }
 }
 
+impl Probes for SchemePlacement {
+    type Storage = Bits;
+
+    fn probes(&self) -> u32 {
+        self.parameters.probes
+    }
+}
+
 /// In the order in which the client's code computes them.
 impl Positions<SchemeHash> for SchemePlacement {
     #[inline(always)]
@@ -149,16 +78,13 @@ impl Positions<SchemeHash> for SchemePlacement {
         let Self { parameters: SchemeParameters { shift, probes, .. }, modulus } = *self;
         hash.probes(probes).map(move |hash| modulus.remainder(hash) >> shift)
     }
-
-    fn probes(&self) -> u32 {
-        self.parameters.probes
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::SHIFT_MAX;
+    use super::super::scheme::SHIFT_MAX;
     use super::*;
+    use crate::bloom::encoding::ItemEncoding;
 
     fn made(scheme: Scheme, size_bits: u64, probes: u32, shift: u8) -> Result<SchemePlacement, SchemeError> {
         let encoding = ItemEncoding::Raw;

@@ -1,6 +1,6 @@
 //! The forms that text takes in clients, block by block and character by character.
 
-use super::encoder::{Output, STEP_MAX_BYTES};
+use super::output::{BLOCK_BYTES, Output, STEP_MAX_BYTES};
 
 /// How text becomes bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,8 +14,6 @@ pub(super) enum Form {
     Json,
 }
 
-/// Bytes of text that are looked at together: what a processor compares in one instruction.
-pub(super) const BLOCK_BYTES: usize = 16;
 /// In UTF-8, the first byte of characters that UTF-16 has two units for, the surrogates.
 const SURROGATES_FROM: u8 = 0xF0;
 

@@ -1,7 +1,8 @@
 //! What a filter of everbloom's own kind is reserved with, how it hashes and how it grows.
 
 use super::hash::{ItemHash, hash128};
-use super::probing::{LayerShape, Probing};
+use super::probing::Probing;
+use super::shape::LayerShape;
 use crate::bloom::chain::Chain;
 use crate::bloom::family::Family;
 use crate::bloom::growth::Growth;
@@ -49,7 +50,8 @@ impl Everbloom {
         Ok(())
     }
 
-    /// Items and error rate of layer `index`, 0 being the first, behind one with a capacity of `before` items.
+    /// Items and error rate of layer `index`, 0 being the first, behind one with a capacity of `before`
+    /// items.
     ///
     /// # Errors
     /// [`ReserveError::TooLong`] when it would hold more items than a layer may.
@@ -77,7 +79,11 @@ impl Family for Everbloom {
         hash128(item)
     }
 
-    fn next_layer(&self, layers: &[Layer]) -> Result<LayerPlan<Probing>, AddError> {
+    fn growth(&self) -> Growth {
+        self.growth
+    }
+
+    fn next_layer(&self, layers: &[Layer<Probing>]) -> Result<LayerPlan<Probing>, AddError> {
         if !layers.is_empty() && self.growth == Growth::Fixed {
             return Err(AddError::Full);
         }
@@ -88,7 +94,7 @@ impl Family for Everbloom {
     }
 }
 
-impl Chain {
+impl Chain<Everbloom> {
     /// An empty filter of one layer. The parameters must be valid.
     ///
     /// # Errors

@@ -11,8 +11,8 @@ pub struct ItemHash {
 
 /// Hashes an item with MurmurHash3 x64_128, seed 0. Part of the format: it never changes. O(length).
 ///
-/// The murmur3 crate defines the hash and is the oracle of the tests; it reads byte by byte through `Read`, which takes
-/// two to three times as long on the short items of filters (docs/performance.md).
+/// The murmur3 crate defines the hash and is the oracle of the tests; it reads byte by byte through `Read`,
+/// which takes two to three times as long on the short items of filters (docs/performance.md).
 #[must_use]
 #[inline(always)]
 pub fn hash128(item: &[u8]) -> ItemHash {
@@ -118,14 +118,17 @@ pub(crate) const fn low_half(word: u128) -> u64 {
     word as u64
 }
 
+/// Odd multiplier that spreads a word: 2^64 divided by the golden ratio (Knuth, TAOCP vol. 3, 6.4).
+pub(crate) const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// The high 64 bits of the 128-bit product: maps a uniform `word` to a uniform number below `range`
 /// (Lemire, "Fast Random Integer Generation in an Interval", 2019).
 pub(crate) const fn multiply_high(word: u64, range: u64) -> u64 {
     ((word as u128 * range as u128) >> 64) as u64
 }
 
-/// The two words of the last, incomplete block, zeros behind it. Read with whole loads that overlap what comes before:
-/// copying byte by byte would take longer than all the rest.
+/// The two words of the last, incomplete block, zeros behind it. Read with whole loads that overlap what
+/// comes before: copying byte by byte would take longer than all the rest.
 pub(crate) fn tail_halves(item: &[u8], tail: &[u8]) -> (u64, u64) {
     // At most 15 bytes, so the shifts are below the width of what they shift.
     let tail_bits = tail.len() % 16 * 8;

@@ -1,14 +1,15 @@
 //! How far a filter of everbloom's own kind could grow.
 
 use super::family::Everbloom;
-use super::probing::LayerShape;
+use super::shape::LayerShape;
 use super::sizing::sized_rate;
 use crate::bloom::growth::Growth;
 use crate::bloom::scale::{PaperLayer, ScaleError, grow_on_paper};
 
 impl Everbloom {
-    /// Checks that a filter with these parameters can grow to `target_items` within `limit_bytes`: exactly when growth
-    /// would. O(layers), of which at most fifty differ in what they are sized for; each of those is sized once.
+    /// Checks that a filter with these parameters can grow to `target_items` within `limit_bytes`: exactly
+    /// when growth would. O(layers), of which at most fifty differ in what they are sized for; each of those
+    /// is sized once.
     ///
     /// # Errors
     /// What stops it before.

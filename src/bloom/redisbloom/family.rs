@@ -2,25 +2,26 @@
 
 use super::hash::{HashPair, Hashing};
 use super::options::{Options, Rounding};
+use super::plan::layer_plan;
 use super::probing::ModuloProbing;
-use super::sizing::layer_plan;
 use crate::bloom::chain::Chain;
 use crate::bloom::family::Family;
+use crate::bloom::growth::Growth;
 use crate::bloom::layer::Layer;
 use crate::bloom::limits::EXPANSION_DEFAULT;
 use crate::bloom::outcome::{AddError, ReserveError};
 use crate::bloom::placement::LayerPlan;
 
-/// Share of the error rate asked for that the first layer of a growing filter gets, and of its predecessor's that each
-/// later layer gets.
+/// Share of the error rate asked for that the first layer of a growing filter gets, and of its predecessor's
+/// that each later layer gets.
 const TIGHTENING: f64 = 0.5;
 
 /// The parameters of a filter of RedisBloom's kind.
 ///
-/// A filter grows by the rules of current RedisBloom and by its own options, whichever release wrote it: from the last
-/// layer's capacity times `growth` and half its error rate. Where RedisBloom would overflow (capacity times growth
-/// beyond 64 bits, 2^64 bits) or refuses (an error rate halved down to 0, growth 0) the filter cannot grow; it stays
-/// readable and says so on every new item.
+/// A filter grows by the rules of current RedisBloom and by its own options, whichever release wrote it: from
+/// the last layer's capacity times `growth` and half its error rate. Where RedisBloom would overflow
+/// (capacity times growth beyond 64 bits, 2^64 bits) or refuses (an error rate halved down to 0, growth 0)
+/// the filter cannot grow; it stays readable and says so on every new item.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RedisBloom {
     options: Options,
@@ -34,17 +35,17 @@ impl RedisBloom {
     /// Growth of filters from before it was written down (RedisBloom 2.0).
     pub const OLDEST_GROWTH: u32 = EXPANSION_DEFAULT;
 
-    /// What BF.RESERVE makes of its arguments: a filter for `capacity_items` at `error_rate`. Fixed filters have a growth
-    /// too: it is written down and never used.
+    /// What BF.RESERVE makes of its arguments: a filter for `capacity_items` at `error_rate`. Fixed filters
+    /// have a growth too: it is written down and never used.
     #[must_use]
     pub fn new(error_rate: f64, capacity_items: u64, options: Options, growth: u32) -> Self {
         let share = if options.is_fixed() { 1.0 } else { TIGHTENING };
         Self::of_first_layer(options, growth, error_rate * share, capacity_items)
     }
 
-    /// Error rate and capacity with which BF.RESERVE makes this very filter, in every release of RedisBloom. Nothing where
-    /// no such command does: of the filters that commands make, fixed ones with another growth than [`RESERVED_GROWTH`]
-    /// written down.
+    /// Error rate and capacity with which BF.RESERVE makes this very filter, in every release of RedisBloom.
+    /// Nothing where no such command does: of the filters that commands make, fixed ones with another growth
+    /// than [`RESERVED_GROWTH`] written down.
     #[must_use]
     pub fn reserve_parameters(&self) -> Option<(f64, u64)> {
         let share = if self.options.is_fixed() { 1.0 } else { TIGHTENING };
@@ -71,9 +72,9 @@ impl RedisBloom {
         Self { options, hashing, growth, first_error_rate: error_rate, first_capacity_items: capacity_items }
     }
 
-    /// Says that the filter's items were added by RedisBloom 1.1, if that can be: its hash differs from that of 2.0, and
-    /// what both wrote down does not, so that only who ran it can tell. Later releases read such a filter by the hash of
-    /// 2.0 and miss its items. Nothing of this is written down.
+    /// Says that the filter's items were added by RedisBloom 1.1, if that can be: its hash differs from that
+    /// of 2.0, and what both wrote down does not, so that only who ran it can tell. Later releases read such
+    /// a filter by the hash of 2.0 and miss its items. Nothing of this is written down.
     pub fn assume_release_1_1(&mut self) {
         if self.options.has_wide_hash() && self.options.rounding() == Rounding::PowerOfTwo {
             self.hashing = Hashing::WideCutSeeds;
@@ -92,7 +93,8 @@ impl RedisBloom {
         self.options
     }
 
-    /// How many times the capacity of the last layer the next one has. Any number in filters from other servers.
+    /// How many times the capacity of the last layer the next one has. Any number in filters from other
+    /// servers.
     #[must_use]
     pub fn growth(&self) -> u32 {
         self.growth
@@ -105,6 +107,10 @@ impl Family for RedisBloom {
 
     fn digest(&self, item: &[u8]) -> HashPair {
         HashPair::of(item, self.hashing)
+    }
+
+    fn growth(&self) -> Growth {
+        if self.options.is_fixed() { Growth::Fixed } else { Growth::Scaling { expansion: self.growth } }
     }
 
     fn next_layer(&self, layers: &[Layer<ModuloProbing>]) -> Result<LayerPlan<ModuloProbing>, AddError> {
@@ -122,7 +128,8 @@ impl Family for RedisBloom {
     }
 }
 
-/// The size of a filter as RedisBloom's BF.INFO shows it: its structs on a 64-bit host, and the bit arrays. O(layers).
+/// The size of a filter as RedisBloom's BF.INFO shows it: its structs on a 64-bit host, and the bit arrays.
+/// O(layers).
 #[must_use]
 pub fn reported_size_bytes(chain: &Chain<RedisBloom>) -> u64 {
     chain.layers().iter().fold(CHAIN_STRUCT_BYTES, |sum, layer| {

@@ -1,9 +1,11 @@
-//! The two hashes of an item, MurmurHash2 in its 64-bit and 32-bit form, each seeded once more with its own result.
+//! The two hashes of an item, MurmurHash2 in its 64-bit and 32-bit form, each seeded once more with its own
+//! result.
 //!
-//! Written here because the crates that have them bring dependencies or saw a single release; one is the oracle of the
-//! tests. The functions are Austin Appleby's, in the public domain (smhasher, MurmurHash2.cpp).
+//! Written here because the crates that have them bring dependencies or saw a single release; one is the
+//! oracle of the tests. The functions are Austin Appleby's, in the public domain (smhasher, MurmurHash2.cpp).
 
-/// What all layers derive an item's positions from: position `i` is `a + i * b`, modulo the bits of the layer.
+/// What all layers derive an item's positions from: position `i` is `a + i * b`, modulo the bits of the
+/// layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashPair {
     /// The first hash: where the positions begin.
@@ -17,8 +19,8 @@ pub struct HashPair {
 pub enum Hashing {
     /// 32 bits: RedisBloom 1.0.
     Narrow,
-    /// 64 bits from seeds that are cut to 32 bits: RedisBloom 1.1, whose function took no longer ones. Its filters cannot
-    /// be told from those of 2.0 by anything that is written down.
+    /// 64 bits from seeds that are cut to 32 bits: RedisBloom 1.1, whose function took no longer ones. Its
+    /// filters cannot be told from those of 2.0 by anything that is written down.
     WideCutSeeds,
     /// 64 bits: RedisBloom 2.0 and later.
     Wide,

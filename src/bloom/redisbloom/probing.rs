@@ -1,35 +1,32 @@
-//! Where a layer places probes, and what RedisBloom writes down about it.
+//! Where a layer places probes.
 
 use super::hash::HashPair;
 use super::sizing::probes_for;
-use crate::bloom::layer::Layer;
-use crate::bloom::limits::LAYER_MAX_BYTES;
+use crate::bloom::bits::Bits;
 use crate::bloom::modulus::Modulus;
-use crate::bloom::placement::{LayerPlan, Positions};
+use crate::bloom::placement::{Positions, Probes};
 
-/// Most probes per item. The smallest error rate there is, 2^-1074, asks for 1075 with RedisBloom's constants.
-pub const PROBES_MAX: u16 = 2048;
 /// Most items of a layer or a filter, and most a layer's capacity: what a reply can carry.
 pub const ITEMS_MAX: u64 = u64::MAX >> 1;
 
 /// How one layer places probes: position `i` is `(a + i * b) mod 2^64 mod M`.
 ///
-/// Holds beside M what must be written down again as it was read, for neither follows from the other: releases before
-/// 2.2 tightened the error rate and rounded the bits differently.
+/// Holds beside M what must be written down again as it was read, for neither follows from the other:
+/// releases before 2.2 tightened the error rate and rounded the bits differently.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ModuloProbing {
-    modulus: Modulus,
-    error_rate: f64,
-    bits_per_item: f64,
-    probes: u16,
+    pub(super) modulus: Modulus,
+    pub(super) error_rate: f64,
+    pub(super) bits_per_item: f64,
+    pub(super) probes: u16,
     /// Binary logarithm of M where M is written down as such, else 0.
-    exponent: u8,
-    written_bits: WrittenBits,
+    pub(super) exponent: u8,
+    pub(super) written_bits: WrittenBits,
 }
 
 /// What is written down as the bits of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum WrittenBits {
+pub(super) enum WrittenBits {
     /// M.
     Modulus,
     /// The bits of the array: M is a power of two and may be less.
@@ -79,6 +76,19 @@ impl ModuloProbing {
     }
 }
 
+impl Probes for ModuloProbing {
+    type Storage = Bits;
+
+    fn probes(&self) -> u32 {
+        self.probes.into()
+    }
+
+    /// Layers of other modules have any capacity; decoders refuse counts above this.
+    fn most_items(&self, bits: &Bits) -> u64 {
+        bits.len()
+    }
+}
+
 impl Positions<HashPair> for ModuloProbing {
     fn positions(&self, HashPair { a, b }: HashPair) -> impl Iterator<Item = u64> + Clone {
         let modulus = self.modulus;
@@ -88,119 +98,6 @@ impl Positions<HashPair> for ModuloProbing {
             number = number.wrapping_add(b);
             position
         })
-    }
-
-    fn probes(&self) -> u32 {
-        self.probes.into()
-    }
-}
-
-/// What RedisBloom writes down about a layer beside its items and its array; what BF.DEBUG shows.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LayerParameters {
-    /// Items the layer takes before it is full.
-    pub capacity_items: u64,
-    /// Share of false positives it was sized for.
-    pub error_rate: f64,
-    /// Probes per item.
-    pub probes: u64,
-    /// Bits per item before any rounding.
-    pub bits_per_item: f64,
-    /// Bits of the array; 0 in filters from before RedisBloom 2.2 whose `exponent` says it.
-    pub size_bits: u64,
-    /// Binary logarithm of the modulus, or 0 when `size_bits` is the modulus.
-    pub exponent: u64,
-}
-
-impl LayerParameters {
-    /// The parameters of a layer.
-    #[must_use]
-    pub fn of(layer: &Layer<ModuloProbing>) -> Self {
-        let probing = layer.placement();
-        let size_bits = match probing.written_bits {
-            WrittenBits::Modulus => probing.modulus.divisor(),
-            WrittenBits::Array => layer.bits().len(),
-            WrittenBits::Zero => 0,
-        };
-        Self {
-            capacity_items: layer.capacity_items(),
-            error_rate: probing.error_rate,
-            probes: probing.probes.into(),
-            bits_per_item: probing.bits_per_item,
-            size_bits,
-            exponent: probing.exponent.into(),
-        }
-    }
-
-    /// The bits of the layer as BF.DEBUG shows them: of the array, or 2^exponent where it is not written down.
-    #[must_use]
-    pub fn shown_bits(&self) -> u64 {
-        let modulus = u32::try_from(self.exponent).ok().and_then(|exponent| 1u64.checked_shl(exponent));
-        if self.size_bits == 0 { modulus.unwrap_or(0) } else { self.size_bits }
-    }
-
-    /// The fewest bytes that an array of a layer with these parameters can have. Checks everything that can be checked
-    /// without the array.
-    ///
-    /// # Errors
-    /// The name of the first field that is out of its range or contradicts another.
-    pub fn least_bytes(&self) -> Result<u64, &'static str> {
-        self.probing().map(|(_, least_bits)| least_bits.div_ceil(8))
-    }
-
-    /// The layer with these parameters and an array of `size_bytes`, if there can be one.
-    ///
-    /// # Errors
-    /// The name of the first field that is out of its range or contradicts another.
-    pub fn plan(&self, size_bytes: u64) -> Result<LayerPlan<ModuloProbing>, &'static str> {
-        let (placement, least_bits) = self.probing()?;
-        let least_bytes = least_bits.div_ceil(8);
-        let fits = match placement.written_bits {
-            WrittenBits::Modulus | WrittenBits::Array => size_bytes == least_bytes,
-            WrittenBits::Zero => size_bytes >= least_bytes,
-        };
-        if !fits || size_bytes > LAYER_MAX_BYTES {
-            return Err("size of the bit array");
-        }
-        Ok(LayerPlan {
-            placement,
-            size_bits: size_bytes * 8,
-            capacity_items: self.capacity_items,
-            has_head: false,
-        })
-    }
-
-    /// The placement of the layer, and the fewest bits of its array.
-    fn probing(&self) -> Result<(ModuloProbing, u64), &'static str> {
-        if !(1..=ITEMS_MAX).contains(&self.capacity_items) {
-            return Err("capacity");
-        }
-        if !(self.error_rate > 0.0 && self.error_rate < 1.0) {
-            return Err("error rate");
-        }
-        let probes = probes_for(self.bits_per_item).ok_or("bits per item")?;
-        if u64::from(probes) != self.probes {
-            return Err("probes");
-        }
-        let (modulus_bits, least_bits, written_bits) = match (self.size_bits, self.exponent) {
-            (0, 0) => return Err("size in bits"),
-            (bits, 0) => (bits, bits, WrittenBits::Modulus),
-            (_, 64..) => return Err("binary logarithm of the bits"),
-            (0, exponent) => (1 << exponent, 1 << exponent, WrittenBits::Zero),
-            (bits, exponent) if bits.is_multiple_of(8) && bits >= 1 << exponent => {
-                (1 << exponent, bits, WrittenBits::Array)
-            }
-            _ => return Err("size in bits"),
-        };
-        let probing = ModuloProbing {
-            modulus: Modulus::new(modulus_bits).ok_or("size in bits")?,
-            error_rate: self.error_rate,
-            bits_per_item: self.bits_per_item,
-            probes,
-            exponent: u8::try_from(self.exponent).map_err(|_| "binary logarithm of the bits")?,
-            written_bits,
-        };
-        Ok((probing, least_bits))
     }
 }
 

@@ -8,11 +8,12 @@ use crate::bloom::growth::Growth;
 use crate::bloom::layer::Layer;
 use crate::bloom::limits::LAYER_MAX_BYTES;
 use crate::bloom::outcome::{AddError, ReserveError};
-use crate::bloom::placement::{LayerPlan, Positions};
+use crate::bloom::placement::{LayerPlan, Probes};
 
 /// Error rate of a filter that is created without one (valkey-bloom's `bloom-fp-rate`).
 pub const ERROR_RATE_DEFAULT: f64 = 0.01;
-/// Tightening ratio of a filter that is created without one (`bloom-tightening-ratio`), and of every filter of 0.1.0.
+/// Tightening ratio of a filter that is created without one (`bloom-tightening-ratio`), and of every filter
+/// of 0.1.0.
 pub const TIGHTENING_RATIO_DEFAULT: f64 = 0.5;
 
 /// Largest capacity, in items: it is kept as a signed number of 64 bits.
@@ -84,18 +85,20 @@ impl ValkeyBloom {
         }
         let size_bits = size_bytes.saturating_mul(8);
         let probes = sizing::probes(size_bits, capacity_items, rounding);
-        // No rate above the smallest double asks for more probes than there may be, unless the parameters are not valid.
+        // No rate above the smallest double asks for more probes than there may be, unless the parameters are
+        // not valid.
         let placement = SipProbing::new(probes, size_bits).ok_or(ReserveError::ErrorRateVanishes)?;
         Ok(LayerPlan { placement, size_bits, capacity_items, has_head: true })
     }
 }
 
-/// The generation's rounding that the layers were made with, told from their probes: up if one of them has as many as
-/// only that gives. Where both generations agree on all layers, as for most error rates, it is the newer one's.
+/// The generation's rounding that the layers were made with, told from their probes: up if one of them has as
+/// many as only that gives. Where both generations agree on all layers, as for most error rates, it is the
+/// newer one's.
 ///
-/// The encoding has no field that would tell. A rule that depends on nothing but what is saved makes a filter of the
-/// older generation grow the same on a primary that loaded the old encoding and on a replica that got the new one,
-/// and never touches a filter that 1.0 made.
+/// The encoding has no field that would tell. A rule that depends on nothing but what is saved makes a filter
+/// of the older generation grow the same on a primary that loaded the old encoding and on a replica that got
+/// the new one, and never touches a filter that 1.0 made.
 fn rounding_of(layers: &[Layer<SipProbing>]) -> Rounding {
     let is_rounded_up = |layer: &Layer<SipProbing>| {
         let probes_by = |rounding| sizing::probes(layer.bits().len(), layer.capacity_items(), rounding);
@@ -111,6 +114,10 @@ impl Family for ValkeyBloom {
 
     fn digest(&self, item: &[u8]) -> SipPair {
         self.seed.digest(item)
+    }
+
+    fn growth(&self) -> Growth {
+        self.growth
     }
 
     fn next_layer(&self, layers: &[Layer<SipProbing>]) -> Result<LayerPlan<SipProbing>, AddError> {

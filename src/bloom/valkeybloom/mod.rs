@@ -1,8 +1,9 @@
 //! The filters of valkey-bloom: its hash, its positions, its sizes, its growth, bit for bit.
 //!
-//! Two generations of it exist. The first (0.1.0, 2024) keeps the error rate in single precision, always hashes with
-//! [`FIXED_SEED`] and rounds the probes up; 1.0 (2025) keeps it in double precision, seeds every filter at random
-//! unless told otherwise, and rounds the probes to the nearest number. All else is the same, so one family serves both.
+//! Two generations of it exist. The first (0.1.0, 2024) keeps the error rate in single precision, always
+//! hashes with [`FIXED_SEED`] and rounds the probes up; 1.0 (2025) keeps it in double precision, seeds every
+//! filter at random unless told otherwise, and rounds the probes to the nearest number. All else is the same,
+//! so one family serves both.
 
 mod family;
 mod placement;

@@ -1,10 +1,11 @@
 //! Where the probes of an item fall in a layer.
 
+use crate::bloom::bits::Bits;
 use crate::bloom::modulus::Modulus;
-use crate::bloom::placement::Positions;
+use crate::bloom::placement::{Positions, Probes};
 
-/// Most probes of a layer. The smallest error rate that a double tells from zero asks for 1022, and for a few more
-/// where a small array is rounded up to whole bytes.
+/// Most probes of a layer. The smallest error rate that a double tells from zero asks for 1022, and for a few
+/// more where a small array is rounded up to whole bytes.
 pub const PROBES_MAX: u32 = 2_048;
 
 /// The modulus of the positions after the second: the largest prime below 2^64.
@@ -27,8 +28,8 @@ pub struct SipProbing {
 }
 
 impl SipProbing {
-    /// The placement of `probes` probes, 1 to [`PROBES_MAX`], in `size_bits` bits. `None` for any other number of
-    /// probes and for no bits.
+    /// The placement of `probes` probes, 1 to [`PROBES_MAX`], in `size_bits` bits. `None` for any other
+    /// number of probes and for no bits.
     #[must_use]
     pub fn new(probes: u32, size_bits: u64) -> Option<Self> {
         let modulus = Modulus::new(size_bits)?;
@@ -36,26 +37,32 @@ impl SipProbing {
     }
 }
 
-impl Positions<SipPair> for SipProbing {
+impl Probes for SipProbing {
+    type Storage = Bits;
+
     fn probes(&self) -> u32 {
         self.probes
     }
 
-    /// The bit positions of an item, in valkey-bloom's order: `h0`, `h1`, then `h0 + i * h1` modulo 2^64 and modulo
-    /// [`PRIME`], each modulo the number of bits.
+    /// Layers of other modules have any capacity; decoders refuse counts above this.
+    fn most_items(&self, bits: &Bits) -> u64 {
+        bits.len()
+    }
+}
+
+impl Positions<SipPair> for SipProbing {
+    /// The bit positions of an item, in valkey-bloom's order: `h0`, `h1`, then `h0 + i * h1` modulo 2^64 and
+    /// modulo the largest prime below that, each modulo the number of bits.
     fn positions(&self, item: SipPair) -> impl Iterator<Item = u64> + Clone {
         let Self { probes, modulus } = *self;
         let SipPair { h0, h1 } = item;
-        let mut sum = h0.wrapping_add(h1);
-        (0..probes).map(move |index| {
-            modulus.remainder(match index {
-                0 => h0,
-                1 => h1,
-                _ => {
-                    sum = sum.wrapping_add(h1);
-                    below_prime(sum)
-                }
-            })
+        // The next two words, so that no probe has to ask which one it is.
+        let (mut next, mut after, mut sum) = (h0, h1, h0.wrapping_add(h1));
+        (0..probes).map(move |_| {
+            sum = sum.wrapping_add(h1);
+            let word = next;
+            (next, after) = (after, below_prime(sum));
+            modulus.remainder(word)
         })
     }
 }

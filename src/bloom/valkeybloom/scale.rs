@@ -4,7 +4,7 @@ use super::family::ValkeyBloom;
 use super::sizing::{self, Rounding};
 use crate::bloom::growth::Growth;
 use crate::bloom::limits::LAYERS_MAX;
-use crate::bloom::placement::Positions;
+use crate::bloom::placement::Probes;
 use crate::bloom::scale::{PaperLayer, ScaleError, grow_on_paper};
 
 /// Bytes that valkey-bloom counts for a filter beside its layers.
@@ -14,11 +14,13 @@ const LAYER_BYTES: u64 = 208;
 /// Bytes of a place in its array of layers.
 const PLACE_BYTES: u64 = 8;
 
-/// Size of a filter in bytes as valkey-bloom 1.0 reports it, from the bytes of each layer's bits: `Size` of BF.INFO.
+/// Size of a filter in bytes as valkey-bloom 1.0 reports it, from the bytes of each layer's bits: `Size` of
+/// BF.INFO.
 ///
-/// It stands for what that program allocates, not for what this one does; [`Chain::size_bytes`](crate::bloom::Chain)
-/// is ours. Like its own it includes the places that its array of layers has room for: 1, then 4, 8, 16 and so on
-/// (only right after its BF.LOAD it is the exact number). O(layers).
+/// It stands for what that program allocates, not for what this one does;
+/// [`Chain::size_bytes`](crate::bloom::Chain) is ours. Like its own it includes the places that its array of
+/// layers has room for: 1, then 4, 8, 16 and so on (only right after its BF.LOAD it is the exact number).
+/// O(layers).
 #[must_use]
 pub fn size_bytes(layers_bytes: impl IntoIterator<Item = u64>) -> u64 {
     let (mut count, mut sum) = (0u64, FILTER_BYTES);
@@ -35,9 +37,9 @@ fn places_bytes(count: u64) -> u64 {
     places.saturating_mul(PLACE_BYTES)
 }
 
-/// The items that a scaling filter of valkey-bloom 1.0 holds when it has grown as far as `limit_bytes` there, its error
-/// rate and our number of layers let it: `Max scaled capacity` of BF.INFO. For a fixed filter its capacity. The parameters
-/// must be valid. O(layers), at most [`LAYERS_MAX`].
+/// The items that a scaling filter of valkey-bloom 1.0 holds when it has grown as far as `limit_bytes` there,
+/// its error rate and our number of layers let it: `Max scaled capacity` of BF.INFO. For a fixed filter its
+/// capacity. The parameters must be valid. O(layers), at most [`LAYERS_MAX`].
 #[must_use]
 pub fn max_scaled_capacity(parameters: &ValkeyBloom, limit_bytes: u64) -> u64 {
     let layers = if parameters.growth == Growth::Fixed { 1 } else { LAYERS_MAX };
@@ -56,8 +58,8 @@ pub fn max_scaled_capacity(parameters: &ValkeyBloom, limit_bytes: u64) -> u64 {
     total_items
 }
 
-/// Checks that a scaling filter can grow to `target_items` here, exactly when growth would: VALIDATESCALETO of
-/// BF.INSERT. The parameters must be valid. O(layers), at most [`LAYERS_MAX`].
+/// Checks that a scaling filter can grow to `target_items` here, exactly when growth would: VALIDATESCALETO
+/// of BF.INSERT. The parameters must be valid. O(layers), at most [`LAYERS_MAX`].
 ///
 /// # Errors
 /// What stops it before.

@@ -32,7 +32,8 @@ impl Seed {
         Self { bytes, is_random: bytes != FIXED_SEED }
     }
 
-    /// A seed that was written down with its mark. `None` for another seed than [`FIXED_SEED`] marked as not random.
+    /// A seed that was written down with its mark. `None` for another seed than [`FIXED_SEED`] marked as not
+    /// random.
     #[must_use]
     pub fn marked(bytes: [u8; SEED_BYTES], is_random: bool) -> Option<Self> {
         (is_random || bytes == FIXED_SEED).then_some(Self { bytes, is_random })
@@ -52,7 +53,8 @@ impl Seed {
 
     /// The two hashes of an item. O(length).
     ///
-    /// Each is SipHash-1-3 over the item's length as a 64-bit word and then its bytes: how Rust hashes a byte slice.
+    /// Each is SipHash-1-3 over the item's length as a 64-bit word and then its bytes: how Rust hashes a byte
+    /// slice.
     #[must_use]
     pub fn digest(&self, item: &[u8]) -> SipPair {
         let (halves, _) = self.bytes.as_chunks::<16>();

@@ -29,8 +29,8 @@ pub fn probes(size_bits: u64, capacity_items: u64, rounding: Rounding) -> u32 {
     u32::try_from(whole(probes)).unwrap_or(u32::MAX).max(1)
 }
 
-/// The error rate of layer `index` (0 is the first, which is not tightened). `None` when it is too small for a
-/// double to tell from zero.
+/// The error rate of layer `index` (0 is the first, which is not tightened). `None` when it is too small for
+/// a double to tell from zero.
 #[must_use]
 pub fn layer_error_rate(error_rate: f64, tightening_ratio: f64, index: usize) -> Option<f64> {
     let layer_rate = error_rate * tightening_ratio.powi(i32::try_from(index).ok()?);

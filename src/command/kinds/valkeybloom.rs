@@ -6,7 +6,7 @@ use super::Facts;
 use crate::bloom::valkeybloom::{
     Seed, TIGHTENING_RATIO_DEFAULT, max_scaled_capacity, size_bytes, validate_scale_to,
 };
-use crate::bloom::{Chain, Growth, Positions, ValkeyBloom};
+use crate::bloom::{Chain, Growth, Probes, ValkeyBloom};
 use crate::command::creation::CreationOptions;
 use crate::command::creation::lines::{Creation, growth_words, number, word};
 use crate::command::error::CommandError;

@@ -3,7 +3,7 @@
 use crate::bloom::limits::LAYERS_MAX;
 use crate::bloom::redisbloom::probing::ITEMS_MAX;
 use crate::bloom::redisbloom::{ModuloProbing, Options};
-use crate::bloom::{ByteLimit, Extent, LayerPlan, Positions, RedisBloom};
+use crate::bloom::{ByteLimit, Extent, LayerPlan, Probes, RedisBloom};
 use crate::format::record::DecodeError;
 
 /// The number of layers, if there can be so many.

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::checks::{Totals, checked_layers, checked_options};
-use crate::bloom::Positions;
+use crate::bloom::Probes;
 use crate::bloom::redisbloom::{LayerParameters, ModuloProbing, Options, RedisBloom};
 use crate::bloom::{ByteLimit, Chain, Layer, LayerPlan, OutOfMemory};
 use crate::format::fields::{append, read};

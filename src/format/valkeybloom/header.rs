@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::builder::{Builder, FilterFields, LayerFields, ValkeyChain};
 use crate::bloom::valkeybloom::{SEED_BYTES, Seed};
-use crate::bloom::{ByteLimit, Origin, Positions};
+use crate::bloom::{ByteLimit, Origin, Probes};
 use crate::format::envelope::{Kind, Opening};
 use crate::format::fields::{append, read};
 use crate::format::record::DecodeError;

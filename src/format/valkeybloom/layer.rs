@@ -14,7 +14,7 @@
 
 use super::builder::LayerFields;
 use crate::bloom::OutOfMemory;
-use crate::bloom::Positions;
+use crate::bloom::Probes;
 use crate::bloom::layer::Layer;
 use crate::bloom::valkeybloom::{SEED_BYTES, SipProbing};
 use crate::format::record::DecodeError;

@@ -70,7 +70,7 @@ pub(super) unsafe extern "C" fn free_effort(_key: *mut RedisModuleString, value:
     let filter = unsafe { filter_at(value) };
     or_abort("weighing a filter", || {
         let unit_bytes = if is_short() { URGENT_FREE_UNIT_BYTES } else { FREE_UNIT_BYTES };
-        let bits_bytes = filter.bit_arrays().map(|bits| size_of_val(bits.words())).sum::<usize>();
+        let bits_bytes = filter.storages().map(|bits| size_of_val(bits.words())).sum::<usize>();
         1 + bits_bytes / unit_bytes
     })
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::block;
 use super::children::CHILDREN_ENDED;
 use super::joiner::{self, Pass};
-use crate::bloom::{Bits, Filter};
+use crate::bloom::{Filter, Storage};
 use crate::redis::config;
 
 /// Items per small page after which the arrays are looked at for the first time: with three, and one page for
@@ -33,7 +33,7 @@ struct State {
 impl LargePages {
     /// Of a filter that has just come to be, empty or with its bits.
     pub(in crate::redis) fn of(filter: &Filter) -> Self {
-        let large_bytes: u64 = large_arrays(filter).map(Bits::size_bytes).sum();
+        let large_bytes: u64 = large_arrays(filter).map(Storage::size_bytes).sum();
         if large_bytes == 0 || !block::is_possible() {
             return Self(None);
         }
@@ -151,6 +151,6 @@ impl Drop for State {
     }
 }
 
-fn large_arrays(filter: &Filter) -> impl Iterator<Item = &Bits> {
-    filter.bit_arrays().filter(|bits| size_of_val(bits.words()) >= block::ARRAY_MIN_BYTES)
+fn large_arrays(filter: &Filter) -> impl Iterator<Item = &dyn Storage> {
+    filter.storages().filter(|bits| size_of_val(bits.words()) >= block::ARRAY_MIN_BYTES)
 }

@@ -1,10 +1,10 @@
-//! The processor's instruction for asking for memory ahead of its use.
+//! The processor's instruction for asking for memory ahead of its use; the only unsafe code outside the host.
 
 use crate::bloom::Prefetch;
 
 /// Asks the processor this code runs on; on those without such an instruction here, asks for nothing.
-#[derive(Clone, Copy)]
-pub(super) struct Processor;
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Processor;
 
 impl Prefetch for Processor {
     #[inline]
@@ -16,15 +16,15 @@ impl Prefetch for Processor {
 #[cfg(target_arch = "x86_64")]
 fn prefetch(word: &u64) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: SSE is part of every x86-64 processor; the instruction is a hint that reads and writes nothing and faults
-    // on no address.
+    // SAFETY: SSE is part of every x86-64 processor; the instruction is a hint that reads and writes nothing
+    // and faults on no address.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(word).cast()) };
 }
 
 #[cfg(target_arch = "aarch64")]
 fn prefetch(word: &u64) {
-    // SAFETY: the instruction is part of every AArch64 processor; it is a hint that changes no register, reads and
-    // writes nothing and faults on no address.
+    // SAFETY: the instruction is part of every AArch64 processor; it is a hint that changes no register,
+    // reads and writes nothing and faults on no address.
     unsafe {
         std::arch::asm!("prfm pldl1keep, [{word}]", word = in(reg) word,
                         options(nostack, preserves_flags, readonly));

@@ -4,89 +4,12 @@ use std::io::{Cursor, Read};
 
 use smallvec::SmallVec;
 
-use super::encoder::{FormedText, PREFIX_MAX_BYTES, TextEncoder, encode_text};
+use super::encoder::{FormedText, TextEncoder, encode_text};
+use super::kryo::kryo5_string;
 use super::text::Form;
-
-/// How a client's library turns an item into bytes before it hashes them. The number of each variant is its id in
-/// the format: add, never edit.
-///
-/// Commands name items by text. Libraries often hash something else: both bytes of every character, an integer's
-/// memory, the text in a serialiser's frame. An item that its encoding cannot express was never added by a client:
-/// it is absent, and cannot be added.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum ItemEncoding {
-    /// The item's own bytes: Go, PHP, Guava's `stringFunnel(UTF_8)` and `byteArrayFunnel`, Redisson's `StringCodec`.
-    Raw = 1,
-    /// Text in UTF-16, low byte first, no byte order mark: Guava's `unencodedCharsFunnel`.
-    Utf16Le = 2,
-    /// A decimal number of 32 bits, low byte first: Guava's `integerFunnel`.
-    Int32Le = 3,
-    /// A decimal number of 64 bits, low byte first: Guava's `longFunnel`.
-    Int64Le = 4,
-    /// A decimal number of 32 bits, high byte first: `int` in EventHorizon.BloomFilter for C#.
-    Int32Be = 5,
-    /// Text as Kryo 5 writes a `String` with its class: Redisson's default codec since 3.19.0.
-    Kryo5String = 6,
-    /// Text as a JSON string the way Jackson writes it: Redisson's `JsonJacksonCodec`.
-    JsonString = 7,
-}
+use crate::bloom::encoding::ItemEncoding;
 
 impl ItemEncoding {
-    /// Every encoding, by id.
-    pub const ALL: [Self; 7] = [
-        Self::Raw,
-        Self::Utf16Le,
-        Self::Int32Le,
-        Self::Int64Le,
-        Self::Int32Be,
-        Self::Kryo5String,
-        Self::JsonString,
-    ];
-
-    /// The id in the format, never 0.
-    #[must_use]
-    pub const fn id(self) -> u8 {
-        self as u8
-    }
-
-    /// The encoding with an id.
-    #[must_use]
-    pub fn from_id(id: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|encoding| encoding.id() == id)
-    }
-
-    /// The name in commands.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Raw => "raw",
-            Self::Utf16Le => "utf16le",
-            Self::Int32Le => "int32le",
-            Self::Int64Le => "int64le",
-            Self::Int32Be => "int32be",
-            Self::Kryo5String => "kryo5-string",
-            Self::JsonString => "json-string",
-        }
-    }
-
-    /// The encoding with a name, in any case.
-    #[must_use]
-    pub fn from_name(name: &[u8]) -> Option<Self> {
-        Self::ALL.into_iter().find(|encoding| encoding.name().as_bytes().eq_ignore_ascii_case(name))
-    }
-
-    /// What an item must be, in words that complete "the item is not".
-    #[must_use]
-    pub const fn domain(self) -> &'static str {
-        match self {
-            Self::Raw => "a string of bytes",
-            Self::Utf16Le | Self::Kryo5String | Self::JsonString => "UTF-8 text",
-            Self::Int32Le | Self::Int32Be => "a decimal integer of 32 bits",
-            Self::Int64Le => "a decimal integer of 64 bits",
-        }
-    }
-
     /// Shows `take` the bytes that the client hashes for an item, in chunks of which all but the last are
     /// whole blocks of 64; answers nothing, and shows nothing, for an item outside the
     /// [domain](Self::domain).
@@ -169,64 +92,12 @@ fn int64(item: &[u8]) -> Option<i64> {
     text(item).filter(|_| has_one_spelling)?.parse().ok()
 }
 
-/// Class number 3, then Kryo 5's `Output.writeString`: short ASCII ends with its high bit set; other text has its
-/// length plus one in front, in UTF-16 units, and follows in CESU-8.
-fn kryo5_string(text: &str) -> FormedText<'_> {
-    const CLASS: u8 = 3;
-    let mut formed = FormedText::plain(Form::Cesu8, text);
-    formed.prefix.push(CLASS);
-    if text.is_ascii()
-        && (2..=32).contains(&text.len())
-        && let Some((rest, last)) = text.split_at_checked(text.len().saturating_sub(1))
-        && let [last] = last.as_bytes()
-    {
-        return FormedText { text: rest, suffix: Some(last | 0x80), ..formed };
-    }
-    push_flagged_varint(&mut formed.prefix, utf16_units(text).saturating_add(1));
-    formed
-}
-
-/// Six bits beside the flag in the first byte, seven in each further one; the next bit up says that more follow.
-fn push_flagged_varint(bytes: &mut SmallVec<[u8; PREFIX_MAX_BYTES]>, value: usize) {
-    let low_byte = |value: usize| {
-        let [low, ..] = value.to_le_bytes();
-        low
-    };
-    let mut rest = value >> 6;
-    bytes.push(low_byte(value & 0x3F) | 0x80 | if rest == 0 { 0 } else { 0x40 });
-    while rest != 0 {
-        let low = low_byte(rest & 0x7F);
-        rest >>= 7;
-        bytes.push(low | if rest == 0 { 0 } else { 0x80 });
-    }
-}
-
-/// Units of UTF-16 that the text has: one for every character, and another for those of four bytes.
-fn utf16_units(text: &str) -> usize {
-    // Counted in bytes, of which the processor adds many at once, as long as they cannot overflow.
-    let is_long = |bytes: &[u8]| bytes.iter().map(|byte| u8::from(*byte >= 0xF0)).sum::<u8>();
-    let long_characters =
-        text.as_bytes().chunks(usize::from(u8::MAX)).map(|bytes| usize::from(is_long(bytes)));
-    text.chars().count().saturating_add(long_characters.sum())
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::kryo::push_flagged_varint;
     use super::*;
-
-    #[test]
-    fn ids_and_names_are_the_frozen_ones_and_find_their_encodings() {
-        let names = ["raw", "utf16le", "int32le", "int64le", "int32be", "kryo5-string", "json-string"];
-        for (id, name) in (1..).zip(names) {
-            let encoding = ItemEncoding::from_id(id).unwrap();
-            assert_eq!((encoding.id(), encoding.name()), (id, name));
-            assert_eq!(ItemEncoding::from_name(name.to_uppercase().as_bytes()), Some(encoding));
-        }
-        assert_eq!((ItemEncoding::from_id(0), ItemEncoding::from_id(8)), (None, None));
-        assert_eq!(ItemEncoding::from_name(b"utf8"), None);
-    }
 
     /// All bytes together.
     fn encoded(encoding: ItemEncoding, item: &[u8]) -> Option<Vec<u8>> {

@@ -1,0 +1,50 @@
+//! The way of RedisBloom, in place of src/bloom/batch.rs: items one by one, no memory asked for ahead of its
+//! use, a check before every add. The module that `make bench` builds with it is the baseline that measured
+//! figures are ratios of.
+
+use super::chain::Chain;
+use super::family::Family;
+use super::outcome::{AddError, Added, ByteLimit};
+use super::prefetch::Prefetch;
+
+impl<F: Family> Chain<F> {
+    /// Whether one item may be in the filter.
+    #[must_use]
+    pub fn contains_prefetched(&self, digest: F::Digest<'_>, _: impl Prefetch) -> bool {
+        self.contains(digest)
+    }
+
+    /// Adds one item.
+    ///
+    /// # Errors
+    /// [`AddError`] when a new item finds no room; the filter is then as it was.
+    pub fn add_prefetched(
+        &mut self,
+        digest: F::Digest<'_>,
+        limit: &dyn ByteLimit,
+        _: impl Prefetch,
+    ) -> Result<Added, AddError> {
+        if self.contains(digest) { Ok(Added::Present) } else { self.add(digest, limit) }
+    }
+
+    /// Asks for every item whether it may be in the filter.
+    pub fn contains_many(&self, items: &[&[u8]], _: impl Prefetch, mut answer: impl FnMut(bool)) {
+        items.iter().for_each(|item| answer(self.contains(self.digest(item))));
+    }
+
+    /// Adds the items in turn.
+    pub fn add_many(
+        &mut self,
+        items: &[&[u8]],
+        limit: &dyn ByteLimit,
+        prefetch: impl Prefetch,
+        mut answer: impl FnMut(Result<Added, AddError>) -> bool,
+    ) {
+        for item in items {
+            let digest = self.digest(item);
+            if !answer(self.add_prefetched(digest, limit, prefetch)) {
+                return;
+            }
+        }
+    }
+}

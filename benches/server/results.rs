@@ -1,0 +1,28 @@
+//! Everything that one run has measured.
+
+use super::big::Fact;
+use super::cells::{Cells, Full};
+use super::instructions::Instructions;
+use super::pure::Pure;
+use super::substitutes::Substitute;
+
+/// Everything that one run has measured.
+#[derive(Default)]
+pub(crate) struct Results {
+    /// One line about where.
+    pub(crate) machine: String,
+    /// Full filters.
+    pub(crate) full: Vec<Full>,
+    /// Ways without a module.
+    pub(crate) substitutes: Vec<Substitute>,
+    /// Work on filters.
+    pub(crate) cells: Cells,
+    /// Instructions per command, where they could be counted.
+    pub(crate) instructions: Option<Vec<Instructions>>,
+    /// The pure rooms.
+    pub(crate) pure: Vec<Pure>,
+    /// A large filter in a server of its own.
+    pub(crate) facts: Vec<Fact>,
+    /// Kinds of filter, in order.
+    pub(crate) series: Vec<String>,
+}

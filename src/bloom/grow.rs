@@ -1,0 +1,71 @@
+//! How a filter comes to be and how it grows.
+
+use super::chain::{Chain, any_contains};
+use super::extent::Extent;
+use super::family::Family;
+use super::layer::Layer;
+use super::outcome::{AddError, Added, ByteLimit, ReserveError};
+use super::placement::{LayerPlan, Probes};
+
+impl<F: Family> Chain<F> {
+    /// An empty filter of one layer.
+    ///
+    /// # Errors
+    /// When the first layer is larger than `limit` allows or than the memory there is.
+    pub fn try_new(family: F, limit: &dyn ByteLimit) -> Result<Self, ReserveError> {
+        let mut chain = Self { layers: Vec::new(), family, marks: None };
+        match chain.grow(limit) {
+            Ok(()) => Ok(chain),
+            Err(AddError::CannotGrow(error)) => Err(error),
+            Err(AddError::Full | AddError::NotEncodable(_)) => Err(ReserveError::TooLong),
+        }
+    }
+
+    /// A filter from layers that a decoder has built and validated. `None` when there is no layer, or when
+    /// they are or probe too many. O(layers).
+    #[must_use]
+    pub fn from_layers(family: F, layers: Vec<Layer<F::Placement>>) -> Option<Self> {
+        let may_be = !layers.is_empty() && Extent::of::<F>(&layers).is_countable();
+        may_be.then_some(Self { layers, family, marks: None })
+    }
+
+    /// Adds an item, growing the filter when its last layer is full. O(layers * probes).
+    ///
+    /// # Errors
+    /// [`AddError`] when a new item finds no room; the filter is then as it was.
+    #[inline(always)]
+    pub fn add(&mut self, digest: F::Digest<'_>, limit: &dyn ByteLimit) -> Result<Added, AddError> {
+        self.family.admit(digest)?;
+        let Some((last, older)) = self.layers.split_last_mut() else { return Err(AddError::Full) };
+        if last.is_full() {
+            if self.contains(digest) {
+                return Ok(Added::Present);
+            }
+            self.grow(limit)?;
+        } else if any_contains(older, digest) {
+            return Ok(Added::Present);
+        }
+        // One pass: setting the bits of an item that is there changes none.
+        let is_new = self.layers.last_mut().is_some_and(|layer| layer.insert(digest));
+        Ok(if is_new { Added::New } else { Added::Present })
+    }
+
+    /// Appends the layer that comes next.
+    fn grow(&mut self, limit: &dyn ByteLimit) -> Result<(), AddError> {
+        let plan = self.family.next_layer(&self.layers)?;
+        self.push_layer(plan, limit).map_err(AddError::CannotGrow)
+    }
+
+    fn push_layer(
+        &mut self,
+        plan: LayerPlan<F::Placement>,
+        limit: &dyn ByteLimit,
+    ) -> Result<(), ReserveError> {
+        let extent = Extent::of::<F>(&self.layers);
+        extent.and_layer(plan.size_bits.div_ceil(8), plan.placement.probes()).check::<F>(limit)?;
+        // Exactly one more: a growing vector would hold four layers for the one that most filters have.
+        self.layers.try_reserve_exact(1).map_err(|_| ReserveError::OutOfMemory)?;
+        self.layers.push(Layer::try_new(plan)?);
+        Ok(())
+    }
+}

@@ -1,0 +1,386 @@
+//! The house of the code, as the imports of src tell it: which room may use which, that no files of a room
+//! use one another in a circle, and how long a file is.
+//!
+//! A file uses another when a path in its code begins with `crate`, `super`, `self` or one of its own modules
+//! and leads there, or to a name that a `mod.rs` on the way takes from there: the imports and re-exports of a
+//! `mod.rs` are followed to the file that has the thing; its re-exports are no use themselves. Tests within a
+//! file may use what they like.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+/// The rooms, each of which may use those before it.
+const ROOMS: [&str; 4] = ["bloom", "format", "command", "redis"];
+/// Rooms in which there is no circle.
+const WITHOUT_CIRCLES: [&str; 2] = ["bloom", "benches"];
+/// Rooms in which no file is longer than [`LINES_MAX`] and half of them are shorter than
+/// [`MEDIAN_LINES_MAX`].
+const OF_SHORT_FILES: [&str; 2] = ["bloom", "benches"];
+/// Lines of the longest file.
+const LINES_MAX: usize = 350;
+/// Lines that the median of a room's files must stay below.
+const MEDIAN_LINES_MAX: usize = 150;
+/// What lies beside the folders of bloom names none of them, but for these.
+const KNOW_ALL_KINDS: [&str; 2] = ["bloom", "bloom::filter"];
+
+/// A module as the path to it, `bloom::everbloom::hash`; the root is empty.
+type Module = Vec<String>;
+
+struct House {
+    files: BTreeMap<Module, File>,
+}
+
+#[derive(Clone, Default)]
+struct File {
+    lines: usize,
+    /// Whether it is a `mod.rs` or a root: its names may be re-exports.
+    is_door: bool,
+    /// Modules that it declares.
+    children: BTreeSet<String>,
+    /// Its imports, by the name that each gives: `*` for all names of a module.
+    imports: Vec<(String, Module)>,
+    /// All paths in its code, the imports included.
+    paths: Vec<Module>,
+}
+
+impl House {
+    /// The rooms, and beside them the benchmark of the server, whose files name one another by `super` only.
+    fn of(package: &Path) -> Self {
+        let mut files = BTreeMap::new();
+        collect(&package.join("src"), &mut Vec::new(), &mut files);
+        assert!(files.len() > 50, "{} files", files.len());
+        collect(&package.join("benches/server"), &mut vec!["benches".to_owned()], &mut files);
+        Self { files }
+    }
+
+    /// The files that `module` uses, itself excepted.
+    fn used_by(&self, module: &Module) -> BTreeSet<Module> {
+        let file = &self.files[module];
+        let used = file.paths.iter().filter_map(|path| self.resolve(module, path, 0));
+        used.filter(|used| used != module).collect()
+    }
+
+    /// The file in which what `path` says in `module` is defined.
+    fn resolve(&self, module: &Module, path: &[String], depth: usize) -> Option<Module> {
+        assert!(depth < 20, "{path:?} in {module:?} leads nowhere");
+        let (mut at, rest) = self.start(module, path)?;
+        let mut rest = rest.to_vec();
+        while let [name, more @ ..] = rest.as_slice() {
+            let file = &self.files[&at];
+            if file.children.contains(name) {
+                at.push(name.clone());
+                rest = more.to_vec();
+                continue;
+            }
+            // A name that a door has from elsewhere leads on to there.
+            if file.is_door {
+                let import = file.imports.iter().find(|(given, _)| given == name);
+                if let Some((_, target)) = import
+                    && let Some(found) = self.resolve(&at, target, depth + 1)
+                {
+                    return Some(found);
+                }
+            }
+            break;
+        }
+        Some(at)
+    }
+
+    /// The module that a path starts from, and what follows; nothing for a path into another crate or to a
+    /// local name.
+    fn start<'p>(&self, module: &Module, path: &'p [String]) -> Option<(Module, &'p [String])> {
+        let (first, rest) = path.split_first()?;
+        match first.as_str() {
+            "crate" => Some((Vec::new(), rest)),
+            "self" => Some((module.clone(), rest)),
+            "super" => {
+                let (mut at, mut rest) = (module[..module.len() - 1].to_vec(), rest);
+                while let [first, more @ ..] = rest
+                    && first == "super"
+                {
+                    at.pop();
+                    rest = more;
+                }
+                Some((at, rest))
+            }
+            name if self.files[module].children.contains(name) => Some((module.clone(), path)),
+            _ => None,
+        }
+    }
+
+    /// The files of a room.
+    fn room<'h>(&'h self, room: &'h str) -> impl Iterator<Item = (&'h Module, &'h File)> {
+        self.files.iter().filter(move |(module, _)| module.first().is_some_and(|first| first == room))
+    }
+
+    /// Files of which each uses the next and the last the first, if there are such in the room.
+    fn circle(&self, room: &str) -> Option<Vec<String>> {
+        let mut uses: BTreeMap<&Module, BTreeSet<Module>> =
+            self.room(room).map(|(module, _)| (module, self.used_by(module))).collect();
+        // What uses no other of the room is in no circle, and what then uses none, and so on.
+        loop {
+            let free: Vec<&Module> = uses
+                .iter()
+                .filter(|(_, used)| !used.iter().any(|used| uses.contains_key(used)))
+                .map(|(module, _)| *module)
+                .collect();
+            if free.is_empty() {
+                break;
+            }
+            free.into_iter().for_each(|module| {
+                uses.remove(module);
+            });
+        }
+        let mut way = vec![(*uses.keys().next()?).clone()];
+        loop {
+            let next = uses[&way[way.len() - 1]].iter().find(|used| uses.contains_key(used))?.clone();
+            if let Some(first) = way.iter().position(|module| *module == next) {
+                way.push(next);
+                return Some(way[first..].iter().map(|module| module.join("::")).collect());
+            }
+            way.push(next);
+        }
+    }
+}
+
+fn collect(folder: &Path, module: &mut Module, files: &mut BTreeMap<Module, File>) {
+    let mut entries: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    for path in entries {
+        let stem = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        if path.is_dir() {
+            module.push(stem);
+            collect(&path, module, files);
+            module.pop();
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let is_door = ["mod", "lib", "main"].contains(&stem.as_str());
+            let mut name = module.clone();
+            if !is_door {
+                name.push(stem);
+            }
+            files.insert(name, File::of(&fs::read_to_string(&path).unwrap(), is_door));
+        }
+    }
+}
+
+impl File {
+    fn of(text: &str, is_door: bool) -> Self {
+        let mut file = Self { lines: text.lines().count(), is_door, ..Self::default() };
+        let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or(text);
+        let tokens = tokens(code);
+        let mut rest = tokens.as_slice();
+        while let [token, more @ ..] = rest {
+            match (token.as_str(), more) {
+                ("mod", [name, end, ..]) if end == ";" => {
+                    file.children.insert(name.clone());
+                    rest = more;
+                }
+                ("use", _) => rest = file.import(&Vec::new(), more),
+                ("pub", [next, more @ ..]) if next == "use" => {
+                    let paths = file.paths.len();
+                    rest = file.import(&Vec::new(), more);
+                    if is_door {
+                        file.paths.truncate(paths);
+                    }
+                }
+                // How far a name is visible, which is no use.
+                ("(", [next, more @ ..]) if next == "in" => {
+                    rest = &more[more.iter().position(|end| end == ")").unwrap()..];
+                }
+                _ => rest = file.path(rest),
+            }
+        }
+        file
+    }
+
+    /// One tree of a `use`; answers what follows it.
+    fn import<'t>(&mut self, before: &Module, mut rest: &'t [String]) -> &'t [String] {
+        let mut path = before.clone();
+        while let [token, more @ ..] = rest {
+            rest = more;
+            match token.as_str() {
+                "::" => {}
+                "{" => {
+                    while let [token, more @ ..] = rest {
+                        match token.as_str() {
+                            "}" => return more,
+                            "," => rest = more,
+                            _ => rest = self.import(&path, rest),
+                        }
+                    }
+                }
+                "as" => {
+                    let name = rest[0].clone();
+                    self.imported(name, path);
+                    return &rest[1..];
+                }
+                "self" if !path.is_empty() => {}
+                _ => path.push(token.clone()),
+            }
+            if let [next, ..] = rest
+                && [",", "}", ";"].contains(&next.as_str())
+            {
+                let name = path[path.len() - 1].clone();
+                self.imported(name, path);
+                break;
+            }
+        }
+        rest
+    }
+
+    fn imported(&mut self, name: String, path: Module) {
+        self.paths.push(path.clone());
+        self.imports.push((name, path));
+    }
+
+    /// A path, or a single token; answers what follows it.
+    fn path<'t>(&mut self, mut rest: &'t [String]) -> &'t [String] {
+        let mut path = vec![rest[0].clone()];
+        rest = &rest[1..];
+        while let [colons, name, more @ ..] = rest
+            && colons == "::"
+            && name.starts_with(|first: char| first.is_alphabetic() || first == '_')
+        {
+            path.push(name.clone());
+            rest = more;
+        }
+        if path.len() > 1 {
+            self.paths.push(path);
+        }
+        rest
+    }
+}
+
+/// Names, `::` and single marks; no comments, strings or numbers.
+fn tokens(code: &str) -> Vec<String> {
+    let mut tokens = Vec::new();
+    let mut rest = code;
+    while let Some(first) = rest.chars().next() {
+        let is_in_name = |next: char| next.is_alphanumeric() || next == '_';
+        let length = if rest.starts_with("//") {
+            rest.find('\n').unwrap_or(rest.len())
+        } else if first == '"' {
+            string_bytes(rest)
+        } else if rest.starts_with("'\"'") || rest.starts_with("b'\"'") {
+            rest[2..].find('\'').unwrap() + 3
+        } else if rest.starts_with("::") {
+            tokens.push("::".to_owned());
+            2
+        } else if is_in_name(first) {
+            let length = rest.find(|next| !is_in_name(next)).unwrap_or(rest.len());
+            tokens.push(rest[..length].to_owned());
+            length
+        } else {
+            if !first.is_whitespace() {
+                tokens.push(first.to_string());
+            }
+            first.len_utf8()
+        };
+        rest = &rest[length..];
+    }
+    tokens
+}
+
+/// Bytes of the string that a text begins with, its quotes included.
+fn string_bytes(text: &str) -> usize {
+    let mut is_escaped = false;
+    for (index, next) in text.char_indices().skip(1) {
+        match next {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = true,
+            '"' => return index + 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+fn house() -> House {
+    House::of(Path::new(env!("CARGO_MANIFEST_DIR")))
+}
+
+#[test]
+fn a_room_uses_only_those_before_it() {
+    let house = house();
+    for (number, room) in ROOMS.iter().enumerate() {
+        assert!(house.room(room).count() > 0, "no room {room}");
+        for (module, _) in house.room(room) {
+            for used in house.used_by(module) {
+                let of = ROOMS.iter().position(|room| used.first().is_some_and(|first| first == room));
+                let may = of.is_none_or(|of| of <= number);
+                assert!(may, "{} uses {}", module.join("::"), used.join("::"));
+            }
+        }
+    }
+}
+
+#[test]
+fn no_files_of_a_room_use_one_another_in_a_circle() {
+    let house = house();
+    for room in WITHOUT_CIRCLES {
+        assert!(house.room(room).count() > 0, "no room {room}");
+        assert_eq!(house.circle(room), None, "in {room}");
+    }
+}
+
+#[test]
+fn what_all_kinds_share_names_none_of_them() {
+    let house = house();
+    let kinds = ["everbloom", "redisbloom", "valkeybloom", "client"];
+    let is_of_a_kind = |module: &Module| module.get(1).is_some_and(|name| kinds.contains(&name.as_str()));
+    for (module, _) in house.room("bloom").filter(|(module, _)| !is_of_a_kind(module)) {
+        if KNOW_ALL_KINDS.contains(&module.join("::").as_str()) {
+            continue;
+        }
+        for used in house.used_by(module) {
+            let is_kind = used.first().is_some_and(|first| first == "bloom") && is_of_a_kind(&used);
+            assert!(!is_kind, "{} uses {}", module.join("::"), used.join("::"));
+        }
+    }
+}
+
+#[test]
+fn files_are_short() {
+    let house = house();
+    for room in OF_SHORT_FILES {
+        let mut lines: Vec<(usize, String)> =
+            house.room(room).map(|(module, file)| (file.lines, module.join("::"))).collect();
+        lines.sort();
+        let (median, longest) = (&lines[lines.len() / 2], &lines[lines.len() - 1]);
+        assert!(median.0 < MEDIAN_LINES_MAX, "the median of {room} is {median:?}");
+        assert!(longest.0 <= LINES_MAX, "the longest of {room} is {longest:?}");
+    }
+}
+
+#[test]
+fn imports_lead_to_the_file_that_has_the_thing() {
+    let house = house();
+    let module = |path: &str| path.split("::").map(str::to_owned).collect::<Module>();
+    let used = |path: &str| house.used_by(&module(path));
+    // Through a re-export of a door, within braces, and by a path in the code.
+    assert!(used("format::seal").contains(&module("bloom::placement")), "{:?}", used("format::seal"));
+    assert!(used("bloom::client::layers").contains(&module("bloom::everbloom::probing")));
+    assert!(used("redis::dispatch").contains(&module("command::table")));
+    assert!(!used("bloom::chain").contains(&module("bloom::everbloom::family")));
+}
+
+#[test]
+fn a_circle_is_found() {
+    let file = |text: &str| File::of(text, false);
+    let door = |text: &str| File::of(text, true);
+    let module = |path: &str| path.split("::").map(str::to_owned).collect::<Module>();
+    let mut files = BTreeMap::from([
+        (Vec::new(), door("mod room;")),
+        (module("room"), door("mod a;\nmod b;\nmod c;\npub use a::A;\npub use b::{B, Other as C};")),
+        (module("room::a"), file("use std::fmt;\nuse super::{C, c::D};\nstruct A;")),
+        (module("room::b"), file("// super::a::A\nfn f() -> &str { \"super::a::A\" }")),
+        (module("room::c"), file("#[cfg(test)]\nmod tests {\n use super::super::A;\n}")),
+    ]);
+    assert_eq!(House { files: files.clone() }.circle("room"), None);
+    files.insert(module("room::b"), file("fn f() { crate::room::A::new(); }"));
+    let circle = House { files }.circle("room").unwrap();
+    assert_eq!(circle, ["room::a", "room::b", "room::a"]);
+}
