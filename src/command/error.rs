@@ -131,6 +131,12 @@ impl CommandError {
     }
 }
 
+impl From<ImportError> for CommandError {
+    fn from(error: ImportError) -> Self {
+        Self::Import(error)
+    }
+}
+
 /// Of a command that broke off.
 pub const INTERNAL_ERROR: &str = "ERR internal error";
 /// Of a key with another type; Redis's own text.

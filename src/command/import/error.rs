@@ -1,7 +1,6 @@
 //! What BF.IMPORT and BF.EXPORT are refused for, in words.
 
 use crate::bloom::client::SchemeError;
-use crate::command::error::CommandError;
 use crate::format::client::{ExportError, GuavaError, StringError};
 
 /// Why a client's filter is not taken over or given back.
@@ -76,11 +75,5 @@ impl std::fmt::Display for ImportError {
             Self::Export(error) => error.fmt(f),
             Self::OutOfMemory => f.write_str("out of memory"),
         }
-    }
-}
-
-impl From<ImportError> for CommandError {
-    fn from(error: ImportError) -> Self {
-        Self::Import(error)
     }
 }
