@@ -4,7 +4,7 @@ use super::arguments::Arguments;
 use super::effects::Effects;
 use super::error::CommandError;
 use super::keyspace::{Keyspace, OpenKey};
-use super::kinds::{Facts, max_scaled_capacity_items};
+use super::kinds::{facts, max_scaled_capacity_items};
 use super::reply::{Protocol, Reply};
 use super::table::KeyAccess;
 use crate::bloom::{Filter, Growth};
@@ -45,7 +45,7 @@ const FIELDS: [Field; 5] = [
         name: "Capacity",
         value: |filter| Some(Value::Integer(filter.capacity_items())),
     },
-    Field { word: "SIZE", name: "Size", value: |filter| Some(Value::Integer(Facts::of(filter).size_bytes)) },
+    Field { word: "SIZE", name: "Size", value: |filter| Some(Value::Integer(facts(filter).size_bytes)) },
     Field {
         word: "FILTERS",
         name: "Number of filters",
@@ -61,15 +61,11 @@ const FIELDS: [Field; 5] = [
 
 /// Facts that are answered only when asked for by name; valkey-bloom's words and names, then our own.
 const MORE_FIELDS: [Field; 4] = [
-    Field {
-        word: "ERROR",
-        name: "Error rate",
-        value: |filter| Facts::of(filter).error_rate.map(Value::Double),
-    },
+    Field { word: "ERROR", name: "Error rate", value: |filter| facts(filter).error_rate.map(Value::Double) },
     Field {
         word: "TIGHTENING",
         name: "Tightening ratio",
-        value: |filter| Facts::of(filter).tightening_ratio.map(Value::Double),
+        value: |filter| facts(filter).tightening_ratio.map(Value::Double),
     },
     Field {
         word: "MAXSCALEDCAPACITY",
@@ -79,7 +75,7 @@ const MORE_FIELDS: [Field; 4] = [
     Field {
         word: "ESTIMATED",
         name: "Estimated items",
-        value: |filter| Facts::of(filter).estimated_items.map(Value::Integer),
+        value: |filter| facts(filter).estimated_items.map(Value::Integer),
     },
 ];
 

@@ -1,6 +1,7 @@
 //! The grammar of BF.IMPORT, and what its options say of each other.
 
-use super::{Import, ImportError, Origin};
+use super::error::ImportError;
+use super::options::{Import, Origin};
 use crate::bloom::client::{BitOrder, ItemEncoding, Scheme};
 use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX};
 use crate::command::arguments::Arguments;

@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::{Import, ImportError, Origin};
+use super::error::ImportError;
+use super::options::{Import, Origin};
 use crate::bloom::client::check_size;
 use crate::bloom::client::{
     BitOrder, ItemEncoding, SchemeParameters, SchemePlacement, StringForm, half_full_items,

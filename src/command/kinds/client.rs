@@ -1,7 +1,7 @@
 //! Filters that were taken over from clients in the words of commands.
 
-use super::Facts;
 use super::everbloom::debug_line;
+use super::facts::Facts;
 use crate::bloom::client::{SchemeParameters, current_error_rate};
 use crate::bloom::{Chain, Client, Filter};
 use crate::command::text::six_digits;

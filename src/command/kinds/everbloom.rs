@@ -1,6 +1,6 @@
 //! Filters of our own in the words of commands.
 
-use super::Facts;
+use super::facts::Facts;
 use crate::bloom::{Chain, Everbloom, Filter, Format, Layer, LayerCounts, LayerShape, Layout};
 use crate::command::creation::CreationOptions;
 use crate::command::creation::lines::{Creation, growth_words, number, word};

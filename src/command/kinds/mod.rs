@@ -2,36 +2,24 @@
 
 mod client;
 mod everbloom;
+mod facts;
 mod redisbloom;
 mod valkeybloom;
+
+use facts::Facts;
 
 use super::creation::{Creation, CreationOptions};
 use super::error::CommandError;
 use super::settings::Host;
 use crate::bloom::{Blueprint, Filter, Format};
 
-/// What BF.INFO tells of a filter beside what every filter has.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Facts {
-    /// What the module whose format the filter has would show as its size, in bytes.
-    pub(super) size_bytes: u64,
-    /// The error rate that was asked for, where it is known.
-    pub(super) error_rate: Option<f64>,
-    /// How much smaller the error rate of each layer is than that of the one before, where that is part of the filter.
-    pub(super) tightening_ratio: Option<f64>,
-    /// How many of the items inserted nobody counted.
-    pub(super) estimated_items: Option<u64>,
-}
-
-impl Facts {
-    /// O(layers).
-    pub(super) fn of(filter: &Filter) -> Self {
-        match filter {
-            Filter::Everbloom(chain) => everbloom::facts(filter, chain),
-            Filter::RedisBloom(chain) => redisbloom::facts(chain),
-            Filter::ValkeyBloom(chain) => valkeybloom::facts(chain),
-            Filter::Client(chain) => client::facts(filter, chain),
-        }
+/// What BF.INFO tells of a filter beside what every filter has. O(layers).
+pub(super) fn facts(filter: &Filter) -> Facts {
+    match filter {
+        Filter::Everbloom(chain) => everbloom::facts(filter, chain),
+        Filter::RedisBloom(chain) => redisbloom::facts(chain),
+        Filter::ValkeyBloom(chain) => valkeybloom::facts(chain),
+        Filter::Client(chain) => client::facts(filter, chain),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::Facts;
+use super::facts::Facts;
 use crate::bloom::redisbloom::{self, LayerParameters};
 use crate::bloom::{Chain, Filter, Growth, RedisBloom};
 use crate::command::creation::CreationOptions;

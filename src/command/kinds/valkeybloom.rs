@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::Facts;
+use super::facts::Facts;
 use crate::bloom::valkeybloom::{
     Seed, TIGHTENING_RATIO_DEFAULT, max_scaled_capacity, size_bytes, validate_scale_to,
 };
