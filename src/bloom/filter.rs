@@ -217,6 +217,25 @@ impl Filter {
         each_kind!(self, chain => chain.mark_state(fresh));
     }
 
+    /// Whether it is as [`try_emptied`](Self::try_emptied) makes it; see [`Chain::is_empty`]. O(layers).
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        each_kind!(self, chain => chain.is_empty())
+    }
+
+    /// An empty filter with the parameters of this one; see [`Chain::try_emptied`]. O(1).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] when its storage cannot be had.
+    pub fn try_emptied(&self) -> Result<Self, OutOfMemory> {
+        Ok(match self {
+            Self::Everbloom(chain) => Self::Everbloom(chain.try_emptied()?),
+            Self::RedisBloom(chain) => Self::RedisBloom(chain.try_emptied()?),
+            Self::ValkeyBloom(chain) => Self::ValkeyBloom(Box::new(chain.try_emptied()?)),
+            Self::Client(chain) => Self::Client(Box::new(chain.try_emptied()?)),
+        })
+    }
+
     /// A copy with its own storages.
     ///
     /// # Errors

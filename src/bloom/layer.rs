@@ -149,6 +149,19 @@ impl<P: Probes> Layer<P> {
         self.placement.prefetch_each(&self.storage, digests, wanted, part, prefetch);
     }
 
+    /// An empty layer like this one.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] when the storage cannot be had.
+    pub fn try_emptied(&self) -> Result<Self, OutOfMemory> {
+        Self::try_new(LayerPlan {
+            placement: self.placement,
+            size_bits: self.storage.size_bits(),
+            capacity_items: self.capacity_items,
+            has_head: self.storage.has_head(),
+        })
+    }
+
     /// A copy with its own storage.
     ///
     /// # Errors

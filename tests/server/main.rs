@@ -15,6 +15,7 @@
     reason = "tests fail by panicking"
 )]
 
+mod clear;
 mod cluster;
 mod config;
 mod dump;
@@ -75,6 +76,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("replication", replication::TESTS),
     ("events", events::TESTS),
     ("keys", keys::TESTS),
+    ("clear", clear::TESTS),
     ("expiry", expiry::TESTS),
     ("scripting", scripting::TESTS),
     ("limits", limits::TESTS),

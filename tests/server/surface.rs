@@ -17,7 +17,7 @@ pub(crate) const TESTS: &[Test] = tests![
 ];
 
 /// Name, arity, flags that must be there, categories beside `bloom`.
-const COMMANDS: [(&str, i64, &[&str], &[&str]); 14] = [
+const COMMANDS: [(&str, i64, &[&str], &[&str]); 15] = [
     ("bf.reserve", -4, &["write", "denyoom"], &["write", "fast"]),
     ("bf.add", 3, &["write", "denyoom"], &["write"]),
     ("bf.madd", -3, &["write", "denyoom"], &["write"]),
@@ -27,6 +27,7 @@ const COMMANDS: [(&str, i64, &[&str], &[&str]); 14] = [
     ("bf.info", -2, &["readonly", "fast"], &["read", "fast"]),
     ("bf.card", 2, &["readonly", "fast"], &["read", "fast"]),
     ("bf.debug", 2, &["readonly", "fast"], &["read"]),
+    ("bf.clear", 2, &["write", "fast"], &["write", "fast"]),
     ("bf.scandump", 3, &["readonly", "fast"], &["read"]),
     ("bf.loadchunk", 4, &["write", "denyoom"], &["write"]),
     ("bf.load", 3, &["write", "denyoom"], &["write"]),

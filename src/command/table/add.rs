@@ -1,4 +1,4 @@
-//! The commands that make a filter and add items to it: BF.RESERVE, BF.ADD, BF.MADD and BF.INSERT.
+//! The commands that make a filter, add items to it and empty it: BF.RESERVE, BF.ADD, BF.MADD, BF.INSERT and BF.CLEAR.
 
 use super::parts::{
     CHANGES, EXPANSION, EXPIRY, FORMAT, ITEM, ITEMS, KEY, MANY, NONSCALING, argument, option, word,
@@ -63,5 +63,17 @@ pub(super) static INSERT: CommandSpec = CommandSpec {
         word("items", "ITEMS"),
         ITEMS,
     ],
+    ..CHANGES
+};
+
+pub(super) static CLEAR: CommandSpec = CommandSpec {
+    name: "bf.clear",
+    arguments: 1..=1,
+    // It gives memory back, so it is not refused for want of it.
+    flags: "write fast",
+    categories: "write fast",
+    complexity: "O(1)",
+    summary: "Empties a filter, which keeps its parameters and its time to live",
+    syntax: &[KEY],
     ..CHANGES
 };
