@@ -117,11 +117,12 @@ impl Filter {
         each_kind!(self, chain => chain.capacity_items())
     }
 
-    /// Whether the next new item finds room in the last layer. O(1).
+    /// Whether the next new item is taken without another layer. O(1).
     #[must_use]
     #[inline(always)]
     pub fn has_room(&self) -> bool {
-        each_kind!(self, chain => chain.layers().last().is_some_and(|layer| !layer.is_full()))
+        let has_room = each_kind!(self, chain => chain.layers().last().is_some_and(|layer| !layer.is_full()));
+        has_room || self.growth() == Growth::Saturating
     }
 
     /// Number of layers.

@@ -89,6 +89,12 @@ impl<P: Probes> Layer<P> {
         self.items >= self.capacity_items
     }
 
+    /// Gets the count of a full layer ready for one item more. Every item sets a cell that was clear, so a count beyond the
+    /// cells is met only when a decoder has taken cells back; it ends there, for no decoder takes a higher one.
+    pub(super) fn count_beyond_capacity(&mut self) {
+        self.items = self.items.min(self.storage.size_bits().saturating_sub(1));
+    }
+
     /// Says how many items the storage stands for; a decoder's last step.
     pub fn set_items(&mut self, items: u64) {
         self.items = items;

@@ -15,4 +15,5 @@ mod import;
 mod kinds;
 mod replication;
 mod replies;
+mod saturation;
 mod server;

@@ -43,6 +43,7 @@ mod persistence;
 mod releases;
 mod replication;
 mod replies;
+mod saturation;
 mod scripting;
 mod surface;
 #[path = "../schemes/vectors.rs"]
@@ -78,6 +79,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("keys", keys::TESTS),
     ("clear", clear::TESTS),
     ("expiry", expiry::TESTS),
+    ("saturation", saturation::TESTS),
     ("scripting", scripting::TESTS),
     ("limits", limits::TESTS),
     ("loading", loading::TESTS),
