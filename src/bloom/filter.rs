@@ -28,22 +28,6 @@ pub enum Format {
 impl Format {
     /// Every format.
     pub const ALL: [Self; 3] = [Self::Everbloom, Self::RedisBloom, Self::ValkeyBloom];
-
-    /// The name in `bf.format` and after FORMAT.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Everbloom => "everbloom",
-            Self::RedisBloom => "redisbloom",
-            Self::ValkeyBloom => "valkey-bloom",
-        }
-    }
-
-    /// The format with a name, in any case.
-    #[must_use]
-    pub fn from_name(name: &[u8]) -> Option<Self> {
-        Self::ALL.into_iter().find(|format| format.name().as_bytes().eq_ignore_ascii_case(name))
-    }
 }
 
 /// What a filter is to be made of.

@@ -34,6 +34,7 @@ mod scan_dump;
 pub mod settings;
 pub mod table;
 mod text;
+pub mod words;
 
 pub use effects::{Effects, Line, Replication};
 pub use error::CommandError;
