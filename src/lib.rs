@@ -1,16 +1,16 @@
 //! everbloom: Bloom filters as a native data type for Redis and Valkey, and as a library.
 //!
-//! As a library it is [`BloomFilter`]: made here, or read from a server in every format that the module knows, its own,
-//! RedisBloom's, valkey-bloom's and those of clients that keep bitmaps in strings. Take it without its default features,
-//! which are the module's: `default-features = false, features = ["prefetch"]`.
+//! As a library it is [`BloomFilter`]: made here, or read from a server in every format that the module
+//! knows, its own, RedisBloom's, valkey-bloom's and those of clients that keep bitmaps in strings. Take it
+//! without its default features, which are the module's: `default-features = false, features = ["prefetch"]`.
 //!
 //! The code is four rooms, each importing only those above it; docs/architecture.md is their map:
 //!
 //! * `bloom`, the mathematics: bits, hashes, positions, sizes, growth. No bytes on disk, no server.
 //! * `format`, the bytes: how a filter is written down and read back.
 //! * `command`, the language: what each `BF.*` command means; arguments in, replies and effects out.
-//! * `redis`, the host (feature `server`): the only code that knows the module API, and the only unsafe code but for the
-//!   one line of `prefetch`.
+//! * `redis`, the host (feature `server`): the only code that knows the module API, and the only unsafe code
+//!   but for the one line of `prefetch`.
 //!
 //! The first three have no clock, no randomness, no globals and no log, and forbid unsafe code.
 
@@ -19,8 +19,8 @@ compile_error!(
     "everbloom stores bit arrays as little-endian words and views them in place: big-endian hosts are not supported"
 );
 
-// The rooms are open to this repository's own tests and benchmarks, which ask for the feature `internals`; to other
-// programs the library is what is named below.
+// The rooms are open to this repository's own tests and benchmarks, which ask for the feature `internals`; to
+// other programs the library is what is named below.
 #[cfg(not(feature = "internals"))]
 #[allow(dead_code, unused_imports, unreachable_pub, reason = "the tests use the rest")]
 mod bloom;

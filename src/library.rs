@@ -1,7 +1,7 @@
 //! A Bloom filter for other Rust programs: what a server has, without the server.
 //!
-//! It is made here or read from a server, in every format that the module knows, and written back. A program that
-//! asks often can so keep a filter beside itself, and ask the server only about what may be in it.
+//! It is made here or read from a server, in every format that the module knows, and written back. A program
+//! that asks often can so keep a filter beside itself, and ask the server only about what may be in it.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -24,8 +24,8 @@ const NO_LIMIT: u64 = u64::MAX;
 /// What a new filter shall be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
-    /// Promised share of false positives among items that were never added, over the whole life of the filter;
-    /// strictly between 0 and 1.
+    /// Promised share of false positives among items that were never added, over the whole life of the
+    /// filter; strictly between 0 and 1.
     pub error_rate: f64,
     /// Items that the filter holds before it grows, 1 to 2^40.
     pub capacity_items: u64,
@@ -66,10 +66,9 @@ impl std::error::Error for CreateError {}
 /// ```
 /// use everbloom::{BloomFilter, Options};
 ///
-/// let mut visited = BloomFilter::new(Options { error_rate: 0.001, capacity_items: 10_000, ..Options::default() })?;
-/// assert!(visited.add(b"https://example.org/")?);
-/// assert!(visited.contains(b"https://example.org/"));
-/// assert!(!visited.contains(b"https://example.com/"));
+/// let mut visited = BloomFilter::new(Options { error_rate: 0.001, capacity_items: 10_000,
+/// ..Options::default() })?; assert!(visited.add(b"https://example.org/")?);
+/// assert!(visited.contains(b"https://example.org/")); assert!(!visited.contains(b"https://example.com/"));
 /// // An item that is there already, or a false positive, changes nothing.
 /// assert!(!visited.add(b"https://example.org/")?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -104,17 +103,16 @@ impl BloomFilter {
         self.0.contains(item, Processor)
     }
 
-    /// Adds many items, as one [`add`](Self::add) after another would, in a fraction of the time where the filter is
-    /// larger than the processor's caches. One answer per item; a full fixed filter ends the run, and the answers
-    /// are then fewer than the items. O(items * layers * probes).
+    /// Adds many items, as one [`add`](Self::add) after another would, in a fraction of the time where the
+    /// filter is larger than the processor's caches. One answer per item; a full fixed filter ends the run,
+    /// and the answers are then fewer than the items. O(items * layers * probes).
     ///
     /// ```
     /// use everbloom::{BloomFilter, Options};
     ///
-    /// let mut filter = BloomFilter::new(Options::default())?;
-    /// let added: Result<Vec<bool>, _> = filter.add_many(&[b"alice", b"bob", b"alice"]).into_iter().collect();
-    /// assert_eq!(added?, [true, true, false]);
-    /// assert_eq!(filter.contains_many(&[b"bob", b"carol"]), [true, false]);
+    /// let mut filter = BloomFilter::new(Options::default())?; let added: Result<Vec<bool>, _> =
+    /// filter.add_many(&[b"alice", b"bob", b"alice"]).into_iter().collect(); assert_eq!(added?, [true, true,
+    /// false]); assert_eq!(filter.contains_many(&[b"bob", b"carol"]), [true, false]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn add_many(&mut self, items: &[&[u8]]) -> Vec<Result<bool, AddError>> {
@@ -152,8 +150,8 @@ impl BloomFilter {
         self.0.size_bytes()
     }
 
-    /// Share of bits that are set, over all layers, between 0 and 1: about one half in a layer that holds what it was
-    /// sized for. O(layers).
+    /// Share of bits that are set, over all layers, between 0 and 1: about one half in a layer that holds
+    /// what it was sized for. O(layers).
     #[must_use]
     pub fn fill(&self) -> f64 {
         let counts = self.0.storages().map(|storage| (storage.set_bits(), storage.size_bits()));
@@ -177,8 +175,8 @@ impl BloomFilter {
         self.0.try_clone(UnknownMemory).map(Self)
     }
 
-    /// The pieces that BF.SCANDUMP replies, each with the iterator that BF.LOADCHUNK is to be sent with: any server
-    /// with the module, or [`Loader`], makes the same filter of them. O(bytes).
+    /// The pieces that BF.SCANDUMP replies, each with the iterator that BF.LOADCHUNK is to be sent with: any
+    /// server with the module, or [`Loader`], makes the same filter of them. O(bytes).
     ///
     /// ```
     /// use everbloom::{BloomFilter, Loader, Options};
@@ -200,7 +198,8 @@ impl BloomFilter {
         Pieces { filter: &self.0, next_iterator: Some(0) }
     }
 
-    /// Writes the filter as a value of the data type of its format, field by field, as a snapshot holds it. O(bytes).
+    /// Writes the filter as a value of the data type of its format, field by field, as a snapshot holds it.
+    /// O(bytes).
     pub fn save(&mut self, sink: &mut impl Sink) {
         encoding::save(&mut self.0, sink, UnknownMemory);
     }

@@ -59,8 +59,8 @@ impl Word for ItemEncoding {
     ];
 }
 
-/// Only of plain strings: Guava's longs come in their own frame, which tells their order, and BF.DEBUG shows it as
-/// [`GUAVA_ORDER`].
+/// Only of plain strings: Guava's longs come in their own frame, which tells their order, and BF.DEBUG shows
+/// it as [`GUAVA_ORDER`].
 impl Word for BitOrder {
     const WORDS: &'static [(Self, &'static str)] = &[(Self::Msb, "msb"), (Self::Lsb, "lsb")];
 }
