@@ -66,9 +66,11 @@ impl std::error::Error for CreateError {}
 /// ```
 /// use everbloom::{BloomFilter, Options};
 ///
-/// let mut visited = BloomFilter::new(Options { error_rate: 0.001, capacity_items: 10_000,
-/// ..Options::default() })?; assert!(visited.add(b"https://example.org/")?);
-/// assert!(visited.contains(b"https://example.org/")); assert!(!visited.contains(b"https://example.com/"));
+/// let options = Options { error_rate: 0.001, capacity_items: 10_000, ..Options::default() };
+/// let mut visited = BloomFilter::new(options)?;
+/// assert!(visited.add(b"https://example.org/")?);
+/// assert!(visited.contains(b"https://example.org/"));
+/// assert!(!visited.contains(b"https://example.com/"));
 /// // An item that is there already, or a false positive, changes nothing.
 /// assert!(!visited.add(b"https://example.org/")?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -110,9 +112,10 @@ impl BloomFilter {
     /// ```
     /// use everbloom::{BloomFilter, Options};
     ///
-    /// let mut filter = BloomFilter::new(Options::default())?; let added: Result<Vec<bool>, _> =
-    /// filter.add_many(&[b"alice", b"bob", b"alice"]).into_iter().collect(); assert_eq!(added?, [true, true,
-    /// false]); assert_eq!(filter.contains_many(&[b"bob", b"carol"]), [true, false]);
+    /// let mut filter = BloomFilter::new(Options::default())?;
+    /// let added = filter.add_many(&[b"alice", b"bob", b"alice"]).into_iter();
+    /// assert_eq!(added.collect::<Result<Vec<bool>, _>>()?, [true, true, false]);
+    /// assert_eq!(filter.contains_many(&[b"bob", b"carol"]), [true, false]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn add_many(&mut self, items: &[&[u8]]) -> Vec<Result<bool, AddError>> {
