@@ -6,6 +6,7 @@ use super::client::Client;
 use super::everbloom::Everbloom;
 use super::family::Family;
 use super::growth::Growth;
+use super::keyed::Keyed;
 use super::memory::{Memory, OutOfMemory};
 use super::outcome::{AddError, Added, ByteLimit, ReserveError};
 use super::prefetch::Prefetch;
@@ -39,6 +40,8 @@ pub enum Blueprint {
     RedisBloom(RedisBloom),
     /// A filter of valkey-bloom's kind.
     ValkeyBloom(ValkeyBloom),
+    /// A filter of our own whose hash is keyed.
+    Keyed(Keyed),
 }
 
 /// A filter of any kind.
@@ -52,6 +55,8 @@ pub enum Filter {
     ValkeyBloom(Box<Chain<ValkeyBloom>>),
     /// A client's filter that was taken over, in our own bytes; boxed for the same reasons.
     Client(Box<Chain<Client>>),
+    /// A filter of our own whose hash is keyed; boxed for the same reasons.
+    Keyed(Box<Chain<Keyed>>),
 }
 
 /// The same expression for the chain of whatever kind a filter has.
@@ -62,6 +67,7 @@ macro_rules! each_kind {
             Filter::RedisBloom($chain) => $body,
             Filter::ValkeyBloom($chain) => $body,
             Filter::Client($chain) => $body,
+            Filter::Keyed($chain) => $body,
         }
     };
 }
@@ -76,6 +82,7 @@ impl Filter {
             Blueprint::Everbloom(family) => Self::Everbloom(Chain::try_new(family, limit)?),
             Blueprint::RedisBloom(family) => Self::RedisBloom(Chain::try_new(family, limit)?),
             Blueprint::ValkeyBloom(family) => Self::ValkeyBloom(Box::new(Chain::try_new(family, limit)?)),
+            Blueprint::Keyed(family) => Self::Keyed(Box::new(Chain::try_new(family, limit)?)),
         })
     }
 
@@ -83,7 +90,7 @@ impl Filter {
     #[must_use]
     pub const fn format(&self) -> Format {
         match self {
-            Self::Everbloom(_) | Self::Client(_) => Format::Everbloom,
+            Self::Everbloom(_) | Self::Client(_) | Self::Keyed(_) => Format::Everbloom,
             Self::RedisBloom(_) => Format::RedisBloom,
             Self::ValkeyBloom(_) => Format::ValkeyBloom,
         }
@@ -123,7 +130,7 @@ impl Filter {
         let counted_twice = match self {
             Self::Everbloom(chain) => size_of_val(chain),
             Self::RedisBloom(chain) => size_of_val(chain),
-            Self::ValkeyBloom(_) | Self::Client(_) => 0,
+            Self::ValkeyBloom(_) | Self::Client(_) | Self::Keyed(_) => 0,
         };
         let struct_bytes = size_of::<Self>().saturating_sub(counted_twice) as u64;
         struct_bytes.saturating_add(each_kind!(self, chain => chain.size_bytes()))
@@ -206,6 +213,7 @@ impl Filter {
             Self::RedisBloom(chain) => Self::RedisBloom(chain.try_emptied()?),
             Self::ValkeyBloom(chain) => Self::ValkeyBloom(Box::new(chain.try_emptied()?)),
             Self::Client(chain) => Self::Client(Box::new(chain.try_emptied()?)),
+            Self::Keyed(chain) => Self::Keyed(Box::new(chain.try_emptied()?)),
         })
     }
 
@@ -219,6 +227,7 @@ impl Filter {
             Self::RedisBloom(chain) => Self::RedisBloom(chain.try_clone(memory)?),
             Self::ValkeyBloom(chain) => Self::ValkeyBloom(Box::new(chain.try_clone(memory)?)),
             Self::Client(chain) => Self::Client(Box::new(chain.try_clone(memory)?)),
+            Self::Keyed(chain) => Self::Keyed(Box::new(chain.try_clone(memory)?)),
         })
     }
 
@@ -241,6 +250,7 @@ impl Filter {
             Self::Everbloom(_) | Self::RedisBloom(_) => {}
             Self::ValkeyBloom(chain) => visitor.visit(std::slice::from_ref(&**chain)),
             Self::Client(chain) => visitor.visit(std::slice::from_ref(&**chain)),
+            Self::Keyed(chain) => visitor.visit(std::slice::from_ref(&**chain)),
         }
         each_kind!(self, chain => chain.visit_blocks(visitor));
     }
@@ -251,6 +261,7 @@ impl Filter {
             Self::Everbloom(_) | Self::RedisBloom(_) => {}
             Self::ValkeyBloom(chain) => mover.move_box(chain),
             Self::Client(chain) => mover.move_box(chain),
+            Self::Keyed(chain) => mover.move_box(chain),
         }
         each_kind!(self, chain => chain.move_structs(mover));
     }

@@ -63,6 +63,8 @@ pub enum CommandError {
     NeedsValkeyBloom,
     /// An option that only our own format has; holds its word.
     NeedsEverbloom(&'static str),
+    /// KEY of another length than 16 bytes.
+    BadKey,
     /// SATURATE for a filter that grows.
     NeedsFixedSize,
     /// VALIDATESCALETO for a filter whose growth is not validated.
@@ -193,6 +195,7 @@ impl fmt::Display for CommandError {
                 f.write_str("ERR SEED and TIGHTENING are for filters of FORMAT valkey-bloom only")
             }
             Self::NeedsEverbloom(word) => write!(f, "ERR {word} is for filters of FORMAT everbloom only"),
+            Self::BadKey => f.write_str("ERR KEY takes 16 bytes"),
             Self::NeedsFixedSize => {
                 f.write_str("ERR SATURATE is for filters of fixed size: add NONSCALING or EXPANSION 0")
             }

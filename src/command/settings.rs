@@ -26,6 +26,8 @@ pub struct Settings {
     /// `bf.on-full`: whether filters of fixed size that are created without SATURATE go on accepting items when they are
     /// full.
     pub fixed_filters_saturate: bool,
+    /// `bf.keyed`: whether the hash of filters of our own that are created is keyed.
+    pub keyed: bool,
     /// `bf.assume-redisbloom-1-1`: whether loaded filters that RedisBloom 1.1 may have written are its.
     pub assume_redisbloom_1_1: bool,
 }
@@ -41,6 +43,7 @@ impl Settings {
         missing_filter_is_error: false,
         auto_create: true,
         fixed_filters_saturate: false,
+        keyed: false,
         assume_redisbloom_1_1: false,
     };
 }
@@ -58,7 +61,7 @@ pub trait Host: ByteLimit {
     fn must_succeed(&self) -> bool;
     /// Milliseconds of UNIX time.
     fn now_ms(&self) -> u64;
-    /// Bytes that nobody can guess, for the seed of a filter of valkey-bloom's kind.
+    /// Bytes that nobody can guess, for the seed of a filter of valkey-bloom's kind and the key of one of our own.
     fn random_seed(&self) -> [u8; SEED_BYTES];
     /// A number that nobody has been given before.
     fn random_number(&self) -> u64 {

@@ -24,11 +24,13 @@ pub enum Kind {
     ValkeyBloom = 2,
     /// A client's that was taken over.
     Client = 3,
+    /// A chain of layers of our own whose hash is keyed.
+    Keyed = 5,
 }
 
 impl Kind {
     /// Every kind.
-    const ALL: [Self; 3] = [Self::Everbloom, Self::ValkeyBloom, Self::Client];
+    const ALL: [Self; 4] = [Self::Everbloom, Self::ValkeyBloom, Self::Client, Self::Keyed];
 
     /// The kind of filter that a header is of; nothing when it is none of ours or of a kind that is not
     /// known.

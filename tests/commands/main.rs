@@ -12,6 +12,7 @@ mod expiry;
 mod grammar;
 mod guards;
 mod import;
+mod keyed;
 mod kinds;
 mod replication;
 mod replies;

@@ -30,6 +30,7 @@ mod harness;
 mod hostile;
 mod import;
 mod info;
+mod keyed;
 mod keys;
 mod limits;
 mod loading;
@@ -76,6 +77,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("hostile", hostile::TESTS),
     ("replication", replication::TESTS),
     ("events", events::TESTS),
+    ("keyed", keyed::TESTS),
     ("keys", keys::TESTS),
     ("clear", clear::TESTS),
     ("expiry", expiry::TESTS),

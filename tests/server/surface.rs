@@ -177,13 +177,14 @@ fn documented_arguments_are_redisblooms(site: &Site) {
         "expansion",
         "nonscaling",
         "saturate",
+        "keyed",
         "format",
         "expiry",
         "ifnotexists",
     ];
     assert_eq!(names(&mut client, "bf.reserve"), reserve);
     let insert = ["key", "capacity", "error", "expansion", "nocreate", "nonscaling"];
-    let more = ["saturate", "format", "seed", "tightening", "validatescaleto", "expiry"];
+    let more = ["saturate", "keyed", "key", "format", "seed", "tightening", "validatescaleto", "expiry"];
     let insert = [&insert[..], &more[..], &["items", "item"]].concat();
     assert_eq!(names(&mut client, "bf.insert"), insert);
     assert_eq!(names(&mut client, "bf.info"), ["key", "single_value"]);
@@ -209,6 +210,7 @@ fn documented_arguments_are_redisblooms(site: &Site) {
 /// A valid call of every command on the key `k`.
 const CALLS: [&str; 13] = [
     "BF.RESERVE k 0.01 100 EXPANSION 2",
+    "BF.CLEAR k",
     "BF.ADD k a",
     "BF.MADD k a b c",
     "BF.INSERT k CAPACITY 10 ITEMS a b",
@@ -220,7 +222,6 @@ const CALLS: [&str; 13] = [
     "BF.SCANDUMP k 0",
     "BF.LOADCHUNK k 1 data",
     "BF.LOAD k blob",
-    "BF.CLEAR k",
 ];
 
 fn the_server_finds_the_key_of_every_command(site: &Site) {

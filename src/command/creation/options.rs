@@ -1,5 +1,6 @@
 //! What a filter that is to be made shall be: the options of BF.RESERVE and BF.INSERT.
 
+use crate::bloom::keyed::{HashKey, KEY_BYTES};
 use crate::bloom::limits::CAPACITY_MAX_ITEMS;
 use crate::bloom::redisbloom;
 use crate::bloom::valkeybloom::SEED_BYTES;
@@ -20,6 +21,10 @@ pub struct CreationOptions {
     pub is_fixed: bool,
     /// SATURATE.
     pub is_saturating: bool,
+    /// KEYED.
+    pub is_keyed: bool,
+    /// KEY.
+    pub key: Option<[u8; KEY_BYTES]>,
     /// FORMAT.
     pub format: Option<Format>,
     /// SEED.
@@ -49,6 +54,8 @@ impl CreationOptions {
     pub fn has_foreign_words(&self) -> bool {
         self.is_spelt_out()
             || self.is_saturating
+            || self.is_keyed
+            || self.key.is_some()
             || self.scale_to_items.is_some()
             || self.expires_at_ms.is_some()
     }
@@ -72,10 +79,10 @@ impl CreationOptions {
     /// Whether the options name a format, as creations by everbloom and valkey-bloom do that are replicated.
     #[must_use]
     pub fn is_spelt_out(&self) -> bool {
-        self.format.is_some() || self.is_keyed()
+        self.format.is_some() || self.has_valkey_blooms_words()
     }
 
-    fn is_keyed(&self) -> bool {
+    fn has_valkey_blooms_words(&self) -> bool {
         self.seed.is_some() || self.tightening_ratio.is_some()
     }
 
@@ -85,11 +92,15 @@ impl CreationOptions {
     /// Options that do not go together.
     pub fn validate(&self, host: &dyn Host) -> Result<(), CommandError> {
         let format = self.resolved_format(&host.settings());
-        if self.is_keyed() && format != Format::ValkeyBloom {
+        if self.has_valkey_blooms_words() && format != Format::ValkeyBloom {
             return Err(CommandError::NeedsValkeyBloom);
         }
-        if self.is_saturating && format != Format::Everbloom {
-            return Err(CommandError::NeedsEverbloom("SATURATE"));
+        let own_words =
+            [(self.is_saturating, "SATURATE"), (self.is_keyed, "KEYED"), (self.key.is_some(), "KEY")];
+        if let Some((_, word)) =
+            own_words.iter().find(|(is_given, _)| *is_given && format != Format::Everbloom)
+        {
+            return Err(CommandError::NeedsEverbloom(word));
         }
         if self.is_saturating && !self.growth(host).is_fixed_size() {
             return Err(CommandError::NeedsFixedSize);
@@ -104,6 +115,15 @@ impl CreationOptions {
             return Err(CommandError::ScaleTo(ScaleError::Fixed));
         }
         Ok(())
+    }
+
+    /// What the hash of a filter of our own is keyed with; nothing where it is not keyed. A primary that spells its filters
+    /// out gives the key itself.
+    #[must_use]
+    pub fn hash_key(&self, host: &dyn Host) -> Option<HashKey> {
+        let is_keyed = self.is_keyed || (host.settings().keyed && !host.must_obey());
+        let drawn = || host.random_seed().first_chunk().copied();
+        self.key.or_else(|| is_keyed.then(drawn).flatten()).map(HashKey::new)
     }
 
     /// The growth that the options and the configuration stand for. As in RedisBloom a factor does not override the

@@ -1,7 +1,7 @@
 //! Filters of our own in the words of commands.
 
 use super::facts::Facts;
-use crate::bloom::{Chain, Everbloom, Filter, Format, Layer, LayerCounts, LayerShape, Layout};
+use crate::bloom::{Everbloom, Filter, Format, Layer, LayerCounts, LayerShape, Layout};
 use crate::command::creation::CreationOptions;
 use crate::command::creation::lines::{Creation, growth_words, number, word};
 use crate::command::error::CommandError;
@@ -9,10 +9,11 @@ use crate::command::settings::Host;
 use crate::command::text::six_digits;
 use crate::command::words::Word;
 
-pub(super) fn facts(filter: &Filter, chain: &Chain) -> Facts {
+/// Of a filter that these parameters made.
+pub(super) fn facts(filter: &Filter, parameters: Everbloom) -> Facts {
     Facts {
         size_bytes: filter.size_bytes(),
-        error_rate: Some(chain.parameters().error_rate),
+        error_rate: Some(parameters.error_rate),
         tightening_ratio: None,
         estimated_items: None,
     }
@@ -40,13 +41,13 @@ pub(super) fn creation(parameters: &Everbloom) -> Creation {
     Creation { command: "BF.INSERT", words, takes_items: true }
 }
 
-pub(super) fn debug_lines(chain: &Chain) -> Vec<String> {
-    let parameters = chain.parameters();
+/// Of a filter that these parameters made.
+pub(super) fn debug_lines(parameters: Everbloom, layers: &[Layer]) -> Vec<String> {
     let line = |(index, layer): (usize, &Layer)| {
         let rate = parameters.growth.layer_error_rate(parameters.error_rate, index);
         debug_line(layer.shape(), layer.counts(), rate)
     };
-    chain.layers().iter().enumerate().map(line).collect()
+    layers.iter().enumerate().map(line).collect()
 }
 
 /// The line of one layer.

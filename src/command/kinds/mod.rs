@@ -3,6 +3,7 @@
 mod client;
 mod everbloom;
 mod facts;
+mod keyed;
 mod redisbloom;
 mod valkeybloom;
 
@@ -11,12 +12,13 @@ use facts::Facts;
 use super::creation::{Creation, CreationOptions};
 use super::error::CommandError;
 use super::settings::Host;
-use crate::bloom::{Blueprint, Filter, Format};
+use crate::bloom::{Blueprint, Filter, Format, Keyed};
 
 /// What BF.INFO tells of a filter beside what every filter has. O(layers).
 pub(super) fn facts(filter: &Filter) -> Facts {
     match filter {
-        Filter::Everbloom(chain) => everbloom::facts(filter, chain),
+        Filter::Everbloom(chain) => everbloom::facts(filter, chain.parameters()),
+        Filter::Keyed(chain) => everbloom::facts(filter, chain.family().parameters),
         Filter::RedisBloom(chain) => redisbloom::facts(chain),
         Filter::ValkeyBloom(chain) => valkeybloom::facts(chain),
         Filter::Client(chain) => client::facts(filter, chain),
@@ -27,7 +29,7 @@ pub(super) fn facts(filter: &Filter) -> Facts {
 pub(super) fn max_scaled_capacity_items(filter: &Filter) -> Option<u64> {
     match filter {
         Filter::ValkeyBloom(chain) => valkeybloom::max_scaled_capacity_items(chain),
-        Filter::Everbloom(_) | Filter::RedisBloom(_) | Filter::Client(_) => None,
+        Filter::Everbloom(_) | Filter::RedisBloom(_) | Filter::Client(_) | Filter::Keyed(_) => None,
     }
 }
 
@@ -35,7 +37,8 @@ pub(super) fn max_scaled_capacity_items(filter: &Filter) -> Option<u64> {
 /// words that RedisBloom also has keep its meaning.
 pub(super) fn debug_lines(filter: &Filter) -> Vec<String> {
     match filter {
-        Filter::Everbloom(chain) => everbloom::debug_lines(chain),
+        Filter::Everbloom(chain) => everbloom::debug_lines(chain.parameters(), chain.layers()),
+        Filter::Keyed(chain) => everbloom::debug_lines(chain.family().parameters, chain.layers()),
         Filter::RedisBloom(chain) => redisbloom::debug_lines(chain),
         Filter::ValkeyBloom(chain) => valkeybloom::debug_lines(chain),
         Filter::Client(chain) => client::debug_lines(chain),
@@ -49,7 +52,13 @@ pub(super) fn debug_lines(filter: &Filter) -> Vec<String> {
 pub(super) fn blueprint(options: &CreationOptions, host: &dyn Host) -> Result<Blueprint, CommandError> {
     options.validate(host)?;
     match options.resolved_format(&host.settings()) {
-        Format::Everbloom => everbloom::blueprint(options, host).map(Blueprint::Everbloom),
+        Format::Everbloom => {
+            let parameters = everbloom::blueprint(options, host)?;
+            Ok(match options.hash_key(host) {
+                Some(key) => Blueprint::Keyed(Keyed { parameters, key }),
+                None => Blueprint::Everbloom(parameters),
+            })
+        }
         Format::RedisBloom => Ok(Blueprint::RedisBloom(redisbloom::blueprint(options, host))),
         Format::ValkeyBloom => valkeybloom::blueprint(options, host).map(Blueprint::ValkeyBloom),
     }
@@ -61,5 +70,6 @@ pub(super) fn creation(blueprint: &Blueprint, filter: &Filter) -> Creation {
         Blueprint::Everbloom(parameters) => everbloom::creation(parameters),
         Blueprint::RedisBloom(parameters) => redisbloom::creation(parameters, filter),
         Blueprint::ValkeyBloom(parameters) => valkeybloom::creation(parameters),
+        Blueprint::Keyed(family) => keyed::creation(family),
     }
 }

@@ -1,7 +1,8 @@
 //! The commands that make a filter, add items to it and empty it: BF.RESERVE, BF.ADD, BF.MADD, BF.INSERT and BF.CLEAR.
 
 use super::parts::{
-    CHANGES, EXPANSION, EXPIRY, FORMAT, ITEM, ITEMS, KEY, MANY, NONSCALING, SATURATE, argument, option, word,
+    CHANGES, EXPANSION, EXPIRY, FORMAT, ITEM, ITEMS, KEY, KEYED, MANY, NONSCALING, SATURATE, argument,
+    option, word,
 };
 use super::{ArgumentKind, CommandSpec};
 
@@ -19,6 +20,7 @@ pub(super) static RESERVE: CommandSpec = CommandSpec {
         EXPANSION,
         NONSCALING,
         SATURATE,
+        KEYED,
         FORMAT,
         EXPIRY,
         option("ifnotexists", "IFNOTEXISTS", ArgumentKind::PureToken),
@@ -57,6 +59,8 @@ pub(super) static INSERT: CommandSpec = CommandSpec {
         option("nocreate", "NOCREATE", ArgumentKind::PureToken),
         NONSCALING,
         SATURATE,
+        KEYED,
+        option("key", "KEY", ArgumentKind::String),
         FORMAT,
         option("seed", "SEED", ArgumentKind::String),
         option("tightening", "TIGHTENING", ArgumentKind::Double),

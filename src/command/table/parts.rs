@@ -22,6 +22,7 @@ pub(super) const ITERATOR: ArgumentSpec = argument("iterator", ArgumentKind::Int
 pub(super) const EXPANSION: ArgumentSpec = option("expansion", "EXPANSION", ArgumentKind::Integer);
 pub(super) const NONSCALING: ArgumentSpec = option("nonscaling", "NONSCALING", ArgumentKind::PureToken);
 pub(super) const SATURATE: ArgumentSpec = option("saturate", "SATURATE", ArgumentKind::PureToken);
+pub(super) const KEYED: ArgumentSpec = option("keyed", "KEYED", ArgumentKind::PureToken);
 pub(super) const FORMAT: ArgumentSpec = option(
     "format",
     "FORMAT",

@@ -4,14 +4,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::bloom::{ByteLimit, Chain, Everbloom, Growth, LayerCounts, LayerShape, Layout};
+use crate::bloom::{ByteLimit, Chain, Everbloom, Growth, Layer, LayerCounts, LayerShape, Layout, Probing};
 use crate::format::envelope::{Kind, Opening};
 use crate::format::fields::{append, read};
-use crate::format::plan::FilterPlan;
+use crate::format::plan::{FilterPlan, PlannedLayer};
 use crate::format::record::DecodeError;
 
 /// Hash of a layer's items: MurmurHash3 x64_128, seed 0.
-const HASH_MURMUR3_X64_128: u8 = 1;
+pub(in crate::format) const HASH_MURMUR3_X64_128: u8 = 1;
+/// Hash of a layer's items: SipHash-1-3 of 128 bits, keyed.
+pub(in crate::format) const HASH_SIPHASH_1_3_128: u8 = 2;
 /// Layout of a layer: scattered.
 const LAYOUT_SCATTERED: u8 = 1;
 /// Layout of a layer: paged.
@@ -48,18 +50,10 @@ pub(in crate::format) struct LayerHeader {
 /// Writes the header of a filter. O(layers).
 #[must_use]
 pub fn encode(chain: &Chain) -> Vec<u8> {
-    let parameters = chain.parameters();
-    let mut bytes = Vec::with_capacity(CHAIN_HEADER_BYTES + LAYER_HEADER_BYTES * chain.layers().len());
-    let header = ChainHeader {
-        opening: Opening::new(Kind::Everbloom, chain.layers().len()),
-        expansion: parameters.growth.expansion(),
-        error_rate: parameters.error_rate,
-        capacity_items: parameters.capacity_items,
-    };
-    append(&mut bytes, &header);
-    for layer in chain.layers() {
-        append(&mut bytes, &LayerHeader::of(layer.shape(), layer.counts(), parameters.growth));
-    }
+    let (parameters, layers) = (chain.parameters(), chain.layers());
+    let mut bytes = Vec::with_capacity(CHAIN_HEADER_BYTES + LAYER_HEADER_BYTES * layers.len());
+    append_chain(&mut bytes, Kind::Everbloom, &parameters, layers.len());
+    append_layers(&mut bytes, layers, HASH_MURMUR3_X64_128, parameters.growth);
     bytes
 }
 
@@ -70,19 +64,62 @@ pub fn encode(chain: &Chain) -> Vec<u8> {
 pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<FilterPlan<Everbloom>, DecodeError> {
     let (chain_bytes, layer_bytes) =
         bytes.split_at_checked(CHAIN_HEADER_BYTES).ok_or(DecodeError::Truncated)?;
+    let family = read_parameters(chain_bytes, Kind::Everbloom, layer_bytes)?;
+    FilterPlan::new(family, read_layers(layer_bytes, HASH_MURMUR3_X64_128, family.growth)?, limit)
+}
+
+/// Writes the part that every header of a filter has that is made by these parameters.
+pub(in crate::format) fn append_chain(
+    bytes: &mut Vec<u8>,
+    kind: Kind,
+    parameters: &Everbloom,
+    layers: usize,
+) {
+    let header = ChainHeader {
+        opening: Opening::new(kind, layers),
+        expansion: parameters.growth.expansion(),
+        error_rate: parameters.error_rate,
+        capacity_items: parameters.capacity_items,
+    };
+    append(bytes, &header);
+}
+
+/// Writes the part that a header has once per layer.
+pub(in crate::format) fn append_layers(bytes: &mut Vec<u8>, layers: &[Layer], hash: u8, growth: Growth) {
+    for layer in layers {
+        append(bytes, &LayerHeader::of(layer.shape(), layer.counts(), hash, growth));
+    }
+}
+
+/// Reads what [`append_chain`] writes, of a filter of that kind with these layers.
+pub(in crate::format) fn read_parameters(
+    chain_bytes: &[u8],
+    kind: Kind,
+    layer_bytes: &[u8],
+) -> Result<Everbloom, DecodeError> {
     let header: ChainHeader = read(chain_bytes)?;
     let (layers, rest) = layer_bytes.as_chunks::<LAYER_HEADER_BYTES>();
-    header.opening.check(Kind::Everbloom, layers.len())?;
-    let family = header.parameters(layers)?;
-    family.validate().map_err(DecodeError::Invalid)?;
+    header.opening.check(kind, layers.len())?;
+    let parameters = header.parameters(layers)?;
+    parameters.validate().map_err(DecodeError::Invalid)?;
     if !rest.is_empty() {
         return Err(DecodeError::Invalid("header length"));
     }
+    Ok(parameters)
+}
+
+/// Reads what [`append_layers`] writes.
+pub(in crate::format) fn read_layers(
+    layer_bytes: &[u8],
+    hash: u8,
+    growth: Growth,
+) -> Result<Vec<PlannedLayer<Probing>>, DecodeError> {
+    let (layers, _) = layer_bytes.as_chunks::<LAYER_HEADER_BYTES>();
     let layers = layers.iter().map(|bytes| {
-        let (shape, counts) = LayerHeader::decode(bytes)?.validate(family.growth)?;
+        let (shape, counts) = LayerHeader::decode(bytes)?.validate(hash, growth)?;
         Ok((shape.into(), counts))
     });
-    FilterPlan::new(family, layers.collect::<Result<_, DecodeError>>()?, limit)
+    layers.collect()
 }
 
 impl ChainHeader {
@@ -101,7 +138,7 @@ impl ChainHeader {
 }
 
 impl LayerHeader {
-    pub(in crate::format) fn of(shape: LayerShape, counts: LayerCounts, growth: Growth) -> Self {
+    pub(in crate::format) fn of(shape: LayerShape, counts: LayerCounts, hash: u8, growth: Growth) -> Self {
         let LayerShape { layout, probes, size_bits, capacity_items } = shape;
         let LayerCounts { items, set_bits } = counts;
         let (layout, lines) = match layout {
@@ -109,7 +146,6 @@ impl LayerHeader {
             Layout::Paged { lines } => (LAYOUT_PAGED, lines),
         };
         let probes = u8::try_from(probes).unwrap_or(u8::MAX);
-        let hash = HASH_MURMUR3_X64_128;
         let flags = flags_of(growth);
         Self { layout, lines, probes, hash, flags, size_bits, capacity_items, items, set_bits }
     }
@@ -118,9 +154,10 @@ impl LayerHeader {
         read(bytes)
     }
 
-    /// Checks every field of a layer of a filter that grows so.
+    /// Checks every field of a layer of a filter that hashes and grows so.
     pub(in crate::format) fn validate(
         self,
+        hash: u8,
         growth: Growth,
     ) -> Result<(LayerShape, LayerCounts), DecodeError> {
         let layout = match (self.layout, self.lines) {
@@ -129,7 +166,7 @@ impl LayerHeader {
             (LAYOUT_SCATTERED, _) => return Err(DecodeError::Invalid("lines")),
             (other, _) => return Err(DecodeError::Unsupported { what: "layout", got: other.into() }),
         };
-        if self.hash != HASH_MURMUR3_X64_128 {
+        if self.hash != hash {
             return Err(DecodeError::Unsupported { what: "hash", got: self.hash.into() });
         }
         if self.flags != flags_of(growth) {
