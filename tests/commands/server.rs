@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use everbloom::bloom::{ByteLimit, Filter, NoPrefetch, Prefetch};
+use everbloom::bloom::{ByteLimit, Filter, Memory, NoPrefetch, Prefetch, UnknownMemory};
 use everbloom::command::table::KeyAccess;
 use everbloom::command::{
     COMMANDS, Command, CommandError, Effects, Host, Keyspace, Line, Name, OpenKey, Protocol, Replication,
@@ -192,6 +192,10 @@ impl Keyspace for Database<'_> {
         NoPrefetch
     }
 
+    fn memory(&self) -> impl Memory {
+        UnknownMemory
+    }
+
     fn lost(&self, _command: Command, _error: &CommandError) {}
 }
 
@@ -235,7 +239,7 @@ impl Server {
     }
 
     fn carry_out(&mut self, effects: Effects<'_>, line: &str) {
-        let Effects { replication, created, expires, items_added, .. } = effects;
+        let Effects { replication, created, expires, merged, items_added, .. } = effects;
         match replication {
             Replication::None => assert_eq!((created, items_added), (false, 0)),
             Replication::Verbatim => self.replicated.push(line.to_owned()),
@@ -248,6 +252,7 @@ impl Server {
             }
         }
         self.events.extend(created.then_some("bloom.reserve"));
+        self.events.extend(merged.then_some("bloom.merge"));
         self.events.extend(expires.then_some("expire"));
         self.events.extend((items_added > 0).then_some("bloom.add"));
     }

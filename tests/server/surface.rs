@@ -17,7 +17,7 @@ pub(crate) const TESTS: &[Test] = tests![
 ];
 
 /// Name, arity, flags that must be there, categories beside `bloom`.
-const COMMANDS: [(&str, i64, &[&str], &[&str]); 14] = [
+const COMMANDS: [(&str, i64, &[&str], &[&str]); 15] = [
     ("bf.reserve", -4, &["write", "denyoom"], &["write", "fast"]),
     ("bf.add", 3, &["write", "denyoom"], &["write"]),
     ("bf.madd", -3, &["write", "denyoom"], &["write"]),
@@ -33,6 +33,7 @@ const COMMANDS: [(&str, i64, &[&str], &[&str]); 14] = [
     // Its keys are found by the specifications, or by asking: clients are told to ask, too.
     ("bf.import", -4, &["write", "denyoom", "movablekeys"], &["write"]),
     ("bf.export", 2, &["readonly"], &["read"]),
+    ("bf.merge", -3, &["write", "denyoom", "movablekeys"], &["write"]),
 ];
 
 /// Whether a module can make access categories: Redis from 7.4, Valkey from 8.0.
