@@ -5,6 +5,7 @@ use std::fmt;
 use super::import::ImportError;
 use super::table::Command;
 use super::text::six_digits;
+use super::words::Word;
 use crate::bloom::client::NotEncodable;
 use crate::bloom::limits::{CAPACITY_MIN_ITEMS, EXPANSION_MAX};
 use crate::bloom::union::MergeError;
@@ -227,7 +228,9 @@ impl fmt::Display for CommandError {
                 f.write_str("ERR Insufficient memory to create filter")
             }
             Self::Add(AddError::Full) => f.write_str("ERR non scaling filter is full"),
-            Self::Add(AddError::NotEncodable(encoding)) => write!(f, "ERR {}", NotEncodable(*encoding)),
+            Self::Add(AddError::NotEncodable(encoding)) => {
+                write!(f, "ERR {}, which encoding {} needs", NotEncodable(*encoding), encoding.word())
+            }
             Self::Import(error) => write!(f, "ERR {error}"),
             Self::Merge(MergeError::Reserve(_)) => {
                 f.write_str("ERR the merged filter would have too many layers, or too many probes per item")

@@ -4,6 +4,7 @@ use super::facts::Facts;
 use crate::bloom::union::{Union, UnionPlacement, View};
 use crate::bloom::{Chain, Filter, Probes};
 use crate::command::text::six_digits;
+use crate::command::words::Word;
 
 pub(super) fn facts(filter: &Filter, chain: &Chain<Union>) -> Facts {
     Facts {
@@ -24,7 +25,7 @@ fn debug_line(view: &View<'_>) -> String {
         UnionPlacement::Own(_) => "everbloom",
         UnionPlacement::RedisBloom(..) => "redisbloom",
         UnionPlacement::ValkeyBloom(..) => "valkey-bloom",
-        UnionPlacement::Client(placement) => placement.parameters().scheme.name(),
+        UnionPlacement::Client(placement) => placement.parameters().scheme.word(),
     };
     format!(
         "bytes:{} bits:{} hashes:{} scheme:{owner} capacity:{} size:{} set:{} ratio:{}",
