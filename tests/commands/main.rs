@@ -13,7 +13,12 @@ mod grammar;
 mod guards;
 mod import;
 mod kinds;
+mod merge;
 mod replication;
 mod replies;
 mod saturation;
 mod server;
+
+#[path = "../support/mod.rs"]
+#[allow(unreachable_pub, reason = "shared with other tests")]
+mod support;

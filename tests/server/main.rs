@@ -35,6 +35,7 @@ mod limits;
 mod loading;
 mod loss;
 mod memory;
+mod merge;
 mod migrations;
 mod options;
 #[cfg(target_os = "linux")]
@@ -85,6 +86,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("loading", loading::TESTS),
     ("loss", loss::TESTS),
     ("memory", memory::TESTS),
+    ("merge", merge::TESTS),
     ("config", config::TESTS),
     ("surface", surface::TESTS),
     ("cluster", cluster::TESTS),

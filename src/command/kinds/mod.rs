@@ -4,6 +4,7 @@ mod client;
 mod everbloom;
 mod facts;
 mod redisbloom;
+mod union;
 mod valkeybloom;
 
 use facts::Facts;
@@ -20,6 +21,7 @@ pub(super) fn facts(filter: &Filter) -> Facts {
         Filter::RedisBloom(chain) => redisbloom::facts(chain),
         Filter::ValkeyBloom(chain) => valkeybloom::facts(chain),
         Filter::Client(chain) => client::facts(filter, chain),
+        Filter::Union(chain) => union::facts(filter, chain),
     }
 }
 
@@ -27,7 +29,7 @@ pub(super) fn facts(filter: &Filter) -> Facts {
 pub(super) fn max_scaled_capacity_items(filter: &Filter) -> Option<u64> {
     match filter {
         Filter::ValkeyBloom(chain) => valkeybloom::max_scaled_capacity_items(chain),
-        Filter::Everbloom(_) | Filter::RedisBloom(_) | Filter::Client(_) => None,
+        Filter::Everbloom(_) | Filter::RedisBloom(_) | Filter::Client(_) | Filter::Union(_) => None,
     }
 }
 
@@ -39,6 +41,7 @@ pub(super) fn debug_lines(filter: &Filter) -> Vec<String> {
         Filter::RedisBloom(chain) => redisbloom::debug_lines(chain),
         Filter::ValkeyBloom(chain) => valkeybloom::debug_lines(chain),
         Filter::Client(chain) => client::debug_lines(chain),
+        Filter::Union(chain) => union::debug_lines(chain),
     }
 }
 
