@@ -7,11 +7,13 @@ use super::everbloom::Everbloom;
 use super::family::Family;
 use super::growth::Growth;
 use super::keyed::Keyed;
+use super::layer::Layer;
 use super::memory::{Memory, OutOfMemory};
 use super::outcome::{AddError, Added, ByteLimit, ReserveError};
 use super::prefetch::Prefetch;
 use super::redisbloom::{Hashing, RedisBloom};
 use super::storage::Storage;
+use super::union::{Gained, Union, UnionPlacement, View, set_in};
 use super::valkeybloom::ValkeyBloom;
 
 /// Whose bits and bytes a filter has.
@@ -55,6 +57,8 @@ pub enum Filter {
     ValkeyBloom(Box<Chain<ValkeyBloom>>),
     /// A client's filter that was taken over, in our own bytes; boxed for the same reasons.
     Client(Box<Chain<Client>>),
+    /// Filters of several kinds in one of our own format.
+    Union(Box<Chain<Union>>),
     /// A filter of our own whose hash is keyed; boxed for the same reasons.
     Keyed(Box<Chain<Keyed>>),
 }
@@ -67,6 +71,7 @@ macro_rules! each_kind {
             Filter::RedisBloom($chain) => $body,
             Filter::ValkeyBloom($chain) => $body,
             Filter::Client($chain) => $body,
+            Filter::Union($chain) => $body,
             Filter::Keyed($chain) => $body,
         }
     };
@@ -90,7 +95,7 @@ impl Filter {
     #[must_use]
     pub const fn format(&self) -> Format {
         match self {
-            Self::Everbloom(_) | Self::Client(_) | Self::Keyed(_) => Format::Everbloom,
+            Self::Everbloom(_) | Self::Client(_) | Self::Union(_) | Self::Keyed(_) => Format::Everbloom,
             Self::RedisBloom(_) => Format::RedisBloom,
             Self::ValkeyBloom(_) => Format::ValkeyBloom,
         }
@@ -130,7 +135,7 @@ impl Filter {
         let counted_twice = match self {
             Self::Everbloom(chain) => size_of_val(chain),
             Self::RedisBloom(chain) => size_of_val(chain),
-            Self::ValkeyBloom(_) | Self::Client(_) | Self::Keyed(_) => 0,
+            Self::ValkeyBloom(_) | Self::Client(_) | Self::Union(_) | Self::Keyed(_) => 0,
         };
         let struct_bytes = size_of::<Self>().saturating_sub(counted_twice) as u64;
         struct_bytes.saturating_add(each_kind!(self, chain => chain.size_bytes()))
@@ -213,6 +218,10 @@ impl Filter {
             Self::RedisBloom(chain) => Self::RedisBloom(chain.try_emptied()?),
             Self::ValkeyBloom(chain) => Self::ValkeyBloom(Box::new(chain.try_emptied()?)),
             Self::Client(chain) => Self::Client(Box::new(chain.try_emptied()?)),
+            // What it was made of goes with its items; what is left is what it promises.
+            Self::Union(chain) => {
+                Self::Everbloom(Chain::try_new(chain.promise(), &u64::MAX).map_err(|_| OutOfMemory)?)
+            }
             Self::Keyed(chain) => Self::Keyed(Box::new(chain.try_emptied()?)),
         })
     }
@@ -227,6 +236,7 @@ impl Filter {
             Self::RedisBloom(chain) => Self::RedisBloom(chain.try_clone(memory)?),
             Self::ValkeyBloom(chain) => Self::ValkeyBloom(Box::new(chain.try_clone(memory)?)),
             Self::Client(chain) => Self::Client(Box::new(chain.try_clone(memory)?)),
+            Self::Union(chain) => Self::Union(Box::new(chain.try_clone(memory)?)),
             Self::Keyed(chain) => Self::Keyed(Box::new(chain.try_clone(memory)?)),
         })
     }
@@ -250,6 +260,7 @@ impl Filter {
             Self::Everbloom(_) | Self::RedisBloom(_) => {}
             Self::ValkeyBloom(chain) => visitor.visit(std::slice::from_ref(&**chain)),
             Self::Client(chain) => visitor.visit(std::slice::from_ref(&**chain)),
+            Self::Union(chain) => visitor.visit(std::slice::from_ref(&**chain)),
             Self::Keyed(chain) => visitor.visit(std::slice::from_ref(&**chain)),
         }
         each_kind!(self, chain => chain.visit_blocks(visitor));
@@ -261,6 +272,7 @@ impl Filter {
             Self::Everbloom(_) | Self::RedisBloom(_) => {}
             Self::ValkeyBloom(chain) => mover.move_box(chain),
             Self::Client(chain) => mover.move_box(chain),
+            Self::Union(chain) => mover.move_box(chain),
             Self::Keyed(chain) => mover.move_box(chain),
         }
         each_kind!(self, chain => chain.move_structs(mover));
@@ -271,5 +283,47 @@ impl Filter {
         if let Some(storage) = self.storage_mut(layer) {
             move_storage(storage, mover);
         }
+    }
+
+    /// The layers as those of a union, the oldest first. O(layers).
+    #[must_use]
+    pub fn views(&self) -> Vec<View<'_>> {
+        each_kind!(self, chain => chain.views())
+    }
+
+    /// What a union that is made of this filter promises.
+    #[must_use]
+    pub fn promise(&self) -> Everbloom {
+        each_kind!(self, chain => chain.promise())
+    }
+
+    /// Sets the bits of a layer of another filter in one of this that has its shape; see [`set_in`].
+    pub fn unite_layer(&mut self, layer: usize, from: &View<'_>, memory: impl Memory) {
+        each_kind!(self, chain => {
+            if let Some(layer) = chain.layers_mut().get_mut(layer) {
+                set_in(layer, from, memory);
+            }
+        });
+    }
+
+    /// Puts layers before the last one, which goes on taking new items, or behind it if it does not take
+    /// every item. The filter becomes a union unless all of its layers are our own. Answers where they are
+    /// now. O(layers).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]; nothing has changed then.
+    pub fn gain_layers(&mut self, added: Vec<Layer<UnionPlacement>>) -> Result<Gained, OutOfMemory> {
+        if added.is_empty() {
+            return Ok(Gained::default());
+        }
+        let promise = self.promise();
+        if let Self::Everbloom(chain) = self
+            && added.iter().all(|layer| matches!(layer.placement(), UnionPlacement::Own(_)))
+        {
+            return chain.gain_own_layers(added);
+        }
+        let (chain, gained) = each_kind!(self, chain => chain.united_with(added, promise))?;
+        *self = Self::Union(Box::new(chain));
+        Ok(gained)
     }
 }

@@ -54,6 +54,13 @@ impl<P: Probes> Layer<P> {
         Ok(Self { storage, capacity_items: plan.capacity_items, items: 0, placement: plan.placement })
     }
 
+    /// The same layer with its placement told in other words. Nothing is copied.
+    #[must_use]
+    pub fn placed<Q: Probes<Storage = P::Storage>>(self, told: impl FnOnce(P) -> Q) -> Layer<Q> {
+        let Self { storage, capacity_items, items, placement } = self;
+        Layer { storage, capacity_items, items, placement: told(placement) }
+    }
+
     /// How the layer places probes.
     #[must_use]
     pub fn placement(&self) -> P {

@@ -32,6 +32,7 @@ pub mod prefetch;
 pub mod redisbloom;
 pub mod scale;
 pub mod storage;
+pub mod union;
 pub mod valkeybloom;
 
 pub use bits::Bits;
@@ -55,6 +56,7 @@ pub use prefetch::{NoPrefetch, Part, Prefetch};
 pub use redisbloom::RedisBloom;
 pub use scale::ScaleError;
 pub use storage::Storage;
+pub use union::Union;
 pub use valkeybloom::ValkeyBloom;
 
 /// A filter, of everbloom's own kind where no other is named.

@@ -48,6 +48,8 @@ pub struct Effects<'a> {
     pub cleared: bool,
     /// Whether to notify `expire`: the filter was given a time to live.
     pub expires: bool,
+    /// Whether to notify `bloom.merge`: other filters were merged into the filter.
+    pub merged: bool,
     /// Items added; if any, `bloom.add` is notified.
     pub items_added: u64,
     /// Items asked for, for the statistics.

@@ -1,16 +1,19 @@
-//! Every error text, once. Texts with and without `ERR` follow RedisBloom 8 to the letter unless the comment says so.
+//! Every error text, once. Texts with and without `ERR` follow RedisBloom 8 to the letter unless the comment
+//! says so.
 
 use std::fmt;
 
 use super::import::ImportError;
 use super::table::Command;
+use super::text::six_digits;
 use super::words::Word;
 use crate::bloom::client::NotEncodable;
 use crate::bloom::limits::{CAPACITY_MIN_ITEMS, EXPANSION_MAX};
+use crate::bloom::union::MergeError;
 use crate::bloom::{AddError, ReserveError, ScaleError};
 
 /// Why a command was refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum CommandError {
     /// Too few or too many arguments; holds the command's name in lower case.
     WrongArity(&'static str),
@@ -103,6 +106,8 @@ pub enum CommandError {
     Reserve(ReserveError),
     /// An item could not be added.
     Add(AddError),
+    /// BF.MERGE.
+    Merge(MergeError),
     /// BF.IMPORT or BF.EXPORT. These texts are ours: nobody else has the commands.
     Import(ImportError),
 }
@@ -115,8 +120,8 @@ pub fn quotable(word: &[u8]) -> String {
 }
 
 impl CommandError {
-    /// Whether a `command` of a primary or a log that is refused for this leaves the server without something that the
-    /// other has: a filter, a layer or a part of its bits.
+    /// Whether a `command` of a primary or a log that is refused for this leaves the server without something
+    /// that the other has: a filter, a layer or a part of its bits.
     #[must_use]
     pub fn is_loss(&self, command: Command) -> bool {
         match self {
@@ -129,10 +134,11 @@ impl CommandError {
             | Self::OutOfMemory
             | Self::Internal
             | Self::Import(_)
+            | Self::Merge(_)
             | Self::Add(AddError::CannotGrow(ReserveError::OutOfMemory | ReserveError::TooLarge { .. })) => {
                 true
             }
-            Self::NotFound => command == Command::LoadChunk,
+            Self::NotFound => matches!(command, Command::LoadChunk | Command::Merge),
             _ => false,
         }
     }
@@ -238,6 +244,24 @@ impl fmt::Display for CommandError {
                 write!(f, "ERR {}, which encoding {} needs", NotEncodable(*encoding), encoding.word())
             }
             Self::Import(error) => write!(f, "ERR {error}"),
+            Self::Merge(MergeError::Reserve(_)) => {
+                f.write_str("ERR the merged filter would have too many layers, or too many probes per item")
+            }
+            Self::Merge(MergeError::Mismatch) => f.write_str(
+                "ERR the destination's format cannot hold a source: no layer of the same shape and hash; \
+                 merge into a key that holds a filter of FORMAT everbloom without KEYED",
+            ),
+            Self::Merge(MergeError::TooFull) => f.write_str(
+                "ERR a layer of the destination would hold more items than it was sized for; \
+                 merge into a key that holds a filter of FORMAT everbloom, or FORCE",
+            ),
+            Self::Merge(MergeError::ErrorRate { rate, promised }) => write!(
+                f,
+                "ERR the merged filter would err at a rate of {}, and {} is promised; \
+                 merge into a filter reserved with a larger error rate, or FORCE",
+                six_digits(*rate),
+                six_digits(*promised),
+            ),
             Self::Add(AddError::CannotGrow(_)) => f.write_str("ERR problem inserting into filter"),
         }
     }

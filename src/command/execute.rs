@@ -7,7 +7,8 @@ use super::keyspace::Keyspace;
 use super::reply::Reply;
 use super::table::Command;
 use super::{
-    add, card, clear, debug, exists, export, import, info, insert, load, load_chunk, reserve, scan_dump,
+    add, card, clear, debug, exists, export, import, info, insert, load, load_chunk, merge, reserve,
+    scan_dump,
 };
 
 /// Runs a command; `argv` is what follows its name. Replies, also where it is refused, and answers what the host has to
@@ -52,6 +53,7 @@ fn run<'a>(
         Command::Load => load::run(arguments, keyspace, reply),
         Command::Import => import::run(arguments, keyspace, reply),
         Command::Export => export::run(arguments, keyspace, reply),
+        Command::Merge => merge::run(arguments, keyspace, reply),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::error::CommandError;
 use super::settings::Host;
 use super::table::{Command, KeyAccess};
-use crate::bloom::{Filter, Prefetch};
+use crate::bloom::{Filter, Memory, Prefetch};
 
 /// The name of a key, and where it stands among the arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +90,9 @@ pub trait Keyspace: Host {
 
     /// How to ask for memory ahead of its use.
     fn prefetch(&self) -> impl Prefetch;
+
+    /// What is known of memory that was never written to.
+    fn memory(&self) -> impl Memory;
 
     /// A command of a primary or of an append-only file failed, and this server lacks what it stood for. No server goes
     /// on from here.

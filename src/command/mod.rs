@@ -28,6 +28,7 @@ pub mod keyspace;
 mod kinds;
 mod load;
 mod load_chunk;
+mod merge;
 pub mod number;
 pub mod reply;
 mod reserve;

@@ -16,12 +16,12 @@ use super::words::Word;
 use crate::bloom::limits::EXPANSION_MAX;
 use crate::bloom::{Filter, Format};
 
-/// BF.RESERVE: `key error_rate capacity [EXPANSION n] [NONSCALING] [SATURATE] [KEYED] [FORMAT format] [EX s | PX ms | EXAT s | PXAT ms]
-/// [IFNOTEXISTS]`. O(1).
+/// BF.RESERVE: `key error_rate capacity [EXPANSION n] [NONSCALING] [SATURATE] [KEYED] [FORMAT format] [EX s |
+/// PX ms | EXAT s | PXAT ms] [IFNOTEXISTS]`. O(1).
 ///
 /// # Errors
-/// The first rule of the grammar that is broken, in RedisBloom's order; then a key that is taken, and a filter that cannot
-/// be made.
+/// The first rule of the grammar that is broken, in RedisBloom's order; then a key that is taken, and a
+/// filter that cannot be made.
 pub(super) fn run<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,
@@ -69,7 +69,8 @@ impl Reserve {
         let mut options = CreationOptions { error_rate: Some(error_rate), ..CreationOptions::default() };
         // The format decides the range, which is judged before the option words.
         let words = Words::parse(arguments, host);
-        // A primary that spells its filters out uses this command for RedisBloom's only, and RedisBloom for all of its.
+        // A primary that spells its filters out uses this command for RedisBloom's only, and RedisBloom for
+        // all of its.
         let obeyed_format = host.must_obey().then_some(Format::RedisBloom);
         options.format = words.as_ref().ok().and_then(|words| words.format).or(obeyed_format);
         let max_items = options.capacity_max_items(host);

@@ -24,13 +24,15 @@ pub enum Kind {
     ValkeyBloom = 2,
     /// A client's that was taken over.
     Client = 3,
+    /// Filters of several kinds, united.
+    Union = 4,
     /// A chain of layers of our own whose hash is keyed.
     Keyed = 5,
 }
 
 impl Kind {
     /// Every kind.
-    const ALL: [Self; 4] = [Self::Everbloom, Self::ValkeyBloom, Self::Client, Self::Keyed];
+    const ALL: [Self; 5] = [Self::Everbloom, Self::ValkeyBloom, Self::Client, Self::Union, Self::Keyed];
 
     /// The kind of filter that a header is of; nothing when it is none of ours or of a kind that is not
     /// known.

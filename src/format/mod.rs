@@ -18,6 +18,7 @@ pub mod redisbloom;
 pub mod rewrite;
 mod seal;
 pub mod snapshot;
+pub mod union;
 pub mod valkeybloom;
 
 pub use record::{DecodeError, Sink, Source, UnsignedOrBytes};

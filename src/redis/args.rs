@@ -6,8 +6,6 @@ use std::slice;
 
 use redis_module::raw;
 
-use crate::command::table::SourceKey;
-
 /// Arguments up to which a command allocates nothing.
 const MANY: usize = 64;
 
@@ -77,14 +75,6 @@ impl<'a> Argv<'a> {
     /// The bytes of the string at a place.
     pub(super) fn bytes(self, position: usize) -> Option<&'a [u8]> {
         self.string(position).map(|string| self.bytes_of(string))
-    }
-
-    /// Whether the arguments have a second key.
-    pub(super) fn has_source_key(self, source: SourceKey) -> bool {
-        // The position counts the command's name, which is not here.
-        let word = source.word_position.checked_sub(1).and_then(|position| self.bytes(position));
-        word.is_some_and(|word| word.eq_ignore_ascii_case(source.word.as_bytes()))
-            && self.string(source.word_position).is_some()
     }
 
     fn bytes_of(self, string: *mut raw::RedisModuleString) -> &'a [u8] {

@@ -18,6 +18,8 @@ const ADDED: &CStr = c"bloom.add";
 /// Shown to clients that watch keyspace events when a filter is emptied.
 const CLEARED: &CStr = c"bloom.clear";
 
+/// Shown to clients that watch keyspace events when other filters are merged into one.
+const MERGED: &CStr = c"bloom.merge";
 /// Shown, as by the server's own commands, when a key is given a time to live.
 const EXPIRES: &CStr = c"expire";
 
@@ -68,6 +70,10 @@ unsafe fn tell(command: Command, effects: Effects<'_>, context: Context, name: *
     if effects.created {
         // SAFETY: context and name are those of the running command.
         unsafe { notify(context, CREATED, name) };
+    }
+    if effects.merged {
+        // SAFETY: context and name are those of the running command.
+        unsafe { notify(context, MERGED, name) };
     }
     if effects.expires {
         // SAFETY: context and name are those of the running command.

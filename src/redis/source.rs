@@ -13,7 +13,7 @@ use crate::command::StringSlot;
 use crate::command::table::CommandSpec;
 
 /// Answers the server when it only wants to know where the keys of a command are. It asks where its own
-/// search finds less than it was told of: here, an import without a second key.
+/// search finds less than it was told of: an import without a second key, a merge whose last word may be none.
 ///
 /// # Safety
 /// `context` and `argv` must be those of the running handler.
@@ -31,11 +31,9 @@ pub(super) unsafe fn report_keys(spec: &CommandSpec, context: Context, argv: Arg
         raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_ACCESS | raw::REDISMODULE_CMD_KEY_UPDATE;
     // SAFETY: the context is the handler's; position 1 is the key, which the arity asks for.
     unsafe { key_at(context, 1, written.cast_signed()) };
-    if let Some(source) = spec.source_key
-        && argv.has_source_key(source)
-    {
-        let position = i32::try_from(source.word_position.saturating_add(1)).unwrap_or(i32::MAX);
-        let read = raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS;
+    let read = raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS;
+    let places = argv.with_bytes(|arguments| spec.source_keys.places(arguments), || 0..0);
+    for position in places.filter_map(|place| i32::try_from(place).ok()) {
         // SAFETY: the context is the handler's, and there is an argument at that position.
         unsafe { key_at(context, position, read.cast_signed()) };
     }

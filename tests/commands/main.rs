@@ -4,6 +4,7 @@
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
+    clippy::panic,
     reason = "a test fails by panicking"
 )]
 
@@ -14,7 +15,13 @@ mod guards;
 mod import;
 mod keyed;
 mod kinds;
+mod merge;
 mod replication;
 mod replies;
 mod saturation;
 mod server;
+mod united;
+
+#[path = "../support/mod.rs"]
+#[allow(unreachable_pub, reason = "shared with other tests")]
+mod support;

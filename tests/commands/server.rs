@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use everbloom::bloom::{ByteLimit, Filter, NoPrefetch, Prefetch};
+use everbloom::bloom::{ByteLimit, Filter, Memory, NoPrefetch, Prefetch, UnknownMemory};
 use everbloom::command::table::KeyAccess;
 use everbloom::command::{
     COMMANDS, Command, CommandError, Effects, Host, Keyspace, Line, Name, OpenKey, Protocol, Replication,
@@ -197,6 +197,10 @@ impl Keyspace for Database<'_> {
         NoPrefetch
     }
 
+    fn memory(&self) -> impl Memory {
+        UnknownMemory
+    }
+
     fn lost(&self, _command: Command, _error: &CommandError) {}
 }
 
@@ -240,7 +244,7 @@ impl Server {
     }
 
     fn carry_out(&mut self, effects: Effects<'_>, line: &str) {
-        let Effects { replication, created, cleared, expires, items_added, .. } = effects;
+        let Effects { replication, created, cleared, expires, merged, items_added, .. } = effects;
         match replication {
             Replication::None => assert_eq!((created, cleared, items_added), (false, false, 0)),
             Replication::Verbatim => self.replicated.push(line.to_owned()),
@@ -253,6 +257,7 @@ impl Server {
             }
         }
         self.events.extend(created.then_some("bloom.reserve"));
+        self.events.extend(merged.then_some("bloom.merge"));
         self.events.extend(expires.then_some("expire"));
         self.events.extend(cleared.then_some("bloom.clear"));
         self.events.extend((items_added > 0).then_some("bloom.add"));

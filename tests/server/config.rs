@@ -321,7 +321,8 @@ fn options_can_be_given_to_module_loadex(site: &Site) {
         let command: Vec<&str> = ["MODULE", "LOADEX", module].into_iter().chain(options.split(' ')).collect();
         client.ask(&command)
     };
-    // Not a name that does not exist: servers then unload a module they cannot unload, and Valkey crashes at that.
+    // Not a name that does not exist: servers then unload a module they cannot unload, and Valkey crashes at
+    // that.
     for bad in [
         "CONFIG bf.initial-size 0",
         "CONFIG bf.initial-size many",

@@ -34,6 +34,7 @@ const COMMANDS: [(&str, i64, &[&str], &[&str]); 15] = [
     // Its keys are found by the specifications, or by asking: clients are told to ask, too.
     ("bf.import", -4, &["write", "denyoom", "movablekeys"], &["write"]),
     ("bf.export", 2, &["readonly"], &["read"]),
+    ("bf.merge", -3, &["write", "denyoom", "movablekeys"], &["write"]),
 ];
 
 /// Whether a module can make access categories: Redis from 7.4, Valkey from 8.0.
@@ -74,11 +75,13 @@ fn commands_have_flags_arity_and_keys(site: &Site) {
         let mut expected: Vec<&str> = flags.iter().copied().chain(["module"]).collect();
         expected.sort_unstable();
         assert_eq!(told, expected, "{name}");
-        assert_eq!(info[3..6], [Value::Int(1), Value::Int(1), Value::Int(1)], "{name}");
+        // To the last argument, for those who cannot ask.
+        let last = if name == "bf.merge" { -1 } else { 1 };
+        assert_eq!(info[3..6], [Value::Int(1), Value::Int(last), Value::Int(1)], "{name}");
         let specs = show(&info[8]);
         let access = if flags.contains(&"write") { "RW" } else { "RO" };
         assert!(specs.contains(access), "{name}: {specs}");
-        let keys = if name == "bf.import" { 2 } else { 1 };
+        let keys = if ["bf.import", "bf.merge"].contains(&name) { 2 } else { 1 };
         assert_eq!(elements(&info[8]).len(), keys, "{name}: {specs}");
         assert!(keys == 1 || specs.contains("\"SOURCE\"") && specs.contains("RO"), "{name}: {specs}");
         let tips = show(&info[7]);

@@ -26,8 +26,8 @@ impl HashKey {
         &self.0
     }
 
-    /// Hashes an item with SipHash-1-3 of 128 bits (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012).
-    /// Part of the format: it never changes. O(length).
+    /// Hashes an item with SipHash-1-3 of 128 bits (Aumasson and Bernstein, "SipHash: a fast short-input
+    /// PRF", 2012). Part of the format: it never changes. O(length).
     #[must_use]
     #[inline]
     pub fn hash128(&self, item: &[u8]) -> ItemHash {

@@ -8,7 +8,8 @@ use crate::bloom::{Format, Growth, ScaleError};
 use crate::command::error::CommandError;
 use crate::command::settings::{Host, Settings};
 
-/// The options of a filter that is to be made, as far as they were given; checked one by one, not yet together.
+/// The options of a filter that is to be made, as far as they were given; checked one by one, not yet
+/// together.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CreationOptions {
     /// Promised rate; strictly between 0 and 1.
@@ -38,8 +39,8 @@ pub struct CreationOptions {
 }
 
 impl CreationOptions {
-    /// The largest capacity that the options' format lets a client ask for. A primary may ask for more: RedisBloom before
-    /// 8 had no such limit.
+    /// The largest capacity that the options' format lets a client ask for. A primary may ask for more:
+    /// RedisBloom before 8 had no such limit.
     #[must_use]
     pub fn capacity_max_items(&self, host: &dyn Host) -> u64 {
         match self.resolved_format(&host.settings()) {
@@ -48,8 +49,8 @@ impl CreationOptions {
         }
     }
 
-    /// Whether the options were given with words that RedisBloom does not know, or only here. A replica may run the other
-    /// module while its owner moves over.
+    /// Whether the options were given with words that RedisBloom does not know, or only here. A replica may
+    /// run the other module while its owner moves over.
     #[must_use]
     pub fn has_foreign_words(&self) -> bool {
         self.is_spelt_out()
@@ -67,10 +68,11 @@ impl CreationOptions {
         self.format.or(by_seed).unwrap_or(settings.format)
     }
 
-    /// Whether the options say enough for a filter that a primary, a log or a giver of slots adds to and that is not here.
+    /// Whether the options say enough for a filter that a primary, a log or a giver of slots adds to and that
+    /// is not here.
     ///
-    /// An everbloom server spells out what it creates, so what adds without doing so meant a filter that got lost here.
-    /// RedisBloom's does not; whoever follows one has its format in `bf.format`.
+    /// An everbloom server spells out what it creates, so what adds without doing so meant a filter that got
+    /// lost here. RedisBloom's does not; whoever follows one has its format in `bf.format`.
     #[must_use]
     pub fn may_create(&self, host: &dyn Host) -> bool {
         self.is_spelt_out() || host.settings().format != Format::Everbloom || !host.must_obey()
@@ -117,8 +119,8 @@ impl CreationOptions {
         Ok(())
     }
 
-    /// What the hash of a filter of our own is keyed with; nothing where it is not keyed. A primary that spells its filters
-    /// out gives the key itself.
+    /// What the hash of a filter of our own is keyed with; nothing where it is not keyed. A primary that
+    /// spells its filters out gives the key itself.
     #[must_use]
     pub fn hash_key(&self, host: &dyn Host) -> Option<HashKey> {
         let is_keyed = self.is_keyed || (host.settings().keyed && !host.must_obey());
@@ -126,8 +128,9 @@ impl CreationOptions {
         self.key.or_else(|| is_keyed.then(drawn).flatten()).map(HashKey::new)
     }
 
-    /// The growth that the options and the configuration stand for. As in RedisBloom a factor does not override the
-    /// configured `fixed`, but that of a primary which spells its filters out does, and so it does in valkey-bloom.
+    /// The growth that the options and the configuration stand for. As in RedisBloom a factor does not
+    /// override the configured `fixed`, but that of a primary which spells its filters out does, and so it
+    /// does in valkey-bloom.
     #[must_use]
     pub fn growth(&self, host: &dyn Host) -> Growth {
         match self.room(host) {
@@ -136,8 +139,8 @@ impl CreationOptions {
         }
     }
 
-    /// Whether a filter of fixed size goes on accepting items when it is full. Only our own can be told so, and a primary
-    /// that spells its filters out says so itself.
+    /// Whether a filter of fixed size goes on accepting items when it is full. Only our own can be told so,
+    /// and a primary that spells its filters out says so itself.
     fn saturates(&self, host: &dyn Host) -> bool {
         let settings = host.settings();
         let is_ours = self.resolved_format(&settings) == Format::Everbloom;

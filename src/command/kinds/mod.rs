@@ -5,6 +5,7 @@ mod everbloom;
 mod facts;
 mod keyed;
 mod redisbloom;
+mod union;
 mod valkeybloom;
 
 use facts::Facts;
@@ -22,19 +23,25 @@ pub(super) fn facts(filter: &Filter) -> Facts {
         Filter::RedisBloom(chain) => redisbloom::facts(chain),
         Filter::ValkeyBloom(chain) => valkeybloom::facts(chain),
         Filter::Client(chain) => client::facts(filter, chain),
+        Filter::Union(chain) => union::facts(filter, chain),
     }
 }
 
-/// Items that the filter could grow to in valkey-bloom: for a filter of its kind that can grow. O(layers there may be).
+/// Items that the filter could grow to in valkey-bloom: for a filter of its kind that can grow. O(layers
+/// there may be).
 pub(super) fn max_scaled_capacity_items(filter: &Filter) -> Option<u64> {
     match filter {
         Filter::ValkeyBloom(chain) => valkeybloom::max_scaled_capacity_items(chain),
-        Filter::Everbloom(_) | Filter::RedisBloom(_) | Filter::Client(_) | Filter::Keyed(_) => None,
+        Filter::Everbloom(_)
+        | Filter::RedisBloom(_)
+        | Filter::Client(_)
+        | Filter::Union(_)
+        | Filter::Keyed(_) => None,
     }
 }
 
-/// The lines of BF.DEBUG about the layers. RedisBloom's for filters of its kind; of the others ours to define, and the
-/// words that RedisBloom also has keep its meaning.
+/// The lines of BF.DEBUG about the layers. RedisBloom's for filters of its kind; of the others ours to
+/// define, and the words that RedisBloom also has keep its meaning.
 pub(super) fn debug_lines(filter: &Filter) -> Vec<String> {
     match filter {
         Filter::Everbloom(chain) => everbloom::debug_lines(chain.parameters(), chain.layers()),
@@ -42,6 +49,7 @@ pub(super) fn debug_lines(filter: &Filter) -> Vec<String> {
         Filter::RedisBloom(chain) => redisbloom::debug_lines(chain),
         Filter::ValkeyBloom(chain) => valkeybloom::debug_lines(chain),
         Filter::Client(chain) => client::debug_lines(chain),
+        Filter::Union(chain) => union::debug_lines(chain),
     }
 }
 

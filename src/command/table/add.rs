@@ -1,4 +1,5 @@
-//! The commands that make a filter, add items to it and empty it: BF.RESERVE, BF.ADD, BF.MADD, BF.INSERT and BF.CLEAR.
+//! The commands that make a filter, add items to it and empty it: BF.RESERVE, BF.ADD, BF.MADD, BF.INSERT and
+//! BF.CLEAR.
 
 use super::parts::{
     CHANGES, EXPANSION, EXPIRY, FORMAT, ITEM, ITEMS, KEY, KEYED, MANY, NONSCALING, SATURATE, argument,

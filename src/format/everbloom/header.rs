@@ -125,9 +125,9 @@ pub(in crate::format) fn read_layers(
 impl ChainHeader {
     /// The parameters of a filter with these layers.
     fn parameters(&self, layers: &[[u8; LAYER_HEADER_BYTES]]) -> Result<Everbloom, DecodeError> {
-        let saturates = match layers {
-            [only] => LayerHeader::decode(only)?.flags == SATURATES,
-            _ => false,
+        let saturates = match layers.first() {
+            Some(first) => LayerHeader::decode(first)?.flags == SATURATES,
+            None => false,
         };
         let growth = match Growth::from_expansion(self.expansion) {
             Growth::Fixed if saturates => Growth::Saturating,

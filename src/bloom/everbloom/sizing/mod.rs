@@ -10,6 +10,7 @@
 //! a replica builds the very same layer.
 
 mod choice;
+mod load;
 mod page_load;
 mod paged;
 mod rate;
@@ -17,5 +18,6 @@ mod scattered;
 mod size;
 
 pub use choice::size_for;
+pub use load::{items_of, rate_of};
 pub use rate::sized_rate;
 pub use size::Size;
