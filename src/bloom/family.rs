@@ -4,7 +4,6 @@
 
 use std::fmt::Debug;
 
-use super::bits::Bits;
 use super::growth::Growth;
 use super::layer::Layer;
 use super::outcome::AddError;
@@ -16,6 +15,9 @@ pub trait Family: Copy + Debug {
     type Digest<'i>: Copy;
     /// How one layer places probes, and in what.
     type Placement: Probes + for<'i> Placement<Self::Digest<'i>>;
+
+    /// Whether every add counts, also of an item that seems to be there: items can then be deleted.
+    const COUNTS_OCCURRENCES: bool = false;
 
     /// The digest of an item. O(length).
     fn digest<'i>(&self, item: &'i [u8]) -> Self::Digest<'i>;
@@ -37,8 +39,3 @@ pub trait Family: Copy + Debug {
     /// [`AddError`] when the filter cannot grow.
     fn next_layer(&self, layers: &[Layer<Self::Placement>]) -> Result<LayerPlan<Self::Placement>, AddError>;
 }
-
-/// A kind of filter whose layers are arrays of bits.
-pub trait BitFamily: Family<Placement: Probes<Storage = Bits>> {}
-
-impl<F: Family<Placement: Probes<Storage = Bits>>> BitFamily for F {}

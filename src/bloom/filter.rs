@@ -3,6 +3,7 @@
 use super::blocks::{BlockMover, BlockVisitor, move_storage};
 use super::chain::Chain;
 use super::client::Client;
+use super::counting::Counting;
 use super::everbloom::Everbloom;
 use super::family::Family;
 use super::growth::Growth;
@@ -51,6 +52,8 @@ impl Format {
 pub enum Blueprint {
     /// A filter of our own.
     Everbloom(Everbloom),
+    /// A filter that items can be deleted from.
+    Counting(Counting),
     /// A filter of RedisBloom's kind.
     RedisBloom(RedisBloom),
     /// A filter of valkey-bloom's kind.
@@ -68,6 +71,8 @@ pub enum Filter {
     ValkeyBloom(Box<Chain<ValkeyBloom>>),
     /// A client's filter that was taken over, in our own bytes; boxed for the same reasons.
     Client(Box<Chain<Client>>),
+    /// A filter that items can be deleted from; boxed for the same reasons.
+    Counting(Box<Chain<Counting>>),
 }
 
 /// The same expression for the chain of whatever kind a filter has.
@@ -78,6 +83,7 @@ macro_rules! each_kind {
             Filter::RedisBloom($chain) => $body,
             Filter::ValkeyBloom($chain) => $body,
             Filter::Client($chain) => $body,
+            Filter::Counting($chain) => $body,
         }
     };
 }
@@ -90,6 +96,7 @@ impl Filter {
     pub fn reserve(blueprint: Blueprint, limit: &dyn ByteLimit) -> Result<Self, ReserveError> {
         Ok(match blueprint {
             Blueprint::Everbloom(family) => Self::Everbloom(Chain::try_new(family, limit)?),
+            Blueprint::Counting(family) => Self::Counting(Box::new(Chain::try_new(family, limit)?)),
             Blueprint::RedisBloom(family) => Self::RedisBloom(Chain::try_new(family, limit)?),
             Blueprint::ValkeyBloom(family) => Self::ValkeyBloom(Box::new(Chain::try_new(family, limit)?)),
         })
@@ -99,7 +106,7 @@ impl Filter {
     #[must_use]
     pub const fn format(&self) -> Format {
         match self {
-            Self::Everbloom(_) | Self::Client(_) => Format::Everbloom,
+            Self::Everbloom(_) | Self::Client(_) | Self::Counting(_) => Format::Everbloom,
             Self::RedisBloom(_) => Format::RedisBloom,
             Self::ValkeyBloom(_) => Format::ValkeyBloom,
         }
@@ -138,7 +145,7 @@ impl Filter {
         let counted_twice = match self {
             Self::Everbloom(chain) => size_of_val(chain),
             Self::RedisBloom(chain) => size_of_val(chain),
-            Self::ValkeyBloom(_) | Self::Client(_) => 0,
+            Self::ValkeyBloom(_) | Self::Client(_) | Self::Counting(_) => 0,
         };
         let struct_bytes = size_of::<Self>().saturating_sub(counted_twice) as u64;
         struct_bytes.saturating_add(each_kind!(self, chain => chain.size_bytes()))
@@ -148,7 +155,7 @@ impl Filter {
     #[must_use]
     pub fn reported_size_bytes(&self) -> u64 {
         match self {
-            Self::Everbloom(_) | Self::Client(_) => self.size_bytes(),
+            Self::Everbloom(_) | Self::Client(_) | Self::Counting(_) => self.size_bytes(),
             Self::RedisBloom(chain) => redisbloom::reported_size_bytes(chain),
             Self::ValkeyBloom(chain) => {
                 valkeybloom::size_bytes(chain.layers().iter().map(|layer| layer.bits().size_bytes()))
@@ -227,6 +234,7 @@ impl Filter {
             Self::RedisBloom(chain) => Self::RedisBloom(chain.try_clone(memory)?),
             Self::ValkeyBloom(chain) => Self::ValkeyBloom(Box::new(chain.try_clone(memory)?)),
             Self::Client(chain) => Self::Client(Box::new(chain.try_clone(memory)?)),
+            Self::Counting(chain) => Self::Counting(Box::new(chain.try_clone(memory)?)),
         })
     }
 
@@ -249,6 +257,7 @@ impl Filter {
             Self::Everbloom(_) | Self::RedisBloom(_) => {}
             Self::ValkeyBloom(chain) => visitor.visit(std::slice::from_ref(&**chain)),
             Self::Client(chain) => visitor.visit(std::slice::from_ref(&**chain)),
+            Self::Counting(chain) => visitor.visit(std::slice::from_ref(&**chain)),
         }
         each_kind!(self, chain => chain.visit_blocks(visitor));
     }
@@ -259,6 +268,7 @@ impl Filter {
             Self::Everbloom(_) | Self::RedisBloom(_) => {}
             Self::ValkeyBloom(chain) => mover.move_box(chain),
             Self::Client(chain) => mover.move_box(chain),
+            Self::Counting(chain) => mover.move_box(chain),
         }
         each_kind!(self, chain => chain.move_structs(mover));
     }

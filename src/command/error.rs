@@ -60,6 +60,10 @@ pub enum CommandError {
     ScaleTo(ScaleError),
     /// SEED or TIGHTENING for a filter that has neither.
     NeedsValkeyBloom,
+    /// COUNTING for a filter of another format than our own.
+    CountingNeedsEverbloom,
+    /// BF.DEL from a filter that does not count.
+    NotCounting,
     /// VALIDATESCALETO for a filter whose growth is not validated.
     CannotValidateScaleTo,
     /// BF.LOAD on a key that exists.
@@ -187,6 +191,12 @@ impl fmt::Display for CommandError {
             Self::NeedsValkeyBloom => {
                 f.write_str("ERR SEED and TIGHTENING are for filters of FORMAT valkey-bloom only")
             }
+            Self::CountingNeedsEverbloom => {
+                f.write_str("ERR COUNTING is for filters of FORMAT everbloom only")
+            }
+            Self::NotCounting => f.write_str(
+                "ERR items can be deleted only from a filter that was made with COUNTING (BF.RESERVE, BF.INSERT)",
+            ),
             Self::CannotValidateScaleTo => {
                 f.write_str("ERR VALIDATESCALETO is not for filters of FORMAT redisbloom")
             }

@@ -6,7 +6,9 @@ use super::error::CommandError;
 use super::keyspace::Keyspace;
 use super::reply::Reply;
 use super::table::Command;
-use super::{add, card, debug, exists, export, import, info, insert, load, load_chunk, reserve, scan_dump};
+use super::{
+    add, card, debug, delete, exists, export, import, info, insert, load, load_chunk, reserve, scan_dump,
+};
 
 /// Runs a command; `argv` is what follows its name. Replies, also where it is refused, and answers what the host has to
 /// carry out afterwards. O(arguments) beside what the command itself takes.
@@ -39,6 +41,7 @@ fn run<'a>(
         Command::Add => add::run_one(arguments, keyspace, reply),
         Command::MAdd => add::run_many(arguments, keyspace, reply),
         Command::Insert => insert::run(arguments, keyspace, reply),
+        Command::Del => delete::run(arguments, keyspace, reply),
         Command::Exists => exists::run_one(arguments, keyspace, reply),
         Command::MExists => exists::run_many(arguments, keyspace, reply),
         Command::Info => info::run(arguments, keyspace, reply),

@@ -15,7 +15,7 @@ use super::table::KeyAccess;
 use crate::bloom::Format;
 use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX};
 
-/// BF.INSERT: `key [CAPACITY c] [ERROR e] [EXPANSION x] [NOCREATE] [NONSCALING] [FORMAT f] [SEED s] [TIGHTENING t]
+/// BF.INSERT: `key [CAPACITY c] [ERROR e] [EXPANSION x] [NOCREATE] [NONSCALING] [FORMAT f] [COUNTING] [SEED s] [TIGHTENING t]
 /// [VALIDATESCALETO n] [EX s | PX ms | EXAT s | PXAT ms] ITEMS item [item ...]`. O(items * layers * probes).
 ///
 /// The last of a repeated option counts, and NONSCALING beats EXPANSION, as in RedisBloom. Without ITEMS, as valkey-bloom
@@ -105,6 +105,8 @@ impl<'a> Insert<'a> {
             self.no_create = true;
         } else if word.eq_ignore_ascii_case(b"NONSCALING") {
             options.is_fixed = true;
+        } else if word.eq_ignore_ascii_case(b"COUNTING") {
+            options.is_counting = true;
         } else if word.eq_ignore_ascii_case(b"FORMAT") {
             let format = Format::from_name(arguments.required()?);
             options.format = Some(format.ok_or(CommandError::UnknownFormat)?);

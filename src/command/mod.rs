@@ -13,6 +13,7 @@ mod card;
 mod change;
 pub mod creation;
 mod debug;
+mod delete;
 pub mod docs;
 pub mod effects;
 pub mod error;

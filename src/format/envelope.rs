@@ -24,11 +24,13 @@ pub enum Kind {
     ValkeyBloom = 2,
     /// A client's that was taken over.
     Client = 3,
+    /// One that items can be deleted from.
+    Counting = 4,
 }
 
 impl Kind {
     /// Every kind.
-    const ALL: [Self; 3] = [Self::Everbloom, Self::ValkeyBloom, Self::Client];
+    const ALL: [Self; 4] = [Self::Everbloom, Self::ValkeyBloom, Self::Client, Self::Counting];
 
     /// The kind of filter that a header is of; nothing when it is none of ours or of a kind that is not
     /// known.

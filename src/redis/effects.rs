@@ -15,6 +15,8 @@ const CREATED: &CStr = c"bloom.reserve";
 /// Shown to clients that watch keyspace events when items are added.
 const ADDED: &CStr = c"bloom.add";
 
+/// Shown to clients that watch keyspace events when items are deleted.
+const DELETED: &CStr = c"bloom.del";
 /// Shown, as by the server's own commands, when a key is given a time to live.
 const EXPIRES: &CStr = c"expire";
 
@@ -73,6 +75,10 @@ unsafe fn tell(command: Command, effects: Effects<'_>, context: Context, name: *
     if effects.items_added > 0 {
         // SAFETY: context and name are those of the running command.
         unsafe { notify(context, ADDED, name) };
+    }
+    if effects.items_deleted > 0 {
+        // SAFETY: context and name are those of the running command.
+        unsafe { notify(context, DELETED, name) };
     }
 }
 

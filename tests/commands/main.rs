@@ -7,6 +7,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod counting;
 mod expiry;
 mod grammar;
 mod guards;

@@ -135,6 +135,10 @@ impl OpenKey for TestKey<'_> {
         assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
     }
 
+    fn deleted(&mut self, items: u64) {
+        assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some() && items > 0);
+    }
+
     fn expire_at(&mut self, at_ms: u64) {
         assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
         self.expiries.borrow_mut().push((String::from_utf8_lossy(&self.name).into_owned(), at_ms));
@@ -235,9 +239,9 @@ impl Server {
     }
 
     fn carry_out(&mut self, effects: Effects<'_>, line: &str) {
-        let Effects { replication, created, expires, items_added, .. } = effects;
+        let Effects { replication, created, expires, items_added, items_deleted, .. } = effects;
         match replication {
-            Replication::None => assert_eq!((created, items_added), (false, 0)),
+            Replication::None => assert_eq!((created, items_added, items_deleted), (false, 0, 0)),
             Replication::Verbatim => self.replicated.push(line.to_owned()),
             Replication::Rewritten(lines) => {
                 for Line { command, arguments } in lines {
@@ -250,6 +254,7 @@ impl Server {
         self.events.extend(created.then_some("bloom.reserve"));
         self.events.extend(expires.then_some("expire"));
         self.events.extend((items_added > 0).then_some("bloom.add"));
+        self.events.extend((items_deleted > 0).then_some("bloom.del"));
     }
 }
 

@@ -17,6 +17,7 @@
 
 mod cluster;
 mod config;
+mod counting;
 mod dump;
 mod errors;
 mod events;
@@ -76,6 +77,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("events", events::TESTS),
     ("keys", keys::TESTS),
     ("expiry", expiry::TESTS),
+    ("counting", counting::TESTS),
     ("scripting", scripting::TESTS),
     ("limits", limits::TESTS),
     ("loading", loading::TESTS),

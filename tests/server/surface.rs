@@ -17,11 +17,12 @@ pub(crate) const TESTS: &[Test] = tests![
 ];
 
 /// Name, arity, flags that must be there, categories beside `bloom`.
-const COMMANDS: [(&str, i64, &[&str], &[&str]); 14] = [
+const COMMANDS: [(&str, i64, &[&str], &[&str]); 15] = [
     ("bf.reserve", -4, &["write", "denyoom"], &["write", "fast"]),
     ("bf.add", 3, &["write", "denyoom"], &["write"]),
     ("bf.madd", -3, &["write", "denyoom"], &["write"]),
     ("bf.insert", -4, &["write", "denyoom"], &["write"]),
+    ("bf.del", -3, &["write"], &["write"]),
     ("bf.exists", 3, &["readonly", "fast"], &["read"]),
     ("bf.mexists", -3, &["readonly", "fast"], &["read"]),
     ("bf.info", -2, &["readonly", "fast"], &["read", "fast"]),
@@ -196,11 +197,12 @@ fn documented_arguments_are_redisblooms(site: &Site) {
 }
 
 /// A valid call of every command on the key `k`.
-const CALLS: [&str; 12] = [
+const CALLS: [&str; 13] = [
     "BF.RESERVE k 0.01 100 EXPANSION 2",
     "BF.ADD k a",
     "BF.MADD k a b c",
     "BF.INSERT k CAPACITY 10 ITEMS a b",
+    "BF.DEL k a b",
     "BF.EXISTS k a",
     "BF.MEXISTS k a b",
     "BF.INFO k SIZE",

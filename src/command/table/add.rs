@@ -1,7 +1,9 @@
-//! The commands that make a filter and add items to it: BF.RESERVE, BF.ADD, BF.MADD and BF.INSERT.
+//! The commands that make a filter and add items to it: BF.RESERVE, BF.ADD, BF.MADD and BF.INSERT; and
+//! the one that deletes them again: BF.DEL.
 
 use super::parts::{
-    CHANGES, EXPANSION, EXPIRY, FORMAT, ITEM, ITEMS, KEY, MANY, NONSCALING, argument, option, word,
+    CHANGES, COUNTING, EXPANSION, EXPIRY, FORMAT, ITEM, ITEMS, KEY, MANY, NONSCALING, V0_2, argument, option,
+    word,
 };
 use super::{ArgumentKind, CommandSpec};
 
@@ -19,6 +21,7 @@ pub(super) static RESERVE: CommandSpec = CommandSpec {
         EXPANSION,
         NONSCALING,
         FORMAT,
+        COUNTING,
         EXPIRY,
         option("ifnotexists", "IFNOTEXISTS", ArgumentKind::PureToken),
     ],
@@ -56,6 +59,7 @@ pub(super) static INSERT: CommandSpec = CommandSpec {
         option("nocreate", "NOCREATE", ArgumentKind::PureToken),
         NONSCALING,
         FORMAT,
+        COUNTING,
         option("seed", "SEED", ArgumentKind::String),
         option("tightening", "TIGHTENING", ArgumentKind::Double),
         option("validatescaleto", "VALIDATESCALETO", ArgumentKind::Integer),
@@ -63,5 +67,16 @@ pub(super) static INSERT: CommandSpec = CommandSpec {
         word("items", "ITEMS"),
         ITEMS,
     ],
+    ..CHANGES
+};
+
+pub(super) static DEL: CommandSpec = CommandSpec {
+    name: "bf.del",
+    arguments: 2..=MANY,
+    flags: "write",
+    since: V0_2,
+    complexity: "O(m * k * n), where m is the number of items, k of probes and n of layers",
+    summary: "Deletes items from a filter that counts them",
+    syntax: &[KEY, ITEMS],
     ..CHANGES
 };

@@ -21,6 +21,8 @@ macro_rules! for_each_command {
             MAdd => add::MADD,
             /// BF.INSERT.
             Insert => add::INSERT,
+            /// BF.DEL.
+            Del => add::DEL,
             /// BF.EXISTS.
             Exists => ask::EXISTS,
             /// BF.MEXISTS.
@@ -182,6 +184,7 @@ mod tests {
             ("bf.add", 3),
             ("bf.madd", -3),
             ("bf.insert", -4),
+            ("bf.del", -3),
             ("bf.exists", 3),
             ("bf.mexists", -3),
             ("bf.info", -2),
