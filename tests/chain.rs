@@ -342,10 +342,7 @@ fn every_error_says_what_it_is() {
         (&too_large, "the filter would take 9 bytes, more than 8"),
         (&AddError::Full, "the filter is full and of fixed size"),
         (&AddError::CannotGrow(too_large), "the filter is full and cannot grow"),
-        (
-            &AddError::NotEncodable(ItemEncoding::Int32Le),
-            "the item is not a decimal integer of 32 bits, which encoding int32le needs",
-        ),
+        (&AddError::NotEncodable(ItemEncoding::Int32Le), "the item is not a decimal integer of 32 bits"),
         (&ScaleError::Fixed, "the filter is of fixed size"),
     ];
     for (error, text) in errors {

@@ -10,9 +10,9 @@ use super::growth::Growth;
 use super::memory::{Memory, OutOfMemory};
 use super::outcome::{AddError, Added, ByteLimit, ReserveError};
 use super::prefetch::Prefetch;
-use super::redisbloom::{self, Hashing, RedisBloom};
+use super::redisbloom::{Hashing, RedisBloom};
 use super::storage::Storage;
-use super::valkeybloom::{self, ValkeyBloom};
+use super::valkeybloom::ValkeyBloom;
 
 /// Whose bits and bytes a filter has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,22 +29,6 @@ pub enum Format {
 impl Format {
     /// Every format.
     pub const ALL: [Self; 3] = [Self::Everbloom, Self::RedisBloom, Self::ValkeyBloom];
-
-    /// The name in `bf.format` and after FORMAT.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Everbloom => "everbloom",
-            Self::RedisBloom => "redisbloom",
-            Self::ValkeyBloom => "valkey-bloom",
-        }
-    }
-
-    /// The format with a name, in any case.
-    #[must_use]
-    pub fn from_name(name: &[u8]) -> Option<Self> {
-        Self::ALL.into_iter().find(|format| format.name().as_bytes().eq_ignore_ascii_case(name))
-    }
 }
 
 /// What a filter is to be made of.
@@ -149,18 +133,6 @@ impl Filter {
         };
         let struct_bytes = size_of::<Self>().saturating_sub(counted_twice) as u64;
         struct_bytes.saturating_add(each_kind!(self, chain => chain.size_bytes()))
-    }
-
-    /// What BF.INFO shows as its size: what the module whose format it has would show. O(layers).
-    #[must_use]
-    pub fn reported_size_bytes(&self) -> u64 {
-        match self {
-            Self::Everbloom(_) | Self::Client(_) | Self::Counting(_) => self.size_bytes(),
-            Self::RedisBloom(chain) => redisbloom::reported_size_bytes(chain),
-            Self::ValkeyBloom(chain) => {
-                valkeybloom::size_bytes(chain.layers().iter().map(|layer| layer.bits().size_bytes()))
-            }
-        }
     }
 
     /// What happens when the last layer is full.

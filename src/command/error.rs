@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::import::ImportError;
 use super::table::Command;
+use super::words::Word;
 use crate::bloom::client::NotEncodable;
 use crate::bloom::limits::{CAPACITY_MIN_ITEMS, EXPANSION_MAX};
 use crate::bloom::{AddError, ReserveError, ScaleError};
@@ -232,7 +233,9 @@ impl fmt::Display for CommandError {
                 f.write_str("ERR Insufficient memory to create filter")
             }
             Self::Add(AddError::Full) => f.write_str("ERR non scaling filter is full"),
-            Self::Add(AddError::NotEncodable(encoding)) => write!(f, "ERR {}", NotEncodable(*encoding)),
+            Self::Add(AddError::NotEncodable(encoding)) => {
+                write!(f, "ERR {}, which encoding {} needs", NotEncodable(*encoding), encoding.word())
+            }
             Self::Import(error) => write!(f, "ERR {error}"),
             Self::Add(AddError::CannotGrow(_)) => f.write_str("ERR problem inserting into filter"),
         }

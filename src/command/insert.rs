@@ -12,6 +12,7 @@ use super::number::{in_range, is_ratio, parse_double, parse_integer};
 use super::reply::Reply;
 use super::settings::Host;
 use super::table::KeyAccess;
+use super::words::Word;
 use crate::bloom::Format;
 use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX};
 
@@ -108,7 +109,7 @@ impl<'a> Insert<'a> {
         } else if word.eq_ignore_ascii_case(b"COUNTING") {
             options.is_counting = true;
         } else if word.eq_ignore_ascii_case(b"FORMAT") {
-            let format = Format::from_name(arguments.required()?);
+            let format = Format::named(arguments.required()?);
             options.format = Some(format.ok_or(CommandError::UnknownFormat)?);
         } else if word.eq_ignore_ascii_case(b"SEED") {
             let seed = arguments.required()?.try_into();

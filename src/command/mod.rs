@@ -35,6 +35,7 @@ mod scan_dump;
 pub mod settings;
 pub mod table;
 mod text;
+pub mod words;
 
 pub use effects::{Effects, Line, Replication};
 pub use error::CommandError;

@@ -12,6 +12,7 @@ use super::number::{in_range, is_ratio, parse_double, parse_integer};
 use super::reply::Reply;
 use super::settings::Host;
 use super::table::KeyAccess;
+use super::words::Word;
 use crate::bloom::limits::EXPANSION_MAX;
 use crate::bloom::{Filter, Format};
 
@@ -111,7 +112,7 @@ impl Words {
             } else if word.eq_ignore_ascii_case(b"COUNTING") {
                 words.is_counting = true;
             } else if word.eq_ignore_ascii_case(b"FORMAT") {
-                let format = arguments.optional().and_then(Format::from_name);
+                let format = arguments.optional().and_then(Format::named);
                 words.format = Some(format.ok_or(CommandError::UnknownFormat)?);
             } else if word.eq_ignore_ascii_case(b"IFNOTEXISTS") {
                 words.if_not_exists = true;

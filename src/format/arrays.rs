@@ -4,9 +4,9 @@
 use crate::bloom::bits::is_clear;
 use crate::bloom::{Chain, Family, Memory, Occupancy, Origin, Probes, StateMark, Storage};
 
-/// Most bytes of an array that are one string of a snapshot or one piece of a dump: 16 MiB. It bounds the memory
-/// that saving, dumping and loading take beside the filter. Snapshots are read in strings of this length, so it
-/// is part of the format and stays.
+/// Most bytes of an array that are one string of a snapshot or one piece of a dump: 16 MiB. It bounds the
+/// memory that saving, dumping and loading take beside the filter. Snapshots are read in strings of this
+/// length, so it is part of the format and stays.
 pub const CHUNK_BYTES: usize = 16 << 20;
 
 /// A filter as rows of bytes.

@@ -1,4 +1,5 @@
-//! Tells the server of every command in the table: handler, flags, ACL categories, and all that COMMAND DOCS shows.
+//! Tells the server of every command in the table: handler, flags, ACL categories, and all that COMMAND DOCS
+//! shows.
 
 use std::ffi::CString;
 use std::ptr;
@@ -109,8 +110,8 @@ unsafe fn describe(command: *mut raw::RedisModuleCommand, spec: &CommandSpec) ->
         key_specs: key_specs.as_mut_ptr(),
         args: texts.arguments(spec.syntax),
     };
-    // SAFETY: the command by the caller's word. The server copies everything before it returns; until then `texts`,
-    // `key_specs` and `info` are alive, and both lists end with an empty element.
+    // SAFETY: the command by the caller's word. The server copies everything before it returns; until then
+    // `texts`, `key_specs` and `info` are alive, and both lists end with an empty element.
     succeeded(unsafe { set_info(command, &raw const info) })
 }
 

@@ -170,8 +170,17 @@ fn documented_arguments_are_redisblooms(site: &Site) {
         arguments(client, name).iter().map(|text| text.split(' ').next().unwrap().to_owned()).collect()
     };
     // Followed by what RedisBloom does not have.
-    let reserve =
-        ["key", "error_rate", "capacity", "expansion", "nonscaling", "format", "expiry", "ifnotexists"];
+    let reserve = [
+        "key",
+        "error_rate",
+        "capacity",
+        "expansion",
+        "nonscaling",
+        "format",
+        "counting",
+        "expiry",
+        "ifnotexists",
+    ];
     assert_eq!(names(&mut client, "bf.reserve"), reserve);
     let insert = ["key", "capacity", "error", "expansion", "nocreate", "nonscaling"];
     let more = ["format", "seed", "tightening", "validatescaleto", "expiry"];

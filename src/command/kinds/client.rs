@@ -2,9 +2,10 @@
 
 use super::everbloom::debug_line;
 use super::facts::Facts;
-use crate::bloom::client::{SchemeParameters, current_error_rate};
+use crate::bloom::client::{BitOrder, SchemeParameters, current_error_rate};
 use crate::bloom::{Chain, Client, Filter};
 use crate::command::text::six_digits;
+use crate::command::words::{GUAVA_ORDER, Word};
 
 pub(super) fn facts(filter: &Filter, chain: &Chain<Client>) -> Facts {
     Facts {
@@ -26,9 +27,9 @@ pub(super) fn debug_lines(chain: &Chain<Client>) -> Vec<String> {
             "bytes:{} bits:{size_bits} hashes:{probes} scheme:{} encoding:{} shift:{shift} order:{} capacity:{} size:{} \
              estimated:{estimated_items} set:{} ratio:{}",
             layer.bits().size_bytes(),
-            scheme.name(),
-            encoding.name(),
-            form.order.name(),
+            scheme.word(),
+            encoding.word(),
+            order_word(form.order),
             layer.capacity_items(),
             counts.items,
             counts.set_bits,
@@ -39,4 +40,11 @@ pub(super) fn debug_lines(chain: &Chain<Client>) -> Vec<String> {
         debug_line(shape, shape.size_bytes(), layer.counts(), growth.layer_error_rate(error_rate, index))
     });
     client.into_iter().chain(own).collect()
+}
+
+fn order_word(order: BitOrder) -> &'static str {
+    match order {
+        BitOrder::Msb | BitOrder::Lsb => order.word(),
+        BitOrder::BigEndianWords => GUAVA_ORDER,
+    }
 }

@@ -7,6 +7,7 @@ use crate::command::creation::lines::{Creation, growth_words, number, word};
 use crate::command::error::CommandError;
 use crate::command::settings::Host;
 use crate::command::text::six_digits;
+use crate::command::words::Word;
 
 pub(super) fn facts(filter: &Filter, chain: &Chain) -> Facts {
     Facts {
@@ -39,7 +40,7 @@ pub(super) fn creation(parameters: &Everbloom) -> Creation {
     let Everbloom { error_rate, capacity_items, growth } = *parameters;
     let mut words = vec![word("CAPACITY"), number(capacity_items), word("ERROR"), number(error_rate)];
     words.extend(growth_words(growth));
-    words.extend([word("FORMAT"), word(Format::Everbloom.name())]);
+    words.extend([word("FORMAT"), word(Format::Everbloom.word())]);
     Creation { command: "BF.INSERT", words, takes_items: true }
 }
 

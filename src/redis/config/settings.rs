@@ -9,6 +9,7 @@ use crate::bloom::limits::{
     CAPACITY_MAX_ITEMS, CAPACITY_MIN_ITEMS, EXPANSION_MAX, FILTER_MAX_MAX_BYTES, FILTER_MIN_MAX_BYTES,
 };
 use crate::command::Settings;
+use crate::command::words::FORMAT_WORDS;
 
 /// Whether large pages are wanted where nothing is configured. Linux from 5.8 on copies 4 KiB of a large page
 /// that is written to while a child saves; older kernels copied all of it, which is why large pages have a
@@ -16,7 +17,7 @@ use crate::command::Settings;
 const HUGE_PAGES_DEFAULT: bool = true;
 
 /// The names of all formats, in the order of their numbers.
-const FORMATS: &[&str] = &[Format::Everbloom.name(), Format::RedisBloom.name(), Format::ValkeyBloom.name()];
+const FORMATS: &[&str] = &FORMAT_WORDS;
 /// The words of a setting that is on or off.
 const SWITCH: &[&str] = &["yes", "no"];
 /// The words of `bf.missing-filter`.
