@@ -183,7 +183,7 @@ fn documented_arguments_are_redisblooms(site: &Site) {
     ];
     assert_eq!(names(&mut client, "bf.reserve"), reserve);
     let insert = ["key", "capacity", "error", "expansion", "nocreate", "nonscaling"];
-    let more = ["format", "seed", "tightening", "validatescaleto", "expiry"];
+    let more = ["format", "counting", "seed", "tightening", "validatescaleto", "expiry"];
     let insert = [&insert[..], &more[..], &["items", "item"]].concat();
     assert_eq!(names(&mut client, "bf.insert"), insert);
     assert_eq!(names(&mut client, "bf.info"), ["key", "single_value"]);
