@@ -8,6 +8,7 @@
 )]
 
 mod clear;
+mod counting;
 mod expiry;
 mod grammar;
 mod guards;

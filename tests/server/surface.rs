@@ -22,6 +22,7 @@ const COMMANDS: [(&str, i64, &[&str], &[&str]); 15] = [
     ("bf.add", 3, &["write", "denyoom"], &["write"]),
     ("bf.madd", -3, &["write", "denyoom"], &["write"]),
     ("bf.insert", -4, &["write", "denyoom"], &["write"]),
+    ("bf.del", -3, &["write"], &["write"]),
     ("bf.exists", 3, &["readonly", "fast"], &["read"]),
     ("bf.mexists", -3, &["readonly", "fast"], &["read"]),
     ("bf.info", -2, &["readonly", "fast"], &["read", "fast"]),
@@ -181,12 +182,13 @@ fn documented_arguments_are_redisblooms(site: &Site) {
         "nonscaling",
         "saturate",
         "format",
+        "counting",
         "expiry",
         "ifnotexists",
     ];
     assert_eq!(names(&mut client, "bf.reserve"), reserve);
     let insert = ["key", "capacity", "error", "expansion", "nocreate", "nonscaling"];
-    let more = ["saturate", "format", "seed", "tightening", "validatescaleto", "expiry"];
+    let more = ["saturate", "format", "counting", "seed", "tightening", "validatescaleto", "expiry"];
     let insert = [&insert[..], &more[..], &["items", "item"]].concat();
     assert_eq!(names(&mut client, "bf.insert"), insert);
     assert_eq!(names(&mut client, "bf.info"), ["key", "single_value"]);
@@ -215,6 +217,7 @@ const CALLS: [&str; 13] = [
     "BF.ADD k a",
     "BF.MADD k a b c",
     "BF.INSERT k CAPACITY 10 ITEMS a b",
+    "BF.DEL k a b",
     "BF.EXISTS k a",
     "BF.MEXISTS k a b",
     "BF.INFO k SIZE",

@@ -22,6 +22,8 @@ pub struct CreationOptions {
     pub is_saturating: bool,
     /// FORMAT.
     pub format: Option<Format>,
+    /// COUNTING.
+    pub is_counting: bool,
     /// SEED.
     pub seed: Option<[u8; SEED_BYTES]>,
     /// TIGHTENING; strictly between 0 and 1.
@@ -49,15 +51,18 @@ impl CreationOptions {
     pub fn has_foreign_words(&self) -> bool {
         self.is_spelt_out()
             || self.is_saturating
+            || self.is_counting
             || self.scale_to_items.is_some()
             || self.expires_at_ms.is_some()
     }
 
-    /// The format asked for. A seed asks for valkey-bloom's, which alone has one: its primaries send it.
+    /// The format asked for. A seed asks for valkey-bloom's, which alone has one: its primaries send it. COUNTING asks for
+    /// our own.
     #[must_use]
     pub fn resolved_format(&self, settings: &Settings) -> Format {
         let by_seed = self.seed.map(|_| Format::ValkeyBloom);
-        self.format.or(by_seed).unwrap_or(settings.format)
+        let by_counting = self.is_counting.then_some(Format::Everbloom);
+        self.format.or(by_seed).or(by_counting).unwrap_or(settings.format)
     }
 
     /// Whether the options say enough for a filter that a primary, a log or a giver of slots adds to and that is not here.
@@ -87,6 +92,12 @@ impl CreationOptions {
         let format = self.resolved_format(&host.settings());
         if self.is_keyed() && format != Format::ValkeyBloom {
             return Err(CommandError::NeedsValkeyBloom);
+        }
+        if self.is_counting && self.is_saturating {
+            return Err(CommandError::SaturatingCounters);
+        }
+        if self.is_counting && format != Format::Everbloom {
+            return Err(CommandError::NeedsEverbloom("COUNTING"));
         }
         if self.is_saturating && format != Format::Everbloom {
             return Err(CommandError::NeedsEverbloom("SATURATE"));
@@ -120,7 +131,7 @@ impl CreationOptions {
     /// that spells its filters out says so itself.
     fn saturates(&self, host: &dyn Host) -> bool {
         let settings = host.settings();
-        let is_ours = self.resolved_format(&settings) == Format::Everbloom;
+        let is_ours = self.resolved_format(&settings) == Format::Everbloom && !self.is_counting;
         self.is_saturating || (is_ours && settings.fixed_filters_saturate && !host.must_obey())
     }
 

@@ -1,6 +1,7 @@
 //! What differs between kinds of filters in the language: the ONE match over them of this room.
 
 mod client;
+mod counting;
 mod everbloom;
 mod facts;
 mod redisbloom;
@@ -22,6 +23,7 @@ pub(super) fn facts(filter: &Filter) -> Facts {
         Filter::ValkeyBloom(chain) => valkeybloom::facts(chain),
         Filter::Client(chain) => client::facts(filter, chain),
         Filter::Union(chain) => union::facts(filter, chain),
+        Filter::Counting(chain) => counting::facts(filter, chain),
     }
 }
 
@@ -29,7 +31,11 @@ pub(super) fn facts(filter: &Filter) -> Facts {
 pub(super) fn max_scaled_capacity_items(filter: &Filter) -> Option<u64> {
     match filter {
         Filter::ValkeyBloom(chain) => valkeybloom::max_scaled_capacity_items(chain),
-        Filter::Everbloom(_) | Filter::RedisBloom(_) | Filter::Client(_) | Filter::Union(_) => None,
+        Filter::Everbloom(_)
+        | Filter::RedisBloom(_)
+        | Filter::Client(_)
+        | Filter::Union(_)
+        | Filter::Counting(_) => None,
     }
 }
 
@@ -42,6 +48,7 @@ pub(super) fn debug_lines(filter: &Filter) -> Vec<String> {
         Filter::ValkeyBloom(chain) => valkeybloom::debug_lines(chain),
         Filter::Client(chain) => client::debug_lines(chain),
         Filter::Union(chain) => union::debug_lines(chain),
+        Filter::Counting(chain) => counting::debug_lines(chain),
     }
 }
 
@@ -52,6 +59,9 @@ pub(super) fn debug_lines(filter: &Filter) -> Vec<String> {
 pub(super) fn blueprint(options: &CreationOptions, host: &dyn Host) -> Result<Blueprint, CommandError> {
     options.validate(host)?;
     match options.resolved_format(&host.settings()) {
+        Format::Everbloom if options.is_counting => {
+            counting::blueprint(options, host).map(Blueprint::Counting)
+        }
         Format::Everbloom => everbloom::blueprint(options, host).map(Blueprint::Everbloom),
         Format::RedisBloom => Ok(Blueprint::RedisBloom(redisbloom::blueprint(options, host))),
         Format::ValkeyBloom => valkeybloom::blueprint(options, host).map(Blueprint::ValkeyBloom),
@@ -62,6 +72,7 @@ pub(super) fn blueprint(options: &CreationOptions, host: &dyn Host) -> Result<Bl
 pub(super) fn creation(blueprint: &Blueprint, filter: &Filter) -> Creation {
     match blueprint {
         Blueprint::Everbloom(parameters) => everbloom::creation(parameters),
+        Blueprint::Counting(counting) => counting::creation(counting),
         Blueprint::RedisBloom(parameters) => redisbloom::creation(parameters, filter),
         Blueprint::ValkeyBloom(parameters) => valkeybloom::creation(parameters),
     }
