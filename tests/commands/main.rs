@@ -18,5 +18,5 @@ mod replies;
 mod server;
 
 #[path = "../support/mod.rs"]
-#[allow(unreachable_pub, reason = "shared with other tests")]
+#[allow(unreachable_pub, clippy::panic, reason = "shared with other tests")]
 mod support;
