@@ -31,6 +31,12 @@ pub trait Family: Copy + Debug {
     /// What happens when the last layer is full.
     fn growth(&self) -> Growth;
 
+    /// The parameters of a filter of this family that was emptied: without what they say of its items.
+    #[must_use]
+    fn emptied(&self) -> Self {
+        *self
+    }
+
     /// The layer that comes after `layers`, which are all full or none.
     ///
     /// # Errors

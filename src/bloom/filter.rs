@@ -106,11 +106,12 @@ impl Filter {
         each_kind!(self, chain => chain.capacity_items())
     }
 
-    /// Whether the next new item finds room in the last layer. O(1).
+    /// Whether the next new item is taken without another layer. O(1).
     #[must_use]
     #[inline(always)]
     pub fn has_room(&self) -> bool {
-        each_kind!(self, chain => chain.layers().last().is_some_and(|layer| !layer.is_full()))
+        let has_room = each_kind!(self, chain => chain.layers().last().is_some_and(|layer| !layer.is_full()));
+        has_room || self.growth() == Growth::Saturating
     }
 
     /// Number of layers.
@@ -192,6 +193,29 @@ impl Filter {
     /// Marks the state that the filter is in now; see [`Chain::mark_state`]. O(layers).
     pub fn mark_state(&mut self, fresh: u64) {
         each_kind!(self, chain => chain.mark_state(fresh));
+    }
+
+    /// Whether it is as [`try_emptied`](Self::try_emptied) makes it; see [`Chain::is_empty`]. O(layers).
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        each_kind!(self, chain => chain.is_empty())
+    }
+
+    /// An empty filter with the parameters of this one; see [`Chain::try_emptied`]. O(1).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] when its storage cannot be had.
+    pub fn try_emptied(&self) -> Result<Self, OutOfMemory> {
+        Ok(match self {
+            Self::Everbloom(chain) => Self::Everbloom(chain.try_emptied()?),
+            Self::RedisBloom(chain) => Self::RedisBloom(chain.try_emptied()?),
+            Self::ValkeyBloom(chain) => Self::ValkeyBloom(Box::new(chain.try_emptied()?)),
+            Self::Client(chain) => Self::Client(Box::new(chain.try_emptied()?)),
+            // What it was made of goes with its items; what is left is what it promises.
+            Self::Union(chain) => {
+                Self::Everbloom(Chain::try_new(chain.promise(), &u64::MAX).map_err(|_| OutOfMemory)?)
+            }
+        })
     }
 
     /// A copy with its own storages.

@@ -3,6 +3,7 @@
 use super::chain::{Chain, any_contains};
 use super::extent::Extent;
 use super::family::Family;
+use super::growth::Growth;
 use super::layer::Layer;
 use super::outcome::{AddError, Added, ByteLimit, ReserveError};
 use super::placement::{LayerPlan, Probes};
@@ -41,13 +42,24 @@ impl<F: Family> Chain<F> {
             if self.contains(digest) {
                 return Ok(Added::Present);
             }
-            self.grow(limit)?;
+            self.make_room(limit)?;
         } else if any_contains(older, digest) {
             return Ok(Added::Present);
         }
         // One pass: setting the bits of an item that is there changes none.
         let is_new = self.layers.last_mut().is_some_and(|layer| layer.insert(digest));
         Ok(if is_new { Added::New } else { Added::Present })
+    }
+
+    /// Makes room for a new item where the last layer is full.
+    fn make_room(&mut self, limit: &dyn ByteLimit) -> Result<(), AddError> {
+        match self.layers.last_mut() {
+            Some(last) if self.family.growth() == Growth::Saturating => {
+                last.count_beyond_capacity();
+                Ok(())
+            }
+            _ => self.grow(limit),
+        }
     }
 
     /// Appends the layer that comes next.

@@ -96,6 +96,12 @@ impl<P: Probes> Layer<P> {
         self.items >= self.capacity_items
     }
 
+    /// Gets the count of a full layer ready for one item more. Every item sets a cell that was clear, so a count beyond the
+    /// cells is met only when a decoder has taken cells back; it ends there, for no decoder takes a higher one.
+    pub(super) fn count_beyond_capacity(&mut self) {
+        self.items = self.items.min(self.storage.size_bits().saturating_sub(1));
+    }
+
     /// Says how many items the storage stands for; a decoder's last step.
     pub fn set_items(&mut self, items: u64) {
         self.items = items;
@@ -154,6 +160,19 @@ impl<P: Probes> Layer<P> {
         D: Copy,
     {
         self.placement.prefetch_each(&self.storage, digests, wanted, part, prefetch);
+    }
+
+    /// An empty layer like this one.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] when the storage cannot be had.
+    pub fn try_emptied(&self) -> Result<Self, OutOfMemory> {
+        Self::try_new(LayerPlan {
+            placement: self.placement,
+            size_bits: self.storage.size_bits(),
+            capacity_items: self.capacity_items,
+            has_head: self.storage.has_head(),
+        })
     }
 
     /// A copy with its own storage.

@@ -33,6 +33,11 @@ pub trait Storage: Debug {
         self.size_bits().div_ceil(8)
     }
 
+    /// Whether there is room for a head in front. O(1).
+    fn has_head(&self) -> bool {
+        self.allocation().len() > self.words().len()
+    }
+
     /// Cells that are not clear; where a cell is a bit, the set ones. O(1).
     fn set_bits(&self) -> u64;
 

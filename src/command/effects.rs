@@ -44,6 +44,8 @@ pub struct Effects<'a> {
     pub replication: Replication<'a>,
     /// Whether to notify `bloom.reserve`: a filter was created.
     pub created: bool,
+    /// Whether to notify `bloom.clear`: the filter was emptied.
+    pub cleared: bool,
     /// Whether to notify `expire`: the filter was given a time to live.
     pub expires: bool,
     /// Whether to notify `bloom.merge`: other filters were merged into the filter.

@@ -63,6 +63,10 @@ pub enum CommandError {
     ScaleTo(ScaleError),
     /// SEED or TIGHTENING for a filter that has neither.
     NeedsValkeyBloom,
+    /// An option that only our own format has; holds its word.
+    NeedsEverbloom(&'static str),
+    /// SATURATE for a filter that grows.
+    NeedsFixedSize,
     /// VALIDATESCALETO for a filter whose growth is not validated.
     CannotValidateScaleTo,
     /// BF.LOAD on a key that exists.
@@ -192,6 +196,10 @@ impl fmt::Display for CommandError {
             }
             Self::NeedsValkeyBloom => {
                 f.write_str("ERR SEED and TIGHTENING are for filters of FORMAT valkey-bloom only")
+            }
+            Self::NeedsEverbloom(word) => write!(f, "ERR {word} is for filters of FORMAT everbloom only"),
+            Self::NeedsFixedSize => {
+                f.write_str("ERR SATURATE is for filters of fixed size: add NONSCALING or EXPANSION 0")
             }
             Self::CannotValidateScaleTo => {
                 f.write_str("ERR VALIDATESCALETO is not for filters of FORMAT redisbloom")

@@ -7,7 +7,8 @@ use super::keyspace::Keyspace;
 use super::reply::Reply;
 use super::table::Command;
 use super::{
-    add, card, debug, exists, export, import, info, insert, load, load_chunk, merge, reserve, scan_dump,
+    add, card, clear, debug, exists, export, import, info, insert, load, load_chunk, merge, reserve,
+    scan_dump,
 };
 
 /// Runs a command; `argv` is what follows its name. Replies, also where it is refused, and answers what the host has to
@@ -46,6 +47,7 @@ fn run<'a>(
         Command::Info => info::run(arguments, keyspace, reply),
         Command::Card => card::run(arguments, keyspace, reply),
         Command::Debug => debug::run(arguments, keyspace, reply),
+        Command::Clear => clear::run(arguments, keyspace, reply),
         Command::ScanDump => scan_dump::run(arguments, keyspace, reply),
         Command::LoadChunk => load_chunk::run(arguments, keyspace, reply),
         Command::Load => load::run(arguments, keyspace, reply),

@@ -114,6 +114,10 @@ pub trait OpenKey {
     /// [`CommandError::Internal`] where the server does not take it; the key is then as it was.
     fn publish(&mut self, filter: Box<Filter>) -> Result<(), CommandError>;
 
+    /// Puts another filter of the same kind in place of the one that the key was found to hold; the key keeps its time to
+    /// live. What was there is freed, in the background where that takes long.
+    fn replace(&mut self, filter: Filter);
+
     /// Gives the key, which holds a filter, a moment to expire at, in milliseconds of UNIX time.
     fn expire_at(&mut self, at_ms: u64);
 }

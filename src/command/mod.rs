@@ -11,6 +11,7 @@ mod adding;
 pub mod arguments;
 mod card;
 mod change;
+mod clear;
 pub mod creation;
 mod debug;
 pub mod docs;

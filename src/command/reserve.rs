@@ -16,7 +16,7 @@ use super::words::Word;
 use crate::bloom::limits::EXPANSION_MAX;
 use crate::bloom::{Filter, Format};
 
-/// BF.RESERVE: `key error_rate capacity [EXPANSION n] [NONSCALING] [FORMAT format] [EX s | PX ms | EXAT s | PXAT ms]
+/// BF.RESERVE: `key error_rate capacity [EXPANSION n] [NONSCALING] [SATURATE] [FORMAT format] [EX s | PX ms | EXAT s | PXAT ms]
 /// [IFNOTEXISTS]`. O(1).
 ///
 /// # Errors
@@ -79,7 +79,9 @@ impl Reserve {
         let words = words?;
         options.expansion = words.expansion(host)?;
         options.is_fixed = words.is_fixed;
+        options.is_saturating = words.is_saturating;
         options.expires_at_ms = words.expires_at_ms;
+        options.validate(host)?;
         Ok(Self { options, if_not_exists: words.if_not_exists })
     }
 }
@@ -88,6 +90,7 @@ impl Reserve {
 #[derive(Default)]
 struct Words {
     is_fixed: bool,
+    is_saturating: bool,
     expansion: Option<i64>,
     format: Option<Format>,
     expires_at_ms: Option<u64>,
@@ -100,6 +103,8 @@ impl Words {
         while let Some(word) = arguments.optional() {
             if word.eq_ignore_ascii_case(b"NONSCALING") {
                 words.is_fixed = true;
+            } else if word.eq_ignore_ascii_case(b"SATURATE") {
+                words.is_saturating = true;
             } else if word.eq_ignore_ascii_case(b"EXPANSION") {
                 let value = arguments.optional().ok_or(CommandError::ReserveNoExpansion)?;
                 words.expansion = Some(parse_integer(value).ok_or(CommandError::ReserveExpansion)?);

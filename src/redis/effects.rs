@@ -15,6 +15,9 @@ const CREATED: &CStr = c"bloom.reserve";
 /// Shown to clients that watch keyspace events when items are added.
 const ADDED: &CStr = c"bloom.add";
 
+/// Shown to clients that watch keyspace events when a filter is emptied.
+const CLEARED: &CStr = c"bloom.clear";
+
 /// Shown to clients that watch keyspace events when other filters are merged into one.
 const MERGED: &CStr = c"bloom.merge";
 /// Shown, as by the server's own commands, when a key is given a time to live.
@@ -75,6 +78,10 @@ unsafe fn tell(command: Command, effects: Effects<'_>, context: Context, name: *
     if effects.expires {
         // SAFETY: context and name are those of the running command.
         unsafe { notify(context, EXPIRES, name) };
+    }
+    if effects.cleared {
+        // SAFETY: context and name are those of the running command.
+        unsafe { notify(context, CLEARED, name) };
     }
     if effects.items_added > 0 {
         // SAFETY: context and name are those of the running command.

@@ -7,6 +7,7 @@ use redis_module::raw;
 use super::api::{Context, succeeded};
 use super::claim::Claim;
 use super::datatype;
+use super::freeing;
 use super::log::{self, Topic};
 use super::stored::Stored;
 use crate::bloom::Filter;
@@ -128,6 +129,12 @@ impl OpenKey for Key<'_> {
         // SAFETY: the pointer comes from `Box::into_raw` above and the server did not take it.
         drop(unsafe { Box::from_raw(value) });
         Err(not_published())
+    }
+
+    fn replace(&mut self, filter: Filter) {
+        if let Some(stored) = self.stored() {
+            freeing::free(std::mem::replace(stored, Stored::new(filter)));
+        }
     }
 
     fn expire_at(&mut self, at_ms: u64) {

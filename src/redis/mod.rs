@@ -16,6 +16,7 @@ mod config;
 mod datatype;
 mod dispatch;
 mod effects;
+mod freeing;
 mod huge_pages;
 mod info;
 mod key;

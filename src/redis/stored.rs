@@ -15,11 +15,16 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    /// A filter that now exists, in a box that is the server's from here on.
-    pub(super) fn boxed(filter: Filter) -> Box<Self> {
+    /// A filter that now exists.
+    pub(super) fn new(filter: Filter) -> Self {
         let counted = Footprint::count(&filter);
         let pages = LargePages::of(&filter);
-        Box::new(Self { filter, pages, counted })
+        Self { filter, pages, counted }
+    }
+
+    /// A filter that now exists, in a box that is the server's from here on.
+    pub(super) fn boxed(filter: Filter) -> Box<Self> {
+        Box::new(Self::new(filter))
     }
 
     /// A command has changed the filter, which had so many layers before: by so many items, or by other things than items.

@@ -7,6 +7,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod clear;
 mod expiry;
 mod grammar;
 mod guards;
@@ -15,6 +16,7 @@ mod kinds;
 mod merge;
 mod replication;
 mod replies;
+mod saturation;
 mod server;
 
 #[path = "../support/mod.rs"]

@@ -140,6 +140,11 @@ impl OpenKey for TestKey<'_> {
         self.expiries.borrow_mut().push((String::from_utf8_lossy(&self.name).into_owned(), at_ms));
     }
 
+    fn replace(&mut self, filter: Filter) {
+        assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
+        self.filter = Some(filter);
+    }
+
     fn publish(&mut self, filter: Box<Filter>) -> Result<(), CommandError> {
         assert_eq!(self.access, KeyAccess::ReadWrite);
         self.filter = Some(*filter);
@@ -239,9 +244,9 @@ impl Server {
     }
 
     fn carry_out(&mut self, effects: Effects<'_>, line: &str) {
-        let Effects { replication, created, expires, merged, items_added, .. } = effects;
+        let Effects { replication, created, cleared, expires, merged, items_added, .. } = effects;
         match replication {
-            Replication::None => assert_eq!((created, items_added), (false, 0)),
+            Replication::None => assert_eq!((created, cleared, items_added), (false, false, 0)),
             Replication::Verbatim => self.replicated.push(line.to_owned()),
             Replication::Rewritten(lines) => {
                 for Line { command, arguments } in lines {
@@ -254,6 +259,7 @@ impl Server {
         self.events.extend(created.then_some("bloom.reserve"));
         self.events.extend(merged.then_some("bloom.merge"));
         self.events.extend(expires.then_some("expire"));
+        self.events.extend(cleared.then_some("bloom.clear"));
         self.events.extend((items_added > 0).then_some("bloom.add"));
     }
 }

@@ -15,6 +15,7 @@
     reason = "tests fail by panicking"
 )]
 
+mod clear;
 mod cluster;
 mod config;
 mod dump;
@@ -43,6 +44,7 @@ mod persistence;
 mod releases;
 mod replication;
 mod replies;
+mod saturation;
 mod scripting;
 mod surface;
 #[path = "../schemes/vectors.rs"]
@@ -76,7 +78,9 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("replication", replication::TESTS),
     ("events", events::TESTS),
     ("keys", keys::TESTS),
+    ("clear", clear::TESTS),
     ("expiry", expiry::TESTS),
+    ("saturation", saturation::TESTS),
     ("scripting", scripting::TESTS),
     ("limits", limits::TESTS),
     ("loading", loading::TESTS),

@@ -27,6 +27,7 @@ const COMMANDS: [(&str, i64, &[&str], &[&str]); 15] = [
     ("bf.info", -2, &["readonly", "fast"], &["read", "fast"]),
     ("bf.card", 2, &["readonly", "fast"], &["read", "fast"]),
     ("bf.debug", 2, &["readonly", "fast"], &["read"]),
+    ("bf.clear", 2, &["write", "fast"], &["write", "fast"]),
     ("bf.scandump", 3, &["readonly", "fast"], &["read"]),
     ("bf.loadchunk", 4, &["write", "denyoom"], &["write"]),
     ("bf.load", 3, &["write", "denyoom"], &["write"]),
@@ -173,11 +174,20 @@ fn documented_arguments_are_redisblooms(site: &Site) {
         arguments(client, name).iter().map(|text| text.split(' ').next().unwrap().to_owned()).collect()
     };
     // Followed by what RedisBloom does not have.
-    let reserve =
-        ["key", "error_rate", "capacity", "expansion", "nonscaling", "format", "expiry", "ifnotexists"];
+    let reserve = [
+        "key",
+        "error_rate",
+        "capacity",
+        "expansion",
+        "nonscaling",
+        "saturate",
+        "format",
+        "expiry",
+        "ifnotexists",
+    ];
     assert_eq!(names(&mut client, "bf.reserve"), reserve);
     let insert = ["key", "capacity", "error", "expansion", "nocreate", "nonscaling"];
-    let more = ["format", "seed", "tightening", "validatescaleto", "expiry"];
+    let more = ["saturate", "format", "seed", "tightening", "validatescaleto", "expiry"];
     let insert = [&insert[..], &more[..], &["items", "item"]].concat();
     assert_eq!(names(&mut client, "bf.insert"), insert);
     assert_eq!(names(&mut client, "bf.info"), ["key", "single_value"]);
@@ -194,13 +204,14 @@ fn documented_arguments_are_redisblooms(site: &Site) {
     assert_eq!(told[0], "key key");
     assert!(told[1].contains("CAPACITY") && told[1].contains("optional"), "{told:?}");
     assert!(told[5].contains("NONSCALING") && told[5].contains("optional"), "{told:?}");
-    assert!(told[11].contains("ITEMS") && !told[11].contains("optional"), "{told:?}");
-    assert!(told[12].contains("string") && told[12].contains("multiple"), "{told:?}");
+    let [.., word, items] = told.as_slice() else { panic!("{told:?}") };
+    assert!(word.contains("ITEMS") && !word.contains("optional"), "{told:?}");
+    assert!(items.contains("string") && items.contains("multiple"), "{told:?}");
     assert!(arguments(&mut client, "bf.info")[1].contains("oneof"));
 }
 
 /// A valid call of every command on the key `k`.
-const CALLS: [&str; 12] = [
+const CALLS: [&str; 13] = [
     "BF.RESERVE k 0.01 100 EXPANSION 2",
     "BF.ADD k a",
     "BF.MADD k a b c",
@@ -213,6 +224,7 @@ const CALLS: [&str; 12] = [
     "BF.SCANDUMP k 0",
     "BF.LOADCHUNK k 1 data",
     "BF.LOAD k blob",
+    "BF.CLEAR k",
 ];
 
 fn the_server_finds_the_key_of_every_command(site: &Site) {

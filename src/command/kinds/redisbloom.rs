@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::facts::Facts;
 use crate::bloom::redisbloom::{self, LayerParameters};
-use crate::bloom::{Chain, Filter, Growth, RedisBloom};
+use crate::bloom::{Chain, Filter, RedisBloom};
 use crate::command::creation::CreationOptions;
 use crate::command::creation::lines::{Creation, growth_words, number, word};
 use crate::command::settings::Host;
@@ -23,10 +23,8 @@ pub(super) fn facts(chain: &Chain<RedisBloom>) -> Facts {
 
 pub(super) fn blueprint(options: &CreationOptions, host: &dyn Host) -> RedisBloom {
     let settings = host.settings();
-    let rules = match options.growth(host) {
-        Growth::Fixed => redisbloom::Options::FIXED,
-        Growth::Scaling { .. } => redisbloom::Options::SCALING,
-    };
+    let is_fixed = options.growth(host).is_fixed_size();
+    let rules = if is_fixed { redisbloom::Options::FIXED } else { redisbloom::Options::SCALING };
     let error_rate = options.error_rate.unwrap_or(settings.error_rate);
     RedisBloom::new(
         error_rate.min(redisbloom::COMMAND_ERROR_RATE_MAX),

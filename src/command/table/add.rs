@@ -1,7 +1,7 @@
-//! The commands that make a filter and add items to it: BF.RESERVE, BF.ADD, BF.MADD and BF.INSERT.
+//! The commands that make a filter, add items to it and empty it: BF.RESERVE, BF.ADD, BF.MADD, BF.INSERT and BF.CLEAR.
 
 use super::parts::{
-    CHANGES, EXPANSION, EXPIRY, FORMAT, ITEM, ITEMS, KEY, MANY, NONSCALING, argument, option, word,
+    CHANGES, EXPANSION, EXPIRY, FORMAT, ITEM, ITEMS, KEY, MANY, NONSCALING, SATURATE, argument, option, word,
 };
 use super::{ArgumentKind, CommandSpec};
 
@@ -18,6 +18,7 @@ pub(super) static RESERVE: CommandSpec = CommandSpec {
         argument("capacity", ArgumentKind::Integer),
         EXPANSION,
         NONSCALING,
+        SATURATE,
         FORMAT,
         EXPIRY,
         option("ifnotexists", "IFNOTEXISTS", ArgumentKind::PureToken),
@@ -55,6 +56,7 @@ pub(super) static INSERT: CommandSpec = CommandSpec {
         EXPANSION,
         option("nocreate", "NOCREATE", ArgumentKind::PureToken),
         NONSCALING,
+        SATURATE,
         FORMAT,
         option("seed", "SEED", ArgumentKind::String),
         option("tightening", "TIGHTENING", ArgumentKind::Double),
@@ -63,5 +65,17 @@ pub(super) static INSERT: CommandSpec = CommandSpec {
         word("items", "ITEMS"),
         ITEMS,
     ],
+    ..CHANGES
+};
+
+pub(super) static CLEAR: CommandSpec = CommandSpec {
+    name: "bf.clear",
+    arguments: 1..=1,
+    // It gives memory back, so it is not refused for want of it.
+    flags: "write fast",
+    categories: "write fast",
+    complexity: "O(1)",
+    summary: "Empties a filter, which keeps its parameters and its time to live",
+    syntax: &[KEY],
     ..CHANGES
 };

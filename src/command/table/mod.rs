@@ -32,6 +32,8 @@ macro_rules! for_each_command {
             Card => ask::CARD,
             /// BF.DEBUG.
             Debug => ask::DEBUG,
+            /// BF.CLEAR.
+            Clear => add::CLEAR,
             /// BF.SCANDUMP.
             ScanDump => pieces::SCANDUMP,
             /// BF.LOADCHUNK.
@@ -228,6 +230,7 @@ mod tests {
             ("bf.info", -2),
             ("bf.card", 2),
             ("bf.debug", 2),
+            ("bf.clear", 2),
             ("bf.scandump", 3),
             ("bf.loadchunk", 4),
             ("bf.load", 3),

@@ -21,6 +21,7 @@ pub(super) const ITEMS: ArgumentSpec =
 pub(super) const ITERATOR: ArgumentSpec = argument("iterator", ArgumentKind::Integer);
 pub(super) const EXPANSION: ArgumentSpec = option("expansion", "EXPANSION", ArgumentKind::Integer);
 pub(super) const NONSCALING: ArgumentSpec = option("nonscaling", "NONSCALING", ArgumentKind::PureToken);
+pub(super) const SATURATE: ArgumentSpec = option("saturate", "SATURATE", ArgumentKind::PureToken);
 pub(super) const FORMAT: ArgumentSpec = option(
     "format",
     "FORMAT",

@@ -22,6 +22,8 @@ const FORMATS: &[&str] = &FORMAT_WORDS;
 const SWITCH: &[&str] = &["yes", "no"];
 /// The words of `bf.missing-filter`.
 const ANSWERS: &[&str] = &["no", "error"];
+/// The words of `bf.on-full`.
+const FULL_WORDS: &[&str] = &["refuse", "saturate"];
 
 /// The place of a state among the words of [`SWITCH`].
 const fn switch(is_on: bool) -> u64 {
@@ -36,11 +38,12 @@ const MAX_FILTER_BYTES: usize = 3;
 const FORMAT: usize = 4;
 const MISSING_FILTER: usize = 5;
 const AUTO_CREATE: usize = 6;
-const ASSUME_REDISBLOOM_1_1: usize = 7;
-const HUGE_PAGES: usize = 8;
+const FULL: usize = 7;
+const ASSUME_REDISBLOOM_1_1: usize = 8;
+const HUGE_PAGES: usize = 9;
 
 /// All settings.
-pub(in crate::redis) static SETTINGS: [Setting; 9] = [
+pub(in crate::redis) static SETTINGS: [Setting; 10] = [
     Setting::new(
         [c"bf.error-rate", c"bf-error-rate"],
         Some("ERROR_RATE"),
@@ -79,6 +82,12 @@ pub(in crate::redis) static SETTINGS: [Setting; 9] = [
         switch(Settings::DEFAULT.auto_create),
     ),
     Setting::new(
+        [c"bf.on-full", c"bf-on-full"],
+        None,
+        Kind::Choice(FULL_WORDS),
+        Settings::DEFAULT.fixed_filters_saturate as u64,
+    ),
+    Setting::new(
         [c"bf.assume-redisbloom-1-1", c"bf-assume-redisbloom-1-1"],
         None,
         Kind::Choice(SWITCH),
@@ -112,6 +121,7 @@ pub(in crate::redis) fn settings() -> Settings {
         format: format.copied().unwrap_or_default(),
         missing_filter_is_error: value(MISSING_FILTER) == 1,
         auto_create: is_on(AUTO_CREATE),
+        fixed_filters_saturate: value(FULL) == 1,
         assume_redisbloom_1_1: is_on(ASSUME_REDISBLOOM_1_1),
     }
 }
