@@ -17,7 +17,7 @@ pub(crate) const TESTS: &[Test] = tests![
 ];
 
 /// Name, arity, flags that must be there, categories beside `bloom`.
-const COMMANDS: [(&str, i64, &[&str], &[&str]); 15] = [
+const COMMANDS: [(&str, i64, &[&str], &[&str]); 16] = [
     ("bf.reserve", -4, &["write", "denyoom"], &["write", "fast"]),
     ("bf.add", 3, &["write", "denyoom"], &["write"]),
     ("bf.madd", -3, &["write", "denyoom"], &["write"]),
@@ -258,6 +258,8 @@ fn access_by_category_works_where_the_server_can(site: &Site) {
         assert!(!reply.starts_with("-NOPERM"), "{call}: {reply}");
     }
     assert!(all.say("SET s x").starts_with("-NOPERM"));
+    // The last call has emptied it.
+    assert_eq!(all.say("BF.MADD k a b c"), "[1, 1, 1]");
     let mut readers = user(&mut admin, &server, "~* +@all -@write");
     assert_eq!(readers.say("BF.EXISTS k a"), "1");
     assert_eq!(readers.int("BF.CARD k"), 3);
