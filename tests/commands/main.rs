@@ -21,5 +21,5 @@ mod saturation;
 mod server;
 
 #[path = "../support/mod.rs"]
-#[allow(unreachable_pub, reason = "shared with other tests")]
+#[allow(unreachable_pub, clippy::panic, reason = "shared with other tests")]
 mod support;
