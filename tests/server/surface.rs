@@ -17,7 +17,7 @@ pub(crate) const TESTS: &[Test] = tests![
 ];
 
 /// Name, arity, flags that must be there, categories beside `bloom`.
-const COMMANDS: [(&str, i64, &[&str], &[&str]); 16] = [
+const COMMANDS: [(&str, i64, &[&str], &[&str]); 17] = [
     ("bf.reserve", -4, &["write", "denyoom"], &["write", "fast"]),
     ("bf.add", 3, &["write", "denyoom"], &["write"]),
     ("bf.madd", -3, &["write", "denyoom"], &["write"]),
@@ -213,7 +213,7 @@ fn documented_arguments_are_redisblooms(site: &Site) {
 }
 
 /// A valid call of every command on the key `k`.
-const CALLS: [&str; 13] = [
+const CALLS: [&str; 14] = [
     "BF.RESERVE k 0.01 100 EXPANSION 2",
     "BF.ADD k a",
     "BF.MADD k a b c",
