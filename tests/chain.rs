@@ -10,7 +10,7 @@ use everbloom::bloom::bits::HEAD_BYTES;
 use everbloom::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES, LAYERS_MAX, PROBES_TOTAL_MAX};
 use everbloom::bloom::redisbloom::Options;
 use everbloom::bloom::{
-    AddError, Added, BlockMover, BlockVisitor, Blueprint, Chain, Everbloom, Extent, Filter, Growth,
+    AddError, Added, BlockMover, BlockVisitor, Blueprint, Chain, Counting, Everbloom, Extent, Filter, Growth,
     ItemEncoding, Layer, NoPrefetch, OutOfMemory, RedisBloom, ReserveError, ScaleError, Storage,
     UnknownMemory, ValkeyBloom, hash128, valkeybloom,
 };
@@ -88,6 +88,7 @@ proptest! {
                     counted += 1;
                     oracle.insert(item.clone());
                 }
+                Ok(Added::Again) => prop_assert!(false, "counted without counters"),
                 Ok(Added::Present) => {
                     prop_assert!(known);
                     prop_assert_eq!(before, (chain.items(), chain.layers().len()));
@@ -303,6 +304,7 @@ fn every_block_of_a_filter_of_any_kind_is_shown_and_moved() {
         (Blueprint::Everbloom(own), 0, 0),
         (Blueprint::RedisBloom(RedisBloom::new(0.01, 10, Options::SCALING, 2)), 0, 0),
         (Blueprint::ValkeyBloom(valkey), 1, HEAD_BYTES as u64),
+        (Blueprint::Counting(Counting(own)), 1, 0),
     ] {
         let mut filter = Filter::reserve(blueprint, &ANY).unwrap();
         let items: Vec<[u8; 4]> = (0..100u32).map(u32::to_le_bytes).collect();

@@ -3,6 +3,7 @@
 use super::blocks::{BlockMover, BlockVisitor, move_storage};
 use super::chain::Chain;
 use super::client::Client;
+use super::counting::Counting;
 use super::everbloom::Everbloom;
 use super::family::Family;
 use super::growth::Growth;
@@ -38,6 +39,8 @@ impl Format {
 pub enum Blueprint {
     /// A filter of our own.
     Everbloom(Everbloom),
+    /// A filter that items can be deleted from.
+    Counting(Counting),
     /// A filter of RedisBloom's kind.
     RedisBloom(RedisBloom),
     /// A filter of valkey-bloom's kind.
@@ -59,6 +62,8 @@ pub enum Filter {
     Client(Box<Chain<Client>>),
     /// Filters of several kinds in one of our own format.
     Union(Box<Chain<Union>>),
+    /// A filter that items can be deleted from; boxed for the same reasons.
+    Counting(Box<Chain<Counting>>),
     /// A filter of our own whose hash is keyed; boxed for the same reasons.
     Keyed(Box<Chain<Keyed>>),
 }
@@ -72,7 +77,24 @@ macro_rules! each_kind {
             Filter::ValkeyBloom($chain) => $body,
             Filter::Client($chain) => $body,
             Filter::Union($chain) => $body,
+            Filter::Counting($chain) => $body,
             Filter::Keyed($chain) => $body,
+        }
+    };
+}
+
+/// The same expression for the chain of a filter whose layers are arrays of bits, and another for one that
+/// counts.
+macro_rules! each_of_bits {
+    ($filter:expr, $chain:ident => $body:expr, $counting:pat => $other:expr) => {
+        match $filter {
+            Filter::Everbloom($chain) => $body,
+            Filter::RedisBloom($chain) => $body,
+            Filter::ValkeyBloom($chain) => $body,
+            Filter::Client($chain) => $body,
+            Filter::Union($chain) => $body,
+            Filter::Keyed($chain) => $body,
+            Filter::Counting($counting) => $other,
         }
     };
 }
@@ -85,6 +107,7 @@ impl Filter {
     pub fn reserve(blueprint: Blueprint, limit: &dyn ByteLimit) -> Result<Self, ReserveError> {
         Ok(match blueprint {
             Blueprint::Everbloom(family) => Self::Everbloom(Chain::try_new(family, limit)?),
+            Blueprint::Counting(family) => Self::Counting(Box::new(Chain::try_new(family, limit)?)),
             Blueprint::RedisBloom(family) => Self::RedisBloom(Chain::try_new(family, limit)?),
             Blueprint::ValkeyBloom(family) => Self::ValkeyBloom(Box::new(Chain::try_new(family, limit)?)),
             Blueprint::Keyed(family) => Self::Keyed(Box::new(Chain::try_new(family, limit)?)),
@@ -95,7 +118,9 @@ impl Filter {
     #[must_use]
     pub const fn format(&self) -> Format {
         match self {
-            Self::Everbloom(_) | Self::Client(_) | Self::Union(_) | Self::Keyed(_) => Format::Everbloom,
+            Self::Everbloom(_) | Self::Client(_) | Self::Union(_) | Self::Counting(_) | Self::Keyed(_) => {
+                Format::Everbloom
+            }
             Self::RedisBloom(_) => Format::RedisBloom,
             Self::ValkeyBloom(_) => Format::ValkeyBloom,
         }
@@ -135,7 +160,7 @@ impl Filter {
         let counted_twice = match self {
             Self::Everbloom(chain) => size_of_val(chain),
             Self::RedisBloom(chain) => size_of_val(chain),
-            Self::ValkeyBloom(_) | Self::Client(_) | Self::Union(_) | Self::Keyed(_) => 0,
+            Self::ValkeyBloom(_) | Self::Client(_) | Self::Union(_) | Self::Counting(_) | Self::Keyed(_) => 0,
         };
         let struct_bytes = size_of::<Self>().saturating_sub(counted_twice) as u64;
         struct_bytes.saturating_add(each_kind!(self, chain => chain.size_bytes()))
@@ -218,6 +243,7 @@ impl Filter {
             Self::RedisBloom(chain) => Self::RedisBloom(chain.try_emptied()?),
             Self::ValkeyBloom(chain) => Self::ValkeyBloom(Box::new(chain.try_emptied()?)),
             Self::Client(chain) => Self::Client(Box::new(chain.try_emptied()?)),
+            Self::Counting(chain) => Self::Counting(Box::new(chain.try_emptied()?)),
             // What it was made of goes with its items; what is left is what it promises.
             Self::Union(chain) => {
                 Self::Everbloom(Chain::try_new(chain.promise(), &u64::MAX).map_err(|_| OutOfMemory)?)
@@ -237,6 +263,7 @@ impl Filter {
             Self::ValkeyBloom(chain) => Self::ValkeyBloom(Box::new(chain.try_clone(memory)?)),
             Self::Client(chain) => Self::Client(Box::new(chain.try_clone(memory)?)),
             Self::Union(chain) => Self::Union(Box::new(chain.try_clone(memory)?)),
+            Self::Counting(chain) => Self::Counting(Box::new(chain.try_clone(memory)?)),
             Self::Keyed(chain) => Self::Keyed(Box::new(chain.try_clone(memory)?)),
         })
     }
@@ -261,6 +288,7 @@ impl Filter {
             Self::ValkeyBloom(chain) => visitor.visit(std::slice::from_ref(&**chain)),
             Self::Client(chain) => visitor.visit(std::slice::from_ref(&**chain)),
             Self::Union(chain) => visitor.visit(std::slice::from_ref(&**chain)),
+            Self::Counting(chain) => visitor.visit(std::slice::from_ref(&**chain)),
             Self::Keyed(chain) => visitor.visit(std::slice::from_ref(&**chain)),
         }
         each_kind!(self, chain => chain.visit_blocks(visitor));
@@ -273,6 +301,7 @@ impl Filter {
             Self::ValkeyBloom(chain) => mover.move_box(chain),
             Self::Client(chain) => mover.move_box(chain),
             Self::Union(chain) => mover.move_box(chain),
+            Self::Counting(chain) => mover.move_box(chain),
             Self::Keyed(chain) => mover.move_box(chain),
         }
         each_kind!(self, chain => chain.move_structs(mover));
@@ -285,25 +314,32 @@ impl Filter {
         }
     }
 
-    /// The layers as those of a union, the oldest first. O(layers).
+    /// Whether it can be part of a union: one that counts cannot, for its counters have no place there.
+    #[must_use]
+    pub const fn is_unitable(&self) -> bool {
+        !matches!(self, Self::Counting(_))
+    }
+
+    /// The layers as those of a union, the oldest first; none of a filter that cannot be part of one.
+    /// O(layers).
     #[must_use]
     pub fn views(&self) -> Vec<View<'_>> {
-        each_kind!(self, chain => chain.views())
+        each_of_bits!(self, chain => chain.views(), _ => Vec::new())
     }
 
     /// What a union that is made of this filter promises.
     #[must_use]
     pub fn promise(&self) -> Everbloom {
-        each_kind!(self, chain => chain.promise())
+        each_of_bits!(self, chain => chain.promise(), chain => chain.family().0)
     }
 
     /// Sets the bits of a layer of another filter in one of this that has its shape; see [`set_in`].
     pub fn unite_layer(&mut self, layer: usize, from: &View<'_>, memory: impl Memory) {
-        each_kind!(self, chain => {
+        each_of_bits!(self, chain => {
             if let Some(layer) = chain.layers_mut().get_mut(layer) {
                 set_in(layer, from, memory);
             }
-        });
+        }, _ => {});
     }
 
     /// Puts layers before the last one, which goes on taking new items, or behind it if it does not take
@@ -322,7 +358,8 @@ impl Filter {
         {
             return chain.gain_own_layers(added);
         }
-        let (chain, gained) = each_kind!(self, chain => chain.united_with(added, promise))?;
+        let (chain, gained) =
+            each_of_bits!(self, chain => chain.united_with(added, promise), _ => Err(OutOfMemory))?;
         *self = Self::Union(Box::new(chain));
         Ok(gained)
     }

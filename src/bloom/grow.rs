@@ -37,6 +37,9 @@ impl<F: Family> Chain<F> {
     #[inline(always)]
     pub fn add(&mut self, digest: F::Digest<'_>, limit: &dyn ByteLimit) -> Result<Added, AddError> {
         self.family.admit(digest)?;
+        if F::COUNTS_OCCURRENCES {
+            return self.count(digest, limit);
+        }
         let Some((last, older)) = self.layers.split_last_mut() else { return Err(AddError::Full) };
         if last.is_full() {
             if self.contains(digest) {
@@ -60,6 +63,21 @@ impl<F: Family> Chain<F> {
             }
             _ => self.grow(limit),
         }
+    }
+
+    /// Counts an occurrence of an item, in the oldest layer that seems to contain it, else in the last.
+    fn count(&mut self, digest: F::Digest<'_>, limit: &dyn ByteLimit) -> Result<Added, AddError> {
+        let Some((last, older)) = self.layers.split_last_mut() else { return Err(AddError::Full) };
+        if let Some(layer) = older.iter_mut().find(|layer| layer.contains(digest)) {
+            layer.count(digest);
+            return Ok(Added::Again);
+        }
+        // Only what is new fills a layer.
+        if last.is_full() && !last.contains(digest) {
+            self.grow(limit)?;
+        }
+        let is_new = self.layers.last_mut().is_some_and(|layer| layer.count(digest));
+        Ok(if is_new { Added::New } else { Added::Again })
     }
 
     /// Appends the layer that comes next.

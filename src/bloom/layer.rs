@@ -144,6 +144,24 @@ impl<P: Probes> Layer<P> {
         is_new
     }
 
+    /// Counts an occurrence of an item; answers whether it was new to the layer. O(probes).
+    pub fn count<D>(&mut self, digest: D) -> bool
+    where
+        P: Placement<D>,
+    {
+        let is_new = self.placement.insert(&mut self.storage, digest) != 0;
+        self.items = self.items.saturating_add(1).min(self.placement.most_items(&self.storage));
+        is_new
+    }
+
+    /// Asks for the memory that an item's add touches. O(probes).
+    pub fn prefetch_to_add<D>(&self, digest: D, prefetch: impl Prefetch)
+    where
+        P: Placement<D>,
+    {
+        self.placement.prefetch_to_add(&self.storage, digest, prefetch);
+    }
+
     /// Asks for the memory that the item's probes, or a part of them, lie in. O(probes).
     pub fn prefetch<D>(&self, digest: D, part: Part, prefetch: impl Prefetch)
     where

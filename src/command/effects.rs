@@ -23,6 +23,16 @@ impl<'a> Line<'a> {
         room.extend(items);
         Self { command: "BF.MADD", arguments: room }
     }
+
+    /// The command that deletes `items` from the filter under `key`. `room` is empty; its memory is used.
+    #[must_use]
+    pub fn delete(
+        key: &'a [u8],
+        items: impl Iterator<Item = Cow<'a, [u8]>>,
+        room: Vec<Cow<'a, [u8]>>,
+    ) -> Self {
+        Self { command: "BF.DEL", ..Self::add(key, items, room) }
+    }
 }
 
 /// What replicas and the append-only file are to do to come to the same filter.
@@ -52,6 +62,8 @@ pub struct Effects<'a> {
     pub merged: bool,
     /// Items added; if any, `bloom.add` is notified.
     pub items_added: u64,
+    /// Items deleted; if any, `bloom.del` is notified.
+    pub items_deleted: u64,
     /// Items asked for, for the statistics.
     pub items_checked: u64,
 }

@@ -70,6 +70,14 @@ pub enum CommandError {
     BadKey,
     /// SATURATE for a filter that grows.
     NeedsFixedSize,
+    /// BF.MERGE with a filter that counts.
+    CountingMerge,
+    /// SATURATE together with COUNTING.
+    SaturatingCounters,
+    /// KEYED or KEY together with COUNTING.
+    KeyedCounters,
+    /// BF.DEL from a filter that does not count.
+    NotCounting,
     /// VALIDATESCALETO for a filter whose growth is not validated.
     CannotValidateScaleTo,
     /// BF.LOAD on a key that exists.
@@ -205,6 +213,12 @@ impl fmt::Display for CommandError {
             Self::NeedsFixedSize => {
                 f.write_str("ERR SATURATE is for filters of fixed size: add NONSCALING or EXPANSION 0")
             }
+            Self::CountingMerge => f.write_str("ERR a filter that was made with COUNTING cannot be merged"),
+            Self::KeyedCounters => f.write_str("ERR KEYED and COUNTING do not go together"),
+            Self::SaturatingCounters => f.write_str("ERR SATURATE and COUNTING do not go together"),
+            Self::NotCounting => f.write_str(
+                "ERR items can be deleted only from a filter that was made with COUNTING (BF.RESERVE, BF.INSERT)",
+            ),
             Self::CannotValidateScaleTo => {
                 f.write_str("ERR VALIDATESCALETO is not for filters of FORMAT redisbloom")
             }

@@ -7,7 +7,7 @@ use super::keyspace::Keyspace;
 use super::reply::Reply;
 use super::table::Command;
 use super::{
-    add, card, clear, debug, exists, export, import, info, insert, load, load_chunk, merge, reserve,
+    add, card, clear, debug, delete, exists, export, import, info, insert, load, load_chunk, merge, reserve,
     scan_dump,
 };
 
@@ -42,6 +42,7 @@ fn run<'a>(
         Command::Add => add::run_one(arguments, keyspace, reply),
         Command::MAdd => add::run_many(arguments, keyspace, reply),
         Command::Insert => insert::run(arguments, keyspace, reply),
+        Command::Del => delete::run(arguments, keyspace, reply),
         Command::Exists => exists::run_one(arguments, keyspace, reply),
         Command::MExists => exists::run_many(arguments, keyspace, reply),
         Command::Info => info::run(arguments, keyspace, reply),

@@ -17,8 +17,8 @@ use crate::bloom::Format;
 use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX};
 
 /// BF.INSERT: `key [CAPACITY c] [ERROR e] [EXPANSION x] [NOCREATE] [NONSCALING] [SATURATE] [KEYED]
-/// [KEY k] [FORMAT f] [SEED s] [TIGHTENING t] [VALIDATESCALETO n] [EX s | PX ms | EXAT s | PXAT ms] ITEMS
-/// item [item ...]`. O(items * layers * probes).
+/// [KEY k] [FORMAT f] [COUNTING] [SEED s] [TIGHTENING t] [VALIDATESCALETO n] [EX s | PX ms | EXAT s | PXAT
+/// ms] ITEMS item [item ...]`. O(items * layers * probes).
 ///
 /// The last of a repeated option counts, and NONSCALING beats EXPANSION, as in RedisBloom. Without ITEMS, as
 /// valkey-bloom sends it, only a filter is made; a client has to ask for valkey-bloom's format to do so,
@@ -110,6 +110,8 @@ impl<'a> Insert<'a> {
             options.is_fixed = true;
         } else if word.eq_ignore_ascii_case(b"SATURATE") {
             options.is_saturating = true;
+        } else if word.eq_ignore_ascii_case(b"COUNTING") {
+            options.is_counting = true;
         } else if word.eq_ignore_ascii_case(b"KEYED") {
             options.is_keyed = true;
         } else if word.eq_ignore_ascii_case(b"KEY") {

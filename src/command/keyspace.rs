@@ -108,6 +108,9 @@ pub trait OpenKey {
     /// Says that the filter has changed: by so many items, or by other things than items.
     fn changed(&mut self, items_added: u64);
 
+    /// Says that so many items were taken out of the filter.
+    fn deleted(&mut self, items: u64);
+
     /// Puts a filter under the key, in place of what is there.
     ///
     /// # Errors

@@ -44,7 +44,7 @@ pub(super) fn run<'a>(
         open.publish(made)?;
         Effects { replication: Replication::Verbatim, created: true, merged: true, ..Effects::default() }
     } else {
-        let into = open.slot().required()?;
+        let into = mergeable(open.slot())?;
         let items = into.items();
         // Beside layers of another hash a keyed filter would not be one any more.
         let takes_layers = into.format() == Format::Everbloom && !matches!(into, Filter::Keyed(_));
@@ -96,7 +96,7 @@ impl<'a> Request<'a> {
         let (first, others) = self.sources.split_first().ok_or(CommandError::NotFound)?;
         let mut made = {
             let mut open = keyspace.open(*first, KeyAccess::ReadOnly);
-            let first = open.slot().required()?;
+            let first = mergeable(open.slot())?;
             let needed_bytes = first.size_bytes();
             let too_large = |limit_bytes| ReserveError::TooLarge { needed_bytes, limit_bytes };
             keyspace.permits(needed_bytes).map_err(too_large).map_err(CommandError::Reserve)?;
@@ -125,7 +125,7 @@ impl<'a> Request<'a> {
             let mut merge = Merge::new(destination, &layers);
             for source in sources {
                 let mut open = keyspace.open(*source, KeyAccess::ReadOnly);
-                let source = open.slot().required()?.views();
+                let source = mergeable(open.slot())?.views();
                 let decided = merge.decide(&layers, &source, keyspace, keyspace.memory());
                 orders.push(decided.map_err(refusal)?);
             }
@@ -136,7 +136,7 @@ impl<'a> Request<'a> {
         // From here on nothing is refused: the sources are as they were when they were decided about.
         for (source, orders) in sources.iter().zip(&orders).filter(|(_, orders)| !orders.is_empty()) {
             let mut open = keyspace.open(*source, KeyAccess::ReadOnly);
-            let source = open.slot().required()?.views();
+            let source = mergeable(open.slot())?.views();
             for Order { source_layer, layer } in orders {
                 if let Some(from) = source.get(*source_layer) {
                     into.unite_layer(gained.place_of(*layer), from, keyspace.memory());
@@ -154,4 +154,10 @@ fn refusal(error: MergeError) -> CommandError {
         }
         error => CommandError::Merge(error),
     }
+}
+
+/// The filter under a key, which must be there and be of a kind that can be merged.
+fn mergeable(slot: Slot<&mut Filter>) -> Result<&mut Filter, CommandError> {
+    let filter = slot.required()?;
+    if filter.is_unitable() { Ok(filter) } else { Err(CommandError::CountingMerge) }
 }

@@ -14,6 +14,7 @@ mod change;
 mod clear;
 pub mod creation;
 mod debug;
+mod delete;
 pub mod docs;
 pub mod effects;
 pub mod error;

@@ -16,8 +16,8 @@ use super::words::Word;
 use crate::bloom::limits::EXPANSION_MAX;
 use crate::bloom::{Filter, Format};
 
-/// BF.RESERVE: `key error_rate capacity [EXPANSION n] [NONSCALING] [SATURATE] [KEYED] [FORMAT format] [EX s |
-/// PX ms | EXAT s | PXAT ms] [IFNOTEXISTS]`. O(1).
+/// BF.RESERVE: `key error_rate capacity [EXPANSION n] [NONSCALING] [SATURATE] [KEYED] [FORMAT format]
+/// [COUNTING] [EX s | PX ms | EXAT s | PXAT ms] [IFNOTEXISTS]`. O(1).
 ///
 /// # Errors
 /// The first rule of the grammar that is broken, in RedisBloom's order; then a key that is taken, and a
@@ -72,7 +72,11 @@ impl Reserve {
         // A primary that spells its filters out uses this command for RedisBloom's only, and RedisBloom for
         // all of its.
         let obeyed_format = host.must_obey().then_some(Format::RedisBloom);
-        options.format = words.as_ref().ok().and_then(|words| words.format).or(obeyed_format);
+        options.is_counting = words.as_ref().is_ok_and(|words| words.is_counting);
+        options.format = words.as_ref().ok().and_then(|words| words.format);
+        if !options.is_counting {
+            options.format = options.format.or(obeyed_format);
+        }
         let max_items = options.capacity_max_items(host);
         let capacity_items = in_range(capacity, max_items);
         options.capacity_items =
@@ -96,6 +100,7 @@ struct Words {
     is_keyed: bool,
     expansion: Option<i64>,
     format: Option<Format>,
+    is_counting: bool,
     expires_at_ms: Option<u64>,
     if_not_exists: bool,
 }
@@ -113,6 +118,8 @@ impl Words {
             } else if word.eq_ignore_ascii_case(b"EXPANSION") {
                 let value = arguments.optional().ok_or(CommandError::ReserveNoExpansion)?;
                 words.expansion = Some(parse_integer(value).ok_or(CommandError::ReserveExpansion)?);
+            } else if word.eq_ignore_ascii_case(b"COUNTING") {
+                words.is_counting = true;
             } else if word.eq_ignore_ascii_case(b"FORMAT") {
                 let format = arguments.optional().and_then(Format::named);
                 words.format = Some(format.ok_or(CommandError::UnknownFormat)?);

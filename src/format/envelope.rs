@@ -24,15 +24,18 @@ pub enum Kind {
     ValkeyBloom = 2,
     /// A client's that was taken over.
     Client = 3,
+    /// One that items can be deleted from.
+    Counting = 4,
     /// Filters of several kinds, united.
-    Union = 4,
+    Union = 6,
     /// A chain of layers of our own whose hash is keyed.
     Keyed = 5,
 }
 
 impl Kind {
     /// Every kind.
-    const ALL: [Self; 5] = [Self::Everbloom, Self::ValkeyBloom, Self::Client, Self::Union, Self::Keyed];
+    const ALL: [Self; 6] =
+        [Self::Everbloom, Self::ValkeyBloom, Self::Client, Self::Counting, Self::Keyed, Self::Union];
 
     /// The kind of filter that a header is of; nothing when it is none of ours or of a kind that is not
     /// known.

@@ -6,7 +6,7 @@ use super::pieces::{self, ChunkError, Piece, Trust};
 use super::record::{DecodeError, Sink, Source};
 use super::rewrite::{self, Rewritten};
 use super::seal::Sealed;
-use super::{client, everbloom, keyed, redisbloom, snapshot, union, valkeybloom};
+use super::{client, counting, everbloom, keyed, redisbloom, snapshot, union, valkeybloom};
 use crate::bloom::{ByteLimit, Filter, Format, Memory, OutOfMemory};
 
 /// How a server knows the values of a format.
@@ -39,6 +39,7 @@ pub fn save(filter: &mut Filter, sink: &mut impl Sink, memory: impl Memory) {
         Filter::Everbloom(chain) => snapshot::save(&everbloom::header::encode(chain), chain, sink, memory),
         Filter::Client(chain) => snapshot::save(&client::header::encode(chain), &**chain, sink, memory),
         Filter::Union(chain) => snapshot::save(&union::header::encode(chain), &**chain, sink, memory),
+        Filter::Counting(chain) => snapshot::save(&counting::header::encode(chain), &**chain, sink, memory),
         Filter::Keyed(chain) => snapshot::save(&keyed::header::encode(chain), &**chain, sink, memory),
         Filter::RedisBloom(chain) => redisbloom::rdb::save(chain, sink),
         Filter::ValkeyBloom(chain) => valkeybloom::save(chain, sink),
@@ -68,6 +69,10 @@ pub fn load(
                 Some(Kind::Union) => {
                     let chain = snapshot::load(union::header::decode(&header, limit)?, source)?;
                     Ok(Filter::Union(Box::new(chain)))
+                }
+                Some(Kind::Counting) => {
+                    let chain = snapshot::load(counting::header::decode(&header, limit)?, source)?;
+                    Ok(Filter::Counting(Box::new(chain)))
                 }
                 Some(Kind::Keyed) => {
                     let chain = snapshot::load(keyed::header::decode(&header, limit)?, source)?;
@@ -107,6 +112,7 @@ pub fn rewrite(
         Filter::Everbloom(chain) => rewrite::in_pieces(&header(filter), chain, memory, fresh, emit),
         Filter::Client(chain) => rewrite::in_pieces(&header(filter), &**chain, memory, fresh, emit),
         Filter::Union(chain) => rewrite::in_pieces(&header(filter), &**chain, memory, fresh, emit),
+        Filter::Counting(chain) => rewrite::in_pieces(&header(filter), &**chain, memory, fresh, emit),
         Filter::Keyed(chain) => rewrite::in_pieces(&header(filter), &**chain, memory, fresh, emit),
         Filter::RedisBloom(chain) => {
             redisbloom::pieces::rewrite(chain, emit);
@@ -125,6 +131,7 @@ pub fn piece(filter: &Filter, iterator: u64) -> Result<Option<Piece<'_>>, OutOfM
         Filter::Everbloom(chain) => pieces::piece(chain, iterator, || header(filter)),
         Filter::Client(chain) => pieces::piece(&**chain, iterator, || header(filter)),
         Filter::Union(chain) => pieces::piece(&**chain, iterator, || header(filter)),
+        Filter::Counting(chain) => pieces::piece(&**chain, iterator, || header(filter)),
         Filter::Keyed(chain) => pieces::piece(&**chain, iterator, || header(filter)),
         Filter::RedisBloom(chain) => Ok(redisbloom::pieces::piece(chain, iterator)),
         Filter::ValkeyBloom(chain) => pieces::piece(&**chain, iterator, || header(filter)),
@@ -153,6 +160,10 @@ pub fn from_header(data: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeE
             let chain = union::header::decode(bytes, limit)?.build_empty(origin)?;
             Ok(Filter::Union(Box::new(chain)))
         }
+        Some(Kind::Counting) => {
+            let chain = counting::header::decode(bytes, limit)?.build_empty(origin)?;
+            Ok(Filter::Counting(Box::new(chain)))
+        }
         Some(Kind::Keyed) => {
             let chain = keyed::header::decode(bytes, limit)?.build_empty(origin)?;
             Ok(Filter::Keyed(Box::new(chain)))
@@ -177,6 +188,7 @@ pub fn load_chunk(
         Filter::Everbloom(chain) => pieces::load_chunk(chain, next_iterator, data, trust),
         Filter::Client(chain) => pieces::load_chunk(&mut **chain, next_iterator, data, trust),
         Filter::Union(chain) => pieces::load_chunk(&mut **chain, next_iterator, data, trust),
+        Filter::Counting(chain) => pieces::load_chunk(&mut **chain, next_iterator, data, trust),
         Filter::Keyed(chain) => pieces::load_chunk(&mut **chain, next_iterator, data, trust),
         Filter::RedisBloom(chain) => redisbloom::pieces::load_chunk(chain, next_iterator, data),
         Filter::ValkeyBloom(chain) => pieces::load_chunk(&mut **chain, next_iterator, data, trust),
@@ -198,6 +210,7 @@ pub fn header(filter: &Filter) -> Vec<u8> {
         Filter::Everbloom(chain) => everbloom::header::encode(chain),
         Filter::Client(chain) => client::header::encode(chain),
         Filter::Union(chain) => union::header::encode(chain),
+        Filter::Counting(chain) => counting::header::encode(chain),
         Filter::Keyed(chain) => keyed::header::encode(chain),
         Filter::RedisBloom(chain) => redisbloom::header::encode(chain),
         Filter::ValkeyBloom(chain) => valkeybloom::header::encode(chain),

@@ -6,6 +6,7 @@
 
 pub mod arrays;
 pub mod client;
+pub mod counting;
 pub mod envelope;
 pub mod everbloom;
 mod fields;

@@ -20,6 +20,8 @@ const CLEARED: &CStr = c"bloom.clear";
 
 /// Shown to clients that watch keyspace events when other filters are merged into one.
 const MERGED: &CStr = c"bloom.merge";
+/// Shown to clients that watch keyspace events when items are deleted.
+const DELETED: &CStr = c"bloom.del";
 /// Shown, as by the server's own commands, when a key is given a time to live.
 const EXPIRES: &CStr = c"expire";
 
@@ -86,6 +88,10 @@ unsafe fn tell(command: Command, effects: Effects<'_>, context: Context, name: *
     if effects.items_added > 0 {
         // SAFETY: context and name are those of the running command.
         unsafe { notify(context, ADDED, name) };
+    }
+    if effects.items_deleted > 0 {
+        // SAFETY: context and name are those of the running command.
+        unsafe { notify(context, DELETED, name) };
     }
 }
 

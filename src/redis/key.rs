@@ -112,6 +112,13 @@ impl OpenKey for Key<'_> {
         }
     }
 
+    fn deleted(&mut self, items: u64) {
+        let layers = self.layers;
+        if let Some(stored) = self.stored() {
+            stored.deleted(layers, items);
+        }
+    }
+
     fn publish(&mut self, filter: Box<Filter>) -> Result<(), CommandError> {
         let (Some(key), Some(set_value), Some(data_type)) =
             (self.key, api!(RedisModule_ModuleTypeSetValue), datatype::handle(filter.format()))

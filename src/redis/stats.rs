@@ -47,6 +47,11 @@ pub(super) fn filter_took(items: u64) {
     ITEMS.fetch_add(items, Relaxed);
 }
 
+/// Counts items that were deleted from a filter.
+pub(super) fn filter_lost(items: u64) {
+    ITEMS.fetch_sub(items, Relaxed);
+}
+
 /// Counts what a command did with items.
 #[inline(always)]
 pub(super) fn count_items(effects: &Effects<'_>) {

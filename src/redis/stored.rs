@@ -1,7 +1,7 @@
 //! What lies under a key: a filter, and what only this server needs to know of it.
 
 use super::huge_pages::LargePages;
-use super::stats::{Footprint, filter_took};
+use super::stats::{Footprint, filter_lost, filter_took};
 use crate::bloom::Filter;
 
 /// A value of one of the data types. The server holds it as a bare pointer to a box of its own.
@@ -40,6 +40,16 @@ impl Stored {
             self.pages.after_bytes(&self.filter);
         }
         self.pages.after_items(&self.filter, items_added);
+    }
+
+    /// A command has taken so many items out of the filter, which had so many layers before. O(1), where it has lost one
+    /// O(layers).
+    pub(super) fn deleted(&mut self, layers_before: usize, items: u64) {
+        filter_lost(items);
+        if self.filter.layer_count() != layers_before {
+            self.counted.recount(&self.filter);
+            self.pages.after_bytes(&self.filter);
+        }
     }
 }
 

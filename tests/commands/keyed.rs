@@ -87,6 +87,10 @@ fn only_filters_of_our_own_are_keyed() {
     for line in ["BF.INSERT k KEY short ITEMS a", "BF.INSERT k KEY 0123456789abcdef0 ITEMS a"] {
         assert_eq!(server.run(line), "-ERR KEY takes 16 bytes");
     }
+    for words in ["KEYED COUNTING", "COUNTING KEY 0123456789abcdef"] {
+        let reply = server.run(&format!("BF.INSERT k {words} ITEMS a"));
+        assert_eq!(reply, "-ERR KEYED and COUNTING do not go together", "{words}");
+    }
     assert_eq!(server.run("BF.RESERVE k 0.01 9 KEY 0123456789abcdef"), "-ERR unknown argument 'KEY'");
     assert_eq!(server.run("BF.INSERT k KEY"), "-ERR wrong number of arguments for 'bf.insert' command");
     assert_eq!(server.keys.len(), 1);
@@ -100,6 +104,7 @@ fn the_setting_keys_every_new_filter_of_our_own() {
         ("BF.ADD a x", true),
         ("BF.RESERVE b 0.01 9", true),
         ("BF.INSERT c NONSCALING ITEMS x", true),
+        ("BF.RESERVE counts 0.01 9 COUNTING", false),
         ("BF.RESERVE d 0.01 9 FORMAT redisbloom", false),
         ("BF.RESERVE e 0.01 9 FORMAT valkey-bloom", false),
         ("BF.IMPORT f EMPTY SCHEME guava-mitz64 BITS 64 HASHES 3", false),

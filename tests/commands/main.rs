@@ -9,6 +9,7 @@
 )]
 
 mod clear;
+mod counting;
 mod expiry;
 mod grammar;
 mod guards;
@@ -23,5 +24,5 @@ mod server;
 mod united;
 
 #[path = "../support/mod.rs"]
-#[allow(unreachable_pub, reason = "shared with other tests")]
+#[allow(unreachable_pub, clippy::panic, reason = "shared with other tests")]
 mod support;

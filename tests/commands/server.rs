@@ -135,6 +135,10 @@ impl OpenKey for TestKey<'_> {
         assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
     }
 
+    fn deleted(&mut self, items: u64) {
+        assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some() && items > 0);
+    }
+
     fn expire_at(&mut self, at_ms: u64) {
         assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
         self.expiries.borrow_mut().push((String::from_utf8_lossy(&self.name).into_owned(), at_ms));
@@ -244,9 +248,12 @@ impl Server {
     }
 
     fn carry_out(&mut self, effects: Effects<'_>, line: &str) {
-        let Effects { replication, created, cleared, expires, merged, items_added, .. } = effects;
+        let Effects { replication, created, cleared, expires, merged, items_added, items_deleted, .. } =
+            effects;
         match replication {
-            Replication::None => assert_eq!((created, cleared, items_added), (false, false, 0)),
+            Replication::None => {
+                assert_eq!((created, cleared, items_added, items_deleted), (false, false, 0, 0));
+            }
             Replication::Verbatim => self.replicated.push(line.to_owned()),
             Replication::Rewritten(lines) => {
                 for Line { command, arguments } in lines {
@@ -261,6 +268,7 @@ impl Server {
         self.events.extend(expires.then_some("expire"));
         self.events.extend(cleared.then_some("bloom.clear"));
         self.events.extend((items_added > 0).then_some("bloom.add"));
+        self.events.extend((items_deleted > 0).then_some("bloom.del"));
     }
 }
 

@@ -18,6 +18,7 @@
 mod clear;
 mod cluster;
 mod config;
+mod counting;
 mod dump;
 mod errors;
 mod events;
@@ -83,6 +84,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("clear", clear::TESTS),
     ("expiry", expiry::TESTS),
     ("saturation", saturation::TESTS),
+    ("counting", counting::TESTS),
     ("scripting", scripting::TESTS),
     ("limits", limits::TESTS),
     ("loading", loading::TESTS),

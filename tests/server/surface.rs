@@ -17,11 +17,12 @@ pub(crate) const TESTS: &[Test] = tests![
 ];
 
 /// Name, arity, flags that must be there, categories beside `bloom`.
-const COMMANDS: [(&str, i64, &[&str], &[&str]); 15] = [
+const COMMANDS: [(&str, i64, &[&str], &[&str]); 17] = [
     ("bf.reserve", -4, &["write", "denyoom"], &["write", "fast"]),
     ("bf.add", 3, &["write", "denyoom"], &["write"]),
     ("bf.madd", -3, &["write", "denyoom"], &["write"]),
     ("bf.insert", -4, &["write", "denyoom"], &["write"]),
+    ("bf.del", -3, &["write"], &["write"]),
     ("bf.exists", 3, &["readonly", "fast"], &["read"]),
     ("bf.mexists", -3, &["readonly", "fast"], &["read"]),
     ("bf.info", -2, &["readonly", "fast"], &["read", "fast"]),
@@ -83,7 +84,8 @@ fn commands_have_flags_arity_and_keys(site: &Site) {
         assert!(specs.contains(access), "{name}: {specs}");
         let keys = if ["bf.import", "bf.merge"].contains(&name) { 2 } else { 1 };
         assert_eq!(elements(&info[8]).len(), keys, "{name}: {specs}");
-        assert!(keys == 1 || specs.contains("\"SOURCE\"") && specs.contains("RO"), "{name}: {specs}");
+        let second = if name == "bf.merge" { "incomplete" } else { "\"SOURCE\"" };
+        assert!(keys == 1 || specs.contains(second) && specs.contains("RO"), "{name}: {specs}");
         let tips = show(&info[7]);
         let volatile = ["bf.info", "bf.debug", "bf.scandump"].contains(&name);
         assert_eq!(tips.contains("dont_cache"), volatile, "{name}: {tips}");
@@ -182,12 +184,14 @@ fn documented_arguments_are_redisblooms(site: &Site) {
         "saturate",
         "keyed",
         "format",
+        "counting",
         "expiry",
         "ifnotexists",
     ];
     assert_eq!(names(&mut client, "bf.reserve"), reserve);
     let insert = ["key", "capacity", "error", "expansion", "nocreate", "nonscaling"];
-    let more = ["saturate", "keyed", "key", "format", "seed", "tightening", "validatescaleto", "expiry"];
+    let more =
+        ["saturate", "keyed", "key", "format", "counting", "seed", "tightening", "validatescaleto", "expiry"];
     let insert = [&insert[..], &more[..], &["items", "item"]].concat();
     assert_eq!(names(&mut client, "bf.insert"), insert);
     assert_eq!(names(&mut client, "bf.info"), ["key", "single_value"]);
@@ -211,12 +215,13 @@ fn documented_arguments_are_redisblooms(site: &Site) {
 }
 
 /// A valid call of every command on the key `k`.
-const CALLS: [&str; 13] = [
+const CALLS: [&str; 14] = [
     "BF.RESERVE k 0.01 100 EXPANSION 2",
     "BF.CLEAR k",
     "BF.ADD k a",
     "BF.MADD k a b c",
     "BF.INSERT k CAPACITY 10 ITEMS a b",
+    "BF.DEL k a b",
     "BF.EXISTS k a",
     "BF.MEXISTS k a b",
     "BF.INFO k SIZE",

@@ -55,7 +55,7 @@ impl Everbloom {
     ///
     /// # Errors
     /// [`ReserveError::TooLong`] when it would hold more items than a layer may.
-    pub(super) fn layer_parameters(
+    pub(in crate::bloom) fn layer_parameters(
         &self,
         index: usize,
         before: Option<u64>,

@@ -28,6 +28,8 @@ pub struct CreationOptions {
     pub key: Option<[u8; KEY_BYTES]>,
     /// FORMAT.
     pub format: Option<Format>,
+    /// COUNTING.
+    pub is_counting: bool,
     /// SEED.
     pub seed: Option<[u8; SEED_BYTES]>,
     /// TIGHTENING; strictly between 0 and 1.
@@ -55,6 +57,7 @@ impl CreationOptions {
     pub fn has_foreign_words(&self) -> bool {
         self.is_spelt_out()
             || self.is_saturating
+            || self.is_counting
             || self.is_keyed
             || self.key.is_some()
             || self.scale_to_items.is_some()
@@ -62,10 +65,12 @@ impl CreationOptions {
     }
 
     /// The format asked for. A seed asks for valkey-bloom's, which alone has one: its primaries send it.
+    /// COUNTING asks for our own.
     #[must_use]
     pub fn resolved_format(&self, settings: &Settings) -> Format {
         let by_seed = self.seed.map(|_| Format::ValkeyBloom);
-        self.format.or(by_seed).unwrap_or(settings.format)
+        let by_counting = self.is_counting.then_some(Format::Everbloom);
+        self.format.or(by_seed).or(by_counting).unwrap_or(settings.format)
     }
 
     /// Whether the options say enough for a filter that a primary, a log or a giver of slots adds to and that
@@ -97,8 +102,18 @@ impl CreationOptions {
         if self.has_valkey_blooms_words() && format != Format::ValkeyBloom {
             return Err(CommandError::NeedsValkeyBloom);
         }
-        let own_words =
-            [(self.is_saturating, "SATURATE"), (self.is_keyed, "KEYED"), (self.key.is_some(), "KEY")];
+        let own_words = [
+            (self.is_counting, "COUNTING"),
+            (self.is_saturating, "SATURATE"),
+            (self.is_keyed, "KEYED"),
+            (self.key.is_some(), "KEY"),
+        ];
+        if self.is_counting && self.is_saturating {
+            return Err(CommandError::SaturatingCounters);
+        }
+        if self.is_counting && (self.is_keyed || self.key.is_some()) {
+            return Err(CommandError::KeyedCounters);
+        }
         if let Some((_, word)) =
             own_words.iter().find(|(is_given, _)| *is_given && format != Format::Everbloom)
         {
@@ -143,7 +158,7 @@ impl CreationOptions {
     /// and a primary that spells its filters out says so itself.
     fn saturates(&self, host: &dyn Host) -> bool {
         let settings = host.settings();
-        let is_ours = self.resolved_format(&settings) == Format::Everbloom;
+        let is_ours = self.resolved_format(&settings) == Format::Everbloom && !self.is_counting;
         self.is_saturating || (is_ours && settings.fixed_filters_saturate && !host.must_obey())
     }
 

@@ -37,7 +37,7 @@ pub(super) fn debug_lines(chain: &Chain<Client>) -> Vec<String> {
         )
     });
     let own = chain.own_layers().enumerate().map(|(index, (shape, layer))| {
-        debug_line(shape, layer.counts(), growth.layer_error_rate(error_rate, index))
+        debug_line(shape, shape.size_bytes(), layer.counts(), growth.layer_error_rate(error_rate, index))
     });
     client.into_iter().chain(own).collect()
 }

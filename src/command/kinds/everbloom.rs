@@ -20,17 +20,21 @@ pub(super) fn facts(filter: &Filter, parameters: Everbloom) -> Facts {
 }
 
 pub(super) fn blueprint(options: &CreationOptions, host: &dyn Host) -> Result<Everbloom, CommandError> {
-    let settings = host.settings();
-    let parameters = Everbloom {
-        error_rate: options.error_rate.unwrap_or(settings.error_rate),
-        capacity_items: options.capacity_items.unwrap_or(settings.initial_size_items),
-        growth: options.growth(host),
-    };
+    let parameters = parameters(options, host);
     if let Some(target_items) = options.scale_to_items {
         let outcome = parameters.validate_scale_to(target_items, host.max_filter_bytes());
         outcome.map_err(CommandError::ScaleTo)?;
     }
     Ok(parameters)
+}
+
+pub(super) fn parameters(options: &CreationOptions, host: &dyn Host) -> Everbloom {
+    let settings = host.settings();
+    Everbloom {
+        error_rate: options.error_rate.unwrap_or(settings.error_rate),
+        capacity_items: options.capacity_items.unwrap_or(settings.initial_size_items),
+        growth: options.growth(host),
+    }
 }
 
 pub(super) fn creation(parameters: &Everbloom) -> Creation {
@@ -45,20 +49,19 @@ pub(super) fn creation(parameters: &Everbloom) -> Creation {
 pub(super) fn debug_lines(parameters: Everbloom, layers: &[Layer]) -> Vec<String> {
     let line = |(index, layer): (usize, &Layer)| {
         let rate = parameters.growth.layer_error_rate(parameters.error_rate, index);
-        debug_line(layer.shape(), layer.counts(), rate)
+        debug_line(layer.shape(), layer.shape().size_bytes(), layer.counts(), rate)
     };
     layers.iter().enumerate().map(line).collect()
 }
 
-/// The line of one layer.
-pub(super) fn debug_line(shape: LayerShape, counts: LayerCounts, error_rate: f64) -> String {
+/// The line of one layer whose storage has so many bytes.
+pub(super) fn debug_line(shape: LayerShape, size_bytes: u64, counts: LayerCounts, error_rate: f64) -> String {
     let (layout, lines) = match shape.layout {
         Layout::Scattered => ("scattered", shape.probes),
         Layout::Paged { lines } => ("paged", u32::from(lines)),
     };
     format!(
-        "bytes:{} bits:{} hashes:{} layout:{layout} lines:{lines} capacity:{} size:{} set:{} ratio:{}",
-        shape.size_bytes(),
+        "bytes:{size_bytes} bits:{} hashes:{} layout:{layout} lines:{lines} capacity:{} size:{} set:{} ratio:{}",
         shape.size_bits,
         shape.probes,
         shape.capacity_items,

@@ -1,6 +1,7 @@
 //! What differs between kinds of filters in the language: the ONE match over them of this room.
 
 mod client;
+mod counting;
 mod everbloom;
 mod facts;
 mod keyed;
@@ -24,6 +25,7 @@ pub(super) fn facts(filter: &Filter) -> Facts {
         Filter::ValkeyBloom(chain) => valkeybloom::facts(chain),
         Filter::Client(chain) => client::facts(filter, chain),
         Filter::Union(chain) => union::facts(filter, chain),
+        Filter::Counting(chain) => counting::facts(filter, chain),
     }
 }
 
@@ -36,6 +38,7 @@ pub(super) fn max_scaled_capacity_items(filter: &Filter) -> Option<u64> {
         | Filter::RedisBloom(_)
         | Filter::Client(_)
         | Filter::Union(_)
+        | Filter::Counting(_)
         | Filter::Keyed(_) => None,
     }
 }
@@ -50,6 +53,7 @@ pub(super) fn debug_lines(filter: &Filter) -> Vec<String> {
         Filter::ValkeyBloom(chain) => valkeybloom::debug_lines(chain),
         Filter::Client(chain) => client::debug_lines(chain),
         Filter::Union(chain) => union::debug_lines(chain),
+        Filter::Counting(chain) => counting::debug_lines(chain),
     }
 }
 
@@ -60,6 +64,9 @@ pub(super) fn debug_lines(filter: &Filter) -> Vec<String> {
 pub(super) fn blueprint(options: &CreationOptions, host: &dyn Host) -> Result<Blueprint, CommandError> {
     options.validate(host)?;
     match options.resolved_format(&host.settings()) {
+        Format::Everbloom if options.is_counting => {
+            counting::blueprint(options, host).map(Blueprint::Counting)
+        }
         Format::Everbloom => {
             let parameters = everbloom::blueprint(options, host)?;
             Ok(match options.hash_key(host) {
@@ -76,6 +83,7 @@ pub(super) fn blueprint(options: &CreationOptions, host: &dyn Host) -> Result<Bl
 pub(super) fn creation(blueprint: &Blueprint, filter: &Filter) -> Creation {
     match blueprint {
         Blueprint::Everbloom(parameters) => everbloom::creation(parameters),
+        Blueprint::Counting(counting) => counting::creation(counting),
         Blueprint::RedisBloom(parameters) => redisbloom::creation(parameters, filter),
         Blueprint::ValkeyBloom(parameters) => valkeybloom::creation(parameters),
         Blueprint::Keyed(family) => keyed::creation(family),

@@ -1,9 +1,9 @@
-//! The commands that make a filter, add items to it and empty it: BF.RESERVE, BF.ADD, BF.MADD, BF.INSERT and
-//! BF.CLEAR.
+//! The commands that make a filter, add items to it, delete and empty it: BF.RESERVE, BF.ADD, BF.MADD,
+//! BF.INSERT, BF.DEL and BF.CLEAR.
 
 use super::parts::{
-    CHANGES, EXPANSION, EXPIRY, FORMAT, ITEM, ITEMS, KEY, KEYED, MANY, NONSCALING, SATURATE, argument,
-    option, word,
+    CHANGES, COUNTING, EXPANSION, EXPIRY, FORMAT, ITEM, ITEMS, KEY, KEYED, MANY, NONSCALING, SATURATE, V0_2,
+    argument, option, word,
 };
 use super::{ArgumentKind, CommandSpec};
 
@@ -23,6 +23,7 @@ pub(super) static RESERVE: CommandSpec = CommandSpec {
         SATURATE,
         KEYED,
         FORMAT,
+        COUNTING,
         EXPIRY,
         option("ifnotexists", "IFNOTEXISTS", ArgumentKind::PureToken),
     ],
@@ -63,6 +64,7 @@ pub(super) static INSERT: CommandSpec = CommandSpec {
         KEYED,
         option("key", "KEY", ArgumentKind::String),
         FORMAT,
+        COUNTING,
         option("seed", "SEED", ArgumentKind::String),
         option("tightening", "TIGHTENING", ArgumentKind::Double),
         option("validatescaleto", "VALIDATESCALETO", ArgumentKind::Integer),
@@ -82,5 +84,16 @@ pub(super) static CLEAR: CommandSpec = CommandSpec {
     complexity: "O(1)",
     summary: "Empties a filter, which keeps its parameters and its time to live",
     syntax: &[KEY],
+    ..CHANGES
+};
+
+pub(super) static DEL: CommandSpec = CommandSpec {
+    name: "bf.del",
+    arguments: 2..=MANY,
+    flags: "write",
+    since: V0_2,
+    complexity: "O(m * k * n), where m is the number of items, k of probes and n of layers",
+    summary: "Deletes items from a filter that counts them",
+    syntax: &[KEY, ITEMS],
     ..CHANGES
 };

@@ -22,6 +22,8 @@ macro_rules! for_each_command {
             MAdd => add::MADD,
             /// BF.INSERT.
             Insert => add::INSERT,
+            /// BF.DEL.
+            Del => add::DEL,
             /// BF.EXISTS.
             Exists => ask::EXISTS,
             /// BF.MEXISTS.
@@ -225,6 +227,7 @@ mod tests {
             ("bf.add", 3),
             ("bf.madd", -3),
             ("bf.insert", -4),
+            ("bf.del", -3),
             ("bf.exists", 3),
             ("bf.mexists", -3),
             ("bf.info", -2),

@@ -33,6 +33,8 @@ pub(super) const FORMAT: ArgumentSpec = option(
     ]),
 );
 
+pub(super) const COUNTING: ArgumentSpec = option("counting", "COUNTING", ArgumentKind::PureToken);
+
 pub(super) const EXPIRY: ArgumentSpec = ArgumentSpec {
     name: "expiry",
     kind: ArgumentKind::OneOf(&[
@@ -73,3 +75,5 @@ pub(super) const MANY: usize = usize::MAX;
 pub(super) const DONT_CACHE: Option<&str> = Some("dont_cache");
 /// First release.
 const V0_1: &str = "0.1.0";
+/// Second release.
+pub(super) const V0_2: &str = "0.2.0";

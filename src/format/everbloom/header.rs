@@ -27,7 +27,7 @@ pub const CHAIN_HEADER_BYTES: usize = 32;
 pub const LAYER_HEADER_BYTES: usize = 40;
 
 #[derive(Serialize, Deserialize)]
-struct ChainHeader {
+pub(in crate::format) struct ChainHeader {
     opening: Opening,
     expansion: u32,
     error_rate: f64,
@@ -50,10 +50,9 @@ pub(in crate::format) struct LayerHeader {
 /// Writes the header of a filter. O(layers).
 #[must_use]
 pub fn encode(chain: &Chain) -> Vec<u8> {
-    let (parameters, layers) = (chain.parameters(), chain.layers());
-    let mut bytes = Vec::with_capacity(CHAIN_HEADER_BYTES + LAYER_HEADER_BYTES * layers.len());
-    append_chain(&mut bytes, Kind::Everbloom, &parameters, layers.len());
-    append_layers(&mut bytes, layers, HASH_MURMUR3_X64_128, parameters.growth);
+    let mut bytes = Vec::with_capacity(CHAIN_HEADER_BYTES + LAYER_HEADER_BYTES * chain.layers().len());
+    append(&mut bytes, &ChainHeader::of(Kind::Everbloom, chain.layers().len(), &chain.parameters()));
+    append_layers(&mut bytes, chain.layers(), HASH_MURMUR3_X64_128, chain.parameters().growth);
     bytes
 }
 
@@ -62,59 +61,23 @@ pub fn encode(chain: &Chain) -> Vec<u8> {
 /// # Errors
 /// The first field that is wrong, or [`DecodeError::TooLarge`] when the filter breaks the limit.
 pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<FilterPlan<Everbloom>, DecodeError> {
-    let (chain_bytes, layer_bytes) =
-        bytes.split_at_checked(CHAIN_HEADER_BYTES).ok_or(DecodeError::Truncated)?;
-    let family = read_parameters(chain_bytes, Kind::Everbloom, layer_bytes)?;
-    FilterPlan::new(family, read_layers(layer_bytes, HASH_MURMUR3_X64_128, family.growth)?, limit)
+    let (family, layers) = ChainHeader::open(bytes, Kind::Everbloom)?;
+    FilterPlan::new(family, read_layers(layers, HASH_MURMUR3_X64_128, family.growth)?, limit)
 }
 
-/// Writes the part that every header of a filter has that is made by these parameters.
-pub(in crate::format) fn append_chain(
-    bytes: &mut Vec<u8>,
-    kind: Kind,
-    parameters: &Everbloom,
-    layers: usize,
-) {
-    let header = ChainHeader {
-        opening: Opening::new(kind, layers),
-        expansion: parameters.growth.expansion(),
-        error_rate: parameters.error_rate,
-        capacity_items: parameters.capacity_items,
-    };
-    append(bytes, &header);
-}
-
-/// Writes the part that a header has once per layer.
+/// Writes the part that a header has once per layer, of a filter that hashes and grows so.
 pub(in crate::format) fn append_layers(bytes: &mut Vec<u8>, layers: &[Layer], hash: u8, growth: Growth) {
     for layer in layers {
         append(bytes, &LayerHeader::of(layer.shape(), layer.counts(), hash, growth));
     }
 }
 
-/// Reads what [`append_chain`] writes, of a filter of that kind with these layers.
-pub(in crate::format) fn read_parameters(
-    chain_bytes: &[u8],
-    kind: Kind,
-    layer_bytes: &[u8],
-) -> Result<Everbloom, DecodeError> {
-    let header: ChainHeader = read(chain_bytes)?;
-    let (layers, rest) = layer_bytes.as_chunks::<LAYER_HEADER_BYTES>();
-    header.opening.check(kind, layers.len())?;
-    let parameters = header.parameters(layers)?;
-    parameters.validate().map_err(DecodeError::Invalid)?;
-    if !rest.is_empty() {
-        return Err(DecodeError::Invalid("header length"));
-    }
-    Ok(parameters)
-}
-
 /// Reads what [`append_layers`] writes.
 pub(in crate::format) fn read_layers(
-    layer_bytes: &[u8],
+    layers: &[[u8; LAYER_HEADER_BYTES]],
     hash: u8,
     growth: Growth,
 ) -> Result<Vec<PlannedLayer<Probing>>, DecodeError> {
-    let (layers, _) = layer_bytes.as_chunks::<LAYER_HEADER_BYTES>();
     let layers = layers.iter().map(|bytes| {
         let (shape, counts) = LayerHeader::decode(bytes)?.validate(hash, growth)?;
         Ok((shape.into(), counts))
@@ -123,6 +86,40 @@ pub(in crate::format) fn read_layers(
 }
 
 impl ChainHeader {
+    /// Of a filter of a kind that has the parameters of our own.
+    pub(in crate::format) fn of(kind: Kind, layers: usize, parameters: &Everbloom) -> Self {
+        Self {
+            opening: Opening::new(kind, layers),
+            expansion: parameters.growth.expansion(),
+            error_rate: parameters.error_rate,
+            capacity_items: parameters.capacity_items,
+        }
+    }
+
+    /// The parameters of such a filter, checked, and the bytes of its layers.
+    pub(in crate::format) fn open(
+        bytes: &[u8],
+        kind: Kind,
+    ) -> Result<(Everbloom, &[[u8; LAYER_HEADER_BYTES]]), DecodeError> {
+        let (chain_bytes, layer_bytes) =
+            bytes.split_at_checked(CHAIN_HEADER_BYTES).ok_or(DecodeError::Truncated)?;
+        Self::open_parts(chain_bytes, layer_bytes, kind)
+    }
+
+    /// As [`open`](Self::open), of a header that has more between the two parts.
+    pub(in crate::format) fn open_parts<'b>(
+        chain_bytes: &[u8],
+        layer_bytes: &'b [u8],
+        kind: Kind,
+    ) -> Result<(Everbloom, &'b [[u8; LAYER_HEADER_BYTES]]), DecodeError> {
+        let header: Self = read(chain_bytes)?;
+        let (layers, rest) = layer_bytes.as_chunks::<LAYER_HEADER_BYTES>();
+        header.opening.check(kind, layers.len())?;
+        let family = header.parameters(layers)?;
+        family.validate().map_err(DecodeError::Invalid)?;
+        if rest.is_empty() { Ok((family, layers)) } else { Err(DecodeError::Invalid("header length")) }
+    }
+
     /// The parameters of a filter with these layers.
     fn parameters(&self, layers: &[[u8; LAYER_HEADER_BYTES]]) -> Result<Everbloom, DecodeError> {
         let saturates = match layers.first() {
@@ -154,8 +151,20 @@ impl LayerHeader {
         read(bytes)
     }
 
-    /// Checks every field of a layer of a filter that hashes and grows so.
+    /// What the header of a layer says, checked, of a filter that hashes and grows so.
     pub(in crate::format) fn validate(
+        self,
+        hash: u8,
+        growth: Growth,
+    ) -> Result<(LayerShape, LayerCounts), DecodeError> {
+        let (shape, counts) = self.unpack(hash, growth)?;
+        // Every item sets a bit that was clear.
+        let most_items = if growth == Growth::Saturating { shape.size_bits } else { shape.capacity_items };
+        if counts.items > most_items { Err(DecodeError::Invalid("items")) } else { Ok((shape, counts)) }
+    }
+
+    /// As [`validate`](Self::validate), of a layer that may count more items than its capacity.
+    pub(in crate::format) fn unpack(
         self,
         hash: u8,
         growth: Growth,
@@ -175,11 +184,6 @@ impl LayerHeader {
         let (size_bits, capacity_items) = (self.size_bits, self.capacity_items);
         let shape = LayerShape { layout, probes: self.probes.into(), size_bits, capacity_items };
         shape.validate().map_err(DecodeError::Invalid)?;
-        // Every item sets a bit that was clear.
-        let most_items = if growth == Growth::Saturating { size_bits } else { capacity_items };
-        if self.items > most_items {
-            return Err(DecodeError::Invalid("items"));
-        }
         if self.set_bits > size_bits {
             return Err(DecodeError::Invalid("set bits"));
         }

@@ -4,8 +4,9 @@ use crate::bloom::keyed::{HashKey, KEY_BYTES};
 use crate::bloom::{ByteLimit, Chain, Keyed};
 use crate::format::envelope::Kind;
 use crate::format::everbloom::header::{
-    CHAIN_HEADER_BYTES, HASH_SIPHASH_1_3_128, append_chain, append_layers, read_layers, read_parameters,
+    CHAIN_HEADER_BYTES, ChainHeader, HASH_SIPHASH_1_3_128, append_layers, read_layers,
 };
+use crate::format::fields::append;
 use crate::format::plan::FilterPlan;
 use crate::format::record::DecodeError;
 
@@ -17,7 +18,7 @@ pub const KEYED_HEADER_BYTES: usize = CHAIN_HEADER_BYTES + KEY_BYTES;
 pub fn encode(chain: &Chain<Keyed>) -> Vec<u8> {
     let Keyed { parameters, key } = *chain.family();
     let mut bytes = Vec::new();
-    append_chain(&mut bytes, Kind::Keyed, &parameters, chain.layers().len());
+    append(&mut bytes, &ChainHeader::of(Kind::Keyed, chain.layers().len(), &parameters));
     bytes.extend(key.bytes());
     append_layers(&mut bytes, chain.layers(), HASH_SIPHASH_1_3_128, parameters.growth);
     bytes
@@ -30,7 +31,7 @@ pub fn encode(chain: &Chain<Keyed>) -> Vec<u8> {
 pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<FilterPlan<Keyed>, DecodeError> {
     let (chain_bytes, rest) = bytes.split_at_checked(CHAIN_HEADER_BYTES).ok_or(DecodeError::Truncated)?;
     let (key, layer_bytes) = rest.split_first_chunk::<KEY_BYTES>().ok_or(DecodeError::Truncated)?;
-    let parameters = read_parameters(chain_bytes, Kind::Keyed, layer_bytes)?;
-    let layers = read_layers(layer_bytes, HASH_SIPHASH_1_3_128, parameters.growth)?;
+    let (parameters, layers) = ChainHeader::open_parts(chain_bytes, layer_bytes, Kind::Keyed)?;
+    let layers = read_layers(layers, HASH_SIPHASH_1_3_128, parameters.growth)?;
     FilterPlan::new(Keyed { parameters, key: HashKey::new(*key) }, layers, limit)
 }
