@@ -249,7 +249,7 @@ fn the_hash_of_a_layer_goes_with_the_kind() {
     };
     let filter = &samples()[1];
     assert_eq!(refusal(filter, 51, 1), DecodeError::Unsupported { what: "hash", got: 1 });
-    assert_eq!(refusal(filter, 6, 6), DecodeError::Unsupported { what: "kind", got: 6 });
+    assert_eq!(refusal(filter, 6, 9), DecodeError::Unsupported { what: "kind", got: 9 });
     let mut plain = Filter::Everbloom(Chain::reserve(Everbloom::default(), &ANY).unwrap());
     plain.add(b"a", &ANY, NoPrefetch).unwrap();
     assert_eq!(refusal(&plain, 35, 2), DecodeError::Unsupported { what: "hash", got: 2 });

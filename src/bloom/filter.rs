@@ -6,6 +6,7 @@ use super::client::Client;
 use super::counting::Counting;
 use super::everbloom::Everbloom;
 use super::family::Family;
+use super::format::Format;
 use super::growth::Growth;
 use super::keyed::Keyed;
 use super::layer::Layer;
@@ -16,23 +17,6 @@ use super::redisbloom::{Hashing, RedisBloom};
 use super::storage::Storage;
 use super::union::{Gained, Union, UnionPlacement, View, set_in};
 use super::valkeybloom::ValkeyBloom;
-
-/// Whose bits and bytes a filter has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Format {
-    /// Our own.
-    #[default]
-    Everbloom,
-    /// RedisBloom's.
-    RedisBloom,
-    /// valkey-bloom's.
-    ValkeyBloom,
-}
-
-impl Format {
-    /// Every format.
-    pub const ALL: [Self; 3] = [Self::Everbloom, Self::RedisBloom, Self::ValkeyBloom];
-}
 
 /// What a filter is to be made of.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -239,7 +223,7 @@ impl Filter {
     /// [`OutOfMemory`] when its storage cannot be had.
     pub fn try_emptied(&self) -> Result<Self, OutOfMemory> {
         Ok(match self {
-            Self::Everbloom(chain) => Self::Everbloom(chain.try_emptied()?),
+            Self::Everbloom(chain) => Self::Everbloom(chain.try_made_anew()?),
             Self::RedisBloom(chain) => Self::RedisBloom(chain.try_emptied()?),
             Self::ValkeyBloom(chain) => Self::ValkeyBloom(Box::new(chain.try_emptied()?)),
             Self::Client(chain) => Self::Client(Box::new(chain.try_emptied()?)),
@@ -248,7 +232,7 @@ impl Filter {
             Self::Union(chain) => {
                 Self::Everbloom(Chain::try_new(chain.promise(), &u64::MAX).map_err(|_| OutOfMemory)?)
             }
-            Self::Keyed(chain) => Self::Keyed(Box::new(chain.try_emptied()?)),
+            Self::Keyed(chain) => Self::Keyed(Box::new(chain.try_made_anew()?)),
         })
     }
 
