@@ -16,6 +16,7 @@
 )]
 
 mod clear;
+mod clients;
 mod cluster;
 mod config;
 mod counting;
@@ -46,6 +47,7 @@ mod persistence;
 mod releases;
 mod replication;
 mod replies;
+mod runtimes;
 mod saturation;
 mod scripting;
 mod surface;
@@ -95,6 +97,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("surface", surface::TESTS),
     ("cluster", cluster::TESTS),
     ("migrations", migrations::TESTS),
+    ("clients", clients::TESTS),
     ("examples", examples::TESTS),
     ("releases", releases::TESTS),
 ];
