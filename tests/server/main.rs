@@ -43,6 +43,7 @@ mod migrations;
 mod options;
 #[cfg(target_os = "linux")]
 mod pages;
+mod partitions;
 mod persistence;
 mod releases;
 mod replication;
@@ -77,6 +78,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("pages", pages::TESTS),
     ("info", info::TESTS),
     ("dump", dump::TESTS),
+    ("partitions", partitions::TESTS),
     ("persistence", persistence::TESTS),
     ("hostile", hostile::TESTS),
     ("replication", replication::TESTS),

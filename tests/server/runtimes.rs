@@ -30,9 +30,8 @@ fn node() -> Command {
     node
 }
 
-/// Runs a script of examples/ against a server of its own and answers that server and what it printed; nothing where
-/// `library` cannot be had. The script's ending tells its runtime.
-pub(crate) fn run(site: &Site, script: &str, library: &str) -> Option<(Server, String)> {
+/// A command that runs a script of examples/, whose ending tells its runtime; nothing where `library` cannot be had.
+pub(crate) fn command(script: &str, library: &str) -> Option<Command> {
     let runtime = || if script.ends_with(".py") { python() } else { node() };
     let mut probe = runtime();
     if script.ends_with(".py") {
@@ -46,11 +45,22 @@ pub(crate) fn run(site: &Site, script: &str, library: &str) -> Option<(Server, S
         ));
         return None;
     }
-    let server = site.start();
     let mut example = runtime();
-    example.arg(root().join("examples").join(script)).arg(format!("redis://127.0.0.1:{}", server.port()));
-    let output = example.output().expect("start the example");
+    example.arg(root().join("examples").join(script));
+    Some(example)
+}
+
+/// Runs a script of examples/ against a server of its own and answers that server and what it printed; nothing as for
+/// [`command`].
+pub(crate) fn run(site: &Site, script: &str, library: &str) -> Option<(Server, String)> {
+    let mut example = command(script, library)?;
+    let server = site.start();
+    let output = example.arg(url(&server)).output().expect("start the example");
     let (told, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{script}: {told}{errors}");
     Some((server, told.into_owned()))
+}
+
+pub(crate) fn url(server: &Server) -> String {
+    format!("redis://127.0.0.1:{}", server.port())
 }
