@@ -132,7 +132,7 @@ impl<F: Family> Chain<F> {
     /// # Errors
     /// [`OutOfMemory`] when its storage cannot be had.
     pub fn try_made_anew(&self) -> Result<Self, OutOfMemory> {
-        Self::try_new(self.family, &u64::MAX).map_err(|_| OutOfMemory)
+        Self::try_new(self.family.emptied(), &u64::MAX).map_err(|_| OutOfMemory)
     }
 
     /// An empty filter with the parameters of this one, of one layer that is like the first of this one. O(1), for memory

@@ -1,6 +1,7 @@
 //! A filter of any kind, as commands see it.
 
 use super::blocks::{BlockMover, BlockVisitor, move_storage};
+use super::blueprint::Blueprint;
 use super::chain::Chain;
 use super::client::Client;
 use super::counting::Counting;
@@ -17,21 +18,7 @@ use super::redisbloom::{Hashing, RedisBloom};
 use super::storage::Storage;
 use super::union::{Gained, Union, UnionPlacement, View, set_in};
 use super::valkeybloom::ValkeyBloom;
-
-/// What a filter is to be made of.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Blueprint {
-    /// A filter of our own.
-    Everbloom(Everbloom),
-    /// A filter that items can be deleted from.
-    Counting(Counting),
-    /// A filter of RedisBloom's kind.
-    RedisBloom(RedisBloom),
-    /// A filter of valkey-bloom's kind.
-    ValkeyBloom(ValkeyBloom),
-    /// A filter of our own whose hash is keyed.
-    Keyed(Keyed),
-}
+use super::window::Window;
 
 /// A filter of any kind.
 #[derive(Debug)]
@@ -50,36 +37,31 @@ pub enum Filter {
     Counting(Box<Chain<Counting>>),
     /// A filter of our own whose hash is keyed; boxed for the same reasons.
     Keyed(Box<Chain<Keyed>>),
+    /// A filter that forgets; boxed for the same reasons.
+    Window(Box<Chain<Window>>),
+}
+
+/// The same expression for the chain of a filter whose layers are arrays of bits, and others for one that counts and
+/// one that forgets.
+macro_rules! each_of_bits {
+    ($filter:expr, $chain:ident => $body:expr, $counting:pat => $count:expr, $window:pat => $forget:expr) => {
+        match $filter {
+            Filter::Everbloom($chain) => $body,
+            Filter::RedisBloom($chain) => $body,
+            Filter::ValkeyBloom($chain) => $body,
+            Filter::Client($chain) => $body,
+            Filter::Union($chain) => $body,
+            Filter::Keyed($chain) => $body,
+            Filter::Counting($counting) => $count,
+            Filter::Window($window) => $forget,
+        }
+    };
 }
 
 /// The same expression for the chain of whatever kind a filter has.
 macro_rules! each_kind {
     ($filter:expr, $chain:ident => $body:expr) => {
-        match $filter {
-            Filter::Everbloom($chain) => $body,
-            Filter::RedisBloom($chain) => $body,
-            Filter::ValkeyBloom($chain) => $body,
-            Filter::Client($chain) => $body,
-            Filter::Union($chain) => $body,
-            Filter::Counting($chain) => $body,
-            Filter::Keyed($chain) => $body,
-        }
-    };
-}
-
-/// The same expression for the chain of a filter whose layers are arrays of bits, and another for one that
-/// counts.
-macro_rules! each_of_bits {
-    ($filter:expr, $chain:ident => $body:expr, $counting:pat => $other:expr) => {
-        match $filter {
-            Filter::Everbloom($chain) => $body,
-            Filter::RedisBloom($chain) => $body,
-            Filter::ValkeyBloom($chain) => $body,
-            Filter::Client($chain) => $body,
-            Filter::Union($chain) => $body,
-            Filter::Keyed($chain) => $body,
-            Filter::Counting($counting) => $other,
-        }
+        each_of_bits!($filter, $chain => $body, $chain => $body, $chain => $body)
     };
 }
 
@@ -95,6 +77,7 @@ impl Filter {
             Blueprint::RedisBloom(family) => Self::RedisBloom(Chain::try_new(family, limit)?),
             Blueprint::ValkeyBloom(family) => Self::ValkeyBloom(Box::new(Chain::try_new(family, limit)?)),
             Blueprint::Keyed(family) => Self::Keyed(Box::new(Chain::try_new(family, limit)?)),
+            Blueprint::Window(family) => Self::Window(Box::new(Chain::try_new(family, limit)?)),
         })
     }
 
@@ -102,18 +85,16 @@ impl Filter {
     #[must_use]
     pub const fn format(&self) -> Format {
         match self {
-            Self::Everbloom(_) | Self::Client(_) | Self::Union(_) | Self::Counting(_) | Self::Keyed(_) => {
-                Format::Everbloom
-            }
             Self::RedisBloom(_) => Format::RedisBloom,
             Self::ValkeyBloom(_) => Format::ValkeyBloom,
+            _ => Format::Everbloom,
         }
     }
 
-    /// Items added, over all layers. O(layers).
+    /// Items added, over all layers; of one that forgets those that it remembers. O(layers).
     #[must_use]
     pub fn items(&self) -> u64 {
-        each_kind!(self, chain => chain.items())
+        each_of_bits!(self, chain => chain.items(), chain => chain.items(), chain => chain.items_told())
     }
 
     /// Items the layers were sized for. O(layers).
@@ -126,6 +107,9 @@ impl Filter {
     #[must_use]
     #[inline(always)]
     pub fn has_room(&self) -> bool {
+        if let Self::Window(chain) = self {
+            return chain.has_room_in_column();
+        }
         let has_room = each_kind!(self, chain => chain.layers().last().is_some_and(|layer| !layer.is_full()));
         has_room || self.growth() == Growth::Saturating
     }
@@ -144,7 +128,7 @@ impl Filter {
         let counted_twice = match self {
             Self::Everbloom(chain) => size_of_val(chain),
             Self::RedisBloom(chain) => size_of_val(chain),
-            Self::ValkeyBloom(_) | Self::Client(_) | Self::Union(_) | Self::Counting(_) | Self::Keyed(_) => 0,
+            _ => 0,
         };
         let struct_bytes = size_of::<Self>().saturating_sub(counted_twice) as u64;
         struct_bytes.saturating_add(each_kind!(self, chain => chain.size_bytes()))
@@ -233,6 +217,7 @@ impl Filter {
                 Self::Everbloom(Chain::try_new(chain.promise(), &u64::MAX).map_err(|_| OutOfMemory)?)
             }
             Self::Keyed(chain) => Self::Keyed(Box::new(chain.try_made_anew()?)),
+            Self::Window(chain) => Self::Window(Box::new(chain.try_made_anew()?)),
         })
     }
 
@@ -249,6 +234,7 @@ impl Filter {
             Self::Union(chain) => Self::Union(Box::new(chain.try_clone(memory)?)),
             Self::Counting(chain) => Self::Counting(Box::new(chain.try_clone(memory)?)),
             Self::Keyed(chain) => Self::Keyed(Box::new(chain.try_clone(memory)?)),
+            Self::Window(chain) => Self::Window(Box::new(chain.try_clone(memory)?)),
         })
     }
 
@@ -274,6 +260,7 @@ impl Filter {
             Self::Union(chain) => visitor.visit(std::slice::from_ref(&**chain)),
             Self::Counting(chain) => visitor.visit(std::slice::from_ref(&**chain)),
             Self::Keyed(chain) => visitor.visit(std::slice::from_ref(&**chain)),
+            Self::Window(chain) => visitor.visit(std::slice::from_ref(&**chain)),
         }
         each_kind!(self, chain => chain.visit_blocks(visitor));
     }
@@ -287,6 +274,7 @@ impl Filter {
             Self::Union(chain) => mover.move_box(chain),
             Self::Counting(chain) => mover.move_box(chain),
             Self::Keyed(chain) => mover.move_box(chain),
+            Self::Window(chain) => mover.move_box(chain),
         }
         each_kind!(self, chain => chain.move_structs(mover));
     }
@@ -298,23 +286,23 @@ impl Filter {
         }
     }
 
-    /// Whether it can be part of a union: one that counts cannot, for its counters have no place there.
+    /// Whether it can be part of a union: one that counts or forgets cannot, for what it keeps has no place there.
     #[must_use]
     pub const fn is_unitable(&self) -> bool {
-        !matches!(self, Self::Counting(_))
+        !matches!(self, Self::Counting(_) | Self::Window(_))
     }
 
     /// The layers as those of a union, the oldest first; none of a filter that cannot be part of one.
     /// O(layers).
     #[must_use]
     pub fn views(&self) -> Vec<View<'_>> {
-        each_of_bits!(self, chain => chain.views(), _ => Vec::new())
+        each_of_bits!(self, chain => chain.views(), _ => Vec::new(), _ => Vec::new())
     }
 
     /// What a union that is made of this filter promises.
     #[must_use]
     pub fn promise(&self) -> Everbloom {
-        each_of_bits!(self, chain => chain.promise(), chain => chain.family().0)
+        each_of_bits!(self, chain => chain.promise(), chain => chain.family().0, chain => chain.family().parameters)
     }
 
     /// Sets the bits of a layer of another filter in one of this that has its shape; see [`set_in`].
@@ -323,7 +311,7 @@ impl Filter {
             if let Some(layer) = chain.layers_mut().get_mut(layer) {
                 set_in(layer, from, memory);
             }
-        }, _ => {});
+        }, _ => {}, _ => {});
     }
 
     /// Puts layers before the last one, which goes on taking new items, or behind it if it does not take
@@ -342,8 +330,7 @@ impl Filter {
         {
             return chain.gain_own_layers(added);
         }
-        let (chain, gained) =
-            each_of_bits!(self, chain => chain.united_with(added, promise), _ => Err(OutOfMemory))?;
+        let (chain, gained) = each_of_bits!(self, chain => chain.united_with(added, promise), _ => Err(OutOfMemory), _ => Err(OutOfMemory))?;
         *self = Self::Union(Box::new(chain));
         Ok(gained)
     }

@@ -30,6 +30,10 @@ pub struct CreationOptions {
     pub format: Option<Format>,
     /// COUNTING.
     pub is_counting: bool,
+    /// WINDOW or PWINDOW, in milliseconds.
+    pub window_ms: Option<u64>,
+    /// NOREFRESH.
+    pub keeps_first: bool,
     /// SEED.
     pub seed: Option<[u8; SEED_BYTES]>,
     /// TIGHTENING; strictly between 0 and 1.

@@ -8,6 +8,7 @@ mod keyed;
 mod redisbloom;
 mod union;
 mod valkeybloom;
+mod window;
 
 use facts::Facts;
 
@@ -26,6 +27,7 @@ pub(super) fn facts(filter: &Filter) -> Facts {
         Filter::Client(chain) => client::facts(filter, chain),
         Filter::Union(chain) => union::facts(filter, chain),
         Filter::Counting(chain) => counting::facts(filter, chain),
+        Filter::Window(chain) => window::facts(filter, chain),
     }
 }
 
@@ -39,7 +41,8 @@ pub(super) fn max_scaled_capacity_items(filter: &Filter) -> Option<u64> {
         | Filter::Client(_)
         | Filter::Union(_)
         | Filter::Counting(_)
-        | Filter::Keyed(_) => None,
+        | Filter::Keyed(_)
+        | Filter::Window(_) => None,
     }
 }
 
@@ -54,6 +57,7 @@ pub(super) fn debug_lines(filter: &Filter) -> Vec<String> {
         Filter::Client(chain) => client::debug_lines(chain),
         Filter::Union(chain) => union::debug_lines(chain),
         Filter::Counting(chain) => counting::debug_lines(chain),
+        Filter::Window(chain) => window::debug_lines(chain),
     }
 }
 
@@ -68,6 +72,9 @@ pub(super) fn blueprint(options: &CreationOptions, host: &dyn Host) -> Result<Bl
             counting::blueprint(options, host).map(Blueprint::Counting)
         }
         Format::Everbloom => {
+            if let Some(window_ms) = options.window_ms {
+                return Ok(Blueprint::Window(window::blueprint(options, window_ms, host)));
+            }
             let parameters = everbloom::blueprint(options, host)?;
             Ok(match options.hash_key(host) {
                 Some(key) => Blueprint::Keyed(Keyed { parameters, key }),
@@ -87,5 +94,6 @@ pub(super) fn creation(blueprint: &Blueprint, filter: &Filter) -> Creation {
         Blueprint::RedisBloom(parameters) => redisbloom::creation(parameters, filter),
         Blueprint::ValkeyBloom(parameters) => valkeybloom::creation(parameters),
         Blueprint::Keyed(family) => keyed::creation(family),
+        Blueprint::Window(window) => window::creation(window),
     }
 }

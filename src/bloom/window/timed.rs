@@ -1,0 +1,30 @@
+//! Filters that forget among those of any kind.
+
+use super::parameters::Window;
+use crate::bloom::filter::Filter;
+
+impl Filter {
+    /// Whether it forgets, and so is to be told the time before it is asked or added to.
+    #[must_use]
+    #[inline(always)]
+    pub const fn keeps_time(&self) -> bool {
+        matches!(self, Self::Window(_))
+    }
+
+    /// A filter that forgets, to be told the time.
+    pub fn window_mut(&mut self) -> Option<&mut Window> {
+        if let Self::Window(chain) = self { Some(chain.family_mut()) } else { None }
+    }
+
+    /// Tells a filter that forgets the time, in milliseconds of UNIX time; see [`Window::tell_time`].
+    pub fn tell_time(&mut self, now_ms: u64) {
+        self.window_mut().into_iter().for_each(|window| window.tell_time(now_ms));
+    }
+
+    /// Takes what is dead out of a filter that forgets; see [`Chain::take_dead`]. O(layers).
+    #[must_use]
+    pub fn take_dead(&mut self) -> Option<Self> {
+        let Self::Window(chain) = self else { return None };
+        chain.take_dead().map(Box::new).map(Self::Window)
+    }
+}
