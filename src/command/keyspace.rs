@@ -101,11 +101,13 @@ pub trait Keyspace: Host {
 
 /// A key as long as it is open.
 pub trait OpenKey {
-    /// What it holds. Of a filter under a key that was opened for reading nothing may be changed but what is kept only
+    /// What it holds. A filter that forgets has been told the time ([`Filter::tell`]): that of the command, or, where the
+    /// key is open for writing and the host must obey, that items are of the newest generation. Of a filter under a key that was opened for reading nothing may be changed but what is kept only
     /// in memory.
     fn slot(&mut self) -> Slot<&mut Filter>;
 
-    /// Says that the filter has changed: by so many items, or by other things than items.
+    /// Says that the filter has changed: by so many items, or by other things than items. What is dead of one that forgets
+    /// is taken out ([`Filter::take_dead`]) and freed, in the background where that takes long.
     fn changed(&mut self, items_added: u64);
 
     /// Says that so many items were taken out of the filter.

@@ -37,6 +37,7 @@ mod scan_dump;
 pub mod settings;
 pub mod table;
 mod text;
+mod window;
 pub mod words;
 
 pub use effects::{Effects, Line, Replication};

@@ -19,7 +19,7 @@ impl Footprint {
     pub(super) fn count(filter: &Filter) -> Self {
         let footprint = Self(filter.size_bytes());
         FILTERS.fetch_add(1, Relaxed);
-        ITEMS.fetch_add(filter.items(), Relaxed);
+        ITEMS.fetch_add(counted_items(filter), Relaxed);
         BYTES.fetch_add(footprint.0, Relaxed);
         footprint
     }
@@ -36,15 +36,22 @@ impl Footprint {
     /// The filter does not exist any more.
     pub(super) fn forget(&self, filter: &Filter) {
         FILTERS.fetch_sub(1, Relaxed);
-        ITEMS.fetch_sub(filter.items(), Relaxed);
+        ITEMS.fetch_sub(counted_items(filter), Relaxed);
         BYTES.fetch_sub(self.0, Relaxed);
     }
 }
 
+/// The items that a filter is counted for: none of one that forgets, for nobody is told when it does.
+fn counted_items(filter: &Filter) -> u64 {
+    if filter.keeps_time() { 0 } else { filter.items() }
+}
+
 /// Counts items that a filter has taken.
 #[inline(always)]
-pub(super) fn filter_took(items: u64) {
-    ITEMS.fetch_add(items, Relaxed);
+pub(super) fn filter_took(filter: &Filter, items: u64) {
+    if !filter.keeps_time() {
+        ITEMS.fetch_add(items, Relaxed);
+    }
 }
 
 /// Counts items that were deleted from a filter.

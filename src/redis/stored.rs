@@ -31,7 +31,7 @@ impl Stored {
     /// O(1), where it has grown O(layers).
     #[inline(always)]
     pub(super) fn changed(&mut self, layers_before: usize, items_added: u64) {
-        filter_took(items_added);
+        filter_took(&self.filter, items_added);
         if self.filter.layer_count() != layers_before {
             self.counted.recount(&self.filter);
             self.pages.after_growth(&self.filter);
@@ -42,13 +42,19 @@ impl Stored {
         self.pages.after_items(&self.filter, items_added);
     }
 
+    /// The filter has lost layers. O(layers).
+    #[cold]
+    pub(super) fn shrunk(&mut self) {
+        self.counted.recount(&self.filter);
+        self.pages.after_bytes(&self.filter);
+    }
+
     /// A command has taken so many items out of the filter, which had so many layers before. O(1), where it has lost one
     /// O(layers).
     pub(super) fn deleted(&mut self, layers_before: usize, items: u64) {
         filter_lost(items);
         if self.filter.layer_count() != layers_before {
-            self.counted.recount(&self.filter);
-            self.pages.after_bytes(&self.filter);
+            self.shrunk();
         }
     }
 }

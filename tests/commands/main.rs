@@ -22,6 +22,7 @@ mod replies;
 mod saturation;
 mod server;
 mod united;
+mod window;
 
 #[path = "../support/mod.rs"]
 #[allow(unreachable_pub, clippy::panic, reason = "shared with other tests")]

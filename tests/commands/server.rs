@@ -10,7 +10,7 @@ use everbloom::command::{
     Reply, Settings, Slot, StringSlot, execute,
 };
 
-/// What the clock of the server says.
+/// What the clock of a new server says.
 pub(crate) const NOW_MS: u64 = 1_000_000;
 
 /// A reply as a line of text, such as `*2 :1 -ERR no`.
@@ -67,6 +67,8 @@ impl Reply for Collected {
 pub(crate) struct Server {
     pub(crate) settings: Settings,
     pub(crate) must_obey: bool,
+    /// What the clock says.
+    pub(crate) now_ms: u64,
     pub(crate) protocol: Protocol,
     pub(crate) keys: HashMap<Vec<u8>, Filter>,
     /// Strings, for imports.
@@ -84,6 +86,7 @@ struct Database<'s> {
     expiries: RefCell<Vec<(String, u64)>>,
     settings: Settings,
     must_obey: bool,
+    now_ms: u64,
     filters: RefCell<HashMap<Vec<u8>, Filter>>,
     strings: &'s HashMap<Vec<u8>, Vec<u8>>,
 }
@@ -105,7 +108,7 @@ impl Host for Database<'_> {
         self.must_obey
     }
     fn now_ms(&self) -> u64 {
-        NOW_MS
+        self.now_ms
     }
     fn random_seed(&self) -> [u8; 32] {
         [7; 32]
@@ -119,10 +122,16 @@ struct TestKey<'k> {
     name: Vec<u8>,
     filter: Option<Filter>,
     access: KeyAccess,
+    now_ms: u64,
+    must_obey: bool,
 }
 
 impl OpenKey for TestKey<'_> {
     fn slot(&mut self) -> Slot<&mut Filter> {
+        let (now_ms, is_told_again) = (self.now_ms, self.must_obey && self.access == KeyAccess::ReadWrite);
+        if let Some(filter) = &mut self.filter {
+            filter.tell(|| now_ms, || is_told_again);
+        }
         match &mut self.filter {
             // `string` holds no filter.
             _ if self.name == b"string" => Slot::WrongType,
@@ -133,6 +142,7 @@ impl OpenKey for TestKey<'_> {
 
     fn changed(&mut self, _items_added: u64) {
         assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
+        drop(self.filter.as_mut().and_then(Filter::take_dead));
     }
 
     fn deleted(&mut self, items: u64) {
@@ -178,6 +188,8 @@ impl Keyspace for Database<'_> {
             name: name.bytes.to_vec(),
             filter,
             access,
+            now_ms: self.now_ms,
+            must_obey: self.must_obey,
         }
     }
 
@@ -213,6 +225,7 @@ impl Server {
         Self {
             settings: Settings::DEFAULT,
             must_obey: false,
+            now_ms: NOW_MS,
             protocol: Protocol::Resp2,
             keys: HashMap::new(),
             strings: HashMap::new(),
@@ -235,6 +248,7 @@ impl Server {
             expiries: RefCell::default(),
             settings: self.settings,
             must_obey: self.must_obey,
+            now_ms: self.now_ms,
             filters: RefCell::new(std::mem::take(&mut self.keys)),
             strings: &self.strings,
         };

@@ -52,6 +52,7 @@ mod surface;
 #[path = "../schemes/vectors.rs"]
 #[allow(dead_code, reason = "shared with the tests of the schemes")]
 mod vectors;
+mod window;
 
 #[path = "../support/mod.rs"]
 #[allow(
@@ -93,6 +94,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("merge", merge::TESTS),
     ("config", config::TESTS),
     ("surface", surface::TESTS),
+    ("window", window::TESTS),
     ("cluster", cluster::TESTS),
     ("migrations", migrations::TESTS),
     ("examples", examples::TESTS),

@@ -17,6 +17,6 @@ mod timed;
 
 pub use clock::{COLUMNS_LEN, Generation, LIVE_GENERATIONS, Span, WINDOW_GENERATIONS, is_live};
 pub use columns::{Columns, History, ONE_PAGE_MAX_WORDS, STAMPED_PAGE_WORDS, WORD_POSITIONS};
-pub use parameters::{Moment, TimedHash, Window};
+pub use parameters::{Moment, MomentError, TimedHash, Window};
 pub use placement::WindowProbing;
 pub use shape::{ColumnRate, WindowShape};

@@ -1,6 +1,6 @@
 //! What a filter that forgets is reserved with, and what time it is there.
 
-use super::clock::{Generation, LIVE_GENERATIONS, Span};
+use super::clock::{Generation, LIVE_GENERATIONS, Span, is_live};
 use super::shape::WindowShape;
 use crate::bloom::everbloom::{Everbloom, ItemHash};
 use crate::bloom::outcome::ReserveError;
@@ -16,8 +16,9 @@ pub struct Window {
     pub keeps_first: bool,
     /// The newest generation that an item was added in; 0 before the first. The filter's time never runs back behind it.
     pub(super) newest: Generation,
-    /// What the filter was told last. No part of its state.
+    /// What the filter was told last, and in milliseconds of UNIX time. No part of its state.
     pub(super) told: Moment,
+    told_ms: u64,
     /// How many items one column may have. Follows from the state.
     pub(super) room: Room,
 }
@@ -29,6 +30,15 @@ pub struct Moment {
     pub added: Generation,
     /// That at which the filter is asked.
     pub now: Generation,
+}
+
+/// Why items cannot be of a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MomentError {
+    /// They would be forgotten already.
+    Past,
+    /// It lies more than a generation ahead.
+    Ahead,
 }
 
 /// How many items the newest layer may have in the column of a generation.
@@ -52,7 +62,7 @@ impl Window {
     #[must_use]
     pub fn new(parameters: Everbloom, span: Span, keeps_first: bool) -> Self {
         let (told, room) = (Moment::default(), Room::default());
-        Self { parameters, span, keeps_first, newest: 0, told, room }
+        Self { parameters, span, keeps_first, newest: 0, told, told_ms: 0, room }
     }
 
     /// The newest generation that an item was added in; 0 before the first.
@@ -77,21 +87,47 @@ impl Window {
     pub fn tell_time(&mut self, now_ms: u64) {
         let now = self.span.generation_at(now_ms).max(self.newest);
         self.told = Moment { added: now, now };
+        self.told_ms = now_ms.max(self.span.start_of(now));
     }
 
     /// Tells it to take items into the newest generation again, as whoever replays adds does; before the first add
     /// it is told the time. O(1).
     pub fn tell_newest(&mut self, now_ms: u64) {
-        self.told = Moment { added: self.newest, now: self.newest };
-        if self.newest == 0 {
-            self.tell_time(now_ms);
-        }
+        self.tell_time(if self.newest == 0 { now_ms } else { 0 });
     }
 
     /// Tells it that items are of a moment, in milliseconds of UNIX time, which may lie behind others. O(1).
     pub fn tell_moment(&mut self, moment_ms: u64) {
         let added = self.span.generation_at(moment_ms);
         self.told = Moment { added, now: added.max(self.newest) };
+        self.told_ms = moment_ms;
+    }
+
+    /// Tells it, once it knows the time, that items are of a moment, in milliseconds of UNIX time: one that lies at most
+    /// the window behind and at most a generation ahead. A moment that is ahead counts as the present one, lest
+    /// others be forgotten early; answers whether it is taken as it is. O(1).
+    ///
+    /// # Errors
+    /// [`MomentError`]; the filter is told nothing then.
+    pub fn tell_event(&mut self, moment_ms: u64) -> Result<bool, MomentError> {
+        if moment_ms > self.told_ms.saturating_add(self.span.generation_ms()) {
+            return Err(MomentError::Ahead);
+        }
+        let added = self.span.generation_at(moment_ms);
+        if !is_live(added, self.told.now) {
+            return Err(MomentError::Past);
+        }
+        let is_ahead = added > self.told.now;
+        if !is_ahead {
+            self.tell_moment(moment_ms);
+        }
+        Ok(!is_ahead)
+    }
+
+    /// The time or the moment that the filter was told last, in milliseconds of UNIX time.
+    #[must_use]
+    pub const fn told_ms(&self) -> u64 {
+        self.told_ms
     }
 
     /// The error rate that layer after layer may have used up over all live columns; the first and those after it

@@ -21,8 +21,24 @@ impl Filter {
         self.window_mut().into_iter().for_each(|window| window.tell_time(now_ms));
     }
 
+    /// Tells a filter that forgets, if it is one, what it must know before a command comes to it: the time, in
+    /// milliseconds of UNIX time, or, of items that are told again, that they are of the newest generation; see
+    /// [`Window::tell_newest`].
+    #[inline(always)]
+    pub fn tell(&mut self, now_ms: impl FnOnce() -> u64, is_told_again: impl FnOnce() -> bool) {
+        if self.keeps_time() {
+            let now_ms = now_ms();
+            match self.window_mut() {
+                Some(window) if is_told_again() => window.tell_newest(now_ms),
+                Some(window) => window.tell_time(now_ms),
+                None => {}
+            }
+        }
+    }
+
     /// Takes what is dead out of a filter that forgets; see [`Chain::take_dead`]. O(layers).
     #[must_use]
+    #[inline(always)]
     pub fn take_dead(&mut self) -> Option<Self> {
         let Self::Window(chain) = self else { return None };
         chain.take_dead().map(Box::new).map(Self::Window)

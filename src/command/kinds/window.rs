@@ -15,6 +15,7 @@ pub(super) fn facts(filter: &Filter, chain: &Chain<Window>) -> Facts {
         error_rate: Some(chain.family().parameters.error_rate),
         tightening_ratio: None,
         estimated_items: None,
+        window_ms: Some(chain.family().span.ms()),
     }
 }
 

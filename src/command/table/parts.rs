@@ -35,6 +35,14 @@ pub(super) const FORMAT: ArgumentSpec = option(
 
 pub(super) const COUNTING: ArgumentSpec = option("counting", "COUNTING", ArgumentKind::PureToken);
 
+pub(super) const WINDOW: ArgumentSpec = ArgumentSpec {
+    name: "window",
+    kind: ArgumentKind::OneOf(&[moment("seconds", "WINDOW"), moment("milliseconds", "PWINDOW")]),
+    token: None,
+    presence: Presence::Optional,
+};
+pub(super) const NOREFRESH: ArgumentSpec = option("norefresh", "NOREFRESH", ArgumentKind::PureToken);
+
 pub(super) const EXPIRY: ArgumentSpec = ArgumentSpec {
     name: "expiry",
     kind: ArgumentKind::OneOf(&[
