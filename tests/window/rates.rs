@@ -114,3 +114,24 @@ fn a_full_layer_has_the_rate_it_was_sized_for() {
         assert!((estimate / error_rate - 1.0).abs() < 0.03, "{estimate} for {error_rate}");
     }
 }
+
+#[test]
+fn the_table_of_sizes_in_the_documentation_is_right() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/window.md")).unwrap();
+    let table = page.split("| items per window |").nth(1).unwrap().split("\n\n").next().unwrap();
+    let rows: Vec<Vec<&str>> =
+        table.lines().skip(2).map(|row| row.split('|').map(str::trim).collect()).collect();
+    assert_eq!(rows.len(), 5);
+    for row in rows {
+        let capacity: u64 = row[1].replace(' ', "").parse().unwrap();
+        for (rate, bits, lines) in [(0.01, row[2], row[3]), (0.001, row[4], row[5])] {
+            let shape = WindowShape::sized(capacity, rate);
+            let layout = match shape.layout {
+                Layout::Scattered => shape.probes,
+                Layout::Paged { lines } => lines.into(),
+            };
+            let expected = format!("{:.1} {layout}", shape.size_bits() as f64 / capacity as f64);
+            assert_eq!(format!("{bits} {lines}"), expected, "{capacity} at {rate}");
+        }
+    }
+}
