@@ -6,9 +6,11 @@ use super::client::Client;
 use super::everbloom::Everbloom;
 use super::family::Family;
 use super::growth::Growth;
+use super::kind::Kind;
 use super::memory::{Memory, OutOfMemory};
 use super::outcome::{AddError, Added, ByteLimit, ReserveError};
 use super::prefetch::Prefetch;
+use super::reading::LayerReading;
 use super::redisbloom::{self, Hashing, RedisBloom};
 use super::storage::Storage;
 use super::valkeybloom::{self, ValkeyBloom};
@@ -102,6 +104,17 @@ impl Filter {
             Self::Everbloom(_) | Self::Client(_) => Format::Everbloom,
             Self::RedisBloom(_) => Format::RedisBloom,
             Self::ValkeyBloom(_) => Format::ValkeyBloom,
+        }
+    }
+
+    /// How it is built.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::Everbloom(_) => Kind::Everbloom,
+            Self::RedisBloom(_) => Kind::RedisBloom,
+            Self::ValkeyBloom(_) => Kind::ValkeyBloom,
+            Self::Client(_) => Kind::Imported,
         }
     }
 
@@ -234,6 +247,22 @@ impl Filter {
     pub fn storages(&self) -> impl Iterator<Item = &dyn Storage> {
         (0..self.layer_count()).filter_map(move |index| {
             each_kind!(self, chain => chain.layers().get(index).map(|layer| layer.storage() as &dyn Storage))
+        })
+    }
+
+    /// What can be read off the layers, the oldest first. O(1) each.
+    pub fn readings(&self) -> impl Iterator<Item = LayerReading> {
+        (0..self.layer_count()).filter_map(
+            move |index| each_kind!(self, chain => chain.layers().get(index).map(|layer| layer.reading())),
+        )
+    }
+
+    /// Items that the layers from `first` on were sized for. O(layers).
+    #[must_use]
+    pub fn capacity_items_from(&self, first: usize) -> u64 {
+        each_kind!(self, chain => {
+            let added = chain.layers().iter().skip(first);
+            added.fold(0, |sum, layer| sum.saturating_add(layer.capacity_items()))
         })
     }
 

@@ -5,6 +5,7 @@
 
 use super::hash::{ItemHash, multiply_high};
 use super::page::{Deal, InPage, Page};
+use super::sizing;
 use crate::bloom::bits::Bits;
 use crate::bloom::group::{ItemSet, subset};
 use crate::bloom::placement::{Placement, Probes};
@@ -72,6 +73,15 @@ impl Probes for Paged {
 
     fn touched_lines(&self) -> u32 {
         self.lines.into()
+    }
+
+    fn estimated_items(&self, bits: &Bits) -> f64 {
+        sizing::items_met(bits.set_bits(), bits.len(), self.probes(), self.lines)
+    }
+
+    fn error_rate_now(&self, bits: &Bits) -> f64 {
+        let items = self.estimated_items(bits);
+        sizing::error_rate_now(items, bits.set_bits(), bits.len(), self.probes(), self.lines)
     }
 }
 

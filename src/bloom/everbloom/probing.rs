@@ -52,6 +52,14 @@ impl Probes for Probing {
     fn touched_lines(&self) -> u32 {
         each_placement!(self, placement => placement.touched_lines())
     }
+
+    fn estimated_items(&self, bits: &Bits) -> f64 {
+        each_placement!(self, placement => placement.estimated_items(bits))
+    }
+
+    fn error_rate_now(&self, bits: &Bits) -> f64 {
+        each_placement!(self, placement => placement.error_rate_now(bits))
+    }
 }
 
 impl Placement<ItemHash> for Probing {

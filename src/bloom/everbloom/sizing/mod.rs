@@ -10,6 +10,7 @@
 //! a replica builds the very same layer.
 
 mod choice;
+mod now;
 mod page_load;
 mod paged;
 mod rate;
@@ -17,5 +18,6 @@ mod scattered;
 mod size;
 
 pub use choice::size_for;
+pub use now::{error_rate_now, items_met};
 pub use rate::sized_rate;
 pub use size::Size;
