@@ -74,13 +74,8 @@ fn fixed(error_rate: f64, capacity_items: u64) -> Forced {
 fn kinds() -> Vec<(&'static str, u64, Forced)> {
     let (error_rate, growth) = (0.01, Growth::Fixed);
     let redisbloom = RedisBloom::new(error_rate, 400_000, Options::FIXED, 2);
-    let valkeybloom = ValkeyBloom {
-        error_rate,
-        tightening_ratio: 0.5,
-        capacity_items: 400_000,
-        growth,
-        seed: Seed::FIXED,
-    };
+    let valkeybloom =
+        ValkeyBloom { error_rate, tightening_ratio: 0.5, capacity_items: 400_000, growth, seed: Seed::FIXED };
     let (scheme, encoding, probes, size_bits) = (Scheme::GuavaMitz64, ItemEncoding::Raw, 7, 4_000_000);
     let placement =
         SchemePlacement::new(SchemeParameters { scheme, encoding, shift: 0, probes, size_bits }).unwrap();
@@ -134,11 +129,15 @@ fn the_items_of_a_filter_that_grows_are_estimated_over_all_layers() {
             let error = whole.estimated_items / items as f64 - 1.0;
             assert!(error.abs() < 0.01, "{error_rate}: {items} in {} layers: {whole:?}", layers.len());
         }
-        let hits = (0..400_000u64).filter(|number| filter.contains(&item(number | 1 << 60), NoPrefetch)).count();
+        let hits =
+            (0..400_000u64).filter(|number| filter.contains(&item(number | 1 << 60), NoPrefetch)).count();
         let measured = hits as f64 / 400_000.0;
         let (_, whole) = readings(&filter);
         let deviation = (measured / 400_000.0).sqrt() * 4.0;
-        assert!((measured - whole.error_rate).abs() < 0.05 * whole.error_rate + deviation, "{measured} {whole:?}");
+        assert!(
+            (measured - whole.error_rate).abs() < 0.05 * whole.error_rate + deviation,
+            "{measured} {whole:?}"
+        );
     }
 }
 
@@ -180,7 +179,8 @@ fn the_error_rate_now_is_the_measured_one_up_to_far_past_the_capacity() {
             if (asked as f64) * whole.error_rate < 2_000.0 {
                 continue;
             }
-            let wrong = (0..asked).filter(|number| filter.contains(&item(number | 1 << 60), NoPrefetch)).count();
+            let wrong =
+                (0..asked).filter(|number| filter.contains(&item(number | 1 << 60), NoPrefetch)).count();
             let measured = wrong as f64 / asked as f64;
             let off = (measured / whole.error_rate - 1.0).abs();
             println!("{name} at {percent} %: {measured:.6} measured, {:.6} told", whole.error_rate);

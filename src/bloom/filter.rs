@@ -195,9 +195,9 @@ impl Filter {
     }
 
     /// Asks for every item whether it may be in the filter; `answer` takes the answers in the order of the
-    /// items. O(items * layers * probes).
-    pub fn contains_many(&self, items: &[&[u8]], prefetch: impl Prefetch, answer: impl FnMut(bool)) {
-        each_kind!(self, chain => chain.contains_many(items, prefetch, answer));
+    /// items. Answers how many may be. O(items * layers * probes).
+    pub fn contains_many(&self, items: &[&[u8]], prefetch: impl Prefetch, answer: impl FnMut(bool)) -> u32 {
+        each_kind!(self, chain => chain.contains_many(items, prefetch, answer))
     }
 
     /// Adds the items in turn; see [`Chain::add_many`]. O(items * layers * probes).

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::change::Change;
 use super::creation::CreationOptions;
-use super::effects::{Effects, Line, Replication};
+use super::effects::{Effects, Line, Replication, count_of};
 use super::error::CommandError;
 use super::keyspace::Slot;
 use super::kinds::{blueprint, creation};
@@ -33,7 +33,7 @@ pub(super) struct Answers {
     /// A byte each, for there may be thousands of them.
     outcomes: SmallVec<[Outcome; 128]>,
     items_added: u64,
-    has_refusals: bool,
+    items_refused: u32,
     /// The first refusal that must not be.
     loss: Option<AddError>,
 }
@@ -91,7 +91,7 @@ impl Answers {
 
     #[cold]
     fn refuse(&mut self, error: AddError) -> Outcome {
-        self.has_refusals = true;
+        self.items_refused += 1;
         if self.loss.is_none() && CommandError::Add(error).is_loss(Command::MAdd) {
             self.loss = Some(error);
         }
@@ -99,6 +99,20 @@ impl Answers {
             AddError::Full => Outcome::Full,
             AddError::CannotGrow(_) => Outcome::CannotGrow,
             AddError::NotEncodable(encoding) => Outcome::NotEncodable(encoding),
+        }
+    }
+
+    /// The counts of so many items. Those after the one at which the filter was full are refused without an answer.
+    fn effects<'a>(&self, items: usize) -> Effects<'a> {
+        let answered = count_of(self.outcomes.len());
+        let taken_or_refused = count_of(usize::try_from(self.items_added).unwrap_or(usize::MAX))
+            .saturating_add(self.items_refused);
+        let unanswered = count_of(items).saturating_sub(answered);
+        Effects {
+            items_added: self.items_added,
+            items_known: answered.saturating_sub(taken_or_refused),
+            items_refused: self.items_refused.saturating_add(unanswered),
+            ..Effects::default()
         }
     }
 
@@ -157,12 +171,12 @@ impl<'a> Adds<'a, '_> {
                 // does not survive.
                 let replication = if items_added == 0 {
                     Replication::None
-                } else if !answers.has_refusals && !self.options.has_foreign_words() {
+                } else if answers.items_refused == 0 && !self.options.has_foreign_words() {
                     Replication::Verbatim
                 } else {
                     Replication::Rewritten(vec![Line::add(self.key, answers.added(self.items), room)])
                 };
-                let effects = Effects { replication, items_added, ..Effects::default() };
+                let effects = Effects { replication, ..answers.effects(self.items.len()) };
                 Ok(Change { answer: answers, publish: None, expires_at_ms: None, effects })
             }
             Slot::Vacant if !self.options.may_create(host) => Err(CommandError::LostFilter),
@@ -176,8 +190,8 @@ impl<'a> Adds<'a, '_> {
                 let effects = Effects {
                     replication: Replication::Rewritten(lines),
                     created: true,
-                    items_added: answers.items_added,
-                    ..Effects::default()
+                    layers_added: count_of(filter.layer_count().saturating_sub(1)),
+                    ..answers.effects(self.items.len())
                 };
                 Ok(Change {
                     answer: answers,

@@ -66,7 +66,7 @@ pub(super) fn publish<'a, T>(
             }
         }
         None if effects.replication == Replication::None => {}
-        None => key.changed(effects.items_added),
+        None => effects.layers_added = key.changed(effects.items_added),
     }
     Ok((answer, effects))
 }

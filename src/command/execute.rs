@@ -6,7 +6,9 @@ use super::error::CommandError;
 use super::keyspace::Keyspace;
 use super::reply::Reply;
 use super::table::Command;
-use super::{add, card, debug, exists, export, import, info, insert, load, load_chunk, reserve, scan_dump};
+use super::{
+    add, card, debug, exists, export, import, info, insert, load, load_chunk, reserve, scan_dump, statistics,
+};
 
 /// Runs a command; `argv` is what follows its name. Replies, also where it is refused, and answers what the host has to
 /// carry out afterwards. O(arguments) beside what the command itself takes.
@@ -42,6 +44,7 @@ fn run<'a>(
         Command::Exists => exists::run_one(arguments, keyspace, reply),
         Command::MExists => exists::run_many(arguments, keyspace, reply),
         Command::Info => info::run(arguments, keyspace, reply),
+        Command::Stats => statistics::run(arguments, keyspace, reply),
         Command::Card => card::run(arguments, keyspace, reply),
         Command::Debug => debug::run(arguments, keyspace, reply),
         Command::ScanDump => scan_dump::run(arguments, keyspace, reply),

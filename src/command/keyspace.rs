@@ -102,8 +102,11 @@ pub trait OpenKey {
     /// in memory.
     fn slot(&mut self) -> Slot<&mut Filter>;
 
-    /// Says that the filter has changed: by so many items, or by other things than items.
-    fn changed(&mut self, items_added: u64);
+    /// Bytes that the allocator gave for the filter that [`slot`](Self::slot) has shown. O(layers).
+    fn allocated_bytes(&mut self) -> u64;
+    /// Says that the filter has changed: by so many items, or by other things than items. Answers how many layers it
+    /// has now that it did not have when [`slot`](Self::slot) showed it.
+    fn changed(&mut self, items_added: u64) -> u32;
 
     /// Puts a filter under the key, in place of what is there.
     ///

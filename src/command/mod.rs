@@ -8,6 +8,7 @@
 
 mod add;
 mod adding;
+mod advice;
 pub mod arguments;
 mod card;
 mod change;
@@ -32,9 +33,12 @@ pub mod reply;
 mod reserve;
 mod scan_dump;
 pub mod settings;
+mod statistics;
 pub mod table;
 mod text;
+mod value;
 
+pub use advice::growth_line;
 pub use effects::{Effects, Line, Replication};
 pub use error::CommandError;
 pub use execute::{execute, refuse};

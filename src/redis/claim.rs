@@ -28,6 +28,15 @@ impl Claims {
         Some(Claim(place))
     }
 
+    /// Says that a key is open where none is.
+    pub(super) fn claim_only(&self) -> Option<Claim<'_>> {
+        let is_alone = self.first.get() == CLOSED && self.second.get() == CLOSED;
+        is_alone.then(|| {
+            self.first.set(0);
+            Claim(&self.first)
+        })
+    }
+
     /// A place beside the key that is open.
     #[cold]
     fn place_beside(&self, argv: Argv<'_>, position: usize) -> Option<&Cell<usize>> {

@@ -103,11 +103,16 @@ impl OpenKey for Key<'_> {
         }
     }
 
+    fn allocated_bytes(&mut self) -> u64 {
+        self.stored().map_or(0, |stored| stored.allocated_bytes() as u64)
+    }
+
     #[inline(always)]
-    fn changed(&mut self, items_added: u64) {
+    fn changed(&mut self, items_added: u64) -> u32 {
         let layers = self.layers;
-        if let Some(stored) = self.stored() {
-            stored.changed(layers, items_added);
+        match self.stored() {
+            Some(stored) => stored.changed(layers, items_added),
+            None => 0,
         }
     }
 

@@ -1,8 +1,9 @@
 //! What lies under a key: a filter, and what only this server needs to know of it.
 
+use super::allocator::block_bytes;
 use super::huge_pages::LargePages;
 use super::stats::{Footprint, filter_took};
-use crate::bloom::Filter;
+use crate::bloom::{BlockVisitor, Filter};
 
 /// A value of one of the data types. The server holds it as a bare pointer to a box of its own.
 pub(super) struct Stored {
@@ -22,19 +23,39 @@ impl Stored {
         Box::new(Self { filter, pages, counted })
     }
 
+    /// Bytes of the allocator's blocks, structs and bit arrays alike. O(layers).
+    pub(super) fn allocated_bytes(&self) -> usize {
+        let mut sum = Sum(block_bytes(std::ptr::from_ref(self), size_of::<Self>()));
+        self.filter.visit_blocks(&mut sum);
+        sum.0
+    }
+
     /// A command has changed the filter, which had so many layers before: by so many items, or by other things than items.
-    /// O(1), where it has grown O(layers).
+    /// Answers how many layers more it has. O(1), where it has grown O(layers).
     #[inline(always)]
-    pub(super) fn changed(&mut self, layers_before: usize, items_added: u64) {
-        filter_took(items_added);
-        if self.filter.layer_count() != layers_before {
-            self.counted.recount(&self.filter);
+    pub(super) fn changed(&mut self, layers_before: usize, items_added: u64) -> u32 {
+        filter_took(&self.filter, items_added);
+        let layers = self.filter.layer_count();
+        let mut layers_added = 0;
+        if layers != layers_before {
+            layers_added = u32::try_from(layers.saturating_sub(layers_before)).unwrap_or(u32::MAX);
+            self.counted.recount(&self.filter, layers_before);
             self.pages.after_growth(&self.filter);
         }
         if items_added == 0 {
             self.pages.after_bytes(&self.filter);
         }
         self.pages.after_items(&self.filter, items_added);
+        layers_added
+    }
+}
+
+/// Bytes of the allocator's blocks.
+struct Sum(usize);
+
+impl BlockVisitor for Sum {
+    fn visit<T>(&mut self, block: &[T]) {
+        self.0 = self.0.saturating_add(block_bytes(block.as_ptr(), size_of_val(block)));
     }
 }
 

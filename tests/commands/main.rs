@@ -15,3 +15,4 @@ mod kinds;
 mod replication;
 mod replies;
 mod server;
+mod statistics;

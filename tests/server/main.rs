@@ -43,6 +43,7 @@ mod releases;
 mod replication;
 mod replies;
 mod scripting;
+mod statistics;
 mod surface;
 #[path = "../schemes/vectors.rs"]
 #[allow(dead_code, reason = "shared with the tests of the schemes")]
@@ -69,6 +70,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     #[cfg(target_os = "linux")]
     ("pages", pages::TESTS),
     ("info", info::TESTS),
+    ("statistics", statistics::TESTS),
     ("dump", dump::TESTS),
     ("persistence", persistence::TESTS),
     ("hostile", hostile::TESTS),

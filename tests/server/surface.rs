@@ -17,7 +17,7 @@ pub(crate) const TESTS: &[Test] = tests![
 ];
 
 /// Name, arity, flags that must be there, categories beside `bloom`.
-const COMMANDS: [(&str, i64, &[&str], &[&str]); 14] = [
+const COMMANDS: [(&str, i64, &[&str], &[&str]); 15] = [
     ("bf.reserve", -4, &["write", "denyoom"], &["write", "fast"]),
     ("bf.add", 3, &["write", "denyoom"], &["write"]),
     ("bf.madd", -3, &["write", "denyoom"], &["write"]),
@@ -25,6 +25,7 @@ const COMMANDS: [(&str, i64, &[&str], &[&str]); 14] = [
     ("bf.exists", 3, &["readonly", "fast"], &["read"]),
     ("bf.mexists", -3, &["readonly", "fast"], &["read"]),
     ("bf.info", -2, &["readonly", "fast"], &["read", "fast"]),
+    ("bf.stats", 2, &["readonly", "fast"], &["read", "fast"]),
     ("bf.card", 2, &["readonly", "fast"], &["read", "fast"]),
     ("bf.debug", 2, &["readonly", "fast"], &["read"]),
     ("bf.scandump", 3, &["readonly", "fast"], &["read"]),
@@ -81,7 +82,7 @@ fn commands_have_flags_arity_and_keys(site: &Site) {
         assert_eq!(elements(&info[8]).len(), keys, "{name}: {specs}");
         assert!(keys == 1 || specs.contains("\"SOURCE\"") && specs.contains("RO"), "{name}: {specs}");
         let tips = show(&info[7]);
-        let volatile = ["bf.info", "bf.debug", "bf.scandump"].contains(&name);
+        let volatile = ["bf.info", "bf.stats", "bf.debug", "bf.scandump"].contains(&name);
         assert_eq!(tips.contains("dont_cache"), volatile, "{name}: {tips}");
     }
 }
@@ -183,7 +184,7 @@ fn documented_arguments_are_redisblooms(site: &Site) {
     assert_eq!(names(&mut client, "bf.scandump"), ["key", "iterator"]);
     assert_eq!(names(&mut client, "bf.loadchunk"), ["key", "iterator", "data"]);
     assert_eq!(names(&mut client, "bf.load"), ["key", "blob"]);
-    for name in ["bf.card", "bf.debug"] {
+    for name in ["bf.card", "bf.debug", "bf.stats"] {
         assert_eq!(names(&mut client, name), ["key"], "{name}");
     }
     let told = arguments(&mut client, "bf.insert");
@@ -196,7 +197,7 @@ fn documented_arguments_are_redisblooms(site: &Site) {
 }
 
 /// A valid call of every command on the key `k`.
-const CALLS: [&str; 12] = [
+const CALLS: [&str; 13] = [
     "BF.RESERVE k 0.01 100 EXPANSION 2",
     "BF.ADD k a",
     "BF.MADD k a b c",
@@ -205,6 +206,7 @@ const CALLS: [&str; 12] = [
     "BF.MEXISTS k a b",
     "BF.INFO k SIZE",
     "BF.CARD k",
+    "BF.STATS k",
     "BF.DEBUG k",
     "BF.SCANDUMP k 0",
     "BF.LOADCHUNK k 1 data",

@@ -1,6 +1,7 @@
 //! Filters of our own in the words of commands.
 
-use super::facts::Facts;
+use super::facts::{Facts, LayerProfile, Profile, Reservation};
+use super::reserving::reservation_of;
 use crate::bloom::{Chain, Everbloom, Filter, Format, Layer, LayerCounts, LayerShape, Layout};
 use crate::command::creation::CreationOptions;
 use crate::command::creation::lines::{Creation, growth_words, number, word};
@@ -15,6 +16,32 @@ pub(super) fn facts(filter: &Filter, chain: &Chain) -> Facts {
         tightening_ratio: None,
         estimated_items: None,
     }
+}
+
+pub(super) fn profile(chain: &Chain) -> Profile {
+    let Everbloom { error_rate, growth, .. } = chain.parameters();
+    let layers = chain.layers().iter().enumerate();
+    let layers = layers.map(|(index, layer)| {
+        layer_profile(layer.shape().layout, growth.layer_error_rate(error_rate, index))
+    });
+    Profile { error_rate: Some(error_rate), layers: layers.collect(), ..Profile::default() }
+}
+
+/// Of a layer of our own, in whichever filter it is.
+pub(super) fn layer_profile(layout: Layout, error_rate: f64) -> LayerProfile {
+    LayerProfile { placement: placement_name(layout), error_rate: Some(error_rate) }
+}
+
+const fn placement_name(layout: Layout) -> &'static str {
+    match layout {
+        Layout::Scattered => "scattered",
+        Layout::Paged { .. } => "paged",
+    }
+}
+
+pub(super) fn reservation(chain: &Chain, capacity_items: u64) -> Option<Reservation> {
+    let parameters = Everbloom { capacity_items, ..chain.parameters() };
+    reservation_of(&parameters, parameters.error_rate, capacity_items, Format::Everbloom)
 }
 
 pub(super) fn blueprint(options: &CreationOptions, host: &dyn Host) -> Result<Everbloom, CommandError> {
@@ -50,9 +77,10 @@ pub(super) fn debug_lines(chain: &Chain) -> Vec<String> {
 
 /// The line of one layer.
 pub(super) fn debug_line(shape: LayerShape, counts: LayerCounts, error_rate: f64) -> String {
-    let (layout, lines) = match shape.layout {
-        Layout::Scattered => ("scattered", shape.probes),
-        Layout::Paged { lines } => ("paged", u32::from(lines)),
+    let layout = placement_name(shape.layout);
+    let lines = match shape.layout {
+        Layout::Scattered => shape.probes,
+        Layout::Paged { lines } => u32::from(lines),
     };
     format!(
         "bytes:{} bits:{} hashes:{} layout:{layout} lines:{lines} capacity:{} size:{} set:{} ratio:{}",

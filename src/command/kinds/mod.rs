@@ -4,9 +4,10 @@ mod client;
 mod everbloom;
 mod facts;
 mod redisbloom;
+mod reserving;
 mod valkeybloom;
 
-use facts::Facts;
+pub(super) use facts::{Facts, Profile, Reservation};
 
 use super::creation::{Creation, CreationOptions};
 use super::error::CommandError;
@@ -20,6 +21,27 @@ pub(super) fn facts(filter: &Filter) -> Facts {
         Filter::RedisBloom(chain) => redisbloom::facts(chain),
         Filter::ValkeyBloom(chain) => valkeybloom::facts(chain),
         Filter::Client(chain) => client::facts(filter, chain),
+    }
+}
+
+/// What BF.STATS tells of a filter beside what can be read off every filter. O(layers).
+pub(super) fn profile(filter: &Filter) -> Profile {
+    match filter {
+        Filter::Everbloom(chain) => everbloom::profile(chain),
+        Filter::RedisBloom(chain) => redisbloom::profile(chain),
+        Filter::ValkeyBloom(chain) => valkeybloom::profile(chain),
+        Filter::Client(chain) => client::profile(chain),
+    }
+}
+
+/// What a filter like this one would take that was reserved for so many items. Nothing where no BF.RESERVE makes such
+/// a filter. O(1).
+pub(super) fn reservation(filter: &Filter, capacity_items: u64) -> Option<Reservation> {
+    match filter {
+        Filter::Everbloom(chain) => everbloom::reservation(chain, capacity_items),
+        Filter::RedisBloom(chain) => redisbloom::reservation(chain, capacity_items),
+        Filter::ValkeyBloom(chain) => valkeybloom::reservation(chain, capacity_items),
+        Filter::Client(_) => None,
     }
 }
 

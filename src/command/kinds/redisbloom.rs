@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
-use super::facts::Facts;
+use super::facts::{Facts, LayerProfile, Profile, Reservation};
+use super::reserving::reservation_of;
 use crate::bloom::redisbloom::{self, LayerParameters};
-use crate::bloom::{Chain, Filter, Growth, RedisBloom};
+use crate::bloom::{Chain, Filter, Format, Growth, RedisBloom};
 use crate::command::creation::CreationOptions;
 use crate::command::creation::lines::{Creation, growth_words, number, word};
 use crate::command::settings::Host;
@@ -19,6 +20,27 @@ pub(super) fn facts(chain: &Chain<RedisBloom>) -> Facts {
         tightening_ratio: None,
         estimated_items: None,
     }
+}
+
+pub(super) fn profile(chain: &Chain<RedisBloom>) -> Profile {
+    let layers = chain.layers().iter().map(|layer| {
+        let error_rate = Some(layer.placement().error_rate());
+        LayerProfile { placement: "double hashing", error_rate }
+    });
+    Profile { layers: layers.collect(), ..Profile::default() }
+}
+
+/// With the rate that the filter was asked for, where a command made it.
+pub(super) fn reservation(chain: &Chain<RedisBloom>, capacity_items: u64) -> Option<Reservation> {
+    let (error_rate, _) = chain.family().reserve_parameters()?;
+    let capacity_items = capacity_items.min(redisbloom::COMMAND_CAPACITY_MAX_ITEMS);
+    let family = RedisBloom::new(
+        error_rate,
+        capacity_items,
+        redisbloom::Options::SCALING,
+        redisbloom::RESERVED_GROWTH,
+    );
+    reservation_of(&family, error_rate, capacity_items, Format::RedisBloom)
 }
 
 pub(super) fn blueprint(options: &CreationOptions, host: &dyn Host) -> RedisBloom {

@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
-use super::facts::Facts;
+use super::facts::{Facts, LayerProfile, Profile, Reservation};
+use super::reserving::reservation_of;
 use crate::bloom::valkeybloom::{
-    Seed, TIGHTENING_RATIO_DEFAULT, max_scaled_capacity, size_bytes, validate_scale_to,
+    Seed, TIGHTENING_RATIO_DEFAULT, layer_error_rate, max_scaled_capacity, size_bytes, validate_scale_to,
 };
-use crate::bloom::{Chain, Growth, Probes, ValkeyBloom};
+use crate::bloom::{Chain, Format, Growth, Probes, ValkeyBloom};
 use crate::command::creation::CreationOptions;
 use crate::command::creation::lines::{Creation, growth_words, number, word};
 use crate::command::error::CommandError;
@@ -23,6 +24,25 @@ pub(super) fn facts(chain: &Chain<ValkeyBloom>) -> Facts {
         tightening_ratio: scaling(chain).map(|family| family.tightening_ratio),
         estimated_items: None,
     }
+}
+
+pub(super) fn profile(chain: &Chain<ValkeyBloom>) -> Profile {
+    let ValkeyBloom { error_rate, tightening_ratio, seed, .. } = *chain.family();
+    let layers = (0..chain.layers().len()).map(|index| LayerProfile {
+        placement: "double hashing",
+        error_rate: layer_error_rate(error_rate, tightening_ratio, index),
+    });
+    Profile {
+        error_rate: Some(decimal_of(error_rate)),
+        is_keyed: seed != Seed::FIXED,
+        layers: layers.collect(),
+        ..Profile::default()
+    }
+}
+
+pub(super) fn reservation(chain: &Chain<ValkeyBloom>, capacity_items: u64) -> Option<Reservation> {
+    let parameters = ValkeyBloom { capacity_items, ..*chain.family() };
+    reservation_of(&parameters, decimal_of(parameters.error_rate), capacity_items, Format::ValkeyBloom)
 }
 
 /// Under [`LIMIT_DEFAULT_BYTES`].

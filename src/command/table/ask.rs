@@ -1,4 +1,4 @@
-//! The commands that ask a filter: BF.EXISTS, BF.MEXISTS, BF.INFO, BF.CARD and BF.DEBUG.
+//! The commands that ask a filter: BF.EXISTS, BF.MEXISTS, BF.INFO, BF.STATS, BF.CARD and BF.DEBUG.
 
 use super::parts::{DONT_CACHE, ITEM, ITEMS, KEY, MANY, READS, word};
 use super::{ArgumentKind, ArgumentSpec, CommandSpec, Presence};
@@ -43,6 +43,17 @@ pub(super) static INFO: CommandSpec = CommandSpec {
             presence: Presence::Optional,
         },
     ],
+    ..READS
+};
+
+pub(super) static STATS: CommandSpec = CommandSpec {
+    name: "bf.stats",
+    arguments: 1..=1,
+    categories: "read fast",
+    tips: DONT_CACHE,
+    complexity: "O(n), where n is the number of layers",
+    summary: "Tells all that is known of a filter and of each of its layers",
+    syntax: &[KEY],
     ..READS
 };
 

@@ -27,6 +27,8 @@ macro_rules! for_each_command {
             MExists => ask::MEXISTS,
             /// BF.INFO.
             Info => ask::INFO,
+            /// BF.STATS.
+            Stats => ask::STATS,
             /// BF.CARD.
             Card => ask::CARD,
             /// BF.DEBUG.
@@ -185,6 +187,7 @@ mod tests {
             ("bf.exists", 3),
             ("bf.mexists", -3),
             ("bf.info", -2),
+            ("bf.stats", 2),
             ("bf.card", 2),
             ("bf.debug", 2),
             ("bf.scandump", 3),
