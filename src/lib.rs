@@ -1,24 +1,52 @@
-//! everbloom: Bloom filters as a native data type for Redis and Valkey.
+//! everbloom: Bloom filters as a native data type for Redis and Valkey, and as a library.
 //!
-//! Four rooms, each importing only those above it:
+//! As a library it is [`BloomFilter`]: made here, or read from a server in every format that the module
+//! knows, its own, RedisBloom's, valkey-bloom's and those of clients that keep bitmaps in strings. Take it
+//! without its default features, which are the module's: `default-features = false, features = ["prefetch"]`.
 //!
-//! * [`bloom`], the mathematics: bits, hashes, positions, sizes, growth. No bytes on disk, no server.
-//! * [`mod@format`], the bytes: how a filter is written down and read back.
-//! * [`command`], the language: what each `BF.*` command means; arguments in, replies and effects out.
-//! * `redis`, the host (feature `server`): the only code that knows the module API, and that has unsafe code but for one line.
+//! The code is four rooms, each importing only those above it; docs/architecture.md is their map:
 //!
-//! The first three have no clock, no randomness, no globals and no log, and forbid unsafe code. Beside them, `prefetch`
-//! (feature `prefetch`) is the one instruction of the processor that large filters are fast by.
+//! * `bloom`, the mathematics: bits, hashes, positions, sizes, growth. No bytes on disk, no server.
+//! * `format`, the bytes: how a filter is written down and read back.
+//! * `command`, the language: what each `BF.*` command means; arguments in, replies and effects out.
+//! * `redis`, the host (feature `server`): the only code that knows the module API, and the only unsafe code
+//!   but for the one line of `prefetch`.
+//!
+//! The first three have no clock, no randomness, no globals and no log, and forbid unsafe code.
 
 #[cfg(target_endian = "big")]
 compile_error!(
     "everbloom stores bit arrays as little-endian words and views them in place: big-endian hosts are not supported"
 );
 
+// The rooms are open to this repository's own tests and benchmarks, which ask for the feature `internals`; to
+// other programs the library is what is named below.
+#[cfg(not(feature = "internals"))]
+#[allow(dead_code, unused_imports, unreachable_pub, reason = "the tests use the rest")]
+mod bloom;
+#[cfg(feature = "internals")]
 pub mod bloom;
+#[cfg(not(feature = "internals"))]
+#[allow(dead_code, unused_imports, unreachable_pub, reason = "the tests use the rest")]
+mod command;
+#[cfg(feature = "internals")]
 pub mod command;
+#[cfg(not(feature = "internals"))]
+#[allow(dead_code, unused_imports, unreachable_pub, reason = "the tests use the rest")]
+mod format;
+#[cfg(feature = "internals")]
 pub mod format;
-#[cfg(feature = "prefetch")]
+#[cfg(all(feature = "prefetch", not(feature = "internals")))]
+#[allow(unreachable_pub, reason = "the benchmarks use it")]
+mod prefetch;
+#[cfg(all(feature = "prefetch", feature = "internals"))]
 pub mod prefetch;
+
+mod library;
 #[cfg(feature = "server")]
 mod redis;
+
+pub use bloom::{AddError, Format, Growth, OutOfMemory, ReserveError};
+pub use format::pieces::ChunkError;
+pub use format::{DecodeError, Sink, Source, UnsignedOrBytes};
+pub use library::{BloomFilter, CreateError, Loader, Options, Pieces};

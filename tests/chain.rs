@@ -10,7 +10,7 @@ use everbloom::bloom::bits::HEAD_BYTES;
 use everbloom::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES, LAYERS_MAX, PROBES_TOTAL_MAX};
 use everbloom::bloom::redisbloom::Options;
 use everbloom::bloom::{
-    AddError, Added, BlockMover, BlockVisitor, Blueprint, Chain, Everbloom, Extent, Filter, Growth,
+    AddError, Added, BlockMover, BlockVisitor, Blueprint, Chain, Counting, Everbloom, Extent, Filter, Growth,
     ItemEncoding, Layer, NoPrefetch, OutOfMemory, RedisBloom, ReserveError, ScaleError, Storage,
     UnknownMemory, ValkeyBloom, hash128, valkeybloom,
 };
@@ -88,6 +88,7 @@ proptest! {
                     counted += 1;
                     oracle.insert(item.clone());
                 }
+                Ok(Added::Again) => prop_assert!(false, "counted without counters"),
                 Ok(Added::Present) => {
                     prop_assert!(known);
                     prop_assert_eq!(before, (chain.items(), chain.layers().len()));
@@ -303,6 +304,7 @@ fn every_block_of_a_filter_of_any_kind_is_shown_and_moved() {
         (Blueprint::Everbloom(own), 0, 0),
         (Blueprint::RedisBloom(RedisBloom::new(0.01, 10, Options::SCALING, 2)), 0, 0),
         (Blueprint::ValkeyBloom(valkey), 1, HEAD_BYTES as u64),
+        (Blueprint::Counting(Counting(own)), 1, 0),
     ] {
         let mut filter = Filter::reserve(blueprint, &ANY).unwrap();
         let items: Vec<[u8; 4]> = (0..100u32).map(u32::to_le_bytes).collect();
@@ -340,10 +342,7 @@ fn every_error_says_what_it_is() {
         (&too_large, "the filter would take 9 bytes, more than 8"),
         (&AddError::Full, "the filter is full and of fixed size"),
         (&AddError::CannotGrow(too_large), "the filter is full and cannot grow"),
-        (
-            &AddError::NotEncodable(ItemEncoding::Int32Le),
-            "the item is not a decimal integer of 32 bits, which encoding int32le needs",
-        ),
+        (&AddError::NotEncodable(ItemEncoding::Int32Le), "the item is not a decimal integer of 32 bits"),
         (&ScaleError::Fixed, "the filter is of fixed size"),
     ];
     for (error, text) in errors {
@@ -400,4 +399,51 @@ fn validation_tells_what_stops_a_filter() {
     assert_eq!(parameters.validate_scale_to(chain.capacity_items(), limit_bytes), Ok(()));
     let beyond = chain.capacity_items() + 1;
     assert_eq!(parameters.validate_scale_to(beyond, limit_bytes), Err(ScaleError::TooLarge));
+}
+
+#[test]
+fn a_saturating_filter_takes_items_until_every_bit_is_set() {
+    // The second is paged.
+    for (capacity_items, items) in [(50, 5_000u64), (2_000_000, 4_500_000)] {
+        let parameters = Everbloom { error_rate: 0.01, capacity_items, growth: Growth::Saturating };
+        let mut chain = Chain::reserve(parameters, &ANY).unwrap();
+        let fixed = Chain::reserve(Everbloom { growth: Growth::Fixed, ..parameters }, &ANY).unwrap();
+        assert_eq!(chain.layers()[0].shape(), fixed.layers()[0].shape());
+        let mut counted = 0;
+        for item in 0..items {
+            let digest = hash128(&item.to_le_bytes());
+            let was_there = chain.contains(digest);
+            let added = chain.add(digest, &0).unwrap();
+            assert_eq!(added == Added::Present, was_there);
+            counted += u64::from(added == Added::New);
+            assert!(chain.contains(digest), "an added item is missed");
+        }
+        assert!(counted > capacity_items, "{counted}");
+        assert_eq!((chain.items(), chain.layers().len()), (counted, 1));
+        assert_eq!(chain.capacity_items(), capacity_items);
+        let is_full = chain.set_bits() == chain.layers()[0].bits().len();
+        assert_eq!(is_full, capacity_items == 50);
+        assert_eq!(chain.contains(hash128(b"absent")), is_full);
+    }
+}
+
+#[test]
+fn a_saturated_filter_errs_as_documented() {
+    // docs/commands.md: asked 1 %, 13 % at twice and 60 % at four times the capacity.
+    let rate = |given: u64| {
+        let (mut hits, filters, probes) = (0u64, 20u64, 20_000u64);
+        for seed in 0..filters {
+            let growth = Growth::Saturating;
+            let parameters = Everbloom { error_rate: 0.01, capacity_items: 1000, growth };
+            let mut chain = Chain::reserve(parameters, &ANY).unwrap();
+            let item = |index: u64| hash128(&[seed.to_le_bytes(), index.to_le_bytes()].concat());
+            (0..given).for_each(|index| _ = chain.add(item(index), &ANY).unwrap());
+            hits += (0..probes).filter(|index| chain.contains(item((1 << 40) + index))).count() as u64;
+        }
+        hits as f64 / (filters * probes) as f64
+    };
+    for (given, expected) in [(1000, 0.01), (2000, 0.130), (4000, 0.600)] {
+        let measured = rate(given);
+        assert!((measured / expected - 1.0).abs() < 0.1, "{given} items: {measured}");
+    }
 }

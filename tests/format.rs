@@ -84,6 +84,7 @@ fn samples() -> Vec<Chain> {
         filter(0.01, 100, scaling, 60),
         filter(0.001, 10, scaling, 1000),
         filter(0.25, 1, Growth::Scaling { expansion: 1 }, 50),
+        filter(0.01, 60, Growth::Saturating, 400),
         filter(1e-6, 500, Growth::Fixed, 100),
         filter(0.01, 3_000_000, Growth::Fixed, 5000),
     ]
@@ -106,7 +107,8 @@ fn assert_header_is_as_documented(chain: &Chain, header: &[u8]) {
             everbloom::bloom::Layout::Paged { lines } => (2, lines),
         };
         assert_eq!(header[at..at + 4], [layout, lines, layer.shape().probes as u8, 1]);
-        assert_eq!(u32_at(at + 4), 0);
+        let saturates = chain.parameters().growth == Growth::Saturating;
+        assert_eq!(u32_at(at + 4), u32::from(saturates));
         assert_eq!(u64_at(at + 8), layer.shape().size_bits);
         assert_eq!(u64_at(at + 16), layer.shape().capacity_items);
         assert_eq!(u64_at(at + 24), layer.counts().items);
@@ -249,7 +251,7 @@ fn a_header_with_any_field_at_any_edge_is_refused_or_behaves() {
     let mut refused = 0;
     let mut accepted = 0;
     let limit_bytes = 64 << 20;
-    for chain in samples().into_iter().take(5) {
+    for chain in samples().into_iter().take(6) {
         let record = saved(&chain);
         let fields = CHAIN_FIELDS.iter().copied().chain((0..chain.layers().len()).flat_map(|layer| {
             LAYER_FIELDS.map(|(at, width)| (CHAIN_HEADER_BYTES + LAYER_HEADER_BYTES * layer + at, width))
@@ -298,4 +300,48 @@ fn impossible_headers_are_refused_by_name() {
     // More items than bits are never counted, so no layer is for more.
     assert_eq!(refusal(48, &1025u64.to_le_bytes()), DecodeError::Invalid("capacity"));
     assert_eq!(refusal(64, &1u64.to_le_bytes()), DecodeError::Invalid("set bits"));
+}
+
+#[test]
+fn only_a_filter_of_one_layer_and_fixed_size_saturates() {
+    let header = |chain: &Chain| saved(chain);
+    let refusal = |record: &Record, changes: &[(usize, &[u8])]| {
+        let mut altered = record.clone();
+        for (at, bytes) in changes {
+            altered.0[0][*at..at + bytes.len()].copy_from_slice(bytes);
+        }
+        loaded(&altered, ANY).map(|chain| chain.parameters().growth)
+    };
+    let saturated = header(&filter(0.01, 60, Growth::Saturating, 400));
+    assert_eq!(refusal(&saturated, &[]), Ok(Growth::Saturating));
+    let unsupported = |got| Err(DecodeError::Unsupported { what: "reserved field", got });
+    for flags in [2u32, 3, 1 << 31, u32::MAX] {
+        assert_eq!(refusal(&saturated, &[(36, &flags.to_le_bytes())]), unsupported(flags.into()));
+    }
+    // A filter that grows.
+    assert_eq!(refusal(&saturated, &[(12, &2u32.to_le_bytes())]), unsupported(1));
+    // Without the flag it holds more than it can.
+    assert_eq!(refusal(&saturated, &[(36, &0u32.to_le_bytes())]), Err(DecodeError::Invalid("items")));
+    let size_bits = u64::from_le_bytes(saturated.0[0][40..48].try_into().unwrap());
+    assert_eq!(refusal(&saturated, &[(56, &size_bits.to_le_bytes())]), Ok(Growth::Saturating));
+    let too_many = (size_bits + 1).to_le_bytes();
+    assert_eq!(refusal(&saturated, &[(56, &too_many)]), Err(DecodeError::Invalid("items")));
+    // Several layers, of which one or all say so.
+    let grown = header(&filter(0.001, 10, Growth::Scaling { expansion: 2 }, 1000));
+    let fixed: (usize, &[u8]) = (12, &[0; 4]);
+    let flag: &[u8] = &[1, 0, 0, 0];
+    assert_eq!(refusal(&grown, &[fixed, (36, flag)]), unsupported(1));
+    assert_eq!(refusal(&grown, &[fixed, (36, flag), (76, flag)]), unsupported(1));
+}
+
+#[test]
+fn a_saturated_count_ends_where_a_decoder_takes_it() {
+    // A header that counts as many items as bits, whose bits are yet to come, as that of a dump.
+    let mut altered = saved(&filter(0.01, 60, Growth::Saturating, 0));
+    let size_bits = u64::from_le_bytes(altered.0[0][40..48].try_into().unwrap());
+    altered.0[0][56..64].copy_from_slice(&size_bits.to_le_bytes());
+    assert_behaves(loaded(&altered, ANY).unwrap());
+    let mut chain = loaded(&altered, ANY).unwrap();
+    chain.add(hash128(b"one more"), &ANY).unwrap();
+    assert_eq!(chain.items(), size_bits);
 }

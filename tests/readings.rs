@@ -11,8 +11,8 @@ use everbloom::bloom::client::{BitOrder, Scheme, SchemeParameters, SchemePlaceme
 use everbloom::bloom::redisbloom::Options;
 use everbloom::bloom::valkeybloom::Seed;
 use everbloom::bloom::{
-    Bits, Chain, Everbloom, Family, Filter, FilterReading, Growth, ItemEncoding, LayerReading, NoPrefetch,
-    RedisBloom, ValkeyBloom,
+    Bits, Chain, Counting, Everbloom, Family, Filter, FilterReading, Growth, ItemEncoding, LayerReading,
+    NoPrefetch, RedisBloom, ValkeyBloom,
 };
 
 const UNLIMITED: u64 = u64::MAX;
@@ -42,6 +42,7 @@ enum Forced {
     RedisBloom(Chain<RedisBloom>),
     ValkeyBloom(Box<Chain<ValkeyBloom>>),
     Client(Box<Chain<everbloom::bloom::Client>>),
+    Counting(Box<Chain<Counting>>),
 }
 
 impl Forced {
@@ -51,6 +52,7 @@ impl Forced {
             Self::RedisBloom(chain) => force(chain, items),
             Self::ValkeyBloom(chain) => force(chain, items),
             Self::Client(chain) => force(chain, items),
+            Self::Counting(chain) => force(chain, items),
         }
     }
 
@@ -61,6 +63,7 @@ impl Forced {
             Self::RedisBloom(chain) => Filter::RedisBloom(chain.try_clone(memory).unwrap()),
             Self::ValkeyBloom(chain) => Filter::ValkeyBloom(Box::new(chain.try_clone(memory).unwrap())),
             Self::Client(chain) => Filter::Client(Box::new(chain.try_clone(memory).unwrap())),
+            Self::Counting(chain) => Filter::Counting(Box::new(chain.try_clone(memory).unwrap())),
         }
     }
 }
@@ -68,6 +71,11 @@ impl Forced {
 fn fixed(error_rate: f64, capacity_items: u64) -> Forced {
     let parameters = Everbloom { error_rate, capacity_items, growth: Growth::Fixed };
     Forced::Everbloom(Chain::reserve(parameters, &UNLIMITED).unwrap())
+}
+
+fn counting(capacity_items: u64) -> Forced {
+    let parameters = Everbloom { error_rate: 0.01, capacity_items, growth: Growth::Fixed };
+    Forced::Counting(Box::new(Chain::try_new(Counting(parameters), &UNLIMITED).unwrap()))
 }
 
 /// One of every kind, with its capacity.
@@ -88,6 +96,8 @@ fn kinds() -> Vec<(&'static str, u64, Forced)> {
         ("two lines", 1_000_000, fixed(0.01, 1_000_000)),
         ("three lines", 1_000_000, fixed(0.001, 1_000_000)),
         ("eight lines", 300_000, fixed(1e-9, 300_000)),
+        ("counting", 100_000, counting(100_000)),
+        ("counting in pages", 400_000, counting(400_000)),
         ("redisbloom", 400_000, Forced::RedisBloom(Chain::try_new(redisbloom, &UNLIMITED).unwrap())),
         (
             "valkey-bloom",

@@ -113,6 +113,10 @@ impl<F: Family> Chain<F> {
     fn prefetch_to_add(&self, items: Option<&[F::Digest<'_>]>, prefetch: impl Prefetch) {
         let items = items.unwrap_or_default();
         for (layer, part) in self.parts_to_add() {
+            if F::COUNTS_OCCURRENCES && part == Part::All {
+                items.iter().for_each(|digest| layer.prefetch_to_add(*digest, prefetch));
+                continue;
+            }
             items.iter().for_each(|digest| layer.prefetch(*digest, part, prefetch));
         }
     }

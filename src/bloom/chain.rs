@@ -49,7 +49,14 @@ impl<F: Family> Chain<F> {
     /// Items the layers were sized for. O(layers).
     #[must_use]
     pub fn capacity_items(&self) -> u64 {
-        self.layers.iter().fold(0, |sum, layer| sum.saturating_add(layer.capacity_items()))
+        self.capacity_items_from(0)
+    }
+
+    /// Items the layers from `first` on were sized for. O(layers).
+    #[must_use]
+    pub fn capacity_items_from(&self, first: usize) -> u64 {
+        let layers = self.layers.iter().skip(first);
+        layers.fold(0, |sum, layer| sum.saturating_add(layer.capacity_items()))
     }
 
     /// Bits set, over all layers. O(layers).
@@ -116,6 +123,28 @@ impl<F: Family> Chain<F> {
     #[inline(always)]
     pub fn contains(&self, digest: F::Digest<'_>) -> bool {
         any_contains(&self.layers, digest)
+    }
+
+    /// Whether the filter is as [`try_emptied`](Self::try_emptied) makes it: one layer without items or set bits, and no
+    /// dump whose chunks it takes. O(layers).
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let is_untouched = self.layers.len() == 1 && self.items() == 0 && self.set_bits() == 0;
+        is_untouched && self.origin() == Origin::NoHeader
+    }
+
+    /// An empty filter with the parameters of this one, of one layer that is like the first of this one. O(1), for memory
+    /// is zeroed when it is first used.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] when its storage cannot be had.
+    pub fn try_emptied(&self) -> Result<Self, OutOfMemory> {
+        let mut layers = Vec::new();
+        layers.try_reserve_exact(1).map_err(|_| OutOfMemory)?;
+        for layer in self.layers.iter().take(1) {
+            layers.push(layer.try_emptied()?);
+        }
+        Ok(Self { layers, family: self.family.emptied(), marks: None })
     }
 
     /// A copy with its own storages.

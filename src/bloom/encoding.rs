@@ -1,4 +1,4 @@
-//! How an item becomes the bytes that are hashed, where those are not its own, under frozen ids and names.
+//! How an item becomes the bytes that are hashed, where those are not its own, under frozen ids.
 
 use std::fmt;
 
@@ -52,26 +52,6 @@ impl ItemEncoding {
         Self::ALL.into_iter().find(|encoding| encoding.id() == id)
     }
 
-    /// The name in commands.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Raw => "raw",
-            Self::Utf16Le => "utf16le",
-            Self::Int32Le => "int32le",
-            Self::Int64Le => "int64le",
-            Self::Int32Be => "int32be",
-            Self::Kryo5String => "kryo5-string",
-            Self::JsonString => "json-string",
-        }
-    }
-
-    /// The encoding with a name, in any case.
-    #[must_use]
-    pub fn from_name(name: &[u8]) -> Option<Self> {
-        Self::ALL.into_iter().find(|encoding| encoding.name().as_bytes().eq_ignore_ascii_case(name))
-    }
-
     /// What an item must be, in words that complete "the item is not".
     #[must_use]
     pub const fn domain(self) -> &'static str {
@@ -95,7 +75,7 @@ impl std::error::Error for NotEncodable {}
 
 impl fmt::Display for NotEncodable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the item is not {}, which encoding {} needs", self.0.domain(), self.0.name())
+        write!(f, "the item is not {}", self.0.domain())
     }
 }
 
@@ -104,14 +84,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_and_names_are_the_frozen_ones_and_find_their_encodings() {
-        let names = ["raw", "utf16le", "int32le", "int64le", "int32be", "kryo5-string", "json-string"];
-        for (id, name) in (1..).zip(names) {
-            let encoding = ItemEncoding::from_id(id).unwrap();
-            assert_eq!((encoding.id(), encoding.name()), (id, name));
-            assert_eq!(ItemEncoding::from_name(name.to_uppercase().as_bytes()), Some(encoding));
+    fn ids_are_the_frozen_ones_and_find_their_encodings() {
+        for (id, encoding) in (1..).zip(ItemEncoding::ALL) {
+            assert_eq!((encoding.id(), ItemEncoding::from_id(id)), (id, Some(encoding)));
         }
         assert_eq!((ItemEncoding::from_id(0), ItemEncoding::from_id(8)), (None, None));
-        assert_eq!(ItemEncoding::from_name(b"utf8"), None);
     }
 }

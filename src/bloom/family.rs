@@ -17,6 +17,9 @@ pub trait Family: Copy + Debug {
     /// How one layer places probes, and in what.
     type Placement: Probes + for<'i> Placement<Self::Digest<'i>>;
 
+    /// Whether every add counts, also of an item that seems to be there: items can then be deleted.
+    const COUNTS_OCCURRENCES: bool = false;
+
     /// The digest of an item. O(length).
     fn digest<'i>(&self, item: &'i [u8]) -> Self::Digest<'i>;
 
@@ -30,6 +33,12 @@ pub trait Family: Copy + Debug {
 
     /// What happens when the last layer is full.
     fn growth(&self) -> Growth;
+
+    /// The parameters of a filter of this family that was emptied: without what they say of its items.
+    #[must_use]
+    fn emptied(&self) -> Self {
+        *self
+    }
 
     /// The layer that comes after `layers`, which are all full or none.
     ///

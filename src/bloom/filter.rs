@@ -3,56 +3,28 @@
 use super::blocks::{BlockMover, BlockVisitor, move_storage};
 use super::chain::Chain;
 use super::client::Client;
+use super::counting::Counting;
 use super::everbloom::Everbloom;
 use super::family::Family;
 use super::growth::Growth;
-use super::kind::Kind;
+use super::kind::{Format, Kind};
+use super::layer::Layer;
 use super::memory::{Memory, OutOfMemory};
 use super::outcome::{AddError, Added, ByteLimit, ReserveError};
 use super::prefetch::Prefetch;
 use super::reading::LayerReading;
-use super::redisbloom::{self, Hashing, RedisBloom};
+use super::redisbloom::{Hashing, RedisBloom};
 use super::storage::Storage;
-use super::valkeybloom::{self, ValkeyBloom};
-
-/// Whose bits and bytes a filter has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Format {
-    /// Our own.
-    #[default]
-    Everbloom,
-    /// RedisBloom's.
-    RedisBloom,
-    /// valkey-bloom's.
-    ValkeyBloom,
-}
-
-impl Format {
-    /// Every format.
-    pub const ALL: [Self; 3] = [Self::Everbloom, Self::RedisBloom, Self::ValkeyBloom];
-
-    /// The name in `bf.format` and after FORMAT.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Everbloom => "everbloom",
-            Self::RedisBloom => "redisbloom",
-            Self::ValkeyBloom => "valkey-bloom",
-        }
-    }
-
-    /// The format with a name, in any case.
-    #[must_use]
-    pub fn from_name(name: &[u8]) -> Option<Self> {
-        Self::ALL.into_iter().find(|format| format.name().as_bytes().eq_ignore_ascii_case(name))
-    }
-}
+use super::union::{Gained, Union, UnionPlacement, View, set_in};
+use super::valkeybloom::ValkeyBloom;
 
 /// What a filter is to be made of.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Blueprint {
     /// A filter of our own.
     Everbloom(Everbloom),
+    /// A filter that items can be deleted from.
+    Counting(Counting),
     /// A filter of RedisBloom's kind.
     RedisBloom(RedisBloom),
     /// A filter of valkey-bloom's kind.
@@ -70,17 +42,30 @@ pub enum Filter {
     ValkeyBloom(Box<Chain<ValkeyBloom>>),
     /// A client's filter that was taken over, in our own bytes; boxed for the same reasons.
     Client(Box<Chain<Client>>),
+    /// Filters of several kinds in one of our own format.
+    Union(Box<Chain<Union>>),
+    /// A filter that items can be deleted from; boxed for the same reasons.
+    Counting(Box<Chain<Counting>>),
 }
 
-/// The same expression for the chain of whatever kind a filter has.
-macro_rules! each_kind {
-    ($filter:expr, $chain:ident => $body:expr) => {
+/// The same expression for the chain of a filter whose layers are arrays of bits, and another for one that counts.
+macro_rules! each_of_bits {
+    ($filter:expr, $chain:ident => $body:expr, $counting:pat => $other:expr) => {
         match $filter {
             Filter::Everbloom($chain) => $body,
             Filter::RedisBloom($chain) => $body,
             Filter::ValkeyBloom($chain) => $body,
             Filter::Client($chain) => $body,
+            Filter::Union($chain) => $body,
+            Filter::Counting($counting) => $other,
         }
+    };
+}
+
+/// The same expression for the chain of whatever kind a filter has.
+macro_rules! each_kind {
+    ($filter:expr, $chain:ident => $body:expr) => {
+        each_of_bits!($filter, $chain => $body, $chain => $body)
     };
 }
 
@@ -92,6 +77,7 @@ impl Filter {
     pub fn reserve(blueprint: Blueprint, limit: &dyn ByteLimit) -> Result<Self, ReserveError> {
         Ok(match blueprint {
             Blueprint::Everbloom(family) => Self::Everbloom(Chain::try_new(family, limit)?),
+            Blueprint::Counting(family) => Self::Counting(Box::new(Chain::try_new(family, limit)?)),
             Blueprint::RedisBloom(family) => Self::RedisBloom(Chain::try_new(family, limit)?),
             Blueprint::ValkeyBloom(family) => Self::ValkeyBloom(Box::new(Chain::try_new(family, limit)?)),
         })
@@ -100,11 +86,7 @@ impl Filter {
     /// Whose bits and bytes it has.
     #[must_use]
     pub const fn format(&self) -> Format {
-        match self {
-            Self::Everbloom(_) | Self::Client(_) => Format::Everbloom,
-            Self::RedisBloom(_) => Format::RedisBloom,
-            Self::ValkeyBloom(_) => Format::ValkeyBloom,
-        }
+        self.kind().format()
     }
 
     /// How it is built.
@@ -115,6 +97,8 @@ impl Filter {
             Self::RedisBloom(_) => Kind::RedisBloom,
             Self::ValkeyBloom(_) => Kind::ValkeyBloom,
             Self::Client(_) => Kind::Imported,
+            Self::Union(_) => Kind::Union,
+            Self::Counting(_) => Kind::Counting,
         }
     }
 
@@ -130,11 +114,12 @@ impl Filter {
         each_kind!(self, chain => chain.capacity_items())
     }
 
-    /// Whether the next new item finds room in the last layer. O(1).
+    /// Whether the next new item is taken without another layer. O(1).
     #[must_use]
     #[inline(always)]
     pub fn has_room(&self) -> bool {
-        each_kind!(self, chain => chain.layers().last().is_some_and(|layer| !layer.is_full()))
+        let has_room = each_kind!(self, chain => chain.layers().last().is_some_and(|layer| !layer.is_full()));
+        has_room || self.growth() == Growth::Saturating
     }
 
     /// Number of layers.
@@ -146,27 +131,13 @@ impl Filter {
     /// Memory of the filter in bytes: its structs and storages. O(layers).
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
-        // The struct of a chain counts its own bytes, which for all but the boxed ones lie within this
-        // struct.
-        let counted_twice = match self {
-            Self::Everbloom(chain) => size_of_val(chain),
-            Self::RedisBloom(chain) => size_of_val(chain),
-            Self::ValkeyBloom(_) | Self::Client(_) => 0,
+        // The struct of a chain counts its own bytes, which for all but the boxed ones lie within this one.
+        let struct_bytes = match self {
+            Self::Everbloom(chain) => size_of::<Self>().saturating_sub(size_of_val(chain)),
+            Self::RedisBloom(chain) => size_of::<Self>().saturating_sub(size_of_val(chain)),
+            Self::ValkeyBloom(_) | Self::Client(_) | Self::Union(_) | Self::Counting(_) => size_of::<Self>(),
         };
-        let struct_bytes = size_of::<Self>().saturating_sub(counted_twice) as u64;
-        struct_bytes.saturating_add(each_kind!(self, chain => chain.size_bytes()))
-    }
-
-    /// What BF.INFO shows as its size: what the module whose format it has would show. O(layers).
-    #[must_use]
-    pub fn reported_size_bytes(&self) -> u64 {
-        match self {
-            Self::Everbloom(_) | Self::Client(_) => self.size_bytes(),
-            Self::RedisBloom(chain) => redisbloom::reported_size_bytes(chain),
-            Self::ValkeyBloom(chain) => {
-                valkeybloom::size_bytes(chain.layers().iter().map(|layer| layer.bits().size_bytes()))
-            }
-        }
+        each_kind!(self, chain => chain.size_bytes()).saturating_add(struct_bytes as u64)
     }
 
     /// What happens when the last layer is full.
@@ -230,6 +201,30 @@ impl Filter {
         each_kind!(self, chain => chain.mark_state(fresh));
     }
 
+    /// Whether it is as [`try_emptied`](Self::try_emptied) makes it; see [`Chain::is_empty`]. O(layers).
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        each_kind!(self, chain => chain.is_empty())
+    }
+
+    /// An empty filter with the parameters of this one; see [`Chain::try_emptied`]. O(1).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] when its storage cannot be had.
+    pub fn try_emptied(&self) -> Result<Self, OutOfMemory> {
+        Ok(match self {
+            Self::Everbloom(chain) => Self::Everbloom(chain.try_emptied()?),
+            Self::RedisBloom(chain) => Self::RedisBloom(chain.try_emptied()?),
+            Self::ValkeyBloom(chain) => Self::ValkeyBloom(Box::new(chain.try_emptied()?)),
+            Self::Client(chain) => Self::Client(Box::new(chain.try_emptied()?)),
+            Self::Counting(chain) => Self::Counting(Box::new(chain.try_emptied()?)),
+            // What it was made of goes with its items; what is left is what it promises.
+            Self::Union(chain) => {
+                Self::Everbloom(Chain::try_new(chain.promise(), &u64::MAX).map_err(|_| OutOfMemory)?)
+            }
+        })
+    }
+
     /// A copy with its own storages.
     ///
     /// # Errors
@@ -240,6 +235,8 @@ impl Filter {
             Self::RedisBloom(chain) => Self::RedisBloom(chain.try_clone(memory)?),
             Self::ValkeyBloom(chain) => Self::ValkeyBloom(Box::new(chain.try_clone(memory)?)),
             Self::Client(chain) => Self::Client(Box::new(chain.try_clone(memory)?)),
+            Self::Union(chain) => Self::Union(Box::new(chain.try_clone(memory)?)),
+            Self::Counting(chain) => Self::Counting(Box::new(chain.try_clone(memory)?)),
         })
     }
 
@@ -260,10 +257,7 @@ impl Filter {
     /// Items that the layers from `first` on were sized for. O(layers).
     #[must_use]
     pub fn capacity_items_from(&self, first: usize) -> u64 {
-        each_kind!(self, chain => {
-            let added = chain.layers().iter().skip(first);
-            added.fold(0, |sum, layer| sum.saturating_add(layer.capacity_items()))
-        })
+        each_kind!(self, chain => chain.capacity_items_from(first))
     }
 
     fn storage_mut(&mut self, layer: usize) -> Option<&mut dyn Storage> {
@@ -278,6 +272,8 @@ impl Filter {
             Self::Everbloom(_) | Self::RedisBloom(_) => {}
             Self::ValkeyBloom(chain) => visitor.visit(std::slice::from_ref(&**chain)),
             Self::Client(chain) => visitor.visit(std::slice::from_ref(&**chain)),
+            Self::Union(chain) => visitor.visit(std::slice::from_ref(&**chain)),
+            Self::Counting(chain) => visitor.visit(std::slice::from_ref(&**chain)),
         }
         each_kind!(self, chain => chain.visit_blocks(visitor));
     }
@@ -288,6 +284,8 @@ impl Filter {
             Self::Everbloom(_) | Self::RedisBloom(_) => {}
             Self::ValkeyBloom(chain) => mover.move_box(chain),
             Self::Client(chain) => mover.move_box(chain),
+            Self::Union(chain) => mover.move_box(chain),
+            Self::Counting(chain) => mover.move_box(chain),
         }
         each_kind!(self, chain => chain.move_structs(mover));
     }
@@ -297,5 +295,53 @@ impl Filter {
         if let Some(storage) = self.storage_mut(layer) {
             move_storage(storage, mover);
         }
+    }
+
+    /// Whether it can be part of a union: one that counts cannot, for its counters have no place there.
+    #[must_use]
+    pub const fn is_unitable(&self) -> bool {
+        !matches!(self, Self::Counting(_))
+    }
+
+    /// The layers as those of a union, the oldest first; none of a filter that cannot be part of one. O(layers).
+    #[must_use]
+    pub fn views(&self) -> Vec<View<'_>> {
+        each_of_bits!(self, chain => chain.views(), _ => Vec::new())
+    }
+
+    /// What a union that is made of this filter promises.
+    #[must_use]
+    pub fn promise(&self) -> Everbloom {
+        each_of_bits!(self, chain => chain.promise(), chain => chain.family().0)
+    }
+
+    /// Sets the bits of a layer of another filter in one of this that has its shape; see [`set_in`].
+    pub fn unite_layer(&mut self, layer: usize, from: &View<'_>, memory: impl Memory) {
+        each_of_bits!(self, chain => {
+            if let Some(layer) = chain.layers_mut().get_mut(layer) {
+                set_in(layer, from, memory);
+            }
+        }, _ => {});
+    }
+
+    /// Puts layers before the last one, which goes on taking new items, or behind it if it does not take every item.
+    /// The filter becomes a union unless all of its layers are our own. Answers where they are now. O(layers).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]; nothing has changed then.
+    pub fn gain_layers(&mut self, added: Vec<Layer<UnionPlacement>>) -> Result<Gained, OutOfMemory> {
+        if added.is_empty() {
+            return Ok(Gained::default());
+        }
+        let promise = self.promise();
+        if let Self::Everbloom(chain) = self
+            && added.iter().all(|layer| matches!(layer.placement(), UnionPlacement::Own(_)))
+        {
+            return chain.gain_own_layers(added);
+        }
+        let (chain, gained) =
+            each_of_bits!(self, chain => chain.united_with(added, promise), _ => Err(OutOfMemory))?;
+        *self = Self::Union(Box::new(chain));
+        Ok(gained)
     }
 }

@@ -3,6 +3,7 @@
 use super::chain::{Chain, any_contains};
 use super::extent::Extent;
 use super::family::Family;
+use super::growth::Growth;
 use super::layer::Layer;
 use super::outcome::{AddError, Added, ByteLimit, ReserveError};
 use super::placement::{LayerPlan, Probes};
@@ -36,18 +37,47 @@ impl<F: Family> Chain<F> {
     #[inline(always)]
     pub fn add(&mut self, digest: F::Digest<'_>, limit: &dyn ByteLimit) -> Result<Added, AddError> {
         self.family.admit(digest)?;
+        if F::COUNTS_OCCURRENCES {
+            return self.count(digest, limit);
+        }
         let Some((last, older)) = self.layers.split_last_mut() else { return Err(AddError::Full) };
         if last.is_full() {
             if self.contains(digest) {
                 return Ok(Added::Present);
             }
-            self.grow(limit)?;
+            self.make_room(limit)?;
         } else if any_contains(older, digest) {
             return Ok(Added::Present);
         }
         // One pass: setting the bits of an item that is there changes none.
         let is_new = self.layers.last_mut().is_some_and(|layer| layer.insert(digest));
         Ok(if is_new { Added::New } else { Added::Present })
+    }
+
+    /// Makes room for a new item where the last layer is full.
+    fn make_room(&mut self, limit: &dyn ByteLimit) -> Result<(), AddError> {
+        match self.layers.last_mut() {
+            Some(last) if self.family.growth() == Growth::Saturating => {
+                last.count_beyond_capacity();
+                Ok(())
+            }
+            _ => self.grow(limit),
+        }
+    }
+
+    /// Counts an occurrence of an item, in the oldest layer that seems to contain it, else in the last.
+    fn count(&mut self, digest: F::Digest<'_>, limit: &dyn ByteLimit) -> Result<Added, AddError> {
+        let Some((last, older)) = self.layers.split_last_mut() else { return Err(AddError::Full) };
+        if let Some(layer) = older.iter_mut().find(|layer| layer.contains(digest)) {
+            layer.count(digest);
+            return Ok(Added::Again);
+        }
+        // Only what is new fills a layer.
+        if last.is_full() && !last.contains(digest) {
+            self.grow(limit)?;
+        }
+        let is_new = self.layers.last_mut().is_some_and(|layer| layer.count(digest));
+        Ok(if is_new { Added::New } else { Added::Again })
     }
 
     /// Appends the layer that comes next.

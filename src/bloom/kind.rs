@@ -1,7 +1,25 @@
-//! The kinds of filters by name.
+//! The formats and the kinds of filters by name.
+
+/// Whose bits and bytes a filter has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// Our own.
+    #[default]
+    Everbloom,
+    /// RedisBloom's.
+    RedisBloom,
+    /// valkey-bloom's.
+    ValkeyBloom,
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: [Self; 3] = [Self::Everbloom, Self::RedisBloom, Self::ValkeyBloom];
+}
 
 /// How a filter is built: one kind for each variant of [`Filter`](super::Filter).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum Kind {
     /// Our own.
     Everbloom,
@@ -11,20 +29,24 @@ pub enum Kind {
     ValkeyBloom,
     /// A client's, taken over into our own format.
     Imported,
+    /// Layers of several kinds.
+    Union,
+    /// Our own, which items can be deleted from.
+    Counting,
 }
 
 impl Kind {
-    /// Every kind, in the order of the variants.
-    pub const ALL: [Self; 4] = [Self::Everbloom, Self::RedisBloom, Self::ValkeyBloom, Self::Imported];
+    /// Every kind, each in the place of its number.
+    pub const ALL: [Self; 6] =
+        [Self::Everbloom, Self::RedisBloom, Self::ValkeyBloom, Self::Imported, Self::Union, Self::Counting];
 
-    /// The name in replies.
+    /// Whose bits and bytes such a filter has.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub const fn format(self) -> Format {
         match self {
-            Self::Everbloom => "everbloom",
-            Self::RedisBloom => "redisbloom",
-            Self::ValkeyBloom => "valkey-bloom",
-            Self::Imported => "imported",
+            Self::Everbloom | Self::Imported | Self::Union | Self::Counting => Format::Everbloom,
+            Self::RedisBloom => Format::RedisBloom,
+            Self::ValkeyBloom => Format::ValkeyBloom,
         }
     }
 }

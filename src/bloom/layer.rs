@@ -54,6 +54,13 @@ impl<P: Probes> Layer<P> {
         Ok(Self { storage, capacity_items: plan.capacity_items, items: 0, placement: plan.placement })
     }
 
+    /// The same layer with its placement told in other words. Nothing is copied.
+    #[must_use]
+    pub fn placed<Q: Probes<Storage = P::Storage>>(self, told: impl FnOnce(P) -> Q) -> Layer<Q> {
+        let Self { storage, capacity_items, items, placement } = self;
+        Layer { storage, capacity_items, items, placement: told(placement) }
+    }
+
     /// How the layer places probes.
     #[must_use]
     pub fn placement(&self) -> P {
@@ -87,6 +94,12 @@ impl<P: Probes> Layer<P> {
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.items >= self.capacity_items
+    }
+
+    /// Gets the count of a full layer ready for one item more. Every item sets a cell that was clear, so a count beyond the
+    /// cells is met only when a decoder has taken cells back; it ends there, for no decoder takes a higher one.
+    pub(super) fn count_beyond_capacity(&mut self) {
+        self.items = self.items.min(self.storage.size_bits().saturating_sub(1));
     }
 
     /// Says how many items the storage stands for; a decoder's last step.
@@ -131,6 +144,24 @@ impl<P: Probes> Layer<P> {
         is_new
     }
 
+    /// Counts an occurrence of an item; answers whether it was new to the layer. O(probes).
+    pub fn count<D>(&mut self, digest: D) -> bool
+    where
+        P: Placement<D>,
+    {
+        let is_new = self.placement.insert(&mut self.storage, digest) != 0;
+        self.items = self.items.saturating_add(1).min(self.placement.most_items(&self.storage));
+        is_new
+    }
+
+    /// Asks for the memory that an item's add touches. O(probes).
+    pub fn prefetch_to_add<D>(&self, digest: D, prefetch: impl Prefetch)
+    where
+        P: Placement<D>,
+    {
+        self.placement.prefetch_to_add(&self.storage, digest, prefetch);
+    }
+
     /// Asks for the memory that the item's probes, or a part of them, lie in. O(probes).
     pub fn prefetch<D>(&self, digest: D, part: Part, prefetch: impl Prefetch)
     where
@@ -147,6 +178,19 @@ impl<P: Probes> Layer<P> {
         D: Copy,
     {
         self.placement.prefetch_each(&self.storage, digests, wanted, part, prefetch);
+    }
+
+    /// An empty layer like this one.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] when the storage cannot be had.
+    pub fn try_emptied(&self) -> Result<Self, OutOfMemory> {
+        Self::try_new(LayerPlan {
+            placement: self.placement,
+            size_bits: self.storage.size_bits(),
+            capacity_items: self.capacity_items,
+            has_head: self.storage.has_head(),
+        })
     }
 
     /// A copy with its own storage.

@@ -14,6 +14,10 @@ pub const CAPACITY_MIN_ITEMS: u64 = 1;
 /// Largest capacity of one layer, in items: 2^40, far above what the byte limits let through.
 pub const CAPACITY_MAX_ITEMS: u64 = 1 << 40;
 
+/// Most items that a layer which counts every add counts: far more than commands ever add, and few enough that those of
+/// all layers have a sum.
+pub const LAYER_OCCURRENCES_MAX: u64 = 1 << 50;
+
 /// Growth factor of a filter that is created without one.
 pub const EXPANSION_DEFAULT: u32 = 2;
 /// Largest growth factor (the same as RedisBloom's).

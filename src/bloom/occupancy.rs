@@ -6,8 +6,9 @@
 
 use std::ops::Range;
 
-use super::bits::Bits;
+use super::bits::{Bits, PAGE_WORDS};
 use super::memory::{Memory, OutOfMemory};
+use super::storage::Storage;
 
 /// Arrays up to this size are looked at: 4 MiB are read in under a millisecond.
 const SMALL_MAX_BYTES: u64 = 4 << 20;
@@ -26,13 +27,28 @@ pub struct Occupancy {
 impl Occupancy {
     /// Looks into an array. O(what was written to of it), and O(pages) for asking.
     #[must_use]
-    pub fn of(bits: &Bits, memory: impl Memory) -> Self {
-        Self { blocks: occupied_blocks(bits, memory) }
+    pub fn of(storage: &impl Storage, memory: impl Memory) -> Self {
+        Self { blocks: occupied_blocks(storage, memory) }
     }
 
     /// Whether the block with this number is known to be clear.
     pub(super) fn is_clear_block(&self, number: usize) -> bool {
         self.blocks.as_ref().is_some_and(|blocks| !blocks.get(number as u64))
+    }
+
+    /// Copies the words of the array to one that is clear, whose memory is touched only where that is needed. O(what may
+    /// be set, as far as is known).
+    pub(super) fn copy(&self, from: &[u64], to: &mut [u64]) {
+        for (number, (to, from)) in to.chunks_mut(BLOCK_WORDS).zip(from.chunks(BLOCK_WORDS)).enumerate() {
+            if self.is_clear_block(number) {
+                continue;
+            }
+            for (to, from) in to.chunks_mut(PAGE_WORDS).zip(from.chunks(PAGE_WORDS)) {
+                if from.iter().any(|word| *word != 0) {
+                    to.copy_from_slice(from);
+                }
+            }
+        }
     }
 
     /// Whether the bytes are known to be clear; false where nothing is known of them.
@@ -46,14 +62,14 @@ impl Occupancy {
 }
 
 /// One bit for each block that has a bit set; nothing where that cannot be known or is not worth knowing.
-fn occupied_blocks(bits: &Bits, memory: impl Memory) -> Option<Bits> {
-    let words = bits.words();
-    if bits.size_bytes() <= SMALL_MAX_BYTES {
+fn occupied_blocks(storage: &impl Storage, memory: impl Memory) -> Option<Bits> {
+    let words = storage.words();
+    if storage.size_bytes() <= SMALL_MAX_BYTES {
         return None;
     }
     let mut blocks =
         Bits::try_zeroed(words.len().div_ceil(BLOCK_WORDS) as u64).map_err(|OutOfMemory| ()).ok()?;
-    if bits.set_bits() == 0 {
+    if storage.set_bits() == 0 {
         return Some(blocks);
     }
     let mut written_words = 0;
@@ -68,20 +84,15 @@ fn occupied_blocks(bits: &Bits, memory: impl Memory) -> Option<Bits> {
         while start < part.end {
             let block = start / BLOCK_WORDS;
             let end = part.end.min((block + 1).saturating_mul(BLOCK_WORDS));
-            let ones: u64 = words
-                .get(start..end)
-                .unwrap_or_default()
-                .iter()
-                .map(|word| u64::from(word.count_ones()))
-                .sum();
-            if ones > 0 {
+            let cells = storage.set_cells_in(start..end);
+            if cells > 0 {
                 blocks.set(block as u64);
-                set_bits += ones;
+                set_bits += cells;
             }
             start = end;
         }
     });
-    (set_bits == bits.set_bits()).then_some(blocks)
+    (set_bits == storage.set_bits()).then_some(blocks)
 }
 
 #[cfg(test)]

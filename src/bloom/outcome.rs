@@ -77,6 +77,8 @@ impl From<OutOfMemory> for ReserveError {
 pub enum Added {
     /// The item was not there before.
     New,
+    /// The item was there already, or is a false positive; it was counted once more.
+    Again,
     /// The item was there already, or is a false positive; nothing changed.
     Present,
 }

@@ -62,6 +62,12 @@ pub trait Placement<Digest>: Probes {
     /// Asks for the memory that the probes of the item, or a part of them, lie in. O(probes).
     fn prefetch(&self, storage: &Self::Storage, digest: Digest, part: Part, prefetch: impl Prefetch);
 
+    /// As `prefetch` of all probes, for an item that is about to be added. O(probes).
+    #[inline(always)]
+    fn prefetch_to_add(&self, storage: &Self::Storage, digest: Digest, prefetch: impl Prefetch) {
+        self.prefetch(storage, digest, Part::All, prefetch);
+    }
+
     /// As `prefetch`, for each of the `wanted` items of a group. O(items * probes).
     #[inline(always)]
     fn prefetch_each(

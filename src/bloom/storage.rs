@@ -1,6 +1,7 @@
 //! What a placement probes: the memory of one layer, whatever its cells are.
 
 use std::fmt::Debug;
+use std::ops::Range;
 
 use super::memory::{Memory, OutOfMemory};
 
@@ -33,11 +34,31 @@ pub trait Storage: Debug {
         self.size_bits().div_ceil(8)
     }
 
+    /// Whether there is room for a head in front. O(1).
+    fn has_head(&self) -> bool {
+        self.allocation().len() > self.words().len()
+    }
+
     /// Cells that are not clear; where a cell is a bit, the set ones. O(1).
     fn set_bits(&self) -> u64;
 
     /// A number that tells apart all states that this memory ever goes through. O(1).
     fn state(&self) -> u64;
+
+    /// The [state](Self::state) of one with so many cells that are not clear, filled from nothing, where that tells it.
+    #[must_use]
+    fn state_of(set_bits: u64) -> Option<u64>
+    where
+        Self: Sized;
+
+    /// Cells that are not clear whose first bit lies in these words. Over all words that is [`set_bits`](Self::set_bits),
+    /// and where it is, whole blocks of 64 KiB without such a cell are clear. O(words).
+    fn set_cells_in(&self, words: Range<usize>) -> u64;
+
+    /// Sets what is set in `data`, whose first byte stands for byte `offset` of the cells; what is set already stays so.
+    /// Answers false, changing nothing, when the data do not fit or are not such cells. O(bytes).
+    #[must_use]
+    fn add_bytes(&mut self, offset: usize, data: &[u8]) -> bool;
 
     /// The cells as words; what is in the last one beyond the end is clear.
     fn words(&self) -> &[u64];

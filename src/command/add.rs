@@ -14,7 +14,7 @@ use crate::bloom::{AddError, Added, Filter, Prefetch};
 
 /// BF.ADD: `key item`. O(layers * probes).
 ///
-/// Nothing is replicated or notified unless the item was new.
+/// Nothing is replicated or notified unless the item was new or was counted once more.
 ///
 /// # Errors
 /// When there is no filter to add to and none can be made; nothing has changed or been replied then.
@@ -45,6 +45,11 @@ pub(super) fn run_one<'a>(
                 layers_added,
                 ..Effects::default()
             })
+        }
+        Ok(Added::Again) => {
+            open.changed(1);
+            reply.boolean(false);
+            Ok(Effects { replication: Replication::Verbatim, items_added: 1, ..Effects::default() })
         }
         Ok(Added::Present) => {
             reply.boolean(false);

@@ -42,6 +42,7 @@ pub(super) struct Answers {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     New,
+    Again,
     Present,
     Full,
     CannotGrow,
@@ -53,6 +54,7 @@ impl Outcome {
     fn told(self) -> Result<Added, AddError> {
         match self {
             Self::New => Ok(Added::New),
+            Self::Again => Ok(Added::Again),
             Self::Present => Ok(Added::Present),
             Self::Full => Err(AddError::Full),
             Self::CannotGrow => Err(AddError::CannotGrow(ReserveError::TooLong)),
@@ -80,9 +82,10 @@ impl Answers {
     }
 
     fn push(&mut self, outcome: Result<Added, AddError>) {
-        self.items_added += u64::from(outcome == Ok(Added::New));
+        self.items_added += u64::from(matches!(outcome, Ok(Added::New | Added::Again)));
         let outcome = match outcome {
             Ok(Added::New) => Outcome::New,
+            Ok(Added::Again) => Outcome::Again,
             Ok(Added::Present) => Outcome::Present,
             Err(error) => self.refuse(error),
         };
@@ -130,7 +133,9 @@ impl Answers {
     /// Those of the items that were added.
     fn added<'a>(&self, items: &[&'a [u8]]) -> impl Iterator<Item = Cow<'a, [u8]>> {
         let outcomes = items.iter().zip(&self.outcomes);
-        outcomes.filter(|(_, outcome)| **outcome == Outcome::New).map(|(item, _)| Cow::Borrowed(*item))
+        outcomes
+            .filter(|(_, outcome)| matches!(outcome, Outcome::New | Outcome::Again))
+            .map(|(item, _)| Cow::Borrowed(*item))
     }
 }
 
@@ -142,7 +147,7 @@ const FEW_ARGUMENTS: usize = 1024;
 ///
 /// # Errors
 /// [`CommandError::OutOfMemory`].
-fn room_for_arguments<'a>(items: usize) -> Result<Vec<Cow<'a, [u8]>>, CommandError> {
+pub(super) fn room_for_arguments<'a>(items: usize) -> Result<Vec<Cow<'a, [u8]>>, CommandError> {
     let mut room = Vec::new();
     if items > FEW_ARGUMENTS {
         room.try_reserve_exact(items.saturating_add(FEW_ARGUMENTS)).map_err(|_| CommandError::OutOfMemory)?;

@@ -23,6 +23,16 @@ impl<'a> Line<'a> {
         room.extend(items);
         Self { command: "BF.MADD", arguments: room }
     }
+
+    /// The command that deletes `items` from the filter under `key`. `room` is empty; its memory is used.
+    #[must_use]
+    pub fn delete(
+        key: &'a [u8],
+        items: impl Iterator<Item = Cow<'a, [u8]>>,
+        room: Vec<Cow<'a, [u8]>>,
+    ) -> Self {
+        Self { command: "BF.DEL", ..Self::add(key, items, room) }
+    }
 }
 
 /// What replicas and the append-only file are to do to come to the same filter.
@@ -44,10 +54,16 @@ pub struct Effects<'a> {
     pub replication: Replication<'a>,
     /// Whether to notify `bloom.reserve`: a filter was created.
     pub created: bool,
+    /// Whether to notify `bloom.clear`: the filter was emptied.
+    pub cleared: bool,
     /// Whether to notify `expire`: the filter was given a time to live.
     pub expires: bool,
+    /// Whether to notify `bloom.merge`: other filters were merged into the filter.
+    pub merged: bool,
     /// Items added; if any, `bloom.add` is notified.
     pub items_added: u64,
+    /// Items deleted; if any, `bloom.del` is notified.
+    pub items_deleted: u64,
     /// Layers that the filter has grown by; if any, `bloom.grow` is notified, and the log may be told
     /// ([`growth_line`](super::growth_line)).
     pub layers_added: u32,

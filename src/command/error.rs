@@ -4,12 +4,15 @@ use std::fmt;
 
 use super::import::ImportError;
 use super::table::Command;
+use super::text::six_digits;
+use super::words::Word;
 use crate::bloom::client::NotEncodable;
 use crate::bloom::limits::{CAPACITY_MIN_ITEMS, EXPANSION_MAX};
+use crate::bloom::union::MergeError;
 use crate::bloom::{AddError, ReserveError, ScaleError};
 
 /// Why a command was refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum CommandError {
     /// Too few or too many arguments; holds the command's name in lower case.
     WrongArity(&'static str),
@@ -60,6 +63,16 @@ pub enum CommandError {
     ScaleTo(ScaleError),
     /// SEED or TIGHTENING for a filter that has neither.
     NeedsValkeyBloom,
+    /// An option that only our own format has; holds its word.
+    NeedsEverbloom(&'static str),
+    /// SATURATE for a filter that grows.
+    NeedsFixedSize,
+    /// BF.MERGE with a filter that counts.
+    CountingMerge,
+    /// SATURATE together with COUNTING.
+    SaturatingCounters,
+    /// BF.DEL from a filter that does not count.
+    NotCounting,
     /// VALIDATESCALETO for a filter whose growth is not validated.
     CannotValidateScaleTo,
     /// BF.LOAD on a key that exists.
@@ -96,6 +109,8 @@ pub enum CommandError {
     Reserve(ReserveError),
     /// An item could not be added.
     Add(AddError),
+    /// BF.MERGE.
+    Merge(MergeError),
     /// BF.IMPORT or BF.EXPORT. These texts are ours: nobody else has the commands.
     Import(ImportError),
 }
@@ -122,10 +137,11 @@ impl CommandError {
             | Self::OutOfMemory
             | Self::Internal
             | Self::Import(_)
+            | Self::Merge(_)
             | Self::Add(AddError::CannotGrow(ReserveError::OutOfMemory | ReserveError::TooLarge { .. })) => {
                 true
             }
-            Self::NotFound => command == Command::LoadChunk,
+            Self::NotFound => matches!(command, Command::LoadChunk | Command::Merge),
             _ => false,
         }
     }
@@ -187,6 +203,15 @@ impl fmt::Display for CommandError {
             Self::NeedsValkeyBloom => {
                 f.write_str("ERR SEED and TIGHTENING are for filters of FORMAT valkey-bloom only")
             }
+            Self::NeedsEverbloom(word) => write!(f, "ERR {word} is for filters of FORMAT everbloom only"),
+            Self::NeedsFixedSize => {
+                f.write_str("ERR SATURATE is for filters of fixed size: add NONSCALING or EXPANSION 0")
+            }
+            Self::CountingMerge => f.write_str("ERR a filter that was made with COUNTING cannot be merged"),
+            Self::SaturatingCounters => f.write_str("ERR SATURATE and COUNTING do not go together"),
+            Self::NotCounting => f.write_str(
+                "ERR items can be deleted only from a filter that was made with COUNTING (BF.RESERVE, BF.INSERT)",
+            ),
             Self::CannotValidateScaleTo => {
                 f.write_str("ERR VALIDATESCALETO is not for filters of FORMAT redisbloom")
             }
@@ -222,8 +247,28 @@ impl fmt::Display for CommandError {
                 f.write_str("ERR Insufficient memory to create filter")
             }
             Self::Add(AddError::Full) => f.write_str("ERR non scaling filter is full"),
-            Self::Add(AddError::NotEncodable(encoding)) => write!(f, "ERR {}", NotEncodable(*encoding)),
+            Self::Add(AddError::NotEncodable(encoding)) => {
+                write!(f, "ERR {}, which encoding {} needs", NotEncodable(*encoding), encoding.word())
+            }
             Self::Import(error) => write!(f, "ERR {error}"),
+            Self::Merge(MergeError::Reserve(_)) => {
+                f.write_str("ERR the merged filter would have too many layers, or too many probes per item")
+            }
+            Self::Merge(MergeError::Mismatch) => f.write_str(
+                "ERR the destination's format cannot hold a source: no layer of the same shape and hash; \
+                 merge into a key that holds a filter of FORMAT everbloom",
+            ),
+            Self::Merge(MergeError::TooFull) => f.write_str(
+                "ERR a layer of the destination would hold more items than it was sized for; \
+                 merge into a key that holds a filter of FORMAT everbloom, or FORCE",
+            ),
+            Self::Merge(MergeError::ErrorRate { rate, promised }) => write!(
+                f,
+                "ERR the merged filter would err at a rate of {}, and {} is promised; \
+                 merge into a filter reserved with a larger error rate, or FORCE",
+                six_digits(*rate),
+                six_digits(*promised),
+            ),
             Self::Add(AddError::CannotGrow(_)) => f.write_str("ERR problem inserting into filter"),
         }
     }

@@ -7,7 +7,8 @@ use super::keyspace::Keyspace;
 use super::reply::Reply;
 use super::table::Command;
 use super::{
-    add, card, debug, exists, export, import, info, insert, load, load_chunk, reserve, scan_dump, statistics,
+    add, card, clear, debug, delete, exists, export, import, info, insert, load, load_chunk, merge, reserve,
+    scan_dump, statistics,
 };
 
 /// Runs a command; `argv` is what follows its name. Replies, also where it is refused, and answers what the host has to
@@ -41,17 +42,20 @@ fn run<'a>(
         Command::Add => add::run_one(arguments, keyspace, reply),
         Command::MAdd => add::run_many(arguments, keyspace, reply),
         Command::Insert => insert::run(arguments, keyspace, reply),
+        Command::Del => delete::run(arguments, keyspace, reply),
         Command::Exists => exists::run_one(arguments, keyspace, reply),
         Command::MExists => exists::run_many(arguments, keyspace, reply),
         Command::Info => info::run(arguments, keyspace, reply),
         Command::Stats => statistics::run(arguments, keyspace, reply),
         Command::Card => card::run(arguments, keyspace, reply),
         Command::Debug => debug::run(arguments, keyspace, reply),
+        Command::Clear => clear::run(arguments, keyspace, reply),
         Command::ScanDump => scan_dump::run(arguments, keyspace, reply),
         Command::LoadChunk => load_chunk::run(arguments, keyspace, reply),
         Command::Load => load::run(arguments, keyspace, reply),
         Command::Import => import::run(arguments, keyspace, reply),
         Command::Export => export::run(arguments, keyspace, reply),
+        Command::Merge => merge::run(arguments, keyspace, reply),
     }
 }
 

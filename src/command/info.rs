@@ -94,7 +94,7 @@ const MORE_FIELDS: [Field; 4] = [
 
 fn expansion_rate(filter: &Filter) -> Option<Value> {
     Some(match filter.growth() {
-        Growth::Fixed => Value::Null,
+        Growth::Fixed | Growth::Saturating => Value::Null,
         Growth::Scaling { expansion } => Value::Integer(expansion.into()),
     })
 }

@@ -12,11 +12,13 @@ use super::number::{in_range, is_ratio, parse_double, parse_integer};
 use super::reply::Reply;
 use super::settings::Host;
 use super::table::KeyAccess;
+use super::words::Word;
 use crate::bloom::Format;
 use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX};
 
-/// BF.INSERT: `key [CAPACITY c] [ERROR e] [EXPANSION x] [NOCREATE] [NONSCALING] [FORMAT f] [SEED s] [TIGHTENING t]
-/// [VALIDATESCALETO n] [EX s | PX ms | EXAT s | PXAT ms] ITEMS item [item ...]`. O(items * layers * probes).
+/// BF.INSERT: `key [CAPACITY c] [ERROR e] [EXPANSION x] [NOCREATE] [NONSCALING] [SATURATE] [FORMAT f] [COUNTING]
+/// [SEED s] [TIGHTENING t] [VALIDATESCALETO n] [EX s | PX ms | EXAT s | PXAT ms] ITEMS item [item ...]`.
+/// O(items * layers * probes).
 ///
 /// The last of a repeated option counts, and NONSCALING beats EXPANSION, as in RedisBloom. Without ITEMS, as valkey-bloom
 /// sends it, only a filter is made; a client has to ask for valkey-bloom's format to do so, because RedisBloom refuses it.
@@ -105,8 +107,12 @@ impl<'a> Insert<'a> {
             self.no_create = true;
         } else if word.eq_ignore_ascii_case(b"NONSCALING") {
             options.is_fixed = true;
+        } else if word.eq_ignore_ascii_case(b"SATURATE") {
+            options.is_saturating = true;
+        } else if word.eq_ignore_ascii_case(b"COUNTING") {
+            options.is_counting = true;
         } else if word.eq_ignore_ascii_case(b"FORMAT") {
-            let format = Format::from_name(arguments.required()?);
+            let format = Format::named(arguments.required()?);
             options.format = Some(format.ok_or(CommandError::UnknownFormat)?);
         } else if word.eq_ignore_ascii_case(b"SEED") {
             let seed = arguments.required()?.try_into();

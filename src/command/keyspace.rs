@@ -3,7 +3,7 @@
 use super::error::CommandError;
 use super::settings::Host;
 use super::table::{Command, KeyAccess};
-use crate::bloom::{Filter, Prefetch};
+use crate::bloom::{Filter, Memory, Prefetch};
 
 /// The name of a key, and where it stands among the arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +91,9 @@ pub trait Keyspace: Host {
     /// How to ask for memory ahead of its use.
     fn prefetch(&self) -> impl Prefetch;
 
+    /// What is known of memory that was never written to.
+    fn memory(&self) -> impl Memory;
+
     /// A command of a primary or of an append-only file failed, and this server lacks what it stood for. No server goes
     /// on from here.
     fn lost(&self, command: Command, error: &CommandError);
@@ -108,11 +111,19 @@ pub trait OpenKey {
     /// has now that it did not have when [`slot`](Self::slot) showed it.
     fn changed(&mut self, items_added: u64) -> u32;
 
+    /// Says that the filter has changed otherwise: items were deleted, or other filters merged into it. It had so many items
+    /// before, and so much capacity.
+    fn altered(&mut self, items_before: u64, capacity_before_items: u64);
+
     /// Puts a filter under the key, in place of what is there.
     ///
     /// # Errors
     /// [`CommandError::Internal`] where the server does not take it; the key is then as it was.
     fn publish(&mut self, filter: Box<Filter>) -> Result<(), CommandError>;
+
+    /// Puts another filter of the same kind in place of the one that the key was found to hold; the key keeps its time to
+    /// live. What was there is freed, in the background where that takes long.
+    fn replace(&mut self, filter: Filter);
 
     /// Gives the key, which holds a filter, a moment to expire at, in milliseconds of UNIX time.
     fn expire_at(&mut self, at_ms: u64);

@@ -12,8 +12,8 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
     std::str::from_utf8(text).ok().filter(|_| canonical)?.parse().ok()
 }
 
-/// A decimal or hexadecimal floating-point number, or an infinity. Not a number, a number that overflows and one so
-/// small that it would become zero are refused.
+/// A decimal or hexadecimal floating-point number, or an infinity. Not a number, a number that overflows and
+/// one so small that it would become zero are refused.
 #[must_use]
 pub fn parse_double(text: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(text).ok()?;
@@ -30,8 +30,8 @@ pub fn parse_double(text: &[u8]) -> Option<f64> {
     (!value.is_nan() && !overflows && !underflows).then_some(sign * value)
 }
 
-/// The digits of a C hexadecimal floating-point number behind its `0x`, such as `1.8p-3`; at most 13 digits, which
-/// is all that a double holds.
+/// The digits of a C hexadecimal floating-point number behind its `0x`, such as `1.8p-3`; at most 13 digits,
+/// which is all that a double holds.
 fn parse_hexadecimal(text: &str) -> Option<f64> {
     let (mantissa, exponent) = match text.split_once(['p', 'P']) {
         Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),

@@ -12,10 +12,12 @@ use super::number::{in_range, is_ratio, parse_double, parse_integer};
 use super::reply::Reply;
 use super::settings::Host;
 use super::table::KeyAccess;
+use super::words::Word;
 use crate::bloom::limits::EXPANSION_MAX;
 use crate::bloom::{Filter, Format};
 
-/// BF.RESERVE: `key error_rate capacity [EXPANSION n] [NONSCALING] [FORMAT format] [EX s | PX ms | EXAT s | PXAT ms]
+/// BF.RESERVE: `key error_rate capacity [EXPANSION n] [NONSCALING] [SATURATE] [FORMAT format] [COUNTING]
+/// [EX s | PX ms | EXAT s | PXAT ms]
 /// [IFNOTEXISTS]`. O(1).
 ///
 /// # Errors
@@ -70,7 +72,11 @@ impl Reserve {
         let words = Words::parse(arguments, host);
         // A primary that spells its filters out uses this command for RedisBloom's only, and RedisBloom for all of its.
         let obeyed_format = host.must_obey().then_some(Format::RedisBloom);
-        options.format = words.as_ref().ok().and_then(|words| words.format).or(obeyed_format);
+        options.is_counting = words.as_ref().is_ok_and(|words| words.is_counting);
+        options.format = words.as_ref().ok().and_then(|words| words.format);
+        if !options.is_counting {
+            options.format = options.format.or(obeyed_format);
+        }
         let max_items = options.capacity_max_items(host);
         let capacity_items = in_range(capacity, max_items);
         options.capacity_items =
@@ -78,7 +84,9 @@ impl Reserve {
         let words = words?;
         options.expansion = words.expansion(host)?;
         options.is_fixed = words.is_fixed;
+        options.is_saturating = words.is_saturating;
         options.expires_at_ms = words.expires_at_ms;
+        options.validate(host)?;
         Ok(Self { options, if_not_exists: words.if_not_exists })
     }
 }
@@ -87,8 +95,10 @@ impl Reserve {
 #[derive(Default)]
 struct Words {
     is_fixed: bool,
+    is_saturating: bool,
     expansion: Option<i64>,
     format: Option<Format>,
+    is_counting: bool,
     expires_at_ms: Option<u64>,
     if_not_exists: bool,
 }
@@ -99,11 +109,15 @@ impl Words {
         while let Some(word) = arguments.optional() {
             if word.eq_ignore_ascii_case(b"NONSCALING") {
                 words.is_fixed = true;
+            } else if word.eq_ignore_ascii_case(b"SATURATE") {
+                words.is_saturating = true;
             } else if word.eq_ignore_ascii_case(b"EXPANSION") {
                 let value = arguments.optional().ok_or(CommandError::ReserveNoExpansion)?;
                 words.expansion = Some(parse_integer(value).ok_or(CommandError::ReserveExpansion)?);
+            } else if word.eq_ignore_ascii_case(b"COUNTING") {
+                words.is_counting = true;
             } else if word.eq_ignore_ascii_case(b"FORMAT") {
-                let format = arguments.optional().and_then(Format::from_name);
+                let format = arguments.optional().and_then(Format::named);
                 words.format = Some(format.ok_or(CommandError::UnknownFormat)?);
             } else if word.eq_ignore_ascii_case(b"IFNOTEXISTS") {
                 words.if_not_exists = true;

@@ -23,6 +23,9 @@ pub struct Settings {
     pub missing_filter_is_error: bool,
     /// `bf.auto-create`: whether BF.ADD and BF.MADD make the filter that they add to.
     pub auto_create: bool,
+    /// `bf.on-full`: whether filters of fixed size that are created without SATURATE go on accepting items when they are
+    /// full.
+    pub fixed_filters_saturate: bool,
     /// `bf.assume-redisbloom-1-1`: whether loaded filters that RedisBloom 1.1 may have written are its.
     pub assume_redisbloom_1_1: bool,
 }
@@ -37,6 +40,7 @@ impl Settings {
         format: Format::Everbloom,
         missing_filter_is_error: false,
         auto_create: true,
+        fixed_filters_saturate: false,
         assume_redisbloom_1_1: false,
     };
 }

@@ -9,6 +9,7 @@ use super::kinds::{Profile, profile};
 use super::reply::Reply;
 use super::table::KeyAccess;
 use super::value::Value;
+use super::words::Word;
 use crate::bloom::estimate::fill;
 use crate::bloom::{Filter, FilterReading, Growth, LayerReading};
 use crate::format::filter::DataType;
@@ -52,10 +53,10 @@ const fn field(name: &'static str, value: fn(&Statistics<'_>) -> Value) -> Field
 }
 
 /// Every fact of the whole filter, in the order of the reply.
-pub(super) const FIELDS: [Field; 21] = [
+pub(super) const FIELDS: [Field; 22] = [
     field("type", |s| Value::name(DataType::of(s.filter.format()).name)),
-    field("format", |s| Value::name(s.filter.format().name())),
-    field("kind", |s| Value::name(s.filter.kind().name())),
+    field("format", |s| Value::name(s.filter.format().word())),
+    field("kind", |s| Value::name(s.filter.kind().word())),
     field("layers", |s| Value::Integer(s.layers.len() as u64)),
     field("capacity", |s| Value::Integer(s.filter.capacity_items())),
     field("items", |s| Value::Integer(s.filter.items())),
@@ -68,6 +69,7 @@ pub(super) const FIELDS: [Field; 21] = [
     field("bits-per-item", bits_per_item),
     field("allocated-bytes", |s| Value::Integer(s.allocated_bytes)),
     field("hashes", |s| Value::Integer(s.whole.probes)),
+    field("growth", growth),
     field("expansion", expansion),
     field("keyed", |s| Value::Boolean(s.profile.is_keyed)),
     field("import-scheme", |s| s.profile.import.map(|import| import.scheme).into()),
@@ -83,9 +85,17 @@ fn bits_per_item(statistics: &Statistics<'_>) -> Value {
     }
 }
 
+fn growth(statistics: &Statistics<'_>) -> Value {
+    Value::name(match statistics.filter.growth() {
+        Growth::Fixed => "fixed",
+        Growth::Saturating => "saturating",
+        Growth::Scaling { .. } => "scaling",
+    })
+}
+
 fn expansion(statistics: &Statistics<'_>) -> Value {
     match statistics.filter.growth() {
-        Growth::Fixed => Value::Null,
+        Growth::Fixed | Growth::Saturating => Value::Null,
         Growth::Scaling { expansion } => Value::Integer(expansion.into()),
     }
 }

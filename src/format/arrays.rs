@@ -2,11 +2,11 @@
 //! kinds, a snapshot in chunks, pieces, a rewritten file, knows no more of a filter than this.
 
 use crate::bloom::bits::is_clear;
-use crate::bloom::{BitFamily, Chain, Memory, Occupancy, Origin, Probes, StateMark};
+use crate::bloom::{Chain, Family, Memory, Occupancy, Origin, Probes, StateMark, Storage};
 
-/// Most bytes of an array that are one string of a snapshot or one piece of a dump: 16 MiB. It bounds the memory
-/// that saving, dumping and loading take beside the filter. Snapshots are read in strings of this length, so it
-/// is part of the format and stays.
+/// Most bytes of an array that are one string of a snapshot or one piece of a dump: 16 MiB. It bounds the
+/// memory that saving, dumping and loading take beside the filter. Snapshots are read in strings of this
+/// length, so it is part of the format and stays.
 pub const CHUNK_BYTES: usize = 16 << 20;
 
 /// A filter as rows of bytes.
@@ -43,23 +43,23 @@ pub struct Array<'f> {
     pub probes: u32,
 }
 
-impl<F: BitFamily> Arrays for Chain<F> {
+impl<F: Family> Arrays for Chain<F> {
     fn array(&self, index: usize) -> Option<Array<'_>> {
         let layer = self.layers().get(index)?;
         Some(Array {
-            bytes: layer.bits().bytes(),
-            size_bits: layer.bits().len(),
+            bytes: layer.storage().bytes(),
+            size_bits: layer.storage().size_bits(),
             capacity_items: layer.capacity_items(),
             probes: layer.placement().probes(),
         })
     }
 
     fn occupancy(&self, index: usize, memory: impl Memory) -> Option<Occupancy> {
-        Some(Occupancy::of(self.layers().get(index)?.bits(), memory))
+        Some(Occupancy::of(self.layers().get(index)?.storage(), memory))
     }
 
     fn add_bytes(&mut self, index: usize, offset: usize, bytes: &[u8]) -> bool {
-        self.layers_mut().get_mut(index).is_some_and(|layer| layer.bits_mut().add_bytes(offset, bytes))
+        self.layers_mut().get_mut(index).is_some_and(|layer| layer.storage_mut().add_bytes(offset, bytes))
     }
 
     fn state_mark(&self) -> StateMark {

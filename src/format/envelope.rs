@@ -24,11 +24,15 @@ pub enum Kind {
     ValkeyBloom = 2,
     /// A client's that was taken over.
     Client = 3,
+    /// One that items can be deleted from.
+    Counting = 4,
+    /// Filters of several kinds, united.
+    Union = 6,
 }
 
 impl Kind {
     /// Every kind.
-    const ALL: [Self; 3] = [Self::Everbloom, Self::ValkeyBloom, Self::Client];
+    const ALL: [Self; 5] = [Self::Everbloom, Self::ValkeyBloom, Self::Client, Self::Counting, Self::Union];
 
     /// The kind of filter that a header is of; nothing when it is none of ours or of a kind that is not
     /// known.

@@ -6,7 +6,7 @@ use super::pieces::{self, ChunkError, Piece, Trust};
 use super::record::{DecodeError, Sink, Source};
 use super::rewrite::{self, Rewritten};
 use super::seal::Sealed;
-use super::{client, everbloom, redisbloom, snapshot, valkeybloom};
+use super::{client, counting, everbloom, redisbloom, snapshot, union, valkeybloom};
 use crate::bloom::{ByteLimit, Filter, Format, Memory, OutOfMemory};
 
 /// How a server knows the values of a format.
@@ -38,6 +38,8 @@ pub fn save(filter: &mut Filter, sink: &mut impl Sink, memory: impl Memory) {
     match filter {
         Filter::Everbloom(chain) => snapshot::save(&everbloom::header::encode(chain), chain, sink, memory),
         Filter::Client(chain) => snapshot::save(&client::header::encode(chain), &**chain, sink, memory),
+        Filter::Union(chain) => snapshot::save(&union::header::encode(chain), &**chain, sink, memory),
+        Filter::Counting(chain) => snapshot::save(&counting::header::encode(chain), &**chain, sink, memory),
         Filter::RedisBloom(chain) => redisbloom::rdb::save(chain, sink),
         Filter::ValkeyBloom(chain) => valkeybloom::save(chain, sink),
     }
@@ -62,6 +64,14 @@ pub fn load(
                 Some(Kind::Client) => {
                     let chain = snapshot::load(client::header::decode(&header, limit)?, source)?;
                     Ok(Filter::Client(Box::new(chain)))
+                }
+                Some(Kind::Union) => {
+                    let chain = snapshot::load(union::header::decode(&header, limit)?, source)?;
+                    Ok(Filter::Union(Box::new(chain)))
+                }
+                Some(Kind::Counting) => {
+                    let chain = snapshot::load(counting::header::decode(&header, limit)?, source)?;
+                    Ok(Filter::Counting(Box::new(chain)))
                 }
                 // Those of the others are refused there, by name.
                 Some(Kind::Everbloom | Kind::ValkeyBloom) | None => {
@@ -96,6 +106,8 @@ pub fn rewrite(
     match filter {
         Filter::Everbloom(chain) => rewrite::in_pieces(&header(filter), chain, memory, fresh, emit),
         Filter::Client(chain) => rewrite::in_pieces(&header(filter), &**chain, memory, fresh, emit),
+        Filter::Union(chain) => rewrite::in_pieces(&header(filter), &**chain, memory, fresh, emit),
+        Filter::Counting(chain) => rewrite::in_pieces(&header(filter), &**chain, memory, fresh, emit),
         Filter::RedisBloom(chain) => {
             redisbloom::pieces::rewrite(chain, emit);
             Ok(())
@@ -112,6 +124,8 @@ pub fn piece(filter: &Filter, iterator: u64) -> Result<Option<Piece<'_>>, OutOfM
     match filter {
         Filter::Everbloom(chain) => pieces::piece(chain, iterator, || header(filter)),
         Filter::Client(chain) => pieces::piece(&**chain, iterator, || header(filter)),
+        Filter::Union(chain) => pieces::piece(&**chain, iterator, || header(filter)),
+        Filter::Counting(chain) => pieces::piece(&**chain, iterator, || header(filter)),
         Filter::RedisBloom(chain) => Ok(redisbloom::pieces::piece(chain, iterator)),
         Filter::ValkeyBloom(chain) => pieces::piece(&**chain, iterator, || header(filter)),
     }
@@ -135,6 +149,14 @@ pub fn from_header(data: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeE
             let chain = client::header::decode(bytes, limit)?.build_empty(origin)?;
             Ok(Filter::Client(Box::new(chain)))
         }
+        Some(Kind::Union) => {
+            let chain = union::header::decode(bytes, limit)?.build_empty(origin)?;
+            Ok(Filter::Union(Box::new(chain)))
+        }
+        Some(Kind::Counting) => {
+            let chain = counting::header::decode(bytes, limit)?.build_empty(origin)?;
+            Ok(Filter::Counting(Box::new(chain)))
+        }
         Some(Kind::Everbloom) | None => {
             everbloom::header::decode(bytes, limit)?.build_empty(origin).map(Filter::Everbloom)
         }
@@ -154,6 +176,8 @@ pub fn load_chunk(
     match filter {
         Filter::Everbloom(chain) => pieces::load_chunk(chain, next_iterator, data, trust),
         Filter::Client(chain) => pieces::load_chunk(&mut **chain, next_iterator, data, trust),
+        Filter::Union(chain) => pieces::load_chunk(&mut **chain, next_iterator, data, trust),
+        Filter::Counting(chain) => pieces::load_chunk(&mut **chain, next_iterator, data, trust),
         Filter::RedisBloom(chain) => redisbloom::pieces::load_chunk(chain, next_iterator, data),
         Filter::ValkeyBloom(chain) => pieces::load_chunk(&mut **chain, next_iterator, data, trust),
     }
@@ -173,6 +197,8 @@ pub fn header(filter: &Filter) -> Vec<u8> {
     match filter {
         Filter::Everbloom(chain) => everbloom::header::encode(chain),
         Filter::Client(chain) => client::header::encode(chain),
+        Filter::Union(chain) => union::header::encode(chain),
+        Filter::Counting(chain) => counting::header::encode(chain),
         Filter::RedisBloom(chain) => redisbloom::header::encode(chain),
         Filter::ValkeyBloom(chain) => valkeybloom::header::encode(chain),
     }

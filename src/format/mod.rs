@@ -6,6 +6,7 @@
 
 pub mod arrays;
 pub mod client;
+pub mod counting;
 pub mod envelope;
 pub mod everbloom;
 mod fields;
@@ -17,6 +18,7 @@ pub mod redisbloom;
 pub mod rewrite;
 mod seal;
 pub mod snapshot;
+pub mod union;
 pub mod valkeybloom;
 
 pub use record::{DecodeError, Sink, Source, UnsignedOrBytes};

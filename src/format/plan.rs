@@ -2,7 +2,7 @@
 
 use super::record::DecodeError;
 use crate::bloom::{
-    ByteLimit, Chain, Extent, Family, Layer, LayerCounts, LayerPlan, Origin, OutOfMemory, Probes,
+    ByteLimit, Chain, Extent, Family, Layer, LayerCounts, LayerPlan, Origin, OutOfMemory, Probes, Storage,
 };
 
 /// A layer that is to be made, and what its header says of its items and bits.
@@ -57,9 +57,12 @@ impl<F: Family> FilterPlan<F> {
     /// # Errors
     /// [`DecodeError::OutOfMemory`].
     pub(super) fn build_empty(self, origin: Origin) -> Result<Chain<F>, DecodeError> {
-        let set_bits = self.layers.iter().fold(0u64, |sum, (_, counts)| sum.saturating_add(counts.set_bits));
+        let state = self.layers.iter().try_fold(0u64, |sum, (_, counts)| {
+            let state = <F::Placement as Probes>::Storage::state_of(counts.set_bits)?;
+            Some(sum.saturating_add(state))
+        });
         let mut chain = self.build(|_, _| Ok(()))?;
-        chain.set_origin(origin, Some(set_bits));
+        chain.set_origin(origin, state);
         Ok(chain)
     }
 }

@@ -7,7 +7,8 @@
 use super::arrays::{Arrays, CHUNK_BYTES, chunks};
 use super::plan::FilterPlan;
 use super::record::{DecodeError, Sink, Source};
-use crate::bloom::{BitFamily, Bits, Chain, Layer, LayerCounts, Memory, Probes};
+use crate::bloom::layer::Layer;
+use crate::bloom::{Chain, Family, LayerCounts, Memory, Probes, Storage};
 
 /// Writes a header and the arrays behind it. O(bytes that may be set, as far as is known).
 pub fn save<A: Arrays>(header: &[u8], arrays: &A, sink: &mut impl Sink, memory: impl Memory) {
@@ -22,20 +23,21 @@ pub fn save<A: Arrays>(header: &[u8], arrays: &A, sink: &mut impl Sink, memory: 
 ///
 /// # Errors
 /// The first thing that is wrong with the bytes, or [`DecodeError::OutOfMemory`].
-pub fn load<F: BitFamily>(plan: FilterPlan<F>, source: &mut impl Source) -> Result<Chain<F>, DecodeError> {
+pub fn load<F: Family>(plan: FilterPlan<F>, source: &mut impl Source) -> Result<Chain<F>, DecodeError> {
     plan.build(|layer, counts| fill(layer, counts, source))
 }
 
-fn fill<P: Probes<Storage = Bits>>(
+fn fill<P: Probes>(
     layer: &mut Layer<P>,
     counts: LayerCounts,
     source: &mut impl Source,
 ) -> Result<(), DecodeError> {
-    let size_bytes = layer.bits().bytes().len();
+    let size_bytes = layer.storage().bytes().len();
     for offset in (0..size_bytes).step_by(CHUNK_BYTES) {
         let chunk = source.bytes()?;
         let expected_bytes = CHUNK_BYTES.min(size_bytes.saturating_sub(offset));
-        if !chunk.is_empty() && (chunk.len() != expected_bytes || !layer.bits_mut().add_bytes(offset, &chunk))
+        if !chunk.is_empty()
+            && (chunk.len() != expected_bytes || !layer.storage_mut().add_bytes(offset, &chunk))
         {
             return Err(DecodeError::Invalid("chunk length"));
         }

@@ -23,7 +23,7 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-#[global_allocator]
+#[cfg_attr(not(test), global_allocator)]
 static ALLOCATOR: ServerAllocator = ServerAllocator;
 
 /// The server's allocator, or the system's where there is none or one that cannot fail (outside a server;

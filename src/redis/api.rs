@@ -1,5 +1,6 @@
-//! The module API's functions. The server fills in a table of function pointers while it loads the module; servers
-//! differ in what they have, so every call copies its pointer out first and says what happens without it.
+//! The module API's functions. The server fills in a table of function pointers while it loads the module;
+//! servers differ in what they have, so every call copies its pointer out first and says what happens without
+//! it.
 
 use std::ffi::{CStr, c_int};
 
@@ -8,8 +9,9 @@ use redis_module::raw;
 /// The function of the module API with this name, if the server has it.
 macro_rules! api {
     ($name:ident) => {{
-        // SAFETY: the table is written once, by `Export_RedisModule_Init`, before the server can call anything else
-        // of this module and before any other thread can hold anything of it; a pointer is read whole.
+        // SAFETY: the table is written once, by `Export_RedisModule_Init`, before the server can call
+        // anything else of this module and before any other thread can hold anything of it; a pointer is read
+        // whole.
         unsafe { redis_module::raw::$name }
     }};
 }
@@ -25,8 +27,8 @@ macro_rules! names_of_missing {
     };
 }
 
-/// The first function that the module uses and the server does not have. All of them are in Redis 7.0 and Valkey 7.2;
-/// the few that are newer, and that the module does without, are not asked for here.
+/// The first function that the module uses and the server does not have. All of them are in Redis 7.0 and
+/// Valkey 7.2; the few that are newer, and that the module does without, are not asked for here.
 pub(super) fn first_missing() -> Option<&'static str> {
     names_of_missing!(
         RedisModule_Alloc RedisModule_TryAlloc RedisModule_Calloc RedisModule_Free RedisModule_MallocSize
@@ -67,8 +69,8 @@ pub(super) fn first_missing() -> Option<&'static str> {
 pub(super) unsafe fn by_name<F: Copy>(name: &CStr) -> Option<F> {
     let get_api = api!(RedisModule_GetApi)?;
     let mut function: Option<F> = None;
-    // SAFETY: the server writes the address of the function, one pointer, to the place it is given, and nothing when
-    // it has no such function; `Option` of a function pointer is one nullable pointer.
+    // SAFETY: the server writes the address of the function, one pointer, to the place it is given, and
+    // nothing when it has no such function; `Option` of a function pointer is one nullable pointer.
     let status = unsafe { get_api(name.as_ptr(), std::ptr::from_mut(&mut function).cast()) };
     function.filter(|_| status == OK)
 }

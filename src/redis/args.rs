@@ -1,11 +1,10 @@
-//! The arguments of a command, borrowed from the server: nothing is copied, retained or, up to 64 of them, allocated.
+//! The arguments of a command, borrowed from the server: nothing is copied, retained or, up to 64 of them,
+//! allocated.
 
 use std::ffi::c_int;
 use std::slice;
 
 use redis_module::raw;
-
-use crate::command::table::SourceKey;
 
 /// Arguments up to which a command allocates nothing.
 const MANY: usize = 64;
@@ -16,8 +15,8 @@ pub(super) struct Argv<'a>(&'a [*mut raw::RedisModuleString]);
 
 impl<'a> Argv<'a> {
     /// # Safety
-    /// `argv` must point to `argc` living strings of the server that stay as they are for `'a`: the vector that a
-    /// command handler was given, for no longer than the handler runs.
+    /// `argv` must point to `argc` living strings of the server that stay as they are for `'a`: the vector
+    /// that a command handler was given, for no longer than the handler runs.
     pub(super) unsafe fn new(argv: *mut *mut raw::RedisModuleString, argc: c_int) -> Self {
         let length = usize::try_from(argc).unwrap_or(0);
         if argv.is_null() || length == 0 {
@@ -32,12 +31,13 @@ impl<'a> Argv<'a> {
         Self(self.0.get(1..).unwrap_or_default())
     }
 
-    /// What `body` makes of the bytes of every argument, or `no_room` where there is none to keep where they are.
-    /// O(arguments).
+    /// What `body` makes of the bytes of every argument, or `no_room` where there is none to keep where they
+    /// are. O(arguments).
     #[inline(always)]
     pub(super) fn with_bytes<T>(self, body: impl FnOnce(&[&'a [u8]]) -> T, no_room: impl FnOnce() -> T) -> T {
-        // Written where they stay: what a function returns is copied, which takes longer than a probe. And a place of its
-        // own for key and item, what most commands have, for clearing 64 places takes longer than ten.
+        // Written where they stay: what a function returns is copied, which takes longer than a probe. And a
+        // place of its own for key and item, what most commands have, for clearing 64 places takes longer
+        // than ten.
         let (two, mut few, mut many);
         body(match self.0 {
             [first, second] => {
@@ -77,14 +77,6 @@ impl<'a> Argv<'a> {
         self.string(position).map(|string| self.bytes_of(string))
     }
 
-    /// Whether the arguments have a second key.
-    pub(super) fn has_source_key(self, source: SourceKey) -> bool {
-        // The position counts the command's name, which is not here.
-        let word = source.word_position.checked_sub(1).and_then(|position| self.bytes(position));
-        word.is_some_and(|word| word.eq_ignore_ascii_case(source.word.as_bytes()))
-            && self.string(source.word_position).is_some()
-    }
-
     fn bytes_of(self, string: *mut raw::RedisModuleString) -> &'a [u8] {
         // SAFETY: an element of the vector, so a living string that does not change for 'a.
         unsafe { string_bytes(string) }
@@ -103,6 +95,7 @@ pub(super) unsafe fn string_bytes<'a>(string: *const raw::RedisModuleString) -> 
     if start.is_null() {
         return &[];
     }
-    // SAFETY: the server answers with the start of `length` bytes, which stay as they are by the caller's word.
+    // SAFETY: the server answers with the start of `length` bytes, which stay as they are by the caller's
+    // word.
     unsafe { slice::from_raw_parts(start.cast(), length) }
 }

@@ -1,4 +1,5 @@
-//! Tells the server of every command in the table: handler, flags, ACL categories, and all that COMMAND DOCS shows.
+//! Tells the server of every command in the table: handler, flags, ACL categories, and all that COMMAND DOCS
+//! shows.
 
 use std::ffi::CString;
 use std::ptr;
@@ -9,7 +10,7 @@ use super::api::{Context, succeeded};
 use super::dispatch::HANDLERS;
 use super::log;
 use crate::command::COMMANDS;
-use crate::command::table::{ArgumentKind, ArgumentSpec, CommandSpec, KeyAccess, Presence, SourceKey};
+use crate::command::table::{ArgumentKind, ArgumentSpec, CommandSpec, KeyAccess, Presence, SourceKeys};
 
 /// ACL category of all commands, on servers where modules can have one.
 const CATEGORY: &str = "bloom";
@@ -93,11 +94,8 @@ unsafe fn set_categories(
 unsafe fn describe(command: *mut raw::RedisModuleCommand, spec: &CommandSpec) -> bool {
     let Some(set_info) = api!(RedisModule_SetCommandInfo) else { return false };
     let mut texts = Texts::default();
-    let mut key_specs = [
-        key_spec(spec.key_access),
-        spec.source_key.map_or_else(no_key_spec, |source| source_key_spec(source, &mut texts)),
-        no_key_spec(),
-    ];
+    let mut key_specs =
+        [key_spec(spec.key_access), source_key_spec(spec.source_keys, &mut texts), no_key_spec()];
     let info = raw::RedisModuleCommandInfo {
         version: &raw const INFO_VERSION,
         summary: texts.add(spec.summary),
@@ -109,8 +107,8 @@ unsafe fn describe(command: *mut raw::RedisModuleCommand, spec: &CommandSpec) ->
         key_specs: key_specs.as_mut_ptr(),
         args: texts.arguments(spec.syntax),
     };
-    // SAFETY: the command by the caller's word. The server copies everything before it returns; until then `texts`,
-    // `key_specs` and `info` are alive, and both lists end with an empty element.
+    // SAFETY: the command by the caller's word. The server copies everything before it returns; until then
+    // `texts`, `key_specs` and `info` are alive, and both lists end with an empty element.
     succeeded(unsafe { set_info(command, &raw const info) })
 }
 
@@ -147,18 +145,37 @@ fn key_spec(access: KeyAccess) -> RedisModuleCommandKeySpec {
     }
 }
 
-/// The second key: the argument after a word, only read.
-fn source_key_spec(source: SourceKey, texts: &mut Texts) -> RedisModuleCommandKeySpec {
+/// The keys that are only read, if there can be such.
+fn source_key_spec(sources: SourceKeys, texts: &mut Texts) -> RedisModuleCommandKeySpec {
     let first = key_spec(KeyAccess::ReadOnly);
-    RedisModuleCommandKeySpec {
-        begin_search_type: raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_KEYWORD,
-        bs: raw::RedisModuleCommandKeySpec__bindgen_ty_1 {
-            keyword: raw::RedisModuleCommandKeySpec__bindgen_ty_1__bindgen_ty_2 {
-                keyword: texts.add(source.word),
-                startfrom: i32::try_from(source.word_position).unwrap_or(i32::MAX),
+    let place = |position: usize| i32::try_from(position).unwrap_or(i32::MAX);
+    match sources {
+        SourceKeys::None => no_key_spec(),
+        SourceKeys::AfterWord { word, position } => RedisModuleCommandKeySpec {
+            begin_search_type: raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_KEYWORD,
+            bs: raw::RedisModuleCommandKeySpec__bindgen_ty_1 {
+                keyword: raw::RedisModuleCommandKeySpec__bindgen_ty_1__bindgen_ty_2 {
+                    keyword: texts.add(word),
+                    startfrom: place(position),
+                },
             },
+            ..first
         },
-        ..first
+        // No specification says that the last of them may be a word: the server asks where one is incomplete.
+        SourceKeys::Rest { position, .. } => RedisModuleCommandKeySpec {
+            flags: first.flags | u64::from(raw::REDISMODULE_CMD_KEY_INCOMPLETE),
+            bs: raw::RedisModuleCommandKeySpec__bindgen_ty_1 {
+                index: raw::RedisModuleCommandKeySpec__bindgen_ty_1__bindgen_ty_1 { pos: place(position) },
+            },
+            fk: raw::RedisModuleCommandKeySpec__bindgen_ty_2 {
+                range: raw::RedisModuleCommandKeySpec__bindgen_ty_2__bindgen_ty_1 {
+                    lastkey: -1,
+                    keystep: 1,
+                    limit: 0,
+                },
+            },
+            ..first
+        },
     }
 }
 

@@ -12,7 +12,7 @@ use super::keyspace::ServerKeyspace;
 use super::reply::ServerReply;
 use super::source;
 use crate::command::error::INTERNAL_ERROR;
-use crate::command::table::for_each_command;
+use crate::command::table::{SourceKeys, for_each_command};
 use crate::command::{COMMANDS, Command, CommandError, execute, refuse};
 
 macro_rules! handlers {
@@ -51,7 +51,7 @@ unsafe extern "C" fn handle<const INDEX: usize>(
     let mut reply = unsafe { ServerReply::new(context) };
     let run = || {
         // SAFETY: context and arguments are those of the handler.
-        if spec.source_key.is_some() && unsafe { source::report_keys(spec, context, argv) } {
+        if spec.source_keys != SourceKeys::None && unsafe { source::report_keys(spec, context, argv) } {
             return;
         }
         // SAFETY: context and arguments belong to the running command.

@@ -21,6 +21,13 @@ const ADDED: &CStr = c"bloom.add";
 /// Shown to clients that watch keyspace events when a filter has grown.
 const GROWN: &CStr = c"bloom.grow";
 
+/// Shown to clients that watch keyspace events when a filter is emptied.
+const CLEARED: &CStr = c"bloom.clear";
+
+/// Shown to clients that watch keyspace events when other filters are merged into one.
+const MERGED: &CStr = c"bloom.merge";
+/// Shown to clients that watch keyspace events when items are deleted.
+const DELETED: &CStr = c"bloom.del";
 /// Shown, as by the server's own commands, when a key is given a time to live.
 const EXPIRES: &CStr = c"expire";
 
@@ -72,13 +79,25 @@ unsafe fn tell(command: Command, effects: Effects<'_>, context: Context, name: *
         // SAFETY: context and name are those of the running command.
         unsafe { notify(context, CREATED, name) };
     }
+    if effects.merged {
+        // SAFETY: context and name are those of the running command.
+        unsafe { notify(context, MERGED, name) };
+    }
     if effects.expires {
         // SAFETY: context and name are those of the running command.
         unsafe { notify(context, EXPIRES, name) };
     }
+    if effects.cleared {
+        // SAFETY: context and name are those of the running command.
+        unsafe { notify(context, CLEARED, name) };
+    }
     if effects.items_added > 0 {
         // SAFETY: context and name are those of the running command.
         unsafe { notify(context, ADDED, name) };
+    }
+    if effects.items_deleted > 0 {
+        // SAFETY: context and name are those of the running command.
+        unsafe { notify(context, DELETED, name) };
     }
     if effects.layers_added > 0 {
         // SAFETY: context and name are those of the running command.

@@ -58,7 +58,7 @@ const fn terminated(text: &'static str) -> &'static CStr {
 }
 
 /// All names are stable: docs/monitoring.md.
-static SECTIONS: [Section; 7] = [
+static SECTIONS: [Section; 9] = [
     Section {
         name: c"",
         fields: &[
@@ -81,6 +81,8 @@ static SECTIONS: [Section; 7] = [
     of_kind!(1, c"redisbloom", "redisbloom"),
     of_kind!(2, c"valkey_bloom", "valkey_bloom"),
     of_kind!(3, c"imported", "imported"),
+    of_kind!(4, c"union", "union"),
+    of_kind!(5, c"counting", "counting"),
     // valkey-bloom's own names, which exporters know.
     Section {
         name: c"bloom_core_metrics",

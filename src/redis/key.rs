@@ -7,6 +7,7 @@ use redis_module::raw;
 use super::api::{Context, succeeded};
 use super::claim::Claim;
 use super::datatype;
+use super::freeing;
 use super::log::{self, Topic};
 use super::stored::Stored;
 use crate::bloom::Filter;
@@ -116,6 +117,13 @@ impl OpenKey for Key<'_> {
         }
     }
 
+    fn altered(&mut self, items_before: u64, capacity_before_items: u64) {
+        let layers = self.layers;
+        if let Some(stored) = self.stored() {
+            stored.altered(layers, items_before, capacity_before_items);
+        }
+    }
+
     fn publish(&mut self, filter: Box<Filter>) -> Result<(), CommandError> {
         let (Some(key), Some(set_value), Some(data_type)) =
             (self.key, api!(RedisModule_ModuleTypeSetValue), datatype::handle(filter.format()))
@@ -133,6 +141,12 @@ impl OpenKey for Key<'_> {
         // SAFETY: the pointer comes from `Box::into_raw` above and the server did not take it.
         drop(unsafe { Box::from_raw(value) });
         Err(not_published())
+    }
+
+    fn replace(&mut self, filter: Filter) {
+        if let Some(stored) = self.stored() {
+            freeing::free(std::mem::replace(stored, Stored::new(filter)));
+        }
     }
 
     fn expire_at(&mut self, at_ms: u64) {

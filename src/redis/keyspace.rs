@@ -11,10 +11,11 @@ use super::config;
 use super::key::Key;
 use super::loss;
 use super::memory::client_limit_bytes;
+use super::pagemap::ProcessMemory;
 use super::random::random_seed;
 use super::source::{Source, field};
 use crate::bloom::valkeybloom::SEED_BYTES;
-use crate::bloom::{ByteLimit, Prefetch};
+use crate::bloom::{ByteLimit, Memory, Prefetch};
 use crate::command::table::KeyAccess;
 use crate::command::{Command, CommandError, Host, Keyspace, Name, Settings, StringSlot};
 use crate::prefetch::Processor;
@@ -71,6 +72,10 @@ impl Keyspace for ServerKeyspace<'_> {
     #[inline(always)]
     fn prefetch(&self) -> impl Prefetch {
         Processor
+    }
+
+    fn memory(&self) -> impl Memory {
+        ProcessMemory
     }
 
     fn lost(&self, command: Command, error: &CommandError) {

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use super::config::{BadValue, SETTINGS, Setting};
 
-/// Reads the arguments into the settings. Both RedisBloom's old words (`ERROR_RATE`) and the names of the settings,
-/// with `bf.`, with `bf-` and without either, are understood in upper and lower case. RedisBloom's settings of cuckoo
-/// filters are passed over. Answers warnings for the log.
+/// Reads the arguments into the settings. Both RedisBloom's old words (`ERROR_RATE`) and the names of the
+/// settings, with `bf.`, with `bf-` and without either, are understood in upper and lower case. RedisBloom's
+/// settings of cuckoo filters are passed over. Answers warnings for the log.
 ///
 /// # Errors
 /// A line for the log, RedisBloom's where it has one; the module must not load then.

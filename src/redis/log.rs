@@ -1,7 +1,8 @@
-//! Lines in the server's log. The text is always an argument, never the format: it may hold what a client sent.
+//! Lines in the server's log. The text is always an argument, never the format: it may hold what a client
+//! sent.
 //!
-//! What a client can bring about as often as it likes is throttled, each [`Topic`] by itself, and what is left out is
-//! counted and told. What happens once, at load or at the end, is always written.
+//! What a client can bring about as often as it likes is throttled, each [`Topic`] by itself, and what is
+//! left out is counted and told. What happens once, at load or at the end, is always written.
 
 use std::ffi::{CStr, CString, c_void};
 use std::panic::catch_unwind;
@@ -130,8 +131,8 @@ impl Throttle {
 pub(super) fn warning(context: Context, text: &str) {
     let Some(log) = api!(RedisModule_Log) else { return };
     let text = c_text(text);
-    // SAFETY: level and format are C strings, the one argument of the format is one too; the server copies them and
-    // accepts a null context.
+    // SAFETY: level and format are C strings, the one argument of the format is one too; the server copies
+    // them and accepts a null context.
     unsafe { log(context, WARNING.as_ptr(), TEXT.as_ptr(), text.as_ptr()) };
 }
 
@@ -143,8 +144,8 @@ pub(super) fn throttled(topic: Topic, context: Context, text: &str) {
     }
 }
 
-/// Writes why a value cannot be loaded. Where the server loads its data there is one such line, the last one, and it is
-/// always written; a client can cause any number of them.
+/// Writes why a value cannot be loaded. Where the server loads its data there is one such line, the last one,
+/// and it is always written; a client can cause any number of them.
 ///
 /// # Safety
 /// `io` must be the server's, within the callback it was given to.
@@ -167,7 +168,8 @@ fn is_server_loading() -> bool {
     flags & LOADING.cast_signed() != 0
 }
 
-/// Asks the server to be called several times a second, so that what was left out is told when the flood is over.
+/// Asks the server to be called several times a second, so that what was left out is told when the flood is
+/// over.
 ///
 /// # Safety
 /// `context` must be that of the running `RedisModule_OnLoad`.

@@ -1,7 +1,8 @@
 //! The end of a server that cannot keep what its primary or its append-only file has.
 //!
-//! The server's own types end it too when they cannot have the memory that a primary or a log asks for. Going on would
-//! be worse: the filter, or a part of it, would be missing, and every answer about its items a wrong no.
+//! The server's own types end it too when they cannot have the memory that a primary or a log asks for. Going
+//! on would be worse: the filter, or a part of it, would be missing, and every answer about its items a wrong
+//! no.
 
 use std::ptr;
 

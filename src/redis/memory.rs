@@ -41,8 +41,8 @@ pub(super) fn is_short() -> bool {
     api!(RedisModule_GetUsedMemoryRatio).is_some_and(|ratio| unsafe { ratio() } >= 1.0)
 }
 
-/// Asks the server for the limits, and to be told when its configuration changes. Without the event, which is newer
-/// than Redis 7.0's first release candidates, `maxmemory` stays as it was at load.
+/// Asks the server for the limits, and to be told when its configuration changes. Without the event, which is
+/// newer than Redis 7.0's first release candidates, `maxmemory` stays as it was at load.
 ///
 /// # Safety
 /// `context` must be that of the running `RedisModule_OnLoad`.
@@ -76,8 +76,8 @@ unsafe fn refresh(context: Context) {
     else {
         return;
     };
-    // SAFETY: the context, alive by the caller's word, or null, which the server allows, is for automatic freeing only; the
-    // section is a C string.
+    // SAFETY: the context, alive by the caller's word, or null, which the server allows, is for automatic
+    // freeing only; the section is a C string.
     let info = unsafe { server_info(context, c"memory".as_ptr()) };
     // SAFETY: `info` was just made and is freed only below.
     let maxmemory = unsafe { field(info, c"maxmemory") };

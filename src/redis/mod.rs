@@ -7,6 +7,7 @@
 
 #[macro_use]
 mod api;
+#[cfg_attr(test, allow(dead_code, reason = "unit tests have the allocator of the crate that they depend on"))]
 mod allocator;
 mod args;
 mod claim;
@@ -15,6 +16,7 @@ mod config;
 mod datatype;
 mod dispatch;
 mod effects;
+mod freeing;
 mod huge_pages;
 mod info;
 mod key;

@@ -1,4 +1,5 @@
-//! What BF.IMPORT reads beside its own key: a plain string, and the hash in which Redisson keeps its settings.
+//! What BF.IMPORT reads beside its own key: a plain string, and the hash in which Redisson keeps its
+//! settings.
 
 use std::ptr::{self, NonNull};
 use std::slice;
@@ -11,8 +12,8 @@ use super::log;
 use crate::command::StringSlot;
 use crate::command::table::CommandSpec;
 
-/// Answers the server when it only wants to know where the keys of a command are. It asks where its own search finds
-/// less than it was told of: here, an import without a second key.
+/// Answers the server when it only wants to know where the keys of a command are. It asks where its own
+/// search finds less than it was told of: an import without a second key, a merge whose last word may be none.
 ///
 /// # Safety
 /// `context` and `argv` must be those of the running handler.
@@ -30,20 +31,19 @@ pub(super) unsafe fn report_keys(spec: &CommandSpec, context: Context, argv: Arg
         raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_ACCESS | raw::REDISMODULE_CMD_KEY_UPDATE;
     // SAFETY: the context is the handler's; position 1 is the key, which the arity asks for.
     unsafe { key_at(context, 1, written.cast_signed()) };
-    if let Some(source) = spec.source_key
-        && argv.has_source_key(source)
-    {
-        let position = i32::try_from(source.word_position.saturating_add(1)).unwrap_or(i32::MAX);
-        let read = raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS;
+    let read = raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS;
+    let places = argv.with_bytes(|arguments| spec.source_keys.places(arguments), || 0..0);
+    for position in places.filter_map(|place| i32::try_from(place).ok()) {
         // SAFETY: the context is the handler's, and there is an argument at that position.
         unsafe { key_at(context, position, read.cast_signed()) };
     }
     true
 }
 
-/// Bytes up to which a string is copied. Only above can all servers be trusted to keep it as a plain array of bytes,
-/// which can be borrowed as it is: a shorter one may be stored as a number or together with its key, and borrowing it
-/// through the module API would turn it into a plain one. Servers embed up to 128 bytes; a page is far above that.
+/// Bytes up to which a string is copied. Only above can all servers be trusted to keep it as a plain array of
+/// bytes, which can be borrowed as it is: a shorter one may be stored as a number or together with its key,
+/// and borrowing it through the module API would turn it into a plain one. Servers embed up to 128 bytes; a
+/// page is far above that.
 const COPIED_MAX_BYTES: usize = 4 << 10;
 
 /// The source of an import, open for reading as long as this value lives.
@@ -55,8 +55,8 @@ pub(super) struct Source {
 
 impl Source {
     /// # Safety
-    /// `context` and `name` must be those of the running command, and no key of that name be open. The value must not
-    /// outlive the command, and nothing may be written to the key meanwhile.
+    /// `context` and `name` must be those of the running command, and no key of that name be open. The value
+    /// must not outlive the command, and nothing may be written to the key meanwhile.
     pub(super) unsafe fn open(context: Context, name: *mut RedisModuleString) -> Self {
         let key = api!(RedisModule_OpenKey).and_then(|open_key| {
             // SAFETY: context and name are alive by the caller's word.
@@ -106,14 +106,14 @@ impl Source {
         if start.is_null() {
             return None;
         }
-        // SAFETY: the server answers with the start of `length` bytes of the value. They stay while the key is open and
-        // nothing is written to it, by the contract of `open`: no longer than this borrow.
+        // SAFETY: the server answers with the start of `length` bytes of the value. They stay while the key
+        // is open and nothing is written to it, by the contract of `open`: no longer than this borrow.
         Some(unsafe { slice::from_raw_parts(start.cast(), length) })
     }
 }
 
-/// A copy of the string under a key. Not as the client, which may read the key for this command and perhaps not for any
-/// other.
+/// A copy of the string under a key. Not as the client, which may read the key for this command and perhaps
+/// not for any other.
 ///
 /// # Safety
 /// `context` and `name` must be those of the running command.
@@ -132,7 +132,8 @@ unsafe fn copy_of(context: Context, name: *mut RedisModuleString) -> Option<Vec<
 pub(super) unsafe fn field(context: Context, key: &[u8], field: &str) -> Option<Vec<u8>> {
     let call = api!(RedisModule_Call)?;
     let field = log::c_text(field);
-    // As the client, for it may not be allowed to read that key: `C`. Then a key with its length, and a C string.
+    // As the client, for it may not be allowed to read that key: `C`. Then a key with its length, and a C
+    // string.
     // SAFETY: the context by the caller's contract; the format stands for what follows it.
     let reply =
         unsafe { call(context, c"HGET".as_ptr(), c"Cbc".as_ptr(), key.as_ptr(), key.len(), field.as_ptr()) };

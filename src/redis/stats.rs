@@ -107,39 +107,70 @@ pub(super) static EVENTS: Events = Events {
     defrag_misses: Count::new(),
 };
 
-/// Bytes of memory that one filter is counted for.
+/// What one filter is counted for: its bytes of memory and, above them, its kind. One word, for every filter has it.
 pub(super) struct Footprint(u64);
 
+/// Bits of the bytes: more than any memory has.
+const BYTES_BITS: u32 = 56;
+
 impl Footprint {
+    fn of(filter: &Filter) -> Self {
+        let bytes = filter.size_bytes() & ((1 << BYTES_BITS) - 1);
+        Self(bytes | (filter.kind() as u64) << BYTES_BITS)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0 & ((1 << BYTES_BITS) - 1)
+    }
+
+    fn totals(&self) -> &'static Totals {
+        let kinds = Kind::ALL.into_iter();
+        totals(
+            kinds
+                .zip(0u64..)
+                .find(|(_, number)| *number == self.0 >> BYTES_BITS)
+                .map_or(Kind::Everbloom, |(kind, _)| kind),
+        )
+    }
+
     /// Counts a filter that now exists. O(layers).
     pub(super) fn count(filter: &Filter) -> Self {
-        let (footprint, totals) = (Self(filter.size_bytes()), totals(filter.kind()));
+        let footprint = Self::of(filter);
+        let totals = footprint.totals();
         totals.filters.add(1);
-        totals.bytes.add(footprint.0);
+        totals.bytes.add(footprint.bytes());
         totals.layers.add(filter.layer_count() as u64);
         totals.items.add(filter.items());
         totals.capacity_items.add(filter.capacity_items());
         footprint
     }
 
-    /// Counts a filter anew that has grown and had so many layers before. O(layers).
+    /// Counts a filter anew that was counted with so many layers and items and so much capacity, and may have been of
+    /// another kind. O(layers).
     #[cold]
-    pub(super) fn recount(&mut self, filter: &Filter, layers_before: usize) {
-        let (bytes, totals) = (filter.size_bytes(), totals(filter.kind()));
-        totals.bytes.add(bytes.wrapping_sub(self.0));
-        totals.layers.add((filter.layer_count() as u64).wrapping_sub(layers_before as u64));
-        totals.capacity_items.add(filter.capacity_items_from(layers_before));
-        self.0 = bytes;
+    pub(super) fn recount(
+        &mut self,
+        filter: &Filter,
+        layers_before: usize,
+        items_before: u64,
+        capacity_before_items: u64,
+    ) {
+        self.uncount(layers_before, items_before, capacity_before_items);
+        *self = Self::count(filter);
+    }
+
+    fn uncount(&self, layers: usize, items: u64, capacity_items: u64) {
+        let totals = self.totals();
+        totals.filters.subtract(1);
+        totals.bytes.subtract(self.bytes());
+        totals.layers.subtract(layers as u64);
+        totals.items.subtract(items);
+        totals.capacity_items.subtract(capacity_items);
     }
 
     /// The filter does not exist any more.
     pub(super) fn forget(&self, filter: &Filter) {
-        let totals = totals(filter.kind());
-        totals.filters.subtract(1);
-        totals.bytes.subtract(self.0);
-        totals.layers.subtract(filter.layer_count() as u64);
-        totals.items.subtract(filter.items());
-        totals.capacity_items.subtract(filter.capacity_items());
+        self.uncount(filter.layer_count(), filter.items(), filter.capacity_items());
     }
 }
 

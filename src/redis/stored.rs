@@ -16,11 +16,16 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    /// A filter that now exists, in a box that is the server's from here on.
-    pub(super) fn boxed(filter: Filter) -> Box<Self> {
+    /// A filter that now exists.
+    pub(super) fn new(filter: Filter) -> Self {
         let counted = Footprint::count(&filter);
         let pages = LargePages::of(&filter);
-        Box::new(Self { filter, pages, counted })
+        Self { filter, pages, counted }
+    }
+
+    /// A filter that now exists, in a box that is the server's from here on.
+    pub(super) fn boxed(filter: Filter) -> Box<Self> {
+        Box::new(Self::new(filter))
     }
 
     /// Bytes of the allocator's blocks, structs and bit arrays alike. O(layers).
@@ -34,19 +39,41 @@ impl Stored {
     /// Answers how many layers more it has. O(1), where it has grown O(layers).
     #[inline(always)]
     pub(super) fn changed(&mut self, layers_before: usize, items_added: u64) -> u32 {
-        filter_took(&self.filter, items_added);
         let layers = self.filter.layer_count();
         let mut layers_added = 0;
         if layers != layers_before {
             layers_added = u32::try_from(layers.saturating_sub(layers_before)).unwrap_or(u32::MAX);
-            self.counted.recount(&self.filter, layers_before);
+            self.count_growth(layers_before);
             self.pages.after_growth(&self.filter);
         }
+        filter_took(&self.filter, items_added);
         if items_added == 0 {
             self.pages.after_bytes(&self.filter);
         }
         self.pages.after_items(&self.filter, items_added);
         layers_added
+    }
+
+    /// Counts the layers that were added; items are counted apart from them.
+    #[cold]
+    fn count_growth(&mut self, layers_before: usize) {
+        let added_items = self.filter.capacity_items_from(layers_before);
+        let capacity_before_items = self.filter.capacity_items().saturating_sub(added_items);
+        self.counted.recount(&self.filter, layers_before, self.filter.items(), capacity_before_items);
+    }
+
+    /// A command has deleted items or merged other filters into this one, which had so many layers, items and so much
+    /// capacity before. O(layers).
+    pub(super) fn altered(&mut self, layers_before: usize, items_before: u64, capacity_before_items: u64) {
+        self.counted.recount(&self.filter, layers_before, items_before, capacity_before_items);
+        let layers = self.filter.layer_count();
+        if layers > layers_before {
+            self.pages.after_growth(&self.filter);
+        }
+        // Deleting items writes to no memory that was not written to before.
+        if layers != layers_before || self.filter.items() >= items_before {
+            self.pages.after_bytes(&self.filter);
+        }
     }
 }
 

@@ -2,8 +2,11 @@
 
 use crate::server::{NOW_MS, Server, assert_dialogue};
 
-/// What a command line replies, replicates and gives the key `k` for a moment.
-fn made(line: &str) -> (String, Vec<String>, Vec<(String, u64)>, Vec<&'static str>) {
+/// Reply, replicated lines, moments that keys were given, and events.
+type Made = (String, Vec<String>, Vec<(String, u64)>, Vec<&'static str>);
+
+/// What comes of a command line on an empty server.
+fn made(line: &str) -> Made {
     let mut server = Server::new();
     let reply = server.run(line);
     (reply, server.replicated, server.expiries, server.events)

@@ -7,12 +7,20 @@
     reason = "a test fails by panicking"
 )]
 
+mod clear;
+mod counting;
 mod expiry;
 mod grammar;
 mod guards;
 mod import;
 mod kinds;
+mod merge;
 mod replication;
 mod replies;
+mod saturation;
 mod server;
 mod statistics;
+
+#[path = "../support/mod.rs"]
+#[allow(unreachable_pub, clippy::panic, reason = "shared with other tests")]
+mod support;

@@ -2,6 +2,7 @@
 
 use everbloom::bloom::Format;
 use everbloom::command::Settings;
+use everbloom::command::words::Word;
 use everbloom::format::filter::header;
 
 use crate::server::{Server, assert_dialogue};
@@ -165,7 +166,7 @@ fn whoever_obeys_makes_no_filter_of_its_own_defaults() {
     // A filter that is reserved without a format is RedisBloom's: only that module, and only for it we, send such a line.
     for format in Format::ALL {
         server.settings.format = format;
-        let key = format.name();
+        let key = format.word();
         assert_eq!(server.run(&format!("BF.RESERVE {key} 0.01 2147483648")), "+OK");
         assert_eq!(server.keys[key.as_bytes()].format(), Format::RedisBloom);
     }

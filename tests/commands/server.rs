@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use everbloom::bloom::{ByteLimit, Filter, NoPrefetch, Prefetch};
+use everbloom::bloom::{ByteLimit, Filter, Memory, NoPrefetch, Prefetch, UnknownMemory};
 use everbloom::command::table::KeyAccess;
 use everbloom::command::{
     COMMANDS, Command, CommandError, Effects, Host, Keyspace, Line, Name, OpenKey, Protocol, Replication,
@@ -144,9 +144,18 @@ impl OpenKey for TestKey<'_> {
         (self.filter.as_ref().map_or(0, Filter::layer_count) - self.layers) as u32
     }
 
+    fn altered(&mut self, _items_before: u64, _capacity_before_items: u64) {
+        assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
+    }
+
     fn expire_at(&mut self, at_ms: u64) {
         assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
         self.expiries.borrow_mut().push((String::from_utf8_lossy(&self.name).into_owned(), at_ms));
+    }
+
+    fn replace(&mut self, filter: Filter) {
+        assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
+        self.filter = Some(filter);
     }
 
     fn publish(&mut self, filter: Box<Filter>) -> Result<(), CommandError> {
@@ -202,6 +211,10 @@ impl Keyspace for Database<'_> {
         NoPrefetch
     }
 
+    fn memory(&self) -> impl Memory {
+        UnknownMemory
+    }
+
     fn lost(&self, _command: Command, _error: &CommandError) {}
 }
 
@@ -246,9 +259,21 @@ impl Server {
     }
 
     fn carry_out(&mut self, effects: Effects<'_>, line: &str) {
-        let Effects { replication, created, expires, items_added, layers_added, .. } = effects;
+        let Effects {
+            replication,
+            created,
+            cleared,
+            expires,
+            merged,
+            items_added,
+            items_deleted,
+            layers_added,
+            ..
+        } = effects;
         match replication {
-            Replication::None => assert_eq!((created, items_added), (false, 0)),
+            Replication::None => {
+                assert_eq!((created, cleared, items_added, items_deleted), (false, false, 0, 0));
+            }
             Replication::Verbatim => self.replicated.push(line.to_owned()),
             Replication::Rewritten(lines) => {
                 for Line { command, arguments } in lines {
@@ -259,8 +284,11 @@ impl Server {
             }
         }
         self.events.extend(created.then_some("bloom.reserve"));
+        self.events.extend(merged.then_some("bloom.merge"));
         self.events.extend(expires.then_some("expire"));
+        self.events.extend(cleared.then_some("bloom.clear"));
         self.events.extend((items_added > 0).then_some("bloom.add"));
+        self.events.extend((items_deleted > 0).then_some("bloom.del"));
         if layers_added > 0 {
             self.events.push("bloom.grow");
             let key = line.split(' ').nth(1).unwrap().as_bytes();

@@ -144,7 +144,7 @@ fn filters_are_the_oracles_bit_for_bit() {
                 Ok(Added::New) => Some(true),
                 Ok(Added::Present) => Some(false),
                 Err(AddError::Full) => None,
-                Err(other) => panic!("{context}: {other:?}"),
+                other => panic!("{context}: {other:?}"),
             };
             assert_eq!(added, oracle.add(&item), "{context}");
         }

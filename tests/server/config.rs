@@ -23,7 +23,7 @@ pub(crate) const TESTS: &[Test] = tests![
     the_example_configuration_starts_a_server,
 ];
 
-const DEFAULTS: [(&str, &str); 9] = [
+const DEFAULTS: [(&str, &str); 10] = [
     ("bf.error-rate", "0.01"),
     ("bf.initial-size", "100"),
     ("bf.expansion-factor", "2"),
@@ -31,6 +31,7 @@ const DEFAULTS: [(&str, &str); 9] = [
     ("bf.format", "everbloom"),
     ("bf.missing-filter", "no"),
     ("bf.auto-create", "yes"),
+    ("bf.on-full", "refuse"),
     ("bf.assume-redisbloom-1-1", "no"),
     ("bf.huge-pages", "yes"),
 ];
@@ -82,6 +83,7 @@ fn options_can_be_set_at_run_time(site: &Site) {
         ("bf.format", "everbloom"),
         ("bf.missing-filter", "error"),
         ("bf.auto-create", "yes"),
+        ("bf.on-full", "saturate"),
         ("bf.assume-redisbloom-1-1", "yes"),
         ("bf.huge-pages", "no"),
     ] {
@@ -109,6 +111,7 @@ fn options_out_of_range_are_refused(site: &Site) {
         ("bf.format", vec!["other", "0", "redis", "\"\""]),
         ("bf.missing-filter", vec!["yes", "0", "\"\""]),
         ("bf.auto-create", vec!["error", "1"]),
+        ("bf.on-full", vec!["yes", "no", "1", "\"\""]),
         ("bf.assume-redisbloom-1-1", vec!["1", "true", "on", "\"\""]),
     ];
     for (option, values) in cases {
@@ -136,6 +139,8 @@ fn options_out_of_range_are_refused(site: &Site) {
         ("bf.missing-filter", "no"),
         ("bf.auto-create", "no"),
         ("bf.auto-create", "yes"),
+        ("bf.on-full", "saturate"),
+        ("bf.on-full", "refuse"),
         ("bf.assume-redisbloom-1-1", "yes"),
         ("bf.assume-redisbloom-1-1", "no"),
     ] {

@@ -63,6 +63,8 @@ fn wrong_arity_is_an_error(site: &Site) {
         "bf.insert k NOCREATE EXPANSION",
         "bf.insert k NOCREATE NONSCALING",
         "bf.insert f NOCREATE NONSCALING",
+        "bf.del",
+        "bf.del k",
         "bf.exists",
         "bf.exists k",
         "bf.exists k a b",

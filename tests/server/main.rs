@@ -15,8 +15,10 @@
     reason = "tests fail by panicking"
 )]
 
+mod clear;
 mod cluster;
 mod config;
+mod counting;
 mod dump;
 mod errors;
 mod events;
@@ -34,6 +36,7 @@ mod limits;
 mod loading;
 mod loss;
 mod memory;
+mod merge;
 mod migrations;
 mod options;
 #[cfg(target_os = "linux")]
@@ -42,6 +45,7 @@ mod persistence;
 mod releases;
 mod replication;
 mod replies;
+mod saturation;
 mod scripting;
 mod statistics;
 mod surface;
@@ -77,12 +81,16 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("replication", replication::TESTS),
     ("events", events::TESTS),
     ("keys", keys::TESTS),
+    ("clear", clear::TESTS),
     ("expiry", expiry::TESTS),
+    ("saturation", saturation::TESTS),
+    ("counting", counting::TESTS),
     ("scripting", scripting::TESTS),
     ("limits", limits::TESTS),
     ("loading", loading::TESTS),
     ("loss", loss::TESTS),
     ("memory", memory::TESTS),
+    ("merge", merge::TESTS),
     ("config", config::TESTS),
     ("surface", surface::TESTS),
     ("cluster", cluster::TESTS),

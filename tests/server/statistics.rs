@@ -8,6 +8,7 @@ pub(crate) const TESTS: &[Test] = tests![
     stats_is_a_map_in_resp3_and_a_flat_array_in_resp2,
     the_allocators_bytes_are_those_of_memory_usage,
     every_kind_has_its_totals_through_its_whole_life,
+    filters_that_are_merged_emptied_and_deleted_from_keep_the_totals_right,
     what_commands_do_with_items_is_counted,
     values_that_cannot_be_loaded_are_counted,
     a_filter_that_grows_raises_an_event_and_at_times_a_line,
@@ -21,7 +22,7 @@ fn stats_is_a_map_in_resp3_and_a_flat_array_in_resp2(site: &Site) {
     (0..100).for_each(|item| drop(client.say(&format!("BF.ADD k item-{item}"))));
     let flat = client.array(&["BF.STATS", "k"]);
     let Value::Map(map) = server.client3().call(&["BF.STATS", "k"]) else { panic!("no map") };
-    assert_eq!((flat.len(), map.len()), (44, 22));
+    assert_eq!((flat.len(), map.len()), (46, 23));
     for (pair, (name, value)) in flat.as_chunks::<2>().0.iter().zip(&map) {
         assert_eq!(show(&pair[0]), show(name));
         match value {
@@ -67,6 +68,7 @@ fn every_kind_has_its_totals_through_its_whole_life(site: &Site) {
         ("everbloom", "BF.RESERVE {k}everbloom 0.01 10"),
         ("redisbloom", "BF.RESERVE {k}redisbloom 0.01 10 FORMAT redisbloom"),
         ("valkey_bloom", "BF.RESERVE {k}valkey_bloom 0.01 10 FORMAT valkey-bloom"),
+        ("counting", "BF.RESERVE {k}counting 0.01 10 COUNTING"),
         ("imported", "BF.IMPORT {k}imported EMPTY SCHEME murmur3-salted BITS 1000 HASHES 5 CAPACITY 10"),
     ];
     for (kind, reserve) in kinds {
@@ -91,7 +93,7 @@ fn every_kind_has_its_totals_through_its_whole_life(site: &Site) {
     }
     let own =
         ["filters", "layers", "items", "capacity", "bytes"].map(|f| client.info_number(&format!("bf_{f}")));
-    assert_eq!(own[..4], [4, 8, 100, 120]);
+    assert_eq!(own[..4], [5, 10, 125, 150]);
     let theirs = ["num_objects", "num_filters_across_objects", "num_items_across_objects"];
     let theirs = theirs.map(|field| client.info_number(&format!("bf_bloom_{field}")));
     assert_eq!(theirs, own[..3]);
@@ -100,6 +102,44 @@ fn every_kind_has_its_totals_through_its_whole_life(site: &Site) {
     assert!(client.info("bf_bloom_defrag_hits").is_some() && client.info("bf_bloom_defrag_misses").is_some());
     client.say("FLUSHALL SYNC");
     for (kind, _) in kinds {
+        wait_until(kind, || totals(&mut client, kind) == [0; 4]);
+        assert_eq!(client.info_number(&format!("bf_{kind}_bytes")), 0);
+    }
+}
+
+fn filters_that_are_merged_emptied_and_deleted_from_keep_the_totals_right(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    client.say("BF.RESERVE {k}own 0.01 10");
+    client.say("BF.MADD {k}own a b c");
+    client.say("BF.RESERVE {k}other 0.01 20 FORMAT redisbloom");
+    client.say("BF.MADD {k}other d e");
+    assert_eq!(client.say("BF.MERGE {k}own {k}other"), "+OK");
+    assert_eq!(client.say("BF.INFO {k}own KIND"), "[\"union\"]");
+    let number = |reply: String| reply.trim_matches(['[', ']']).parse::<u64>().unwrap();
+    let [layers, items, capacity] =
+        ["LAYERS", "ITEMS", "CAPACITY"].map(|field| number(client.say(&format!("BF.INFO {{k}}own {field}"))));
+    assert!(layers >= 2 && items == 5, "{layers} {items}");
+    assert_eq!(totals(&mut client, "everbloom"), [0; 4]);
+    assert_eq!(totals(&mut client, "union"), [1, layers, items, capacity]);
+    assert_eq!(totals(&mut client, "redisbloom"), [1, 1, 2, 20]);
+    assert_eq!(client.say("BF.CLEAR {k}own"), "+OK");
+    let kind = client.say("BF.INFO {k}own KIND");
+    let cleared = totals(&mut client, kind.trim_matches(['[', ']', '"']));
+    assert_eq!((cleared[0], cleared[2]), (1, 0), "{kind}");
+    client.say("DEL {k}own {k}other");
+    client.say("BF.RESERVE c 0.01 4 COUNTING EXPANSION 1");
+    (0..12).for_each(|item| drop(client.say(&format!("BF.ADD c item-{item}"))));
+    assert!(number(client.say("BF.INFO c LAYERS")) >= 3);
+    for item in 0..12 {
+        client.say(&format!("BF.DEL c item-{item}"));
+        let told =
+            ["LAYERS", "ITEMS", "CAPACITY"].map(|field| number(client.say(&format!("BF.INFO c {field}"))));
+        let [layers, items, capacity] = told;
+        assert_eq!(totals(&mut client, "counting"), [1, layers, items, capacity], "without {item}");
+    }
+    client.say("FLUSHALL SYNC");
+    for kind in ["everbloom", "union", "redisbloom", "counting"] {
         wait_until(kind, || totals(&mut client, kind) == [0; 4]);
         assert_eq!(client.info_number(&format!("bf_{kind}_bytes")), 0);
     }

@@ -17,23 +17,26 @@ pub(crate) const TESTS: &[Test] = tests![
 ];
 
 /// Name, arity, flags that must be there, categories beside `bloom`.
-const COMMANDS: [(&str, i64, &[&str], &[&str]); 15] = [
+const COMMANDS: [(&str, i64, &[&str], &[&str]); 18] = [
     ("bf.reserve", -4, &["write", "denyoom"], &["write", "fast"]),
     ("bf.add", 3, &["write", "denyoom"], &["write"]),
     ("bf.madd", -3, &["write", "denyoom"], &["write"]),
     ("bf.insert", -4, &["write", "denyoom"], &["write"]),
+    ("bf.del", -3, &["write"], &["write"]),
     ("bf.exists", 3, &["readonly", "fast"], &["read"]),
     ("bf.mexists", -3, &["readonly", "fast"], &["read"]),
     ("bf.info", -2, &["readonly", "fast"], &["read", "fast"]),
     ("bf.stats", 2, &["readonly", "fast"], &["read", "fast"]),
     ("bf.card", 2, &["readonly", "fast"], &["read", "fast"]),
     ("bf.debug", 2, &["readonly", "fast"], &["read"]),
+    ("bf.clear", 2, &["write", "fast"], &["write", "fast"]),
     ("bf.scandump", 3, &["readonly", "fast"], &["read"]),
     ("bf.loadchunk", 4, &["write", "denyoom"], &["write"]),
     ("bf.load", 3, &["write", "denyoom"], &["write"]),
     // Its keys are found by the specifications, or by asking: clients are told to ask, too.
     ("bf.import", -4, &["write", "denyoom", "movablekeys"], &["write"]),
     ("bf.export", 2, &["readonly"], &["read"]),
+    ("bf.merge", -3, &["write", "denyoom", "movablekeys"], &["write"]),
 ];
 
 /// Whether a module can make access categories: Redis from 7.4, Valkey from 8.0.
@@ -74,13 +77,16 @@ fn commands_have_flags_arity_and_keys(site: &Site) {
         let mut expected: Vec<&str> = flags.iter().copied().chain(["module"]).collect();
         expected.sort_unstable();
         assert_eq!(told, expected, "{name}");
-        assert_eq!(info[3..6], [Value::Int(1), Value::Int(1), Value::Int(1)], "{name}");
+        // To the last argument, for those who cannot ask.
+        let last = if name == "bf.merge" { -1 } else { 1 };
+        assert_eq!(info[3..6], [Value::Int(1), Value::Int(last), Value::Int(1)], "{name}");
         let specs = show(&info[8]);
         let access = if flags.contains(&"write") { "RW" } else { "RO" };
         assert!(specs.contains(access), "{name}: {specs}");
-        let keys = if name == "bf.import" { 2 } else { 1 };
+        let keys = if ["bf.import", "bf.merge"].contains(&name) { 2 } else { 1 };
         assert_eq!(elements(&info[8]).len(), keys, "{name}: {specs}");
-        assert!(keys == 1 || specs.contains("\"SOURCE\"") && specs.contains("RO"), "{name}: {specs}");
+        let second = if name == "bf.merge" { "incomplete" } else { "\"SOURCE\"" };
+        assert!(keys == 1 || specs.contains(second) && specs.contains("RO"), "{name}: {specs}");
         let tips = show(&info[7]);
         let volatile = ["bf.info", "bf.stats", "bf.debug", "bf.scandump"].contains(&name);
         assert_eq!(tips.contains("dont_cache"), volatile, "{name}: {tips}");
@@ -170,11 +176,21 @@ fn documented_arguments_are_redisblooms(site: &Site) {
         arguments(client, name).iter().map(|text| text.split(' ').next().unwrap().to_owned()).collect()
     };
     // Followed by what RedisBloom does not have.
-    let reserve =
-        ["key", "error_rate", "capacity", "expansion", "nonscaling", "format", "expiry", "ifnotexists"];
+    let reserve = [
+        "key",
+        "error_rate",
+        "capacity",
+        "expansion",
+        "nonscaling",
+        "saturate",
+        "format",
+        "counting",
+        "expiry",
+        "ifnotexists",
+    ];
     assert_eq!(names(&mut client, "bf.reserve"), reserve);
     let insert = ["key", "capacity", "error", "expansion", "nocreate", "nonscaling"];
-    let more = ["format", "seed", "tightening", "validatescaleto", "expiry"];
+    let more = ["saturate", "format", "counting", "seed", "tightening", "validatescaleto", "expiry"];
     let insert = [&insert[..], &more[..], &["items", "item"]].concat();
     assert_eq!(names(&mut client, "bf.insert"), insert);
     assert_eq!(names(&mut client, "bf.info"), ["key", "single_value"]);
@@ -191,17 +207,19 @@ fn documented_arguments_are_redisblooms(site: &Site) {
     assert_eq!(told[0], "key key");
     assert!(told[1].contains("CAPACITY") && told[1].contains("optional"), "{told:?}");
     assert!(told[5].contains("NONSCALING") && told[5].contains("optional"), "{told:?}");
-    assert!(told[11].contains("ITEMS") && !told[11].contains("optional"), "{told:?}");
-    assert!(told[12].contains("string") && told[12].contains("multiple"), "{told:?}");
+    let [.., word, items] = told.as_slice() else { panic!("{told:?}") };
+    assert!(word.contains("ITEMS") && !word.contains("optional"), "{told:?}");
+    assert!(items.contains("string") && items.contains("multiple"), "{told:?}");
     assert!(arguments(&mut client, "bf.info")[1].contains("oneof"));
 }
 
 /// A valid call of every command on the key `k`.
-const CALLS: [&str; 13] = [
+const CALLS: [&str; 15] = [
     "BF.RESERVE k 0.01 100 EXPANSION 2",
     "BF.ADD k a",
     "BF.MADD k a b c",
     "BF.INSERT k CAPACITY 10 ITEMS a b",
+    "BF.DEL k a b",
     "BF.EXISTS k a",
     "BF.MEXISTS k a b",
     "BF.INFO k SIZE",
@@ -211,6 +229,7 @@ const CALLS: [&str; 13] = [
     "BF.SCANDUMP k 0",
     "BF.LOADCHUNK k 1 data",
     "BF.LOAD k blob",
+    "BF.CLEAR k",
 ];
 
 fn the_server_finds_the_key_of_every_command(site: &Site) {
@@ -244,6 +263,8 @@ fn access_by_category_works_where_the_server_can(site: &Site) {
         assert!(!reply.starts_with("-NOPERM"), "{call}: {reply}");
     }
     assert!(all.say("SET s x").starts_with("-NOPERM"));
+    // The last call has emptied it.
+    assert_eq!(all.say("BF.MADD k a b c"), "[1, 1, 1]");
     let mut readers = user(&mut admin, &server, "~* +@all -@write");
     assert_eq!(readers.say("BF.EXISTS k a"), "1");
     assert_eq!(readers.int("BF.CARD k"), 3);

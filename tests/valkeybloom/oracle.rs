@@ -80,6 +80,7 @@ proptest! {
                     stored.last_mut().unwrap().push(item);
                 }
                 Ok(everbloom::bloom::Added::Present) => {}
+                Ok(everbloom::bloom::Added::Again) => prop_assert!(false, "counted without counters"),
                 Err(error) => prop_assert_eq!(error, everbloom::bloom::AddError::Full),
             }
         }

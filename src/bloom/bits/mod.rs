@@ -5,6 +5,7 @@ mod count;
 mod load;
 mod probe;
 mod storage;
+mod unite;
 
 pub use array::Bits;
 pub use count::HEAD_BYTES;

@@ -1,9 +1,10 @@
 //! Bits as the storage of a layer.
 
+use std::ops::Range;
+
 use super::array::{Bits, cut};
-use super::load::PAGE_WORDS;
 use crate::bloom::memory::{Memory, OutOfMemory};
-use crate::bloom::occupancy::{BLOCK_WORDS, Occupancy};
+use crate::bloom::occupancy::Occupancy;
 use crate::bloom::storage::Storage;
 
 impl Storage for Bits {
@@ -15,18 +16,7 @@ impl Storage for Bits {
     /// far as is known).
     fn try_clone(&self, memory: impl Memory) -> Result<Self, OutOfMemory> {
         let mut copy = Self::try_zeroed_behind(self.len(), self.count.has_head())?;
-        let occupancy = Occupancy::of(self, memory);
-        let blocks = self.words().chunks(BLOCK_WORDS);
-        for (number, (to, from)) in copy.words_mut().chunks_mut(BLOCK_WORDS).zip(blocks).enumerate() {
-            if occupancy.is_clear_block(number) {
-                continue;
-            }
-            for (to, from) in to.chunks_mut(PAGE_WORDS).zip(from.chunks(PAGE_WORDS)) {
-                if from.iter().any(|word| *word != 0) {
-                    to.copy_from_slice(from);
-                }
-            }
-        }
+        Occupancy::of(self, memory).copy(self.words(), copy.words_mut());
         copy.count = self.count;
         Ok(copy)
     }
@@ -42,6 +32,19 @@ impl Storage for Bits {
     /// Bits are only ever added, so as many are the same ones.
     fn state(&self) -> u64 {
         self.set_bits()
+    }
+
+    fn state_of(set_bits: u64) -> Option<u64> {
+        Some(set_bits)
+    }
+
+    fn set_cells_in(&self, words: Range<usize>) -> u64 {
+        let words = self.words().get(words).unwrap_or_default();
+        words.iter().map(|word| u64::from(word.count_ones())).sum()
+    }
+
+    fn add_bytes(&mut self, offset: usize, data: &[u8]) -> bool {
+        self.add_bytes(offset, data)
     }
 
     fn words(&self) -> &[u64] {

@@ -59,6 +59,10 @@ impl Family for Client {
         self.growth
     }
 
+    fn emptied(&self) -> Self {
+        Self { estimated_items: 0, ..*self }
+    }
+
     fn next_layer(&self, layers: &[Layer<ClientPlacement>]) -> Result<LayerPlan<ClientPlacement>, AddError> {
         let (Some(last), Growth::Scaling { expansion }) = (layers.last(), self.growth) else {
             return Err(AddError::Full);

@@ -14,25 +14,6 @@ pub enum BitOrder {
     BigEndianWords = 3,
 }
 
-impl BitOrder {
-    /// The name in commands.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Msb => "msb",
-            Self::Lsb => "lsb",
-            Self::BigEndianWords => "guava",
-        }
-    }
-
-    /// The order of a plain string with a name, in any case. Guava's longs come in their own frame
-    /// (Guava's `writeTo`) and have no name as a plain string.
-    #[must_use]
-    pub fn from_name(name: &[u8]) -> Option<Self> {
-        [Self::Msb, Self::Lsb].into_iter().find(|order| order.name().as_bytes().eq_ignore_ascii_case(name))
-    }
-}
-
 /// The form of a client's string that its bits alone do not tell.
 ///
 /// A string grows with SETBIT to the byte of the highest bit ever set; other clients write a whole array at

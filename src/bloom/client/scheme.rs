@@ -64,28 +64,6 @@ impl Scheme {
         Self::ALL.into_iter().find(|scheme| scheme.id() == id)
     }
 
-    /// The name in commands.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Murmur3Salted => "murmur3-salted",
-            Self::GoZero => "go-zero",
-            Self::Fnv32aSalted => "fnv32a-salted",
-            Self::GuavaMitz32 => "guava-mitz32",
-            Self::GuavaMitz64 => "guava-mitz64",
-            Self::Murmur3X86Mitz64 => "murmur3-x86-128-mitz64",
-            Self::CsharpNetfxMitz64 => "csharp-netfx-mitz64",
-            Self::PhpBkdrJsSdbm => "php-bkdr-js-sdbm",
-            Self::Redisson => "redisson",
-        }
-    }
-
-    /// The scheme with a name, in any case.
-    #[must_use]
-    pub fn from_name(name: &[u8]) -> Option<Self> {
-        Self::ALL.into_iter().find(|scheme| scheme.name().as_bytes().eq_ignore_ascii_case(name))
-    }
-
     /// Probes per item where the client's code fixes them.
     #[must_use]
     pub const fn fixed_probes(self) -> Option<u32> {
@@ -150,24 +128,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_and_names_are_the_frozen_ones_and_find_their_schemes() {
-        let names = [
-            "murmur3-salted",
-            "go-zero",
-            "fnv32a-salted",
-            "guava-mitz32",
-            "guava-mitz64",
-            "murmur3-x86-128-mitz64",
-            "csharp-netfx-mitz64",
-            "php-bkdr-js-sdbm",
-            "redisson",
-        ];
-        for (id, name) in (1..).zip(names) {
-            let scheme = Scheme::from_id(id).unwrap();
-            assert_eq!((scheme.id(), scheme.name()), (id, name));
-            assert_eq!(Scheme::from_name(name.to_uppercase().as_bytes()), Some(scheme));
+    fn ids_are_the_frozen_ones_and_find_their_schemes() {
+        for (id, scheme) in (1..).zip(Scheme::ALL) {
+            assert_eq!((scheme.id(), Scheme::from_id(id)), (id, Some(scheme)));
         }
         assert_eq!((Scheme::ALL.len(), Scheme::from_id(0), Scheme::from_id(10)), (9, None, None));
-        assert_eq!(Scheme::from_name(b"guava"), None);
     }
 }

@@ -55,7 +55,7 @@ impl Everbloom {
     ///
     /// # Errors
     /// [`ReserveError::TooLong`] when it would hold more items than a layer may.
-    pub(super) fn layer_parameters(
+    pub(in crate::bloom) fn layer_parameters(
         &self,
         index: usize,
         before: Option<u64>,
@@ -84,7 +84,7 @@ impl Family for Everbloom {
     }
 
     fn next_layer(&self, layers: &[Layer<Probing>]) -> Result<LayerPlan<Probing>, AddError> {
-        if !layers.is_empty() && self.growth == Growth::Fixed {
+        if !layers.is_empty() && self.growth.is_fixed_size() {
             return Err(AddError::Full);
         }
         let before = layers.last().map(Layer::capacity_items);

@@ -3,7 +3,7 @@
 pub mod family;
 pub mod hash;
 pub mod layout;
-mod page;
+pub(in crate::bloom) mod page;
 pub mod paged;
 pub mod probing;
 mod scale;

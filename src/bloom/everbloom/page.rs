@@ -27,27 +27,27 @@ const LINE_MULTIPLIERS: [u64; LINES_MAX as usize] = [
 
 /// How the probes of every item are dealt out to its lines: evenly, the first lines taking one more.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Deal {
-    pub(super) lines: u32,
+pub(in crate::bloom) struct Deal {
+    pub(in crate::bloom) lines: u32,
     /// Probes that all lines have.
-    pub(super) few: u32,
+    pub(in crate::bloom) few: u32,
     /// Lines that have one more.
-    pub(super) lines_with_more: u32,
+    pub(in crate::bloom) lines_with_more: u32,
 }
 
 impl Deal {
     /// The lines of [`Part::First`] only.
-    pub(super) fn first(self) -> Self {
+    pub(in crate::bloom) fn first(self) -> Self {
         Self { lines: self.lines.min(Part::FIRST), ..self }
     }
 }
 
 /// The words of one page.
-pub(super) type Page = [u64; PAGE_WORDS];
+pub(in crate::bloom) type Page = [u64; PAGE_WORDS];
 
 /// From which the lines of an item and the bits in them are drawn, within its page.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct InPage {
+pub(in crate::bloom) struct InPage {
     /// The first line, in the lowest six bits.
     start: u64,
     /// The odd step from one line to the next: distinct for up to 64 lines.
@@ -57,7 +57,7 @@ pub(super) struct InPage {
 }
 
 impl InPage {
-    pub(super) const fn of(item: ItemHash) -> Self {
+    pub(in crate::bloom) const fn of(item: ItemHash) -> Self {
         Self {
             start: item.h2,
             step: item.h2 >> 6 | 1,
@@ -67,7 +67,7 @@ impl InPage {
     }
 
     /// Each of the item's lines in the page, from line `first` on, without end.
-    fn line_numbers(self, first: u32) -> impl Iterator<Item = usize> {
+    pub(in crate::bloom) fn line_numbers(self, first: u32) -> impl Iterator<Item = usize> + Clone {
         let mut line = self.start.wrapping_add(self.step.wrapping_mul(first.into()));
         std::iter::repeat_with(move || {
             let number = (line % PAGE_LINES) as usize;
@@ -78,7 +78,7 @@ impl InPage {
 
     /// Each of the item's lines: its number in the page, the word that its bits are cut from, and whether it
     /// has one bit more than the others.
-    fn lines(self, deal: Deal) -> impl Iterator<Item = (usize, u64, bool)> {
+    pub(in crate::bloom) fn lines(self, deal: Deal) -> impl Iterator<Item = (usize, u64, bool)> + Clone {
         let multipliers = LINE_MULTIPLIERS.iter().take(deal.lines as usize).zip(0..);
         multipliers.zip(self.line_numbers(0)).map(move |((multiplier, index), number)| {
             (number, self.word.wrapping_mul(*multiplier), index < deal.lines_with_more)
@@ -89,13 +89,13 @@ impl InPage {
     ///
     /// A branch on a bit of a half-full line would be mispredicted every other time and cost more than the
     /// rest.
-    pub(super) fn is_set<const FEW: u32>(self, page: &Page, deal: Deal) -> bool {
-        self.lines(deal).fold(1, |set, line| set & in_line::<FEW>(page, line)) & 1 == 1
+    pub(in crate::bloom) fn is_set<const FEW: u32>(self, page: &Page, deal: Deal) -> bool {
+        self.lines(deal).fold(1, |set, line| set & page_line_is_set::<FEW>(page, line)) & 1 == 1
     }
 
     /// As [`is_set`](Self::is_set), but ends at the first line that says no.
-    pub(super) fn is_set_line_by_line<const FEW: u32>(self, page: &Page, deal: Deal) -> bool {
-        self.lines(deal).all(|line| in_line::<FEW>(page, line) & 1 == 1)
+    pub(in crate::bloom) fn is_set_line_by_line<const FEW: u32>(self, page: &Page, deal: Deal) -> bool {
+        self.lines(deal).all(|line| page_line_is_set::<FEW>(page, line) & 1 == 1)
     }
 
     /// Sets the item's probes; answers how many were clear.
@@ -103,7 +103,7 @@ impl InPage {
     /// A store makes a line dirty (write-back, copy-on-write while a child saves), so nothing is stored
     /// before a line is found with a clear probe; from then on the item is new, and all is stored without
     /// asking.
-    pub(super) fn set<const FEW: u32>(self, page: &mut Page, deal: Deal) -> u32 {
+    pub(in crate::bloom) fn set<const FEW: u32>(self, page: &mut Page, deal: Deal) -> u32 {
         let (mut new_bits, mut is_new) = (0, false);
         for (number, source, more) in self.lines(deal) {
             let Some(line) = page.as_chunks_mut().0.get_mut(number) else { continue };
@@ -122,7 +122,7 @@ impl InPage {
     }
 
     /// Asks for some of the item's lines.
-    pub(super) fn prefetch(self, page: &Page, lines: Range<u32>, prefetch: impl Prefetch) {
+    pub(in crate::bloom) fn prefetch(self, page: &Page, lines: Range<u32>, prefetch: impl Prefetch) {
         for number in self.line_numbers(lines.start).take(lines.len()) {
             if let Some([word, ..]) = page_line(page, number) {
                 prefetch.prefetch(word);
@@ -140,14 +140,14 @@ fn page_line(page: &Page, number: usize) -> Option<&Line> {
 }
 
 /// As [`line_is_set`], for a line that is still to be found in the page.
-fn in_line<const FEW: u32>(page: &Page, (number, source, more): (usize, u64, bool)) -> u64 {
+fn page_line_is_set<const FEW: u32>(page: &Page, (number, source, more): (usize, u64, bool)) -> u64 {
     page_line(page, number).map_or(0, |line| line_is_set::<FEW>(line, source, more))
 }
 
 /// In the lowest place 1 when the probes in one line are all set, else 0; other bits above it.
-fn line_is_set<const FEW: u32>(line: &Line, source: u64, more: bool) -> u64 {
+pub(in crate::bloom) fn line_is_set<const FEW: u32>(line: &Line, source: u64, more: bool) -> u64 {
     let bit = |probe| {
-        let (word, bit) = place(source, probe);
+        let (word, bit) = in_line(source, probe);
         line.get(word).map_or(0, |word| word >> bit)
     };
     let set = (0..FEW).fold(1, |set, probe| set & bit(probe));
@@ -156,7 +156,7 @@ fn line_is_set<const FEW: u32>(line: &Line, source: u64, more: bool) -> u64 {
 
 /// Sets the bit of a probe; answers how many bits were set before, 1 or 0.
 fn set_bit(line: &mut Line, source: u64, probe: u32) -> u32 {
-    let (word, bit) = place(source, probe);
+    let (word, bit) = in_line(source, probe);
     let Some(word) = line.get_mut(word) else { return 1 };
     let was_set = (*word >> bit & 1) as u32;
     *word |= 1 << bit;
@@ -165,7 +165,7 @@ fn set_bit(line: &mut Line, source: u64, probe: u32) -> u32 {
 
 /// The word of a line that a probe is in, and the bit of that word: the uppermost nine bits of `source` for
 /// the first probe of a line, the next nine for the next one; three of them for the word, six for the bit.
-fn place(source: u64, probe: u32) -> (usize, u64) {
+pub(in crate::bloom) fn in_line(source: u64, probe: u32) -> (usize, u64) {
     let source = source << (9 * probe);
     ((source >> 61) as usize, source >> 55 & 63)
 }

@@ -5,7 +5,6 @@
 
 use super::hash::{ItemHash, multiply_high};
 use super::page::{Deal, InPage, Page};
-use super::sizing;
 use crate::bloom::bits::Bits;
 use crate::bloom::group::{ItemSet, subset};
 use crate::bloom::placement::{Placement, Probes};
@@ -34,6 +33,8 @@ macro_rules! with_few {
     }};
 }
 
+pub(in crate::bloom) use with_few;
+
 /// In a few distinct lines of one page: the probes of every item are dealt out to them evenly.
 ///
 /// Three bytes, for every layer has them; the division that they come from is made once.
@@ -58,7 +59,7 @@ impl Paged {
         self.lines
     }
 
-    fn deal(self) -> Deal {
+    pub(in crate::bloom) fn deal(self) -> Deal {
         Deal { lines: self.lines.into(), few: self.few.into(), lines_with_more: self.lines_with_more.into() }
     }
 }
@@ -73,15 +74,6 @@ impl Probes for Paged {
 
     fn touched_lines(&self) -> u32 {
         self.lines.into()
-    }
-
-    fn estimated_items(&self, bits: &Bits) -> f64 {
-        sizing::items_met(bits.set_bits(), bits.len(), self.probes(), self.lines)
-    }
-
-    fn error_rate_now(&self, bits: &Bits) -> f64 {
-        let items = self.estimated_items(bits);
-        sizing::error_rate_now(items, bits.set_bits(), bits.len(), self.probes(), self.lines)
     }
 }
 
@@ -136,7 +128,7 @@ fn page_of(bits: &Bits, item: ItemHash) -> Option<&Page> {
 }
 
 /// The index of an item's page among so many.
-fn page_index(item: ItemHash, pages: usize) -> usize {
+pub(in crate::bloom) fn page_index(item: ItemHash, pages: usize) -> usize {
     // Below the number of pages.
     usize::try_from(multiply_high(item.h1, pages as u64)).unwrap_or(usize::MAX)
 }

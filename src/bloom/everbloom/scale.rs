@@ -3,7 +3,6 @@
 use super::family::Everbloom;
 use super::shape::LayerShape;
 use super::sizing::sized_rate;
-use crate::bloom::growth::Growth;
 use crate::bloom::scale::{PaperLayer, ScaleError, grow_on_paper};
 
 impl Everbloom {
@@ -14,7 +13,7 @@ impl Everbloom {
     /// # Errors
     /// What stops it before.
     pub fn validate_scale_to(&self, target_items: u64, limit_bytes: u64) -> Result<(), ScaleError> {
-        if self.growth == Growth::Fixed {
+        if self.growth.is_fixed_size() {
             return Err(ScaleError::Fixed);
         }
         let mut last: Option<((u64, f64), LayerShape)> = None;

@@ -64,7 +64,11 @@ impl Placement<ItemHash> for Scattered {
 }
 
 /// The positions of an item, in order. Uniform over any number of bits, a power of two or not.
-fn positions(size_bits: u64, probes: u32, item: ItemHash) -> impl Iterator<Item = u64> + Clone {
+pub(in crate::bloom) fn positions(
+    size_bits: u64,
+    probes: u32,
+    item: ItemHash,
+) -> impl Iterator<Item = u64> + Clone {
     // The hash of the empty item is 0, which no multiplication spreads: without the last term its positions
     // would all be 0, and it would be a false positive in every other filter.
     let mut word = item.h1 ^ item.h2.rotate_left(29) ^ GOLDEN;

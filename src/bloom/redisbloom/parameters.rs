@@ -28,14 +28,19 @@ impl LayerParameters {
     /// The parameters of a layer.
     #[must_use]
     pub fn of(layer: &Layer<ModuloProbing>) -> Self {
-        let probing = layer.placement();
+        Self::of_probing(&layer.placement(), layer.bits().len(), layer.capacity_items())
+    }
+
+    /// The parameters of a layer with that placement in an array of so many bits.
+    #[must_use]
+    pub fn of_probing(probing: &ModuloProbing, array_bits: u64, capacity_items: u64) -> Self {
         let size_bits = match probing.written_bits {
             WrittenBits::Modulus => probing.modulus.divisor(),
-            WrittenBits::Array => layer.bits().len(),
+            WrittenBits::Array => array_bits,
             WrittenBits::Zero => 0,
         };
         Self {
-            capacity_items: layer.capacity_items(),
+            capacity_items,
             error_rate: probing.error_rate,
             probes: probing.probes.into(),
             bits_per_item: probing.bits_per_item,

@@ -122,7 +122,7 @@ impl Family for ValkeyBloom {
 
     fn next_layer(&self, layers: &[Layer<SipProbing>]) -> Result<LayerPlan<SipProbing>, AddError> {
         let before = layers.last().map(Layer::capacity_items);
-        if before.is_some() && self.growth == Growth::Fixed {
+        if before.is_some() && self.growth.is_fixed_size() {
             return Err(AddError::Full);
         }
         self.plan(layers.len(), before, rounding_of(layers)).map_err(AddError::CannotGrow)

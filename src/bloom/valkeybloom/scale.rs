@@ -2,7 +2,6 @@
 
 use super::family::ValkeyBloom;
 use super::sizing::{self, Rounding};
-use crate::bloom::growth::Growth;
 use crate::bloom::limits::LAYERS_MAX;
 use crate::bloom::placement::Probes;
 use crate::bloom::scale::{PaperLayer, ScaleError, grow_on_paper};
@@ -42,7 +41,7 @@ fn places_bytes(count: u64) -> u64 {
 /// capacity. The parameters must be valid. O(layers), at most [`LAYERS_MAX`].
 #[must_use]
 pub fn max_scaled_capacity(parameters: &ValkeyBloom, limit_bytes: u64) -> u64 {
-    let layers = if parameters.growth == Growth::Fixed { 1 } else { LAYERS_MAX };
+    let layers = if parameters.growth.is_fixed_size() { 1 } else { LAYERS_MAX };
     let (mut total_items, mut layers_bytes, mut before) = (0u64, FILTER_BYTES, None);
     for (index, count) in (0..layers).zip(1u64..) {
         let Ok((capacity_items, error_rate)) = parameters.layer_parameters(index, before) else { break };
@@ -68,7 +67,7 @@ pub fn validate_scale_to(
     target_items: u64,
     limit_bytes: u64,
 ) -> Result<(), ScaleError> {
-    if parameters.growth == Growth::Fixed {
+    if parameters.growth.is_fixed_size() {
         return Err(ScaleError::Fixed);
     }
     grow_on_paper::<ValkeyBloom>(target_items, &limit_bytes, |index, before| {
@@ -82,6 +81,7 @@ pub fn validate_scale_to(
 mod tests {
     use super::super::{Seed, TIGHTENING_RATIO_DEFAULT};
     use super::*;
+    use crate::bloom::growth::Growth;
 
     /// Default of valkey-bloom's `bloom-memory-usage-limit`.
     const LIMIT_BYTES: u64 = 128 << 20;

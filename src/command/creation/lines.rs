@@ -47,11 +47,12 @@ impl Creation {
 
 /// The words that spell a growth out.
 pub(in crate::command) fn growth_words(growth: Growth) -> impl Iterator<Item = Cow<'static, [u8]>> {
-    let (name, factor) = match growth {
+    let (name, more) = match growth {
         Growth::Fixed => ("NONSCALING", None),
+        Growth::Saturating => ("NONSCALING", Some(word("SATURATE"))),
         Growth::Scaling { expansion } => ("EXPANSION", Some(number(expansion))),
     };
-    std::iter::once(word(name)).chain(factor)
+    std::iter::once(word(name)).chain(more)
 }
 
 pub(in crate::command) fn word(text: &'static str) -> Cow<'static, [u8]> {

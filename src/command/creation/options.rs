@@ -18,8 +18,12 @@ pub struct CreationOptions {
     pub expansion: Option<u32>,
     /// NONSCALING.
     pub is_fixed: bool,
+    /// SATURATE.
+    pub is_saturating: bool,
     /// FORMAT.
     pub format: Option<Format>,
+    /// COUNTING.
+    pub is_counting: bool,
     /// SEED.
     pub seed: Option<[u8; SEED_BYTES]>,
     /// TIGHTENING; strictly between 0 and 1.
@@ -45,14 +49,20 @@ impl CreationOptions {
     /// module while its owner moves over.
     #[must_use]
     pub fn has_foreign_words(&self) -> bool {
-        self.is_spelt_out() || self.scale_to_items.is_some() || self.expires_at_ms.is_some()
+        self.is_spelt_out()
+            || self.is_saturating
+            || self.is_counting
+            || self.scale_to_items.is_some()
+            || self.expires_at_ms.is_some()
     }
 
-    /// The format asked for. A seed asks for valkey-bloom's, which alone has one: its primaries send it.
+    /// The format asked for. A seed asks for valkey-bloom's, which alone has one: its primaries send it. COUNTING asks for
+    /// our own.
     #[must_use]
     pub fn resolved_format(&self, settings: &Settings) -> Format {
         let by_seed = self.seed.map(|_| Format::ValkeyBloom);
-        self.format.or(by_seed).unwrap_or(settings.format)
+        let by_counting = self.is_counting.then_some(Format::Everbloom);
+        self.format.or(by_seed).or(by_counting).unwrap_or(settings.format)
     }
 
     /// Whether the options say enough for a filter that a primary, a log or a giver of slots adds to and that is not here.
@@ -83,13 +93,25 @@ impl CreationOptions {
         if self.is_keyed() && format != Format::ValkeyBloom {
             return Err(CommandError::NeedsValkeyBloom);
         }
+        if self.is_counting && self.is_saturating {
+            return Err(CommandError::SaturatingCounters);
+        }
+        if self.is_counting && format != Format::Everbloom {
+            return Err(CommandError::NeedsEverbloom("COUNTING"));
+        }
+        if self.is_saturating && format != Format::Everbloom {
+            return Err(CommandError::NeedsEverbloom("SATURATE"));
+        }
+        if self.is_saturating && !self.growth(host).is_fixed_size() {
+            return Err(CommandError::NeedsFixedSize);
+        }
         if self.scale_to_items.is_none() {
             return Ok(());
         }
         if format == Format::RedisBloom {
             return Err(CommandError::CannotValidateScaleTo);
         }
-        if self.growth(host) == Growth::Fixed {
+        if self.growth(host).is_fixed_size() {
             return Err(CommandError::ScaleTo(ScaleError::Fixed));
         }
         Ok(())
@@ -99,6 +121,22 @@ impl CreationOptions {
     /// configured `fixed`, but that of a primary which spells its filters out does, and so it does in valkey-bloom.
     #[must_use]
     pub fn growth(&self, host: &dyn Host) -> Growth {
+        match self.room(host) {
+            Growth::Fixed if self.saturates(host) => Growth::Saturating,
+            growth => growth,
+        }
+    }
+
+    /// Whether a filter of fixed size goes on accepting items when it is full. Only our own can be told so, and a primary
+    /// that spells its filters out says so itself.
+    fn saturates(&self, host: &dyn Host) -> bool {
+        let settings = host.settings();
+        let is_ours = self.resolved_format(&settings) == Format::Everbloom && !self.is_counting;
+        self.is_saturating || (is_ours && settings.fixed_filters_saturate && !host.must_obey())
+    }
+
+    /// The growth, but for what a filter of fixed size does when it is full.
+    fn room(&self, host: &dyn Host) -> Growth {
         let settings = host.settings();
         let is_overridden = || self.is_spelt_out() && host.must_obey();
         match self.expansion {

@@ -9,6 +9,7 @@ use crate::command::error::{CommandError, quotable};
 use crate::command::expiry;
 use crate::command::number::{is_ratio, parse_double, parse_integer};
 use crate::command::settings::Host;
+use crate::command::words::Word;
 
 /// Stands for a scheme where the string at the source key is what Guava's `writeTo` wrote.
 const GUAVA: &[u8] = b"guava";
@@ -82,10 +83,10 @@ impl<'a> Import<'a> {
         } else if is("SHIFT") {
             self.shift = Some(small_number(arguments, "SHIFT", 0, u8::MAX)?);
         } else if is("ORDER") {
-            let order = BitOrder::from_name(arguments.required()?);
+            let order = BitOrder::named(arguments.required()?);
             self.order = Some(order.ok_or(ImportError::BadValue("ORDER"))?);
         } else if is("ENCODING") {
-            let encoding = ItemEncoding::from_name(arguments.required()?);
+            let encoding = ItemEncoding::named(arguments.required()?);
             self.encoding = Some(encoding.ok_or(ImportError::BadValue("ENCODING"))?);
         } else if is("ERROR") {
             let rate = parse_double(arguments.required()?).filter(|rate| is_ratio(*rate));
@@ -142,7 +143,7 @@ fn scheme_named(name: &[u8]) -> Result<Option<Scheme>, CommandError> {
         return Ok(None);
     }
     let unknown = || ImportError::UnknownScheme(quotable(name));
-    Ok(Some(Scheme::from_name(name).ok_or_else(unknown)?))
+    Ok(Some(Scheme::named(name).ok_or_else(unknown)?))
 }
 
 /// The value of an option that is a number from `min` to `max`.

@@ -18,6 +18,7 @@ use crate::command::error::{CommandError, quotable};
 use crate::command::keyspace::{Keyspace, OpenKey, Slot, StringSlot};
 use crate::command::reply::Reply;
 use crate::command::table::KeyAccess;
+use crate::command::words::Word;
 use crate::format::client::{GuavaHeader, RedissonConfig, config_key};
 
 /// BF.IMPORT: the grammar is that of `Import::parse`. Makes the filter, whole, or nothing.
@@ -131,14 +132,14 @@ impl<'a> Import<'a> {
             Origin::Empty => arguments.push(word("EMPTY")),
         }
         if self.scheme.is_some() {
-            arguments.extend([word("SCHEME"), word(scheme.name())]);
+            arguments.extend([word("SCHEME"), word(scheme.word())]);
             arguments.extend([word("BITS"), number(size_bits), word("HASHES"), number(probes)]);
             arguments.extend([word("SHIFT"), number(shift)]);
-            arguments.extend([word("ORDER"), word(self.order.unwrap_or(BitOrder::Msb).name())]);
+            arguments.extend([word("ORDER"), word(self.order.unwrap_or(BitOrder::Msb).word())]);
         } else if matches!(self.origin, Origin::Source(_)) {
             arguments.extend([word("SCHEME"), word("guava")]);
         }
-        arguments.extend([word("ENCODING"), word(encoding.name())]);
+        arguments.extend([word("ENCODING"), word(encoding.word())]);
         arguments.extend([word("CAPACITY"), number(capacity_items), word("ERROR"), number(error_rate)]);
         for word in growth_words(growth) {
             arguments.push(word);

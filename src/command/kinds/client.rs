@@ -2,9 +2,10 @@
 
 use super::everbloom::{debug_line, layer_profile};
 use super::facts::{Facts, Import, LayerProfile, Profile};
-use crate::bloom::client::{SchemeParameters, current_error_rate};
+use crate::bloom::client::{BitOrder, SchemeParameters, current_error_rate};
 use crate::bloom::{Chain, Client, Filter};
 use crate::command::text::six_digits;
+use crate::command::words::{GUAVA_ORDER, Word};
 
 pub(super) fn facts(filter: &Filter, chain: &Chain<Client>) -> Facts {
     Facts {
@@ -19,12 +20,12 @@ pub(super) fn facts(filter: &Filter, chain: &Chain<Client>) -> Facts {
 /// Nobody promised a rate of the client's layer, and so none of the whole filter.
 pub(super) fn profile(chain: &Chain<Client>) -> Profile {
     let Client { scheme, encoding, form, error_rate, growth, .. } = *chain.family();
-    let first = LayerProfile { placement: scheme.name(), error_rate: None };
+    let first = LayerProfile { placement: scheme.word(), error_rate: None };
     let own = chain
         .own_layers()
         .enumerate()
         .map(|(index, (shape, _))| layer_profile(shape.layout, growth.layer_error_rate(error_rate, index)));
-    let import = Import { scheme: scheme.name(), encoding: encoding.name(), order: form.order.name() };
+    let import = Import { scheme: scheme.word(), encoding: encoding.word(), order: order_word(form.order) };
     let layers = std::iter::once(first).chain(own).collect();
     Profile { import: Some(import), layers, ..Profile::default() }
 }
@@ -39,9 +40,9 @@ pub(super) fn debug_lines(chain: &Chain<Client>) -> Vec<String> {
             "bytes:{} bits:{size_bits} hashes:{probes} scheme:{} encoding:{} shift:{shift} order:{} capacity:{} size:{} \
              estimated:{estimated_items} set:{} ratio:{}",
             layer.bits().size_bytes(),
-            scheme.name(),
-            encoding.name(),
-            form.order.name(),
+            scheme.word(),
+            encoding.word(),
+            order_word(form.order),
             layer.capacity_items(),
             counts.items,
             counts.set_bits,
@@ -49,7 +50,14 @@ pub(super) fn debug_lines(chain: &Chain<Client>) -> Vec<String> {
         )
     });
     let own = chain.own_layers().enumerate().map(|(index, (shape, layer))| {
-        debug_line(shape, layer.counts(), growth.layer_error_rate(error_rate, index))
+        debug_line(shape, shape.size_bytes(), layer.counts(), growth.layer_error_rate(error_rate, index))
     });
     client.into_iter().chain(own).collect()
+}
+
+fn order_word(order: BitOrder) -> &'static str {
+    match order {
+        BitOrder::Msb | BitOrder::Lsb => order.word(),
+        BitOrder::BigEndianWords => GUAVA_ORDER,
+    }
 }

@@ -8,6 +8,7 @@ use crate::command::creation::lines::{Creation, growth_words, number, word};
 use crate::command::error::CommandError;
 use crate::command::settings::Host;
 use crate::command::text::six_digits;
+use crate::command::words::Word;
 
 pub(super) fn facts(filter: &Filter, chain: &Chain) -> Facts {
     Facts {
@@ -41,16 +42,11 @@ const fn placement_name(layout: Layout) -> &'static str {
 
 pub(super) fn reservation(chain: &Chain, capacity_items: u64) -> Option<Reservation> {
     let parameters = Everbloom { capacity_items, ..chain.parameters() };
-    reservation_of(&parameters, parameters.error_rate, capacity_items, Format::Everbloom)
+    reservation_of(&parameters, parameters.error_rate, capacity_items, "")
 }
 
 pub(super) fn blueprint(options: &CreationOptions, host: &dyn Host) -> Result<Everbloom, CommandError> {
-    let settings = host.settings();
-    let parameters = Everbloom {
-        error_rate: options.error_rate.unwrap_or(settings.error_rate),
-        capacity_items: options.capacity_items.unwrap_or(settings.initial_size_items),
-        growth: options.growth(host),
-    };
+    let parameters = parameters(options, host);
     if let Some(target_items) = options.scale_to_items {
         let outcome = parameters.validate_scale_to(target_items, host.max_filter_bytes());
         outcome.map_err(CommandError::ScaleTo)?;
@@ -58,11 +54,20 @@ pub(super) fn blueprint(options: &CreationOptions, host: &dyn Host) -> Result<Ev
     Ok(parameters)
 }
 
+pub(super) fn parameters(options: &CreationOptions, host: &dyn Host) -> Everbloom {
+    let settings = host.settings();
+    Everbloom {
+        error_rate: options.error_rate.unwrap_or(settings.error_rate),
+        capacity_items: options.capacity_items.unwrap_or(settings.initial_size_items),
+        growth: options.growth(host),
+    }
+}
+
 pub(super) fn creation(parameters: &Everbloom) -> Creation {
     let Everbloom { error_rate, capacity_items, growth } = *parameters;
     let mut words = vec![word("CAPACITY"), number(capacity_items), word("ERROR"), number(error_rate)];
     words.extend(growth_words(growth));
-    words.extend([word("FORMAT"), word(Format::Everbloom.name())]);
+    words.extend([word("FORMAT"), word(Format::Everbloom.word())]);
     Creation { command: "BF.INSERT", words, takes_items: true }
 }
 
@@ -70,21 +75,20 @@ pub(super) fn debug_lines(chain: &Chain) -> Vec<String> {
     let parameters = chain.parameters();
     let line = |(index, layer): (usize, &Layer)| {
         let rate = parameters.growth.layer_error_rate(parameters.error_rate, index);
-        debug_line(layer.shape(), layer.counts(), rate)
+        debug_line(layer.shape(), layer.shape().size_bytes(), layer.counts(), rate)
     };
     chain.layers().iter().enumerate().map(line).collect()
 }
 
-/// The line of one layer.
-pub(super) fn debug_line(shape: LayerShape, counts: LayerCounts, error_rate: f64) -> String {
+/// The line of one layer whose storage has so many bytes.
+pub(super) fn debug_line(shape: LayerShape, size_bytes: u64, counts: LayerCounts, error_rate: f64) -> String {
     let layout = placement_name(shape.layout);
     let lines = match shape.layout {
         Layout::Scattered => shape.probes,
         Layout::Paged { lines } => u32::from(lines),
     };
     format!(
-        "bytes:{} bits:{} hashes:{} layout:{layout} lines:{lines} capacity:{} size:{} set:{} ratio:{}",
-        shape.size_bytes(),
+        "bytes:{size_bytes} bits:{} hashes:{} layout:{layout} lines:{lines} capacity:{} size:{} set:{} ratio:{}",
         shape.size_bits,
         shape.probes,
         shape.capacity_items,

@@ -1,10 +1,12 @@
 //! What differs between kinds of filters in the language: the ONE match over them of this room.
 
 mod client;
+mod counting;
 mod everbloom;
 mod facts;
 mod redisbloom;
 mod reserving;
+mod union;
 mod valkeybloom;
 
 pub(super) use facts::{Facts, Profile, Reservation};
@@ -21,6 +23,8 @@ pub(super) fn facts(filter: &Filter) -> Facts {
         Filter::RedisBloom(chain) => redisbloom::facts(chain),
         Filter::ValkeyBloom(chain) => valkeybloom::facts(chain),
         Filter::Client(chain) => client::facts(filter, chain),
+        Filter::Union(chain) => union::facts(filter, chain),
+        Filter::Counting(chain) => counting::facts(filter, chain),
     }
 }
 
@@ -31,6 +35,8 @@ pub(super) fn profile(filter: &Filter) -> Profile {
         Filter::RedisBloom(chain) => redisbloom::profile(chain),
         Filter::ValkeyBloom(chain) => valkeybloom::profile(chain),
         Filter::Client(chain) => client::profile(chain),
+        Filter::Union(chain) => union::profile(chain),
+        Filter::Counting(chain) => counting::profile(chain),
     }
 }
 
@@ -41,7 +47,8 @@ pub(super) fn reservation(filter: &Filter, capacity_items: u64) -> Option<Reserv
         Filter::Everbloom(chain) => everbloom::reservation(chain, capacity_items),
         Filter::RedisBloom(chain) => redisbloom::reservation(chain, capacity_items),
         Filter::ValkeyBloom(chain) => valkeybloom::reservation(chain, capacity_items),
-        Filter::Client(_) => None,
+        Filter::Counting(chain) => counting::reservation(chain, capacity_items),
+        Filter::Client(_) | Filter::Union(_) => None,
     }
 }
 
@@ -49,7 +56,11 @@ pub(super) fn reservation(filter: &Filter, capacity_items: u64) -> Option<Reserv
 pub(super) fn max_scaled_capacity_items(filter: &Filter) -> Option<u64> {
     match filter {
         Filter::ValkeyBloom(chain) => valkeybloom::max_scaled_capacity_items(chain),
-        Filter::Everbloom(_) | Filter::RedisBloom(_) | Filter::Client(_) => None,
+        Filter::Everbloom(_)
+        | Filter::RedisBloom(_)
+        | Filter::Client(_)
+        | Filter::Union(_)
+        | Filter::Counting(_) => None,
     }
 }
 
@@ -61,6 +72,8 @@ pub(super) fn debug_lines(filter: &Filter) -> Vec<String> {
         Filter::RedisBloom(chain) => redisbloom::debug_lines(chain),
         Filter::ValkeyBloom(chain) => valkeybloom::debug_lines(chain),
         Filter::Client(chain) => client::debug_lines(chain),
+        Filter::Union(chain) => union::debug_lines(chain),
+        Filter::Counting(chain) => counting::debug_lines(chain),
     }
 }
 
@@ -71,6 +84,9 @@ pub(super) fn debug_lines(filter: &Filter) -> Vec<String> {
 pub(super) fn blueprint(options: &CreationOptions, host: &dyn Host) -> Result<Blueprint, CommandError> {
     options.validate(host)?;
     match options.resolved_format(&host.settings()) {
+        Format::Everbloom if options.is_counting => {
+            counting::blueprint(options, host).map(Blueprint::Counting)
+        }
         Format::Everbloom => everbloom::blueprint(options, host).map(Blueprint::Everbloom),
         Format::RedisBloom => Ok(Blueprint::RedisBloom(redisbloom::blueprint(options, host))),
         Format::ValkeyBloom => valkeybloom::blueprint(options, host).map(Blueprint::ValkeyBloom),
@@ -81,6 +97,7 @@ pub(super) fn blueprint(options: &CreationOptions, host: &dyn Host) -> Result<Bl
 pub(super) fn creation(blueprint: &Blueprint, filter: &Filter) -> Creation {
     match blueprint {
         Blueprint::Everbloom(parameters) => everbloom::creation(parameters),
+        Blueprint::Counting(counting) => counting::creation(counting),
         Blueprint::RedisBloom(parameters) => redisbloom::creation(parameters, filter),
         Blueprint::ValkeyBloom(parameters) => valkeybloom::creation(parameters),
     }

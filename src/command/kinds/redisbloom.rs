@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::facts::{Facts, LayerProfile, Profile, Reservation};
 use super::reserving::reservation_of;
 use crate::bloom::redisbloom::{self, LayerParameters};
-use crate::bloom::{Chain, Filter, Format, Growth, RedisBloom};
+use crate::bloom::{Chain, Filter, RedisBloom};
 use crate::command::creation::CreationOptions;
 use crate::command::creation::lines::{Creation, growth_words, number, word};
 use crate::command::settings::Host;
@@ -40,15 +40,13 @@ pub(super) fn reservation(chain: &Chain<RedisBloom>, capacity_items: u64) -> Opt
         redisbloom::Options::SCALING,
         redisbloom::RESERVED_GROWTH,
     );
-    reservation_of(&family, error_rate, capacity_items, Format::RedisBloom)
+    reservation_of(&family, error_rate, capacity_items, " FORMAT redisbloom")
 }
 
 pub(super) fn blueprint(options: &CreationOptions, host: &dyn Host) -> RedisBloom {
     let settings = host.settings();
-    let rules = match options.growth(host) {
-        Growth::Fixed => redisbloom::Options::FIXED,
-        Growth::Scaling { .. } => redisbloom::Options::SCALING,
-    };
+    let is_fixed = options.growth(host).is_fixed_size();
+    let rules = if is_fixed { redisbloom::Options::FIXED } else { redisbloom::Options::SCALING };
     let error_rate = options.error_rate.unwrap_or(settings.error_rate);
     RedisBloom::new(
         error_rate.min(redisbloom::COMMAND_ERROR_RATE_MAX),

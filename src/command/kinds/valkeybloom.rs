@@ -7,7 +7,7 @@ use super::reserving::reservation_of;
 use crate::bloom::valkeybloom::{
     Seed, TIGHTENING_RATIO_DEFAULT, layer_error_rate, max_scaled_capacity, size_bytes, validate_scale_to,
 };
-use crate::bloom::{Chain, Format, Growth, Probes, ValkeyBloom};
+use crate::bloom::{Chain, Probes, ValkeyBloom};
 use crate::command::creation::CreationOptions;
 use crate::command::creation::lines::{Creation, growth_words, number, word};
 use crate::command::error::CommandError;
@@ -42,7 +42,7 @@ pub(super) fn profile(chain: &Chain<ValkeyBloom>) -> Profile {
 
 pub(super) fn reservation(chain: &Chain<ValkeyBloom>, capacity_items: u64) -> Option<Reservation> {
     let parameters = ValkeyBloom { capacity_items, ..*chain.family() };
-    reservation_of(&parameters, decimal_of(parameters.error_rate), capacity_items, Format::ValkeyBloom)
+    reservation_of(&parameters, decimal_of(parameters.error_rate), capacity_items, " FORMAT valkey-bloom")
 }
 
 /// Under [`LIMIT_DEFAULT_BYTES`].
@@ -52,7 +52,7 @@ pub(super) fn max_scaled_capacity_items(chain: &Chain<ValkeyBloom>) -> Option<u6
 
 /// The parameters of a filter that can grow: a fixed one has no such facts.
 fn scaling(chain: &Chain<ValkeyBloom>) -> Option<&ValkeyBloom> {
-    Some(chain.family()).filter(|family| family.growth != Growth::Fixed)
+    Some(chain.family()).filter(|family| !family.growth.is_fixed_size())
 }
 
 /// The rate as it was asked for. valkey-bloom 0.1.0 kept it in single precision, of which a double holds every bit and

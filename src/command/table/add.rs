@@ -1,7 +1,9 @@
-//! The commands that make a filter and add items to it: BF.RESERVE, BF.ADD, BF.MADD and BF.INSERT.
+//! The commands that make a filter, add items to it, delete and empty it: BF.RESERVE, BF.ADD, BF.MADD, BF.INSERT,
+//! BF.DEL and BF.CLEAR.
 
 use super::parts::{
-    CHANGES, EXPANSION, EXPIRY, FORMAT, ITEM, ITEMS, KEY, MANY, NONSCALING, argument, option, word,
+    CHANGES, COUNTING, EXPANSION, EXPIRY, FORMAT, ITEM, ITEMS, KEY, MANY, NONSCALING, SATURATE, V0_2,
+    argument, option, word,
 };
 use super::{ArgumentKind, CommandSpec};
 
@@ -18,7 +20,9 @@ pub(super) static RESERVE: CommandSpec = CommandSpec {
         argument("capacity", ArgumentKind::Integer),
         EXPANSION,
         NONSCALING,
+        SATURATE,
         FORMAT,
+        COUNTING,
         EXPIRY,
         option("ifnotexists", "IFNOTEXISTS", ArgumentKind::PureToken),
     ],
@@ -55,7 +59,9 @@ pub(super) static INSERT: CommandSpec = CommandSpec {
         EXPANSION,
         option("nocreate", "NOCREATE", ArgumentKind::PureToken),
         NONSCALING,
+        SATURATE,
         FORMAT,
+        COUNTING,
         option("seed", "SEED", ArgumentKind::String),
         option("tightening", "TIGHTENING", ArgumentKind::Double),
         option("validatescaleto", "VALIDATESCALETO", ArgumentKind::Integer),
@@ -63,5 +69,28 @@ pub(super) static INSERT: CommandSpec = CommandSpec {
         word("items", "ITEMS"),
         ITEMS,
     ],
+    ..CHANGES
+};
+
+pub(super) static CLEAR: CommandSpec = CommandSpec {
+    name: "bf.clear",
+    arguments: 1..=1,
+    // It gives memory back, so it is not refused for want of it.
+    flags: "write fast",
+    categories: "write fast",
+    complexity: "O(1)",
+    summary: "Empties a filter, which keeps its parameters and its time to live",
+    syntax: &[KEY],
+    ..CHANGES
+};
+
+pub(super) static DEL: CommandSpec = CommandSpec {
+    name: "bf.del",
+    arguments: 2..=MANY,
+    flags: "write",
+    since: V0_2,
+    complexity: "O(m * k * n), where m is the number of items, k of probes and n of layers",
+    summary: "Deletes items from a filter that counts them",
+    syntax: &[KEY, ITEMS],
     ..CHANGES
 };

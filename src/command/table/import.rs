@@ -1,14 +1,14 @@
 //! The commands for filters that clients keep in strings: BF.IMPORT and BF.EXPORT.
 
 use super::parts::{CHANGES, EXPANSION, EXPIRY, KEY, NONSCALING, READS, option, word};
-use super::{ArgumentKind, ArgumentSpec, CommandSpec, Presence, SourceKey};
+use super::{ArgumentKind, ArgumentSpec, CommandSpec, Presence, SourceKeys};
 
 pub(super) static IMPORT: CommandSpec = CommandSpec {
     name: "bf.import",
     arguments: 3..=23,
     // The server finds both keys by their specifications, and asks the module where the second one is missing.
     flags: "write deny-oom getkeys-api",
-    source_key: Some(SourceKey { word: "SOURCE", word_position: 2 }),
+    source_keys: SourceKeys::AfterWord { word: "SOURCE", position: 2 },
     complexity: "O(n), where n is the number of bytes of the filter",
     summary: "Makes a filter of the bits that a client keeps in a string, to be asked and added to by that client's scheme",
     syntax: &[

@@ -3,10 +3,11 @@
 mod add;
 mod ask;
 mod import;
+mod merge;
 mod parts;
 mod pieces;
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 /// Names every command once, in the order of the documentation: `$use!` is given all of them, each with its entry in the
 /// table.
@@ -21,6 +22,8 @@ macro_rules! for_each_command {
             MAdd => add::MADD,
             /// BF.INSERT.
             Insert => add::INSERT,
+            /// BF.DEL.
+            Del => add::DEL,
             /// BF.EXISTS.
             Exists => ask::EXISTS,
             /// BF.MEXISTS.
@@ -33,6 +36,8 @@ macro_rules! for_each_command {
             Card => ask::CARD,
             /// BF.DEBUG.
             Debug => ask::DEBUG,
+            /// BF.CLEAR.
+            Clear => add::CLEAR,
             /// BF.SCANDUMP.
             ScanDump => pieces::SCANDUMP,
             /// BF.LOADCHUNK.
@@ -43,6 +48,8 @@ macro_rules! for_each_command {
             Import => import::IMPORT,
             /// BF.EXPORT.
             Export => import::EXPORT,
+            /// BF.MERGE.
+            Merge => merge::MERGE,
         }
     };
 }
@@ -83,13 +90,51 @@ pub enum KeyAccess {
     ReadWrite,
 }
 
-/// Where the second key of a command is, which it only reads.
+/// Where the keys are that a command only reads beside its own. Places are among the arguments, with the command's name
+/// at 0; words are in upper case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SourceKey {
-    /// The word right before it, in upper case; where it is missing there is no second key.
-    pub word: &'static str,
-    /// Place of the word among the arguments, with the command's name at 0.
-    pub word_position: usize,
+pub enum SourceKeys {
+    /// There are none.
+    None,
+    /// One, right behind a word; where the word is missing there is none.
+    AfterWord {
+        /// The word.
+        word: &'static str,
+        /// Its place.
+        position: usize,
+    },
+    /// All arguments from a place on, but for a word that may be the last one behind the first of them.
+    Rest {
+        /// The place of the first.
+        position: usize,
+        /// The word that is no key.
+        last_word: &'static str,
+    },
+}
+
+impl SourceKeys {
+    /// The places of the keys in `arguments`, which follow the command's name; their own places are counted with it.
+    #[must_use]
+    pub fn places(self, arguments: &[&[u8]]) -> Range<usize> {
+        // With the command's name.
+        let count = arguments.len().saturating_add(1);
+        let is_at = |position: usize, word: &str| {
+            let at = position.checked_sub(1).and_then(|index| arguments.get(index));
+            at.is_some_and(|at| at.eq_ignore_ascii_case(word.as_bytes()))
+        };
+        match self {
+            Self::None => 0..0,
+            Self::AfterWord { word, position } if is_at(position, word) => {
+                position.saturating_add(1)..count.min(position.saturating_add(2))
+            }
+            Self::AfterWord { .. } => 0..0,
+            Self::Rest { position, last_word } => {
+                let last = count.saturating_sub(1);
+                let has_word = last > position && is_at(last, last_word);
+                position..count.saturating_sub(has_word.into())
+            }
+        }
+    }
 }
 
 /// What the server and the documentation know of a command. The key is always the first argument.
@@ -105,8 +150,8 @@ pub struct CommandSpec {
     pub categories: &'static str,
     /// What it does with its key.
     pub key_access: KeyAccess,
-    /// Its second key, if it can have one.
-    pub source_key: Option<SourceKey>,
+    /// The keys that it only reads.
+    pub source_keys: SourceKeys,
     /// Tips for clients.
     pub tips: Option<&'static str>,
     /// Version of everbloom that brought the command.
@@ -146,7 +191,7 @@ pub struct ArgumentSpec {
 pub enum ArgumentKind {
     /// The key.
     Key,
-    /// The key of [`CommandSpec::source_key`].
+    /// A key of [`CommandSpec::source_keys`].
     SourceKey,
     /// Any bytes.
     String,
@@ -184,17 +229,20 @@ mod tests {
             ("bf.add", 3),
             ("bf.madd", -3),
             ("bf.insert", -4),
+            ("bf.del", -3),
             ("bf.exists", 3),
             ("bf.mexists", -3),
             ("bf.info", -2),
             ("bf.stats", 2),
             ("bf.card", 2),
             ("bf.debug", 2),
+            ("bf.clear", 2),
             ("bf.scandump", 3),
             ("bf.loadchunk", 4),
             ("bf.load", 3),
             ("bf.import", -4),
             ("bf.export", 2),
+            ("bf.merge", -3),
         ];
         assert_eq!(arities, expected);
     }

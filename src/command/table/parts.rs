@@ -1,6 +1,6 @@
 //! What the commands of the table share: arguments, and words for flags, tips and the like.
 
-use super::{ArgumentKind, ArgumentSpec, CommandSpec, KeyAccess, Presence};
+use super::{ArgumentKind, ArgumentSpec, CommandSpec, KeyAccess, Presence, SourceKeys};
 
 pub(super) const fn argument(name: &'static str, kind: ArgumentKind) -> ArgumentSpec {
     ArgumentSpec { name, kind, token: None, presence: Presence::Required }
@@ -21,6 +21,7 @@ pub(super) const ITEMS: ArgumentSpec =
 pub(super) const ITERATOR: ArgumentSpec = argument("iterator", ArgumentKind::Integer);
 pub(super) const EXPANSION: ArgumentSpec = option("expansion", "EXPANSION", ArgumentKind::Integer);
 pub(super) const NONSCALING: ArgumentSpec = option("nonscaling", "NONSCALING", ArgumentKind::PureToken);
+pub(super) const SATURATE: ArgumentSpec = option("saturate", "SATURATE", ArgumentKind::PureToken);
 pub(super) const FORMAT: ArgumentSpec = option(
     "format",
     "FORMAT",
@@ -30,6 +31,8 @@ pub(super) const FORMAT: ArgumentSpec = option(
         word("valkey-bloom", "valkey-bloom"),
     ]),
 );
+
+pub(super) const COUNTING: ArgumentSpec = option("counting", "COUNTING", ArgumentKind::PureToken);
 
 pub(super) const EXPIRY: ArgumentSpec = ArgumentSpec {
     name: "expiry",
@@ -54,7 +57,7 @@ pub(super) const CHANGES: CommandSpec = CommandSpec {
     flags: "write deny-oom",
     categories: "write",
     key_access: KeyAccess::ReadWrite,
-    source_key: None,
+    source_keys: SourceKeys::None,
     tips: None,
     since: V0_1,
     complexity: "",
@@ -71,3 +74,5 @@ pub(super) const MANY: usize = usize::MAX;
 pub(super) const DONT_CACHE: Option<&str> = Some("dont_cache");
 /// First release.
 const V0_1: &str = "0.1.0";
+/// Second release.
+pub(super) const V0_2: &str = "0.2.0";

@@ -47,8 +47,9 @@ pub fn encode(chain: &ClientChain) -> Vec<u8> {
     if let Some((placement, layer)) = chain.client_layer() {
         append(&mut bytes, &ClientHeader::of(chain, placement.parameters(), layer));
     }
+    let growth = chain.family().growth;
     for (shape, layer) in chain.own_layers() {
-        append(&mut bytes, &LayerHeader::of(shape, layer.counts()));
+        append(&mut bytes, &LayerHeader::of(shape, layer.counts(), growth));
     }
     bytes
 }
@@ -68,7 +69,7 @@ pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<FilterPlan<Client>,
     }
     let (family, client) = header.validate()?;
     let own = own_layers.iter().map(|bytes| {
-        let (shape, counts) = LayerHeader::decode(bytes)?.validate()?;
+        let (shape, counts) = LayerHeader::decode(bytes)?.validate(family.growth)?;
         Ok((own_plan(shape), counts))
     });
     let layers = std::iter::once(Ok(client)).chain(own).collect::<Result<_, DecodeError>>()?;

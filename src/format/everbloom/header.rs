@@ -16,6 +16,8 @@ const HASH_MURMUR3_X64_128: u8 = 1;
 const LAYOUT_SCATTERED: u8 = 1;
 /// Layout of a layer: paged.
 const LAYOUT_PAGED: u8 = 2;
+/// Flag of the layer of a filter that goes on accepting items when it is full.
+const SATURATES: u32 = 1;
 
 /// Bytes of the part that every header has.
 pub const CHAIN_HEADER_BYTES: usize = 32;
@@ -23,7 +25,7 @@ pub const CHAIN_HEADER_BYTES: usize = 32;
 pub const LAYER_HEADER_BYTES: usize = 40;
 
 #[derive(Serialize, Deserialize)]
-struct ChainHeader {
+pub(in crate::format) struct ChainHeader {
     opening: Opening,
     expansion: u32,
     error_rate: f64,
@@ -36,7 +38,7 @@ pub(in crate::format) struct LayerHeader {
     lines: u8,
     probes: u8,
     hash: u8,
-    reserved: u32,
+    flags: u32,
     size_bits: u64,
     capacity_items: u64,
     items: u64,
@@ -46,17 +48,10 @@ pub(in crate::format) struct LayerHeader {
 /// Writes the header of a filter. O(layers).
 #[must_use]
 pub fn encode(chain: &Chain) -> Vec<u8> {
-    let parameters = chain.parameters();
     let mut bytes = Vec::with_capacity(CHAIN_HEADER_BYTES + LAYER_HEADER_BYTES * chain.layers().len());
-    let header = ChainHeader {
-        opening: Opening::new(Kind::Everbloom, chain.layers().len()),
-        expansion: parameters.growth.expansion(),
-        error_rate: parameters.error_rate,
-        capacity_items: parameters.capacity_items,
-    };
-    append(&mut bytes, &header);
+    append(&mut bytes, &ChainHeader::of(Kind::Everbloom, chain.layers().len(), &chain.parameters()));
     for layer in chain.layers() {
-        append(&mut bytes, &LayerHeader::of(layer.shape(), layer.counts()));
+        append(&mut bytes, &LayerHeader::of(layer.shape(), layer.counts(), chain.parameters().growth));
     }
     bytes
 }
@@ -66,35 +61,56 @@ pub fn encode(chain: &Chain) -> Vec<u8> {
 /// # Errors
 /// The first field that is wrong, or [`DecodeError::TooLarge`] when the filter breaks the limit.
 pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<FilterPlan<Everbloom>, DecodeError> {
-    let (chain_bytes, layer_bytes) =
-        bytes.split_at_checked(CHAIN_HEADER_BYTES).ok_or(DecodeError::Truncated)?;
-    let header: ChainHeader = read(chain_bytes)?;
-    let (layers, rest) = layer_bytes.as_chunks::<LAYER_HEADER_BYTES>();
-    header.opening.check(Kind::Everbloom, layers.len())?;
-    let family = header.parameters();
-    family.validate().map_err(DecodeError::Invalid)?;
-    if !rest.is_empty() {
-        return Err(DecodeError::Invalid("header length"));
-    }
+    let (family, layers) = ChainHeader::open(bytes, Kind::Everbloom)?;
     let layers = layers.iter().map(|bytes| {
-        let (shape, counts) = LayerHeader::decode(bytes)?.validate()?;
+        let (shape, counts) = LayerHeader::decode(bytes)?.validate(family.growth)?;
         Ok((shape.into(), counts))
     });
     FilterPlan::new(family, layers.collect::<Result<_, DecodeError>>()?, limit)
 }
 
 impl ChainHeader {
-    fn parameters(&self) -> Everbloom {
-        Everbloom {
-            error_rate: self.error_rate,
-            capacity_items: self.capacity_items,
-            growth: Growth::from_expansion(self.expansion),
+    /// Of a filter of a kind that has the parameters of our own.
+    pub(in crate::format) fn of(kind: Kind, layers: usize, parameters: &Everbloom) -> Self {
+        Self {
+            opening: Opening::new(kind, layers),
+            expansion: parameters.growth.expansion(),
+            error_rate: parameters.error_rate,
+            capacity_items: parameters.capacity_items,
         }
+    }
+
+    /// The parameters of such a filter, checked, and the bytes of its layers.
+    pub(in crate::format) fn open(
+        bytes: &[u8],
+        kind: Kind,
+    ) -> Result<(Everbloom, &[[u8; LAYER_HEADER_BYTES]]), DecodeError> {
+        let (chain_bytes, layer_bytes) =
+            bytes.split_at_checked(CHAIN_HEADER_BYTES).ok_or(DecodeError::Truncated)?;
+        let header: Self = read(chain_bytes)?;
+        let (layers, rest) = layer_bytes.as_chunks::<LAYER_HEADER_BYTES>();
+        header.opening.check(kind, layers.len())?;
+        let family = header.parameters(layers)?;
+        family.validate().map_err(DecodeError::Invalid)?;
+        if rest.is_empty() { Ok((family, layers)) } else { Err(DecodeError::Invalid("header length")) }
+    }
+
+    /// The parameters of a filter with these layers.
+    fn parameters(&self, layers: &[[u8; LAYER_HEADER_BYTES]]) -> Result<Everbloom, DecodeError> {
+        let saturates = match layers {
+            [only] => LayerHeader::decode(only)?.flags == SATURATES,
+            _ => false,
+        };
+        let growth = match Growth::from_expansion(self.expansion) {
+            Growth::Fixed if saturates => Growth::Saturating,
+            growth => growth,
+        };
+        Ok(Everbloom { error_rate: self.error_rate, capacity_items: self.capacity_items, growth })
     }
 }
 
 impl LayerHeader {
-    pub(in crate::format) fn of(shape: LayerShape, counts: LayerCounts) -> Self {
+    pub(in crate::format) fn of(shape: LayerShape, counts: LayerCounts, growth: Growth) -> Self {
         let LayerShape { layout, probes, size_bits, capacity_items } = shape;
         let LayerCounts { items, set_bits } = counts;
         let (layout, lines) = match layout {
@@ -103,14 +119,27 @@ impl LayerHeader {
         };
         let probes = u8::try_from(probes).unwrap_or(u8::MAX);
         let hash = HASH_MURMUR3_X64_128;
-        Self { layout, lines, probes, hash, reserved: 0, size_bits, capacity_items, items, set_bits }
+        let flags = flags_of(growth);
+        Self { layout, lines, probes, hash, flags, size_bits, capacity_items, items, set_bits }
     }
 
     pub(in crate::format) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         read(bytes)
     }
 
-    pub(in crate::format) fn validate(self) -> Result<(LayerShape, LayerCounts), DecodeError> {
+    /// What the header of a layer says, checked, of a filter that grows so.
+    pub(in crate::format) fn validate(
+        self,
+        growth: Growth,
+    ) -> Result<(LayerShape, LayerCounts), DecodeError> {
+        let (shape, counts) = self.unpack(growth)?;
+        // Every item sets a bit that was clear.
+        let most_items = if growth == Growth::Saturating { shape.size_bits } else { shape.capacity_items };
+        if counts.items > most_items { Err(DecodeError::Invalid("items")) } else { Ok((shape, counts)) }
+    }
+
+    /// As [`validate`](Self::validate), of a layer that may count more items than its capacity.
+    pub(in crate::format) fn unpack(self, growth: Growth) -> Result<(LayerShape, LayerCounts), DecodeError> {
         let layout = match (self.layout, self.lines) {
             (LAYOUT_SCATTERED, 0) => Layout::Scattered,
             (LAYOUT_PAGED, lines) => Layout::Paged { lines },
@@ -120,18 +149,20 @@ impl LayerHeader {
         if self.hash != HASH_MURMUR3_X64_128 {
             return Err(DecodeError::Unsupported { what: "hash", got: self.hash.into() });
         }
-        if self.reserved != 0 {
-            return Err(DecodeError::Unsupported { what: "reserved field", got: self.reserved.into() });
+        if self.flags != flags_of(growth) {
+            return Err(DecodeError::Unsupported { what: "reserved field", got: self.flags.into() });
         }
         let (size_bits, capacity_items) = (self.size_bits, self.capacity_items);
         let shape = LayerShape { layout, probes: self.probes.into(), size_bits, capacity_items };
         shape.validate().map_err(DecodeError::Invalid)?;
-        if self.items > capacity_items {
-            return Err(DecodeError::Invalid("items"));
-        }
         if self.set_bits > size_bits {
             return Err(DecodeError::Invalid("set bits"));
         }
         Ok((shape, LayerCounts { items: self.items, set_bits: self.set_bits }))
     }
+}
+
+/// The flags of the layers of a filter that grows so.
+fn flags_of(growth: Growth) -> u32 {
+    if growth == Growth::Saturating { SATURATES } else { 0 }
 }

@@ -9,6 +9,7 @@ use crate::bloom::limits::{
     CAPACITY_MAX_ITEMS, CAPACITY_MIN_ITEMS, EXPANSION_MAX, FILTER_MAX_MAX_BYTES, FILTER_MIN_MAX_BYTES,
 };
 use crate::command::Settings;
+use crate::command::words::FORMAT_WORDS;
 
 /// Whether large pages are wanted where nothing is configured. Linux from 5.8 on copies 4 KiB of a large page
 /// that is written to while a child saves; older kernels copied all of it, which is why large pages have a
@@ -16,11 +17,13 @@ use crate::command::Settings;
 const HUGE_PAGES_DEFAULT: bool = true;
 
 /// The names of all formats, in the order of their numbers.
-const FORMATS: &[&str] = &[Format::Everbloom.name(), Format::RedisBloom.name(), Format::ValkeyBloom.name()];
+const FORMATS: &[&str] = &FORMAT_WORDS;
 /// The words of a setting that is on or off.
 const SWITCH: &[&str] = &["yes", "no"];
 /// The words of `bf.missing-filter`.
 const ANSWERS: &[&str] = &["no", "error"];
+/// The words of `bf.on-full`.
+const FULL_WORDS: &[&str] = &["refuse", "saturate"];
 
 /// The place of a state among the words of [`SWITCH`].
 const fn switch(is_on: bool) -> u64 {
@@ -35,11 +38,12 @@ const MAX_FILTER_BYTES: usize = 3;
 const FORMAT: usize = 4;
 const MISSING_FILTER: usize = 5;
 const AUTO_CREATE: usize = 6;
-const ASSUME_REDISBLOOM_1_1: usize = 7;
-const HUGE_PAGES: usize = 8;
+const FULL: usize = 7;
+const ASSUME_REDISBLOOM_1_1: usize = 8;
+const HUGE_PAGES: usize = 9;
 
 /// All settings.
-pub(in crate::redis) static SETTINGS: [Setting; 9] = [
+pub(in crate::redis) static SETTINGS: [Setting; 10] = [
     Setting::new(
         [c"bf.error-rate", c"bf-error-rate"],
         Some("ERROR_RATE"),
@@ -78,6 +82,12 @@ pub(in crate::redis) static SETTINGS: [Setting; 9] = [
         switch(Settings::DEFAULT.auto_create),
     ),
     Setting::new(
+        [c"bf.on-full", c"bf-on-full"],
+        None,
+        Kind::Choice(FULL_WORDS),
+        Settings::DEFAULT.fixed_filters_saturate as u64,
+    ),
+    Setting::new(
         [c"bf.assume-redisbloom-1-1", c"bf-assume-redisbloom-1-1"],
         None,
         Kind::Choice(SWITCH),
@@ -111,6 +121,7 @@ pub(in crate::redis) fn settings() -> Settings {
         format: format.copied().unwrap_or_default(),
         missing_filter_is_error: value(MISSING_FILTER) == 1,
         auto_create: is_on(AUTO_CREATE),
+        fixed_filters_saturate: value(FULL) == 1,
         assume_redisbloom_1_1: is_on(ASSUME_REDISBLOOM_1_1),
     }
 }

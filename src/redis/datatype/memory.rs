@@ -7,8 +7,8 @@ use std::ptr;
 use redis_module::raw::RedisModuleString;
 
 use super::value::{filter_at, hand_over, or_abort};
+use crate::redis::freeing::effort;
 use crate::redis::log::{self, Topic};
-use crate::redis::memory::is_short;
 use crate::redis::pagemap::ProcessMemory;
 use crate::redis::stored::Stored;
 
@@ -32,20 +32,6 @@ pub(super) unsafe extern "C" fn memory_usage(value: *const c_void) -> usize {
     or_abort("measuring a filter", || stored.allocated_bytes())
 }
 
-/// Bytes that count as much work to free as an element of a list does. The server frees in the background
-/// from 65 units on: filters of 128 MiB and more.
-///
-/// It should do so late: what is freed in the background is not yet free when eviction looks, which then
-/// evicts more. And 128 MiB with every page written to take 0.01 to 0.5 ms on the main thread, and 4 to 6 ms
-/// where the system has no large pages and the allocator gives back at once (Redis 7.0 and 8.0, Valkey 8.0
-/// and 9.1, with their allocators). The number of blocks hardly matters: 4096, the most there are, take 0.07
-/// ms.
-const FREE_UNIT_BYTES: usize = 2 << 20;
-
-/// The same while the server is at `maxmemory` or above and perhaps evicts. Memory counts now, so only
-/// filters of 512 MiB and more are freed in the background: 1 ms, or 20 to 26 ms without large pages.
-const URGENT_FREE_UNIT_BYTES: usize = 8 << 20;
-
 /// The work of freeing a filter: giving its pages back.
 ///
 /// # Safety
@@ -53,11 +39,7 @@ const URGENT_FREE_UNIT_BYTES: usize = 8 << 20;
 pub(super) unsafe extern "C" fn free_effort(_key: *mut RedisModuleString, value: *const c_void) -> usize {
     // SAFETY: a value of the type, which nothing changes during the callback.
     let filter = unsafe { filter_at(value) };
-    or_abort("weighing a filter", || {
-        let unit_bytes = if is_short() { URGENT_FREE_UNIT_BYTES } else { FREE_UNIT_BYTES };
-        let bits_bytes = filter.storages().map(|bits| size_of_val(bits.words())).sum::<usize>();
-        1 + bits_bytes / unit_bytes
-    })
+    or_abort("weighing a filter", || effort(filter))
 }
 
 /// # Safety

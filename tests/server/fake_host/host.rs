@@ -162,17 +162,18 @@ impl Host {
     }
 
     /// Runs a command of the module and returns its replies, one after the other.
-    pub(crate) fn call(&mut self, args: &[&str]) -> String {
+    pub(crate) fn call<A: AsRef<[u8]>>(&mut self, args: &[A]) -> String {
+        let name = std::str::from_utf8(args[0].as_ref()).unwrap();
         let handler = with(|state| {
             state.replies.clear();
-            *state.commands.get(args[0]).unwrap_or_else(|| panic!("no command {}", args[0]))
+            *state.commands.get(name).unwrap_or_else(|| panic!("no command {name}"))
         });
         assert_eq!(self.run(handler, args), OK);
         with(|state| state.replies.join(" "))
     }
 
-    fn run(&mut self, function: Handler, args: &[&str]) -> c_int {
-        let mut texts: Vec<Text> = args.iter().map(|arg| Text(arg.as_bytes().to_vec())).collect();
+    fn run<A: AsRef<[u8]>>(&mut self, function: Handler, args: &[A]) -> c_int {
+        let mut texts: Vec<Text> = args.iter().map(|arg| Text(arg.as_ref().to_vec())).collect();
         let mut argv: Vec<*mut Text> = texts.iter_mut().map(ptr::from_mut).collect();
         let argc = c_int::try_from(argv.len()).expect("few arguments");
         // SAFETY: context and strings outlive the call, as a server's do.

@@ -15,7 +15,7 @@ use std::path::Path;
 
 use crate::harness::{Site, Test, tests, wait_until};
 use host::Host;
-use moving::every_block_of_a_filter_can_be_moved;
+use moving::{every_block_of_a_filter_can_be_moved, every_block_of_a_union_can_be_moved};
 
 /// Run once, not once per server.
 pub(crate) const TESTS: &[Test] = tests![
@@ -29,6 +29,7 @@ pub(crate) const TESTS: &[Test] = tests![
     a_flood_of_warnings_is_throttled_and_counted,
     a_host_that_loads_its_data_is_told_all,
     every_block_of_a_filter_can_be_moved,
+    every_block_of_a_union_can_be_moved,
 ];
 
 /// Functions that Redis 7.0 does not have and the module does without there.

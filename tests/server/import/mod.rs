@@ -7,6 +7,7 @@ mod recordings;
 mod survival;
 mod uses;
 
+use everbloom::command::words::Word;
 use redis::Value;
 
 use crate::harness::{Client, Test};
@@ -28,9 +29,9 @@ const STRING: &str = "/bitmap/redis_string_b64";
 fn description(system: &System, size_bits: u64, probes: u64) -> String {
     format!(
         "SCHEME {} BITS {size_bits} HASHES {probes} SHIFT {} ENCODING {}",
-        system.scheme.name(),
+        system.scheme.word(),
         system.shift,
-        system.encoding.name()
+        system.encoding.word()
     )
 }
 

@@ -10,6 +10,7 @@
 //! a replica builds the very same layer.
 
 mod choice;
+mod load;
 mod now;
 mod page_load;
 mod paged;
@@ -18,6 +19,7 @@ mod scattered;
 mod size;
 
 pub use choice::size_for;
+pub use load::{items_of, rate_of};
 pub use now::{error_rate_now, items_met};
 pub use rate::sized_rate;
 pub use size::Size;

@@ -85,7 +85,7 @@ const TOLERANCE: f64 = 1e-13;
 
 /// Variance of the share of occupied bits whose mean is `fill`: of one pair of bits, both stay clear with
 /// `(1 - 2/bits)^t` after t throws, which is `(1 - fill)^2 * (1 - 1/(bits - 1)^2)^t`.
-fn fill_variance(fill: f64, bits: f64) -> f64 {
+pub(super) fn fill_variance(fill: f64, bits: f64) -> f64 {
     let clear = 1.0 - fill;
     let throws = libm::log1p(-fill) / libm::log1p(-1.0 / bits);
     let less_one = bits - 1.0;

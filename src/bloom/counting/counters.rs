@@ -1,0 +1,342 @@
+//! The storage of a layer that counts: four bits for every position. Part of the format, as docs/formats.md says it in
+//! words.
+//!
+//! A counter is 0 to 8. Its first bit says whether it is above 0, the other three, least significant first, hold a number
+//! that is added to that 1; 8 is full, and stays. The bits lie apart, in planes: for every line of 512 positions there are
+//! four lines of 64 bytes side by side, the first with the first bit of every counter. So whoever only asks reads what
+//! he would read of a filter that does not count.
+
+use std::ops::Range;
+
+use crate::bloom::memory::{Memory, OutOfMemory};
+use crate::bloom::occupancy::Occupancy;
+use crate::bloom::storage::Storage;
+
+/// Bits of a counter.
+pub const COUNTER_BITS: u64 = 4;
+/// The count from which on a counter counts neither up nor down: how often its position was set is not known any more.
+pub const COUNT_FULL: u32 = 8;
+/// Positions of a line; an array has whole lines.
+pub const LINE_POSITIONS: u64 = 512;
+/// Words of a line.
+pub(super) const LINE_WORDS: usize = 8;
+/// Planes of a line: one for each bit of a counter.
+pub(super) const PLANES: usize = 4;
+const _: () = assert!(PLANES as u64 == COUNTER_BITS && LINE_WORDS as u64 * 64 == LINE_POSITIONS);
+/// Words of all planes of a line.
+const PLANES_WORDS: usize = LINE_WORDS * PLANES;
+/// Bytes of all planes of a line, between which no dump and no snapshot is cut.
+const PLANES_BYTES: usize = PLANES_WORDS * 8;
+
+/// The four planes of a line, one after another.
+pub(super) type Planes = [u64; PLANES_WORDS];
+/// The first plane of a line: a bit for every counter that is above 0.
+pub(super) type FirstPlane = [u64; LINE_WORDS];
+
+/// The counters of a layer.
+#[derive(Debug)]
+pub struct Counters {
+    words: Box<[u64]>,
+    /// Counters above 0.
+    set: u64,
+    /// Changes so far, which tell states apart: items come and go, so the counters above 0 do not.
+    changes: u64,
+}
+
+impl Counters {
+    /// Number of counters.
+    #[must_use]
+    pub fn positions(&self) -> u64 {
+        self.words.len() as u64 * 64 / COUNTER_BITS
+    }
+
+    /// The count at a position, 0 to [`COUNT_FULL`]; 0 for a position outside the array.
+    #[must_use]
+    pub fn count(&self, position: u64) -> u32 {
+        let (line, word, mask) = place(position);
+        let Some(planes) = self.lines().get(line) else { return 0 };
+        let plane = |number: usize| {
+            let word = planes.get(number * LINE_WORDS + word);
+            u32::from(word.is_some_and(|word| word & mask != 0))
+        };
+        plane(0) + plane(1) + 2 * plane(2) + 4 * plane(3)
+    }
+
+    /// The planes of every line.
+    pub(super) fn lines(&self) -> &[Planes] {
+        self.words.as_chunks().0
+    }
+
+    /// In the lowest place 1 where the counter at a position is above 0, else 0; other bits above it.
+    #[inline(always)]
+    pub(super) fn first_bit(&self, position: u64) -> u64 {
+        let (line, word, _) = place(position);
+        self.lines()
+            .get(line)
+            .and_then(|planes| first_plane(planes)?.get(word))
+            .map_or(0, |word| word >> (position % 64))
+    }
+
+    /// Lets `change` change counters, and count how many more, or fewer, of them are above 0 afterwards.
+    #[inline(always)]
+    pub(super) fn update<T>(&mut self, change: impl FnOnce(&mut [Planes], &mut u64) -> T) -> T {
+        let Self { words, set, changes } = self;
+        *changes = changes.wrapping_add(1);
+        change(words.as_chunks_mut().0, set)
+    }
+}
+
+/// The line of a position, and within each of its planes the word and the bit.
+#[inline(always)]
+pub(super) fn place(position: u64) -> (usize, usize, u64) {
+    let line = usize::try_from(position / LINE_POSITIONS).unwrap_or(usize::MAX);
+    (line, (position / 64) as usize % LINE_WORDS, 1 << (position % 64))
+}
+
+/// The first plane of a line.
+#[inline(always)]
+pub(super) fn first_plane(planes: &Planes) -> Option<&FirstPlane> {
+    planes.first_chunk()
+}
+
+/// Counts one counter of a line up, unless it is full. Answers whether it was 0.
+#[inline(always)]
+pub(super) fn count_up(planes: &mut Planes, word: usize, mask: u64) -> bool {
+    let [first, ones, twos, fours] = planes.as_chunks_mut::<LINE_WORDS>().0 else { return false };
+    let (Some(first), Some(ones), Some(twos), Some(fours)) =
+        (first.get_mut(word), ones.get_mut(word), twos.get_mut(word), fours.get_mut(word))
+    else {
+        return false;
+    };
+    let seen = *first & mask;
+    *first |= mask;
+    // Most counters are 0 or 1: the lines of the other planes, which may be far, are seldom needed.
+    if *ones & mask == 0 {
+        *ones |= seen;
+    } else if *twos & mask == 0 {
+        *ones ^= mask;
+        *twos ^= mask;
+    } else if *fours & mask == 0 {
+        *ones ^= mask;
+        *twos ^= mask;
+        *fours ^= mask;
+    }
+    seen == 0
+}
+
+/// Counts one counter of a line down, unless it is full. Answers whether it is 0 now; nothing where it was 0 before.
+#[inline(always)]
+pub(super) fn count_down(planes: &mut Planes, word: usize, mask: u64) -> Option<bool> {
+    let [first, ones, twos, fours] = planes.as_chunks_mut::<LINE_WORDS>().0 else { return None };
+    let (first, ones, twos, fours) =
+        (first.get_mut(word)?, ones.get_mut(word)?, twos.get_mut(word)?, fours.get_mut(word)?);
+    if *first & mask == 0 {
+        return None;
+    }
+    let (any, all) = (*ones | *twos | *fours, *ones & *twos & *fours);
+    let becomes_clear = mask & !any;
+    // A borrow runs from each plane to the next where the bit was 0 and is 1 now.
+    let borrow = mask & any & !all;
+    *first ^= becomes_clear;
+    *ones ^= borrow;
+    let borrow = borrow & *ones;
+    *twos ^= borrow;
+    *fours ^= borrow & *twos;
+    Some(becomes_clear != 0)
+}
+
+impl Storage for Counters {
+    /// Of whole lines; a size of others is rounded down.
+    fn try_empty(size_bits: u64, _has_head: bool) -> Result<Self, OutOfMemory> {
+        let words = usize::try_from(size_bits / 64).map_err(|_| OutOfMemory)?;
+        let words = words - words % PLANES_WORDS;
+        let words = bytemuck::try_zeroed_slice_box(words).map_err(|()| OutOfMemory)?;
+        Ok(Self { words, set: 0, changes: 0 })
+    }
+
+    fn try_clone(&self, memory: impl Memory) -> Result<Self, OutOfMemory> {
+        let mut copy = Self::try_empty(self.size_bits(), false)?;
+        Occupancy::of(self, memory).copy(&self.words, &mut copy.words);
+        copy.set = self.set;
+        Ok(copy)
+    }
+
+    fn size_bits(&self) -> u64 {
+        self.words.len() as u64 * 64
+    }
+
+    fn set_bits(&self) -> u64 {
+        self.set
+    }
+
+    fn state(&self) -> u64 {
+        self.changes
+    }
+
+    fn state_of(_set_bits: u64) -> Option<u64> {
+        None
+    }
+
+    fn set_cells_in(&self, words: Range<usize>) -> u64 {
+        let start = words.start;
+        let words = self.words.get(words).unwrap_or_default().iter().zip(start..);
+        let first_planes = words.filter(|(_, index)| index % PLANES_WORDS < LINE_WORDS);
+        first_planes.map(|(word, _)| u64::from(word.count_ones())).sum()
+    }
+
+    fn words(&self) -> &[u64] {
+        &self.words
+    }
+
+    fn bytes(&self) -> &[u8] {
+        bytemuck::cast_slice(&self.words)
+    }
+
+    fn allocation(&self) -> &[u64] {
+        &self.words
+    }
+
+    /// Counters that come to others add up bit by bit, which is exact where one of the two is 0 or both are equal. Whole
+    /// lines only, in which no counter of 0 has another bit.
+    fn add_bytes(&mut self, offset: usize, data: &[u8]) -> bool {
+        let (lines, rest) = data.as_chunks::<PLANES_BYTES>();
+        if !rest.is_empty() || !offset.is_multiple_of(PLANES_BYTES) || !lines.iter().all(are_counters) {
+            return false;
+        }
+        let start = offset / 8;
+        let end = start.saturating_add(data.len() / 8);
+        let Some(target) = self.words.get_mut(start..end) else { return false };
+        let mut set = 0;
+        for (to, from) in target.as_chunks_mut::<PLANES_WORDS>().0.iter_mut().zip(lines) {
+            // Memory behind clear lines is not touched, so a sparse array stays cheap.
+            if from.iter().all(|byte| *byte == 0) {
+                continue;
+            }
+            let ones = |line: &Planes| first_plane(line).map_or(0, count_ones);
+            let before = ones(to);
+            to.iter_mut().zip(words_of(from)).for_each(|(to, from)| *to |= from);
+            set += ones(to).saturating_sub(before);
+        }
+        self.set = self.set.saturating_add(set);
+        self.changes = self.changes.wrapping_add(1);
+        true
+    }
+
+    fn relocate(&mut self, relocate: &mut dyn FnMut(Box<[u64]>) -> Box<[u64]>) {
+        self.words = relocate(std::mem::take(&mut self.words));
+    }
+}
+
+fn count_ones(words: &FirstPlane) -> u64 {
+    words.iter().map(|word| u64::from(word.count_ones())).sum()
+}
+
+/// The words of a line's planes as they are saved.
+fn words_of(bytes: &[u8; PLANES_BYTES]) -> impl Iterator<Item = u64> {
+    bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word))
+}
+
+/// Whether a line's planes are those of counters: where the first has a clear bit, the others have too.
+fn are_counters(bytes: &[u8; PLANES_BYTES]) -> bool {
+    let (first, others) = bytes.split_at(LINE_WORDS * 8);
+    others.chunks(first.len()).all(|plane| plane.iter().zip(first).all(|(other, first)| other & !first == 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bloom::memory::UnknownMemory;
+
+    fn counters() -> Counters {
+        Counters::try_empty(3 * LINE_POSITIONS * COUNTER_BITS, false).unwrap()
+    }
+
+    fn up(counters: &mut Counters, position: u64) -> bool {
+        let (line, word, mask) = place(position);
+        counters.update(|lines, set| {
+            let was_clear = count_up(&mut lines[line], word, mask);
+            *set += u64::from(was_clear);
+            was_clear
+        })
+    }
+
+    fn down(counters: &mut Counters, position: u64) -> Option<bool> {
+        let (line, word, mask) = place(position);
+        counters.update(|lines, set| {
+            let is_clear = count_down(&mut lines[line], word, mask);
+            *set -= u64::from(is_clear == Some(true));
+            is_clear
+        })
+    }
+
+    #[test]
+    fn a_counter_counts_to_eight_and_stays_there_and_below_that_counts_back_to_nothing() {
+        for position in [0, 63, 64, 511, 512, 3 * LINE_POSITIONS - 1] {
+            let mut counters = counters();
+            assert_eq!(down(&mut counters, position), None);
+            for top in 1..COUNT_FULL {
+                for count in 0..top {
+                    assert_eq!(
+                        (counters.count(position), counters.set_bits()),
+                        (count, u64::from(count > 0))
+                    );
+                    assert_eq!(up(&mut counters, position), count == 0);
+                }
+                for count in (0..top).rev() {
+                    assert_eq!(down(&mut counters, position), Some(count == 0), "from {}", count + 1);
+                    assert_eq!(counters.count(position), count);
+                }
+                assert!(counters.words().iter().all(|word| *word == 0));
+            }
+            (0..COUNT_FULL + 3).for_each(|count| assert_eq!(up(&mut counters, position), count == 0));
+            for _ in 0..2 * COUNT_FULL {
+                assert_eq!(counters.count(position), COUNT_FULL);
+                assert_eq!(down(&mut counters, position), Some(false));
+            }
+            assert_eq!(counters.set_bits(), 1);
+            assert_eq!(counters.first_bit(position) & 1, 1);
+        }
+    }
+
+    #[test]
+    fn neighbours_do_not_touch_one_another() {
+        let mut counters = counters();
+        for position in 0..counters.positions() {
+            (0..position % 11).for_each(|_| {
+                up(&mut counters, position);
+            });
+        }
+        let expected = |position: u64| u32::try_from(position % 11).unwrap().min(COUNT_FULL);
+        for position in 0..counters.positions() {
+            assert_eq!(counters.count(position), expected(position));
+        }
+        let copy = counters.try_clone(UnknownMemory).unwrap();
+        assert_eq!((copy.words(), copy.set_bits()), (counters.words(), counters.set_bits()));
+        assert_eq!(counters.set_cells_in(0..counters.words().len()), counters.set_bits());
+    }
+
+    #[test]
+    fn bytes_that_are_no_counters_or_no_whole_lines_are_refused_and_others_add_up_exactly() {
+        let mut from = counters();
+        for position in [0, 5, 5, 5, 700, 700, 1535] {
+            up(&mut from, position);
+        }
+        let bytes = from.bytes().to_vec();
+        let mut to = counters();
+        for (offset, data) in
+            [(0, &bytes[..255]), (8, &bytes[..256]), (256, &bytes[..]), (usize::MAX, &bytes[..256])]
+        {
+            assert!(!to.add_bytes(offset, data), "{} bytes at {offset}", data.len());
+        }
+        let mut wrong = bytes.clone();
+        wrong[64] |= 2;
+        assert!(!to.add_bytes(0, &wrong));
+        assert!(to.words().iter().all(|word| *word == 0));
+        for _ in 0..2 {
+            for (index, line) in bytes.chunks(256).enumerate() {
+                assert!(to.add_bytes(index * 256, line));
+            }
+            assert_eq!((to.bytes(), to.set_bits()), (&bytes[..], from.set_bits()));
+        }
+    }
+}

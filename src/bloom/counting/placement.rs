@@ -1,0 +1,292 @@
+//! The probes of an item in a layer that counts: where a layer of everbloom's own kind would place them.
+
+use super::counters::{Counters, LINE_WORDS, Planes, count_down, count_up, first_plane, place};
+use crate::bloom::everbloom::layout;
+use crate::bloom::everbloom::page::{Deal, InPage, in_line, line_is_set};
+use crate::bloom::everbloom::paged::{Paged, page_index, with_few};
+use crate::bloom::everbloom::scattered::positions;
+use crate::bloom::everbloom::{ItemHash, Probing};
+use crate::bloom::group::{ItemSet, subset};
+use crate::bloom::limits::LAYER_OCCURRENCES_MAX;
+use crate::bloom::placement::{Placement, Probes};
+use crate::bloom::prefetch::{Part, Prefetch};
+use crate::bloom::storage::Storage;
+
+/// Lines of a page.
+const PAGE_LINES: usize = 64;
+const _: () = assert!(PAGE_LINES as u64 == layout::PAGE_LINES);
+
+/// How a layer that counts places probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CountedProbing(Probing);
+
+/// The planes of the lines of one page.
+type Page = [Planes; PAGE_LINES];
+
+impl CountedProbing {
+    /// With the positions of `probing`.
+    #[must_use]
+    pub const fn new(probing: Probing) -> Self {
+        Self(probing)
+    }
+
+    /// Where the positions are.
+    #[must_use]
+    pub const fn probing(self) -> Probing {
+        self.0
+    }
+
+    /// Counts an item's counters down, those that are full excepted. Answers false, having changed nothing, where one of
+    /// them is lower than the item alone would have made it: then the item is not there. O(probes).
+    pub fn remove(&self, counters: &mut Counters, item: ItemHash) -> bool {
+        if !self.contains(counters, item) {
+            return false;
+        }
+        let positions_count = counters.positions();
+        counters.update(|lines, set| match self.0 {
+            Probing::Scattered(_) => {
+                let cells = positions(positions_count, self.probes(), item).map(place);
+                remove(lines, set, cells)
+            }
+            Probing::Paged(paged) => {
+                let Some(page) = page_mut(lines, item) else { return false };
+                remove(page, set, cells_in_page(paged.deal(), item))
+            }
+        })
+    }
+
+    /// Asks for the memory that a change of the item's counters touches, in so many planes. O(probes).
+    pub(super) fn prefetch_planes(
+        &self,
+        counters: &Counters,
+        item: ItemHash,
+        planes: usize,
+        prefetch: impl Prefetch,
+    ) {
+        let ask = |line: &Planes, word: usize| {
+            for plane in 0..planes {
+                if let Some(word) = line.get(plane * LINE_WORDS + word) {
+                    prefetch.prefetch(word);
+                }
+            }
+        };
+        match self.0 {
+            Probing::Scattered(_) => {
+                for (line, word, _) in positions(counters.positions(), self.probes(), item).map(place) {
+                    if let Some(line) = counters.lines().get(line) {
+                        ask(line, word);
+                    }
+                }
+            }
+            Probing::Paged(paged) => {
+                let Some(page) = page_of(counters, item) else { return };
+                for number in InPage::of(item).line_numbers(0).take(paged.lines().into()) {
+                    if let Some(line) = page.get(number) {
+                        ask(line, 0);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Counts cells down, or none of them. A cell that is named twice is counted down twice.
+fn remove(
+    lines: &mut [Planes],
+    set: &mut u64,
+    cells: impl Iterator<Item = (usize, usize, u64)> + Clone,
+) -> bool {
+    for (done, (line, word, mask)) in cells.clone().enumerate() {
+        let Some(is_clear) = lines.get_mut(line).and_then(|planes| count_down(planes, word, mask)) else {
+            // What was counted down was not full, and so is not when it is counted up again.
+            for (line, word, mask) in cells.take(done) {
+                let was_clear = lines.get_mut(line).is_some_and(|planes| count_up(planes, word, mask));
+                *set = set.saturating_add(was_clear.into());
+            }
+            return false;
+        };
+        *set = set.saturating_sub(is_clear.into());
+    }
+    true
+}
+
+/// The cells of an item in its page: line, word, bit.
+fn cells_in_page(deal: Deal, item: ItemHash) -> impl Iterator<Item = (usize, usize, u64)> + Clone {
+    InPage::of(item).lines(deal).flat_map(move |(number, source, more)| {
+        (0..deal.few + u32::from(more)).map(move |probe| {
+            let (word, bit) = in_line(source, probe);
+            (number, word, 1 << bit)
+        })
+    })
+}
+
+/// The page of an item. Every item has one in a valid array.
+fn page_of(counters: &Counters, item: ItemHash) -> Option<&Page> {
+    let pages: &[Page] = counters.lines().as_chunks().0;
+    pages.get(page_index(item, pages.len()))
+}
+
+fn page_mut(lines: &mut [Planes], item: ItemHash) -> Option<&mut Page> {
+    let pages: &mut [Page] = lines.as_chunks_mut().0;
+    pages.get_mut(page_index(item, pages.len()))
+}
+
+/// In the lowest place 1 when the item's probes in one line are all set, else 0; other bits above it.
+#[inline(always)]
+fn is_line_set<const FEW: u32>(page: &Page, (number, source, more): (usize, u64, bool)) -> u64 {
+    let line = page.get(number).and_then(first_plane);
+    line.map_or(0, |line| line_is_set::<FEW>(line, source, more))
+}
+
+#[inline(always)]
+fn contains_each(counters: &Counters, deal: Deal, items: &[ItemHash], wanted: ItemSet) -> ItemSet {
+    with_few!(deal, FEW => subset(items, wanted, |item| {
+        page_of(counters, item).is_some_and(|page| {
+            InPage::of(item).lines(deal).fold(1, |set, line| set & is_line_set::<FEW>(page, line)) & 1 == 1
+        })
+    }))
+}
+
+/// As [`contains_each`], for probes anywhere.
+#[inline(always)]
+fn contains_each_scattered(counters: &Counters, probes: u32, items: &[ItemHash], wanted: ItemSet) -> ItemSet {
+    let size = counters.positions();
+    subset(items, wanted, |item| {
+        positions(size, probes, item).fold(1, |set, position| set & counters.first_bit(position)) & 1 == 1
+    })
+}
+
+/// Counts the item's counters in one line up; answers how many were 0.
+#[inline(always)]
+fn count_line<const FEW: u32>(line: &mut Planes, source: u64, more: bool) -> u32 {
+    let mut count = |probe| {
+        let (word, bit) = in_line(source, probe);
+        u32::from(count_up(line, word, 1 << bit))
+    };
+    let clear = (0..FEW).fold(0, |clear, probe| clear + count(probe));
+    if more { clear + count(FEW) } else { clear }
+}
+
+impl Probes for CountedProbing {
+    type Storage = Counters;
+
+    fn probes(&self) -> u32 {
+        self.0.probes()
+    }
+
+    fn touched_lines(&self) -> u32 {
+        self.0.touched_lines()
+    }
+
+    fn most_items(&self, _: &Counters) -> u64 {
+        LAYER_OCCURRENCES_MAX
+    }
+
+    fn cells(&self, counters: &Counters) -> u64 {
+        counters.positions()
+    }
+
+    fn estimated_items(&self, counters: &Counters) -> f64 {
+        self.0.items_met(counters.set_bits(), counters.positions())
+    }
+
+    fn error_rate_now(&self, counters: &Counters) -> f64 {
+        self.0.error_rate_of(counters.set_bits(), counters.positions())
+    }
+}
+
+impl Placement<ItemHash> for CountedProbing {
+    #[inline(always)]
+    fn contains(&self, counters: &Counters, item: ItemHash) -> bool {
+        match self.0 {
+            Probing::Scattered(_) => {
+                let mut positions = positions(counters.positions(), self.probes(), item);
+                positions.all(|position| counters.first_bit(position) & 1 == 1)
+            }
+            Probing::Paged(paged) => {
+                let deal = paged.deal();
+                page_of(counters, item).is_some_and(|page| {
+                    with_few!(deal, FEW => {
+                        InPage::of(item).lines(deal).all(|line| is_line_set::<FEW>(page, line) & 1 == 1)
+                    })
+                })
+            }
+        }
+    }
+
+    fn contains_each(&self, counters: &Counters, items: &[ItemHash], wanted: ItemSet) -> ItemSet {
+        match self.0 {
+            Probing::Scattered(_) => contains_each_scattered(counters, self.probes(), items, wanted),
+            Probing::Paged(paged) => contains_each(counters, paged.deal(), items, wanted),
+        }
+    }
+
+    fn first_probes_set(&self, counters: &Counters, items: &[ItemHash], wanted: ItemSet) -> ItemSet {
+        match self.0 {
+            Probing::Scattered(_) => {
+                contains_each_scattered(counters, self.probes().min(Part::FIRST), items, wanted)
+            }
+            Probing::Paged(paged) => contains_each(counters, paged.deal().first(), items, wanted),
+        }
+    }
+
+    /// Counts the item's counters up, those that are full excepted; answers how many were 0.
+    fn insert(&self, counters: &mut Counters, item: ItemHash) -> u32 {
+        let size = counters.positions();
+        counters.update(|lines, set| {
+            let clear = match self.0 {
+                Probing::Scattered(_) => {
+                    positions(size, self.probes(), item).map(place).fold(0, |clear, (line, word, mask)| {
+                        let planes = lines.get_mut(line);
+                        clear + u32::from(planes.is_some_and(|planes| count_up(planes, word, mask)))
+                    })
+                }
+                Probing::Paged(paged) => insert_paged(paged, lines, item),
+            };
+            *set = set.saturating_add(clear.into());
+            clear
+        })
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, counters: &Counters, item: ItemHash, part: Part, prefetch: impl Prefetch) {
+        match self.0 {
+            Probing::Scattered(_) => {
+                let part = part.of(self.probes());
+                let positions = positions(counters.positions(), self.probes(), item);
+                for (line, word, _) in positions.skip(part.start as usize).take(part.len()).map(place) {
+                    if let Some(word) = counters.lines().get(line).and_then(|line| line.get(word)) {
+                        prefetch.prefetch(word);
+                    }
+                }
+            }
+            Probing::Paged(paged) => {
+                let Some(page) = page_of(counters, item) else { return };
+                let part = part.of(paged.lines().into());
+                for number in InPage::of(item).line_numbers(part.start).take(part.len()) {
+                    if let Some([word, ..]) = page.get(number) {
+                        prefetch.prefetch(word);
+                    }
+                }
+            }
+        }
+    }
+
+    fn prefetch_to_add(&self, counters: &Counters, item: ItemHash, prefetch: impl Prefetch) {
+        self.prefetch_planes(counters, item, ADD_PLANES, prefetch);
+    }
+}
+
+/// Planes that an add asks for: it reads the others of one counter in eight.
+const ADD_PLANES: usize = 2;
+
+#[inline(always)]
+fn insert_paged(paged: Paged, lines: &mut [Planes], item: ItemHash) -> u32 {
+    let deal = paged.deal();
+    let Some(page) = page_mut(lines, item) else { return 0 };
+    with_few!(deal, FEW => {
+        InPage::of(item).lines(deal).fold(0, |clear, (number, source, more)| {
+            clear + page.get_mut(number).map_or(0, |line| count_line::<FEW>(line, source, more))
+        })
+    })
+}

@@ -1,0 +1,16 @@
+//! Filters united: layers of every kind in one filter, which answers yes for whatever any of them does.
+//!
+//! An item cannot be hashed anew once it is in a filter, so each layer goes on by the hash and the positions of the
+//! filter that it came from.
+
+mod facts;
+mod family;
+mod layers;
+mod merge;
+mod placement;
+
+pub use facts::{Holding, View};
+pub use family::{Union, Unitable};
+pub use layers::Gained;
+pub use merge::{Destination, Merge, MergeError, Order, set_in};
+pub use placement::{UnionDigest, UnionPlacement};

@@ -1,0 +1,116 @@
+//! The words that commands and settings have for formats, schemes, encodings and orders, in any case.
+
+use crate::bloom::client::{BitOrder, ItemEncoding, Scheme};
+use crate::bloom::{Format, Kind};
+
+/// A choice that commands name by a word. Words are frozen: documents and logs hold them.
+pub trait Word: Copy + PartialEq + 'static {
+    /// Every value with its word.
+    const WORDS: &'static [(Self, &'static str)];
+
+    /// The word for this value.
+    #[must_use]
+    fn word(self) -> &'static str {
+        Self::WORDS.iter().find(|(value, _)| *value == self).map_or("", |(_, word)| word)
+    }
+
+    /// The value that a word stands for.
+    #[must_use]
+    fn named(word: &[u8]) -> Option<Self> {
+        let mut words = Self::WORDS.iter();
+        words.find(|(_, name)| name.as_bytes().eq_ignore_ascii_case(word)).map(|(value, _)| *value)
+    }
+}
+
+/// The words of all formats, in the order of [`Format::ALL`].
+pub const FORMAT_WORDS: [&str; 3] = ["everbloom", "redisbloom", "valkey-bloom"];
+
+impl Word for Format {
+    const WORDS: &'static [(Self, &'static str)] = &[
+        (Self::Everbloom, FORMAT_WORDS[0]),
+        (Self::RedisBloom, FORMAT_WORDS[1]),
+        (Self::ValkeyBloom, FORMAT_WORDS[2]),
+    ];
+}
+
+impl Word for Kind {
+    const WORDS: &'static [(Self, &'static str)] = &[
+        (Self::Everbloom, FORMAT_WORDS[0]),
+        (Self::RedisBloom, FORMAT_WORDS[1]),
+        (Self::ValkeyBloom, FORMAT_WORDS[2]),
+        (Self::Imported, "imported"),
+        (Self::Union, "union"),
+        (Self::Counting, "counting"),
+    ];
+}
+
+impl Word for Scheme {
+    const WORDS: &'static [(Self, &'static str)] = &[
+        (Self::Murmur3Salted, "murmur3-salted"),
+        (Self::GoZero, "go-zero"),
+        (Self::Fnv32aSalted, "fnv32a-salted"),
+        (Self::GuavaMitz32, "guava-mitz32"),
+        (Self::GuavaMitz64, "guava-mitz64"),
+        (Self::Murmur3X86Mitz64, "murmur3-x86-128-mitz64"),
+        (Self::CsharpNetfxMitz64, "csharp-netfx-mitz64"),
+        (Self::PhpBkdrJsSdbm, "php-bkdr-js-sdbm"),
+        (Self::Redisson, "redisson"),
+    ];
+}
+
+impl Word for ItemEncoding {
+    const WORDS: &'static [(Self, &'static str)] = &[
+        (Self::Raw, "raw"),
+        (Self::Utf16Le, "utf16le"),
+        (Self::Int32Le, "int32le"),
+        (Self::Int64Le, "int64le"),
+        (Self::Int32Be, "int32be"),
+        (Self::Kryo5String, "kryo5-string"),
+        (Self::JsonString, "json-string"),
+    ];
+}
+
+/// Only of plain strings: Guava's longs come in their own frame, which tells their order, and BF.DEBUG shows
+/// it as [`GUAVA_ORDER`].
+impl Word for BitOrder {
+    const WORDS: &'static [(Self, &'static str)] = &[(Self::Msb, "msb"), (Self::Lsb, "lsb")];
+}
+
+/// What BF.DEBUG calls the order of bits in Guava's own bytes.
+pub const GUAVA_ORDER: &str = "guava";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checks that the words of all values, in the order of their ids, are these.
+    fn assert_words<W: Word + std::fmt::Debug>(of_id: fn(u8) -> Option<W>, words: &[&str]) {
+        for (id, word) in (1..).zip(words) {
+            let value = of_id(id).unwrap();
+            assert_eq!((value.word(), W::named(word.to_uppercase().as_bytes())), (*word, Some(value)));
+        }
+        assert_eq!(W::WORDS.len(), words.len());
+        assert_eq!((W::named(b"guava"), W::named(b"")), (None, None));
+    }
+
+    #[test]
+    fn words_are_the_frozen_ones_and_find_their_values() {
+        let encodings = ["raw", "utf16le", "int32le", "int64le", "int32be", "kryo5-string", "json-string"];
+        assert_words(ItemEncoding::from_id, &encodings);
+        let schemes = [
+            "murmur3-salted",
+            "go-zero",
+            "fnv32a-salted",
+            "guava-mitz32",
+            "guava-mitz64",
+            "murmur3-x86-128-mitz64",
+            "csharp-netfx-mitz64",
+            "php-bkdr-js-sdbm",
+            "redisson",
+        ];
+        assert_words(Scheme::from_id, &schemes);
+        assert_words(BitOrder::from_id, &["msb", "lsb"]);
+        assert_eq!(Format::ALL.map(Word::word), ["everbloom", "redisbloom", "valkey-bloom"]);
+        assert_eq!(Format::named(b"Valkey-Bloom"), Some(Format::ValkeyBloom));
+    }
+}

@@ -1,0 +1,198 @@
+//! What is written of one layer of a union: enough to find the items of the filter that it came from.
+
+use serde::{Deserialize, Serialize};
+
+use crate::bloom::client::{ItemEncoding, Scheme, SchemeParameters, SchemePlacement, estimated_items};
+use crate::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES};
+use crate::bloom::redisbloom::{Hashing, LayerParameters};
+use crate::bloom::union::{UnionPlacement, View};
+use crate::bloom::valkeybloom::{SEED_BYTES, Seed, SipProbing};
+use crate::bloom::{LayerCounts, LayerPlan, LayerShape, Layout, Probes};
+use crate::format::plan::PlannedLayer;
+use crate::format::record::DecodeError;
+
+/// Whose layer it is.
+const OWN: u8 = 1;
+const REDISBLOOM: u8 = 2;
+const VALKEY_BLOOM: u8 = 3;
+const CLIENT: u8 = 4;
+
+/// Hash of our own layers: MurmurHash3 x64_128, seed 0.
+const HASH_MURMUR3_X64_128: u8 = 1;
+/// Layout of our own layers: scattered.
+const LAYOUT_SCATTERED: u8 = 1;
+/// Layout of our own layers: paged.
+const LAYOUT_PAGED: u8 = 2;
+
+/// The hashes of RedisBloom by number: numbers are added and never change their meaning.
+const REDISBLOOM_HASHES: [(u8, Hashing); 3] =
+    [(1, Hashing::Narrow), (2, Hashing::Wide), (3, Hashing::WideCutSeeds)];
+
+/// The record of a layer. What a kind has no use for is 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct LayerRecord {
+    owner: u8,
+    /// Ours and RedisBloom's: the number of the hash; valkey-bloom's: whether the seed is marked as random; a client's:
+    /// the scheme.
+    hash: u8,
+    /// Ours: the layout; a client's: the encoding of items.
+    form: u8,
+    /// Ours: lines; RedisBloom's: the binary logarithm of the modulus, or 0; a client's: the shift.
+    detail: u8,
+    probes: u32,
+    /// What positions are reduced by as it is written down: RedisBloom's and a client's.
+    written_bits: u64,
+    size_bits: u64,
+    capacity_items: u64,
+    items: u64,
+    set_bits: u64,
+    /// RedisBloom's, as the bits of the float: a negative zero is another one.
+    error_rate: u64,
+    /// RedisBloom's, likewise.
+    bits_per_item: u64,
+    /// valkey-bloom's.
+    seed: [u8; SEED_BYTES],
+}
+
+impl LayerRecord {
+    pub(super) fn of(view: &View<'_>) -> Self {
+        let plan = (view.placement, view.bits.len(), view.capacity_items);
+        let set_bits = view.bits.set_bits();
+        Self::of_plan(plan, LayerCounts { items: view.items, set_bits })
+    }
+
+    fn of_plan(
+        (placement, size_bits, capacity_items): (UnionPlacement, u64, u64),
+        counts: LayerCounts,
+    ) -> Self {
+        let LayerCounts { items, set_bits } = counts;
+        let probes = placement.probes();
+        let common = Self { probes, size_bits, capacity_items, items, set_bits, ..Self::default() };
+        match placement {
+            UnionPlacement::Own(probing) => {
+                let (form, detail) = match probing.shape(size_bits, capacity_items).layout {
+                    Layout::Scattered => (LAYOUT_SCATTERED, 0),
+                    Layout::Paged { lines } => (LAYOUT_PAGED, lines),
+                };
+                Self { owner: OWN, hash: HASH_MURMUR3_X64_128, form, detail, ..common }
+            }
+            UnionPlacement::RedisBloom(probing, hashing) => {
+                let written = LayerParameters::of_probing(&probing, size_bits, capacity_items);
+                let hash = REDISBLOOM_HASHES.iter().find(|(_, known)| *known == hashing);
+                Self {
+                    owner: REDISBLOOM,
+                    hash: hash.map_or(0, |(number, _)| *number),
+                    detail: probing.exponent(),
+                    written_bits: written.size_bits,
+                    error_rate: written.error_rate.to_bits(),
+                    bits_per_item: written.bits_per_item.to_bits(),
+                    ..common
+                }
+            }
+            UnionPlacement::ValkeyBloom(_, seed) => {
+                Self { owner: VALKEY_BLOOM, hash: seed.is_random().into(), seed: *seed.bytes(), ..common }
+            }
+            UnionPlacement::Client(placement) => {
+                let SchemeParameters { scheme, encoding, shift, size_bits, .. } = placement.parameters();
+                Self {
+                    owner: CLIENT,
+                    hash: scheme.id(),
+                    form: encoding.id(),
+                    detail: shift,
+                    written_bits: size_bits,
+                    ..common
+                }
+            }
+        }
+    }
+
+    /// The layer that the record describes, if there can be one.
+    pub(super) fn validate(self) -> Result<PlannedLayer<UnionPlacement>, DecodeError> {
+        let (placement, most_items) = match self.owner {
+            OWN => self.own()?,
+            REDISBLOOM => self.redisbloom()?,
+            VALKEY_BLOOM => self.valkeybloom()?,
+            CLIENT => self.client()?,
+            other => return Err(DecodeError::Unsupported { what: "layer's owner", got: other.into() }),
+        };
+        if self.items > most_items {
+            return Err(DecodeError::Invalid("items"));
+        }
+        if self.set_bits > self.size_bits {
+            return Err(DecodeError::Invalid("set bits"));
+        }
+        let counts = LayerCounts { items: self.items, set_bits: self.set_bits };
+        let (size_bits, capacity_items) = (self.size_bits, self.capacity_items);
+        if Self::of_plan((placement, size_bits, capacity_items), counts) != self {
+            return Err(DecodeError::Invalid("unused field"));
+        }
+        Ok((LayerPlan { placement, size_bits, capacity_items, has_head: false }, counts))
+    }
+
+    fn own(&self) -> Result<(UnionPlacement, u64), DecodeError> {
+        let layout = match self.form {
+            LAYOUT_SCATTERED => Layout::Scattered,
+            LAYOUT_PAGED => Layout::Paged { lines: self.detail },
+            other => return Err(DecodeError::Unsupported { what: "layout", got: other.into() }),
+        };
+        if self.hash != HASH_MURMUR3_X64_128 {
+            return Err(DecodeError::Unsupported { what: "hash", got: self.hash.into() });
+        }
+        let Self { probes, size_bits, capacity_items, .. } = *self;
+        let shape = LayerShape { layout, probes, size_bits, capacity_items };
+        shape.validate().map_err(DecodeError::Invalid)?;
+        let plan: LayerPlan<_> = shape.into();
+        Ok((UnionPlacement::Own(plan.placement), capacity_items))
+    }
+
+    fn redisbloom(&self) -> Result<(UnionPlacement, u64), DecodeError> {
+        let hashing = REDISBLOOM_HASHES.iter().find(|(number, _)| *number == self.hash);
+        let unsupported = DecodeError::Unsupported { what: "hash", got: self.hash.into() };
+        let (_, hashing) = hashing.ok_or(unsupported)?;
+        let parameters = LayerParameters {
+            capacity_items: self.capacity_items,
+            error_rate: f64::from_bits(self.error_rate),
+            probes: self.probes.into(),
+            bits_per_item: f64::from_bits(self.bits_per_item),
+            size_bits: self.written_bits,
+            exponent: self.detail.into(),
+        };
+        if !self.size_bits.is_multiple_of(8) {
+            return Err(DecodeError::Invalid("size in bits"));
+        }
+        let plan = parameters.plan(self.size_bits / 8).map_err(DecodeError::Invalid)?;
+        Ok((UnionPlacement::RedisBloom(plan.placement, *hashing), self.size_bits))
+    }
+
+    fn valkeybloom(&self) -> Result<(UnionPlacement, u64), DecodeError> {
+        let is_possible = self.size_bits.is_multiple_of(8) && self.size_bits / 8 <= LAYER_MAX_BYTES;
+        let seed = Seed::marked(self.seed, self.hash == 1).ok_or(DecodeError::Invalid("seed"))?;
+        let probing = SipProbing::new(self.probes, self.size_bits)
+            .filter(|probing| is_possible && u64::from(probing.probes()) <= self.size_bits)
+            .ok_or(DecodeError::Invalid("size in bits"))?;
+        if self.capacity_items == 0 || self.capacity_items > i64::MAX.unsigned_abs() {
+            return Err(DecodeError::Invalid("capacity"));
+        }
+        let most_items = self.capacity_items.min(self.size_bits);
+        Ok((UnionPlacement::ValkeyBloom(probing, seed), most_items))
+    }
+
+    fn client(&self) -> Result<(UnionPlacement, u64), DecodeError> {
+        let unsupported = |what, got: u8| DecodeError::Unsupported { what, got: got.into() };
+        let scheme = Scheme::from_id(self.hash).ok_or(unsupported("scheme", self.hash))?;
+        let encoding = ItemEncoding::from_id(self.form).ok_or(unsupported("encoding", self.form))?;
+        let Self { probes, written_bits, detail, .. } = *self;
+        let parameters =
+            SchemeParameters { scheme, encoding, shift: detail, probes, size_bits: written_bits };
+        let placement = SchemePlacement::new(parameters).map_err(|_| DecodeError::Invalid("scheme"))?;
+        if placement.array_bits() != self.size_bits {
+            return Err(DecodeError::Invalid("size in bits"));
+        }
+        if self.capacity_items == 0 || self.capacity_items > CAPACITY_MAX_ITEMS {
+            return Err(DecodeError::Invalid("capacity"));
+        }
+        let estimated = estimated_items(self.size_bits, self.size_bits, probes);
+        let most_items = estimated.saturating_add(self.size_bits).max(self.capacity_items);
+        Ok((UnionPlacement::Client(placement), most_items))
+    }
+}

@@ -1,0 +1,130 @@
+//! Filters that items can be deleted from: words, errors, and what changes are replicated.
+
+use everbloom::bloom::Format;
+use everbloom::command::Settings;
+use everbloom::format::filter::header;
+
+use crate::server::{Server, assert_dialogue};
+
+const NOT_COUNTING: &str =
+    "-ERR items can be deleted only from a filter that was made with COUNTING (BF.RESERVE, BF.INSERT)";
+const NOT_OWN: &str = "-ERR COUNTING is for filters of FORMAT everbloom only";
+
+#[test]
+fn counting_goes_with_the_own_format_only() {
+    let dialogue = [
+        ("BF.RESERVE a 0.01 100 COUNTING", "+OK"),
+        ("BF.RESERVE b 0.01 100 counting FORMAT everbloom NONSCALING", "+OK"),
+        ("BF.RESERVE c 0.01 100 COUNTING FORMAT redisbloom", NOT_OWN),
+        ("BF.RESERVE c 0.01 100 FORMAT valkey-bloom COUNTING", NOT_OWN),
+        ("BF.RESERVE a 0.01 100 COUNTING FORMAT redisbloom", NOT_OWN),
+        ("BF.RESERVE a 0.01 100 COUNTING IFNOTEXISTS", ":0"),
+        ("BF.INSERT c FORMAT redisbloom COUNTING ITEMS x", NOT_OWN),
+        ("BF.INSERT a FORMAT redisbloom COUNTING ITEMS x", NOT_OWN),
+        ("BF.INSERT c COUNTING SEED 00000000000000000000000000000000 ITEMS x", NOT_OWN),
+        (
+            "BF.INSERT c COUNTING TIGHTENING 0.5 ITEMS x",
+            "-ERR SEED and TIGHTENING are for filters of FORMAT valkey-bloom only",
+        ),
+        (
+            "BF.INSERT c COUNTING VALIDATESCALETO 1000000000000 ITEMS x",
+            "-ERR provided VALIDATESCALETO causes bloom object to exceed memory limit",
+        ),
+        ("BF.INSERT c COUNTING VALIDATESCALETO 1000 ITEMS x", "*1 #t"),
+    ];
+    let mut server = Server::new();
+    assert_dialogue(&mut server, &dialogue);
+    // It asks for its format where another is configured.
+    server.settings = Settings { format: Format::RedisBloom, ..Settings::DEFAULT };
+    assert_eq!(server.run("BF.RESERVE d 0.01 100 COUNTING"), "+OK");
+    assert_eq!(server.run("BF.DEL d x"), "*1 #f");
+    let expected = [
+        "BF.INSERT a CAPACITY 100 ERROR 0.01 EXPANSION 2 FORMAT everbloom COUNTING",
+        "BF.INSERT b CAPACITY 100 ERROR 0.01 NONSCALING FORMAT everbloom COUNTING",
+        "BF.INSERT c CAPACITY 100 ERROR 0.01 EXPANSION 2 FORMAT everbloom COUNTING ITEMS x",
+        "BF.INSERT d CAPACITY 100 ERROR 0.01 EXPANSION 2 FORMAT everbloom COUNTING",
+    ];
+    assert_eq!(server.replicated, expected);
+}
+
+#[test]
+fn only_filters_that_count_give_items_back() {
+    let mut server = Server::new();
+    let dialogue = [
+        ("BF.DEL k", "-ERR wrong number of arguments for 'bf.del' command"),
+        ("BF.DEL none x", "-ERR not found"),
+        ("BF.DEL string x", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+        ("BF.ADD own x", "#t"),
+        ("BF.DEL own x", NOT_COUNTING),
+        ("BF.INSERT redis FORMAT redisbloom ITEMS x", "*1 #t"),
+        ("BF.DEL redis x", NOT_COUNTING),
+        ("BF.INSERT valkey FORMAT valkey-bloom ITEMS x", "*1 #t"),
+        ("BF.DEL valkey x y", NOT_COUNTING),
+    ];
+    assert_dialogue(&mut server, &dialogue);
+    assert!(server.replicated.iter().all(|line| !line.starts_with("BF.DEL")));
+}
+
+#[test]
+fn every_add_counts_and_what_was_deleted_is_replicated() {
+    let mut server = Server::new();
+    server.run("BF.RESERVE k 0.001 4 COUNTING NONSCALING");
+    server.replicated.clear();
+    server.events.clear();
+    let dialogue = [
+        ("BF.ADD k a", "#t"),
+        ("BF.ADD k a", "#f"),
+        ("BF.MADD k a b", "*2 #f #t"),
+        ("BF.CARD k", ":4"),
+        ("BF.ADD k c", "-ERR non scaling filter is full"),
+        ("BF.MADD k a c b", "*2 #f -ERR non scaling filter is full"),
+        ("BF.INSERT k COUNTING ITEMS a", "*1 #f"),
+        ("BF.INSERT k ITEMS b", "*1 #f"),
+        ("BF.DEL k x", "*1 #f"),
+        ("BF.DEL k a", "*1 #t"),
+        ("BF.DEL k a x b a", "*4 #t #f #t #t"),
+        ("BF.DEL k a a a", "*3 #t #t #f"),
+        ("BF.CARD k", ":1"),
+        ("BF.MEXISTS k a b", "*2 #f #t"),
+        ("BF.ADD k c", "#t"),
+    ];
+    assert_dialogue(&mut server, &dialogue);
+    let expected = [
+        "BF.ADD k a",
+        "BF.ADD k a",
+        "BF.MADD k a b",
+        "BF.MADD k a",
+        "BF.MADD k a",
+        "BF.INSERT k ITEMS b",
+        "BF.DEL k a",
+        "BF.DEL k a b a",
+        "BF.DEL k a a",
+        "BF.ADD k c",
+    ];
+    assert_eq!(server.replicated, expected);
+    let (add, del) = ("bloom.add", "bloom.del");
+    assert_eq!(server.events, [add, add, add, add, add, add, del, del, del, add]);
+}
+
+#[test]
+fn every_replicated_command_makes_the_same_filter_elsewhere() {
+    let mut primary = Server::new();
+    primary.run("BF.INSERT k CAPACITY 5 ERROR 0.3 EXPANSION 1 COUNTING ITEMS 1 2 3");
+    for item in 0..200 {
+        primary.run(&format!("BF.MADD k {item} {}", item / 2));
+        primary.run(&format!("BF.DEL k {} {} none-{item}", item / 3, item));
+    }
+    let mut replica = Server::new();
+    replica.must_obey = true;
+    replica.settings =
+        Settings { error_rate: 0.5, expansion_factor: 0, format: Format::ValkeyBloom, ..Settings::DEFAULT };
+    for line in &primary.replicated {
+        replica.run(line);
+    }
+    let key = b"k".as_slice();
+    assert_eq!(header(&replica.keys[key]), header(&primary.keys[key]));
+    assert!(
+        replica.keys[key].storages().zip(primary.keys[key].storages()).all(|(a, b)| a.bytes() == b.bytes())
+    );
+    assert!(primary.keys[key].layer_count() > 1);
+}

@@ -1,0 +1,138 @@
+//! BF.MERGE: which keys it has, and that replicas, files and copies have the same bits.
+
+use crate::harness::{Client, Site, Test, tests, wait_until};
+
+pub(crate) const TESTS: &[Test] = tests![
+    all_keys_are_found_and_the_option_is_none,
+    access_to_each_key_is_checked,
+    keys_in_several_slots_are_refused,
+    replicas_have_the_same_bits_and_the_destination_keeps_its_time_to_live,
+    a_union_survives_every_way_of_saving_it,
+];
+
+fn all_keys_are_found_and_the_option_is_none(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    assert_eq!(client.say("COMMAND GETKEYS BF.MERGE d a b"), "[\"d\", \"a\", \"b\"]");
+    assert_eq!(client.say("COMMAND GETKEYS BF.MERGE d a b FORCE"), "[\"d\", \"a\", \"b\"]");
+    assert_eq!(client.say("COMMAND GETKEYS BF.MERGE d a b force"), "[\"d\", \"a\", \"b\"]");
+    assert_eq!(client.say("COMMAND GETKEYS BF.MERGE d FORCE"), "[\"d\", \"FORCE\"]");
+    assert_eq!(client.say("COMMAND GETKEYS BF.MERGE d FORCE a"), "[\"d\", \"FORCE\", \"a\"]");
+    let flags = client.say("COMMAND GETKEYSANDFLAGS BF.MERGE d a FORCE");
+    assert!(flags.contains("RW") && flags.contains("RO") && !flags.contains("FORCE"), "{flags}");
+}
+
+fn access_to_each_key_is_checked(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    for key in ["mine:a", "readable:a", "secret"] {
+        client.say(&format!("BF.ADD {key} x"));
+    }
+    client.say("ACL SETUSER u on >p +@all ~mine:* %R~readable:*");
+    assert_eq!(client.say("AUTH u p"), "+OK");
+    for line in ["mine:d secret", "mine:d mine:a secret FORCE", "readable:a mine:a", "secret mine:a"] {
+        let reply = client.say(&format!("BF.MERGE {line}"));
+        assert!(reply.starts_with("-NOPERM"), "{line}: {reply}");
+    }
+    assert_eq!(client.say("BF.MERGE mine:d mine:a readable:a FORCE"), "+OK");
+}
+
+fn keys_in_several_slots_are_refused(site: &Site) {
+    let server = site.launch().in_cluster().start();
+    let mut client = server.client();
+    assert_eq!(client.say("CLUSTER ADDSLOTSRANGE 0 16383"), "+OK");
+    wait_until("cluster up", || {
+        String::from_utf8(client.bytes(&["CLUSTER", "INFO"])).unwrap().contains("cluster_state:ok")
+    });
+    for key in ["{a}1", "{a}2", "{b}1"] {
+        client.say(&format!("BF.ADD {key} {key}"));
+    }
+    for line in ["{b}1 {a}1", "{a}1 {a}2 {b}1", "{a}1 {a}2 {b}1 FORCE", "{a}1 FORCE"] {
+        let reply = client.say(&format!("BF.MERGE {line}"));
+        assert!(reply.starts_with("-CROSSSLOT"), "{line}: {reply}");
+    }
+    // The option has no slot.
+    assert_eq!(client.say("BF.MERGE {a}d {a}1 {a}2 FORCE"), "+OK");
+    assert_eq!(client.say("BF.MEXISTS {a}d {a}1 {a}2 {b}1"), "[1, 1, 0]");
+}
+
+/// Filters of every kind, each with items that are its own.
+fn fill(client: &mut Client) {
+    for (index, format) in ["everbloom", "redisbloom", "valkey-bloom"].into_iter().enumerate() {
+        assert_eq!(client.say(&format!("BF.RESERVE s{index} 0.001 50 FORMAT {format}")), "+OK");
+    }
+    client.say("BF.IMPORT s3 EMPTY SCHEME go-zero BITS 3000");
+    for index in 0..4 {
+        for item in 0..120 {
+            client.say(&format!("BF.ADD s{index} {index}-{item}"));
+        }
+    }
+    assert_eq!(client.say("BF.RESERVE d 0.02 100"), "+OK");
+}
+
+fn assert_has_all(client: &mut Client, key: &str) {
+    let mut args = vec!["BF.MEXISTS".to_owned(), key.to_owned()];
+    args.extend((0..4).flat_map(|index| (0..120).map(move |item| format!("{index}-{item}"))));
+    let found = client.array(&args);
+    assert!(found.len() == 480 && found.iter().all(|answer| *answer == redis::Value::Int(1)), "{key}");
+}
+
+fn replicas_have_the_same_bits_and_the_destination_keeps_its_time_to_live(site: &Site) {
+    let server = site.start();
+    let replica = server.replica(
+        site.launch()
+            .with("propagation-error-behavior panic")
+            .with_option("bf.error-rate 0.2")
+            .with_option("bf.max-filter-bytes 1024"),
+    );
+    let mut client = server.client();
+    fill(&mut client);
+    client.say("EXPIRE d 1000");
+    for line in ["d s0 s1 s2 s3", "new s1 s2 FORCE", "s0 s0 s3", "like s2", "d s0 s1"] {
+        assert_eq!(client.say(&format!("BF.MERGE {line}")), "+OK", "{line}");
+    }
+    assert!(client.int("TTL d") > 900);
+    assert_has_all(&mut client, "d");
+    client.say("BF.MADD d p q r s t");
+    assert_eq!(client.int("WAIT 1 60000"), 1);
+    let mut copy = replica.client();
+    for key in ["d", "new", "s0", "like"] {
+        assert_eq!(copy.digest(key), client.digest(key), "{key}");
+        assert_eq!(copy.say(&format!("TYPE {key}")), client.say(&format!("TYPE {key}")));
+    }
+    // A source that expired is none, and what it was refused for is not replicated.
+    client.say("PEXPIRE s1 1");
+    wait_until("expiry", || client.say("BF.MERGE d s1") == "-ERR not found");
+    client.say("INCR marker");
+    assert_eq!(client.int("WAIT 1 60000"), 1);
+    assert_eq!(copy.digest("d"), client.digest("d"));
+}
+
+fn a_union_survives_every_way_of_saving_it(site: &Site) {
+    for preamble in ["yes", "no"] {
+        let launch =
+            ["appendonly yes", "appendfsync always"].iter().fold(site.launch(), |l, line| l.with(*line));
+        let server = launch.with(format!("aof-use-rdb-preamble {preamble}")).start();
+        let mut client = server.client();
+        fill(&mut client);
+        assert_eq!(client.say("BF.MERGE d s0 s1 s2 s3"), "+OK");
+        let digest = client.digest("d");
+        // The command from the file, then the file rewritten.
+        let server = server.restart();
+        let mut client = server.client();
+        assert_eq!(client.digest("d"), digest, "{preamble}");
+        client.say("BGREWRITEAOF");
+        wait_until("rewritten", || client.info_number("aof_rewrite_in_progress") == 0);
+        wait_until("rewritten", || client.info_number("aof_rewrite_scheduled") == 0);
+        let server = server.restart();
+        let mut client = server.client();
+        assert_eq!(client.digest("d"), digest, "{preamble}");
+        assert_has_all(&mut client, "d");
+        assert_eq!(client.say("DEBUG RELOAD"), "+OK");
+        assert_eq!(client.digest("d"), digest);
+        assert_eq!(client.int("COPY d copy"), 1);
+        let dump = client.bytes(&["DUMP", "d"]);
+        assert_eq!(client.ask(&[b"RESTORE".as_slice(), b"back", b"0", &dump]), "+OK");
+        assert_eq!([client.digest("copy"), client.digest("back")], [digest.clone(), digest.clone()]);
+    }
+}
