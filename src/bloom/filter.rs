@@ -217,7 +217,7 @@ impl Filter {
             Self::RedisBloom(chain) => Self::RedisBloom(chain.try_emptied()?),
             Self::ValkeyBloom(chain) => Self::ValkeyBloom(Box::new(chain.try_emptied()?)),
             Self::Client(chain) => Self::Client(Box::new(chain.try_emptied()?)),
-            Self::Counting(chain) => Self::Counting(Box::new(chain.try_emptied()?)),
+            Self::Counting(chain) => Self::Counting(Box::new(chain.try_made_anew()?)),
             // What it was made of goes with its items; what is left is what it promises.
             Self::Union(chain) => {
                 Self::Everbloom(Chain::try_new(chain.promise(), &u64::MAX).map_err(|_| OutOfMemory)?)

@@ -128,3 +128,21 @@ fn every_replicated_command_makes_the_same_filter_elsewhere() {
     );
     assert!(primary.keys[key].layer_count() > 1);
 }
+
+#[test]
+fn an_emptied_one_has_the_parameters_that_it_was_made_with() {
+    let mut server = Server::new();
+    server.run("BF.INSERT k CAPACITY 2 EXPANSION 3 ERROR 0.001 COUNTING ITEMS a b c d e");
+    let dialogue = [
+        // The first layer goes with its items.
+        ("BF.INFO k CAPACITY", "*1 :8"),
+        ("BF.DEL k a b", "*2 #t #t"),
+        ("BF.INFO k CAPACITY", "*1 :6"),
+        ("BF.CLEAR k", "+OK"),
+        ("BF.INFO k CAPACITY", "*1 :2"),
+        ("BF.DEL k c", "*1 #f"),
+        ("BF.ADD k c", "#t"),
+        ("BF.DEL k c", "*1 #t"),
+    ];
+    assert_dialogue(&mut server, &dialogue);
+}

@@ -154,7 +154,8 @@ fn the_info_section_counts_filters_items_and_bytes(site: &Site) {
     assert_eq!(client.info_number("bf_items"), 203);
     assert_eq!(client.say("SAVE"), "+OK");
     assert_eq!(client.say("DEBUG RELOAD"), "+OK");
-    assert_eq!(client.info_number("bf_filters"), 2);
+    // Some servers free what was there before in the background.
+    wait_until("the filters of before are gone", || client.info_number("bf_filters") == 2);
     assert_eq!(client.info_number("bf_items"), 203);
     client.say("FLUSHALL SYNC");
     for field in ["bf_filters", "bf_items", "bf_bytes"] {
