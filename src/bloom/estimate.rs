@@ -1,15 +1,15 @@
 //! What the fill of an array says: how many items are in it, and how often it errs now.
 //!
-//! For probes that fall anywhere, independently of one another; the placements for which that is not so say it
-//! themselves. Nothing here decides what a filter is or does: the results are for people.
+//! For probes that fall anywhere, independently of one another; the placements for which that is not so say
+//! it themselves. Nothing here decides what a filter is or does: the results are for people.
 
-/// Estimated number of distinct items that an array of `cells` cells has met, `set_cells` of which are set, with
-/// `probes` probes per item: `ln(1 - fill) / ln(1 - q)`, where `1 - q = (1 - 1/cells)^probes` is the probability
-/// that an item misses a given cell.
+/// Estimated number of distinct items that an array of `cells` cells has met, `set_cells` of which are set,
+/// with `probes` probes per item: `ln(1 - fill) / ln(1 - q)`, where `1 - q = (1 - 1/cells)^probes` is the
+/// probability that an item misses a given cell.
 ///
-/// A full array says only that there were very many: it is taken as one with a single clear cell left. The estimate
-/// of `n` items has a standard deviation of about `sqrt((e^t - 1 - t) * cells) / probes` items, `t` being
-/// `n * probes / cells`. O(1).
+/// A full array says only that there were very many: it is taken as one with a single clear cell left. The
+/// estimate of `n` items has a standard deviation of about `sqrt((e^t - 1 - t) * cells) / probes` items,
+/// `t` being `n * probes / cells`. O(1).
 #[must_use]
 pub fn items_met(set_cells: u64, cells: u64, probes: u32) -> f64 {
     if cells < 2 {

@@ -51,9 +51,9 @@ impl<P: Probes> Layer<P> {
 pub struct FilterReading {
     /// Distinct items that were added, estimated from the fill of all layers.
     ///
-    /// An item that an older layer takes for present does not reach a newer one, whose own estimate is therefore
-    /// divided by the share of items that get past the older ones: they were full before it was made, and have
-    /// erred since as they do now.
+    /// An item that an older layer takes for present does not reach a newer one, whose own estimate is
+    /// therefore divided by the share of items that get past the older ones: they were full before it was
+    /// made, and have erred since as they do now.
     pub estimated_items: f64,
     /// Cells that probes can reach.
     pub cells: u64,
@@ -63,12 +63,13 @@ pub struct FilterReading {
     pub size_bits: u64,
     /// Probes of an item over all layers.
     pub probes: u64,
-    /// Expected share of absent items that the filter takes for present now: `1 - product of (1 - rate of a layer)`.
+    /// Expected share of absent items that the filter takes for present now: `1 - product of (1 - rate of a
+    /// layer)`.
     pub error_rate: f64,
 }
 
-/// Least share of items that is taken to get past the older layers: where they take nearly everything for present,
-/// what got past them says little.
+/// Least share of items that is taken to get past the older layers: where they take nearly everything for
+/// present, what got past them says little.
 const PASSING_MIN: f64 = 0.01;
 
 impl FilterReading {

@@ -12,8 +12,8 @@ fn is_due(layers_before: usize, layers: usize) -> bool {
     layers.saturating_sub(1) / GROWTHS > layers_before.saturating_sub(1) / GROWTHS
 }
 
-/// The BF.RESERVE that would have spared a filter its layers, and what it would have taken. Nothing for a filter with few
-/// of them, and for one that no BF.RESERVE makes. O(layers).
+/// The BF.RESERVE that would have spared a filter its layers, and what it would have taken. Nothing for a
+/// filter with few of them, and for one that no BF.RESERVE makes. O(layers).
 pub(super) fn advice(key: &[u8], filter: &Filter) -> Option<String> {
     if filter.layer_count() <= GROWTHS {
         return None;
@@ -27,9 +27,9 @@ pub(super) fn advice(key: &[u8], filter: &Filter) -> Option<String> {
     ))
 }
 
-/// A line for the log about the filter under `key`, which has just grown by so many layers; nothing unless it has grown
-/// once too often. Only for who wrote the items: not on a replica, nor where a log is loaded. O(layers), where there is a
-/// line up to a hundred microseconds.
+/// A line for the log about the filter under `key`, which has just grown by so many layers; nothing unless
+/// it has grown once too often. Only for who wrote the items: not on a replica, nor where a log is loaded.
+/// O(layers), where there is a line up to a hundred microseconds.
 #[must_use]
 pub fn growth_line(key: &[u8], filter: &Filter, layers_added: u32) -> Option<String> {
     let layers = filter.layer_count();
@@ -45,7 +45,8 @@ pub fn growth_line(key: &[u8], filter: &Filter, layers_added: u32) -> Option<Str
     })
 }
 
-/// The next number of one significant digit: what somebody would type, and room for up to as many items again.
+/// The next number of one significant digit: what somebody would type, and room for up to as many items
+/// again.
 fn round_capacity(items: u64) -> u64 {
     let unit = 10u64.checked_pow(items.max(1).ilog10()).unwrap_or(1);
     items.max(1).div_ceil(unit).saturating_mul(unit)

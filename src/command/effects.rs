@@ -67,7 +67,8 @@ pub struct Effects<'a> {
     /// Layers that the filter has grown by; if any, `bloom.grow` is notified, and the log may be told
     /// ([`growth_line`](super::growth_line)).
     pub layers_added: u32,
-    /// Items that were to be added and were there already, or seemed to be; for the statistics, as what follows.
+    /// Items that were to be added and were there already, or seemed to be; for the statistics, as what
+    /// follows.
     pub items_known: u32,
     /// Items that were to be added and found no room, or are none of the filter's.
     pub items_refused: u32,

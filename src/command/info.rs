@@ -11,7 +11,8 @@ use super::table::KeyAccess;
 use super::value::Value;
 use crate::bloom::{Filter, Growth};
 
-/// BF.INFO: `key [field]`. Replies all of RedisBloom's fields, or the one named, which may be one of BF.STATS. O(layers).
+/// BF.INFO: `key [field]`. Replies all of RedisBloom's fields, or the one named, which may be one of
+/// BF.STATS. O(layers).
 ///
 /// # Errors
 /// [`CommandError::InfoField`] for a word that names no field of the filter.
@@ -43,8 +44,8 @@ pub(super) fn run<'a>(
     Ok(Effects::default())
 }
 
-/// A fact of BF.INFO: the word that asks for it alone, the name it is answered under, and its value; nothing where
-/// the filter has no such fact.
+/// A fact of BF.INFO: the word that asks for it alone, the name it is answered under, and its value;
+/// nothing where the filter has no such fact.
 struct Field {
     word: &'static str,
     name: &'static str,

@@ -101,8 +101,8 @@ fn expansion(statistics: &Statistics<'_>) -> Value {
 }
 
 impl<'f> Statistics<'f> {
-    /// Of the filter under `key`, for which the allocator gave so many bytes. O(layers): some microseconds for a layer of
-    /// pages, and up to a hundred where a filter has grown so often that there is advice.
+    /// Of the filter under `key`, for which the allocator gave so many bytes. O(layers): some microseconds
+    /// for a layer of pages, and up to a hundred where a filter has grown so often that there is advice.
     pub(super) fn of(key: &[u8], filter: &'f Filter, allocated_bytes: u64) -> Self {
         let layers: Vec<_> = filter.readings().collect();
         let whole = FilterReading::of(&layers);

@@ -19,7 +19,8 @@ impl Claims {
         Self { first: Cell::new(CLOSED), second: Cell::new(CLOSED) }
     }
 
-    /// Says that the key which the argument at `position` names is open; refused where a key of that name is open already.
+    /// Says that the key which the argument at `position` names is open; refused where a key of that name
+    /// is open already.
     #[inline(always)]
     pub(super) fn claim(&self, argv: Argv<'_>, position: usize) -> Option<Claim<'_>> {
         let is_alone = self.first.get() == CLOSED && self.second.get() == CLOSED;

@@ -118,7 +118,8 @@ unsafe fn tell_of_growth(layers_added: u32, context: Context, name: *mut RedisMo
     }
     let claims = Claims::none();
     let Some(claim) = claims.claim_only() else { return };
-    // SAFETY: context and name are those of the running command, and no key is open, by the caller's contract.
+    // SAFETY: context and name are those of the running command, and no key is open, by the caller's
+    // contract.
     let mut key = unsafe { Key::open(context, name, KeyAccess::ReadOnly, claim) };
     if let Slot::Filter(filter) = key.slot() {
         // SAFETY: the name is alive and stays as it is while the command runs.
@@ -157,8 +158,8 @@ unsafe fn replicate(context: Context, line: &Line<'_>) {
             unsafe { create(ptr::null_mut(), argument.as_ptr().cast(), argument.len()) }
         })
         .collect();
-    // SAFETY: the context is that of the running command; the format `v` stands for an array of strings and its
-    // length, a `size_t`. The server takes references of its own.
+    // SAFETY: the context is that of the running command; the format `v` stands for an array of strings and
+    // its length, a `size_t`. The server takes references of its own.
     let status =
         unsafe { replicate(context, command.as_ptr(), c"v".as_ptr(), strings.as_ptr(), strings.len()) };
     if !succeeded(status) {

@@ -1,4 +1,5 @@
-//! What the sections of INFO count, all of it. Filters are freed on background threads too, so every count is atomic.
+//! What the sections of INFO count, all of it. Filters are freed on background threads too, so every count
+//! is atomic.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -107,7 +108,8 @@ pub(super) static EVENTS: Events = Events {
     defrag_misses: Count::new(),
 };
 
-/// What one filter is counted for: its bytes of memory and, above them, its kind. One word, for every filter has it.
+/// What one filter is counted for: its bytes of memory and, above them, its kind. One word, for every
+/// filter has it.
 pub(super) struct Footprint(u64);
 
 /// Bits of the bytes: more than any memory has.
@@ -145,8 +147,8 @@ impl Footprint {
         footprint
     }
 
-    /// Counts a filter anew that was counted with so many layers and items and so much capacity, and may have been of
-    /// another kind. O(layers).
+    /// Counts a filter anew that was counted with so many layers and items and so much capacity, and may
+    /// have been of another kind. O(layers).
     #[cold]
     pub(super) fn recount(
         &mut self,

@@ -35,8 +35,8 @@ impl Stored {
         sum.0
     }
 
-    /// A command has changed the filter, which had so many layers before: by so many items, or by other things than items.
-    /// Answers how many layers more it has. O(1), where it has grown O(layers).
+    /// A command has changed the filter, which had so many layers before: by so many items, or by other
+    /// things than items. Answers how many layers more it has. O(1), where it has grown O(layers).
     #[inline(always)]
     pub(super) fn changed(&mut self, layers_before: usize, items_added: u64) -> u32 {
         let layers = self.filter.layer_count();
@@ -62,8 +62,8 @@ impl Stored {
         self.counted.recount(&self.filter, layers_before, self.filter.items(), capacity_before_items);
     }
 
-    /// A command has deleted items or merged other filters into this one, which had so many layers, items and so much
-    /// capacity before. O(layers).
+    /// A command has deleted items or merged other filters into this one, which had so many layers, items
+    /// and so much capacity before. O(layers).
     pub(super) fn altered(&mut self, layers_before: usize, items_before: u64, capacity_before_items: u64) {
         self.counted.recount(&self.filter, layers_before, items_before, capacity_before_items);
         let layers = self.filter.layer_count();

@@ -40,8 +40,8 @@ pub(super) fn profile(filter: &Filter) -> Profile {
     }
 }
 
-/// What a filter like this one would take that was reserved for so many items. Nothing where no BF.RESERVE makes such
-/// a filter. O(1).
+/// What a filter like this one would take that was reserved for so many items. Nothing where no BF.RESERVE
+/// makes such a filter. O(1).
 pub(super) fn reservation(filter: &Filter, capacity_items: u64) -> Option<Reservation> {
     match filter {
         Filter::Everbloom(chain) => everbloom::reservation(chain, capacity_items),
@@ -52,7 +52,8 @@ pub(super) fn reservation(filter: &Filter, capacity_items: u64) -> Option<Reserv
     }
 }
 
-/// Items that the filter could grow to in valkey-bloom: for a filter of its kind that can grow. O(layers there may be).
+/// Items that the filter could grow to in valkey-bloom: for a filter of its kind that can grow. O(layers
+/// there may be).
 pub(super) fn max_scaled_capacity_items(filter: &Filter) -> Option<u64> {
     match filter {
         Filter::ValkeyBloom(chain) => valkeybloom::max_scaled_capacity_items(chain),
@@ -64,8 +65,8 @@ pub(super) fn max_scaled_capacity_items(filter: &Filter) -> Option<u64> {
     }
 }
 
-/// The lines of BF.DEBUG about the layers. RedisBloom's for filters of its kind; of the others ours to define, and the
-/// words that RedisBloom also has keep its meaning.
+/// The lines of BF.DEBUG about the layers. RedisBloom's for filters of its kind; of the others ours to
+/// define, and the words that RedisBloom also has keep its meaning.
 pub(super) fn debug_lines(filter: &Filter) -> Vec<String> {
     match filter {
         Filter::Everbloom(chain) => everbloom::debug_lines(chain),

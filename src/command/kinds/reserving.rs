@@ -3,7 +3,8 @@
 use super::facts::Reservation;
 use crate::bloom::Family;
 
-/// Of the filter that `family` makes, in the words of BF.RESERVE; `options` are those that say its kind. Nothing where there can be none. O(1).
+/// Of the filter that `family` makes, in the words of BF.RESERVE; `options` are those that say its kind.
+/// Nothing where there can be none. O(1).
 pub(super) fn reservation_of<F: Family>(
     family: &F,
     error_rate: f64,

@@ -4,21 +4,21 @@ use super::page_load::{bit_hit_rate, error_rate, light_error_rate};
 use crate::bloom::estimate::{self, fill, ln_clear};
 use crate::bloom::everbloom::layout::PAGE_BITS;
 
-/// Items per page up to which the loads of pages are summed one by one; from there on they are many enough for the
-/// quadrature that layers are sized by.
+/// Items per page up to which the loads of pages are summed one by one; from there on they are many enough
+/// for the quadrature that layers are sized by.
 const LIGHT_LOAD: f64 = 128.0;
 
-/// Estimated number of distinct items that a layer has met, from its set bits. Whatever the page and the lines, an item
-/// sets a given bit with the same probability `q`, so that the mean fill is that of a scattered layer with this `q`:
-/// `items = ln(1 - fill) / ln(1 - q)`. O(probes).
+/// Estimated number of distinct items that a layer has met, from its set bits. Whatever the page and the
+/// lines, an item sets a given bit with the same probability `q`, so that the mean fill is that of a
+/// scattered layer with this `q`: `items = ln(1 - fill) / ln(1 - q)`. O(probes).
 pub fn items_met(set_bits: u64, size_bits: u64, probes: u32, lines: u8) -> f64 {
     let pages = (size_bits / PAGE_BITS).max(1) as f64;
     ln_clear(set_bits, size_bits) / libm::log1p(-bit_hit_rate(probes, lines) / pages)
 }
 
-/// Expected share of absent items that a layer takes for present when it has met `items`: the mixture over the loads
-/// of pages and lines that layers are sized by. Never below `fill^probes`, which it would be if all pages were equally
-/// full: at the lowest loads the model is lost in rounding. O(1), some microseconds.
+/// Expected share of absent items that a layer takes for present when it has met `items`: the mixture over
+/// the loads of pages and lines that layers are sized by. Never below `fill^probes`, which it would be if
+/// all pages were equally full: at the lowest loads the model is lost in rounding. O(1), some microseconds.
 pub fn error_rate_now(items: f64, set_bits: u64, size_bits: u64, probes: u32, lines: u8) -> f64 {
     if set_bits == 0 {
         return 0.0;

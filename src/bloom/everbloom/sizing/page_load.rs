@@ -23,7 +23,8 @@ pub(super) fn error_rate(load: f64, probes: u32, lines: u8) -> f64 {
     rate / weights
 }
 
-/// As [`error_rate`] for a light load, at most some 200: the sum over every number of items that a page may have met.
+/// As [`error_rate`] for a light load, at most some 200: the sum over every number of items that a page may
+/// have met.
 pub(super) fn light_error_rate(load: f64, probes: u32, lines: u8) -> f64 {
     let mut walk = Walk::new(probes, lines, 0.0, 1.0);
     let (mut rate, mut weight) = (0.0, libm::exp(-load));
@@ -102,8 +103,8 @@ impl Walk {
     }
 }
 
-/// Items of a page up to which [`light_error_rate`] sums: 40 standard deviations above a load of 128, so that at a far
-/// lower one the heavy pages that matter most are among them.
+/// Items of a page up to which [`light_error_rate`] sums: 40 standard deviations above a load of 128, so
+/// that at a far lower one the heavy pages that matter most are among them.
 const LIGHT_ITEMS_MAX: u32 = 580;
 
 /// Distance of quadrature points in standard deviations. The trapezoid rule on a smooth bell converges faster
