@@ -303,7 +303,7 @@ fn impossible_headers_are_refused_by_name() {
 }
 
 #[test]
-fn only_a_filter_of_one_layer_and_fixed_size_saturates() {
+fn only_a_filter_of_fixed_size_saturates() {
     let header = |chain: &Chain| saved(chain);
     let refusal = |record: &Record, changes: &[(usize, &[u8])]| {
         let mut altered = record.clone();
@@ -330,8 +330,9 @@ fn only_a_filter_of_one_layer_and_fixed_size_saturates() {
     let grown = header(&filter(0.001, 10, Growth::Scaling { expansion: 2 }, 1000));
     let fixed: (usize, &[u8]) = (12, &[0; 4]);
     let flag: &[u8] = &[1, 0, 0, 0];
-    assert_eq!(refusal(&grown, &[fixed, (36, flag)]), unsupported(1));
-    assert_eq!(refusal(&grown, &[fixed, (36, flag), (76, flag)]), unsupported(1));
+    assert_eq!(refusal(&grown, &[fixed, (36, flag)]), unsupported(0));
+    let all: Vec<(usize, &[u8])> = (36..grown.0[0].len()).step_by(40).map(|at| (at, flag)).collect();
+    assert_eq!(refusal(&grown, &[&[fixed], &all[..]].concat()), Ok(Growth::Saturating));
 }
 
 #[test]

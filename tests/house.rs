@@ -327,7 +327,7 @@ fn no_files_of_a_room_use_one_another_in_a_circle() {
 #[test]
 fn what_all_kinds_share_names_none_of_them() {
     let house = house();
-    let kinds = ["everbloom", "redisbloom", "valkeybloom", "client", "union", "counting"];
+    let kinds = ["everbloom", "keyed", "redisbloom", "valkeybloom", "client", "union", "counting"];
     let is_of_a_kind = |module: &Module| module.get(1).is_some_and(|name| kinds.contains(&name.as_str()));
     for (module, _) in house.room("bloom").filter(|(module, _)| !is_of_a_kind(module)) {
         if KNOW_ALL_KINDS.contains(&module.join("::").as_str()) {

@@ -133,6 +133,15 @@ impl<F: Family> Chain<F> {
         is_untouched && self.origin() == Origin::NoHeader
     }
 
+    /// An empty filter as this one was when it was made, by its parameters: for kinds whose first layer may be
+    /// gone with its items, or be of a filter that was merged into it.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] when its storage cannot be had.
+    pub fn try_made_anew(&self) -> Result<Self, OutOfMemory> {
+        Self::try_new(self.family, &u64::MAX).map_err(|_| OutOfMemory)
+    }
+
     /// An empty filter with the parameters of this one, of one layer that is like the first of this one. O(1), for memory
     /// is zeroed when it is first used.
     ///

@@ -1,18 +1,20 @@
 //! A filter of any kind, as commands see it.
 
-use super::blocks::{BlockMover, BlockVisitor, move_storage};
+use super::blocks::{BlockMover, BlockVisitor, Holder, move_storage};
 use super::chain::Chain;
 use super::client::Client;
 use super::counting::Counting;
 use super::everbloom::Everbloom;
 use super::family::Family;
+use super::format::Format;
 use super::growth::Growth;
-use super::kind::{Format, Kind};
+use super::keyed::Keyed;
+use super::kind::Kind;
 use super::layer::Layer;
 use super::memory::{Memory, OutOfMemory};
 use super::outcome::{AddError, Added, ByteLimit, ReserveError};
 use super::prefetch::Prefetch;
-use super::reading::LayerReading;
+use super::reading::{FilterReading, LayerReading};
 use super::redisbloom::{Hashing, RedisBloom};
 use super::storage::Storage;
 use super::union::{Gained, Union, UnionPlacement, View, set_in};
@@ -29,6 +31,8 @@ pub enum Blueprint {
     RedisBloom(RedisBloom),
     /// A filter of valkey-bloom's kind.
     ValkeyBloom(ValkeyBloom),
+    /// A filter of our own whose hash is keyed.
+    Keyed(Keyed),
 }
 
 /// A filter of any kind.
@@ -46,9 +50,12 @@ pub enum Filter {
     Union(Box<Chain<Union>>),
     /// A filter that items can be deleted from; boxed for the same reasons.
     Counting(Box<Chain<Counting>>),
+    /// A filter of our own whose hash is keyed; boxed for the same reasons.
+    Keyed(Box<Chain<Keyed>>),
 }
 
-/// The same expression for the chain of a filter whose layers are arrays of bits, and another for one that counts.
+/// The same expression for the chain of a filter whose layers are arrays of bits, and another for one that
+/// counts.
 macro_rules! each_of_bits {
     ($filter:expr, $chain:ident => $body:expr, $counting:pat => $other:expr) => {
         match $filter {
@@ -57,6 +64,7 @@ macro_rules! each_of_bits {
             Filter::ValkeyBloom($chain) => $body,
             Filter::Client($chain) => $body,
             Filter::Union($chain) => $body,
+            Filter::Keyed($chain) => $body,
             Filter::Counting($counting) => $other,
         }
     };
@@ -80,6 +88,7 @@ impl Filter {
             Blueprint::Counting(family) => Self::Counting(Box::new(Chain::try_new(family, limit)?)),
             Blueprint::RedisBloom(family) => Self::RedisBloom(Chain::try_new(family, limit)?),
             Blueprint::ValkeyBloom(family) => Self::ValkeyBloom(Box::new(Chain::try_new(family, limit)?)),
+            Blueprint::Keyed(family) => Self::Keyed(Box::new(Chain::try_new(family, limit)?)),
         })
     }
 
@@ -99,6 +108,7 @@ impl Filter {
             Self::Client(_) => Kind::Imported,
             Self::Union(_) => Kind::Union,
             Self::Counting(_) => Kind::Counting,
+            Self::Keyed(_) => Kind::Keyed,
         }
     }
 
@@ -132,11 +142,12 @@ impl Filter {
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         // The struct of a chain counts its own bytes, which for all but the boxed ones lie within this one.
-        let struct_bytes = match self {
-            Self::Everbloom(chain) => size_of::<Self>().saturating_sub(size_of_val(chain)),
-            Self::RedisBloom(chain) => size_of::<Self>().saturating_sub(size_of_val(chain)),
-            Self::ValkeyBloom(_) | Self::Client(_) | Self::Union(_) | Self::Counting(_) => size_of::<Self>(),
+        let counted_twice = match self {
+            Self::Everbloom(chain) => size_of_val(chain),
+            Self::RedisBloom(chain) => size_of_val(chain),
+            _ => 0,
         };
+        let struct_bytes = size_of::<Self>().saturating_sub(counted_twice);
         each_kind!(self, chain => chain.size_bytes()).saturating_add(struct_bytes as u64)
     }
 
@@ -213,7 +224,7 @@ impl Filter {
     /// [`OutOfMemory`] when its storage cannot be had.
     pub fn try_emptied(&self) -> Result<Self, OutOfMemory> {
         Ok(match self {
-            Self::Everbloom(chain) => Self::Everbloom(chain.try_emptied()?),
+            Self::Everbloom(chain) => Self::Everbloom(chain.try_made_anew()?),
             Self::RedisBloom(chain) => Self::RedisBloom(chain.try_emptied()?),
             Self::ValkeyBloom(chain) => Self::ValkeyBloom(Box::new(chain.try_emptied()?)),
             Self::Client(chain) => Self::Client(Box::new(chain.try_emptied()?)),
@@ -222,6 +233,7 @@ impl Filter {
             Self::Union(chain) => {
                 Self::Everbloom(Chain::try_new(chain.promise(), &u64::MAX).map_err(|_| OutOfMemory)?)
             }
+            Self::Keyed(chain) => Self::Keyed(Box::new(chain.try_made_anew()?)),
         })
     }
 
@@ -237,6 +249,7 @@ impl Filter {
             Self::Client(chain) => Self::Client(Box::new(chain.try_clone(memory)?)),
             Self::Union(chain) => Self::Union(Box::new(chain.try_clone(memory)?)),
             Self::Counting(chain) => Self::Counting(Box::new(chain.try_clone(memory)?)),
+            Self::Keyed(chain) => Self::Keyed(Box::new(chain.try_clone(memory)?)),
         })
     }
 
@@ -247,11 +260,10 @@ impl Filter {
         })
     }
 
-    /// What can be read off the layers, the oldest first. O(1) each.
-    pub fn readings(&self) -> impl Iterator<Item = LayerReading> {
-        (0..self.layer_count()).filter_map(
-            move |index| each_kind!(self, chain => chain.layers().get(index).map(|layer| layer.reading())),
-        )
+    /// What can be read off the layers, the oldest first, and off all together. O(layers).
+    #[must_use]
+    pub fn reading(&self) -> (Vec<LayerReading>, FilterReading) {
+        each_kind!(self, chain => chain.reading())
     }
 
     /// Items that the layers from `first` on were sized for. O(layers).
@@ -268,25 +280,13 @@ impl Filter {
 
     /// Shows the blocks of memory behind the struct: see [`Chain::visit_blocks`]. O(layers).
     pub fn visit_blocks(&self, visitor: &mut impl BlockVisitor) {
-        match self {
-            Self::Everbloom(_) | Self::RedisBloom(_) => {}
-            Self::ValkeyBloom(chain) => visitor.visit(std::slice::from_ref(&**chain)),
-            Self::Client(chain) => visitor.visit(std::slice::from_ref(&**chain)),
-            Self::Union(chain) => visitor.visit(std::slice::from_ref(&**chain)),
-            Self::Counting(chain) => visitor.visit(std::slice::from_ref(&**chain)),
-        }
+        each_kind!(self, chain => Holder::visit_holder(chain, visitor));
         each_kind!(self, chain => chain.visit_blocks(visitor));
     }
 
     /// Moves the blocks behind the struct, except for those of the storages: a boxed chain's own first.
     pub fn move_structs(&mut self, mover: &impl BlockMover) {
-        match self {
-            Self::Everbloom(_) | Self::RedisBloom(_) => {}
-            Self::ValkeyBloom(chain) => mover.move_box(chain),
-            Self::Client(chain) => mover.move_box(chain),
-            Self::Union(chain) => mover.move_box(chain),
-            Self::Counting(chain) => mover.move_box(chain),
-        }
+        each_kind!(self, chain => Holder::move_holder(chain, mover));
         each_kind!(self, chain => chain.move_structs(mover));
     }
 
@@ -303,7 +303,8 @@ impl Filter {
         !matches!(self, Self::Counting(_))
     }
 
-    /// The layers as those of a union, the oldest first; none of a filter that cannot be part of one. O(layers).
+    /// The layers as those of a union, the oldest first; none of a filter that cannot be part of one.
+    /// O(layers).
     #[must_use]
     pub fn views(&self) -> Vec<View<'_>> {
         each_of_bits!(self, chain => chain.views(), _ => Vec::new())
@@ -324,8 +325,9 @@ impl Filter {
         }, _ => {});
     }
 
-    /// Puts layers before the last one, which goes on taking new items, or behind it if it does not take every item.
-    /// The filter becomes a union unless all of its layers are our own. Answers where they are now. O(layers).
+    /// Puts layers before the last one, which goes on taking new items, or behind it if it does not take
+    /// every item. The filter becomes a union unless all of its layers are our own. Answers where they are
+    /// now. O(layers).
     ///
     /// # Errors
     /// [`OutOfMemory`]; nothing has changed then.

@@ -1,21 +1,6 @@
-//! The formats and the kinds of filters by name.
+//! The kinds of filters by name.
 
-/// Whose bits and bytes a filter has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Format {
-    /// Our own.
-    #[default]
-    Everbloom,
-    /// RedisBloom's.
-    RedisBloom,
-    /// valkey-bloom's.
-    ValkeyBloom,
-}
-
-impl Format {
-    /// Every format.
-    pub const ALL: [Self; 3] = [Self::Everbloom, Self::RedisBloom, Self::ValkeyBloom];
-}
+use super::format::Format;
 
 /// How a filter is built: one kind for each variant of [`Filter`](super::Filter).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,18 +18,29 @@ pub enum Kind {
     Union,
     /// Our own, which items can be deleted from.
     Counting,
+    /// Our own, whose hash is keyed.
+    Keyed,
 }
 
 impl Kind {
     /// Every kind, each in the place of its number.
-    pub const ALL: [Self; 6] =
-        [Self::Everbloom, Self::RedisBloom, Self::ValkeyBloom, Self::Imported, Self::Union, Self::Counting];
+    pub const ALL: [Self; 7] = [
+        Self::Everbloom,
+        Self::RedisBloom,
+        Self::ValkeyBloom,
+        Self::Imported,
+        Self::Union,
+        Self::Counting,
+        Self::Keyed,
+    ];
 
     /// Whose bits and bytes such a filter has.
     #[must_use]
     pub const fn format(self) -> Format {
         match self {
-            Self::Everbloom | Self::Imported | Self::Union | Self::Counting => Format::Everbloom,
+            Self::Everbloom | Self::Imported | Self::Union | Self::Counting | Self::Keyed => {
+                Format::Everbloom
+            }
             Self::RedisBloom => Format::RedisBloom,
             Self::ValkeyBloom => Format::ValkeyBloom,
         }

@@ -1,5 +1,7 @@
 //! What can be read off a layer and off a filter, for the people who run it.
 
+use super::chain::Chain;
+use super::family::Family;
 use super::layer::Layer;
 use super::placement::Probes;
 use super::storage::Storage;
@@ -46,6 +48,20 @@ impl<P: Probes> Layer<P> {
     }
 }
 
+impl<F: Family> Chain<F> {
+    /// What can be read off the layers, the oldest first, and off all together. O(layers).
+    #[must_use]
+    pub fn reading(&self) -> (Vec<LayerReading>, FilterReading) {
+        let layers: Vec<_> = self.layers().iter().map(Layer::reading).collect();
+        let whole = if self.family().are_layers_united(self.layers()) {
+            FilterReading::of_united(&layers)
+        } else {
+            FilterReading::of(&layers)
+        };
+        (layers, whole)
+    }
+}
+
 /// What the layers of a filter say together.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FilterReading {
@@ -73,15 +89,26 @@ pub struct FilterReading {
 const PASSING_MIN: f64 = 0.01;
 
 impl FilterReading {
-    /// Of layers, the oldest first. O(layers).
+    /// Of the layers of a filter, the oldest first. O(layers).
     #[must_use]
     pub fn of(layers: &[LayerReading]) -> Self {
+        Self::of_layers(layers, PASSING_MIN)
+    }
+
+    /// Of the layers of filters that were united: what is in one layer did not have to get past another, so
+    /// their estimates are added up. An item that is in several counts as often. O(layers).
+    #[must_use]
+    pub fn of_united(layers: &[LayerReading]) -> Self {
+        Self::of_layers(layers, 1.0)
+    }
+
+    fn of_layers(layers: &[LayerReading], passing_min: f64) -> Self {
         let mut reading = Self::default();
         // The logarithm of the share of absent items that all layers so far find absent: no digits are lost
         // where rates are small.
         let mut ln_passing = 0.0;
         for layer in layers {
-            reading.estimated_items += layer.estimated_items / libm::exp(ln_passing).max(PASSING_MIN);
+            reading.estimated_items += layer.estimated_items / libm::exp(ln_passing).max(passing_min);
             reading.cells = reading.cells.saturating_add(layer.cells);
             reading.set_cells = reading.set_cells.saturating_add(layer.set_cells);
             reading.size_bits = reading.size_bits.saturating_add(layer.size_bits);
@@ -119,6 +146,8 @@ mod tests {
         assert!((reading.error_rate - 0.28).abs() < 1e-12, "{reading:?}");
         assert!((reading.estimated_items - 200.0).abs() < 1e-9, "{reading:?}");
         assert_eq!((reading.cells, reading.set_cells, reading.size_bits, reading.probes), (120, 60, 128, 6));
+        let united = FilterReading::of_united(&[layer(100.0, 0.2), layer(80.0, 0.1)]);
+        assert_eq!(united, FilterReading { estimated_items: 180.0, ..reading });
         assert_eq!(FilterReading::of(&[]), FilterReading::default());
         let full = FilterReading::of(&[layer(1.0, 1.0), layer(1.0, 0.5)]);
         assert_eq!((full.error_rate, full.estimated_items), (1.0, 101.0));

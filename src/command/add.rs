@@ -98,8 +98,8 @@ pub(super) fn run_many<'a>(
     Ok(effects)
 }
 
-/// Where the operator wants filters to be reserved, a command without a word about them makes none. Those that a primary
-/// or a log makes are made.
+/// Where the operator wants filters to be reserved, a command without a word about them makes none. Those
+/// that a primary or a log makes are made.
 ///
 /// # Errors
 /// [`CommandError::NotFound`].

@@ -1,4 +1,5 @@
-//! Adding items, to the filter that is there or to a new one: what BF.ADD, BF.MADD and BF.INSERT have in common.
+//! Adding items, to the filter that is there or to a new one: what BF.ADD, BF.MADD and BF.INSERT have in
+//! common.
 
 use std::borrow::Cow;
 
@@ -105,7 +106,8 @@ impl Answers {
         }
     }
 
-    /// The counts of so many items. Those after the one at which the filter was full are refused without an answer.
+    /// The counts of so many items. Those after the one at which the filter was full are refused without an
+    /// answer.
     fn effects<'a>(&self, items: usize) -> Effects<'a> {
         let answered = count_of(self.outcomes.len());
         let taken_or_refused = count_of(usize::try_from(self.items_added).unwrap_or(usize::MAX))
@@ -142,8 +144,8 @@ impl Answers {
 /// Arguments of a replicated command up to which their memory is not worth a question.
 const FEW_ARGUMENTS: usize = 1024;
 
-/// Room for the arguments of a command with so many items, had before anything is changed: afterwards nobody could
-/// refuse.
+/// Room for the arguments of a command with so many items, had before anything is changed: afterwards
+/// nobody could refuse.
 ///
 /// # Errors
 /// [`CommandError::OutOfMemory`].
@@ -172,8 +174,8 @@ impl<'a> Adds<'a, '_> {
                 let room = room_for_arguments(self.items.len())?;
                 let answers = add_items(filter, self.items, host, prefetch)?;
                 let items_added = answers.items_added;
-                // Only what was added goes out: a refusal would reach the replica as a refusal, which a strict one
-                // does not survive.
+                // Only what was added goes out: a refusal would reach the replica as a refusal, which a
+                // strict one does not survive.
                 let replication = if items_added == 0 {
                     Replication::None
                 } else if answers.items_refused == 0 && !self.options.has_foreign_words() {
@@ -215,8 +217,8 @@ pub(super) fn check_loss(error: AddError, host: &dyn Host) -> Result<(), Command
     if error.is_loss(Command::Add) && host.must_succeed() { Err(error) } else { Ok(()) }
 }
 
-/// Adds the items in turn. A full fixed filter ends the run, a filter that cannot grow for another reason does not;
-/// both as in RedisBloom, whose array of answers is then shorter than the items.
+/// Adds the items in turn. A full fixed filter ends the run, a filter that cannot grow for another reason
+/// does not; both as in RedisBloom, whose array of answers is then shorter than the items.
 ///
 /// # Errors
 /// When the answers have no room, before anything is added; as [`check_loss`].

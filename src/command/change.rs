@@ -42,8 +42,8 @@ impl<T> Change<'_, T> {
     }
 }
 
-/// Puts the new filter under its key, or says there what has changed, if that is what acting on the key came to. An error
-/// leaves the key as it was.
+/// Puts the new filter under its key, or says there what has changed, if that is what acting on the key
+/// came to. An error leaves the key as it was.
 ///
 /// # Errors
 /// [`CommandError::Internal`].

@@ -11,8 +11,8 @@ use super::reply::Reply;
 use super::table::KeyAccess;
 use crate::bloom::{Filter, Prefetch};
 
-/// BF.DEL: `key item [item ...]`. Deletes one occurrence of each item from a filter that counts; replies whether there was
-/// one. O(items * layers * probes).
+/// BF.DEL: `key item [item ...]`. Deletes one occurrence of each item from a filter that counts; replies
+/// whether there was one. O(items * layers * probes).
 ///
 /// # Errors
 /// That there is no filter, or one that does not count; nothing has been replied then.

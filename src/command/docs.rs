@@ -44,7 +44,7 @@ mod tests {
     fn syntax_is_spelt_as_on_redis_io() {
         let head = section_head(Command::Insert.spec());
         let expected = "BF.INSERT key [CAPACITY capacity] [ERROR error] [EXPANSION expansion] [NOCREATE] [NONSCALING] \
-                        [SATURATE] [FORMAT everbloom | redisbloom | valkey-bloom] [COUNTING] [SEED seed] [TIGHTENING tightening] \
+                        [SATURATE] [KEYED] [KEY key] [FORMAT everbloom | redisbloom | valkey-bloom] [COUNTING] [SEED seed] [TIGHTENING tightening] \
                         [VALIDATESCALETO validatescaleto] [EX seconds | PX milliseconds | EXAT unix-time-seconds | \
                         PXAT unix-time-milliseconds] ITEMS item [item ...]\n";
         assert!(head.contains(expected), "{head}");

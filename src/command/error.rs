@@ -1,4 +1,5 @@
-//! Every error text, once. Texts with and without `ERR` follow RedisBloom 8 to the letter unless the comment says so.
+//! Every error text, once. Texts with and without `ERR` follow RedisBloom 8 to the letter unless the comment
+//! says so.
 
 use std::fmt;
 
@@ -65,12 +66,16 @@ pub enum CommandError {
     NeedsValkeyBloom,
     /// An option that only our own format has; holds its word.
     NeedsEverbloom(&'static str),
+    /// KEY of another length than 16 bytes.
+    BadKey,
     /// SATURATE for a filter that grows.
     NeedsFixedSize,
     /// BF.MERGE with a filter that counts.
     CountingMerge,
     /// SATURATE together with COUNTING.
     SaturatingCounters,
+    /// KEYED or KEY together with COUNTING.
+    KeyedCounters,
     /// BF.DEL from a filter that does not count.
     NotCounting,
     /// VALIDATESCALETO for a filter whose growth is not validated.
@@ -123,8 +128,8 @@ pub fn quotable(word: &[u8]) -> String {
 }
 
 impl CommandError {
-    /// Whether a `command` of a primary or a log that is refused for this leaves the server without something that the
-    /// other has: a filter, a layer or a part of its bits.
+    /// Whether a `command` of a primary or a log that is refused for this leaves the server without something
+    /// that the other has: a filter, a layer or a part of its bits.
     #[must_use]
     pub fn is_loss(&self, command: Command) -> bool {
         match self {
@@ -204,10 +209,12 @@ impl fmt::Display for CommandError {
                 f.write_str("ERR SEED and TIGHTENING are for filters of FORMAT valkey-bloom only")
             }
             Self::NeedsEverbloom(word) => write!(f, "ERR {word} is for filters of FORMAT everbloom only"),
+            Self::BadKey => f.write_str("ERR KEY takes 16 bytes"),
             Self::NeedsFixedSize => {
                 f.write_str("ERR SATURATE is for filters of fixed size: add NONSCALING or EXPANSION 0")
             }
             Self::CountingMerge => f.write_str("ERR a filter that was made with COUNTING cannot be merged"),
+            Self::KeyedCounters => f.write_str("ERR KEYED and COUNTING do not go together"),
             Self::SaturatingCounters => f.write_str("ERR SATURATE and COUNTING do not go together"),
             Self::NotCounting => f.write_str(
                 "ERR items can be deleted only from a filter that was made with COUNTING (BF.RESERVE, BF.INSERT)",
@@ -256,7 +263,7 @@ impl fmt::Display for CommandError {
             }
             Self::Merge(MergeError::Mismatch) => f.write_str(
                 "ERR the destination's format cannot hold a source: no layer of the same shape and hash; \
-                 merge into a key that holds a filter of FORMAT everbloom",
+                 merge into a key that holds a filter of FORMAT everbloom without KEYED",
             ),
             Self::Merge(MergeError::TooFull) => f.write_str(
                 "ERR a layer of the destination would hold more items than it was sized for; \

@@ -11,8 +11,8 @@ use super::{
     scan_dump, statistics,
 };
 
-/// Runs a command; `argv` is what follows its name. Replies, also where it is refused, and answers what the host has to
-/// carry out afterwards. O(arguments) beside what the command itself takes.
+/// Runs a command; `argv` is what follows its name. Replies, also where it is refused, and answers what the
+/// host has to carry out afterwards. O(arguments) beside what the command itself takes.
 #[inline(always)]
 pub fn execute<'a>(
     command: Command,

@@ -16,16 +16,17 @@ use super::words::Word;
 use crate::bloom::Format;
 use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX};
 
-/// BF.INSERT: `key [CAPACITY c] [ERROR e] [EXPANSION x] [NOCREATE] [NONSCALING] [SATURATE] [FORMAT f] [COUNTING]
-/// [SEED s] [TIGHTENING t] [VALIDATESCALETO n] [EX s | PX ms | EXAT s | PXAT ms] ITEMS item [item ...]`.
-/// O(items * layers * probes).
+/// BF.INSERT: `key [CAPACITY c] [ERROR e] [EXPANSION x] [NOCREATE] [NONSCALING] [SATURATE] [KEYED]
+/// [KEY k] [FORMAT f] [COUNTING] [SEED s] [TIGHTENING t] [VALIDATESCALETO n] [EX s | PX ms | EXAT s | PXAT
+/// ms] ITEMS item [item ...]`. O(items * layers * probes).
 ///
-/// The last of a repeated option counts, and NONSCALING beats EXPANSION, as in RedisBloom. Without ITEMS, as valkey-bloom
-/// sends it, only a filter is made; a client has to ask for valkey-bloom's format to do so, because RedisBloom refuses it.
+/// The last of a repeated option counts, and NONSCALING beats EXPANSION, as in RedisBloom. Without ITEMS, as
+/// valkey-bloom sends it, only a filter is made; a client has to ask for valkey-bloom's format to do so,
+/// because RedisBloom refuses it.
 ///
 /// # Errors
-/// The first rule that is broken, from left to right; then what the options say of each other; then that there is no filter
-/// to add to and none can be made.
+/// The first rule that is broken, from left to right; then what the options say of each other; then that
+/// there is no filter to add to and none can be made.
 pub(super) fn run<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,
@@ -111,6 +112,11 @@ impl<'a> Insert<'a> {
             options.is_saturating = true;
         } else if word.eq_ignore_ascii_case(b"COUNTING") {
             options.is_counting = true;
+        } else if word.eq_ignore_ascii_case(b"KEYED") {
+            options.is_keyed = true;
+        } else if word.eq_ignore_ascii_case(b"KEY") {
+            let key = arguments.required()?.try_into();
+            options.key = Some(key.map_err(|_| CommandError::BadKey)?);
         } else if word.eq_ignore_ascii_case(b"FORMAT") {
             let format = Format::named(arguments.required()?);
             options.format = Some(format.ok_or(CommandError::UnknownFormat)?);

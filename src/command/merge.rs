@@ -14,10 +14,11 @@ use crate::bloom::{Filter, Format, ReserveError};
 /// Ends a command that is to break the promised error rate.
 pub(super) const FORCE: &str = "FORCE";
 
-/// BF.MERGE: `dest source [source ...] [FORCE]`. The filter at `dest` answers yes for whatever any source does; it is
-/// made if it is not there. O(sources * layers, and the bytes that are set or copied).
+/// BF.MERGE: `dest source [source ...] [FORCE]`. The filter at `dest` answers yes for whatever any source
+/// does; it is made if it is not there. O(sources * layers, and the bytes that are set or copied).
 ///
-/// Replicated as it was sent: what comes of it depends on nothing but the filters, and a replica has the same.
+/// Replicated as it was sent: what comes of it depends on nothing but the filters, and a replica has the
+/// same.
 ///
 /// # Errors
 /// What the merge is refused for; nothing has changed then.
@@ -45,7 +46,8 @@ pub(super) fn run<'a>(
     } else {
         let into = mergeable(open.slot())?;
         let (items_before, capacity_before_items) = (into.items(), into.capacity_items());
-        let takes_layers = into.format() == Format::Everbloom;
+        // Beside layers of another hash a keyed filter would not be one any more.
+        let takes_layers = into.format() == Format::Everbloom && !matches!(into, Filter::Keyed(_));
         let has_changed = request.merge(into, &request.sources, takes_layers, keyspace)?;
         if has_changed {
             open.altered(items_before, capacity_before_items);
@@ -104,7 +106,8 @@ impl<'a> Request<'a> {
         Ok(Box::new(made))
     }
 
-    /// Merges the sources into a filter; answers whether anything has changed. Decides about all before it begins.
+    /// Merges the sources into a filter; answers whether anything has changed. Decides about all before it
+    /// begins.
     fn merge(
         &self,
         into: &mut Filter,

@@ -16,13 +16,12 @@ use super::words::Word;
 use crate::bloom::limits::EXPANSION_MAX;
 use crate::bloom::{Filter, Format};
 
-/// BF.RESERVE: `key error_rate capacity [EXPANSION n] [NONSCALING] [SATURATE] [FORMAT format] [COUNTING]
-/// [EX s | PX ms | EXAT s | PXAT ms]
-/// [IFNOTEXISTS]`. O(1).
+/// BF.RESERVE: `key error_rate capacity [EXPANSION n] [NONSCALING] [SATURATE] [KEYED] [FORMAT format]
+/// [COUNTING] [EX s | PX ms | EXAT s | PXAT ms] [IFNOTEXISTS]`. O(1).
 ///
 /// # Errors
-/// The first rule of the grammar that is broken, in RedisBloom's order; then a key that is taken, and a filter that cannot
-/// be made.
+/// The first rule of the grammar that is broken, in RedisBloom's order; then a key that is taken, and a
+/// filter that cannot be made.
 pub(super) fn run<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,
@@ -70,7 +69,8 @@ impl Reserve {
         let mut options = CreationOptions { error_rate: Some(error_rate), ..CreationOptions::default() };
         // The format decides the range, which is judged before the option words.
         let words = Words::parse(arguments, host);
-        // A primary that spells its filters out uses this command for RedisBloom's only, and RedisBloom for all of its.
+        // A primary that spells its filters out uses this command for RedisBloom's only, and RedisBloom for
+        // all of its.
         let obeyed_format = host.must_obey().then_some(Format::RedisBloom);
         options.is_counting = words.as_ref().is_ok_and(|words| words.is_counting);
         options.format = words.as_ref().ok().and_then(|words| words.format);
@@ -85,6 +85,7 @@ impl Reserve {
         options.expansion = words.expansion(host)?;
         options.is_fixed = words.is_fixed;
         options.is_saturating = words.is_saturating;
+        options.is_keyed = words.is_keyed;
         options.expires_at_ms = words.expires_at_ms;
         options.validate(host)?;
         Ok(Self { options, if_not_exists: words.if_not_exists })
@@ -96,6 +97,7 @@ impl Reserve {
 struct Words {
     is_fixed: bool,
     is_saturating: bool,
+    is_keyed: bool,
     expansion: Option<i64>,
     format: Option<Format>,
     is_counting: bool,
@@ -111,6 +113,8 @@ impl Words {
                 words.is_fixed = true;
             } else if word.eq_ignore_ascii_case(b"SATURATE") {
                 words.is_saturating = true;
+            } else if word.eq_ignore_ascii_case(b"KEYED") {
+                words.is_keyed = true;
             } else if word.eq_ignore_ascii_case(b"EXPANSION") {
                 let value = arguments.optional().ok_or(CommandError::ReserveNoExpansion)?;
                 words.expansion = Some(parse_integer(value).ok_or(CommandError::ReserveExpansion)?);

@@ -104,8 +104,7 @@ impl<'f> Statistics<'f> {
     /// Of the filter under `key`, for which the allocator gave so many bytes. O(layers): some microseconds
     /// for a layer of pages, and up to a hundred where a filter has grown so often that there is advice.
     pub(super) fn of(key: &[u8], filter: &'f Filter, allocated_bytes: u64) -> Self {
-        let layers: Vec<_> = filter.readings().collect();
-        let whole = FilterReading::of(&layers);
+        let (layers, whole) = filter.reading();
         let (profile, advice) = (profile(filter), advice(key, filter));
         Self { filter, profile, layers, whole, allocated_bytes, advice }
     }

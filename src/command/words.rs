@@ -41,6 +41,7 @@ impl Word for Kind {
         (Self::Imported, "imported"),
         (Self::Union, "union"),
         (Self::Counting, "counting"),
+        (Self::Keyed, "keyed"),
     ];
 }
 

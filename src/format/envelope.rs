@@ -28,11 +28,14 @@ pub enum Kind {
     Counting = 4,
     /// Filters of several kinds, united.
     Union = 6,
+    /// A chain of layers of our own whose hash is keyed.
+    Keyed = 5,
 }
 
 impl Kind {
     /// Every kind.
-    const ALL: [Self; 5] = [Self::Everbloom, Self::ValkeyBloom, Self::Client, Self::Counting, Self::Union];
+    const ALL: [Self; 6] =
+        [Self::Everbloom, Self::ValkeyBloom, Self::Client, Self::Counting, Self::Keyed, Self::Union];
 
     /// The kind of filter that a header is of; nothing when it is none of ours or of a kind that is not
     /// known.

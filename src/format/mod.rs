@@ -11,6 +11,7 @@ pub mod envelope;
 pub mod everbloom;
 mod fields;
 pub mod filter;
+pub mod keyed;
 pub mod pieces;
 pub mod plan;
 pub mod record;

@@ -58,7 +58,7 @@ const fn terminated(text: &'static str) -> &'static CStr {
 }
 
 /// All names are stable: docs/monitoring.md.
-static SECTIONS: [Section; 9] = [
+static SECTIONS: [Section; 10] = [
     Section {
         name: c"",
         fields: &[
@@ -83,6 +83,7 @@ static SECTIONS: [Section; 9] = [
     of_kind!(3, c"imported", "imported"),
     of_kind!(4, c"union", "union"),
     of_kind!(5, c"counting", "counting"),
+    of_kind!(6, c"keyed", "keyed"),
     // valkey-bloom's own names, which exporters know.
     Section {
         name: c"bloom_core_metrics",

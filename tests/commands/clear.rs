@@ -112,3 +112,19 @@ fn pieces_of_a_dump_from_before_do_not_fill_a_cleared_filter() {
         assert_eq!(filter.format() == Format::RedisBloom, !is_told);
     }
 }
+
+#[test]
+fn a_filter_that_others_were_merged_into_is_cleared_to_what_it_was_made_as() {
+    for words in ["", "KEY 0123456789abcdef "] {
+        let mut server = Server::new();
+        server.run(&format!("BF.INSERT k CAPACITY 10 ERROR 0.3 {words}ITEMS a"));
+        let made = server.keys[b"k".as_slice()].capacity_items();
+        server.run(&format!("BF.INSERT other CAPACITY 5000 ERROR 0.0001 {words}ITEMS b"));
+        let reply = server.run("BF.MERGE k other FORCE");
+        assert!(reply == "+OK" || !words.is_empty(), "{reply}");
+        assert_eq!(server.run("BF.CLEAR k"), "+OK");
+        let filter = &server.keys[b"k".as_slice()];
+        assert_eq!((filter.capacity_items(), filter.layer_count()), (made, 1));
+        assert_eq!(server.run("BF.MEXISTS k a b"), "*2 #f #f");
+    }
+}

@@ -4,6 +4,7 @@
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
+    clippy::panic,
     reason = "a test fails by panicking"
 )]
 
@@ -13,6 +14,7 @@ mod expiry;
 mod grammar;
 mod guards;
 mod import;
+mod keyed;
 mod kinds;
 mod merge;
 mod replication;
@@ -20,6 +22,7 @@ mod replies;
 mod saturation;
 mod server;
 mod statistics;
+mod united;
 
 #[path = "../support/mod.rs"]
 #[allow(unreachable_pub, clippy::panic, reason = "shared with other tests")]

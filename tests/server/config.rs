@@ -23,7 +23,7 @@ pub(crate) const TESTS: &[Test] = tests![
     the_example_configuration_starts_a_server,
 ];
 
-const DEFAULTS: [(&str, &str); 10] = [
+const DEFAULTS: [(&str, &str); 11] = [
     ("bf.error-rate", "0.01"),
     ("bf.initial-size", "100"),
     ("bf.expansion-factor", "2"),
@@ -32,6 +32,7 @@ const DEFAULTS: [(&str, &str); 10] = [
     ("bf.missing-filter", "no"),
     ("bf.auto-create", "yes"),
     ("bf.on-full", "refuse"),
+    ("bf.keyed", "no"),
     ("bf.assume-redisbloom-1-1", "no"),
     ("bf.huge-pages", "yes"),
 ];
@@ -84,6 +85,7 @@ fn options_can_be_set_at_run_time(site: &Site) {
         ("bf.missing-filter", "error"),
         ("bf.auto-create", "yes"),
         ("bf.on-full", "saturate"),
+        ("bf.keyed", "yes"),
         ("bf.assume-redisbloom-1-1", "yes"),
         ("bf.huge-pages", "no"),
     ] {
@@ -111,6 +113,7 @@ fn options_out_of_range_are_refused(site: &Site) {
         ("bf.format", vec!["other", "0", "redis", "\"\""]),
         ("bf.missing-filter", vec!["yes", "0", "\"\""]),
         ("bf.auto-create", vec!["error", "1"]),
+        ("bf.keyed", vec!["1", "true", "\"\""]),
         ("bf.on-full", vec!["yes", "no", "1", "\"\""]),
         ("bf.assume-redisbloom-1-1", vec!["1", "true", "on", "\"\""]),
     ];
@@ -141,6 +144,8 @@ fn options_out_of_range_are_refused(site: &Site) {
         ("bf.auto-create", "yes"),
         ("bf.on-full", "saturate"),
         ("bf.on-full", "refuse"),
+        ("bf.keyed", "yes"),
+        ("bf.keyed", "no"),
         ("bf.assume-redisbloom-1-1", "yes"),
         ("bf.assume-redisbloom-1-1", "no"),
     ] {
@@ -316,7 +321,8 @@ fn options_can_be_given_to_module_loadex(site: &Site) {
         let command: Vec<&str> = ["MODULE", "LOADEX", module].into_iter().chain(options.split(' ')).collect();
         client.ask(&command)
     };
-    // Not a name that does not exist: servers then unload a module they cannot unload, and Valkey crashes at that.
+    // Not a name that does not exist: servers then unload a module they cannot unload, and Valkey crashes at
+    // that.
     for bad in [
         "CONFIG bf.initial-size 0",
         "CONFIG bf.initial-size many",

@@ -1,10 +1,10 @@
 //! Black-box tests: real servers with the module loaded, spoken to over the wire.
 //!
-//! Every test is a function that runs once per server found, named `redis-7.0.15::persistence::...`. It starts the
-//! servers it needs, each in a directory of its own on a free port. After each test the servers must be alive and
-//! their logs free of crash reports. A test that lacks what it needs says so and is ignored. Tests named
-//! `fake-host::...` run once: they need no server but only the module file, see `fake_host`. See `harness::Site` for which
-//! servers and which module file are taken.
+//! Every test is a function that runs once per server found, named `redis-7.0.15::persistence::...`. It
+//! starts the servers it needs, each in a directory of its own on a free port. After each test the servers
+//! must be alive and their logs free of crash reports. A test that lacks what it needs says so and is
+//! ignored. Tests named `fake-host::...` run once: they need no server but only the module file, see
+//! `fake_host`. See `harness::Site` for which servers and which module file are taken.
 
 #![expect(
     clippy::unwrap_used,
@@ -31,6 +31,7 @@ mod harness;
 mod hostile;
 mod import;
 mod info;
+mod keyed;
 mod keys;
 mod limits;
 mod loading;
@@ -80,6 +81,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("hostile", hostile::TESTS),
     ("replication", replication::TESTS),
     ("events", events::TESTS),
+    ("keyed", keyed::TESTS),
     ("keys", keys::TESTS),
     ("clear", clear::TESTS),
     ("expiry", expiry::TESTS),

@@ -14,7 +14,6 @@ use crate::bloom::family::Family;
 use crate::bloom::group::GROUP_ITEMS;
 use crate::bloom::layer::LayerCounts;
 use crate::bloom::limits::CACHED_MAX_BYTES;
-use crate::bloom::memory::OutOfMemory;
 use crate::bloom::prefetch::{Part, Prefetch};
 use crate::bloom::storage::Storage;
 
@@ -33,15 +32,6 @@ impl Chain<Counting> {
             self.drop_emptied(index);
         }
         is_removed
-    }
-
-    /// An empty filter as this one was when it was made: [`try_emptied`](Self::try_emptied) goes by the first layer, which
-    /// may be gone with its items.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`] when its storage cannot be had.
-    pub fn try_made_anew(&self) -> Result<Self, OutOfMemory> {
-        Self::try_new(self.family, &u64::MAX).map_err(|_| OutOfMemory)
     }
 
     /// Drops a layer whose items are all gone, unless it is the last, which takes the next ones. Else a filter whose items

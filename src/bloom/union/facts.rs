@@ -75,8 +75,12 @@ impl Holding {
     }
 
     fn own_shape(&self) -> Option<LayerShape> {
-        let UnionPlacement::Own(probing) = self.placement else { return None };
-        Some(probing.shape(self.size_bits, self.capacity_items))
+        match self.placement {
+            UnionPlacement::Own(probing) | UnionPlacement::Keyed(probing, _) => {
+                Some(probing.shape(self.size_bits, self.capacity_items))
+            }
+            _ => None,
+        }
     }
 
     /// Distinct items that have set so many bits. O(1).
@@ -93,8 +97,9 @@ impl Holding {
         }
     }
 
-    /// How far the estimate of so many items may lie from the truth: m (e^c - c - 1) / k^2 is its variance, with
-    /// c = k n / m (Whang, Vander-Zanden and Taylor, "A linear-time probabilistic counting algorithm", 1990).
+    /// How far the estimate of so many items may lie from the truth: m (e^c - c - 1) / k^2 is its variance,
+    /// with c = k n / m (Whang, Vander-Zanden and Taylor, "A linear-time probabilistic counting algorithm",
+    /// 1990).
     fn noise(&self, items: u64) -> f64 {
         let (bits, k) = (self.size_bits as f64, f64::from(self.placement.probes()));
         let load = (k * items as f64 / bits).min(30.0);
@@ -111,8 +116,8 @@ impl Holding {
         }
     }
 
-    /// Bits that are set once the bits of `other` are too, if the items of both are different ones. Items that are in
-    /// both set fewer.
+    /// Bits that are set once the bits of `other` are too, if the items of both are different ones. Items
+    /// that are in both set fewer.
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
@@ -125,8 +130,8 @@ impl Holding {
         ((1.0 - clear) * size_bits).ceil() as u64
     }
 
-    /// The items of both together when so many bits are set: what the fill tells, between what must be and what can
-    /// be.
+    /// The items of both together when so many bits are set: what the fill tells, between what must be and
+    /// what can be.
     #[must_use]
     pub fn items_with(&self, other: &Self, set_bits: u64) -> u64 {
         let least = self.items.max(other.items);

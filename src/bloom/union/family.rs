@@ -5,6 +5,7 @@ use crate::bloom::client::{Client, ClientPlacement};
 use crate::bloom::everbloom::{Everbloom, LayerShape};
 use crate::bloom::family::{BitFamily, Family};
 use crate::bloom::growth::Growth;
+use crate::bloom::keyed::Keyed;
 use crate::bloom::layer::Layer;
 use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX};
 use crate::bloom::outcome::{AddError, ReserveError};
@@ -48,6 +49,10 @@ impl Family for Union {
         self.0.growth
     }
 
+    fn are_layers_united(&self, _layers: &[Layer<UnionPlacement>]) -> bool {
+        true
+    }
+
     fn next_layer(&self, layers: &[Layer<UnionPlacement>]) -> Result<LayerPlan<UnionPlacement>, AddError> {
         let (Some(last), Growth::Scaling { expansion }) = (layers.last(), self.0.growth) else {
             return Err(AddError::Full);
@@ -74,6 +79,16 @@ impl Unitable for Everbloom {
 
     fn promise(&self, _first: &Layer<Self::Placement>) -> Everbloom {
         *self
+    }
+}
+
+impl Unitable for Keyed {
+    fn told(&self, placement: Self::Placement) -> UnionPlacement {
+        UnionPlacement::Keyed(placement, self.key)
+    }
+
+    fn promise(&self, _first: &Layer<Self::Placement>) -> Everbloom {
+        self.parameters
     }
 }
 

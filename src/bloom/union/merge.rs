@@ -1,9 +1,9 @@
 //! Taking filters into another: what becomes of each of their layers is decided before anything is changed.
 //!
-//! A layer whose shape the destination has is set in that layer, bit by bit, where that stays within what it was sized
-//! for; any other is appended. What is decided depends on nothing but the filters, so a replica that has the same
-//! ones comes to the same bits. All of this is part of the format: a release that decides otherwise differs from its
-//! primary.
+//! A layer whose shape the destination has is set in that layer, bit by bit, where that stays within what it
+//! was sized for; any other is appended. What is decided depends on nothing but the filters, so a replica
+//! that has the same ones comes to the same bits. All of this is part of the format: a release that decides
+//! otherwise differs from its primary.
 
 use std::fmt;
 
@@ -19,8 +19,8 @@ use crate::bloom::outcome::{ByteLimit, ReserveError};
 use crate::bloom::placement::Probes;
 use crate::bloom::storage::Storage;
 
-/// Arrays up to this size are always compared: 4 MiB are read in under a millisecond. Of a larger one that surely
-/// has room the bits are counted while they are set, in one pass.
+/// Arrays up to this size are always compared: 4 MiB are read in under a millisecond. Of a larger one that
+/// surely has room the bits are counted while they are set, in one pass.
 const COMPARED_MAX_BITS: u64 = 32 << 20;
 
 /// What a merge may do to its destination.
@@ -103,9 +103,10 @@ impl Merge {
         Self { destination, layers: layers.iter().map(View::holding).collect(), added: Vec::new() }
     }
 
-    /// Decides what becomes of each layer of a source, and makes copies of those that are to be appended. `into` are the
-    /// destination's layers. The layers that are to be set in the destination's are answered, to be set once all
-    /// sources are found possible. O(layers of the source * layers, and the bytes that must be compared or copied).
+    /// Decides what becomes of each layer of a source, and makes copies of those that are to be appended.
+    /// `into` are the destination's layers. The layers that are to be set in the destination's are answered,
+    /// to be set once all sources are found possible. O(layers of the source * layers, and the bytes that
+    /// must be compared or copied).
     ///
     /// # Errors
     /// [`MergeError`].
@@ -163,7 +164,8 @@ impl Merge {
         };
         let set_bits = layer.set_bits_with(&holding);
         let set_bits = if layer.size_bits <= COMPARED_MAX_BITS || !has_room(layer, &holding) {
-            // What is set here already and is not yet: exact for the first source, no less than the truth after.
+            // What is set here already and is not yet: exact for the first source, no less than the truth
+            // after.
             layer.set_bits.saturating_add(view.bits.count_beyond(from.bits)).min(layer.size_bits)
         } else {
             set_bits
@@ -210,7 +212,12 @@ impl Merge {
         self.check_extent(from.bits.size_bytes(), from.placement.probes(), limit)?;
         self.added.try_reserve(1).map_err(|_| ReserveError::OutOfMemory)?;
         let bits = from.bits.try_clone(memory)?;
-        let most = from.capacity_items.min(from.bits.len()).max(from.items);
+        let counted = match from.placement {
+            // One that saturates may count more, which only its own filter can write down.
+            UnionPlacement::Own(_) | UnionPlacement::Keyed(..) => 0,
+            _ => from.items,
+        };
+        let most = from.capacity_items.min(from.bits.len()).max(counted);
         let items = from.holding().items.min(most);
         self.added.push(Layer::of_bits(from.placement, bits, from.capacity_items, items));
         Ok(())
@@ -262,20 +269,22 @@ impl Merge {
     }
 }
 
-/// Whether there is room for the items of both by their counts, all of them taken for different ones, or by what the
-/// bits of both will be then.
+/// Whether there is room for the items of both by their counts, all of them taken for different ones, or by
+/// what the bits of both will be then.
 fn has_room(layer: &Holding, other: &Holding) -> bool {
     layer.items.saturating_add(other.items) <= layer.capacity_items
         || layer.items_by_fill(layer.set_bits_with(other)) <= layer.capacity_items
 }
 
-/// Sets the bits of a source's layer in another of its shape, which then counts what its fill tells. O(bytes).
+/// Sets the bits of a source's layer in another of its shape, which then counts what its fill tells.
+/// O(bytes).
 pub fn set_in<P: Probes<Storage = Bits>>(layer: &mut Layer<P>, from: &View<'_>, memory: impl Memory) {
     let (before, other) = (View::of(layer, from.placement).holding(), from.holding());
     layer.bits_mut().unite(from.bits, memory);
     let items = before.items_with(&other, layer.bits().set_bits());
     let counted = layer.counts().items;
-    // No decoder takes more than the capacity; of a client's layer, which may begin with more, no more than that.
+    // No decoder takes more than the capacity; of a client's layer, which may begin with more, no more than
+    // that.
     let most = layer.capacity_items().min(layer.bits().len()).max(counted);
     layer.set_items(items.min(most).max(counted));
 }

@@ -5,12 +5,14 @@ use crate::bloom::client::{SchemeHash, SchemePlacement};
 use crate::bloom::everbloom::hash::{ItemHash, Murmur3};
 use crate::bloom::everbloom::probing::Probing;
 use crate::bloom::group::{ItemSet, subset};
+use crate::bloom::keyed::HashKey;
 use crate::bloom::placement::{Placement, Probes};
 use crate::bloom::prefetch::{Part, Prefetch};
 use crate::bloom::redisbloom::{HashPair, Hashing, ModuloProbing};
 use crate::bloom::valkeybloom::{Seed, SipProbing};
 
-/// An item, once per command: the hashes of other kinds than our own are computed for each layer that has them.
+/// An item, once per command: the hashes of other kinds than our own are computed for each layer that has
+/// them.
 #[derive(Clone, Copy, Debug)]
 pub struct UnionDigest<'i> {
     item: &'i [u8],
@@ -27,12 +29,14 @@ impl<'i> UnionDigest<'i> {
     }
 }
 
-/// How a layer places probes, with all that its hash needs: two layers whose placements are equal set the same bits
-/// for the same item.
+/// How a layer places probes, with all that its hash needs: two layers whose placements are equal set the
+/// same bits for the same item.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum UnionPlacement {
     /// As a filter of our own.
     Own(Probing),
+    /// As a filter of our own whose hash is keyed.
+    Keyed(Probing, HashKey),
     /// As one of RedisBloom's.
     RedisBloom(ModuloProbing, Hashing),
     /// As one of valkey-bloom's.
@@ -41,14 +45,18 @@ pub enum UnionPlacement {
     Client(SchemePlacement),
 }
 
-/// The same expression for whichever placement it is and the hash that goes with it; `$none` where the item has
-/// none, which no client can have added.
+/// The same expression for whichever placement it is and the hash that goes with it; `$none` where the item
+/// has none, which no client can have added.
 macro_rules! each_placement {
     ($union:expr, $item:expr, $placement:ident, $hash:ident => $body:expr, $none:expr) => {{
         let item: UnionDigest<'_> = $item;
         match $union {
             UnionPlacement::Own($placement) => {
                 let $hash = item.own;
+                $body
+            }
+            UnionPlacement::Keyed($placement, key) => {
+                let $hash = key.hash128(item.item);
                 $body
             }
             UnionPlacement::RedisBloom($placement, hashing) => {
@@ -83,7 +91,7 @@ impl Probes for UnionPlacement {
 
     fn probes(&self) -> u32 {
         match self {
-            Self::Own(placement) => placement.probes(),
+            Self::Own(placement) | Self::Keyed(placement, _) => placement.probes(),
             Self::RedisBloom(placement, _) => placement.probes(),
             Self::ValkeyBloom(placement, _) => placement.probes(),
             Self::Client(placement) => placement.probes(),
@@ -92,14 +100,14 @@ impl Probes for UnionPlacement {
 
     fn touched_lines(&self) -> u32 {
         match self {
-            Self::Own(placement) => placement.touched_lines(),
+            Self::Own(placement) | Self::Keyed(placement, _) => placement.touched_lines(),
             _ => self.probes(),
         }
     }
 
     fn most_items(&self, bits: &Bits) -> u64 {
         match self {
-            Self::Own(placement) => placement.most_items(bits),
+            Self::Own(placement) | Self::Keyed(placement, _) => placement.most_items(bits),
             Self::RedisBloom(placement, _) => placement.most_items(bits),
             Self::ValkeyBloom(placement, _) => placement.most_items(bits),
             Self::Client(placement) => placement.most_items(bits),
@@ -108,7 +116,7 @@ impl Probes for UnionPlacement {
 
     fn cells(&self, bits: &Bits) -> u64 {
         match self {
-            Self::Own(placement) => placement.cells(bits),
+            Self::Own(placement) | Self::Keyed(placement, _) => placement.cells(bits),
             Self::RedisBloom(placement, _) => placement.cells(bits),
             Self::ValkeyBloom(placement, _) => placement.cells(bits),
             Self::Client(placement) => placement.cells(bits),
@@ -117,7 +125,7 @@ impl Probes for UnionPlacement {
 
     fn estimated_items(&self, bits: &Bits) -> f64 {
         match self {
-            Self::Own(placement) => placement.estimated_items(bits),
+            Self::Own(placement) | Self::Keyed(placement, _) => placement.estimated_items(bits),
             Self::RedisBloom(placement, _) => placement.estimated_items(bits),
             Self::ValkeyBloom(placement, _) => placement.estimated_items(bits),
             Self::Client(placement) => placement.estimated_items(bits),
@@ -126,7 +134,7 @@ impl Probes for UnionPlacement {
 
     fn error_rate_now(&self, bits: &Bits) -> f64 {
         match self {
-            Self::Own(placement) => placement.error_rate_now(bits),
+            Self::Own(placement) | Self::Keyed(placement, _) => placement.error_rate_now(bits),
             Self::RedisBloom(placement, _) => placement.error_rate_now(bits),
             Self::ValkeyBloom(placement, _) => placement.error_rate_now(bits),
             Self::Client(placement) => placement.error_rate_now(bits),

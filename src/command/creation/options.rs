@@ -1,5 +1,6 @@
 //! What a filter that is to be made shall be: the options of BF.RESERVE and BF.INSERT.
 
+use crate::bloom::keyed::{HashKey, KEY_BYTES};
 use crate::bloom::limits::CAPACITY_MAX_ITEMS;
 use crate::bloom::redisbloom;
 use crate::bloom::valkeybloom::SEED_BYTES;
@@ -7,7 +8,8 @@ use crate::bloom::{Format, Growth, ScaleError};
 use crate::command::error::CommandError;
 use crate::command::settings::{Host, Settings};
 
-/// The options of a filter that is to be made, as far as they were given; checked one by one, not yet together.
+/// The options of a filter that is to be made, as far as they were given; checked one by one, not yet
+/// together.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CreationOptions {
     /// Promised rate; strictly between 0 and 1.
@@ -20,6 +22,10 @@ pub struct CreationOptions {
     pub is_fixed: bool,
     /// SATURATE.
     pub is_saturating: bool,
+    /// KEYED.
+    pub is_keyed: bool,
+    /// KEY.
+    pub key: Option<[u8; KEY_BYTES]>,
     /// FORMAT.
     pub format: Option<Format>,
     /// COUNTING.
@@ -35,8 +41,8 @@ pub struct CreationOptions {
 }
 
 impl CreationOptions {
-    /// The largest capacity that the options' format lets a client ask for. A primary may ask for more: RedisBloom before
-    /// 8 had no such limit.
+    /// The largest capacity that the options' format lets a client ask for. A primary may ask for more:
+    /// RedisBloom before 8 had no such limit.
     #[must_use]
     pub fn capacity_max_items(&self, host: &dyn Host) -> u64 {
         match self.resolved_format(&host.settings()) {
@@ -45,19 +51,21 @@ impl CreationOptions {
         }
     }
 
-    /// Whether the options were given with words that RedisBloom does not know, or only here. A replica may run the other
-    /// module while its owner moves over.
+    /// Whether the options were given with words that RedisBloom does not know, or only here. A replica may
+    /// run the other module while its owner moves over.
     #[must_use]
     pub fn has_foreign_words(&self) -> bool {
         self.is_spelt_out()
             || self.is_saturating
             || self.is_counting
+            || self.is_keyed
+            || self.key.is_some()
             || self.scale_to_items.is_some()
             || self.expires_at_ms.is_some()
     }
 
-    /// The format asked for. A seed asks for valkey-bloom's, which alone has one: its primaries send it. COUNTING asks for
-    /// our own.
+    /// The format asked for. A seed asks for valkey-bloom's, which alone has one: its primaries send it.
+    /// COUNTING asks for our own.
     #[must_use]
     pub fn resolved_format(&self, settings: &Settings) -> Format {
         let by_seed = self.seed.map(|_| Format::ValkeyBloom);
@@ -65,10 +73,11 @@ impl CreationOptions {
         self.format.or(by_seed).or(by_counting).unwrap_or(settings.format)
     }
 
-    /// Whether the options say enough for a filter that a primary, a log or a giver of slots adds to and that is not here.
+    /// Whether the options say enough for a filter that a primary, a log or a giver of slots adds to and that
+    /// is not here.
     ///
-    /// An everbloom server spells out what it creates, so what adds without doing so meant a filter that got lost here.
-    /// RedisBloom's does not; whoever follows one has its format in `bf.format`.
+    /// An everbloom server spells out what it creates, so what adds without doing so meant a filter that got
+    /// lost here. RedisBloom's does not; whoever follows one has its format in `bf.format`.
     #[must_use]
     pub fn may_create(&self, host: &dyn Host) -> bool {
         self.is_spelt_out() || host.settings().format != Format::Everbloom || !host.must_obey()
@@ -77,10 +86,10 @@ impl CreationOptions {
     /// Whether the options name a format, as creations by everbloom and valkey-bloom do that are replicated.
     #[must_use]
     pub fn is_spelt_out(&self) -> bool {
-        self.format.is_some() || self.is_keyed()
+        self.format.is_some() || self.has_valkey_blooms_words()
     }
 
-    fn is_keyed(&self) -> bool {
+    fn has_valkey_blooms_words(&self) -> bool {
         self.seed.is_some() || self.tightening_ratio.is_some()
     }
 
@@ -90,17 +99,25 @@ impl CreationOptions {
     /// Options that do not go together.
     pub fn validate(&self, host: &dyn Host) -> Result<(), CommandError> {
         let format = self.resolved_format(&host.settings());
-        if self.is_keyed() && format != Format::ValkeyBloom {
+        if self.has_valkey_blooms_words() && format != Format::ValkeyBloom {
             return Err(CommandError::NeedsValkeyBloom);
         }
+        let own_words = [
+            (self.is_counting, "COUNTING"),
+            (self.is_saturating, "SATURATE"),
+            (self.is_keyed, "KEYED"),
+            (self.key.is_some(), "KEY"),
+        ];
         if self.is_counting && self.is_saturating {
             return Err(CommandError::SaturatingCounters);
         }
-        if self.is_counting && format != Format::Everbloom {
-            return Err(CommandError::NeedsEverbloom("COUNTING"));
+        if self.is_counting && (self.is_keyed || self.key.is_some()) {
+            return Err(CommandError::KeyedCounters);
         }
-        if self.is_saturating && format != Format::Everbloom {
-            return Err(CommandError::NeedsEverbloom("SATURATE"));
+        if let Some((_, word)) =
+            own_words.iter().find(|(is_given, _)| *is_given && format != Format::Everbloom)
+        {
+            return Err(CommandError::NeedsEverbloom(word));
         }
         if self.is_saturating && !self.growth(host).is_fixed_size() {
             return Err(CommandError::NeedsFixedSize);
@@ -117,8 +134,18 @@ impl CreationOptions {
         Ok(())
     }
 
-    /// The growth that the options and the configuration stand for. As in RedisBloom a factor does not override the
-    /// configured `fixed`, but that of a primary which spells its filters out does, and so it does in valkey-bloom.
+    /// What the hash of a filter of our own is keyed with; nothing where it is not keyed. A primary that
+    /// spells its filters out gives the key itself.
+    #[must_use]
+    pub fn hash_key(&self, host: &dyn Host) -> Option<HashKey> {
+        let is_keyed = self.is_keyed || (host.settings().keyed && !host.must_obey());
+        let drawn = || host.random_seed().first_chunk().copied();
+        self.key.or_else(|| is_keyed.then(drawn).flatten()).map(HashKey::new)
+    }
+
+    /// The growth that the options and the configuration stand for. As in RedisBloom a factor does not
+    /// override the configured `fixed`, but that of a primary which spells its filters out does, and so it
+    /// does in valkey-bloom.
     #[must_use]
     pub fn growth(&self, host: &dyn Host) -> Growth {
         match self.room(host) {
@@ -127,8 +154,8 @@ impl CreationOptions {
         }
     }
 
-    /// Whether a filter of fixed size goes on accepting items when it is full. Only our own can be told so, and a primary
-    /// that spells its filters out says so itself.
+    /// Whether a filter of fixed size goes on accepting items when it is full. Only our own can be told so,
+    /// and a primary that spells its filters out says so itself.
     fn saturates(&self, host: &dyn Host) -> bool {
         let settings = host.settings();
         let is_ours = self.resolved_format(&settings) == Format::Everbloom && !self.is_counting;

@@ -2,7 +2,7 @@
 
 use super::facts::{Facts, LayerProfile, Profile, Reservation};
 use super::reserving::reservation_of;
-use crate::bloom::{Chain, Everbloom, Filter, Format, Layer, LayerCounts, LayerShape, Layout};
+use crate::bloom::{Everbloom, Family, Filter, Format, Layer, LayerCounts, LayerShape, Layout};
 use crate::command::creation::CreationOptions;
 use crate::command::creation::lines::{Creation, growth_words, number, word};
 use crate::command::error::CommandError;
@@ -10,20 +10,24 @@ use crate::command::settings::Host;
 use crate::command::text::six_digits;
 use crate::command::words::Word;
 
-pub(super) fn facts(filter: &Filter, chain: &Chain) -> Facts {
+/// Of a filter that these parameters made.
+pub(super) fn facts(filter: &Filter, parameters: Everbloom) -> Facts {
     Facts {
         size_bytes: filter.size_bytes(),
-        error_rate: Some(chain.parameters().error_rate),
+        error_rate: Some(parameters.error_rate),
         tightening_ratio: None,
         estimated_items: None,
     }
 }
 
-pub(super) fn profile(chain: &Chain) -> Profile {
-    let Everbloom { error_rate, growth, .. } = chain.parameters();
-    let layers = chain.layers().iter().enumerate();
-    let layers = layers.map(|(index, layer)| {
-        layer_profile(layer.shape().layout, growth.layer_error_rate(error_rate, index))
+/// Of a filter that these parameters made.
+pub(super) fn profile(parameters: Everbloom, layers: &[Layer]) -> Profile {
+    let Everbloom { error_rate, growth, .. } = parameters;
+    // What layers were sized for that came by a merge is not written down.
+    let is_known = !parameters.are_layers_united(layers);
+    let layers = layers.iter().enumerate().map(|(index, layer)| LayerProfile {
+        error_rate: is_known.then(|| growth.layer_error_rate(error_rate, index)),
+        placement: placement_name(layer.shape().layout),
     });
     Profile { error_rate: Some(error_rate), layers: layers.collect(), ..Profile::default() }
 }
@@ -40,9 +44,10 @@ const fn placement_name(layout: Layout) -> &'static str {
     }
 }
 
-pub(super) fn reservation(chain: &Chain, capacity_items: u64) -> Option<Reservation> {
-    let parameters = Everbloom { capacity_items, ..chain.parameters() };
-    reservation_of(&parameters, parameters.error_rate, capacity_items, "")
+/// In place of a filter that these parameters made.
+pub(super) fn reservation(parameters: Everbloom, capacity_items: u64, options: &str) -> Option<Reservation> {
+    let parameters = Everbloom { capacity_items, ..parameters };
+    reservation_of(&parameters, parameters.error_rate, capacity_items, options)
 }
 
 pub(super) fn blueprint(options: &CreationOptions, host: &dyn Host) -> Result<Everbloom, CommandError> {
@@ -71,13 +76,13 @@ pub(super) fn creation(parameters: &Everbloom) -> Creation {
     Creation { command: "BF.INSERT", words, takes_items: true }
 }
 
-pub(super) fn debug_lines(chain: &Chain) -> Vec<String> {
-    let parameters = chain.parameters();
+/// Of a filter that these parameters made.
+pub(super) fn debug_lines(parameters: Everbloom, layers: &[Layer]) -> Vec<String> {
     let line = |(index, layer): (usize, &Layer)| {
         let rate = parameters.growth.layer_error_rate(parameters.error_rate, index);
         debug_line(layer.shape(), layer.shape().size_bytes(), layer.counts(), rate)
     };
-    chain.layers().iter().enumerate().map(line).collect()
+    layers.iter().enumerate().map(line).collect()
 }
 
 /// The line of one layer whose storage has so many bytes.

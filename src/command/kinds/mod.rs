@@ -4,6 +4,7 @@ mod client;
 mod counting;
 mod everbloom;
 mod facts;
+mod keyed;
 mod redisbloom;
 mod reserving;
 mod union;
@@ -14,12 +15,13 @@ pub(super) use facts::{Facts, Profile, Reservation};
 use super::creation::{Creation, CreationOptions};
 use super::error::CommandError;
 use super::settings::Host;
-use crate::bloom::{Blueprint, Filter, Format};
+use crate::bloom::{Blueprint, Filter, Format, Keyed};
 
 /// What BF.INFO tells of a filter beside what every filter has. O(layers).
 pub(super) fn facts(filter: &Filter) -> Facts {
     match filter {
-        Filter::Everbloom(chain) => everbloom::facts(filter, chain),
+        Filter::Everbloom(chain) => everbloom::facts(filter, chain.parameters()),
+        Filter::Keyed(chain) => everbloom::facts(filter, chain.family().parameters),
         Filter::RedisBloom(chain) => redisbloom::facts(chain),
         Filter::ValkeyBloom(chain) => valkeybloom::facts(chain),
         Filter::Client(chain) => client::facts(filter, chain),
@@ -31,7 +33,8 @@ pub(super) fn facts(filter: &Filter) -> Facts {
 /// What BF.STATS tells of a filter beside what can be read off every filter. O(layers).
 pub(super) fn profile(filter: &Filter) -> Profile {
     match filter {
-        Filter::Everbloom(chain) => everbloom::profile(chain),
+        Filter::Everbloom(chain) => everbloom::profile(chain.parameters(), chain.layers()),
+        Filter::Keyed(chain) => keyed::profile(chain),
         Filter::RedisBloom(chain) => redisbloom::profile(chain),
         Filter::ValkeyBloom(chain) => valkeybloom::profile(chain),
         Filter::Client(chain) => client::profile(chain),
@@ -44,7 +47,8 @@ pub(super) fn profile(filter: &Filter) -> Profile {
 /// makes such a filter. O(1).
 pub(super) fn reservation(filter: &Filter, capacity_items: u64) -> Option<Reservation> {
     match filter {
-        Filter::Everbloom(chain) => everbloom::reservation(chain, capacity_items),
+        Filter::Everbloom(chain) => everbloom::reservation(chain.parameters(), capacity_items, ""),
+        Filter::Keyed(chain) => keyed::reservation(chain, capacity_items),
         Filter::RedisBloom(chain) => redisbloom::reservation(chain, capacity_items),
         Filter::ValkeyBloom(chain) => valkeybloom::reservation(chain, capacity_items),
         Filter::Counting(chain) => counting::reservation(chain, capacity_items),
@@ -61,7 +65,8 @@ pub(super) fn max_scaled_capacity_items(filter: &Filter) -> Option<u64> {
         | Filter::RedisBloom(_)
         | Filter::Client(_)
         | Filter::Union(_)
-        | Filter::Counting(_) => None,
+        | Filter::Counting(_)
+        | Filter::Keyed(_) => None,
     }
 }
 
@@ -69,7 +74,8 @@ pub(super) fn max_scaled_capacity_items(filter: &Filter) -> Option<u64> {
 /// define, and the words that RedisBloom also has keep its meaning.
 pub(super) fn debug_lines(filter: &Filter) -> Vec<String> {
     match filter {
-        Filter::Everbloom(chain) => everbloom::debug_lines(chain),
+        Filter::Everbloom(chain) => everbloom::debug_lines(chain.parameters(), chain.layers()),
+        Filter::Keyed(chain) => everbloom::debug_lines(chain.family().parameters, chain.layers()),
         Filter::RedisBloom(chain) => redisbloom::debug_lines(chain),
         Filter::ValkeyBloom(chain) => valkeybloom::debug_lines(chain),
         Filter::Client(chain) => client::debug_lines(chain),
@@ -88,7 +94,13 @@ pub(super) fn blueprint(options: &CreationOptions, host: &dyn Host) -> Result<Bl
         Format::Everbloom if options.is_counting => {
             counting::blueprint(options, host).map(Blueprint::Counting)
         }
-        Format::Everbloom => everbloom::blueprint(options, host).map(Blueprint::Everbloom),
+        Format::Everbloom => {
+            let parameters = everbloom::blueprint(options, host)?;
+            Ok(match options.hash_key(host) {
+                Some(key) => Blueprint::Keyed(Keyed { parameters, key }),
+                None => Blueprint::Everbloom(parameters),
+            })
+        }
         Format::RedisBloom => Ok(Blueprint::RedisBloom(redisbloom::blueprint(options, host))),
         Format::ValkeyBloom => valkeybloom::blueprint(options, host).map(Blueprint::ValkeyBloom),
     }
@@ -101,5 +113,6 @@ pub(super) fn creation(blueprint: &Blueprint, filter: &Filter) -> Creation {
         Blueprint::Counting(counting) => counting::creation(counting),
         Blueprint::RedisBloom(parameters) => redisbloom::creation(parameters, filter),
         Blueprint::ValkeyBloom(parameters) => valkeybloom::creation(parameters),
+        Blueprint::Keyed(family) => keyed::creation(family),
     }
 }

@@ -56,8 +56,8 @@ pub(super) fn blueprint(options: &CreationOptions, host: &dyn Host) -> RedisBloo
     )
 }
 
-/// The growth factor that RedisBloom writes down of a filter, also of a fixed one, which never uses it: the one asked
-/// for, or the configured one. A primary has [`redisbloom::RESERVED_GROWTH`] where it sends none.
+/// The growth factor that RedisBloom writes down of a filter, also of a fixed one, which never uses it: the
+/// one asked for, or the configured one. A primary has [`redisbloom::RESERVED_GROWTH`] where it sends none.
 fn written_growth(options: &CreationOptions, host: &dyn Host) -> u32 {
     match options.expansion {
         Some(expansion) => expansion,
@@ -66,7 +66,8 @@ fn written_growth(options: &CreationOptions, host: &dyn Host) -> u32 {
     }
 }
 
-/// In words that RedisBloom understands: BF.RESERVE, or where it makes another filter a header. RedisBloom before 2.2.19,
+/// In words that RedisBloom understands: BF.RESERVE, or where it makes another filter a header. RedisBloom
+/// before 2.2.19,
 /// 2.4.8 and 2.6.11 does not clear the array that a header makes.
 pub(super) fn creation(parameters: &RedisBloom, filter: &Filter) -> Creation {
     let Some((error_rate, capacity_items)) = parameters.reserve_parameters() else {

@@ -2,6 +2,7 @@
 
 use super::facts::{Facts, LayerProfile, Profile};
 use crate::bloom::union::{Union, UnionPlacement, View};
+use crate::bloom::valkeybloom::Seed;
 use crate::bloom::{Chain, Filter, Probes};
 use crate::command::text::six_digits;
 use crate::command::words::Word;
@@ -15,17 +16,25 @@ pub(super) fn facts(filter: &Filter, chain: &Chain<Union>) -> Facts {
     }
 }
 
-/// What its layers were sized for is not written down.
+/// What its layers were sized for is not written down. It is keyed if every layer is: items can be chosen
+/// that a single layer takes for others.
 pub(super) fn profile(chain: &Chain<Union>) -> Profile {
-    let layers =
-        chain.views().iter().map(|view| LayerProfile { placement: owner(view), error_rate: None }).collect();
-    Profile { error_rate: Some(chain.family().0.error_rate), layers, ..Profile::default() }
+    let views = chain.views();
+    let layers = views.iter().map(|view| LayerProfile { placement: owner(view), error_rate: None }).collect();
+    let is_keyed = views.iter().all(|view| match view.placement {
+        UnionPlacement::Own(_) | UnionPlacement::RedisBloom(..) | UnionPlacement::Client(_) => false,
+        UnionPlacement::Keyed(..) => true,
+        UnionPlacement::ValkeyBloom(_, seed) => seed != Seed::FIXED,
+    });
+    let error_rate = Some(chain.family().0.error_rate);
+    Profile { error_rate, is_keyed, layers, ..Profile::default() }
 }
 
 /// Whose layer it is.
 fn owner(view: &View<'_>) -> &'static str {
     match view.placement {
         UnionPlacement::Own(_) => "everbloom",
+        UnionPlacement::Keyed(..) => "everbloom-keyed",
         UnionPlacement::RedisBloom(..) => "redisbloom",
         UnionPlacement::ValkeyBloom(..) => "valkey-bloom",
         UnionPlacement::Client(placement) => placement.parameters().scheme.word(),

@@ -13,8 +13,8 @@ use crate::command::creation::lines::{Creation, growth_words, number, word};
 use crate::command::error::CommandError;
 use crate::command::settings::Host;
 
-/// valkey-bloom's own default limit of a filter, whatever ours is: its `Max scaled capacity` is compared with what that
-/// module answers.
+/// valkey-bloom's own default limit of a filter, whatever ours is: its `Max scaled capacity` is compared
+/// with what that module answers.
 const LIMIT_DEFAULT_BYTES: u64 = 128 << 20;
 
 pub(super) fn facts(chain: &Chain<ValkeyBloom>) -> Facts {
@@ -55,8 +55,9 @@ fn scaling(chain: &Chain<ValkeyBloom>) -> Option<&ValkeyBloom> {
     Some(chain.family()).filter(|family| !family.growth.is_fixed_size())
 }
 
-/// The rate as it was asked for. valkey-bloom 0.1.0 kept it in single precision, of which a double holds every bit and
-/// so more digits than anybody typed: such a number is shown as the decimal that single precision stood for.
+/// The rate as it was asked for. valkey-bloom 0.1.0 kept it in single precision, of which a double holds
+/// every bit and so more digits than anybody typed: such a number is shown as the decimal that single
+/// precision stood for.
 #[expect(clippy::cast_possible_truncation, reason = "it is compared with what it was before")]
 fn decimal_of(rate: f64) -> f64 {
     let single = rate as f32;

@@ -1,9 +1,9 @@
-//! The commands that make a filter, add items to it, delete and empty it: BF.RESERVE, BF.ADD, BF.MADD, BF.INSERT,
-//! BF.DEL and BF.CLEAR.
+//! The commands that make a filter, add items to it, delete and empty it: BF.RESERVE, BF.ADD, BF.MADD,
+//! BF.INSERT, BF.DEL and BF.CLEAR.
 
 use super::parts::{
-    CHANGES, COUNTING, EXPANSION, EXPIRY, FORMAT, ITEM, ITEMS, KEY, MANY, NONSCALING, SATURATE, V0_2,
-    argument, option, word,
+    CHANGES, COUNTING, EXPANSION, EXPIRY, FORMAT, ITEM, ITEMS, KEY, KEYED, MANY, NONSCALING, SATURATE, V0_2,
+    argument, option, since_0_2, word,
 };
 use super::{ArgumentKind, CommandSpec};
 
@@ -21,10 +21,11 @@ pub(super) static RESERVE: CommandSpec = CommandSpec {
         EXPANSION,
         NONSCALING,
         SATURATE,
+        KEYED,
         FORMAT,
         COUNTING,
         EXPIRY,
-        option("ifnotexists", "IFNOTEXISTS", ArgumentKind::PureToken),
+        since_0_2(option("ifnotexists", "IFNOTEXISTS", ArgumentKind::PureToken)),
     ],
     ..CHANGES
 };
@@ -60,6 +61,8 @@ pub(super) static INSERT: CommandSpec = CommandSpec {
         option("nocreate", "NOCREATE", ArgumentKind::PureToken),
         NONSCALING,
         SATURATE,
+        KEYED,
+        since_0_2(option("key", "KEY", ArgumentKind::String)),
         FORMAT,
         COUNTING,
         option("seed", "SEED", ArgumentKind::String),
@@ -78,6 +81,7 @@ pub(super) static CLEAR: CommandSpec = CommandSpec {
     // It gives memory back, so it is not refused for want of it.
     flags: "write fast",
     categories: "write fast",
+    since: V0_2,
     complexity: "O(1)",
     summary: "Empties a filter, which keeps its parameters and its time to live",
     syntax: &[KEY],

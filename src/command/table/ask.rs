@@ -1,6 +1,6 @@
 //! The commands that ask a filter: BF.EXISTS, BF.MEXISTS, BF.INFO, BF.STATS, BF.CARD and BF.DEBUG.
 
-use super::parts::{DONT_CACHE, ITEM, ITEMS, KEY, MANY, READS, word};
+use super::parts::{DONT_CACHE, ITEM, ITEMS, KEY, MANY, READS, V0_2, word};
 use super::{ArgumentKind, ArgumentSpec, CommandSpec, Presence};
 
 pub(super) static EXISTS: CommandSpec = CommandSpec {
@@ -41,6 +41,7 @@ pub(super) static INFO: CommandSpec = CommandSpec {
             ]),
             token: None,
             presence: Presence::Optional,
+            since: None,
         },
     ],
     ..READS
@@ -51,6 +52,7 @@ pub(super) static STATS: CommandSpec = CommandSpec {
     arguments: 1..=1,
     categories: "read fast",
     tips: DONT_CACHE,
+    since: V0_2,
     complexity: "O(n), where n is the number of layers",
     summary: "Tells all that is known of a filter and of each of its layers",
     syntax: &[KEY],

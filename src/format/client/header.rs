@@ -10,7 +10,7 @@ use crate::bloom::client::{
 use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX};
 use crate::bloom::{ByteLimit, Chain, Client, Growth, Layer, LayerCounts, LayerPlan};
 use crate::format::envelope::{Kind, Opening};
-use crate::format::everbloom::header::{LAYER_HEADER_BYTES, LayerHeader};
+use crate::format::everbloom::header::{HASH_MURMUR3_X64_128, LAYER_HEADER_BYTES, LayerHeader};
 use crate::format::fields::{append, read};
 use crate::format::plan::{FilterPlan, PlannedLayer};
 use crate::format::record::DecodeError;
@@ -49,7 +49,7 @@ pub fn encode(chain: &ClientChain) -> Vec<u8> {
     }
     let growth = chain.family().growth;
     for (shape, layer) in chain.own_layers() {
-        append(&mut bytes, &LayerHeader::of(shape, layer.counts(), growth));
+        append(&mut bytes, &LayerHeader::of(shape, layer.counts(), HASH_MURMUR3_X64_128, growth));
     }
     bytes
 }
@@ -69,7 +69,7 @@ pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<FilterPlan<Client>,
     }
     let (family, client) = header.validate()?;
     let own = own_layers.iter().map(|bytes| {
-        let (shape, counts) = LayerHeader::decode(bytes)?.validate(family.growth)?;
+        let (shape, counts) = LayerHeader::decode(bytes)?.validate(HASH_MURMUR3_X64_128, family.growth)?;
         Ok((own_plan(shape), counts))
     });
     let layers = std::iter::once(Ok(client)).chain(own).collect::<Result<_, DecodeError>>()?;

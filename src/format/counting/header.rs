@@ -1,10 +1,10 @@
-//! The header of a filter that counts: that of everbloom's own with another kind, the items being occurrences. docs/formats.md
-//! has the byte table.
+//! The header of a filter that counts: that of everbloom's own with another kind, the items being
+//! occurrences. docs/formats.md has the byte table.
 
 use crate::bloom::limits::LAYER_OCCURRENCES_MAX;
 use crate::bloom::{ByteLimit, Chain, Counting, Growth};
 use crate::format::envelope::Kind;
-use crate::format::everbloom::header::{ChainHeader, LayerHeader};
+use crate::format::everbloom::header::{ChainHeader, HASH_MURMUR3_X64_128, LayerHeader};
 use crate::format::fields::append;
 use crate::format::plan::FilterPlan;
 use crate::format::record::DecodeError;
@@ -15,7 +15,10 @@ pub fn encode(chain: &Chain<Counting>) -> Vec<u8> {
     let mut bytes = Vec::new();
     append(&mut bytes, &ChainHeader::of(Kind::Counting, chain.layers().len(), &chain.family().0));
     for layer in chain.layers() {
-        append(&mut bytes, &LayerHeader::of(layer.shape(), layer.counts(), chain.family().0.growth));
+        append(
+            &mut bytes,
+            &LayerHeader::of(layer.shape(), layer.counts(), HASH_MURMUR3_X64_128, chain.family().0.growth),
+        );
     }
     bytes
 }
@@ -30,7 +33,7 @@ pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<FilterPlan<Counting
         return Err(DecodeError::Invalid("growth"));
     }
     let layers = layers.iter().map(|bytes| {
-        let (shape, counts) = LayerHeader::decode(bytes)?.unpack(parameters.growth)?;
+        let (shape, counts) = LayerHeader::decode(bytes)?.unpack(HASH_MURMUR3_X64_128, parameters.growth)?;
         Counting::validate_shape(&shape).map_err(DecodeError::Invalid)?;
         // Items that are there already are counted beyond the capacity.
         if counts.items > LAYER_OCCURRENCES_MAX {

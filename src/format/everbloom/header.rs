@@ -4,14 +4,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::bloom::{ByteLimit, Chain, Everbloom, Growth, LayerCounts, LayerShape, Layout};
+use crate::bloom::{ByteLimit, Chain, Everbloom, Growth, Layer, LayerCounts, LayerShape, Layout, Probing};
 use crate::format::envelope::{Kind, Opening};
 use crate::format::fields::{append, read};
-use crate::format::plan::FilterPlan;
+use crate::format::plan::{FilterPlan, PlannedLayer};
 use crate::format::record::DecodeError;
 
 /// Hash of a layer's items: MurmurHash3 x64_128, seed 0.
-const HASH_MURMUR3_X64_128: u8 = 1;
+pub(in crate::format) const HASH_MURMUR3_X64_128: u8 = 1;
+/// Hash of a layer's items: SipHash-1-3 of 128 bits, keyed.
+pub(in crate::format) const HASH_SIPHASH_1_3_128: u8 = 2;
 /// Layout of a layer: scattered.
 const LAYOUT_SCATTERED: u8 = 1;
 /// Layout of a layer: paged.
@@ -50,9 +52,7 @@ pub(in crate::format) struct LayerHeader {
 pub fn encode(chain: &Chain) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(CHAIN_HEADER_BYTES + LAYER_HEADER_BYTES * chain.layers().len());
     append(&mut bytes, &ChainHeader::of(Kind::Everbloom, chain.layers().len(), &chain.parameters()));
-    for layer in chain.layers() {
-        append(&mut bytes, &LayerHeader::of(layer.shape(), layer.counts(), chain.parameters().growth));
-    }
+    append_layers(&mut bytes, chain.layers(), HASH_MURMUR3_X64_128, chain.parameters().growth);
     bytes
 }
 
@@ -62,11 +62,27 @@ pub fn encode(chain: &Chain) -> Vec<u8> {
 /// The first field that is wrong, or [`DecodeError::TooLarge`] when the filter breaks the limit.
 pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<FilterPlan<Everbloom>, DecodeError> {
     let (family, layers) = ChainHeader::open(bytes, Kind::Everbloom)?;
+    FilterPlan::new(family, read_layers(layers, HASH_MURMUR3_X64_128, family.growth)?, limit)
+}
+
+/// Writes the part that a header has once per layer, of a filter that hashes and grows so.
+pub(in crate::format) fn append_layers(bytes: &mut Vec<u8>, layers: &[Layer], hash: u8, growth: Growth) {
+    for layer in layers {
+        append(bytes, &LayerHeader::of(layer.shape(), layer.counts(), hash, growth));
+    }
+}
+
+/// Reads what [`append_layers`] writes.
+pub(in crate::format) fn read_layers(
+    layers: &[[u8; LAYER_HEADER_BYTES]],
+    hash: u8,
+    growth: Growth,
+) -> Result<Vec<PlannedLayer<Probing>>, DecodeError> {
     let layers = layers.iter().map(|bytes| {
-        let (shape, counts) = LayerHeader::decode(bytes)?.validate(family.growth)?;
+        let (shape, counts) = LayerHeader::decode(bytes)?.validate(hash, growth)?;
         Ok((shape.into(), counts))
     });
-    FilterPlan::new(family, layers.collect::<Result<_, DecodeError>>()?, limit)
+    layers.collect()
 }
 
 impl ChainHeader {
@@ -87,6 +103,15 @@ impl ChainHeader {
     ) -> Result<(Everbloom, &[[u8; LAYER_HEADER_BYTES]]), DecodeError> {
         let (chain_bytes, layer_bytes) =
             bytes.split_at_checked(CHAIN_HEADER_BYTES).ok_or(DecodeError::Truncated)?;
+        Self::open_parts(chain_bytes, layer_bytes, kind)
+    }
+
+    /// As [`open`](Self::open), of a header that has more between the two parts.
+    pub(in crate::format) fn open_parts<'b>(
+        chain_bytes: &[u8],
+        layer_bytes: &'b [u8],
+        kind: Kind,
+    ) -> Result<(Everbloom, &'b [[u8; LAYER_HEADER_BYTES]]), DecodeError> {
         let header: Self = read(chain_bytes)?;
         let (layers, rest) = layer_bytes.as_chunks::<LAYER_HEADER_BYTES>();
         header.opening.check(kind, layers.len())?;
@@ -97,9 +122,9 @@ impl ChainHeader {
 
     /// The parameters of a filter with these layers.
     fn parameters(&self, layers: &[[u8; LAYER_HEADER_BYTES]]) -> Result<Everbloom, DecodeError> {
-        let saturates = match layers {
-            [only] => LayerHeader::decode(only)?.flags == SATURATES,
-            _ => false,
+        let saturates = match layers.first() {
+            Some(first) => LayerHeader::decode(first)?.flags == SATURATES,
+            None => false,
         };
         let growth = match Growth::from_expansion(self.expansion) {
             Growth::Fixed if saturates => Growth::Saturating,
@@ -110,7 +135,7 @@ impl ChainHeader {
 }
 
 impl LayerHeader {
-    pub(in crate::format) fn of(shape: LayerShape, counts: LayerCounts, growth: Growth) -> Self {
+    pub(in crate::format) fn of(shape: LayerShape, counts: LayerCounts, hash: u8, growth: Growth) -> Self {
         let LayerShape { layout, probes, size_bits, capacity_items } = shape;
         let LayerCounts { items, set_bits } = counts;
         let (layout, lines) = match layout {
@@ -118,7 +143,6 @@ impl LayerHeader {
             Layout::Paged { lines } => (LAYOUT_PAGED, lines),
         };
         let probes = u8::try_from(probes).unwrap_or(u8::MAX);
-        let hash = HASH_MURMUR3_X64_128;
         let flags = flags_of(growth);
         Self { layout, lines, probes, hash, flags, size_bits, capacity_items, items, set_bits }
     }
@@ -127,26 +151,31 @@ impl LayerHeader {
         read(bytes)
     }
 
-    /// What the header of a layer says, checked, of a filter that grows so.
+    /// What the header of a layer says, checked, of a filter that hashes and grows so.
     pub(in crate::format) fn validate(
         self,
+        hash: u8,
         growth: Growth,
     ) -> Result<(LayerShape, LayerCounts), DecodeError> {
-        let (shape, counts) = self.unpack(growth)?;
+        let (shape, counts) = self.unpack(hash, growth)?;
         // Every item sets a bit that was clear.
         let most_items = if growth == Growth::Saturating { shape.size_bits } else { shape.capacity_items };
         if counts.items > most_items { Err(DecodeError::Invalid("items")) } else { Ok((shape, counts)) }
     }
 
     /// As [`validate`](Self::validate), of a layer that may count more items than its capacity.
-    pub(in crate::format) fn unpack(self, growth: Growth) -> Result<(LayerShape, LayerCounts), DecodeError> {
+    pub(in crate::format) fn unpack(
+        self,
+        hash: u8,
+        growth: Growth,
+    ) -> Result<(LayerShape, LayerCounts), DecodeError> {
         let layout = match (self.layout, self.lines) {
             (LAYOUT_SCATTERED, 0) => Layout::Scattered,
             (LAYOUT_PAGED, lines) => Layout::Paged { lines },
             (LAYOUT_SCATTERED, _) => return Err(DecodeError::Invalid("lines")),
             (other, _) => return Err(DecodeError::Unsupported { what: "layout", got: other.into() }),
         };
-        if self.hash != HASH_MURMUR3_X64_128 {
+        if self.hash != hash {
             return Err(DecodeError::Unsupported { what: "hash", got: self.hash.into() });
         }
         if self.flags != flags_of(growth) {

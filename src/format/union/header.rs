@@ -29,7 +29,7 @@ pub fn encode(chain: &Chain<Union>) -> Vec<u8> {
     let views = chain.views();
     let mut bytes = Vec::with_capacity(UNION_HEADER_BYTES + UNION_LAYER_BYTES * views.len());
     let opening = Opening::new(Kind::Union, views.len());
-    append(&mut bytes, &UnionHeader { opening, expansion: growth.expansion(), error_rate, capacity_items });
+    append(&mut bytes, &UnionHeader { opening, expansion: growth_code(growth), error_rate, capacity_items });
     for view in &views {
         append(&mut bytes, &LayerRecord::of(view));
     }
@@ -50,7 +50,7 @@ pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<FilterPlan<Union>, 
         return Err(DecodeError::Invalid("header length"));
     }
     let UnionHeader { expansion, error_rate, capacity_items, .. } = header;
-    let own = Everbloom { error_rate, capacity_items, growth: Growth::from_expansion(expansion) };
+    let own = Everbloom { error_rate, capacity_items, growth: growth_of(expansion) };
     own.validate().map_err(DecodeError::Invalid)?;
     let layers = layers.iter().map(|bytes| read::<LayerRecord>(bytes)?.validate());
     let layers: Vec<PlannedLayer<_>> = layers.collect::<Result<_, DecodeError>>()?;
@@ -59,4 +59,15 @@ pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<FilterPlan<Union>, 
         return Err(DecodeError::Invalid("last layer"));
     }
     FilterPlan::new(Union(own), layers, limit)
+}
+
+/// The growth code of a union that goes on accepting items when it is full.
+const SATURATES: u32 = u32::MAX;
+
+fn growth_code(growth: Growth) -> u32 {
+    if growth == Growth::Saturating { SATURATES } else { growth.expansion() }
+}
+
+fn growth_of(code: u32) -> Growth {
+    if code == SATURATES { Growth::Saturating } else { Growth::from_expansion(code) }
 }

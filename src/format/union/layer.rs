@@ -3,11 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use crate::bloom::client::{ItemEncoding, Scheme, SchemeParameters, SchemePlacement, estimated_items};
+use crate::bloom::keyed::{HashKey, KEY_BYTES};
 use crate::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES};
 use crate::bloom::redisbloom::{Hashing, LayerParameters};
 use crate::bloom::union::{UnionPlacement, View};
 use crate::bloom::valkeybloom::{SEED_BYTES, Seed, SipProbing};
-use crate::bloom::{LayerCounts, LayerPlan, LayerShape, Layout, Probes};
+use crate::bloom::{LayerCounts, LayerPlan, LayerShape, Layout, Probes, Probing};
+use crate::format::everbloom::header::{HASH_MURMUR3_X64_128, HASH_SIPHASH_1_3_128};
 use crate::format::plan::PlannedLayer;
 use crate::format::record::DecodeError;
 
@@ -16,9 +18,8 @@ const OWN: u8 = 1;
 const REDISBLOOM: u8 = 2;
 const VALKEY_BLOOM: u8 = 3;
 const CLIENT: u8 = 4;
+const KEYED: u8 = 5;
 
-/// Hash of our own layers: MurmurHash3 x64_128, seed 0.
-const HASH_MURMUR3_X64_128: u8 = 1;
 /// Layout of our own layers: scattered.
 const LAYOUT_SCATTERED: u8 = 1;
 /// Layout of our own layers: paged.
@@ -32,8 +33,8 @@ const REDISBLOOM_HASHES: [(u8, Hashing); 3] =
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct LayerRecord {
     owner: u8,
-    /// Ours and RedisBloom's: the number of the hash; valkey-bloom's: whether the seed is marked as random; a client's:
-    /// the scheme.
+    /// Ours and RedisBloom's: the number of the hash; valkey-bloom's: whether the seed is marked as random; a
+    /// client's: the scheme.
     hash: u8,
     /// Ours: the layout; a client's: the encoding of items.
     form: u8,
@@ -50,7 +51,7 @@ pub(super) struct LayerRecord {
     error_rate: u64,
     /// RedisBloom's, likewise.
     bits_per_item: u64,
-    /// valkey-bloom's.
+    /// valkey-bloom's; of a keyed filter the key, with zeros behind it.
     seed: [u8; SEED_BYTES],
 }
 
@@ -70,11 +71,14 @@ impl LayerRecord {
         let common = Self { probes, size_bits, capacity_items, items, set_bits, ..Self::default() };
         match placement {
             UnionPlacement::Own(probing) => {
-                let (form, detail) = match probing.shape(size_bits, capacity_items).layout {
-                    Layout::Scattered => (LAYOUT_SCATTERED, 0),
-                    Layout::Paged { lines } => (LAYOUT_PAGED, lines),
-                };
+                let (form, detail) = layout_of(probing, size_bits, capacity_items);
                 Self { owner: OWN, hash: HASH_MURMUR3_X64_128, form, detail, ..common }
+            }
+            UnionPlacement::Keyed(probing, key) => {
+                let (form, detail) = layout_of(probing, size_bits, capacity_items);
+                let mut seed = [0; SEED_BYTES];
+                seed.iter_mut().zip(key.bytes()).for_each(|(byte, of_key)| *byte = *of_key);
+                Self { owner: KEYED, hash: HASH_SIPHASH_1_3_128, form, detail, seed, ..common }
             }
             UnionPlacement::RedisBloom(probing, hashing) => {
                 let written = LayerParameters::of_probing(&probing, size_bits, capacity_items);
@@ -109,7 +113,15 @@ impl LayerRecord {
     /// The layer that the record describes, if there can be one.
     pub(super) fn validate(self) -> Result<PlannedLayer<UnionPlacement>, DecodeError> {
         let (placement, most_items) = match self.owner {
-            OWN => self.own()?,
+            OWN => {
+                let (probing, most_items) = self.own(HASH_MURMUR3_X64_128)?;
+                (UnionPlacement::Own(probing), most_items)
+            }
+            KEYED => {
+                let (probing, most_items) = self.own(HASH_SIPHASH_1_3_128)?;
+                let key = self.seed.first_chunk::<KEY_BYTES>().ok_or(DecodeError::Invalid("key"))?;
+                (UnionPlacement::Keyed(probing, HashKey::new(*key)), most_items)
+            }
             REDISBLOOM => self.redisbloom()?,
             VALKEY_BLOOM => self.valkeybloom()?,
             CLIENT => self.client()?,
@@ -129,20 +141,22 @@ impl LayerRecord {
         Ok((LayerPlan { placement, size_bits, capacity_items, has_head: false }, counts))
     }
 
-    fn own(&self) -> Result<(UnionPlacement, u64), DecodeError> {
+    /// The placement of a layer of ours with that hash, and the most items that it can count.
+    fn own(&self, hash: u8) -> Result<(Probing, u64), DecodeError> {
         let layout = match self.form {
             LAYOUT_SCATTERED => Layout::Scattered,
             LAYOUT_PAGED => Layout::Paged { lines: self.detail },
             other => return Err(DecodeError::Unsupported { what: "layout", got: other.into() }),
         };
-        if self.hash != HASH_MURMUR3_X64_128 {
+        if self.hash != hash {
             return Err(DecodeError::Unsupported { what: "hash", got: self.hash.into() });
         }
         let Self { probes, size_bits, capacity_items, .. } = *self;
         let shape = LayerShape { layout, probes, size_bits, capacity_items };
         shape.validate().map_err(DecodeError::Invalid)?;
         let plan: LayerPlan<_> = shape.into();
-        Ok((UnionPlacement::Own(plan.placement), capacity_items))
+        // Of a filter that saturates: every item sets a bit that was clear.
+        Ok((plan.placement, size_bits))
     }
 
     fn redisbloom(&self) -> Result<(UnionPlacement, u64), DecodeError> {
@@ -194,5 +208,13 @@ impl LayerRecord {
         let estimated = estimated_items(self.size_bits, self.size_bits, probes);
         let most_items = estimated.saturating_add(self.size_bits).max(self.capacity_items);
         Ok((UnionPlacement::Client(placement), most_items))
+    }
+}
+
+/// Number of the layout, and lines.
+fn layout_of(probing: Probing, size_bits: u64, capacity_items: u64) -> (u8, u8) {
+    match probing.shape(size_bits, capacity_items).layout {
+        Layout::Scattered => (LAYOUT_SCATTERED, 0),
+        Layout::Paged { lines } => (LAYOUT_PAGED, lines),
     }
 }

@@ -39,11 +39,12 @@ const FORMAT: usize = 4;
 const MISSING_FILTER: usize = 5;
 const AUTO_CREATE: usize = 6;
 const FULL: usize = 7;
-const ASSUME_REDISBLOOM_1_1: usize = 8;
-const HUGE_PAGES: usize = 9;
+const KEYED: usize = 8;
+const ASSUME_REDISBLOOM_1_1: usize = 9;
+const HUGE_PAGES: usize = 10;
 
 /// All settings.
-pub(in crate::redis) static SETTINGS: [Setting; 10] = [
+pub(in crate::redis) static SETTINGS: [Setting; 11] = [
     Setting::new(
         [c"bf.error-rate", c"bf-error-rate"],
         Some("ERROR_RATE"),
@@ -87,6 +88,7 @@ pub(in crate::redis) static SETTINGS: [Setting; 10] = [
         Kind::Choice(FULL_WORDS),
         Settings::DEFAULT.fixed_filters_saturate as u64,
     ),
+    Setting::new([c"bf.keyed", c"bf-keyed"], None, Kind::Choice(SWITCH), switch(Settings::DEFAULT.keyed)),
     Setting::new(
         [c"bf.assume-redisbloom-1-1", c"bf-assume-redisbloom-1-1"],
         None,
@@ -122,6 +124,7 @@ pub(in crate::redis) fn settings() -> Settings {
         missing_filter_is_error: value(MISSING_FILTER) == 1,
         auto_create: is_on(AUTO_CREATE),
         fixed_filters_saturate: value(FULL) == 1,
+        keyed: is_on(KEYED),
         assume_redisbloom_1_1: is_on(ASSUME_REDISBLOOM_1_1),
     }
 }

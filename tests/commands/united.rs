@@ -1,0 +1,108 @@
+//! Keyed filters, and filters that saturate, in a union: all that it comes to can be written down and read
+//! again.
+
+use everbloom::bloom::{Filter, Format, UnknownMemory};
+use everbloom::format::filter::{header, load, save};
+use everbloom::format::{DecodeError, Sink, Source};
+
+use crate::server::{Server, assert_dialogue};
+
+/// What makes a filter of each sort, to be filled past its capacity where it takes that.
+const MAKERS: [&str; 7] = [
+    "CAPACITY 10 NONSCALING SATURATE",
+    "CAPACITY 10 NONSCALING SATURATE KEY 0123456789abcdef",
+    "CAPACITY 10 KEY 0123456789abcdef",
+    "CAPACITY 10 KEY fedcba9876543210",
+    "CAPACITY 10",
+    "CAPACITY 10 FORMAT redisbloom",
+    "CAPACITY 10 FORMAT valkey-bloom",
+];
+
+#[derive(Default)]
+struct Record(Vec<Vec<u8>>);
+
+impl Sink for Record {
+    fn unsigned(&mut self, _value: u64) {}
+    fn double(&mut self, _value: f64) {}
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.0.push(bytes.to_vec());
+    }
+}
+
+struct Reader(std::vec::IntoIter<Vec<u8>>);
+
+impl Source for Reader {
+    type Bytes = Vec<u8>;
+    fn unsigned(&mut self) -> Result<u64, DecodeError> {
+        Err(DecodeError::Truncated)
+    }
+    fn double(&mut self) -> Result<f64, DecodeError> {
+        Err(DecodeError::Truncated)
+    }
+    fn bytes(&mut self) -> Result<Vec<u8>, DecodeError> {
+        self.0.next().ok_or(DecodeError::Truncated)
+    }
+}
+
+/// The filter, written and read again.
+fn reloaded(filter: &Filter) -> Filter {
+    let mut record = Record::default();
+    save(&mut filter.try_clone(UnknownMemory).unwrap(), &mut record, UnknownMemory);
+    load(Format::Everbloom, 1, &mut Reader(record.0.into_iter()), &u64::MAX).unwrap()
+}
+
+fn names(key: &str) -> String {
+    (0..40).map(|item| format!("{key}-{item}")).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_union_of_any_two_is_written_and_read_again() {
+    for into in MAKERS.iter().take(5) {
+        for from in MAKERS {
+            let mut server = Server::new();
+            for (key, maker) in [("into", *into), ("from", from)] {
+                assert!(
+                    !server.run(&format!("BF.INSERT {key} {maker} ITEMS {}", names(key))).contains("-ERR")
+                );
+            }
+            // A keyed filter stays one: what does not go into its layers is refused.
+            let reply = server.run("BF.MERGE into from FORCE");
+            let is_keyed = into.contains("KEY");
+            assert!(reply == "+OK" || (is_keyed && reply.starts_with("-ERR")), "{into} {from}: {reply}");
+            assert_eq!(server.run("BF.MERGE made from into FORCE"), "+OK", "{into} {from}");
+            for key in ["into", "made"] {
+                let filter = &server.keys[key.as_bytes()];
+                let again = reloaded(filter);
+                assert_eq!(header(&again), header(filter), "{into} {from}: {key}");
+                assert_eq!(again.growth(), filter.growth(), "{into} {from}: {key}");
+                server.keys.insert(key.as_bytes().to_vec(), again);
+                let expected = format!("*40{}", " #t".repeat(40));
+                assert_eq!(server.run(&format!("BF.MEXISTS {key} {}", names("into"))), expected);
+                if key == "made" || reply == "+OK" {
+                    assert_eq!(server.run(&format!("BF.MEXISTS {key} {}", names("from"))), expected);
+                }
+                if !into.contains("KEY") || key == "into" {
+                    let more = server.run(&format!("BF.MADD {key} {}", names("more")));
+                    assert!(!more.contains("problem"), "{into} {from}: {more}");
+                }
+                let filter = &server.keys[key.as_bytes()];
+                assert_eq!(header(&reloaded(filter)), header(filter), "{into} {from}: {key}, with more");
+            }
+        }
+    }
+}
+
+#[test]
+fn filters_of_one_key_and_shape_are_united_in_place() {
+    let mut server = Server::new();
+    for key in ["a", "b"] {
+        server.run(&format!("BF.INSERT {key} CAPACITY 1000 KEY 0123456789abcdef ITEMS {key}"));
+    }
+    server.run("BF.INSERT other CAPACITY 1000 KEY fedcba9876543210 ITEMS c");
+    let dialogue =
+        [("BF.MERGE a b", "+OK"), ("BF.MEXISTS a a b c", "*3 #t #t #f"), ("BF.INFO a FILTERS", "*1 :1")];
+    assert_dialogue(&mut server, &dialogue);
+    assert!(matches!(server.keys[b"a".as_slice()], Filter::Keyed(_)));
+    assert!(server.run("BF.MERGE a other").starts_with("-ERR the destination's format cannot hold a source"));
+    assert_eq!(server.run("BF.MEXISTS a a b c"), "*3 #t #t #f");
+}
