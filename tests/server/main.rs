@@ -39,6 +39,9 @@ mod loss;
 mod memory;
 mod merge;
 mod migrations;
+mod monitoring;
+#[path = "../monitoring/names.rs"]
+mod names;
 mod options;
 #[cfg(target_os = "linux")]
 mod pages;
@@ -76,6 +79,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("pages", pages::TESTS),
     ("info", info::TESTS),
     ("statistics", statistics::TESTS),
+    ("monitoring", monitoring::TESTS),
     ("dump", dump::TESTS),
     ("persistence", persistence::TESTS),
     ("hostile", hostile::TESTS),
