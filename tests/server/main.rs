@@ -16,6 +16,7 @@
 )]
 
 mod clear;
+mod clients;
 mod cluster;
 mod config;
 mod counting;
@@ -45,10 +46,12 @@ mod names;
 mod options;
 #[cfg(target_os = "linux")]
 mod pages;
+mod partitions;
 mod persistence;
 mod releases;
 mod replication;
 mod replies;
+mod runtimes;
 mod saturation;
 mod scripting;
 mod statistics;
@@ -81,6 +84,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("statistics", statistics::TESTS),
     ("monitoring", monitoring::TESTS),
     ("dump", dump::TESTS),
+    ("partitions", partitions::TESTS),
     ("persistence", persistence::TESTS),
     ("hostile", hostile::TESTS),
     ("replication", replication::TESTS),
@@ -101,6 +105,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("surface", surface::TESTS),
     ("cluster", cluster::TESTS),
     ("migrations", migrations::TESTS),
+    ("clients", clients::TESTS),
     ("examples", examples::TESTS),
     ("releases", releases::TESTS),
 ];
