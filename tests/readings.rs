@@ -206,7 +206,6 @@ fn assert_rate(name: &str, filter: &Filter) {
     let wrong = (0..asked).filter(|number| filter.contains(&item(number | 1 << 60), NoPrefetch)).count();
     let measured = wrong as f64 / asked as f64;
     let off = (measured / whole.error_rate - 1.0).abs();
-    println!("{name}: {measured:.6} measured, {:.6} told", whole.error_rate);
     assert!(off < 0.05, "{name}: measured {measured}, told {}", whole.error_rate);
 }
 

@@ -106,7 +106,11 @@ impl<F: Family> Chain<F> {
 
     /// Items whose memory is asked for in one step when they are to be added.
     fn items_per_step(&self) -> usize {
-        items_per_step(self.parts_to_add().map(|(layer, part)| lines(layer, part)).sum())
+        let lines = |(layer, part): (&Layer<F::Placement>, Part)| match part {
+            Part::All => layer.placement().lines_to_add() as usize,
+            Part::First | Part::Rest => lines(layer, part),
+        };
+        items_per_step(self.parts_to_add().map(lines).sum())
     }
 
     /// Asks for the memory of items that are to be added.

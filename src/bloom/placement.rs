@@ -21,6 +21,11 @@ pub trait Probes: Copy + Debug {
         self.probes()
     }
 
+    /// Lines of memory that are asked for ahead of an item that is to be added.
+    fn lines_to_add(&self) -> u32 {
+        self.touched_lines()
+    }
+
     /// Where counting ends if the capacity does not end it before. Every item that is counted sets a bit that
     /// was clear, so more items than bits are met only when bits are taken back: by a decoder, after items
     /// were added to what it had read.

@@ -178,6 +178,11 @@ impl Probes for CountedProbing {
         self.0.touched_lines()
     }
 
+    /// In each of the planes that an add asks for.
+    fn lines_to_add(&self) -> u32 {
+        self.touched_lines() * ADD_PLANES as u32
+    }
+
     fn most_items(&self, _: &Counters) -> u64 {
         LAYER_OCCURRENCES_MAX
     }
