@@ -42,6 +42,9 @@ fn every_field_is_also_one_of_info() {
         "BF.RESERVE k 0.01 100",
         "BF.RESERVE k 0.01 100 FORMAT redisbloom",
         "BF.RESERVE k 0.01 100 FORMAT valkey-bloom",
+        "BF.RESERVE k 0.01 100 COUNTING",
+        "BF.RESERVE k 0.01 100 KEYED",
+        "BF.RESERVE k 0.01 100 NONSCALING SATURATE",
         "BF.IMPORT k SOURCE string SCHEME murmur3-salted BITS 8 HASHES 1",
     ] {
         server.keys.clear();
@@ -64,6 +67,44 @@ fn every_field_is_also_one_of_info() {
     assert_eq!(server.run("BF.INFO k Import-Scheme"), "%1 +import-scheme $murmur3-salted");
     assert_eq!(server.run("BF.INFO k KIND"), "%1 +kind $imported");
     assert_eq!(server.run("BF.INFO k CAPACITY").split(' ').take(2).collect::<Vec<_>>(), ["%1", "+Capacity"]);
+}
+
+#[test]
+fn a_filter_is_keyed_if_every_layer_is() {
+    const KEY: &str = "KEY 0123456789abcdef";
+    let mut server = Server::new();
+    for (key, options) in [("keyed", KEY), ("other", "KEY fedcba9876543210"), ("plain", "ERROR 0.01")] {
+        server.run(&format!("BF.INSERT {key} CAPACITY 100 {options} ITEMS {key}"));
+    }
+    server.run("BF.RESERVE counting 0.01 100 COUNTING");
+    for (key, told) in [("keyed", "*1 #t"), ("other", "*1 #t"), ("plain", "*1 #f"), ("counting", "*1 #f")] {
+        assert_eq!(server.run(&format!("BF.INFO {key} KEYED")), told, "{key}");
+    }
+    assert_eq!(server.run("BF.MERGE mixed plain keyed FORCE"), "+OK");
+    assert_eq!(server.run("BF.INFO mixed KIND"), "*1 $union");
+    assert_eq!(server.run("BF.INFO mixed KEYED"), "*1 #f");
+    // Nobody is told the key.
+    assert!(!server.run("BF.STATS keyed").contains("0123456789abcdef"));
+    assert!(server.run("BF.STATS mixed").contains("+placement $everbloom-keyed"));
+}
+
+#[test]
+fn the_advice_for_a_filter_of_our_own_says_what_it_was_made_with() {
+    for options in ["", " KEYED", " COUNTING"] {
+        let mut server = Server::new();
+        server.run(&format!("BF.RESERVE k 0.001 10 EXPANSION 1{options}"));
+        add(&mut server, 0..95);
+        let advice = server.run("BF.INFO k ADVICE");
+        let expected = format!("*1 $BF.RESERVE k 0.001 100{options} would have taken ");
+        let expected = [expected.clone(), expected.replace(" 100", " 90")];
+        assert!(expected.iter().any(|expected| advice.starts_with(expected)), "{advice}");
+        let bytes: u64 = advice.split(" taken ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+        let command =
+            advice.split(" would ").next().unwrap().replace("*1 $BF.RESERVE k", "BF.RESERVE advised");
+        assert_eq!(server.run(&command), "+OK");
+        let debug = server.run("BF.DEBUG advised");
+        assert!(debug.contains(&format!("bytes:{bytes} ")), "{advice}: {debug}");
+    }
 }
 
 #[test]
