@@ -165,7 +165,7 @@ fn chunks(client: &mut Client, from: &str, to: &str) -> String {
 
 fn the_totals_are_the_sums_over_all_filters_whatever_has_happened(site: &Site) {
     let seed = std::process::id().into();
-    println!("seed {seed}");
+    eprintln!("seed {seed}");
     let mut random = Random(seed);
     let server = site.launch().with("appendonly yes").with("aof-use-rdb-preamble no").start();
     let replica = server.replica(site.launch());

@@ -180,7 +180,7 @@ impl Probes for CountedProbing {
 
     /// In each of the planes that an add asks for.
     fn lines_to_add(&self) -> u32 {
-        self.touched_lines() * ADD_PLANES as u32
+        self.touched_lines().saturating_mul(ADD_PLANES)
     }
 
     fn most_items(&self, _: &Counters) -> u64 {
@@ -278,12 +278,12 @@ impl Placement<ItemHash> for CountedProbing {
     }
 
     fn prefetch_to_add(&self, counters: &Counters, item: ItemHash, prefetch: impl Prefetch) {
-        self.prefetch_planes(counters, item, ADD_PLANES, prefetch);
+        self.prefetch_planes(counters, item, ADD_PLANES as usize, prefetch);
     }
 }
 
 /// Planes that an add asks for: it reads the others of one counter in eight.
-const ADD_PLANES: usize = 2;
+const ADD_PLANES: u32 = 2;
 
 #[inline(always)]
 fn insert_paged(paged: Paged, lines: &mut [Planes], item: ItemHash) -> u32 {
