@@ -43,8 +43,9 @@ pub trait Family: Copy + Debug {
         *self
     }
 
-    /// Adds an item to one of `layers` as of the time that the digest holds; nothing, and nothing has changed, where it has
-    /// no room, unless it is forced: then it goes to the last one. Of kinds that keep time. O(layers * probes).
+    /// Adds an item to one of `layers` as of the time that the digest holds; nothing, and nothing has changed,
+    /// where it has no room, unless it is forced: then it goes to the last one. Of kinds that keep time.
+    /// O(layers * probes).
     #[inline(always)]
     fn add_in_time(
         &mut self,
@@ -53,6 +54,12 @@ pub trait Family: Copy + Debug {
         _is_forced: bool,
     ) -> Option<Added> {
         None
+    }
+
+    /// Whether items are in one of these layers without having got past those before it: the layers were
+    /// filters of their own. O(layers).
+    fn are_layers_united(&self, _layers: &[Layer<Self::Placement>]) -> bool {
+        false
     }
 
     /// The layer that comes after `layers`, which are all full or none.

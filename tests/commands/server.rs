@@ -7,7 +7,7 @@ use everbloom::bloom::{ByteLimit, Filter, Memory, NoPrefetch, Prefetch, UnknownM
 use everbloom::command::table::KeyAccess;
 use everbloom::command::{
     COMMANDS, Command, CommandError, Effects, Host, Keyspace, Line, Name, OpenKey, Protocol, Replication,
-    Reply, Settings, Slot, StringSlot, execute,
+    Reply, Settings, Slot, StringSlot, execute, growth_line,
 };
 
 /// What the clock of a new server says.
@@ -79,6 +79,8 @@ pub(crate) struct Server {
     pub(crate) expiries: Vec<(String, u64)>,
     /// Keyspace events.
     pub(crate) events: Vec<&'static str>,
+    /// Lines for the log.
+    pub(crate) log: Vec<String>,
 }
 
 /// The database as one command sees it.
@@ -121,6 +123,7 @@ struct TestKey<'k> {
     filters: &'k RefCell<HashMap<Vec<u8>, Filter>>,
     name: Vec<u8>,
     filter: Option<Filter>,
+    layers: usize,
     access: KeyAccess,
     now_ms: u64,
     must_obey: bool,
@@ -128,6 +131,7 @@ struct TestKey<'k> {
 
 impl OpenKey for TestKey<'_> {
     fn slot(&mut self) -> Slot<&mut Filter> {
+        self.layers = self.filter.as_ref().map_or(0, Filter::layer_count);
         let (now_ms, is_told_again) = (self.now_ms, self.must_obey && self.access == KeyAccess::ReadWrite);
         if let Some(filter) = &mut self.filter {
             filter.tell(|| now_ms, || is_told_again);
@@ -140,13 +144,19 @@ impl OpenKey for TestKey<'_> {
         }
     }
 
-    fn changed(&mut self, _items_added: u64) {
-        assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
-        drop(self.filter.as_mut().and_then(Filter::take_dead));
+    fn allocated_bytes(&mut self) -> u64 {
+        self.filter.as_ref().map_or(0, |filter| filter.size_bytes() + 9)
     }
 
-    fn deleted(&mut self, items: u64) {
-        assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some() && items > 0);
+    fn changed(&mut self, _items_added: u64) -> u32 {
+        assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
+        let added = self.filter.as_ref().map_or(0, Filter::layer_count) - self.layers;
+        drop(self.filter.as_mut().and_then(Filter::take_dead));
+        added as u32
+    }
+
+    fn altered(&mut self, _items_before: u64, _capacity_before_items: u64) {
+        assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
     }
 
     fn expire_at(&mut self, at_ms: u64) {
@@ -187,6 +197,7 @@ impl Keyspace for Database<'_> {
             filters: &self.filters,
             name: name.bytes.to_vec(),
             filter,
+            layers: 0,
             access,
             now_ms: self.now_ms,
             must_obey: self.must_obey,
@@ -232,6 +243,7 @@ impl Server {
             replicated: Vec::new(),
             expiries: Vec::new(),
             events: Vec::new(),
+            log: Vec::new(),
         }
     }
 
@@ -262,8 +274,17 @@ impl Server {
     }
 
     fn carry_out(&mut self, effects: Effects<'_>, line: &str) {
-        let Effects { replication, created, cleared, expires, merged, items_added, items_deleted, .. } =
-            effects;
+        let Effects {
+            replication,
+            created,
+            cleared,
+            expires,
+            merged,
+            items_added,
+            items_deleted,
+            layers_added,
+            ..
+        } = effects;
         match replication {
             Replication::None => {
                 assert_eq!((created, cleared, items_added, items_deleted), (false, false, 0, 0));
@@ -283,6 +304,11 @@ impl Server {
         self.events.extend(cleared.then_some("bloom.clear"));
         self.events.extend((items_added > 0).then_some("bloom.add"));
         self.events.extend((items_deleted > 0).then_some("bloom.del"));
+        if layers_added > 0 {
+            self.events.push("bloom.grow");
+            let key = line.split(' ').nth(1).unwrap().as_bytes();
+            self.log.extend(growth_line(key, &self.keys[key], layers_added));
+        }
     }
 }
 

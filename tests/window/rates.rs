@@ -131,6 +131,7 @@ fn the_table_of_sizes_in_the_documentation_is_right() {
                 Layout::Paged { lines } => lines.into(),
             };
             let expected = format!("{:.1} {layout}", shape.size_bits() as f64 / capacity as f64);
+            println!("{capacity} at {rate}: {expected}");
             assert_eq!(format!("{bits} {lines}"), expected, "{capacity} at {rate}");
         }
     }

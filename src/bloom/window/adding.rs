@@ -116,7 +116,7 @@ fn newest_of(layer: &Layer<WindowProbing>) -> Generation {
 }
 
 /// The sum of the error rates of a layer's live columns, that of one generation excepted.
-fn live_rate(layer: &Layer<WindowProbing>, now: Generation, except: Generation) -> f64 {
+pub(super) fn live_rate(layer: &Layer<WindowProbing>, now: Generation, except: Generation) -> f64 {
     let placement = layer.placement();
     let rate = placement.column_rate();
     let columns = layer.storage().history().live(now).filter(|(generation, _)| *generation != except);

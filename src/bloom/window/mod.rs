@@ -11,6 +11,7 @@ mod columns;
 mod family;
 mod parameters;
 mod placement;
+mod reading;
 mod shape;
 mod sizing;
 mod timed;

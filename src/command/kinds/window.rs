@@ -1,7 +1,7 @@
 //! Filters that forget in the words of commands.
 
-use super::everbloom;
-use super::facts::Facts;
+use super::everbloom::{self, layer_profile};
+use super::facts::{Facts, Profile};
 use crate::bloom::window::{Span, WindowProbing, WindowShape};
 use crate::bloom::{Chain, Filter, Layer, Layout, Storage, Window};
 use crate::command::creation::CreationOptions;
@@ -17,6 +17,12 @@ pub(super) fn facts(filter: &Filter, chain: &Chain<Window>) -> Facts {
         estimated_items: None,
         window_ms: Some(chain.family().span.ms()),
     }
+}
+
+pub(super) fn profile(chain: &Chain<Window>) -> Profile {
+    let error_rate = chain.family().parameters.error_rate;
+    let layers = chain.layers().iter().map(|layer| layer_profile(layer.shape().layout, error_rate));
+    Profile { error_rate: Some(error_rate), layers: layers.collect(), ..Profile::default() }
 }
 
 pub(super) fn blueprint(options: &CreationOptions, window_ms: u64, host: &dyn Host) -> Window {
