@@ -3,18 +3,19 @@
 # One place for everything that is built, whatever the user's own cargo settings say.
 export CARGO_TARGET_DIR := $(abspath $(or $(CARGO_TARGET_DIR),target))
 MODULE := $(CARGO_TARGET_DIR)/release/libeverbloom.so
+TOOL := $(CARGO_TARGET_DIR)/release/everbloom
 PREFIX ?= /usr/local
 MODULE_DIR ?= $(PREFIX)/lib/redis/modules
 
 # The scripts read these from the environment.
-export MODULE PORT SERVER SERVERS
+export MODULE TOOL PORT SERVER SERVERS
 # So do the benchmarks.
 export PEERS QUICK ONLY
 bench: export NOOP := $(CARGO_TARGET_DIR)/release/examples/libnoop.so
 bench: export BASELINE := $(CARGO_TARGET_DIR)/release/libeverbloom-baseline.so
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-pure test-server check bench install clean
+.PHONY: help run build tool test test-pure test-server test-tool check bench install install-tool clean
 
 help: ## print this list
 	@scripts/help Makefile
@@ -26,14 +27,21 @@ build: ## build the module, installing the compiler's needs where they are missi
 	@scripts/setup build
 	cargo build --release --locked --lib
 
-test: test-pure test-server ## run all tests
+tool: ## build everbloom, the command-line tool
+	@scripts/setup build
+	cargo build --release --locked --no-default-features --features tool --bin everbloom
+
+test: test-pure test-server test-tool ## run all tests
 
 test-pure: ## test the filters, formats and commands; needs no server
 	@scripts/setup build
 	cargo test --locked --no-default-features --no-fail-fast
 
 test-server: build ## test the module on every server on the PATH and in SERVERS
-	@scripts/test-server
+	@scripts/test-server server
+
+test-tool: build tool ## test the command-line tool on the same servers
+	@scripts/test-server tool
 
 check: ## check formatting, lints, documentation, the oldest Rust, scripts, licences and advisories
 	@scripts/setup build
@@ -53,12 +61,15 @@ install: $(if $(wildcard $(MODULE)),,build) ## copy the module to MODULE_DIR
 	install -D -m 755 $(MODULE) $(DESTDIR)$(MODULE_DIR)/everbloom.so
 	@echo 'Load it with this line in redis.conf or valkey.conf: loadmodule $(MODULE_DIR)/everbloom.so'
 
+install-tool: $(if $(wildcard $(TOOL)),,tool) ## copy the command-line tool to PREFIX/bin
+	install -D -m 755 $(TOOL) $(DESTDIR)$(PREFIX)/bin/everbloom
+
 clean: ## remove everything built, and the data of `make run`
 	cargo clean
 
 #: PORT=n        port of `make run` (default: 6379, or the next free one)
 #: SERVER=path   server of `make run` and `make bench` (default: redis-server, else valkey-server)
-#: SERVERS=a,b   more servers for `make test-server`, besides those on the PATH
+#: SERVERS=a,b   more servers for `make test-server` and `make test-tool`, besides those on the PATH
 #: PEERS="n=path ..."  other modules that `make bench` measures too, with their names; QUICK=1: only try it, on small filters; ONLY=1-GB,instructions: only these filters, or the instructions
-#: PREFIX=path   of `make install` (default: /usr/local); MODULE_DIR=path (default: PREFIX/lib/redis/modules); DESTDIR=path
+#: PREFIX=path   of `make install` and `make install-tool` (default: /usr/local); MODULE_DIR=path (default: PREFIX/lib/redis/modules); DESTDIR=path
 #: CARGO_TARGET_DIR=path  where everything is built (default: target)
