@@ -8,7 +8,7 @@ PREFIX ?= /usr/local
 MODULE_DIR ?= $(PREFIX)/lib/redis/modules
 
 # The scripts read these from the environment.
-export MODULE TOOL PORT SERVER SERVERS
+export MODULE PORT SERVER SERVERS
 # So do the benchmarks.
 export PEERS QUICK ONLY
 bench: export NOOP := $(CARGO_TARGET_DIR)/release/examples/libnoop.so
@@ -40,7 +40,7 @@ test-pure: ## test the filters, formats and commands; needs no server
 test-server: build ## test the module on every server on the PATH and in SERVERS
 	@scripts/test-server server
 
-test-tool: build tool ## test the command-line tool on the same servers
+test-tool: build ## test the command-line tool on the same servers
 	@scripts/test-server tool
 
 check: ## check formatting, lints, documentation, the oldest Rust, scripts, licences and advisories

@@ -4,11 +4,13 @@
 #![forbid(unsafe_code)]
 
 mod build;
+mod check;
 mod copying;
 mod draft;
 mod failure;
 mod fetching;
 mod input;
+mod inspect;
 mod interrupt;
 mod load;
 mod options;
@@ -19,6 +21,7 @@ mod rdb;
 mod restore;
 mod sending;
 mod server;
+mod size;
 
 use std::process::ExitCode;
 
@@ -46,6 +49,9 @@ enum Command {
     Build(build::Arguments),
     Restore(restore::Arguments),
     Copy(copying::Arguments),
+    Check(check::Arguments),
+    Size(size::Arguments),
+    Inspect(inspect::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -56,6 +62,9 @@ fn main() -> ExitCode {
         Command::Load(arguments) => load::run(arguments, &output),
         Command::Build(arguments) => build::run(arguments, &output),
         Command::Copy(arguments) => copying::run(arguments, &output),
+        Command::Check(arguments) => check::run(arguments, &output),
+        Command::Size(arguments) => size::run(arguments, &output),
+        Command::Inspect(arguments) => inspect::run(arguments, &output),
         Command::Restore(arguments) => restore::run(arguments, &output),
     };
     match outcome {

@@ -34,9 +34,9 @@ pub(crate) struct ServerArguments {
     /// Keep counters in place of bits, so that items can be deleted
     #[arg(long, help_heading = "Filter")]
     pub(crate) counting: bool,
-    /// Forget items after this time, as BF.RESERVE's WINDOW says it
-    #[arg(long, value_name = "TIME", help_heading = "Filter")]
-    pub(crate) window: Option<String>,
+    /// Forget items after this time: seconds, or with a unit (500ms, 30s, 15m, 12h, 7d, 2w)
+    #[arg(long, value_name = "TIME", value_parser = milliseconds, help_heading = "Filter")]
+    pub(crate) window: Option<u64>,
     /// Let the key expire after so many seconds
     #[arg(long, value_name = "SECONDS", help_heading = "Filter")]
     pub(crate) ex: Option<u64>,
@@ -55,6 +55,24 @@ pub(crate) fn items(text: &str) -> Result<u64, String> {
     let number: u64 = format!("{whole}{fraction}").parse().map_err(|_| wrong())?;
     let zeros = exponent.checked_sub(places).ok_or_else(wrong)?;
     10u64.checked_pow(zeros).and_then(|factor| number.checked_mul(factor)).ok_or_else(wrong)
+}
+
+/// A time in milliseconds.
+fn milliseconds(text: &str) -> Result<u64, String> {
+    let wrong = || format!("{text} is no time: 500ms, 30s, 15m, 12h, 7d, 2w, or seconds");
+    let digits = text.find(|next: char| !next.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at_checked(digits).ok_or_else(wrong)?;
+    let unit_ms = match unit {
+        "ms" => 1,
+        "" | "s" => 1000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        "w" => 604_800_000,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    number.checked_mul(unit_ms).filter(|ms| *ms > 0).ok_or_else(wrong)
 }
 
 impl Arguments {
@@ -95,8 +113,12 @@ impl Arguments {
         }
         let flags = [(self.nonscaling, "NONSCALING"), (server.keyed, "KEYED"), (server.counting, "COUNTING")];
         words.extend(flags.into_iter().filter(|(is_asked, _)| *is_asked).map(|(_, word)| word.to_owned()));
-        if let Some(window) = &server.window {
-            words.extend(["WINDOW".to_owned(), window.clone()]);
+        match server.window {
+            Some(ms) if ms.is_multiple_of(1000) => {
+                words.extend(["WINDOW".to_owned(), (ms / 1000).to_string()])
+            }
+            Some(ms) => words.extend(["PWINDOW".to_owned(), ms.to_string()]),
+            None => {}
         }
         Ok(words)
     }
@@ -104,7 +126,17 @@ impl Arguments {
 
 #[cfg(test)]
 mod tests {
-    use super::items;
+    use super::{items, milliseconds};
+
+    #[test]
+    fn times_have_units() {
+        for (text, ms) in [("7d", 604_800_000), ("90", 90_000), ("250ms", 250), ("2w", 1_209_600_000)] {
+            assert_eq!(milliseconds(text), Ok(ms));
+        }
+        for text in ["", "0", "d", "soon", "1y", "-1s", "99999999999999999999w", "1.5h"] {
+            assert!(milliseconds(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn numbers_of_items_may_have_exponents() {

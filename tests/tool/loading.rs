@@ -164,12 +164,13 @@ fn options_are_those_of_bf_reserve(site: &Site) {
     json(&["load", &url(&server), "k", &file, "--replace", "--keyed", "--ex", "1000"]);
     assert!(client.bytes(&["DUMP", "k"]).len() > 100 && (900..=1000).contains(&client.int("TTL k")));
     // The server has the last word.
-    for options in [&["--error", "2"][..], &["--window", "soon"], &["--keyed", "--counting"]] {
+    for options in [&["--error", "2"][..], &["--window", "1ms"], &["--keyed", "--counting"]] {
         let ended = run(&[&["load", &url(&server), "bad", &file], options].concat());
         assert!(ended.code == Some(1) && ended.err.contains("ERR "), "{options:?} {}", ended.err);
     }
     assert_eq!(run(&["load", &url(&server), "bad", &file, "--offline", "--error", "2"]).code, Some(2));
     assert_eq!(run(&["load", &url(&server), "bad", &file, "--capacity", "many"]).code, Some(2));
+    assert_eq!(run(&["load", &url(&server), "bad", &file, "--window", "soon"]).code, Some(2));
     assert_eq!(keys(&mut client), ["k", "mine"]);
 }
 

@@ -1,7 +1,7 @@
 //! Black-box tests of the command-line tool: the binary itself, on real servers with the module loaded.
 //!
-//! The servers and the module are found as by the tests in tests/server, whose harness this is; `TOOL` names the
-//! binary, else it is the release build's. Every test runs once per server found.
+//! The servers and the module are found as by the tests in tests/server, whose harness this is. Every test runs once per
+//! server found.
 
 #![expect(
     clippy::unwrap_used,
@@ -12,12 +12,16 @@
     reason = "tests fail by panicking"
 )]
 
+mod checking;
 mod copying;
+mod docs;
 #[path = "../server/harness/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "shared with the tests of the module, which use all of it")]
 mod harness;
+mod inspecting;
 mod interrupting;
 mod loading;
+mod sizes;
 mod tool;
 
 use std::process::ExitCode;
@@ -26,8 +30,15 @@ use harness::{Site, Test};
 use libtest_mimic::Arguments;
 
 /// Every file of tests.
-const SUBJECTS: &[(&str, &[Test])] =
-    &[("loading", loading::TESTS), ("interrupting", interrupting::TESTS), ("copying", copying::TESTS)];
+const SUBJECTS: &[(&str, &[Test])] = &[
+    ("loading", loading::TESTS),
+    ("interrupting", interrupting::TESTS),
+    ("copying", copying::TESTS),
+    ("checking", checking::TESTS),
+    ("sizes", sizes::TESTS),
+    ("inspecting", inspecting::TESTS),
+    ("docs", docs::TESTS),
+];
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();

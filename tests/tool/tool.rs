@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
@@ -10,14 +10,11 @@ use tempfile::TempDir;
 
 use crate::harness::{Client, Server, Site, wait_until};
 
-/// The binary under test.
+/// The binary under test: `TOOL`, else the one that was built with the tests.
 pub(crate) fn path() -> PathBuf {
-    let path = std::env::var_os("TOOL").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("target/release/everbloom"),
-        PathBuf::from,
-    );
-    path.canonicalize()
-        .unwrap_or_else(|error| panic!("no tool {} ({error}): run `make tool`", path.display()))
+    let built = option_env!("CARGO_BIN_EXE_everbloom").map(PathBuf::from);
+    let path = std::env::var_os("TOOL").map(PathBuf::from).or(built);
+    path.expect("TOOL names the tool to test, or the tests are built with --features tool")
 }
 
 /// A call of the tool without credentials in its environment.

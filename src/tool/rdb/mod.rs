@@ -5,7 +5,10 @@
 
 mod lzf;
 mod reader;
+mod skip;
+mod snapshot;
 mod value;
 
 pub(crate) use reader::Reader;
+pub(crate) use snapshot::{Entry, read_snapshot};
 pub(crate) use value::{MODULE_VALUE, Read, read_module};

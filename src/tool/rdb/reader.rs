@@ -67,6 +67,7 @@ impl<R: Read> Reader<R> {
         Ok(bytes)
     }
 
+    #[expect(clippy::big_endian_bytes, reason = "long lengths have their most significant byte first")]
     fn encoded_length(&mut self) -> Result<Length, Torn> {
         let first = self.byte()?;
         Ok(match first {
@@ -135,14 +136,5 @@ impl<R: Read> Reader<R> {
         }
         self.offset += length;
         Ok(bytes)
-    }
-
-    /// The rest of it, of which there must be none.
-    pub(crate) fn end(&mut self) -> Result<(), Torn> {
-        let mut rest = [0];
-        match self.source.read(&mut rest)? {
-            0 => Ok(()),
-            _ => Err(Torn::Nonsense("more behind its end".to_owned())),
-        }
     }
 }

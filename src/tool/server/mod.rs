@@ -10,6 +10,6 @@ mod slots;
 pub(crate) use connection::{Connection, Trouble};
 pub(crate) use reply::{field, integer, number, text};
 pub(crate) use router::Router;
-pub(crate) use scan::{Found, scan};
+pub(crate) use scan::scan;
 pub(crate) use site::{Arguments, Credentials, Site};
 pub(crate) use slots::sibling;
