@@ -37,9 +37,9 @@ impl BloomFilter {
     /// Adds items in several parts, each of which a thread of its own takes. A filter of everbloom's own format
     /// that has one layer, 2 MiB or larger, is filled by all threads at once; any other by one after another.
     ///
-    /// The bits are those that [`add`](Self::add) sets, in whatever order. Of two new items of which one is a
-    /// false positive once the other is there, the order decides, so [`items`](Self::items) may differ by a
-    /// few from run to run.
+    /// The filter is the same as if one thread had [added](Self::add) all parts in their order, for an item of such a
+    /// filter lies in one page and the items of a page are added in their order; only in the call that meets the
+    /// end of the filter's room may others come first.
     ///
     /// O(items * layers * probes / threads); takes 16 bytes of memory per item meanwhile.
     ///
