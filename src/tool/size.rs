@@ -13,7 +13,7 @@ const CAPACITY_DEFAULT_ITEMS: u64 = 100;
 /// Tell what a filter will take in everbloom, RedisBloom and valkey-bloom
 ///
 /// For each module a filter that is reserved for all items, one that may not grow, and one that nobody reserved and
-/// that grew from 100 items on. `memory` are the bit arrays, `allocated` what a server's allocator gives for them, and
+/// that grew from 100 items on. `memory` are the bit arrays, `allocated` what jemalloc rounds them up to, and
 /// `lines` the lines of 64 bytes that a check of an item that is there touches at most.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
