@@ -67,6 +67,8 @@ macro_rules! each_kind {
     };
 }
 
+pub(super) use each_kind;
+
 /// The same expression for the chain of a filter whose layers are arrays of bits, and another for one that
 /// counts.
 macro_rules! each_of_bits {
@@ -173,23 +175,6 @@ impl Filter {
         prefetch: impl Prefetch,
     ) -> Result<Added, AddError> {
         each_kind!(self, chain => chain.add_prefetched(chain.digest(item), limit, prefetch))
-    }
-
-    /// Asks for every item whether it may be in the filter; `answer` takes the answers in the order of the
-    /// items. O(items * layers * probes).
-    pub fn contains_many(&self, items: &[&[u8]], prefetch: impl Prefetch, answer: impl FnMut(bool)) {
-        each_kind!(self, chain => chain.contains_many(items, prefetch, answer));
-    }
-
-    /// Adds the items in turn; see [`Chain::add_many`]. O(items * layers * probes).
-    pub fn add_many(
-        &mut self,
-        items: &[&[u8]],
-        limit: &dyn ByteLimit,
-        prefetch: impl Prefetch,
-        answer: impl FnMut(Result<Added, AddError>) -> bool,
-    ) {
-        each_kind!(self, chain => chain.add_many(items, limit, prefetch, answer));
     }
 
     /// Says of a filter that was just loaded that RedisBloom 1.1 wrote it, if that can be; see

@@ -9,6 +9,7 @@
 mod add;
 mod adding;
 pub mod arguments;
+mod bulk;
 mod card;
 mod change;
 mod clear;

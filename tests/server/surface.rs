@@ -17,7 +17,7 @@ pub(crate) const TESTS: &[Test] = tests![
 ];
 
 /// Name, arity, flags that must be there, categories beside `bloom`.
-const COMMANDS: [(&str, i64, &[&str], &[&str]); 17] = [
+const COMMANDS: [(&str, i64, &[&str], &[&str]); 19] = [
     ("bf.reserve", -4, &["write", "denyoom"], &["write", "fast"]),
     ("bf.add", 3, &["write", "denyoom"], &["write"]),
     ("bf.madd", -3, &["write", "denyoom"], &["write"]),
@@ -25,6 +25,8 @@ const COMMANDS: [(&str, i64, &[&str], &[&str]); 17] = [
     ("bf.del", -3, &["write"], &["write"]),
     ("bf.exists", 3, &["readonly", "fast"], &["read"]),
     ("bf.mexists", -3, &["readonly", "fast"], &["read"]),
+    ("bf.bulkadd", -4, &["write", "denyoom"], &["write"]),
+    ("bf.bulkexists", -4, &["readonly"], &["read"]),
     ("bf.info", -2, &["readonly", "fast"], &["read", "fast"]),
     ("bf.card", 2, &["readonly", "fast"], &["read", "fast"]),
     ("bf.debug", 2, &["readonly", "fast"], &["read"]),
@@ -198,6 +200,8 @@ fn documented_arguments_are_redisblooms(site: &Site) {
     for name in ["bf.add", "bf.madd", "bf.exists", "bf.mexists"] {
         assert_eq!(names(&mut client, name), ["key", "item"], "{name}");
     }
+    assert_eq!(names(&mut client, "bf.bulkadd"), ["key", "nocreate", "count", "packing", "data"]);
+    assert_eq!(names(&mut client, "bf.bulkexists"), ["key", "count", "packing", "data"]);
     assert_eq!(names(&mut client, "bf.scandump"), ["key", "iterator"]);
     assert_eq!(names(&mut client, "bf.loadchunk"), ["key", "iterator", "data"]);
     assert_eq!(names(&mut client, "bf.load"), ["key", "blob"]);
@@ -215,7 +219,7 @@ fn documented_arguments_are_redisblooms(site: &Site) {
 }
 
 /// A valid call of every command on the key `k`.
-const CALLS: [&str; 14] = [
+const CALLS: [&str; 16] = [
     "BF.RESERVE k 0.01 100 EXPANSION 2",
     "BF.CLEAR k",
     "BF.ADD k a",
@@ -224,6 +228,8 @@ const CALLS: [&str; 14] = [
     "BF.DEL k a b",
     "BF.EXISTS k a",
     "BF.MEXISTS k a b",
+    "BF.BULKADD k NOCREATE COUNT LINES a",
+    "BF.BULKEXISTS k FIXED 1 a",
     "BF.INFO k SIZE",
     "BF.CARD k",
     "BF.DEBUG k",

@@ -35,6 +35,24 @@ pub(super) const FORMAT: ArgumentSpec = option(
 
 pub(super) const COUNTING: ArgumentSpec = option("counting", "COUNTING", ArgumentKind::PureToken);
 
+/// How the items of a batch are packed; the batch follows.
+pub(super) const PACKING: ArgumentSpec = ArgumentSpec {
+    name: "packing",
+    kind: ArgumentKind::OneOf(&[
+        word("lines", "LINES"),
+        ArgumentSpec {
+            name: "bytes",
+            kind: ArgumentKind::Integer,
+            token: Some("FIXED"),
+            presence: Presence::Required,
+        },
+        word("prefixed", "PREFIXED"),
+    ]),
+    token: None,
+    presence: Presence::Required,
+};
+pub(super) const DATA: ArgumentSpec = argument("data", ArgumentKind::String);
+
 pub(super) const EXPIRY: ArgumentSpec = ArgumentSpec {
     name: "expiry",
     kind: ArgumentKind::OneOf(&[
