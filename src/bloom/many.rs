@@ -1,6 +1,6 @@
 //! Many items at once, for a filter of any kind.
 
-use super::filter::{Filter, each_kind};
+use super::filter::{Filter, each_kind, each_of_bits};
 use super::group::ItemSet;
 use super::items::Items;
 use super::outcome::{AddError, Added, ByteLimit};
@@ -8,9 +8,9 @@ use super::prefetch::Prefetch;
 
 impl Filter {
     /// Asks for every item whether it may be in the filter; `answer` takes the answers in the order of the
-    /// items. O(items * layers * probes).
-    pub fn contains_many(&self, items: &[&[u8]], prefetch: impl Prefetch, answer: impl FnMut(bool)) {
-        each_kind!(self, chain => chain.contains_many(items, prefetch, answer));
+    /// items. Answers how many may be. O(items * layers * probes).
+    pub fn contains_many(&self, items: &[&[u8]], prefetch: impl Prefetch, answer: impl FnMut(bool)) -> u32 {
+        each_kind!(self, chain => chain.contains_many(items, prefetch, answer))
     }
 
     /// Adds the items in turn; see [`Chain::add_many`](super::chain::Chain::add_many). O(items * layers *

@@ -8,11 +8,11 @@ use super::reply::Reply;
 use super::table::Command;
 use super::{
     add, bulk, card, clear, debug, delete, exists, export, import, info, insert, load, load_chunk, merge,
-    reserve, scan_dump,
+    reserve, scan_dump, statistics,
 };
 
-/// Runs a command; `argv` is what follows its name. Replies, also where it is refused, and answers what the host has to
-/// carry out afterwards. O(arguments) beside what the command itself takes.
+/// Runs a command; `argv` is what follows its name. Replies, also where it is refused, and answers what the
+/// host has to carry out afterwards. O(arguments) beside what the command itself takes.
 #[inline(always)]
 pub fn execute<'a>(
     command: Command,
@@ -48,6 +48,7 @@ fn run<'a>(
         Command::BulkAdd => bulk::add(arguments, keyspace, reply),
         Command::BulkExists => bulk::exists(arguments, keyspace, reply),
         Command::Info => info::run(arguments, keyspace, reply),
+        Command::Stats => statistics::run(arguments, keyspace, reply),
         Command::Card => card::run(arguments, keyspace, reply),
         Command::Debug => debug::run(arguments, keyspace, reply),
         Command::Clear => clear::run(arguments, keyspace, reply),

@@ -22,6 +22,7 @@ mod replication;
 mod replies;
 mod saturation;
 mod server;
+mod statistics;
 mod united;
 
 #[path = "../support/mod.rs"]

@@ -7,7 +7,7 @@ use everbloom::bloom::{ByteLimit, Filter, Memory, NoPrefetch, Prefetch, UnknownM
 use everbloom::command::table::KeyAccess;
 use everbloom::command::{
     COMMANDS, Command, CommandError, Effects, Host, Keyspace, Line, Name, OpenKey, Protocol, Replication,
-    Reply, Settings, Slot, StringSlot, execute,
+    Reply, Settings, Slot, StringSlot, execute, growth_line,
 };
 
 /// What the clock of the server says.
@@ -79,6 +79,8 @@ pub(crate) struct Server {
     pub(crate) expiries: Vec<(String, u64)>,
     /// Keyspace events.
     pub(crate) events: Vec<&'static str>,
+    /// Lines for the log.
+    pub(crate) log: Vec<String>,
 }
 
 /// The database as one command sees it.
@@ -120,11 +122,13 @@ struct TestKey<'k> {
     filters: &'k RefCell<HashMap<Vec<u8>, Filter>>,
     name: Vec<u8>,
     filter: Option<Filter>,
+    layers: usize,
     access: KeyAccess,
 }
 
 impl OpenKey for TestKey<'_> {
     fn slot(&mut self) -> Slot<&mut Filter> {
+        self.layers = self.filter.as_ref().map_or(0, Filter::layer_count);
         match &mut self.filter {
             // `string` holds no filter.
             _ if self.name == b"string" => Slot::WrongType,
@@ -133,12 +137,17 @@ impl OpenKey for TestKey<'_> {
         }
     }
 
-    fn changed(&mut self, _items_added: u64) {
-        assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
+    fn allocated_bytes(&mut self) -> u64 {
+        self.filter.as_ref().map_or(0, |filter| filter.size_bytes() + 9)
     }
 
-    fn deleted(&mut self, items: u64) {
-        assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some() && items > 0);
+    fn changed(&mut self, _items_added: u64) -> u32 {
+        assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
+        (self.filter.as_ref().map_or(0, Filter::layer_count) - self.layers) as u32
+    }
+
+    fn altered(&mut self, _items_before: u64, _capacity_before_items: u64) {
+        assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
     }
 
     fn expire_at(&mut self, at_ms: u64) {
@@ -179,6 +188,7 @@ impl Keyspace for Database<'_> {
             filters: &self.filters,
             name: name.bytes.to_vec(),
             filter,
+            layers: 0,
             access,
         }
     }
@@ -222,6 +232,7 @@ impl Server {
             replicated_calls: Vec::new(),
             expiries: Vec::new(),
             events: Vec::new(),
+            log: Vec::new(),
         }
     }
 
@@ -251,8 +262,17 @@ impl Server {
     }
 
     fn carry_out(&mut self, effects: Effects<'_>, line: &str, argv: &[&[u8]]) {
-        let Effects { replication, created, cleared, expires, merged, items_added, items_deleted, .. } =
-            effects;
+        let Effects {
+            replication,
+            created,
+            cleared,
+            expires,
+            merged,
+            items_added,
+            items_deleted,
+            layers_added,
+            ..
+        } = effects;
         match replication {
             Replication::None => {
                 assert_eq!((created, cleared, items_added, items_deleted), (false, false, 0, 0));
@@ -278,6 +298,11 @@ impl Server {
         self.events.extend(cleared.then_some("bloom.clear"));
         self.events.extend((items_added > 0).then_some("bloom.add"));
         self.events.extend((items_deleted > 0).then_some("bloom.del"));
+        if layers_added > 0 {
+            self.events.push("bloom.grow");
+            let key = line.split(' ').nth(1).unwrap().as_bytes();
+            self.log.extend(growth_line(key, &self.keys[key], layers_added));
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::command::adding::{check_auto_create, check_loss};
 use crate::command::arguments::Arguments;
 use crate::command::change::{Change, publish};
 use crate::command::creation::CreationOptions;
-use crate::command::effects::{Effects, Replication};
+use crate::command::effects::{Effects, Replication, count_of};
 use crate::command::error::CommandError;
 use crate::command::keyspace::{Keyspace, OpenKey, Slot};
 use crate::command::kinds::{blueprint, creation};
@@ -77,13 +77,13 @@ fn add<'a>(
     match slot {
         Slot::WrongType => Err(CommandError::WrongType),
         Slot::Filter(filter) => {
-            let Outcome { characters, items_added, added } = add_items(filter, batch, host, prefetch)?;
+            let Outcome { characters, effects, added } = add_items(filter, batch, host, prefetch)?;
             let replication = match added {
-                _ if items_added == 0 => Replication::None,
+                _ if effects.items_added == 0 => Replication::None,
                 Some(data) => Replication::Rewritten(vec![batch.line_of(key, Cow::Owned(data))]),
                 None => Replication::Verbatim,
             };
-            let effects = Effects { replication, items_added, ..Effects::default() };
+            let effects = Effects { replication, ..effects };
             Ok(Change { answer: characters, publish: None, expires_at_ms: None, effects })
         }
         // Nothing is made of nothing.
@@ -97,16 +97,17 @@ fn add<'a>(
             let blueprint = blueprint(&CreationOptions::default(), host)?;
             let mut filter = Filter::reserve(blueprint, host).map_err(CommandError::Reserve)?;
             let creation = creation(&blueprint, &filter);
-            let Outcome { characters, items_added, added } = add_items(&mut filter, batch, host, prefetch)?;
+            let Outcome { characters, effects, added } = add_items(&mut filter, batch, host, prefetch)?;
             let mut lines = creation.lines(key, std::iter::empty(), Vec::new());
-            if items_added > 0 {
+            if effects.items_added > 0 {
                 lines.push(match added {
                     Some(data) => batch.line_of(key, Cow::Owned(data)),
                     None => batch.line(key),
                 });
             }
             let replication = Replication::Rewritten(lines);
-            let effects = Effects { replication, created: true, items_added, ..Effects::default() };
+            let layers_added = count_of(filter.layer_count().saturating_sub(1));
+            let effects = Effects { replication, created: true, layers_added, ..effects };
             let publish = Some(Box::new(filter));
             Ok(Change { answer: characters, publish, expires_at_ms: None, effects })
         }
@@ -114,10 +115,11 @@ fn add<'a>(
 }
 
 /// What came of a batch.
-struct Outcome {
+struct Outcome<'a> {
     /// A character per item.
     characters: Vec<u8>,
-    items_added: u64,
+    /// How many were added, known and refused.
+    effects: Effects<'a>,
     /// The items that were added, packed, where others were refused: a refusal would be another on a replica that has
     /// more room, or less.
     added: Option<Vec<u8>>,
@@ -129,18 +131,19 @@ struct Outcome {
 /// # Errors
 /// When the answers, or what is replicated where an item is refused, have no room, before anything is added; as
 /// [`check_loss`].
-fn add_items(
+fn add_items<'a>(
     filter: &mut Filter,
     batch: &Batch<'_>,
     host: &dyn Host,
     prefetch: impl Prefetch,
-) -> Result<Outcome, CommandError> {
+) -> Result<Outcome<'a>, CommandError> {
     /// Of an item that was there and was counted once more, until all is added.
     const AGAIN: u8 = b'+';
     let mut characters = answers::room(batch.items())?;
     // With a newline that the last line may have lacked. Nobody could refuse later.
     let mut room = answers::room(batch.size_bytes().saturating_add(1))?;
-    let (mut items_added, mut has_again, mut has_refusals, mut loss) = (0u64, false, false, None::<AddError>);
+    let (mut items_added, mut items_refused) = (0u64, 0u32);
+    let (mut has_again, mut loss) = (false, None::<AddError>);
     filter.add_stream(&mut batch.unpack(), host, prefetch, |outcome| {
         characters.push(match outcome {
             Ok(Added::New) => {
@@ -154,7 +157,7 @@ fn add_items(
                 AGAIN
             }
             Err(error) => {
-                has_refusals = true;
+                items_refused = items_refused.saturating_add(1);
                 if loss.is_none() && CommandError::Add(error).is_loss(Command::BulkAdd) {
                     loss = Some(error);
                 }
@@ -166,7 +169,7 @@ fn add_items(
     if let Some(error) = loss {
         check_loss(error, host)?;
     }
-    let added = has_refusals.then(|| {
+    let added = (items_refused > 0).then(|| {
         let outcomes = batch.unpack().zip(&characters);
         let added = outcomes.filter(|(_, character)| matches!(**character, YES | AGAIN));
         added.for_each(|(item, _)| batch.pack(item, &mut room));
@@ -175,5 +178,8 @@ fn add_items(
     if has_again {
         characters.iter_mut().filter(|character| **character == AGAIN).for_each(|again| *again = NO);
     }
-    Ok(Outcome { characters, items_added, added })
+    let taken = count_of(usize::try_from(items_added).unwrap_or(usize::MAX)).saturating_add(items_refused);
+    let items_known = count_of(batch.items()).saturating_sub(taken);
+    let effects = Effects { items_added, items_known, items_refused, ..Effects::default() };
+    Ok(Outcome { characters, effects, added })
 }

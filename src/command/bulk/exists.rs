@@ -23,18 +23,16 @@ pub(in crate::command) fn run<'a>(
     let key = arguments.key()?;
     let (wanted, batch) = parse(arguments)?;
     let mut key = keyspace.open(key, KeyAccess::ReadOnly);
+    let mut items_found = 0u32;
     match (key.slot().present()?, wanted) {
         (Some(filter), Wanted::Count) => {
-            let mut found_items = 0u64;
-            let count = |found: ItemSet, _| {
-                found_items = found_items.saturating_add(found.count_ones().into());
-            };
+            let count = |found: ItemSet, _| items_found = items_found.saturating_add(found.count_ones());
             filter.contains_stream(&mut batch.unpack(), keyspace.prefetch(), count);
-            reply.integer(found_items);
+            reply.integer(items_found.into());
         }
         (Some(filter), Wanted::Characters) => {
             let mut characters = answers::room(batch.items())?;
-            contains(filter, &batch, keyspace.prefetch(), &mut characters);
+            items_found = contains(filter, &batch, keyspace.prefetch(), &mut characters);
             reply.bulk(&characters);
         }
         (None, _) => {
@@ -44,7 +42,7 @@ pub(in crate::command) fn run<'a>(
             answers::write(&characters, wanted, reply);
         }
     }
-    Ok(Effects::of_checks(batch.items() as u64))
+    Ok(Effects::of_checks(batch.items(), items_found))
 }
 
 fn parse<'a>(mut arguments: Arguments<'a>) -> Result<(Wanted, Batch<'a>), CommandError> {
@@ -59,9 +57,12 @@ fn parse<'a>(mut arguments: Arguments<'a>) -> Result<(Wanted, Batch<'a>), Comman
     }
 }
 
-/// Appends a character per item.
-fn contains(filter: &Filter, batch: &Batch<'_>, prefetch: impl Prefetch, characters: &mut Vec<u8>) {
+/// Appends a character per item; answers how many were found.
+fn contains(filter: &Filter, batch: &Batch<'_>, prefetch: impl Prefetch, characters: &mut Vec<u8>) -> u32 {
+    let mut items_found = 0u32;
     filter.contains_stream(&mut batch.unpack(), prefetch, |found, items| {
+        items_found = items_found.saturating_add(found.count_ones());
         characters.extend((0..items).map(|index| NO | u8::from(found >> index & 1 == 1)));
     });
+    items_found
 }
