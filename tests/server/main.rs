@@ -15,6 +15,7 @@
     reason = "tests fail by panicking"
 )]
 
+mod bulk;
 mod clear;
 mod clients;
 mod cluster;
@@ -93,6 +94,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("events", events::TESTS),
     ("keyed", keyed::TESTS),
     ("keys", keys::TESTS),
+    ("bulk", bulk::TESTS),
     ("clear", clear::TESTS),
     ("expiry", expiry::TESTS),
     ("saturation", saturation::TESTS),
