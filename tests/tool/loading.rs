@@ -51,10 +51,15 @@ fn every_line_is_an_item(site: &Site) {
     let empty = files.write("empty", b"");
     assert_eq!(json(&["load", &url(&server), "empty", &empty])["items"], 0);
     assert_eq!(client.int("BF.CARD empty"), 0);
-    // A user who must not pack, as on a server that cannot.
-    client.say("ACL SETUSER default -bf.bulkadd");
-    let result = json(&["load", &url(&server), "k", &files.items("many", 5000), "--replace"]);
-    assert_eq!(result["items"], 5000, "{result}");
+    // Packed, and for a user who must not pack, as on a server that cannot.
+    for refused in [false, true] {
+        if refused {
+            client.say("ACL SETUSER default -bf.bulkadd");
+        }
+        let ended = run(&["load", &url(&server), "k", &files.items("many", 5000), "--replace"]);
+        assert!(ended.code == Some(0) && ended.out.starts_with("k: 5000 items, "), "{}", ended.err);
+        assert_eq!(ended.err.contains("BF.INSERT"), refused, "{}", ended.err);
+    }
     assert_eq!(present(&mut client, "k", &[b"item-0", b"item-999", b"item-1000", b"item-4999"]), 4);
 }
 
