@@ -15,6 +15,19 @@ listed() {
   say "${list#, }"
 }
 
+# What `make dist` builds for, and with; installed by scripts/setup.
+# shellcheck disable=SC2034
+DIST_TARGETS=(x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu x86_64-unknown-linux-musl aarch64-unknown-linux-musl)
+# shellcheck disable=SC2034
+ZIG_VERSION=0.15.2
+# shellcheck disable=SC2034
+declare -A TOOL_VERSIONS=([cargo-zigbuild]=0.24.1 [cargo-about]=0.9.3 [cargo-cyclonedx]=0.5.9)
+# shellcheck disable=SC2034
+declare -A TOOL_FEATURES=([cargo-about]=cli)
+
+# Where tools of our own versions are installed.
+tools_dir() { say "${CARGO_TARGET_DIR:-$PWD/target}/tools"; }
+
 have() { command -v "$1" >/dev/null 2>&1; }
 
 # The oldest Rust that Cargo.toml declares.
