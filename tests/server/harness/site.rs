@@ -22,6 +22,29 @@ pub(crate) struct Site {
     pub(crate) family: Family,
     /// Major, minor, patch.
     pub(crate) version: (u32, u32, u32),
+    /// Where the module runs, if not on this processor with this C library.
+    pub(crate) elsewhere: Option<Elsewhere>,
+}
+
+/// A server that runs through something, which `SERVERS` names in its place; `MODULE_HOST` says through what. The
+/// module cannot be loaded into the tests' own process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Elsewhere {
+    /// `qemu`: an emulated processor. The memory of the process is the emulator's.
+    Emulator,
+    /// `musl`: another C library.
+    Musl,
+}
+
+impl Elsewhere {
+    fn find() -> Result<Option<Self>, String> {
+        match std::env::var("MODULE_HOST").unwrap_or_default().as_str() {
+            "" => Ok(None),
+            "qemu" => Ok(Some(Self::Emulator)),
+            "musl" => Ok(Some(Self::Musl)),
+            other => Err(format!("MODULE_HOST={other} is neither qemu nor musl")),
+        }
+    }
 }
 
 impl Site {
@@ -70,6 +93,7 @@ impl Site {
             module: module.to_owned(),
             family,
             version,
+            elsewhere: Elsewhere::find()?,
         })
     }
 
