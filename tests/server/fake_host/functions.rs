@@ -109,7 +109,7 @@ fn pretended(name: &str) -> *const c_void {
         "GetKeyNameFromIO"
         "GetThreadSafeContext"
         "GetUsedMemoryRatio"
-        "InfoAddFieldULongLong",
+        "InfoAddFieldULongLong"
         "InfoAddFieldCString"
         "InfoAddSection"
         "IsIOError"
