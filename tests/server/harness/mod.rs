@@ -8,7 +8,7 @@ mod site;
 pub(crate) use client::{Client, Raw, show};
 pub(crate) use payload::{crc64, reseal};
 pub(crate) use server::{Launch, Server};
-pub(crate) use site::{Elsewhere, Site};
+pub(crate) use site::Site;
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};

@@ -103,6 +103,15 @@ impl Site {
         first.is_some_and(|first| (self.version.0, self.version.1) >= first)
     }
 
+    /// Whether the resident memory of the server is that of an emulator. If so, says that the running test is skipped.
+    pub(crate) fn hides_memory(&self) -> bool {
+        let hides = self.elsewhere == Some(Elsewhere::Emulator);
+        if hides {
+            super::skip("the resident memory is the emulator's");
+        }
+        hides
+    }
+
     /// A server of this kind with the module, not yet running.
     pub(crate) fn launch(&self) -> Launch {
         Launch::new(self)
