@@ -16,7 +16,9 @@
     reason = "tests fail by panicking"
 )]
 
+mod bulk;
 mod clear;
+mod clients;
 mod cluster;
 mod config;
 mod counting;
@@ -40,15 +42,21 @@ mod loss;
 mod memory;
 mod merge;
 mod migrations;
+mod monitoring;
+#[path = "../monitoring/names.rs"]
+mod names;
 mod options;
 #[cfg(target_os = "linux")]
 mod pages;
+mod partitions;
 mod persistence;
 mod releases;
 mod replication;
 mod replies;
+mod runtimes;
 mod saturation;
 mod scripting;
+mod statistics;
 mod surface;
 #[path = "../schemes/vectors.rs"]
 #[allow(dead_code, reason = "shared with the tests of the schemes")]
@@ -75,13 +83,17 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     #[cfg(target_os = "linux")]
     ("pages", pages::TESTS),
     ("info", info::TESTS),
+    ("statistics", statistics::TESTS),
+    ("monitoring", monitoring::TESTS),
     ("dump", dump::TESTS),
+    ("partitions", partitions::TESTS),
     ("persistence", persistence::TESTS),
     ("hostile", hostile::TESTS),
     ("replication", replication::TESTS),
     ("events", events::TESTS),
     ("keyed", keyed::TESTS),
     ("keys", keys::TESTS),
+    ("bulk", bulk::TESTS),
     ("clear", clear::TESTS),
     ("expiry", expiry::TESTS),
     ("saturation", saturation::TESTS),
@@ -96,6 +108,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("surface", surface::TESTS),
     ("cluster", cluster::TESTS),
     ("migrations", migrations::TESTS),
+    ("clients", clients::TESTS),
     ("examples", examples::TESTS),
     ("releases", releases::TESTS),
 ];
