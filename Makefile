@@ -19,7 +19,7 @@ bench: export NOOP := $(CARGO_TARGET_DIR)/release/examples/libnoop.so
 bench: export BASELINE := $(CARGO_TARGET_DIR)/release/libeverbloom-baseline.so
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-pure test-server check advisories bench install clean dist reproducible test-dist container release-notes
+.PHONY: help run build test test-pure test-server check advisories bench install clean dist reproducible test-dist release-notes
 
 ##@ Use
 help: ## print this list
@@ -72,9 +72,6 @@ reproducible: ## build them again somewhere else, and compare
 
 test-dist: ## try the packages in clean systems, as root: install, load, and all server tests on aarch64 and musl
 	@scripts/test-dist $(PARTS)
-
-container: ## build the container images, or try their steps in a chroot, as root
-	@scripts/container
 
 release-notes: ## print the part of the changelog that belongs to TAG
 	@scripts/release-notes $(TAG)
