@@ -75,6 +75,8 @@ pub(crate) struct Server {
     pub(crate) strings: HashMap<Vec<u8>, Vec<u8>>,
     /// What was replicated, one line per command.
     pub(crate) replicated: Vec<String>,
+    /// The same, word by word, for words that are no text.
+    pub(crate) replicated_calls: Vec<Vec<Vec<u8>>>,
     /// The moments that keys were given, in milliseconds of UNIX time.
     pub(crate) expiries: Vec<(String, u64)>,
     /// Keyspace events.
@@ -241,6 +243,7 @@ impl Server {
             keys: HashMap::new(),
             strings: HashMap::new(),
             replicated: Vec::new(),
+            replicated_calls: Vec::new(),
             expiries: Vec::new(),
             events: Vec::new(),
             log: Vec::new(),
@@ -269,11 +272,11 @@ impl Server {
         assert_eq!(reply.outstanding, 0, "one whole reply to {line}");
         self.keys = keyspace.filters.into_inner();
         self.expiries.extend(keyspace.expiries.into_inner());
-        self.carry_out(effects, &line);
+        self.carry_out(effects, &line, argv);
         reply.words.join(" ")
     }
 
-    fn carry_out(&mut self, effects: Effects<'_>, line: &str) {
+    fn carry_out(&mut self, effects: Effects<'_>, line: &str, argv: &[&[u8]]) {
         let Effects {
             replication,
             created,
@@ -289,9 +292,15 @@ impl Server {
             Replication::None => {
                 assert_eq!((created, cleared, items_added, items_deleted), (false, false, 0, 0));
             }
-            Replication::Verbatim => self.replicated.push(line.to_owned()),
+            Replication::Verbatim => {
+                self.replicated.push(line.to_owned());
+                self.replicated_calls.push(argv.iter().map(|word| word.to_vec()).collect());
+            }
             Replication::Rewritten(lines) => {
                 for Line { command, arguments } in lines {
+                    let words = arguments.iter().map(|word| word.to_vec());
+                    let call = std::iter::once(command.as_bytes().to_vec()).chain(words).collect();
+                    self.replicated_calls.push(call);
                     let words = arguments.iter().map(|word| String::from_utf8_lossy(word).into_owned());
                     let line = std::iter::once(command.to_owned()).chain(words).collect::<Vec<_>>().join(" ");
                     self.replicated.push(line);

@@ -171,6 +171,10 @@ fn whoever_is_told_the_same_has_the_same_columns_years_later() {
                 1 => primary.run(&format!("BF.INSERT k AT {moment} ITEMS {items}")),
                 2 => primary.run(&format!("BF.INSERT i NOCREATE AT {moment} CAPACITY 7 ITEMS {items}")),
                 3 if round % 100 == 0 => primary.run("BF.CLEAR i"),
+                3 if round % 3 == 0 => {
+                    let data = items.replace(' ', "\n");
+                    primary.call(&[b"BF.BULKADD", b"i", b"LINES", data.as_bytes()])
+                }
                 3 => primary.run(&format!("BF.INSERT i ITEMS {items}")),
                 _ => primary.run(&format!("BF.MADD k {items}")),
             };

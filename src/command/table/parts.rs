@@ -60,6 +60,25 @@ pub(super) const WINDOW: ArgumentSpec = ArgumentSpec {
 };
 pub(super) const NOREFRESH: ArgumentSpec =
     since_0_2(option("norefresh", "NOREFRESH", ArgumentKind::PureToken));
+/// How the items of a batch are packed; the batch follows.
+pub(super) const PACKING: ArgumentSpec = ArgumentSpec {
+    name: "packing",
+    kind: ArgumentKind::OneOf(&[
+        word("lines", "LINES"),
+        ArgumentSpec {
+            name: "bytes",
+            kind: ArgumentKind::Integer,
+            token: Some("FIXED"),
+            presence: Presence::Required,
+            since: None,
+        },
+        word("prefixed", "PREFIXED"),
+    ]),
+    token: None,
+    presence: Presence::Required,
+    since: None,
+};
+pub(super) const DATA: ArgumentSpec = argument("data", ArgumentKind::String);
 
 pub(super) const EXPIRY: ArgumentSpec = ArgumentSpec {
     name: "expiry",
