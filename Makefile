@@ -14,7 +14,7 @@ bench: export NOOP := $(CARGO_TARGET_DIR)/release/examples/libnoop.so
 bench: export BASELINE := $(CARGO_TARGET_DIR)/release/libeverbloom-baseline.so
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-pure test-server check bench install clean
+.PHONY: help run build test test-pure test-server check bench charts install clean
 
 help: ## print this list
 	@scripts/help Makefile
@@ -40,13 +40,16 @@ check: ## check formatting, lints, documentation, the oldest Rust, scripts, lice
 	@scripts/check
 
 # The module as users get it is built last, and so is the one that stays.
-bench: ## measure everything and write docs/performance.md from it
+bench: ## measure everything into docs/performance-cells.csv, and make the page and its pictures from it
 	@scripts/setup build server
 	cargo rustc --release --locked --lib --crate-type cdylib -- --cfg baseline -A dead_code
 	cp $(MODULE) $(BASELINE)
 	cargo build --release --locked --lib --example noop
 	$(if $(ONLY),,cargo bench --locked --no-default-features --features prefetch --bench pure)
 	cargo bench --locked --no-default-features --bench server
+
+charts: ## make docs/performance.md and its pictures anew from the cells, without measuring
+	cargo test --locked --no-default-features --bench server -- --render
 
 # Builds only where nothing is built, so that `make build && sudo make install` compiles nothing as root.
 install: $(if $(wildcard $(MODULE)),,build) ## copy the module to MODULE_DIR
@@ -59,6 +62,6 @@ clean: ## remove everything built, and the data of `make run`
 #: PORT=n        port of `make run` (default: 6379, or the next free one)
 #: SERVER=path   server of `make run` and `make bench` (default: redis-server, else valkey-server)
 #: SERVERS=a,b   more servers for `make test-server`, besides those on the PATH
-#: PEERS="n=path ..."  other modules that `make bench` measures too, with their names; QUICK=1: only try it, on small filters; ONLY=1-GB,instructions: only these filters, or the instructions
+#: PEERS="n=path argument ... n=path ..."  other modules that `make bench` measures too, with their names and load arguments; QUICK=1: only try it, on small filters; ONLY=1-GB,instructions,grown: only these filters, the instructions, or the error rates of grown filters
 #: PREFIX=path   of `make install` (default: /usr/local); MODULE_DIR=path (default: PREFIX/lib/redis/modules); DESTDIR=path
 #: CARGO_TARGET_DIR=path  where everything is built (default: target)
