@@ -4,8 +4,8 @@
 //! Reads from the environment: `MODULE` and, each optional, `BASELINE` (our module with the files of
 //! benches/baseline in place of its own), `NOOP` (the module of benches/noop.rs), `SERVER`, `PEERS`
 //! (`name=/path/to/module.so argument ... name=...`), `QUICK=1` (small filters and few rounds, to try the program itself),
-//! `ONLY=1-GB,instructions,grown` (the work on filters of these sizes, the instructions of single commands or the
-//! error rates of grown filters, and nothing else), `OUTPUT` (where the results go; default: docs, for a part of the
+//! `ONLY=1-GB,instructions,merge,grown` (the work on filters of these sizes, the instructions of single commands,
+//! BF.MERGE of two large filters, the error rates of grown ones, and nothing else), `OUTPUT` (where the results go; default: docs, for a part of the
 //! run the build directory).
 //!
 //! With `--render` it measures nothing and makes the page and its pictures anew from docs/performance-cells.csv.
@@ -27,6 +27,7 @@ mod grown;
 mod instructions;
 mod items;
 mod lines;
+mod merging;
 mod page;
 mod pictures;
 mod plan;
@@ -77,7 +78,7 @@ fn main() -> Result<(), Failure> {
     let full = series.iter().filter(|one| one.scope == Scope::All).count() * 3;
     let rest =
         if plan.is_whole { full + 7 + 5 } else { 0 } + if plan.has_instructions { plan.rounds } else { 0 };
-    let rest = rest + usize::from(plan.has_grown);
+    let rest = rest + usize::from(plan.has_grown) + if plan.has_merge { plan.rounds + 1 } else { 0 };
     let steps = filters.count() + plan.rounds * plan.sizes.len() + rest;
     let mut progress = Progress::new(steps);
     if !is_there(&format!("{BASELINE_FORMAT} format")) {
@@ -109,6 +110,9 @@ fn main() -> Result<(), Failure> {
         results.pure = pure::read(&target_directory().join("criterion"));
         results.facts = big::measure(&plan, &programs, &mut progress)?;
     }
+    if plan.has_merge {
+        results.merge = merging::measure(&plan, &programs, &mut progress)?;
+    }
     if plan.has_grown {
         progress.step("error rates of grown filters");
         results.grown = grown::error_rates(plan.grown_items, plan.grown_filters, plan.grown_probes)?;
@@ -122,6 +126,7 @@ fn main() -> Result<(), Failure> {
     };
     report::write(&plan, &results, &documents, &output)?;
     println!("{}", targets::text(&results));
+    results.facts.iter().chain(&results.merge).for_each(|fact| println!("{}: {}", fact.what, fact.value));
     println!("written: {}", output.join(report::CELLS).display());
     Ok(())
 }

@@ -98,7 +98,10 @@ fn full_table(record: &Record) -> String {
 }
 
 fn fact_table(record: &Record) -> String {
-    let rows = record.part("large filter").map(|row| vec![row.what.clone(), row.value.clone()]);
+    let rows = record
+        .part("large filter")
+        .chain(record.part("merge"))
+        .map(|row| vec![row.what.clone(), row.value.clone()]);
     table(&["what", "measured"], rows)
 }
 

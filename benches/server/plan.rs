@@ -16,6 +16,8 @@ pub(crate) struct Plan {
     pub(crate) has_instructions: bool,
     /// Whether the error rates of grown filters are.
     pub(crate) has_grown: bool,
+    /// Whether the merge of large filters is measured.
+    pub(crate) has_merge: bool,
     /// Times that everything is measured, in turns.
     pub(crate) rounds: usize,
     /// The filters.
@@ -53,6 +55,7 @@ impl Plan {
             is_whole: true,
             has_instructions: true,
             has_grown: true,
+            has_merge: true,
             rounds: 9,
             sizes: vec![
                 SMALL,
@@ -84,6 +87,7 @@ impl Plan {
             is_whole: true,
             has_instructions: true,
             has_grown: true,
+            has_merge: true,
             rounds: 2,
             sizes: full
                 .sizes
@@ -104,12 +108,13 @@ impl Plan {
         }
     }
 
-    /// Only the work on filters of these sizes, or only the `instructions` or the `grown` ones.
+    /// Only the work on filters of these sizes, or only the `instructions`, the `merge` or the `grown` ones.
     pub(crate) fn only(mut self, names: &str) -> Self {
         let is_named = |part: &str| names.split(',').any(|name| name == part);
         self.is_whole = false;
         self.has_instructions = is_named("instructions");
         self.has_grown = is_named("grown");
+        self.has_merge = is_named("merge");
         self.sizes.retain(|size| is_named(&size.name.replace(' ', "-")));
         self
     }

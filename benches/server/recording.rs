@@ -55,8 +55,8 @@ pub(crate) fn record(plan: &Plan, results: &Results) -> Record {
             rows.push(Row { value, unit, ..row("instructions", one.name, quantity) });
         }
     }
-    for fact in &results.facts {
-        rows.push(Row { value: fact.value.clone(), ..row("large filter", fact.what, "") });
+    for (part, facts) in [("large filter", &results.facts), ("merge", &results.merge)] {
+        rows.extend(facts.iter().map(|fact| Row { value: fact.value.clone(), ..row(part, fact.what, "") }));
     }
     for one in &results.pure {
         let (median, deviation) = one.item_ns;

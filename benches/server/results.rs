@@ -24,6 +24,8 @@ pub(crate) struct Results {
     pub(crate) pure: Vec<Pure>,
     /// A large filter in a server of its own.
     pub(crate) facts: Vec<Fact>,
+    /// The merge of two large filters.
+    pub(crate) merge: Vec<Fact>,
     /// Error rates of grown filters.
     pub(crate) grown: Vec<Curve>,
     /// Other modules by name, each as its file and its load arguments.

@@ -8,6 +8,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod bulk;
 mod clear;
 mod counting;
 mod expiry;
@@ -21,6 +22,7 @@ mod replication;
 mod replies;
 mod saturation;
 mod server;
+mod statistics;
 mod united;
 
 #[path = "../support/mod.rs"]

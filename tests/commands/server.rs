@@ -7,7 +7,7 @@ use everbloom::bloom::{ByteLimit, Filter, Memory, NoPrefetch, Prefetch, UnknownM
 use everbloom::command::table::KeyAccess;
 use everbloom::command::{
     COMMANDS, Command, CommandError, Effects, Host, Keyspace, Line, Name, OpenKey, Protocol, Replication,
-    Reply, Settings, Slot, StringSlot, execute,
+    Reply, Settings, Slot, StringSlot, execute, growth_line,
 };
 
 /// What the clock of the server says.
@@ -73,10 +73,14 @@ pub(crate) struct Server {
     pub(crate) strings: HashMap<Vec<u8>, Vec<u8>>,
     /// What was replicated, one line per command.
     pub(crate) replicated: Vec<String>,
+    /// The same, word by word, for words that are no text.
+    pub(crate) replicated_calls: Vec<Vec<Vec<u8>>>,
     /// The moments that keys were given, in milliseconds of UNIX time.
     pub(crate) expiries: Vec<(String, u64)>,
     /// Keyspace events.
     pub(crate) events: Vec<&'static str>,
+    /// Lines for the log.
+    pub(crate) log: Vec<String>,
 }
 
 /// The database as one command sees it.
@@ -118,11 +122,13 @@ struct TestKey<'k> {
     filters: &'k RefCell<HashMap<Vec<u8>, Filter>>,
     name: Vec<u8>,
     filter: Option<Filter>,
+    layers: usize,
     access: KeyAccess,
 }
 
 impl OpenKey for TestKey<'_> {
     fn slot(&mut self) -> Slot<&mut Filter> {
+        self.layers = self.filter.as_ref().map_or(0, Filter::layer_count);
         match &mut self.filter {
             // `string` holds no filter.
             _ if self.name == b"string" => Slot::WrongType,
@@ -131,12 +137,17 @@ impl OpenKey for TestKey<'_> {
         }
     }
 
-    fn changed(&mut self, _items_added: u64) {
-        assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
+    fn allocated_bytes(&mut self) -> u64 {
+        self.filter.as_ref().map_or(0, |filter| filter.size_bytes() + 9)
     }
 
-    fn deleted(&mut self, items: u64) {
-        assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some() && items > 0);
+    fn changed(&mut self, _items_added: u64) -> u32 {
+        assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
+        (self.filter.as_ref().map_or(0, Filter::layer_count) - self.layers) as u32
+    }
+
+    fn altered(&mut self, _items_before: u64, _capacity_before_items: u64) {
+        assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
     }
 
     fn expire_at(&mut self, at_ms: u64) {
@@ -177,6 +188,7 @@ impl Keyspace for Database<'_> {
             filters: &self.filters,
             name: name.bytes.to_vec(),
             filter,
+            layers: 0,
             access,
         }
     }
@@ -217,8 +229,10 @@ impl Server {
             keys: HashMap::new(),
             strings: HashMap::new(),
             replicated: Vec::new(),
+            replicated_calls: Vec::new(),
             expiries: Vec::new(),
             events: Vec::new(),
+            log: Vec::new(),
         }
     }
 
@@ -243,20 +257,35 @@ impl Server {
         assert_eq!(reply.outstanding, 0, "one whole reply to {line}");
         self.keys = keyspace.filters.into_inner();
         self.expiries.extend(keyspace.expiries.into_inner());
-        self.carry_out(effects, &line);
+        self.carry_out(effects, &line, argv);
         reply.words.join(" ")
     }
 
-    fn carry_out(&mut self, effects: Effects<'_>, line: &str) {
-        let Effects { replication, created, cleared, expires, merged, items_added, items_deleted, .. } =
-            effects;
+    fn carry_out(&mut self, effects: Effects<'_>, line: &str, argv: &[&[u8]]) {
+        let Effects {
+            replication,
+            created,
+            cleared,
+            expires,
+            merged,
+            items_added,
+            items_deleted,
+            layers_added,
+            ..
+        } = effects;
         match replication {
             Replication::None => {
                 assert_eq!((created, cleared, items_added, items_deleted), (false, false, 0, 0));
             }
-            Replication::Verbatim => self.replicated.push(line.to_owned()),
+            Replication::Verbatim => {
+                self.replicated.push(line.to_owned());
+                self.replicated_calls.push(argv.iter().map(|word| word.to_vec()).collect());
+            }
             Replication::Rewritten(lines) => {
                 for Line { command, arguments } in lines {
+                    let words = arguments.iter().map(|word| word.to_vec());
+                    let call = std::iter::once(command.as_bytes().to_vec()).chain(words).collect();
+                    self.replicated_calls.push(call);
                     let words = arguments.iter().map(|word| String::from_utf8_lossy(word).into_owned());
                     let line = std::iter::once(command.to_owned()).chain(words).collect::<Vec<_>>().join(" ");
                     self.replicated.push(line);
@@ -269,6 +298,11 @@ impl Server {
         self.events.extend(cleared.then_some("bloom.clear"));
         self.events.extend((items_added > 0).then_some("bloom.add"));
         self.events.extend((items_deleted > 0).then_some("bloom.del"));
+        if layers_added > 0 {
+            self.events.push("bloom.grow");
+            let key = line.split(' ').nth(1).unwrap().as_bytes();
+            self.log.extend(growth_line(key, &self.keys[key], layers_added));
+        }
     }
 }
 

@@ -15,6 +15,7 @@
     reason = "tests fail by panicking"
 )]
 
+mod bulk;
 mod clear;
 mod clients;
 mod cluster;
@@ -40,6 +41,9 @@ mod loss;
 mod memory;
 mod merge;
 mod migrations;
+mod monitoring;
+#[path = "../monitoring/names.rs"]
+mod names;
 mod options;
 #[cfg(target_os = "linux")]
 mod pages;
@@ -51,6 +55,7 @@ mod replies;
 mod runtimes;
 mod saturation;
 mod scripting;
+mod statistics;
 mod surface;
 #[path = "../schemes/vectors.rs"]
 #[allow(dead_code, reason = "shared with the tests of the schemes")]
@@ -77,6 +82,8 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     #[cfg(target_os = "linux")]
     ("pages", pages::TESTS),
     ("info", info::TESTS),
+    ("statistics", statistics::TESTS),
+    ("monitoring", monitoring::TESTS),
     ("dump", dump::TESTS),
     ("partitions", partitions::TESTS),
     ("persistence", persistence::TESTS),
@@ -85,6 +92,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("events", events::TESTS),
     ("keyed", keyed::TESTS),
     ("keys", keys::TESTS),
+    ("bulk", bulk::TESTS),
     ("clear", clear::TESTS),
     ("expiry", expiry::TESTS),
     ("saturation", saturation::TESTS),
