@@ -6,16 +6,22 @@ MODULE := $(CARGO_TARGET_DIR)/release/libeverbloom.so
 PREFIX ?= /usr/local
 MODULE_DIR ?= $(PREFIX)/lib/redis/modules
 
+# What is missing is said, or installed, before minutes of building: the server too, where one is wanted.
+NEEDS := build $(if $(filter run test test-server,$(MAKECMDGOALS)),$(if $(SERVER)$(SERVERS),,server))
+
 # The scripts read these from the environment.
 export MODULE PORT SERVER SERVERS
 # So do the benchmarks.
 export PEERS QUICK ONLY
+# And those that make and try the packages.
+export TARGETS FILTER
 bench: export NOOP := $(CARGO_TARGET_DIR)/release/examples/libnoop.so
 bench: export BASELINE := $(CARGO_TARGET_DIR)/release/libeverbloom-baseline.so
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-pure test-server check bench charts install clean
+.PHONY: help run build test test-pure test-server check advisories bench charts install clean dist reproducible test-dist release-notes
 
+##@ Use
 help: ## print this list
 	@scripts/help Makefile
 
@@ -23,13 +29,14 @@ run: build ## start a server with the module on 127.0.0.1, in the foreground
 	@exec scripts/run
 
 build: ## build the module, installing the compiler's needs where they are missing
-	@scripts/setup build
+	@scripts/setup $(NEEDS)
 	cargo build --release --locked --lib
 
+##@ Develop
 test: test-pure test-server ## run all tests
 
 test-pure: ## test the filters, formats and commands; needs no server
-	@scripts/setup build
+	@scripts/setup $(NEEDS)
 	cargo test --locked --no-default-features --no-fail-fast
 
 test-server: build ## test the module on every server on the PATH and in SERVERS
@@ -38,6 +45,9 @@ test-server: build ## test the module on every server on the PATH and in SERVERS
 check: ## check formatting, lints, documentation, the oldest Rust, scripts, licences and advisories
 	@scripts/setup build
 	@scripts/check
+
+advisories: ## check the dependencies against the database of RustSec
+	@scripts/advisories
 
 # The module as users get it is built last, and so is the one that stays.
 bench: ## measure everything into docs/performance-cells.csv, and make the page and its pictures from it
@@ -51,10 +61,23 @@ bench: ## measure everything into docs/performance-cells.csv, and make the page 
 charts: ## make docs/performance.md and its pictures anew from the cells, without measuring
 	cargo test --locked --no-default-features --bench server -- --render
 
+##@ Install and release
 # Builds only where nothing is built, so that `make build && sudo make install` compiles nothing as root.
 install: $(if $(wildcard $(MODULE)),,build) ## copy the module to MODULE_DIR
 	install -D -m 755 $(MODULE) $(DESTDIR)$(MODULE_DIR)/everbloom.so
 	@echo 'Load it with this line in redis.conf or valkey.conf: loadmodule $(MODULE_DIR)/everbloom.so'
+
+dist: ## build the packages of a release into dist/: tarballs, debs, checksums
+	@scripts/dist
+
+reproducible: ## build them again somewhere else, and compare
+	@scripts/reproducible
+
+test-dist: ## try the packages in clean systems, as root: install, load, and all server tests on aarch64 and musl
+	@scripts/test-dist $(PARTS)
+
+release-notes: ## print the part of the changelog that belongs to TAG
+	@scripts/release-notes $(TAG)
 
 clean: ## remove everything built, and the data of `make run`
 	cargo clean
@@ -63,5 +86,7 @@ clean: ## remove everything built, and the data of `make run`
 #: SERVER=path   server of `make run` and `make bench` (default: redis-server, else valkey-server)
 #: SERVERS=a,b   more servers for `make test-server`, besides those on the PATH
 #: PEERS="n=path argument ... n=path ..."  other modules that `make bench` measures too, with their names and load arguments; QUICK=1: only try it, on small filters; ONLY=1-GB,instructions,merge,grown: only these filters, the instructions, BF.MERGE, or the error rates of grown filters
+#: TARGETS="..."  of `make dist`: only these, as Rust calls them (default: four)
+#: PARTS="..."    of `make test-dist`: deb, aarch64, musl (default: all); FILTER=word: only the server tests with it in their name
 #: PREFIX=path   of `make install` (default: /usr/local); MODULE_DIR=path (default: PREFIX/lib/redis/modules); DESTDIR=path
 #: CARGO_TARGET_DIR=path  where everything is built (default: target)

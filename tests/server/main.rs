@@ -4,7 +4,8 @@
 //! starts the servers it needs, each in a directory of its own on a free port. After each test the servers
 //! must be alive and their logs free of crash reports. A test that lacks what it needs says so and is
 //! ignored. Tests named `fake-host::...` run once: they need no server but only the module file, see
-//! `fake_host`. See `harness::Site` for which servers and which module file are taken.
+//! `fake_host`. See `harness::Site` for which servers and which module file are taken, and for servers that run through
+//! an emulator.
 
 #![expect(
     clippy::unwrap_used,
@@ -135,7 +136,7 @@ fn main() -> ExitCode {
     }
     #[cfg(target_os = "linux")]
     for (name, body) in fake_host::TESTS {
-        let Some(site) = sites.first().cloned() else { continue };
+        let Some(site) = sites.first().filter(|site| site.elsewhere.is_none()).cloned() else { continue };
         let body = *body;
         trials.push(Trial::test(format!("fake-host::{name}"), move || {
             body(&site);
