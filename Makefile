@@ -20,7 +20,7 @@ bench: export NOOP := $(CARGO_TARGET_DIR)/release/examples/libnoop.so
 bench: export BASELINE := $(CARGO_TARGET_DIR)/release/libeverbloom-baseline.so
 
 .DEFAULT_GOAL := help
-.PHONY: help run build tool test test-pure test-server test-tool check advisories bench install install-tool clean dist reproducible test-dist release-notes
+.PHONY: help run build tool test test-pure test-server test-tool check advisories bench charts install install-tool clean dist reproducible test-dist release-notes
 
 ##@ Use
 help: ## print this list
@@ -58,13 +58,16 @@ advisories: ## check the dependencies against the database of RustSec
 	@scripts/advisories
 
 # The module as users get it is built last, and so is the one that stays.
-bench: ## measure everything and write docs/performance.md from it
+bench: ## measure everything into docs/performance-cells.csv, and make the page and its pictures from it
 	@scripts/setup build server
 	cargo rustc --release --locked --lib --crate-type cdylib -- --cfg baseline -A dead_code
 	cp $(MODULE) $(BASELINE)
 	cargo build --release --locked --lib --example noop
 	$(if $(ONLY),,cargo bench --locked --no-default-features --features prefetch --bench pure)
 	cargo bench --locked --no-default-features --bench server
+
+charts: ## make docs/performance.md and its pictures anew from the cells, without measuring
+	cargo test --locked --no-default-features --bench server -- --render
 
 ##@ Install and release
 # Builds only where nothing is built, so that `make build && sudo make install` compiles nothing as root.
@@ -93,7 +96,7 @@ clean: ## remove everything built, and the data of `make run`
 #: PORT=n        port of `make run` (default: 6379, or the next free one)
 #: SERVER=path   server of `make run` and `make bench` (default: redis-server, else valkey-server)
 #: SERVERS=a,b   more servers for `make test-server` and `make test-tool`, besides those on the PATH
-#: PEERS="n=path ..."  other modules that `make bench` measures too, with their names; QUICK=1: only try it, on small filters; ONLY=1-GB,instructions,merge: only these filters, or the instructions, or BF.MERGE
+#: PEERS="n=path argument ... n=path ..."  other modules that `make bench` measures too, with their names and load arguments; QUICK=1: only try it, on small filters; ONLY=1-GB,instructions,merge,grown: only these filters, the instructions, BF.MERGE, or the error rates of grown filters
 #: TARGETS="..."  of `make dist`: only these, as Rust calls them (default: four)
 #: PARTS="..."    of `make test-dist`: deb, aarch64, musl (default: all); FILTER=word: only the server tests with it in their name
 #: PREFIX=path   of `make install` and `make install-tool` (default: /usr/local); MODULE_DIR=path (default: PREFIX/lib/redis/modules); DESTDIR=path
