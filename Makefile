@@ -14,7 +14,7 @@ bench: export NOOP := $(CARGO_TARGET_DIR)/release/examples/libnoop.so
 bench: export BASELINE := $(CARGO_TARGET_DIR)/release/libeverbloom-baseline.so
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-pure test-server check bench install clean
+.PHONY: help run build test test-pure test-server check fuzz fuzz-smoke bench install clean
 
 help: ## print this list
 	@scripts/help Makefile
@@ -39,6 +39,14 @@ check: ## check formatting, lints, documentation, the oldest Rust, scripts, lice
 	@scripts/setup build
 	@scripts/check
 
+fuzz: ## let libFuzzer make up input for one target, T, for S seconds; needs a nightly compiler and cargo-fuzz
+	@scripts/setup build
+	@scripts/fuzz "$(T)" $(or $(S),60)
+
+fuzz-smoke: ## fuzz every target for some seconds
+	@scripts/setup build
+	@scripts/fuzz smoke $(or $(S),84)
+
 # The module as users get it is built last, and so is the one that stays.
 bench: ## measure everything and write docs/performance.md from it
 	@scripts/setup build server
@@ -60,5 +68,6 @@ clean: ## remove everything built, and the data of `make run`
 #: SERVER=path   server of `make run` and `make bench` (default: redis-server, else valkey-server)
 #: SERVERS=a,b   more servers for `make test-server`, besides those on the PATH
 #: PEERS="n=path ..."  other modules that `make bench` measures too, with their names; QUICK=1: only try it, on small filters; ONLY=1-GB,instructions: only these filters, or the instructions
+#: T=name S=n     target of `make fuzz` (see fuzz/targets) and its time in seconds
 #: PREFIX=path   of `make install` (default: /usr/local); MODULE_DIR=path (default: PREFIX/lib/redis/modules); DESTDIR=path
 #: CARGO_TARGET_DIR=path  where everything is built (default: target)
