@@ -87,6 +87,12 @@ pub(crate) fn seeds() -> HashMap<&'static str, Vec<Vec<u8>>> {
     seeds.0
 }
 
+/// The choice of a limit that allows an array of so many bytes; large ones are slow.
+fn limit(size_bytes: usize) -> Option<u8> {
+    let limits = [(0, 60 << 10), (2, 250 << 10), (4, 1000 << 10), (6, 6000 << 10)];
+    limits.into_iter().find(|(_, most)| size_bytes <= *most).map(|(choice, _)| choice)
+}
+
 struct Seeds(HashMap<&'static str, Vec<Vec<u8>>>);
 
 impl Seeds {
@@ -128,13 +134,14 @@ impl Seeds {
         let fields = Fields(fields.collect());
         let all = Format::ALL.map(|format| DataType::of(format).name);
         let format = all.iter().position(|name| *name == type_name).unwrap() as u8;
-        // Limit 6 allows 6 MiB, 7 more than one chunk.
-        let front = Output::default().byte(0).byte(7).byte(format).byte(version as u8);
+        let strings = fields.0.iter().map(|field| if let Field::Bytes(bytes) = field { bytes.len() } else { 0 });
+        let Some(limit) = limit(strings.sum()) else { return };
+        let front = Output::default().byte(0).byte(limit).byte(format).byte(version as u8);
         self.put("snapshot", fields.write(front));
         if let (0, Some(Field::Bytes(header))) = (format, fields.0.first()) {
             let kind = header[6].wrapping_sub(1);
             let body = &header[8..];
-            let mut forged = Output::default().byte(8).byte(7).byte(kind).u16(body.len() as u16).bytes(body);
+            let mut forged = Output::default().byte(8).byte(limit).byte(kind).u16(body.len() as u16).bytes(body);
             for _ in &fields.0[1..] {
                 forged = forged.byte(1).u16(4).byte(100).bytes(b"\x01\x80\xff\x10");
             }
@@ -149,7 +156,8 @@ impl Seeds {
         let forms: &[(u8, &[u8])] = if is_ours { &[(6, &header[8..]), (0, header)] } else { &[(0, header)] };
         for (form, bytes) in forms {
             let kind = if is_ours { header[6].wrapping_sub(1) } else { 0 };
-            let front = Output::default().byte(7).byte(*form).byte(kind);
+            let Some(limit) = limit(chunks.iter().map(|(_, chunk)| chunk.len()).sum()) else { return };
+            let front = Output::default().byte(limit).byte(*form).byte(kind);
             let front = mark.map_or(front.clone(), |mark| front.byte(mark));
             // The seal of the header is cut off where it is forged.
             let seal_bytes = if *form == 6 { if mark == Some(0) { 16 } else { 24 } } else { 0 };

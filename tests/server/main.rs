@@ -19,6 +19,7 @@ mod clear;
 mod cluster;
 mod config;
 mod counting;
+mod drills;
 mod dump;
 mod errors;
 mod events;
@@ -110,7 +111,7 @@ fn main() -> ExitCode {
     };
     let mut trials = Vec::new();
     for site in &sites {
-        for (subject, tests) in SUBJECTS.iter().chain(import::SUBJECTS).chain(foreign::SUBJECTS) {
+        for (subject, tests) in SUBJECTS.iter().chain(import::SUBJECTS).chain(foreign::SUBJECTS).chain(drills::SUBJECTS) {
             for (name, body) in *tests {
                 let site = site.clone();
                 let body = *body;
