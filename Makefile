@@ -14,7 +14,7 @@ bench: export NOOP := $(CARGO_TARGET_DIR)/release/examples/libnoop.so
 bench: export BASELINE := $(CARGO_TARGET_DIR)/release/libeverbloom-baseline.so
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-pure test-server check fuzz fuzz-smoke bench install clean
+.PHONY: help run build test test-pure test-server check fuzz fuzz-smoke soak sanitize bench install clean
 
 help: ## print this list
 	@scripts/help Makefile
@@ -47,6 +47,12 @@ fuzz-smoke: ## fuzz every target for some seconds
 	@scripts/setup build
 	@scripts/fuzz smoke $(or $(S),84)
 
+soak: build ## drill servers for MINUTES minutes: random commands, kill -9, cut links, moving slots; prints a table
+	@scripts/soak $(or $(MINUTES),10)
+
+sanitize: build ## run every command and callback in a server under valgrind's memcheck
+	@scripts/sanitize
+
 # The module as users get it is built last, and so is the one that stays.
 bench: ## measure everything and write docs/performance.md from it
 	@scripts/setup build server
@@ -69,5 +75,6 @@ clean: ## remove everything built, and the data of `make run`
 #: SERVERS=a,b   more servers for `make test-server`, besides those on the PATH
 #: PEERS="n=path ..."  other modules that `make bench` measures too, with their names; QUICK=1: only try it, on small filters; ONLY=1-GB,instructions: only these filters, or the instructions
 #: T=name S=n     target of `make fuzz` (see fuzz/targets) and its time in seconds
+#: MINUTES=n      time of `make soak` in all (default: 10)
 #: PREFIX=path   of `make install` (default: /usr/local); MODULE_DIR=path (default: PREFIX/lib/redis/modules); DESTDIR=path
 #: CARGO_TARGET_DIR=path  where everything is built (default: target)

@@ -134,14 +134,16 @@ impl Seeds {
         let fields = Fields(fields.collect());
         let all = Format::ALL.map(|format| DataType::of(format).name);
         let format = all.iter().position(|name| *name == type_name).unwrap() as u8;
-        let strings = fields.0.iter().map(|field| if let Field::Bytes(bytes) = field { bytes.len() } else { 0 });
+        let strings =
+            fields.0.iter().map(|field| if let Field::Bytes(bytes) = field { bytes.len() } else { 0 });
         let Some(limit) = limit(strings.sum()) else { return };
         let front = Output::default().byte(0).byte(limit).byte(format).byte(version as u8);
         self.put("snapshot", fields.write(front));
         if let (0, Some(Field::Bytes(header))) = (format, fields.0.first()) {
             let kind = header[6].wrapping_sub(1);
             let body = &header[8..];
-            let mut forged = Output::default().byte(8).byte(limit).byte(kind).u16(body.len() as u16).bytes(body);
+            let mut forged =
+                Output::default().byte(8).byte(limit).byte(kind).u16(body.len() as u16).bytes(body);
             for _ in &fields.0[1..] {
                 forged = forged.byte(1).u16(4).byte(100).bytes(b"\x01\x80\xff\x10");
             }

@@ -111,7 +111,9 @@ fn main() -> ExitCode {
     };
     let mut trials = Vec::new();
     for site in &sites {
-        for (subject, tests) in SUBJECTS.iter().chain(import::SUBJECTS).chain(foreign::SUBJECTS).chain(drills::SUBJECTS) {
+        for (subject, tests) in
+            SUBJECTS.iter().chain(import::SUBJECTS).chain(foreign::SUBJECTS).chain(drills::SUBJECTS)
+        {
             for (name, body) in *tests {
                 let site = site.clone();
                 let body = *body;

@@ -48,7 +48,8 @@ fn nothing_is_lost_while_slots_move(site: &Site) {
     });
     for (key, items) in &added {
         for items in items.chunks(300) {
-            let words: Vec<&str> = ["BF.MEXISTS", key].into_iter().chain(items.iter().map(String::as_str)).collect();
+            let words: Vec<&str> =
+                ["BF.MEXISTS", key].into_iter().chain(items.iter().map(String::as_str)).collect();
             let Value::Array(answers) = router.call(key, &words) else { panic!("BF.MEXISTS {key}") };
             assert!(answers.iter().all(|answer| *answer == Value::Int(1)), "{key} lost an item");
         }
@@ -140,7 +141,8 @@ impl Router {
 /// Moves the slot of a key to a node; false where it is there already.
 fn move_slot(site: &Site, servers: &[Server; 3], key: &str, to: usize, may_be_at_once: bool) -> bool {
     let slot = servers[0].client().int(&format!("CLUSTER KEYSLOT {key}"));
-    let owner = servers.iter().position(|server| !server.client().say(&format!("BF.CARD {key}")).starts_with('-'));
+    let owner =
+        servers.iter().position(|server| !server.client().say(&format!("BF.CARD {key}")).starts_with('-'));
     let Some(owner) = owner.filter(|owner| *owner != to) else { return false };
     let (mut from, mut into) = (servers[owner].client(), servers[to].client());
     let id = |client: &mut Client| String::from_utf8(client.bytes(&["CLUSTER", "MYID"])).unwrap();

@@ -75,7 +75,9 @@ fn load(client: &mut Client, from: &str) -> redis::RedisResult<redis::Value> {
     loop {
         let reply = client.try_call(&["BF.SCANDUMP", from, &iterator.to_string()])?;
         let redis::Value::Array(piece) = reply else { return Ok(reply) };
-        let [redis::Value::Int(next), redis::Value::BulkString(data)] = piece.as_slice() else { panic!("{piece:?}") };
+        let [redis::Value::Int(next), redis::Value::BulkString(data)] = piece.as_slice() else {
+            panic!("{piece:?}")
+        };
         if *next == 0 {
             return Ok(redis::Value::Okay);
         }
@@ -166,7 +168,8 @@ fn a_torn_append_only_file_loses_only_its_end(site: &Site) {
         let directory = server.dir().join("appendonlydir");
         let cut = |launch: Launch| {
             let files = std::fs::read_dir(&directory).expect("append-only files");
-            let file = files.map(|file| file.unwrap().path()).find(|path| path.to_string_lossy().contains(".incr."));
+            let file =
+                files.map(|file| file.unwrap().path()).find(|path| path.to_string_lossy().contains(".incr."));
             let file = std::fs::OpenOptions::new().write(true).open(file.expect("a file")).expect("open");
             let length = file.metadata().unwrap().len();
             file.set_len(length.saturating_sub(cut_bytes)).expect("cut");

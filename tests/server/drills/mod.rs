@@ -7,11 +7,17 @@ mod cluster;
 mod crash;
 mod leak;
 mod replicas;
+mod smoke;
 mod truth;
 mod wire;
 
 #[path = "../../../fuzz/src/input.rs"]
-#[allow(dead_code, unreachable_pub, clippy::cast_possible_truncation, reason = "shared with the fuzz targets")]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    clippy::cast_possible_truncation,
+    reason = "shared with the fuzz targets"
+)]
 mod input;
 #[path = "../../../fuzz/src/words.rs"]
 mod words;
@@ -29,6 +35,7 @@ pub(crate) const SUBJECTS: &[(&str, &[Test])] = &[
     ("drill-replicas", replicas::TESTS),
     ("drill-cluster", cluster::TESTS),
     ("drill-leak", leak::TESTS),
+    ("smoke", smoke::TESTS),
 ];
 
 /// How long a drill goes on, and its chance.
@@ -47,7 +54,8 @@ struct Drill {
 impl Drill {
     /// A drill of so many rounds; SOAK_SECONDS makes it last as long instead, and SOAK_SEED gives it another seed.
     fn new(name: &'static str, site: &Site, rounds: u64) -> Self {
-        let number = |variable: &str| std::env::var(variable).ok().map(|text| text.parse::<u64>().expect("a number"));
+        let number =
+            |variable: &str| std::env::var(variable).ok().map(|text| text.parse::<u64>().expect("a number"));
         let seconds = number("SOAK_SECONDS");
         let seed = number("SOAK_SEED").unwrap_or(1);
         Self {

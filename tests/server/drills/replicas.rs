@@ -14,7 +14,10 @@ fn replicas_agree_whatever_happens(site: &Site) {
     let mut drill = Drill::new("three servers, cut and exchanged", site, 5);
     let launch = || {
         let launch = site.launch().with("propagation-error-behavior panic").with("repl-backlog-size 20kb");
-        launch.with_option("bf.max-filter-bytes 4mb").with("repl-diskless-load swapdb").with("save 3600 1000000")
+        launch
+            .with_option("bf.max-filter-bytes 4mb")
+            .with("repl-diskless-load swapdb")
+            .with("save 3600 1000000")
     };
     let servers = [launch().start(), launch().start(), launch().start()];
     let mut primary = 0;
@@ -134,7 +137,13 @@ fn write(client: &mut Client, input: &mut Input<'_>, payloads: &mut Vec<Vec<u8>>
                 payloads.insert(0, payload);
             }
             if let Some(payload) = payloads.get(input.below(payloads.len().max(1))) {
-                words.extend([b"RESTORE".to_vec(), key.to_vec(), b"0".to_vec(), payload.clone(), b"REPLACE".to_vec()]);
+                words.extend([
+                    b"RESTORE".to_vec(),
+                    key.to_vec(),
+                    b"0".to_vec(),
+                    payload.clone(),
+                    b"REPLACE".to_vec(),
+                ]);
             } else {
                 return;
             }
@@ -155,13 +164,17 @@ fn write(client: &mut Client, input: &mut Input<'_>, payloads: &mut Vec<Vec<u8>>
 }
 
 /// Copies a filter by its pieces.
-fn load(client: &mut Client, key: &[u8]) {
+pub(super) fn load(client: &mut Client, key: &[u8]) {
     client.say("DEL copied");
     let mut iterator = 0;
     loop {
         let number = iterator.to_string();
-        let redis::Value::Array(piece) = client.call(&[b"BF.SCANDUMP", key, number.as_bytes()]) else { return };
-        let [redis::Value::Int(next), redis::Value::BulkString(data)] = piece.as_slice() else { panic!("{piece:?}") };
+        let redis::Value::Array(piece) = client.call(&[b"BF.SCANDUMP", key, number.as_bytes()]) else {
+            return;
+        };
+        let [redis::Value::Int(next), redis::Value::BulkString(data)] = piece.as_slice() else {
+            panic!("{piece:?}")
+        };
         if *next == 0 {
             return;
         }

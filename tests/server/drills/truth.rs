@@ -42,7 +42,8 @@ impl Truth {
             let reply = client.say(&format!("BF.INSERT {key} {creation} ITEMS made"));
             assert!(reply.starts_with('['), "{key}{seed}: {reply}");
         }
-        let import = format!("BF.IMPORT {} EMPTY SCHEME murmur3-salted BITS 4000 HASHES 5", self.key("client"));
+        let import =
+            format!("BF.IMPORT {} EMPTY SCHEME murmur3-salted BITS 4000 HASHES 5", self.key("client"));
         client.say(&import);
     }
 
@@ -58,13 +59,21 @@ impl Truth {
         if name == "counting" && random.below(4) == 0 {
             return self.delete(client, &key, random);
         }
-        let items: Vec<String> = (0..1 + random.below(20)).map(|number| format!("{}-{number}", self.next)).collect();
+        let items: Vec<String> =
+            (0..1 + random.below(20)).map(|number| format!("{}-{number}", self.next)).collect();
         self.next += 1;
-        let words: Vec<&str> = ["BF.MADD", &key].into_iter().chain(items.iter().map(String::as_str)).collect();
+        let words: Vec<&str> =
+            ["BF.MADD", &key].into_iter().chain(items.iter().map(String::as_str)).collect();
         let Ok(reply) = client.try_call(&words) else { return false };
         let Value::Array(answers) = reply else {
             // A cluster answers where the slot is.
-            assert!(["-LOADING", "-MOVED", "-ASK", "-MISCONF", "-TRYAGAIN"].iter().any(|word| show(&reply).starts_with(word)), "{}", show(&reply));
+            assert!(
+                ["-LOADING", "-MOVED", "-ASK", "-MISCONF", "-TRYAGAIN"]
+                    .iter()
+                    .any(|word| show(&reply).starts_with(word)),
+                "{}",
+                show(&reply)
+            );
             return true;
         };
         let known = self.items.entry(key).or_default();

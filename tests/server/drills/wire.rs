@@ -84,7 +84,8 @@ impl Control {
 
 fn commands(client: &mut Client) -> Vec<Vec<u8>> {
     let names = client.array(&["COMMAND", "LIST", "FILTERBY", "MODULE", "bf"]);
-    let names: Vec<_> = names.iter().map(|name| show(name).trim_matches(['"', '+']).as_bytes().to_vec()).collect();
+    let names: Vec<_> =
+        names.iter().map(|name| show(name).trim_matches(['"', '+']).as_bytes().to_vec()).collect();
     assert!(names.len() > 10);
     names
 }
@@ -135,7 +136,12 @@ fn step(client: &mut Client, names: &[Vec<u8>], input: &mut Input<'_>, payloads:
             }
             words.push(b"EXEC".to_vec());
         }
-        _ => words.extend([b"COPY".to_vec(), key.to_vec(), input.choose(&KEYS[..5]).to_vec(), b"REPLACE".to_vec()]),
+        _ => words.extend([
+            b"COPY".to_vec(),
+            key.to_vec(),
+            input.choose(&KEYS[..5]).to_vec(),
+            b"REPLACE".to_vec(),
+        ]),
     }
     client.call(&words);
 }
