@@ -73,7 +73,7 @@ clean: ## remove everything built, and the data of `make run`
 #: PORT=n        port of `make run` (default: 6379, or the next free one)
 #: SERVER=path   server of `make run` and `make bench` (default: redis-server, else valkey-server)
 #: SERVERS=a,b   more servers for `make test-server`, besides those on the PATH
-#: PEERS="n=path ..."  other modules that `make bench` measures too, with their names; QUICK=1: only try it, on small filters; ONLY=1-GB,instructions: only these filters, or the instructions
+#: PEERS="n=path ..."  other modules that `make bench` measures too, with their names; QUICK=1: only try it, on small filters; ONLY=1-GB,instructions,merge: only these filters, or the instructions, or BF.MERGE
 #: T=name S=n     target of `make fuzz` (see fuzz/targets) and its time in seconds
 #: MINUTES=n      time of `make soak` in all (default: 10)
 #: PREFIX=path   of `make install` (default: /usr/local); MODULE_DIR=path (default: PREFIX/lib/redis/modules); DESTDIR=path

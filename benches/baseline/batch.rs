@@ -28,8 +28,14 @@ impl<F: Family> Chain<F> {
     }
 
     /// Asks for every item whether it may be in the filter.
-    pub fn contains_many(&self, items: &[&[u8]], _: impl Prefetch, mut answer: impl FnMut(bool)) {
-        items.iter().for_each(|item| answer(self.contains(self.digest(item))));
+    pub fn contains_many(&self, items: &[&[u8]], _: impl Prefetch, mut answer: impl FnMut(bool)) -> u32 {
+        let mut items_found = 0;
+        for item in items {
+            let found = self.contains(self.digest(item));
+            items_found += u32::from(found);
+            answer(found);
+        }
+        items_found
     }
 
     /// Adds the items in turn.

@@ -4,8 +4,8 @@
 //! Reads from the environment: `MODULE` and, each optional, `BASELINE` (our module with the files of
 //! benches/baseline in place of its own), `NOOP` (the module of benches/noop.rs), `SERVER`, `PEERS`
 //! (`name=/path/to/module.so ...`), `QUICK=1` (small filters and few rounds, to try the program itself),
-//! `ONLY=1-GB,instructions` (the work on filters of these sizes, or the instructions of single commands, and
-//! nothing else), `OUTPUT` (where the results go; default: docs, for a part of the run the build directory).
+//! `ONLY=1-GB,instructions` (the work on filters of these sizes, or the instructions of single commands, or `merge`,
+//! BF.MERGE of two large filters, and nothing else), `OUTPUT` (where the results go; default: docs, for a part of the run the build directory).
 
 #![expect(
     clippy::print_stdout,
@@ -21,6 +21,7 @@ mod failure;
 mod filters;
 mod instructions;
 mod items;
+mod merging;
 mod plan;
 mod process;
 mod progress;
@@ -61,6 +62,7 @@ fn main() -> Result<(), Failure> {
     let full = series.iter().filter(|one| one.scope == Scope::All).count() * 3;
     let rest =
         if plan.is_whole { full + 7 + 5 } else { 0 } + if plan.has_instructions { plan.rounds } else { 0 };
+    let rest = rest + if plan.has_merge { plan.rounds + 1 } else { 0 };
     let steps = filters.count() + plan.rounds * plan.sizes.len() + rest;
     let mut progress = Progress::new(steps);
     if !is_there(&format!("{BASELINE_FORMAT} format")) {
@@ -91,6 +93,9 @@ fn main() -> Result<(), Failure> {
         results.pure = pure::read(&target_directory().join("criterion"));
         results.facts = big::measure(&plan, &programs, &mut progress)?;
     }
+    if plan.has_merge {
+        results.facts.extend(merging::measure(&plan, &programs, &mut progress)?);
+    }
     progress.end();
     let output = std::env::var_os("OUTPUT").map(PathBuf::from);
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
@@ -101,6 +106,7 @@ fn main() -> Result<(), Failure> {
     };
     report::write(&plan, &results, &manifest.join("performance.md"), &output)?;
     println!("{}", targets::text(&results));
+    results.facts.iter().for_each(|fact| println!("{}: {}", fact.what, fact.value));
     println!("written: {}", output.join("performance.md").display());
     Ok(())
 }

@@ -14,6 +14,8 @@ pub(crate) struct Plan {
     pub(crate) is_whole: bool,
     /// Whether instructions are counted.
     pub(crate) has_instructions: bool,
+    /// Whether the merge of large filters is measured.
+    pub(crate) has_merge: bool,
     /// Times that everything is measured, in turns.
     pub(crate) rounds: usize,
     /// The filters.
@@ -44,6 +46,7 @@ impl Plan {
             is_quick: false,
             is_whole: true,
             has_instructions: true,
+            has_merge: true,
             rounds: 9,
             sizes: vec![
                 SMALL,
@@ -71,6 +74,7 @@ impl Plan {
             is_quick: true,
             is_whole: true,
             has_instructions: true,
+            has_merge: true,
             rounds: 2,
             sizes: full
                 .sizes
@@ -88,11 +92,12 @@ impl Plan {
         }
     }
 
-    /// Only the work on filters of these sizes, or only the `instructions`.
+    /// Only the work on filters of these sizes, or only the `instructions`, or the `merge`.
     pub(crate) fn only(mut self, names: &str) -> Self {
         let is_named = |part: &str| names.split(',').any(|name| name == part);
         self.is_whole = false;
         self.has_instructions = is_named("instructions");
+        self.has_merge = is_named("merge");
         self.sizes.retain(|size| is_named(&size.name.replace(' ', "-")));
         self
     }

@@ -59,9 +59,14 @@ impl<F: Family> Chain<F> {
     }
 
     /// Asks for every item whether it may be in the filter; `answer` takes the answers in the order of the
-    /// items. O(items * layers * probes).
-    pub fn contains_many(&self, items: &[&[u8]], prefetch: impl Prefetch, mut answer: impl FnMut(bool)) {
-        let mut hits_expected = false;
+    /// items. Answers how many may be. O(items * layers * probes).
+    pub fn contains_many(
+        &self,
+        items: &[&[u8]],
+        prefetch: impl Prefetch,
+        mut answer: impl FnMut(bool),
+    ) -> u32 {
+        let (mut hits_expected, mut items_found) = (false, 0u32);
         for group in items.chunks(GROUP_ITEMS) {
             let digests: Digests<'_, F> = group.iter().map(|item| self.digest(item)).collect();
             let found = if digests.len() < SMALL_GROUP_ITEMS {
@@ -70,8 +75,10 @@ impl<F: Family> Chain<F> {
                 self.contains_group(&digests, hits_expected, prefetch)
             };
             hits_expected = found.count_ones() as usize * 2 >= digests.len();
+            items_found = items_found.wrapping_add(found.count_ones());
             (0..digests.len()).for_each(|index| answer(found >> index & 1 == 1));
         }
+        items_found
     }
 
     /// Adds the items in turn, with the same outcome as one [`add`](Self::add) after another. `answer` takes
@@ -99,7 +106,11 @@ impl<F: Family> Chain<F> {
 
     /// Items whose memory is asked for in one step when they are to be added.
     fn items_per_step(&self) -> usize {
-        items_per_step(self.parts_to_add().map(|(layer, part)| lines(layer, part)).sum())
+        let lines = |(layer, part): (&Layer<F::Placement>, Part)| match part {
+            Part::All => layer.placement().lines_to_add() as usize,
+            Part::First | Part::Rest => lines(layer, part),
+        };
+        items_per_step(self.parts_to_add().map(lines).sum())
     }
 
     /// Asks for the memory of items that are to be added.

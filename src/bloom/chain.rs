@@ -50,7 +50,14 @@ impl<F: Family> Chain<F> {
     /// Items the layers were sized for. O(layers).
     #[must_use]
     pub fn capacity_items(&self) -> u64 {
-        self.layers.iter().fold(0, |sum, layer| sum.saturating_add(layer.capacity_items()))
+        self.capacity_items_from(0)
+    }
+
+    /// Items the layers from `first` on were sized for. O(layers).
+    #[must_use]
+    pub fn capacity_items_from(&self, first: usize) -> u64 {
+        let layers = self.layers.iter().skip(first);
+        layers.fold(0, |sum, layer| sum.saturating_add(layer.capacity_items()))
     }
 
     /// Bits set, over all layers. O(layers).

@@ -40,6 +40,12 @@ pub trait Family: Copy + Debug {
         *self
     }
 
+    /// Whether items are in one of these layers without having got past those before it: the layers were
+    /// filters of their own. O(layers).
+    fn are_layers_united(&self, _layers: &[Layer<Self::Placement>]) -> bool {
+        false
+    }
+
     /// The layer that comes after `layers`, which are all full or none.
     ///
     /// # Errors

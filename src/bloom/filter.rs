@@ -1,6 +1,6 @@
 //! A filter of any kind, as commands see it.
 
-use super::blocks::{BlockMover, BlockVisitor, move_storage};
+use super::blocks::{BlockMover, BlockVisitor, Holder, move_storage};
 use super::chain::Chain;
 use super::client::Client;
 use super::counting::Counting;
@@ -9,10 +9,12 @@ use super::family::Family;
 use super::format::Format;
 use super::growth::Growth;
 use super::keyed::Keyed;
+use super::kind::Kind;
 use super::layer::Layer;
 use super::memory::{Memory, OutOfMemory};
 use super::outcome::{AddError, Added, ByteLimit, ReserveError};
 use super::prefetch::Prefetch;
+use super::reading::{FilterReading, LayerReading};
 use super::redisbloom::{Hashing, RedisBloom};
 use super::storage::Storage;
 use super::union::{Gained, Union, UnionPlacement, View, set_in};
@@ -52,21 +54,6 @@ pub enum Filter {
     Keyed(Box<Chain<Keyed>>),
 }
 
-/// The same expression for the chain of whatever kind a filter has.
-macro_rules! each_kind {
-    ($filter:expr, $chain:ident => $body:expr) => {
-        match $filter {
-            Filter::Everbloom($chain) => $body,
-            Filter::RedisBloom($chain) => $body,
-            Filter::ValkeyBloom($chain) => $body,
-            Filter::Client($chain) => $body,
-            Filter::Union($chain) => $body,
-            Filter::Counting($chain) => $body,
-            Filter::Keyed($chain) => $body,
-        }
-    };
-}
-
 /// The same expression for the chain of a filter whose layers are arrays of bits, and another for one that
 /// counts.
 macro_rules! each_of_bits {
@@ -80,6 +67,13 @@ macro_rules! each_of_bits {
             Filter::Keyed($chain) => $body,
             Filter::Counting($counting) => $other,
         }
+    };
+}
+
+/// The same expression for the chain of whatever kind a filter has.
+macro_rules! each_kind {
+    ($filter:expr, $chain:ident => $body:expr) => {
+        each_of_bits!($filter, $chain => $body, $chain => $body)
     };
 }
 
@@ -101,12 +95,20 @@ impl Filter {
     /// Whose bits and bytes it has.
     #[must_use]
     pub const fn format(&self) -> Format {
+        self.kind().format()
+    }
+
+    /// How it is built.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
         match self {
-            Self::Everbloom(_) | Self::Client(_) | Self::Union(_) | Self::Counting(_) | Self::Keyed(_) => {
-                Format::Everbloom
-            }
-            Self::RedisBloom(_) => Format::RedisBloom,
-            Self::ValkeyBloom(_) => Format::ValkeyBloom,
+            Self::Everbloom(_) => Kind::Everbloom,
+            Self::RedisBloom(_) => Kind::RedisBloom,
+            Self::ValkeyBloom(_) => Kind::ValkeyBloom,
+            Self::Client(_) => Kind::Imported,
+            Self::Union(_) => Kind::Union,
+            Self::Counting(_) => Kind::Counting,
+            Self::Keyed(_) => Kind::Keyed,
         }
     }
 
@@ -139,15 +141,14 @@ impl Filter {
     /// Memory of the filter in bytes: its structs and storages. O(layers).
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
-        // The struct of a chain counts its own bytes, which for all but the boxed ones lie within this
-        // struct.
+        // The struct of a chain counts its own bytes, which for all but the boxed ones lie within this one.
         let counted_twice = match self {
             Self::Everbloom(chain) => size_of_val(chain),
             Self::RedisBloom(chain) => size_of_val(chain),
-            Self::ValkeyBloom(_) | Self::Client(_) | Self::Union(_) | Self::Counting(_) | Self::Keyed(_) => 0,
+            _ => 0,
         };
-        let struct_bytes = size_of::<Self>().saturating_sub(counted_twice) as u64;
-        struct_bytes.saturating_add(each_kind!(self, chain => chain.size_bytes()))
+        let struct_bytes = size_of::<Self>().saturating_sub(counted_twice);
+        each_kind!(self, chain => chain.size_bytes()).saturating_add(struct_bytes as u64)
     }
 
     /// What happens when the last layer is full.
@@ -176,9 +177,9 @@ impl Filter {
     }
 
     /// Asks for every item whether it may be in the filter; `answer` takes the answers in the order of the
-    /// items. O(items * layers * probes).
-    pub fn contains_many(&self, items: &[&[u8]], prefetch: impl Prefetch, answer: impl FnMut(bool)) {
-        each_kind!(self, chain => chain.contains_many(items, prefetch, answer));
+    /// items. Answers how many may be. O(items * layers * probes).
+    pub fn contains_many(&self, items: &[&[u8]], prefetch: impl Prefetch, answer: impl FnMut(bool)) -> u32 {
+        each_kind!(self, chain => chain.contains_many(items, prefetch, answer))
     }
 
     /// Adds the items in turn; see [`Chain::add_many`]. O(items * layers * probes).
@@ -257,6 +258,18 @@ impl Filter {
         })
     }
 
+    /// What can be read off the layers, the oldest first, and off all together. O(layers).
+    #[must_use]
+    pub fn reading(&self) -> (Vec<LayerReading>, FilterReading) {
+        each_kind!(self, chain => chain.reading())
+    }
+
+    /// Items that the layers from `first` on were sized for. O(layers).
+    #[must_use]
+    pub fn capacity_items_from(&self, first: usize) -> u64 {
+        each_kind!(self, chain => chain.capacity_items_from(first))
+    }
+
     fn storage_mut(&mut self, layer: usize) -> Option<&mut dyn Storage> {
         each_kind!(self, chain => {
             chain.layers_mut().get_mut(layer).map(|layer| layer.storage_mut() as &mut dyn Storage)
@@ -265,27 +278,13 @@ impl Filter {
 
     /// Shows the blocks of memory behind the struct: see [`Chain::visit_blocks`]. O(layers).
     pub fn visit_blocks(&self, visitor: &mut impl BlockVisitor) {
-        match self {
-            Self::Everbloom(_) | Self::RedisBloom(_) => {}
-            Self::ValkeyBloom(chain) => visitor.visit(std::slice::from_ref(&**chain)),
-            Self::Client(chain) => visitor.visit(std::slice::from_ref(&**chain)),
-            Self::Union(chain) => visitor.visit(std::slice::from_ref(&**chain)),
-            Self::Counting(chain) => visitor.visit(std::slice::from_ref(&**chain)),
-            Self::Keyed(chain) => visitor.visit(std::slice::from_ref(&**chain)),
-        }
+        each_kind!(self, chain => Holder::visit_holder(chain, visitor));
         each_kind!(self, chain => chain.visit_blocks(visitor));
     }
 
     /// Moves the blocks behind the struct, except for those of the storages: a boxed chain's own first.
     pub fn move_structs(&mut self, mover: &impl BlockMover) {
-        match self {
-            Self::Everbloom(_) | Self::RedisBloom(_) => {}
-            Self::ValkeyBloom(chain) => mover.move_box(chain),
-            Self::Client(chain) => mover.move_box(chain),
-            Self::Union(chain) => mover.move_box(chain),
-            Self::Counting(chain) => mover.move_box(chain),
-            Self::Keyed(chain) => mover.move_box(chain),
-        }
+        each_kind!(self, chain => Holder::move_holder(chain, mover));
         each_kind!(self, chain => chain.move_structs(mover));
     }
 

@@ -37,9 +37,14 @@ pub(super) fn run_one<'a>(
     };
     match outcome {
         Ok(Added::New) => {
-            open.changed(1);
+            let layers_added = open.changed(1);
             reply.boolean(true);
-            Ok(Effects { replication: Replication::Verbatim, items_added: 1, ..Effects::default() })
+            Ok(Effects {
+                replication: Replication::Verbatim,
+                items_added: 1,
+                layers_added,
+                ..Effects::default()
+            })
         }
         Ok(Added::Again) => {
             open.changed(1);
@@ -48,12 +53,12 @@ pub(super) fn run_one<'a>(
         }
         Ok(Added::Present) => {
             reply.boolean(false);
-            Ok(Effects::default())
+            Ok(Effects { items_known: 1, ..Effects::default() })
         }
         Err(error) => {
             check_loss(error, keyspace)?;
             write_outcome(outcome, reply);
-            Ok(Effects::default())
+            Ok(Effects { items_refused: 1, ..Effects::default() })
         }
     }
 }
@@ -93,8 +98,8 @@ pub(super) fn run_many<'a>(
     Ok(effects)
 }
 
-/// Where the operator wants filters to be reserved, a command without a word about them makes none. Those that a primary
-/// or a log makes are made.
+/// Where the operator wants filters to be reserved, a command without a word about them makes none. Those
+/// that a primary or a log makes are made.
 ///
 /// # Errors
 /// [`CommandError::NotFound`].

@@ -1,4 +1,5 @@
-//! Adding items, to the filter that is there or to a new one: what BF.ADD, BF.MADD and BF.INSERT have in common.
+//! Adding items, to the filter that is there or to a new one: what BF.ADD, BF.MADD and BF.INSERT have in
+//! common.
 
 use std::borrow::Cow;
 
@@ -6,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::change::Change;
 use super::creation::CreationOptions;
-use super::effects::{Effects, Line, Replication};
+use super::effects::{Effects, Line, Replication, count_of};
 use super::error::CommandError;
 use super::keyspace::Slot;
 use super::kinds::{blueprint, creation};
@@ -33,7 +34,7 @@ pub(super) struct Answers {
     /// A byte each, for there may be thousands of them.
     outcomes: SmallVec<[Outcome; 128]>,
     items_added: u64,
-    has_refusals: bool,
+    items_refused: u32,
     /// The first refusal that must not be.
     loss: Option<AddError>,
 }
@@ -94,7 +95,7 @@ impl Answers {
 
     #[cold]
     fn refuse(&mut self, error: AddError) -> Outcome {
-        self.has_refusals = true;
+        self.items_refused += 1;
         if self.loss.is_none() && CommandError::Add(error).is_loss(Command::MAdd) {
             self.loss = Some(error);
         }
@@ -102,6 +103,21 @@ impl Answers {
             AddError::Full => Outcome::Full,
             AddError::CannotGrow(_) => Outcome::CannotGrow,
             AddError::NotEncodable(encoding) => Outcome::NotEncodable(encoding),
+        }
+    }
+
+    /// The counts of so many items. Those after the one at which the filter was full are refused without an
+    /// answer.
+    fn effects<'a>(&self, items: usize) -> Effects<'a> {
+        let answered = count_of(self.outcomes.len());
+        let taken_or_refused = count_of(usize::try_from(self.items_added).unwrap_or(usize::MAX))
+            .saturating_add(self.items_refused);
+        let unanswered = count_of(items).saturating_sub(answered);
+        Effects {
+            items_added: self.items_added,
+            items_known: answered.saturating_sub(taken_or_refused),
+            items_refused: self.items_refused.saturating_add(unanswered),
+            ..Effects::default()
         }
     }
 
@@ -128,8 +144,8 @@ impl Answers {
 /// Arguments of a replicated command up to which their memory is not worth a question.
 const FEW_ARGUMENTS: usize = 1024;
 
-/// Room for the arguments of a command with so many items, had before anything is changed: afterwards nobody could
-/// refuse.
+/// Room for the arguments of a command with so many items, had before anything is changed: afterwards
+/// nobody could refuse.
 ///
 /// # Errors
 /// [`CommandError::OutOfMemory`].
@@ -158,16 +174,16 @@ impl<'a> Adds<'a, '_> {
                 let room = room_for_arguments(self.items.len())?;
                 let answers = add_items(filter, self.items, host, prefetch)?;
                 let items_added = answers.items_added;
-                // Only what was added goes out: a refusal would reach the replica as a refusal, which a strict one
-                // does not survive.
+                // Only what was added goes out: a refusal would reach the replica as a refusal, which a
+                // strict one does not survive.
                 let replication = if items_added == 0 {
                     Replication::None
-                } else if !answers.has_refusals && !self.options.has_foreign_words() {
+                } else if answers.items_refused == 0 && !self.options.has_foreign_words() {
                     Replication::Verbatim
                 } else {
                     Replication::Rewritten(vec![Line::add(self.key, answers.added(self.items), room)])
                 };
-                let effects = Effects { replication, items_added, ..Effects::default() };
+                let effects = Effects { replication, ..answers.effects(self.items.len()) };
                 Ok(Change { answer: answers, publish: None, expires_at_ms: None, effects })
             }
             Slot::Vacant if !self.options.may_create(host) => Err(CommandError::LostFilter),
@@ -181,8 +197,8 @@ impl<'a> Adds<'a, '_> {
                 let effects = Effects {
                     replication: Replication::Rewritten(lines),
                     created: true,
-                    items_added: answers.items_added,
-                    ..Effects::default()
+                    layers_added: count_of(filter.layer_count().saturating_sub(1)),
+                    ..answers.effects(self.items.len())
                 };
                 Ok(Change {
                     answer: answers,
@@ -201,8 +217,8 @@ pub(super) fn check_loss(error: AddError, host: &dyn Host) -> Result<(), Command
     if error.is_loss(Command::Add) && host.must_succeed() { Err(error) } else { Ok(()) }
 }
 
-/// Adds the items in turn. A full fixed filter ends the run, a filter that cannot grow for another reason does not;
-/// both as in RedisBloom, whose array of answers is then shorter than the items.
+/// Adds the items in turn. A full fixed filter ends the run, a filter that cannot grow for another reason
+/// does not; both as in RedisBloom, whose array of answers is then shorter than the items.
 ///
 /// # Errors
 /// When the answers have no room, before anything is added; as [`check_loss`].

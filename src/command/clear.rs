@@ -8,14 +8,14 @@ use super::reply::Reply;
 use super::table::KeyAccess;
 use crate::bloom::ByteLimit;
 
-/// BF.CLEAR: `key`. Empties a filter, which keeps its parameters and its time to live. O(1); what it held is freed in the
-/// background where that takes long.
+/// BF.CLEAR: `key`. Empties a filter, which keeps its parameters and its time to live. O(1); what it held
+/// is freed in the background where that takes long.
 ///
 /// Nothing is replicated or notified unless the filter held anything.
 ///
 /// # Errors
-/// [`CommandError::WrongType`], [`CommandError::NotFound`], or that the empty filter would be larger than this one and than
-/// the limit, or there is no memory for it; the filter is then as it was.
+/// [`CommandError::WrongType`], [`CommandError::NotFound`], or that the empty filter would be larger than
+/// this one and than the limit, or there is no memory for it; the filter is then as it was.
 pub(super) fn run<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,

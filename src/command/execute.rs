@@ -8,11 +8,11 @@ use super::reply::Reply;
 use super::table::Command;
 use super::{
     add, card, clear, debug, delete, exists, export, import, info, insert, load, load_chunk, merge, reserve,
-    scan_dump,
+    scan_dump, statistics,
 };
 
-/// Runs a command; `argv` is what follows its name. Replies, also where it is refused, and answers what the host has to
-/// carry out afterwards. O(arguments) beside what the command itself takes.
+/// Runs a command; `argv` is what follows its name. Replies, also where it is refused, and answers what the
+/// host has to carry out afterwards. O(arguments) beside what the command itself takes.
 #[inline(always)]
 pub fn execute<'a>(
     command: Command,
@@ -46,6 +46,7 @@ fn run<'a>(
         Command::Exists => exists::run_one(arguments, keyspace, reply),
         Command::MExists => exists::run_many(arguments, keyspace, reply),
         Command::Info => info::run(arguments, keyspace, reply),
+        Command::Stats => statistics::run(arguments, keyspace, reply),
         Command::Card => card::run(arguments, keyspace, reply),
         Command::Debug => debug::run(arguments, keyspace, reply),
         Command::Clear => clear::run(arguments, keyspace, reply),

@@ -29,8 +29,8 @@ impl<'k> Key<'k> {
     /// Opens a key.
     ///
     /// # Safety
-    /// `context` and `name` must be those of the running command, and no other `Key` of the same name may live. The
-    /// value must not outlive the command.
+    /// `context` and `name` must be those of the running command, and no other `Key` of the same name may
+    /// live. The value must not outlive the command.
     #[inline(always)]
     pub(super) unsafe fn open(
         context: Context,
@@ -81,10 +81,10 @@ impl<'k> Key<'k> {
     /// The filter that was found under the key.
     #[inline(always)]
     fn stored(&mut self) -> Option<&mut Stored> {
-        // SAFETY: the value of a key of our type is a living `Stored` (see `datatype`). Commands run one at a time on the
-        // server's main thread, the key stays open for the borrow, and only `publish` puts another value there, which
-        // forgets this one: so nothing else changes or frees it. The key is borrowed exclusively, and it is the only open
-        // key of its name.
+        // SAFETY: the value of a key of our type is a living `Stored` (see `datatype`). Commands run one at
+        // a time on the server's main thread, the key stays open for the borrow, and only `publish` puts
+        // another value there, which forgets this one: so nothing else changes or frees it. The key is
+        // borrowed exclusively, and it is the only open key of its name.
         self.stored.map(|mut stored| unsafe { stored.as_mut() })
     }
 }
@@ -104,18 +104,23 @@ impl OpenKey for Key<'_> {
         }
     }
 
+    fn allocated_bytes(&mut self) -> u64 {
+        self.stored().map_or(0, |stored| stored.allocated_bytes() as u64)
+    }
+
     #[inline(always)]
-    fn changed(&mut self, items_added: u64) {
+    fn changed(&mut self, items_added: u64) -> u32 {
         let layers = self.layers;
-        if let Some(stored) = self.stored() {
-            stored.changed(layers, items_added);
+        match self.stored() {
+            Some(stored) => stored.changed(layers, items_added),
+            None => 0,
         }
     }
 
-    fn deleted(&mut self, items: u64) {
+    fn altered(&mut self, items_before: u64, capacity_before_items: u64) {
         let layers = self.layers;
         if let Some(stored) = self.stored() {
-            stored.deleted(layers, items);
+            stored.altered(layers, items_before, capacity_before_items);
         }
     }
 
@@ -127,8 +132,8 @@ impl OpenKey for Key<'_> {
         };
         self.stored = None;
         let value = Box::into_raw(Stored::boxed(*filter));
-        // SAFETY: the key is open, and the value is what the callbacks of our type expect. Once set, the server owns
-        // it and gives it back to `datatype::free`.
+        // SAFETY: the key is open, and the value is what the callbacks of our type expect. Once set, the
+        // server owns it and gives it back to `datatype::free`.
         let status = unsafe { set_value(key.as_ptr(), data_type.as_ptr(), value.cast()) };
         if succeeded(status) {
             return Ok(());

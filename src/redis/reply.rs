@@ -20,13 +20,14 @@ pub(super) struct ServerReply {
 
 impl ServerReply {
     /// # Safety
-    /// `context` must be the context of a command that has not been replied to, for as long as the reply lives.
+    /// `context` must be the context of a command that has not been replied to, for as long as the reply
+    /// lives.
     pub(super) unsafe fn new(context: Context) -> Self {
         Self { context, outstanding: 1 }
     }
 
-    /// Fills every place that is still to be replied to with the error, so that a command that breaks off half-way
-    /// leaves the client in step.
+    /// Fills every place that is still to be replied to with the error, so that a command that breaks off
+    /// half-way leaves the client in step.
     pub(super) fn error_for_the_rest(&mut self, text: &str) {
         while self.outstanding > 0 {
             self.error(text);

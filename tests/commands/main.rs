@@ -21,6 +21,7 @@ mod replication;
 mod replies;
 mod saturation;
 mod server;
+mod statistics;
 mod united;
 
 #[path = "../support/mod.rs"]

@@ -7,7 +7,7 @@ use everbloom::bloom::{ByteLimit, Filter, Memory, NoPrefetch, Prefetch, UnknownM
 use everbloom::command::table::KeyAccess;
 use everbloom::command::{
     COMMANDS, Command, CommandError, Effects, Host, Keyspace, Line, Name, OpenKey, Protocol, Replication,
-    Reply, Settings, Slot, StringSlot, execute,
+    Reply, Settings, Slot, StringSlot, execute, growth_line,
 };
 
 /// What the clock of the server says.
@@ -87,6 +87,8 @@ pub(crate) struct Server {
     /// Told when a command begins to run and when it ends, so that a test sees what the command does and not what
     /// this server does.
     pub(crate) watch: fn(bool),
+    /// Lines for the log.
+    pub(crate) log: Vec<String>,
 }
 
 /// The database as one command sees it.
@@ -128,11 +130,13 @@ struct TestKey<'k> {
     filters: &'k RefCell<HashMap<Vec<u8>, Filter>>,
     name: Vec<u8>,
     filter: Option<Filter>,
+    layers: usize,
     access: KeyAccess,
 }
 
 impl OpenKey for TestKey<'_> {
     fn slot(&mut self) -> Slot<&mut Filter> {
+        self.layers = self.filter.as_ref().map_or(0, Filter::layer_count);
         match &mut self.filter {
             // `string` holds no filter.
             _ if self.name == b"string" => Slot::WrongType,
@@ -141,12 +145,17 @@ impl OpenKey for TestKey<'_> {
         }
     }
 
-    fn changed(&mut self, _items_added: u64) {
-        assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
+    fn allocated_bytes(&mut self) -> u64 {
+        self.filter.as_ref().map_or(0, |filter| filter.size_bytes() + 9)
     }
 
-    fn deleted(&mut self, items: u64) {
-        assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some() && items > 0);
+    fn changed(&mut self, _items_added: u64) -> u32 {
+        assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
+        (self.filter.as_ref().map_or(0, Filter::layer_count) - self.layers) as u32
+    }
+
+    fn altered(&mut self, _items_before: u64, _capacity_before_items: u64) {
+        assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
     }
 
     fn expire_at(&mut self, at_ms: u64) {
@@ -187,6 +196,7 @@ impl Keyspace for Database<'_> {
             filters: &self.filters,
             name: name.bytes.to_vec(),
             filter,
+            layers: 0,
             access,
         }
     }
@@ -234,6 +244,7 @@ impl Server {
             expiries: Vec::new(),
             events: Vec::new(),
             watch: |_| {},
+            log: Vec::new(),
         }
     }
 
@@ -267,8 +278,17 @@ impl Server {
     }
 
     fn carry_out(&mut self, effects: Effects<'_>, argv: &[&[u8]], line: &str) {
-        let Effects { replication, created, cleared, expires, merged, items_added, items_deleted, .. } =
-            effects;
+        let Effects {
+            replication,
+            created,
+            cleared,
+            expires,
+            merged,
+            items_added,
+            items_deleted,
+            layers_added,
+            ..
+        } = effects;
         match replication {
             Replication::None => {
                 assert_eq!((created, cleared, items_added, items_deleted), (false, false, 0, 0));
@@ -293,6 +313,11 @@ impl Server {
         self.events.extend(cleared.then_some("bloom.clear"));
         self.events.extend((items_added > 0).then_some("bloom.add"));
         self.events.extend((items_deleted > 0).then_some("bloom.del"));
+        if layers_added > 0 {
+            self.events.push("bloom.grow");
+            let key = argv[1];
+            self.log.extend(growth_line(key, &self.keys[key], layers_added));
+        }
     }
 }
 

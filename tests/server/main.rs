@@ -16,6 +16,7 @@
 )]
 
 mod clear;
+mod clients;
 mod cluster;
 mod config;
 mod counting;
@@ -40,15 +41,21 @@ mod loss;
 mod memory;
 mod merge;
 mod migrations;
+mod monitoring;
+#[path = "../monitoring/names.rs"]
+mod names;
 mod options;
 #[cfg(target_os = "linux")]
 mod pages;
+mod partitions;
 mod persistence;
 mod releases;
 mod replication;
 mod replies;
+mod runtimes;
 mod saturation;
 mod scripting;
+mod statistics;
 mod surface;
 #[path = "../schemes/vectors.rs"]
 #[allow(dead_code, reason = "shared with the tests of the schemes")]
@@ -75,7 +82,10 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     #[cfg(target_os = "linux")]
     ("pages", pages::TESTS),
     ("info", info::TESTS),
+    ("statistics", statistics::TESTS),
+    ("monitoring", monitoring::TESTS),
     ("dump", dump::TESTS),
+    ("partitions", partitions::TESTS),
     ("persistence", persistence::TESTS),
     ("hostile", hostile::TESTS),
     ("replication", replication::TESTS),
@@ -96,6 +106,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("surface", surface::TESTS),
     ("cluster", cluster::TESTS),
     ("migrations", migrations::TESTS),
+    ("clients", clients::TESTS),
     ("examples", examples::TESTS),
     ("releases", releases::TESTS),
 ];

@@ -83,6 +83,15 @@ impl Family for Everbloom {
         self.growth
     }
 
+    /// Of those that it grows by itself each has as many times the capacity of the one before.
+    fn are_layers_united(&self, layers: &[Layer<Probing>]) -> bool {
+        let factor = u64::from(self.growth.expansion());
+        let pairs = layers.iter().zip(layers.iter().skip(1));
+        pairs
+            .into_iter()
+            .any(|(before, layer)| layer.capacity_items() != before.capacity_items().saturating_mul(factor))
+    }
+
     fn next_layer(&self, layers: &[Layer<Probing>]) -> Result<LayerPlan<Probing>, AddError> {
         if !layers.is_empty() && self.growth.is_fixed_size() {
             return Err(AddError::Full);

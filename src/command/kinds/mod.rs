@@ -6,10 +6,11 @@ mod everbloom;
 mod facts;
 mod keyed;
 mod redisbloom;
+mod reserving;
 mod union;
 mod valkeybloom;
 
-use facts::Facts;
+pub(super) use facts::{Facts, Profile, Reservation};
 
 use super::creation::{Creation, CreationOptions};
 use super::error::CommandError;
@@ -26,6 +27,32 @@ pub(super) fn facts(filter: &Filter) -> Facts {
         Filter::Client(chain) => client::facts(filter, chain),
         Filter::Union(chain) => union::facts(filter, chain),
         Filter::Counting(chain) => counting::facts(filter, chain),
+    }
+}
+
+/// What BF.STATS tells of a filter beside what can be read off every filter. O(layers).
+pub(super) fn profile(filter: &Filter) -> Profile {
+    match filter {
+        Filter::Everbloom(chain) => everbloom::profile(chain.parameters(), chain.layers()),
+        Filter::Keyed(chain) => keyed::profile(chain),
+        Filter::RedisBloom(chain) => redisbloom::profile(chain),
+        Filter::ValkeyBloom(chain) => valkeybloom::profile(chain),
+        Filter::Client(chain) => client::profile(chain),
+        Filter::Union(chain) => union::profile(chain),
+        Filter::Counting(chain) => counting::profile(chain),
+    }
+}
+
+/// What a filter like this one would take that was reserved for so many items. Nothing where no BF.RESERVE
+/// makes such a filter. O(1).
+pub(super) fn reservation(filter: &Filter, capacity_items: u64) -> Option<Reservation> {
+    match filter {
+        Filter::Everbloom(chain) => everbloom::reservation(chain.parameters(), capacity_items, ""),
+        Filter::Keyed(chain) => keyed::reservation(chain, capacity_items),
+        Filter::RedisBloom(chain) => redisbloom::reservation(chain, capacity_items),
+        Filter::ValkeyBloom(chain) => valkeybloom::reservation(chain, capacity_items),
+        Filter::Counting(chain) => counting::reservation(chain, capacity_items),
+        Filter::Client(_) | Filter::Union(_) => None,
     }
 }
 

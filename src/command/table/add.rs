@@ -3,7 +3,7 @@
 
 use super::parts::{
     CHANGES, COUNTING, EXPANSION, EXPIRY, FORMAT, ITEM, ITEMS, KEY, KEYED, MANY, NONSCALING, SATURATE, V0_2,
-    argument, option, word,
+    argument, option, since_0_2, word,
 };
 use super::{ArgumentKind, CommandSpec};
 
@@ -25,7 +25,7 @@ pub(super) static RESERVE: CommandSpec = CommandSpec {
         FORMAT,
         COUNTING,
         EXPIRY,
-        option("ifnotexists", "IFNOTEXISTS", ArgumentKind::PureToken),
+        since_0_2(option("ifnotexists", "IFNOTEXISTS", ArgumentKind::PureToken)),
     ],
     ..CHANGES
 };
@@ -62,7 +62,7 @@ pub(super) static INSERT: CommandSpec = CommandSpec {
         NONSCALING,
         SATURATE,
         KEYED,
-        option("key", "KEY", ArgumentKind::String),
+        since_0_2(option("key", "KEY", ArgumentKind::String)),
         FORMAT,
         COUNTING,
         option("seed", "SEED", ArgumentKind::String),
@@ -81,6 +81,7 @@ pub(super) static CLEAR: CommandSpec = CommandSpec {
     // It gives memory back, so it is not refused for want of it.
     flags: "write fast",
     categories: "write fast",
+    since: V0_2,
     complexity: "O(1)",
     summary: "Empties a filter, which keeps its parameters and its time to live",
     syntax: &[KEY],

@@ -3,26 +3,42 @@
 use super::{ArgumentKind, ArgumentSpec, CommandSpec, KeyAccess, Presence, SourceKeys};
 
 pub(super) const fn argument(name: &'static str, kind: ArgumentKind) -> ArgumentSpec {
-    ArgumentSpec { name, kind, token: None, presence: Presence::Required }
+    ArgumentSpec { name, kind, token: None, presence: Presence::Required, since: None }
 }
 
 pub(super) const fn option(name: &'static str, token: &'static str, kind: ArgumentKind) -> ArgumentSpec {
-    ArgumentSpec { name, kind, token: Some(token), presence: Presence::Optional }
+    ArgumentSpec { name, kind, token: Some(token), presence: Presence::Optional, since: None }
 }
 
 pub(super) const fn word(name: &'static str, token: &'static str) -> ArgumentSpec {
-    ArgumentSpec { name, kind: ArgumentKind::PureToken, token: Some(token), presence: Presence::Required }
+    ArgumentSpec {
+        name,
+        kind: ArgumentKind::PureToken,
+        token: Some(token),
+        presence: Presence::Required,
+        since: None,
+    }
+}
+
+/// The argument, which the second release brought to a command that was there before.
+pub(super) const fn since_0_2(argument: ArgumentSpec) -> ArgumentSpec {
+    ArgumentSpec { since: Some(V0_2), ..argument }
 }
 
 pub(super) const KEY: ArgumentSpec = argument("key", ArgumentKind::Key);
 pub(super) const ITEM: ArgumentSpec = argument("item", ArgumentKind::String);
-pub(super) const ITEMS: ArgumentSpec =
-    ArgumentSpec { name: "item", kind: ArgumentKind::String, token: None, presence: Presence::Repeated };
+pub(super) const ITEMS: ArgumentSpec = ArgumentSpec {
+    name: "item",
+    kind: ArgumentKind::String,
+    token: None,
+    presence: Presence::Repeated,
+    since: None,
+};
 pub(super) const ITERATOR: ArgumentSpec = argument("iterator", ArgumentKind::Integer);
 pub(super) const EXPANSION: ArgumentSpec = option("expansion", "EXPANSION", ArgumentKind::Integer);
 pub(super) const NONSCALING: ArgumentSpec = option("nonscaling", "NONSCALING", ArgumentKind::PureToken);
-pub(super) const SATURATE: ArgumentSpec = option("saturate", "SATURATE", ArgumentKind::PureToken);
-pub(super) const KEYED: ArgumentSpec = option("keyed", "KEYED", ArgumentKind::PureToken);
+pub(super) const SATURATE: ArgumentSpec = since_0_2(option("saturate", "SATURATE", ArgumentKind::PureToken));
+pub(super) const KEYED: ArgumentSpec = since_0_2(option("keyed", "KEYED", ArgumentKind::PureToken));
 pub(super) const FORMAT: ArgumentSpec = option(
     "format",
     "FORMAT",
@@ -33,7 +49,7 @@ pub(super) const FORMAT: ArgumentSpec = option(
     ]),
 );
 
-pub(super) const COUNTING: ArgumentSpec = option("counting", "COUNTING", ArgumentKind::PureToken);
+pub(super) const COUNTING: ArgumentSpec = since_0_2(option("counting", "COUNTING", ArgumentKind::PureToken));
 
 pub(super) const EXPIRY: ArgumentSpec = ArgumentSpec {
     name: "expiry",
@@ -45,10 +61,17 @@ pub(super) const EXPIRY: ArgumentSpec = ArgumentSpec {
     ]),
     token: None,
     presence: Presence::Optional,
+    since: Some(V0_2),
 };
 
 const fn moment(name: &'static str, token: &'static str) -> ArgumentSpec {
-    ArgumentSpec { name, kind: ArgumentKind::Integer, token: Some(token), presence: Presence::Required }
+    ArgumentSpec {
+        name,
+        kind: ArgumentKind::Integer,
+        token: Some(token),
+        presence: Presence::Required,
+        since: None,
+    }
 }
 
 /// What most commands that change a filter have in common; such a command may need memory for it.

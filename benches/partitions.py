@@ -1,0 +1,64 @@
+"""What 24 partitions cost beside one filter, for the figures of docs/cluster.md: on one server, so that nothing but the
+partitions differs. Empties the server first.
+
+    make run        # in another terminal; and `pip install redis` in this one
+    python3 benches/partitions.py redis://127.0.0.1:6379
+"""
+import math
+import statistics
+import sys
+import zlib
+
+import redis
+
+ITEMS, ABSENT, COUNT, BATCH = 2_000_000, 500_000, 24, 10_000
+
+server = redis.Redis.from_url(sys.argv[1])
+server.flushall()
+share = ITEMS / COUNT
+fullest = math.ceil(share + 4 * math.sqrt(share))
+keys = ["part:{%d}" % number for number in range(COUNT)]
+server.execute_command("BF.RESERVE", "one", 0.01, ITEMS)
+for key in keys:
+    server.execute_command("BF.RESERVE", key, 0.01, fullest)
+
+
+def in_one(command, items):
+    return server.execute_command(command, "one", *items)
+
+
+def in_parts(command, items):
+    theirs = {}
+    for item in items:
+        theirs.setdefault(zlib.crc32(item) % COUNT, []).append(item)
+    pipeline = server.pipeline(transaction=False)
+    for number, some in theirs.items():
+        pipeline.execute_command(command, keys[number], *some)
+    return [answer for answers in pipeline.execute() for answer in answers]
+
+
+def measured(ask, command, items):
+    """The answers, and the server's time per item in nanoseconds."""
+    server.config_resetstat()
+    answers = ask(command, items)
+    stats = server.info("commandstats")
+    usec = next(stat["usec"] for name, stat in stats.items() if name.upper().endswith(command))
+    return answers, usec * 1000 / len(items)
+
+
+for command, kind, total in (("BF.MADD", b"item:%d", ITEMS), ("BF.MEXISTS", b"absent:%d", ABSENT)):
+    times, yes = {in_one: [], in_parts: []}, {in_one: 0, in_parts: 0}
+    for start in range(0, total, BATCH):
+        items = [kind % number for number in range(start, start + BATCH)]
+        for ask in times:
+            answers, nanoseconds = measured(ask, command, items)
+            times[ask].append(nanoseconds)
+            yes[ask] += sum(answers)
+    for ask in times:
+        median = statistics.median(times[ask])
+        print(f"{command} {ask.__name__}: {median:.0f} ns per item, {yes[ask] / total:.2%} answered 1")
+fullest_items = max(server.execute_command("BF.CARD", key) for key in keys)
+print(f"the fullest holds {fullest_items} of {fullest}")
+size = lambda key: server.execute_command("BF.INFO", key, "SIZE")[0]
+print(f"bytes: {sum(map(size, keys)) / size('one'):.3f} times those of one filter,"
+      f" {sum(map(server.memory_usage, keys)) / server.memory_usage('one'):.3f} times with what the allocator gives")

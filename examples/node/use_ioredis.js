@@ -1,0 +1,30 @@
+// ioredis: every command goes through call().
+//
+//     npm install ioredis
+//     node use_ioredis.js redis://127.0.0.1:6379
+'use strict'
+
+const assert = require('node:assert')
+const Redis = require('ioredis')
+
+async function main () {
+  const client = new Redis(process.argv[2])
+  await client.call('BF.RESERVE', 'seen', 0.001, 1000000, 'EX', 86400, 'IFNOTEXISTS')
+  assert.strictEqual(await client.call('BF.ADD', 'seen', 'alice'), 1) // 1: new
+  assert.strictEqual(await client.call('BF.EXISTS', 'seen', 'bob'), 0) // 0 is certain
+  assert.deepStrictEqual(await client.call('BF.MADD', 'seen', 'alice', 'bob', 'carol'), [0, 1, 1])
+  assert.deepStrictEqual(await client.call('BF.MEXISTS', 'seen', 'alice', 'dave'), [1, 0])
+
+  // A batch answers per item: a full filter is an error inside the list, not a rejected promise.
+  await client.call('BF.RESERVE', 'tickets', 0.01, 2, 'NONSCALING')
+  const answers = await client.call('BF.MADD', 'tickets', '1', '2', '3')
+  assert.ok(answers[2] instanceof Error)
+
+  // Pieces are bytes: callBuffer, not call.
+  const [iterator, piece] = await client.callBuffer('BF.SCANDUMP', 'seen', 0)
+  assert.strictEqual(await client.call('BF.LOADCHUNK', 'copy', iterator, piece), 'OK')
+  client.disconnect()
+  console.log('done')
+}
+
+main()

@@ -1,0 +1,45 @@
+"""One filter over a whole cluster: partitions under the keys name:{0}, name:{1}, ..., an item in the one that its CRC-32
+tells. docs/cluster.md explains it.
+
+    seen = Partitions(redis.RedisCluster.from_url("redis://127.0.0.1:7000"), "seen", 24)
+    seen.reserve(0.01, 1_000_000)
+    seen.add([b"alice", "bob".encode()])
+"""
+import math
+import zlib
+
+
+class Partitions:
+    """`count` can never change: another count would look for the items elsewhere."""
+
+    def __init__(self, client, name, count):
+        self.client, self.name, self.count = client, name, count
+
+    def key(self, number):
+        return f"{self.name}:{{{number}}}"
+
+    def reserve(self, error_rate, capacity):
+        share = capacity / self.count
+        fullest = math.ceil(share + 4 * math.sqrt(share))
+        for number in range(self.count):
+            self.client.execute_command("BF.RESERVE", self.key(number), error_rate, fullest, "IFNOTEXISTS")
+
+    def _each(self, command, items):
+        """Sends each partition its items (bytes) in one command; answers in the order of the items."""
+        places = {}
+        for place, item in enumerate(items):
+            places.setdefault(zlib.crc32(item) % self.count, []).append(place)
+        pipeline = self.client.pipeline()
+        for number, theirs in places.items():
+            pipeline.execute_command(command, self.key(number), *(items[place] for place in theirs))
+        answers = [None] * len(items)
+        for theirs, replies in zip(places.values(), pipeline.execute()):
+            for place, reply in zip(theirs, replies):
+                answers[place] = reply  # 1 or 0, or the error of this item
+        return answers
+
+    def add(self, items):
+        return self._each("BF.MADD", items)
+
+    def contains(self, items):
+        return self._each("BF.MEXISTS", items)

@@ -1,0 +1,27 @@
+//! redis-rs: every command goes through `cmd`. With `?protocol=resp3` at the end of `url` answers are booleans; they
+//! convert to the same types.
+
+use redis::{Client, RedisResult, cmd};
+
+pub(crate) fn run(url: &str) -> RedisResult<()> {
+    let mut connection = Client::open(url)?.get_connection()?;
+    let options = ("EX", 86_400, "IFNOTEXISTS");
+    cmd("BF.RESERVE").arg("seen").arg(0.001).arg(1_000_000).arg(options).exec(&mut connection)?;
+    // True: new, false: there before, or taken for one that is.
+    let is_new: bool = cmd("BF.ADD").arg("seen").arg("alice").query(&mut connection)?;
+    // False is certain.
+    let is_there: bool = cmd("BF.EXISTS").arg("seen").arg("bob").query(&mut connection)?;
+    assert!(is_new && !is_there);
+    let items = ["alice", "bob", "carol"];
+    let added: Vec<bool> = cmd("BF.MADD").arg("seen").arg(&items).query(&mut connection)?;
+    assert_eq!(added, [false, true, true]);
+
+    // An error of one item fails the whole batch, though the items before it were added: ask what is there.
+    cmd("BF.RESERVE").arg("tickets").arg(0.01).arg(2).arg("NONSCALING").exec(&mut connection)?;
+    let answers: RedisResult<Vec<bool>> =
+        cmd("BF.MADD").arg("tickets").arg(&[1, 2, 3]).query(&mut connection);
+    assert!(answers.is_err_and(|error| error.to_string().contains("full")));
+    let there: Vec<bool> = cmd("BF.MEXISTS").arg("tickets").arg(&[1, 2, 3]).query(&mut connection)?;
+    assert_eq!(there, [true, true, false]);
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! docs/cluster.md: one filter over three primaries, by the helpers of examples/ and the cluster clients of their languages.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
+
+use crate::harness::{Client, Server, Site, Test, show, tests, wait_until};
+use crate::runtimes::{command, root, url};
+
+pub(crate) const TESTS: &[Test] = tests![
+    partitions_stay_whole_with_python_while_the_cluster_changes,
+    partitions_stay_whole_with_node_while_the_cluster_changes,
+    the_page_of_clusters_lists_what_is_tested,
+];
+
+/// The first slots of the three primaries, and the end.
+const RANGES: [u16; 4] = [0, 5461, 10923, 16384];
+
+/// Three primaries, each a third of the slots, and a replica of the first.
+struct Cluster {
+    primaries: Vec<Server>,
+    replica: Server,
+}
+
+impl Cluster {
+    fn start(site: &Site) -> Self {
+        let node = || site.launch().in_cluster().start();
+        let (primaries, replica): (Vec<Server>, Server) = ((0..3).map(|_| node()).collect(), node());
+        for (server, range) in primaries.iter().zip(RANGES.windows(2)) {
+            let [from, to] = range else { continue };
+            let slots = format!("CLUSTER ADDSLOTSRANGE {from} {}", to - 1);
+            assert_eq!(server.client().say(&slots), "+OK");
+        }
+        // Nodes with one configuration epoch may not serve until they have settled it.
+        for (epoch, server) in primaries.iter().chain([&replica]).enumerate() {
+            server.client().say(&format!("CLUSTER SET-CONFIG-EPOCH {}", epoch + 1));
+        }
+        let mut first = primaries[0].client();
+        for server in primaries[1..].iter().chain([&replica]) {
+            let meet = format!("CLUSTER MEET 127.0.0.1 {} {}", server.port(), server.bus_port());
+            assert_eq!(first.say(&meet), "+OK");
+        }
+        let all = || primaries.iter().chain([&replica]);
+        wait_until("the nodes to meet", || {
+            all().all(|server| knows(server, "cluster_known_nodes:4") && knows(server, "cluster_state:ok"))
+        });
+        let replicate = format!("CLUSTER REPLICATE {}", id(&mut first));
+        assert_eq!(replica.client().say(&replicate), "+OK");
+        wait_until("the replica", || replica.client().info("master_link_status").as_deref() == Some("up"));
+        // A failover that the replica asks for before its primary knows of it is passed over.
+        let knows_replica = || show(&first.call(&["CLUSTER", "NODES"])).contains("slave");
+        wait_until("the primary to know its replica", knows_replica);
+        Self { primaries, replica }
+    }
+
+    /// Moves the slot of the first partition with it from the primary that has it to the next one.
+    fn move_a_slot(&self) {
+        let slot = self.primaries[0].client().int("CLUSTER KEYSLOT {0}");
+        let owner = RANGES.iter().rposition(|first| i64::from(*first) <= slot).expect("a range");
+        let (from, to) = (&self.primaries[owner], &self.primaries[(owner + 1) % 3]);
+        let (mut from, mut to, port) = (from.client(), to.client(), to.port());
+        let (from_id, to_id) = (id(&mut from), id(&mut to));
+        assert_eq!(to.say(&format!("CLUSTER SETSLOT {slot} IMPORTING {from_id}")), "+OK");
+        assert_eq!(from.say(&format!("CLUSTER SETSLOT {slot} MIGRATING {to_id}")), "+OK");
+        assert_eq!(from.say(&format!("MIGRATE 127.0.0.1 {port} seen:{{0}} 0 60000")), "+OK");
+        for client in [&mut to, &mut from] {
+            assert_eq!(client.say(&format!("CLUSTER SETSLOT {slot} NODE {to_id}")), "+OK");
+        }
+        assert_eq!(to.int("EXISTS seen:{0}"), 1);
+        // A replica that still claims the slot for its primary gets no votes.
+        let moved = format!("-MOVED {slot} 127.0.0.1:{port}");
+        wait_until("all nodes to know", || {
+            let others = self.primaries.iter().chain([&self.replica]).filter(|server| server.port() != port);
+            others.into_iter().all(|server| server.client().say("BF.CARD seen:{0}") == moved)
+        });
+    }
+
+    /// The replica takes over, and the primary that it followed goes.
+    fn fail_over(&mut self) {
+        assert_eq!(self.replica.client().say("CLUSTER FAILOVER"), "+OK");
+        wait_until("the failover", || !is_replica(&self.replica));
+        drop(self.primaries.remove(0));
+    }
+}
+
+fn id(client: &mut Client) -> String {
+    String::from_utf8(client.bytes(&["CLUSTER", "MYID"])).expect("an id")
+}
+
+fn knows(server: &Server, words: &str) -> bool {
+    show(&server.client().call(&["CLUSTER", "INFO"])).contains(words)
+}
+
+fn is_replica(server: &Server) -> bool {
+    server.client().info("role").as_deref() == Some("slave")
+}
+
+fn stay_whole(site: &Site, script: &str, library: &str) {
+    let Some(mut example) = command(script, library) else { return };
+    let mut cluster = Cluster::start(site);
+    example.arg(url(&cluster.primaries[1])).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut running = example.spawn().expect("start the example");
+    let mut told = BufReader::new(running.stdout.take().expect("its output")).lines();
+    let mut next = || told.next().and_then(Result::ok).unwrap_or_default();
+    let first = next();
+    // In every language the same: the rule, the hash and the positions are fixed for ever.
+    assert_eq!(first, "there: 257 of 50000 absent, in one filter 360; 0 grew", "{script}");
+    assert_eq!(next(), "checking");
+    cluster.move_a_slot();
+    cluster.fail_over();
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    running.stdin.take().expect("its input").write_all(b"\n").expect("tell it to end");
+    let last = (0..1000).map(|_| next()).find(|line| !line.starts_with("once more")).unwrap_or_default();
+    assert!(last.ends_with("none lost"), "{script}: {last}");
+    assert!(running.wait().expect("its end").success());
+}
+
+fn partitions_stay_whole_with_python_while_the_cluster_changes(site: &Site) {
+    stay_whole(site, "python/try_partitions.py", "redis");
+}
+
+fn partitions_stay_whole_with_node_while_the_cluster_changes(site: &Site) {
+    stay_whole(site, "node/try_partitions.js", "redis");
+}
+
+fn the_page_of_clusters_lists_what_is_tested(_: &Site) {
+    let page = std::fs::read_to_string(root().join("docs/cluster.md")).expect("docs/cluster.md");
+    for script in ["python/partitions.py", "node/partitions.js"] {
+        let listing = std::fs::read_to_string(root().join("examples").join(script)).expect("an example");
+        assert!(page.contains(&listing), "docs/cluster.md lists another examples/{script}");
+    }
+}
