@@ -115,12 +115,11 @@ fn command(filter: &Filter, input: &mut Input<'_>, items: &[Vec<u8>], limit_byte
     for key in [&b"f"[..], b"g"] {
         pair.put(key, filter);
     }
-    for line in ["BF.CARD f", "BF.INFO f", "BF.DEBUG f", "BF.SCANDUMP f 0", "BF.SCANDUMP f 1"] {
+    for line in ["BF.CARD f", "BF.INFO f", "BF.STATS f", "BF.DEBUG f", "BF.SCANDUMP f 0", "BF.SCANDUMP f 1"] {
         let reply = pair.run(line);
         assert!(!reply.starts_with('-'), "{line}: {reply}");
     }
-    for field in ["CAPACITY", "SIZE", "FILTERS", "ITEMS", "EXPANSION", "ERROR", "FORMAT", "FILL", "ESTIMATED"]
-    {
+    for field in ["CAPACITY", "SIZE", "FILTERS", "ITEMS", "EXPANSION", "ERROR", "KIND", "FILL", "ESTIMATED"] {
         pair.run(&format!("BF.INFO f {field}"));
     }
     for name in [&b"BF.MADD"[..], b"BF.MEXISTS", b"BF.DEL"] {

@@ -80,6 +80,7 @@ pub(crate) fn cases() -> Vec<Case> {
             "BF.EXISTS k another".to_owned(),
             "BF.MEXISTS k another item-3".to_owned(),
             "BF.INFO k".to_owned(),
+            "BF.STATS k".to_owned(),
             "BF.CARD k".to_owned(),
             "BF.DEBUG k".to_owned(),
             "BF.CLEAR k".to_owned(),

@@ -55,6 +55,7 @@ fn commands(client: &mut Client) {
         "BF.MEXISTS a x w",
         "BF.INFO a",
         "BF.INFO a SIZE",
+        "BF.STATS a",
         "BF.CARD a",
         "BF.DEBUG a",
         "BF.SCANDUMP a 0",
