@@ -7,8 +7,8 @@ use everbloom::command::COMMANDS;
 use everbloom::format::filter::{DataType, piece, rewrite, save};
 use everbloom::format::rewrite::Rewritten;
 
+use super::fuzz::server::Server;
 use super::fuzz::{Field, Fields, Output, TARGETS};
-use super::server::Server;
 use super::support::rdb::Payload;
 use super::support::recording::recordings;
 use super::support::{self, Random};
@@ -137,7 +137,7 @@ impl Seeds {
         let strings =
             fields.0.iter().map(|field| if let Field::Bytes(bytes) = field { bytes.len() } else { 0 });
         let Some(limit) = limit(strings.sum()) else { return };
-        let front = Output::default().byte(0).byte(limit).byte(format).byte(version as u8);
+        let front = Output::default().byte(0).byte(limit).byte(format).byte(u8::try_from(version).unwrap());
         self.put("snapshot", fields.write(front));
         if let (0, Some(Field::Bytes(header))) = (format, fields.0.first()) {
             let kind = header[6].wrapping_sub(1);

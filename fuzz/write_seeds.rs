@@ -14,8 +14,6 @@
 #[path = "src/lib.rs"]
 mod fuzz;
 mod seeds;
-#[path = "../tests/commands/server.rs"]
-mod server;
 #[path = "../tests/support/mod.rs"]
 mod support;
 

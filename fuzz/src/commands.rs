@@ -76,7 +76,10 @@ impl World {
                 }
             }
             12 | 13 => self.merge(key, input),
-            14 => self.copy(key, *input.choose(&KEYS)),
+            14 => {
+                let to = *input.choose(&KEYS);
+                self.copy(key, to);
+            }
             15 => self.import(key, input),
             16 => {
                 self.pair.remove(key);

@@ -10,6 +10,7 @@
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
     clippy::panic,
+    clippy::big_endian_bytes,
     missing_docs,
     unreachable_pub,
     dead_code,
@@ -31,7 +32,7 @@ pub mod snapshot;
 mod words;
 
 #[path = "../../tests/commands/server.rs"]
-mod server;
+pub(crate) mod server;
 
 pub use fields::{Field, Fields};
 pub use input::Output;

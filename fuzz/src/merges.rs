@@ -39,7 +39,7 @@ pub fn run(data: &[u8]) {
 }
 
 fn make(pair: &mut Pair, key: &[u8], input: &mut Input<'_>) {
-    if input.byte() % 6 == 0 {
+    if input.below(6) == 0 {
         let hashes = (1 + input.below(12)).to_string();
         let bits = (1 + u64::from(input.u16())).to_string();
         let scheme = *input.choose(&["murmur3-salted", "guava-mitz32", "csharp-netfx-mitz64"]);

@@ -16,7 +16,7 @@ pub fn run(data: &[u8]) {
     let limit = input.limit_bytes();
     let (format, version, fields) = if mode & 8 == 0 {
         let format = *input.choose(&Format::ALL);
-        let version = i32::from(input.byte() as i8);
+        let version = i32::from(input.byte().cast_signed());
         (format, version, Fields::read(&mut input))
     } else {
         (Format::Everbloom, 1, forged(&mut input, limit))

@@ -1,7 +1,7 @@
 //! What fuzzing has found, one test each.
 
 use crate::fuzz::forge;
-use crate::server::Server;
+use crate::fuzz::server::Server;
 
 /// A header of our own: the chain's, then layers of 1024 bits for 77 items.
 fn header_of(kind: u8, reserved_items: u64, expansion: u32, layers: u32) -> Vec<u8> {

@@ -18,8 +18,6 @@ mod findings;
 mod fuzz;
 #[path = "../../fuzz/seeds.rs"]
 mod seeds;
-#[path = "../commands/server.rs"]
-mod server;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -132,7 +132,7 @@ fn load(name: &str, before: &[String], put: &mut impl FnMut(&str, &[String], Vec
 }
 
 fn imports() -> Vec<Case> {
-    let string: Vec<u8> = (0..10_000u32).map(|number| (number * 31 >> 3) as u8).collect();
+    let string: Vec<u8> = (0..10_000u32).map(|number| (number * 31 / 8) as u8).collect();
     let case = |name: &str, line: Vec<Vec<u8>>| Case {
         name: format!("{name}: BF.IMPORT"),
         before: Vec::new(),

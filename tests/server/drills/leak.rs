@@ -54,7 +54,7 @@ fn cycle(client: &mut Client, drill: &mut Drill) {
         client.call(&[b"RESTORE", key.as_bytes(), b"0", &payload, b"REPLACE"]);
         client.call(&[b"RESTORE", b"cut".as_slice(), b"0", &payload[..payload.len() / 2]]);
     }
-    drill.count("filters", client.int("DBSIZE") as u64);
-    client.say(if drill.rounds % 2 == 0 { "FLUSHALL SYNC" } else { "FLUSHALL ASYNC" });
+    drill.count("filters", client.int("DBSIZE").cast_unsigned());
+    client.say(if drill.rounds.is_multiple_of(2) { "FLUSHALL SYNC" } else { "FLUSHALL ASYNC" });
     wait_until("all is freed", || client.info_number("lazyfree_pending_objects") == 0);
 }
