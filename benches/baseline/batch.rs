@@ -4,6 +4,8 @@
 
 use super::chain::Chain;
 use super::family::Family;
+use super::group::ItemSet;
+use super::items::Items;
 use super::outcome::{AddError, Added, ByteLimit};
 use super::prefetch::Prefetch;
 
@@ -49,6 +51,35 @@ impl<F: Family> Chain<F> {
         for item in items {
             let digest = self.digest(item);
             if !answer(self.add_prefetched(digest, limit, prefetch)) {
+                return;
+            }
+        }
+    }
+
+    /// [`contains_many`](Self::contains_many) for items that are told a few at a time.
+    pub fn contains_stream(
+        &self,
+        items: &mut dyn Items<'_>,
+        _: impl Prefetch,
+        mut answer: impl FnMut(ItemSet, usize),
+    ) {
+        let mut item: [&[u8]; 1] = [&[]];
+        while items.next_few(&mut item) > 0 {
+            item.iter().for_each(|item| answer(self.contains(self.digest(item)).into(), 1));
+        }
+    }
+
+    /// [`add_many`](Self::add_many) for items that are told a few at a time.
+    pub fn add_stream(
+        &mut self,
+        items: &mut dyn Items<'_>,
+        limit: &dyn ByteLimit,
+        prefetch: impl Prefetch,
+        mut answer: impl FnMut(Result<Added, AddError>) -> bool,
+    ) {
+        let mut item: [&[u8]; 1] = [&[]];
+        while items.next_few(&mut item) > 0 {
+            if !item.iter().all(|item| answer(self.add_prefetched(self.digest(item), limit, prefetch))) {
                 return;
             }
         }

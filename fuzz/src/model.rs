@@ -70,9 +70,9 @@ impl Pair {
         let shown = || {
             argv.iter().map(|word| word[..word.len().min(60)].escape_ascii().to_string()).collect::<Vec<_>>()
         };
-        self.primary.sent.clear();
+        self.primary.replicated_calls.clear();
         let reply = self.primary.call(argv);
-        let sent = std::mem::take(&mut self.primary.sent);
+        let sent = std::mem::take(&mut self.primary.replicated_calls);
         for line in sent.iter().filter(|line| line[0].to_ascii_uppercase().starts_with(b"BF.")) {
             let words: Vec<&[u8]> = line.iter().map(Vec::as_slice).collect();
             let reply = self.replica.call(&words);

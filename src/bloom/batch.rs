@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use super::chain::Chain;
 use super::family::Family;
 use super::group::{self, GROUP_ITEMS, ItemSet, subset};
+use super::items::Items;
 use super::layer::Layer;
 use super::limits::CACHED_MAX_BYTES;
 use super::outcome::{AddError, Added, ByteLimit};
@@ -92,16 +93,73 @@ impl<F: Family> Chain<F> {
     ) {
         for group in items.chunks(GROUP_ITEMS) {
             let digests: Digests<'_, F> = group.iter().map(|item| self.digest(item)).collect();
-            let steps = digests.chunks(self.items_per_step());
-            let mut ahead = steps.clone();
-            self.prefetch_to_add(ahead.next(), prefetch);
-            for step in steps {
-                self.prefetch_to_add(ahead.next(), prefetch);
-                if !step.iter().all(|digest| answer(self.add(*digest, limit))) {
-                    return;
-                }
+            if !self.add_group(&digests, limit, prefetch, &mut answer) {
+                return;
             }
         }
+    }
+
+    /// [`contains_many`](Self::contains_many) for items that are told a few at a time; `answer` takes the items
+    /// of a group that are found, and how many were asked for. O(items * layers * probes).
+    pub fn contains_stream(
+        &self,
+        items: &mut dyn Items<'_>,
+        prefetch: impl Prefetch,
+        mut answer: impl FnMut(ItemSet, usize),
+    ) {
+        let mut room: [&[u8]; GROUP_ITEMS] = [&[]; GROUP_ITEMS];
+        let mut hits_expected = false;
+        loop {
+            let count = items.next_few(&mut room);
+            let group = room.get(..count).unwrap_or_default();
+            if group.is_empty() {
+                return;
+            }
+            let digests: Digests<'_, F> = group.iter().map(|item| self.digest(item)).collect();
+            let found = self.contains_group(&digests, hits_expected, prefetch);
+            hits_expected = found.count_ones() as usize * 2 >= digests.len();
+            answer(found, digests.len());
+        }
+    }
+
+    /// [`add_many`](Self::add_many) for items that are told a few at a time. O(items * layers * probes).
+    pub fn add_stream(
+        &mut self,
+        items: &mut dyn Items<'_>,
+        limit: &dyn ByteLimit,
+        prefetch: impl Prefetch,
+        mut answer: impl FnMut(Result<Added, AddError>) -> bool,
+    ) {
+        let mut room: [&[u8]; GROUP_ITEMS] = [&[]; GROUP_ITEMS];
+        loop {
+            let count = items.next_few(&mut room);
+            let group = room.get(..count).unwrap_or_default();
+            let digests: Digests<'_, F> = group.iter().map(|item| self.digest(item)).collect();
+            if digests.is_empty() || !self.add_group(&digests, limit, prefetch, &mut answer) {
+                return;
+            }
+        }
+    }
+
+    /// Adds the items of a group; answers whether to go on.
+    #[inline(always)]
+    fn add_group(
+        &mut self,
+        digests: &[F::Digest<'_>],
+        limit: &dyn ByteLimit,
+        prefetch: impl Prefetch,
+        answer: &mut impl FnMut(Result<Added, AddError>) -> bool,
+    ) -> bool {
+        let steps = digests.chunks(self.items_per_step());
+        let mut ahead = steps.clone();
+        self.prefetch_to_add(ahead.next(), prefetch);
+        for step in steps {
+            self.prefetch_to_add(ahead.next(), prefetch);
+            if !step.iter().all(|digest| answer(self.add(*digest, limit))) {
+                return false;
+            }
+        }
+        true
     }
 
     /// Items whose memory is asked for in one step when they are to be added.

@@ -77,6 +77,8 @@ macro_rules! each_kind {
     };
 }
 
+pub(super) use {each_kind, each_of_bits};
+
 impl Filter {
     /// An empty filter. The parameters must be valid.
     ///
@@ -174,23 +176,6 @@ impl Filter {
         prefetch: impl Prefetch,
     ) -> Result<Added, AddError> {
         each_kind!(self, chain => chain.add_prefetched(chain.digest(item), limit, prefetch))
-    }
-
-    /// Asks for every item whether it may be in the filter; `answer` takes the answers in the order of the
-    /// items. Answers how many may be. O(items * layers * probes).
-    pub fn contains_many(&self, items: &[&[u8]], prefetch: impl Prefetch, answer: impl FnMut(bool)) -> u32 {
-        each_kind!(self, chain => chain.contains_many(items, prefetch, answer))
-    }
-
-    /// Adds the items in turn; see [`Chain::add_many`]. O(items * layers * probes).
-    pub fn add_many(
-        &mut self,
-        items: &[&[u8]],
-        limit: &dyn ByteLimit,
-        prefetch: impl Prefetch,
-        answer: impl FnMut(Result<Added, AddError>) -> bool,
-    ) {
-        each_kind!(self, chain => chain.add_many(items, limit, prefetch, answer));
     }
 
     /// Says of a filter that was just loaded that RedisBloom 1.1 wrote it, if that can be; see

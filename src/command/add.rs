@@ -1,6 +1,6 @@
 //! BF.ADD and BF.MADD.
 
-use super::adding::{Adds, check_loss, write_outcome};
+use super::adding::{Adds, check_auto_create, check_loss, write_outcome};
 use super::arguments::Arguments;
 use super::change::{Change, publish};
 use super::creation::CreationOptions;
@@ -96,17 +96,4 @@ pub(super) fn run_many<'a>(
     let (answers, effects) = publish(&mut open, key, change)?;
     answers.write(reply);
     Ok(effects)
-}
-
-/// Where the operator wants filters to be reserved, a command without a word about them makes none. Those
-/// that a primary or a log makes are made.
-///
-/// # Errors
-/// [`CommandError::NotFound`].
-fn check_auto_create(slot: &Slot<&mut Filter>, host: &dyn Host) -> Result<(), CommandError> {
-    let is_vacant = matches!(slot, Slot::Vacant);
-    if is_vacant && !host.settings().auto_create && !host.must_obey() {
-        return Err(CommandError::NotFound);
-    }
-    Ok(())
 }

@@ -211,6 +211,19 @@ impl<'a> Adds<'a, '_> {
     }
 }
 
+/// Where the operator wants filters to be reserved, a command without a word about them makes none. Those that a primary
+/// or a log makes are made.
+///
+/// # Errors
+/// [`CommandError::NotFound`].
+pub(super) fn check_auto_create(slot: &Slot<&mut Filter>, host: &dyn Host) -> Result<(), CommandError> {
+    let is_vacant = matches!(slot, Slot::Vacant);
+    if is_vacant && !host.settings().auto_create && !host.must_obey() {
+        return Err(CommandError::NotFound);
+    }
+    Ok(())
+}
+
 /// An item that is refused for want of memory where it must be added fails the whole command.
 pub(super) fn check_loss(error: AddError, host: &dyn Host) -> Result<(), CommandError> {
     let error = CommandError::Add(error);

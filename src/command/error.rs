@@ -92,6 +92,12 @@ pub enum CommandError {
     NotAnInteger,
     /// A time to live that is not positive or too far away; holds the command's name in lower case.
     ExpireTime(&'static str),
+    /// A packed batch: no such packing.
+    BatchPacking,
+    /// A packed batch: no length of items.
+    BatchItemBytes,
+    /// A packed batch that ends within an item.
+    BatchTorn,
     /// BF.INFO: no such field.
     InfoField,
     /// BF.SCANDUMP: iterator is not an integer.
@@ -228,6 +234,9 @@ impl fmt::Display for CommandError {
             Self::Syntax => f.write_str("ERR syntax error"),
             Self::NotAnInteger => f.write_str("ERR value is not an integer or out of range"),
             Self::ExpireTime(command) => write!(f, "ERR invalid expire time in '{command}' command"),
+            Self::BatchPacking => f.write_str("ERR unknown packing: LINES, FIXED or PREFIXED"),
+            Self::BatchItemBytes => f.write_str("ERR FIXED takes the length of an item, at least 1 byte"),
+            Self::BatchTorn => f.write_str("ERR the data ends within an item"),
             Self::InfoField => f.write_str("Invalid information value"),
             Self::ScanDumpIterator => f.write_str("Second argument must be numeric"),
             Self::LoadChunkIterator => f.write_str("ERR Second argument must be numeric"),

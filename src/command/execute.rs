@@ -7,8 +7,8 @@ use super::keyspace::Keyspace;
 use super::reply::Reply;
 use super::table::Command;
 use super::{
-    add, card, clear, debug, delete, exists, export, import, info, insert, load, load_chunk, merge, reserve,
-    scan_dump, statistics,
+    add, bulk, card, clear, debug, delete, exists, export, import, info, insert, load, load_chunk, merge,
+    reserve, scan_dump, statistics,
 };
 
 /// Runs a command; `argv` is what follows its name. Replies, also where it is refused, and answers what the
@@ -45,6 +45,8 @@ fn run<'a>(
         Command::Del => delete::run(arguments, keyspace, reply),
         Command::Exists => exists::run_one(arguments, keyspace, reply),
         Command::MExists => exists::run_many(arguments, keyspace, reply),
+        Command::BulkAdd => bulk::add(arguments, keyspace, reply),
+        Command::BulkExists => bulk::exists(arguments, keyspace, reply),
         Command::Info => info::run(arguments, keyspace, reply),
         Command::Stats => statistics::run(arguments, keyspace, reply),
         Command::Card => card::run(arguments, keyspace, reply),

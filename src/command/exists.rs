@@ -60,6 +60,6 @@ pub(super) fn run_many<'a>(
 /// # Errors
 /// [`CommandError::NotFound`] where the operator wants a guard whose filter is gone to fail loudly.
 #[cold]
-fn missing(host: &dyn Host) -> Result<bool, CommandError> {
+pub(super) fn missing(host: &dyn Host) -> Result<bool, CommandError> {
     if host.settings().missing_filter_is_error { Err(CommandError::NotFound) } else { Ok(false) }
 }

@@ -10,6 +10,7 @@ mod add;
 mod adding;
 mod advice;
 pub mod arguments;
+mod bulk;
 mod card;
 mod change;
 mod clear;

@@ -8,6 +8,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod bulk;
 mod clear;
 mod counting;
 mod expiry;

@@ -76,8 +76,8 @@ pub(crate) struct Server {
     pub(crate) strings: HashMap<Vec<u8>, Vec<u8>>,
     /// What was replicated, one line per command.
     pub(crate) replicated: Vec<String>,
-    /// The same as words of bytes, the name first.
-    pub(crate) sent: Vec<Vec<Vec<u8>>>,
+    /// The same, word by word, for words that are no text.
+    pub(crate) replicated_calls: Vec<Vec<Vec<u8>>>,
     /// The last reply, word for word.
     pub(crate) reply: Vec<String>,
     /// The moments that keys were given, in milliseconds of UNIX time.
@@ -239,7 +239,7 @@ impl Server {
             keys: HashMap::new(),
             strings: HashMap::new(),
             replicated: Vec::new(),
-            sent: Vec::new(),
+            replicated_calls: Vec::new(),
             reply: Vec::new(),
             expiries: Vec::new(),
             events: Vec::new(),
@@ -272,12 +272,12 @@ impl Server {
         assert_eq!(reply.outstanding, 0, "one whole reply to {line}");
         self.keys = keyspace.filters.into_inner();
         self.expiries.extend(keyspace.expiries.into_inner());
-        self.carry_out(effects, argv, &line);
+        self.carry_out(effects, &line, argv);
         self.reply = reply.words;
         self.reply.join(" ")
     }
 
-    fn carry_out(&mut self, effects: Effects<'_>, argv: &[&[u8]], line: &str) {
+    fn carry_out(&mut self, effects: Effects<'_>, line: &str, argv: &[&[u8]]) {
         let Effects {
             replication,
             created,
@@ -295,12 +295,13 @@ impl Server {
             }
             Replication::Verbatim => {
                 self.replicated.push(line.to_owned());
-                self.sent.push(argv.iter().map(|word| word.to_vec()).collect());
+                self.replicated_calls.push(argv.iter().map(|word| word.to_vec()).collect());
             }
             Replication::Rewritten(lines) => {
                 for Line { command, arguments } in lines {
-                    let name = std::iter::once(command.as_bytes().to_vec());
-                    self.sent.push(name.chain(arguments.iter().map(|word| word.to_vec())).collect());
+                    let words = arguments.iter().map(|word| word.to_vec());
+                    let call = std::iter::once(command.as_bytes().to_vec()).chain(words).collect();
+                    self.replicated_calls.push(call);
                     let words = arguments.iter().map(|word| String::from_utf8_lossy(word).into_owned());
                     let line = std::iter::once(command.to_owned()).chain(words).collect::<Vec<_>>().join(" ");
                     self.replicated.push(line);

@@ -18,7 +18,7 @@ pub(crate) const TESTS: &[Test] = tests![
 ];
 
 /// Name, arity, flags that must be there, categories beside `bloom`.
-const COMMANDS: [(&str, i64, &[&str], &[&str]); 18] = [
+const COMMANDS: [(&str, i64, &[&str], &[&str]); 20] = [
     ("bf.reserve", -4, &["write", "denyoom"], &["write", "fast"]),
     ("bf.add", 3, &["write", "denyoom"], &["write"]),
     ("bf.madd", -3, &["write", "denyoom"], &["write"]),
@@ -26,6 +26,8 @@ const COMMANDS: [(&str, i64, &[&str], &[&str]); 18] = [
     ("bf.del", -3, &["write"], &["write"]),
     ("bf.exists", 3, &["readonly", "fast"], &["read"]),
     ("bf.mexists", -3, &["readonly", "fast"], &["read"]),
+    ("bf.bulkadd", -4, &["write", "denyoom"], &["write"]),
+    ("bf.bulkexists", -4, &["readonly"], &["read"]),
     ("bf.info", -2, &["readonly", "fast"], &["read", "fast"]),
     ("bf.stats", 2, &["readonly", "fast"], &["read", "fast"]),
     ("bf.card", 2, &["readonly", "fast"], &["read", "fast"]),
@@ -144,7 +146,8 @@ fn commands_are_documented(site: &Site) {
         let docs = docs(&mut client, name);
         assert!(show(entry(&docs, "summary")).len() > 15, "{name}");
         assert!(show(entry(&docs, "complexity")).starts_with("\"O("), "{name}");
-        let is_new = ["bf.stats", "bf.del", "bf.clear", "bf.merge"].contains(&name);
+        let is_new =
+            ["bf.bulkadd", "bf.bulkexists", "bf.stats", "bf.del", "bf.clear", "bf.merge"].contains(&name);
         let since = if is_new { "\"0.2.0\"" } else { "\"0.1.0\"" };
         assert_eq!(show(entry(&docs, "since")), since, "{name}");
         assert_eq!(show(entry(&docs, "group")), "\"module\"", "{name}");
@@ -221,6 +224,8 @@ fn documented_arguments_are_redisblooms(site: &Site) {
     for name in ["bf.add", "bf.madd", "bf.exists", "bf.mexists"] {
         assert_eq!(names(&mut client, name), ["key", "item"], "{name}");
     }
+    assert_eq!(names(&mut client, "bf.bulkadd"), ["key", "nocreate", "count", "packing", "data"]);
+    assert_eq!(names(&mut client, "bf.bulkexists"), ["key", "count", "packing", "data"]);
     assert_eq!(names(&mut client, "bf.scandump"), ["key", "iterator"]);
     assert_eq!(names(&mut client, "bf.loadchunk"), ["key", "iterator", "data"]);
     assert_eq!(names(&mut client, "bf.load"), ["key", "blob"]);
@@ -238,7 +243,7 @@ fn documented_arguments_are_redisblooms(site: &Site) {
 }
 
 /// A valid call of every command on the key `k`.
-const CALLS: [&str; 15] = [
+const CALLS: [&str; 17] = [
     "BF.RESERVE k 0.01 100 EXPANSION 2",
     "BF.CLEAR k",
     "BF.ADD k a",
@@ -247,6 +252,8 @@ const CALLS: [&str; 15] = [
     "BF.DEL k a b",
     "BF.EXISTS k a",
     "BF.MEXISTS k a b",
+    "BF.BULKADD k NOCREATE COUNT LINES a",
+    "BF.BULKEXISTS k FIXED 1 a",
     "BF.INFO k SIZE",
     "BF.CARD k",
     "BF.STATS k",

@@ -81,6 +81,8 @@ pub(crate) fn cases() -> Vec<Case> {
             "BF.MEXISTS k another item-3".to_owned(),
             "BF.INFO k".to_owned(),
             "BF.STATS k".to_owned(),
+            "BF.BULKADD k NOCREATE LINES item-3".to_owned(),
+            "BF.BULKEXISTS k LINES item-3".to_owned(),
             "BF.CARD k".to_owned(),
             "BF.DEBUG k".to_owned(),
             "BF.CLEAR k".to_owned(),

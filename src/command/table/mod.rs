@@ -2,6 +2,7 @@
 
 mod add;
 mod ask;
+mod bulk;
 mod import;
 mod merge;
 mod parts;
@@ -28,6 +29,10 @@ macro_rules! for_each_command {
             Exists => ask::EXISTS,
             /// BF.MEXISTS.
             MExists => ask::MEXISTS,
+            /// BF.BULKADD.
+            BulkAdd => bulk::BULKADD,
+            /// BF.BULKEXISTS.
+            BulkExists => bulk::BULKEXISTS,
             /// BF.INFO.
             Info => ask::INFO,
             /// BF.STATS.
@@ -235,6 +240,8 @@ mod tests {
             ("bf.del", -3),
             ("bf.exists", 3),
             ("bf.mexists", -3),
+            ("bf.bulkadd", -4),
+            ("bf.bulkexists", -4),
             ("bf.info", -2),
             ("bf.stats", 2),
             ("bf.card", 2),

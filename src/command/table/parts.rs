@@ -51,6 +51,26 @@ pub(super) const FORMAT: ArgumentSpec = option(
 
 pub(super) const COUNTING: ArgumentSpec = since_0_2(option("counting", "COUNTING", ArgumentKind::PureToken));
 
+/// How the items of a batch are packed; the batch follows.
+pub(super) const PACKING: ArgumentSpec = ArgumentSpec {
+    name: "packing",
+    kind: ArgumentKind::OneOf(&[
+        word("lines", "LINES"),
+        ArgumentSpec {
+            name: "bytes",
+            kind: ArgumentKind::Integer,
+            token: Some("FIXED"),
+            presence: Presence::Required,
+            since: None,
+        },
+        word("prefixed", "PREFIXED"),
+    ]),
+    token: None,
+    presence: Presence::Required,
+    since: None,
+};
+pub(super) const DATA: ArgumentSpec = argument("data", ArgumentKind::String);
+
 pub(super) const EXPIRY: ArgumentSpec = ArgumentSpec {
     name: "expiry",
     kind: ArgumentKind::OneOf(&[

@@ -56,6 +56,8 @@ fn commands(client: &mut Client) {
         "BF.INFO a",
         "BF.INFO a SIZE",
         "BF.STATS a",
+        "BF.BULKADD a LINES x",
+        "BF.BULKEXISTS a LINES x",
         "BF.CARD a",
         "BF.DEBUG a",
         "BF.SCANDUMP a 0",
