@@ -20,7 +20,7 @@ bench: export NOOP := $(CARGO_TARGET_DIR)/release/examples/libnoop.so
 bench: export BASELINE := $(CARGO_TARGET_DIR)/release/libeverbloom-baseline.so
 
 .DEFAULT_GOAL := help
-.PHONY: help run build tool test test-pure test-server test-tool check advisories bench charts install install-tool clean dist reproducible test-dist release-notes
+.PHONY: help run build tool test test-pure test-server test-tool check advisories fuzz fuzz-smoke soak sanitize bench charts install install-tool clean dist reproducible test-dist release-notes
 
 ##@ Use
 help: ## print this list
@@ -56,6 +56,20 @@ check: ## check formatting, lints, documentation, the oldest Rust, scripts, lice
 
 advisories: ## check the dependencies against the database of RustSec
 	@scripts/advisories
+
+fuzz: ## let libFuzzer make up input for one target, T, for S seconds; needs a nightly compiler and cargo-fuzz
+	@scripts/setup build
+	@scripts/fuzz "$(T)" $(or $(S),60)
+
+fuzz-smoke: ## fuzz every target for some seconds
+	@scripts/setup build
+	@scripts/fuzz smoke $(or $(S),84)
+
+soak: build ## drill servers for MINUTES minutes: random commands, kill -9, cut links, moving slots; prints a table
+	@scripts/soak $(or $(MINUTES),10)
+
+sanitize: build ## run every command and callback in a server under valgrind's memcheck
+	@scripts/sanitize
 
 # The module as users get it is built last, and so is the one that stays.
 bench: ## measure everything into docs/performance-cells.csv, and make the page and its pictures from it
@@ -99,5 +113,7 @@ clean: ## remove everything built, and the data of `make run`
 #: PEERS="n=path argument ... n=path ..."  other modules that `make bench` measures too, with their names and load arguments; QUICK=1: only try it, on small filters; ONLY=1-GB,instructions,merge,grown: only these filters, the instructions, BF.MERGE, or the error rates of grown filters
 #: TARGETS="..."  of `make dist`: only these, as Rust calls them (default: four)
 #: PARTS="..."    of `make test-dist`: deb, aarch64, musl (default: all); FILTER=word: only the server tests with it in their name
+#: T=name S=n     target of `make fuzz` (see fuzz/targets) and its time in seconds
+#: MINUTES=n      time of `make soak` in all (default: 10)
 #: PREFIX=path   of `make install` and `make install-tool` (default: /usr/local); MODULE_DIR=path (default: PREFIX/lib/redis/modules); DESTDIR=path
 #: CARGO_TARGET_DIR=path  where everything is built (default: target)

@@ -201,20 +201,18 @@ impl Filter {
     /// An empty filter with the parameters of this one; see [`Chain::try_emptied`]. O(1).
     ///
     /// # Errors
-    /// [`OutOfMemory`] when its storage cannot be had.
-    pub fn try_emptied(&self) -> Result<Self, OutOfMemory> {
+    /// When it is larger than `limit` allows, as parameters that came with a header can ask for, or than the memory.
+    pub fn try_emptied(&self, limit: &dyn ByteLimit) -> Result<Self, ReserveError> {
         Ok(match self {
-            Self::Everbloom(chain) => Self::Everbloom(chain.try_made_anew()?),
+            Self::Everbloom(chain) => Self::Everbloom(chain.try_made_anew(limit)?),
             Self::RedisBloom(chain) => Self::RedisBloom(chain.try_emptied()?),
             Self::ValkeyBloom(chain) => Self::ValkeyBloom(Box::new(chain.try_emptied()?)),
             Self::Client(chain) => Self::Client(Box::new(chain.try_emptied()?)),
-            Self::Counting(chain) => Self::Counting(Box::new(chain.try_made_anew()?)),
+            Self::Counting(chain) => Self::Counting(Box::new(chain.try_made_anew(limit)?)),
             // What it was made of goes with its items; what is left is what it promises.
-            Self::Union(chain) => {
-                Self::Everbloom(Chain::try_new(chain.promise(), &u64::MAX).map_err(|_| OutOfMemory)?)
-            }
-            Self::Keyed(chain) => Self::Keyed(Box::new(chain.try_made_anew()?)),
-            Self::Window(chain) => Self::Window(Box::new(chain.try_made_anew()?)),
+            Self::Union(chain) => Self::Everbloom(Chain::try_new(chain.promise(), limit)?),
+            Self::Keyed(chain) => Self::Keyed(Box::new(chain.try_made_anew(limit)?)),
+            Self::Window(chain) => Self::Window(Box::new(chain.try_made_anew(limit)?)),
         })
     }
 

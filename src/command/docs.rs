@@ -52,6 +52,6 @@ mod tests {
             assert!(head.contains(expected), "{head}");
         }
         let head = section_head(Command::Info.spec());
-        assert!(head.contains("\nBF.INFO key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION | "), "{head}");
+        assert!(head.contains("BF.INFO key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION]\n"), "{head}");
     }
 }

@@ -22,6 +22,7 @@ mod clients;
 mod cluster;
 mod config;
 mod counting;
+mod drills;
 mod dump;
 mod errors;
 mod events;
@@ -126,7 +127,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let subjects = SUBJECTS.iter().chain(import::SUBJECTS).chain(foreign::SUBJECTS);
+    let subjects = SUBJECTS.iter().chain(import::SUBJECTS).chain(foreign::SUBJECTS).chain(drills::SUBJECTS);
     #[cfg_attr(not(target_os = "linux"), expect(unused_mut, reason = "nothing more is tested there"))]
     let mut trials = harness::trials(&sites, subjects);
     #[cfg(target_os = "linux")]
