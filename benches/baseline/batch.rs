@@ -4,6 +4,8 @@
 
 use super::chain::Chain;
 use super::family::Family;
+use super::group::ItemSet;
+use super::items::Items;
 use super::outcome::{AddError, Added, ByteLimit};
 use super::prefetch::Prefetch;
 
@@ -28,8 +30,14 @@ impl<F: Family> Chain<F> {
     }
 
     /// Asks for every item whether it may be in the filter.
-    pub fn contains_many(&self, items: &[&[u8]], _: impl Prefetch, mut answer: impl FnMut(bool)) {
-        items.iter().for_each(|item| answer(self.contains(self.digest(item))));
+    pub fn contains_many(&self, items: &[&[u8]], _: impl Prefetch, mut answer: impl FnMut(bool)) -> u32 {
+        let mut items_found = 0;
+        for item in items {
+            let found = self.contains(self.digest(item));
+            items_found += u32::from(found);
+            answer(found);
+        }
+        items_found
     }
 
     /// Adds the items in turn.
@@ -43,6 +51,35 @@ impl<F: Family> Chain<F> {
         for item in items {
             let digest = self.digest(item);
             if !answer(self.add_prefetched(digest, limit, prefetch)) {
+                return;
+            }
+        }
+    }
+
+    /// [`contains_many`](Self::contains_many) for items that are told a few at a time.
+    pub fn contains_stream(
+        &self,
+        items: &mut dyn Items<'_>,
+        _: impl Prefetch,
+        mut answer: impl FnMut(ItemSet, usize),
+    ) {
+        let mut item: [&[u8]; 1] = [&[]];
+        while items.next_few(&mut item) > 0 {
+            item.iter().for_each(|item| answer(self.contains(self.digest(item)).into(), 1));
+        }
+    }
+
+    /// [`add_many`](Self::add_many) for items that are told a few at a time.
+    pub fn add_stream(
+        &mut self,
+        items: &mut dyn Items<'_>,
+        limit: &dyn ByteLimit,
+        prefetch: impl Prefetch,
+        mut answer: impl FnMut(Result<Added, AddError>) -> bool,
+    ) {
+        let mut item: [&[u8]; 1] = [&[]];
+        while items.next_few(&mut item) > 0 {
+            if !item.iter().all(|item| answer(self.add_prefetched(self.digest(item), limit, prefetch))) {
                 return;
             }
         }

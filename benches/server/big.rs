@@ -147,7 +147,7 @@ fn reserve_and_add(server: &Server, size: &Size, plan: &Plan, facts: &mut Vec<Fa
 }
 
 /// Milliseconds that one command keeps the main thread.
-fn main_thread_ms(client: &mut Client, command: &str, line: &str) -> Result<f64, Failure> {
+pub(crate) fn main_thread_ms(client: &mut Client, command: &str, line: &str) -> Result<f64, Failure> {
     client.say("CONFIG RESETSTAT")?;
     client.say(line)?;
     Ok(client.info("commandstats")?.part(&format!("cmdstat_{command}"), "usec")? / 1000.0)

@@ -99,7 +99,7 @@ fn settle(server: &Server, size: &Size) {
 fn half_fill(client: &mut Client, key: &str, size: &Size) -> Result<(), Failure> {
     let noise = items::noise(1 << 20, HALF_FULL_256);
     if client.bytes(&["TYPE", key])? == b"everbloom" {
-        return load_own(client, key, size, &noise);
+        return load_own(client, key, size, &noise).map(drop);
     }
     // Anybody else's: its own dump, with the zeros of the bit array overwritten.
     let mut payload = client.bytes(&["DUMP", key])?;
@@ -109,13 +109,23 @@ fn half_fill(client: &mut Client, key: &str, size: &Size) -> Result<(), Failure>
     Ok(())
 }
 
-/// Loads one of our own filters by BF.LOADCHUNK, so that it counts as half full too.
-fn load_own(client: &mut Client, key: &str, size: &Size, noise: &[u8]) -> Result<(), Failure> {
+/// Makes one of our own filters half full with other items than [`make`] does. Answers the bytes of its bits.
+pub(crate) fn load_other_half(client: &mut Client, key: &str, size: &Size) -> Result<usize, Failure> {
+    let mut noise = items::noise(1 << 20, HALF_FULL_256);
+    noise.reverse();
+    load_own(client, key, size, &noise)
+}
+
+/// Loads one of our own filters by BF.LOADCHUNK, so that it counts as half full too. Answers the bytes of
+/// its bits.
+fn load_own(client: &mut Client, key: &str, size: &Size, noise: &[u8]) -> Result<usize, Failure> {
     let (error_rate, capacity_items) = (size.error_rate, size.capacity_items());
     let parameters = Everbloom { error_rate, capacity_items, growth: Growth::Fixed };
     let mut chain = Chain::reserve(parameters, &u64::MAX).map_err(|error| format!("{error:?}"))?;
+    let mut size_bytes = 0;
     for layer in chain.layers_mut() {
         let bytes = usize::try_from(layer.bits().size_bytes())?;
+        size_bytes += bytes;
         for offset in (0..bytes).step_by(noise.len()) {
             let part = noise.get(..noise.len().min(bytes - offset)).unwrap_or_default();
             if !layer.bits_mut().add_bytes(offset, part) {
@@ -133,7 +143,7 @@ fn load_own(client: &mut Client, key: &str, size: &Size, noise: &[u8]) -> Result
         iterator = piece.next_iterator;
         client.call(&[b"BF.LOADCHUNK", key.as_bytes(), iterator.to_string().as_bytes(), &piece.data])?;
     }
-    Ok(())
+    Ok(size_bytes)
 }
 
 /// Fills the longest run of zero bytes, the bit array of an empty filter, except for a few bytes at its ends

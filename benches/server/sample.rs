@@ -15,6 +15,11 @@ impl Samples {
         median(self.0.clone())
     }
 
+    /// The least value and the greatest.
+    pub(crate) fn range(&self) -> [f64; 2] {
+        [self.0.iter().copied().fold(f64::NAN, f64::min), self.0.iter().copied().fold(f64::NAN, f64::max)]
+    }
+
     /// The median distance from the median: what a typical round is off by.
     pub(crate) fn deviation(&self) -> f64 {
         let median = self.median();
@@ -51,6 +56,7 @@ mod tests {
         use super::*;
         let samples: Samples = [5.0, 1.0, 9.0, 4.0].into_iter().collect();
         assert_eq!((samples.median(), samples.deviation()), (4.5, 2.0));
+        assert_eq!(samples.range(), [1.0, 9.0]);
         assert_eq!(Samples::from_iter([3.0]).median(), 3.0);
         assert!(Samples::default().median().is_nan());
         let base: Samples = [10.0, 1.0, 3.0, 4.0].into_iter().collect();

@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use super::chain::Chain;
 use super::family::Family;
 use super::group::{self, GROUP_ITEMS, ItemSet, subset};
+use super::items::Items;
 use super::layer::Layer;
 use super::limits::CACHED_MAX_BYTES;
 use super::outcome::{AddError, Added, ByteLimit};
@@ -59,9 +60,14 @@ impl<F: Family> Chain<F> {
     }
 
     /// Asks for every item whether it may be in the filter; `answer` takes the answers in the order of the
-    /// items. O(items * layers * probes).
-    pub fn contains_many(&self, items: &[&[u8]], prefetch: impl Prefetch, mut answer: impl FnMut(bool)) {
-        let mut hits_expected = false;
+    /// items. Answers how many may be. O(items * layers * probes).
+    pub fn contains_many(
+        &self,
+        items: &[&[u8]],
+        prefetch: impl Prefetch,
+        mut answer: impl FnMut(bool),
+    ) -> u32 {
+        let (mut hits_expected, mut items_found) = (false, 0u32);
         for group in items.chunks(GROUP_ITEMS) {
             let digests: Digests<'_, F> = group.iter().map(|item| self.digest(item)).collect();
             let found = if digests.len() < SMALL_GROUP_ITEMS {
@@ -70,8 +76,10 @@ impl<F: Family> Chain<F> {
                 self.contains_group(&digests, hits_expected, prefetch)
             };
             hits_expected = found.count_ones() as usize * 2 >= digests.len();
+            items_found = items_found.wrapping_add(found.count_ones());
             (0..digests.len()).for_each(|index| answer(found >> index & 1 == 1));
         }
+        items_found
     }
 
     /// Adds the items in turn, with the same outcome as one [`add`](Self::add) after another. `answer` takes
@@ -85,21 +93,82 @@ impl<F: Family> Chain<F> {
     ) {
         for group in items.chunks(GROUP_ITEMS) {
             let digests: Digests<'_, F> = group.iter().map(|item| self.digest(item)).collect();
-            let steps = digests.chunks(self.items_per_step());
-            let mut ahead = steps.clone();
-            self.prefetch_to_add(ahead.next(), prefetch);
-            for step in steps {
-                self.prefetch_to_add(ahead.next(), prefetch);
-                if !step.iter().all(|digest| answer(self.add(*digest, limit))) {
-                    return;
-                }
+            if !self.add_group(&digests, limit, prefetch, &mut answer) {
+                return;
             }
         }
     }
 
+    /// [`contains_many`](Self::contains_many) for items that are told a few at a time; `answer` takes the items
+    /// of a group that are found, and how many were asked for. O(items * layers * probes).
+    pub fn contains_stream(
+        &self,
+        items: &mut dyn Items<'_>,
+        prefetch: impl Prefetch,
+        mut answer: impl FnMut(ItemSet, usize),
+    ) {
+        let mut room: [&[u8]; GROUP_ITEMS] = [&[]; GROUP_ITEMS];
+        let mut hits_expected = false;
+        loop {
+            let count = items.next_few(&mut room);
+            let group = room.get(..count).unwrap_or_default();
+            if group.is_empty() {
+                return;
+            }
+            let digests: Digests<'_, F> = group.iter().map(|item| self.digest(item)).collect();
+            let found = self.contains_group(&digests, hits_expected, prefetch);
+            hits_expected = found.count_ones() as usize * 2 >= digests.len();
+            answer(found, digests.len());
+        }
+    }
+
+    /// [`add_many`](Self::add_many) for items that are told a few at a time. O(items * layers * probes).
+    pub fn add_stream(
+        &mut self,
+        items: &mut dyn Items<'_>,
+        limit: &dyn ByteLimit,
+        prefetch: impl Prefetch,
+        mut answer: impl FnMut(Result<Added, AddError>) -> bool,
+    ) {
+        let mut room: [&[u8]; GROUP_ITEMS] = [&[]; GROUP_ITEMS];
+        loop {
+            let count = items.next_few(&mut room);
+            let group = room.get(..count).unwrap_or_default();
+            let digests: Digests<'_, F> = group.iter().map(|item| self.digest(item)).collect();
+            if digests.is_empty() || !self.add_group(&digests, limit, prefetch, &mut answer) {
+                return;
+            }
+        }
+    }
+
+    /// Adds the items of a group; answers whether to go on.
+    #[inline(always)]
+    fn add_group(
+        &mut self,
+        digests: &[F::Digest<'_>],
+        limit: &dyn ByteLimit,
+        prefetch: impl Prefetch,
+        answer: &mut impl FnMut(Result<Added, AddError>) -> bool,
+    ) -> bool {
+        let steps = digests.chunks(self.items_per_step());
+        let mut ahead = steps.clone();
+        self.prefetch_to_add(ahead.next(), prefetch);
+        for step in steps {
+            self.prefetch_to_add(ahead.next(), prefetch);
+            if !step.iter().all(|digest| answer(self.add(*digest, limit))) {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Items whose memory is asked for in one step when they are to be added.
     fn items_per_step(&self) -> usize {
-        items_per_step(self.parts_to_add().map(|(layer, part)| lines(layer, part)).sum())
+        let lines = |(layer, part): (&Layer<F::Placement>, Part)| match part {
+            Part::All => layer.placement().lines_to_add() as usize,
+            Part::First | Part::Rest => lines(layer, part),
+        };
+        items_per_step(self.parts_to_add().map(lines).sum())
     }
 
     /// Asks for the memory of items that are to be added.

@@ -21,6 +21,31 @@ pub trait BlockMover {
     fn move_box<T>(&self, value: &mut Box<T>);
 }
 
+/// What a filter holds a chain in: its own memory, or a box.
+pub(super) trait Holder {
+    /// Shows the block of the box, if it is one.
+    fn visit_holder(&self, visitor: &mut impl BlockVisitor);
+
+    /// Moves that block.
+    fn move_holder(&mut self, mover: &impl BlockMover);
+}
+
+impl<F: Family> Holder for Chain<F> {
+    fn visit_holder(&self, _: &mut impl BlockVisitor) {}
+
+    fn move_holder(&mut self, _: &impl BlockMover) {}
+}
+
+impl<T> Holder for Box<T> {
+    fn visit_holder(&self, visitor: &mut impl BlockVisitor) {
+        visitor.visit(std::slice::from_ref(&**self));
+    }
+
+    fn move_holder(&mut self, mover: &impl BlockMover) {
+        mover.move_box(self);
+    }
+}
+
 impl<F: Family> Chain<F> {
     /// Shows the blocks behind the struct, except for that of the marks: the layers, then the storage of
     /// each, the oldest first. O(layers).

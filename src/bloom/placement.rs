@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 
 use super::bits::Bits;
+use super::estimate::{self, fill};
 use super::group::{ItemSet, members, subset};
 use super::prefetch::{Part, Prefetch};
 use super::storage::Storage;
@@ -20,11 +21,31 @@ pub trait Probes: Copy + Debug {
         self.probes()
     }
 
+    /// Lines of memory that are asked for ahead of an item that is to be added.
+    fn lines_to_add(&self) -> u32 {
+        self.touched_lines()
+    }
+
     /// Where counting ends if the capacity does not end it before. Every item that is counted sets a bit that
     /// was clear, so more items than bits are met only when bits are taken back: by a decoder, after items
     /// were added to what it had read.
     fn most_items(&self, _storage: &Self::Storage) -> u64 {
         u64::MAX
+    }
+
+    /// Cells that its probes can reach.
+    fn cells(&self, storage: &Self::Storage) -> u64 {
+        storage.size_bits()
+    }
+
+    /// Distinct items that the storage has met, estimated from its set cells. O(1).
+    fn estimated_items(&self, storage: &Self::Storage) -> f64 {
+        estimate::items_met(storage.set_bits(), self.cells(storage), self.probes())
+    }
+
+    /// Expected share of absent items that are taken for present now. O(1).
+    fn error_rate_now(&self, storage: &Self::Storage) -> f64 {
+        estimate::error_rate_now(fill(storage.set_bits(), self.cells(storage)), self.probes())
     }
 }
 

@@ -1,4 +1,5 @@
-//! Adding items, to the filter that is there or to a new one: what BF.ADD, BF.MADD and BF.INSERT have in common.
+//! Adding items, to the filter that is there or to a new one: what BF.ADD, BF.MADD and BF.INSERT have in
+//! common.
 
 use std::borrow::Cow;
 
@@ -6,13 +7,15 @@ use smallvec::SmallVec;
 
 use super::change::Change;
 use super::creation::CreationOptions;
-use super::effects::{Effects, Line, Replication};
+use super::creation::lines::{number, word};
+use super::effects::{Effects, Line, Replication, count_of};
 use super::error::CommandError;
 use super::keyspace::Slot;
 use super::kinds::{blueprint, creation};
 use super::reply::Reply;
 use super::settings::Host;
 use super::table::Command;
+use super::window::{self, Timing};
 use crate::bloom::client::ItemEncoding;
 use crate::bloom::{AddError, Added, Filter, Prefetch, ReserveError};
 
@@ -33,7 +36,7 @@ pub(super) struct Answers {
     /// A byte each, for there may be thousands of them.
     outcomes: SmallVec<[Outcome; 128]>,
     items_added: u64,
-    has_refusals: bool,
+    items_refused: u32,
     /// The first refusal that must not be.
     loss: Option<AddError>,
 }
@@ -94,7 +97,7 @@ impl Answers {
 
     #[cold]
     fn refuse(&mut self, error: AddError) -> Outcome {
-        self.has_refusals = true;
+        self.items_refused += 1;
         if self.loss.is_none() && CommandError::Add(error).is_loss(Command::MAdd) {
             self.loss = Some(error);
         }
@@ -102,6 +105,21 @@ impl Answers {
             AddError::Full => Outcome::Full,
             AddError::CannotGrow(_) => Outcome::CannotGrow,
             AddError::NotEncodable(encoding) => Outcome::NotEncodable(encoding),
+        }
+    }
+
+    /// The counts of so many items. Those after the one at which the filter was full are refused without an
+    /// answer.
+    fn effects<'a>(&self, items: usize) -> Effects<'a> {
+        let answered = count_of(self.outcomes.len());
+        let taken_or_refused = count_of(usize::try_from(self.items_added).unwrap_or(usize::MAX))
+            .saturating_add(self.items_refused);
+        let unanswered = count_of(items).saturating_sub(answered);
+        Effects {
+            items_added: self.items_added,
+            items_known: answered.saturating_sub(taken_or_refused),
+            items_refused: self.items_refused.saturating_add(unanswered),
+            ..Effects::default()
         }
     }
 
@@ -128,8 +146,8 @@ impl Answers {
 /// Arguments of a replicated command up to which their memory is not worth a question.
 const FEW_ARGUMENTS: usize = 1024;
 
-/// Room for the arguments of a command with so many items, had before anything is changed: afterwards nobody could
-/// refuse.
+/// Room for the arguments of a command with so many items, had before anything is changed: afterwards
+/// nobody could refuse.
 ///
 /// # Errors
 /// [`CommandError::OutOfMemory`].
@@ -156,18 +174,25 @@ impl<'a> Adds<'a, '_> {
             Slot::WrongType => Err(CommandError::WrongType),
             Slot::Filter(filter) => {
                 let room = room_for_arguments(self.items.len())?;
+                let timing = Timing::of(filter, self.options.at_ms, host)?;
                 let answers = add_items(filter, self.items, host, prefetch)?;
                 let items_added = answers.items_added;
-                // Only what was added goes out: a refusal would reach the replica as a refusal, which a strict one
-                // does not survive.
+                // Only what was added goes out: a refusal would reach the replica as a refusal, which a
+                // strict one does not survive.
+                let is_as_sent = answers.items_refused == 0 && !self.options.has_foreign_words();
                 let replication = if items_added == 0 {
                     Replication::None
-                } else if !answers.has_refusals && !self.options.has_foreign_words() {
+                } else if is_as_sent && timing.is_said() {
+                    Replication::Verbatim
+                } else if let Some(at_ms) = timing.to_say(filter) {
+                    let added = answers.added(self.items);
+                    Replication::Rewritten(vec![window::line(self.key, at_ms, added, room)])
+                } else if is_as_sent && self.options.at_ms.is_none() {
                     Replication::Verbatim
                 } else {
                     Replication::Rewritten(vec![Line::add(self.key, answers.added(self.items), room)])
                 };
-                let effects = Effects { replication, items_added, ..Effects::default() };
+                let effects = Effects { replication, ..answers.effects(self.items.len()) };
                 Ok(Change { answer: answers, publish: None, expires_at_ms: None, effects })
             }
             Slot::Vacant if !self.options.may_create(host) => Err(CommandError::LostFilter),
@@ -175,14 +200,18 @@ impl<'a> Adds<'a, '_> {
                 let blueprint = blueprint(&self.options, host)?;
                 let room = room_for_arguments(self.items.len())?;
                 let mut filter = Filter::reserve(blueprint, host).map_err(CommandError::Reserve)?;
-                let creation = creation(&blueprint, &filter);
+                let mut creation = creation(&blueprint, &filter);
+                let timing = Timing::of_new(&mut filter, self.options.at_ms, host)?;
                 let answers = add_items(&mut filter, self.items, host, prefetch)?;
+                if let Some(at_ms) = timing.to_say(&mut filter).filter(|_| answers.items_added > 0) {
+                    creation.words.extend([word("AT"), number(at_ms)]);
+                }
                 let lines = creation.lines(self.key, answers.added(self.items), room);
                 let effects = Effects {
                     replication: Replication::Rewritten(lines),
                     created: true,
-                    items_added: answers.items_added,
-                    ..Effects::default()
+                    layers_added: count_of(filter.layer_count().saturating_sub(1)),
+                    ..answers.effects(self.items.len())
                 };
                 Ok(Change {
                     answer: answers,
@@ -195,14 +224,27 @@ impl<'a> Adds<'a, '_> {
     }
 }
 
+/// Where the operator wants filters to be reserved, a command without a word about them makes none. Those that a primary
+/// or a log makes are made.
+///
+/// # Errors
+/// [`CommandError::NotFound`].
+pub(super) fn check_auto_create(slot: &Slot<&mut Filter>, host: &dyn Host) -> Result<(), CommandError> {
+    let is_vacant = matches!(slot, Slot::Vacant);
+    if is_vacant && !host.settings().auto_create && !host.must_obey() {
+        return Err(CommandError::NotFound);
+    }
+    Ok(())
+}
+
 /// An item that is refused for want of memory where it must be added fails the whole command.
 pub(super) fn check_loss(error: AddError, host: &dyn Host) -> Result<(), CommandError> {
     let error = CommandError::Add(error);
     if error.is_loss(Command::Add) && host.must_succeed() { Err(error) } else { Ok(()) }
 }
 
-/// Adds the items in turn. A full fixed filter ends the run, a filter that cannot grow for another reason does not;
-/// both as in RedisBloom, whose array of answers is then shorter than the items.
+/// Adds the items in turn. A full fixed filter ends the run, a filter that cannot grow for another reason
+/// does not; both as in RedisBloom, whose array of answers is then shorter than the items.
 ///
 /// # Errors
 /// When the answers have no room, before anything is added; as [`check_loss`].

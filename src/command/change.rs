@@ -42,8 +42,8 @@ impl<T> Change<'_, T> {
     }
 }
 
-/// Puts the new filter under its key, or says there what has changed, if that is what acting on the key came to. An error
-/// leaves the key as it was.
+/// Puts the new filter under its key, or says there what has changed, if that is what acting on the key
+/// came to. An error leaves the key as it was.
 ///
 /// # Errors
 /// [`CommandError::Internal`].
@@ -66,7 +66,7 @@ pub(super) fn publish<'a, T>(
             }
         }
         None if effects.replication == Replication::None => {}
-        None => key.changed(effects.items_added),
+        None => effects.layers_added = key.changed(effects.items_added),
     }
     Ok((answer, effects))
 }

@@ -11,8 +11,8 @@ use super::reply::Reply;
 use super::table::KeyAccess;
 use crate::bloom::{Filter, Prefetch};
 
-/// BF.DEL: `key item [item ...]`. Deletes one occurrence of each item from a filter that counts; replies whether there was
-/// one. O(items * layers * probes).
+/// BF.DEL: `key item [item ...]`. Deletes one occurrence of each item from a filter that counts; replies
+/// whether there was one. O(items * layers * probes).
 ///
 /// # Errors
 /// That there is no filter, or one that does not count; nothing has been replied then.
@@ -25,14 +25,16 @@ pub(super) fn run<'a>(
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
     // Had before anything is changed: afterwards nobody could refuse.
     let room = room_for_arguments(items.len())?;
-    let answers = delete(open.slot().required()?, items, keyspace.prefetch())?;
+    let filter = open.slot().required()?;
+    let (items_before, capacity_before_items) = (filter.items(), filter.capacity_items());
+    let answers = delete(filter, items, keyspace.prefetch())?;
     reply.array(answers.len());
     answers.iter().for_each(|is_deleted| reply.boolean(*is_deleted));
     let items_deleted = answers.iter().map(|is_deleted| u64::from(*is_deleted)).sum();
     if items_deleted == 0 {
         return Ok(Effects::default());
     }
-    open.deleted(items_deleted);
+    open.altered(items_before, capacity_before_items);
     let replication = if items_deleted == items.len() as u64 {
         Replication::Verbatim
     } else {

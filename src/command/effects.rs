@@ -64,15 +64,30 @@ pub struct Effects<'a> {
     pub items_added: u64,
     /// Items deleted; if any, `bloom.del` is notified.
     pub items_deleted: u64,
-    /// Items asked for, for the statistics.
-    pub items_checked: u64,
+    /// Layers that the filter has grown by; if any, `bloom.grow` is notified, and the log may be told
+    /// ([`growth_line`](super::growth_line)).
+    pub layers_added: u32,
+    /// Items that were to be added and were there already, or seemed to be; for the statistics, as what
+    /// follows.
+    pub items_known: u32,
+    /// Items that were to be added and found no room, or are none of the filter's.
+    pub items_refused: u32,
+    /// Items asked for that may be there.
+    pub items_found: u32,
+    /// Items asked for that are not.
+    pub items_missed: u32,
 }
 
 impl Effects<'_> {
-    /// Of a command that asked for so many items.
+    /// Of a command that asked for so many items and found so many of them.
     #[must_use]
     #[inline(always)]
-    pub fn of_checks(items_checked: u64) -> Self {
-        Self { items_checked, ..Self::default() }
+    pub fn of_checks(items: usize, items_found: u32) -> Self {
+        Self { items_found, items_missed: count_of(items).saturating_sub(items_found), ..Self::default() }
     }
+}
+
+/// A number of arguments: a server takes no more than fit.
+pub(super) fn count_of(arguments: usize) -> u32 {
+    u32::try_from(arguments).unwrap_or(u32::MAX)
 }

@@ -7,12 +7,12 @@ use super::keyspace::Keyspace;
 use super::reply::Reply;
 use super::table::Command;
 use super::{
-    add, card, clear, debug, delete, exists, export, import, info, insert, load, load_chunk, merge, reserve,
-    scan_dump,
+    add, bulk, card, clear, debug, delete, exists, export, import, info, insert, load, load_chunk, merge,
+    reserve, scan_dump, statistics,
 };
 
-/// Runs a command; `argv` is what follows its name. Replies, also where it is refused, and answers what the host has to
-/// carry out afterwards. O(arguments) beside what the command itself takes.
+/// Runs a command; `argv` is what follows its name. Replies, also where it is refused, and answers what the
+/// host has to carry out afterwards. O(arguments) beside what the command itself takes.
 #[inline(always)]
 pub fn execute<'a>(
     command: Command,
@@ -45,7 +45,10 @@ fn run<'a>(
         Command::Del => delete::run(arguments, keyspace, reply),
         Command::Exists => exists::run_one(arguments, keyspace, reply),
         Command::MExists => exists::run_many(arguments, keyspace, reply),
+        Command::BulkAdd => bulk::add(arguments, keyspace, reply),
+        Command::BulkExists => bulk::exists(arguments, keyspace, reply),
         Command::Info => info::run(arguments, keyspace, reply),
+        Command::Stats => statistics::run(arguments, keyspace, reply),
         Command::Card => card::run(arguments, keyspace, reply),
         Command::Debug => debug::run(arguments, keyspace, reply),
         Command::Clear => clear::run(arguments, keyspace, reply),

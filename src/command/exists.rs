@@ -25,7 +25,7 @@ pub(super) fn run_one<'a>(
         None => missing(keyspace)?,
     };
     reply.boolean(found);
-    Ok(Effects::of_checks(1))
+    Ok(Effects::of_checks(1, u32::from(found)))
 }
 
 /// BF.MEXISTS: `key item [item ...]`. O(items * layers * probes).
@@ -40,10 +40,11 @@ pub(super) fn run_many<'a>(
 ) -> Result<Effects<'a>, CommandError> {
     let (key, items) = (arguments.key()?, arguments.items()?);
     let mut key = keyspace.open(key, KeyAccess::ReadOnly);
+    let mut items_found = 0;
     match key.slot().present()? {
         Some(filter) => {
             reply.array(items.len());
-            filter.contains_many(items, keyspace.prefetch(), |found| reply.boolean(found));
+            items_found = filter.contains_many(items, keyspace.prefetch(), |found| reply.boolean(found));
         }
         None => {
             let found = missing(keyspace)?;
@@ -51,7 +52,7 @@ pub(super) fn run_many<'a>(
             items.iter().for_each(|_| reply.boolean(found));
         }
     }
-    Ok(Effects::of_checks(items.len() as u64))
+    Ok(Effects::of_checks(items.len(), items_found))
 }
 
 /// The answer about an item of a filter that does not exist.
@@ -59,6 +60,6 @@ pub(super) fn run_many<'a>(
 /// # Errors
 /// [`CommandError::NotFound`] where the operator wants a guard whose filter is gone to fail loudly.
 #[cold]
-fn missing(host: &dyn Host) -> Result<bool, CommandError> {
+pub(super) fn missing(host: &dyn Host) -> Result<bool, CommandError> {
     if host.settings().missing_filter_is_error { Err(CommandError::NotFound) } else { Ok(false) }
 }

@@ -1,5 +1,5 @@
-//! The time to live that a filter is given when it is made: `EX seconds`, `PX milliseconds`, `EXAT` and `PXAT`, which
-//! give the moment in UNIX time.
+//! The time to live that a filter is given when it is made: `EX seconds`, `PX milliseconds`, `EXAT` and
+//! `PXAT`, which give the moment in UNIX time.
 
 use std::borrow::Cow;
 
@@ -12,8 +12,8 @@ use super::settings::Host;
 /// The moment of an expiry option, in milliseconds of UNIX time; nothing where `word` is no such option.
 ///
 /// # Errors
-/// [`CommandError::NotAnInteger`] and [`CommandError::ExpireTime`], as SET has them, and [`CommandError::Syntax`] for a
-/// second such option (`before`).
+/// [`CommandError::NotAnInteger`] and [`CommandError::ExpireTime`], as SET has them, and
+/// [`CommandError::Syntax`] for a second such option (`before`).
 pub(super) fn option(
     word: &[u8],
     before: Option<u64>,
@@ -42,8 +42,8 @@ pub(super) fn option(
     at_ms.map(Some).ok_or_else(|| CommandError::ExpireTime(arguments.name()))
 }
 
-/// The command that gives the key its moment on replicas and in the append-only file: one that every server knows, and
-/// that makes nothing.
+/// The command that gives the key its moment on replicas and in the append-only file: one that every server
+/// knows, and that makes nothing.
 pub(super) fn line(key: &[u8], at_ms: u64) -> Line<'_> {
     let moment = Cow::Owned(at_ms.to_string().into_bytes());
     Line { command: "PEXPIREAT", arguments: vec![Cow::Borrowed(key), moment] }

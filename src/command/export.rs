@@ -13,7 +13,8 @@ use crate::bloom::Filter;
 use crate::bloom::client::BitOrder;
 use crate::format::client::{ExportError, GuavaHeader};
 
-/// BF.EXPORT: `key`. Replies the string that the client would have now, items added since the import included. O(bytes).
+/// BF.EXPORT: `key`. Replies the string that the client would have now, items added since the import
+/// included. O(bytes).
 ///
 /// # Errors
 /// [`ImportError`] when the filter is not a client's any more, or never was, or its string is too long.

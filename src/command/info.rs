@@ -6,10 +6,13 @@ use super::error::CommandError;
 use super::keyspace::{Keyspace, OpenKey};
 use super::kinds::{facts, max_scaled_capacity_items};
 use super::reply::{Protocol, Reply};
+use super::statistics::{FIELDS as STATISTICS, Statistics};
 use super::table::KeyAccess;
+use super::value::Value;
 use crate::bloom::{Filter, Growth};
 
-/// BF.INFO: `key [field]`. Replies all of RedisBloom's fields, or the one named. O(layers).
+/// BF.INFO: `key [field]`. Replies all of RedisBloom's fields, or the one named, which may be one of
+/// BF.STATS. O(layers).
 ///
 /// # Errors
 /// [`CommandError::InfoField`] for a word that names no field of the filter.
@@ -18,24 +21,35 @@ pub(super) fn run<'a>(
     keyspace: &impl Keyspace,
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
-    let (key, word) = (arguments.key()?, arguments.optional());
-    let mut key = keyspace.open(key, KeyAccess::ReadOnly);
-    info(key.slot().required()?, word, reply)?;
+    let (name, word) = (arguments.key()?, arguments.optional());
+    let mut key = keyspace.open(name, KeyAccess::ReadOnly);
+    let filter = key.slot().required()?;
+    let Some(word) = word else {
+        reply.map(FIELDS.len());
+        for field in &FIELDS {
+            reply.simple(field.name);
+            (field.value)(filter).unwrap_or(Value::Null).write(reply);
+        }
+        return Ok(Effects::default());
+    };
+    let named = FIELDS.iter().chain(&MORE_FIELDS).find(|field| is_named(field.word, word));
+    if let Some(field) = named {
+        write_one(field.name, &(field.value)(filter).ok_or(CommandError::InfoField)?, reply);
+        return Ok(Effects::default());
+    }
+    let field = STATISTICS.iter().find(|field| is_named(field.name, word)).ok_or(CommandError::InfoField)?;
+    let allocated_bytes = key.allocated_bytes();
+    let statistics = Statistics::of(name.bytes, key.slot().required()?, allocated_bytes);
+    write_one(field.name, &(field.value)(&statistics), reply);
     Ok(Effects::default())
 }
 
-/// A fact of BF.INFO: the word that asks for it alone, the name it is answered under, and its value; nothing where
-/// the filter has no such fact.
+/// A fact of BF.INFO: the word that asks for it alone, the name it is answered under, and its value;
+/// nothing where the filter has no such fact.
 struct Field {
     word: &'static str,
     name: &'static str,
     value: fn(&Filter) -> Option<Value>,
-}
-
-enum Value {
-    Integer(u64),
-    Double(f64),
-    Null,
 }
 
 /// RedisBloom's five, in its order and no more: go-redis fails on a sixth.
@@ -60,7 +74,7 @@ const FIELDS: [Field; 5] = [
 ];
 
 /// Facts that are answered only when asked for by name; valkey-bloom's words and names, then our own.
-const MORE_FIELDS: [Field; 4] = [
+const MORE_FIELDS: [Field; 5] = [
     Field { word: "ERROR", name: "Error rate", value: |filter| facts(filter).error_rate.map(Value::Double) },
     Field {
         word: "TIGHTENING",
@@ -77,6 +91,11 @@ const MORE_FIELDS: [Field; 4] = [
         name: "Estimated items",
         value: |filter| facts(filter).estimated_items.map(Value::Integer),
     },
+    Field {
+        word: "WINDOW",
+        name: "Window milliseconds",
+        value: |filter| facts(filter).window_ms.map(Value::Integer),
+    },
 ];
 
 fn expansion_rate(filter: &Filter) -> Option<Value> {
@@ -86,40 +105,18 @@ fn expansion_rate(filter: &Filter) -> Option<Value> {
     })
 }
 
-fn info(filter: &Filter, word: Option<&[u8]>, reply: &mut impl Reply) -> Result<(), CommandError> {
-    let Some(word) = word else {
-        reply.map(FIELDS.len());
-        FIELDS.iter().for_each(|field| write_pair(field, filter, reply));
-        return Ok(());
-    };
-    let field = FIELDS
-        .iter()
-        .chain(&MORE_FIELDS)
-        .find(|field| field.word.as_bytes().eq_ignore_ascii_case(word) && (field.value)(filter).is_some())
-        .ok_or(CommandError::InfoField)?;
-    // RedisBloom answers one field as a map of one in RESP3 but as the bare value in an array in RESP2.
+fn is_named(name: &str, word: &[u8]) -> bool {
+    name.as_bytes().eq_ignore_ascii_case(word)
+}
+
+/// RedisBloom answers one field as a map of one in RESP3 but as the bare value in an array in RESP2.
+fn write_one(name: &'static str, value: &Value, reply: &mut impl Reply) {
     match reply.protocol() {
-        Protocol::Resp2 => {
-            reply.array(1);
-            write_value(field, filter, reply);
-        }
+        Protocol::Resp2 => reply.array(1),
         Protocol::Resp3 => {
             reply.map(1);
-            write_pair(field, filter, reply);
+            reply.simple(name);
         }
     }
-    Ok(())
-}
-
-fn write_pair(field: &Field, filter: &Filter, reply: &mut impl Reply) {
-    reply.simple(field.name);
-    write_value(field, filter, reply);
-}
-
-fn write_value(field: &Field, filter: &Filter, reply: &mut impl Reply) {
-    match (field.value)(filter).unwrap_or(Value::Null) {
-        Value::Integer(value) => reply.integer(value),
-        Value::Double(value) => reply.double(value),
-        Value::Null => reply.null(),
-    }
+    value.write(reply);
 }

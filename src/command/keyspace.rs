@@ -79,7 +79,8 @@ pub trait Keyspace: Host {
     where
         Self: 'k;
 
-    /// Opens a key until the value is dropped. A key that is open for writing must not be opened again meanwhile.
+    /// Opens a key until the value is dropped. A key that is open for writing must not be opened again
+    /// meanwhile.
     fn open(&self, name: Name<'_>, access: KeyAccess) -> Self::Key<'_>;
 
     /// Shows `read` the string under a key, which is not open.
@@ -94,22 +95,29 @@ pub trait Keyspace: Host {
     /// What is known of memory that was never written to.
     fn memory(&self) -> impl Memory;
 
-    /// A command of a primary or of an append-only file failed, and this server lacks what it stood for. No server goes
-    /// on from here.
+    /// A command of a primary or of an append-only file failed, and this server lacks what it stood for. No
+    /// server goes on from here.
     fn lost(&self, command: Command, error: &CommandError);
 }
 
 /// A key as long as it is open.
 pub trait OpenKey {
-    /// What it holds. Of a filter under a key that was opened for reading nothing may be changed but what is kept only
-    /// in memory.
+    /// What it holds. A filter that forgets has been told the time ([`Filter::tell`]): that of the command, or,
+    /// where the key is open for writing and the host must obey, that items are of the newest generation. Of a
+    /// filter under a key that was opened for reading nothing may be changed but what is kept only in memory.
     fn slot(&mut self) -> Slot<&mut Filter>;
 
-    /// Says that the filter has changed: by so many items, or by other things than items.
-    fn changed(&mut self, items_added: u64);
+    /// Bytes that the allocator gave for the filter that [`slot`](Self::slot) has shown. O(layers).
+    fn allocated_bytes(&mut self) -> u64;
 
-    /// Says that so many items were taken out of the filter.
-    fn deleted(&mut self, items: u64);
+    /// Says that the filter has changed: by so many items, or by other things than items. Answers how many
+    /// layers it has now that it did not have when [`slot`](Self::slot) showed it. Then what is dead of one
+    /// that forgets is taken out ([`Filter::take_dead`]) and freed, in the background where that takes long.
+    fn changed(&mut self, items_added: u64) -> u32;
+
+    /// Says that the filter has changed otherwise: items were deleted, or other filters merged into it. It
+    /// had so many items before, and so much capacity.
+    fn altered(&mut self, items_before: u64, capacity_before_items: u64);
 
     /// Puts a filter under the key, in place of what is there.
     ///
@@ -117,8 +125,8 @@ pub trait OpenKey {
     /// [`CommandError::Internal`] where the server does not take it; the key is then as it was.
     fn publish(&mut self, filter: Box<Filter>) -> Result<(), CommandError>;
 
-    /// Puts another filter of the same kind in place of the one that the key was found to hold; the key keeps its time to
-    /// live. What was there is freed, in the background where that takes long.
+    /// Puts another filter of the same kind in place of the one that the key was found to hold; the key
+    /// keeps its time to live. What was there is freed, in the background where that takes long.
     fn replace(&mut self, filter: Filter);
 
     /// Gives the key, which holds a filter, a moment to expire at, in milliseconds of UNIX time.

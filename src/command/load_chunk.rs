@@ -14,8 +14,8 @@ use crate::format::DecodeError;
 use crate::format::filter::{from_header, load_chunk};
 use crate::format::pieces::{ChunkError, HEADER_ITERATOR, Trust};
 
-/// BF.LOADCHUNK: `key iterator data`, the iterator that BF.SCANDUMP answered together with the data. Makes an empty
-/// filter of a header, which has iterator 1, or sets the bits of a chunk. O(bytes).
+/// BF.LOADCHUNK: `key iterator data`, the iterator that BF.SCANDUMP answered together with the data. Makes
+/// an empty filter of a header, which has iterator 1, or sets the bits of a chunk. O(bytes).
 ///
 /// # Errors
 /// What the piece is refused for; the key is then as it was.

@@ -45,13 +45,12 @@ pub(super) fn run<'a>(
         Effects { replication: Replication::Verbatim, created: true, merged: true, ..Effects::default() }
     } else {
         let into = mergeable(open.slot())?;
-        let items = into.items();
+        let (items_before, capacity_before_items) = (into.items(), into.capacity_items());
         // Beside layers of another hash a keyed filter would not be one any more.
         let takes_layers = into.format() == Format::Everbloom && !matches!(into, Filter::Keyed(_));
         let has_changed = request.merge(into, &request.sources, takes_layers, keyspace)?;
-        let items_merged = into.items().saturating_sub(items);
         if has_changed {
-            open.changed(items_merged);
+            open.altered(items_before, capacity_before_items);
             Effects { replication: Replication::Verbatim, merged: true, ..Effects::default() }
         } else {
             Effects::default()
@@ -159,5 +158,9 @@ fn refusal(error: MergeError) -> CommandError {
 /// The filter under a key, which must be there and be of a kind that can be merged.
 fn mergeable(slot: Slot<&mut Filter>) -> Result<&mut Filter, CommandError> {
     let filter = slot.required()?;
-    if filter.is_unitable() { Ok(filter) } else { Err(CommandError::CountingMerge) }
+    match filter {
+        Filter::Counting(_) => Err(CommandError::CountingMerge),
+        Filter::Window(_) => Err(CommandError::WindowMerge),
+        filter => Ok(filter),
+    }
 }

@@ -1,14 +1,16 @@
 //! LANGUAGE: what each `BF.*` command means. Arguments in, replies and effects out; never a raw key.
 //!
-//! [`execute()`] is the one way of a command. It reads all arguments, opens keys through a [`Keyspace`], which says no more
-//! of them than "vacant", "a filter" or "another type", acts, puts a filter that was made, by now complete, in its place,
-//! replies, and answers with the [`Effects`] that the host is to carry out. The server's room and the tests run the same
-//! function.
+//! [`execute()`] is the one way of a command. It reads all arguments, opens keys through a [`Keyspace`],
+//! which says no more of them than "vacant", "a filter" or "another type", acts, puts a filter that was
+//! made, by now complete, in its place, replies, and answers with the [`Effects`] that the host is to carry
+//! out. The server's room and the tests run the same function.
 #![forbid(unsafe_code)]
 
 mod add;
 mod adding;
+mod advice;
 pub mod arguments;
+mod bulk;
 mod card;
 mod change;
 mod clear;
@@ -35,10 +37,14 @@ pub mod reply;
 mod reserve;
 mod scan_dump;
 pub mod settings;
+mod statistics;
 pub mod table;
 mod text;
+mod value;
+mod window;
 pub mod words;
 
+pub use advice::growth_line;
 pub use effects::{Effects, Line, Replication};
 pub use error::CommandError;
 pub use execute::{execute, refuse};

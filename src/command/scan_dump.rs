@@ -10,8 +10,9 @@ use super::table::KeyAccess;
 use crate::bloom::OutOfMemory;
 use crate::format::filter::piece;
 
-/// BF.SCANDUMP: `key iterator`. Replies the piece of the filter that the iterator stands for, and the iterator after it.
-/// Nothing of the filter changes but what is kept in memory of its dumps. O(bytes of the piece).
+/// BF.SCANDUMP: `key iterator`. Replies the piece of the filter that the iterator stands for, and the
+/// iterator after it. Nothing of the filter changes but what is kept in memory of its dumps. O(bytes of the
+/// piece).
 ///
 /// # Errors
 /// [`CommandError::ScanDumpIterator`] when the iterator is not an integer; [`CommandError::OutOfMemory`].

@@ -1,6 +1,7 @@
 //! Numbers as replies write them.
 
-/// A number as C's `%g` writes it: six significant digits, an exponent of at least two digits below 1e-4 and from 1e6.
+/// A number as C's `%g` writes it: six significant digits, an exponent of at least two digits below 1e-4
+/// and from 1e6.
 pub(super) fn six_digits(number: f64) -> String {
     let scientific = format!("{number:.5e}");
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));

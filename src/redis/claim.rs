@@ -19,13 +19,23 @@ impl Claims {
         Self { first: Cell::new(CLOSED), second: Cell::new(CLOSED) }
     }
 
-    /// Says that the key which the argument at `position` names is open; refused where a key of that name is open already.
+    /// Says that the key which the argument at `position` names is open; refused where a key of that name
+    /// is open already.
     #[inline(always)]
     pub(super) fn claim(&self, argv: Argv<'_>, position: usize) -> Option<Claim<'_>> {
         let is_alone = self.first.get() == CLOSED && self.second.get() == CLOSED;
         let place = if is_alone { &self.first } else { self.place_beside(argv, position)? };
         place.set(position);
         Some(Claim(place))
+    }
+
+    /// Says that a key is open where none is.
+    pub(super) fn claim_only(&self) -> Option<Claim<'_>> {
+        let is_alone = self.first.get() == CLOSED && self.second.get() == CLOSED;
+        is_alone.then(|| {
+            self.first.set(0);
+            Claim(&self.first)
+        })
     }
 
     /// A place beside the key that is open.

@@ -1,4 +1,5 @@
-//! The entry of every command: the server's arguments in, the panic barrier around the command's own way, effects out.
+//! The entry of every command: the server's arguments in, the panic barrier around the command's own way,
+//! effects out.
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,11 +35,12 @@ impl<const INDEX: usize> At<INDEX> {
 
 /// Runs the command at `INDEX` of the table.
 ///
-/// Each command has a handler of its own, down to the reading of its arguments: the compiler leaves in it only what that
-/// command needs, which spares a short one a good part of its instructions.
+/// Each command has a handler of its own, down to the reading of its arguments: the compiler leaves in it
+/// only what that command needs, which spares a short one a good part of its instructions.
 ///
 /// # Safety
-/// Called by the server only, with the context and the arguments of a command, which stay as they are until it returns.
+/// Called by the server only, with the context and the arguments of a command, which stay as they are until
+/// it returns.
 unsafe extern "C" fn handle<const INDEX: usize>(
     context: Context,
     argv: *mut *mut RedisModuleString,
@@ -74,7 +76,8 @@ unsafe fn run<const INDEX: usize>(context: Context, argv: Argv<'_>, reply: &mut 
         |arguments| {
             let effects = execute(command, arguments, &mut keyspace, reply);
             if let Some(name) = argv.string(0) {
-                // SAFETY: context and name are those of the running command, and `execute` has closed all keys.
+                // SAFETY: context and name are those of the running command, and `execute` has closed all
+                // keys.
                 unsafe { effects::carry_out(command, effects, context, name) };
             }
             true

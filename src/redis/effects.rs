@@ -6,14 +6,20 @@ use std::ptr;
 use redis_module::raw::{self, RedisModuleString};
 
 use super::api::{Context, succeeded};
+use super::args::string_bytes;
+use super::claim::Claims;
+use super::key::Key;
 use super::log::{self, Topic};
 use super::stats;
-use crate::command::{Command, Effects, Line, Replication};
+use crate::command::table::KeyAccess;
+use crate::command::{Command, Effects, Line, OpenKey, Replication, Slot, growth_line};
 
 /// Shown to clients that watch keyspace events when a filter is created.
 const CREATED: &CStr = c"bloom.reserve";
 /// Shown to clients that watch keyspace events when items are added.
 const ADDED: &CStr = c"bloom.add";
+/// Shown to clients that watch keyspace events when a filter has grown.
+const GROWN: &CStr = c"bloom.grow";
 
 /// Shown to clients that watch keyspace events when a filter is emptied.
 const CLEARED: &CStr = c"bloom.clear";
@@ -36,7 +42,7 @@ pub(super) unsafe fn carry_out(
     context: Context,
     name: *mut RedisModuleString,
 ) {
-    stats::count_items(&effects);
+    stats::count_items(command, &effects);
     if effects.replication == Replication::None {
         return;
     }
@@ -93,6 +99,44 @@ unsafe fn tell(command: Command, effects: Effects<'_>, context: Context, name: *
         // SAFETY: context and name are those of the running command.
         unsafe { notify(context, DELETED, name) };
     }
+    if effects.layers_added > 0 {
+        // SAFETY: context and name are those of the running command.
+        unsafe { tell_of_growth(effects.layers_added, context, name) };
+    }
+}
+
+/// # Safety
+/// As [`carry_out`].
+#[cold]
+unsafe fn tell_of_growth(layers_added: u32, context: Context, name: *mut RedisModuleString) {
+    // SAFETY: context and name are those of the running command.
+    unsafe { notify(context, GROWN, name) };
+    stats::count_growth(layers_added);
+    // SAFETY: the context is that of the running command.
+    if unsafe { is_obeying(context) } {
+        return;
+    }
+    let claims = Claims::none();
+    let Some(claim) = claims.claim_only() else { return };
+    // SAFETY: context and name are those of the running command, and no key is open, by the caller's
+    // contract.
+    let mut key = unsafe { Key::open(context, name, KeyAccess::ReadOnly, claim) };
+    if let Slot::Filter(filter) = key.slot() {
+        // SAFETY: the name is alive and stays as it is while the command runs.
+        let line = growth_line(unsafe { string_bytes(name) }, filter, layers_added);
+        line.iter().for_each(|line| log::throttled(Topic::Growing, context, line));
+    }
+}
+
+/// Whether the command comes from a primary or an append-only file: whoever sent it there has been told.
+///
+/// # Safety
+/// `context` must be that of the running command.
+unsafe fn is_obeying(context: Context) -> bool {
+    const OBEYED: u32 = raw::REDISMODULE_CTX_FLAGS_REPLICATED | raw::REDISMODULE_CTX_FLAGS_LOADING;
+    // SAFETY: the context is that of the running command.
+    let flags = api!(RedisModule_GetContextFlags).map_or(0, |flags| unsafe { flags(context) });
+    flags & OBEYED.cast_signed() != 0
 }
 
 /// Sends a command to the replicas and to the append-only file.
@@ -114,8 +158,8 @@ unsafe fn replicate(context: Context, line: &Line<'_>) {
             unsafe { create(ptr::null_mut(), argument.as_ptr().cast(), argument.len()) }
         })
         .collect();
-    // SAFETY: the context is that of the running command; the format `v` stands for an array of strings and its
-    // length, a `size_t`. The server takes references of its own.
+    // SAFETY: the context is that of the running command; the format `v` stands for an array of strings and
+    // its length, a `size_t`. The server takes references of its own.
     let status =
         unsafe { replicate(context, command.as_ptr(), c"v".as_ptr(), strings.as_ptr(), strings.len()) };
     if !succeeded(status) {

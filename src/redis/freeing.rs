@@ -22,7 +22,8 @@ const FREE_UNIT_BYTES: usize = 2 << 20;
 /// filters of 512 MiB and more are freed in the background: 1 ms, or 20 to 26 ms without large pages.
 const URGENT_FREE_UNIT_BYTES: usize = 8 << 20;
 
-/// Units from which on the server frees in the background: `LAZYFREE_THRESHOLD` in lazyfree.c of every server.
+/// Units from which on the server frees in the background: `LAZYFREE_THRESHOLD` in lazyfree.c of every
+/// server.
 const AT_ONCE_MAX_UNITS: usize = 64;
 /// Filters that may wait; what comes on top is freed at once.
 const WAITING_MAX: usize = 64;
@@ -36,8 +37,8 @@ pub(super) fn effort(filter: &Filter) -> usize {
     1 + bits_bytes / unit_bytes
 }
 
-/// The filters that wait. Not a channel of the standard library: those ask for alignments that no server's allocator
-/// has.
+/// The filters that wait. Not a channel of the standard library: those ask for alignments that no server's
+/// allocator has.
 static WAITING: Mutex<VecDeque<Stored>> = Mutex::new(VecDeque::new());
 /// Told of every filter that was put there.
 static HAS_WAITING: Condvar = Condvar::new();

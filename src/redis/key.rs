@@ -9,6 +9,7 @@ use super::claim::Claim;
 use super::datatype;
 use super::freeing;
 use super::log::{self, Topic};
+use super::moment;
 use super::stored::Stored;
 use crate::bloom::Filter;
 use crate::command::table::KeyAccess;
@@ -23,14 +24,16 @@ pub(super) struct Key<'k> {
     /// The filter under the key, once it was looked for, and how many layers it had then.
     stored: Option<NonNull<Stored>>,
     layers: usize,
+    context: Context,
+    access: KeyAccess,
 }
 
 impl<'k> Key<'k> {
     /// Opens a key.
     ///
     /// # Safety
-    /// `context` and `name` must be those of the running command, and no other `Key` of the same name may live. The
-    /// value must not outlive the command.
+    /// `context` and `name` must be those of the running command, and no other `Key` of the same name may
+    /// live. The value must not outlive the command.
     #[inline(always)]
     pub(super) unsafe fn open(
         context: Context,
@@ -45,12 +48,13 @@ impl<'k> Key<'k> {
         let key = api!(RedisModule_OpenKey)
             // SAFETY: context and name are alive by the caller's contract; the mode is one the API defines.
             .and_then(|open_key| NonNull::new(unsafe { open_key(context, name, mode.cast_signed()) }));
-        Self { key, claim: Some(claim), stored: None, layers: 0 }
+        Self { key, claim: Some(claim), stored: None, layers: 0, context, access }
     }
 
     /// A key that could not be opened, which looks like one of another type.
     pub(super) fn none() -> Self {
-        Self { key: None, claim: None, stored: None, layers: 0 }
+        let (context, access) = (ptr::null_mut(), KeyAccess::ReadOnly);
+        Self { key: None, claim: None, stored: None, layers: 0, context, access }
     }
 
     #[inline(always)]
@@ -81,10 +85,10 @@ impl<'k> Key<'k> {
     /// The filter that was found under the key.
     #[inline(always)]
     fn stored(&mut self) -> Option<&mut Stored> {
-        // SAFETY: the value of a key of our type is a living `Stored` (see `datatype`). Commands run one at a time on the
-        // server's main thread, the key stays open for the borrow, and only `publish` puts another value there, which
-        // forgets this one: so nothing else changes or frees it. The key is borrowed exclusively, and it is the only open
-        // key of its name.
+        // SAFETY: the value of a key of our type is a living `Stored` (see `datatype`). Commands run one at
+        // a time on the server's main thread, the key stays open for the borrow, and only `publish` puts
+        // another value there, which forgets this one: so nothing else changes or frees it. The key is
+        // borrowed exclusively, and it is the only open key of its name.
         self.stored.map(|mut stored| unsafe { stored.as_mut() })
     }
 }
@@ -99,23 +103,37 @@ impl OpenKey for Key<'_> {
                 self.stored = Some(stored);
                 // SAFETY: as in `stored`.
                 self.layers = unsafe { stored.as_ref() }.filter.layer_count();
-                self.stored().map_or(Slot::WrongType, |stored| Slot::Filter(&mut stored.filter))
+                let (context, access) = (self.context, self.access);
+                self.stored().map_or(Slot::WrongType, |stored| {
+                    // SAFETY: the context is that of the running command.
+                    let must_obey =
+                        || access == KeyAccess::ReadWrite && unsafe { moment::must_obey(context) };
+                    stored.filter.tell(moment::now_ms, must_obey);
+                    Slot::Filter(&mut stored.filter)
+                })
             }
         }
     }
 
-    #[inline(always)]
-    fn changed(&mut self, items_added: u64) {
-        let layers = self.layers;
-        if let Some(stored) = self.stored() {
-            stored.changed(layers, items_added);
-        }
+    fn allocated_bytes(&mut self) -> u64 {
+        self.stored().map_or(0, |stored| stored.allocated_bytes() as u64)
     }
 
-    fn deleted(&mut self, items: u64) {
+    #[inline(always)]
+    fn changed(&mut self, items_added: u64) -> u32 {
+        let layers = self.layers;
+        let Some(stored) = self.stored() else { return 0 };
+        let layers_added = stored.changed(layers, items_added);
+        if let Some(dead) = stored.take_dead() {
+            freeing::free(dead);
+        }
+        layers_added
+    }
+
+    fn altered(&mut self, items_before: u64, capacity_before_items: u64) {
         let layers = self.layers;
         if let Some(stored) = self.stored() {
-            stored.deleted(layers, items);
+            stored.altered(layers, items_before, capacity_before_items);
         }
     }
 
@@ -127,8 +145,8 @@ impl OpenKey for Key<'_> {
         };
         self.stored = None;
         let value = Box::into_raw(Stored::boxed(*filter));
-        // SAFETY: the key is open, and the value is what the callbacks of our type expect. Once set, the server owns
-        // it and gives it back to `datatype::free`.
+        // SAFETY: the key is open, and the value is what the callbacks of our type expect. Once set, the
+        // server owns it and gives it back to `datatype::free`.
         let status = unsafe { set_value(key.as_ptr(), data_type.as_ptr(), value.cast()) };
         if succeeded(status) {
             return Ok(());

@@ -33,6 +33,8 @@ pub(super) enum Topic {
     Publishing,
     /// A command that the server does not pass on.
     Replicating,
+    /// A filter that has grown more often than is good for it.
+    Growing,
     /// A panic that the barrier around every command stopped.
     Panicking,
 }
@@ -45,11 +47,12 @@ struct Throttle {
 }
 
 /// In the order of [`Topic`].
-static THROTTLES: [Throttle; 5] = [
+static THROTTLES: [Throttle; 6] = [
     Throttle::new("a filter cannot be loaded"),
     Throttle::new("a filter cannot be copied"),
     Throttle::new("the server refused a new filter"),
     Throttle::new("the server did not replicate a command"),
+    Throttle::new("a filter was reserved too small"),
     Throttle::new("everbloom"),
 ];
 
@@ -99,12 +102,13 @@ impl Throttle {
     }
 
     fn of(topic: Topic) -> &'static Self {
-        let [loading, copying, publishing, replicating, panicking] = &THROTTLES;
+        let [loading, copying, publishing, replicating, growing, panicking] = &THROTTLES;
         match topic {
             Topic::Loading => loading,
             Topic::Copying => copying,
             Topic::Publishing => publishing,
             Topic::Replicating => replicating,
+            Topic::Growing => growing,
             Topic::Panicking => panicking,
         }
     }

@@ -20,13 +20,14 @@ pub(super) struct ServerReply {
 
 impl ServerReply {
     /// # Safety
-    /// `context` must be the context of a command that has not been replied to, for as long as the reply lives.
+    /// `context` must be the context of a command that has not been replied to, for as long as the reply
+    /// lives.
     pub(super) unsafe fn new(context: Context) -> Self {
         Self { context, outstanding: 1 }
     }
 
-    /// Fills every place that is still to be replied to with the error, so that a command that breaks off half-way
-    /// leaves the client in step.
+    /// Fills every place that is still to be replied to with the error, so that a command that breaks off
+    /// half-way leaves the client in step.
     pub(super) fn error_for_the_rest(&mut self, text: &str) {
         while self.outstanding > 0 {
             self.error(text);
@@ -127,8 +128,10 @@ impl Reply for ServerReply {
     }
 }
 
-/// The text as one line, cut to a bearable length, with a NUL at its end only.
+/// The text as one line, cut to a bearable length, with a NUL at its end only. Never within a character: clients that take
+/// errors for text close the connection over half of one.
 fn terminated(text: &str) -> SmallVec<[u8; 128]> {
-    let line = text.bytes().take(ERROR_MAX_BYTES).map(|byte| if byte < b' ' { b' ' } else { byte });
+    let end = (0..=text.len().min(ERROR_MAX_BYTES)).rev().find(|end| text.is_char_boundary(*end));
+    let line = text.bytes().take(end.unwrap_or(0)).map(|byte| if byte < b' ' { b' ' } else { byte });
     line.chain([0]).collect()
 }

@@ -28,8 +28,8 @@ impl Server {
         !self.is_valkey && self.version >= 0x08_00_00
     }
 
-    /// Whether modules must say that they can take part in atomic slot migrations: Valkey from 9.0 on. In Redis the
-    /// same bit of the options means something else.
+    /// Whether modules must say that they can take part in atomic slot migrations: Valkey from 9.0 on. In
+    /// Redis the same bit of the options means something else.
     pub(super) fn knows_atomic_slot_migration(self) -> bool {
         self.is_valkey && self.version >= 0x09_00_00
     }

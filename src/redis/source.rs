@@ -13,7 +13,8 @@ use crate::command::StringSlot;
 use crate::command::table::CommandSpec;
 
 /// Answers the server when it only wants to know where the keys of a command are. It asks where its own
-/// search finds less than it was told of: an import without a second key, a merge whose last word may be none.
+/// search finds less than it was told of: an import without a second key, a merge whose last word may be
+/// none.
 ///
 /// # Safety
 /// `context` and `argv` must be those of the running handler.

@@ -1,89 +1,221 @@
-//! What the INFO section counts, all of it. Filters are freed on background threads too, so every count is atomic.
+//! What the sections of INFO count, all of it. Filters are freed on background threads too, so every count
+//! is atomic.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::bloom::Filter;
-use crate::command::Effects;
+use crate::bloom::{Filter, Kind};
+use crate::command::table::KeyAccess;
+use crate::command::{Command, Effects};
 
-static FILTERS: AtomicU64 = AtomicU64::new(0);
-static ITEMS: AtomicU64 = AtomicU64::new(0);
-static BYTES: AtomicU64 = AtomicU64::new(0);
-static ADDS: AtomicU64 = AtomicU64::new(0);
-static CHECKS: AtomicU64 = AtomicU64::new(0);
+/// A number that only this module changes.
+pub(super) struct Count(AtomicU64);
 
-/// Bytes of memory that one filter is counted for.
+impl Count {
+    const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// Counts wrap, so that a difference in either direction is one addition.
+    #[inline(always)]
+    fn add(&self, more: u64) {
+        self.0.fetch_add(more, Relaxed);
+    }
+
+    /// Spares the addition of nothing, which costs as much as one of something.
+    #[inline(always)]
+    fn add_some(&self, more: u64) {
+        if more > 0 {
+            self.add(more);
+        }
+    }
+
+    fn subtract(&self, less: u64) {
+        self.0.fetch_sub(less, Relaxed);
+    }
+
+    /// The number now.
+    pub(super) fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// What there is of one kind of filter, in all databases.
+pub(super) struct Totals {
+    pub(super) filters: Count,
+    /// Memory of their structs and bit arrays.
+    pub(super) bytes: Count,
+    pub(super) layers: Count,
+    /// Items added to them.
+    pub(super) items: Count,
+    /// Items that they were sized for.
+    pub(super) capacity_items: Count,
+}
+
+impl Totals {
+    const fn new() -> Self {
+        Self {
+            filters: Count::new(),
+            bytes: Count::new(),
+            layers: Count::new(),
+            items: Count::new(),
+            capacity_items: Count::new(),
+        }
+    }
+}
+
+/// In the order of [`Kind::ALL`].
+static TOTALS: [Totals; Kind::ALL.len()] = [const { Totals::new() }; Kind::ALL.len()];
+
+/// The totals of a kind.
+#[inline(always)]
+#[expect(clippy::indexing_slicing, reason = "as many as there are kinds")]
+pub(super) fn totals(kind: Kind) -> &'static Totals {
+    &TOTALS[kind as usize]
+}
+
+/// What commands and the server have done with filters since the module was loaded.
+pub(super) struct Events {
+    /// Items that were new to their filter.
+    pub(super) adds_new: Count,
+    /// Items to be added that were there already, or seemed to be.
+    pub(super) adds_known: Count,
+    /// Items to be added that their filter did not take.
+    pub(super) adds_refused: Count,
+    /// Items asked for that may be there.
+    pub(super) checks_found: Count,
+    /// Items asked for that are not.
+    pub(super) checks_missed: Count,
+    /// Layers that filters have grown by.
+    pub(super) growths: Count,
+    /// Values that could not be loaded.
+    pub(super) load_errors: Count,
+    /// Blocks that active defragmentation has moved.
+    pub(super) defrag_hits: Count,
+    /// Blocks that it has left where they are.
+    pub(super) defrag_misses: Count,
+}
+
+/// All of them.
+pub(super) static EVENTS: Events = Events {
+    adds_new: Count::new(),
+    adds_known: Count::new(),
+    adds_refused: Count::new(),
+    checks_found: Count::new(),
+    checks_missed: Count::new(),
+    growths: Count::new(),
+    load_errors: Count::new(),
+    defrag_hits: Count::new(),
+    defrag_misses: Count::new(),
+};
+
+/// What one filter is counted for: its bytes of memory and, above them, its kind. One word, for every
+/// filter has it.
 pub(super) struct Footprint(u64);
 
+/// Bits of the bytes: more than any memory has.
+const BYTES_BITS: u32 = 56;
+
 impl Footprint {
+    fn of(filter: &Filter) -> Self {
+        let bytes = filter.size_bytes() & ((1 << BYTES_BITS) - 1);
+        Self(bytes | (filter.kind() as u64) << BYTES_BITS)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0 & ((1 << BYTES_BITS) - 1)
+    }
+
+    fn totals(&self) -> &'static Totals {
+        let kinds = Kind::ALL.into_iter();
+        totals(
+            kinds
+                .zip(0u64..)
+                .find(|(_, number)| *number == self.0 >> BYTES_BITS)
+                .map_or(Kind::Everbloom, |(kind, _)| kind),
+        )
+    }
+
     /// Counts a filter that now exists. O(layers).
     pub(super) fn count(filter: &Filter) -> Self {
-        let footprint = Self(filter.size_bytes());
-        FILTERS.fetch_add(1, Relaxed);
-        ITEMS.fetch_add(filter.items(), Relaxed);
-        BYTES.fetch_add(footprint.0, Relaxed);
+        let footprint = Self::of(filter);
+        let totals = footprint.totals();
+        totals.filters.add(1);
+        totals.bytes.add(footprint.bytes());
+        totals.layers.add(filter.layer_count() as u64);
+        totals.items.add(counted_items(filter));
+        totals.capacity_items.add(filter.capacity_items());
         footprint
     }
 
-    /// Counts a filter anew that has grown. O(layers).
+    /// Counts a filter anew that was counted with so many layers and items and so much capacity, and may
+    /// have been of another kind. O(layers).
     #[cold]
-    pub(super) fn recount(&mut self, filter: &Filter) {
-        let bytes = filter.size_bytes();
-        // Counts wrap, so that a difference in either direction is one addition.
-        BYTES.fetch_add(bytes.wrapping_sub(self.0), Relaxed);
-        self.0 = bytes;
+    pub(super) fn recount(
+        &mut self,
+        filter: &Filter,
+        layers_before: usize,
+        items_before: u64,
+        capacity_before_items: u64,
+    ) {
+        self.uncount(layers_before, items_before, capacity_before_items);
+        *self = Self::count(filter);
+    }
+
+    fn uncount(&self, layers: usize, items: u64, capacity_items: u64) {
+        let totals = self.totals();
+        totals.filters.subtract(1);
+        totals.bytes.subtract(self.bytes());
+        totals.layers.subtract(layers as u64);
+        totals.items.subtract(items);
+        totals.capacity_items.subtract(capacity_items);
     }
 
     /// The filter does not exist any more.
     pub(super) fn forget(&self, filter: &Filter) {
-        FILTERS.fetch_sub(1, Relaxed);
-        ITEMS.fetch_sub(filter.items(), Relaxed);
-        BYTES.fetch_sub(self.0, Relaxed);
+        self.uncount(filter.layer_count(), counted_items(filter), filter.capacity_items());
     }
+}
+
+/// The items that a filter is counted for: none of one that forgets, for nobody is told when it does.
+pub(super) fn counted_items(filter: &Filter) -> u64 {
+    if filter.keeps_time() { 0 } else { filter.items() }
 }
 
 /// Counts items that a filter has taken.
 #[inline(always)]
-pub(super) fn filter_took(items: u64) {
-    ITEMS.fetch_add(items, Relaxed);
+pub(super) fn filter_took(filter: &Filter, items: u64) {
+    if !filter.keeps_time() {
+        totals(filter.kind()).items.add(items);
+    }
 }
 
-/// Counts items that were deleted from a filter.
-pub(super) fn filter_lost(items: u64) {
-    ITEMS.fetch_sub(items, Relaxed);
-}
-
-/// Counts what a command did with items.
+/// Counts what a command did with items. Which kind of command it is the compiler knows.
 #[inline(always)]
-pub(super) fn count_items(effects: &Effects<'_>) {
-    if effects.items_added > 0 {
-        ADDS.fetch_add(effects.items_added, Relaxed);
-    }
-    if effects.items_checked > 0 {
-        CHECKS.fetch_add(effects.items_checked, Relaxed);
+pub(super) fn count_items(command: Command, effects: &Effects<'_>) {
+    match command.spec().key_access {
+        KeyAccess::ReadOnly => {
+            EVENTS.checks_found.add_some(effects.items_found.into());
+            EVENTS.checks_missed.add_some(effects.items_missed.into());
+        }
+        KeyAccess::ReadWrite => {
+            EVENTS.adds_new.add_some(effects.items_added);
+            EVENTS.adds_known.add_some(effects.items_known.into());
+            EVENTS.adds_refused.add_some(effects.items_refused.into());
+        }
     }
 }
 
-/// All counts at about one time.
-pub(super) struct Counts {
-    /// Filters in all databases.
-    pub(super) filters: u64,
-    /// Items added to them.
-    pub(super) items: u64,
-    /// Their memory.
-    pub(super) bytes: u64,
-    /// Items that commands added since the module was loaded.
-    pub(super) adds: u64,
-    /// Items that commands checked since the module was loaded.
-    pub(super) checks: u64,
+/// Counts layers that a filter has grown by.
+pub(super) fn count_growth(layers: u32) {
+    EVENTS.growths.add(layers.into());
 }
 
-/// The counts now.
-pub(super) fn counts() -> Counts {
-    Counts {
-        filters: FILTERS.load(Relaxed),
-        items: ITEMS.load(Relaxed),
-        bytes: BYTES.load(Relaxed),
-        adds: ADDS.load(Relaxed),
-        checks: CHECKS.load(Relaxed),
-    }
+/// Counts a value that could not be loaded.
+pub(super) fn count_load_error() {
+    EVENTS.load_errors.add(1);
+}
+
+/// Counts a block that active defragmentation has looked at.
+pub(super) fn count_defrag(was_moved: bool) {
+    if was_moved { &EVENTS.defrag_hits } else { &EVENTS.defrag_misses }.add(1);
 }

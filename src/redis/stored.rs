@@ -1,8 +1,9 @@
 //! What lies under a key: a filter, and what only this server needs to know of it.
 
+use super::allocator::block_bytes;
 use super::huge_pages::LargePages;
-use super::stats::{Footprint, filter_lost, filter_took};
-use crate::bloom::Filter;
+use super::stats::{Footprint, counted_items, filter_took};
+use crate::bloom::{BlockVisitor, Filter};
 
 /// A value of one of the data types. The server holds it as a bare pointer to a box of its own.
 pub(super) struct Stored {
@@ -27,29 +28,76 @@ impl Stored {
         Box::new(Self::new(filter))
     }
 
-    /// A command has changed the filter, which had so many layers before: by so many items, or by other things than items.
-    /// O(1), where it has grown O(layers).
+    /// Bytes of the allocator's blocks, structs and bit arrays alike. O(layers).
+    pub(super) fn allocated_bytes(&self) -> usize {
+        let mut sum = Sum(block_bytes(std::ptr::from_ref(self), size_of::<Self>()));
+        self.filter.visit_blocks(&mut sum);
+        sum.0
+    }
+
+    /// A command has changed the filter, which had so many layers before: by so many items, or by other
+    /// things than items. Answers how many layers more it has. O(1), where it has grown O(layers).
     #[inline(always)]
-    pub(super) fn changed(&mut self, layers_before: usize, items_added: u64) {
-        filter_took(items_added);
-        if self.filter.layer_count() != layers_before {
-            self.counted.recount(&self.filter);
+    pub(super) fn changed(&mut self, layers_before: usize, items_added: u64) -> u32 {
+        let layers = self.filter.layer_count();
+        let mut layers_added = 0;
+        if layers != layers_before {
+            layers_added = u32::try_from(layers.saturating_sub(layers_before)).unwrap_or(u32::MAX);
+            self.count_growth(layers_before);
             self.pages.after_growth(&self.filter);
         }
+        filter_took(&self.filter, items_added);
         if items_added == 0 {
             self.pages.after_bytes(&self.filter);
         }
         self.pages.after_items(&self.filter, items_added);
+        layers_added
     }
 
-    /// A command has taken so many items out of the filter, which had so many layers before. O(1), where it has lost one
-    /// O(layers).
-    pub(super) fn deleted(&mut self, layers_before: usize, items: u64) {
-        filter_lost(items);
-        if self.filter.layer_count() != layers_before {
-            self.counted.recount(&self.filter);
+    /// Counts the layers that were added; items are counted apart from them.
+    #[cold]
+    fn count_growth(&mut self, layers_before: usize) {
+        let added_items = self.filter.capacity_items_from(layers_before);
+        let capacity_before_items = self.filter.capacity_items().saturating_sub(added_items);
+        let items = counted_items(&self.filter);
+        self.counted.recount(&self.filter, layers_before, items, capacity_before_items);
+    }
+
+    /// Takes what is dead out of a filter that forgets. O(layers).
+    #[inline(always)]
+    pub(super) fn take_dead(&mut self) -> Option<Self> {
+        if self.filter.keeps_time() { self.take_dead_layers() } else { None }
+    }
+
+    fn take_dead_layers(&mut self) -> Option<Self> {
+        let (layers, capacity_items) = (self.filter.layer_count(), self.filter.capacity_items());
+        let dead = self.filter.take_dead()?;
+        self.counted.recount(&self.filter, layers, counted_items(&self.filter), capacity_items);
+        self.pages.after_bytes(&self.filter);
+        Some(Self::new(dead))
+    }
+
+    /// A command has deleted items or merged other filters into this one, which had so many layers, items
+    /// and so much capacity before. O(layers).
+    pub(super) fn altered(&mut self, layers_before: usize, items_before: u64, capacity_before_items: u64) {
+        self.counted.recount(&self.filter, layers_before, items_before, capacity_before_items);
+        let layers = self.filter.layer_count();
+        if layers > layers_before {
+            self.pages.after_growth(&self.filter);
+        }
+        // Deleting items writes to no memory that was not written to before.
+        if layers != layers_before || self.filter.items() >= items_before {
             self.pages.after_bytes(&self.filter);
         }
+    }
+}
+
+/// Bytes of the allocator's blocks.
+struct Sum(usize);
+
+impl BlockVisitor for Sum {
+    fn visit<T>(&mut self, block: &[T]) {
+        self.0 = self.0.saturating_add(block_bytes(block.as_ptr(), size_of_val(block)));
     }
 }
 

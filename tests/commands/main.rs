@@ -8,6 +8,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod bulk;
 mod clear;
 mod counting;
 mod expiry;
@@ -21,7 +22,9 @@ mod replication;
 mod replies;
 mod saturation;
 mod server;
+mod statistics;
 mod united;
+mod window;
 
 #[path = "../support/mod.rs"]
 #[allow(unreachable_pub, clippy::panic, reason = "shared with other tests")]

@@ -10,6 +10,7 @@ pub(crate) const TESTS: &[Test] = tests![
     there_are_no_other_commands,
     commands_are_documented,
     documented_arguments_are_redisblooms,
+    arguments_that_came_later_say_since_when,
     the_server_finds_the_key_of_every_command,
     access_by_category_works_where_the_server_can,
     access_by_command_works,
@@ -17,7 +18,7 @@ pub(crate) const TESTS: &[Test] = tests![
 ];
 
 /// Name, arity, flags that must be there, categories beside `bloom`.
-const COMMANDS: [(&str, i64, &[&str], &[&str]); 17] = [
+const COMMANDS: [(&str, i64, &[&str], &[&str]); 20] = [
     ("bf.reserve", -4, &["write", "denyoom"], &["write", "fast"]),
     ("bf.add", 3, &["write", "denyoom"], &["write"]),
     ("bf.madd", -3, &["write", "denyoom"], &["write"]),
@@ -25,7 +26,10 @@ const COMMANDS: [(&str, i64, &[&str], &[&str]); 17] = [
     ("bf.del", -3, &["write"], &["write"]),
     ("bf.exists", 3, &["readonly", "fast"], &["read"]),
     ("bf.mexists", -3, &["readonly", "fast"], &["read"]),
+    ("bf.bulkadd", -4, &["write", "denyoom"], &["write"]),
+    ("bf.bulkexists", -4, &["readonly"], &["read"]),
     ("bf.info", -2, &["readonly", "fast"], &["read", "fast"]),
+    ("bf.stats", 2, &["readonly", "fast"], &["read", "fast"]),
     ("bf.card", 2, &["readonly", "fast"], &["read", "fast"]),
     ("bf.debug", 2, &["readonly", "fast"], &["read"]),
     ("bf.clear", 2, &["write", "fast"], &["write", "fast"]),
@@ -87,7 +91,7 @@ fn commands_have_flags_arity_and_keys(site: &Site) {
         let second = if name == "bf.merge" { "incomplete" } else { "\"SOURCE\"" };
         assert!(keys == 1 || specs.contains(second) && specs.contains("RO"), "{name}: {specs}");
         let tips = show(&info[7]);
-        let volatile = ["bf.info", "bf.debug", "bf.scandump"].contains(&name);
+        let volatile = ["bf.info", "bf.stats", "bf.debug", "bf.scandump"].contains(&name);
         assert_eq!(tips.contains("dont_cache"), volatile, "{name}: {tips}");
     }
 }
@@ -142,8 +146,10 @@ fn commands_are_documented(site: &Site) {
         let docs = docs(&mut client, name);
         assert!(show(entry(&docs, "summary")).len() > 15, "{name}");
         assert!(show(entry(&docs, "complexity")).starts_with("\"O("), "{name}");
-        let since = show(entry(&docs, "since"));
-        assert_eq!(since.matches('.').count(), 2, "{name}: {since}");
+        let is_new =
+            ["bf.bulkadd", "bf.bulkexists", "bf.stats", "bf.del", "bf.clear", "bf.merge"].contains(&name);
+        let since = if is_new { "\"0.2.0\"" } else { "\"0.1.0\"" };
+        assert_eq!(show(entry(&docs, "since")), since, "{name}");
         assert_eq!(show(entry(&docs, "group")), "\"module\"", "{name}");
         assert_eq!(show(entry(&docs, "module")), "\"bf\"", "{name}");
     }
@@ -151,6 +157,11 @@ fn commands_are_documented(site: &Site) {
 
 /// The arguments of a command: name, type, token, flags.
 fn arguments(client: &mut Client, name: &str) -> Vec<String> {
+    told_of_arguments(client, name, &["name", "type", "token", "flags"])
+}
+
+/// The texts of each argument of a command under these keys, as far as it has them.
+fn told_of_arguments(client: &mut Client, name: &str, keys: &[&str]) -> Vec<String> {
     let docs = docs(client, name);
     let text = |argument: &Value, key: &str| match argument {
         Value::Map(pairs) => {
@@ -162,10 +173,31 @@ fn arguments(client: &mut Client, name: &str) -> Vec<String> {
     elements(entry(&docs, "arguments"))
         .iter()
         .map(|argument| {
-            let words = ["name", "type", "token", "flags"].map(|key| text(argument, key));
+            let words = keys.iter().map(|key| text(argument, key)).collect::<Vec<_>>();
             words.join(" ").split_whitespace().collect::<Vec<_>>().join(" ")
         })
         .collect()
+}
+
+fn arguments_that_came_later_say_since_when(site: &Site) {
+    let server = site.start();
+    let mut client = server.client3();
+    let mut later = |name: &str| -> Vec<String> {
+        let told = told_of_arguments(&mut client, name, &["name", "since"]);
+        told.iter().filter_map(|text| Some(text.strip_suffix(" 0.2.0")?.to_owned())).collect()
+    };
+    assert_eq!(
+        later("bf.reserve"),
+        ["saturate", "keyed", "counting", "window", "norefresh", "expiry", "ifnotexists"]
+    );
+    assert_eq!(
+        later("bf.insert"),
+        ["saturate", "keyed", "key", "counting", "window", "norefresh", "unix-time-milliseconds", "expiry"]
+    );
+    assert_eq!(later("bf.import"), ["expiry"]);
+    for name in ["bf.add", "bf.exists", "bf.merge", "bf.stats"] {
+        assert!(later(name).is_empty(), "{name}");
+    }
 }
 
 fn documented_arguments_are_redisblooms(site: &Site) {
@@ -185,23 +217,39 @@ fn documented_arguments_are_redisblooms(site: &Site) {
         "keyed",
         "format",
         "counting",
+        "window",
+        "norefresh",
         "expiry",
         "ifnotexists",
     ];
     assert_eq!(names(&mut client, "bf.reserve"), reserve);
     let insert = ["key", "capacity", "error", "expansion", "nocreate", "nonscaling"];
-    let more =
-        ["saturate", "keyed", "key", "format", "counting", "seed", "tightening", "validatescaleto", "expiry"];
+    let more = [
+        "saturate",
+        "keyed",
+        "key",
+        "format",
+        "counting",
+        "window",
+        "norefresh",
+        "unix-time-milliseconds",
+        "seed",
+        "tightening",
+        "validatescaleto",
+        "expiry",
+    ];
     let insert = [&insert[..], &more[..], &["items", "item"]].concat();
     assert_eq!(names(&mut client, "bf.insert"), insert);
     assert_eq!(names(&mut client, "bf.info"), ["key", "single_value"]);
     for name in ["bf.add", "bf.madd", "bf.exists", "bf.mexists"] {
         assert_eq!(names(&mut client, name), ["key", "item"], "{name}");
     }
+    assert_eq!(names(&mut client, "bf.bulkadd"), ["key", "nocreate", "count", "packing", "data"]);
+    assert_eq!(names(&mut client, "bf.bulkexists"), ["key", "count", "packing", "data"]);
     assert_eq!(names(&mut client, "bf.scandump"), ["key", "iterator"]);
     assert_eq!(names(&mut client, "bf.loadchunk"), ["key", "iterator", "data"]);
     assert_eq!(names(&mut client, "bf.load"), ["key", "blob"]);
-    for name in ["bf.card", "bf.debug"] {
+    for name in ["bf.card", "bf.debug", "bf.stats"] {
         assert_eq!(names(&mut client, name), ["key"], "{name}");
     }
     let told = arguments(&mut client, "bf.insert");
@@ -215,7 +263,7 @@ fn documented_arguments_are_redisblooms(site: &Site) {
 }
 
 /// A valid call of every command on the key `k`.
-const CALLS: [&str; 14] = [
+const CALLS: [&str; 17] = [
     "BF.RESERVE k 0.01 100 EXPANSION 2",
     "BF.CLEAR k",
     "BF.ADD k a",
@@ -224,8 +272,11 @@ const CALLS: [&str; 14] = [
     "BF.DEL k a b",
     "BF.EXISTS k a",
     "BF.MEXISTS k a b",
+    "BF.BULKADD k NOCREATE COUNT LINES a",
+    "BF.BULKEXISTS k FIXED 1 a",
     "BF.INFO k SIZE",
     "BF.CARD k",
+    "BF.STATS k",
     "BF.DEBUG k",
     "BF.SCANDUMP k 0",
     "BF.LOADCHUNK k 1 data",

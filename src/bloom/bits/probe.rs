@@ -32,11 +32,12 @@ impl Bits {
         }
         let size_bits = self.len();
         let words = self.words_mut();
-        let mut new_bits = 0;
+        // Of at most a few thousand probes.
+        let mut new_bits = 0u32;
         for position in positions {
             debug_assert!(position < size_bits, "position {position} of {size_bits}");
             if let Some(word) = words.get_mut(word_index(position)) {
-                new_bits += u32::from(*word >> (position % 64) & 1 == 0);
+                new_bits = new_bits.wrapping_add(u32::from(*word >> (position % 64) & 1 == 0));
                 *word |= 1 << (position % 64);
             }
         }
@@ -45,10 +46,13 @@ impl Bits {
     }
 
     /// Lets `update` set bits of whole pages, and count those that were clear.
-    pub(in crate::bloom) fn update_pages(
+    pub(in crate::bloom) fn update_pages<N>(
         &mut self,
-        update: impl FnOnce(&mut [[u64; PAGE_WORDS]]) -> u32,
-    ) -> u32 {
+        update: impl FnOnce(&mut [[u64; PAGE_WORDS]]) -> N,
+    ) -> N
+    where
+        N: Copy + Into<u64>,
+    {
         let new_bits = update(self.words_mut().as_chunks_mut().0);
         self.count.add(new_bits.into());
         new_bits

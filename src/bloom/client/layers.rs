@@ -43,6 +43,20 @@ impl Probes for ClientPlacement {
             Self::Own(probing) => probing.touched_lines(),
         }
     }
+
+    fn estimated_items(&self, bits: &Bits) -> f64 {
+        match self {
+            Self::Client(placement) => placement.estimated_items(bits),
+            Self::Own(probing) => probing.estimated_items(bits),
+        }
+    }
+
+    fn error_rate_now(&self, bits: &Bits) -> f64 {
+        match self {
+            Self::Client(placement) => placement.error_rate_now(bits),
+            Self::Own(probing) => probing.error_rate_now(bits),
+        }
+    }
 }
 
 impl Placement<ItemDigest> for ClientPlacement {

@@ -138,10 +138,13 @@ pub(super) fn count_down(planes: &mut Planes, word: usize, mask: u64) -> Option<
     // A borrow runs from each plane to the next where the bit was 0 and is 1 now.
     let borrow = mask & any & !all;
     *first ^= becomes_clear;
-    *ones ^= borrow;
-    let borrow = borrow & *ones;
-    *twos ^= borrow;
-    *fours ^= borrow & *twos;
+    // Most counters are 1, and a line that is stored to must be written back though nothing in it has changed.
+    if borrow != 0 {
+        *ones ^= borrow;
+        let borrow = borrow & *ones;
+        *twos ^= borrow;
+        *fours ^= borrow & *twos;
+    }
     Some(becomes_clear != 0)
 }
 

@@ -10,6 +10,7 @@ use crate::bloom::group::{ItemSet, subset};
 use crate::bloom::limits::LAYER_OCCURRENCES_MAX;
 use crate::bloom::placement::{Placement, Probes};
 use crate::bloom::prefetch::{Part, Prefetch};
+use crate::bloom::storage::Storage;
 
 /// Lines of a page.
 const PAGE_LINES: usize = 64;
@@ -177,8 +178,25 @@ impl Probes for CountedProbing {
         self.0.touched_lines()
     }
 
+    /// In each of the planes that an add asks for.
+    fn lines_to_add(&self) -> u32 {
+        self.touched_lines().saturating_mul(ADD_PLANES)
+    }
+
     fn most_items(&self, _: &Counters) -> u64 {
         LAYER_OCCURRENCES_MAX
+    }
+
+    fn cells(&self, counters: &Counters) -> u64 {
+        counters.positions()
+    }
+
+    fn estimated_items(&self, counters: &Counters) -> f64 {
+        self.0.items_met(counters.set_bits(), counters.positions())
+    }
+
+    fn error_rate_now(&self, counters: &Counters) -> f64 {
+        self.0.error_rate_of(counters.set_bits(), counters.positions())
     }
 }
 
@@ -260,12 +278,12 @@ impl Placement<ItemHash> for CountedProbing {
     }
 
     fn prefetch_to_add(&self, counters: &Counters, item: ItemHash, prefetch: impl Prefetch) {
-        self.prefetch_planes(counters, item, ADD_PLANES, prefetch);
+        self.prefetch_planes(counters, item, ADD_PLANES as usize, prefetch);
     }
 }
 
 /// Planes that an add asks for: it reads the others of one counter in eight.
-const ADD_PLANES: usize = 2;
+const ADD_PLANES: u32 = 2;
 
 #[inline(always)]
 fn insert_paged(paged: Paged, lines: &mut [Planes], item: ItemHash) -> u32 {

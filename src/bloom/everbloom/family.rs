@@ -55,11 +55,7 @@ impl Everbloom {
     ///
     /// # Errors
     /// [`ReserveError::TooLong`] when it would hold more items than a layer may.
-    pub(in crate::bloom) fn layer_parameters(
-        &self,
-        index: usize,
-        before: Option<u64>,
-    ) -> Result<(u64, f64), ReserveError> {
+    pub fn layer_parameters(&self, index: usize, before: Option<u64>) -> Result<(u64, f64), ReserveError> {
         let capacity_items = match before {
             None => Some(self.capacity_items),
             Some(capacity_items) => capacity_items.checked_mul(self.growth.expansion().into()),
@@ -81,6 +77,15 @@ impl Family for Everbloom {
 
     fn growth(&self) -> Growth {
         self.growth
+    }
+
+    /// Of those that it grows by itself each has as many times the capacity of the one before.
+    fn are_layers_united(&self, layers: &[Layer<Probing>]) -> bool {
+        let factor = u64::from(self.growth.expansion());
+        let pairs = layers.iter().zip(layers.iter().skip(1));
+        pairs
+            .into_iter()
+            .any(|(before, layer)| layer.capacity_items() != before.capacity_items().saturating_mul(factor))
     }
 
     fn next_layer(&self, layers: &[Layer<Probing>]) -> Result<LayerPlan<Probing>, AddError> {

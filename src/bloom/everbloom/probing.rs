@@ -5,7 +5,9 @@ use super::layout::Layout;
 use super::paged::Paged;
 use super::scattered::Scattered;
 use super::shape::LayerShape;
+use super::sizing;
 use crate::bloom::bits::Bits;
+use crate::bloom::estimate;
 use crate::bloom::group::{ItemSet, members};
 use crate::bloom::layer::Layer;
 use crate::bloom::placement::{LayerPlan, Placement, Probes};
@@ -40,6 +42,29 @@ impl Probing {
         };
         LayerShape { layout, probes: self.probes(), size_bits, capacity_items }
     }
+
+    /// Distinct items that an array of so many cells has met, from the set ones. O(probes).
+    #[must_use]
+    pub fn items_met(self, set_cells: u64, cells: u64) -> f64 {
+        match self {
+            Self::Scattered(scattered) => estimate::items_met(set_cells, cells, scattered.probes()),
+            Self::Paged(paged) => sizing::items_met(set_cells, cells, paged.probes(), paged.lines()),
+        }
+    }
+
+    /// Expected share of absent items that such an array takes for present now. O(1).
+    #[must_use]
+    pub fn error_rate_of(self, set_cells: u64, cells: u64) -> f64 {
+        match self {
+            Self::Scattered(scattered) => {
+                estimate::error_rate_now(estimate::fill(set_cells, cells), scattered.probes())
+            }
+            Self::Paged(paged) => {
+                let items = self.items_met(set_cells, cells);
+                sizing::error_rate_now(items, set_cells, cells, paged.probes(), paged.lines())
+            }
+        }
+    }
 }
 
 impl Probes for Probing {
@@ -51,6 +76,14 @@ impl Probes for Probing {
 
     fn touched_lines(&self) -> u32 {
         each_placement!(self, placement => placement.touched_lines())
+    }
+
+    fn estimated_items(&self, bits: &Bits) -> f64 {
+        self.items_met(bits.set_bits(), bits.len())
+    }
+
+    fn error_rate_now(&self, bits: &Bits) -> f64 {
+        self.error_rate_of(bits.set_bits(), bits.len())
     }
 }
 

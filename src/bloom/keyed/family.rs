@@ -30,6 +30,10 @@ impl Family for Keyed {
         self.parameters.growth
     }
 
+    fn are_layers_united(&self, layers: &[Layer<Probing>]) -> bool {
+        self.parameters.are_layers_united(layers)
+    }
+
     fn next_layer(&self, layers: &[Layer<Probing>]) -> Result<LayerPlan<Probing>, AddError> {
         self.parameters.next_layer(layers)
     }

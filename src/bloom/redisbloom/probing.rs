@@ -87,6 +87,11 @@ impl Probes for ModuloProbing {
     fn most_items(&self, bits: &Bits) -> u64 {
         bits.len()
     }
+
+    /// Of arrays that were rounded up, or whose modulus is a smaller power of two, the rest is never set.
+    fn cells(&self, bits: &Bits) -> u64 {
+        self.modulus.divisor().min(bits.len())
+    }
 }
 
 impl Positions<HashPair> for ModuloProbing {

@@ -49,6 +49,10 @@ impl Family for Union {
         self.0.growth
     }
 
+    fn are_layers_united(&self, _layers: &[Layer<UnionPlacement>]) -> bool {
+        true
+    }
+
     fn next_layer(&self, layers: &[Layer<UnionPlacement>]) -> Result<LayerPlan<UnionPlacement>, AddError> {
         let (Some(last), Growth::Scaling { expansion }) = (layers.last(), self.0.growth) else {
             return Err(AddError::Full);

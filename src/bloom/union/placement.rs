@@ -113,6 +113,33 @@ impl Probes for UnionPlacement {
             Self::Client(placement) => placement.most_items(bits),
         }
     }
+
+    fn cells(&self, bits: &Bits) -> u64 {
+        match self {
+            Self::Own(placement) | Self::Keyed(placement, _) => placement.cells(bits),
+            Self::RedisBloom(placement, _) => placement.cells(bits),
+            Self::ValkeyBloom(placement, _) => placement.cells(bits),
+            Self::Client(placement) => placement.cells(bits),
+        }
+    }
+
+    fn estimated_items(&self, bits: &Bits) -> f64 {
+        match self {
+            Self::Own(placement) | Self::Keyed(placement, _) => placement.estimated_items(bits),
+            Self::RedisBloom(placement, _) => placement.estimated_items(bits),
+            Self::ValkeyBloom(placement, _) => placement.estimated_items(bits),
+            Self::Client(placement) => placement.estimated_items(bits),
+        }
+    }
+
+    fn error_rate_now(&self, bits: &Bits) -> f64 {
+        match self {
+            Self::Own(placement) | Self::Keyed(placement, _) => placement.error_rate_now(bits),
+            Self::RedisBloom(placement, _) => placement.error_rate_now(bits),
+            Self::ValkeyBloom(placement, _) => placement.error_rate_now(bits),
+            Self::Client(placement) => placement.error_rate_now(bits),
+        }
+    }
 }
 
 impl Placement<UnionDigest<'_>> for UnionPlacement {

@@ -15,3 +15,4 @@ pub use family::{ERROR_RATE_DEFAULT, TIGHTENING_RATIO_DEFAULT, ValkeyBloom};
 pub use placement::{PROBES_MAX, SipPair, SipProbing};
 pub use scale::{max_scaled_capacity, size_bytes, validate_scale_to};
 pub use seed::{FIXED_SEED, SEED_BYTES, Seed};
+pub use sizing::layer_error_rate;

@@ -18,7 +18,8 @@ pub struct Creation {
 }
 
 impl Creation {
-    /// The commands that make the filter under `key` and add `items` to it. `room` is empty; its memory is used.
+    /// The commands that make the filter under `key` and add `items` to it. `room` is empty; its memory is
+    /// used.
     #[must_use]
     pub fn lines<'a>(
         self,

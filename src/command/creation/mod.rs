@@ -1,4 +1,5 @@
-//! Making a filter: what the options of BF.RESERVE and BF.INSERT ask for, and how what was made is replicated.
+//! Making a filter: what the options of BF.RESERVE and BF.INSERT ask for, and how what was made is
+//! replicated.
 
 pub(super) mod lines;
 mod options;

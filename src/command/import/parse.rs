@@ -15,10 +15,9 @@ use crate::command::words::Word;
 const GUAVA: &[u8] = b"guava";
 
 impl<'a> Import<'a> {
-    /// Reads `SOURCE key | GUAVA bytes | EMPTY`, then in any order `[SCHEME scheme] [BITS m] [HASHES k] [CAPACITY n]
-    /// [SHIFT s] [ORDER msb|lsb] [ENCODING encoding] [ERROR rate] [EXPANSION x] [NONSCALING] [REPLACE]
-    /// [EX s | PX ms | EXAT s | PXAT ms]`. The last of a
-    /// repeated option counts.
+    /// Reads `SOURCE key | GUAVA bytes | EMPTY`, then in any order `[SCHEME scheme] [BITS m] [HASHES k]
+    /// [CAPACITY n] [SHIFT s] [ORDER msb|lsb] [ENCODING encoding] [ERROR rate] [EXPANSION x] [NONSCALING]
+    /// [REPLACE] [EX s | PX ms | EXAT s | PXAT ms]`. The last of a repeated option counts.
     ///
     /// # Errors
     /// The first rule that is broken, from left to right, then what is missing.

@@ -115,8 +115,8 @@ impl<'a> Import<'a> {
         StringForm::read(bytes, order, placement.array_bits()).map_err(ImportError::String)
     }
 
-    /// The import with everything spelt out. The string is not: at this point of the stream a replica and an append-only
-    /// file have the very same one.
+    /// The import with everything spelt out. The string is not: at this point of the stream a replica and
+    /// an append-only file have the very same one.
     fn line(
         &self,
         placement: &SchemePlacement,

@@ -1,7 +1,7 @@
 //! Filters that were taken over from clients in the words of commands.
 
-use super::everbloom::debug_line;
-use super::facts::Facts;
+use super::everbloom::{debug_line, layer_profile};
+use super::facts::{Facts, Import, LayerProfile, Profile};
 use crate::bloom::client::{BitOrder, SchemeParameters, current_error_rate};
 use crate::bloom::{Chain, Client, Filter};
 use crate::command::text::six_digits;
@@ -14,7 +14,21 @@ pub(super) fn facts(filter: &Filter, chain: &Chain<Client>) -> Facts {
         error_rate: None,
         tightening_ratio: None,
         estimated_items: Some(chain.family().estimated_items),
+        window_ms: None,
     }
+}
+
+/// Nobody promised a rate of the client's layer, and so none of the whole filter.
+pub(super) fn profile(chain: &Chain<Client>) -> Profile {
+    let Client { scheme, encoding, form, error_rate, growth, .. } = *chain.family();
+    let first = LayerProfile { placement: scheme.word(), error_rate: None };
+    let own = chain
+        .own_layers()
+        .enumerate()
+        .map(|(index, (shape, _))| layer_profile(shape.layout, growth.layer_error_rate(error_rate, index)));
+    let import = Import { scheme: scheme.word(), encoding: encoding.word(), order: order_word(form.order) };
+    let layers = std::iter::once(first).chain(own).collect();
+    Profile { import: Some(import), layers, ..Profile::default() }
 }
 
 /// The client's layer with what its scheme is told and the rate that its fill makes; then layers of our own.

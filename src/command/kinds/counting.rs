@@ -1,9 +1,10 @@
 //! Filters that count in the words of commands.
 
-use super::everbloom::{self, debug_line};
-use super::facts::Facts;
+use super::everbloom::{self, debug_line, layer_profile};
+use super::facts::{Facts, Profile, Reservation};
+use super::reserving::reservation_of;
 use crate::bloom::counting::{COUNTER_BITS, CountedProbing};
-use crate::bloom::{Chain, Counting, Filter, Layer, Storage};
+use crate::bloom::{Chain, Counting, Everbloom, Filter, Layer, Storage};
 use crate::command::creation::CreationOptions;
 use crate::command::creation::lines::{Creation, word};
 use crate::command::error::CommandError;
@@ -15,7 +16,22 @@ pub(super) fn facts(filter: &Filter, chain: &Chain<Counting>) -> Facts {
         error_rate: Some(chain.family().0.error_rate),
         tightening_ratio: None,
         estimated_items: None,
+        window_ms: None,
     }
+}
+
+pub(super) fn profile(chain: &Chain<Counting>) -> Profile {
+    let Everbloom { error_rate, growth, .. } = chain.family().0;
+    let layers = chain.layers().iter().enumerate();
+    let layers = layers.map(|(index, layer)| {
+        layer_profile(layer.shape().layout, growth.layer_error_rate(error_rate, index))
+    });
+    Profile { error_rate: Some(error_rate), layers: layers.collect(), ..Profile::default() }
+}
+
+pub(super) fn reservation(chain: &Chain<Counting>, capacity_items: u64) -> Option<Reservation> {
+    let parameters = Everbloom { capacity_items, ..chain.family().0 };
+    reservation_of(&Counting(parameters), parameters.error_rate, capacity_items, " COUNTING")
 }
 
 pub(super) fn blueprint(options: &CreationOptions, host: &dyn Host) -> Result<Counting, CommandError> {

@@ -1,7 +1,8 @@
 //! Filters of our own in the words of commands.
 
-use super::facts::Facts;
-use crate::bloom::{Everbloom, Filter, Format, Layer, LayerCounts, LayerShape, Layout};
+use super::facts::{Facts, LayerProfile, Profile, Reservation};
+use super::reserving::reservation_of;
+use crate::bloom::{Everbloom, Family, Filter, Format, Layer, LayerCounts, LayerShape, Layout};
 use crate::command::creation::CreationOptions;
 use crate::command::creation::lines::{Creation, growth_words, number, word};
 use crate::command::error::CommandError;
@@ -16,7 +17,38 @@ pub(super) fn facts(filter: &Filter, parameters: Everbloom) -> Facts {
         error_rate: Some(parameters.error_rate),
         tightening_ratio: None,
         estimated_items: None,
+        window_ms: None,
     }
+}
+
+/// Of a filter that these parameters made.
+pub(super) fn profile(parameters: Everbloom, layers: &[Layer]) -> Profile {
+    let Everbloom { error_rate, growth, .. } = parameters;
+    // What layers were sized for that came by a merge is not written down.
+    let is_known = !parameters.are_layers_united(layers);
+    let layers = layers.iter().enumerate().map(|(index, layer)| LayerProfile {
+        error_rate: is_known.then(|| growth.layer_error_rate(error_rate, index)),
+        placement: placement_name(layer.shape().layout),
+    });
+    Profile { error_rate: Some(error_rate), layers: layers.collect(), ..Profile::default() }
+}
+
+/// Of a layer of our own, in whichever filter it is.
+pub(super) fn layer_profile(layout: Layout, error_rate: f64) -> LayerProfile {
+    LayerProfile { placement: placement_name(layout), error_rate: Some(error_rate) }
+}
+
+const fn placement_name(layout: Layout) -> &'static str {
+    match layout {
+        Layout::Scattered => "scattered",
+        Layout::Paged { .. } => "paged",
+    }
+}
+
+/// In place of a filter that these parameters made.
+pub(super) fn reservation(parameters: Everbloom, capacity_items: u64, options: &str) -> Option<Reservation> {
+    let parameters = Everbloom { capacity_items, ..parameters };
+    reservation_of(&parameters, parameters.error_rate, capacity_items, options)
 }
 
 pub(super) fn blueprint(options: &CreationOptions, host: &dyn Host) -> Result<Everbloom, CommandError> {
@@ -56,9 +88,10 @@ pub(super) fn debug_lines(parameters: Everbloom, layers: &[Layer]) -> Vec<String
 
 /// The line of one layer whose storage has so many bytes.
 pub(super) fn debug_line(shape: LayerShape, size_bytes: u64, counts: LayerCounts, error_rate: f64) -> String {
-    let (layout, lines) = match shape.layout {
-        Layout::Scattered => ("scattered", shape.probes),
-        Layout::Paged { lines } => ("paged", u32::from(lines)),
+    let layout = placement_name(shape.layout);
+    let lines = match shape.layout {
+        Layout::Scattered => shape.probes,
+        Layout::Paged { lines } => u32::from(lines),
     };
     format!(
         "bytes:{size_bytes} bits:{} hashes:{} layout:{layout} lines:{lines} capacity:{} size:{} set:{} ratio:{}",

@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::facts::Facts;
+use super::facts::{Facts, LayerProfile, Profile, Reservation};
+use super::reserving::reservation_of;
 use crate::bloom::redisbloom::{self, LayerParameters};
 use crate::bloom::{Chain, Filter, RedisBloom};
 use crate::command::creation::CreationOptions;
@@ -18,7 +19,29 @@ pub(super) fn facts(chain: &Chain<RedisBloom>) -> Facts {
         error_rate: None,
         tightening_ratio: None,
         estimated_items: None,
+        window_ms: None,
     }
+}
+
+pub(super) fn profile(chain: &Chain<RedisBloom>) -> Profile {
+    let layers = chain.layers().iter().map(|layer| {
+        let error_rate = Some(layer.placement().error_rate());
+        LayerProfile { placement: "double hashing", error_rate }
+    });
+    Profile { layers: layers.collect(), ..Profile::default() }
+}
+
+/// With the rate that the filter was asked for, where a command made it.
+pub(super) fn reservation(chain: &Chain<RedisBloom>, capacity_items: u64) -> Option<Reservation> {
+    let (error_rate, _) = chain.family().reserve_parameters()?;
+    let capacity_items = capacity_items.min(redisbloom::COMMAND_CAPACITY_MAX_ITEMS);
+    let family = RedisBloom::new(
+        error_rate,
+        capacity_items,
+        redisbloom::Options::SCALING,
+        redisbloom::RESERVED_GROWTH,
+    );
+    reservation_of(&family, error_rate, capacity_items, " FORMAT redisbloom")
 }
 
 pub(super) fn blueprint(options: &CreationOptions, host: &dyn Host) -> RedisBloom {
@@ -34,8 +57,8 @@ pub(super) fn blueprint(options: &CreationOptions, host: &dyn Host) -> RedisBloo
     )
 }
 
-/// The growth factor that RedisBloom writes down of a filter, also of a fixed one, which never uses it: the one asked
-/// for, or the configured one. A primary has [`redisbloom::RESERVED_GROWTH`] where it sends none.
+/// The growth factor that RedisBloom writes down of a filter, also of a fixed one, which never uses it: the
+/// one asked for, or the configured one. A primary has [`redisbloom::RESERVED_GROWTH`] where it sends none.
 fn written_growth(options: &CreationOptions, host: &dyn Host) -> u32 {
     match options.expansion {
         Some(expansion) => expansion,
@@ -44,7 +67,8 @@ fn written_growth(options: &CreationOptions, host: &dyn Host) -> u32 {
     }
 }
 
-/// In words that RedisBloom understands: BF.RESERVE, or where it makes another filter a header. RedisBloom before 2.2.19,
+/// In words that RedisBloom understands: BF.RESERVE, or where it makes another filter a header. RedisBloom
+/// before 2.2.19,
 /// 2.4.8 and 2.6.11 does not clear the array that a header makes.
 pub(super) fn creation(parameters: &RedisBloom, filter: &Filter) -> Creation {
     let Some((error_rate, capacity_items)) = parameters.reserve_parameters() else {

@@ -1,7 +1,8 @@
 //! Filters of several kinds in the words of commands.
 
-use super::facts::Facts;
+use super::facts::{Facts, LayerProfile, Profile};
 use crate::bloom::union::{Union, UnionPlacement, View};
+use crate::bloom::valkeybloom::Seed;
 use crate::bloom::{Chain, Filter, Probes};
 use crate::command::text::six_digits;
 use crate::command::words::Word;
@@ -12,6 +13,32 @@ pub(super) fn facts(filter: &Filter, chain: &Chain<Union>) -> Facts {
         error_rate: Some(chain.family().0.error_rate),
         tightening_ratio: None,
         estimated_items: None,
+        window_ms: None,
+    }
+}
+
+/// What its layers were sized for is not written down. It is keyed if every layer is: items can be chosen
+/// that a single layer takes for others.
+pub(super) fn profile(chain: &Chain<Union>) -> Profile {
+    let views = chain.views();
+    let layers = views.iter().map(|view| LayerProfile { placement: owner(view), error_rate: None }).collect();
+    let is_keyed = views.iter().all(|view| match view.placement {
+        UnionPlacement::Own(_) | UnionPlacement::RedisBloom(..) | UnionPlacement::Client(_) => false,
+        UnionPlacement::Keyed(..) => true,
+        UnionPlacement::ValkeyBloom(_, seed) => seed != Seed::FIXED,
+    });
+    let error_rate = Some(chain.family().0.error_rate);
+    Profile { error_rate, is_keyed, layers, ..Profile::default() }
+}
+
+/// Whose layer it is.
+fn owner(view: &View<'_>) -> &'static str {
+    match view.placement {
+        UnionPlacement::Own(_) => "everbloom",
+        UnionPlacement::Keyed(..) => "everbloom-keyed",
+        UnionPlacement::RedisBloom(..) => "redisbloom",
+        UnionPlacement::ValkeyBloom(..) => "valkey-bloom",
+        UnionPlacement::Client(placement) => placement.parameters().scheme.word(),
     }
 }
 
@@ -21,13 +48,7 @@ pub(super) fn debug_lines(chain: &Chain<Union>) -> Vec<String> {
 }
 
 fn debug_line(view: &View<'_>) -> String {
-    let owner = match view.placement {
-        UnionPlacement::Own(_) => "everbloom",
-        UnionPlacement::Keyed(..) => "everbloom-keyed",
-        UnionPlacement::RedisBloom(..) => "redisbloom",
-        UnionPlacement::ValkeyBloom(..) => "valkey-bloom",
-        UnionPlacement::Client(placement) => placement.parameters().scheme.word(),
-    };
+    let owner = owner(view);
     format!(
         "bytes:{} bits:{} hashes:{} scheme:{owner} capacity:{} size:{} set:{} ratio:{}",
         view.bits.size_bytes(),

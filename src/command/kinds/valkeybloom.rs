@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
-use super::facts::Facts;
+use super::facts::{Facts, LayerProfile, Profile, Reservation};
+use super::reserving::reservation_of;
 use crate::bloom::valkeybloom::{
-    Seed, TIGHTENING_RATIO_DEFAULT, max_scaled_capacity, size_bytes, validate_scale_to,
+    Seed, TIGHTENING_RATIO_DEFAULT, layer_error_rate, max_scaled_capacity, size_bytes, validate_scale_to,
 };
 use crate::bloom::{Chain, Probes, ValkeyBloom};
 use crate::command::creation::CreationOptions;
@@ -12,8 +13,8 @@ use crate::command::creation::lines::{Creation, growth_words, number, word};
 use crate::command::error::CommandError;
 use crate::command::settings::Host;
 
-/// valkey-bloom's own default limit of a filter, whatever ours is: its `Max scaled capacity` is compared with what that
-/// module answers.
+/// valkey-bloom's own default limit of a filter, whatever ours is: its `Max scaled capacity` is compared
+/// with what that module answers.
 const LIMIT_DEFAULT_BYTES: u64 = 128 << 20;
 
 pub(super) fn facts(chain: &Chain<ValkeyBloom>) -> Facts {
@@ -22,7 +23,27 @@ pub(super) fn facts(chain: &Chain<ValkeyBloom>) -> Facts {
         error_rate: Some(decimal_of(chain.family().error_rate)),
         tightening_ratio: scaling(chain).map(|family| family.tightening_ratio),
         estimated_items: None,
+        window_ms: None,
     }
+}
+
+pub(super) fn profile(chain: &Chain<ValkeyBloom>) -> Profile {
+    let ValkeyBloom { error_rate, tightening_ratio, seed, .. } = *chain.family();
+    let layers = (0..chain.layers().len()).map(|index| LayerProfile {
+        placement: "double hashing",
+        error_rate: layer_error_rate(error_rate, tightening_ratio, index),
+    });
+    Profile {
+        error_rate: Some(decimal_of(error_rate)),
+        is_keyed: seed != Seed::FIXED,
+        layers: layers.collect(),
+        ..Profile::default()
+    }
+}
+
+pub(super) fn reservation(chain: &Chain<ValkeyBloom>, capacity_items: u64) -> Option<Reservation> {
+    let parameters = ValkeyBloom { capacity_items, ..*chain.family() };
+    reservation_of(&parameters, decimal_of(parameters.error_rate), capacity_items, " FORMAT valkey-bloom")
 }
 
 /// Under [`LIMIT_DEFAULT_BYTES`].
@@ -35,8 +56,9 @@ fn scaling(chain: &Chain<ValkeyBloom>) -> Option<&ValkeyBloom> {
     Some(chain.family()).filter(|family| !family.growth.is_fixed_size())
 }
 
-/// The rate as it was asked for. valkey-bloom 0.1.0 kept it in single precision, of which a double holds every bit and
-/// so more digits than anybody typed: such a number is shown as the decimal that single precision stood for.
+/// The rate as it was asked for. valkey-bloom 0.1.0 kept it in single precision, of which a double holds
+/// every bit and so more digits than anybody typed: such a number is shown as the decimal that single
+/// precision stood for.
 #[expect(clippy::cast_possible_truncation, reason = "it is compared with what it was before")]
 fn decimal_of(rate: f64) -> f64 {
     let single = rate as f32;

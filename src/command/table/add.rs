@@ -2,8 +2,8 @@
 //! BF.INSERT, BF.DEL and BF.CLEAR.
 
 use super::parts::{
-    CHANGES, COUNTING, EXPANSION, EXPIRY, FORMAT, ITEM, ITEMS, KEY, KEYED, MANY, NONSCALING, SATURATE, V0_2,
-    argument, option, word,
+    CHANGES, COUNTING, EXPANSION, EXPIRY, FORMAT, ITEM, ITEMS, KEY, KEYED, MANY, NONSCALING, NOREFRESH,
+    SATURATE, V0_2, WINDOW, argument, option, since_0_2, word,
 };
 use super::{ArgumentKind, CommandSpec};
 
@@ -24,8 +24,10 @@ pub(super) static RESERVE: CommandSpec = CommandSpec {
         KEYED,
         FORMAT,
         COUNTING,
+        WINDOW,
+        NOREFRESH,
         EXPIRY,
-        option("ifnotexists", "IFNOTEXISTS", ArgumentKind::PureToken),
+        since_0_2(option("ifnotexists", "IFNOTEXISTS", ArgumentKind::PureToken)),
     ],
     ..CHANGES
 };
@@ -62,9 +64,12 @@ pub(super) static INSERT: CommandSpec = CommandSpec {
         NONSCALING,
         SATURATE,
         KEYED,
-        option("key", "KEY", ArgumentKind::String),
+        since_0_2(option("key", "KEY", ArgumentKind::String)),
         FORMAT,
         COUNTING,
+        WINDOW,
+        NOREFRESH,
+        since_0_2(option("unix-time-milliseconds", "AT", ArgumentKind::Integer)),
         option("seed", "SEED", ArgumentKind::String),
         option("tightening", "TIGHTENING", ArgumentKind::Double),
         option("validatescaleto", "VALIDATESCALETO", ArgumentKind::Integer),
@@ -81,6 +86,7 @@ pub(super) static CLEAR: CommandSpec = CommandSpec {
     // It gives memory back, so it is not refused for want of it.
     flags: "write fast",
     categories: "write fast",
+    since: V0_2,
     complexity: "O(1)",
     summary: "Empties a filter, which keeps its parameters and its time to live",
     syntax: &[KEY],

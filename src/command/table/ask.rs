@@ -1,6 +1,6 @@
-//! The commands that ask a filter: BF.EXISTS, BF.MEXISTS, BF.INFO, BF.CARD and BF.DEBUG.
+//! The commands that ask a filter: BF.EXISTS, BF.MEXISTS, BF.INFO, BF.STATS, BF.CARD and BF.DEBUG.
 
-use super::parts::{DONT_CACHE, ITEM, ITEMS, KEY, MANY, READS, word};
+use super::parts::{DONT_CACHE, ITEM, ITEMS, KEY, MANY, READS, V0_2, word};
 use super::{ArgumentKind, ArgumentSpec, CommandSpec, Presence};
 
 pub(super) static EXISTS: CommandSpec = CommandSpec {
@@ -41,8 +41,21 @@ pub(super) static INFO: CommandSpec = CommandSpec {
             ]),
             token: None,
             presence: Presence::Optional,
+            since: None,
         },
     ],
+    ..READS
+};
+
+pub(super) static STATS: CommandSpec = CommandSpec {
+    name: "bf.stats",
+    arguments: 1..=1,
+    categories: "read fast",
+    tips: DONT_CACHE,
+    since: V0_2,
+    complexity: "O(n), where n is the number of layers",
+    summary: "Tells all that is known of a filter and of each of its layers",
+    syntax: &[KEY],
     ..READS
 };
 

@@ -6,7 +6,8 @@ use super::{ArgumentKind, ArgumentSpec, CommandSpec, Presence, SourceKeys};
 pub(super) static IMPORT: CommandSpec = CommandSpec {
     name: "bf.import",
     arguments: 3..=23,
-    // The server finds both keys by their specifications, and asks the module where the second one is missing.
+    // The server finds both keys by their specifications, and asks the module where the second one is
+    // missing.
     flags: "write deny-oom getkeys-api",
     source_keys: SourceKeys::AfterWord { word: "SOURCE", position: 2 },
     complexity: "O(n), where n is the number of bytes of the filter",
@@ -21,17 +22,20 @@ pub(super) static IMPORT: CommandSpec = CommandSpec {
                     kind: ArgumentKind::SourceKey,
                     token: Some("SOURCE"),
                     presence: Presence::Required,
+                    since: None,
                 },
                 ArgumentSpec {
                     name: "bytes",
                     kind: ArgumentKind::String,
                     token: Some("GUAVA"),
                     presence: Presence::Required,
+                    since: None,
                 },
                 word("empty", "EMPTY"),
             ]),
             token: None,
             presence: Presence::Required,
+            since: None,
         },
         option("scheme", "SCHEME", ArgumentKind::String),
         option("bits", "BITS", ArgumentKind::Integer),

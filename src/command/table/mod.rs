@@ -2,6 +2,7 @@
 
 mod add;
 mod ask;
+mod bulk;
 mod import;
 mod merge;
 mod parts;
@@ -9,8 +10,8 @@ mod pieces;
 
 use std::ops::{Range, RangeInclusive};
 
-/// Names every command once, in the order of the documentation: `$use!` is given all of them, each with its entry in the
-/// table.
+/// Names every command once, in the order of the documentation: `$use!` is given all of them, each with its
+/// entry in the table.
 macro_rules! for_each_command {
     ($use:ident) => {
         $use! {
@@ -28,8 +29,14 @@ macro_rules! for_each_command {
             Exists => ask::EXISTS,
             /// BF.MEXISTS.
             MExists => ask::MEXISTS,
+            /// BF.BULKADD.
+            BulkAdd => bulk::BULKADD,
+            /// BF.BULKEXISTS.
+            BulkExists => bulk::BULKEXISTS,
             /// BF.INFO.
             Info => ask::INFO,
+            /// BF.STATS.
+            Stats => ask::STATS,
             /// BF.CARD.
             Card => ask::CARD,
             /// BF.DEBUG.
@@ -88,8 +95,8 @@ pub enum KeyAccess {
     ReadWrite,
 }
 
-/// Where the keys are that a command only reads beside its own. Places are among the arguments, with the command's name
-/// at 0; words are in upper case.
+/// Where the keys are that a command only reads beside its own. Places are among the arguments, with the
+/// command's name at 0; words are in upper case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceKeys {
     /// There are none.
@@ -111,7 +118,8 @@ pub enum SourceKeys {
 }
 
 impl SourceKeys {
-    /// The places of the keys in `arguments`, which follow the command's name; their own places are counted with it.
+    /// The places of the keys in `arguments`, which follow the command's name; their own places are counted
+    /// with it.
     #[must_use]
     pub fn places(self, arguments: &[&[u8]]) -> Range<usize> {
         // With the command's name.
@@ -182,6 +190,8 @@ pub struct ArgumentSpec {
     pub token: Option<&'static str>,
     /// Whether it may be left out or repeated.
     pub presence: Presence,
+    /// Version of everbloom that brought it, where that is not the command's.
+    pub since: Option<&'static str>,
 }
 
 /// What an argument is.
@@ -230,7 +240,10 @@ mod tests {
             ("bf.del", -3),
             ("bf.exists", 3),
             ("bf.mexists", -3),
+            ("bf.bulkadd", -4),
+            ("bf.bulkexists", -4),
             ("bf.info", -2),
+            ("bf.stats", 2),
             ("bf.card", 2),
             ("bf.debug", 2),
             ("bf.clear", 2),

@@ -3,26 +3,42 @@
 use super::{ArgumentKind, ArgumentSpec, CommandSpec, KeyAccess, Presence, SourceKeys};
 
 pub(super) const fn argument(name: &'static str, kind: ArgumentKind) -> ArgumentSpec {
-    ArgumentSpec { name, kind, token: None, presence: Presence::Required }
+    ArgumentSpec { name, kind, token: None, presence: Presence::Required, since: None }
 }
 
 pub(super) const fn option(name: &'static str, token: &'static str, kind: ArgumentKind) -> ArgumentSpec {
-    ArgumentSpec { name, kind, token: Some(token), presence: Presence::Optional }
+    ArgumentSpec { name, kind, token: Some(token), presence: Presence::Optional, since: None }
 }
 
 pub(super) const fn word(name: &'static str, token: &'static str) -> ArgumentSpec {
-    ArgumentSpec { name, kind: ArgumentKind::PureToken, token: Some(token), presence: Presence::Required }
+    ArgumentSpec {
+        name,
+        kind: ArgumentKind::PureToken,
+        token: Some(token),
+        presence: Presence::Required,
+        since: None,
+    }
+}
+
+/// The argument, which the second release brought to a command that was there before.
+pub(super) const fn since_0_2(argument: ArgumentSpec) -> ArgumentSpec {
+    ArgumentSpec { since: Some(V0_2), ..argument }
 }
 
 pub(super) const KEY: ArgumentSpec = argument("key", ArgumentKind::Key);
 pub(super) const ITEM: ArgumentSpec = argument("item", ArgumentKind::String);
-pub(super) const ITEMS: ArgumentSpec =
-    ArgumentSpec { name: "item", kind: ArgumentKind::String, token: None, presence: Presence::Repeated };
+pub(super) const ITEMS: ArgumentSpec = ArgumentSpec {
+    name: "item",
+    kind: ArgumentKind::String,
+    token: None,
+    presence: Presence::Repeated,
+    since: None,
+};
 pub(super) const ITERATOR: ArgumentSpec = argument("iterator", ArgumentKind::Integer);
 pub(super) const EXPANSION: ArgumentSpec = option("expansion", "EXPANSION", ArgumentKind::Integer);
 pub(super) const NONSCALING: ArgumentSpec = option("nonscaling", "NONSCALING", ArgumentKind::PureToken);
-pub(super) const SATURATE: ArgumentSpec = option("saturate", "SATURATE", ArgumentKind::PureToken);
-pub(super) const KEYED: ArgumentSpec = option("keyed", "KEYED", ArgumentKind::PureToken);
+pub(super) const SATURATE: ArgumentSpec = since_0_2(option("saturate", "SATURATE", ArgumentKind::PureToken));
+pub(super) const KEYED: ArgumentSpec = since_0_2(option("keyed", "KEYED", ArgumentKind::PureToken));
 pub(super) const FORMAT: ArgumentSpec = option(
     "format",
     "FORMAT",
@@ -33,7 +49,36 @@ pub(super) const FORMAT: ArgumentSpec = option(
     ]),
 );
 
-pub(super) const COUNTING: ArgumentSpec = option("counting", "COUNTING", ArgumentKind::PureToken);
+pub(super) const COUNTING: ArgumentSpec = since_0_2(option("counting", "COUNTING", ArgumentKind::PureToken));
+
+pub(super) const WINDOW: ArgumentSpec = ArgumentSpec {
+    name: "window",
+    kind: ArgumentKind::OneOf(&[moment("seconds", "WINDOW"), moment("milliseconds", "PWINDOW")]),
+    token: None,
+    presence: Presence::Optional,
+    since: Some(V0_2),
+};
+pub(super) const NOREFRESH: ArgumentSpec =
+    since_0_2(option("norefresh", "NOREFRESH", ArgumentKind::PureToken));
+/// How the items of a batch are packed; the batch follows.
+pub(super) const PACKING: ArgumentSpec = ArgumentSpec {
+    name: "packing",
+    kind: ArgumentKind::OneOf(&[
+        word("lines", "LINES"),
+        ArgumentSpec {
+            name: "bytes",
+            kind: ArgumentKind::Integer,
+            token: Some("FIXED"),
+            presence: Presence::Required,
+            since: None,
+        },
+        word("prefixed", "PREFIXED"),
+    ]),
+    token: None,
+    presence: Presence::Required,
+    since: None,
+};
+pub(super) const DATA: ArgumentSpec = argument("data", ArgumentKind::String);
 
 pub(super) const EXPIRY: ArgumentSpec = ArgumentSpec {
     name: "expiry",
@@ -45,10 +90,17 @@ pub(super) const EXPIRY: ArgumentSpec = ArgumentSpec {
     ]),
     token: None,
     presence: Presence::Optional,
+    since: Some(V0_2),
 };
 
 const fn moment(name: &'static str, token: &'static str) -> ArgumentSpec {
-    ArgumentSpec { name, kind: ArgumentKind::Integer, token: Some(token), presence: Presence::Required }
+    ArgumentSpec {
+        name,
+        kind: ArgumentKind::Integer,
+        token: Some(token),
+        presence: Presence::Required,
+        since: None,
+    }
 }
 
 /// What most commands that change a filter have in common; such a command may need memory for it.

@@ -10,6 +10,7 @@ use redis_module::raw::{RedisModuleDefragCtx, RedisModuleString};
 use super::value::or_abort;
 use crate::bloom::BlockMover;
 use crate::redis::api::succeeded;
+use crate::redis::stats;
 use crate::redis::stored::Stored;
 
 /// All is moved.
@@ -82,7 +83,9 @@ impl Run {
         let defrag_alloc = api!(RedisModule_DefragAlloc)?;
         // SAFETY: the block was made by this module's allocator, hence by the server's, and is used by nobody
         // else. If the answer is not null, the bytes are there and the old block is freed.
-        NonNull::new(unsafe { defrag_alloc(self.context, block) })
+        let moved = NonNull::new(unsafe { defrag_alloc(self.context, block) });
+        stats::count_defrag(moved.is_some());
+        moved
     }
 
     fn should_stop(&self) -> bool {

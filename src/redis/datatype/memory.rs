@@ -7,8 +7,6 @@ use std::ptr;
 use redis_module::raw::RedisModuleString;
 
 use super::value::{filter_at, hand_over, or_abort};
-use crate::bloom::BlockVisitor;
-use crate::redis::allocator::block_bytes;
 use crate::redis::freeing::effort;
 use crate::redis::log::{self, Topic};
 use crate::redis::pagemap::ProcessMemory;
@@ -29,22 +27,9 @@ pub(super) unsafe extern "C" fn free(value: *mut c_void) {
 /// # Safety
 /// Called by the server only, with a value of the type.
 pub(super) unsafe extern "C" fn memory_usage(value: *const c_void) -> usize {
-    // SAFETY: a value of the type, which nothing changes during the callback.
-    let filter = unsafe { filter_at(value) };
-    or_abort("measuring a filter", || {
-        let mut sum = Sum(block_bytes(value.cast::<Stored>(), size_of::<Stored>()));
-        filter.visit_blocks(&mut sum);
-        sum.0
-    })
-}
-
-/// Bytes of the allocator's blocks.
-struct Sum(usize);
-
-impl BlockVisitor for Sum {
-    fn visit<T>(&mut self, block: &[T]) {
-        self.0 = self.0.saturating_add(block_bytes(block.as_ptr(), size_of_val(block)));
-    }
+    // SAFETY: every value of the type is a boxed `Stored`, and nothing changes this one during the callback.
+    let stored = unsafe { &*value.cast::<Stored>() };
+    or_abort("measuring a filter", || stored.allocated_bytes())
 }
 
 /// The work of freeing a filter: giving its pages back.

@@ -14,6 +14,7 @@ use crate::redis::load_limit::LoadLimit;
 use crate::redis::log;
 use crate::redis::pagemap::ProcessMemory;
 use crate::redis::rdb_io::SnapshotIo;
+use crate::redis::stats;
 use crate::redis::stored::Stored;
 
 /// The format with that place among all formats.
@@ -56,6 +57,7 @@ unsafe fn load_as(format: Format, encoding_version: c_int, io: *mut RedisModuleI
     match outcome {
         Ok(filter) => hand_over(filter),
         Err(error) => {
+            stats::count_load_error();
             // SAFETY: the server's `io`, within this callback.
             unsafe { log::unloadable(io, &error) };
             ptr::null_mut()

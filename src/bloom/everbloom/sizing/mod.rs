@@ -11,6 +11,7 @@
 
 mod choice;
 mod load;
+mod now;
 mod page_load;
 mod paged;
 mod rate;
@@ -19,5 +20,6 @@ mod size;
 
 pub use choice::size_for;
 pub use load::{items_of, rate_of};
+pub use now::{error_rate_now, items_met};
 pub use rate::sized_rate;
 pub use size::Size;

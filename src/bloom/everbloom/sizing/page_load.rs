@@ -10,41 +10,102 @@ use crate::bloom::everbloom::layout::{LINE_BITS, LINE_PROBES_MAX, PAGE_LINES};
 
 /// The error rate when on average `load` items have met each of many pages.
 pub(super) fn error_rate(load: f64, probes: u32, lines: u8) -> f64 {
-    let lines = u32::from(lines);
-    let (few, lines_with_more) = (probes / lines, probes % lines);
-    let lines_with_few = lines - lines_with_more;
-    let few_moment = moment_coefficients(few);
-    let more_moment = moment_coefficients(few + 1);
-
-    // Powers of the generating function at 1 - i/512: e^(ln_base * J), walked along the quadrature points.
     let deviation = load.sqrt() * STEP;
     let start = load - deviation * f64::from(POINTS_BELOW);
-    let mut powers = [Geometric { value: 1.0, ratio: 1.0 }; MOMENTS];
-    for (i, power) in powers.iter_mut().enumerate().skip(1) {
-        let clear = 1.0 - i as f64 / LINE_BITS as f64;
-        let missed = |probes: u32, lines: u32| f64::from(lines) * (1.0 - power_of(clear, probes));
-        let hit = missed(few, lines_with_few) + missed(few + 1, lines_with_more);
-        let ln_base = libm::log1p(-hit / PAGE_LINES as f64);
-        *power = Geometric { value: libm::exp(ln_base * start), ratio: libm::exp(ln_base * deviation) };
-    }
-
+    let mut walk = Walk::new(probes, lines, start, deviation);
     let (mut rate, mut weights) = (0.0, 0.0);
     for point in 0..POINTS {
-        let page_load = start + deviation * f64::from(point);
-        let moment = |coefficients: &[f64; MOMENTS]| -> f64 {
-            coefficients.iter().zip(&powers).map(|(coefficient, power)| coefficient * power.value).sum()
-        };
-        let given_load =
-            power_of(moment(few_moment), lines_with_few) * power_of(moment(more_moment), lines_with_more);
-        let weight = poisson_weight(page_load, load);
-        rate += weight * given_load;
+        let weight = poisson_weight(start + deviation * f64::from(point), load);
+        rate += weight * walk.error_rate();
         weights += weight;
-        for power in &mut powers {
-            power.value *= power.ratio;
-        }
+        walk.step();
     }
     rate / weights
 }
+
+/// As [`error_rate`] for a light load, at most some 200: the sum over every number of items that a page may
+/// have met.
+pub(super) fn light_error_rate(load: f64, probes: u32, lines: u8) -> f64 {
+    let mut walk = Walk::new(probes, lines, 0.0, 1.0);
+    let (mut rate, mut weight) = (0.0, libm::exp(-load));
+    for items in 1..=LIGHT_ITEMS_MAX {
+        // With hardly an item in the page the moments are differences that rounding may take below zero.
+        rate += weight * walk.error_rate().max(0.0);
+        weight *= load / f64::from(items);
+        walk.step();
+    }
+    rate
+}
+
+/// Probability that an item of a page sets a given bit of it.
+pub(super) fn bit_hit_rate(probes: u32, lines: u8) -> f64 {
+    Deal::of(probes, lines).lines_hitting(1.0 - 1.0 / LINE_BITS as f64) / PAGE_LINES as f64
+}
+
+/// How the probes of an item are dealt out to its lines.
+#[derive(Clone, Copy)]
+struct Deal {
+    few: u32,
+    lines_with_few: u32,
+    lines_with_more: u32,
+}
+
+impl Deal {
+    fn of(probes: u32, lines: u8) -> Self {
+        let lines = u32::from(lines.max(1));
+        let (few, lines_with_more) = (probes / lines, probes % lines);
+        Self { few, lines_with_few: lines - lines_with_more, lines_with_more }
+    }
+
+    /// Expected lines of an item of which a probe falls outside the share `missing` of the line.
+    fn lines_hitting(self, missing: f64) -> f64 {
+        let hitting = |probes: u32, lines: u32| f64::from(lines) * (1.0 - power_of(missing, probes));
+        hitting(self.few, self.lines_with_few) + hitting(self.few + 1, self.lines_with_more)
+    }
+}
+
+/// The error rate of a page along equidistant numbers of items that it has met.
+struct Walk {
+    deal: Deal,
+    few_moment: &'static [f64; MOMENTS],
+    more_moment: &'static [f64; MOMENTS],
+    /// Powers of the generating function at 1 - i/512: e^(ln_base * J).
+    powers: [Geometric; MOMENTS],
+}
+
+impl Walk {
+    /// From `start` items, `distance` more with each step.
+    fn new(probes: u32, lines: u8, start: f64, distance: f64) -> Self {
+        let deal = Deal::of(probes, lines);
+        let mut powers = [Geometric { value: 1.0, ratio: 1.0 }; MOMENTS];
+        for (i, power) in powers.iter_mut().enumerate().skip(1) {
+            let hit = deal.lines_hitting(1.0 - i as f64 / LINE_BITS as f64);
+            let ln_base = libm::log1p(-hit / PAGE_LINES as f64);
+            *power = Geometric { value: libm::exp(ln_base * start), ratio: libm::exp(ln_base * distance) };
+        }
+        let (few_moment, more_moment) = (moment_coefficients(deal.few), moment_coefficients(deal.few + 1));
+        Self { deal, few_moment, more_moment, powers }
+    }
+
+    /// The error rate of a page that has met so many items.
+    fn error_rate(&self) -> f64 {
+        let moment = |coefficients: &[f64; MOMENTS]| -> f64 {
+            coefficients.iter().zip(&self.powers).map(|(coefficient, power)| coefficient * power.value).sum()
+        };
+        power_of(moment(self.few_moment), self.deal.lines_with_few)
+            * power_of(moment(self.more_moment), self.deal.lines_with_more)
+    }
+
+    fn step(&mut self) {
+        for power in &mut self.powers {
+            power.value *= power.ratio;
+        }
+    }
+}
+
+/// Items of a page up to which [`light_error_rate`] sums: 40 standard deviations above a load of 128, so
+/// that at a far lower one the heavy pages that matter most are among them.
+const LIGHT_ITEMS_MAX: u32 = 580;
 
 /// Distance of quadrature points in standard deviations. The trapezoid rule on a smooth bell converges faster
 /// than any power of it: 3/4 leaves an error of about e^-35.

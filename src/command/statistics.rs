@@ -1,0 +1,146 @@
+//! BF.STATS: all that is known of a filter.
+
+use super::advice::advice;
+use super::arguments::Arguments;
+use super::effects::Effects;
+use super::error::CommandError;
+use super::keyspace::{Keyspace, OpenKey};
+use super::kinds::{Profile, profile};
+use super::reply::Reply;
+use super::table::KeyAccess;
+use super::value::Value;
+use super::words::Word;
+use crate::bloom::estimate::fill;
+use crate::bloom::{Filter, FilterReading, Growth, LayerReading};
+use crate::format::filter::DataType;
+
+/// BF.STATS: `key`. Replies a map of every fact, and under `per-layer` one of every layer. O(layers).
+///
+/// # Errors
+/// [`CommandError::NotFound`].
+pub(super) fn run<'a>(
+    mut arguments: Arguments<'a>,
+    keyspace: &impl Keyspace,
+    reply: &mut impl Reply,
+) -> Result<Effects<'a>, CommandError> {
+    let name = arguments.key()?;
+    let mut key = keyspace.open(name, KeyAccess::ReadOnly);
+    key.slot().required()?;
+    let allocated_bytes = key.allocated_bytes();
+    Statistics::of(name.bytes, key.slot().required()?, allocated_bytes).write(reply);
+    Ok(Effects::default())
+}
+
+/// All that is known of a filter.
+pub(super) struct Statistics<'f> {
+    filter: &'f Filter,
+    profile: Profile,
+    layers: Vec<LayerReading>,
+    whole: FilterReading,
+    /// Bytes of the allocator's blocks.
+    allocated_bytes: u64,
+    advice: Option<String>,
+}
+
+/// A fact of the whole filter: the name it is answered under, in capitals the word of BF.INFO, and its value.
+pub(super) struct Field {
+    pub(super) name: &'static str,
+    pub(super) value: fn(&Statistics<'_>) -> Value,
+}
+
+const fn field(name: &'static str, value: fn(&Statistics<'_>) -> Value) -> Field {
+    Field { name, value }
+}
+
+/// Every fact of the whole filter, in the order of the reply.
+pub(super) const FIELDS: [Field; 22] = [
+    field("type", |s| Value::name(DataType::of(s.filter.format()).name)),
+    field("format", |s| Value::name(s.filter.format().word())),
+    field("kind", |s| Value::name(s.filter.kind().word())),
+    field("layers", |s| Value::Integer(s.layers.len() as u64)),
+    field("capacity", |s| Value::Integer(s.filter.capacity_items())),
+    field("items", |s| Value::Integer(s.filter.items())),
+    field("estimated-items", |s| Value::about(s.whole.estimated_items)),
+    field("set-bits", |s| Value::Integer(s.whole.set_cells)),
+    field("fill", |s| Value::rounded(fill(s.whole.set_cells, s.whole.cells))),
+    field("error-rate", |s| s.profile.error_rate.into()),
+    field("error-rate-now", |s| Value::rounded(s.whole.error_rate)),
+    field("bytes", |s| Value::Integer(s.filter.size_bytes())),
+    field("bits-per-item", bits_per_item),
+    field("allocated-bytes", |s| Value::Integer(s.allocated_bytes)),
+    field("hashes", |s| Value::Integer(s.whole.probes)),
+    field("growth", growth),
+    field("expansion", expansion),
+    field("keyed", |s| Value::Boolean(s.profile.is_keyed)),
+    field("import-scheme", |s| s.profile.import.map(|import| import.scheme).into()),
+    field("import-encoding", |s| s.profile.import.map(|import| import.encoding).into()),
+    field("import-order", |s| s.profile.import.map(|import| import.order).into()),
+    field("advice", |s| s.advice.clone().into()),
+];
+
+fn bits_per_item(statistics: &Statistics<'_>) -> Value {
+    match statistics.filter.items() {
+        0 => Value::Null,
+        items => Value::rounded(statistics.whole.size_bits as f64 / items as f64),
+    }
+}
+
+fn growth(statistics: &Statistics<'_>) -> Value {
+    Value::name(match statistics.filter.growth() {
+        Growth::Fixed => "fixed",
+        Growth::Saturating => "saturating",
+        Growth::Scaling { .. } => "scaling",
+    })
+}
+
+fn expansion(statistics: &Statistics<'_>) -> Value {
+    match statistics.filter.growth() {
+        Growth::Fixed | Growth::Saturating => Value::Null,
+        Growth::Scaling { expansion } => Value::Integer(expansion.into()),
+    }
+}
+
+impl<'f> Statistics<'f> {
+    /// Of the filter under `key`, for which the allocator gave so many bytes. O(layers): some microseconds
+    /// for a layer of pages, and up to a hundred where a filter has grown so often that there is advice.
+    pub(super) fn of(key: &[u8], filter: &'f Filter, allocated_bytes: u64) -> Self {
+        let (layers, whole) = filter.reading();
+        let (profile, advice) = (profile(filter), advice(key, filter));
+        Self { filter, profile, layers, whole, allocated_bytes, advice }
+    }
+
+    fn write(&self, reply: &mut impl Reply) {
+        reply.map(FIELDS.len().saturating_add(1));
+        for Field { name, value } in &FIELDS {
+            reply.simple(name);
+            value(self).write(reply);
+        }
+        reply.simple("per-layer");
+        reply.array(self.layers.len());
+        for (index, layer) in self.layers.iter().enumerate() {
+            self.write_layer(index, layer, reply);
+        }
+    }
+
+    fn write_layer(&self, index: usize, layer: &LayerReading, reply: &mut impl Reply) {
+        let profile = self.profile.layers.get(index);
+        let fields = [
+            ("placement", profile.map(|profile| profile.placement).into()),
+            ("bits", Value::Integer(layer.size_bits)),
+            ("bytes", Value::Integer(layer.size_bytes)),
+            ("hashes", Value::Integer(layer.probes.into())),
+            ("capacity", Value::Integer(layer.capacity_items)),
+            ("items", Value::Integer(layer.items)),
+            ("estimated-items", Value::about(layer.estimated_items)),
+            ("set-bits", Value::Integer(layer.set_cells)),
+            ("fill", Value::rounded(fill(layer.set_cells, layer.cells))),
+            ("error-rate", profile.and_then(|profile| profile.error_rate).into()),
+            ("error-rate-now", Value::rounded(layer.error_rate)),
+        ];
+        reply.map(fields.len());
+        for (name, value) in &fields {
+            reply.simple(name);
+            value.write(reply);
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! What docs/monitoring.md promises: the names in INFO, and totals that are those of the filters there are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use redis::Value;
+
+use crate::harness::{Client, Server, Site, Test, show, tests, wait_until};
+use crate::names;
+use crate::support::Random;
+
+pub(crate) const TESTS: &[Test] = tests![
+    every_documented_field_is_told_and_every_field_is_documented,
+    the_totals_are_the_sums_over_all_filters_whatever_has_happened,
+    filters_that_are_evicted_or_expire_are_counted_no_more,
+];
+
+fn every_documented_field_is_told_and_every_field_is_documented(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let text = String::from_utf8(client.bytes(&["INFO", "bf"])).unwrap();
+    let fields = text.lines().filter_map(|line| line.split_once(':'));
+    let told: BTreeSet<String> = fields.map(|(name, _)| name.to_owned()).collect();
+    assert_eq!(told, names::fields());
+    // The script of the exporter finds all of them.
+    let script = include_str!("../../docs/redis-exporter.lua");
+    let pairs = client.array(&["EVAL", script, "0"]);
+    let found = pairs.as_chunks::<2>().0.iter().map(|[name, _]| show(name).replace('"', ""));
+    assert_eq!(found.collect::<BTreeSet<_>>(), told);
+}
+
+/// What there is of one kind: filters, bytes, layers, items, capacity.
+type Totals = [u64; 5];
+
+/// By INFO, of each kind.
+fn told(client: &mut Client) -> BTreeMap<String, Totals> {
+    let text = String::from_utf8(client.bytes(&["INFO", "bf"])).unwrap();
+    let number = |name: &str| -> u64 {
+        let found = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        found.unwrap_or_else(|| panic!("no {name}")).parse().unwrap()
+    };
+    let suffixes = ["filters", "bytes", "layers", "items", "capacity"];
+    let of = |kind: &str| suffixes.map(|suffix| number(&format!("{kind}_{suffix}")));
+    let totals: BTreeMap<_, _> = names::kinds().iter().map(|kind| ((*kind).to_owned(), of(kind))).collect();
+    let sums: Totals = std::array::from_fn(|place| totals.values().map(|totals| totals[place]).sum());
+    assert_eq!(sums, of("bf"));
+    let theirs = ["num_objects", "total_memory_bytes", "num_filters_across_objects"];
+    let theirs = theirs.iter().chain(&["num_items_across_objects", "capacity_across_objects"]);
+    let theirs: Vec<u64> = theirs.map(|name| number(&format!("bf_bloom_{name}"))).collect();
+    assert_eq!(theirs, sums);
+    totals
+}
+
+/// By BF.STATS of every key in databases 0 and 1, of each kind.
+fn counted(client: &mut Client) -> BTreeMap<String, Totals> {
+    let mut totals: BTreeMap<String, Totals> =
+        names::kinds().iter().map(|kind| ((*kind).to_owned(), [0; 5])).collect();
+    for database in ["1", "0"] {
+        client.call(&["SELECT", database]);
+        for key in client.array(&["KEYS", "*"]) {
+            let key = show(&key).replace('"', "");
+            if client.say(&format!("TYPE {key}")) == "+string" {
+                continue;
+            }
+            let Ok(Value::Array(stats)) = client.try_call(&["BF.STATS", &key]) else { continue };
+            let field = |name: &str| -> &Value {
+                let pairs = &mut stats.as_chunks::<2>().0.iter();
+                &pairs.find(|pair| show(&pair[0]).trim_start_matches('+') == name).unwrap()[1]
+            };
+            let number = |name: &str| show(field(name)).parse::<u64>().unwrap();
+            let kind = format!("bf_{}", show(field("kind")).replace('"', "").replace('-', "_"));
+            let mut more = ["bytes", "layers", "items", "capacity"].map(number);
+            // Nobody is told when a filter forgets an item.
+            more[2] *= u64::from(kind != "bf_window");
+            let sums = totals.get_mut(&kind).unwrap_or_else(|| panic!("{kind}"));
+            let more = std::iter::once(1).chain(more);
+            sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+        }
+    }
+    totals
+}
+
+/// Filters may be freed in the background a moment after they are gone, and keys expire between two looks.
+fn assert_totals(client: &mut Client, when: &str) {
+    let mut last = (counted(client), told(client));
+    for _ in 0..200 {
+        if last.0 == last.1 {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        last = (counted(client), told(client));
+    }
+    panic!("{when}: counted {:?}, told {:?}", last.0, last.1);
+}
+
+/// How filters of every kind are made, under sizes and shapes that merges find alike and unlike.
+const MAKERS: [&str; 10] = [
+    "BF.RESERVE {k} 0.01 20 EXPANSION 1",
+    "BF.RESERVE {k} 0.001 100",
+    "BF.RESERVE {k} 0.01 50 NONSCALING",
+    "BF.RESERVE {k} 0.01 20 NONSCALING SATURATE",
+    "BF.RESERVE {k} 0.01 20 FORMAT redisbloom",
+    "BF.RESERVE {k} 0.01 20 FORMAT valkey-bloom",
+    "BF.RESERVE {k} 0.01 10 COUNTING EXPANSION 1",
+    "BF.RESERVE {k} 0.01 20 KEYED",
+    "BF.RESERVE {k} 0.01 20 EXPANSION 1 PWINDOW 300",
+    "BF.IMPORT {k} EMPTY SCHEME murmur3-salted BITS 1000 HASHES 5 CAPACITY 10",
+];
+
+/// One command of the stream; some are refused.
+fn disturb(client: &mut Client, random: &mut Random) -> String {
+    let key = |random: &mut Random| format!("{{k}}{}", random.below(10));
+    let (one, other) = (key(random), key(random));
+    let items = |random: &mut Random| {
+        let count = 1 + random.below(30);
+        (0..count).map(|_| format!("i{}", random.below(300))).collect::<Vec<_>>().join(" ")
+    };
+    let line = match random.below(24) {
+        0..4 => random.choose(&MAKERS).replace("{k}", &one),
+        4..9 => format!("BF.MADD {one} {}", items(random)),
+        9 | 10 => format!("BF.ADD {one} i{}", random.below(300)),
+        11 => format!("BF.INSERT {one} CAPACITY 5 ITEMS {}", items(random)),
+        12 | 13 => format!("BF.DEL {one} {}", items(random)),
+        14 => format!("BF.CLEAR {one}"),
+        15 => format!("BF.MERGE {one} {other}"),
+        16 => format!("BF.MERGE {one} {other} {} FORCE", key(random)),
+        17 => format!("COPY {one} {other} REPLACE"),
+        18 => format!("COPY {one} {other} DB 1 REPLACE"),
+        19 => format!("RENAME {one} {other}"),
+        20 => format!("{} {one}", random.choose(&["DEL", "UNLINK"])),
+        21 => {
+            if let Value::BulkString(payload) = client.call(&["DUMP", &one]) {
+                client.ask(&[b"RESTORE".as_slice(), other.as_bytes(), b"0", &payload, b"REPLACE"]);
+            }
+            format!("EXISTS {other}")
+        }
+        22 => match random.below(3) {
+            0 => format!("SET {one} x"),
+            1 => format!("PEXPIRE {one} 1"),
+            _ => format!("MOVE {one} 1"),
+        },
+        _ => match random.below(8) {
+            0 => "FLUSHDB".to_owned(),
+            1 => "SWAPDB 0 1".to_owned(),
+            2 => "DEBUG RELOAD".to_owned(),
+            _ => chunks(client, &one, &other),
+        },
+    };
+    let _ = client.try_call(&line.split(' ').collect::<Vec<_>>());
+    line
+}
+
+/// Takes one filter to another key in pieces; answers the last command.
+fn chunks(client: &mut Client, from: &str, to: &str) -> String {
+    let mut iterator = "0".to_owned();
+    loop {
+        let Ok(Value::Array(piece)) = client.try_call(&["BF.SCANDUMP", from, &iterator]) else { break };
+        let [Value::Int(next), Value::BulkString(data)] = &piece[..] else { break };
+        if *next == 0 {
+            break;
+        }
+        iterator = next.to_string();
+        if client.try_call(&[b"BF.LOADCHUNK".as_slice(), to.as_bytes(), iterator.as_bytes(), data]).is_err() {
+            break;
+        }
+    }
+    format!("EXISTS {to}")
+}
+
+fn the_totals_are_the_sums_over_all_filters_whatever_has_happened(site: &Site) {
+    let seed = std::process::id().into();
+    eprintln!("seed {seed}");
+    let mut random = Random(seed);
+    let server = site.launch().with("appendonly yes").with("aof-use-rdb-preamble no").start();
+    let replica = server.replica(site.launch());
+    let mut client = server.client();
+    let mut seen = BTreeSet::new();
+    for (key, maker) in MAKERS.iter().enumerate() {
+        client.say(&maker.replace("{k}", &format!("{{k}}{key}")));
+        client.say(&format!("BF.ADD {{k}}{key} i{key}"));
+    }
+    client.say("BF.MERGE {k}8 {k}0 {k}4");
+    for turn in 0..60 {
+        let with_items = told(&mut client)
+            .into_iter()
+            .filter(|(kind, totals)| totals[3] > 0 || kind == "bf_window" && totals[0] > 0);
+        seen.extend(with_items.map(|(kind, _)| kind));
+        let lines: Vec<_> = (0..20).map(|_| disturb(&mut client, &mut random)).collect();
+        assert_totals(&mut client, &format!("seed {seed}, turn {turn}: {lines:#?}"));
+    }
+    assert!(seen.iter().map(String::as_str).eq(names::kinds()), "not all kinds in {seen:?}, seed {seed}");
+    replica.wait_for_primary();
+    let mut reader = replica.client();
+    wait_until("the replica has counted all", || told(&mut reader) == told(&mut client));
+    assert_totals(&mut reader, "replica");
+    client.call(&["BGREWRITEAOF"]);
+    wait_until("rewritten", || client.info_number("aof_rewrite_in_progress") == 0);
+    let server: Server = server.restart();
+    assert_totals(&mut server.client(), "restarted");
+    let mut client = server.client();
+    client.say("FLUSHALL");
+    wait_until("all gone", || told(&mut client).values().all(|totals| *totals == [0; 5]));
+}
+
+fn filters_that_are_evicted_or_expire_are_counted_no_more(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    for number in 0..40 {
+        client.say(&format!("BF.RESERVE {{k}}{number} 0.01 {}", 10_000 + number * 1000));
+        client.say(&format!("BF.ADD {{k}}{number} item"));
+    }
+    client.say("PEXPIRE {k}0 1");
+    wait_until("expired", || client.info_number("expired_keys") == 1);
+    assert_totals(&mut client, "expired");
+    client.say("CONFIG SET maxmemory-policy allkeys-random");
+    let used = client.info_number("used_memory");
+    client.say(&format!("CONFIG SET maxmemory {}", used - 300_000));
+    wait_until("evicted", || client.info_number("evicted_keys") > 0);
+    client.say("CONFIG SET maxmemory 0");
+    assert!(client.info_number("bf_filters") < 39);
+    assert_totals(&mut client, "evicted");
+}
