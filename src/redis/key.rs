@@ -104,13 +104,11 @@ impl OpenKey for Key<'_> {
                 // SAFETY: as in `stored`.
                 self.layers = unsafe { stored.as_ref() }.filter.layer_count();
                 let (context, access) = (self.context, self.access);
-                self.stored().map_or(Slot::WrongType, |stored| {
-                    // SAFETY: the context is that of the running command.
-                    let must_obey =
-                        || access == KeyAccess::ReadWrite && unsafe { moment::must_obey(context) };
-                    stored.filter.tell(moment::now_ms, must_obey);
-                    Slot::Filter(&mut stored.filter)
-                })
+                let Some(stored) = self.stored() else { return Slot::WrongType };
+                // SAFETY: the context is that of the running command.
+                let must_obey = || access == KeyAccess::ReadWrite && unsafe { moment::must_obey(context) };
+                stored.filter.tell(moment::now_ms, must_obey);
+                Slot::Filter(&mut stored.filter)
             }
         }
     }

@@ -107,6 +107,7 @@ const fn avalanche(mut word: u64) -> u64 {
 }
 
 /// The two little-endian words of a block.
+#[inline(always)]
 pub(crate) fn halves(block: &[u8; 16]) -> (u64, u64) {
     let whole = u128::from_le_bytes(*block);
     (low_half(whole), low_half(whole >> 64))
@@ -129,6 +130,7 @@ pub(crate) const fn multiply_high(word: u64, range: u64) -> u64 {
 
 /// The two words of the last, incomplete block, zeros behind it. Read with whole loads that overlap what
 /// comes before: copying byte by byte would take longer than all the rest.
+#[inline(always)]
 pub(crate) fn tail_halves(item: &[u8], tail: &[u8]) -> (u64, u64) {
     // At most 15 bytes, so the shifts are below the width of what they shift.
     let tail_bits = tail.len() % 16 * 8;
