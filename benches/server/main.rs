@@ -22,6 +22,7 @@ mod filters;
 mod instructions;
 mod items;
 mod merging;
+mod packed;
 mod plan;
 mod process;
 mod progress;
@@ -63,6 +64,7 @@ fn main() -> Result<(), Failure> {
     let rest =
         if plan.is_whole { full + 7 + 5 } else { 0 } + if plan.has_instructions { plan.rounds } else { 0 };
     let rest = rest + if plan.has_merge { plan.rounds + 1 } else { 0 };
+    let rest = rest + if plan.has_packed { packed::steps(&plan) } else { 0 };
     let steps = filters.count() + plan.rounds * plan.sizes.len() + rest;
     let mut progress = Progress::new(steps);
     if !is_there(&format!("{BASELINE_FORMAT} format")) {
@@ -95,6 +97,9 @@ fn main() -> Result<(), Failure> {
     }
     if plan.has_merge {
         results.facts.extend(merging::measure(&plan, &programs, &mut progress)?);
+    }
+    if plan.has_packed {
+        results.facts.extend(packed::measure(&plan, &programs, &mut progress)?);
     }
     progress.end();
     let output = std::env::var_os("OUTPUT").map(PathBuf::from);

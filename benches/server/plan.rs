@@ -16,6 +16,8 @@ pub(crate) struct Plan {
     pub(crate) has_instructions: bool,
     /// Whether the merge of large filters is measured.
     pub(crate) has_merge: bool,
+    /// Whether packed batches are.
+    pub(crate) has_packed: bool,
     /// Times that everything is measured, in turns.
     pub(crate) rounds: usize,
     /// The filters.
@@ -47,6 +49,7 @@ impl Plan {
             is_whole: true,
             has_instructions: true,
             has_merge: true,
+            has_packed: true,
             rounds: 9,
             sizes: vec![
                 SMALL,
@@ -75,6 +78,7 @@ impl Plan {
             is_whole: true,
             has_instructions: true,
             has_merge: true,
+            has_packed: true,
             rounds: 2,
             sizes: full
                 .sizes
@@ -92,12 +96,13 @@ impl Plan {
         }
     }
 
-    /// Only the work on filters of these sizes, or only the `instructions`, or the `merge`.
+    /// Only the work on filters of these sizes, or only the `instructions`, the `merge`, or the `packed` batches.
     pub(crate) fn only(mut self, names: &str) -> Self {
         let is_named = |part: &str| names.split(',').any(|name| name == part);
         self.is_whole = false;
         self.has_instructions = is_named("instructions");
         self.has_merge = is_named("merge");
+        self.has_packed = is_named("packed");
         self.sizes.retain(|size| is_named(&size.name.replace(' ', "-")));
         self
     }
