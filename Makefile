@@ -3,19 +3,26 @@
 # One place for everything that is built, whatever the user's own cargo settings say.
 export CARGO_TARGET_DIR := $(abspath $(or $(CARGO_TARGET_DIR),target))
 MODULE := $(CARGO_TARGET_DIR)/release/libeverbloom.so
+TOOL := $(CARGO_TARGET_DIR)/release/everbloom
 PREFIX ?= /usr/local
 MODULE_DIR ?= $(PREFIX)/lib/redis/modules
+
+# What is missing is said, or installed, before minutes of building: the server too, where one is wanted.
+NEEDS := build $(if $(filter run test test-server,$(MAKECMDGOALS)),$(if $(SERVER)$(SERVERS),,server))
 
 # The scripts read these from the environment.
 export MODULE PORT SERVER SERVERS
 # So do the benchmarks.
 export PEERS QUICK ONLY
+# And those that make and try the packages.
+export TARGETS FILTER
 bench: export NOOP := $(CARGO_TARGET_DIR)/release/examples/libnoop.so
 bench: export BASELINE := $(CARGO_TARGET_DIR)/release/libeverbloom-baseline.so
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-pure test-server check bench install clean
+.PHONY: help run build tool test test-pure test-server test-tool check advisories fuzz fuzz-smoke soak sanitize bench charts install install-tool clean dist reproducible test-dist release-notes
 
+##@ Use
 help: ## print this list
 	@scripts/help Makefile
 
@@ -23,24 +30,49 @@ run: build ## start a server with the module on 127.0.0.1, in the foreground
 	@exec scripts/run
 
 build: ## build the module, installing the compiler's needs where they are missing
-	@scripts/setup build
+	@scripts/setup $(NEEDS)
 	cargo build --release --locked --lib
 
-test: test-pure test-server ## run all tests
+tool: ## build everbloom, the command-line tool
+	@scripts/setup $(NEEDS)
+	cargo build --release --locked --no-default-features --features tool --bin everbloom
+
+##@ Develop
+test: test-pure test-server test-tool ## run all tests
 
 test-pure: ## test the filters, formats and commands; needs no server
-	@scripts/setup build
+	@scripts/setup $(NEEDS)
 	cargo test --locked --no-default-features --no-fail-fast
 
 test-server: build ## test the module on every server on the PATH and in SERVERS
-	@scripts/test-server
+	@scripts/test-server server
+
+test-tool: build ## test the command-line tool on the same servers
+	@scripts/test-server tool
 
 check: ## check formatting, lints, documentation, the oldest Rust, scripts, licences and advisories
 	@scripts/setup build
 	@scripts/check
 
+advisories: ## check the dependencies against the database of RustSec
+	@scripts/advisories
+
+fuzz: ## let libFuzzer make up input for one target, T, for S seconds; needs a nightly compiler and cargo-fuzz
+	@scripts/setup build
+	@scripts/fuzz "$(T)" $(or $(S),60)
+
+fuzz-smoke: ## fuzz every target for some seconds
+	@scripts/setup build
+	@scripts/fuzz smoke $(or $(S),84)
+
+soak: build ## drill servers for MINUTES minutes: random commands, kill -9, cut links, moving slots; prints a table
+	@scripts/soak $(or $(MINUTES),10)
+
+sanitize: build ## run every command and callback in a server under valgrind's memcheck
+	@scripts/sanitize
+
 # The module as users get it is built last, and so is the one that stays.
-bench: ## measure everything and write docs/performance.md from it
+bench: ## measure everything into docs/performance-cells.csv, and make the page and its pictures from it
 	@scripts/setup build server
 	cargo rustc --release --locked --lib --crate-type cdylib -- --cfg baseline -A dead_code
 	cp $(MODULE) $(BASELINE)
@@ -48,17 +80,40 @@ bench: ## measure everything and write docs/performance.md from it
 	$(if $(ONLY),,cargo bench --locked --no-default-features --features prefetch --bench pure)
 	cargo bench --locked --no-default-features --bench server
 
+charts: ## make docs/performance.md and its pictures anew from the cells, without measuring
+	cargo test --locked --no-default-features --bench server -- --render
+
+##@ Install and release
 # Builds only where nothing is built, so that `make build && sudo make install` compiles nothing as root.
 install: $(if $(wildcard $(MODULE)),,build) ## copy the module to MODULE_DIR
 	install -D -m 755 $(MODULE) $(DESTDIR)$(MODULE_DIR)/everbloom.so
 	@echo 'Load it with this line in redis.conf or valkey.conf: loadmodule $(MODULE_DIR)/everbloom.so'
+
+install-tool: $(if $(wildcard $(TOOL)),,tool) ## copy the command-line tool to PREFIX/bin
+	install -D -m 755 $(TOOL) $(DESTDIR)$(PREFIX)/bin/everbloom
+
+dist: ## build the packages of a release into dist/: tarballs, debs, checksums
+	@scripts/dist
+
+reproducible: ## build them again somewhere else, and compare
+	@scripts/reproducible
+
+test-dist: ## try the packages in clean systems, as root: install, load, and all server tests on aarch64 and musl
+	@scripts/test-dist $(PARTS)
+
+release-notes: ## print the part of the changelog that belongs to TAG
+	@scripts/release-notes $(TAG)
 
 clean: ## remove everything built, and the data of `make run`
 	cargo clean
 
 #: PORT=n        port of `make run` (default: 6379, or the next free one)
 #: SERVER=path   server of `make run` and `make bench` (default: redis-server, else valkey-server)
-#: SERVERS=a,b   more servers for `make test-server`, besides those on the PATH
-#: PEERS="n=path ..."  other modules that `make bench` measures too, with their names; QUICK=1: only try it, on small filters; ONLY=1-GB,instructions,merge,packed: only these filters, or the instructions, BF.MERGE, or packed batches
-#: PREFIX=path   of `make install` (default: /usr/local); MODULE_DIR=path (default: PREFIX/lib/redis/modules); DESTDIR=path
+#: SERVERS=a,b   more servers for `make test-server` and `make test-tool`, besides those on the PATH
+#: PEERS="n=path argument ... n=path ..."  other modules that `make bench` measures too, with their names and load arguments; QUICK=1: only try it, on small filters; ONLY=1-GB,instructions,merge,grown,packed: only these filters, the instructions, BF.MERGE, or the error rates of grown filters
+#: TARGETS="..."  of `make dist`: only these, as Rust calls them (default: four)
+#: PARTS="..."    of `make test-dist`: deb, aarch64, musl (default: all); FILTER=word: only the server tests with it in their name
+#: T=name S=n     target of `make fuzz` (see fuzz/targets) and its time in seconds
+#: MINUTES=n      time of `make soak` in all (default: 10)
+#: PREFIX=path   of `make install` and `make install-tool` (default: /usr/local); MODULE_DIR=path (default: PREFIX/lib/redis/modules); DESTDIR=path
 #: CARGO_TARGET_DIR=path  where everything is built (default: target)

@@ -15,7 +15,28 @@ listed() {
   say "${list#, }"
 }
 
+# What `make dist` builds for, and with; installed by scripts/setup.
+# shellcheck disable=SC2034
+DIST_TARGETS=(x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu x86_64-unknown-linux-musl aarch64-unknown-linux-musl)
+# shellcheck disable=SC2034
+ZIG_VERSION=0.15.2
+# shellcheck disable=SC2034
+declare -A TOOL_VERSIONS=([cargo-deny]=0.20.2 [cargo-zigbuild]=0.24.1 [cargo-about]=0.9.3 [cargo-cyclonedx]=0.5.9)
+# shellcheck disable=SC2034
+declare -A TOOL_FEATURES=([cargo-about]=cli)
+
+# Where tools of our own versions are installed.
+tools_dir() { say "${CARGO_TARGET_DIR:-$PWD/target}/tools"; }
+
 have() { command -v "$1" >/dev/null 2>&1; }
+
+# The mirror of Debian that this machine's apt uses.
+debian_mirror() {
+  { cat /etc/apt/sources.list /etc/apt/sources.list.d/*.{list,sources} 2>/dev/null || true; } | awk '
+    $1 == "URIs:" && $2 ~ /debian\/?$/ { print $2; found = 1; exit }
+    $1 == "deb" { for (i = 2; i <= NF; i++) if ($i ~ /^[a-z+]+:.*debian\/?$/) { print $i; found = 1; exit } }
+    END { exit !found }'
+}
 
 # The oldest Rust that Cargo.toml declares.
 declared_rust() { sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml; }

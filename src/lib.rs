@@ -4,6 +4,21 @@
 //! knows, its own, RedisBloom's, valkey-bloom's and those of clients that keep bitmaps in strings. Take it
 //! without its default features, which are the module's: `default-features = false, features = ["prefetch"]`.
 //!
+//! ```
+//! use everbloom::{BloomFilter, Options};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut visited = BloomFilter::new(Options { error_rate: 0.001, capacity_items: 10_000, ..Options::default() })?;
+//! assert!(visited.add(b"alice")?);
+//! assert!(visited.contains(b"alice"));
+//! assert!(visited.add_many(&[b"alice", b"bob"])[1].is_ok());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Where to go from here: [`BloomFilter`] with its [`Options`]; [`Loader`], which builds a filter from the pieces of
+//! BF.SCANDUMP; [`Format`], whose bytes a filter has. The commands, settings and packages of the module are in
+//! README.md and docs/, which come with the sources.
+//!
 //! The code is four rooms, each importing only those above it; docs/architecture.md is their map:
 //!
 //! * `bloom`, the mathematics: bits, hashes, positions, sizes, growth. No bytes on disk, no server.
@@ -49,4 +64,6 @@ mod redis;
 pub use bloom::{AddError, Format, Growth, OutOfMemory, ReserveError};
 pub use format::pieces::ChunkError;
 pub use format::{DecodeError, Sink, Source, UnsignedOrBytes};
-pub use library::{BloomFilter, CreateError, Loader, Options, Pieces};
+pub use library::{
+    BloomFilter, CreateError, LayerFacts, LayerSize, Loader, Options, Pieces, Tally, layer_sizes,
+};

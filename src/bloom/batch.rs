@@ -177,7 +177,8 @@ impl<F: Family> Chain<F> {
     /// Whether so many items go to the only layer, whatever they are: then nothing is to be asked for each.
     fn has_one_layer_with_room(&self, items: usize) -> bool {
         let [only] = self.layers() else { return false };
-        !F::COUNTS_OCCURRENCES && only.counts().items.saturating_add(items as u64) <= only.capacity_items()
+        let adds_alike = !F::COUNTS_OCCURRENCES && !F::KEEPS_TIME;
+        adds_alike && only.counts().items.saturating_add(items as u64) <= only.capacity_items()
     }
 
     /// Items whose memory is asked for in one step when they are to be added.

@@ -51,8 +51,12 @@ impl ServerMemory {
     }
 }
 
-/// Alignment that every allocation of the server has (malloc's, on 64-bit hosts). No type of this crate asks
-/// for more.
+/// Alignment that every allocation of every server has. Where the C library cannot tell the size of a block, as
+/// musl cannot, a server built without jemalloc writes it in front of the block, 8 bytes long.
+const ALIGN_SURE_BYTES: usize = 8;
+
+/// Alignment of malloc on 64-bit hosts, and of every allocation of other servers. No type of this crate asks for
+/// more; those that ask for it are few, hash tables among them.
 const ALIGN_MAX_BYTES: usize = 16;
 
 /// Size from which on zeroing is left to the server's `Calloc`, whose memory comes zeroed from the system.
@@ -68,20 +72,31 @@ unsafe impl GlobalAlloc for ServerAllocator {
             // SAFETY: the caller keeps the contract of this very method.
             return unsafe { System.alloc(layout) };
         };
-        if layout.align() > ALIGN_MAX_BYTES {
-            return ptr::null_mut();
+        match shifting::of(layout, try_alloc) {
+            Some(false) => {}
+            Some(true) => return noted(shifting::alloc(layout, try_alloc), layout.size()),
+            None => return ptr::null_mut(),
         }
         // SAFETY: allocating has no precondition; failure is null.
         noted(unsafe { try_alloc(layout.size()) }.cast(), layout.size())
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        let Some(ServerMemory { calloc, .. }) = ServerMemory::get() else {
+        let Some(ServerMemory { calloc, try_alloc, .. }) = ServerMemory::get() else {
             // SAFETY: the caller keeps the contract of this very method.
             return unsafe { System.alloc_zeroed(layout) };
         };
-        if layout.align() > ALIGN_MAX_BYTES {
-            return ptr::null_mut();
+        match shifting::of(layout, try_alloc) {
+            Some(false) => {}
+            Some(true) => {
+                let block = noted(shifting::alloc(layout, try_alloc), layout.size());
+                if !block.is_null() {
+                    // SAFETY: the block is fresh and of at least that many bytes.
+                    unsafe { ptr::write_bytes(block, 0, layout.size()) };
+                }
+                return block;
+            }
+            None => return ptr::null_mut(),
         }
         if let Some(try_calloc) = api!(RedisModule_TryCalloc) {
             // SAFETY: allocating has no precondition; failure is null.
@@ -106,12 +121,13 @@ unsafe impl GlobalAlloc for ServerAllocator {
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
-        if ServerMemory::get().is_none() {
+        let Some(ServerMemory { try_alloc, .. }) = ServerMemory::get() else {
             // SAFETY: without the server's allocator `block` comes from the system; the caller keeps the
             // contract.
             return unsafe { System.realloc(block, layout, new_bytes) };
-        }
-        if let Some(try_realloc) = api!(RedisModule_TryRealloc) {
+        };
+        let is_shifted = shifting::of(layout, try_alloc) == Some(true);
+        if let (false, Some(try_realloc)) = (is_shifted, api!(RedisModule_TryRealloc)) {
             // SAFETY: `block` comes from this allocator, hence from the server's, and is not used again
             // unless the answer is null, in which case it is untouched. Its alignment is at most
             // `ALIGN_MAX_BYTES`.
@@ -135,11 +151,94 @@ unsafe impl GlobalAlloc for ServerAllocator {
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         match ServerMemory::get() {
-            // SAFETY: `block` comes from this allocator, hence from the server's, and is not used again.
-            Some(ServerMemory { free, .. }) => unsafe { free(block.cast()) },
+            Some(ServerMemory { free, try_alloc, .. }) => {
+                let is_shifted = shifting::of(layout, try_alloc) == Some(true);
+                // SAFETY: a shifted block is one that `shifting::alloc` made.
+                let start = if is_shifted { unsafe { shifting::start_of(block) } } else { block };
+                // SAFETY: `start` comes from the server's allocator, and is not used again.
+                unsafe { free(start.cast()) }
+            }
             // SAFETY: without the server's allocator `block` comes from the system with this layout.
             None => unsafe { System.dealloc(block, layout) },
         }
+    }
+}
+
+/// Blocks aligned to more than the server's allocator gives: each begins a little after the start of a larger
+/// block of the server's, whose address stands in front of it.
+mod shifting {
+    use std::alloc::Layout;
+    use std::ffi::c_void;
+    use std::ptr;
+    use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+    use super::{ALIGN_MAX_BYTES, ALIGN_SURE_BYTES};
+
+    type TryAlloc = unsafe extern "C" fn(usize) -> *mut c_void;
+
+    /// What the server's blocks are, once one has been looked at.
+    static ANSWER: AtomicU8 = AtomicU8::new(UNKNOWN);
+    const UNKNOWN: u8 = 0;
+    const ALIGNED: u8 = 1;
+    const SHIFTED: u8 = 2;
+
+    /// Whether blocks of that layout have to be shifted, the same for every call that answers; `None` if the
+    /// alignment cannot be had, or no memory to find out.
+    #[inline(always)]
+    pub(super) fn of(layout: Layout, try_alloc: TryAlloc) -> Option<bool> {
+        if layout.align() <= ALIGN_SURE_BYTES { Some(false) } else { of_large(layout, try_alloc) }
+    }
+
+    #[cold]
+    fn of_large(layout: Layout, try_alloc: TryAlloc) -> Option<bool> {
+        if layout.align() > ALIGN_MAX_BYTES {
+            return None;
+        }
+        if ANSWER.load(Relaxed) == UNKNOWN {
+            // A size in front of the blocks moves all of them alike, so one tells. It is freed at once.
+            // SAFETY: allocating has no precondition; failure is null.
+            let probe = unsafe { try_alloc(ALIGN_MAX_BYTES) };
+            if probe.is_null() {
+                return None;
+            }
+            let answer = if probe.addr() % ALIGN_MAX_BYTES == 0 { ALIGNED } else { SHIFTED };
+            if let Some(free) = api!(RedisModule_Free) {
+                // SAFETY: the block was just allocated and is not used again.
+                unsafe { free(probe) };
+            }
+            ANSWER.store(answer, Relaxed);
+        }
+        Some(ANSWER.load(Relaxed) == SHIFTED)
+    }
+
+    /// A block that is aligned to `ALIGN_MAX_BYTES`; null when there is no memory.
+    pub(super) fn alloc(layout: Layout, try_alloc: TryAlloc) -> *mut u8 {
+        let Some(size_bytes) = layout.size().checked_add(ALIGN_MAX_BYTES) else { return ptr::null_mut() };
+        // SAFETY: allocating has no precondition; failure is null.
+        let start: *mut u8 = unsafe { try_alloc(size_bytes) }.cast();
+        if start.is_null() {
+            return start;
+        }
+        // 8 bytes at least are left in front, 16 at most.
+        let shift_bytes = ALIGN_MAX_BYTES - start.addr() % ALIGN_MAX_BYTES;
+        // SAFETY: the block has `ALIGN_MAX_BYTES` more than the layout asks for.
+        let block = unsafe { start.add(shift_bytes) };
+        // SAFETY: `start` is aligned to 8 bytes, so there are 8 in front of `block`, within the server's block.
+        let front = unsafe { block.sub(size_of::<*mut u8>()) };
+        // SAFETY: as above; both are aligned to 8 bytes.
+        unsafe { front.cast::<*mut u8>().write(start) };
+        block
+    }
+
+    /// The start of the server's block.
+    ///
+    /// # Safety
+    /// `block` must come from [`alloc`] and must not have been freed.
+    pub(super) unsafe fn start_of(block: *mut u8) -> *mut u8 {
+        // SAFETY: `alloc` left room for an address in front of the block.
+        let front = unsafe { block.sub(size_of::<*mut u8>()) };
+        // SAFETY: `alloc` wrote it there.
+        unsafe { front.cast::<*mut u8>().read() }
     }
 }
 
@@ -162,10 +261,17 @@ pub(super) fn refused_bytes() -> usize {
 /// Bytes that the server's allocator set aside for the block that begins at `start`, or `size_bytes` if it
 /// cannot say. `start` must be the start of a living allocation of this module, or `size_bytes` zero.
 pub(super) fn block_bytes<T>(start: *const T, size_bytes: usize) -> usize {
+    // Outside a server nothing is shifted, and there is no function to ask.
+    let layout = Layout::new::<T>();
+    let is_shifted = ServerMemory::get()
+        .is_some_and(|memory| size_bytes > 0 && shifting::of(layout, memory.try_alloc) == Some(true));
+    let start: *mut u8 = start.cast_mut().cast();
+    // SAFETY: a living allocation of this module with that alignment was made by `shifting::alloc`.
+    let start = if is_shifted { unsafe { shifting::start_of(start) } } else { start };
     match api!(RedisModule_MallocSize) {
         // SAFETY: a block of more than no bytes that a collection of this module owns was made by
         // `ServerAllocator`, and looking up its size does not write to it.
-        Some(malloc_size) if size_bytes > 0 => unsafe { malloc_size(start.cast_mut().cast()) },
+        Some(malloc_size) if size_bytes > 0 => unsafe { malloc_size(start.cast()) },
         _ => size_bytes,
     }
 }

@@ -58,7 +58,7 @@ pub(super) fn first_missing() -> Option<&'static str> {
         RedisModule_DefragAlloc RedisModule_DefragShouldStop RedisModule_DefragCursorGet RedisModule_DefragCursorSet
         RedisModule_GetKeyNameFromIO RedisModule_GetThreadSafeContext RedisModule_FreeThreadSafeContext
         RedisModule_DigestAddStringBuffer RedisModule_DigestEndSequence
-        RedisModule_InfoAddSection RedisModule_InfoAddFieldULongLong
+        RedisModule_InfoAddSection RedisModule_InfoAddFieldULongLong RedisModule_InfoAddFieldCString
     )
 }
 

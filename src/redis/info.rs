@@ -10,6 +10,12 @@ use super::log;
 use super::stats::{Count, EVENTS, Totals, totals};
 use crate::bloom::Kind;
 
+/// The release, since MODULE LIST has room for a number only.
+const RELEASE: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+    Ok(release) => release,
+    Err(_) => c"",
+};
+
 /// Tells the server of the section. Answers false, with a line in the log, when it refuses.
 ///
 /// # Safety
@@ -58,7 +64,7 @@ const fn terminated(text: &'static str) -> &'static CStr {
 }
 
 /// All names are stable: docs/monitoring.md.
-static SECTIONS: [Section; 10] = [
+static SECTIONS: [Section; 11] = [
     Section {
         name: c"",
         fields: &[
@@ -84,6 +90,7 @@ static SECTIONS: [Section; 10] = [
     of_kind!(4, c"union", "union"),
     of_kind!(5, c"counting", "counting"),
     of_kind!(6, c"keyed", "keyed"),
+    of_kind!(7, c"window", "window"),
     // valkey-bloom's own names, which exporters know.
     Section {
         name: c"bloom_core_metrics",
@@ -118,9 +125,11 @@ fn of<const PLACE: usize>(total: fn(&'static Totals) -> &'static Count) -> u64 {
 /// # Safety
 /// Called by the server only, with the context of the INFO reply that is being written.
 unsafe extern "C" fn write_section(info: *mut raw::RedisModuleInfoCtx, _for_crash_report: c_int) {
-    let (Some(add_section), Some(add_field)) =
-        (api!(RedisModule_InfoAddSection), api!(RedisModule_InfoAddFieldULongLong))
-    else {
+    let (Some(add_section), Some(add_field), Some(add_text)) = (
+        api!(RedisModule_InfoAddSection),
+        api!(RedisModule_InfoAddFieldULongLong),
+        api!(RedisModule_InfoAddFieldCString),
+    ) else {
         return;
     };
     for section in &SECTIONS {
@@ -128,6 +137,10 @@ unsafe extern "C" fn write_section(info: *mut raw::RedisModuleInfoCtx, _for_cras
         let wanted = unsafe { add_section(info, section.name.as_ptr()) };
         if !succeeded(wanted) {
             continue;
+        }
+        if section.name.is_empty() {
+            // SAFETY: as above, within the section that was just begun. Both strings live forever.
+            unsafe { add_text(info, c"release".as_ptr(), RELEASE.as_ptr()) };
         }
         for (name, value) in section.fields {
             // SAFETY: as above, within the section that was just begun.

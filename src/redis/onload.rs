@@ -17,10 +17,17 @@ const NAME: &CStr = c"bf";
 const NAME_TAKEN: &str = "a module named bf is loaded already, RedisBloom or another copy of this one, and a server can \
     have only one: MODULE LIST shows it with its path. Remove its loadmodule line, or this module's";
 
-/// Version of the module: major * 10000 + minor * 100 + patch.
-const VERSION: c_int = 10_000 * number(env!("CARGO_PKG_VERSION_MAJOR"))
-    + 100 * number(env!("CARGO_PKG_VERSION_MINOR"))
-    + number(env!("CARGO_PKG_VERSION_PATCH"));
+/// The version that MODULE LIST shows, read as `RedisBloom` writes its own (8.2.0 is 80200): the 8 whose commands
+/// and replies this module has, then this release, 81302 for 1.3.2. docs/decisions/0011 says why.
+const VERSION: c_int = {
+    let (major, minor, patch) = (
+        number(env!("CARGO_PKG_VERSION_MAJOR")),
+        number(env!("CARGO_PKG_VERSION_MINOR")),
+        number(env!("CARGO_PKG_VERSION_PATCH")),
+    );
+    assert!(major < 10 && minor < 10 && patch < 100, "decide anew how MODULE LIST shows this version");
+    80_000 + 1_000 * major + 100 * minor + patch
+};
 
 /// The number that decimal digits stand for.
 const fn number(digits: &str) -> c_int {

@@ -93,7 +93,7 @@ fn the_section_of_info_is_where_it_is_said_to_be(site: &Site) {
     ] {
         let words: Vec<&str> = words.split(' ').collect();
         let text = String::from_utf8(client.bytes(&words)).expect("text");
-        for field in ["bf_filters:", "bf_items:", "bf_bytes:", "bf_adds:", "bf_checks:"] {
+        for field in ["bf_release:", "bf_filters:", "bf_items:", "bf_bytes:", "bf_adds:", "bf_checks:"] {
             assert_eq!(text.contains(field), is_there, "{words:?}: {field}");
         }
     }

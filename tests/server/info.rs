@@ -179,6 +179,11 @@ fn the_module_is_named_bf(site: &Site) {
     let mut client = server.client();
     let list = client.say("MODULE LIST");
     assert!(list.contains("\"name\", \"bf\""), "{list}");
+    // The number of release a.b.c is 8ab0c, or 8abcc.
+    let release: Vec<i64> = env!("CARGO_PKG_VERSION").split('.').map(|part| part.parse().unwrap()).collect();
+    let number = 80_000 + release[0] * 1000 + release[1] * 100 + release[2];
+    assert!(list.contains(&format!("\"ver\", {number},")), "{list}");
+    assert_eq!(client.info("bf_release").as_deref(), Some(env!("CARGO_PKG_VERSION")));
     let text = String::from_utf8(client.bytes(&["INFO", "modules"])).unwrap();
     assert!(text.contains("module:name=bf,"), "{text}");
     assert!(text.contains("handle-io-errors"), "{text}");

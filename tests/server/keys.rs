@@ -180,7 +180,9 @@ fn a_default_filter_takes_at_most_300_bytes(site: &Site) {
     let mut client = server.client();
     client.say("BF.ADD k a");
     let usage = client.int("MEMORY USAGE k");
-    assert!((150..=300).contains(&usage), "{usage} bytes");
+    // jemalloc's sizes. Where the C library's malloc stands in, the server counts what it puts in front of each block too.
+    let most = if client.info("mem_allocator").as_deref() == Some("libc") { 330 } else { 300 };
+    assert!((150..=most).contains(&usage), "{usage} bytes");
 }
 
 fn object_and_scan_know_filters(site: &Site) {
@@ -210,7 +212,10 @@ fn filters_are_evicted_when_memory_is_short(site: &Site) {
     assert!(client.info_number("used_memory") < limit + 2_000_000);
     let left = client.int("DBSIZE");
     assert!((10..100).contains(&left), "{left} filters left");
-    wait_until("evicted filters gone", || client.info_number("bf_filters") == left.unsigned_abs());
+    // The server may be a few bytes below its limit, and then evicts one more for the reply of the next INFO.
+    wait_until("evicted filters gone", || {
+        client.info_number("bf_filters") == client.int("DBSIZE").unsigned_abs()
+    });
 }
 
 /// Evicts from `filters` filters of that capacity until about half of them are left.

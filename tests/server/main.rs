@@ -4,7 +4,8 @@
 //! starts the servers it needs, each in a directory of its own on a free port. After each test the servers
 //! must be alive and their logs free of crash reports. A test that lacks what it needs says so and is
 //! ignored. Tests named `fake-host::...` run once: they need no server but only the module file, see
-//! `fake_host`. See `harness::Site` for which servers and which module file are taken.
+//! `fake_host`. See `harness::Site` for which servers and which module file are taken, and for servers that run through
+//! an emulator.
 
 #![expect(
     clippy::unwrap_used,
@@ -21,6 +22,7 @@ mod clients;
 mod cluster;
 mod config;
 mod counting;
+mod drills;
 mod dump;
 mod errors;
 mod events;
@@ -61,6 +63,7 @@ mod surface;
 #[path = "../schemes/vectors.rs"]
 #[allow(dead_code, reason = "shared with the tests of the schemes")]
 mod vectors;
+mod window;
 
 #[path = "../support/mod.rs"]
 #[allow(
@@ -73,7 +76,9 @@ mod support;
 use std::process::ExitCode;
 
 use harness::{Site, Test};
-use libtest_mimic::{Arguments, Completion, Trial};
+use libtest_mimic::Arguments;
+#[cfg(target_os = "linux")]
+use libtest_mimic::Trial;
 
 /// Every file of tests.
 const SUBJECTS: &[(&str, &[Test])] = &[
@@ -107,6 +112,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("merge", merge::TESTS),
     ("config", config::TESTS),
     ("surface", surface::TESTS),
+    ("window", window::TESTS),
     ("cluster", cluster::TESTS),
     ("migrations", migrations::TESTS),
     ("clients", clients::TESTS),
@@ -123,21 +129,12 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let mut trials = Vec::new();
-    for site in &sites {
-        for (subject, tests) in SUBJECTS.iter().chain(import::SUBJECTS).chain(foreign::SUBJECTS) {
-            for (name, body) in *tests {
-                let site = site.clone();
-                let body = *body;
-                trials.push(Trial::ignorable_test(format!("{}::{subject}::{name}", site.name), move || {
-                    Ok(harness::run(body, &site).map_or(Completion::Completed, Completion::ignored_with))
-                }));
-            }
-        }
-    }
+    let subjects = SUBJECTS.iter().chain(import::SUBJECTS).chain(foreign::SUBJECTS).chain(drills::SUBJECTS);
+    #[cfg_attr(not(target_os = "linux"), expect(unused_mut, reason = "nothing more is tested there"))]
+    let mut trials = harness::trials(&sites, subjects);
     #[cfg(target_os = "linux")]
     for (name, body) in fake_host::TESTS {
-        let Some(site) = sites.first().cloned() else { continue };
+        let Some(site) = sites.first().filter(|site| site.elsewhere.is_none()).cloned() else { continue };
         let body = *body;
         trials.push(Trial::test(format!("fake-host::{name}"), move || {
             body(&site);

@@ -33,14 +33,14 @@ impl Bits {
         }
         let size_bits = self.len();
         let words = self.words_mut();
-        // The bits that were set already cost less to count than those that were clear.
+        // The bits that were set already cost less to count than those that were clear. Of at most a few thousand probes.
         let (mut probes, mut known_bits) = (0u32, 0u64);
         for position in positions {
             debug_assert!(position < size_bits, "position {position} of {size_bits}");
             if let Some(word) = words.get_mut(word_index(position)) {
-                known_bits += *word >> (position % 64) & 1;
+                known_bits = known_bits.wrapping_add(*word >> (position % 64) & 1);
                 *word |= 1 << (position % 64);
-                probes += 1;
+                probes = probes.wrapping_add(1);
             }
         }
         let new_bits = probes.saturating_sub(u32::try_from(known_bits).unwrap_or(probes));
@@ -49,10 +49,13 @@ impl Bits {
     }
 
     /// Lets `update` set bits of whole pages, and count those that were clear.
-    pub(in crate::bloom) fn update_pages(
+    pub(in crate::bloom) fn update_pages<N>(
         &mut self,
-        update: impl FnOnce(&mut [[u64; PAGE_WORDS]]) -> u32,
-    ) -> u32 {
+        update: impl FnOnce(&mut [[u64; PAGE_WORDS]]) -> N,
+    ) -> N
+    where
+        N: Copy + Into<u64>,
+    {
         let new_bits = update(self.words_mut().as_chunks_mut().0);
         self.count.add(new_bits.into());
         new_bits

@@ -34,14 +34,14 @@ impl<'a> Items<'a> for Lines<'a> {
         'fill: loop {
             while ends != 0 {
                 let Some(place) = places.next() else { break 'fill };
-                let end = block + ends.trailing_zeros() as usize;
+                let end = block.wrapping_add(ends.trailing_zeros() as usize);
                 ends &= ends.wrapping_sub(1);
                 let Some(line) = data.get(start..end) else { break 'fill };
                 *place = line;
-                start = end + 1;
+                start = end.wrapping_add(1);
             }
-            if block + BLOCK_BYTES < data.len() {
-                block += BLOCK_BYTES;
+            if data.len().saturating_sub(block) > BLOCK_BYTES {
+                block = block.wrapping_add(BLOCK_BYTES);
                 ends = newlines_from(data, block);
                 continue;
             }
@@ -55,7 +55,7 @@ impl<'a> Items<'a> for Lines<'a> {
             break;
         }
         *self = Self { data, start, block, ends };
-        count - places.len()
+        count.saturating_sub(places.len())
     }
 }
 

@@ -110,6 +110,7 @@ fn pretended(name: &str) -> *const c_void {
         "GetThreadSafeContext"
         "GetUsedMemoryRatio"
         "InfoAddFieldULongLong"
+        "InfoAddFieldCString"
         "InfoAddSection"
         "IsIOError"
         "KeyAtPosWithFlags"

@@ -22,6 +22,29 @@ pub(crate) struct Site {
     pub(crate) family: Family,
     /// Major, minor, patch.
     pub(crate) version: (u32, u32, u32),
+    /// Where the module runs, if not on this processor with this C library.
+    pub(crate) elsewhere: Option<Elsewhere>,
+}
+
+/// A server that runs through something, which `SERVERS` names in its place; `MODULE_HOST` says through what. The
+/// module cannot be loaded into the tests' own process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Elsewhere {
+    /// `qemu`: an emulated processor. The memory of the process is the emulator's.
+    Emulator,
+    /// `musl`: another C library.
+    Musl,
+}
+
+impl Elsewhere {
+    fn find() -> Result<Option<Self>, String> {
+        match std::env::var("MODULE_HOST").unwrap_or_default().as_str() {
+            "" => Ok(None),
+            "qemu" => Ok(Some(Self::Emulator)),
+            "musl" => Ok(Some(Self::Musl)),
+            other => Err(format!("MODULE_HOST={other} is neither qemu nor musl")),
+        }
+    }
 }
 
 impl Site {
@@ -70,6 +93,7 @@ impl Site {
             module: module.to_owned(),
             family,
             version,
+            elsewhere: Elsewhere::find()?,
         })
     }
 
@@ -77,6 +101,15 @@ impl Site {
     pub(crate) fn from(&self, redis: Option<(u32, u32)>, valkey: Option<(u32, u32)>) -> bool {
         let first = if self.family == Family::Redis { redis } else { valkey };
         first.is_some_and(|first| (self.version.0, self.version.1) >= first)
+    }
+
+    /// Whether the resident memory of the server is that of an emulator. If so, says that the running test is skipped.
+    pub(crate) fn hides_memory(&self) -> bool {
+        let hides = self.elsewhere == Some(Elsewhere::Emulator);
+        if hides {
+            super::skip("the resident memory is the emulator's");
+        }
+        hides
     }
 
     /// A server of this kind with the module, not yet running.
