@@ -174,9 +174,17 @@ pub(crate) struct Answers {
 
 /// Sends the requests in one pipeline and counts what comes back. Any error reply is a failure.
 pub(crate) fn pipeline(socket: &Path, requests: &Requests) -> Result<Answers, Failure> {
+    exchange(socket, requests, Counter::default())
+}
+
+/// As [`pipeline`], for commands that answer with a string of one character per item.
+pub(crate) fn packed_pipeline(socket: &Path, requests: &Requests) -> Result<Answers, Failure> {
+    exchange(socket, requests, Counter { is_packed: true, ..Counter::default() })
+}
+
+fn exchange(socket: &Path, requests: &Requests, mut counter: Counter) -> Result<Answers, Failure> {
     let mut reader = UnixStream::connect(socket)?;
     let mut writer = reader.try_clone()?;
-    let mut counter = Counter::default();
     let start = Instant::now();
     std::thread::scope(|scope| -> Result<(), Failure> {
         let sender = scope.spawn(move || writer.write_all(&requests.bytes));
@@ -203,6 +211,8 @@ struct Counter {
     line: Vec<u8>,
     answers: u64,
     sum: i64,
+    /// Whether every character of a string is an answer.
+    is_packed: bool,
 }
 
 impl Counter {
@@ -230,7 +240,13 @@ impl Counter {
             Some((b'*', _)) => return Ok(()),
             Some((b'$', length)) if length != b"-1" => return Ok(()),
             Some((b':', [digit @ (b'0' | b'1')])) => self.sum += i64::from(digit - b'0'),
+            Some((b'0' | b'1' | b'!', _)) if self.is_packed => {
+                self.answers += text.len() as u64;
+                self.sum += i64::try_from(text.iter().filter(|answer| **answer == b'1').count())?;
+                return Ok(());
+            }
             Some((b':', digits)) => self.sum += std::str::from_utf8(digits)?.parse::<i64>()?,
+            None if self.is_packed => return Ok(()),
             _ => {}
         }
         self.answers += 1;
@@ -250,6 +266,9 @@ mod tests {
             counter.take(&stream[cut..]).unwrap();
             assert_eq!((counter.answers, counter.sum), (7, 14), "cut at {cut}");
         }
+        let mut counter = Counter { is_packed: true, ..Counter::default() };
+        counter.take(b"$4\r\n01!1\r\n$0\r\n\r\n$1\r\n0\r\n").unwrap();
+        assert_eq!((counter.answers, counter.sum), (5, 2));
         assert!(Counter::default().take(b"-ERR no\r\n").is_err());
     }
 }

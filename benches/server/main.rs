@@ -28,6 +28,7 @@ mod instructions;
 mod items;
 mod lines;
 mod merging;
+mod packed;
 mod page;
 mod pictures;
 mod plan;
@@ -79,6 +80,7 @@ fn main() -> Result<(), Failure> {
     let rest =
         if plan.is_whole { full + 7 + 5 } else { 0 } + if plan.has_instructions { plan.rounds } else { 0 };
     let rest = rest + usize::from(plan.has_grown) + if plan.has_merge { plan.rounds + 1 } else { 0 };
+    let rest = rest + if plan.has_packed { packed::steps(&plan) } else { 0 };
     let steps = filters.count() + plan.rounds * plan.sizes.len() + rest;
     let mut progress = Progress::new(steps);
     if !is_there(&format!("{BASELINE_FORMAT} format")) {
@@ -116,6 +118,9 @@ fn main() -> Result<(), Failure> {
     if plan.has_grown {
         progress.step("error rates of grown filters");
         results.grown = grown::error_rates(plan.grown_items, plan.grown_filters, plan.grown_probes)?;
+    }
+    if plan.has_packed {
+        results.facts.extend(packed::measure(&plan, &programs, &mut progress)?);
     }
     progress.end();
     let output = std::env::var_os("OUTPUT").map(PathBuf::from);

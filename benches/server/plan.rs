@@ -18,6 +18,8 @@ pub(crate) struct Plan {
     pub(crate) has_grown: bool,
     /// Whether the merge of large filters is measured.
     pub(crate) has_merge: bool,
+    /// Whether packed batches are.
+    pub(crate) has_packed: bool,
     /// Times that everything is measured, in turns.
     pub(crate) rounds: usize,
     /// The filters.
@@ -56,6 +58,7 @@ impl Plan {
             has_instructions: true,
             has_grown: true,
             has_merge: true,
+            has_packed: true,
             rounds: 9,
             sizes: vec![
                 SMALL,
@@ -88,6 +91,7 @@ impl Plan {
             has_instructions: true,
             has_grown: true,
             has_merge: true,
+            has_packed: true,
             rounds: 2,
             sizes: full
                 .sizes
@@ -108,13 +112,15 @@ impl Plan {
         }
     }
 
-    /// Only the work on filters of these sizes, or only the `instructions`, the `merge` or the `grown` ones.
+    /// Only the work on filters of these sizes, or only the `instructions`, the `merge`, the `packed`
+    /// batches or the `grown` ones.
     pub(crate) fn only(mut self, names: &str) -> Self {
         let is_named = |part: &str| names.split(',').any(|name| name == part);
         self.is_whole = false;
         self.has_instructions = is_named("instructions");
         self.has_grown = is_named("grown");
         self.has_merge = is_named("merge");
+        self.has_packed = is_named("packed");
         self.sizes.retain(|size| is_named(&size.name.replace(' ', "-")));
         self
     }

@@ -150,16 +150,35 @@ impl<F: Family> Chain<F> {
         prefetch: impl Prefetch,
         answer: &mut impl FnMut(Result<Added, AddError>) -> bool,
     ) -> bool {
+        let in_one_layer = self.has_one_layer_with_room(digests.len());
         let steps = digests.chunks(self.items_per_step());
         let mut ahead = steps.clone();
         self.prefetch_to_add(ahead.next(), prefetch);
         for step in steps {
             self.prefetch_to_add(ahead.next(), prefetch);
+            if let Some(layer) = self.layers.first_mut().filter(|_| in_one_layer) {
+                let family = &self.family;
+                let mut add = |digest| {
+                    family.admit(digest)?;
+                    Ok(if layer.insert(digest) { Added::New } else { Added::Present })
+                };
+                if !step.iter().all(|digest| answer(add(*digest))) {
+                    return false;
+                }
+                continue;
+            }
             if !step.iter().all(|digest| answer(self.add(*digest, limit))) {
                 return false;
             }
         }
         true
+    }
+
+    /// Whether so many items go to the only layer, whatever they are: then nothing is to be asked for each.
+    fn has_one_layer_with_room(&self, items: usize) -> bool {
+        let [only] = self.layers() else { return false };
+        let adds_alike = !F::COUNTS_OCCURRENCES && !F::KEEPS_TIME;
+        adds_alike && only.counts().items.saturating_add(items as u64) <= only.capacity_items()
     }
 
     /// Items whose memory is asked for in one step when they are to be added.

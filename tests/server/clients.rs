@@ -1,7 +1,7 @@
 //! docs/clients.md: every listing is a file of examples/, and does what it says.
 
 use crate::harness::{Site, Test, tests};
-use crate::runtimes::{root, run};
+use crate::runtimes::{command, root, run, url};
 
 #[path = "../../examples/rust/use_redis_rs.rs"]
 mod use_redis_rs;
@@ -12,7 +12,9 @@ pub(crate) const TESTS: &[Test] = tests![
     node_redis_is_used_as_its_page_says,
     ioredis_is_used_as_its_page_says,
     redis_rs_is_used_as_its_page_says,
-    the_page_lists_what_is_tested,
+    redis_py_loads_packed_batches_as_their_page_says,
+    node_redis_loads_packed_batches_as_their_page_says,
+    the_pages_list_what_is_tested,
 ];
 
 fn is_done(site: &Site, script: &str, library: &str) {
@@ -44,17 +46,46 @@ fn redis_rs_is_used_as_its_page_says(site: &Site) {
     }
 }
 
-fn the_page_lists_what_is_tested(_: &Site) {
-    let page = std::fs::read_to_string(root().join("docs/clients.md")).expect("docs/clients.md");
-    let scripts = [
-        "python/use_redis_py.py",
-        "python/use_valkey_glide.py",
-        "node/use_node_redis.js",
-        "node/use_ioredis.js",
-        "rust/use_redis_rs.rs",
+/// More lines than a batch has, and some twice.
+fn loads_packed_batches(site: &Site, script: &str) {
+    let Some(mut example) = command(script, "redis") else { return };
+    let server = site.start();
+    let mut client = server.client();
+    client.say("BF.RESERVE ids 0.000001 30000");
+    let ids = server.dir().join("ids.txt");
+    let lines: String = (0..25_000).map(|number| format!("id-{}\n", number % 22_000)).collect();
+    std::fs::write(&ids, lines).expect("write the ids");
+    let output = example.arg(url(&server)).arg(&ids).output().expect("start the example");
+    let (told, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{script}: {told}{errors}");
+    let items = client.int("BF.CARD ids");
+    assert_eq!(told, format!("{items} new\n"), "{script}");
+    assert!((21_990..=22_000).contains(&items), "{script}: {items}");
+    assert_eq!(client.ask(&["BF.MEXISTS", "ids", "id-21999", "id-21999\n"]), "[1, 0]", "{script}");
+    assert_eq!(client.ask(&["BF.MEXISTS", "any", "a\nb", "", "a"]), "[1, 1, 0]", "{script}");
+}
+
+fn redis_py_loads_packed_batches_as_their_page_says(site: &Site) {
+    loads_packed_batches(site, "python/bulk.py");
+}
+
+fn node_redis_loads_packed_batches_as_their_page_says(site: &Site) {
+    loads_packed_batches(site, "node/bulk.js");
+}
+
+fn the_pages_list_what_is_tested(_: &Site) {
+    let listings = [
+        ("clients.md", "python/use_redis_py.py"),
+        ("clients.md", "python/use_valkey_glide.py"),
+        ("clients.md", "node/use_node_redis.js"),
+        ("clients.md", "node/use_ioredis.js"),
+        ("clients.md", "rust/use_redis_rs.rs"),
+        ("bulk.md", "python/bulk.py"),
+        ("bulk.md", "node/bulk.js"),
     ];
-    for script in scripts {
+    for (page, script) in listings {
+        let text = std::fs::read_to_string(root().join("docs").join(page)).expect(page);
         let listing = std::fs::read_to_string(root().join("examples").join(script)).expect("an example");
-        assert!(page.contains(&listing), "docs/clients.md lists another examples/{script}");
+        assert!(text.contains(&listing), "docs/{page} lists another examples/{script}");
     }
 }

@@ -39,6 +39,7 @@ mod keyed;
 mod keys;
 mod limits;
 mod loading;
+mod local;
 mod loss;
 mod memory;
 mod merge;
@@ -105,6 +106,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("scripting", scripting::TESTS),
     ("limits", limits::TESTS),
     ("loading", loading::TESTS),
+    ("local", local::TESTS),
     ("loss", loss::TESTS),
     ("memory", memory::TESTS),
     ("merge", merge::TESTS),

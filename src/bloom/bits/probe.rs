@@ -25,6 +25,7 @@ impl Bits {
     /// Whether a bit of a half-full array is set is a coin toss, and a branch on it is mispredicted every
     /// other time: so some are looked at before the first branch, and if one is clear all are set without
     /// asking.
+    #[inline(always)]
     pub fn set_all(&mut self, positions: impl Iterator<Item = u64> + Clone) -> u32 {
         let (reader, mut seen) = (self.reader(), positions.clone());
         if reader.all_set_at_hand(seen.by_ref().take(TELLING_PROBES)) && reader.all_set_at_hand(seen) {
@@ -32,15 +33,17 @@ impl Bits {
         }
         let size_bits = self.len();
         let words = self.words_mut();
-        // Of at most a few thousand probes.
-        let mut new_bits = 0u32;
+        // The bits that were set already cost less to count than those that were clear. Of at most a few thousand probes.
+        let (mut probes, mut known_bits) = (0u32, 0u64);
         for position in positions {
             debug_assert!(position < size_bits, "position {position} of {size_bits}");
             if let Some(word) = words.get_mut(word_index(position)) {
-                new_bits = new_bits.wrapping_add(u32::from(*word >> (position % 64) & 1 == 0));
+                known_bits = known_bits.wrapping_add(*word >> (position % 64) & 1);
                 *word |= 1 << (position % 64);
+                probes = probes.wrapping_add(1);
             }
         }
+        let new_bits = probes.saturating_sub(u32::try_from(known_bits).unwrap_or(probes));
         self.count.add(new_bits.into());
         new_bits
     }

@@ -54,7 +54,11 @@ impl Placement<ItemHash> for Scattered {
 
     #[inline(always)]
     fn insert(&self, bits: &mut Bits, item: ItemHash) -> u32 {
-        bits.set_all(positions(bits.len(), self.probes(), item))
+        // The number of probes at 1 %, as a constant: without a loop they take an eighth fewer instructions.
+        match self.probes() {
+            7 => bits.set_all(positions(bits.len(), 7, item)),
+            probes => bits.set_all(positions(bits.len(), probes, item)),
+        }
     }
 
     #[inline(always)]

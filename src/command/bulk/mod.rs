@@ -4,6 +4,7 @@ mod add;
 mod answers;
 mod batch;
 mod exists;
+mod newlines;
 mod packing;
 
 pub(super) use add::run as add;

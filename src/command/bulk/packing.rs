@@ -1,7 +1,8 @@
 //! How items are packed, and cutting a batch into its items, a few at a time.
 
-use memchr::{memchr, memchr_iter};
+use memchr::memchr_iter;
 
+use super::newlines::Lines;
 use crate::bloom::Items;
 
 /// How items lie one behind the other in a batch.
@@ -43,26 +44,29 @@ impl Packing {
 
 /// What is left of a batch, which is whole.
 #[derive(Clone, Debug)]
-pub(super) struct Unpacking<'a> {
-    packing: Packing,
-    rest: &'a [u8],
+pub(super) enum Unpacking<'a> {
+    Lines(Lines<'a>),
+    Fixed { item_bytes: usize, rest: &'a [u8] },
+    Prefixed { rest: &'a [u8] },
 }
 
 impl<'a> Unpacking<'a> {
     /// The items of `data`, which was found to be whole.
     pub(super) fn new(packing: Packing, data: &'a [u8]) -> Self {
-        Self { packing, rest: data }
+        match packing {
+            Packing::Lines => Self::Lines(Lines::new(data)),
+            Packing::Fixed { item_bytes } => Self::Fixed { item_bytes, rest: data },
+            Packing::Prefixed => Self::Prefixed { rest: data },
+        }
     }
 }
 
 impl<'a> Items<'a> for Unpacking<'a> {
     fn next_few(&mut self, room: &mut [&'a [u8]]) -> usize {
-        match self.packing {
-            Packing::Lines => fill(room, &mut self.rest, first_line),
-            Packing::Fixed { item_bytes } => {
-                fill(room, &mut self.rest, |rest| rest.split_at_checked(item_bytes))
-            }
-            Packing::Prefixed => fill(room, &mut self.rest, split_prefixed),
+        match self {
+            Self::Lines(lines) => lines.next_few(room),
+            Self::Fixed { item_bytes, rest } => fill(room, rest, |rest| rest.split_at_checked(*item_bytes)),
+            Self::Prefixed { rest } => fill(room, rest, split_prefixed),
         }
     }
 }
@@ -84,15 +88,6 @@ fn fill<'a>(
         found += 1;
     }
     found
-}
-
-/// The first line without its newline, and what follows.
-#[inline(always)]
-fn first_line(data: &[u8]) -> Option<(&[u8], &[u8])> {
-    match memchr(b'\n', data) {
-        Some(end) => Some((data.get(..end)?, data.get(end.saturating_add(1)..)?)),
-        None => Some((data, &[])),
-    }
 }
 
 impl<'a> Iterator for Unpacking<'a> {

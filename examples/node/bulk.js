@@ -1,0 +1,40 @@
+// Packed batches with node-redis: the lines of a file, an answer per item, items of any bytes.
+//
+//     npm install redis
+//     node bulk.js redis://127.0.0.1:6379 ids.txt
+
+const assert = require('node:assert')
+const { open } = require('node:fs/promises')
+const { createClient } = require('redis')
+
+async function main () {
+  const client = createClient({ url: process.argv[2] })
+  await client.connect()
+
+  let added = 0
+  let batch = []
+  const send = async () => {
+    added += await client.sendCommand(['BF.BULKADD', 'ids', 'COUNT', 'LINES', batch.join('\n') + '\n'])
+    batch = []
+  }
+  for await (const line of (await open(process.argv[3])).readLines()) {
+    if (batch.push(line) === 10000) await send()
+  }
+  if (batch.length > 0) await send()
+  console.log(added, 'new')
+
+  // An answer per item: '1' where it may be there.
+  const answers = await client.sendCommand(['BF.BULKEXISTS', 'ids', 'LINES', 'id-1\nnobody\n'])
+  assert.deepStrictEqual([...answers].map((answer) => answer === '1'), [true, false])
+
+  // Any bytes.
+  const packed = Buffer.concat([Buffer.from('a\nb'), Buffer.alloc(0)].flatMap((item) => {
+    const length = Buffer.alloc(4)
+    length.writeUInt32LE(item.length)
+    return [length, item]
+  }))
+  assert.strictEqual(await client.sendCommand(['BF.BULKADD', 'any', 'PREFIXED', packed]), '11')
+  await client.close()
+}
+
+main()

@@ -1,0 +1,34 @@
+"""Packed batches with redis-py: the lines of a file, an answer per item, items of any bytes.
+
+    pip install redis
+    python3 bulk.py redis://127.0.0.1:6379 ids.txt
+"""
+import itertools
+import sys
+
+import redis
+
+client = redis.Redis.from_url(sys.argv[1])
+
+
+def load(key, lines):
+    """Adds the lines of a file, 20 batches on the way at once; answers how many were new."""
+    new = 0
+    with client.pipeline(transaction=False) as pipe:
+        while batch := list(itertools.islice(lines, 10_000)):
+            pipe.execute_command("BF.BULKADD", key, "COUNT", "LINES", b"".join(batch))
+            if len(pipe) == 20:
+                new += sum(pipe.execute())
+        return new + sum(pipe.execute())
+
+
+with open(sys.argv[2], "rb") as lines:
+    print(load("ids", lines), "new")
+
+# An answer per item: ord("1") where it may be there.
+answers = client.execute_command("BF.BULKEXISTS", "ids", "LINES", b"id-1\nnobody\n")
+assert [answer == ord("1") for answer in answers] == [True, False]
+
+# Any bytes.
+packed = b"".join(len(item).to_bytes(4, "little") + item for item in [b"a\nb", b""])
+assert client.execute_command("BF.BULKADD", "any", "PREFIXED", packed) == b"11"

@@ -1,0 +1,111 @@
+//! A copy of a server's filter beside the program that asks: answers in-process, the server where the copy cannot say.
+
+use std::error::Error;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use everbloom::{BloomFilter, ChunkError, Loader};
+use redis::{Client, Connection, RedisResult, cmd};
+
+/// A local pre-filter: what it answers, the server would have answered at some moment not longer ago than `max_age`.
+pub(crate) struct LocalFilter {
+    key: String,
+    max_age: Duration,
+    copy: RwLock<Option<Copy>>,
+}
+
+struct Copy {
+    filter: BloomFilter,
+    /// The first piece of BF.SCANDUMP. It holds the number that BF.CARD tells, and a mark that changes with the filter:
+    /// while it is the same, so is the filter.
+    header: Vec<u8>,
+    as_of: Instant,
+}
+
+impl LocalFilter {
+    /// No copy yet: the server is asked until [`refresh`](Self::refresh) has loaded one.
+    pub(crate) fn new(key: &str, max_age: Duration) -> Self {
+        Self { key: key.to_owned(), max_age, copy: RwLock::new(None) }
+    }
+
+    /// What the copy says; nothing where there is none, or none that is new enough.
+    pub(crate) fn check(&self, item: &[u8]) -> Option<bool> {
+        let copy = self.copy.read().unwrap_or_else(PoisonError::into_inner);
+        let fresh = copy.as_ref().filter(|copy| copy.as_of.elapsed() <= self.max_age)?;
+        Some(fresh.filter.contains(item))
+    }
+
+    /// Whether the item may have been added, by the copy or else by the server.
+    pub(crate) fn contains(&self, item: &[u8], server: &mut Connection) -> RedisResult<bool> {
+        match self.check(item) {
+            Some(is_there) => Ok(is_there),
+            None => cmd("BF.EXISTS").arg(&self.key).arg(item).query(server),
+        }
+    }
+
+    /// Asks the server for the header, and for the rest only if that changed; true if it did. Where the server does not
+    /// answer, has no such filter or one of a release that this program does not know, the copy stays and ages.
+    pub(crate) fn refresh(&self, server: &mut Connection) -> Result<bool, Box<dyn Error>> {
+        let as_of = Instant::now();
+        let (mut iterator, header) = self.piece(0, server)?;
+        if self.confirm(&header, as_of) {
+            return Ok(false);
+        }
+        let mut loader = Loader::new(&header)?;
+        loop {
+            let (next, chunk) = self.piece(iterator, server)?;
+            match loader.load(next, &chunk) {
+                // The end, or a layer that the filter gained since the header was read.
+                _ if next == 0 => break,
+                Err(ChunkError::BeyondEnd) => break,
+                outcome => outcome?,
+            }
+            iterator = next;
+        }
+        self.publish(Copy { filter: loader.finish(), header, as_of });
+        Ok(true)
+    }
+
+    fn piece(&self, iterator: u64, server: &mut Connection) -> RedisResult<(u64, Vec<u8>)> {
+        cmd("BF.SCANDUMP").arg(&self.key).arg(iterator).query(server)
+    }
+
+    /// The copy is as new as the header, if it is the copy's own.
+    fn confirm(&self, header: &[u8], as_of: Instant) -> bool {
+        let mut copy = self.copy.write().unwrap_or_else(PoisonError::into_inner);
+        let same = copy.as_mut().filter(|copy| copy.header == header);
+        same.map(|copy| copy.as_of = as_of).is_some()
+    }
+
+    /// Readers wait for a pointer to change, not for the old copy to be freed.
+    fn publish(&self, copy: Copy) {
+        let mut place = self.copy.write().unwrap_or_else(PoisonError::into_inner);
+        let old = place.replace(copy);
+        drop(place);
+        drop(old);
+    }
+}
+
+/// Refreshes the filter on a thread of its own until nobody else has it. `every` is to be a fraction of its `max_age`.
+pub(crate) fn keep(filter: &Arc<LocalFilter>, client: Client, every: Duration) -> JoinHandle<()> {
+    let filter = Arc::downgrade(filter);
+    std::thread::spawn(move || {
+        let mut connection = None;
+        while let Some(filter) = filter.upgrade() {
+            connection = connection.or_else(|| {
+                let connection = client.get_connection_with_timeout(every).ok()?;
+                connection.set_read_timeout(Some(filter.max_age)).ok()?;
+                Some(connection)
+            });
+            if let Some(server) = &mut connection
+                && filter.refresh(server).is_err()
+                && !redis::ConnectionLike::is_open(server)
+            {
+                connection = None;
+            }
+            drop(filter);
+            std::thread::sleep(every);
+        }
+    })
+}

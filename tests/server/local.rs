@@ -1,0 +1,183 @@
+//! docs/local.md: a copy of a filter inside the client, by the example of that page.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use redis::{Connection, Value};
+
+use crate::harness::{Client, Server, Site, Test, tests, wait_until};
+use crate::runtimes::{root, url};
+
+#[path = "../../examples/rust/local_filter.rs"]
+mod local_filter;
+
+use local_filter::{LocalFilter, keep};
+
+pub(crate) const TESTS: &[Test] = tests![
+    a_copy_answers_as_the_server_for_every_kind,
+    only_what_changed_is_loaded_again,
+    the_server_is_asked_where_the_copy_cannot_say,
+    a_filter_that_grows_is_copied_while_it_is_written,
+    a_kept_copy_follows_the_server,
+    the_page_of_local_filters_lists_what_is_tested,
+];
+
+/// Longer than any test.
+const EVER: Duration = Duration::from_secs(3600);
+
+fn connect(server: &Server) -> Connection {
+    redis::Client::open(url(server)).and_then(|client| client.get_connection()).expect("connect")
+}
+
+fn add(client: &mut Client, key: &str, items: std::ops::Range<u32>) {
+    let lines: String = items.map(|item| format!("item-{item}\n")).collect();
+    client.ask(&["BF.BULKADD", key, "COUNT", "LINES", &lines]);
+}
+
+/// A filter of every kind, each of 1000 items; answers their keys.
+fn make_all(client: &mut Client) -> [&'static str; 8] {
+    for (key, options) in [
+        ("scattered", "0.01 100"),
+        ("paged", "0.001 1000000"),
+        ("keyed", "0.01 100 KEYED"),
+        ("counting", "0.01 1000 COUNTING"),
+        ("redisbloom", "0.01 100 FORMAT redisbloom"),
+        ("valkey-bloom", "0.01 100 FORMAT valkey-bloom"),
+    ] {
+        assert_eq!(client.say(&format!("BF.RESERVE {key} {options}")), "+OK");
+        add(client, key, 0..1000);
+    }
+    // Of several kinds.
+    assert_eq!(client.say("BF.MERGE united keyed redisbloom FORCE"), "+OK");
+    assert_eq!(client.say("BF.IMPORT imported EMPTY SCHEME go-zero BITS 20000"), "+OK");
+    add(client, "imported", 0..1000);
+    ["scattered", "paged", "keyed", "counting", "redisbloom", "valkey-bloom", "united", "imported"]
+}
+
+fn a_copy_answers_as_the_server_for_every_kind(site: &Site) {
+    let server = site.start();
+    let (mut client, mut connection) = (server.client(), connect(&server));
+    for key in make_all(&mut client) {
+        let copy = LocalFilter::new(key, EVER);
+        assert!(copy.refresh(&mut connection).expect(key));
+        let mut seen = [0, 0];
+        for item in 0..3000 {
+            let item = format!("item-{item}");
+            let asked = client.int(&format!("BF.EXISTS {key} {item}")) == 1;
+            assert_eq!(copy.check(item.as_bytes()), Some(asked), "{key}: {item}");
+            seen[usize::from(asked)] += 1;
+        }
+        assert!(seen.iter().all(|count| *count > 0), "{key}: {seen:?}");
+    }
+}
+
+fn only_what_changed_is_loaded_again(site: &Site) {
+    let server = site.start();
+    let (mut client, mut connection) = (server.client(), connect(&server));
+    for key in make_all(&mut client) {
+        let copy = LocalFilter::new(key, EVER);
+        assert!(copy.refresh(&mut connection).expect(key));
+        assert!(!copy.refresh(&mut connection).expect(key), "{key}: nothing changed");
+        let items = client.int(&format!("BF.CARD {key}"));
+        add(&mut client, key, 100_000..100_100);
+        assert!(client.int(&format!("BF.CARD {key}")) > items, "{key}");
+        assert!(copy.refresh(&mut connection).expect(key), "{key}: items were added");
+        assert_eq!(copy.check(b"item-100099"), Some(true), "{key}");
+    }
+    // Another filter under the key, of the same number of items.
+    let copy = LocalFilter::new("k", EVER);
+    client.say("BF.ADD k alice");
+    assert!(copy.refresh(&mut connection).expect("k"));
+    client.say("DEL k");
+    client.say("BF.ADD k bob");
+    assert!(copy.refresh(&mut connection).expect("another k"));
+    assert_eq!((copy.check(b"alice"), copy.check(b"bob")), (Some(false), Some(true)));
+    // A filter that is being loaded: BF.CARD tells of all items from the header on.
+    let pieces = client.array(&["BF.SCANDUMP", "scattered", "0"]);
+    let [Value::Int(1), Value::BulkString(header)] = &pieces[..] else { panic!("no header") };
+    let pieces = client.array(&["BF.SCANDUMP", "scattered", "1"]);
+    let [Value::Int(next), Value::BulkString(chunk)] = &pieces[..] else { panic!("no chunk") };
+    let copy = LocalFilter::new("loading", EVER);
+    client.call(&[b"BF.LOADCHUNK".as_slice(), b"loading", b"1", header]);
+    assert!(copy.refresh(&mut connection).expect("a header"));
+    client.call(&[b"BF.LOADCHUNK".as_slice(), b"loading", next.to_string().as_bytes(), chunk]);
+    assert!(copy.refresh(&mut connection).expect("a chunk"));
+}
+
+fn the_server_is_asked_where_the_copy_cannot_say(site: &Site) {
+    let server = site.start();
+    let (mut client, mut connection) = (server.client(), connect(&server));
+    let copy = LocalFilter::new("k", EVER);
+    assert!(copy.refresh(&mut connection).is_err(), "no filter");
+    assert_eq!(copy.check(b"alice"), None);
+    assert!(!copy.contains(b"alice", &mut connection).expect("an answer"));
+    client.say("BF.ADD k alice");
+    assert!(copy.contains(b"alice", &mut connection).expect("an answer"));
+    assert_eq!(copy.check(b"alice"), None);
+    assert!(copy.refresh(&mut connection).expect("a copy"));
+    let checks = client.info_number("bf_checks");
+    assert!(copy.contains(b"alice", &mut connection).expect("an answer"));
+    assert!(!copy.contains(b"bob", &mut connection).expect("an answer"));
+    assert_eq!(client.info_number("bf_checks"), checks, "the copy said it");
+    // Too old at once.
+    let copy = LocalFilter::new("k", Duration::ZERO);
+    assert!(copy.refresh(&mut connection).expect("a copy"));
+    assert_eq!(copy.check(b"alice"), None);
+    assert!(copy.contains(b"alice", &mut connection).expect("an answer"));
+    assert_eq!(client.info_number("bf_checks"), checks + 1);
+    // Nothing that has pieces.
+    client.say("SET k text");
+    assert!(copy.refresh(&mut connection).is_err());
+}
+
+fn a_filter_that_grows_is_copied_while_it_is_written(site: &Site) {
+    let server = site.start();
+    for format in ["everbloom", "redisbloom", "valkey-bloom"] {
+        server.client().say(&format!("BF.RESERVE {format} 0.01 10 FORMAT {format}"));
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut client = server.client();
+                for round in (0..20_000).take_while(|_| !is_over.load(Ordering::Relaxed)) {
+                    add(&mut client, format, round * 10..round * 10 + 10);
+                }
+            });
+            let (mut client, mut connection) = (server.client(), connect(&server));
+            let copy = LocalFilter::new(format, EVER);
+            let (mut rounds, mut layers) = (0, 0);
+            while rounds < 50 || layers < 5 {
+                client.say(&format!("BF.ADD {format} before"));
+                copy.refresh(&mut connection).expect("a copy of what is written to");
+                assert_eq!(copy.check(b"before"), Some(true), "{format}");
+                let fields = client.array(&["BF.INFO", format, "FILTERS"]);
+                let [Value::Int(count)] = fields[..] else { panic!("{format}: {fields:?}") };
+                (rounds, layers) = (rounds + 1, count);
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+    }
+}
+
+fn a_kept_copy_follows_the_server(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let copy = Arc::new(LocalFilter::new("k", Duration::from_secs(60)));
+    let redis = redis::Client::open(url(&server)).expect("a client");
+    let keeper = keep(&copy, redis, Duration::from_millis(20));
+    client.say("BF.ADD k alice");
+    wait_until("the copy", || copy.check(b"alice") == Some(true));
+    client.say("BF.ADD k bob");
+    wait_until("the next copy", || copy.check(b"bob") == Some(true));
+    client.say("CLIENT KILL TYPE normal SKIPME yes");
+    client.say("BF.ADD k carol");
+    wait_until("a new connection", || copy.check(b"carol") == Some(true));
+    drop(copy);
+    keeper.join().expect("its end");
+}
+
+fn the_page_of_local_filters_lists_what_is_tested(_: &Site) {
+    let page = std::fs::read_to_string(root().join("docs/local.md")).expect("docs/local.md");
+    let script = std::fs::read_to_string(root().join("examples/rust/local_filter.rs")).expect("the example");
+    assert!(page.contains(&script), "docs/local.md lists another examples/rust/local_filter.rs");
+}
