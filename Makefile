@@ -14,12 +14,12 @@ export MODULE PORT SERVER SERVERS
 # So do the benchmarks.
 export PEERS QUICK ONLY
 # And those that make and try the packages.
-export TARGETS FILTER
+export TARGETS FILTER BASE WITH
 bench: export NOOP := $(CARGO_TARGET_DIR)/release/examples/libnoop.so
 bench: export BASELINE := $(CARGO_TARGET_DIR)/release/libeverbloom-baseline.so
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-pure test-server check advisories bench install clean dist reproducible test-dist release-notes
+.PHONY: help run build test test-pure test-server check advisories bench install clean dist reproducible test-dist container release-notes
 
 ##@ Use
 help: ## print this list
@@ -73,6 +73,9 @@ reproducible: ## build them again somewhere else, and compare
 test-dist: ## try the packages in clean systems, as root: install, load, and all server tests on aarch64 and musl
 	@scripts/test-dist $(PARTS)
 
+container: ## make the images of Valkey and Redis with the packages, and try them, as root
+	@scripts/container $(IMAGES)
+
 release-notes: ## print the part of the changelog that belongs to TAG
 	@scripts/release-notes $(TAG)
 
@@ -85,5 +88,6 @@ clean: ## remove everything built, and the data of `make run`
 #: PEERS="n=path ..."  other modules that `make bench` measures too, with their names; QUICK=1: only try it, on small filters; ONLY=1-GB,instructions,merge: only these filters, or the instructions, or BF.MERGE
 #: TARGETS="..."  of `make dist`: only these, as Rust calls them (default: four)
 #: PARTS="..."    of `make test-dist`: deb, aarch64, musl (default: all); FILTER=word: only the server tests with it in their name
+#: IMAGES="..."  of `make container`: valkey, redis (default: both); WITH=chroot: without buildah; BASE=image: to start from, instead of one that is made of the mirror
 #: PREFIX=path   of `make install` (default: /usr/local); MODULE_DIR=path (default: PREFIX/lib/redis/modules); DESTDIR=path
 #: CARGO_TARGET_DIR=path  where everything is built (default: target)
