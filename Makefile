@@ -3,6 +3,7 @@
 # One place for everything that is built, whatever the user's own cargo settings say.
 export CARGO_TARGET_DIR := $(abspath $(or $(CARGO_TARGET_DIR),target))
 MODULE := $(CARGO_TARGET_DIR)/release/libeverbloom.so
+TOOL := $(CARGO_TARGET_DIR)/release/everbloom
 PREFIX ?= /usr/local
 MODULE_DIR ?= $(PREFIX)/lib/redis/modules
 
@@ -19,7 +20,7 @@ bench: export NOOP := $(CARGO_TARGET_DIR)/release/examples/libnoop.so
 bench: export BASELINE := $(CARGO_TARGET_DIR)/release/libeverbloom-baseline.so
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-pure test-server check advisories bench install clean dist reproducible test-dist container release-notes
+.PHONY: help run build tool test test-pure test-server test-tool check advisories bench install install-tool clean dist reproducible test-dist container release-notes
 
 ##@ Use
 help: ## print this list
@@ -32,15 +33,22 @@ build: ## build the module, installing the compiler's needs where they are missi
 	@scripts/setup $(NEEDS)
 	cargo build --release --locked --lib
 
+tool: ## build everbloom, the command-line tool
+	@scripts/setup $(NEEDS)
+	cargo build --release --locked --no-default-features --features tool --bin everbloom
+
 ##@ Develop
-test: test-pure test-server ## run all tests
+test: test-pure test-server test-tool ## run all tests
 
 test-pure: ## test the filters, formats and commands; needs no server
 	@scripts/setup $(NEEDS)
 	cargo test --locked --no-default-features --no-fail-fast
 
 test-server: build ## test the module on every server on the PATH and in SERVERS
-	@scripts/test-server
+	@scripts/test-server server
+
+test-tool: build ## test the command-line tool on the same servers
+	@scripts/test-server tool
 
 check: ## check formatting, lints, documentation, the oldest Rust, scripts, licences and advisories
 	@scripts/setup build
@@ -64,6 +72,9 @@ install: $(if $(wildcard $(MODULE)),,build) ## copy the module to MODULE_DIR
 	install -D -m 755 $(MODULE) $(DESTDIR)$(MODULE_DIR)/everbloom.so
 	@echo 'Load it with this line in redis.conf or valkey.conf: loadmodule $(MODULE_DIR)/everbloom.so'
 
+install-tool: $(if $(wildcard $(TOOL)),,tool) ## copy the command-line tool to PREFIX/bin
+	install -D -m 755 $(TOOL) $(DESTDIR)$(PREFIX)/bin/everbloom
+
 dist: ## build the packages of a release into dist/: tarballs, debs, checksums
 	@scripts/dist
 
@@ -84,10 +95,10 @@ clean: ## remove everything built, and the data of `make run`
 
 #: PORT=n        port of `make run` (default: 6379, or the next free one)
 #: SERVER=path   server of `make run` and `make bench` (default: redis-server, else valkey-server)
-#: SERVERS=a,b   more servers for `make test-server`, besides those on the PATH
+#: SERVERS=a,b   more servers for `make test-server` and `make test-tool`, besides those on the PATH
 #: PEERS="n=path ..."  other modules that `make bench` measures too, with their names; QUICK=1: only try it, on small filters; ONLY=1-GB,instructions,merge: only these filters, or the instructions, or BF.MERGE
 #: TARGETS="..."  of `make dist`: only these, as Rust calls them (default: four)
 #: PARTS="..."    of `make test-dist`: deb, aarch64, musl (default: all); FILTER=word: only the server tests with it in their name
 #: IMAGES="..."  of `make container`: valkey, redis (default: both); WITH=chroot: without buildah; BASE=image: to start from, instead of one that is made of the mirror
-#: PREFIX=path   of `make install` (default: /usr/local); MODULE_DIR=path (default: PREFIX/lib/redis/modules); DESTDIR=path
+#: PREFIX=path   of `make install` and `make install-tool` (default: /usr/local); MODULE_DIR=path (default: PREFIX/lib/redis/modules); DESTDIR=path
 #: CARGO_TARGET_DIR=path  where everything is built (default: target)

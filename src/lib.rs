@@ -64,4 +64,6 @@ mod redis;
 pub use bloom::{AddError, Format, Growth, OutOfMemory, ReserveError};
 pub use format::pieces::ChunkError;
 pub use format::{DecodeError, Sink, Source, UnsignedOrBytes};
-pub use library::{BloomFilter, CreateError, Loader, Options, Pieces};
+pub use library::{
+    BloomFilter, CreateError, LayerFacts, LayerSize, Loader, Options, Pieces, Tally, layer_sizes,
+};

@@ -3,11 +3,17 @@
 //! It is made here or read from a server, in every format that the module knows, and written back. A program
 //! that asks often can so keep a filter beside itself, and ask the server only about what may be in it.
 
+mod parallel;
+mod sizes;
+
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
+
+pub use parallel::Tally;
+pub use sizes::{LayerSize, layer_sizes};
 
 use crate::bloom::{
-    AddError, Added, Everbloom, Filter, Format, Growth, OutOfMemory, ReserveError, UnknownMemory,
+    AddError, Added, Everbloom, Filter, Format, Growth, OutOfMemory, ReserveError, Storage, UnknownMemory,
 };
 use crate::format::filter as encoding;
 use crate::format::pieces::{ChunkError, Trust};
@@ -60,6 +66,15 @@ impl fmt::Display for CreateError {
 }
 
 impl std::error::Error for CreateError {}
+
+/// What there is to say of one layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LayerFacts {
+    /// Bits of the array.
+    pub size_bits: u64,
+    /// Bits that are set.
+    pub set_bits: u64,
+}
 
 /// A Bloom filter: tells whether an item was never added, or probably was.
 ///
@@ -162,6 +177,25 @@ impl BloomFilter {
             (set.saturating_add(set_bits), all.saturating_add(size_bits))
         });
         set as f64 / all.max(1) as f64
+    }
+
+    /// Its layers, the oldest first. O(layers).
+    #[must_use]
+    pub fn layers(&self) -> Vec<LayerFacts> {
+        let facts = |storage: &dyn Storage| LayerFacts {
+            size_bits: storage.size_bits(),
+            set_bits: storage.set_bits(),
+        };
+        self.0.storages().map(facts).collect()
+    }
+
+    /// A number that two filters share if they answer and are saved alike, whichever server each of them comes
+    /// from, and else only by a chance of 2^-64. O(bytes).
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        let mut digest = DefaultHasher::new();
+        encoding::digest(&self.0, &mut |bytes| bytes.hash(&mut digest));
+        digest.finish()
     }
 
     /// Whose bits and bytes the filter has.

@@ -73,7 +73,9 @@ mod support;
 use std::process::ExitCode;
 
 use harness::{Site, Test};
-use libtest_mimic::{Arguments, Completion, Trial};
+use libtest_mimic::Arguments;
+#[cfg(target_os = "linux")]
+use libtest_mimic::Trial;
 
 /// Every file of tests.
 const SUBJECTS: &[(&str, &[Test])] = &[
@@ -122,18 +124,9 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let mut trials = Vec::new();
-    for site in &sites {
-        for (subject, tests) in SUBJECTS.iter().chain(import::SUBJECTS).chain(foreign::SUBJECTS) {
-            for (name, body) in *tests {
-                let site = site.clone();
-                let body = *body;
-                trials.push(Trial::ignorable_test(format!("{}::{subject}::{name}", site.name), move || {
-                    Ok(harness::run(body, &site).map_or(Completion::Completed, Completion::ignored_with))
-                }));
-            }
-        }
-    }
+    let subjects = SUBJECTS.iter().chain(import::SUBJECTS).chain(foreign::SUBJECTS);
+    #[cfg_attr(not(target_os = "linux"), expect(unused_mut, reason = "nothing more is tested there"))]
+    let mut trials = harness::trials(&sites, subjects);
     #[cfg(target_os = "linux")]
     for (name, body) in fake_host::TESTS {
         let Some(site) = sites.first().filter(|site| site.elsewhere.is_none()).cloned() else { continue };

@@ -45,10 +45,13 @@ impl Bits {
     }
 
     /// Lets `update` set bits of whole pages, and count those that were clear.
-    pub(in crate::bloom) fn update_pages(
+    pub(in crate::bloom) fn update_pages<N>(
         &mut self,
-        update: impl FnOnce(&mut [[u64; PAGE_WORDS]]) -> u32,
-    ) -> u32 {
+        update: impl FnOnce(&mut [[u64; PAGE_WORDS]]) -> N,
+    ) -> N
+    where
+        N: Copy + Into<u64>,
+    {
         let new_bits = update(self.words_mut().as_chunks_mut().0);
         self.count.add(new_bits.into());
         new_bits

@@ -55,11 +55,7 @@ impl Everbloom {
     ///
     /// # Errors
     /// [`ReserveError::TooLong`] when it would hold more items than a layer may.
-    pub(in crate::bloom) fn layer_parameters(
-        &self,
-        index: usize,
-        before: Option<u64>,
-    ) -> Result<(u64, f64), ReserveError> {
+    pub fn layer_parameters(&self, index: usize, before: Option<u64>) -> Result<(u64, f64), ReserveError> {
         let capacity_items = match before {
             None => Some(self.capacity_items),
             Some(capacity_items) => capacity_items.checked_mul(self.growth.expansion().into()),

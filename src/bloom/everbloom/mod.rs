@@ -9,6 +9,7 @@ pub mod probing;
 mod scale;
 pub mod scattered;
 pub mod shape;
+pub mod share;
 pub mod sizing;
 
 pub use family::Everbloom;

@@ -13,6 +13,8 @@ pub(crate) use site::Site;
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
+use libtest_mimic::{Completion, Trial};
+
 /// One test: its name, which states what holds, and its body.
 pub(crate) type Test = (&'static str, fn(&Site));
 
@@ -34,10 +36,30 @@ pub(crate) fn skip(reason: impl Into<String>) {
 }
 
 /// Runs a test on this thread; answers why it was skipped, if it was.
-pub(crate) fn run(body: fn(&Site), site: &Site) -> Option<String> {
+fn run(body: fn(&Site), site: &Site) -> Option<String> {
     SKIPPED.take();
     body(site);
     SKIPPED.take()
+}
+
+/// Every test of some files of tests, once for each server.
+pub(crate) fn trials<'t>(
+    sites: &[Site],
+    subjects: impl Iterator<Item = &'t (&'static str, &'static [Test])> + Clone,
+) -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for site in sites {
+        for (subject, tests) in subjects.clone() {
+            for (name, body) in *tests {
+                let site = site.clone();
+                let body = *body;
+                trials.push(Trial::ignorable_test(format!("{}::{subject}::{name}", site.name), move || {
+                    Ok(run(body, &site).map_or(Completion::Completed, Completion::ignored_with))
+                }));
+            }
+        }
+    }
+    trials
 }
 
 /// How long a condition that must come true may take before the test gives up: a hang, not a measurement.

@@ -1,0 +1,115 @@
+//! `everbloom build`: a filter from a file, on all cores and without a server.
+
+use std::path::{Path, PathBuf};
+use std::thread::available_parallelism;
+
+use everbloom::{BloomFilter, OutOfMemory, Tally};
+use serde_json::json;
+
+use super::failure::Failure;
+use super::input;
+use super::options;
+use super::output::{Output, Unit, bytes, per_second};
+use super::packing::Batch;
+use super::pieces::Writing;
+
+/// Bytes of items that a thread takes at a time: enough that the threads seldom wait for one another.
+const PART_BYTES: usize = 2 << 20;
+
+/// Build a filter from the items of a file, on all cores and without a server
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    input: input::Arguments,
+    /// File to write the filter to, for `everbloom restore` and `everbloom inspect`
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+    #[command(flatten)]
+    options: options::Arguments,
+    /// Threads; as many as there are cores without it
+    #[arg(long, value_name = "NUMBER")]
+    threads: Option<usize>,
+}
+
+const EXAMPLE: &str = "\
+Example:
+  everbloom build urls.txt.zst --error 0.001 -o visited.bloom
+  everbloom restore redis://127.0.0.1:6379 visited visited.bloom
+
+Exit codes: 0 done; 1 failed, and no file was written; 2 wrong arguments; 3 done, but items were refused; 130 \
+interrupted.";
+
+pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> {
+    let capacity_items = arguments.options.capacity_of(&arguments.input, output)?;
+    let (mut filter, tally, seconds) =
+        build(&arguments.input, &arguments.options, capacity_items, arguments.threads, output)?;
+    let file_bytes = write(&mut filter, &arguments.output, output)?;
+    let Tally { items, new_items, refused_items } = tally;
+    let present = items - new_items - refused_items;
+    let rate = per_second(items, seconds);
+    let path = arguments.output.display().to_string();
+    let text = format!(
+        "{path}: {items} items, {new_items} new, {present} present, {refused_items} refused; a filter of {}; {seconds:.1} s, {rate} items/s",
+        bytes(filter.size_bytes())
+    );
+    let json = json!({
+        "file": path, "items": items, "new": new_items, "present": present, "refused": refused_items,
+        "bytes": filter.size_bytes(), "file_bytes": file_bytes, "seconds": seconds, "items_per_second": rate,
+    });
+    output.result(&text, &json)?;
+    if refused_items > 0 {
+        return Err(Failure::partly(format!("{refused_items} items were refused: the filter is full")));
+    }
+    Ok(())
+}
+
+/// Builds a filter: with what came of it, and the seconds that it took.
+pub(crate) fn build(
+    input: &input::Arguments,
+    options: &options::Arguments,
+    capacity_items: u64,
+    threads: Option<usize>,
+    output: &Output,
+) -> Result<(BloomFilter, Tally, f64), Failure> {
+    let threads = threads.unwrap_or_else(|| available_parallelism().map_or(1, Into::into)).clamp(1, 256);
+    let of_filter = |error: everbloom::CreateError| Failure::usage(error.to_string());
+    let mut filter = BloomFilter::new(options.library(capacity_items)?).map_err(of_filter)?;
+    let batches = input.batches(PART_BYTES)?;
+    let progress = output.progress("building", batches.total_bytes, Unit::Bytes);
+    let mut tally = Tally::default();
+    let mut parts: Vec<Batch> = Vec::with_capacity(threads);
+    let mut source = &batches;
+    loop {
+        parts.clear();
+        for batch in source.by_ref().take(threads) {
+            parts.push(batch?);
+        }
+        if parts.is_empty() {
+            return Ok((filter, tally, progress.seconds()));
+        }
+        let added = filter.add_parts(parts.iter().collect());
+        tally = tally.plus(added.map_err(|error| Failure::new(error.to_string()))?);
+        progress.set(
+            batches.done_bytes(),
+            format!("{} items, {} items/s", tally.items, per_second(tally.items, progress.seconds())),
+        );
+    }
+}
+
+fn write(filter: &mut BloomFilter, path: &Path, output: &Output) -> Result<u64, Failure> {
+    let progress = output.progress("writing", Some(filter.size_bytes()), Unit::Bytes);
+    let mut writing = Writing::create(path)?;
+    for next in filter.pieces().map(piece) {
+        super::interrupt::check()?;
+        let (iterator, data) = next?;
+        writing.piece(iterator, &data)?;
+        progress.set(writing.bytes(), String::new());
+    }
+    writing.finish()
+}
+
+/// A piece of a filter, or why it could not be had.
+pub(crate) fn piece(piece: Result<(u64, Vec<u8>), OutOfMemory>) -> Result<(u64, Vec<u8>), Failure> {
+    piece.map_err(|error| Failure::new(error.to_string()))
+}

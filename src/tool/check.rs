@@ -1,0 +1,166 @@
+//! `everbloom check`: how the filters of a server are.
+
+use redis::Value;
+use serde_json::json;
+
+use super::failure::Failure;
+use super::interrupt;
+use super::output::{Output, Unit, bytes, shown, table};
+use super::server::{
+    self, Connection, Credentials, Router, Site, Trouble, field, integer, number, scan, text,
+};
+
+/// Layers from which on a filter should have been reserved larger: it has grown four times.
+const MANY_LAYERS: u64 = 5;
+
+/// Show every filter of a server, and what to know of it
+///
+/// Kind, layers, fill, error rate now, memory and advice, from BF.STATS or, where the server does not know it, from
+/// BF.INFO. Also lists keys of RedisBloom's other types, which must go before the module is swapped for this one.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Arguments {
+    /// redis://[user[:password]@]host[:port][/db], rediss:// or unix://
+    #[arg(value_name = "URL")]
+    url: String,
+    /// Only keys of this pattern, as SCAN takes it
+    #[arg(long = "match", value_name = "PATTERN")]
+    pattern: Option<String>,
+    #[command(flatten)]
+    connection: server::Arguments,
+}
+
+const EXAMPLE: &str = "\
+Example:
+  everbloom check redis://127.0.0.1:6379
+
+Exit codes: 0 looked at all; 1 failed; 2 wrong arguments; 3 there are keys that this module cannot load; 130 \
+interrupted.";
+
+/// What there is to say of a filter.
+#[derive(Default)]
+struct Filter {
+    key: String,
+    data_type: String,
+    kind: Option<String>,
+    layers: Option<u64>,
+    items: Option<u64>,
+    capacity: Option<u64>,
+    fill: Option<f64>,
+    error_rate: Option<f64>,
+    error_rate_now: Option<f64>,
+    bytes: Option<u64>,
+    advice: Option<String>,
+}
+
+pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> {
+    let site = Site::new(&arguments.url, &arguments.connection, Credentials::Main)?;
+    let mut router = Router::new(&site)?;
+    output.note("looking for filters");
+    let found = scan(&mut router, arguments.pattern.as_deref())?;
+    let progress = output.progress("checking", Some(found.filters.len() as u64), Unit::Filters);
+    let mut filters = Vec::with_capacity(found.filters.len());
+    for ((key, data_type), done) in found.filters.into_iter().zip(0u64..) {
+        interrupt::check()?;
+        if let Some(filter) = look(router.connection_for(&key)?, &key, data_type)? {
+            filters.push(filter);
+        }
+        progress.set(done, shown(&key));
+    }
+    drop(progress);
+    report(&filters, &found.others, output)
+}
+
+/// What a server says of a filter; nothing of one that is gone.
+fn look(connection: &mut Connection, key: &[u8], data_type: String) -> Result<Option<Filter>, Failure> {
+    let filter = Filter { key: shown(key), data_type, ..Filter::default() };
+    match connection.call(&[b"BF.STATS", key]) {
+        Ok(stats) => Ok(Some(of_stats(filter, &stats))),
+        Err(trouble) if trouble.lacks_command() => match connection.call(&[b"BF.INFO", key]) {
+            Ok(info) => {
+                let memory = connection.call(&[b"MEMORY", b"USAGE", key]);
+                Ok(Some(of_info(filter, &info, memory.ok().as_ref().and_then(integer))))
+            }
+            Err(Trouble::Refused(_)) => Ok(None),
+            Err(trouble) => Err(trouble.into()),
+        },
+        Err(Trouble::Refused(_)) => Ok(None),
+        Err(trouble) => Err(trouble.into()),
+    }
+}
+
+fn of_stats(filter: Filter, stats: &Value) -> Filter {
+    let count = |name: &str| field(stats, name).and_then(integer);
+    let share = |name: &str| field(stats, name).and_then(number);
+    let words = |name: &str| field(stats, name).and_then(text);
+    Filter {
+        kind: words("kind"),
+        layers: count("layers"),
+        items: count("items"),
+        capacity: count("capacity"),
+        fill: share("fill"),
+        error_rate: share("error-rate"),
+        error_rate_now: share("error-rate-now"),
+        bytes: count("allocated-bytes").or_else(|| count("bytes")),
+        advice: words("advice"),
+        ..filter
+    }
+}
+
+fn of_info(filter: Filter, info: &Value, memory: Option<u64>) -> Filter {
+    let count = |name: &str| field(info, name).and_then(integer);
+    let (layers, items, capacity) =
+        (count("Number of filters"), count("Number of items inserted"), count("Capacity"));
+    let advice = layers.filter(|layers| *layers >= MANY_LAYERS).map(|layers| {
+        let capacity = capacity.unwrap_or_default();
+        format!("has {layers} layers, each of which is asked: reserve a capacity of {capacity}")
+    });
+    let bytes = memory.or_else(|| count("Size"));
+    Filter { layers, items, capacity, bytes, advice, ..filter }
+}
+
+fn report(filters: &[Filter], others: &[(Vec<u8>, String)], output: &Output) -> Result<(), Failure> {
+    let mut rows = vec![
+        ["key", "kind", "layers", "items", "capacity", "fill", "error now", "memory", "advice"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    for filter in filters {
+        let shown = |number: Option<u64>| number.map_or_else(|| "?".to_owned(), |number| number.to_string());
+        rows.push(vec![
+            filter.key.clone(),
+            filter.kind.clone().unwrap_or_else(|| filter.data_type.clone()),
+            shown(filter.layers),
+            shown(filter.items),
+            shown(filter.capacity),
+            filter.fill.map_or_else(|| "?".to_owned(), |fill| format!("{:.1} %", fill * 100.0)),
+            filter.error_rate_now.map_or_else(|| "?".to_owned(), |rate| format!("{rate:.2e}")),
+            filter.bytes.map_or_else(|| "?".to_owned(), bytes),
+            filter.advice.clone().unwrap_or_default(),
+        ]);
+    }
+    let total = filters.iter().filter_map(|filter| filter.bytes).fold(0u64, u64::saturating_add);
+    let mut text = if filters.is_empty() { String::new() } else { table(&rows) };
+    text.push_str(&format!("{} filters, {}\n", filters.len(), bytes(total)));
+    for (key, data_type) in others {
+        text.push_str(&format!("{}: {data_type}, which only RedisBloom can load\n", shown(key)));
+    }
+    let listed: Vec<_> = filters
+        .iter()
+        .map(|filter| {
+            json!({
+                "key": filter.key, "type": filter.data_type, "kind": filter.kind, "layers": filter.layers,
+                "items": filter.items, "capacity": filter.capacity, "fill": filter.fill,
+                "error_rate": filter.error_rate, "error_rate_now": filter.error_rate_now, "bytes": filter.bytes,
+                "advice": filter.advice,
+            })
+        })
+        .collect();
+    let foreign: Vec<_> =
+        others.iter().map(|(key, data_type)| json!({"key": shown(key), "type": data_type})).collect();
+    output.result(&text, &json!({"filters": listed, "bytes": total, "only_redisbloom": foreign}))?;
+    match others.len() {
+        0 => Ok(()),
+        number => Err(Failure::partly(format!("{number} keys that only RedisBloom can load"))),
+    }
+}

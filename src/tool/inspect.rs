@@ -1,0 +1,179 @@
+//! `everbloom inspect`: what a file holds, without a server.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufReader, Cursor, Read as _};
+use std::path::{Path, PathBuf};
+
+use everbloom::{BloomFilter, Format};
+use serde_json::{Value, json};
+
+use super::failure::Failure;
+use super::fetching::{FOOTER_BYTES, of_pieces};
+use super::interrupt;
+use super::output::{Output, bytes, shown, table};
+use super::pieces::{MAGIC, Pieces};
+use super::rdb::{Entry, MODULE_VALUE, Read, Reader, read_module, read_snapshot};
+
+/// Tell which filters a file holds, without a server
+///
+/// An RDB file of Redis or Valkey, what DUMP replied (raw, as `redis-cli --raw` or a client writes it), or a file of
+/// `everbloom build`. Filters of everbloom, RedisBloom and valkey-bloom are read whole, one at a time, which takes their
+/// memory; other keys are counted.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Arguments {
+    /// The file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+const EXAMPLE: &str = "\
+Example:
+  everbloom inspect /var/lib/redis/dump.rdb
+
+Exit codes: 0 read to its end; 1 cannot be read; 2 wrong arguments; 3 read, but holds filters that cannot be.";
+
+/// What was found so far.
+#[derive(Default)]
+struct Found {
+    filters: Vec<Value>,
+    rows: Vec<Vec<String>>,
+    unreadable: usize,
+    /// Keys of other types.
+    others: BTreeMap<String, u64>,
+}
+
+pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> {
+    let path = &arguments.file;
+    let mut found = Found::default();
+    let what = look(path, &mut found).map_err(|failure| Failure::of(path.display(), failure))?;
+    let mut text = format!("{}: {what}\n", path.display());
+    if !found.rows.is_empty() {
+        let names = ["key", "db", "type", "format", "layers", "items", "capacity", "fill", "memory", "note"];
+        found.rows.insert(0, names.map(str::to_owned).to_vec());
+        text.push_str(&table(&found.rows));
+    }
+    for (name, count) in &found.others {
+        text.push_str(&format!("{count} of type {name}\n"));
+    }
+    let json = json!({
+        "file": path.display().to_string(), "what": what, "filters": found.filters, "others": found.others,
+    });
+    output.result(&text, &json)?;
+    match found.unreadable {
+        0 => Ok(()),
+        number => Err(Failure::partly(format!("{number} filters cannot be read"))),
+    }
+}
+
+/// Reads the file, whatever it is; answers what that is.
+fn look(path: &Path, found: &mut Found) -> Result<String, Failure> {
+    let mut file = BufReader::with_capacity(1 << 20, File::open(path)?);
+    let mut head = Vec::new();
+    file.by_ref().take(MAGIC.len() as u64).read_to_end(&mut head)?;
+    if head == MAGIC {
+        let filter = of_pieces(Pieces::behind_magic(file))?;
+        found.filter(Place::default(), "", 0, &filter);
+        return Ok("a filter in pieces".to_owned());
+    }
+    let whole = Cursor::new(head.clone()).chain(file);
+    if head.first() == Some(&MODULE_VALUE) {
+        return look_at_dump(whole, found);
+    }
+    let mut reader = Reader::new(whole);
+    let version = read_snapshot(&mut reader, |entry| found.entry(entry));
+    interrupt::check()?;
+    let version = version.map_err(|torn| Failure::new(format!("{torn} (at byte {})", reader.offset())))?;
+    Ok(format!("a snapshot of version {version}"))
+}
+
+fn look_at_dump(mut whole: impl std::io::Read, found: &mut Found) -> Result<String, Failure> {
+    let mut payload = Vec::new();
+    whole.read_to_end(&mut payload)?;
+    // What prints a reply may end it with a newline of its own.
+    let torn = || Failure::new("a dump that ends early");
+    let end = payload.len().checked_sub(FOOTER_BYTES).ok_or_else(torn)?;
+    let mut reader = Reader::new(Cursor::new(payload.get(1..end).ok_or_else(torn)?));
+    let (data_type, encoding_version, read) =
+        read_module(&mut reader).map_err(|torn| Failure::new(torn.to_string()))?;
+    found.module(Place::default(), &data_type, encoding_version, read);
+    Ok("a dump".to_owned())
+}
+
+/// Where a filter is.
+#[derive(Default)]
+struct Place {
+    key: Option<Vec<u8>>,
+    db: Option<u64>,
+    expires_ms: Option<u64>,
+}
+
+impl Found {
+    fn entry(&mut self, entry: Entry) {
+        match entry {
+            Entry::Own(name) => self.count(name),
+            Entry::Module { key, db, expires_ms, data_type, encoding_version, read } => {
+                let place = Place { key: Some(key), db: Some(db), expires_ms };
+                self.module(place, &data_type, encoding_version, read);
+            }
+        }
+    }
+
+    fn count(&mut self, name: &str) {
+        *self.others.entry(name.to_owned()).or_default() += 1;
+    }
+
+    fn module(&mut self, place: Place, data_type: &str, encoding_version: i32, read: Read) {
+        match read {
+            Read::Filter(filter) => self.filter(place, data_type, encoding_version, &filter),
+            Read::Unreadable(error) => {
+                self.unreadable(place, data_type, encoding_version, &error.to_string())
+            }
+            Read::Other => self.count(data_type),
+        }
+    }
+
+    fn filter(&mut self, place: Place, data_type: &str, encoding_version: i32, filter: &BloomFilter) {
+        let format = match filter.format() {
+            Format::Everbloom => "everbloom",
+            Format::RedisBloom => "redisbloom",
+            Format::ValkeyBloom => "valkey-bloom",
+        };
+        let layers = filter.layers();
+        self.filters.push(json!({
+            "key": place.key.as_deref().map(shown), "db": place.db, "expires_ms": place.expires_ms,
+            "type": data_type, "encoding_version": encoding_version, "format": format, "layers": layers.len(),
+            "items": filter.items(), "capacity": filter.capacity_items(), "fill": filter.fill(),
+            "bytes": filter.size_bytes(), "digest": format!("{:016x}", filter.digest()),
+            "per_layer": layers.iter().map(|layer| json!({"bits": layer.size_bits, "set_bits": layer.set_bits}))
+                .collect::<Vec<_>>(),
+        }));
+        let expiry = place.expires_ms.map_or_else(String::new, |ms| format!("expires at {ms} ms"));
+        self.rows.push(vec![
+            place.key.as_deref().map_or_else(String::new, shown),
+            place.db.map_or_else(String::new, |db| db.to_string()),
+            data_type.to_owned(),
+            format.to_owned(),
+            layers.len().to_string(),
+            filter.items().to_string(),
+            filter.capacity_items().to_string(),
+            format!("{:.1} %", filter.fill() * 100.0),
+            bytes(filter.size_bytes()),
+            expiry,
+        ]);
+    }
+
+    fn unreadable(&mut self, place: Place, data_type: &str, encoding_version: i32, error: &str) {
+        self.unreadable += 1;
+        let key = place.key.as_deref().map(shown);
+        self.filters.push(json!({
+            "key": key, "db": place.db, "type": data_type, "encoding_version": encoding_version, "error": error,
+        }));
+        let mut row = vec![key.unwrap_or_default(), place.db.map_or_else(String::new, |db| db.to_string())];
+        row.push(data_type.to_owned());
+        row.extend((0..6).map(|_| String::new()));
+        row.push(error.to_owned());
+        self.rows.push(row);
+    }
+}

@@ -1,0 +1,74 @@
+//! `everbloom`, the command-line tool: loads, builds, copies and looks at filters. docs/tool.md describes it.
+//!
+//! It speaks to servers as any client does, and builds on the library of this crate by its public names only.
+#![forbid(unsafe_code)]
+
+mod build;
+mod check;
+mod copying;
+mod draft;
+mod failure;
+mod fetching;
+mod input;
+mod inspect;
+mod interrupt;
+mod load;
+mod options;
+mod output;
+mod packing;
+mod pieces;
+mod rdb;
+mod restore;
+mod sending;
+mod server;
+mod size;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use output::Output;
+
+/// Bloom filters in Redis and Valkey: load millions of items, build without a server, copy, check, size, inspect.
+#[derive(Parser)]
+#[command(name = "everbloom", version, arg_required_else_help = true, after_help = failure::EXIT_CODES)]
+struct Arguments {
+    /// Print the result as one JSON object on one line
+    #[arg(long, global = true)]
+    json: bool,
+    /// Print no progress
+    #[arg(long, short, global = true)]
+    quiet: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Load(load::Arguments),
+    Build(build::Arguments),
+    Restore(restore::Arguments),
+    Copy(copying::Arguments),
+    Check(check::Arguments),
+    Size(size::Arguments),
+    Inspect(inspect::Arguments),
+}
+
+fn main() -> ExitCode {
+    let Arguments { json, quiet, command } = Arguments::parse();
+    let output = Output::new(json, quiet);
+    interrupt::watch();
+    let outcome = match command {
+        Command::Load(arguments) => load::run(arguments, &output),
+        Command::Build(arguments) => build::run(arguments, &output),
+        Command::Copy(arguments) => copying::run(arguments, &output),
+        Command::Check(arguments) => check::run(arguments, &output),
+        Command::Size(arguments) => size::run(arguments, &output),
+        Command::Inspect(arguments) => inspect::run(arguments, &output),
+        Command::Restore(arguments) => restore::run(arguments, &output),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => output.fail(&failure),
+    }
+}

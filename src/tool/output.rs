@@ -1,0 +1,171 @@
+//! What the tool says: results on standard output, progress and troubles on standard error.
+
+use std::cell::{Cell, RefCell};
+use std::io::{IsTerminal, Write, stderr, stdout};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+
+use super::failure::Failure;
+
+/// Between two lines of progress where there is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(5);
+
+/// How to say things.
+pub(crate) struct Output {
+    pub(crate) is_json: bool,
+    is_quiet: bool,
+    has_terminal: bool,
+}
+
+impl Output {
+    pub(crate) fn new(is_json: bool, is_quiet: bool) -> Self {
+        Self { is_json, is_quiet, has_terminal: stderr().is_terminal() }
+    }
+
+    /// The result, in one of its two forms.
+    pub(crate) fn result(&self, text: &str, json: &Value) -> Result<(), Failure> {
+        let mut out = stdout().lock();
+        if self.is_json { writeln!(out, "{json}") } else { writeln!(out, "{}", text.trim_end()) }?;
+        Ok(out.flush()?)
+    }
+
+    /// Something that is worth saying on the way.
+    pub(crate) fn note(&self, text: &str) {
+        if !self.is_quiet {
+            // Whoever closed standard error does not want to know.
+            let _ = writeln!(stderr(), "{text}");
+        }
+    }
+
+    pub(crate) fn fail(&self, failure: &Failure) -> ExitCode {
+        let code = failure.exit_code();
+        if self.is_json {
+            let _ = writeln!(stderr(), "{}", json!({"error": failure.to_string(), "code": code}));
+        } else {
+            let _ = writeln!(stderr(), "everbloom: {failure}");
+        }
+        ExitCode::from(code)
+    }
+
+    /// The progress of something of `total` units, where that is known: a bar on a terminal, else lines.
+    pub(crate) fn progress(&self, verb: &'static str, total: Option<u64>, unit: Unit) -> Progress {
+        let bar = if self.is_quiet || !self.has_terminal {
+            ProgressBar::hidden()
+        } else {
+            let (done, rate) = match unit {
+                Unit::Bytes => ("{bytes} of {total_bytes}", "{bytes_per_sec}"),
+                Unit::Filters => ("{pos} of {len} filters", "{per_sec}"),
+            };
+            let template = match total {
+                Some(_) => format!("{verb} {{bar:30}} {done}, {{msg}}, {rate}, {{eta}} left"),
+                None => format!("{verb} {{spinner}} {{msg}}, {rate}"),
+            };
+            let bar = total.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
+            bar.set_style(
+                ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar()),
+            );
+            bar
+        };
+        if !self.has_terminal {
+            self.note(verb);
+        }
+        Progress {
+            bar,
+            verb,
+            total,
+            has_lines: !self.is_quiet && !self.has_terminal,
+            began: Instant::now(),
+            said: Cell::new(Instant::now()),
+            message: RefCell::new(String::new()),
+        }
+    }
+}
+
+/// What progress is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Bytes,
+    Filters,
+}
+
+/// How far something is.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    verb: &'static str,
+    total: Option<u64>,
+    has_lines: bool,
+    began: Instant,
+    said: Cell<Instant>,
+    message: RefCell<String>,
+}
+
+impl Progress {
+    pub(crate) fn set(&self, done: u64, message: impl Into<String>) {
+        self.message.replace(message.into());
+        self.bar.set_position(done);
+        self.bar.set_message(self.message.borrow().clone());
+        if self.has_lines && self.said.get().elapsed() >= LINE_EVERY {
+            self.said.set(Instant::now());
+            let left = self.total.filter(|_| done > 0).map(|total| {
+                let share = done as f64 / total.max(1) as f64;
+                let left = self.began.elapsed().as_secs_f64() * (1.0 - share) / share;
+                format!(", {:.0} %, {left:.0} s left", share * 100.0)
+            });
+            let message = self.message.borrow();
+            let _ = writeln!(stderr(), "{}: {message}{}", self.verb, left.unwrap_or_default());
+        }
+    }
+
+    pub(crate) fn seconds(&self) -> f64 {
+        self.began.elapsed().as_secs_f64()
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// So many per second, as a whole number; 0 where no time has passed.
+pub(crate) fn per_second(number: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { (number as f64 / seconds).round() } else { 0.0 }
+}
+
+/// Bytes with a unit, to three digits.
+pub(crate) fn bytes(number: u64) -> String {
+    let mut scaled = number as f64;
+    for unit in ["bytes", "KiB", "MiB", "GiB", "TiB"] {
+        if scaled < 1024.0 || unit == "TiB" {
+            return if unit == "bytes" { format!("{number} bytes") } else { format!("{scaled:.1} {unit}") };
+        }
+        scaled /= 1024.0;
+    }
+    String::new()
+}
+
+/// A key or an item as text: bytes that are none are escaped.
+pub(crate) fn shown(bytes: &[u8]) -> String {
+    std::str::from_utf8(bytes).map_or_else(|_| bytes.escape_ascii().to_string(), str::to_owned)
+}
+
+/// Rows in columns as wide as their widest cell, the first row being the names of the columns.
+pub(crate) fn table(rows: &[Vec<String>]) -> String {
+    let mut widths: Vec<usize> = Vec::new();
+    for row in rows {
+        widths.resize(widths.len().max(row.len()), 0);
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}

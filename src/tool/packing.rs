@@ -1,0 +1,104 @@
+//! Many items in one run of bytes, as BF.BULKADD takes them.
+
+use memchr::memchr_iter;
+
+/// How items lie in a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Packing {
+    /// Each ends with a newline; the last may lack it.
+    Lines,
+    /// Each stands behind its length, a 32-bit little-endian number.
+    Prefixed,
+}
+
+impl Packing {
+    /// The word of the command.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Lines => "LINES",
+            Self::Prefixed => "PREFIXED",
+        }
+    }
+}
+
+/// Items in one run of bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct Batch {
+    pub(crate) packing: Packing,
+    pub(crate) data: Vec<u8>,
+    /// How many there are.
+    pub(crate) items: u64,
+}
+
+impl Batch {
+    /// Of whole lines.
+    pub(crate) fn of_lines(data: Vec<u8>) -> Self {
+        let items = count_lines(&data) + u64::from(data.last().is_some_and(|last| *last != b'\n'));
+        Self { packing: Packing::Lines, data, items }
+    }
+
+    pub(crate) fn prefixed(capacity_bytes: usize) -> Self {
+        Self { packing: Packing::Prefixed, data: Vec::with_capacity(capacity_bytes), items: 0 }
+    }
+
+    /// Appends an item to a prefixed batch; nothing but false where it is longer than a length can say.
+    pub(crate) fn push(&mut self, item: &[u8]) -> bool {
+        let Ok(length) = u32::try_from(item.len()) else { return false };
+        self.data.extend_from_slice(&length.to_le_bytes());
+        self.data.extend_from_slice(item);
+        self.items += 1;
+        true
+    }
+
+    /// The items in order.
+    pub(crate) fn iter(&self) -> Items<'_> {
+        Items { packing: self.packing, rest: &self.data }
+    }
+}
+
+/// Newlines. O(bytes).
+pub(crate) fn count_lines(data: &[u8]) -> u64 {
+    memchr_iter(b'\n', data).count() as u64
+}
+
+/// The items of a batch.
+pub(crate) struct Items<'b> {
+    packing: Packing,
+    rest: &'b [u8],
+}
+
+impl<'b> Iterator for Items<'b> {
+    type Item = &'b [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'b [u8]> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        match self.packing {
+            Packing::Lines => {
+                // The lines of most files are shorter than what the search by vectors needs to begin with.
+                let end = memchr::memchr(b'\n', self.rest).unwrap_or(self.rest.len());
+                let (item, rest) = self.rest.split_at_checked(end)?;
+                self.rest = rest.get(1..).unwrap_or_default();
+                Some(item)
+            }
+            Packing::Prefixed => {
+                let (length, rest) = self.rest.split_first_chunk::<4>()?;
+                let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
+                let (item, rest) = rest.split_at_checked(length)?;
+                self.rest = rest;
+                Some(item)
+            }
+        }
+    }
+}
+
+impl<'b> IntoIterator for &'b Batch {
+    type Item = &'b [u8];
+    type IntoIter = Items<'b>;
+
+    fn into_iter(self) -> Items<'b> {
+        self.iter()
+    }
+}

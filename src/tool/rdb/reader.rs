@@ -1,0 +1,140 @@
+//! The lengths and strings that snapshots are made of.
+
+use std::fmt;
+use std::io::{self, Read};
+
+use super::lzf;
+
+/// Bytes of a string that are read at once.
+const STEP_BYTES: u64 = 1 << 20;
+
+/// Why it cannot be read on.
+#[derive(Debug)]
+pub(crate) enum Torn {
+    /// The file ends early, or cannot be read.
+    File(io::Error),
+    /// What is there means nothing.
+    Nonsense(String),
+}
+
+impl fmt::Display for Torn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(error) if error.kind() == io::ErrorKind::UnexpectedEof => f.write_str("ends early"),
+            Self::File(error) => error.fmt(f),
+            Self::Nonsense(what) => f.write_str(what),
+        }
+    }
+}
+
+impl From<io::Error> for Torn {
+    fn from(error: io::Error) -> Self {
+        Self::File(error)
+    }
+}
+
+/// Reads from a file, and knows how far.
+pub(crate) struct Reader<R> {
+    source: R,
+    offset: u64,
+}
+
+/// A length, or the encoding of what follows in its place.
+enum Length {
+    Plain(u64),
+    Encoded(u8),
+}
+
+impl<R: Read> Reader<R> {
+    pub(crate) const fn new(source: R) -> Self {
+        Self { source, offset: 0 }
+    }
+
+    /// Bytes that were read so far.
+    pub(crate) const fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    pub(crate) fn byte(&mut self) -> Result<u8, Torn> {
+        let [byte] = self.array()?;
+        Ok(byte)
+    }
+
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Torn> {
+        let mut bytes = [0; N];
+        self.source.read_exact(&mut bytes)?;
+        self.offset += N as u64;
+        Ok(bytes)
+    }
+
+    #[expect(clippy::big_endian_bytes, reason = "long lengths have their most significant byte first")]
+    fn encoded_length(&mut self) -> Result<Length, Torn> {
+        let first = self.byte()?;
+        Ok(match first {
+            0..0x40 => Length::Plain(first.into()),
+            0x40..0x80 => Length::Plain(u64::from(first & 0x3F) << 8 | u64::from(self.byte()?)),
+            0x80 => Length::Plain(u32::from_be_bytes(self.array()?).into()),
+            0x81 => Length::Plain(u64::from_be_bytes(self.array()?)),
+            0xC0..=0xC3 => Length::Encoded(first & 3),
+            _ => return Err(Torn::Nonsense(format!("a length that begins with {first:#x}"))),
+        })
+    }
+
+    /// A length or another number of that form.
+    pub(crate) fn number(&mut self) -> Result<u64, Torn> {
+        match self.encoded_length()? {
+            Length::Plain(number) => Ok(number),
+            Length::Encoded(_) => Err(Torn::Nonsense("a string in place of a number".to_owned())),
+        }
+    }
+
+    /// A string in whatever form.
+    pub(crate) fn string(&mut self) -> Result<Vec<u8>, Torn> {
+        let integer = |number: i64| Ok(number.to_string().into_bytes());
+        match self.encoded_length()? {
+            Length::Plain(length) => self.bytes(length),
+            Length::Encoded(0) => integer(i8::from_le_bytes(self.array()?).into()),
+            Length::Encoded(1) => integer(i16::from_le_bytes(self.array()?).into()),
+            Length::Encoded(2) => integer(i32::from_le_bytes(self.array()?).into()),
+            Length::Encoded(_) => {
+                let (compressed, length) = (self.number()?, self.number()?);
+                let compressed = self.bytes(compressed)?;
+                lzf::decompress(&compressed, length)
+                    .ok_or_else(|| Torn::Nonsense("a compressed string that is torn".to_owned()))
+            }
+        }
+    }
+
+    /// Skips a string without keeping it.
+    pub(crate) fn skip_string(&mut self) -> Result<(), Torn> {
+        match self.encoded_length()? {
+            Length::Plain(length) => self.skip(length),
+            Length::Encoded(width @ 0..=2) => self.skip(1 << width),
+            Length::Encoded(_) => {
+                let (compressed, _) = (self.number()?, self.number()?);
+                self.skip(compressed)
+            }
+        }
+    }
+
+    pub(crate) fn skip(&mut self, length: u64) -> Result<(), Torn> {
+        let skipped = io::copy(&mut self.source.by_ref().take(length), &mut io::sink())?;
+        self.offset += skipped;
+        if skipped < length { Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()) } else { Ok(()) }
+    }
+
+    /// So many bytes, in memory that grows as they come.
+    pub(crate) fn bytes(&mut self, length: u64) -> Result<Vec<u8>, Torn> {
+        let mut bytes = Vec::new();
+        while (bytes.len() as u64) < length {
+            let step = (length - bytes.len() as u64).min(STEP_BYTES.max(bytes.len() as u64));
+            let no_memory = |_| Torn::Nonsense("a string larger than the memory there is".to_owned());
+            bytes.try_reserve_exact(usize::try_from(step).unwrap_or(usize::MAX)).map_err(no_memory)?;
+            if self.source.by_ref().take(step).read_to_end(&mut bytes)? as u64 != step {
+                return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+            }
+        }
+        self.offset += length;
+        Ok(bytes)
+    }
+}

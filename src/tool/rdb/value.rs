@@ -1,0 +1,171 @@
+//! Values of modules: fields that say what they are, so that those of unknown types can be skipped too.
+
+use std::io::Read as IoRead;
+
+use everbloom::{BloomFilter, DecodeError, Format, Source, UnsignedOrBytes};
+
+use super::reader::{Reader, Torn};
+
+/// The type of a value of a module.
+pub(crate) const MODULE_VALUE: u8 = 7;
+
+const END: u64 = 0;
+const SIGNED: u64 = 1;
+const UNSIGNED: u64 = 2;
+const FLOAT: u64 = 3;
+const DOUBLE: u64 = 4;
+const STRING: u64 = 5;
+
+/// The characters of a data type's name, six bits each.
+const NAME_LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// The name and the encoding version of a data type, from the number that stands for both.
+pub(crate) fn data_type_of(id: u64) -> (String, i32) {
+    let letters = (0..9).map(|place| {
+        let index = usize::try_from(id >> (58 - 6 * place) & 63).unwrap_or_default();
+        char::from(NAME_LETTERS.get(index).copied().unwrap_or(b'?'))
+    });
+    (letters.collect(), i32::try_from(id & 1023).unwrap_or_default())
+}
+
+/// The format of filters of a data type.
+fn format_of(data_type: &str) -> Option<Format> {
+    match data_type {
+        "everbloom" => Some(Format::Everbloom),
+        "MBbloom--" => Some(Format::RedisBloom),
+        "bloomfltr" => Some(Format::ValkeyBloom),
+        _ => None,
+    }
+}
+
+/// A value of a module.
+pub(crate) enum Read {
+    /// A filter.
+    Filter(Box<BloomFilter>),
+    /// A filter that cannot be read, and why.
+    Unreadable(DecodeError),
+    /// A value of a type that is no filter's.
+    Other,
+}
+
+/// Reads a value behind its type; answers the data type's name and encoding version too.
+pub(crate) fn read_module<R: IoRead>(reader: &mut Reader<R>) -> Result<(String, i32, Read), Torn> {
+    let (name, version) = data_type_of(reader.number()?);
+    let Some(format) = format_of(&name) else {
+        skip_module(reader)?;
+        return Ok((name, version, Read::Other));
+    };
+    let mut fields = Fields { reader, has_ended: false, trouble: None };
+    let loaded = BloomFilter::load(format, version, &mut fields);
+    let Fields { has_ended, trouble, .. } = fields;
+    if let Some(torn) = trouble {
+        return Err(torn);
+    }
+    // What a newer release wrote behind, or what is left of a filter that was refused.
+    let has_more = !has_ended && skip_module(reader)? > 0;
+    let read = match loaded {
+        Ok(_) if has_more => Read::Unreadable(DecodeError::Invalid("the number of fields")),
+        Ok(filter) => Read::Filter(Box::new(filter)),
+        Err(error) => Read::Unreadable(error),
+    };
+    Ok((name, version, read))
+}
+
+/// Skips the fields of a value up to its end; answers how many there were.
+pub(crate) fn skip_module<R: IoRead>(reader: &mut Reader<R>) -> Result<u64, Torn> {
+    let mut fields = 0;
+    loop {
+        match reader.number()? {
+            END => return Ok(fields),
+            SIGNED | UNSIGNED => drop(reader.number()?),
+            FLOAT => reader.skip(4)?,
+            DOUBLE => reader.skip(8)?,
+            STRING => reader.skip_string()?,
+            kind => return Err(unknown(kind)),
+        }
+        fields += 1;
+    }
+}
+
+fn unknown(kind: u64) -> Torn {
+    Torn::Nonsense(format!("a field of kind {kind}, which there is not"))
+}
+
+enum Field {
+    Signed,
+    Unsigned(u64),
+    Float(f32),
+    Double(f64),
+    Bytes(Vec<u8>),
+}
+
+/// The fields of one value, one by one.
+struct Fields<'r, R> {
+    reader: &'r mut Reader<R>,
+    /// Whether the end of the value was read.
+    has_ended: bool,
+    /// Why nothing more can be read.
+    trouble: Option<Torn>,
+}
+
+impl<R: IoRead> Fields<'_, R> {
+    fn next(&mut self) -> Result<Field, DecodeError> {
+        if self.has_ended || self.trouble.is_some() {
+            return Err(DecodeError::Truncated);
+        }
+        match self.read() {
+            Ok(Some(field)) => Ok(field),
+            Ok(None) => {
+                self.has_ended = true;
+                Err(DecodeError::Truncated)
+            }
+            Err(torn) => {
+                self.trouble = Some(torn);
+                Err(DecodeError::Truncated)
+            }
+        }
+    }
+
+    fn read(&mut self) -> Result<Option<Field>, Torn> {
+        Ok(Some(match self.reader.number()? {
+            END => return Ok(None),
+            SIGNED => {
+                self.reader.number()?;
+                Field::Signed
+            }
+            UNSIGNED => Field::Unsigned(self.reader.number()?),
+            FLOAT => Field::Float(f32::from_le_bytes(self.reader.array()?)),
+            DOUBLE => Field::Double(f64::from_le_bytes(self.reader.array()?)),
+            STRING => Field::Bytes(self.reader.string()?),
+            kind => return Err(unknown(kind)),
+        }))
+    }
+}
+
+impl<R: IoRead> Source for Fields<'_, R> {
+    type Bytes = Vec<u8>;
+
+    fn unsigned(&mut self) -> Result<u64, DecodeError> {
+        if let Field::Unsigned(number) = self.next()? { Ok(number) } else { Err(DecodeError::Truncated) }
+    }
+
+    fn double(&mut self) -> Result<f64, DecodeError> {
+        if let Field::Double(number) = self.next()? { Ok(number) } else { Err(DecodeError::Truncated) }
+    }
+
+    fn bytes(&mut self) -> Result<Vec<u8>, DecodeError> {
+        if let Field::Bytes(bytes) = self.next()? { Ok(bytes) } else { Err(DecodeError::Truncated) }
+    }
+
+    fn float(&mut self) -> Result<f32, DecodeError> {
+        if let Field::Float(number) = self.next()? { Ok(number) } else { Err(DecodeError::Truncated) }
+    }
+
+    fn unsigned_or_bytes(&mut self) -> Result<UnsignedOrBytes<Vec<u8>>, DecodeError> {
+        match self.next()? {
+            Field::Unsigned(number) => Ok(UnsignedOrBytes::Unsigned(number)),
+            Field::Bytes(bytes) => Ok(UnsignedOrBytes::Bytes(bytes)),
+            Field::Signed | Field::Float(_) | Field::Double(_) => Err(DecodeError::Truncated),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The keys that hold filters, and those of types that only RedisBloom has.
+
+use redis::Value;
+
+use super::connection::{Connection, Trouble};
+use super::reply::text;
+use super::router::Router;
+use crate::failure::Failure;
+use crate::interrupt;
+
+/// Keys that are asked for at once.
+const COUNT: &[u8] = b"1000";
+
+/// Data types of filters, by whichever module.
+const FILTERS: [&str; 3] = ["everbloom", "MBbloom--", "bloomfltr"];
+/// Data types of RedisBloom that no other module can load.
+const OF_REDISBLOOM: [&str; 4] = ["MBbloomCF", "CMSk-TYPE", "TopK-TYPE", "TDIS-TYPE"];
+
+/// What was found, in the order of the keys.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Found {
+    /// Keys of filters, with their data types.
+    pub(crate) filters: Vec<(Vec<u8>, String)>,
+    /// Keys of RedisBloom's other types.
+    pub(crate) others: Vec<(Vec<u8>, String)>,
+}
+
+/// Looks through all keys of all nodes.
+pub(crate) fn scan(router: &mut Router, pattern: Option<&str>) -> Result<Found, Failure> {
+    let mut found = Found::default();
+    router.each(|connection| {
+        let mut cursor = b"0".to_vec();
+        loop {
+            interrupt::check()?;
+            let keys = step(connection, &mut cursor, pattern)?;
+            for (key, data_type) in typed(connection, keys)? {
+                if FILTERS.contains(&data_type.as_str()) && !is_draft(&key) {
+                    found.filters.push((key, data_type));
+                } else if OF_REDISBLOOM.contains(&data_type.as_str()) {
+                    found.others.push((key, data_type));
+                }
+            }
+            if cursor == b"0" {
+                return Ok(());
+            }
+        }
+    })?;
+    for keys in [&mut found.filters, &mut found.others] {
+        // A key may be shown twice.
+        keys.sort();
+        keys.dedup();
+    }
+    Ok(found)
+}
+
+/// Whether it is the name of a filter that the tool is making, or did not come to make.
+fn is_draft(key: &[u8]) -> bool {
+    let end = key.len().checked_sub(16).and_then(|start| key.split_at_checked(start));
+    end.is_some_and(|(start, mark)| {
+        start.ends_with(b":everbloom:") && mark.iter().all(|byte| byte.is_ascii_hexdigit())
+    })
+}
+
+fn step(
+    connection: &mut Connection,
+    cursor: &mut Vec<u8>,
+    pattern: Option<&str>,
+) -> Result<Vec<Vec<u8>>, Trouble> {
+    let mut command: Vec<&[u8]> = vec![b"SCAN", cursor, b"COUNT", COUNT];
+    if let Some(pattern) = pattern {
+        command.extend([&b"MATCH"[..], pattern.as_bytes()]);
+    }
+    let reply = connection.call(&command)?;
+    let Value::Array(mut parts) = reply else { return Err(no_scan()) };
+    let (Some(Value::Array(keys)), Some(next)) = (parts.pop(), parts.pop()) else { return Err(no_scan()) };
+    *cursor = text(&next).ok_or_else(no_scan)?.into_bytes();
+    Ok(keys
+        .into_iter()
+        .filter_map(|key| if let Value::BulkString(key) = key { Some(key) } else { None })
+        .collect())
+}
+
+fn no_scan() -> Trouble {
+    Trouble::Broken("a reply to SCAN was expected".to_owned())
+}
+
+fn typed(connection: &mut Connection, keys: Vec<Vec<u8>>) -> Result<Vec<(Vec<u8>, String)>, Trouble> {
+    for key in &keys {
+        connection.send(&[b"TYPE", key])?;
+    }
+    let mut typed = Vec::with_capacity(keys.len());
+    for key in keys {
+        if let Some(data_type) = text(&connection.receive()?) {
+            typed.push((key, data_type));
+        }
+    }
+    Ok(typed)
+}

@@ -1,0 +1,172 @@
+//! Where a server is and how to get in: an address, credentials, certificates, and the nodes of a cluster.
+
+use std::env;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use redis::{
+    Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion,
+    TlsCertificates, Value,
+};
+
+use super::connection::{Connection, Trouble};
+use super::reply::{integer, text};
+use super::slots::slot_of;
+use crate::failure::Failure;
+
+/// How long a connection may take to come about.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How to connect, whatever the address.
+#[derive(Clone, Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Arguments {
+    /// Follow the slots of a cluster from the node named
+    #[arg(long, short = 'c', help_heading = "Connection")]
+    cluster: bool,
+    /// Speak RESP3
+    #[arg(long, help_heading = "Connection")]
+    resp3: bool,
+    /// Certificates (PEM) to trust in place of the system's, for rediss:// addresses
+    #[arg(long, value_name = "FILE", help_heading = "Connection")]
+    cacert: Option<PathBuf>,
+    /// Certificate (PEM) to show to the server
+    #[arg(long, value_name = "FILE", requires = "key_file", help_heading = "Connection")]
+    cert: Option<PathBuf>,
+    /// Its key (PEM)
+    #[arg(long = "key", value_name = "FILE", requires = "cert", help_heading = "Connection")]
+    key_file: Option<PathBuf>,
+}
+
+/// Which variables of the environment hold the credentials of an address that has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Credentials {
+    /// `EVERBLOOM_USERNAME` and `EVERBLOOM_PASSWORD`.
+    Main,
+    /// `EVERBLOOM_TO_USERNAME` and `EVERBLOOM_TO_PASSWORD`: of the server that is copied to.
+    Target,
+}
+
+/// A server or a cluster that can be connected to. Its text never shows its credentials.
+#[derive(Clone)]
+pub(crate) struct Site {
+    info: ConnectionInfo,
+    certificates: Option<TlsCertificates>,
+    is_cluster: bool,
+}
+
+impl Site {
+    /// Of an address, `redis://`, `rediss://`, `unix://` or `host:port`.
+    pub(crate) fn new(url: &str, arguments: &Arguments, credentials: Credentials) -> Result<Self, Failure> {
+        let url = if url.contains("://") { url.to_owned() } else { format!("redis://{url}") };
+        // The client's words might repeat the address, and with it a password.
+        let unreadable = |_| Failure::usage("the address is no redis://[user[:password]@]host[:port][/db]");
+        let mut info = url.as_str().into_connection_info().map_err(unreadable)?;
+        let mut login = info.redis_settings().clone();
+        let (username, password) = match credentials {
+            Credentials::Main => ("EVERBLOOM_USERNAME", "EVERBLOOM_PASSWORD"),
+            Credentials::Target => ("EVERBLOOM_TO_USERNAME", "EVERBLOOM_TO_PASSWORD"),
+        };
+        if login.password().is_none()
+            && let Ok(password) = env::var(password)
+        {
+            login = login.set_password(password);
+            if let (None, Ok(username)) = (login.username(), env::var(username)) {
+                login = login.set_username(username);
+            }
+        }
+        if arguments.resp3 {
+            login = login.set_protocol(ProtocolVersion::RESP3);
+        }
+        info = info.set_redis_settings(login);
+        Ok(Self { info, certificates: certificates(arguments)?, is_cluster: arguments.cluster })
+    }
+
+    /// A connection to the node that has the key's slot.
+    pub(crate) fn connect_for(&self, key: &[u8]) -> Result<Connection, Failure> {
+        let nodes = self.nodes()?;
+        self.connect_to(node_of(&nodes, key)?)
+    }
+
+    /// The primaries with their slots: the one server, where it is no cluster or need not be followed.
+    pub(crate) fn nodes(&self) -> Result<Vec<Node>, Failure> {
+        let alone = || vec![Node { first: 0, last: u64::MAX, place: None }];
+        if !self.is_cluster {
+            return Ok(alone());
+        }
+        match self.open(self.info.clone())?.call(&[b"CLUSTER", b"SLOTS"]) {
+            Ok(Value::Array(ranges)) => Ok(ranges.iter().filter_map(|range| self.node(range)).collect()),
+            Ok(_) => Err(Failure::new("CLUSTER SLOTS was not answered with an array")),
+            Err(Trouble::Refused(text)) if text.contains("cluster support disabled") => Ok(alone()),
+            Err(trouble) => Err(trouble.into()),
+        }
+    }
+
+    fn node(&self, range: &Value) -> Option<Node> {
+        let own_host = match self.info.addr() {
+            ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host.as_str(),
+            _ => "localhost",
+        };
+        let Value::Array(parts) = range else { return None };
+        let [first, last, Value::Array(primary), ..] = parts.as_slice() else { return None };
+        let [host, port, ..] = primary.as_slice() else { return None };
+        // A node that was not told its own name has none to give.
+        let host = text(host).filter(|host| !host.is_empty() && host != "?");
+        let port = u16::try_from(integer(port)?).ok()?;
+        let place = Some((host.unwrap_or_else(|| own_host.to_owned()), port));
+        Some(Node { first: integer(first)?, last: integer(last)?, place })
+    }
+
+    /// A connection to a node.
+    pub(crate) fn connect_to(&self, node: &Node) -> Result<Connection, Failure> {
+        let Some((host, port)) = node.place.clone() else { return self.open(self.info.clone()) };
+        let addr = match self.info.addr() {
+            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+                ConnectionAddr::TcpTls { host, port, insecure: *insecure, tls_params: tls_params.clone() }
+            }
+            _ => ConnectionAddr::Tcp(host, port),
+        };
+        self.open(self.info.clone().set_addr(addr))
+    }
+
+    fn open(&self, info: ConnectionInfo) -> Result<Connection, Failure> {
+        let place = info.addr().to_string();
+        let is_secured = matches!(info.addr(), ConnectionAddr::TcpTls { .. });
+        let client = match &self.certificates {
+            Some(certificates) if is_secured => Client::build_with_tls(info, certificates.clone()),
+            _ => Client::open(info),
+        };
+        let connection = client.and_then(|client| client.get_connection_with_timeout(CONNECT_TIMEOUT));
+        connection.map(Connection::new).map_err(|error| Failure::of(place, error))
+    }
+}
+
+/// A run of slots and its primary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Node {
+    first: u64,
+    last: u64,
+    /// Host and port; nothing of the server that was named.
+    pub(super) place: Option<(String, u16)>,
+}
+
+/// The node that has the key's slot.
+pub(super) fn node_of<'n>(nodes: &'n [Node], key: &[u8]) -> Result<&'n Node, Failure> {
+    let slot = u64::from(slot_of(key));
+    let found = nodes.iter().find(|node| node.first <= slot && slot <= node.last);
+    found.ok_or_else(|| Failure::new(format!("no node of the cluster has slot {slot}")))
+}
+
+fn certificates(arguments: &Arguments) -> Result<Option<TlsCertificates>, Failure> {
+    // The provider can be set once; that it is set already is no trouble.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let read = |path: &PathBuf| fs::read(path).map_err(|error| Failure::of(path.display(), error));
+    let root_cert = arguments.cacert.as_ref().map(read).transpose()?;
+    let client_tls = match (&arguments.cert, &arguments.key_file) {
+        (Some(cert), Some(key)) => Some(ClientTlsConfig { client_cert: read(cert)?, client_key: read(key)? }),
+        _ => None,
+    };
+    let is_asked = root_cert.is_some() || client_tls.is_some();
+    Ok(is_asked.then_some(TlsCertificates { client_tls, root_cert }))
+}

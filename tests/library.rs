@@ -1,0 +1,142 @@
+//! The library as other programs see it: adding on several threads, sizes beforehand, digests.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use everbloom::{
+    AddError, BloomFilter, Format, Growth, LayerSize, Loader, Options, ReserveError, Tally, layer_sizes,
+};
+
+/// Items, each of them twice, in an order that is no order.
+fn items(count: u64) -> Vec<[u8; 8]> {
+    (0..2 * count).map(|number| (number.wrapping_mul(0x9E37_79B9) % count).to_le_bytes()).collect()
+}
+
+fn slices(items: &[[u8; 8]]) -> Vec<&[u8]> {
+    items.iter().map(|item| item.as_slice()).collect()
+}
+
+fn added_in_turn(options: Options, items: &[&[u8]]) -> (BloomFilter, Tally) {
+    let mut filter = BloomFilter::new(options).unwrap();
+    let mut tally = Tally::default();
+    for item in items {
+        tally.items += 1;
+        match filter.add(item) {
+            Ok(is_new) => tally.new_items += u64::from(is_new),
+            Err(AddError::Full) => tally.refused_items += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    (filter, tally)
+}
+
+#[test]
+fn parts_on_threads_make_the_same_filter_as_items_in_turn() {
+    let expand = Growth::Scaling { expansion: 2 };
+    for (count, capacity_items, growth, error_rate) in [
+        (1000, 1000, expand, 0.01),
+        (300_000, 2_000_000, expand, 0.01),
+        (300_000, 2_000_000, Growth::Fixed, 1e-6),
+        // Too small: it grows in the middle, or refuses.
+        (300_000, 200_000, expand, 0.0001),
+        (2_500_000, 2_000_000, Growth::Fixed, 0.01),
+        (1000, 100, Growth::Saturating, 0.01),
+    ] {
+        let items = items(count);
+        let items = slices(&items);
+        let options = Options { error_rate, capacity_items, growth };
+        let (expected, expected_tally) = added_in_turn(options, &items);
+        for parts in [1, 2, 3, 7] {
+            let mut filter = BloomFilter::new(options).unwrap();
+            let mut tally = Tally::default();
+            // Several calls, each with a part for every thread, the last ones smaller.
+            for call in items.chunks(items.len() / 5 + 1) {
+                let parts: Vec<Vec<&[u8]>> = call.chunks(call.len() / parts + 1).map(<[_]>::to_vec).collect();
+                tally = tally.plus(filter.add_parts(parts).unwrap());
+            }
+            let what = format!("{count} items, {capacity_items}, {growth:?}, {parts} parts");
+            assert_eq!(
+                (tally.items, filter.items() >= tally.new_items),
+                (items.len() as u64, true),
+                "{what}"
+            );
+            if growth == Growth::Fixed && tally.refused_items > 0 {
+                // Which items come too late depends on the order in the round that meets the end.
+                assert_eq!(tally.new_items, expected_tally.new_items, "{what}");
+                continue;
+            }
+            assert!(items.iter().all(|item| filter.contains(item)), "{what}");
+            if filter.layers().len() == 1 {
+                assert_eq!((tally, filter.digest()), (expected_tally, expected.digest()), "{what}");
+            }
+        }
+    }
+    let mut filter = BloomFilter::new(Options::default()).unwrap();
+    assert_eq!(filter.add_parts(Vec::<Vec<&[u8]>>::new()), Ok(Tally::default()));
+    assert_eq!(filter.add_parts(vec![vec![], vec![&b"a"[..]], vec![]]).unwrap().new_items, 1);
+}
+
+#[test]
+fn sizes_beforehand_are_those_of_the_filter() {
+    for (error_rate, capacity_items, growth, count) in [
+        (0.01, 100, Growth::Scaling { expansion: 2 }, 5000),
+        (0.0001, 10, Growth::Scaling { expansion: 4 }, 5000),
+        (0.2, 5000, Growth::Fixed, 1000),
+        (0.01, 2_000_000, Growth::Scaling { expansion: 1 }, 1000),
+    ] {
+        let options = Options { error_rate, capacity_items, growth };
+        let items = items(count);
+        let (filter, _) = added_in_turn(options, &slices(&items));
+        let sizes = layer_sizes(Format::Everbloom, options, filter.items()).unwrap();
+        let bits: Vec<u64> = filter.layers().iter().map(|layer| layer.size_bits).collect();
+        assert_eq!(sizes.iter().map(|layer| layer.size_bits).collect::<Vec<_>>(), bits);
+        assert_eq!(sizes.iter().map(|layer| layer.capacity_items).sum::<u64>(), filter.capacity_items());
+        assert!(sizes.iter().all(|LayerSize { probes, lines, .. }| 0 < *lines && lines <= probes));
+        let set: u64 = filter.layers().iter().map(|layer| layer.set_bits).sum();
+        assert!((filter.fill() - set as f64 / bits.iter().sum::<u64>() as f64).abs() < 1e-12);
+    }
+}
+
+#[test]
+fn sizes_of_the_other_formats_are_as_those_modules_show_them() {
+    // Bytes of RedisBloom's layers and of valkey-bloom's, as read from servers; the first of a filter that grows.
+    let one = |format, error_rate, capacity_items, growth| {
+        let options = Options { error_rate, capacity_items, growth };
+        let layers = layer_sizes(format, options, capacity_items).unwrap();
+        assert_eq!(layers.len(), 1);
+        (layers[0].size_bits / 8, layers[0].probes)
+    };
+    let growing = Growth::Scaling { expansion: 2 };
+    assert_eq!(one(Format::RedisBloom, 0.01, 100, growing), (144, 8));
+    assert_eq!(one(Format::RedisBloom, 0.025, 1000, Growth::Fixed), (960, 6));
+    assert_eq!(one(Format::ValkeyBloom, 0.001, 1000, growing), (1798, 10));
+    assert_eq!(one(Format::ValkeyBloom, 0.25, 100, Growth::Fixed), (37, 2));
+    for format in Format::ALL {
+        let fixed = Options { error_rate: 0.01, capacity_items: 10, growth: Growth::Fixed };
+        let too_many = layer_sizes(format, fixed, 11);
+        assert_eq!(too_many, Err(everbloom::CreateError::Reserve(ReserveError::TooLong)));
+        for (error_rate, capacity_items) in [(0.0, 1), (1.0, 1), (f64::NAN, 1), (0.1, 0)] {
+            let wrong = Options { error_rate, capacity_items, growth: growing };
+            assert!(layer_sizes(format, wrong, 1).is_err());
+        }
+        // The largest there is, and beyond.
+        let one_by_one =
+            Options { error_rate: 0.01, capacity_items: 1, growth: Growth::Scaling { expansion: 1 } };
+        assert!(layer_sizes(format, one_by_one, u64::MAX).is_err());
+    }
+}
+
+#[test]
+fn equal_filters_have_one_digest_wherever_they_come_from() {
+    let mut filter = BloomFilter::new(Options { capacity_items: 3000, ..Options::default() }).unwrap();
+    filter.add_many(&slices(&items(2000)));
+    let pieces: Vec<(u64, Vec<u8>)> = filter.pieces().map(Result::unwrap).collect();
+    let mut loader = Loader::new(&pieces[0].1).unwrap();
+    for (iterator, data) in &pieces[1..] {
+        loader.load(*iterator, data).unwrap();
+    }
+    let mut copy = loader.finish();
+    assert_eq!(copy.digest(), filter.digest());
+    assert_eq!(filter.try_clone().unwrap().digest(), filter.digest());
+    copy.add(b"one more").unwrap();
+    assert_ne!(copy.digest(), filter.digest());
+}

@@ -1,0 +1,143 @@
+//! `check`.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+
+use crate::harness::{Client, Site, Test, tests};
+use crate::tool::{json, run, two_nodes, url};
+
+pub(crate) const TESTS: &[Test] = tests![
+    every_filter_is_shown_with_what_the_server_knows,
+    keys_that_only_redisbloom_can_load_are_listed,
+    a_cluster_is_looked_at_node_by_node,
+];
+
+fn knows_statistics(client: &mut Client) -> bool {
+    !client.say("BF.STATS none").contains("unknown command")
+}
+
+fn every_filter_is_shown_with_what_the_server_knows(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    for (key, words) in
+        [("small", "0.01 100"), ("counts", "0.01 100 COUNTING"), ("redis", "0.01 50 FORMAT redisbloom")]
+    {
+        assert_eq!(client.say(&format!("BF.RESERVE {key} {words}")), "+OK");
+        client.say(&format!("BF.MADD {key} a b c"));
+    }
+    for item in 0..3000 {
+        client.say(&format!("BF.ADD grown item-{item}"));
+    }
+    client.say("SET text value");
+    for protocol in [&[][..], &["--resp3"]] {
+        let checked = json(&[&["check", &url(&server)], protocol].concat());
+        let filters = checked["filters"].as_array().unwrap();
+        let names: Vec<&str> = filters.iter().map(|filter| filter["key"].as_str().unwrap()).collect();
+        assert_eq!(names, ["counts", "grown", "redis", "small"]);
+        for filter in filters {
+            let key = filter["key"].as_str().unwrap();
+            let info = |field: &str| {
+                let shown = server.client().say(&format!("BF.INFO {key} {field}"));
+                shown.trim_matches(['[', ']']).parse::<u64>().unwrap()
+            };
+            for (name, field) in [("layers", "FILTERS"), ("items", "ITEMS"), ("capacity", "CAPACITY")] {
+                assert_eq!(filter[name], info(field), "{filter}");
+            }
+            assert!(filter["bytes"].as_u64() >= Some(info("SIZE") / 2), "{filter}");
+            // Only the one that has grown four times has something to be told.
+            assert_eq!(filter["advice"].is_null(), key != "grown", "{filter}");
+            if knows_statistics(&mut client) {
+                let fill = filter["fill"].as_f64().unwrap();
+                assert!(fill > 0.0 && fill < 1.0 && filter["error_rate_now"].is_f64(), "{filter}");
+            }
+        }
+        let filters = json(&["check", &url(&server), "--match", "s*"]);
+        assert_eq!(filters["filters"].as_array().unwrap().len(), 1);
+    }
+    let ended = run(&["check", &url(&server)]);
+    assert!(ended.code == Some(0) && ended.out.starts_with("key ") && ended.out.contains("\n4 filters, "));
+}
+
+fn keys_that_only_redisbloom_can_load_are_listed(_: &Site) {
+    // No server here has RedisBloom: this one only says that it does.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("redis://{}", listener.local_addr().unwrap());
+    let keys = ["MBbloom--", "MBbloomCF", "CMSk-TYPE", "TopK-TYPE", "TDIS-TYPE", "string"];
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            thread::spawn(move || answer(&stream.unwrap(), &keys));
+        }
+    });
+    let ended = run(&["check", &address, "--json"]);
+    let checked = ended.json();
+    assert_eq!(ended.code, Some(3), "{checked}");
+    let types: Vec<&str> = checked["only_redisbloom"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|key| key["type"].as_str().unwrap())
+        .collect();
+    assert_eq!(types, ["CMSk-TYPE", "MBbloomCF", "TDIS-TYPE", "TopK-TYPE"]);
+    let filter = &checked["filters"][0];
+    assert_eq!((&filter["layers"], &filter["items"], &filter["bytes"]), (&6.into(), &9.into(), &777.into()));
+    assert!(filter["fill"].is_null() && filter["advice"].as_str().unwrap().contains("6300"), "{filter}");
+}
+
+/// Answers as RedisBloom, with keys that are named as their types.
+fn answer(stream: &TcpStream, keys: &[&str]) {
+    let (mut reader, mut writer) = (BufReader::new(stream), stream);
+    let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());
+    while let Some(words) = command(&mut reader) {
+        let word = |index: usize| words.get(index).map_or("", String::as_str);
+        let reply = match word(0) {
+            "SCAN" => {
+                let keys: String = keys.iter().map(|key| bulk(key)).collect();
+                format!("*2\r\n$1\r\n0\r\n*6\r\n{keys}")
+            }
+            "TYPE" => format!("+{}\r\n", word(1)),
+            "BF.STATS" => "-ERR unknown command 'BF.STATS', with args beginning with: \r\n".to_owned(),
+            "BF.INFO" => {
+                let fields = [("Capacity", 6300), ("Size", 800), ("Number of filters", 6)];
+                let more = [("Number of items inserted", 9), ("Expansion rate", 2)];
+                let fields: String = fields
+                    .iter()
+                    .chain(&more)
+                    .map(|(name, number)| format!("+{name}\r\n:{number}\r\n"))
+                    .collect();
+                format!("*10\r\n{fields}")
+            }
+            "MEMORY" => ":777\r\n".to_owned(),
+            _ => "+OK\r\n".to_owned(),
+        };
+        if writer.write_all(reply.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+fn command(reader: &mut impl BufRead) -> Option<Vec<String>> {
+    let mut number = |mark: char| {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        line.trim_end().strip_prefix(mark)?.parse::<usize>().ok()
+    };
+    let words = number('*')?;
+    let mut command = Vec::new();
+    for _ in 0..words {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        let mut word = vec![0; line.trim_end().strip_prefix('$')?.parse::<usize>().ok()? + 2];
+        reader.read_exact(&mut word).ok()?;
+        command.push(String::from_utf8_lossy(&word[..word.len() - 2]).into_owned());
+    }
+    Some(command)
+}
+
+fn a_cluster_is_looked_at_node_by_node(site: &Site) {
+    let nodes = two_nodes(site);
+    nodes[1].client().say("BF.ADD foo item");
+    nodes[0].client().say("BF.ADD bar item");
+    assert_eq!(json(&["check", &url(&nodes[0]), "-c"])["filters"].as_array().unwrap().len(), 2);
+    assert_eq!(json(&["check", &url(&nodes[0])])["filters"].as_array().unwrap().len(), 1);
+}

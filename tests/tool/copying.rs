@@ -1,0 +1,206 @@
+//! `copy`: between servers, versions and formats.
+
+use crate::harness::{Client, Server, Site, Test, show, tests, wait_until};
+use crate::tool::{Ended, Files, command, json, keys, run, spawn, two_nodes, url};
+
+pub(crate) const TESTS: &[Test] = tests![
+    filters_of_every_kind_come_to_every_other_server,
+    a_copy_goes_on_where_it_ended,
+    only_what_matches_is_copied,
+    what_differs_is_found,
+    a_large_filter_goes_in_pieces,
+    a_cluster_is_copied_node_by_node,
+    a_server_that_cannot_hold_filters_gets_none,
+    each_side_has_its_credentials,
+];
+
+/// What makes filters of every kind that a command makes.
+const KINDS: [&str; 7] = [
+    "",
+    "NONSCALING",
+    "FORMAT redisbloom",
+    "FORMAT valkey-bloom",
+    "COUNTING",
+    "KEYED",
+    "NONSCALING SATURATE",
+];
+
+/// One filter of each kind, small and large, the odd ones with a time to live.
+fn fill(client: &mut Client) -> usize {
+    let mut count = 0;
+    for (number, kind) in KINDS.iter().enumerate() {
+        for capacity in [50, 20_000, 2_500_000] {
+            let key = format!("kind-{number}-{capacity}");
+            assert_eq!(client.say(&format!("BF.RESERVE {key} 0.01 {capacity} {kind}")), "+OK");
+            for part in 0..3 {
+                let items: Vec<String> = (0..20).map(|item| format!("{part}-{item}")).collect();
+                client.say(&format!("BF.MADD {key} {}", items.join(" ")));
+            }
+            if number % 2 == 1 {
+                client.say(&format!("PEXPIRE {key} 1000000"));
+            }
+            count += 1;
+        }
+    }
+    for (key, bitmap) in [("a", "4"), ("b", "9")] {
+        client.say(&format!("SETBIT bits-{key} {bitmap} 1"));
+    }
+    client.say("SADD set member");
+    count
+}
+
+/// Both sides have the same filters, with the same time to live, as far as that can be.
+fn assert_same(from: &mut Client, to: &mut Client, filters: usize) {
+    let copied = keys(to);
+    assert_eq!(copied.len(), filters, "{copied:?}");
+    for key in copied {
+        let ttl = [&mut *from, &mut *to].map(|client| client.int(&format!("PTTL {key}")));
+        assert!((ttl[0] - ttl[1]).abs() < 60_000 && (ttl[0] < 0) == (ttl[1] < 0), "{key}: {ttl:?}");
+        assert_eq!(show(&from.call(&["BF.DEBUG", &key])), show(&to.call(&["BF.DEBUG", &key])), "{key}");
+        let asked: Vec<String> = (0..300).map(|item| format!("{}-{}", item % 4, item / 4)).collect();
+        let ask = format!("BF.MEXISTS {key} {}", asked.join(" "));
+        assert_eq!(from.say(&ask), to.say(&ask), "{key}");
+    }
+}
+
+fn filters_of_every_kind_come_to_every_other_server(site: &Site) {
+    let from = site.start();
+    let filters = fill(&mut from.client());
+    for other in Site::find_all().unwrap() {
+        let to = other.start();
+        let copied = json(&["copy", &url(&from), &url(&to), "--verify"]);
+        let number = |name: &str| copied[name].as_u64().unwrap();
+        assert_eq!(number("by_dump") + number("in_pieces"), filters as u64, "{copied}");
+        assert_eq!((number("filters"), number("verified")), (filters as u64, filters as u64), "{copied}");
+        if other.name == site.name {
+            assert_eq!(number("in_pieces"), 0, "{copied}");
+        }
+        assert_same(&mut from.client(), &mut to.client(), filters);
+        // What is there stays, unless the user says what to do with it.
+        let again = run(&["copy", &url(&from), &url(&to), "--json"]);
+        assert_eq!((again.code, again.json()["troubles"].as_array().unwrap().len()), (Some(3), filters));
+        let resumed = json(&["copy", &url(&from), &url(&to), "--resume", "--resp3", "--verify"]);
+        assert_eq!((&resumed["there_before"], &resumed["verified"]), (&filters.into(), &filters.into()));
+        let replaced = json(&["copy", &url(&from), &url(&to), "--replace", "--jobs", "1"]);
+        assert_eq!(replaced["there_before"], 0, "{replaced}");
+        assert_same(&mut from.client(), &mut to.client(), filters);
+    }
+}
+
+fn many(server: &Server, filters: usize) {
+    let mut client = server.client();
+    for number in 0..filters {
+        client.say(&format!("BF.RESERVE filter-{number} 0.01 500000"));
+        client.say(&format!("BF.MADD filter-{number} a b c {number}"));
+    }
+}
+
+fn a_copy_goes_on_where_it_ended(site: &Site) {
+    let (from, to) = (site.start(), site.start());
+    many(&from, 300);
+    let mut client = to.client();
+    for how in ["INT", "KILL"] {
+        client.say("FLUSHALL");
+        let child = spawn(&["copy", &url(&from), &url(&to), "--jobs", "2"]);
+        wait_until("some copied", || client.int("DBSIZE") > 10);
+        let signal = format!("kill -{how} {}", child.id());
+        // A tool that was quicker is no more.
+        let _ = std::process::Command::new("sh").args(["-c", &signal]).output().unwrap();
+        let ended = Ended::of(child.wait_with_output().unwrap());
+        assert!(matches!(ended.code, None | Some(0 | 130)), "{}", ended.err);
+        let copied = client.int("DBSIZE");
+        let resumed = json(&["copy", &url(&from), &url(&to), "--resume", "--verify"]);
+        assert_eq!(resumed["verified"], 300, "{resumed}");
+        assert!(resumed["there_before"].as_i64().unwrap() <= copied, "{resumed}");
+        assert_eq!(client.int("DBSIZE"), 300);
+    }
+}
+
+fn only_what_matches_is_copied(site: &Site) {
+    let (from, to) = (site.start(), site.start());
+    let mut client = from.client();
+    for key in ["a:1", "a:2", "b:1", "{a:1}:everbloom:0123456789abcdef"] {
+        client.say(&format!("BF.ADD {key} item"));
+    }
+    client.say("SET a:text value");
+    let copied = json(&["copy", &url(&from), &url(&to), "--match", "a:*"]);
+    assert_eq!((&copied["filters"], keys(&mut to.client())), (&2.into(), vec!["a:1".into(), "a:2".into()]));
+    assert_eq!(json(&["copy", &url(&from), &url(&to), "--match", "none:*"])["filters"], 0);
+    // What another copy or load is making, or did not come to make, is nobody's filter.
+    assert_eq!(json(&["copy", &url(&from), &url(&to), "--resume"])["filters"], 3);
+}
+
+fn what_differs_is_found(site: &Site) {
+    let (from, to) = (site.start(), site.start());
+    let mut client = from.client();
+    client.say("BF.MADD k a b c");
+    client.say("BF.MADD same a b c");
+    let files = Files::new();
+    let members = files.write("members", "a\nb\nzzz\n");
+    let verify = ["copy", &url(&from), &url(&to), "--resume", "--verify", "--members", &members, "--json"];
+    assert_eq!(json(&verify[..7])["verified"], 2);
+    to.client().say("BF.ADD k another");
+    let ended = run(&verify);
+    let result = ended.json();
+    assert_eq!((ended.code, &result["verified"]), (Some(3), &1.into()), "{result}");
+    assert_eq!(result["troubles"][0]["key"], "k");
+}
+
+fn a_large_filter_goes_in_pieces(site: &Site) {
+    let (from, to) = (site.start(), site.start());
+    let mut client = from.client();
+    client.say("BF.RESERVE large 0.01 80000000 EX 1000");
+    client.say("BF.MADD large a b c");
+    let copied = json(&["copy", &url(&from), &url(&to), "--verify"]);
+    assert_eq!((&copied["in_pieces"], &copied["verified"]), (&1.into(), &1.into()), "{copied}");
+    let mut client = to.client();
+    assert!((900..=1000).contains(&client.int("TTL large")) && client.int("BF.CARD large") == 3);
+    assert_eq!(keys(&mut client), ["large"]);
+}
+
+fn a_cluster_is_copied_node_by_node(site: &Site) {
+    let (from, to) = (two_nodes(site), site.start());
+    for (number, node) in [("foo", 1), ("bar", 0), ("{bar}2", 0)] {
+        assert_eq!(from[node].client().int(&format!("BF.ADD {number} item")), 1);
+    }
+    // Whichever node is named, and whichever side is the cluster.
+    for node in &from {
+        let copied = json(&["copy", &url(node), &url(&to), "-c", "--replace", "--verify"]);
+        assert_eq!(copied["verified"], 3, "{copied}");
+    }
+    let back = two_nodes(site);
+    let copied = json(&["copy", &url(&to), &url(&back[1]), "-c", "--verify"]);
+    assert_eq!((&copied["by_dump"], &copied["verified"]), (&3.into(), &3.into()), "{copied}");
+    assert_eq!(keys(&mut back[0].client()), ["bar", "{bar}2"]);
+}
+
+fn a_server_that_cannot_hold_filters_gets_none(site: &Site) {
+    let (from, to) = (site.start(), site.launch().without_module().start());
+    from.client().say("BF.ADD k item");
+    let ended = run(&["copy", &url(&from), &url(&to), "--json"]);
+    assert_eq!(
+        (ended.code, ended.json()["troubles"][0]["key"].as_str()),
+        (Some(3), Some("k")),
+        "{}",
+        ended.err
+    );
+    assert_eq!(keys(&mut to.client()), [""; 0]);
+    assert_eq!(run(&["copy", &url(&from), "redis://127.0.0.1:1"]).code, Some(1));
+    assert_eq!(run(&["copy", "redis://127.0.0.1:1", &url(&from)]).code, Some(1));
+}
+
+fn each_side_has_its_credentials(site: &Site) {
+    let (from, to) = (site.start(), site.start());
+    from.client().say("BF.ADD k item");
+    from.client().say("CONFIG SET requirepass word-of-from");
+    to.client().say("CONFIG SET requirepass word-of-to");
+    let copy = |from_word: &str, to_word: &str| {
+        let mut command = command(&["copy", &url(&from), &url(&to), "--replace", "--json"]);
+        command.env("EVERBLOOM_PASSWORD", from_word).env("EVERBLOOM_TO_PASSWORD", to_word);
+        Ended::of(command.output().unwrap())
+    };
+    assert_eq!(copy("word-of-from", "word-of-to").code, Some(0));
+    for ended in [copy("word-of-to", "word-of-to"), copy("word-of-from", "word-of-from")] {
+        assert!(ended.code == Some(1) && !ended.err.contains("word-of"), "{}", ended.err);
+    }
+}

@@ -1,0 +1,78 @@
+//! The examples of docs/tool.md, run as they stand there.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use crate::harness::{Site, Test, tests};
+use crate::tool::{Files, path, url};
+
+pub(crate) const TESTS: &[Test] = tests![every_example_does_what_it_shows];
+
+/// One line after `$ `, and what it prints.
+struct Example {
+    command: String,
+    output: String,
+}
+
+/// The blocks marked `console`.
+fn examples(page: &str) -> Vec<Example> {
+    let mut examples: Vec<Example> = Vec::new();
+    let mut is_inside = false;
+    for line in page.lines() {
+        match line.strip_prefix("```") {
+            Some(mark) => is_inside = mark == "console",
+            None if !is_inside => {}
+            None => match (line.strip_prefix("$ "), examples.last_mut()) {
+                (Some(command), _) => {
+                    examples.push(Example { command: command.to_owned(), output: String::new() });
+                }
+                (None, Some(example)) => example.output.push_str(&format!("{line}\n")),
+                (None, None) => panic!("output before the first command: {line}"),
+            },
+        }
+    }
+    examples
+}
+
+/// Without times, rates and what follows from them.
+fn steady(text: &str) -> String {
+    let mut words: Vec<String> = Vec::new();
+    for line in text.lines() {
+        for word in line.split_whitespace() {
+            let unit = word.trim_end_matches([',', ';']);
+            if ["s", "items/s"].contains(&unit) {
+                words.pop();
+                words.push("#".to_owned());
+            }
+            words.push(word.to_owned());
+        }
+        words.push("\n".to_owned());
+    }
+    words.join(" ")
+}
+
+fn every_example_does_what_it_shows(site: &Site) {
+    let [server, other] = [site.start(), site.start()];
+    let files = Files::new();
+    let tool = path();
+    let folder = tool.parent().unwrap().to_str().unwrap().to_owned();
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/tool.md")).unwrap();
+    let examples = examples(&page);
+    assert!(examples.len() > 8, "{} examples", examples.len());
+    for Example { command, output } in examples {
+        // The two servers of the page.
+        let address = |server| url(server).trim_start_matches("redis://").to_owned();
+        let here =
+            command.replace("127.0.0.1:6379", &address(&server)).replace("127.0.0.1:6380", &address(&other));
+        let ran = Command::new("sh")
+            .args(["-c", &here])
+            .current_dir(files.path(""))
+            .env("PATH", format!("{folder}:{}", std::env::var("PATH").unwrap()))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let (out, err) = (String::from_utf8(ran.stdout).unwrap(), String::from_utf8(ran.stderr).unwrap());
+        assert!(ran.status.success(), "{command}: {err}");
+        assert_eq!(steady(&out), steady(&output), "{command}");
+    }
+}

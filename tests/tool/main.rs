@@ -1,0 +1,52 @@
+//! Black-box tests of the command-line tool: the binary itself, on real servers with the module loaded.
+//!
+//! The servers and the module are found as by the tests in tests/server, whose harness this is. Every test runs once per
+//! server found.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    reason = "tests fail by panicking"
+)]
+
+mod checking;
+mod copying;
+mod docs;
+#[path = "../server/harness/mod.rs"]
+#[allow(dead_code, unused_imports, reason = "shared with the tests of the module, which use all of it")]
+mod harness;
+mod inspecting;
+mod interrupting;
+mod loading;
+mod sizes;
+mod tool;
+
+use std::process::ExitCode;
+
+use harness::{Site, Test};
+use libtest_mimic::Arguments;
+
+/// Every file of tests.
+const SUBJECTS: &[(&str, &[Test])] = &[
+    ("loading", loading::TESTS),
+    ("interrupting", interrupting::TESTS),
+    ("copying", copying::TESTS),
+    ("checking", checking::TESTS),
+    ("sizes", sizes::TESTS),
+    ("inspecting", inspecting::TESTS),
+    ("docs", docs::TESTS),
+];
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    match Site::find_all() {
+        Ok(sites) => libtest_mimic::run(&arguments, harness::trials(&sites, SUBJECTS.iter())).exit_code(),
+        Err(trouble) => {
+            eprintln!("error: {trouble}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! `size`: what it says, beside what servers take.
+
+use serde_json::Value;
+
+use crate::harness::{Site, Test, tests};
+use crate::tool::{Files, json, run, url};
+
+pub(crate) const TESTS: &[Test] = tests![
+    sizes_are_those_that_a_server_allocates,
+    a_filter_that_grew_has_as_many_layers,
+    numbers_that_no_filter_can_have_are_refused,
+];
+
+fn find<'v>(sizes: &'v Value, module: &str, filter: &str) -> &'v Value {
+    let filters = sizes["filters"].as_array().unwrap();
+    filters.iter().find(|found| found["module"] == module && found["filter"] == filter).unwrap()
+}
+
+fn number(size: &Value, name: &str) -> u64 {
+    size[name].as_u64().unwrap_or_else(|| panic!("no {name} in {size}"))
+}
+
+/// Modules, and the formats of this one that are theirs.
+const MODULES: [(&str, &str); 3] =
+    [("everbloom", "everbloom"), ("RedisBloom", "redisbloom"), ("valkey-bloom", "valkey-bloom")];
+
+fn sizes_are_those_that_a_server_allocates(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    for (items, error) in [("20000000", "0.01"), ("3e6", "0.0001"), ("1e6", "0.2")] {
+        let sizes = json(&["size", "--items", items, "--error", error]);
+        for (module, format) in MODULES {
+            for filter in ["reserved", "fixed"] {
+                let size = find(&sizes, module, filter);
+                // What it says to type, for the format of that module.
+                let command = size["command"].as_str().unwrap();
+                let before = client.info_number("used_memory");
+                assert_eq!(client.say(&format!("{command} FORMAT {format}")), "+OK", "{command}");
+                let taken = client.info_number("used_memory").saturating_sub(before);
+                // Some allocators round up to four sizes between one power of two and the next, some to pages. A client's
+                // buffers come and go meanwhile.
+                let fits = |expected: u64| taken.abs_diff(expected) < expected / 100 + 200_000;
+                let [bytes, rounded] = ["bytes", "allocated_bytes"].map(|name| number(size, name));
+                assert!(fits(bytes) || fits(rounded), "{size}: {taken} taken");
+                let shown = client.say("BF.INFO key SIZE");
+                let shown: u64 = shown.trim_matches(['[', ']']).parse().unwrap();
+                assert!((bytes..bytes + 1000).contains(&shown), "{size}: {shown} shown");
+                client.say("DEL key");
+            }
+        }
+    }
+    let ended = run(&["size", "--items", "1e8", "--error", "0.001"]);
+    assert!(ended.code == Some(0) && ended.out.contains("BF.RESERVE key 0.001 100000000"), "{}", ended.out);
+}
+
+fn a_filter_that_grew_has_as_many_layers(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let files = Files::new();
+    let file = files.items("items", 20_000);
+    for (module, format) in MODULES {
+        client.say("DEL key");
+        client.say(&format!("BF.RESERVE key 0.01 100 EXPANSION 2 FORMAT {format}"));
+        json(&["load", &url(&server), "key", &file, "--add"]);
+        let items = client.int("BF.CARD key").to_string();
+        let sizes = json(&["size", "--items", &items]);
+        let layers = number(find(&sizes, module, "grown"), "layers");
+        assert_eq!(client.say("BF.INFO key FILTERS"), format!("[{layers}]"), "{module}");
+    }
+}
+
+fn numbers_that_no_filter_can_have_are_refused(_: &Site) {
+    for wrong in [
+        &["--items", "0"][..],
+        &["--items", "many"],
+        &["--items", "10", "--error", "0"],
+        &["--items", "10", "--error", "1"],
+        &["--items", "10", "--error", "NaN"],
+        &["--items", "10", "--expansion", "0"],
+        &["--items", "18446744073709551615"],
+        &[],
+    ] {
+        let ended = run(&[&["size"], wrong].concat());
+        assert!(ended.code == Some(2) && !ended.err.is_empty(), "{wrong:?}: {:?} {}", ended.code, ended.out);
+    }
+    // What one module cannot have is no trouble for the others.
+    let sizes = json(&["size", "--items", "5e9"]);
+    assert!(number(find(&sizes, "everbloom", "reserved"), "bytes") > 5_000_000_000);
+}

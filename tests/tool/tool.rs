@@ -1,0 +1,151 @@
+//! Runs the tool, and makes files for it.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::harness::{Client, Server, Site, wait_until};
+
+/// The binary under test: `TOOL`, else the one that was built with the tests.
+pub(crate) fn path() -> PathBuf {
+    let built = option_env!("CARGO_BIN_EXE_everbloom").map(PathBuf::from);
+    let path = std::env::var_os("TOOL").map(PathBuf::from).or(built);
+    path.expect("TOOL names the tool to test, or the tests are built with --features tool")
+}
+
+/// A call of the tool without credentials in its environment.
+pub(crate) fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(path());
+    for name in ["USERNAME", "PASSWORD", "TO_USERNAME", "TO_PASSWORD"] {
+        command.env_remove(format!("EVERBLOOM_{name}"));
+    }
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// What came of a call.
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Ended {
+    pub(crate) fn of(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).expect("the tool speaks UTF-8");
+        Self { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    /// The result of a call with `--json`.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.out)
+            .unwrap_or_else(|error| panic!("{error}: '{}' '{}'", self.out, self.err))
+    }
+}
+
+/// Runs it to its end, whatever that is.
+pub(crate) fn run(arguments: &[&str]) -> Ended {
+    Ended::of(command(arguments).output().expect("run the tool"))
+}
+
+/// Runs it with something on its standard input.
+pub(crate) fn run_with(arguments: &[&str], input: &[u8]) -> Ended {
+    let mut child = spawn(arguments);
+    // A tool that refuses its arguments reads nothing.
+    let _ = child.stdin.take().expect("standard input").write_all(input);
+    Ended::of(child.wait_with_output().expect("end of the tool"))
+}
+
+/// Starts it with a pipe as its standard input.
+pub(crate) fn spawn(arguments: &[&str]) -> Child {
+    command(arguments).stdin(Stdio::piped()).spawn().expect("run the tool")
+}
+
+/// Runs it and expects it to do what it was asked for; answers its JSON.
+pub(crate) fn json(arguments: &[&str]) -> Value {
+    let ended = run(&[arguments, &["--json"]].concat());
+    assert_eq!(ended.code, Some(0), "{arguments:?}: {}{}", ended.out, ended.err);
+    ended.json()
+}
+
+/// The address of a server.
+pub(crate) fn url(server: &Server) -> String {
+    format!("redis://127.0.0.1:{}", server.port())
+}
+
+/// A directory with files for one test.
+pub(crate) struct Files(TempDir);
+
+impl Files {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().expect("temporary directory"))
+    }
+
+    /// The path of a file, which need not be there.
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().expect("a path in UTF-8").to_owned()
+    }
+
+    /// Writes a file; answers its path.
+    pub(crate) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
+        let path = self.path(name);
+        fs::write(&path, bytes).expect("write a file");
+        path
+    }
+
+    /// Writes lines `item-0` and so on.
+    pub(crate) fn items(&self, name: &str, items: u32) -> String {
+        let mut text = String::new();
+        for item in 0..items {
+            text.push_str(&format!("item-{item}\n"));
+        }
+        self.write(name, text)
+    }
+}
+
+/// A file of tests/fixtures/tool.
+pub(crate) fn fixture(name: &str) -> String {
+    format!("{}/tests/fixtures/tool/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// How many of the items are in the filter.
+pub(crate) fn present(client: &mut Client, key: &str, items: &[&[u8]]) -> usize {
+    let mut command: Vec<&[u8]> = vec![b"BF.MEXISTS", key.as_bytes()];
+    command.extend(items);
+    client.array(&command).iter().filter(|answer| **answer == redis::Value::Int(1)).count()
+}
+
+/// The keys of the server, in order.
+pub(crate) fn keys(client: &mut Client) -> Vec<String> {
+    let mut keys: Vec<String> = client
+        .array(&["KEYS", "*"])
+        .iter()
+        .map(|key| match key {
+            redis::Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            other => panic!("{other:?} is no key"),
+        })
+        .collect();
+    keys.sort();
+    keys
+}
+
+/// Two primaries of a cluster, each with half of the slots.
+pub(crate) fn two_nodes(site: &Site) -> [Server; 2] {
+    let nodes = [site.launch().in_cluster().start(), site.launch().in_cluster().start()];
+    let [first, second] = &nodes;
+    assert_eq!(first.client().say("CLUSTER ADDSLOTSRANGE 0 8191"), "+OK");
+    assert_eq!(second.client().say("CLUSTER ADDSLOTSRANGE 8192 16383"), "+OK");
+    let meet = format!("CLUSTER MEET 127.0.0.1 {} {}", second.port(), second.bus_port());
+    assert_eq!(first.client().say(&meet), "+OK");
+    for node in &nodes {
+        wait_until("cluster up", || {
+            let info = String::from_utf8(node.client().bytes(&["CLUSTER", "INFO"])).unwrap();
+            info.contains("cluster_state:ok") && info.contains("cluster_slots_assigned:16384")
+        });
+    }
+    nodes
+}
