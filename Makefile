@@ -20,7 +20,7 @@ bench: export NOOP := $(CARGO_TARGET_DIR)/release/examples/libnoop.so
 bench: export BASELINE := $(CARGO_TARGET_DIR)/release/libeverbloom-baseline.so
 
 .DEFAULT_GOAL := help
-.PHONY: help run build tool test test-pure test-server test-tool check advisories bench install install-tool clean dist reproducible test-dist container release-notes
+.PHONY: help run build tool test test-pure test-server test-tool check advisories fuzz fuzz-smoke soak sanitize bench charts install install-tool clean dist reproducible test-dist container release-notes
 
 ##@ Use
 help: ## print this list
@@ -57,14 +57,31 @@ check: ## check formatting, lints, documentation, the oldest Rust, scripts, lice
 advisories: ## check the dependencies against the database of RustSec
 	@scripts/advisories
 
+fuzz: ## let libFuzzer make up input for one target, T, for S seconds; needs a nightly compiler and cargo-fuzz
+	@scripts/setup build
+	@scripts/fuzz "$(T)" $(or $(S),60)
+
+fuzz-smoke: ## fuzz every target for some seconds
+	@scripts/setup build
+	@scripts/fuzz smoke $(or $(S),84)
+
+soak: build ## drill servers for MINUTES minutes: random commands, kill -9, cut links, moving slots; prints a table
+	@scripts/soak $(or $(MINUTES),10)
+
+sanitize: build ## run every command and callback in a server under valgrind's memcheck
+	@scripts/sanitize
+
 # The module as users get it is built last, and so is the one that stays.
-bench: ## measure everything and write docs/performance.md from it
+bench: ## measure everything into docs/performance-cells.csv, and make the page and its pictures from it
 	@scripts/setup build server
 	cargo rustc --release --locked --lib --crate-type cdylib -- --cfg baseline -A dead_code
 	cp $(MODULE) $(BASELINE)
 	cargo build --release --locked --lib --example noop
 	$(if $(ONLY),,cargo bench --locked --no-default-features --features prefetch --bench pure)
 	cargo bench --locked --no-default-features --bench server
+
+charts: ## make docs/performance.md and its pictures anew from the cells, without measuring
+	cargo test --locked --no-default-features --bench server -- --render
 
 ##@ Install and release
 # Builds only where nothing is built, so that `make build && sudo make install` compiles nothing as root.
@@ -96,9 +113,11 @@ clean: ## remove everything built, and the data of `make run`
 #: PORT=n        port of `make run` (default: 6379, or the next free one)
 #: SERVER=path   server of `make run` and `make bench` (default: redis-server, else valkey-server)
 #: SERVERS=a,b   more servers for `make test-server` and `make test-tool`, besides those on the PATH
-#: PEERS="n=path ..."  other modules that `make bench` measures too, with their names; QUICK=1: only try it, on small filters; ONLY=1-GB,instructions,merge: only these filters, or the instructions, or BF.MERGE
+#: PEERS="n=path argument ... n=path ..."  other modules that `make bench` measures too, with their names and load arguments; QUICK=1: only try it, on small filters; ONLY=1-GB,instructions,merge,grown: only these filters, the instructions, BF.MERGE, or the error rates of grown filters
 #: TARGETS="..."  of `make dist`: only these, as Rust calls them (default: four)
 #: PARTS="..."    of `make test-dist`: deb, aarch64, musl (default: all); FILTER=word: only the server tests with it in their name
 #: IMAGES="..."  of `make container`: valkey, redis (default: both); WITH=chroot: without buildah; BASE=image: to start from, instead of one that is made of the mirror
+#: T=name S=n     target of `make fuzz` (see fuzz/targets) and its time in seconds
+#: MINUTES=n      time of `make soak` in all (default: 10)
 #: PREFIX=path   of `make install` and `make install-tool` (default: /usr/local); MODULE_DIR=path (default: PREFIX/lib/redis/modules); DESTDIR=path
 #: CARGO_TARGET_DIR=path  where everything is built (default: target)

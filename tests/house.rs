@@ -24,7 +24,7 @@ const LINES_MAX: usize = 350;
 /// Lines that the median of a room's files must stay below.
 const MEDIAN_LINES_MAX: usize = 150;
 /// What lies beside the folders of bloom names none of them, but for these.
-const KNOW_ALL_KINDS: [&str; 2] = ["bloom", "bloom::filter"];
+const KNOW_ALL_KINDS: [&str; 3] = ["bloom", "bloom::blueprint", "bloom::filter"];
 
 /// A module as the path to it, `bloom::everbloom::hash`; the root is empty.
 type Module = Vec<String>;
@@ -349,7 +349,7 @@ fn no_files_of_a_room_use_one_another_in_a_circle() {
 #[test]
 fn what_all_kinds_share_names_none_of_them() {
     let house = house();
-    let kinds = ["everbloom", "keyed", "redisbloom", "valkeybloom", "client", "union", "counting"];
+    let kinds = ["everbloom", "keyed", "redisbloom", "valkeybloom", "client", "union", "counting", "window"];
     let is_of_a_kind = |module: &Module| module.get(1).is_some_and(|name| kinds.contains(&name.as_str()));
     for (module, _) in house.room("bloom").filter(|(module, _)| !is_of_a_kind(module)) {
         if KNOW_ALL_KINDS.contains(&module.join("::").as_str()) {

@@ -3,9 +3,12 @@
 //!
 //! Reads from the environment: `MODULE` and, each optional, `BASELINE` (our module with the files of
 //! benches/baseline in place of its own), `NOOP` (the module of benches/noop.rs), `SERVER`, `PEERS`
-//! (`name=/path/to/module.so ...`), `QUICK=1` (small filters and few rounds, to try the program itself),
-//! `ONLY=1-GB,instructions` (the work on filters of these sizes, or the instructions of single commands, or `merge`,
-//! BF.MERGE of two large filters, and nothing else), `OUTPUT` (where the results go; default: docs, for a part of the run the build directory).
+//! (`name=/path/to/module.so argument ... name=...`), `QUICK=1` (small filters and few rounds, to try the program itself),
+//! `ONLY=1-GB,instructions,merge,grown` (the work on filters of these sizes, the instructions of single commands,
+//! BF.MERGE of two large filters, the error rates of grown ones, and nothing else), `OUTPUT` (where the results go; default: docs, for a part of the
+//! run the build directory).
+//!
+//! With `--render` it measures nothing and makes the page and its pictures anew from docs/performance-cells.csv.
 
 #![expect(
     clippy::print_stdout,
@@ -13,25 +16,34 @@
     reason = "a program that prints, and counts that are far below 2^53"
 )]
 
+mod bars;
 mod big;
+mod canvas;
 mod cells;
-mod chart;
 mod client;
 mod failure;
 mod filters;
+mod grown;
 mod instructions;
 mod items;
+mod lines;
 mod merging;
+mod page;
+mod pictures;
 mod plan;
 mod process;
 mod progress;
 mod pure;
+mod record;
+mod recording;
 mod report;
 mod results;
 mod sample;
 mod series;
 mod substitutes;
 mod targets;
+mod text;
+mod versus;
 
 use std::path::{Path, PathBuf};
 
@@ -43,6 +55,10 @@ use results::Results;
 use series::{Scope, Series};
 
 fn main() -> Result<(), Failure> {
+    let documents = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    if std::env::args().any(|argument| argument == "--render") {
+        return report::render_again(&documents);
+    }
     // Cargo's flag for benchmarks: as a test this program has nothing to do.
     if !std::env::args().any(|argument| argument == "--bench") {
         return Ok(());
@@ -62,7 +78,7 @@ fn main() -> Result<(), Failure> {
     let full = series.iter().filter(|one| one.scope == Scope::All).count() * 3;
     let rest =
         if plan.is_whole { full + 7 + 5 } else { 0 } + if plan.has_instructions { plan.rounds } else { 0 };
-    let rest = rest + if plan.has_merge { plan.rounds + 1 } else { 0 };
+    let rest = rest + usize::from(plan.has_grown) + if plan.has_merge { plan.rounds + 1 } else { 0 };
     let steps = filters.count() + plan.rounds * plan.sizes.len() + rest;
     let mut progress = Progress::new(steps);
     if !is_there(&format!("{BASELINE_FORMAT} format")) {
@@ -77,6 +93,7 @@ fn main() -> Result<(), Failure> {
     let mut results = Results {
         machine: report::machine(first)?,
         series: series.iter().map(|one| one.name.clone()).collect(),
+        peers: programs.peers.iter().map(|peer| (peer.name.clone(), peer.shown())).collect(),
         ..Results::default()
     };
     if plan.is_whole {
@@ -94,20 +111,23 @@ fn main() -> Result<(), Failure> {
         results.facts = big::measure(&plan, &programs, &mut progress)?;
     }
     if plan.has_merge {
-        results.facts.extend(merging::measure(&plan, &programs, &mut progress)?);
+        results.merge = merging::measure(&plan, &programs, &mut progress)?;
+    }
+    if plan.has_grown {
+        progress.step("error rates of grown filters");
+        results.grown = grown::error_rates(plan.grown_items, plan.grown_filters, plan.grown_probes)?;
     }
     progress.end();
     let output = std::env::var_os("OUTPUT").map(PathBuf::from);
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
     let output = match output {
         Some(output) => output,
         None if plan.is_quick || !plan.is_whole => target_directory().join("bench"),
-        None => manifest.clone(),
+        None => documents.clone(),
     };
-    report::write(&plan, &results, &manifest.join("performance.md"), &output)?;
+    report::write(&plan, &results, &documents, &output)?;
     println!("{}", targets::text(&results));
-    results.facts.iter().for_each(|fact| println!("{}: {}", fact.what, fact.value));
-    println!("written: {}", output.join("performance.md").display());
+    results.facts.iter().chain(&results.merge).for_each(|fact| println!("{}: {}", fact.what, fact.value));
+    println!("written: {}", output.join(report::CELLS).display());
     Ok(())
 }
 
@@ -160,9 +180,13 @@ fn start(programs: &Programs) -> Result<(Vec<Server>, Vec<Series>), Failure> {
         wanted.push(Series::new("everbloom", 0, &[], Scope::All));
     }
     all.splice(0..0, wanted);
-    for (name, module) in &programs.peers {
-        all.push(Series::new(name, servers.len(), &[], Scope::All));
-        servers.push(launch(&[module])?);
+    for peer in &programs.peers {
+        if all.iter().any(|one: &Series| one.name == peer.name) {
+            return Err(format!("PEERS: the name {} is taken", peer.name).into());
+        }
+        all.push(Series::new(&peer.name, servers.len(), &[], Scope::All));
+        let launch = Launch::new(&programs.server, &[&peer.module])?;
+        servers.push(launch.with_arguments(&peer.arguments).pinned().start()?);
     }
     Ok((servers, all))
 }

@@ -1,6 +1,6 @@
 //! What a run measures, and with which programs.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::failure::Failure;
 use super::process;
@@ -14,6 +14,8 @@ pub(crate) struct Plan {
     pub(crate) is_whole: bool,
     /// Whether instructions are counted.
     pub(crate) has_instructions: bool,
+    /// Whether the error rates of grown filters are.
+    pub(crate) has_grown: bool,
     /// Whether the merge of large filters is measured.
     pub(crate) has_merge: bool,
     /// Times that everything is measured, in turns.
@@ -36,6 +38,12 @@ pub(crate) struct Plan {
     pub(crate) instruction_commands: u64,
     /// Items added to a large empty filter.
     pub(crate) first_adds: u64,
+    /// Items that filters grow to whose error rate is measured.
+    pub(crate) grown_items: u64,
+    /// How many of them, of each kind.
+    pub(crate) grown_filters: u64,
+    /// Absent items that each is asked for whenever it is full.
+    pub(crate) grown_probes: u64,
 }
 
 impl Plan {
@@ -46,6 +54,7 @@ impl Plan {
             is_quick: false,
             is_whole: true,
             has_instructions: true,
+            has_grown: true,
             has_merge: true,
             rounds: 9,
             sizes: vec![
@@ -63,6 +72,9 @@ impl Plan {
             substitute_probes: 200_000,
             instruction_commands: 1000,
             first_adds: 200_000,
+            grown_items: 409_500,
+            grown_filters: 20,
+            grown_probes: 200_000,
         }
     }
 
@@ -74,6 +86,7 @@ impl Plan {
             is_quick: true,
             is_whole: true,
             has_instructions: true,
+            has_grown: true,
             has_merge: true,
             rounds: 2,
             sizes: full
@@ -89,14 +102,18 @@ impl Plan {
             substitute_probes: 20_000,
             instruction_commands: 200,
             first_adds: 20_000,
+            grown_items: 25_500,
+            grown_filters: 2,
+            grown_probes: 50_000,
         }
     }
 
-    /// Only the work on filters of these sizes, or only the `instructions`, or the `merge`.
+    /// Only the work on filters of these sizes, or only the `instructions`, the `merge` or the `grown` ones.
     pub(crate) fn only(mut self, names: &str) -> Self {
         let is_named = |part: &str| names.split(',').any(|name| name == part);
         self.is_whole = false;
         self.has_instructions = is_named("instructions");
+        self.has_grown = is_named("grown");
         self.has_merge = is_named("merge");
         self.sizes.retain(|size| is_named(&size.name.replace(' ', "-")));
         self
@@ -119,8 +136,48 @@ pub(crate) struct Programs {
     pub(crate) baseline: Option<PathBuf>,
     /// A module whose commands do nothing.
     pub(crate) empty_module: Option<PathBuf>,
-    /// Other modules with BF commands, by name.
-    pub(crate) peers: Vec<(String, PathBuf)>,
+    /// Other modules with BF commands.
+    pub(crate) peers: Vec<Peer>,
+}
+
+/// Another module with BF commands.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Peer {
+    /// What the tables call it.
+    pub(crate) name: String,
+    /// Its file.
+    pub(crate) module: PathBuf,
+    /// What it is loaded with.
+    pub(crate) arguments: Vec<String>,
+}
+
+impl Peer {
+    /// Its file without the way there, and its load arguments.
+    pub(crate) fn shown(&self) -> String {
+        let file = self.module.file_name().unwrap_or_default().to_string_lossy();
+        [file.as_ref(), &self.arguments.join(" ")].join(" ").trim().to_owned()
+    }
+
+    /// Reads `name=/path/to/module.so argument ... name=...`: a word whose part behind the first `=` is a path,
+    /// absolute or from `.` on, begins a peer; the words up to the next one are its load arguments.
+    fn all(words: &str) -> Result<Vec<Self>, Failure> {
+        let mut peers: Vec<Self> = Vec::new();
+        for word in words.split_whitespace() {
+            let is_path = |path: &str| ["/", "./", "../"].iter().any(|start| path.starts_with(start));
+            match (word.split_once('=').filter(|(_, path)| is_path(path)), peers.last_mut()) {
+                (Some((name, path)), _) => {
+                    peers.push(Self { name: name.to_owned(), module: path.into(), arguments: Vec::new() });
+                }
+                (None, Some(peer)) if !word.starts_with("--") => peer.arguments.push(word.to_owned()),
+                _ => {
+                    return Err(
+                        format!("PEERS wants name=/path/to/module.so argument ..., not {word}").into()
+                    );
+                }
+            }
+        }
+        Ok(peers)
+    }
 }
 
 impl Programs {
@@ -132,17 +189,38 @@ impl Programs {
                 ["redis-server", "valkey-server"].into_iter().find(|name| process::on_path(name).is_some());
             found.map(str::to_owned)
         });
-        let peers = variable("PEERS").unwrap_or_default();
-        let peers = peers.split_whitespace().map(|peer| {
-            let (name, path) = peer.split_once('=').ok_or("PEERS wants name=/path/to/module.so ...")?;
-            Ok((name.to_owned(), Path::new(path).canonicalize().map_err(|error| format!("{path}: {error}"))?))
-        });
+        let mut peers = Peer::all(&variable("PEERS").unwrap_or_default())?;
+        for peer in &mut peers {
+            let found = peer.module.canonicalize();
+            peer.module = found.map_err(|error| format!("{}: {error}", peer.module.display()))?;
+        }
         Ok(Self {
             server: server.ok_or("neither redis-server nor valkey-server found")?,
             module: file("MODULE").ok_or("MODULE names no module file: start this by `make bench`")?,
             baseline: file("BASELINE"),
             empty_module: file("NOOP"),
-            peers: peers.collect::<Result<_, Failure>>()?,
+            peers,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn words_behind_a_peer_are_its_load_arguments() {
+        use super::*;
+        let peers = Peer::all("redisbloom=/x/redisbloom.so INITIAL_SIZE 1000 a=b valkey=../y.so").unwrap();
+        let peer = |name: &str, module: &str, arguments: &[&str]| Peer {
+            name: name.to_owned(),
+            module: module.into(),
+            arguments: arguments.iter().map(|word| (*word).to_owned()).collect(),
+        };
+        let arguments = ["INITIAL_SIZE", "1000", "a=b"];
+        let [first, second] = &peers[..] else { panic!("{peers:?}") };
+        assert_eq!(*first, peer("redisbloom", "/x/redisbloom.so", &arguments));
+        assert_eq!(first.shown(), "redisbloom.so INITIAL_SIZE 1000 a=b");
+        assert_eq!(*second, peer("valkey", "../y.so", &[]));
+        assert_eq!((second.shown().as_str(), Peer::all(" ").unwrap()), ("y.so", Vec::new()));
+        assert!(Peer::all("INITIAL_SIZE 1000").is_err() && Peer::all("a=/b --save x").is_err());
     }
 }

@@ -21,6 +21,8 @@ pub(crate) struct Launch {
     pub(crate) command: Vec<String>,
     /// Modules to load.
     pub(crate) modules: Vec<PathBuf>,
+    /// Load arguments of the last of them.
+    pub(crate) arguments: Vec<String>,
     /// Where it keeps its data and its log.
     pub(crate) directory: Rc<TempDir>,
 }
@@ -31,8 +33,15 @@ impl Launch {
         Ok(Self {
             command: vec![server.to_owned()],
             modules: modules.iter().map(|path| path.to_path_buf()).collect(),
+            arguments: Vec::new(),
             directory: Rc::new(tempfile::tempdir()?),
         })
+    }
+
+    /// Gives the last module these load arguments.
+    pub(crate) fn with_arguments(mut self, arguments: &[String]) -> Self {
+        self.arguments = arguments.to_vec();
+        self
     }
 
     /// Lets the server run under another program.
@@ -69,6 +78,7 @@ impl Launch {
         for module in &self.modules {
             command.args(["--loadmodule", text(module)?]);
         }
+        command.args(&self.arguments);
         let started = Instant::now();
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         let mut server = Server { child, socket, start_time: Duration::ZERO, launch: self.clone() };

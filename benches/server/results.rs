@@ -2,6 +2,7 @@
 
 use super::big::Fact;
 use super::cells::{Cells, Full};
+use super::grown::Curve;
 use super::instructions::Instructions;
 use super::pure::Pure;
 use super::substitutes::Substitute;
@@ -23,6 +24,12 @@ pub(crate) struct Results {
     pub(crate) pure: Vec<Pure>,
     /// A large filter in a server of its own.
     pub(crate) facts: Vec<Fact>,
+    /// The merge of two large filters.
+    pub(crate) merge: Vec<Fact>,
+    /// Error rates of grown filters.
+    pub(crate) grown: Vec<Curve>,
+    /// Other modules by name, each as its file and its load arguments.
+    pub(crate) peers: Vec<(String, String)>,
     /// Kinds of filter, in order.
     pub(crate) series: Vec<String>,
 }

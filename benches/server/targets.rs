@@ -114,7 +114,7 @@ pub(crate) fn all(results: &Results) -> Vec<Target> {
             targets.push(Target { what, measured, limit: 1.0 / 15.0, unit: "of its time" });
         }
     }
-    for fact in &results.facts {
+    for fact in results.facts.iter().chain(&results.merge) {
         if let Some((measured, limit, unit)) = fact.limit {
             let what = fact.what.to_owned();
             targets.push(Target { what, measured: Some(measured), limit, unit });

@@ -4,6 +4,7 @@ use super::family::Family;
 use super::layer::Layer;
 use super::mark::{Marks, Origin, StateMark};
 use super::memory::{Memory, OutOfMemory};
+use super::outcome::{ByteLimit, ReserveError};
 use super::placement::Placement;
 use super::storage::Storage;
 
@@ -137,9 +138,9 @@ impl<F: Family> Chain<F> {
     /// gone with its items, or be of a filter that was merged into it.
     ///
     /// # Errors
-    /// [`OutOfMemory`] when its storage cannot be had.
-    pub fn try_made_anew(&self) -> Result<Self, OutOfMemory> {
-        Self::try_new(self.family, &u64::MAX).map_err(|_| OutOfMemory)
+    /// When it is larger than `limit` allows, or than the memory there is.
+    pub fn try_made_anew(&self, limit: &dyn ByteLimit) -> Result<Self, ReserveError> {
+        Self::try_new(self.family.emptied(), limit)
     }
 
     /// An empty filter with the parameters of this one, of one layer that is like the first of this one. O(1), for memory

@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use super::bits::Bits;
 use super::growth::Growth;
 use super::layer::Layer;
-use super::outcome::AddError;
+use super::outcome::{AddError, Added};
 use super::placement::{LayerPlan, Placement, Probes};
 
 /// A kind of filter, with the parameters of one filter of that kind.
@@ -19,6 +19,9 @@ pub trait Family: Copy + Debug {
 
     /// Whether every add counts, also of an item that seems to be there: items can then be deleted.
     const COUNTS_OCCURRENCES: bool = false;
+
+    /// Whether what is added is remembered for a time only: [`add_in_time`](Self::add_in_time) then adds.
+    const KEEPS_TIME: bool = false;
 
     /// The digest of an item. O(length).
     fn digest<'i>(&self, item: &'i [u8]) -> Self::Digest<'i>;
@@ -38,6 +41,19 @@ pub trait Family: Copy + Debug {
     #[must_use]
     fn emptied(&self) -> Self {
         *self
+    }
+
+    /// Adds an item to one of `layers` as of the time that the digest holds; nothing, and nothing has changed,
+    /// where it has no room, unless it is forced: then it goes to the last one. Of kinds that keep time.
+    /// O(layers * probes).
+    #[inline(always)]
+    fn add_in_time(
+        &mut self,
+        _layers: &mut [Layer<Self::Placement>],
+        _digest: Self::Digest<'_>,
+        _is_forced: bool,
+    ) -> Option<Added> {
+        None
     }
 
     /// Whether items are in one of these layers without having got past those before it: the layers were

@@ -1,6 +1,7 @@
 //! A filter of any kind, as commands see it.
 
 use super::blocks::{BlockMover, BlockVisitor, Holder, move_storage};
+use super::blueprint::Blueprint;
 use super::chain::Chain;
 use super::client::Client;
 use super::counting::Counting;
@@ -19,21 +20,7 @@ use super::redisbloom::{Hashing, RedisBloom};
 use super::storage::Storage;
 use super::union::{Gained, Union, UnionPlacement, View, set_in};
 use super::valkeybloom::ValkeyBloom;
-
-/// What a filter is to be made of.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Blueprint {
-    /// A filter of our own.
-    Everbloom(Everbloom),
-    /// A filter that items can be deleted from.
-    Counting(Counting),
-    /// A filter of RedisBloom's kind.
-    RedisBloom(RedisBloom),
-    /// A filter of valkey-bloom's kind.
-    ValkeyBloom(ValkeyBloom),
-    /// A filter of our own whose hash is keyed.
-    Keyed(Keyed),
-}
+use super::window::Window;
 
 /// A filter of any kind.
 #[derive(Debug)]
@@ -52,12 +39,14 @@ pub enum Filter {
     Counting(Box<Chain<Counting>>),
     /// A filter of our own whose hash is keyed; boxed for the same reasons.
     Keyed(Box<Chain<Keyed>>),
+    /// A filter that forgets; boxed for the same reasons.
+    Window(Box<Chain<Window>>),
 }
 
-/// The same expression for the chain of a filter whose layers are arrays of bits, and another for one that
-/// counts.
+/// The same expression for the chain of a filter whose layers are arrays of bits, and others for one that counts and
+/// one that forgets.
 macro_rules! each_of_bits {
-    ($filter:expr, $chain:ident => $body:expr, $counting:pat => $other:expr) => {
+    ($filter:expr, $chain:ident => $body:expr, $counting:pat => $count:expr, $window:pat => $forget:expr) => {
         match $filter {
             Filter::Everbloom($chain) => $body,
             Filter::RedisBloom($chain) => $body,
@@ -65,7 +54,8 @@ macro_rules! each_of_bits {
             Filter::Client($chain) => $body,
             Filter::Union($chain) => $body,
             Filter::Keyed($chain) => $body,
-            Filter::Counting($counting) => $other,
+            Filter::Counting($counting) => $count,
+            Filter::Window($window) => $forget,
         }
     };
 }
@@ -73,7 +63,7 @@ macro_rules! each_of_bits {
 /// The same expression for the chain of whatever kind a filter has.
 macro_rules! each_kind {
     ($filter:expr, $chain:ident => $body:expr) => {
-        each_of_bits!($filter, $chain => $body, $chain => $body)
+        each_of_bits!($filter, $chain => $body, $chain => $body, $chain => $body)
     };
 }
 
@@ -91,6 +81,7 @@ impl Filter {
             Blueprint::RedisBloom(family) => Self::RedisBloom(Chain::try_new(family, limit)?),
             Blueprint::ValkeyBloom(family) => Self::ValkeyBloom(Box::new(Chain::try_new(family, limit)?)),
             Blueprint::Keyed(family) => Self::Keyed(Box::new(Chain::try_new(family, limit)?)),
+            Blueprint::Window(family) => Self::Window(Box::new(Chain::try_new(family, limit)?)),
         })
     }
 
@@ -111,13 +102,14 @@ impl Filter {
             Self::Union(_) => Kind::Union,
             Self::Counting(_) => Kind::Counting,
             Self::Keyed(_) => Kind::Keyed,
+            Self::Window(_) => Kind::Window,
         }
     }
 
-    /// Items added, over all layers. O(layers).
+    /// Items added, over all layers; of one that forgets those that it remembers. O(layers).
     #[must_use]
     pub fn items(&self) -> u64 {
-        each_kind!(self, chain => chain.items())
+        each_of_bits!(self, chain => chain.items(), chain => chain.items(), chain => chain.items_told())
     }
 
     /// Items the layers were sized for. O(layers).
@@ -130,6 +122,9 @@ impl Filter {
     #[must_use]
     #[inline(always)]
     pub fn has_room(&self) -> bool {
+        if let Self::Window(chain) = self {
+            return chain.has_room_in_column();
+        }
         let has_room = each_kind!(self, chain => chain.layers().last().is_some_and(|layer| !layer.is_full()));
         has_room || self.growth() == Growth::Saturating
     }
@@ -206,19 +201,18 @@ impl Filter {
     /// An empty filter with the parameters of this one; see [`Chain::try_emptied`]. O(1).
     ///
     /// # Errors
-    /// [`OutOfMemory`] when its storage cannot be had.
-    pub fn try_emptied(&self) -> Result<Self, OutOfMemory> {
+    /// When it is larger than `limit` allows, as parameters that came with a header can ask for, or than the memory.
+    pub fn try_emptied(&self, limit: &dyn ByteLimit) -> Result<Self, ReserveError> {
         Ok(match self {
-            Self::Everbloom(chain) => Self::Everbloom(chain.try_made_anew()?),
+            Self::Everbloom(chain) => Self::Everbloom(chain.try_made_anew(limit)?),
             Self::RedisBloom(chain) => Self::RedisBloom(chain.try_emptied()?),
             Self::ValkeyBloom(chain) => Self::ValkeyBloom(Box::new(chain.try_emptied()?)),
             Self::Client(chain) => Self::Client(Box::new(chain.try_emptied()?)),
-            Self::Counting(chain) => Self::Counting(Box::new(chain.try_made_anew()?)),
+            Self::Counting(chain) => Self::Counting(Box::new(chain.try_made_anew(limit)?)),
             // What it was made of goes with its items; what is left is what it promises.
-            Self::Union(chain) => {
-                Self::Everbloom(Chain::try_new(chain.promise(), &u64::MAX).map_err(|_| OutOfMemory)?)
-            }
-            Self::Keyed(chain) => Self::Keyed(Box::new(chain.try_made_anew()?)),
+            Self::Union(chain) => Self::Everbloom(Chain::try_new(chain.promise(), limit)?),
+            Self::Keyed(chain) => Self::Keyed(Box::new(chain.try_made_anew(limit)?)),
+            Self::Window(chain) => Self::Window(Box::new(chain.try_made_anew(limit)?)),
         })
     }
 
@@ -235,6 +229,7 @@ impl Filter {
             Self::Union(chain) => Self::Union(Box::new(chain.try_clone(memory)?)),
             Self::Counting(chain) => Self::Counting(Box::new(chain.try_clone(memory)?)),
             Self::Keyed(chain) => Self::Keyed(Box::new(chain.try_clone(memory)?)),
+            Self::Window(chain) => Self::Window(Box::new(chain.try_clone(memory)?)),
         })
     }
 
@@ -248,7 +243,7 @@ impl Filter {
     /// What can be read off the layers, the oldest first, and off all together. O(layers).
     #[must_use]
     pub fn reading(&self) -> (Vec<LayerReading>, FilterReading) {
-        each_kind!(self, chain => chain.reading())
+        each_of_bits!(self, chain => chain.reading(), chain => chain.reading(), chain => chain.reading_told())
     }
 
     /// Items that the layers from `first` on were sized for. O(layers).
@@ -282,23 +277,23 @@ impl Filter {
         }
     }
 
-    /// Whether it can be part of a union: one that counts cannot, for its counters have no place there.
+    /// Whether it can be part of a union: one that counts or forgets cannot, for what it keeps has no place there.
     #[must_use]
     pub const fn is_unitable(&self) -> bool {
-        !matches!(self, Self::Counting(_))
+        !matches!(self, Self::Counting(_) | Self::Window(_))
     }
 
     /// The layers as those of a union, the oldest first; none of a filter that cannot be part of one.
     /// O(layers).
     #[must_use]
     pub fn views(&self) -> Vec<View<'_>> {
-        each_of_bits!(self, chain => chain.views(), _ => Vec::new())
+        each_of_bits!(self, chain => chain.views(), _ => Vec::new(), _ => Vec::new())
     }
 
     /// What a union that is made of this filter promises.
     #[must_use]
     pub fn promise(&self) -> Everbloom {
-        each_of_bits!(self, chain => chain.promise(), chain => chain.family().0)
+        each_of_bits!(self, chain => chain.promise(), chain => chain.family().0, chain => chain.family().parameters)
     }
 
     /// Sets the bits of a layer of another filter in one of this that has its shape; see [`set_in`].
@@ -307,7 +302,7 @@ impl Filter {
             if let Some(layer) = chain.layers_mut().get_mut(layer) {
                 set_in(layer, from, memory);
             }
-        }, _ => {});
+        }, _ => {}, _ => {});
     }
 
     /// Puts layers before the last one, which goes on taking new items, or behind it if it does not take
@@ -326,8 +321,7 @@ impl Filter {
         {
             return chain.gain_own_layers(added);
         }
-        let (chain, gained) =
-            each_of_bits!(self, chain => chain.united_with(added, promise), _ => Err(OutOfMemory))?;
+        let (chain, gained) = each_of_bits!(self, chain => chain.united_with(added, promise), _ => Err(OutOfMemory), _ => Err(OutOfMemory))?;
         *self = Self::Union(Box::new(chain));
         Ok(gained)
     }

@@ -40,6 +40,9 @@ impl<F: Family> Chain<F> {
         if F::COUNTS_OCCURRENCES {
             return self.count(digest, limit);
         }
+        if F::KEEPS_TIME {
+            return self.add_in_time(digest, limit);
+        }
         let Some((last, older)) = self.layers.split_last_mut() else { return Err(AddError::Full) };
         if last.is_full() {
             if self.contains(digest) {
@@ -78,6 +81,16 @@ impl<F: Family> Chain<F> {
         }
         let is_new = self.layers.last_mut().is_some_and(|layer| layer.count(digest));
         Ok(if is_new { Added::New } else { Added::Again })
+    }
+
+    /// Adds an item as of its time, which only what is remembered at that time fills a layer for.
+    #[inline(always)]
+    fn add_in_time(&mut self, digest: F::Digest<'_>, limit: &dyn ByteLimit) -> Result<Added, AddError> {
+        if let Some(added) = self.family.add_in_time(&mut self.layers, digest, false) {
+            return Ok(added);
+        }
+        self.grow(limit)?;
+        self.family.add_in_time(&mut self.layers, digest, true).ok_or(AddError::Full)
     }
 
     /// Appends the layer that comes next.

@@ -20,11 +20,13 @@ pub enum Kind {
     Counting,
     /// Our own, whose hash is keyed.
     Keyed,
+    /// Our own, which forgets.
+    Window,
 }
 
 impl Kind {
     /// Every kind, each in the place of its number.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Everbloom,
         Self::RedisBloom,
         Self::ValkeyBloom,
@@ -32,17 +34,18 @@ impl Kind {
         Self::Union,
         Self::Counting,
         Self::Keyed,
+        Self::Window,
     ];
 
     /// Whose bits and bytes such a filter has.
     #[must_use]
     pub const fn format(self) -> Format {
         match self {
-            Self::Everbloom | Self::Imported | Self::Union | Self::Counting | Self::Keyed => {
-                Format::Everbloom
-            }
             Self::RedisBloom => Format::RedisBloom,
             Self::ValkeyBloom => Format::ValkeyBloom,
+            Self::Everbloom | Self::Imported | Self::Union | Self::Counting | Self::Keyed | Self::Window => {
+                Format::Everbloom
+            }
         }
     }
 }

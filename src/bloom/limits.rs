@@ -18,6 +18,12 @@ pub const CAPACITY_MAX_ITEMS: u64 = 1 << 40;
 /// all layers have a sum.
 pub const LAYER_OCCURRENCES_MAX: u64 = 1 << 50;
 
+/// Shortest window of a filter that forgets, in milliseconds: its generations are still several of the milliseconds that
+/// servers count.
+pub const WINDOW_MIN_MS: u64 = 100;
+/// Longest window of a filter that forgets, in milliseconds: 2^40, 34 years.
+pub const WINDOW_MAX_MS: u64 = 1 << 40;
+
 /// Growth factor of a filter that is created without one.
 pub const EXPANSION_DEFAULT: u32 = 2;
 /// Largest growth factor (the same as RedisBloom's).

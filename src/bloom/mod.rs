@@ -1,13 +1,14 @@
 //! MATHEMATICS: bits, hashes, positions, sizes, growth. Knows no bytes on disk and no server.
 //!
 //! Every kind of filter has a folder; what all of them share lies beside the folders and names none of them,
-//! but for [`filter`], the one place that knows every kind.
+//! but for [`filter`] and [`blueprint`], the places that know every kind.
 #![forbid(unsafe_code)]
 
 #[cfg_attr(baseline, path = "../../benches/baseline/batch.rs")]
 pub mod batch;
 pub mod bits;
 pub mod blocks;
+pub mod blueprint;
 pub mod chain;
 pub mod client;
 pub mod counting;
@@ -41,16 +42,18 @@ pub mod scale;
 pub mod storage;
 pub mod union;
 pub mod valkeybloom;
+pub mod window;
 
 pub use bits::Bits;
 pub use blocks::{BlockMover, BlockVisitor};
+pub use blueprint::Blueprint;
 pub use client::Client;
 pub use counting::Counting;
 pub use encoding::{ItemEncoding, NotEncodable};
 pub use everbloom::{Everbloom, ItemHash, LayerShape, Layout, Probing, hash128};
 pub use extent::Extent;
 pub use family::{BitFamily, Family};
-pub use filter::{Blueprint, Filter};
+pub use filter::Filter;
 pub use format::Format;
 pub use group::ItemSet;
 pub use growth::Growth;
@@ -70,6 +73,7 @@ pub use scale::ScaleError;
 pub use storage::Storage;
 pub use union::Union;
 pub use valkeybloom::ValkeyBloom;
+pub use window::Window;
 
 /// A filter, of everbloom's own kind where no other is named.
 pub type Chain<F = Everbloom> = chain::Chain<F>;

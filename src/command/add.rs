@@ -1,15 +1,18 @@
 //! BF.ADD and BF.MADD.
 
+use std::borrow::Cow;
+
 use super::adding::{Adds, check_auto_create, check_loss, write_outcome};
 use super::arguments::Arguments;
 use super::change::{Change, publish};
 use super::creation::CreationOptions;
 use super::effects::{Effects, Replication};
 use super::error::CommandError;
-use super::keyspace::{Keyspace, OpenKey, Slot};
+use super::keyspace::{Keyspace, Name, OpenKey, Slot};
 use super::reply::Reply;
 use super::settings::Host;
 use super::table::KeyAccess;
+use super::window::{self, Timing};
 use crate::bloom::{AddError, Added, Filter, Prefetch};
 
 /// BF.ADD: `key item`. O(layers * probes).
@@ -26,8 +29,12 @@ pub(super) fn run_one<'a>(
 ) -> Result<Effects<'a>, CommandError> {
     let (key, item) = (arguments.key()?, arguments.required()?);
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
-    let outcome = match open.slot() {
-        Slot::Filter(filter) => filter.add(item, keyspace, keyspace.prefetch()),
+    let (outcome, at_ms) = match open.slot() {
+        Slot::Filter(filter) => {
+            let timing = Timing::of(filter, None, keyspace)?;
+            let outcome = filter.add(item, keyspace, keyspace.prefetch());
+            (outcome, timing.to_say(filter))
+        }
         slot => {
             let change = add_to_new(key.bytes, item, slot, keyspace, keyspace.prefetch())?;
             let (outcome, effects) = publish(&mut open, key, change)?;
@@ -40,7 +47,7 @@ pub(super) fn run_one<'a>(
             let layers_added = open.changed(1);
             reply.boolean(true);
             Ok(Effects {
-                replication: Replication::Verbatim,
+                replication: replication(key, item, at_ms),
                 items_added: 1,
                 layers_added,
                 ..Effects::default()
@@ -49,7 +56,7 @@ pub(super) fn run_one<'a>(
         Ok(Added::Again) => {
             open.changed(1);
             reply.boolean(false);
-            Ok(Effects { replication: Replication::Verbatim, items_added: 1, ..Effects::default() })
+            Ok(Effects { replication: replication(key, item, at_ms), items_added: 1, ..Effects::default() })
         }
         Ok(Added::Present) => {
             reply.boolean(false);
@@ -59,6 +66,18 @@ pub(super) fn run_one<'a>(
             check_loss(error, keyspace)?;
             write_outcome(outcome, reply);
             Ok(Effects { items_refused: 1, ..Effects::default() })
+        }
+    }
+}
+
+/// As it was sent, or with the moment that the item is of where that is to be said.
+#[inline(always)]
+fn replication<'a>(key: Name<'a>, item: &'a [u8], at_ms: Option<u64>) -> Replication<'a> {
+    match at_ms {
+        None => Replication::Verbatim,
+        Some(at_ms) => {
+            let items = std::iter::once(Cow::Borrowed(item));
+            Replication::Rewritten(vec![window::line(key.bytes, at_ms, items, Vec::new())])
         }
     }
 }

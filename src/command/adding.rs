@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use super::change::Change;
 use super::creation::CreationOptions;
+use super::creation::lines::{number, word};
 use super::effects::{Effects, Line, Replication, count_of};
 use super::error::CommandError;
 use super::keyspace::Slot;
@@ -14,6 +15,7 @@ use super::kinds::{blueprint, creation};
 use super::reply::Reply;
 use super::settings::Host;
 use super::table::Command;
+use super::window::{self, Timing};
 use crate::bloom::client::ItemEncoding;
 use crate::bloom::{AddError, Added, Filter, Prefetch, ReserveError};
 
@@ -172,13 +174,20 @@ impl<'a> Adds<'a, '_> {
             Slot::WrongType => Err(CommandError::WrongType),
             Slot::Filter(filter) => {
                 let room = room_for_arguments(self.items.len())?;
+                let timing = Timing::of(filter, self.options.at_ms, host)?;
                 let answers = add_items(filter, self.items, host, prefetch)?;
                 let items_added = answers.items_added;
                 // Only what was added goes out: a refusal would reach the replica as a refusal, which a
                 // strict one does not survive.
+                let is_as_sent = answers.items_refused == 0 && !self.options.has_foreign_words();
                 let replication = if items_added == 0 {
                     Replication::None
-                } else if answers.items_refused == 0 && !self.options.has_foreign_words() {
+                } else if is_as_sent && timing.is_said() {
+                    Replication::Verbatim
+                } else if let Some(at_ms) = timing.to_say(filter) {
+                    let added = answers.added(self.items);
+                    Replication::Rewritten(vec![window::line(self.key, at_ms, added, room)])
+                } else if is_as_sent && self.options.at_ms.is_none() {
                     Replication::Verbatim
                 } else {
                     Replication::Rewritten(vec![Line::add(self.key, answers.added(self.items), room)])
@@ -191,8 +200,12 @@ impl<'a> Adds<'a, '_> {
                 let blueprint = blueprint(&self.options, host)?;
                 let room = room_for_arguments(self.items.len())?;
                 let mut filter = Filter::reserve(blueprint, host).map_err(CommandError::Reserve)?;
-                let creation = creation(&blueprint, &filter);
+                let mut creation = creation(&blueprint, &filter);
+                let timing = Timing::of_new(&mut filter, self.options.at_ms, host)?;
                 let answers = add_items(&mut filter, self.items, host, prefetch)?;
+                if let Some(at_ms) = timing.to_say(&mut filter).filter(|_| answers.items_added > 0) {
+                    creation.words.extend([word("AT"), number(at_ms)]);
+                }
                 let lines = creation.lines(self.key, answers.added(self.items), room);
                 let effects = Effects {
                     replication: Replication::Rewritten(lines),

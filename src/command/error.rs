@@ -8,7 +8,7 @@ use super::table::Command;
 use super::text::six_digits;
 use super::words::Word;
 use crate::bloom::client::NotEncodable;
-use crate::bloom::limits::{CAPACITY_MIN_ITEMS, EXPANSION_MAX};
+use crate::bloom::limits::{CAPACITY_MIN_ITEMS, EXPANSION_MAX, WINDOW_MAX_MS, WINDOW_MIN_MS};
 use crate::bloom::union::MergeError;
 use crate::bloom::{AddError, ReserveError, ScaleError};
 
@@ -76,6 +76,20 @@ pub enum CommandError {
     SaturatingCounters,
     /// KEYED or KEY together with COUNTING.
     KeyedCounters,
+    /// WINDOW together with a word that it does not go with, which it holds.
+    ForgetsAnd(&'static str),
+    /// An option that only filters that forget have; holds its word.
+    NeedsWindow(&'static str),
+    /// WINDOW or PWINDOW out of range.
+    WindowRange,
+    /// AT is no moment.
+    BadMoment,
+    /// AT: items of that moment would be forgotten already.
+    MomentPast,
+    /// AT lies too far ahead.
+    MomentAhead,
+    /// BF.MERGE with a filter that forgets.
+    WindowMerge,
     /// BF.DEL from a filter that does not count.
     NotCounting,
     /// VALIDATESCALETO for a filter whose growth is not validated.
@@ -222,6 +236,17 @@ impl fmt::Display for CommandError {
             Self::CountingMerge => f.write_str("ERR a filter that was made with COUNTING cannot be merged"),
             Self::KeyedCounters => f.write_str("ERR KEYED and COUNTING do not go together"),
             Self::SaturatingCounters => f.write_str("ERR SATURATE and COUNTING do not go together"),
+            Self::ForgetsAnd(word) => write!(f, "ERR {word} and WINDOW do not go together"),
+            Self::NeedsWindow(word) => write!(f, "ERR {word} is for filters that are made with WINDOW only"),
+            Self::WindowRange => {
+                write!(f, "ERR window must be in the range [{WINDOW_MIN_MS}, {WINDOW_MAX_MS}] milliseconds")
+            }
+            Self::BadMoment => f.write_str("ERR AT takes milliseconds of UNIX time"),
+            Self::MomentPast => f.write_str("ERR AT is older than the window of the filter"),
+            Self::MomentAhead => {
+                f.write_str("ERR AT is more than a fourteenth of the window ahead of the clock")
+            }
+            Self::WindowMerge => f.write_str("ERR a filter that was made with WINDOW cannot be merged"),
             Self::NotCounting => f.write_str(
                 "ERR items can be deleted only from a filter that was made with COUNTING (BF.RESERVE, BF.INSERT)",
             ),

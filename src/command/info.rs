@@ -74,7 +74,7 @@ const FIELDS: [Field; 5] = [
 ];
 
 /// Facts that are answered only when asked for by name; valkey-bloom's words and names, then our own.
-const MORE_FIELDS: [Field; 4] = [
+const MORE_FIELDS: [Field; 5] = [
     Field { word: "ERROR", name: "Error rate", value: |filter| facts(filter).error_rate.map(Value::Double) },
     Field {
         word: "TIGHTENING",
@@ -90,6 +90,11 @@ const MORE_FIELDS: [Field; 4] = [
         word: "ESTIMATED",
         name: "Estimated items",
         value: |filter| facts(filter).estimated_items.map(Value::Integer),
+    },
+    Field {
+        word: "WINDOW",
+        name: "Window milliseconds",
+        value: |filter| facts(filter).window_ms.map(Value::Integer),
     },
 ];
 

@@ -12,12 +12,13 @@ use super::number::{in_range, is_ratio, parse_double, parse_integer};
 use super::reply::Reply;
 use super::settings::Host;
 use super::table::KeyAccess;
+use super::window;
 use super::words::Word;
 use crate::bloom::Format;
 use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX};
 
 /// BF.INSERT: `key [CAPACITY c] [ERROR e] [EXPANSION x] [NOCREATE] [NONSCALING] [SATURATE] [KEYED]
-/// [KEY k] [FORMAT f] [COUNTING] [SEED s] [TIGHTENING t] [VALIDATESCALETO n] [EX s | PX ms | EXAT s | PXAT
+/// [KEY k] [FORMAT f] [COUNTING] [WINDOW s | PWINDOW ms] [NOREFRESH] [AT ms] [SEED s] [TIGHTENING t] [VALIDATESCALETO n] [EX s | PX ms | EXAT s | PXAT
 /// ms] ITEMS item [item ...]`. O(items * layers * probes).
 ///
 /// The last of a repeated option counts, and NONSCALING beats EXPANSION, as in RedisBloom. Without ITEMS, as
@@ -129,6 +130,12 @@ impl<'a> Insert<'a> {
                 return Err(CommandError::TighteningRange);
             }
             options.tightening_ratio = Some(ratio);
+        } else if word.eq_ignore_ascii_case(b"NOREFRESH") {
+            options.keeps_first = true;
+        } else if word.eq_ignore_ascii_case(b"AT") {
+            options.at_ms = Some(window::moment(arguments.required()?)?);
+        } else if let Some(window_ms) = window::option(word, arguments)? {
+            options.window_ms = Some(window_ms);
         } else if word.eq_ignore_ascii_case(b"VALIDATESCALETO") {
             let items = parse_integer(arguments.required()?).and_then(|items| in_range(items, u64::MAX));
             options.scale_to_items = Some(items.ok_or(CommandError::InsertCapacity)?);

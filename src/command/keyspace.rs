@@ -102,14 +102,17 @@ pub trait Keyspace: Host {
 
 /// A key as long as it is open.
 pub trait OpenKey {
-    /// What it holds. Of a filter under a key that was opened for reading nothing may be changed but what
-    /// is kept only in memory.
+    /// What it holds. A filter that forgets has been told the time ([`Filter::tell`]): that of the command, or,
+    /// where the key is open for writing and the host must obey, that items are of the newest generation. Of a
+    /// filter under a key that was opened for reading nothing may be changed but what is kept only in memory.
     fn slot(&mut self) -> Slot<&mut Filter>;
 
     /// Bytes that the allocator gave for the filter that [`slot`](Self::slot) has shown. O(layers).
     fn allocated_bytes(&mut self) -> u64;
+
     /// Says that the filter has changed: by so many items, or by other things than items. Answers how many
-    /// layers it has now that it did not have when [`slot`](Self::slot) showed it.
+    /// layers it has now that it did not have when [`slot`](Self::slot) showed it. Then what is dead of one
+    /// that forgets is taken out ([`Filter::take_dead`]) and freed, in the background where that takes long.
     fn changed(&mut self, items_added: u64) -> u32;
 
     /// Says that the filter has changed otherwise: items were deleted, or other filters merged into it. It

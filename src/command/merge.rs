@@ -158,5 +158,9 @@ fn refusal(error: MergeError) -> CommandError {
 /// The filter under a key, which must be there and be of a kind that can be merged.
 fn mergeable(slot: Slot<&mut Filter>) -> Result<&mut Filter, CommandError> {
     let filter = slot.required()?;
-    if filter.is_unitable() { Ok(filter) } else { Err(CommandError::CountingMerge) }
+    match filter {
+        Filter::Counting(_) => Err(CommandError::CountingMerge),
+        Filter::Window(_) => Err(CommandError::WindowMerge),
+        filter => Ok(filter),
+    }
 }

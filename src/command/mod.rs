@@ -41,6 +41,7 @@ mod statistics;
 pub mod table;
 mod text;
 mod value;
+mod window;
 pub mod words;
 
 pub use advice::growth_line;

@@ -12,12 +12,13 @@ use super::number::{in_range, is_ratio, parse_double, parse_integer};
 use super::reply::Reply;
 use super::settings::Host;
 use super::table::KeyAccess;
+use super::window;
 use super::words::Word;
 use crate::bloom::limits::EXPANSION_MAX;
 use crate::bloom::{Filter, Format};
 
 /// BF.RESERVE: `key error_rate capacity [EXPANSION n] [NONSCALING] [SATURATE] [KEYED] [FORMAT format]
-/// [COUNTING] [EX s | PX ms | EXAT s | PXAT ms] [IFNOTEXISTS]`. O(1).
+/// [COUNTING] [WINDOW s | PWINDOW ms] [NOREFRESH] [EX s | PX ms | EXAT s | PXAT ms] [IFNOTEXISTS]`. O(1).
 ///
 /// # Errors
 /// The first rule of the grammar that is broken, in RedisBloom's order; then a key that is taken, and a
@@ -74,7 +75,8 @@ impl Reserve {
         let obeyed_format = host.must_obey().then_some(Format::RedisBloom);
         options.is_counting = words.as_ref().is_ok_and(|words| words.is_counting);
         options.format = words.as_ref().ok().and_then(|words| words.format);
-        if !options.is_counting {
+        options.window_ms = words.as_ref().ok().and_then(|words| words.window_ms);
+        if !options.is_counting && options.window_ms.is_none() {
             options.format = options.format.or(obeyed_format);
         }
         let max_items = options.capacity_max_items(host);
@@ -86,6 +88,7 @@ impl Reserve {
         options.is_fixed = words.is_fixed;
         options.is_saturating = words.is_saturating;
         options.is_keyed = words.is_keyed;
+        options.keeps_first = words.keeps_first;
         options.expires_at_ms = words.expires_at_ms;
         options.validate(host)?;
         Ok(Self { options, if_not_exists: words.if_not_exists })
@@ -101,6 +104,8 @@ struct Words {
     expansion: Option<i64>,
     format: Option<Format>,
     is_counting: bool,
+    window_ms: Option<u64>,
+    keeps_first: bool,
     expires_at_ms: Option<u64>,
     if_not_exists: bool,
 }
@@ -125,6 +130,10 @@ impl Words {
                 words.format = Some(format.ok_or(CommandError::UnknownFormat)?);
             } else if word.eq_ignore_ascii_case(b"IFNOTEXISTS") {
                 words.if_not_exists = true;
+            } else if word.eq_ignore_ascii_case(b"NOREFRESH") {
+                words.keeps_first = true;
+            } else if let Some(window_ms) = window::option(word, &mut arguments)? {
+                words.window_ms = Some(window_ms);
             } else {
                 let expires_at_ms = expiry::option(word, words.expires_at_ms, &mut arguments, host)?;
                 if expires_at_ms.is_none() {

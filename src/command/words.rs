@@ -42,6 +42,7 @@ impl Word for Kind {
         (Self::Union, "union"),
         (Self::Counting, "counting"),
         (Self::Keyed, "keyed"),
+        (Self::Window, "window"),
     ];
 }
 

@@ -30,12 +30,21 @@ pub enum Kind {
     Union = 6,
     /// A chain of layers of our own whose hash is keyed.
     Keyed = 5,
+    /// One that forgets.
+    Window = 7,
 }
 
 impl Kind {
     /// Every kind.
-    const ALL: [Self; 6] =
-        [Self::Everbloom, Self::ValkeyBloom, Self::Client, Self::Counting, Self::Keyed, Self::Union];
+    const ALL: [Self; 7] = [
+        Self::Everbloom,
+        Self::ValkeyBloom,
+        Self::Client,
+        Self::Counting,
+        Self::Keyed,
+        Self::Union,
+        Self::Window,
+    ];
 
     /// The kind of filter that a header is of; nothing when it is none of ours or of a kind that is not
     /// known.

@@ -6,7 +6,7 @@ use super::pieces::{self, ChunkError, Piece, Trust};
 use super::record::{DecodeError, Sink, Source};
 use super::rewrite::{self, Rewritten};
 use super::seal::Sealed;
-use super::{client, counting, everbloom, keyed, redisbloom, snapshot, union, valkeybloom};
+use super::{client, counting, everbloom, keyed, redisbloom, snapshot, union, valkeybloom, window};
 use crate::bloom::{ByteLimit, Filter, Format, Memory, OutOfMemory};
 
 /// How a server knows the values of a format.
@@ -41,6 +41,7 @@ pub fn save(filter: &mut Filter, sink: &mut impl Sink, memory: impl Memory) {
         Filter::Union(chain) => snapshot::save(&union::header::encode(chain), &**chain, sink, memory),
         Filter::Counting(chain) => snapshot::save(&counting::header::encode(chain), &**chain, sink, memory),
         Filter::Keyed(chain) => snapshot::save(&keyed::header::encode(chain), &**chain, sink, memory),
+        Filter::Window(chain) => snapshot::save(&window::header::encode(chain), &**chain, sink, memory),
         Filter::RedisBloom(chain) => redisbloom::rdb::save(chain, sink),
         Filter::ValkeyBloom(chain) => valkeybloom::save(chain, sink),
     }
@@ -78,6 +79,10 @@ pub fn load(
                     let chain = snapshot::load(keyed::header::decode(&header, limit)?, source)?;
                     Ok(Filter::Keyed(Box::new(chain)))
                 }
+                Some(Kind::Window) => {
+                    let chain = window::header::decode(&header, limit)?.load(source)?;
+                    Ok(Filter::Window(Box::new(chain)))
+                }
                 // Those of the others are refused there, by name.
                 Some(Kind::Everbloom | Kind::ValkeyBloom) | None => {
                     snapshot::load(everbloom::header::decode(&header, limit)?, source).map(Filter::Everbloom)
@@ -114,6 +119,7 @@ pub fn rewrite(
         Filter::Union(chain) => rewrite::in_pieces(&header(filter), &**chain, memory, fresh, emit),
         Filter::Counting(chain) => rewrite::in_pieces(&header(filter), &**chain, memory, fresh, emit),
         Filter::Keyed(chain) => rewrite::in_pieces(&header(filter), &**chain, memory, fresh, emit),
+        Filter::Window(chain) => rewrite::in_pieces(&header(filter), &**chain, memory, fresh, emit),
         Filter::RedisBloom(chain) => {
             redisbloom::pieces::rewrite(chain, emit);
             Ok(())
@@ -133,6 +139,7 @@ pub fn piece(filter: &Filter, iterator: u64) -> Result<Option<Piece<'_>>, OutOfM
         Filter::Union(chain) => pieces::piece(&**chain, iterator, || header(filter)),
         Filter::Counting(chain) => pieces::piece(&**chain, iterator, || header(filter)),
         Filter::Keyed(chain) => pieces::piece(&**chain, iterator, || header(filter)),
+        Filter::Window(chain) => pieces::piece(&**chain, iterator, || header(filter)),
         Filter::RedisBloom(chain) => Ok(redisbloom::pieces::piece(chain, iterator)),
         Filter::ValkeyBloom(chain) => pieces::piece(&**chain, iterator, || header(filter)),
     }
@@ -168,6 +175,10 @@ pub fn from_header(data: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeE
             let chain = keyed::header::decode(bytes, limit)?.build_empty(origin)?;
             Ok(Filter::Keyed(Box::new(chain)))
         }
+        Some(Kind::Window) => {
+            let chain = window::header::decode(bytes, limit)?.build_empty(origin)?;
+            Ok(Filter::Window(Box::new(chain)))
+        }
         Some(Kind::Everbloom) | None => {
             everbloom::header::decode(bytes, limit)?.build_empty(origin).map(Filter::Everbloom)
         }
@@ -190,6 +201,7 @@ pub fn load_chunk(
         Filter::Union(chain) => pieces::load_chunk(&mut **chain, next_iterator, data, trust),
         Filter::Counting(chain) => pieces::load_chunk(&mut **chain, next_iterator, data, trust),
         Filter::Keyed(chain) => pieces::load_chunk(&mut **chain, next_iterator, data, trust),
+        Filter::Window(chain) => pieces::load_chunk(&mut **chain, next_iterator, data, trust),
         Filter::RedisBloom(chain) => redisbloom::pieces::load_chunk(chain, next_iterator, data),
         Filter::ValkeyBloom(chain) => pieces::load_chunk(&mut **chain, next_iterator, data, trust),
     }
@@ -212,6 +224,7 @@ pub fn header(filter: &Filter) -> Vec<u8> {
         Filter::Union(chain) => union::header::encode(chain),
         Filter::Counting(chain) => counting::header::encode(chain),
         Filter::Keyed(chain) => keyed::header::encode(chain),
+        Filter::Window(chain) => window::header::encode(chain),
         Filter::RedisBloom(chain) => redisbloom::header::encode(chain),
         Filter::ValkeyBloom(chain) => valkeybloom::header::encode(chain),
     }

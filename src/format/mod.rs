@@ -21,5 +21,6 @@ mod seal;
 pub mod snapshot;
 pub mod union;
 pub mod valkeybloom;
+pub mod window;
 
 pub use record::{DecodeError, Sink, Source, UnsignedOrBytes};

@@ -27,7 +27,11 @@ pub fn load<F: Family>(plan: FilterPlan<F>, source: &mut impl Source) -> Result<
     plan.build(|layer, counts| fill(layer, counts, source))
 }
 
-fn fill<P: Probes>(
+/// Reads the array of one layer, which is made and clear, behind a header that says so much of it.
+///
+/// # Errors
+/// As [`load`].
+pub(super) fn fill<P: Probes>(
     layer: &mut Layer<P>,
     counts: LayerCounts,
     source: &mut impl Source,

@@ -64,7 +64,7 @@ const fn terminated(text: &'static str) -> &'static CStr {
 }
 
 /// All names are stable: docs/monitoring.md.
-static SECTIONS: [Section; 10] = [
+static SECTIONS: [Section; 11] = [
     Section {
         name: c"",
         fields: &[
@@ -90,6 +90,7 @@ static SECTIONS: [Section; 10] = [
     of_kind!(4, c"union", "union"),
     of_kind!(5, c"counting", "counting"),
     of_kind!(6, c"keyed", "keyed"),
+    of_kind!(7, c"window", "window"),
     // valkey-bloom's own names, which exporters know.
     Section {
         name: c"bloom_core_metrics",

@@ -9,6 +9,7 @@ use super::claim::Claim;
 use super::datatype;
 use super::freeing;
 use super::log::{self, Topic};
+use super::moment;
 use super::stored::Stored;
 use crate::bloom::Filter;
 use crate::command::table::KeyAccess;
@@ -23,6 +24,8 @@ pub(super) struct Key<'k> {
     /// The filter under the key, once it was looked for, and how many layers it had then.
     stored: Option<NonNull<Stored>>,
     layers: usize,
+    context: Context,
+    access: KeyAccess,
 }
 
 impl<'k> Key<'k> {
@@ -45,12 +48,13 @@ impl<'k> Key<'k> {
         let key = api!(RedisModule_OpenKey)
             // SAFETY: context and name are alive by the caller's contract; the mode is one the API defines.
             .and_then(|open_key| NonNull::new(unsafe { open_key(context, name, mode.cast_signed()) }));
-        Self { key, claim: Some(claim), stored: None, layers: 0 }
+        Self { key, claim: Some(claim), stored: None, layers: 0, context, access }
     }
 
     /// A key that could not be opened, which looks like one of another type.
     pub(super) fn none() -> Self {
-        Self { key: None, claim: None, stored: None, layers: 0 }
+        let (context, access) = (ptr::null_mut(), KeyAccess::ReadOnly);
+        Self { key: None, claim: None, stored: None, layers: 0, context, access }
     }
 
     #[inline(always)]
@@ -99,7 +103,14 @@ impl OpenKey for Key<'_> {
                 self.stored = Some(stored);
                 // SAFETY: as in `stored`.
                 self.layers = unsafe { stored.as_ref() }.filter.layer_count();
-                self.stored().map_or(Slot::WrongType, |stored| Slot::Filter(&mut stored.filter))
+                let (context, access) = (self.context, self.access);
+                self.stored().map_or(Slot::WrongType, |stored| {
+                    // SAFETY: the context is that of the running command.
+                    let must_obey =
+                        || access == KeyAccess::ReadWrite && unsafe { moment::must_obey(context) };
+                    stored.filter.tell(moment::now_ms, must_obey);
+                    Slot::Filter(&mut stored.filter)
+                })
             }
         }
     }
@@ -111,10 +122,12 @@ impl OpenKey for Key<'_> {
     #[inline(always)]
     fn changed(&mut self, items_added: u64) -> u32 {
         let layers = self.layers;
-        match self.stored() {
-            Some(stored) => stored.changed(layers, items_added),
-            None => 0,
+        let Some(stored) = self.stored() else { return 0 };
+        let layers_added = stored.changed(layers, items_added);
+        if let Some(dead) = stored.take_dead() {
+            freeing::free(dead);
         }
+        layers_added
     }
 
     fn altered(&mut self, items_before: u64, capacity_before_items: u64) {

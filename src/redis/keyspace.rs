@@ -1,16 +1,15 @@
 //! The keys of the selected database, and the server around them, as a command sees them.
 
-use std::ffi::c_int;
+use redis_module::raw::RedisModuleString;
 
-use redis_module::raw::{self, RedisModuleString};
-
-use super::api::{self, Context};
+use super::api::Context;
 use super::args::Argv;
 use super::claim::{Claim, Claims};
 use super::config;
 use super::key::Key;
 use super::loss;
 use super::memory::client_limit_bytes;
+use super::moment;
 use super::pagemap::ProcessMemory;
 use super::random::random_seed;
 use super::source::{Source, field};
@@ -89,29 +88,17 @@ impl Host for ServerKeyspace<'_> {
     }
 
     fn must_obey(&self) -> bool {
-        type MustObeyClient = unsafe extern "C" fn(Context) -> c_int;
-        if self.must_succeed() {
-            return true;
-        }
-        // Valkey also has commands that import slots, which only this function knows.
-        // SAFETY: this is the type of the function in Valkey's module API, the only one that has it.
-        let must_obey = unsafe { api::by_name::<MustObeyClient>(c"RedisModule_MustObeyClient") };
         // SAFETY: the context is that of the running command.
-        must_obey.is_some_and(|must_obey| unsafe { must_obey(self.context) } != 0)
+        unsafe { moment::must_obey(self.context) }
     }
 
     fn must_succeed(&self) -> bool {
-        const OBEYED: u32 = raw::REDISMODULE_CTX_FLAGS_REPLICATED | raw::REDISMODULE_CTX_FLAGS_LOADING;
-        let Some(context_flags) = api!(RedisModule_GetContextFlags) else { return false };
         // SAFETY: the context is that of the running command.
-        let flags = unsafe { context_flags(self.context) };
-        flags & OBEYED.cast_signed() != 0
+        unsafe { moment::must_succeed(self.context) }
     }
 
     fn now_ms(&self) -> u64 {
-        // SAFETY: no precondition.
-        let now_ms = api!(RedisModule_Milliseconds).map(|milliseconds| unsafe { milliseconds() });
-        now_ms.and_then(|now_ms| u64::try_from(now_ms).ok()).unwrap_or(0)
+        moment::now_ms()
     }
 
     fn random_seed(&self) -> [u8; SEED_BYTES] {

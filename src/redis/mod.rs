@@ -26,6 +26,7 @@ mod load_limit;
 mod log;
 mod loss;
 mod memory;
+mod moment;
 mod onload;
 mod pagemap;
 mod random;

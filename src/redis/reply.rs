@@ -128,8 +128,10 @@ impl Reply for ServerReply {
     }
 }
 
-/// The text as one line, cut to a bearable length, with a NUL at its end only.
+/// The text as one line, cut to a bearable length, with a NUL at its end only. Never within a character: clients that take
+/// errors for text close the connection over half of one.
 fn terminated(text: &str) -> SmallVec<[u8; 128]> {
-    let line = text.bytes().take(ERROR_MAX_BYTES).map(|byte| if byte < b' ' { b' ' } else { byte });
+    let end = (0..=text.len().min(ERROR_MAX_BYTES)).rev().find(|end| text.is_char_boundary(*end));
+    let line = text.bytes().take(end.unwrap_or(0)).map(|byte| if byte < b' ' { b' ' } else { byte });
     line.chain([0]).collect()
 }

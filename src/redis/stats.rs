@@ -142,7 +142,7 @@ impl Footprint {
         totals.filters.add(1);
         totals.bytes.add(footprint.bytes());
         totals.layers.add(filter.layer_count() as u64);
-        totals.items.add(filter.items());
+        totals.items.add(counted_items(filter));
         totals.capacity_items.add(filter.capacity_items());
         footprint
     }
@@ -172,14 +172,21 @@ impl Footprint {
 
     /// The filter does not exist any more.
     pub(super) fn forget(&self, filter: &Filter) {
-        self.uncount(filter.layer_count(), filter.items(), filter.capacity_items());
+        self.uncount(filter.layer_count(), counted_items(filter), filter.capacity_items());
     }
+}
+
+/// The items that a filter is counted for: none of one that forgets, for nobody is told when it does.
+pub(super) fn counted_items(filter: &Filter) -> u64 {
+    if filter.keeps_time() { 0 } else { filter.items() }
 }
 
 /// Counts items that a filter has taken.
 #[inline(always)]
 pub(super) fn filter_took(filter: &Filter, items: u64) {
-    totals(filter.kind()).items.add(items);
+    if !filter.keeps_time() {
+        totals(filter.kind()).items.add(items);
+    }
 }
 
 /// Counts what a command did with items. Which kind of command it is the compiler knows.

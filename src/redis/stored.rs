@@ -2,7 +2,7 @@
 
 use super::allocator::block_bytes;
 use super::huge_pages::LargePages;
-use super::stats::{Footprint, filter_took};
+use super::stats::{Footprint, counted_items, filter_took};
 use crate::bloom::{BlockVisitor, Filter};
 
 /// A value of one of the data types. The server holds it as a bare pointer to a box of its own.
@@ -59,7 +59,22 @@ impl Stored {
     fn count_growth(&mut self, layers_before: usize) {
         let added_items = self.filter.capacity_items_from(layers_before);
         let capacity_before_items = self.filter.capacity_items().saturating_sub(added_items);
-        self.counted.recount(&self.filter, layers_before, self.filter.items(), capacity_before_items);
+        let items = counted_items(&self.filter);
+        self.counted.recount(&self.filter, layers_before, items, capacity_before_items);
+    }
+
+    /// Takes what is dead out of a filter that forgets. O(layers).
+    #[inline(always)]
+    pub(super) fn take_dead(&mut self) -> Option<Self> {
+        if self.filter.keeps_time() { self.take_dead_layers() } else { None }
+    }
+
+    fn take_dead_layers(&mut self) -> Option<Self> {
+        let (layers, capacity_items) = (self.filter.layer_count(), self.filter.capacity_items());
+        let dead = self.filter.take_dead()?;
+        self.counted.recount(&self.filter, layers, counted_items(&self.filter), capacity_items);
+        self.pages.after_bytes(&self.filter);
+        Some(Self::new(dead))
     }
 
     /// A command has deleted items or merged other filters into this one, which had so many layers, items

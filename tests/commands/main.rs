@@ -24,6 +24,7 @@ mod saturation;
 mod server;
 mod statistics;
 mod united;
+mod window;
 
 #[path = "../support/mod.rs"]
 #[allow(unreachable_pub, clippy::panic, reason = "shared with other tests")]

@@ -10,7 +10,7 @@ use everbloom::command::{
     Reply, Settings, Slot, StringSlot, execute, growth_line,
 };
 
-/// What the clock of the server says.
+/// What the clock of a new server says.
 pub(crate) const NOW_MS: u64 = 1_000_000;
 
 /// A reply as a line of text, such as `*2 :1 -ERR no`.
@@ -19,11 +19,14 @@ struct Collected {
     words: Vec<String>,
     /// Replies that are announced and not yet written.
     outstanding: usize,
+    watch: fn(bool),
 }
 
 impl Collected {
     fn push(&mut self, word: impl Into<String>) {
+        (self.watch)(false);
         self.words.push(word.into());
+        (self.watch)(true);
         self.outstanding = self.outstanding.checked_sub(1).expect("a place for the reply");
     }
 }
@@ -51,7 +54,9 @@ impl Reply for Collected {
         self.push("_");
     }
     fn bulk(&mut self, bytes: &[u8]) {
-        self.push(format!("${}", String::from_utf8_lossy(bytes)));
+        (self.watch)(false);
+        let text = format!("${}", String::from_utf8_lossy(bytes));
+        self.push(text);
     }
     fn array(&mut self, length: usize) {
         self.push(format!("*{length}"));
@@ -67,6 +72,8 @@ impl Reply for Collected {
 pub(crate) struct Server {
     pub(crate) settings: Settings,
     pub(crate) must_obey: bool,
+    /// What the clock says.
+    pub(crate) now_ms: u64,
     pub(crate) protocol: Protocol,
     pub(crate) keys: HashMap<Vec<u8>, Filter>,
     /// Strings, for imports.
@@ -75,10 +82,15 @@ pub(crate) struct Server {
     pub(crate) replicated: Vec<String>,
     /// The same, word by word, for words that are no text.
     pub(crate) replicated_calls: Vec<Vec<Vec<u8>>>,
+    /// The last reply, word for word.
+    pub(crate) reply: Vec<String>,
     /// The moments that keys were given, in milliseconds of UNIX time.
     pub(crate) expiries: Vec<(String, u64)>,
     /// Keyspace events.
     pub(crate) events: Vec<&'static str>,
+    /// Told when a command begins to run and when it ends, so that a test sees what the command does and not what
+    /// this server does.
+    pub(crate) watch: fn(bool),
     /// Lines for the log.
     pub(crate) log: Vec<String>,
 }
@@ -88,6 +100,7 @@ struct Database<'s> {
     expiries: RefCell<Vec<(String, u64)>>,
     settings: Settings,
     must_obey: bool,
+    now_ms: u64,
     filters: RefCell<HashMap<Vec<u8>, Filter>>,
     strings: &'s HashMap<Vec<u8>, Vec<u8>>,
 }
@@ -109,7 +122,7 @@ impl Host for Database<'_> {
         self.must_obey
     }
     fn now_ms(&self) -> u64 {
-        NOW_MS
+        self.now_ms
     }
     fn random_seed(&self) -> [u8; 32] {
         [7; 32]
@@ -124,11 +137,17 @@ struct TestKey<'k> {
     filter: Option<Filter>,
     layers: usize,
     access: KeyAccess,
+    now_ms: u64,
+    must_obey: bool,
 }
 
 impl OpenKey for TestKey<'_> {
     fn slot(&mut self) -> Slot<&mut Filter> {
         self.layers = self.filter.as_ref().map_or(0, Filter::layer_count);
+        let (now_ms, is_told_again) = (self.now_ms, self.must_obey && self.access == KeyAccess::ReadWrite);
+        if let Some(filter) = &mut self.filter {
+            filter.tell(|| now_ms, || is_told_again);
+        }
         match &mut self.filter {
             // `string` holds no filter.
             _ if self.name == b"string" => Slot::WrongType,
@@ -143,7 +162,9 @@ impl OpenKey for TestKey<'_> {
 
     fn changed(&mut self, _items_added: u64) -> u32 {
         assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
-        (self.filter.as_ref().map_or(0, Filter::layer_count) - self.layers) as u32
+        let added = self.filter.as_ref().map_or(0, Filter::layer_count) - self.layers;
+        drop(self.filter.as_mut().and_then(Filter::take_dead));
+        added as u32
     }
 
     fn altered(&mut self, _items_before: u64, _capacity_before_items: u64) {
@@ -190,6 +211,8 @@ impl Keyspace for Database<'_> {
             filter,
             layers: 0,
             access,
+            now_ms: self.now_ms,
+            must_obey: self.must_obey,
         }
     }
 
@@ -204,7 +227,9 @@ impl Keyspace for Database<'_> {
 
     /// The settings of `users`.
     fn field(&self, key: &[u8], field: &str) -> Option<Vec<u8>> {
-        assert_eq!(key, b"{users}:config");
+        if key != b"{users}:config" {
+            return None;
+        }
         let fields = [("size", "700"), ("hashIterations", "5"), ("expectedInsertions", "50")];
         fields.iter().find(|(name, _)| *name == field).map(|(_, value)| value.as_bytes().to_vec())
     }
@@ -225,13 +250,16 @@ impl Server {
         Self {
             settings: Settings::DEFAULT,
             must_obey: false,
+            now_ms: NOW_MS,
             protocol: Protocol::Resp2,
             keys: HashMap::new(),
             strings: HashMap::new(),
             replicated: Vec::new(),
             replicated_calls: Vec::new(),
+            reply: Vec::new(),
             expiries: Vec::new(),
             events: Vec::new(),
+            watch: |_| {},
             log: Vec::new(),
         }
     }
@@ -249,16 +277,21 @@ impl Server {
             expiries: RefCell::default(),
             settings: self.settings,
             must_obey: self.must_obey,
+            now_ms: self.now_ms,
             filters: RefCell::new(std::mem::take(&mut self.keys)),
             strings: &self.strings,
         };
-        let mut reply = Collected { protocol: self.protocol, words: Vec::new(), outstanding: 1 };
+        let mut reply =
+            Collected { protocol: self.protocol, words: Vec::new(), outstanding: 1, watch: self.watch };
+        (self.watch)(true);
         let effects = execute(named(argv[0]), &argv[1..], &mut keyspace, &mut reply);
+        (self.watch)(false);
         assert_eq!(reply.outstanding, 0, "one whole reply to {line}");
         self.keys = keyspace.filters.into_inner();
         self.expiries.extend(keyspace.expiries.into_inner());
         self.carry_out(effects, &line, argv);
-        reply.words.join(" ")
+        self.reply = reply.words;
+        self.reply.join(" ")
     }
 
     fn carry_out(&mut self, effects: Effects<'_>, line: &str, argv: &[&[u8]]) {
@@ -300,7 +333,7 @@ impl Server {
         self.events.extend((items_deleted > 0).then_some("bloom.del"));
         if layers_added > 0 {
             self.events.push("bloom.grow");
-            let key = line.split(' ').nth(1).unwrap().as_bytes();
+            let key = argv[1];
             self.log.extend(growth_line(key, &self.keys[key], layers_added));
         }
     }

@@ -40,7 +40,7 @@ fn every_wrong_field_is_refused() {
         bytes(&mut record, 0)[at..at + value.len()].copy_from_slice(value);
         outcome(&record).err().unwrap_or_else(|| panic!("{value:?} at {at}"))
     };
-    assert_eq!(wrong(6, &[7, 0]), DecodeError::Unsupported { what: "kind", got: 7 });
+    assert_eq!(wrong(6, &[99, 0]), DecodeError::Unsupported { what: "kind", got: 99 });
     // As an everbloom's own the array would be four times as long as it says.
     assert_eq!(wrong(6, &[1, 0]), DecodeError::Invalid("chunk length"));
     assert_eq!(wrong(40, &1088u64.to_le_bytes()), DecodeError::Invalid("size in bits"));

@@ -22,6 +22,7 @@ mod clients;
 mod cluster;
 mod config;
 mod counting;
+mod drills;
 mod dump;
 mod errors;
 mod events;
@@ -61,6 +62,7 @@ mod surface;
 #[path = "../schemes/vectors.rs"]
 #[allow(dead_code, reason = "shared with the tests of the schemes")]
 mod vectors;
+mod window;
 
 #[path = "../support/mod.rs"]
 #[allow(
@@ -108,6 +110,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("merge", merge::TESTS),
     ("config", config::TESTS),
     ("surface", surface::TESTS),
+    ("window", window::TESTS),
     ("cluster", cluster::TESTS),
     ("migrations", migrations::TESTS),
     ("clients", clients::TESTS),
@@ -124,7 +127,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let subjects = SUBJECTS.iter().chain(import::SUBJECTS).chain(foreign::SUBJECTS);
+    let subjects = SUBJECTS.iter().chain(import::SUBJECTS).chain(foreign::SUBJECTS).chain(drills::SUBJECTS);
     #[cfg_attr(not(target_os = "linux"), expect(unused_mut, reason = "nothing more is tested there"))]
     let mut trials = harness::trials(&sites, subjects);
     #[cfg(target_os = "linux")]

@@ -186,8 +186,14 @@ fn arguments_that_came_later_say_since_when(site: &Site) {
         let told = told_of_arguments(&mut client, name, &["name", "since"]);
         told.iter().filter_map(|text| Some(text.strip_suffix(" 0.2.0")?.to_owned())).collect()
     };
-    assert_eq!(later("bf.reserve"), ["saturate", "keyed", "counting", "expiry", "ifnotexists"]);
-    assert_eq!(later("bf.insert"), ["saturate", "keyed", "key", "counting", "expiry"]);
+    assert_eq!(
+        later("bf.reserve"),
+        ["saturate", "keyed", "counting", "window", "norefresh", "expiry", "ifnotexists"]
+    );
+    assert_eq!(
+        later("bf.insert"),
+        ["saturate", "keyed", "key", "counting", "window", "norefresh", "unix-time-milliseconds", "expiry"]
+    );
     assert_eq!(later("bf.import"), ["expiry"]);
     for name in ["bf.add", "bf.exists", "bf.merge", "bf.stats"] {
         assert!(later(name).is_empty(), "{name}");
@@ -211,13 +217,27 @@ fn documented_arguments_are_redisblooms(site: &Site) {
         "keyed",
         "format",
         "counting",
+        "window",
+        "norefresh",
         "expiry",
         "ifnotexists",
     ];
     assert_eq!(names(&mut client, "bf.reserve"), reserve);
     let insert = ["key", "capacity", "error", "expansion", "nocreate", "nonscaling"];
-    let more =
-        ["saturate", "keyed", "key", "format", "counting", "seed", "tightening", "validatescaleto", "expiry"];
+    let more = [
+        "saturate",
+        "keyed",
+        "key",
+        "format",
+        "counting",
+        "window",
+        "norefresh",
+        "unix-time-milliseconds",
+        "seed",
+        "tightening",
+        "validatescaleto",
+        "expiry",
+    ];
     let insert = [&insert[..], &more[..], &["items", "item"]].concat();
     assert_eq!(names(&mut client, "bf.insert"), insert);
     assert_eq!(names(&mut client, "bf.info"), ["key", "single_value"]);

@@ -32,11 +32,12 @@ impl Bits {
         }
         let size_bits = self.len();
         let words = self.words_mut();
-        let mut new_bits = 0;
+        // Of at most a few thousand probes.
+        let mut new_bits = 0u32;
         for position in positions {
             debug_assert!(position < size_bits, "position {position} of {size_bits}");
             if let Some(word) = words.get_mut(word_index(position)) {
-                new_bits += u32::from(*word >> (position % 64) & 1 == 0);
+                new_bits = new_bits.wrapping_add(u32::from(*word >> (position % 64) & 1 == 0));
                 *word |= 1 << (position % 64);
             }
         }

@@ -104,19 +104,21 @@ impl InPage {
     /// before a line is found with a clear probe; from then on the item is new, and all is stored without
     /// asking.
     pub(in crate::bloom) fn set<const FEW: u32>(self, page: &mut Page, deal: Deal) -> u32 {
-        let (mut new_bits, mut is_new) = (0, false);
+        let (mut new_bits, mut is_new) = (0u32, false);
         for (number, source, more) in self.lines(deal) {
             let Some(line) = page.as_chunks_mut().0.get_mut(number) else { continue };
             if !is_new && line_is_set::<FEW>(line, source, more) & 1 == 1 {
                 continue;
             }
             is_new = true;
-            // The probes that were set already, which costs less to count.
-            let mut known_bits = (0..FEW).fold(0, |known, probe| known + set_bit(line, source, probe));
+            // The probes that were set already, which costs less to count. Wrapping, for there are 50 at most
+            // and every instruction here is one per probe.
+            let count = |known: u32, was_set| known.wrapping_add(was_set);
+            let mut known_bits = (0..FEW).fold(0, |known, probe| count(known, set_bit(line, source, probe)));
             if more {
-                known_bits += set_bit(line, source, FEW);
+                known_bits = count(known_bits, set_bit(line, source, FEW));
             }
-            new_bits += FEW + u32::from(more) - known_bits;
+            new_bits = count(new_bits, (FEW + u32::from(more)).wrapping_sub(known_bits));
         }
         new_bits
     }

@@ -16,6 +16,7 @@ use crate::command::kinds::{blueprint, creation};
 use crate::command::reply::Reply;
 use crate::command::settings::Host;
 use crate::command::table::{Command, KeyAccess};
+use crate::command::window::{self, Timing};
 
 /// BF.BULKADD: `key [NOCREATE] [COUNT] LINES data | FIXED bytes data | PREFIXED data`. O(bytes + items * layers *
 /// probes).
@@ -77,9 +78,20 @@ fn add<'a>(
     match slot {
         Slot::WrongType => Err(CommandError::WrongType),
         Slot::Filter(filter) => {
-            let Outcome { characters, effects, added } = add_items(filter, batch, host, prefetch)?;
+            let timing = Timing::of(filter, None, host)?;
+            let Outcome { characters, effects, added, first } = add_items(filter, batch, host, prefetch)?;
+            let at_ms = timing.to_say(filter).filter(|_| effects.items_added > 0);
             let replication = match added {
                 _ if effects.items_added == 0 => Replication::None,
+                // The first item that was added says the moment for all.
+                data if at_ms.is_some() => {
+                    let first =
+                        first.and_then(|index| batch.unpack().nth(index)).map(Cow::Borrowed).into_iter();
+                    let moment = window::line(key, at_ms.unwrap_or(0), first, Vec::new());
+                    let rest =
+                        data.map_or_else(|| batch.line(key), |data| batch.line_of(key, Cow::Owned(data)));
+                    Replication::Rewritten(vec![moment, rest])
+                }
                 Some(data) => Replication::Rewritten(vec![batch.line_of(key, Cow::Owned(data))]),
                 None => Replication::Verbatim,
             };
@@ -97,7 +109,7 @@ fn add<'a>(
             let blueprint = blueprint(&CreationOptions::default(), host)?;
             let mut filter = Filter::reserve(blueprint, host).map_err(CommandError::Reserve)?;
             let creation = creation(&blueprint, &filter);
-            let Outcome { characters, effects, added } = add_items(&mut filter, batch, host, prefetch)?;
+            let Outcome { characters, effects, added, .. } = add_items(&mut filter, batch, host, prefetch)?;
             let mut lines = creation.lines(key, std::iter::empty(), Vec::new());
             if effects.items_added > 0 {
                 lines.push(match added {
@@ -123,6 +135,8 @@ struct Outcome<'a> {
     /// The items that were added, packed, where others were refused: a refusal would be another on a replica that has
     /// more room, or less.
     added: Option<Vec<u8>>,
+    /// The index of the first item that was added.
+    first: Option<usize>,
 }
 
 /// Adds all items in turn, whatever comes of those before: one that is there already is no less there because the filter
@@ -175,11 +189,12 @@ fn add_items<'a>(
         added.for_each(|(item, _)| batch.pack(item, &mut room));
         room
     });
+    let first = characters.iter().position(|character| matches!(*character, YES | AGAIN));
     if has_again {
         characters.iter_mut().filter(|character| **character == AGAIN).for_each(|again| *again = NO);
     }
     let taken = count_of(usize::try_from(items_added).unwrap_or(usize::MAX)).saturating_add(items_refused);
     let items_known = count_of(batch.items()).saturating_sub(taken);
     let effects = Effects { items_added, items_known, items_refused, ..Effects::default() };
-    Ok(Outcome { characters, effects, added })
+    Ok(Outcome { characters, effects, added, first })
 }

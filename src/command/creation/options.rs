@@ -30,6 +30,12 @@ pub struct CreationOptions {
     pub format: Option<Format>,
     /// COUNTING.
     pub is_counting: bool,
+    /// WINDOW or PWINDOW, in milliseconds.
+    pub window_ms: Option<u64>,
+    /// NOREFRESH.
+    pub keeps_first: bool,
+    /// AT: the moment that the items are of, in milliseconds of UNIX time. Of those that are added, too.
+    pub at_ms: Option<u64>,
     /// SEED.
     pub seed: Option<[u8; SEED_BYTES]>,
     /// TIGHTENING; strictly between 0 and 1.
@@ -60,17 +66,19 @@ impl CreationOptions {
             || self.is_counting
             || self.is_keyed
             || self.key.is_some()
+            || self.window_ms.is_some()
+            || self.keeps_first
             || self.scale_to_items.is_some()
             || self.expires_at_ms.is_some()
     }
 
     /// The format asked for. A seed asks for valkey-bloom's, which alone has one: its primaries send it.
-    /// COUNTING asks for our own.
+    /// COUNTING and WINDOW ask for our own.
     #[must_use]
     pub fn resolved_format(&self, settings: &Settings) -> Format {
         let by_seed = self.seed.map(|_| Format::ValkeyBloom);
-        let by_counting = self.is_counting.then_some(Format::Everbloom);
-        self.format.or(by_seed).or(by_counting).unwrap_or(settings.format)
+        let by_kind = (self.is_counting || self.window_ms.is_some()).then_some(Format::Everbloom);
+        self.format.or(by_seed).or(by_kind).unwrap_or(settings.format)
     }
 
     /// Whether the options say enough for a filter that a primary, a log or a giver of slots adds to and that
@@ -107,7 +115,9 @@ impl CreationOptions {
             (self.is_saturating, "SATURATE"),
             (self.is_keyed, "KEYED"),
             (self.key.is_some(), "KEY"),
+            (self.window_ms.is_some(), "WINDOW"),
         ];
+        self.validate_window()?;
         if self.is_counting && self.is_saturating {
             return Err(CommandError::SaturatingCounters);
         }
@@ -134,6 +144,21 @@ impl CreationOptions {
         Ok(())
     }
 
+    /// What the options say of a filter that forgets.
+    fn validate_window(&self) -> Result<(), CommandError> {
+        let others = [
+            (self.is_counting, "COUNTING"),
+            (self.is_saturating, "SATURATE"),
+            (self.is_keyed || self.key.is_some(), "KEYED"),
+            (self.scale_to_items.is_some(), "VALIDATESCALETO"),
+        ];
+        match others.iter().find(|(is_given, _)| *is_given) {
+            Some((_, word)) if self.window_ms.is_some() => Err(CommandError::ForgetsAnd(word)),
+            _ if self.keeps_first && self.window_ms.is_none() => Err(CommandError::NeedsWindow("NOREFRESH")),
+            _ => Ok(()),
+        }
+    }
+
     /// What the hash of a filter of our own is keyed with; nothing where it is not keyed. A primary that
     /// spells its filters out gives the key itself.
     #[must_use]
@@ -158,7 +183,9 @@ impl CreationOptions {
     /// and a primary that spells its filters out says so itself.
     fn saturates(&self, host: &dyn Host) -> bool {
         let settings = host.settings();
-        let is_ours = self.resolved_format(&settings) == Format::Everbloom && !self.is_counting;
+        let is_ours = self.resolved_format(&settings) == Format::Everbloom
+            && !self.is_counting
+            && self.window_ms.is_none();
         self.is_saturating || (is_ours && settings.fixed_filters_saturate && !host.must_obey())
     }
 

@@ -14,6 +14,7 @@ pub(super) fn facts(filter: &Filter, chain: &Chain<Client>) -> Facts {
         error_rate: None,
         tightening_ratio: None,
         estimated_items: Some(chain.family().estimated_items),
+        window_ms: None,
     }
 }
 

@@ -16,6 +16,7 @@ pub(super) fn facts(filter: &Filter, chain: &Chain<Counting>) -> Facts {
         error_rate: Some(chain.family().0.error_rate),
         tightening_ratio: None,
         estimated_items: None,
+        window_ms: None,
     }
 }
 

@@ -17,6 +17,7 @@ pub(super) fn facts(filter: &Filter, parameters: Everbloom) -> Facts {
         error_rate: Some(parameters.error_rate),
         tightening_ratio: None,
         estimated_items: None,
+        window_ms: None,
     }
 }
 

@@ -12,6 +12,8 @@ pub(in crate::command) struct Facts {
     pub(in crate::command) tightening_ratio: Option<f64>,
     /// How many of the items inserted nobody counted.
     pub(in crate::command) estimated_items: Option<u64>,
+    /// How long a filter that forgets remembers, in milliseconds.
+    pub(in crate::command) window_ms: Option<u64>,
 }
 
 /// What BF.STATS tells of a filter beside what can be read off every filter.

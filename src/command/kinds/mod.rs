@@ -9,6 +9,7 @@ mod redisbloom;
 mod reserving;
 mod union;
 mod valkeybloom;
+mod window;
 
 pub(super) use facts::{Facts, Profile, Reservation};
 
@@ -27,6 +28,7 @@ pub(super) fn facts(filter: &Filter) -> Facts {
         Filter::Client(chain) => client::facts(filter, chain),
         Filter::Union(chain) => union::facts(filter, chain),
         Filter::Counting(chain) => counting::facts(filter, chain),
+        Filter::Window(chain) => window::facts(filter, chain),
     }
 }
 
@@ -40,6 +42,7 @@ pub(super) fn profile(filter: &Filter) -> Profile {
         Filter::Client(chain) => client::profile(chain),
         Filter::Union(chain) => union::profile(chain),
         Filter::Counting(chain) => counting::profile(chain),
+        Filter::Window(chain) => window::profile(chain),
     }
 }
 
@@ -52,7 +55,7 @@ pub(super) fn reservation(filter: &Filter, capacity_items: u64) -> Option<Reserv
         Filter::RedisBloom(chain) => redisbloom::reservation(chain, capacity_items),
         Filter::ValkeyBloom(chain) => valkeybloom::reservation(chain, capacity_items),
         Filter::Counting(chain) => counting::reservation(chain, capacity_items),
-        Filter::Client(_) | Filter::Union(_) => None,
+        Filter::Client(_) | Filter::Union(_) | Filter::Window(_) => None,
     }
 }
 
@@ -66,7 +69,8 @@ pub(super) fn max_scaled_capacity_items(filter: &Filter) -> Option<u64> {
         | Filter::Client(_)
         | Filter::Union(_)
         | Filter::Counting(_)
-        | Filter::Keyed(_) => None,
+        | Filter::Keyed(_)
+        | Filter::Window(_) => None,
     }
 }
 
@@ -81,6 +85,7 @@ pub(super) fn debug_lines(filter: &Filter) -> Vec<String> {
         Filter::Client(chain) => client::debug_lines(chain),
         Filter::Union(chain) => union::debug_lines(chain),
         Filter::Counting(chain) => counting::debug_lines(chain),
+        Filter::Window(chain) => window::debug_lines(chain),
     }
 }
 
@@ -95,6 +100,9 @@ pub(super) fn blueprint(options: &CreationOptions, host: &dyn Host) -> Result<Bl
             counting::blueprint(options, host).map(Blueprint::Counting)
         }
         Format::Everbloom => {
+            if let Some(window_ms) = options.window_ms {
+                return Ok(Blueprint::Window(window::blueprint(options, window_ms, host)));
+            }
             let parameters = everbloom::blueprint(options, host)?;
             Ok(match options.hash_key(host) {
                 Some(key) => Blueprint::Keyed(Keyed { parameters, key }),
@@ -114,5 +122,6 @@ pub(super) fn creation(blueprint: &Blueprint, filter: &Filter) -> Creation {
         Blueprint::RedisBloom(parameters) => redisbloom::creation(parameters, filter),
         Blueprint::ValkeyBloom(parameters) => valkeybloom::creation(parameters),
         Blueprint::Keyed(family) => keyed::creation(family),
+        Blueprint::Window(window) => window::creation(window),
     }
 }

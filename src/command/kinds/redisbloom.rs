@@ -19,6 +19,7 @@ pub(super) fn facts(chain: &Chain<RedisBloom>) -> Facts {
         error_rate: None,
         tightening_ratio: None,
         estimated_items: None,
+        window_ms: None,
     }
 }
 

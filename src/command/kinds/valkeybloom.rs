@@ -23,6 +23,7 @@ pub(super) fn facts(chain: &Chain<ValkeyBloom>) -> Facts {
         error_rate: Some(decimal_of(chain.family().error_rate)),
         tightening_ratio: scaling(chain).map(|family| family.tightening_ratio),
         estimated_items: None,
+        window_ms: None,
     }
 }
 

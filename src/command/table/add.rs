@@ -2,8 +2,8 @@
 //! BF.INSERT, BF.DEL and BF.CLEAR.
 
 use super::parts::{
-    CHANGES, COUNTING, EXPANSION, EXPIRY, FORMAT, ITEM, ITEMS, KEY, KEYED, MANY, NONSCALING, SATURATE, V0_2,
-    argument, option, since_0_2, word,
+    CHANGES, COUNTING, EXPANSION, EXPIRY, FORMAT, ITEM, ITEMS, KEY, KEYED, MANY, NONSCALING, NOREFRESH,
+    SATURATE, V0_2, WINDOW, argument, option, since_0_2, word,
 };
 use super::{ArgumentKind, CommandSpec};
 
@@ -24,6 +24,8 @@ pub(super) static RESERVE: CommandSpec = CommandSpec {
         KEYED,
         FORMAT,
         COUNTING,
+        WINDOW,
+        NOREFRESH,
         EXPIRY,
         since_0_2(option("ifnotexists", "IFNOTEXISTS", ArgumentKind::PureToken)),
     ],
@@ -65,6 +67,9 @@ pub(super) static INSERT: CommandSpec = CommandSpec {
         since_0_2(option("key", "KEY", ArgumentKind::String)),
         FORMAT,
         COUNTING,
+        WINDOW,
+        NOREFRESH,
+        since_0_2(option("unix-time-milliseconds", "AT", ArgumentKind::Integer)),
         option("seed", "SEED", ArgumentKind::String),
         option("tightening", "TIGHTENING", ArgumentKind::Double),
         option("validatescaleto", "VALIDATESCALETO", ArgumentKind::Integer),

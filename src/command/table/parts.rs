@@ -51,6 +51,15 @@ pub(super) const FORMAT: ArgumentSpec = option(
 
 pub(super) const COUNTING: ArgumentSpec = since_0_2(option("counting", "COUNTING", ArgumentKind::PureToken));
 
+pub(super) const WINDOW: ArgumentSpec = ArgumentSpec {
+    name: "window",
+    kind: ArgumentKind::OneOf(&[moment("seconds", "WINDOW"), moment("milliseconds", "PWINDOW")]),
+    token: None,
+    presence: Presence::Optional,
+    since: Some(V0_2),
+};
+pub(super) const NOREFRESH: ArgumentSpec =
+    since_0_2(option("norefresh", "NOREFRESH", ArgumentKind::PureToken));
 /// How the items of a batch are packed; the batch follows.
 pub(super) const PACKING: ArgumentSpec = ArgumentSpec {
     name: "packing",

@@ -15,9 +15,9 @@ pub(in crate::format) const HASH_MURMUR3_X64_128: u8 = 1;
 /// Hash of a layer's items: SipHash-1-3 of 128 bits, keyed.
 pub(in crate::format) const HASH_SIPHASH_1_3_128: u8 = 2;
 /// Layout of a layer: scattered.
-const LAYOUT_SCATTERED: u8 = 1;
+pub(in crate::format) const LAYOUT_SCATTERED: u8 = 1;
 /// Layout of a layer: paged.
-const LAYOUT_PAGED: u8 = 2;
+pub(in crate::format) const LAYOUT_PAGED: u8 = 2;
 /// Flag of the layer of a filter that goes on accepting items when it is full.
 const SATURATES: u32 = 1;
 
@@ -118,6 +118,19 @@ impl ChainHeader {
         let family = header.parameters(layers)?;
         family.validate().map_err(DecodeError::Invalid)?;
         if rest.is_empty() { Ok((family, layers)) } else { Err(DecodeError::Invalid("header length")) }
+    }
+
+    /// The parameters of a filter of so many layers that does not saturate, checked, of the part that every header has.
+    pub(in crate::format) fn open_chain(
+        bytes: &[u8],
+        kind: Kind,
+        layers: usize,
+    ) -> Result<Everbloom, DecodeError> {
+        let header: Self = read(bytes)?;
+        header.opening.check(kind, layers)?;
+        let family = header.parameters(&[])?;
+        family.validate().map_err(DecodeError::Invalid)?;
+        Ok(family)
     }
 
     /// The parameters of a filter with these layers.

@@ -34,7 +34,8 @@ pub(crate) const TESTS: &[Test] = tests![
 ];
 
 /// Functions that Redis 7.0 does not have and the module does without there.
-const OPTIONAL: [&str; 4] = ["TryCalloc", "TryRealloc", "AddACLCategory", "SetCommandACLCategories"];
+const OPTIONAL: [&str; 5] =
+    ["TryCalloc", "TryRealloc", "AddACLCategory", "SetCommandACLCategories", "CachedMicroseconds"];
 
 /// Functions that came with Redis 7.0, of those that the module uses.
 const NEW_IN_7: [&str; 11] = [

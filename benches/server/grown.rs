@@ -1,0 +1,145 @@
+//! Filters that have grown from a hundred items, of our own kind and of others': how large they are and how often they
+//! err whenever they are full. Needs no server, and counts the same on every machine.
+
+use std::collections::BTreeMap;
+
+use everbloom::bloom::redisbloom::Options;
+use everbloom::bloom::valkeybloom::{Seed, TIGHTENING_RATIO_DEFAULT};
+use everbloom::bloom::{Added, Chain, Everbloom, Family, Growth, Layer, RedisBloom, ValkeyBloom};
+
+use super::failure::Failure;
+use super::items::{ABSENT, mix};
+
+/// What all of them are made with: what BF.ADD makes here and there.
+const ERROR_RATE: f64 = 0.01;
+const CAPACITY_ITEMS: u64 = 100;
+const EXPANSION: u32 = 2;
+const GROWTH: Growth = Growth::Scaling { expansion: EXPANSION };
+/// Items up to which the sizes are computed: no memory is touched.
+const SIZE_ITEMS_MAX: u64 = 120_000_000;
+
+/// A kind of filter with a value whenever a filter of it is full.
+pub(crate) struct Curve {
+    /// Kind.
+    pub(crate) kind: &'static str,
+    /// Items, and the value with so many.
+    pub(crate) points: Vec<(u64, f64)>,
+}
+
+const KINDS: [&str; 3] = ["everbloom", "RedisBloom's format", "valkey-bloom's format"];
+
+fn families() -> (Everbloom, RedisBloom, ValkeyBloom) {
+    let (error_rate, capacity_items, growth) = (ERROR_RATE, CAPACITY_ITEMS, GROWTH);
+    let valkeybloom = ValkeyBloom {
+        error_rate,
+        tightening_ratio: TIGHTENING_RATIO_DEFAULT,
+        capacity_items,
+        growth,
+        seed: Seed::FIXED,
+    };
+    (
+        Everbloom { error_rate, capacity_items, growth },
+        RedisBloom::new(error_rate, capacity_items, Options::SCALING, EXPANSION),
+        valkeybloom,
+    )
+}
+
+/// Bits per item of grown filters by the sizes that each kind gives its layers.
+pub(crate) fn sizes() -> Result<Vec<Curve>, Failure> {
+    let (everbloom, redisbloom, valkeybloom) = families();
+    let points = [grown(everbloom)?, grown(redisbloom)?, grown(valkeybloom)?];
+    Ok(KINDS.into_iter().zip(points).map(|(kind, points)| Curve { kind, points }).collect())
+}
+
+/// Bits per item of filters of our own that are reserved for exactly as many items as the grown ones hold.
+pub(crate) fn reserved_sizes() -> Result<Curve, Failure> {
+    let (everbloom, ..) = families();
+    let mut points = Vec::new();
+    for (items, _) in grown(everbloom)? {
+        let reserved = Everbloom { capacity_items: items, growth: Growth::Fixed, ..everbloom };
+        let plan = reserved.next_layer(&[]).map_err(|error| format!("{error:?}"))?;
+        points.push((items, plan.size_bits as f64 / items as f64));
+    }
+    Ok(Curve { kind: "everbloom, reserved for all of them", points })
+}
+
+fn grown<F: Family>(family: F) -> Result<Vec<(u64, f64)>, Failure> {
+    let (mut layers, mut points) = (Vec::new(), Vec::new());
+    let (mut items, mut bits) = (0, 0);
+    loop {
+        let plan = family.next_layer(&layers).map_err(|error| format!("{error:?}"))?;
+        items += plan.capacity_items;
+        bits += plan.size_bits;
+        if items > SIZE_ITEMS_MAX {
+            return Ok(points);
+        }
+        points.push((items, bits as f64 / items as f64));
+        layers.push(Layer::try_new(plan).map_err(|error| format!("{error:?}"))?);
+    }
+}
+
+/// Share of absent items that grown filters find, whenever they are full, up to `items_max`: the mean of so many
+/// filters with other items in each, for what the small first layers of one filter err by stays with it for ever.
+/// Each is asked for `probes` items.
+pub(crate) fn error_rates(items_max: u64, filters: u64, probes: u64) -> Result<Vec<Curve>, Failure> {
+    let (everbloom, redisbloom, valkeybloom) = families();
+    let points = [
+        measured(everbloom, items_max, filters, probes)?,
+        measured(redisbloom, items_max, filters, probes)?,
+        measured(valkeybloom, items_max, filters, probes)?,
+    ];
+    Ok(KINDS.into_iter().zip(points).map(|(kind, points)| Curve { kind, points }).collect())
+}
+
+fn measured<F: Family>(
+    family: F,
+    items_max: u64,
+    filters: u64,
+    probes: u64,
+) -> Result<Vec<(u64, f64)>, Failure> {
+    let mut found: BTreeMap<u64, u64> = BTreeMap::new();
+    for filter in 0..filters {
+        let item = |number: u64| mix(mix(filter) ^ number).to_le_bytes();
+        let mut chain = Chain::try_new(family, &u64::MAX).map_err(|error| format!("{error:?}"))?;
+        let mut number = 0;
+        while chain.items() < items_max {
+            let new = item(number);
+            let digest = chain.digest(&new);
+            let added = chain.add(digest, &u64::MAX).map_err(|error| format!("{error:?}"))?;
+            number += 1;
+            // A false positive on the way leaves a full filter as it was.
+            if added == Added::New && chain.items() == chain.capacity_items() {
+                let absent = (0..probes).map(|probe| item(ABSENT + probe));
+                let hits = absent.filter(|absent| chain.contains(chain.digest(absent))).count();
+                *found.entry(chain.items()).or_default() += u64::try_from(hits)?;
+            }
+        }
+    }
+    let asked = (filters * probes) as f64;
+    Ok(found.into_iter().map(|(items, hits)| (items, hits as f64 / asked)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn grown_filters_keep_their_rate_and_take_more_than_reserved_ones() {
+        use super::*;
+        let sizes = sizes().unwrap();
+        let reserved = reserved_sizes().unwrap();
+        for curve in &sizes {
+            let ends = (curve.points.first().copied(), curve.points.last().copied());
+            let (Some((100, first)), Some((last_items, last))) = ends else { panic!("{ends:?}") };
+            assert!(last_items > 100_000_000 && last > first, "{}: {ends:?}", curve.kind);
+            assert!(
+                curve.points.iter().zip(&reserved.points).skip(4).all(|(one, reserved)| one.1 > reserved.1)
+            );
+        }
+        // valkey-bloom gives the whole error rate to its first layer, and half as much to each one more.
+        for (curve, promised) in error_rates(25_500, 10, 20_000).unwrap().iter().zip([0.01_f64, 0.01, 0.02]) {
+            assert_eq!(curve.points.len(), 8, "{}", curve.kind);
+            // Five standard deviations of the mistakes of 200 000 probes.
+            let most = promised * (1.0 + 5.0 / (200_000.0 * promised).sqrt());
+            assert!(curve.points.iter().all(|(_, rate)| *rate <= most), "{}: {:?}", curve.kind, curve.points);
+        }
+    }
+}

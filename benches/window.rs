@@ -1,0 +1,153 @@
+//! Filters that forget against plain ones of the same bytes: batches of 100 and single items. `cargo bench --bench window
+//! [MiB]`, 1024 if none are given; the arrays are as full as at their capacity. docs/window.md has the results.
+
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark fails by panicking and prints")]
+
+use std::time::{Duration, Instant};
+
+use everbloom::bloom::window::{History, Span};
+use everbloom::bloom::{Added, Blueprint, Everbloom, Filter, Growth, Storage, Window};
+use everbloom::prefetch::Processor;
+
+const BATCH: usize = 100;
+/// Batches of a round; every round of one filter is followed by one of the other.
+const BATCHES: usize = 500;
+const ROUNDS: usize = 15;
+/// A moment in 2027.
+const NOW_MS: u64 = 1_800_000_000_000;
+const CHUNK_BYTES: usize = 8 << 20;
+
+/// Random numbers: SplitMix64.
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let word = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+fn parameters(capacity_items: u64) -> Everbloom {
+    Everbloom { error_rate: 0.01, capacity_items, growth: Growth::Fixed }
+}
+
+/// Sets half of the bits up to the byte `end`.
+fn fill(storage: &mut impl Storage, end: u64) {
+    let (mut state, mut offset, end) = (7, 0usize, usize::try_from(end).unwrap());
+    while offset < end {
+        let length = CHUNK_BYTES.min(end - offset);
+        let bytes: Vec<u8> = (0..length / 8).flat_map(|_| random(&mut state).to_le_bytes()).collect();
+        assert!(storage.add_bytes(offset, &bytes));
+        offset += length;
+    }
+}
+
+/// A filter of so many bytes that forgets a day behind, as full as it gets.
+fn window(size_bytes: u64) -> Filter {
+    // 18.46 bits per item.
+    let family = Window::new(parameters(size_bytes * 100 / 231), Span::new(86_400_000), false);
+    let mut filter = Filter::reserve(Blueprint::Window(family), &u64::MAX).unwrap();
+    filter.tell_time(NOW_MS);
+    let Filter::Window(chain) = &mut filter else { unreachable!() };
+    let newest = chain.family().told().now;
+    chain.family_mut().set_newest(newest);
+    let storage = chain.layers_mut().first_mut().unwrap().storage_mut();
+    storage.set_history(History { newest, items: [1000; 16] });
+    let positions_bytes = storage.positions() * 2;
+    fill(storage, positions_bytes);
+    let pages = storage.page_generations().len();
+    let stamps: Vec<u8> = (0..pages).flat_map(|_| newest.to_le_bytes()).collect();
+    assert!(storage.add_bytes(usize::try_from(positions_bytes).unwrap(), &stamps));
+    filter
+}
+
+/// A plain filter of so many bytes, as full as it gets.
+fn plain(size_bytes: u64) -> Filter {
+    let blueprint = Blueprint::Everbloom(parameters(size_bytes * 8 * 1000 / 9690));
+    let mut filter = Filter::reserve(blueprint, &u64::MAX).unwrap();
+    let Filter::Everbloom(chain) = &mut filter else { unreachable!() };
+    let storage = chain.layers_mut().first_mut().unwrap().storage_mut();
+    let end = storage.size_bytes() / 8 * 8;
+    fill(storage, end);
+    filter
+}
+
+#[derive(Clone, Copy)]
+enum Case {
+    CheckAbsent,
+    CheckThere,
+    Add,
+    AddPages,
+}
+
+/// The time of an item in a round of batches.
+fn round(filter: &mut Filter, case: Case, from: u64, batch: usize) -> Duration {
+    let items: Vec<Vec<u8>> =
+        (from..).take(BATCH * BATCHES).map(|number| format!("item:{number:012}").into_bytes()).collect();
+    let batches: Vec<Vec<&[u8]>> =
+        items.chunks(batch).map(|batch| batch.iter().map(Vec::as_slice).collect()).collect();
+    let mut found = 0u64;
+    let start = Instant::now();
+    for batch in &batches {
+        match (case, batch.as_slice()) {
+            (Case::CheckAbsent | Case::CheckThere, [item]) => {
+                found += u64::from(filter.contains(item, Processor));
+            }
+            (Case::CheckAbsent | Case::CheckThere, items) => {
+                filter.contains_many(items, Processor, |is_in| found += u64::from(is_in));
+            }
+            (Case::Add | Case::AddPages, [item]) => {
+                found += u64::from(filter.add(item, &u64::MAX, Processor) == Ok(Added::New));
+            }
+            (Case::Add | Case::AddPages, items) => filter.add_many(items, &u64::MAX, Processor, |outcome| {
+                found += u64::from(outcome == Ok(Added::New));
+                true
+            }),
+        }
+    }
+    let elapsed = start.elapsed();
+    assert!(found <= items.len() as u64);
+    elapsed / u32::try_from(items.len()).unwrap()
+}
+
+fn median(mut times: Vec<Duration>) -> f64 {
+    times.sort();
+    times.get(times.len() / 2).unwrap().as_nanos() as f64
+}
+
+fn main() {
+    let mib: u64 = std::env::args().filter_map(|argument| argument.parse().ok()).next().unwrap_or(1024);
+    let (mut window, mut plain) = (window(mib << 20), plain(mib << 20));
+    println!("{mib} MiB: window {} bytes, plain {} bytes", window.size_bytes(), plain.size_bytes());
+    let cases = [
+        ("check absent", Case::CheckAbsent),
+        ("add new", Case::Add),
+        ("check there", Case::CheckThere),
+        ("add new, first of its generation in most pages", Case::AddPages),
+    ];
+    for (batch, name) in [(BATCH, "batches of 100"), (1, "single")] {
+        for (title, case) in cases {
+            let (mut forgetting, mut keeping) = (Vec::new(), Vec::new());
+            for number in 0..ROUNDS {
+                let numbered = (batch as u64 * 1000 + number as u64) * 1_000_000;
+                // What was added is what is there.
+                let from = match case {
+                    Case::CheckAbsent => 1 << 50 | numbered,
+                    Case::AddPages => 1 << 52 | numbered,
+                    Case::Add | Case::CheckThere => numbered,
+                };
+                if matches!(case, Case::AddPages) {
+                    window.tell_time(NOW_MS + 6_171_429 * (100 * batch + number + 1) as u64);
+                }
+                forgetting.push(round(&mut window, case, from, batch));
+                keeping.push(round(&mut plain, case, from, batch));
+            }
+            let (forgetting, keeping) = (median(forgetting), median(keeping));
+            println!(
+                "{name}, {title}: {forgetting:.0} ns per item, plain {keeping:.0} ns, ratio {:.2}",
+                forgetting / keeping
+            );
+            if matches!(case, Case::AddPages) {
+                window.tell_time(NOW_MS + 6_171_429 * 100 * batch as u64);
+            }
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! What fuzzing begins with: filters that releases and other modules wrote, and choices made by chance.
+
+use std::collections::HashMap;
+
+use everbloom::bloom::{Filter, Format, UnknownMemory};
+use everbloom::command::COMMANDS;
+use everbloom::format::filter::{DataType, piece, rewrite, save};
+use everbloom::format::rewrite::Rewritten;
+
+use super::fuzz::server::Server;
+use super::fuzz::{Field, Fields, Output, TARGETS};
+use super::support::rdb::Payload;
+use super::support::recording::recordings;
+use super::support::{self, Random};
+
+/// A longer seed costs more than it finds.
+const SEED_MAX_BYTES: usize = 32 << 10;
+
+/// Makes a filter of every kind that no recording has, or none so small.
+const FILTERS: [&[&str]; 9] = [
+    &["BF.INSERT k CAPACITY 3 ITEMS a b c d e f"],
+    &["BF.INSERT k CAPACITY 3 COUNTING ITEMS a b c d a b"],
+    &["BF.INSERT k CAPACITY 3 KEYED ITEMS a b c d"],
+    &["BF.INSERT k CAPACITY 3 NONSCALING SATURATE ITEMS a b c d"],
+    &["BF.INSERT k CAPACITY 3 FORMAT valkey-bloom ITEMS a b c d e f g h"],
+    &["BF.INSERT k CAPACITY 3 FORMAT redisbloom ITEMS a b c d e f g h"],
+    &[
+        "BF.IMPORT k SOURCE users SCHEME murmur3-salted BITS 64 HASHES 3 CAPACITY 9",
+        "BF.MADD k a b c d e f g h i j k",
+    ],
+    &[
+        "BF.INSERT r CAPACITY 3 FORMAT redisbloom ITEMS a b c",
+        "BF.INSERT v CAPACITY 3 FORMAT valkey-bloom ITEMS a b c",
+        "BF.INSERT y KEYED CAPACITY 3 ITEMS a b c",
+        "BF.IMPORT i SOURCE users SCHEME murmur3-salted BITS 64 HASHES 3 CAPACITY 9",
+        "BF.INSERT k CAPACITY 3 ITEMS x y",
+        "BF.MERGE k r v y i FORCE",
+    ],
+    &["BF.RESERVE k 0.01 2000000", "BF.MADD k a b c"],
+];
+
+/// Seeds by the names of the targets.
+pub(crate) fn seeds() -> HashMap<&'static str, Vec<Vec<u8>>> {
+    let mut seeds = Seeds(TARGETS.iter().map(|(name, _)| (*name, Vec::new())).collect());
+    for lines in FILTERS {
+        let mut server = Server::new();
+        lines.iter().for_each(|line| drop(server.run(line)));
+        seeds.of_filter(server.keys.remove(&b"k"[..]).unwrap());
+    }
+    for recorded in recordings() {
+        let payload = Payload::read(&recorded.dump);
+        seeds.of_snapshot(&payload.type_name, payload.encoding_version, &payload.record);
+        let pieces: Vec<(u64, &[u8])> =
+            recorded.pieces.iter().map(|(at, data)| (*at, data.as_slice())).collect();
+        seeds.of_pieces(&pieces, Some(0));
+        for command in recorded.rewritten.iter().filter(|command| command[0] == b"BF.LOAD") {
+            seeds.put("blob", Output::default().byte(4).bytes(&command[2]));
+        }
+        if recorded.kind() == "client" || recorded.name.contains("guava") {
+            seeds.put("client", Output::default().byte(4).byte(1).bytes(&recorded.dump));
+        }
+    }
+    let mut random = Random(16);
+    for (name, length) in [("commands", 600), ("merges", 400), ("grammar", 200), ("client", 300)] {
+        for _ in 0..40 {
+            let bytes: Vec<u8> = (0..length).map(|_| random.next() as u8).collect();
+            seeds.put(name, Output(bytes));
+        }
+    }
+    for command in 0..COMMANDS.len() {
+        let words = Output::default()
+            .byte(command as u8)
+            .byte(3)
+            .byte(0x90)
+            .byte(0)
+            .byte(0xb0)
+            .byte(1)
+            .byte(0xb0)
+            .byte(2);
+        seeds.put("grammar", words);
+    }
+    // MURMUR128_MITZ_64 and _32, five hashes, two longs.
+    for strategy in [0, 1] {
+        let blob = Output::default().byte(2).byte(3).byte(strategy).byte(5).bytes(&[0xa5; 16]);
+        seeds.put("client", blob);
+    }
+    seeds.0
+}
+
+/// The choice of a limit that allows an array of so many bytes; large ones are slow.
+fn limit(size_bytes: usize) -> Option<u8> {
+    let limits = [(0, 60 << 10), (2, 250 << 10), (4, 1000 << 10), (6, 6000 << 10)];
+    limits.into_iter().find(|(_, most)| size_bytes <= *most).map(|(choice, _)| choice)
+}
+
+struct Seeds(HashMap<&'static str, Vec<Vec<u8>>>);
+
+impl Seeds {
+    fn put(&mut self, target: &str, seed: Output) {
+        if seed.0.len() <= SEED_MAX_BYTES {
+            self.0.get_mut(target).unwrap().push(seed.0);
+        }
+    }
+
+    fn of_filter(&mut self, mut filter: Filter) {
+        let mut record = support::Record::default();
+        save(&mut filter, &mut record, UnknownMemory);
+        let DataType { name, encoding_version } = DataType::of(filter.format());
+        self.of_snapshot(name, encoding_version, &record);
+        filter.mark_state(5);
+        let mut pieces = Vec::new();
+        let mut iterator = 0;
+        while let Some(piece) = piece(&filter, iterator).unwrap() {
+            iterator = piece.next_iterator;
+            pieces.push((iterator, piece.data.into_owned()));
+        }
+        let pieces: Vec<(u64, &[u8])> = pieces.iter().map(|(at, data)| (*at, data.as_slice())).collect();
+        self.of_pieces(&pieces, Some(5));
+        let blob = &mut |command: Rewritten<'_>| {
+            if let Rewritten::Blob(blob) = command {
+                self.put("blob", Output::default().byte(4).bytes(blob));
+            }
+        };
+        rewrite(&filter, UnknownMemory, 1, blob).unwrap();
+    }
+
+    /// As `snapshot` reads it: unaltered, and for headers of ours also with counts that are forged.
+    fn of_snapshot(&mut self, type_name: &str, version: i32, record: &support::Record) {
+        let fields = record.0.iter().map(|field| match field {
+            support::Field::Unsigned(number) => Field::Unsigned(*number),
+            support::Field::Double(number) => Field::Double(number.to_bits()),
+            support::Field::Bytes(bytes) => Field::Bytes(bytes.clone()),
+        });
+        let fields = Fields(fields.collect());
+        let all = Format::ALL.map(|format| DataType::of(format).name);
+        let format = all.iter().position(|name| *name == type_name).unwrap() as u8;
+        let strings =
+            fields.0.iter().map(|field| if let Field::Bytes(bytes) = field { bytes.len() } else { 0 });
+        let Some(limit) = limit(strings.sum()) else { return };
+        let front = Output::default().byte(0).byte(limit).byte(format).byte(u8::try_from(version).unwrap());
+        self.put("snapshot", fields.write(front));
+        if let (0, Some(Field::Bytes(header))) = (format, fields.0.first()) {
+            let kind = header[6].wrapping_sub(1);
+            let body = &header[8..];
+            let mut forged =
+                Output::default().byte(8).byte(limit).byte(kind).u16(body.len() as u16).bytes(body);
+            for _ in &fields.0[1..] {
+                forged = forged.byte(1).u16(4).byte(100).bytes(b"\x01\x80\xff\x10");
+            }
+            self.put("snapshot", forged);
+        }
+    }
+
+    /// As `pieces` reads them: the header as it is or with a forged seal, and chunks with forged ones.
+    fn of_pieces(&mut self, pieces: &[(u64, &[u8])], mark: Option<u8>) {
+        let Some(((_, header), chunks)) = pieces.split_first() else { return };
+        let is_ours = header.starts_with(b"evbl");
+        let forms: &[(u8, &[u8])] = if is_ours { &[(6, &header[8..]), (0, header)] } else { &[(0, header)] };
+        for (form, bytes) in forms {
+            let kind = if is_ours { header[6].wrapping_sub(1) } else { 0 };
+            let Some(limit) = limit(chunks.iter().map(|(_, chunk)| chunk.len()).sum()) else { return };
+            let front = Output::default().byte(limit).byte(*form).byte(kind);
+            let front = mark.map_or(front.clone(), |mark| front.byte(mark));
+            // The seal of the header is cut off where it is forged.
+            let seal_bytes = if *form == 6 { if mark == Some(0) { 16 } else { 24 } } else { 0 };
+            let bytes = &bytes[..bytes.len().saturating_sub(seal_bytes)];
+            let mut seed = front.u16(bytes.len() as u16).bytes(bytes);
+            let mut position = 0u32;
+            for (_, chunk) in chunks {
+                let data = &chunk[..chunk.len().min(64)];
+                seed = seed.byte(0).u32(position).u16(data.len() as u16).bytes(data);
+                position = position.saturating_add(chunk.len() as u32);
+            }
+            self.put("pieces", seed);
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! The argument of BF.LOAD.
+
+use everbloom::format::filter::from_blob;
+
+use super::exercise::exercise;
+use super::input::Input;
+
+/// Decodes one blob, and uses what is accepted.
+pub fn run(data: &[u8]) {
+    let mut input = Input::new(data);
+    let limit = input.limit_bytes();
+    if let Ok(filter) = from_blob(input.rest(), &limit) {
+        assert!(filter.storages().map(|storage| storage.size_bytes()).sum::<u64>() <= limit);
+        exercise(filter, &mut Input::new(data), limit);
+    }
+}

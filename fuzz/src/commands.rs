@@ -1,0 +1,247 @@
+//! Sequences of commands on a few keys, against what must be known of them: no item is ever missed, BF.CARD is the number
+//! of adds that were answered 1, and a replica that is configured otherwise has the same filters after every command.
+
+use std::collections::HashMap;
+
+use everbloom::bloom::{Filter, Format};
+use everbloom::command::{Protocol, Settings};
+use everbloom::format::filter::piece;
+
+use super::exercise::reload;
+use super::input::Input;
+use super::model::{Known, Pair};
+use super::words::{KEYS, creation, number, word};
+
+/// Most commands of one input.
+const COMMANDS_MAX: usize = 80;
+
+/// Runs a sequence.
+pub fn run(data: &[u8]) {
+    let mut input = Input::new(data);
+    let mut world = World { pair: Pair::new(settings(&mut input)), known: HashMap::new() };
+    for _ in 0..COMMANDS_MAX {
+        if input.is_empty() {
+            break;
+        }
+        world.step(&mut input);
+    }
+    world.pair.assert_in_step();
+    for (key, known) in &world.known {
+        let filter = world.pair.filter(key).unwrap();
+        known.check(filter);
+        reload(filter);
+    }
+}
+
+fn settings(input: &mut Input<'_>) -> Settings {
+    let flags = input.byte();
+    Settings {
+        max_filter_bytes: *input.choose(&[16 << 10, 256 << 10, 256 << 10, 1 << 20, 8 << 20]),
+        initial_size_items: *input.choose(&[100, 1, 5, 30, 1000]),
+        expansion_factor: *input.choose(&[2, 0, 1, 7]),
+        format: *input.choose(&Format::ALL),
+        missing_filter_is_error: flags & 1 != 0,
+        auto_create: flags & 6 != 6,
+        fixed_filters_saturate: flags & 8 != 0,
+        keyed: flags & 16 != 0,
+        ..Settings::DEFAULT
+    }
+}
+
+struct World {
+    pair: Pair,
+    known: HashMap<Vec<u8>, Known>,
+}
+
+impl World {
+    fn step(&mut self, input: &mut Input<'_>) {
+        let choice = input.byte();
+        let key = *input.choose(&KEYS);
+        match choice % 20 {
+            0 | 1 => self.make(key, creation(input, false), b"BF.RESERVE"),
+            2..=5 => self.add(key, &[b"BF.MADD", key], &input.items(40)),
+            6 => self.add(key, &[b"BF.ADD", key], &[input.item()]),
+            7 | 8 => {
+                let words = creation(input, true);
+                let mut argv: Vec<&[u8]> = vec![b"BF.INSERT", key];
+                argv.extend(words.iter().map(Vec::as_slice));
+                argv.push(b"ITEMS");
+                self.add(key, &argv, &input.items(20));
+            }
+            9 | 10 => self.delete(key, input),
+            11 => {
+                let reply = self.pair.call(&[b"BF.CLEAR", key]);
+                if reply == "+OK" {
+                    self.known.insert(key.to_vec(), Known { cardinality: Some(0), ..Known::default() });
+                }
+            }
+            12 | 13 => self.merge(key, input),
+            14 => {
+                let to = *input.choose(&KEYS);
+                self.copy(key, to);
+            }
+            15 => self.import(key, input),
+            16 => {
+                self.pair.remove(key);
+                self.known.remove(key);
+            }
+            17 => self.pair.primary.settings = settings(input),
+            18 => {
+                let protocol = if input.flag() { Protocol::Resp3 } else { Protocol::Resp2 };
+                self.pair.primary.protocol = protocol;
+                let items = input.items(20);
+                self.ask(key, &items);
+            }
+            _ => {
+                let name =
+                    *input.choose(&[&b"BF.INFO"[..], b"BF.CARD", b"BF.DEBUG", b"BF.SCANDUMP", b"BF.EXPORT"]);
+                let word = word(input);
+                let count = 2 + usize::from(input.flag());
+                self.pair.call(&[name, key, &word][..count]);
+            }
+        }
+        if let (Some(known), Some(filter)) = (self.known.get(key), self.pair.filter(key)) {
+            known.check(filter);
+        }
+    }
+
+    /// What is known of a key whose filter came by other ways than its items.
+    fn found(&self, key: &[u8], items: HashMap<Vec<u8>, u64>) -> Known {
+        Known { items, cardinality: self.pair.filter(key).map(Filter::items) }
+    }
+
+    fn make(&mut self, key: &[u8], words: Vec<Vec<u8>>, name: &[u8]) {
+        let is_there = self.pair.filter(key).is_some();
+        let argv: Vec<&[u8]> = [name, key].into_iter().chain(words.iter().map(Vec::as_slice)).collect();
+        self.pair.call(&argv);
+        if !is_there && self.pair.filter(key).is_some() {
+            self.known.insert(key.to_vec(), Known { cardinality: Some(0), ..Known::default() });
+        }
+    }
+
+    fn add(&mut self, key: &[u8], front: &[&[u8]], items: &[Vec<u8>]) {
+        let argv: Vec<&[u8]> = front.iter().copied().chain(items.iter().map(Vec::as_slice)).collect();
+        self.pair.call(&argv);
+        let answers = self.pair.primary.reply.clone();
+        let answers = if answers[0].starts_with('*') { &answers[1..] } else { &answers[..] };
+        let Some(filter) = self.pair.filter(key) else { return };
+        let is_counting = matches!(filter, Filter::Counting(_));
+        let fresh = || Known { cardinality: Some(0), ..Known::default() };
+        let known = self.known.entry(key.to_vec()).or_insert_with(fresh);
+        assert!(answers.len() <= items.len());
+        for (item, answer) in items.iter().zip(answers) {
+            if !matches!(answer.as_str(), "#t" | "#f") {
+                continue;
+            }
+            *known.items.entry(item.clone()).or_default() += 1;
+            if answer == "#t" || is_counting {
+                known.cardinality = known.cardinality.map(|cardinality| cardinality + 1);
+            }
+        }
+    }
+
+    fn delete(&mut self, key: &[u8], input: &mut Input<'_>) {
+        let mut items = input.items(12);
+        let Some(known) = self.known.get_mut(key) else {
+            self.pair.call(&[b"BF.DEL", key, &items[0]]);
+            return;
+        };
+        if input.byte() < 0xd0 {
+            // Mostly what is there.
+            items.retain(|item| known.items.contains_key(item));
+        }
+        let argv: Vec<&[u8]> =
+            [&b"BF.DEL"[..], key].into_iter().chain(items.iter().map(Vec::as_slice)).collect();
+        self.pair.call(&argv);
+        let answers = self.pair.primary.reply.clone();
+        for (item, answer) in items.iter().zip(&answers[1..]) {
+            match (known.items.get_mut(item), answer.as_str()) {
+                (Some(count), "#t") => {
+                    *count -= 1;
+                    if *count == 0 {
+                        known.items.remove(item);
+                    }
+                }
+                (Some(_), other) => panic!("{other}: cannot delete {}", item.escape_ascii()),
+                // A false positive: others may be missing from here on.
+                (None, "#t") => known.items.clear(),
+                (None, _) => continue,
+            }
+            known.cardinality = known.cardinality.map(|cardinality| cardinality - 1);
+        }
+    }
+
+    fn merge(&mut self, key: &[u8], input: &mut Input<'_>) {
+        let sources: Vec<&[u8]> = (0..1 + input.below(3)).map(|_| *input.choose(&KEYS)).collect();
+        let force = input.flag().then_some(&b"FORCE"[..]);
+        let argv: Vec<&[u8]> =
+            [&b"BF.MERGE"[..], key].into_iter().chain(sources.iter().copied()).chain(force).collect();
+        if self.pair.call(&argv) != "+OK" {
+            return;
+        }
+        let mut items = HashMap::new();
+        for key in sources.iter().chain([&key]) {
+            items.extend(self.known.get(*key).into_iter().flat_map(|known| known.items.clone()));
+        }
+        let found = self.found(key, items);
+        self.known.insert(key.to_vec(), found);
+    }
+
+    /// Dumps one key and loads the pieces into another.
+    fn copy(&mut self, from: &[u8], to: &[u8]) {
+        if from == to || matches!(to, b"string") || self.pair.filter(from).is_none() {
+            return;
+        }
+        self.pair.remove(to);
+        self.known.remove(to);
+        self.pair.call(&[b"BF.SCANDUMP", from, b"0"]);
+        let mut iterator = 0;
+        while let Some(piece) = piece(self.pair.filter(from).unwrap(), iterator).unwrap() {
+            iterator = piece.next_iterator;
+            let data = piece.data.into_owned();
+            let reply = self.pair.call(&[b"BF.LOADCHUNK", to, iterator.to_string().as_bytes(), &data]);
+            if reply != "+OK" {
+                // Larger than the limit that a later setting made.
+                assert!(self.pair.filter(to).is_none(), "{reply}");
+                return;
+            }
+        }
+        let found = self.found(to, self.known.get(from).map(|known| known.items.clone()).unwrap_or_default());
+        self.known.insert(to.to_vec(), found);
+    }
+
+    fn import(&mut self, key: &[u8], input: &mut Input<'_>) {
+        let scheme =
+            *input.choose(&["murmur3-salted", "go-zero", "guava-mitz64", "php-bkdr-js-sdbm", "redisson"]);
+        let encoding = *input.choose(&["raw", "raw", "utf16le", "int32be", "json-string"]);
+        let (bits, hashes, capacity) = (number(input), number(input), number(input));
+        let mut argv: Vec<&[u8]> =
+            vec![b"BF.IMPORT", key, b"EMPTY", b"SCHEME", scheme.as_bytes(), b"BITS", &bits];
+        argv.extend([&b"ENCODING"[..], encoding.as_bytes()]);
+        let flags = input.byte();
+        for (bit, words) in
+            [(1, [&b"HASHES"[..], &hashes]), (2, [b"CAPACITY", &capacity]), (4, [b"ERROR", b"0.1"])]
+        {
+            if flags & bit != 0 {
+                argv.extend(words);
+            }
+        }
+        argv.extend((flags & 8 != 0).then_some(&b"NONSCALING"[..]));
+        argv.extend((flags & 16 != 0).then_some(&b"REPLACE"[..]));
+        if self.pair.call(&argv) == "+OK" {
+            let found = self.found(key, HashMap::new());
+            self.known.insert(key.to_vec(), found);
+        }
+    }
+
+    fn ask(&mut self, key: &[u8], items: &[Vec<u8>]) {
+        let argv: Vec<&[u8]> =
+            [&b"BF.MEXISTS"[..], key].into_iter().chain(items.iter().map(Vec::as_slice)).collect();
+        self.pair.call(&argv);
+        let answers = self.pair.primary.reply.clone();
+        let Some(known) = self.known.get(key) else { return };
+        for (item, answer) in items.iter().zip(&answers[1..]) {
+            assert!(answer == "#t" || !known.items.contains_key(item), "lost {}", item.escape_ascii());
+        }
+    }
+}

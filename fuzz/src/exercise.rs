@@ -1,0 +1,166 @@
+//! Uses a filter as commands and the server do: what was accepted must be a filter in every respect.
+
+use everbloom::bloom::{AddError, Filter, NoPrefetch, Storage, UnknownMemory};
+use everbloom::command::Settings;
+use everbloom::format::filter::{
+    DataType, digest, from_blob, from_header, header, load, load_chunk, piece, rewrite, save,
+};
+use everbloom::format::pieces::{HEADER_ITERATOR, Trust};
+use everbloom::format::rewrite::Rewritten;
+
+use super::fields::Fields;
+use super::input::Input;
+use super::model::Pair;
+
+/// No limit: what is written down again is read whatever its size.
+const ANY: u64 = u64::MAX;
+
+/// Asks, adds, copies, writes down and reads again, and runs commands on the filter.
+pub(crate) fn exercise(mut filter: Filter, input: &mut Input<'_>, limit_bytes: u64) {
+    let items = input.items(24);
+    ask(&filter, &items);
+    reload(&filter);
+    grow(&mut filter, &items, limit_bytes.saturating_mul(2));
+    reload(&filter);
+    command(&filter, input, &items, limit_bytes.saturating_mul(2));
+    if let Ok(emptied) = filter.try_emptied(&limit_bytes) {
+        assert!(emptied.is_empty() && emptied.items() == 0 && emptied.size_bytes() <= limit_bytes);
+        assert!(!items.iter().any(|item| emptied.contains(item, NoPrefetch)));
+    }
+}
+
+/// One item at a time and all at once give the same answers.
+fn ask(filter: &Filter, items: &[Vec<u8>]) {
+    let mut answers = Vec::new();
+    let slices: Vec<&[u8]> = items.iter().map(Vec::as_slice).collect();
+    filter.contains_many(&slices, NoPrefetch, |answer| answers.push(answer));
+    let singly: Vec<bool> = items.iter().map(|item| filter.contains(item, NoPrefetch)).collect();
+    assert_eq!(answers, singly);
+    assert_eq!(filter.storages().count(), filter.layer_count());
+    for storage in filter.storages() {
+        assert_eq!(storage.set_bits(), storage.set_cells_in(0..storage.words().len()));
+        assert_eq!(storage.bytes().len() as u64, storage.size_bytes());
+    }
+}
+
+/// Adds the items, one at a time and all at once: the same comes of it, and what was taken is found.
+fn grow(filter: &mut Filter, items: &[Vec<u8>], limit_bytes: u64) {
+    let mut other = filter.try_clone(UnknownMemory).unwrap();
+    let before = filter.items();
+    let singly: Vec<_> = items.iter().map(|item| filter.add(item, &limit_bytes, NoPrefetch)).collect();
+    let mut answers = Vec::new();
+    let slices: Vec<&[u8]> = items.iter().map(Vec::as_slice).collect();
+    other.add_many(&slices, &limit_bytes, NoPrefetch, |answer| {
+        answers.push(answer);
+        true
+    });
+    assert_eq!(answers, singly);
+    assert_same(filter, &other);
+    for (item, answer) in items.iter().zip(&answers) {
+        let may_be_missing =
+            matches!(answer, Err(AddError::Full | AddError::CannotGrow(_) | AddError::NotEncodable(_)));
+        assert!(may_be_missing || filter.contains(item, NoPrefetch), "lost {}", item.escape_ascii());
+    }
+    assert!(filter.items() >= before);
+}
+
+/// A copy, a snapshot, a dump and the commands of a rewritten file are the same filter.
+pub(crate) fn reload(filter: &Filter) {
+    let mut copy = filter.try_clone(UnknownMemory).unwrap();
+    assert_same(filter, &copy);
+    let is_1_1 = filter.is_redisbloom_1_1();
+    let assumed = |mut filter: Filter| {
+        if is_1_1 {
+            filter.assume_redisbloom_1_1();
+        }
+        filter
+    };
+    let mut fields = Fields::default();
+    save(&mut copy, &mut fields, UnknownMemory);
+    assert_same(filter, &copy);
+    let version = DataType::of(filter.format()).encoding_version;
+    let mut reader = fields.reader();
+    let loaded = load(filter.format(), version, &mut reader, &ANY).expect("what was saved is loaded");
+    assert!(reader.is_at_end());
+    assert_same(filter, &assumed(loaded));
+
+    copy.mark_state(77);
+    let first = piece(&copy, 0).unwrap().unwrap();
+    let mut loaded = from_header(&first.data, &ANY).expect("a header that was dumped");
+    let mut iterator = first.next_iterator;
+    while let Some(piece) = piece(&copy, iterator).unwrap() {
+        iterator = piece.next_iterator;
+        load_chunk(&mut loaded, iterator, &piece.data, Trust::Marks).expect("a chunk that was dumped");
+    }
+    assert_same(filter, &assumed(loaded));
+
+    let mut made = None;
+    rewrite(filter, UnknownMemory, 99, &mut |command| match command {
+        Rewritten::Blob(blob) => made = Some(from_blob(blob, &ANY).expect("a blob that was written")),
+        Rewritten::Piece { iterator: HEADER_ITERATOR, data } if made.is_none() => {
+            made = Some(from_header(data, &ANY).expect("a header that was written"));
+        }
+        Rewritten::Piece { iterator, data } => {
+            load_chunk(made.as_mut().unwrap(), iterator, data, Trust::Sender)
+                .expect("a chunk that was written");
+        }
+    })
+    .unwrap();
+    assert_same(filter, &assumed(made.unwrap()));
+}
+
+/// Runs commands on the filter, on a primary and a replica.
+fn command(filter: &Filter, input: &mut Input<'_>, items: &[Vec<u8>], limit_bytes: u64) {
+    let mut pair = Pair::new(Settings { max_filter_bytes: limit_bytes, ..Settings::DEFAULT });
+    for key in [&b"f"[..], b"g"] {
+        pair.put(key, filter);
+    }
+    for line in ["BF.CARD f", "BF.INFO f", "BF.STATS f", "BF.DEBUG f", "BF.SCANDUMP f 0", "BF.SCANDUMP f 1"] {
+        let reply = pair.run(line);
+        assert!(!reply.starts_with('-'), "{line}: {reply}");
+    }
+    for field in ["CAPACITY", "SIZE", "FILTERS", "ITEMS", "EXPANSION", "ERROR", "KIND", "FILL", "ESTIMATED"] {
+        pair.run(&format!("BF.INFO f {field}"));
+    }
+    for name in [&b"BF.MADD"[..], b"BF.MEXISTS", b"BF.DEL"] {
+        let words = [&[name, b"f"], items.iter().map(Vec::as_slice).collect::<Vec<_>>().as_slice()].concat();
+        pair.call(&words);
+    }
+    pair.run("BF.EXPORT f");
+    for line in
+        ["BF.MERGE f g", "BF.MERGE g f FORCE", "BF.MERGE h f", "BF.MERGE own f FORCE", "BF.MERGE h g own"]
+    {
+        if line.contains("own") && input.flag() {
+            pair.run("BF.RESERVE own 0.1 10 IFNOTEXISTS");
+        }
+        pair.run(line);
+    }
+    // A header may have said that the filter was made larger than it is.
+    let before = pair.filter(b"f").unwrap().size_bytes();
+    if pair.run("BF.CLEAR f") == "+OK" {
+        assert_eq!(pair.run("BF.CARD f"), ":0");
+        assert!(pair.filter(b"f").unwrap().size_bytes() <= before.max(limit_bytes));
+    }
+    pair.call(&[&b"BF.MADD"[..], b"f", &items[0]]);
+    pair.assert_in_step();
+}
+
+/// That two filters answer and are saved alike.
+pub(crate) fn assert_same(left: &Filter, right: &Filter) {
+    assert_eq!(header(left), header(right));
+    assert!(left.storages().map(Storage::bytes).eq(right.storages().map(Storage::bytes)), "other bits");
+    assert_eq!(left.items(), right.items());
+    assert_eq!(left.growth(), right.growth());
+    assert_eq!(left.is_redisbloom_1_1(), right.is_redisbloom_1_1());
+}
+
+/// What tells a filter from others.
+pub(crate) fn fingerprint(filter: &Filter) -> u128 {
+    let mut sum = 0u128;
+    digest(filter, &mut |bytes| {
+        let hash = everbloom::bloom::hash128(bytes);
+        sum = sum.rotate_left(7) ^ (u128::from(hash.h1) << 64 | u128::from(hash.h2));
+        sum = sum.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+    });
+    sum
+}

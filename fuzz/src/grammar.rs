@@ -1,0 +1,50 @@
+//! Every command with any words, on keys of every kind: one whole reply, nothing changed where it is an error, and on a
+//! replica the same filters.
+
+use everbloom::command::{COMMANDS, Protocol, Settings};
+
+use super::input::Input;
+use super::model::Pair;
+use super::words::word;
+
+/// A filter of every kind under a key of its own.
+const FILTERS: [&str; 9] = [
+    "BF.INSERT a CAPACITY 3 ITEMS i1 i2 i3 i4",
+    "BF.INSERT b CAPACITY 3 FORMAT redisbloom ITEMS i1 i2 i3 i4",
+    "BF.INSERT c CAPACITY 3 FORMAT valkey-bloom ITEMS i1 i2 i3 i4",
+    "BF.INSERT d CAPACITY 3 COUNTING ITEMS i1 i2 i3 i4",
+    "BF.INSERT k CAPACITY 3 KEYED ITEMS i1 i2 i3 i4",
+    "BF.INSERT s CAPACITY 3 NONSCALING SATURATE ITEMS i1 i2 i3 i4",
+    "BF.IMPORT i SOURCE users SCHEME murmur3-salted BITS 64 HASHES 3",
+    "BF.MERGE u a b FORCE",
+    "BF.RESERVE \u{ff} 0.01 10",
+];
+
+/// Runs up to eight command lines.
+pub fn run(data: &[u8]) {
+    let mut input = Input::new(data);
+    let mut pair = Pair::new(Settings { max_filter_bytes: 1 << 20, ..Settings::DEFAULT });
+    for line in FILTERS {
+        pair.run(line);
+    }
+    for _ in 0..8 {
+        if input.is_empty() {
+            break;
+        }
+        let choice = input.byte();
+        pair.primary.protocol = if choice & 0x80 == 0 { Protocol::Resp2 } else { Protocol::Resp3 };
+        let name = COMMANDS[usize::from(choice & 0x7f) % COMMANDS.len()].spec().name.as_bytes();
+        let count = input.below(14);
+        let mut words = vec![name.to_vec()];
+        words.extend((0..count).map(|_| word(&mut input)));
+        if let Some(key) = words.get_mut(1)
+            && input.byte() < 0xc0
+        {
+            *key = input
+                .choose(&[&b"a"[..], b"b", b"c", b"d", b"k", b"s", b"i", b"u", b"x", b"string"])
+                .to_vec();
+        }
+        pair.call(&words.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    }
+    pair.assert_in_step();
+}

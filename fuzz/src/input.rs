@@ -1,0 +1,130 @@
+//! Bytes, read as choices. Past the end there are zeros, so every input means something and a short one means little.
+
+/// What is left of the bytes.
+pub(crate) struct Input<'d>(&'d [u8]);
+
+impl<'d> Input<'d> {
+    pub(crate) fn new(data: &'d [u8]) -> Self {
+        Self(data)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn byte(&mut self) -> u8 {
+        match self.0.split_first() {
+            Some((byte, rest)) => {
+                self.0 = rest;
+                *byte
+            }
+            None => 0,
+        }
+    }
+
+    fn array<const N: usize>(&mut self) -> [u8; N] {
+        std::array::from_fn(|_| self.byte())
+    }
+
+    pub(crate) fn u16(&mut self) -> u16 {
+        u16::from_le_bytes(self.array())
+    }
+
+    pub(crate) fn u32(&mut self) -> u32 {
+        u32::from_le_bytes(self.array())
+    }
+
+    pub(crate) fn u64(&mut self) -> u64 {
+        u64::from_le_bytes(self.array())
+    }
+
+    pub(crate) fn flag(&mut self) -> bool {
+        self.byte() & 1 == 1
+    }
+
+    /// At most so many bytes.
+    pub(crate) fn bytes(&mut self, length: usize) -> &'d [u8] {
+        let (taken, rest) = self.0.split_at(length.min(self.0.len()));
+        self.0 = rest;
+        taken
+    }
+
+    pub(crate) fn rest(&mut self) -> &'d [u8] {
+        self.bytes(usize::MAX)
+    }
+
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        usize::from(self.byte()) % end
+    }
+
+    pub(crate) fn choose<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
+        &choices[self.below(choices.len())]
+    }
+
+    /// An item: mostly one of a few that come up again, else any bytes.
+    pub(crate) fn item(&mut self) -> Vec<u8> {
+        match self.byte() {
+            number @ 0..0xe0 => format!("i{}", number % 60).into_bytes(),
+            // Encodings of clients take numbers.
+            number @ 0xe0..0xf0 => (i64::from(number) * 0x0123_4567).to_string().into_bytes(),
+            _ => {
+                let length = self.byte().into();
+                self.bytes(length).to_vec()
+            }
+        }
+    }
+
+    pub(crate) fn items(&mut self, most: usize) -> Vec<Vec<u8>> {
+        let count = 1 + self.below(most);
+        (0..count).map(|_| self.item()).collect()
+    }
+
+    /// An amount of memory that a filter may take, small ones more often.
+    pub(crate) fn limit_bytes(&mut self) -> u64 {
+        const KIB: u64 = 1 << 10;
+        // The last one holds more than one chunk of an array.
+        *self.choose(&[
+            64 * KIB,
+            64 * KIB,
+            256 * KIB,
+            256 * KIB,
+            1024 * KIB,
+            1024 * KIB,
+            6144 * KIB,
+            36 << 20,
+        ])
+    }
+}
+
+/// Writes what [`Input`] reads, for seeds.
+#[derive(Clone, Default)]
+pub struct Output(pub Vec<u8>);
+
+impl Output {
+    #[must_use]
+    pub fn byte(mut self, byte: u8) -> Self {
+        self.0.push(byte);
+        self
+    }
+
+    #[must_use]
+    pub fn u16(self, number: u16) -> Self {
+        self.bytes(&number.to_le_bytes())
+    }
+
+    #[must_use]
+    pub fn u32(self, number: u32) -> Self {
+        self.bytes(&number.to_le_bytes())
+    }
+
+    #[must_use]
+    pub fn u64(self, number: u64) -> Self {
+        self.bytes(&number.to_le_bytes())
+    }
+
+    #[must_use]
+    pub fn bytes(mut self, bytes: &[u8]) -> Self {
+        self.0.extend_from_slice(bytes);
+        self
+    }
+}

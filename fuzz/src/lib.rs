@@ -1,0 +1,52 @@
+//! What the fuzz targets do with the bytes that they are given. A target fails by panicking.
+//!
+//! Every target is one function over bytes, in a file of its own: `run(data)`. cargo-fuzz gives it what libFuzzer
+//! makes up, tests/fuzzed the seeds and what it alters of them. A new decoder, a new kind or a new argument of packed
+//! bytes gets an arm in the target that it belongs to, or a target beside these: a file here, one in `targets/`, a row
+//! in Cargo.toml and in [`TARGETS`].
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    clippy::panic,
+    clippy::big_endian_bytes,
+    missing_docs,
+    unreachable_pub,
+    dead_code,
+    reason = "what is found is told by panicking; shared with tests that use a part"
+)]
+
+pub mod blob;
+pub mod client;
+pub mod commands;
+mod exercise;
+mod fields;
+pub(crate) mod forge;
+pub mod grammar;
+mod input;
+pub mod merges;
+mod model;
+pub mod pieces;
+pub mod snapshot;
+mod words;
+
+#[path = "../../tests/commands/server.rs"]
+pub(crate) mod server;
+
+pub use fields::{Field, Fields};
+pub use input::Output;
+
+/// A target: its name and what it does.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// Every target.
+pub const TARGETS: [Target; 7] = [
+    ("snapshot", snapshot::run),
+    ("pieces", pieces::run),
+    ("blob", blob::run),
+    ("client", client::run),
+    ("grammar", grammar::run),
+    ("commands", commands::run),
+    ("merges", merges::run),
+];

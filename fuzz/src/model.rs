@@ -1,0 +1,129 @@
+//! A primary and its replica, and what the filters under keys must hold.
+
+use std::collections::HashMap;
+
+use everbloom::bloom::{Filter, Format, NoPrefetch, UnknownMemory};
+use everbloom::command::{Protocol, Settings};
+
+use super::exercise::{assert_same, fingerprint};
+use super::server::Server;
+
+/// A primary with a replica that is configured otherwise and follows every command.
+pub(crate) struct Pair {
+    pub(crate) primary: Server,
+    replica: Server,
+    /// Of the filter under each key, when last seen.
+    seen: HashMap<Vec<u8>, u128>,
+}
+
+impl Pair {
+    pub(crate) fn new(settings: Settings) -> Self {
+        let mut pair = Self { primary: Server::new(), replica: Server::new(), seen: HashMap::new() };
+        pair.primary.settings = settings;
+        pair.replica.settings = Settings {
+            error_rate: 0.2,
+            initial_size_items: 5,
+            expansion_factor: 0,
+            max_filter_bytes: 1,
+            format: Format::RedisBloom,
+            keyed: !settings.keyed,
+            fixed_filters_saturate: !settings.fixed_filters_saturate,
+            ..Settings::DEFAULT
+        };
+        pair.replica.must_obey = true;
+        pair.replica.protocol = Protocol::Resp3;
+        pair
+    }
+
+    /// Puts a filter under a key of both.
+    pub(crate) fn put(&mut self, key: &[u8], filter: &Filter) {
+        for server in [&mut self.primary, &mut self.replica] {
+            server.keys.insert(key.to_vec(), filter.try_clone(UnknownMemory).unwrap());
+        }
+        self.note(key);
+    }
+
+    pub(crate) fn put_string(&mut self, key: &[u8], string: &[u8]) {
+        for server in [&mut self.primary, &mut self.replica] {
+            server.strings.insert(key.to_vec(), string.to_vec());
+        }
+    }
+
+    pub(crate) fn remove(&mut self, key: &[u8]) {
+        for server in [&mut self.primary, &mut self.replica] {
+            server.keys.remove(key);
+        }
+        self.seen.remove(key);
+    }
+
+    pub(crate) fn filter(&self, key: &[u8]) -> Option<&Filter> {
+        self.primary.keys.get(key)
+    }
+
+    pub(crate) fn run(&mut self, line: &str) -> String {
+        self.call(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>())
+    }
+
+    /// Runs a command, then on the replica what was sent there. Where nothing was sent no filter has changed, and
+    /// the key that was written to is the same on both.
+    pub(crate) fn call(&mut self, argv: &[&[u8]]) -> String {
+        let shown = || {
+            argv.iter().map(|word| word[..word.len().min(60)].escape_ascii().to_string()).collect::<Vec<_>>()
+        };
+        self.primary.replicated_calls.clear();
+        let reply = self.primary.call(argv);
+        let sent = std::mem::take(&mut self.primary.replicated_calls);
+        for line in sent.iter().filter(|line| line[0].to_ascii_uppercase().starts_with(b"BF.")) {
+            let words: Vec<&[u8]> = line.iter().map(Vec::as_slice).collect();
+            let reply = self.replica.call(&words);
+            assert!(!reply.starts_with('-'), "the replica: {reply} to {:?}, sent for {:?}", words, shown());
+        }
+        let Some(key) = argv.get(1) else { return reply };
+        if sent.is_empty() {
+            let before = self.seen.get(*key).copied();
+            assert_eq!(self.note(key), before, "changed, and nothing was replicated: {:?}", shown());
+            assert_eq!(self.primary.keys.len(), self.replica.keys.len(), "{:?}", shown());
+        } else {
+            assert!(!reply.starts_with('-'), "{reply} to {:?}", shown());
+            self.note(key);
+            assert_same(&self.primary.keys[*key], &self.replica.keys[*key]);
+        }
+        reply
+    }
+
+    fn note(&mut self, key: &[u8]) -> Option<u128> {
+        let print = self.primary.keys.get(key).map(fingerprint)?;
+        self.seen.insert(key.to_vec(), print);
+        Some(print)
+    }
+
+    /// That every filter is the same on both, and as it was when its key was last written to.
+    pub(crate) fn assert_in_step(&self) {
+        assert_eq!(self.primary.keys.len(), self.replica.keys.len());
+        for (key, filter) in &self.primary.keys {
+            assert_same(filter, &self.replica.keys[key]);
+            assert_eq!(Some(&fingerprint(filter)), self.seen.get(key), "{}", key.escape_ascii());
+        }
+    }
+}
+
+/// What is known of the filter under a key.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Known {
+    /// Items that it must find, and how often each was added.
+    pub(crate) items: HashMap<Vec<u8>, u64>,
+    /// What BF.CARD must answer, where that is known.
+    pub(crate) cardinality: Option<u64>,
+}
+
+impl Known {
+    /// That the filter holds what it must.
+    pub(crate) fn check(&self, filter: &Filter) {
+        for item in self.items.keys() {
+            assert!(filter.contains(item, NoPrefetch), "lost {}", item.escape_ascii());
+        }
+        if let Some(cardinality) = self.cardinality {
+            assert_eq!(filter.items(), cardinality);
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Time in a filter that forgets: generations, each a fourteenth of the window.
+//!
+//! Part of the format, as docs/formats.md says it in words.
+
+/// Full generations that are live behind the one that time is in.
+pub const WINDOW_GENERATIONS: u64 = 14;
+/// Generations that are live: those and the current one.
+pub const LIVE_GENERATIONS: u64 = WINDOW_GENERATIONS + 1;
+/// Columns of a word. The one that is not live lets an add be a generation ahead of what is asked for.
+pub(super) const COLUMNS: u64 = 16;
+/// The same as a length.
+pub const COLUMNS_LEN: usize = 16;
+const _: () = assert!(COLUMNS_LEN as u64 == COLUMNS);
+
+/// A generation by its number, 1 being the first of UNIX time; 0 stands for none.
+pub type Generation = u64;
+
+/// How long a filter remembers, in milliseconds, at least 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span(u64);
+
+impl Span {
+    /// Of so many milliseconds; none is one.
+    #[must_use]
+    pub const fn new(window_ms: u64) -> Self {
+        Self(if window_ms == 0 { 1 } else { window_ms })
+    }
+
+    /// Milliseconds.
+    #[must_use]
+    pub const fn ms(self) -> u64 {
+        self.0
+    }
+
+    /// The generation of a moment in milliseconds of UNIX time: `1 + floor(moment * 14 / window)`, so that two
+    /// moments a window apart are 14 generations apart or, but for rounding to milliseconds, 15. O(1).
+    #[must_use]
+    pub const fn generation_at(self, moment_ms: u64) -> Generation {
+        moment_ms.saturating_mul(WINDOW_GENERATIONS) / self.0 + 1
+    }
+
+    /// The first moment of a generation, in milliseconds of UNIX time. O(1).
+    #[must_use]
+    pub fn start_of(self, generation: Generation) -> u64 {
+        let product = u128::from(generation.saturating_sub(1)) * u128::from(self.0);
+        u64::try_from(product.div_ceil(WINDOW_GENERATIONS.into())).unwrap_or(u64::MAX)
+    }
+
+    /// Milliseconds of a generation, rounded up.
+    #[must_use]
+    pub const fn generation_ms(self) -> u64 {
+        self.0.div_ceil(WINDOW_GENERATIONS)
+    }
+}
+
+/// The columns of generations from `newest` downwards, `count` of them.
+const fn columns_down_from(newest: Generation, count: u64) -> u16 {
+    if count >= COLUMNS {
+        return u16::MAX;
+    }
+    let columns = (1u16 << count) - 1;
+    columns.rotate_left((newest.wrapping_sub(count).wrapping_add(1) % COLUMNS) as u32)
+}
+
+/// The columns of what is live at `now`, in memory whose newest generation is `newest`. O(1).
+#[inline(always)]
+pub(super) const fn live_columns(newest: Generation, now: Generation) -> u16 {
+    columns_down_from(newest, LIVE_GENERATIONS.saturating_sub(now.saturating_sub(newest)))
+}
+
+/// The columns of the generations from behind `newest` to `next`, which are to be clear. O(1).
+pub(super) const fn columns_between(newest: Generation, next: Generation) -> u16 {
+    columns_down_from(next, next.saturating_sub(newest))
+}
+
+/// The index of a generation's column, below 16.
+#[inline(always)]
+pub(super) const fn column_of(generation: Generation) -> usize {
+    (generation % COLUMNS) as usize
+}
+
+/// Whether what was added in a generation is remembered at `now`. O(1).
+#[must_use]
+#[inline(always)]
+pub const fn is_live(generation: Generation, now: Generation) -> bool {
+    now.saturating_sub(generation) < LIVE_GENERATIONS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_live_for_the_window_and_at_most_a_fourteenth_longer() {
+        for window_ms in [100, 101, 999, 1000, 86_400_000, 3653 * 86_400_000] {
+            let span = Span::new(window_ms);
+            for moment in (0..500).map(|step| 1_700_000_000_123 + step * (window_ms / 37 + 1)) {
+                let added = span.generation_at(moment);
+                let at = |later: u64| is_live(added, span.generation_at(moment + later));
+                assert!(at(0) && at(window_ms), "{window_ms} ms, {moment}");
+                assert!(!at(window_ms + span.generation_ms() + 1), "{window_ms} ms, {moment}");
+                assert_eq!(span.generation_at(span.start_of(added)), added);
+                assert!(span.start_of(added) <= moment);
+            }
+        }
+        assert!(Span::new(100).generation_at(u64::MAX) > 1 && Span::new(0).ms() == 1);
+        assert_eq!(Span::new(u64::MAX).start_of(u64::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn columns_are_those_of_the_generations() {
+        let by_the_book = |newest: u64, now: u64| {
+            let live = (newest.saturating_sub(15)..=newest).filter(|generation| now - generation <= 14);
+            live.fold(0u16, |columns, generation| columns | 1 << (generation % 16))
+        };
+        for newest in 20..60 {
+            for now in newest..newest + 40 {
+                assert_eq!(live_columns(newest, now), by_the_book(newest, now), "{newest}, {now}");
+                let cleared = (newest + 1..=now).fold(0u16, |columns, next| columns | 1 << (next % 16));
+                assert_eq!(columns_between(newest, now), cleared, "{newest}, {now}");
+            }
+        }
+        // What is newer than now counts as of now; nothing overflows.
+        assert_eq!(live_columns(40, 39), live_columns(40, 40));
+        assert_eq!((live_columns(0, u64::MAX), live_columns(u64::MAX, 0).count_ones()), (0, 15));
+    }
+}

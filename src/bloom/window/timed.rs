@@ -1,0 +1,46 @@
+//! Filters that forget among those of any kind.
+
+use super::parameters::Window;
+use crate::bloom::filter::Filter;
+
+impl Filter {
+    /// Whether it forgets, and so is to be told the time before it is asked or added to.
+    #[must_use]
+    #[inline(always)]
+    pub const fn keeps_time(&self) -> bool {
+        matches!(self, Self::Window(_))
+    }
+
+    /// A filter that forgets, to be told the time.
+    pub fn window_mut(&mut self) -> Option<&mut Window> {
+        if let Self::Window(chain) = self { Some(chain.family_mut()) } else { None }
+    }
+
+    /// Tells a filter that forgets the time, in milliseconds of UNIX time; see [`Window::tell_time`].
+    pub fn tell_time(&mut self, now_ms: u64) {
+        self.window_mut().into_iter().for_each(|window| window.tell_time(now_ms));
+    }
+
+    /// Tells a filter that forgets, if it is one, what it must know before a command comes to it: the time, in
+    /// milliseconds of UNIX time, or, of items that are told again, that they are of the newest generation; see
+    /// [`Window::tell_newest`].
+    #[inline(always)]
+    pub fn tell(&mut self, now_ms: impl FnOnce() -> u64, is_told_again: impl FnOnce() -> bool) {
+        if self.keeps_time() {
+            let now_ms = now_ms();
+            match self.window_mut() {
+                Some(window) if is_told_again() => window.tell_newest(now_ms),
+                Some(window) => window.tell_time(now_ms),
+                None => {}
+            }
+        }
+    }
+
+    /// Takes what is dead out of a filter that forgets; see [`Chain::take_dead`]. O(layers).
+    #[must_use]
+    #[inline(always)]
+    pub fn take_dead(&mut self) -> Option<Self> {
+        let Self::Window(chain) = self else { return None };
+        chain.take_dead().map(Box::new).map(Self::Window)
+    }
+}

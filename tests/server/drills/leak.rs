@@ -1,0 +1,60 @@
+//! Making, filling and deleting filters of every kind, again and again: memory comes back.
+
+use super::Drill;
+use super::truth::{FILTERS, Truth};
+use crate::harness::{Client, Site, Test, tests, wait_until};
+
+pub(super) const TESTS: &[Test] = tests![cycles_leave_nothing_behind];
+
+fn cycles_leave_nothing_behind(site: &Site) {
+    let mut drill = Drill::new("create, fill and delete", site, 40);
+    let server = site.start();
+    let mut client = server.client();
+    // What is taken once and kept: buffers, tables, caches of the allocator.
+    (0..20).for_each(|_| cycle(&mut client, &mut drill));
+    let used = settled(&mut client);
+    let resident = server.resident_bytes();
+    while drill.goes_on() {
+        cycle(&mut client, &mut drill);
+    }
+    wait_until("what was freed is given back", || settled(&mut client) < used + (64 << 10));
+    let grown = server.resident_bytes().saturating_sub(resident);
+    drill.most("KiB more resident", grown >> 10);
+    assert!(grown < 32 << 20, "{grown} bytes more are resident");
+}
+
+/// Memory of a server whose filters are gone.
+fn settled(client: &mut Client) -> u64 {
+    assert_eq!(client.info_number("bf_bytes"), 0);
+    assert_eq!(client.info_number("bf_filters"), 0);
+    client.info_number("used_memory")
+}
+
+fn cycle(client: &mut Client, drill: &mut Drill) {
+    let truth = Truth::new("");
+    truth.make(client);
+    let items: Vec<String> = (0..200).map(|item| format!("item-{item}")).collect();
+    for (key, _) in FILTERS {
+        let words: Vec<&str> = ["BF.MADD", key].into_iter().chain(items.iter().map(String::as_str)).collect();
+        client.array(&words);
+    }
+    for line in [
+        "BF.MERGE union own redis valkey keyed FORCE",
+        "COPY own copy",
+        "BF.CLEAR own",
+        "BF.DEL counting item-1 item-2",
+        "BF.SCANDUMP keyed 0",
+        "BF.EXPORT client",
+        "BF.RESERVE bad 2 1",
+    ] {
+        client.say(line);
+    }
+    for key in ["union", "counting", "valkey"] {
+        let payload = client.bytes(&["DUMP", key]);
+        client.call(&[b"RESTORE", key.as_bytes(), b"0", &payload, b"REPLACE"]);
+        client.call(&[b"RESTORE", b"cut".as_slice(), b"0", &payload[..payload.len() / 2]]);
+    }
+    drill.count("filters", client.int("DBSIZE").cast_unsigned());
+    client.say(if drill.rounds.is_multiple_of(2) { "FLUSHALL SYNC" } else { "FLUSHALL ASYNC" });
+    wait_until("all is freed", || client.info_number("lazyfree_pending_objects") == 0);
+}

@@ -1,0 +1,129 @@
+//! Drills: faults and load from outside, by chance, against what must hold whatever happens. As tests they are seconds
+//! long and the same in every run; `make soak MINUTES=n` lets each go on for its part of the time, from another seed.
+//!
+//! What a drill did is a row of a table, appended to the file that SOAK_TABLE names.
+
+mod cluster;
+mod crash;
+mod leak;
+mod replicas;
+mod smoke;
+mod truth;
+mod wire;
+
+#[path = "../../../fuzz/src/input.rs"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    clippy::cast_possible_truncation,
+    reason = "shared with the fuzz targets"
+)]
+mod input;
+#[path = "../../../fuzz/src/words.rs"]
+mod words;
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use crate::harness::{Site, Test};
+use crate::support::Random;
+
+pub(crate) const SUBJECTS: &[(&str, &[Test])] = &[
+    ("drill-wire", wire::TESTS),
+    ("drill-crash", crash::TESTS),
+    ("drill-replicas", replicas::TESTS),
+    ("drill-cluster", cluster::TESTS),
+    ("drill-leak", leak::TESTS),
+    ("smoke", smoke::TESTS),
+];
+
+/// How long a drill goes on, and its chance.
+struct Drill {
+    name: &'static str,
+    server: String,
+    seed: u64,
+    random: Random,
+    rounds: u64,
+    most_rounds: u64,
+    end: Option<Instant>,
+    begin: Instant,
+    figures: Vec<(&'static str, u64)>,
+}
+
+impl Drill {
+    /// A drill of so many rounds; SOAK_SECONDS makes it last as long instead, and SOAK_SEED gives it another seed.
+    fn new(name: &'static str, site: &Site, rounds: u64) -> Self {
+        let number =
+            |variable: &str| std::env::var(variable).ok().map(|text| text.parse::<u64>().expect("a number"));
+        let seconds = number("SOAK_SECONDS");
+        let seed = number("SOAK_SEED").unwrap_or(1);
+        Self {
+            name,
+            server: site.name.clone(),
+            seed,
+            random: Random(seed),
+            rounds: 0,
+            most_rounds: rounds,
+            end: seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds)),
+            begin: Instant::now(),
+            figures: Vec::new(),
+        }
+    }
+
+    /// Whether there is another round; the first one there always is.
+    fn goes_on(&mut self) -> bool {
+        let goes_on = match self.end {
+            Some(end) => self.rounds == 0 || Instant::now() < end,
+            None => self.rounds < self.most_rounds,
+        };
+        self.rounds += u64::from(goes_on);
+        goes_on
+    }
+
+    fn is_soak(&self) -> bool {
+        self.end.is_some()
+    }
+
+    fn count(&mut self, what: &'static str, by: u64) {
+        match self.figures.iter_mut().find(|(name, _)| *name == what) {
+            Some((_, sum)) => *sum += by,
+            None => self.figures.push((what, by)),
+        }
+    }
+
+    fn most(&mut self, what: &'static str, value: u64) {
+        match self.figures.iter_mut().find(|(name, _)| *name == what) {
+            Some((_, most)) => *most = value.max(*most),
+            None => self.figures.push((what, value)),
+        }
+    }
+}
+
+impl Drop for Drill {
+    /// Says how to do it again where it failed, and else what was done.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{} failed in round {}; SOAK_SEED={}", self.name, self.rounds, self.seed);
+            return;
+        }
+        let Some(path) = std::env::var_os("SOAK_TABLE") else { return };
+        let mut row = format!(
+            "{:<34} {:<14} {:>6} s {:>8} rounds",
+            self.name,
+            self.server,
+            self.begin.elapsed().as_secs(),
+            self.rounds
+        );
+        for (name, value) in &self.figures {
+            let _ = write!(row, ", {value} {name}");
+        }
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+        writeln!(file.expect("SOAK_TABLE"), "{row}").expect("SOAK_TABLE");
+    }
+}
+
+/// Bytes by chance, for what reads its choices from bytes.
+fn choices(random: &mut Random, length: usize) -> Vec<u8> {
+    (0..length.div_ceil(8)).flat_map(|_| random.next().to_le_bytes()).collect()
+}

@@ -1,0 +1,114 @@
+//! What a drill knows of the filters that it fills.
+
+use std::collections::HashMap;
+
+use redis::Value;
+
+use crate::harness::{Client, show};
+use crate::support::Random;
+
+/// A filter of every kind: its key and how it is made. They are small, so that they grow.
+pub(super) const FILTERS: [(&str, &str); 9] = [
+    ("own", "CAPACITY 50 ERROR 0.001"),
+    ("fixed", "CAPACITY 200000 NONSCALING"),
+    ("saturating", "CAPACITY 300 NONSCALING SATURATE"),
+    ("keyed", "CAPACITY 50 KEYED"),
+    ("counting", "CAPACITY 50 ERROR 0.0001 COUNTING"),
+    ("redis", "CAPACITY 50 FORMAT redisbloom"),
+    ("valkey", "CAPACITY 50 FORMAT valkey-bloom"),
+    ("window", "CAPACITY 5000 WINDOW 86400"),
+    ("large", "CAPACITY 3000000"),
+];
+
+/// Items that are known to be in the filters of one client, who adds and deletes them.
+#[derive(Default)]
+pub(super) struct Truth {
+    /// Tells the keys of one client from those of others.
+    pub(super) prefix: String,
+    /// By key, in the order in which their adds were acknowledged.
+    pub(super) items: HashMap<String, Vec<String>>,
+    next: u64,
+}
+
+impl Truth {
+    pub(super) fn new(prefix: &str) -> Self {
+        Self { prefix: prefix.to_owned(), ..Self::default() }
+    }
+
+    /// Makes the filters, where they are not there.
+    pub(super) fn make(&self, client: &mut Client) {
+        for (key, creation) in FILTERS {
+            let key = self.key(key);
+            let seed = if creation.contains("valkey") { " ITEMS" } else { "" };
+            let reply = client.say(&format!("BF.INSERT {key} {creation} ITEMS made"));
+            assert!(reply.starts_with('['), "{key}{seed}: {reply}");
+        }
+        let import =
+            format!("BF.IMPORT {} EMPTY SCHEME murmur3-salted BITS 4000 HASHES 5", self.key("client"));
+        client.say(&import);
+    }
+
+    pub(super) fn key(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    /// Sends one command that changes a filter and learns from its reply. False when the connection is gone; the command
+    /// may have been carried out then or not.
+    pub(super) fn step(&mut self, client: &mut Client, random: &mut Random) -> bool {
+        let name = FILTERS[random.below(FILTERS.len())].0;
+        let key = self.key(name);
+        if name == "counting" && random.below(4) == 0 {
+            return self.delete(client, &key, random);
+        }
+        let items: Vec<String> =
+            (0..1 + random.below(20)).map(|number| format!("{}-{number}", self.next)).collect();
+        self.next += 1;
+        let words: Vec<&str> =
+            ["BF.MADD", &key].into_iter().chain(items.iter().map(String::as_str)).collect();
+        let Ok(reply) = client.try_call(&words) else { return false };
+        let Value::Array(answers) = reply else {
+            // A cluster answers where the slot is.
+            assert!(
+                ["-LOADING", "-MOVED", "-ASK", "-MISCONF", "-TRYAGAIN"]
+                    .iter()
+                    .any(|word| show(&reply).starts_with(word)),
+                "{}",
+                show(&reply)
+            );
+            return true;
+        };
+        let known = self.items.entry(key).or_default();
+        for (item, answer) in items.into_iter().zip(answers) {
+            if matches!(answer, Value::Int(_) | Value::Boolean(_)) {
+                known.push(item);
+            }
+        }
+        true
+    }
+
+    fn delete(&mut self, client: &mut Client, key: &str, random: &mut Random) -> bool {
+        let Some(known) = self.items.get_mut(key).filter(|known| !known.is_empty()) else { return true };
+        // From here on nothing is known of it, acknowledged or not.
+        let item = known.swap_remove(random.below(known.len()));
+        client.try_call(&["BF.DEL", key, &item]).is_ok()
+    }
+
+    /// Items that should be there and are not.
+    pub(super) fn missing(&self, client: &mut Client) -> Vec<String> {
+        let mut missing = Vec::new();
+        for (key, items) in &self.items {
+            for items in items.chunks(500) {
+                let words: Vec<&str> =
+                    ["BF.MEXISTS", key].into_iter().chain(items.iter().map(String::as_str)).collect();
+                let answers = client.array(&words);
+                let absent = items.iter().zip(answers).filter(|(_, answer)| *answer != Value::Int(1));
+                missing.extend(absent.map(|(item, _)| format!("{key} {item}")));
+            }
+        }
+        missing
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.items.values().map(|items| items.len() as u64).sum()
+    }
+}

@@ -1,0 +1,239 @@
+//! Filters that forget, by the clock of real servers: what a map of each item's last add says, through every way that a
+//! filter takes.
+
+use std::collections::HashMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::dump;
+use crate::harness::{Client, Site, Test, tests, wait_until};
+
+pub(crate) const TESTS: &[Test] = tests![
+    items_are_remembered_through_saves_restarts_and_promotions,
+    items_are_remembered_through_a_replay_in_mid_window,
+    a_filter_that_forgets_survives_every_way_it_can_take,
+    a_script_has_one_moment,
+    dead_layers_are_given_up,
+    nothing_of_a_rotation_takes_long,
+];
+
+/// Short enough to be waited for, and long enough for a restart in its middle.
+const WINDOW_MS: u64 = 4200;
+
+fn now_ms() -> u64 {
+    u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_millis())
+        .expect("a moment")
+}
+
+/// By item, the moments between which it was last added.
+#[derive(Default)]
+struct Oracle {
+    added: HashMap<u64, (u64, u64)>,
+    next: u64,
+}
+
+impl Oracle {
+    /// Adds some new items, and one that was added before.
+    fn add(&mut self, client: &mut Client) {
+        let again = self.next.saturating_sub(37);
+        let items: Vec<u64> = (self.next..self.next + 20).chain([again]).collect();
+        let words: Vec<String> = items.iter().map(u64::to_string).collect();
+        let before = now_ms();
+        let reply = client.say(&format!("BF.MADD k {}", words.join(" ")));
+        assert!(!reply.contains("ERR"), "{reply}");
+        let after = now_ms();
+        self.added.extend(items.into_iter().map(|item| (item, (before, after))));
+        self.next += 20;
+    }
+
+    /// Asks for all items; answers how many were there and how many not.
+    fn check(&self, client: &mut Client) -> (usize, usize) {
+        let items: Vec<u64> = (0..self.next).collect();
+        let (mut there, mut gone) = (0, 0);
+        for items in items.chunks(100) {
+            let words: Vec<Vec<u8>> = ["BF.MEXISTS", "k"]
+                .iter()
+                .map(|word| word.as_bytes().to_vec())
+                .chain(items.iter().map(|item| item.to_string().into_bytes()))
+                .collect();
+            let before = now_ms();
+            let answers = client.array(&words);
+            let after = now_ms();
+            for (item, answer) in items.iter().zip(answers) {
+                let is_there = answer == redis::Value::Int(1);
+                let (first, last) = self.added[item];
+                // A millisecond for rounding.
+                if after <= first + WINDOW_MS - 1 {
+                    assert!(is_there, "{item} was forgotten after at most {} ms", after - first);
+                    there += 1;
+                } else if before > last + WINDOW_MS + WINDOW_MS / 14 + 1 {
+                    assert!(!is_there, "{item} was kept for at least {} ms", before - last);
+                    gone += 1;
+                }
+            }
+        }
+        (there, gone)
+    }
+
+    /// Adds and asks for so long.
+    fn run(&mut self, client: &mut Client, duration_ms: u64) -> (usize, usize) {
+        let end = now_ms() + duration_ms;
+        let mut sum = (0, 0);
+        while now_ms() < end {
+            self.add(client);
+            let (there, gone) = self.check(client);
+            sum = (sum.0 + there, sum.1 + gone);
+            std::thread::sleep(Duration::from_millis(60));
+        }
+        sum
+    }
+}
+
+fn reserve(client: &mut Client) {
+    assert_eq!(client.say(&format!("BF.RESERVE k 0.000001 1000 PWINDOW {WINDOW_MS}")), "+OK");
+}
+
+fn items_are_remembered_through_saves_restarts_and_promotions(site: &Site) {
+    let server = site.launch().with("propagation-error-behavior panic").start();
+    let replica = server.replica(site.launch().with("propagation-error-behavior panic"));
+    let mut client = server.client();
+    let mut oracle = Oracle::default();
+    reserve(&mut client);
+    let (there, _) = oracle.run(&mut client, WINDOW_MS / 2);
+    assert!(there > 0);
+    assert!(client.say("BGSAVE").starts_with('+'));
+    wait_until("the save ends", || client.info_number("rdb_bgsave_in_progress") == 0);
+    assert_eq!(client.say("SAVE"), "+OK");
+    assert_eq!(client.int("WAIT 1 60000"), 1);
+    assert_eq!(replica.client().digest("k"), client.digest("k"));
+    drop(client);
+    // The replica goes on as a primary, and its items are those that it was told.
+    let mut promoted = replica.client();
+    assert_eq!(promoted.say("REPLICAOF NO ONE"), "+OK");
+    oracle.check(&mut promoted);
+    let mut fork = Oracle { added: oracle.added.clone(), next: oracle.next };
+    fork.run(&mut promoted, WINDOW_MS / 3);
+    let server = server.restart();
+    let mut client = server.client();
+    oracle.check(&mut client);
+    let (there, gone) = oracle.run(&mut client, WINDOW_MS + WINDOW_MS / 2);
+    assert!(there > 0 && gone > 0, "{there} {gone}");
+}
+
+fn items_are_remembered_through_a_replay_in_mid_window(site: &Site) {
+    let append_only = ["appendonly yes", "appendfsync always", "aof-use-rdb-preamble no"];
+    let launch = append_only.iter().fold(site.launch(), |launch, line| launch.with(*line));
+    let server = launch.start();
+    let mut client = server.client();
+    let mut oracle = Oracle::default();
+    reserve(&mut client);
+    oracle.run(&mut client, WINDOW_MS / 2);
+    let digest = client.digest("k");
+    drop(client);
+    let server = server.restart();
+    let mut client = server.client();
+    assert_eq!(client.digest("k"), digest);
+    let (there, _) = oracle.run(&mut client, WINDOW_MS / 3);
+    assert!(there > 0);
+    assert!(client.say("BGREWRITEAOF").starts_with('+'));
+    wait_until("the rewrite ends", || {
+        client.info_number("aof_rewrite_in_progress") == 0 && client.info_number("aof_rewrite_scheduled") == 0
+    });
+    oracle.add(&mut client);
+    let digest = client.digest("k");
+    drop(client);
+    let server = server.restart();
+    let mut client = server.client();
+    assert_eq!(client.digest("k"), digest);
+    let (_, gone) = oracle.run(&mut client, WINDOW_MS);
+    assert!(gone > 0);
+}
+
+fn a_filter_that_forgets_survives_every_way_it_can_take(site: &Site) {
+    let server = site.start();
+    let replica =
+        server.replica(site.launch().with("propagation-error-behavior panic").with_option("bf.keyed yes"));
+    let mut client = server.client();
+    assert_eq!(client.say("BF.RESERVE k 0.01 50 WINDOW 1000 NOREFRESH"), "+OK");
+    let start = now_ms();
+    for item in 0..200 {
+        // Of moments all over the window.
+        let at = start - (item * 7919) % 1_000_000;
+        assert_eq!(client.say(&format!("BF.INSERT k AT {at} ITEMS item-{item}")), "[1]", "{item}");
+    }
+    // What is there at either moment stays as of its first.
+    assert_eq!(client.say("BF.ADD k item-0"), "0");
+    let digest = client.digest("k");
+    assert_eq!(client.int("WAIT 1 60000"), 1);
+    assert_eq!(replica.client().digest("k"), digest);
+    dump::travel(&mut client, "k", "piecewise");
+    assert_eq!(client.int("COPY k copy"), 1);
+    let payload = client.bytes(&["DUMP", "k"]);
+    assert_eq!(client.ask(&[b"RESTORE", b"restored".as_slice(), b"0", &payload]), "+OK");
+    assert_eq!(client.say("DEBUG RELOAD"), "+OK");
+    for key in ["k", "piecewise", "copy", "restored"] {
+        assert_eq!(client.digest(key), digest, "{key}");
+        assert_eq!(client.say(&format!("BF.ADD {key} beyond-all")), "1", "{key}");
+        assert_eq!(client.say(&format!("BF.INFO {key} WINDOW")), "[1000000]");
+    }
+    // What has no end in sight is in no statistics, and nothing is left of what was.
+    assert_eq!(client.info_number("bf_items"), 0);
+    client.say("FLUSHALL");
+    wait_until("all is freed", || client.info_number("bf_bytes") == 0);
+    assert_eq!((client.info_number("bf_filters"), client.info_number("bf_items")), (0, 0));
+}
+
+fn a_script_has_one_moment(site: &Site) {
+    let server = site.start();
+    let replica = server.replica(site.launch().with("propagation-error-behavior panic"));
+    let mut client = server.client();
+    assert_eq!(client.say("BF.RESERVE k 0.01 1000 PWINDOW 100"), "+OK");
+    let script = "for i=1,60 do redis.call('BF.ADD',KEYS[1],i) redis.call('BF.INSERT',KEYS[1],'ITEMS',i,-i) end \
+                  return redis.call('BF.MEXISTS',KEYS[1],1,60)";
+    let reply = client.ask(&["EVAL", script, "1", "k"]);
+    if site.from(Some((7, 2)), Some((7, 2))) {
+        assert_eq!(reply, "[1, 1]");
+    }
+    assert_eq!(client.say("MULTI"), "+OK");
+    for item in 100..140 {
+        client.say(&format!("BF.ADD k {item}"));
+    }
+    assert!(client.say("EXEC").contains('1'));
+    assert_eq!(client.int("WAIT 1 60000"), 1);
+    assert_eq!(replica.client().digest("k"), client.digest("k"));
+}
+
+fn dead_layers_are_given_up(site: &Site) {
+    let server = site.start();
+    let replica = server.replica(site.launch().with("propagation-error-behavior panic"));
+    let mut client = server.client();
+    assert_eq!(client.say("BF.RESERVE k 0.01 1400 PWINDOW 1400"), "+OK");
+    let items: Vec<String> = (0..1400).map(|item: u32| item.to_string()).collect();
+    client.say(&format!("BF.MADD k {}", items.join(" ")));
+    let layers = |client: &mut Client| client.say("BF.INFO k FILTERS");
+    assert_ne!(layers(&mut client), "[1]");
+    let (bytes, usage) = (client.info_number("bf_bytes"), client.int("MEMORY USAGE k"));
+    wait_until("the burst is forgotten", || {
+        client.say(&format!("BF.ADD k {}", now_ms()));
+        layers(&mut client) == "[1]"
+    });
+    assert!(client.int("MEMORY USAGE k") < usage);
+    wait_until("the layers are freed", || client.info_number("bf_bytes") < bytes);
+    assert_eq!(client.int("WAIT 1 60000"), 1);
+    assert_eq!(replica.client().digest("k"), client.digest("k"));
+    assert_eq!(client.say("DEL k"), "1");
+    wait_until("all is freed", || client.info_number("bf_bytes") == 0);
+}
+
+/// A rotation is no work of its own: with the first add of a generation a page is cleared, and nothing else.
+fn nothing_of_a_rotation_takes_long(site: &Site) {
+    let server = site.launch().with("maxmemory 0").start();
+    let mut client = server.client();
+    // 64 MiB: reserving is instant, and only pages that an item comes to take memory.
+    assert_eq!(client.say("BF.RESERVE k 0.01 29000000 PWINDOW 1400"), "+OK");
+    let before = server.resident_bytes();
+    for round in 0..40 {
+        client.say(&format!("BF.MADD k a{round} b{round} c{round}"));
+        std::thread::sleep(Duration::from_millis(40));
+    }
+    assert!(server.resident_bytes() < before + (16 << 20));
+}

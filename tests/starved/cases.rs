@@ -1,0 +1,160 @@
+//! Every command, on filters of every kind whose arrays are larger than what is never refused.
+
+use everbloom::format::filter::{piece, rewrite};
+use everbloom::format::rewrite::Rewritten;
+
+use crate::server::Server;
+
+/// A command, and what is there before.
+pub(crate) struct Case {
+    pub(crate) name: String,
+    pub(crate) before: Vec<Vec<Vec<u8>>>,
+    pub(crate) strings: Vec<(Vec<u8>, Vec<u8>)>,
+    pub(crate) words: Vec<Vec<u8>>,
+}
+
+/// Makes a filter of every kind at `k`; the first one to grow at its next item.
+pub(crate) fn filters() -> Vec<(&'static str, Vec<String>)> {
+    let fill = |key: &str| {
+        let items: Vec<String> = (0..5990).map(|number| format!("item-{number}")).collect();
+        format!("BF.MADD {key} {}", items.join(" "))
+    };
+    let made = |line: &str| vec![line.to_owned(), fill("k")];
+    vec![
+        ("own", made("BF.RESERVE k 0.01 6000")),
+        ("fixed", made("BF.RESERVE k 0.01 6000 NONSCALING")),
+        ("saturating", made("BF.RESERVE k 0.01 6000 NONSCALING SATURATE")),
+        ("keyed", made("BF.RESERVE k 0.01 6000 KEYED")),
+        ("window", made("BF.RESERVE k 0.01 6000 WINDOW 60")),
+        ("counting", made("BF.RESERVE k 0.01 6000 COUNTING")),
+        ("redisbloom", made("BF.RESERVE k 0.01 6000 FORMAT redisbloom")),
+        ("valkey-bloom", made("BF.RESERVE k 0.01 6000 FORMAT valkey-bloom")),
+        ("grown", made("BF.RESERVE k 0.01 2000")),
+        ("client", made("BF.IMPORT k EMPTY SCHEME murmur3-salted BITS 80000 HASHES 7 CAPACITY 6000")),
+        (
+            "union",
+            vec![
+                "BF.RESERVE r 0.001 6000 FORMAT redisbloom".to_owned(),
+                "BF.RESERVE y 0.001 6000 KEYED".to_owned(),
+                "BF.RESERVE k 0.1 6000".to_owned(),
+                fill("r"),
+                "BF.MADD y a b c".to_owned(),
+                "BF.MERGE k r y FORCE".to_owned(),
+                fill("k"),
+            ],
+        ),
+        ("paged", vec!["BF.RESERVE k 0.01 3000000".to_owned(), "BF.MADD k a b c".to_owned()]),
+    ]
+}
+
+fn words(line: &str) -> Vec<Vec<u8>> {
+    line.split(' ').map(|word| word.as_bytes().to_vec()).collect()
+}
+
+pub(crate) fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    let mut put = |name: &str, before: &[String], line: Vec<Vec<u8>>| {
+        let before = before.iter().map(|line| words(line)).collect();
+        cases.push(Case {
+            name: format!("{name}: {}", line[0].escape_ascii()),
+            before,
+            strings: Vec::new(),
+            words: line,
+        });
+    };
+    for creation in [
+        "",
+        "FORMAT redisbloom",
+        "FORMAT valkey-bloom",
+        "COUNTING",
+        "KEYED",
+        "WINDOW 60",
+        "NONSCALING SATURATE",
+    ] {
+        put(creation, &[], words(format!("BF.RESERVE n 0.01 9000 {creation}").trim()));
+        put(
+            creation,
+            &[],
+            words(&format!("BF.INSERT n CAPACITY 9000 {creation} ITEMS a b").replace("  ", " ")),
+        );
+    }
+    let more: Vec<String> = (0..40).map(|number| format!("more-{number}")).collect();
+    for (name, before) in filters() {
+        let all = [
+            format!("BF.MADD k {}", more.join(" ")),
+            format!("BF.INSERT k ITEMS {}", more.join(" ")),
+            "BF.ADD k another".to_owned(),
+            "BF.EXISTS k another".to_owned(),
+            "BF.MEXISTS k another item-3".to_owned(),
+            "BF.INFO k".to_owned(),
+            "BF.STATS k".to_owned(),
+            "BF.BULKADD k NOCREATE LINES item-3".to_owned(),
+            "BF.BULKEXISTS k LINES item-3".to_owned(),
+            "BF.CARD k".to_owned(),
+            "BF.DEBUG k".to_owned(),
+            "BF.CLEAR k".to_owned(),
+            "BF.SCANDUMP k 0".to_owned(),
+            "BF.SCANDUMP k 1".to_owned(),
+        ];
+        for line in all {
+            put(name, &before, words(&line));
+        }
+        match name {
+            "counting" => put(name, &before, words("BF.DEL k item-1 item-2")),
+            "client" => put(name, &before, words("BF.EXPORT k")),
+            _ => {}
+        }
+        if !matches!(name, "counting" | "window") {
+            put(name, &before, words("BF.MERGE new k"));
+            let own = [before.as_slice(), &["BF.RESERVE dest 0.1 700".to_owned()]].concat();
+            put(name, &own, words("BF.MERGE dest k FORCE"));
+            let same = [before.as_slice(), &["BF.RESERVE e 0.01 9 FORMAT valkey-bloom".to_owned()]].concat();
+            put(name, &same, words("BF.MERGE new k e FORCE"));
+        }
+        load(name, &before, &mut put);
+    }
+    for creation in ["", "FORMAT redisbloom", "FORMAT valkey-bloom", "COUNTING", "KEYED", "WINDOW 60"] {
+        let reserve = format!("BF.RESERVE k 0.01 1 EXPANSION 20000 {creation}");
+        let full = [reserve.trim().to_owned(), "BF.ADD k a".to_owned()];
+        put("full", &full, words("BF.ADD k b"));
+        put("full", &full, words("BF.MADD k a b c"));
+    }
+    cases.extend(imports());
+    cases
+}
+
+/// The pieces and blobs of a filter, each loaded behind those before it.
+fn load(name: &str, before: &[String], put: &mut impl FnMut(&str, &[String], Vec<Vec<u8>>)) {
+    let mut server = Server::new();
+    before.iter().for_each(|line| drop(server.run(line)));
+    let mut filter = server.keys.remove(&b"k"[..]).unwrap();
+    filter.mark_state(4);
+    let header = piece(&filter, 0).unwrap().unwrap();
+    put(name, &[], vec![b"BF.LOADCHUNK".to_vec(), b"n".to_vec(), b"1".to_vec(), header.data.into_owned()]);
+    let memory = everbloom::bloom::UnknownMemory;
+    rewrite(&filter, memory, 1, &mut |command| {
+        if let Rewritten::Blob(blob) = command {
+            put(name, &[], vec![b"BF.LOAD".to_vec(), b"n".to_vec(), blob.to_vec()]);
+        }
+    })
+    .unwrap();
+}
+
+fn imports() -> Vec<Case> {
+    let string: Vec<u8> = (0..10_000u32).map(|number| (number * 31 / 8) as u8).collect();
+    let case = |name: &str, line: Vec<Vec<u8>>| Case {
+        name: format!("{name}: BF.IMPORT"),
+        before: Vec::new(),
+        strings: vec![(b"s".to_vec(), string.clone())],
+        words: line,
+    };
+    let mut guava = vec![1, 5];
+    guava.extend(1250u32.to_be_bytes());
+    guava.extend(&string);
+    vec![
+        case("string", words("BF.IMPORT n SOURCE s SCHEME murmur3-salted BITS 80000 HASHES 7")),
+        case("lsb", words("BF.IMPORT n SOURCE s SCHEME go-zero BITS 80000 ORDER lsb")),
+        case("empty", words("BF.IMPORT n EMPTY SCHEME guava-mitz64 BITS 80000 HASHES 3")),
+        case("guava", [words("BF.IMPORT n GUAVA"), vec![guava]].concat()),
+    ]
+}

@@ -1,0 +1,255 @@
+//! Memory that cannot be had, and memory that is never given back, over every command and every way in which a filter is
+//! copied, written down and read: an error each time, the filters as they were, and nothing left behind.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::panic,
+    clippy::big_endian_bytes,
+    clippy::print_stderr,
+    missing_docs,
+    unreachable_pub,
+    dead_code,
+    reason = "a test fails by panicking; files that several tests share are used in part"
+)]
+
+mod allocator;
+mod cases;
+#[path = "../commands/server.rs"]
+mod server;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::collections::BTreeMap;
+
+use allocator::{live_bytes, refuse, relent, watch};
+use everbloom::bloom::{Filter, OutOfMemory, UnknownMemory, hash128};
+use everbloom::command::COMMANDS;
+use everbloom::format::DecodeError;
+use everbloom::format::filter::{
+    DataType, digest, from_blob, from_header, load, load_chunk, piece, rewrite, save,
+};
+use everbloom::format::pieces::Trust;
+use everbloom::format::rewrite::Rewritten;
+use server::Server;
+use support::Record;
+
+// With the host room the library has an allocator of its own, and nothing is refused.
+#[cfg(not(feature = "server"))]
+#[global_allocator]
+static ALLOCATOR: allocator::Starving = allocator::Starving;
+
+/// More large allocations than any command makes.
+const ALLOCATIONS_MAX: i64 = 400;
+
+/// What tells all filters of a server from others.
+fn state(server: &Server) -> BTreeMap<Vec<u8>, Vec<(u64, u64)>> {
+    let print = |filter: &Filter| {
+        let mut parts = Vec::new();
+        digest(filter, &mut |bytes| {
+            let hash = hash128(bytes);
+            parts.push((hash.h1, hash.h2));
+        });
+        parts
+    };
+    server.keys.iter().map(|(key, filter)| (key.clone(), print(filter))).collect()
+}
+
+/// Runs a command with each of its large allocations refused in turn; answers how many there were.
+fn starve(name: &str, prepare: &dyn Fn() -> Server, words: &[&[u8]]) -> i64 {
+    let mut well = prepare();
+    let before = state(&well);
+    let expected = well.call(words);
+    assert!(!expected.starts_with('-'), "{name}: {expected}");
+    let after = state(&well);
+    for number in 0..ALLOCATIONS_MAX {
+        let mut server = prepare();
+        assert_eq!(state(&server), before, "{name}");
+        server.watch = watch;
+        refuse(number);
+        let reply = server.call(words);
+        if relent() == 0 {
+            assert_eq!((reply, state(&server)), (expected, after), "{name}");
+            return number;
+        }
+        server.watch = |_| {};
+        if reply.starts_with('-') {
+            let is_said = reply.contains("memory") || reply.starts_with("-ERR problem inserting into filter");
+            assert!(is_said, "{name}, allocation {number}: {reply}");
+            assert_eq!(state(&server), before, "{name}, allocation {number}: {reply}");
+            assert!(server.replicated.len() == prepare().replicated.len(), "{name}: replicated");
+            // What could not be had a moment ago can be had again.
+            assert_eq!((server.call(words), state(&server)), (expected.clone(), after.clone()), "{name}");
+        } else {
+            // The item that found no room says so, and goes in later.
+            assert!(reply.starts_with('*'), "{name}, allocation {number}: {reply}");
+            assert_eq!(reply.matches(" -ERR problem inserting into filter").count(), 1, "{name}: {reply}");
+            let rest = server.call(words);
+            assert!(!rest.contains(" -"), "{name}: {rest}");
+        }
+    }
+    panic!("{name}: more allocations than expected");
+}
+
+#[test]
+fn every_command_survives_every_allocation_that_fails() {
+    let mut starved = BTreeMap::new();
+    for case in cases::cases() {
+        let prepare = || {
+            let mut server = Server::new();
+            case.strings
+                .iter()
+                .for_each(|(key, string)| drop(server.strings.insert(key.clone(), string.clone())));
+            for line in &case.before {
+                let reply = server.call(&line.iter().map(Vec::as_slice).collect::<Vec<_>>());
+                assert!(!reply.starts_with('-'), "{}: {reply}", case.name);
+            }
+            server
+        };
+        let words: Vec<&[u8]> = case.words.iter().map(Vec::as_slice).collect();
+        let failures = starve(&case.name, &prepare, &words);
+        let name = String::from_utf8(case.words[0].clone()).unwrap().to_ascii_lowercase();
+        *starved.entry(name).or_insert(0) += failures;
+    }
+    eprintln!("{} allocations of commands refused, one at a time", starved.values().sum::<i64>());
+    for command in COMMANDS {
+        let name = command.spec().name;
+        let failures = starved.get(name).copied();
+        // These make nothing that an argument or a filter sizes.
+        let is_small = [
+            "bf.del",
+            "bf.exists",
+            "bf.mexists",
+            "bf.info",
+            "bf.stats",
+            "bf.bulkadd",
+            "bf.bulkexists",
+            "bf.card",
+            "bf.debug",
+        ]
+        .contains(&name);
+        assert_eq!(failures.map(|failures| failures > 0), Some(!is_small), "{name}: {failures:?}");
+    }
+}
+
+/// Every filter of the cases, small and large, of every kind.
+fn filters() -> impl Iterator<Item = (String, Filter)> {
+    cases::filters().into_iter().map(|(name, lines)| {
+        let mut server = Server::new();
+        for line in &lines {
+            let reply = server.run(line);
+            assert!(!reply.starts_with('-'), "{line}: {reply}");
+        }
+        (name.to_owned(), server.keys.remove(&b"k"[..]).unwrap())
+    })
+}
+
+/// Runs `action` with each of its large allocations refused in turn: it must say so, or do without.
+fn each_refusal<T>(name: &str, mut action: impl FnMut() -> Result<T, String>) -> i64 {
+    for number in 0..ALLOCATIONS_MAX {
+        refuse(number);
+        watch(true);
+        let result = action();
+        watch(false);
+        if relent() == 0 {
+            assert!(result.is_ok(), "{name}");
+            return number;
+        }
+        if let Err(error) = result {
+            assert_eq!(error, "out of memory", "{name}, allocation {number}");
+        }
+    }
+    panic!("{name}: more allocations than expected");
+}
+
+#[test]
+fn copies_snapshots_and_dumps_survive_every_allocation_that_fails() {
+    let text = |OutOfMemory| OutOfMemory.to_string();
+    let mut all = 0;
+    for (name, mut filter) in filters() {
+        let mut refusals = each_refusal(&name, || filter.try_clone(UnknownMemory).map_err(text));
+        refusals += each_refusal(&name, || {
+            filter.try_emptied(&u64::MAX).map_err(|error| match error {
+                everbloom::ReserveError::OutOfMemory => "out of memory".to_owned(),
+                other => other.to_string(),
+            })
+        });
+        let mut record = Record::default();
+        save(&mut filter, &mut record, UnknownMemory);
+        let version = DataType::of(filter.format()).encoding_version;
+        for number in 0..ALLOCATIONS_MAX {
+            let mut reader = record.reader();
+            refuse(number);
+            watch(true);
+            let loaded = load(filter.format(), version, &mut reader, &u64::MAX);
+            watch(false);
+            if relent() == 0 {
+                assert!(loaded.is_ok(), "{name}");
+                break;
+            }
+            refusals += 1;
+            assert_eq!(loaded.err(), Some(DecodeError::OutOfMemory), "{name}, allocation {number}");
+        }
+        filter.mark_state(3);
+        let (mut iterator, mut made) = (0, None);
+        loop {
+            refusals += each_refusal(&name, || piece(&filter, iterator).map(drop).map_err(text));
+            let Some(piece) = piece(&filter, iterator).unwrap() else { break };
+            iterator = piece.next_iterator;
+            match &mut made {
+                None => {
+                    let header = || from_header(&piece.data, &u64::MAX).map_err(|error| error.to_string());
+                    refusals += each_refusal(&name, header);
+                    made = Some(header().unwrap());
+                }
+                Some(made) => {
+                    let data = &piece.data;
+                    each_refusal(&name, || {
+                        load_chunk(made, iterator, data, Trust::Marks).map_err(|error| error.to_string())
+                    });
+                }
+            }
+        }
+        let mut blobs = Vec::new();
+        refusals += each_refusal(&name, || {
+            rewrite(&filter, UnknownMemory, 9, &mut |command| {
+                watch(false);
+                if let Rewritten::Blob(blob) = command {
+                    blobs.push(blob.to_vec());
+                }
+                watch(true);
+            })
+            .map_err(text)
+        });
+        for blob in &blobs {
+            refusals += each_refusal(&name, || from_blob(blob, &u64::MAX).map_err(|error| error.to_string()));
+        }
+        assert!(refusals > 3, "{name}: {refusals}");
+        all += refusals;
+    }
+    eprintln!("{all} allocations of copies, snapshots and dumps refused, one at a time");
+}
+
+#[test]
+fn nothing_is_left_behind() {
+    for case in cases::cases() {
+        let round = || {
+            let mut server = Server::new();
+            case.strings
+                .iter()
+                .for_each(|(key, string)| drop(server.strings.insert(key.clone(), string.clone())));
+            for line in case.before.iter().chain([&case.words]) {
+                server.call(&line.iter().map(Vec::as_slice).collect::<Vec<_>>());
+            }
+            for (key, filter) in &server.keys {
+                assert!(!key.is_empty() && filter.layer_count() > 0);
+            }
+        };
+        round();
+        let before = live_bytes();
+        (0..3).for_each(|_| round());
+        assert_eq!(live_bytes(), before, "{}", case.name);
+    }
+}

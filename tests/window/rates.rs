@@ -1,0 +1,138 @@
+//! Rates and sizes, over simulated days.
+
+use everbloom::bloom::Layout;
+use everbloom::bloom::window::WindowShape;
+
+use crate::support::Random;
+use crate::{DAY_MS, START_MS, add, chain, is_in, measured_rate};
+
+/// A number between 0 and 1 whose average distance from 0 is 1: the time between two arrivals at random.
+fn pause(random: &mut Random) -> f64 {
+    let uniform = (random.next() >> 11) as f64 / (1u64 << 53) as f64;
+    -(1.0 - uniform).ln()
+}
+
+/// Random arrivals at the pace of the capacity for so many windows; what is asked at four moments of every generation of
+/// the last window. Answers the highest rate, the mean one, and the bits of an item.
+fn simulate(error_rate: f64, capacity: u64, expansion: u32, windows: f64, seed: u64) -> (f64, f64, f64) {
+    let window_ms = DAY_MS;
+    let mut random = Random(seed);
+    let mut filter = chain(error_rate, capacity, expansion, window_ms);
+    let size_bytes = filter.size_bytes();
+    let mean_ms = window_ms as f64 / capacity as f64;
+    let (mut clock_ms, mut item) = (START_MS as f64, 0u64);
+    let end_ms = START_MS as f64 + windows * window_ms as f64;
+    let phases = 14 * 4 + 1;
+    let mut next_look = end_ms - window_ms as f64;
+    let (mut highest, mut sum, mut looks) = (0.0f64, 0.0, 0.0);
+    let asked = if capacity > 1_000_000 { 100_000 } else { 200_000 };
+    while clock_ms < end_ms {
+        clock_ms += mean_ms * pause(&mut random);
+        if clock_ms >= next_look {
+            let rate = measured_rate(&mut filter, next_look as u64, asked);
+            highest = highest.max(rate);
+            sum += rate;
+            looks += 1.0;
+            next_look += window_ms as f64 / f64::from(phases);
+        }
+        assert!(add(&mut filter, item, clock_ms as u64).is_ok(), "seed {seed}: item {item} of {capacity}");
+        item += 1;
+    }
+    assert_eq!(filter.layers().len(), 1, "seed {seed}");
+    let now = clock_ms as u64;
+    assert!((1..=capacity.min(10_000)).all(|back| is_in(&mut filter, item - back, now)), "seed {seed}");
+    (highest, sum / looks, size_bytes as f64 * 8.0 / capacity as f64)
+}
+
+#[test]
+fn the_rate_is_kept_at_every_phase_from_a_hundred_items_to_a_million() {
+    let seed = 0x0077_696e_646f_7773;
+    for (capacity, windows) in [(100, 12.0), (1000, 6.0), (10_000, 4.0), (100_000, 2.3), (1_000_000, 2.2)] {
+        for error_rate in [0.01, 0.001] {
+            for expansion in [0, 2] {
+                let (highest, mean, bits) = simulate(error_rate, capacity, expansion, windows, seed);
+                println!(
+                    "seed {seed}, {error_rate}, {capacity} items, expansion {expansion}: highest {highest}, \
+                     mean {mean}, {bits} bits per item"
+                );
+                // What is asked is the same at every moment, and pages are unevenly loaded: both scatter.
+                let sigma = (error_rate / 200_000.0).sqrt();
+                assert!(highest <= error_rate * 1.03 + 5.0 * sigma, "{highest} for {error_rate}");
+                assert!(mean <= error_rate + 3.0 * sigma, "{mean} for {error_rate}");
+                assert!(capacity < 100_000 || bits <= if error_rate == 0.01 { 19.0 } else { 25.0 });
+            }
+        }
+    }
+}
+
+#[test]
+fn sizes_are_those_promised() {
+    for (error_rate, most) in [(0.01, 19.0), (0.001, 25.0)] {
+        for capacity in
+            [100_000u64, 200_000, 333_333, 400_000, 500_000, 700_000, 1_000_000, 10_000_000, 1_000_000_000]
+        {
+            for rate in [error_rate, error_rate * 31.0 / 32.0] {
+                let shape = WindowShape::sized(capacity, rate);
+                let bits = shape.size_bits() as f64 / capacity as f64;
+                assert!(bits <= most && shape.validate().is_ok(), "{rate} {capacity}: {bits}");
+                assert!(shape.layout != Layout::Scattered || shape.size_bits() <= 8 << 20);
+            }
+        }
+    }
+}
+
+/// All fifteen live columns of a layer as full as they are sized for.
+#[test]
+fn a_full_layer_has_the_rate_it_was_sized_for() {
+    for (error_rate, capacity) in [
+        (0.01, 600_000u64),
+        (0.001, 600_000),
+        (1e-4, 400_000),
+        (0.05, 700_000),
+        (0.01, 20_000),
+        (1e-3, 20_000),
+    ] {
+        let (mut sum, filters, asked) = (0.0, 3u64, 2_000_000);
+        let mut estimate = 0.0;
+        for round in 0..filters {
+            let mut filter = chain(error_rate, capacity, 0, DAY_MS);
+            let share = capacity / 14 + (4.0 * (capacity as f64 / 14.0 / 15.0).sqrt()) as u64;
+            let generation_ms = DAY_MS / 14;
+            for generation in 0..15 {
+                for item in 0..share {
+                    let at = START_MS + generation * (generation_ms + 1);
+                    add(&mut filter, round << 48 | generation << 32 | item, at).unwrap();
+                }
+            }
+            sum += measured_rate(&mut filter, START_MS + 14 * (generation_ms + 1), asked);
+            estimate = filter.rate_at(filter.family().told().now);
+        }
+        let rate = sum / filters as f64;
+        println!("{error_rate}, {capacity} items: {rate}, estimated {estimate}");
+        let sigma = (error_rate / (filters * asked) as f64).sqrt();
+        assert!(rate <= error_rate * 1.03 + 4.0 * sigma, "{rate} for {error_rate}");
+        assert!((estimate / error_rate - 1.0).abs() < 0.03, "{estimate} for {error_rate}");
+    }
+}
+
+#[test]
+fn the_table_of_sizes_in_the_documentation_is_right() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/window.md")).unwrap();
+    let table = page.split("| items per window |").nth(1).unwrap().split("\n\n").next().unwrap();
+    let rows: Vec<Vec<&str>> =
+        table.lines().skip(2).map(|row| row.split('|').map(str::trim).collect()).collect();
+    assert_eq!(rows.len(), 5);
+    for row in rows {
+        let capacity: u64 = row[1].replace(' ', "").parse().unwrap();
+        for (rate, bits, lines) in [(0.01, row[2], row[3]), (0.001, row[4], row[5])] {
+            let shape = WindowShape::sized(capacity, rate);
+            let layout = match shape.layout {
+                Layout::Scattered => shape.probes,
+                Layout::Paged { lines } => lines.into(),
+            };
+            let expected = format!("{:.1} {layout}", shape.size_bits() as f64 / capacity as f64);
+            println!("{capacity} at {rate}: {expected}");
+            assert_eq!(format!("{bits} {lines}"), expected, "{capacity} at {rate}");
+        }
+    }
+}
