@@ -76,8 +76,15 @@ impl Cluster {
 
     /// The replica takes over, and the primary that it followed goes.
     fn fail_over(&mut self) {
-        assert_eq!(self.replica.client().say("CLUSTER FAILOVER"), "+OK");
-        wait_until("the failover", || !is_replica(&self.replica));
+        // A manual failover that is not done within five seconds is given up.
+        let is_done = (0..12).any(|_| {
+            assert_eq!(self.replica.client().say("CLUSTER FAILOVER"), "+OK");
+            (0..60).any(|_| {
+                std::thread::sleep(std::time::Duration::from_millis(100));
+                !is_replica(&self.replica)
+            })
+        });
+        assert!(is_done, "the replica has not taken over");
         drop(self.primaries.remove(0));
     }
 }

@@ -153,7 +153,7 @@ fn a_filter_that_forgets_survives_every_way_it_can_take(site: &Site) {
     let replica =
         server.replica(site.launch().with("propagation-error-behavior panic").with_option("bf.keyed yes"));
     let mut client = server.client();
-    assert_eq!(client.say("BF.RESERVE k 0.01 50 WINDOW 1000 NOREFRESH"), "+OK");
+    assert_eq!(client.say("BF.RESERVE k 0.000001 50 WINDOW 1000 NOREFRESH"), "+OK");
     let start = now_ms();
     for item in 0..200 {
         // Of moments all over the window.
