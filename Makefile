@@ -15,12 +15,12 @@ export MODULE PORT SERVER SERVERS
 # So do the benchmarks.
 export PEERS QUICK ONLY
 # And those that make and try the packages.
-export TARGETS FILTER
+export TARGETS FILTER BASE WITH
 bench: export NOOP := $(CARGO_TARGET_DIR)/release/examples/libnoop.so
 bench: export BASELINE := $(CARGO_TARGET_DIR)/release/libeverbloom-baseline.so
 
 .DEFAULT_GOAL := help
-.PHONY: help run build tool test test-pure test-server test-tool check advisories fuzz fuzz-smoke soak sanitize bench charts install install-tool clean dist reproducible test-dist release-notes
+.PHONY: help run build tool test test-pure test-server test-tool check advisories fuzz fuzz-smoke soak sanitize bench charts install install-tool clean dist reproducible test-dist container release-notes
 
 ##@ Use
 help: ## print this list
@@ -101,6 +101,9 @@ reproducible: ## build them again somewhere else, and compare
 test-dist: ## try the packages in clean systems, as root: install, load, and all server tests on aarch64 and musl
 	@scripts/test-dist $(PARTS)
 
+container: ## make the images of Valkey and Redis with the packages, and try them, as root
+	@scripts/container $(IMAGES)
+
 release-notes: ## print the part of the changelog that belongs to TAG
 	@scripts/release-notes $(TAG)
 
@@ -113,6 +116,7 @@ clean: ## remove everything built, and the data of `make run`
 #: PEERS="n=path argument ... n=path ..."  other modules that `make bench` measures too, with their names and load arguments; QUICK=1: only try it, on small filters; ONLY=1-GB,instructions,merge,grown,packed: only these filters, the instructions, BF.MERGE, or the error rates of grown filters
 #: TARGETS="..."  of `make dist`: only these, as Rust calls them (default: four)
 #: PARTS="..."    of `make test-dist`: deb, aarch64, musl (default: all); FILTER=word: only the server tests with it in their name
+#: IMAGES="..."  of `make container`: valkey, redis (default: both); WITH=chroot: without buildah; BASE=image: to start from, instead of one that is made of the mirror
 #: T=name S=n     target of `make fuzz` (see fuzz/targets) and its time in seconds
 #: MINUTES=n      time of `make soak` in all (default: 10)
 #: PREFIX=path   of `make install` and `make install-tool` (default: /usr/local); MODULE_DIR=path (default: PREFIX/lib/redis/modules); DESTDIR=path

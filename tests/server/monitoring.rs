@@ -141,12 +141,25 @@ fn disturb(client: &mut Client, random: &mut Random) -> String {
         _ => match random.below(8) {
             0 => "FLUSHDB".to_owned(),
             1 => "SWAPDB 0 1".to_owned(),
-            2 => "DEBUG RELOAD".to_owned(),
+            2 => {
+                expire(client);
+                "DEBUG RELOAD".to_owned()
+            }
             _ => chunks(client, &one, &other),
         },
     };
     let _ = client.try_call(&line.split(' ').collect::<Vec<_>>());
     line
+}
+
+/// Has every key whose time has come deleted by being asked for: a reload drops those too, and tells no replica.
+fn expire(client: &mut Client) {
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    let keys: Vec<_> = (0..10).map(|key| format!("{{k}}{key}")).collect();
+    for database in [1, 0] {
+        client.say(&format!("SELECT {database}"));
+        client.say(&format!("EXISTS {}", keys.join(" ")));
+    }
 }
 
 /// Takes one filter to another key in pieces; answers the last command.

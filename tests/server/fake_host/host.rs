@@ -67,7 +67,9 @@ pub(super) struct State {
     pub(super) is_loading: bool,
     /// Defaults of the settings, as text.
     pub(super) defaults: HashMap<String, String>,
-    /// Blocks handed out and not yet freed.
+    /// What the host keeps in front of every block.
+    pub(super) front_bytes: usize,
+    /// Blocks handed out and not yet freed, with their layouts including the front.
     pub(super) blocks: HashMap<usize, Layout>,
     /// Blocks that the host has moved.
     pub(super) moved_blocks: usize,
@@ -139,6 +141,12 @@ impl Host {
     /// Lets a function fail.
     pub(crate) fn failing(self, name: &'static str) -> Self {
         with(|state| state.failing.insert(name));
+        self
+    }
+
+    /// Keeps 8 bytes in front of every block, which is aligned to 8 bytes and no more then. Before the module is loaded.
+    pub(crate) fn with_fronts(self) -> Self {
+        with(|state| state.front_bytes = 8);
         self
     }
 

@@ -1,4 +1,5 @@
-//! Memory: what is handed out is remembered, so that what comes back can be told from what never left.
+//! Memory: what is handed out is remembered, so that what comes back can be told from what never left. A block may have a
+//! front of 8 bytes, as where the server keeps its size there: the module gets what follows, aligned to 8 bytes and no more.
 
 use std::alloc::{self, Layout};
 use std::ffi::c_void;
@@ -6,13 +7,20 @@ use std::ptr;
 
 use super::host::{try_with, with};
 
+/// The layout of a block with its front.
 fn layout_of(size: usize) -> Layout {
-    Layout::from_size_align(size.max(1), 16).expect("a size that exists")
+    let whole = size.max(1) + with(|state| state.front_bytes);
+    Layout::from_size_align(whole, 16).expect("a size that exists")
 }
 
-fn handed_out(block: *mut u8, layout: Layout) -> *mut c_void {
-    with(|state| state.blocks.insert(block as usize, layout));
-    block.cast()
+/// What follows the front of a fresh block.
+fn handed_out(start: *mut u8, layout: Layout) -> *mut c_void {
+    with(|state| {
+        // SAFETY: the layout is larger than the front.
+        let block = unsafe { start.add(state.front_bytes) };
+        state.blocks.insert(block as usize, layout);
+        block.cast()
+    })
 }
 
 pub(super) extern "C" fn allocate(size: usize) -> *mut c_void {
@@ -50,11 +58,13 @@ pub(super) unsafe extern "C" fn free(block: *mut c_void) {
     let layout = try_with(|state| {
         let layout = state.blocks.remove(&(block as usize));
         state.strange_blocks += u32::from(layout.is_none());
-        layout
+        layout.map(|layout| (layout, state.front_bytes))
     });
-    if let Some(Some(layout)) = layout {
-        // SAFETY: handed out with this layout, and given up.
-        unsafe { alloc::dealloc(block.cast(), layout) };
+    if let Some(Some((layout, front_bytes))) = layout {
+        // SAFETY: handed out with this front in front of it.
+        let start = unsafe { block.cast::<u8>().sub(front_bytes) };
+        // SAFETY: allocated with this layout, and given up.
+        unsafe { alloc::dealloc(start, layout) };
     }
 }
 
@@ -62,6 +72,6 @@ pub(super) extern "C" fn malloc_size(block: *mut c_void) -> usize {
     with(|state| {
         let layout = state.blocks.get(&(block as usize)).copied();
         state.strange_blocks += u32::from(layout.is_none());
-        layout.map_or(0, |layout| layout.size())
+        layout.map_or(0, |layout| layout.size() - state.front_bytes)
     })
 }

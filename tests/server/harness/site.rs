@@ -103,11 +103,12 @@ impl Site {
         first.is_some_and(|first| (self.version.0, self.version.1) >= first)
     }
 
-    /// Whether the resident memory of the server is that of an emulator. If so, says that the running test is skipped.
+    /// Whether the resident memory and the address space of the server are an emulator's. If so, says that the running
+    /// test is skipped.
     pub(crate) fn hides_memory(&self) -> bool {
         let hides = self.elsewhere == Some(Elsewhere::Emulator);
         if hides {
-            super::skip("the resident memory is the emulator's");
+            super::skip("the memory is the emulator's");
         }
         hides
     }
