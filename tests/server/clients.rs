@@ -1,4 +1,4 @@
-//! docs/clients.md: every listing is a file of examples/, and does what it says.
+//! docs/clients.md: every listing is a file of examples/, and does what it says. So do the programs of docs/window.md.
 
 use crate::harness::{Site, Test, tests};
 use crate::runtimes::{command, root, run, url};
@@ -36,6 +36,18 @@ fn node_redis_is_used_as_its_page_says(site: &Site) {
 
 fn ioredis_is_used_as_its_page_says(site: &Site) {
     is_done(site, "node/use_ioredis.js", "ioredis");
+}
+
+fn orders_are_taken_once(site: &Site) {
+    is_done(site, "python/window_orders.py", "redis");
+}
+
+fn notifications_are_suppressed_for_a_window(site: &Site) {
+    is_done(site, "python/window_notifications.py", "redis");
+}
+
+fn pages_are_revisited_after_a_window(site: &Site) {
+    is_done(site, "python/window_crawler.py", "redis");
 }
 
 fn redis_rs_is_used_as_its_page_says(site: &Site) {
