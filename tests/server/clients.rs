@@ -15,6 +15,9 @@ pub(crate) const TESTS: &[Test] = tests![
     redis_py_loads_packed_batches_as_their_page_says,
     node_redis_loads_packed_batches_as_their_page_says,
     the_pages_list_what_is_tested,
+    orders_are_taken_once,
+    notifications_are_suppressed_for_a_window,
+    pages_are_revisited_after_a_window,
 ];
 
 fn is_done(site: &Site, script: &str, library: &str) {

@@ -62,7 +62,7 @@ impl Oracle {
                 let is_there = answer == redis::Value::Int(1);
                 let (first, last) = self.added[item];
                 // A millisecond for rounding.
-                if after <= first + WINDOW_MS - 1 {
+                if after < first + WINDOW_MS {
                     assert!(is_there, "{item} was forgotten after at most {} ms", after - first);
                     there += 1;
                 } else if before > last + WINDOW_MS + WINDOW_MS / 14 + 1 {

@@ -36,7 +36,7 @@ impl Filter {
         }
     }
 
-    /// Takes what is dead out of a filter that forgets; see [`Chain::take_dead`]. O(layers).
+    /// Takes what is dead out of a filter that forgets; see [`crate::bloom::Chain::take_dead`]. O(layers).
     #[must_use]
     #[inline(always)]
     pub fn take_dead(&mut self) -> Option<Self> {
