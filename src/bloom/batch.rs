@@ -111,7 +111,7 @@ impl<F: Family> Chain<F> {
         prefetch: impl Prefetch,
         answer: &mut dyn FnMut(Run) -> bool,
     ) -> bool {
-        let in_one_layer = self.has_one_layer_with_room(digests.len());
+        let in_one_layer = self.has_one_layer_with_room(digests);
         let steps = digests.chunks(self.items_per_step());
         let mut ahead = steps.clone();
         let mut run = Run::default();
@@ -119,14 +119,7 @@ impl<F: Family> Chain<F> {
         for step in steps {
             self.prefetch_to_add(ahead.next(), prefetch);
             if let Some(layer) = self.layers.first_mut().filter(|_| in_one_layer) {
-                let family = &self.family;
-                let add = |digest| {
-                    family.admit(digest)?;
-                    Ok(if layer.insert(digest) { Added::New } else { Added::Present })
-                };
-                if !run.extend(step.iter().copied().map(add), answer) {
-                    return false;
-                }
+                run.append(layer.insert_each(step), step.len());
             } else if !run.extend(step.iter().map(|digest| self.add(*digest, limit)), answer) {
                 return false;
             }
@@ -134,11 +127,12 @@ impl<F: Family> Chain<F> {
         run.items == 0 || answer(run)
     }
 
-    /// Whether so many items go to the only layer, whatever they are: then nothing is to be asked for each.
-    fn has_one_layer_with_room(&self, items: usize) -> bool {
+    /// Whether all of the items go to the only layer, whatever they are: then nothing is to be asked for each.
+    fn has_one_layer_with_room(&self, digests: &[F::Digest<'_>]) -> bool {
         let [only] = self.layers() else { return false };
         let adds_alike = !F::COUNTS_OCCURRENCES && !F::KEEPS_TIME;
-        adds_alike && only.counts().items.saturating_add(items as u64) <= only.capacity_items()
+        let has_room = only.counts().items.saturating_add(digests.len() as u64) <= only.capacity_items();
+        adds_alike && has_room && digests.iter().all(|digest| self.family.admit(*digest).is_ok())
     }
 
     /// Items whose memory is asked for in one step when they are to be added.

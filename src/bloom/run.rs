@@ -43,6 +43,13 @@ impl Run {
         true
     }
 
+    /// Appends items that were all taken, and those of them that were not there before.
+    #[inline(always)]
+    pub(super) fn append(&mut self, new: ItemSet, items: usize) {
+        self.new |= new << self.items;
+        self.items = self.items.wrapping_add(items);
+    }
+
     /// Items that were added, whether or not they were there.
     #[must_use]
     pub const fn items_added(&self) -> u64 {
