@@ -20,7 +20,7 @@ bench: export NOOP := $(CARGO_TARGET_DIR)/release/examples/libnoop.so
 bench: export BASELINE := $(CARGO_TARGET_DIR)/release/libeverbloom-baseline.so
 
 .DEFAULT_GOAL := help
-.PHONY: help run build tool test test-pure test-server test-tool check advisories fuzz fuzz-smoke soak sanitize bench charts install install-tool clean dist reproducible test-dist container release-notes
+.PHONY: help run build tool test test-pure test-server test-tool check advisories fuzz fuzz-smoke soak mutants sanitize bench charts install install-tool clean dist reproducible test-dist container release-notes
 
 ##@ Use
 help: ## print this list
@@ -67,6 +67,10 @@ fuzz-smoke: ## fuzz every target for some seconds
 
 soak: build ## drill servers for MINUTES minutes: random commands, kill -9, cut links, moving slots; prints a table
 	@scripts/soak $(or $(MINUTES),10)
+
+mutants: ## alter N places of the pure rooms, drawn by SEED, and look whether a test notices
+	@scripts/setup build mutants
+	@scripts/mutants $(or $(N),200) $(or $(SEED),$(shell date +%s))
 
 sanitize: build ## run every command and callback in a server under valgrind's memcheck
 	@scripts/sanitize
@@ -118,6 +122,7 @@ clean: ## remove everything built, and the data of `make run`
 #: PARTS="..."    of `make test-dist`: deb, aarch64, musl (default: all); FILTER=word: only the server tests with it in their name
 #: IMAGES="..."  of `make container`: valkey, redis (default: both); WITH=chroot: without buildah; BASE=image: to start from, instead of one that is made of the mirror
 #: T=name S=n     target of `make fuzz` (see fuzz/targets) and its time in seconds
+#: N=n SEED=s     alterations of `make mutants` (default: 200), and what they are drawn by (default: the time; it is printed)
 #: MINUTES=n      time of `make soak` in all (default: 10)
 #: PREFIX=path   of `make install` and `make install-tool` (default: /usr/local); MODULE_DIR=path (default: PREFIX/lib/redis/modules); DESTDIR=path
 #: CARGO_TARGET_DIR=path  where everything is built (default: target)
