@@ -1,11 +1,11 @@
 //! Keyed filters, and filters that saturate, in a union: all that it comes to can be written down and read
 //! again.
 
-use everbloom::bloom::{Filter, Format, UnknownMemory};
-use everbloom::format::filter::{header, load, save};
-use everbloom::format::{DecodeError, Sink, Source};
+use everbloom::bloom::{Filter, UnknownMemory};
+use everbloom::format::filter::header;
 
 use crate::server::{Server, assert_dialogue};
+use crate::support::saved::{loaded, saved};
 
 /// What makes a filter of each sort, to be filled past its capacity where it takes that.
 const MAKERS: [&str; 7] = [
@@ -18,37 +18,10 @@ const MAKERS: [&str; 7] = [
     "CAPACITY 10 FORMAT valkey-bloom",
 ];
 
-#[derive(Default)]
-struct Record(Vec<Vec<u8>>);
-
-impl Sink for Record {
-    fn unsigned(&mut self, _value: u64) {}
-    fn double(&mut self, _value: f64) {}
-    fn bytes(&mut self, bytes: &[u8]) {
-        self.0.push(bytes.to_vec());
-    }
-}
-
-struct Reader(std::vec::IntoIter<Vec<u8>>);
-
-impl Source for Reader {
-    type Bytes = Vec<u8>;
-    fn unsigned(&mut self) -> Result<u64, DecodeError> {
-        Err(DecodeError::Truncated)
-    }
-    fn double(&mut self) -> Result<f64, DecodeError> {
-        Err(DecodeError::Truncated)
-    }
-    fn bytes(&mut self) -> Result<Vec<u8>, DecodeError> {
-        self.0.next().ok_or(DecodeError::Truncated)
-    }
-}
-
 /// The filter, written and read again.
 fn reloaded(filter: &Filter) -> Filter {
-    let mut record = Record::default();
-    save(&mut filter.try_clone(UnknownMemory).unwrap(), &mut record, UnknownMemory);
-    load(Format::Everbloom, 1, &mut Reader(record.0.into_iter()), &u64::MAX).unwrap()
+    let record = saved(&mut filter.try_clone(UnknownMemory).unwrap());
+    loaded(&record, u64::MAX).unwrap()
 }
 
 fn names(key: &str) -> String {

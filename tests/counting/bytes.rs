@@ -1,11 +1,10 @@
 //! Every way that a filter survives: snapshot, pieces, rewritten file, copy.
 
-use everbloom::bloom::{Filter, Format, NoPrefetch, UnknownMemory};
-use everbloom::format::filter::{digest, from_header, header, load, load_chunk, piece, rewrite, save};
-use everbloom::format::pieces::{HEADER_ITERATOR, Trust};
-use everbloom::format::rewrite::Rewritten;
+use everbloom::bloom::{Filter, NoPrefetch, UnknownMemory};
+use everbloom::format::filter::{header, piece};
 
-use crate::support::{Random, Record};
+use crate::support::Random;
+use crate::support::saved::{digested, from_pieces, loaded, rewritten, saved};
 use crate::{ANY, reserve};
 
 /// A filter with items of which some are there several times and some were deleted.
@@ -35,12 +34,6 @@ pub(crate) fn samples() -> Vec<Filter> {
     ]
 }
 
-fn digested(filter: &Filter) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    digest(filter, &mut |part| bytes.extend_from_slice(part));
-    bytes
-}
-
 fn assert_same(one: &Filter, other: &Filter) {
     assert!(digested(one) == digested(other));
     let (Filter::Counting(one), Filter::Counting(other)) = (one, other) else { panic!("another kind") };
@@ -53,15 +46,13 @@ fn assert_same(one: &Filter, other: &Filter) {
 #[test]
 fn a_snapshot_and_a_copy_are_the_same_filter() {
     for mut filter in samples() {
-        let mut record = Record::default();
-        save(&mut filter, &mut record, UnknownMemory);
-        let loaded = load(Format::Everbloom, 1, &mut record.reader(), &ANY).unwrap();
-        assert_same(&filter, &loaded);
+        let record = saved(&mut filter);
+        assert_same(&filter, &loaded(&record, ANY).unwrap());
         assert_same(&filter, &filter.try_clone(UnknownMemory).unwrap());
         // The limit is the one under which it was made.
-        assert!(load(Format::Everbloom, 1, &mut record.reader(), &(filter.size_bytes() - 100)).is_err());
+        assert!(loaded(&record, filter.size_bytes() - 100).is_err());
         let Filter::Counting(chain) = &filter else { panic!("another kind") };
-        assert!(load(Format::Everbloom, 1, &mut record.reader(), &chain.size_bytes()).is_ok());
+        assert!(loaded(&record, chain.size_bytes()).is_ok());
     }
 }
 
@@ -69,34 +60,14 @@ fn a_snapshot_and_a_copy_are_the_same_filter() {
 fn pieces_make_the_same_filter_in_any_order_and_twice() {
     for mut filter in samples() {
         filter.mark_state(7);
-        let (mut iterator, mut pieces) = (0, Vec::new());
-        while let Some(piece) = piece(&filter, iterator).unwrap() {
-            iterator = piece.next_iterator;
-            pieces.push((iterator, piece.data.into_owned()));
-        }
-        let (first, chunks) = pieces.split_first().unwrap();
-        assert_eq!(first.0, HEADER_ITERATOR);
-        let mut loaded = from_header(&first.1, &ANY).unwrap();
-        for (iterator, data) in chunks.iter().rev().chain(chunks) {
-            load_chunk(&mut loaded, *iterator, data, Trust::Marks).unwrap();
-        }
-        assert_same(&filter, &loaded);
+        assert_same(&filter, &from_pieces(&filter));
     }
 }
 
 #[test]
 fn a_rewritten_file_makes_the_same_filter() {
     for filter in samples() {
-        let mut made: Option<Filter> = None;
-        rewrite(&filter, UnknownMemory, 3, &mut |line| {
-            let Rewritten::Piece { iterator, data } = line else { panic!("a blob") };
-            match &mut made {
-                None => made = Some(from_header(data, &ANY).unwrap()),
-                Some(made) => load_chunk(made, iterator, data, Trust::Sender).unwrap(),
-            }
-        })
-        .unwrap();
-        assert_same(&filter, &made.unwrap());
+        assert_same(&filter, &rewritten(&filter));
     }
 }
 

@@ -1,44 +1,28 @@
 //! Bytes that are no filter.
 
 use everbloom::bloom::limits::LAYER_OCCURRENCES_MAX;
-use everbloom::bloom::{Filter, Format, NoPrefetch, UnknownMemory};
+use everbloom::bloom::{Filter, NoPrefetch};
 use everbloom::format::DecodeError;
-use everbloom::format::filter::{from_header, load, save};
+use everbloom::format::filter::from_header;
 
 use crate::bytes::samples;
-use crate::support::{Field, Random, Record};
+use crate::support::saved::{loaded, saved, string};
+use crate::support::{Field, Random};
 use crate::{ANY, reserve};
 
 /// The most that a hostile filter may take.
 const LIMIT_BYTES: u64 = 64 << 20;
-
-fn saved(filter: &mut Filter) -> Record {
-    let mut record = Record::default();
-    save(filter, &mut record, UnknownMemory);
-    record
-}
-
-fn bytes(record: &mut Record, index: usize) -> &mut Vec<u8> {
-    match &mut record.0[index] {
-        Field::Bytes(bytes) => bytes,
-        other => panic!("{other:?}"),
-    }
-}
-
-fn outcome(record: &Record) -> Result<Filter, DecodeError> {
-    load(Format::Everbloom, 1, &mut record.reader(), &LIMIT_BYTES)
-}
 
 #[test]
 fn every_wrong_field_is_refused() {
     let mut filter = reserve(0.01, 100, 2);
     filter.add(b"hello", &ANY, NoPrefetch).unwrap();
     let good = saved(&mut filter);
-    assert!(outcome(&good).is_ok());
+    assert!(loaded(&good, LIMIT_BYTES).is_ok());
     let wrong = |at: usize, value: &[u8]| {
         let mut record = good.clone();
-        bytes(&mut record, 0)[at..at + value.len()].copy_from_slice(value);
-        outcome(&record).err().unwrap_or_else(|| panic!("{value:?} at {at}"))
+        string(&mut record, 0)[at..at + value.len()].copy_from_slice(value);
+        loaded(&record, LIMIT_BYTES).err().unwrap_or_else(|| panic!("{value:?} at {at}"))
     };
     assert_eq!(wrong(6, &[99, 0]), DecodeError::Unsupported { what: "kind", got: 99 });
     // As an everbloom's own the array would be four times as long as it says.
@@ -54,8 +38,8 @@ fn every_wrong_field_is_refused() {
     assert_eq!(wrong(32, &[3]), DecodeError::Unsupported { what: "layout", got: 3 });
     // More occurrences than the capacity are no mistake.
     let mut record = good.clone();
-    bytes(&mut record, 0)[56..64].copy_from_slice(&LAYER_OCCURRENCES_MAX.to_le_bytes());
-    let mut filter = outcome(&record).unwrap();
+    string(&mut record, 0)[56..64].copy_from_slice(&LAYER_OCCURRENCES_MAX.to_le_bytes());
+    let mut filter = loaded(&record, LIMIT_BYTES).unwrap();
     assert_eq!(filter.items(), LAYER_OCCURRENCES_MAX);
     filter.add(b"hello", &ANY, NoPrefetch).unwrap();
     assert_eq!(filter.items(), LAYER_OCCURRENCES_MAX);
@@ -72,8 +56,8 @@ fn a_counter_that_is_clear_and_has_other_bits_is_refused() {
     };
     for plane in 1..4 {
         let mut record = good.clone();
-        bytes(&mut record, 1)[plane * 64 + clear / 8] |= 1 << (clear % 8);
-        assert_eq!(outcome(&record).err(), Some(DecodeError::Invalid("chunk length")));
+        string(&mut record, 1)[plane * 64 + clear / 8] |= 1 << (clear % 8);
+        assert_eq!(loaded(&record, LIMIT_BYTES).err(), Some(DecodeError::Invalid("chunk length")));
     }
 }
 
@@ -83,18 +67,18 @@ fn bytes_that_are_cut_or_changed_anywhere_never_panic() {
     let mut random = Random(seed);
     for mut filter in samples() {
         let good = saved(&mut filter);
-        let header_bytes = bytes(&mut good.clone(), 0).len();
+        let header_bytes = string(&mut good.clone(), 0).len();
         for cut in 0..header_bytes.min(400) {
             let mut record = good.clone();
-            bytes(&mut record, 0).truncate(cut);
-            assert!(outcome(&record).is_err(), "cut at {cut}");
-            assert!(from_header(bytes(&mut record, 0), &LIMIT_BYTES).is_err());
+            string(&mut record, 0).truncate(cut);
+            assert!(loaded(&record, LIMIT_BYTES).is_err(), "cut at {cut}");
+            assert!(from_header(string(&mut record, 0), &LIMIT_BYTES).is_err());
         }
         for _ in 0..300 {
             let mut record = good.clone();
             let at = random.below(header_bytes);
-            bytes(&mut record, 0)[at] ^= 1 << random.below(8);
-            if let Ok(Filter::Counting(mut chain)) = outcome(&record) {
+            string(&mut record, 0)[at] ^= 1 << random.below(8);
+            if let Ok(Filter::Counting(mut chain)) = loaded(&record, LIMIT_BYTES) {
                 // Whatever it is, it can be used.
                 let item = chain.digest(b"anything");
                 let _ = chain.add(item, &LIMIT_BYTES);

@@ -1,31 +1,25 @@
-//! Every error text, which error wins when there are several, and where everbloom differs from RedisBloom.
+//! Every error text, and where everbloom differs from RedisBloom.
 
 use crate::harness::{Client, Site, Test, tests};
 
 pub(crate) const TESTS: &[Test] = tests![
     wrong_arity_is_an_error,
     reserve_names_what_is_wrong,
-    reserve_reports_the_first_of_several_errors,
     reserve_refuses_words_it_does_not_know,
     option_words_are_whole_words_after_the_positional_arguments,
     insert_names_what_is_wrong,
-    insert_reports_the_first_of_several_errors,
-    insert_looks_at_its_options_before_the_key,
     missing_keys_are_errors_where_redisbloom_says_so,
     another_type_is_wrongtype_everywhere,
-    info_looks_at_the_key_before_the_field,
-    scandump_looks_at_the_key_before_the_iterator,
-    loadchunk_looks_at_the_iterator_before_the_key,
     error_rates_above_a_quarter_are_kept_as_asked,
     capacities_above_two_to_the_thirty_are_allowed,
     errors_create_no_key,
     an_unknown_word_cannot_smuggle_a_reply_in,
 ];
 
-const WRONGTYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
+pub(crate) const WRONGTYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
 
 /// Checks the reply of each command; the key `f` holds a filter, `s` a string, `k` nothing.
-fn replies(site: &Site, script: &[(&str, &str)]) {
+pub(crate) fn replies(site: &Site, script: &[(&str, &str)]) {
     let server = site.start();
     let mut client = prepared(server.client());
     for (command, reply) in script {
@@ -135,26 +129,6 @@ fn reserve_names_what_is_wrong(site: &Site) {
     );
 }
 
-fn reserve_reports_the_first_of_several_errors(site: &Site) {
-    let rate = "-ERR error rate must be in the range (0.000000, 1.000000)";
-    replies(
-        site,
-        &[
-            ("BF.RESERVE s x y EXPANSION z", "-ERR bad error rate"),
-            ("BF.RESERVE s 7 y EXPANSION z", rate),
-            ("BF.RESERVE s 0.1 y EXPANSION z", "-ERR bad capacity"),
-            ("BF.RESERVE s 0.1 0 EXPANSION z", "-ERR capacity must be in the range [1, 1099511627776]"),
-            ("BF.RESERVE s 0.1 1 EXPANSION z", "-ERR bad expansion"),
-            ("BF.RESERVE s 0.1 1 EXPANSION -7", "-ERR expansion must be in the range [0, 32768]"),
-            ("BF.RESERVE s 0.1 1 EXPANSION 7", WRONGTYPE),
-            ("BF.RESERVE f 0.1 1 EXPANSION 7", "-ERR item exists"),
-            ("BF.RESERVE f x 1", "-ERR bad error rate"),
-            // The key is looked at before the memory.
-            ("BF.RESERVE f 0.01 1099511627776", "-ERR item exists"),
-        ],
-    );
-}
-
 fn reserve_refuses_words_it_does_not_know(site: &Site) {
     replies(
         site,
@@ -218,39 +192,6 @@ fn insert_names_what_is_wrong(site: &Site) {
     );
 }
 
-fn insert_reports_the_first_of_several_errors(site: &Site) {
-    let arity = "-ERR wrong number of arguments for 'bf.insert' command";
-    replies(
-        site,
-        &[
-            ("BF.INSERT s ERROR 7 CAPACITY 0 EXPANSION -1 WORD", "-Bad error rate"),
-            ("BF.INSERT s CAPACITY 0 ERROR 7 EXPANSION -1 WORD", "-Bad capacity"),
-            ("BF.INSERT s EXPANSION -1 WORD ERROR 7", "-Bad expansion"),
-            ("BF.INSERT s WORD ERROR 7", "-Unknown argument received"),
-            // Options are complete before the lack of items is noticed.
-            ("BF.INSERT s ERROR 7 ITEMS", "-Bad error rate"),
-            ("BF.INSERT s ERROR 0.7 ITEMS", arity),
-            ("BF.INSERT s ERROR 0.7 CAPACITY", arity),
-            ("BF.INSERT s ERROR 0.7 ITEMS a", WRONGTYPE),
-        ],
-    );
-}
-
-fn insert_looks_at_its_options_before_the_key(site: &Site) {
-    replies(
-        site,
-        &[
-            ("BF.INSERT f CAPACITY 0 ITEMS a", "-Bad capacity"),
-            ("BF.INSERT f ERROR 1 ITEMS a", "-Bad error rate"),
-            // Valid ones are ignored when the filter is there.
-            ("BF.INSERT f CAPACITY 7777 ERROR 0.5 NONSCALING ITEMS a", "[1]"),
-            ("BF.INFO f CAPACITY", "[100]"),
-            ("BF.INFO f EXPANSION", "[2]"),
-            ("BF.INSERT f CAPACITY 1099511627776 ERROR 0.000001 ITEMS b", "[1]"),
-        ],
-    );
-}
-
 fn missing_keys_are_errors_where_redisbloom_says_so(site: &Site) {
     replies(
         site,
@@ -303,46 +244,6 @@ fn another_type_is_wrongtype_everywhere(site: &Site) {
     for command in ["GET x", "LPUSH x a", "SADD x a", "APPEND x a", "INCR x", "HGETALL x"] {
         assert_eq!(client.say(command), WRONGTYPE, "{command} on a filter");
     }
-}
-
-fn info_looks_at_the_key_before_the_field(site: &Site) {
-    replies(
-        site,
-        &[
-            ("BF.INFO k FOO", "-ERR not found"),
-            ("BF.INFO s FOO", WRONGTYPE),
-            ("BF.INFO f FOO", "-Invalid information value"),
-            ("BF.INFO f CAP", "-Invalid information value"),
-            ("BF.INFO f CAPACITYX", "-Invalid information value"),
-        ],
-    );
-}
-
-fn scandump_looks_at_the_key_before_the_iterator(site: &Site) {
-    replies(
-        site,
-        &[
-            ("BF.SCANDUMP k x", "-ERR not found"),
-            ("BF.SCANDUMP s x", WRONGTYPE),
-            ("BF.SCANDUMP f x", "-Second argument must be numeric"),
-            ("BF.SCANDUMP f 1.5", "-Second argument must be numeric"),
-            ("BF.SCANDUMP f +1", "-Second argument must be numeric"),
-        ],
-    );
-}
-
-fn loadchunk_looks_at_the_iterator_before_the_key(site: &Site) {
-    replies(
-        site,
-        &[
-            ("BF.LOADCHUNK k x data", "-ERR Second argument must be numeric"),
-            ("BF.LOADCHUNK s x data", "-ERR Second argument must be numeric"),
-            ("BF.LOADCHUNK f x data", "-ERR Second argument must be numeric"),
-            ("BF.LOADCHUNK f 0 data", "-ERR received bad data"),
-            ("BF.LOADCHUNK f -5 data", "-ERR received bad data"),
-            ("BF.LOADCHUNK f 1 data", "-ERR received bad data"),
-        ],
-    );
 }
 
 fn error_rates_above_a_quarter_are_kept_as_asked(site: &Site) {

@@ -38,6 +38,7 @@ mod info;
 mod keyed;
 mod keys;
 mod limits;
+mod load_arguments;
 mod loading;
 mod local;
 mod loss;
@@ -52,6 +53,7 @@ mod options;
 mod pages;
 mod partitions;
 mod persistence;
+mod precedence;
 mod releases;
 mod replication;
 mod replies;
@@ -84,6 +86,7 @@ use libtest_mimic::Trial;
 const SUBJECTS: &[(&str, &[Test])] = &[
     ("replies", replies::TESTS),
     ("errors", errors::TESTS),
+    ("precedence", precedence::TESTS),
     ("options", options::TESTS),
     #[cfg(target_os = "linux")]
     ("pages", pages::TESTS),
@@ -111,6 +114,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("memory", memory::TESTS),
     ("merge", merge::TESTS),
     ("config", config::TESTS),
+    ("load-arguments", load_arguments::TESTS),
     ("surface", surface::TESTS),
     ("window", window::TESTS),
     ("cluster", cluster::TESTS),

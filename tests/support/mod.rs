@@ -4,6 +4,7 @@
 pub mod memory;
 pub mod rdb;
 pub mod recording;
+pub mod saved;
 
 use everbloom::format::{DecodeError, Sink, Source};
 

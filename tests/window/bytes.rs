@@ -1,12 +1,11 @@
 //! Every way that a filter survives: snapshot, pieces, rewritten file, copy; and many items at once.
 
 use everbloom::bloom::window::Span;
-use everbloom::bloom::{Added, Blueprint, Filter, Format, NoPrefetch, UnknownMemory, Window};
-use everbloom::format::filter::{digest, from_header, header, load, load_chunk, piece, rewrite, save};
-use everbloom::format::pieces::{HEADER_ITERATOR, Trust};
-use everbloom::format::rewrite::Rewritten;
+use everbloom::bloom::{Added, Blueprint, Filter, NoPrefetch, UnknownMemory, Window};
+use everbloom::format::filter::header;
 
-use crate::support::{Random, Record};
+use crate::support::Random;
+use crate::support::saved::{digested, from_pieces, loaded, rewritten, saved};
 use crate::{ANY, START_MS, chain, parameters};
 
 const WINDOW_MS: u64 = 14_000;
@@ -40,12 +39,6 @@ pub(crate) fn samples() -> Vec<Filter> {
     ]
 }
 
-fn digested(filter: &Filter) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    digest(filter, &mut |part| bytes.extend_from_slice(part));
-    bytes
-}
-
 fn assert_same(one: &Filter, other: &Filter) {
     assert!(digested(one) == digested(other));
     let (Filter::Window(one), Filter::Window(other)) = (one, other) else { panic!("another kind") };
@@ -73,15 +66,14 @@ fn assert_goes_on(mut one: Filter, mut other: Filter) {
 #[test]
 fn a_snapshot_and_a_copy_are_the_same_filter_and_go_on_alike() {
     for mut filter in samples() {
-        let mut record = Record::default();
-        save(&mut filter, &mut record, UnknownMemory);
-        let loaded = load(Format::Everbloom, 1, &mut record.reader(), &ANY).unwrap();
-        assert_same(&filter, &loaded);
+        let record = saved(&mut filter);
+        let again = loaded(&record, ANY).unwrap();
+        assert_same(&filter, &again);
         assert_same(&filter, &filter.try_clone(UnknownMemory).unwrap());
         let Filter::Window(chain) = &filter else { panic!("another kind") };
-        assert!(load(Format::Everbloom, 1, &mut record.reader(), &(chain.size_bytes() - 1)).is_err());
-        assert!(load(Format::Everbloom, 1, &mut record.reader(), &chain.size_bytes()).is_ok());
-        assert_goes_on(filter, loaded);
+        assert!(loaded(&record, chain.size_bytes() - 1).is_err());
+        assert!(loaded(&record, chain.size_bytes()).is_ok());
+        assert_goes_on(filter, again);
     }
 }
 
@@ -89,34 +81,14 @@ fn a_snapshot_and_a_copy_are_the_same_filter_and_go_on_alike() {
 fn pieces_make_the_same_filter_in_any_order_and_twice() {
     for mut filter in samples() {
         filter.mark_state(7);
-        let (mut iterator, mut pieces) = (0, Vec::new());
-        while let Some(piece) = piece(&filter, iterator).unwrap() {
-            iterator = piece.next_iterator;
-            pieces.push((iterator, piece.data.into_owned()));
-        }
-        let (first, chunks) = pieces.split_first().unwrap();
-        assert_eq!(first.0, HEADER_ITERATOR);
-        let mut loaded = from_header(&first.1, &ANY).unwrap();
-        for (iterator, data) in chunks.iter().rev().chain(chunks) {
-            load_chunk(&mut loaded, *iterator, data, Trust::Marks).unwrap();
-        }
-        assert_same(&filter, &loaded);
+        assert_same(&filter, &from_pieces(&filter));
     }
 }
 
 #[test]
 fn a_rewritten_file_makes_the_same_filter() {
     for filter in samples() {
-        let mut made: Option<Filter> = None;
-        rewrite(&filter, UnknownMemory, 3, &mut |line| {
-            let Rewritten::Piece { iterator, data } = line else { panic!("a blob") };
-            match &mut made {
-                None => made = Some(from_header(data, &ANY).unwrap()),
-                Some(made) => load_chunk(made, iterator, data, Trust::Sender).unwrap(),
-            }
-        })
-        .unwrap();
-        assert_same(&filter, &made.unwrap());
+        assert_same(&filter, &rewritten(&filter));
     }
 }
 

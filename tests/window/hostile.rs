@@ -1,36 +1,20 @@
 //! Bytes that are no filter.
 
-use everbloom::bloom::{Filter, Format, NoPrefetch, Storage, UnknownMemory};
+use everbloom::bloom::{Filter, NoPrefetch, Storage};
 use everbloom::format::DecodeError;
-use everbloom::format::filter::{from_header, load, load_chunk, piece, save};
+use everbloom::format::filter::{from_header, load_chunk, piece};
 use everbloom::format::pieces::Trust;
 
 use crate::bytes::{reserve, samples};
+use crate::support::saved::{loaded, saved, string};
 use crate::support::{Field, Random, Record};
 use crate::{ANY, START_MS};
 
 /// The most that a hostile filter may take.
 const LIMIT_BYTES: u64 = 64 << 20;
 
-fn saved(filter: &mut Filter) -> Record {
-    let mut record = Record::default();
-    save(filter, &mut record, UnknownMemory);
-    record
-}
-
-fn bytes(record: &mut Record, index: usize) -> &mut Vec<u8> {
-    match &mut record.0[index] {
-        Field::Bytes(bytes) => bytes,
-        other => panic!("{other:?}"),
-    }
-}
-
 fn record_bytes(record: &Record) -> usize {
     record.0.iter().map(|field| if let Field::Bytes(bytes) = field { bytes.len() } else { 0 }).sum()
-}
-
-fn outcome(record: &Record) -> Result<Filter, DecodeError> {
-    load(Format::Everbloom, 1, &mut record.reader(), &LIMIT_BYTES)
 }
 
 /// A filter with one item.
@@ -44,11 +28,11 @@ fn one_item() -> Filter {
 #[test]
 fn every_wrong_field_is_refused() {
     let good = saved(&mut one_item());
-    assert!(outcome(&good).is_ok());
+    assert!(loaded(&good, LIMIT_BYTES).is_ok());
     let wrong = |at: usize, value: &[u8]| {
         let mut record = good.clone();
-        bytes(&mut record, 0)[at..at + value.len()].copy_from_slice(value);
-        outcome(&record).err().unwrap_or_else(|| panic!("{value:?} at {at}"))
+        string(&mut record, 0)[at..at + value.len()].copy_from_slice(value);
+        loaded(&record, LIMIT_BYTES).err().unwrap_or_else(|| panic!("{value:?} at {at}"))
     };
     let unsupported = |what, got| DecodeError::Unsupported { what, got };
     assert_eq!(wrong(6, &[99, 0]), unsupported("kind", 99));
@@ -80,11 +64,11 @@ fn every_wrong_field_is_refused() {
     assert_eq!(wrong(80, &0u64.to_le_bytes()), DecodeError::Invalid("items"));
     assert_eq!(wrong(88, &u64::MAX.to_le_bytes()), DecodeError::Invalid("items"));
     let mut longer = good.clone();
-    bytes(&mut longer, 0).push(0);
-    assert_eq!(outcome(&longer).err(), Some(DecodeError::Invalid("header length")));
+    string(&mut longer, 0).push(0);
+    assert_eq!(loaded(&longer, LIMIT_BYTES).err(), Some(DecodeError::Invalid("header length")));
     // An array that is too large for the limit is not made.
     let mut filter = reserve(0.01, 100_000_000, 0);
-    assert!(matches!(outcome(&saved(&mut filter)).err(), Some(DecodeError::TooLarge { .. })));
+    assert!(matches!(loaded(&saved(&mut filter), LIMIT_BYTES).err(), Some(DecodeError::TooLarge { .. })));
 }
 
 #[test]
@@ -118,27 +102,27 @@ fn bytes_that_are_cut_or_changed_anywhere_never_panic() {
     let mut random = Random(seed);
     for mut filter in samples() {
         let good = saved(&mut filter);
-        let header_bytes = bytes(&mut good.clone(), 0).len();
+        let header_bytes = string(&mut good.clone(), 0).len();
         for cut in (0..header_bytes.min(600)).step_by(if record_bytes(&good) > 1 << 20 { 37 } else { 1 }) {
             let mut record = good.clone();
-            bytes(&mut record, 0).truncate(cut);
-            assert!(outcome(&record).is_err(), "cut at {cut}");
-            assert!(from_header(bytes(&mut record, 0), &LIMIT_BYTES).is_err());
+            string(&mut record, 0).truncate(cut);
+            assert!(loaded(&record, LIMIT_BYTES).is_err(), "cut at {cut}");
+            assert!(from_header(string(&mut record, 0), &LIMIT_BYTES).is_err());
         }
         // Copies of the largest take long.
         let rounds = if record_bytes(&good) > 1 << 20 { 10 } else { 300 };
         for _ in 0..rounds {
             let mut record = good.clone();
             let at = random.below(header_bytes);
-            bytes(&mut record, 0)[at] ^= 1 << random.below(8);
+            string(&mut record, 0)[at] ^= 1 << random.below(8);
             if random.below(3) == 0 && record.0.len() > 1 {
-                let chunk = bytes(&mut record, 1);
+                let chunk = string(&mut record, 1);
                 if !chunk.is_empty() {
                     let at = random.below(chunk.len());
                     chunk[at] ^= 1 << random.below(8);
                 }
             }
-            let Ok(mut loaded) = outcome(&record) else { continue };
+            let Ok(mut loaded) = loaded(&record, LIMIT_BYTES) else { continue };
             // Whatever it is, it can be used at any time.
             for now_ms in [0, 1, START_MS, START_MS + 9_000_000, u64::MAX] {
                 loaded.tell_time(now_ms);

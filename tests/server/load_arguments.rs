@@ -1,0 +1,184 @@
+//! What the module is told where it is loaded: its arguments, MODULE LOADEX, and what a mistake in them does.
+
+use crate::config::{assert_made, get};
+use crate::harness::{Site, Test, tests};
+
+pub(crate) const TESTS: &[Test] = tests![
+    load_arguments_are_understood_in_every_spelling,
+    arguments_of_cuckoo_filters_are_ignored,
+    a_bad_load_argument_refuses_the_module_and_spares_the_server,
+    a_second_module_of_that_name_is_refused_and_explained,
+    options_can_be_given_to_module_loadex,
+    a_bad_load_argument_stops_a_server_that_starts,
+    a_bad_option_in_the_configuration_file_stops_a_server_that_starts,
+];
+
+fn load_arguments_are_understood_in_every_spelling(site: &Site) {
+    let spellings = [
+        ["ERROR_RATE", "INITIAL_SIZE"],
+        ["error_rate", "Initial_Size"],
+        ["bf-error-rate", "bf-initial-size"],
+        ["bf.error-rate", "bf.initial-size"],
+    ];
+    for [rate, size] in spellings {
+        let server = site.launch().with_module_args(&[rate, "0.002", size, "400"]).start();
+        let mut client = server.client();
+        assert_made(&mut client, 400, 0.002, 2);
+        assert_eq!(get(&mut client, "bf.error-rate"), "0.002");
+        assert_eq!(get(&mut client, "bf.initial-size"), "400");
+    }
+    for [factor, bytes] in
+        [["bf-expansion-factor", "bf-max-filter-bytes"], ["bf.expansion-factor", "bf.max-filter-bytes"]]
+    {
+        let server = site.launch().with_module_args(&[bytes, "1048576", factor, "7"]).start();
+        let mut client = server.client();
+        assert_made(&mut client, 100, 0.01, 7);
+        assert_eq!(get(&mut client, "bf.max-filter-bytes"), "1048576");
+    }
+    // RedisBloom lets a single empty argument pass.
+    let server = site.launch().with_module_args(&[""]).start();
+    assert_made(&mut server.client(), 100, 0.01, 2);
+    // An option in the file overrides an argument: it comes later.
+    let server =
+        site.launch().with_module_args(&["INITIAL_SIZE", "5"]).with_option("bf.initial-size 6").start();
+    assert_made(&mut server.client(), 6, 0.01, 2);
+}
+
+fn arguments_of_cuckoo_filters_are_ignored(site: &Site) {
+    // As RedisBloom's users have them in their configuration.
+    let arguments =
+        ["CF_MAX_EXPANSIONS", "16", "INITIAL_SIZE", "400", "cf-bucket-size", "abc", "Cf-x%s", "%n"];
+    let server = site.launch().with_module_args(&arguments).start();
+    assert_made(&mut server.client(), 400, 0.01, 2);
+    let log = server.log();
+    for name in ["CF_MAX_EXPANSIONS", "cf-bucket-size", "Cf-x%s"] {
+        let line = format!("'{name}' is ignored: this module has no cuckoo filters");
+        assert_eq!(log.matches(&line).count(), 1, "{line}\n{log}");
+    }
+    let log = site.launch().with_module_args(&["CF_MAX_EXPANSIONS"]).expect_dead_at_start();
+    assert_log_names(&log, &["CF_MAX_EXPANSIONS"]);
+}
+
+fn a_second_module_of_that_name_is_refused_and_explained(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    assert_eq!(client.say("CONFIG SET bf.initial-size 55"), "+OK");
+    let copy = server.dir().join("copy.so");
+    std::fs::copy(&site.module, &copy).unwrap();
+    // Another file, and the same one again, which the server does not load a second time.
+    for (path, lines) in [(&copy, 1), (&site.module, 2)] {
+        let reply = client.ask(&["MODULE", "LOAD", path.to_str().unwrap(), "INITIAL_SIZE", "66"]);
+        assert!(reply.starts_with("-ERR Error loading the extension"), "{reply}");
+        let log = server.log();
+        assert_eq!(log.matches("a module named bf is loaded already").count(), lines, "{log}");
+        assert!(log.contains("MODULE LIST") && log.contains("loadmodule"), "{log}");
+        // The one that is there goes on as it was.
+        assert_eq!(get(&mut client, "bf.initial-size"), "55");
+        assert_made(&mut client, 55, 0.01, 2);
+    }
+    let log = site.launch().with(format!("loadmodule {}", copy.display())).expect_dead_at_start();
+    assert!(log.contains("a module named bf is loaded already"), "{log}");
+}
+
+const BAD_ARGUMENTS: &[&[&str]] = &[
+    &["ERROR_RATE", "0"],
+    &["ERROR_RATE", "1"],
+    &["ERROR_RATE", "abc"],
+    &["ERROR_RATE", "nan"],
+    &["ERROR_RATE"],
+    &["ERROR_RATE", "0.01", "INITIAL_SIZE"],
+    &["INITIAL_SIZE", "0"],
+    &["INITIAL_SIZE", "-5"],
+    &["INITIAL_SIZE", "1e3"],
+    &["INITIAL_SIZE", "1099511627777"],
+    &["bf-expansion-factor", "32769"],
+    &["bf-expansion-factor", "two"],
+    &["bf.max-filter-bytes", "1"],
+    &["NO_SUCH_OPTION", "1"],
+    // A good one before a bad one must leave nothing behind.
+    &["ERROR_RATE", "0.5", "NO_SUCH_OPTION", "1"],
+    &["ERROR_RATE", "%s%n%s%n"],
+    &["%s%n%s%n", "1"],
+];
+
+/// The last warning of the module in a log.
+fn assert_log_names(log: &str, words: &[&str]) {
+    let named = log.lines().any(|line| {
+        let lower = line.to_lowercase();
+        line.contains("bf")
+            && words.iter().any(|word| lower.contains(&word.to_lowercase().replace("bf-", "")))
+    });
+    assert!(named, "nothing about {words:?} in the log:\n{log}");
+}
+
+fn a_bad_load_argument_refuses_the_module_and_spares_the_server(site: &Site) {
+    let server = site.launch().without_module().start();
+    let mut client = server.client();
+    let module = site.module.to_str().unwrap();
+    for args in BAD_ARGUMENTS {
+        let command: Vec<&str> = ["MODULE", "LOAD", module].iter().chain(*args).copied().collect();
+        let reply = client.ask(&command);
+        assert!(reply.starts_with("-ERR Error loading the extension"), "{args:?}: {reply}");
+        assert_eq!(client.say("PING"), "+PONG");
+        assert!(!client.say("MODULE LIST").contains("\"bf\""), "{args:?}");
+        assert!(client.say("BF.ADD k a").starts_with("-ERR unknown command"), "{args:?}");
+        assert_eq!(client.say("CONFIG GET bf.*"), "[]", "{args:?}");
+    }
+    let log = server.log();
+    for word in ["ERROR_RATE", "INITIAL_SIZE", "expansion-factor", "max-filter-bytes", "NO_SUCH_OPTION"] {
+        assert_log_names(&log, &[word]);
+    }
+    // The next attempt, without a mistake, works.
+    assert_eq!(client.ask(&["MODULE", "LOAD", module, "INITIAL_SIZE", "9"]), "+OK");
+    assert_made(&mut client, 9, 0.01, 2);
+    assert_eq!(client.say("BF.MADD k a b"), "[1, 1]");
+}
+
+fn options_can_be_given_to_module_loadex(site: &Site) {
+    let server = site.launch().without_module().start();
+    let mut client = server.client();
+    let module = site.module.to_str().unwrap();
+    let mut load = |options: &str| -> String {
+        let command: Vec<&str> = ["MODULE", "LOADEX", module].into_iter().chain(options.split(' ')).collect();
+        client.ask(&command)
+    };
+    // Not a name that does not exist: servers then unload a module they cannot unload, and Valkey crashes at
+    // that.
+    for bad in [
+        "CONFIG bf.initial-size 0",
+        "CONFIG bf.initial-size many",
+        "CONFIG bf.error-rate 2",
+        "CONFIG bf.max-filter-bytes 1",
+        "CONFIG bf.error-rate 0.5 CONFIG bf.expansion-factor -1",
+        "CONFIG bf.initial-size 7 ARGS ERROR_RATE 2",
+    ] {
+        let reply = load(bad);
+        assert!(reply.starts_with("-ERR Error loading the extension"), "{bad}: {reply}");
+    }
+    assert_eq!(load("CONFIG bf.initial-size 7 CONFIG bf.expansion-factor 3 ARGS ERROR_RATE 0.4"), "+OK");
+    assert_made(&mut client, 7, 0.4, 3);
+}
+
+fn a_bad_load_argument_stops_a_server_that_starts(site: &Site) {
+    for args in BAD_ARGUMENTS {
+        let log = site.launch().with_module_args(args).expect_dead_at_start();
+        assert_log_names(&log, args);
+        assert!(!log.contains("BUG REPORT") && !log.contains("panicked"), "{log}");
+    }
+}
+
+fn a_bad_option_in_the_configuration_file_stops_a_server_that_starts(site: &Site) {
+    for line in [
+        "bf.error-rate 2",
+        "bf.error-rate abc",
+        "bf.initial-size 0",
+        "bf.expansion-factor 32769",
+        "bf.max-filter-bytes 1",
+    ] {
+        let log = site.launch().with_option(line).expect_dead_at_start();
+        assert_log_names(&log, &[line.split(' ').next().unwrap()]);
+        assert!(!log.contains("BUG REPORT") && !log.contains("panicked"), "{line}: {log}");
+    }
+    let log = site.launch().with_option("bf.no-such-option 1").expect_dead_at_start();
+    assert!(log.contains("Module Configuration detected"), "{log}");
+}

@@ -1,0 +1,70 @@
+//! Filters of everbloom's own encoding, written down and read again in every way that there is.
+
+use everbloom::bloom::{Filter, Format, UnknownMemory};
+use everbloom::format::DecodeError;
+use everbloom::format::everbloom::ENCODING_VERSION;
+use everbloom::format::filter::{digest, from_header, load, load_chunk, piece, rewrite, save};
+use everbloom::format::pieces::{HEADER_ITERATOR, Trust};
+use everbloom::format::rewrite::Rewritten;
+
+use super::{Field, Record};
+
+/// No limit.
+const ANY: u64 = u64::MAX;
+
+/// What a snapshot has of it.
+pub fn saved(filter: &mut Filter) -> Record {
+    let mut record = Record::default();
+    save(filter, &mut record, UnknownMemory);
+    record
+}
+
+/// What a snapshot comes to where a filter may take so many bytes.
+pub fn loaded(record: &Record, limit_bytes: u64) -> Result<Filter, DecodeError> {
+    load(Format::Everbloom, ENCODING_VERSION, &mut record.reader(), &limit_bytes)
+}
+
+/// A field of a snapshot that is a string.
+pub fn string(record: &mut Record, index: usize) -> &mut Vec<u8> {
+    match &mut record.0[index] {
+        Field::Bytes(bytes) => bytes,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Made of its pieces: the header, then all chunks from the last to the first, then again in their order.
+pub fn from_pieces(filter: &Filter) -> Filter {
+    let (mut iterator, mut pieces) = (0, Vec::new());
+    while let Some(piece) = piece(filter, iterator).unwrap() {
+        iterator = piece.next_iterator;
+        pieces.push((iterator, piece.data.into_owned()));
+    }
+    let (first, chunks) = pieces.split_first().unwrap();
+    assert_eq!(first.0, HEADER_ITERATOR);
+    let mut loaded = from_header(&first.1, &ANY).unwrap();
+    for (iterator, data) in chunks.iter().rev().chain(chunks) {
+        load_chunk(&mut loaded, *iterator, data, Trust::Marks).unwrap();
+    }
+    loaded
+}
+
+/// Made of the lines that a rewritten append-only file has of it.
+pub fn rewritten(filter: &Filter) -> Filter {
+    let mut made: Option<Filter> = None;
+    rewrite(filter, UnknownMemory, 3, &mut |line| {
+        let Rewritten::Piece { iterator, data } = line else { panic!("a blob") };
+        match &mut made {
+            None => made = Some(from_header(data, &ANY).unwrap()),
+            Some(made) => load_chunk(made, iterator, data, Trust::Sender).unwrap(),
+        }
+    })
+    .unwrap();
+    made.unwrap()
+}
+
+/// All that the digest of a key is made of.
+pub fn digested(filter: &Filter) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    digest(filter, &mut |part| bytes.extend_from_slice(part));
+    bytes
+}
