@@ -5,7 +5,7 @@ use std::cell::Cell;
 use everbloom::bloom::bits::HEAD_BYTES;
 use everbloom::bloom::redisbloom::Options;
 use everbloom::bloom::{
-    BlockMover, BlockVisitor, Blueprint, Counting, Everbloom, Filter, Growth, NoPrefetch, RedisBloom,
+    BlockMover, BlockVisitor, Blueprint, Chain, Counting, Everbloom, Filter, Growth, NoPrefetch, RedisBloom,
     Storage, ValkeyBloom, valkeybloom,
 };
 
@@ -36,6 +36,16 @@ impl BlockVisitor for Blocks {
     fn visit<T>(&mut self, block: &[T]) {
         self.bytes += size_of_val(block);
     }
+}
+
+#[test]
+fn an_emptied_layer_takes_the_memory_that_the_layer_took() {
+    let parameters = Everbloom { error_rate: 0.01, capacity_items: 10, growth: Growth::default() };
+    let chain = Chain::reserve(parameters, &ANY).unwrap();
+    let layer = &chain.layers()[0];
+    let words = layer.storage().words().len();
+    assert_eq!(layer.storage().allocation().len(), words);
+    assert_eq!(layer.try_emptied().unwrap().storage().allocation().len(), words);
 }
 
 #[test]

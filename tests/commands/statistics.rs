@@ -89,8 +89,8 @@ fn a_filter_is_keyed_if_every_layer_is() {
 }
 
 #[test]
-fn the_advice_for_a_filter_of_our_own_says_what_it_was_made_with() {
-    for options in ["", " KEYED", " COUNTING"] {
+fn the_advice_for_a_filter_says_what_it_was_made_with() {
+    for options in ["", " KEYED", " COUNTING", " FORMAT redisbloom", " FORMAT valkey-bloom"] {
         let mut server = Server::new();
         server.run(&format!("BF.RESERVE k 0.001 10 EXPANSION 1{options}"));
         add(&mut server, 0..95);

@@ -1,7 +1,7 @@
 //! Every way that a filter survives: snapshot, pieces, rewritten file, copy.
 
 use everbloom::bloom::{Filter, NoPrefetch, UnknownMemory};
-use everbloom::format::filter::{header, piece};
+use everbloom::format::filter::{from_header, header, piece};
 
 use crate::support::Random;
 use crate::support::saved::{digested, from_pieces, loaded, rewritten, saved};
@@ -88,6 +88,18 @@ fn the_header_is_the_documented_one() {
     }
     assert_eq!(header(&filter), expected);
     assert_eq!(shape.size_bits, 1024);
+}
+
+#[test]
+fn a_filter_that_lacks_its_chunks_is_not_in_the_state_of_its_header() {
+    let mut filter = reserve(0.01, 100, 2);
+    filter.add(b"one", &ANY, NoPrefetch).unwrap();
+    filter.mark_state(5);
+    let header = piece(&filter, 0).unwrap().unwrap().data.into_owned();
+    let mut without = from_header(&header, &ANY).unwrap();
+    without.mark_state(6);
+    let Filter::Counting(chain) = &without else { panic!("another kind") };
+    assert_eq!(chain.state_mark(), 6);
 }
 
 #[test]
