@@ -47,6 +47,19 @@ fn the_first_layer_of_a_default_filter_takes_128_bytes() {
 }
 
 #[test]
+fn the_largest_layer_that_is_not_paged_is_a_word_short_of_2_mib() {
+    for rate in [0.1, 0.01, 1e-4] {
+        let (mut scattered, mut paged) = (1u64, 10_000_000);
+        while scattered + 1 < paged {
+            let items = u64::midpoint(scattered, paged);
+            let is_paged = matches!(size_for(items, rate).layout, Layout::Paged { .. });
+            *if is_paged { &mut paged } else { &mut scattered } = items;
+        }
+        assert_eq!(size_for(scattered, rate).size_bits / 8, PAGED_MIN_BYTES - 8, "{rate}");
+    }
+}
+
+#[test]
 fn paged_layers_are_little_larger_than_scattered_ones() {
     // Between the rates of the table of lines too, down to 1e-6; bits that an array of unlimited size without pages
     // would take, from the same count of distinct items.

@@ -128,3 +128,19 @@ fn a_filter_that_others_were_merged_into_is_cleared_to_what_it_was_made_as() {
         assert_eq!(server.run("BF.MEXISTS k a b"), "*2 #f #f");
     }
 }
+
+#[test]
+fn a_union_is_cleared_to_what_its_first_filter_was_asked_for() {
+    for options in
+        ["FORMAT redisbloom", "FORMAT redisbloom NONSCALING", "FORMAT valkey-bloom", "EXPANSION 3", "KEYED"]
+    {
+        let mut server = Server::new();
+        server.run(&format!("BF.INSERT k CAPACITY 20 ERROR 0.01 {options} ITEMS a"));
+        server.run("BF.INSERT other CAPACITY 5000 ERROR 0.0001 FORMAT everbloom ITEMS b");
+        assert_eq!(server.run("BF.MERGE made k other FORCE"), "+OK", "{options}");
+        assert_eq!(server.run("BF.CLEAR made"), "+OK");
+        for (field, told) in [("KIND", "*1 $everbloom"), ("ERROR-RATE", "*1 ,0.01"), ("CAPACITY", "*1 :20")] {
+            assert_eq!(server.run(&format!("BF.INFO made {field}")), told, "{options}");
+        }
+    }
+}
