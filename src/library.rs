@@ -10,7 +10,7 @@ use std::fmt;
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 
 pub use parallel::Tally;
-pub use sizes::{LayerSize, layer_sizes};
+pub use sizes::{LayerSize, layer_sizes, window_layer_sizes};
 
 use crate::bloom::{
     AddError, Added, Everbloom, Filter, Format, Growth, OutOfMemory, ReserveError, Storage, UnknownMemory,

@@ -2,8 +2,11 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+use everbloom::bloom::window::Span;
+use everbloom::bloom::{Blueprint, Everbloom, Filter, Window};
 use everbloom::{
     AddError, BloomFilter, Format, Growth, LayerSize, Loader, Options, ReserveError, Tally, layer_sizes,
+    window_layer_sizes,
 };
 
 /// Items, each of them twice, in an order that is no order.
@@ -123,6 +126,43 @@ fn sizes_of_the_other_formats_are_as_those_modules_show_them() {
             Options { error_rate: 0.01, capacity_items: 1, growth: Growth::Scaling { expansion: 1 } };
         assert!(layer_sizes(format, one_by_one, u64::MAX).is_err());
     }
+}
+
+#[test]
+fn sizes_with_a_window_are_those_of_the_filter_at_that_pace() {
+    const DAY_MS: u64 = 86_400_000;
+    const START_MS: u64 = 1_800_000_000_000;
+    for (error_rate, capacity_items, growth, items) in [
+        (0.01, 1000, Growth::Scaling { expansion: 2 }, 1000u64),
+        (0.01, 100, Growth::Scaling { expansion: 2 }, 13_000),
+        (0.001, 100, Growth::Scaling { expansion: 2 }, 20_000),
+        (0.01, 100, Growth::Scaling { expansion: 4 }, 70_000),
+        (0.01, 20_000, Growth::Fixed, 20_000),
+    ] {
+        let options = Options { error_rate, capacity_items, growth };
+        let parameters = Everbloom { error_rate, capacity_items, growth };
+        let window = Window::new(parameters, Span::new(DAY_MS), false);
+        let Filter::Window(mut chain) = Filter::reserve(Blueprint::Window(window), &u64::MAX).unwrap() else {
+            panic!("another kind");
+        };
+        for item in 0..3 * items {
+            chain.family_mut().tell_time(START_MS + item * DAY_MS / items);
+            chain.add(chain.digest(&item.to_le_bytes()), &u64::MAX).unwrap();
+            drop(chain.take_dead());
+        }
+        let sizes = window_layer_sizes(options, items).unwrap();
+        let made: Vec<u64> = chain.layers().iter().map(|layer| layer.shape().size_bits()).collect();
+        assert_eq!(
+            sizes.iter().map(|layer| layer.size_bits).collect::<Vec<_>>(),
+            made,
+            "{options:?} {items}"
+        );
+    }
+    let fixed = Options { error_rate: 0.01, capacity_items: 1000, growth: Growth::Fixed };
+    assert!(window_layer_sizes(fixed, 5000).is_err());
+    assert!(window_layer_sizes(Options { error_rate: 0.0, ..fixed }, 5).is_err());
+    let one_by_one = Options { growth: Growth::Scaling { expansion: 1 }, ..fixed };
+    assert!(window_layer_sizes(one_by_one, u64::MAX).is_err());
 }
 
 #[test]

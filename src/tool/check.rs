@@ -6,9 +6,7 @@ use serde_json::json;
 use super::failure::Failure;
 use super::interrupt;
 use super::output::{Output, Unit, bytes, shown, table};
-use super::server::{
-    self, Connection, Credentials, Router, Site, Trouble, field, integer, number, scan, text,
-};
+use super::server::{self, Credentials, Gone, Router, Site, Trouble, field, integer, number, scan, text};
 
 /// Layers from which on a filter should have been reserved larger: it has grown four times.
 const MANY_LAYERS: u64 = 5;
@@ -62,7 +60,7 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
     let mut filters = Vec::with_capacity(found.filters.len());
     for ((key, data_type), done) in found.filters.into_iter().zip(0u64..) {
         interrupt::check()?;
-        if let Some(filter) = look(router.connection_for(&key)?, &key, data_type)? {
+        if let Some(filter) = look(&mut router, &key, data_type)? {
             filters.push(filter);
         }
         progress.set(done, shown(&key));
@@ -72,20 +70,22 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
 }
 
 /// What a server says of a filter; nothing of one that is gone.
-fn look(connection: &mut Connection, key: &[u8], data_type: String) -> Result<Option<Filter>, Failure> {
+fn look(router: &mut Router, key: &[u8], data_type: String) -> Result<Option<Filter>, Failure> {
     let filter = Filter { key: shown(key), data_type, ..Filter::default() };
-    match connection.call(&[b"BF.STATS", key]) {
+    match router.call(key, &[b"BF.STATS", key]) {
         Ok(stats) => Ok(Some(of_stats(filter, &stats))),
-        Err(trouble) if trouble.lacks_command() => match connection.call(&[b"BF.INFO", key]) {
-            Ok(info) => {
-                let memory = connection.call(&[b"MEMORY", b"USAGE", key]);
-                Ok(Some(of_info(filter, &info, memory.ok().as_ref().and_then(integer))))
+        Err(Gone::Trouble(trouble)) if trouble.lacks_command() => {
+            match router.call(key, &[b"BF.INFO", key]) {
+                Ok(info) => {
+                    let memory = router.call(key, &[b"MEMORY", b"USAGE", key]);
+                    Ok(Some(of_info(filter, &info, memory.ok().as_ref().and_then(integer))))
+                }
+                Err(Gone::Trouble(Trouble::Refused(_))) => Ok(None),
+                Err(gone) => Err(gone.into()),
             }
-            Err(Trouble::Refused(_)) => Ok(None),
-            Err(trouble) => Err(trouble.into()),
-        },
-        Err(Trouble::Refused(_)) => Ok(None),
-        Err(trouble) => Err(trouble.into()),
+        }
+        Err(Gone::Trouble(Trouble::Refused(_))) => Ok(None),
+        Err(gone) => Err(gone.into()),
     }
 }
 

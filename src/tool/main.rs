@@ -16,12 +16,14 @@ mod load;
 mod options;
 mod output;
 mod packing;
+mod partitions;
 mod pieces;
 mod rdb;
 mod restore;
 mod sending;
 mod server;
 mod size;
+mod spreading;
 
 use std::process::ExitCode;
 
