@@ -22,6 +22,14 @@ pub(crate) fn keys(name: &str, count: u32) -> Result<Vec<Vec<u8>>, Failure> {
     Ok((0..count).map(|number| key(name, number).into_bytes()).collect())
 }
 
+/// The name and the number that a key is the partition of, if it looks like one.
+pub(crate) fn of_key(key: &str) -> Option<(&str, u32)> {
+    let (name, number) = key.strip_suffix('}')?.rsplit_once(":{")?;
+    let parsed: u32 = number.parse().ok().filter(|number| *number < PARTITIONS_MAX)?;
+    // 07 and +7 are other keys.
+    (parsed.to_string() == number && !name.contains('{')).then_some((name, parsed))
+}
+
 /// The partition of an item.
 #[inline]
 pub(crate) fn partition_of(item: &[u8], count: u32) -> usize {
@@ -56,6 +64,12 @@ mod tests {
         assert_eq!(partition_of(b"123456789", 24), 0xCBF4_3926 % 24);
         assert_eq!(partition_of(b"", 24), 0);
         assert_eq!(key("seen", 17), "seen:{17}");
+        assert_eq!(of_key("a:b:{17}"), Some(("a:b", 17)));
+        for other in
+            ["seen", "seen:{}", "seen:{07}", "seen:{+7}", "seen:{16384}", "seen{7}", "{a}:{7}", "seen:{7}x"]
+        {
+            assert_eq!(of_key(other), None, "{other}");
+        }
     }
 
     #[test]

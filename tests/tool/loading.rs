@@ -1,7 +1,11 @@
 //! `load`: items of files and of standard input into a filter.
 
-use crate::harness::{Site, Test, tests};
-use crate::tool::{Files, fixture, json, keys, present, run, run_with, url};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+use std::thread;
+
+use crate::harness::{Site, Test, skip, tests};
+use crate::tool::{Files, fixture, json, keys, path, present, run, run_with, spawn, url};
 
 pub(crate) const TESTS: &[Test] = tests![
     every_line_is_an_item,
@@ -11,6 +15,7 @@ pub(crate) const TESTS: &[Test] = tests![
     a_key_that_is_there_stays_unless_told_otherwise,
     options_are_those_of_bf_reserve,
     a_filter_that_is_full_refuses_and_the_exit_code_tells,
+    progress_is_told_in_lines_and_on_a_terminal_in_a_bar,
     every_subcommand_has_help_with_an_example,
 ];
 
@@ -189,6 +194,33 @@ fn a_filter_that_is_full_refuses_and_the_exit_code_tells(site: &Site) {
     }
 }
 
+fn progress_is_told_in_lines_and_on_a_terminal_in_a_bar(site: &Site) {
+    let server = site.start();
+    let mut child = spawn(&["load", &url(&server), "k", "-", "--capacity", "1e6"]);
+    let mut told = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut input = child.stdin.take().unwrap();
+    let feeding = thread::spawn(move || {
+        // Until the tool is gone: more than it keeps back each time.
+        while input.write_all("an item\n".repeat(200_000).as_bytes()).is_ok() {}
+    });
+    let line = told.find(|line| line.as_ref().unwrap().contains(" items/s")).unwrap().unwrap();
+    assert!(line.starts_with("loading: ") && line.contains(" items, "), "{line}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    feeding.join().unwrap();
+    let files = Files::new();
+    let file = files.items("items", 500_000);
+    // `script` gives it a terminal.
+    let load = format!("{} load {} terminal {file}", path().display(), url(&server));
+    let Ok(ended) = Command::new("script").args(["-qec", &load, "/dev/null"]).stdin(Stdio::null()).output()
+    else {
+        return skip("there is no script");
+    };
+    let text = String::from_utf8_lossy(&ended.stdout);
+    assert!(ended.status.success() && text.contains(" items/s") && text.contains(" left"), "{text}");
+    assert!(text.contains("terminal: 500000 items, "), "{text}");
+}
+
 fn every_subcommand_has_help_with_an_example(_: &Site) {
     let help = run(&["--help"]);
     assert!(help.code == Some(0) && help.out.contains("Exit codes:"), "{}", help.out);
@@ -204,6 +236,10 @@ fn every_subcommand_has_help_with_an_example(_: &Site) {
         assert_eq!(help.code, Some(0), "{name}");
         assert!(help.out.contains("Example") && help.out.contains(&format!("  everbloom {name} ")), "{name}");
         assert!(help.out.contains("Exit codes:"), "{name}");
-        assert_eq!(run(&[name, "--no-such-option"]).code, Some(2), "{name}");
+        let wrong = run(&[name, "--no-such-option"]);
+        assert!(wrong.code == Some(2) && wrong.err.contains("Usage: "), "{name} {}", wrong.err);
+        let told = run(&[name, "--no-such-option", "--json"]);
+        let error: serde_json::Value = serde_json::from_str(&told.err).unwrap();
+        assert_eq!((told.code, &error["code"]), (Some(2), &2.into()), "{name} {error}");
     }
 }

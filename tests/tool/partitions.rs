@@ -158,6 +158,15 @@ fn partitions_lie_on_all_nodes_of_a_cluster(site: &Site) {
         json(&["load", &url(&nodes[1]), "seen", &file, "--partitions", "24", "-c", "--add"])["new"],
         0
     );
+    let checked = json(&["check", &url(&nodes[2]), "-c"]);
+    let whole = &checked["partitioned"][0];
+    assert_eq!((&whole["name"], &whole["partitions"]), (&"seen".into(), &24.into()), "{checked}");
+    assert_eq!((&whole["capacity"], &whole["bytes"]), (&(24 * 4425).into(), &checked["bytes"]), "{whole}");
+    assert!(whole["items"].as_u64() > Some(99_000) && whole["items"].as_u64() <= Some(100_000), "{whole}");
+    let ended = run(&["check", &url(&nodes[2]), "-c"]);
+    assert!(ended.out.contains("\nseen: 24 partitions with "), "{}", ended.out);
+    // One node has not all of them.
+    assert_eq!(json(&["check", &url(&nodes[2])])["partitioned"].as_array().unwrap().len(), 0);
     // Without being told to follow, the tool does not begin.
     let ended = run(&["load", &url(&nodes[1]), "new", &file, "--partitions", "24"]);
     assert!(ended.code == Some(1) && ended.err.contains("MOVED"), "{}", ended.err);

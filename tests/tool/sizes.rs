@@ -83,8 +83,7 @@ fn made(client: &mut Client, command: &str) -> u64 {
 fn a_window_takes_what_a_server_allocates_and_rotating_keys_as_well(site: &Site) {
     let server = site.start();
     let mut client = server.client();
-    for (items, error, window) in
-        [("1e6", "0.001", "7d"), ("10000", "0.01", "250ms"), ("2e7", "0.02", "90")]
+    for (items, error, window) in [("1e6", "0.001", "7d"), ("10000", "0.01", "250ms"), ("2e7", "0.02", "90")]
     {
         let sizes = json(&["size", "--items", items, "--error", error, "--window", window]);
         for filter in ["reserved", "fixed"] {
@@ -127,7 +126,11 @@ fn partitions_are_sized_as_load_reserves_them(site: &Site) {
         assert_eq!(rotating.count(), if window.is_empty() { 0 } else { 2 });
     }
     let ended = run(&["size", "--items", "2e6", "--partitions", "24"]);
-    assert!(ended.out.contains("{1} to {23}") && ended.out.contains("over 24 partitions of 84489"), "{}", ended.out);
+    assert!(
+        ended.out.contains("{1} to {23}") && ended.out.contains("over 24 partitions of 84489"),
+        "{}",
+        ended.out
+    );
 }
 
 fn numbers_that_no_filter_can_have_are_refused(_: &Site) {
