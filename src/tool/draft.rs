@@ -102,7 +102,7 @@ impl Draft {
 
     /// Whether it is time to say that its maker is still there; to be called between any two steps, with no reply outstanding.
     pub(crate) fn is_to_be_kept(&self) -> bool {
-        self.kept.elapsed() >= KEEP_EVERY
+        self.is_there && self.kept.elapsed() >= KEEP_EVERY
     }
 
     /// Puts off its expiry.

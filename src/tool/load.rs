@@ -92,7 +92,10 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
         let all_bytes = filters.iter().map(BloomFilter::size_bytes).sum();
         let progress = output.progress("sending", Some(all_bytes), Unit::Bytes);
         let mut before = 0;
-        for (draft, filter) in drafts.iter_mut().zip(&mut filters) {
+        for (number, filter) in filters.iter_mut().enumerate() {
+            let due = drafts.iter_mut().filter(|draft| draft.is_to_be_kept());
+            due.into_iter().try_for_each(|draft| draft.keep(&mut router))?;
+            let Some(draft) = drafts.get_mut(number) else { break };
             let pieces = filter.pieces().map(build::piece);
             draft.fill(&mut router, pieces, |sent| progress.set(before + sent, bytes(before + sent)))?;
             before += filter.size_bytes();
