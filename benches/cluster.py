@@ -15,17 +15,17 @@ import zlib
 
 import redis
 
-ITEMS, PARTITIONS, ROUNDS = 10_000_000, 24, 3
+ITEMS, PARTITIONS, ROUNDS = 5_000_000, 24, 3
 SLOTS = 16384
 
 
-def start(server, module, count, folder):
-    """Primaries with as many slots each; answers their processes and clients."""
-    processes, clients = [], []
+def start(server, module, count, folder, processes):
+    """Primaries with as many slots each, whose processes are added to those; answers clients of theirs."""
+    clients = []
     for number in range(count):
         port = 21000 + os.getpid() % 9000 + number
         arguments = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--cluster-enabled", "yes",
-                     "--cluster-config-file", f"{port}.conf", "--dir", folder, "--loadmodule", os.path.abspath(module)]
+                     "--cluster-config-file", f"{count}-{number}.conf", "--dir", folder, "--loadmodule", os.path.abspath(module)]
         processes.append(subprocess.Popen([server, *arguments], stdout=subprocess.DEVNULL))
         clients.append(redis.Redis(port=port))
     for number, client in enumerate(clients):
@@ -36,7 +36,7 @@ def start(server, module, count, folder):
     for client in clients[1:]:
         clients[0].execute_command("CLUSTER MEET", "127.0.0.1", client.connection_pool.connection_kwargs["port"])
     wait(lambda: all(b"cluster_state:ok" in info(client) and b"assigned:16384" in info(client) for client in clients))
-    return processes, clients
+    return clients
 
 
 def info(client):
@@ -107,8 +107,9 @@ def main(server, module, tool):
         print("| primaries | load, M items/s | of the busiest primary | check, M items/s | of the busiest primary |")
         print("|---|---|---|---|---|")
         for count in (1, 2, 3):
-            processes, clients = start(server, module, count, folder)
+            processes = []
             try:
+                clients = start(server, module, count, folder, processes)
                 rates = []
                 for _ in range(ROUNDS):
                     reset(clients)
