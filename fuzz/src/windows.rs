@@ -65,7 +65,8 @@ impl World {
         let rate = *input.choose(&["0.01", "0.3", "0.001", "1e-6"]);
         let capacity = *input.choose(&["1", "14", "100", "1000", "30000", "600000"]);
         let mut line = format!("BF.RESERVE k {rate} {capacity} PWINDOW {window}");
-        line.push_str(*input.choose(&["", " NONSCALING", " EXPANSION 1", " EXPANSION 4"]));
+        let growth = *input.choose(&["", " NONSCALING", " EXPANSION 1", " EXPANSION 4"]);
+        line.push_str(growth);
         if self.no_refresh {
             line.push_str(" NOREFRESH");
         }
@@ -107,7 +108,8 @@ impl World {
                 self.newest_ms = 0;
             }
             14 => {
-                self.pair.run(*input.choose(&["BF.STATS k", "BF.INFO k", "BF.CARD k", "BF.DEBUG k"]));
+                let reading = *input.choose(&["BF.STATS k", "BF.INFO k", "BF.CARD k", "BF.DEBUG k"]);
+                self.pair.run(reading);
             }
             _ => reload(self.pair.filter(KEY).unwrap()),
         }
