@@ -150,6 +150,7 @@ pub(crate) fn publish_all(
     router: &mut Router,
     expiry_ms: Option<u64>,
 ) -> Result<(), Failure> {
+    interrupt::check()?;
     let mut published: Vec<Vec<u8>> = Vec::new();
     for draft in drafts {
         let (key, existing) = (draft.key.clone(), draft.existing);

@@ -6,6 +6,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use crate::harness::{Client, Server, Site, Test, tests, wait_until};
+use crate::interrupting::end_by;
 use crate::tool::{Ended, Files, json, keys, primaries, run, spawn, url};
 
 pub(crate) const TESTS: &[Test] = tests![
@@ -320,10 +321,8 @@ fn a_filter_waits_for_its_slot_to_be_whole(site: &Site) {
     moving.migrate();
     drop(loading.child.stdin.take());
     sleep(Duration::from_millis(500));
-    let interrupt = format!("kill -INT {}", loading.child.id());
-    assert!(std::process::Command::new("sh").args(["-c", &interrupt]).status().unwrap().success());
     // The slot was whole, so the filter may have come to its place before that.
-    assert!(matches!(loading.end().0.code, Some(0 | 130)));
+    assert!(matches!(end_by(loading.child, "INT").code, Some(0 | 130)));
     moving.end();
     assert_eq!(keys(&mut owner(&nodes, "k").client()), ["k"]);
 }
@@ -349,10 +348,8 @@ fn a_load_that_ends_half_way_leaves_no_partition(site: &Site) {
         assert!(key.contains("}:everbloom:") && client.int(&format!("TTL {key}")) > 0, "{key}");
     }
     client.say("FLUSHALL");
-    let loading = begin(&mut client);
-    let interrupt = format!("kill -INT {}", loading.child.id());
-    assert!(std::process::Command::new("sh").args(["-c", &interrupt]).status().unwrap().success());
-    assert_eq!((loading.end().0.code, keys(&mut client)), (Some(130), vec![]));
+    let ended = end_by(begin(&mut client).child, "INT");
+    assert_eq!((ended.code, keys(&mut client)), (Some(130), vec![]), "{}", ended.err);
     // The third of the keys is somebody else's by the end: the first two, which were put in place, go.
     let loading = begin(&mut client);
     client.say("SET k:{2} mine");

@@ -53,6 +53,9 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
     if items == 0 || expansion == 0 {
         return Err(Failure::usage("--items and --expansion must be at least 1"));
     }
+    if window_ms.is_some_and(|ms| !options::WINDOW_MS.contains(&ms)) {
+        return Err(Failure::usage("--window must be from 100 ms to 34 years"));
+    }
     let wanted = Wanted { items, error_rate, expansion, window_ms, partitions };
     let plans = wanted.plans();
     let has_keys = plans.iter().any(|plan| plan.keys > 1);
