@@ -1,7 +1,7 @@
 //! Rates and sizes, over simulated days.
 
-use everbloom::bloom::Layout;
 use everbloom::bloom::window::WindowShape;
+use everbloom::bloom::{Chain, Layout, Window};
 
 use crate::support::Random;
 use crate::{DAY_MS, START_MS, add, chain, is_in, measured_rate};
@@ -62,6 +62,71 @@ fn the_rate_is_kept_at_every_phase_from_a_hundred_items_to_a_million() {
                 assert!(capacity < 100_000 || bits <= if error_rate == 0.01 { 19.0 } else { 25.0 });
             }
         }
+    }
+}
+
+/// A filter to which items come at the even pace that it is made for.
+struct Pace {
+    filter: Chain<Window>,
+    capacity: u64,
+    next: u64,
+}
+
+impl Pace {
+    fn moment_ms(&self, item: u64) -> u64 {
+        START_MS + item * DAY_MS / self.capacity
+    }
+
+    /// Adds all items up to a moment.
+    fn go(&mut self, until_ms: u64) {
+        while self.moment_ms(self.next) < until_ms {
+            let at_ms = self.moment_ms(self.next);
+            add(&mut self.filter, self.next, at_ms).unwrap();
+            self.next += 1;
+        }
+    }
+
+    /// Asserts that the rate is kept at a moment, and that a sample of the items of the window before it is there.
+    fn look(&mut self, at_ms: u64, error_rate: f64, title: &str) {
+        let asked = 1_000_000;
+        let rate = measured_rate(&mut self.filter, at_ms, asked);
+        println!("{error_rate}, {} items, {title}: {rate}", self.capacity);
+        // What is asked is a sample, and nothing else is chance: an even pace, and thousands of pages.
+        let sigma = (error_rate / asked as f64).sqrt();
+        assert!(rate <= error_rate + 4.0 * sigma, "{rate} for {error_rate} of {}, {title}", self.capacity);
+        let first = (at_ms - DAY_MS - START_MS) * self.capacity / DAY_MS + 1;
+        let mut sample =
+            (first..self.next).step_by(997).chain(first..first + 100).chain(self.next - 100..self.next);
+        assert!(sample.all(|item| is_in(&mut self.filter, item, at_ms)), "{title}");
+    }
+}
+
+#[test]
+fn the_rate_is_kept_at_every_phase_up_to_ten_million_items() {
+    for (capacity, error_rate, most_bits) in [
+        (3_000_000, 0.01, 19.0),
+        (3_000_000, 0.001, 25.0),
+        (10_000_000, 0.01, 19.0),
+        (10_000_000, 0.001, 25.0),
+    ] {
+        let filter = chain(error_rate, capacity, 0, DAY_MS);
+        assert!(filter.size_bytes() as f64 * 8.0 / capacity as f64 <= most_bits);
+        let span = filter.family().span;
+        let first = span.generation_at(START_MS) + 1;
+        let mut pace = Pace { filter, capacity, next: 0 };
+        // Fourteen full generations behind the current one; then the column that was the first is in use again.
+        let looked_at = if capacity < 10_000_000 { vec![first + 14, first + 16] } else { vec![first + 14] };
+        for generation in looked_at {
+            let (start_ms, end_ms) = (span.start_of(generation), span.start_of(generation + 1));
+            pace.go(start_ms);
+            pace.look(start_ms, error_rate, "at the start of a generation");
+            pace.go(start_ms.midpoint(end_ms));
+            pace.look(start_ms.midpoint(end_ms), error_rate, "in its middle");
+            pace.go(end_ms);
+            pace.look(end_ms - 1, error_rate, "at its end");
+            pace.look(end_ms, error_rate, "behind it");
+        }
+        assert_eq!(pace.filter.layers().len(), 1);
     }
 }
 
