@@ -41,6 +41,15 @@ fn simulate(error_rate: f64, capacity: u64, expansion: u32, windows: f64, seed: 
     assert_eq!(filter.layers().len(), 1, "seed {seed}");
     let now = clock_ms as u64;
     assert!((1..=capacity.min(10_000)).all(|back| is_in(&mut filter, item - back, now)), "seed {seed}");
+    // What was forgotten is found no more often than what never was there.
+    let dead = item - capacity * 6 / 5;
+    let (step, mut kept, mut asked) = ((dead / 20_000).max(1), 0u32, 0u32);
+    for old in (0..dead).step_by(usize::try_from(step).unwrap()) {
+        kept += u32::from(is_in(&mut filter, old, now));
+        asked += 1;
+    }
+    let most = f64::from(asked) * error_rate;
+    assert!(f64::from(kept) <= most + 5.0 * most.sqrt() + 3.0, "seed {seed}: {kept} of {asked} kept");
     (highest, sum / looks, size_bytes as f64 * 8.0 / capacity as f64)
 }
 
@@ -199,5 +208,27 @@ fn the_table_of_sizes_in_the_documentation_is_right() {
             println!("{capacity} at {rate}: {expected}");
             assert_eq!(format!("{bits} {lines}"), expected, "{capacity} at {rate}");
         }
+    }
+}
+
+#[test]
+fn the_figures_in_the_documentation_are_those_of_the_cells() {
+    let read =
+        |name: &str| std::fs::read_to_string(format!("{}/docs/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let (page, cells) = (read("window.md"), read("performance-elsewhere.csv"));
+    let cell = |what: &str, kind: &str, quantity: &str| -> f64 {
+        let row = cells.lines().find(|row| row.starts_with(&format!("window,{what},,{kind},{quantity},")));
+        let value = row.and_then(|row| row.split(',').nth(5)).unwrap_or_else(|| panic!("{what}, {kind}"));
+        value.parse().unwrap()
+    };
+    let table = page.split("| what | rate |").nth(1).unwrap().split("\n\n").next().unwrap();
+    let rows: Vec<Vec<&str>> =
+        table.lines().skip(2).map(|row| row.split('|').map(str::trim).collect()).collect();
+    assert_eq!(rows.len(), 6);
+    for row in rows {
+        let what = if row[2] == "exact" { row[2].to_owned() } else { format!("at {}", row[2]) };
+        let (bits, time) = (cell(&what, row[1], "memory"), cell(&what, row[1], "time per check"));
+        assert_eq!(row[3], format!("{:.1}", bits / 8.0), "{row:?}");
+        assert!(row[4].starts_with(&format!("{:.2} us", time / 1000.0)), "{row:?}, {time}");
     }
 }
