@@ -123,7 +123,7 @@ fn a_copy_of_a_filter_that_forgets_forgets_when_the_server_does(site: &Site) {
     let server = site.start();
     let (mut client, mut connection) = (server.client(), connect(&server));
     assert_eq!(client.say("BF.RESERVE k 0.001 1000 PWINDOW 1400"), "+OK");
-    assert_eq!(client.say("BF.ADD k alice"), ":1");
+    assert_eq!(client.say("BF.ADD k alice"), "1");
     let copy = LocalFilter::new("k", EVER);
     assert!(copy.refresh(&mut connection).expect("a copy"));
     assert_eq!(copy.check(b"alice"), Some(true));
