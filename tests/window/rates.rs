@@ -96,17 +96,18 @@ impl Pace {
     }
 
     /// Asserts that the rate is kept at a moment, and that a sample of the items of the window before it is there.
-    fn look(&mut self, at_ms: u64, error_rate: f64, title: &str) {
+    /// Answers the rate.
+    fn look(&mut self, at_ms: u64, error_rate: f64) -> f64 {
         let asked = 1_000_000;
         let rate = measured_rate(&mut self.filter, at_ms, asked);
-        println!("{error_rate}, {} items, {title}: {rate}", self.capacity);
         // What is asked is a sample, and nothing else is chance: an even pace, and thousands of pages.
         let sigma = (error_rate / asked as f64).sqrt();
-        assert!(rate <= error_rate + 4.0 * sigma, "{rate} for {error_rate} of {}, {title}", self.capacity);
+        assert!(rate <= error_rate + 4.0 * sigma, "{rate} for {error_rate} of {}, at {at_ms}", self.capacity);
         let first = (at_ms - DAY_MS - START_MS) * self.capacity / DAY_MS + 1;
         let mut sample =
             (first..self.next).step_by(997).chain(first..first + 100).chain(self.next - 100..self.next);
-        assert!(sample.all(|item| is_in(&mut self.filter, item, at_ms)), "{title}");
+        assert!(sample.all(|item| is_in(&mut self.filter, item, at_ms)), "{at_ms}");
+        rate
     }
 }
 
@@ -127,13 +128,16 @@ fn the_rate_is_kept_at_every_phase_up_to_ten_million_items() {
         let looked_at = if capacity < 10_000_000 { vec![first + 14, first + 16] } else { vec![first + 14] };
         for generation in looked_at {
             let (start_ms, end_ms) = (span.start_of(generation), span.start_of(generation + 1));
-            pace.go(start_ms);
-            pace.look(start_ms, error_rate, "at the start of a generation");
-            pace.go(start_ms.midpoint(end_ms));
-            pace.look(start_ms.midpoint(end_ms), error_rate, "in its middle");
-            pace.go(end_ms);
-            pace.look(end_ms - 1, error_rate, "at its end");
-            pace.look(end_ms, error_rate, "behind it");
+            let middle_ms = start_ms.midpoint(end_ms);
+            for (phase, add_until_ms, at_ms) in [
+                ("start", start_ms, start_ms),
+                ("middle", middle_ms, middle_ms),
+                ("end", end_ms, end_ms - 1),
+                ("start of the next", end_ms, end_ms),
+            ] {
+                pace.go(add_until_ms);
+                println!("{error_rate}, {capacity} items, {phase}: {}", pace.look(at_ms, error_rate));
+            }
         }
         assert_eq!(pace.filter.layers().len(), 1);
     }
