@@ -180,3 +180,48 @@ fn equal_filters_have_one_digest_wherever_they_come_from() {
     copy.add(b"one more").unwrap();
     assert_ne!(copy.digest(), filter.digest());
 }
+
+/// A filter that forgets, as a server has it, that was told a moment and given an item of it.
+fn forgetting(window_ms: u64, added_ms: u64, item: &[u8]) -> BloomFilter {
+    use everbloom::bloom::window::Span;
+    use everbloom::bloom::{Blueprint, Filter, Window};
+    let window = Window::new(Default::default(), Span::new(window_ms), false);
+    let mut filter = Filter::reserve(Blueprint::Window(window), &u64::MAX).unwrap();
+    filter.tell_time(added_ms);
+    filter.add(item, &u64::MAX, everbloom::bloom::NoPrefetch).unwrap();
+    filter.mark_state(1);
+    let mut iterator = 0;
+    let mut loader: Option<Loader> = None;
+    while let Some(piece) = everbloom::format::filter::piece(&filter, iterator).unwrap() {
+        match &mut loader {
+            None => loader = Some(Loader::new(&piece.data).unwrap()),
+            Some(loader) => loader.load(piece.next_iterator, &piece.data).unwrap(),
+        }
+        iterator = piece.next_iterator;
+    }
+    loader.unwrap().finish()
+}
+
+#[test]
+fn a_filter_that_forgets_goes_by_the_time_that_it_is_told() {
+    let (added_ms, window_ms) = (1_800_000_000_000, 86_400_000);
+    let mut filter = forgetting(window_ms, added_ms, b"alice");
+    assert_eq!(filter.window_ms(), Some(window_ms));
+    assert!(filter.contains(b"alice"), "as of its newest item");
+    for (later_ms, is_in) in [(0, true), (window_ms, true), (window_ms * 15 / 14 + 1, false)] {
+        assert_eq!(filter.contains_at(b"alice", added_ms + later_ms), is_in, "{later_ms}");
+    }
+    // An item that is added before the time is told is of the newest generation.
+    assert_eq!(filter.add(b"bob"), Ok(true));
+    assert!(filter.contains_at(b"bob", added_ms + window_ms / 2));
+    filter.tell_time(added_ms + window_ms * 2);
+    assert!(!filter.contains(b"alice") && !filter.contains(b"bob"));
+    assert_eq!(filter.add(b"carol"), Ok(true));
+    assert!(filter.contains_at(b"carol", added_ms + window_ms * 3));
+    assert!(!filter.contains_at(b"alice", added_ms), "time never runs back");
+    // The others have no time.
+    let mut plain = BloomFilter::new(Options::default()).unwrap();
+    plain.add(b"alice").unwrap();
+    plain.tell_time(u64::MAX);
+    assert!(plain.contains_at(b"alice", u64::MAX) && plain.window_ms().is_none());
+}

@@ -85,9 +85,17 @@ impl Window {
     /// Tells it the time, in milliseconds of UNIX time: for what is asked and added until it is told another. Where the
     /// clock runs back, time stands still. O(1).
     pub fn tell_time(&mut self, now_ms: u64) {
-        let now = self.span.generation_at(now_ms).max(self.newest);
+        let by_clock = self.span.generation_at(now_ms);
+        let now = by_clock.max(self.newest);
         self.told = Moment { added: now, now };
-        self.told_ms = now_ms.max(self.span.start_of(now));
+        // A moment lies behind the start of its own generation, which takes a long division.
+        self.told_ms = if now == by_clock { now_ms } else { self.span.start_of(now) };
+    }
+
+    /// Whether by the time that it was told an add would begin a generation behind others. O(1).
+    #[must_use]
+    pub const fn is_newer(&self) -> bool {
+        self.newest > 0 && self.told.now > self.newest
     }
 
     /// Tells it to take items into the newest generation again, as whoever replays adds does; before the first add
