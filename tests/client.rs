@@ -5,6 +5,7 @@ use everbloom::bloom::client::check_size;
 use everbloom::bloom::client::{
     BitOrder, ItemEncoding, Scheme, SchemeParameters, SchemePlacement, StringForm, estimated_items,
 };
+use everbloom::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX};
 use everbloom::bloom::{Bits, Chain, Growth, ReserveError};
 use everbloom::format::DecodeError;
 use everbloom::format::client::header::{ClientChain, decode, encode};
@@ -75,4 +76,32 @@ fn a_clients_filter_counts_no_more_than_its_array_can_stand_for() {
         assert!(chain.layers()[0].counts().items <= 10_000 && built(&encode(&chain), ANY).is_ok());
     }
     assert_eq!(outcome(10_000, 0, 10_001).map(|_| ()), refused);
+}
+
+#[test]
+fn every_wrong_field_of_a_clients_header_is_refused() {
+    let good = encode(&taken_over(10).1);
+    let with = |at: usize, value: &[u8]| {
+        let mut header = good.clone();
+        header[at..at + value.len()].copy_from_slice(value);
+        built(&header, ANY).map(|_| ())
+    };
+    let invalid = |field| Err(DecodeError::Invalid(field));
+    assert_eq!(with(12, &EXPANSION_MAX.to_le_bytes()), Ok(()));
+    assert_eq!(with(12, &(EXPANSION_MAX + 1).to_le_bytes()), invalid("expansion"));
+    for error_rate in [0.0, 1.0, -0.5, f64::NAN, f64::INFINITY] {
+        assert_eq!(with(16, &error_rate.to_le_bytes()), invalid("error rate"), "{error_rate}");
+    }
+    for (at, what) in [(24, "scheme"), (25, "encoding"), (26, "bit order")] {
+        assert_eq!(with(at, &[200]), Err(DecodeError::Unsupported { what, got: 200 }));
+    }
+    assert_eq!(with(28, &0u32.to_le_bytes()), invalid("scheme"));
+    assert_eq!(with(32, &0u64.to_le_bytes()), invalid("scheme"));
+    assert_eq!(with(40, &u64::MAX.to_le_bytes()), invalid("string length"));
+    assert_eq!(with(56, &CAPACITY_MAX_ITEMS.to_le_bytes()), Ok(()));
+    for capacity_items in [0, CAPACITY_MAX_ITEMS + 1, u64::MAX] {
+        assert_eq!(with(56, &capacity_items.to_le_bytes()), invalid("capacity"), "{capacity_items}");
+    }
+    assert_eq!(with(72, &1000u64.to_le_bytes()), Ok(()));
+    assert_eq!(with(72, &1001u64.to_le_bytes()), invalid("set bits"));
 }
