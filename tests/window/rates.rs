@@ -1,7 +1,7 @@
 //! Rates and sizes, over simulated days.
 
 use everbloom::bloom::window::WindowShape;
-use everbloom::bloom::{Chain, Layout, Window};
+use everbloom::bloom::{Chain, ItemHash, Layout, Window, hash128};
 
 use crate::support::Random;
 use crate::{DAY_MS, START_MS, add, chain, is_in, measured_rate};
@@ -157,6 +157,27 @@ fn sizes_are_those_promised() {
             }
         }
     }
+}
+
+#[test]
+fn sizes_are_the_same_on_every_machine_and_in_every_version() {
+    // A primary and its replica each size a layer for themselves.
+    let mut random = Random(17);
+    let (mut sizes, mut paged) = (Vec::new(), 0);
+    for _ in 0..1000 {
+        let mut power_of_two =
+            |most: f64| libm::exp2((random.next() >> 11) as f64 / (1u64 << 53) as f64 * most);
+        let capacity_items = power_of_two(40.0) as u64;
+        let shape = WindowShape::sized(capacity_items, power_of_two(-30.0));
+        let lines = match shape.layout {
+            Layout::Scattered => 0,
+            Layout::Paged { lines } => lines,
+        };
+        paged += u32::from(lines > 0);
+        sizes.extend([&[lines, shape.probes as u8][..], &shape.positions.to_le_bytes()].concat());
+    }
+    assert!((400..800).contains(&paged), "{paged} of 1000 are paged");
+    assert_eq!(hash128(&sizes), ItemHash { h1: 0x2a06_ea49_d7af_3815, h2: 0x684f_95d3_c94c_3d41 });
 }
 
 /// All fifteen live columns of a layer as full as they are sized for.
