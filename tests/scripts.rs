@@ -158,3 +158,20 @@ fn workflows_run_what_anyone_can_run() {
     }
     assert!(steps >= 4, "{steps} steps found");
 }
+
+#[test]
+fn alterations_with_a_reason_are_of_functions_that_exist() {
+    let page = fs::read_to_string(Path::new(ROOT).join("docs/mutants.md")).unwrap();
+    let mut names = 0;
+    for line in page.lines().filter_map(|line| line.strip_prefix("* `")) {
+        let (name, reason) = line.split_once("`: ").unwrap();
+        assert!(reason.len() > 20, "{line}");
+        let (file, alteration) = name.split_once(": ").unwrap();
+        let code = fs::read_to_string(Path::new(ROOT).join(file)).unwrap_or_else(|_| panic!("no {file}"));
+        let place = alteration.rsplit_once(" in ").map_or(alteration, |(_, place)| place);
+        let function = place.split(" -> ").next().unwrap().rsplit([':', ' ']).next().unwrap();
+        assert!(code.contains(&format!("fn {function}")), "no {function} in {file}");
+        names += 1;
+    }
+    assert!(names > 0);
+}
