@@ -2,10 +2,12 @@
 
 use std::error::Error;
 
-use everbloom::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES, LAYERS_MAX, PROBES_TOTAL_MAX};
+use everbloom::bloom::limits::{
+    CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES, LAYERS_MAX, PROBES_MAX, PROBES_TOTAL_MAX,
+};
 use everbloom::bloom::{
-    AddError, Chain, Everbloom, Extent, Growth, ItemEncoding, Layer, OutOfMemory, ReserveError, ScaleError,
-    UnknownMemory, hash128,
+    AddError, Chain, Everbloom, Extent, Growth, ItemEncoding, Layer, LayerShape, Layout, OutOfMemory,
+    ReserveError, ScaleError, UnknownMemory, hash128,
 };
 
 use crate::{ANY, grow};
@@ -99,6 +101,24 @@ fn every_limit_of_a_filter_may_be_met_and_not_passed() {
     assert_eq!(check(endless), Err(ReserveError::TooLong));
     let endless = Extent::default().and_layer(u64::MAX, 1).and_layer(u64::MAX, 1);
     assert!(endless.check::<Everbloom>(&(u64::MAX - 1)).is_err());
+}
+
+#[test]
+fn every_limit_of_a_layer_may_be_met_and_not_passed() {
+    let scattered = |size_bytes: u64, probes, capacity_items| {
+        let size_bits = size_bytes * 8;
+        LayerShape { layout: Layout::Scattered, probes, size_bits, capacity_items }.validate()
+    };
+    assert_eq!(scattered(LAYER_MAX_BYTES, PROBES_MAX, CAPACITY_MAX_ITEMS), Ok(()));
+    assert_eq!(scattered(LAYER_MAX_BYTES + 8, PROBES_MAX, CAPACITY_MAX_ITEMS), Err("size in bits"));
+    assert_eq!(scattered(LAYER_MAX_BYTES, PROBES_MAX + 1, CAPACITY_MAX_ITEMS), Err("probes"));
+    assert_eq!(scattered(LAYER_MAX_BYTES, PROBES_MAX, CAPACITY_MAX_ITEMS + 1), Err("capacity"));
+    assert_eq!(scattered(8, 1, 64), Ok(()));
+    assert_eq!(scattered(8, 1, 65), Err("capacity"));
+    assert_eq!(scattered(8, 1, 0), Err("capacity"));
+    assert_eq!(scattered(8, 0, 64), Err("probes"));
+    assert_eq!(scattered(0, 1, 1), Err("size in bits"));
+    assert_eq!(scattered(4, 1, 1), Err("size in bits"));
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! Keyed filters, and filters that saturate, in a union: all that it comes to can be written down and read
 //! again.
 
+use everbloom::bloom::limits::LAYER_MAX_BYTES;
 use everbloom::bloom::{Filter, UnknownMemory};
+use everbloom::format::DecodeError;
 use everbloom::format::filter::header;
 
 use crate::server::{Server, assert_dialogue};
-use crate::support::saved::{loaded, saved};
+use crate::support::saved::{loaded, saved, string};
 
 /// What makes a filter of each sort, to be filled past its capacity where it takes that.
 const MAKERS: [&str; 7] = [
@@ -78,4 +80,24 @@ fn filters_of_one_key_and_shape_are_united_in_place() {
     assert!(matches!(server.keys[b"a".as_slice()], Filter::Keyed(_)));
     assert!(server.run("BF.MERGE a other").starts_with("-ERR the destination's format cannot hold a source"));
     assert_eq!(server.run("BF.MEXISTS a a b c"), "*3 #t #t #f");
+}
+
+#[test]
+fn a_layer_of_valkey_bloom_in_a_union_is_of_whole_bytes_within_the_limit_of_a_layer() {
+    let mut server = Server::new();
+    server.run("BF.RESERVE dest 0.1 10");
+    server.run("BF.INSERT v CAPACITY 20 ERROR 0.01 FORMAT valkey-bloom ITEMS c d");
+    assert_eq!(server.run("BF.MERGE dest v"), "+OK");
+    let record = saved(server.keys.get_mut(b"dest".as_slice()).unwrap());
+    let header = string(&mut record.clone(), 0).clone();
+    // The record of a layer begins with whose it is, and has the size at 16.
+    let size_at = [32, 32 + 96].into_iter().find(|at| header[*at] == 3).unwrap() + 16;
+    let size_bits = u64::from_le_bytes(header[size_at..][..8].try_into().unwrap());
+    for wrong_bits in [size_bits + 1, size_bits + 7, (LAYER_MAX_BYTES + 1) * 8] {
+        let mut record = record.clone();
+        string(&mut record, 0)[size_at..][..8].copy_from_slice(&wrong_bits.to_le_bytes());
+        let refused = loaded(&record, u64::MAX).map(|_| ());
+        assert_eq!(refused, Err(DecodeError::Invalid("size in bits")), "{wrong_bits}");
+    }
+    assert!(loaded(&record, u64::MAX).is_ok());
 }
