@@ -1,8 +1,8 @@
 //! Keyed filters, and filters that saturate, in a union: all that it comes to can be written down and read
 //! again.
 
-use everbloom::bloom::limits::LAYER_MAX_BYTES;
-use everbloom::bloom::{Filter, UnknownMemory};
+use everbloom::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES};
+use everbloom::bloom::{AddError, Filter, ReserveError, UnknownMemory};
 use everbloom::format::DecodeError;
 use everbloom::format::filter::header;
 
@@ -100,4 +100,25 @@ fn a_layer_of_valkey_bloom_in_a_union_is_of_whole_bytes_within_the_limit_of_a_la
         assert_eq!(refused, Err(DecodeError::Invalid("size in bits")), "{wrong_bits}");
     }
     assert!(loaded(&record, u64::MAX).is_ok());
+}
+
+#[test]
+fn a_union_grows_up_to_the_largest_layer_and_not_past_it() {
+    let outcome = |capacity_items: u64| {
+        let mut server = Server::new();
+        server.run("BF.INSERT r CAPACITY 20 ERROR 0.01 FORMAT redisbloom ITEMS a b");
+        server.run("BF.INSERT v CAPACITY 20 ERROR 0.01 FORMAT valkey-bloom EXPANSION 2 ITEMS c d");
+        assert_eq!(server.run("BF.MERGE made v r FORCE"), "+OK");
+        let mut record = saved(server.keys.get_mut(b"made".as_slice()).unwrap());
+        // The capacity of the second layer, valkey-bloom's, whose array may be as small as it is.
+        let at = 32 + 96;
+        assert_eq!(string(&mut record, 0)[at], 3);
+        string(&mut record, 0)[at + 24..][..8].copy_from_slice(&capacity_items.to_le_bytes());
+        let Filter::Union(mut chain) = loaded(&record, u64::MAX).unwrap() else { panic!("another kind") };
+        chain.layers_mut()[1].set_items(capacity_items);
+        chain.add(chain.digest(b"one more"), &1_000_000).map(|_| ())
+    };
+    let half = CAPACITY_MAX_ITEMS / 2;
+    assert!(matches!(outcome(half), Err(AddError::CannotGrow(ReserveError::TooLarge { .. }))));
+    assert_eq!(outcome(half + 1), Err(AddError::CannotGrow(ReserveError::TooLong)));
 }
