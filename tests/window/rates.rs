@@ -187,6 +187,8 @@ fn a_full_layer_has_the_rate_it_was_sized_for() {
         (0.01, 600_000u64),
         (0.001, 600_000),
         (1e-4, 400_000),
+        // One probe more in one of the lines than in the others.
+        (1e-5, 400_000),
         (0.05, 700_000),
         (0.01, 20_000),
         (1e-3, 20_000),
