@@ -179,5 +179,28 @@ fn move_slot(site: &Site, servers: &[Server; 3], key: &str, to: usize, may_be_at
         }
     }
     wait_until("slot taken", || !into.say(&format!("BF.CARD {key}")).starts_with('-'));
+    settle(servers);
     true
+}
+
+/// Waits until all nodes say the same of who has which slots, and since when. The epoch of a move is one more than the
+/// highest that its new owner has heard of: who moves slots back before it has heard of the last move makes two owners of
+/// the same epoch, and the server then lets one of them win by its name, perhaps the one without the key.
+fn settle(servers: &[Server; 3]) {
+    wait_until("nodes agree", || {
+        let views = servers.each_ref().map(|server| {
+            let nodes = String::from_utf8(server.client().bytes(&["CLUSTER", "NODES"])).unwrap();
+            let mut view: Vec<String> = nodes.lines().map(owned).collect();
+            view.sort_unstable();
+            view
+        });
+        views[0] == views[1] && views[1] == views[2]
+    });
+}
+
+/// What a line of CLUSTER NODES says of slots: name, epoch and slots that are not on their way.
+fn owned(line: &str) -> String {
+    let words: Vec<&str> = line.split(' ').collect();
+    let slots = words[8..].iter().filter(|slots| !slots.starts_with('['));
+    [words[0], words[6]].iter().chain(slots).copied().collect::<Vec<_>>().join(" ")
 }

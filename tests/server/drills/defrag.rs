@@ -38,9 +38,8 @@ fn moved_filters_are_whole(site: &Site) {
         return skip("this server is built without the allocator that can defragment");
     }
     let mut drill = Drill::new("active defragmentation", site, 1);
-    let launch = site.launch().with(format!("hz {HZ}")).with("latency-monitor-threshold 1");
     while drill.goes_on() {
-        round(&launch, &mut drill);
+        round(site.launch().with(format!("hz {HZ}")).with("latency-monitor-threshold 1"), &mut drill);
     }
 }
 
@@ -77,8 +76,8 @@ fn words(command: &str, key: &str, from: usize) -> Vec<String> {
     [command.to_owned(), key.to_owned()].into_iter().chain(items).collect()
 }
 
-fn round(launch: &Launch, drill: &mut Drill) {
-    let server = launch.clone().start();
+fn round(launch: Launch, drill: &mut Drill) {
+    let server = launch.start();
     let mut client = server.client();
     let keys = fill(&mut client, drill);
     let kept = Kept::of(&mut client, keys);

@@ -89,7 +89,7 @@ fn ran_us(server: &Server) -> u64 {
     ran_ns.unwrap_or(0) / 1000
 }
 
-/// Sends light commands until it is over; answers the phase in which each was sent, and how long it took in
+/// Sends light commands until it is over; answers the phase in which each was answered, and how long it took in
 /// microseconds.
 fn carry_on(server: &Server, phase: &AtomicUsize, is_over: &AtomicBool) -> Vec<(usize, u64)> {
     let mut client = server.client();
@@ -106,10 +106,11 @@ fn carry_on(server: &Server, phase: &AtomicUsize, is_over: &AtomicBool) -> Vec<(
             1 => format!("BF.ADD small light-{}", number % 50_000),
             _ => "GET plain".to_owned(),
         };
-        let now = phase.load(Relaxed);
         let begin = Instant::now();
         let reply = client.say(&line);
-        samples.push((now, u64::try_from(begin.elapsed().as_micros()).expect("a time")));
+        let took_us = u64::try_from(begin.elapsed().as_micros()).expect("a time");
+        // Whatever it had to wait for has just ended, and its phase goes on for a while.
+        samples.push((phase.load(Relaxed), took_us));
         match number % 3 {
             0 => assert_eq!(reply, "1", "{line}"),
             1 => assert!(["0", "1"].contains(&reply.as_str()), "{line}: {reply}"),

@@ -8,6 +8,7 @@ mod crash;
 mod defrag;
 mod latency;
 mod leak;
+mod memory;
 mod replicas;
 mod smoke;
 mod truth;
@@ -37,6 +38,7 @@ pub(crate) const SUBJECTS: &[(&str, &[Test])] = &[
     ("drill-replicas", replicas::TESTS),
     ("drill-cluster", cluster::TESTS),
     ("drill-leak", leak::TESTS),
+    ("drill-memory", memory::TESTS),
     ("drill-defrag", defrag::TESTS),
     ("drill-latency", latency::TESTS),
     ("smoke", smoke::TESTS),
