@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use everbloom::bloom::{
-    Added, Chain, Everbloom, Growth, LayerCounts, LayerShape, Layout, UnknownMemory, hash128,
+    Added, Blueprint, Everbloom, Filter, Growth, LayerCounts, LayerShape, Layout, UnknownMemory, hash128,
 };
 use everbloom::prefetch::Processor;
 
@@ -59,9 +59,9 @@ fn sizing(criterion: &mut Criterion) {
 
 /// A filter of one layer that holds half of what it has room for: a look at one of its bits is then as hard
 /// to foresee as it will ever be.
-fn half_full(capacity_items: u64, error_rate: f64) -> Chain {
+fn half_full(capacity_items: u64, error_rate: f64) -> Filter {
     let parameters = Everbloom { error_rate, capacity_items, growth: Growth::Fixed };
-    let mut filter = Chain::reserve(parameters, &u64::MAX).unwrap();
+    let mut filter = Filter::reserve(Blueprint::Everbloom(parameters), &u64::MAX).unwrap();
     let known = items("known", 0, capacity_items / 2);
     let mut new = 0;
     filter.add_many(&borrowed(&known), &u64::MAX, Processor, |outcome| {
@@ -115,7 +115,7 @@ fn single(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("single");
     group.throughput(Throughput::Elements(ITEMS));
     for (name, capacity_items, error_rate) in layouts() {
-        let mut filter = half_full(capacity_items, error_rate);
+        let Filter::Everbloom(mut filter) = half_full(capacity_items, error_rate) else { unreachable!() };
         let layer = filter.layers_mut().last_mut().unwrap();
         let is_scattered = layer.shape().layout == Layout::Scattered;
         assert_eq!(is_scattered, name == "scattered", "{:?}", layer.shape());

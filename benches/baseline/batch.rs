@@ -8,6 +8,7 @@ use super::group::ItemSet;
 use super::items::Items;
 use super::outcome::{AddError, Added, ByteLimit};
 use super::prefetch::Prefetch;
+use super::run::Run;
 
 impl<F: Family> Chain<F> {
     /// Whether one item may be in the filter.
@@ -30,56 +31,42 @@ impl<F: Family> Chain<F> {
     }
 
     /// Asks for every item whether it may be in the filter.
-    pub fn contains_many(&self, items: &[&[u8]], _: impl Prefetch, mut answer: impl FnMut(bool)) -> u32 {
-        let mut items_found = 0;
-        for item in items {
-            let found = self.contains(self.digest(item));
-            items_found += u32::from(found);
-            answer(found);
-        }
-        items_found
-    }
-
-    /// Adds the items in turn.
-    pub fn add_many(
-        &mut self,
-        items: &[&[u8]],
-        limit: &dyn ByteLimit,
-        prefetch: impl Prefetch,
-        mut answer: impl FnMut(Result<Added, AddError>) -> bool,
-    ) {
-        for item in items {
-            let digest = self.digest(item);
-            if !answer(self.add_prefetched(digest, limit, prefetch)) {
-                return;
-            }
-        }
-    }
-
-    /// [`contains_many`](Self::contains_many) for items that are told a few at a time.
-    pub fn contains_stream(
+    pub fn contains_items(
         &self,
         items: &mut dyn Items<'_>,
         _: impl Prefetch,
-        mut answer: impl FnMut(ItemSet, usize),
+        answer: &mut dyn FnMut(ItemSet, usize),
     ) {
-        let mut item: [&[u8]; 1] = [&[]];
-        while items.next_few(&mut item) > 0 {
-            item.iter().for_each(|item| answer(self.contains(self.digest(item)).into(), 1));
+        loop {
+            let group = items.next_few();
+            if group.is_empty() {
+                return;
+            }
+            let found = |item: &&[u8]| ItemSet::from(self.contains(self.digest(item)));
+            let set = group.iter().rev().fold(0, |set, item| set << 1 | found(item));
+            answer(set, group.len());
         }
     }
 
-    /// [`add_many`](Self::add_many) for items that are told a few at a time.
-    pub fn add_stream(
+    /// Adds the items in turn.
+    pub fn add_items(
         &mut self,
         items: &mut dyn Items<'_>,
         limit: &dyn ByteLimit,
         prefetch: impl Prefetch,
-        mut answer: impl FnMut(Result<Added, AddError>) -> bool,
+        answer: &mut dyn FnMut(Run) -> bool,
     ) {
-        let mut item: [&[u8]; 1] = [&[]];
-        while items.next_few(&mut item) > 0 {
-            if !item.iter().all(|item| answer(self.add_prefetched(self.digest(item), limit, prefetch))) {
+        loop {
+            let group = items.next_few();
+            if group.is_empty() {
+                return;
+            }
+            let mut run = Run::default();
+            let outcomes = group.iter().map(|item| self.add_prefetched(self.digest(item), limit, prefetch));
+            if !run.extend(outcomes, answer) {
+                return;
+            }
+            if !answer(run) {
                 return;
             }
         }

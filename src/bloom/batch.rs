@@ -16,6 +16,7 @@ use super::limits::CACHED_MAX_BYTES;
 use super::outcome::{AddError, Added, ByteLimit};
 use super::placement::{Placement, Probes};
 use super::prefetch::{Part, Prefetch};
+use super::run::Run;
 use super::storage::Storage;
 
 /// Group below which every layer's memory is asked for at once, since one layer alone would not keep memory
@@ -59,83 +60,43 @@ impl<F: Family> Chain<F> {
         }
     }
 
-    /// Asks for every item whether it may be in the filter; `answer` takes the answers in the order of the
-    /// items. Answers how many may be. O(items * layers * probes).
-    pub fn contains_many(
-        &self,
-        items: &[&[u8]],
-        prefetch: impl Prefetch,
-        mut answer: impl FnMut(bool),
-    ) -> u32 {
-        let (mut hits_expected, mut items_found) = (false, 0u32);
-        for group in items.chunks(GROUP_ITEMS) {
-            let digests: Digests<'_, F> = group.iter().map(|item| self.digest(item)).collect();
-            let found = if digests.len() < SMALL_GROUP_ITEMS {
-                self.contains_few(&digests, prefetch)
-            } else {
-                self.contains_group(&digests, hits_expected, prefetch)
-            };
-            hits_expected = found.count_ones() as usize * 2 >= digests.len();
-            items_found = items_found.wrapping_add(found.count_ones());
-            (0..digests.len()).for_each(|index| answer(found >> index & 1 == 1));
-        }
-        items_found
-    }
-
-    /// Adds the items in turn, with the same outcome as one [`add`](Self::add) after another. `answer` takes
-    /// the outcomes and says whether to go on. O(items * layers * probes).
-    pub fn add_many(
-        &mut self,
-        items: &[&[u8]],
-        limit: &dyn ByteLimit,
-        prefetch: impl Prefetch,
-        mut answer: impl FnMut(Result<Added, AddError>) -> bool,
-    ) {
-        for group in items.chunks(GROUP_ITEMS) {
-            let digests: Digests<'_, F> = group.iter().map(|item| self.digest(item)).collect();
-            if !self.add_group(&digests, limit, prefetch, &mut answer) {
-                return;
-            }
-        }
-    }
-
-    /// [`contains_many`](Self::contains_many) for items that are told a few at a time; `answer` takes the items
-    /// of a group that are found, and how many were asked for. O(items * layers * probes).
-    pub fn contains_stream(
+    /// Asks for every item whether it may be in the filter; `answer` takes the items of a group that are found,
+    /// and how many were asked for, in the order of the items. O(items * layers * probes).
+    pub fn contains_items(
         &self,
         items: &mut dyn Items<'_>,
         prefetch: impl Prefetch,
-        mut answer: impl FnMut(ItemSet, usize),
+        answer: &mut dyn FnMut(ItemSet, usize),
     ) {
-        let mut room: [&[u8]; GROUP_ITEMS] = [&[]; GROUP_ITEMS];
-        let mut hits_expected = false;
+        let (mut hits_expected, mut digests) = (false, Digests::<F>::new());
         loop {
-            let count = items.next_few(&mut room);
-            let group = room.get(..count).unwrap_or_default();
-            if group.is_empty() {
-                return;
-            }
-            let digests: Digests<'_, F> = group.iter().map(|item| self.digest(item)).collect();
-            let found = self.contains_group(&digests, hits_expected, prefetch);
+            // Kept for the next group: a new one would be moved here, with room for all of a group.
+            digests.clear();
+            digests.extend(items.next_few().iter().map(|item| self.digest(item)));
+            let found = match digests.len() {
+                0 => return,
+                1..SMALL_GROUP_ITEMS => self.contains_few(&digests, prefetch),
+                _ => self.contains_group(&digests, hits_expected, prefetch),
+            };
             hits_expected = found.count_ones() as usize * 2 >= digests.len();
             answer(found, digests.len());
         }
     }
 
-    /// [`add_many`](Self::add_many) for items that are told a few at a time. O(items * layers * probes).
-    pub fn add_stream(
+    /// Adds the items in turn, with the same outcome as one [`add`](Self::add) after another. `answer` takes
+    /// what came of them, a run at a time, and says whether to go on. O(items * layers * probes).
+    pub fn add_items(
         &mut self,
         items: &mut dyn Items<'_>,
         limit: &dyn ByteLimit,
         prefetch: impl Prefetch,
-        mut answer: impl FnMut(Result<Added, AddError>) -> bool,
+        answer: &mut dyn FnMut(Run) -> bool,
     ) {
-        let mut room: [&[u8]; GROUP_ITEMS] = [&[]; GROUP_ITEMS];
+        let mut digests = Digests::<F>::new();
         loop {
-            let count = items.next_few(&mut room);
-            let group = room.get(..count).unwrap_or_default();
-            let digests: Digests<'_, F> = group.iter().map(|item| self.digest(item)).collect();
-            if digests.is_empty() || !self.add_group(&digests, limit, prefetch, &mut answer) {
+            digests.clear();
+            digests.extend(items.next_few().iter().map(|item| self.digest(item)));
+            if digests.is_empty() || !self.add_group(&digests, limit, prefetch, answer) {
                 return;
             }
         }
@@ -148,37 +109,30 @@ impl<F: Family> Chain<F> {
         digests: &[F::Digest<'_>],
         limit: &dyn ByteLimit,
         prefetch: impl Prefetch,
-        answer: &mut impl FnMut(Result<Added, AddError>) -> bool,
+        answer: &mut dyn FnMut(Run) -> bool,
     ) -> bool {
-        let in_one_layer = self.has_one_layer_with_room(digests.len());
+        let in_one_layer = self.has_one_layer_with_room(digests);
         let steps = digests.chunks(self.items_per_step());
         let mut ahead = steps.clone();
+        let mut run = Run::default();
         self.prefetch_to_add(ahead.next(), prefetch);
         for step in steps {
             self.prefetch_to_add(ahead.next(), prefetch);
             if let Some(layer) = self.layers.first_mut().filter(|_| in_one_layer) {
-                let family = &self.family;
-                let mut add = |digest| {
-                    family.admit(digest)?;
-                    Ok(if layer.insert(digest) { Added::New } else { Added::Present })
-                };
-                if !step.iter().all(|digest| answer(add(*digest))) {
-                    return false;
-                }
-                continue;
-            }
-            if !step.iter().all(|digest| answer(self.add(*digest, limit))) {
+                run.append(layer.insert_each(step), step.len());
+            } else if !run.extend(step.iter().map(|digest| self.add(*digest, limit)), answer) {
                 return false;
             }
         }
-        true
+        run.items == 0 || answer(run)
     }
 
-    /// Whether so many items go to the only layer, whatever they are: then nothing is to be asked for each.
-    fn has_one_layer_with_room(&self, items: usize) -> bool {
+    /// Whether all of the items go to the only layer, whatever they are: then nothing is to be asked for each.
+    fn has_one_layer_with_room(&self, digests: &[F::Digest<'_>]) -> bool {
         let [only] = self.layers() else { return false };
         let adds_alike = !F::COUNTS_OCCURRENCES && !F::KEEPS_TIME;
-        adds_alike && only.counts().items.saturating_add(items as u64) <= only.capacity_items()
+        let has_room = only.counts().items.saturating_add(digests.len() as u64) <= only.capacity_items();
+        adds_alike && has_room && digests.iter().all(|digest| self.family.admit(*digest).is_ok())
     }
 
     /// Items whose memory is asked for in one step when they are to be added.

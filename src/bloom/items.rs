@@ -1,17 +1,21 @@
-//! Items that are told a few at a time: those of a batch that nobody has cut up yet.
+//! Items that are told a few at a time: those of a command, and those of a batch that nobody has cut up yet.
+
+use super::group::GROUP_ITEMS;
 
 /// Items in turn. To keep where all of them are could take more room than the batch they are cut out of.
 pub trait Items<'i> {
-    /// Writes where the next items are to the front of `room`; answers how many. Fewer than there is room for
-    /// only where no more follow.
-    fn next_few(&mut self, room: &mut [&'i [u8]]) -> usize;
+    /// The next items, at most [`GROUP_MAX_ITEMS`]; none where no more follow.
+    fn next_few(&mut self) -> &[&'i [u8]];
 }
 
+/// Items that are told at once, at most.
+pub const GROUP_MAX_ITEMS: usize = GROUP_ITEMS;
+
 impl<'i> Items<'i> for &[&'i [u8]] {
-    fn next_few(&mut self, room: &mut [&'i [u8]]) -> usize {
-        let (few, rest) = self.split_at(self.len().min(room.len()));
-        room.iter_mut().zip(few).for_each(|(place, item)| *place = item);
+    #[inline]
+    fn next_few(&mut self) -> &[&'i [u8]] {
+        let (few, rest) = self.split_at(self.len().min(GROUP_ITEMS));
         *self = rest;
-        few.len()
+        few
     }
 }

@@ -144,6 +144,20 @@ impl<P: Probes> Layer<P> {
         is_new
     }
 
+    /// [`insert`](Self::insert) of one item after another, a group at most; answers those that were new. O(items *
+    /// probes).
+    #[inline(always)]
+    pub fn insert_each<D>(&mut self, digests: &[D]) -> ItemSet
+    where
+        P: Placement<D>,
+        D: Copy,
+    {
+        let new = self.placement.insert_each(&mut self.storage, digests);
+        let items = self.items.saturating_add(new.count_ones().into());
+        self.items = items.min(self.placement.most_items(&self.storage));
+        new
+    }
+
     /// Counts an occurrence of an item; answers whether it was new to the layer. O(probes).
     pub fn count<D>(&mut self, digest: D) -> bool
     where

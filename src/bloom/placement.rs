@@ -64,6 +64,17 @@ pub trait Placement<Digest>: Probes {
     /// Sets the item's probes; answers how many were clear before. O(probes).
     fn insert(&self, storage: &mut Self::Storage, digest: Digest) -> u32;
 
+    /// As `insert` of one item after another, a group at most; answers those that had a clear probe. O(items * probes).
+    #[inline(always)]
+    fn insert_each(&self, storage: &mut Self::Storage, digests: &[Digest]) -> ItemSet
+    where
+        Digest: Copy,
+    {
+        let is_new = |digest: &Digest| ItemSet::from(self.insert(storage, *digest) != 0);
+        let news = digests.iter().map(is_new).zip(0u32..);
+        news.fold(0, |set, (is_new, index)| set | is_new.wrapping_shl(index))
+    }
+
     /// Asks for the memory that the probes of the item, or a part of them, lie in. O(probes).
     fn prefetch(&self, storage: &Self::Storage, digest: Digest, part: Part, prefetch: impl Prefetch);
 

@@ -17,7 +17,7 @@ use super::settings::Host;
 use super::table::Command;
 use super::window::{self, Timing};
 use crate::bloom::client::ItemEncoding;
-use crate::bloom::{AddError, Added, Filter, Prefetch, ReserveError};
+use crate::bloom::{AddError, Added, Filter, Prefetch, ReserveError, Run};
 
 /// Items to add.
 #[derive(Debug)]
@@ -84,15 +84,22 @@ impl Answers {
         Ok(answers)
     }
 
-    fn push(&mut self, outcome: Result<Added, AddError>) {
-        self.items_added += u64::from(matches!(outcome, Ok(Added::New | Added::Again)));
-        let outcome = match outcome {
-            Ok(Added::New) => Outcome::New,
-            Ok(Added::Again) => Outcome::Again,
-            Ok(Added::Present) => Outcome::Present,
-            Err(error) => self.refuse(error),
-        };
-        self.outcomes.push(outcome);
+    fn extend(&mut self, run: Run) {
+        self.items_added += run.items_added();
+        let Run { items, new, again, refused } = run;
+        self.outcomes.extend((0..items).map(|index| {
+            if new >> index & 1 == 1 {
+                Outcome::New
+            } else if again >> index & 1 == 1 {
+                Outcome::Again
+            } else {
+                Outcome::Present
+            }
+        }));
+        if let Some(error) = refused {
+            let outcome = self.refuse(error);
+            self.outcomes.push(outcome);
+        }
     }
 
     #[cold]
@@ -255,9 +262,9 @@ fn add_items(
     prefetch: impl Prefetch,
 ) -> Result<Answers, CommandError> {
     let mut answers = Answers::with_room_for(items.len())?;
-    filter.add_many(items, host, prefetch, |outcome| {
-        answers.push(outcome);
-        outcome != Err(AddError::Full)
+    filter.add_items(&mut { items }, host, prefetch, &mut |run| {
+        answers.extend(run);
+        run.refused != Some(AddError::Full)
     });
     match answers.loss {
         Some(error) => check_loss(error, host).map(|()| answers),

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::array::Bits;
 use super::load::PAGE_WORDS;
+use crate::bloom::group::ItemSet;
 use crate::bloom::prefetch::Prefetch;
 
 impl Bits {
@@ -21,31 +22,28 @@ impl Bits {
 
     /// Sets the bits at `positions`, all of them inside the array, as many times [`set`](Self::set); answers
     /// how many were clear before.
-    ///
-    /// Whether a bit of a half-full array is set is a coin toss, and a branch on it is mispredicted every
-    /// other time: so some are looked at before the first branch, and if one is clear all are set without
-    /// asking.
     #[inline(always)]
     pub fn set_all(&mut self, positions: impl Iterator<Item = u64> + Clone) -> u32 {
-        let (reader, mut seen) = (self.reader(), positions.clone());
-        if reader.all_set_at_hand(seen.by_ref().take(TELLING_PROBES)) && reader.all_set_at_hand(seen) {
-            return 0;
-        }
-        let size_bits = self.len();
-        let words = self.words_mut();
-        // The bits that were set already cost less to count than those that were clear. Of at most a few thousand probes.
-        let (mut probes, mut known_bits) = (0u32, 0u64);
-        for position in positions {
-            debug_assert!(position < size_bits, "position {position} of {size_bits}");
-            if let Some(word) = words.get_mut(word_index(position)) {
-                known_bits = known_bits.wrapping_add(*word >> (position % 64) & 1);
-                *word |= 1 << (position % 64);
-                probes = probes.wrapping_add(1);
-            }
-        }
-        let new_bits = probes.saturating_sub(u32::try_from(known_bits).unwrap_or(probes));
+        let new_bits = set_in(self.words_mut(), positions);
         self.count.add(new_bits.into());
         new_bits
+    }
+
+    /// [`set_all`](Self::set_all) for each item of a group; answers those that had a clear bit.
+    #[inline(always)]
+    pub(in crate::bloom) fn set_each<P: Iterator<Item = u64> + Clone>(
+        &mut self,
+        items: impl Iterator<Item = P>,
+    ) -> ItemSet {
+        let words = self.words_mut();
+        let (mut new, mut new_bits) = (0, 0u64);
+        for (index, positions) in (0u32..).zip(items) {
+            let bits = set_in(words, positions);
+            new |= ItemSet::from(bits != 0).wrapping_shl(index);
+            new_bits = new_bits.wrapping_add(bits.into());
+        }
+        self.count.add(new_bits);
+        new
     }
 
     /// Lets `update` set bits of whole pages, and count those that were clear.
@@ -79,6 +77,29 @@ impl Bits {
             }
         });
     }
+}
+
+/// Sets the bits at `positions`; answers how many were clear before.
+///
+/// Whether a bit of a half-full array is set is a coin toss, and a branch on it is mispredicted every other time: so
+/// some are looked at before the first branch, and if one is clear all are set without asking.
+#[inline(always)]
+fn set_in(words: &mut [u64], positions: impl Iterator<Item = u64> + Clone) -> u32 {
+    let (reader, mut seen) = (Reader(words), positions.clone());
+    if reader.all_set_at_hand(seen.by_ref().take(TELLING_PROBES)) && reader.all_set_at_hand(seen) {
+        return 0;
+    }
+    // The bits that were set already cost less to count than those that were clear. Of at most a few thousand probes.
+    let (mut probes, mut known_bits) = (0u32, 0u64);
+    for position in positions {
+        debug_assert!(word_index(position) < words.len(), "position {position} of {} words", words.len());
+        if let Some(word) = words.get_mut(word_index(position)) {
+            known_bits = known_bits.wrapping_add(*word >> (position % 64) & 1);
+            *word |= 1 << (position % 64);
+            probes = probes.wrapping_add(1);
+        }
+    }
+    probes.saturating_sub(u32::try_from(known_bits).unwrap_or(probes))
 }
 
 /// The words of a bit array, found once for many reads.

@@ -105,6 +105,11 @@ impl Placement<ItemHash> for Probing {
         each_placement!(self, placement => placement.insert(bits, item))
     }
 
+    #[inline(never)]
+    fn insert_each(&self, bits: &mut Bits, items: &[ItemHash]) -> ItemSet {
+        each_placement!(self, placement => placement.insert_each(bits, items))
+    }
+
     #[inline(always)]
     fn prefetch(&self, bits: &Bits, item: ItemHash, part: Part, prefetch: impl Prefetch) {
         each_placement!(self, placement => placement.prefetch(bits, item, part, prefetch));

@@ -62,6 +62,15 @@ impl Placement<ItemHash> for Scattered {
     }
 
     #[inline(always)]
+    fn insert_each(&self, bits: &mut Bits, items: &[ItemHash]) -> ItemSet {
+        let size_bits = bits.len();
+        match self.probes() {
+            7 => bits.set_each(items.iter().map(|item| positions(size_bits, 7, *item))),
+            probes => bits.set_each(items.iter().map(|item| positions(size_bits, probes, *item))),
+        }
+    }
+
+    #[inline(always)]
     fn prefetch(&self, bits: &Bits, item: ItemHash, part: Part, prefetch: impl Prefetch) {
         bits.prefetch_each(positions(bits.len(), self.probes(), item), part.of(self.probes()), prefetch);
     }

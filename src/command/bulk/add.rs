@@ -158,26 +158,25 @@ fn add_items<'a>(
     let mut room = answers::room(batch.size_bytes().saturating_add(1))?;
     let (mut items_added, mut items_refused) = (0u64, 0u32);
     let (mut has_again, mut loss) = (false, None::<AddError>);
-    filter.add_stream(&mut batch.unpack(), host, prefetch, |outcome| {
-        characters.push(match outcome {
-            Ok(Added::New) => {
-                items_added += 1;
-                YES
+    filter.add_items(&mut batch.groups(), host, prefetch, &mut |run| {
+        items_added += run.items_added();
+        if run.again == 0 {
+            characters.extend((0..run.items).map(|index| NO | u8::from(run.new >> index & 1 == 1)));
+        } else {
+            has_again = true;
+            characters.extend(run.outcomes().flatten().map(|added| match added {
+                Added::New => YES,
+                Added::Again => AGAIN,
+                Added::Present => NO,
+            }));
+        }
+        if let Some(error) = run.refused {
+            items_refused = items_refused.saturating_add(1);
+            if loss.is_none() && CommandError::Add(error).is_loss(Command::BulkAdd) {
+                loss = Some(error);
             }
-            Ok(Added::Present) => NO,
-            Ok(Added::Again) => {
-                items_added += 1;
-                has_again = true;
-                AGAIN
-            }
-            Err(error) => {
-                items_refused = items_refused.saturating_add(1);
-                if loss.is_none() && CommandError::Add(error).is_loss(Command::BulkAdd) {
-                    loss = Some(error);
-                }
-                REFUSED
-            }
-        });
+            characters.push(REFUSED);
+        }
         true
     });
     if let Some(error) = loss {

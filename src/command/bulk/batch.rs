@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::packing::{Packing, Unpacking};
+use super::packing::{Groups, Packing, Unpacking};
 use crate::command::arguments::Arguments;
 use crate::command::effects::Line;
 use crate::command::error::CommandError;
@@ -67,6 +67,11 @@ impl<'a> Batch<'a> {
     /// The items in turn.
     pub(super) fn unpack(&self) -> Unpacking<'a> {
         Unpacking::new(self.packing, self.data)
+    }
+
+    /// The items in turn, a group at a time.
+    pub(super) fn groups(&self) -> Groups<'a> {
+        Groups::new(self.unpack())
     }
 
     /// Packs one more item behind others, as this batch is packed.

@@ -2,7 +2,6 @@
 
 use super::answers::{self, NO, Wanted, YES};
 use super::batch::Batch;
-use crate::bloom::{Filter, ItemSet, Prefetch};
 use crate::command::arguments::Arguments;
 use crate::command::effects::Effects;
 use crate::command::error::CommandError;
@@ -24,23 +23,22 @@ pub(in crate::command) fn run<'a>(
     let (wanted, batch) = parse(arguments)?;
     let mut key = keyspace.open(key, KeyAccess::ReadOnly);
     let mut items_found = 0u32;
-    match (key.slot().present()?, wanted) {
-        (Some(filter), Wanted::Count) => {
-            let count = |found: ItemSet, _| items_found = items_found.saturating_add(found.count_ones());
-            filter.contains_stream(&mut batch.unpack(), keyspace.prefetch(), count);
-            reply.integer(items_found.into());
+    let room_items = if wanted == Wanted::Characters { batch.items() } else { 0 };
+    let mut characters = answers::room(room_items)?;
+    match key.slot().present()? {
+        Some(filter) => {
+            filter.contains_items(&mut batch.groups(), keyspace.prefetch(), &mut |found, items| {
+                items_found = items_found.saturating_add(found.count_ones());
+                if wanted == Wanted::Characters {
+                    characters.extend((0..items).map(|index| NO | u8::from(found >> index & 1 == 1)));
+                }
+            })
         }
-        (Some(filter), Wanted::Characters) => {
-            let mut characters = answers::room(batch.items())?;
-            items_found = contains(filter, &batch, keyspace.prefetch(), &mut characters);
-            reply.bulk(&characters);
-        }
-        (None, _) => {
-            let character = if missing(keyspace)? { YES } else { NO };
-            let mut characters = answers::room(batch.items())?;
-            characters.resize(batch.items(), character);
-            answers::write(&characters, wanted, reply);
-        }
+        None => characters.resize(room_items, if missing(keyspace)? { YES } else { NO }),
+    }
+    match wanted {
+        Wanted::Characters => reply.bulk(&characters),
+        Wanted::Count => reply.integer(items_found.into()),
     }
     Ok(Effects::of_checks(batch.items(), items_found))
 }
@@ -55,14 +53,4 @@ fn parse<'a>(mut arguments: Arguments<'a>) -> Result<(Wanted, Batch<'a>), Comman
             return Ok((wanted, Batch::parse(word, &mut arguments)?));
         }
     }
-}
-
-/// Appends a character per item; answers how many were found.
-fn contains(filter: &Filter, batch: &Batch<'_>, prefetch: impl Prefetch, characters: &mut Vec<u8>) -> u32 {
-    let mut items_found = 0u32;
-    filter.contains_stream(&mut batch.unpack(), prefetch, |found, items| {
-        items_found = items_found.saturating_add(found.count_ones());
-        characters.extend((0..items).map(|index| NO | u8::from(found >> index & 1 == 1)));
-    });
-    items_found
 }

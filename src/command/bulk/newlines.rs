@@ -3,8 +3,6 @@
 //! Most lines are shorter than what a search for the next newline takes to begin. And such a search begins where the one
 //! before has ended, while the newlines of the next bytes are found whatever is in these.
 
-use crate::bloom::Items;
-
 /// Bytes whose newlines are found at once.
 const BLOCK_BYTES: usize = 64;
 
@@ -24,10 +22,10 @@ impl<'a> Lines<'a> {
     pub(super) fn new(data: &'a [u8]) -> Self {
         Self { data, start: 0, block: 0, ends: newlines_from(data, 0) }
     }
-}
 
-impl<'a> Items<'a> for Lines<'a> {
-    fn next_few(&mut self, room: &mut [&'a [u8]]) -> usize {
+    /// Writes where the next lines are to the front of `room`; answers how many. Fewer than there is room for
+    /// only where no more follow.
+    pub(super) fn next_few(&mut self, room: &mut [&'a [u8]]) -> usize {
         let Self { data, mut start, mut block, mut ends } = *self;
         let count = room.len();
         let mut places = room.iter_mut();

@@ -3,7 +3,7 @@
 use memchr::memchr_iter;
 
 use super::newlines::Lines;
-use crate::bloom::Items;
+use crate::bloom::{GROUP_MAX_ITEMS, Items};
 
 /// How items lie one behind the other in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,13 +61,37 @@ impl<'a> Unpacking<'a> {
     }
 }
 
-impl<'a> Items<'a> for Unpacking<'a> {
+impl<'a> Unpacking<'a> {
+    /// Writes where the next items are to the front of `room`; answers how many. Fewer than there is room for
+    /// only where no more follow.
+    #[inline(always)]
     fn next_few(&mut self, room: &mut [&'a [u8]]) -> usize {
         match self {
             Self::Lines(lines) => lines.next_few(room),
             Self::Fixed { item_bytes, rest } => fill(room, rest, |rest| rest.split_at_checked(*item_bytes)),
             Self::Prefixed { rest } => fill(room, rest, split_prefixed),
         }
+    }
+}
+
+/// The items of a batch, a group at a time.
+#[derive(Clone, Debug)]
+pub(super) struct Groups<'a> {
+    rest: Unpacking<'a>,
+    room: [&'a [u8]; GROUP_MAX_ITEMS],
+}
+
+impl<'a> Groups<'a> {
+    /// All that `rest` has.
+    pub(super) fn new(rest: Unpacking<'a>) -> Self {
+        Self { rest, room: [&[]; GROUP_MAX_ITEMS] }
+    }
+}
+
+impl<'a> Items<'a> for Groups<'a> {
+    fn next_few(&mut self) -> &[&'a [u8]] {
+        let count = self.rest.next_few(&mut self.room);
+        self.room.get(..count).unwrap_or_default()
     }
 }
 
