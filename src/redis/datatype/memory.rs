@@ -32,8 +32,9 @@ pub(super) unsafe extern "C" fn memory_usage(value: *const c_void) -> usize {
     or_abort("measuring a filter", || stored.allocated_bytes())
 }
 
-/// Layers of the filter that active defragmentation may move in one call, at a microsecond or two each.
-const LAYERS_AT_ONCE_MAX: usize = 100;
+/// Layers of the largest filter that active defragmentation may move in one call, at a microsecond or two each: as many as
+/// the server moves elements of a list at once.
+const LAYERS_AT_ONCE_MAX: usize = 1_000;
 
 /// Units of work from which on no server defragments a value in one call: above its default of
 /// `active-defrag-max-scan-fields`.

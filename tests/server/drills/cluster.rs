@@ -183,9 +183,9 @@ fn move_slot(site: &Site, servers: &[Server; 3], key: &str, to: usize, may_be_at
     true
 }
 
-/// Waits until all nodes say the same of who has which slots, and since when. The epoch of a move is one more than the
-/// highest that its new owner has heard of: who moves slots back before it has heard of the last move makes two owners of
-/// the same epoch, and the server then lets one of them win by its name, perhaps the one without the key.
+/// Waits until all nodes say the same of who has which slots, and since when. A node that takes a slot claims it with the
+/// highest epoch that it has heard of: where that of the last move is not among them, whoever hears of both claims later
+/// gives the slot back to the last owner, who has no keys of it any more.
 fn settle(servers: &[Server; 3]) {
     wait_until("nodes agree", || {
         let views = servers.each_ref().map(|server| {

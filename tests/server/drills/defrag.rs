@@ -25,9 +25,9 @@ const UNION: &str = "BF.MERGE $ kind-0 kind-2 kind-5 kind-6 FORCE";
 /// Items of every filter.
 const ITEMS: usize = 40;
 /// Items of the filters of many layers, which the server moves in several calls.
-const ITEMS_OF_MANY: usize = 3000;
+const ITEMS_OF_MANY: usize = 1200;
 /// It does so with more layers than these.
-const LAYERS: i64 = 100;
+const LAYERS: i64 = 1000;
 /// How often in a second the server defragments.
 const HZ: u64 = 100;
 /// Of as many filters one is kept.
@@ -125,7 +125,7 @@ fn round(launch: Launch, drill: &mut Drill) {
 fn fill(client: &mut Client, drill: &mut Drill) -> Vec<String> {
     let many: Vec<String> = (0..6).map(|number| format!("many-{number}")).collect();
     for key in &many {
-        assert_eq!(client.say(&format!("BF.RESERVE {key} 0.01 10 EXPANSION 1")), "+OK");
+        assert_eq!(client.say(&format!("BF.RESERVE {key} 0.01 1 EXPANSION 1")), "+OK");
     }
     for kind in 0..KINDS.len() {
         make(client, &format!("kind-{kind}"), kind, 50);
