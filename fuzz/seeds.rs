@@ -61,7 +61,14 @@ pub(crate) fn seeds() -> HashMap<&'static str, Vec<Vec<u8>>> {
         }
     }
     let mut random = Random(16);
-    for (name, length) in [("commands", 600), ("merges", 400), ("grammar", 200), ("client", 300)] {
+    for (name, length) in [
+        ("commands", 600),
+        ("merges", 400),
+        ("grammar", 200),
+        ("client", 300),
+        ("packed", 900),
+        ("windows", 700),
+    ] {
         for _ in 0..40 {
             let bytes: Vec<u8> = (0..length).map(|_| random.next() as u8).collect();
             seeds.put(name, Output(bytes));

@@ -149,7 +149,8 @@ fn command(filter: &Filter, input: &mut Input<'_>, items: &[Vec<u8>], limit_byte
 pub(crate) fn assert_same(left: &Filter, right: &Filter) {
     assert_eq!(header(left), header(right));
     assert!(left.storages().map(Storage::bytes).eq(right.storages().map(Storage::bytes)), "other bits");
-    assert_eq!(left.items(), right.items());
+    // Those of a filter that forgets are as many as there are at the moment that it was last told; the header has all.
+    assert!(matches!(left, Filter::Window(_)) || left.items() == right.items());
     assert_eq!(left.growth(), right.growth());
     assert_eq!(left.is_redisbloom_1_1(), right.is_redisbloom_1_1());
 }

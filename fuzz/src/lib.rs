@@ -27,8 +27,10 @@ pub mod grammar;
 mod input;
 pub mod merges;
 mod model;
+pub mod packed;
 pub mod pieces;
 pub mod snapshot;
+pub mod windows;
 mod words;
 
 #[path = "../../tests/commands/server.rs"]
@@ -41,7 +43,7 @@ pub use input::Output;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 9] = [
     ("snapshot", snapshot::run),
     ("pieces", pieces::run),
     ("blob", blob::run),
@@ -49,4 +51,6 @@ pub const TARGETS: [Target; 7] = [
     ("grammar", grammar::run),
     ("commands", commands::run),
     ("merges", merges::run),
+    ("packed", packed::run),
+    ("windows", windows::run),
 ];

@@ -56,6 +56,11 @@ impl Pair {
         self.seen.remove(key);
     }
 
+    /// Says what the clocks of both say.
+    pub(crate) fn set_clocks(&mut self, primary_ms: u64, replica_ms: u64) {
+        (self.primary.now_ms, self.replica.now_ms) = (primary_ms, replica_ms);
+    }
+
     pub(crate) fn filter(&self, key: &[u8]) -> Option<&Filter> {
         self.primary.keys.get(key)
     }

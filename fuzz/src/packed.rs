@@ -1,0 +1,146 @@
+//! Packed batches, whole, torn and of any bytes: the same comes of them as of their items one by one, nothing comes of a
+//! torn one, and a replica has the same filter.
+
+use everbloom::command::Settings;
+
+use super::exercise::{assert_same, reload};
+use super::input::Input;
+use super::model::Pair;
+use super::words::{creation, number};
+
+/// The filter that takes batches, and the one that takes their items.
+const KEYS: [&[u8]; 2] = [b"packed", b"single"];
+
+/// Adds and asks for some batches.
+pub fn run(data: &[u8]) {
+    let mut input = Input::new(data);
+    let limit = input.limit_bytes();
+    let mut pair = Pair::new(Settings { max_filter_bytes: limit, ..Settings::DEFAULT });
+    if input.flag() {
+        let words = creation(&mut input, false);
+        for key in KEYS {
+            let argv: Vec<&[u8]> =
+                [&b"BF.RESERVE"[..], key].into_iter().chain(words.iter().map(Vec::as_slice)).collect();
+            pair.call(&argv);
+        }
+    }
+    for _ in 0..12 {
+        if input.is_empty() {
+            break;
+        }
+        batch(&mut pair, &mut input);
+    }
+    pair.assert_in_step();
+    if let Some(filter) = pair.filter(KEYS[0]) {
+        reload(filter);
+    }
+}
+
+/// A batch of mostly whole items, and the words before it.
+fn packed(input: &mut Input<'_>) -> (Vec<Vec<u8>>, Option<Vec<Vec<u8>>>) {
+    let flags = input.byte();
+    let items = if flags & 1 == 0 { input.items(80) } else { Vec::new() };
+    let (mut words, mut data) = (Vec::new(), Vec::new());
+    let mut length = b"8".to_vec();
+    match flags >> 1 & 3 {
+        0 | 1 => {
+            words.push(b"LINES".to_vec());
+            items.iter().for_each(|item| data.extend([item, &b"\n"[..]].concat()));
+        }
+        2 => {
+            words.push(b"FIXED".to_vec());
+            if flags & 8 != 0 {
+                length = number(input);
+            }
+            words.push(length.clone());
+            items.iter().for_each(|item| data.extend((0..8).map(|at| item.get(at).copied().unwrap_or(0))));
+        }
+        _ => {
+            words.push(b"PREFIXED".to_vec());
+            for item in &items {
+                data.extend((item.len() as u32).to_le_bytes());
+                data.extend(item);
+            }
+        }
+    }
+    if flags & 0x30 == 0x30 {
+        data.truncate(usize::from(input.u16()) % (data.len() + 1));
+    }
+    if flags & 1 == 1 {
+        let length = usize::from(input.byte()) * 4;
+        data.extend_from_slice(input.bytes(length));
+    }
+    let items = cut(&words, &length, &data);
+    words.push(data);
+    (words, items)
+}
+
+/// The items of a batch, by the words of docs/bulk.md; nothing where it is no batch.
+fn cut(words: &[Vec<u8>], length: &[u8], data: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut rest = data;
+    let mut items = Vec::new();
+    match words[0].as_slice() {
+        b"LINES" => {
+            let mut lines: Vec<&[u8]> = data.split(|byte| *byte == b'\n').collect();
+            if lines.last().is_some_and(|last| last.is_empty()) {
+                lines.pop();
+            }
+            return Some(lines.into_iter().map(<[u8]>::to_vec).collect());
+        }
+        b"FIXED" => {
+            // As numbers are written everywhere: no sign, no zero in front.
+            let text = str::from_utf8(length).ok()?;
+            let bytes: usize = text.parse().ok().filter(|bytes: &usize| bytes.to_string() == text)?;
+            if bytes == 0 || !data.len().is_multiple_of(bytes) || i64::try_from(bytes).is_err() {
+                return None;
+            }
+            return Some(data.chunks(bytes).map(<[u8]>::to_vec).collect());
+        }
+        _ => {
+            while !rest.is_empty() {
+                let (length, behind) = rest.split_at_checked(4)?;
+                let length = u32::from_le_bytes(length.try_into().ok()?) as usize;
+                let (item, behind) = behind.split_at_checked(length)?;
+                items.push(item.to_vec());
+                rest = behind;
+            }
+        }
+    }
+    Some(items)
+}
+
+fn batch(pair: &mut Pair, input: &mut Input<'_>) {
+    let choice = input.byte();
+    let (words, items) = packed(input);
+    let (bulk, single) = if choice & 1 == 0 {
+        (&b"BF.BULKADD"[..], &b"BF.ADD"[..])
+    } else {
+        (&b"BF.BULKEXISTS"[..], &b"BF.EXISTS"[..])
+    };
+    let is_count = choice & 6 == 6;
+    let mut argv: Vec<&[u8]> = vec![bulk, KEYS[0]];
+    argv.extend(is_count.then_some(&b"COUNT"[..]));
+    argv.extend(words.iter().map(Vec::as_slice));
+    let reply = pair.call(&argv);
+    let Some(items) = items else {
+        assert!(reply.starts_with('-'), "{reply} to a torn batch");
+        return;
+    };
+    let mut expected = String::new();
+    for item in &items {
+        expected.push(match pair.call(&[single, KEYS[1], item]).as_str() {
+            "#t" => '1',
+            "#f" => '0',
+            _ => '!',
+        });
+    }
+    if is_count {
+        assert_eq!(reply, format!(":{}", expected.matches('1').count()));
+    } else {
+        assert_eq!(reply, format!("${expected}"));
+    }
+    match (pair.filter(KEYS[0]), pair.filter(KEYS[1])) {
+        (Some(packed), Some(single)) => assert_same(packed, single),
+        (packed, single) => assert_eq!(packed.is_none(), single.is_none()),
+    }
+}

@@ -1,0 +1,206 @@
+//! Filters that forget, over clocks that run, jump, stand and go back, on the primary and otherwise on the replica:
+//! nothing is forgotten before its window is over, and the replica has the same columns.
+
+use std::collections::HashMap;
+
+use everbloom::bloom::{Filter, NoPrefetch};
+use everbloom::command::Settings;
+
+use super::exercise::reload;
+use super::input::Input;
+use super::model::Pair;
+
+const KEY: &[u8] = b"k";
+/// Where the clock begins.
+const START_MS: u64 = 1 << 40;
+/// Most commands of one input.
+const COMMANDS_MAX: usize = 60;
+
+/// What must be remembered.
+struct World {
+    pair: Pair,
+    now_ms: u64,
+    window_ms: u64,
+    no_refresh: bool,
+    /// By item, the moment that it counts from.
+    from_ms: HashMap<Vec<u8>, u64>,
+    /// The newest of all moments that something was added at.
+    newest_ms: u64,
+}
+
+/// Makes a filter, then adds and asks at moments that the input chooses.
+pub fn run(data: &[u8]) {
+    let mut input = Input::new(data);
+    let limit = input.limit_bytes();
+    let window_ms =
+        *input.choose(&[100, 101, 1000, 14_000, 86_400_000, 49 * 86_400_000, 3653 * 86_400_000, 1 << 40]);
+    let mut world = World {
+        pair: Pair::new(Settings { max_filter_bytes: limit, ..Settings::DEFAULT }),
+        now_ms: START_MS,
+        window_ms,
+        no_refresh: input.below(4) == 0,
+        from_ms: HashMap::new(),
+        newest_ms: 0,
+    };
+    world.make(&mut input);
+    for _ in 0..COMMANDS_MAX {
+        if input.is_empty() || world.pair.filter(KEY).is_none() {
+            break;
+        }
+        world.step(&mut input);
+    }
+    let now_ms = world.time();
+    world.check(now_ms);
+    world.pair.assert_in_step();
+}
+
+impl World {
+    /// The time of the filter, at most: it stands where a clock goes back.
+    fn time(&self) -> u64 {
+        self.now_ms.max(self.newest_ms)
+    }
+
+    fn make(&mut self, input: &mut Input<'_>) {
+        let window = self.window_ms.to_string();
+        let rate = *input.choose(&["0.01", "0.3", "0.001", "1e-6"]);
+        let capacity = *input.choose(&["1", "14", "100", "1000", "30000", "600000"]);
+        let mut line = format!("BF.RESERVE k {rate} {capacity} PWINDOW {window}");
+        let growth = *input.choose(&["", " NONSCALING", " EXPANSION 1", " EXPANSION 4"]);
+        line.push_str(growth);
+        if self.no_refresh {
+            line.push_str(" NOREFRESH");
+        }
+        self.pair.set_clocks(self.now_ms, self.now_ms);
+        self.pair.run(&line);
+    }
+
+    fn step(&mut self, input: &mut Input<'_>) {
+        let step_ms = self.step_ms(input);
+        self.now_ms = if input.below(8) == 0 {
+            self.now_ms.saturating_sub(step_ms).max(1)
+        } else {
+            self.now_ms.saturating_add(step_ms).min(1 << 45)
+        };
+        // A replica's clock may say anything: it is told.
+        let replica_ms = match input.below(4) {
+            0 => self.now_ms / 2,
+            1 => self.now_ms + self.window_ms,
+            _ => self.now_ms,
+        };
+        self.pair.set_clocks(self.now_ms, replica_ms);
+        match input.below(16) {
+            0..=5 => {
+                let items = input.items(40);
+                self.add(&[b"BF.MADD", KEY], &items, self.time());
+            }
+            6 | 7 => {
+                let items = input.items(60);
+                self.bulk(&items);
+            }
+            8..=10 => self.add_at(input),
+            11 | 12 => {
+                let items = input.items(30);
+                self.ask(&items);
+            }
+            13 => {
+                self.pair.run("BF.CLEAR k");
+                self.from_ms.clear();
+                self.newest_ms = 0;
+            }
+            14 => {
+                let reading = *input.choose(&["BF.STATS k", "BF.INFO k", "BF.CARD k", "BF.DEBUG k"]);
+                self.pair.run(reading);
+            }
+            _ => reload(self.pair.filter(KEY).unwrap()),
+        }
+        let now_ms = self.time();
+        self.check(now_ms);
+    }
+
+    /// Mostly a small part of the window.
+    fn step_ms(&self, input: &mut Input<'_>) -> u64 {
+        let part = u64::from(input.u16());
+        match input.below(12) {
+            0 => self.window_ms.saturating_mul(part) >> 12,
+            1 => 49 * 86_400_000,
+            2 => self.window_ms / 14,
+            3 => self.window_ms,
+            4 => self.window_ms + self.window_ms / 14,
+            5..=7 => 0,
+            _ => (self.window_ms >> 4).saturating_mul(part) >> 16,
+        }
+    }
+
+    fn added(&mut self, item: &[u8], is_new: bool, at_ms: u64) {
+        if is_new || !self.no_refresh {
+            let from_ms = self.from_ms.entry(item.to_vec()).or_default();
+            *from_ms = at_ms.max(*from_ms);
+            self.newest_ms = self.newest_ms.max(at_ms);
+        }
+    }
+
+    fn add(&mut self, front: &[&[u8]], items: &[Vec<u8>], at_ms: u64) {
+        let argv: Vec<&[u8]> = front.iter().copied().chain(items.iter().map(Vec::as_slice)).collect();
+        self.pair.call(&argv);
+        let answers = self.pair.primary.reply.clone();
+        for (item, answer) in items.iter().zip(answers.iter().skip(1)) {
+            if matches!(answer.as_str(), "#t" | "#f") {
+                self.added(item, answer == "#t", at_ms);
+            }
+        }
+    }
+
+    fn bulk(&mut self, items: &[Vec<u8>]) {
+        let mut data = Vec::new();
+        for item in items {
+            data.extend((item.len() as u32).to_le_bytes());
+            data.extend(item);
+        }
+        let at_ms = self.time();
+        let reply = self.pair.call(&[b"BF.BULKADD", KEY, b"PREFIXED", &data]);
+        for (item, answer) in items.iter().zip(reply.bytes().skip(1)) {
+            if answer != b'!' {
+                self.added(item, answer == b'1', at_ms);
+            }
+        }
+    }
+
+    /// Items of another moment, which may be one that is refused.
+    fn add_at(&mut self, input: &mut Input<'_>) {
+        let back_ms = self.step_ms(input);
+        let at_ms = if input.below(4) == 0 {
+            self.now_ms.saturating_add(back_ms)
+        } else {
+            self.now_ms.saturating_sub(back_ms)
+        };
+        let at = at_ms.to_string();
+        let items = input.items(20);
+        let front: [&[u8]; 6] = [b"BF.INSERT", KEY, b"NOCREATE", b"AT", at.as_bytes(), b"ITEMS"];
+        // What lies a little ahead counts as the present.
+        self.add(&front, &items, at_ms.min(self.time()));
+    }
+
+    fn ask(&mut self, items: &[Vec<u8>]) {
+        let argv: Vec<&[u8]> =
+            [&b"BF.MEXISTS"[..], KEY].into_iter().chain(items.iter().map(Vec::as_slice)).collect();
+        self.pair.call(&argv);
+        let answers = self.pair.primary.reply.clone();
+        for (item, answer) in items.iter().zip(&answers[1..]) {
+            assert!(answer == "#t" || !self.must_remember(item, self.time()), "{}", item.escape_ascii());
+        }
+    }
+
+    fn must_remember(&self, item: &[u8], now_ms: u64) -> bool {
+        self.from_ms.get(item).is_some_and(|from_ms| now_ms - from_ms <= self.window_ms)
+    }
+
+    fn check(&mut self, now_ms: u64) {
+        self.pair.set_clocks(self.now_ms, self.now_ms);
+        self.pair.run("BF.CARD k");
+        let Some(filter) = self.pair.filter(KEY) else { return };
+        assert!(matches!(filter, Filter::Window(_)));
+        for item in self.from_ms.keys().filter(|item| self.must_remember(item, now_ms)) {
+            assert!(filter.contains(item, NoPrefetch), "forgot {}", item.escape_ascii());
+        }
+    }
+}
