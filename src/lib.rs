@@ -66,4 +66,5 @@ pub use format::pieces::ChunkError;
 pub use format::{DecodeError, Sink, Source, UnsignedOrBytes};
 pub use library::{
     BloomFilter, CreateError, LayerFacts, LayerSize, Loader, Options, Pieces, Tally, layer_sizes,
+    window_layer_sizes,
 };

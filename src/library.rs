@@ -3,6 +3,7 @@
 //! It is made here or read from a server, in every format that the module knows, and written back. A program
 //! that asks often can so keep a filter beside itself, and ask the server only about what may be in it.
 
+mod forgetting;
 mod parallel;
 mod sizes;
 
@@ -10,7 +11,7 @@ use std::fmt;
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 
 pub use parallel::Tally;
-pub use sizes::{LayerSize, layer_sizes};
+pub use sizes::{LayerSize, layer_sizes, window_layer_sizes};
 
 use crate::bloom::{
     AddError, Added, Everbloom, Filter, Format, Growth, OutOfMemory, ReserveError, Storage, UnknownMemory,
@@ -250,7 +251,7 @@ impl BloomFilter {
         encoding_version: i32,
         source: &mut impl Source,
     ) -> Result<Self, DecodeError> {
-        encoding::load(format, encoding_version, source, &NO_LIMIT).map(Self)
+        encoding::load(format, encoding_version, source, &NO_LIMIT).map(Self::read)
     }
 
     /// Reads the argument of a BF.LOAD, as valkey-bloom writes it to an append-only file. O(bytes).
@@ -258,7 +259,7 @@ impl BloomFilter {
     /// # Errors
     /// [`DecodeError`].
     pub fn from_blob(blob: &[u8]) -> Result<Self, DecodeError> {
-        encoding::from_blob(blob, &NO_LIMIT).map(Self)
+        encoding::from_blob(blob, &NO_LIMIT).map(Self::read)
     }
 }
 
@@ -307,6 +308,6 @@ impl Loader {
     /// The filter, which knows what the chunks so far told it.
     #[must_use]
     pub fn finish(self) -> BloomFilter {
-        BloomFilter(self.0)
+        BloomFilter::read(self.0)
     }
 }

@@ -2,8 +2,11 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+use everbloom::bloom::window::Span;
+use everbloom::bloom::{Blueprint, Everbloom, Filter, Window};
 use everbloom::{
     AddError, BloomFilter, Format, Growth, LayerSize, Loader, Options, ReserveError, Tally, layer_sizes,
+    window_layer_sizes,
 };
 
 /// Items, each of them twice, in an order that is no order.
@@ -126,6 +129,43 @@ fn sizes_of_the_other_formats_are_as_those_modules_show_them() {
 }
 
 #[test]
+fn sizes_with_a_window_are_those_of_the_filter_at_that_pace() {
+    const DAY_MS: u64 = 86_400_000;
+    const START_MS: u64 = 1_800_000_000_000;
+    for (error_rate, capacity_items, growth, items) in [
+        (0.01, 1000, Growth::Scaling { expansion: 2 }, 1000u64),
+        (0.01, 100, Growth::Scaling { expansion: 2 }, 13_000),
+        (0.001, 100, Growth::Scaling { expansion: 2 }, 20_000),
+        (0.01, 100, Growth::Scaling { expansion: 4 }, 70_000),
+        (0.01, 20_000, Growth::Fixed, 20_000),
+    ] {
+        let options = Options { error_rate, capacity_items, growth };
+        let parameters = Everbloom { error_rate, capacity_items, growth };
+        let window = Window::new(parameters, Span::new(DAY_MS), false);
+        let Filter::Window(mut chain) = Filter::reserve(Blueprint::Window(window), &u64::MAX).unwrap() else {
+            panic!("another kind");
+        };
+        for item in 0..3 * items {
+            chain.family_mut().tell_time(START_MS + item * DAY_MS / items);
+            chain.add(chain.digest(&item.to_le_bytes()), &u64::MAX).unwrap();
+            drop(chain.take_dead());
+        }
+        let sizes = window_layer_sizes(options, items).unwrap();
+        let made: Vec<u64> = chain.layers().iter().map(|layer| layer.shape().size_bits()).collect();
+        assert_eq!(
+            sizes.iter().map(|layer| layer.size_bits).collect::<Vec<_>>(),
+            made,
+            "{options:?} {items}"
+        );
+    }
+    let fixed = Options { error_rate: 0.01, capacity_items: 1000, growth: Growth::Fixed };
+    assert!(window_layer_sizes(fixed, 5000).is_err());
+    assert!(window_layer_sizes(Options { error_rate: 0.0, ..fixed }, 5).is_err());
+    let one_by_one = Options { growth: Growth::Scaling { expansion: 1 }, ..fixed };
+    assert!(window_layer_sizes(one_by_one, u64::MAX).is_err());
+}
+
+#[test]
 fn equal_filters_have_one_digest_wherever_they_come_from() {
     let mut filter = BloomFilter::new(Options { capacity_items: 3000, ..Options::default() }).unwrap();
     filter.add_many(&slices(&items(2000)));
@@ -139,4 +179,49 @@ fn equal_filters_have_one_digest_wherever_they_come_from() {
     assert_eq!(filter.try_clone().unwrap().digest(), filter.digest());
     copy.add(b"one more").unwrap();
     assert_ne!(copy.digest(), filter.digest());
+}
+
+/// A filter that forgets, as a server has it, that was told a moment and given an item of it.
+fn forgetting(window_ms: u64, added_ms: u64, item: &[u8]) -> BloomFilter {
+    use everbloom::bloom::window::Span;
+    use everbloom::bloom::{Blueprint, Filter, Window};
+    let window = Window::new(Default::default(), Span::new(window_ms), false);
+    let mut filter = Filter::reserve(Blueprint::Window(window), &u64::MAX).unwrap();
+    filter.tell_time(added_ms);
+    filter.add(item, &u64::MAX, everbloom::bloom::NoPrefetch).unwrap();
+    filter.mark_state(1);
+    let mut iterator = 0;
+    let mut loader: Option<Loader> = None;
+    while let Some(piece) = everbloom::format::filter::piece(&filter, iterator).unwrap() {
+        match &mut loader {
+            None => loader = Some(Loader::new(&piece.data).unwrap()),
+            Some(loader) => loader.load(piece.next_iterator, &piece.data).unwrap(),
+        }
+        iterator = piece.next_iterator;
+    }
+    loader.unwrap().finish()
+}
+
+#[test]
+fn a_filter_that_forgets_goes_by_the_time_that_it_is_told() {
+    let (added_ms, window_ms) = (1_800_000_000_000, 86_400_000);
+    let mut filter = forgetting(window_ms, added_ms, b"alice");
+    assert_eq!(filter.window_ms(), Some(window_ms));
+    assert!(filter.contains(b"alice"), "as of its newest item");
+    for (later_ms, is_in) in [(0, true), (window_ms, true), (window_ms * 15 / 14 + 1, false)] {
+        assert_eq!(filter.contains_at(b"alice", added_ms + later_ms), is_in, "{later_ms}");
+    }
+    // An item that is added before the time is told is of the newest generation.
+    assert_eq!(filter.add(b"bob"), Ok(true));
+    assert!(filter.contains_at(b"bob", added_ms + window_ms / 2));
+    filter.tell_time(added_ms + window_ms * 2);
+    assert!(!filter.contains(b"alice") && !filter.contains(b"bob"));
+    assert_eq!(filter.add(b"carol"), Ok(true));
+    assert!(filter.contains_at(b"carol", added_ms + window_ms * 3));
+    assert!(!filter.contains_at(b"alice", added_ms), "time never runs back");
+    // The others have no time.
+    let mut plain = BloomFilter::new(Options::default()).unwrap();
+    plain.add(b"alice").unwrap();
+    plain.tell_time(u64::MAX);
+    assert!(plain.contains_at(b"alice", u64::MAX) && plain.window_ms().is_none());
 }

@@ -19,9 +19,16 @@ pub(crate) fn all(record: &Record, elsewhere: &Record) -> Result<Vec<(&'static s
     pictures.push(("substitutes.svg", bars("With and without a module", time, &substitutes(record))?));
     pictures.push(("memory.svg", memory()?));
     pictures.push(("error-rate.svg", error_rate(record)?));
-    let windows = windows(record, elsewhere);
-    if !windows.is_empty() {
-        pictures.push(("window.svg", bars("Items of the last days", "bits per item", &windows)?));
+    for (name, title, quantity, unit) in [
+        ("window.svg", "Memory for the items of the last seven days", "memory", "bits per item"),
+        (
+            "window-check.svg",
+            "Asking whether an item is one of the last seven days",
+            "time per check",
+            "server time, ns",
+        ),
+    ] {
+        pictures.push((name, bars(title, unit, &windows(elsewhere, quantity))?));
     }
     Ok(pictures)
 }
@@ -72,15 +79,13 @@ fn error_rate(record: &Record) -> Result<String, Failure> {
     lines(title, "absent items that are found, %", &curves, Some(("promised", 1.0)))
 }
 
-/// One filter over a window of time beside a key for each part of it, once there are cells of both.
-fn windows(record: &Record, elsewhere: &Record) -> Vec<Group> {
-    let cells = if record.part("window").next().is_some() { record } else { elsewhere };
+/// One filter over a window of time beside what else remembers its items.
+fn windows(elsewhere: &Record, quantity: &str) -> Vec<Group> {
     let group = |what: &str| {
-        let rows = cells.part("window").filter(|row| row.what == what && row.quantity == "memory");
-        let all = rows.filter_map(|row| bar(&row.kind, Some(row)));
-        Group { label: what.to_owned(), bars: all.collect() }
+        let rows = elsewhere.part("window").filter(|row| row.what == what && row.quantity == quantity);
+        Group { label: what.to_owned(), bars: rows.filter_map(|row| bar(&row.kind, Some(row))).collect() }
     };
-    cells.distinct("window", |row| &row.what).into_iter().map(group).collect()
+    elsewhere.distinct("window", |row| &row.what).into_iter().map(group).collect()
 }
 
 #[cfg(test)]

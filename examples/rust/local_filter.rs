@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use everbloom::{BloomFilter, ChunkError, Loader};
 use redis::{Client, Connection, RedisResult, cmd};
@@ -33,7 +33,9 @@ impl LocalFilter {
     pub(crate) fn check(&self, item: &[u8]) -> Option<bool> {
         let copy = self.copy.read().unwrap_or_else(PoisonError::into_inner);
         let fresh = copy.as_ref().filter(|copy| copy.as_of.elapsed() <= self.max_age)?;
-        Some(fresh.filter.contains(item))
+        // A filter that forgets goes by the clock of this machine.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Some(fresh.filter.contains_at(item, now.as_millis().try_into().unwrap_or(u64::MAX)))
     }
 
     /// Whether the item may have been added, by the copy or else by the server.

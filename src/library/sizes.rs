@@ -4,7 +4,8 @@ use super::{CreateError, Options as Reserved};
 use crate::bloom::limits::LAYERS_MAX;
 use crate::bloom::redisbloom::{Options, plan::layer_plan};
 use crate::bloom::valkeybloom::{self, sizing::Rounding};
-use crate::bloom::{Everbloom, Format, LayerShape, Layout, Probes, ReserveError};
+use crate::bloom::window::WindowShape;
+use crate::bloom::{Everbloom, Format, LayerShape, Layout, Probes, ReserveError, Window};
 
 /// What one layer of a filter takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,15 +56,47 @@ pub fn layer_sizes(format: Format, reserved: Reserved, items: u64) -> Result<Vec
     Ok(sizes)
 }
 
+/// The layers of a filter with a window that takes `items` different items in every window at an even pace, once that
+/// has lasted for some windows: of those that it has outgrown it keeps none. With capacities of items per
+/// window; how long the window is makes no difference. O(layers^2).
+///
+/// ```
+/// use everbloom::{Options, window_layer_sizes};
+///
+/// let options = Options { capacity_items: 100_000, ..Options::default() };
+/// let reserved = window_layer_sizes(options, 100_000)?;
+/// assert_eq!((reserved.len(), reserved[0].size_bits / 100_000), (1, 17));
+/// let grown = window_layer_sizes(Options::default(), 100_000)?;
+/// assert!(grown[0].capacity_items > 100_000);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`CreateError`], also where the filter would refuse some of the items.
+pub fn window_layer_sizes(reserved: Reserved, items: u64) -> Result<Vec<LayerSize>, CreateError> {
+    let Reserved { error_rate, capacity_items, growth } = reserved;
+    let family = Everbloom { error_rate, capacity_items, growth };
+    family.validate().map_err(CreateError::Option)?;
+    let shapes = Window::shapes_at_pace(family, items).map_err(CreateError::Reserve)?;
+    let size = |shape: &WindowShape| {
+        let WindowShape { layout, probes, capacity_items, .. } = *shape;
+        LayerSize { capacity_items, size_bits: shape.size_bits(), probes, lines: lines_of(layout, probes) }
+    };
+    Ok(shapes.iter().map(size).collect())
+}
+
+fn lines_of(layout: Layout, probes: u32) -> u32 {
+    match layout {
+        Layout::Scattered => probes,
+        Layout::Paged { lines } => lines.into(),
+    }
+}
+
 fn everbloom(family: Everbloom, index: usize, before: Option<u64>) -> Result<LayerSize, ReserveError> {
     let (capacity_items, error_rate) = family.layer_parameters(index, before)?;
     let LayerShape { layout, probes, size_bits, capacity_items } =
         LayerShape::sized(capacity_items, error_rate);
-    let lines = match layout {
-        Layout::Scattered => probes,
-        Layout::Paged { lines } => lines.into(),
-    };
-    Ok(LayerSize { capacity_items, size_bits, probes, lines })
+    Ok(LayerSize { capacity_items, size_bits, probes, lines: lines_of(layout, probes) })
 }
 
 fn redisbloom(family: Everbloom, index: usize, before: Option<u64>) -> Result<LayerSize, ReserveError> {

@@ -14,7 +14,7 @@ use super::packing::Batch;
 use super::pieces::Writing;
 
 /// Bytes of items that a thread takes at a time: enough that the threads seldom wait for one another.
-const PART_BYTES: usize = 2 << 20;
+pub(crate) const PART_BYTES: usize = 2 << 20;
 
 /// Build a filter from the items of a file, on all cores and without a server
 #[derive(Debug, clap::Args)]
@@ -64,6 +64,16 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
     Ok(())
 }
 
+/// Threads to build with: as many as were asked for, or as there are cores.
+pub(crate) fn threads_of(asked: Option<usize>) -> usize {
+    asked.unwrap_or_else(|| available_parallelism().map_or(1, Into::into)).clamp(1, 256)
+}
+
+/// An empty filter.
+pub(crate) fn empty(options: &options::Arguments, capacity_items: u64) -> Result<BloomFilter, Failure> {
+    BloomFilter::new(options.library(capacity_items)?).map_err(|error| Failure::usage(error.to_string()))
+}
+
 /// Builds a filter: with what came of it, and the seconds that it took.
 pub(crate) fn build(
     input: &input::Arguments,
@@ -72,9 +82,8 @@ pub(crate) fn build(
     threads: Option<usize>,
     output: &Output,
 ) -> Result<(BloomFilter, Tally, f64), Failure> {
-    let threads = threads.unwrap_or_else(|| available_parallelism().map_or(1, Into::into)).clamp(1, 256);
-    let of_filter = |error: everbloom::CreateError| Failure::usage(error.to_string());
-    let mut filter = BloomFilter::new(options.library(capacity_items)?).map_err(of_filter)?;
+    let threads = threads_of(threads);
+    let mut filter = empty(options, capacity_items)?;
     let batches = input.batches(PART_BYTES)?;
     let progress = output.progress("building", batches.total_bytes, Unit::Bytes);
     let mut tally = Tally::default();

@@ -1,14 +1,15 @@
 //! `everbloom check`: how the filters of a server are.
 
+use std::collections::BTreeMap;
+
 use redis::Value;
 use serde_json::json;
 
 use super::failure::Failure;
 use super::interrupt;
 use super::output::{Output, Unit, bytes, shown, table};
-use super::server::{
-    self, Connection, Credentials, Router, Site, Trouble, field, integer, number, scan, text,
-};
+use super::partitions;
+use super::server::{self, Credentials, Gone, Router, Site, Trouble, field, integer, number, scan, text};
 
 /// Layers from which on a filter should have been reserved larger: it has grown four times.
 const MANY_LAYERS: u64 = 5;
@@ -62,7 +63,7 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
     let mut filters = Vec::with_capacity(found.filters.len());
     for ((key, data_type), done) in found.filters.into_iter().zip(0u64..) {
         interrupt::check()?;
-        if let Some(filter) = look(router.connection_for(&key)?, &key, data_type)? {
+        if let Some(filter) = look(&mut router, &key, data_type)? {
             filters.push(filter);
         }
         progress.set(done, shown(&key));
@@ -72,20 +73,22 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
 }
 
 /// What a server says of a filter; nothing of one that is gone.
-fn look(connection: &mut Connection, key: &[u8], data_type: String) -> Result<Option<Filter>, Failure> {
+fn look(router: &mut Router, key: &[u8], data_type: String) -> Result<Option<Filter>, Failure> {
     let filter = Filter { key: shown(key), data_type, ..Filter::default() };
-    match connection.call(&[b"BF.STATS", key]) {
+    match router.call(key, &[b"BF.STATS", key]) {
         Ok(stats) => Ok(Some(of_stats(filter, &stats))),
-        Err(trouble) if trouble.lacks_command() => match connection.call(&[b"BF.INFO", key]) {
-            Ok(info) => {
-                let memory = connection.call(&[b"MEMORY", b"USAGE", key]);
-                Ok(Some(of_info(filter, &info, memory.ok().as_ref().and_then(integer))))
+        Err(Gone::Trouble(trouble)) if trouble.lacks_command() => {
+            match router.call(key, &[b"BF.INFO", key]) {
+                Ok(info) => {
+                    let memory = router.call(key, &[b"MEMORY", b"USAGE", key]);
+                    Ok(Some(of_info(filter, &info, memory.ok().as_ref().and_then(integer))))
+                }
+                Err(Gone::Trouble(Trouble::Refused(_))) => Ok(None),
+                Err(gone) => Err(gone.into()),
             }
-            Err(Trouble::Refused(_)) => Ok(None),
-            Err(trouble) => Err(trouble.into()),
-        },
-        Err(Trouble::Refused(_)) => Ok(None),
-        Err(trouble) => Err(trouble.into()),
+        }
+        Err(Gone::Trouble(Trouble::Refused(_))) => Ok(None),
+        Err(gone) => Err(gone.into()),
     }
 }
 
@@ -119,6 +122,41 @@ fn of_info(filter: Filter, info: &Value, memory: Option<u64>) -> Filter {
     Filter { layers, items, capacity, bytes, advice, ..filter }
 }
 
+/// Filters that are the partitions of one.
+struct Together<'f> {
+    name: &'f str,
+    partitions: u32,
+    items: u64,
+    capacity: u64,
+    bytes: u64,
+}
+
+/// The partitions of each name, where there are two and more and none is missing.
+fn together(filters: &[Filter]) -> Vec<Together<'_>> {
+    let mut names: BTreeMap<&str, BTreeMap<u32, &Filter>> = BTreeMap::new();
+    for filter in filters {
+        if let Some((name, number)) = partitions::of_key(&filter.key) {
+            names.entry(name).or_default().insert(number, filter);
+        }
+    }
+    let sum = |filters: &BTreeMap<u32, &Filter>, fact: fn(&Filter) -> Option<u64>| {
+        filters.values().filter_map(|filter| fact(filter)).fold(0u64, u64::saturating_add)
+    };
+    names
+        .into_iter()
+        .filter(|(_, filters)| {
+            filters.len() > 1 && filters.keys().zip(0..).all(|(number, next)| *number == next)
+        })
+        .map(|(name, filters)| Together {
+            name,
+            partitions: u32::try_from(filters.len()).unwrap_or(u32::MAX),
+            items: sum(&filters, |filter| filter.items),
+            capacity: sum(&filters, |filter| filter.capacity),
+            bytes: sum(&filters, |filter| filter.bytes),
+        })
+        .collect()
+}
+
 fn report(filters: &[Filter], others: &[(Vec<u8>, String)], output: &Output) -> Result<(), Failure> {
     let mut rows = vec![
         ["key", "kind", "layers", "items", "capacity", "fill", "error now", "memory", "advice"]
@@ -142,6 +180,13 @@ fn report(filters: &[Filter], others: &[(Vec<u8>, String)], output: &Output) -> 
     let total = filters.iter().filter_map(|filter| filter.bytes).fold(0u64, u64::saturating_add);
     let mut text = if filters.is_empty() { String::new() } else { table(&rows) };
     text.push_str(&format!("{} filters, {}\n", filters.len(), bytes(total)));
+    let whole = together(filters);
+    for Together { name, partitions, items, capacity, bytes: size } in &whole {
+        text.push_str(&format!(
+            "{name}: {partitions} partitions with {items} of {capacity} items, {}\n",
+            bytes(*size)
+        ));
+    }
     for (key, data_type) in others {
         text.push_str(&format!("{}: {data_type}, which only RedisBloom can load\n", shown(key)));
     }
@@ -158,7 +203,18 @@ fn report(filters: &[Filter], others: &[(Vec<u8>, String)], output: &Output) -> 
         .collect();
     let foreign: Vec<_> =
         others.iter().map(|(key, data_type)| json!({"key": shown(key), "type": data_type})).collect();
-    output.result(&text, &json!({"filters": listed, "bytes": total, "only_redisbloom": foreign}))?;
+    let partitioned: Vec<_> = whole
+        .iter()
+        .map(|Together { name, partitions, items, capacity, bytes }| {
+            json!({
+                "name": name, "partitions": partitions, "items": items, "capacity": capacity, "bytes": bytes,
+            })
+        })
+        .collect();
+    let json = json!({
+        "filters": listed, "partitioned": partitioned, "bytes": total, "only_redisbloom": foreign,
+    });
+    output.result(&text, &json)?;
     match others.len() {
         0 => Ok(()),
         number => Err(Failure::partly(format!("{number} keys that only RedisBloom can load"))),

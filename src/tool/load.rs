@@ -1,15 +1,19 @@
 //! `everbloom load`: items from a file into a filter on a server.
 
+use everbloom::{BloomFilter, Tally};
+use redis::Value;
 use serde_json::json;
 
 use super::build;
-use super::draft::{Draft, Existing};
+use super::draft::{Draft, Existing, publish_all};
 use super::failure::Failure;
 use super::input::{self, BATCH_BYTES};
 use super::options;
-use super::output::{Output, Unit, bytes, per_second, shown};
+use super::output::{Output, Unit, bytes, per_second};
+use super::partitions;
 use super::sending::{Counts, Sender};
-use super::server::{self, Connection, Credentials, Site, integer};
+use super::server::{self, Credentials, Router, Site, integer};
+use super::spreading::{Spreader, build_partitions};
 
 /// Load the items of a file into a filter on a server
 ///
@@ -46,6 +50,9 @@ pub(crate) struct Arguments {
     /// Threads of --offline; as many as there are cores without it
     #[arg(long, value_name = "NUMBER", requires = "offline", help_heading = "Filter")]
     threads: Option<usize>,
+    /// Spread the items over so many filters KEY:{0}, KEY:{1}, ... of a cluster, by their CRC-32: for ever
+    #[arg(long, value_name = "NUMBER", value_parser = partitions::count, help_heading = "Filter")]
+    partitions: Option<u32>,
     #[command(flatten)]
     connection: server::Arguments,
 }
@@ -56,6 +63,7 @@ Examples:
   zcat logs.gz | cut -f1 | everbloom load redis://127.0.0.1 seen - --capacity 1e7
   everbloom load rediss://cache.example:6380 users users.csv --csv id --replace
   everbloom load redis://127.0.0.1 ids ids.txt.zst --offline
+  everbloom load redis://127.0.0.1:7000 seen urls.txt --partitions 24 -c
 
 The password may stand in EVERBLOOM_PASSWORD, the user in EVERBLOOM_USERNAME, in place of the address.
 Exit codes: 0 done; 1 failed; 2 wrong arguments; 3 done, but items were refused; 130 interrupted.";
@@ -63,73 +71,118 @@ Exit codes: 0 done; 1 failed; 2 wrong arguments; 3 done, but items were refused;
 pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> {
     let site = Site::new(&arguments.url, &arguments.connection, Credentials::Main)?;
     // Before anything is counted: a wrong address or an existing key shows at once.
-    let mut connection = site.connect_for(arguments.key.as_bytes())?;
+    let mut router = Router::new(&site)?;
+    let keys = arguments.keys(&mut router)?;
     if arguments.add {
-        let (counts, seconds) = send(&arguments, output, &mut connection, None)?;
-        return report(&arguments, output, &mut connection, counts, seconds, "");
+        let sent = send(&arguments, output, &mut router, keys.clone(), &mut [])?;
+        return report(&arguments, output, &mut router, &keys, sent, "");
     }
     let existing = if arguments.replace { Existing::Replace } else { Existing::Refuse };
-    let mut draft = Draft::new(&site, &mut connection, arguments.key.as_bytes(), existing)?;
-    let capacity_items = arguments.options.capacity_of(&arguments.input, output)?;
+    let drafts = keys.iter().map(|key| Draft::new(&mut router, key, existing));
+    let mut drafts: Vec<Draft> = drafts.collect::<Result<_, Failure>>()?;
+    let mut capacity_items = arguments.options.capacity_of(&arguments.input, output)?;
+    if let Some(count) = arguments.partitions {
+        capacity_items = partitions::capacity_items(capacity_items, count);
+    }
+    let expiry_ms = arguments.server_options.ex.map(|seconds| seconds.saturating_mul(1000));
     if arguments.offline {
-        let (mut filter, tally, seconds) =
-            build::build(&arguments.input, &arguments.options, capacity_items, arguments.threads, output)?;
-        // The connection may have been idle for as long as the server lets it.
-        let mut connection = site.connect_for(arguments.key.as_bytes())?;
-        let progress = output.progress("sending", Some(filter.size_bytes()), Unit::Bytes);
-        let pieces = filter.pieces().map(build::piece);
-        draft.fill(&mut connection, pieces, |sent| progress.set(sent, bytes(sent)))?;
+        let (mut filters, tally, seconds) = arguments.build(capacity_items, output)?;
+        // The connections may have been idle for as long as the server lets them.
+        router.refresh()?;
+        let all_bytes = filters.iter().map(BloomFilter::size_bytes).sum();
+        let progress = output.progress("sending", Some(all_bytes), Unit::Bytes);
+        let mut before = 0;
+        for (number, filter) in filters.iter_mut().enumerate() {
+            let due = drafts.iter_mut().filter(|draft| draft.is_to_be_kept());
+            due.into_iter().try_for_each(|draft| draft.keep(&mut router))?;
+            let Some(draft) = drafts.get_mut(number) else { break };
+            let pieces = filter.pieces().map(build::piece);
+            draft.fill(&mut router, pieces, |sent| progress.set(before + sent, bytes(before + sent)))?;
+            before += filter.size_bytes();
+        }
         let seconds = seconds + progress.seconds();
         drop(progress);
-        publish(draft, &mut connection, arguments.server_options.ex)?;
+        publish_all(drafts, &mut router, expiry_ms)?;
         let counts = Counts {
             items: tally.items,
             new: tally.new_items,
             present: tally.items - tally.new_items - tally.refused_items,
             refused: tally.refused_items,
         };
-        return report(&arguments, output, &mut connection, counts, seconds, "built here, ");
+        return report(&arguments, output, &mut router, &keys, (counts, seconds), "built here, ");
     }
+    router.refresh()?;
     let words = arguments.options.words(&arguments.server_options, capacity_items)?;
-    let name = draft.name().to_owned();
-    let mut reserve: Vec<&[u8]> = vec![b"BF.RESERVE", &name];
-    reserve.extend(words.iter().map(|word| word.as_bytes()));
-    draft.create(&mut connection, reserve)?;
-    let (counts, seconds) = send(&arguments, output, &mut connection, Some(&mut draft))?;
-    publish(draft, &mut connection, arguments.server_options.ex)?;
-    report(&arguments, output, &mut connection, counts, seconds, "")
+    for draft in &mut drafts {
+        let name = draft.name().to_owned();
+        let mut reserve: Vec<&[u8]> = vec![b"BF.RESERVE", &name];
+        reserve.extend(words.iter().map(|word| word.as_bytes()));
+        draft.create(&mut router, reserve)?;
+    }
+    let names = drafts.iter().map(|draft| draft.name().to_owned()).collect();
+    let sent = send(&arguments, output, &mut router, names, &mut drafts)?;
+    publish_all(drafts, &mut router, expiry_ms)?;
+    report(&arguments, output, &mut router, &keys, sent, "")
 }
 
-fn publish(draft: Draft, connection: &mut Connection, ex: Option<u64>) -> Result<(), Failure> {
-    draft.publish(connection, ex.map(|seconds| seconds.saturating_mul(1000)))
+impl Arguments {
+    /// The keys of the filter: one, or those of its partitions.
+    fn keys(&self, router: &mut Router) -> Result<Vec<Vec<u8>>, Failure> {
+        let Some(count) = self.partitions else { return Ok(vec![self.key.as_bytes().to_owned()]) };
+        let keys = partitions::keys(&self.key, count)?;
+        // With another number the items that are there would be looked for elsewhere.
+        let further = partitions::key(&self.key, count);
+        if router.call(further.as_bytes(), &[b"EXISTS", further.as_bytes()])? != Value::Int(0) {
+            return Err(Failure::of(
+                further,
+                "there are more partitions than that, whose number can never change",
+            ));
+        }
+        Ok(keys)
+    }
+
+    fn build(&self, capacity_items: u64, output: &Output) -> Result<(Vec<BloomFilter>, Tally, f64), Failure> {
+        let (input, options) = (&self.input, &self.options);
+        match self.partitions {
+            Some(count) => build_partitions(input, options, (capacity_items, count), self.threads, output),
+            None => build::build(input, options, capacity_items, self.threads, output)
+                .map(|(filter, tally, seconds)| (vec![filter], tally, seconds)),
+        }
+    }
 }
 
-/// Adds everything to the draft, or to the filter that is there.
+/// Adds everything to the filters of these names, which are those of the drafts, or to those that are there.
 fn send(
     arguments: &Arguments,
     output: &Output,
-    connection: &mut Connection,
-    mut draft: Option<&mut Draft>,
+    router: &mut Router,
+    names: Vec<Vec<u8>>,
+    drafts: &mut [Draft],
 ) -> Result<(Counts, f64), Failure> {
-    let name = draft.as_ref().map_or(arguments.key.as_bytes(), |draft| draft.name()).to_owned();
     let batches = arguments.input.batches(BATCH_BYTES)?;
     let progress = output.progress("loading", batches.total_bytes, Unit::Bytes);
-    let mut sender = Sender::new(connection, &name)?;
+    let mut sender = Sender::new(router, names)?;
     if !sender.is_packed() {
         output.note("the server does not know BF.BULKADD: sending items one by one in BF.INSERT");
     }
+    let mut spreader = arguments.partitions.map(|count| Spreader::new(count, BATCH_BYTES));
     for batch in &batches {
-        sender.add(&batch?)?;
+        match &mut spreader {
+            Some(spreader) => spreader.spread(&batch?, |number, batch| sender.add(number, batch))?,
+            None => sender.add(0, batch?)?,
+        }
         let Counts { items, .. } = sender.counts;
         progress.set(
             batches.done_bytes(),
             format!("{items} items, {} items/s", per_second(items, progress.seconds())),
         );
-        if let Some(draft) = &mut draft
-            && draft.is_to_be_kept()
-        {
-            draft.keep(sender.settle()?)?;
+        if drafts.iter().any(Draft::is_to_be_kept) {
+            let router = sender.settle()?;
+            drafts.iter_mut().try_for_each(|draft| draft.keep(router))?;
         }
+    }
+    if let Some(spreader) = spreader {
+        spreader.finish(|number, batch| sender.add(number, batch))?;
     }
     sender.settle()?;
     Ok((sender.counts, progress.seconds()))
@@ -138,25 +191,40 @@ fn send(
 fn report(
     arguments: &Arguments,
     output: &Output,
-    connection: &mut Connection,
-    counts: Counts,
-    seconds: f64,
+    router: &mut Router,
+    keys: &[Vec<u8>],
+    (counts, seconds): (Counts, f64),
     how: &str,
 ) -> Result<(), Failure> {
-    let key = arguments.key.as_bytes();
-    let size_bytes = connection.call(&[b"BF.INFO", key, b"SIZE"]).ok().as_ref().and_then(integer);
+    let mut fact =
+        |key: &[u8], name: &[u8]| router.call(key, &[b"BF.INFO", key, name]).ok().as_ref().and_then(integer);
+    let size_bytes = keys.iter().map(|key| fact(key, b"SIZE")).sum::<Option<u64>>();
     let rate = per_second(counts.items, seconds);
     let Counts { items, new, present, refused } = counts;
-    let size =
-        size_bytes.map_or_else(|| "a filter".to_owned(), |size| format!("a filter of {}", bytes(size)));
-    let text = format!(
-        "{}: {items} items, {new} new, {present} present, {refused} refused; {how}{size}; {seconds:.1} s, {rate} items/s",
-        shown(key)
-    );
-    let json = json!({
+    let filter =
+        arguments.partitions.map_or_else(|| "a filter".to_owned(), |count| format!("{count} filters"));
+    let mut size = size_bytes.map_or_else(|| filter.clone(), |size| format!("{filter} of {}", bytes(size)));
+    let mut json = json!({
         "key": arguments.key, "items": items, "new": new, "present": present, "refused": refused,
         "bytes": size_bytes, "seconds": seconds, "items_per_second": rate,
     });
+    if let Some(count) = arguments.partitions {
+        // Who of them has grown was given more than it was reserved for.
+        let fullest =
+            keys.iter().filter_map(|key| Some((fact(key, b"ITEMS")?, fact(key, b"CAPACITY")?))).max();
+        if let Some((items, capacity)) = fullest {
+            size.push_str(&format!(", the fullest with {items} of {capacity} items"));
+        }
+        if let serde_json::Value::Object(fields) = &mut json {
+            fields.insert("partitions".to_owned(), count.into());
+            fields.insert("fullest_items".to_owned(), fullest.map(|(items, _)| items).into());
+            fields.insert("fullest_capacity".to_owned(), fullest.map(|(_, capacity)| capacity).into());
+        }
+    }
+    let text = format!(
+        "{}: {items} items, {new} new, {present} present, {refused} refused; {how}{size}; {seconds:.1} s, {rate} items/s",
+        arguments.key
+    );
     output.result(&text, &json)?;
     if refused > 0 {
         return Err(Failure::partly(format!("{refused} items were refused: the filter is full")));

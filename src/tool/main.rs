@@ -16,12 +16,14 @@ mod load;
 mod options;
 mod output;
 mod packing;
+mod partitions;
 mod pieces;
 mod rdb;
 mod restore;
 mod sending;
 mod server;
 mod size;
+mod spreading;
 
 use std::process::ExitCode;
 
@@ -55,7 +57,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let Arguments { json, quiet, command } = Arguments::parse();
+    let Arguments { json, quiet, command } = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return refuse(&error),
+    };
     let output = Output::new(json, quiet);
     interrupt::watch();
     let outcome = match command {
@@ -71,4 +76,12 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => output.fail(&failure),
     }
+}
+
+/// Says what is wrong with the arguments, or what help was asked for.
+fn refuse(error: &clap::Error) -> ExitCode {
+    if error.exit_code() != 0 && std::env::args_os().any(|argument| argument == "--json") {
+        return Output::new(true, false).fail(&failure::Failure::usage(error.to_string().trim_end()));
+    }
+    error.exit()
 }

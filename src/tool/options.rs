@@ -14,7 +14,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "RATE", default_value_t = 0.01, help_heading = "Filter")]
     pub(crate) error: f64,
     /// Items to make room for; without it they are counted first
-    #[arg(long, value_name = "ITEMS", value_parser = items, help_heading = "Filter")]
+    #[arg(long, visible_alias = "items", value_name = "ITEMS", value_parser = items, help_heading = "Filter")]
     pub(crate) capacity: Option<u64>,
     /// How many times larger each further layer is than the one before
     #[arg(long, value_name = "FACTOR", conflicts_with = "nonscaling", help_heading = "Filter")]
@@ -57,8 +57,11 @@ pub(crate) fn items(text: &str) -> Result<u64, String> {
     10u64.checked_pow(zeros).and_then(|factor| number.checked_mul(factor)).ok_or_else(wrong)
 }
 
-/// A time in milliseconds.
-fn milliseconds(text: &str) -> Result<u64, String> {
+/// Milliseconds of the shortest and of the longest window that a filter can have.
+pub(crate) const WINDOW_MS: std::ops::RangeInclusive<u64> = 100..=1 << 40;
+
+/// A window of time in milliseconds.
+pub(crate) fn milliseconds(text: &str) -> Result<u64, String> {
     let wrong = || format!("{text} is no time: 500ms, 30s, 15m, 12h, 7d, 2w, or seconds");
     let digits = text.find(|next: char| !next.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at_checked(digits).ok_or_else(wrong)?;
@@ -73,6 +76,20 @@ fn milliseconds(text: &str) -> Result<u64, String> {
     };
     let number: u64 = number.parse().map_err(|_| wrong())?;
     number.checked_mul(unit_ms).filter(|ms| *ms > 0).ok_or_else(wrong)
+}
+
+/// The words of BF.RESERVE for a factor.
+pub(crate) fn expansion_words(expansion: Option<u32>) -> Vec<String> {
+    expansion.map_or_else(Vec::new, |expansion| vec!["EXPANSION".to_owned(), expansion.to_string()])
+}
+
+/// The words of BF.RESERVE for a window.
+pub(crate) fn window_words(window_ms: Option<u64>) -> Vec<String> {
+    match window_ms {
+        Some(ms) if ms.is_multiple_of(1000) => vec!["WINDOW".to_owned(), (ms / 1000).to_string()],
+        Some(ms) => vec!["PWINDOW".to_owned(), ms.to_string()],
+        None => Vec::new(),
+    }
 }
 
 impl Arguments {
@@ -108,18 +125,10 @@ impl Arguments {
     ) -> Result<Vec<String>, Failure> {
         self.library(capacity_items)?;
         let mut words = vec![self.error.to_string(), capacity_items.max(1).to_string()];
-        if let Some(expansion) = self.expansion {
-            words.extend(["EXPANSION".to_owned(), expansion.to_string()]);
-        }
+        words.extend(expansion_words(self.expansion));
         let flags = [(self.nonscaling, "NONSCALING"), (server.keyed, "KEYED"), (server.counting, "COUNTING")];
         words.extend(flags.into_iter().filter(|(is_asked, _)| *is_asked).map(|(_, word)| word.to_owned()));
-        match server.window {
-            Some(ms) if ms.is_multiple_of(1000) => {
-                words.extend(["WINDOW".to_owned(), (ms / 1000).to_string()])
-            }
-            Some(ms) => words.extend(["PWINDOW".to_owned(), ms.to_string()]),
-            None => {}
-        }
+        words.extend(window_words(server.window));
         Ok(words)
     }
 }
@@ -133,7 +142,7 @@ mod tests {
         for (text, ms) in [("7d", 604_800_000), ("90", 90_000), ("250ms", 250), ("2w", 1_209_600_000)] {
             assert_eq!(milliseconds(text), Ok(ms));
         }
-        for text in ["", "0", "d", "soon", "1y", "-1s", "99999999999999999999w", "1.5h"] {
+        for text in ["", "0", "1e3", "d", "soon", "1y", "-1s", "99999999999999999999w", "1.5h"] {
             assert!(milliseconds(text).is_err(), "{text}");
         }
     }

@@ -12,6 +12,8 @@ use super::failure::Failure;
 
 /// Between two lines of progress where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(5);
+/// Before the first of them.
+const LINE_AFTER: Duration = Duration::from_millis(500);
 
 /// How to say things.
 pub(crate) struct Output {
@@ -78,7 +80,7 @@ impl Output {
             total,
             has_lines: !self.is_quiet && !self.has_terminal,
             began: Instant::now(),
-            said: Cell::new(Instant::now()),
+            next: Cell::new(LINE_AFTER),
             message: RefCell::new(String::new()),
         }
     }
@@ -98,7 +100,8 @@ pub(crate) struct Progress {
     total: Option<u64>,
     has_lines: bool,
     began: Instant,
-    said: Cell<Instant>,
+    /// When the next line is due, since it began.
+    next: Cell<Duration>,
     message: RefCell<String>,
 }
 
@@ -107,8 +110,8 @@ impl Progress {
         self.message.replace(message.into());
         self.bar.set_position(done);
         self.bar.set_message(self.message.borrow().clone());
-        if self.has_lines && self.said.get().elapsed() >= LINE_EVERY {
-            self.said.set(Instant::now());
+        if self.has_lines && self.began.elapsed() >= self.next.get() {
+            self.next.set(self.began.elapsed() + LINE_EVERY);
             let left = self.total.filter(|_| done > 0).map(|total| {
                 let share = done as f64 / total.max(1) as f64;
                 let left = self.began.elapsed().as_secs_f64() * (1.0 - share) / share;

@@ -8,7 +8,7 @@ use super::draft::{Draft, Existing};
 use super::failure::Failure;
 use super::output::{Output, Unit, bytes, per_second, shown};
 use super::pieces::Pieces;
-use super::server::{self, Credentials, Site, integer};
+use super::server::{self, Credentials, Router, Site, integer};
 
 /// Send a filter that `everbloom build` wrote to a server
 ///
@@ -45,15 +45,15 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
     let key = arguments.key.as_bytes();
     let (pieces, file_bytes) = Pieces::open(&arguments.file)?;
     let site = Site::new(&arguments.url, &arguments.connection, Credentials::Main)?;
-    let mut connection = site.connect_for(key)?;
+    let mut router = Router::new(&site)?;
     let existing = if arguments.replace { Existing::Replace } else { Existing::Refuse };
-    let mut draft = Draft::new(&site, &mut connection, key, existing)?;
+    let mut draft = Draft::new(&mut router, key, existing)?;
     let progress = output.progress("sending", Some(file_bytes), Unit::Bytes);
-    draft.fill(&mut connection, pieces, |sent| progress.set(sent, bytes(sent)))?;
-    draft.publish(&mut connection, arguments.ex.map(|seconds| seconds.saturating_mul(1000)))?;
+    draft.fill(&mut router, pieces, |sent| progress.set(sent, bytes(sent)))?;
+    draft.publish(&mut router, arguments.ex.map(|seconds| seconds.saturating_mul(1000)))?;
     let seconds = progress.seconds();
     drop(progress);
-    let items = connection.call(&[b"BF.CARD", key]).ok().as_ref().and_then(integer).unwrap_or_default();
+    let items = router.call(key, &[b"BF.CARD", key]).ok().as_ref().and_then(integer).unwrap_or_default();
     let rate = per_second(file_bytes, seconds);
     let text = format!("{}: {items} items, {} sent; {seconds:.1} s", shown(key), bytes(file_bytes));
     let json = json!({

@@ -1,13 +1,19 @@
-//! Adding batches to a filter on a server: by BF.BULKADD, or by BF.INSERT where a server does not know it; several
-//! commands on their way at once.
+//! Adding batches to filters on servers: by BF.BULKADD, or by BF.INSERT where a server does not know it; several
+//! commands on their way to each node at once. What a node of a cluster refuses because the slot is moving goes again, to
+//! where it belongs; it was not done, so nothing is done twice.
+
+use std::collections::{HashMap, VecDeque};
+use std::mem;
 
 use redis::Value;
 
 use super::failure::Failure;
+use super::interrupt;
+use super::output::shown;
 use super::packing::{Batch, Packing};
-use super::server::{Connection, Trouble};
+use super::server::{Gone, Place, Router, Trouble};
 
-/// Commands that are sent before the reply to the first is waited for. Their replies together are far smaller than
+/// Commands that are sent to a node before the reply to the first is waited for. Their replies together are far smaller than
 /// what the system keeps for a connection, so that neither side ever waits for the other to read.
 const PACKED_AHEAD: usize = 3;
 const WORDS_AHEAD: usize = 16;
@@ -23,28 +29,39 @@ pub(crate) struct Counts {
     pub(crate) refused: u64,
 }
 
-/// Adds batches to one filter, which must be there.
-pub(crate) struct Sender<'c> {
-    connection: &'c mut Connection,
-    key: Vec<u8>,
+/// Adds batches to filters, which must be there.
+pub(crate) struct Sender<'r> {
+    router: &'r mut Router,
+    keys: Vec<Vec<u8>>,
     is_packed: bool,
-    /// Items of each command whose reply is outstanding.
-    outstanding: std::collections::VecDeque<u64>,
+    /// What was sent to each node and not replied to.
+    outstanding: HashMap<Place, VecDeque<Sent>>,
+    /// What a node did not take because the slot is on its way, or gone.
+    refused: Vec<Sent>,
     pub(crate) counts: Counts,
 }
 
-impl<'c> Sender<'c> {
-    /// Finds out what the server knows.
-    pub(crate) fn new(connection: &'c mut Connection, key: &[u8]) -> Result<Self, Failure> {
+/// A batch for one of the filters.
+struct Sent {
+    number: usize,
+    batch: Batch,
+}
+
+impl<'r> Sender<'r> {
+    /// Looks for the filters, and finds out what their server knows.
+    pub(crate) fn new(router: &'r mut Router, keys: Vec<Vec<u8>>) -> Result<Self, Failure> {
         // No items in a packing that has no end of its own: changes nothing.
         let word = Packing::Prefixed.word().as_bytes();
-        let is_packed = match connection.call(&[b"BF.BULKADD", key, b"NOCREATE", word, b""]) {
-            Ok(_) => true,
-            Err(trouble) if trouble.lacks_command() => false,
-            Err(trouble) => return Err(trouble.into()),
-        };
-        let outstanding = std::collections::VecDeque::new();
-        Ok(Self { connection, key: key.to_owned(), is_packed, outstanding, counts: Counts::default() })
+        let mut is_packed = true;
+        for key in &keys {
+            match router.call(key, &[b"BF.BULKADD", key, b"NOCREATE", word, b""]) {
+                Ok(_) => {}
+                Err(Gone::Trouble(trouble)) if trouble.lacks_command() => is_packed = false,
+                Err(gone) => return Err(Failure::of(shown(key), Failure::from(gone))),
+            }
+        }
+        let (outstanding, refused) = (HashMap::new(), Vec::new());
+        Ok(Self { router, keys, is_packed, outstanding, refused, counts: Counts::default() })
     }
 
     /// Whether items go packed.
@@ -52,47 +69,90 @@ impl<'c> Sender<'c> {
         self.is_packed
     }
 
-    /// Sends a batch; what came of it is counted by and by.
-    pub(crate) fn add(&mut self, batch: &Batch) -> Result<(), Failure> {
+    /// Sends a batch to the filter of a number; what came of it is counted by and by.
+    pub(crate) fn add(&mut self, number: usize, batch: Batch) -> Result<(), Failure> {
         if self.is_packed {
-            let word = batch.packing.word().as_bytes();
-            let command: [&[u8]; 5] = [b"BF.BULKADD", &self.key, b"NOCREATE", word, &batch.data];
-            self.connection.send(&command)?;
-            self.outstanding.push_back(batch.items);
-            return self.receive_beyond(PACKED_AHEAD);
+            return self.send(Sent { number, batch }, PACKED_AHEAD);
         }
-        let (key, mut items) = (self.key.clone(), batch.iter().peekable());
+        let mut items = batch.iter().peekable();
         while items.peek().is_some() {
-            let mut command: Vec<&[u8]> = vec![b"BF.INSERT", &key, b"NOCREATE", b"ITEMS"];
-            let words = command.len();
-            command.extend(items.by_ref().take(WORDS_ITEMS));
-            self.connection.send(&command)?;
-            self.outstanding.push_back(command.len().saturating_sub(words) as u64);
-            self.receive_beyond(WORDS_AHEAD)?;
+            let mut part = Batch::prefixed(0);
+            for item in items.by_ref().take(WORDS_ITEMS) {
+                if !part.push(item) {
+                    return Err(Failure::new("an item is longer than any server takes"));
+                }
+            }
+            self.send(Sent { number, batch: part }, WORDS_AHEAD)?;
         }
         Ok(())
     }
 
-    /// Receives what is outstanding.
-    pub(crate) fn settle(&mut self) -> Result<&mut Connection, Failure> {
-        self.receive_beyond(0)?;
-        Ok(self.connection)
+    /// Receives what is outstanding, and sends again what was not taken.
+    pub(crate) fn settle(&mut self) -> Result<&mut Router, Failure> {
+        let places: Vec<Place> = self.outstanding.keys().cloned().collect();
+        for place in &places {
+            self.receive_beyond(place, 0)?;
+        }
+        for sent in mem::take(&mut self.refused) {
+            let (key, is_packed) = (self.key(&sent)?.to_owned(), self.is_packed);
+            let command = command(is_packed, &key, &sent.batch);
+            let reply = self.router.call(&key, &command)?;
+            self.note(&sent, &reply)?;
+        }
+        Ok(self.router)
     }
 
-    fn receive_beyond(&mut self, ahead: usize) -> Result<(), Failure> {
-        while self.outstanding.len() > ahead {
-            let items = self.outstanding.pop_front().unwrap_or_default();
-            let reply = self.connection.receive()?;
-            let answers = count(&reply, &mut self.counts)?;
-            self.counts.items += items;
-            // A filter of fixed size that is full ends the reply at the first item that it refuses.
-            match items.checked_sub(answers) {
-                Some(missing) => self.counts.refused += missing,
-                None => return Err(Failure::new(format!("{answers} answers for {items} items"))),
+    fn send(&mut self, sent: Sent, ahead: usize) -> Result<(), Failure> {
+        interrupt::check()?;
+        let key = self.key(&sent)?.to_owned();
+        let place = self.router.place_of(&key)?;
+        self.router.at(&place)?.send(&command(self.is_packed, &key, &sent.batch))?;
+        self.outstanding.entry(place.clone()).or_default().push_back(sent);
+        self.receive_beyond(&place, ahead)?;
+        if self.refused.is_empty() { Ok(()) } else { self.settle().map(drop) }
+    }
+
+    fn key(&self, sent: &Sent) -> Result<&[u8], Failure> {
+        self.keys.get(sent.number).map(Vec::as_slice).ok_or_else(|| Failure::new("no such filter"))
+    }
+
+    fn receive_beyond(&mut self, place: &Place, ahead: usize) -> Result<(), Failure> {
+        loop {
+            let Some(outstanding) = self.outstanding.get_mut(place) else { return Ok(()) };
+            if outstanding.len() <= ahead {
+                return Ok(());
+            }
+            let Some(sent) = outstanding.pop_front() else { return Ok(()) };
+            match self.router.at(place)?.receive() {
+                Ok(reply) => self.note(&sent, &reply)?,
+                Err(Trouble::Refused(text)) if self.router.is_to_follow(&text) => self.refused.push(sent),
+                Err(trouble) => return Err(trouble.into()),
             }
         }
+    }
+
+    /// Counts what came of a batch.
+    fn note(&mut self, sent: &Sent, reply: &Value) -> Result<(), Failure> {
+        let items = sent.batch.items;
+        let answers = count(reply, &mut self.counts)?;
+        self.counts.items += items;
+        // A filter of fixed size that is full ends the reply at the first item that it refuses.
+        match items.checked_sub(answers) {
+            Some(missing) => self.counts.refused += missing,
+            None => return Err(Failure::new(format!("{answers} answers for {items} items"))),
+        }
         Ok(())
     }
+}
+
+/// The command that adds a batch to the filter of a key.
+fn command<'c>(is_packed: bool, key: &'c [u8], batch: &'c Batch) -> Vec<&'c [u8]> {
+    if is_packed {
+        return vec![b"BF.BULKADD", key, b"NOCREATE", batch.packing.word().as_bytes(), &batch.data];
+    }
+    let mut command: Vec<&[u8]> = vec![b"BF.INSERT", key, b"NOCREATE", b"ITEMS"];
+    command.extend(batch);
+    command
 }
 
 /// Counts the answers of one reply: a character each, or a number, a truth value or an error each. Answers how many

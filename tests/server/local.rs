@@ -17,6 +17,7 @@ use local_filter::{LocalFilter, keep};
 pub(crate) const TESTS: &[Test] = tests![
     a_copy_answers_as_the_server_for_every_kind,
     only_what_changed_is_loaded_again,
+    a_copy_of_a_filter_that_forgets_forgets_when_the_server_does,
     the_server_is_asked_where_the_copy_cannot_say,
     a_filter_that_grows_is_copied_while_it_is_written,
     a_kept_copy_follows_the_server,
@@ -36,12 +37,14 @@ fn add(client: &mut Client, key: &str, items: std::ops::Range<u32>) {
 }
 
 /// A filter of every kind, each of 1000 items; answers their keys.
-fn make_all(client: &mut Client) -> [&'static str; 8] {
+fn make_all(client: &mut Client) -> [&'static str; 10] {
     for (key, options) in [
         ("scattered", "0.01 100"),
         ("paged", "0.001 1000000"),
         ("keyed", "0.01 100 KEYED"),
         ("counting", "0.01 1000 COUNTING"),
+        ("window", "0.01 100 WINDOW 86400"),
+        ("window-paged", "0.001 1000000 WINDOW 86400"),
         ("redisbloom", "0.01 100 FORMAT redisbloom"),
         ("valkey-bloom", "0.01 100 FORMAT valkey-bloom"),
     ] {
@@ -52,7 +55,18 @@ fn make_all(client: &mut Client) -> [&'static str; 8] {
     assert_eq!(client.say("BF.MERGE united keyed redisbloom FORCE"), "+OK");
     assert_eq!(client.say("BF.IMPORT imported EMPTY SCHEME go-zero BITS 20000"), "+OK");
     add(client, "imported", 0..1000);
-    ["scattered", "paged", "keyed", "counting", "redisbloom", "valkey-bloom", "united", "imported"]
+    [
+        "scattered",
+        "paged",
+        "keyed",
+        "counting",
+        "window",
+        "window-paged",
+        "redisbloom",
+        "valkey-bloom",
+        "united",
+        "imported",
+    ]
 }
 
 fn a_copy_answers_as_the_server_for_every_kind(site: &Site) {
@@ -103,6 +117,18 @@ fn only_what_changed_is_loaded_again(site: &Site) {
     assert!(copy.refresh(&mut connection).expect("a header"));
     client.call(&[b"BF.LOADCHUNK".as_slice(), b"loading", next.to_string().as_bytes(), chunk]);
     assert!(copy.refresh(&mut connection).expect("a chunk"));
+}
+
+fn a_copy_of_a_filter_that_forgets_forgets_when_the_server_does(site: &Site) {
+    let server = site.start();
+    let (mut client, mut connection) = (server.client(), connect(&server));
+    assert_eq!(client.say("BF.RESERVE k 0.001 1000 PWINDOW 1400"), "+OK");
+    assert_eq!(client.say("BF.ADD k alice"), "1");
+    let copy = LocalFilter::new("k", EVER);
+    assert!(copy.refresh(&mut connection).expect("a copy"));
+    assert_eq!(copy.check(b"alice"), Some(true));
+    wait_until("the server forgets", || client.int("BF.EXISTS k alice") == 0);
+    assert_eq!(copy.check(b"alice"), Some(false));
 }
 
 fn the_server_is_asked_where_the_copy_cannot_say(site: &Site) {

@@ -15,7 +15,7 @@ pub(crate) const TESTS: &[Test] = tests![
 ];
 
 /// What makes filters of every kind that a command makes.
-const KINDS: [&str; 7] = [
+const KINDS: [&str; 8] = [
     "",
     "NONSCALING",
     "FORMAT redisbloom",
@@ -23,6 +23,7 @@ const KINDS: [&str; 7] = [
     "COUNTING",
     "KEYED",
     "NONSCALING SATURATE",
+    "WINDOW 604800",
 ];
 
 /// One filter of each kind, small and large, the odd ones with a time to live.

@@ -40,7 +40,8 @@ fn fill(server: &Server) {
         client.say(&format!("SET number{number} {number}"));
     }
     client.ask(&["FUNCTION", "LOAD", "#!lua name=f\nredis.register_function('f', function() return 1 end)"]);
-    let kinds = ["", "NONSCALING", "FORMAT redisbloom", "FORMAT valkey-bloom", "COUNTING", "KEYED"];
+    let kinds =
+        ["", "NONSCALING", "FORMAT redisbloom", "FORMAT valkey-bloom", "COUNTING", "KEYED", "WINDOW 3600"];
     for (number, kind) in kinds.iter().enumerate() {
         client.say(&format!("BF.RESERVE filter-{number} 0.01 30 {kind}"));
         let items: Vec<String> = (0..25).map(|item| format!("item-{item}")).collect();

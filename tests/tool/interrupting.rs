@@ -37,9 +37,14 @@ fn begin(server: &Server, more: &[&str]) -> (Child, String) {
     (child, draft.unwrap())
 }
 
-fn signal(child: &Child, name: &str) {
+/// Sends a signal and waits for what comes of it, with the pipe open: the end of the input would end the load.
+pub(crate) fn end_by(mut child: Child, name: &str) -> Ended {
+    let input = child.stdin.take();
     let status = Command::new("sh").args(["-c", &format!("kill -{name} {}", child.id())]).status().unwrap();
     assert!(status.success());
+    let ended = Ended::of(child.wait_with_output().unwrap());
+    drop(input);
+    ended
 }
 
 fn ctrl_c_leaves_what_was_there(site: &Site) {
@@ -47,8 +52,7 @@ fn ctrl_c_leaves_what_was_there(site: &Site) {
     let mut client = server.client();
     for name in ["INT", "TERM"] {
         let (child, _) = begin(&server, &[]);
-        signal(&child, name);
-        let ended = Ended::of(child.wait_with_output().unwrap());
+        let ended = end_by(child, name);
         assert_eq!((ended.code, keys(&mut client)), (Some(130), vec![]), "{name}: {}", ended.err);
     }
     let files = Files::new();
@@ -56,15 +60,13 @@ fn ctrl_c_leaves_what_was_there(site: &Site) {
     let before = client.digest("k");
     let (child, draft) = begin(&server, &["--replace"]);
     assert!(draft.starts_with("{k}:everbloom:"), "{draft}");
-    signal(&child, "INT");
-    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(130));
+    assert_eq!(end_by(child, "INT").code, Some(130));
     assert_eq!((client.digest("k"), keys(&mut client)), (before, vec!["k".to_owned()]));
     // Nothing is left of a file either.
     let path = files.path("k.bloom");
     let mut child = spawn(&["build", "-", "-o", &path, "--capacity", "1e6"]);
     half(&mut child);
-    signal(&child, "INT");
-    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(130));
+    assert_eq!(end_by(child, "INT").code, Some(130));
     assert!(!std::path::Path::new(&path).exists());
 }
 

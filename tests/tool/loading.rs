@@ -1,7 +1,11 @@
-//! `load`, `build` and `restore`.
+//! `load`: items of files and of standard input into a filter.
 
-use crate::harness::{Site, Test, show, skip, tests};
-use crate::tool::{Ended, Files, command, fixture, json, keys, present, run, run_with, two_nodes, url};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+use std::thread;
+
+use crate::harness::{Site, Test, skip, tests};
+use crate::tool::{Files, fixture, json, keys, path, present, run, run_with, spawn, url};
 
 pub(crate) const TESTS: &[Test] = tests![
     every_line_is_an_item,
@@ -11,13 +15,7 @@ pub(crate) const TESTS: &[Test] = tests![
     a_key_that_is_there_stays_unless_told_otherwise,
     options_are_those_of_bf_reserve,
     a_filter_that_is_full_refuses_and_the_exit_code_tells,
-    a_filter_built_here_is_the_one_that_a_server_makes,
-    ten_million_items_are_built_sent_and_loaded,
-    a_file_of_a_filter_that_is_torn_leaves_no_key,
-    credentials_come_from_the_address_or_the_environment_and_are_not_shown,
-    a_cluster_is_followed_to_the_slot,
-    certificates_are_checked,
-    what_cannot_be_read_or_reached_is_an_error,
+    progress_is_told_in_lines_and_on_a_terminal_in_a_bar,
     every_subcommand_has_help_with_an_example,
 ];
 
@@ -196,197 +194,31 @@ fn a_filter_that_is_full_refuses_and_the_exit_code_tells(site: &Site) {
     }
 }
 
-fn a_filter_built_here_is_the_one_that_a_server_makes(site: &Site) {
+fn progress_is_told_in_lines_and_on_a_terminal_in_a_bar(site: &Site) {
     let server = site.start();
-    let mut client = server.client();
+    let mut child = spawn(&["load", &url(&server), "k", "-", "--capacity", "1e6"]);
+    let mut told = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut input = child.stdin.take().unwrap();
+    let feeding = thread::spawn(move || {
+        // Until the tool is gone: more than it keeps back each time.
+        while input.write_all("an item\n".repeat(200_000).as_bytes()).is_ok() {}
+    });
+    let line = told.find(|line| line.as_ref().unwrap().contains(" items/s")).unwrap().unwrap();
+    assert!(line.starts_with("loading: ") && line.contains(" items, "), "{line}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    feeding.join().unwrap();
     let files = Files::new();
-    // Small, large enough for threads to share its pages, and growing.
-    for (items, options) in [(1000, &[][..]), (400_000, &[]), (5000, &["--capacity", "700"])] {
-        let file = files.items("items", items);
-        json(&[&["load", &url(&server), "k", &file, "--replace"], options].concat());
-        for threads in ["1", "2", "5"] {
-            let here = ["load", &url(&server), "here", &file, "--replace", "--offline", "--threads", threads];
-            json(&[&here, options].concat());
-            assert_eq!(client.digest("here"), client.digest("k"), "{items}");
-        }
-        // In a file; what it holds and what it counts is the same whoever sends it.
-        let path = files.path("k.bloom");
-        let built = json(&[&["build", &file, "-o", &path], options].concat());
-        assert_eq!(built["items"], items, "{built}");
-        let sent = json(&["restore", &url(&server), "sent", &path, "--replace", "--ex", "1000"]);
-        assert!((900..=1000).contains(&client.int("TTL sent")), "{sent}");
-        // The digest is one of the expiry too.
-        client.say("PERSIST sent");
-        assert_eq!(client.digest("sent"), client.digest("k"), "{sent}");
-        assert_eq!(run(&["restore", &url(&server), "sent", &path]).code, Some(1));
-    }
-    assert_eq!(keys(&mut client), ["here", "k", "sent"]);
-}
-
-fn ten_million_items_are_built_sent_and_loaded(site: &Site) {
-    const ITEMS: u32 = 10_000_000;
-    let server = site.start();
-    let mut client = server.client();
-    let files = Files::new();
-    let file = files.items("items", ITEMS);
-    let built = json(&["load", &url(&server), "built", &file, "--offline", "--threads", "4"]);
-    let loaded = json(&["load", &url(&server), "loaded", &file]);
-    for (key, result) in [("built", built), ("loaded", loaded)] {
-        assert_eq!(result["items"], ITEMS, "{result}");
-        let new = result["new"].as_u64().unwrap();
-        // All are distinct, so what is not new was a false positive: at most 1 %, and that only at the end.
-        assert!(new <= ITEMS.into() && new > u64::from(ITEMS) / 1000 * 995, "{result}");
-        assert_eq!(client.int(&format!("BF.CARD {key}")), i64::try_from(new).unwrap());
-        let members: Vec<String> = (0..ITEMS).step_by(9973).map(|item| format!("item-{item}")).collect();
-        let absent: Vec<String> = (0..10_000).map(|item| format!("absent-{item}")).collect();
-        let bytes = |items: &[String]| items.iter().map(|item| item.clone().into_bytes()).collect::<Vec<_>>();
-        let (members, absent) = (bytes(&members), bytes(&absent));
-        let slices = |items: &[Vec<u8>]| -> usize {
-            let items: Vec<&[u8]> = items.iter().map(Vec::as_slice).collect();
-            present(&mut server.client(), key, &items)
-        };
-        assert_eq!(slices(&members), members.len(), "{key}");
-        // 75 expected, since a filter that grows gives its first layer 3/4 of 1 %; plus five deviations.
-        assert!(slices(&absent) < 120, "{key}");
-    }
-    assert_eq!(keys(&mut client), ["built", "loaded"]);
-}
-
-fn a_file_of_a_filter_that_is_torn_leaves_no_key(site: &Site) {
-    let server = site.start();
-    let files = Files::new();
-    let path = files.path("k.bloom");
-    json(&["build", &files.items("items", 2_000_000), "-o", &path]);
-    let whole = std::fs::read(&path).unwrap();
-    let mut altered = whole.clone();
-    altered[whole.len() / 2] ^= 1;
-    let mut long = whole.clone();
-    long[20..28].copy_from_slice(&u64::MAX.to_le_bytes());
-    for (what, bytes) in [
-        ("torn", &whole[..whole.len() - 17]),
-        ("without an end", &whole[..whole.len() - 1]),
-        ("of nothing", &whole[..12]),
-        ("altered", &altered),
-        ("too long", &long),
-        ("of another kind", b"REDIS0011"),
-        ("empty", b""),
-    ] {
-        let ended = run(&["restore", &url(&server), "k", &files.write("torn", bytes)]);
-        assert_eq!(ended.code, Some(1), "{what}: {}", ended.err);
-        assert_eq!(keys(&mut server.client()), [""; 0], "{what}");
-    }
-    // Nothing is left of a file that could not be written either.
-    let missing = files.path("no/such/directory.bloom");
-    assert_eq!(run(&["build", &files.items("few", 10), "-o", &missing]).code, Some(1));
-}
-
-fn credentials_come_from_the_address_or_the_environment_and_are_not_shown(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    client.say("ACL SETUSER loader on >s3cret-word ~* +@all");
-    client.say("ACL SETUSER default resetpass >other-word");
-    let files = Files::new();
-    let file = files.items("items", 10);
-    let with = |user: &str| format!("redis://{user}@127.0.0.1:{}", server.port());
-    json(&["load", &with("loader:s3cret-word"), "k", &file]);
-    json(&["load", &with(":other-word"), "k", &file, "--replace", "--resp3"]);
-    let from_environment = |user: Option<&str>, password: &str| {
-        let mut command = command(&["load", &url(&server), "k", &file, "--replace", "--json"]);
-        command.env("EVERBLOOM_PASSWORD", password);
-        user.map(|user| command.env("EVERBLOOM_USERNAME", user));
-        Ended::of(command.output().unwrap())
+    let file = files.items("items", 500_000);
+    // `script` gives it a terminal.
+    let load = format!("{} load {} terminal {file}", path().display(), url(&server));
+    let Ok(ended) = Command::new("script").args(["-qec", &load, "/dev/null"]).stdin(Stdio::null()).output()
+    else {
+        return skip("there is no script");
     };
-    assert_eq!(from_environment(Some("loader"), "s3cret-word").code, Some(0));
-    assert_eq!(from_environment(None, "other-word").code, Some(0));
-    let wrong = [
-        from_environment(Some("loader"), "wr0ng-word"),
-        run(&["load", &with("loader:wr0ng-word"), "k", &file]),
-        run(&["load", "redis://loader:wr0ng-word@127.0.0.1:port/x", "k", &file]),
-        run(&["load", "http://loader:wr0ng-word@127.0.0.1", "k", &file]),
-    ];
-    for ended in wrong {
-        assert!(matches!(ended.code, Some(1 | 2)) && !ended.err.is_empty());
-        assert!(!(ended.out + &ended.err).contains("wr0ng-word"));
-    }
-}
-
-fn a_cluster_is_followed_to_the_slot(site: &Site) {
-    let nodes = two_nodes(site);
-    let files = Files::new();
-    let (file, path) = (files.items("items", 1000), files.path("k.bloom"));
-    json(&["build", &file, "-o", &path]);
-    // Slots 12182 and 5061, one with a tag, and one that no tag of itself can stand for.
-    for key in ["foo", "bar", "x{foo}y", "a}b"] {
-        for subcommand in [&["load", "--offline"][..], &["load"], &["restore"]] {
-            let source = if subcommand[0] == "restore" { &path } else { &file };
-            for node in &nodes {
-                let address = url(node);
-                let arguments =
-                    [&[subcommand[0], &address, key, source, "-c", "--replace"], &subcommand[1..]];
-                json(&arguments.concat());
-            }
-        }
-        let found = nodes.iter().filter(|node| keys(&mut node.client()).contains(&key.to_owned())).count();
-        assert_eq!(found, 1, "{key}");
-    }
-    let all: usize = nodes.iter().map(|node| keys(&mut node.client()).len()).sum();
-    assert_eq!(all, 4);
-    // Without being told, the tool says where the key is.
-    let refused = nodes.iter().map(|node| run(&["load", &url(node), "new", &file]));
-    assert_eq!(refused.filter(|ended| ended.code == Some(1) && ended.err.contains("MOVED")).count(), 1);
-}
-
-fn certificates_are_checked(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    let (certificate, key) = (fixture("tls.crt"), fixture("tls.key"));
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
-    let settings = ["tls-cert-file", &certificate, "tls-key-file", &key, "tls-ca-cert-file", &certificate];
-    let set = [&["CONFIG", "SET"], &settings[..], &["tls-port", &port]].concat();
-    let reply = show(&client.call(&set));
-    if reply.contains("Unknown option") || reply.contains("Unsupported CONFIG parameter") {
-        return skip("the server was built without TLS");
-    }
-    assert_eq!(reply, "+OK");
-    let files = Files::new();
-    let file = files.items("items", 100);
-    let address = format!("rediss://127.0.0.1:{port}");
-    let shown = ["--cert", &certificate, "--key", &key];
-    // Nobody the system trusts has signed it.
-    assert_eq!(run(&[&["load", &address, "k", &file], &shown[..]].concat()).code, Some(1));
-    // The server wants to see one too.
-    assert_eq!(run(&["load", &address, "k", &file, "--cacert", &certificate]).code, Some(1));
-    json(&[&["load", &address, "k", &file, "--cacert", &certificate], &shown[..]].concat());
-    assert_eq!(present(&mut client, "k", &[b"item-0", b"item-99"]), 2);
-}
-
-fn what_cannot_be_read_or_reached_is_an_error(site: &Site) {
-    let server = site.start();
-    let files = Files::new();
-    let file = files.items("items", 10);
-    for arguments in [
-        &["load", &url(&server), "k", "/no/such/file"][..],
-        &["load", &url(&server), "k", "/"],
-        &["load", "redis://127.0.0.1:1", "k", &file],
-        &["restore", "redis://127.0.0.1:1", "k", &file],
-        &["build", "/no/such/file", "-o", &files.path("out")],
-    ] {
-        let ended = run(arguments);
-        assert!(
-            ended.code == Some(1) && ended.err.starts_with("everbloom: "),
-            "{arguments:?}: {}",
-            ended.err
-        );
-        let told = run(&[arguments, &["--json"]].concat());
-        let last: serde_json::Value = serde_json::from_str(told.err.lines().last().unwrap()).unwrap();
-        assert_eq!(last["code"], 1, "{last}");
-    }
-    assert!(!std::path::Path::new(&files.path("out")).exists());
-    // A server without the module.
-    let bare = site.launch().without_module().start();
-    let ended = run(&["load", &url(&bare), "k", &file]);
-    assert!(ended.code == Some(1) && ended.err.contains("unknown command"), "{}", ended.err);
-    assert_eq!(keys(&mut bare.client()), [""; 0]);
+    let text = String::from_utf8_lossy(&ended.stdout);
+    assert!(ended.status.success() && text.contains(" items/s") && text.contains(" left"), "{text}");
+    assert!(text.contains("terminal: 500000 items, "), "{text}");
 }
 
 fn every_subcommand_has_help_with_an_example(_: &Site) {
@@ -404,6 +236,10 @@ fn every_subcommand_has_help_with_an_example(_: &Site) {
         assert_eq!(help.code, Some(0), "{name}");
         assert!(help.out.contains("Example") && help.out.contains(&format!("  everbloom {name} ")), "{name}");
         assert!(help.out.contains("Exit codes:"), "{name}");
-        assert_eq!(run(&[name, "--no-such-option"]).code, Some(2), "{name}");
+        let wrong = run(&[name, "--no-such-option"]);
+        assert!(wrong.code == Some(2) && wrong.err.contains("Usage: "), "{name} {}", wrong.err);
+        let told = run(&[name, "--no-such-option", "--json"]);
+        let error: serde_json::Value = serde_json::from_str(&told.err).unwrap();
+        assert_eq!((told.code, &error["code"]), (Some(2), &2.into()), "{name} {error}");
     }
 }

@@ -12,7 +12,9 @@
     reason = "tests fail by panicking"
 )]
 
+mod building;
 mod checking;
+mod connecting;
 mod copying;
 mod docs;
 #[path = "../server/harness/mod.rs"]
@@ -21,6 +23,7 @@ mod harness;
 mod inspecting;
 mod interrupting;
 mod loading;
+mod partitions;
 mod sizes;
 mod tool;
 
@@ -32,6 +35,9 @@ use libtest_mimic::Arguments;
 /// Every file of tests.
 const SUBJECTS: &[(&str, &[Test])] = &[
     ("loading", loading::TESTS),
+    ("building", building::TESTS),
+    ("connecting", connecting::TESTS),
+    ("partitions", partitions::TESTS),
     ("interrupting", interrupting::TESTS),
     ("copying", copying::TESTS),
     ("checking", checking::TESTS),

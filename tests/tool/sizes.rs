@@ -2,12 +2,14 @@
 
 use serde_json::Value;
 
-use crate::harness::{Site, Test, tests};
+use crate::harness::{Client, Site, Test, tests};
 use crate::tool::{Files, json, run, url};
 
 pub(crate) const TESTS: &[Test] = tests![
     sizes_are_those_that_a_server_allocates,
     a_filter_that_grew_has_as_many_layers,
+    a_window_takes_what_a_server_allocates_and_rotating_keys_as_well,
+    partitions_are_sized_as_load_reserves_them,
     numbers_that_no_filter_can_have_are_refused,
 ];
 
@@ -67,6 +69,68 @@ fn a_filter_that_grew_has_as_many_layers(site: &Site) {
         let layers = number(find(&sizes, module, "grown"), "layers");
         assert_eq!(client.say("BF.INFO key FILTERS"), format!("[{layers}]"), "{module}");
     }
+}
+
+/// What BF.INFO says of the bytes of a filter that a command makes, which is then gone.
+fn made(client: &mut Client, command: &str) -> u64 {
+    assert_eq!(client.say(command), "+OK", "{command}");
+    let key = command.split(' ').nth(1).unwrap();
+    let shown = client.say(&format!("BF.INFO {key} SIZE"));
+    client.say(&format!("DEL {key}"));
+    shown.trim_matches(['[', ']']).parse().unwrap()
+}
+
+fn a_window_takes_what_a_server_allocates_and_rotating_keys_as_well(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    for (items, error, window) in [("1e6", "0.001", "7d"), ("10000", "0.01", "250ms"), ("2e7", "0.02", "90")]
+    {
+        let sizes = json(&["size", "--items", items, "--error", error, "--window", window]);
+        for filter in ["reserved", "fixed"] {
+            let size = find(&sizes, "everbloom", filter);
+            let (bytes, command) = (number(size, "bytes"), size["command"].as_str().unwrap());
+            assert!((bytes..bytes + 1000).contains(&made(&mut client, command)), "{size}");
+            assert!(size["lines"].as_u64() <= size["probes"].as_u64() && size["keys"] == 1, "{size}");
+        }
+        // A filter that has to grow first ends up larger, for it grows by doubling.
+        let [grown, reserved] = ["grown", "reserved"].map(|filter| find(&sizes, "everbloom", filter));
+        assert!(number(grown, "bytes") > number(reserved, "bytes"), "{grown}");
+        for (module, format) in &MODULES[1..] {
+            let size = find(&sizes, module, "rotating");
+            assert_eq!(size["keys"], 8, "{size}");
+            let command = size["command"].as_str().unwrap();
+            let bytes = number(size, "bytes");
+            let eight = 8 * made(&mut client, &format!("{command} FORMAT {format}"));
+            assert!((bytes..bytes + 8000).contains(&eight), "{size}: {eight}");
+        }
+        assert_eq!(sizes["filters"].as_array().unwrap().len(), 5);
+    }
+    assert_eq!(json(&["size", "--items", "10", "--window", "7d"])["window_ms"], 7 * 86_400_000);
+    for wrong in ["0", "99ms", "soon", "99999999999d"] {
+        assert_eq!(run(&["size", "--items", "10", "--window", wrong]).code, Some(2), "{wrong}");
+    }
+}
+
+fn partitions_are_sized_as_load_reserves_them(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    for window in [&[][..], &["--window", "1h"]] {
+        let sizes = json(&[&["size", "--capacity", "2e6", "--partitions", "24"], window].concat());
+        assert_eq!((&sizes["partitions"], &sizes["items_per_key"]), (&24.into(), &84_489.into()));
+        let size = find(&sizes, "everbloom", "reserved");
+        let (bytes, command) = (number(size, "bytes"), size["command"].as_str().unwrap());
+        assert!(command.starts_with("BF.RESERVE key:{0} 0.01 84489"), "{command}");
+        let all = 24 * made(&mut client, command);
+        assert!((bytes..bytes + 24_000).contains(&all), "{size}: {all}");
+        let rotating = sizes["filters"].as_array().unwrap().iter().filter(|size| size["keys"] == 24 * 8);
+        assert_eq!(rotating.count(), if window.is_empty() { 0 } else { 2 });
+    }
+    let ended = run(&["size", "--items", "2e6", "--partitions", "24"]);
+    assert!(
+        ended.out.contains("{1} to {23}") && ended.out.contains("over 24 partitions of 84489"),
+        "{}",
+        ended.out
+    );
 }
 
 fn numbers_that_no_filter_can_have_are_refused(_: &Site) {

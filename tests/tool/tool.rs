@@ -135,12 +135,25 @@ pub(crate) fn keys(client: &mut Client) -> Vec<String> {
 
 /// Two primaries of a cluster, each with half of the slots.
 pub(crate) fn two_nodes(site: &Site) -> [Server; 2] {
-    let nodes = [site.launch().in_cluster().start(), site.launch().in_cluster().start()];
-    let [first, second] = &nodes;
-    assert_eq!(first.client().say("CLUSTER ADDSLOTSRANGE 0 8191"), "+OK");
-    assert_eq!(second.client().say("CLUSTER ADDSLOTSRANGE 8192 16383"), "+OK");
-    let meet = format!("CLUSTER MEET 127.0.0.1 {} {}", second.port(), second.bus_port());
-    assert_eq!(first.client().say(&meet), "+OK");
+    primaries(site)
+}
+
+/// Slots of a cluster.
+const SLOTS: usize = 16_384;
+
+/// Primaries of a cluster with as many slots each.
+pub(crate) fn primaries<const N: usize>(site: &Site) -> [Server; N] {
+    let nodes: [Server; N] = std::array::from_fn(|_| site.launch().in_cluster().start());
+    for (number, node) in nodes.iter().enumerate() {
+        let (first, end) = (SLOTS * number / N, SLOTS * (number + 1) / N);
+        assert_eq!(node.client().say(&format!("CLUSTER ADDSLOTSRANGE {first} {}", end - 1)), "+OK");
+        // Nodes with one configuration epoch may not serve until they have settled it.
+        assert_eq!(node.client().say(&format!("CLUSTER SET-CONFIG-EPOCH {}", number + 1)), "+OK");
+    }
+    for node in &nodes[1..] {
+        let meet = format!("CLUSTER MEET 127.0.0.1 {} {}", node.port(), node.bus_port());
+        assert_eq!(nodes[0].client().say(&meet), "+OK");
+    }
     for node in &nodes {
         wait_until("cluster up", || {
             let info = String::from_utf8(node.client().bytes(&["CLUSTER", "INFO"])).unwrap();

@@ -189,13 +189,15 @@ fn bursts_grow_a_filter_and_time_gives_the_layers_up() {
     let (window_ms, capacity) = (14_000, 1400);
     let start = START_MS / window_ms * window_ms;
     let mut filter = chain(0.01, capacity, 2, window_ms);
+    let reserved_bytes = filter.size_bytes() as f64;
     for item in 0..capacity {
         add(&mut filter, item, start).unwrap();
     }
-    let layers = filter.layers().len();
-    println!("{layers} layers, {} bytes", filter.size_bytes());
+    let (layers, share) = (filter.layers().len(), filter.size_bytes() as f64 / reserved_bytes);
+    println!("{layers} layers, {share} times the memory");
     // As docs/window.md has it.
     assert_eq!(layers, 5);
+    assert!((20.0..=31.0).contains(&share), "{share}");
     assert!(filter.rate_at(filter.family().told().now) <= 0.01);
     assert!((0..capacity).all(|item| is_in(&mut filter, item, start + window_ms)));
     // Some at the pace of the capacity: the window after the burst.
@@ -206,6 +208,9 @@ fn bursts_grow_a_filter_and_time_gives_the_layers_up() {
         assert!(filter.rate_at(filter.family().told().now) <= 0.01);
     }
     assert_eq!(filter.layers().len(), 1);
+    let share = filter.size_bytes() as f64 / reserved_bytes;
+    println!("afterwards {share} times the memory");
+    assert!((10.0..=16.0).contains(&share), "{share}");
     // A fixed one refuses what its column has no room for, and goes on in the next generation.
     let mut filter = chain(0.01, capacity, 0, window_ms);
     let taken = (0..capacity).take_while(|item| add(&mut filter, *item, start).is_ok()).count();

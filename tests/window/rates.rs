@@ -1,7 +1,7 @@
 //! Rates and sizes, over simulated days.
 
-use everbloom::bloom::Layout;
 use everbloom::bloom::window::WindowShape;
+use everbloom::bloom::{Chain, Layout, Window};
 
 use crate::support::Random;
 use crate::{DAY_MS, START_MS, add, chain, is_in, measured_rate};
@@ -41,6 +41,15 @@ fn simulate(error_rate: f64, capacity: u64, expansion: u32, windows: f64, seed: 
     assert_eq!(filter.layers().len(), 1, "seed {seed}");
     let now = clock_ms as u64;
     assert!((1..=capacity.min(10_000)).all(|back| is_in(&mut filter, item - back, now)), "seed {seed}");
+    // What was forgotten is found no more often than what never was there.
+    let dead = item - capacity * 6 / 5;
+    let (step, mut kept, mut asked) = ((dead / 20_000).max(1), 0u32, 0u32);
+    for old in (0..dead).step_by(usize::try_from(step).unwrap()) {
+        kept += u32::from(is_in(&mut filter, old, now));
+        asked += 1;
+    }
+    let most = f64::from(asked) * error_rate;
+    assert!(f64::from(kept) <= most + 5.0 * most.sqrt() + 3.0, "seed {seed}: {kept} of {asked} kept");
     (highest, sum / looks, size_bytes as f64 * 8.0 / capacity as f64)
 }
 
@@ -62,6 +71,75 @@ fn the_rate_is_kept_at_every_phase_from_a_hundred_items_to_a_million() {
                 assert!(capacity < 100_000 || bits <= if error_rate == 0.01 { 19.0 } else { 25.0 });
             }
         }
+    }
+}
+
+/// A filter to which items come at the even pace that it is made for.
+struct Pace {
+    filter: Chain<Window>,
+    capacity: u64,
+    next: u64,
+}
+
+impl Pace {
+    fn moment_ms(&self, item: u64) -> u64 {
+        START_MS + item * DAY_MS / self.capacity
+    }
+
+    /// Adds all items up to a moment.
+    fn go(&mut self, until_ms: u64) {
+        while self.moment_ms(self.next) < until_ms {
+            let at_ms = self.moment_ms(self.next);
+            add(&mut self.filter, self.next, at_ms).unwrap();
+            self.next += 1;
+        }
+    }
+
+    /// Asserts that the rate is kept at a moment, and that a sample of the items of the window before it is there.
+    /// Answers the rate.
+    fn look(&mut self, at_ms: u64, error_rate: f64) -> f64 {
+        let asked = 1_000_000;
+        let rate = measured_rate(&mut self.filter, at_ms, asked);
+        // What is asked is a sample, and nothing else is chance: an even pace, and thousands of pages.
+        let sigma = (error_rate / asked as f64).sqrt();
+        assert!(rate <= error_rate + 4.0 * sigma, "{rate} for {error_rate} of {}, at {at_ms}", self.capacity);
+        let first = (at_ms - DAY_MS - START_MS) * self.capacity / DAY_MS + 1;
+        let mut sample =
+            (first..self.next).step_by(997).chain(first..first + 100).chain(self.next - 100..self.next);
+        assert!(sample.all(|item| is_in(&mut self.filter, item, at_ms)), "{at_ms}");
+        rate
+    }
+}
+
+#[test]
+fn the_rate_is_kept_at_every_phase_up_to_ten_million_items() {
+    for (capacity, error_rate, most_bits) in [
+        (3_000_000, 0.01, 19.0),
+        (3_000_000, 0.001, 25.0),
+        (10_000_000, 0.01, 19.0),
+        (10_000_000, 0.001, 25.0),
+    ] {
+        let filter = chain(error_rate, capacity, 0, DAY_MS);
+        assert!(filter.size_bytes() as f64 * 8.0 / capacity as f64 <= most_bits);
+        let span = filter.family().span;
+        let first = span.generation_at(START_MS) + 1;
+        let mut pace = Pace { filter, capacity, next: 0 };
+        // Fourteen full generations behind the current one; then the column that was the first is in use again.
+        let looked_at = if capacity < 10_000_000 { vec![first + 14, first + 16] } else { vec![first + 14] };
+        for generation in looked_at {
+            let (start_ms, end_ms) = (span.start_of(generation), span.start_of(generation + 1));
+            let middle_ms = start_ms.midpoint(end_ms);
+            for (phase, add_until_ms, at_ms) in [
+                ("start", start_ms, start_ms),
+                ("middle", middle_ms, middle_ms),
+                ("end", end_ms, end_ms - 1),
+                ("start of the next", end_ms, end_ms),
+            ] {
+                pace.go(add_until_ms);
+                println!("{error_rate}, {capacity} items, {phase}: {}", pace.look(at_ms, error_rate));
+            }
+        }
+        assert_eq!(pace.filter.layers().len(), 1);
     }
 }
 
@@ -134,5 +212,27 @@ fn the_table_of_sizes_in_the_documentation_is_right() {
             println!("{capacity} at {rate}: {expected}");
             assert_eq!(format!("{bits} {lines}"), expected, "{capacity} at {rate}");
         }
+    }
+}
+
+#[test]
+fn the_figures_in_the_documentation_are_those_of_the_cells() {
+    let read =
+        |name: &str| std::fs::read_to_string(format!("{}/docs/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let (page, cells) = (read("window.md"), read("performance-elsewhere.csv"));
+    let cell = |what: &str, kind: &str, quantity: &str| -> f64 {
+        let row = cells.lines().find(|row| row.starts_with(&format!("window,{what},,{kind},{quantity},")));
+        let value = row.and_then(|row| row.split(',').nth(5)).unwrap_or_else(|| panic!("{what}, {kind}"));
+        value.parse().unwrap()
+    };
+    let table = page.split("| what | rate |").nth(1).unwrap().split("\n\n").next().unwrap();
+    let rows: Vec<Vec<&str>> =
+        table.lines().skip(2).map(|row| row.split('|').map(str::trim).collect()).collect();
+    assert_eq!(rows.len(), 6);
+    for row in rows {
+        let what = if row[2] == "exact" { row[2].to_owned() } else { format!("at {}", row[2]) };
+        let (bits, time) = (cell(&what, row[1], "memory"), cell(&what, row[1], "time per check"));
+        assert_eq!(row[3], format!("{:.1}", bits / 8.0), "{row:?}");
+        assert!(row[4].starts_with(&format!("{:.2} us", time / 1000.0)), "{row:?}, {time}");
     }
 }

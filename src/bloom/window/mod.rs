@@ -9,6 +9,7 @@ mod adding;
 mod clock;
 mod columns;
 mod family;
+mod pace;
 mod parameters;
 mod placement;
 mod reading;

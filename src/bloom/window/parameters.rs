@@ -85,9 +85,17 @@ impl Window {
     /// Tells it the time, in milliseconds of UNIX time: for what is asked and added until it is told another. Where the
     /// clock runs back, time stands still. O(1).
     pub fn tell_time(&mut self, now_ms: u64) {
-        let now = self.span.generation_at(now_ms).max(self.newest);
+        let by_clock = self.span.generation_at(now_ms);
+        let now = by_clock.max(self.newest);
         self.told = Moment { added: now, now };
-        self.told_ms = now_ms.max(self.span.start_of(now));
+        // A moment lies behind the start of its own generation, which takes a long division.
+        self.told_ms = if now == by_clock { now_ms } else { self.span.start_of(now) };
+    }
+
+    /// Whether by the time that it was told an add would begin a generation behind others. O(1).
+    #[must_use]
+    pub const fn is_newer(&self) -> bool {
+        self.newest > 0 && self.told.now > self.newest
     }
 
     /// Tells it to take items into the newest generation again, as whoever replays adds does; before the first add
@@ -135,19 +143,30 @@ impl Window {
     /// little before: the old one's columns die one by one, and until then a small part of the rate is enough for
     /// most of the larger one's share, since the rate of a column goes with a high power of its items.
     pub(super) fn rate_up_to(&self, older_layers: usize) -> f64 {
-        let rate = self.parameters.error_rate;
-        if self.parameters.growth.is_fixed_size() {
-            return rate;
-        }
-        rate * (1.0 - RESERVE / older_layers.saturating_add(1) as f64)
+        rate_up_to(&self.parameters, older_layers)
     }
 
     /// The shape of a layer behind one with a capacity of `before` items.
     pub(super) fn layer_shape(&self, before: Option<u64>) -> Result<WindowShape, ReserveError> {
-        let index = usize::from(before.is_some());
-        let (capacity_items, _) = self.parameters.layer_parameters(index, before)?;
-        Ok(WindowShape::sized(capacity_items, self.rate_up_to(0)))
+        Self::next_shape(self.parameters, before)
     }
+
+    /// The shape of a layer behind one with a capacity of `before` items, in filters with these parameters.
+    ///
+    /// # Errors
+    /// [`ReserveError::TooLong`] where it would hold more items than a layer may.
+    pub fn next_shape(parameters: Everbloom, before: Option<u64>) -> Result<WindowShape, ReserveError> {
+        let index = usize::from(before.is_some());
+        let (capacity_items, _) = parameters.layer_parameters(index, before)?;
+        Ok(WindowShape::sized(capacity_items, rate_up_to(&parameters, 0)))
+    }
+}
+
+pub(super) fn rate_up_to(parameters: &Everbloom, older_layers: usize) -> f64 {
+    if parameters.growth.is_fixed_size() {
+        return parameters.error_rate;
+    }
+    parameters.error_rate * (1.0 - RESERVE / older_layers.saturating_add(1) as f64)
 }
 
 /// The share of the error rate that the first layer of a filter that grows leaves to others; the next leaves a half of it,

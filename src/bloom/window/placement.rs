@@ -81,7 +81,9 @@ impl WindowProbing {
     }
 
     /// What is there of an item: looks at all of its words.
-    #[inline(always)]
+    // Not a part of its callers: these go through layers, and the words of the item for every number of probes would be
+    // computed ahead of that loop, which takes longer than all the rest.
+    #[inline(never)]
     pub(super) fn find(&self, columns: &Columns, item: TimedHash) -> Found {
         let (common, newest) = match self.place {
             Place::Scattered(probes) => {

@@ -1,7 +1,9 @@
 //! Filters that forget among those of any kind.
 
 use super::parameters::Window;
+use crate::bloom::family::Family;
 use crate::bloom::filter::Filter;
+use crate::bloom::prefetch::Prefetch;
 
 impl Filter {
     /// Whether it forgets, and so is to be told the time before it is asked or added to.
@@ -9,6 +11,22 @@ impl Filter {
     #[inline(always)]
     pub const fn keeps_time(&self) -> bool {
         matches!(self, Self::Window(_))
+    }
+
+    /// What a filter that forgets was reserved with, and its time.
+    #[must_use]
+    pub fn window(&self) -> Option<&Window> {
+        if let Self::Window(chain) = self { Some(chain.family()) } else { None }
+    }
+
+    /// Whether one item may be in the filter at a time, in milliseconds of UNIX time, which only filters that forget go by;
+    /// whatever the filter was told. O(layers * probes).
+    #[must_use]
+    pub fn contains_at(&self, item: &[u8], now_ms: u64, prefetch: impl Prefetch) -> bool {
+        let Self::Window(chain) = self else { return self.contains(item, prefetch) };
+        let mut family = *chain.family();
+        family.tell_time(now_ms);
+        chain.contains_prefetched(family.digest(item), prefetch)
     }
 
     /// A filter that forgets, to be told the time.
@@ -27,11 +45,11 @@ impl Filter {
     #[inline(always)]
     pub fn tell(&mut self, now_ms: impl FnOnce() -> u64, is_told_again: impl FnOnce() -> bool) {
         if self.keeps_time() {
-            let now_ms = now_ms();
-            match self.window_mut() {
-                Some(window) if is_told_again() => window.tell_newest(now_ms),
-                Some(window) => window.tell_time(now_ms),
-                None => {}
+            let Some(window) = self.window_mut() else { return };
+            window.tell_time(now_ms());
+            // Within the newest generation both are the same, and asking takes longer than an add.
+            if window.is_newer() && is_told_again() {
+                window.tell_newest(0);
             }
         }
     }

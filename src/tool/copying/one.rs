@@ -121,15 +121,13 @@ impl Copier {
     fn in_pieces(&mut self, key: &[u8]) -> Result<Copied, Failure> {
         let from = self.from.connection_for(key)?;
         let pieces = fetching::Pieces::new(from, key);
-        let site = self.to.site().clone();
-        let (bytes, draft) = draft(&site, self.to.connection_for(key)?, key, self.existing, pieces)?;
+        let (bytes, draft) = draft(&mut self.to, key, self.existing, pieces)?;
         self.publish(key, draft, bytes)
     }
 
     fn send(&mut self, key: &[u8], mut filter: BloomFilter) -> Result<Copied, Failure> {
         let pieces = filter.pieces().map(|piece| piece.map_err(|error| Failure::new(error.to_string())));
-        let site = self.to.site().clone();
-        let (bytes, draft) = draft(&site, self.to.connection_for(key)?, key, self.existing, pieces)?;
+        let (bytes, draft) = draft(&mut self.to, key, self.existing, pieces)?;
         self.publish(key, draft, bytes)
     }
 
@@ -137,21 +135,20 @@ impl Copier {
         // What is left of its time at the end, not at the start.
         let expiry = expiry_ms(self.from.connection_for(key)?, key)?;
         let Some(expiry_ms) = expiry else { return Ok(Copied { way: Way::Gone, bytes: 0 }) };
-        draft.publish(self.to.connection_for(key)?, Some(expiry_ms).filter(|ms| *ms > 0))?;
+        draft.publish(&mut self.to, Some(expiry_ms).filter(|ms| *ms > 0))?;
         Ok(Copied { way: Way::Pieces, bytes })
     }
 }
 
 fn draft(
-    site: &Site,
-    to: &mut Connection,
+    to: &mut Router,
     key: &[u8],
     existing: Existing,
     pieces: impl Iterator<Item = Result<(u64, Vec<u8>), Failure>>,
 ) -> Result<(u64, Draft), Failure> {
     let replace = existing == Existing::Replace;
     let existing = if replace { draft::Existing::Replace } else { draft::Existing::Refuse };
-    let mut draft = Draft::new(site, to, key, existing)?;
+    let mut draft = Draft::new(to, key, existing)?;
     let mut bytes = 0;
     draft.fill(to, pieces, |sent| bytes = sent)?;
     Ok((bytes, draft))

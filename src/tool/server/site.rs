@@ -83,10 +83,9 @@ impl Site {
         Ok(Self { info, certificates: certificates(arguments)?, is_cluster: arguments.cluster })
     }
 
-    /// A connection to the node that has the key's slot.
-    pub(crate) fn connect_for(&self, key: &[u8]) -> Result<Connection, Failure> {
-        let nodes = self.nodes()?;
-        self.connect_to(node_of(&nodes, key)?)
+    /// Whether the slots of a cluster are to be followed.
+    pub(super) const fn is_cluster(&self) -> bool {
+        self.is_cluster
     }
 
     /// The primaries with their slots: the one server, where it is no cluster or need not be followed.
@@ -104,23 +103,27 @@ impl Site {
     }
 
     fn node(&self, range: &Value) -> Option<Node> {
+        let Value::Array(parts) = range else { return None };
+        let [first, last, Value::Array(primary), ..] = parts.as_slice() else { return None };
+        let [host, port, ..] = primary.as_slice() else { return None };
+        let port = u16::try_from(integer(port)?).ok()?;
+        let place = self.named((text(host).unwrap_or_default(), port));
+        Some(Node { first: integer(first)?, last: integer(last)?, place })
+    }
+
+    /// The place of a node as it names itself: one that was not told its own name has none to give.
+    pub(super) fn named(&self, (host, port): (String, u16)) -> Place {
         let own_host = match self.info.addr() {
             ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host.as_str(),
             _ => "localhost",
         };
-        let Value::Array(parts) = range else { return None };
-        let [first, last, Value::Array(primary), ..] = parts.as_slice() else { return None };
-        let [host, port, ..] = primary.as_slice() else { return None };
-        // A node that was not told its own name has none to give.
-        let host = text(host).filter(|host| !host.is_empty() && host != "?");
-        let port = u16::try_from(integer(port)?).ok()?;
-        let place = Some((host.unwrap_or_else(|| own_host.to_owned()), port));
-        Some(Node { first: integer(first)?, last: integer(last)?, place })
+        let is_named = !host.is_empty() && host != "?";
+        Some((if is_named { host } else { own_host.to_owned() }, port))
     }
 
     /// A connection to a node.
-    pub(crate) fn connect_to(&self, node: &Node) -> Result<Connection, Failure> {
-        let Some((host, port)) = node.place.clone() else { return self.open(self.info.clone()) };
+    pub(super) fn connect_to(&self, place: &Place) -> Result<Connection, Failure> {
+        let Some((host, port)) = place.clone() else { return self.open(self.info.clone()) };
         let addr = match self.info.addr() {
             ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
                 ConnectionAddr::TcpTls { host, port, insecure: *insecure, tls_params: tls_params.clone() }
@@ -142,13 +145,27 @@ impl Site {
     }
 }
 
+/// Host and port of a node; nothing of the server that was named.
+pub(crate) type Place = Option<(String, u16)>;
+
 /// A run of slots and its primary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Node {
     first: u64,
     last: u64,
-    /// Host and port; nothing of the server that was named.
-    pub(super) place: Option<(String, u16)>,
+    pub(super) place: Place,
+}
+
+impl Node {
+    /// The node of one slot.
+    pub(super) const fn of_slot(slot: u64, place: Place) -> Self {
+        Self { first: slot, last: slot, place }
+    }
+
+    /// Whether this slot is all that it has.
+    pub(super) const fn is_only(&self, slot: u64) -> bool {
+        self.first == slot && self.last == slot
+    }
 }
 
 /// The node that has the key's slot.

@@ -1,0 +1,120 @@
+//! How the tool comes to servers: credentials, certificates, clusters, and what it says where it does not.
+
+use crate::harness::{Site, Test, show, skip, tests};
+use crate::tool::{Ended, Files, command, fixture, json, keys, present, run, two_nodes, url};
+
+pub(crate) const TESTS: &[Test] = tests![
+    credentials_come_from_the_address_or_the_environment_and_are_not_shown,
+    a_cluster_is_followed_to_the_slot,
+    certificates_are_checked,
+    what_cannot_be_read_or_reached_is_an_error,
+];
+
+fn credentials_come_from_the_address_or_the_environment_and_are_not_shown(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    client.say("ACL SETUSER loader on >s3cret-word ~* +@all");
+    client.say("ACL SETUSER default resetpass >other-word");
+    let files = Files::new();
+    let file = files.items("items", 10);
+    let with = |user: &str| format!("redis://{user}@127.0.0.1:{}", server.port());
+    json(&["load", &with("loader:s3cret-word"), "k", &file]);
+    json(&["load", &with(":other-word"), "k", &file, "--replace", "--resp3"]);
+    let from_environment = |user: Option<&str>, password: &str| {
+        let mut command = command(&["load", &url(&server), "k", &file, "--replace", "--json"]);
+        command.env("EVERBLOOM_PASSWORD", password);
+        user.map(|user| command.env("EVERBLOOM_USERNAME", user));
+        Ended::of(command.output().unwrap())
+    };
+    assert_eq!(from_environment(Some("loader"), "s3cret-word").code, Some(0));
+    assert_eq!(from_environment(None, "other-word").code, Some(0));
+    let wrong = [
+        from_environment(Some("loader"), "wr0ng-word"),
+        run(&["load", &with("loader:wr0ng-word"), "k", &file]),
+        run(&["load", "redis://loader:wr0ng-word@127.0.0.1:port/x", "k", &file]),
+        run(&["load", "http://loader:wr0ng-word@127.0.0.1", "k", &file]),
+    ];
+    for ended in wrong {
+        assert!(matches!(ended.code, Some(1 | 2)) && !ended.err.is_empty());
+        assert!(!(ended.out + &ended.err).contains("wr0ng-word"));
+    }
+}
+
+fn a_cluster_is_followed_to_the_slot(site: &Site) {
+    let nodes = two_nodes(site);
+    let files = Files::new();
+    let (file, path) = (files.items("items", 1000), files.path("k.bloom"));
+    json(&["build", &file, "-o", &path]);
+    // Slots 12182 and 5061, one with a tag, and one that no tag of itself can stand for.
+    for key in ["foo", "bar", "x{foo}y", "a}b"] {
+        for subcommand in [&["load", "--offline"][..], &["load"], &["restore"]] {
+            let source = if subcommand[0] == "restore" { &path } else { &file };
+            for node in &nodes {
+                let address = url(node);
+                let arguments =
+                    [&[subcommand[0], &address, key, source, "-c", "--replace"], &subcommand[1..]];
+                json(&arguments.concat());
+            }
+        }
+        let found = nodes.iter().filter(|node| keys(&mut node.client()).contains(&key.to_owned())).count();
+        assert_eq!(found, 1, "{key}");
+    }
+    let all: usize = nodes.iter().map(|node| keys(&mut node.client()).len()).sum();
+    assert_eq!(all, 4);
+    // Without being told, the tool says where the key is.
+    let refused = nodes.iter().map(|node| run(&["load", &url(node), "new", &file]));
+    assert_eq!(refused.filter(|ended| ended.code == Some(1) && ended.err.contains("MOVED")).count(), 1);
+}
+
+fn certificates_are_checked(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let (certificate, key) = (fixture("tls.crt"), fixture("tls.key"));
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let settings = ["tls-cert-file", &certificate, "tls-key-file", &key, "tls-ca-cert-file", &certificate];
+    let set = [&["CONFIG", "SET"], &settings[..], &["tls-port", &port]].concat();
+    let reply = show(&client.call(&set));
+    if reply.contains("Unknown option") || reply.contains("Unsupported CONFIG parameter") {
+        return skip("the server was built without TLS");
+    }
+    assert_eq!(reply, "+OK");
+    let files = Files::new();
+    let file = files.items("items", 100);
+    let address = format!("rediss://127.0.0.1:{port}");
+    let shown = ["--cert", &certificate, "--key", &key];
+    // Nobody the system trusts has signed it.
+    assert_eq!(run(&[&["load", &address, "k", &file], &shown[..]].concat()).code, Some(1));
+    // The server wants to see one too.
+    assert_eq!(run(&["load", &address, "k", &file, "--cacert", &certificate]).code, Some(1));
+    json(&[&["load", &address, "k", &file, "--cacert", &certificate], &shown[..]].concat());
+    assert_eq!(present(&mut client, "k", &[b"item-0", b"item-99"]), 2);
+}
+
+fn what_cannot_be_read_or_reached_is_an_error(site: &Site) {
+    let server = site.start();
+    let files = Files::new();
+    let file = files.items("items", 10);
+    for arguments in [
+        &["load", &url(&server), "k", "/no/such/file"][..],
+        &["load", &url(&server), "k", "/"],
+        &["load", "redis://127.0.0.1:1", "k", &file],
+        &["restore", "redis://127.0.0.1:1", "k", &file],
+        &["build", "/no/such/file", "-o", &files.path("out")],
+    ] {
+        let ended = run(arguments);
+        assert!(
+            ended.code == Some(1) && ended.err.starts_with("everbloom: "),
+            "{arguments:?}: {}",
+            ended.err
+        );
+        let told = run(&[arguments, &["--json"]].concat());
+        let last: serde_json::Value = serde_json::from_str(told.err.lines().last().unwrap()).unwrap();
+        assert_eq!(last["code"], 1, "{last}");
+    }
+    assert!(!std::path::Path::new(&files.path("out")).exists());
+    // A server without the module.
+    let bare = site.launch().without_module().start();
+    let ended = run(&["load", &url(&bare), "k", &file]);
+    assert!(ended.code == Some(1) && ended.err.contains("unknown command"), "{}", ended.err);
+    assert_eq!(keys(&mut bare.client()), [""; 0]);
+}

@@ -1,0 +1,362 @@
+//! `load --partitions`: one filter as several, over one server and over a cluster whose slots move meanwhile.
+
+use std::io::Write;
+use std::process::Child;
+use std::thread::sleep;
+use std::time::Duration;
+
+use crate::harness::{Client, Server, Site, Test, tests, wait_until};
+use crate::interrupting::end_by;
+use crate::tool::{Ended, Files, json, keys, primaries, run, spawn, url};
+
+pub(crate) const TESTS: &[Test] = tests![
+    items_are_where_every_client_looks_for_them,
+    partitions_that_are_there_stay_unless_told_otherwise,
+    partitions_lie_on_all_nodes_of_a_cluster,
+    nothing_is_lost_while_a_slot_moves,
+    a_filter_waits_for_its_slot_to_be_whole,
+    a_load_that_ends_half_way_leaves_no_partition,
+];
+
+/// CRC-32 as zlib has it, bit by bit.
+fn crc32(item: &[u8]) -> u32 {
+    !item.iter().fold(!0u32, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0xEDB8_8320 & (crc & 1).wrapping_neg()))
+    })
+}
+
+/// What Files::items writes.
+fn items(range: std::ops::Range<u32>) -> Vec<String> {
+    range.map(|item| format!("item-{item}")).collect()
+}
+
+/// How many of the items the partitions have, each asked for in its own; on whichever server that is.
+fn found(servers: &[Server], name: &str, partitions: u32, items: &[String]) -> i64 {
+    let mut theirs = vec![String::new(); partitions as usize];
+    for item in items {
+        theirs[(crc32(item.as_bytes()) % partitions) as usize].push_str(&format!("{item}\n"));
+    }
+    let count = |number: usize, data: &str| {
+        let key = format!("{name}:{{{number}}}");
+        let mut client = owner(servers, &key).client();
+        match client.call(&["BF.BULKEXISTS", &key, "COUNT", "LINES", data]) {
+            redis::Value::Int(count) => count,
+            other => panic!("{key}: {other:?}"),
+        }
+    };
+    theirs.iter().enumerate().map(|(number, data)| count(number, data)).sum()
+}
+
+/// The server that has the key.
+fn owner<'s>(servers: &'s [Server], key: &str) -> &'s Server {
+    let has = |server: &&Server| keys(&mut server.client()).iter().any(|found| found == key);
+    servers.iter().find(has).unwrap_or_else(|| panic!("no server has {key}"))
+}
+
+fn names(name: &str, partitions: u32) -> Vec<String> {
+    let mut names: Vec<String> = (0..partitions).map(|number| format!("{name}:{{{number}}}")).collect();
+    names.sort();
+    names
+}
+
+fn items_are_where_every_client_looks_for_them(site: &Site) {
+    assert_eq!(crc32(b"123456789"), 0xCBF4_3926);
+    let server = site.start();
+    let mut client = server.client();
+    let files = Files::new();
+    let file = files.items("items", 50_000);
+    let csv = files.write("csv", items(0..50_000).join("\n"));
+    for (name, how) in [
+        ("seen", &[][..]),
+        ("built", &["--offline", "--threads", "3"]),
+        ("alone", &["--offline", "--threads", "1"]),
+        ("column", &["--csv", "1", "--no-header"]),
+        ("words", &["--resp3"]),
+    ] {
+        if name == "words" {
+            client.say("ACL SETUSER default -bf.bulkadd");
+        }
+        let file = if name == "column" { &csv } else { &file };
+        let loaded = json(&[&["load", &url(&server), name, file, "--partitions", "24"], how].concat());
+        assert_eq!((&loaded["items"], &loaded["partitions"]), (&50_000.into(), &24.into()), "{loaded}");
+        assert!(loaded["new"].as_u64() > Some(49_500), "{loaded}");
+        let servers = std::slice::from_ref(&server);
+        assert_eq!(found(servers, name, 24, &items(0..50_000)), 50_000, "{name}");
+        // 0.75 % of them expected, for a filter that grows gives its first layer 3/4 of 1 %; plus six deviations.
+        assert!(found(servers, name, 24, &items(50_000..70_000)) < 225, "{name}");
+        // share + 4 sqrt(share), and the same filters whoever makes them.
+        let mut fullest = 0;
+        for number in 0..24 {
+            let key = format!("{name}:{{{number}}}");
+            assert_eq!(client.say(&format!("BF.INFO {key} CAPACITY")), "[2266]");
+            assert_eq!(client.digest(&key), client.digest(&format!("seen:{{{number}}}")), "{key}");
+            fullest = fullest.max(client.int(&format!("BF.CARD {key}")));
+        }
+        assert_eq!((&loaded["fullest_items"], &loaded["fullest_capacity"]), (&fullest.into(), &2266.into()));
+    }
+    let all: Vec<String> =
+        ["alone", "built", "column", "seen", "words"].iter().flat_map(|name| names(name, 24)).collect();
+    assert_eq!(keys(&mut client), all);
+    // What size says to type is what load gives.
+    let sizes = json(&["size", "--items", "50000", "--partitions", "24"]);
+    assert_eq!(sizes["filters"][0]["command"], "BF.RESERVE key:{0} 0.01 2266");
+    let ended =
+        run(&["load", &url(&server), "seen", &file, "--partitions", "24", "--replace", "--ex", "900"]);
+    assert!(ended.code == Some(0) && ended.out.contains("; 24 filters of "), "{} {}", ended.out, ended.err);
+    assert!((800..=900).contains(&client.int("TTL seen:{17}")));
+}
+
+fn partitions_that_are_there_stay_unless_told_otherwise(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let files = Files::new();
+    let (ten, twenty) = (files.items("ten", 10_000), files.items("twenty", 20_000));
+    let load = |file: &str, partitions: &str, how: &[&str]| {
+        run(&[&["load", &url(&server), "k", file, "--partitions", partitions, "--json"], how].concat())
+    };
+    assert_eq!(load(&ten, "5", &[]).code, Some(0));
+    let mut digests = || names("k", 5).iter().map(|key| client.digest(key)).collect::<Vec<_>>();
+    let before = digests();
+    let ended = load(&twenty, "5", &[]);
+    assert!(ended.code == Some(1) && ended.err.contains("--replace"), "{}", ended.err);
+    // Another number would look for the items elsewhere: whether there are too many of them or too few.
+    for how in [&[][..], &["--add"], &["--replace"], &["--offline", "--replace"]] {
+        let ended = load(&twenty, "4", how);
+        assert!(ended.code == Some(1) && ended.err.contains("never change"), "{how:?} {}", ended.err);
+    }
+    let ended = load(&twenty, "6", &["--add"]);
+    assert!(ended.code == Some(1) && ended.err.contains("k:{5}"), "{}", ended.err);
+    assert_eq!(digests(), before);
+    let added = load(&twenty, "5", &["--add"]);
+    assert_eq!((added.code, &added.json()["items"]), (Some(0), &20_000.into()), "{}", added.err);
+    assert_eq!(found(std::slice::from_ref(&server), "k", 5, &items(0..20_000)), 20_000);
+    assert_eq!(load(&ten, "5", &["--replace"]).code, Some(0));
+    assert_eq!(digests(), before);
+    for wrong in [&["--partitions", "0"][..], &["--partitions", "16385"]] {
+        assert_eq!(run(&[&["load", &url(&server), "new", &ten], wrong].concat()).code, Some(2));
+    }
+    assert_eq!(run(&["load", &url(&server), "{new}", &ten, "--partitions", "3"]).code, Some(2));
+    assert_eq!(keys(&mut server.client()), names("k", 5));
+}
+
+fn partitions_lie_on_all_nodes_of_a_cluster(site: &Site) {
+    let nodes: [Server; 3] = primaries(site);
+    let files = Files::new();
+    let file = files.items("items", 100_000);
+    let mut answers = Vec::new();
+    for (node, how) in nodes.iter().zip([&[][..], &["--replace"], &["--replace", "--offline"]]) {
+        let arguments = ["load", &url(node), "seen", &file, "--partitions", "24", "-c"];
+        let loaded = json(&[&arguments, how].concat());
+        assert_eq!(loaded["items"], 100_000, "{loaded}");
+        let spread: Vec<usize> = nodes.iter().map(|node| keys(&mut node.client()).len()).collect();
+        // As docs/cluster.md says.
+        assert_eq!(spread, [9, 9, 6]);
+        assert_eq!(found(&nodes, "seen", 24, &items(0..100_000)), 100_000);
+        answers.push(found(&nodes, "seen", 24, &items(100_000..150_000)));
+    }
+    assert!(answers.iter().all(|answer| *answer == answers[0] && *answer < 500), "{answers:?}");
+    assert_eq!(
+        json(&["load", &url(&nodes[1]), "seen", &file, "--partitions", "24", "-c", "--add"])["new"],
+        0
+    );
+    let checked = json(&["check", &url(&nodes[2]), "-c"]);
+    let whole = &checked["partitioned"][0];
+    assert_eq!((&whole["name"], &whole["partitions"]), (&"seen".into(), &24.into()), "{checked}");
+    assert_eq!((&whole["capacity"], &whole["bytes"]), (&(24 * 4425).into(), &checked["bytes"]), "{whole}");
+    assert!(whole["items"].as_u64() > Some(99_000) && whole["items"].as_u64() <= Some(100_000), "{whole}");
+    let ended = run(&["check", &url(&nodes[2]), "-c"]);
+    assert!(ended.out.contains("\nseen: 24 partitions with "), "{}", ended.out);
+    // One node has not all of them.
+    assert_eq!(json(&["check", &url(&nodes[2])])["partitioned"].as_array().unwrap().len(), 0);
+    // Without being told to follow, the tool does not begin.
+    let ended = run(&["load", &url(&nodes[1]), "new", &file, "--partitions", "24"]);
+    assert!(ended.code == Some(1) && ended.err.contains("MOVED"), "{}", ended.err);
+    assert!(keys(&mut nodes[1].client()).iter().all(|key| key.starts_with("seen:")));
+}
+
+/// A load from a pipe, once some of the items are in the drafts; `next` gives it more.
+struct Loading {
+    child: Child,
+    items: Vec<String>,
+}
+
+impl Loading {
+    fn begin(server: &Server, arguments: &[&str]) -> Self {
+        let address = url(server);
+        let child =
+            spawn(&[&["load", &address, "k", "-", "--capacity", "2e6", "--json"], arguments].concat());
+        Self { child, items: Vec::new() }
+    }
+
+    /// Gives it more items than it keeps back.
+    fn next(&mut self) {
+        let from = u32::try_from(self.items.len()).unwrap();
+        let more = items(from..from + 300_000);
+        self.child.stdin.as_mut().unwrap().write_all((more.join("\n") + "\n").as_bytes()).unwrap();
+        self.items.extend(more);
+    }
+
+    fn end(self) -> (Ended, Vec<String>) {
+        (Ended::of(self.child.wait_with_output().unwrap()), self.items)
+    }
+}
+
+/// A slot on its way from one node to another.
+struct Moving<'s> {
+    slot: i64,
+    nodes: [&'s Server; 2],
+}
+
+impl<'s> Moving<'s> {
+    /// Of the slot that the key is in.
+    fn begin(nodes: &'s [Server], key: &str) -> Self {
+        let slot = nodes[0].client().int(&format!("CLUSTER KEYSLOT {key}"));
+        let owns = |server: &&Server| {
+            let reply = server.client().say(&format!("EXISTS {key}"));
+            !reply.contains("MOVED")
+        };
+        let from = nodes.iter().find(owns).expect("an owner");
+        let to = nodes.iter().find(|server| server.port() != from.port()).unwrap();
+        let (from_id, to_id) = (id(&mut from.client()), id(&mut to.client()));
+        assert_eq!(to.client().say(&format!("CLUSTER SETSLOT {slot} IMPORTING {from_id}")), "+OK");
+        assert_eq!(from.client().say(&format!("CLUSTER SETSLOT {slot} MIGRATING {to_id}")), "+OK");
+        Self { slot, nodes: [from, to] }
+    }
+
+    /// The keys of the slot.
+    fn keys(&self) -> i64 {
+        self.nodes[0].client().int(&format!("CLUSTER COUNTKEYSINSLOT {}", self.slot))
+    }
+
+    fn migrate(&self) {
+        let [from, to] = self.nodes;
+        let reply = from.client().array(&["CLUSTER", "GETKEYSINSLOT", &self.slot.to_string(), "10"]);
+        for key in reply {
+            let redis::Value::BulkString(key) = key else { panic!("{key:?}") };
+            let (key, port) = (String::from_utf8(key).unwrap(), to.port().to_string());
+            let migrate = ["MIGRATE", "127.0.0.1", &port, &key, "0", "60000"];
+            assert_eq!(from.client().ask(&migrate), "+OK");
+        }
+    }
+
+    fn end(&self) {
+        let [from, to] = self.nodes;
+        let to_id = id(&mut to.client());
+        for server in [to, from] {
+            assert_eq!(server.client().say(&format!("CLUSTER SETSLOT {} NODE {to_id}", self.slot)), "+OK");
+        }
+    }
+}
+
+fn id(client: &mut Client) -> String {
+    String::from_utf8(client.bytes(&["CLUSTER", "MYID"])).expect("an id")
+}
+
+fn nothing_is_lost_while_a_slot_moves(site: &Site) {
+    for (key, arguments) in [
+        ("k:{0}", &["-c", "--partitions", "6"][..]),
+        ("k", &["-c"]),
+        // Items one by one.
+        ("k", &["-c", "--counting"]),
+    ] {
+        let nodes: [Server; 3] = primaries(site);
+        if arguments.contains(&"--counting") {
+            nodes.iter().for_each(|node| _ = node.client().say("ACL SETUSER default -bf.bulkadd"));
+        }
+        let mut loading = Loading::begin(&nodes[2], arguments);
+        let moving = Moving::begin(&nodes, key);
+        loading.next();
+        // It is there by now, or its node has sent it to the other.
+        let drafts = || nodes.iter().map(|node| node.client().int("DBSIZE")).sum::<i64>();
+        wait_until("drafts", || drafts() == if key == "k" { 1 } else { 6 });
+        loading.next();
+        moving.migrate();
+        assert_eq!(moving.keys(), 0);
+        // Asked elsewhere, for now; then sent elsewhere for good, and back again.
+        loading.next();
+        sleep(Duration::from_millis(200));
+        moving.end();
+        loading.next();
+        let back = Moving::begin(&nodes, key);
+        loading.next();
+        back.migrate();
+        back.end();
+        loading.next();
+        let (ended, items) = loading.end();
+        assert_eq!(ended.code, Some(0), "{}", ended.err);
+        let loaded = ended.json();
+        assert_eq!(loaded["items"], items.len(), "{loaded}");
+        if key == "k" {
+            let mut client = owner(&nodes, "k").client();
+            let command = ["BF.BULKEXISTS", "k", "COUNT", "LINES", &items.join("\n")];
+            assert_eq!(client.call(&command), redis::Value::Int(i64::try_from(items.len()).unwrap()));
+            assert_eq!(drafts(), 1);
+        } else {
+            assert_eq!(found(&nodes, "k", 6, &items), i64::try_from(items.len()).unwrap());
+            assert_eq!(drafts(), 6);
+        }
+    }
+}
+
+fn a_filter_waits_for_its_slot_to_be_whole(site: &Site) {
+    let nodes: [Server; 3] = primaries(site);
+    let mut loading = Loading::begin(&nodes[0], &["-c"]);
+    loading.next();
+    wait_until("a draft", || nodes.iter().any(|node| node.client().int("DBSIZE") == 1));
+    let moving = Moving::begin(&nodes, "k");
+    // Its draft is on this side, and whether the key itself is on the other nobody can say.
+    drop(loading.child.stdin.take());
+    sleep(Duration::from_millis(1500));
+    assert!(loading.child.try_wait().unwrap().is_none(), "it did not wait");
+    moving.migrate();
+    moving.end();
+    let (ended, items) = loading.end();
+    assert_eq!((ended.code, &ended.json()["items"]), (Some(0), &items.len().into()), "{}", ended.err);
+    assert_eq!(keys(&mut owner(&nodes, "k").client()), ["k"]);
+    // Who interrupts it while it waits need not wait.
+    let mut loading = Loading::begin(&nodes[0], &["-c", "--replace"]);
+    loading.next();
+    wait_until("a draft", || nodes.iter().any(|node| node.client().int("DBSIZE") == 2));
+    let moving = Moving::begin(&nodes, "k");
+    moving.migrate();
+    drop(loading.child.stdin.take());
+    sleep(Duration::from_millis(500));
+    // The slot was whole, so the filter may have come to its place before that.
+    assert!(matches!(end_by(loading.child, "INT").code, Some(0 | 130)));
+    moving.end();
+    assert_eq!(keys(&mut owner(&nodes, "k").client()), ["k"]);
+}
+
+fn a_load_that_ends_half_way_leaves_no_partition(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let begin = |client: &mut Client| {
+        let mut loading = Loading::begin(&server, &["--partitions", "4"]);
+        loading.next();
+        loading.next();
+        wait_until("drafts with items", || {
+            let keys = keys(client);
+            keys.len() == 4 && keys.iter().all(|key| client.int(&format!("BF.CARD {key}")) > 0)
+        });
+        loading
+    };
+    // Killed: what it made expires, under other names.
+    let mut loading = begin(&mut client);
+    loading.child.kill().unwrap();
+    loading.child.wait().unwrap();
+    for key in keys(&mut client) {
+        assert!(key.contains("}:everbloom:") && client.int(&format!("TTL {key}")) > 0, "{key}");
+    }
+    client.say("FLUSHALL");
+    let ended = end_by(begin(&mut client).child, "INT");
+    assert_eq!((ended.code, keys(&mut client)), (Some(130), vec![]), "{}", ended.err);
+    // The third of the keys is somebody else's by the end: the first two, which were put in place, go.
+    let loading = begin(&mut client);
+    client.say("SET k:{2} mine");
+    let (ended, _) = loading.end();
+    assert!(ended.code == Some(1) && ended.err.contains("meanwhile"), "{}", ended.err);
+    assert_eq!(
+        (client.say("GET k:{2}"), keys(&mut client)),
+        ("\"mine\"".to_owned(), vec!["k:{2}".to_owned()])
+    );
+}
