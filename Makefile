@@ -20,7 +20,7 @@ bench: export NOOP := $(CARGO_TARGET_DIR)/release/examples/libnoop.so
 bench: export BASELINE := $(CARGO_TARGET_DIR)/release/libeverbloom-baseline.so
 
 .DEFAULT_GOAL := help
-.PHONY: help run build tool test test-pure test-server test-tool check advisories fuzz fuzz-smoke soak mutants sanitize bench charts install install-tool clean dist reproducible test-dist container release-notes
+.PHONY: help run build tool test test-pure test-server test-tool check advisories fuzz fuzz-smoke soak mutants sanitize defrag-server test-defrag bench charts install install-tool clean dist reproducible test-dist container release-notes
 
 ##@ Use
 help: ## print this list
@@ -74,6 +74,12 @@ mutants: ## alter N places of the pure rooms, drawn by SEED, and look whether a 
 
 sanitize: build ## run every command and callback in a server under valgrind's memcheck
 	@scripts/sanitize
+
+defrag-server: ## build Redis with the allocator that can defragment, which Debian's servers lack, into the target directory
+	@scripts/defrag-server
+
+test-defrag: build ## test active defragmentation on that server
+	@scripts/defrag-server test
 
 # The module as users get it is built last, and so is the one that stays.
 bench: ## measure everything into docs/performance-cells.csv, and make the page and its pictures from it

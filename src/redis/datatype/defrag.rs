@@ -1,5 +1,11 @@
-//! Active defragmentation: moves the structs of a filter, its layers and its bit arrays to better places. A
-//! filter with many layers is moved over several calls.
+//! Active defragmentation: moves the structs of a filter, its layers and its bit arrays to better places.
+//!
+//! # How long a step takes
+//!
+//! The server asks for as much as it likes in one call, and the module looks at its clock after every layer: no more than
+//! three blocks, of [`MOVABLE_MAX_BYTES`] each at most. The server has a clock only for filters that
+//! [`memory::free_effort`](super::memory::free_effort) calls laborious, which those of many layers are for that reason;
+//! the others have few enough to be moved at once.
 
 use std::ffi::{c_int, c_ulong, c_void};
 use std::mem::ManuallyDrop;
@@ -31,6 +37,14 @@ pub(super) unsafe extern "C" fn defrag(
         run.execute()
     })
 }
+
+/// Bytes of the largest block that is moved.
+///
+/// Only blocks that share pages with others leave holes in them when they are freed: the small size classes of jemalloc,
+/// 14 KiB and less, or 224 KiB where pages have 64 KiB. A larger block has its pages for itself and gives them back to the
+/// system: to move it would copy a gigabyte to gain nothing, in a step that nobody can interrupt. The patched jemalloc of
+/// the servers never says that it should be moved, but another allocator might.
+const MOVABLE_MAX_BYTES: usize = 256 << 10;
 
 /// One call by the server.
 struct Run {
@@ -72,14 +86,18 @@ impl Run {
     fn move_filter(&mut self) {
         // SAFETY: the place holds a value of the type by the contract of `new`.
         let old = unsafe { *self.value };
-        if let Some(new) = self.move_block(old) {
+        if let Some(new) = self.move_block(old, size_of::<Stored>()) {
             // SAFETY: the place is the server's and is there to be written to.
             unsafe { self.value.write(new.as_ptr()) };
         }
     }
 
-    /// Moves a block to a better place, if there is one.
-    fn move_block(&self, block: *mut c_void) -> Option<NonNull<c_void>> {
+    /// Moves a block of that size to a better place, if there is one.
+    fn move_block(&self, block: *mut c_void, size_bytes: usize) -> Option<NonNull<c_void>> {
+        if size_bytes > MOVABLE_MAX_BYTES {
+            stats::count_defrag(false);
+            return None;
+        }
         let defrag_alloc = api!(RedisModule_DefragAlloc)?;
         // SAFETY: the block was made by this module's allocator, hence by the server's, and is used by nobody
         // else. If the answer is not null, the bytes are there and the old block is freed.
@@ -118,7 +136,8 @@ impl BlockMover for Run {
         let mut old = ManuallyDrop::new(std::mem::take(values));
         let (start, length, capacity) = (old.as_mut_ptr(), old.len(), old.capacity());
         let has_block = capacity > 0 && size_of::<T>() > 0;
-        let moved = if has_block { self.move_block(start.cast()) } else { None };
+        let size_bytes = capacity.saturating_mul(size_of::<T>());
+        let moved = if has_block { self.move_block(start.cast(), size_bytes) } else { None };
         let start = moved.map_or(start, |block| block.as_ptr().cast());
         // SAFETY: the parts are the old vector's, which is not dropped; if its block was moved, bytes and
         // size are the same at the new start and the old block is gone.
@@ -129,7 +148,7 @@ impl BlockMover for Run {
         if size_of::<T>() == 0 {
             return;
         }
-        let Some(new) = self.move_block(ptr::from_mut(&mut **value).cast()) else { return };
+        let Some(new) = self.move_block(ptr::from_mut(&mut **value).cast(), size_of::<T>()) else { return };
         // SAFETY: the block was the box's, made by this module's allocator for a `T`, and its bytes are there
         // now.
         let new = unsafe { Box::from_raw(new.as_ptr().cast()) };

@@ -32,14 +32,25 @@ pub(super) unsafe extern "C" fn memory_usage(value: *const c_void) -> usize {
     or_abort("measuring a filter", || stored.allocated_bytes())
 }
 
-/// The work of freeing a filter: giving its pages back.
+/// Layers of the largest filter that active defragmentation may move in one call, at a microsecond or two each: as many as
+/// the server moves elements of a list at once.
+const LAYERS_AT_ONCE_MAX: usize = 1_000;
+
+/// Units of work from which on no server defragments a value in one call: above its default of
+/// `active-defrag-max-scan-fields`.
+const LABORIOUS_UNITS: usize = 1_001;
+
+/// The work of freeing a filter, giving its pages back; and of defragmenting it, which is the work of its layers.
 ///
 /// # Safety
 /// Called by the server only, with a value of the type.
 pub(super) unsafe extern "C" fn free_effort(_key: *mut RedisModuleString, value: *const c_void) -> usize {
     // SAFETY: a value of the type, which nothing changes during the callback.
     let filter = unsafe { filter_at(value) };
-    or_abort("weighing a filter", || effort(filter))
+    or_abort("weighing a filter", || {
+        let units = effort(filter);
+        if filter.layer_count() > LAYERS_AT_ONCE_MAX { units.max(LABORIOUS_UNITS) } else { units }
+    })
 }
 
 /// # Safety

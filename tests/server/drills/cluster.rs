@@ -179,5 +179,28 @@ fn move_slot(site: &Site, servers: &[Server; 3], key: &str, to: usize, may_be_at
         }
     }
     wait_until("slot taken", || !into.say(&format!("BF.CARD {key}")).starts_with('-'));
+    settle(servers);
     true
+}
+
+/// Waits until all nodes say the same of who has which slots, and since when. A node that takes a slot claims it with the
+/// highest epoch that it has heard of: where that of the last move is not among them, whoever hears of both claims later
+/// gives the slot back to the last owner, who has no keys of it any more.
+fn settle(servers: &[Server; 3]) {
+    wait_until("nodes agree", || {
+        let views = servers.each_ref().map(|server| {
+            let nodes = String::from_utf8(server.client().bytes(&["CLUSTER", "NODES"])).unwrap();
+            let mut view: Vec<String> = nodes.lines().map(owned).collect();
+            view.sort_unstable();
+            view
+        });
+        views[0] == views[1] && views[1] == views[2]
+    });
+}
+
+/// What a line of CLUSTER NODES says of slots: name, epoch and slots that are not on their way.
+fn owned(line: &str) -> String {
+    let words: Vec<&str> = line.split(' ').collect();
+    let slots = words[8..].iter().filter(|slots| !slots.starts_with('['));
+    [words[0], words[6]].iter().chain(slots).copied().collect::<Vec<_>>().join(" ")
 }

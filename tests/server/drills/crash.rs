@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Drill;
 use super::truth::{FILTERS, Truth};
@@ -15,7 +15,11 @@ pub(super) const TESTS: &[Test] = tests![
     a_server_starts_after_a_kill_where_files_are_synced_each_second,
     a_snapshot_is_whole_after_a_kill,
     a_torn_append_only_file_loses_only_its_end,
+    what_a_window_remembers_survives_a_kill_while_it_rotates,
 ];
+
+/// Time that the filters of that drill remember: half a second is a generation.
+const WINDOW: Duration = Duration::from_secs(7);
 
 fn append_only(site: &Site, sync: &str, preamble: &str) -> Launch {
     site.launch()
@@ -181,5 +185,49 @@ fn a_torn_append_only_file_loses_only_its_end(site: &Site) {
         drill.count("items lost with the end", missing.len() as u64);
         // An item of twenty in a command takes more than ten bytes there.
         assert!((missing.len() as u64) < cut_bytes / 10 + 21, "{cut_bytes} bytes were cut: {missing:?}");
+    }
+}
+
+fn what_a_window_remembers_survives_a_kill_while_it_rotates(site: &Site) {
+    let mut drill = Drill::new("kill -9, window rotating", site, 3);
+    let preamble = if drill.random.below(2) == 0 { "no" } else { "yes" };
+    let mut server = append_only(site, "always", preamble).start();
+    let creation = format!("0.001 100000 PWINDOW {}", WINDOW.as_millis());
+    assert_eq!(server.client().say(&format!("BF.RESERVE window {creation}")), "+OK");
+    let mut added: Vec<(Instant, String)> = Vec::new();
+    while drill.goes_on() {
+        let port = server.port();
+        let moment = Duration::from_millis(30 + drill.random.next() % 1500);
+        let round = drill.rounds;
+        let (killed, acknowledged) = thread::scope(|scope| {
+            let load = scope.spawn(move || {
+                let mut acknowledged = Vec::new();
+                let mut client = Client::connect(port, false).expect("connect");
+                for number in 0u64.. {
+                    let (begin, item) = (Instant::now(), format!("{round}-{number}"));
+                    let Ok(reply) = client.try_call(&["BF.ADD", "window", &item]) else { break };
+                    assert!(matches!(reply, redis::Value::Int(_)), "{reply:?}");
+                    acknowledged.push((begin, item));
+                }
+                acknowledged
+            });
+            thread::sleep(moment);
+            (server.restart(), load.join().expect("the load"))
+        });
+        server = killed;
+        added.extend(acknowledged);
+        let mut client = server.client();
+        for items in added.chunks(500) {
+            let words: Vec<&str> =
+                ["BF.MEXISTS", "window"].into_iter().chain(items.iter().map(|(_, item)| &**item)).collect();
+            let answers = client.array(&words);
+            for ((begin, item), answer) in items.iter().zip(answers) {
+                // By this clock it was added no earlier and asked for no later.
+                let is_due = begin.elapsed() < WINDOW;
+                assert!(!is_due || answer == redis::Value::Int(1), "{item} was acknowledged, and is lost");
+                drill.count("remembered items, none lost", u64::from(is_due));
+            }
+        }
+        added.retain(|(begin, _)| begin.elapsed() < WINDOW);
     }
 }

@@ -5,7 +5,10 @@
 
 mod cluster;
 mod crash;
+mod defrag;
+mod latency;
 mod leak;
+mod memory;
 mod replicas;
 mod smoke;
 mod truth;
@@ -35,6 +38,9 @@ pub(crate) const SUBJECTS: &[(&str, &[Test])] = &[
     ("drill-replicas", replicas::TESTS),
     ("drill-cluster", cluster::TESTS),
     ("drill-leak", leak::TESTS),
+    ("drill-memory", memory::TESTS),
+    ("drill-defrag", defrag::TESTS),
+    ("drill-latency", latency::TESTS),
     ("smoke", smoke::TESTS),
 ];
 
@@ -98,6 +104,23 @@ impl Drill {
             None => self.figures.push((what, value)),
         }
     }
+
+    /// Appends a row to the table.
+    fn tell(&self, name: &str, figures: &[(&'static str, u64)]) {
+        let Some(path) = std::env::var_os("SOAK_TABLE") else { return };
+        let mut row = format!(
+            "{:<34} {:<14} {:>6} s {:>8} rounds",
+            name,
+            self.server,
+            self.begin.elapsed().as_secs(),
+            self.rounds
+        );
+        for (name, value) in figures {
+            let _ = write!(row, ", {value} {name}");
+        }
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+        writeln!(file.expect("SOAK_TABLE"), "{row}").expect("SOAK_TABLE");
+    }
 }
 
 impl Drop for Drill {
@@ -105,22 +128,17 @@ impl Drop for Drill {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("{} failed in round {}; SOAK_SEED={}", self.name, self.rounds, self.seed);
-            return;
+        } else {
+            self.tell(self.name, &self.figures);
         }
-        let Some(path) = std::env::var_os("SOAK_TABLE") else { return };
-        let mut row = format!(
-            "{:<34} {:<14} {:>6} s {:>8} rounds",
-            self.name,
-            self.server,
-            self.begin.elapsed().as_secs(),
-            self.rounds
-        );
-        for (name, value) in &self.figures {
-            let _ = write!(row, ", {value} {name}");
-        }
-        let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
-        writeln!(file.expect("SOAK_TABLE"), "{row}").expect("SOAK_TABLE");
     }
+}
+
+/// The value that so many of a thousand do not exceed; 0 of none. Sorts them.
+fn quantile(values: &mut [u64], per_mille: usize) -> u64 {
+    values.sort_unstable();
+    let last = values.len().saturating_sub(1);
+    values.get((values.len() * per_mille / 1000).min(last)).copied().unwrap_or(0)
 }
 
 /// Bytes by chance, for what reads its choices from bytes.

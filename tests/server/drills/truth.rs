@@ -67,9 +67,9 @@ impl Truth {
             ["BF.MADD", &key].into_iter().chain(items.iter().map(String::as_str)).collect();
         let Ok(reply) = client.try_call(&words) else { return false };
         let Value::Array(answers) = reply else {
-            // A cluster answers where the slot is.
+            // A cluster answers where the slot is, and a server that is full that it is.
             assert!(
-                ["-LOADING", "-MOVED", "-ASK", "-MISCONF", "-TRYAGAIN"]
+                ["-LOADING", "-MOVED", "-ASK", "-MISCONF", "-TRYAGAIN", "-OOM"]
                     .iter()
                     .any(|word| show(&reply).starts_with(word)),
                 "{}",

@@ -15,7 +15,10 @@ use std::path::Path;
 
 use crate::harness::{Site, Test, tests, wait_until};
 use host::Host;
-use moving::{every_block_of_a_filter_can_be_moved, every_block_of_a_union_can_be_moved};
+use moving::{
+    every_block_of_a_filter_can_be_moved, every_block_of_a_union_can_be_moved,
+    large_blocks_stay_where_they_are,
+};
 
 /// Run once, not once per server.
 pub(crate) const TESTS: &[Test] = tests![
@@ -30,6 +33,7 @@ pub(crate) const TESTS: &[Test] = tests![
     a_flood_of_warnings_is_throttled_and_counted,
     a_host_that_loads_its_data_is_told_all,
     every_block_of_a_filter_can_be_moved,
+    large_blocks_stay_where_they_are,
     every_block_of_a_union_can_be_moved,
 ];
 

@@ -98,6 +98,19 @@ pub(super) fn every_block_of_a_filter_can_be_moved(site: &Site) {
     }
 }
 
+/// A step is bounded: what no allocator could place better is not moved.
+pub(super) fn large_blocks_stay_where_they_are(site: &Site) {
+    // An array of 120 KB, and one of 1.2 MB.
+    for (capacity, blocks) in [("100000", 3), ("1000000", 2)] {
+        let mut host = Host::new(site);
+        assert!(host.load(&[]), "{}", host.log());
+        assert_eq!(host.call(&["bf.reserve", "k", "0.01", capacity]), "+OK");
+        assert_eq!(host.call(&["bf.add", "k", "item"]), "1");
+        assert_eq!(defragment("everbloom"), (1, blocks), "{capacity}");
+        assert_eq!(host.call(&["bf.exists", "k", "item"]), "1");
+    }
+}
+
 /// The header of a union, as BF.LOADCHUNK takes it: of a host's single key no merge can be made.
 fn union_header() -> Vec<u8> {
     let redisbloom = RedisBloom::new(0.01, 10, redisbloom::Options::SCALING, 2);

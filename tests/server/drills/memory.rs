@@ -1,0 +1,112 @@
+//! Memory that is short: at `maxmemory`, without and with eviction, and at the end of the address space. What is refused
+//! changes nothing, and the server lives.
+
+use super::Drill;
+use super::truth::Truth;
+use crate::harness::{Client, Site, Test, tests, wait_until};
+
+pub(super) const TESTS: &[Test] = tests![
+    what_was_acknowledged_is_there_where_memory_is_full,
+    a_server_that_evicts_stays_within_its_memory,
+    what_was_acknowledged_is_there_where_no_more_can_be_allocated,
+];
+
+/// Bytes beyond those of the filters at first.
+const ROOM_BYTES: u64 = 4 << 20;
+/// What a client's buffers and a command under way may add, as the server allows itself.
+const SLACK_BYTES: u64 = 8 << 20;
+
+/// A limit a little above what is used; answers it.
+fn limit(client: &mut Client, policy: &str) -> u64 {
+    let limit = client.info_number("used_memory") + ROOM_BYTES;
+    assert_eq!(client.say(&format!("CONFIG SET maxmemory-policy {policy}")), "+OK");
+    assert_eq!(client.say(&format!("CONFIG SET maxmemory {limit}")), "+OK");
+    limit
+}
+
+fn what_was_acknowledged_is_there_where_memory_is_full(site: &Site) {
+    let mut drill = Drill::new("maxmemory, noeviction", site, 3);
+    let server = site.start();
+    let mut client = server.client();
+    while drill.goes_on() {
+        let mut truth = Truth::new("");
+        truth.make(&mut client);
+        limit(&mut client, "noeviction");
+        for number in 0..600 {
+            assert!(truth.step(&mut client, &mut drill.random));
+            let other = drill.random.below(20);
+            let line = match drill.random.below(5) {
+                0 => format!("BF.RESERVE other-{number} 0.01 {}", 1 + drill.random.below(1_000_000)),
+                1 => format!("COPY own other-{number}"),
+                2 => format!("BF.MERGE other-{number} own redis FORCE"),
+                3 => format!("BF.CLEAR other-{other}"),
+                _ => format!("SETRANGE other-{number} {} x", drill.random.below(1_000_000)),
+            };
+            let reply = client.say(&line);
+            drill.count("commands refused", u64::from(reply.starts_with("-OOM")));
+        }
+        assert_eq!(truth.missing(&mut client), [""; 0], "acknowledged, and lost");
+        drill.count("acknowledged items, none lost", truth.count());
+        client.say("CONFIG SET maxmemory 0");
+        client.say("FLUSHALL SYNC");
+    }
+    assert!(drill.figures.iter().any(|(name, refused)| *name == "commands refused" && *refused > 0));
+}
+
+fn a_server_that_evicts_stays_within_its_memory(site: &Site) {
+    let mut drill = Drill::new("maxmemory, allkeys-lru", site, 3);
+    // What is freed in the background is not yet free when the server looks.
+    let server = site.launch().with("lazyfree-lazy-eviction no").start();
+    let mut client = server.client();
+    while drill.goes_on() {
+        let limit = limit(&mut client, "allkeys-lru");
+        for number in 0..600 {
+            let mut truth = Truth::new(&format!("{}:", number / 20));
+            truth.make(&mut client);
+            assert!(truth.step(&mut client, &mut drill.random));
+            client.say(&format!("BF.RESERVE other-{number} 0.01 {}", 1 + drill.random.below(100_000)));
+            let used = client.info_number("used_memory");
+            assert!(used < limit + SLACK_BYTES, "{used} bytes of {limit}");
+        }
+        drill.count("filters evicted", client.info_number("evicted_keys"));
+        client.say("CONFIG SET maxmemory 0");
+        client.say("FLUSHALL SYNC");
+        wait_until("all is freed", || client.info_number("bf_bytes") == 0);
+        client.say("CONFIG RESETSTAT");
+    }
+    assert!(drill.figures.iter().any(|(_, evicted)| *evicted > 0));
+}
+
+fn what_was_acknowledged_is_there_where_no_more_can_be_allocated(site: &Site) {
+    if site.hides_memory() {
+        return;
+    }
+    let mut drill = Drill::new("ulimit -v", site, 3);
+    let server = site.launch().with_address_space_mib(1600).start();
+    let mut client = server.client();
+    while drill.goes_on() {
+        let mut truth = Truth::new("");
+        truth.make(&mut client);
+        for _ in 0..200 {
+            assert!(truth.step(&mut client, &mut drill.random));
+            let key = drill.random.below(4);
+            let line = match drill.random.below(5) {
+                0 | 1 => format!("BF.RESERVE other-{key} 0.01 {}", 1 + drill.random.below(700_000_000)),
+                2 => format!("COPY other-{key} other-{}", drill.random.below(4)),
+                3 => format!(
+                    "BF.INSERT other-{key} CAPACITY {} ITEMS a b",
+                    1 + drill.random.below(700_000_000)
+                ),
+                _ => format!("DEL other-{key}"),
+            };
+            let reply = client.say(&line);
+            let is_refused =
+                reply.contains("memory") || reply.starts_with("-ERR") && line.starts_with("COPY");
+            drill.count("commands refused", u64::from(is_refused));
+        }
+        assert_eq!(truth.missing(&mut client), [""; 0], "acknowledged, and lost");
+        drill.count("acknowledged items, none lost", truth.count());
+        client.say("FLUSHALL SYNC");
+    }
+    assert!(drill.figures.iter().any(|(name, refused)| *name == "commands refused" && *refused > 0));
+}
