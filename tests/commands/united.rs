@@ -122,3 +122,18 @@ fn a_union_grows_up_to_the_largest_layer_and_not_past_it() {
     assert!(matches!(outcome(half), Err(AddError::CannotGrow(ReserveError::TooLarge { .. }))));
     assert_eq!(outcome(half + 1), Err(AddError::CannotGrow(ReserveError::TooLong)));
 }
+
+#[test]
+fn a_layer_that_is_fuller_than_its_capacity_is_taken_once() {
+    let mut server = Server::new();
+    server.run("BF.RESERVE dest 0.1 10");
+    for key in ["full", "twin"] {
+        server.run(&format!(
+            "BF.INSERT {key} CAPACITY 20 ERROR 0.01 NONSCALING SATURATE ITEMS {}",
+            names("full")
+        ));
+    }
+    assert_eq!(server.run("BF.MERGE dest full twin FORCE"), "+OK");
+    assert_eq!(server.run("BF.INFO dest FILTERS"), "*1 :2");
+    assert_eq!(server.run(&format!("BF.MEXISTS dest {}", names("full"))), format!("*40{}", " #t".repeat(40)));
+}
