@@ -2,7 +2,7 @@
 
 use everbloom::command::Protocol;
 
-use crate::server::Server;
+use crate::server::{Server, assert_dialogue};
 
 #[test]
 fn growth_past_the_byte_limit_refuses_the_item_and_goes_on() {
@@ -52,4 +52,15 @@ fn a_dump_travels_through_the_commands() {
     );
     assert_eq!(server.run("BF.LOADCHUNK k 1 0123456789abcdefg"), "-ERR received bad data");
     assert_eq!(server.run("BF.CARD k"), ":3");
+}
+
+#[test]
+fn a_blob_is_loaded_only_where_nothing_is() {
+    let dialogue = [
+        ("BF.ADD k a", "#t"),
+        ("BF.LOAD k blob", "-BUSYKEY Target key name already exists."),
+        ("BF.LOAD string blob", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+        ("BF.LOAD none blob", "-ERR bloom object decoding failed"),
+    ];
+    assert_dialogue(&mut Server::new(), &dialogue);
 }
