@@ -66,7 +66,19 @@ impl World {
                 let mut argv: Vec<&[u8]> = vec![b"BF.INSERT", key];
                 argv.extend(words.iter().map(Vec::as_slice));
                 argv.push(b"ITEMS");
-                self.add(key, &argv, &input.items(20));
+                let items = input.items(20);
+                if words.iter().any(|word| word.eq_ignore_ascii_case(b"ITEMS")) {
+                    // What stands behind it are items, options too.
+                    argv.extend(items.iter().map(Vec::as_slice));
+                    self.pair.call(&argv);
+                    let items = self.known.remove(key).map(|known| known.items).unwrap_or_default();
+                    if self.pair.filter(key).is_some() {
+                        let found = self.found(key, items);
+                        self.known.insert(key.to_vec(), found);
+                    }
+                } else {
+                    self.add(key, &argv, &items);
+                }
             }
             9 | 10 => self.delete(key, input),
             11 => {
