@@ -76,7 +76,11 @@ impl Cluster {
 
     /// The replica takes over, and the primary that it followed goes.
     fn fail_over(&mut self) {
-        // A manual failover that is not done within five seconds is given up.
+        // A manual failover that is not done within five seconds is given up, and nobody votes again before twice the
+        // timeout of nodes is over.
+        for server in self.primaries.iter().chain([&self.replica]) {
+            assert_eq!(server.client().say("CONFIG SET cluster-node-timeout 2500"), "+OK");
+        }
         let is_done = (0..12).any(|_| {
             assert_eq!(self.replica.client().say("CLUSTER FAILOVER"), "+OK");
             (0..60).any(|_| {
