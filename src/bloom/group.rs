@@ -4,7 +4,7 @@
 pub type ItemSet = u64;
 
 /// Items of a group, at most.
-pub(super) const GROUP_ITEMS: usize = ItemSet::BITS as usize;
+pub const GROUP_ITEMS: usize = ItemSet::BITS as usize;
 
 /// The items whose bit is set in `set`, with their index. Steps from one set bit to the next: whether an item
 /// is in a set is hard to foresee, and a branch on it would be mispredicted.

@@ -4,12 +4,9 @@ use super::group::GROUP_ITEMS;
 
 /// Items in turn. To keep where all of them are could take more room than the batch they are cut out of.
 pub trait Items<'i> {
-    /// The next items, at most [`GROUP_MAX_ITEMS`]; none where no more follow.
+    /// The next items, at most [`GROUP_ITEMS`]; none where no more follow.
     fn next_few(&mut self) -> &[&'i [u8]];
 }
-
-/// Items that are told at once, at most.
-pub const GROUP_MAX_ITEMS: usize = GROUP_ITEMS;
 
 impl<'i> Items<'i> for &[&'i [u8]] {
     #[inline]

@@ -1,6 +1,6 @@
 //! BF.BULKEXISTS.
 
-use super::answers::{self, NO, Wanted, YES};
+use super::answers::{self, NO, Wanted};
 use super::batch::Batch;
 use crate::command::arguments::Arguments;
 use crate::command::effects::Effects;
@@ -34,7 +34,7 @@ pub(in crate::command) fn run<'a>(
                 }
             })
         }
-        None => characters.resize(room_items, if missing(keyspace)? { YES } else { NO }),
+        None => characters.resize(room_items, NO | u8::from(missing(keyspace)?)),
     }
     match wanted {
         Wanted::Characters => reply.bulk(&characters),

@@ -3,7 +3,7 @@
 use memchr::memchr_iter;
 
 use super::newlines::Lines;
-use crate::bloom::{GROUP_MAX_ITEMS, Items};
+use crate::bloom::{GROUP_ITEMS, Items};
 
 /// How items lie one behind the other in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,13 +78,13 @@ impl<'a> Unpacking<'a> {
 #[derive(Clone, Debug)]
 pub(super) struct Groups<'a> {
     rest: Unpacking<'a>,
-    room: [&'a [u8]; GROUP_MAX_ITEMS],
+    room: [&'a [u8]; GROUP_ITEMS],
 }
 
 impl<'a> Groups<'a> {
     /// All that `rest` has.
     pub(super) fn new(rest: Unpacking<'a>) -> Self {
-        Self { rest, room: [&[]; GROUP_MAX_ITEMS] }
+        Self { rest, room: [&[]; GROUP_ITEMS] }
     }
 }
 
