@@ -4,7 +4,22 @@ use super::Drill;
 use super::truth::{FILTERS, Truth};
 use crate::harness::{Client, Site, Test, tests, wait_until};
 
-pub(super) const TESTS: &[Test] = tests![cycles_leave_nothing_behind];
+pub(super) const TESTS: &[Test] = tests![cycles_leave_nothing_behind, short_lives_leave_nothing_behind];
+
+/// How a small filter of every kind is made; what is added to it afterwards makes those grow that can.
+const SMALL: [&str; 9] = [
+    "BF.RESERVE short 0.01 5",
+    "BF.RESERVE short 0.01 5 KEYED",
+    "BF.RESERVE short 0.01 100 NONSCALING SATURATE",
+    "BF.RESERVE short 0.01 5 COUNTING",
+    "BF.RESERVE short 0.01 5 FORMAT redisbloom",
+    "BF.RESERVE short 0.01 5 FORMAT valkey-bloom",
+    "BF.RESERVE short 0.01 100 WINDOW 86400",
+    "BF.IMPORT short EMPTY SCHEME murmur3-salted BITS 4000 HASHES 5",
+    "BF.MERGE short own redis",
+];
+/// Lives of one kind in a round.
+const LIVES: u64 = 1000;
 
 fn cycles_leave_nothing_behind(site: &Site) {
     let mut drill = Drill::new("create, fill and delete", site, 40);
@@ -21,6 +36,43 @@ fn cycles_leave_nothing_behind(site: &Site) {
     let grown = server.resident_bytes().saturating_sub(resident);
     drill.most("KiB more resident", grown >> 10);
     assert!(grown < 32 << 20, "{grown} bytes more are resident");
+}
+
+/// The lives are so short that a server has a million of them in seconds: what each left behind would be seen.
+fn short_lives_leave_nothing_behind(site: &Site) {
+    let mut drill = Drill::new("short lives", site, 3);
+    let server = site.start();
+    let mut client = server.client();
+    live(&mut client);
+    let (used, resident) = (settled(&mut client), server.resident_bytes());
+    while drill.goes_on() {
+        live(&mut client);
+        drill.count("filters of each kind", LIVES);
+    }
+    wait_until("what was freed is given back", || settled(&mut client) < used + (64 << 10));
+    let grown = server.resident_bytes().saturating_sub(resident);
+    drill.most("KiB more resident", grown >> 10);
+    assert!(grown < 32 << 20, "{grown} bytes more are resident");
+}
+
+/// LIVES filters of each kind, made, filled and deleted in a script of the server.
+fn live(client: &mut Client) {
+    for source in ["own 0.01 100", "redis 0.01 100 FORMAT redisbloom"] {
+        assert_eq!(client.say(&format!("BF.RESERVE {source}")), "+OK");
+    }
+    for creation in SMALL {
+        let quoted = format!("'{}'", creation.replace(' ', "','"));
+        let script = format!(
+            "for life = 1, {LIVES} do
+               redis.call({quoted})
+               redis.call('BF.MADD', 'short', life, 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', 'k', 'l')
+               redis.call(life % 2 == 0 and 'DEL' or 'UNLINK', 'short')
+             end
+             return 'lived'"
+        );
+        assert_eq!(client.ask(&["EVAL", &script, "3", "short", "own", "redis"]), "\"lived\"", "{creation}");
+    }
+    client.say("DEL own redis");
 }
 
 /// Memory of a server whose filters are gone.
