@@ -43,6 +43,13 @@ fn random_commands_do_no_harm(site: &Site) {
         let item = vec![b'x'; 512 << 20];
         assert_eq!(control.client.ask(&[b"BF.ADD", b"huge".as_slice(), &item]), "1");
         assert_eq!(control.client.ask(&[b"BF.EXISTS", b"huge".as_slice(), &item]), "1");
+        for command in
+            ["BF.BULKADD huge LINES", "BF.BULKEXISTS huge FIXED 7", "BF.LOAD other", "BF.LOADCHUNK huge 2"]
+        {
+            let words = command.split(' ').map(str::as_bytes);
+            control.client.call(&words.chain([item.as_slice()]).collect::<Vec<_>>());
+        }
+        control.check(&mut drill);
     }
     control.client.say("SCRIPT FLUSH");
     control.client.say("FLUSHALL SYNC");
