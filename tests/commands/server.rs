@@ -13,6 +13,9 @@ use everbloom::command::{
 /// What the clock of a new server says.
 pub(crate) const NOW_MS: u64 = 1_000_000;
 
+/// A bulk reply beyond it is told by its length: as text it would take three times its memory.
+const LONGEST_SHOWN_BYTES: usize = 1 << 20;
+
 /// A reply as a line of text, such as `*2 :1 -ERR no`.
 struct Collected {
     protocol: Protocol,
@@ -55,8 +58,11 @@ impl Reply for Collected {
     }
     fn bulk(&mut self, bytes: &[u8]) {
         (self.watch)(false);
-        let text = format!("${}", String::from_utf8_lossy(bytes));
-        self.push(text);
+        let text = match bytes.len() {
+            0..=LONGEST_SHOWN_BYTES => String::from_utf8_lossy(bytes).into_owned(),
+            length_bytes => format!("{length_bytes} bytes"),
+        };
+        self.push(format!("${text}"));
     }
     fn array(&mut self, length: usize) {
         self.push(format!("*{length}"));
