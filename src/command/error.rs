@@ -90,6 +90,12 @@ pub enum CommandError {
     MomentAhead,
     /// BF.MERGE with a filter that forgets.
     WindowMerge,
+    /// The client may not read a source. This and the next two texts begin as the server's own.
+    SourceDenied,
+    /// A source is in another slot than the first key.
+    SourceSlot,
+    /// A source is not on this node while the slot of all keys is on its way to another one.
+    SourceMoving,
     /// BF.DEL from a filter that does not count.
     NotCounting,
     /// VALIDATESCALETO for a filter whose growth is not validated.
@@ -247,6 +253,11 @@ impl fmt::Display for CommandError {
                 f.write_str("ERR AT is more than a fourteenth of the window ahead of the clock")
             }
             Self::WindowMerge => f.write_str("ERR a filter that was made with WINDOW cannot be merged"),
+            Self::SourceDenied => {
+                f.write_str("NOPERM this user has no permissions to read a source with BF.CARD")
+            }
+            Self::SourceSlot => f.write_str("CROSSSLOT Keys in request don't hash to the same slot"),
+            Self::SourceMoving => f.write_str("TRYAGAIN Multiple keys request during rehashing of slot"),
             Self::NotCounting => f.write_str(
                 "ERR items can be deleted only from a filter that was made with COUNTING (BF.RESERVE, BF.INSERT)",
             ),

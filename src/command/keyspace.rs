@@ -83,6 +83,13 @@ pub trait Keyspace: Host {
     /// meanwhile.
     fn open(&self, name: Name<'_>, access: KeyAccess) -> Self::Key<'_>;
 
+    /// Whether the client may read a key, which is not open, beside the first one, `first`: the server knows of no
+    /// other. To be asked before anything is read.
+    ///
+    /// # Errors
+    /// [`CommandError::SourceDenied`], [`CommandError::SourceSlot`] and [`CommandError::SourceMoving`].
+    fn may_read(&self, source: Name<'_>, first: Name<'_>) -> Result<(), CommandError>;
+
     /// Shows `read` the string under a key, which is not open.
     fn with_string<T>(&self, name: Name<'_>, read: impl FnOnce(StringSlot<'_>) -> T) -> T;
 

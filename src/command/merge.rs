@@ -28,6 +28,9 @@ pub(super) fn run<'a>(
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
     let request = Request::parse(arguments)?;
+    for source in &request.sources {
+        keyspace.may_read(*source, request.dest)?;
+    }
     let mut open = keyspace.open(request.dest, KeyAccess::ReadWrite);
     // Before anything is copied.
     let is_vacant = match open.slot() {

@@ -44,8 +44,8 @@ pub(super) fn first_missing() -> Option<&'static str> {
         RedisModule_OpenKey RedisModule_CloseKey RedisModule_KeyType RedisModule_SetAbsExpire
         RedisModule_Milliseconds
         RedisModule_StringDMA RedisModule_ValueLength
-        RedisModule_IsKeysPositionRequest RedisModule_KeyAtPosWithFlags
         RedisModule_Call RedisModule_FreeCallReply RedisModule_CallReplyType RedisModule_CallReplyStringPtr
+        RedisModule_CallReplyInteger
         RedisModule_ModuleTypeGetType RedisModule_ModuleTypeGetValue RedisModule_ModuleTypeSetValue
         RedisModule_ReplyWithLongLong RedisModule_ReplyWithDouble RedisModule_ReplyWithBool RedisModule_ReplyWithNull
         RedisModule_ReplyWithArray RedisModule_ReplyWithMap RedisModule_ReplyWithStringBuffer

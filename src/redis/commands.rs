@@ -10,7 +10,7 @@ use super::api::{Context, succeeded};
 use super::dispatch::HANDLERS;
 use super::log;
 use crate::command::COMMANDS;
-use crate::command::table::{ArgumentKind, ArgumentSpec, CommandSpec, KeyAccess, Presence, SourceKeys};
+use crate::command::table::{ArgumentKind, ArgumentSpec, CommandSpec, KeyAccess, Presence};
 
 /// ACL category of all commands, on servers where modules can have one.
 const CATEGORY: &str = "bloom";
@@ -94,8 +94,7 @@ unsafe fn set_categories(
 unsafe fn describe(command: *mut raw::RedisModuleCommand, spec: &CommandSpec) -> bool {
     let Some(set_info) = api!(RedisModule_SetCommandInfo) else { return false };
     let mut texts = Texts::default();
-    let mut key_specs =
-        [key_spec(spec.key_access), source_key_spec(spec.source_keys, &mut texts), no_key_spec()];
+    let mut key_specs = [key_spec(spec.key_access), no_key_spec()];
     let info = raw::RedisModuleCommandInfo {
         version: &raw const INFO_VERSION,
         summary: texts.add(spec.summary),
@@ -142,40 +141,6 @@ fn key_spec(access: KeyAccess) -> RedisModuleCommandKeySpec {
             },
         },
         ..no_key_spec()
-    }
-}
-
-/// The keys that are only read, if there can be such.
-fn source_key_spec(sources: SourceKeys, texts: &mut Texts) -> RedisModuleCommandKeySpec {
-    let first = key_spec(KeyAccess::ReadOnly);
-    let place = |position: usize| i32::try_from(position).unwrap_or(i32::MAX);
-    match sources {
-        SourceKeys::None => no_key_spec(),
-        SourceKeys::AfterWord { word, position } => RedisModuleCommandKeySpec {
-            begin_search_type: raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_KEYWORD,
-            bs: raw::RedisModuleCommandKeySpec__bindgen_ty_1 {
-                keyword: raw::RedisModuleCommandKeySpec__bindgen_ty_1__bindgen_ty_2 {
-                    keyword: texts.add(word),
-                    startfrom: place(position),
-                },
-            },
-            ..first
-        },
-        // No specification says that the last of them may be a word: the server asks where one is incomplete.
-        SourceKeys::Rest { position, .. } => RedisModuleCommandKeySpec {
-            flags: first.flags | u64::from(raw::REDISMODULE_CMD_KEY_INCOMPLETE),
-            bs: raw::RedisModuleCommandKeySpec__bindgen_ty_1 {
-                index: raw::RedisModuleCommandKeySpec__bindgen_ty_1__bindgen_ty_1 { pos: place(position) },
-            },
-            fk: raw::RedisModuleCommandKeySpec__bindgen_ty_2 {
-                range: raw::RedisModuleCommandKeySpec__bindgen_ty_2__bindgen_ty_1 {
-                    lastkey: -1,
-                    keystep: 1,
-                    limit: 0,
-                },
-            },
-            ..first
-        },
     }
 }
 
@@ -231,7 +196,6 @@ impl Texts {
         };
         let (type_, key_spec_index) = match spec.kind {
             ArgumentKind::Key => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY, 0),
-            ArgumentKind::SourceKey => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY, 1),
             ArgumentKind::String => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING, -1),
             ArgumentKind::Integer => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER, -1),
             ArgumentKind::Double => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_DOUBLE, -1),

@@ -11,9 +11,8 @@ use super::args::Argv;
 use super::effects;
 use super::keyspace::ServerKeyspace;
 use super::reply::ServerReply;
-use super::source;
 use crate::command::error::INTERNAL_ERROR;
-use crate::command::table::{SourceKeys, for_each_command};
+use crate::command::table::for_each_command;
 use crate::command::{COMMANDS, Command, CommandError, execute, refuse};
 
 macro_rules! handlers {
@@ -48,14 +47,9 @@ unsafe extern "C" fn handle<const INDEX: usize>(
 ) -> c_int {
     // SAFETY: the vector of that command; its strings stay as they are until the handler returns.
     let argv = unsafe { Argv::new(argv, argc) }.rest();
-    let spec = At::<INDEX>::COMMAND.spec();
     // SAFETY: the context of a command that has just begun.
     let mut reply = unsafe { ServerReply::new(context) };
     let run = || {
-        // SAFETY: context and arguments are those of the handler.
-        if spec.source_keys != SourceKeys::None && unsafe { source::report_keys(spec, context, argv) } {
-            return;
-        }
         // SAFETY: context and arguments belong to the running command.
         unsafe { run::<INDEX>(context, argv, &mut reply) }
     };

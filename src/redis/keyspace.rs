@@ -11,6 +11,7 @@ use super::loss;
 use super::memory::client_limit_bytes;
 use super::moment;
 use super::pagemap::ProcessMemory;
+use super::permission;
 use super::random::random_seed;
 use super::source::{Source, field};
 use crate::bloom::valkeybloom::SEED_BYTES;
@@ -53,6 +54,17 @@ impl Keyspace for ServerKeyspace<'_> {
             // name one of its arguments, and no other key of that name is open by the claim.
             Some((string, claim)) => unsafe { Key::open(self.context, string, access, claim) },
             None => Key::none(),
+        }
+    }
+
+    fn may_read(&self, source: Name<'_>, first: Name<'_>) -> Result<(), CommandError> {
+        let keys = self.argv.string(source.position).zip(self.argv.string(first.position));
+        match keys {
+            // A primary has asked.
+            Some(_) if self.must_obey() => Ok(()),
+            // SAFETY: the context is that of the running command, and the names are arguments of it.
+            Some((source, first)) => unsafe { permission::may_read(self.context, source, first) },
+            None => Err(CommandError::Internal),
         }
     }
 

@@ -29,6 +29,7 @@ mod memory;
 mod moment;
 mod onload;
 mod pagemap;
+mod permission;
 mod random;
 mod rdb_io;
 mod reply;

@@ -7,39 +7,8 @@ use std::slice;
 use redis_module::raw::{self, RedisModuleCallReply, RedisModuleString};
 
 use super::api::Context;
-use super::args::Argv;
 use super::log;
 use crate::command::StringSlot;
-use crate::command::table::CommandSpec;
-
-/// Answers the server when it only wants to know where the keys of a command are. It asks where its own
-/// search finds less than it was told of: an import without a second key, a merge whose last word may be
-/// none.
-///
-/// # Safety
-/// `context` and `argv` must be those of the running handler.
-pub(super) unsafe fn report_keys(spec: &CommandSpec, context: Context, argv: Argv<'_>) -> bool {
-    let (Some(is_request), Some(key_at)) =
-        (api!(RedisModule_IsKeysPositionRequest), api!(RedisModule_KeyAtPosWithFlags))
-    else {
-        return false;
-    };
-    // SAFETY: the context is the handler's.
-    if unsafe { is_request(context) } == 0 {
-        return false;
-    }
-    let written =
-        raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_ACCESS | raw::REDISMODULE_CMD_KEY_UPDATE;
-    // SAFETY: the context is the handler's; position 1 is the key, which the arity asks for.
-    unsafe { key_at(context, 1, written.cast_signed()) };
-    let read = raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS;
-    let places = argv.with_bytes(|arguments| spec.source_keys.places(arguments), || 0..0);
-    for position in places.filter_map(|place| i32::try_from(place).ok()) {
-        // SAFETY: the context is the handler's, and there is an argument at that position.
-        unsafe { key_at(context, position, read.cast_signed()) };
-    }
-    true
-}
 
 /// Bytes up to which a string is copied. Only above can all servers be trusted to keep it as a plain array of
 /// bytes, which can be borrowed as it is: a shorter one may be stored as a number or together with its key,

@@ -3,23 +3,51 @@
 use crate::harness::{Client, Site, Test, tests, wait_until};
 
 pub(crate) const TESTS: &[Test] = tests![
-    all_keys_are_found_and_the_option_is_none,
+    the_server_is_told_of_the_first_key_only,
+    threads_that_read_from_clients_never_call_the_module,
     access_to_each_key_is_checked,
     keys_in_several_slots_are_refused,
     replicas_have_the_same_bits_and_the_destination_keeps_its_time_to_live,
     a_union_survives_every_way_of_saving_it,
 ];
 
-fn all_keys_are_found_and_the_option_is_none(site: &Site) {
+fn the_server_is_told_of_the_first_key_only(site: &Site) {
     let server = site.start();
     let mut client = server.client();
-    assert_eq!(client.say("COMMAND GETKEYS BF.MERGE d a b"), "[\"d\", \"a\", \"b\"]");
-    assert_eq!(client.say("COMMAND GETKEYS BF.MERGE d a b FORCE"), "[\"d\", \"a\", \"b\"]");
-    assert_eq!(client.say("COMMAND GETKEYS BF.MERGE d a b force"), "[\"d\", \"a\", \"b\"]");
-    assert_eq!(client.say("COMMAND GETKEYS BF.MERGE d FORCE"), "[\"d\", \"FORCE\"]");
-    assert_eq!(client.say("COMMAND GETKEYS BF.MERGE d FORCE a"), "[\"d\", \"FORCE\", \"a\"]");
-    let flags = client.say("COMMAND GETKEYSANDFLAGS BF.MERGE d a FORCE");
-    assert!(flags.contains("RW") && flags.contains("RO") && !flags.contains("FORCE"), "{flags}");
+    assert_eq!(client.say("COMMAND GETKEYS BF.MERGE d a b FORCE"), "[\"d\"]");
+    assert_eq!(client.say("COMMAND GETKEYS BF.IMPORT k SOURCE s SCHEME go-zero"), "[\"k\"]");
+    let flags = client.say("COMMAND GETKEYSANDFLAGS BF.MERGE d a");
+    assert!(flags.contains("RW") && !flags.contains("RO"), "{flags}");
+}
+
+/// In a cluster, Valkey 8 and later look for a command's keys in the threads that read from clients, and call the module there
+/// for those of a command with `getkeys-api`, beside the main thread: within a second the server ended.
+fn threads_that_read_from_clients_never_call_the_module(site: &Site) {
+    let server = site.launch().in_cluster().with("io-threads 4").with("appendonly yes").start();
+    cluster_of_one(&mut server.client());
+    let work = |lines: &[&str]| {
+        let mut client = server.client();
+        (0..150).for_each(|_| client.pipeline(lines));
+    };
+    server.client().say("BF.RESERVE {k}source 0.01 100");
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| work(&["BF.MERGE {k}dest {k}source"; 20]));
+            scope.spawn(|| work(&["BF.IMPORT {k}import EMPTY SCHEME go-zero BITS 900 REPLACE"; 20]));
+            scope.spawn(|| work(&["INCR {k}count"; 20]));
+        }
+    });
+    assert_eq!(server.client().say("GET {k}count"), "\"12000\"");
+    let server = server.restart();
+    wait_until("cluster up", || server.client().say("GET {k}count") == "\"12000\"");
+}
+
+/// Makes this server a cluster of its own.
+fn cluster_of_one(client: &mut Client) {
+    assert_eq!(client.say("CLUSTER ADDSLOTSRANGE 0 16383"), "+OK");
+    wait_until("cluster up", || {
+        String::from_utf8(client.bytes(&["CLUSTER", "INFO"])).unwrap().contains("cluster_state:ok")
+    });
 }
 
 fn access_to_each_key_is_checked(site: &Site) {
@@ -35,15 +63,20 @@ fn access_to_each_key_is_checked(site: &Site) {
         assert!(reply.starts_with("-NOPERM"), "{line}: {reply}");
     }
     assert_eq!(client.say("BF.MERGE mine:d mine:a readable:a FORCE"), "+OK");
+    // In a script and in a transaction too.
+    let script = "return redis.pcall('BF.MERGE', KEYS[1], ARGV[1])";
+    let reply = client.ask(&["EVAL", script, "1", "mine:d", "secret"]);
+    assert!(reply.starts_with("-NOPERM"), "{reply}");
+    assert_eq!(client.ask(&["EVAL", script, "1", "mine:d", "readable:a"]), "+OK");
+    client.say("MULTI");
+    client.say("BF.MERGE mine:d secret");
+    assert!(client.say("EXEC").contains("NOPERM"));
 }
 
 fn keys_in_several_slots_are_refused(site: &Site) {
     let server = site.launch().in_cluster().start();
     let mut client = server.client();
-    assert_eq!(client.say("CLUSTER ADDSLOTSRANGE 0 16383"), "+OK");
-    wait_until("cluster up", || {
-        String::from_utf8(client.bytes(&["CLUSTER", "INFO"])).unwrap().contains("cluster_state:ok")
-    });
+    cluster_of_one(&mut client);
     for key in ["{a}1", "{a}2", "{b}1"] {
         client.say(&format!("BF.ADD {key} {key}"));
     }

@@ -36,10 +36,9 @@ const COMMANDS: [(&str, i64, &[&str], &[&str]); 20] = [
     ("bf.scandump", 3, &["readonly", "fast"], &["read"]),
     ("bf.loadchunk", 4, &["write", "denyoom"], &["write"]),
     ("bf.load", 3, &["write", "denyoom"], &["write"]),
-    // Its keys are found by the specifications, or by asking: clients are told to ask, too.
-    ("bf.import", -4, &["write", "denyoom", "movablekeys"], &["write"]),
+    ("bf.import", -4, &["write", "denyoom"], &["write"]),
     ("bf.export", 2, &["readonly"], &["read"]),
-    ("bf.merge", -3, &["write", "denyoom", "movablekeys"], &["write"]),
+    ("bf.merge", -3, &["write", "denyoom"], &["write"]),
 ];
 
 /// Whether a module can make access categories: Redis from 7.4, Valkey from 8.0.
@@ -80,16 +79,11 @@ fn commands_have_flags_arity_and_keys(site: &Site) {
         let mut expected: Vec<&str> = flags.iter().copied().chain(["module"]).collect();
         expected.sort_unstable();
         assert_eq!(told, expected, "{name}");
-        // To the last argument, for those who cannot ask.
-        let last = if name == "bf.merge" { -1 } else { 1 };
-        assert_eq!(info[3..6], [Value::Int(1), Value::Int(last), Value::Int(1)], "{name}");
+        assert_eq!(info[3..6], [Value::Int(1), Value::Int(1), Value::Int(1)], "{name}");
         let specs = show(&info[8]);
         let access = if flags.contains(&"write") { "RW" } else { "RO" };
         assert!(specs.contains(access), "{name}: {specs}");
-        let keys = if ["bf.import", "bf.merge"].contains(&name) { 2 } else { 1 };
-        assert_eq!(elements(&info[8]).len(), keys, "{name}: {specs}");
-        let second = if name == "bf.merge" { "incomplete" } else { "\"SOURCE\"" };
-        assert!(keys == 1 || specs.contains(second) && specs.contains("RO"), "{name}: {specs}");
+        assert_eq!(elements(&info[8]).len(), 1, "{name}: {specs}");
         let tips = show(&info[7]);
         let volatile = ["bf.info", "bf.stats", "bf.debug", "bf.scandump"].contains(&name);
         assert_eq!(tips.contains("dont_cache"), volatile, "{name}: {tips}");

@@ -33,6 +33,9 @@ pub(in crate::command) fn run<'a>(
 ) -> Result<Effects<'a>, CommandError> {
     let import = Import::parse(arguments, keyspace)?;
     let key = import.key;
+    if let Origin::Source(source) = import.origin {
+        keyspace.may_read(source, key)?;
+    }
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
     match open.slot() {
         Slot::WrongType => return Err(CommandError::WrongType),

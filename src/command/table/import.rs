@@ -1,15 +1,11 @@
 //! The commands for filters that clients keep in strings: BF.IMPORT and BF.EXPORT.
 
 use super::parts::{CHANGES, EXPANSION, EXPIRY, KEY, NONSCALING, READS, option, word};
-use super::{ArgumentKind, ArgumentSpec, CommandSpec, Presence, SourceKeys};
+use super::{ArgumentKind, ArgumentSpec, CommandSpec, Presence};
 
 pub(super) static IMPORT: CommandSpec = CommandSpec {
     name: "bf.import",
     arguments: 3..=23,
-    // The server finds both keys by their specifications, and asks the module where the second one is
-    // missing.
-    flags: "write deny-oom getkeys-api",
-    source_keys: SourceKeys::AfterWord { word: "SOURCE", position: 2 },
     complexity: "O(n), where n is the number of bytes of the filter",
     summary: "Makes a filter of the bits that a client keeps in a string, to be asked and added to by that client's scheme",
     syntax: &[
@@ -19,7 +15,7 @@ pub(super) static IMPORT: CommandSpec = CommandSpec {
             kind: ArgumentKind::OneOf(&[
                 ArgumentSpec {
                     name: "source",
-                    kind: ArgumentKind::SourceKey,
+                    kind: ArgumentKind::String,
                     token: Some("SOURCE"),
                     presence: Presence::Required,
                     since: None,

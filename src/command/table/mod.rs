@@ -8,7 +8,7 @@ mod merge;
 mod parts;
 mod pieces;
 
-use std::ops::{Range, RangeInclusive};
+use std::ops::RangeInclusive;
 
 /// Names every command once, in the order of the documentation: `$use!` is given all of them, each with its
 /// entry in the table.
@@ -95,55 +95,9 @@ pub enum KeyAccess {
     ReadWrite,
 }
 
-/// Where the keys are that a command only reads beside its own. Places are among the arguments, with the
-/// command's name at 0; words are in upper case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SourceKeys {
-    /// There are none.
-    None,
-    /// One, right behind a word; where the word is missing there is none.
-    AfterWord {
-        /// The word.
-        word: &'static str,
-        /// Its place.
-        position: usize,
-    },
-    /// All arguments from a place on, but for a word that may be the last one behind the first of them.
-    Rest {
-        /// The place of the first.
-        position: usize,
-        /// The word that is no key.
-        last_word: &'static str,
-    },
-}
-
-impl SourceKeys {
-    /// The places of the keys in `arguments`, which follow the command's name; their own places are counted
-    /// with it.
-    #[must_use]
-    pub fn places(self, arguments: &[&[u8]]) -> Range<usize> {
-        // With the command's name.
-        let count = arguments.len().saturating_add(1);
-        let is_at = |position: usize, word: &str| {
-            let at = position.checked_sub(1).and_then(|index| arguments.get(index));
-            at.is_some_and(|at| at.eq_ignore_ascii_case(word.as_bytes()))
-        };
-        match self {
-            Self::None => 0..0,
-            Self::AfterWord { word, position } if is_at(position, word) => {
-                position.saturating_add(1)..count.min(position.saturating_add(2))
-            }
-            Self::AfterWord { .. } => 0..0,
-            Self::Rest { position, last_word } => {
-                let last = count.saturating_sub(1);
-                let has_word = last > position && is_at(last, last_word);
-                position..count.saturating_sub(has_word.into())
-            }
-        }
-    }
-}
-
 /// What the server and the documentation know of a command. The key is always the first argument.
+///
+/// Further keys, of BF.MERGE and BF.IMPORT, are not in it (docs/decisions/0013-keys-beside-the-first.md).
 #[derive(Debug)]
 pub struct CommandSpec {
     /// Name in lower case.
@@ -156,8 +110,6 @@ pub struct CommandSpec {
     pub categories: &'static str,
     /// What it does with its key.
     pub key_access: KeyAccess,
-    /// The keys that it only reads.
-    pub source_keys: SourceKeys,
     /// Tips for clients.
     pub tips: Option<&'static str>,
     /// Version of everbloom that brought the command.
@@ -199,9 +151,8 @@ pub struct ArgumentSpec {
 pub enum ArgumentKind {
     /// The key.
     Key,
-    /// A key of [`CommandSpec::source_keys`].
-    SourceKey,
-    /// Any bytes.
+    /// Any bytes. Also a key that is only read ([`Keyspace::may_read`](crate::command::Keyspace::may_read)): the server is
+    /// told of the first key only.
     String,
     /// An integer.
     Integer,

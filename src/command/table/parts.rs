@@ -1,6 +1,6 @@
 //! What the commands of the table share: arguments, and words for flags, tips and the like.
 
-use super::{ArgumentKind, ArgumentSpec, CommandSpec, KeyAccess, Presence, SourceKeys};
+use super::{ArgumentKind, ArgumentSpec, CommandSpec, KeyAccess, Presence};
 
 pub(super) const fn argument(name: &'static str, kind: ArgumentKind) -> ArgumentSpec {
     ArgumentSpec { name, kind, token: None, presence: Presence::Required, since: None }
@@ -110,7 +110,6 @@ pub(super) const CHANGES: CommandSpec = CommandSpec {
     flags: "write deny-oom",
     categories: "write",
     key_access: KeyAccess::ReadWrite,
-    source_keys: SourceKeys::None,
     tips: None,
     since: V0_1,
     complexity: "",

@@ -47,7 +47,8 @@ pub(super) fn address_of(name: &str) -> *const c_void {
         "DefragCursorSet" => moving::defrag_cursor_set as *const c_void,
         "DefragShouldStop" => moving::defrag_should_stop as *const c_void,
         "GetRandomBytes" => running::get_random_bytes as *const c_void,
-        "IsKeysPositionRequest" => running::is_keys_position_request as *const c_void,
+        "Call" => running::call as *const c_void,
+        "FreeCallReply" => running::free_call_reply as *const c_void,
         "CreateString" => running::create_string as *const c_void,
         "FreeString" => running::free_string as *const c_void,
         "StringPtrLen" => running::string_ptr_len as *const c_void,
@@ -98,13 +99,12 @@ macro_rules! pretended {
 /// A function that must be there for the module to load and that no test has called yet; null if it is none of those.
 fn pretended(name: &str) -> *const c_void {
     pretended!(name:
-        "Call"
+        "CallReplyInteger"
         "CallReplyStringPtr"
         "CallReplyType"
         "DigestAddStringBuffer"
         "DigestEndSequence"
         "EmitAOF"
-        "FreeCallReply"
         "FreeThreadSafeContext"
         "GetKeyNameFromIO"
         "GetThreadSafeContext"
@@ -113,7 +113,6 @@ fn pretended(name: &str) -> *const c_void {
         "InfoAddFieldCString"
         "InfoAddSection"
         "IsIOError"
-        "KeyAtPosWithFlags"
         "LoadDouble"
         "LoadFloat"
         "LoadStringBuffer"

@@ -42,14 +42,13 @@ const OPTIONAL: [&str; 5] =
     ["TryCalloc", "TryRealloc", "AddACLCategory", "SetCommandACLCategories", "CachedMicroseconds"];
 
 /// Functions that came with Redis 7.0, of those that the module uses.
-const NEW_IN_7: [&str; 11] = [
+const NEW_IN_7: [&str; 10] = [
     "TryAlloc",
     "GetCommand",
     "SetCommandInfo",
     "RegisterNumericConfig",
     "RegisterStringConfig",
     "LoadConfigs",
-    "KeyAtPosWithFlags",
     "ReplyWithMap",
     "ReplyWithBool",
     "AddACLCategory",

@@ -47,6 +47,13 @@ impl Client {
         show(&self.call(args))
     }
 
+    /// Sends commands of words without spaces in one go and waits for all replies, whatever they are.
+    pub(crate) fn pipeline(&mut self, lines: &[&str]) {
+        let packed: Vec<u8> =
+            lines.iter().flat_map(|line| packed(&line.split_whitespace().collect::<Vec<_>>())).collect();
+        self.connection.req_packed_commands(&packed, 0, lines.len()).expect("replies");
+    }
+
     /// Sends a command that must be answered with an integer.
     pub(crate) fn int(&mut self, line: &str) -> i64 {
         let words: Vec<&str> = line.split_whitespace().collect();

@@ -120,7 +120,7 @@ fn the_source_stays_as_it_is_stored(site: &Site) {
     assert_eq!(client.bytes(&["BF.EXPORT", "k"]), client.bytes(&["GET", "s"]));
     // Nor does it matter that the user may not GET.
     client.say("SET s 123");
-    client.say("ACL SETUSER u on >p ~* +bf.import");
+    client.say("ACL SETUSER u on >p ~* +bf.import +bf.card");
     assert_eq!(client.say("AUTH u p"), "+OK");
     assert_eq!(client.say("BF.IMPORT k SOURCE s SCHEME go-zero BITS 24 REPLACE"), "+OK");
     assert!(client.say("GET s").starts_with("-NOPERM"));

@@ -1,0 +1,83 @@
+//! Keys beside the first one, of which the server knows nothing: it does not say of them who may read them, nor whether they
+//! are on this node of a cluster. So it is asked.
+//!
+//! That it be told by the flag `getkeys-api` is out of the question: it then calls the module from the threads that read from
+//! clients (Valkey 8 and later in a cluster), as if it were the main thread, which ends the server.
+
+use std::io;
+
+use redis_module::raw::{self, RedisModuleCallReply, RedisModuleString};
+
+use super::api::Context;
+use crate::command::CommandError;
+
+/// Whether the client may read `source` beside `first`, and both are in one slot where there are slots.
+///
+/// # Errors
+/// As [`Keyspace::may_read`](crate::command::Keyspace::may_read).
+///
+/// # Safety
+/// The context and both names must be those of the running command.
+pub(super) unsafe fn may_read(
+    context: Context,
+    source: *mut RedisModuleString,
+    first: *mut RedisModuleString,
+) -> Result<(), CommandError> {
+    // SAFETY: by the caller's word.
+    let first_slot = unsafe { slot_of(context, first) };
+    // SAFETY: by the caller's word.
+    if unsafe { slot_of(context, source) } != first_slot {
+        return Err(CommandError::SourceSlot);
+    }
+    let call = api!(RedisModule_Call).ok_or(CommandError::Internal)?;
+    // As the client: `C`. The command reads next to nothing, and whatever type the key is of, the server looks first whether
+    // that client may read it with this command and whether it is here.
+    // SAFETY: by the caller's word; the format stands for a string of the server.
+    let reply = unsafe { call(context, c"BF.CARD".as_ptr(), c"Cs".as_ptr(), source) };
+    if reply.is_null() {
+        // Why the server did not run it, by its documentation of `RedisModule_Call`.
+        return match io::Error::last_os_error().raw_os_error() {
+            // There is no client: another module runs the command, or a timer of one.
+            Some(libc::ENOTSUP) => Ok(()),
+            Some(libc::EACCES) => Err(CommandError::SourceDenied),
+            Some(libc::EPERM) => Err(CommandError::SourceMoving),
+            _ => Err(CommandError::Internal),
+        };
+    }
+    // SAFETY: the reply was just made and is not used again.
+    unsafe { free(reply) };
+    Ok(())
+}
+
+/// The slot of a key; none where the server is no node of a cluster.
+///
+/// # Safety
+/// The context and the name must be those of the running command.
+unsafe fn slot_of(context: Context, name: *mut RedisModuleString) -> Option<i64> {
+    let (call, integer) = (api!(RedisModule_Call)?, api!(RedisModule_CallReplyInteger)?);
+    let context_flags = api!(RedisModule_GetContextFlags)?;
+    // SAFETY: the context by the caller's word.
+    let flags = unsafe { context_flags(context) };
+    if flags & raw::REDISMODULE_CTX_FLAGS_CLUSTER.cast_signed() == 0 {
+        return None;
+    }
+    // SAFETY: by the caller's word; the format stands for a C string and a string of the server.
+    let reply = unsafe { call(context, c"CLUSTER".as_ptr(), c"cs".as_ptr(), c"KEYSLOT".as_ptr(), name) };
+    if reply.is_null() {
+        return None;
+    }
+    // SAFETY: the reply was just made.
+    let slot = unsafe { integer(reply) };
+    // SAFETY: the reply is not used again.
+    unsafe { free(reply) };
+    Some(slot)
+}
+
+/// # Safety
+/// The reply must be alive and not be used again.
+unsafe fn free(reply: *mut RedisModuleCallReply) {
+    if let Some(free) = api!(RedisModule_FreeCallReply) {
+        // SAFETY: by the caller's word.
+        unsafe { free(reply) };
+    }
+}
