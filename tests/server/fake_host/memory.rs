@@ -13,7 +13,7 @@ const ALIGN_BYTES: usize = 16;
 
 /// Bytes in front of a block of that size.
 fn front_bytes_of(size: usize) -> usize {
-    let is_odd = size.next_multiple_of(8) % ALIGN_BYTES != 0;
+    let is_odd = !size.next_multiple_of(8).is_multiple_of(ALIGN_BYTES);
     with(|state| if state.has_quanta && is_odd { 8 } else { state.front_bytes })
 }
 
