@@ -142,7 +142,7 @@ mod tests {
     /// A filter that forgets with two layers, the first of which takes up a few large pages.
     fn filter_of_two_layers() -> Filter {
         let growth = Growth::from_expansion(1);
-        let parameters = Everbloom { error_rate: 1e-100, capacity_items: 20_000, growth };
+        let parameters = Everbloom { error_rate: 1e-6, capacity_items: 1_000_000, growth };
         let window = Window::new(parameters, Span::new(DAY_MS), false);
         let mut filter = Filter::reserve(Blueprint::Window(window), &u64::MAX).unwrap();
         filter.tell_time(DAY_MS);
