@@ -20,7 +20,7 @@
 pub mod blob;
 pub mod client;
 pub mod commands;
-mod exercise;
+pub(crate) mod exercise;
 mod fields;
 pub(crate) mod forge;
 pub mod grammar;

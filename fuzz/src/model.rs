@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use everbloom::bloom::{Filter, Format, NoPrefetch, UnknownMemory};
 use everbloom::command::{Protocol, Settings};
 
-use super::exercise::{assert_same, fingerprint};
+use super::exercise::{assert_same, fingerprint, reload};
 use super::server::Server;
 
 /// A primary with a replica that is configured otherwise and follows every command.
@@ -102,12 +102,14 @@ impl Pair {
         Some(print)
     }
 
-    /// That every filter is the same on both, and as it was when its key was last written to.
+    /// That every filter is the same on both, and as it was when its key was last written to, and that what is saved of it
+    /// is loaded.
     pub(crate) fn assert_in_step(&self) {
         assert_eq!(self.primary.keys.len(), self.replica.keys.len());
         for (key, filter) in &self.primary.keys {
             assert_same(filter, &self.replica.keys[key]);
             assert_eq!(Some(&fingerprint(filter)), self.seen.get(key), "{}", key.escape_ascii());
+            reload(filter);
         }
     }
 }

@@ -5,9 +5,10 @@ use super::chain::Chain;
 use super::family::Family;
 use super::storage::Storage;
 
-/// Is shown blocks of the allocator.
+/// Is shown blocks of the allocator. Each is shown as a whole, from its first byte on, while it lives; `Filter::visit_blocks`
+/// promises that to visitors that ask the allocator of it, which would read beyond anything else.
 pub trait BlockVisitor {
-    /// One block, by what is in it.
+    /// One block, by what is in it; empty where there is none.
     fn visit<T>(&mut self, block: &[T]);
 }
 

@@ -23,6 +23,8 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use shifting::Way;
+
 #[cfg_attr(not(test), global_allocator)]
 static ALLOCATOR: ServerAllocator = ServerAllocator;
 
@@ -52,33 +54,39 @@ impl ServerMemory {
 }
 
 /// Alignment that every allocation of every server has. Where the C library cannot tell the size of a block, as
-/// musl cannot, a server built without jemalloc writes it in front of the block, 8 bytes long.
+/// musl cannot, a server built without jemalloc writes it in front of the block, 8 bytes long. And the jemalloc that servers
+/// bring along (`--with-lg-quantum=3`) has blocks of 24, 40 and 56 bytes, aligned to no more.
 const ALIGN_SURE_BYTES: usize = 8;
 
-/// Alignment of malloc on 64-bit hosts, and of every allocation of other servers. No type of this crate asks for
-/// more; those that ask for it are few, hash tables among them.
+/// Alignment of malloc on 64-bit hosts, and of every allocation of other servers whose size is a multiple of it: so what
+/// asks for it is given a size that is. No type of this crate asks for more; those that ask for it are few, hash tables
+/// among them.
 const ALIGN_MAX_BYTES: usize = 16;
+
+/// Size from which on nothing is reallocated: of `SIZE_MAX / 2`, which no block has, the servers' function would free the
+/// block and answer null.
+const REALLOC_MAX_BYTES: usize = isize::MAX.cast_unsigned() / 2;
 
 /// Size from which on zeroing is left to the server's `Calloc`, whose memory comes zeroed from the system.
 /// Below, one fallible allocation that is cleared here is cheaper than asking twice.
 const LAZY_ZERO_MIN_BYTES: usize = 64 << 10;
 
-// SAFETY: every method hands the request to the server's allocator or, outside a server, to the system's,
-// each of which keeps this contract for alignments up to `ALIGN_MAX_BYTES`; larger ones are refused. No
-// method unwinds.
+// SAFETY: every method hands the request to the server's allocator or, outside a server, to the system's. The
+// latter keeps this contract; the former does for alignments up to `ALIGN_SURE_BYTES`, and with the sizes and
+// shifts of `shifting` for those up to `ALIGN_MAX_BYTES`; larger ones are refused. No method unwinds.
 unsafe impl GlobalAlloc for ServerAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let Some(ServerMemory { try_alloc, .. }) = ServerMemory::get() else {
             // SAFETY: the caller keeps the contract of this very method.
             return unsafe { System.alloc(layout) };
         };
-        match shifting::of(layout, try_alloc) {
-            Some(false) => {}
-            Some(true) => return noted(shifting::alloc(layout, try_alloc), layout.size()),
+        let size_bytes = match shifting::of(layout, try_alloc) {
+            Some(Way::Direct { size_bytes }) => size_bytes,
+            Some(Way::Shifted) => return noted(shifting::alloc(layout, try_alloc), layout.size()),
             None => return ptr::null_mut(),
-        }
+        };
         // SAFETY: allocating has no precondition; failure is null.
-        noted(unsafe { try_alloc(layout.size()) }.cast(), layout.size())
+        noted(unsafe { try_alloc(size_bytes) }.cast(), size_bytes)
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
@@ -86,9 +94,9 @@ unsafe impl GlobalAlloc for ServerAllocator {
             // SAFETY: the caller keeps the contract of this very method.
             return unsafe { System.alloc_zeroed(layout) };
         };
-        match shifting::of(layout, try_alloc) {
-            Some(false) => {}
-            Some(true) => {
+        let size_bytes = match shifting::of(layout, try_alloc) {
+            Some(Way::Direct { size_bytes }) => size_bytes,
+            Some(Way::Shifted) => {
                 let block = noted(shifting::alloc(layout, try_alloc), layout.size());
                 if !block.is_null() {
                     // SAFETY: the block is fresh and of at least that many bytes.
@@ -97,10 +105,10 @@ unsafe impl GlobalAlloc for ServerAllocator {
                 return block;
             }
             None => return ptr::null_mut(),
-        }
+        };
         if let Some(try_calloc) = api!(RedisModule_TryCalloc) {
             // SAFETY: allocating has no precondition; failure is null.
-            return noted(unsafe { try_calloc(1, layout.size()) }.cast(), layout.size());
+            return noted(unsafe { try_calloc(1, size_bytes) }.cast(), size_bytes);
         }
         // SAFETY: the caller keeps the contract of `alloc`, which is the same.
         let probe = unsafe { self.alloc(layout) };
@@ -117,7 +125,7 @@ unsafe impl GlobalAlloc for ServerAllocator {
         // SAFETY: `probe` comes from `alloc` with this layout and is not used again.
         unsafe { self.dealloc(probe, layout) };
         // SAFETY: allocating has no precondition; the product of the two sizes cannot overflow.
-        unsafe { calloc(1, layout.size()) }.cast()
+        unsafe { calloc(1, size_bytes) }.cast()
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
@@ -126,18 +134,20 @@ unsafe impl GlobalAlloc for ServerAllocator {
             // contract.
             return unsafe { System.realloc(block, layout, new_bytes) };
         };
-        let is_shifted = shifting::of(layout, try_alloc) == Some(true);
-        if let (false, Some(try_realloc)) = (is_shifted, api!(RedisModule_TryRealloc)) {
-            // SAFETY: `block` comes from this allocator, hence from the server's, and is not used again
-            // unless the answer is null, in which case it is untouched. Its alignment is at most
-            // `ALIGN_MAX_BYTES`.
-            return unsafe { try_realloc(block.cast(), new_bytes) }.cast();
+        if new_bytes >= REALLOC_MAX_BYTES {
+            return ptr::null_mut();
+        }
+        let Ok(new_layout) = Layout::from_size_align(new_bytes, layout.align()) else {
+            return ptr::null_mut();
+        };
+        let way = shifting::of(new_layout, try_alloc);
+        if let (Some(Way::Direct { size_bytes }), Some(try_realloc)) = (way, api!(RedisModule_TryRealloc)) {
+            // SAFETY: `block` comes from this allocator, hence, for an alignment that needs no shift, from the
+            // server's. It is not used again unless the answer is null, in which case it is untouched: the size is
+            // above zero, by the caller's contract, and below `REALLOC_MAX_BYTES` and the rounding.
+            return unsafe { try_realloc(block.cast(), size_bytes) }.cast();
         }
         // The server's other reallocation ends it when there is no memory.
-        let new_layout = match Layout::from_size_align(new_bytes, layout.align()) {
-            Ok(new_layout) => new_layout,
-            Err(_) => return ptr::null_mut(),
-        };
         // SAFETY: the caller of this method asks for a size above zero.
         let new_block = unsafe { self.alloc(new_layout) };
         if !new_block.is_null() {
@@ -152,7 +162,7 @@ unsafe impl GlobalAlloc for ServerAllocator {
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         match ServerMemory::get() {
             Some(ServerMemory { free, try_alloc, .. }) => {
-                let is_shifted = shifting::of(layout, try_alloc) == Some(true);
+                let is_shifted = shifting::of(layout, try_alloc) == Some(Way::Shifted);
                 // SAFETY: a shifted block is one that `shifting::alloc` made.
                 let start = if is_shifted { unsafe { shifting::start_of(block) } } else { block };
                 // SAFETY: `start` comes from the server's allocator, and is not used again.
@@ -164,8 +174,8 @@ unsafe impl GlobalAlloc for ServerAllocator {
     }
 }
 
-/// Blocks aligned to more than the server's allocator gives: each begins a little after the start of a larger
-/// block of the server's, whose address stands in front of it.
+/// Blocks aligned to more than [`ALIGN_SURE_BYTES`]. Where the server's allocator aligns none to more, each begins a little
+/// after the start of a larger block of the server's, whose address stands in front of it.
 mod shifting {
     use std::alloc::Layout;
     use std::ffi::c_void;
@@ -176,26 +186,40 @@ mod shifting {
 
     type TryAlloc = unsafe extern "C" fn(usize) -> *mut c_void;
 
+    /// How a block is had.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    pub(super) enum Way {
+        /// As a block of the server's of that size, which is that of the layout or a little more.
+        Direct { size_bytes: usize },
+        /// Within a larger block.
+        Shifted,
+    }
+
     /// What the server's blocks are, once one has been looked at.
     static ANSWER: AtomicU8 = AtomicU8::new(UNKNOWN);
     const UNKNOWN: u8 = 0;
     const ALIGNED: u8 = 1;
     const SHIFTED: u8 = 2;
 
-    /// Whether blocks of that layout have to be shifted, the same for every call that answers; `None` if the
-    /// alignment cannot be had, or no memory to find out.
+    /// How blocks of that layout are had, the same for every call that answers; `None` if the alignment cannot be
+    /// had, or no memory to find out.
     #[inline(always)]
-    pub(super) fn of(layout: Layout, try_alloc: TryAlloc) -> Option<bool> {
-        if layout.align() <= ALIGN_SURE_BYTES { Some(false) } else { of_large(layout, try_alloc) }
+    pub(super) fn of(layout: Layout, try_alloc: TryAlloc) -> Option<Way> {
+        if layout.align() <= ALIGN_SURE_BYTES {
+            Some(Way::Direct { size_bytes: layout.size() })
+        } else {
+            of_large(layout, try_alloc)
+        }
     }
 
     #[cold]
-    fn of_large(layout: Layout, try_alloc: TryAlloc) -> Option<bool> {
+    fn of_large(layout: Layout, try_alloc: TryAlloc) -> Option<Way> {
         if layout.align() > ALIGN_MAX_BYTES {
             return None;
         }
         if ANSWER.load(Relaxed) == UNKNOWN {
-            // A size in front of the blocks moves all of them alike, so one tells. It is freed at once.
+            // A size in front of the blocks moves all of them alike, so one tells, of a size that nothing else would
+            // align to less. It is freed at once.
             // SAFETY: allocating has no precondition; failure is null.
             let probe = unsafe { try_alloc(ALIGN_MAX_BYTES) };
             if probe.is_null() {
@@ -208,7 +232,9 @@ mod shifting {
             }
             ANSWER.store(answer, Relaxed);
         }
-        Some(ANSWER.load(Relaxed) == SHIFTED)
+        // Without a size in front, the block is aligned as its size is: no layout can overflow by that.
+        let size_bytes = layout.pad_to_align().size();
+        Some(if ANSWER.load(Relaxed) == SHIFTED { Way::Shifted } else { Way::Direct { size_bytes } })
     }
 
     /// A block that is aligned to `ALIGN_MAX_BYTES`; null when there is no memory.
@@ -259,12 +285,15 @@ pub(super) fn refused_bytes() -> usize {
 }
 
 /// Bytes that the server's allocator set aside for the block that begins at `start`, or `size_bytes` if it
-/// cannot say. `start` must be the start of a living allocation of this module, or `size_bytes` zero.
-pub(super) fn block_bytes<T>(start: *const T, size_bytes: usize) -> usize {
+/// cannot say.
+///
+/// # Safety
+/// `start` must be the start of a living allocation of this module that was made for values of `T`, or `size_bytes` zero.
+pub(super) unsafe fn block_bytes<T>(start: *const T, size_bytes: usize) -> usize {
     // Outside a server nothing is shifted, and there is no function to ask.
     let layout = Layout::new::<T>();
     let is_shifted = ServerMemory::get()
-        .is_some_and(|memory| size_bytes > 0 && shifting::of(layout, memory.try_alloc) == Some(true));
+        .is_some_and(|memory| size_bytes > 0 && shifting::of(layout, memory.try_alloc) == Some(Way::Shifted));
     let start: *mut u8 = start.cast_mut().cast();
     // SAFETY: a living allocation of this module with that alignment was made by `shifting::alloc`.
     let start = if is_shifted { unsafe { shifting::start_of(start) } } else { start };

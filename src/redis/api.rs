@@ -9,9 +9,9 @@ use redis_module::raw;
 /// The function of the module API with this name, if the server has it.
 macro_rules! api {
     ($name:ident) => {{
-        // SAFETY: the table is written once, by `Export_RedisModule_Init`, before the server can call
-        // anything else of this module and before any other thread can hold anything of it; a pointer is read
-        // whole.
+        // SAFETY: the table is written by `Export_RedisModule_Init` before the server can call anything else of
+        // this module and before any other thread can hold anything of it. MODULE LOAD of the same file writes it
+        // again, while threads of the module may read it: the same pointers, each whole and where they were.
         unsafe { redis_module::raw::$name }
     }};
 }

@@ -86,9 +86,11 @@ impl<'k> Key<'k> {
     #[inline(always)]
     fn stored(&mut self) -> Option<&mut Stored> {
         // SAFETY: the value of a key of our type is a living `Stored` (see `datatype`). Commands run one at
-        // a time on the server's main thread, the key stays open for the borrow, and only `publish` puts
-        // another value there, which forgets this one: so nothing else changes or frees it. The key is
-        // borrowed exclusively, and it is the only open key of its name.
+        // a time on the server's main thread, and the key stays open for the borrow. What is called of the
+        // server meanwhile, to open, read or expire other keys, writes nothing to this one; other modules may
+        // hear of a key that expires, and must not write from there. The change itself is announced once no
+        // key is open (`effects`). Only `publish` puts another value there, which forgets this one: so nothing
+        // else changes or frees it. The key is borrowed exclusively, and it is the only open key of its name.
         self.stored.map(|mut stored| unsafe { stored.as_mut() })
     }
 }

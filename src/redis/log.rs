@@ -127,16 +127,16 @@ impl Throttle {
     }
 }
 
-/// Writes a warning; `context` may be null.
+/// Writes a warning; `context` must be null or alive.
 pub(super) fn warning(context: Context, text: &str) {
     let Some(log) = api!(RedisModule_Log) else { return };
     let text = c_text(text);
     // SAFETY: level and format are C strings, the one argument of the format is one too; the server copies
-    // them and accepts a null context.
+    // them. It accepts a null context, and any other is that of the callback that runs, as all of this room are.
     unsafe { log(context, WARNING.as_ptr(), TEXT.as_ptr(), text.as_ptr()) };
 }
 
-/// Writes a warning on a topic, unless there were too many lately; `context` may be null.
+/// Writes a warning on a topic, unless there were too many lately; `context` must be null or alive.
 pub(super) fn throttled(topic: Topic, context: Context, text: &str) {
     let throttle = Throttle::of(topic);
     if throttle.admits() {

@@ -13,26 +13,51 @@ use super::api::{self, Context};
 pub(super) unsafe fn must_obey(context: Context) -> bool {
     type MustObeyClient = unsafe extern "C" fn(Context) -> c_int;
     // SAFETY: by the caller's contract.
-    if unsafe { must_succeed(context) } {
+    if is_obeying(unsafe { context_flags(context) }) {
         return true;
     }
-    // Valkey also has commands that import slots, which only this function knows.
     // SAFETY: this is the type of the function in Valkey's module API, the only one that has it.
     let must_obey = unsafe { api::by_name::<MustObeyClient>(c"RedisModule_MustObeyClient") };
     // SAFETY: the context is that of the running command.
     must_obey.is_some_and(|must_obey| unsafe { must_obey(context) } != 0)
 }
 
-/// Whether the command comes from a primary or an append-only file.
+/// Whether the command comes from a primary or an append-only file, not from the node that gives a slot away: there an
+/// error ends the migration, and the giver keeps slot and filter.
 ///
 /// # Safety
 /// `context` must be that of the running command.
 pub(super) unsafe fn must_succeed(context: Context) -> bool {
-    const OBEYED: u32 = raw::REDISMODULE_CTX_FLAGS_REPLICATED | raw::REDISMODULE_CTX_FLAGS_LOADING;
-    let Some(context_flags) = api!(RedisModule_GetContextFlags) else { return false };
-    // SAFETY: the context is that of the running command.
+    // SAFETY: by the caller's contract.
     let flags = unsafe { context_flags(context) };
-    flags & OBEYED.cast_signed() != 0
+    is_obeying(flags) && !is_importing_slot(flags)
+}
+
+/// Whether there is a primary or an append-only file behind a command; Valkey says so of a giver of slots, too.
+fn is_obeying(flags: u32) -> bool {
+    flags & (raw::REDISMODULE_CTX_FLAGS_REPLICATED | raw::REDISMODULE_CTX_FLAGS_LOADING) != 0
+}
+
+/// Whether the command comes from the node that gives a slot away. Only the primary that receives the slot hears of it so:
+/// its replicas and its append-only file have the command from itself.
+fn is_importing_slot(flags: u32) -> bool {
+    type GetContextFlags = unsafe extern "C" fn(Context) -> c_int;
+    // Of Valkey from 9.0 on; the bindings do not know it. In Redis from 8.0 on the bit tells of a debugging build.
+    const SLOT_IMPORT_CLIENT: u32 = 1 << 25;
+    if flags & SLOT_IMPORT_CLIENT == 0 {
+        return false;
+    }
+    // SAFETY: the type of the function under either name; this one no server has but Valkey.
+    unsafe { api::by_name::<GetContextFlags>(c"ValkeyModule_GetContextFlags") }.is_some()
+}
+
+/// What the server says of the command; nothing where it cannot be asked.
+///
+/// # Safety
+/// `context` must be that of the running command.
+unsafe fn context_flags(context: Context) -> u32 {
+    // SAFETY: the context is that of the running command.
+    api!(RedisModule_GetContextFlags).map_or(0, |flags| unsafe { flags(context) }.cast_unsigned())
 }
 
 /// Milliseconds of UNIX time at which the command began. Within a script or a transaction it is the same for all commands,

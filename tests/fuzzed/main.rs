@@ -13,6 +13,7 @@
     reason = "a test fails by panicking; files that several tests share are used in part"
 )]
 
+mod counts;
 mod findings;
 #[path = "../../fuzz/src/lib.rs"]
 mod fuzz;

@@ -1,10 +1,11 @@
 //! Cluster mode: a slot moves with its filter.
 
-use crate::harness::{Client, Server, Site, Test, show, skip, tests, wait_until};
+use crate::harness::{Client, Launch, Server, Site, Test, show, skip, tests, wait_until};
 
 pub(crate) const TESTS: &[Test] = tests![
     a_filter_moves_with_its_slot,
     a_filter_moves_with_its_slot_at_once,
+    a_node_without_room_for_a_slot_goes_on_and_the_giver_keeps_it,
     a_slot_brings_a_filter_beyond_the_byte_limit_and_a_client_does_not,
     a_node_redirects_commands_by_their_key,
 ];
@@ -19,7 +20,13 @@ struct Cluster {
 
 impl Cluster {
     fn start(site: &Site) -> Self {
-        let [first, second] = [site.launch().in_cluster().start(), site.launch().in_cluster().start()];
+        Self::start_with(site, |second| second)
+    }
+
+    /// With a second node that differs.
+    fn start_with(site: &Site, change: impl FnOnce(Launch) -> Launch) -> Self {
+        let first = site.launch().in_cluster().start();
+        let second = change(site.launch().in_cluster()).start();
         let mut client = first.client();
         assert_eq!(client.say(&format!("CLUSTER ADDSLOTSRANGE 0 {}", SLOTS - 1)), "+OK");
         let meet = format!("CLUSTER MEET 127.0.0.1 {} {}", second.port(), second.bus_port());
@@ -121,6 +128,47 @@ fn move_slot_at_once(cluster: &Cluster) {
     assert_eq!(from.say(&command), "+OK");
     wait_until("slot moved", || from.say("BF.CARD k").starts_with("-MOVED"));
     wait_until("slot taken", || !to.say("BF.CARD k").starts_with('-'));
+}
+
+fn a_node_without_room_for_a_slot_goes_on_and_the_giver_keeps_it(site: &Site) {
+    if !site.from(None, Some((9, 0))) {
+        return skip("this server has no CLUSTER MIGRATESLOTS");
+    }
+    if site.hides_memory() {
+        return;
+    }
+    let cramped = |second: Launch| second.with_address_space_mib(600).expecting("CRITICAL");
+    let cluster = Cluster::start_with(site, cramped);
+    let (mut from, mut to) = (cluster.first.client(), cluster.second.client());
+    assert_eq!(to.int("DBSIZE"), 0);
+    // Takes some 800 MB of address space, and no memory.
+    assert_eq!(from.say("BF.RESERVE k 0.01 600000000"), "+OK");
+    assert_eq!(from.say("BF.MADD k a b"), "[1, 1]");
+    let digest = from.digest("k");
+    let (slot, to_id) = (from.int("CLUSTER KEYSLOT k"), id(&mut to));
+    let command = format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slot} {slot} NODE {to_id}");
+    assert_eq!(from.say(&command), "+OK");
+    for server in [&cluster.first, &cluster.second] {
+        let mut client = server.client();
+        wait_until("the migration fails", || {
+            show(&client.call(&["CLUSTER", "GETSLOTMIGRATIONS"])).contains("\"failed\"")
+        });
+    }
+    let log = cluster.second.log();
+    assert!(
+        log.contains("slot-import-target is sending an error") && log.contains("'bf.loadchunk'"),
+        "{log}"
+    );
+    assert!(!log.contains("so it ends here"), "{log}");
+    // The giver has what it had and goes on with it, and the other one serves what else there is.
+    assert_eq!(from.digest("k"), digest);
+    assert_eq!(from.say("BF.MADD k a c"), "[0, 1]");
+    assert!(to.say("BF.CARD k").starts_with(&format!("-MOVED {slot} ")));
+    assert_eq!(from.say("DEL k"), "1");
+    fill(&mut from);
+    let digest = from.digest("k");
+    move_slot_at_once(&cluster);
+    assert_moved(&cluster, &digest);
 }
 
 fn a_slot_brings_a_filter_beyond_the_byte_limit_and_a_client_does_not(site: &Site) {

@@ -8,6 +8,7 @@ pub(crate) const TESTS: &[Test] = tests![
     memory_that_holds_few_items_stays_small,
     filled_filters_get_large_pages_and_get_them_back_after_a_save,
     filters_that_come_filled_get_large_pages,
+    a_debugger_of_scripts_keeps_no_filter_from_large_pages,
     nothing_is_asked_for_where_it_is_not_wanted,
 ];
 
@@ -130,6 +131,24 @@ fn filters_that_come_filled_get_large_pages(site: &Site) {
     wait_for_large_pages(&server, &mut client, "copy", 80 * MIB);
     client.int("DEL copy");
     assert_eq!(client.say("DEBUG RELOAD"), "+OK");
+    wait_for_large_pages(&server, &mut client, "k", 40 * MIB);
+}
+
+/// The server tells of the birth of its child, and not of its end.
+fn a_debugger_of_scripts_keeps_no_filter_from_large_pages(site: &Site) {
+    if !can_join(site) {
+        return;
+    }
+    let server = site.start();
+    let mut debugger = server.raw();
+    assert_eq!(debugger.say("SCRIPT DEBUG YES"), "+OK\r\n");
+    // The child answers, and ends when nobody asks any more.
+    let stopped = debugger.ask(&["EVAL", "return 1", "0"]);
+    assert!(stopped.contains("Stopped at 1"), "{stopped}");
+    drop(debugger);
+    let mut client = server.client();
+    assert_eq!(client.info_number("rdb_bgsave_in_progress"), 0);
+    make_filled(&mut client, "k");
     wait_for_large_pages(&server, &mut client, "k", 40 * MIB);
 }
 

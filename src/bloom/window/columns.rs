@@ -65,8 +65,8 @@ impl History {
         self.items.iter().fold(0, |sum, items| sum.saturating_add(*items))
     }
 
-    /// Counts an item of a generation that is not older than all columns.
-    fn count(&mut self, generation: Generation) {
+    /// Forgets what is dead by that generation, if it is newer.
+    fn advance(&mut self, generation: Generation) {
         if generation > self.newest {
             let dead = columns_between(self.newest, generation);
             for (column, items) in self.items.iter_mut().enumerate() {
@@ -74,8 +74,13 @@ impl History {
             }
             self.newest = generation;
         }
+    }
+
+    /// Counts an item of a generation that is not older than all columns, up to the most that a decoder takes. Every item
+    /// sets a bit of its column that was clear, so only a count that was read over fewer bits ends there.
+    fn count(&mut self, generation: Generation, most_items: u64) {
         if let Some(items) = self.items.get_mut(column_of(generation)) {
-            *items = items.saturating_add(1);
+            *items = items.saturating_add(1).min(most_items);
         }
     }
 }
@@ -142,6 +147,9 @@ impl Columns {
                 self.set = self.set.saturating_sub(clear(data, columns_between(*newest, generation)));
             }
             *newest = generation;
+            // Before it is known whether a bit is new, which in a page that was read with bits and as one that took nothing
+            // need not be: no page is newer than its layer.
+            self.history.advance(generation);
         } else if *newest - generation >= COLUMNS {
             return 0;
         }
@@ -149,7 +157,7 @@ impl Columns {
         self.set = self.set.saturating_add(new_bits.into());
         self.changes = self.changes.wrapping_add(1);
         if new_bits > 0 {
-            self.history.count(generation);
+            self.history.count(generation, positions as u64 * WORD_POSITIONS);
         }
         new_bits
     }

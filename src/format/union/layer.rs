@@ -112,22 +112,19 @@ impl LayerRecord {
 
     /// The layer that the record describes, if there can be one.
     pub(super) fn validate(self) -> Result<PlannedLayer<UnionPlacement>, DecodeError> {
-        let (placement, most_items) = match self.owner {
-            OWN => {
-                let (probing, most_items) = self.own(HASH_MURMUR3_X64_128)?;
-                (UnionPlacement::Own(probing), most_items)
-            }
+        let placement = match self.owner {
+            OWN => UnionPlacement::Own(self.own(HASH_MURMUR3_X64_128)?),
             KEYED => {
-                let (probing, most_items) = self.own(HASH_SIPHASH_1_3_128)?;
+                let probing = self.own(HASH_SIPHASH_1_3_128)?;
                 let key = self.seed.first_chunk::<KEY_BYTES>().ok_or(DecodeError::Invalid("key"))?;
-                (UnionPlacement::Keyed(probing, HashKey::new(*key)), most_items)
+                UnionPlacement::Keyed(probing, HashKey::new(*key))
             }
             REDISBLOOM => self.redisbloom()?,
             VALKEY_BLOOM => self.valkeybloom()?,
             CLIENT => self.client()?,
             other => return Err(DecodeError::Unsupported { what: "layer's owner", got: other.into() }),
         };
-        if self.items > most_items {
+        if self.items > self.most_items(placement) {
             return Err(DecodeError::Invalid("items"));
         }
         if self.set_bits > self.size_bits {
@@ -141,8 +138,19 @@ impl LayerRecord {
         Ok((LayerPlan { placement, size_bits, capacity_items, has_head: false }, counts))
     }
 
-    /// The placement of a layer of ours with that hash, and the most items that it can count.
-    fn own(&self, hash: u8) -> Result<(Probing, u64), DecodeError> {
+    /// The most items that the layer can count. Whatever kind it is, in a filter that saturates it counts beyond its
+    /// capacity where it is the last: an item that is counted sets a bit that was clear.
+    fn most_items(&self, placement: UnionPlacement) -> u64 {
+        if let UnionPlacement::Client(_) = placement {
+            // The count of a client's began with an estimate.
+            let estimated = estimated_items(self.size_bits, self.size_bits, self.probes);
+            return estimated.saturating_add(self.size_bits).max(self.capacity_items);
+        }
+        self.size_bits
+    }
+
+    /// The placement of a layer of ours with that hash.
+    fn own(&self, hash: u8) -> Result<Probing, DecodeError> {
         let layout = match self.form {
             LAYOUT_SCATTERED => Layout::Scattered,
             LAYOUT_PAGED => Layout::Paged { lines: self.detail },
@@ -155,11 +163,10 @@ impl LayerRecord {
         let shape = LayerShape { layout, probes, size_bits, capacity_items };
         shape.validate().map_err(DecodeError::Invalid)?;
         let plan: LayerPlan<_> = shape.into();
-        // Of a filter that saturates: every item sets a bit that was clear.
-        Ok((plan.placement, size_bits))
+        Ok(plan.placement)
     }
 
-    fn redisbloom(&self) -> Result<(UnionPlacement, u64), DecodeError> {
+    fn redisbloom(&self) -> Result<UnionPlacement, DecodeError> {
         let hashing = REDISBLOOM_HASHES.iter().find(|(number, _)| *number == self.hash);
         let unsupported = DecodeError::Unsupported { what: "hash", got: self.hash.into() };
         let (_, hashing) = hashing.ok_or(unsupported)?;
@@ -175,10 +182,10 @@ impl LayerRecord {
             return Err(DecodeError::Invalid("size in bits"));
         }
         let plan = parameters.plan(self.size_bits / 8).map_err(DecodeError::Invalid)?;
-        Ok((UnionPlacement::RedisBloom(plan.placement, *hashing), self.size_bits))
+        Ok(UnionPlacement::RedisBloom(plan.placement, *hashing))
     }
 
-    fn valkeybloom(&self) -> Result<(UnionPlacement, u64), DecodeError> {
+    fn valkeybloom(&self) -> Result<UnionPlacement, DecodeError> {
         let is_possible = self.size_bits.is_multiple_of(8) && self.size_bits / 8 <= LAYER_MAX_BYTES;
         let seed = Seed::marked(self.seed, self.hash == 1).ok_or(DecodeError::Invalid("seed"))?;
         let probing = SipProbing::new(self.probes, self.size_bits)
@@ -187,11 +194,10 @@ impl LayerRecord {
         if self.capacity_items == 0 || self.capacity_items > i64::MAX.unsigned_abs() {
             return Err(DecodeError::Invalid("capacity"));
         }
-        let most_items = self.capacity_items.min(self.size_bits);
-        Ok((UnionPlacement::ValkeyBloom(probing, seed), most_items))
+        Ok(UnionPlacement::ValkeyBloom(probing, seed))
     }
 
-    fn client(&self) -> Result<(UnionPlacement, u64), DecodeError> {
+    fn client(&self) -> Result<UnionPlacement, DecodeError> {
         let unsupported = |what, got: u8| DecodeError::Unsupported { what, got: got.into() };
         let scheme = Scheme::from_id(self.hash).ok_or(unsupported("scheme", self.hash))?;
         let encoding = ItemEncoding::from_id(self.form).ok_or(unsupported("encoding", self.form))?;
@@ -205,9 +211,7 @@ impl LayerRecord {
         if self.capacity_items == 0 || self.capacity_items > CAPACITY_MAX_ITEMS {
             return Err(DecodeError::Invalid("capacity"));
         }
-        let estimated = estimated_items(self.size_bits, self.size_bits, probes);
-        let most_items = estimated.saturating_add(self.size_bits).max(self.capacity_items);
-        Ok((UnionPlacement::Client(placement), most_items))
+        Ok(UnionPlacement::Client(placement))
     }
 }
 

@@ -75,7 +75,8 @@ pub(super) unsafe extern "C" fn set_text(
             if let Some(retain) = api!(RedisModule_RetainString) {
                 // SAFETY: the string is alive; without a context it stays so until `replace_text` frees it.
                 unsafe { retain(ptr::null_mut(), value) };
-                setting.replace_text(value);
+                // SAFETY: retained just now, on the main thread; the server has copied what it asked for before.
+                unsafe { setting.replace_text(value) };
             }
             OK
         }

@@ -141,12 +141,18 @@ impl Setting {
             }
         }
         let text = new_string(&self.format(value));
-        self.replace_text(text);
+        // SAFETY: the new text was just made without a context, and whoever asked for the last one has copied it:
+        // this is called for one reply of CONFIG GET at a time.
+        unsafe { self.replace_text(text) };
         text
     }
 
     /// Takes ownership of a text and gives up the last one.
-    pub(super) fn replace_text(&self, text: *mut RedisModuleString) {
+    ///
+    /// # Safety
+    /// `text` must be null, or alive and the caller's own to give away, made or retained without a context. Nothing that
+    /// [`text`](Self::text) has answered may be used afterwards. Only the main thread may call this.
+    pub(super) unsafe fn replace_text(&self, text: *mut RedisModuleString) {
         let last = self.text.swap(text, Relaxed);
         if let Some(free) = api!(RedisModule_FreeString).filter(|_| !last.is_null()) {
             // SAFETY: the last text was owned by this setting and is not used again; strings that were made

@@ -134,7 +134,8 @@ pub(in crate::redis) fn reset() {
     for setting in &SETTINGS {
         setting.default.store(setting.built_in, Relaxed);
         setting.value.store(setting.built_in, Relaxed);
-        setting.replace_text(ptr::null_mut());
+        // SAFETY: on the main thread, before the settings are registered: nobody has a text of theirs.
+        unsafe { setting.replace_text(ptr::null_mut()) };
     }
 }
 

@@ -2,10 +2,11 @@
 //!
 //! # How long a step takes
 //!
-//! The server asks for as much as it likes in one call, and the module looks at its clock after every layer: no more than
-//! three blocks, of [`MOVABLE_MAX_BYTES`] each at most. The server has a clock only for filters that
-//! [`memory::free_effort`](super::memory::free_effort) calls laborious, which those of many layers are for that reason;
-//! the others have few enough to be moved at once.
+//! The server asks for as much as it likes in one call, and the module asks it after every layer whether to stop: no more
+//! than three blocks, of [`MOVABLE_MAX_BYTES`] each at most. Redis 7.0 and Valkey then look at their clock; Redis from 8.0
+//! on does so after 512 blocks that were moved or 1024 that stayed, since it looked last. The server has a clock only for
+//! filters that [`memory::free_effort`](super::memory::free_effort) calls laborious, which those of many layers are for that
+//! reason; the others have few enough to be moved at once.
 
 use std::ffi::{c_int, c_ulong, c_void};
 use std::mem::ManuallyDrop;

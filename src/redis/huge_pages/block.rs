@@ -9,8 +9,20 @@ pub(super) const BLOCK_BYTES: usize = 2 << 20;
 /// Arrays from which on a large page is worth its name: some of it must lie inside, wherever the array
 /// begins.
 pub(super) const ARRAY_MIN_BYTES: usize = 2 * BLOCK_BYTES;
-/// Joins the small pages of a range now; Linux 6.1 and later (include/uapi/asm-generic/mman-common.h).
-const MADV_COLLAPSE: i32 = 25;
+
+/// What the system can be told of whole large pages. Nothing else may be added that changes what memory holds, or what may
+/// be done with it.
+#[derive(Clone, Copy)]
+#[repr(i32)]
+pub(super) enum Advice {
+    /// To use large pages by and by.
+    Wanted = libc::MADV_HUGEPAGE,
+    /// Not to.
+    Unwanted = libc::MADV_NOHUGEPAGE,
+    /// To join the small pages now; Linux 6.1 and later (`MADV_COLLAPSE` in
+    /// include/uapi/asm-generic/mman-common.h).
+    Join = 25,
+}
 
 /// Addresses of whole large pages.
 pub(super) type Blocks = Range<usize>;
@@ -32,23 +44,23 @@ pub(super) fn whole_blocks(words: &[u64]) -> Blocks {
 
 /// Gives the system an advice for the whole large pages of an array. A hint: a system that knows no large
 /// pages leaves all as it was.
-pub(super) fn advise(words: &[u64], advice: i32) {
+pub(super) fn advise(words: &[u64], advice: Advice) {
     tell(&whole_blocks(words), advice);
 }
 
 /// Joins the small pages of a range. Answers whether the system did.
 pub(super) fn join(blocks: &Blocks) -> bool {
-    tell(blocks, MADV_COLLAPSE)
+    tell(blocks, Advice::Join)
 }
 
-fn tell(blocks: &Blocks, advice: i32) -> bool {
+fn tell(blocks: &Blocks, advice: Advice) -> bool {
     if blocks.is_empty() {
         return true;
     }
     let start = std::ptr::with_exposed_provenance_mut(blocks.start);
-    // SAFETY: MADV_HUGEPAGE, MADV_NOHUGEPAGE and MADV_COLLAPSE change neither what memory holds nor what may
-    // be done with it, whoever it belongs to by now; the system refuses addresses without memory.
-    unsafe { libc::madvise(start, blocks.len(), advice) == 0 }
+    // SAFETY: no advice there is changes what memory holds or what may be done with it, whoever it belongs to by
+    // then; the system refuses addresses without memory.
+    unsafe { libc::madvise(start, blocks.len(), advice as i32) == 0 }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The children that the server forks to save: each has a claim of its own to every page until it ends.
 
+use std::ffi::c_void;
+use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use redis_module::raw;
@@ -8,7 +10,7 @@ use crate::redis::api::Context;
 
 /// Children of the server that have ended: each time pages may have been split.
 pub(super) static CHILDREN_ENDED: AtomicU32 = AtomicU32::new(0);
-/// Whether a child runs: what is joined meanwhile is copied, because the child has it too.
+/// Whether a child that saves runs: what is joined meanwhile is copied, because the child has it too.
 pub(super) static HAS_CHILD: AtomicBool = AtomicBool::new(false);
 
 /// Asks the server to tell of its children.
@@ -28,11 +30,14 @@ unsafe extern "C" fn on_child(
     _context: Context,
     _event: raw::RedisModuleEvent,
     subevent: u64,
-    _data: *mut std::ffi::c_void,
+    _data: *mut c_void,
 ) {
-    let is_born = subevent == raw::REDISMODULE_SUBEVENT_FORK_CHILD_BORN;
-    HAS_CHILD.store(is_born, Relaxed);
-    if !is_born {
+    // What the server says at each event, not the event: it tells of the birth of a child for a debugger of scripts, which
+    // may run beside another one, but of no such child's death. What is joined while one runs is copied.
+    // SAFETY: without a context the server answers for itself alone.
+    let flags = api!(RedisModule_GetContextFlags).map_or(0, |flags| unsafe { flags(ptr::null_mut()) });
+    HAS_CHILD.store(flags & raw::REDISMODULE_CTX_FLAGS_ACTIVE_CHILD.cast_signed() != 0, Relaxed);
+    if subevent == raw::REDISMODULE_SUBEVENT_FORK_CHILD_DIED {
         CHILDREN_ENDED.fetch_add(1, Relaxed);
     }
 }

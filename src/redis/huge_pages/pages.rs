@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::block;
+use super::block::{self, Advice};
 use super::children::CHILDREN_ENDED;
 use super::joiner::{self, Pass};
 use crate::bloom::{Filter, Storage};
@@ -37,12 +37,7 @@ impl LargePages {
         if large_bytes == 0 || !block::is_possible() {
             return Self(None);
         }
-        let mut state = Box::new(State {
-            rest_items: large_bytes / PAGE_BYTES * ITEMS_PER_PAGE,
-            children_ended: CHILDREN_ENDED.load(Relaxed),
-            pass: None,
-            is_advised: false,
-        });
+        let mut state = Box::new(State::new(large_bytes / PAGE_BYTES * ITEMS_PER_PAGE, false));
         if filter.items() > 0 {
             state.look(filter);
         }
@@ -75,6 +70,20 @@ impl LargePages {
         }
     }
 
+    /// The pages of a part that was taken out of the filter, and is there to be freed: nobody looks at them any more, but
+    /// what the system was told of them is to be taken back.
+    pub(in crate::redis) fn of_part(&self) -> Self {
+        let is_advised = self.0.as_ref().is_some_and(|state| state.is_advised);
+        Self(is_advised.then(|| Box::new(State::new(u64::MAX, is_advised))))
+    }
+
+    /// Of a filter whose arrays the system was told of.
+    #[cfg(test)]
+    pub(in crate::redis) fn advised(filter: &Filter) -> Self {
+        advise(filter, Advice::Wanted);
+        Self(Some(Box::new(State::new(u64::MAX, true))))
+    }
+
     /// Takes back what the system was told, for whoever gets the memory next.
     pub(in crate::redis) fn undo(&mut self, filter: &Filter) {
         if let Self(Some(state)) = self {
@@ -84,6 +93,10 @@ impl LargePages {
 }
 
 impl State {
+    fn new(rest_items: u64, is_advised: bool) -> Self {
+        Self { rest_items, children_ended: CHILDREN_ENDED.load(Relaxed), pass: None, is_advised }
+    }
+
     fn after_items(&mut self, filter: &Filter, items: u64) {
         self.rest_items = self.rest_items.saturating_sub(items);
         if self.rest_items == 0 || self.children_ended != CHILDREN_ENDED.load(Relaxed) {
@@ -122,8 +135,7 @@ impl State {
                         // whole arrays are named: each range that is named is a mapping of its own, of which
                         // a process has a limited number.
                         self.is_advised = true;
-                        large_arrays(filter)
-                            .for_each(|bits| block::advise(bits.words(), libc::MADV_HUGEPAGE));
+                        advise(filter, Advice::Wanted);
                     }
                     self.rest_items = filter.items().max(PAGE_BYTES);
                 }
@@ -140,7 +152,7 @@ impl State {
 
     fn undo(&mut self, filter: &Filter) {
         if std::mem::take(&mut self.is_advised) {
-            large_arrays(filter).for_each(|bits| block::advise(bits.words(), libc::MADV_NOHUGEPAGE));
+            advise(filter, Advice::Unwanted);
         }
     }
 }
@@ -149,6 +161,10 @@ impl Drop for State {
     fn drop(&mut self) {
         self.cancel();
     }
+}
+
+fn advise(filter: &Filter, advice: Advice) {
+    large_arrays(filter).for_each(|bits| block::advise(bits.words(), advice));
 }
 
 fn large_arrays(filter: &Filter) -> impl Iterator<Item = &dyn Storage> {

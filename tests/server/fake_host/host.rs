@@ -69,6 +69,8 @@ pub(super) struct State {
     pub(super) defaults: HashMap<String, String>,
     /// What the host keeps in front of every block.
     pub(super) front_bytes: usize,
+    /// Whether blocks are aligned only as their size is, in steps of 8 bytes.
+    pub(super) has_quanta: bool,
     /// Blocks handed out and not yet freed, with their layouts including the front.
     pub(super) blocks: HashMap<usize, Layout>,
     /// Blocks that the host has moved.
@@ -147,6 +149,12 @@ impl Host {
     /// Keeps 8 bytes in front of every block, which is aligned to 8 bytes and no more then. Before the module is loaded.
     pub(crate) fn with_fronts(self) -> Self {
         with(|state| state.front_bytes = 8);
+        self
+    }
+
+    /// Aligns blocks whose size is no multiple of 16 bytes to 8 and no more. Before the module is loaded.
+    pub(crate) fn with_quanta(self) -> Self {
+        with(|state| state.has_quanta = true);
         self
     }
 

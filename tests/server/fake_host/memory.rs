@@ -1,5 +1,6 @@
 //! Memory: what is handed out is remembered, so that what comes back can be told from what never left. A block may have a
 //! front of 8 bytes, as where the server keeps its size there: the module gets what follows, aligned to 8 bytes and no more.
+//! So it does of blocks of an odd number of 8 bytes where the host has quanta, as jemalloc built with `--with-lg-quantum=3`.
 
 use std::alloc::{self, Layout};
 use std::ffi::c_void;
@@ -7,32 +8,44 @@ use std::ptr;
 
 use super::host::{try_with, with};
 
+/// All blocks begin at such an address, but for their front.
+const ALIGN_BYTES: usize = 16;
+
+/// Bytes in front of a block of that size.
+fn front_bytes_of(size: usize) -> usize {
+    let is_odd = !size.next_multiple_of(8).is_multiple_of(ALIGN_BYTES);
+    with(|state| if state.has_quanta && is_odd { 8 } else { state.front_bytes })
+}
+
+/// The same of a block that is there.
+fn front_bytes_at(block: usize) -> usize {
+    block % ALIGN_BYTES
+}
+
 /// The layout of a block with its front.
 fn layout_of(size: usize) -> Layout {
-    let whole = size.max(1) + with(|state| state.front_bytes);
-    Layout::from_size_align(whole, 16).expect("a size that exists")
+    Layout::from_size_align(size.max(1) + front_bytes_of(size), ALIGN_BYTES).expect("a size that exists")
 }
 
 /// What follows the front of a fresh block.
-fn handed_out(start: *mut u8, layout: Layout) -> *mut c_void {
-    with(|state| {
-        // SAFETY: the layout is larger than the front.
-        let block = unsafe { start.add(state.front_bytes) };
-        state.blocks.insert(block as usize, layout);
-        block.cast()
-    })
+fn handed_out(start: *mut u8, layout: Layout, size: usize) -> *mut c_void {
+    // SAFETY: the layout is larger than the front.
+    let block = unsafe { start.add(front_bytes_of(size)) };
+    with(|state| state.blocks.insert(block as usize, layout));
+    block.cast()
 }
 
 pub(super) extern "C" fn allocate(size: usize) -> *mut c_void {
     let layout = layout_of(size);
     // SAFETY: the layout has a size above zero.
-    handed_out(unsafe { alloc::alloc(layout) }, layout)
+    handed_out(unsafe { alloc::alloc(layout) }, layout, size)
 }
 
 pub(super) extern "C" fn allocate_zeroed(count: usize, size: usize) -> *mut c_void {
-    let layout = layout_of(count * size);
+    let size = count * size;
+    let layout = layout_of(size);
     // SAFETY: the layout has a size above zero.
-    handed_out(unsafe { alloc::alloc_zeroed(layout) }, layout)
+    handed_out(unsafe { alloc::alloc_zeroed(layout) }, layout, size)
 }
 
 /// # Safety
@@ -58,11 +71,11 @@ pub(super) unsafe extern "C" fn free(block: *mut c_void) {
     let layout = try_with(|state| {
         let layout = state.blocks.remove(&(block as usize));
         state.strange_blocks += u32::from(layout.is_none());
-        layout.map(|layout| (layout, state.front_bytes))
+        layout
     });
-    if let Some(Some((layout, front_bytes))) = layout {
+    if let Some(Some(layout)) = layout {
         // SAFETY: handed out with this front in front of it.
-        let start = unsafe { block.cast::<u8>().sub(front_bytes) };
+        let start = unsafe { block.cast::<u8>().sub(front_bytes_at(block as usize)) };
         // SAFETY: allocated with this layout, and given up.
         unsafe { alloc::dealloc(start, layout) };
     }
@@ -72,6 +85,6 @@ pub(super) extern "C" fn malloc_size(block: *mut c_void) -> usize {
     with(|state| {
         let layout = state.blocks.get(&(block as usize)).copied();
         state.strange_blocks += u32::from(layout.is_none());
-        layout.map_or(0, |layout| layout.size() - state.front_bytes)
+        layout.map_or(0, |layout| layout.size() - front_bytes_at(block as usize))
     })
 }
