@@ -346,3 +346,8 @@ fn a_saturated_count_ends_where_a_decoder_takes_it() {
     chain.add(hash128(b"one more"), &ANY).unwrap();
     assert_eq!(chain.items(), size_bits);
 }
+
+#[test]
+fn a_source_without_floats_has_none() {
+    assert_eq!(Reader(vec![vec![0; 4]].into_iter()).float(), Err(DecodeError::Truncated));
+}

@@ -120,6 +120,17 @@ mod tests {
         }
         assert_eq!(made(Scheme::PhpBkdrJsSdbm, 8191, 3, 0), Err(SchemeError::SizeUnit { got: 8191 }));
         assert!(made(Scheme::GuavaMitz64, 1000, 255, SHIFT_MAX).is_ok());
+        // In numbers, which the scheme's own answers are held to.
+        let probes = |scheme, got| made(scheme, PHP_UNIT_BITS, got, 0).map(|_| ());
+        let refused = |got, min, max| Err(SchemeError::Probes { got, min, max });
+        for guava in [Scheme::GuavaMitz32, Scheme::GuavaMitz64] {
+            assert_eq!((probes(guava, 255), probes(guava, 256)), (Ok(()), refused(256, 1, 255)));
+        }
+        for (scheme, fixed) in [(Scheme::GoZero, 14), (Scheme::PhpBkdrJsSdbm, 3)] {
+            assert_eq!(probes(scheme, fixed), Ok(()));
+            assert_eq!(probes(scheme, fixed + 1), refused(fixed + 1, fixed, fixed));
+            assert_eq!(probes(scheme, fixed - 1), refused(fixed - 1, fixed, fixed));
+        }
     }
 
     #[test]
