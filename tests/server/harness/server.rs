@@ -171,6 +171,8 @@ impl Launch {
             format!("dir {}", self.dir.path().display()),
             format!("logfile {}", self.path("server.log").display()),
             "save \"\"".to_owned(),
+            // A killed server has written what it acknowledged. With `everysec`, the default, a slow disk holds that up.
+            "appendfsync no".to_owned(),
             "daemonize no".to_owned(),
             "enable-debug-command yes".to_owned(),
             "enable-module-command yes".to_owned(),
