@@ -8,6 +8,7 @@ use crate::server::{Server, assert_dialogue};
 use crate::support::{Field, Random, Record};
 
 const NOT_FOUND: &str = "-ERR not found";
+const NO_PERMISSION: &str = "-NOPERM this user has no permissions to read a source with BF.CARD";
 const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
 
 const fn word(format: Format) -> &'static str {
@@ -52,6 +53,9 @@ fn a_merge_is_refused_before_anything_changes() {
         ("BF.MERGE string a", WRONG_TYPE),
         ("BF.MERGE a string", WRONG_TYPE),
         ("BF.MERGE b a string", WRONG_TYPE),
+        ("BF.MERGE b a secret", NO_PERMISSION),
+        ("BF.MERGE string secret", NO_PERMISSION),
+        ("BF.IMPORT b SOURCE secret SCHEME go-zero BITS 900", NO_PERMISSION),
         ("BF.MERGE b a none", NOT_FOUND),
         ("BF.MERGE b a b", NOT_FOUND),
         ("BF.MERGE a none force", NOT_FOUND),

@@ -222,7 +222,7 @@ impl Keyspace for Database<'_> {
         }
     }
 
-    /// Whether this client may read `secret` is no question.
+    /// No client may read `secret`.
     fn may_read(&self, source: Name<'_>, _first: Name<'_>) -> Result<(), CommandError> {
         if source.bytes == b"secret" { Err(CommandError::SourceDenied) } else { Ok(()) }
     }

@@ -24,7 +24,7 @@ fn the_server_is_told_of_the_first_key_only(site: &Site) {
 /// for those of a command with `getkeys-api`, beside the main thread: within a second the server ended.
 fn threads_that_read_from_clients_never_call_the_module(site: &Site) {
     let server = site.launch().in_cluster().with("io-threads 4").with("appendonly yes").start();
-    cluster_of_one(&mut server.client());
+    server.client().own_all_slots();
     let work = |lines: &[&str]| {
         let mut client = server.client();
         (0..150).for_each(|_| client.pipeline(lines));
@@ -40,14 +40,6 @@ fn threads_that_read_from_clients_never_call_the_module(site: &Site) {
     assert_eq!(server.client().say("GET {k}count"), "\"12000\"");
     let server = server.restart();
     wait_until("cluster up", || server.client().say("GET {k}count") == "\"12000\"");
-}
-
-/// Makes this server a cluster of its own.
-fn cluster_of_one(client: &mut Client) {
-    assert_eq!(client.say("CLUSTER ADDSLOTSRANGE 0 16383"), "+OK");
-    wait_until("cluster up", || {
-        String::from_utf8(client.bytes(&["CLUSTER", "INFO"])).unwrap().contains("cluster_state:ok")
-    });
 }
 
 fn access_to_each_key_is_checked(site: &Site) {
@@ -76,7 +68,7 @@ fn access_to_each_key_is_checked(site: &Site) {
 fn keys_in_several_slots_are_refused(site: &Site) {
     let server = site.launch().in_cluster().start();
     let mut client = server.client();
-    cluster_of_one(&mut client);
+    client.own_all_slots();
     for key in ["{a}1", "{a}2", "{b}1"] {
         client.say(&format!("BF.ADD {key} {key}"));
     }

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use redis::{ConnectionLike, Value};
 
+use super::wait_until;
+
 /// A reply that takes longer is a hang.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -45,6 +47,14 @@ impl Client {
     /// As [`Self::say`], for arguments that are empty, binary or contain spaces.
     pub(crate) fn ask<A: AsRef<[u8]>>(&mut self, args: &[A]) -> String {
         show(&self.call(args))
+    }
+
+    /// Makes this node a cluster of its own.
+    pub(crate) fn own_all_slots(&mut self) {
+        assert_eq!(self.say("CLUSTER ADDSLOTSRANGE 0 16383"), "+OK");
+        wait_until("cluster up", || {
+            String::from_utf8(self.bytes(&["CLUSTER", "INFO"])).unwrap().contains("cluster_state:ok")
+        });
     }
 
     /// Sends commands of words without spaces in one go and waits for all replies, whatever they are.

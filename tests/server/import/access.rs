@@ -1,23 +1,14 @@
 //! Both keys of an import: what a cluster and access lists make of them.
 
 use super::redisson;
-use crate::harness::{Server, Site, Test, tests};
+use crate::harness::{Site, Test, tests};
 
 pub(crate) const TESTS: &[Test] = tests![nodes_of_a_cluster_find_both_keys, access_to_the_source_is_checked];
 
-fn cluster_node(site: &Site) -> Server {
+fn nodes_of_a_cluster_find_both_keys(site: &Site) {
     let server = site.launch().in_cluster().start();
     let mut client = server.client();
-    assert_eq!(client.say("CLUSTER ADDSLOTSRANGE 0 16383"), "+OK");
-    crate::harness::wait_until("cluster up", || {
-        String::from_utf8(client.bytes(&["CLUSTER", "INFO"])).unwrap().contains("cluster_state:ok")
-    });
-    server
-}
-
-fn nodes_of_a_cluster_find_both_keys(site: &Site) {
-    let server = cluster_node(site);
-    let mut client = server.client();
+    client.own_all_slots();
     client.say("SETBIT {a}s 7 1");
     redisson(&mut client, "{b}users");
     assert_eq!(client.say("BF.IMPORT {a} SOURCE {a}s SCHEME go-zero BITS 900"), "+OK");
