@@ -75,6 +75,21 @@ pub(super) unsafe fn by_name<F: Copy>(name: &CStr) -> Option<F> {
     function.filter(|_| status == OK)
 }
 
+/// What the server says of the command and of itself, as `REDISMODULE_CTX_FLAGS_...`; nothing where it cannot be asked.
+///
+/// # Safety
+/// `context` must be that of the running command, or null.
+pub(super) unsafe fn context_flags(context: Context) -> u32 {
+    // SAFETY: by the caller's word; a null context is taken too.
+    api!(RedisModule_GetContextFlags).map_or(0, |flags| unsafe { flags(context) }.cast_unsigned())
+}
+
+/// What the server says of itself alone, whoever the client.
+pub(super) fn server_flags() -> u32 {
+    // SAFETY: the function takes a null context, and leaves out what it would say of a client.
+    unsafe { context_flags(std::ptr::null_mut()) }
+}
+
 /// The status as a result.
 pub(super) fn succeeded(status: c_int) -> bool {
     status == OK

@@ -10,6 +10,7 @@ use super::args::string_bytes;
 use super::claim::Claims;
 use super::key::Key;
 use super::log::{self, Topic};
+use super::moment;
 use super::stats;
 use crate::command::table::KeyAccess;
 use crate::command::{Command, Effects, Line, OpenKey, Replication, Slot, growth_line};
@@ -112,8 +113,9 @@ unsafe fn tell_of_growth(layers_added: u32, context: Context, name: *mut RedisMo
     // SAFETY: context and name are those of the running command.
     unsafe { notify(context, GROWN, name) };
     stats::count_growth(layers_added);
+    // Whoever sent it there has been told.
     // SAFETY: the context is that of the running command.
-    if unsafe { is_obeying(context) } {
+    if unsafe { moment::must_obey(context) } {
         return;
     }
     let claims = Claims::none();
@@ -126,17 +128,6 @@ unsafe fn tell_of_growth(layers_added: u32, context: Context, name: *mut RedisMo
         let line = growth_line(unsafe { string_bytes(name) }, filter, layers_added);
         line.iter().for_each(|line| log::throttled(Topic::Growing, context, line));
     }
-}
-
-/// Whether the command comes from a primary or an append-only file: whoever sent it there has been told.
-///
-/// # Safety
-/// `context` must be that of the running command.
-unsafe fn is_obeying(context: Context) -> bool {
-    const OBEYED: u32 = raw::REDISMODULE_CTX_FLAGS_REPLICATED | raw::REDISMODULE_CTX_FLAGS_LOADING;
-    // SAFETY: the context is that of the running command.
-    let flags = api!(RedisModule_GetContextFlags).map_or(0, |flags| unsafe { flags(context) });
-    flags & OBEYED.cast_signed() != 0
 }
 
 /// Sends a command to the replicas and to the append-only file.

@@ -7,6 +7,8 @@ use std::ptr;
 
 use redis_module::raw::{self, RedisModuleIO};
 
+use super::api::server_flags;
+use super::call::CallReply;
 use super::memory::{client_limit_bytes, system_bytes};
 use crate::bloom::ByteLimit;
 
@@ -24,7 +26,7 @@ impl LoadLimit {
     /// `io` must be the server's, and the value must not outlive the callback that `io` was given to.
     pub(super) unsafe fn new(io: *mut RedisModuleIO) -> Self {
         let obeyed = raw::REDISMODULE_CTX_FLAGS_LOADING | raw::REDISMODULE_CTX_FLAGS_SLAVE;
-        let may_be_a_clients = context_flags() & obeyed == 0;
+        let may_be_a_clients = server_flags() & obeyed == 0;
         Self { io, may_be_a_clients, is_served: OnceCell::new() }
     }
 
@@ -33,7 +35,7 @@ impl LoadLimit {
     /// so that otherwise no client could write to the key.
     fn is_a_clients(&self) -> bool {
         self.may_be_a_clients
-            && (context_flags() & raw::REDISMODULE_CTX_FLAGS_CLUSTER == 0
+            && (server_flags() & raw::REDISMODULE_CTX_FLAGS_CLUSTER == 0
                 // SAFETY: `self.io` is alive by the contract of `new`.
                 || *self.is_served.get_or_init(|| unsafe { serves_key_of(self.io) }))
     }
@@ -58,13 +60,6 @@ impl ByteLimit for LoadLimit {
     }
 }
 
-/// What the server says of itself, whoever the client.
-fn context_flags() -> u32 {
-    let Some(context_flags) = api!(RedisModule_GetContextFlags) else { return 0 };
-    // SAFETY: a null context is allowed; then there are no flags of a client.
-    unsafe { context_flags(ptr::null_mut()) }.cast_unsigned()
-}
-
 /// Whether a client of this cluster's node may reach the key of the value. The server refuses the call of a
 /// command whose key is in a slot of another node.
 ///
@@ -81,9 +76,7 @@ unsafe fn serves_key_of(io: *mut RedisModuleIO) -> bool {
     else {
         return false;
     };
-    let (Some(call), Some(free_reply)) = (api!(RedisModule_Call), api!(RedisModule_FreeCallReply)) else {
-        return false;
-    };
+    let Some(call) = api!(RedisModule_Call) else { return false };
     // SAFETY: `io` is alive by the caller's contract.
     let key = unsafe { key_name(io) };
     if key.is_null() {
@@ -97,11 +90,9 @@ unsafe fn serves_key_of(io: *mut RedisModuleIO) -> bool {
     let context = unsafe { get_context(ptr::null_mut()) };
     // SAFETY: the context was just made; the format stands for a key with its length.
     let reply = unsafe { call(context, c"EXISTS".as_ptr(), c"b".as_ptr(), start, length) };
-    if !reply.is_null() {
-        // SAFETY: the reply was just made and is not used again.
-        unsafe { free_reply(reply) };
-    }
+    // SAFETY: the reply was just made, and its pointer is not used again.
+    let is_served = unsafe { CallReply::new(reply) }.is_some();
     // SAFETY: the context was made here and is not used again.
     unsafe { free_context(context) };
-    !reply.is_null()
+    is_served
 }

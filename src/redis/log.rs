@@ -12,7 +12,7 @@ use std::{mem, ptr};
 
 use redis_module::raw;
 
-use super::api::Context;
+use super::api::{Context, server_flags};
 
 const WARNING: &CStr = c"warning";
 const TEXT: &CStr = c"%s";
@@ -163,9 +163,7 @@ pub(super) unsafe fn unloadable(io: *mut raw::RedisModuleIO, error: &str) {
 /// Whether the server reads a snapshot or an append-only file.
 fn is_server_loading() -> bool {
     const LOADING: u32 = raw::REDISMODULE_CTX_FLAGS_LOADING | raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING;
-    // SAFETY: without a context the server answers for itself alone.
-    let flags = api!(RedisModule_GetContextFlags).map_or(0, |flags| unsafe { flags(ptr::null_mut()) });
-    flags & LOADING.cast_signed() != 0
+    server_flags() & LOADING != 0
 }
 
 /// Asks the server to be called several times a second, so that what was left out is told when the flood is

@@ -10,6 +10,7 @@ mod api;
 #[cfg_attr(test, allow(dead_code, reason = "unit tests have the allocator of the crate that they depend on"))]
 mod allocator;
 mod args;
+mod call;
 mod claim;
 mod commands;
 mod config;

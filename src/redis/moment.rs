@@ -13,7 +13,7 @@ use super::api::{self, Context};
 pub(super) unsafe fn must_obey(context: Context) -> bool {
     type MustObeyClient = unsafe extern "C" fn(Context) -> c_int;
     // SAFETY: by the caller's contract.
-    if is_obeying(unsafe { context_flags(context) }) {
+    if is_obeying(unsafe { api::context_flags(context) }) {
         return true;
     }
     // SAFETY: this is the type of the function in Valkey's module API, the only one that has it.
@@ -29,7 +29,7 @@ pub(super) unsafe fn must_obey(context: Context) -> bool {
 /// `context` must be that of the running command.
 pub(super) unsafe fn must_succeed(context: Context) -> bool {
     // SAFETY: by the caller's contract.
-    let flags = unsafe { context_flags(context) };
+    let flags = unsafe { api::context_flags(context) };
     is_obeying(flags) && !is_importing_slot(flags)
 }
 
@@ -49,15 +49,6 @@ fn is_importing_slot(flags: u32) -> bool {
     }
     // SAFETY: the type of the function under either name; this one no server has but Valkey.
     unsafe { api::by_name::<GetContextFlags>(c"ValkeyModule_GetContextFlags") }.is_some()
-}
-
-/// What the server says of the command; nothing where it cannot be asked.
-///
-/// # Safety
-/// `context` must be that of the running command.
-unsafe fn context_flags(context: Context) -> u32 {
-    // SAFETY: the context is that of the running command.
-    api!(RedisModule_GetContextFlags).map_or(0, |flags| unsafe { flags(context) }.cast_unsigned())
 }
 
 /// Milliseconds of UNIX time at which the command began. Within a script or a transaction it is the same for all commands,

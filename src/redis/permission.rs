@@ -6,9 +6,10 @@
 
 use std::io;
 
-use redis_module::raw::{self, RedisModuleCallReply, RedisModuleString};
+use redis_module::raw::{self, RedisModuleString};
 
-use super::api::Context;
+use super::api::{Context, server_flags};
+use super::call::CallReply;
 use crate::command::CommandError;
 
 /// Whether the client may read `source` beside `first`, and both are in one slot where there are slots.
@@ -34,19 +35,20 @@ pub(super) unsafe fn may_read(
     // that client may read it with this command and whether it is here.
     // SAFETY: by the caller's word; the format stands for a string of the server.
     let reply = unsafe { call(context, c"BF.CARD".as_ptr(), c"Cs".as_ptr(), source) };
-    if reply.is_null() {
-        // Why the server did not run it, by its documentation of `RedisModule_Call`.
-        return match io::Error::last_os_error().raw_os_error() {
-            // There is no client: another module runs the command, or a timer of one.
-            Some(libc::ENOTSUP) => Ok(()),
-            Some(libc::EACCES) => Err(CommandError::SourceDenied),
-            Some(libc::EPERM) => Err(CommandError::SourceMoving),
-            _ => Err(CommandError::Internal),
-        };
+    // Before anything else can fail.
+    let refusal = io::Error::last_os_error();
+    // SAFETY: the reply was just made, and its pointer is not used again.
+    if unsafe { CallReply::new(reply) }.is_some() {
+        return Ok(());
     }
-    // SAFETY: the reply was just made and is not used again.
-    unsafe { free(reply) };
-    Ok(())
+    // Why the server did not run it, by its documentation of `RedisModule_Call`.
+    match refusal.raw_os_error() {
+        // There is no client: another module runs the command, or a timer of one.
+        Some(libc::ENOTSUP) => Ok(()),
+        Some(libc::EACCES) => Err(CommandError::SourceDenied),
+        Some(libc::EPERM) => Err(CommandError::SourceMoving),
+        _ => Err(CommandError::Internal),
+    }
 }
 
 /// The slot of a key; none where the server is no node of a cluster.
@@ -54,30 +56,12 @@ pub(super) unsafe fn may_read(
 /// # Safety
 /// The context and the name must be those of the running command.
 unsafe fn slot_of(context: Context, name: *mut RedisModuleString) -> Option<i64> {
-    let (call, integer) = (api!(RedisModule_Call)?, api!(RedisModule_CallReplyInteger)?);
-    let context_flags = api!(RedisModule_GetContextFlags)?;
-    // SAFETY: the context by the caller's word.
-    let flags = unsafe { context_flags(context) };
-    if flags & raw::REDISMODULE_CTX_FLAGS_CLUSTER.cast_signed() == 0 {
+    if server_flags() & raw::REDISMODULE_CTX_FLAGS_CLUSTER == 0 {
         return None;
     }
+    let call = api!(RedisModule_Call)?;
     // SAFETY: by the caller's word; the format stands for a C string and a string of the server.
     let reply = unsafe { call(context, c"CLUSTER".as_ptr(), c"cs".as_ptr(), c"KEYSLOT".as_ptr(), name) };
-    if reply.is_null() {
-        return None;
-    }
-    // SAFETY: the reply was just made.
-    let slot = unsafe { integer(reply) };
-    // SAFETY: the reply is not used again.
-    unsafe { free(reply) };
-    Some(slot)
-}
-
-/// # Safety
-/// The reply must be alive and not be used again.
-unsafe fn free(reply: *mut RedisModuleCallReply) {
-    if let Some(free) = api!(RedisModule_FreeCallReply) {
-        // SAFETY: by the caller's word.
-        unsafe { free(reply) };
-    }
+    // SAFETY: the reply was just made, and its pointer is not used again.
+    unsafe { CallReply::new(reply) }?.integer()
 }

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_long, c_longlong};
 use redis_module::raw;
 use smallvec::SmallVec;
 
-use super::api::Context;
+use super::api::{Context, context_flags};
 use crate::command::{Protocol, Reply};
 
 /// Most bytes of an error text: it may quote what a client sent.
@@ -45,14 +45,9 @@ impl ServerReply {
 
 impl Reply for ServerReply {
     fn protocol(&self) -> Protocol {
-        let Some(context_flags) = api!(RedisModule_GetContextFlags) else { return Protocol::Resp2 };
         // SAFETY: the context is that of the running command.
         let flags = unsafe { context_flags(self.context) };
-        if flags & raw::REDISMODULE_CTX_FLAGS_RESP3.cast_signed() != 0 {
-            Protocol::Resp3
-        } else {
-            Protocol::Resp2
-        }
+        if flags & raw::REDISMODULE_CTX_FLAGS_RESP3 != 0 { Protocol::Resp3 } else { Protocol::Resp2 }
     }
 
     fn simple(&mut self, text: &'static str) {

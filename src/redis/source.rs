@@ -1,12 +1,13 @@
 //! What BF.IMPORT reads beside its own key: a plain string, and the hash in which Redisson keeps its
 //! settings.
 
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 use std::slice;
 
-use redis_module::raw::{self, RedisModuleCallReply, RedisModuleString};
+use redis_module::raw::{self, RedisModuleString};
 
 use super::api::Context;
+use super::call::CallReply;
 use super::log;
 use crate::command::StringSlot;
 
@@ -91,8 +92,8 @@ unsafe fn copy_of(context: Context, name: *mut RedisModuleString) -> Option<Vec<
     let call = api!(RedisModule_Call)?;
     // SAFETY: context and name are alive by the caller's word; the format stands for a string of the server.
     let reply = unsafe { call(context, c"GET".as_ptr(), c"s".as_ptr(), name) };
-    // SAFETY: the reply was just made and is not used again.
-    unsafe { taken_from(reply) }
+    // SAFETY: the reply was just made, and its pointer is not used again.
+    unsafe { CallReply::new(reply) }?.string()
 }
 
 /// A field of the hash at `key`, if there is one and the client may read it.
@@ -107,45 +108,8 @@ pub(super) unsafe fn field(context: Context, key: &[u8], field: &str) -> Option<
     // SAFETY: the context by the caller's contract; the format stands for what follows it.
     let reply =
         unsafe { call(context, c"HGET".as_ptr(), c"Cbc".as_ptr(), key.as_ptr(), key.len(), field.as_ptr()) };
-    // SAFETY: the reply was just made and is not used again.
-    unsafe { taken_from(reply) }
-}
-
-/// The bytes of a reply, if it is a string. Frees the reply.
-///
-/// # Safety
-/// The reply must be alive, or null, and not be used again.
-unsafe fn taken_from(reply: *mut RedisModuleCallReply) -> Option<Vec<u8>> {
-    if reply.is_null() {
-        return None;
-    }
-    // SAFETY: the reply is alive by the caller's word.
-    let value = unsafe { string_of(reply) };
-    if let Some(free) = api!(RedisModule_FreeCallReply) {
-        // SAFETY: by the caller's word.
-        unsafe { free(reply) };
-    }
-    value
-}
-
-/// The bytes of a reply, if it is a string.
-///
-/// # Safety
-/// The reply must be alive.
-unsafe fn string_of(reply: *mut RedisModuleCallReply) -> Option<Vec<u8>> {
-    let (reply_type, string_ptr) = (api!(RedisModule_CallReplyType)?, api!(RedisModule_CallReplyStringPtr)?);
-    // SAFETY: the reply is alive by the caller's word.
-    if isize::try_from(unsafe { reply_type(reply) }) != Ok(raw::REDISMODULE_REPLY_STRING) {
-        return None;
-    }
-    let mut length = 0;
-    // SAFETY: the reply is a string; `length` is a place for its length.
-    let start = unsafe { string_ptr(reply, ptr::from_mut(&mut length)) };
-    if start.is_null() {
-        return None;
-    }
-    // SAFETY: the server answers with the start of `length` bytes that live as long as the reply.
-    Some(unsafe { slice::from_raw_parts(start.cast(), length) }.to_vec())
+    // SAFETY: the reply was just made, and its pointer is not used again.
+    unsafe { CallReply::new(reply) }?.string()
 }
 
 impl Drop for Source {

@@ -1,12 +1,11 @@
 //! The children that the server forks to save: each has a claim of its own to every page until it ends.
 
 use std::ffi::c_void;
-use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use redis_module::raw;
 
-use crate::redis::api::Context;
+use crate::redis::api::{Context, server_flags};
 
 /// Children of the server that have ended: each time pages may have been split.
 pub(super) static CHILDREN_ENDED: AtomicU32 = AtomicU32::new(0);
@@ -34,9 +33,7 @@ unsafe extern "C" fn on_child(
 ) {
     // What the server says at each event, not the event: it tells of the birth of a child for a debugger of scripts, which
     // may run beside another one, but of no such child's death. What is joined while one runs is copied.
-    // SAFETY: without a context the server answers for itself alone.
-    let flags = api!(RedisModule_GetContextFlags).map_or(0, |flags| unsafe { flags(ptr::null_mut()) });
-    HAS_CHILD.store(flags & raw::REDISMODULE_CTX_FLAGS_ACTIVE_CHILD.cast_signed() != 0, Relaxed);
+    HAS_CHILD.store(server_flags() & raw::REDISMODULE_CTX_FLAGS_ACTIVE_CHILD != 0, Relaxed);
     if subevent == raw::REDISMODULE_SUBEVENT_FORK_CHILD_DIED {
         CHILDREN_ENDED.fetch_add(1, Relaxed);
     }
