@@ -188,10 +188,10 @@ fn the_totals_are_the_sums_over_all_filters_whatever_has_happened(site: &Site) {
     let mut client = server.client();
     let mut seen = BTreeSet::new();
     for (key, maker) in MAKERS.iter().enumerate() {
-        client.say(&maker.replace("{k}", &format!("{{k}}{key}")));
-        client.say(&format!("BF.ADD {{k}}{key} i{key}"));
+        assert_eq!(client.say(&maker.replace("{k}", &format!("{{k}}{key}"))), "+OK");
+        assert_eq!(client.int(&format!("BF.ADD {{k}}{key} i{key}")), 1);
     }
-    client.say("BF.MERGE {k}8 {k}0 {k}4");
+    assert_eq!(client.say("BF.MERGE {k}union {k}0 {k}4 FORCE"), "+OK");
     for turn in 0..60 {
         let with_items = told(&mut client)
             .into_iter()
