@@ -7,7 +7,7 @@ use redis_module::raw;
 
 use super::api::{Context, succeeded};
 use super::log;
-use super::stats::{Count, EVENTS, Totals, totals};
+use super::stats::{self, EVENTS, Numbers};
 use crate::bloom::Kind;
 
 /// The release, since MODULE LIST has room for a number only.
@@ -36,8 +36,12 @@ struct Section {
     fields: &'static [Field],
 }
 
-/// The name of a field, and its value now.
-type Field = (&'static CStr, fn() -> u64);
+/// The name of a field, and its value, by the totals of this moment.
+type Field = (&'static CStr, fn(&Now) -> u64);
+
+/// What there is of each kind, all read before the first field is written: filters are freed on other threads meanwhile,
+/// and the sums must be those of the kinds.
+type Now = [Numbers; Kind::ALL.len()];
 
 /// The section of the kind with that place among all kinds.
 macro_rules! of_kind {
@@ -45,11 +49,11 @@ macro_rules! of_kind {
         Section {
             name: $section,
             fields: &[
-                (terminated(concat!($name, "_filters\0")), || of::<$place>(|totals| &totals.filters)),
-                (terminated(concat!($name, "_bytes\0")), || of::<$place>(|totals| &totals.bytes)),
-                (terminated(concat!($name, "_layers\0")), || of::<$place>(|totals| &totals.layers)),
-                (terminated(concat!($name, "_items\0")), || of::<$place>(|totals| &totals.items)),
-                (terminated(concat!($name, "_capacity\0")), || of::<$place>(|totals| &totals.capacity_items)),
+                (terminated(concat!($name, "_filters\0")), |now| now[$place].filters),
+                (terminated(concat!($name, "_bytes\0")), |now| now[$place].bytes),
+                (terminated(concat!($name, "_layers\0")), |now| now[$place].layers),
+                (terminated(concat!($name, "_items\0")), |now| now[$place].items),
+                (terminated(concat!($name, "_capacity\0")), |now| now[$place].capacity_items),
             ],
         }
     };
@@ -68,19 +72,19 @@ static SECTIONS: [Section; 11] = [
     Section {
         name: c"",
         fields: &[
-            (c"filters", || sum(|totals| &totals.filters)),
-            (c"items", || sum(|totals| &totals.items)),
-            (c"bytes", || sum(|totals| &totals.bytes)),
-            (c"adds", || EVENTS.adds_new.get()),
-            (c"checks", || EVENTS.checks_found.get().wrapping_add(EVENTS.checks_missed.get())),
-            (c"layers", || sum(|totals| &totals.layers)),
-            (c"capacity", || sum(|totals| &totals.capacity_items)),
-            (c"adds_known", || EVENTS.adds_known.get()),
-            (c"adds_refused", || EVENTS.adds_refused.get()),
-            (c"checks_found", || EVENTS.checks_found.get()),
-            (c"checks_missed", || EVENTS.checks_missed.get()),
-            (c"growths", || EVENTS.growths.get()),
-            (c"load_errors", || EVENTS.load_errors.get()),
+            (c"filters", |now| sum(now, |kind| kind.filters)),
+            (c"items", |now| sum(now, |kind| kind.items)),
+            (c"bytes", |now| sum(now, |kind| kind.bytes)),
+            (c"adds", |_| EVENTS.adds_new.get()),
+            (c"checks", |_| EVENTS.checks_found.get().wrapping_add(EVENTS.checks_missed.get())),
+            (c"layers", |now| sum(now, |kind| kind.layers)),
+            (c"capacity", |now| sum(now, |kind| kind.capacity_items)),
+            (c"adds_known", |_| EVENTS.adds_known.get()),
+            (c"adds_refused", |_| EVENTS.adds_refused.get()),
+            (c"checks_found", |_| EVENTS.checks_found.get()),
+            (c"checks_missed", |_| EVENTS.checks_missed.get()),
+            (c"growths", |_| EVENTS.growths.get()),
+            (c"load_errors", |_| EVENTS.load_errors.get()),
         ],
     },
     of_kind!(0, c"everbloom", "everbloom"),
@@ -95,31 +99,25 @@ static SECTIONS: [Section; 11] = [
     Section {
         name: c"bloom_core_metrics",
         fields: &[
-            (c"bloom_total_memory_bytes", || sum(|totals| &totals.bytes)),
-            (c"bloom_num_objects", || sum(|totals| &totals.filters)),
-            (c"bloom_num_filters_across_objects", || sum(|totals| &totals.layers)),
-            (c"bloom_num_items_across_objects", || sum(|totals| &totals.items)),
-            (c"bloom_capacity_across_objects", || sum(|totals| &totals.capacity_items)),
+            (c"bloom_total_memory_bytes", |now| sum(now, |kind| kind.bytes)),
+            (c"bloom_num_objects", |now| sum(now, |kind| kind.filters)),
+            (c"bloom_num_filters_across_objects", |now| sum(now, |kind| kind.layers)),
+            (c"bloom_num_items_across_objects", |now| sum(now, |kind| kind.items)),
+            (c"bloom_capacity_across_objects", |now| sum(now, |kind| kind.capacity_items)),
         ],
     },
     Section {
         name: c"bloom_defrag_metrics",
         fields: &[
-            (c"bloom_defrag_hits", || EVENTS.defrag_hits.get()),
-            (c"bloom_defrag_misses", || EVENTS.defrag_misses.get()),
+            (c"bloom_defrag_hits", |_| EVENTS.defrag_hits.get()),
+            (c"bloom_defrag_misses", |_| EVENTS.defrag_misses.get()),
         ],
     },
 ];
 
 /// A total over all kinds.
-fn sum(total: fn(&'static Totals) -> &'static Count) -> u64 {
-    Kind::ALL.into_iter().fold(0, |sum, kind| sum.wrapping_add(total(totals(kind)).get()))
-}
-
-/// A total of the kind with that place among all kinds.
-#[expect(clippy::indexing_slicing, reason = "a place that no kind has does not compile")]
-fn of<const PLACE: usize>(total: fn(&'static Totals) -> &'static Count) -> u64 {
-    total(totals(const { Kind::ALL[PLACE] })).get()
+fn sum(now: &Now, total: fn(&Numbers) -> u64) -> u64 {
+    now.iter().fold(0, |sum, kind| sum.wrapping_add(total(kind)))
 }
 
 /// # Safety
@@ -132,6 +130,7 @@ unsafe extern "C" fn write_section(info: *mut raw::RedisModuleInfoCtx, _for_cras
     ) else {
         return;
     };
+    let now = stats::now();
     for section in &SECTIONS {
         // SAFETY: the context is the server's. The name is copied.
         let wanted = unsafe { add_section(info, section.name.as_ptr()) };
@@ -144,7 +143,7 @@ unsafe extern "C" fn write_section(info: *mut raw::RedisModuleInfoCtx, _for_cras
         }
         for (name, value) in section.fields {
             // SAFETY: as above, within the section that was just begun.
-            unsafe { add_field(info, name.as_ptr(), value()) };
+            unsafe { add_field(info, name.as_ptr(), value(&now)) };
         }
     }
 }

@@ -63,6 +63,26 @@ impl Totals {
     }
 }
 
+/// [`Totals`] of one moment.
+pub(super) struct Numbers {
+    pub(super) filters: u64,
+    pub(super) bytes: u64,
+    pub(super) layers: u64,
+    pub(super) items: u64,
+    pub(super) capacity_items: u64,
+}
+
+/// What there is now, in the order of [`Kind::ALL`].
+pub(super) fn now() -> [Numbers; Kind::ALL.len()] {
+    TOTALS.each_ref().map(|totals| Numbers {
+        filters: totals.filters.get(),
+        bytes: totals.bytes.get(),
+        layers: totals.layers.get(),
+        items: totals.items.get(),
+        capacity_items: totals.capacity_items.get(),
+    })
+}
+
 /// In the order of [`Kind::ALL`].
 static TOTALS: [Totals; Kind::ALL.len()] = [const { Totals::new() }; Kind::ALL.len()];
 
