@@ -175,8 +175,8 @@ impl World {
                     }
                 }
                 (Some(_), other) => panic!("{other}: cannot delete {}", item.escape_ascii()),
-                // A false positive: others may be missing from here on.
-                (None, "#t") => known.items.clear(),
+                // A false positive: others may be missing from here on, and a layer without items counts none of them.
+                (None, "#t") => *known = Known::default(),
                 (None, _) => continue,
             }
             known.cardinality = known.cardinality.map(|cardinality| cardinality - 1);

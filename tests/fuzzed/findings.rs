@@ -119,3 +119,18 @@ fn a_page_that_took_nothing_and_has_bits_is_loaded_after_an_add() {
     assert_eq!(server.run("BF.EXISTS w item"), "#t");
     reload(&server.keys[&b"w"[..]]);
 }
+
+/// An item that cannot be deleted any more is deleted for ever, and counts down to nothing. The target `commands` expected
+/// less than nothing.
+#[test]
+fn an_item_that_stays_is_deleted_until_nothing_is_counted() {
+    let mut server = Server::new();
+    let adds = server.run("BF.INSERT f CAPACITY 3 NONSCALING COUNTING ITEMS x x x x x x x x x x");
+    assert_eq!(adds, "*10 #t #f #f #f #f #f #f #f #f #f");
+    for deleted in 1..15u64 {
+        assert_eq!(server.run("BF.DEL f x"), "*1 #t");
+        assert_eq!(server.run("BF.CARD f"), format!(":{}", 10u64.saturating_sub(deleted)));
+    }
+    assert_eq!(server.run("BF.EXISTS f x"), "#t");
+    reload(&server.keys[&b"f"[..]]);
+}
