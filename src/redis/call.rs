@@ -25,7 +25,7 @@ impl CallReply {
         Some(unsafe { integer(self.0.as_ptr()) })
     }
 
-    /// The bytes, if it is a string.
+    /// A copy of the bytes, if it is a string, and there is memory for one.
     pub(super) fn string(&self) -> Option<Vec<u8>> {
         let string_ptr =
             api!(RedisModule_CallReplyStringPtr).filter(|_| self.is(raw::REDISMODULE_REPLY_STRING))?;
@@ -36,7 +36,11 @@ impl CallReply {
             return None;
         }
         // SAFETY: the server answers with the start of `length` bytes that live as long as the reply.
-        Some(unsafe { slice::from_raw_parts(start.cast(), length) }.to_vec())
+        let bytes = unsafe { slice::from_raw_parts(start.cast(), length) };
+        let mut copy = Vec::new();
+        copy.try_reserve_exact(length).ok()?;
+        copy.extend_from_slice(bytes);
+        Some(copy)
     }
 
     fn is(&self, wanted: isize) -> bool {

@@ -7,7 +7,7 @@ use redis_module::raw;
 
 use super::api::{Context, succeeded};
 use super::log;
-use super::stats::{self, EVENTS, Numbers};
+use super::stats::{self, EVENTS, Totals};
 use crate::bloom::Kind;
 
 /// The release, since MODULE LIST has room for a number only.
@@ -41,7 +41,7 @@ type Field = (&'static CStr, fn(&Now) -> u64);
 
 /// What there is of each kind, all read before the first field is written: filters are freed on other threads meanwhile,
 /// and the sums must be those of the kinds.
-type Now = [Numbers; Kind::ALL.len()];
+type Now = [Totals<u64>; Kind::ALL.len()];
 
 /// The section of the kind with that place among all kinds.
 macro_rules! of_kind {
@@ -116,7 +116,7 @@ static SECTIONS: [Section; 11] = [
 ];
 
 /// A total over all kinds.
-fn sum(now: &Now, total: fn(&Numbers) -> u64) -> u64 {
+fn sum(now: &Now, total: fn(&Totals<u64>) -> u64) -> u64 {
     now.iter().fold(0, |sum, kind| sum.wrapping_add(total(kind)))
 }
 

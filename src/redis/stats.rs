@@ -39,16 +39,16 @@ impl Count {
     }
 }
 
-/// What there is of one kind of filter, in all databases.
-pub(super) struct Totals {
-    pub(super) filters: Count,
+/// What there is of one kind of filter, in all databases: counts that go on, or numbers of one moment.
+pub(super) struct Totals<T = Count> {
+    pub(super) filters: T,
     /// Memory of their structs and bit arrays.
-    pub(super) bytes: Count,
-    pub(super) layers: Count,
+    pub(super) bytes: T,
+    pub(super) layers: T,
     /// Items added to them.
-    pub(super) items: Count,
+    pub(super) items: T,
     /// Items that they were sized for.
-    pub(super) capacity_items: Count,
+    pub(super) capacity_items: T,
 }
 
 impl Totals {
@@ -61,26 +61,21 @@ impl Totals {
             capacity_items: Count::new(),
         }
     }
-}
 
-/// [`Totals`] of one moment.
-pub(super) struct Numbers {
-    pub(super) filters: u64,
-    pub(super) bytes: u64,
-    pub(super) layers: u64,
-    pub(super) items: u64,
-    pub(super) capacity_items: u64,
+    fn now(&self) -> Totals<u64> {
+        Totals {
+            filters: self.filters.get(),
+            bytes: self.bytes.get(),
+            layers: self.layers.get(),
+            items: self.items.get(),
+            capacity_items: self.capacity_items.get(),
+        }
+    }
 }
 
 /// What there is now, in the order of [`Kind::ALL`].
-pub(super) fn now() -> [Numbers; Kind::ALL.len()] {
-    TOTALS.each_ref().map(|totals| Numbers {
-        filters: totals.filters.get(),
-        bytes: totals.bytes.get(),
-        layers: totals.layers.get(),
-        items: totals.items.get(),
-        capacity_items: totals.capacity_items.get(),
-    })
+pub(super) fn now() -> [Totals<u64>; Kind::ALL.len()] {
+    TOTALS.each_ref().map(Totals::now)
 }
 
 /// In the order of [`Kind::ALL`].
