@@ -14,7 +14,8 @@ pub use parallel::Tally;
 pub use sizes::{LayerSize, layer_sizes, window_layer_sizes};
 
 use crate::bloom::{
-    AddError, Added, Everbloom, Filter, Format, Growth, OutOfMemory, ReserveError, Storage, UnknownMemory,
+    AddError, Added, CellType, Depth, Filter, Format, Growth, Layer, OutOfMemory, Policy, Promise, ReserveError, Spec,
+    UnknownMemory,
 };
 use crate::format::filter as encoding;
 use crate::format::pieces::{ChunkError, Trust};
@@ -43,8 +44,18 @@ pub struct Options {
 impl Default for Options {
     /// What BF.ADD makes: 100 items at 1 %, each further layer twice as large.
     fn default() -> Self {
-        let Everbloom { error_rate, capacity_items, growth } = Everbloom::default();
+        let Promise { error_rate, capacity_items, growth } = Promise::default();
         Self { error_rate, capacity_items, growth }
+    }
+}
+
+impl Options {
+    /// Returns what such a filter promises.
+    fn promise(self) -> Result<Promise, CreateError> {
+        let Self { error_rate, capacity_items, growth } = self;
+        let promise = Promise { error_rate, capacity_items, growth };
+        promise.validate().map_err(CreateError::Option)?;
+        Ok(promise)
     }
 }
 
@@ -100,11 +111,9 @@ impl BloomFilter {
     /// # Errors
     /// [`CreateError`].
     pub fn new(options: Options) -> Result<Self, CreateError> {
-        let Options { error_rate, capacity_items, growth } = options;
-        let parameters = Everbloom { error_rate, capacity_items, growth };
-        parameters.validate().map_err(CreateError::Option)?;
-        let filter = Filter::reserve(crate::bloom::Blueprint::Everbloom(parameters), &NO_LIMIT);
-        filter.map(Self).map_err(CreateError::Reserve)
+        let policy = Policy::Promise(options.promise()?);
+        let spec = Spec { policy, hash: crate::bloom::Hash::Murmur3, cells: CellType::Bits };
+        Filter::reserve(spec, &NO_LIMIT).map(Self).map_err(CreateError::Reserve)
     }
 
     /// Adds an item; true if it was not there before. O(layers * probes).
@@ -173,7 +182,7 @@ impl BloomFilter {
     /// what it was sized for. O(layers).
     #[must_use]
     pub fn fill(&self) -> f64 {
-        let counts = self.0.storages().map(|storage| (storage.set_bits(), storage.size_bits()));
+        let counts = self.0.layers().iter().map(|layer| (layer.counts().set_cells, layer.cells().size_bits()));
         let (set, all) = counts.fold((0u64, 0u64), |(set, all), (set_bits, size_bits)| {
             (set.saturating_add(set_bits), all.saturating_add(size_bits))
         });
@@ -183,11 +192,11 @@ impl BloomFilter {
     /// Its layers, the oldest first. O(layers).
     #[must_use]
     pub fn layers(&self) -> Vec<LayerFacts> {
-        let facts = |storage: &dyn Storage| LayerFacts {
-            size_bits: storage.size_bits(),
-            set_bits: storage.set_bits(),
+        let facts = |layer: &Layer| LayerFacts {
+            size_bits: layer.cells().size_bits(),
+            set_bits: layer.counts().set_cells,
         };
-        self.0.storages().map(facts).collect()
+        self.0.layers().iter().map(facts).collect()
     }
 
     /// A number that two filters share if they answer and are saved alike, whichever server each of them comes
@@ -197,6 +206,15 @@ impl BloomFilter {
         let mut digest = DefaultHasher::new();
         encoding::digest(&self.0, &mut |bytes| bytes.hash(&mut digest));
         digest.finish()
+    }
+
+    /// Checks every rule that filters keep, for tests of this crate and of others. O(bytes).
+    ///
+    /// # Errors
+    /// What breaks a rule: a fault of this crate.
+    #[doc(hidden)]
+    pub fn internal_validate(&self) -> Result<(), &'static str> {
+        self.0.internal_validate(Depth::Cells)
     }
 
     /// Whose bits and bytes the filter has.
@@ -251,7 +269,7 @@ impl BloomFilter {
         encoding_version: i32,
         source: &mut impl Source,
     ) -> Result<Self, DecodeError> {
-        encoding::load(format, encoding_version, source, &NO_LIMIT).map(Self::read)
+        encoding::load(format, encoding_version, source, &NO_LIMIT).map(Self)
     }
 
     /// Reads the argument of a BF.LOAD, as valkey-bloom writes it to an append-only file. O(bytes).
@@ -259,7 +277,7 @@ impl BloomFilter {
     /// # Errors
     /// [`DecodeError`].
     pub fn from_blob(blob: &[u8]) -> Result<Self, DecodeError> {
-        encoding::from_blob(blob, &NO_LIMIT).map(Self::read)
+        encoding::from_blob(blob, &NO_LIMIT).map(Self)
     }
 }
 
@@ -308,6 +326,6 @@ impl Loader {
     /// The filter, which knows what the chunks so far told it.
     #[must_use]
     pub fn finish(self) -> BloomFilter {
-        BloomFilter::read(self.0)
+        BloomFilter(self.0)
     }
 }

@@ -1,15 +1,14 @@
-//! What the fill of an array says: how many items are in it, and how often it errs now.
+//! What the fill of a layer says: how many items are in it, and how often it errs now.
 //!
-//! For probes that fall anywhere, independently of one another; the placements for which that is not so say
-//! it themselves. Nothing here decides what a filter is or does: the results are for people.
+//! For probes that lie at any position, independently of one another; [`sizing`](super::sizing) has the same for layers with pages.
+//! Growth and merges decide by some of it, so it is computed in a way that gives the same bits on every machine.
 
-/// Estimated number of distinct items that an array of `cells` cells has met, `set_cells` of which are set,
+/// Returns the estimated number of distinct items that a layer of `cells` cells has met, `set_cells` of which are set,
 /// with `probes` probes per item: `ln(1 - fill) / ln(1 - q)`, where `1 - q = (1 - 1/cells)^probes` is the
 /// probability that an item misses a given cell.
 ///
-/// A full array says only that there were very many: it is taken as one with a single clear cell left. The
-/// estimate of `n` items has a standard deviation of about `sqrt((e^t - 1 - t) * cells) / probes` items,
-/// `t` being `n * probes / cells`. O(1).
+/// A full layer says only that there were very many: it is taken as one with a single clear cell left. The
+/// estimate has the standard deviation [`deviation`]. O(1).
 #[must_use]
 pub fn items_met(set_cells: u64, cells: u64, probes: u32) -> f64 {
     if cells < 2 {
@@ -19,22 +18,60 @@ pub fn items_met(set_cells: u64, cells: u64, probes: u32) -> f64 {
     ln_clear(set_cells, cells) / ln_miss
 }
 
-/// The logarithm of the share of clear cells, one at least. `log1p` keeps the digits of a sparse array. O(1).
+/// Returns the standard deviation of [`items_met`] for a layer that has met so many items: `sqrt((e^t - 1 - t) * cells) / probes`,
+/// `t` being `items * probes / cells` (Whang, Vander-Zanden and Taylor, "A linear-time probabilistic counting algorithm",
+/// 1990). O(1).
+#[must_use]
+pub fn deviation(items: f64, cells: u64, probes: u32) -> f64 {
+    let (cells, probes) = (cells.max(1) as f64, f64::from(probes.max(1)));
+    let load = items * probes / cells;
+    ((libm::expm1(load) - load) * cells).sqrt() / probes
+}
+
+/// Returns the logarithm of the share of clear cells, one at least. `log1p` keeps the digits of a sparse layer. O(1).
 pub(super) fn ln_clear(set_cells: u64, cells: u64) -> f64 {
     let set_cells = set_cells.min(cells.saturating_sub(1));
     libm::log1p(-(set_cells as f64 / cells.max(1) as f64))
 }
 
-/// Share of set cells, 0 to 1. O(1).
+/// Returns the share of set cells, 0 to 1. O(1).
 #[must_use]
 pub fn fill(set_cells: u64, cells: u64) -> f64 {
     if cells == 0 { 0.0 } else { set_cells.min(cells) as f64 / cells as f64 }
 }
 
-/// Expected share of absent items whose probes are all set: `fill^probes`. O(log probes).
+/// Returns the expected share of absent items whose probes are all set: `fill^probes`. O(1).
 #[must_use]
 pub fn error_rate_now(fill: f64, probes: u32) -> f64 {
-    fill.powi(i32::try_from(probes).unwrap_or(i32::MAX))
+    libm::pow(fill, probes.into())
+}
+
+/// Returns the estimated number of distinct items in a client's array of `size_bits` bits, `set_bits` of which are set:
+/// -(m / k) ln(1 - X / m) (Swamidass and Baldi, "Mathematical correction for fingerprint similarity measures", 2007; Guava's
+/// `approximateElementCount` and Redisson's `count` are the same formula). It becomes the count of a filter.
+///
+/// A full array says only that there are very many: it is taken as one with a single clear bit left. O(1).
+#[must_use]
+pub fn clients_items(set_bits: u64, size_bits: u64, probes: u32) -> u64 {
+    if set_bits == 0 || size_bits == 0 || probes == 0 {
+        return 0;
+    }
+    let items = -(size_bits as f64 / f64::from(probes)) * ln_clear(set_bits, size_bits);
+    // An array of a single bit has no smaller fill than full; one item has been there.
+    whole(items).max(1)
+}
+
+/// Returns the items that set half of `size_bits` bits with `probes` independent probes per item: m ln 2 / k, where a
+/// Bloom filter has its lowest error rate for the bits it takes. At least 1. O(1).
+#[must_use]
+pub fn half_full_items(size_bits: u64, probes: u32) -> u64 {
+    whole(size_bits as f64 * std::f64::consts::LN_2 / f64::from(probes.max(1))).max(1)
+}
+
+/// Returns the nearest whole number; 0 for a negative one.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast from a double saturates")]
+pub(super) fn whole(quantity: f64) -> u64 {
+    quantity.round() as u64
 }
 
 #[cfg(test)]
@@ -42,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_empty_array_has_met_nothing_and_a_full_one_very_many() {
+    fn an_empty_layer_has_met_nothing_and_a_full_one_very_many() {
         assert_eq!((items_met(0, 1000, 5), error_rate_now(fill(0, 1000), 5)), (0.0, 0.0));
         // (1000 / 5) ln 1000 = 1381.6, less for the exact probability of missing a cell.
         assert!((items_met(1000, 1000, 5) - 1380.86).abs() < 0.01, "{}", items_met(1000, 1000, 5));
@@ -52,8 +89,31 @@ mod tests {
     }
 
     #[test]
-    fn a_sparse_array_loses_no_digits() {
+    fn a_sparse_layer_loses_no_digits() {
         let items = items_met(7, 1 << 43, 7);
         assert!((items - 1.0).abs() < 1e-9, "{items}");
+    }
+
+    #[test]
+    fn the_estimate_of_clients_follows_the_formula_and_ends_at_a_full_array() {
+        // Recorded from Guava 31.1: expectedFpp and approximateElementCount of two filters of 7040 bits.
+        assert_eq!(clients_items(3568, 7040, 5), 995);
+        assert_eq!(clients_items(3611, 7040, 5), 1013);
+        assert!((error_rate_now(fill(3568, 7040), 5) - 0.033_439_589_142_121_036).abs() < 1e-15);
+        assert!((error_rate_now(fill(3611, 7040), 5) - 0.035_503_743_428_386_275).abs() < 1e-15);
+        assert_eq!(clients_items(0, 7040, 5), 0);
+        // (1000 / 5) ln 1000 = 1381.6
+        assert_eq!((clients_items(1000, 1000, 5), clients_items(999, 1000, 5)), (1382, 1382));
+        assert_eq!((clients_items(2000, 1000, 5), clients_items(1, 1, 7)), (1382, 1));
+        assert_eq!((error_rate_now(fill(2000, 1000), 5), error_rate_now(fill(0, 0), 5)), (1.0, 0.0));
+        assert_eq!(clients_items(7, 1 << 43, 7), 1);
+    }
+
+    #[test]
+    fn half_of_the_bits_are_set_by_as_many_items_as_the_estimate_says() {
+        // go-zero's 20 bits per item and 14 probes: about the number that its documentation sizes for.
+        assert_eq!(half_full_items(20_000_000, 14), 990_210);
+        assert_eq!(clients_items(10_000_000, 20_000_000, 14), 990_210);
+        assert_eq!((half_full_items(1, 1024), half_full_items(0, 0)), (1, 1));
     }
 }

@@ -1,328 +1,344 @@
-//! A filter of any kind, as commands see it.
+//! A filter: layers and a policy.
 
-use super::blocks::{BlockMover, BlockVisitor, Holder, move_storage};
-use super::blueprint::Blueprint;
-use super::chain::Chain;
-use super::client::Client;
-use super::counting::Counting;
-use super::everbloom::Everbloom;
-use super::family::Family;
-use super::format::Format;
+use smallvec::SmallVec;
+
+use super::cells::{CellState, CellType};
+use super::digest::Group;
+use super::extent::Extent;
+use super::group::ItemSet;
 use super::growth::Growth;
-use super::keyed::Keyed;
-use super::kind::Kind;
-use super::layer::Layer;
+use super::hash::Hash;
+use super::hash::murmur2::Murmur2;
+use super::layer::{Layer, LayerSpec};
+use super::mark::{Marks, Origin, StateMark};
 use super::memory::{Memory, OutOfMemory};
-use super::outcome::{AddError, Added, ByteLimit, ReserveError};
-use super::prefetch::Prefetch;
-use super::reading::{FilterReading, LayerReading};
-use super::redisbloom::{Hashing, RedisBloom};
-use super::storage::Storage;
-use super::union::{Gained, Union, UnionPlacement, View, set_in};
-use super::valkeybloom::ValkeyBloom;
-use super::window::Window;
+use super::outcome::{AddError, ByteLimit, ReserveError};
+use super::policy::Policy;
+use super::validate::Depth;
+use super::window::{Window, live_items};
 
-/// A filter of any kind.
+/// A filter of one or more layers, oldest first.
+///
+/// Its only layer lies in the struct itself: most filters have one, and there may be millions of them.
 #[derive(Debug)]
-pub enum Filter {
-    /// A filter of our own.
-    Everbloom(Chain<Everbloom>),
-    /// A filter of RedisBloom's kind.
-    RedisBloom(Chain<RedisBloom>),
-    /// A filter of valkey-bloom's kind; boxed, for it is larger than the others and rarer.
-    ValkeyBloom(Box<Chain<ValkeyBloom>>),
-    /// A client's filter that was taken over, in our own bytes; boxed for the same reasons.
-    Client(Box<Chain<Client>>),
-    /// Filters of several kinds in one of our own format.
-    Union(Box<Chain<Union>>),
-    /// A filter that items can be deleted from; boxed for the same reasons.
-    Counting(Box<Chain<Counting>>),
-    /// A filter of our own whose hash is keyed; boxed for the same reasons.
-    Keyed(Box<Chain<Keyed>>),
-    /// A filter that forgets; boxed for the same reasons.
-    Window(Box<Chain<Window>>),
+pub struct Filter {
+    pub(super) layers: SmallVec<[Layer; 1]>,
+    pub(super) policy: Policy,
+    /// None for most filters: those that never were dumped or loaded in chunks.
+    pub(super) marks: Option<Box<Marks>>,
 }
 
-/// The same expression for the chain of a filter whose layers are arrays of bits, and others for one that counts and
-/// one that forgets.
-macro_rules! each_of_bits {
-    ($filter:expr, $chain:ident => $body:expr, $counting:pat => $count:expr, $window:pat => $forget:expr) => {
-        match $filter {
-            Filter::Everbloom($chain) => $body,
-            Filter::RedisBloom($chain) => $body,
-            Filter::ValkeyBloom($chain) => $body,
-            Filter::Client($chain) => $body,
-            Filter::Union($chain) => $body,
-            Filter::Keyed($chain) => $body,
-            Filter::Counting($counting) => $count,
-            Filter::Window($window) => $forget,
-        }
-    };
-}
+// Two million small filters are two million of these.
+const _: () = assert!(size_of::<Layer>() == 72 && size_of::<Filter>() == 112);
 
-/// The same expression for the chain of whatever kind a filter has.
-macro_rules! each_kind {
-    ($filter:expr, $chain:ident => $body:expr) => {
-        each_of_bits!($filter, $chain => $body, $chain => $body, $chain => $body)
-    };
+/// What a filter is to be made of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spec {
+    /// What it promises and how it grows.
+    pub policy: Policy,
+    /// The hash of its layers.
+    pub hash: Hash,
+    /// What stands at a position of them.
+    pub cells: CellType,
 }
-
-pub(super) use {each_kind, each_of_bits};
 
 impl Filter {
-    /// An empty filter. The parameters must be valid.
+    /// Makes an empty filter. The spec must be valid.
     ///
     /// # Errors
     /// When the first layer is larger than `limit` allows or than the memory there is.
-    pub fn reserve(blueprint: Blueprint, limit: &dyn ByteLimit) -> Result<Self, ReserveError> {
-        Ok(match blueprint {
-            Blueprint::Everbloom(family) => Self::Everbloom(Chain::try_new(family, limit)?),
-            Blueprint::Counting(family) => Self::Counting(Box::new(Chain::try_new(family, limit)?)),
-            Blueprint::RedisBloom(family) => Self::RedisBloom(Chain::try_new(family, limit)?),
-            Blueprint::ValkeyBloom(family) => Self::ValkeyBloom(Box::new(Chain::try_new(family, limit)?)),
-            Blueprint::Keyed(family) => Self::Keyed(Box::new(Chain::try_new(family, limit)?)),
-            Blueprint::Window(family) => Self::Window(Box::new(Chain::try_new(family, limit)?)),
-        })
+    pub fn reserve(spec: Spec, limit: &dyn ByteLimit) -> Result<Self, ReserveError> {
+        let Spec { policy, hash, cells } = spec;
+        let first = policy.next_layer(&[], hash, cells).map_err(|error| match error {
+            AddError::CannotGrow(error) => error,
+            AddError::Full | AddError::NotEncodable(_) => ReserveError::TooLong,
+        })?;
+        let mut filter = Self { layers: SmallVec::new(), policy, marks: None };
+        filter.push_layer(first, limit)?;
+        Ok(filter)
     }
 
-    /// Whose bits and bytes it has.
-    #[must_use]
-    pub const fn format(&self) -> Format {
-        self.kind().format()
+    /// Makes a filter of layers that a decoder has built. O(layers).
+    ///
+    /// # Errors
+    /// What breaks a rule that filters keep: see [`internal_validate`](Self::internal_validate).
+    pub fn from_layers(policy: Policy, layers: Vec<Layer>) -> Result<Self, &'static str> {
+        // One layer moves into the struct.
+        let layers = if layers.len() > 1 { layers.into() } else { layers.into_iter().collect() };
+        let mut filter = Self { layers, policy, marks: None };
+        if let Policy::Window(window) = &mut filter.policy {
+            window.find_newest(&filter.layers);
+        }
+        filter.internal_validate(Depth::Layers)?;
+        Ok(filter)
     }
 
-    /// How it is built.
+    /// Returns what the filter is made of.
     #[must_use]
-    pub const fn kind(&self) -> Kind {
-        match self {
-            Self::Everbloom(_) => Kind::Everbloom,
-            Self::RedisBloom(_) => Kind::RedisBloom,
-            Self::ValkeyBloom(_) => Kind::ValkeyBloom,
-            Self::Client(_) => Kind::Imported,
-            Self::Union(_) => Kind::Union,
-            Self::Counting(_) => Kind::Counting,
-            Self::Keyed(_) => Kind::Keyed,
-            Self::Window(_) => Kind::Window,
+    pub fn spec(&self) -> Spec {
+        let hash = self.layers.first().map_or(Hash::Murmur3, |first| *first.hash());
+        Spec { policy: self.policy.emptied(), hash, cells: self.cell_type() }
+    }
+
+    /// Returns what the filter promises and how it grows.
+    #[must_use]
+    pub const fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Returns the layers, oldest first; never none.
+    #[must_use]
+    #[inline(always)]
+    pub fn layers(&self) -> &[Layer] {
+        &self.layers
+    }
+
+    /// Returns the layers, for a decoder that fills them.
+    pub fn layers_mut(&mut self) -> &mut [Layer] {
+        &mut self.layers
+    }
+
+    /// Returns what stands at a position, the same in all layers.
+    #[must_use]
+    #[inline(always)]
+    pub fn cell_type(&self) -> CellType {
+        self.layers.first().map_or(CellType::Bits, |first| first.cells().state().cell_type())
+    }
+
+    /// Returns the number of layers.
+    #[must_use]
+    #[inline(always)]
+    pub fn layer_count(&self) -> usize {
+        self.layers.len()
+    }
+
+    /// Returns the number of items added: of counters less those deleted, of a window those that are live. O(layers).
+    #[must_use]
+    #[inline]
+    pub fn items(&self) -> u64 {
+        match self.layers.as_slice() {
+            [only] if matches!(only.cells().state(), CellState::Bits) => only.counts().items,
+            layers => self.sum(layers, |state, layer| match state {
+                CellState::Counters(state) => state.occurrences,
+                CellState::Bits | CellState::Columns(_) => self.distinct_items_of(layer),
+            }),
         }
     }
 
-    /// Items added, over all layers; of one that forgets those that it remembers. O(layers).
+    /// Returns the number of items that count towards the capacity: as [`items`](Self::items), but of counters each item once.
+    /// O(layers).
     #[must_use]
-    pub fn items(&self) -> u64 {
-        each_of_bits!(self, chain => chain.items(), chain => chain.items(), chain => chain.items_told())
+    pub fn distinct_items(&self) -> u64 {
+        self.sum(&self.layers, |_, layer| self.distinct_items_of(layer))
     }
 
-    /// Items the layers were sized for. O(layers).
+    /// Returns the number of items of a layer that count towards its capacity.
+    #[must_use]
+    pub fn distinct_items_of(&self, layer: &Layer) -> u64 {
+        match &self.policy {
+            Policy::Window(window) => live_items(layer, window.moment().now),
+            _ => layer.counts().items,
+        }
+    }
+
+    #[inline(never)]
+    fn sum(&self, layers: &[Layer], items: impl Fn(&CellState, &Layer) -> u64) -> u64 {
+        layers.iter().fold(0, |sum, layer| sum.saturating_add(items(layer.cells().state(), layer)))
+    }
+
+    /// Returns the items that the layers were sized for. O(layers).
     #[must_use]
     pub fn capacity_items(&self) -> u64 {
-        each_kind!(self, chain => chain.capacity_items())
+        self.layers.iter().fold(0, |sum, layer| sum.saturating_add(layer.capacity_items()))
     }
 
-    /// Whether the next new item is taken without another layer. O(1).
+    /// Returns the new items that the last layer takes before it is full. O(1).
+    #[must_use]
+    #[inline(always)]
+    pub fn room_items(&self) -> u64 {
+        self.layers.last().map_or(0, Layer::room_items)
+    }
+
+    /// Returns the number of set cells, over all layers. O(layers).
+    #[must_use]
+    pub fn set_cells(&self) -> u64 {
+        self.layers.iter().fold(0, |sum, layer| sum.saturating_add(layer.counts().set_cells))
+    }
+
+    /// Returns the memory of the filter in bytes: its structs and cells. O(layers).
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        Extent::of(&self.layers).needed_bytes()
+    }
+
+    /// Returns what happens when the last layer is full.
+    #[must_use]
+    #[inline(always)]
+    pub fn growth(&self) -> Growth {
+        self.policy.growth()
+    }
+
+    /// Returns whether the next new item is taken without another layer. O(1); of a window O(layers).
     #[must_use]
     #[inline(always)]
     pub fn has_room(&self) -> bool {
-        if let Self::Window(chain) = self {
-            return chain.has_room_in_column();
+        if let Policy::Window(window) = &self.policy {
+            return window.has_room(&self.layers);
         }
-        let has_room = each_kind!(self, chain => chain.layers().last().is_some_and(|layer| !layer.is_full()));
-        has_room || self.growth() == Growth::Saturating
+        self.layers.last().is_some_and(|layer| !layer.is_full()) || self.growth() == Growth::Saturating
     }
 
-    /// Number of layers.
-    #[must_use]
-    pub fn layer_count(&self) -> usize {
-        each_kind!(self, chain => chain.layers().len())
-    }
-
-    /// Memory of the filter in bytes: its structs and storages. O(layers).
-    #[must_use]
-    pub fn size_bytes(&self) -> u64 {
-        // The struct of a chain counts its own bytes, which for all but the boxed ones lie within this one.
-        let counted_twice = match self {
-            Self::Everbloom(chain) => size_of_val(chain),
-            Self::RedisBloom(chain) => size_of_val(chain),
-            _ => 0,
-        };
-        let struct_bytes = size_of::<Self>().saturating_sub(counted_twice);
-        each_kind!(self, chain => chain.size_bytes()).saturating_add(struct_bytes as u64)
-    }
-
-    /// What happens when the last layer is full.
-    #[must_use]
-    pub fn growth(&self) -> Growth {
-        each_kind!(self, chain => Family::growth(chain.family()))
-    }
-
-    /// Whether the item may be in the filter. O(layers * probes).
-    #[must_use]
-    pub fn contains(&self, item: &[u8], prefetch: impl Prefetch) -> bool {
-        each_kind!(self, chain => chain.contains_prefetched(chain.digest(item), prefetch))
-    }
-
-    /// Adds an item; see [`Chain::add`]. O(layers * probes).
-    ///
-    /// # Errors
-    /// [`AddError`] when a new item finds no room; the filter is then as it was.
-    pub fn add(
-        &mut self,
-        item: &[u8],
-        limit: &dyn ByteLimit,
-        prefetch: impl Prefetch,
-    ) -> Result<Added, AddError> {
-        each_kind!(self, chain => chain.add_prefetched(chain.digest(item), limit, prefetch))
-    }
-
-    /// Says of a filter that was just loaded that RedisBloom 1.1 wrote it, if that can be; see
-    /// [`RedisBloom::assume_release_1_1`].
-    pub fn assume_redisbloom_1_1(&mut self) {
-        if let Self::RedisBloom(chain) = self {
-            chain.family_mut().assume_release_1_1();
-        }
-    }
-
-    /// Whether its items are hashed as by RedisBloom 1.1, which its bytes do not tell.
-    #[must_use]
-    pub fn is_redisbloom_1_1(&self) -> bool {
-        matches!(self, Self::RedisBloom(chain) if chain.family().hashing() == Hashing::WideCutSeeds)
-    }
-
-    /// Marks the state that the filter is in now; see [`Chain::mark_state`]. O(layers).
-    pub fn mark_state(&mut self, fresh: u64) {
-        each_kind!(self, chain => chain.mark_state(fresh));
-    }
-
-    /// Whether it is as [`try_emptied`](Self::try_emptied) makes it; see [`Chain::is_empty`]. O(layers).
+    /// Returns whether the filter is as [`try_emptied`](Self::try_emptied) makes it: one layer without items or set cells, and no
+    /// dump whose chunks it takes. O(1).
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        each_kind!(self, chain => chain.is_empty())
+        matches!(self.layers.as_slice(), [only] if only.is_empty()) && self.origin() == Origin::NoHeader
     }
 
-    /// An empty filter with the parameters of this one; see [`Chain::try_emptied`]. O(1).
+    /// Makes an empty filter with the parameters of this one. O(1).
     ///
     /// # Errors
     /// When it is larger than `limit` allows, as parameters that came with a header can ask for, or than the memory.
     pub fn try_emptied(&self, limit: &dyn ByteLimit) -> Result<Self, ReserveError> {
-        Ok(match self {
-            Self::Everbloom(chain) => Self::Everbloom(chain.try_made_anew(limit)?),
-            Self::RedisBloom(chain) => Self::RedisBloom(chain.try_emptied()?),
-            Self::ValkeyBloom(chain) => Self::ValkeyBloom(Box::new(chain.try_emptied()?)),
-            Self::Client(chain) => Self::Client(Box::new(chain.try_emptied()?)),
-            Self::Counting(chain) => Self::Counting(Box::new(chain.try_made_anew(limit)?)),
-            // What it was made of goes with its items; what is left is what it promises.
-            Self::Union(chain) => Self::Everbloom(Chain::try_new(chain.promise(), limit)?),
-            Self::Keyed(chain) => Self::Keyed(Box::new(chain.try_made_anew(limit)?)),
-            Self::Window(chain) => Self::Window(Box::new(chain.try_made_anew(limit)?)),
-        })
-    }
-
-    /// A copy with its own storages.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`] when they cannot be had.
-    pub fn try_clone(&self, memory: impl Memory) -> Result<Self, OutOfMemory> {
-        Ok(match self {
-            Self::Everbloom(chain) => Self::Everbloom(chain.try_clone(memory)?),
-            Self::RedisBloom(chain) => Self::RedisBloom(chain.try_clone(memory)?),
-            Self::ValkeyBloom(chain) => Self::ValkeyBloom(Box::new(chain.try_clone(memory)?)),
-            Self::Client(chain) => Self::Client(Box::new(chain.try_clone(memory)?)),
-            Self::Union(chain) => Self::Union(Box::new(chain.try_clone(memory)?)),
-            Self::Counting(chain) => Self::Counting(Box::new(chain.try_clone(memory)?)),
-            Self::Keyed(chain) => Self::Keyed(Box::new(chain.try_clone(memory)?)),
-            Self::Window(chain) => Self::Window(Box::new(chain.try_clone(memory)?)),
-        })
-    }
-
-    /// The storages of the layers, the oldest first.
-    pub fn storages(&self) -> impl Iterator<Item = &dyn Storage> {
-        (0..self.layer_count()).filter_map(move |index| {
-            each_kind!(self, chain => chain.layers().get(index).map(|layer| layer.storage() as &dyn Storage))
-        })
-    }
-
-    /// What can be read off the layers, the oldest first, and off all together. O(layers).
-    #[must_use]
-    pub fn reading(&self) -> (Vec<LayerReading>, FilterReading) {
-        each_of_bits!(self, chain => chain.reading(), chain => chain.reading(), chain => chain.reading_told())
-    }
-
-    /// Items that the layers from `first` on were sized for. O(layers).
-    #[must_use]
-    pub fn capacity_items_from(&self, first: usize) -> u64 {
-        each_kind!(self, chain => chain.capacity_items_from(first))
-    }
-
-    fn storage_mut(&mut self, layer: usize) -> Option<&mut dyn Storage> {
-        each_kind!(self, chain => {
-            chain.layers_mut().get_mut(layer).map(|layer| layer.storage_mut() as &mut dyn Storage)
-        })
-    }
-
-    /// Shows the blocks of memory behind the struct: see [`Chain::visit_blocks`]. O(layers).
-    pub fn visit_blocks(&self, visitor: &mut impl BlockVisitor) {
-        each_kind!(self, chain => Holder::visit_holder(chain, visitor));
-        each_kind!(self, chain => chain.visit_blocks(visitor));
-    }
-
-    /// Moves the blocks behind the struct, except for those of the storages: a boxed chain's own first.
-    pub fn move_structs(&mut self, mover: &impl BlockMover) {
-        each_kind!(self, chain => Holder::move_holder(chain, mover));
-        each_kind!(self, chain => chain.move_structs(mover));
-    }
-
-    /// Moves the storage of one layer, 0 being the oldest.
-    pub fn move_storage(&mut self, layer: usize, mover: &impl BlockMover) {
-        if let Some(storage) = self.storage_mut(layer) {
-            move_storage(storage, mover);
-        }
-    }
-
-    /// Whether it can be part of a union: one that counts or forgets cannot, for what it keeps has no place there.
-    #[must_use]
-    pub const fn is_unitable(&self) -> bool {
-        !matches!(self, Self::Counting(_) | Self::Window(_))
-    }
-
-    /// The layers as those of a union, the oldest first; none of a filter that cannot be part of one.
-    /// O(layers).
-    #[must_use]
-    pub fn views(&self) -> Vec<View<'_>> {
-        each_of_bits!(self, chain => chain.views(), _ => Vec::new(), _ => Vec::new())
-    }
-
-    /// What a union that is made of this filter promises.
-    #[must_use]
-    pub fn promise(&self) -> Everbloom {
-        each_of_bits!(self, chain => chain.promise(), chain => chain.family().0, chain => chain.family().parameters)
-    }
-
-    /// Sets the bits of a layer of another filter in one of this that has its shape; see [`set_in`].
-    pub fn unite_layer(&mut self, layer: usize, from: &View<'_>, memory: impl Memory) {
-        each_of_bits!(self, chain => {
-            if let Some(layer) = chain.layers_mut().get_mut(layer) {
-                set_in(layer, from, memory);
+        match &self.policy {
+            // The first layer may be gone with its items, or be of a filter that was merged into this one.
+            Policy::Promise(_) | Policy::Window(_) => Self::reserve(self.spec(), limit),
+            Policy::United(_) => Self::reserve(Spec { hash: Hash::Murmur3, ..self.spec() }, limit),
+            // What was read may follow rules that no new layer would.
+            Policy::RedisBloom(_) | Policy::ValkeyBloom(_) | Policy::Imported(_) => {
+                let first = self.layers.first().ok_or(ReserveError::TooLong)?;
+                let layers = std::iter::once(Layer::try_new(first.spec())?).collect();
+                Ok(Self { layers, policy: self.policy.emptied(), marks: None })
             }
-        }, _ => {}, _ => {});
+        }
     }
 
-    /// Puts layers before the last one, which goes on taking new items, or behind it if it does not take
-    /// every item. The filter becomes a union unless all of its layers are our own. Answers where they are
-    /// now. O(layers).
+    /// Makes a copy with its own memory.
     ///
     /// # Errors
-    /// [`OutOfMemory`]; nothing has changed then.
-    pub fn gain_layers(&mut self, added: Vec<Layer<UnionPlacement>>) -> Result<Gained, OutOfMemory> {
-        if added.is_empty() {
-            return Ok(Gained::default());
+    /// [`OutOfMemory`] when it cannot be had.
+    pub fn try_clone(&self, memory: impl Memory) -> Result<Self, OutOfMemory> {
+        let mut layers = SmallVec::new();
+        layers.try_reserve_exact(self.layers.len()).map_err(|_| OutOfMemory)?;
+        for layer in &self.layers {
+            layers.push(layer.try_clone(memory)?);
         }
-        let promise = self.promise();
-        if let Self::Everbloom(chain) = self
-            && added.iter().all(|layer| matches!(layer.placement(), UnionPlacement::Own(_)))
-        {
-            return chain.gain_own_layers(added);
+        Ok(Self { layers, policy: self.policy.clone(), marks: None })
+    }
+
+    /// Returns the window of a sliding-window filter, and its time.
+    #[must_use]
+    #[inline(always)]
+    pub fn window(&self) -> Option<&Window> {
+        if let Policy::Window(window) = &self.policy { Some(window) } else { None }
+    }
+
+    /// Returns the window of a sliding-window filter, whose time is to be set.
+    #[inline(always)]
+    pub fn window_mut(&mut self) -> Option<&mut Window> {
+        if let Policy::Window(window) = &mut self.policy { Some(window) } else { None }
+    }
+
+    /// Sets the hash of RedisBloom 1.1 where that release may have made the filter, which its bytes do not say.
+    pub fn assume_redisbloom_1_1(&mut self) {
+        let Policy::RedisBloom(policy) = &self.policy else { return };
+        if policy.may_be_of_release_1_1() {
+            let hash = Hash::RedisBloom(Murmur2::WideCutSeeds);
+            self.layers.iter_mut().for_each(|layer| layer.set_hash(hash));
         }
-        let (chain, gained) = each_of_bits!(self, chain => chain.united_with(added, promise), _ => Err(OutOfMemory), _ => Err(OutOfMemory))?;
-        *self = Self::Union(Box::new(chain));
-        Ok(gained)
+    }
+
+    /// Returns whether an item can be in the filter at all: it cannot be in an imported one whose encoding does not express it.
+    ///
+    /// # Errors
+    /// [`AddError::NotEncodable`].
+    #[inline(always)]
+    pub(super) fn admit(&self, item: &[u8]) -> Result<(), AddError> {
+        match &self.policy {
+            Policy::Imported(_) => self.admit_encodable(item),
+            _ => Ok(()),
+        }
+    }
+
+    #[inline(never)]
+    fn admit_encodable(&self, item: &[u8]) -> Result<(), AddError> {
+        let checked = self.layers.first().map_or(Ok(()), |first| first.hash().check(item));
+        checked.map_err(|error| AddError::NotEncodable(error.0))
+    }
+
+    /// Returns the items of a group that can be in the filter at all.
+    #[inline(always)]
+    pub(super) fn admitted(&self, group: &mut Group<'_, '_>) -> ItemSet {
+        match (&self.policy, self.layers.first()) {
+            (Policy::Imported(_), Some(first)) => group.hashable(first.hash()),
+            _ => group.all(),
+        }
+    }
+
+    /// Returns why an item that is not admitted is refused.
+    #[cold]
+    pub(super) fn not_encodable(&self) -> AddError {
+        match self.layers.first().map(Layer::hash) {
+            Some(Hash::Client(_, encoding)) => AddError::NotEncodable(*encoding),
+            _ => AddError::Full,
+        }
+    }
+
+    /// Appends a layer.
+    pub(super) fn push_layer(&mut self, layer: LayerSpec, limit: &dyn ByteLimit) -> Result<(), ReserveError> {
+        let extent = Extent::of(&self.layers);
+        extent.and_layer(layer.size_bits.div_ceil(8), layer.placement.layout().probes()).check(limit)?;
+        // Exactly one more: a growing vector would hold four layers for the two that most filters grow to.
+        self.layers.try_reserve_exact(1).map_err(|_| ReserveError::OutOfMemory)?;
+        self.layers.push(Layer::try_new(layer)?);
+        Ok(())
+    }
+
+    /// Marks the state that the filter is in now, for a header that describes it and the chunks that follow:
+    /// as the header before where nothing has changed since, else with `fresh`, a number that no other state has. O(layers).
+    pub fn mark_state(&mut self, fresh: StateMark) {
+        let end = self.layers.iter().fold(0, |end, layer| layer.dump_range(end).end);
+        self.marks.get_or_insert_default().mark(end, fresh);
+        self.layers.iter_mut().for_each(|layer| layer.cells_mut().begin_dump());
+    }
+
+    /// Returns the mark of the state that the last header described; 0 when there was none.
+    #[must_use]
+    pub fn state_mark(&self) -> StateMark {
+        self.marks.as_ref().and_then(|marks| marks.last).map_or(0, |header| header.mark)
+    }
+
+    /// Returns where the dump that the last header began ends, in bytes of all layers: chunks from there on are no part of
+    /// it. `u64::MAX` when there was no header.
+    #[must_use]
+    pub fn marked_end(&self) -> u64 {
+        self.marks.as_ref().and_then(|marks| marks.last).map_or(u64::MAX, |header| header.end)
+    }
+
+    /// Returns the header that made the filter.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        self.marks.as_ref().map_or(Origin::NoHeader, |marks| marks.origin)
+    }
+
+    /// Sets the header that made the filter.
+    pub fn set_origin(&mut self, origin: Origin) {
+        self.marks = Some(Box::new(Marks::of_header(origin)));
+    }
+
+    /// Takes note that the filter is not in the state any more that the last header described.
+    #[inline(always)]
+    pub(super) fn note_change(&mut self) {
+        if let Some(marks) = &mut self.marks {
+            marks.has_changed = true;
+        }
+    }
+
+    /// Adds a segment of a dump to a layer, 0 being the oldest, from byte `offset` of it on; see
+    /// [`Cells::add_segment`](super::cells::Cells::add_segment). O(bytes).
+    #[must_use]
+    pub fn add_segment(&mut self, layer: usize, offset: usize, segment: &[u8]) -> bool {
+        self.note_change();
+        self.layers.get_mut(layer).is_some_and(|layer| layer.cells_mut().add_segment(offset, segment))
     }
 }

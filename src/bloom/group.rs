@@ -6,7 +6,7 @@ pub type ItemSet = u64;
 /// Items of a group, at most.
 pub const GROUP_ITEMS: usize = ItemSet::BITS as usize;
 
-/// The items whose bit is set in `set`, with their index. Steps from one set bit to the next: whether an item
+/// Returns the items whose bit is set in `set`, with their index. Steps from one set bit to the next: whether an item
 /// is in a set is hard to foresee, and a branch on it would be mispredicted.
 pub(super) fn members<D: Copy>(digests: &[D], mut set: ItemSet) -> impl Iterator<Item = (u32, D)> {
     std::iter::from_fn(move || {
@@ -17,18 +17,18 @@ pub(super) fn members<D: Copy>(digests: &[D], mut set: ItemSet) -> impl Iterator
     })
 }
 
-/// One bit per item of `wanted` for which `is_member` holds.
+/// Returns one bit per item of `wanted` for which `is_member` holds.
 pub(super) fn subset<D: Copy>(digests: &[D], wanted: ItemSet, is_member: impl Fn(D) -> bool) -> ItemSet {
     members(digests, wanted).fold(0, |set, (index, digest)| set | ItemSet::from(is_member(digest)) << index)
 }
 
-/// The set of all of them.
+/// Returns the set of so many items.
 pub(super) fn all(items: usize) -> ItemSet {
     let absent = GROUP_ITEMS.saturating_sub(items);
     u32::try_from(absent).ok().and_then(|absent| ItemSet::MAX.checked_shr(absent)).unwrap_or(0)
 }
 
-/// Takes the first few items out of the set.
+/// Takes the first few items out of the set. Returns them.
 pub(super) fn take_first(set: &mut ItemSet, items: usize) -> ItemSet {
     let before = *set;
     for _ in 0..items {

@@ -1,10 +1,10 @@
-//! Items that are told a few at a time: those of a command, and those of a batch that nobody has cut up yet.
+//! Items a few at a time: those of a command, and those of a packed batch.
 
 use super::group::GROUP_ITEMS;
 
-/// Items in turn. To keep where all of them are could take more room than the batch they are cut out of.
+/// Items in turn. The places of all of them could take more memory than the batch they are cut out of.
 pub trait Items<'i> {
-    /// The next items, at most [`GROUP_ITEMS`]; none where no more follow.
+    /// Returns the next items, at most [`GROUP_ITEMS`]; none where no more follow.
     fn next_few(&mut self) -> &[&'i [u8]];
 }
 

@@ -1,51 +1,150 @@
-//! The kinds of filters by name.
+//! The kinds of filters: a row of a table for each.
+//!
+//! A filter is a hash, a layout, cells and a policy. Commands, statistics and INFO name the common combinations; any other counts
+//! under its cells.
 
-use super::format::Format;
+use super::cells::CellType;
+use super::filter::Filter;
+use super::hash::Hash;
+use super::limits::CAPACITY_MAX_ITEMS;
+use super::policy::{Policy, redisbloom};
 
-/// How a filter is built: one kind for each variant of [`Filter`](super::Filter).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Kind {
+/// Whose bits and bytes a filter has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
     /// Our own.
+    #[default]
     Everbloom,
     /// RedisBloom's.
     RedisBloom,
     /// valkey-bloom's.
     ValkeyBloom,
-    /// A client's, taken over into our own format.
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: [Self; 3] = [Self::Everbloom, Self::RedisBloom, Self::ValkeyBloom];
+
+    /// Returns the row of the filters that are reserved in this format where nothing else is asked for.
+    #[must_use]
+    pub fn plain_kind(self) -> &'static Row {
+        match self {
+            Self::Everbloom => Kind::Everbloom.row(),
+            Self::RedisBloom => Kind::RedisBloom.row(),
+            Self::ValkeyBloom => Kind::ValkeyBloom.row(),
+        }
+    }
+}
+
+/// How a filter is counted and named. The number of each is its place in [`KINDS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Bits of our own.
+    Everbloom,
+    /// RedisBloom's.
+    RedisBloom,
+    /// valkey-bloom's.
+    ValkeyBloom,
+    /// A client's, imported into our own format.
     Imported,
     /// Layers of several kinds.
-    Union,
-    /// Our own, which items can be deleted from.
+    United,
+    /// Counters, so that items can be deleted.
     Counting,
-    /// Our own, whose hash is keyed.
+    /// Bits of our own, whose hash is keyed.
     Keyed,
-    /// Our own, which forgets.
+    /// Columns of generations, so that items expire.
     Window,
 }
 
-impl Kind {
-    /// Every kind, each in the place of its number.
-    pub const ALL: [Self; 8] = [
-        Self::Everbloom,
-        Self::RedisBloom,
-        Self::ValkeyBloom,
-        Self::Imported,
-        Self::Union,
-        Self::Counting,
-        Self::Keyed,
-        Self::Window,
-    ];
+/// What differs between kinds where they are named.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// The kind.
+    pub kind: Kind,
+    /// Its name in BF.STATS and BF.INFO.
+    pub name: &'static str,
+    /// Its name in INFO, where names have no hyphen.
+    pub info_name: &'static str,
+    /// Whose bits and bytes it has.
+    pub format: Format,
+    /// The words of BF.RESERVE that choose it, as advice repeats them; nothing where no BF.RESERVE makes such a filter.
+    pub words: Option<&'static str>,
+    /// The largest capacity that a client may ask for, in items.
+    pub capacity_max_items: u64,
+}
 
-    /// Whose bits and bytes such a filter has.
+/// Number of kinds.
+pub const KIND_COUNT: usize = 8;
+
+/// The kinds, each in the place of its number.
+pub static KINDS: [Row; KIND_COUNT] = [
+    row(Kind::Everbloom, "everbloom", "everbloom", Format::Everbloom, Some("")),
+    Row {
+        capacity_max_items: redisbloom::COMMAND_CAPACITY_MAX_ITEMS,
+        ..row(Kind::RedisBloom, "redisbloom", "redisbloom", Format::RedisBloom, Some(" FORMAT redisbloom"))
+    },
+    row(Kind::ValkeyBloom, "valkey-bloom", "valkey_bloom", Format::ValkeyBloom, Some(" FORMAT valkey-bloom")),
+    row(Kind::Imported, "imported", "imported", Format::Everbloom, None),
+    row(Kind::United, "union", "union", Format::Everbloom, None),
+    row(Kind::Counting, "counting", "counting", Format::Everbloom, Some(" COUNTING")),
+    row(Kind::Keyed, "keyed", "keyed", Format::Everbloom, Some(" KEYED")),
+    row(Kind::Window, "window", "window", Format::Everbloom, None),
+];
+
+const fn row(
+    kind: Kind,
+    name: &'static str,
+    info_name: &'static str,
+    format: Format,
+    words: Option<&'static str>,
+) -> Row {
+    Row { kind, name, info_name, format, words, capacity_max_items: CAPACITY_MAX_ITEMS }
+}
+
+impl Kind {
+    /// Returns the row of the kind.
     #[must_use]
-    pub const fn format(self) -> Format {
-        match self {
-            Self::RedisBloom => Format::RedisBloom,
-            Self::ValkeyBloom => Format::ValkeyBloom,
-            Self::Everbloom | Self::Imported | Self::Union | Self::Counting | Self::Keyed | Self::Window => {
-                Format::Everbloom
-            }
+    #[expect(clippy::indexing_slicing, reason = "as many rows as kinds")]
+    pub fn row(self) -> &'static Row {
+        &KINDS[self as usize]
+    }
+}
+
+impl Filter {
+    /// Returns how the filter is counted and named. O(1).
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self.policy() {
+            Policy::Promise(_) => match (self.cell_type(), self.layers().first().map(super::layer::Layer::hash)) {
+                (CellType::Counters, _) => Kind::Counting,
+                (_, Some(Hash::Keyed(_))) => Kind::Keyed,
+                _ => Kind::Everbloom,
+            },
+            Policy::United(_) => Kind::United,
+            Policy::Window(_) => Kind::Window,
+            Policy::RedisBloom(_) => Kind::RedisBloom,
+            Policy::ValkeyBloom(_) => Kind::ValkeyBloom,
+            Policy::Imported(_) => Kind::Imported,
+        }
+    }
+
+    /// Returns whose bits and bytes the filter has. O(1).
+    #[must_use]
+    pub fn format(&self) -> Format {
+        self.kind().row().format
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_stands_in_the_place_of_its_number() {
+        for (place, row) in KINDS.iter().enumerate() {
+            assert_eq!((row.kind as usize, row.info_name), (place, &*row.name.replace('-', "_")));
         }
     }
 }

@@ -18,10 +18,9 @@ pub const CAPACITY_MAX_ITEMS: u64 = 1 << 40;
 /// all layers have a sum.
 pub const LAYER_OCCURRENCES_MAX: u64 = 1 << 50;
 
-/// Shortest window of a filter that forgets, in milliseconds: its generations are still several of the milliseconds that
-/// servers count.
+/// Shortest window, in milliseconds: its generations are still several of the milliseconds that servers count.
 pub const WINDOW_MIN_MS: u64 = 100;
-/// Longest window of a filter that forgets, in milliseconds: 2^40, 34 years.
+/// Longest window, in milliseconds: 2^40, 34 years.
 pub const WINDOW_MAX_MS: u64 = 1 << 40;
 
 /// Growth factor of a filter that is created without one.
@@ -45,6 +44,12 @@ const _: () = assert!(LAYERS_MAX as u64 * PROBES_MAX as u64 <= PROBES_TOTAL_MAX)
 
 /// Largest bit array of one layer, in bytes: 1 TiB.
 pub const LAYER_MAX_BYTES: u64 = 1 << 40;
+
+/// Longest string of a server by default (`proto-max-bulk-len`): 512 MiB, the longest that SETBIT makes.
+///
+/// No longer one is exported, and none is imported that has more clear bytes beyond the last byte of its
+/// filter: so neither way takes more memory than the client could have taken itself.
+pub const STRING_MAX_BYTES: u64 = 512 << 20;
 
 /// Default of `bf.max-filter-bytes`, the largest filter that a client may create, grow or load: 64 GiB.
 pub const FILTER_DEFAULT_MAX_BYTES: u64 = 64 << 30;

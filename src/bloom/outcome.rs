@@ -2,12 +2,11 @@
 
 use std::fmt;
 
-use super::encoding::{ItemEncoding, NotEncodable};
+use super::hash::scheme::{ItemEncoding, NotEncodable};
 use super::memory::OutOfMemory;
 
-/// How many bytes a filter may take in all, structs and storages:
-/// [`Chain::needed_bytes`](crate::bloom::Chain::needed_bytes). Asked only when a layer is about to be made,
-/// so it may be costly.
+/// How many bytes a filter may take in all, structs and cells:
+/// [`Extent::needed_bytes`](crate::bloom::Extent::needed_bytes). Asked only when a layer is about to be made, so it may be costly.
 pub trait ByteLimit {
     /// The most bytes of one filter.
     fn max_filter_bytes(&self) -> u64;
@@ -90,7 +89,7 @@ pub enum AddError {
     Full,
     /// The filter is full and cannot grow.
     CannotGrow(ReserveError),
-    /// The item cannot be written in the encoding of a client's filter that was taken over.
+    /// The item cannot be written in the encoding of an imported filter.
     NotEncodable(ItemEncoding),
 }
 

@@ -17,46 +17,33 @@ pub struct Run {
 }
 
 impl Run {
-    /// Appends items with what came of them. A refusal ends the run: it is told to `answer`, which says whether
-    /// another begins. Answers whether all were appended.
-    #[inline(always)]
-    pub(super) fn extend(
+    /// Appends an item with what came of it. A refusal ends the run: `reply` takes it, and returns whether to go on.
+    pub(super) fn push(
         &mut self,
-        outcomes: impl Iterator<Item = Result<Added, AddError>>,
-        answer: &mut dyn FnMut(Self) -> bool,
+        outcome: Result<Added, AddError>,
+        reply: &mut dyn FnMut(Self) -> bool,
     ) -> bool {
-        for outcome in outcomes {
-            match outcome {
-                Ok(added) => {
-                    self.new |= ItemSet::from(added == Added::New) << self.items;
-                    self.again |= ItemSet::from(added == Added::Again) << self.items;
-                    self.items = self.items.wrapping_add(1);
-                }
-                Err(refused) => {
-                    let run = std::mem::take(self);
-                    if !answer(Self { refused: Some(refused), ..run }) {
-                        return false;
-                    }
-                }
+        match outcome {
+            Ok(added) => {
+                self.new |= ItemSet::from(added == Added::New) << self.items;
+                self.again |= ItemSet::from(added == Added::Again) << self.items;
+                self.items = self.items.wrapping_add(1);
+                true
+            }
+            Err(refused) => {
+                let run = std::mem::take(self);
+                reply(Self { refused: Some(refused), ..run })
             }
         }
-        true
     }
 
-    /// Appends items that were all taken, and those of them that were not there before.
-    #[inline(always)]
-    pub(super) fn append(&mut self, new: ItemSet, items: usize) {
-        self.new |= new << self.items;
-        self.items = self.items.wrapping_add(items);
-    }
-
-    /// Items that were added, whether or not they were there.
+    /// Returns the number of items that were added, whether or not they were there.
     #[must_use]
     pub const fn items_added(&self) -> u64 {
         (self.new | self.again).count_ones() as u64
     }
 
-    /// What came of each, in their order.
+    /// Returns what came of each, in their order.
     pub fn outcomes(self) -> impl Iterator<Item = Result<Added, AddError>> {
         let taken = (0..self.items).map(move |index| {
             Ok(if self.new >> index & 1 == 1 {

@@ -1,10 +1,13 @@
-//! How far a filter could grow: growth on paper, by the rules of growth itself.
+//! How far a filter could grow, by the rules of growth itself.
 
 use std::fmt;
 
+use super::cells::CellType;
 use super::extent::Extent;
-use super::family::Family;
-use super::outcome::{ByteLimit, ReserveError};
+use super::hash::Hash;
+use super::layer::LayerSpec;
+use super::outcome::ReserveError;
+use super::policy::Policy;
 
 /// Why a filter cannot grow to the items asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,32 +45,37 @@ impl From<ReserveError> for ScaleError {
     }
 }
 
-/// What growth on paper must know of a layer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PaperLayer {
-    pub(crate) capacity_items: u64,
-    pub(crate) size_bytes: u64,
-    pub(crate) probes: u32,
-}
-
-/// Grows a filter of kind `F` on paper until it has room for `target_items`. `next` makes each layer from its
-/// index and the capacity of the one before. O(layers), at most
-/// [`LAYERS_MAX`](crate::bloom::limits::LAYERS_MAX).
-pub(crate) fn grow_on_paper<F: Family>(
+/// Checks that a filter can grow to `target_items` within `limit_bytes`: exactly when growth would. The policy must be valid.
+/// O(layers), at most [`LAYERS_MAX`](super::limits::LAYERS_MAX); layers that are sized for the same are sized once.
+///
+/// # Errors
+/// What stops it before.
+pub fn validate_scale_to(
+    policy: &Policy,
+    hash: Hash,
+    cells: CellType,
     target_items: u64,
-    limit: &dyn ByteLimit,
-    mut next: impl FnMut(usize, Option<u64>) -> Result<PaperLayer, ReserveError>,
+    limit_bytes: u64,
 ) -> Result<(), ScaleError> {
+    if policy.growth().is_fixed_size() {
+        return Err(ScaleError::Fixed);
+    }
     let (mut extent, mut total_items, mut before) = (Extent::default(), 0u64, None);
+    let mut last: Option<((u64, f64), LayerSpec)> = None;
     for index in 0.. {
-        let layer = next(index, before)?;
-        extent = extent.and_layer(layer.size_bytes, layer.probes);
-        extent.check::<F>(limit)?;
+        let parameters = policy.layer_parameters(index, before)?;
+        let layer = match last {
+            Some((sized, layer)) if sized == parameters => layer,
+            _ => policy.sized_layer(parameters, hash, cells)?,
+        };
+        extent = extent.and_layer(layer.size_bits.div_ceil(8), layer.placement.layout().probes());
+        extent.check(&limit_bytes)?;
         total_items = total_items.saturating_add(layer.capacity_items);
         if total_items >= target_items {
             break;
         }
         before = Some(layer.capacity_items);
+        last = Some((parameters, layer));
     }
     Ok(())
 }

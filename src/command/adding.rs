@@ -6,17 +6,16 @@ use std::borrow::Cow;
 use smallvec::SmallVec;
 
 use super::change::Change;
-use super::creation::CreationOptions;
+use super::creation::{CreationOptions, creation, spec};
 use super::creation::lines::{number, word};
 use super::effects::{Effects, Line, Replication, count_of};
 use super::error::CommandError;
 use super::keyspace::Slot;
-use super::kinds::{blueprint, creation};
 use super::reply::Reply;
 use super::settings::Host;
 use super::table::Command;
 use super::window::{self, Timing};
-use crate::bloom::client::ItemEncoding;
+use crate::bloom::hash::scheme::ItemEncoding;
 use crate::bloom::{AddError, Added, Filter, Prefetch, ReserveError, Run};
 
 /// Items to add.
@@ -204,10 +203,10 @@ impl<'a> Adds<'a, '_> {
             }
             Slot::Vacant if !self.options.may_create(host) => Err(CommandError::LostFilter),
             Slot::Vacant => {
-                let blueprint = blueprint(&self.options, host)?;
+                let spec = spec(&self.options, host)?;
                 let room = room_for_arguments(self.items.len())?;
-                let mut filter = Filter::reserve(blueprint, host).map_err(CommandError::Reserve)?;
-                let mut creation = creation(&blueprint, &filter);
+                let mut filter = Filter::reserve(spec, host).map_err(CommandError::Reserve)?;
+                let mut creation = creation(&filter);
                 let timing = Timing::of_new(&mut filter, self.options.at_ms, host)?;
                 let answers = add_items(&mut filter, self.items, host, prefetch)?;
                 if let Some(at_ms) = timing.to_say(&mut filter).filter(|_| answers.items_added > 0) {

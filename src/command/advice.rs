@@ -1,8 +1,10 @@
 //! What to do about a filter that was reserved too small.
 
 use super::error::quotable;
-use super::kinds::reservation;
-use crate::bloom::Filter;
+use super::facts::decimal_of;
+use crate::bloom::policy::redisbloom::{self, Options};
+use crate::bloom::policy::{RedisBloom, ValkeyBloom};
+use crate::bloom::{Filter, Layer, Policy, Promise};
 
 /// A filter that has grown so many times is told of, and again each time it has grown as often.
 const GROWTHS: usize = 4;
@@ -18,13 +20,36 @@ pub(super) fn advice(key: &[u8], filter: &Filter) -> Option<String> {
     if filter.layer_count() <= GROWTHS {
         return None;
     }
-    let reservation = reservation(filter, round_capacity(filter.items()))?;
-    Some(format!(
-        "BF.RESERVE {} {} would have taken {} bytes in one layer",
-        quotable(key),
-        reservation.words,
-        reservation.size_bytes
-    ))
+    let (words, size_bytes) = reservation(filter, round_capacity(filter.distinct_items()))?;
+    let name = quotable(key);
+    Some(format!("BF.RESERVE {name} {words} would have taken {size_bytes} bytes in one layer"))
+}
+
+/// Returns the words of the BF.RESERVE that makes a filter like this one for so many items, and the bytes of its layer. Nothing where
+/// no BF.RESERVE makes such a filter. O(1).
+fn reservation(filter: &Filter, capacity_items: u64) -> Option<(String, u64)> {
+    let options = filter.kind().row().words?;
+    let (policy, error_rate, capacity_items) = match filter.policy() {
+        Policy::Promise(promise) => {
+            (Policy::Promise(Promise { capacity_items, ..*promise }), promise.error_rate, capacity_items)
+        }
+        // With the rate that the filter was asked for, where a command made it.
+        Policy::RedisBloom(policy) => {
+            let (error_rate, _) = policy.reserve_parameters()?;
+            let capacity_items = capacity_items.min(redisbloom::COMMAND_CAPACITY_MAX_ITEMS);
+            let growth = redisbloom::RESERVED_GROWTH;
+            let policy = RedisBloom::new(error_rate, capacity_items, Options::SCALING, growth);
+            (Policy::RedisBloom(Box::new(policy)), error_rate, capacity_items)
+        }
+        Policy::ValkeyBloom(policy) => {
+            let policy = ValkeyBloom { capacity_items, ..**policy };
+            (Policy::ValkeyBloom(Box::new(policy)), decimal_of(policy.error_rate), capacity_items)
+        }
+        Policy::United(_) | Policy::Window(_) | Policy::Imported(_) => return None,
+    };
+    let hash = *filter.layers().first().map(Layer::hash)?;
+    let layer = policy.next_layer(&[], hash, filter.cell_type()).ok()?;
+    Some((format!("{error_rate} {capacity_items}{options}"), layer.size_bits.div_ceil(8)))
 }
 
 /// A line for the log about the filter under `key`, which has just grown by so many layers; nothing unless
@@ -37,7 +62,7 @@ pub fn growth_line(key: &[u8], filter: &Filter, layers_added: u32) -> Option<Str
     if !is_due(layers_before, layers) {
         return None;
     }
-    let (name, bytes, items) = (quotable(key), filter.size_bytes(), filter.items());
+    let (name, bytes, items) = (quotable(key), filter.size_bytes(), filter.distinct_items());
     let grown = format!("'{name}' has grown to {layers} layers and {bytes} bytes for {items} items");
     Some(match advice(key, filter) {
         Some(advice) => format!("{grown}; {advice}"),

@@ -4,9 +4,17 @@ use super::arguments::Arguments;
 use super::effects::Effects;
 use super::error::CommandError;
 use super::keyspace::{Keyspace, OpenKey};
-use super::kinds::debug_lines;
+use super::facts::{imported, order_word, owner, sized_rate};
 use super::reply::Reply;
 use super::table::KeyAccess;
+use super::text::six_digits;
+use super::words::Word;
+use crate::bloom::cells::{COUNTER_BITS, CellState};
+use crate::bloom::hash::scheme::SchemeParameters;
+use crate::bloom::layout::{LayerParameters, SchemeLayout};
+use crate::bloom::policy::RedisBloom;
+use crate::bloom::sizing::{Shape, full_rate};
+use crate::bloom::{Filter, Layer, Layout, Policy};
 
 /// BF.DEBUG: `key`. Replies the number of items, then a line per layer. O(layers).
 ///
@@ -19,9 +27,110 @@ pub(super) fn run<'a>(
 ) -> Result<Effects<'a>, CommandError> {
     let mut key = keyspace.open(arguments.key()?, KeyAccess::ReadOnly);
     let filter = key.slot().required()?;
-    let lines = debug_lines(filter);
-    reply.array(lines.len().saturating_add(1));
+    reply.array(filter.layer_count().saturating_add(1));
     reply.bulk(format!("size:{}", filter.items()).as_bytes());
-    lines.iter().for_each(|line| reply.bulk(line.as_bytes()));
+    for (index, layer) in filter.layers().iter().enumerate() {
+        reply.bulk(line(filter, index, layer).as_bytes());
+    }
     Ok(Effects::default())
+}
+
+/// Returns the line about a layer. RedisBloom's of its filters; of the others ours to define, and the words that RedisBloom
+/// also has keep its meaning.
+fn line(filter: &Filter, index: usize, layer: &Layer) -> String {
+    match (filter.policy(), layer.layout()) {
+        (Policy::United(_), _) => united_line(layer),
+        (Policy::RedisBloom(policy), _) => redisbloom_line(policy, layer),
+        (_, Layout::Scattered(_) | Layout::Paged(_)) => own_line(filter, index, layer),
+        (_, Layout::Scheme(layout)) => scheme_line(filter, &layout, layer),
+        (_, Layout::Modulo(_) | Layout::Prime(_)) => plain(layer),
+    }
+}
+
+/// Returns bytes, bits, hashes, capacity, size and set bits of a layer.
+fn plain(layer: &Layer) -> String {
+    format!("{} {}", space(layer), fill(layer))
+}
+
+fn space(layer: &Layer) -> String {
+    let cells = layer.cells();
+    let probes = layer.layout().probes();
+    format!("bytes:{} bits:{} hashes:{probes}", cells.size_bytes(), cells.size_bits())
+}
+
+fn fill(layer: &Layer) -> String {
+    let counts = layer.counts();
+    format!("capacity:{} size:{} set:{}", layer.capacity_items(), counts.items, counts.set_cells)
+}
+
+/// The rate is what the layer was sized for; of one that came by a merge the rate that it has when it is full. Counters have
+/// positions for bits, columns `positions` and what is live of them.
+fn own_line(filter: &Filter, index: usize, layer: &Layer) -> String {
+    let Some(shape) = layer.shape() else { return plain(layer) };
+    let Shape { lines, probes, positions, capacity_items, .. } = shape;
+    let rate = six_digits(sized_rate(filter, index).unwrap_or_else(|| full_rate(&shape)));
+    let (bytes, set) = (layer.cells().size_bytes(), layer.counts().set_cells);
+    let layout = match lines {
+        0 => format!("layout:scattered lines:{probes}"),
+        lines => format!("layout:paged lines:{lines}"),
+    };
+    let line = |word, items, more: String| {
+        format!(
+            "bytes:{bytes} {word}:{positions} hashes:{probes} {layout} capacity:{capacity_items} size:{items}{more} set:{set} \
+             ratio:{rate}"
+        )
+    };
+    match (layer.cells().state(), filter.window()) {
+        (CellState::Counters(state), _) => {
+            format!("{} counters:{COUNTER_BITS}", line("bits", state.occurrences, String::new()))
+        }
+        (CellState::Columns(state), Some(window)) => {
+            let live = state.history.live(window.moment().now).filter(|(_, items)| *items > 0);
+            let (generations, items) = live.fold((0u32, 0u64), |(count, sum), (_, items)| {
+                (count.saturating_add(1), sum.saturating_add(items))
+            });
+            format!("{} window:{}", line("positions", items, format!(" live:{generations}")), window.span.ms())
+        }
+        _ => line("bits", layer.counts().items, String::new()),
+    }
+}
+
+/// Of a client's layer with what its scheme knows and the rate that its fill makes.
+fn scheme_line(filter: &Filter, layout: &SchemeLayout, layer: &Layer) -> String {
+    let SchemeParameters { scheme, encoding, shift, probes, size_bits } = layout.parameters();
+    let Some(policy) = imported(filter) else { return plain(layer) };
+    let counts = layer.counts();
+    format!(
+        "bytes:{} bits:{size_bits} hashes:{probes} scheme:{} encoding:{} shift:{shift} order:{} capacity:{} size:{} \
+         estimated:{} set:{} ratio:{}",
+        layer.cells().size_bytes(),
+        scheme.word(),
+        encoding.word(),
+        order_word(policy.form.order),
+        layer.capacity_items(),
+        counts.items,
+        policy.estimated_items,
+        counts.set_cells,
+        six_digits(layer.error_rate_now()),
+    )
+}
+
+/// With whose layer it is and the error rate that it has now.
+fn united_line(layer: &Layer) -> String {
+    let rate = six_digits(layer.error_rate_now());
+    format!("{} scheme:{} {} ratio:{rate}", space(layer), owner(layer), fill(layer))
+}
+
+fn redisbloom_line(policy: &RedisBloom, layer: &Layer) -> String {
+    let Some(parameters) = LayerParameters::of_layer(layer) else { return plain(layer) };
+    let hash_width = if policy.options().has_wide_hash() { 64 } else { 32 };
+    format!(
+        "bytes:{} bits:{} hashes:{} hashwidth:{hash_width} capacity:{} size:{} ratio:{}",
+        layer.cells().size_bytes(),
+        parameters.shown_bits(),
+        parameters.probes,
+        parameters.capacity_items,
+        layer.counts().items,
+        six_digits(parameters.error_rate),
+    )
 }

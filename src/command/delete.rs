@@ -9,7 +9,7 @@ use super::error::CommandError;
 use super::keyspace::{Keyspace, OpenKey};
 use super::reply::Reply;
 use super::table::KeyAccess;
-use crate::bloom::{Filter, Prefetch};
+use crate::bloom::{CellType, Filter, Prefetch};
 
 /// BF.DEL: `key item [item ...]`. Deletes one occurrence of each item from a filter that counts; replies
 /// whether there was one. O(items * layers * probes).
@@ -26,7 +26,6 @@ pub(super) fn run<'a>(
     // Had before anything is changed: afterwards nobody could refuse.
     let room = room_for_arguments(items.len())?;
     let filter = open.slot().required()?;
-    let (items_before, capacity_before_items) = (filter.items(), filter.capacity_items());
     let answers = delete(filter, items, keyspace.prefetch())?;
     reply.array(answers.len());
     answers.iter().for_each(|is_deleted| reply.boolean(*is_deleted));
@@ -34,7 +33,7 @@ pub(super) fn run<'a>(
     if items_deleted == 0 {
         return Ok(Effects::default());
     }
-    open.altered(items_before, capacity_before_items);
+    open.altered();
     let replication = if items_deleted == items.len() as u64 {
         Replication::Verbatim
     } else {
@@ -47,9 +46,11 @@ pub(super) fn run<'a>(
 
 /// Deletes the items in turn; one answer each.
 fn delete(filter: &mut Filter, items: &[&[u8]], prefetch: impl Prefetch) -> Result<Vec<bool>, CommandError> {
-    let Filter::Counting(chain) = filter else { return Err(CommandError::NotCounting) };
+    if filter.cell_type() != CellType::Counters {
+        return Err(CommandError::NotCounting);
+    }
     let mut answers = Vec::new();
     answers.try_reserve_exact(items.len()).map_err(|_| CommandError::OutOfMemory)?;
-    chain.remove_many(items, prefetch, |is_deleted| answers.push(is_deleted));
+    filter.remove_many(items, prefetch, |is_deleted| answers.push(is_deleted));
     Ok(answers)
 }

@@ -5,11 +5,11 @@ use std::fmt;
 
 use super::import::ImportError;
 use super::table::Command;
-use super::text::six_digits;
+use super::text::{rounded_up, six_digits};
 use super::words::Word;
-use crate::bloom::client::NotEncodable;
+use crate::bloom::hash::scheme::NotEncodable;
 use crate::bloom::limits::{CAPACITY_MIN_ITEMS, EXPANSION_MAX, WINDOW_MAX_MS, WINDOW_MIN_MS};
-use crate::bloom::union::MergeError;
+use crate::bloom::merge::MergeError;
 use crate::bloom::{AddError, ReserveError, ScaleError};
 
 /// Why a command was refused.
@@ -56,6 +56,8 @@ pub enum CommandError {
     UnknownFormat,
     /// SEED of another length than 32 bytes. This and the next texts are valkey-bloom's.
     BadSeed,
+    /// SEED of two equal halves from a client. This text is ours: valkey-bloom takes such a seed.
+    WeakSeed,
     /// TIGHTENING is not a number.
     BadTightening,
     /// TIGHTENING not strictly between 0 and 1.
@@ -70,15 +72,9 @@ pub enum CommandError {
     BadKey,
     /// SATURATE for a filter that grows.
     NeedsFixedSize,
-    /// BF.MERGE with a filter that counts.
-    CountingMerge,
-    /// SATURATE together with COUNTING.
-    SaturatingCounters,
-    /// KEYED or KEY together with COUNTING.
-    KeyedCounters,
     /// WINDOW together with a word that it does not go with, which it holds.
-    ForgetsAnd(&'static str),
-    /// An option that only filters that forget have; holds its word.
+    WindowAnd(&'static str),
+    /// An option that only sliding windows have; holds its word.
     NeedsWindow(&'static str),
     /// WINDOW or PWINDOW out of range.
     WindowRange,
@@ -88,8 +84,6 @@ pub enum CommandError {
     MomentPast,
     /// AT lies too far ahead.
     MomentAhead,
-    /// BF.MERGE with a filter that forgets.
-    WindowMerge,
     /// The client may not read a source. This and the next two texts begin as the server's own.
     SourceDenied,
     /// A source is in another slot than the first key.
@@ -126,6 +120,8 @@ pub enum CommandError {
     LoadChunkIterator,
     /// BF.LOADCHUNK: a header or chunk that is torn, altered or of another filter.
     BadData,
+    /// BF.LOADCHUNK: a chunk of another dump than the header that made the filter.
+    OtherDump,
     /// BF.LOADCHUNK: a chunk beyond the last layer.
     InvalidOffset,
     /// BF.LOADCHUNK: a chunk larger than the rest of its layer.
@@ -161,6 +157,7 @@ impl CommandError {
         match self {
             Self::Reserve(_)
             | Self::BadData
+            | Self::OtherDump
             | Self::InvalidOffset
             | Self::ChunkTooBig
             | Self::BadBlob
@@ -217,6 +214,9 @@ impl fmt::Display for CommandError {
             Self::InsertUnknownArgument => f.write_str("Unknown argument received"),
             Self::UnknownFormat => f.write_str("ERR unknown format: everbloom, redisbloom or valkey-bloom"),
             Self::BadSeed => f.write_str("ERR invalid seed"),
+            Self::WeakSeed => f.write_str(
+                "ERR invalid seed: its two halves of 16 bytes are equal, and the filter would break its error rate",
+            ),
             Self::BadTightening => f.write_str("ERR bad tightening ratio"),
             Self::TighteningRange => f.write_str("ERR (0 < tightening ratio range < 1)"),
             Self::ScaleTo(ScaleError::Fixed) => {
@@ -239,10 +239,7 @@ impl fmt::Display for CommandError {
             Self::NeedsFixedSize => {
                 f.write_str("ERR SATURATE is for filters of fixed size: add NONSCALING or EXPANSION 0")
             }
-            Self::CountingMerge => f.write_str("ERR a filter that was made with COUNTING cannot be merged"),
-            Self::KeyedCounters => f.write_str("ERR KEYED and COUNTING do not go together"),
-            Self::SaturatingCounters => f.write_str("ERR SATURATE and COUNTING do not go together"),
-            Self::ForgetsAnd(word) => write!(f, "ERR {word} and WINDOW do not go together"),
+            Self::WindowAnd(word) => write!(f, "ERR {word} and WINDOW do not go together"),
             Self::NeedsWindow(word) => write!(f, "ERR {word} is for filters that are made with WINDOW only"),
             Self::WindowRange => {
                 write!(f, "ERR window must be in the range [{WINDOW_MIN_MS}, {WINDOW_MAX_MS}] milliseconds")
@@ -252,7 +249,6 @@ impl fmt::Display for CommandError {
             Self::MomentAhead => {
                 f.write_str("ERR AT is more than a fourteenth of the window ahead of the clock")
             }
-            Self::WindowMerge => f.write_str("ERR a filter that was made with WINDOW cannot be merged"),
             Self::SourceDenied => {
                 f.write_str("NOPERM this user has no permissions to read a source with BF.CARD")
             }
@@ -277,6 +273,10 @@ impl fmt::Display for CommandError {
             Self::ScanDumpIterator => f.write_str("Second argument must be numeric"),
             Self::LoadChunkIterator => f.write_str("ERR Second argument must be numeric"),
             Self::BadData => f.write_str("ERR received bad data"),
+            Self::OtherDump => f.write_str(
+                "ERR received bad data - the chunk is of another dump than the filter's header: delete the key and \
+                 begin again with BF.SCANDUMP and iterator 0",
+            ),
             Self::InvalidOffset => f.write_str("ERR invalid offset - no link found"),
             Self::ChunkTooBig => f.write_str("ERR invalid chunk - Too big for current filter"),
             Self::Internal => f.write_str(INTERNAL_ERROR),
@@ -308,19 +308,23 @@ impl fmt::Display for CommandError {
             }
             Self::Merge(MergeError::Mismatch) => f.write_str(
                 "ERR the destination's format cannot hold a source: no layer of the same shape and hash; \
-                 merge into a key that holds a filter of FORMAT everbloom without KEYED",
+                 merge into a key that holds a filter of FORMAT everbloom without KEYED, \
+                 or of COUNTING or WINDOW into one that was reserved alike",
             ),
             Self::Merge(MergeError::TooFull) => f.write_str(
                 "ERR a layer of the destination would hold more items than it was sized for; \
                  merge into a key that holds a filter of FORMAT everbloom, or FORCE",
             ),
-            Self::Merge(MergeError::ErrorRate { rate, promised }) => write!(
-                f,
-                "ERR the merged filter would err at a rate of {}, and {} is promised; \
-                 merge into a filter reserved with a larger error rate, or FORCE",
-                six_digits(*rate),
-                six_digits(*promised),
-            ),
+            Self::Merge(MergeError::ErrorRate { rate, promised, needed }) => {
+                let (rate, promised) = (six_digits(*rate), six_digits(*promised));
+                write!(f, "ERR the merged filter would come to an error rate of {rate}, and {promised} is promised; ")?;
+                if *needed < 1.0 {
+                    let needed = rounded_up(*needed);
+                    write!(f, "merge into an empty filter that promises at least {needed} (BF.RESERVE), or FORCE")
+                } else {
+                    f.write_str("no filter can promise what these need: FORCE")
+                }
+            }
             Self::Add(AddError::CannotGrow(_)) => f.write_str("ERR problem inserting into filter"),
         }
     }

@@ -1,16 +1,17 @@
-//! BF.EXPORT: giving back the bitmap that BF.IMPORT took over.
+//! BF.EXPORT: giving back the bitmap that BF.IMPORT imported.
 
 use std::hint::black_box;
 
 use super::arguments::Arguments;
 use super::effects::Effects;
 use super::error::CommandError;
+use super::facts::imported;
 use super::import::ImportError;
 use super::keyspace::{Keyspace, OpenKey};
 use super::reply::Reply;
 use super::table::KeyAccess;
 use crate::bloom::Filter;
-use crate::bloom::client::BitOrder;
+use crate::bloom::policy::BitOrder;
 use crate::format::client::{ExportError, GuavaHeader};
 
 /// BF.EXPORT: `key`. Replies the string that the client would have now, items added since the import
@@ -29,18 +30,17 @@ pub(super) fn run<'a>(
 }
 
 fn export(filter: &Filter) -> Result<Vec<u8>, CommandError> {
-    let Filter::Client(chain) = filter else { return Err(ImportError::NotImported.into()) };
-    let (placement, layer) = chain.client_layer().ok_or(ImportError::NotImported)?;
-    let layers = chain.layers().len();
+    let form = imported(filter).ok_or(ImportError::NotImported)?.form;
+    let (layout, layer) = filter.clients_layer().ok_or(ImportError::NotImported)?;
+    let layers = filter.layer_count();
     if layers > 1 {
         return Err(ImportError::Grown { layers }.into());
     }
-    let form = chain.family().form;
     // Only Guava's own bytes have this order, and they come back in its frame.
-    let guava = (form.order == BitOrder::BigEndianWords).then(|| GuavaHeader::of(&placement.parameters()));
+    let guava = (form.order == BitOrder::BigEndianWords).then(|| GuavaHeader::of(&layout.parameters()));
     let bytes = match guava.flatten() {
-        Some(header) => header.write(layer.bits()),
-        None => form.write(layer.bits()),
+        Some(header) => header.write(layer.cells()),
+        None => form.write(layer.cells()),
     };
     let bytes = bytes.and_then(|bytes| check_room_for_copy(&bytes).map(|()| bytes));
     Ok(bytes.map_err(ImportError::Export)?)

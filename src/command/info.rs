@@ -4,7 +4,7 @@ use super::arguments::Arguments;
 use super::effects::Effects;
 use super::error::CommandError;
 use super::keyspace::{Keyspace, OpenKey};
-use super::kinds::{facts, max_scaled_capacity_items};
+use super::facts;
 use super::reply::{Protocol, Reply};
 use super::statistics::{FIELDS as STATISTICS, Statistics};
 use super::table::KeyAccess;
@@ -59,7 +59,7 @@ const FIELDS: [Field; 5] = [
         name: "Capacity",
         value: |filter| Some(Value::Integer(filter.capacity_items())),
     },
-    Field { word: "SIZE", name: "Size", value: |filter| Some(Value::Integer(facts(filter).size_bytes)) },
+    Field { word: "SIZE", name: "Size", value: |filter| Some(Value::Integer(facts::size_bytes(filter))) },
     Field {
         word: "FILTERS",
         name: "Number of filters",
@@ -75,26 +75,26 @@ const FIELDS: [Field; 5] = [
 
 /// Facts that are answered only when asked for by name; valkey-bloom's words and names, then our own.
 const MORE_FIELDS: [Field; 5] = [
-    Field { word: "ERROR", name: "Error rate", value: |filter| facts(filter).error_rate.map(Value::Double) },
+    Field { word: "ERROR", name: "Error rate", value: |filter| facts::error_rate(filter).map(Value::Double) },
     Field {
         word: "TIGHTENING",
         name: "Tightening ratio",
-        value: |filter| facts(filter).tightening_ratio.map(Value::Double),
+        value: |filter| facts::tightening_ratio(filter).map(Value::Double),
     },
     Field {
         word: "MAXSCALEDCAPACITY",
         name: "Max scaled capacity",
-        value: |filter| max_scaled_capacity_items(filter).map(Value::Integer),
+        value: |filter| facts::max_scaled_capacity_items(filter).map(Value::Integer),
     },
     Field {
         word: "ESTIMATED",
         name: "Estimated items",
-        value: |filter| facts(filter).estimated_items.map(Value::Integer),
+        value: |filter| facts::estimated_items(filter).map(Value::Integer),
     },
     Field {
         word: "WINDOW",
         name: "Window milliseconds",
-        value: |filter| facts(filter).window_ms.map(Value::Integer),
+        value: |filter| facts::window_ms(filter).map(Value::Integer),
     },
 ];
 

@@ -131,7 +131,7 @@ impl<'a> Insert<'a> {
             }
             options.tightening_ratio = Some(ratio);
         } else if word.eq_ignore_ascii_case(b"NOREFRESH") {
-            options.keeps_first = true;
+            options.no_refresh = true;
         } else if word.eq_ignore_ascii_case(b"AT") {
             options.at_ms = Some(window::moment(arguments.required()?)?);
         } else if let Some(window_ms) = window::option(word, arguments)? {

@@ -90,6 +90,10 @@ pub trait Keyspace: Host {
     /// [`CommandError::SourceDenied`], [`CommandError::SourceSlot`] and [`CommandError::SourceMoving`].
     fn may_read(&self, source: Name<'_>, first: Name<'_>) -> Result<(), CommandError>;
 
+    /// Returns whether a key that was not found, read beside `first`, may be on another node: that of the slot's other side, while the
+    /// slot migrates. No key is open.
+    fn may_be_migrating(&self, key: &[u8], first: Name<'_>) -> bool;
+
     /// Shows `read` the string under a key, which is not open.
     fn with_string<T>(&self, name: Name<'_>, read: impl FnOnce(StringSlot<'_>) -> T) -> T;
 
@@ -117,14 +121,12 @@ pub trait OpenKey {
     /// Bytes that the allocator gave for the filter that [`slot`](Self::slot) has shown. O(layers).
     fn allocated_bytes(&mut self) -> u64;
 
-    /// Says that the filter has changed: by so many items, or by other things than items. Answers how many
-    /// layers it has now that it did not have when [`slot`](Self::slot) showed it. Then what is dead of one
-    /// that forgets is taken out ([`Filter::take_dead`]) and freed, in the background where that takes long.
+    /// Says that the filter has changed: by so many items, or by other things than items. Returns how many
+    /// layers it has gained. Then what is dead of one that forgets is taken out ([`Filter::take_dead`]) and freed, in the background where that takes long.
     fn changed(&mut self, items_added: u64) -> u32;
 
-    /// Says that the filter has changed otherwise: items were deleted, or other filters merged into it. It
-    /// had so many items before, and so much capacity.
-    fn altered(&mut self, items_before: u64, capacity_before_items: u64);
+    /// Says that the filter has changed otherwise: items were deleted, or other filters merged into it.
+    fn altered(&mut self);
 
     /// Puts a filter under the key, in place of what is there.
     ///

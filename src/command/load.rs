@@ -26,9 +26,10 @@ pub(super) fn run<'a>(
     let filter = from_blob(blob, keyspace).map_err(|error| match error {
         DecodeError::Unsupported { .. } => CommandError::BadBlobVersion,
         DecodeError::TooLarge { .. } | DecodeError::OutOfMemory => header_error(error),
-        DecodeError::Truncated | DecodeError::PrereleaseOrder | DecodeError::Invalid(_) => {
-            CommandError::BadBlob
-        }
+        DecodeError::Truncated
+        | DecodeError::PrereleaseOrder
+        | DecodeError::BeforeFirstRelease
+        | DecodeError::Invalid(_) => CommandError::BadBlob,
     })?;
     let ((), effects) = publish(&mut open, key, Change::received(Some(Box::new(filter))))?;
     reply.simple("OK");

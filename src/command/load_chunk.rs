@@ -33,10 +33,6 @@ pub(super) fn run<'a>(
         Slot::WrongType => return Err(CommandError::WrongType),
         Slot::Vacant if iterator == Ok(HEADER_ITERATOR) => Some(empty_filter(data, keyspace)?),
         Slot::Vacant => return Err(CommandError::NotFound),
-        // Release 0.1 took a header over a filter for a new start: its logs and its primaries may hold one.
-        Slot::Filter(_) if iterator == Ok(HEADER_ITERATOR) && keyspace.must_obey() => {
-            Some(empty_filter(data, keyspace)?)
-        }
         Slot::Filter(filter) => {
             let trust = if keyspace.must_obey() { Trust::Sender } else { Trust::Marks };
             let iterator = iterator.map_err(|_| CommandError::BadData)?;
@@ -71,6 +67,7 @@ pub(super) fn header_error(error: DecodeError) -> CommandError {
 fn chunk_error(error: ChunkError) -> CommandError {
     match error {
         ChunkError::BadData => CommandError::BadData,
+        ChunkError::OtherDump => CommandError::OtherDump,
         ChunkError::BeyondEnd => CommandError::InvalidOffset,
         ChunkError::TooBig => CommandError::ChunkTooBig,
     }

@@ -8,14 +8,14 @@ use super::error::CommandError;
 use super::keyspace::{Keyspace, Name, OpenKey, Slot};
 use super::reply::Reply;
 use super::table::KeyAccess;
-use crate::bloom::union::{Destination, Merge, MergeError, Order};
-use crate::bloom::{Filter, Format, ReserveError};
+use crate::bloom::merge::MergeError;
+use crate::bloom::{Filter, ReserveError};
 
 /// Ends a command that is to break the promised error rate.
 pub(super) const FORCE: &str = "FORCE";
 
-/// BF.MERGE: `dest source [source ...] [FORCE]`. The filter at `dest` answers yes for whatever any source
-/// does; it is made if it is not there. O(sources * layers, and the bytes that are set or copied).
+/// BF.MERGE: `dest source [source ...] [FORCE]`. The filter at `dest` then contains whatever any source
+/// does; it is made if it is not there. O(bytes of all filters).
 ///
 /// Replicated as it was sent: what comes of it depends on nothing but the filters, and a replica has the
 /// same.
@@ -31,34 +31,11 @@ pub(super) fn run<'a>(
     for source in &request.sources {
         keyspace.may_read(*source, request.dest)?;
     }
-    let mut open = keyspace.open(request.dest, KeyAccess::ReadWrite);
-    // Before anything is copied.
-    let is_vacant = match open.slot() {
-        Slot::WrongType => return Err(CommandError::WrongType),
-        Slot::Vacant if request.names_dest => return Err(CommandError::NotFound),
-        Slot::Vacant => true,
-        Slot::Filter(_) => false,
-    };
-    for source in &request.sources {
-        keyspace.open(*source, KeyAccess::ReadOnly).slot().required()?;
-    }
-    let effects = if is_vacant {
-        let made = request.make(keyspace)?;
-        open.publish(made)?;
-        Effects { replication: Replication::Verbatim, created: true, merged: true, ..Effects::default() }
-    } else {
-        let into = mergeable(open.slot())?;
-        let (items_before, capacity_before_items) = (into.items(), into.capacity_items());
-        // Beside layers of another hash a keyed filter would not be one any more.
-        let takes_layers = into.format() == Format::Everbloom && !matches!(into, Filter::Keyed(_));
-        let has_changed = request.merge(into, &request.sources, takes_layers, keyspace)?;
-        if has_changed {
-            open.altered(items_before, capacity_before_items);
-            Effects { replication: Replication::Verbatim, merged: true, ..Effects::default() }
-        } else {
-            Effects::default()
-        }
-    };
+    let effects = request.run(keyspace).map_err(|error| {
+        let is_migrating = |source: &Name<'_>| keyspace.may_be_migrating(source.bytes, request.dest);
+        let is_elsewhere = error == CommandError::NotFound && request.sources.iter().any(is_migrating);
+        if is_elsewhere { CommandError::SourceMoving } else { error }
+    })?;
     reply.simple("OK");
     Ok(effects)
 }
@@ -93,59 +70,36 @@ impl<'a> Request<'a> {
         Ok(Self { dest, sources, names_dest: words.contains(&dest.bytes), is_forced })
     }
 
-    /// A filter of all sources: a copy of the first, into which the others are merged.
-    fn make(&self, keyspace: &impl Keyspace) -> Result<Box<Filter>, CommandError> {
-        let (first, others) = self.sources.split_first().ok_or(CommandError::NotFound)?;
-        let mut made = {
-            let mut open = keyspace.open(*first, KeyAccess::ReadOnly);
-            let first = mergeable(open.slot())?;
-            let needed_bytes = first.size_bytes();
-            let too_large = |limit_bytes| ReserveError::TooLarge { needed_bytes, limit_bytes };
-            keyspace.permits(needed_bytes).map_err(too_large).map_err(CommandError::Reserve)?;
-            let copy = first.try_clone(keyspace.memory());
-            copy.map_err(|error| CommandError::Reserve(error.into()))?
-        };
-        self.merge(&mut made, others, true, keyspace)?;
-        Ok(Box::new(made))
-    }
-
-    /// Merges the sources into a filter; answers whether anything has changed. Decides about all before it
-    /// begins.
-    fn merge(
-        &self,
-        into: &mut Filter,
-        sources: &[Name<'a>],
-        takes_layers: bool,
-        keyspace: &impl Keyspace,
-    ) -> Result<bool, CommandError> {
+    /// Merges the sources into the destination, or makes it of them.
+    fn run(&self, keyspace: &impl Keyspace) -> Result<Effects<'a>, CommandError> {
+        let mut open = keyspace.open(self.dest, KeyAccess::ReadWrite);
+        match open.slot() {
+            Slot::WrongType => return Err(CommandError::WrongType),
+            Slot::Vacant if self.names_dest => return Err(CommandError::NotFound),
+            Slot::Vacant | Slot::Filter(_) => {}
+        }
+        let open_source = |source: &Name<'a>| keyspace.open(*source, KeyAccess::ReadOnly);
+        let mut keys: Vec<_> = self.sources.iter().map(open_source).collect();
+        let sources = keys.iter_mut().map(|key| key.slot().required().map(|filter| &*filter));
+        let sources: Vec<&Filter> = sources.collect::<Result<_, _>>()?;
         // A primary has decided about the rate.
         let is_forced = self.is_forced || keyspace.must_obey();
-        let destination = Destination { promise: into.promise(), takes_layers, is_forced };
-        let mut orders: Vec<Vec<Order>> = Vec::new();
-        let added = {
-            let layers = into.views();
-            let mut merge = Merge::new(destination, &layers);
-            for source in sources {
-                let mut open = keyspace.open(*source, KeyAccess::ReadOnly);
-                let source = mergeable(open.slot())?.views();
-                let decided = merge.decide(&layers, &source, keyspace, keyspace.memory());
-                orders.push(decided.map_err(refusal)?);
-            }
-            merge.finish(keyspace).map_err(refusal)?
-        };
-        let has_changed = !added.is_empty() || orders.iter().any(|orders| !orders.is_empty());
-        let gained = into.gain_layers(added).map_err(|error| CommandError::Reserve(error.into()))?;
-        // From here on nothing is refused: the sources are as they were when they were decided about.
-        for (source, orders) in sources.iter().zip(&orders).filter(|(_, orders)| !orders.is_empty()) {
-            let mut open = keyspace.open(*source, KeyAccess::ReadOnly);
-            let source = mergeable(open.slot())?.views();
-            for Order { source_layer, layer } in orders {
-                if let Some(from) = source.get(*source_layer) {
-                    into.unite_layer(gained.place_of(*layer), from, keyspace.memory());
+        let memory = keyspace.memory();
+        let created = match open.slot().present()? {
+            Some(into) => {
+                if !into.merge(&sources, is_forced, keyspace, memory).map_err(refusal)? {
+                    return Ok(Effects::default());
                 }
+                open.altered();
+                false
             }
-        }
-        Ok(has_changed)
+            None => {
+                let made = Filter::merged_of(&sources, is_forced, keyspace, memory).map_err(refusal)?;
+                open.publish(Box::new(made))?;
+                true
+            }
+        };
+        Ok(Effects { replication: Replication::Verbatim, created, merged: true, ..Effects::default() })
     }
 }
 
@@ -155,15 +109,5 @@ fn refusal(error: MergeError) -> CommandError {
             CommandError::Reserve(error)
         }
         error => CommandError::Merge(error),
-    }
-}
-
-/// The filter under a key, which must be there and be of a kind that can be merged.
-fn mergeable(slot: Slot<&mut Filter>) -> Result<&mut Filter, CommandError> {
-    let filter = slot.required()?;
-    match filter {
-        Filter::Counting(_) => Err(CommandError::CountingMerge),
-        Filter::Window(_) => Err(CommandError::WindowMerge),
-        filter => Ok(filter),
     }
 }

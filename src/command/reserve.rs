@@ -2,12 +2,11 @@
 
 use super::arguments::Arguments;
 use super::change::{Change, publish};
-use super::creation::CreationOptions;
+use super::creation::{CreationOptions, creation, spec};
 use super::effects::Effects;
 use super::error::{CommandError, quotable};
 use super::expiry;
 use super::keyspace::{Keyspace, OpenKey, Slot};
-use super::kinds::{blueprint, creation};
 use super::number::{in_range, is_ratio, parse_double, parse_integer};
 use super::reply::Reply;
 use super::settings::Host;
@@ -40,9 +39,8 @@ pub(super) fn run<'a>(
         }
         Slot::Filter(_) => return Err(CommandError::ItemExists),
     }
-    let blueprint = blueprint(&options, keyspace)?;
-    let filter = Filter::reserve(blueprint, keyspace).map_err(CommandError::Reserve)?;
-    let lines = creation(&blueprint, &filter).lines(key.bytes, std::iter::empty(), Vec::new());
+    let filter = Filter::reserve(spec(&options, keyspace)?, keyspace).map_err(CommandError::Reserve)?;
+    let lines = creation(&filter).lines(key.bytes, std::iter::empty(), Vec::new());
     let change = Change::made(Box::new(filter), lines).expiring(options.expires_at_ms);
     let ((), effects) = publish(&mut open, key, change)?;
     if if_not_exists {
@@ -88,7 +86,7 @@ impl Reserve {
         options.is_fixed = words.is_fixed;
         options.is_saturating = words.is_saturating;
         options.is_keyed = words.is_keyed;
-        options.keeps_first = words.keeps_first;
+        options.no_refresh = words.no_refresh;
         options.expires_at_ms = words.expires_at_ms;
         options.validate(host)?;
         Ok(Self { options, if_not_exists: words.if_not_exists })
@@ -105,7 +103,7 @@ struct Words {
     format: Option<Format>,
     is_counting: bool,
     window_ms: Option<u64>,
-    keeps_first: bool,
+    no_refresh: bool,
     expires_at_ms: Option<u64>,
     if_not_exists: bool,
 }
@@ -131,7 +129,7 @@ impl Words {
             } else if word.eq_ignore_ascii_case(b"IFNOTEXISTS") {
                 words.if_not_exists = true;
             } else if word.eq_ignore_ascii_case(b"NOREFRESH") {
-                words.keeps_first = true;
+                words.no_refresh = true;
             } else if let Some(window_ms) = window::option(word, &mut arguments)? {
                 words.window_ms = Some(window_ms);
             } else {

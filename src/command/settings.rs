@@ -3,7 +3,7 @@
 use crate::bloom::limits::{
     CAPACITY_DEFAULT_ITEMS, ERROR_RATE_DEFAULT, EXPANSION_DEFAULT, FILTER_DEFAULT_MAX_BYTES,
 };
-use crate::bloom::valkeybloom::SEED_BYTES;
+use crate::bloom::hash::siphash::SEED_BYTES;
 use crate::bloom::{ByteLimit, Format};
 
 /// The configuration, as the operator set it.

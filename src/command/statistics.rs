@@ -4,14 +4,14 @@ use super::advice::advice;
 use super::arguments::Arguments;
 use super::effects::Effects;
 use super::error::CommandError;
+use super::facts::{self, Import};
 use super::keyspace::{Keyspace, OpenKey};
-use super::kinds::{Profile, profile};
 use super::reply::Reply;
 use super::table::KeyAccess;
 use super::value::Value;
 use super::words::Word;
 use crate::bloom::estimate::fill;
-use crate::bloom::{Filter, FilterReading, Growth, LayerReading};
+use crate::bloom::{Filter, FilterStats, Growth, LayerStats};
 use crate::format::filter::DataType;
 
 /// BF.STATS: `key`. Replies a map of every fact, and under `per-layer` one of every layer. O(layers).
@@ -34,9 +34,9 @@ pub(super) fn run<'a>(
 /// All that is known of a filter.
 pub(super) struct Statistics<'f> {
     filter: &'f Filter,
-    profile: Profile,
-    layers: Vec<LayerReading>,
-    whole: FilterReading,
+    import: Option<Import>,
+    layers: Vec<LayerStats>,
+    whole: FilterStats,
     /// Bytes of the allocator's blocks.
     allocated_bytes: u64,
     advice: Option<String>,
@@ -53,17 +53,18 @@ const fn field(name: &'static str, value: fn(&Statistics<'_>) -> Value) -> Field
 }
 
 /// Every fact of the whole filter, in the order of the reply.
-pub(super) const FIELDS: [Field; 22] = [
+pub(super) const FIELDS: [Field; 23] = [
     field("type", |s| Value::name(DataType::of(s.filter.format()).name)),
     field("format", |s| Value::name(s.filter.format().word())),
-    field("kind", |s| Value::name(s.filter.kind().word())),
+    field("kind", |s| Value::name(s.filter.kind().row().name)),
     field("layers", |s| Value::Integer(s.layers.len() as u64)),
     field("capacity", |s| Value::Integer(s.filter.capacity_items())),
     field("items", |s| Value::Integer(s.filter.items())),
     field("estimated-items", |s| Value::about(s.whole.estimated_items)),
     field("set-bits", |s| Value::Integer(s.whole.set_cells)),
     field("fill", |s| Value::rounded(fill(s.whole.set_cells, s.whole.cells))),
-    field("error-rate", |s| s.profile.error_rate.into()),
+    field("error-rate", |s| facts::error_rate(s.filter).into()),
+    field("error-rate-max", |s| s.filter.error_rate_max().map_or(Value::Null, Value::rounded)),
     field("error-rate-now", |s| Value::rounded(s.whole.error_rate)),
     field("bytes", |s| Value::Integer(s.filter.size_bytes())),
     field("bits-per-item", bits_per_item),
@@ -71,10 +72,10 @@ pub(super) const FIELDS: [Field; 22] = [
     field("hashes", |s| Value::Integer(s.whole.probes)),
     field("growth", growth),
     field("expansion", expansion),
-    field("keyed", |s| Value::Boolean(s.profile.is_keyed)),
-    field("import-scheme", |s| s.profile.import.map(|import| import.scheme).into()),
-    field("import-encoding", |s| s.profile.import.map(|import| import.encoding).into()),
-    field("import-order", |s| s.profile.import.map(|import| import.order).into()),
+    field("keyed", |s| Value::Boolean(facts::is_keyed(s.filter))),
+    field("import-scheme", |s| s.import.map(|import| import.scheme).into()),
+    field("import-encoding", |s| s.import.map(|import| import.encoding).into()),
+    field("import-order", |s| s.import.map(|import| import.order).into()),
     field("advice", |s| s.advice.clone().into()),
 ];
 
@@ -104,9 +105,9 @@ impl<'f> Statistics<'f> {
     /// Of the filter under `key`, for which the allocator gave so many bytes. O(layers): some microseconds
     /// for a layer of pages, and up to a hundred where a filter has grown so often that there is advice.
     pub(super) fn of(key: &[u8], filter: &'f Filter, allocated_bytes: u64) -> Self {
-        let (layers, whole) = filter.reading();
-        let (profile, advice) = (profile(filter), advice(key, filter));
-        Self { filter, profile, layers, whole, allocated_bytes, advice }
+        let (layers, whole) = filter.stats();
+        let (import, advice) = (facts::import(filter), advice(key, filter));
+        Self { filter, import, layers, whole, allocated_bytes, advice }
     }
 
     fn write(&self, reply: &mut impl Reply) {
@@ -122,10 +123,10 @@ impl<'f> Statistics<'f> {
         }
     }
 
-    fn write_layer(&self, index: usize, layer: &LayerReading, reply: &mut impl Reply) {
-        let profile = self.profile.layers.get(index);
+    fn write_layer(&self, index: usize, layer: &LayerStats, reply: &mut impl Reply) {
+        let placement = self.filter.layers().get(index).map(|layer| facts::placement(self.filter, layer));
         let fields = [
-            ("placement", profile.map(|profile| profile.placement).into()),
+            ("placement", placement.into()),
             ("bits", Value::Integer(layer.size_bits)),
             ("bytes", Value::Integer(layer.size_bytes)),
             ("hashes", Value::Integer(layer.probes.into())),
@@ -134,7 +135,7 @@ impl<'f> Statistics<'f> {
             ("estimated-items", Value::about(layer.estimated_items)),
             ("set-bits", Value::Integer(layer.set_cells)),
             ("fill", Value::rounded(fill(layer.set_cells, layer.cells))),
-            ("error-rate", profile.and_then(|profile| profile.error_rate).into()),
+            ("error-rate", facts::sized_rate(self.filter, index).into()),
             ("error-rate-now", Value::rounded(layer.error_rate)),
         ];
         reply.map(fields.len());

@@ -1,4 +1,4 @@
-//! Filters that forget in commands: their options, the moment that items are of, and how it is replicated.
+//! Sliding windows in commands: their options, the moment that items are of, and how it is replicated.
 //!
 //! An add without a moment that comes from a primary or a log is of the newest generation that the filter has items
 //! of: so the moment is said only with the first add of a generation, and with adds that lie behind others.
@@ -45,20 +45,20 @@ pub(super) fn moment(text: &[u8]) -> Result<u64, CommandError> {
 /// The time of items that are about to be added.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Timing {
-    /// The newest generation that a filter that forgets had before; nothing for other filters.
+    /// The newest generation that a sliding window had before; nothing for other filters.
     newest: Option<Generation>,
     /// Whether the items are of the very moment that the command says.
     is_said: bool,
 }
 
 impl Timing {
-    /// Of a filter that was told the time, and of the moment that the command says, if it says one.
+    /// Returns that of a filter whose time is set, and of the moment that the command says, if it says one.
     ///
     /// # Errors
     /// [`CommandError::NeedsWindow`], [`CommandError::MomentPast`] and [`CommandError::MomentAhead`].
     #[inline(always)]
     pub(super) fn of(filter: &mut Filter, at_ms: Option<u64>, host: &dyn Host) -> Result<Self, CommandError> {
-        if !filter.keeps_time() && at_ms.is_none() {
+        if filter.window().is_none() && at_ms.is_none() {
             return Ok(Self::default());
         }
         Self::of_window(filter, at_ms, host)
@@ -71,10 +71,10 @@ impl Timing {
         let is_said = match at_ms {
             None => false,
             Some(at_ms) if host.must_obey() => {
-                window.tell_moment(at_ms);
+                window.set_moment(at_ms);
                 true
             }
-            Some(at_ms) => window.tell_event(at_ms).map_err(|error| match error {
+            Some(at_ms) => window.set_event(at_ms).map_err(|error| match error {
                 MomentError::Past => CommandError::MomentPast,
                 MomentError::Ahead => CommandError::MomentAhead,
             })?,
@@ -82,7 +82,7 @@ impl Timing {
         Ok(Self { newest, is_said })
     }
 
-    /// Of a filter that was just made.
+    /// Returns that of a filter that was just made.
     ///
     /// # Errors
     /// As [`of`](Self::of).
@@ -91,8 +91,8 @@ impl Timing {
         at_ms: Option<u64>,
         host: &dyn Host,
     ) -> Result<Self, CommandError> {
-        if filter.keeps_time() {
-            filter.tell_time(host.now_ms());
+        if let Some(window) = filter.window_mut() {
+            window.set_now(host.now_ms());
         }
         Self::of(filter, at_ms, host)
     }
@@ -107,7 +107,7 @@ impl Timing {
     pub(super) fn to_say(self, filter: &mut Filter) -> Option<u64> {
         let newest = self.newest?;
         let window = filter.window_mut()?;
-        (window.told().added != newest).then(|| window.told_ms())
+        (window.moment().added != newest).then(|| window.now_ms())
     }
 }
 

@@ -1,7 +1,8 @@
 //! The words that commands and settings have for formats, schemes, encodings and orders, in any case.
 
-use crate::bloom::client::{BitOrder, ItemEncoding, Scheme};
-use crate::bloom::{Format, Kind};
+use crate::bloom::Format;
+use crate::bloom::hash::scheme::{ItemEncoding, Scheme};
+use crate::bloom::policy::BitOrder;
 
 /// A choice that commands name by a word. Words are frozen: documents and logs hold them.
 pub trait Word: Copy + PartialEq + 'static {
@@ -30,19 +31,6 @@ impl Word for Format {
         (Self::Everbloom, FORMAT_WORDS[0]),
         (Self::RedisBloom, FORMAT_WORDS[1]),
         (Self::ValkeyBloom, FORMAT_WORDS[2]),
-    ];
-}
-
-impl Word for Kind {
-    const WORDS: &'static [(Self, &'static str)] = &[
-        (Self::Everbloom, FORMAT_WORDS[0]),
-        (Self::RedisBloom, FORMAT_WORDS[1]),
-        (Self::ValkeyBloom, FORMAT_WORDS[2]),
-        (Self::Imported, "imported"),
-        (Self::Union, "union"),
-        (Self::Counting, "counting"),
-        (Self::Keyed, "keyed"),
-        (Self::Window, "window"),
     ];
 }
 

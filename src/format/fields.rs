@@ -4,10 +4,10 @@
 use bincode::Options;
 use serde::{Deserialize, Serialize};
 
-use super::record::DecodeError;
+use super::stream::DecodeError;
 
 /// More bytes than any record has.
-const RECORD_MAX_BYTES: u64 = 128;
+const RECORD_MAX_BYTES: u64 = 256;
 
 fn options() -> impl Options {
     bincode::DefaultOptions::new()

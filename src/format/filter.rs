@@ -1,13 +1,12 @@
-//! What is done with the bytes of a filter of any kind. The one file of this room that tells kinds apart:
-//! each arm calls the folder of its kind, or what several kinds share with that kind's header.
+//! What is done with the bytes of a filter, by its format.
 
-use super::envelope::Kind;
 use super::pieces::{self, ChunkError, Piece, Trust};
-use super::record::{DecodeError, Sink, Source};
+use super::record::{self, Header};
 use super::rewrite::{self, Rewritten};
-use super::seal::Sealed;
-use super::{client, counting, everbloom, keyed, redisbloom, snapshot, union, valkeybloom, window};
-use crate::bloom::{ByteLimit, Filter, Format, Memory, OutOfMemory};
+use super::stream::{DecodeError, Sink, Source};
+use super::{redisbloom, seal, snapshot, valkeybloom};
+use crate::bloom::hash::murmur2::Murmur2;
+use crate::bloom::{ByteLimit, Filter, Format, Hash, Layer, Memory, OutOfMemory, Policy};
 
 /// How a server knows the values of a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,32 +17,34 @@ pub struct DataType {
     pub encoding_version: i32,
 }
 
+/// The data type of our own format.
+const EVERBLOOM: DataType = DataType { name: "everbloom", encoding_version: 1 };
+
 impl DataType {
-    /// The data type of a format.
+    /// Returns the data type of a format.
     #[must_use]
     pub const fn of(format: Format) -> Self {
-        let (name, encoding_version) = match format {
-            Format::Everbloom => (everbloom::TYPE_NAME, everbloom::ENCODING_VERSION),
-            Format::RedisBloom => (redisbloom::rdb::TYPE_NAME, redisbloom::rdb::ENCODING_VERSION),
-            Format::ValkeyBloom => (valkeybloom::TYPE_NAME, valkeybloom::ENCODING_VERSION),
-        };
-        Self { name, encoding_version }
+        match format {
+            Format::Everbloom => EVERBLOOM,
+            Format::RedisBloom => redisbloom::DATA_TYPE,
+            Format::ValkeyBloom => valkeybloom::DATA_TYPE,
+        }
     }
 }
 
 /// Writes a filter to a snapshot, as the newest release of the module whose format it has does. O(bytes), for
 /// filters of our own O(bytes that may be set, as far as is known). The filter is changed only where nobody
-/// sees it: in the room for a header in front of an array.
+/// sees it: in the space for a head in front of a layer.
 pub fn save(filter: &mut Filter, sink: &mut impl Sink, memory: impl Memory) {
-    match filter {
-        Filter::Everbloom(chain) => snapshot::save(&everbloom::header::encode(chain), chain, sink, memory),
-        Filter::Client(chain) => snapshot::save(&client::header::encode(chain), &**chain, sink, memory),
-        Filter::Union(chain) => snapshot::save(&union::header::encode(chain), &**chain, sink, memory),
-        Filter::Counting(chain) => snapshot::save(&counting::header::encode(chain), &**chain, sink, memory),
-        Filter::Keyed(chain) => snapshot::save(&keyed::header::encode(chain), &**chain, sink, memory),
-        Filter::Window(chain) => snapshot::save(&window::header::encode(chain), &**chain, sink, memory),
-        Filter::RedisBloom(chain) => redisbloom::rdb::save(chain, sink),
-        Filter::ValkeyBloom(chain) => valkeybloom::save(chain, sink),
+    match filter.policy() {
+        Policy::RedisBloom(policy) => redisbloom::rdb::save(policy, filter, sink),
+        Policy::ValkeyBloom(policy) => {
+            let policy = **policy;
+            valkeybloom::save(&policy, filter.layers_mut(), sink);
+        }
+        Policy::Promise(_) | Policy::United(_) | Policy::Window(_) | Policy::Imported(_) => {
+            snapshot::save(&record::encode(filter), filter, sink, memory);
+        }
     }
 }
 
@@ -60,50 +61,24 @@ pub fn load(
     limit: &dyn ByteLimit,
 ) -> Result<Filter, DecodeError> {
     match format {
-        Format::Everbloom if encoding_version == everbloom::ENCODING_VERSION => {
-            let header = source.bytes()?;
-            match Kind::of(&header) {
-                Some(Kind::Client) => {
-                    let chain = snapshot::load(client::header::decode(&header, limit)?, source)?;
-                    Ok(Filter::Client(Box::new(chain)))
-                }
-                Some(Kind::Union) => {
-                    let chain = snapshot::load(union::header::decode(&header, limit)?, source)?;
-                    Ok(Filter::Union(Box::new(chain)))
-                }
-                Some(Kind::Counting) => {
-                    let chain = snapshot::load(counting::header::decode(&header, limit)?, source)?;
-                    Ok(Filter::Counting(Box::new(chain)))
-                }
-                Some(Kind::Keyed) => {
-                    let chain = snapshot::load(keyed::header::decode(&header, limit)?, source)?;
-                    Ok(Filter::Keyed(Box::new(chain)))
-                }
-                Some(Kind::Window) => {
-                    let chain = window::header::decode(&header, limit)?.load(source)?;
-                    Ok(Filter::Window(Box::new(chain)))
-                }
-                // Those of the others are refused there, by name.
-                Some(Kind::Everbloom | Kind::ValkeyBloom) | None => {
-                    snapshot::load(everbloom::header::decode(&header, limit)?, source).map(Filter::Everbloom)
-                }
-            }
+        Format::Everbloom if encoding_version == EVERBLOOM.encoding_version => {
+            let filter = snapshot::load(source, limit)?;
+            // Filters of valkey-bloom have the record in dumps only.
+            if filter.format() == Format::Everbloom { Ok(filter) } else { Err(DecodeError::Invalid("policy")) }
         }
         Format::Everbloom => {
             let got = encoding_version.unsigned_abs().into();
             Err(DecodeError::Unsupported { what: "encoding version", got })
         }
-        Format::RedisBloom => redisbloom::rdb::load(source, encoding_version, limit).map(Filter::RedisBloom),
-        Format::ValkeyBloom => valkeybloom::load(source, encoding_version, limit)
-            .map(|chain| Filter::ValkeyBloom(Box::new(chain))),
+        Format::RedisBloom => redisbloom::rdb::load(source, encoding_version, limit),
+        Format::ValkeyBloom => valkeybloom::load(source, encoding_version, limit),
     }
 }
 
 /// Shows `emit` the commands that make the filter again, in order: in words that the module whose format it
-/// has understands. O(bytes that may be set, as far as is known), for filters of RedisBloom's format
-/// O(bytes).
+/// has understands. O(bytes that may be set, as far as is known), for filters of other formats O(bytes).
 ///
-/// `fresh` is a number that nobody has been given before.
+/// `fresh` is a number that no other rewriting has.
 ///
 /// # Errors
 /// [`OutOfMemory`] when a piece cannot be had; a part may have been shown then.
@@ -113,79 +88,49 @@ pub fn rewrite(
     fresh: u64,
     emit: &mut dyn FnMut(Rewritten<'_>),
 ) -> Result<(), OutOfMemory> {
-    match filter {
-        Filter::Everbloom(chain) => rewrite::in_pieces(&header(filter), chain, memory, fresh, emit),
-        Filter::Client(chain) => rewrite::in_pieces(&header(filter), &**chain, memory, fresh, emit),
-        Filter::Union(chain) => rewrite::in_pieces(&header(filter), &**chain, memory, fresh, emit),
-        Filter::Counting(chain) => rewrite::in_pieces(&header(filter), &**chain, memory, fresh, emit),
-        Filter::Keyed(chain) => rewrite::in_pieces(&header(filter), &**chain, memory, fresh, emit),
-        Filter::Window(chain) => rewrite::in_pieces(&header(filter), &**chain, memory, fresh, emit),
-        Filter::RedisBloom(chain) => {
-            redisbloom::pieces::rewrite(chain, emit);
-            Ok(())
+    match filter.policy() {
+        Policy::RedisBloom(policy) => {
+            redisbloom::pieces::rewrite(policy, filter, emit);
+            return Ok(());
         }
-        Filter::ValkeyBloom(chain) => valkeybloom::rewrite(chain, memory, fresh, emit),
+        // Where there is no memory for a string of the whole filter, it is written in pieces.
+        Policy::ValkeyBloom(policy) => {
+            if let Ok(blob) = valkeybloom::encode_blob(policy, filter.layers()) {
+                emit(Rewritten::Blob(&blob));
+                return Ok(());
+            }
+        }
+        Policy::Promise(_) | Policy::United(_) | Policy::Window(_) | Policy::Imported(_) => {}
     }
+    rewrite::in_pieces(&record::encode(filter), filter, memory, fresh, emit)
 }
 
-/// The piece that `iterator` asks for, or nothing past the end. O(bytes of the piece).
+/// Returns the piece that `iterator` asks for, or nothing past the end. O(bytes of the piece).
 ///
 /// # Errors
 /// [`OutOfMemory`] when the bytes cannot be had.
 pub fn piece(filter: &Filter, iterator: u64) -> Result<Option<Piece<'_>>, OutOfMemory> {
-    match filter {
-        Filter::Everbloom(chain) => pieces::piece(chain, iterator, || header(filter)),
-        Filter::Client(chain) => pieces::piece(&**chain, iterator, || header(filter)),
-        Filter::Union(chain) => pieces::piece(&**chain, iterator, || header(filter)),
-        Filter::Counting(chain) => pieces::piece(&**chain, iterator, || header(filter)),
-        Filter::Keyed(chain) => pieces::piece(&**chain, iterator, || header(filter)),
-        Filter::Window(chain) => pieces::piece(&**chain, iterator, || header(filter)),
-        Filter::RedisBloom(chain) => Ok(redisbloom::pieces::piece(chain, iterator)),
-        Filter::ValkeyBloom(chain) => pieces::piece(&**chain, iterator, || header(filter)),
+    match filter.policy() {
+        Policy::RedisBloom(policy) => Ok(redisbloom::pieces::piece(policy, filter, iterator)),
+        _ => pieces::piece(filter, iterator, || record::encode(filter)),
     }
 }
 
-/// An empty filter of the shape that a header of any kind describes. RedisBloom's headers have nothing that
+/// Returns an empty filter of the shape that the header of a dump describes. RedisBloom's headers have nothing that
 /// tells them from others, so whatever has no seal of ours is one. O(layers).
 ///
 /// # Errors
-/// [`DecodeError`] for a header that is of no kind, torn, altered, or larger than `limit` allows.
+/// [`DecodeError`] for a header that is torn, altered, impossible, or larger than `limit` allows.
 pub fn from_header(data: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
-    let Ok(Sealed { bytes, origin }) = Sealed::open(data) else {
-        return redisbloom::pieces::from_header(data, limit).map(Filter::RedisBloom);
+    let Ok((bytes, origin)) = seal::open_header(data) else {
+        return redisbloom::header::decode(data, limit);
     };
-    match Kind::of(data) {
-        Some(Kind::ValkeyBloom) => {
-            let chain = valkeybloom::header::build(bytes, origin, limit)?;
-            Ok(Filter::ValkeyBloom(Box::new(chain)))
-        }
-        Some(Kind::Client) => {
-            let chain = client::header::decode(bytes, limit)?.build_empty(origin)?;
-            Ok(Filter::Client(Box::new(chain)))
-        }
-        Some(Kind::Union) => {
-            let chain = union::header::decode(bytes, limit)?.build_empty(origin)?;
-            Ok(Filter::Union(Box::new(chain)))
-        }
-        Some(Kind::Counting) => {
-            let chain = counting::header::decode(bytes, limit)?.build_empty(origin)?;
-            Ok(Filter::Counting(Box::new(chain)))
-        }
-        Some(Kind::Keyed) => {
-            let chain = keyed::header::decode(bytes, limit)?.build_empty(origin)?;
-            Ok(Filter::Keyed(Box::new(chain)))
-        }
-        Some(Kind::Window) => {
-            let chain = window::header::decode(bytes, limit)?.build_empty(origin)?;
-            Ok(Filter::Window(Box::new(chain)))
-        }
-        Some(Kind::Everbloom) | None => {
-            everbloom::header::decode(bytes, limit)?.build_empty(origin).map(Filter::Everbloom)
-        }
-    }
+    let (mut filter, _) = Header::decode(bytes, limit)?.build()?;
+    filter.set_origin(origin);
+    Ok(filter)
 }
 
-/// Sets the bits of a chunk. O(bytes).
+/// Sets the cells of a chunk. O(bytes).
 ///
 /// # Errors
 /// [`ChunkError`]; the filter is then as it was.
@@ -195,48 +140,38 @@ pub fn load_chunk(
     data: &[u8],
     trust: Trust,
 ) -> Result<(), ChunkError> {
-    match filter {
-        Filter::Everbloom(chain) => pieces::load_chunk(chain, next_iterator, data, trust),
-        Filter::Client(chain) => pieces::load_chunk(&mut **chain, next_iterator, data, trust),
-        Filter::Union(chain) => pieces::load_chunk(&mut **chain, next_iterator, data, trust),
-        Filter::Counting(chain) => pieces::load_chunk(&mut **chain, next_iterator, data, trust),
-        Filter::Keyed(chain) => pieces::load_chunk(&mut **chain, next_iterator, data, trust),
-        Filter::Window(chain) => pieces::load_chunk(&mut **chain, next_iterator, data, trust),
-        Filter::RedisBloom(chain) => redisbloom::pieces::load_chunk(chain, next_iterator, data),
-        Filter::ValkeyBloom(chain) => pieces::load_chunk(&mut **chain, next_iterator, data, trust),
+    match filter.format() {
+        Format::RedisBloom => redisbloom::pieces::load_chunk(filter, next_iterator, data),
+        Format::Everbloom | Format::ValkeyBloom => pieces::load_chunk(filter, next_iterator, data, trust),
     }
 }
 
-/// The filter in a blob of BF.LOAD, which only valkey-bloom's filters are written to. O(bytes).
+/// Returns the filter in a blob of BF.LOAD, which only valkey-bloom's filters are written to. O(bytes).
 ///
 /// # Errors
 /// The first thing that is wrong with the blob, as in [`load`].
 pub fn from_blob(blob: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
-    valkeybloom::decode_blob(blob, limit).map(|chain| Filter::ValkeyBloom(Box::new(chain)))
+    valkeybloom::decode_blob(blob, limit)
 }
 
-/// The header of a filter, which together with its bits tells it from every other. O(layers).
+/// Returns the header of a filter, which together with its cells tells it from every other. O(layers).
 #[must_use]
 pub fn header(filter: &Filter) -> Vec<u8> {
-    match filter {
-        Filter::Everbloom(chain) => everbloom::header::encode(chain),
-        Filter::Client(chain) => client::header::encode(chain),
-        Filter::Union(chain) => union::header::encode(chain),
-        Filter::Counting(chain) => counting::header::encode(chain),
-        Filter::Keyed(chain) => keyed::header::encode(chain),
-        Filter::Window(chain) => window::header::encode(chain),
-        Filter::RedisBloom(chain) => redisbloom::header::encode(chain),
-        Filter::ValkeyBloom(chain) => valkeybloom::header::encode(chain),
+    match filter.policy() {
+        Policy::RedisBloom(policy) => redisbloom::header::encode(policy, filter),
+        _ => record::encode(filter),
     }
 }
 
-/// Shows `add` strings of bytes that are equal for two filters if these answer and are saved alike, and else
+/// Shows `add` strings of bytes that are equal for two filters if these reply and are saved alike, and else
 /// differ. O(bytes).
 pub fn digest(filter: &Filter, add: &mut dyn FnMut(&[u8])) {
     add(&header(filter));
-    if filter.is_redisbloom_1_1() {
-        // The same bytes with other answers: a replica that is configured otherwise shall show.
+    if let (Format::RedisBloom, Some(Hash::RedisBloom(Murmur2::WideCutSeeds))) =
+        (filter.format(), filter.layers().first().map(Layer::hash))
+    {
+        // The same bytes with other replies: a replica that is configured otherwise shall show.
         add(b"1.1");
     }
-    filter.storages().for_each(|bits| add(bits.bytes()));
+    filter.layers().iter().for_each(|layer| add(layer.cells().bytes()));
 }

@@ -1,26 +1,22 @@
-//! BYTES: how a filter is written down and read back. Imports [`bloom`](crate::bloom), knows no server.
+//! BYTES: how a filter is written and read back. Imports [`bloom`](crate::bloom), knows no server.
 //!
-//! Everything of one kind's bytes lies in its folder. [`filter`] calls the folders, and is the only file that
-//! knows which kinds there are; the other files here are what several kinds share.
+//! Filters of our own format have [one record](record) for what is written about them beside their cells; [`snapshot`],
+//! [`pieces`] and [`rewrite`] write the cells. RedisBloom's and valkey-bloom's formats have a folder each, and the strings of
+//! clients another. [`filter`] chooses by the format of a filter.
 #![forbid(unsafe_code)]
 
-pub mod arrays;
 pub mod client;
-pub mod counting;
-pub mod envelope;
-pub mod everbloom;
 mod fields;
 pub mod filter;
-pub mod keyed;
 pub mod pieces;
-pub mod plan;
 pub mod record;
 pub mod redisbloom;
 pub mod rewrite;
 mod seal;
+mod segments;
 pub mod snapshot;
-pub mod union;
+mod stream;
 pub mod valkeybloom;
-pub mod window;
 
-pub use record::{DecodeError, Sink, Source, UnsignedOrBytes};
+pub use segments::CHUNK_BYTES;
+pub use stream::{DecodeError, Sink, Source, UnsignedOrBytes};

@@ -1,23 +1,23 @@
-//! The pieces of BF.SCANDUMP and BF.LOADCHUNK, of whatever kind a filter is that has a header of ours.
+//! The pieces of BF.SCANDUMP and BF.LOADCHUNK, of every filter but RedisBloom's.
 //!
 //! The protocol is RedisBloom's: iterator 0 asks for the header, which goes with iterator 1; iterator i > 0
-//! asks for the bytes from position i - 1 on of all bit arrays laid end to end, which go with the iterator
-//! after them; a piece never spans two layers. Every piece ends with a seal: the mark of the state that the
-//! header describes, and a check over its bytes, its place and that mark. So a piece that is torn, altered,
+//! asks for the bytes from position i - 1 on of all layers, one behind another, which go with the iterator
+//! after them; a piece never spans two layers. Where a filter loses layers while it lives, each layer keeps its position, and
+//! a piece that would begin in a lost one begins at the next. Every piece ends with a [seal](super::seal): the mark of the
+//! state that the header describes, and a check over its bytes, its place and that mark. So a piece that is torn, altered,
 //! of another filter or of another dump is refused before it changes anything.
 
 use std::borrow::Cow;
 use std::fmt;
 
-use super::arrays::{Arrays, chunk_at, locate};
-use super::seal::{Form, Place, Sealer};
-use crate::bloom::{Origin, OutOfMemory};
+use super::seal::{Place, Sealer, open};
+use super::segments::{chunk_at, locate};
+use crate::bloom::{Filter, Origin, OutOfMemory};
+
+pub use super::seal::SEAL_BYTES;
 
 /// The iterator that goes with a header.
 pub const HEADER_ITERATOR: u64 = 1;
-
-/// Bytes of the seal at the end of every piece.
-pub const SEAL_BYTES: usize = Form::Marked.seal_bytes();
 
 /// One reply of BF.SCANDUMP.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,33 +28,35 @@ pub struct Piece<'f> {
     pub data: Cow<'f, [u8]>,
 }
 
-/// The piece that `iterator` asks for, or nothing past the end; `encode` writes the header. O(bytes of the
+/// Returns the piece that `iterator` asks for, or nothing past the end; `encode` writes the header. O(bytes of the
 /// piece).
 ///
 /// # Errors
 /// [`OutOfMemory`] when the bytes cannot be had.
-pub fn piece<'f>(
-    arrays: &dyn Arrays,
+pub(super) fn piece<'f>(
+    filter: &Filter,
     iterator: u64,
     encode: impl FnOnce() -> Vec<u8>,
 ) -> Result<Option<Piece<'f>>, OutOfMemory> {
-    let mark = arrays.state_mark();
+    let mark = filter.state_mark();
     let mut sealer = Sealer::default();
     let next_iterator = match iterator.checked_sub(1) {
         None => {
-            sealer.seal(&encode(), &Place::Header, mark)?;
+            sealer.header(&encode(), mark)?;
             HEADER_ITERATOR
         }
         Some(position) => {
-            let Some(chunk) = chunk_at(arrays, position) else { return Ok(None) };
-            sealer.seal(chunk.bytes, &Place::chunk(&chunk.array, position), mark)?;
+            // Layers that the filter has gained since are no part of the dump.
+            let chunk = chunk_at(filter, position).filter(|chunk| chunk.position < filter.marked_end());
+            let Some(chunk) = chunk else { return Ok(None) };
+            sealer.chunk(&chunk, |segment| chunk.layer.cells().cut_to_dump(segment), mark)?;
             iterator_after(chunk.end())
         }
     };
     Ok(Some(Piece { next_iterator, data: Cow::Owned(sealer.into_piece()) }))
 }
 
-/// The iterator that goes with a chunk that ends before `position`.
+/// Returns the iterator that goes with a chunk that ends before `position`.
 pub(super) const fn iterator_after(position: u64) -> u64 {
     position.saturating_add(1)
 }
@@ -62,8 +64,10 @@ pub(super) const fn iterator_after(position: u64) -> u64 {
 /// Why a chunk was not loaded; the filter is as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkError {
-    /// Torn, altered, or of another filter, dump or place.
+    /// Torn, altered, or of another filter or place.
     BadData,
+    /// Whole, but not of the dump whose header made the filter, or it is not known any more which one that was.
+    OtherDump,
     /// Begins beyond the last layer.
     BeyondEnd,
     /// Longer than what is left of its layer.
@@ -73,7 +77,8 @@ pub enum ChunkError {
 impl fmt::Display for ChunkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::BadData => "the piece is torn, altered, or of another filter, dump or place",
+            Self::BadData => "the piece is torn, altered, or of another filter or place",
+            Self::OtherDump => "the piece is of another dump than the filter's header",
             Self::BeyondEnd => "the piece begins beyond the last layer",
             Self::TooBig => "the piece is longer than what is left of its layer",
         })
@@ -92,53 +97,33 @@ pub enum Trust {
     Sender,
 }
 
-/// Sets the bits of a chunk. `next_iterator` is what BF.SCANDUMP answered with it. O(bytes).
+/// Sets the cells of a chunk. `next_iterator` is what BF.SCANDUMP replied with it. O(bytes).
 ///
 /// # Errors
 /// [`ChunkError`]; the filter is then as it was.
-pub fn load_chunk(
-    arrays: &mut dyn Arrays,
+pub(super) fn load_chunk(
+    filter: &mut Filter,
     next_iterator: u64,
     data: &[u8],
     trust: Trust,
 ) -> Result<(), ChunkError> {
-    match (trust, arrays.origin()) {
-        (Trust::Sender, _) => {
-            let outcome = load_sealed(arrays, next_iterator, data, Form::Marked, |_| true);
-            outcome.or_else(|error| {
-                load_sealed(arrays, next_iterator, data, Form::Unmarked, |_| true).map_err(|_| error)
-            })
-        }
-        (Trust::Marks, Origin::Marked(mark)) => {
-            load_sealed(arrays, next_iterator, data, Form::Marked, |other| other == mark)
-        }
-        (Trust::Marks, Origin::Unmarked) => {
-            load_sealed(arrays, next_iterator, data, Form::Unmarked, |_| true)
-        }
-        (Trust::Marks, Origin::NoHeader) => load_sealed(arrays, next_iterator, data, Form::Marked, |_| false),
-    }
-}
-
-fn load_sealed(
-    arrays: &mut dyn Arrays,
-    next_iterator: u64,
-    data: &[u8],
-    form: Form,
-    is_wanted: impl FnOnce(u64) -> bool,
-) -> Result<(), ChunkError> {
-    let chunk_bytes = data.len().checked_sub(form.seal_bytes()).ok_or(ChunkError::BadData)?;
-    let position = next_iterator
-        .checked_sub(1)
-        .and_then(|end| end.checked_sub(chunk_bytes as u64))
-        .ok_or(ChunkError::BadData)?;
-    let (index, offset) = locate(arrays, position).ok_or(ChunkError::BeyondEnd)?;
-    let array = arrays.array(index).ok_or(ChunkError::BeyondEnd)?;
-    if array.bytes.len().saturating_sub(offset) < chunk_bytes {
+    let chunk_bytes = data.len().checked_sub(SEAL_BYTES).ok_or(ChunkError::BadData)? as u64;
+    let position = next_iterator.checked_sub(1).and_then(|end| end.checked_sub(chunk_bytes));
+    let position = position.ok_or(ChunkError::BadData)?;
+    let located = locate(filter, position).ok_or(ChunkError::BeyondEnd)?;
+    let (offset, index) = (located.offset_of(position), located.index);
+    // Of a layer that is gone nothing is known but where the next one begins.
+    let end = if offset.is_some() { located.range.end } else { located.range.start };
+    if end.saturating_sub(position) < chunk_bytes {
         return Err(ChunkError::TooBig);
     }
-    let (chunk, mark) = form.open(data, &Place::chunk(&array, position)).ok_or(ChunkError::BadData)?;
-    if !is_wanted(mark) {
-        return Err(ChunkError::BadData);
+    let (segment, mark) = open(data, &Place::chunk(located.layer, position)).ok_or(ChunkError::BadData)?;
+    if trust == Trust::Marks && filter.origin() != Origin::Marked(mark) {
+        return Err(ChunkError::OtherDump);
     }
-    if arrays.add_bytes(index, offset, chunk) { Ok(()) } else { Err(ChunkError::TooBig) }
+    match offset {
+        Some(offset) if !filter.add_segment(index, offset, segment) => Err(ChunkError::BadData),
+        // All items of a lost layer have expired.
+        _ => Ok(()),
+    }
 }

@@ -1,10 +1,11 @@
 //! The commands that make a filter again, as an append-only file holds them after a rewrite without a
 //! snapshot in front.
 
-use super::arrays::{Arrays, chunks};
 use super::pieces::{HEADER_ITERATOR, iterator_after};
-use super::seal::{Place, Sealer};
-use crate::bloom::{Memory, OutOfMemory, StateMark, hash128};
+use super::seal::Sealer;
+use super::segments::chunks;
+use crate::bloom::hash::murmur3::hash128;
+use crate::bloom::{Filter, Memory, OutOfMemory, StateMark};
 
 /// One command of a rewritten file, without its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,34 +24,34 @@ pub enum Rewritten<'d> {
     ),
 }
 
-/// Shows `emit` pieces with our seal that make the filter again. The header makes arrays of clear bits, so
-/// clear chunks are left out. They share a mark that is made of the header and of `fresh`, a number that no
-/// other rewriting has: so a client that sends the file to another server may send what the header and the
-/// chunks of one filter are, and nothing else. O(bytes that may be set, as far as is known).
+/// Shows `emit` pieces with our seal that make the filter again. The header makes clear cells, so clear chunks are left
+/// out. They share a mark that is made of the header and of `fresh`, a number that no other rewriting has: so a client that
+/// sends the file to another server may send what the header and the chunks of one filter are, and nothing else. O(bytes
+/// that may be set, as far as is known).
 ///
 /// # Errors
 /// [`OutOfMemory`] when a piece cannot be had; a part may have been shown then.
-pub(super) fn in_pieces<A: Arrays>(
+pub(super) fn in_pieces(
     header: &[u8],
-    arrays: &A,
+    filter: &Filter,
     memory: impl Memory,
     fresh: u64,
     emit: &mut dyn FnMut(Rewritten<'_>),
 ) -> Result<(), OutOfMemory> {
     let mut sealer = Sealer::default();
     let mark = mark_of(header, fresh);
-    let data = sealer.seal(header, &Place::Header, mark)?;
+    let data = sealer.header(header, mark)?;
     emit(Rewritten::Piece { iterator: HEADER_ITERATOR, data });
-    for (chunk, is_clear) in chunks(arrays, memory) {
+    for (chunk, is_clear) in chunks(filter, memory) {
         if !is_clear {
-            let data = sealer.seal(chunk.bytes, &Place::chunk(&chunk.array, chunk.position), mark)?;
+            let data = sealer.chunk(&chunk, |_| {}, mark)?;
             emit(Rewritten::Piece { iterator: iterator_after(chunk.end()), data });
         }
     }
     Ok(())
 }
 
-/// A mark that is not 0, which stands for none. A child of the server may draw the numbers that the server itself
+/// Returns a mark that is not 0, which stands for none. A child of the server may draw the numbers that the server itself
 /// draws for its next dumps; hashed they are others.
 fn mark_of(header: &[u8], fresh: u64) -> StateMark {
     hash128(header).h1.wrapping_add(hash128(&fresh.to_le_bytes()).h2).max(1)

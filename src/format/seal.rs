@@ -1,79 +1,45 @@
 //! What ends every piece of a dump of ours: a mark, and a check of the whole.
 
-use super::arrays::Array;
-use super::record::DecodeError;
-use crate::bloom::{ItemHash, Origin, OutOfMemory, StateMark, hash128};
+use super::segments::Chunk;
+use super::stream::DecodeError;
+use crate::bloom::hash::murmur3::hash128;
+use crate::bloom::{ItemHash, Layer, Origin, OutOfMemory, StateMark};
 
 /// Bytes of the mark.
 const MARK_BYTES: usize = 8;
 /// Bytes of the check, which is last.
 const CHECK_BYTES: usize = 16;
+/// Bytes of the seal at the end of every piece.
+pub const SEAL_BYTES: usize = MARK_BYTES + CHECK_BYTES;
 
-/// How a piece ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
-    /// With a mark and a check: written since release 0.2.
-    Marked,
-    /// With a check only: release 0.1.
-    Unmarked,
+/// Returns the payload and the mark of a piece whose check holds.
+pub(super) fn open<'d>(data: &'d [u8], place: &Place) -> Option<(&'d [u8], StateMark)> {
+    let (bytes, check) = data.split_last_chunk::<CHECK_BYTES>()?;
+    let (payload, mark) = bytes.split_last_chunk::<MARK_BYTES>()?;
+    let mark = StateMark::from_le_bytes(*mark);
+    (place.check(payload, mark) == *check).then_some((payload, mark))
 }
 
-impl Form {
-    /// Bytes after the payload.
-    pub(super) const fn seal_bytes(self) -> usize {
-        match self {
-            Self::Marked => MARK_BYTES + CHECK_BYTES,
-            Self::Unmarked => CHECK_BYTES,
-        }
-    }
-
-    /// The payload and the mark (0 where there is none) of a piece whose check holds.
-    pub(super) fn open<'d>(self, data: &'d [u8], place: &Place) -> Option<(&'d [u8], StateMark)> {
-        let (bytes, check) = data.split_last_chunk::<CHECK_BYTES>()?;
-        let (payload, mark) = match self {
-            Self::Marked => {
-                let (payload, mark) = bytes.split_last_chunk::<MARK_BYTES>()?;
-                (payload, Some(StateMark::from_le_bytes(*mark)))
-            }
-            Self::Unmarked => (bytes, None),
-        };
-        (place.check(payload, mark) == *check).then_some((payload, mark.unwrap_or(0)))
-    }
-}
-
-/// A header whose check holds, without its seal.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Sealed<'d> {
-    pub(super) bytes: &'d [u8],
-    pub(super) origin: Origin,
-}
-
-impl<'d> Sealed<'d> {
-    /// Opens a header of either form.
-    ///
-    /// # Errors
-    /// [`DecodeError::Truncated`] when it is torn, altered, or none of ours.
-    pub(super) fn open(data: &'d [u8]) -> Result<Self, DecodeError> {
-        let open = |form: Form| form.open(data, &Place::Header);
-        if let Some((bytes, mark)) = open(Form::Marked) {
-            // Pieces that were asked for without a header have no mark: no header goes with them.
-            let origin = if mark == 0 { Origin::NoHeader } else { Origin::Marked(mark) };
-            return Ok(Self { bytes, origin });
-        }
-        let (bytes, _) = open(Form::Unmarked).ok_or(DecodeError::Truncated)?;
-        Ok(Self { bytes, origin: Origin::Unmarked })
-    }
+/// Returns a header whose check holds, without its seal, and the origin of the filter that it makes.
+///
+/// # Errors
+/// [`DecodeError::Truncated`] when it is torn, altered, or none of ours.
+pub(super) fn open_header(data: &[u8]) -> Result<(&[u8], Origin), DecodeError> {
+    let (bytes, mark) = open(data, &Place::Header).ok_or(DecodeError::Truncated)?;
+    // Pieces that were asked for without a header have no mark: no header goes with them.
+    Ok((bytes, if mark == 0 { Origin::NoHeader } else { Origin::Marked(mark) }))
 }
 
 /// Where a piece belongs; part of its check.
 pub(super) enum Place {
     /// It is the header.
     Header,
-    /// It is a part of an array.
+    /// It is a part of a layer.
     Chunk {
-        /// Of its first byte, in all arrays laid end to end.
+        /// Where it begins in the dump.
         position: u64,
-        /// Of its layer, as the next two.
+        /// Of its layer, as the next two. All three are 0 where the position tells the layer from every other that the
+        /// filter ever had: the layer may be gone where the chunk is loaded.
         size_bits: u64,
         capacity_items: u64,
         probes: u32,
@@ -81,15 +47,18 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// Of a chunk of `array` whose first byte is at `position` in all arrays laid end to end.
-    pub(super) const fn chunk(array: &Array<'_>, position: u64) -> Self {
-        let Array { size_bits, capacity_items, probes, .. } = *array;
-        Self::Chunk { position, size_bits, capacity_items, probes }
+    /// Returns the place of a chunk of a layer that begins at `position` of a dump.
+    pub(super) fn chunk(layer: &Layer, position: u64) -> Self {
+        if layer.address().is_some() {
+            return Self::Chunk { position, size_bits: 0, capacity_items: 0, probes: 0 };
+        }
+        let (size_bits, capacity_items) = (layer.cells().size_bits(), layer.capacity_items());
+        Self::Chunk { position, size_bits, capacity_items, probes: layer.layout().probes() }
     }
 
-    /// The check of `bytes` at this place: the digest of their digest, of what tells the place from others,
-    /// and of the mark if there is one.
-    fn check(&self, bytes: &[u8], mark: Option<StateMark>) -> [u8; CHECK_BYTES] {
+    /// Returns the check of `bytes` at this place: the digest of their digest, of what tells the place from others, and of the
+    /// mark.
+    fn check(&self, bytes: &[u8], mark: StateMark) -> [u8; CHECK_BYTES] {
         let ItemHash { h1, h2 } = hash128(bytes);
         let [position, size_bits, capacity_items, probes] = match *self {
             Self::Header => [0; 4],
@@ -97,9 +66,8 @@ impl Place {
                 [position, size_bits, capacity_items, probes.into()]
             }
         };
-        let words = [h1, h2, position, size_bits, capacity_items, probes, mark.unwrap_or(0)];
-        let unmarked = words.split_last().map_or(&[][..], |(_, words)| words);
-        let digest = hash128(bytemuck::cast_slice(if mark.is_some() { &words } else { unmarked }));
+        let words = [h1, h2, position, size_bits, capacity_items, probes, mark];
+        let digest = hash128(bytemuck::cast_slice(&words));
         bytemuck::cast([digest.h1, digest.h2])
     }
 }
@@ -109,27 +77,48 @@ impl Place {
 pub(super) struct Sealer(Vec<u8>);
 
 impl Sealer {
-    /// A piece: the payload with its seal.
+    /// Returns a header with its seal.
     ///
     /// # Errors
-    /// [`OutOfMemory`] when it cannot be had.
-    pub(super) fn seal(
+    /// [`OutOfMemory`].
+    pub(super) fn header(&mut self, header: &[u8], mark: StateMark) -> Result<&[u8], OutOfMemory> {
+        self.seal([header, &[]], |_| {}, &Place::Header, mark)
+    }
+
+    /// Returns a chunk with its seal. `cut` may change the payload first.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub(super) fn chunk(
         &mut self,
-        payload: &[u8],
+        chunk: &Chunk<'_>,
+        cut: impl FnOnce(&mut [u8]),
+        mark: StateMark,
+    ) -> Result<&[u8], OutOfMemory> {
+        let place = Place::chunk(chunk.layer, chunk.position);
+        self.seal([chunk.segment.cells, chunk.segment.stamps], cut, &place, mark)
+    }
+
+    fn seal(
+        &mut self,
+        payload: [&[u8]; 2],
+        cut: impl FnOnce(&mut [u8]),
         place: &Place,
         mark: StateMark,
     ) -> Result<&[u8], OutOfMemory> {
         let Self(piece) = self;
         piece.clear();
-        let size_bytes = payload.len().saturating_add(Form::Marked.seal_bytes());
-        piece.try_reserve_exact(size_bytes).map_err(|_| OutOfMemory)?;
-        piece.extend_from_slice(payload);
+        let payload_bytes = payload.iter().fold(0, |sum: usize, part| sum.saturating_add(part.len()));
+        piece.try_reserve_exact(payload_bytes.saturating_add(SEAL_BYTES)).map_err(|_| OutOfMemory)?;
+        payload.iter().for_each(|part| piece.extend_from_slice(part));
+        cut(piece);
+        let check = place.check(piece, mark);
         piece.extend_from_slice(&mark.to_le_bytes());
-        piece.extend_from_slice(&place.check(payload, Some(mark)));
+        piece.extend_from_slice(&check);
         Ok(piece)
     }
 
-    /// The last piece.
+    /// Returns the last piece.
     pub(super) fn into_piece(self) -> Vec<u8> {
         self.0
     }

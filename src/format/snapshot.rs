@@ -1,53 +1,61 @@
-//! What the kinds of the data type `everbloom` have in common in a snapshot: the header, then the arrays in
-//! chunks.
+//! A filter of our own format in a snapshot: its record, then the cells of each layer in segments, each a string of its cells
+//! and, where it has stamps, a string of those.
 //!
-//! A chunk whose bits are all clear is an empty string, so an empty filter of any size is saved and loaded
-//! without touching its memory.
+//! A string whose cells are all clear is empty, so an empty filter of any size is saved and loaded without touching its
+//! memory.
 
-use super::arrays::{Arrays, CHUNK_BYTES, chunks};
-use super::plan::FilterPlan;
-use super::record::{DecodeError, Sink, Source};
-use crate::bloom::layer::Layer;
-use crate::bloom::{Chain, Family, LayerCounts, Memory, Probes, Storage};
+use super::record::Header;
+use super::segments::{CHUNK_BYTES, segments};
+use super::stream::{DecodeError, Sink, Source};
+use crate::bloom::{ByteLimit, Filter, Layer, Memory};
 
-/// Writes a header and the arrays behind it. O(bytes that may be set, as far as is known).
-pub fn save<A: Arrays>(header: &[u8], arrays: &A, sink: &mut impl Sink, memory: impl Memory) {
+/// Writes a filter. O(bytes that may be set, as far as is known).
+pub(super) fn save(header: &[u8], filter: &Filter, sink: &mut impl Sink, memory: impl Memory) {
     sink.bytes(header);
-    for (chunk, is_clear) in chunks(arrays, memory) {
-        sink.bytes(if is_clear { &[] } else { chunk.bytes });
-    }
-}
-
-/// Reads the arrays behind a header that has been read. O(bytes); takes the memory of the filter and of one
-/// chunk.
-///
-/// # Errors
-/// The first thing that is wrong with the bytes, or [`DecodeError::OutOfMemory`].
-pub fn load<F: Family>(plan: FilterPlan<F>, source: &mut impl Source) -> Result<Chain<F>, DecodeError> {
-    plan.build(|layer, counts| fill(layer, counts, source))
-}
-
-/// Reads the array of one layer, which is made and clear, behind a header that says so much of it.
-///
-/// # Errors
-/// As [`load`].
-pub(super) fn fill<P: Probes>(
-    layer: &mut Layer<P>,
-    counts: LayerCounts,
-    source: &mut impl Source,
-) -> Result<(), DecodeError> {
-    let size_bytes = layer.storage().bytes().len();
-    for offset in (0..size_bytes).step_by(CHUNK_BYTES) {
-        let chunk = source.bytes()?;
-        let expected_bytes = CHUNK_BYTES.min(size_bytes.saturating_sub(offset));
-        if !chunk.is_empty()
-            && (chunk.len() != expected_bytes || !layer.storage_mut().add_bytes(offset, &chunk))
-        {
-            return Err(DecodeError::Invalid("chunk length"));
+    for layer in filter.layers() {
+        for (segment, is_clear) in segments(layer, memory) {
+            let shown = |bytes| if is_clear { &[][..] } else { bytes };
+            sink.bytes(shown(segment.cells));
+            if !segment.stamps.is_empty() {
+                sink.bytes(shown(segment.stamps));
+            }
         }
     }
-    if layer.counts().set_bits != counts.set_bits {
-        return Err(DecodeError::Invalid("set bits"));
+}
+
+/// Reads a filter. O(bytes); takes the memory of the filter and of two segments.
+///
+/// # Errors
+/// The first thing that is wrong with the bytes, [`DecodeError::TooLarge`] or [`DecodeError::OutOfMemory`].
+pub(super) fn load(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
+    let header = source.bytes()?;
+    let (mut filter, set_cells) = Header::decode(&header, limit)?.build()?;
+    for (layer, set_cells) in filter.layers_mut().iter_mut().zip(set_cells) {
+        fill(layer, source)?;
+        if layer.counts().set_cells != set_cells {
+            return Err(DecodeError::Invalid("set cells"));
+        }
+    }
+    Ok(filter)
+}
+
+/// Reads the cells of one layer, which are clear.
+fn fill(layer: &mut Layer, source: &mut impl Source) -> Result<(), DecodeError> {
+    let mut offset = 0usize;
+    while let Some(segment) = layer.cells().segment(offset, CHUNK_BYTES) {
+        let (cell_bytes, stamp_bytes) = (segment.cells.len(), segment.stamps.len());
+        let cells = source.bytes()?;
+        let stamps = if stamp_bytes == 0 { None } else { Some(source.bytes()?) };
+        let stamps = stamps.as_deref().unwrap_or_default();
+        let is = |bytes: &[u8], expected_bytes| bytes.is_empty() || bytes.len() == expected_bytes;
+        if !is(&cells, cell_bytes) || !is(stamps, stamp_bytes) {
+            return Err(DecodeError::Invalid("chunk length"));
+        }
+        let is_clear = cells.is_empty() && stamps.is_empty();
+        if !is_clear && !layer.cells_mut().add_parts(offset, &cells, stamps) {
+            return Err(DecodeError::Invalid("chunk"));
+        }
+        offset = offset.saturating_add(cell_bytes).saturating_add(stamp_bytes);
     }
     Ok(())
 }

@@ -1,31 +1,26 @@
-//! Filters that forget, and the time that they are told.
+//! Sliding windows, and their time.
 
 use super::{BloomFilter, Processor};
-use crate::bloom::Filter;
 
 impl BloomFilter {
-    /// A filter that was read: where it forgets, it is asked as of its newest item until it is told the time.
-    pub(super) fn read(mut filter: Filter) -> Self {
-        filter.tell_time(0);
-        Self(filter)
-    }
-
-    /// How long a filter that was made with `WINDOW` remembers an item, in milliseconds; none for others. O(1).
+    /// Returns how long an item stays in a filter that was made with `WINDOW`, in milliseconds; nothing for others. O(1).
     #[must_use]
     pub fn window_ms(&self) -> Option<u64> {
         self.0.window().map(|window| window.span.ms())
     }
 
-    /// Tells a filter that forgets the time, in milliseconds of UNIX time: for what is asked of it and added to it until
-    /// it is told another. A filter that was read and never told has the time of its newest item. Time never runs back behind that.
-    /// Gives up the layers of which nothing is remembered. Nothing for other filters. O(layers).
+    /// Sets the time of a filter that was made with `WINDOW`, in milliseconds of UNIX time, for lookups and adds until it is set again.
+    /// The time of a filter that was read is that of its newest item until it is set. Time never runs back behind that.
+    /// Frees the layers whose items have all expired. Does nothing to other filters. O(layers).
     pub fn tell_time(&mut self, now_ms: u64) {
-        self.0.tell_time(now_ms);
-        drop(self.0.take_dead());
+        if let Some(window) = self.0.window_mut() {
+            window.set_now(now_ms);
+        }
+        drop(self.0.take_expired());
     }
 
-    /// [`contains`](Self::contains) at a moment, in milliseconds of UNIX time, whatever the filter was told: for filters
-    /// that several threads ask. Of one that does not forget the moment means nothing. O(layers * probes).
+    /// [`contains`](Self::contains) at a moment, in milliseconds of UNIX time, whatever the time of the filter is: for filters
+    /// that several threads share. The moment means something to sliding windows only. O(layers * probes).
     #[must_use]
     pub fn contains_at(&self, item: &[u8], now_ms: u64) -> bool {
         self.0.contains_at(item, now_ms, Processor)

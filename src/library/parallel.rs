@@ -3,9 +3,8 @@
 use std::thread;
 
 use super::{BloomFilter, NO_LIMIT, Processor};
-use crate::bloom::everbloom::Probing;
-use crate::bloom::everbloom::share::Sharing;
-use crate::bloom::{AddError, Added, Chain, Family, Filter, ItemHash};
+use crate::bloom::partition::Partition;
+use crate::bloom::{AddError, Added, Filter, ItemHash};
 
 /// Items that are added in one call where one thread adds all of them.
 const GROUP_ITEMS: usize = 1024;
@@ -38,8 +37,8 @@ impl BloomFilter {
     /// that has one layer, 2 MiB or larger, is filled by all threads at once; any other by one after another.
     ///
     /// The filter is the same as if one thread had [added](Self::add) all parts in their order, for an item of such a
-    /// filter lies in one page and the items of a page are added in their order; only in the call that meets the
-    /// end of the filter's room may others come first.
+    /// filter lies in one page and the items of a page are added in their order; only in the call in which the filter becomes full
+    /// may others come first.
     ///
     /// O(items * layers * probes / threads); takes 16 bytes of memory per item meanwhile.
     ///
@@ -60,18 +59,10 @@ impl BloomFilter {
     where
         P: IntoIterator<Item = &'i [u8]> + Send,
     {
-        match &mut self.0 {
-            Filter::Everbloom(chain) if parts.len() > 1 => {
-                if let Some(sharing) = chain.sharing(parts.len()) {
-                    return add_on_threads(chain, sharing, parts);
-                }
-            }
-            Filter::Keyed(chain) if parts.len() > 1 => {
-                if let Some(sharing) = chain.sharing(parts.len()) {
-                    return add_on_threads(chain, sharing, parts);
-                }
-            }
-            _ => {}
+        if parts.len() > 1
+            && let Some(partition) = self.0.partition(parts.len())
+        {
+            return add_on_threads(&mut self.0, partition, parts);
         }
         add_in_turn(&mut self.0, parts.into_iter().flatten())
     }
@@ -107,40 +98,38 @@ fn count(tally: &mut Tally, outcome: Result<Added, AddError>) -> Result<(), AddE
     Ok(())
 }
 
-fn add_on_threads<'i, F, P>(chain: &mut Chain<F>, sharing: Sharing, parts: Vec<P>) -> Result<Tally, AddError>
+fn add_on_threads<'i, P>(filter: &mut Filter, partition: Partition, parts: Vec<P>) -> Result<Tally, AddError>
 where
-    F: for<'d> Family<Digest<'d> = ItemHash, Placement = Probing> + Sync,
     P: IntoIterator<Item = &'i [u8]> + Send,
 {
-    let family = chain.family();
-    // Of each part, its items by the share that has them.
-    let hashed: Vec<Vec<Vec<ItemHash>>> = on_threads(parts, |part| {
-        let mut by_share = vec![Vec::new(); sharing.shares()];
-        for item in part {
-            let hash = family.digest(item);
-            if let Some(share) = by_share.get_mut(sharing.share_of(hash)) {
-                share.push(hash);
+    let hashing = &*filter;
+    // Of each part of the items, those by the part of the pages that has them.
+    let hashed: Vec<Vec<Vec<ItemHash>>> = on_threads(parts, |items| {
+        let mut by_pages = vec![Vec::new(); partition.parts()];
+        for hash in items.into_iter().filter_map(|item| hashing.item_hash(item)) {
+            if let Some(hashes) = by_pages.get_mut(partition.part_of(hash)) {
+                hashes.push(hash);
             }
         }
-        by_share
+        by_pages
     });
     let items = hashed.iter().flatten().fold(0u64, |sum, items| sum.saturating_add(items.len() as u64));
-    if items > chain.room_items() {
+    if items > filter.room_items() {
         let mut tally = Tally::default();
         for item in hashed.iter().flatten().flatten() {
-            count(&mut tally, chain.add_prefetched(*item, &NO_LIMIT, Processor))?;
+            count(&mut tally, filter.add_item_hash(*item, &NO_LIMIT, Processor))?;
         }
         return Ok(tally);
     }
-    let gained = chain.share_out(sharing, |shares| {
-        let numbered = shares.iter_mut().enumerate().collect();
-        on_threads(numbered, |(number, share)| {
-            for items in hashed.iter().filter_map(|by_share| by_share.get(number)) {
-                share.add_many(items, Processor);
+    let added = filter.add_in_parts(partition, |pages| {
+        let numbered = pages.iter_mut().enumerate().collect();
+        on_threads(numbered, |(number, pages)| {
+            for items in hashed.iter().filter_map(|by_pages| by_pages.get(number)) {
+                pages.add_many(items, Processor);
             }
         });
     });
-    Ok(Tally { items, new_items: gained.items, refused_items: 0 })
+    Ok(Tally { items, new_items: added.items, refused_items: 0 })
 }
 
 /// Does the work for each input on a thread of its own, the last on this one.

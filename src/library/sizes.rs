@@ -1,11 +1,14 @@
 //! What a filter will take, in each format, before there is one.
 
 use super::{CreateError, Options as Reserved};
+use crate::bloom::hash::siphash::Seed;
 use crate::bloom::limits::LAYERS_MAX;
-use crate::bloom::redisbloom::{Options, plan::layer_plan};
-use crate::bloom::valkeybloom::{self, sizing::Rounding};
-use crate::bloom::window::WindowShape;
-use crate::bloom::{Everbloom, Format, LayerShape, Layout, Probes, ReserveError, Window};
+use crate::bloom::policy::redisbloom::{Options, RESERVED_GROWTH};
+use crate::bloom::policy::valkeybloom::TIGHTENING_RATIO_DEFAULT;
+use crate::bloom::policy::{RedisBloom, ValkeyBloom};
+use crate::bloom::sizing::Shape;
+use crate::bloom::window::shapes_at_pace;
+use crate::bloom::{CellType, Format, Hash, Layout, Policy, Promise, ReserveError};
 
 /// What one layer of a filter takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,7 +23,7 @@ pub struct LayerSize {
     pub lines: u32,
 }
 
-/// The layers that a filter has once it holds `items` different items, the oldest first. O(layers).
+/// Returns the layers that a filter has once it holds `items` different items, the oldest first. O(layers).
 ///
 /// ```
 /// use everbloom::{Format, Options, layer_sizes};
@@ -34,9 +37,9 @@ pub struct LayerSize {
 /// # Errors
 /// [`CreateError`], also where the filter would refuse some of the items.
 pub fn layer_sizes(format: Format, reserved: Reserved, items: u64) -> Result<Vec<LayerSize>, CreateError> {
-    let Reserved { error_rate, capacity_items, growth } = reserved;
-    let family = Everbloom { error_rate, capacity_items, growth };
-    family.validate().map_err(CreateError::Option)?;
+    let promise = reserved.promise()?;
+    let (policy, hash) = policy_of(format, promise);
+    let growth = promise.growth;
     let mut sizes: Vec<LayerSize> = Vec::new();
     let mut held_items = 0u64;
     while sizes.is_empty() || held_items < items {
@@ -44,19 +47,17 @@ pub fn layer_sizes(format: Format, reserved: Reserved, items: u64) -> Result<Vec
             return Err(CreateError::Reserve(ReserveError::TooLong));
         }
         let before = sizes.last().map(|layer| layer.capacity_items);
-        let size = match format {
-            Format::Everbloom => everbloom(family, sizes.len(), before),
-            Format::RedisBloom => redisbloom(family, sizes.len(), before),
-            Format::ValkeyBloom => valkeybloom(family, sizes.len(), before),
-        };
-        let size = size.map_err(CreateError::Reserve)?;
+        let parameters = policy.layer_parameters(sizes.len(), before);
+        let layer = parameters.and_then(|parameters| policy.sized_layer(parameters, hash, CellType::Bits));
+        let layer = layer.map_err(CreateError::Reserve)?;
+        let size = size_of(layer.capacity_items, layer.size_bits, layer.placement.layout());
         held_items = held_items.saturating_add(size.capacity_items);
         sizes.push(size);
     }
     Ok(sizes)
 }
 
-/// The layers of a filter with a window that takes `items` different items in every window at an even pace, once that
+/// Returns the layers of a filter with a window that takes `items` different items in every window at an even pace, once that
 /// has lasted for some windows: of those that it has outgrown it keeps none. With capacities of items per
 /// window; how long the window is makes no difference. O(layers^2).
 ///
@@ -74,54 +75,32 @@ pub fn layer_sizes(format: Format, reserved: Reserved, items: u64) -> Result<Vec
 /// # Errors
 /// [`CreateError`], also where the filter would refuse some of the items.
 pub fn window_layer_sizes(reserved: Reserved, items: u64) -> Result<Vec<LayerSize>, CreateError> {
-    let Reserved { error_rate, capacity_items, growth } = reserved;
-    let family = Everbloom { error_rate, capacity_items, growth };
-    family.validate().map_err(CreateError::Option)?;
-    let shapes = Window::shapes_at_pace(family, items).map_err(CreateError::Reserve)?;
-    let size = |shape: &WindowShape| {
-        let WindowShape { layout, probes, capacity_items, .. } = *shape;
-        LayerSize { capacity_items, size_bits: shape.size_bits(), probes, lines: lines_of(layout, probes) }
-    };
+    let shapes = shapes_at_pace(&reserved.promise()?, items).map_err(CreateError::Reserve)?;
+    let size = |shape: &Shape| size_of(shape.capacity_items, shape.size_bits(), shape.layout());
     Ok(shapes.iter().map(size).collect())
 }
 
-fn lines_of(layout: Layout, probes: u32) -> u32 {
-    match layout {
-        Layout::Scattered => probes,
-        Layout::Paged { lines } => lines.into(),
+fn size_of(capacity_items: u64, size_bits: u64, layout: Layout) -> LayerSize {
+    LayerSize { capacity_items, size_bits, probes: layout.probes(), lines: layout.lines() }
+}
+
+/// Returns the policy of a filter of a format that is reserved like that, and a hash of such filters.
+fn policy_of(format: Format, promise: Promise) -> (Policy, Hash) {
+    let Promise { error_rate, capacity_items, growth } = promise;
+    match format {
+        Format::Everbloom => (Policy::Promise(promise), Hash::Murmur3),
+        Format::RedisBloom => {
+            let (options, expansion) = match growth.is_fixed_size() {
+                true => (Options::FIXED, RESERVED_GROWTH),
+                false => (Options::SCALING, growth.expansion()),
+            };
+            let policy = RedisBloom::new(error_rate, capacity_items, options, expansion);
+            (Policy::RedisBloom(Box::new(policy)), Hash::RedisBloom(options.hash()))
+        }
+        Format::ValkeyBloom => {
+            let tightening_ratio = TIGHTENING_RATIO_DEFAULT;
+            let policy = ValkeyBloom { error_rate, tightening_ratio, capacity_items, growth };
+            (Policy::ValkeyBloom(Box::new(policy)), Hash::ValkeyBloom(Seed::FIXED))
+        }
     }
-}
-
-fn everbloom(family: Everbloom, index: usize, before: Option<u64>) -> Result<LayerSize, ReserveError> {
-    let (capacity_items, error_rate) = family.layer_parameters(index, before)?;
-    let LayerShape { layout, probes, size_bits, capacity_items } =
-        LayerShape::sized(capacity_items, error_rate);
-    Ok(LayerSize { capacity_items, size_bits, probes, lines: lines_of(layout, probes) })
-}
-
-fn redisbloom(family: Everbloom, index: usize, before: Option<u64>) -> Result<LayerSize, ReserveError> {
-    // Half of the rate for the first layer of a filter that grows, and half of the one before for each later.
-    let halvings = if family.growth.is_fixed_size() { 0 } else { index.saturating_add(1) };
-    let error_rate = valkeybloom::sizing::layer_error_rate(family.error_rate, 0.5, halvings)
-        .ok_or(ReserveError::ErrorRateVanishes)?;
-    let plan = next_capacity(family, before)
-        .and_then(|capacity_items| layer_plan(capacity_items, error_rate, Options::SCALING))
-        .ok_or(ReserveError::TooLong)?;
-    let probes = plan.placement.probes();
-    Ok(LayerSize { capacity_items: plan.capacity_items, size_bits: plan.size_bits, probes, lines: probes })
-}
-
-fn valkeybloom(family: Everbloom, index: usize, before: Option<u64>) -> Result<LayerSize, ReserveError> {
-    let capacity_items = next_capacity(family, before).ok_or(ReserveError::TooLong)?;
-    let ratio = valkeybloom::TIGHTENING_RATIO_DEFAULT;
-    let error_rate = valkeybloom::sizing::layer_error_rate(family.error_rate, ratio, index)
-        .ok_or(ReserveError::ErrorRateVanishes)?;
-    let size_bits = valkeybloom::sizing::layer_size_bytes(capacity_items, error_rate).saturating_mul(8);
-    let probes = valkeybloom::sizing::probes(size_bits, capacity_items, Rounding::Nearest);
-    Ok(LayerSize { capacity_items, size_bits, probes, lines: probes })
-}
-
-/// Items of the layer behind one of `before` items.
-fn next_capacity(family: Everbloom, before: Option<u64>) -> Option<u64> {
-    before.map_or(Some(family.capacity_items), |items| items.checked_mul(family.growth.expansion().into()))
 }

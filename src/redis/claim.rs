@@ -1,61 +1,72 @@
-//! Which keys a command has open: a filter that two open keys led to could be changed through both.
+//! Which keys a command has opened: a filter that two open keys led to could be changed through both.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 
 use super::args::Argv;
 
-/// No key is open.
-const CLOSED: usize = usize::MAX;
+/// No key was opened.
+const NONE: usize = usize::MAX;
 
-/// The places of the open keys among the arguments of the running command: two at most.
-pub(super) struct Claims {
+/// The keys that the running command has opened. None of them is opened twice.
+pub(super) struct Claims<'a> {
+    /// The place of the first among the arguments: of the only one, in most commands.
     first: Cell<usize>,
-    second: Cell<usize>,
+    /// The names of the others; nothing where there are none.
+    others: RefCell<ManuallyDrop<Option<Box<Names<'a>>>>>,
 }
 
-impl Claims {
-    /// No key is open.
-    pub(super) fn none() -> Self {
-        Self { first: Cell::new(CLOSED), second: Cell::new(CLOSED) }
+#[derive(Default)]
+struct Names<'a>(BTreeSet<&'a [u8]>);
+
+impl<'a> Claims<'a> {
+    /// Returns those of a command that has opened none.
+    pub(super) const fn none() -> Self {
+        Self { first: Cell::new(NONE), others: RefCell::new(ManuallyDrop::new(None)) }
     }
 
-    /// Says that the key which the argument at `position` names is open; refused where a key of that name
-    /// is open already.
+    /// Notes that the key which the argument at `position` names is opened. Returns nothing where a key of that name was.
     #[inline(always)]
-    pub(super) fn claim(&self, argv: Argv<'_>, position: usize) -> Option<Claim<'_>> {
-        let is_alone = self.first.get() == CLOSED && self.second.get() == CLOSED;
-        let place = if is_alone { &self.first } else { self.place_beside(argv, position)? };
-        place.set(position);
-        Some(Claim(place))
+    pub(super) fn claim(&self, argv: Argv<'a>, position: usize) -> Option<Claim<'_>> {
+        if self.first.get() == NONE {
+            self.first.set(position);
+            return Some(Claim(PhantomData));
+        }
+        self.claim_beside(argv, position)
     }
 
-    /// Says that a key is open where none is.
+    /// Notes that a key is opened where none was.
     pub(super) fn claim_only(&self) -> Option<Claim<'_>> {
-        let is_alone = self.first.get() == CLOSED && self.second.get() == CLOSED;
-        is_alone.then(|| {
-            self.first.set(0);
-            Claim(&self.first)
-        })
+        let is_alone = self.first.replace(0) == NONE;
+        is_alone.then_some(Claim(PhantomData))
     }
 
-    /// A place beside the key that is open.
+    /// Notes that a key is opened after others.
     #[cold]
-    fn place_beside(&self, argv: Argv<'_>, position: usize) -> Option<&Cell<usize>> {
-        let (place, other) = match (self.first.get(), self.second.get()) {
-            (CLOSED, other) => (&self.first, other),
-            (other, CLOSED) => (&self.second, other),
-            _ => return None,
-        };
-        (argv.bytes(other) != argv.bytes(position)).then_some(place)
+    fn claim_beside(&self, argv: Argv<'a>, position: usize) -> Option<Claim<'_>> {
+        let name = argv.bytes(position)?;
+        let is_new = argv.bytes(self.first.get()) != Some(name)
+            && self.others.borrow_mut().get_or_insert_default().0.insert(name);
+        is_new.then_some(Claim(PhantomData))
+    }
+
+    #[cold]
+    fn free_others(&mut self) {
+        drop(self.others.get_mut().take());
     }
 }
 
-/// Says that a key is open, as long as it lives.
-pub(super) struct Claim<'k>(&'k Cell<usize>);
-
-impl Drop for Claim<'_> {
+/// By hand, for the compiler would call a function to find that there is nothing to free.
+impl Drop for Claims<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.0.set(CLOSED);
+        if self.others.get_mut().is_some() {
+            self.free_others();
+        }
     }
 }
+
+/// Says that no other key of the same name is opened.
+pub(super) struct Claim<'k>(PhantomData<&'k Cell<usize>>);

@@ -33,7 +33,7 @@ const STACK_BYTES: usize = 256 << 10;
 /// The work of freeing a filter, in the server's units. O(layers).
 pub(super) fn effort(filter: &Filter) -> usize {
     let unit_bytes = if is_short() { URGENT_FREE_UNIT_BYTES } else { FREE_UNIT_BYTES };
-    let bits_bytes = filter.storages().map(|bits| size_of_val(bits.words())).sum::<usize>();
+    let bits_bytes = filter.layers().iter().map(|layer| size_of_val(layer.cells().words())).sum::<usize>();
     1 + bits_bytes / unit_bytes
 }
 

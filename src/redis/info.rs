@@ -8,7 +8,7 @@ use redis_module::raw;
 use super::api::{Context, succeeded};
 use super::log;
 use super::stats::{self, EVENTS, Totals};
-use crate::bloom::Kind;
+use crate::bloom::kind::{KIND_COUNT, KINDS};
 
 /// The release, since MODULE LIST has room for a number only.
 const RELEASE: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
@@ -41,34 +41,39 @@ type Field = (&'static CStr, fn(&Now) -> u64);
 
 /// What there is of each kind, all read before the first field is written: filters are freed on other threads meanwhile,
 /// and the sums must be those of the kinds.
-type Now = [Totals<u64>; Kind::ALL.len()];
+type Now = [Totals<u64>; KIND_COUNT];
 
-/// The section of the kind with that place among all kinds.
-macro_rules! of_kind {
-    ($place:literal, $section:literal, $name:literal) => {
-        Section {
-            name: $section,
-            fields: &[
-                (terminated(concat!($name, "_filters\0")), |now| now[$place].filters),
-                (terminated(concat!($name, "_bytes\0")), |now| now[$place].bytes),
-                (terminated(concat!($name, "_layers\0")), |now| now[$place].layers),
-                (terminated(concat!($name, "_items\0")), |now| now[$place].items),
-                (terminated(concat!($name, "_capacity\0")), |now| now[$place].capacity_items),
-            ],
-        }
-    };
-}
+/// The fields of the section of each kind, behind its name.
+static OF_KIND: [(&str, fn(&Totals<u64>) -> u64); 5] = [
+    ("_filters", |kind| kind.filters),
+    ("_bytes", |kind| kind.bytes),
+    ("_layers", |kind| kind.layers),
+    ("_items", |kind| kind.items),
+    ("_capacity", |kind| kind.capacity_items),
+];
 
-/// A text that ends with its only NUL.
-const fn terminated(text: &'static str) -> &'static CStr {
-    match CStr::from_bytes_with_nul(text.as_bytes()) {
-        Ok(text) => text,
-        Err(_) => c"",
+/// A name of a section or a field that is put together without an allocation.
+struct Name([u8; Self::MAX_BYTES]);
+
+impl Name {
+    /// More bytes than any name has, and a NUL.
+    const MAX_BYTES: usize = 64;
+
+    /// Returns the name of these parts.
+    fn of(parts: [&str; 2]) -> Self {
+        let mut name = [0; Self::MAX_BYTES];
+        let bytes = parts.iter().flat_map(|part| part.bytes()).take(Self::MAX_BYTES - 1);
+        name.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
+        Self(name)
+    }
+
+    fn text(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.0).unwrap_or_default()
     }
 }
 
-/// All names are stable: docs/monitoring.md.
-static SECTIONS: [Section; 11] = [
+/// All names are stable: docs/monitoring.md. A section for each kind follows the first.
+static SECTIONS: [Section; 3] = [
     Section {
         name: c"",
         fields: &[
@@ -87,14 +92,6 @@ static SECTIONS: [Section; 11] = [
             (c"load_errors", |_| EVENTS.load_errors.get()),
         ],
     },
-    of_kind!(0, c"everbloom", "everbloom"),
-    of_kind!(1, c"redisbloom", "redisbloom"),
-    of_kind!(2, c"valkey_bloom", "valkey_bloom"),
-    of_kind!(3, c"imported", "imported"),
-    of_kind!(4, c"union", "union"),
-    of_kind!(5, c"counting", "counting"),
-    of_kind!(6, c"keyed", "keyed"),
-    of_kind!(7, c"window", "window"),
     // valkey-bloom's own names, which exporters know.
     Section {
         name: c"bloom_core_metrics",
@@ -131,19 +128,28 @@ unsafe extern "C" fn write_section(info: *mut raw::RedisModuleInfoCtx, _for_cras
         return;
     };
     let now = stats::now();
+    // SAFETY: the context is the server's. The name is copied.
+    let begin = |name: &CStr| succeeded(unsafe { add_section(info, name.as_ptr()) });
+    let write = |name: &CStr, value: u64| {
+        // SAFETY: as above, within the section that was begun last. The name is copied.
+        unsafe { add_field(info, name.as_ptr(), value) };
+    };
     for section in &SECTIONS {
-        // SAFETY: the context is the server's. The name is copied.
-        let wanted = unsafe { add_section(info, section.name.as_ptr()) };
-        if !succeeded(wanted) {
-            continue;
+        let is_first = section.name.is_empty();
+        if begin(section.name) {
+            if is_first {
+                // SAFETY: as above, within the section that was just begun. Both strings live forever.
+                unsafe { add_text(info, c"release".as_ptr(), RELEASE.as_ptr()) };
+            }
+            section.fields.iter().for_each(|(name, value)| write(name, value(&now)));
         }
-        if section.name.is_empty() {
-            // SAFETY: as above, within the section that was just begun. Both strings live forever.
-            unsafe { add_text(info, c"release".as_ptr(), RELEASE.as_ptr()) };
-        }
-        for (name, value) in section.fields {
-            // SAFETY: as above, within the section that was just begun.
-            unsafe { add_field(info, name.as_ptr(), value(&now)) };
+        if is_first {
+            for (row, totals) in KINDS.iter().zip(&now) {
+                if begin(Name::of([row.info_name, ""]).text()) {
+                    let fields = OF_KIND.iter();
+                    fields.for_each(|(name, value)| write(Name::of([row.info_name, name]).text(), value(totals)));
+                }
+            }
         }
     }
 }

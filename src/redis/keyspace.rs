@@ -14,7 +14,7 @@ use super::pagemap::ProcessMemory;
 use super::permission;
 use super::random::random_seed;
 use super::source::{Source, field};
-use crate::bloom::valkeybloom::SEED_BYTES;
+use crate::bloom::hash::siphash::SEED_BYTES;
 use crate::bloom::{ByteLimit, Memory, Prefetch};
 use crate::command::table::KeyAccess;
 use crate::command::{Command, CommandError, Host, Keyspace, Name, Settings, StringSlot};
@@ -24,7 +24,7 @@ use crate::prefetch::Processor;
 pub(super) struct ServerKeyspace<'a> {
     context: Context,
     argv: Argv<'a>,
-    open: Claims,
+    open: Claims<'a>,
 }
 
 impl<'a> ServerKeyspace<'a> {
@@ -34,7 +34,7 @@ impl<'a> ServerKeyspace<'a> {
         Self { context, argv, open: Claims::none() }
     }
 
-    /// The string that names a key, which is open from now on as long as the claim lives.
+    /// Returns the string that names a key, which no other open key of the command has.
     #[inline(always)]
     fn claim(&self, position: usize) -> Option<(*mut RedisModuleString, Claim<'_>)> {
         Some((self.argv.string(position)?, self.open.claim(self.argv, position)?))
@@ -66,6 +66,11 @@ impl Keyspace for ServerKeyspace<'_> {
             Some((source, first)) => unsafe { permission::may_read(self.context, source, first) },
             None => Err(CommandError::Internal),
         }
+    }
+
+    fn may_be_migrating(&self, key: &[u8], first: Name<'_>) -> bool {
+        // SAFETY: the context is that of the running command.
+        !self.must_obey() && unsafe { permission::may_be_migrating(self.context, key, first.bytes) }
     }
 
     fn with_string<T>(&self, name: Name<'_>, read: impl FnOnce(StringSlot<'_>) -> T) -> T {

@@ -1,6 +1,6 @@
 //! Bytes that nobody can guess, from the server.
 
-use crate::bloom::valkeybloom::SEED_BYTES;
+use crate::bloom::hash::siphash::SEED_BYTES;
 
 /// The seed of a filter.
 pub(super) fn random_seed() -> [u8; SEED_BYTES] {

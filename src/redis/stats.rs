@@ -3,7 +3,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::bloom::{Filter, Kind};
+use crate::bloom::limits::LAYERS_MAX;
+use crate::bloom::Filter;
+use crate::bloom::kind::KIND_COUNT;
 use crate::command::table::KeyAccess;
 use crate::command::{Command, Effects};
 
@@ -73,20 +75,13 @@ impl Totals {
     }
 }
 
-/// What there is now, in the order of [`Kind::ALL`].
-pub(super) fn now() -> [Totals<u64>; Kind::ALL.len()] {
+/// Returns what there is now, in the order of [`KINDS`](crate::bloom::kind::KINDS).
+pub(super) fn now() -> [Totals<u64>; KIND_COUNT] {
     TOTALS.each_ref().map(Totals::now)
 }
 
-/// In the order of [`Kind::ALL`].
-static TOTALS: [Totals; Kind::ALL.len()] = [const { Totals::new() }; Kind::ALL.len()];
-
-/// The totals of a kind.
-#[inline(always)]
-#[expect(clippy::indexing_slicing, reason = "as many as there are kinds")]
-pub(super) fn totals(kind: Kind) -> &'static Totals {
-    &TOTALS[kind as usize]
-}
+/// In the order of [`KINDS`](crate::bloom::kind::KINDS).
+static TOTALS: [Totals; KIND_COUNT] = [const { Totals::new() }; KIND_COUNT];
 
 /// What commands and the server have done with filters since the module was loaded.
 pub(super) struct Events {
@@ -123,85 +118,101 @@ pub(super) static EVENTS: Events = Events {
     defrag_misses: Count::new(),
 };
 
-/// What one filter is counted for: its bytes of memory and, above them, its kind. One word, for every
-/// filter has it.
-pub(super) struct Footprint(u64);
+/// What the totals count one filter for: all that [`Totals`] has of it, as of the last change of the filter. So the totals
+/// are the sums over all filters whatever a command does, and 0 when no filter is left.
+pub(super) struct Footprint {
+    /// Bytes of memory in the lowest bits, above them the layers, above those the kind: one word, for every filter has it.
+    packed: u64,
+    items: u64,
+    capacity_items: u64,
+}
 
-/// Bits of the bytes: more than any memory has.
-const BYTES_BITS: u32 = 56;
+/// Bits of the bytes: as many as addresses have.
+const BYTES_BITS: u32 = 48;
+/// Bits of the layers.
+const LAYERS_BITS: u32 = 13;
+const _: () = assert!(LAYERS_MAX < 1 << LAYERS_BITS);
+const _: () = assert!(KIND_COUNT <= 1 << (u64::BITS - BYTES_BITS - LAYERS_BITS));
 
 impl Footprint {
-    fn of(filter: &Filter) -> Self {
-        let bytes = filter.size_bytes() & ((1 << BYTES_BITS) - 1);
-        Self(bytes | (filter.kind() as u64) << BYTES_BITS)
-    }
-
-    fn bytes(&self) -> u64 {
-        self.0 & ((1 << BYTES_BITS) - 1)
-    }
-
-    fn totals(&self) -> &'static Totals {
-        let kinds = Kind::ALL.into_iter();
-        totals(
-            kinds
-                .zip(0u64..)
-                .find(|(_, number)| *number == self.0 >> BYTES_BITS)
-                .map_or(Kind::Everbloom, |(kind, _)| kind),
-        )
-    }
-
     /// Counts a filter that now exists. O(layers).
     pub(super) fn count(filter: &Filter) -> Self {
-        let footprint = Self::of(filter);
+        let layers = filter.layer_count() as u64;
+        let kind = filter.kind() as u64;
+        let footprint = Self {
+            packed: low_bits(filter.size_bytes(), BYTES_BITS)
+                | low_bits(layers, LAYERS_BITS) << BYTES_BITS
+                | kind << (BYTES_BITS + LAYERS_BITS),
+            items: counted_items(filter),
+            capacity_items: filter.capacity_items(),
+        };
         let totals = footprint.totals();
         totals.filters.add(1);
         totals.bytes.add(footprint.bytes());
-        totals.layers.add(filter.layer_count() as u64);
-        totals.items.add(counted_items(filter));
-        totals.capacity_items.add(filter.capacity_items());
+        totals.layers.add(layers);
+        totals.items.add(footprint.items);
+        totals.capacity_items.add(footprint.capacity_items);
         footprint
     }
 
-    /// Counts a filter anew that was counted with so many layers and items and so much capacity, and may
-    /// have been of another kind. O(layers).
+    /// Counts anew a filter that may have changed in every respect. O(layers).
     #[cold]
-    pub(super) fn recount(
-        &mut self,
-        filter: &Filter,
-        layers_before: usize,
-        items_before: u64,
-        capacity_before_items: u64,
-    ) {
-        self.uncount(layers_before, items_before, capacity_before_items);
+    pub(super) fn recount(&mut self, filter: &Filter) {
+        self.uncount();
         *self = Self::count(filter);
     }
 
-    fn uncount(&self, layers: usize, items: u64, capacity_items: u64) {
-        let totals = self.totals();
-        totals.filters.subtract(1);
-        totals.bytes.subtract(self.bytes());
-        totals.layers.subtract(layers as u64);
-        totals.items.subtract(items);
-        totals.capacity_items.subtract(capacity_items);
+    /// Counts the items anew of a filter that has only taken items. O(layers).
+    #[inline(always)]
+    pub(super) fn recount_items(&mut self, filter: &Filter) {
+        let items = counted_items(filter);
+        self.totals().items.add(items.wrapping_sub(self.items));
+        self.items = items;
     }
 
     /// The filter does not exist any more.
-    pub(super) fn forget(&self, filter: &Filter) {
-        self.uncount(filter.layer_count(), counted_items(filter), filter.capacity_items());
+    pub(super) fn uncount(&self) {
+        let totals = self.totals();
+        totals.filters.subtract(1);
+        totals.bytes.subtract(self.bytes());
+        totals.layers.subtract(self.layers() as u64);
+        totals.items.subtract(self.items);
+        totals.capacity_items.subtract(self.capacity_items);
+    }
+
+    /// Returns the number of layers that the filter was counted with.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "of a few bits")]
+    pub(super) const fn layers(&self) -> usize {
+        low_bits(self.packed >> BYTES_BITS, LAYERS_BITS) as usize
+    }
+
+    /// Returns the number of items that the filter was counted with.
+    pub(super) const fn items(&self) -> u64 {
+        self.items
+    }
+
+    const fn bytes(&self) -> u64 {
+        low_bits(self.packed, BYTES_BITS)
+    }
+
+    /// Returns the totals of the kind that the filter was counted as.
+    #[inline(always)]
+    #[expect(clippy::indexing_slicing, reason = "the number of a kind")]
+    fn totals(&self) -> &'static Totals {
+        &TOTALS[(self.packed >> (BYTES_BITS + LAYERS_BITS)) as usize % KIND_COUNT]
     }
 }
 
-/// The items that a filter is counted for: none of one that forgets, for nobody is told when it does.
-pub(super) fn counted_items(filter: &Filter) -> u64 {
-    if filter.keeps_time() { 0 } else { filter.items() }
+/// Returns that many of the lowest bits.
+const fn low_bits(number: u64, bits: u32) -> u64 {
+    number & ((1 << bits) - 1)
 }
 
-/// Counts items that a filter has taken.
+/// Returns the items that a filter is counted with: 0 for window filters, since the expiry of an item raises no event.
 #[inline(always)]
-pub(super) fn filter_took(filter: &Filter, items: u64) {
-    if !filter.keeps_time() {
-        totals(filter.kind()).items.add(items);
-    }
+fn counted_items(filter: &Filter) -> u64 {
+    if filter.window().is_some() { 0 } else { filter.items() }
 }
 
 /// Counts what a command did with items. Which kind of command it is the compiler knows.

@@ -2,7 +2,7 @@
 
 use super::allocator::block_bytes;
 use super::huge_pages::LargePages;
-use super::stats::{Footprint, counted_items, filter_took};
+use super::stats::Footprint;
 use crate::bloom::{BlockVisitor, Filter};
 
 /// A value of one of the data types. The server holds it as a bare pointer to a box of its own.
@@ -36,18 +36,20 @@ impl Stored {
         sum.0
     }
 
-    /// A command has changed the filter, which had so many layers before: by so many items, or by other
-    /// things than items. Answers how many layers more it has. O(1), where it has grown O(layers).
+    /// Counts what a command has added to the filter: so many items, or other things than items. Returns how many layers
+    /// more the filter has. O(layers).
     #[inline(always)]
-    pub(super) fn changed(&mut self, layers_before: usize, items_added: u64) -> u32 {
+    pub(super) fn changed(&mut self, items_added: u64) -> u32 {
+        let layers_before = self.counted.layers();
         let layers = self.filter.layer_count();
         let mut layers_added = 0;
-        if layers != layers_before {
+        if layers == layers_before {
+            self.counted.recount_items(&self.filter);
+        } else {
             layers_added = u32::try_from(layers.saturating_sub(layers_before)).unwrap_or(u32::MAX);
-            self.count_growth(layers_before);
+            self.counted.recount(&self.filter);
             self.pages.after_growth(&self.filter);
         }
-        filter_took(&self.filter, items_added);
         if items_added == 0 {
             self.pages.after_bytes(&self.filter);
         }
@@ -55,34 +57,20 @@ impl Stored {
         layers_added
     }
 
-    /// Counts the layers that were added; items are counted apart from them.
-    #[cold]
-    fn count_growth(&mut self, layers_before: usize) {
-        let added_items = self.filter.capacity_items_from(layers_before);
-        let capacity_before_items = self.filter.capacity_items().saturating_sub(added_items);
-        let items = counted_items(&self.filter);
-        self.counted.recount(&self.filter, layers_before, items, capacity_before_items);
-    }
-
-    /// Takes what is dead out of a filter that forgets. O(layers).
+    /// Takes the layers out of a sliding window whose items have all expired. O(layers).
     #[inline(always)]
-    pub(super) fn take_dead(&mut self) -> Option<Self> {
-        if self.filter.keeps_time() { self.take_dead_layers() } else { None }
-    }
-
-    fn take_dead_layers(&mut self) -> Option<Self> {
-        let (layers, capacity_items) = (self.filter.layer_count(), self.filter.capacity_items());
-        let dead = self.filter.take_dead()?;
-        self.counted.recount(&self.filter, layers, counted_items(&self.filter), capacity_items);
+    pub(super) fn take_expired(&mut self) -> Option<Self> {
+        let expired = self.filter.take_expired()?;
+        self.counted.recount(&self.filter);
         self.pages.after_bytes(&self.filter);
-        let counted = Footprint::count(&dead);
-        Some(Self { filter: dead, pages: self.pages.of_part(), counted })
+        let counted = Footprint::count(&expired);
+        Some(Self { filter: expired, pages: self.pages.of_part(), counted })
     }
 
-    /// A command has deleted items or merged other filters into this one, which had so many layers, items
-    /// and so much capacity before. O(layers).
-    pub(super) fn altered(&mut self, layers_before: usize, items_before: u64, capacity_before_items: u64) {
-        self.counted.recount(&self.filter, layers_before, items_before, capacity_before_items);
+    /// Counts the filter anew after a command has deleted items or merged other filters into it. O(layers).
+    pub(super) fn altered(&mut self) {
+        let (layers_before, items_before) = (self.counted.layers(), self.counted.items());
+        self.counted.recount(&self.filter);
         let layers = self.filter.layer_count();
         if layers > layers_before {
             self.pages.after_growth(&self.filter);
@@ -108,7 +96,7 @@ impl BlockVisitor for Sum {
 
 impl Drop for Stored {
     fn drop(&mut self) {
-        self.counted.forget(&self.filter);
+        self.counted.uncount();
         self.pages.undo(&self.filter);
     }
 }
@@ -117,7 +105,7 @@ impl Drop for Stored {
 mod tests {
     use super::*;
     use crate::bloom::window::Span;
-    use crate::bloom::{Blueprint, Everbloom, Growth, Window};
+    use crate::bloom::{CellType, Growth, Hash, Policy, Promise, Spec, Window};
     use crate::prefetch::Processor;
 
     const DAY_MS: u64 = 86_400_000;
@@ -139,13 +127,14 @@ mod tests {
         None
     }
 
-    /// A filter that forgets with two layers, the first of which takes up a few large pages.
+    /// Returns a sliding window of two layers, the first of which takes up a few large pages.
     fn filter_of_two_layers() -> Filter {
         let growth = Growth::from_expansion(1);
-        let parameters = Everbloom { error_rate: 1e-6, capacity_items: 1_000_000, growth };
-        let window = Window::new(parameters, Span::new(DAY_MS), false);
-        let mut filter = Filter::reserve(Blueprint::Window(window), &u64::MAX).unwrap();
-        filter.tell_time(DAY_MS);
+        let promise = Promise { error_rate: 1e-6, capacity_items: 1_000_000, growth };
+        let policy = Policy::Window(Box::new(Window::new(promise, Span::new(DAY_MS), false)));
+        let spec = Spec { policy, hash: Hash::Murmur3, cells: CellType::Columns };
+        let mut filter = Filter::reserve(spec, &u64::MAX).unwrap();
+        filter.set_time(|| DAY_MS, || false);
         let mut item = 0u64;
         while filter.layer_count() < 2 {
             item += 1;
@@ -157,7 +146,7 @@ mod tests {
     #[test]
     fn what_was_taken_out_of_a_filter_takes_back_what_the_system_was_told_of_it() {
         let mut stored = Stored::new(filter_of_two_layers());
-        let words = stored.filter.storages().next().unwrap().words();
+        let words = stored.filter.layers()[0].cells().words();
         let block = words.as_ptr().addr().next_multiple_of(2 << 20);
         assert!(size_of_val(words) >= 4 << 20, "{}", size_of_val(words));
         stored.pages = LargePages::advised(&stored.filter);
@@ -165,14 +154,14 @@ mod tests {
             eprintln!("skipped: the system has no large pages");
             return;
         }
-        stored.filter.tell_time(4 * DAY_MS);
+        stored.filter.set_time(|| 4 * DAY_MS, || false);
         stored.filter.add(b"late", &u64::MAX, Processor).unwrap();
-        let mut dead = stored.take_dead().unwrap();
+        let mut dead = stored.take_expired().unwrap();
         assert_eq!((dead.filter.layer_count(), stored.filter.layer_count()), (1, 1));
         // As when it is freed, with the memory still there to be looked at.
         dead.pages.undo(&dead.filter);
         assert!(advice_at(block).is_some_and(|advice| !advice.contains("hg")));
-        let last = stored.filter.storages().next().unwrap().words();
+        let last = stored.filter.layers()[0].cells().words();
         let block = last.as_ptr().addr().next_multiple_of(2 << 20);
         assert!(advice_at(block).is_some_and(|advice| advice.contains("hg")));
     }

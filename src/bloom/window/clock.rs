@@ -1,13 +1,13 @@
-//! Time in a filter that forgets: generations, each a fourteenth of the window.
+//! Time in a sliding window: generations, each a fourteenth of the window.
 //!
-//! Part of the format, as docs/formats.md says it in words.
+//! Part of the format; docs/formats.md specifies it.
 
 /// Full generations that are live behind the one that time is in.
 pub const WINDOW_GENERATIONS: u64 = 14;
 /// Generations that are live: those and the current one.
 pub const LIVE_GENERATIONS: u64 = WINDOW_GENERATIONS + 1;
-/// Columns of a word. The one that is not live lets an add be a generation ahead of what is asked for.
-pub(super) const COLUMNS: u64 = 16;
+/// Columns of a position. The one that is not live lets an add be a generation ahead of a lookup.
+pub const COLUMNS: u64 = 16;
 /// The same as a length.
 pub const COLUMNS_LEN: usize = 16;
 const _: () = assert!(COLUMNS_LEN as u64 == COLUMNS);
@@ -15,45 +15,54 @@ const _: () = assert!(COLUMNS_LEN as u64 == COLUMNS);
 /// A generation by its number, 1 being the first of UNIX time; 0 stands for none.
 pub type Generation = u64;
 
-/// How long a filter remembers, in milliseconds, at least 1.
+/// The time of a command, as generations. Only columns go by it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// The generation that items are added in.
+    pub added: Generation,
+    /// The generation at which items are looked up.
+    pub now: Generation,
+}
+
+/// How long items stay in a filter, in milliseconds, at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span(u64);
 
 impl Span {
-    /// Of so many milliseconds; none is one.
+    /// Returns a window of so many milliseconds; of one for 0.
     #[must_use]
     pub const fn new(window_ms: u64) -> Self {
         Self(if window_ms == 0 { 1 } else { window_ms })
     }
 
-    /// Milliseconds.
+    /// Returns its milliseconds.
     #[must_use]
     pub const fn ms(self) -> u64 {
         self.0
     }
 
-    /// The generation of a moment in milliseconds of UNIX time: `1 + floor(moment * 14 / window)`, so that two
+    /// Returns the generation of a moment in milliseconds of UNIX time: `1 + floor(moment * 14 / window)`, so that two
     /// moments a window apart are 14 generations apart or, but for rounding to milliseconds, 15. O(1).
     #[must_use]
     pub const fn generation_at(self, moment_ms: u64) -> Generation {
         moment_ms.saturating_mul(WINDOW_GENERATIONS) / self.0 + 1
     }
 
-    /// The first moment of a generation, in milliseconds of UNIX time. O(1).
+    /// Returns the first moment of a generation, in milliseconds of UNIX time. O(1).
     #[must_use]
     pub fn start_of(self, generation: Generation) -> u64 {
         let product = u128::from(generation.saturating_sub(1)) * u128::from(self.0);
         u64::try_from(product.div_ceil(WINDOW_GENERATIONS.into())).unwrap_or(u64::MAX)
     }
 
-    /// Milliseconds of a generation, rounded up.
+    /// Returns the milliseconds of a generation, rounded up.
     #[must_use]
     pub const fn generation_ms(self) -> u64 {
         self.0.div_ceil(WINDOW_GENERATIONS)
     }
 }
 
-/// The columns of generations from `newest` downwards, `count` of them.
+/// Returns the columns of `count` generations from `newest` downwards.
 const fn columns_down_from(newest: Generation, count: u64) -> u16 {
     if count >= COLUMNS {
         return u16::MAX;
@@ -62,24 +71,31 @@ const fn columns_down_from(newest: Generation, count: u64) -> u16 {
     columns.rotate_left((newest.wrapping_sub(count).wrapping_add(1) % COLUMNS) as u32)
 }
 
-/// The columns of what is live at `now`, in memory whose newest generation is `newest`. O(1).
+/// Returns the columns of what is live at `now`, in a region whose stamp is `newest`. O(1).
 #[inline(always)]
-pub(super) const fn live_columns(newest: Generation, now: Generation) -> u16 {
+pub const fn live_columns(newest: Generation, now: Generation) -> u16 {
     columns_down_from(newest, LIVE_GENERATIONS.saturating_sub(now.saturating_sub(newest)))
 }
 
-/// The columns of the generations from behind `newest` to `next`, which are to be clear. O(1).
-pub(super) const fn columns_between(newest: Generation, next: Generation) -> u16 {
+/// Returns the columns of generations up to `newest` that a region stamped `stamp`, no older, has. There is no generation 0.
+/// O(1).
+pub const fn columns_up_to(newest: Generation, stamp: Generation) -> u16 {
+    let kept = COLUMNS.saturating_sub(stamp.saturating_sub(newest));
+    columns_down_from(newest, if kept < newest { kept } else { newest })
+}
+
+/// Returns the columns of the generations after `newest` up to `next`, which are to be cleared. O(1).
+pub const fn columns_between(newest: Generation, next: Generation) -> u16 {
     columns_down_from(next, next.saturating_sub(newest))
 }
 
-/// The index of a generation's column, below 16.
+/// Returns the index of a generation's column, below 16.
 #[inline(always)]
-pub(super) const fn column_of(generation: Generation) -> usize {
+pub const fn column_of(generation: Generation) -> usize {
     (generation % COLUMNS) as usize
 }
 
-/// Whether what was added in a generation is remembered at `now`. O(1).
+/// Returns whether items that were added in a generation are live at `now`. O(1).
 #[must_use]
 #[inline(always)]
 pub const fn is_live(generation: Generation, now: Generation) -> bool {
@@ -118,6 +134,13 @@ mod tests {
                 assert_eq!(live_columns(newest, now), by_the_book(newest, now), "{newest}, {now}");
                 let cleared = (newest + 1..=now).fold(0u16, |columns, next| columns | 1 << (next % 16));
                 assert_eq!(columns_between(newest, now), cleared, "{newest}, {now}");
+            }
+        }
+        for stamp in 0..60u64 {
+            for newest in 0..=stamp {
+                let kept = (stamp.saturating_sub(15)..=newest).filter(|generation| *generation > 0);
+                let columns = kept.fold(0u16, |columns, generation| columns | 1 << (generation % 16));
+                assert_eq!(columns_up_to(newest, stamp), columns, "{newest} of {stamp}");
             }
         }
         // What is newer than now counts as of now; nothing overflows.

@@ -1,24 +1,22 @@
-//! Filters that forget: items are remembered for a window of time after their last add.
+//! The policy of sliding windows: items are live for a window of time after they were last added.
 //!
-//! Bit-sliced generations: one array with a word of sixteen bits for every position, one bit column for each
-//! generation of a fourteenth of the window. An add sets the current column in the words of the item; who asks takes
-//! what all of its words have in common and masks the columns that are live: as many accesses to memory as a filter
-//! without generations, whatever their number.
+//! Bit-sliced generations: the cells are columns, one bit for each generation of a fourteenth of the window. An add sets the
+//! column of the current generation at the item's positions; a lookup takes what all of its positions have in common and
+//! masks the columns that are live: as many accesses to memory as without generations, whatever their number.
 
-mod adding;
 mod clock;
-mod columns;
-mod family;
 mod pace;
-mod parameters;
-mod placement;
-mod reading;
-mod shape;
-mod sizing;
-mod timed;
+mod policy;
+mod rate;
+mod state;
 
-pub use clock::{COLUMNS_LEN, Generation, LIVE_GENERATIONS, Span, WINDOW_GENERATIONS, is_live};
-pub use columns::{Columns, History, ONE_PAGE_MAX_WORDS, STAMPED_PAGE_WORDS, WORD_POSITIONS};
-pub use parameters::{Moment, MomentError, TimedHash, Window};
-pub use placement::WindowProbing;
-pub use shape::{ColumnRate, WindowShape};
+pub use clock::{
+    COLUMNS, COLUMNS_LEN, Generation, LIVE_GENERATIONS, Moment, Span, WINDOW_GENERATIONS, column_of, columns_between,
+    columns_up_to, is_live, live_columns,
+};
+pub use pace::shapes_at_pace;
+pub(super) use policy::ADDRESS_MAX;
+pub use policy::{MomentError, Window};
+pub use rate::ColumnRate;
+pub(super) use state::history;
+pub use state::{live_items, live_rate};

@@ -1,12 +1,13 @@
-//! The layers of a filter that forgets, once it is given as many items in every window.
+//! The layers of a sliding-window filter, once it is given as many items in every window.
 
 use super::clock::{WINDOW_GENERATIONS, is_live};
-use super::parameters::{COLUMN_LEAST_SHARE, Window, rate_up_to};
-use super::shape::{ColumnRate, WindowShape};
-use crate::bloom::everbloom::Everbloom;
+use super::policy::{COLUMN_LEAST_SHARE, next_shape, rate_up_to};
+use super::rate::ColumnRate;
 use crate::bloom::outcome::ReserveError;
+use crate::bloom::policy::Promise;
+use crate::bloom::sizing::Shape;
 
-/// Generations in which all columns that an even pace makes have come: those before the first are dead by then.
+/// Generations in which all columns that an even pace makes have come: those before the first have expired by then.
 const SETTLED: u64 = 3 * WINDOW_GENERATIONS;
 
 /// More layers than this only a filter has that was reserved for next to nothing and does not double.
@@ -14,13 +15,13 @@ const LAYERS_MAX: usize = 128;
 
 /// A layer, and the items of its columns by their generations.
 struct Layer {
-    shape: WindowShape,
+    shape: Shape,
     rate: ColumnRate,
     columns: Vec<(u64, u64)>,
 }
 
 impl Layer {
-    /// The error rates of all live columns, that of one generation excepted.
+    /// Returns the error rates of all live columns, that of one generation excepted.
     fn live_rate(&self, now: u64, except: u64) -> f64 {
         let columns = self.columns.iter().filter(|(generation, _)| is_live(*generation, now));
         columns
@@ -34,52 +35,50 @@ impl Layer {
     }
 }
 
-impl Window {
-    /// The layers of a filter with these parameters that is given `items` in every window, at an even pace, once the
-    /// pace has lasted for three windows; those that it has given up by then excepted. O(layers^2), some milliseconds.
-    ///
-    /// # Errors
-    /// [`ReserveError::TooLong`] where it would refuse some of the items.
-    pub fn shapes_at_pace(parameters: Everbloom, items: u64) -> Result<Vec<WindowShape>, ReserveError> {
-        let layer = |before: Option<u64>| -> Result<Layer, ReserveError> {
-            let shape = Self::next_shape(parameters, before)?;
-            Ok(Layer { rate: ColumnRate::of(&shape), shape, columns: Vec::new() })
-        };
-        let mut layers = vec![layer(None)?];
-        for now in 1..=SETTLED {
-            let part =
-                |generation: u64| u128::from(items) * u128::from(generation) / u128::from(WINDOW_GENERATIONS);
-            let mut rest: u64 = u64::try_from(part(now) - part(now - 1)).unwrap_or(u64::MAX);
-            loop {
-                rest -= fill(&parameters, &mut layers, now, rest);
-                if rest == 0 {
-                    break;
-                }
-                if parameters.growth.is_fixed_size() || layers.len() >= LAYERS_MAX {
-                    return Err(ReserveError::TooLong);
-                }
-                let before = layers.last().map(|layer| layer.shape.capacity_items);
-                layers.push(layer(before)?);
+/// Returns the layers of a filter with this promise that is given `items` in every window, at an even pace, once the
+/// pace has lasted for three windows; those that have expired by then excepted. O(layers^2), some milliseconds.
+///
+/// # Errors
+/// [`ReserveError::TooLong`] where it would refuse some of the items.
+pub fn shapes_at_pace(promise: &Promise, items: u64) -> Result<Vec<Shape>, ReserveError> {
+    let layer = |before: Option<u64>| -> Result<Layer, ReserveError> {
+        let shape = next_shape(promise, before)?;
+        Ok(Layer { rate: ColumnRate::of(&shape), shape, columns: Vec::new() })
+    };
+    let mut layers = vec![layer(None)?];
+    for now in 1..=SETTLED {
+        let part =
+            |generation: u64| u128::from(items) * u128::from(generation) / u128::from(WINDOW_GENERATIONS);
+        let mut rest: u64 = u64::try_from(part(now) - part(now - 1)).unwrap_or(u64::MAX);
+        loop {
+            rest -= fill(promise, &mut layers, now, rest);
+            if rest == 0 {
+                break;
             }
-            let last = layers.len().saturating_sub(1);
-            let mut index = 0;
-            layers.retain(|layer| {
-                index += 1;
-                index > last || layer.is_live(now)
-            });
+            if promise.growth.is_fixed_size() || layers.len() >= LAYERS_MAX {
+                return Err(ReserveError::TooLong);
+            }
+            let before = layers.last().map(|layer| layer.shape.capacity_items);
+            layers.push(layer(before)?);
         }
-        Ok(layers.into_iter().map(|layer| layer.shape).collect())
+        let last = layers.len().saturating_sub(1);
+        let mut index = 0;
+        layers.retain(|layer| {
+            index += 1;
+            index > last || layer.is_live(now)
+        });
     }
+    Ok(layers.into_iter().map(|layer| layer.shape).collect())
 }
 
-/// Adds as many of the items in a generation as the newest layer takes; how many those are. O(layers).
-fn fill(parameters: &Everbloom, layers: &mut [Layer], now: u64, items: u64) -> u64 {
+/// Adds as many of the items in a generation as the newest layer takes. Returns how many those are. O(layers).
+fn fill(promise: &Promise, layers: &mut [Layer], now: u64, items: u64) -> u64 {
     let Some((last, older)) = layers.split_last_mut() else { return 0 };
     let live = older.iter().filter(|layer| layer.is_live(now)).count();
     let others: f64 = older.iter().map(|layer| layer.live_rate(now, 0)).sum();
-    let left = rate_up_to(parameters, live) - others - last.live_rate(now, now);
-    let room = last.rate.items(left.max(parameters.error_rate * COLUMN_LEAST_SHARE));
-    let taken = room.min(items);
+    let left = rate_up_to(promise, live) - others - last.live_rate(now, now);
+    let quota = last.rate.items(left.max(promise.error_rate * COLUMN_LEAST_SHARE));
+    let taken = quota.min(items);
     if taken > 0 {
         last.columns.push((now, taken));
     }

@@ -8,11 +8,10 @@ use crate::bloom::{AddError, Added, Filter, Prefetch};
 use crate::command::adding::{check_auto_create, check_loss};
 use crate::command::arguments::Arguments;
 use crate::command::change::{Change, publish};
-use crate::command::creation::CreationOptions;
+use crate::command::creation::{CreationOptions, creation, spec};
 use crate::command::effects::{Effects, Replication, count_of};
 use crate::command::error::CommandError;
 use crate::command::keyspace::{Keyspace, OpenKey, Slot};
-use crate::command::kinds::{blueprint, creation};
 use crate::command::reply::Reply;
 use crate::command::settings::Host;
 use crate::command::table::{Command, KeyAccess};
@@ -106,9 +105,9 @@ fn add<'a>(
         // Only an everbloom server sends a batch, and it spells out before what it created.
         Slot::Vacant if host.must_obey() => Err(CommandError::LostFilter),
         Slot::Vacant => {
-            let blueprint = blueprint(&CreationOptions::default(), host)?;
-            let mut filter = Filter::reserve(blueprint, host).map_err(CommandError::Reserve)?;
-            let creation = creation(&blueprint, &filter);
+            let spec = spec(&CreationOptions::default(), host)?;
+            let mut filter = Filter::reserve(spec, host).map_err(CommandError::Reserve)?;
+            let creation = creation(&filter);
             let Outcome { characters, effects, added, .. } = add_items(&mut filter, batch, host, prefetch)?;
             let mut lines = creation.lines(key, std::iter::empty(), Vec::new());
             if effects.items_added > 0 {

@@ -3,6 +3,8 @@
 
 pub(super) mod lines;
 mod options;
+mod spec;
 
 pub use lines::Creation;
 pub use options::CreationOptions;
+pub(super) use spec::{creation, spec};

@@ -1,9 +1,7 @@
 //! What a filter that is to be made shall be: the options of BF.RESERVE and BF.INSERT.
 
-use crate::bloom::keyed::{HashKey, KEY_BYTES};
+use crate::bloom::hash::siphash::{HashKey, KEY_BYTES, SEED_BYTES, Seed};
 use crate::bloom::limits::CAPACITY_MAX_ITEMS;
-use crate::bloom::redisbloom;
-use crate::bloom::valkeybloom::SEED_BYTES;
 use crate::bloom::{Format, Growth, ScaleError};
 use crate::command::error::CommandError;
 use crate::command::settings::{Host, Settings};
@@ -33,7 +31,7 @@ pub struct CreationOptions {
     /// WINDOW or PWINDOW, in milliseconds.
     pub window_ms: Option<u64>,
     /// NOREFRESH.
-    pub keeps_first: bool,
+    pub no_refresh: bool,
     /// AT: the moment that the items are of, in milliseconds of UNIX time. Of those that are added, too.
     pub at_ms: Option<u64>,
     /// SEED.
@@ -51,23 +49,21 @@ impl CreationOptions {
     /// RedisBloom before 8 had no such limit.
     #[must_use]
     pub fn capacity_max_items(&self, host: &dyn Host) -> u64 {
-        match self.resolved_format(&host.settings()) {
-            Format::RedisBloom if !host.must_obey() => redisbloom::COMMAND_CAPACITY_MAX_ITEMS,
-            Format::Everbloom | Format::RedisBloom | Format::ValkeyBloom => CAPACITY_MAX_ITEMS,
-        }
+        let kind = self.resolved_format(&host.settings()).plain_kind();
+        if host.must_obey() { CAPACITY_MAX_ITEMS } else { kind.capacity_max_items }
     }
 
     /// Whether the options were given with words that RedisBloom does not know, or only here. A replica may
     /// run the other module while its owner moves over.
     #[must_use]
     pub fn has_foreign_words(&self) -> bool {
-        self.is_spelt_out()
+        self.is_explicit()
             || self.is_saturating
             || self.is_counting
             || self.is_keyed
             || self.key.is_some()
             || self.window_ms.is_some()
-            || self.keeps_first
+            || self.no_refresh
             || self.scale_to_items.is_some()
             || self.expires_at_ms.is_some()
     }
@@ -88,12 +84,12 @@ impl CreationOptions {
     /// lost here. RedisBloom's does not; whoever follows one has its format in `bf.format`.
     #[must_use]
     pub fn may_create(&self, host: &dyn Host) -> bool {
-        self.is_spelt_out() || host.settings().format != Format::Everbloom || !host.must_obey()
+        self.is_explicit() || host.settings().format != Format::Everbloom || !host.must_obey()
     }
 
     /// Whether the options name a format, as creations by everbloom and valkey-bloom do that are replicated.
     #[must_use]
-    pub fn is_spelt_out(&self) -> bool {
+    pub fn is_explicit(&self) -> bool {
         self.format.is_some() || self.has_valkey_blooms_words()
     }
 
@@ -118,16 +114,14 @@ impl CreationOptions {
             (self.window_ms.is_some(), "WINDOW"),
         ];
         self.validate_window()?;
-        if self.is_counting && self.is_saturating {
-            return Err(CommandError::SaturatingCounters);
-        }
-        if self.is_counting && (self.is_keyed || self.key.is_some()) {
-            return Err(CommandError::KeyedCounters);
-        }
         if let Some((_, word)) =
             own_words.iter().find(|(is_given, _)| *is_given && format != Format::Everbloom)
         {
             return Err(CommandError::NeedsEverbloom(word));
+        }
+        // A filter of a primary or a log may have been made by valkey-bloom, which takes any seed.
+        if !host.must_obey() && self.seed.is_some_and(|seed| Seed::new(seed).has_equal_halves()) {
+            return Err(CommandError::WeakSeed);
         }
         if self.is_saturating && !self.growth(host).is_fixed_size() {
             return Err(CommandError::NeedsFixedSize);
@@ -149,12 +143,11 @@ impl CreationOptions {
         let others = [
             (self.is_counting, "COUNTING"),
             (self.is_saturating, "SATURATE"),
-            (self.is_keyed || self.key.is_some(), "KEYED"),
             (self.scale_to_items.is_some(), "VALIDATESCALETO"),
         ];
         match others.iter().find(|(is_given, _)| *is_given) {
-            Some((_, word)) if self.window_ms.is_some() => Err(CommandError::ForgetsAnd(word)),
-            _ if self.keeps_first && self.window_ms.is_none() => Err(CommandError::NeedsWindow("NOREFRESH")),
+            Some((_, word)) if self.window_ms.is_some() => Err(CommandError::WindowAnd(word)),
+            _ if self.no_refresh && self.window_ms.is_none() => Err(CommandError::NeedsWindow("NOREFRESH")),
             _ => Ok(()),
         }
     }
@@ -183,16 +176,14 @@ impl CreationOptions {
     /// and a primary that spells its filters out says so itself.
     fn saturates(&self, host: &dyn Host) -> bool {
         let settings = host.settings();
-        let is_ours = self.resolved_format(&settings) == Format::Everbloom
-            && !self.is_counting
-            && self.window_ms.is_none();
+        let is_ours = self.resolved_format(&settings) == Format::Everbloom && self.window_ms.is_none();
         self.is_saturating || (is_ours && settings.fixed_filters_saturate && !host.must_obey())
     }
 
     /// The growth, but for what a filter of fixed size does when it is full.
     fn room(&self, host: &dyn Host) -> Growth {
         let settings = host.settings();
-        let is_overridden = || self.is_spelt_out() && host.must_obey();
+        let is_overridden = || self.is_explicit() && host.must_obey();
         match self.expansion {
             _ if self.is_fixed => Growth::Fixed,
             Some(expansion)

@@ -1,9 +1,9 @@
 //! What BF.IMPORT and BF.EXPORT are refused for, in words.
 
-use crate::bloom::client::SchemeError;
+use crate::bloom::hash::scheme::SchemeError;
 use crate::format::client::{ExportError, GuavaError, StringError};
 
-/// Why a client's filter is not taken over or given back.
+/// Why a client's filter is not imported or exported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ImportError {
     /// Neither SOURCE nor GUAVA nor EMPTY after the key.

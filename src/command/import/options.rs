@@ -1,6 +1,7 @@
 //! What BF.IMPORT can be told.
 
-use crate::bloom::client::{BitOrder, ItemEncoding, Scheme};
+use crate::bloom::hash::scheme::{ItemEncoding, Scheme};
+use crate::bloom::policy::BitOrder;
 use crate::command::keyspace::Name;
 
 /// Where a client's bits come from.

@@ -2,8 +2,9 @@
 
 use super::error::ImportError;
 use super::options::{Import, Origin};
-use crate::bloom::client::{BitOrder, ItemEncoding, Scheme};
+use crate::bloom::hash::scheme::{ItemEncoding, Scheme};
 use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX};
+use crate::bloom::policy::BitOrder;
 use crate::command::arguments::Arguments;
 use crate::command::error::{CommandError, quotable};
 use crate::command::expiry;

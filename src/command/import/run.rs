@@ -4,12 +4,13 @@ use std::borrow::Cow;
 
 use super::error::ImportError;
 use super::options::{Import, Origin};
-use crate::bloom::client::check_size;
-use crate::bloom::client::{
-    BitOrder, ItemEncoding, SchemeParameters, SchemePlacement, StringForm, half_full_items,
-};
+use crate::bloom::estimate::half_full_items;
+use crate::bloom::hash::scheme::{ItemEncoding, SchemeParameters};
+use crate::bloom::layout::SchemeLayout;
 use crate::bloom::limits::CAPACITY_MAX_ITEMS;
-use crate::bloom::{Bits, Chain, Filter, Growth, OutOfMemory};
+use crate::bloom::policy::imported::check_size;
+use crate::bloom::policy::{BitOrder, Imported, StringForm};
+use crate::bloom::{Cells, Filter, Growth, OutOfMemory};
 use crate::command::arguments::Arguments;
 use crate::command::change::{Change, publish};
 use crate::command::creation::lines::{growth_words, number, word};
@@ -32,53 +33,70 @@ pub(in crate::command) fn run<'a>(
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
     let import = Import::parse(arguments, keyspace)?;
-    let key = import.key;
-    if let Origin::Source(source) = import.origin {
+    let (key, origin) = (import.key, import.origin);
+    if let Origin::Source(source) = origin {
         keyspace.may_read(source, key)?;
     }
-    let mut open = keyspace.open(key, KeyAccess::ReadWrite);
-    match open.slot() {
-        Slot::WrongType => return Err(CommandError::WrongType),
-        Slot::Filter(_) if !import.is_replacing => return Err(CommandError::KeyExists),
-        Slot::Filter(_) | Slot::Vacant => {}
-    }
-    let change = match import.origin {
-        Origin::Guava(blob) => import.make(blob, keyspace),
-        Origin::Empty => import.make(&[], keyspace),
-        Origin::Source(source) => keyspace.with_string(source, |string| match string {
-            StringSlot::Bytes(bytes) => import.make(bytes, keyspace),
-            StringSlot::Vacant => Err(ImportError::NoSource.into()),
-            StringSlot::WrongType => Err(CommandError::WrongType),
-        }),
-    }?;
-    let ((), effects) = publish(&mut open, key, change)?;
+    let effects = import.run(keyspace).map_err(|error| {
+        let is_elsewhere = match (&error, origin) {
+            (CommandError::Import(ImportError::NoSource), Origin::Source(source)) => {
+                keyspace.may_be_migrating(source.bytes, key)
+            }
+            (CommandError::Import(ImportError::NoSettings { .. }), Origin::Source(source)) => {
+                config_key(source.bytes).is_ok_and(|config| keyspace.may_be_migrating(&config, key))
+            }
+            _ => false,
+        };
+        if is_elsewhere { CommandError::SourceMoving } else { error }
+    })?;
     reply.simple("OK");
     Ok(effects)
 }
 
 impl<'a> Import<'a> {
+    /// Makes the filter and puts it under the key.
+    fn run(self, keyspace: &impl Keyspace) -> Result<Effects<'a>, CommandError> {
+        let mut open = keyspace.open(self.key, KeyAccess::ReadWrite);
+        match open.slot() {
+            Slot::WrongType => return Err(CommandError::WrongType),
+            Slot::Filter(_) if !self.is_replacing => return Err(CommandError::KeyExists),
+            Slot::Filter(_) | Slot::Vacant => {}
+        }
+        let key = self.key;
+        let change = match self.origin {
+            Origin::Guava(blob) => self.make(blob, keyspace),
+            Origin::Empty => self.make(&[], keyspace),
+            Origin::Source(source) => keyspace.with_string(source, |string| match string {
+                StringSlot::Bytes(bytes) => self.make(bytes, keyspace),
+                StringSlot::Vacant => Err(ImportError::NoSource.into()),
+                StringSlot::WrongType => Err(CommandError::WrongType),
+            }),
+        }?;
+        let ((), effects) = publish(&mut open, key, change)?;
+        Ok(effects)
+    }
+
     /// Makes the filter, whole, of the bytes that its origin has, and says how it is replicated.
     fn make(mut self, bytes: &[u8], keyspace: &impl Keyspace) -> Result<Change<'a, ()>, CommandError> {
         self.complete(keyspace)?;
-        let placement = SchemePlacement::new(self.parameters(bytes)?).map_err(ImportError::Scheme)?;
-        check_size(&placement, keyspace).map_err(CommandError::Reserve)?;
-        let (form, bits) = self.read(bytes, &placement)?;
+        let layout = SchemeLayout::new(self.parameters(bytes)?).map_err(ImportError::Scheme)?;
+        check_size(&layout, keyspace).map_err(CommandError::Reserve)?;
+        let (form, bits) = self.read(bytes, &layout)?;
         let settings = keyspace.settings();
-        let probes = placement.parameters().probes;
+        let probes = layout.parameters().probes;
         let capacity_items = self
             .capacity_items
-            .unwrap_or_else(|| half_full_items(placement.array_bits(), probes).min(CAPACITY_MAX_ITEMS));
+            .unwrap_or_else(|| half_full_items(layout.array_bits(), probes).min(CAPACITY_MAX_ITEMS));
         let error_rate = self.error_rate.unwrap_or(settings.error_rate);
         let growth = if self.is_fixed {
             Growth::Fixed
         } else {
             Growth::from_expansion(self.expansion.unwrap_or(settings.expansion_factor))
         };
-        let line = self.line(&placement, capacity_items, error_rate, growth);
-        let chain = Chain::take_over(placement, form, bits, capacity_items, error_rate, growth)
-            .ok_or(ImportError::OutOfMemory)?;
-        let filter = Box::new(Filter::Client(Box::new(chain)));
-        Ok(Change::made(filter, vec![line]).expiring(self.expires_at_ms))
+        let line = self.line(&layout, capacity_items, error_rate, growth);
+        let policy = Imported { form, estimated_items: 0, error_rate, growth };
+        let filter = Filter::import(layout, bits, capacity_items, policy).ok_or(ImportError::OutOfMemory)?;
+        Ok(Change::made(Box::new(filter), vec![line]).expiring(self.expires_at_ms))
     }
 
     /// Takes from Redisson's settings what the options do not say.
@@ -108,26 +126,26 @@ impl<'a> Import<'a> {
         Ok(SchemeParameters { scheme, encoding, shift: self.shift.unwrap_or(0), probes, size_bits })
     }
 
-    fn read(&self, bytes: &[u8], placement: &SchemePlacement) -> Result<(StringForm, Bits), ImportError> {
+    fn read(&self, bytes: &[u8], layout: &SchemeLayout) -> Result<(StringForm, Cells), ImportError> {
         if self.scheme.is_none() {
-            let encoding = placement.parameters().encoding;
+            let encoding = layout.parameters().encoding;
             let (_, form, bits) = GuavaHeader::read(bytes, encoding).map_err(ImportError::Guava)?;
             return Ok((form, bits));
         }
         let order = self.order.unwrap_or(BitOrder::Msb);
-        StringForm::read(bytes, order, placement.array_bits()).map_err(ImportError::String)
+        StringForm::read(bytes, order, layout.array_bits()).map_err(ImportError::String)
     }
 
     /// The import with everything spelt out. The string is not: at this point of the stream a replica and
     /// an append-only file have the very same one.
     fn line(
         &self,
-        placement: &SchemePlacement,
+        layout: &SchemeLayout,
         capacity_items: u64,
         error_rate: f64,
         growth: Growth,
     ) -> Line<'a> {
-        let SchemeParameters { scheme, encoding, shift, probes, size_bits } = placement.parameters();
+        let SchemeParameters { scheme, encoding, shift, probes, size_bits } = layout.parameters();
         let mut arguments = vec![Cow::Borrowed(self.key.bytes)];
         match self.origin {
             Origin::Source(key) => arguments.extend([word("SOURCE"), Cow::Borrowed(key.bytes)]),

@@ -12,8 +12,10 @@
 use std::fmt;
 
 use super::string::{ExportError, StringError, zeroed};
-use crate::bloom::Bits;
-use crate::bloom::client::{BitOrder, ItemEncoding, Scheme, SchemeParameters, SchemePlacement, StringForm};
+use crate::bloom::Cells;
+use crate::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
+use crate::bloom::layout::SchemeLayout;
+use crate::bloom::policy::{BitOrder, StringForm};
 
 /// Bytes before the longs.
 pub const GUAVA_HEADER_BYTES: usize = 6;
@@ -101,19 +103,19 @@ impl GuavaHeader {
     }
 
     /// Reads a whole filter whose items are encoded as `encoding` says. The array is as long as
-    /// [`SchemePlacement::array_bits`] of the parameters. O(bytes).
+    /// [`SchemeLayout::array_bits`] of the parameters. O(bytes).
     ///
     /// # Errors
     /// The first field that is wrong, or [`GuavaError::OutOfMemory`].
     pub fn read(
         blob: &[u8],
         encoding: ItemEncoding,
-    ) -> Result<(SchemeParameters, StringForm, Bits), GuavaError> {
+    ) -> Result<(SchemeParameters, StringForm, Cells), GuavaError> {
         let header = Self::decode(blob)?;
         let longs = blob.get(GUAVA_HEADER_BYTES..).unwrap_or(&[]);
         let parameters = header.parameters(encoding);
-        let placement = SchemePlacement::new(parameters).map_err(|_| GuavaError::Longs)?;
-        match StringForm::read(longs, BitOrder::BigEndianWords, placement.array_bits()) {
+        let layout = SchemeLayout::new(parameters).map_err(|_| GuavaError::Longs)?;
+        match StringForm::read(longs, BitOrder::BigEndianWords, layout.array_bits()) {
             Ok((form, bits)) => Ok((parameters, form, bits)),
             Err(StringError::OutOfMemory) => Err(GuavaError::OutOfMemory),
             Err(StringError::BeyondEnd { .. } | StringError::TooLong { .. }) => Err(GuavaError::Longs),
@@ -144,7 +146,7 @@ impl GuavaHeader {
     /// # Errors
     /// [`ExportError`]; the length is looked at before anything is allocated.
     #[expect(clippy::big_endian_bytes, reason = "Java's DataInputStream reads the high byte first")]
-    pub fn write(&self, bits: &Bits) -> Result<Vec<u8>, ExportError> {
+    pub fn write(&self, bits: &Cells) -> Result<Vec<u8>, ExportError> {
         ExportError::check(self.blob_bytes())?;
         let mut blob = zeroed(self.blob_bytes())?;
         if let Some((header, longs)) = blob.split_first_chunk_mut::<GUAVA_HEADER_BYTES>() {

@@ -15,8 +15,8 @@ pub struct RedissonConfig {
 }
 
 impl RedissonConfig {
-    /// Reads the fields through `field`, which answers the value of a name. Ranges are the business of
-    /// [`SchemePlacement`](crate::bloom::client::SchemePlacement).
+    /// Reads the fields through `field`, which returns the value of a name. Ranges are the business of
+    /// [`SchemeLayout`](crate::bloom::layout::SchemeLayout).
     ///
     /// # Errors
     /// The name of the field that is missing or not a number.
@@ -31,7 +31,7 @@ impl RedissonConfig {
     }
 }
 
-/// The key of the hash that belongs to the bitmap at `key`: Redisson puts the name in braces, which keeps
+/// Returns the key of the hash that belongs to the bitmap at `key`: Redisson puts the name in braces, which keeps
 /// both in one slot, unless it has some already. O(length).
 ///
 /// # Errors

@@ -3,15 +3,10 @@
 
 use std::fmt;
 
-use crate::bloom::bits::{PAGE_BYTES, PAGE_WORDS};
-use crate::bloom::client::{BitOrder, StringForm};
-use crate::bloom::{Bits, OutOfMemory};
-
-/// Longest string of a server by default (`proto-max-bulk-len`): 512 MiB, the longest that SETBIT makes.
-///
-/// No longer one is given back, and none is taken over that has more clear bytes beyond the last byte of its
-/// filter: so neither way takes more memory than the client could have taken itself.
-pub const STRING_MAX_BYTES: u64 = 512 << 20;
+use crate::bloom::cells::{CellState, PAGE_BYTES, PAGE_WORDS};
+use crate::bloom::limits::STRING_MAX_BYTES;
+use crate::bloom::policy::{BitOrder, StringForm};
+use crate::bloom::{Cells, OutOfMemory};
 
 /// Why a string is not a filter of so many bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,45 +88,39 @@ impl ExportError {
 }
 
 impl StringForm {
-    /// Reads a client's string into an array of `size_bits` bits. A short or empty string is a filter whose
+    /// Reads a client's string into `size_bits` bits. A short or empty string is a filter whose
     /// last bits are clear. O(bytes); pages that are all zero take no memory.
     ///
     /// # Errors
     /// [`StringError`]; what it says of the string is found before anything is allocated.
-    pub fn read(string: &[u8], order: BitOrder, size_bits: u64) -> Result<(Self, Bits), StringError> {
+    pub fn read(string: &[u8], order: BitOrder, size_bits: u64) -> Result<(Self, Cells), StringError> {
         let form = Self { order, length_bytes: string.len() as u64 };
         if !form.is_valid(size_bits) {
             return Err(StringError::TooLong { length_bytes: form.length_bytes, size_bits });
         }
         refuse_bits_beyond_end(string, order, size_bits)?;
-        let mut bits = Bits::try_zeroed(size_bits).map_err(|OutOfMemory| StringError::OutOfMemory)?;
+        let made = Cells::try_new(CellState::Bits, size_bits, false);
+        let mut bits = made.map_err(|OutOfMemory| StringError::OutOfMemory)?;
         let size_bytes = bits.bytes().len();
         let mut page = [0; PAGE_BYTES];
         let filter_bytes = string.get(..size_bytes.next_multiple_of(8)).unwrap_or(string);
         for (number, string) in filter_bytes.chunks(PAGE_BYTES).enumerate() {
             let offset = number.saturating_mul(PAGE_BYTES);
             order.copy(string, &mut page);
-            // Whole words were written; of the last one, no more than the array and its string have in
+            // Whole words were written; of the last one, no more than the bits and their string have in
             // common.
             let length = string.len().next_multiple_of(8).min(size_bytes.saturating_sub(offset));
-            let fits = bits.add_bytes(offset, page.get(..length).unwrap_or(&[]));
+            let fits = bits.add_segment(offset, page.get(..length).unwrap_or(&[]));
             debug_assert!(fits, "a string without bits beyond the end");
         }
         Ok((form, bits))
     }
 
-    /// Whether a string of a filter of `size_bits` bits can have this form.
+    /// Returns the bytes of the string that the client would have now. O(words beyond the last set bit).
     #[must_use]
-    pub const fn is_valid(&self, size_bits: u64) -> bool {
-        self.length_bytes <= size_bits.div_ceil(8).saturating_add(STRING_MAX_BYTES)
-            && self.length_bytes.is_multiple_of(self.order.unit_bytes())
-    }
-
-    /// Bytes of the string that the client would have now. O(words beyond the last set bit).
-    #[must_use]
-    pub fn current_length_bytes(&self, bits: &Bits) -> u64 {
+    pub fn current_length_bytes(&self, bits: &Cells) -> u64 {
         // A clear array need not be read to know that it is.
-        let words = if bits.set_bits() == 0 { &[] } else { bits.words() };
+        let words = if bits.set_cells() == 0 { &[] } else { bits.words() };
         let last_word = words.iter().rposition(|word| *word != 0);
         let needed_bits = last_word.map_or(0, |index| {
             let top_bits = words.get(index).map_or(0, |word| 64 - word.leading_zeros());
@@ -140,12 +129,12 @@ impl StringForm {
         needed_bits.div_ceil(8).next_multiple_of(self.order.unit_bytes()).max(self.length_bytes)
     }
 
-    /// The string that the client would have now. O(bytes).
+    /// Returns the string that the client would have now. O(bytes).
     ///
     /// # Errors
     /// [`ExportError`]. A filter whose bits, were they all set, or whose clear bytes behind them make too
     /// long a string is refused whatever its bits are, without a look at them.
-    pub fn write(&self, bits: &Bits) -> Result<Vec<u8>, ExportError> {
+    pub fn write(&self, bits: &Cells) -> Result<Vec<u8>, ExportError> {
         ExportError::check(bits.size_bytes().max(self.length_bytes))?;
         let mut string = zeroed(self.current_length_bytes(bits))?;
         self.fill(bits, &mut string);
@@ -153,7 +142,7 @@ impl StringForm {
     }
 
     /// Writes the bits into a clear string; where they are clear it is not touched. O(bytes).
-    pub(super) fn fill(&self, bits: &Bits, string: &mut [u8]) {
+    pub(super) fn fill(&self, bits: &Cells, string: &mut [u8]) {
         let pages = bits.words().chunks(PAGE_WORDS);
         for (string, words) in string.chunks_mut(PAGE_BYTES).zip(pages) {
             if words.iter().any(|word| *word != 0) {
@@ -163,7 +152,7 @@ impl StringForm {
     }
 }
 
-/// So many clear bytes, which take memory only as they are written to.
+/// Returns so many clear bytes, which take memory only as they are written to.
 pub(super) fn zeroed(length_bytes: u64) -> Result<Vec<u8>, OutOfMemory> {
     let length_bytes = usize::try_from(length_bytes).map_err(|_| OutOfMemory)?;
     bytemuck::try_zeroed_vec(length_bytes).map_err(|()| OutOfMemory)
@@ -193,9 +182,9 @@ mod tests {
 
     fn bits_of(string: &[u8], order: BitOrder, size_bits: u64) -> Vec<u64> {
         let (_, bits) = StringForm::read(string, order, size_bits).unwrap();
-        assert_eq!(bits.len(), size_bits);
-        let set: Vec<u64> = (0..size_bits).filter(|position| bits.get(*position)).collect();
-        assert_eq!(bits.set_bits(), set.len() as u64);
+        assert_eq!(bits.size_bits(), size_bits);
+        let set: Vec<u64> = bits.bit_view().iter_ones().map(|position| position as u64).collect();
+        assert_eq!(bits.set_cells(), set.len() as u64);
         set
     }
 
@@ -244,7 +233,8 @@ mod tests {
                 string.iter_mut().take((size_bits / 8) as usize).for_each(|byte| *byte = 0x5A);
                 let (form, mut bits) = StringForm::read(&string, order, size_bits).unwrap();
                 assert_eq!(form.write(&bits).unwrap(), string, "{order:?} {length} {size_bits}");
-                bits.set(size_bits - 1);
+                let last_byte = usize::try_from((size_bits - 1) / 8).unwrap();
+                assert!(bits.add_segment(last_byte, &[1 << ((size_bits - 1) % 8)]));
                 let grown = form.write(&bits).unwrap();
                 let last = usize::try_from((size_bits - 1) / 8).unwrap();
                 assert_eq!(grown.len(), string.len().max(last + 1));

@@ -3,12 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::checks::{Totals, checked_layers, checked_options};
-use crate::bloom::Probes;
-use crate::bloom::redisbloom::{LayerParameters, ModuloProbing, Options, RedisBloom};
-use crate::bloom::{ByteLimit, Chain, Layer, LayerPlan, OutOfMemory};
+use super::checks::{Totals, checked_layers, checked_options, filter_of, layer_spec};
+use crate::bloom::layout::LayerParameters;
+use crate::bloom::policy::RedisBloom;
+use crate::bloom::{ByteLimit, Filter, Layer};
 use crate::format::fields::{append, read};
-use crate::format::record::DecodeError;
+use crate::format::stream::DecodeError;
 
 /// Bytes of the part about the filter.
 pub const CHAIN_HEADER_BYTES: usize = 20;
@@ -60,91 +60,60 @@ struct OldLayerHeader {
 
 /// Writes the header of a filter in the newest shape. O(layers).
 #[must_use]
-pub fn encode(chain: &Chain<RedisBloom>) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(CHAIN_HEADER_BYTES + LAYER_HEADER_BYTES * chain.layers().len());
+pub fn encode(policy: &RedisBloom, filter: &Filter) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(CHAIN_HEADER_BYTES + LAYER_HEADER_BYTES * filter.layer_count());
     let header = ChainHeader {
-        items: chain.items(),
-        layer_count: u32::try_from(chain.layers().len()).unwrap_or(u32::MAX),
-        options: chain.family().options().bits().into(),
-        growth: chain.family().growth(),
+        items: filter.items(),
+        layer_count: u32::try_from(filter.layer_count()).unwrap_or(u32::MAX),
+        options: policy.options().bits().into(),
+        growth: policy.expansion(),
     };
     append(&mut bytes, &header);
-    for layer in chain.layers() {
-        append(&mut bytes, &LayerHeader::of(layer));
+    for header in filter.layers().iter().filter_map(LayerHeader::of) {
+        append(&mut bytes, &header);
     }
     bytes
 }
 
-/// A header that has been read and found possible; no memory has been taken for its arrays yet.
-#[derive(Debug)]
-pub struct Header {
-    options: Options,
-    growth: u32,
-    layers: Vec<(LayerPlan<ModuloProbing>, u64)>,
-}
-
-impl Header {
-    /// Reads a header of any shape and checks every field. The shapes have different lengths for the same
-    /// number of layers, so that its length tells which one it is. O(layers).
-    ///
-    /// # Errors
-    /// The first field that is wrong, or [`DecodeError::TooLarge`] when the filter breaks the limit.
-    pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<Self, DecodeError> {
-        let (old_chain, old_rest) =
-            bytes.split_at_checked(OLD_CHAIN_HEADER_BYTES).ok_or(DecodeError::Truncated)?;
-        let chain: OldChainHeader = read(old_chain)?;
-        let layer_count = checked_layers(chain.layer_count.into())?;
-        let (layers, growth) = if old_rest.len() == layer_count * OLD_LAYER_HEADER_BYTES {
-            (read_layers::<OldLayerHeader, OLD_LAYER_HEADER_BYTES>(old_rest), RedisBloom::OLDEST_GROWTH)
+/// Returns the filter that a header of any shape describes, with all bits clear, after every field was checked. The shapes have
+/// different lengths for the same number of layers, so that its length tells which one it is. O(layers), for memory is zeroed
+/// when it is first used.
+///
+/// # Errors
+/// The first field that is wrong, [`DecodeError::TooLarge`] when the filter breaks the limit, or [`DecodeError::OutOfMemory`].
+pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
+    let (old_chain, old_rest) =
+        bytes.split_at_checked(OLD_CHAIN_HEADER_BYTES).ok_or(DecodeError::Truncated)?;
+    let chain: OldChainHeader = read(old_chain)?;
+    let layer_count = checked_layers(chain.layer_count.into())?;
+    let (headers, growth) = if old_rest.len() == layer_count * OLD_LAYER_HEADER_BYTES {
+        (read_layers::<OldLayerHeader, OLD_LAYER_HEADER_BYTES>(old_rest), RedisBloom::OLDEST_GROWTH)
+    } else {
+        let (new_chain, rest) = bytes.split_at_checked(CHAIN_HEADER_BYTES).ok_or(DecodeError::Truncated)?;
+        let growth = read::<ChainHeader>(new_chain)?.growth;
+        if rest.len() == layer_count * OLD_LAYER_HEADER_BYTES {
+            (read_layers::<OldLayerHeader, OLD_LAYER_HEADER_BYTES>(rest), growth)
+        } else if rest.len() == layer_count * LAYER_HEADER_BYTES {
+            (read_layers::<LayerHeader, LAYER_HEADER_BYTES>(rest), growth)
         } else {
-            let (new_chain, rest) =
-                bytes.split_at_checked(CHAIN_HEADER_BYTES).ok_or(DecodeError::Truncated)?;
-            let growth = read::<ChainHeader>(new_chain)?.growth;
-            if rest.len() == layer_count * OLD_LAYER_HEADER_BYTES {
-                (read_layers::<OldLayerHeader, OLD_LAYER_HEADER_BYTES>(rest), growth)
-            } else if rest.len() == layer_count * LAYER_HEADER_BYTES {
-                (read_layers::<LayerHeader, LAYER_HEADER_BYTES>(rest), growth)
-            } else {
-                return Err(DecodeError::Invalid("header length"));
-            }
-        };
-        let options = checked_options(chain.options.into())?;
-        let layers = validate(&layers?, chain.items, limit)?;
-        Ok(Self { options, growth, layers })
-    }
-
-    /// The filter with all bits clear. O(layers), for memory is zeroed when it is first used.
-    ///
-    /// # Errors
-    /// [`DecodeError::OutOfMemory`].
-    pub fn build(self) -> Result<Chain<RedisBloom>, DecodeError> {
-        let mut layers = Vec::with_capacity(self.layers.len());
-        for (plan, items) in self.layers {
-            let mut layer = Layer::try_new(plan).map_err(|OutOfMemory| DecodeError::OutOfMemory)?;
-            layer.set_items(items);
-            layers.push(layer);
+            return Err(DecodeError::Invalid("header length"));
         }
-        RedisBloom::of_layers(self.options, self.growth, &layers)
-            .and_then(|family| Chain::from_layers(family, layers))
-            .ok_or(DecodeError::Invalid("layers"))
+    };
+    let options = checked_options(chain.options.into())?;
+    let (mut totals, mut specs) = (Totals::default(), Vec::with_capacity(layer_count));
+    for header in headers? {
+        let spec = layer_spec(&header.parameters(), header.size_bytes, options)?;
+        let items = totals.add(header.size_bytes, spec.placement.layout().probes(), header.items, limit)?;
+        specs.push((spec, items));
     }
-}
-
-/// What the layers are to be, and their items, if all of that is possible.
-fn validate(
-    layers: &[LayerHeader],
-    items: u64,
-    limit: &dyn ByteLimit,
-) -> Result<Vec<(LayerPlan<ModuloProbing>, u64)>, DecodeError> {
-    let mut totals = Totals::default();
-    let plans = layers.iter().map(|layer| {
-        let plan = layer.parameters().plan(layer.size_bytes).map_err(DecodeError::Invalid)?;
-        totals.add(&plan, layer.items, limit)?;
-        Ok::<_, DecodeError>((plan, layer.items))
-    });
-    let plans = plans.collect::<Result<_, _>>()?;
-    totals.check_items(items)?;
-    Ok(plans)
+    totals.check_items(chain.items)?;
+    let mut layers = Vec::with_capacity(layer_count);
+    for (spec, items) in specs {
+        let mut layer = Layer::try_new(spec).map_err(|_| DecodeError::OutOfMemory)?;
+        layer.set_items(items);
+        layers.push(layer);
+    }
+    filter_of(options, growth, layers)
 }
 
 /// Reads layer headers of `BYTES` each.
@@ -156,18 +125,18 @@ where
 }
 
 impl LayerHeader {
-    fn of(layer: &Layer<ModuloProbing>) -> Self {
-        let parameters = LayerParameters::of(layer);
-        Self {
-            size_bytes: layer.bits().size_bytes(),
+    fn of(layer: &Layer) -> Option<Self> {
+        let parameters = LayerParameters::of_layer(layer)?;
+        Some(Self {
+            size_bytes: layer.cells().size_bytes(),
             size_bits: parameters.size_bits,
             items: layer.counts().items,
             error_rate: parameters.error_rate,
             bits_per_item: parameters.bits_per_item,
-            probes: layer.placement().probes(),
+            probes: layer.layout().probes(),
             capacity_items: parameters.capacity_items,
-            exponent: layer.placement().exponent(),
-        }
+            exponent: u8::try_from(parameters.exponent).ok()?,
+        })
     }
 
     fn parameters(&self) -> LayerParameters {

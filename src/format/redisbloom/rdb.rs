@@ -1,16 +1,15 @@
 //! RedisBloom's snapshot of a filter: data type `MBbloom--`, encodings 0 to 4 read, 4 written.
 
-use super::checks::{Totals, checked_layers, checked_options};
-use crate::bloom::redisbloom::sizing::unrounded_bits;
-use crate::bloom::redisbloom::{LayerParameters, ModuloProbing, Options, RedisBloom};
-use crate::bloom::{ByteLimit, Chain, Layer, OutOfMemory};
-use crate::format::record::{DecodeError, Sink, Source};
-
-/// The data type's name on the wire.
-pub const TYPE_NAME: &str = "MBbloom--";
+use super::checks::{Totals, checked_layers, checked_options, filter_of, layer_spec};
+use crate::bloom::layout::LayerParameters;
+use crate::bloom::policy::RedisBloom;
+use crate::bloom::policy::redisbloom::Options;
+use crate::bloom::policy::redisbloom::sizing::unrounded_bits;
+use crate::bloom::{ByteLimit, Filter, Layer};
+use crate::format::stream::{DecodeError, Sink, Source};
 
 /// Version under which the data type is registered, and the one that is written.
-pub const ENCODING_VERSION: i32 = 4;
+pub(super) const ENCODING_VERSION: i32 = 4;
 
 /// First encoding with the bits of a layer, before which they follow from its capacity.
 const WITH_BITS: i32 = 1;
@@ -20,20 +19,20 @@ const WITH_OPTIONS: i32 = 2;
 const WITH_GROWTH: i32 = 4;
 
 /// Writes a filter as the newest release does. O(bytes).
-pub fn save(chain: &Chain<RedisBloom>, sink: &mut impl Sink) {
-    sink.unsigned(chain.items());
-    sink.unsigned(chain.layers().len() as u64);
-    sink.unsigned(chain.family().options().bits().into());
-    sink.unsigned(chain.family().growth().into());
-    for layer in chain.layers() {
-        let parameters = LayerParameters::of(layer);
+pub fn save(policy: &RedisBloom, filter: &Filter, sink: &mut impl Sink) {
+    sink.unsigned(filter.items());
+    sink.unsigned(filter.layer_count() as u64);
+    sink.unsigned(policy.options().bits().into());
+    sink.unsigned(policy.expansion().into());
+    for layer in filter.layers() {
+        let Some(parameters) = LayerParameters::of_layer(layer) else { continue };
         sink.unsigned(parameters.capacity_items);
         sink.double(parameters.error_rate);
         sink.unsigned(parameters.probes);
         sink.double(parameters.bits_per_item);
         sink.unsigned(parameters.size_bits);
         sink.unsigned(parameters.exponent);
-        sink.bytes(layer.bits().bytes());
+        sink.bytes(layer.cells().bytes());
         sink.unsigned(layer.counts().items);
     }
 }
@@ -46,7 +45,7 @@ pub fn load(
     source: &mut impl Source,
     encoding_version: i32,
     limit: &dyn ByteLimit,
-) -> Result<Chain<RedisBloom>, DecodeError> {
+) -> Result<Filter, DecodeError> {
     if !(0..=ENCODING_VERSION).contains(&encoding_version) {
         let got = u64::from(encoding_version.unsigned_abs());
         return Err(DecodeError::Unsupported { what: "encoding version", got });
@@ -61,36 +60,36 @@ pub fn load(
         ..WITH_GROWTH => RedisBloom::OLDEST_GROWTH,
         _ => u32::try_from(source.unsigned()?).map_err(|_| DecodeError::Invalid("growth"))?,
     };
-    let mut reader = LayerReader { encoding_version, limit, totals: Totals::default() };
+    let mut reader = LayerReader { encoding_version, options, limit, totals: Totals::default() };
     let mut layers = Vec::with_capacity(layer_count);
     for _ in 0..layer_count {
         layers.push(reader.read(source)?);
     }
     reader.totals.check_items(items)?;
-    let family = RedisBloom::of_layers(options, growth, &layers).ok_or(DecodeError::Invalid("layers"))?;
-    Chain::from_layers(family, layers).ok_or(DecodeError::Invalid("layers"))
+    filter_of(options, growth, layers)
 }
 
 /// Reads the layers of one filter.
 struct LayerReader<'a> {
     encoding_version: i32,
+    options: Options,
     limit: &'a dyn ByteLimit,
     totals: Totals,
 }
 
 impl LayerReader<'_> {
-    fn read(&mut self, source: &mut impl Source) -> Result<Layer<ModuloProbing>, DecodeError> {
+    fn read(&mut self, source: &mut impl Source) -> Result<Layer, DecodeError> {
         let parameters = self.parameters(source)?;
         let least_bytes = parameters.least_bytes().map_err(DecodeError::Invalid)?;
         let probes = u32::try_from(parameters.probes).unwrap_or(u32::MAX);
         // Before the array is read: a host may take memory for a string when it sees its length.
         self.totals.with_layer(least_bytes, probes, self.limit)?;
         let bytes = source.bytes()?;
-        let plan = parameters.plan(bytes.len() as u64).map_err(DecodeError::Invalid)?;
-        let items = source.unsigned()?;
-        self.totals.add(&plan, items, self.limit)?;
-        let mut layer = Layer::try_new(plan).map_err(|OutOfMemory| DecodeError::OutOfMemory)?;
-        if !layer.bits_mut().add_bytes(0, &bytes) {
+        let size_bytes = bytes.len() as u64;
+        let spec = layer_spec(&parameters, size_bytes, self.options)?;
+        let items = self.totals.add(size_bytes, probes, source.unsigned()?, self.limit)?;
+        let mut layer = Layer::try_new(spec).map_err(|_| DecodeError::OutOfMemory)?;
+        if !layer.cells_mut().add_segment(0, &bytes) {
             return Err(DecodeError::Invalid("size of the bit array"));
         }
         layer.set_items(items);

@@ -3,12 +3,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::builder::{Builder, FilterFields, ValkeyChain};
-use super::layer::{self, Slice};
-use crate::bloom::valkeybloom::Seed;
-use crate::bloom::{ByteLimit, OutOfMemory};
+use super::builder::{Builder, FilterFields};
+use super::layer::{self, Slice, seed_of};
+use crate::bloom::hash::siphash::Seed;
+use crate::bloom::policy::ValkeyBloom;
+use crate::bloom::{ByteLimit, Filter, Layer, OutOfMemory};
 use crate::format::fields::{self, append};
-use crate::format::record::DecodeError;
+use crate::format::stream::DecodeError;
 
 /// First byte of a blob.
 const VERSION: u8 = 1;
@@ -34,29 +35,27 @@ struct Counts {
     capacity_items: i64,
 }
 
-/// The blob of a filter. O(bytes).
+/// Returns the blob of a filter. O(bytes).
 ///
 /// # Errors
 /// [`OutOfMemory`] when it cannot be had.
-pub fn encode(chain: &ValkeyChain) -> Result<Vec<u8>, OutOfMemory> {
-    let parameters = chain.family();
+pub fn encode(policy: &ValkeyBloom, layers: &[Layer]) -> Result<Vec<u8>, OutOfMemory> {
     let layer_bytes = |layer| layer::encoded_bytes(layer).saturating_add(size_of::<u64>() + COUNTS_BYTES);
-    let size_bytes =
-        chain.layers().iter().map(layer_bytes).fold(HEAD_BYTES, |sum, bytes| sum.saturating_add(bytes));
+    let size_bytes = layers.iter().map(layer_bytes).fold(HEAD_BYTES, |sum, bytes| sum.saturating_add(bytes));
     let mut blob = Vec::new();
     blob.try_reserve_exact(size_bytes).map_err(|_| OutOfMemory)?;
     let head = Head {
         version: VERSION,
-        expansion: parameters.growth.expansion(),
-        error_rate: parameters.error_rate,
-        tightening_ratio: parameters.tightening_ratio,
-        is_seed_random: parameters.seed.is_random().into(),
-        layers: chain.layers().len() as u64,
+        expansion: policy.growth.expansion(),
+        error_rate: policy.error_rate,
+        tightening_ratio: policy.tightening_ratio,
+        is_seed_random: seed_of(layers).is_random().into(),
+        layers: layers.len() as u64,
     };
     append(&mut blob, &head);
-    for layer in chain.layers() {
+    for layer in layers {
         blob.extend_from_slice(&(layer::encoded_bytes(layer) as u64).to_le_bytes());
-        layer::append(&mut blob, layer, parameters.seed.bytes())?;
+        layer::append(&mut blob, layer, seed_of(layers).bytes())?;
         let signed = |items| i64::try_from(items).unwrap_or(i64::MAX);
         let items = signed(layer.counts().items);
         append(&mut blob, &Counts { items, capacity_items: signed(layer.capacity_items()) });
@@ -68,7 +67,7 @@ pub fn encode(chain: &ValkeyChain) -> Result<Vec<u8>, OutOfMemory> {
 ///
 /// # Errors
 /// The first thing that is wrong with it.
-pub fn decode(blob: &[u8], limit: &dyn ByteLimit) -> Result<ValkeyChain, DecodeError> {
+pub fn decode(blob: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
     let (head, mut rest) = read::<Head>(blob, HEAD_BYTES)?;
     if head.version != VERSION {
         return Err(DecodeError::Unsupported { what: "version", got: head.version.into() });
@@ -97,14 +96,14 @@ pub fn decode(blob: &[u8], limit: &dyn ByteLimit) -> Result<ValkeyChain, DecodeE
             u64::try_from(counts.capacity_items).map_err(|_| DecodeError::Invalid("capacity"))?;
         let seed = Seed::marked(slice.seed, is_random).ok_or(DecodeError::Invalid("seed"))?;
         builder.push(slice.fields(capacity_items, items), seed, |layer| {
-            layer.bits_mut().add_bytes(0, slice.bits)
+            layer.cells_mut().add_segment(0, slice.bits)
         })?;
         rest = after;
     }
     if rest.is_empty() { builder.finish() } else { Err(DecodeError::Invalid("length")) }
 }
 
-/// A record of `size_bytes` bytes and what comes after it.
+/// Returns a record of `size_bytes` bytes and what comes after it.
 fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8], size_bytes: usize) -> Result<(T, &'a [u8]), DecodeError> {
     let (record, rest) = bytes.split_at_checked(size_bytes).ok_or(DecodeError::Truncated)?;
     Ok((fields::read(record)?, rest))

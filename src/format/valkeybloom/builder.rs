@@ -1,12 +1,12 @@
 //! Where every reader of valkey-bloom's bytes ends: fields in, a checked filter out.
 
+use crate::bloom::cells::CellState;
+use crate::bloom::hash::siphash::Seed;
+use crate::bloom::layout::Prime;
 use crate::bloom::limits::{LAYER_MAX_BYTES, LAYERS_MAX};
-use crate::bloom::valkeybloom::{Seed, SipProbing, ValkeyBloom};
-use crate::bloom::{ByteLimit, Chain, Extent, Growth, Layer, LayerPlan, OutOfMemory};
-use crate::format::record::DecodeError;
-
-/// A filter of valkey-bloom.
-pub type ValkeyChain = Chain<ValkeyBloom>;
+use crate::bloom::policy::ValkeyBloom;
+use crate::bloom::{ByteLimit, Extent, Filter, Growth, Hash, Layer, LayerSpec, Layout, Placement, Policy};
+use crate::format::stream::DecodeError;
 
 /// The fields of a filter that come before its layers.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,7 @@ pub(super) struct Builder<'l> {
     fields: FilterFields,
     growth: Growth,
     seed: Option<Seed>,
-    layers: Vec<Layer<SipProbing>>,
+    layers: Vec<Layer>,
     extent: Extent,
     limit: &'l dyn ByteLimit,
 }
@@ -57,11 +57,11 @@ impl<'l> Builder<'l> {
             extent: Extent::default(),
             limit,
         };
-        builder.parameters(1, Seed::FIXED).validate().map_err(DecodeError::Invalid)?;
+        builder.policy(1).validate().map_err(DecodeError::Invalid)?;
         Ok(builder)
     }
 
-    /// Whether the layer that comes next is the last: the only one that need not be full.
+    /// Returns whether the layer that comes next is the last: the only one that need not be full.
     pub(super) fn is_at_last(&self) -> bool {
         self.layers.len() as u64 == self.fields.layers.saturating_sub(1)
     }
@@ -71,13 +71,12 @@ impl<'l> Builder<'l> {
         &mut self,
         fields: LayerFields,
         seed: Seed,
-        fill: impl FnOnce(&mut Layer<SipProbing>) -> bool,
+        fill: impl FnOnce(&mut Layer) -> bool,
     ) -> Result<(), DecodeError> {
         if *self.seed.get_or_insert(seed) != seed {
             return Err(DecodeError::Invalid("seed"));
         }
-        let plan = self.check(fields)?;
-        let mut layer = Layer::try_new(plan).map_err(|OutOfMemory| DecodeError::OutOfMemory)?;
+        let mut layer = Layer::try_new(self.check(fields, seed)?).map_err(|_| DecodeError::OutOfMemory)?;
         if !fill(&mut layer) {
             return Err(DecodeError::Invalid("length of a layer"));
         }
@@ -87,40 +86,30 @@ impl<'l> Builder<'l> {
         Ok(())
     }
 
-    /// The filter, all of its layers being there.
-    pub(super) fn finish(mut self) -> Result<ValkeyChain, DecodeError> {
-        self.layers.shrink_to_fit();
-        let (Some(first), Some(seed)) = (self.layers.first(), self.seed) else {
-            return Err(DecodeError::Truncated);
-        };
+    /// Returns the filter, once all of its layers are there.
+    pub(super) fn finish(self) -> Result<Filter, DecodeError> {
+        let first = self.layers.first().ok_or(DecodeError::Truncated)?;
         if self.layers.len() as u64 != self.fields.layers {
             return Err(DecodeError::Truncated);
         }
-        let parameters = self.parameters(first.capacity_items(), seed);
-        ValkeyChain::from_layers(parameters, self.layers).ok_or(DecodeError::Invalid("layer count"))
+        let policy = Policy::ValkeyBloom(Box::new(self.policy(first.capacity_items())));
+        Filter::from_layers(policy, self.layers).map_err(DecodeError::Invalid)
     }
 
-    fn parameters(&self, capacity_items: u64, seed: Seed) -> ValkeyBloom {
+    fn policy(&self, capacity_items: u64) -> ValkeyBloom {
         let FilterFields { error_rate, tightening_ratio, .. } = self.fields;
-        ValkeyBloom { error_rate, tightening_ratio, capacity_items, growth: self.growth, seed }
+        ValkeyBloom { error_rate, tightening_ratio, capacity_items, growth: self.growth }
     }
 
-    fn check(&mut self, fields: LayerFields) -> Result<LayerPlan<SipProbing>, DecodeError> {
-        let LayerFields { size_bytes, probes, capacity_items, items } = fields;
+    /// Checks what memory is taken by; the rest of the fields the filter is held to.
+    fn check(&mut self, fields: LayerFields, seed: Seed) -> Result<LayerSpec, DecodeError> {
+        let LayerFields { size_bytes, probes, capacity_items, .. } = fields;
         let size_bits = size_bytes.checked_mul(8).filter(|_| (1..=LAYER_MAX_BYTES).contains(&size_bytes));
         let size_bits = size_bits.ok_or(DecodeError::Invalid("length of a layer"))?;
-        // The formula gives fewer probes than bits whatever the error rate.
-        let placement = SipProbing::new(probes, size_bits).filter(|_| u64::from(probes) <= size_bits);
-        let placement = placement.ok_or(DecodeError::Invalid("probes"))?;
-        if capacity_items == 0 || i64::try_from(capacity_items).is_err() {
-            return Err(DecodeError::Invalid("capacity"));
-        }
-        // Each of them has set a bit that was clear.
-        if items > capacity_items.min(size_bits) || (items < capacity_items && !self.is_at_last()) {
-            return Err(DecodeError::Invalid("items"));
-        }
+        let layout = Layout::Prime(Prime::new(probes, size_bits).ok_or(DecodeError::Invalid("probes"))?);
         self.extent = self.extent.and_layer(size_bytes, probes);
-        self.extent.check::<ValkeyBloom>(self.limit)?;
-        Ok(LayerPlan { placement, size_bits, capacity_items, has_head: true })
+        self.extent.check(self.limit)?;
+        let placement = Placement::new(Hash::ValkeyBloom(seed), layout);
+        Ok(LayerSpec { placement, cells: CellState::Bits, size_bits, capacity_items, has_head: true })
     }
 }

@@ -13,11 +13,9 @@
 //! Version 0 of the data type (valkey-bloom 0.1.0) had no such header; `rdb` reads that too.
 
 use super::builder::LayerFields;
-use crate::bloom::OutOfMemory;
-use crate::bloom::Probes;
-use crate::bloom::layer::Layer;
-use crate::bloom::valkeybloom::{SEED_BYTES, SipProbing};
-use crate::format::record::DecodeError;
+use crate::bloom::hash::siphash::{SEED_BYTES, Seed};
+use crate::bloom::{Hash, Layer, OutOfMemory};
+use crate::format::stream::DecodeError;
 
 /// Bytes before the bits.
 pub(super) const HEADER_BYTES: usize = 1 + 8 + 4 + SEED_BYTES;
@@ -54,26 +52,34 @@ impl<'a> Slice<'a> {
         Ok(Self { probes: u32::from_le_bytes(*probes), seed: *seed, bits })
     }
 
-    /// The fields that a layer is made of.
+    /// Returns the fields that a layer is made of.
     pub(super) fn fields(&self, capacity_items: u64, items: u64) -> LayerFields {
         let size_bytes = self.bits.len() as u64;
         LayerFields { size_bytes, probes: self.probes, capacity_items, items }
     }
 }
 
-/// What comes before the bits of a layer.
-pub(super) fn header(layer: &Layer<SipProbing>, seed: &[u8; SEED_BYTES]) -> [u8; HEADER_BYTES] {
-    let size_bytes = layer.bits().size_bytes().to_le_bytes();
-    let probes = layer.placement().probes().to_le_bytes();
+/// Returns the seed of a filter, which all of its layers have.
+pub(super) fn seed_of(layers: &[Layer]) -> Seed {
+    match layers.first().map(Layer::hash) {
+        Some(Hash::ValkeyBloom(seed)) => *seed,
+        _ => Seed::FIXED,
+    }
+}
+
+/// Returns what comes before the bits of a layer.
+pub(super) fn header(layer: &Layer, seed: &[u8; SEED_BYTES]) -> [u8; HEADER_BYTES] {
+    let size_bytes = layer.cells().size_bytes().to_le_bytes();
+    let probes = layer.layout().probes().to_le_bytes();
     let mut header = [VERSION; HEADER_BYTES];
     let fields = size_bytes.iter().chain(&probes).chain(seed);
     header.iter_mut().skip(1).zip(fields).for_each(|(to, from)| *to = *from);
     header
 }
 
-/// Bytes of the slice of a layer.
-pub(super) fn encoded_bytes(layer: &Layer<SipProbing>) -> usize {
-    HEADER_BYTES.saturating_add(layer.bits().bytes().len())
+/// Returns the bytes of the slice of a layer.
+pub(super) fn encoded_bytes(layer: &Layer) -> usize {
+    HEADER_BYTES.saturating_add(layer.cells().bytes().len())
 }
 
 /// Appends the slice of a layer.
@@ -82,11 +88,11 @@ pub(super) fn encoded_bytes(layer: &Layer<SipProbing>) -> usize {
 /// When `out` cannot be made long enough; it is then as it was.
 pub(super) fn append(
     out: &mut Vec<u8>,
-    layer: &Layer<SipProbing>,
+    layer: &Layer,
     seed: &[u8; SEED_BYTES],
 ) -> Result<(), OutOfMemory> {
     out.try_reserve(encoded_bytes(layer)).map_err(|_| OutOfMemory)?;
     out.extend_from_slice(&header(layer, seed));
-    out.extend_from_slice(layer.bits().bytes());
+    out.extend_from_slice(layer.cells().bytes());
     Ok(())
 }

@@ -1,43 +1,40 @@
 //! The value of valkey-bloom's data type in a snapshot.
 
-use super::builder::{Builder, FilterFields, LayerFields, ValkeyChain};
-use super::layer::{self, Slice};
-use crate::bloom::ByteLimit;
-use crate::bloom::bits::HEAD_BYTES;
-use crate::bloom::valkeybloom::{Seed, TIGHTENING_RATIO_DEFAULT};
-use crate::format::record::{DecodeError, Sink, Source, UnsignedOrBytes};
-
-/// Name of the data type.
-pub const TYPE_NAME: &str = "bloomfltr";
-/// Version that is written: that of valkey-bloom 1.0. Version 0, of 0.1.0, is read too.
-pub const ENCODING_VERSION: i32 = 1;
+use super::builder::{Builder, FilterFields, LayerFields};
+use super::layer::{self, Slice, seed_of};
+use crate::bloom::cells::HEAD_BYTES;
+use crate::bloom::hash::siphash::Seed;
+use crate::bloom::policy::ValkeyBloom;
+use crate::bloom::policy::valkeybloom::TIGHTENING_RATIO_DEFAULT;
+use crate::bloom::{ByteLimit, Filter, Layer};
+use crate::format::stream::{DecodeError, Sink, Source, UnsignedOrBytes};
 
 /// Most bytes of bits that are turned round at once.
 const BLOCK_BYTES: usize = 4096;
 
 /// Writes a filter in the newest encoding. O(bytes). A layer is one string with a header in front, which is
-/// written into the room that its array has there.
-pub fn save(chain: &mut ValkeyChain, sink: &mut impl Sink) {
-    let parameters = *chain.family();
-    sink.unsigned(chain.layers().len() as u64);
-    sink.unsigned(parameters.growth.expansion().into());
-    sink.double(parameters.error_rate);
-    sink.double(parameters.tightening_ratio);
-    sink.unsigned(parameters.seed.is_random().into());
-    let last = chain.layers().len().saturating_sub(1);
-    for (index, layer) in chain.layers_mut().iter_mut().enumerate() {
+/// written into the space that its cells have there.
+pub fn save(policy: &ValkeyBloom, layers: &mut [Layer], sink: &mut impl Sink) {
+    let seed = seed_of(layers);
+    sink.unsigned(layers.len() as u64);
+    sink.unsigned(policy.growth.expansion().into());
+    sink.double(policy.error_rate);
+    sink.double(policy.tightening_ratio);
+    sink.unsigned(seed.is_random().into());
+    let last = layers.len().saturating_sub(1);
+    for (index, layer) in layers.iter_mut().enumerate() {
         sink.unsigned(layer.capacity_items());
         if index == last {
             sink.unsigned(layer.counts().items);
         }
-        let header = layer::header(layer, parameters.seed.bytes());
-        let slice = layer.bits_mut().bytes_behind(&header);
-        debug_assert!(slice.is_some(), "an array of this kind that was made without room for its header");
+        let header = layer::header(layer, seed.bytes());
+        let slice = layer.cells_mut().bytes_behind(&header);
+        debug_assert!(slice.is_some(), "a layer of this kind that was made without space for its header");
         sink.bytes(slice.unwrap_or(&[]));
     }
 }
 
-const _: () = assert!(layer::HEADER_BYTES <= HEAD_BYTES, "every array of this kind has room for its header");
+const _: () = assert!(layer::HEADER_BYTES <= HEAD_BYTES, "every layer of this kind has space for its header");
 
 /// Reads a filter in encoding `version`, 0 or 1. O(bytes); takes the memory of the filter and of one layer.
 ///
@@ -47,7 +44,7 @@ pub fn load(
     source: &mut impl Source,
     version: i32,
     limit: &dyn ByteLimit,
-) -> Result<ValkeyChain, DecodeError> {
+) -> Result<Filter, DecodeError> {
     match version {
         0 => load_generation_0(source, limit),
         1 => load_generation_1(source, limit),
@@ -60,7 +57,7 @@ pub fn load(
 
 /// Version 1: the capacity first. Builds from shortly before the release of 1.0 wrote the capacity after the
 /// string, under the same version; the kind of the field after the head tells, where the source can.
-fn load_generation_1(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<ValkeyChain, DecodeError> {
+fn load_generation_1(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
     let fields = FilterFields {
         layers: source.unsigned()?,
         expansion: source.unsigned()?,
@@ -109,13 +106,13 @@ fn push(
 ) -> Result<(), DecodeError> {
     let slice = Slice::decode(bytes)?;
     let seed = Seed::marked(slice.seed, is_random).ok_or(DecodeError::Invalid("seed"))?;
-    builder.push(slice.fields(capacity_items, items), seed, |layer| layer.bits_mut().add_bytes(0, slice.bits))
+    builder.push(slice.fields(capacity_items, items), seed, |layer| layer.cells_mut().add_segment(0, slice.bits))
 }
 
 /// Version 0. What it lacks is what never varied: the tightening ratio and the seed. The error rate is
 /// widened, so that halving it gives the same rates, and so sizes, as it did there. The bits are turned from
 /// most to least significant first; the probes are kept as they are, so every answer stays the same.
-fn load_generation_0(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<ValkeyChain, DecodeError> {
+fn load_generation_0(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
     let fields = FilterFields {
         layers: source.unsigned()?,
         expansion: source.unsigned()?,
@@ -139,7 +136,7 @@ fn load_generation_0(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<
                 for (to, from) in turned.iter_mut().zip(block) {
                     *to = from.reverse_bits();
                 }
-                turned.get(..block.len()).is_some_and(|turned| layer.bits_mut().add_bytes(offset, turned))
+                turned.get(..block.len()).is_some_and(|turned| layer.cells_mut().add_segment(offset, turned))
             })
         })?;
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::block::{self, Advice};
 use super::children::CHILDREN_ENDED;
 use super::joiner::{self, Pass};
-use crate::bloom::{Filter, Storage};
+use crate::bloom::{Cells, Filter, Layer};
 use crate::redis::config;
 
 /// Items per small page after which the arrays are looked at for the first time: with three, and one page for
@@ -33,7 +33,7 @@ struct State {
 impl LargePages {
     /// Of a filter that has just come to be, empty or with its bits.
     pub(in crate::redis) fn of(filter: &Filter) -> Self {
-        let large_bytes: u64 = large_arrays(filter).map(Storage::size_bytes).sum();
+        let large_bytes: u64 = large_arrays(filter).map(Cells::size_bytes).sum();
         if large_bytes == 0 || !block::is_possible() {
             return Self(None);
         }
@@ -116,7 +116,7 @@ impl State {
         match self.pass.take() {
             None => {
                 self.children_ended = CHILDREN_ENDED.load(Relaxed);
-                let blocks = large_arrays(filter).map(|bits| block::whole_blocks(bits.words())).collect();
+                let blocks = large_arrays(filter).map(|cells| block::whole_blocks(cells.words())).collect();
                 self.pass = joiner::begin(blocks);
                 self.rest_items = PAGE_BYTES;
             }
@@ -164,9 +164,9 @@ impl Drop for State {
 }
 
 fn advise(filter: &Filter, advice: Advice) {
-    large_arrays(filter).for_each(|bits| block::advise(bits.words(), advice));
+    large_arrays(filter).for_each(|cells| block::advise(cells.words(), advice));
 }
 
-fn large_arrays(filter: &Filter) -> impl Iterator<Item = &dyn Storage> {
-    filter.storages().filter(|bits| size_of_val(bits.words()) >= block::ARRAY_MIN_BYTES)
+fn large_arrays(filter: &Filter) -> impl Iterator<Item = &Cells> {
+    filter.layers().iter().map(Layer::cells).filter(|cells| size_of_val(cells.words()) >= block::ARRAY_MIN_BYTES)
 }

@@ -1,0 +1,157 @@
+//! Which parts of a large layer have a bit set, found without touching the others.
+//!
+//! Memory that was never written to takes no space, and reading it takes a page fault for every 4 KiB: saving
+//! or copying a filter of 10 GB with one item in it spent seconds on finding nothing. The system knows what was written to;
+//! that is relied on only where all set cells of the layer are in there.
+
+use std::ops::Range;
+
+use bitvec::prelude::{BitBox, Lsb0};
+
+use super::bits::PAGE_WORDS;
+use super::storage::Cells;
+use crate::bloom::memory::Memory;
+
+/// Layers up to this size are looked at: 4 MiB are read in under a millisecond.
+const SMALL_MAX_BYTES: u64 = 4 << 20;
+/// Words of a block, the unit that is known to be clear or not: 64 KiB.
+pub(super) const BLOCK_WORDS: usize = 8192;
+/// Share of a layer that must never have been written to, in percent: else most of it has a bit set anyway.
+const UNTOUCHED_MIN_PERCENT: usize = 25;
+
+/// The blocks of a layer that have a bit set.
+#[derive(Debug)]
+pub struct Occupancy {
+    /// One bit for each block; none where nothing is known.
+    blocks: Option<BitBox<u64, Lsb0>>,
+}
+
+impl Occupancy {
+    /// Looks into a layer. O(what was written to of it), and O(pages) for asking.
+    #[must_use]
+    pub fn of(cells: &Cells, memory: impl Memory) -> Self {
+        Self { blocks: occupied_blocks(cells, memory) }
+    }
+
+    /// Returns whether the block with this number is known to be clear.
+    pub(super) fn is_clear_block(&self, number: usize) -> bool {
+        let block = self.blocks.as_ref().and_then(|blocks| blocks.get(number));
+        block.is_some_and(|is_occupied| !*is_occupied)
+    }
+
+    /// Copies the words of the layer to one that is clear, whose memory is touched only where that is needed. O(what may
+    /// be set, as far as is known).
+    pub(super) fn copy(&self, from: &[u64], to: &mut [u64]) {
+        for (number, (to, from)) in to.chunks_mut(BLOCK_WORDS).zip(from.chunks(BLOCK_WORDS)).enumerate() {
+            if self.is_clear_block(number) {
+                continue;
+            }
+            for (to, from) in to.chunks_mut(PAGE_WORDS).zip(from.chunks(PAGE_WORDS)) {
+                if from.iter().any(|word| *word != 0) {
+                    to.copy_from_slice(from);
+                }
+            }
+        }
+    }
+
+    /// Returns whether the bytes are known to be clear; false where nothing is known of them.
+    #[must_use]
+    pub fn is_clear(&self, bytes: Range<usize>) -> bool {
+        let block_bytes = BLOCK_WORDS * 8;
+        let mut blocks = bytes.start / block_bytes..bytes.end.div_ceil(block_bytes);
+        blocks.all(|block| self.is_clear_block(block))
+    }
+}
+
+/// Returns one bit for each block that has a bit set; nothing where that cannot be known or is not worth knowing.
+fn occupied_blocks(cells: &Cells, memory: impl Memory) -> Option<BitBox<u64, Lsb0>> {
+    let words = cells.words();
+    if cells.size_bytes() <= SMALL_MAX_BYTES {
+        return None;
+    }
+    let blocks = words.len().div_ceil(BLOCK_WORDS).div_ceil(64);
+    let mut blocks = BitBox::from_boxed_slice(bytemuck::try_zeroed_slice_box(blocks).ok()?);
+    if cells.set_cells() == 0 {
+        return Some(blocks);
+    }
+    let mut written_words = 0;
+    memory.written_parts(words, &mut |part| written_words += part.len());
+    if written_words / 100 > words.len() / 100 * (100 - UNTOUCHED_MIN_PERCENT) / 100 {
+        return None;
+    }
+    let mut set_cells = 0;
+    memory.written_parts(words, &mut |part| {
+        // Block by block, since a part may begin and end anywhere.
+        let mut start = part.start;
+        while start < part.end {
+            let block = start / BLOCK_WORDS;
+            let end = part.end.min((block + 1).saturating_mul(BLOCK_WORDS));
+            let found = cells.set_cells_in(start..end);
+            if found > 0 && block < blocks.len() {
+                blocks.set(block, true);
+                set_cells += found;
+            }
+            start = end;
+        }
+    });
+    (set_cells == cells.set_cells()).then_some(blocks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bloom::cells::CellState;
+    use crate::bloom::memory::UnknownMemory;
+
+    /// Only these parts were written to.
+    #[derive(Clone, Copy)]
+    struct Parts<'p>(&'p [Range<usize>]);
+
+    impl Memory for Parts<'_> {
+        fn written_parts(self, _: &[u64], visit: &mut dyn FnMut(Range<usize>)) {
+            self.0.iter().cloned().for_each(visit);
+        }
+    }
+
+    const SIZE_BYTES: usize = 5 << 20;
+    const WORDS: usize = SIZE_BYTES / 8;
+
+    /// Returns a layer's cells with a bit set in each of these words.
+    fn cells(words: &[usize]) -> Cells {
+        let mut cells = Cells::try_new(CellState::Bits, SIZE_BYTES as u64 * 8, false).unwrap();
+        words.iter().for_each(|word| assert!(cells.add_segment(word * 8, &[0x20])));
+        cells
+    }
+
+    #[test]
+    fn blocks_without_a_set_bit_are_clear_where_the_system_knows_what_was_written() {
+        let bits = cells(&[0, 3 * BLOCK_WORDS + 7, WORDS - 1]);
+        let parts = [0..512, 2 * BLOCK_WORDS..4 * BLOCK_WORDS, WORDS - 512..WORDS];
+        let occupancy = Occupancy::of(&bits, Parts(&parts));
+        let block_bytes = BLOCK_WORDS * 8;
+        let clear: Vec<usize> = (0..80)
+            .filter(|block| occupancy.is_clear(block * block_bytes..(block + 1) * block_bytes))
+            .collect();
+        let expected: Vec<usize> = (0..80).filter(|block| ![0, 3, 79].contains(block)).collect();
+        assert_eq!(clear, expected);
+        assert!(occupancy.is_clear(block_bytes..3 * block_bytes));
+        assert!(!occupancy.is_clear(block_bytes..3 * block_bytes + 1));
+        assert!(!occupancy.is_clear(SIZE_BYTES - 1..SIZE_BYTES));
+    }
+
+    #[test]
+    fn a_system_that_misses_a_part_is_not_relied_on() {
+        let bits = cells(&[0, 3 * BLOCK_WORDS + 7]);
+        let first_page = 0..512;
+        let occupancy = Occupancy::of(&bits, Parts(&[first_page]));
+        assert!(!occupancy.is_clear(BLOCK_WORDS * 8..2 * BLOCK_WORDS * 8));
+    }
+
+    #[test]
+    fn nothing_is_known_of_small_and_of_written_layers_and_all_of_empty_ones() {
+        let small = Cells::try_new(CellState::Bits, SMALL_MAX_BYTES * 8, false).unwrap();
+        assert!(!Occupancy::of(&small, Parts(&[])).is_clear(0..1));
+        assert!(!Occupancy::of(&cells(&[9]), UnknownMemory).is_clear(1 << 20..2 << 20));
+        assert!(Occupancy::of(&cells(&[]), UnknownMemory).is_clear(0..SIZE_BYTES));
+    }
+}

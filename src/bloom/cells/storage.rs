@@ -1,0 +1,356 @@
+//! The memory of a layer, whatever its cells.
+
+use std::ops::Range;
+
+use bitvec::prelude::{BitBox, BitSlice, Lsb0};
+
+use super::occupancy::Occupancy;
+use super::{Cell, CellState, ColumnsState, CountersState, Purpose, with_cells};
+use crate::bloom::engine::{View, ViewMut};
+use crate::bloom::memory::{Memory, OutOfMemory};
+
+/// Words in front of the cells of a layer that has a head.
+const HEAD_WORDS: usize = 6;
+/// Bytes that fit in front of the cells of a layer that has a head.
+pub const HEAD_BYTES: usize = HEAD_WORDS * 8;
+
+/// Consecutive cells of a layer, as a string of a snapshot or a chunk of a dump holds them.
+#[derive(Clone, Debug)]
+pub struct Segment<'s> {
+    /// Where it begins, in bytes from the start of the layer's first segment.
+    pub offset: usize,
+    /// Where its cells lie among the [bytes](Cells::bytes) of the layer.
+    pub range: Range<usize>,
+    /// Its cells.
+    pub cells: &'s [u8],
+    /// Words of 64 bits that belong to the cells and lie elsewhere: the stamps of regions. Empty in most layers.
+    pub stamps: &'s [u8],
+}
+
+/// The cells of a layer: words of 64 bits, least significant bit first; as bytes, bit `i` is bit `i % 8` of byte `i / 8`.
+///
+/// Some layers have space for a head in front, of [`HEAD_BYTES`] in the same allocation: where another module
+/// writes a layer behind fields of its own as one string, such a layer is written without a copy.
+#[derive(Debug)]
+pub struct Cells {
+    /// The head, if there is one, and the cells.
+    bits: BitBox<u64, Lsb0>,
+    /// The number of set cells, shifted by one, and in the lowest bit whether there is a head: a word of its own would make
+    /// every layer larger.
+    count: u64,
+    state: CellState,
+}
+
+impl Cells {
+    /// Makes cells of `size_bits` bits that are all clear, with or without a head. The memory is zeroed lazily: a large layer
+    /// costs nothing until its bits are set.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] when the allocator refuses; nothing is allocated then.
+    pub fn try_new(state: CellState, size_bits: u64, has_head: bool) -> Result<Self, OutOfMemory> {
+        let head_words = if has_head { HEAD_WORDS } else { 0 };
+        let size_bits = usize::try_from(size_bits).map_err(|_| OutOfMemory)?;
+        let words = size_bits.div_ceil(64).checked_add(head_words).ok_or(OutOfMemory)?;
+        let words = bytemuck::try_zeroed_slice_box(words).map_err(|()| OutOfMemory)?;
+        let bits = cut(words, size_bits.saturating_add(head_words * 64));
+        Ok(Self { bits, count: has_head.into(), state })
+    }
+
+    /// Makes a copy with its own memory. Like the original, it has no memory behind pages that are all zero. O(bytes that may be
+    /// set, as far as is known).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] when the allocator refuses.
+    pub fn try_clone(&self, memory: impl Memory) -> Result<Self, OutOfMemory> {
+        let mut copy = Self::try_new(self.state.clone(), self.size_bits(), self.has_head())?;
+        Occupancy::of(self, memory).copy(self.words(), copy.words_mut());
+        copy.count = self.count;
+        Ok(copy)
+    }
+
+    /// Returns what stands at a position.
+    #[must_use]
+    #[inline(always)]
+    pub const fn state(&self) -> &CellState {
+        &self.state
+    }
+
+    /// Returns the same, to be moved.
+    pub(in crate::bloom) const fn state_mut(&mut self) -> &mut CellState {
+        &mut self.state
+    }
+
+    /// Returns the state of columns; nothing for other cells.
+    #[must_use]
+    pub fn columns(&self) -> Option<&ColumnsState> {
+        match &self.state {
+            CellState::Columns(state) => Some(state),
+            CellState::Bits | CellState::Counters(_) => None,
+        }
+    }
+
+    /// Returns the state of columns, to be changed; nothing for other cells.
+    pub fn columns_mut(&mut self) -> Option<&mut ColumnsState> {
+        match &mut self.state {
+            CellState::Columns(state) => Some(state),
+            CellState::Bits | CellState::Counters(_) => None,
+        }
+    }
+
+    /// Returns the state of counters; nothing for other cells.
+    #[must_use]
+    pub fn counters(&self) -> Option<&CountersState> {
+        match &self.state {
+            CellState::Counters(state) => Some(state),
+            CellState::Bits | CellState::Columns(_) => None,
+        }
+    }
+
+    /// Returns the state of counters, to be changed; nothing for other cells.
+    pub fn counters_mut(&mut self) -> Option<&mut CountersState> {
+        match &mut self.state {
+            CellState::Counters(state) => Some(state),
+            CellState::Bits | CellState::Columns(_) => None,
+        }
+    }
+
+    /// Returns the number of bits of the block, a head included. O(1).
+    #[inline(always)]
+    pub(in crate::bloom) fn block_bits(&self) -> u64 {
+        self.bits.len() as u64
+    }
+
+    /// Returns the number of bits of all cells. O(1).
+    #[must_use]
+    pub fn size_bits(&self) -> u64 {
+        self.bits.len().saturating_sub(self.head_words() * 64) as u64
+    }
+
+    /// Returns the number of bytes of all cells. O(1).
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bits().div_ceil(8)
+    }
+
+    /// Returns the number of cells that are not clear; of columns, of set bits and of regions that have a stamp. O(1).
+    #[must_use]
+    #[inline(always)]
+    pub fn set_cells(&self) -> u64 {
+        self.count >> 1
+    }
+
+    /// Counts set cells: so many more, wrapping.
+    #[inline(always)]
+    pub(in crate::bloom) fn count_set(&mut self, more: u64) {
+        self.count = self.count.wrapping_add(more << 1);
+    }
+
+    /// Returns whether there is space for a head in front. O(1).
+    #[must_use]
+    pub const fn has_head(&self) -> bool {
+        self.count & 1 == 1
+    }
+
+    const fn head_words(&self) -> usize {
+        if self.has_head() { HEAD_WORDS } else { 0 }
+    }
+
+    /// Returns the words of the cells; bits of the last one beyond the end are clear.
+    #[must_use]
+    #[inline(always)]
+    pub fn words(&self) -> &[u64] {
+        let words = self.bits.as_raw_slice();
+        // A branch that is always taken the same way costs less than an offset of zero would.
+        if self.has_head() { behind_head(words) } else { words }
+    }
+
+    #[inline(always)]
+    pub(in crate::bloom) fn words_mut(&mut self) -> &mut [u64] {
+        let has_head = self.has_head();
+        let words = self.bits.as_raw_mut_slice();
+        if has_head { behind_head_mut(words) } else { words }
+    }
+
+    /// Returns the cells and the stamps of their regions, to be looked at.
+    #[inline(always)]
+    pub(in crate::bloom) fn view(&self) -> View<'_> {
+        let words = self.words();
+        match &self.state {
+            CellState::Bits | CellState::Counters(_) => View { words, stamps: &[] },
+            CellState::Columns(state) => {
+                let cells = words.len().saturating_sub(state.regions());
+                let (words, stamps) = words.split_at_checked(cells).unwrap_or_default();
+                View { words, stamps }
+            }
+        }
+    }
+
+    /// Returns the cells and the stamps of their regions, to be changed.
+    #[inline(always)]
+    pub(in crate::bloom) fn view_mut(&mut self) -> ViewMut<'_> {
+        let regions = match &self.state {
+            CellState::Bits | CellState::Counters(_) => None,
+            CellState::Columns(state) => Some(state.regions()),
+        };
+        let words = self.words_mut();
+        let Some(regions) = regions else { return ViewMut { words, stamps: &mut [] } };
+        let cells = words.len().saturating_sub(regions);
+        let (words, stamps) = words.split_at_mut_checked(cells).unwrap_or_default();
+        ViewMut { words, stamps }
+    }
+
+    /// Returns the cells as bytes, in the order in which they are saved.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        let bytes: &[u8] = bytemuck::cast_slice(self.words());
+        usize::try_from(self.size_bytes()).ok().and_then(|size| bytes.get(..size)).unwrap_or(bytes)
+    }
+
+    /// Returns the bytes of the cells behind those of `head`; nothing where there is no space for them.
+    pub fn bytes_behind(&mut self, head: &[u8]) -> Option<&[u8]> {
+        let head_bytes = self.head_words() * 8;
+        let start = head_bytes.checked_sub(head.len())?;
+        let end = head_bytes.checked_add(usize::try_from(self.size_bytes()).ok()?)?;
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(self.bits.as_raw_mut_slice());
+        bytes.get_mut(start..head_bytes)?.copy_from_slice(head);
+        bytes.get(start..end)
+    }
+
+    /// Returns the bits of the cells, to be looked at one by one, counted or searched where that need not be fast.
+    #[must_use]
+    pub fn bit_view(&self) -> &BitSlice<u64, Lsb0> {
+        self.bits.get(self.head_words() * 64..).unwrap_or_default()
+    }
+
+    /// Returns the block of the allocator, a head included.
+    #[must_use]
+    pub fn allocation(&self) -> &[u64] {
+        self.bits.as_raw_slice()
+    }
+
+    /// Lets `relocate` move the block, as active defragmentation does; it must return the same words.
+    pub fn relocate(&mut self, relocate: impl FnOnce(Box<[u64]>) -> Box<[u64]>) {
+        let size_bits = self.bits.len();
+        let words = std::mem::take(&mut self.bits).into_boxed_slice();
+        self.bits = cut(relocate(words), size_bits);
+    }
+
+    /// Returns how many of the words are stamps, behind the cells.
+    #[inline(always)]
+    fn stamp_words(&self) -> usize {
+        self.columns().map_or(0, ColumnsState::regions)
+    }
+
+    /// Returns how many words of a spot, a line apart, are needed for a purpose.
+    pub(in crate::bloom) fn planes(&self, purpose: Purpose) -> u32 {
+        with_cells!(self.state, C => C::planes(purpose))
+    }
+
+    /// Returns the number of set cells whose first bit lies in these words. Over all words that is
+    /// [`set_cells`](Self::set_cells), and where it is, whole blocks of 64 KiB without such a cell are clear. O(words).
+    #[must_use]
+    pub fn set_cells_in(&self, range: Range<usize>) -> u64 {
+        let start = range.start;
+        let words = self.words().get(range).unwrap_or_default();
+        let stamps_from = self.words().len().saturating_sub(self.stamp_words());
+        with_cells!(self.state, C => C::count_set(words, start, stamps_from))
+    }
+
+    /// Returns a rule that the cells break: of their kind, or that as many are set as are counted. O(bytes).
+    ///
+    /// # Errors
+    /// What breaks a rule.
+    pub fn validate(&self) -> Result<(), &'static str> {
+        if let Some(rule) = with_cells!(self.state, C => C::broken_rule(self)) {
+            return Err(rule);
+        }
+        let is_counted = self.set_cells_in(0..self.words().len()) == self.set_cells();
+        if is_counted { Ok(()) } else { Err("set bits") }
+    }
+
+    /// Returns the segment that begins at byte `offset`, or before it where none can begin there, of at most `most_bytes` with its
+    /// stamps; nothing past the end. Cells with stamps are cut into whole regions. O(1).
+    #[must_use]
+    pub fn segment(&self, offset: usize, most_bytes: usize) -> Option<Segment<'_>> {
+        let regions = self.stamp_words();
+        if regions == 0 {
+            let rest = self.bytes().get(offset..)?;
+            let cells = rest.get(..most_bytes.min(rest.len())).filter(|cells| !cells.is_empty())?;
+            return Some(Segment { offset, range: offset..offset.saturating_add(cells.len()), cells, stamps: &[] });
+        }
+        let (cell_bytes, stamp_bytes) = self.bytes().split_at_checked(self.cell_words().checked_mul(8)?)?;
+        let (bytes_each, stamped_bytes) = (self.region_bytes(), self.stamped_region_bytes());
+        let first = offset / stamped_bytes;
+        let rest = regions.checked_sub(first).filter(|rest| *rest > 0)?;
+        let count = (most_bytes / stamped_bytes).clamp(1, rest);
+        let part = |bytes_each: usize| {
+            let start = first.checked_mul(bytes_each)?;
+            Some(start..start.checked_add(count.checked_mul(bytes_each)?)?)
+        };
+        let (range, stamps) = (part(bytes_each)?, stamp_bytes.get(part(STAMP_BYTES)?)?);
+        let offset = first.checked_mul(stamped_bytes)?;
+        Some(Segment { offset, cells: cell_bytes.get(range.clone())?, range, stamps })
+    }
+
+    /// Returns how many bytes of stamps end a segment of `segment_bytes`. O(1).
+    #[must_use]
+    pub fn stamp_bytes_of(&self, segment_bytes: usize) -> usize {
+        if self.stamp_words() == 0 { 0 } else { segment_bytes / self.stamped_region_bytes() * STAMP_BYTES }
+    }
+
+    /// Adds a segment, its stamps behind its cells, that begins at byte `offset`; see [`Cell::add_segment`]. O(bytes).
+    #[must_use]
+    pub fn add_segment(&mut self, offset: usize, segment: &[u8]) -> bool {
+        let cell_bytes = segment.len().saturating_sub(self.stamp_bytes_of(segment.len()));
+        let (cells, stamps) = segment.split_at_checked(cell_bytes).unwrap_or_default();
+        self.add_parts(offset, cells, stamps)
+    }
+
+    /// Adds the cells and the stamps of a segment that begins at byte `offset`; see [`Cell::add_segment`]. O(bytes).
+    #[must_use]
+    pub fn add_parts(&mut self, offset: usize, cells: &[u8], stamps: &[u8]) -> bool {
+        with_cells!(self.state, C => C::add_segment(self, offset, cells, stamps))
+    }
+
+    /// Returns how many of the words are no stamps.
+    pub(super) fn cell_words(&self) -> usize {
+        self.words().len().saturating_sub(self.stamp_words())
+    }
+
+    /// Returns the bytes of the cells of one region that has a stamp.
+    pub(super) fn region_bytes(&self) -> usize {
+        self.cell_words() / self.stamp_words().max(1) * 8
+    }
+
+    /// Returns the bytes of one region and its stamp.
+    pub(super) fn stamped_region_bytes(&self) -> usize {
+        self.region_bytes().saturating_add(STAMP_BYTES)
+    }
+}
+
+/// Returns the words behind a head.
+#[cold]
+fn behind_head(words: &[u64]) -> &[u64] {
+    words.get(HEAD_WORDS..).unwrap_or_default()
+}
+
+/// As [`behind_head`], to be changed.
+#[cold]
+fn behind_head_mut(words: &mut [u64]) -> &mut [u64] {
+    words.get_mut(HEAD_WORDS..).unwrap_or_default()
+}
+
+/// Bytes of a stamp.
+pub(super) const STAMP_BYTES: usize = 8;
+
+/// Returns the number of set bits. O(words).
+pub(super) fn ones(words: &[u64]) -> u64 {
+    words.iter().map(|word| u64::from(word.count_ones())).sum()
+}
+
+/// Returns the first `size_bits` bits of `words`, in the same allocation.
+fn cut(words: Box<[u64]>, size_bits: usize) -> BitBox<u64, Lsb0> {
+    let mut bits = BitBox::from_boxed_slice(words).into_bitvec();
+    bits.truncate(size_bits);
+    bits.into_boxed_bitslice()
+}

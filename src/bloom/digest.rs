@@ -1,0 +1,240 @@
+//! The hashes of the items of a command, computed once for all layers with the same hash.
+
+use smallvec::SmallVec;
+
+use super::cells::Purpose;
+use super::engine::{FoundEach, Taken, Taking};
+use super::group::{self, GROUP_ITEMS, ItemSet};
+use super::hash::scheme::SchemeHash;
+use super::hash::{Digest, Hash, ItemHash, murmur3};
+use super::layer::{Layer, Probe};
+use super::prefetch::{Part, Prefetch};
+use super::window::Moment;
+
+/// One item, hashed for the layers of a filter.
+pub(super) trait HashedItem: Copy {
+    /// Returns whether the item is in a layer. O(probes).
+    fn is_in(self, layer: &Layer, at: Moment) -> bool;
+    /// Returns the two words of hash that cells other than bits are probed by; nothing where there are none.
+    fn pair(self) -> Option<ItemHash>;
+    /// Adds the item to a layer. Returns whether it was new there. O(probes).
+    fn insert_into(self, layer: &mut Layer, at: Moment) -> bool;
+    /// Asks for the memory of the item in a layer. O(probes).
+    fn prefetch_in(self, layer: &Layer, purpose: Purpose, prefetch: impl Prefetch);
+}
+
+/// In a filter whose layers all have the same hash.
+impl<D: Probe> HashedItem for D {
+    #[inline(always)]
+    fn is_in(self, layer: &Layer, at: Moment) -> bool {
+        layer.contains(self, at)
+    }
+
+    #[inline(always)]
+    fn pair(self) -> Option<ItemHash> {
+        Digest::pair(self)
+    }
+
+    #[inline(always)]
+    fn insert_into(self, layer: &mut Layer, at: Moment) -> bool {
+        layer.insert(self, at)
+    }
+
+    #[inline(always)]
+    fn prefetch_in(self, layer: &Layer, purpose: Purpose, prefetch: impl Prefetch) {
+        D::prefetch(layer, &[self], 1, Part::All, purpose, prefetch);
+    }
+}
+
+/// An item of a filter whose layers have several hashes: hashed for each layer anew.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MixedItem<'i>(pub(super) &'i [u8]);
+
+/// The same code for the digest of an item by the hash of a layer; `$none` where the item cannot be hashed.
+macro_rules! with_digest {
+    ($item:expr, $layer:expr, $digest:ident => $body:expr, $none:expr) => {
+        match $layer.hash() {
+            hash @ Hash::Client(..) => match SchemeHash::of(hash, $item) {
+                Some($digest) => $body,
+                None => $none,
+            },
+            hash => match ItemHash::of(hash, $item) {
+                Some($digest) => $body,
+                None => $none,
+            },
+        }
+    };
+}
+
+impl HashedItem for MixedItem<'_> {
+    #[inline(never)]
+    fn is_in(self, layer: &Layer, at: Moment) -> bool {
+        with_digest!(self.0, layer, digest => digest.is_in(layer, at), false)
+    }
+
+    fn pair(self) -> Option<ItemHash> {
+        None
+    }
+
+    #[inline(never)]
+    fn insert_into(self, layer: &mut Layer, at: Moment) -> bool {
+        with_digest!(self.0, layer, digest => digest.insert_into(layer, at), false)
+    }
+
+    #[inline(never)]
+    fn prefetch_in(self, layer: &Layer, purpose: Purpose, prefetch: impl Prefetch) {
+        with_digest!(self.0, layer, digest => digest.prefetch_in(layer, purpose, prefetch), ());
+    }
+}
+
+/// Memory for the digests of a group, which stays for the next one.
+#[derive(Debug, Default)]
+pub(super) struct Digests {
+    pairs: SmallVec<[ItemHash; GROUP_ITEMS]>,
+    schemes: Vec<SchemeHash>,
+}
+
+/// The items of a group, hashed for the layers of a filter one after another: anew only where a layer has another hash than the
+/// one before.
+#[derive(Debug)]
+pub(super) struct Group<'g, 'i> {
+    items: &'g [&'i [u8]],
+    digests: &'g mut Digests,
+    /// What the items are hashed by, once they are.
+    hash: Option<Hash>,
+    /// Whether all layers have the same hash.
+    has_one_hash: bool,
+    /// Those that could be hashed.
+    hashed: ItemSet,
+}
+
+/// The same code for the digests of a group by the hash of a layer.
+macro_rules! with_digests {
+    ($group:expr, $layer:expr, $digests:ident => $body:expr) => {{
+        $group.hash_by($layer.hash());
+        match $layer.hash() {
+            Hash::Client(..) => {
+                let $digests: &[SchemeHash] = &$group.digests.schemes;
+                $body
+            }
+            _ => {
+                let $digests: &[ItemHash] = &$group.digests.pairs;
+                $body
+            }
+        }
+    }};
+}
+
+impl<'g, 'i> Group<'g, 'i> {
+    /// Returns the group of these items, at most [`GROUP_ITEMS`].
+    #[inline(always)]
+    pub(super) fn new(items: &'g [&'i [u8]], digests: &'g mut Digests, has_one_hash: bool) -> Self {
+        Self { items, digests, hash: None, has_one_hash, hashed: 0 }
+    }
+
+    /// Returns the number of items.
+    #[inline(always)]
+    pub(super) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Returns the items.
+    pub(super) fn items(&self) -> &'g [&'i [u8]] {
+        self.items
+    }
+
+    /// Returns the set of all items.
+    #[inline(always)]
+    pub(super) fn all(&self) -> ItemSet {
+        group::all(self.len())
+    }
+
+    /// Returns those of the items that can be hashed by a layer's hash.
+    pub(super) fn hashable(&mut self, hash: &Hash) -> ItemSet {
+        self.hash_by(hash);
+        self.hashed
+    }
+
+    #[inline(always)]
+    fn hash_by(&mut self, hash: &Hash) {
+        let is_hashed = self.hash.as_ref().is_some_and(|hashed| self.has_one_hash || hashed == hash);
+        if !is_hashed {
+            self.rehash(hash);
+        }
+    }
+
+    #[inline(never)]
+    fn rehash(&mut self, hash: &Hash) {
+        let Digests { pairs, schemes } = &mut *self.digests;
+        self.hashed = match hash {
+            Hash::Client(..) => {
+                schemes.clear();
+                digests::<SchemeHash>(hash, self.items, schemes)
+            }
+            // Each in a loop of its own, which is short enough for the compiler to make no call of a step.
+            Hash::Murmur3 => hash_each(pairs, self.items, murmur3::hash128),
+            Hash::Keyed(key) => hash_each(pairs, self.items, |item| key.hash128(item)),
+            Hash::RedisBloom(murmur2) => hash_each(pairs, self.items, |item| murmur2.pair(item)),
+            Hash::ValkeyBloom(seed) => hash_each(pairs, self.items, |item| seed.pair(item)),
+        };
+        self.hash = Some(*hash);
+    }
+
+    /// [`Engine::contains_each`](super::engine::Engine::contains_each), of items that can be hashed.
+    #[inline(always)]
+    pub(super) fn contains_each(&mut self, layer: &Layer, wanted: ItemSet, part: Part, at: Moment) -> ItemSet {
+        with_digests!(self, layer, digests => Probe::contains_each(layer, digests, wanted & self.hashed, part, at))
+    }
+
+    /// [`Engine::find_each`](super::engine::Engine::find_each) in a layer of columns.
+    pub(super) fn find_each(&mut self, layer: &Layer, wanted: ItemSet, at: Moment) -> FoundEach {
+        self.hash_by(layer.hash());
+        layer.find_each(&self.digests.pairs, wanted, at)
+    }
+
+    /// [`Engine::take_each`](super::engine::Engine::take_each), of items that can be hashed.
+    #[inline(always)]
+    pub(super) fn take_each(&mut self, layer: &mut Layer, taking: Taking) -> Taken {
+        with_digests!(self, layer, digests => {
+            layer.take_each(digests, Taking { wanted: taking.wanted & self.hashed, ..taking })
+        })
+    }
+
+    /// [`Engine::prefetch`](super::engine::Engine::prefetch) for each of the `wanted` items that can be hashed.
+    #[inline(always)]
+    pub(super) fn prefetch(
+        &mut self,
+        layer: &Layer,
+        wanted: ItemSet,
+        part: Part,
+        purpose: Purpose,
+        prefetch: impl Prefetch,
+    ) {
+        with_digests!(self, layer, digests => {
+            Probe::prefetch(layer, digests, wanted & self.hashed, part, purpose, prefetch);
+        });
+    }
+}
+
+/// Hashes items, all of which can be hashed. Returns them. O(bytes).
+#[inline(always)]
+fn hash_each(
+    pairs: &mut SmallVec<[ItemHash; GROUP_ITEMS]>,
+    items: &[&[u8]],
+    hash: impl Fn(&[u8]) -> ItemHash,
+) -> ItemSet {
+    pairs.clear();
+    pairs.extend(items.iter().map(|item| hash(item)));
+    group::all(items.len())
+}
+
+/// Hashes items. Returns those that could be hashed; the digests of the others mean nothing. O(bytes).
+fn digests<D: Digest + Default>(hash: &Hash, items: &[&[u8]], digests: &mut Vec<D>) -> ItemSet {
+    let mut hashed = 0;
+    digests.extend((0u32..).zip(items).map(|(index, item)| {
+        let digest = D::of(hash, item);
+        hashed |= ItemSet::from(digest.is_some()).wrapping_shl(index);
+        digest.unwrap_or_default()
+    }));
+    hashed
+}

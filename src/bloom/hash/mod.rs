@@ -1,0 +1,105 @@
+//! The hash axis: what is computed of an item, once per command, whatever the number of layers.
+
+pub mod murmur2;
+pub mod murmur3;
+pub mod scheme;
+pub mod siphash;
+
+use murmur2::Murmur2;
+use scheme::{ItemEncoding, NotEncodable, Scheme, SchemeHash};
+use siphash::{HashKey, Seed};
+
+/// Two words of 64 bits, from which every layer with the same hash derives an item's probes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ItemHash {
+    /// First word.
+    pub h1: u64,
+    /// Second word.
+    pub h2: u64,
+}
+
+/// How the items of a layer are hashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hash {
+    /// MurmurHash3 x64_128 with seed 0: everbloom's own filters.
+    Murmur3,
+    /// SipHash-1-3 of 128 bits with the filter's own key: everbloom's own filters with KEYED.
+    Keyed(HashKey),
+    /// RedisBloom's pair of MurmurHash2.
+    RedisBloom(Murmur2),
+    /// valkey-bloom's pair of SipHash-1-3.
+    ValkeyBloom(Seed),
+    /// A client's scheme, over the bytes that its library makes of an item.
+    Client(Scheme, ItemEncoding),
+}
+
+impl Hash {
+    /// Returns whether an item can be hashed. Every item can, except by a client's scheme whose encoding cannot express
+    /// it. O(length).
+    ///
+    /// # Errors
+    /// [`NotEncodable`].
+    pub fn check(&self, item: &[u8]) -> Result<(), NotEncodable> {
+        match self {
+            Self::Client(_, encoding) if !encoding.can_express(item) => Err(NotEncodable(*encoding)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns whether every item can be hashed.
+    #[must_use]
+    pub const fn takes_all_items(&self) -> bool {
+        !matches!(self, Self::Client(..))
+    }
+
+    /// Returns whether nobody outside knows what the hash is keyed with, so that nobody can choose items that collide.
+    #[must_use]
+    pub fn is_secret(&self) -> bool {
+        match self {
+            Self::Keyed(_) => true,
+            Self::ValkeyBloom(seed) => *seed != Seed::FIXED,
+            Self::Murmur3 | Self::RedisBloom(_) | Self::Client(..) => false,
+        }
+    }
+}
+
+/// What a layout computes positions from.
+pub trait Digest: Copy {
+    /// Hashes an item. Returns nothing where the hash is of another type or the item cannot be hashed. O(length).
+    fn of(hash: &Hash, item: &[u8]) -> Option<Self>;
+
+    /// Returns the digest as two words, if it is that.
+    fn pair(self) -> Option<ItemHash>;
+}
+
+impl Digest for ItemHash {
+    #[inline(always)]
+    fn of(hash: &Hash, item: &[u8]) -> Option<Self> {
+        Some(match hash {
+            Hash::Murmur3 => murmur3::hash128(item),
+            Hash::Keyed(key) => key.hash128(item),
+            Hash::RedisBloom(murmur2) => murmur2.pair(item),
+            Hash::ValkeyBloom(seed) => seed.pair(item),
+            Hash::Client(..) => return None,
+        })
+    }
+
+    #[inline(always)]
+    fn pair(self) -> Option<ItemHash> {
+        Some(self)
+    }
+}
+
+impl Digest for SchemeHash {
+    #[inline(always)]
+    fn of(hash: &Hash, item: &[u8]) -> Option<Self> {
+        match hash {
+            Hash::Client(scheme, encoding) => Self::of_item(*scheme, *encoding, item),
+            _ => None,
+        }
+    }
+
+    fn pair(self) -> Option<ItemHash> {
+        None
+    }
+}

@@ -1,0 +1,145 @@
+//! What each client's code makes of an item once, and the position that it derives from it for each probe.
+
+use highway::{HighwayHash, HighwayHasher, Key};
+
+use super::php::PhpHashes;
+use super::scheme::Scheme;
+use super::encoding::ItemEncoding;
+use crate::bloom::hash::ItemHash;
+use crate::bloom::hash::murmur3::{Murmur3, low_half};
+
+/// What a client's scheme computes of an item: each probe follows from it in O(1), however long the item is.
+#[derive(Clone, Copy, Debug)]
+pub struct SchemeHash(State);
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// MurmurHash3 x64_128 of the item, to be gone on with by the number of the probe.
+    Salted(Murmur3),
+    /// FNV-1a in 32 bits of the item, to be gone on with by the number of the probe.
+    Fnv1a32(u32),
+    /// Low and high half of 64 bits.
+    Mitz32(u32, u32),
+    /// The first probe, and what is added to it for the next ones in turn.
+    Sums(u64, [u64; 2]),
+    /// A hash per probe.
+    Php([u32; 3]),
+}
+
+/// Of no item: in the place of one that cannot be hashed.
+impl Default for SchemeHash {
+    fn default() -> Self {
+        Self(State::Fnv1a32(0))
+    }
+}
+
+impl SchemeHash {
+    /// Hashes an item. Returns nothing for one that the encoding cannot express. O(length).
+    #[inline]
+    pub fn of_item(scheme: Scheme, encoding: ItemEncoding, item: &[u8]) -> Option<Self> {
+        let murmur3_x64 = || match encoding {
+            ItemEncoding::Raw => Some(Murmur3::of(item)),
+            _ => murmur3_x64(encoding, item),
+        };
+        Some(Self(match scheme {
+            Scheme::Murmur3Salted | Scheme::GoZero => State::Salted(murmur3_x64()?),
+            Scheme::Fnv32aSalted => {
+                let mut hash = FNV_OFFSET_BASIS;
+                encoding.encode(item, |chunk| hash = fnv1a32(hash, chunk))?;
+                State::Fnv1a32(hash)
+            }
+            Scheme::GuavaMitz32 => {
+                let ItemHash { h1, .. } = murmur3_x64()?.finish();
+                State::Mitz32((h1 & 0xFFFF_FFFF) as u32, (h1 >> 32) as u32)
+            }
+            Scheme::GuavaMitz64 | Scheme::CsharpNetfxMitz64 => mitz64(murmur3_x64()?.finish()),
+            Scheme::Murmur3X86Mitz64 => {
+                // What is read cannot fail; the digest of nothing stands in for the error that cannot happen.
+                let digest = murmur3::murmur3_x86_128(&mut encoding.reader(item)?, 0).unwrap_or(0);
+                mitz64(ItemHash { h1: low_half(digest), h2: low_half(digest >> 64) })
+            }
+            Scheme::PhpBkdrJsSdbm => {
+                let mut hashes = PhpHashes::EMPTY;
+                encoding.encode(item, |chunk| hashes = hashes.update(chunk))?;
+                State::Php(hashes.finish())
+            }
+            Scheme::Redisson => {
+                let mut hasher = HighwayHasher::new(Key(REDISSON_KEY));
+                encoding.encode(item, |chunk| hasher.append(chunk))?;
+                let [h1, h2] = hasher.finalize128();
+                // `RedissonBloomFilter.hash`.
+                State::Sums(h1, [h2, h1])
+            }
+        }))
+    }
+
+    /// Returns the probes of the item before they are reduced to the size of the filter, in the client's own order.
+    #[inline(always)]
+    pub(in crate::bloom) const fn probes(self, count: u32) -> Probes {
+        Probes { state: self.0, index: 0, count }
+    }
+}
+
+/// The probes of an item, each in O(1).
+#[derive(Clone, Copy, Debug)]
+pub(in crate::bloom) struct Probes {
+    state: State,
+    index: u32,
+    count: u32,
+}
+
+impl Iterator for Probes {
+    type Item = u64;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<u64> {
+        let index = self.index;
+        if index == self.count {
+            return None;
+        }
+        self.index = index + 1;
+        // A client's `byte(i)` wraps at 256.
+        let [salt, ..] = index.to_le_bytes();
+        Some(match &mut self.state {
+            State::Salted(hash) => hash.finish_with(salt).h1,
+            State::Fnv1a32(hash) => fnv1a32(*hash, &[salt]).into(),
+            State::Mitz32(sum, high) => {
+                *sum = sum.wrapping_add(*high);
+                let is_negative = *sum >> 31 == 1;
+                if is_negative { !*sum } else { *sum }.into()
+            }
+            State::Sums(sum, [next, after]) => {
+                let hash = *sum & NOT_NEGATIVE;
+                *sum = sum.wrapping_add(*next);
+                std::mem::swap(next, after);
+                hash
+            }
+            State::Php(hashes) => hashes.get(index as usize).copied().unwrap_or(0).into(),
+        })
+    }
+}
+
+/// MurmurHash3 x64_128, seed 0.
+fn murmur3_x64(encoding: ItemEncoding, item: &[u8]) -> Option<Murmur3> {
+    let mut hash = Murmur3::default();
+    encoding.encode(item, |chunk| hash.update(chunk))?;
+    Some(hash)
+}
+
+/// Guava's `BloomFilterStrategies.MURMUR128_MITZ_64`.
+fn mitz64(ItemHash { h1, h2 }: ItemHash) -> State {
+    State::Sums(h1, [h2, h2])
+}
+
+/// FNV-1a in 32 bits, continued from `state` (Fowler, Noll and Vo; draft-eastlake-fnv).
+fn fnv1a32(state: u32, bytes: &[u8]) -> u32 {
+    bytes.iter().fold(state, |state, byte| (state ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+}
+
+/// Java's `Long.MAX_VALUE`.
+const NOT_NEGATIVE: u64 = u64::MAX >> 1;
+/// Start of FNV-1a in 32 bits.
+const FNV_OFFSET_BASIS: u32 = 0x811c_9dc5;
+/// The key of `org.redisson.misc.Hash`.
+const REDISSON_KEY: [u64; 4] =
+    [0x9e37_79b9_7f4a_7c15, 0xf39c_c060_5ced_c834, 0x1082_276b_f3a2_7251, 0xf86c_6a11_d0c1_8e95];

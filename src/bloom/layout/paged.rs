@@ -1,0 +1,207 @@
+//! A few distinct lines of one page: layers of 2 MiB and more.
+//!
+//! On a large layer the cost of a probe is a page walk and a cache miss, not arithmetic. So an item's probes are confined to
+//! a few lines of one page. Part of the format; docs/formats.md specifies it.
+
+use super::{Probing, Spot};
+use crate::bloom::cells::Cell;
+use crate::bloom::hash::ItemHash;
+use crate::bloom::hash::murmur3::{GOLDEN, multiply_high};
+
+/// Lines of a page.
+pub const PAGE_LINES: usize = 64;
+/// Positions of a line whose cells have a bit of their own there: 64 bytes.
+pub const LINE_BITS: u64 = 512;
+/// Bits of a page of such lines: 4 KiB.
+pub const PAGE_BITS: u64 = LINE_BITS * PAGE_LINES as u64;
+/// Most probes in one line: seven positions of nine bits are cut from one 64-bit word.
+pub const LINE_PROBES_MAX: u32 = 7;
+/// Most lines of a page that hold probes of one item.
+pub const LINES_MAX: u8 = 8;
+
+/// One odd multiplier for each line of an item: the initial state of SHA-512 (FIPS 180-4, 5.3.5), lowest bit
+/// set.
+const LINE_MULTIPLIERS: [u64; LINES_MAX as usize] = [
+    0x6a09_e667_f3bc_c909,
+    0xbb67_ae85_84ca_a73b,
+    0x3c6e_f372_fe94_f82b,
+    0xa54f_f53a_5f1d_36f1,
+    0x510e_527f_ade6_82d1,
+    0x9b05_688c_2b3e_6c1f,
+    0x1f83_d9ab_fb41_bd6b,
+    0x5be0_cd19_137e_2179,
+];
+
+/// A few lines of one page: the probes are split over them evenly, the first lines taking one more.
+///
+/// `PER_LINE` is the number of probes that all lines have where the compiler is to know it: it then has no loop over the probes
+/// of a line, which would take as long as the probes.
+///
+/// Three bytes, since every layer has them; the division that they come from is made once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Paged<const PER_LINE: u32 = 0> {
+    lines: u8,
+    per_line: u8,
+    lines_with_one_more: u8,
+}
+
+impl Paged {
+    /// Returns the layout of so many probes in so many lines, at least one.
+    #[must_use]
+    pub const fn new(probes: u8, lines: u8) -> Self {
+        let lines = if lines == 0 { 1 } else { lines };
+        Self { lines, per_line: probes / lines, lines_with_one_more: probes % lines }
+    }
+
+    /// Returns the number of lines per item.
+    #[must_use]
+    pub const fn lines(self) -> u8 {
+        self.lines
+    }
+
+    /// Returns the number of probes that all lines have.
+    #[must_use]
+    pub const fn per_line(self) -> u8 {
+        self.per_line
+    }
+
+    /// Returns the number of probes per item.
+    #[must_use]
+    pub const fn probes(self) -> u32 {
+        self.lines as u32 * self.per_line as u32 + self.lines_with_one_more as u32
+    }
+
+    /// Returns the same layout for a number of probes per line that the compiler knows.
+    #[inline(always)]
+    pub(in crate::bloom) const fn with<const PER_LINE: u32>(self) -> Paged<PER_LINE> {
+        let Self { lines, per_line, lines_with_one_more } = self;
+        Paged { lines, per_line, lines_with_one_more }
+    }
+}
+
+/// The same code for a layout whose number of probes per line the compiler knows: a copy for each number that there is.
+macro_rules! with_per_line {
+    ($paged:expr, $layout:ident => $body:expr) => {{
+        macro_rules! with_probes {
+            ($probes:literal) => {{
+                let $layout = $paged.with::<$probes>();
+                $body
+            }};
+        }
+        match $paged.per_line() {
+            0 => with_probes!(0),
+            1 => with_probes!(1),
+            2 => with_probes!(2),
+            3 => with_probes!(3),
+            4 => with_probes!(4),
+            5 => with_probes!(5),
+            6 => with_probes!(6),
+            _ => with_probes!(7),
+        }
+    }};
+}
+pub(in crate::bloom) use with_per_line;
+
+/// A line of the item's page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line<const PER_LINE: u32> {
+    /// Its number in the page, below 64.
+    pub number: usize,
+    /// The word that the probes are cut from.
+    pub source: u64,
+    /// Whether it has one probe more than `PER_LINE`.
+    pub has_one_more: bool,
+}
+
+impl<const PER_LINE: u32> Probing<ItemHash> for Paged<PER_LINE> {
+    type Spot = Line<PER_LINE>;
+
+    const TELLING_SPOTS: usize = 1;
+
+    #[inline(always)]
+    fn region(self, item: ItemHash, regions: usize) -> usize {
+        page_index(item, regions)
+    }
+
+    #[inline(always)]
+    fn spots(self, item: ItemHash, _positions: u64) -> impl Iterator<Item = Line<PER_LINE>> + Clone {
+        let ItemHash { h2, .. } = item;
+        // The last term keeps the empty item, whose hash is 0, from the same bit in every line.
+        let word = h2 ^ (h2 >> 29) ^ GOLDEN;
+        // An odd step leads to distinct lines, for up to 64 of them.
+        Lines { layout: self, next: 0, line: h2, step: h2 >> 6 | 1, word }
+    }
+
+    #[inline(always)]
+    fn spot_count(self) -> u32 {
+        self.lines.into()
+    }
+}
+
+/// The lines of an item, in order.
+#[derive(Clone, Copy, Debug)]
+struct Lines<const PER_LINE: u32> {
+    layout: Paged<PER_LINE>,
+    next: u8,
+    /// The number of the next line, modulo the lines of a page.
+    line: u64,
+    step: u64,
+    /// What the probes of all lines are made of.
+    word: u64,
+}
+
+// A type of its own, so that the compiler makes no call of a step of the loop.
+impl<const PER_LINE: u32> Iterator for Lines<PER_LINE> {
+    type Item = Line<PER_LINE>;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Line<PER_LINE>> {
+        if self.next >= self.layout.lines {
+            return None;
+        }
+        let multiplier = LINE_MULTIPLIERS.get(usize::from(self.next))?;
+        let line = Line {
+            number: (self.line % PAGE_LINES as u64) as usize,
+            source: self.word.wrapping_mul(*multiplier),
+            has_one_more: self.next < self.layout.lines_with_one_more,
+        };
+        self.next = self.next.wrapping_add(1);
+        self.line = self.line.wrapping_add(self.step);
+        Some(line)
+    }
+}
+
+/// Returns the index of an item's page among so many.
+#[inline(always)]
+pub(in crate::bloom) fn page_index(item: ItemHash, pages: usize) -> usize {
+    // Below the number of pages.
+    usize::try_from(multiply_high(item.h1, pages as u64)).unwrap_or(usize::MAX)
+}
+
+/// A page: its lines.
+pub type Page<C> = [<C as Cell>::Line; PAGE_LINES];
+
+impl<const PER_LINE: u32> Spot for Line<PER_LINE> {
+    type Region<C: Cell> = Page<C>;
+
+    #[inline(always)]
+    fn regions<C: Cell>(words: &[u64]) -> usize {
+        C::lines(words).as_chunks::<PAGE_LINES>().0.len()
+    }
+
+    #[inline(always)]
+    fn region<C: Cell>(words: &[u64], index: usize) -> Option<&Page<C>> {
+        C::lines(words).as_chunks().0.get(index)
+    }
+
+    #[inline(always)]
+    fn region_mut<C: Cell>(words: &mut [u64], index: usize) -> Option<&mut Page<C>> {
+        C::lines_mut(words).as_chunks_mut().0.get_mut(index)
+    }
+
+    #[inline(always)]
+    fn region_words<C: Cell>(words: &mut [u64], index: usize) -> Option<&mut [u64]> {
+        let start = index.checked_mul(C::LINE_WORDS * PAGE_LINES)?;
+        words.get_mut(start..)?.get_mut(..C::LINE_WORDS * PAGE_LINES)
+    }
+}

@@ -1,0 +1,222 @@
+//! One item: whether a filter contains it, adding it, removing it.
+
+use super::batch::is_cached;
+use super::cells::{CellState, CellType, Found, Purpose};
+use super::digest::{HashedItem, MixedItem};
+use super::filter::Filter;
+use super::growth::Growth;
+use super::hash::{Digest, ItemHash};
+use super::layer::Layer;
+use super::outcome::{AddError, Added, ByteLimit};
+use super::policy::Policy;
+use super::prefetch::Prefetch;
+use super::window::Moment;
+
+/// The same code for an item as the layers of a filter hash it: once where they all have the same hash.
+macro_rules! with_item {
+    ($filter:expr, $item:expr, $hashed:ident => $body:expr) => {{
+        let hash = $filter.layers.first().map(Layer::hash).filter(|_| !$filter.policy.has_several_hashes());
+        // No closure, for it would be a function.
+        let hashed = if let Some(hash) = hash { ItemHash::of(hash, $item) } else { None };
+        match hashed {
+            Some($hashed) => $body,
+            None => {
+                let $hashed = MixedItem($item);
+                $body
+            }
+        }
+    }};
+}
+
+impl Filter {
+    /// Returns whether the item may be in the filter: never false for an item that was added. O(layers * probes).
+    #[must_use]
+    pub fn contains(&self, item: &[u8], prefetch: impl Prefetch) -> bool {
+        self.contains_at_moment(item, self.policy.moment(), prefetch)
+    }
+
+    /// Returns whether the item may be in the filter at a time, in milliseconds of UNIX time, that only sliding windows go by;
+    /// whatever the time of the filter is. O(layers * probes).
+    #[must_use]
+    pub fn contains_at(&self, item: &[u8], now_ms: u64, prefetch: impl Prefetch) -> bool {
+        let moment = |mut window: super::window::Window| {
+            window.set_now(now_ms);
+            window.moment()
+        };
+        self.contains_at_moment(item, self.window().copied().map_or_else(Moment::default, moment), prefetch)
+    }
+
+    #[inline(always)]
+    fn contains_at_moment(&self, item: &[u8], at: Moment, prefetch: impl Prefetch) -> bool {
+        with_item!(self, item, hashed => match self.layers.as_slice() {
+            // What most filters are, in a shorter way than the rest.
+            [only] => {
+                prefetch_in(only, hashed, Purpose::Look, prefetch);
+                hashed.is_in(only, at)
+            }
+            layers => {
+                prefetch_one(layers, hashed, Purpose::Look, prefetch);
+                self.admit(item).is_ok() && any_contains(layers, hashed, at)
+            }
+        })
+    }
+
+    /// Adds an item, growing the filter when its last layer is full. Only the last layer takes new items. An item that an older
+    /// layer has is not added again; cells that count count it there, and cells that expire refresh it in the last layer.
+    /// O(layers * probes).
+    ///
+    /// # Errors
+    /// [`AddError`] when a new item is refused; the filter is then as it was.
+    pub fn add(
+        &mut self,
+        item: &[u8],
+        limit: &dyn ByteLimit,
+        prefetch: impl Prefetch,
+    ) -> Result<Added, AddError> {
+        self.admit(item)?;
+        with_item!(self, item, hashed => self.add_hashed(hashed, limit, prefetch))
+    }
+
+    #[inline(always)]
+    pub(super) fn add_hashed(
+        &mut self,
+        item: impl HashedItem,
+        limit: &dyn ByteLimit,
+        prefetch: impl Prefetch,
+    ) -> Result<Added, AddError> {
+        let added = match self.layers.as_mut_slice() {
+            // What most filters are, in a shorter way than the rest.
+            [only] if matches!(only.cells().state(), CellState::Bits) && only.room_items() > 0 => {
+                prefetch_in(only, item, Purpose::Add, prefetch);
+                Ok(insert_bits(only, item))
+            }
+            layers => {
+                prefetch_one(layers, item, Purpose::Add, prefetch);
+                match (self.cell_type(), item.pair()) {
+                    (CellType::Bits, _) => self.add_to_bits(item, limit),
+                    (CellType::Counters, Some(item)) => self.count(item, limit),
+                    (CellType::Columns, Some(item)) => self.add_in_time(item, limit),
+                    // Only bits come from clients.
+                    (_, None) => Err(AddError::Full),
+                }
+            }
+        };
+        if matches!(added, Ok(Added::New | Added::Again)) {
+            self.note_change();
+        }
+        added
+    }
+
+    #[inline(never)]
+    fn add_to_bits(&mut self, item: impl HashedItem, limit: &dyn ByteLimit) -> Result<Added, AddError> {
+        let at = Moment::default();
+        let Some((last, older)) = self.layers.split_last() else { return Err(AddError::Full) };
+        if any_contains(older, item, at) {
+            return Ok(Added::Present);
+        }
+        if last.is_full() && self.growth() != Growth::Saturating {
+            if item.is_in(last, at) {
+                return Ok(Added::Present);
+            }
+            self.grow(limit)?;
+        }
+        self.layers.last_mut().map(|last| insert_bits(last, item)).ok_or(AddError::Full)
+    }
+
+    /// Counts an occurrence of an item, in the oldest layer that seems to contain it, else in the last. Only the last layer ever
+    /// gets a counter that was 0, so a layer older than that of an item does not come to contain it later: as long as an item is
+    /// there, the oldest layer that contains it is the one that has all its occurrences, and they are deleted from there.
+    #[inline(never)]
+    pub(super) fn count(&mut self, item: ItemHash, limit: &dyn ByteLimit) -> Result<Added, AddError> {
+        let at = Moment::default();
+        let Some((last, older)) = self.layers.split_last_mut() else { return Err(AddError::Full) };
+        if let Some(layer) = older.iter_mut().find(|layer| item.is_in(layer, at)) {
+            let is_new = layer.insert(item, at);
+            layer.count_occurrences(is_new.into(), 1);
+            return Ok(Added::Again);
+        }
+        // Only what is new fills a layer.
+        if last.is_full() && self.policy.growth() != Growth::Saturating && !item.is_in(last, at) {
+            self.grow(limit)?;
+        }
+        let Some(last) = self.layers.last_mut() else { return Err(AddError::Full) };
+        let is_new = last.insert(item, at);
+        last.count_occurrences(is_new.into(), 1);
+        Ok(if is_new { Added::New } else { Added::Again })
+    }
+
+    /// Adds an item in the generation of the filter's time, in the last layer. An item that is live is added again, unless the
+    /// filter counts from the first add. Adding is deterministic: the same items in the same generations, in the same order, give
+    /// the same columns. Replicas rely on it.
+    #[inline(never)]
+    fn add_in_time(&mut self, item: ItemHash, limit: &dyn ByteLimit) -> Result<Added, AddError> {
+        let Policy::Window(window) = &mut self.policy else { return Err(AddError::Full) };
+        let at = window.moment();
+        let mut known = Found::default();
+        for layer in self.layers.iter().rev() {
+            let found = layer.find(item, at);
+            known.is_live |= found.is_live;
+            known.is_current |= found.is_current;
+        }
+        if known.is_current || window.is_past() || (known.is_live && window.no_refresh) {
+            return Ok(Added::Present);
+        }
+        if window.room_items(&self.layers, false) == 0 {
+            self.grow(limit)?;
+            if let Policy::Window(window) = &mut self.policy {
+                let _ = window.room_items(&self.layers, true);
+            }
+        }
+        let (Policy::Window(window), Some(last)) = (&mut self.policy, self.layers.last_mut()) else {
+            return Err(AddError::Full);
+        };
+        let is_new = last.insert(item, at);
+        window.count(last, is_new.into());
+        Ok(if known.is_live { Added::Again } else { Added::New })
+    }
+
+    /// Appends the layer that comes next.
+    pub(super) fn grow(&mut self, limit: &dyn ByteLimit) -> Result<(), AddError> {
+        let (hash, cells) = self.layers.last().map_or_else(
+            || (super::hash::Hash::Murmur3, super::cells::CellType::Bits),
+            |last| (*last.hash(), last.cells().state().cell_type()),
+        );
+        let layer = self.policy.next_layer(&self.layers, hash, cells)?;
+        self.push_layer(layer, limit).map_err(AddError::CannotGrow)
+    }
+}
+
+/// Adds an item to a layer of bits, in one pass: setting the bits of an item that is there changes none.
+#[inline(always)]
+fn insert_bits(layer: &mut Layer, item: impl HashedItem) -> Added {
+    let is_new = item.insert_into(layer, Moment::default());
+    layer.count_items(is_new.into());
+    if is_new { Added::New } else { Added::Present }
+}
+
+/// Asks for the memory of one item in every layer.
+#[inline(always)]
+fn prefetch_one(layers: &[Layer], item: impl HashedItem, purpose: Purpose, prefetch: impl Prefetch) {
+    layers.iter().rev().for_each(|layer| prefetch_in(layer, item, purpose, prefetch));
+}
+
+/// Asks for the memory of one item in a layer that is larger than the caches near the processor; in a smaller one asking
+/// takes as long as looking.
+#[inline(always)]
+fn prefetch_in(layer: &Layer, item: impl HashedItem, purpose: Purpose, prefetch: impl Prefetch) {
+    if !is_cached(layer) {
+        item.prefetch_in(layer, purpose, prefetch);
+    }
+}
+
+/// Returns whether one of the layers may contain the item, asked from the newest on.
+// A loop, for it has to be part of its callers: `any` may become a call for every layer.
+#[inline(always)]
+fn any_contains(layers: &[Layer], item: impl HashedItem, at: Moment) -> bool {
+    for layer in layers.iter().rev() {
+        if item.is_in(layer, at) {
+            return true;
+        }
+    }
+    false
+}

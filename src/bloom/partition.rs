@@ -1,0 +1,157 @@
+//! The pages of a layer in parts, so that several threads can add to it at once: an item lies in one page, so
+//! the thread that has the page adds it on its own.
+
+use super::cells::{Bits, CellState, Purpose};
+use super::engine::{Engine, Inserted, ViewMut};
+use super::filter::Filter;
+use super::hash::{Digest, ItemHash};
+use super::layout::{Line, Paged, Spot, page_index, with_per_line};
+use super::outcome::{AddError, Added, ByteLimit};
+use super::placement::Layout;
+use super::prefetch::{Part, Prefetch};
+use super::window::Moment;
+
+/// Items whose memory is asked for before the first of them is added.
+const AHEAD_ITEMS: usize = 16;
+
+/// How the pages of a layer are split.
+#[derive(Clone, Copy, Debug)]
+pub struct Partition {
+    pages: usize,
+    pages_per_part: usize,
+}
+
+impl Partition {
+    /// Returns the index of the part that has the item's page. O(1).
+    #[must_use]
+    pub fn part_of(&self, item: ItemHash) -> usize {
+        page_index(item, self.pages) / self.pages_per_part
+    }
+
+    /// Returns the number of parts.
+    #[must_use]
+    pub fn parts(&self) -> usize {
+        self.pages.div_ceil(self.pages_per_part)
+    }
+}
+
+/// A run of pages of a paged layer of bits, with what was added to them.
+#[derive(Debug)]
+pub struct PagePart<'l> {
+    words: &'l mut [u64],
+    first_page: usize,
+    /// Pages of the layer.
+    all_pages: usize,
+    layout: Paged,
+    /// What was added so far.
+    pub added: PartAdded,
+}
+
+/// What adding to a part came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PartAdded {
+    /// Items that were not there before.
+    pub items: u64,
+    /// Bits that were clear before.
+    pub bits: u64,
+}
+
+impl PagePart<'_> {
+    /// Adds items that are all of this part; others change nothing. O(items * probes).
+    pub fn add_many(&mut self, items: &[ItemHash], prefetch: impl Prefetch) {
+        with_per_line!(self.layout, layout => self.add_each(layout, items, prefetch));
+    }
+
+    fn add_each<const PER_LINE: u32>(&mut self, layout: Paged<PER_LINE>, items: &[ItemHash], prefetch: impl Prefetch) {
+        // Each group is asked for while the one before is added.
+        let mut ahead = items.chunks(AHEAD_ITEMS);
+        self.ask_for(layout, ahead.next(), prefetch);
+        for group in items.chunks(AHEAD_ITEMS) {
+            self.ask_for(layout, ahead.next(), prefetch);
+            for item in group {
+                let Some(page) = self.page_of(*item) else { continue };
+                let mut view = ViewMut { words: &mut *self.words, stamps: &mut [] };
+                let Inserted { new_cells, .. } =
+                    layout.insert_in::<Bits>(&mut view, page, 0, *item, Moment::default());
+                self.added.items += u64::from(new_cells > 0);
+                self.added.bits += u64::from(new_cells);
+            }
+        }
+    }
+
+    fn ask_for<const PER_LINE: u32>(
+        &self,
+        layout: Paged<PER_LINE>,
+        items: Option<&[ItemHash]>,
+        prefetch: impl Prefetch,
+    ) {
+        for item in items.unwrap_or_default() {
+            let page = self.page_of(*item);
+            if let Some(page) = page.and_then(|page| Line::<PER_LINE>::region::<Bits>(self.words, page)) {
+                layout.prefetch_spots::<Bits>(page, 0, *item, Part::All, Purpose::Add, prefetch);
+            }
+        }
+    }
+
+    /// Returns the index of the item's page in the part; nothing, or one beyond the end, for an item of another part.
+    fn page_of(&self, item: ItemHash) -> Option<usize> {
+        page_index(item, self.all_pages).checked_sub(self.first_page)
+    }
+}
+
+impl Filter {
+    /// Returns how the pages of the filter are split into so many parts, at least one: nothing for a filter that has other than one
+    /// paged layer of bits, whose items are looked for in several places. O(1).
+    #[must_use]
+    pub fn partition(&self, parts: usize) -> Option<Partition> {
+        let [layer] = self.layers() else { return None };
+        let is_paged = matches!((layer.cells().state(), layer.layout()), (CellState::Bits, Layout::Paged(_)));
+        let pages = layer.shape().filter(|_| is_paged).map(|shape| shape.regions())?;
+        let pages = usize::try_from(pages).ok().filter(|pages| *pages > 0)?;
+        Some(Partition { pages, pages_per_part: pages.div_ceil(parts.max(1)) })
+    }
+
+    /// Returns the hash of an item in such a filter. O(length).
+    #[must_use]
+    pub fn item_hash(&self, item: &[u8]) -> Option<ItemHash> {
+        ItemHash::of(self.layers.first()?.hash(), item)
+    }
+
+    /// Adds an item by its [hash](Self::item_hash). O(layers * probes).
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    pub fn add_item_hash(
+        &mut self,
+        item: ItemHash,
+        limit: &dyn ByteLimit,
+        prefetch: impl Prefetch,
+    ) -> Result<Added, AddError> {
+        self.add_hashed(item, limit, prefetch)
+    }
+
+    /// Lets `add` set bits in the parts of [`partition`](Self::partition), which together must gain no more items
+    /// than there is [room](Self::room_items) for.
+    pub fn add_in_parts(&mut self, partition: Partition, add: impl FnOnce(&mut [PagePart<'_>])) -> PartAdded {
+        let all_pages = partition.pages;
+        let Some(layer) = self.layers.first_mut() else { return PartAdded::default() };
+        let Layout::Paged(layout) = layer.layout() else { return PartAdded::default() };
+        let words = layer.cells_mut().words_mut();
+        let chunks = words.chunks_mut(partition.pages_per_part * super::cells::PAGE_WORDS);
+        let pages = (0..).step_by(partition.pages_per_part).zip(chunks);
+        let mut parts: Vec<PagePart<'_>> = pages
+            .map(|(first_page, words)| {
+                PagePart { words, first_page, all_pages, layout, added: PartAdded::default() }
+            })
+            .collect();
+        add(&mut parts);
+        let added = parts.iter().fold(PartAdded::default(), |sum, part| PartAdded {
+            items: sum.items.saturating_add(part.added.items),
+            bits: sum.bits.saturating_add(part.added.bits),
+        });
+        layer.cells_mut().count_set(added.bits);
+        layer.count_items(added.items);
+        self.note_change();
+        added
+    }
+}

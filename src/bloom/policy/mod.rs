@@ -1,0 +1,159 @@
+//! The policy axis: what a filter promises, and what happens over time.
+
+mod form;
+pub mod imported;
+mod promise;
+pub mod redisbloom;
+pub mod valkeybloom;
+
+use super::cells::{CellState, CellType};
+use super::growth::Growth;
+use super::hash::Hash;
+use super::layer::{Layer, LayerSpec};
+use super::outcome::{AddError, ReserveError};
+use super::sizing::Shape;
+use super::window::{Moment, Window};
+use valkeybloom::sizing::Rounding;
+
+pub use form::{BitOrder, StringForm};
+pub use imported::Imported;
+pub use promise::Promise;
+pub use redisbloom::RedisBloom;
+pub use valkeybloom::ValkeyBloom;
+
+/// What a filter promises and how it grows. Policies other than a promise are boxed, so that most filters stay small.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Policy {
+    /// An error rate over all layers.
+    Promise(Promise),
+    /// The same, over layers that came from filters of several kinds.
+    United(Box<Promise>),
+    /// The same, over the items of a sliding window.
+    Window(Box<Window>),
+    /// RedisBloom's rules.
+    RedisBloom(Box<RedisBloom>),
+    /// valkey-bloom's rules.
+    ValkeyBloom(Box<ValkeyBloom>),
+    /// An imported layer, and a promise over the layers behind it.
+    Imported(Box<Imported>),
+}
+
+impl Policy {
+    /// Returns what happens when the last layer is full.
+    #[must_use]
+    #[inline(always)]
+    pub fn growth(&self) -> Growth {
+        match self {
+            Self::Promise(promise) => promise.growth,
+            Self::United(promise) => promise.growth,
+            Self::Window(window) => window.promise.growth,
+            Self::RedisBloom(policy) => policy.growth(),
+            Self::ValkeyBloom(policy) => policy.growth,
+            Self::Imported(policy) => policy.growth,
+        }
+    }
+
+    /// Returns the layer that comes after `layers`, which are all full or none: with this hash and these cells, where the policy
+    /// does not say otherwise.
+    ///
+    /// # Errors
+    /// [`AddError`] when the filter cannot grow.
+    pub fn next_layer(&self, layers: &[Layer], hash: Hash, cells: CellType) -> Result<LayerSpec, AddError> {
+        match self {
+            Self::Promise(promise) => promise.next_layer(layers, self.are_layers_united(layers), hash, cells),
+            Self::United(promise) => promise.next_layer(layers, true, Hash::Murmur3, CellType::Bits),
+            Self::Window(window) => window.next_layer(layers, hash),
+            Self::RedisBloom(policy) => policy.next_layer(layers),
+            Self::ValkeyBloom(policy) => policy.next_layer(layers, hash),
+            Self::Imported(policy) => policy.next_layer(layers),
+        }
+    }
+
+    /// Returns the items and the error rate that layer `index`, 0 being the first, is sized for in a filter that has grown by itself,
+    /// behind one with a capacity of `before` items.
+    ///
+    /// # Errors
+    /// [`ReserveError`] when there can be no such layer.
+    pub fn layer_parameters(&self, index: usize, before: Option<u64>) -> Result<(u64, f64), ReserveError> {
+        match self {
+            Self::Promise(promise) => Ok((promise.layer_capacity(before)?, promise.layer_error_rate(index))),
+            Self::United(promise) => Ok((promise.layer_capacity(before)?, promise.layer_error_rate(index))),
+            Self::Window(window) => Ok((window.promise.layer_capacity(before)?, window.layer_error_rate())),
+            Self::RedisBloom(policy) => policy.layer_parameters(index, before),
+            Self::ValkeyBloom(policy) => policy.layer_parameters(index, before),
+            Self::Imported(policy) => {
+                let promise = Promise { error_rate: policy.error_rate, growth: policy.growth, ..Promise::default() };
+                Ok((promise.layer_capacity(before)?, promise.layer_error_rate(index.saturating_sub(1))))
+            }
+        }
+    }
+
+    /// Returns the layer for so many items at an error rate that [`layer_parameters`](Self::layer_parameters) gave.
+    ///
+    /// # Errors
+    /// [`ReserveError`] when there can be no such layer.
+    pub fn sized_layer(
+        &self,
+        (capacity_items, error_rate): (u64, f64),
+        hash: Hash,
+        cells: CellType,
+    ) -> Result<LayerSpec, ReserveError> {
+        match self {
+            Self::RedisBloom(policy) => policy.sized_layer(capacity_items, error_rate, hash),
+            Self::ValkeyBloom(_) => valkeybloom::layer_spec(capacity_items, error_rate, Rounding::Nearest, hash),
+            _ => Ok(Shape::sized(cells, capacity_items, error_rate).spec(hash, 0)),
+        }
+    }
+
+    /// Returns the policy of the same filter without items.
+    #[must_use]
+    pub fn emptied(&self) -> Self {
+        match self {
+            Self::Window(window) => Self::Window(Box::new(window.emptied())),
+            Self::Imported(policy) => Self::Imported(Box::new(policy.emptied())),
+            // The layers go with their items; what is left is the promise.
+            Self::United(promise) => Self::Promise(**promise),
+            policy => policy.clone(),
+        }
+    }
+
+    /// Returns the promise over the whole filter, where there is one.
+    #[must_use]
+    pub fn promise(&self) -> Option<&Promise> {
+        match self {
+            Self::Promise(promise) => Some(promise),
+            Self::United(promise) => Some(promise),
+            Self::Window(window) => Some(&window.promise),
+            Self::RedisBloom(_) | Self::ValkeyBloom(_) | Self::Imported(_) => None,
+        }
+    }
+
+    /// Returns whether some of the layers came by a merge, as far as they tell. O(layers).
+    #[must_use]
+    pub fn are_layers_united(&self, layers: &[Layer]) -> bool {
+        match self {
+            // Layers of counters are not appended by a merge, and empty ones are dropped.
+            Self::Promise(promise) => {
+                let are_bits = layers.iter().all(|layer| matches!(layer.cells().state(), CellState::Bits));
+                are_bits && promise.are_layers_united(layers)
+            }
+            Self::United(_) => true,
+            Self::Window(_) | Self::RedisBloom(_) | Self::ValkeyBloom(_) | Self::Imported(_) => false,
+        }
+    }
+
+    /// Returns whether the layers of the filter may have several hashes.
+    #[inline(always)]
+    pub(super) const fn has_several_hashes(&self) -> bool {
+        matches!(self, Self::United(_) | Self::Imported(_))
+    }
+
+    /// Returns the time of the filter.
+    #[inline(always)]
+    pub(super) fn moment(&self) -> Moment {
+        match self {
+            Self::Window(window) => window.moment(),
+            _ => Moment::default(),
+        }
+    }
+}

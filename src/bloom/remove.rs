@@ -1,0 +1,65 @@
+//! Deleting items from cells that count.
+
+use super::batch::{in_steps, is_cached};
+use super::cells::{CellType, Purpose};
+use super::digest::{Digests, Group};
+use super::filter::Filter;
+use super::group::{self, GROUP_ITEMS};
+use super::hash::{Digest, ItemHash};
+use super::prefetch::{Part, Prefetch};
+
+/// Items whose memory is asked for in one step.
+const STEP_ITEMS: usize = 4;
+
+impl Filter {
+    /// Deletes one occurrence of an item, from the oldest layer that seems to contain it. Returns whether there was one: of an item
+    /// that was not added true with the error rate of the filter, and then other items may be lost. False where cells do not count.
+    /// O(layers * probes).
+    pub fn remove(&mut self, item: &[u8]) -> bool {
+        let at = self.policy.moment();
+        let Some(first) = self.layers.first().filter(|_| self.cell_type() == CellType::Counters) else { return false };
+        let Some(item) = ItemHash::of(first.hash(), item) else { return false };
+        let mut layers = self.layers.iter_mut().enumerate();
+        let Some((index, layer)) = layers.find(|(_, layer)| layer.contains(item, at)) else { return false };
+        let is_removed = layer.remove(item);
+        let is_emptied = layer.is_empty();
+        if is_removed {
+            self.note_change();
+        }
+        // Drops a layer whose items are all gone, unless it is the last, which takes the next ones. Else a filter whose items
+        // come and go would grow without end. The error rates of the layers that are left, and of those to come, are at most
+        // those of as many first layers, so the promise holds.
+        if is_emptied && index.saturating_add(1) < self.layers.len() {
+            self.layers.remove(index);
+            // What was dumped of the filter, and what made it, had other layers.
+            self.marks = None;
+        }
+        is_removed
+    }
+
+    /// [`remove`](Self::remove) of each of the items in turn; `reply` takes what came of them, in their order.
+    /// O(items * layers * probes).
+    pub fn remove_many(&mut self, items: &[&[u8]], prefetch: impl Prefetch, mut reply: impl FnMut(bool)) {
+        let mut digests = Digests::default();
+        for items in items.chunks(GROUP_ITEMS) {
+            let mut group = Group::new(items, &mut digests, true);
+            let all = group.all();
+            in_steps(
+                &mut (&mut *self, &mut group),
+                all,
+                STEP_ITEMS,
+                |(filter, group), step| {
+                    // In a single layer all of their memory, in several what shows whether they contain the items.
+                    let part = if filter.layers.len() == 1 { Part::All } else { Part::First };
+                    for layer in filter.layers.iter().filter(|layer| !is_cached(layer)) {
+                        group.prefetch(layer, step, part, Purpose::Remove, prefetch);
+                    }
+                },
+                |(filter, group), step| {
+                    group::members(group.items(), step).for_each(|(_, item)| reply(filter.remove(item)));
+                    true
+                },
+            );
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The error rate of a paged layer at a load.
+//!
+//! Pages and lines are not equally loaded, and a heavily loaded line errs more than a lightly loaded one
+//! saves. The error rate is therefore a mixture over the loads (Putze, Sanders and Singler, "Cache-, Hash-
+//! and Space-Efficient Bloom Filters", 2007, here with distinct lines in a page): the load J of a page is
+//! Poisson; given J, the probability that all probes of a line are set is a sum of J-th powers, one for each number of
+//! positions that may be clear.
+
+use crate::bloom::cells::Measures;
+use crate::bloom::layout::{LINE_BITS, LINE_PROBES_MAX, PAGE_LINES};
+
+/// How the probes of an item of a paged layer are split over its lines, and what stands there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PageModel {
+    measures: Measures,
+    lines: u32,
+    per_line: u32,
+    lines_with_one_more: u32,
+}
+
+impl PageModel {
+    /// Returns the model of so many probes in so many lines, at least one.
+    pub(super) fn new(measures: Measures, probes: u32, lines: u8) -> Self {
+        let lines = u32::from(lines.max(1));
+        Self { measures, lines, per_line: probes / lines, lines_with_one_more: probes % lines }
+    }
+
+    /// Returns the error rate when on average `load` items have met each of many pages.
+    pub(super) fn error_rate(self, load: f64) -> f64 {
+        let deviation = load.sqrt() * STEP;
+        let start = load - deviation * f64::from(POINTS_BELOW);
+        let mut walk = Walk::new(self, start, deviation);
+        let (mut rate, mut weights) = (0.0, 0.0);
+        for point in 0..POINTS {
+            let weight = poisson_weight(start + deviation * f64::from(point), load);
+            rate += weight * walk.error_rate();
+            weights += weight;
+            walk.step();
+        }
+        rate / weights
+    }
+
+    /// As [`error_rate`](Self::error_rate) for a light load, at most some 200: the sum over every number of items that a page
+    /// may have met.
+    pub(super) fn light_error_rate(self, load: f64) -> f64 {
+        let mut walk = Walk::new(self, 0.0, 1.0);
+        let (mut rate, mut weight) = (0.0, libm::exp(-load));
+        for items in 1..=LIGHT_ITEMS_MAX {
+            rate += weight * walk.error_rate();
+            weight *= load / f64::from(items);
+            walk.step();
+        }
+        rate
+    }
+
+    /// Returns the probability that an item of a page sets a given position of it.
+    pub(super) fn hit_rate(self) -> f64 {
+        if self.measures.has_runs {
+            let probes = self.lines * self.per_line + self.lines_with_one_more;
+            return f64::from(probes) / self.measures.page_positions() as f64;
+        }
+        self.lines_hitting(1.0 - 1.0 / self.measures.line_positions as f64) / PAGE_LINES as f64
+    }
+
+    /// Returns the expected lines of an item of which a probe falls outside the share `missing` of the line.
+    fn lines_hitting(self, missing: f64) -> f64 {
+        let hitting = |probes: u32, lines: u32| f64::from(lines) * (1.0 - power_of(missing, probes));
+        hitting(self.per_line, self.lines - self.lines_with_one_more)
+            + hitting(self.per_line + 1, self.lines_with_one_more)
+    }
+
+    /// Returns the logarithm of the share of items of a page that miss `clear` given positions of a line with so many probes.
+    fn ln_missing(self, probes: u32, clear: usize) -> f64 {
+        let line_positions = self.measures.line_positions as f64;
+        let hit = if self.measures.has_runs {
+            // Of each run one position is set, and the runs are independent.
+            let missed = (0..clear).fold(1.0, |share, _| share * (1.0 - f64::from(probes) / line_positions));
+            f64::from(self.lines) * (1.0 - missed)
+        } else {
+            self.lines_hitting(1.0 - clear as f64 / line_positions)
+        };
+        libm::log1p(-hit / PAGE_LINES as f64)
+    }
+
+    /// Returns the factors of the powers: by inclusion and exclusion over the positions that may be clear.
+    fn coefficients(self, probes: u32) -> &'static [f64; TERMS] {
+        let all = if self.measures.has_runs { &SIGNED_BINOMIALS } else { &MOMENT_COEFFICIENTS };
+        all.get(probes as usize).unwrap_or(&[0.0; TERMS])
+    }
+}
+
+/// The probability that all probes of a line are set, along equidistant numbers of items that its page has met.
+struct LineWalk {
+    coefficients: &'static [f64; TERMS],
+    /// The shares of items that miss so many positions, to the power of the items.
+    powers: [Geometric; TERMS],
+}
+
+impl LineWalk {
+    fn new(model: PageModel, probes: u32, start: f64, distance: f64) -> Self {
+        let mut powers = [Geometric { value: 1.0, ratio: 1.0 }; TERMS];
+        for (clear, power) in powers.iter_mut().enumerate().skip(1) {
+            let ln_base = model.ln_missing(probes, clear);
+            *power = Geometric { value: libm::exp(ln_base * start), ratio: libm::exp(ln_base * distance) };
+        }
+        Self { coefficients: model.coefficients(probes), powers }
+    }
+
+    /// With hardly an item in the page the terms are differences that rounding may take below zero.
+    fn probability(&self) -> f64 {
+        let terms = self.coefficients.iter().zip(&self.powers);
+        terms.map(|(coefficient, power)| coefficient * power.value).sum::<f64>().max(0.0)
+    }
+
+    fn step(&mut self) {
+        for power in &mut self.powers {
+            power.value *= power.ratio;
+        }
+    }
+}
+
+/// The error rate of a page along equidistant numbers of items that it has met.
+struct Walk {
+    model: PageModel,
+    line: LineWalk,
+    line_with_one_more: LineWalk,
+}
+
+impl Walk {
+    /// From `start` items, `distance` more with each step.
+    fn new(model: PageModel, start: f64, distance: f64) -> Self {
+        let line = |probes| LineWalk::new(model, probes, start, distance);
+        Self { model, line: line(model.per_line), line_with_one_more: line(model.per_line + 1) }
+    }
+
+    /// Returns the error rate of a page that has met so many items.
+    fn error_rate(&self) -> f64 {
+        let PageModel { lines, lines_with_one_more, .. } = self.model;
+        power_of(self.line.probability(), lines - lines_with_one_more)
+            * power_of(self.line_with_one_more.probability(), lines_with_one_more)
+    }
+
+    fn step(&mut self) {
+        self.line.step();
+        self.line_with_one_more.step();
+    }
+}
+
+/// Items of a page up to which [`PageModel::light_error_rate`] sums: 40 standard deviations above a load of 128, so
+/// that at a far lower one the heavy pages that matter most are among them.
+const LIGHT_ITEMS_MAX: u32 = 580;
+
+/// Distance of quadrature points in standard deviations. The trapezoid rule on a smooth bell converges faster
+/// than any power of it: 3/4 leaves an error of about e^-35.
+const STEP: f64 = 0.75;
+/// Points below the mean: 7.5 standard deviations.
+const POINTS_BELOW: u32 = 10;
+/// All points. They reach 10.5 standard deviations above the mean, since at the lowest rates the pages that
+/// matter most lie 2 above it.
+const POINTS: u32 = 25;
+
+/// The walk of a power along equidistant exponents.
+#[derive(Clone, Copy)]
+struct Geometric {
+    value: f64,
+    ratio: f64,
+}
+
+/// Returns the Poisson probability of `count`, which need not be whole, up to a factor that is the same for all
+/// counts (Stirling's series; the next term is below 1e-9 from 100 on). Below 1, where a lightly loaded page
+/// has no items and no false positives, it is 0.
+fn poisson_weight(count: f64, mean: f64) -> f64 {
+    if count < 1.0 {
+        return 0.0;
+    }
+    libm::exp(count - mean - count * libm::log(count / mean) - 1.0 / (12.0 * count)) / count.sqrt()
+}
+
+/// Returns `base` to a small whole power.
+fn power_of(base: f64, exponent: u32) -> f64 {
+    (0..exponent).fold(1.0, |product, _| product * base)
+}
+
+/// Numbers of positions of a line that may be clear, from none on.
+const TERMS: usize = LINE_PROBES_MAX as usize + 1;
+
+/// By the probes of a line, `c_j` with `E[fill^q] = sum c_j G(1 - j/512)`, G being the generating function of the throws into
+/// the line: `q` positions, which may coincide, are all occupied.
+static MOMENT_COEFFICIENTS: [[f64; TERMS]; TERMS] = all_moment_coefficients();
+
+/// `q` positions are i distinct ones with the probability of an occupancy; by inclusion and exclusion i given
+/// positions are all occupied after t throws with the sum of `(-1)^j binomial(i, j) (1 - j/512)^t`.
+#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler, to which a wrong index is an error")]
+const fn all_moment_coefficients() -> [[f64; TERMS]; TERMS] {
+    let mut all = [[0.0; TERMS]; TERMS];
+    let mut distinct = [0.0; TERMS];
+    distinct[0] = 1.0;
+    let mut q = 0;
+    while q < TERMS {
+        let mut i = 0;
+        while i <= q {
+            let mut j = 0;
+            while j <= i {
+                all[q][j] += distinct[i] * SIGNED_BINOMIALS[i][j];
+                j += 1;
+            }
+            i += 1;
+        }
+        // One more throw: it hits an occupied position or a clear one.
+        let mut i = TERMS - 1;
+        while i > 0 {
+            let stay = i as f64 / LINE_BITS as f64;
+            let rise = 1.0 - (i - 1) as f64 / LINE_BITS as f64;
+            distinct[i] = distinct[i] * stay + distinct[i - 1] * rise;
+            i -= 1;
+        }
+        distinct[0] = 0.0;
+        q += 1;
+    }
+    all
+}
+
+/// `(-1)^j binomial(i, j)`, by i and j.
+static SIGNED_BINOMIALS: [[f64; TERMS]; TERMS] = signed_binomials();
+
+#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler, to which a wrong index is an error")]
+const fn signed_binomials() -> [[f64; TERMS]; TERMS] {
+    let mut all = [[0.0; TERMS]; TERMS];
+    let mut i = 0;
+    while i < TERMS {
+        let (mut j, mut signed_binomial) = (0, 1.0);
+        while j <= i {
+            all[i][j] = signed_binomial;
+            signed_binomial *= -((i - j) as f64) / (j + 1) as f64;
+            j += 1;
+        }
+        i += 1;
+    }
+    all
+}

@@ -1,0 +1,105 @@
+//! Layers whose probes lie at any position.
+//!
+//! The error rate of such a layer of `m` positions is `E[(X/m)^k]`, X being the occupied ones. Its mean is that of
+//! throwing balls into bins, and the classic formula takes the power of that mean; in a small layer the
+//! variance of X makes the mean of the power larger (Bose et al., "On the False-Positive Rate of Bloom
+//! Filters", 2008).
+
+use super::counted::counted_items;
+use super::demand::Demand;
+use super::truncate;
+use crate::bloom::limits::PROBES_MAX;
+
+/// Returns the probes and positions of the smallest scattered layer for a demand, with the fewest probes among equals; nothing
+/// where it would have to be larger than scattered layers may be.
+pub(super) fn solve(demand: &Demand) -> Option<(u32, u64)> {
+    let mut best: Option<(u64, u32)> = None;
+    for probes in demand.probe_candidates(PROBES_MAX) {
+        if let Some(positions) = fewest_positions(demand, probes)
+            && best.is_none_or(|(fewest, _)| positions < fewest)
+        {
+            best = Some((positions, probes));
+        }
+    }
+    best.map(|(positions, probes)| (probes, positions))
+}
+
+/// Returns the fewest positions that meet the demand with so many probes.
+fn fewest_positions(demand: &Demand, probes: u32) -> Option<u64> {
+    let Demand { items, rate, is_counted, step_positions, scattered_max_steps, .. } = *demand;
+    let capacity = |steps: u64| items_at(steps * step_positions, probes, rate, is_counted);
+    // Positions of a layer without variance; from there, items per position hardly depend on the size, so that a
+    // proportional step or two end within a word of the solution.
+    let fill = libm::exp(libm::log(rate) / f64::from(probes));
+    let positions = items * f64::from(probes) / units_at(fill, probes, is_counted);
+    let mut steps = truncate(positions / step_positions as f64).clamp(1, scattered_max_steps);
+    for _ in 0..3 {
+        let closer = truncate(steps as f64 * items / capacity(steps)).clamp(1, scattered_max_steps);
+        if closer == steps {
+            break;
+        }
+        steps = closer;
+    }
+    while capacity(steps) < items {
+        steps += 1;
+        if steps > scattered_max_steps {
+            return None;
+        }
+    }
+    while steps > 1 && capacity(steps - 1) >= items {
+        steps -= 1;
+    }
+    Some(steps * step_positions)
+}
+
+/// Returns the items at which a layer of so many positions reaches `rate`.
+fn items_at(positions: u64, probes: u32, rate: f64, is_counted: bool) -> f64 {
+    let (positions, k) = (positions as f64, f64::from(probes));
+    let ln_rate = libm::log(rate);
+    let pairs = k * (k - 1.0) / 2.0;
+    // The mean fill with fill^k * exp(pairs * variance / fill^2) = rate: the second-order expansion of
+    // E[(X/m)^k], whose exponential form lies above the true mean. The variance changes slowly, so the
+    // iteration converges fast.
+    let mut fill = libm::exp(ln_rate / k);
+    for _ in 0..ITERATIONS_MAX {
+        let variance = fill_variance(fill, positions);
+        let closer = libm::exp((ln_rate - pairs * variance / (fill * fill)) / k);
+        let step = (closer - fill).abs();
+        fill = closer;
+        if step < TOLERANCE * fill {
+            break;
+        }
+    }
+    // One met item misses a given position with (1 - 1/positions)^k.
+    units_at(fill, probes, is_counted) / (-libm::log1p(-1.0 / positions) * k)
+}
+
+/// Returns the items that a layer has counted, or met, at a fill, in units of `positions / probes`.
+fn units_at(fill: f64, probes: u32, is_counted: bool) -> f64 {
+    if is_counted { counted_items(fill, probes) } else { -libm::log1p(-fill) }
+}
+
+/// Returns the error rate of a layer that has met so many items, by the same expansion.
+pub(super) fn rate(positions: u64, probes: u32, items: f64) -> f64 {
+    let (positions, k) = (positions as f64, f64::from(probes));
+    let fill = -libm::expm1(items * k * libm::log1p(-1.0 / positions));
+    let spread = fill_variance(fill, positions) / (fill * fill);
+    (libm::pow(fill, k) * libm::exp(k * (k - 1.0) / 2.0 * spread)).min(1.0)
+}
+
+/// Steps that bring the fill to within rounding of its limit, at the smallest layer too; in most layers 2 or
+/// 3 do.
+const ITERATIONS_MAX: u32 = 8;
+/// Relative step after which the next one is lost in rounding.
+const TOLERANCE: f64 = 1e-13;
+
+/// Returns the variance of the share of occupied positions whose mean is `fill`: of one pair of positions, both stay clear with
+/// `(1 - 2/m)^t` after t throws, which is `(1 - fill)^2 * (1 - 1/(m - 1)^2)^t`.
+fn fill_variance(fill: f64, positions: f64) -> f64 {
+    let clear = 1.0 - fill;
+    let throws = libm::log1p(-fill) / libm::log1p(-1.0 / positions);
+    let less_one = positions - 1.0;
+    let covariance = clear * clear * libm::expm1(throws * libm::log1p(-1.0 / (less_one * less_one)));
+    let pair_clear = clear * clear + covariance;
+    covariance + (clear - pair_clear) / positions
+}

@@ -1,0 +1,188 @@
+//! The part of the record about one layer: a record of fixed size, and behind it what only some hashes, layouts and cells have.
+
+use serde::{Deserialize, Serialize};
+
+use super::PlannedLayer;
+use super::hash::{self, take};
+use crate::bloom::cells::{CellState, CellType, History};
+use crate::bloom::hash::scheme::SchemeParameters;
+use crate::bloom::layout::{LayerParameters, Prime, SchemeLayout};
+use crate::bloom::sizing::Shape;
+use crate::bloom::window::COLUMNS_LEN;
+use crate::bloom::{Hash, Layer, LayerSpec, Layout, Placement};
+use crate::format::fields::{append, read};
+use crate::format::stream::DecodeError;
+
+/// Bytes of the record of fixed size.
+pub const LAYER_BYTES: usize = 40;
+
+/// The layouts by number: numbers are added and never change their meaning.
+const SCATTERED: u8 = 1;
+const PAGED: u8 = 2;
+const MODULO: u8 = 3;
+const PRIME: u8 = 4;
+const SCHEME: u8 = 5;
+
+/// What a layer has no use for is 0.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(super) struct LayerPart {
+    hash: u8,
+    layout: u8,
+    cells: u8,
+    /// Paged: the lines of an item; RedisBloom's: the binary logarithm of the modulus, or 0; a client's: the shift.
+    detail: u8,
+    probes: u16,
+    /// A client's: the encoding of items.
+    encoding: u8,
+    reserved: u8,
+    size_bits: u64,
+    capacity_items: u64,
+    items: u64,
+    set_cells: u64,
+}
+
+/// Behind the key: of a layer with RedisBloom's layout.
+#[derive(Serialize, Deserialize)]
+struct ModuloPart {
+    /// What is written as the bits of the layer; see docs/formats.md.
+    written_bits: u64,
+    /// The bits of the double: a negative zero is another one.
+    error_rate: u64,
+    /// Likewise.
+    bits_per_item: u64,
+}
+
+/// Behind these: of a layer of columns.
+#[derive(Serialize, Deserialize)]
+struct ColumnsPart {
+    newest: u64,
+    address: u64,
+    items: [u64; COLUMNS_LEN],
+}
+
+impl LayerPart {
+    /// Writes the part about a layer that has so many set cells.
+    pub(super) fn append(layer: &Layer, set_cells: u64, bytes: &mut Vec<u8>) {
+        let (cells, layout, capacity_items) = (layer.cells(), layer.layout(), layer.capacity_items());
+        let (hash, encoding) = hash::numbers_of(layer.hash());
+        let (number, detail) = match &layout {
+            Layout::Scattered(_) => (SCATTERED, 0),
+            Layout::Paged(paged) => (PAGED, paged.lines()),
+            Layout::Modulo(modulo) => (MODULO, modulo.exponent()),
+            Layout::Prime(_) => (PRIME, 0),
+            Layout::Scheme(scheme) => (SCHEME, scheme.parameters().shift),
+        };
+        let part = Self {
+            hash,
+            layout: number,
+            cells: cells.state().cell_type().id(),
+            detail,
+            // No layout has more.
+            probes: u16::try_from(layout.probes()).unwrap_or(u16::MAX),
+            encoding,
+            size_bits: cells.size_bits(),
+            capacity_items,
+            items: layer.counts().items,
+            set_cells,
+            ..Self::default()
+        };
+        append(bytes, &part);
+        bytes.extend_from_slice(hash::key_of(layer.hash()));
+        match &layout {
+            Layout::Modulo(modulo) => {
+                let written = LayerParameters::of(modulo, cells.size_bits(), capacity_items);
+                let (error_rate, bits_per_item) = (written.error_rate.to_bits(), written.bits_per_item.to_bits());
+                append(bytes, &ModuloPart { written_bits: written.size_bits, error_rate, bits_per_item });
+            }
+            Layout::Scheme(scheme) => append(bytes, &scheme.parameters().size_bits),
+            Layout::Scattered(_) | Layout::Paged(_) | Layout::Prime(_) => {}
+        }
+        match cells.state() {
+            CellState::Bits => {}
+            CellState::Counters(state) => append(bytes, &state.occurrences),
+            CellState::Columns(state) => {
+                let History { newest, items } = state.history;
+                append(bytes, &ColumnsPart { newest, address: state.address, items });
+            }
+        }
+    }
+
+    /// Reads the part about a layer, with or without space for a head, from the start of `rest`.
+    pub(super) fn read(rest: &mut &[u8], has_head: bool) -> Result<PlannedLayer, DecodeError> {
+        let part: Self = read(take::<LAYER_BYTES>(rest)?)?;
+        let hash = hash::read(part.hash, part.encoding, rest)?;
+        let unsupported = |what, got: u8| DecodeError::Unsupported { what, got: got.into() };
+        let cells = CellType::from_id(part.cells).ok_or(unsupported("cells", part.cells))?;
+        let spec = match (part.layout, cells) {
+            (SCATTERED | PAGED, _) => part.own(hash, cells, rest)?,
+            (_, CellType::Counters | CellType::Columns) => return Err(unsupported("cells", part.cells)),
+            (MODULO, _) => part.bits(hash, part.modulo(rest)?, has_head),
+            (PRIME, _) => {
+                let layout = Prime::new(part.probes.into(), part.size_bits).ok_or(DecodeError::Invalid("probes"))?;
+                part.bits(hash, Layout::Prime(layout), has_head)
+            }
+            (SCHEME, _) => part.bits(hash, part.scheme(&hash, rest)?, has_head),
+            (got, _) => return Err(unsupported("layout", got)),
+        };
+        Ok(PlannedLayer { spec, items: part.items, set_cells: part.set_cells })
+    }
+
+    /// Returns a layer of bits.
+    fn bits(&self, hash: Hash, layout: Layout, has_head: bool) -> LayerSpec {
+        let (size_bits, capacity_items) = (self.size_bits, self.capacity_items);
+        LayerSpec { placement: Placement::new(hash, layout), cells: CellState::Bits, size_bits, capacity_items, has_head }
+    }
+
+    /// Returns a layer of one of our own layouts.
+    fn own(&self, hash: Hash, cells: CellType, rest: &mut &[u8]) -> Result<LayerSpec, DecodeError> {
+        let measures = cells.measures();
+        let lines = if self.layout == PAGED { self.detail.max(1) } else { 0 };
+        // The words of a region, and its stamp.
+        let words = self.size_bits / 64;
+        let words_without_stamps = match lines {
+            0 => words.saturating_sub(measures.stamp_words),
+            _ => words / measures.page_words() * (measures.page_words() - measures.stamp_words),
+        };
+        let positions = words_without_stamps.saturating_mul(measures.word_positions);
+        let (probes, capacity_items) = (self.probes.into(), self.capacity_items);
+        let shape = Shape { cells, lines, probes, positions, capacity_items };
+        shape.validate().map_err(DecodeError::Invalid)?;
+        if shape.size_bits() != self.size_bits {
+            return Err(DecodeError::Invalid("size in bits"));
+        }
+        let mut spec = shape.spec(hash, 0);
+        match &mut spec.cells {
+            CellState::Bits => {}
+            CellState::Counters(state) => state.occurrences = read(take::<8>(rest)?)?,
+            CellState::Columns(state) => {
+                let ColumnsPart { newest, address, items } = read(take::<{ 16 + COLUMNS_LEN * 8 }>(rest)?)?;
+                (state.history, state.address) = (History { newest, items }, address);
+            }
+        }
+        Ok(spec)
+    }
+
+    fn modulo(&self, rest: &mut &[u8]) -> Result<Layout, DecodeError> {
+        let part: ModuloPart = read(take::<24>(rest)?)?;
+        let parameters = LayerParameters {
+            capacity_items: self.capacity_items,
+            error_rate: f64::from_bits(part.error_rate),
+            probes: self.probes.into(),
+            bits_per_item: f64::from_bits(part.bits_per_item),
+            size_bits: part.written_bits,
+            exponent: self.detail.into(),
+        };
+        if !self.size_bits.is_multiple_of(8) {
+            return Err(DecodeError::Invalid("size in bits"));
+        }
+        parameters.layout(self.size_bits / 8).map(Layout::Modulo).map_err(DecodeError::Invalid)
+    }
+
+    fn scheme(&self, hash: &Hash, rest: &mut &[u8]) -> Result<Layout, DecodeError> {
+        let size_bits = read(take::<8>(rest)?)?;
+        let Hash::Client(scheme, encoding) = *hash else { return Err(DecodeError::Invalid("hash")) };
+        let parameters =
+            SchemeParameters { scheme, encoding, shift: self.detail, probes: self.probes.into(), size_bits };
+        SchemeLayout::new(parameters).map(Layout::Scheme).map_err(|_| DecodeError::Invalid("scheme"))
+    }
+}

@@ -1,0 +1,163 @@
+//! The part of the record about the filter as a whole: what it promises and how it grows.
+
+use serde::{Deserialize, Serialize};
+
+use crate::bloom::limits::LAYERS_MAX;
+use crate::bloom::policy::{BitOrder, Imported, StringForm, ValkeyBloom};
+use crate::bloom::window::Span;
+use crate::bloom::{Filter, Growth, Policy, Promise, Window};
+use crate::format::fields::{append, read};
+use crate::format::stream::DecodeError;
+
+/// First bytes of every record.
+const MAGIC: [u8; 4] = *b"evbl";
+/// Version of the record. That of releases before 1.0 was 1.
+const VERSION: u16 = 2;
+/// The version that releases before 1.0 wrote.
+const EARLY_VERSION: u16 = 1;
+
+/// Bytes of the part.
+pub const POLICY_BYTES: usize = 48;
+
+/// The policies by number: numbers are added and never change their meaning.
+const PROMISE: u8 = 1;
+const UNITED: u8 = 2;
+const WINDOW: u8 = 3;
+const IMPORTED: u8 = 4;
+const VALKEY_BLOOM: u8 = 5;
+
+/// Flag of a filter of fixed size that goes on accepting items when it is full.
+const SATURATES: u8 = 1;
+/// Flag of a filter in which an item is live from its first add on.
+const NO_REFRESH: u8 = 2;
+
+/// What a policy has no use for is 0.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(super) struct PolicyPart {
+    magic: [u8; 4],
+    version: u16,
+    policy: u8,
+    flags: u8,
+    /// Imported: the order of the bits in the client's string.
+    order: u8,
+    reserved: u8,
+    layer_count: u16,
+    /// 0 for a filter of fixed size.
+    expansion: u32,
+    error_rate: f64,
+    capacity_items: u64,
+    /// Window: its milliseconds; imported: the bytes of the client's string.
+    length: u64,
+    /// Imported: items that were estimated; valkey-bloom: the bits of the tightening ratio.
+    detail: u64,
+}
+
+impl PolicyPart {
+    /// Returns the part about a filter.
+    pub(super) fn of(filter: &Filter) -> Self {
+        let growth = filter.growth();
+        let common = Self {
+            magic: MAGIC,
+            version: VERSION,
+            flags: if growth == Growth::Saturating { SATURATES } else { 0 },
+            layer_count: u16::try_from(filter.layer_count()).unwrap_or(u16::MAX),
+            expansion: growth.expansion(),
+            ..Self::default()
+        };
+        let promised = |policy, promise: &Promise| Self {
+            policy,
+            error_rate: promise.error_rate,
+            capacity_items: promise.capacity_items,
+            ..common
+        };
+        match filter.policy() {
+            Policy::Promise(promise) => promised(PROMISE, promise),
+            Policy::United(promise) => promised(UNITED, promise),
+            Policy::Window(window) => Self {
+                flags: common.flags | if window.no_refresh { NO_REFRESH } else { 0 },
+                length: window.span.ms(),
+                ..promised(WINDOW, &window.promise)
+            },
+            Policy::Imported(imported) => Self {
+                policy: IMPORTED,
+                order: imported.form.order.id(),
+                error_rate: imported.error_rate,
+                length: imported.form.length_bytes,
+                detail: imported.estimated_items,
+                ..common
+            },
+            Policy::ValkeyBloom(valkey) => Self {
+                policy: VALKEY_BLOOM,
+                error_rate: valkey.error_rate,
+                capacity_items: valkey.capacity_items,
+                detail: valkey.tightening_ratio.to_bits(),
+                ..common
+            },
+            // It has a record of its own.
+            Policy::RedisBloom(_) => common,
+        }
+    }
+
+    /// Writes the part.
+    pub(super) fn append(&self, bytes: &mut Vec<u8>) {
+        append(bytes, self);
+    }
+
+    /// Reads the part. Returns what follows it, too.
+    pub(super) fn read(bytes: &[u8]) -> Result<(Self, &[u8]), DecodeError> {
+        let (magic, rest) = bytes.split_first_chunk::<4>().ok_or(DecodeError::Truncated)?;
+        if *magic != MAGIC {
+            return Err(DecodeError::Invalid("magic"));
+        }
+        // Before anything else: what follows depends on it.
+        match rest.first_chunk().map(|version| u16::from_le_bytes(*version)) {
+            Some(VERSION) => {}
+            Some(EARLY_VERSION) => return Err(DecodeError::BeforeFirstRelease),
+            Some(got) => return Err(DecodeError::Unsupported { what: "version", got: got.into() }),
+            None => return Err(DecodeError::Truncated),
+        }
+        let (part, rest) = bytes.split_at_checked(POLICY_BYTES).ok_or(DecodeError::Truncated)?;
+        Ok((read(part)?, rest))
+    }
+
+    /// Returns the number of layers, if there can be so many.
+    pub(super) fn layer_count(&self) -> Result<usize, DecodeError> {
+        let layers = usize::from(self.layer_count);
+        if (1..=LAYERS_MAX).contains(&layers) { Ok(layers) } else { Err(DecodeError::Invalid("layer count")) }
+    }
+
+    /// Returns whether the layers have space for a head in front, as those have that another module writes behind fields of its
+    /// own.
+    pub(super) const fn has_heads(&self) -> bool {
+        self.policy == VALKEY_BLOOM
+    }
+
+    /// Returns the policy. What of it is out of range the filter finds, and fields that it has no use for are compared
+    /// afterwards.
+    pub(super) fn policy(&self) -> Result<Policy, DecodeError> {
+        let Self { flags, error_rate, capacity_items, .. } = *self;
+        let growth = match Growth::from_expansion(self.expansion) {
+            Growth::Fixed if flags & SATURATES != 0 => Growth::Saturating,
+            growth => growth,
+        };
+        let promise = Promise { error_rate, capacity_items, growth };
+        Ok(match self.policy {
+            PROMISE => Policy::Promise(promise),
+            UNITED => Policy::United(Box::new(promise)),
+            WINDOW => {
+                Policy::Window(Box::new(Window::new(promise, Span::new(self.length), flags & NO_REFRESH != 0)))
+            }
+            IMPORTED => {
+                let unsupported = DecodeError::Unsupported { what: "bit order", got: self.order.into() };
+                let order = BitOrder::from_id(self.order).ok_or(unsupported)?;
+                let form = StringForm { order, length_bytes: self.length };
+                Policy::Imported(Box::new(Imported { form, estimated_items: self.detail, error_rate, growth }))
+            }
+            VALKEY_BLOOM => {
+                let tightening_ratio = f64::from_bits(self.detail);
+                Policy::ValkeyBloom(Box::new(ValkeyBloom { error_rate, tightening_ratio, capacity_items, growth }))
+            }
+            got => return Err(DecodeError::Unsupported { what: "policy", got: got.into() }),
+        })
+    }
+}

@@ -1,0 +1,140 @@
+//! The fields of an encoding, wherever they are kept: in a snapshot file in production, in a vector in tests.
+
+use std::fmt;
+use std::ops::Deref;
+
+use crate::bloom::ReserveError;
+
+/// Takes the fields of an encoding, in order.
+pub trait Sink {
+    /// An unsigned integer.
+    fn unsigned(&mut self, value: u64);
+    /// A double.
+    fn double(&mut self, value: f64);
+    /// A string of bytes.
+    fn bytes(&mut self, bytes: &[u8]);
+}
+
+/// Gives back the fields of an encoding, in order.
+pub trait Source {
+    /// An owned string of bytes.
+    type Bytes: Deref<Target = [u8]>;
+
+    /// The next field, an unsigned integer.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`] when there is none or it is of another kind.
+    fn unsigned(&mut self) -> Result<u64, DecodeError>;
+
+    /// The next field, a double.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`] when there is none or it is of another kind.
+    fn double(&mut self) -> Result<f64, DecodeError>;
+
+    /// The next field, a string of bytes.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`] when there is none or it is of another kind.
+    fn bytes(&mut self) -> Result<Self::Bytes, DecodeError>;
+
+    /// The next field, a float of single precision. Only one foreign encoding has any; a source that is never
+    /// read for it need not know them.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`] when there is none or it is of another kind.
+    fn float(&mut self) -> Result<f32, DecodeError> {
+        Err(DecodeError::Truncated)
+    }
+
+    /// The next field, an unsigned integer or a string of bytes. A source that cannot tell kinds apart before
+    /// it reads takes the first.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`] when there is none or it is of a kind that the source cannot take.
+    fn unsigned_or_bytes(&mut self) -> Result<UnsignedOrBytes<Self::Bytes>, DecodeError> {
+        self.unsigned().map(UnsignedOrBytes::Unsigned)
+    }
+}
+
+/// A field of one of two kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnsignedOrBytes<B> {
+    /// An unsigned integer.
+    Unsigned(u64),
+    /// A string of bytes.
+    Bytes(B),
+}
+
+/// Why bytes are not a filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecodeError {
+    /// The bytes end early, or a field is of another kind.
+    Truncated,
+    /// Perhaps by a build of valkey-bloom from before release 1.0: its order of fields has the version of the
+    /// released one, and cannot be told from bytes that end early where the kind of a field is not known
+    /// before it is read.
+    PrereleaseOrder,
+    /// A version or kind that this release does not know.
+    Unsupported {
+        /// The field that says so.
+        what: &'static str,
+        /// Its value.
+        got: u64,
+    },
+    /// Written by everbloom before its first release, 1.0.
+    BeforeFirstRelease,
+    /// A field that is out of its range or contradicts another.
+    Invalid(&'static str),
+    /// The filter would take more memory than there is or is allowed.
+    TooLarge {
+        /// Bytes of the filter.
+        needed_bytes: u64,
+        /// The limit it breaks.
+        limit_bytes: u64,
+    },
+    /// The allocator refused.
+    OutOfMemory,
+}
+
+impl From<ReserveError> for DecodeError {
+    /// Of a filter whose number of layers has been checked before.
+    fn from(error: ReserveError) -> Self {
+        match error {
+            ReserveError::TooLarge { needed_bytes, limit_bytes } => {
+                Self::TooLarge { needed_bytes, limit_bytes }
+            }
+            ReserveError::TooLong | ReserveError::ErrorRateVanishes => Self::Invalid("probes of all layers"),
+            ReserveError::OutOfMemory => Self::OutOfMemory,
+        }
+    }
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truncated => f.write_str("the filter's bytes end early"),
+            Self::PrereleaseOrder => f.write_str(
+                "a layer does not begin with its capacity: the bytes end early, or were written by a valkey-bloom \
+                 from before its release 1.0, whose order of fields no server can read",
+            ),
+            Self::Unsupported { what, got } => {
+                write!(f, "unsupported {what} {got}: written by a newer release?")
+            }
+            Self::BeforeFirstRelease => {
+                f.write_str("written by everbloom 0.1 or 0.2, whose encoding no release reads")
+            }
+            Self::Invalid(what) => write!(f, "{what} is out of range or contradicts the rest"),
+            Self::TooLarge { needed_bytes, limit_bytes } => {
+                write!(
+                    f,
+                    "the filter takes {needed_bytes} bytes, more than bf.max-filter-bytes or the memory allows \
+                     ({limit_bytes})"
+                )
+            }
+            Self::OutOfMemory => f.write_str("out of memory"),
+        }
+    }
+}
+
+impl std::error::Error for DecodeError {}
