@@ -126,6 +126,7 @@ impl Filter {
         }
         adding.layers_seen = older;
         let Taken { new, again, stopped_at, .. } = self.take(group, items, adding, prefetch);
+        adding.is_forced = false;
         adding.new |= new;
         adding.again |= again;
         if new | again != 0 {

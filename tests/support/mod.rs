@@ -1,9 +1,9 @@
-//! What tests of other modules' filters share: snapshots in memory, random numbers.
-#![allow(dead_code, reason = "every test uses a part of it")]
+//! What several tests share: filters of every kind, snapshots in memory, random numbers.
+#![allow(dead_code, missing_docs, unreachable_pub, reason = "every test uses a part of it")]
 
+pub mod make;
 pub mod memory;
 pub mod rdb;
-pub mod recording;
 pub mod saved;
 
 use everbloom::format::{DecodeError, Sink, Source};

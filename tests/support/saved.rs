@@ -2,26 +2,25 @@
 
 use everbloom::bloom::{Filter, Format, UnknownMemory};
 use everbloom::format::DecodeError;
-use everbloom::format::everbloom::ENCODING_VERSION;
-use everbloom::format::filter::{digest, from_header, load, load_chunk, piece, rewrite, save};
+use everbloom::format::filter::{DataType, digest, from_header, load, load_chunk, piece, rewrite, save};
 use everbloom::format::pieces::{HEADER_ITERATOR, Trust};
 use everbloom::format::rewrite::Rewritten;
 
+use super::make::ANY;
 use super::{Field, Record};
 
-/// No limit.
-const ANY: u64 = u64::MAX;
-
-/// What a snapshot has of it.
-pub fn saved(filter: &mut Filter) -> Record {
+/// What a snapshot has of a filter.
+pub fn saved(filter: &Filter) -> Record {
     let mut record = Record::default();
-    save(filter, &mut record, UnknownMemory);
+    // Saving writes into the space in front of layers.
+    save(&mut filter.try_clone(UnknownMemory).unwrap(), &mut record, UnknownMemory);
     record
 }
 
-/// What a snapshot comes to where a filter may take so many bytes.
+/// The filter of everbloom's own data type that a snapshot has, where it may take so many bytes.
 pub fn loaded(record: &Record, limit_bytes: u64) -> Result<Filter, DecodeError> {
-    load(Format::Everbloom, ENCODING_VERSION, &mut record.reader(), &limit_bytes)
+    let version = DataType::of(Format::Everbloom).encoding_version;
+    load(Format::Everbloom, version, &mut record.reader(), &limit_bytes)
 }
 
 /// A field of a snapshot that is a string.
