@@ -15,7 +15,7 @@ use crate::bloom::{Filter, Format, ReserveError};
 pub(super) const FORCE: &str = "FORCE";
 
 /// BF.MERGE: `dest source [source ...] [FORCE]`. The filter at `dest` answers yes for whatever any source
-/// does; it is made if it is not there. O(sources * layers, and the bytes that are set or copied).
+/// does; it is made if it is not there. O(bytes of all filters).
 ///
 /// Replicated as it was sent: what comes of it depends on nothing but the filters, and a replica has the
 /// same.
@@ -128,7 +128,7 @@ impl<'a> Request<'a> {
             for source in sources {
                 let mut open = keyspace.open(*source, KeyAccess::ReadOnly);
                 let source = mergeable(open.slot())?.views();
-                let decided = merge.decide(&layers, &source, keyspace, keyspace.memory());
+                let decided = merge.decide(&source, keyspace, keyspace.memory());
                 orders.push(decided.map_err(refusal)?);
             }
             merge.finish(keyspace).map_err(refusal)?

@@ -254,6 +254,33 @@ fn an_item_that_a_client_cannot_express_is_not_lost_in_a_union() {
 }
 
 #[test]
+fn filters_of_thousands_of_layers_are_merged_and_merged_again_without_a_change() {
+    let mut server = Server::new();
+    for (key, first) in [("a", 0), ("b", 10_000)] {
+        assert_eq!(server.run(&format!("BF.RESERVE {key} 0.5 1 EXPANSION 1")), "+OK");
+        add(&mut server, key, first..first + 2100);
+        assert!(server.keys[key.as_bytes()].layer_count() > 2000);
+    }
+    assert_eq!(server.run("BF.RESERVE all 0.5 10"), "+OK");
+    let mut sources = String::new();
+    for item in 20_000..23_000 {
+        let key = format!(" {item}");
+        assert_eq!(server.run(&format!("BF.RESERVE{key} 0.01 1")), "+OK");
+        assert_eq!(server.run(&format!("BF.ADD{key}{key}")), "#t");
+        sources += &key;
+    }
+    for line in ["BF.MERGE a b", &format!("BF.MERGE all{sources}")] {
+        assert_eq!(server.run(line), "+OK");
+        let replicated = server.replicated.len();
+        assert_eq!(server.run(line), "+OK");
+        assert_eq!(server.replicated.len(), replicated);
+    }
+    assert_has(&mut server, "a", 0..2100);
+    assert_has(&mut server, "a", 10_000..12_100);
+    assert_has(&mut server, "all", 20_000..23_000);
+}
+
+#[test]
 fn a_merge_keeps_within_the_limits_even_if_forced() {
     let mut server = Server::new();
     let dialogue = [

@@ -66,14 +66,6 @@ pub struct Holding {
 }
 
 impl Holding {
-    /// Whether an item sets the same bits in both, and both are sized for as many items.
-    #[must_use]
-    pub fn has_shape_of(&self, other: &Self) -> bool {
-        self.placement == other.placement
-            && self.size_bits == other.size_bits
-            && self.capacity_items == other.capacity_items
-    }
-
     fn own_shape(&self) -> Option<LayerShape> {
         match self.placement {
             UnionPlacement::Own(probing) | UnionPlacement::Keyed(probing, _) => {
@@ -97,6 +89,21 @@ impl Holding {
         }
     }
 
+    /// Returns the most set bits that stand for no more items than it has capacity for. O(log bits).
+    #[must_use]
+    pub fn most_set_bits(&self) -> u64 {
+        let (mut fewest, mut most) = (0, self.size_bits);
+        while fewest < most {
+            let middle = fewest + (most - fewest).div_ceil(2);
+            if self.items_by_fill(middle) <= self.capacity_items {
+                fewest = middle;
+            } else {
+                most = middle - 1;
+            }
+        }
+        fewest
+    }
+
     /// How far the estimate of so many items may lie from the truth: m (e^c - c - 1) / k^2 is its variance,
     /// with c = k n / m (Whang, Vander-Zanden and Taylor, "A linear-time probabilistic counting algorithm",
     /// 1990).
@@ -116,6 +123,14 @@ impl Holding {
         }
     }
 
+    /// Returns whether there is room for the items of `other` too: by their counts, all of them taken for different ones, or
+    /// by what the bits of both will be then.
+    #[must_use]
+    pub fn has_room_for(&self, other: &Self) -> bool {
+        self.items.saturating_add(other.items) <= self.capacity_items
+            || self.items_by_fill(self.set_bits_with(other)) <= self.capacity_items
+    }
+
     /// Bits that are set once the bits of `other` are too, if the items of both are different ones. Items
     /// that are in both set fewer.
     #[must_use]
@@ -128,6 +143,12 @@ impl Holding {
         let size_bits = self.size_bits.max(1) as f64;
         let clear = (1.0 - self.set_bits as f64 / size_bits) * (1.0 - other.set_bits as f64 / size_bits);
         ((1.0 - clear) * size_bits).ceil() as u64
+    }
+
+    /// Returns what it holds with `other` too when so many bits are set.
+    #[must_use]
+    pub fn with(&self, other: &Self, set_bits: u64) -> Self {
+        Self { set_bits, items: self.items_with(other, set_bits), ..*self }
     }
 
     /// The items of both together when so many bits are set: what the fill tells, between what must be and

@@ -7,6 +7,7 @@
 
 use std::fmt;
 
+use super::alike::Groups;
 use super::facts::{Holding, View};
 use super::family::Union;
 use super::placement::UnionPlacement;
@@ -22,6 +23,10 @@ use crate::bloom::storage::Storage;
 /// Arrays up to this size are always compared: 4 MiB are read in under a millisecond. Of a larger one that
 /// surely has room the bits are counted while they are set, in one pass.
 const COMPARED_MAX_BITS: u64 = 32 << 20;
+
+/// Words of layers that are compared at most with one of a source, to find a layer that has many items in common with it. Two
+/// layers are compared whatever their size.
+const SEARCHED_WORDS: usize = 256;
 
 /// What a merge may do to its destination.
 #[derive(Clone, Copy, Debug)]
@@ -90,127 +95,143 @@ pub struct Order {
 
 /// A merge into one filter, as far as it is decided: what its layers will hold, and the layers that it gains.
 #[derive(Debug)]
-pub struct Merge {
+pub struct Merge<'v> {
     destination: Destination,
+    /// The destination's layers as they are.
+    into: &'v [View<'v>],
+    /// What its layers will hold, and what those hold that it gains.
     layers: Vec<Holding>,
     added: Vec<Layer<UnionPlacement>>,
+    /// All layers.
+    groups: Groups,
+    /// Of all layers.
+    extent: Extent,
 }
 
-impl Merge {
-    /// Into a filter with these layers; nothing is decided yet.
+impl<'v> Merge<'v> {
+    /// Returns a merge into a filter with these layers, of which nothing is decided yet. O(layers log layers).
     #[must_use]
-    pub fn new(destination: Destination, layers: &[View<'_>]) -> Self {
-        Self { destination, layers: layers.iter().map(View::holding).collect(), added: Vec::new() }
+    pub fn new(destination: Destination, into: &'v [View<'v>]) -> Self {
+        let layers: Vec<Holding> = into.iter().map(View::holding).collect();
+        let mut groups = Groups::default();
+        for (number, (layer, view)) in layers.iter().zip(into).enumerate() {
+            groups.insert(number, layer, view.bits);
+        }
+        let extent = layers.iter().fold(Extent::default(), |extent, layer| {
+            extent.and_layer(layer.size_bits.div_ceil(8), layer.placement.probes())
+        });
+        Self { destination, into, layers, added: Vec::new(), groups, extent }
     }
 
-    /// Decides what becomes of each layer of a source, and makes copies of those that are to be appended.
-    /// `into` are the destination's layers. The layers that are to be set in the destination's are answered,
-    /// to be set once all sources are found possible. O(layers of the source * layers, and the bytes that
-    /// must be compared or copied).
+    /// Returns the bits of a layer of the destination as they are, or of one that it gains.
+    fn bits(&self, number: usize) -> Option<&Bits> {
+        match number.checked_sub(self.into.len()) {
+            None => self.into.get(number).map(|view| view.bits),
+            Some(number) => self.added.get(number).map(Layer::bits),
+        }
+    }
+
+    /// Decides what becomes of each layer of a source, and makes copies of those that are to be appended. Returns the layers
+    /// that are to be set in the destination's, once all sources are found possible. O(bytes + layers of the source * log
+    /// layers), and a word for each layer of the same shape.
     ///
     /// # Errors
     /// [`MergeError`].
     pub fn decide(
         &mut self,
-        into: &[View<'_>],
         source: &[View<'_>],
         limit: &dyn ByteLimit,
         memory: impl Memory,
     ) -> Result<Vec<Order>, MergeError> {
         let mut orders = Vec::new();
-        for (source_layer, from) in source.iter().enumerate() {
-            if from.bits.set_bits() == 0 {
+        for (source_layer, from) in source.iter().enumerate().filter(|(_, from)| from.bits.set_bits() > 0) {
+            let holding = from.holding();
+            if self.groups.is_covered(&holding, from.bits, |number| self.bits(number)) {
                 continue;
             }
-            if self.is_covered(into, from) {
-                continue;
-            }
-            match self.place_of(into, from, source_layer)? {
-                Some(layer) => orders.push(Order { source_layer, layer }),
-                None if self.is_in_added(from, memory) => {}
-                None if self.destination.takes_layers => self.append(from, limit, memory)?,
-                None => return Err(MergeError::Mismatch),
+            match self.place_of(from, &holding, source_layer)? {
+                Some((layer, then)) if layer < self.into.len() => {
+                    self.note(layer, then, from);
+                    orders.push(Order { source_layer, layer });
+                }
+                Some((layer, _)) => self.set_in_added(layer, from, memory),
+                None => self.append(from, &holding, limit, memory)?,
             }
         }
         Ok(orders)
     }
 
-    /// Whether a layer of the destination has all bits of a source's: the same source was merged before.
-    fn is_covered(&self, into: &[View<'_>], from: &View<'_>) -> bool {
-        let holding = from.holding();
-        let covers = |(layer, view): (&Holding, &View<'_>)| {
-            layer.has_shape_of(&holding) && view.bits.covers(from.bits)
-        };
-        self.layers.iter().zip(into).any(covers)
-    }
-
-    /// The layer of the destination that a source's layer is set in, if there is one.
+    /// Returns the layer that a source's layer is set in, if there is one, and what it holds then: the one of the same
+    /// number, since filters that were made alike grow alike, else the one with the fewest set bits. If neither has room, it is one
+    /// that has many items in common with the source's.
     fn place_of(
-        &mut self,
-        into: &[View<'_>],
+        &self,
         from: &View<'_>,
+        holding: &Holding,
         number: usize,
-    ) -> Result<Option<usize>, MergeError> {
-        let holding = from.holding();
-        // The one of the same number first: filters that were made alike grow alike.
-        let order = std::iter::once(number).chain((0..self.layers.len()).filter(|index| *index != number));
-        let alike: Vec<usize> = order
-            .filter(|index| self.layers.get(*index).is_some_and(|layer| layer.has_shape_of(&holding)))
-            .collect();
-        let roomy = |index: &&usize| self.layers.get(**index).is_some_and(|layer| has_room(layer, &holding));
-        let Some(index) = alike.iter().find(roomy).or(alike.first()) else { return Ok(None) };
-        let (Some(layer), Some(view)) = (self.layers.get_mut(*index), into.get(*index)) else {
-            return Ok(None);
-        };
-        let set_bits = layer.set_bits_with(&holding);
-        let set_bits = if layer.size_bits <= COMPARED_MAX_BITS || !has_room(layer, &holding) {
-            // What is set here already and is not yet: exact for the first source, no less than the truth
-            // after.
-            layer.set_bits.saturating_add(view.bits.count_beyond(from.bits)).min(layer.size_bits)
-        } else {
-            set_bits
-        };
-        let items = layer.items_with(&holding, set_bits);
-        let fits = has_room(layer, &holding) || layer.items_by_fill(set_bits) <= layer.capacity_items;
-        if !fits && self.destination.takes_layers {
-            return Ok(None);
+    ) -> Result<Option<(usize, Holding)>, MergeError> {
+        let Destination { takes_layers, is_forced, .. } = self.destination;
+        let of_same_number = self.layers.get(number).filter(|_| number < self.into.len());
+        let is_alike = of_same_number.is_some_and(|layer| self.groups.is_alike(number, layer, holding));
+        let candidates = || is_alike.then_some(number).into_iter().chain(self.groups.emptiest(holding));
+        let layers = || candidates().filter_map(|number| Some((number, self.layers.get(number)?)));
+        if let Some((number, layer)) = layers().take(2).find(|(_, layer)| layer.has_room_for(holding)) {
+            let is_compared = layer.size_bits <= COMPARED_MAX_BITS;
+            let set_bits =
+                if is_compared { self.set_bits_with(number, from) } else { layer.set_bits_with(holding) };
+            return Ok(Some((number, layer.with(holding, set_bits))));
         }
-        if !fits && !self.destination.is_forced {
-            return Err(MergeError::TooFull);
+        let most_set_bits = self.groups.most_set_bits(holding);
+        let searched = SEARCHED_WORDS / from.bits.words().len().max(1);
+        for (number, layer) in layers().take(searched.max(2)) {
+            let set_bits = self.set_bits_with(number, from);
+            if set_bits <= most_set_bits {
+                return Ok(Some((number, layer.with(holding, set_bits))));
+            }
         }
-        (layer.set_bits, layer.items) = (set_bits, items);
-        Ok(Some(*index))
+        match layers().next() {
+            _ if takes_layers => Ok(None),
+            None => Err(MergeError::Mismatch),
+            Some((number, layer)) if is_forced => {
+                Ok(Some((number, layer.with(holding, self.set_bits_with(number, from)))))
+            }
+            Some(_) => Err(MergeError::TooFull),
+        }
     }
 
-    /// Sets a source's layer in one that was appended before, if that has room for it.
-    fn is_in_added(&mut self, from: &View<'_>, memory: impl Memory) -> bool {
-        let holding = from.holding();
-        for layer in &mut self.added {
-            let view = View::of(layer, layer.placement());
-            let to = view.holding();
-            if !to.has_shape_of(&holding) {
-                continue;
-            }
-            let fits = || {
-                let set_bits = to.set_bits.saturating_add(view.bits.count_beyond(from.bits));
-                to.items_by_fill(set_bits) <= to.capacity_items
-            };
-            if view.bits.covers(from.bits) || has_room(&to, &holding) || fits() {
-                set_in(layer, from, memory);
-                return true;
-            }
+    /// Returns how many bits of a layer will be set with those of `from`: exact for the first source, and no less than the
+    /// truth after. O(bytes).
+    fn set_bits_with(&self, number: usize, from: &View<'_>) -> u64 {
+        let Some((layer, bits)) = self.layers.get(number).zip(self.bits(number)) else { return 0 };
+        layer.set_bits.saturating_add(bits.count_beyond(from.bits)).min(layer.size_bits)
+    }
+
+    /// Notes that a layer will hold `from` too, and how much it holds then.
+    fn note(&mut self, number: usize, then: Holding, from: &View<'_>) {
+        if let Some(layer) = self.layers.get_mut(number) {
+            self.groups.set_in(number, layer, &then, from.bits);
+            *layer = then;
         }
-        false
+    }
+
+    /// Sets a source's layer in one that was appended before.
+    fn set_in_added(&mut self, number: usize, from: &View<'_>, memory: impl Memory) {
+        let index = number.saturating_sub(self.into.len());
+        if let Some(layer) = self.added.get_mut(index) {
+            set_in(layer, from, memory);
+            let then = View::of(layer, layer.placement()).holding();
+            self.note(number, then, from);
+        }
     }
 
     fn append(
         &mut self,
         from: &View<'_>,
+        holding: &Holding,
         limit: &dyn ByteLimit,
         memory: impl Memory,
     ) -> Result<(), MergeError> {
-        self.check_extent(from.bits.size_bytes(), from.placement.probes(), limit)?;
-        self.added.try_reserve(1).map_err(|_| ReserveError::OutOfMemory)?;
+        self.extend(from.bits.size_bytes(), from.placement.probes(), limit)?;
         let bits = from.bits.try_clone(memory)?;
         let counted = match from.placement {
             // One that saturates may count more, which only its own filter can write down.
@@ -218,40 +239,35 @@ impl Merge {
             _ => from.items,
         };
         let most = from.capacity_items.min(from.bits.len()).max(counted);
-        let items = from.holding().items.min(most);
-        self.added.push(Layer::of_bits(from.placement, bits, from.capacity_items, items));
+        let layer = Layer::of_bits(from.placement, bits, from.capacity_items, holding.items.min(most));
+        let number = self.layers.len();
+        let holding = View::of(&layer, from.placement).holding();
+        self.groups.insert(number, &holding, from.bits);
+        self.layers.push(holding);
+        self.added.push(layer);
         Ok(())
     }
 
-    /// Checks that there may be a filter with one more layer.
-    fn check_extent(&self, size_bytes: u64, probes: u32, limit: &dyn ByteLimit) -> Result<(), ReserveError> {
-        let of_layers = self.layers.iter().fold(Extent::default(), |extent, layer| {
-            extent.and_layer(layer.size_bits.div_ceil(8), layer.placement.probes())
-        });
-        let extent = self.added.iter().fold(of_layers, |extent, layer| {
-            extent.and_layer(layer.bits().size_bytes(), layer.placement().probes())
-        });
-        extent.and_layer(size_bytes, probes).check::<Union>(limit)
+    /// Checks that there may be a filter with one more layer, and that there is memory to note it.
+    fn extend(&mut self, size_bytes: u64, probes: u32, limit: &dyn ByteLimit) -> Result<(), ReserveError> {
+        self.extent = self.extent.and_layer(size_bytes, probes);
+        self.extent.check::<Union>(limit)?;
+        let room = self.added.try_reserve(1).and_then(|()| self.layers.try_reserve(1));
+        room.map_err(|_| ReserveError::OutOfMemory)
     }
 
-    /// Checks what all sources together come to, and answers the layers that the destination gains.
+    /// Checks what all sources together come to, and returns the layers that the destination gains. O(layers).
     ///
     /// # Errors
     /// [`MergeError`].
     pub fn finish(mut self, limit: &dyn ByteLimit) -> Result<Vec<Layer<UnionPlacement>>, MergeError> {
-        let holdings = || {
-            self.layers
-                .iter()
-                .copied()
-                .chain(self.added.iter().map(|layer| View::of(layer, layer.placement()).holding()))
-        };
-        let rate: f64 = holdings().map(|layer| layer.error_rate()).sum();
+        let rate: f64 = self.layers.iter().map(Holding::error_rate).sum();
         let promised = self.destination.promise.error_rate;
         if !self.added.is_empty() && rate > promised && !self.destination.is_forced {
             return Err(MergeError::ErrorRate { rate, promised });
         }
-        let takes_items = self.layers.last().is_some_and(|layer| layer.placement.takes_all_items());
-        if !self.added.is_empty() && !takes_items {
+        let last = self.into.len().checked_sub(1).and_then(|last| self.into.get(last));
+        if !self.added.is_empty() && !last.is_some_and(|last| last.placement.takes_all_items()) {
             self.add_own_layer(limit)?;
         }
         Ok(self.added)
@@ -260,20 +276,11 @@ impl Merge {
     /// Appends an empty layer of our own, for new items.
     fn add_own_layer(&mut self, limit: &dyn ByteLimit) -> Result<(), MergeError> {
         let Destination { promise, .. } = self.destination;
-        let before = self.layers.len().saturating_add(self.added.len());
-        let plan = Union(promise).own_plan(before, promise.capacity_items)?;
-        self.check_extent(plan.size_bits.div_ceil(8), plan.placement.probes(), limit)?;
-        self.added.try_reserve(1).map_err(|_| ReserveError::OutOfMemory)?;
+        let plan = Union(promise).own_plan(self.layers.len(), promise.capacity_items)?;
+        self.extend(plan.size_bits.div_ceil(8), plan.placement.probes(), limit)?;
         self.added.push(Layer::try_new(plan)?);
         Ok(())
     }
-}
-
-/// Whether there is room for the items of both by their counts, all of them taken for different ones, or by
-/// what the bits of both will be then.
-fn has_room(layer: &Holding, other: &Holding) -> bool {
-    layer.items.saturating_add(other.items) <= layer.capacity_items
-        || layer.items_by_fill(layer.set_bits_with(other)) <= layer.capacity_items
 }
 
 /// Sets the bits of a source's layer in another of its shape, which then counts what its fill tells.

@@ -3,6 +3,7 @@
 //! An item cannot be hashed anew once it is in a filter, so each layer goes on by the hash and the positions of the
 //! filter that it came from.
 
+mod alike;
 mod facts;
 mod family;
 mod layers;
