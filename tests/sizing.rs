@@ -11,7 +11,7 @@
 )]
 
 use everbloom::bloom::everbloom::layout::{LINE_BITS, PAGE_BITS, PAGE_LINES};
-use everbloom::bloom::everbloom::sizing::{Size, size_for};
+use everbloom::bloom::everbloom::sizing::{Size, full_rate, size_for};
 use everbloom::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_ERROR_RATE_MIN, PAGED_MIN_BYTES};
 use everbloom::bloom::{Everbloom, ItemHash, Layer, LayerPlan, LayerShape, Layout, hash128};
 
@@ -36,6 +36,20 @@ fn one_per_cent_takes_the_promised_bits_per_item_at_most() {
         }
         println!("{error_rate}: at most {largest:.4} bits per item, at {at} items");
         assert!(largest <= bits_per_item_max, "{largest} bits per item for {at} items at {error_rate}");
+    }
+}
+
+#[test]
+fn a_full_layer_has_the_rate_that_it_was_sized_for_and_no_more() {
+    for asked in RATES {
+        let mut items = 1u64;
+        while items < 1 << 34 {
+            let rate = full_rate(&LayerShape::sized(items, asked));
+            assert!(rate <= asked.min(1.0 - 1e-6) * (1.0 + 1e-9), "{rate} for {items} at {asked}");
+            // A few items leave room in the words of their array.
+            assert!(items < 100_000 || rate > asked * 0.95, "{rate} for {items} at {asked}");
+            items = items * 3 / 2 + 1;
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the fill of an array says: how many items are in it, and how often it errs now.
 //!
 //! For probes that fall anywhere, independently of one another; the placements for which that is not so say
-//! it themselves. Nothing here decides what a filter is or does: the results are for people.
+//! it themselves. Growth and merges decide by some of it, so it is computed in a way that gives the same bits on every machine.
 
 /// Estimated number of distinct items that an array of `cells` cells has met, `set_cells` of which are set,
 /// with `probes` probes per item: `ln(1 - fill) / ln(1 - q)`, where `1 - q = (1 - 1/cells)^probes` is the
@@ -31,10 +31,10 @@ pub fn fill(set_cells: u64, cells: u64) -> f64 {
     if cells == 0 { 0.0 } else { set_cells.min(cells) as f64 / cells as f64 }
 }
 
-/// Expected share of absent items whose probes are all set: `fill^probes`. O(log probes).
+/// Returns the expected share of absent items whose probes are all set: `fill^probes`. O(1).
 #[must_use]
 pub fn error_rate_now(fill: f64, probes: u32) -> f64 {
-    fill.powi(i32::try_from(probes).unwrap_or(i32::MAX))
+    libm::pow(fill, probes.into())
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use super::prefetch::Prefetch;
 use super::reading::{FilterReading, LayerReading};
 use super::redisbloom::{Hashing, RedisBloom};
 use super::storage::Storage;
-use super::union::{Gained, Union, UnionPlacement, View, set_in};
+use super::union::{Gained, LastLayer, Union, UnionPlacement, View, set_in};
 use super::valkeybloom::ValkeyBloom;
 use super::window::Window;
 
@@ -290,6 +290,12 @@ impl Filter {
         each_of_bits!(self, chain => chain.views(), _ => Vec::new(), _ => Vec::new())
     }
 
+    /// Returns whether some of its layers came by a merge, as far as they tell. O(layers).
+    #[must_use]
+    pub fn is_united(&self) -> bool {
+        each_kind!(self, chain => chain.family().are_layers_united(chain.layers()))
+    }
+
     /// What a union that is made of this filter promises.
     #[must_use]
     pub fn promise(&self) -> Everbloom {
@@ -305,13 +311,15 @@ impl Filter {
         }, _ => {}, _ => {});
     }
 
-    /// Puts layers before the last one, which goes on taking new items, or behind it if it does not take
-    /// every item. The filter becomes a union unless all of its layers are our own. Answers where they are
-    /// now. O(layers).
+    /// Adds layers. The filter becomes a union unless all of its layers are our own. Returns where they are now. O(layers).
     ///
     /// # Errors
     /// [`OutOfMemory`]; nothing has changed then.
-    pub fn gain_layers(&mut self, added: Vec<Layer<UnionPlacement>>) -> Result<Gained, OutOfMemory> {
+    pub fn gain_layers(
+        &mut self,
+        added: Vec<Layer<UnionPlacement>>,
+        last: LastLayer,
+    ) -> Result<Gained, OutOfMemory> {
         if added.is_empty() {
             return Ok(Gained::default());
         }
@@ -319,9 +327,9 @@ impl Filter {
         if let Self::Everbloom(chain) = self
             && added.iter().all(|layer| matches!(layer.placement(), UnionPlacement::Own(_)))
         {
-            return chain.gain_own_layers(added);
+            return chain.gain_own_layers(added, last);
         }
-        let (chain, gained) = each_of_bits!(self, chain => chain.united_with(added, promise), _ => Err(OutOfMemory), _ => Err(OutOfMemory))?;
+        let (chain, gained) = each_of_bits!(self, chain => chain.united_with(added, last, promise), _ => Err(OutOfMemory), _ => Err(OutOfMemory))?;
         *self = Self::Union(Box::new(chain));
         Ok(gained)
     }

@@ -38,7 +38,7 @@ impl Growth {
         }
     }
 
-    /// The error rate of layer `index` (0 is the first) of a filter that promises `error_rate` over all
+    /// Returns the error rate of layer `index` (0 is the first) of a filter that promises `error_rate` over all
     /// layers.
     ///
     /// A filter of fixed size spends it all. A scaling one spends 3/4 on the first layer, which for most filters
@@ -56,10 +56,45 @@ impl Growth {
             }
         }
     }
+
+    /// Returns the part that layer `index` takes of what the layers before it leave of the promise.
+    #[must_use]
+    pub const fn part_of_rest(self, index: usize) -> f64 {
+        match (self, index) {
+            (Self::Fixed | Self::Saturating, _) => 1.0,
+            (Self::Scaling { .. }, 0) => 0.75,
+            (Self::Scaling { .. }, _) => 0.5,
+        }
+    }
+
+    /// Returns what the layers from `index` on, however many they become, spend together of a promise of
+    /// `error_rate`.
+    #[must_use]
+    pub fn rest_error_rate(self, error_rate: f64, index: usize) -> f64 {
+        self.layer_error_rate(error_rate, index) / self.part_of_rest(index)
+    }
 }
 
 impl Default for Growth {
     fn default() -> Self {
         Self::Scaling { expansion: EXPANSION_DEFAULT }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_layers_spend_and_what_they_leave_is_the_promise() {
+        let growth = Growth::default();
+        let mut spent = 0.0;
+        for index in 0..40 {
+            let (rest, share) = (growth.rest_error_rate(0.01, index), growth.layer_error_rate(0.01, index));
+            assert!((spent + rest - 0.01).abs() < 1e-15, "{index}: {spent} {rest}");
+            assert!(share > 0.0 && share < rest, "{index}: {share} of {rest}");
+            spent += share;
+        }
+        assert_eq!(growth.rest_error_rate(0.01, usize::MAX), 0.0);
     }
 }

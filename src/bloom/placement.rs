@@ -43,9 +43,14 @@ pub trait Probes: Copy + Debug {
         estimate::items_met(storage.set_bits(), self.cells(storage), self.probes())
     }
 
-    /// Expected share of absent items that are taken for present now. O(1).
+    /// Returns the expected share of absent items that are taken for present when so many of the cells are set. O(1).
+    fn error_rate_of(&self, set_cells: u64, cells: u64) -> f64 {
+        estimate::error_rate_now(fill(set_cells, cells), self.probes())
+    }
+
+    /// Returns the expected share of absent items that are taken for present now. O(1).
     fn error_rate_now(&self, storage: &Self::Storage) -> f64 {
-        estimate::error_rate_now(fill(storage.set_bits(), self.cells(storage)), self.probes())
+        self.error_rate_of(storage.set_bits(), self.cells(storage))
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::import::ImportError;
 use super::table::Command;
-use super::text::six_digits;
+use super::text::{rounded_up, six_digits};
 use super::words::Word;
 use crate::bloom::client::NotEncodable;
 use crate::bloom::limits::{CAPACITY_MIN_ITEMS, EXPANSION_MAX, WINDOW_MAX_MS, WINDOW_MIN_MS};
@@ -314,13 +314,16 @@ impl fmt::Display for CommandError {
                 "ERR a layer of the destination would hold more items than it was sized for; \
                  merge into a key that holds a filter of FORMAT everbloom, or FORCE",
             ),
-            Self::Merge(MergeError::ErrorRate { rate, promised }) => write!(
-                f,
-                "ERR the merged filter would err at a rate of {}, and {} is promised; \
-                 merge into a filter reserved with a larger error rate, or FORCE",
-                six_digits(*rate),
-                six_digits(*promised),
-            ),
+            Self::Merge(MergeError::ErrorRate { rate, promised, needed }) => {
+                let (rate, promised) = (six_digits(*rate), six_digits(*promised));
+                write!(f, "ERR the merged filter would come to an error rate of {rate}, and {promised} is promised; ")?;
+                if *needed < 1.0 {
+                    let needed = rounded_up(*needed);
+                    write!(f, "merge into an empty filter that promises at least {needed} (BF.RESERVE), or FORCE")
+                } else {
+                    f.write_str("no filter can promise what these need: FORCE")
+                }
+            }
             Self::Add(AddError::CannotGrow(_)) => f.write_str("ERR problem inserting into filter"),
         }
     }

@@ -8,7 +8,7 @@ use super::error::CommandError;
 use super::keyspace::{Keyspace, Name, OpenKey, Slot};
 use super::reply::Reply;
 use super::table::KeyAccess;
-use crate::bloom::union::{Destination, Merge, MergeError, Order};
+use crate::bloom::union::{Destination, Merge, MergeError, Merged, Order};
 use crate::bloom::{Filter, Format, ReserveError};
 
 /// Ends a command that is to break the promised error rate.
@@ -120,9 +120,10 @@ impl<'a> Request<'a> {
     ) -> Result<bool, CommandError> {
         // A primary has decided about the rate.
         let is_forced = self.is_forced || keyspace.must_obey();
-        let destination = Destination { promise: into.promise(), takes_layers, is_forced };
+        let (promise, is_united) = (into.promise(), into.is_united());
+        let destination = Destination { promise, takes_layers, is_united, is_forced };
         let mut orders: Vec<Vec<Order>> = Vec::new();
-        let added = {
+        let Merged { added, last } = {
             let layers = into.views();
             let mut merge = Merge::new(destination, &layers);
             for source in sources {
@@ -134,7 +135,7 @@ impl<'a> Request<'a> {
             merge.finish(keyspace).map_err(refusal)?
         };
         let has_changed = !added.is_empty() || orders.iter().any(|orders| !orders.is_empty());
-        let gained = into.gain_layers(added).map_err(|error| CommandError::Reserve(error.into()))?;
+        let gained = into.gain_layers(added, last).map_err(|error| CommandError::Reserve(error.into()))?;
         // From here on nothing is refused: the sources are as they were when they were decided about.
         for (source, orders) in sources.iter().zip(&orders).filter(|(_, orders)| !orders.is_empty()) {
             let mut open = keyspace.open(*source, KeyAccess::ReadOnly);

@@ -5,7 +5,7 @@ use super::arguments::Arguments;
 use super::effects::Effects;
 use super::error::CommandError;
 use super::keyspace::{Keyspace, OpenKey};
-use super::kinds::{Profile, profile};
+use super::kinds::{Profile, error_rate_max, profile};
 use super::reply::Reply;
 use super::table::KeyAccess;
 use super::value::Value;
@@ -53,7 +53,7 @@ const fn field(name: &'static str, value: fn(&Statistics<'_>) -> Value) -> Field
 }
 
 /// Every fact of the whole filter, in the order of the reply.
-pub(super) const FIELDS: [Field; 22] = [
+pub(super) const FIELDS: [Field; 23] = [
     field("type", |s| Value::name(DataType::of(s.filter.format()).name)),
     field("format", |s| Value::name(s.filter.format().word())),
     field("kind", |s| Value::name(s.filter.kind().word())),
@@ -64,6 +64,7 @@ pub(super) const FIELDS: [Field; 22] = [
     field("set-bits", |s| Value::Integer(s.whole.set_cells)),
     field("fill", |s| Value::rounded(fill(s.whole.set_cells, s.whole.cells))),
     field("error-rate", |s| s.profile.error_rate.into()),
+    field("error-rate-max", |s| error_rate_max(s.filter).map_or(Value::Null, Value::rounded)),
     field("error-rate-now", |s| Value::rounded(s.whole.error_rate)),
     field("bytes", |s| Value::Integer(s.filter.size_bytes())),
     field("bits-per-item", bits_per_item),

@@ -15,9 +15,23 @@ pub(super) fn six_digits(number: f64) -> String {
     format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
 }
 
+/// Returns a positive number with three significant digits, rounded up.
+pub(super) fn rounded_up(number: f64) -> String {
+    let unit = 10f64.powf(number.log10().floor() - 2.0);
+    six_digits((number / unit).ceil() * unit)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_rounded_up_to_three_digits() {
+        for (number, text) in [(0.012_34, "0.0124"), (0.01, "0.01"), (0.999_9, "1"), (1.234_5e-7, "1.24e-07")]
+        {
+            assert_eq!(rounded_up(number), text);
+        }
+    }
 
     #[test]
     fn six_digits_are_written_as_by_c() {

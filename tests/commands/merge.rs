@@ -127,7 +127,7 @@ fn filters_that_were_made_alike_become_one_layer_of_every_format() {
         let before = state(&server.keys[b"all".as_slice()]);
         let reply = server.run("BF.MERGE all more");
         let refusal =
-            if format == "everbloom" { "-ERR the merged filter would err" } else { "-ERR a layer of" };
+            if format == "everbloom" { "-ERR the merged filter would come" } else { "-ERR a layer of" };
         assert!(reply.starts_with(refusal), "{format}: {reply}");
         assert!(state(&server.keys[b"all".as_slice()]) == before, "{format}");
         assert_eq!(server.run("BF.MERGE all more FORCE"), "+OK");

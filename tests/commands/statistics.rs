@@ -16,13 +16,13 @@ fn everything_is_told_in_one_map_with_one_of_each_layer() {
     let mut server = Server::new();
     server.run("BF.RESERVE k 0.01 100 NONSCALING");
     server.run("BF.MADD k a b c");
-    let stats = "%23 +type $everbloom +format $everbloom +kind $everbloom +layers :1 +capacity :100 +items :3 \
+    let stats = "%24 +type $everbloom +format $everbloom +kind $everbloom +layers :1 +capacity :100 +items :3 \
                  +estimated-items :3 +set-bits :15 +fill ,0.0146484";
     let reply = server.run("BF.STATS k");
     assert!(reply.starts_with(stats), "{reply}");
     let size = server.keys[b"k".as_slice()].size_bytes();
     for part in [
-        " +error-rate ,0.01 +error-rate-now ,",
+        " +error-rate ,0.01 +error-rate-max ,0.01 +error-rate-now ,",
         &format!(
             " +bytes :{size} +bits-per-item ,341.333 +allocated-bytes :{} +hashes :5 +growth $fixed +expansion _",
             size + 9
@@ -61,7 +61,7 @@ fn every_field_is_also_one_of_info() {
                 assert_eq!(answer, format!("*1 {value}"), "{reserve}: {word}");
             }
         }
-        assert_eq!(seen, 22, "{scalars}");
+        assert_eq!(seen, 23, "{scalars}");
     }
     server.protocol = Protocol::Resp3;
     assert_eq!(server.run("BF.INFO k Import-Scheme"), "%1 +import-scheme $murmur3-salted");

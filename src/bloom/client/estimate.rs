@@ -1,5 +1,7 @@
 //! What the fill of a bit array says about the items in it, when nobody counted them.
 
+use crate::bloom::estimate::{error_rate_now, fill};
+
 /// Estimated number of distinct items in an array of `size_bits` bits, `set_bits` of which are set, with
 /// `probes` independent probes per item: -(m / k) ln(1 - X / m) (Swamidass and Baldi, "Mathematical
 /// correction for fingerprint similarity measures", 2007; Guava's `approximateElementCount` and Redisson's
@@ -25,13 +27,10 @@ pub fn estimated_items(set_bits: u64, size_bits: u64, probes: u32) -> u64 {
     (items.round() as u64).max(1)
 }
 
-/// Expected share of absent items that the array takes for present: (X / m)^k. O(1).
+/// Returns the expected share of absent items that the array takes for present: (X / m)^k. O(1).
 #[must_use]
 pub fn current_error_rate(set_bits: u64, size_bits: u64, probes: u32) -> f64 {
-    if size_bits == 0 {
-        return 0.0;
-    }
-    (set_bits.min(size_bits) as f64 / size_bits as f64).powf(f64::from(probes))
+    error_rate_now(fill(set_bits, size_bits), probes)
 }
 
 /// Items that set half of `size_bits` bits with `probes` independent probes per item: m ln 2 / k, where a

@@ -51,10 +51,10 @@ impl Probes for ClientPlacement {
         }
     }
 
-    fn error_rate_now(&self, bits: &Bits) -> f64 {
+    fn error_rate_of(&self, set_cells: u64, cells: u64) -> f64 {
         match self {
-            Self::Client(placement) => placement.error_rate_now(bits),
-            Self::Own(probing) => probing.error_rate_now(bits),
+            Self::Client(placement) => placement.error_rate_of(set_cells, cells),
+            Self::Own(probing) => probing.error_rate_of(set_cells, cells),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A client's scheme with the parameters of one filter.
 
-use super::estimate::{current_error_rate, estimated_items};
+use super::estimate::estimated_items;
 use super::hash::SchemeHash;
 use super::parameters::{SchemeError, SchemeParameters};
 use super::scheme::{PHP_UNIT_BITS, Scheme};
@@ -74,10 +74,6 @@ impl Probes for SchemePlacement {
     /// As the count of a filter that is taken over starts.
     fn estimated_items(&self, bits: &Bits) -> f64 {
         estimated_items(bits.set_bits(), bits.len(), self.parameters.probes) as f64
-    }
-
-    fn error_rate_now(&self, bits: &Bits) -> f64 {
-        current_error_rate(bits.set_bits(), bits.len(), self.parameters.probes)
     }
 }
 

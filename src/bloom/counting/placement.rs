@@ -195,8 +195,8 @@ impl Probes for CountedProbing {
         self.0.items_met(counters.set_bits(), counters.positions())
     }
 
-    fn error_rate_now(&self, counters: &Counters) -> f64 {
-        self.0.error_rate_of(counters.set_bits(), counters.positions())
+    fn error_rate_of(&self, set_cells: u64, cells: u64) -> f64 {
+        self.0.error_rate_of(set_cells, cells)
     }
 }
 

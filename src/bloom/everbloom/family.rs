@@ -3,6 +3,8 @@
 use super::hash::{ItemHash, hash128};
 use super::probing::Probing;
 use super::shape::LayerShape;
+use super::sizing::{full_rate, sized_rate};
+use crate::bloom::budget::{Budget, spent};
 use crate::bloom::chain::Chain;
 use crate::bloom::family::Family;
 use crate::bloom::growth::Growth;
@@ -64,6 +66,26 @@ impl Everbloom {
             capacity_items.filter(|items| *items <= CAPACITY_MAX_ITEMS).ok_or(ReserveError::TooLong)?;
         Ok((capacity_items, self.growth.layer_error_rate(self.error_rate, index)))
     }
+
+    /// Returns the budget of a filter with these parameters and so many layers, which spend so much of it.
+    #[must_use]
+    pub const fn budget(&self, layers: usize, spent: f64) -> Budget {
+        Budget { growth: self.growth, promised: self.error_rate, layers, spent }
+    }
+
+    /// Returns whether no layer has a higher rate when it is full than the series gives it. O(layers).
+    fn is_series(&self, layers: &[Layer<Probing>]) -> bool {
+        /// Far more than what rounding does to a rate.
+        const MARGIN: f64 = 1.0 + 1e-6;
+        let mut end: usize = 0;
+        // Late layers are all of one shape, and the last of a shape gets the least.
+        layers.chunk_by(|before, layer| before.shape() == layer.shape()).all(|alike| {
+            let (first, last) = (alike.first(), end.saturating_add(alike.len()).saturating_sub(1));
+            end = end.saturating_add(alike.len());
+            let asked = sized_rate(self.growth.layer_error_rate(self.error_rate, last));
+            first.is_none_or(|layer| full_rate(&layer.shape()) <= asked * MARGIN)
+        })
+    }
 }
 
 impl Family for Everbloom {
@@ -79,13 +101,18 @@ impl Family for Everbloom {
         self.growth
     }
 
-    /// Of those that it grows by itself each has as many times the capacity of the one before.
+    /// The layers that a filter grows by itself have capacities that follow from the one it was reserved with. If they are all the
+    /// same, so can those of a merge be: then the rates tell.
     fn are_layers_united(&self, layers: &[Layer<Probing>]) -> bool {
         let factor = u64::from(self.growth.expansion());
-        let pairs = layers.iter().zip(layers.iter().skip(1));
-        pairs
-            .into_iter()
-            .any(|(before, layer)| layer.capacity_items() != before.capacity_items().saturating_mul(factor))
+        let mut capacity_items = self.capacity_items;
+        for layer in layers {
+            if layer.capacity_items() != capacity_items {
+                return true;
+            }
+            capacity_items = capacity_items.saturating_mul(factor);
+        }
+        factor == 1 && !self.is_series(layers)
     }
 
     fn next_layer(&self, layers: &[Layer<Probing>]) -> Result<LayerPlan<Probing>, AddError> {
@@ -93,8 +120,13 @@ impl Family for Everbloom {
             return Err(AddError::Full);
         }
         let before = layers.last().map(Layer::capacity_items);
-        let (capacity_items, error_rate) =
+        let (capacity_items, of_series) =
             self.layer_parameters(layers.len(), before).map_err(AddError::CannotGrow)?;
+        let error_rate = if self.are_layers_united(layers) {
+            self.budget(layers.len(), spent(layers)).next_layer_error_rate()
+        } else {
+            of_series
+        };
         Ok(LayerShape::sized(capacity_items, error_rate).into())
     }
 }

@@ -51,20 +51,6 @@ impl Probing {
             Self::Paged(paged) => sizing::items_met(set_cells, cells, paged.probes(), paged.lines()),
         }
     }
-
-    /// Expected share of absent items that such an array takes for present now. O(1).
-    #[must_use]
-    pub fn error_rate_of(self, set_cells: u64, cells: u64) -> f64 {
-        match self {
-            Self::Scattered(scattered) => {
-                estimate::error_rate_now(estimate::fill(set_cells, cells), scattered.probes())
-            }
-            Self::Paged(paged) => {
-                let items = self.items_met(set_cells, cells);
-                sizing::error_rate_now(items, set_cells, cells, paged.probes(), paged.lines())
-            }
-        }
-    }
 }
 
 impl Probes for Probing {
@@ -82,8 +68,14 @@ impl Probes for Probing {
         self.items_met(bits.set_bits(), bits.len())
     }
 
-    fn error_rate_now(&self, bits: &Bits) -> f64 {
-        self.error_rate_of(bits.set_bits(), bits.len())
+    fn error_rate_of(&self, set_cells: u64, cells: u64) -> f64 {
+        match self {
+            Self::Scattered(scattered) => scattered.error_rate_of(set_cells, cells),
+            Self::Paged(paged) => {
+                let items = self.items_met(set_cells, cells);
+                sizing::error_rate_now(items, set_cells, cells, paged.probes(), paged.lines())
+            }
+        }
     }
 }
 

@@ -1,10 +1,10 @@
-//! What a layer holds, by its bits and by its count, and how often it errs.
+//! What a layer holds, by its bits and by its count, and how often it errs, now and when it is full.
 
 use super::placement::UnionPlacement;
 use crate::bloom::bits::Bits;
-use crate::bloom::client::{current_error_rate, estimated_items};
+use crate::bloom::client::estimated_items;
 use crate::bloom::everbloom::LayerShape;
-use crate::bloom::everbloom::sizing::{items_of, rate_of};
+use crate::bloom::everbloom::sizing::{full_items, full_rate, full_rate_anywhere, items_of};
 use crate::bloom::layer::Layer;
 use crate::bloom::placement::Probes;
 
@@ -29,13 +29,14 @@ impl<'f> View<'f> {
         Self { placement, bits, capacity_items, items: layer.counts().items }
     }
 
-    /// What it holds now.
+    /// Returns what it holds now. O(1).
     #[must_use]
     pub fn holding(&self) -> Holding {
         let (size_bits, set_bits) = (self.bits.len(), self.bits.set_bits());
         let holding = Holding {
             placement: self.placement,
             size_bits,
+            cells: self.placement.cells(self.bits),
             capacity_items: self.capacity_items,
             set_bits,
             items: self.items,
@@ -57,6 +58,8 @@ pub struct Holding {
     pub placement: UnionPlacement,
     /// Bits of its array.
     pub size_bits: u64,
+    /// Those of them that its probes can reach.
+    pub cells: u64,
     /// Items it takes before it is full.
     pub capacity_items: u64,
     /// Bits that are set, or will be.
@@ -114,13 +117,28 @@ impl Holding {
         1.0 + DEVIATIONS * libm::sqrt(variance.max(0.0))
     }
 
-    /// Share of absent items that it takes for present. O(1).
+    /// Returns the share of absent items that it takes for present, by its fill. O(1).
     #[must_use]
     pub fn error_rate(&self) -> f64 {
-        match self.own_shape() {
-            Some(shape) => rate_of(&shape, self.items as f64),
-            None => current_error_rate(self.set_bits, self.size_bits, self.placement.probes()),
-        }
+        self.placement.error_rate_of(self.set_bits.min(self.cells), self.cells)
+    }
+
+    /// Returns the share of absent items that it takes for present once it has taken as many items as it has capacity for; no
+    /// less than now. O(probes).
+    #[must_use]
+    pub fn full_error_rate(&self) -> f64 {
+        let full = match self.own_shape() {
+            Some(shape) => full_rate(&shape),
+            None => full_rate_anywhere(self.capacity_items, self.cells, self.placement.probes()),
+        };
+        full.max(self.error_rate())
+    }
+
+    /// Returns whether it surely holds more items than it was sized for, by its fill. Of layers of our own; false of others.
+    #[must_use]
+    pub fn is_overfull(&self) -> bool {
+        let by_fill = self.items_by_fill(self.set_bits);
+        self.own_shape().is_some_and(|shape| by_fill as f64 > full_items(&shape) + self.noise(by_fill))
     }
 
     /// Returns whether there is room for the items of `other` too: by their counts, all of them taken for different ones, or
@@ -159,4 +177,12 @@ impl Holding {
         let most = self.items.saturating_add(other.items);
         self.items_by_fill(set_bits).clamp(least, most.max(least))
     }
+}
+
+/// Returns the sum of the error rates of layers, that of the `open` one when it is full. O(layers).
+pub(super) fn spent(layers: &[Holding], open: Option<usize>) -> f64 {
+    let rate = |(number, layer): (usize, &Holding)| {
+        if Some(number) == open { layer.full_error_rate() } else { layer.error_rate() }
+    };
+    layers.iter().enumerate().map(rate).sum()
 }

@@ -1,6 +1,7 @@
 //! The kind of filter that has layers of every kind, and how filters of each kind become a part of one.
 
 use super::placement::{UnionDigest, UnionPlacement};
+use crate::bloom::budget::spent;
 use crate::bloom::client::{Client, ClientPlacement};
 use crate::bloom::everbloom::{Everbloom, LayerShape};
 use crate::bloom::family::{BitFamily, Family};
@@ -18,22 +19,11 @@ use crate::bloom::valkeybloom::ValkeyBloom;
 pub struct Union(pub Everbloom);
 
 impl Union {
-    /// A layer of our own behind `before`, for `capacity_items`.
-    ///
-    /// # Errors
-    /// [`ReserveError::TooLong`] when it would hold more items than a layer may.
-    pub(super) fn own_plan(
-        &self,
-        before: usize,
-        capacity_items: u64,
-    ) -> Result<LayerPlan<UnionPlacement>, ReserveError> {
-        if capacity_items > CAPACITY_MAX_ITEMS {
-            return Err(ReserveError::TooLong);
-        }
-        let Self(Everbloom { error_rate, growth, .. }) = self;
-        let shape = LayerShape::sized(capacity_items, growth.layer_error_rate(*error_rate, before));
+    /// Returns the plan of a layer of our own.
+    pub(super) fn own_plan(capacity_items: u64, error_rate: f64) -> LayerPlan<UnionPlacement> {
+        let shape = LayerShape::sized(capacity_items, error_rate);
         let LayerPlan { placement, size_bits, capacity_items, has_head } = shape.into();
-        Ok(LayerPlan { placement: UnionPlacement::Own(placement), size_bits, capacity_items, has_head })
+        LayerPlan { placement: UnionPlacement::Own(placement), size_bits, capacity_items, has_head }
     }
 }
 
@@ -57,9 +47,13 @@ impl Family for Union {
         let (Some(last), Growth::Scaling { expansion }) = (layers.last(), self.0.growth) else {
             return Err(AddError::Full);
         };
-        let capacity_items = last.capacity_items().checked_mul(expansion.into());
-        let capacity_items = capacity_items.ok_or(AddError::CannotGrow(ReserveError::TooLong))?;
-        self.own_plan(layers.len(), capacity_items).map_err(AddError::CannotGrow)
+        let capacity_items = last
+            .capacity_items()
+            .checked_mul(expansion.into())
+            .filter(|capacity_items| *capacity_items <= CAPACITY_MAX_ITEMS)
+            .ok_or(AddError::CannotGrow(ReserveError::TooLong))?;
+        let error_rate = self.0.budget(layers.len(), spent(layers)).next_layer_error_rate();
+        Ok(Self::own_plan(capacity_items, error_rate))
     }
 }
 

@@ -4,18 +4,21 @@
 //! was sized for; any other is appended. What is decided depends on nothing but the filters, so a replica
 //! that has the same ones comes to the same bits. All of this is part of the format: a release that decides
 //! otherwise differs from its primary.
-
-use std::fmt;
+//!
+//! The destination promises an error rate over its whole life. So its budget ([`crate::bloom::budget`]) has to have room for the
+//! layers as they are, for the last one once it is full, and for those that it grows by later.
 
 use super::alike::Groups;
-use super::facts::{Holding, View};
+use super::facts::{Holding, View, spent};
 use super::family::Union;
+use super::layers::LastLayer;
+use super::outcome::{Destination, MergeError, Merged, Order};
 use super::placement::UnionPlacement;
 use crate::bloom::bits::Bits;
-use crate::bloom::everbloom::Everbloom;
 use crate::bloom::extent::Extent;
 use crate::bloom::layer::Layer;
-use crate::bloom::memory::{Memory, OutOfMemory};
+use crate::bloom::limits::CAPACITY_MAX_ITEMS;
+use crate::bloom::memory::Memory;
 use crate::bloom::outcome::{ByteLimit, ReserveError};
 use crate::bloom::placement::Probes;
 use crate::bloom::storage::Storage;
@@ -28,71 +31,6 @@ const COMPARED_MAX_BITS: u64 = 32 << 20;
 /// layers are compared whatever their size.
 const SEARCHED_WORDS: usize = 256;
 
-/// What a merge may do to its destination.
-#[derive(Clone, Copy, Debug)]
-pub struct Destination {
-    /// What it promises, once it is a filter of our own.
-    pub promise: Everbloom,
-    /// Whether layers may be appended to it: to filters of our own format.
-    pub takes_layers: bool,
-    /// Whether it is merged into although that breaks the promised error rate.
-    pub is_forced: bool,
-}
-
-/// Why filters are not merged; nothing has changed.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum MergeError {
-    /// The filter would be too large, or have too many layers or probes.
-    Reserve(ReserveError),
-    /// The destination's format holds no layer of the shape or hash of one of the source's.
-    Mismatch,
-    /// A layer of the destination would hold more than it was sized for.
-    TooFull,
-    /// The filter would err more often than it promises.
-    ErrorRate {
-        /// Its error rate.
-        rate: f64,
-        /// What it promises.
-        promised: f64,
-    },
-}
-
-impl fmt::Display for MergeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Reserve(error) => error.fmt(f),
-            Self::Mismatch => f.write_str("the destination has no layer of that shape and hash"),
-            Self::TooFull => f.write_str("a layer would hold more items than it was sized for"),
-            Self::ErrorRate { rate, promised } => {
-                write!(f, "the filter would err at a rate of {rate}, and promises {promised}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for MergeError {}
-
-impl From<ReserveError> for MergeError {
-    fn from(error: ReserveError) -> Self {
-        Self::Reserve(error)
-    }
-}
-
-impl From<OutOfMemory> for MergeError {
-    fn from(OutOfMemory: OutOfMemory) -> Self {
-        Self::Reserve(ReserveError::OutOfMemory)
-    }
-}
-
-/// A layer of a source that is set in one of the destination.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Order {
-    /// Which layer of the source, 0 being the oldest.
-    pub source_layer: usize,
-    /// Which layer of the destination.
-    pub layer: usize,
-}
-
 /// A merge into one filter, as far as it is decided: what its layers will hold, and the layers that it gains.
 #[derive(Debug)]
 pub struct Merge<'v> {
@@ -104,7 +42,7 @@ pub struct Merge<'v> {
     added: Vec<Layer<UnionPlacement>>,
     /// All layers.
     groups: Groups,
-    /// Of all layers.
+    /// Of the layers that stay whatever is decided, and of those that the destination gains.
     extent: Extent,
 }
 
@@ -117,10 +55,29 @@ impl<'v> Merge<'v> {
         for (number, (layer, view)) in layers.iter().zip(into).enumerate() {
             groups.insert(number, layer, view.bits);
         }
-        let extent = layers.iter().fold(Extent::default(), |extent, layer| {
+        let mut merge =
+            Self { destination, into, layers, added: Vec::new(), groups, extent: Extent::default() };
+        merge.extent = merge.extent_without_last(merge.may_leave());
+        merge
+    }
+
+    /// Returns the extent of all layers, with or without the destination's last one. O(layers).
+    fn extent_without_last(&self, is_without: bool) -> Extent {
+        let last = self.into.len().checked_sub(1).filter(|_| is_without);
+        let layers = self.layers.iter().enumerate().filter(|(number, _)| Some(*number) != last);
+        layers.fold(Extent::default(), |extent, (_, layer)| {
             extent.and_layer(layer.size_bits.div_ceil(8), layer.placement.probes())
-        });
-        Self { destination, into, layers, added: Vec::new(), groups, extent }
+        })
+    }
+
+    /// Returns what the destination's last layer will hold.
+    fn last(&self) -> Option<&Holding> {
+        self.layers.get(self.into.len().checked_sub(1)?)
+    }
+
+    /// Returns whether the destination's last layer can be replaced by another: it takes new items, and has none.
+    fn may_leave(&self) -> bool {
+        self.last().is_some_and(|last| last.set_bits == 0 && last.placement.takes_all_items())
     }
 
     /// Returns the bits of a layer of the destination as they are, or of one that it gains.
@@ -256,30 +213,53 @@ impl<'v> Merge<'v> {
         room.map_err(|_| ReserveError::OutOfMemory)
     }
 
-    /// Checks what all sources together come to, and returns the layers that the destination gains. O(layers).
+    /// Checks what all sources together come to over the whole life of the destination, and returns what it gains. O(layers).
+    ///
+    /// A layer that takes no more items counts with the error rate that it has, the last one with the rate that it has when it is
+    /// full. Where that is too much, a layer that is made for a part of what is left takes its place as the last one.
     ///
     /// # Errors
     /// [`MergeError`].
-    pub fn finish(mut self, limit: &dyn ByteLimit) -> Result<Vec<Layer<UnionPlacement>>, MergeError> {
-        let rate: f64 = self.layers.iter().map(Holding::error_rate).sum();
-        let promised = self.destination.promise.error_rate;
-        if !self.added.is_empty() && rate > promised && !self.destination.is_forced {
-            return Err(MergeError::ErrorRate { rate, promised });
+    pub fn finish(mut self, limit: &dyn ByteLimit) -> Result<Merged, MergeError> {
+        let Destination { promise, is_united, is_forced, .. } = self.destination;
+        if self.added.is_empty() && (!is_united || is_forced) {
+            return Ok(Merged::default());
         }
-        let last = self.into.len().checked_sub(1).and_then(|last| self.into.get(last));
-        if !self.added.is_empty() && !last.is_some_and(|last| last.placement.takes_all_items()) {
-            self.add_own_layer(limit)?;
+        let last = self.into.len().checked_sub(1);
+        let may_leave = self.may_leave();
+        let stays = promise.budget(self.layers.len(), spent(&self.layers, last));
+        let closes = promise
+            .budget(self.layers.len().saturating_sub(usize::from(may_leave)), spent(&self.layers, None));
+        let takes_items = self.last().is_some_and(|last| last.placement.takes_all_items());
+        let refusal = MergeError::ErrorRate {
+            rate: if takes_items { stays.most() } else { closes.with_next_layer() },
+            promised: promise.error_rate,
+            needed: closes.needed(),
+        };
+        if self.added.is_empty() {
+            let before: Vec<Holding> = self.into.iter().map(View::holding).collect();
+            let is_worse = stays.spent > spent(&before, last);
+            return if is_worse && !stays.is_kept() { Err(refusal) } else { Ok(Merged::default()) };
         }
-        Ok(self.added)
-    }
-
-    /// Appends an empty layer of our own, for new items.
-    fn add_own_layer(&mut self, limit: &dyn ByteLimit) -> Result<(), MergeError> {
-        let Destination { promise, .. } = self.destination;
-        let plan = Union(promise).own_plan(self.layers.len(), promise.capacity_items)?;
-        self.extend(plan.size_bits.div_ceil(8), plan.placement.probes(), limit)?;
-        self.added.push(Layer::try_new(plan)?);
-        Ok(())
+        let last = if takes_items && (stays.is_kept() || (is_forced && !closes.has_room())) {
+            LastLayer::Stays
+        } else if !closes.has_room() && !is_forced {
+            return Err(refusal);
+        } else if may_leave {
+            LastLayer::Leaves
+        } else {
+            LastLayer::Closes
+        };
+        self.extent = self.extent_without_last(last == LastLayer::Leaves);
+        self.extent.check::<Union>(limit)?;
+        if last != LastLayer::Stays {
+            let capacity_items =
+                self.last().map_or(1, |last| last.capacity_items.clamp(1, CAPACITY_MAX_ITEMS));
+            let plan = Union::own_plan(capacity_items, closes.next_layer_error_rate());
+            self.extend(plan.size_bits.div_ceil(8), plan.placement.probes(), limit)?;
+            self.added.push(Layer::try_new(plan)?);
+        }
+        Ok(Merged { added: self.added, last })
     }
 }
 

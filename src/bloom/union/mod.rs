@@ -8,10 +8,12 @@ mod facts;
 mod family;
 mod layers;
 mod merge;
+mod outcome;
 mod placement;
 
 pub use facts::{Holding, View};
 pub use family::{Union, Unitable};
-pub use layers::Gained;
-pub use merge::{Destination, Merge, MergeError, Order, set_in};
+pub use layers::{Gained, LastLayer};
+pub use merge::{Merge, set_in};
+pub use outcome::{Destination, MergeError, Merged, Order};
 pub use placement::{UnionDigest, UnionPlacement};

@@ -132,12 +132,12 @@ impl Probes for UnionPlacement {
         }
     }
 
-    fn error_rate_now(&self, bits: &Bits) -> f64 {
+    fn error_rate_of(&self, set_cells: u64, cells: u64) -> f64 {
         match self {
-            Self::Own(placement) | Self::Keyed(placement, _) => placement.error_rate_now(bits),
-            Self::RedisBloom(placement, _) => placement.error_rate_now(bits),
-            Self::ValkeyBloom(placement, _) => placement.error_rate_now(bits),
-            Self::Client(placement) => placement.error_rate_now(bits),
+            Self::Own(placement) | Self::Keyed(placement, _) => placement.error_rate_of(set_cells, cells),
+            Self::RedisBloom(placement, _) => placement.error_rate_of(set_cells, cells),
+            Self::ValkeyBloom(placement, _) => placement.error_rate_of(set_cells, cells),
+            Self::Client(placement) => placement.error_rate_of(set_cells, cells),
         }
     }
 }

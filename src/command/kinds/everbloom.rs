@@ -2,6 +2,7 @@
 
 use super::facts::{Facts, LayerProfile, Profile, Reservation};
 use super::reserving::reservation_of;
+use crate::bloom::everbloom::sizing::full_rate;
 use crate::bloom::{Everbloom, Family, Filter, Format, Layer, LayerCounts, LayerShape, Layout};
 use crate::command::creation::CreationOptions;
 use crate::command::creation::lines::{Creation, growth_words, number, word};
@@ -77,10 +78,16 @@ pub(super) fn creation(parameters: &Everbloom) -> Creation {
     Creation { command: "BF.INSERT", words, takes_items: true }
 }
 
-/// Of a filter that these parameters made.
+/// Returns the lines of a filter that these parameters made. What layers were sized for that came by a merge is not written
+/// down: of those it is the rate that they have when they are full.
 pub(super) fn debug_lines(parameters: Everbloom, layers: &[Layer]) -> Vec<String> {
+    let is_united = parameters.are_layers_united(layers);
     let line = |(index, layer): (usize, &Layer)| {
-        let rate = parameters.growth.layer_error_rate(parameters.error_rate, index);
+        let rate = if is_united {
+            full_rate(&layer.shape())
+        } else {
+            parameters.growth.layer_error_rate(parameters.error_rate, index)
+        };
         debug_line(layer.shape(), layer.shape().size_bytes(), layer.counts(), rate)
     };
     layers.iter().enumerate().map(line).collect()

@@ -46,6 +46,18 @@ pub(super) fn profile(filter: &Filter) -> Profile {
     }
 }
 
+/// Returns the most that the error rate of a filter comes to over its whole life, where that has a bound. O(layers).
+pub(super) fn error_rate_max(filter: &Filter) -> Option<f64> {
+    match filter {
+        Filter::Everbloom(chain) => chain.error_rate_max(),
+        Filter::Keyed(chain) => chain.error_rate_max(),
+        Filter::Union(chain) => chain.error_rate_max(),
+        // Nothing is merged into these.
+        Filter::Counting(_) | Filter::Window(_) => facts(filter).error_rate,
+        Filter::RedisBloom(_) | Filter::ValkeyBloom(_) | Filter::Client(_) => None,
+    }
+}
+
 /// What a filter like this one would take that was reserved for so many items. Nothing where no BF.RESERVE
 /// makes such a filter. O(1).
 pub(super) fn reservation(filter: &Filter, capacity_items: u64) -> Option<Reservation> {

@@ -1,6 +1,7 @@
 //! What a layer that is there holds and how often it errs, by the models that it was sized by.
 
-use super::{page_load, scattered};
+use super::{page_load, rate, scattered};
+use crate::bloom::estimate;
 use crate::bloom::everbloom::layout::{LINE_BITS, Layout, PAGE_BITS, PAGE_LINES};
 use crate::bloom::everbloom::shape::LayerShape;
 
@@ -8,8 +9,7 @@ use crate::bloom::everbloom::shape::LayerShape;
 const LOAD_MIN: f64 = 4.0;
 
 /// The error rate of a layer that `items` distinct items have met. O(1).
-#[must_use]
-pub fn rate_of(shape: &LayerShape, items: f64) -> f64 {
+fn rate_of(shape: &LayerShape, items: f64) -> f64 {
     if items <= 0.0 {
         return 0.0;
     }
@@ -27,22 +27,49 @@ pub fn rate_of(shape: &LayerShape, items: f64) -> f64 {
     }
 }
 
-/// The distinct items that have set so many bits, by the expectation of their number: of a paged layer, whose lines
-/// are met by Poisson numbers of items, that of a line. A full array is taken as one with a single clear bit. O(1).
+/// Returns the error rate of a layer that has counted as many items as it has capacity for: at most the one that it was sized
+/// for. O(probes).
 #[must_use]
-pub fn items_of(shape: &LayerShape, set_bits: u64) -> f64 {
-    let clear = shape.size_bits.saturating_sub(set_bits).max(1) as f64 / shape.size_bits.max(1) as f64;
+pub fn full_rate(shape: &LayerShape) -> f64 {
+    rate_of(shape, full_items(shape))
+}
+
+/// Returns the distinct items that a layer has met when it has counted as many as it has capacity for: it has counted all but
+/// those that it took for present. O(probes).
+#[must_use]
+pub fn full_items(shape: &LayerShape) -> f64 {
+    let unit = -ln_miss(shape);
+    rate::met_items(shape.capacity_items as f64 * unit, shape.probes) / unit
+}
+
+/// Returns the error rate of bits that are probed anywhere, once they have counted so many items. O(probes).
+#[must_use]
+pub fn full_rate_anywhere(items: u64, bits: u64, probes: u32) -> f64 {
+    let unit = -f64::from(probes.max(1)) * libm::log1p(-1.0 / bits.max(2) as f64);
+    let fill = -libm::expm1(-rate::met_items(items as f64 * unit, probes));
+    estimate::error_rate_now(fill, probes)
+}
+
+/// Returns the logarithm of the probability that an item does not set a given bit. Of a paged layer it is that of a line, as
+/// for [`items_of`].
+fn ln_miss(shape: &LayerShape) -> f64 {
     match shape.layout {
-        Layout::Scattered => {
-            libm::log(clear) / (f64::from(shape.probes) * libm::log1p(-1.0 / shape.size_bits as f64))
-        }
+        Layout::Scattered => f64::from(shape.probes) * libm::log1p(-1.0 / shape.size_bits as f64),
         Layout::Paged { lines } => {
             let (lines, line_count) = (u32::from(lines).max(1), shape.size_bits as f64 / LINE_BITS as f64);
             let (few, more) = (shape.probes / lines, shape.probes % lines);
             let missed = |probes: u32| -libm::expm1(f64::from(probes) * libm::log1p(-1.0 / LINE_BITS as f64));
             let met = f64::from(lines - more) * missed(few) + f64::from(more) * missed(few + 1);
             debug_assert!(met > 0.0 && line_count >= PAGE_LINES as f64);
-            -libm::log(clear) * line_count / met
+            -met / line_count
         }
     }
+}
+
+/// The distinct items that have set so many bits, by the expectation of their number: of a paged layer, whose lines
+/// are met by Poisson numbers of items, that of a line. A full array is taken as one with a single clear bit. O(1).
+#[must_use]
+pub fn items_of(shape: &LayerShape, set_bits: u64) -> f64 {
+    let clear = shape.size_bits.saturating_sub(set_bits).max(1) as f64 / shape.size_bits.max(1) as f64;
+    libm::log(clear) / ln_miss(shape)
 }

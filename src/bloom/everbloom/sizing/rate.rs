@@ -39,6 +39,29 @@ pub(super) fn counted_items(fill: f64, probes: u32) -> f64 {
     sum
 }
 
+/// Returns how many items a filter has met when it has counted `counted`, in units of `bits / probes`: the inverse of
+/// [`counted_items`], as far as that has one. O(probes).
+pub(super) fn met_items(counted: f64, probes: u32) -> f64 {
+    // Newton's method: the count rises ever more slowly, so that no step goes too far.
+    let mut met = counted;
+    for _ in 0..STEPS_MAX {
+        let fill = -libm::expm1(-met);
+        let missing = counted - counted_items(fill, probes);
+        if missing <= TOLERANCE * counted || met > MET_MAX {
+            break;
+        }
+        met += missing / (1.0 - libm::pow(fill, f64::from(probes)));
+    }
+    met.min(MET_MAX)
+}
+
+/// Steps that suffice up to [`MET_MAX`].
+const STEPS_MAX: u32 = 64;
+/// Relative deviation at which the search ends.
+const TOLERANCE: f64 = 1e-13;
+/// Items from which on next to every bit is set.
+const MET_MAX: f64 = 32.0;
+
 /// `value` without its fraction; negative values as 0.
 #[expect(
     clippy::cast_possible_truncation,
