@@ -90,6 +90,10 @@ pub trait Keyspace: Host {
     /// [`CommandError::SourceDenied`], [`CommandError::SourceSlot`] and [`CommandError::SourceMoving`].
     fn may_read(&self, source: Name<'_>, first: Name<'_>) -> Result<(), CommandError>;
 
+    /// Returns whether a key that was not found, read beside `first`, may be on another node: that of the slot's other side, while the
+    /// slot migrates. No key is open.
+    fn may_be_migrating(&self, key: &[u8], first: Name<'_>) -> bool;
+
     /// Shows `read` the string under a key, which is not open.
     fn with_string<T>(&self, name: Name<'_>, read: impl FnOnce(StringSlot<'_>) -> T) -> T;
 

@@ -31,34 +31,11 @@ pub(super) fn run<'a>(
     for source in &request.sources {
         keyspace.may_read(*source, request.dest)?;
     }
-    let mut open = keyspace.open(request.dest, KeyAccess::ReadWrite);
-    // Before anything is copied.
-    let is_vacant = match open.slot() {
-        Slot::WrongType => return Err(CommandError::WrongType),
-        Slot::Vacant if request.names_dest => return Err(CommandError::NotFound),
-        Slot::Vacant => true,
-        Slot::Filter(_) => false,
-    };
-    for source in &request.sources {
-        keyspace.open(*source, KeyAccess::ReadOnly).slot().required()?;
-    }
-    let effects = if is_vacant {
-        let made = request.make(keyspace)?;
-        open.publish(made)?;
-        Effects { replication: Replication::Verbatim, created: true, merged: true, ..Effects::default() }
-    } else {
-        let into = mergeable(open.slot())?;
-        let (items_before, capacity_before_items) = (into.items(), into.capacity_items());
-        // Beside layers of another hash a keyed filter would not be one any more.
-        let takes_layers = into.format() == Format::Everbloom && !matches!(into, Filter::Keyed(_));
-        let has_changed = request.merge(into, &request.sources, takes_layers, keyspace)?;
-        if has_changed {
-            open.altered(items_before, capacity_before_items);
-            Effects { replication: Replication::Verbatim, merged: true, ..Effects::default() }
-        } else {
-            Effects::default()
-        }
-    };
+    let effects = request.run(keyspace).map_err(|error| {
+        let is_migrating = |source: &Name<'_>| keyspace.may_be_migrating(source.bytes, request.dest);
+        let is_elsewhere = error == CommandError::NotFound && request.sources.iter().any(is_migrating);
+        if is_elsewhere { CommandError::SourceMoving } else { error }
+    })?;
     reply.simple("OK");
     Ok(effects)
 }
@@ -91,6 +68,36 @@ impl<'a> Request<'a> {
             .map(|(bytes, position)| Name { bytes, position })
             .collect();
         Ok(Self { dest, sources, names_dest: words.contains(&dest.bytes), is_forced })
+    }
+
+    /// Merges the sources into the destination, or makes it of them.
+    fn run(&self, keyspace: &impl Keyspace) -> Result<Effects<'a>, CommandError> {
+        let mut open = keyspace.open(self.dest, KeyAccess::ReadWrite);
+        // Before anything is copied.
+        let is_vacant = match open.slot() {
+            Slot::WrongType => return Err(CommandError::WrongType),
+            Slot::Vacant if self.names_dest => return Err(CommandError::NotFound),
+            Slot::Vacant => true,
+            Slot::Filter(_) => false,
+        };
+        for source in &self.sources {
+            keyspace.open(*source, KeyAccess::ReadOnly).slot().required()?;
+        }
+        if is_vacant {
+            let made = self.make(keyspace)?;
+            open.publish(made)?;
+            let replication = Replication::Verbatim;
+            return Ok(Effects { replication, created: true, merged: true, ..Effects::default() });
+        }
+        let into = mergeable(open.slot())?;
+        let (items_before, capacity_before_items) = (into.items(), into.capacity_items());
+        // Beside layers of another hash a keyed filter would not be one any more.
+        let takes_layers = into.format() == Format::Everbloom && !matches!(into, Filter::Keyed(_));
+        if !self.merge(into, &self.sources, takes_layers, keyspace)? {
+            return Ok(Effects::default());
+        }
+        open.altered(items_before, capacity_before_items);
+        Ok(Effects { replication: Replication::Verbatim, merged: true, ..Effects::default() })
     }
 
     /// A filter of all sources: a copy of the first, into which the others are merged.

@@ -68,6 +68,11 @@ impl Keyspace for ServerKeyspace<'_> {
         }
     }
 
+    fn may_be_migrating(&self, key: &[u8], first: Name<'_>) -> bool {
+        // SAFETY: the context is that of the running command.
+        !self.must_obey() && unsafe { permission::may_be_migrating(self.context, key, first.bytes) }
+    }
+
     fn with_string<T>(&self, name: Name<'_>, read: impl FnOnce(StringSlot<'_>) -> T) -> T {
         let Some((string, _claim)) = self.claim(name.position) else { return read(StringSlot::WrongType) };
         // SAFETY: as in `open`; so nothing is written to the key while the source lives.

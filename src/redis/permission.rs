@@ -51,12 +51,34 @@ pub(super) unsafe fn may_read(
     }
 }
 
+/// Returns whether a key that is not here may be on the node that the slot comes from or goes to: whether the server refuses to run a
+/// command of its own that reads this key and `first`.
+///
+/// # Safety
+/// The context must be that of the running command, and no key be open.
+pub(super) unsafe fn may_be_migrating(context: Context, key: &[u8], first: &[u8]) -> bool {
+    let Some(call) = api!(RedisModule_Call).filter(|_| is_cluster_node()) else { return false };
+    let (name, format) = (c"EXISTS".as_ptr(), c"bb".as_ptr());
+    // The call is made for the client, as far as the slot is concerned: whether it has sent ASKING counts. Not as the client, who may
+    // not have EXISTS.
+    // SAFETY: the context by the caller's contract; the format stands for two strings with their lengths.
+    let reply = unsafe { call(context, name, format, first.as_ptr(), first.len(), key.as_ptr(), key.len()) };
+    // Before anything else can fail.
+    let refusal = io::Error::last_os_error();
+    // SAFETY: the reply was just made, and its pointer is not used again.
+    unsafe { CallReply::new(reply) }.is_none() && refusal.raw_os_error() == Some(libc::EPERM)
+}
+
+fn is_cluster_node() -> bool {
+    server_flags() & raw::REDISMODULE_CTX_FLAGS_CLUSTER != 0
+}
+
 /// The slot of a key; none where the server is no node of a cluster.
 ///
 /// # Safety
 /// The context and the name must be those of the running command.
 unsafe fn slot_of(context: Context, name: *mut RedisModuleString) -> Option<i64> {
-    if server_flags() & raw::REDISMODULE_CTX_FLAGS_CLUSTER == 0 {
+    if !is_cluster_node() {
         return None;
     }
     let call = api!(RedisModule_Call)?;

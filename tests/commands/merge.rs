@@ -72,6 +72,27 @@ fn a_merge_is_refused_before_anything_changes() {
 }
 
 #[test]
+fn what_is_missing_while_its_slot_migrates_is_not_said_to_be_missing() {
+    const TRY_AGAIN: &str = "-TRYAGAIN Multiple keys request during rehashing of slot";
+    let mut server = Server::new();
+    server.strings.insert(b"{migrating}:config-less".to_vec(), b"4".to_vec());
+    let dialogue = [
+        ("BF.RESERVE a 0.01 100", "+OK"),
+        ("BF.MERGE a migrating", TRY_AGAIN),
+        ("BF.MERGE b a migrating", TRY_AGAIN),
+        ("BF.MERGE b b migrating", TRY_AGAIN),
+        ("BF.MERGE string migrating", WRONG_TYPE),
+        ("BF.MERGE a none", NOT_FOUND),
+        ("BF.IMPORT b SOURCE migrating SCHEME go-zero BITS 900", TRY_AGAIN),
+        ("BF.IMPORT a SOURCE migrating SCHEME go-zero BITS 900", "-BUSYKEY Target key name already exists."),
+        // The string is here, and its settings are not.
+        ("BF.IMPORT b SOURCE {migrating}:config-less SCHEME redisson", TRY_AGAIN),
+    ];
+    assert_dialogue(&mut server, &dialogue);
+    assert_eq!(server.replicated.len(), 1);
+}
+
+#[test]
 fn the_option_is_the_last_word_behind_a_source_and_a_key_anywhere_else() {
     let mut server = Server::new();
     let dialogue = [

@@ -227,6 +227,11 @@ impl Keyspace for Database<'_> {
         if source.bytes == b"secret" { Err(CommandError::SourceDenied) } else { Ok(()) }
     }
 
+    /// What begins with `migrating` is on another node.
+    fn may_be_migrating(&self, key: &[u8], _first: Name<'_>) -> bool {
+        key.starts_with(b"migrating") || key.starts_with(b"{migrating")
+    }
+
     /// The string `4`, which has bits 2, 3 and 5, lies at two keys, and there are more.
     fn with_string<T>(&self, name: Name<'_>, read: impl FnOnce(StringSlot<'_>) -> T) -> T {
         read(match name.bytes {

@@ -32,31 +32,49 @@ pub(in crate::command) fn run<'a>(
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
     let import = Import::parse(arguments, keyspace)?;
-    let key = import.key;
-    if let Origin::Source(source) = import.origin {
+    let (key, origin) = (import.key, import.origin);
+    if let Origin::Source(source) = origin {
         keyspace.may_read(source, key)?;
     }
-    let mut open = keyspace.open(key, KeyAccess::ReadWrite);
-    match open.slot() {
-        Slot::WrongType => return Err(CommandError::WrongType),
-        Slot::Filter(_) if !import.is_replacing => return Err(CommandError::KeyExists),
-        Slot::Filter(_) | Slot::Vacant => {}
-    }
-    let change = match import.origin {
-        Origin::Guava(blob) => import.make(blob, keyspace),
-        Origin::Empty => import.make(&[], keyspace),
-        Origin::Source(source) => keyspace.with_string(source, |string| match string {
-            StringSlot::Bytes(bytes) => import.make(bytes, keyspace),
-            StringSlot::Vacant => Err(ImportError::NoSource.into()),
-            StringSlot::WrongType => Err(CommandError::WrongType),
-        }),
-    }?;
-    let ((), effects) = publish(&mut open, key, change)?;
+    let effects = import.run(keyspace).map_err(|error| {
+        let is_elsewhere = match (&error, origin) {
+            (CommandError::Import(ImportError::NoSource), Origin::Source(source)) => {
+                keyspace.may_be_migrating(source.bytes, key)
+            }
+            (CommandError::Import(ImportError::NoSettings { .. }), Origin::Source(source)) => {
+                config_key(source.bytes).is_ok_and(|config| keyspace.may_be_migrating(&config, key))
+            }
+            _ => false,
+        };
+        if is_elsewhere { CommandError::SourceMoving } else { error }
+    })?;
     reply.simple("OK");
     Ok(effects)
 }
 
 impl<'a> Import<'a> {
+    /// Makes the filter and puts it under the key.
+    fn run(self, keyspace: &impl Keyspace) -> Result<Effects<'a>, CommandError> {
+        let mut open = keyspace.open(self.key, KeyAccess::ReadWrite);
+        match open.slot() {
+            Slot::WrongType => return Err(CommandError::WrongType),
+            Slot::Filter(_) if !self.is_replacing => return Err(CommandError::KeyExists),
+            Slot::Filter(_) | Slot::Vacant => {}
+        }
+        let key = self.key;
+        let change = match self.origin {
+            Origin::Guava(blob) => self.make(blob, keyspace),
+            Origin::Empty => self.make(&[], keyspace),
+            Origin::Source(source) => keyspace.with_string(source, |string| match string {
+                StringSlot::Bytes(bytes) => self.make(bytes, keyspace),
+                StringSlot::Vacant => Err(ImportError::NoSource.into()),
+                StringSlot::WrongType => Err(CommandError::WrongType),
+            }),
+        }?;
+        let ((), effects) = publish(&mut open, key, change)?;
+        Ok(effects)
+    }
+
     /// Makes the filter, whole, of the bytes that its origin has, and says how it is replicated.
     fn make(mut self, bytes: &[u8], keyspace: &impl Keyspace) -> Result<Change<'a, ()>, CommandError> {
         self.complete(keyspace)?;
