@@ -29,6 +29,11 @@ declare -A TOOL_FEATURES=([cargo-about]=cli)
 # Where tools of our own versions are installed.
 tools_dir() { say "${CARGO_TARGET_DIR:-$PWD/target}/tools"; }
 
+# Ends the script where there is something that a clone would lack.
+assert_committed() {
+  [ -z "$(git status --porcelain)" ] || die "there are changes that are not committed: the clone would lack them"
+}
+
 have() { command -v "$1" >/dev/null 2>&1; }
 
 # The mirror of Debian that this machine's apt uses.
