@@ -8,7 +8,7 @@ PREFIX ?= /usr/local
 MODULE_DIR ?= $(PREFIX)/lib/redis/modules
 
 # What is missing is said, or installed, before minutes of building: the server too, where one is wanted.
-NEEDS := build $(if $(filter run test test-server,$(MAKECMDGOALS)),$(if $(SERVER)$(SERVERS),,server))
+NEEDS := build $(if $(filter run test test-server test-tool soak sanitize,$(MAKECMDGOALS)),$(if $(SERVER)$(SERVERS),,server))
 
 # The scripts read these from the environment.
 export MODULE PORT SERVER SERVERS
@@ -57,7 +57,7 @@ check: ## check formatting, lints, documentation, the oldest Rust, scripts, lice
 advisories: ## check the dependencies against the database of RustSec
 	@scripts/advisories
 
-fuzz: ## let libFuzzer make up input for one target, T, for S seconds; needs a nightly compiler and cargo-fuzz
+fuzz: ## let libFuzzer make up input for one target, T, for S seconds; needs a nightly compiler
 	@scripts/setup build
 	@scripts/fuzz "$(T)" $(or $(S),60)
 
@@ -91,6 +91,7 @@ bench: ## measure everything into docs/performance-cells.csv, and make the page 
 	cargo bench --locked --no-default-features --bench server
 
 charts: ## make docs/performance.md and its pictures anew from the cells, without measuring
+	@scripts/setup build
 	cargo test --locked --no-default-features --bench server -- --render
 
 ##@ Install and release

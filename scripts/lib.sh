@@ -22,7 +22,7 @@ DIST_TARGETS=(x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu x86_64-unknown-
 ZIG_VERSION=0.15.2
 # shellcheck disable=SC2034
 declare -A TOOL_VERSIONS=([cargo-deny]=0.20.2 [cargo-zigbuild]=0.24.1 [cargo-about]=0.9.3 [cargo-cyclonedx]=0.5.9
-  [cargo-mutants]=27.1.0)
+  [cargo-mutants]=27.1.0 [cargo-fuzz]=0.13.2)
 # shellcheck disable=SC2034
 declare -A TOOL_FEATURES=([cargo-about]=cli)
 
