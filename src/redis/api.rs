@@ -36,8 +36,8 @@ pub(super) fn first_missing() -> Option<&'static str> {
         RedisModule_CreateCommand RedisModule_GetCommand RedisModule_SetCommandInfo
         RedisModule_CreateDataType RedisModule_SetModuleOptions RedisModule_RegisterInfoFunc
         RedisModule_RegisterNumericConfig RedisModule_RegisterStringConfig RedisModule_LoadConfigs
-        RedisModule_GetServerVersion RedisModule_SubscribeToServerEvent
-        RedisModule_GetServerInfo RedisModule_FreeServerInfo RedisModule_ServerInfoGetFieldC
+        RedisModule_SubscribeToServerEvent
+        RedisModule_GetServerInfo RedisModule_FreeServerInfo
         RedisModule_ServerInfoGetFieldUnsigned RedisModule_GetContextFlags
         RedisModule_GetUsedMemoryRatio RedisModule_GetRandomBytes
         RedisModule_StringPtrLen RedisModule_CreateString RedisModule_RetainString RedisModule_FreeString

@@ -5,6 +5,7 @@ use std::ffi::c_int;
 use redis_module::raw;
 
 use super::api::{self, Context};
+use super::server;
 
 /// Whether the command comes from a primary, an append-only file or the node that gives a slot away.
 ///
@@ -38,17 +39,12 @@ fn is_obeying(flags: u32) -> bool {
     flags & (raw::REDISMODULE_CTX_FLAGS_REPLICATED | raw::REDISMODULE_CTX_FLAGS_LOADING) != 0
 }
 
-/// Whether the command comes from the node that gives a slot away. Only the primary that receives the slot hears of it so:
-/// its replicas and its append-only file have the command from itself.
+/// Whether the command comes from the node that gives a slot away. Only the primary that receives the slot sees this:
+/// to its replicas and its append-only file the command comes from the primary.
 fn is_importing_slot(flags: u32) -> bool {
-    type GetContextFlags = unsafe extern "C" fn(Context) -> c_int;
     // Of Valkey from 9.0 on; the bindings do not know it. In Redis from 8.0 on the bit tells of a debugging build.
     const SLOT_IMPORT_CLIENT: u32 = 1 << 25;
-    if flags & SLOT_IMPORT_CLIENT == 0 {
-        return false;
-    }
-    // SAFETY: the type of the function under either name; this one no server has but Valkey.
-    unsafe { api::by_name::<GetContextFlags>(c"ValkeyModule_GetContextFlags") }.is_some()
+    flags & SLOT_IMPORT_CLIENT != 0 && server::is_valkey()
 }
 
 /// Milliseconds of UNIX time at which the command began. Within a script or a transaction it is the same for all commands,

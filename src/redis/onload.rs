@@ -7,8 +7,7 @@ use redis_module::raw::{self, RedisModuleString};
 
 use super::api::{self, Context, ERR, OK, succeeded};
 use super::args::Argv;
-use super::server::Server;
-use super::{commands, config, datatype, huge_pages, info, load_arguments, log, memory};
+use super::{commands, config, datatype, huge_pages, info, load_arguments, log, memory, server};
 
 /// Name of the module.
 const NAME: &CStr = c"bf";
@@ -91,9 +90,7 @@ unsafe fn load(context: Context, argv: *mut *mut RedisModuleString, argc: c_int)
         }
     }
     // SAFETY: the context is OnLoad's.
-    let server = unsafe { Server::ask(context) };
-    // SAFETY: the context is OnLoad's.
-    let registered = unsafe { config::register(context, server) };
+    let registered = unsafe { config::register(context) };
     // SAFETY: the context is OnLoad's.
     let registered = registered && unsafe { datatype::register(context) };
     // SAFETY: the context is OnLoad's.
@@ -102,7 +99,7 @@ unsafe fn load(context: Context, argv: *mut *mut RedisModuleString, argc: c_int)
     let registered = registered && unsafe { info::register(context) };
     if registered {
         // SAFETY: the context is OnLoad's.
-        unsafe { set_options(context, server) };
+        unsafe { set_options(context) };
         // SAFETY: the context is OnLoad's.
         unsafe { memory::watch(context) };
         // SAFETY: the context is OnLoad's.
@@ -125,18 +122,19 @@ unsafe fn apply_arguments(argv: *mut *mut RedisModuleString, argc: c_int) -> Res
 ///
 /// # Safety
 /// `context` must be that of the running `RedisModule_OnLoad`.
-unsafe fn set_options(context: Context, server: Server) {
+unsafe fn set_options(context: Context) {
     // A truncated or altered snapshot is an error that `datatype::load` handles, not the end of the server.
     const OPTIONS: u32 = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
         // `effects` signals keys, and only those that have changed.
         | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
         // Filters know no database and no key, so a second data set may be loaded while the first one serves.
         | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;
-    // Nor does a filter mind to arrive, bit by bit, before its slot is served here. The bindings do not know
-    // it.
+    // A filter may also arrive, chunk by chunk, before its slot is served here. Without this option Valkey from 9.0 on
+    // refuses to migrate slots atomically. The bindings do not know it.
     const HANDLE_ATOMIC_SLOT_MIGRATION: u32 = 1 << 5;
     let Some(set_options) = api!(RedisModule_SetModuleOptions) else { return };
-    let migration = if server.knows_atomic_slot_migration() { HANDLE_ATOMIC_SLOT_MIGRATION } else { 0 };
+    let is_known = server::knows_option_of_valkey(HANDLE_ATOMIC_SLOT_MIGRATION);
+    let migration = if is_known { HANDLE_ATOMIC_SLOT_MIGRATION } else { 0 };
     // SAFETY: the context is OnLoad's by the caller's contract.
     unsafe { set_options(context, (OPTIONS | migration).cast_signed()) };
 }

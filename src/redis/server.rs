@@ -1,56 +1,35 @@
-//! Which server this is: Redis and Valkey share an API but count their versions apart.
+//! What this server can do. A feature is found by what the server has and accepts, never by its version: every development
+//! build of Redis and Valkey calls itself 255.255.255. Both have the same API, but each numbers new flags on its own.
 
-use super::api::Context;
+use std::ffi::c_int;
 
-/// What is known of the server.
-#[derive(Clone, Copy)]
-pub(super) struct Server {
-    /// Version of Redis or of Valkey: major, minor and patch in a byte each.
-    version: i32,
-    is_valkey: bool,
+use super::api::{self, Context};
+
+/// Whether this is Valkey from 8.0 on, which has every function of the API under a second name. Valkey 7.2 has the API of
+/// Redis 7.2, and no flag of its own.
+pub(super) fn is_valkey() -> bool {
+    type GetContextFlags = unsafe extern "C" fn(Context) -> c_int;
+    // SAFETY: the type of the function under either name.
+    unsafe { api::by_name::<GetContextFlags>(c"ValkeyModule_GetContextFlags") }.is_some()
 }
 
-impl Server {
-    /// Asks the server.
-    ///
-    /// # Safety
-    /// `context` must be alive.
-    pub(super) unsafe fn ask(context: Context) -> Self {
-        // SAFETY: no precondition.
-        let version = api!(RedisModule_GetServerVersion).map_or(0, |version| unsafe { version() });
-        // SAFETY: the context is alive by the caller's word.
-        let is_valkey = unsafe { has_valkey_version(context) };
-        Self { version, is_valkey }
-    }
-
-    /// Whether settings can have names without the module's prefix: Redis from 8.0 on.
-    pub(super) fn knows_plain_names(self) -> bool {
-        !self.is_valkey && self.version >= 0x08_00_00
-    }
-
-    /// Whether modules must say that they can take part in atomic slot migrations: Valkey from 9.0 on. In
-    /// Redis the same bit of the options means something else.
-    pub(super) fn knows_atomic_slot_migration(self) -> bool {
-        self.is_valkey && self.version >= 0x09_00_00
-    }
+/// Whether it is worth trying to register settings without the module's prefix, which Redis accepts from 8.0 on. The server
+/// decides: a Redis 8.0 in development may refuse them. Two kinds of servers are not asked:
+///
+/// * Valkey, where trying proves nothing: 9.1 accepts the flag of such a name, and reads it as "a number without a sign".
+/// * Redis 7, which writes a warning of its own into the log for a flag that it does not know, at every start. The marker
+///   is a function that Redis got shortly before it got these names.
+pub(super) fn may_accept_plain_names() -> bool {
+    api!(RedisModule_RegisterDefragCallbacks).is_some() && !is_valkey()
 }
 
-/// # Safety
-/// `context` must be alive.
-unsafe fn has_valkey_version(context: Context) -> bool {
-    let (Some(server_info), Some(get_field), Some(free)) = (
-        api!(RedisModule_GetServerInfo),
-        api!(RedisModule_ServerInfoGetFieldC),
-        api!(RedisModule_FreeServerInfo),
-    ) else {
-        return false;
-    };
-    // SAFETY: the context is alive by the caller's word, the section is a C string.
-    let info = unsafe { server_info(context, c"server".as_ptr()) };
-    // SAFETY: `info` was just made; the field's name is a C string.
-    let version = unsafe { get_field(info, c"valkey_version".as_ptr()) };
-    let is_there = !version.is_null();
-    // SAFETY: `info` was made with this context and is not used again.
-    unsafe { free(context, info) };
-    is_there
+/// Whether the server knows this module option, which must be one of Valkey's. Setting an option cannot fail, so trying
+/// proves nothing, but Valkey returns the options that it knows. Redis does too, but may mean another option by the same
+/// bit, so it is not asked.
+pub(super) fn knows_option_of_valkey(option: u32) -> bool {
+    type GetModuleOptionsAll = unsafe extern "C" fn() -> c_int;
+    // SAFETY: the type of the function under either name; only Valkey has this one.
+    let known = unsafe { api::by_name::<GetModuleOptionsAll>(c"ValkeyModule_GetModuleOptionsAll") };
+    // SAFETY: no precondition.
+    known.is_some_and(|known| unsafe { known() }.cast_unsigned() & option != 0)
 }

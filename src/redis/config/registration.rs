@@ -10,28 +10,25 @@ use super::callbacks::{Name, get_number, get_text, set_number, set_text};
 use super::setting::{IS_LOADING, Kind, Setting};
 use super::settings::SETTINGS;
 use crate::redis::api::{Context, succeeded};
-use crate::redis::log;
-use crate::redis::server::Server;
+use crate::redis::{log, server};
 
-/// Registers every setting and lets the server give it its value. Answers false, with a line in the log, when
+/// Registers every setting and lets the server give it its value. Returns false, with a line in the log, when
 /// a name is taken or a configured value is not possible; the module must not load then.
 ///
 /// # Safety
 /// `context` must be that of the running `RedisModule_OnLoad`.
-pub(in crate::redis) unsafe fn register(context: Context, server: Server) -> bool {
+pub(in crate::redis) unsafe fn register(context: Context) -> bool {
     for setting in &SETTINGS {
         // SAFETY: the context is OnLoad's by the caller's contract.
-        let mut registered = unsafe { register_name(context, setting, setting.dotted, 0) };
-        if server.knows_plain_names() && registered {
-            let flags = raw::REDISMODULE_CONFIG_UNPREFIXED;
-            // SAFETY: the context is OnLoad's by the caller's contract.
-            registered = unsafe { register_name(context, setting, setting.dashed, flags) };
-        }
-        if !registered {
+        if !unsafe { register_name(context, setting, setting.dotted, 0) } {
             let name = setting.dotted.to_string_lossy();
             log::warning(context, &format!("cannot register the setting {name}: is the name taken?"));
             return false;
         }
+    }
+    if server::may_accept_plain_names() {
+        // SAFETY: the context is OnLoad's by the caller's contract.
+        unsafe { register_plain_names(context) };
     }
     let Some(load_configs) = api!(RedisModule_LoadConfigs) else { return false };
     IS_LOADING.store(true, Relaxed);
@@ -42,6 +39,26 @@ pub(in crate::redis) unsafe fn register(context: Context, server: Server) -> boo
         log::warning(context, "a configured value of a bf setting is not possible; the module is not loaded");
     }
     succeeded(status)
+}
+
+/// Registers the second name of every setting, which has no prefix. These names are a convenience, and the module loads
+/// without them. The server writes a warning for each name that it refuses, so the first refusal is the last attempt.
+///
+/// # Safety
+/// As [`register`].
+unsafe fn register_plain_names(context: Context) {
+    let flags = raw::REDISMODULE_CONFIG_UNPREFIXED;
+    let refused = SETTINGS.iter().find(|setting| {
+        // SAFETY: the context is OnLoad's by the caller's contract.
+        !unsafe { register_name(context, setting, setting.dashed, flags) }
+    });
+    if let Some(setting) = refused {
+        let (dashed, dotted) = (setting.dashed.to_string_lossy(), setting.dotted.to_string_lossy());
+        log::warning(
+            context,
+            &format!("the server refused {dashed} as a name of the setting {dotted}: use the names with bf."),
+        );
+    }
 }
 
 /// # Safety
