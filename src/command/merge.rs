@@ -48,12 +48,12 @@ pub(super) fn run<'a>(
         Effects { replication: Replication::Verbatim, created: true, merged: true, ..Effects::default() }
     } else {
         let into = mergeable(open.slot())?;
-        let (items_before, capacity_before_items) = (into.items(), into.capacity_items());
+        let capacity_before_items = into.capacity_items();
         // Beside layers of another hash a keyed filter would not be one any more.
         let takes_layers = into.format() == Format::Everbloom && !matches!(into, Filter::Keyed(_));
         let has_changed = request.merge(into, &request.sources, takes_layers, keyspace)?;
         if has_changed {
-            open.altered(items_before, capacity_before_items);
+            open.altered(capacity_before_items);
             Effects { replication: Replication::Verbatim, merged: true, ..Effects::default() }
         } else {
             Effects::default()
