@@ -125,6 +125,13 @@ impl Filter {
         )
     }
 
+    /// Returns the number of items that count towards the capacity: as [`items`](Self::items), but of a counting filter
+    /// each item once. O(layers).
+    #[must_use]
+    pub fn distinct_items(&self) -> u64 {
+        each_of_bits!(self, chain => chain.items(), chain => chain.distinct_items(), chain => chain.items_told())
+    }
+
     /// Items the layers were sized for. O(layers).
     #[must_use]
     pub fn capacity_items(&self) -> u64 {

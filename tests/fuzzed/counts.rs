@@ -72,7 +72,7 @@ fn forms() -> Vec<Form> {
         }
     }
     for growth in ["EXPANSION 2", "NONSCALING"] {
-        made(&format!("BF.RESERVE f 0.1 5 {growth} COUNTING"), 24, 16);
+        made(&format!("BF.RESERVE f 0.1 5 {growth} COUNTING"), 32, 24);
         made(&format!("BF.RESERVE f 0.1 5 {growth} FORMAT valkey-bloom"), 24, 16);
         made(&format!("BF.RESERVE f 0.1 5 {growth} FORMAT redisbloom"), 9, 37);
     }

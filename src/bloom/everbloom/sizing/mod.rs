@@ -19,7 +19,7 @@ mod scattered;
 mod size;
 
 pub use choice::size_for;
-pub use load::{items_of, rate_of};
+pub use load::{full_bits, items_of, rate_of};
 pub use now::{error_rate_now, items_met};
 pub use rate::sized_rate;
 pub use size::Size;

@@ -92,11 +92,17 @@ fn load_at(rate: f64, probes: u32, lines: u8) -> f64 {
 /// The items a layer counts per page when `load` items per page have met it: all but the false positives
 /// among them.
 fn counted_load(load: f64, probes: u32, lines: u8) -> f64 {
-    let share = GAUSS_LEGENDRE.iter().map(|(node, weight)| {
+    load * (1.0 - mean_rate(|part| error_rate(load * part, probes, lines)))
+}
+
+/// Returns the share of false positives among the items that fill a layer, from its error rate when a part of them has
+/// met it.
+pub(super) fn mean_rate(rate_at: impl Fn(f64) -> f64) -> f64 {
+    let shares = GAUSS_LEGENDRE.iter().map(|(node, weight)| {
         let (before, after) = ((1.0 - node) / 2.0, (1.0 + node) / 2.0);
-        weight / 2.0 * (error_rate(load * before, probes, lines) + error_rate(load * after, probes, lines))
+        weight / 2.0 * (rate_at(before) + rate_at(after))
     });
-    load * (1.0 - share.sum::<f64>())
+    shares.sum()
 }
 
 /// Nodes and weights of the integral from -1 to 1, to be taken with both signs (Abramowitz and Stegun, table
