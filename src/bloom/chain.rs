@@ -5,7 +5,7 @@ use super::layer::Layer;
 use super::mark::{Marks, Origin, StateMark};
 use super::memory::{Memory, OutOfMemory};
 use super::outcome::{ByteLimit, ReserveError};
-use super::placement::Placement;
+use super::placement::{Placement, Probes};
 use super::storage::Storage;
 
 /// A filter of one or more layers, oldest first. New items go to the last.
@@ -44,7 +44,17 @@ impl<F: Family> Chain<F> {
     /// Items added, over all layers. O(layers).
     #[must_use]
     pub fn items(&self) -> u64 {
-        self.layers.iter().fold(0, |sum, layer| sum.saturating_add(layer.counts().items))
+        items_of(&self.layers)
+    }
+
+    /// Returns the number of layers and the items over all of them. O(layers).
+    #[inline(always)]
+    pub(super) fn layers_and_items(&self) -> (usize, u64) {
+        // Most filters have one layer, and the statistics ask before and after every add.
+        match self.layers() {
+            [only] => (1, only.counts().items),
+            layers => (layers.len(), items_of(layers)),
+        }
     }
 
     /// Items the layers were sized for. O(layers).
@@ -170,6 +180,11 @@ impl<F: Family> Chain<F> {
         }
         Ok(Self { layers, family: self.family, marks: None })
     }
+}
+
+#[inline(never)]
+fn items_of<P: Probes>(layers: &[Layer<P>]) -> u64 {
+    layers.iter().fold(0, |sum, layer| sum.saturating_add(layer.counts().items))
 }
 
 /// Whether one of the layers, asked from the newest on, may contain the item.

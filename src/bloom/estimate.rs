@@ -8,8 +8,7 @@
 /// probability that an item misses a given cell.
 ///
 /// A full array says only that there were very many: it is taken as one with a single clear cell left. The
-/// estimate of `n` items has a standard deviation of about `sqrt((e^t - 1 - t) * cells) / probes` items,
-/// `t` being `n * probes / cells`. O(1).
+/// estimate has the standard deviation [`deviation`]. O(1).
 #[must_use]
 pub fn items_met(set_cells: u64, cells: u64, probes: u32) -> f64 {
     if cells < 2 {
@@ -17,6 +16,15 @@ pub fn items_met(set_cells: u64, cells: u64, probes: u32) -> f64 {
     }
     let ln_miss = f64::from(probes.max(1)) * libm::log1p(-1.0 / cells as f64);
     ln_clear(set_cells, cells) / ln_miss
+}
+
+/// Standard deviation of [`items_met`] for an array that has met so many items: `sqrt((e^t - 1 - t) * cells) / probes`,
+/// `t` being `items * probes / cells`. O(1).
+#[must_use]
+pub fn deviation(items: f64, cells: u64, probes: u32) -> f64 {
+    let (cells, probes) = (cells.max(1) as f64, f64::from(probes.max(1)));
+    let load = items * probes / cells;
+    ((libm::expm1(load) - load) * cells).sqrt() / probes
 }
 
 /// The logarithm of the share of clear cells, one at least. `log1p` keeps the digits of a sparse array. O(1).

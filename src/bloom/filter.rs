@@ -112,6 +112,26 @@ impl Filter {
         each_of_bits!(self, chain => chain.items(), chain => chain.items(), chain => chain.items_told())
     }
 
+    /// Returns the number of layers, and the items of all of them as far as only commands change their number: 0 of a
+    /// window filter, whose items expire without one. O(layers).
+    #[must_use]
+    #[inline(always)]
+    pub fn counted(&self) -> (usize, u64) {
+        each_of_bits!(
+            self,
+            chain => chain.layers_and_items(),
+            chain => chain.layers_and_items(),
+            chain => (chain.layers().len(), 0)
+        )
+    }
+
+    /// Returns the number of items that count towards the capacity: as [`items`](Self::items), but of a counting filter
+    /// each item once. O(layers).
+    #[must_use]
+    pub fn distinct_items(&self) -> u64 {
+        each_of_bits!(self, chain => chain.items(), chain => chain.distinct_items(), chain => chain.items_told())
+    }
+
     /// Items the layers were sized for. O(layers).
     #[must_use]
     pub fn capacity_items(&self) -> u64 {

@@ -90,10 +90,10 @@ impl<P: Probes> Layer<P> {
         LayerCounts { items: self.items, set_bits: self.storage.set_bits() }
     }
 
-    /// Whether the layer has taken as many items as it was sized for.
+    /// Returns whether the layer has taken as many items as it was sized for; see [`Probes::is_full`].
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.items >= self.capacity_items
+        self.placement.is_full(&self.storage, self.items, self.capacity_items)
     }
 
     /// Gets the count of a full layer ready for one item more. Every item sets a cell that was clear, so a count beyond the

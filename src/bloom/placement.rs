@@ -26,6 +26,11 @@ pub trait Probes: Copy + Debug {
         self.touched_lines()
     }
 
+    /// Returns whether a layer that was sized for `capacity_items` and counts `items` takes no further new item. O(1).
+    fn is_full(&self, _storage: &Self::Storage, items: u64, capacity_items: u64) -> bool {
+        items >= capacity_items
+    }
+
     /// Where counting ends if the capacity does not end it before. Every item that is counted sets a bit that
     /// was clear, so more items than bits are met only when bits are taken back: by a decoder, after items
     /// were added to what it had read.

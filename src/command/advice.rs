@@ -18,7 +18,7 @@ pub(super) fn advice(key: &[u8], filter: &Filter) -> Option<String> {
     if filter.layer_count() <= GROWTHS {
         return None;
     }
-    let reservation = reservation(filter, round_capacity(filter.items()))?;
+    let reservation = reservation(filter, round_capacity(filter.distinct_items()))?;
     Some(format!(
         "BF.RESERVE {} {} would have taken {} bytes in one layer",
         quotable(key),
@@ -37,7 +37,7 @@ pub fn growth_line(key: &[u8], filter: &Filter, layers_added: u32) -> Option<Str
     if !is_due(layers_before, layers) {
         return None;
     }
-    let (name, bytes, items) = (quotable(key), filter.size_bytes(), filter.items());
+    let (name, bytes, items) = (quotable(key), filter.size_bytes(), filter.distinct_items());
     let grown = format!("'{name}' has grown to {layers} layers and {bytes} bytes for {items} items");
     Some(match advice(key, filter) {
         Some(advice) => format!("{grown}; {advice}"),

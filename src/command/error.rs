@@ -56,6 +56,8 @@ pub enum CommandError {
     UnknownFormat,
     /// SEED of another length than 32 bytes. This and the next texts are valkey-bloom's.
     BadSeed,
+    /// SEED of two equal halves from a client. This text is ours: valkey-bloom takes such a seed.
+    WeakSeed,
     /// TIGHTENING is not a number.
     BadTightening,
     /// TIGHTENING not strictly between 0 and 1.
@@ -217,6 +219,9 @@ impl fmt::Display for CommandError {
             Self::InsertUnknownArgument => f.write_str("Unknown argument received"),
             Self::UnknownFormat => f.write_str("ERR unknown format: everbloom, redisbloom or valkey-bloom"),
             Self::BadSeed => f.write_str("ERR invalid seed"),
+            Self::WeakSeed => f.write_str(
+                "ERR invalid seed: its two halves of 16 bytes are equal, and the filter would break its error rate",
+            ),
             Self::BadTightening => f.write_str("ERR bad tightening ratio"),
             Self::TighteningRange => f.write_str("ERR (0 < tightening ratio range < 1)"),
             Self::ScaleTo(ScaleError::Fixed) => {

@@ -39,7 +39,8 @@ impl Value {
     pub(super) fn write(&self, reply: &mut impl Reply) {
         match self {
             Self::Integer(value) => reply.integer(*value),
-            Self::Double(value) => reply.double(*value),
+            // The sum with 0 is never negative zero, which servers reply as `-0`.
+            Self::Double(value) => reply.double(*value + 0.0),
             Self::Boolean(value) => reply.boolean(*value),
             Self::Text(text) => reply.bulk(text.as_bytes()),
             Self::Null => reply.null(),

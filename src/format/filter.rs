@@ -72,7 +72,7 @@ pub fn load(
                     Ok(Filter::Union(Box::new(chain)))
                 }
                 Some(Kind::Counting) => {
-                    let chain = snapshot::load(counting::header::decode(&header, limit)?, source)?;
+                    let chain = counting::header::decode(&header, limit)?.load(source)?;
                     Ok(Filter::Counting(Box::new(chain)))
                 }
                 Some(Kind::Keyed) => {

@@ -56,7 +56,7 @@ impl ServerMemory {
 /// Alignment that every allocation of every server has. Where the C library cannot tell the size of a block, as
 /// musl cannot, a server built without jemalloc writes it in front of the block, 8 bytes long. And the jemalloc that servers
 /// bring along (`--with-lg-quantum=3`) has blocks of 24, 40 and 56 bytes, aligned to no more.
-const ALIGN_SURE_BYTES: usize = 8;
+pub(super) const ALIGN_SURE_BYTES: usize = 8;
 
 /// Alignment of malloc on 64-bit hosts, and of every allocation of other servers whose size is a multiple of it: so what
 /// asks for it is given a size that is. No type of this crate asks for more; those that ask for it are few, hash tables

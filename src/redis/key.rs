@@ -21,9 +21,10 @@ pub(super) struct Key<'k> {
     key: Option<NonNull<raw::RedisModuleKey>>,
     /// Nothing for a key that could not be opened.
     claim: Option<Claim<'k>>,
-    /// The filter under the key, once it was looked for, and how many layers it had then.
+    /// The filter under the key, once it was looked for, and how many layers and items it had then, if it may be changed.
     stored: Option<NonNull<Stored>>,
     layers: usize,
+    items: u64,
     context: Context,
     access: KeyAccess,
 }
@@ -48,13 +49,13 @@ impl<'k> Key<'k> {
         let key = api!(RedisModule_OpenKey)
             // SAFETY: context and name are alive by the caller's contract; the mode is one the API defines.
             .and_then(|open_key| NonNull::new(unsafe { open_key(context, name, mode.cast_signed()) }));
-        Self { key, claim: Some(claim), stored: None, layers: 0, context, access }
+        Self { key, claim: Some(claim), stored: None, layers: 0, items: 0, context, access }
     }
 
     /// A key that could not be opened, which looks like one of another type.
     pub(super) fn none() -> Self {
         let (context, access) = (ptr::null_mut(), KeyAccess::ReadOnly);
-        Self { key: None, claim: None, stored: None, layers: 0, context, access }
+        Self { key: None, claim: None, stored: None, layers: 0, items: 0, context, access }
     }
 
     #[inline(always)]
@@ -103,9 +104,11 @@ impl OpenKey for Key<'_> {
             Slot::WrongType => Slot::WrongType,
             Slot::Filter(stored) => {
                 self.stored = Some(stored);
-                // SAFETY: as in `stored`.
-                self.layers = unsafe { stored.as_ref() }.filter.layer_count();
                 let (context, access) = (self.context, self.access);
+                if access == KeyAccess::ReadWrite {
+                    // SAFETY: as in `stored`.
+                    (self.layers, self.items) = unsafe { stored.as_ref() }.filter.counted();
+                }
                 let Some(stored) = self.stored() else { return Slot::WrongType };
                 // SAFETY: the context is that of the running command.
                 let must_obey = || access == KeyAccess::ReadWrite && unsafe { moment::must_obey(context) };
@@ -121,19 +124,19 @@ impl OpenKey for Key<'_> {
 
     #[inline(always)]
     fn changed(&mut self, items_added: u64) -> u32 {
-        let layers = self.layers;
+        let (layers, items) = (self.layers, self.items);
         let Some(stored) = self.stored() else { return 0 };
-        let layers_added = stored.changed(layers, items_added);
+        let layers_added = stored.changed(layers, items, items_added);
         if let Some(dead) = stored.take_dead() {
             freeing::free(dead);
         }
         layers_added
     }
 
-    fn altered(&mut self, items_before: u64, capacity_before_items: u64) {
-        let layers = self.layers;
+    fn altered(&mut self, capacity_before_items: u64) {
+        let (layers, items) = (self.layers, self.items);
         if let Some(stored) = self.stored() {
-            stored.altered(layers, items_before, capacity_before_items);
+            stored.altered(layers, items, capacity_before_items);
         }
     }
 

@@ -156,8 +156,9 @@ impl Footprint {
         let totals = footprint.totals();
         totals.filters.add(1);
         totals.bytes.add(footprint.bytes());
-        totals.layers.add(filter.layer_count() as u64);
-        totals.items.add(counted_items(filter));
+        let (layers, items) = filter.counted();
+        totals.layers.add(layers as u64);
+        totals.items.add(items);
         totals.capacity_items.add(filter.capacity_items());
         footprint
     }
@@ -187,21 +188,16 @@ impl Footprint {
 
     /// The filter does not exist any more.
     pub(super) fn forget(&self, filter: &Filter) {
-        self.uncount(filter.layer_count(), counted_items(filter), filter.capacity_items());
+        let (layers, items) = filter.counted();
+        self.uncount(layers, items, filter.capacity_items());
     }
 }
 
-/// The items that a filter is counted for: none of one that forgets, for nobody is told when it does.
-pub(super) fn counted_items(filter: &Filter) -> u64 {
-    if filter.keeps_time() { 0 } else { filter.items() }
-}
-
-/// Counts items that a filter has taken.
+/// Counts a filter of the kind as having `items` where it had `items_before`. So the total is the sum of what the filters
+/// count, whatever a command says that it added.
 #[inline(always)]
-pub(super) fn filter_took(filter: &Filter, items: u64) {
-    if !filter.keeps_time() {
-        totals(filter.kind()).items.add(items);
-    }
+pub(super) fn recount_items(kind: Kind, items_before: u64, items: u64) {
+    totals(kind).items.add(items.wrapping_sub(items_before));
 }
 
 /// Counts what a command did with items. Which kind of command it is the compiler knows.

@@ -2,7 +2,7 @@
 
 use super::allocator::block_bytes;
 use super::huge_pages::LargePages;
-use super::stats::{Footprint, counted_items, filter_took};
+use super::stats::{Footprint, recount_items};
 use crate::bloom::{BlockVisitor, Filter};
 
 /// A value of one of the data types. The server holds it as a bare pointer to a box of its own.
@@ -36,18 +36,19 @@ impl Stored {
         sum.0
     }
 
-    /// A command has changed the filter, which had so many layers before: by so many items, or by other
-    /// things than items. Answers how many layers more it has. O(1), where it has grown O(layers).
+    /// Counts what a command has added to the filter, which had so many layers and items before: so many items, or other
+    /// things than items. Returns how many layers more the filter has. O(layers).
     #[inline(always)]
-    pub(super) fn changed(&mut self, layers_before: usize, items_added: u64) -> u32 {
-        let layers = self.filter.layer_count();
+    pub(super) fn changed(&mut self, layers_before: usize, items_before: u64, items_added: u64) -> u32 {
+        let (layers, items) = self.filter.counted();
         let mut layers_added = 0;
-        if layers != layers_before {
+        if layers == layers_before {
+            recount_items(self.filter.kind(), items_before, items);
+        } else {
             layers_added = u32::try_from(layers.saturating_sub(layers_before)).unwrap_or(u32::MAX);
-            self.count_growth(layers_before);
+            self.count_growth(layers_before, items_before);
             self.pages.after_growth(&self.filter);
         }
-        filter_took(&self.filter, items_added);
         if items_added == 0 {
             self.pages.after_bytes(&self.filter);
         }
@@ -55,13 +56,12 @@ impl Stored {
         layers_added
     }
 
-    /// Counts the layers that were added; items are counted apart from them.
+    /// Counts the filter anew with the layers that were added.
     #[cold]
-    fn count_growth(&mut self, layers_before: usize) {
+    fn count_growth(&mut self, layers_before: usize, items_before: u64) {
         let added_items = self.filter.capacity_items_from(layers_before);
         let capacity_before_items = self.filter.capacity_items().saturating_sub(added_items);
-        let items = counted_items(&self.filter);
-        self.counted.recount(&self.filter, layers_before, items, capacity_before_items);
+        self.counted.recount(&self.filter, layers_before, items_before, capacity_before_items);
     }
 
     /// Takes what is dead out of a filter that forgets. O(layers).
@@ -71,9 +71,9 @@ impl Stored {
     }
 
     fn take_dead_layers(&mut self) -> Option<Self> {
-        let (layers, capacity_items) = (self.filter.layer_count(), self.filter.capacity_items());
+        let ((layers, items), capacity_items) = (self.filter.counted(), self.filter.capacity_items());
         let dead = self.filter.take_dead()?;
-        self.counted.recount(&self.filter, layers, counted_items(&self.filter), capacity_items);
+        self.counted.recount(&self.filter, layers, items, capacity_items);
         self.pages.after_bytes(&self.filter);
         let counted = Footprint::count(&dead);
         Some(Self { filter: dead, pages: self.pages.of_part(), counted })

@@ -39,6 +39,9 @@ pub struct Counters {
     words: Box<[u64]>,
     /// Counters above 0.
     set: u64,
+    /// Distinct items, as far as they are known: those that were new when they were added, less those that were gone when
+    /// they were deleted. Of either the counters show all but a share of the error rate.
+    pub distinct_items: u64,
     /// Changes so far, which tell states apart: items come and go, so the counters above 0 do not.
     changes: u64,
 }
@@ -80,7 +83,7 @@ impl Counters {
     /// Lets `change` change counters, and count how many more, or fewer, of them are above 0 afterwards.
     #[inline(always)]
     pub(super) fn update<T>(&mut self, change: impl FnOnce(&mut [Planes], &mut u64) -> T) -> T {
-        let Self { words, set, changes } = self;
+        let Self { words, set, changes, .. } = self;
         *changes = changes.wrapping_add(1);
         change(words.as_chunks_mut().0, set)
     }
@@ -154,13 +157,14 @@ impl Storage for Counters {
         let words = usize::try_from(size_bits / 64).map_err(|_| OutOfMemory)?;
         let words = words - words % PLANES_WORDS;
         let words = bytemuck::try_zeroed_slice_box(words).map_err(|()| OutOfMemory)?;
-        Ok(Self { words, set: 0, changes: 0 })
+        Ok(Self { words, set: 0, distinct_items: 0, changes: 0 })
     }
 
     fn try_clone(&self, memory: impl Memory) -> Result<Self, OutOfMemory> {
         let mut copy = Self::try_empty(self.size_bits(), false)?;
         Occupancy::of(self, memory).copy(&self.words, &mut copy.words);
         copy.set = self.set;
+        copy.distinct_items = self.distinct_items;
         Ok(copy)
     }
 

@@ -64,9 +64,9 @@ impl Family for Counting {
 impl From<LayerShape> for LayerPlan<CountedProbing> {
     /// Of a valid shape, whose `size_bits` are the positions.
     fn from(shape: LayerShape) -> Self {
-        let LayerPlan { placement, size_bits, capacity_items, has_head } = shape.into();
-        let size_bits = size_bits.saturating_mul(COUNTER_BITS);
-        Self { placement: CountedProbing::new(placement), size_bits, capacity_items, has_head }
+        let LayerPlan { placement, size_bits: positions, capacity_items, has_head } = shape.into();
+        let placement = CountedProbing::new(placement, &shape);
+        Self { placement, size_bits: positions.saturating_mul(COUNTER_BITS), capacity_items, has_head }
     }
 }
 

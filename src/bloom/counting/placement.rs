@@ -5,7 +5,8 @@ use crate::bloom::everbloom::layout;
 use crate::bloom::everbloom::page::{Deal, InPage, in_line, line_is_set};
 use crate::bloom::everbloom::paged::{Paged, page_index, with_few};
 use crate::bloom::everbloom::scattered::positions;
-use crate::bloom::everbloom::{ItemHash, Probing};
+use crate::bloom::everbloom::sizing::full_bits;
+use crate::bloom::everbloom::{ItemHash, LayerShape, Probing};
 use crate::bloom::group::{ItemSet, subset};
 use crate::bloom::limits::LAYER_OCCURRENCES_MAX;
 use crate::bloom::placement::{Placement, Probes};
@@ -18,32 +19,46 @@ const _: () = assert!(PAGE_LINES as u64 == layout::PAGE_LINES);
 
 /// How a layer that counts places probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CountedProbing(Probing);
+pub struct CountedProbing {
+    probing: Probing,
+    /// Counters above 0 from which on the layer is full, however few items it counts.
+    full_cells: u64,
+}
 
 /// The planes of the lines of one page.
 type Page = [Planes; PAGE_LINES];
 
 impl CountedProbing {
-    /// With the positions of `probing`.
+    /// Returns the placement of a layer of that shape, whose positions are those of `probing`.
     #[must_use]
-    pub const fn new(probing: Probing) -> Self {
-        Self(probing)
+    pub fn new(probing: Probing, shape: &LayerShape) -> Self {
+        Self { probing, full_cells: full_bits(shape, FULL_DEVIATIONS) }
     }
 
     /// Where the positions are.
     #[must_use]
     pub const fn probing(self) -> Probing {
-        self.0
+        self.probing
     }
 
-    /// Counts an item's counters down, those that are full excepted. Answers false, having changed nothing, where one of
+    /// Counts an item's counters down, those that are full excepted. Returns false, having changed nothing, where one of
     /// them is lower than the item alone would have made it: then the item is not there. O(probes).
     pub fn remove(&self, counters: &mut Counters, item: ItemHash) -> bool {
         if !self.contains(counters, item) {
             return false;
         }
+        let set_before = counters.set_bits();
+        let is_removed = self.count_down(counters, item);
+        // The item is certainly gone where one of its counters is 0 now.
+        if counters.set_bits() < set_before {
+            counters.distinct_items = counters.distinct_items.saturating_sub(1);
+        }
+        is_removed
+    }
+
+    fn count_down(&self, counters: &mut Counters, item: ItemHash) -> bool {
         let positions_count = counters.positions();
-        counters.update(|lines, set| match self.0 {
+        counters.update(|lines, set| match self.probing {
             Probing::Scattered(_) => {
                 let cells = positions(positions_count, self.probes(), item).map(place);
                 remove(lines, set, cells)
@@ -70,7 +85,7 @@ impl CountedProbing {
                 }
             }
         };
-        match self.0 {
+        match self.probing {
             Probing::Scattered(_) => {
                 for (line, word, _) in positions(counters.positions(), self.probes(), item).map(place) {
                     if let Some(line) = counters.lines().get(line) {
@@ -89,6 +104,10 @@ impl CountedProbing {
         }
     }
 }
+
+/// Standard deviations by which a layer at its capacity may have more counters above 0 than expected. Chance exceeds them
+/// in one layer of three million, so that no layer is full before it has taken its capacity.
+const FULL_DEVIATIONS: f64 = 5.0;
 
 /// Counts cells down, or none of them. A cell that is named twice is counted down twice.
 fn remove(
@@ -171,16 +190,23 @@ impl Probes for CountedProbing {
     type Storage = Counters;
 
     fn probes(&self) -> u32 {
-        self.0.probes()
+        self.probing.probes()
     }
 
     fn touched_lines(&self) -> u32 {
-        self.0.touched_lines()
+        self.probing.touched_lines()
     }
 
     /// In each of the planes that an add asks for.
     fn lines_to_add(&self) -> u32 {
         self.touched_lines().saturating_mul(ADD_PLANES)
+    }
+
+    /// Full are layers of as many distinct items as they were sized for, and those with so many counters above 0 that
+    /// they would break the promised error rate. The second happens to layers whose items come and go: an item that was
+    /// taken for present when it was added, and counters that have ended, stay uncounted when others are deleted.
+    fn is_full(&self, counters: &Counters, _items: u64, capacity_items: u64) -> bool {
+        counters.distinct_items >= capacity_items || counters.set_bits() >= self.full_cells
     }
 
     fn most_items(&self, _: &Counters) -> u64 {
@@ -192,18 +218,18 @@ impl Probes for CountedProbing {
     }
 
     fn estimated_items(&self, counters: &Counters) -> f64 {
-        self.0.items_met(counters.set_bits(), counters.positions())
+        self.probing.items_met(counters.set_bits(), counters.positions())
     }
 
     fn error_rate_of(&self, set_cells: u64, cells: u64) -> f64 {
-        self.0.error_rate_of(set_cells, cells)
+        self.probing.error_rate_of(set_cells, cells)
     }
 }
 
 impl Placement<ItemHash> for CountedProbing {
     #[inline(always)]
     fn contains(&self, counters: &Counters, item: ItemHash) -> bool {
-        match self.0 {
+        match self.probing {
             Probing::Scattered(_) => {
                 let mut positions = positions(counters.positions(), self.probes(), item);
                 positions.all(|position| counters.first_bit(position) & 1 == 1)
@@ -220,14 +246,14 @@ impl Placement<ItemHash> for CountedProbing {
     }
 
     fn contains_each(&self, counters: &Counters, items: &[ItemHash], wanted: ItemSet) -> ItemSet {
-        match self.0 {
+        match self.probing {
             Probing::Scattered(_) => contains_each_scattered(counters, self.probes(), items, wanted),
             Probing::Paged(paged) => contains_each(counters, paged.deal(), items, wanted),
         }
     }
 
     fn first_probes_set(&self, counters: &Counters, items: &[ItemHash], wanted: ItemSet) -> ItemSet {
-        match self.0 {
+        match self.probing {
             Probing::Scattered(_) => {
                 contains_each_scattered(counters, self.probes().min(Part::FIRST), items, wanted)
             }
@@ -235,11 +261,11 @@ impl Placement<ItemHash> for CountedProbing {
         }
     }
 
-    /// Counts the item's counters up, those that are full excepted; answers how many were 0.
+    /// Counts the item's counters up, those that are full excepted. Returns how many were 0.
     fn insert(&self, counters: &mut Counters, item: ItemHash) -> u32 {
         let size = counters.positions();
-        counters.update(|lines, set| {
-            let clear = match self.0 {
+        let clear = counters.update(|lines, set| {
+            let clear = match self.probing {
                 Probing::Scattered(_) => {
                     positions(size, self.probes(), item).map(place).fold(0, |clear, (line, word, mask)| {
                         let planes = lines.get_mut(line);
@@ -250,12 +276,16 @@ impl Placement<ItemHash> for CountedProbing {
             };
             *set = set.saturating_add(clear.into());
             clear
-        })
+        });
+        if clear != 0 {
+            counters.distinct_items = counters.distinct_items.saturating_add(1);
+        }
+        clear
     }
 
     #[inline(always)]
     fn prefetch(&self, counters: &Counters, item: ItemHash, part: Part, prefetch: impl Prefetch) {
-        match self.0 {
+        match self.probing {
             Probing::Scattered(_) => {
                 let part = part.of(self.probes());
                 let positions = positions(counters.positions(), self.probes(), item);

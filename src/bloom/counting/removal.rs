@@ -21,13 +21,24 @@ use crate::bloom::storage::Storage;
 const STEP_ITEMS: usize = 4;
 
 impl Chain<Counting> {
-    /// Deletes one occurrence of an item; answers whether there was one. Of an item that was not added the answer is true
-    /// with the error rate of the filter, and then others may be lost. O(layers * probes).
+    /// Returns the number of distinct items, over all layers; see [`Counters`](super::Counters). O(layers).
+    #[must_use]
+    pub fn distinct_items(&self) -> u64 {
+        let layers = self.layers.iter().map(|layer| layer.storage().distinct_items);
+        layers.fold(0, u64::saturating_add)
+    }
+
+    /// Deletes one occurrence of an item. Returns whether there was one: of an item that was not added true with the error
+    /// rate of the filter, and then other items may be lost. O(layers * probes).
     pub fn remove(&mut self, item: ItemHash) -> bool {
         let mut layers = self.layers.iter_mut().enumerate();
         let Some((index, layer)) = layers.find(|(_, layer)| layer.contains(item)) else { return false };
         let is_removed = layer.placement().remove(layer.storage_mut(), item);
-        layer.set_items(layer.counts().items.saturating_sub(is_removed.into()));
+        let items = layer.counts().items.saturating_sub(is_removed.into());
+        layer.set_items(items);
+        // Every item that is there has an occurrence.
+        let counters = layer.storage_mut();
+        counters.distinct_items = counters.distinct_items.min(items);
         if layer.counts() == LayerCounts::default() {
             self.drop_emptied(index);
         }

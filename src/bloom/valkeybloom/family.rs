@@ -88,6 +88,7 @@ impl ValkeyBloom {
         // No rate above the smallest double asks for more probes than there may be, unless the parameters are
         // not valid.
         let placement = SipProbing::new(probes, size_bits).ok_or(ReserveError::ErrorRateVanishes)?;
+        let placement = placement.with_equal_hashes(self.seed.has_equal_halves());
         Ok(LayerPlan { placement, size_bits, capacity_items, has_head: true })
     }
 }

@@ -1,6 +1,9 @@
 //! Where the probes of an item fall in a layer.
 
+use siphasher::sip::SipHasher13;
+
 use crate::bloom::bits::Bits;
+use crate::bloom::estimate::{error_rate_now, fill, items_met};
 use crate::bloom::modulus::Modulus;
 use crate::bloom::placement::{Positions, Probes};
 
@@ -25,7 +28,13 @@ pub struct SipPair {
 pub struct SipProbing {
     probes: u32,
     modulus: Modulus,
+    /// Whether the two hashes of every item are equal, as a seed of two equal halves makes them.
+    has_equal_hashes: bool,
 }
+
+/// Probes that the error rate is measured by where the hashes are equal. Among some thousand absent items are enough false
+/// positives: even at a promised rate of 1e-6 a full layer has 5 in a thousand.
+const MEASURING_PROBES: u32 = 1 << 14;
 
 impl SipProbing {
     /// The placement of `probes` probes, 1 to [`PROBES_MAX`], in `size_bits` bits. `None` for any other
@@ -33,7 +42,30 @@ impl SipProbing {
     #[must_use]
     pub fn new(probes: u32, size_bits: u64) -> Option<Self> {
         let modulus = Modulus::new(size_bits)?;
-        (1..=PROBES_MAX).contains(&probes).then_some(Self { probes, modulus })
+        let has_equal_hashes = false;
+        (1..=PROBES_MAX).contains(&probes).then_some(Self { probes, modulus, has_equal_hashes })
+    }
+
+    /// Returns the same placement for items whose two hashes are equal, or not.
+    #[must_use]
+    pub const fn with_equal_hashes(self, has_equal_hashes: bool) -> Self {
+        Self { has_equal_hashes, ..self }
+    }
+
+    /// Returns the share of items that are taken for present, of items that look random and are the same each time.
+    /// O([`MEASURING_PROBES`]).
+    fn measured_rate(self, bits: &Bits) -> f64 {
+        let reader = bits.reader();
+        let (mut items, mut found, mut probes) = (0u32, 0u32, 0u32);
+        while probes < MEASURING_PROBES {
+            let hash = SipHasher13::new().hash(&items.to_le_bytes());
+            let mut positions = self.positions(SipPair { h0: hash, h1: hash });
+            let first_clear = positions.by_ref().position(|position| !reader.get(position));
+            found += u32::from(first_clear.is_none());
+            probes += first_clear.map_or(self.probes, |index| u32::try_from(index + 1).unwrap_or(u32::MAX));
+            items += 1;
+        }
+        f64::from(found) / f64::from(items)
     }
 }
 
@@ -48,13 +80,27 @@ impl Probes for SipProbing {
     fn most_items(&self, bits: &Bits) -> u64 {
         bits.len()
     }
+
+    /// Of equal hashes the first two probes are one.
+    fn estimated_items(&self, bits: &Bits) -> f64 {
+        let probes = self.probes.saturating_sub(self.has_equal_hashes.into());
+        items_met(bits.set_bits(), self.cells(bits), probes)
+    }
+
+    /// Equal hashes depend on each other in ways that the fill does not tell, so their rate is measured.
+    fn error_rate_now(&self, bits: &Bits) -> f64 {
+        if self.has_equal_hashes && bits.set_bits() > 0 {
+            return self.measured_rate(bits);
+        }
+        error_rate_now(fill(bits.set_bits(), self.cells(bits)), self.probes)
+    }
 }
 
 impl Positions<SipPair> for SipProbing {
     /// The bit positions of an item, in valkey-bloom's order: `h0`, `h1`, then `h0 + i * h1` modulo 2^64 and
     /// modulo the largest prime below that, each modulo the number of bits.
     fn positions(&self, item: SipPair) -> impl Iterator<Item = u64> + Clone {
-        let Self { probes, modulus } = *self;
+        let Self { probes, modulus, .. } = *self;
         let SipPair { h0, h1 } = item;
         // The next two words, so that no probe has to ask which one it is.
         let (mut next, mut after, mut sum) = (h0, h1, h0.wrapping_add(h1));

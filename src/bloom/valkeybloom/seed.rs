@@ -51,6 +51,14 @@ impl Seed {
         self.is_random
     }
 
+    /// Returns whether both hashes have the same key. All hashes of an item are then multiples of one, and a filter takes
+    /// several times as many absent items for present as it promises.
+    #[must_use]
+    pub fn has_equal_halves(&self) -> bool {
+        let (halves, _) = self.bytes.as_chunks::<16>();
+        halves.first() == halves.last()
+    }
+
     /// The two hashes of an item. O(length).
     ///
     /// Each is SipHash-1-3 over the item's length as a 64-bit word and then its bytes: how Rust hashes a byte
@@ -91,5 +99,6 @@ mod tests {
         assert_eq!(Seed::marked(FIXED_SEED, false), Some(Seed::FIXED));
         assert_eq!(Seed::marked([7; 32], false), None);
         assert!(Seed::marked(FIXED_SEED, true).unwrap().is_random());
+        assert!(Seed::new([7; 32]).has_equal_halves() && !Seed::FIXED.has_equal_halves());
     }
 }

@@ -3,7 +3,7 @@
 use crate::bloom::keyed::{HashKey, KEY_BYTES};
 use crate::bloom::limits::CAPACITY_MAX_ITEMS;
 use crate::bloom::redisbloom;
-use crate::bloom::valkeybloom::SEED_BYTES;
+use crate::bloom::valkeybloom::{SEED_BYTES, Seed};
 use crate::bloom::{Format, Growth, ScaleError};
 use crate::command::error::CommandError;
 use crate::command::settings::{Host, Settings};
@@ -128,6 +128,10 @@ impl CreationOptions {
             own_words.iter().find(|(is_given, _)| *is_given && format != Format::Everbloom)
         {
             return Err(CommandError::NeedsEverbloom(word));
+        }
+        // A filter of a primary or a log may have been made by valkey-bloom, which takes any seed.
+        if !host.must_obey() && self.seed.is_some_and(|seed| Seed::new(seed).has_equal_halves()) {
+            return Err(CommandError::WeakSeed);
         }
         if self.is_saturating && !self.growth(host).is_fixed_size() {
             return Err(CommandError::NeedsFixedSize);

@@ -39,21 +39,18 @@ impl Totals {
         Ok(extent)
     }
 
-    /// Adds a layer with its items, if the filter may have them.
+    /// Adds a layer with its items, if the filter may have them. Returns the items that the layer can have taken.
     pub(super) fn add(
         &mut self,
         plan: &LayerPlan<ModuloProbing>,
         items: u64,
         limit: &dyn ByteLimit,
-    ) -> Result<(), DecodeError> {
+    ) -> Result<u64, DecodeError> {
         self.extent = self.with_layer(plan.size_bits / 8, plan.placement.probes(), limit)?;
-        // Each of them has set a bit that was clear.
-        let items = Some(items).filter(|items| *items <= plan.size_bits);
-        self.items = items
-            .and_then(|items| self.items.checked_add(items))
-            .filter(|items| *items <= ITEMS_MAX)
-            .ok_or(DecodeError::Invalid("items of the layers"))?;
-        Ok(())
+        let sum = self.items.checked_add(items).filter(|sum| *sum <= ITEMS_MAX);
+        self.items = sum.ok_or(DecodeError::Invalid("items of the layers"))?;
+        // Each has set a bit that was clear. RedisBloom does not check that, so its dumps and files may say more.
+        Ok(items.min(plan.size_bits))
     }
 
     /// Whether the layers have as many items as the filter says.

@@ -139,8 +139,8 @@ fn validate(
     let mut totals = Totals::default();
     let plans = layers.iter().map(|layer| {
         let plan = layer.parameters().plan(layer.size_bytes).map_err(DecodeError::Invalid)?;
-        totals.add(&plan, layer.items, limit)?;
-        Ok::<_, DecodeError>((plan, layer.items))
+        let items = totals.add(&plan, layer.items, limit)?;
+        Ok::<_, DecodeError>((plan, items))
     });
     let plans = plans.collect::<Result<_, _>>()?;
     totals.check_items(items)?;

@@ -87,8 +87,7 @@ impl LayerReader<'_> {
         self.totals.with_layer(least_bytes, probes, self.limit)?;
         let bytes = source.bytes()?;
         let plan = parameters.plan(bytes.len() as u64).map_err(DecodeError::Invalid)?;
-        let items = source.unsigned()?;
-        self.totals.add(&plan, items, self.limit)?;
+        let items = self.totals.add(&plan, source.unsigned()?, self.limit)?;
         let mut layer = Layer::try_new(plan).map_err(|OutOfMemory| DecodeError::OutOfMemory)?;
         if !layer.bits_mut().add_bytes(0, &bytes) {
             return Err(DecodeError::Invalid("size of the bit array"));

@@ -194,7 +194,7 @@ impl LayerRecord {
         if self.capacity_items == 0 || self.capacity_items > i64::MAX.unsigned_abs() {
             return Err(DecodeError::Invalid("capacity"));
         }
-        Ok(UnionPlacement::ValkeyBloom(probing, seed))
+        Ok(UnionPlacement::ValkeyBloom(probing.with_equal_hashes(seed.has_equal_halves()), seed))
     }
 
     fn client(&self) -> Result<UnionPlacement, DecodeError> {

@@ -76,7 +76,8 @@ impl<'l> Builder<'l> {
         if *self.seed.get_or_insert(seed) != seed {
             return Err(DecodeError::Invalid("seed"));
         }
-        let plan = self.check(fields)?;
+        let mut plan = self.check(fields)?;
+        plan.placement = plan.placement.with_equal_hashes(seed.has_equal_halves());
         let mut layer = Layer::try_new(plan).map_err(|OutOfMemory| DecodeError::OutOfMemory)?;
         if !fill(&mut layer) {
             return Err(DecodeError::Invalid("length of a layer"));

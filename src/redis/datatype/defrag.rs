@@ -16,6 +16,7 @@ use redis_module::raw::{RedisModuleDefragCtx, RedisModuleString};
 
 use super::value::or_abort;
 use crate::bloom::BlockMover;
+use crate::redis::allocator::ALIGN_SURE_BYTES;
 use crate::redis::api::succeeded;
 use crate::redis::stats;
 use crate::redis::stored::Stored;
@@ -87,22 +88,30 @@ impl Run {
     fn move_filter(&mut self) {
         // SAFETY: the place holds a value of the type by the contract of `new`.
         let old = unsafe { *self.value };
-        if let Some(new) = self.move_block(old, size_of::<Stored>()) {
+        if let Some(new) = self.move_block(old.cast::<Stored>(), 1) {
             // SAFETY: the place is the server's and is there to be written to.
-            unsafe { self.value.write(new.as_ptr()) };
+            unsafe { self.value.write(new.as_ptr().cast()) };
         }
     }
 
-    /// Moves a block of that size to a better place, if there is one.
-    fn move_block(&self, block: *mut c_void, size_bytes: usize) -> Option<NonNull<c_void>> {
+    /// Moves a block of so many values to a better place. Returns where it is now, `None` if it stays.
+    fn move_block<T>(&self, block: *mut T, values: usize) -> Option<NonNull<T>> {
+        // A block of a type that needs more may begin behind the start of the server's own block, which alone the server
+        // can move. So no such type compiles here.
+        const { assert!(align_of::<T>() <= ALIGN_SURE_BYTES) };
+        let size_bytes = values.saturating_mul(size_of::<T>());
+        if size_bytes == 0 {
+            return None;
+        }
         if size_bytes > MOVABLE_MAX_BYTES {
             stats::count_defrag(false);
             return None;
         }
         let defrag_alloc = api!(RedisModule_DefragAlloc)?;
-        // SAFETY: the block was made by this module's allocator, hence by the server's, and is used by nobody
-        // else. If the answer is not null, the bytes are there and the old block is freed.
-        let moved = NonNull::new(unsafe { defrag_alloc(self.context, block) });
+        // SAFETY: the block was made by this module's allocator, hence by the server's, begins where the server's does by
+        // its alignment, and is used by nobody else. If the result is not null, the bytes are there and the old block
+        // is freed.
+        let moved = NonNull::new(unsafe { defrag_alloc(self.context, block.cast()) }.cast());
         stats::count_defrag(moved.is_some());
         moved
     }
@@ -136,23 +145,17 @@ impl BlockMover for Run {
     fn move_vec<T>(&self, values: &mut Vec<T>) {
         let mut old = ManuallyDrop::new(std::mem::take(values));
         let (start, length, capacity) = (old.as_mut_ptr(), old.len(), old.capacity());
-        let has_block = capacity > 0 && size_of::<T>() > 0;
-        let size_bytes = capacity.saturating_mul(size_of::<T>());
-        let moved = if has_block { self.move_block(start.cast(), size_bytes) } else { None };
-        let start = moved.map_or(start, |block| block.as_ptr().cast());
+        let start = self.move_block(start, capacity).map_or(start, NonNull::as_ptr);
         // SAFETY: the parts are the old vector's, which is not dropped; if its block was moved, bytes and
         // size are the same at the new start and the old block is gone.
         *values = unsafe { Vec::from_raw_parts(start, length, capacity) };
     }
 
     fn move_box<T>(&self, value: &mut Box<T>) {
-        if size_of::<T>() == 0 {
-            return;
-        }
-        let Some(new) = self.move_block(ptr::from_mut(&mut **value).cast(), size_of::<T>()) else { return };
+        let Some(new) = self.move_block(ptr::from_mut(&mut **value), 1) else { return };
         // SAFETY: the block was the box's, made by this module's allocator for a `T`, and its bytes are there
         // now.
-        let new = unsafe { Box::from_raw(new.as_ptr().cast()) };
+        let new = unsafe { Box::from_raw(new.as_ptr()) };
         // The old block is gone, so the old box must not be dropped; nothing since the move can unwind.
         // SAFETY: the place is there to be written to.
         unsafe { ptr::write(value, new) };

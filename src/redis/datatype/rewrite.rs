@@ -9,6 +9,7 @@ use super::value::{filter_at, or_abort};
 use crate::format;
 use crate::format::rewrite::Rewritten;
 use crate::redis::log;
+use crate::redis::loss::exit_at_once;
 use crate::redis::pagemap::ProcessMemory;
 use crate::redis::random::random_number;
 
@@ -32,9 +33,7 @@ pub(super) unsafe extern "C" fn rewrite(
     if outcome.is_err() {
         // This runs in a child of the server, with which the rewrite ends and nothing else.
         log::warning(ptr::null_mut(), "a filter cannot be rewritten: out of memory; this rewrite ends");
-        // As the server ends its children: nothing that it registered for its own end runs here.
-        // SAFETY: no precondition.
-        unsafe { libc::_exit(1) };
+        exit_at_once();
     }
 }
 

@@ -19,7 +19,7 @@ mod scattered;
 mod size;
 
 pub use choice::size_for;
-pub use load::{full_items, full_rate, full_rate_anywhere, items_of};
+pub use load::{full_bits, full_items, full_rate, full_rate_anywhere, items_of};
 pub use now::{error_rate_now, items_met};
 pub use rate::sized_rate;
 pub use size::Size;
