@@ -8,7 +8,7 @@ PREFIX ?= /usr/local
 MODULE_DIR ?= $(PREFIX)/lib/redis/modules
 
 # What is missing is said, or installed, before minutes of building: the server too, where one is wanted.
-NEEDS := build $(if $(filter run test test-server,$(MAKECMDGOALS)),$(if $(SERVER)$(SERVERS),,server))
+NEEDS := build $(if $(filter run test test-server test-tool soak sanitize,$(MAKECMDGOALS)),$(if $(SERVER)$(SERVERS),,server))
 
 # The scripts read these from the environment.
 export MODULE PORT SERVER SERVERS
@@ -20,7 +20,7 @@ bench: export NOOP := $(CARGO_TARGET_DIR)/release/examples/libnoop.so
 bench: export BASELINE := $(CARGO_TARGET_DIR)/release/libeverbloom-baseline.so
 
 .DEFAULT_GOAL := help
-.PHONY: help run build tool test test-pure test-server test-tool check advisories fuzz fuzz-smoke soak mutants sanitize defrag-server test-defrag bench charts install install-tool clean dist reproducible test-dist container release-notes
+.PHONY: help run build tool test test-pure test-server test-tool check advisories fuzz fuzz-smoke soak mutants sanitize defrag-server test-defrag bench charts install install-tool clean dist reproducible test-dist test-clone container release-notes
 
 ##@ Use
 help: ## print this list
@@ -57,7 +57,7 @@ check: ## check formatting, lints, documentation, the oldest Rust, scripts, lice
 advisories: ## check the dependencies against the database of RustSec
 	@scripts/advisories
 
-fuzz: ## let libFuzzer make up input for one target, T, for S seconds; needs a nightly compiler and cargo-fuzz
+fuzz: ## let libFuzzer make up input for one target, T, for S seconds; needs a nightly compiler
 	@scripts/setup build
 	@scripts/fuzz "$(T)" $(or $(S),60)
 
@@ -91,6 +91,7 @@ bench: ## measure everything into docs/performance-cells.csv, and make the page 
 	cargo bench --locked --no-default-features --bench server
 
 charts: ## make docs/performance.md and its pictures anew from the cells, without measuring
+	@scripts/setup build
 	cargo test --locked --no-default-features --bench server -- --render
 
 ##@ Install and release
@@ -111,6 +112,9 @@ reproducible: ## build them again somewhere else, and compare
 test-dist: ## try the packages in clean systems, as root: install, load, and all server tests on aarch64 and musl
 	@scripts/test-dist $(PARTS)
 
+test-clone: ## run GOALS as a stranger does: in a new clone, with an empty environment
+	@scripts/test-clone $(or $(GOALS),dist TARGETS=x86_64-unknown-linux-gnu)
+
 container: ## make the images of Valkey and Redis with the packages, and try them, as root
 	@scripts/container $(IMAGES)
 
@@ -126,6 +130,7 @@ clean: ## remove everything built, and the data of `make run`
 #: PEERS="n=path argument ... n=path ..."  other modules that `make bench` measures too, with their names and load arguments; QUICK=1: only try it, on small filters; ONLY=1-GB,instructions,merge,grown,packed: only these filters, the instructions, BF.MERGE, or the error rates of grown filters
 #: TARGETS="..."  of `make dist`: only these, as Rust calls them (default: four)
 #: PARTS="..."    of `make test-dist`: deb, aarch64, musl (default: all); FILTER=word: only the server tests with it in their name
+#: GOALS="..."   of `make test-clone`: targets and variables (default: dist TARGETS=x86_64-unknown-linux-gnu)
 #: IMAGES="..."  of `make container`: valkey, redis (default: both); WITH=chroot: without buildah; BASE=image: to start from, instead of one that is made of the mirror
 #: T=name S=n     target of `make fuzz` (see fuzz/targets) and its time in seconds
 #: N=n SEED=s     alterations of `make mutants` (default: 200), and what they are drawn by (default: the time; it is printed)

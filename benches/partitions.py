@@ -59,6 +59,14 @@ for command, kind, total in (("BF.MADD", b"item:%d", ITEMS), ("BF.MEXISTS", b"ab
         print(f"{command} {ask.__name__}: {median:.0f} ns per item, {yes[ask] / total:.2%} answered 1")
 fullest_items = max(server.execute_command("BF.CARD", key) for key in keys)
 print(f"the fullest holds {fullest_items} of {fullest}")
-size = lambda key: server.execute_command("BF.INFO", key, "SIZE")[0]
+
+
+def size(key):
+    """Returns the bytes of a filter. One field of BF.INFO is a list in RESP2 and a dict in RESP3."""
+    field = server.execute_command("BF.INFO", key, "SIZE")
+    [size_bytes] = field.values() if isinstance(field, dict) else field
+    return size_bytes
+
+
 print(f"bytes: {sum(map(size, keys)) / size('one'):.3f} times those of one filter,"
       f" {sum(map(server.memory_usage, keys)) / server.memory_usage('one'):.3f} times with what the allocator gives")

@@ -22,12 +22,17 @@ DIST_TARGETS=(x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu x86_64-unknown-
 ZIG_VERSION=0.15.2
 # shellcheck disable=SC2034
 declare -A TOOL_VERSIONS=([cargo-deny]=0.20.2 [cargo-zigbuild]=0.24.1 [cargo-about]=0.9.3 [cargo-cyclonedx]=0.5.9
-  [cargo-mutants]=27.1.0)
+  [cargo-mutants]=27.1.0 [cargo-fuzz]=0.13.2)
 # shellcheck disable=SC2034
 declare -A TOOL_FEATURES=([cargo-about]=cli)
 
 # Where tools of our own versions are installed.
 tools_dir() { say "${CARGO_TARGET_DIR:-$PWD/target}/tools"; }
+
+# Ends the script where there is something that a clone would lack.
+assert_committed() {
+  [ -z "$(git status --porcelain)" ] || die "there are changes that are not committed: the clone would lack them"
+}
 
 have() { command -v "$1" >/dev/null 2>&1; }
 

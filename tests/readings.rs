@@ -11,6 +11,7 @@ use everbloom::bloom::client::{BitOrder, Scheme, SchemeParameters, SchemePlaceme
 use everbloom::bloom::keyed::HashKey;
 use everbloom::bloom::layer::Layer;
 use everbloom::bloom::redisbloom::Options;
+use everbloom::bloom::union::{LastLayer, View};
 use everbloom::bloom::valkeybloom::Seed;
 use everbloom::bloom::{
     Bits, Blueprint, Chain, Counting, Everbloom, Family, Filter, Growth, ItemEncoding, Keyed, NoPrefetch,
@@ -236,11 +237,11 @@ fn a_filter_that_saturates_tells_how_often_it_errs_and_how_much_is_in_it() {
 
 /// The filter with the layers of another appended.
 fn append(into: &mut Filter, other: &Filter) {
-    let copied = |view: &everbloom::bloom::union::View<'_>| {
+    let copied = |view: &View<'_>| {
         let bits = view.bits.try_clone(UnknownMemory).unwrap();
         Layer::of_bits(view.placement, bits, view.capacity_items, view.items)
     };
-    into.gain_layers(other.views().iter().map(copied).collect()).unwrap();
+    into.gain_layers(other.views().iter().map(copied).collect(), LastLayer::Stays).unwrap();
 }
 
 #[test]

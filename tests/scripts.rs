@@ -55,7 +55,15 @@ fn a_user_without_rights_is_told_at_once_all_that_is_missing() {
 
 #[test]
 fn make_asks_for_the_server_before_it_builds() {
-    for (goal, wanted) in [("run", true), ("test", true), ("test-server", true), ("build", false)] {
+    for (goal, wanted) in [
+        ("run", true),
+        ("test", true),
+        ("test-server", true),
+        ("test-tool", true),
+        ("soak", true),
+        ("sanitize", true),
+        ("build", false),
+    ] {
         let output = Command::new("make")
             .args(["--dry-run", goal])
             .current_dir(ROOT)
@@ -67,6 +75,38 @@ fn make_asks_for_the_server_before_it_builds() {
         assert_eq!(setup.contains("server"), wanted, "{goal}: {setup}");
         let before = said.split("cargo build").next().unwrap();
         assert!(before.contains("scripts/setup"), "{goal}: {said}");
+    }
+}
+
+/// Zig as `make dist` calls it, in place of which a shell script prints its current directory.
+fn zig_runs_in(arguments: &[&str]) -> String {
+    let zig = programs(&[], &[("zig", "pwd")]);
+    fs::create_dir(zig.path().join("lib")).unwrap();
+    let output = Command::new(Path::new(ROOT).join("scripts/dist-zig"))
+        .args(arguments)
+        .current_dir(ROOT)
+        .env("DIST_ZIG", zig.path())
+        .env("DIST_ZIG_CACHE", zig.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    text(&output).trim_end().to_owned()
+}
+
+#[test]
+fn zig_prints_the_paths_of_its_headers_where_none_can_be_relative() {
+    // As cargo-zigbuild asks for them, which passes them to what runs in another directory.
+    assert_eq!(zig_runs_in(&["env"]), "/");
+    for compiler in ["cc", "c++"] {
+        assert_eq!(
+            zig_runs_in(&[compiler, "-E", "/tmp/empty.c", "-v", "-target", "x86_64-linux-gnu.2.17"]),
+            "/"
+        );
+        // Paths of sources may be relative.
+        let here = fs::canonicalize(ROOT).unwrap();
+        for step in ["-c", "-E", "-S"] {
+            assert_eq!(Path::new(&zig_runs_in(&[compiler, step, "source.c"])), here, "{compiler} {step}");
+        }
     }
 }
 

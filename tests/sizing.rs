@@ -10,10 +10,16 @@
     reason = "a test fails by panicking and prints what it measured"
 )]
 
+#[path = "support/mod.rs"]
+#[allow(unreachable_pub, reason = "shared with other tests, which allow it")]
+mod support;
+
 use everbloom::bloom::everbloom::layout::{LINE_BITS, PAGE_BITS, PAGE_LINES};
-use everbloom::bloom::everbloom::sizing::{Size, size_for};
+use everbloom::bloom::everbloom::sizing::{Size, full_rate, size_for};
 use everbloom::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_ERROR_RATE_MIN, PAGED_MIN_BYTES};
 use everbloom::bloom::{Everbloom, ItemHash, Layer, LayerPlan, LayerShape, Layout, hash128};
+use everbloom::{Format, Growth, Options, layer_sizes};
+use support::Random;
 
 /// Rates over the whole range.
 const RATES: [f64; 14] =
@@ -36,6 +42,20 @@ fn one_per_cent_takes_the_promised_bits_per_item_at_most() {
         }
         println!("{error_rate}: at most {largest:.4} bits per item, at {at} items");
         assert!(largest <= bits_per_item_max, "{largest} bits per item for {at} items at {error_rate}");
+    }
+}
+
+#[test]
+fn a_full_layer_has_the_rate_that_it_was_sized_for_and_no_more() {
+    for asked in RATES {
+        let mut items = 1u64;
+        while items < 1 << 34 {
+            let rate = full_rate(&LayerShape::sized(items, asked));
+            assert!(rate <= asked.min(1.0 - 1e-6) * (1.0 + 1e-9), "{rate} for {items} at {asked}");
+            // A few items leave room in the words of their array.
+            assert!(items < 100_000 || rate > asked * 0.95, "{rate} for {items} at {asked}");
+            items = items * 3 / 2 + 1;
+        }
     }
 }
 
@@ -170,8 +190,8 @@ fn no_size_has_changed_since_the_first_release() {
     let mut paged = 0;
     for _ in 0..20_000 {
         let unit = |word: u64| (word >> 11) as f64 / (1u64 << 53) as f64;
-        let items = libm::exp2(unit(random.word()) * 40.0) as u64;
-        let (choice, share) = (random.word(), unit(random.word()));
+        let items = libm::exp2(unit(random.next()) * 40.0) as u64;
+        let (choice, share) = (random.next(), unit(random.next()));
         let rate = match choice % 4 {
             0 => share,
             1 => {
@@ -251,27 +271,15 @@ fn small_layers_keep_the_rate_exactly_and_a_word_less_would_not() {
     assert!(not_smallest * 50 <= sizes, "{not_smallest} of {sizes}");
 }
 
-/// A splitmix64 sequence (Steele, Lea and Flood, 2014).
-struct Random(u64);
-
-impl Random {
-    fn word(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let word = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ (word >> 31)
-    }
-
-    fn item(&mut self) -> ItemHash {
-        ItemHash { h1: self.word(), h2: self.word() }
-    }
+fn random_item(random: &mut Random) -> ItemHash {
+    ItemHash { h1: random.next(), h2: random.next() }
 }
 
 /// A layer of `shape`, filled until it has counted its capacity.
 fn full_layer(shape: LayerShape, random: &mut Random) -> Layer {
     let mut layer = Layer::try_new(LayerPlan::from(shape)).unwrap();
     while !layer.is_full() {
-        let item = random.item();
+        let item = random_item(random);
         if !layer.contains(item) {
             layer.insert(item);
         }
@@ -361,9 +369,79 @@ fn positions_hit_set_bits_as_often_as_the_fill_says() {
             Layout::Paged { .. } => rate_by_fill(&layer),
         };
         let asked = 3_000_000;
-        let hits = (0..asked).filter(|_| layer.contains(random.item())).count() as f64 / f64::from(asked);
+        let hits =
+            (0..asked).filter(|_| layer.contains(random_item(&mut random))).count() as f64 / f64::from(asked);
         let sigma = (expected * (1.0 - expected) / f64::from(asked)).sqrt();
         println!("seed 20, {shape:?}: expected {expected:.6}, measured {hits:.6}, sigma {sigma:.6}");
         assert!((hits - expected).abs() <= 4.0 * sigma, "{shape:?}: {hits} against {expected} +- {sigma}");
+    }
+}
+
+/// Error rates of which glibc on processors with fused multiply-add and other C libraries compute logarithms that differ
+/// in the last bit: 1 in 30,000 of those that people type.
+const RATES_OF_TWO_LOGARITHMS: [f64; 24] = [
+    0.008194,
+    0.09792,
+    0.9107,
+    1.466875e-5,
+    3.7841796875e-14,
+    0.6387677167032,
+    0.66652243672888,
+    0.88796954396881,
+    0.89751113142672,
+    0.91147556205323,
+    0.97116525963001,
+    0.000901938611946343,
+    0.0439852101725127,
+    0.0479051230123686,
+    0.0713539744042998,
+    0.312095953727339,
+    0.616380926689439,
+    0.665076581885869,
+    0.700317272552611,
+    0.708046813631073,
+    0.739977202333359,
+    0.789843894037433,
+    0.791995041100295,
+    0.793342393153042,
+];
+
+/// The sizes of the foreign formats are computed with the C library's logarithm, as RedisBloom and valkey-bloom compute
+/// them. The recorded numbers are those of glibc 2.36; a server with another library must make layers of the same sizes.
+#[test]
+fn layers_of_the_foreign_formats_have_the_same_sizes_with_every_c_library() {
+    let seed = 0x006c_6f67;
+    for (format, recorded) in
+        [(Format::RedisBloom, 0xb1b5_ba04_b996_4e86), (Format::ValkeyBloom, 0x7d3c_6507_f5b3_3c97)]
+    {
+        let mut random = Random(seed);
+        let (mut digest, mut pairs) = (0xcbf2_9ce4_8422_2325u64, 0);
+        let mut size = |error_rate: f64, capacity_items: u64| {
+            let options = Options { error_rate, capacity_items, growth: Growth::Fixed };
+            let layer = layer_sizes(format, options, 1).unwrap()[0];
+            for number in [layer.size_bits, layer.probes.into()] {
+                digest = (digest ^ number).wrapping_mul(0x0000_0100_0000_01b3);
+            }
+            pairs += 1;
+        };
+        for _ in 0..300_000 {
+            let typed: f64 = format!("{}e-{}", 1 + random.below(9999), 4 + random.below(9)).parse().unwrap();
+            let halved = typed * 0.5f64.powi(random.below(40) as i32);
+            let any = (random.next() >> 11) as f64 / (1u64 << 53) as f64;
+            for rate in [typed, halved, any].into_iter().filter(|rate| *rate > 0.0 && *rate < 1.0) {
+                let shift = random.below(30) as u32;
+                size(rate, 1 + (random.next() >> 34 >> shift));
+            }
+        }
+        for rate in RATES_OF_TWO_LOGARITHMS {
+            for _ in 0..20_000 {
+                let shift = random.below(30) as u32;
+                size(rate, 1 + (random.next() >> 34 >> shift));
+            }
+        }
+        // Rates whose probes are a whole number before they are rounded up.
+        (1..1022).for_each(|halvings| size(0.5f64.powi(halvings), 1000));
+        println!("seed {seed}: {pairs} sizes of {format:?}, digest {digest:#x}");
+        assert_eq!(digest, recorded, "seed {seed}, {format:?}");
     }
 }

@@ -35,7 +35,7 @@ class Partitions:
         answers = [None] * len(items)
         for theirs, replies in zip(places.values(), pipeline.execute()):
             for place, reply in zip(theirs, replies):
-                answers[place] = reply  # 1 or 0, or the error of this item
+                answers[place] = reply  # 1 or 0, in RESP3 True or False; or the error of this item
         return answers
 
     def add(self, items):

@@ -11,6 +11,13 @@ import redis
 from partitions import Partitions
 
 
+def layers(cluster, key):
+    """Returns the number of layers of a filter. One field of BF.INFO is a list in RESP2 and a dict in RESP3."""
+    field = cluster.execute_command("BF.INFO", key, "FILTERS")
+    [number] = field.values() if isinstance(field, dict) else field
+    return number
+
+
 def main(url):
     cluster = redis.RedisCluster.from_url(url)
     seen = Partitions(cluster, "seen", 24)
@@ -21,7 +28,7 @@ def main(url):
         seen.add(items[start:start + 5000])
         cluster.execute_command("BF.MADD", "one", *items[start:start + 5000])
     assert all(seen.contains(items))
-    grown = sum(cluster.execute_command("BF.INFO", seen.key(n), "FILTERS")[0] > 1 for n in range(24))
+    grown = sum(layers(cluster, seen.key(number)) > 1 for number in range(24))
     absent = [b"absent:%d" % number for number in range(50_000)]
     one = sum(cluster.execute_command("BF.MEXISTS", "one", *absent))
     print(f"there: {sum(seen.contains(absent))} of {len(absent)} absent, in one filter {one}; {grown} grew", flush=True)

@@ -15,15 +15,12 @@ pub(crate) fn header(kind: u8, body: &[u8]) -> Vec<u8> {
     let kind = KINDS[usize::from(kind) % KINDS.len()];
     let [magic, version, kind_bytes] = [&b"evbl"[..], &1u16.to_le_bytes(), &kind.to_le_bytes()];
     let mut header = [magic, version, kind_bytes, body].concat();
-    let layers = match kind {
-        2 => header.len().saturating_sub(72) / 32,
-        3 => header.len().saturating_sub(80) / 40 + 1,
-        5 => header.len().saturating_sub(48) / 40,
-        6 => header.len().saturating_sub(32) / 96,
-        7 => header.len().saturating_sub(48) / 168,
-        _ => header.len().saturating_sub(32) / 40,
-    };
     let (first_layer, layer_bytes) = layers_of(kind);
+    // The first layer of an imported filter has more bytes than the others.
+    let layers = match kind {
+        3 => header.len().saturating_sub(80) / 40 + 1,
+        _ => header.len().saturating_sub(first_layer) / layer_bytes,
+    };
     header.truncate(first_layer + layer_bytes * layers);
     if header.len() >= 12 {
         header[8..12].copy_from_slice(&(layers as u32).to_le_bytes());
@@ -36,6 +33,7 @@ fn layers_of(kind: u16) -> (usize, usize) {
     match kind {
         2 => (72, 32),
         3 => (40, 40),
+        4 => (32, 48),
         5 => (48, 40),
         6 => (32, 96),
         7 => (48, 168),

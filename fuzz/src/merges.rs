@@ -1,9 +1,10 @@
 //! Merges of filters of any kinds: the destination holds what any of them held, the sources stay as they are, a refused
-//! merge changes nothing, and a replica comes to the same filter.
+//! merge changes nothing, a replica comes to the same filter, and what is added afterwards keeps the error rate within the one
+//! that is promised.
 
 use std::collections::HashSet;
 
-use everbloom::bloom::{Filter, NoPrefetch};
+use everbloom::bloom::{Filter, LayerReading, NoPrefetch};
 use everbloom::command::Settings;
 
 use super::exercise::{exercise, fingerprint};
@@ -12,6 +13,7 @@ use super::model::Pair;
 use super::words::creation;
 
 const NAMES: [&[u8]; 4] = [b"p", b"q", b"r", b"s"];
+const DESTINATIONS: [&[u8]; 4] = [b"p", b"q", b"new", b"other"];
 
 /// Makes up to four filters and merges some of them, some times.
 pub fn run(data: &[u8]) {
@@ -21,21 +23,72 @@ pub fn run(data: &[u8]) {
     for key in &NAMES[..2 + input.below(3)] {
         make(&mut pair, key, &mut input);
     }
+    let mut forced = HashSet::new();
     for _ in 0..6 {
         if input.is_empty() {
             break;
         }
-        merge(&mut pair, &mut input);
+        merge(&mut pair, &mut input, &mut forced);
         let items = input.items(10);
         let argv: Vec<&[u8]> =
             [&b"BF.MADD"[..], b"p"].into_iter().chain(items.iter().map(Vec::as_slice)).collect();
         pair.call(&argv);
     }
     pair.assert_in_step();
+    for key in DESTINATIONS {
+        fill(&mut pair, key, forced.contains(key));
+    }
     let largest = pair.primary.keys.values().max_by_key(|filter| filter.layer_count());
     if let Some(filter) = largest {
         exercise(filter.try_clone(everbloom::bloom::UnknownMemory).unwrap(), &mut Input::new(data), limit);
     }
+}
+
+/// Most items that a filter is filled with.
+const FILL_MAX_ITEMS: u64 = 4000;
+
+/// Adds twice as many items as the filter has capacity for, and looks whether it errs more often than it promises, or, if a merge
+/// was forced, than BF.STATS says that it may.
+fn fill(pair: &mut Pair, key: &[u8], is_forced: bool) {
+    // A window takes its items at an even pace.
+    let Some(filter) = pair.filter(key).filter(|filter| !matches!(filter, Filter::Window(_))) else { return };
+    let items = filter.capacity_items().saturating_mul(2);
+    let mut rate =
+        |field: &[u8]| pair.call(&[b"BF.INFO", key, field]).strip_prefix("*1 ,")?.parse::<f64>().ok();
+    let rates = [&b"ERROR-RATE"[..], b"ERROR-RATE-MAX"].map(&mut rate);
+    let [Some(promised), Some(most)] = rates else { return };
+    if items > FILL_MAX_ITEMS {
+        return;
+    }
+    let most = if is_forced { most } else { promised };
+    add(pair, key, b"fill", items);
+    let (layers, whole) = pair.filter(key).unwrap().reading();
+    let deviation = layers.iter().map(|layer| deviation(layer).powi(2)).sum::<f64>().sqrt();
+    let within = most * (1.0 + 1e-5) + 6.0 * deviation;
+    assert!(
+        whole.error_rate <= within,
+        "{} of {}: {most} at most, {layers:?}",
+        whole.error_rate,
+        key.escape_ascii()
+    );
+}
+
+/// Adds so many items that no other prefix has, up to a batch more.
+fn add(pair: &mut Pair, key: &[u8], prefix: &[u8], items: u64) {
+    for batch in 0..items.div_ceil(100) {
+        let names: Vec<Vec<u8>> =
+            (0..100).map(|number| [prefix, format!("-{batch}-{number}").as_bytes()].concat()).collect();
+        let argv: Vec<&[u8]> =
+            [&b"BF.MADD"[..], key].into_iter().chain(names.iter().map(Vec::as_slice)).collect();
+        pair.call(&argv);
+    }
+}
+
+/// The standard deviation of the error rate of a layer, whose fill varies.
+fn deviation(layer: &LayerReading) -> f64 {
+    let fill = layer.set_cells as f64 / layer.cells as f64;
+    let of_fill = (fill * (1.0 - fill) / layer.cells as f64).sqrt();
+    if fill > 0.0 { layer.error_rate * f64::from(layer.probes) * of_fill / fill } else { 0.0 }
 }
 
 fn make(pair: &mut Pair, key: &[u8], input: &mut Input<'_>) {
@@ -62,6 +115,10 @@ fn make(pair: &mut Pair, key: &[u8], input: &mut Input<'_>) {
         argv.extend([&b"ITEMS"[..], b"i0"]);
         pair.call(&argv);
     }
+    let capacity = pair.filter(key).map_or(0, Filter::capacity_items);
+    if capacity <= FILL_MAX_ITEMS && input.flag() {
+        add(pair, key, key, capacity);
+    }
     for _ in 0..input.below(4) {
         let items = input.items(60);
         let argv: Vec<&[u8]> =
@@ -70,10 +127,11 @@ fn make(pair: &mut Pair, key: &[u8], input: &mut Input<'_>) {
     }
 }
 
-fn merge(pair: &mut Pair, input: &mut Input<'_>) {
-    let dest = *input.choose(&[&b"p"[..], b"q", b"new", b"other"]);
-    let sources: Vec<&[u8]> = (0..1 + input.below(4)).map(|_| *input.choose(&NAMES)).collect();
-    let force = (input.byte() & 3 != 0).then_some(&b"FORCE"[..]);
+/// Merges filters; `forced` are the keys of filters into which a merge was forced, and of copies of such.
+fn merge(pair: &mut Pair, input: &mut Input<'_>, forced: &mut HashSet<&'static [u8]>) {
+    let dest = *input.choose(&DESTINATIONS);
+    let sources: Vec<&'static [u8]> = (0..1 + input.below(4)).map(|_| *input.choose(&NAMES)).collect();
+    let force = (input.byte() & 1 != 0).then_some(&b"FORCE"[..]);
     let argv: Vec<&[u8]> =
         [&b"BF.MERGE"[..], dest].into_iter().chain(sources.iter().copied()).chain(force).collect();
     let keys: Vec<&[u8]> = sources.iter().copied().chain([dest]).collect();
@@ -87,7 +145,11 @@ fn merge(pair: &mut Pair, input: &mut Input<'_>) {
     };
     let before: Vec<_> =
         keys.iter().map(|key| pair.filter(key).map(|filter| (fingerprint(filter), held(filter)))).collect();
+    let is_made = pair.filter(dest).is_none();
     let reply = pair.call(&argv);
+    if reply == "+OK" && (force.is_some() || (is_made && forced.contains(sources[0]))) {
+        forced.insert(dest);
+    }
     for (key, before) in keys.iter().zip(&before) {
         let after = pair.filter(key).map(fingerprint);
         if *key != dest || reply != "+OK" {

@@ -188,7 +188,7 @@ pub(crate) fn creation(input: &mut Input<'_>, is_insert: bool) -> Vec<Vec<u8>> {
         2 | 3 => say("FORMAT valkey-bloom"),
         4..=6 => say("COUNTING"),
         7 | 8 => say("KEYED"),
-        9 if is_insert => say("SEED 0123456789abcdef0123456789abcdef"),
+        9 if is_insert => say("SEED 0123456789abcdef0123456789ABCDEF"),
         10 if is_insert => say("TIGHTENING 0.7 FORMAT valkey-bloom"),
         11 if is_insert => say("KEY 0123456789abcdef"),
         12 => say("PX 100000"),

@@ -68,7 +68,7 @@ fn only_filters_that_count_give_items_back() {
 #[test]
 fn every_add_counts_and_what_was_deleted_is_replicated() {
     let mut server = Server::new();
-    server.run("BF.RESERVE k 0.001 4 COUNTING NONSCALING");
+    server.run("BF.RESERVE k 0.001 2 COUNTING NONSCALING");
     server.replicated.clear();
     server.events.clear();
     let dialogue = [
@@ -104,6 +104,55 @@ fn every_add_counts_and_what_was_deleted_is_replicated() {
     assert_eq!(server.replicated, expected);
     let (add, del) = ("bloom.add", "bloom.del");
     assert_eq!(server.events, [add, add, add, add, add, add, del, del, del, add]);
+}
+
+#[test]
+fn the_capacity_is_of_distinct_items() {
+    let full = "-ERR non scaling filter is full";
+    let mut server = Server::new();
+    let dialogue = [
+        ("BF.RESERVE k 0.0001 5 COUNTING NONSCALING", "+OK"),
+        ("BF.MADD k a a a a a", "*5 #t #f #f #f #f"),
+        ("BF.MADD k b c d e f", "*5 #t #t #t #t -ERR non scaling filter is full"),
+        ("BF.CARD k", ":9"),
+        ("BF.ADD k a", "#f"),
+        // Five of six occurrences: the item is there still.
+        ("BF.DEL k a a a a a", "*5 #t #t #t #t #t"),
+        ("BF.ADD k f", full),
+        ("BF.DEL k a a", "*2 #t #f"),
+        ("BF.CARD k", ":4"),
+        ("BF.MADD k f g", "*2 #t -ERR non scaling filter is full"),
+        ("BF.MADD k f f f", "*3 #f #f #f"),
+        ("BF.DEL k b c d e f f f f", "*8 #t #t #t #t #t #t #t #t"),
+        ("BF.CARD k", ":0"),
+        ("BF.MADD k 1 2 3 4 5 6", "*6 #t #t #t #t #t -ERR non scaling filter is full"),
+        ("BF.CLEAR k", "+OK"),
+        ("BF.MADD k 1 2 3 4 5 6", "*6 #t #t #t #t #t -ERR non scaling filter is full"),
+        // A filter that grows does so for distinct items, too.
+        ("BF.RESERVE grows 0.0001 5 COUNTING EXPANSION 1", "+OK"),
+        ("BF.MADD grows a a a a a a b c d e", "*10 #t #f #f #f #f #f #t #t #t #t"),
+        ("BF.INFO grows FILTERS", "*1 :1"),
+        ("BF.ADD grows f", "#t"),
+        ("BF.INFO grows FILTERS", "*1 :2"),
+    ];
+    assert_dialogue(&mut server, &dialogue);
+}
+
+#[test]
+fn the_advice_for_a_filter_that_has_grown_is_for_its_distinct_items() {
+    let mut server = Server::new();
+    server.run("BF.RESERVE k 0.0001 5 COUNTING EXPANSION 1");
+    for item in 0..30 {
+        assert_eq!(server.run(&format!("BF.MADD k {item} {item} {item}")), "*3 #t #f #f");
+    }
+    assert_eq!(server.run("BF.CARD k"), ":90");
+    let advice = server.run("BF.INFO k ADVICE");
+    assert!(advice.starts_with("*1 $BF.RESERVE k 0.0001 30 COUNTING would have taken "), "{advice}");
+    assert!(
+        server.log.iter().any(|line| line.contains("BF.RESERVE k 0.0001 30 COUNTING")),
+        "{:?}",
+        server.log
+    );
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn words_that_redisbloom_does_not_know_are_not_replicated_to_a_filter_that_is_th
         let foreign = [
             "FORMAT redisbloom",
             "FORMAT everbloom",
-            "SEED 0123456789abcdef0123456789abcdef",
+            "SEED 0123456789abcdef0123456789ABCDEF",
             "FORMAT valkey-bloom TIGHTENING 0.5",
             "VALIDATESCALETO 1000",
         ];

@@ -18,6 +18,7 @@ mod import;
 mod keyed;
 mod kinds;
 mod merge;
+mod promise;
 mod replication;
 mod replies;
 mod saturation;

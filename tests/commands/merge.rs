@@ -72,6 +72,27 @@ fn a_merge_is_refused_before_anything_changes() {
 }
 
 #[test]
+fn what_is_missing_while_its_slot_migrates_is_not_said_to_be_missing() {
+    const TRY_AGAIN: &str = "-TRYAGAIN Multiple keys request during rehashing of slot";
+    let mut server = Server::new();
+    server.strings.insert(b"{migrating}:config-less".to_vec(), b"4".to_vec());
+    let dialogue = [
+        ("BF.RESERVE a 0.01 100", "+OK"),
+        ("BF.MERGE a migrating", TRY_AGAIN),
+        ("BF.MERGE b a migrating", TRY_AGAIN),
+        ("BF.MERGE b b migrating", TRY_AGAIN),
+        ("BF.MERGE string migrating", WRONG_TYPE),
+        ("BF.MERGE a none", NOT_FOUND),
+        ("BF.IMPORT b SOURCE migrating SCHEME go-zero BITS 900", TRY_AGAIN),
+        ("BF.IMPORT a SOURCE migrating SCHEME go-zero BITS 900", "-BUSYKEY Target key name already exists."),
+        // The string is here, and its settings are not.
+        ("BF.IMPORT b SOURCE {migrating}:config-less SCHEME redisson", TRY_AGAIN),
+    ];
+    assert_dialogue(&mut server, &dialogue);
+    assert_eq!(server.replicated.len(), 1);
+}
+
+#[test]
 fn the_option_is_the_last_word_behind_a_source_and_a_key_anywhere_else() {
     let mut server = Server::new();
     let dialogue = [
@@ -127,7 +148,7 @@ fn filters_that_were_made_alike_become_one_layer_of_every_format() {
         let before = state(&server.keys[b"all".as_slice()]);
         let reply = server.run("BF.MERGE all more");
         let refusal =
-            if format == "everbloom" { "-ERR the merged filter would err" } else { "-ERR a layer of" };
+            if format == "everbloom" { "-ERR the merged filter would come" } else { "-ERR a layer of" };
         assert!(reply.starts_with(refusal), "{format}: {reply}");
         assert!(state(&server.keys[b"all".as_slice()]) == before, "{format}");
         assert_eq!(server.run("BF.MERGE all more FORCE"), "+OK");
@@ -251,6 +272,33 @@ fn an_item_that_a_client_cannot_express_is_not_lost_in_a_union() {
         ("BF.EXPORT k", "-ERR the filter was not imported"),
     ];
     assert_dialogue(&mut server, &dialogue);
+}
+
+#[test]
+fn filters_of_thousands_of_layers_are_merged_and_merged_again_without_a_change() {
+    let mut server = Server::new();
+    for (key, first) in [("a", 0), ("b", 10_000)] {
+        assert_eq!(server.run(&format!("BF.RESERVE {key} 0.5 1 EXPANSION 1")), "+OK");
+        add(&mut server, key, first..first + 2100);
+        assert!(server.keys[key.as_bytes()].layer_count() > 2000);
+    }
+    assert_eq!(server.run("BF.RESERVE all 0.5 10"), "+OK");
+    let mut sources = String::new();
+    for item in 20_000..23_000 {
+        let key = format!(" {item}");
+        assert_eq!(server.run(&format!("BF.RESERVE{key} 0.01 1")), "+OK");
+        assert_eq!(server.run(&format!("BF.ADD{key}{key}")), "#t");
+        sources += &key;
+    }
+    for line in ["BF.MERGE a b", &format!("BF.MERGE all{sources}")] {
+        assert_eq!(server.run(line), "+OK");
+        let replicated = server.replicated.len();
+        assert_eq!(server.run(line), "+OK");
+        assert_eq!(server.replicated.len(), replicated);
+    }
+    assert_has(&mut server, "a", 0..2100);
+    assert_has(&mut server, "a", 10_000..12_100);
+    assert_has(&mut server, "all", 20_000..23_000);
 }
 
 #[test]

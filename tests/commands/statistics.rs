@@ -16,13 +16,13 @@ fn everything_is_told_in_one_map_with_one_of_each_layer() {
     let mut server = Server::new();
     server.run("BF.RESERVE k 0.01 100 NONSCALING");
     server.run("BF.MADD k a b c");
-    let stats = "%23 +type $everbloom +format $everbloom +kind $everbloom +layers :1 +capacity :100 +items :3 \
+    let stats = "%24 +type $everbloom +format $everbloom +kind $everbloom +layers :1 +capacity :100 +items :3 \
                  +estimated-items :3 +set-bits :15 +fill ,0.0146484";
     let reply = server.run("BF.STATS k");
     assert!(reply.starts_with(stats), "{reply}");
     let size = server.keys[b"k".as_slice()].size_bytes();
     for part in [
-        " +error-rate ,0.01 +error-rate-now ,",
+        " +error-rate ,0.01 +error-rate-max ,0.01 +error-rate-now ,",
         &format!(
             " +bytes :{size} +bits-per-item ,341.333 +allocated-bytes :{} +hashes :5 +growth $fixed +expansion _",
             size + 9
@@ -32,6 +32,37 @@ fn everything_is_told_in_one_map_with_one_of_each_layer() {
          +set-bits :15 +fill ,0.0146484 +error-rate ,0.01 +error-rate-now ,",
     ] {
         assert!(reply.contains(part), "{part} in {reply}");
+    }
+}
+
+/// A seed of two equal halves, which only a primary or a file brings, makes a filter break its rate; the fill does not tell.
+#[test]
+fn the_rate_of_a_filter_with_a_seed_of_equal_halves_is_the_real_one() {
+    for (rate, items) in [(0.1, 3000), (0.01, 1500), (0.01, 3000), (0.0001, 3000)] {
+        let mut server = Server::new();
+        server.must_obey = true;
+        let seed = "s".repeat(32);
+        let insert = format!("BF.INSERT k CAPACITY 3000 ERROR {rate} NONSCALING SEED {seed} ITEMS first");
+        assert_eq!(server.run(&insert), "*1 #t");
+        server.must_obey = false;
+        add(&mut server, 1..items);
+        let asked = 100_000;
+        let found =
+            (0..asked).filter(|number| server.run(&format!("BF.EXISTS k absent-{number}")) == "#t").count();
+        let measured = f64::from(u32::try_from(found).unwrap()) / f64::from(asked);
+        let reply = server.run("BF.INFO k ERROR-RATE-NOW");
+        let now: f64 = reply.trim_start_matches("*1 ,").parse().unwrap();
+        println!("{rate} asked, {items} items: {measured} measured, {now} told");
+        assert!((now / measured - 1.0).abs() < 0.35, "{rate}: {measured} measured, {now} told");
+        if items == 3000 {
+            assert!(now > 1.3 * rate, "{rate}: {now} told");
+        }
+        let estimated = server.run("BF.INFO k ESTIMATED-ITEMS");
+        let estimated: f64 = estimated.trim_start_matches("*1 :").parse().unwrap();
+        assert!(
+            (estimated / f64::from(items) - 1.0).abs() < 0.12,
+            "{rate}: {estimated} estimated of {items}"
+        );
     }
 }
 
@@ -61,12 +92,40 @@ fn every_field_is_also_one_of_info() {
                 assert_eq!(answer, format!("*1 {value}"), "{reserve}: {word}");
             }
         }
-        assert_eq!(seen, 22, "{scalars}");
+        assert_eq!(seen, 23, "{scalars}");
     }
     server.protocol = Protocol::Resp3;
     assert_eq!(server.run("BF.INFO k Import-Scheme"), "%1 +import-scheme $murmur3-salted");
     assert_eq!(server.run("BF.INFO k KIND"), "%1 +kind $imported");
     assert_eq!(server.run("BF.INFO k CAPACITY").split(' ').take(2).collect::<Vec<_>>(), ["%1", "+Capacity"]);
+}
+
+/// An empty filter of every kind but a union, which holds items: the command that makes it, and its kind.
+const EMPTY: [(&str, &str); 7] = [
+    ("BF.RESERVE k 0.01 100", "everbloom"),
+    ("BF.RESERVE k 0.01 100 FORMAT redisbloom", "redisbloom"),
+    ("BF.RESERVE k 0.01 100 FORMAT valkey-bloom", "valkey-bloom"),
+    ("BF.IMPORT k EMPTY SCHEME murmur3-salted BITS 100 HASHES 3 CAPACITY 5", "imported"),
+    ("BF.RESERVE k 0.01 100 COUNTING", "counting"),
+    ("BF.RESERVE k 0.01 100 KEYED", "keyed"),
+    ("BF.RESERVE k 0.01 1000000 WINDOW 60", "window"),
+];
+
+#[test]
+fn every_kind_is_on_the_page_and_an_empty_filter_has_no_negative_zero() {
+    let page = include_str!("../../docs/commands.md");
+    let row = page.lines().find(|line| line.starts_with("| `kind` |")).unwrap();
+    let mut server = Server::new();
+    for (command, kind) in EMPTY {
+        server.keys.remove(b"k".as_slice());
+        assert_eq!(server.run(command), "+OK", "{command}");
+        assert_eq!(server.run("BF.INFO k KIND"), format!("*1 ${kind}"));
+        assert!(row.contains(&format!("`{kind}`")), "{kind} in {row}");
+        let stats = server.run("BF.STATS k");
+        assert!(!stats.contains(",-0"), "{command}: {stats}");
+        assert_eq!(server.run("BF.INFO k ERROR-RATE-NOW"), "*1 ,0", "{command}");
+    }
+    assert!(row.contains("`union`"), "{row}");
 }
 
 #[test]

@@ -106,7 +106,7 @@ fn a_layer_of_valkey_bloom_in_a_union_is_of_whole_bytes_within_the_limit_of_a_la
 fn a_union_grows_up_to_the_largest_layer_and_not_past_it() {
     let outcome = |capacity_items: u64| {
         let mut server = Server::new();
-        server.run("BF.INSERT r CAPACITY 20 ERROR 0.01 FORMAT redisbloom ITEMS a b");
+        server.run("BF.INSERT r CAPACITY 9 ERROR 0.25 FORMAT redisbloom NONSCALING ITEMS a b c d e f g h i");
         server.run("BF.INSERT v CAPACITY 20 ERROR 0.01 FORMAT valkey-bloom EXPANSION 2 ITEMS c d");
         assert_eq!(server.run("BF.MERGE made v r FORCE"), "+OK");
         let mut record = saved(server.keys.get_mut(b"made".as_slice()).unwrap());

@@ -39,6 +39,7 @@ fn assert_same(one: &Filter, other: &Filter) {
     let (Filter::Counting(one), Filter::Counting(other)) = (one, other) else { panic!("another kind") };
     for (one, other) in one.layers().iter().zip(other.layers()) {
         assert_eq!((one.counts(), one.capacity_items()), (other.counts(), other.capacity_items()));
+        assert_eq!(one.storage().distinct_items, other.storage().distinct_items);
         assert!(one.placement() == other.placement());
     }
 }
@@ -83,7 +84,8 @@ fn the_header_is_the_documented_one() {
     let Filter::Counting(chain) = &filter else { panic!("another kind") };
     let shape = chain.layers()[0].shape();
     expected.extend([1, 0, shape.probes as u8, 1, 0, 0, 0, 0]);
-    for number in [shape.size_bits, 100, 3, u64::from(shape.probes)] {
+    // Positions, capacity, occurrences, counters above 0, distinct items.
+    for number in [shape.size_bits, 100, 3, u64::from(shape.probes), 1] {
         expected.extend(number.to_le_bytes());
     }
     assert_eq!(header(&filter), expected);

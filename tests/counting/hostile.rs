@@ -25,8 +25,7 @@ fn every_wrong_field_is_refused() {
         loaded(&record, LIMIT_BYTES).err().unwrap_or_else(|| panic!("{value:?} at {at}"))
     };
     assert_eq!(wrong(6, &[99, 0]), DecodeError::Unsupported { what: "kind", got: 99 });
-    // As an everbloom's own the array would be four times as long as it says.
-    assert_eq!(wrong(6, &[1, 0]), DecodeError::Invalid("chunk length"));
+    assert_eq!(wrong(6, &[1, 0]), DecodeError::Invalid("header length"));
     assert_eq!(wrong(40, &1088u64.to_le_bytes()), DecodeError::Invalid("size in bits"));
     assert_eq!(wrong(40, &0u64.to_le_bytes()), DecodeError::Invalid("size in bits"));
     assert_eq!(wrong(40, &2048u64.to_le_bytes()), DecodeError::Invalid("chunk length"));
@@ -35,6 +34,9 @@ fn every_wrong_field_is_refused() {
     assert_eq!(wrong(48, &0u64.to_le_bytes()), DecodeError::Invalid("capacity"));
     assert_eq!(wrong(56, &(LAYER_OCCURRENCES_MAX + 1).to_le_bytes()), DecodeError::Invalid("items"));
     assert_eq!(wrong(64, &8u64.to_le_bytes()), DecodeError::Invalid("set bits"));
+    // One item was added once.
+    assert_eq!(wrong(72, &2u64.to_le_bytes()), DecodeError::Invalid("distinct items"));
+    assert_eq!(wrong(72, &u64::MAX.to_le_bytes()), DecodeError::Invalid("distinct items"));
     assert_eq!(wrong(32, &[3]), DecodeError::Unsupported { what: "layout", got: 3 });
     // More occurrences than the capacity are no mistake.
     let mut record = good.clone();
@@ -43,6 +45,9 @@ fn every_wrong_field_is_refused() {
     assert_eq!(filter.items(), LAYER_OCCURRENCES_MAX);
     filter.add(b"hello", &ANY, NoPrefetch).unwrap();
     assert_eq!(filter.items(), LAYER_OCCURRENCES_MAX);
+    // More distinct items are.
+    string(&mut record, 0)[72..80].copy_from_slice(&101u64.to_le_bytes());
+    assert_eq!(loaded(&record, LIMIT_BYTES).err(), Some(DecodeError::Invalid("distinct items")));
 }
 
 #[test]

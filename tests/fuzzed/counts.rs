@@ -72,7 +72,7 @@ fn forms() -> Vec<Form> {
         }
     }
     for growth in ["EXPANSION 2", "NONSCALING"] {
-        made(&format!("BF.RESERVE f 0.1 5 {growth} COUNTING"), 24, 16);
+        made(&format!("BF.RESERVE f 0.1 5 {growth} COUNTING"), 32, 24);
         made(&format!("BF.RESERVE f 0.1 5 {growth} FORMAT valkey-bloom"), 24, 16);
         made(&format!("BF.RESERVE f 0.1 5 {growth} FORMAT redisbloom"), 9, 37);
     }
@@ -128,7 +128,9 @@ fn no_count_that_is_read_is_moved_beyond_what_is_read() {
                     server.run(line);
                     server.keys.values().for_each(reload);
                 }
-                assert!(server.keys[&b"f"[..]].items() >= items, "{what}");
+                // RedisBloom's may say more than their bits, which are 64 here.
+                let least_items = if form.is_redisbloom { items.min(64) } else { items };
+                assert!(server.keys[&b"f"[..]].items() >= least_items, "{what}");
             }
         }
     }

@@ -15,6 +15,8 @@ fn header_of(kind: u8, reserved_items: u64, expansion: u32, layers: u32) -> Vec<
     for _ in 0..layers {
         body.extend([1, 0, 7, 1, 0, 0, 0, 0]);
         [1024u64, 77, 0, 0].iter().for_each(|field| body.extend(field.to_le_bytes()));
+        // Of a counting filter the distinct items follow.
+        body.extend(vec![0; if kind == 3 { 8 } else { 0 }]);
     }
     forge::sealed_header(&forge::header(kind, &body), Some(1))
 }

@@ -52,8 +52,8 @@ fn what_redisbloom_takes_and_breaks_on_is_refused_by_name() {
         (&[(10, Field::Bytes(vec![]))], "size of the bit array"),
         (&[unsigned(0, 41)], "items"),
         (&[unsigned(11, u64::MAX)], "items of the layers"),
-        // More than the layer has bits, each of which is set by one item at most.
-        (&[unsigned(0, first_bits + 1 + rest_items), unsigned(11, first_bits + 1)], "items of the layers"),
+        (&[unsigned(0, 1 << 63), unsigned(11, (1 << 63) - rest_items)], "items of the layers"),
+        (&[unsigned(11, first_bits + 1)], "items"),
     ] {
         assert_eq!(refused(changes), DecodeError::Invalid(field), "{changes:?}");
     }
@@ -123,6 +123,33 @@ fn a_filter_loads_within_the_limit_it_needs_and_not_a_byte_less() {
         let refused = DecodeError::TooLarge { needed_bytes, limit_bytes };
         let error = rdb::load(&mut record.reader(), encoding_version, &limit_bytes).unwrap_err();
         assert_eq!((error, pieces::from_header(&header, &limit_bytes).unwrap_err()), (refused, refused));
+    }
+}
+
+/// RedisBloom takes any number of items, so its snapshots and dumps may say more than a layer can have taken.
+#[test]
+fn more_items_than_bits_are_taken_and_counted_as_many_as_the_bits() {
+    let (_, record) = bases().swap_remove(0);
+    let before = load(&record, 4);
+    let (bits, first_items) = (before.layers()[0].bits().len(), before.layers()[0].counts().items);
+    let most = u64::MAX >> 1;
+    for items in [bits, bits + 1, most - (before.items() - first_items)] {
+        let mut altered = record.clone();
+        altered.0[0] = Field::Unsigned(before.items() - first_items + items);
+        altered.0[11] = Field::Unsigned(items);
+        let mut chain = load(&altered, 4);
+        assert_eq!(chain.items(), before.items() - first_items + bits, "{items}");
+        assert_eq!(chain.layers()[0].bits().bytes(), before.layers()[0].bits().bytes());
+        // What is written then is consistent, and read again as it is.
+        assert_eq!(saved(&load(&saved(&chain), 4)), saved(&chain));
+        let mut header = pieces::piece(&before, 0).unwrap().data.into_owned();
+        header[..8].copy_from_slice(&(before.items() - first_items + items).to_le_bytes());
+        header[20 + 16..20 + 24].copy_from_slice(&items.to_le_bytes());
+        let from_header = pieces::from_header(&header, &ANY).unwrap();
+        assert_eq!(from_header.items(), chain.items(), "{items}");
+        assert_eq!(pieces::piece(&from_header, 0), pieces::piece(&chain, 0));
+        add(&mut chain, b"one more");
+        assert!(contains(&chain, b"one more"));
     }
 }
 

@@ -1,7 +1,7 @@
 //! docs/clients.md: every listing is a file of examples/, and does what it says. So do the programs of docs/window.md.
 
 use crate::harness::{Site, Test, tests};
-use crate::runtimes::{command, root, run, url};
+use crate::runtimes::{Program, root, url};
 
 #[path = "../../examples/rust/use_redis_rs.rs"]
 mod use_redis_rs;
@@ -21,8 +21,11 @@ pub(crate) const TESTS: &[Test] = tests![
 ];
 
 fn is_done(site: &Site, script: &str, library: &str) {
-    let Some((_server, told)) = run(site, script, library) else { return };
-    assert!(told.ends_with("done\n"), "{script}: {told}");
+    for program in Program::find(script, library) {
+        let (name, server) = (program.name.clone(), site.start());
+        let printed = program.run(&[url(&server)]);
+        assert!(printed.ends_with("done\n"), "{name}: {printed}");
+    }
 }
 
 fn redis_py_is_used_as_its_page_says(site: &Site) {
@@ -63,21 +66,20 @@ fn redis_rs_is_used_as_its_page_says(site: &Site) {
 
 /// More lines than a batch has, and some twice.
 fn loads_packed_batches(site: &Site, script: &str) {
-    let Some(mut example) = command(script, "redis") else { return };
-    let server = site.start();
-    let mut client = server.client();
-    client.say("BF.RESERVE ids 0.000001 30000");
-    let ids = server.dir().join("ids.txt");
-    let lines: String = (0..25_000).map(|number| format!("id-{}\n", number % 22_000)).collect();
-    std::fs::write(&ids, lines).expect("write the ids");
-    let output = example.arg(url(&server)).arg(&ids).output().expect("start the example");
-    let (told, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{script}: {told}{errors}");
-    let items = client.int("BF.CARD ids");
-    assert_eq!(told, format!("{items} new\n"), "{script}");
-    assert!((21_990..=22_000).contains(&items), "{script}: {items}");
-    assert_eq!(client.ask(&["BF.MEXISTS", "ids", "id-21999", "id-21999\n"]), "[1, 0]", "{script}");
-    assert_eq!(client.ask(&["BF.MEXISTS", "any", "a\nb", "", "a"]), "[1, 1, 0]", "{script}");
+    for program in Program::find(script, "redis") {
+        let (name, server) = (program.name.clone(), site.start());
+        let mut client = server.client();
+        client.say("BF.RESERVE ids 0.000001 30000");
+        let ids = server.dir().join("ids.txt");
+        let lines: String = (0..25_000).map(|number| format!("id-{}\n", number % 22_000)).collect();
+        std::fs::write(&ids, lines).expect("write the ids");
+        let printed = program.run(&[url(&server).as_ref(), ids.as_os_str()]);
+        let items = client.int("BF.CARD ids");
+        assert_eq!(printed, format!("{items} new\n"), "{name}");
+        assert!((21_990..=22_000).contains(&items), "{name}: {items}");
+        assert_eq!(client.ask(&["BF.MEXISTS", "ids", "id-21999", "id-21999\n"]), "[1, 0]", "{name}");
+        assert_eq!(client.ask(&["BF.MEXISTS", "any", "a\nb", "", "a"]), "[1, 1, 0]", "{name}");
+    }
 }
 
 fn redis_py_loads_packed_batches_as_their_page_says(site: &Site) {

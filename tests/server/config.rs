@@ -220,9 +220,13 @@ const UNPREFIXED: [(&str, &str, &str); 3] = [
 ];
 
 fn redisblooms_names_work_where_the_server_can(site: &Site) {
-    let able = site.from(Some((8, 0)), None);
     let server = site.start();
     let mut client = server.client();
+    let able = if site.is_in_development() {
+        client.say("CONFIG GET bf-error-rate") != "[]"
+    } else {
+        site.from(Some((8, 0)), None)
+    };
     for (name, prefixed, value) in UNPREFIXED {
         if able {
             assert_eq!(get(&mut client, name), get(&mut client, prefixed));

@@ -7,6 +7,7 @@ pub(crate) const TESTS: &[Test] = tests![
     they_survive_snapshots_and_append_only_files,
     they_survive_copies_payloads_and_pieces,
     a_strict_replica_has_the_same_counts,
+    the_room_of_a_full_filter_survives,
     deletions_are_told_and_watched,
     their_items_are_counted_in_the_statistics,
     deletions_are_answered_as_adds_in_both_protocols,
@@ -107,6 +108,56 @@ fn a_strict_replica_has_the_same_counts(site: &Site) {
     client.say("EVAL return{redis.call('BF.DEL',KEYS[1],'b','nothing')} 1 small");
     assert_eq!(client.int("WAIT 1 60000"), 1);
     assert_eq!(state(&mut replica.client()), state(&mut client));
+}
+
+/// The filter is full with five distinct items, of which `a` was added five times.
+fn assert_full_of_five(client: &mut Client, key: &str) {
+    let full = "-ERR non scaling filter is full";
+    assert_eq!(client.int(&format!("BF.CARD {key}")), 9, "{key}");
+    assert_eq!(client.say(&format!("BF.ADD {key} f")), full, "{key}");
+    assert_eq!(client.say(&format!("BF.DEL {key} a a a a")), "[1, 1, 1, 1]", "{key}");
+    assert_eq!(client.say(&format!("BF.ADD {key} f")), full, "{key}");
+    assert_eq!(client.say(&format!("BF.DEL {key} a")), "[1]", "{key}");
+    assert_eq!(client.say(&format!("BF.MADD {key} f g")), format!("[1, {full}]"), "{key}");
+    assert_eq!(client.int(&format!("BF.CARD {key}")), 5, "{key}");
+}
+
+fn the_room_of_a_full_filter_survives(site: &Site) {
+    for preamble in ["yes", "no"] {
+        let append_only = format!("aof-use-rdb-preamble {preamble}");
+        let launch = site.launch().with("appendonly yes").with("appendfsync always").with(append_only);
+        let server = launch.start();
+        let replica = server.replica(site.launch().with("propagation-error-behavior panic"));
+        let mut client = server.client();
+        assert_eq!(client.say("BF.RESERVE k 0.0001 5 COUNTING NONSCALING"), "+OK");
+        client.say("BF.MADD k a a a a a b c d e");
+        assert_eq!(client.int("COPY k copied"), 1);
+        let payload = client.bytes(&["DUMP", "k"]);
+        assert_eq!(client.ask(&[b"RESTORE", b"restored".as_slice(), b"0", &payload]), "+OK");
+        travel(&mut client, "k", "travelled");
+        let keys = ["k", "copied", "restored", "travelled"];
+        let digests = |client: &mut Client| keys.map(|key| client.digest(key));
+        let expected = digests(&mut client);
+        assert!(expected.iter().all(|digest| *digest == expected[0]));
+        assert_eq!(client.int("WAIT 1 60000"), 1);
+        assert_eq!(digests(&mut replica.client()), expected);
+        assert_eq!(client.say("DEBUG RELOAD"), "+OK");
+        assert_eq!(digests(&mut client), expected, "reloaded");
+        client.say("BGREWRITEAOF");
+        wait_until("the rewrite", || {
+            client.info("aof_rewrite_in_progress").as_deref() == Some("0")
+                && client.info("aof_rewrite_scheduled").as_deref() == Some("0")
+        });
+        drop(replica);
+        let server = server.restart();
+        let mut client = server.client();
+        assert_eq!(digests(&mut client), expected, "rewritten, preamble {preamble}");
+        // The replica gets them as a snapshot, then every command.
+        let replica = server.replica(site.launch().with("propagation-error-behavior panic"));
+        keys.iter().for_each(|key| assert_full_of_five(&mut client, key));
+        assert_eq!(client.int("WAIT 1 60000"), 1);
+        assert_eq!(digests(&mut replica.client()), digests(&mut client));
+    }
 }
 
 fn deletions_are_told_and_watched(site: &Site) {

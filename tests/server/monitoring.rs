@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use redis::Value;
 
+use crate::dump::{load, piece};
 use crate::harness::{Client, Server, Site, Test, show, tests, wait_until};
 use crate::names;
 use crate::support::Random;
@@ -11,6 +12,7 @@ use crate::support::Random;
 pub(crate) const TESTS: &[Test] = tests![
     every_documented_field_is_told_and_every_field_is_documented,
     the_totals_are_the_sums_over_all_filters_whatever_has_happened,
+    a_filter_whose_count_ends_is_counted_as_far_as_its_count_goes,
     filters_that_are_evicted_or_expire_are_counted_no_more,
 ];
 
@@ -145,7 +147,10 @@ fn disturb(client: &mut Client, random: &mut Random) -> String {
                 expire(client);
                 "DEBUG RELOAD".to_owned()
             }
-            _ => chunks(client, &one, &other),
+            _ => {
+                let pieces = *random.choose(&[1, usize::MAX]);
+                chunks(client, &one, &other, pieces)
+            }
         },
     };
     let _ = client.try_call(&line.split(' ').collect::<Vec<_>>());
@@ -162,10 +167,10 @@ fn expire(client: &mut Client) {
     }
 }
 
-/// Takes one filter to another key in pieces; answers the last command.
-fn chunks(client: &mut Client, from: &str, to: &str) -> String {
+/// Takes so many pieces of one filter, the header first, to another key. Returns a command that changes nothing.
+fn chunks(client: &mut Client, from: &str, to: &str, pieces: usize) -> String {
     let mut iterator = "0".to_owned();
-    loop {
+    for _ in 0..pieces {
         let Ok(Value::Array(piece)) = client.try_call(&["BF.SCANDUMP", from, &iterator]) else { break };
         let [Value::Int(next), Value::BulkString(data)] = &piece[..] else { break };
         if *next == 0 {
@@ -211,6 +216,29 @@ fn the_totals_are_the_sums_over_all_filters_whatever_has_happened(site: &Site) {
     assert_totals(&mut server.client(), "restarted");
     let mut client = server.client();
     client.say("FLUSHALL");
+    wait_until("all gone", || told(&mut client).values().all(|totals| *totals == [0; 5]));
+}
+
+fn a_filter_whose_count_ends_is_counted_as_far_as_its_count_goes(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    assert_eq!(client.say("BF.RESERVE full 0.01 1 NONSCALING SATURATE"), "+OK");
+    for item in 0..300 {
+        client.say(&format!("BF.ADD full {item}"));
+    }
+    assert_totals(&mut client, "saturated");
+    // Without its chunks the copy takes items as new that its header counts already.
+    let (iterator, header) = piece(&mut client, "full", 0).unwrap();
+    assert_eq!(load(&mut client, "copy", iterator, &header), "+OK");
+    let from_header = client.int("BF.CARD copy");
+    for item in 0..300 {
+        client.say(&format!("BF.ADD copy {item}"));
+        assert_totals(&mut client, &format!("the header and {item} items more"));
+    }
+    assert!(client.int("BF.CARD copy") > from_header);
+    client.say("BF.CLEAR copy");
+    assert_totals(&mut client, "cleared");
+    client.say("FLUSHALL SYNC");
     wait_until("all gone", || told(&mut client).values().all(|totals| *totals == [0; 5]));
 }
 

@@ -1,10 +1,10 @@
 //! docs/cluster.md: one filter over three primaries, by the helpers of examples/ and the cluster clients of their languages.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use crate::harness::{Client, Server, Site, Test, show, tests, wait_until};
-use crate::runtimes::{command, root, url};
+use crate::runtimes::{Program, root, url};
 
 pub(crate) const TESTS: &[Test] = tests![
     partitions_stay_whole_with_python_while_the_cluster_changes,
@@ -106,7 +106,12 @@ fn is_replica(server: &Server) -> bool {
 }
 
 fn stay_whole(site: &Site, script: &str, library: &str) {
-    let Some(mut example) = command(script, library) else { return };
+    for Program { name, command } in Program::find(script, library) {
+        stays_whole(site, &name, command);
+    }
+}
+
+fn stays_whole(site: &Site, script: &str, mut example: Command) {
     let mut cluster = Cluster::start(site);
     example.arg(url(&cluster.primaries[1])).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut running = example.spawn().expect("start the example");

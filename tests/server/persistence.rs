@@ -92,8 +92,16 @@ fn digests_tell_filters_apart(site: &Site) {
         digests.push(client.digest(&format!("one-{item}")));
     }
     // The server adds a mark to the digest of a key with a time to live.
+    assert_ne!(
+        client.digest("long-lived"),
+        client.digest("one-a"),
+        "the same filter, one with a time to live"
+    );
+    client.say("EXPIRE one-a 1000");
+    assert_eq!(client.digest("long-lived"), client.digest("one-a"), "both with a time to live");
     client.say("PERSIST long-lived");
-    assert_eq!(client.digest("long-lived"), client.digest("one-a"), "the same filter");
+    client.say("PERSIST one-a");
+    assert_eq!(client.digest("long-lived"), client.digest("one-a"), "none with a time to live");
     let count = digests.len();
     digests.sort();
     digests.dedup();

@@ -1,12 +1,14 @@
 //! Runs what is in examples/ by its own runtime with its own client library.
 //!
-//! `scripts/setup-examples` installs the libraries. Where a runtime or its library is missing the test says so and is
-//! skipped: a machine without the internet must be able to run the rest.
+//! `scripts/setup-examples` installs the libraries into the target directory, and no others are used: this machine may have
+//! any version of them. A test whose runtime or library is missing says so and is skipped, since a machine without the
+//! internet must be able to run the other tests.
 
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::path::PathBuf;
 use std::process::Command;
 
-use crate::harness::{Server, Site, skip};
+use crate::harness::{Server, skip};
 
 pub(crate) fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -18,10 +20,11 @@ fn libraries() -> PathBuf {
     target.join("examples-clients")
 }
 
-/// Python, with the libraries if they are installed.
-fn python() -> Command {
-    let own = libraries().join("venv/bin/python3");
-    Command::new(if own.exists() { own.as_path() } else { Path::new("python3") })
+/// Python with the libraries of the examples, and with the redis-py in `redis_py` instead of theirs.
+fn python(redis_py: Option<&PathBuf>) -> Command {
+    let mut python = Command::new(libraries().join("venv/bin/python3"));
+    python.env_remove("PYTHONHOME").env_remove("PYTHONPATH").envs(redis_py.map(|dir| ("PYTHONPATH", dir)));
+    python
 }
 
 fn node() -> Command {
@@ -30,35 +33,58 @@ fn node() -> Command {
     node
 }
 
-/// A command that runs a script of examples/, whose ending tells its runtime; nothing where `library` cannot be had.
-pub(crate) fn command(script: &str, library: &str) -> Option<Command> {
-    let runtime = || if script.ends_with(".py") { python() } else { node() };
-    let mut probe = runtime();
-    if script.ends_with(".py") {
-        probe.arg("-c").arg(format!("import {library}"));
-    } else {
-        probe.arg("-e").arg(format!("require('{library}')"));
-    }
-    if !probe.output().is_ok_and(|output| output.status.success()) {
-        skip(format!(
-            "the runtime or the client library of examples/{script} is missing (scripts/setup-examples)"
-        ));
-        return None;
-    }
-    let mut example = runtime();
-    example.arg(root().join("examples").join(script));
-    Some(example)
+/// Every older redis-py that `scripts/setup-examples` has installed.
+fn older_redis_pys() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(libraries().join("redis-py")).into_iter().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.sort();
+    paths
 }
 
-/// Runs a script of examples/ against a server of its own and answers that server and what it printed; nothing as for
-/// [`command`].
-pub(crate) fn run(site: &Site, script: &str, library: &str) -> Option<(Server, String)> {
-    let mut example = command(script, library)?;
-    let server = site.start();
-    let output = example.arg(url(&server)).output().expect("start the example");
-    let (told, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{script}: {told}{errors}");
-    Some((server, told.into_owned()))
+/// A script of examples/ with the libraries that it is run with.
+pub(crate) struct Program {
+    /// The script, and the older library if it is run with one.
+    pub(crate) name: String,
+    pub(crate) command: Command,
+}
+
+impl Program {
+    /// Returns a script that uses `library`, in Python or Node by its ending. A script that uses redis-py is returned once
+    /// for each version. Without the runtime or the library, returns nothing and skips the test.
+    pub(crate) fn find(script: &str, library: &str) -> Vec<Self> {
+        let is_python = script.ends_with(".py");
+        let older = if is_python && library == "redis" { older_redis_pys() } else { Vec::new() };
+        let programs = older.iter().map(Some).chain([None]).filter_map(|redis_py| {
+            let runtime = || if is_python { python(redis_py) } else { node() };
+            let probe = if is_python {
+                ["-c".to_owned(), format!("import {library}")]
+            } else {
+                ["-e".to_owned(), format!("require('{library}')")]
+            };
+            let output = runtime().args(probe).output().ok()?;
+            let mut command = runtime();
+            command.arg(root().join("examples").join(script));
+            let older = redis_py.map(|dir| format!(" with {}", dir.display()));
+            let name = format!("{script}{}", older.unwrap_or_default());
+            output.status.success().then_some(Self { name, command })
+        });
+        let programs: Vec<Self> = programs.collect();
+        if programs.is_empty() {
+            skip(format!(
+                "the runtime or the client library of examples/{script} is missing (scripts/setup-examples)"
+            ));
+        }
+        programs
+    }
+
+    /// Runs the program and returns what it printed.
+    pub(crate) fn run<A: AsRef<OsStr>>(mut self, arguments: &[A]) -> String {
+        let output = self.command.args(arguments).output().expect("start the example");
+        let (printed, errors) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{}: {printed}{errors}", self.name);
+        printed.into_owned()
+    }
 }
 
 pub(crate) fn url(server: &Server) -> String {

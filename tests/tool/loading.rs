@@ -210,10 +210,11 @@ fn progress_is_told_in_lines_and_on_a_terminal_in_a_bar(site: &Site) {
     feeding.join().unwrap();
     let files = Files::new();
     let file = files.items("items", 500_000);
-    // `script` gives it a terminal.
+    // `script` gives it a terminal. The environment of the tests may have no TERM, and then there is no bar.
     let load = format!("{} load {} terminal {file}", path().display(), url(&server));
-    let Ok(ended) = Command::new("script").args(["-qec", &load, "/dev/null"]).stdin(Stdio::null()).output()
-    else {
+    let mut script = Command::new("script");
+    script.args(["-qec", &load, "/dev/null"]).env("TERM", "xterm");
+    let Ok(ended) = script.stdin(Stdio::null()).output() else {
         return skip("there is no script");
     };
     let text = String::from_utf8_lossy(&ended.stdout);

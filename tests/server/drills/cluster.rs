@@ -7,6 +7,7 @@ use std::thread;
 use redis::Value;
 
 use super::Drill;
+use crate::cluster::migrates_slots_at_once;
 use crate::harness::{Client, Server, Site, Test, show, tests, wait_until};
 use crate::support::Random;
 
@@ -42,7 +43,7 @@ fn nothing_is_lost_while_slots_move(site: &Site) {
         while drill.goes_on() {
             let key = KEYS[drill.random.below(KEYS.len())].0;
             let to = drill.random.below(3);
-            if move_slot(site, &servers, key, to, drill.random.below(2) == 0) {
+            if move_slot(&servers, key, to, drill.random.below(2) == 0) {
                 drill.count("slots moved", 1);
             }
         }
@@ -156,7 +157,7 @@ impl Router {
 }
 
 /// Moves the slot of a key to a node; false where it is there already.
-fn move_slot(site: &Site, servers: &[Server; 3], key: &str, to: usize, may_be_at_once: bool) -> bool {
+fn move_slot(servers: &[Server; 3], key: &str, to: usize, may_be_at_once: bool) -> bool {
     let slot = servers[0].client().int(&format!("CLUSTER KEYSLOT {key}"));
     let owner =
         servers.iter().position(|server| !server.client().say(&format!("BF.CARD {key}")).starts_with('-'));
@@ -164,7 +165,7 @@ fn move_slot(site: &Site, servers: &[Server; 3], key: &str, to: usize, may_be_at
     let (mut from, mut into) = (servers[owner].client(), servers[to].client());
     let id = |client: &mut Client| String::from_utf8(client.bytes(&["CLUSTER", "MYID"])).unwrap();
     let (from_id, to_id) = (id(&mut from), id(&mut into));
-    if may_be_at_once && site.from(None, Some((9, 0))) {
+    if may_be_at_once && migrates_slots_at_once(&mut from) {
         assert_eq!(from.say(&format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slot} {slot} NODE {to_id}")), "+OK");
         wait_until("slot moved", || from.say(&format!("BF.CARD {key}")).starts_with("-MOVED"));
     } else {

@@ -9,6 +9,7 @@ mod defrag;
 mod latency;
 mod leak;
 mod memory;
+mod promise;
 mod replicas;
 mod smoke;
 mod truth;
@@ -35,6 +36,7 @@ use crate::support::Random;
 pub(crate) const SUBJECTS: &[(&str, &[Test])] = &[
     ("drill-wire", wire::TESTS),
     ("drill-crash", crash::TESTS),
+    ("drill-promise", promise::TESTS),
     ("drill-replicas", replicas::TESTS),
     ("drill-cluster", cluster::TESTS),
     ("drill-leak", leak::TESTS),

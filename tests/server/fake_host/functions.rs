@@ -27,7 +27,6 @@ pub(super) fn address_of(name: &str) -> *const c_void {
         "GetServerVersion" => loading::get_server_version as *const c_void,
         "GetServerInfo" => loading::get_server_info as *const c_void,
         "FreeServerInfo" => loading::free_server_info as *const c_void,
-        "ServerInfoGetFieldC" => loading::server_info_field as *const c_void,
         "ServerInfoGetFieldUnsigned" => loading::server_info_number as *const c_void,
         "GetContextFlags" => loading::get_context_flags as *const c_void,
         "RegisterNumericConfig" => loading::register_numeric_config as *const c_void,
@@ -41,6 +40,7 @@ pub(super) fn address_of(name: &str) -> *const c_void {
         "SetCommandACLCategories" => loading::set_acl_categories as *const c_void,
         "RegisterInfoFunc" => loading::register_info_func as *const c_void,
         "SetModuleOptions" => loading::set_module_options as *const c_void,
+        "GetModuleOptionsAll" => loading::get_module_options_all as *const c_void,
         "SubscribeToServerEvent" => loading::subscribe as *const c_void,
         "DefragAlloc" => moving::defrag_alloc as *const c_void,
         "DefragCursorGet" => moving::defrag_cursor_get as *const c_void,
@@ -117,6 +117,7 @@ fn pretended(name: &str) -> *const c_void {
         "LoadFloat"
         "LoadStringBuffer"
         "LoadUnsigned"
+        "RegisterDefragCallbacks"
         "ReplyWithDouble"
         "ReplyWithMap"
         "ReplyWithNull"

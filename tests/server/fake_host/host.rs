@@ -3,7 +3,7 @@
 use std::alloc::Layout;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
-use std::ffi::{CStr, c_char, c_int, c_ulong, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
 use std::ptr;
 
 use libloading::Library;
@@ -55,6 +55,18 @@ pub(super) struct State {
     pub(super) failing: BTreeSet<&'static str>,
     /// Whether a module of that name is there already.
     pub(super) is_busy: bool,
+    /// The version that the host calls itself: major, minor and patch in a byte each.
+    pub(super) version: c_int,
+    /// Whether the host is a Valkey, which has every function under a second name, `ValkeyModule_...`.
+    pub(super) is_valkey: bool,
+    /// The flags of settings that the host refuses.
+    pub(super) refused_flags: c_uint,
+    /// Every attempt to register a setting: its name and flags.
+    pub(super) settings: Vec<(String, c_uint)>,
+    /// The module options that the host knows.
+    pub(super) known_options: c_int,
+    /// The options that the module has set.
+    pub(super) options: c_int,
     pub(super) log: Vec<String>,
     pub(super) replies: Vec<String>,
     pub(super) commands: HashMap<String, Handler>,
@@ -104,7 +116,8 @@ pub(super) fn status_of(name: &str) -> c_int {
 unsafe extern "C" fn get_api(name: *const c_char, place: *mut *const c_void) -> c_int {
     // SAFETY: the module's word.
     let name = unsafe { CStr::from_ptr(name) }.to_str().expect("a name in ASCII");
-    let name = name.strip_prefix("RedisModule_").unwrap_or(name);
+    let valkey_name = name.strip_prefix("ValkeyModule_").filter(|_| with(|state| state.is_valkey));
+    let name = valkey_name.or(name.strip_prefix("RedisModule_")).unwrap_or(name);
     let function = functions::address_of(name);
     if function.is_null() || with(|state| state.missing.contains(name)) {
         return ERR;
@@ -161,6 +174,30 @@ impl Host {
     /// Lets every function succeed again.
     pub(crate) fn mend(&self) {
         with(|state| state.failing.clear());
+    }
+
+    /// Calls itself `version`: major, minor and patch in a byte each.
+    pub(crate) fn of_version(self, version: c_int) -> Self {
+        with(|state| state.version = version);
+        self
+    }
+
+    /// Refuses settings with one of these flags.
+    pub(crate) fn refusing_flags(self, flags: c_uint) -> Self {
+        with(|state| state.refused_flags = flags);
+        self
+    }
+
+    /// Is a Valkey.
+    pub(crate) fn of_valkey(self) -> Self {
+        with(|state| state.is_valkey = true);
+        self
+    }
+
+    /// Knows these module options.
+    pub(crate) fn knowing_options(self, options: c_int) -> Self {
+        with(|state| state.known_options = options);
+        self
     }
 
     /// Has a module of the same name already.
@@ -223,6 +260,16 @@ impl Host {
     /// The commands that the module has registered.
     pub(crate) fn commands(&self) -> usize {
         with(|state| state.commands.len())
+    }
+
+    /// Every attempt of the module to register a setting: its name and flags.
+    pub(crate) fn settings(&self) -> Vec<(String, c_uint)> {
+        with(|state| state.settings.clone())
+    }
+
+    /// The module options that the module has set.
+    pub(crate) fn options(&self) -> c_int {
+        with(|state| state.options)
     }
 
     /// The default of a setting as it was registered.

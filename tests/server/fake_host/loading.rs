@@ -34,7 +34,7 @@ pub(super) unsafe extern "C" fn log(
 }
 
 pub(super) extern "C" fn get_server_version() -> c_int {
-    0x07_00_00
+    with(|state| state.version)
 }
 
 pub(super) extern "C" fn get_server_info(_: *mut Context, _section: *const c_char) -> *mut c_void {
@@ -42,10 +42,6 @@ pub(super) extern "C" fn get_server_info(_: *mut Context, _section: *const c_cha
 }
 
 pub(super) extern "C" fn free_server_info(_: *mut Context, _info: *mut c_void) {}
-
-pub(super) extern "C" fn server_info_field(_info: *mut c_void, _name: *const c_char) -> *const c_char {
-    ptr::null()
-}
 
 /// # Safety
 /// `error` must be a place for a status.
@@ -70,14 +66,13 @@ pub(super) unsafe extern "C" fn register_numeric_config(
     _: *mut Context,
     name: *const c_char,
     default: c_longlong,
-    _flags: c_uint,
+    flags: c_uint,
     _min: c_longlong,
     _max: c_longlong,
 ) -> c_int {
     // SAFETY: the module's word.
     let name = unsafe { text_of(name) };
-    with(|state| state.defaults.insert(name, default.to_string()));
-    status_of("RegisterNumericConfig")
+    register_config("RegisterNumericConfig", name, default.to_string(), flags)
 }
 
 /// # Safety
@@ -86,13 +81,26 @@ pub(super) unsafe extern "C" fn register_string_config(
     _: *mut Context,
     name: *const c_char,
     default: *const c_char,
+    flags: c_uint,
 ) -> c_int {
     // SAFETY: the module's word.
     let name = unsafe { text_of(name) };
     // SAFETY: the module's word.
     let default = unsafe { text_of(default) };
+    register_config("RegisterStringConfig", name, default, flags)
+}
+
+/// Registers a setting, unless the host refuses one of its flags.
+fn register_config(function: &str, name: String, default: String, flags: c_uint) -> c_int {
+    let is_refused = with(|state| {
+        state.settings.push((name.clone(), flags));
+        flags & state.refused_flags != 0
+    });
+    if is_refused {
+        return ERR;
+    }
     with(|state| state.defaults.insert(name, default));
-    status_of("RegisterStringConfig")
+    status_of(function)
 }
 
 pub(super) extern "C" fn load_configs(_: *mut Context) -> c_int {
@@ -156,7 +164,13 @@ pub(super) extern "C" fn register_info_func(_: *mut Context, _function: *const c
     status_of("RegisterInfoFunc")
 }
 
-pub(super) extern "C" fn set_module_options(_: *mut Context, _options: c_int) {}
+pub(super) extern "C" fn set_module_options(_: *mut Context, options: c_int) {
+    with(|state| state.options = options);
+}
+
+pub(super) extern "C" fn get_module_options_all() -> c_int {
+    with(|state| state.known_options)
+}
 
 /// An event by its number and version.
 #[repr(C)]

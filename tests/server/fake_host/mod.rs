@@ -11,6 +11,7 @@ mod moving;
 mod running;
 
 use std::collections::BTreeSet;
+use std::ffi::{c_int, c_uint};
 use std::path::Path;
 
 use crate::harness::{Site, Test, tests, wait_until};
@@ -28,6 +29,8 @@ pub(crate) const TESTS: &[Test] = tests![
     blocks_aligned_as_their_size_is_will_do,
     every_function_that_is_used_is_checked_at_load,
     every_registration_that_fails_is_named,
+    plain_names_of_settings_depend_on_what_the_host_accepts,
+    slots_migrate_at_once_where_the_host_knows_the_option,
     a_name_that_is_taken_is_explained,
     a_refused_load_leaves_no_settings,
     replication_that_fails_is_in_the_log,
@@ -39,8 +42,20 @@ pub(crate) const TESTS: &[Test] = tests![
 ];
 
 /// Functions that Redis 7.0 does not have and the module does without there.
-const OPTIONAL: [&str; 5] =
-    ["TryCalloc", "TryRealloc", "AddACLCategory", "SetCommandACLCategories", "CachedMicroseconds"];
+const OPTIONAL: [&str; 6] = [
+    "TryCalloc",
+    "TryRealloc",
+    "AddACLCategory",
+    "SetCommandACLCategories",
+    "CachedMicroseconds",
+    "RegisterDefragCallbacks",
+];
+
+/// The version that every development build of Redis and Valkey calls itself: 255.255.255.
+const DEVELOPMENT_BUILD: c_int = 0xFF_FF_FF;
+
+/// Redis' flag of a setting whose name has no prefix. Valkey 9.1 has another meaning for it: a number without a sign.
+const UNPREFIXED: c_uint = 1 << 9;
 
 /// Functions that came with Redis 7.0, of those that the module uses.
 const NEW_IN_7: [&str; 10] = [
@@ -156,6 +171,63 @@ fn every_registration_that_fails_is_named(site: &Site) {
         let mut host = Host::new(site).failing(function);
         assert!(!host.load(&[]), "loaded although {function} failed");
         assert!(host.log().contains(reason), "{function}: {}", host.log());
+    }
+}
+
+/// The names of settings that were registered, or tried, without the prefix of the module.
+fn plain_names(host: &Host) -> Vec<String> {
+    let plain = host.settings().into_iter().filter(|(_, flags)| flags & UNPREFIXED != 0);
+    plain.map(|(name, _)| name).collect()
+}
+
+fn plain_names_of_settings_depend_on_what_the_host_accepts(site: &Site) {
+    for version in [DEVELOPMENT_BUILD, 0x07_04_00, 0x08_00_02] {
+        // Every setting has a name of each kind.
+        let mut host = Host::new(site).of_version(version);
+        assert!(host.load(&["ERROR_RATE", "0.02"]), "{}", host.log());
+        assert_eq!(host.log(), "");
+        assert_eq!(
+            (host.default_of("error-rate"), host.default_of("bf-error-rate")),
+            ("0.02".into(), "0.02".into())
+        );
+        assert_eq!(plain_names(&host).len() * 2, host.settings().len());
+        // One plain name is tried, and the refusal is one line of the log.
+        let mut host = Host::new(site).of_version(version).refusing_flags(UNPREFIXED);
+        assert!(host.load(&["ERROR_RATE", "0.02"]), "{}", host.log());
+        assert_eq!(host.default_of("error-rate"), "0.02");
+        assert_eq!(plain_names(&host), ["bf-error-rate"]);
+        let log = host.log();
+        assert_eq!(log.lines().count(), 1, "{log}");
+        assert!(log.contains("bf-error-rate") && log.contains("bf.error-rate"), "{log}");
+        assert_eq!(host.call(&["bf.madd", "k", "a", "b", "a"]), "*3 1 1 0");
+        // A host that is older than these names would write a warning of its own for each, and is spared.
+        let mut host = Host::new(site).of_version(version).without(&["RegisterDefragCallbacks"]);
+        assert!(host.load(&[]), "{}", host.log());
+        assert_eq!((host.log(), plain_names(&host)), (String::new(), vec![]));
+        // For Valkey the flag means something else.
+        let mut host = Host::new(site).of_version(version).of_valkey();
+        assert!(host.load(&[]), "{}", host.log());
+        assert_eq!((host.log(), plain_names(&host)), (String::new(), vec![]));
+    }
+}
+
+fn slots_migrate_at_once_where_the_host_knows_the_option(site: &Site) {
+    const ATOMIC_SLOT_MIGRATION: c_int = 1 << 5;
+    for version in [DEVELOPMENT_BUILD, 0x08_00_00, 0x09_00_00] {
+        for (is_valkey, known_options, expected) in [
+            (true, 0x3F, true),
+            (true, 0x1F, false),
+            // The bit is Valkey's; what Redis may once mean by it is not known.
+            (false, 0x3F, false),
+        ] {
+            let mut host = Host::new(site).of_version(version).knowing_options(known_options);
+            if is_valkey {
+                host = host.of_valkey();
+            }
+            assert!(host.load(&[]), "{}", host.log());
+            let is_set = host.options() & ATOMIC_SLOT_MIGRATION != 0;
+            assert_eq!(is_set, expected, "{version:#x} {is_valkey} {known_options:#x}");
+        }
     }
 }
 

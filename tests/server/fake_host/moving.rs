@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_ulong, c_void};
 use std::ptr;
 
-use everbloom::bloom::union::Unitable;
+use everbloom::bloom::union::{LastLayer, Unitable};
 use everbloom::bloom::{Blueprint, Everbloom, Family, Filter, Layer, RedisBloom, redisbloom};
 use everbloom::format::filter::piece;
 
@@ -117,7 +117,7 @@ fn union_header() -> Vec<u8> {
     let mut filter = Filter::reserve(Blueprint::Everbloom(Everbloom::default()), &u64::MAX).unwrap();
     let plan = redisbloom.next_layer(&[]).unwrap();
     let layer = Layer::try_new(plan).unwrap();
-    filter.gain_layers(vec![layer.placed(|placement| redisbloom.told(placement))]).unwrap();
+    filter.gain_layers(vec![layer.placed(|placement| redisbloom.told(placement))], LastLayer::Stays).unwrap();
     filter.mark_state(1);
     piece(&filter, 0).unwrap().unwrap().data.into_owned()
 }

@@ -1,7 +1,7 @@
 //! With `bf.format redisbloom` a server is RedisBloom, to the byte: sizes, replies in RESP2 and RESP3, pieces, growth.
 
 use super::{add, cases};
-use crate::dump::pieces;
+use crate::dump::{load, pieces, travel};
 use crate::harness::{Server, Site, Test, show, tests};
 use crate::support::rdb::Payload;
 
@@ -14,6 +14,7 @@ pub(crate) const TESTS: &[Test] = tests![
     filters_grow_as_in_redisbloom,
     fixed_filters_fill_up_as_in_redisbloom,
     pieces_are_redisblooms,
+    a_header_that_says_more_items_than_bits_is_taken_and_counted_as_far_as_can_be,
     the_format_of_a_command_beats_the_configured_one,
 ];
 
@@ -220,6 +221,53 @@ fn pieces_are_redisblooms(site: &Site) {
     assert_eq!(sizes, [73, 16 << 20, 27_569_384 - (16 << 20)]);
     let iterators: Vec<i64> = pieces.iter().map(|piece| piece.0).collect();
     assert_eq!(iterators, [1, 1 + (16 << 20), 1 + 27_569_384]);
+}
+
+/// The header of `test_arbitrary_offset` of RedisBloom's own tests: one layer of 8 bits, 3.6e14 items.
+fn a_header_that_says_more_items_than_bits_is_taken_and_counted_as_far_as_can_be(site: &Site) {
+    const HEADER: &str = "1118f3dd74480100010000000100000001000000010000000000000008000000000000001118f3dd744801009a9999999999b9\
+                          3f9a9999999999b93f010000001118f3dd7448010000";
+    let header = data_encoding::HEXLOWER.decode(HEADER.as_bytes()).unwrap();
+    let launch =
+        site.launch().with("appendonly yes").with("appendfsync always").with("aof-use-rdb-preamble no");
+    let server = launch.start();
+    let replica = server.replica(site.launch().with("propagation-error-behavior panic"));
+    let mut client = server.client();
+    assert_eq!(load(&mut client, "k", 1, &header), "+OK");
+    assert_eq!(client.say("TYPE k"), "+MBbloom--");
+    assert_eq!(client.int("BF.CARD k"), 8);
+    assert_eq!(client.say("BF.INFO k CAPACITY"), format!("[{}]", 0x0001_4874_ddf3_1811u64));
+    assert_eq!(client.info_number("bf_items"), 8);
+    for (iterator, reply) in [
+        (-2, "-ERR received bad data"),
+        (0, "-ERR received bad data"),
+        (1_000_000, "-ERR invalid offset - no link found"),
+    ] {
+        assert_eq!(load(&mut client, "k", iterator, b"x"), reply, "{iterator}");
+    }
+    assert_eq!(load(&mut client, "k", 2, &[0x11]), "+OK");
+    // Items are added and found; the count stays where it is.
+    for item in 0..40 {
+        let reply = client.say(&format!("BF.ADD k {item}"));
+        assert!(reply == "0" || reply == "1", "{reply}");
+        assert_eq!(client.say(&format!("BF.EXISTS k {item}")), "1");
+    }
+    assert_eq!((client.int("BF.CARD k"), client.info_number("bf_items")), (8, 8));
+    client.say("BF.STATS k");
+    assert_eq!(client.int("WAIT 1 60000"), 1);
+    let digest = client.digest("k");
+    assert_eq!(replica.client().digest("k"), digest);
+    travel(&mut client, "k", "travelled");
+    assert_eq!(client.digest("travelled"), digest);
+    assert_eq!(client.say("DEBUG RELOAD"), "+OK");
+    assert_eq!(client.digest("k"), digest);
+    drop(client);
+    let server = server.restart();
+    let mut client = server.client();
+    assert_eq!((client.digest("k"), client.info_number("bf_items")), (digest, 16));
+    assert_eq!(client.say("BF.CLEAR k"), "+OK");
+    client.say("FLUSHALL");
+    assert_eq!(client.info_number("bf_items"), 0);
 }
 
 fn the_format_of_a_command_beats_the_configured_one(site: &Site) {

@@ -13,6 +13,7 @@ pub(crate) const TESTS: &[Test] = tests![
     a_rewritten_log_of_redisblooms_format_holds_clear_chunks_too,
     a_stream_of_redisbloom_makes_filters_of_the_configured_format,
     a_stream_of_valkey_bloom_makes_its_filters,
+    a_seed_of_equal_halves_is_taken_from_others_and_refused_to_clients,
 ];
 
 /// Every way of making and changing a filter.
@@ -253,4 +254,45 @@ fn a_stream_of_valkey_bloom_makes_its_filters(site: &Site) {
         let bits = [0x00, 0x21, 0x00, 0x20, 0x00, 0x00];
         assert!(payload.windows(6).any(|window| window == bits), "{payload:x?}");
     }
+}
+
+fn a_seed_of_equal_halves_is_taken_from_others_and_refused_to_clients(site: &Site) {
+    const REFUSED: &str =
+        "-ERR invalid seed: its two halves of 16 bytes are equal, and the filter would break its error rate";
+    let seed = [b's'; 32];
+    let insert = |key: &'static str, seed: &[u8]| -> Vec<Vec<u8>> {
+        let words = [b"BF.INSERT", key.as_bytes(), b"CAPACITY", b"1000", b"SEED", seed, b"ITEMS", b"a"];
+        words.iter().map(|word| word.to_vec()).collect()
+    };
+    let mut commands = stream(&["SELECT 0"]);
+    commands.push(insert("sent", &seed));
+    let replica = replica_of_stream(site, "everbloom", commands);
+    let mut client = replica.client();
+    in_step(&mut client, 1);
+    assert_eq!(client.say("TYPE sent"), "+bloomfltr");
+    let payload = client.bytes(&["DUMP", "sent"]);
+    drop(replica);
+    let server = append_only(site.launch(), "no").start();
+    let mut client = server.client();
+    assert_eq!(client.ask(&insert("asked", &seed)), REFUSED);
+    assert_eq!(client.int("EXISTS asked"), 0);
+    let mut other = seed;
+    other[31] ^= 1;
+    assert_eq!(client.ask(&insert("asked", &other)), "[1]");
+    assert_eq!(client.ask(&insert("asked", &seed)), REFUSED);
+    // A payload, a snapshot and a rewritten log bring it.
+    assert_eq!(client.ask(&[b"RESTORE", b"restored".as_slice(), b"0", &payload]), "+OK");
+    for item in 0..1000 {
+        client.say(&format!("BF.ADD restored {item}"));
+    }
+    assert_eq!(client.say("DEBUG RELOAD"), "+OK");
+    rewrite(&mut client);
+    let digest = client.digest("restored");
+    let server = server.restart();
+    let mut client = server.client();
+    assert_eq!(client.digest("restored"), digest);
+    let number = |reply: String| reply.trim_matches(['[', ']', '"']).parse::<f64>().unwrap();
+    assert_eq!(client.say("BF.INFO restored LAYERS"), "[1]");
+    assert!(number(client.say("BF.INFO restored ERROR-RATE-NOW")) > 0.02);
+    assert!(number(client.say("BF.INFO asked ERROR-RATE-NOW")) < 0.01);
 }

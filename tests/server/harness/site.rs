@@ -97,7 +97,13 @@ impl Site {
         })
     }
 
-    /// Whether this is Redis from `redis` or Valkey from `valkey` on; `None` means in no version so far.
+    /// Whether this is a build of a development branch. It calls itself 255.255.255, which says nothing of what it can do.
+    pub(crate) fn is_in_development(&self) -> bool {
+        self.version == (255, 255, 255)
+    }
+
+    /// Whether this is Redis from `redis` or Valkey from `valkey` on; `None` means in no version so far. A build of a
+    /// development branch counts as newer than every release, so a test asks it for what came with the newest ones.
     pub(crate) fn from(&self, redis: Option<(u32, u32)>, valkey: Option<(u32, u32)>) -> bool {
         let first = if self.family == Family::Redis { redis } else { valkey };
         first.is_some_and(|first| (self.version.0, self.version.1) >= first)
