@@ -33,7 +33,7 @@ pub mod snapshot;
 pub mod windows;
 mod words;
 
-#[path = "../../tests/commands/server.rs"]
+#[path = "../../tests/support/server.rs"]
 pub(crate) mod server;
 
 pub use fields::{Field, Fields};

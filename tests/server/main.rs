@@ -46,7 +46,7 @@ mod memory;
 mod merge;
 mod migrations;
 mod monitoring;
-#[path = "../monitoring/names.rs"]
+#[path = "../pure/monitoring/names.rs"]
 mod names;
 mod options;
 #[cfg(target_os = "linux")]
@@ -54,7 +54,6 @@ mod pages;
 mod partitions;
 mod persistence;
 mod precedence;
-mod releases;
 mod replication;
 mod replies;
 mod runtimes;
@@ -62,7 +61,7 @@ mod saturation;
 mod scripting;
 mod statistics;
 mod surface;
-#[path = "../schemes/vectors.rs"]
+#[path = "../pure/schemes/vectors.rs"]
 #[allow(dead_code, reason = "shared with the tests of the schemes")]
 mod vectors;
 mod window;
@@ -121,7 +120,6 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("migrations", migrations::TESTS),
     ("clients", clients::TESTS),
     ("examples", examples::TESTS),
-    ("releases", releases::TESTS),
 ];
 
 fn main() -> ExitCode {

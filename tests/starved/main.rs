@@ -17,7 +17,7 @@
 
 mod allocator;
 mod cases;
-#[path = "../commands/server.rs"]
+#[path = "../support/server.rs"]
 mod server;
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,6 +1,6 @@
 //! The recordings of the clients: every answer is theirs, and so is every string, bit for bit.
 
-use everbloom::bloom::client::Scheme;
+use everbloom::bloom::hash::scheme::Scheme;
 use redis::Value;
 
 use super::{STRING, assert_answers, description, description_of, import, many, state};

@@ -1,0 +1,151 @@
+//! The promise: filters that hold as many items as they were reserved for err at most as often as asked.
+//!
+//! Measured, not computed: filters are filled through the same calls as a server's, then asked for absent items. Seven
+//! of eight items are 128 random bits, as good as any hash; every eighth is a string that goes through the hash.
+//! A rate passes up to the asked one plus three standard deviations of its mean, the larger of the binomial one and
+//! of the spread between filters.
+//!
+//! The default run takes under a minute of processor time and finds gross faults at the lowest rates, small ones at
+//! the higher. `EVERBLOOM_ACCURACY=full cargo test --no-default-features --test accuracy -- --nocapture` makes ten to
+//! forty times as many probes, takes about 25 minutes of processor time and prints the same table. What the fill of
+//! the arrays says about the rate, far more precisely than probes can, is in tests/sizing.rs.
+
+use everbloom::bloom::{Chain, Everbloom, Growth, ItemHash, hash128};
+
+/// Layers of a grown filter.
+const LAYERS: u32 = 6;
+/// Where the absent items of a filter begin: far above the number of any item added.
+const ABSENT: u64 = 1 << 48;
+
+/// Asked rates with the probes per case of the default and the full run: enough for 10 and 400 false positives
+/// at the lowest rate.
+const RATES: [(f64, u64, u64); 4] = [
+    (1e-2, 2_000_000, 20_000_000),
+    (1e-3, 5_000_000, 100_000_000),
+    (1e-4, 5_000_000, 200_000_000),
+    (1e-6, 10_000_000, 400_000_000),
+];
+
+/// Items with the number of filters of each, over which the probes are spread.
+const SIZES: [(u64, u64); 6] =
+    [(10, 4_000), (100, 1_000), (1_000, 200), (10_000, 16), (100_000, 4), (10_000_000, 1)];
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Shape {
+    /// One layer for all items.
+    Fixed,
+    /// Six full layers, each twice the one before.
+    Grown,
+}
+
+impl Shape {
+    /// Reserved capacity and items of the full filter. A grown one is reserved for `items` and takes 63 times as
+    /// many, except the largest, which takes `items` in all: 10 million need no 630 to be proven.
+    fn reserved_and_total(self, items: u64) -> (u64, u64) {
+        let per_reserved = (1 << LAYERS) - 1;
+        match self {
+            Self::Fixed => (items, items),
+            Self::Grown if items <= 100_000 => (items, items * per_reserved),
+            Self::Grown => (items / per_reserved, items / per_reserved * per_reserved),
+        }
+    }
+}
+
+/// One item of an endless sequence; different `seed`s have different items.
+fn item(seed: u64, index: u64) -> ItemHash {
+    if index.is_multiple_of(8) {
+        return hash128(format!("user:{seed}:{index}").as_bytes());
+    }
+    let start = mix(seed).wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    ItemHash { h1: mix(start), h2: mix(start ^ 0x5851_f42d_4c95_7f2d) }
+}
+
+/// The finalizer of splitmix64 (Steele, Lea and Flood, 2014).
+fn mix(mut word: u64) -> u64 {
+    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+/// A filter that has counted as many items as it was reserved for, or as its six layers hold.
+fn full_filter(rate: f64, items: u64, shape: Shape, seed: u64) -> Chain {
+    let (capacity_items, total) = shape.reserved_and_total(items);
+    let growth = match shape {
+        Shape::Fixed => Growth::Fixed,
+        Shape::Grown => Growth::Scaling { expansion: 2 },
+    };
+    let parameters = Everbloom { error_rate: rate, capacity_items, growth };
+    let mut chain = Chain::reserve(parameters, &u64::MAX).unwrap();
+    let mut offered = 0;
+    while chain.items() < total {
+        chain.add(item(seed, offered), &u64::MAX).unwrap();
+        offered += 1;
+    }
+    let layers = if shape == Shape::Grown { LAYERS as usize } else { 1 };
+    assert_eq!(chain.layers().len(), layers, "{items} items at {rate}");
+    assert_eq!(chain.capacity_items(), total, "a full filter, or the measurement is of another one");
+    chain
+}
+
+/// Measures every case of one asked rate.
+fn keeps(rate: f64) {
+    let full_run = std::env::var("EVERBLOOM_ACCURACY").is_ok_and(|value| value == "full");
+    let &(_, default_probes, full_probes) = RATES.iter().find(|(asked, ..)| *asked == rate).unwrap();
+    let probes = if full_run { full_probes } else { default_probes };
+    let mut broken = Vec::new();
+    for shape in [Shape::Fixed, Shape::Grown] {
+        for (items, filters) in SIZES {
+            // The two largest grown ones cost as much as all others together.
+            if !full_run && shape == Shape::Grown && items > 10_000 {
+                continue;
+            }
+            let filters = if full_run || shape == Shape::Fixed { filters } else { filters.div_ceil(4) };
+            let per_filter = probes / filters;
+            let mut measured = Vec::new();
+            for filter in 0..filters {
+                let seed = items * 1_000_003 + filter;
+                let chain = full_filter(rate, items, shape, seed);
+                let hits = (0..per_filter).filter(|i| chain.contains(item(seed, ABSENT + i))).count();
+                measured.push(hits as f64 / per_filter as f64);
+            }
+            let count = filters as f64;
+            let mean = measured.iter().sum::<f64>() / count;
+            let spread = measured.iter().map(|one| (one - mean).powi(2)).sum::<f64>();
+            let spread_of_mean = if filters > 1 { (spread / (count - 1.0) / count).sqrt() } else { 0.0 };
+            let binomial = (rate * (1.0 - rate) / (count * per_filter as f64)).sqrt();
+            let sigma = spread_of_mean.max(binomial);
+            let line = format!(
+                "asked {rate:e}  {shape:?}  {items} items  seeds {}..  {filters} filters x {per_filter} probes  \
+                 measured/asked {:.4}  sigma {:.4}",
+                items * 1_000_003,
+                mean / rate,
+                sigma / rate
+            );
+            println!("{line}");
+            if mean > rate + 3.0 * sigma {
+                broken.push(line);
+            }
+        }
+    }
+    assert!(broken.is_empty(), "more false positives than promised:\n{}", broken.join("\n"));
+}
+
+#[test]
+fn full_filters_keep_one_per_cent() {
+    keeps(1e-2);
+}
+
+#[test]
+fn full_filters_keep_one_in_a_thousand() {
+    keeps(1e-3);
+}
+
+#[test]
+fn full_filters_keep_one_in_ten_thousand() {
+    keeps(1e-4);
+}
+
+#[test]
+fn full_filters_keep_one_in_a_million() {
+    keeps(1e-6);
+}

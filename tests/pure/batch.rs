@@ -1,0 +1,192 @@
+//! Many items in one command against the same items one by one: the same replies and the same cells, for every kind of
+//! filter, in layers that fit the caches and in those that are asked for ahead, in one layer and in several.
+
+use everbloom::bloom::hash::siphash::Seed;
+use everbloom::bloom::policy::ValkeyBloom;
+use everbloom::bloom::policy::redisbloom::Options;
+use everbloom::bloom::{CellType, Filter, Growth, Hash, NoPrefetch};
+use crate::support::Random;
+use crate::support::make::{
+    ANY, KEY, START_MS, add, cells_of, contains, counting, keyed, keyed_window, own, plain, promise, redisbloom,
+    saturating, set_time, valkeybloom, window,
+};
+
+const WINDOW_MS: u64 = 14_000;
+
+/// How a filter of a kind is made for so many items at a rate, with a growth factor or 0.
+type Make = fn(f64, u64, u32) -> Filter;
+
+const KINDS: [(&str, Make); 8] = [
+    ("everbloom", |rate, items, expansion| plain(promise(rate, items, expansion))),
+    ("keyed", |rate, items, expansion| keyed(promise(rate, items, expansion))),
+    ("redisbloom", |rate, items, expansion| redisbloom(rate, items, Options::SCALING, expansion.max(1))),
+    ("valkey-bloom", |error_rate, capacity_items, expansion| {
+        let growth = Growth::from_expansion(expansion);
+        valkeybloom(ValkeyBloom { error_rate, tightening_ratio: 0.5, capacity_items, growth }, Seed::FIXED)
+    }),
+    ("counting", |rate, items, expansion| counting(promise(rate, items, expansion))),
+    ("keyed counting", |rate, items, expansion| {
+        own(promise(rate, items, expansion), Hash::Keyed(KEY), CellType::Counters)
+    }),
+    ("window", |rate, items, expansion| window(promise(rate, items, expansion), WINDOW_MS)),
+    ("keyed window", |rate, items, expansion| keyed_window(promise(rate, items, expansion), WINDOW_MS)),
+];
+
+/// Filters of every kind: name, kind, error rate, capacity, items to add. Layers of up to 1 MiB are not asked for ahead, those
+/// of everbloom are paged from 2 MiB on; at 1e-6 an item has six lines.
+fn filters() -> impl Iterator<Item = (String, Make, f64, u64, u64)> {
+    let sizes =
+        [(100, 0.01, 3000), (900_000, 0.01, 40_000), (2_000_000, 0.01, 40_000), (700_000, 1e-6, 40_000)];
+    sizes.into_iter().flat_map(|(capacity, rate, items)| {
+        KINDS.map(|(kind, make)| (format!("{kind}, {capacity} items at {rate}"), make, rate, capacity, items))
+    })
+}
+
+/// Items of 1 to 40 bytes, all of them different.
+fn items(kind: u8, count: u64) -> Vec<Vec<u8>> {
+    (0..count)
+        .map(|number| {
+            let padding = usize::try_from(number % 32).unwrap();
+            let mut item = format!("{number:x}").into_bytes();
+            item.resize(item.len() + padding, kind);
+            item.push(kind);
+            item
+        })
+        .collect()
+}
+
+fn borrowed(items: &[Vec<u8>]) -> Vec<&[u8]> {
+    items.iter().map(Vec::as_slice).collect()
+}
+
+/// Slices of 1, 2, ... up to 100 items, and again: every size of a group and of what is left over.
+fn commands<'s, 'i>(items: &'s [&'i [u8]]) -> impl Iterator<Item = &'s [&'i [u8]]> {
+    let mut rest = items;
+    (1..=100).cycle().map_while(move |size| {
+        let (command, others) = rest.split_at(rest.len().min(size));
+        rest = others;
+        (!command.is_empty()).then_some(command)
+    })
+}
+
+/// Adds items to one filter together and to another in turn. Asserts that both reply alike.
+fn add_both(batched: &mut Filter, single: &mut Filter, items: &[&[u8]], context: &str) {
+    let mut outcomes = Vec::new();
+    batched.add_many(items, &ANY, NoPrefetch, |outcome| {
+        outcomes.push(outcome);
+        true
+    });
+    let expected: Vec<_> = items.iter().map(|item| add(single, item)).collect();
+    assert_eq!(outcomes, expected, "{context}");
+}
+
+/// Asks a filter for items together and in turn. Asserts that it replies alike, and returns the replies.
+fn found_both(filter: &Filter, items: &[&[u8]], context: &str) -> Vec<bool> {
+    let mut found = Vec::new();
+    filter.contains_many(items, NoPrefetch, |is_in| found.push(is_in));
+    assert!(items.iter().map(|item| contains(filter, item)).eq(found.iter().copied()), "{context}");
+    found
+}
+
+fn assert_same(one: &Filter, other: &Filter, context: &str) {
+    let counts = |filter: &Filter| (filter.items(), filter.distinct_items(), filter.layer_count());
+    assert_eq!(counts(one), counts(other), "{context}");
+    let counts = |filter: &Filter| {
+        let layers = filter.layers().iter().map(|layer| (layer.capacity_items(), layer.counts()));
+        layers.collect::<Vec<_>>()
+    };
+    assert!(counts(one) == counts(other), "{context}");
+    assert!(cells_of(one) == cells_of(other), "{context}");
+}
+
+#[test]
+fn adding_many_sets_the_cells_that_adding_one_by_one_sets() {
+    for (name, make, rate, capacity, count) in filters() {
+        // Every other item comes twice, some right after each other.
+        let (mut stream, added) = (Vec::new(), items(b'a', count));
+        for (index, item) in added.iter().enumerate() {
+            stream.push(item.as_slice());
+            if index % 2 == 0 {
+                stream.push(&added[index - index % 60]);
+            }
+        }
+        let (mut one_by_one, mut batched) = (make(rate, capacity, 2), make(rate, capacity, 2));
+        for filter in [&mut one_by_one, &mut batched] {
+            set_time(filter, START_MS);
+        }
+        for command in commands(&stream) {
+            add_both(&mut batched, &mut one_by_one, command, &name);
+        }
+        assert_same(&batched, &one_by_one, &name);
+        assert!(stream.iter().all(|item| contains(&batched, item)), "{name}: an item that was added is not found");
+    }
+}
+
+#[test]
+fn asking_for_many_has_the_replies_of_asking_one_by_one() {
+    for (name, make, rate, capacity, count) in filters() {
+        let (added, absent) = (items(b'a', count), items(b'b', count));
+        let mut filter = make(rate, capacity, 2);
+        set_time(&mut filter, START_MS);
+        filter.add_many(&borrowed(&added), &ANY, NoPrefetch, |outcome| outcome.is_ok());
+        // Stretches of items that are there, of items that are not, and of both in turn.
+        let mixed =
+            added.iter().zip(&absent).enumerate().map(|(index, (added, absent))| match index / 500 % 3 {
+                0 => added,
+                1 => absent,
+                _ if index % 2 == 0 => added,
+                _ => absent,
+            });
+        let stream: Vec<&[u8]> = mixed.map(Vec::as_slice).collect();
+        let found = commands(&stream).flat_map(|command| found_both(&filter, command, &name));
+        let (found, half) = (found.filter(|is_in| *is_in).count(), stream.len() / 2);
+        assert!(found.abs_diff(half) < half / 10, "{name}: {found} of {} found", stream.len());
+    }
+}
+
+/// Random commands, in filters that grow, refuse and saturate, over time, with items that are deleted.
+#[test]
+fn random_commands_with_many_items_are_the_same_commands_one_by_one() {
+    let seed = 0x0062_6174_6368;
+    let saturates: [(&str, Make); 2] = [
+        ("saturating", |rate, items, _| plain(saturating(rate, items))),
+        ("saturating counting", |rate, items, _| own(saturating(rate, items), Hash::Murmur3, CellType::Counters)),
+    ];
+    for (kind, make) in KINDS.into_iter().chain(saturates) {
+        for (rate, capacity, expansion) in [
+            (0.01, 100, 2),
+            (0.01, 300_000, 0),
+            (0.01, 900_000, 2),
+            (0.01, 2_500_000, 2),
+            (1e-6, 700_000, 1),
+            (0.05, 10, 1),
+            (0.001, 1000, 0),
+        ] {
+            let mut random = Random(seed);
+            let (mut batched, mut single) = (make(rate, capacity, expansion), make(rate, capacity, expansion));
+            let mut now_ms = START_MS;
+            for round in 0..150 {
+                let context = format!("seed {seed}, {kind}, round {round}, {rate} at {capacity}");
+                now_ms += random.next() % 300;
+                set_time(&mut batched, now_ms);
+                set_time(&mut single, now_ms);
+                let items: Vec<Vec<u8>> =
+                    (0..random.below(130)).map(|_| random.below(4000).to_string().into_bytes()).collect();
+                let items: Vec<&[u8]> = items.iter().map(Vec::as_slice).collect();
+                if round % 3 == 2 && batched.cell_type() == CellType::Counters {
+                    let mut deleted = Vec::new();
+                    batched.remove_many(&items, NoPrefetch, |is_deleted| deleted.push(is_deleted));
+                    assert!(items.iter().map(|item| single.remove(item)).eq(deleted), "{context}");
+                } else {
+                    add_both(&mut batched, &mut single, &items, &context);
+                    assert_eq!(batched.take_expired().is_some(), single.take_expired().is_some(), "{context}");
+                }
+                let later_ms = now_ms + random.next() % 15_000;
+                set_time(&mut batched, later_ms);
+                found_both(&batched, &items, &context);
+            }
+            set_time(&mut batched, now_ms);
+            assert_same(&batched, &single, &format!("seed {seed}, {kind}, {rate} at {capacity}"));
+        }
+    }
+}

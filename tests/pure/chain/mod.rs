@@ -1,0 +1,197 @@
+//! Chains against the plainest filter there is, a `HashSet`: nothing added is ever missed, counts are true, growth
+//! follows the reserved parameters, and a refusal changes nothing.
+
+mod blocks;
+mod limits;
+mod saturation;
+
+use std::collections::HashSet;
+
+use everbloom::bloom::{
+    AddError, Added, Chain, Everbloom, Growth, ReserveError, ScaleError, UnknownMemory, hash128,
+};
+use proptest::prelude::*;
+
+/// No limit.
+const ANY: u64 = u64::MAX;
+
+/// Filters of every growth; those of the lowest rates never err in a test's few thousand questions.
+fn parameters() -> impl Strategy<Value = Everbloom> {
+    let error_rate = prop_oneof![Just(0.5), Just(0.01), Just(1e-3), Just(1e-12)];
+    (error_rate, 1..60u64, 0..5u32).prop_map(|(error_rate, capacity_items, expansion)| Everbloom {
+        error_rate,
+        capacity_items,
+        growth: Growth::from_expansion(expansion),
+    })
+}
+
+/// Items with repetitions, the empty one and ones that share long prefixes among them.
+fn items() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    let item = prop_oneof![
+        (0..400u32).prop_map(|number| format!("a common prefix of thirty-two bytes {number}").into_bytes()),
+        proptest::collection::vec(any::<u8>(), 0..20),
+    ];
+    proptest::collection::vec(item, 0..600)
+}
+
+/// Capacity, layer by layer, of a chain that was reserved with `parameters`.
+fn expected_capacities(parameters: Everbloom, layers: usize) -> Vec<u64> {
+    let expansion = u64::from(parameters.growth.expansion());
+    (0..layers)
+        .map(|index| parameters.capacity_items * expansion.pow(u32::try_from(index).unwrap()))
+        .collect()
+}
+
+/// Fills the last layer, on paper, and adds one more item.
+fn grow(chain: &mut Chain, limit_bytes: u64) -> Result<(), ReserveError> {
+    let layers = chain.layers().len();
+    let last = chain.layers_mut().last_mut().unwrap();
+    last.set_items(last.capacity_items());
+    // One that no layer takes for present; those below have been added.
+    let new = (layers as u64..)
+        .map(|item| hash128(&item.to_le_bytes()))
+        .find(|item| !chain.contains(*item))
+        .unwrap();
+    match chain.add(new, &limit_bytes) {
+        Ok(Added::New) => {
+            assert_eq!(chain.layers().len(), layers + 1);
+            Ok(())
+        }
+        Err(AddError::CannotGrow(error)) => {
+            assert_eq!(chain.layers().len(), layers);
+            Err(error)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+
+    #[test]
+    fn a_chain_agrees_with_a_set(parameters in parameters(), items in items()) {
+        let mut chain = Chain::reserve(parameters, &ANY).unwrap();
+        let mut oracle = HashSet::new();
+        let mut counted = 0;
+        for item in &items {
+            let digest = chain.digest(item);
+            let known = chain.contains(digest);
+            prop_assert!(known || !oracle.contains(item), "an added item is missed");
+            let before = (chain.items(), chain.layers().len());
+            match chain.add(digest, &ANY) {
+                Ok(Added::New) => {
+                    prop_assert!(!known);
+                    counted += 1;
+                    oracle.insert(item.clone());
+                }
+                Ok(Added::Again) => prop_assert!(false, "counted without counters"),
+                Ok(Added::Present) => {
+                    prop_assert!(known);
+                    prop_assert_eq!(before, (chain.items(), chain.layers().len()));
+                    if parameters.error_rate < 1e-9 {
+                        prop_assert!(oracle.contains(item), "a false positive at 1e-12");
+                    }
+                    oracle.insert(item.clone());
+                }
+                Err(error) => {
+                    prop_assert_eq!(error, AddError::Full);
+                    prop_assert_eq!(parameters.growth, Growth::Fixed);
+                    prop_assert_eq!(chain.items(), parameters.capacity_items);
+                    prop_assert_eq!(before, (chain.items(), chain.layers().len()));
+                }
+            }
+            prop_assert_eq!(chain.items(), counted);
+        }
+        if parameters.error_rate < 1e-9 {
+            prop_assert_eq!(counted, oracle.len() as u64);
+        }
+        let copy = chain.try_clone(UnknownMemory).unwrap();
+        for item in &oracle {
+            prop_assert!(chain.contains(hash128(item)) && copy.contains(hash128(item)));
+        }
+        let layers = chain.layers();
+        let capacities: Vec<u64> = layers.iter().map(|layer| layer.capacity_items()).collect();
+        prop_assert_eq!(&capacities, &expected_capacities(parameters, layers.len()));
+        prop_assert_eq!(chain.capacity_items(), capacities.iter().sum::<u64>());
+        let (last, full) = layers.split_last().unwrap();
+        prop_assert!(full.iter().all(|layer| layer.is_full()), "a layer was added before the last was full");
+        prop_assert!(full.is_empty() || last.counts().items > 0, "a layer was added for nothing");
+        for layer in layers {
+            let ones: u64 = layer.bits().bytes().iter().map(|byte| u64::from(byte.count_ones())).sum();
+            prop_assert_eq!(layer.counts().set_bits, ones);
+            prop_assert!(layer.shape().validate().is_ok());
+        }
+        prop_assert_eq!(copy.layers().len(), layers.len());
+        for (copied, layer) in copy.layers().iter().zip(layers) {
+            prop_assert_eq!((copied.shape(), copied.counts()), (layer.shape(), layer.counts()));
+            prop_assert_eq!(copied.bits().bytes(), layer.bits().bytes());
+        }
+    }
+
+    #[test]
+    fn validation_and_growth_agree_on_every_byte_of_the_limit(
+        error_rate in 1e-9..0.9f64,
+        capacity_items in 1..20_000u64,
+        expansion in 1..5u32,
+        layers in 1..8usize,
+    ) {
+        let growth = Growth::Scaling { expansion };
+        let parameters = Everbloom { error_rate, capacity_items, growth };
+        let mut chain = Chain::reserve(parameters, &ANY).unwrap();
+        let (mut size_bytes, mut before_bytes) = (chain.size_bytes(), 0);
+        for _ in 1..layers {
+            before_bytes = size_bytes;
+            prop_assert!(grow(&mut chain, before_bytes).is_err(), "no room for another layer");
+            grow(&mut chain, ANY).unwrap();
+            size_bytes = chain.size_bytes();
+        }
+        // A limit that the filter just meets, and one that is a byte too small.
+        let validate = |target_items, limit_bytes| parameters.validate_scale_to(target_items, limit_bytes);
+        let target_items = chain.capacity_items();
+        prop_assert_eq!(validate(target_items, size_bytes), Ok(()));
+        prop_assert_eq!(validate(target_items, size_bytes - 1), Err(ScaleError::TooLarge));
+        prop_assert_eq!(validate(target_items + 1, size_bytes), Err(ScaleError::TooLarge));
+        // Growth says the same.
+        let mut again = Chain::reserve(parameters, &ANY).unwrap();
+        for _ in 2..layers {
+            grow(&mut again, before_bytes).unwrap();
+        }
+        if layers > 1 {
+            let limit_bytes = size_bytes - 1;
+            let refused = Err(ReserveError::TooLarge { needed_bytes: size_bytes, limit_bytes });
+            prop_assert_eq!(grow(&mut again, limit_bytes), refused);
+            prop_assert_eq!(grow(&mut again, size_bytes), Ok(()));
+            prop_assert_eq!(again.size_bytes(), size_bytes);
+        } else {
+            prop_assert!(Chain::reserve(parameters, &size_bytes).is_ok());
+            let limit_bytes = size_bytes - 1;
+            let refused = Chain::reserve(parameters, &limit_bytes).unwrap_err();
+            prop_assert_eq!(refused, ReserveError::TooLarge { needed_bytes: size_bytes, limit_bytes });
+        }
+    }
+
+    #[test]
+    fn a_layer_past_the_limit_is_refused_and_changes_nothing(capacity_items in 1..2_000u64, spare in 0..400u64) {
+        let parameters = Everbloom { capacity_items, ..Everbloom::default() };
+        let mut chain = Chain::reserve(parameters, &ANY).unwrap();
+        let limit = chain.size_bytes() + spare;
+        let (mut offered, mut refused) = (0u64, None);
+        while refused.is_none() && offered < 20_000 {
+            refused = chain.add(hash128(&offered.to_le_bytes()), &limit).err();
+            offered += 1;
+        }
+        // The second layer takes over twice the bytes of the first, hence more than a small one's spare as well.
+        if let Some(error) = refused {
+            let AddError::CannotGrow(ReserveError::TooLarge { needed_bytes, limit_bytes }) = error else {
+                panic!("{error:?}");
+            };
+            prop_assert!(needed_bytes > limit && limit_bytes == limit);
+            prop_assert!(chain.layers().iter().all(|layer| layer.is_full()));
+            prop_assert_eq!(chain.items(), chain.capacity_items());
+        } else {
+            prop_assert!(chain.size_bytes() <= limit);
+            prop_assert!(chain.layers().len() > 1);
+        }
+        prop_assert!(chain.size_bytes() <= limit);
+    }
+}

@@ -1,0 +1,146 @@
+//! BF.CLEAR: an empty filter with the parameters of the one that was there.
+
+use everbloom::bloom::Format;
+use everbloom::format::filter::header;
+
+use crate::support::server::{Server, assert_dialogue};
+
+/// What makes a filter of every kind, with the parameters that must survive.
+const MAKERS: [&str; 8] = [
+    "BF.RESERVE k 0.003 10 EXPANSION 3",
+    "BF.RESERVE k 0.003 50000 NONSCALING",
+    "BF.RESERVE k 0.003 10 EXPANSION 3 FORMAT redisbloom",
+    "BF.RESERVE k 0.003 10 NONSCALING FORMAT redisbloom",
+    "BF.INSERT k FORMAT valkey-bloom CAPACITY 10 ERROR 0.003 TIGHTENING 0.3 EXPANSION 3",
+    "BF.INSERT k FORMAT valkey-bloom CAPACITY 10 NONSCALING",
+    "BF.IMPORT k EMPTY SCHEME guava-mitz64 BITS 64 HASHES 3 CAPACITY 10 ERROR 0.003 EXPANSION 3",
+    "BF.IMPORT k EMPTY SCHEME go-zero BITS 2000 CAPACITY 10 NONSCALING",
+];
+
+fn fill(server: &mut Server) {
+    let items: Vec<String> = (0..10).map(|item| format!("item-{item}")).collect();
+    server.run(&format!("BF.MADD k {}", items.join(" ")));
+}
+
+#[test]
+fn a_cleared_filter_is_as_it_was_made() {
+    for maker in MAKERS {
+        let mut server = Server::new();
+        assert!(!server.run(maker).contains('-') || maker.contains("INSERT"), "{maker}");
+        let made = header(&server.keys[b"k".as_slice()]);
+        fill(&mut server);
+        server.run("BF.MADD k more even-more more-again");
+        let filled = header(&server.keys[b"k".as_slice()]);
+        assert_ne!(filled, made, "{maker}");
+        server.replicated.clear();
+        server.events.clear();
+        assert_dialogue(
+            &mut server,
+            &[("BF.CLEAR k", "+OK"), ("BF.EXISTS k item-1", "#f"), ("BF.CARD k", ":0")],
+        );
+        let filter = &server.keys[b"k".as_slice()];
+        assert_eq!(header(filter), made, "{maker}");
+        assert!(filter.storages().all(|storage| storage.set_bits() == 0), "{maker}");
+        assert_eq!(
+            (server.replicated.join("|"), server.events.join("|")),
+            ("BF.CLEAR k".into(), "bloom.clear".into())
+        );
+        // It fills up and grows as it did before.
+        fill(&mut server);
+        server.run("BF.MADD k more even-more more-again");
+        assert_eq!(header(&server.keys[b"k".as_slice()]), filled, "{maker}");
+    }
+}
+
+#[test]
+fn an_imported_filter_is_not_estimated_any_more() {
+    let mut server = Server::new();
+    let import = "BF.IMPORT k SOURCE users SCHEME murmur3-salted BITS 8 HASHES 1";
+    assert_eq!(server.run(import), "+OK");
+    assert_ne!(server.run("BF.INFO k ESTIMATED"), "*1 :0");
+    assert_eq!(server.run("BF.CLEAR k"), "+OK");
+    let dialogue =
+        [("BF.INFO k ESTIMATED", "*1 :0"), ("BF.CARD k", ":0"), ("BF.ADD k a", "#t"), ("BF.CARD k", ":1")];
+    assert_dialogue(&mut server, &dialogue);
+}
+
+#[test]
+fn clearing_an_empty_filter_changes_nothing() {
+    for maker in MAKERS {
+        let mut server = Server::new();
+        server.run(maker);
+        let (replicated, events) = (server.replicated.len(), server.events.len());
+        assert_dialogue(&mut server, &[("BF.CLEAR k", "+OK"), ("BF.CLEAR k", "+OK")]);
+        assert_eq!((server.replicated.len(), server.events.len()), (replicated, events), "{maker}");
+    }
+}
+
+#[test]
+fn only_a_filter_can_be_cleared() {
+    let dialogue = [
+        ("BF.CLEAR none", "-ERR not found"),
+        ("BF.CLEAR string", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+        ("BF.CLEAR", "-ERR wrong number of arguments for 'bf.clear' command"),
+        ("BF.CLEAR k k", "-ERR wrong number of arguments for 'bf.clear' command"),
+    ];
+    let mut server = Server::new();
+    assert_dialogue(&mut server, &dialogue);
+    assert!(server.keys.is_empty() && server.replicated.is_empty());
+}
+
+#[test]
+fn pieces_of_a_dump_from_before_do_not_fill_a_cleared_filter() {
+    use everbloom::format::filter::{load_chunk, piece};
+    use everbloom::format::pieces::{ChunkError, Trust};
+
+    for (maker, is_told) in [(MAKERS[0], true), (MAKERS[4], true), (MAKERS[6], true), (MAKERS[2], false)] {
+        let mut source = Server::new();
+        source.run(maker);
+        source.run("BF.MADD k a b c");
+        let dumped = source.keys.get_mut(b"k".as_slice()).unwrap();
+        dumped.mark_state(77);
+        let header = piece(dumped, 0).unwrap().unwrap();
+        let chunk = piece(dumped, header.next_iterator).unwrap().unwrap();
+        let mut server = Server::new();
+        assert_eq!(server.call(&[b"BF.LOADCHUNK", b"k", b"1", &header.data]), "+OK");
+        assert_eq!(server.run("BF.CLEAR k"), "+OK");
+        let filter = server.keys.get_mut(b"k".as_slice()).unwrap();
+        let outcome = load_chunk(filter, chunk.next_iterator, &chunk.data, Trust::Marks);
+        // RedisBloom's pieces do not tell whose they are.
+        let expected = if is_told { Err(ChunkError::BadData) } else { Ok(()) };
+        assert_eq!(outcome, expected, "{maker}");
+        assert_eq!(filter.format() == Format::RedisBloom, !is_told);
+    }
+}
+
+#[test]
+fn a_filter_that_others_were_merged_into_is_cleared_to_what_it_was_made_as() {
+    for words in ["", "KEY 0123456789abcdef "] {
+        let mut server = Server::new();
+        server.run(&format!("BF.INSERT k CAPACITY 10 ERROR 0.3 {words}ITEMS a"));
+        let made = server.keys[b"k".as_slice()].capacity_items();
+        server.run(&format!("BF.INSERT other CAPACITY 5000 ERROR 0.0001 {words}ITEMS b"));
+        let reply = server.run("BF.MERGE k other FORCE");
+        assert!(reply == "+OK" || !words.is_empty(), "{reply}");
+        assert_eq!(server.run("BF.CLEAR k"), "+OK");
+        let filter = &server.keys[b"k".as_slice()];
+        assert_eq!((filter.capacity_items(), filter.layer_count()), (made, 1));
+        assert_eq!(server.run("BF.MEXISTS k a b"), "*2 #f #f");
+    }
+}
+
+#[test]
+fn a_union_is_cleared_to_what_its_first_filter_was_asked_for() {
+    for options in
+        ["FORMAT redisbloom", "FORMAT redisbloom NONSCALING", "FORMAT valkey-bloom", "EXPANSION 3", "KEYED"]
+    {
+        let mut server = Server::new();
+        server.run(&format!("BF.INSERT k CAPACITY 20 ERROR 0.01 {options} ITEMS a"));
+        server.run("BF.INSERT other CAPACITY 5000 ERROR 0.0001 FORMAT everbloom ITEMS b");
+        assert_eq!(server.run("BF.MERGE made k other FORCE"), "+OK", "{options}");
+        assert_eq!(server.run("BF.CLEAR made"), "+OK");
+        for (field, told) in [("KIND", "*1 $everbloom"), ("ERROR-RATE", "*1 ,0.01"), ("CAPACITY", "*1 :20")] {
+            assert_eq!(server.run(&format!("BF.INFO made {field}")), told, "{options}");
+        }
+    }
+}

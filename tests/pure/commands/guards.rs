@@ -1,0 +1,44 @@
+//! Settings that make a filter that is missing an error: `bf.missing-filter` and `bf.auto-create`.
+
+use everbloom::command::Settings;
+
+use crate::support::server::{Server, assert_dialogue};
+
+#[test]
+fn a_missing_filter_denies_items_unless_that_is_an_error() {
+    let mut server = Server::new();
+    assert_dialogue(&mut server, &[("BF.EXISTS none a", "#f"), ("BF.MEXISTS none a b", "*2 #f #f")]);
+    server.settings.missing_filter_is_error = true;
+    let dialogue = [
+        ("BF.EXISTS none a", "-ERR not found"),
+        ("BF.MEXISTS none a b", "-ERR not found"),
+        ("BF.CARD none", ":0"),
+        ("BF.ADD k a", "#t"),
+        ("BF.EXISTS k a", "#t"),
+        ("BF.MEXISTS k a b", "*2 #t #f"),
+        ("BF.EXISTS string a", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+    ];
+    assert_dialogue(&mut server, &dialogue);
+}
+
+#[test]
+fn adding_needs_a_reserved_filter_where_none_is_made() {
+    let mut server = Server::new();
+    server.settings = Settings { auto_create: false, ..Settings::DEFAULT };
+    let dialogue = [
+        ("BF.ADD k a", "-ERR not found"),
+        ("BF.MADD k a b", "-ERR not found"),
+        ("BF.ADD string a", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+        ("BF.INSERT i ITEMS a", "*1 #t"),
+        ("BF.RESERVE k 0.01 100", "+OK"),
+        ("BF.ADD k a", "#t"),
+        ("BF.MADD k a b", "*2 #f #t"),
+    ];
+    assert_dialogue(&mut server, &dialogue);
+    assert_eq!(server.replicated.len(), 4);
+    // What a primary of RedisBloom's format adds to has to be there.
+    server.settings.format = everbloom::bloom::Format::RedisBloom;
+    server.must_obey = true;
+    assert_eq!(server.run("BF.ADD obeyed a"), "#t");
+    assert_eq!(server.run("BF.MADD obeyed-too a"), "*1 #t");
+}

@@ -1,0 +1,174 @@
+//! BF.IMPORT and BF.EXPORT: what is wrong with one, and what it has replicated.
+
+use everbloom::command::Settings;
+use everbloom::format::filter::header;
+
+use crate::support::server::{Server, assert_dialogue};
+
+const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
+
+#[test]
+fn an_import_says_what_is_wrong_from_left_to_right_and_changes_nothing() {
+    let dialogue = [
+        ("BF.IMPORT k EMPTY", "-ERR wrong number of arguments for 'bf.import' command"),
+        ("BF.IMPORT k FROM s x", "-ERR SOURCE key, GUAVA bytes or EMPTY must follow the key"),
+        ("BF.IMPORT k SOURCE k SCHEME x", "-ERR source and destination are the same key"),
+        ("BF.IMPORT k SOURCE string", "-ERR SCHEME is missing, and nothing else tells it"),
+        ("BF.IMPORT k SOURCE string SCHEME", "-ERR wrong number of arguments for 'bf.import' command"),
+        ("BF.IMPORT k SOURCE string SCHEME murmur", "-ERR unknown scheme 'murmur'"),
+        ("BF.IMPORT k SOURCE string WHAT 1", "-ERR unknown argument 'WHAT'"),
+        ("BF.IMPORT k EMPTY SCHEME go-zero", "-ERR BITS is missing, and nothing else tells it"),
+        ("BF.IMPORT k EMPTY SCHEME redisson BITS 9", "-ERR HASHES is missing, and nothing else tells it"),
+        (
+            "BF.IMPORT k EMPTY SCHEME murmur3-salted BITS 9",
+            "-ERR HASHES is missing, and nothing else tells it",
+        ),
+        ("BF.IMPORT k EMPTY SCHEME go-zero BITS 0", "-ERR bad value of BITS"),
+        ("BF.IMPORT k EMPTY SCHEME go-zero BITS 1e6", "-ERR bad value of BITS"),
+        ("BF.IMPORT k EMPTY HASHES 0 BITS x", "-ERR bad value of HASHES"),
+        ("BF.IMPORT k EMPTY HASHES 4294967296", "-ERR bad value of HASHES"),
+        ("BF.IMPORT k EMPTY CAPACITY 0", "-ERR bad value of CAPACITY"),
+        ("BF.IMPORT k EMPTY CAPACITY 1099511627777", "-ERR bad value of CAPACITY"),
+        ("BF.IMPORT k EMPTY SHIFT 256", "-ERR bad value of SHIFT"),
+        ("BF.IMPORT k EMPTY ORDER guava", "-ERR bad value of ORDER"),
+        ("BF.IMPORT k EMPTY ENCODING utf8", "-ERR bad value of ENCODING"),
+        ("BF.IMPORT k EMPTY ERROR 1", "-ERR bad value of ERROR"),
+        ("BF.IMPORT k EMPTY EXPANSION 32769", "-ERR bad value of EXPANSION"),
+        ("BF.IMPORT k EMPTY SCHEME go-zero EXPANSION 2 NONSCALING", "-Nonscaling filters cannot expand"),
+        ("BF.IMPORT k SOURCE list SCHEME go-zero BITS 9", WRONG_TYPE),
+        ("BF.IMPORT string SOURCE users SCHEME go-zero BITS 9 REPLACE", WRONG_TYPE),
+        ("BF.IMPORT k EMPTY SCHEME go-zero BITS 9 HASHES 3", "-ERR the scheme has 14 hashes, got 3"),
+        (
+            "BF.IMPORT k SOURCE string SCHEME go-zero BITS 5",
+            "-ERR the string has bits set at byte 0, beyond a filter of 5 bits",
+        ),
+        ("BF.IMPORT k GUAVA x", "-ERR a Guava filter has at least 6 bytes"),
+        ("BF.EXPORT k", "-ERR not found"),
+    ];
+    let mut server = Server::new();
+    assert_dialogue(&mut server, &dialogue);
+    for line in [
+        "GUAVA x SCHEME go-zero",
+        "GUAVA x BITS 64",
+        "SOURCE string SCHEME guava ORDER lsb",
+        "EMPTY SCHEME guava",
+    ] {
+        let reply = server.run(&format!("BF.IMPORT k {line}"));
+        assert!(reply.starts_with("-ERR the bytes of a Guava filter tell scheme"), "{line}: {reply}");
+    }
+    server.settings.max_filter_bytes = 2000;
+    let reply = server.run("BF.IMPORT k EMPTY SCHEME go-zero BITS 80000");
+    assert!(reply.starts_with("-ERR filter would take 10"), "{reply}");
+    assert!(server.keys.is_empty() && server.replicated.is_empty() && server.events.is_empty());
+}
+
+#[test]
+fn an_import_is_replicated_with_every_default_spelt_out_and_builds_the_same_filter() {
+    let mut primary = Server::new();
+    let dialogue = [
+        ("BF.IMPORT a SOURCE string SCHEME murmur3-salted BITS 6 HASHES 1", "+OK"),
+        ("bf.import b empty scheme GO-ZERO bits 2000 capacity 9 expansion 0 error 0.5", "+OK"),
+        ("BF.IMPORT c SOURCE users SCHEME redisson", "+OK"),
+        ("BF.IMPORT d SOURCE users SCHEME redisson HASHES 4 ENCODING json-string ORDER lsb", "+OK"),
+        ("BF.IMPORT e EMPTY SCHEME guava-mitz64 BITS 4500 HASHES 5 SHIFT 6 CAPACITY 3 EXPANSION 4", "+OK"),
+        ("BF.IMPORT a EMPTY SCHEME go-zero BITS 9", "-BUSYKEY Target key name already exists."),
+        ("BF.EXPORT a", "$4"),
+        ("BF.MADD e p q r s t u v", "*7 #t #t #t #t #t #t #t"),
+        ("BF.ADD d \u{1}x", "#t"),
+        ("BF.INFO e FILTERS", "*1 :2"),
+        ("BF.EXPORT e", "-ERR the filter has grown to 2 layers, which no client's string can hold"),
+    ];
+    assert_dialogue(&mut primary, &dialogue);
+    let common = "ERROR 0.01 EXPANSION 2";
+    let expected = [
+        format!("BF.IMPORT a SOURCE string SCHEME murmur3-salted BITS 6 HASHES 1 SHIFT 0 ORDER msb ENCODING raw CAPACITY 4 {common}"),
+        "BF.IMPORT b EMPTY SCHEME go-zero BITS 2000 HASHES 14 SHIFT 0 ORDER msb ENCODING raw CAPACITY 9 ERROR 0.5 NONSCALING"
+            .to_owned(),
+        format!("BF.IMPORT c SOURCE users SCHEME redisson BITS 700 HASHES 5 SHIFT 0 ORDER msb ENCODING raw CAPACITY 50 {common}"),
+        format!("BF.IMPORT d SOURCE users SCHEME redisson BITS 700 HASHES 4 SHIFT 0 ORDER lsb ENCODING json-string CAPACITY 50 {common}"),
+        "BF.IMPORT e EMPTY SCHEME guava-mitz64 BITS 4500 HASHES 5 SHIFT 6 ORDER msb ENCODING raw CAPACITY 3 ERROR 0.01 EXPANSION 4"
+            .to_owned(),
+    ];
+    assert_eq!(primary.replicated[..5], expected);
+    assert_eq!(primary.events[..5], ["bloom.reserve"; 5]);
+    let mut replica = Server::new();
+    replica.settings =
+        Settings { error_rate: 0.2, expansion_factor: 0, max_filter_bytes: 1, ..Settings::DEFAULT };
+    replica.must_obey = true;
+    for line in primary.replicated.clone() {
+        assert!(!replica.run(&line).starts_with('-'), "{line}");
+    }
+    for (key, filter) in &primary.keys {
+        let copy = &replica.keys[key];
+        assert_eq!(header(copy), header(filter));
+        assert!(filter.storages().map(|array| array.bytes()).eq(copy.storages().map(|array| array.bytes())));
+    }
+}
+
+#[test]
+fn an_import_in_place_of_another_is_replicated_as_one() {
+    let mut primary = Server::new();
+    let dialogue = [
+        ("BF.MADD k a b c", "*3 #t #t #t"),
+        ("BF.IMPORT k EMPTY SCHEME go-zero BITS 2000 REPLACE", "+OK"),
+        ("BF.ADD k d", "#t"),
+        ("BF.IMPORT k SOURCE string SCHEME murmur3-salted BITS 9 HASHES 1 REPLACE CAPACITY 5", "+OK"),
+        ("BF.ADD k e", "#t"),
+        // Nothing is there that it would replace; who replays it may have something.
+        ("BF.IMPORT new EMPTY SCHEME go-zero BITS 2000 REPLACE", "+OK"),
+    ];
+    assert_dialogue(&mut primary, &dialogue);
+    let mut replica = Server::new();
+    replica.must_obey = true;
+    for line in primary.replicated.clone() {
+        let reply = replica.run(&line);
+        assert!(!reply.contains('-'), "{line}: {reply}");
+        let is_import = line.starts_with("BF.IMPORT");
+        assert_eq!(is_import, line.split(' ').any(|word| word == "REPLACE"), "{line}");
+    }
+    for (key, filter) in &primary.keys {
+        let copy = &replica.keys[key];
+        assert_eq!(header(copy), header(filter));
+        assert!(filter.storages().map(|array| array.bytes()).eq(copy.storages().map(|array| array.bytes())));
+    }
+}
+
+#[test]
+fn an_export_is_refused_by_its_length_before_anything_else() {
+    let too_long =
+        "-ERR the filter's string can be 536870913 bytes long, a server's no longer than 536870912";
+    let dialogue = [
+        ("BF.IMPORT k EMPTY SCHEME go-zero BITS 4294967297", "+OK"),
+        ("BF.EXPORT k", too_long),
+        ("BF.ADD k a", "#t"),
+        ("BF.EXPORT k", too_long),
+        ("BF.IMPORT l EMPTY SCHEME go-zero BITS 4294967296", "+OK"),
+        ("BF.EXPORT l", "$"),
+    ];
+    assert_dialogue(&mut Server::new(), &dialogue);
+}
+
+#[test]
+fn every_layer_shows_its_own_error_rate() {
+    let mut server = Server::new();
+    let dialogue = [
+        ("BF.IMPORT k EMPTY SCHEME guava-mitz64 BITS 4096 HASHES 4 CAPACITY 2 ERROR 0.01 EXPANSION 2", "+OK"),
+        ("BF.MADD k a b c d e f g h i j k l m n o p", "*16 #t #t #t #t #t #t #t #t #t #t #t #t #t #t #t #t"),
+        ("BF.INFO k FILTERS", "*1 :4"),
+    ];
+    assert_dialogue(&mut server, &dialogue);
+    let reply = server.run("BF.DEBUG k");
+    let ratios: Vec<&str> =
+        reply.split("ratio:").skip(1).map(|rest| rest.split(' ').next().unwrap()).collect();
+    // The client's by its fill, (8 / 4096)^4; ours 3/4, 1/8 and 1/16 of 0.01.
+    assert_eq!(ratios, ["1.45519e-11", "0.0075", "0.00125", "0.000625"], "{reply}");
+}
+
+#[test]
+fn a_long_word_is_quoted_by_its_start() {
+    let word = "x".repeat(1 << 20);
+    for line in ["BF.IMPORT k EMPTY SCHEME", "BF.IMPORT k EMPTY"] {
+        let reply = Server::new().run(&format!("{line} {word}"));
+        assert!(reply.starts_with("-ERR unknown ") && reply.ends_with("xxx'") && reply.len() < 200, "{line}");
+    }
+}

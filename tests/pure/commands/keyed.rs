@@ -1,0 +1,117 @@
+//! KEYED, KEY and `bf.keyed`: filters whose hash is keyed.
+
+use everbloom::bloom::{Filter, Format};
+use everbloom::command::Settings;
+use everbloom::format::filter::header;
+
+use crate::support::server::{Server, assert_dialogue};
+
+/// The first half of the bytes that the test's server draws.
+const DRAWN: [u8; 16] = [7; 16];
+
+fn key(server: &Server, name: &str) -> Option<[u8; 16]> {
+    match &server.keys[name.as_bytes()] {
+        Filter::Keyed(chain) => Some(*chain.family().key.bytes()),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_keyed_filter_draws_its_key_or_is_given_one() {
+    let mut server = Server::new();
+    let dialogue = [
+        ("BF.RESERVE a 0.01 100 keyed", "+OK"),
+        ("BF.INSERT b KEYED ITEMS x", "*1 #t"),
+        ("BF.INSERT c KEY 0123456789abcdef ITEMS x", "*1 #t"),
+        ("BF.INSERT d KEYED KEY 0123456789abcdef ITEMS x", "*1 #t"),
+        ("BF.ADD plain x", "#t"),
+        ("BF.MEXISTS c x y", "*2 #t #f"),
+        ("BF.CARD c", ":1"),
+        ("BF.INFO c ERROR", "*1 ,0.01"),
+        // What exists stays as it is.
+        ("BF.INSERT plain KEYED ITEMS y", "*1 #t"),
+    ];
+    assert_dialogue(&mut server, &dialogue);
+    let given = Some(*b"0123456789abcdef");
+    let keys = ["a", "b", "c", "d", "plain"].map(|name| key(&server, name));
+    assert_eq!(keys, [Some(DRAWN), Some(DRAWN), given, given, None]);
+    // Nothing tells the key to who asks about the filter.
+    for question in ["BF.INFO c", "BF.DEBUG c"] {
+        assert!(!server.run(question).contains("0123456789abcdef"), "{question}");
+    }
+    assert_eq!(server.run("BF.DEBUG c"), server.run("BF.DEBUG d"));
+    assert_eq!(
+        server.replicated[2],
+        "BF.INSERT c CAPACITY 100 ERROR 0.01 EXPANSION 2 FORMAT everbloom KEY 0123456789abcdef ITEMS x"
+    );
+    assert_eq!(server.replicated.last().unwrap(), "BF.MADD plain y");
+}
+
+#[test]
+fn a_keyed_filter_is_replicated_with_its_key() {
+    let mut primary = Server::new();
+    primary.run("BF.RESERVE a 0.01 2 KEYED EXPANSION 4");
+    primary.run("BF.MADD a a b c d e f");
+    primary.run("BF.INSERT b KEYED CAPACITY 2 NONSCALING SATURATE ITEMS a b c");
+    primary.settings.keyed = true;
+    primary.run("BF.ADD c x");
+    primary.settings.keyed = false;
+    primary.run("BF.ADD plain x");
+    for (is_keyed, format) in [false, true].into_iter().flat_map(|keyed| Format::ALL.map(|f| (keyed, f))) {
+        let mut replica = Server::new();
+        replica.settings = Settings { keyed: is_keyed, format, ..Settings::DEFAULT };
+        replica.must_obey = true;
+        for line in &primary.replicated {
+            assert!(!replica.run(line).contains("-ERR"), "{line}");
+        }
+        for (key, filter) in &primary.keys {
+            assert_eq!(header(&replica.keys[key]), header(filter));
+        }
+    }
+}
+
+#[test]
+fn only_filters_of_our_own_are_keyed() {
+    let mut server = Server::new();
+    server.run("BF.ADD there a");
+    for format in ["redisbloom", "valkey-bloom"] {
+        for name in ["there", "vacant", "string"] {
+            let error = "-ERR KEYED is for filters of FORMAT everbloom only";
+            assert_eq!(server.run(&format!("BF.RESERVE {name} 0.01 9 KEYED FORMAT {format}")), error);
+            assert_eq!(server.run(&format!("BF.INSERT {name} FORMAT {format} KEYED ITEMS a")), error);
+            let error = "-ERR KEY is for filters of FORMAT everbloom only";
+            let line = format!("BF.INSERT {name} FORMAT {format} KEY 0123456789abcdef ITEMS a");
+            assert_eq!(server.run(&line), error);
+        }
+    }
+    for line in ["BF.INSERT k KEY short ITEMS a", "BF.INSERT k KEY 0123456789abcdef0 ITEMS a"] {
+        assert_eq!(server.run(line), "-ERR KEY takes 16 bytes");
+    }
+    for words in ["KEYED COUNTING", "COUNTING KEY 0123456789abcdef"] {
+        let reply = server.run(&format!("BF.INSERT k {words} ITEMS a"));
+        assert_eq!(reply, "-ERR KEYED and COUNTING do not go together", "{words}");
+    }
+    assert_eq!(server.run("BF.RESERVE k 0.01 9 KEY 0123456789abcdef"), "-ERR unknown argument 'KEY'");
+    assert_eq!(server.run("BF.INSERT k KEY"), "-ERR wrong number of arguments for 'bf.insert' command");
+    assert_eq!(server.keys.len(), 1);
+}
+
+#[test]
+fn the_setting_keys_every_new_filter_of_our_own() {
+    let mut server = Server::new();
+    server.settings = Settings { keyed: true, ..Settings::DEFAULT };
+    for (line, is_keyed) in [
+        ("BF.ADD a x", true),
+        ("BF.RESERVE b 0.01 9", true),
+        ("BF.INSERT c NONSCALING ITEMS x", true),
+        ("BF.RESERVE counts 0.01 9 COUNTING", false),
+        ("BF.RESERVE d 0.01 9 FORMAT redisbloom", false),
+        ("BF.RESERVE e 0.01 9 FORMAT valkey-bloom", false),
+        ("BF.IMPORT f EMPTY SCHEME guava-mitz64 BITS 64 HASHES 3", false),
+    ] {
+        assert!(!server.run(line).starts_with('-'), "{line}");
+        assert_eq!(key(&server, line.split(' ').nth(1).unwrap()).is_some(), is_keyed, "{line}");
+    }
+    assert_eq!(server.run("BF.CLEAR a"), "+OK");
+    assert_eq!(key(&server, "a"), Some(DRAWN));
+}

@@ -1,0 +1,155 @@
+//! What commands do differently for filters of another kind than everbloom's own.
+
+use data_encoding::BASE64;
+use everbloom::bloom::Format;
+use everbloom::format::filter::header;
+use serde_json::Value;
+
+use crate::support::server::{Server, assert_dialogue};
+
+#[test]
+fn words_that_redisbloom_does_not_know_are_not_replicated_to_a_filter_that_is_there() {
+    let mut server = Server::new();
+    for reserve in ["BF.RESERVE k 0.01 100", "BF.RESERVE k 0.01 100 FORMAT redisbloom"] {
+        server.keys.clear();
+        assert_eq!(server.run(reserve), "+OK");
+        let foreign = [
+            "FORMAT redisbloom",
+            "FORMAT everbloom",
+            "SEED 0123456789abcdef0123456789ABCDEF",
+            "FORMAT valkey-bloom TIGHTENING 0.5",
+            "VALIDATESCALETO 1000",
+        ];
+        for (number, words) in foreign.into_iter().enumerate() {
+            let line = format!("BF.INSERT k CAPACITY 50 {words} ITEMS new-{number}");
+            assert_eq!(server.run(&line), "*1 #t", "{line}");
+            assert_eq!(server.replicated.last().unwrap(), &format!("BF.MADD k new-{number}"), "{line}");
+        }
+        let plain = "BF.INSERT k CAPACITY 50 ERROR 0.1 EXPANSION 4 NOCREATE NONSCALING ITEMS plain";
+        assert_eq!(server.run(plain), "*1 #t");
+        let known = ["CAPACITY", "ERROR", "EXPANSION", "NOCREATE", "NONSCALING", "ITEMS"];
+        let replicated = server.replicated.last().unwrap().split(' ');
+        let unknown = replicated
+            .skip(2)
+            .find(|word| !known.contains(word) && *word != "plain" && word.parse::<f64>().is_err());
+        assert_eq!(unknown, None);
+    }
+}
+
+#[test]
+fn the_error_rate_of_redisblooms_filters_is_at_most_a_quarter() {
+    let made = |line: &str| {
+        let mut server = Server::new();
+        let reply = server.run(line);
+        assert!(!reply.starts_with('-'), "{line}: {reply}");
+        header(&server.keys[b"k".as_slice()])
+    };
+    for growth in ["EXPANSION 2", "NONSCALING"] {
+        let reserve = |rate: &str| made(&format!("BF.RESERVE k {rate} 100 {growth} FORMAT redisbloom"));
+        let insert = |rate: &str| {
+            made(&format!("BF.INSERT k CAPACITY 100 ERROR {rate} {growth} FORMAT redisbloom ITEMS a"))
+        };
+        for rate in ["0.2501", "0.5", "0.9", "0.999999"] {
+            assert_eq!(reserve(rate), reserve("0.25"), "{rate}");
+            assert_eq!(insert(rate), insert("0.25"), "{rate}");
+        }
+        assert_ne!(reserve("0.2499"), reserve("0.25"));
+    }
+    // Of that format only.
+    for format in ["everbloom", "valkey-bloom"] {
+        let mut server = Server::new();
+        assert_eq!(server.run(&format!("BF.RESERVE k 0.9 100 FORMAT {format}")), "+OK");
+        let told = server.run("BF.INFO k ERROR");
+        assert!(told.contains("0.9") && !told.contains("0.25"), "{format}: {told}");
+    }
+    // The configured rate, too.
+    let mut server = Server::new();
+    server.settings.format = Format::RedisBloom;
+    server.settings.error_rate = 0.7;
+    assert_eq!(server.run("BF.ADD k a"), "#t");
+    assert_eq!(
+        header(&server.keys[b"k".as_slice()]),
+        made("BF.INSERT k CAPACITY 100 ERROR 0.25 FORMAT redisbloom ITEMS a")
+    );
+}
+
+#[test]
+fn an_item_that_an_encoding_cannot_express_is_refused_by_every_layer() {
+    const REFUSED: &str = "-ERR the item is not a decimal integer of 32 bits, which encoding int32le needs";
+    let mut server = Server::new();
+    let [both, many] = [format!("*3 #t {REFUSED} #t"), format!("*4 #t #t {REFUSED} #t")];
+    let dialogue = [
+        ("BF.IMPORT k EMPTY SCHEME guava-mitz64 BITS 6400 HASHES 3 ENCODING int32le CAPACITY 3", "+OK"),
+        ("BF.ADD k abc", REFUSED),
+        ("BF.ADD k 007", REFUSED),
+        ("BF.MADD k 1 abc 2", both.as_str()),
+        ("BF.INFO k FILTERS", "*1 :1"),
+        ("BF.MADD k 3 4 abc 5", many.as_str()),
+        // By a layer of our own, which could hash anything.
+        ("BF.INFO k FILTERS", "*1 :2"),
+        ("BF.ADD k abc", REFUSED),
+        ("BF.MEXISTS k abc 1 5 007", "*4 #f #t #t #f"),
+        ("BF.CARD k", ":5"),
+    ];
+    assert_dialogue(&mut server, &dialogue);
+    assert_eq!(server.replicated[1..], ["BF.MADD k 1 2", "BF.MADD k 3 4 5"]);
+}
+
+/// A filter of RedisBloom 1.1, which hashes in a way that nothing in its bytes tells.
+fn filter_of_redisbloom_1_1() -> Value {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/redisbloom-1.1.1.json");
+    let file: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    file["cases"].as_array().unwrap().iter().find(|case| case["case"] == "reserved").unwrap().clone()
+}
+
+#[test]
+fn pieces_make_a_filter_of_redisbloom_1_1_where_that_is_configured() {
+    let case = filter_of_redisbloom_1_1();
+    for assume in [true, false] {
+        let mut server = Server::new();
+        server.settings.assume_redisbloom_1_1 = assume;
+        for piece in case["scandump"].as_array().unwrap() {
+            let iterator = piece[0].to_string();
+            let data = BASE64.decode(piece[1].as_str().unwrap().as_bytes()).unwrap();
+            let reply = server.call(&[b"BF.LOADCHUNK", b"k", iterator.as_bytes(), &data]);
+            assert_eq!(reply, "+OK", "{iterator}");
+        }
+        assert_eq!(server.keys[b"k".as_slice()].is_redisbloom_1_1(), assume);
+        let (format, count) =
+            (case["items"]["format"].as_str().unwrap(), case["items"]["count"].as_u64().unwrap());
+        let found = (0..count)
+            .filter(|number| {
+                let item = format.replace("%d", &number.to_string());
+                server.call(&[b"BF.EXISTS", b"k", item.as_bytes()]) == "#t"
+            })
+            .count() as u64;
+        if assume {
+            assert_eq!(found, count);
+        } else {
+            assert!(found < count / 10, "{found} of {count}");
+        }
+    }
+}
+
+#[test]
+fn a_filter_has_room_until_its_last_layer_is_full() {
+    let mut server = Server::new();
+    for create in [
+        "BF.RESERVE k 0.0001 3 FORMAT everbloom",
+        "BF.RESERVE k 0.0001 3 FORMAT redisbloom",
+        "BF.RESERVE k 0.0001 3 FORMAT valkey-bloom",
+        "BF.IMPORT k EMPTY SCHEME go-zero BITS 20000 CAPACITY 3",
+    ] {
+        for growth in ["EXPANSION 2", "NONSCALING"] {
+            server.keys.clear();
+            assert_eq!(server.run(&format!("{create} {growth}")), "+OK");
+            for (item, has_room) in [("a", true), ("b", true), ("b", true), ("c", false)] {
+                server.run(&format!("BF.ADD k {item}"));
+                assert_eq!(server.keys[b"k".as_slice()].has_room(), has_room, "{create} {growth}: {item}");
+            }
+            server.run("BF.ADD k d");
+            let is_scaling = growth != "NONSCALING";
+            assert_eq!(server.keys[b"k".as_slice()].has_room(), is_scaling, "{create} {growth}");
+        }
+    }
+}

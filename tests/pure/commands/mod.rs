@@ -1,0 +1,20 @@
+//! The language without a server: grammar, replies, and what each change asks of its host.
+
+mod bulk;
+mod clear;
+mod counting;
+mod expiry;
+mod grammar;
+mod guards;
+mod import;
+mod keyed;
+mod kinds;
+mod merge;
+mod promise;
+mod replication;
+mod replies;
+mod saturation;
+mod statistics;
+mod united;
+mod window;
+

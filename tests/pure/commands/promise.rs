@@ -1,0 +1,276 @@
+//! The error rate that a filter promises holds over its whole life, also after BF.MERGE: measured, once the destination has
+//! taken as many items as its capacity, and as many again.
+
+use crate::support::server::Server;
+use crate::support::Random;
+
+const REFUSAL: &str = "-ERR the merged filter would come to an error rate of ";
+/// Items in one command.
+const BATCH: u64 = 1000;
+
+fn each_batch(
+    server: &mut Server,
+    command: &str,
+    prefix: &str,
+    items: std::ops::Range<u64>,
+    mut see: impl FnMut(&str),
+) {
+    for start in items.clone().step_by(BATCH as usize) {
+        let names = (start..items.end.min(start + BATCH)).map(|item| format!(" {prefix}{item}"));
+        let reply = server.run(&format!("{command}{}", names.collect::<String>()));
+        see(&reply);
+    }
+}
+
+/// Adds items; a filter of fixed size may be full.
+fn add(server: &mut Server, key: &str, items: std::ops::Range<u64>) {
+    each_batch(server, &format!("BF.MADD {key}"), "", items, |reply| {
+        assert!(!reply.contains("-ERR") || reply.contains("full"), "{key}: {reply}");
+    });
+}
+
+/// False positives among so many items that no filter has.
+fn false_positives(server: &mut Server, key: &str, absent: u64) -> u64 {
+    let mut found = 0;
+    each_batch(server, &format!("BF.MEXISTS {key}"), "absent-", 0..absent, |reply| {
+        found += reply.matches("#t").count() as u64;
+    });
+    found
+}
+
+/// That the filter errs no more often than `promised`, but for what chance does to so many questions.
+fn assert_promise(server: &mut Server, key: &str, promised: f64, absent: u64, context: &str) {
+    let mean = promised * absent as f64;
+    let found = false_positives(server, key, absent);
+    let rate = found as f64 / absent as f64;
+    assert!(found as f64 <= mean + 3.0 * mean.sqrt(), "{context}: {rate} of {absent}, {promised} promised");
+}
+
+fn number(server: &mut Server, key: &str, field: &str) -> f64 {
+    let reply = server.run(&format!("BF.INFO {key} {field}"));
+    let text = reply.trim_start_matches("*1 ").trim_start_matches([':', ',']);
+    text.parse().unwrap_or_else(|_| panic!("{field} of {key}: {reply}"))
+}
+
+/// The most that the filter may come to.
+fn most(server: &mut Server, key: &str) -> f64 {
+    number(server, key, "ERROR-RATE-MAX")
+}
+
+/// The error rate that a refused merge says a destination needs.
+fn needed_rate(refusal: &str) -> f64 {
+    assert!(refusal.starts_with(REFUSAL), "{refusal}");
+    let (_, rest) = refusal.split_once("merge into an empty filter that promises at least ").unwrap();
+    rest.split_once(' ').unwrap().0.parse().unwrap()
+}
+
+#[test]
+fn what_a_destination_takes_after_a_merge_stays_within_its_promise() {
+    for source in ["0.01 9000", "0.01 279000", "0.01 279000 NONSCALING"] {
+        let mut server = Server::new();
+        assert_eq!(server.run(&format!("BF.RESERVE b {source}")), "+OK");
+        add(&mut server, "b", 0..279_000);
+        assert_eq!(server.run("BF.RESERVE a 0.01 10000"), "+OK");
+        let mut promised = 0.01;
+        let reply = server.run("BF.MERGE a b");
+        if reply != "+OK" {
+            promised = needed_rate(&reply);
+            assert!(promised < 0.02, "{source}: {promised}");
+            assert_eq!(server.run(&format!("BF.RESERVE wide {promised} 10000")), "+OK");
+            server.run("BF.CLEAR a");
+            assert_eq!(server.run("BF.MERGE wide a b"), "+OK", "{source}");
+            let wide = server.keys.remove(b"wide".as_slice()).unwrap();
+            server.keys.insert(b"a".to_vec(), wide);
+        }
+        assert_promise(&mut server, "a", promised, 100_000, source);
+        add(&mut server, "a", 1_000_000..1_310_000);
+        assert_promise(&mut server, "a", promised, 200_000, source);
+    }
+}
+
+/// How a filter of some kind is made, of which commands promise a rate.
+fn make(random: &mut Random, key: &str, rate: f64, capacity: u64) -> String {
+    let growth = *random.choose(&["EXPANSION 1", "EXPANSION 2", "EXPANSION 4", "NONSCALING"]);
+    let rest = match random.below(6) {
+        0 => "FORMAT redisbloom",
+        1 => "FORMAT valkey-bloom SEED 0123456789abcdefghijklmnopqrstuv",
+        2 => "FORMAT everbloom KEY 0123456789abcdef",
+        _ => "FORMAT everbloom",
+    };
+    format!("BF.INSERT {key} CAPACITY {capacity} ERROR {rate} {growth} {rest} ITEMS made-{key}")
+}
+
+#[test]
+fn random_merges_and_adds_stay_within_the_promise_at_twice_the_capacity() {
+    const ABSENT: u64 = 30_000;
+    let (mut merged, mut refused, mut sum) = (0, 0, 0.0);
+    let seeds = 60;
+    for seed in 0..seeds {
+        let mut random = Random(seed);
+        let mut server = Server::new();
+        let mut next = 0;
+        let promised = *random.choose(&[0.01, 0.02, 0.05]);
+        let growth = *random.choose(&["", " EXPANSION 1", " EXPANSION 4", " NONSCALING"]);
+        let reserve = format!("BF.RESERVE dest {promised} {}{growth}", 500 + random.below(4) * 500);
+        assert_eq!(server.run(&reserve), "+OK");
+        let mut lines = vec![reserve];
+        for round in 0..4 {
+            let mut sources = String::new();
+            for number in 0..1 + random.below(4) {
+                let key = format!("s{round}-{number}");
+                let rate = promised / *random.choose(&[1.0, 2.0, 8.0, 50.0]);
+                let capacity = 500 + random.below(3) as u64 * 500;
+                let line = make(&mut random, &key, rate, capacity);
+                assert_eq!(server.run(&line), "*1 #t", "{seed}: {line}");
+                let items = capacity * *random.choose(&[1, 2, 4, 8]) / 4;
+                add(&mut server, &key, next..next + items);
+                next += items;
+                sources += &format!(" {key}");
+                lines.push(line);
+            }
+            let line = format!("BF.MERGE dest{sources}");
+            let reply = server.run(&line);
+            if reply == "+OK" {
+                merged += 1;
+            } else {
+                assert!(reply.starts_with(REFUSAL), "{seed}: {line}: {reply}");
+                refused += 1;
+            }
+            lines.push(format!("{line}: {reply}"));
+            if random.below(2) == 0 {
+                add(&mut server, "dest", next..next + 700);
+                next += 700;
+                lines.push("700 items".to_owned());
+            }
+        }
+        let capacity = server.keys[b"dest".as_slice()].capacity_items();
+        add(&mut server, "dest", next..next + 2 * capacity);
+        let rate = false_positives(&mut server, "dest", ABSENT) as f64 / ABSENT as f64;
+        // The bits of small filters vary.
+        let most = promised * 1.1 + 3.0 * (promised / ABSENT as f64).sqrt();
+        assert!(rate <= most, "{seed}: {rate} of {ABSENT}, {promised} promised: {lines:#?}");
+        sum += rate / promised;
+    }
+    println!("{merged} merged, {refused} refused, {} of the promise on average", sum / seeds as f64);
+    assert!(merged > 60 && refused > 20 && sum < seeds as f64, "{merged} merged, {refused} refused, {sum}");
+}
+
+#[test]
+fn merges_that_leave_enough_of_the_promise_are_not_refused() {
+    let mut server = Server::new();
+    // Days of one shape and the week of another, a day at a time and every day once more, into a filter that was reserved
+    // for the sum of their rates.
+    assert_eq!(server.run("BF.RESERVE week 0.007 1000"), "+OK");
+    let mut days = String::new();
+    for day in 0..7 {
+        assert_eq!(server.run(&format!("BF.RESERVE day{day} 0.001 1000")), "+OK");
+        add(&mut server, &format!("day{day}"), day * 1000..day * 1000 + 1000);
+        days += &format!(" day{day}");
+        assert_eq!(server.run(&format!("BF.MERGE week{days}")), "+OK", "{day}");
+    }
+    let layers = server.run("BF.INFO week FILTERS");
+    assert_eq!(layers, "*1 :8");
+    assert_eq!(server.run(&format!("BF.MERGE week{days}")), "+OK");
+    assert_eq!(server.run("BF.INFO week FILTERS"), layers);
+    add(&mut server, "week", 100_000..107_000);
+    assert_promise(&mut server, "week", 0.007, 200_000, "a week");
+
+    // A filter that has grown, into an empty one that was reserved alike.
+    for key in ["grown", "empty"] {
+        assert_eq!(server.run(&format!("BF.RESERVE {key} 0.01 {}", 100 + key.len())), "+OK");
+    }
+    add(&mut server, "grown", 0..3000);
+    assert_eq!(server.run("BF.MERGE empty grown"), "+OK");
+    add(&mut server, "empty", 10_000..20_000);
+    assert_promise(&mut server, "empty", 0.01, 200_000, "grown");
+
+    // Filters with room in them, of other shapes than the destination.
+    for (key, capacity) in [("p", 3000), ("q", 4000), ("r", 5000)] {
+        assert_eq!(server.run(&format!("BF.RESERVE {key} 0.01 {capacity}")), "+OK");
+        add(&mut server, key, capacity..capacity + capacity / 2);
+    }
+    assert_eq!(server.run("BF.MERGE p q r"), "+OK");
+    add(&mut server, "p", 100_000..120_000);
+    assert_promise(&mut server, "p", 0.01, 200_000, "half full");
+    // What is full leaves less than the next one needs.
+    let reply = server.run("BF.MERGE p grown");
+    assert!(needed_rate(&reply) > 0.01, "{reply}");
+    assert_eq!(server.run("BF.MERGE p grown FORCE"), "+OK");
+}
+
+#[test]
+fn the_rate_that_a_refusal_asks_for_is_enough() {
+    for growth in ["", " EXPANSION 1", " EXPANSION 8"] {
+        let mut server = Server::new();
+        for (key, capacity) in [("a", 1000), ("b", 1500), ("c", 2500)] {
+            assert_eq!(server.run(&format!("BF.RESERVE {key} 0.01 {capacity}")), "+OK");
+            add(&mut server, key, capacity * 10..capacity * 11);
+        }
+        let reply = server.run("BF.MERGE a b c");
+        let needed = needed_rate(&reply);
+        assert!(needed > 0.02 && needed < 0.04, "{reply}");
+        assert_eq!(server.run(&format!("BF.RESERVE all {needed} 1000{growth}")), "+OK");
+        assert_eq!(server.run("BF.MERGE all a b c"), "+OK", "{growth}: {needed}");
+        add(&mut server, "all", 100_000..110_000);
+        assert_promise(&mut server, "all", needed, 100_000, growth);
+    }
+}
+
+#[test]
+fn statistics_say_what_is_promised_no_more() {
+    let mut server = Server::new();
+    for key in ["a", "b", "c"] {
+        assert_eq!(
+            server.run(&format!("BF.RESERVE {key} 0.01 {}", 1000 + u64::from(key.as_bytes()[0]))),
+            "+OK"
+        );
+    }
+    assert_eq!(server.run("BF.RESERVE k 0.01 1000 KEYED"), "+OK");
+    for key in ["a", "b", "c", "k"] {
+        assert_eq!(most(&mut server, key), 0.01);
+        add(
+            &mut server,
+            key,
+            u64::from(key.as_bytes()[0]) * 10_000..u64::from(key.as_bytes()[0]) * 10_000 + 3000,
+        );
+        assert_eq!(most(&mut server, key), 0.01);
+    }
+    assert!(server.run("BF.MERGE a b c").starts_with(REFUSAL));
+    assert_eq!(server.run("BF.MERGE a b c FORCE"), "+OK");
+    assert_eq!(number(&mut server, "a", "ERROR-RATE"), 0.01);
+    let forced = most(&mut server, "a");
+    assert!(forced > 0.02 && forced < 0.04, "{forced}");
+    // And that is what it comes to.
+    add(&mut server, "a", 5_000_000..5_050_000);
+    assert_promise(&mut server, "a", forced, 100_000, "forced");
+    assert!(number(&mut server, "a", "ERROR-RATE-NOW") > 0.015);
+
+    // What is full is as promised, at high rates too, at which a filter meets many more items than it counts.
+    for (number, rate) in [0.9, 0.5, 0.25, 0.1, 0.001].into_iter().enumerate() {
+        for growth in ["NONSCALING", "EXPANSION 1", "EXPANSION 2"] {
+            let key = format!("full-{number}-{}", &growth[growth.len() - 1..]);
+            assert_eq!(server.run(&format!("BF.RESERVE {key} {rate} 500 {growth}")), "+OK");
+            add(&mut server, &key, 0..10_000);
+            assert_eq!(most(&mut server, &key), rate, "{growth}");
+        }
+    }
+
+    // A layer that holds more than it was sized for.
+    server.run("BF.INSERT l CAPACITY 1000 ERROR 0.01 KEY 0123456789abcdef ITEMS l");
+    server.run("BF.INSERT m CAPACITY 1000 ERROR 0.01 KEY 0123456789abcdef ITEMS m");
+    add(&mut server, "l", 0..900);
+    add(&mut server, "m", 1000..1900);
+    assert!(server.run("BF.MERGE l m").starts_with("-ERR a layer of the destination"));
+    assert_eq!(most(&mut server, "l"), 0.01);
+    assert_eq!(server.run("BF.MERGE l m FORCE"), "+OK");
+    assert!(most(&mut server, "l") > 0.05);
+
+    // Nothing is promised of others.
+    server.run("BF.RESERVE s 0.01 100 NONSCALING SATURATE");
+    server.run("BF.RESERVE r 0.01 100 FORMAT redisbloom");
+    server.run("BF.RESERVE v 0.01 100 FORMAT valkey-bloom");
+    server.run("BF.IMPORT i EMPTY SCHEME go-zero BITS 900");
+    for key in ["s", "r", "v", "i"] {
+        assert_eq!(server.run(&format!("BF.INFO {key} ERROR-RATE-MAX")), "*1 _", "{key}");
+    }
+}

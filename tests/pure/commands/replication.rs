@@ -1,0 +1,206 @@
+//! What a change has replicated, and whom it notifies: enough for the same filter elsewhere, and no more.
+
+use everbloom::bloom::Format;
+use everbloom::command::Settings;
+use everbloom::command::words::Word;
+use everbloom::format::filter::header;
+
+use crate::support::server::{Server, assert_dialogue};
+
+#[test]
+fn a_reserved_filter_is_replicated_with_every_parameter() {
+    let mut server = Server::new();
+    let dialogue = [
+        ("BF.RESERVE a 1e-2 100", "+OK"),
+        ("bf.reserve b 0.5 7 expansion 3", "+OK"),
+        ("BF.RESERVE c 0x1p-3 1000 EXPANSION 0", "+OK"),
+        ("BF.RESERVE d .001 5 NonScaling EXPANSION 0", "+OK"),
+        ("BF.RESERVE NONSCALING 0.001 5", "+OK"),
+        ("BF.RESERVE a 0.01 100", "-ERR item exists"),
+        ("BF.INFO NONSCALING EXPANSION", "*1 :2"),
+        ("BF.INFO c EXPANSION", "*1 _"),
+    ];
+    assert_dialogue(&mut server, &dialogue);
+    let expected = [
+        "BF.INSERT a CAPACITY 100 ERROR 0.01 EXPANSION 2 FORMAT everbloom",
+        "BF.INSERT b CAPACITY 7 ERROR 0.5 EXPANSION 3 FORMAT everbloom",
+        "BF.INSERT c CAPACITY 1000 ERROR 0.125 NONSCALING FORMAT everbloom",
+        "BF.INSERT d CAPACITY 5 ERROR 0.001 NONSCALING FORMAT everbloom",
+        "BF.INSERT NONSCALING CAPACITY 5 ERROR 0.001 EXPANSION 2 FORMAT everbloom",
+    ];
+    assert_eq!(server.replicated, expected);
+    assert_eq!(server.events, ["bloom.reserve"; 5]);
+}
+
+#[test]
+fn the_configured_defaults_are_spelt_out_for_replicas() {
+    let mut server = Server::new();
+    server.settings =
+        Settings { error_rate: 0.003, initial_size_items: 7, expansion_factor: 0, ..Settings::DEFAULT };
+    assert_eq!(server.run("BF.ADD k x"), "#t");
+    assert_eq!(server.run("BF.RESERVE r 0.1 10 EXPANSION 2"), "-Nonscaling filters cannot expand");
+    assert_eq!(server.replicated, ["BF.INSERT k CAPACITY 7 ERROR 0.003 NONSCALING FORMAT everbloom ITEMS x"]);
+    server.must_obey = true;
+    assert_eq!(server.run("BF.RESERVE r 0.1 10 EXPANSION 2"), "+OK");
+}
+
+#[test]
+fn every_replicated_command_builds_the_same_filter_elsewhere() {
+    let mut primary = Server::new();
+    for line in [
+        "BF.RESERVE a 0.001 3 EXPANSION 4",
+        "BF.MADD a 1 2 3 4 5 1 2",
+        "BF.ADD b only",
+        "BF.INSERT c CAPACITY 2 NONSCALING ITEMS x y x z y",
+        "BF.INSERT c ITEMS x y z",
+        "BF.INSERT d CAPACITY 1 EXPANSION 1 ERROR 0.3 ITEMS p q r s t u v w",
+        "BF.RESERVE e 0.01 50 FORMAT valkey-bloom EXPANSION 3",
+        "BF.MADD e a b c",
+        "BF.INSERT f FORMAT valkey-bloom TIGHTENING 0.25 NONSCALING ITEMS a b c",
+        "BF.RESERVE g 0.01 3 FORMAT redisbloom",
+        "BF.MADD g a b c d e f g h",
+        "BF.RESERVE h 0.01 3 FORMAT redisbloom NONSCALING",
+        "BF.INSERT i CAPACITY 4 EXPANSION 5 FORMAT redisbloom ITEMS a b c d e",
+    ] {
+        primary.run(line);
+    }
+    let mut replica = Server::new();
+    replica.settings = Settings {
+        error_rate: 0.2,
+        initial_size_items: 5,
+        expansion_factor: 0,
+        max_filter_bytes: 1,
+        format: Format::RedisBloom,
+        ..Settings::DEFAULT
+    };
+    replica.must_obey = true;
+    for line in primary.replicated.clone() {
+        assert!(!replica.run(&line).contains("-ERR"), "{line}");
+    }
+    for (key, filter) in &primary.keys {
+        let copy = &replica.keys[key];
+        assert_eq!(header(copy), header(filter));
+        assert!(filter.storages().map(|array| array.bytes()).eq(copy.storages().map(|array| array.bytes())));
+    }
+}
+
+#[test]
+fn a_filter_of_redisblooms_is_replicated_as_its_own_command_where_that_makes_the_same() {
+    let mut server = Server::new();
+    server.settings = Settings { format: Format::RedisBloom, ..Settings::DEFAULT };
+    for (line, replicated) in [
+        ("BF.RESERVE a 0.01 100", Some("BF.RESERVE a 0.01 100 EXPANSION 2")),
+        ("BF.RESERVE b 1e-3 5 EXPANSION 7", Some("BF.RESERVE b 0.001 5 EXPANSION 7")),
+        ("BF.RESERVE c 0.7 5 NONSCALING", Some("BF.RESERVE c 0.25 5 NONSCALING")),
+        ("BF.ADD d x", Some("BF.RESERVE d 0.01 100 EXPANSION 2 BF.MADD d x")),
+        ("BF.INSERT e CAPACITY 3 ITEMS x y x", Some("BF.RESERVE e 0.01 3 EXPANSION 2 BF.MADD e x y")),
+        ("BF.INSERT f EXPANSION 1 ITEMS x", Some("BF.RESERVE f 0.01 100 EXPANSION 1 BF.MADD f x")),
+        ("BF.RESERVE g 1.5e-323 1 FORMAT redisbloom", Some("BF.RESERVE g 0.0000")),
+        // RedisBloom writes down 0, which no BF.RESERVE of all its releases does; and 3 of a fixed filter.
+        ("BF.RESERVE h 0.01 100 EXPANSION 0", None),
+        ("BF.INSERT i EXPANSION 3 NONSCALING ITEMS x", None),
+    ] {
+        server.replicated.clear();
+        assert!(!server.run(line).contains("-ERR"), "{line}");
+        let sent = server.replicated.join(" ");
+        match replicated {
+            Some(expected) => assert!(sent.starts_with(expected), "{line}: {sent}"),
+            None => assert!(sent.starts_with("BF.LOADCHUNK"), "{line}: {sent}"),
+        }
+    }
+}
+
+/// The growth that RedisBloom writes down, which is in the header, and whether the filter is fixed.
+fn written_growth(server: &Server, key: &str) -> (u32, bool) {
+    let header = header(&server.keys[key.as_bytes()]);
+    let growth = u32::from_le_bytes(header[16..20].try_into().unwrap());
+    (growth, header[12] & 8 != 0)
+}
+
+#[test]
+fn filters_of_redisblooms_write_down_the_growth_that_it_writes_down() {
+    let mut server = Server::new();
+    for (factor, line, expected) in [
+        (2, "BF.RESERVE k 0.01 9", (2, false)),
+        (2, "BF.RESERVE k 0.01 9 NONSCALING", (2, true)),
+        (2, "BF.RESERVE k 0.01 9 EXPANSION 0", (0, true)),
+        (2, "BF.RESERVE k 0.01 9 NONSCALING EXPANSION 0", (0, true)),
+        (2, "BF.INSERT k EXPANSION 0 ITEMS a", (0, true)),
+        (2, "BF.INSERT k EXPANSION 3 ITEMS a", (3, false)),
+        (2, "BF.INSERT k EXPANSION 3 NONSCALING ITEMS a", (3, true)),
+        (5, "BF.RESERVE k 0.01 9 NONSCALING", (5, true)),
+        (0, "BF.RESERVE k 0.01 9", (0, true)),
+        (0, "BF.ADD k a", (0, true)),
+        (0, "BF.RESERVE k 0.01 9 NONSCALING", (0, true)),
+        (0, "BF.INSERT k EXPANSION 3 ITEMS a", (3, true)),
+    ] {
+        server.keys.clear();
+        server.settings =
+            Settings { format: Format::RedisBloom, expansion_factor: factor, ..Settings::DEFAULT };
+        assert!(!server.run(line).starts_with('-'), "{line}");
+        assert_eq!(written_growth(&server, "k"), expected, "factor {factor}: {line}");
+    }
+    // The same words for a filter of our own, and of valkey-bloom's, where a factor beats the configured one.
+    server.settings = Settings { expansion_factor: 0, ..Settings::DEFAULT };
+    server.run("BF.INSERT own EXPANSION 3 ITEMS a");
+    assert_eq!(server.run("BF.INFO own EXPANSION"), "*1 _");
+    server.run("BF.INSERT valkey FORMAT valkey-bloom EXPANSION 3 ITEMS a");
+    assert_eq!(server.run("BF.INFO valkey EXPANSION"), "*1 :3");
+}
+
+#[test]
+fn whoever_obeys_makes_no_filter_of_its_own_defaults() {
+    let mut server = Server::new();
+    server.must_obey = true;
+    for line in
+        ["BF.ADD k a", "BF.MADD k a b", "BF.INSERT k ITEMS a", "BF.INSERT k CAPACITY 50 EXPANSION 2 ITEMS a"]
+    {
+        assert!(server.run(line).starts_with("-ERR not found: "), "{line}");
+    }
+    assert_eq!(server.run("BF.INSERT k NOCREATE ITEMS a"), "-ERR not found");
+    assert!(server.keys.is_empty() && server.replicated.is_empty());
+    // What another module sends spells nothing out; whoever follows one says so in `bf.format`.
+    server.settings.format = Format::RedisBloom;
+    assert_eq!(server.run("BF.ADD k a"), "#t");
+    assert_eq!(server.run("BF.INSERT i CAPACITY 50 ITEMS a"), "*1 #t");
+    // A filter that is reserved without a format is RedisBloom's: only that module, and only for it we, send such a line.
+    for format in Format::ALL {
+        server.settings.format = format;
+        let key = format.word();
+        assert_eq!(server.run(&format!("BF.RESERVE {key} 0.01 2147483648")), "+OK");
+        assert_eq!(server.keys[key.as_bytes()].format(), Format::RedisBloom);
+    }
+}
+
+#[test]
+fn what_changes_nothing_is_neither_replicated_nor_notified() {
+    let mut server = Server::new();
+    server.run("BF.INSERT k CAPACITY 2 NONSCALING ITEMS a b");
+    let (replicated, events) = (server.replicated.len(), server.events.len());
+    let dialogue = [
+        ("BF.ADD k a", "#f"),
+        ("BF.MADD k a b a", "*3 #f #f #f"),
+        ("BF.INSERT k NOCREATE ITEMS a", "*1 #f"),
+        ("BF.ADD k c", "-ERR non scaling filter is full"),
+        ("BF.MADD k a c b", "*2 #f -ERR non scaling filter is full"),
+        ("BF.INSERT nothing NOCREATE ITEMS a", "-ERR not found"),
+    ];
+    assert_dialogue(&mut server, &dialogue);
+    assert_eq!((server.replicated.len(), server.events.len()), (replicated, events));
+}
+
+#[test]
+fn a_filter_that_fills_up_part_way_replicates_only_what_was_added() {
+    let mut server = Server::new();
+    server.run("BF.RESERVE k 0.0001 2 NONSCALING");
+    assert_eq!(server.run("BF.MADD k a a b c d"), "*4 #t #f #t -ERR non scaling filter is full");
+    assert_eq!(server.replicated.last().unwrap(), "BF.MADD k a b");
+    assert_eq!(
+        server.run("BF.INSERT n CAPACITY 1 NONSCALING ITEMS a b c"),
+        "*2 #t -ERR non scaling filter is full"
+    );
+    assert_eq!(
+        server.replicated.last().unwrap(),
+        "BF.INSERT n CAPACITY 1 ERROR 0.01 NONSCALING FORMAT everbloom ITEMS a"
+    );
+}

@@ -1,0 +1,66 @@
+//! Additions past the byte limit, the fields of BF.INFO, and the pieces of a dump.
+
+use everbloom::command::Protocol;
+
+use crate::support::server::{Server, assert_dialogue};
+
+#[test]
+fn growth_past_the_byte_limit_refuses_the_item_and_goes_on() {
+    let mut server = Server::new();
+    server.settings.max_filter_bytes = 512;
+    server.run("BF.INSERT k CAPACITY 10 ERROR 0.001 ITEMS a");
+    let items: Vec<String> = (0..200).map(|item| format!("i{item}")).collect();
+    let reply = server.run(&format!("BF.MADD k {}", items.join(" ")));
+    assert!(reply.starts_with("*200 #t"), "{reply}");
+    assert!(reply.contains("-ERR problem inserting into filter"), "{reply}");
+    assert!(server.replicated.last().unwrap().starts_with("BF.MADD k i0 i1 "));
+    assert_eq!(server.run("BF.MEXISTS k a i0 i1"), "*3 #t #t #t");
+    let refusal = server.run("BF.RESERVE r 0.01 1000000");
+    assert!(refusal.starts_with("-ERR filter would take "), "{refusal}");
+    assert!(refusal.contains("bf.max-filter-bytes"), "{refusal}");
+}
+
+#[test]
+fn info_has_five_fields_in_both_protocols() {
+    let mut server = Server::new();
+    server.run("BF.MADD k a b c");
+    let full = server.run("BF.INFO k");
+    assert!(full.starts_with("%5 +Capacity :100 +Size :"), "{full}");
+    assert!(
+        full.ends_with(" +Number of filters :1 +Number of items inserted :3 +Expansion rate :2"),
+        "{full}"
+    );
+    assert_eq!(server.run("BF.INFO k items"), "*1 :3");
+    assert_eq!(server.run("BF.INFO k nothing"), "-Invalid information value");
+    server.protocol = Protocol::Resp3;
+    assert_eq!(server.run("BF.INFO k FILTERS"), "%1 +Number of filters :1");
+}
+
+#[test]
+fn a_dump_travels_through_the_commands() {
+    let mut server = Server::new();
+    server.run("BF.MADD k a b c");
+    assert_eq!(server.run("BF.SCANDUMP k x"), "-Second argument must be numeric");
+    assert_eq!(server.run("BF.SCANDUMP k -1"), "*2 :0 $");
+    assert_eq!(server.run("BF.SCANDUMP k 99999"), "*2 :0 $");
+    assert!(server.run("BF.SCANDUMP k 0").starts_with("*2 :1 $evbl"));
+    assert_eq!(server.run("BF.LOADCHUNK k 0 d"), "-ERR received bad data");
+    assert_eq!(server.run("BF.LOADCHUNK k -1 d"), "-ERR received bad data");
+    assert_eq!(
+        server.run("BF.LOADCHUNK k 99999 0123456789abcdef012345678"),
+        "-ERR invalid offset - no link found"
+    );
+    assert_eq!(server.run("BF.LOADCHUNK k 1 0123456789abcdefg"), "-ERR received bad data");
+    assert_eq!(server.run("BF.CARD k"), ":3");
+}
+
+#[test]
+fn a_blob_is_loaded_only_where_nothing_is() {
+    let dialogue = [
+        ("BF.ADD k a", "#t"),
+        ("BF.LOAD k blob", "-BUSYKEY Target key name already exists."),
+        ("BF.LOAD string blob", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+        ("BF.LOAD none blob", "-ERR bloom object decoding failed"),
+    ];
+    assert_dialogue(&mut Server::new(), &dialogue);
+}

@@ -1,0 +1,124 @@
+//! SATURATE and `bf.on-full`: full filters of fixed size that go on accepting items.
+
+use everbloom::bloom::{Format, Growth};
+use everbloom::command::Settings;
+use everbloom::format::filter::header;
+
+use crate::support::server::{Server, assert_dialogue};
+
+const FULL: &str = "-ERR non scaling filter is full";
+
+fn growth(server: &Server, key: &str) -> Growth {
+    server.keys[key.as_bytes()].growth()
+}
+
+#[test]
+fn a_saturating_filter_takes_what_a_fixed_one_refuses() {
+    let dialogue = [
+        ("BF.RESERVE k 0.0001 2 NONSCALING saturate", "+OK"),
+        ("BF.MADD k a b c d a", "*5 #t #t #t #t #f"),
+        ("BF.ADD k e", "#t"),
+        ("BF.MEXISTS k a b c d e f", "*6 #t #t #t #t #t #f"),
+        ("BF.CARD k", ":5"),
+        ("BF.INFO k CAPACITY", "*1 :2"),
+        ("BF.INFO k FILTERS", "*1 :1"),
+        ("BF.INFO k EXPANSION", "*1 _"),
+        ("BF.RESERVE zero 0.0001 1 SATURATE EXPANSION 0", "+OK"),
+        ("BF.MADD zero a b", "*2 #t #t"),
+        ("BF.INSERT i CAPACITY 1 SATURATE NONSCALING ITEMS a b", "*2 #t #t"),
+        // What exists stays as it is.
+        ("BF.INSERT fixed CAPACITY 1 NONSCALING ITEMS a", "*1 #t"),
+        ("BF.INSERT fixed CAPACITY 1 NONSCALING SATURATE ITEMS b", &format!("*1 {FULL}")),
+    ];
+    let mut server = Server::new();
+    assert_dialogue(&mut server, &dialogue);
+    assert_eq!(
+        server.replicated[..2],
+        ["BF.INSERT k CAPACITY 2 ERROR 0.0001 NONSCALING SATURATE FORMAT everbloom", "BF.MADD k a b c d a",]
+    );
+    assert!(server.keys[b"k".as_slice()].has_room());
+}
+
+#[test]
+fn what_saturates_is_replicated_so() {
+    let mut primary = Server::new();
+    primary.run("BF.RESERVE k 0.01 2 NONSCALING SATURATE");
+    primary.run("BF.MADD k a b c d");
+    primary.settings.fixed_filters_saturate = true;
+    primary.run("BF.INSERT i CAPACITY 2 NONSCALING ITEMS a b c");
+    primary.run("BF.ADD scaling a");
+    primary.settings.fixed_filters_saturate = false;
+    primary.run("BF.INSERT fixed CAPACITY 2 NONSCALING ITEMS a b");
+    // Whatever the replica is told to do itself.
+    for fixed_filters_saturate in [false, true] {
+        for format in Format::ALL {
+            let mut replica = Server::new();
+            replica.settings = Settings { fixed_filters_saturate, format, ..Settings::DEFAULT };
+            replica.must_obey = true;
+            for line in &primary.replicated {
+                assert!(!replica.run(line).contains("-ERR"), "{line}");
+            }
+            for (key, filter) in &primary.keys {
+                assert_eq!(header(&replica.keys[key]), header(filter));
+            }
+        }
+    }
+}
+
+#[test]
+fn saturate_is_for_filters_of_fixed_size_and_of_our_own() {
+    const SIZE: &str = "-ERR SATURATE is for filters of fixed size: add NONSCALING or EXPANSION 0";
+    const FORMAT: &str = "-ERR SATURATE is for filters of FORMAT everbloom only";
+    let seed = "0123456789abcdef0123456789abcdef";
+    let mut server = Server::new();
+    server.run("BF.ADD there a");
+    for (options, error) in [
+        ("SATURATE".to_owned(), SIZE),
+        ("SATURATE EXPANSION 2".to_owned(), SIZE),
+        ("NONSCALING SATURATE FORMAT redisbloom".to_owned(), FORMAT),
+        ("NONSCALING SATURATE FORMAT valkey-bloom".to_owned(), FORMAT),
+        ("SATURATE FORMAT redisbloom".to_owned(), FORMAT),
+    ] {
+        for key in ["there", "vacant", "string"] {
+            assert_eq!(server.run(&format!("BF.INSERT {key} {options} ITEMS b")), error, "{key} {options}");
+            assert_eq!(server.run(&format!("BF.RESERVE {key} 0.01 100 {options}")), error, "{key} {options}");
+        }
+    }
+    assert_eq!(server.run(&format!("BF.INSERT v SEED {seed} NONSCALING SATURATE ITEMS a")), FORMAT);
+    assert_eq!(
+        server.run("BF.INSERT v NONSCALING SATURATE VALIDATESCALETO 1000 ITEMS a"),
+        "-ERR cannot use NONSCALING and VALIDATESCALETO options together"
+    );
+    assert_eq!(server.keys.len(), 1);
+    // The configured growth may be what makes it fixed.
+    server.settings.expansion_factor = 0;
+    assert_eq!(server.run("BF.RESERVE by-setting 0.01 100 SATURATE"), "+OK");
+    assert_eq!(growth(&server, "by-setting"), Growth::Saturating);
+    server.settings.format = Format::RedisBloom;
+    assert_eq!(server.run("BF.RESERVE vacant 0.01 100 NONSCALING SATURATE"), FORMAT);
+}
+
+#[test]
+fn the_setting_is_for_fixed_filters_of_our_own_without_the_word() {
+    let mut server = Server::new();
+    server.settings = Settings { fixed_filters_saturate: true, ..Settings::DEFAULT };
+    for (line, expected) in [
+        ("BF.RESERVE a 0.01 9 NONSCALING", Growth::Saturating),
+        ("BF.RESERVE b 0.01 9 EXPANSION 0", Growth::Saturating),
+        ("BF.INSERT c NONSCALING ITEMS x", Growth::Saturating),
+        ("BF.RESERVE d 0.01 9", Growth::Scaling { expansion: 2 }),
+        ("BF.RESERVE e 0.01 9 NONSCALING FORMAT redisbloom", Growth::Fixed),
+        ("BF.RESERVE f 0.01 9 NONSCALING FORMAT valkey-bloom", Growth::Fixed),
+        ("BF.IMPORT g EMPTY SCHEME guava-mitz64 BITS 64 HASHES 3 NONSCALING", Growth::Fixed),
+    ] {
+        assert!(!server.run(line).starts_with('-'), "{line}");
+        assert_eq!(growth(&server, line.split(' ').nth(1).unwrap()), expected, "{line}");
+    }
+    server.settings.expansion_factor = 0;
+    server.run("BF.ADD h x");
+    assert_eq!(growth(&server, "h"), Growth::Saturating);
+    assert_eq!(
+        server.replicated.last().unwrap(),
+        "BF.INSERT h CAPACITY 100 ERROR 0.01 NONSCALING SATURATE FORMAT everbloom ITEMS x"
+    );
+}

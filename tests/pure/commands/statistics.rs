@@ -1,0 +1,243 @@
+//! BF.STATS, the fields of it that BF.INFO answers, and what is told of filters that have grown.
+
+use everbloom::command::Protocol;
+
+use crate::support::server::{Server, assert_dialogue};
+
+/// Adds so many items to `k`.
+fn add(server: &mut Server, items: std::ops::Range<u32>) {
+    items.for_each(|number| {
+        server.run(&format!("BF.ADD k item-{number}"));
+    });
+}
+
+#[test]
+fn everything_is_told_in_one_map_with_one_of_each_layer() {
+    let mut server = Server::new();
+    server.run("BF.RESERVE k 0.01 100 NONSCALING");
+    server.run("BF.MADD k a b c");
+    let stats = "%24 +type $everbloom +format $everbloom +kind $everbloom +layers :1 +capacity :100 +items :3 \
+                 +estimated-items :3 +set-bits :15 +fill ,0.0146484";
+    let reply = server.run("BF.STATS k");
+    assert!(reply.starts_with(stats), "{reply}");
+    let size = server.keys[b"k".as_slice()].size_bytes();
+    for part in [
+        " +error-rate ,0.01 +error-rate-max ,0.01 +error-rate-now ,",
+        &format!(
+            " +bytes :{size} +bits-per-item ,341.333 +allocated-bytes :{} +hashes :5 +growth $fixed +expansion _",
+            size + 9
+        ),
+        " +keyed #f +import-scheme _ +import-encoding _ +import-order _ +advice _ +per-layer *1",
+        "%11 +placement $scattered +bits :1024 +bytes :128 +hashes :5 +capacity :100 +items :3 +estimated-items :3 \
+         +set-bits :15 +fill ,0.0146484 +error-rate ,0.01 +error-rate-now ,",
+    ] {
+        assert!(reply.contains(part), "{part} in {reply}");
+    }
+}
+
+/// A seed of two equal halves, which only a primary or a file brings, makes a filter break its rate; the fill does not tell.
+#[test]
+fn the_rate_of_a_filter_with_a_seed_of_equal_halves_is_the_real_one() {
+    for (rate, items) in [(0.1, 3000), (0.01, 1500), (0.01, 3000), (0.0001, 3000)] {
+        let mut server = Server::new();
+        server.must_obey = true;
+        let seed = "s".repeat(32);
+        let insert = format!("BF.INSERT k CAPACITY 3000 ERROR {rate} NONSCALING SEED {seed} ITEMS first");
+        assert_eq!(server.run(&insert), "*1 #t");
+        server.must_obey = false;
+        add(&mut server, 1..items);
+        let asked = 100_000;
+        let found =
+            (0..asked).filter(|number| server.run(&format!("BF.EXISTS k absent-{number}")) == "#t").count();
+        let measured = f64::from(u32::try_from(found).unwrap()) / f64::from(asked);
+        let reply = server.run("BF.INFO k ERROR-RATE-NOW");
+        let now: f64 = reply.trim_start_matches("*1 ,").parse().unwrap();
+        println!("{rate} asked, {items} items: {measured} measured, {now} told");
+        assert!((now / measured - 1.0).abs() < 0.35, "{rate}: {measured} measured, {now} told");
+        if items == 3000 {
+            assert!(now > 1.3 * rate, "{rate}: {now} told");
+        }
+        let estimated = server.run("BF.INFO k ESTIMATED-ITEMS");
+        let estimated: f64 = estimated.trim_start_matches("*1 :").parse().unwrap();
+        assert!(
+            (estimated / f64::from(items) - 1.0).abs() < 0.12,
+            "{rate}: {estimated} estimated of {items}"
+        );
+    }
+}
+
+#[test]
+fn every_field_is_also_one_of_info() {
+    let mut server = Server::new();
+    for reserve in [
+        "BF.RESERVE k 0.01 100",
+        "BF.RESERVE k 0.01 100 FORMAT redisbloom",
+        "BF.RESERVE k 0.01 100 FORMAT valkey-bloom",
+        "BF.RESERVE k 0.01 100 COUNTING",
+        "BF.RESERVE k 0.01 100 KEYED",
+        "BF.RESERVE k 0.01 100 NONSCALING SATURATE",
+        "BF.IMPORT k SOURCE string SCHEME murmur3-salted BITS 8 HASHES 1",
+    ] {
+        server.keys.clear();
+        assert_eq!(server.run(reserve), "+OK");
+        add(&mut server, 0..3);
+        let reply = server.run("BF.STATS k");
+        let (scalars, _) = reply.split_once(" +per-layer").unwrap();
+        let pairs = scalars.split(" +").skip(1).filter_map(|pair| pair.split_once(' '));
+        let mut seen = 0;
+        for (name, value) in pairs {
+            seen += 1;
+            for word in [name.to_uppercase(), name.to_owned()] {
+                let answer = server.run(&format!("BF.INFO k {word}"));
+                assert_eq!(answer, format!("*1 {value}"), "{reserve}: {word}");
+            }
+        }
+        assert_eq!(seen, 23, "{scalars}");
+    }
+    server.protocol = Protocol::Resp3;
+    assert_eq!(server.run("BF.INFO k Import-Scheme"), "%1 +import-scheme $murmur3-salted");
+    assert_eq!(server.run("BF.INFO k KIND"), "%1 +kind $imported");
+    assert_eq!(server.run("BF.INFO k CAPACITY").split(' ').take(2).collect::<Vec<_>>(), ["%1", "+Capacity"]);
+}
+
+/// An empty filter of every kind but a union, which holds items: the command that makes it, and its kind.
+const EMPTY: [(&str, &str); 7] = [
+    ("BF.RESERVE k 0.01 100", "everbloom"),
+    ("BF.RESERVE k 0.01 100 FORMAT redisbloom", "redisbloom"),
+    ("BF.RESERVE k 0.01 100 FORMAT valkey-bloom", "valkey-bloom"),
+    ("BF.IMPORT k EMPTY SCHEME murmur3-salted BITS 100 HASHES 3 CAPACITY 5", "imported"),
+    ("BF.RESERVE k 0.01 100 COUNTING", "counting"),
+    ("BF.RESERVE k 0.01 100 KEYED", "keyed"),
+    ("BF.RESERVE k 0.01 1000000 WINDOW 60", "window"),
+];
+
+#[test]
+fn every_kind_is_on_the_page_and_an_empty_filter_has_no_negative_zero() {
+    let page = include_str!("../../../docs/commands.md");
+    let row = page.lines().find(|line| line.starts_with("| `kind` |")).unwrap();
+    let mut server = Server::new();
+    for (command, kind) in EMPTY {
+        server.keys.remove(b"k".as_slice());
+        assert_eq!(server.run(command), "+OK", "{command}");
+        assert_eq!(server.run("BF.INFO k KIND"), format!("*1 ${kind}"));
+        assert!(row.contains(&format!("`{kind}`")), "{kind} in {row}");
+        let stats = server.run("BF.STATS k");
+        assert!(!stats.contains(",-0"), "{command}: {stats}");
+        assert_eq!(server.run("BF.INFO k ERROR-RATE-NOW"), "*1 ,0", "{command}");
+    }
+    assert!(row.contains("`union`"), "{row}");
+}
+
+#[test]
+fn a_filter_is_keyed_if_every_layer_is() {
+    const KEY: &str = "KEY 0123456789abcdef";
+    let mut server = Server::new();
+    for (key, options) in [("keyed", KEY), ("other", "KEY fedcba9876543210"), ("plain", "ERROR 0.01")] {
+        server.run(&format!("BF.INSERT {key} CAPACITY 100 {options} ITEMS {key}"));
+    }
+    server.run("BF.RESERVE counting 0.01 100 COUNTING");
+    for (key, told) in [("keyed", "*1 #t"), ("other", "*1 #t"), ("plain", "*1 #f"), ("counting", "*1 #f")] {
+        assert_eq!(server.run(&format!("BF.INFO {key} KEYED")), told, "{key}");
+    }
+    assert_eq!(server.run("BF.MERGE mixed plain keyed FORCE"), "+OK");
+    assert_eq!(server.run("BF.INFO mixed KIND"), "*1 $union");
+    assert_eq!(server.run("BF.INFO mixed KEYED"), "*1 #f");
+    // Nobody is told the key.
+    assert!(!server.run("BF.STATS keyed").contains("0123456789abcdef"));
+    assert!(server.run("BF.STATS mixed").contains("+placement $everbloom-keyed"));
+}
+
+#[test]
+fn the_advice_for_a_filter_says_what_it_was_made_with() {
+    for options in ["", " KEYED", " COUNTING", " FORMAT redisbloom", " FORMAT valkey-bloom"] {
+        let mut server = Server::new();
+        server.run(&format!("BF.RESERVE k 0.001 10 EXPANSION 1{options}"));
+        add(&mut server, 0..95);
+        let advice = server.run("BF.INFO k ADVICE");
+        let expected = format!("*1 $BF.RESERVE k 0.001 100{options} would have taken ");
+        let expected = [expected.clone(), expected.replace(" 100", " 90")];
+        assert!(expected.iter().any(|expected| advice.starts_with(expected)), "{advice}");
+        let bytes: u64 = advice.split(" taken ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+        let command =
+            advice.split(" would ").next().unwrap().replace("*1 $BF.RESERVE k", "BF.RESERVE advised");
+        assert_eq!(server.run(&command), "+OK");
+        let debug = server.run("BF.DEBUG advised");
+        assert!(debug.contains(&format!("bytes:{bytes} ")), "{advice}: {debug}");
+    }
+}
+
+#[test]
+fn what_is_no_filter_has_no_statistics() {
+    let dialogue = [
+        ("BF.STATS none", "-ERR not found"),
+        ("BF.STATS string", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+        ("BF.STATS", "-ERR wrong number of arguments for 'bf.stats' command"),
+        ("BF.STATS k FILL", "-ERR wrong number of arguments for 'bf.stats' command"),
+        ("BF.RESERVE k 0.01 100", "+OK"),
+        ("BF.INFO k PER-LAYER", "-Invalid information value"),
+        ("BF.INFO k ESTIMATED", "-Invalid information value"),
+        ("BF.INFO k BITS-PER-ITEM", "*1 _"),
+        ("BF.INFO k FILL", "*1 ,0"),
+    ];
+    assert_dialogue(&mut Server::new(), &dialogue);
+}
+
+#[test]
+fn every_fourth_growth_is_told_with_the_reservation_that_would_have_spared_it() {
+    let mut server = Server::new();
+    add(&mut server, 0..1500);
+    let growths = |server: &Server| server.events.iter().filter(|event| **event == "bloom.grow").count();
+    assert_eq!((growths(&server), server.log.len()), (3, 0));
+    assert_eq!(server.run("BF.INFO k ADVICE"), "*1 _");
+    add(&mut server, 1500..3000);
+    assert_eq!((growths(&server), server.log.len()), (4, 1));
+    let line = server.log.remove(0);
+    assert!(line.starts_with("'k' has grown to 5 layers and "), "{line}");
+    assert!(line.contains(" bytes for 1501 items; BF.RESERVE k 0.01 2000 would have taken "), "{line}");
+    let advice = server.run("BF.INFO k ADVICE");
+    assert!(advice.starts_with("*1 $BF.RESERVE k 0.01 3000 would have taken "), "{advice}");
+    // The command as advised makes a filter of that size.
+    let bytes: u64 = advice.split(' ').nth(8).unwrap().parse().unwrap();
+    server.run("BF.RESERVE advised 0.01 3000");
+    assert!(server.run("BF.DEBUG advised").contains(&format!("bytes:{bytes} ")), "{advice}");
+}
+
+#[test]
+fn a_batch_that_adds_layers_is_told_once_and_so_is_one_that_makes_the_filter() {
+    for (reserve, format) in [
+        ("BF.RESERVE k 0.01 10 EXPANSION 1", ""),
+        ("", ""),
+        ("BF.RESERVE k 0.01 1 FORMAT redisbloom", " FORMAT redisbloom"),
+    ] {
+        let mut server = Server::new();
+        if reserve.is_empty() {
+            server.settings.initial_size_items = 10;
+        } else {
+            server.run(reserve);
+        }
+        let items: Vec<String> = (0..400).map(|number| format!("i{number}")).collect();
+        server.events.clear();
+        server.run(&format!("BF.MADD k {}", items.join(" ")));
+        assert_eq!(server.events.iter().filter(|event| **event == "bloom.grow").count(), 1, "{reserve}");
+        assert_eq!(server.log.len(), 1, "{reserve}: {:?}", server.log);
+        let expected = format!("; BF.RESERVE k 0.01 400{format} would have taken ");
+        assert!(
+            server.log[0].contains(&expected) || server.log[0].contains(&expected.replace("400", "500")),
+            "{:?}",
+            server.log
+        );
+    }
+}
+
+#[test]
+fn an_imported_filter_that_has_grown_is_told_without_a_reservation() {
+    let mut server = Server::new();
+    assert_eq!(
+        server.run("BF.IMPORT k SOURCE string SCHEME murmur3-salted BITS 8 HASHES 1 CAPACITY 4"),
+        "+OK"
+    );
+    add(&mut server, 0..200);
+    assert_eq!(server.log.len(), 1, "{:?}", server.log);
+    assert!(server.log[0].ends_with(" items"), "{:?}", server.log);
+    assert_eq!(server.run("BF.INFO k ADVICE"), "*1 _");
+}

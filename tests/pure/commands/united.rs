@@ -1,0 +1,139 @@
+//! Keyed filters, and filters that saturate, in a union: all that it comes to can be written down and read
+//! again.
+
+use everbloom::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES};
+use everbloom::bloom::{AddError, Filter, ReserveError, UnknownMemory};
+use everbloom::format::DecodeError;
+use everbloom::format::filter::header;
+
+use crate::support::server::{Server, assert_dialogue};
+use crate::support::saved::{loaded, saved, string};
+
+/// What makes a filter of each sort, to be filled past its capacity where it takes that.
+const MAKERS: [&str; 7] = [
+    "CAPACITY 10 NONSCALING SATURATE",
+    "CAPACITY 10 NONSCALING SATURATE KEY 0123456789abcdef",
+    "CAPACITY 10 KEY 0123456789abcdef",
+    "CAPACITY 10 KEY fedcba9876543210",
+    "CAPACITY 10",
+    "CAPACITY 10 FORMAT redisbloom",
+    "CAPACITY 10 FORMAT valkey-bloom",
+];
+
+/// The filter, written and read again.
+fn reloaded(filter: &Filter) -> Filter {
+    let record = saved(&mut filter.try_clone(UnknownMemory).unwrap());
+    loaded(&record, u64::MAX).unwrap()
+}
+
+fn names(key: &str) -> String {
+    (0..40).map(|item| format!("{key}-{item}")).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_union_of_any_two_is_written_and_read_again() {
+    for into in MAKERS.iter().take(5) {
+        for from in MAKERS {
+            let mut server = Server::new();
+            for (key, maker) in [("into", *into), ("from", from)] {
+                assert!(
+                    !server.run(&format!("BF.INSERT {key} {maker} ITEMS {}", names(key))).contains("-ERR")
+                );
+            }
+            // A keyed filter stays one: what does not go into its layers is refused.
+            let reply = server.run("BF.MERGE into from FORCE");
+            let is_keyed = into.contains("KEY");
+            assert!(reply == "+OK" || (is_keyed && reply.starts_with("-ERR")), "{into} {from}: {reply}");
+            assert_eq!(server.run("BF.MERGE made from into FORCE"), "+OK", "{into} {from}");
+            for key in ["into", "made"] {
+                let filter = &server.keys[key.as_bytes()];
+                let again = reloaded(filter);
+                assert_eq!(header(&again), header(filter), "{into} {from}: {key}");
+                assert_eq!(again.growth(), filter.growth(), "{into} {from}: {key}");
+                server.keys.insert(key.as_bytes().to_vec(), again);
+                let expected = format!("*40{}", " #t".repeat(40));
+                assert_eq!(server.run(&format!("BF.MEXISTS {key} {}", names("into"))), expected);
+                if key == "made" || reply == "+OK" {
+                    assert_eq!(server.run(&format!("BF.MEXISTS {key} {}", names("from"))), expected);
+                }
+                if !into.contains("KEY") || key == "into" {
+                    let more = server.run(&format!("BF.MADD {key} {}", names("more")));
+                    assert!(!more.contains("problem"), "{into} {from}: {more}");
+                }
+                let filter = &server.keys[key.as_bytes()];
+                assert_eq!(header(&reloaded(filter)), header(filter), "{into} {from}: {key}, with more");
+            }
+        }
+    }
+}
+
+#[test]
+fn filters_of_one_key_and_shape_are_united_in_place() {
+    let mut server = Server::new();
+    for key in ["a", "b"] {
+        server.run(&format!("BF.INSERT {key} CAPACITY 1000 KEY 0123456789abcdef ITEMS {key}"));
+    }
+    server.run("BF.INSERT other CAPACITY 1000 KEY fedcba9876543210 ITEMS c");
+    let dialogue =
+        [("BF.MERGE a b", "+OK"), ("BF.MEXISTS a a b c", "*3 #t #t #f"), ("BF.INFO a FILTERS", "*1 :1")];
+    assert_dialogue(&mut server, &dialogue);
+    assert!(matches!(server.keys[b"a".as_slice()], Filter::Keyed(_)));
+    assert!(server.run("BF.MERGE a other").starts_with("-ERR the destination's format cannot hold a source"));
+    assert_eq!(server.run("BF.MEXISTS a a b c"), "*3 #t #t #f");
+}
+
+#[test]
+fn a_layer_of_valkey_bloom_in_a_union_is_of_whole_bytes_within_the_limit_of_a_layer() {
+    let mut server = Server::new();
+    server.run("BF.RESERVE dest 0.1 10");
+    server.run("BF.INSERT v CAPACITY 20 ERROR 0.01 FORMAT valkey-bloom ITEMS c d");
+    assert_eq!(server.run("BF.MERGE dest v"), "+OK");
+    let record = saved(server.keys.get_mut(b"dest".as_slice()).unwrap());
+    let header = string(&mut record.clone(), 0).clone();
+    // The record of a layer begins with whose it is, and has the size at 16.
+    let size_at = [32, 32 + 96].into_iter().find(|at| header[*at] == 3).unwrap() + 16;
+    let size_bits = u64::from_le_bytes(header[size_at..][..8].try_into().unwrap());
+    for wrong_bits in [size_bits + 1, size_bits + 7, (LAYER_MAX_BYTES + 1) * 8] {
+        let mut record = record.clone();
+        string(&mut record, 0)[size_at..][..8].copy_from_slice(&wrong_bits.to_le_bytes());
+        let refused = loaded(&record, u64::MAX).map(|_| ());
+        assert_eq!(refused, Err(DecodeError::Invalid("size in bits")), "{wrong_bits}");
+    }
+    assert!(loaded(&record, u64::MAX).is_ok());
+}
+
+#[test]
+fn a_union_grows_up_to_the_largest_layer_and_not_past_it() {
+    let outcome = |capacity_items: u64| {
+        let mut server = Server::new();
+        server.run("BF.INSERT r CAPACITY 9 ERROR 0.25 FORMAT redisbloom NONSCALING ITEMS a b c d e f g h i");
+        server.run("BF.INSERT v CAPACITY 20 ERROR 0.01 FORMAT valkey-bloom EXPANSION 2 ITEMS c d");
+        assert_eq!(server.run("BF.MERGE made v r FORCE"), "+OK");
+        let mut record = saved(server.keys.get_mut(b"made".as_slice()).unwrap());
+        // The capacity of the second layer, valkey-bloom's, whose array may be as small as it is.
+        let at = 32 + 96;
+        assert_eq!(string(&mut record, 0)[at], 3);
+        string(&mut record, 0)[at + 24..][..8].copy_from_slice(&capacity_items.to_le_bytes());
+        let Filter::Union(mut chain) = loaded(&record, u64::MAX).unwrap() else { panic!("another kind") };
+        chain.layers_mut()[1].set_items(capacity_items);
+        chain.add(chain.digest(b"one more"), &1_000_000).map(|_| ())
+    };
+    let half = CAPACITY_MAX_ITEMS / 2;
+    assert!(matches!(outcome(half), Err(AddError::CannotGrow(ReserveError::TooLarge { .. }))));
+    assert_eq!(outcome(half + 1), Err(AddError::CannotGrow(ReserveError::TooLong)));
+}
+
+#[test]
+fn a_layer_that_is_fuller_than_its_capacity_is_taken_once() {
+    let mut server = Server::new();
+    server.run("BF.RESERVE dest 0.1 10");
+    for key in ["full", "twin"] {
+        server.run(&format!(
+            "BF.INSERT {key} CAPACITY 20 ERROR 0.01 NONSCALING SATURATE ITEMS {}",
+            names("full")
+        ));
+    }
+    assert_eq!(server.run("BF.MERGE dest full twin FORCE"), "+OK");
+    assert_eq!(server.run("BF.INFO dest FILTERS"), "*1 :2");
+    assert_eq!(server.run(&format!("BF.MEXISTS dest {}", names("full"))), format!("*40{}", " #t".repeat(40)));
+}

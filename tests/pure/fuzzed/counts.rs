@@ -1,0 +1,137 @@
+//! Counts as high as a decoder takes them, over arrays that are clear: whatever is added then, what is saved is loaded.
+
+use everbloom::format::filter::{from_header, header};
+
+use super::fuzz::exercise::reload;
+use super::fuzz::forge;
+use super::fuzz::server::Server;
+
+/// A header of one layer, and where that says how much it holds.
+struct Form {
+    name: String,
+    header: Vec<u8>,
+    capacity_at: usize,
+    items_at: usize,
+    /// RedisBloom's: the filter says its items too, and no seal follows.
+    is_redisbloom: bool,
+}
+
+impl Form {
+    /// Of a header that ends so many bytes behind the two fields.
+    fn new(name: String, header: Vec<u8>, after_capacity: usize, after_items: usize) -> Self {
+        let (capacity_at, items_at) = (header.len() - after_capacity, header.len() - after_items);
+        Self { name, header, capacity_at, items_at, is_redisbloom: false }
+    }
+
+    /// The piece that says so many items, and of the capacity what it says itself or another.
+    fn piece(&self, capacity_items: Option<u64>, items: u64) -> Vec<u8> {
+        let mut header = self.header.clone();
+        let mut put = |at: usize, number: u64| header[at..at + 8].copy_from_slice(&number.to_le_bytes());
+        capacity_items.into_iter().for_each(|capacity_items| put(self.capacity_at, capacity_items));
+        put(self.items_at, items);
+        if self.is_redisbloom {
+            put(0, items);
+            return header;
+        }
+        forge::sealed_header(&header, Some(1))
+    }
+
+    /// The highest of those numbers that is taken where 1 is.
+    fn highest(piece: impl Fn(u64) -> Vec<u8>) -> u64 {
+        let is_taken = |number| from_header(&piece(number), &u64::MAX).is_ok();
+        assert!(is_taken(1) && !is_taken(u64::MAX));
+        let (mut taken, mut refused) = (1, u64::MAX);
+        while refused - taken > 1 {
+            let middle = taken + (refused - taken) / 2;
+            *(if is_taken(middle) { &mut taken } else { &mut refused }) = middle;
+        }
+        taken
+    }
+}
+
+fn reserved(lines: &[&str]) -> Server {
+    let mut server = Server::new();
+    for line in lines {
+        let words: Vec<&[u8]> = line.split_whitespace().map(str::as_bytes).collect();
+        let reply = server.call(&words);
+        assert!(!reply.starts_with('-'), "{line}: {reply}");
+    }
+    server
+}
+
+/// Filters of one layer of every kind but those that forget, which count by generation.
+fn forms() -> Vec<Form> {
+    let mut forms = Vec::new();
+    let mut made = |line: &str, after_capacity, after_items| {
+        let server = reserved(&[line]);
+        forms.push(Form::new(line.to_owned(), header(&server.keys[&b"f"[..]]), after_capacity, after_items));
+    };
+    for growth in ["", "NONSCALING", "NONSCALING SATURATE"] {
+        for kind in ["", "KEYED"] {
+            made(&format!("BF.RESERVE f 0.1 5 {growth} {kind}"), 24, 16);
+        }
+    }
+    for growth in ["EXPANSION 2", "NONSCALING"] {
+        made(&format!("BF.RESERVE f 0.1 5 {growth} COUNTING"), 32, 24);
+        made(&format!("BF.RESERVE f 0.1 5 {growth} FORMAT valkey-bloom"), 24, 16);
+        made(&format!("BF.RESERVE f 0.1 5 {growth} FORMAT redisbloom"), 9, 37);
+    }
+    made("BF.IMPORT f EMPTY SCHEME murmur3-salted BITS 100 HASHES 3 CAPACITY 5", 24, 16);
+    for form in &mut forms {
+        form.is_redisbloom = form.name.ends_with("redisbloom");
+    }
+    forms.extend(unions());
+    forms
+}
+
+/// Unions of one layer, of every kind that can be the last, and of every growth.
+fn unions() -> Vec<Form> {
+    let server = reserved(&[
+        "BF.INSERT own ERROR 0.1 CAPACITY 5 ITEMS a",
+        "BF.INSERT keyed ERROR 0.1 CAPACITY 5 KEYED ITEMS a",
+        "BF.INSERT redisbloom ERROR 0.1 CAPACITY 5 FORMAT redisbloom ITEMS a",
+        "BF.INSERT valkeybloom ERROR 0.1 CAPACITY 5 FORMAT valkey-bloom ITEMS a",
+        "BF.MERGE u own keyed redisbloom valkeybloom FORCE",
+    ]);
+    let union = header(&server.keys[&b"u"[..]]);
+    let (front, layers) = union.split_at(32);
+    let layers = layers.as_chunks::<96>().0;
+    assert_eq!(layers.len(), 4);
+    let mut forms = Vec::new();
+    for layer in layers {
+        for growth in [0, 2, u32::MAX] {
+            let header =
+                [&front[..8], &1u32.to_le_bytes(), &growth.to_le_bytes(), &front[16..], layer].concat();
+            forms.push(Form::new(format!("union of {}, growth {growth}", layer[0]), header, 72, 64));
+        }
+    }
+    forms
+}
+
+#[test]
+fn no_count_that_is_read_is_moved_beyond_what_is_read() {
+    for form in forms() {
+        let highest_capacity = Form::highest(|capacity_items| form.piece(Some(capacity_items), 0));
+        for capacity_items in [None, Some(highest_capacity)] {
+            let most_items = Form::highest(|items| form.piece(capacity_items, items));
+            for items in [most_items, most_items - 1] {
+                let what = format!("{}: {items} of {capacity_items:?}", form.name);
+                let mut server = Server::new();
+                let piece = form.piece(capacity_items, items);
+                assert_eq!(server.call(&[b"BF.LOADCHUNK", b"f", b"1", &piece]), "+OK", "{what}");
+                eprintln!("{what}");
+                for number in 0..8 {
+                    server.run(&format!("BF.ADD f {number}"));
+                    reload(&server.keys[&b"f"[..]]);
+                }
+                for line in ["BF.MADD f a b c d e f g h i j", "BF.MERGE g f FORCE", "BF.MERGE f g FORCE"] {
+                    server.run(line);
+                    server.keys.values().for_each(reload);
+                }
+                // RedisBloom's may say more than their bits, which are 64 here.
+                let least_items = if form.is_redisbloom { items.min(64) } else { items };
+                assert!(server.keys[&b"f"[..]].items() >= least_items, "{what}");
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The fuzz targets of fuzz/, on any compiler: over their seeds, over what is altered in them by chance, and over what
+//! fuzzing has found before. `make fuzz T=name S=seconds` goes on from here.
+
+mod counts;
+mod findings;
+#[path = "../../../fuzz/src/lib.rs"]
+mod fuzz;
+#[path = "../../../fuzz/seeds.rs"]
+mod seeds;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use fuzz::{TARGETS, Target};
+use crate::support::Random;
+
+/// Altered inputs of every target; FUZZED_ROUNDS asks for others.
+const ROUNDS: u64 = 300;
+
+/// Runs a target; where it fails, says on what.
+fn run((name, target): Target, data: &[u8], what: &str) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| target(data))) {
+        eprintln!("{name} fails on {what}: {}", data_encoding::BASE64.encode(data));
+        std::panic::resume_unwind(panic);
+    }
+}
+
+fn run_seeds(name: &str) {
+    let target = *TARGETS.iter().find(|(target, _)| *target == name).unwrap();
+    let seeds = &seeds::seeds()[name];
+    assert!(seeds.len() > 5, "{name} has {} seeds", seeds.len());
+    for (number, seed) in seeds.iter().enumerate() {
+        run(target, seed, &format!("seed {number}"));
+    }
+    let rounds = std::env::var("FUZZED_ROUNDS").map_or(ROUNDS, |rounds| rounds.parse().unwrap());
+    for round in 0..rounds {
+        let mut random = Random(round);
+        let mut data = random.choose(seeds).clone();
+        for _ in 0..=random.below(6) {
+            let other: &Vec<u8> = random.choose(seeds);
+            alter(&mut data, other, &mut random);
+        }
+        run(target, &data, &format!("round {round}"));
+    }
+}
+
+/// Changes a byte, a bit or a word, cuts, or goes on with a part of another seed.
+fn alter(data: &mut Vec<u8>, other: &[u8], random: &mut Random) {
+    let end = data.len().max(1);
+    data.resize(end, 0);
+    // Fronts decide most.
+    let at = if random.below(2) == 0 { random.below(end) } else { random.below(end.min(120)) };
+    match random.below(8) {
+        0 | 1 => data[at] = random.next() as u8,
+        2 | 3 => data[at] ^= 1 << random.below(8),
+        4 => {
+            let word = *random.choose(&[0, 1, u64::MAX, 1 << 63, 1 << 40, 63, 64, (1 << 40) + 1]);
+            data.iter_mut().skip(at).zip(word.to_le_bytes()).for_each(|(byte, value)| *byte = value);
+        }
+        5 => data.truncate(at),
+        6 => data.insert(at, random.next() as u8),
+        _ => {
+            data.truncate(at);
+            data.extend_from_slice(&other[random.below(other.len())..]);
+        }
+    }
+}
+
+macro_rules! seeded {
+    ($($target:ident),*) => {$(
+        #[test]
+        fn $target() {
+            run_seeds(stringify!($target));
+        }
+    )*};
+}
+seeded!(snapshot, pieces, blob, client, grammar, commands, merges, packed, windows);
+
+#[test]
+fn every_target_is_run_here_and_by_cargo_fuzz() {
+    let manifest = include_str!("../../../fuzz/Cargo.toml");
+    let here = include_str!("mod.rs");
+    let seeded = here.split("seeded!(").nth(1).unwrap().split(");").next().unwrap();
+    for (name, _) in TARGETS {
+        assert!(manifest.contains(&format!("\npath = \"targets/{name}.rs\"\n")), "{name}");
+        assert!(seeded.split(", ").any(|other| other == name), "{name}");
+    }
+    assert_eq!(manifest.matches("[[bin]]").count(), TARGETS.len());
+}

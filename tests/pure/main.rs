@@ -1,0 +1,28 @@
+//! All tests that need no server: the filters, their bytes, the commands over a keyspace of their own, the fuzz targets over
+//! their seeds, the documents and the scripts. One program, since linking two dozen takes longer than running them.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    clippy::panic,
+    clippy::big_endian_bytes,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    missing_docs,
+    unreachable_pub,
+    dead_code,
+    reason = "a test fails by panicking; files that several tests share are used in part"
+)]
+
+mod batch;
+mod schemes;
+#[path = "../support/mod.rs"]
+mod support;
+
+// With the host module the library has an allocator of its own.
+#[cfg(not(feature = "server"))]
+#[global_allocator]
+static ALLOCATOR: support::memory::Watched = support::memory::Watched;

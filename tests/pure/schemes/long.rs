@@ -1,0 +1,133 @@
+//! Items of any length: hashed in chunks as in one piece, once, and without memory of their size.
+
+use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
+use everbloom::bloom::layout::SchemeLayout;
+use everbloom::bloom::policy::{BitOrder, StringForm};
+use everbloom::bloom::{Added, Filter, Growth, NoPrefetch};
+
+use super::vectors::{Random, positions};
+use crate::support::make;
+
+const TEXT: [ItemEncoding; 3] = [ItemEncoding::Utf16Le, ItemEncoding::Kryo5String, ItemEncoding::JsonString];
+
+fn layout(scheme: Scheme, encoding: ItemEncoding) -> SchemeLayout {
+    let probes = scheme.fixed_probes().unwrap_or(20);
+    SchemeLayout::new(SchemeParameters { scheme, encoding, shift: 0, probes, size_bits: 1 << 30 }).unwrap()
+}
+
+/// Text with everything that an encoding treats in its own way.
+fn text(random: &mut Random, characters: u64) -> String {
+    let alphabet: Vec<char> = "abcdefghijklmnopqrstuvwxyz\"\\\n\u{1}é漢😀".chars().collect();
+    // Runs of one kind, as text has them.
+    let mut run = |_| {
+        let character = alphabet[random.below(alphabet.len() as u64) as usize];
+        std::iter::repeat_n(character, 1 + random.below(20) as usize)
+    };
+    (0..characters).flat_map(&mut run).take(characters as usize).collect()
+}
+
+#[test]
+fn text_is_hashed_in_chunks_as_in_one_piece() {
+    let seed = 11;
+    let mut random = Random(seed);
+    for characters in 0..=300 {
+        let text = text(&mut random, characters);
+        for encoding in TEXT {
+            let mut bytes = Vec::new();
+            encoding.encode(text.as_bytes(), |chunk| bytes.extend_from_slice(chunk)).unwrap();
+            for scheme in Scheme::ALL {
+                let whole = positions(&layout(scheme, ItemEncoding::Raw), &bytes);
+                let in_chunks = positions(&layout(scheme, encoding), text.as_bytes());
+                assert_eq!(in_chunks, whole, "{scheme:?} {encoding:?} {text:?}, seed {seed}");
+            }
+        }
+    }
+}
+
+#[test]
+fn salted_positions_are_hashes_of_the_item_and_one_byte() {
+    let seed = 12;
+    let mut random = Random(seed);
+    let layout = layout(Scheme::Murmur3Salted, ItemEncoding::Raw);
+    for length in (0..70).chain([255, 1000, 4095]) {
+        let item: Vec<u8> = (0..length).map(|_| random.word() as u8).collect();
+        let salted = |salt: u64| {
+            let salted = [&item[..], &[salt as u8]].concat();
+            murmur3::murmur3_x64_128(&mut &salted[..], 0).unwrap() as u64 % (1 << 30)
+        };
+        let expected: Vec<u64> = (0..20).map(salted).collect();
+        assert_eq!(positions(&layout, &item), expected, "{length} bytes, seed {seed}");
+    }
+}
+
+/// The filter of a client, empty.
+fn imported(scheme: Scheme, encoding: ItemEncoding, size_bits: u64) -> Filter {
+    let probes = scheme.fixed_probes().unwrap_or(7);
+    let parameters = SchemeParameters { scheme, encoding, shift: 0, probes, size_bits };
+    let layout = SchemeLayout::new(parameters).unwrap();
+    let (form, bits) = StringForm::read(b"", BitOrder::Msb, layout.array_bits()).unwrap();
+    let growth = Growth::Scaling { expansion: 2 };
+    Filter::import(layout, bits, 1500, make::imported(form, 0.01, growth)).unwrap()
+}
+
+#[cfg(not(feature = "server"))]
+#[test]
+fn an_item_takes_no_memory_of_its_length() {
+    use crate::support::memory::largest_allocation;
+
+    let item = text(&mut Random(13), 200_000);
+    let item = item.as_bytes();
+    for scheme in Scheme::ALL {
+        for encoding in ItemEncoding::ALL {
+            let mut filter = imported(scheme, encoding, 8 * 8192);
+            let is_text = TEXT.contains(&encoding) || encoding == ItemEncoding::Raw;
+            let (_, largest_bytes) = largest_allocation(|| {
+                let added = filter.add(item, &u64::MAX, NoPrefetch);
+                assert_eq!(added.is_ok(), is_text, "{scheme:?} {encoding:?}");
+                assert_eq!(filter.contains(item, NoPrefetch), is_text);
+                filter.add_many(&[item], &u64::MAX, NoPrefetch, |_| true);
+                filter.contains_many(&[item], NoPrefetch, |found| assert_eq!(found, is_text));
+            });
+            assert_eq!(largest_bytes, 0, "{scheme:?} {encoding:?}");
+        }
+    }
+}
+
+#[test]
+fn many_items_at_once_are_the_same_items_one_by_one() {
+    // Arrays near the processor and far from it; some items are no numbers.
+    for size_bits in [64 * 1024, 1 << 24] {
+        for scheme in Scheme::ALL {
+            for encoding in [ItemEncoding::Raw, ItemEncoding::Int32Le, ItemEncoding::JsonString] {
+                let name = format!("{scheme:?} {encoding:?} {size_bits}");
+                let mut one_by_one = imported(scheme, encoding, size_bits);
+                let mut at_once = imported(scheme, encoding, size_bits);
+                let items: Vec<String> = (0..3000)
+                    .map(|number| if number % 7 == 0 { format!("x{number}") } else { number.to_string() })
+                    .collect();
+                let items: Vec<&[u8]> = items.iter().map(String::as_bytes).collect();
+                let (added, asked) = items.split_at(2000);
+                for group in added.chunks(150) {
+                    let mut outcomes = Vec::new();
+                    at_once.add_many(group, &u64::MAX, NoPrefetch, |outcome| {
+                        outcomes.push(outcome);
+                        true
+                    });
+                    let expected: Vec<_> =
+                        group.iter().map(|item| one_by_one.add(item, &u64::MAX, NoPrefetch)).collect();
+                    assert_eq!(outcomes, expected, "{name}");
+                    assert_eq!(outcomes.iter().any(Result::is_err), encoding == ItemEncoding::Int32Le);
+                    assert!(outcomes.contains(&Ok(Added::New)), "{name}");
+                }
+                assert!(make::cells_of(&one_by_one) == make::cells_of(&at_once), "{name}");
+                for group in [added, asked].iter().flat_map(|items| items.chunks(150)) {
+                    let mut answers = Vec::new();
+                    at_once.contains_many(group, NoPrefetch, |answer| answers.push(answer));
+                    let expected: Vec<_> =
+                        group.iter().map(|item| one_by_one.contains(item, NoPrefetch)).collect();
+                    assert_eq!(answers, expected, "{name}");
+                }
+            }
+        }
+    }
+}

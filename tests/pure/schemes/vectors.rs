@@ -1,0 +1,152 @@
+//! The recordings, read.
+
+use data_encoding::{BASE64, HEXLOWER};
+use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeHash, SchemeParameters};
+use everbloom::bloom::layout::{Position, Probing, SchemeLayout};
+use everbloom::bloom::limits::CAPACITY_MAX_ITEMS;
+use everbloom::bloom::policy::{BitOrder, Imported, StringForm};
+use everbloom::bloom::{AddError, Cells, Filter, Growth, NoPrefetch};
+use serde_json::Value;
+
+/// One file of recordings.
+pub(crate) struct System {
+    pub(crate) name: &'static str,
+    pub(crate) scheme: Scheme,
+    pub(crate) encoding: ItemEncoding,
+    pub(crate) shift: u8,
+    pub(crate) json: Value,
+}
+
+/// Every system there are recordings of.
+pub(crate) fn systems() -> Vec<System> {
+    let raw = ItemEncoding::Raw;
+    [
+        ("murmur3-salted", Scheme::Murmur3Salted, raw, 0),
+        ("go-zero", Scheme::GoZero, raw, 0),
+        ("fnv32a-salted", Scheme::Fnv32aSalted, raw, 0),
+        ("guava-mitz32", Scheme::GuavaMitz32, raw, 0),
+        ("guava-mitz64", Scheme::GuavaMitz64, raw, 0),
+        ("guava-mitz64-shift6", Scheme::GuavaMitz64, raw, 6),
+        ("murmur3-x86-128-mitz64", Scheme::Murmur3X86Mitz64, raw, 0),
+        ("csharp-netfx-mitz64", Scheme::CsharpNetfxMitz64, raw, 0),
+        ("php-bkdr-js-sdbm", Scheme::PhpBkdrJsSdbm, raw, 0),
+        ("redisson-string-codec", Scheme::Redisson, raw, 0),
+        ("redisson-kryo5-codec", Scheme::Redisson, ItemEncoding::Kryo5String, 0),
+        ("redisson-json-codec", Scheme::Redisson, ItemEncoding::JsonString, 0),
+    ]
+    .into_iter()
+    .map(|(name, scheme, encoding, shift)| System { name, scheme, encoding, shift, json: file(name) })
+    .collect()
+}
+
+/// The system of a name.
+pub(crate) fn system(name: &str) -> System {
+    systems().into_iter().find(|system| system.name == name).unwrap()
+}
+
+impl System {
+    /// The scheme with bits and probes.
+    pub(crate) fn layout(&self, size_bits: u64, probes: u32) -> SchemeLayout {
+        let Self { scheme, encoding, shift, .. } = *self;
+        let parameters = SchemeParameters { scheme, encoding, shift, probes, size_bits };
+        SchemeLayout::new(parameters).unwrap_or_else(|error| panic!("{}: {error}", self.name))
+    }
+
+    /// The scheme with the `m` and `k` of an object.
+    pub(crate) fn layout_of(&self, object: &Value) -> SchemeLayout {
+        self.layout(object["m"].as_u64().unwrap(), number(&object["k"]))
+    }
+
+    /// The recorded string, base64 in a field.
+    pub(crate) fn string(&self, pointer: &str) -> Vec<u8> {
+        BASE64.decode(self.json.pointer(pointer).unwrap().as_str().unwrap().as_bytes()).unwrap()
+    }
+
+    /// Members or queries of the recorded bitmap.
+    pub(crate) fn items(&self, list: &str) -> Vec<Vec<u8>> {
+        let set = self.json["bitmap"]["set"].as_str().unwrap();
+        let set = set.strip_prefix("_sets.json#").unwrap();
+        file("_sets")[set][list].as_array().unwrap().iter().map(hex).collect()
+    }
+}
+
+/// A recording by name.
+pub(crate) fn file(name: &str) -> Value {
+    let path = format!("{}/tests/fixtures/vectors/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    serde_json::from_slice(&std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"))).unwrap()
+}
+
+/// The bytes of a hexadecimal string.
+pub(crate) fn hex(value: &Value) -> Vec<u8> {
+    HEXLOWER.decode(value.as_str().unwrap().as_bytes()).unwrap()
+}
+
+/// An array of positions.
+pub(crate) fn numbers(value: &Value) -> Vec<u64> {
+    value.as_array().unwrap().iter().map(|number| number.as_u64().unwrap()).collect()
+}
+
+/// A small number.
+pub(crate) fn number(value: &Value) -> u32 {
+    value.as_u64().unwrap().try_into().unwrap()
+}
+
+/// All positions of an item.
+pub(crate) fn positions(layout: &SchemeLayout, item: &[u8]) -> Vec<u64> {
+    let SchemeParameters { scheme, encoding, .. } = layout.parameters();
+    let hash = SchemeHash::of_item(scheme, encoding, item).unwrap();
+    layout.spots(hash, layout.array_bits()).map(|Position(position)| position).collect()
+}
+
+/// A client's array: an imported filter that never grows.
+pub(crate) struct Array(Filter);
+
+impl Array {
+    /// An array with these bits.
+    pub(crate) fn new(layout: SchemeLayout, bits: Cells) -> Self {
+        let form = StringForm { order: BitOrder::Msb, length_bytes: 0 };
+        let policy = Imported { form, estimated_items: 0, error_rate: 0.01, growth: Growth::Fixed };
+        Self(Filter::import(layout, bits, CAPACITY_MAX_ITEMS, policy).unwrap())
+    }
+
+    /// An array without items.
+    pub(crate) fn empty(layout: SchemeLayout) -> Self {
+        let (_, bits) = StringForm::read(b"", BitOrder::Msb, layout.array_bits()).unwrap();
+        Self::new(layout, bits)
+    }
+
+    /// The bits.
+    pub(crate) fn bits(&self) -> &Cells {
+        self.0.layers()[0].cells()
+    }
+
+    /// Whether the item may be in the filter.
+    pub(crate) fn contains(&self, item: &[u8]) -> bool {
+        self.0.contains(item, NoPrefetch)
+    }
+
+    /// Adds the item. Returns how many of its bits were clear before.
+    pub(crate) fn insert(&mut self, item: &[u8]) -> Result<u64, AddError> {
+        let set_before = self.0.set_cells();
+        self.0.add(item, &u64::MAX, NoPrefetch)?;
+        Ok(self.0.set_cells() - set_before)
+    }
+}
+
+/// SplitMix64 (Steele, Lea and Flood, 2014), so that a printed seed brings a failure back.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    /// The next 64 bits.
+    pub(crate) fn word(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let word = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ (word >> 31)
+    }
+
+    /// A number below `end`.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.word() % end
+    }
+}

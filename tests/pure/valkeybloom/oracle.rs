@@ -1,0 +1,112 @@
+//! Sizes, probes and bits against two computations that share nothing with ours: the formulas written down naively, and the
+//! library valkey-bloom is built on.
+
+use everbloom::bloom::Growth;
+use everbloom::bloom::Probes;
+use everbloom::bloom::valkeybloom::{FIXED_SEED, Seed, ValkeyBloom, sizing::Rounding};
+use everbloom::format::valkeybloom::{ValkeyChain, decode_blob, encode_blob};
+use proptest::prelude::*;
+
+use super::rdb::Field;
+use super::{ANY, assert_same, new_item, reserved, saved};
+
+/// Probes per item by the formula.
+pub(crate) fn probe_count(size_bits: u64, capacity_items: u64, rounding: Rounding) -> u32 {
+    let exact = size_bits as f64 / capacity_items as f64 * 2f64.ln();
+    (if rounding == Rounding::Up { exact.ceil() } else { exact.round() }).max(1.0) as u32
+}
+
+/// Checks capacity, bits and probes of every layer.
+pub(crate) fn assert_layers_are_as_computed(chain: &ValkeyChain, rounding: Rounding) {
+    let parameters = chain.family();
+    for (index, layer) in chain.layers().iter().enumerate() {
+        let capacity = parameters.capacity_items * u64::from(parameters.growth.expansion()).pow(index as u32);
+        let error_rate = parameters.error_rate * parameters.tightening_ratio.powi(index as i32);
+        let size_bytes = (capacity as f64 * error_rate.ln() / (-8.0 * 2f64.ln().powi(2))).ceil();
+        assert_eq!(layer.capacity_items(), capacity);
+        assert_eq!(layer.bits().len(), size_bytes as u64 * 8);
+        assert_eq!(layer.placement().probes(), probe_count(size_bytes as u64 * 8, capacity, rounding));
+    }
+}
+
+/// The bits of a layer of these items, one remainder after another, least significant first.
+fn naive_bits(items: &[Vec<u8>], seed: &[u8; 32], size_bytes: u64, probes: u32) -> Vec<u8> {
+    let mut bits = vec![0u8; size_bytes as usize];
+    for item in items {
+        let message = [&(item.len() as u64).to_le_bytes()[..], item].concat();
+        let hash =
+            |key: &[u8]| siphasher::sip::SipHasher13::new_with_key(key.try_into().unwrap()).hash(&message);
+        let (h0, h1) = (hash(&seed[..16]), hash(&seed[16..]));
+        for index in 0..u64::from(probes) {
+            let position = match index {
+                0 => h0 % (size_bytes * 8),
+                1 => h1 % (size_bytes * 8),
+                _ => h0.wrapping_add(index.wrapping_mul(h1)) % 0xFFFF_FFFF_FFFF_FFC5 % (size_bytes * 8),
+            };
+            bits[position as usize / 8] |= 1 << (position % 8);
+        }
+    }
+    bits
+}
+
+fn parameters() -> impl Strategy<Value = ValkeyBloom> {
+    let seed = prop_oneof![Just(FIXED_SEED), any::<[u8; 32]>()];
+    (-6.0..-0.046, 0.05..0.99, 0.0..3.5, 0u32..9, seed).prop_map(
+        |(rate, ratio, capacity, expansion, seed)| ValkeyBloom {
+            error_rate: 10f64.powf(rate),
+            tightening_ratio: ratio,
+            capacity_items: 10f64.powf(capacity) as u64,
+            growth: Growth::from_expansion(expansion),
+            seed: Seed::new(seed),
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn random_filters_are_bit_for_bit_those_of_the_library(parameters in parameters()) {
+        let mut chain = reserved(parameters);
+        let mut stored: Vec<Vec<Vec<u8>>> = Vec::new();
+        for number in 0..parameters.capacity_items * 4 + 10 {
+            let item = new_item(number);
+            if chain.layers().len() > 6 {
+                break;
+            }
+            match chain.add(chain.digest(&item), &ANY) {
+                Ok(everbloom::bloom::Added::New) => {
+                    stored.resize(chain.layers().len(), Vec::new());
+                    stored.last_mut().unwrap().push(item);
+                }
+                Ok(everbloom::bloom::Added::Present) => {}
+                Ok(everbloom::bloom::Added::Again) => prop_assert!(false, "counted without counters"),
+                Err(error) => prop_assert_eq!(error, everbloom::bloom::AddError::Full),
+            }
+        }
+        prop_assert!(!stored.is_empty());
+        assert_layers_are_as_computed(&chain, Rounding::Nearest);
+        let record = saved(&chain);
+        let slices = record.0.iter().filter_map(|field| match field {
+            Field::Bytes(bytes) => Some(bytes),
+            _ => None,
+        });
+        for (index, slice) in slices.enumerate() {
+            let (layer, items) = (&chain.layers()[index], &stored[index]);
+            let probes = layer.placement().probes();
+            let bits = naive_bits(items, parameters.seed.bytes(), layer.bits().size_bytes(), probes);
+            prop_assert_eq!(layer.bits().bytes(), bits);
+            let mut theirs = bloomfilter::Bloom::<[u8]>::new_for_fp_rate_with_seed(
+                layer.capacity_items() as usize,
+                parameters.error_rate * parameters.tightening_ratio.powi(index as i32),
+                parameters.seed.bytes(),
+            ).unwrap();
+            for item in items {
+                theirs.set(item);
+            }
+            prop_assert_eq!(&theirs.to_bytes(), slice);
+        }
+        assert_same(&super::loaded(&record, 1, ANY).unwrap(), &chain);
+        assert_same(&decode_blob(&encode_blob(&chain).unwrap(), &ANY).unwrap(), &chain);
+    }
+}

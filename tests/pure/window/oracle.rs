@@ -1,0 +1,235 @@
+//! Random clocks, bursts, idle gaps and steps backwards against a map of each item's last add.
+
+use std::collections::HashMap;
+
+use everbloom::bloom::Window;
+use everbloom::bloom::window::Span;
+use everbloom::bloom::{AddError, Added, Storage};
+
+use crate::support::Random;
+use super::{DAY_MS, START_MS, add, chain, is_in, of, parameters};
+
+/// What is known of a filter's items.
+#[derive(Default)]
+struct Oracle {
+    /// By item, the moment that it was last added at.
+    last: HashMap<u64, u64>,
+    /// The newest of them.
+    newest_ms: u64,
+}
+
+impl Oracle {
+    /// The time of the filter where the clock says `now_ms`.
+    fn time(&self, now_ms: u64) -> u64 {
+        now_ms.max(self.newest_ms)
+    }
+
+    fn add(&mut self, item: u64, now_ms: u64) {
+        let at_ms = self.time(now_ms);
+        self.last.insert(item, at_ms);
+        self.newest_ms = at_ms;
+    }
+}
+
+/// A step of the clock: mostly a small part of the window, sometimes far, sometimes back.
+fn step(random: &mut Random, window_ms: u64, now_ms: u64) -> u64 {
+    let part = |random: &mut Random, of: u64| random.next() % (of + 1);
+    match random.below(40) {
+        0 => now_ms + 49 * DAY_MS,
+        1 => now_ms + part(random, window_ms * 20),
+        2 => now_ms - part(random, window_ms / 7).min(now_ms / 2),
+        3 => now_ms - part(random, window_ms * 2).min(now_ms / 2),
+        4 | 5 => now_ms + part(random, window_ms * 2),
+        6..=15 => now_ms,
+        _ => now_ms + part(random, window_ms / 20),
+    }
+}
+
+/// Runs commands at random moments; answers how many items that were dead were found, and how many were asked for.
+fn run(window_ms: u64, capacity: u64, expansion: u32, seed: u64) -> (u64, u64) {
+    let mut random = Random(seed);
+    let (mut filter, mut oracle) = (chain(0.01, capacity, expansion, window_ms), Oracle::default());
+    let generation_ms = Span::new(window_ms).generation_ms();
+    let mut now_ms = START_MS;
+    let (mut kept, mut dead) = (0, 0);
+    for round in 0..600 {
+        now_ms = step(&mut random, window_ms, now_ms);
+        let context = format!("seed {seed}, {window_ms} ms, round {round}, at {now_ms}");
+        let items = if random.below(20) == 0 { capacity } else { 1 + random.next() % (capacity / 20 + 1) };
+        for _ in 0..items {
+            let item = random.next() % (capacity * 8);
+            let was_in = is_in(&mut filter, item, now_ms);
+            match add(&mut filter, item, now_ms) {
+                Ok(Added::New) => assert!(!was_in, "{context}"),
+                Ok(_) => assert!(was_in, "{context}"),
+                Err(error) => {
+                    assert_eq!((error, expansion), (AddError::Full, 0), "{context}");
+                    continue;
+                }
+            }
+            oracle.add(item, now_ms);
+        }
+        // Asking changes nothing, whenever it is.
+        let later_ms = now_ms + random.next() % (window_ms * 2);
+        for ask_ms in [now_ms, later_ms, now_ms - now_ms / 3] {
+            let time = oracle.time(ask_ms);
+            for _ in 0..40 {
+                let item = random.next() % (capacity * 8);
+                let found = is_in(&mut filter, item, ask_ms);
+                let age_ms = oracle.last.get(&item).map_or(u64::MAX, |last| time - last);
+                if age_ms <= window_ms {
+                    assert!(found, "{context}: {item} was forgotten after {age_ms} ms");
+                } else if age_ms > window_ms + generation_ms + 1 {
+                    dead += 1;
+                    kept += u64::from(found);
+                }
+            }
+        }
+    }
+    for (item, last) in &oracle.last {
+        let age_ms = oracle.time(now_ms) - last;
+        assert!(age_ms > window_ms || is_in(&mut filter, *item, now_ms), "seed {seed}: {item}");
+    }
+    assert!(filter.layers().len() < 60, "seed {seed}: {} layers", filter.layers().len());
+    (kept, dead)
+}
+
+#[test]
+fn nothing_is_forgotten_before_its_window_and_nothing_kept_beyond_it() {
+    let ten_years_ms = 3653 * DAY_MS;
+    let (mut kept, mut dead) = (0, 0);
+    for (index, window_ms) in
+        [100, 101, 1000, 3 * 3_600_000, DAY_MS, 49 * DAY_MS, ten_years_ms].into_iter().enumerate()
+    {
+        for (capacity, expansion) in [(20, 2), (300, 2), (300, 0), (2000, 1)] {
+            let seed = 0x006f_7261_636c_6500 + index as u64;
+            let (more_kept, more_dead) = run(window_ms, capacity, expansion, seed);
+            println!("seed {seed}, {window_ms} ms, {capacity} items: {more_kept} of {more_dead} kept");
+            kept += more_kept;
+            dead += more_dead;
+        }
+    }
+    assert!(dead > 10_000);
+    assert!((kept as f64) < 0.01 * dead as f64, "{kept} of {dead}");
+}
+
+#[test]
+fn a_filter_in_pages_forgets_in_time() {
+    let seed = 0x0070_6167_6573;
+    let mut random = Random(seed);
+    let window_ms = DAY_MS;
+    let (mut filter, mut oracle) = (chain(0.01, 1_500_000, 0, window_ms), Oracle::default());
+    assert!(filter.layers()[0].storage().page_generations().len() > 100);
+    let (mut now_ms, mut kept) = (START_MS, 0);
+    for _ in 0..200 {
+        now_ms = step(&mut random, window_ms, now_ms);
+        for _ in 0..3000 {
+            let item = random.next() % 100_000;
+            add(&mut filter, item, now_ms).unwrap();
+            oracle.add(item, now_ms);
+        }
+        for _ in 0..3000 {
+            let item = random.next() % 100_000;
+            let age_ms = oracle.last.get(&item).map_or(u64::MAX, |last| oracle.time(now_ms) - last);
+            let found = is_in(&mut filter, item, now_ms);
+            assert!(found || age_ms > window_ms, "seed {seed}: {item} after {age_ms} ms");
+            kept += u32::from(found && age_ms > window_ms + window_ms / 14 + 1);
+        }
+        let storage = filter.layers()[0].storage();
+        let set = storage.set_cells_in(0..storage.words().len());
+        assert_eq!(set, filter.set_bits(), "seed {seed}");
+    }
+    assert!(kept < 60, "seed {seed}: {kept} of 600000");
+}
+
+#[test]
+fn an_item_counts_from_its_first_add_where_that_was_asked_for() {
+    let mut filter = of(Window::new(parameters(0.01, 1000, 2), Span::new(14_000), true));
+    let start = START_MS / 14_000 * 14_000;
+    assert_eq!(add(&mut filter, 1, start), Ok(Added::New));
+    for step in 1..=14 {
+        assert_eq!(add(&mut filter, 1, start + step * 1000), Ok(Added::Present), "{step}");
+    }
+    assert_eq!(filter.items_at(filter.family().told().now), 1);
+    assert_eq!(add(&mut filter, 1, start + 15_000), Ok(Added::New));
+    // And from its last where it was not.
+    let mut filter = chain(0.01, 1000, 2, 14_000);
+    assert_eq!(add(&mut filter, 1, start), Ok(Added::New));
+    assert_eq!(add(&mut filter, 1, start + 999), Ok(Added::Present));
+    for step in 1..=40 {
+        assert_eq!(add(&mut filter, 1, start + step * 1000), Ok(Added::Again), "{step}");
+    }
+    assert_eq!(filter.items_at(filter.family().told().now), 15);
+    assert!(is_in(&mut filter, 1, start + 54_999) && !is_in(&mut filter, 1, start + 55_000));
+}
+
+#[test]
+fn an_item_of_an_earlier_moment_is_forgotten_as_of_that_moment() {
+    for (capacity, seed) in [(1000, 1u64), (600_000, 2)] {
+        let mut filter = chain(0.01, capacity, 2, 14_000);
+        let start = START_MS / 14_000 * 14_000;
+        add(&mut filter, 1, start).unwrap();
+        for back in 0..20u64 {
+            filter.family_mut().tell_moment(start - back * 1000);
+            let item = filter.digest(&(seed << 32 | back).to_le_bytes());
+            let added = filter.add(item, &u64::MAX);
+            assert_eq!(added, Ok(if back < 15 { Added::New } else { Added::Present }), "{back}");
+        }
+        assert_eq!(filter.items_at(filter.family().told().now), 16);
+        for back in 0..15u64 {
+            let (item, end) = (seed << 32 | back, start + 15_000 - back * 1000);
+            assert!(is_in(&mut filter, item, end - 1) && !is_in(&mut filter, item, end), "{back}");
+        }
+    }
+}
+
+/// A burst is answered with larger layers, which are given up when they are dead.
+#[test]
+fn bursts_grow_a_filter_and_time_gives_the_layers_up() {
+    let (window_ms, capacity) = (14_000, 1400);
+    let start = START_MS / window_ms * window_ms;
+    let mut filter = chain(0.01, capacity, 2, window_ms);
+    let reserved_bytes = filter.size_bytes() as f64;
+    for item in 0..capacity {
+        add(&mut filter, item, start).unwrap();
+    }
+    let (layers, share) = (filter.layers().len(), filter.size_bytes() as f64 / reserved_bytes);
+    println!("{layers} layers, {share} times the memory");
+    // As docs/window.md has it.
+    assert_eq!(layers, 5);
+    assert!((20.0..=31.0).contains(&share), "{share}");
+    assert!(filter.rate_at(filter.family().told().now) <= 0.01);
+    assert!((0..capacity).all(|item| is_in(&mut filter, item, start + window_ms)));
+    // Some at the pace of the capacity: the window after the burst.
+    for step in 0..60 {
+        for item in 0..100 {
+            add(&mut filter, step << 32 | item, start + 1000 * step).unwrap();
+        }
+        assert!(filter.rate_at(filter.family().told().now) <= 0.01);
+    }
+    assert_eq!(filter.layers().len(), 1);
+    let share = filter.size_bytes() as f64 / reserved_bytes;
+    println!("afterwards {share} times the memory");
+    assert!((10.0..=16.0).contains(&share), "{share}");
+    // A fixed one refuses what its column has no room for, and goes on in the next generation.
+    let mut filter = chain(0.01, capacity, 0, window_ms);
+    let taken = (0..capacity).take_while(|item| add(&mut filter, *item, start).is_ok()).count();
+    println!("{taken} of {capacity} items at once");
+    assert!((100..300).contains(&taken), "{taken}");
+    assert_eq!(add(&mut filter, u64::MAX, start), Err(AddError::Full));
+    assert_eq!(add(&mut filter, u64::MAX, start + 1000), Ok(Added::New));
+    assert!(filter.rate_at(filter.family().told().now) <= 0.0101);
+}
+
+/// Thirty windows' items at once, and the smallest growth factor: what is left of the rate is enough for all layers.
+#[test]
+fn a_filter_that_hardly_grows_keeps_its_rate_in_a_burst() {
+    let mut filter = chain(0.01, 100, 1, 14_000);
+    (0..3000).for_each(|item| {
+        add(&mut filter, item, START_MS).unwrap();
+    });
+    let layers = filter.layers().len();
+    println!("{layers} layers");
+    assert!(layers < 1000, "{layers}");
+    assert!(filter.rate_at(filter.family().told().now) <= 0.01);
+}

@@ -1,0 +1,261 @@
+//! Rates and sizes, over simulated days.
+
+use everbloom::bloom::window::WindowShape;
+use everbloom::bloom::{Chain, ItemHash, Layout, Window, hash128};
+
+use crate::support::Random;
+use super::{DAY_MS, START_MS, add, chain, is_in, measured_rate};
+
+/// A number between 0 and 1 whose average distance from 0 is 1: the time between two arrivals at random.
+fn pause(random: &mut Random) -> f64 {
+    let uniform = (random.next() >> 11) as f64 / (1u64 << 53) as f64;
+    -(1.0 - uniform).ln()
+}
+
+/// Random arrivals at the pace of the capacity for so many windows; what is asked at four moments of every generation of
+/// the last window. Answers the highest rate, the mean one, and the bits of an item.
+fn simulate(error_rate: f64, capacity: u64, expansion: u32, windows: f64, seed: u64) -> (f64, f64, f64) {
+    let window_ms = DAY_MS;
+    let mut random = Random(seed);
+    let mut filter = chain(error_rate, capacity, expansion, window_ms);
+    let size_bytes = filter.size_bytes();
+    let mean_ms = window_ms as f64 / capacity as f64;
+    let (mut clock_ms, mut item) = (START_MS as f64, 0u64);
+    let end_ms = START_MS as f64 + windows * window_ms as f64;
+    let phases = 14 * 4 + 1;
+    let mut next_look = end_ms - window_ms as f64;
+    let (mut highest, mut sum, mut looks) = (0.0f64, 0.0, 0.0);
+    let asked = if capacity > 1_000_000 { 100_000 } else { 200_000 };
+    while clock_ms < end_ms {
+        clock_ms += mean_ms * pause(&mut random);
+        if clock_ms >= next_look {
+            let rate = measured_rate(&mut filter, next_look as u64, asked);
+            highest = highest.max(rate);
+            sum += rate;
+            looks += 1.0;
+            next_look += window_ms as f64 / f64::from(phases);
+        }
+        assert!(add(&mut filter, item, clock_ms as u64).is_ok(), "seed {seed}: item {item} of {capacity}");
+        item += 1;
+    }
+    assert_eq!(filter.layers().len(), 1, "seed {seed}");
+    let now = clock_ms as u64;
+    assert!((1..=capacity.min(10_000)).all(|back| is_in(&mut filter, item - back, now)), "seed {seed}");
+    // What was forgotten is found no more often than what never was there.
+    let dead = item - capacity * 6 / 5;
+    let (step, mut kept, mut asked) = ((dead / 20_000).max(1), 0u32, 0u32);
+    for old in (0..dead).step_by(usize::try_from(step).unwrap()) {
+        kept += u32::from(is_in(&mut filter, old, now));
+        asked += 1;
+    }
+    let most = f64::from(asked) * error_rate;
+    assert!(f64::from(kept) <= most + 5.0 * most.sqrt() + 3.0, "seed {seed}: {kept} of {asked} kept");
+    (highest, sum / looks, size_bytes as f64 * 8.0 / capacity as f64)
+}
+
+#[test]
+fn the_rate_is_kept_at_every_phase_from_a_hundred_items_to_a_million() {
+    let seed = 0x0077_696e_646f_7773;
+    for (capacity, windows) in [(100, 12.0), (1000, 6.0), (10_000, 4.0), (100_000, 2.3), (1_000_000, 2.2)] {
+        for error_rate in [0.01, 0.001] {
+            for expansion in [0, 2] {
+                let (highest, mean, bits) = simulate(error_rate, capacity, expansion, windows, seed);
+                println!(
+                    "seed {seed}, {error_rate}, {capacity} items, expansion {expansion}: highest {highest}, \
+                     mean {mean}, {bits} bits per item"
+                );
+                // What is asked is the same at every moment, and pages are unevenly loaded: both scatter.
+                let sigma = (error_rate / 200_000.0).sqrt();
+                assert!(highest <= error_rate * 1.03 + 5.0 * sigma, "{highest} for {error_rate}");
+                assert!(mean <= error_rate + 3.0 * sigma, "{mean} for {error_rate}");
+                assert!(capacity < 100_000 || bits <= if error_rate == 0.01 { 19.0 } else { 25.0 });
+            }
+        }
+    }
+}
+
+/// A filter to which items come at the even pace that it is made for.
+struct Pace {
+    filter: Chain<Window>,
+    capacity: u64,
+    next: u64,
+}
+
+impl Pace {
+    fn moment_ms(&self, item: u64) -> u64 {
+        START_MS + item * DAY_MS / self.capacity
+    }
+
+    /// Adds all items up to a moment.
+    fn go(&mut self, until_ms: u64) {
+        while self.moment_ms(self.next) < until_ms {
+            let at_ms = self.moment_ms(self.next);
+            add(&mut self.filter, self.next, at_ms).unwrap();
+            self.next += 1;
+        }
+    }
+
+    /// Asserts that the rate is kept at a moment, and that a sample of the items of the window before it is there.
+    /// Answers the rate.
+    fn look(&mut self, at_ms: u64, error_rate: f64) -> f64 {
+        let asked = 1_000_000;
+        let rate = measured_rate(&mut self.filter, at_ms, asked);
+        // What is asked is a sample, and nothing else is chance: an even pace, and thousands of pages.
+        let sigma = (error_rate / asked as f64).sqrt();
+        assert!(rate <= error_rate + 4.0 * sigma, "{rate} for {error_rate} of {}, at {at_ms}", self.capacity);
+        let first = (at_ms - DAY_MS - START_MS) * self.capacity / DAY_MS + 1;
+        let mut sample =
+            (first..self.next).step_by(997).chain(first..first + 100).chain(self.next - 100..self.next);
+        assert!(sample.all(|item| is_in(&mut self.filter, item, at_ms)), "{at_ms}");
+        rate
+    }
+}
+
+#[test]
+fn the_rate_is_kept_at_every_phase_up_to_ten_million_items() {
+    for (capacity, error_rate, most_bits) in [
+        (3_000_000, 0.01, 19.0),
+        (3_000_000, 0.001, 25.0),
+        (10_000_000, 0.01, 19.0),
+        (10_000_000, 0.001, 25.0),
+    ] {
+        let filter = chain(error_rate, capacity, 0, DAY_MS);
+        assert!(filter.size_bytes() as f64 * 8.0 / capacity as f64 <= most_bits);
+        let span = filter.family().span;
+        let first = span.generation_at(START_MS) + 1;
+        let mut pace = Pace { filter, capacity, next: 0 };
+        // Fourteen full generations behind the current one; then the column that was the first is in use again.
+        let looked_at = if capacity < 10_000_000 { vec![first + 14, first + 16] } else { vec![first + 14] };
+        for generation in looked_at {
+            let (start_ms, end_ms) = (span.start_of(generation), span.start_of(generation + 1));
+            let middle_ms = start_ms.midpoint(end_ms);
+            for (phase, add_until_ms, at_ms) in [
+                ("start", start_ms, start_ms),
+                ("middle", middle_ms, middle_ms),
+                ("end", end_ms, end_ms - 1),
+                ("start of the next", end_ms, end_ms),
+            ] {
+                pace.go(add_until_ms);
+                println!("{error_rate}, {capacity} items, {phase}: {}", pace.look(at_ms, error_rate));
+            }
+        }
+        assert_eq!(pace.filter.layers().len(), 1);
+    }
+}
+
+#[test]
+fn sizes_are_those_promised() {
+    for (error_rate, most) in [(0.01, 19.0), (0.001, 25.0)] {
+        for capacity in
+            [100_000u64, 200_000, 333_333, 400_000, 500_000, 700_000, 1_000_000, 10_000_000, 1_000_000_000]
+        {
+            for rate in [error_rate, error_rate * 31.0 / 32.0] {
+                let shape = WindowShape::sized(capacity, rate);
+                let bits = shape.size_bits() as f64 / capacity as f64;
+                assert!(bits <= most && shape.validate().is_ok(), "{rate} {capacity}: {bits}");
+                assert!(shape.layout != Layout::Scattered || shape.size_bits() <= 8 << 20);
+            }
+        }
+    }
+}
+
+#[test]
+fn sizes_are_the_same_on_every_machine_and_in_every_version() {
+    // A primary and its replica each size a layer for themselves.
+    let mut random = Random(17);
+    let (mut sizes, mut paged) = (Vec::new(), 0);
+    for _ in 0..1000 {
+        let mut power_of_two =
+            |most: f64| libm::exp2((random.next() >> 11) as f64 / (1u64 << 53) as f64 * most);
+        let capacity_items = power_of_two(40.0) as u64;
+        let shape = WindowShape::sized(capacity_items, power_of_two(-30.0));
+        let lines = match shape.layout {
+            Layout::Scattered => 0,
+            Layout::Paged { lines } => lines,
+        };
+        paged += u32::from(lines > 0);
+        sizes.extend([&[lines, shape.probes as u8][..], &shape.positions.to_le_bytes()].concat());
+    }
+    assert!((400..800).contains(&paged), "{paged} of 1000 are paged");
+    assert_eq!(hash128(&sizes), ItemHash { h1: 0x2a06_ea49_d7af_3815, h2: 0x684f_95d3_c94c_3d41 });
+}
+
+/// All fifteen live columns of a layer as full as they are sized for.
+#[test]
+fn a_full_layer_has_the_rate_it_was_sized_for() {
+    for (error_rate, capacity) in [
+        (0.01, 600_000u64),
+        (0.001, 600_000),
+        (1e-4, 400_000),
+        // One probe more in one of the lines than in the others.
+        (1e-5, 400_000),
+        (0.05, 700_000),
+        (0.01, 20_000),
+        (1e-3, 20_000),
+    ] {
+        let (mut sum, filters, asked) = (0.0, 3u64, 2_000_000);
+        let mut estimate = 0.0;
+        for round in 0..filters {
+            let mut filter = chain(error_rate, capacity, 0, DAY_MS);
+            let share = capacity / 14 + (4.0 * (capacity as f64 / 14.0 / 15.0).sqrt()) as u64;
+            let generation_ms = DAY_MS / 14;
+            for generation in 0..15 {
+                for item in 0..share {
+                    let at = START_MS + generation * (generation_ms + 1);
+                    add(&mut filter, round << 48 | generation << 32 | item, at).unwrap();
+                }
+            }
+            sum += measured_rate(&mut filter, START_MS + 14 * (generation_ms + 1), asked);
+            estimate = filter.rate_at(filter.family().told().now);
+        }
+        let rate = sum / filters as f64;
+        println!("{error_rate}, {capacity} items: {rate}, estimated {estimate}");
+        let sigma = (error_rate / (filters * asked) as f64).sqrt();
+        assert!(rate <= error_rate * 1.03 + 4.0 * sigma, "{rate} for {error_rate}");
+        assert!((estimate / error_rate - 1.0).abs() < 0.03, "{estimate} for {error_rate}");
+    }
+}
+
+#[test]
+fn the_table_of_sizes_in_the_documentation_is_right() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/window.md")).unwrap();
+    let table = page.split("| items per window |").nth(1).unwrap().split("\n\n").next().unwrap();
+    let rows: Vec<Vec<&str>> =
+        table.lines().skip(2).map(|row| row.split('|').map(str::trim).collect()).collect();
+    assert_eq!(rows.len(), 5);
+    for row in rows {
+        let capacity: u64 = row[1].replace(' ', "").parse().unwrap();
+        for (rate, bits, lines) in [(0.01, row[2], row[3]), (0.001, row[4], row[5])] {
+            let shape = WindowShape::sized(capacity, rate);
+            let layout = match shape.layout {
+                Layout::Scattered => shape.probes,
+                Layout::Paged { lines } => lines.into(),
+            };
+            let expected = format!("{:.1} {layout}", shape.size_bits() as f64 / capacity as f64);
+            println!("{capacity} at {rate}: {expected}");
+            assert_eq!(format!("{bits} {lines}"), expected, "{capacity} at {rate}");
+        }
+    }
+}
+
+#[test]
+fn the_figures_in_the_documentation_are_those_of_the_cells() {
+    let read =
+        |name: &str| std::fs::read_to_string(format!("{}/docs/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let (page, cells) = (read("window.md"), read("performance-elsewhere.csv"));
+    let cell = |what: &str, kind: &str, quantity: &str| -> f64 {
+        let row = cells.lines().find(|row| row.starts_with(&format!("window,{what},,{kind},{quantity},")));
+        let value = row.and_then(|row| row.split(',').nth(5)).unwrap_or_else(|| panic!("{what}, {kind}"));
+        value.parse().unwrap()
+    };
+    let table = page.split("| what | rate |").nth(1).unwrap().split("\n\n").next().unwrap();
+    let rows: Vec<Vec<&str>> =
+        table.lines().skip(2).map(|row| row.split('|').map(str::trim).collect()).collect();
+    assert_eq!(rows.len(), 6);
+    for row in rows {
+        let what = if row[2] == "exact" { row[2].to_owned() } else { format!("at {}", row[2]) };
+        let (bits, time) = (cell(&what, row[1], "memory"), cell(&what, row[1], "time per check"));
+        assert_eq!(row[3], format!("{:.1}", bits / 8.0), "{row:?}");
+        assert!(row[4].starts_with(&format!("{:.2} us", time / 1000.0)), "{row:?}, {time}");
+    }
+}
