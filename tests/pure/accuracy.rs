@@ -1,16 +1,18 @@
 //! The promise: filters that hold as many items as they were reserved for err at most as often as asked.
 //!
 //! Measured, not computed: filters are filled through the same calls as a server's, then asked for absent items. Seven
-//! of eight items are 128 random bits, as good as any hash; every eighth is a string that goes through the hash.
+//! of eight items are 128 random bits; every eighth is the next of numbers in a row.
 //! A rate passes up to the asked one plus three standard deviations of its mean, the larger of the binomial one and
 //! of the spread between filters.
 //!
 //! The default run takes under a minute of processor time and finds gross faults at the lowest rates, small ones at
-//! the higher. `EVERBLOOM_ACCURACY=full cargo test --no-default-features --test accuracy -- --nocapture` makes ten to
+//! the higher. `EVERBLOOM_ACCURACY=full cargo test --no-default-features --test pure accuracy -- --nocapture` makes ten to
 //! forty times as many probes, takes about 25 minutes of processor time and prints the same table. What the fill of
-//! the arrays says about the rate, far more precisely than probes can, is in tests/sizing.rs.
+//! the arrays says about the rate, far more precisely than probes can, is in tests/pure/sizing.rs.
 
-use everbloom::bloom::{Chain, Everbloom, Growth, ItemHash, hash128};
+use everbloom::bloom::Filter;
+
+use crate::support::make::{add, contains, plain, promise};
 
 /// Layers of a grown filter.
 const LAYERS: u32 = 6;
@@ -52,12 +54,13 @@ impl Shape {
 }
 
 /// One item of an endless sequence; different `seed`s have different items.
-fn item(seed: u64, index: u64) -> ItemHash {
+fn item(seed: u64, index: u64) -> [u8; 16] {
     if index.is_multiple_of(8) {
-        return hash128(format!("user:{seed}:{index}").as_bytes());
+        // Consecutive numbers.
+        return (u128::from(seed) << 64 | u128::from(index)).to_le_bytes();
     }
     let start = mix(seed).wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    ItemHash { h1: mix(start), h2: mix(start ^ 0x5851_f42d_4c95_7f2d) }
+    (u128::from(mix(start)) << 64 | u128::from(mix(start ^ 0x5851_f42d_4c95_7f2d))).to_le_bytes()
 }
 
 /// The finalizer of splitmix64 (Steele, Lea and Flood, 2014).
@@ -68,23 +71,19 @@ fn mix(mut word: u64) -> u64 {
 }
 
 /// A filter that has counted as many items as it was reserved for, or as its six layers hold.
-fn full_filter(rate: f64, items: u64, shape: Shape, seed: u64) -> Chain {
+fn full_filter(rate: f64, items: u64, shape: Shape, seed: u64) -> Filter {
     let (capacity_items, total) = shape.reserved_and_total(items);
-    let growth = match shape {
-        Shape::Fixed => Growth::Fixed,
-        Shape::Grown => Growth::Scaling { expansion: 2 },
-    };
-    let parameters = Everbloom { error_rate: rate, capacity_items, growth };
-    let mut chain = Chain::reserve(parameters, &u64::MAX).unwrap();
+    let expansion = if shape == Shape::Grown { 2 } else { 0 };
+    let mut filter = plain(promise(rate, capacity_items, expansion));
     let mut offered = 0;
-    while chain.items() < total {
-        chain.add(item(seed, offered), &u64::MAX).unwrap();
+    while filter.items() < total {
+        add(&mut filter, &item(seed, offered)).unwrap();
         offered += 1;
     }
     let layers = if shape == Shape::Grown { LAYERS as usize } else { 1 };
-    assert_eq!(chain.layers().len(), layers, "{items} items at {rate}");
-    assert_eq!(chain.capacity_items(), total, "a full filter, or the measurement is of another one");
-    chain
+    assert_eq!(filter.layer_count(), layers, "{items} items at {rate}");
+    assert_eq!(filter.capacity_items(), total, "a full filter, or the measurement is of another one");
+    filter
 }
 
 /// Measures every case of one asked rate.
@@ -102,10 +101,10 @@ fn keeps(rate: f64) {
             let filters = if full_run || shape == Shape::Fixed { filters } else { filters.div_ceil(4) };
             let per_filter = probes / filters;
             let mut measured = Vec::new();
-            for filter in 0..filters {
-                let seed = items * 1_000_003 + filter;
-                let chain = full_filter(rate, items, shape, seed);
-                let hits = (0..per_filter).filter(|i| chain.contains(item(seed, ABSENT + i))).count();
+            for number in 0..filters {
+                let seed = items * 1_000_003 + number;
+                let filter = full_filter(rate, items, shape, seed);
+                let hits = (0..per_filter).filter(|i| contains(&filter, &item(seed, ABSENT + i))).count();
                 measured.push(hits as f64 / per_filter as f64);
             }
             let count = filters as f64;

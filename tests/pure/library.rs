@@ -1,13 +1,12 @@
 //! The library as other programs see it: adding on several threads, sizes beforehand, digests.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-use everbloom::bloom::window::Span;
-use everbloom::bloom::{Blueprint, Everbloom, Filter, Window};
+use everbloom::bloom::Promise;
 use everbloom::{
     AddError, BloomFilter, Format, Growth, LayerSize, Loader, Options, ReserveError, Tally, layer_sizes,
     window_layer_sizes,
 };
+
+use crate::support::make::{add, set_time, window};
 
 /// Items, each of them twice, in an order that is no order.
 fn items(count: u64) -> Vec<[u8; 8]> {
@@ -140,18 +139,14 @@ fn sizes_with_a_window_are_those_of_the_filter_at_that_pace() {
         (0.01, 20_000, Growth::Fixed, 20_000),
     ] {
         let options = Options { error_rate, capacity_items, growth };
-        let parameters = Everbloom { error_rate, capacity_items, growth };
-        let window = Window::new(parameters, Span::new(DAY_MS), false);
-        let Filter::Window(mut chain) = Filter::reserve(Blueprint::Window(window), &u64::MAX).unwrap() else {
-            panic!("another kind");
-        };
+        let mut filter = window(Promise { error_rate, capacity_items, growth }, DAY_MS);
         for item in 0..3 * items {
-            chain.family_mut().tell_time(START_MS + item * DAY_MS / items);
-            chain.add(chain.digest(&item.to_le_bytes()), &u64::MAX).unwrap();
-            drop(chain.take_dead());
+            set_time(&mut filter, START_MS + item * DAY_MS / items);
+            add(&mut filter, &item.to_le_bytes()).unwrap();
+            drop(filter.take_expired());
         }
         let sizes = window_layer_sizes(options, items).unwrap();
-        let made: Vec<u64> = chain.layers().iter().map(|layer| layer.shape().size_bits()).collect();
+        let made: Vec<u64> = filter.layers().iter().map(|layer| layer.cells().size_bits()).collect();
         assert_eq!(
             sizes.iter().map(|layer| layer.size_bits).collect::<Vec<_>>(),
             made,
@@ -181,14 +176,11 @@ fn equal_filters_have_one_digest_wherever_they_come_from() {
     assert_ne!(copy.digest(), filter.digest());
 }
 
-/// A filter that forgets, as a server has it, that was told a moment and given an item of it.
-fn forgetting(window_ms: u64, added_ms: u64, item: &[u8]) -> BloomFilter {
-    use everbloom::bloom::window::Span;
-    use everbloom::bloom::{Blueprint, Filter, Window};
-    let window = Window::new(Default::default(), Span::new(window_ms), false);
-    let mut filter = Filter::reserve(Blueprint::Window(window), &u64::MAX).unwrap();
-    filter.tell_time(added_ms);
-    filter.add(item, &u64::MAX, everbloom::bloom::NoPrefetch).unwrap();
+/// A sliding-window filter, as a server has it, with an item of that moment.
+fn with_window(window_ms: u64, added_ms: u64, item: &[u8]) -> BloomFilter {
+    let mut filter = window(Promise::default(), window_ms);
+    set_time(&mut filter, added_ms);
+    add(&mut filter, item).unwrap();
     filter.mark_state(1);
     let mut iterator = 0;
     let mut loader: Option<Loader> = None;
@@ -203,15 +195,15 @@ fn forgetting(window_ms: u64, added_ms: u64, item: &[u8]) -> BloomFilter {
 }
 
 #[test]
-fn a_filter_that_forgets_goes_by_the_time_that_it_is_told() {
+fn a_window_goes_by_the_time_that_is_set() {
     let (added_ms, window_ms) = (1_800_000_000_000, 86_400_000);
-    let mut filter = forgetting(window_ms, added_ms, b"alice");
+    let mut filter = with_window(window_ms, added_ms, b"alice");
     assert_eq!(filter.window_ms(), Some(window_ms));
     assert!(filter.contains(b"alice"), "as of its newest item");
     for (later_ms, is_in) in [(0, true), (window_ms, true), (window_ms * 15 / 14 + 1, false)] {
         assert_eq!(filter.contains_at(b"alice", added_ms + later_ms), is_in, "{later_ms}");
     }
-    // An item that is added before the time is told is of the newest generation.
+    // An item that is added before the time is set is of the newest generation.
     assert_eq!(filter.add(b"bob"), Ok(true));
     assert!(filter.contains_at(b"bob", added_ms + window_ms / 2));
     filter.tell_time(added_ms + window_ms * 2);

@@ -17,7 +17,10 @@
     reason = "a test fails by panicking; files that several tests share are used in part"
 )]
 
+mod accuracy;
 mod batch;
+mod chain;
+mod library;
 mod schemes;
 #[path = "../support/mod.rs"]
 mod support;

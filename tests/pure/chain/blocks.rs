@@ -2,14 +2,15 @@
 
 use std::cell::Cell;
 
-use everbloom::bloom::bits::HEAD_BYTES;
-use everbloom::bloom::redisbloom::Options;
-use everbloom::bloom::{
-    BlockMover, BlockVisitor, Blueprint, Chain, Counting, Everbloom, Filter, Growth, NoPrefetch, RedisBloom,
-    Storage, ValkeyBloom, valkeybloom,
-};
+use everbloom::bloom::cells::HEAD_BYTES;
+use everbloom::bloom::hash::siphash::Seed;
+use everbloom::bloom::policy::ValkeyBloom;
+use everbloom::bloom::policy::redisbloom::Options;
+use everbloom::bloom::{BlockMover, BlockVisitor, Filter, Growth, Layer};
 
-use super::ANY;
+use crate::support::make::{
+    START_MS, add, cells_of, contains, counting, keyed, plain, promise, redisbloom, set_time, valkeybloom, window,
+};
 
 /// Counts what it is shown, and moves every vector.
 #[derive(Default)]
@@ -39,56 +40,52 @@ impl BlockVisitor for Blocks {
 }
 
 #[test]
-fn an_emptied_layer_takes_the_memory_that_the_layer_took() {
-    let parameters = Everbloom { error_rate: 0.01, capacity_items: 10, growth: Growth::default() };
-    let chain = Chain::reserve(parameters, &ANY).unwrap();
-    let layer = &chain.layers()[0];
-    let words = layer.storage().words().len();
-    assert_eq!(layer.storage().allocation().len(), words);
-    assert_eq!(layer.try_emptied().unwrap().storage().allocation().len(), words);
+fn an_emptied_filter_takes_the_memory_that_the_filter_took() {
+    let filter = plain(promise(0.01, 10, 2));
+    let allocation = |filter: &Filter| filter.layers()[0].cells().allocation().len();
+    assert_eq!(allocation(&filter), filter.layers()[0].cells().words().len());
+    assert_eq!(allocation(&filter.try_emptied(&u64::MAX).unwrap()), allocation(&filter));
 }
 
 #[test]
 fn every_block_of_a_filter_of_any_kind_is_shown_and_moved() {
+    let own = promise(0.01, 10, 2);
     let growth = Growth::default();
-    let own = Everbloom { error_rate: 0.01, capacity_items: 10, growth };
-    let valkey = ValkeyBloom {
-        error_rate: 0.01,
-        tightening_ratio: 0.5,
-        capacity_items: 10,
-        growth,
-        seed: valkeybloom::Seed::FIXED,
-    };
-    for (blueprint, boxes, head_bytes) in [
-        (Blueprint::Everbloom(own), 0, 0),
-        (Blueprint::RedisBloom(RedisBloom::new(0.01, 10, Options::SCALING, 2)), 0, 0),
-        (Blueprint::ValkeyBloom(valkey), 1, HEAD_BYTES as u64),
-        (Blueprint::Counting(Counting(own)), 1, 0),
+    let valkey = ValkeyBloom { error_rate: 0.01, tightening_ratio: 0.5, capacity_items: 10, growth };
+    // Name, filter, boxes of the filter and of each layer, bytes in front of the cells of each.
+    for (name, mut filter, boxes, layer_boxes, head_bytes) in [
+        ("everbloom", plain(own), 0, 0, 0),
+        ("keyed", keyed(own), 0, 1, 0),
+        ("redisbloom", redisbloom(0.01, 10, Options::SCALING, 2), 1, 1, 0),
+        ("valkey-bloom", valkeybloom(valkey, Seed::FIXED), 1, 1, HEAD_BYTES),
+        ("counting", counting(own), 0, 1, 0),
+        ("window", window(own, 14_000), 1, 1, 0),
     ] {
-        let mut filter = Filter::reserve(blueprint, &ANY).unwrap();
         let items: Vec<[u8; 4]> = (0..100u32).map(u32::to_le_bytes).collect();
-        for item in &items {
-            filter.add(item, &ANY, NoPrefetch).unwrap();
+        for (now_ms, item) in (START_MS..).zip(&items) {
+            set_time(&mut filter, now_ms);
+            add(&mut filter, item).unwrap();
         }
         filter.mark_state(7);
         let layers = filter.layer_count();
-        assert!(layers > 2, "{blueprint:?}");
+        assert!(layers > 2, "{name}");
 
+        // The struct itself and the boxes are not counted as the size of the filter.
         let mut blocks = Blocks::default();
         filter.visit_blocks(&mut blocks);
-        let arrays_bytes: u64 = filter.storages().map(|array| size_of_val(array.words()) as u64).sum();
-        let structs_bytes = filter.size_bytes()
-            - filter.storages().map(Storage::size_bytes).sum::<u64>()
-            - size_of::<Filter>() as u64;
-        assert_eq!(blocks.bytes as u64, structs_bytes + arrays_bytes + layers as u64 * head_bytes);
+        let words = |layer: &Layer| size_of_val(layer.cells().words());
+        let cells_bytes: usize = filter.layers().iter().map(|layer| words(layer) + head_bytes).sum();
+        let least_bytes = cells_bytes + layers * size_of::<Layer>();
+        assert!(blocks.bytes >= least_bytes, "{name}");
+        assert_eq!(blocks.bytes == least_bytes, boxes + layer_boxes == 0, "{name}");
 
-        let before: Vec<Vec<u8>> = filter.storages().map(|array| array.bytes().to_vec()).collect();
+        let before: Vec<Vec<u8>> = cells_of(&filter).into_iter().map(<[u8]>::to_vec).collect();
         filter.move_structs(&blocks);
-        // The layers; the marks, and the struct where it is boxed.
-        assert_eq!((blocks.vectors.get(), blocks.boxes.get()), (1, 1 + boxes));
-        (0..=layers).for_each(|layer| filter.move_storage(layer, &blocks));
-        assert_eq!(blocks.vectors.get(), 1 + layers);
-        assert!(filter.storages().map(|array| array.bytes()).eq(before.iter().map(Vec::as_slice)));
-        assert!(items.iter().all(|item| filter.contains(item, NoPrefetch)));
+        // The layers; the marks.
+        assert_eq!((blocks.vectors.get(), blocks.boxes.get()), (1, 1 + boxes + layers * layer_boxes), "{name}");
+        (0..=layers).for_each(|layer| filter.move_cells(layer, &blocks));
+        assert_eq!(blocks.vectors.get(), 1 + layers, "{name}");
+        assert_eq!(cells_of(&filter), before, "{name}");
+        assert!(items.iter().all(|item| contains(&filter, item)), "{name}");
     }
 }

@@ -1,4 +1,4 @@
-//! Chains against the plainest filter there is, a `HashSet`: nothing added is ever missed, counts are true, growth
+//! Filters of our own against the plainest filter there is, a `HashSet`: nothing added is ever missed, counts are true, growth
 //! follows the reserved parameters, and a refusal changes nothing.
 
 mod blocks;
@@ -7,22 +7,18 @@ mod saturation;
 
 use std::collections::HashSet;
 
+use everbloom::bloom::scale::validate_scale_to;
 use everbloom::bloom::{
-    AddError, Added, Chain, Everbloom, Growth, ReserveError, ScaleError, UnknownMemory, hash128,
+    AddError, Added, CellType, Filter, Growth, Hash, NoPrefetch, Policy, Promise, ReserveError, ScaleError, Spec, UnknownMemory,
 };
 use proptest::prelude::*;
 
-/// No limit.
-const ANY: u64 = u64::MAX;
+use crate::support::make::{ANY, add, contains, grow, plain, promise};
 
 /// Filters of every growth; those of the lowest rates never err in a test's few thousand questions.
-fn parameters() -> impl Strategy<Value = Everbloom> {
+fn parameters() -> impl Strategy<Value = Promise> {
     let error_rate = prop_oneof![Just(0.5), Just(0.01), Just(1e-3), Just(1e-12)];
-    (error_rate, 1..60u64, 0..5u32).prop_map(|(error_rate, capacity_items, expansion)| Everbloom {
-        error_rate,
-        capacity_items,
-        growth: Growth::from_expansion(expansion),
-    })
+    (error_rate, 1..60u64, 0..5u32).prop_map(|(error_rate, capacity_items, expansion)| promise(error_rate, capacity_items, expansion))
 }
 
 /// Items with repetitions, the empty one and ones that share long prefixes among them.
@@ -34,51 +30,38 @@ fn items() -> impl Strategy<Value = Vec<Vec<u8>>> {
     proptest::collection::vec(item, 0..600)
 }
 
-/// Capacity, layer by layer, of a chain that was reserved with `parameters`.
-fn expected_capacities(parameters: Everbloom, layers: usize) -> Vec<u64> {
+/// Capacity, layer by layer, of a filter that was reserved with `parameters`.
+fn expected_capacities(parameters: Promise, layers: usize) -> Vec<u64> {
     let expansion = u64::from(parameters.growth.expansion());
     (0..layers)
         .map(|index| parameters.capacity_items * expansion.pow(u32::try_from(index).unwrap()))
         .collect()
 }
 
-/// Fills the last layer, on paper, and adds one more item.
-fn grow(chain: &mut Chain, limit_bytes: u64) -> Result<(), ReserveError> {
-    let layers = chain.layers().len();
-    let last = chain.layers_mut().last_mut().unwrap();
-    last.set_items(last.capacity_items());
-    // One that no layer takes for present; those below have been added.
-    let new = (layers as u64..)
-        .map(|item| hash128(&item.to_le_bytes()))
-        .find(|item| !chain.contains(*item))
-        .unwrap();
-    match chain.add(new, &limit_bytes) {
-        Ok(Added::New) => {
-            assert_eq!(chain.layers().len(), layers + 1);
-            Ok(())
-        }
-        Err(AddError::CannotGrow(error)) => {
-            assert_eq!(chain.layers().len(), layers);
-            Err(error)
-        }
-        other => panic!("{other:?}"),
-    }
+/// A filter of bits within a limit.
+fn reserve(parameters: Promise, limit_bytes: u64) -> Result<Filter, ReserveError> {
+    let spec = Spec { policy: Policy::Promise(parameters), hash: Hash::Murmur3, cells: CellType::Bits };
+    Filter::reserve(spec, &limit_bytes)
+}
+
+/// Whether such a filter can grow to that many items within a limit.
+fn validate(parameters: Promise, target_items: u64, limit_bytes: u64) -> Result<(), ScaleError> {
+    validate_scale_to(&Policy::Promise(parameters), Hash::Murmur3, CellType::Bits, target_items, limit_bytes)
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 
     #[test]
-    fn a_chain_agrees_with_a_set(parameters in parameters(), items in items()) {
-        let mut chain = Chain::reserve(parameters, &ANY).unwrap();
+    fn a_filter_agrees_with_a_set(parameters in parameters(), items in items()) {
+        let mut filter = plain(parameters);
         let mut oracle = HashSet::new();
         let mut counted = 0;
         for item in &items {
-            let digest = chain.digest(item);
-            let known = chain.contains(digest);
+            let known = contains(&filter, item);
             prop_assert!(known || !oracle.contains(item), "an added item is missed");
-            let before = (chain.items(), chain.layers().len());
-            match chain.add(digest, &ANY) {
+            let before = (filter.items(), filter.layer_count());
+            match add(&mut filter, item) {
                 Ok(Added::New) => {
                     prop_assert!(!known);
                     counted += 1;
@@ -87,7 +70,7 @@ proptest! {
                 Ok(Added::Again) => prop_assert!(false, "counted without counters"),
                 Ok(Added::Present) => {
                     prop_assert!(known);
-                    prop_assert_eq!(before, (chain.items(), chain.layers().len()));
+                    prop_assert_eq!(before, (filter.items(), filter.layer_count()));
                     if parameters.error_rate < 1e-9 {
                         prop_assert!(oracle.contains(item), "a false positive at 1e-12");
                     }
@@ -96,35 +79,35 @@ proptest! {
                 Err(error) => {
                     prop_assert_eq!(error, AddError::Full);
                     prop_assert_eq!(parameters.growth, Growth::Fixed);
-                    prop_assert_eq!(chain.items(), parameters.capacity_items);
-                    prop_assert_eq!(before, (chain.items(), chain.layers().len()));
+                    prop_assert_eq!(filter.items(), parameters.capacity_items);
+                    prop_assert_eq!(before, (filter.items(), filter.layer_count()));
                 }
             }
-            prop_assert_eq!(chain.items(), counted);
+            prop_assert_eq!(filter.items(), counted);
         }
         if parameters.error_rate < 1e-9 {
             prop_assert_eq!(counted, oracle.len() as u64);
         }
-        let copy = chain.try_clone(UnknownMemory).unwrap();
+        let copy = filter.try_clone(UnknownMemory).unwrap();
         for item in &oracle {
-            prop_assert!(chain.contains(hash128(item)) && copy.contains(hash128(item)));
+            prop_assert!(contains(&filter, item) && contains(&copy, item));
         }
-        let layers = chain.layers();
+        let layers = filter.layers();
         let capacities: Vec<u64> = layers.iter().map(|layer| layer.capacity_items()).collect();
         prop_assert_eq!(&capacities, &expected_capacities(parameters, layers.len()));
-        prop_assert_eq!(chain.capacity_items(), capacities.iter().sum::<u64>());
+        prop_assert_eq!(filter.capacity_items(), capacities.iter().sum::<u64>());
         let (last, full) = layers.split_last().unwrap();
         prop_assert!(full.iter().all(|layer| layer.is_full()), "a layer was added before the last was full");
         prop_assert!(full.is_empty() || last.counts().items > 0, "a layer was added for nothing");
         for layer in layers {
-            let ones: u64 = layer.bits().bytes().iter().map(|byte| u64::from(byte.count_ones())).sum();
-            prop_assert_eq!(layer.counts().set_bits, ones);
-            prop_assert!(layer.shape().validate().is_ok());
+            let ones: u64 = layer.cells().bytes().iter().map(|byte| u64::from(byte.count_ones())).sum();
+            prop_assert_eq!(layer.counts().set_cells, ones);
+            prop_assert!(layer.shape().unwrap().validate().is_ok());
         }
         prop_assert_eq!(copy.layers().len(), layers.len());
         for (copied, layer) in copy.layers().iter().zip(layers) {
             prop_assert_eq!((copied.shape(), copied.counts()), (layer.shape(), layer.counts()));
-            prop_assert_eq!(copied.bits().bytes(), layer.bits().bytes());
+            prop_assert_eq!(copied.cells().bytes(), layer.cells().bytes());
         }
     }
 
@@ -136,23 +119,23 @@ proptest! {
         layers in 1..8usize,
     ) {
         let growth = Growth::Scaling { expansion };
-        let parameters = Everbloom { error_rate, capacity_items, growth };
-        let mut chain = Chain::reserve(parameters, &ANY).unwrap();
-        let (mut size_bytes, mut before_bytes) = (chain.size_bytes(), 0);
+        let parameters = Promise { error_rate, capacity_items, growth };
+        let mut filter = plain(parameters);
+        let (mut size_bytes, mut before_bytes) = (filter.size_bytes(), 0);
         for _ in 1..layers {
             before_bytes = size_bytes;
-            prop_assert!(grow(&mut chain, before_bytes).is_err(), "no room for another layer");
-            grow(&mut chain, ANY).unwrap();
-            size_bytes = chain.size_bytes();
+            prop_assert!(grow(&mut filter, before_bytes).is_err(), "no room for another layer");
+            grow(&mut filter, ANY).unwrap();
+            size_bytes = filter.size_bytes();
         }
         // A limit that the filter just meets, and one that is a byte too small.
-        let validate = |target_items, limit_bytes| parameters.validate_scale_to(target_items, limit_bytes);
-        let target_items = chain.capacity_items();
+        let validate = |target_items, limit_bytes| validate(parameters, target_items, limit_bytes);
+        let target_items = filter.capacity_items();
         prop_assert_eq!(validate(target_items, size_bytes), Ok(()));
         prop_assert_eq!(validate(target_items, size_bytes - 1), Err(ScaleError::TooLarge));
         prop_assert_eq!(validate(target_items + 1, size_bytes), Err(ScaleError::TooLarge));
         // Growth says the same.
-        let mut again = Chain::reserve(parameters, &ANY).unwrap();
+        let mut again = plain(parameters);
         for _ in 2..layers {
             grow(&mut again, before_bytes).unwrap();
         }
@@ -163,21 +146,21 @@ proptest! {
             prop_assert_eq!(grow(&mut again, size_bytes), Ok(()));
             prop_assert_eq!(again.size_bytes(), size_bytes);
         } else {
-            prop_assert!(Chain::reserve(parameters, &size_bytes).is_ok());
+            prop_assert!(reserve(parameters, size_bytes).is_ok());
             let limit_bytes = size_bytes - 1;
-            let refused = Chain::reserve(parameters, &limit_bytes).unwrap_err();
+            let refused = reserve(parameters, limit_bytes).unwrap_err();
             prop_assert_eq!(refused, ReserveError::TooLarge { needed_bytes: size_bytes, limit_bytes });
         }
     }
 
     #[test]
     fn a_layer_past_the_limit_is_refused_and_changes_nothing(capacity_items in 1..2_000u64, spare in 0..400u64) {
-        let parameters = Everbloom { capacity_items, ..Everbloom::default() };
-        let mut chain = Chain::reserve(parameters, &ANY).unwrap();
-        let limit = chain.size_bytes() + spare;
+        let parameters = Promise { capacity_items, ..Promise::default() };
+        let mut filter = plain(parameters);
+        let limit = filter.size_bytes() + spare;
         let (mut offered, mut refused) = (0u64, None);
         while refused.is_none() && offered < 20_000 {
-            refused = chain.add(hash128(&offered.to_le_bytes()), &limit).err();
+            refused = filter.add(&offered.to_le_bytes(), &limit, NoPrefetch).err();
             offered += 1;
         }
         // The second layer takes over twice the bytes of the first, hence more than a small one's spare as well.
@@ -186,12 +169,12 @@ proptest! {
                 panic!("{error:?}");
             };
             prop_assert!(needed_bytes > limit && limit_bytes == limit);
-            prop_assert!(chain.layers().iter().all(|layer| layer.is_full()));
-            prop_assert_eq!(chain.items(), chain.capacity_items());
+            prop_assert!(filter.layers().iter().all(|layer| layer.is_full()));
+            prop_assert_eq!(filter.items(), filter.capacity_items());
         } else {
-            prop_assert!(chain.size_bytes() <= limit);
-            prop_assert!(chain.layers().len() > 1);
+            prop_assert!(filter.size_bytes() <= limit);
+            prop_assert!(filter.layer_count() > 1);
         }
-        prop_assert!(chain.size_bytes() <= limit);
+        prop_assert!(filter.size_bytes() <= limit);
     }
 }

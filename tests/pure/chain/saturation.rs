@@ -1,32 +1,31 @@
 //! Filters that take items past their capacity.
 
-use everbloom::bloom::{Added, Chain, Everbloom, Growth, hash128};
+use everbloom::bloom::{Added, NoPrefetch};
 
-use super::ANY;
+use crate::support::make::{add, contains, plain, promise, saturating};
 
 #[test]
 fn a_saturating_filter_takes_items_until_every_bit_is_set() {
     // The second is paged.
     for (capacity_items, items) in [(50, 5_000u64), (2_000_000, 4_500_000)] {
-        let parameters = Everbloom { error_rate: 0.01, capacity_items, growth: Growth::Saturating };
-        let mut chain = Chain::reserve(parameters, &ANY).unwrap();
-        let fixed = Chain::reserve(Everbloom { growth: Growth::Fixed, ..parameters }, &ANY).unwrap();
-        assert_eq!(chain.layers()[0].shape(), fixed.layers()[0].shape());
+        let mut filter = plain(saturating(0.01, capacity_items));
+        let fixed = plain(promise(0.01, capacity_items, 0));
+        assert_eq!(filter.layers()[0].shape(), fixed.layers()[0].shape());
         let mut counted = 0;
         for item in 0..items {
-            let digest = hash128(&item.to_le_bytes());
-            let was_there = chain.contains(digest);
-            let added = chain.add(digest, &0).unwrap();
+            let item = item.to_le_bytes();
+            let was_there = contains(&filter, &item);
+            let added = filter.add(&item, &0, NoPrefetch).unwrap();
             assert_eq!(added == Added::Present, was_there);
             counted += u64::from(added == Added::New);
-            assert!(chain.contains(digest), "an added item is missed");
+            assert!(contains(&filter, &item), "an added item is missed");
         }
         assert!(counted > capacity_items, "{counted}");
-        assert_eq!((chain.items(), chain.layers().len()), (counted, 1));
-        assert_eq!(chain.capacity_items(), capacity_items);
-        let is_full = chain.set_bits() == chain.layers()[0].bits().len();
+        assert_eq!((filter.items(), filter.layer_count()), (counted, 1));
+        assert_eq!(filter.capacity_items(), capacity_items);
+        let is_full = filter.set_cells() == filter.layers()[0].cells().size_bits();
         assert_eq!(is_full, capacity_items == 50);
-        assert_eq!(chain.contains(hash128(b"absent")), is_full);
+        assert_eq!(contains(&filter, b"absent"), is_full);
     }
 }
 
@@ -36,12 +35,10 @@ fn a_saturated_filter_errs_as_documented() {
     let rate = |given: u64| {
         let (mut hits, filters, probes) = (0u64, 20u64, 20_000u64);
         for seed in 0..filters {
-            let growth = Growth::Saturating;
-            let parameters = Everbloom { error_rate: 0.01, capacity_items: 1000, growth };
-            let mut chain = Chain::reserve(parameters, &ANY).unwrap();
-            let item = |index: u64| hash128(&[seed.to_le_bytes(), index.to_le_bytes()].concat());
-            (0..given).for_each(|index| _ = chain.add(item(index), &ANY).unwrap());
-            hits += (0..probes).filter(|index| chain.contains(item((1 << 40) + index))).count() as u64;
+            let mut filter = plain(saturating(0.01, 1000));
+            let item = |index: u64| [seed.to_le_bytes(), index.to_le_bytes()].concat();
+            (0..given).for_each(|index| _ = add(&mut filter, &item(index)).unwrap());
+            hits += (0..probes).filter(|index| contains(&filter, &item((1 << 40) + index))).count() as u64;
         }
         hits as f64 / (filters * probes) as f64
     };
