@@ -14,7 +14,8 @@ pub use parallel::Tally;
 pub use sizes::{LayerSize, layer_sizes, window_layer_sizes};
 
 use crate::bloom::{
-    AddError, Added, Everbloom, Filter, Format, Growth, OutOfMemory, ReserveError, Storage, UnknownMemory,
+    AddError, Added, Depth, Everbloom, Filter, Format, Growth, OutOfMemory, ReserveError, Storage,
+    UnknownMemory,
 };
 use crate::format::filter as encoding;
 use crate::format::pieces::{ChunkError, Trust};
@@ -199,6 +200,15 @@ impl BloomFilter {
         digest.finish()
     }
 
+    /// Checks every rule that filters keep, for tests of this crate and of others. O(bytes).
+    ///
+    /// # Errors
+    /// What breaks a rule: a fault of this crate.
+    #[doc(hidden)]
+    pub fn internal_validate(&self) -> Result<(), &'static str> {
+        self.0.internal_validate(Depth::Cells)
+    }
+
     /// Whose bits and bytes the filter has.
     #[must_use]
     pub fn format(&self) -> Format {
@@ -251,7 +261,7 @@ impl BloomFilter {
         encoding_version: i32,
         source: &mut impl Source,
     ) -> Result<Self, DecodeError> {
-        encoding::load(format, encoding_version, source, &NO_LIMIT).map(Self::read)
+        encoding::load(format, encoding_version, source, &NO_LIMIT).map(Self)
     }
 
     /// Reads the argument of a BF.LOAD, as valkey-bloom writes it to an append-only file. O(bytes).
@@ -259,7 +269,7 @@ impl BloomFilter {
     /// # Errors
     /// [`DecodeError`].
     pub fn from_blob(blob: &[u8]) -> Result<Self, DecodeError> {
-        encoding::from_blob(blob, &NO_LIMIT).map(Self::read)
+        encoding::from_blob(blob, &NO_LIMIT).map(Self)
     }
 }
 
@@ -308,6 +318,6 @@ impl Loader {
     /// The filter, which knows what the chunks so far told it.
     #[must_use]
     pub fn finish(self) -> BloomFilter {
-        BloomFilter::read(self.0)
+        BloomFilter(self.0)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::family::Family;
 use super::layer::Layer;
-use super::mark::{Marks, Origin, StateMark};
+use super::mark::{Header, Marks, Origin, StateMark};
 use super::memory::{Memory, OutOfMemory};
 use super::outcome::{ByteLimit, ReserveError};
 use super::placement::{Placement, Probes};
@@ -80,14 +80,31 @@ impl<F: Family> Chain<F> {
     /// as the header before where nothing has changed since, else with `fresh`, a number that no other state
     /// has. O(layers).
     pub fn mark_state(&mut self, fresh: u64) {
-        let state = self.state();
-        self.marks.get_or_insert_default().mark(state, fresh);
+        let (state, end) = (self.state(), self.dump_end());
+        self.marks.get_or_insert_default().mark(state, end, fresh);
+        self.layers.iter_mut().for_each(|layer| layer.storage_mut().begin_dump());
     }
 
-    /// The mark of the state that the last header described; 0 when there was none.
+    /// Returns the mark of the state that the last header described; 0 when there was none.
     #[must_use]
     pub fn state_mark(&self) -> StateMark {
-        self.marks.as_ref().map_or(0, |marks| marks.last())
+        self.last_header().map_or(0, |header| header.mark)
+    }
+
+    /// Returns where the dump that the last header began ends, in bytes of all layers: chunks from there on are no part of
+    /// it. `u64::MAX` when there was no header.
+    #[must_use]
+    pub fn marked_end(&self) -> u64 {
+        self.last_header().map_or(u64::MAX, |header| header.end)
+    }
+
+    fn last_header(&self) -> Option<Header> {
+        self.marks.as_ref()?.last
+    }
+
+    /// Returns where a dump of all layers ends. O(layers).
+    fn dump_end(&self) -> u64 {
+        self.layers.iter().fold(0, |end, layer| layer.dump_range(end).end)
     }
 
     /// The header that made the filter.
@@ -99,7 +116,7 @@ impl<F: Family> Chain<F> {
     /// Says which header made the filter, and the sum of its storages' [states](Storage::state) once all
     /// chunks are in, where the header tells: of bit arrays, the bits that are set.
     pub fn set_origin(&mut self, origin: Origin, state: Option<u64>) {
-        self.marks = Some(Box::new(Marks::of_header(origin, state)));
+        self.marks = Some(Box::new(Marks::of_header(origin, state, self.dump_end())));
     }
 
     /// A number that tells apart all states that the filter ever goes through. O(layers).

@@ -62,6 +62,13 @@ pub trait Family: Copy + Debug {
         false
     }
 
+    /// Checks the parameters, and what must hold of the layers of such a filter beside what holds of all: see
+    /// [`internal_validate`](super::chain::Chain::internal_validate). O(layers).
+    ///
+    /// # Errors
+    /// What breaks a rule.
+    fn validate_layers(&self, layers: &[Layer<Self::Placement>]) -> Result<(), &'static str>;
+
     /// The layer that comes after `layers`, which are all full or none.
     ///
     /// # Errors

@@ -19,6 +19,7 @@ use super::reading::{FilterReading, LayerReading};
 use super::redisbloom::{Hashing, RedisBloom};
 use super::storage::Storage;
 use super::union::{Gained, LastLayer, Union, UnionPlacement, View, set_in};
+use super::validate::Depth;
 use super::valkeybloom::ValkeyBloom;
 use super::window::Window;
 
@@ -205,6 +206,14 @@ impl Filter {
     #[must_use]
     pub fn is_redisbloom_1_1(&self) -> bool {
         matches!(self, Self::RedisBloom(chain) if chain.family().hashing() == Hashing::WideCutSeeds)
+    }
+
+    /// Checks every rule of a filter; see [`Chain::internal_validate`].
+    ///
+    /// # Errors
+    /// What breaks a rule.
+    pub fn internal_validate(&self, depth: Depth) -> Result<(), &'static str> {
+        each_kind!(self, chain => chain.internal_validate(depth))
     }
 
     /// Marks the state that the filter is in now; see [`Chain::mark_state`]. O(layers).

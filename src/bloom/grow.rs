@@ -7,6 +7,7 @@ use super::growth::Growth;
 use super::layer::Layer;
 use super::outcome::{AddError, Added, ByteLimit, ReserveError};
 use super::placement::{LayerPlan, Probes};
+use super::validate::Depth;
 
 impl<F: Family> Chain<F> {
     /// An empty filter of one layer.
@@ -22,12 +23,14 @@ impl<F: Family> Chain<F> {
         }
     }
 
-    /// A filter from layers that a decoder has built and validated. `None` when there is no layer, or when
-    /// they are or probe too many. O(layers).
-    #[must_use]
-    pub fn from_layers(family: F, layers: Vec<Layer<F::Placement>>) -> Option<Self> {
-        let may_be = !layers.is_empty() && Extent::of::<F>(&layers).is_countable();
-        may_be.then_some(Self { layers, family, marks: None })
+    /// Returns a filter of layers that a decoder has built. O(layers).
+    ///
+    /// # Errors
+    /// What breaks a rule that filters keep: see [`internal_validate`](Self::internal_validate).
+    pub fn from_layers(family: F, layers: Vec<Layer<F::Placement>>) -> Result<Self, &'static str> {
+        let chain = Self { layers, family, marks: None };
+        chain.internal_validate(Depth::Layers)?;
+        Ok(chain)
     }
 
     /// Adds an item, growing the filter when its last layer is full. O(layers * probes).

@@ -1,5 +1,7 @@
 //! One storage of a chain, with its placement and counts.
 
+use std::ops::Range;
+
 use super::bits::Bits;
 use super::group::ItemSet;
 use super::memory::{Memory, OutOfMemory};
@@ -100,6 +102,13 @@ impl<P: Probes> Layer<P> {
     /// cells is met only when a decoder has taken cells back; it ends there, for no decoder takes a higher one.
     pub(super) fn count_beyond_capacity(&mut self) {
         self.items = self.items.min(self.storage.size_bits().saturating_sub(1));
+    }
+
+    /// Returns where the layer lies in a dump, in bytes, behind layers that end at `end`. O(1).
+    #[must_use]
+    pub fn dump_range(&self, end: u64) -> Range<u64> {
+        let start = self.placement.address().unwrap_or(end);
+        start..start.saturating_add(self.storage.size_bytes())
     }
 
     /// Says how many items the storage stands for; a decoder's last step.

@@ -1,5 +1,4 @@
-//! By what the pieces of a dump are known to belong together. Kept in memory only: a filter that was loaded
-//! from a snapshot has none.
+//! Ties the chunks of a dump to their header. Kept in memory only: a filter that was loaded from a snapshot has no marks.
 
 /// Stands for one state of one filter, the state that a header describes; no two have the same. Never 0.
 pub type StateMark = u64;
@@ -16,40 +15,48 @@ pub enum Origin {
     Marked(StateMark),
 }
 
+/// The last header of a filter.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Header {
+    /// Its mark, for the chunks that follow it.
+    pub(super) mark: StateMark,
+    /// Where the dump ends: layers that the filter gains later begin there or behind it.
+    pub(super) end: u64,
+    /// The number that stands for the state of the filter then; `None` where the filter cannot be in that state again.
+    state: Option<u64>,
+}
+
 /// The marks of one filter.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Marks {
     pub(super) origin: Origin,
-    /// The mark of the last header, and the number that tells what state the filter was in then.
-    state: Option<(StateMark, u64)>,
+    /// The last header; `None` when there was none.
+    pub(super) last: Option<Header>,
 }
 
 impl Marks {
-    /// Those of a filter that a header made. Its mark stands for the filter in `state`, in which it is when
-    /// all chunks are in; none where the header does not tell.
-    pub(super) fn of_header(origin: Origin, state: Option<u64>) -> Self {
-        let state = match origin {
-            Origin::Marked(mark) => state.map(|state| (mark, state)),
+    /// Returns the marks of a filter that a header made. Its mark stands for the filter in `state`, in which it is when
+    /// all chunks are in, and whose dump ends at `end`; `None` where the header does not say which state that is.
+    pub(super) fn of_header(origin: Origin, state: Option<u64>, end: u64) -> Self {
+        let last = match origin {
+            Origin::Marked(mark) => state.map(|state| Header { mark, end, state: Some(state) }),
             Origin::NoHeader | Origin::Unmarked => None,
         };
-        Self { origin, state }
+        Self { origin, last }
     }
 
-    /// The mark for a header that describes the filter as it is now: the last one where nothing has changed
-    /// since, else `fresh`, any number that was not given before.
-    pub(super) fn mark(&mut self, state: u64, fresh: u64) -> StateMark {
-        match self.state {
-            Some((mark, marked)) if marked == state => mark,
-            _ => {
-                let mark = fresh.max(1);
-                self.state = Some((mark, state));
-                mark
-            }
+    /// Takes note of a header that describes the filter as it is now, in `state`. It has the mark of the header before where
+    /// nothing has changed since, else `fresh`, any number that was not given before.
+    pub(super) fn mark(&mut self, state: u64, end: u64, fresh: u64) {
+        if self.last.is_none_or(|header| header.state != Some(state)) {
+            self.last = Some(Header { mark: fresh.max(1), end, state: Some(state) });
         }
     }
 
-    /// The mark of the last header, for the chunks that follow it; 0 when there was none.
-    pub(super) fn last(&self) -> u64 {
-        self.state.map_or(0, |(mark, _)| mark)
+    /// Says that the filter has lost layers: the numbers of its states begin anew. Dumps and loads go on.
+    pub(super) fn lose_layers(&mut self) {
+        if let Some(header) = &mut self.last {
+            header.state = None;
+        }
     }
 }

@@ -43,6 +43,7 @@ mod run;
 pub mod scale;
 pub mod storage;
 pub mod union;
+pub mod validate;
 pub mod valkeybloom;
 pub mod window;
 
@@ -74,8 +75,9 @@ pub use reading::{FilterReading, LayerReading};
 pub use redisbloom::RedisBloom;
 pub use run::Run;
 pub use scale::ScaleError;
-pub use storage::Storage;
+pub use storage::{Segment, Storage};
 pub use union::Union;
+pub use validate::Depth;
 pub use valkeybloom::ValkeyBloom;
 pub use window::Window;
 

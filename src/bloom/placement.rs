@@ -31,6 +31,12 @@ pub trait Probes: Copy + Debug {
         items >= capacity_items
     }
 
+    /// Returns where the layer begins in dumps, in bytes, where it stays there although layers before it go; `None` where it
+    /// follows the layers before it.
+    fn address(&self) -> Option<u64> {
+        None
+    }
+
     /// Where counting ends if the capacity does not end it before. Every item that is counted sets a bit that
     /// was clear, so more items than bits are met only when bits are taken back: by a decoder, after items
     /// were added to what it had read.

@@ -128,6 +128,8 @@ pub enum CommandError {
     LoadChunkIterator,
     /// BF.LOADCHUNK: a header or chunk that is torn, altered or of another filter.
     BadData,
+    /// BF.LOADCHUNK: a chunk of another dump than the header that made the filter.
+    OtherDump,
     /// BF.LOADCHUNK: a chunk beyond the last layer.
     InvalidOffset,
     /// BF.LOADCHUNK: a chunk larger than the rest of its layer.
@@ -163,6 +165,7 @@ impl CommandError {
         match self {
             Self::Reserve(_)
             | Self::BadData
+            | Self::OtherDump
             | Self::InvalidOffset
             | Self::ChunkTooBig
             | Self::BadBlob
@@ -282,6 +285,10 @@ impl fmt::Display for CommandError {
             Self::ScanDumpIterator => f.write_str("Second argument must be numeric"),
             Self::LoadChunkIterator => f.write_str("ERR Second argument must be numeric"),
             Self::BadData => f.write_str("ERR received bad data"),
+            Self::OtherDump => f.write_str(
+                "ERR received bad data - the chunk is of another dump than the filter's header: delete the key and \
+                 begin again with BF.SCANDUMP and iterator 0",
+            ),
             Self::InvalidOffset => f.write_str("ERR invalid offset - no link found"),
             Self::ChunkTooBig => f.write_str("ERR invalid chunk - Too big for current filter"),
             Self::Internal => f.write_str(INTERNAL_ERROR),

@@ -71,6 +71,7 @@ pub(super) fn header_error(error: DecodeError) -> CommandError {
 fn chunk_error(error: ChunkError) -> CommandError {
     match error {
         ChunkError::BadData => CommandError::BadData,
+        ChunkError::OtherDump => CommandError::OtherDump,
         ChunkError::BeyondEnd => CommandError::InvalidOffset,
         ChunkError::TooBig => CommandError::ChunkTooBig,
     }

@@ -1,8 +1,10 @@
-//! The arrays of a filter as this room sees them: rows of bytes. What is written the same way for several
-//! kinds, a snapshot in chunks, pieces, a rewritten file, knows no more of a filter than this.
+//! The arrays of a filter as they are written: rows of bytes. Snapshots, chunks of dumps and rewritten files, which are
+//! written the same way for several kinds, know no more of a filter than this.
+
+use std::ops::Range;
 
 use crate::bloom::bits::is_clear;
-use crate::bloom::{Chain, Family, Memory, Occupancy, Origin, Probes, StateMark, Storage};
+use crate::bloom::{Chain, Family, Memory, Occupancy, Origin, Probes, Segment, StateMark, Storage};
 
 /// Most bytes of an array that are one string of a snapshot or one piece of a dump: 16 MiB. It bounds the
 /// memory that saving, dumping and loading take beside the filter. Snapshots are read in strings of this
@@ -19,12 +21,21 @@ pub trait Arrays {
     where
         Self: Sized;
 
-    /// Adds bytes of a dump to an array, from its byte `offset` on; false, changing nothing, when they do not
-    /// fit. O(bytes).
-    fn add_bytes(&mut self, index: usize, offset: usize, bytes: &[u8]) -> bool;
+    /// Returns the segment of an array that byte `offset` of it lies in, of at most [`CHUNK_BYTES`]; `None` past the end.
+    fn segment(&self, index: usize, offset: usize) -> Option<Segment<'_>>;
 
-    /// The mark of the state that the last header described; 0 when there was none.
+    /// Adds a segment of a dump, its stamps behind its cells, to an array from its byte `offset` on. Returns false, changing
+    /// nothing, when it cannot be one of that array. O(bytes).
+    fn add_segment(&mut self, index: usize, offset: usize, segment: &[u8]) -> bool;
+
+    /// Takes out of a segment of an array what is newer than the last header says. O(bytes).
+    fn cut_to_dump(&self, index: usize, segment: &mut [u8]);
+
+    /// Returns the mark of the state that the last header described; 0 when there was none.
     fn state_mark(&self) -> StateMark;
+
+    /// Returns where the dump that the last header began ends; `u64::MAX` when there was none.
+    fn marked_end(&self) -> u64;
 
     /// The header that made the filter.
     fn origin(&self) -> Origin;
@@ -41,6 +52,16 @@ pub struct Array<'f> {
     pub capacity_items: u64,
     /// Probes of an item in it.
     pub probes: u32,
+    /// Where it begins in a dump, where that does not follow from the arrays before it.
+    pub address: Option<u64>,
+}
+
+impl Array<'_> {
+    /// Returns where the array lies in a dump, behind arrays that end at `end`.
+    pub(super) fn range_behind(&self, end: u64) -> Range<u64> {
+        let start = self.address.unwrap_or(end);
+        start..start.saturating_add(self.bytes.len() as u64)
+    }
 }
 
 impl<F: Family> Arrays for Chain<F> {
@@ -51,6 +72,7 @@ impl<F: Family> Arrays for Chain<F> {
             size_bits: layer.storage().size_bits(),
             capacity_items: layer.capacity_items(),
             probes: layer.placement().probes(),
+            address: layer.placement().address(),
         })
     }
 
@@ -58,12 +80,30 @@ impl<F: Family> Arrays for Chain<F> {
         Some(Occupancy::of(self.layers().get(index)?.storage(), memory))
     }
 
-    fn add_bytes(&mut self, index: usize, offset: usize, bytes: &[u8]) -> bool {
-        self.layers_mut().get_mut(index).is_some_and(|layer| layer.storage_mut().add_bytes(offset, bytes))
+    fn segment(&self, index: usize, offset: usize) -> Option<Segment<'_>> {
+        self.layers().get(index)?.storage().segment(offset, CHUNK_BYTES)
+    }
+
+    fn add_segment(&mut self, index: usize, offset: usize, segment: &[u8]) -> bool {
+        let Some(layer) = self.layers_mut().get_mut(index) else { return false };
+        let storage = layer.storage_mut();
+        let cells_bytes = segment.len().saturating_sub(storage.stamp_bytes(segment.len()));
+        let (cells, stamps) = segment.split_at_checked(cells_bytes).unwrap_or_default();
+        storage.add_segment(offset, cells, stamps)
+    }
+
+    fn cut_to_dump(&self, index: usize, segment: &mut [u8]) {
+        if let Some(layer) = self.layers().get(index) {
+            layer.storage().cut_to_dump(segment);
+        }
     }
 
     fn state_mark(&self) -> StateMark {
         Self::state_mark(self)
+    }
+
+    fn marked_end(&self) -> u64 {
+        Self::marked_end(self)
     }
 
     fn origin(&self) -> Origin {
@@ -72,59 +112,105 @@ impl<F: Family> Arrays for Chain<F> {
 }
 
 /// At most [`CHUNK_BYTES`] of one array.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Chunk<'f> {
     /// Its array.
     pub(super) array: Array<'f>,
-    /// Of its first byte, in all arrays laid end to end.
+    /// The number of its array.
+    pub(super) index: usize,
+    /// Where it begins in a dump.
     pub(super) position: u64,
-    /// Its bytes.
-    pub(super) bytes: &'f [u8],
+    /// Its cells and stamps.
+    pub(super) segment: Segment<'f>,
 }
 
 impl Chunk<'_> {
-    /// Of the first byte behind it, in all arrays laid end to end.
+    /// Returns where the byte behind it is in a dump.
     pub(super) const fn end(&self) -> u64 {
-        self.position.saturating_add(self.bytes.len() as u64)
+        let Segment { cells, stamps, .. } = self.segment;
+        self.position.saturating_add(cells.len() as u64).saturating_add(stamps.len() as u64)
     }
 }
 
-/// All chunks, those of the oldest array first, each with whether it has no bit set. O(what may be set, as
-/// far as is known): memory that was never written to is not touched.
+/// Returns the segments of an array, each with whether nothing is set in it. O(what may be set, as far as is known): memory
+/// that was never written to is not touched.
+pub(super) fn segments<'f, A: Arrays, M: Memory + 'f>(
+    arrays: &'f A,
+    index: usize,
+    memory: M,
+) -> impl Iterator<Item = (Segment<'f>, bool)> {
+    let occupancy = arrays.occupancy(index, memory);
+    let mut offset = 0usize;
+    let next = move || {
+        let segment = arrays.segment(index, offset)?;
+        offset = offset.saturating_add(segment.cells.len()).saturating_add(segment.stamps.len());
+        Some(segment)
+    };
+    std::iter::from_fn(next).map(move |segment| {
+        let is_known_clear = || occupancy.as_ref().is_some_and(|known| known.is_clear(segment.range.clone()));
+        let is_clear = is_clear(segment.stamps) && (is_known_clear() || is_clear(segment.cells));
+        (segment, is_clear)
+    })
+}
+
+/// Returns all chunks, those of the oldest array first, each with whether nothing is set in it. O(what may be set, as far
+/// as is known).
 pub(super) fn chunks<'f, A: Arrays, M: Memory + 'f>(
     arrays: &'f A,
     memory: M,
 ) -> impl Iterator<Item = (Chunk<'f>, bool)> {
-    let mut end = 0u64;
-    let rows = (0..).map_while(move |index| arrays.array(index).zip(arrays.occupancy(index, memory)));
-    rows.flat_map(move |(array, occupancy)| {
-        let start = end;
-        end = end.saturating_add(array.bytes.len() as u64);
-        array.bytes.chunks(CHUNK_BYTES).zip((0usize..).step_by(CHUNK_BYTES)).map(move |(bytes, offset)| {
-            let is_clear = occupancy.is_clear(offset..offset.saturating_add(bytes.len())) || is_clear(bytes);
-            (Chunk { array, position: start.saturating_add(offset as u64), bytes }, is_clear)
+    let mut end = 0;
+    let rows = (0..).map_while(move |index| {
+        let array = arrays.array(index)?;
+        let range = array.range_behind(end);
+        end = range.end;
+        Some((index, array, range.start))
+    });
+    rows.flat_map(move |(index, array, start)| {
+        segments(arrays, index, memory).map(move |(segment, is_clear)| {
+            let position = start.saturating_add(segment.offset as u64);
+            (Chunk { array, index, position, segment }, is_clear)
         })
     })
 }
 
-/// The array that holds byte `position` of all arrays laid end to end, and the byte's place in it. O(arrays).
-pub(super) fn locate(arrays: &dyn Arrays, position: u64) -> Option<(usize, usize)> {
-    let mut offset = usize::try_from(position).ok()?;
+/// An array and where it lies in a dump.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Located<'f> {
+    /// The array.
+    pub(super) array: Array<'f>,
+    /// Its number.
+    pub(super) index: usize,
+    /// Where it begins in a dump.
+    pub(super) start: u64,
+}
+
+impl Located<'_> {
+    /// Returns how far into the array a position of a dump is; `None` for one before it, where the filter had an array that
+    /// it has lost.
+    pub(super) fn offset_of(&self, position: u64) -> Option<usize> {
+        position.checked_sub(self.start).and_then(|offset| usize::try_from(offset).ok())
+    }
+}
+
+/// Returns the first array that ends behind a position of a dump; `None` past the end. O(arrays).
+pub(super) fn locate(arrays: &dyn Arrays, position: u64) -> Option<Located<'_>> {
+    let mut end = 0;
     for index in 0.. {
-        match offset.checked_sub(arrays.array(index)?.bytes.len()) {
-            None => return Some((index, offset)),
-            Some(rest) => offset = rest,
+        let array = arrays.array(index)?;
+        let Range { start, end: its_end } = array.range_behind(end);
+        if position < its_end {
+            return Some(Located { array, index, start });
         }
+        end = its_end;
     }
     None
 }
 
-/// The chunk that begins at `position` and ends with its array or after [`CHUNK_BYTES`]; nothing past the
-/// end. O(arrays).
+/// Returns the chunk that a position of a dump lies in, or the first one behind it; `None` past the end. O(arrays).
 pub(super) fn chunk_at(arrays: &dyn Arrays, position: u64) -> Option<Chunk<'_>> {
-    let (index, offset) = locate(arrays, position)?;
-    let array = arrays.array(index)?;
-    let rest = array.bytes.get(offset..)?;
-    let bytes = rest.get(..CHUNK_BYTES.min(rest.len()))?;
-    Some(Chunk { array, position, bytes })
+    let located = locate(arrays, position)?;
+    let Located { array, index, start } = located;
+    let segment = arrays.segment(index, located.offset_of(position).unwrap_or(0))?;
+    Some(Chunk { array, index, position: start.saturating_add(segment.offset as u64), segment })
 }

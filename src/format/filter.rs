@@ -72,7 +72,7 @@ pub fn load(
                     Ok(Filter::Union(Box::new(chain)))
                 }
                 Some(Kind::Counting) => {
-                    let chain = counting::header::decode(&header, limit)?.load(source)?;
+                    let chain = snapshot::load(counting::header::decode(&header, limit)?, source)?;
                     Ok(Filter::Counting(Box::new(chain)))
                 }
                 Some(Kind::Keyed) => {
@@ -80,7 +80,7 @@ pub fn load(
                     Ok(Filter::Keyed(Box::new(chain)))
                 }
                 Some(Kind::Window) => {
-                    let chain = window::header::decode(&header, limit)?.load(source)?;
+                    let chain = snapshot::load(window::header::decode(&header, limit)?, source)?;
                     Ok(Filter::Window(Box::new(chain)))
                 }
                 // Those of the others are refused there, by name.

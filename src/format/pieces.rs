@@ -2,8 +2,9 @@
 //!
 //! The protocol is RedisBloom's: iterator 0 asks for the header, which goes with iterator 1; iterator i > 0
 //! asks for the bytes from position i - 1 on of all bit arrays laid end to end, which go with the iterator
-//! after them; a piece never spans two layers. Every piece ends with a seal: the mark of the state that the
-//! header describes, and a check over its bytes, its place and that mark. So a piece that is torn, altered,
+//! after them; a piece never spans two layers. Where a filter loses layers while it lives, each array keeps its position,
+//! and a piece that would begin in a lost one begins at the next. Every piece ends with a seal: the mark of the state that
+//! the header describes, and a check over its bytes, its place and that mark. So a piece that is torn, altered,
 //! of another filter or of another dump is refused before it changes anything.
 
 use std::borrow::Cow;
@@ -42,12 +43,14 @@ pub fn piece<'f>(
     let mut sealer = Sealer::default();
     let next_iterator = match iterator.checked_sub(1) {
         None => {
-            sealer.seal(&encode(), &Place::Header, mark)?;
+            sealer.header(&encode(), mark)?;
             HEADER_ITERATOR
         }
         Some(position) => {
-            let Some(chunk) = chunk_at(arrays, position) else { return Ok(None) };
-            sealer.seal(chunk.bytes, &Place::chunk(&chunk.array, position), mark)?;
+            // Layers that the filter has gained since are no part of the dump.
+            let chunk = chunk_at(arrays, position).filter(|chunk| chunk.position < arrays.marked_end());
+            let Some(chunk) = chunk else { return Ok(None) };
+            sealer.chunk(&chunk, |segment| arrays.cut_to_dump(chunk.index, segment), mark)?;
             iterator_after(chunk.end())
         }
     };
@@ -62,8 +65,10 @@ pub(super) const fn iterator_after(position: u64) -> u64 {
 /// Why a chunk was not loaded; the filter is as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkError {
-    /// Torn, altered, or of another filter, dump or place.
+    /// Torn, altered, or of another filter or place.
     BadData,
+    /// Whole, but not of the dump whose header made the filter, or it is not known any more which one that was.
+    OtherDump,
     /// Begins beyond the last layer.
     BeyondEnd,
     /// Longer than what is left of its layer.
@@ -73,7 +78,8 @@ pub enum ChunkError {
 impl fmt::Display for ChunkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::BadData => "the piece is torn, altered, or of another filter, dump or place",
+            Self::BadData => "the piece is torn, altered, or of another filter or place",
+            Self::OtherDump => "the piece is of another dump than the filter's header",
             Self::BeyondEnd => "the piece begins beyond the last layer",
             Self::TooBig => "the piece is longer than what is left of its layer",
         })
@@ -131,14 +137,24 @@ fn load_sealed(
         .checked_sub(1)
         .and_then(|end| end.checked_sub(chunk_bytes as u64))
         .ok_or(ChunkError::BadData)?;
-    let (index, offset) = locate(arrays, position).ok_or(ChunkError::BeyondEnd)?;
-    let array = arrays.array(index).ok_or(ChunkError::BeyondEnd)?;
-    if array.bytes.len().saturating_sub(offset) < chunk_bytes {
+    let located = locate(arrays, position).ok_or(ChunkError::BeyondEnd)?;
+    let offset = located.offset_of(position);
+    // Of an array that is gone nothing is known but where the next one begins.
+    let rest_bytes = match offset {
+        Some(offset) => located.array.bytes.len().saturating_sub(offset) as u64,
+        None => located.start.saturating_sub(position),
+    };
+    if rest_bytes < chunk_bytes as u64 {
         return Err(ChunkError::TooBig);
     }
-    let (chunk, mark) = form.open(data, &Place::chunk(&array, position)).ok_or(ChunkError::BadData)?;
+    let place = Place::chunk(&located.array, position);
+    let (segment, mark) = form.open(data, &place).ok_or(ChunkError::BadData)?;
     if !is_wanted(mark) {
-        return Err(ChunkError::BadData);
+        return Err(ChunkError::OtherDump);
     }
-    if arrays.add_bytes(index, offset, chunk) { Ok(()) } else { Err(ChunkError::TooBig) }
+    let (index, Some(offset)) = (located.index, offset) else {
+        // All of its items have expired.
+        return Ok(());
+    };
+    if arrays.add_segment(index, offset, segment) { Ok(()) } else { Err(ChunkError::BadData) }
 }

@@ -3,7 +3,7 @@
 
 use super::arrays::{Arrays, chunks};
 use super::pieces::{HEADER_ITERATOR, iterator_after};
-use super::seal::{Place, Sealer};
+use super::seal::Sealer;
 use crate::bloom::{Memory, OutOfMemory, StateMark, hash128};
 
 /// One command of a rewritten file, without its key.
@@ -39,11 +39,11 @@ pub(super) fn in_pieces<A: Arrays>(
 ) -> Result<(), OutOfMemory> {
     let mut sealer = Sealer::default();
     let mark = mark_of(header, fresh);
-    let data = sealer.seal(header, &Place::Header, mark)?;
+    let data = sealer.header(header, mark)?;
     emit(Rewritten::Piece { iterator: HEADER_ITERATOR, data });
     for (chunk, is_clear) in chunks(arrays, memory) {
         if !is_clear {
-            let data = sealer.seal(chunk.bytes, &Place::chunk(&chunk.array, chunk.position), mark)?;
+            let data = sealer.chunk(&chunk, |_| {}, mark)?;
             emit(Rewritten::Piece { iterator: iterator_after(chunk.end()), data });
         }
     }

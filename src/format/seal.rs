@@ -1,6 +1,6 @@
 //! What ends every piece of a dump of ours: a mark, and a check of the whole.
 
-use super::arrays::Array;
+use super::arrays::{Array, Chunk};
 use super::record::DecodeError;
 use crate::bloom::{ItemHash, Origin, OutOfMemory, StateMark, hash128};
 
@@ -71,9 +71,10 @@ pub(super) enum Place {
     Header,
     /// It is a part of an array.
     Chunk {
-        /// Of its first byte, in all arrays laid end to end.
+        /// Where it begins in the dump.
         position: u64,
-        /// Of its layer, as the next two.
+        /// Of its layer, as the next two. All three are 0 where the position tells the layer from every other that the
+        /// filter ever had: the layer may be gone where the chunk is loaded.
         size_bits: u64,
         capacity_items: u64,
         probes: u32,
@@ -81,10 +82,13 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// Of a chunk of `array` whose first byte is at `position` in all arrays laid end to end.
+    /// Returns the place of a chunk of `array` that begins at `position` of a dump.
     pub(super) const fn chunk(array: &Array<'_>, position: u64) -> Self {
-        let Array { size_bits, capacity_items, probes, .. } = *array;
-        Self::Chunk { position, size_bits, capacity_items, probes }
+        let Array { size_bits, capacity_items, probes, address, .. } = *array;
+        match address {
+            None => Self::Chunk { position, size_bits, capacity_items, probes },
+            Some(_) => Self::Chunk { position, size_bits: 0, capacity_items: 0, probes: 0 },
+        }
     }
 
     /// The check of `bytes` at this place: the digest of their digest, of what tells the place from others,
@@ -109,23 +113,45 @@ impl Place {
 pub(super) struct Sealer(Vec<u8>);
 
 impl Sealer {
-    /// A piece: the payload with its seal.
+    /// Returns a header with its seal.
     ///
     /// # Errors
-    /// [`OutOfMemory`] when it cannot be had.
-    pub(super) fn seal(
+    /// [`OutOfMemory`].
+    pub(super) fn header(&mut self, header: &[u8], mark: StateMark) -> Result<&[u8], OutOfMemory> {
+        self.seal([header, &[]], |_| {}, &Place::Header, mark)
+    }
+
+    /// Returns a chunk with its seal. `cut` may change the payload first.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub(super) fn chunk(
         &mut self,
-        payload: &[u8],
+        chunk: &Chunk<'_>,
+        cut: impl FnOnce(&mut [u8]),
+        mark: StateMark,
+    ) -> Result<&[u8], OutOfMemory> {
+        let place = Place::chunk(&chunk.array, chunk.position);
+        self.seal([chunk.segment.cells, chunk.segment.stamps], cut, &place, mark)
+    }
+
+    fn seal(
+        &mut self,
+        payload: [&[u8]; 2],
+        cut: impl FnOnce(&mut [u8]),
         place: &Place,
         mark: StateMark,
     ) -> Result<&[u8], OutOfMemory> {
         let Self(piece) = self;
         piece.clear();
-        let size_bytes = payload.len().saturating_add(Form::Marked.seal_bytes());
+        let payload_bytes = payload.iter().fold(0, |sum: usize, part| sum.saturating_add(part.len()));
+        let size_bytes = payload_bytes.saturating_add(Form::Marked.seal_bytes());
         piece.try_reserve_exact(size_bytes).map_err(|_| OutOfMemory)?;
-        piece.extend_from_slice(payload);
+        payload.iter().for_each(|part| piece.extend_from_slice(part));
+        cut(piece);
+        let check = place.check(piece, Some(mark));
         piece.extend_from_slice(&mark.to_le_bytes());
-        piece.extend_from_slice(&place.check(payload, Some(mark)));
+        piece.extend_from_slice(&check);
         Ok(piece)
     }
 

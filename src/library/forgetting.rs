@@ -1,15 +1,8 @@
 //! Filters that forget, and the time that they are told.
 
 use super::{BloomFilter, Processor};
-use crate::bloom::Filter;
 
 impl BloomFilter {
-    /// A filter that was read: where it forgets, it is asked as of its newest item until it is told the time.
-    pub(super) fn read(mut filter: Filter) -> Self {
-        filter.tell_time(0);
-        Self(filter)
-    }
-
     /// How long a filter that was made with `WINDOW` remembers an item, in milliseconds; none for others. O(1).
     #[must_use]
     pub fn window_ms(&self) -> Option<u64> {

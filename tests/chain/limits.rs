@@ -63,9 +63,9 @@ fn a_chain_has_4096_layers_and_no_more() {
     assert_eq!(parameters.validate_scale_to(items, ANY), Ok(()));
     assert_eq!(parameters.validate_scale_to(items + 1, ANY), Err(ScaleError::TooLong));
     let layers = chain.try_clone(UnknownMemory).unwrap();
-    assert!(Chain::from_layers(parameters, one_more(layers)).is_none());
-    assert!(Chain::from_layers(parameters, Vec::new()).is_none());
-    assert!(Chain::from_layers(parameters, one_more(Chain::reserve(parameters, &ANY).unwrap())).is_some());
+    assert_eq!(Chain::from_layers(parameters, one_more(layers)).err(), Some("layer count"));
+    assert_eq!(Chain::from_layers(parameters, Vec::new()).err(), Some("layer count"));
+    assert!(Chain::from_layers(parameters, one_more(Chain::reserve(parameters, &ANY).unwrap())).is_ok());
 }
 
 /// The layers of a chain and a copy of the first.

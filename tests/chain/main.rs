@@ -9,7 +9,7 @@ mod saturation;
 use std::collections::HashSet;
 
 use everbloom::bloom::{
-    AddError, Added, Chain, Everbloom, Growth, ReserveError, ScaleError, UnknownMemory, hash128,
+    AddError, Added, Chain, Depth, Everbloom, Growth, ReserveError, ScaleError, UnknownMemory, hash128,
 };
 use proptest::prelude::*;
 
@@ -102,7 +102,9 @@ proptest! {
                 }
             }
             prop_assert_eq!(chain.items(), counted);
+            prop_assert_eq!(chain.internal_validate(Depth::Layers), Ok(()));
         }
+        prop_assert_eq!(chain.internal_validate(Depth::Cells), Ok(()));
         if parameters.error_rate < 1e-9 {
             prop_assert_eq!(counted, oracle.len() as u64);
         }
@@ -117,11 +119,6 @@ proptest! {
         let (last, full) = layers.split_last().unwrap();
         prop_assert!(full.iter().all(|layer| layer.is_full()), "a layer was added before the last was full");
         prop_assert!(full.is_empty() || last.counts().items > 0, "a layer was added for nothing");
-        for layer in layers {
-            let ones: u64 = layer.bits().bytes().iter().map(|byte| u64::from(byte.count_ones())).sum();
-            prop_assert_eq!(layer.counts().set_bits, ones);
-            prop_assert!(layer.shape().validate().is_ok());
-        }
         prop_assert_eq!(copy.layers().len(), layers.len());
         for (copied, layer) in copy.layers().iter().zip(layers) {
             prop_assert_eq!((copied.shape(), copied.counts()), (layer.shape(), layer.counts()));
@@ -182,6 +179,7 @@ proptest! {
             offered += 1;
         }
         // The second layer takes over twice the bytes of the first, hence more than a small one's spare as well.
+        prop_assert_eq!(chain.internal_validate(Depth::Cells), Ok(()));
         if let Some(error) = refused {
             let AddError::CannotGrow(ReserveError::TooLarge { needed_bytes, limit_bytes }) = error else {
                 panic!("{error:?}");

@@ -9,6 +9,7 @@
 )]
 
 mod bulk;
+mod chunks;
 mod clear;
 mod counting;
 mod expiry;

@@ -1,6 +1,6 @@
 //! Filters of everbloom's own encoding, written down and read again in every way that there is.
 
-use everbloom::bloom::{Filter, Format, UnknownMemory};
+use everbloom::bloom::{Depth, Filter, Format, UnknownMemory};
 use everbloom::format::DecodeError;
 use everbloom::format::everbloom::ENCODING_VERSION;
 use everbloom::format::filter::{digest, from_header, load, load_chunk, piece, rewrite, save};
@@ -21,7 +21,13 @@ pub fn saved(filter: &mut Filter) -> Record {
 
 /// What a snapshot comes to where a filter may take so many bytes.
 pub fn loaded(record: &Record, limit_bytes: u64) -> Result<Filter, DecodeError> {
-    load(Format::Everbloom, ENCODING_VERSION, &mut record.reader(), &limit_bytes)
+    load(Format::Everbloom, ENCODING_VERSION, &mut record.reader(), &limit_bytes).map(validated)
+}
+
+/// The filter, which keeps every rule that filters keep.
+pub fn validated(filter: Filter) -> Filter {
+    assert_eq!(filter.internal_validate(Depth::Cells), Ok(()));
+    filter
 }
 
 /// A field of a snapshot that is a string.
@@ -44,6 +50,7 @@ pub fn from_pieces(filter: &Filter) -> Filter {
     let mut loaded = from_header(&first.1, &ANY).unwrap();
     for (iterator, data) in chunks.iter().rev().chain(chunks) {
         load_chunk(&mut loaded, *iterator, data, Trust::Marks).unwrap();
+        loaded = validated(loaded);
     }
     loaded
 }
@@ -59,7 +66,7 @@ pub fn rewritten(filter: &Filter) -> Filter {
         }
     })
     .unwrap();
-    made.unwrap()
+    validated(made.unwrap())
 }
 
 /// All that the digest of a key is made of.

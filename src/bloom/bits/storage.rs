@@ -43,8 +43,14 @@ impl Storage for Bits {
         words.iter().map(|word| u64::from(word.count_ones())).sum()
     }
 
-    fn add_bytes(&mut self, offset: usize, data: &[u8]) -> bool {
-        self.add_bytes(offset, data)
+    fn add_segment(&mut self, offset: usize, cells: &[u8], stamps: &[u8]) -> bool {
+        stamps.is_empty() && self.add_bytes(offset, cells)
+    }
+
+    fn broken_rule(&self) -> Option<&'static str> {
+        let used_bits = self.len() % 64;
+        let last = self.words().last().filter(|_| used_bits != 0);
+        last.filter(|last| *last >> used_bits != 0).map(|_| "bits beyond the end of the array")
     }
 
     fn words(&self) -> &[u64] {

@@ -21,7 +21,7 @@ use crate::bloom::extent::Extent;
 use crate::bloom::family::Family;
 use crate::bloom::growth::Growth;
 use crate::bloom::layer::Layer;
-use crate::bloom::limits::CAPACITY_MAX_ITEMS;
+use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX};
 use crate::bloom::outcome::{AddError, ByteLimit, ReserveError};
 use crate::bloom::placement::LayerPlan;
 
@@ -61,6 +61,36 @@ impl Family for Client {
 
     fn emptied(&self) -> Self {
         Self { estimated_items: 0, ..*self }
+    }
+
+    /// The first layer is the client's, and no other is.
+    fn validate_layers(&self, layers: &[Layer<ClientPlacement>]) -> Result<(), &'static str> {
+        if !(self.error_rate > 0.0 && self.error_rate < 1.0) {
+            return Err("error rate");
+        }
+        if self.growth == Growth::Saturating || self.growth.expansion() > EXPANSION_MAX {
+            return Err("expansion");
+        }
+        layers.iter().enumerate().try_for_each(|(index, layer)| {
+            let (array_bits, capacity_items) = (layer.bits().len(), layer.capacity_items());
+            let items = layer.counts().items;
+            match layer.placement() {
+                ClientPlacement::Client(placement) if index == 0 => {
+                    let SchemeParameters { scheme, encoding, .. } = placement.parameters();
+                    if (scheme, encoding) != (self.scheme, self.encoding) {
+                        return Err("scheme");
+                    }
+                    placement.check(array_bits, capacity_items, items)?;
+                    let most_estimated = placement.most_estimated_items().min(items);
+                    if self.estimated_items > most_estimated { Err("items") } else { Ok(()) }
+                }
+                ClientPlacement::Own(probing) if index > 0 => {
+                    probing.shape(array_bits, capacity_items).validate()?;
+                    if items > capacity_items { Err("items") } else { Ok(()) }
+                }
+                _ => Err("layers"),
+            }
+        })
     }
 
     fn next_layer(&self, layers: &[Layer<ClientPlacement>]) -> Result<LayerPlan<ClientPlacement>, AddError> {
@@ -110,7 +140,8 @@ impl Chain<Client> {
         let estimated_items = estimated_items(bits.set_bits(), bits.len(), probes);
         let family = Client { scheme, encoding, form, estimated_items, error_rate, growth };
         let placement = ClientPlacement::Client(placement);
-        Self::from_layers(family, vec![Layer::of_bits(placement, bits, capacity_items, estimated_items)])
+        let layer = Layer::of_bits(placement, bits, capacity_items, estimated_items);
+        Self::from_layers(family, vec![layer]).ok()
     }
 
     /// The client's layer and its placement.

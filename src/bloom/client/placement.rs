@@ -7,6 +7,7 @@ use super::scheme::{PHP_UNIT_BITS, Scheme};
 use crate::bloom::bits::Bits;
 use crate::bloom::encoding::NotEncodable;
 use crate::bloom::everbloom::hash::Murmur3;
+use crate::bloom::limits::CAPACITY_MAX_ITEMS;
 use crate::bloom::modulus::Modulus;
 use crate::bloom::placement::{Positions, Probes};
 
@@ -52,6 +53,29 @@ impl SchemePlacement {
     pub fn array_bits(&self) -> u64 {
         let SchemeParameters { scheme, shift, size_bits, .. } = self.parameters;
         (size_bits.min(scheme.reach_bits()).saturating_sub(1) >> shift).saturating_add(1)
+    }
+
+    /// Checks that a layer with that placement can have that array, capacity and number of items. More items than the
+    /// capacity are possible, for the count may begin with an estimate. No array is estimated higher than a full one, and
+    /// every item that was counted has set a bit that was clear; only an array that was filled after items were added may have
+    /// counted more, up to its capacity. O(1).
+    ///
+    /// # Errors
+    /// What breaks a rule.
+    pub fn check(&self, array_bits: u64, capacity_items: u64, items: u64) -> Result<(), &'static str> {
+        if self.array_bits() != array_bits {
+            return Err("size in bits");
+        }
+        if capacity_items == 0 || capacity_items > CAPACITY_MAX_ITEMS {
+            return Err("capacity");
+        }
+        let most_items = self.most_estimated_items().saturating_add(array_bits).max(capacity_items);
+        if items > most_items { Err("items") } else { Ok(()) }
+    }
+
+    /// Returns the most items that the array is estimated to have.
+    pub(super) fn most_estimated_items(&self) -> u64 {
+        estimated_items(self.array_bits(), self.array_bits(), self.parameters.probes)
     }
 
     /// All that the placement needs to know of an item. O(length).

@@ -203,15 +203,16 @@ impl Storage for Counters {
         &self.words
     }
 
-    /// Counters that come to others add up bit by bit, which is exact where one of the two is 0 or both are equal. Whole
-    /// lines only, in which no counter of 0 has another bit.
-    fn add_bytes(&mut self, offset: usize, data: &[u8]) -> bool {
-        let (lines, rest) = data.as_chunks::<PLANES_BYTES>();
-        if !rest.is_empty() || !offset.is_multiple_of(PLANES_BYTES) || !lines.iter().all(are_counters) {
+    /// Adds counters to others bit by bit, which is exact where one of the two is 0 or both are equal. Takes whole lines
+    /// only, in which no counter of 0 has another bit.
+    fn add_segment(&mut self, offset: usize, cells: &[u8], stamps: &[u8]) -> bool {
+        let (lines, rest) = cells.as_chunks::<PLANES_BYTES>();
+        let are_whole = rest.is_empty() && offset.is_multiple_of(PLANES_BYTES);
+        if !are_whole || !stamps.is_empty() || !lines.iter().all(are_counters) {
             return false;
         }
         let start = offset / 8;
-        let end = start.saturating_add(data.len() / 8);
+        let end = start.saturating_add(cells.len() / 8);
         let Some(target) = self.words.get_mut(start..end) else { return false };
         let mut set = 0;
         for (to, from) in target.as_chunks_mut::<PLANES_WORDS>().0.iter_mut().zip(lines) {
@@ -227,6 +228,10 @@ impl Storage for Counters {
         self.set = self.set.saturating_add(set);
         self.changes = self.changes.wrapping_add(1);
         true
+    }
+
+    fn broken_rule(&self) -> Option<&'static str> {
+        if self.bytes().as_chunks().0.iter().all(are_counters) { None } else { Some("counters") }
     }
 
     fn relocate(&mut self, relocate: &mut dyn FnMut(Box<[u64]>) -> Box<[u64]>) {
@@ -333,15 +338,15 @@ mod tests {
         for (offset, data) in
             [(0, &bytes[..255]), (8, &bytes[..256]), (256, &bytes[..]), (usize::MAX, &bytes[..256])]
         {
-            assert!(!to.add_bytes(offset, data), "{} bytes at {offset}", data.len());
+            assert!(!to.add_segment(offset, data, &[]), "{} bytes at {offset}", data.len());
         }
         let mut wrong = bytes.clone();
         wrong[64] |= 2;
-        assert!(!to.add_bytes(0, &wrong));
+        assert!(!to.add_segment(0, &wrong, &[]) && !to.add_segment(0, &bytes, &[0; 8]));
         assert!(to.words().iter().all(|word| *word == 0));
         for _ in 0..2 {
             for (index, line) in bytes.chunks(256).enumerate() {
-                assert!(to.add_bytes(index * 256, line));
+                assert!(to.add_segment(index * 256, line, &[]));
             }
             assert_eq!((to.bytes(), to.set_bits()), (&bytes[..], from.set_bits()));
         }

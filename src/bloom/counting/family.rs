@@ -6,6 +6,7 @@ use crate::bloom::everbloom::{Everbloom, ItemHash, LayerShape, hash128};
 use crate::bloom::family::Family;
 use crate::bloom::growth::Growth;
 use crate::bloom::layer::Layer;
+use crate::bloom::limits::LAYER_OCCURRENCES_MAX;
 use crate::bloom::outcome::{AddError, ReserveError};
 use crate::bloom::placement::LayerPlan;
 use crate::bloom::storage::Storage;
@@ -50,6 +51,23 @@ impl Family for Counting {
 
     fn growth(&self) -> Growth {
         self.0.growth
+    }
+
+    /// Items that are there already are counted beyond the capacity.
+    fn validate_layers(&self, layers: &[Layer<CountedProbing>]) -> Result<(), &'static str> {
+        self.0.validate()?;
+        if self.growth() == Growth::Saturating {
+            return Err("growth");
+        }
+        layers.iter().try_for_each(|layer| {
+            Self::validate_shape(&layer.shape())?;
+            let items = layer.counts().items;
+            if items > LAYER_OCCURRENCES_MAX {
+                return Err("items");
+            }
+            let is_possible = layer.storage().distinct_items <= items.min(layer.capacity_items());
+            if is_possible { Ok(()) } else { Err("distinct items") }
+        })
     }
 
     fn next_layer(&self, layers: &[Layer<CountedProbing>]) -> Result<LayerPlan<CountedProbing>, AddError> {

@@ -115,6 +115,18 @@ impl Family for Everbloom {
         factor == 1 && !self.is_series(layers)
     }
 
+    /// Each item sets a bit that was clear, and only a filter that saturates goes on beyond the capacity of a layer.
+    fn validate_layers(&self, layers: &[Layer<Probing>]) -> Result<(), &'static str> {
+        self.validate()?;
+        layers.iter().try_for_each(|layer| {
+            let shape = layer.shape();
+            shape.validate()?;
+            let saturates = self.growth == Growth::Saturating;
+            let most_items = if saturates { shape.size_bits } else { shape.capacity_items };
+            if layer.counts().items > most_items { Err("items") } else { Ok(()) }
+        })
+    }
+
     fn next_layer(&self, layers: &[Layer<Probing>]) -> Result<LayerPlan<Probing>, AddError> {
         if !layers.is_empty() && self.growth.is_fixed_size() {
             return Err(AddError::Full);

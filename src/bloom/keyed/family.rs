@@ -34,6 +34,10 @@ impl Family for Keyed {
         self.parameters.are_layers_united(layers)
     }
 
+    fn validate_layers(&self, layers: &[Layer<Probing>]) -> Result<(), &'static str> {
+        self.parameters.validate_layers(layers)
+    }
+
     fn next_layer(&self, layers: &[Layer<Probing>]) -> Result<LayerPlan<Probing>, AddError> {
         self.parameters.next_layer(layers)
     }

@@ -2,8 +2,9 @@
 
 use super::hash::{HashPair, Hashing};
 use super::options::{Options, Rounding};
+use super::parameters::LayerParameters;
 use super::plan::layer_plan;
-use super::probing::ModuloProbing;
+use super::probing::{ITEMS_MAX, ModuloProbing};
 use crate::bloom::chain::Chain;
 use crate::bloom::family::Family;
 use crate::bloom::growth::Growth;
@@ -111,6 +112,20 @@ impl Family for RedisBloom {
 
     fn growth(&self) -> Growth {
         if self.options.is_fixed() { Growth::Fixed } else { Growth::Scaling { expansion: self.growth } }
+    }
+
+    /// Each item has set a bit that was clear.
+    fn validate_layers(&self, layers: &[Layer<ModuloProbing>]) -> Result<(), &'static str> {
+        let mut items = 0u64;
+        for layer in layers {
+            LayerParameters::check(&layer.placement(), layer.bits().len(), layer.capacity_items())?;
+            let of_layer = layer.counts().items;
+            items = items.saturating_add(of_layer);
+            if of_layer > layer.bits().len() || items > ITEMS_MAX {
+                return Err("items of the layers");
+            }
+        }
+        Ok(())
     }
 
     fn next_layer(&self, layers: &[Layer<ModuloProbing>]) -> Result<LayerPlan<ModuloProbing>, AddError> {

@@ -88,6 +88,16 @@ impl LayerParameters {
         })
     }
 
+    /// Checks that a layer with that placement, array and capacity is one that can be written down.
+    ///
+    /// # Errors
+    /// What breaks a rule.
+    pub fn check(probing: &ModuloProbing, array_bits: u64, capacity_items: u64) -> Result<(), &'static str> {
+        let plan = Self::of_probing(probing, array_bits, capacity_items).plan(array_bits / 8)?;
+        let is_same = plan.placement == *probing && plan.size_bits == array_bits;
+        if is_same { Ok(()) } else { Err("size in bits") }
+    }
+
     /// The placement of the layer, and the fewest bits of its array.
     fn probing(&self) -> Result<(ModuloProbing, u64), &'static str> {
         if !(1..=ITEMS_MAX).contains(&self.capacity_items) {

@@ -43,6 +43,17 @@ impl Family for Union {
         true
     }
 
+    /// An item that a client's encoding cannot express would be lost in a layer that takes new items.
+    fn validate_layers(&self, layers: &[Layer<UnionPlacement>]) -> Result<(), &'static str> {
+        self.0.validate()?;
+        if !layers.last().is_some_and(|last| last.placement().takes_all_items()) {
+            return Err("last layer");
+        }
+        layers.iter().try_for_each(|layer| {
+            layer.placement().check(layer.bits().len(), layer.capacity_items(), layer.counts().items)
+        })
+    }
+
     fn next_layer(&self, layers: &[Layer<UnionPlacement>]) -> Result<LayerPlan<UnionPlacement>, AddError> {
         let (Some(last), Growth::Scaling { expansion }) = (layers.last(), self.0.growth) else {
             return Err(AddError::Full);

@@ -93,7 +93,7 @@ impl<F: Unitable> Chain<F> {
 }
 
 impl Chain<Everbloom> {
-    /// Takes layers of our own.
+    /// Takes layers of our own. Dumps and loads that are under way end, for layers lie elsewhere afterwards.
     ///
     /// # Errors
     /// [`OutOfMemory`]; nothing has changed then.
@@ -109,6 +109,7 @@ impl Chain<Everbloom> {
             UnionPlacement::Own(probing) => Some(layer.placed(|_| probing)),
             _ => None,
         }));
+        self.marks = None;
         Ok(insert(&mut self.layers, own, last))
     }
 }

@@ -8,7 +8,7 @@ use crate::bloom::group::{ItemSet, subset};
 use crate::bloom::keyed::HashKey;
 use crate::bloom::placement::{Placement, Probes};
 use crate::bloom::prefetch::{Part, Prefetch};
-use crate::bloom::redisbloom::{HashPair, Hashing, ModuloProbing};
+use crate::bloom::redisbloom::{HashPair, Hashing, LayerParameters, ModuloProbing};
 use crate::bloom::valkeybloom::{Seed, SipProbing};
 
 /// An item, once per command: the hashes of other kinds than our own are computed for each layer that has
@@ -79,6 +79,24 @@ macro_rules! each_placement {
 }
 
 impl UnionPlacement {
+    /// Checks that a layer with that placement can have that array, capacity and number of items. Whatever kind it is, it may
+    /// count beyond its capacity where it is the last of a filter that saturates. O(1).
+    ///
+    /// # Errors
+    /// What breaks a rule.
+    pub fn check(&self, array_bits: u64, capacity_items: u64, items: u64) -> Result<(), &'static str> {
+        match self {
+            Self::Own(probing) | Self::Keyed(probing, _) => {
+                probing.shape(array_bits, capacity_items).validate()?;
+            }
+            Self::RedisBloom(probing, _) => LayerParameters::check(probing, array_bits, capacity_items)?,
+            Self::ValkeyBloom(probing, _) => probing.check(array_bits, capacity_items)?,
+            Self::Client(placement) => return placement.check(array_bits, capacity_items, items),
+        }
+        // Each item has set a bit that was clear.
+        if items > array_bits { Err("items") } else { Ok(()) }
+    }
+
     /// Whether every item can be added to such a layer.
     #[must_use]
     pub const fn takes_all_items(&self) -> bool {

@@ -1,6 +1,6 @@
 //! How a filter of valkey-bloom grows.
 
-use super::placement::{SipPair, SipProbing};
+use super::placement::{CAPACITY_MAX_ITEMS, SipPair, SipProbing};
 use super::seed::Seed;
 use super::sizing::{self, Rounding};
 use crate::bloom::family::Family;
@@ -9,15 +9,13 @@ use crate::bloom::layer::Layer;
 use crate::bloom::limits::LAYER_MAX_BYTES;
 use crate::bloom::outcome::{AddError, ReserveError};
 use crate::bloom::placement::{LayerPlan, Probes};
+use crate::bloom::storage::Storage;
 
 /// Error rate of a filter that is created without one (valkey-bloom's `bloom-fp-rate`).
 pub const ERROR_RATE_DEFAULT: f64 = 0.01;
 /// Tightening ratio of a filter that is created without one (`bloom-tightening-ratio`), and of every filter
 /// of 0.1.0.
 pub const TIGHTENING_RATIO_DEFAULT: f64 = 0.5;
-
-/// Largest capacity, in items: it is kept as a signed number of 64 bits.
-const CAPACITY_MAX_ITEMS: u64 = i64::MAX.unsigned_abs();
 
 /// What a filter is reserved with.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -119,6 +117,22 @@ impl Family for ValkeyBloom {
 
     fn growth(&self) -> Growth {
         self.growth
+    }
+
+    /// Each item has set a bit that was clear. All layers but the last are full, which is not written down of them.
+    fn validate_layers(&self, layers: &[Layer<SipProbing>]) -> Result<(), &'static str> {
+        self.validate()?;
+        let last = layers.len().saturating_sub(1);
+        layers.iter().enumerate().try_for_each(|(index, layer)| {
+            let (bits, capacity_items) = (layer.bits(), layer.capacity_items());
+            layer.placement().check(bits.len(), capacity_items)?;
+            if !bits.has_head() {
+                return Err("head of the array");
+            }
+            let items = layer.counts().items;
+            let is_possible = items <= capacity_items.min(bits.len()) && (index == last || layer.is_full());
+            if is_possible { Ok(()) } else { Err("items") }
+        })
     }
 
     fn next_layer(&self, layers: &[Layer<SipProbing>]) -> Result<LayerPlan<SipProbing>, AddError> {

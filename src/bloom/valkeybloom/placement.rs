@@ -11,6 +11,9 @@ use crate::bloom::placement::{Positions, Probes};
 /// more where a small array is rounded up to whole bytes.
 pub const PROBES_MAX: u32 = 2_048;
 
+/// Largest capacity, in items: it is kept as a signed number of 64 bits.
+pub(super) const CAPACITY_MAX_ITEMS: u64 = i64::MAX.unsigned_abs();
+
 /// The modulus of the positions after the second: the largest prime below 2^64.
 const PRIME: u64 = 0xFFFF_FFFF_FFFF_FFC5;
 
@@ -66,6 +69,23 @@ impl SipProbing {
             items += 1;
         }
         f64::from(found) / f64::from(items)
+    }
+}
+
+impl SipProbing {
+    /// Checks that a layer with that placement can have an array of so many bits and that capacity. The formula gives fewer
+    /// probes than bits whatever the error rate.
+    ///
+    /// # Errors
+    /// What breaks a rule.
+    pub fn check(&self, array_bits: u64, capacity_items: u64) -> Result<(), &'static str> {
+        if !array_bits.is_multiple_of(8) || self.modulus.divisor() != array_bits {
+            return Err("size in bits");
+        }
+        if u64::from(self.probes) > array_bits {
+            return Err("probes");
+        }
+        if (1..=CAPACITY_MAX_ITEMS).contains(&capacity_items) { Ok(()) } else { Err("capacity") }
     }
 }
 

@@ -43,11 +43,11 @@ impl Window {
         Some(if is_remembered { Added::Again } else { Added::New })
     }
 
-    /// How many items the newest layer may have in the column of a generation, so that the error rates of all
+    /// Returns how many items the newest layer may have in the column of a generation, so that the error rates of all
     /// columns that are live then do not add up to more than is promised. O(layers).
     #[cold]
     #[inline(never)]
-    fn find_room(&self, layers: &[Layer<WindowProbing>], generation: Generation) -> Room {
+    pub(super) fn find_room(&self, layers: &[Layer<WindowProbing>], generation: Generation) -> Room {
         let now = self.newest.max(generation);
         let Some((last, older)) = layers.split_last() else { return Room::default() };
         let older_layers = older.iter().filter(|layer| is_live(newest_of(layer), now)).count();
@@ -86,8 +86,8 @@ impl Chain<Window> {
         self.items_at(self.family.told().now)
     }
 
-    /// Takes out the layers that are dead whatever comes: all columns of theirs were so when the newest item was added.
-    /// None most of the time, and never the newest layer. O(layers).
+    /// Takes out the layers whose columns had all expired when the newest item was added, except for the newest layer. Returns
+    /// them; `None` where there are none. Dumps and loads that are under way go on without them. O(layers).
     #[must_use]
     pub fn take_dead(&mut self) -> Option<Self> {
         let newest = self.family.newest;
@@ -104,8 +104,7 @@ impl Chain<Window> {
                 index <= last && !is_live(newest_of(layer), newest)
             })
             .collect();
-        // What was dumped of the filter, and what made it, had other layers.
-        self.marks = None;
+        self.marks.iter_mut().for_each(|marks| marks.lose_layers());
         Some(Self { layers: dead, family: self.family.emptied(), marks: None })
     }
 }

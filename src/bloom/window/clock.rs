@@ -53,7 +53,7 @@ impl Span {
     }
 }
 
-/// The columns of generations from `newest` downwards, `count` of them.
+/// Returns the columns of `count` generations from `newest` downwards.
 const fn columns_down_from(newest: Generation, count: u64) -> u16 {
     if count >= COLUMNS {
         return u16::MAX;
@@ -66,6 +66,13 @@ const fn columns_down_from(newest: Generation, count: u64) -> u16 {
 #[inline(always)]
 pub(super) const fn live_columns(newest: Generation, now: Generation) -> u16 {
     columns_down_from(newest, LIVE_GENERATIONS.saturating_sub(now.saturating_sub(newest)))
+}
+
+/// Returns the columns of generations up to `newest` that a page stamped `stamp`, no older, has. There is no generation 0.
+/// O(1).
+pub(super) const fn columns_up_to(newest: Generation, stamp: Generation) -> u16 {
+    let kept = COLUMNS.saturating_sub(stamp.saturating_sub(newest));
+    columns_down_from(newest, if kept < newest { kept } else { newest })
 }
 
 /// The columns of the generations from behind `newest` to `next`, which are to be clear. O(1).
@@ -118,6 +125,13 @@ mod tests {
                 assert_eq!(live_columns(newest, now), by_the_book(newest, now), "{newest}, {now}");
                 let cleared = (newest + 1..=now).fold(0u16, |columns, next| columns | 1 << (next % 16));
                 assert_eq!(columns_between(newest, now), cleared, "{newest}, {now}");
+            }
+        }
+        for stamp in 0..60u64 {
+            for newest in 0..=stamp {
+                let kept = (stamp.saturating_sub(15)..=newest).filter(|generation| *generation > 0);
+                let columns = kept.fold(0u16, |columns, generation| columns | 1 << (generation % 16));
+                assert_eq!(columns_up_to(newest, stamp), columns, "{newest} of {stamp}");
             }
         }
         // What is newer than now counts as of now; nothing overflows.

@@ -1,9 +1,9 @@
-//! The storage of a layer that forgets: a word of sixteen bits for every position, one bit for each of sixteen
-//! generations. Part of the format, as docs/formats.md says it in words.
+//! The storage of a layer of a sliding-window filter: a word of sixteen bits for every position, one bit for each of
+//! sixteen generations. Part of the format, as docs/formats.md says it in words.
 //!
-//! Behind the words of positions stands for every page, in 64 bits, the newest generation that the page has taken an
-//! item of. What died since then is cleared when an item of a newer one comes to the page, and only there: so
-//! no moment clears more than a page for every item of a command, and whoever asks masks what is dead.
+//! Behind the words of all positions stands the stamp of every page, in 64 bits: the newest generation that the page has
+//! taken an item of. An item of a newer generation clears the columns of its page that have expired since then. So a
+//! command clears at most one page per item, and a check masks what has expired.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use super::clock::{COLUMNS, COLUMNS_LEN, Generation, column_of, columns_between,
 use crate::bloom::bits::PAGE_WORDS;
 use crate::bloom::memory::{Memory, OutOfMemory};
 use crate::bloom::occupancy::Occupancy;
-use crate::bloom::storage::Storage;
+use crate::bloom::storage::{Segment, Storage};
 
 /// Words of 64 bits up to which an array is one page, whatever its length: 1 MiB, cleared in some 30 us.
 pub const ONE_PAGE_MAX_WORDS: usize = 1 << 17;
@@ -23,15 +23,17 @@ pub const WORD_POSITIONS: u64 = u64::BITS as u64 / COLUMNS;
 /// The columns of a layer.
 #[derive(Debug)]
 pub struct Columns {
-    /// Of positions, then the generations of pages.
-    words: Box<[u64]>,
-    /// How many of the words are generations of pages.
-    pages: usize,
-    /// Bits that are set, and pages that have a generation.
-    set: u64,
+    /// Of positions, then the stamps of pages.
+    pub(super) words: Box<[u64]>,
+    /// How many of the words are stamps.
+    pub(super) pages: usize,
+    /// Bits that are set, and stamps that are not 0.
+    pub(super) set: u64,
     /// Changes so far, which tell states apart: bits come and go.
-    changes: u64,
-    history: History,
+    pub(super) changes: u64,
+    pub(super) history: History,
+    /// The newest generation of the layer when the header of the last dump was written. No part of the state.
+    pub(super) dumped: Generation,
 }
 
 /// What a layer remembers of the items it was given, beside their bits.
@@ -65,7 +67,7 @@ impl History {
         self.items.iter().fold(0, |sum, items| sum.saturating_add(*items))
     }
 
-    /// Forgets what is dead by that generation, if it is newer.
+    /// Drops the counts of columns that a newer generation overwrites.
     fn advance(&mut self, generation: Generation) {
         if generation > self.newest {
             let dead = columns_between(self.newest, generation);
@@ -112,7 +114,7 @@ impl Columns {
         self.words.len().saturating_sub(self.pages) as u64 * WORD_POSITIONS
     }
 
-    /// The generations of pages.
+    /// Returns the stamps of the pages.
     #[must_use]
     pub fn page_generations(&self) -> &[Generation] {
         self.reader().newest
@@ -125,9 +127,9 @@ impl Columns {
         Reader { positions, newest }
     }
 
-    /// Sets bits of a generation in one page and counts the item, if that sets any; answers how many. The page is that
-    /// with number `page`, its words are `words` of those of positions. Nothing is set where the page has forgotten
-    /// that generation.
+    /// Sets bits of a generation in one page, and counts the item if that sets any. Returns how many bits were new. `page` is
+    /// the number of the page, `words` its words among those of positions. Sets nothing where the page has no column of that
+    /// generation any more.
     #[inline(always)]
     pub(super) fn set_in_page(
         &mut self,
@@ -140,15 +142,8 @@ impl Columns {
         let Some((data, newest)) = self.words.split_at_mut_checked(positions) else { return 0 };
         let (Some(data), Some(newest)) = (data.get_mut(words), newest.get_mut(page)) else { return 0 };
         if generation > *newest {
-            // The first item of a page comes to memory that was never written to.
-            if *newest == 0 {
-                self.set = self.set.saturating_add(1);
-            } else {
-                self.set = self.set.saturating_sub(clear(data, columns_between(*newest, generation)));
-            }
-            *newest = generation;
-            // Before it is known whether a bit is new, which in a page that was read with bits and as one that took nothing
-            // need not be: no page is newer than its layer.
+            stamp(data, newest, generation, &mut self.set);
+            // Whether or not a bit is new: no page is newer than its layer.
             self.history.advance(generation);
         } else if *newest - generation >= COLUMNS {
             return 0;
@@ -163,15 +158,32 @@ impl Columns {
     }
 }
 
-/// Clears columns of a page; answers how many bits were set there. O(words).
+/// Stamps a page with a newer generation: clears the columns that have expired by then, and keeps the count of what is set.
+#[inline(always)]
+pub(super) fn stamp(page: &mut [u64], newest: &mut Generation, generation: Generation, set: &mut u64) {
+    // A page without a stamp is clear, and its memory was perhaps never written to.
+    if *newest == 0 {
+        *set = set.saturating_add(1);
+    } else {
+        *set = set.saturating_sub(clear(page, columns_between(*newest, generation)));
+    }
+    *newest = generation;
+}
+
+/// Clears columns of a page. Returns how many bits were set there. O(words).
 #[inline(never)]
 fn clear(page: &mut [u64], columns: u16) -> u64 {
-    let dead = u64::from(columns) * 0x0001_0001_0001_0001;
+    let dead = in_each_position(columns);
     page.iter_mut().fold(0, |cleared, word| {
         let ones = u64::from((*word & dead).count_ones());
         *word &= !dead;
         cleared + ones
     })
+}
+
+/// Returns the columns in each of the positions of a word.
+pub(super) const fn in_each_position(columns: u16) -> u64 {
+    columns as u64 * 0x0001_0001_0001_0001
 }
 
 /// Pages of an array of so many words.
@@ -187,7 +199,7 @@ impl Storage for Columns {
         let pages = pages_of(words);
         let words = if words > ONE_PAGE_MAX_WORDS { words - words % STAMPED_PAGE_WORDS } else { words };
         let words = bytemuck::try_zeroed_slice_box(words).map_err(|()| OutOfMemory)?;
-        Ok(Self { words, pages, set: 0, changes: 0, history: History::default() })
+        Ok(Self { words, pages, set: 0, changes: 0, history: History::default(), dumped: Generation::MAX })
     }
 
     fn try_clone(&self, memory: impl Memory) -> Result<Self, OutOfMemory> {
@@ -231,33 +243,28 @@ impl Storage for Columns {
         &self.words
     }
 
-    /// Bits that come to others are set, of two generations of a page the newer one stays. Whole words only, and no
-    /// generation of a page that is newer than the layer's newest.
-    fn add_bytes(&mut self, offset: usize, data: &[u8]) -> bool {
-        let (words, rest) = data.as_chunks::<8>();
-        let positions = self.words.len().saturating_sub(self.pages);
-        let start = offset / 8;
-        if !rest.is_empty() || !offset.is_multiple_of(8) {
-            return false;
-        }
-        let from = || words.iter().map(|word| u64::from_le_bytes(*word)).zip(start..);
-        let newest = self.history.newest;
-        let is_page = |index: usize| index >= positions;
-        if from().any(|(word, index)| is_page(index) && word > newest) {
-            return false;
-        }
-        let Some(target) = self.words.get_mut(start..start.saturating_add(words.len())) else { return false };
-        for (to, (from, index)) in target.iter_mut().zip(from()) {
-            // Memory behind clear words is not touched, so a sparse array stays cheap.
-            if from == 0 {
-                continue;
-            }
-            let before = cells_of(*to, is_page(index));
-            *to = if is_page(index) { from.max(*to) } else { *to | from };
-            self.set = self.set.saturating_add(cells_of(*to, is_page(index)).saturating_sub(before));
-        }
-        self.changes = self.changes.wrapping_add(1);
-        true
+    fn segment(&self, offset: usize, most_bytes: usize) -> Option<Segment<'_>> {
+        self.pages_from(offset, most_bytes)
+    }
+
+    fn stamp_bytes(&self, segment_bytes: usize) -> usize {
+        self.stamps_of(segment_bytes)
+    }
+
+    fn add_segment(&mut self, offset: usize, cells: &[u8], stamps: &[u8]) -> bool {
+        self.add_pages(offset, cells, stamps)
+    }
+
+    fn begin_dump(&mut self) {
+        self.dumped = self.history.newest;
+    }
+
+    fn cut_to_dump(&self, segment: &mut [u8]) {
+        self.cut_pages(segment, self.dumped);
+    }
+
+    fn broken_rule(&self) -> Option<&'static str> {
+        self.broken_page()
     }
 
     fn relocate(&mut self, relocate: &mut dyn FnMut(Box<[u64]>) -> Box<[u64]>) {

@@ -2,12 +2,13 @@
 
 use super::parameters::{TimedHash, Window};
 use super::placement::WindowProbing;
+use super::rules::ADDRESS_MAX;
 use super::shape::WindowShape;
 use crate::bloom::everbloom::hash128;
 use crate::bloom::family::Family;
 use crate::bloom::growth::Growth;
 use crate::bloom::layer::Layer;
-use crate::bloom::outcome::{AddError, Added};
+use crate::bloom::outcome::{AddError, Added, ReserveError};
 use crate::bloom::placement::LayerPlan;
 
 impl Family for Window {
@@ -29,12 +30,21 @@ impl Family for Window {
         Self::new(self.parameters, self.span, self.keeps_first)
     }
 
+    fn validate_layers(&self, layers: &[Layer<WindowProbing>]) -> Result<(), &'static str> {
+        self.validate(layers)
+    }
+
     fn next_layer(&self, layers: &[Layer<WindowProbing>]) -> Result<LayerPlan<WindowProbing>, AddError> {
         if !layers.is_empty() && self.growth().is_fixed_size() {
             return Err(AddError::Full);
         }
         let before = layers.last().map(Layer::capacity_items);
-        self.layer_shape(before).map(LayerPlan::from).map_err(AddError::CannotGrow)
+        let shape = self.layer_shape(before).map_err(AddError::CannotGrow)?;
+        let address = layers.last().map_or(0, |last| last.dump_range(0).end);
+        if address > ADDRESS_MAX {
+            return Err(AddError::CannotGrow(ReserveError::TooLong));
+        }
+        Ok(shape.plan(address))
     }
 
     #[inline(always)]
@@ -48,13 +58,14 @@ impl Family for Window {
     }
 }
 
-impl From<WindowShape> for LayerPlan<WindowProbing> {
-    /// Of a valid shape.
-    fn from(shape: WindowShape) -> Self {
-        Self {
-            placement: WindowProbing::of(&shape),
-            size_bits: shape.size_bits(),
-            capacity_items: shape.capacity_items,
+impl WindowShape {
+    /// Returns the layer of this shape, which must be valid, that begins at `address`.
+    #[must_use]
+    pub fn plan(&self, address: u64) -> LayerPlan<WindowProbing> {
+        LayerPlan {
+            placement: WindowProbing::of(self, address),
+            size_bits: self.size_bits(),
+            capacity_items: self.capacity_items,
             has_head: false,
         }
     }

@@ -13,6 +13,8 @@ mod pace;
 mod parameters;
 mod placement;
 mod reading;
+mod rules;
+mod segments;
 mod shape;
 mod sizing;
 mod timed;

@@ -62,7 +62,9 @@ impl Window {
     #[must_use]
     pub fn new(parameters: Everbloom, span: Span, keeps_first: bool) -> Self {
         let (told, room) = (Moment::default(), Room::default());
-        Self { parameters, span, keeps_first, newest: 0, told, told_ms: 0, room }
+        let mut window = Self { parameters, span, keeps_first, newest: 0, told, told_ms: 0, room };
+        window.tell_time(0);
+        window
     }
 
     /// The newest generation that an item was added in; 0 before the first.
@@ -71,9 +73,10 @@ impl Window {
         self.newest
     }
 
-    /// Says which generation that is, for a decoder.
-    pub const fn set_newest(&mut self, newest: Generation) {
+    /// Says which generation that is, for a decoder. The time of the filter does not lie behind it.
+    pub fn set_newest(&mut self, newest: Generation) {
         self.newest = newest;
+        self.tell_time(self.told_ms);
     }
 
     /// The time that the filter was told.

@@ -34,6 +34,8 @@ pub struct WindowProbing {
     place: Place,
     /// How the error rate goes with the items of a column.
     rate: ColumnRate,
+    /// Where the layer begins among the bytes of all layers that the filter ever had, one behind another.
+    address: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,15 +56,15 @@ pub(super) struct Found {
 }
 
 impl WindowProbing {
-    /// That of a layer of a valid shape; probes beyond 255 are cut off.
+    /// Returns the placement of a layer of a valid shape that begins at `address`. Probes beyond 255 are cut off.
     #[must_use]
-    pub fn of(shape: &WindowShape) -> Self {
+    pub fn of(shape: &WindowShape, address: u64) -> Self {
         let probes = u8::try_from(shape.probes).unwrap_or(u8::MAX);
         let place = match shape.layout {
             Layout::Scattered => Place::Scattered(probes),
             Layout::Paged { lines } => Place::Paged(Paged::new(probes, lines)),
         };
-        Self { place, rate: ColumnRate::of(shape) }
+        Self { place, rate: ColumnRate::of(shape), address }
     }
 
     /// How the error rate goes with the items of a column.
@@ -198,6 +200,10 @@ impl Probes for WindowProbing {
             Place::Scattered(probes) => probes.into(),
             Place::Paged(paged) => paged.touched_lines(),
         }
+    }
+
+    fn address(&self) -> Option<u64> {
+        Some(self.address)
     }
 }
 

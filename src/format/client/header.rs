@@ -4,10 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::guava::GuavaHeader;
 use crate::bloom::client::{
-    BitOrder, ClientPlacement, ItemEncoding, Scheme, SchemeParameters, SchemePlacement, StringForm,
-    estimated_items, own_plan,
+    BitOrder, ClientPlacement, ItemEncoding, Scheme, SchemeParameters, SchemePlacement, StringForm, own_plan,
 };
-use crate::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX};
 use crate::bloom::{ByteLimit, Chain, Client, Growth, Layer, LayerCounts, LayerPlan};
 use crate::format::envelope::{Kind, Opening};
 use crate::format::everbloom::header::{HASH_MURMUR3_X64_128, LAYER_HEADER_BYTES, LayerHeader};
@@ -67,9 +65,9 @@ pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<FilterPlan<Client>,
     if !rest.is_empty() {
         return Err(DecodeError::Invalid("header length"));
     }
-    let (family, client) = header.validate()?;
+    let (family, client) = header.unpack()?;
     let own = own_layers.iter().map(|bytes| {
-        let (shape, counts) = LayerHeader::decode(bytes)?.validate(HASH_MURMUR3_X64_128, family.growth)?;
+        let (shape, counts) = LayerHeader::decode(bytes)?.unpack(HASH_MURMUR3_X64_128, family.growth)?;
         Ok((own_plan(shape), counts))
     });
     let layers = std::iter::once(Ok(client)).chain(own).collect::<Result<_, DecodeError>>()?;
@@ -99,7 +97,7 @@ impl ClientHeader {
         }
     }
 
-    fn validate(&self) -> Result<(Client, PlannedLayer<ClientPlacement>), DecodeError> {
+    fn unpack(&self) -> Result<(Client, PlannedLayer<ClientPlacement>), DecodeError> {
         let unsupported = |what, got: u8| DecodeError::Unsupported { what, got: got.into() };
         let scheme = Scheme::from_id(self.scheme).ok_or(unsupported("scheme", self.scheme))?;
         let encoding = ItemEncoding::from_id(self.encoding).ok_or(unsupported("encoding", self.encoding))?;
@@ -114,32 +112,11 @@ impl ClientHeader {
         if order == BitOrder::BigEndianWords && GuavaHeader::of(&parameters).is_none() {
             return Err(DecodeError::Invalid("bit order"));
         }
-        if !(error_rate > 0.0 && error_rate < 1.0) {
-            return Err(DecodeError::Invalid("error rate"));
-        }
-        if self.expansion > EXPANSION_MAX {
-            return Err(DecodeError::Invalid("expansion"));
-        }
-        if capacity_items == 0 || capacity_items > CAPACITY_MAX_ITEMS {
-            return Err(DecodeError::Invalid("capacity"));
-        }
-        // More items than the capacity are possible: both may be what somebody believed. But no array is
-        // estimated higher than a full one, and every item that was counted has set a bit that was clear.
-        // Only an array that was filled after items were added may have counted more, up to its capacity.
-        let array_bits = placement.array_bits();
-        let most_estimated = estimated_items(array_bits, array_bits, probes);
-        let most_items = most_estimated.saturating_add(array_bits).max(capacity_items);
-        if self.estimated_items > most_estimated.min(items) || items > most_items {
-            return Err(DecodeError::Invalid("items"));
-        }
-        if set_bits > array_bits {
-            return Err(DecodeError::Invalid("set bits"));
-        }
         let growth = Growth::from_expansion(self.expansion);
         let estimated_items = self.estimated_items;
         let family = Client { scheme, encoding, form, estimated_items, error_rate, growth };
         let plan = LayerPlan {
-            size_bits: array_bits,
+            size_bits: placement.array_bits(),
             placement: ClientPlacement::Client(placement),
             capacity_items,
             has_head: false,

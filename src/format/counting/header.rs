@@ -1,16 +1,14 @@
 //! The header of a counting filter: that of everbloom's own with another kind, the items being occurrences, and the number
 //! of distinct items behind the header of each layer. docs/formats.md has the byte table.
 
-use crate::bloom::limits::LAYER_OCCURRENCES_MAX;
-use crate::bloom::{ByteLimit, Chain, Counting, Origin};
+use crate::bloom::{ByteLimit, Chain, Counting};
 use crate::format::envelope::Kind;
 use crate::format::everbloom::header::{
     CHAIN_HEADER_BYTES, ChainHeader, HASH_MURMUR3_X64_128, LAYER_HEADER_BYTES, LayerHeader,
 };
 use crate::format::fields::append;
 use crate::format::plan::FilterPlan;
-use crate::format::record::{DecodeError, Source};
-use crate::format::snapshot;
+use crate::format::record::DecodeError;
 
 /// Bytes of a layer.
 const LAYER_BYTES: usize = LAYER_HEADER_BYTES + 8;
@@ -34,7 +32,7 @@ pub fn encode(chain: &Chain<Counting>) -> Vec<u8> {
 ///
 /// # Errors
 /// The first field that is wrong, or [`DecodeError::TooLarge`] when the filter breaks the limit.
-pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<CountingPlan, DecodeError> {
+pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<FilterPlan<Counting>, DecodeError> {
     let (chain_bytes, rest) = bytes.split_at_checked(CHAIN_HEADER_BYTES).ok_or(DecodeError::Truncated)?;
     let (layer_bytes, rest) = rest.as_chunks::<LAYER_BYTES>();
     let parameters = ChainHeader::open_chain(chain_bytes, Kind::Counting, layer_bytes.len())?;
@@ -46,48 +44,11 @@ pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<CountingPlan, Decod
         let (header, distinct) = bytes.split_last_chunk::<8>().ok_or(DecodeError::Truncated)?;
         let (shape, counts) = LayerHeader::decode(header)?.unpack(HASH_MURMUR3_X64_128, parameters.growth)?;
         Counting::validate_shape(&shape).map_err(DecodeError::Invalid)?;
-        // Items that are there already are counted beyond the capacity.
-        if counts.items > LAYER_OCCURRENCES_MAX {
-            return Err(DecodeError::Invalid("items"));
-        }
-        let distinct = u64::from_le_bytes(*distinct);
-        if distinct > counts.items.min(shape.capacity_items) {
-            return Err(DecodeError::Invalid("distinct items"));
-        }
         layers.push((shape.into(), counts));
-        distinct_items.push(distinct);
+        distinct_items.push(u64::from_le_bytes(*distinct));
     }
-    Ok(CountingPlan { plan: FilterPlan::new(Counting(parameters), layers, limit)?, distinct_items })
-}
-
-/// A filter that is to be made, and how many distinct items each of its layers has.
-#[derive(Debug)]
-pub struct CountingPlan {
-    plan: FilterPlan<Counting>,
-    distinct_items: Vec<u64>,
-}
-
-impl CountingPlan {
-    /// Reads the arrays behind the header. O(bytes).
-    ///
-    /// # Errors
-    /// The first thing that is wrong with the bytes, or [`DecodeError::OutOfMemory`].
-    pub fn load(self, source: &mut impl Source) -> Result<Chain<Counting>, DecodeError> {
-        snapshot::load(self.plan, source).map(|chain| with_distinct_items(chain, &self.distinct_items))
-    }
-
-    /// Returns the filter with all counters at 0, for the chunks of a dump that follow its header. O(layers).
-    ///
-    /// # Errors
-    /// [`DecodeError::OutOfMemory`].
-    pub(in crate::format) fn build_empty(self, origin: Origin) -> Result<Chain<Counting>, DecodeError> {
-        self.plan.build_empty(origin).map(|chain| with_distinct_items(chain, &self.distinct_items))
-    }
-}
-
-fn with_distinct_items(mut chain: Chain<Counting>, distinct_items: &[u64]) -> Chain<Counting> {
-    for (layer, distinct_items) in chain.layers_mut().iter_mut().zip(distinct_items) {
-        layer.storage_mut().distinct_items = *distinct_items;
-    }
-    chain
+    let plan = FilterPlan::new(Counting(parameters), layers, limit)?;
+    Ok(plan.prepared(Box::new(move |index, counters| {
+        counters.distinct_items = distinct_items.get(index).copied().unwrap_or(0);
+    })))
 }

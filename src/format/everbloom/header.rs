@@ -79,7 +79,7 @@ pub(in crate::format) fn read_layers(
     growth: Growth,
 ) -> Result<Vec<PlannedLayer<Probing>>, DecodeError> {
     let layers = layers.iter().map(|bytes| {
-        let (shape, counts) = LayerHeader::decode(bytes)?.validate(hash, growth)?;
+        let (shape, counts) = LayerHeader::decode(bytes)?.unpack(hash, growth)?;
         Ok((shape.into(), counts))
     });
     layers.collect()
@@ -96,7 +96,7 @@ impl ChainHeader {
         }
     }
 
-    /// The parameters of such a filter, checked, and the bytes of its layers.
+    /// Returns the parameters of such a filter and the bytes of its layers.
     pub(in crate::format) fn open(
         bytes: &[u8],
         kind: Kind,
@@ -116,11 +116,10 @@ impl ChainHeader {
         let (layers, rest) = layer_bytes.as_chunks::<LAYER_HEADER_BYTES>();
         header.opening.check(kind, layers.len())?;
         let family = header.parameters(layers)?;
-        family.validate().map_err(DecodeError::Invalid)?;
         if rest.is_empty() { Ok((family, layers)) } else { Err(DecodeError::Invalid("header length")) }
     }
 
-    /// The parameters of a filter of so many layers that does not saturate, checked, of the part that every header has.
+    /// Returns the parameters of a filter of so many layers that does not saturate, of the part that every header has.
     pub(in crate::format) fn open_chain(
         bytes: &[u8],
         kind: Kind,
@@ -128,9 +127,7 @@ impl ChainHeader {
     ) -> Result<Everbloom, DecodeError> {
         let header: Self = read(bytes)?;
         header.opening.check(kind, layers)?;
-        let family = header.parameters(&[])?;
-        family.validate().map_err(DecodeError::Invalid)?;
-        Ok(family)
+        header.parameters(&[])
     }
 
     /// The parameters of a filter with these layers.
@@ -164,19 +161,7 @@ impl LayerHeader {
         read(bytes)
     }
 
-    /// What the header of a layer says, checked, of a filter that hashes and grows so.
-    pub(in crate::format) fn validate(
-        self,
-        hash: u8,
-        growth: Growth,
-    ) -> Result<(LayerShape, LayerCounts), DecodeError> {
-        let (shape, counts) = self.unpack(hash, growth)?;
-        // Every item sets a bit that was clear.
-        let most_items = if growth == Growth::Saturating { shape.size_bits } else { shape.capacity_items };
-        if counts.items > most_items { Err(DecodeError::Invalid("items")) } else { Ok((shape, counts)) }
-    }
-
-    /// As [`validate`](Self::validate), of a layer that may count more items than its capacity.
+    /// Returns what the header of a layer says, of a filter that hashes and grows so. The shape is a possible one.
     pub(in crate::format) fn unpack(
         self,
         hash: u8,
@@ -197,9 +182,6 @@ impl LayerHeader {
         let (size_bits, capacity_items) = (self.size_bits, self.capacity_items);
         let shape = LayerShape { layout, probes: self.probes.into(), size_bits, capacity_items };
         shape.validate().map_err(DecodeError::Invalid)?;
-        if self.set_bits > size_bits {
-            return Err(DecodeError::Invalid("set bits"));
-        }
         Ok((shape, LayerCounts { items: self.items, set_bits: self.set_bits }))
     }
 }

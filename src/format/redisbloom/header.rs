@@ -124,9 +124,9 @@ impl Header {
             layer.set_items(items);
             layers.push(layer);
         }
-        RedisBloom::of_layers(self.options, self.growth, &layers)
-            .and_then(|family| Chain::from_layers(family, layers))
-            .ok_or(DecodeError::Invalid("layers"))
+        let family = RedisBloom::of_layers(self.options, self.growth, &layers);
+        let family = family.ok_or(DecodeError::Invalid("layers"))?;
+        Chain::from_layers(family, layers).map_err(DecodeError::Invalid)
     }
 }
 

@@ -19,7 +19,7 @@ pub fn piece(chain: &Chain<RedisBloom>, iterator: u64) -> Option<Piece<'_>> {
         return Some(Piece { next_iterator: HEADER_ITERATOR, data: Cow::Owned(header::encode(chain)) });
     };
     let chunk = chunk_at(chain, position)?;
-    Some(Piece { next_iterator: iterator_after(chunk.end()), data: Cow::Borrowed(chunk.bytes) })
+    Some(Piece { next_iterator: iterator_after(chunk.end()), data: Cow::Borrowed(chunk.segment.cells) })
 }
 
 /// An empty filter of the shape that a header describes. O(layers).
@@ -43,8 +43,9 @@ pub fn load_chunk(chain: &mut Chain<RedisBloom>, next_iterator: u64, data: &[u8]
         .filter(|_| next_iterator > 0)
         .ok_or(ChunkError::BadData)?;
     let position = start.checked_sub(1).ok_or(ChunkError::BeyondEnd)?;
-    let (index, offset) = locate(chain, position).ok_or(ChunkError::BeyondEnd)?;
-    if chain.add_bytes(index, offset, data) { Ok(()) } else { Err(ChunkError::TooBig) }
+    let located = locate(chain, position).ok_or(ChunkError::BeyondEnd)?;
+    let offset = located.offset_of(position).ok_or(ChunkError::BeyondEnd)?;
+    if chain.add_segment(located.index, offset, data) { Ok(()) } else { Err(ChunkError::TooBig) }
 }
 
 /// Shows `emit` the commands that make the filter again. All chunks, clear ones too: RedisBloom before

@@ -68,7 +68,7 @@ pub fn load(
     }
     reader.totals.check_items(items)?;
     let family = RedisBloom::of_layers(options, growth, &layers).ok_or(DecodeError::Invalid("layers"))?;
-    Chain::from_layers(family, layers).ok_or(DecodeError::Invalid("layers"))
+    Chain::from_layers(family, layers).map_err(DecodeError::Invalid)
 }
 
 /// Reads the layers of one filter.

@@ -51,13 +51,8 @@ pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<FilterPlan<Union>, 
     }
     let UnionHeader { expansion, error_rate, capacity_items, .. } = header;
     let own = Everbloom { error_rate, capacity_items, growth: growth_of(expansion) };
-    own.validate().map_err(DecodeError::Invalid)?;
-    let layers = layers.iter().map(|bytes| read::<LayerRecord>(bytes)?.validate());
+    let layers = layers.iter().map(|bytes| read::<LayerRecord>(bytes)?.unpack());
     let layers: Vec<PlannedLayer<_>> = layers.collect::<Result<_, DecodeError>>()?;
-    // An item that a client's encoding cannot express would be lost in a layer that takes new items.
-    if !layers.last().is_some_and(|(plan, _)| plan.placement.takes_all_items()) {
-        return Err(DecodeError::Invalid("last layer"));
-    }
     FilterPlan::new(Union(own), layers, limit)
 }
 

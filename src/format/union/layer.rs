@@ -2,9 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::bloom::client::{ItemEncoding, Scheme, SchemeParameters, SchemePlacement, estimated_items};
+use crate::bloom::client::{ItemEncoding, Scheme, SchemeParameters, SchemePlacement};
 use crate::bloom::keyed::{HashKey, KEY_BYTES};
-use crate::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES};
 use crate::bloom::redisbloom::{Hashing, LayerParameters};
 use crate::bloom::union::{UnionPlacement, View};
 use crate::bloom::valkeybloom::{SEED_BYTES, Seed, SipProbing};
@@ -111,7 +110,7 @@ impl LayerRecord {
     }
 
     /// The layer that the record describes, if there can be one.
-    pub(super) fn validate(self) -> Result<PlannedLayer<UnionPlacement>, DecodeError> {
+    pub(super) fn unpack(self) -> Result<PlannedLayer<UnionPlacement>, DecodeError> {
         let placement = match self.owner {
             OWN => UnionPlacement::Own(self.own(HASH_MURMUR3_X64_128)?),
             KEYED => {
@@ -124,29 +123,12 @@ impl LayerRecord {
             CLIENT => self.client()?,
             other => return Err(DecodeError::Unsupported { what: "layer's owner", got: other.into() }),
         };
-        if self.items > self.most_items(placement) {
-            return Err(DecodeError::Invalid("items"));
-        }
-        if self.set_bits > self.size_bits {
-            return Err(DecodeError::Invalid("set bits"));
-        }
         let counts = LayerCounts { items: self.items, set_bits: self.set_bits };
         let (size_bits, capacity_items) = (self.size_bits, self.capacity_items);
         if Self::of_plan((placement, size_bits, capacity_items), counts) != self {
             return Err(DecodeError::Invalid("unused field"));
         }
         Ok((LayerPlan { placement, size_bits, capacity_items, has_head: false }, counts))
-    }
-
-    /// The most items that the layer can count. Whatever kind it is, in a filter that saturates it counts beyond its
-    /// capacity where it is the last: an item that is counted sets a bit that was clear.
-    fn most_items(&self, placement: UnionPlacement) -> u64 {
-        if let UnionPlacement::Client(_) = placement {
-            // The count of a client's began with an estimate.
-            let estimated = estimated_items(self.size_bits, self.size_bits, self.probes);
-            return estimated.saturating_add(self.size_bits).max(self.capacity_items);
-        }
-        self.size_bits
     }
 
     /// The placement of a layer of ours with that hash.
@@ -186,14 +168,9 @@ impl LayerRecord {
     }
 
     fn valkeybloom(&self) -> Result<UnionPlacement, DecodeError> {
-        let is_possible = self.size_bits.is_multiple_of(8) && self.size_bits / 8 <= LAYER_MAX_BYTES;
         let seed = Seed::marked(self.seed, self.hash == 1).ok_or(DecodeError::Invalid("seed"))?;
-        let probing = SipProbing::new(self.probes, self.size_bits)
-            .filter(|probing| is_possible && u64::from(probing.probes()) <= self.size_bits)
-            .ok_or(DecodeError::Invalid("size in bits"))?;
-        if self.capacity_items == 0 || self.capacity_items > i64::MAX.unsigned_abs() {
-            return Err(DecodeError::Invalid("capacity"));
-        }
+        let probing = SipProbing::new(self.probes, self.size_bits);
+        let probing = probing.ok_or(DecodeError::Invalid("size in bits"))?;
         Ok(UnionPlacement::ValkeyBloom(probing.with_equal_hashes(seed.has_equal_halves()), seed))
     }
 
@@ -205,12 +182,6 @@ impl LayerRecord {
         let parameters =
             SchemeParameters { scheme, encoding, shift: detail, probes, size_bits: written_bits };
         let placement = SchemePlacement::new(parameters).map_err(|_| DecodeError::Invalid("scheme"))?;
-        if placement.array_bits() != self.size_bits {
-            return Err(DecodeError::Invalid("size in bits"));
-        }
-        if self.capacity_items == 0 || self.capacity_items > CAPACITY_MAX_ITEMS {
-            return Err(DecodeError::Invalid("capacity"));
-        }
         Ok(UnionPlacement::Client(placement))
     }
 }

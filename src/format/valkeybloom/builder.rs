@@ -49,16 +49,14 @@ impl<'l> Builder<'l> {
             return Err(DecodeError::Invalid("layer count"));
         }
         let expansion = u32::try_from(fields.expansion).map_err(|_| DecodeError::Invalid("expansion"))?;
-        let builder = Self {
+        Ok(Self {
             fields,
             growth: Growth::from_expansion(expansion),
             seed: None,
             layers: Vec::new(),
             extent: Extent::default(),
             limit,
-        };
-        builder.parameters(1, Seed::FIXED).validate().map_err(DecodeError::Invalid)?;
-        Ok(builder)
+        })
     }
 
     /// Whether the layer that comes next is the last: the only one that need not be full.
@@ -76,7 +74,7 @@ impl<'l> Builder<'l> {
         if *self.seed.get_or_insert(seed) != seed {
             return Err(DecodeError::Invalid("seed"));
         }
-        let mut plan = self.check(fields)?;
+        let mut plan = self.plan(fields)?;
         plan.placement = plan.placement.with_equal_hashes(seed.has_equal_halves());
         let mut layer = Layer::try_new(plan).map_err(|OutOfMemory| DecodeError::OutOfMemory)?;
         if !fill(&mut layer) {
@@ -97,29 +95,18 @@ impl<'l> Builder<'l> {
         if self.layers.len() as u64 != self.fields.layers {
             return Err(DecodeError::Truncated);
         }
-        let parameters = self.parameters(first.capacity_items(), seed);
-        ValkeyChain::from_layers(parameters, self.layers).ok_or(DecodeError::Invalid("layer count"))
-    }
-
-    fn parameters(&self, capacity_items: u64, seed: Seed) -> ValkeyBloom {
         let FilterFields { error_rate, tightening_ratio, .. } = self.fields;
-        ValkeyBloom { error_rate, tightening_ratio, capacity_items, growth: self.growth, seed }
+        let capacity_items = first.capacity_items();
+        let parameters =
+            ValkeyBloom { error_rate, tightening_ratio, capacity_items, growth: self.growth, seed };
+        ValkeyChain::from_layers(parameters, self.layers).map_err(DecodeError::Invalid)
     }
 
-    fn check(&mut self, fields: LayerFields) -> Result<LayerPlan<SipProbing>, DecodeError> {
-        let LayerFields { size_bytes, probes, capacity_items, items } = fields;
+    fn plan(&mut self, fields: LayerFields) -> Result<LayerPlan<SipProbing>, DecodeError> {
+        let LayerFields { size_bytes, probes, capacity_items, .. } = fields;
         let size_bits = size_bytes.checked_mul(8).filter(|_| (1..=LAYER_MAX_BYTES).contains(&size_bytes));
         let size_bits = size_bits.ok_or(DecodeError::Invalid("length of a layer"))?;
-        // The formula gives fewer probes than bits whatever the error rate.
-        let placement = SipProbing::new(probes, size_bits).filter(|_| u64::from(probes) <= size_bits);
-        let placement = placement.ok_or(DecodeError::Invalid("probes"))?;
-        if capacity_items == 0 || i64::try_from(capacity_items).is_err() {
-            return Err(DecodeError::Invalid("capacity"));
-        }
-        // Each of them has set a bit that was clear.
-        if items > capacity_items.min(size_bits) || (items < capacity_items && !self.is_at_last()) {
-            return Err(DecodeError::Invalid("items"));
-        }
+        let placement = SipProbing::new(probes, size_bits).ok_or(DecodeError::Invalid("probes"))?;
         self.extent = self.extent.and_layer(size_bytes, probes);
         self.extent.check::<ValkeyBloom>(self.limit)?;
         Ok(LayerPlan { placement, size_bits, capacity_items, has_head: true })

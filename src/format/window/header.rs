@@ -2,17 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::bloom::limits::{WINDOW_MAX_MS, WINDOW_MIN_MS};
 use crate::bloom::window::{COLUMNS_LEN, History, Span, WindowProbing, WindowShape};
-use crate::bloom::{ByteLimit, Chain, Layer, LayerCounts, Layout, Origin, Storage, Window};
+use crate::bloom::{ByteLimit, Chain, Layer, LayerCounts, Layout, Storage, Window};
 use crate::format::envelope::Kind;
 use crate::format::everbloom::header::{
     CHAIN_HEADER_BYTES, ChainHeader, HASH_MURMUR3_X64_128, LAYOUT_PAGED, LAYOUT_SCATTERED,
 };
 use crate::format::fields::{append, read};
 use crate::format::plan::{FilterPlan, PlannedLayer};
-use crate::format::record::{DecodeError, Source};
-use crate::format::snapshot;
+use crate::format::record::DecodeError;
 
 /// Flag of a filter in which an item counts from its first add.
 const KEEPS_FIRST: u32 = 1;
@@ -20,7 +18,7 @@ const KEEPS_FIRST: u32 = 1;
 /// Bytes of the part that every header of this kind has behind that which all headers have.
 const TIME_BYTES: usize = 16;
 /// Bytes of the first part of a layer.
-const LAYER_BYTES: usize = 40;
+const LAYER_BYTES: usize = 48;
 /// Bytes of what a layer took.
 const ITEMS_BYTES: usize = COLUMNS_LEN * 8;
 /// Bytes of a layer.
@@ -46,6 +44,7 @@ struct LayerHeader {
     capacity_items: u64,
     set_bits: u64,
     newest: u64,
+    address: u64,
 }
 
 /// Writes the header of a filter. O(layers).
@@ -67,7 +66,7 @@ pub fn encode(chain: &Chain<Window>) -> Vec<u8> {
 ///
 /// # Errors
 /// The first field that is wrong, or [`DecodeError::TooLarge`] when the filter breaks the limit.
-pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<WindowPlan, DecodeError> {
+pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<FilterPlan<Window>, DecodeError> {
     let (chain_bytes, rest) = bytes.split_at_checked(CHAIN_HEADER_BYTES).ok_or(DecodeError::Truncated)?;
     let (time_bytes, rest) = rest.split_first_chunk::<TIME_BYTES>().ok_or(DecodeError::Truncated)?;
     let (layer_bytes, rest) = rest.as_chunks::<WINDOW_LAYER_BYTES>();
@@ -76,9 +75,6 @@ pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<WindowPlan, DecodeE
         return Err(DecodeError::Invalid("header length"));
     }
     let time: Time = read(time_bytes)?;
-    if !(WINDOW_MIN_MS..=WINDOW_MAX_MS).contains(&time.window_ms) {
-        return Err(DecodeError::Invalid("window"));
-    }
     if time.flags & !KEEPS_FIRST != 0 || time.reserved != 0 {
         return Err(DecodeError::Unsupported {
             what: "reserved field",
@@ -93,7 +89,10 @@ pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<WindowPlan, DecodeE
     }
     let mut family = Window::new(parameters, Span::new(time.window_ms), time.flags == KEEPS_FIRST);
     family.set_newest(histories.iter().map(|history| history.newest).max().unwrap_or(0));
-    Ok(WindowPlan { plan: FilterPlan::new(family, layers, limit)?, histories })
+    let plan = FilterPlan::new(family, layers, limit)?;
+    Ok(plan.prepared(Box::new(move |index, columns| {
+        columns.set_history(histories.get(index).copied().unwrap_or_default());
+    })))
 }
 
 impl LayerHeader {
@@ -106,8 +105,9 @@ impl LayerHeader {
         let probes = u8::try_from(probes).unwrap_or(u8::MAX);
         let set_bits = layer.storage().set_bits();
         let newest = layer.storage().history().newest;
+        let address = layer.dump_range(0).start;
         let hash = HASH_MURMUR3_X64_128;
-        Self { layout, lines, probes, hash, flags: 0, positions, capacity_items, set_bits, newest }
+        Self { layout, lines, probes, hash, flags: 0, positions, capacity_items, set_bits, newest, address }
     }
 
     fn shape(&self) -> Result<WindowShape, DecodeError> {
@@ -136,53 +136,7 @@ fn read_layer(
         return Err(DecodeError::Unsupported { what: "reserved field", got: header.flags.into() });
     }
     let shape = header.shape()?;
-    // Every item sets a bit of its column that was clear.
-    let most_items = if header.newest == 0 { 0 } else { shape.positions };
-    if items.iter().any(|items| *items > most_items) {
-        return Err(DecodeError::Invalid("items"));
-    }
-    if header.set_bits > shape.size_bits() {
-        return Err(DecodeError::Invalid("set bits"));
-    }
     let history = History { newest: header.newest, items };
     let counts = LayerCounts { items: history.all_items(), set_bits: header.set_bits };
-    Ok(((shape.into(), counts), history))
-}
-
-/// A filter that is to be made, and what each of its layers took.
-#[derive(Debug)]
-pub struct WindowPlan {
-    plan: FilterPlan<Window>,
-    histories: Vec<History>,
-}
-
-impl WindowPlan {
-    /// Reads the arrays behind the header. O(bytes).
-    ///
-    /// # Errors
-    /// The first thing that is wrong with the bytes, or [`DecodeError::OutOfMemory`].
-    pub fn load(self, source: &mut impl Source) -> Result<Chain<Window>, DecodeError> {
-        self.build(|layer, counts| snapshot::fill(layer, counts, source))
-    }
-
-    /// The filter with all bits clear, for the chunks of a dump that follow its header. O(layers).
-    ///
-    /// # Errors
-    /// [`DecodeError::OutOfMemory`].
-    pub(in crate::format) fn build_empty(self, origin: Origin) -> Result<Chain<Window>, DecodeError> {
-        let mut chain = self.build(|_, _| Ok(()))?;
-        chain.set_origin(origin, None);
-        Ok(chain)
-    }
-
-    fn build(
-        self,
-        mut fill: impl FnMut(&mut Layer<WindowProbing>, LayerCounts) -> Result<(), DecodeError>,
-    ) -> Result<Chain<Window>, DecodeError> {
-        let mut histories = self.histories.into_iter();
-        self.plan.build(|layer, counts| {
-            layer.storage_mut().set_history(histories.next().unwrap_or_default());
-            fill(layer, counts)
-        })
-    }
+    Ok(((shape.plan(header.address), counts), history))
 }
