@@ -1,6 +1,6 @@
 //! What a filter that counts is reserved with, how it hashes and how it grows: as everbloom's own, in whole lines.
 
-use super::counters::{COUNTER_BITS, LINE_POSITIONS};
+use super::line::{COUNTER_BITS, LINE_POSITIONS};
 use super::placement::CountedProbing;
 use crate::bloom::everbloom::{Everbloom, ItemHash, LayerShape, hash128};
 use crate::bloom::family::Family;

@@ -2,10 +2,12 @@
 
 mod counters;
 mod family;
+mod line;
 mod placement;
 mod removal;
 mod scale;
 
-pub use counters::{COUNT_FULL, COUNTER_BITS, Counters, LINE_POSITIONS};
+pub use counters::Counters;
 pub use family::Counting;
+pub use line::{COUNT_FULL, COUNTER_BITS, LINE_POSITIONS};
 pub use placement::CountedProbing;

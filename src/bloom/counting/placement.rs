@@ -1,6 +1,7 @@
 //! The probes of an item in a layer that counts: where a layer of everbloom's own kind would place them.
 
-use super::counters::{Counters, LINE_WORDS, Planes, count_down, count_up, first_plane, place};
+use super::counters::Counters;
+use super::line::{LINE_WORDS, Planes, count_down, count_up, first_plane, place};
 use crate::bloom::everbloom::layout;
 use crate::bloom::everbloom::page::{Deal, InPage, in_line, line_is_set};
 use crate::bloom::everbloom::paged::{Paged, page_index, with_few};

@@ -6,8 +6,8 @@
 
 use smallvec::SmallVec;
 
-use super::counters::PLANES;
 use super::family::Counting;
+use super::line::PLANES;
 use crate::bloom::chain::Chain;
 use crate::bloom::everbloom::ItemHash;
 use crate::bloom::family::Family;

@@ -1,7 +1,7 @@
 //! How far a filter that counts could grow.
 
-use super::counters::COUNTER_BITS;
 use super::family::Counting;
+use super::line::COUNTER_BITS;
 use crate::bloom::growth::Growth;
 use crate::bloom::scale::{PaperLayer, ScaleError, grow_on_paper};
 

@@ -6,6 +6,7 @@
 mod alike;
 mod facts;
 mod family;
+mod filter;
 mod layers;
 mod merge;
 mod outcome;
