@@ -29,14 +29,15 @@ fn parameters(capacity_items: u64) -> Everbloom {
     Everbloom { error_rate: 0.01, capacity_items, growth: Growth::Fixed }
 }
 
-/// Sets half of the bits up to the byte `end`.
-fn fill(storage: &mut impl Storage, end: u64) {
-    let (mut state, mut offset, end) = (7, 0usize, usize::try_from(end).unwrap());
-    while offset < end {
-        let length = CHUNK_BYTES.min(end - offset);
-        let bytes: Vec<u8> = (0..length / 8).flat_map(|_| random(&mut state).to_le_bytes()).collect();
-        assert!(storage.add_bytes(offset, &bytes));
-        offset += length;
+/// Sets half of the bits. Pages that have a stamp get that one.
+fn fill(storage: &mut impl Storage, stamp: u64) {
+    let (mut state, mut offset) = (7, 0usize);
+    while let Some(segment) = storage.segment(offset, CHUNK_BYTES) {
+        let (cells, stamps) = (segment.cells.len(), segment.stamps.len());
+        let cells: Vec<u8> = (0..cells / 8).flat_map(|_| random(&mut state).to_le_bytes()).collect();
+        let stamps: Vec<u8> = (0..stamps / 8).flat_map(|_| stamp.to_le_bytes()).collect();
+        assert!(storage.add_segment(offset, &cells, &stamps));
+        offset += cells.len() + stamps.len();
     }
 }
 
@@ -51,11 +52,7 @@ fn window(size_bytes: u64) -> Filter {
     chain.family_mut().set_newest(newest);
     let storage = chain.layers_mut().first_mut().unwrap().storage_mut();
     storage.set_history(History { newest, items: [1000; 16] });
-    let positions_bytes = storage.positions() * 2;
-    fill(storage, positions_bytes);
-    let pages = storage.page_generations().len();
-    let stamps: Vec<u8> = (0..pages).flat_map(|_| newest.to_le_bytes()).collect();
-    assert!(storage.add_bytes(usize::try_from(positions_bytes).unwrap(), &stamps));
+    fill(storage, newest);
     filter
 }
 
@@ -65,8 +62,7 @@ fn plain(size_bytes: u64) -> Filter {
     let mut filter = Filter::reserve(blueprint, &u64::MAX).unwrap();
     let Filter::Everbloom(chain) = &mut filter else { unreachable!() };
     let storage = chain.layers_mut().first_mut().unwrap().storage_mut();
-    let end = storage.size_bytes() / 8 * 8;
-    fill(storage, end);
+    fill(storage, 0);
     filter
 }
 

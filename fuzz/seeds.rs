@@ -17,10 +17,12 @@ use super::support::{self, Random};
 const SEED_MAX_BYTES: usize = 32 << 10;
 
 /// Makes a filter of every kind that no recording has, or none so small.
-const FILTERS: [&[&str]; 9] = [
+const FILTERS: [&[&str]; 11] = [
     &["BF.INSERT k CAPACITY 3 ITEMS a b c d e f"],
     &["BF.INSERT k CAPACITY 3 COUNTING ITEMS a b c d a b"],
     &["BF.INSERT k CAPACITY 3 KEYED ITEMS a b c d"],
+    &["BF.INSERT k CAPACITY 3 WINDOW 14 ITEMS a b c d e f g h i j k l m n"],
+    &["BF.RESERVE k 0.01 600000 WINDOW 14", "BF.MADD k a b c"],
     &["BF.INSERT k CAPACITY 3 NONSCALING SATURATE ITEMS a b c d"],
     &["BF.INSERT k CAPACITY 3 FORMAT valkey-bloom ITEMS a b c d e f g h"],
     &["BF.INSERT k CAPACITY 3 FORMAT redisbloom ITEMS a b c d e f g h"],

@@ -36,7 +36,7 @@ fn layers_of(kind: u16) -> (usize, usize) {
         4 => (32, 48),
         5 => (48, 40),
         6 => (32, 96),
-        7 => (48, 168),
+        7 => (48, 176),
         _ => (32, 40),
     }
 }
@@ -66,8 +66,9 @@ pub(crate) fn sealed_header(header: &[u8], mark: Option<u64>) -> Vec<u8> {
 
 /// A chunk of `array` with its seal.
 pub(crate) fn sealed_chunk(chunk: &[u8], position: u64, array: &Array<'_>, mark: Option<u64>) -> Vec<u8> {
-    let Array { size_bits, capacity_items, probes, .. } = *array;
-    sealed(chunk, [position, size_bits, capacity_items, probes.into()], mark)
+    let Array { size_bits, capacity_items, probes, address, .. } = *array;
+    let layer = if address.is_none() { [size_bits, capacity_items, probes.into()] } else { [0; 3] };
+    sealed(chunk, [position, layer[0], layer[1], layer[2]], mark)
 }
 
 fn sealed(payload: &[u8], place: [u64; 4], mark: Option<u64>) -> Vec<u8> {
@@ -109,13 +110,20 @@ impl<A: Arrays> ArrayOf for A {
     }
 }
 
-/// The array in which a position of all arrays laid end to end is, with its number and its own position.
-pub(crate) fn array_at(filter: &Filter, position: u64) -> Option<(Array<'_>, u64)> {
+/// Every array of a filter, with where it begins in a dump.
+pub(crate) fn located(filter: &Filter) -> Vec<(Array<'_>, u64)> {
     let arrays = arrays(filter);
-    let mut start = 0;
-    (0..).map_while(|index| arrays.array(index)).find_map(|array| {
-        let here = start;
-        start += array.bytes.len() as u64;
-        (position < start).then_some((array, here))
-    })
+    let mut end = 0;
+    let located = (0..).map_while(|index| arrays.array(index)).map(|array| {
+        let start = array.address.unwrap_or(end);
+        end = start.saturating_add(array.bytes.len() as u64);
+        (array, start)
+    });
+    located.collect()
+}
+
+/// The first array that ends behind a position of a dump, with where it begins.
+pub(crate) fn array_at(filter: &Filter, position: u64) -> Option<(Array<'_>, u64)> {
+    let mut located = located(filter).into_iter();
+    located.find(|(array, start)| position < start.saturating_add(array.bytes.len() as u64))
 }

@@ -61,6 +61,13 @@ impl Pair {
         (self.primary.now_ms, self.replica.now_ms) = (primary_ms, replica_ms);
     }
 
+    /// Gives the replica a key as a full synchronisation does: without the marks of dumps.
+    pub(crate) fn synchronise(&mut self, key: &[u8]) {
+        if let Some(filter) = self.primary.keys.get(key) {
+            self.replica.keys.insert(key.to_vec(), filter.try_clone(UnknownMemory).unwrap());
+        }
+    }
+
     pub(crate) fn filter(&self, key: &[u8]) -> Option<&Filter> {
         self.primary.keys.get(key)
     }

@@ -1,10 +1,10 @@
 //! The pieces of BF.LOADCHUNK: a header of any kind, then chunks of it, with seals that hold or not.
 
-use everbloom::bloom::{Filter, Storage, UnknownMemory};
+use everbloom::bloom::{Chain, Filter, Storage, UnknownMemory, Window};
 use everbloom::format::filter::{from_header, header, load_chunk};
 use everbloom::format::pieces::Trust;
 
-use super::exercise::exercise;
+use super::exercise::{exercise, validate};
 use super::forge;
 use super::input::Input;
 
@@ -41,12 +41,15 @@ fn chunk(filter: &mut Filter, input: &mut Input<'_>, mark: Option<u64>) {
     let form = input.byte();
     let position = u64::from(input.u32());
     let length = usize::from(input.u16());
-    // Filters that count take whole lines.
     let mut bytes = input.bytes(length).to_vec();
-    if form & 1 == 0 {
-        bytes.resize(bytes.len().next_multiple_of(256), 0);
+    let mut position = if form & 2 == 0 { position & !255 } else { position };
+    match filter {
+        // Whole pages and their stamps.
+        Filter::Window(_) if form & 1 == 0 => (position, bytes) = pages(filter, position, &bytes, input),
+        // Whole lines of counters.
+        _ if form & 1 == 0 => bytes.resize(bytes.len().next_multiple_of(256), 0),
+        _ => {}
     }
-    let position = if form & 2 == 0 { position & !255 } else { position };
     let trust = if form & 4 == 0 { Trust::Marks } else { Trust::Sender };
     let mark = if form & 8 == 0 { mark } else { Some(u64::from(form)) };
     let data = match forge::array_at(filter, position) {
@@ -58,15 +61,57 @@ fn chunk(filter: &mut Filter, input: &mut Input<'_>, mark: Option<u64>) {
     let iterator = if form & 32 == 0 { position + bytes.len() as u64 + 1 } else { input.u64() };
     let before = filter.try_clone(UnknownMemory).unwrap();
     let result = load_chunk(filter, iterator, &data, trust);
-    let is_counting = matches!(filter, Filter::Counting(_));
+    validate(filter);
     for (old, new) in before.storages().zip(filter.storages()) {
-        match result {
-            Err(_) => assert!(old.words() == new.words() && old.set_bits() == new.set_bits()),
-            Ok(()) if is_counting => {}
-            Ok(()) => assert!(old.words().iter().zip(new.words()).all(|(old, new)| old & new == *old)),
+        match (result, &*filter) {
+            (Err(_), _) => assert!(old.words() == new.words() && old.set_bits() == new.set_bits()),
+            (Ok(()), Filter::Counting(_) | Filter::Window(_)) => {}
+            (Ok(()), _) => assert!(old.words().iter().zip(new.words()).all(|(old, new)| old & new == *old)),
         }
+    }
+    if let (Filter::Window(old), Filter::Window(new)) = (&before, &*filter) {
+        assert_keeps_live_bits(old, new);
     }
     if result.is_err() {
         assert_eq!(header(&before), header(filter));
+    }
+}
+
+/// Whole pages of the array that a position lies in, with stamps that the layer can have or nearly can.
+fn pages(filter: &Filter, position: u64, cells: &[u8], input: &mut Input<'_>) -> (u64, Vec<u8>) {
+    let located = forge::located(filter);
+    let at =
+        located.iter().position(|(array, start)| position < start.saturating_add(array.bytes.len() as u64));
+    let index = at.unwrap_or(0);
+    let (storage, (_, start)) = (filter.storages().nth(index).unwrap(), located[index]);
+    let Filter::Window(chain) = filter else { unreachable!() };
+    let newest = chain.layers()[index].storage().history().newest;
+    let offset = usize::try_from(position.saturating_sub(start)).unwrap();
+    let most_bytes = usize::from(input.byte()) << 8;
+    let Some(segment) = storage.segment(offset, most_bytes) else { return (position, cells.to_vec()) };
+    let mut bytes = vec![0; segment.cells.len()];
+    bytes.iter_mut().zip(cells).for_each(|(byte, value)| *byte = *value);
+    for _ in segment.stamps.chunks(8) {
+        let back = u64::from(input.byte() & 63);
+        bytes.extend(newest.saturating_add(1).saturating_sub(back).to_le_bytes());
+    }
+    (start.saturating_add(segment.offset as u64), bytes)
+}
+
+/// A chunk clears only columns that have expired by the newest generation of the filter.
+fn assert_keeps_live_bits(old: &Chain<Window>, new: &Chain<Window>) {
+    let newest = old.family().newest();
+    for (old, new) in old.layers().iter().zip(new.layers()) {
+        let (old, new) = (old.storage(), new.storage());
+        let (words, pages) = (old.words().len(), old.page_generations().len());
+        let page_words = (words - pages) / pages;
+        for (page, stamp) in old.page_generations().iter().enumerate() {
+            let live = (1..=*stamp).rev().take(16).filter(|generation| newest - generation < 15);
+            let columns = live.fold(0u64, |columns, generation| columns | 1 << (generation % 16));
+            let mask = columns * 0x0001_0001_0001_0001;
+            let range = page * page_words..(page + 1) * page_words;
+            let mut words = old.words()[range.clone()].iter().zip(&new.words()[range]);
+            assert!(words.all(|(old, new)| old & mask & !new == 0), "page {page}");
+        }
     }
 }

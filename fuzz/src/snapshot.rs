@@ -1,6 +1,6 @@
 //! Snapshots of every data type and encoding version: what a DUMP, an RDB file or a full synchronisation holds.
 
-use everbloom::bloom::{Filter, Format};
+use everbloom::bloom::{Filter, Format, Storage, Window};
 use everbloom::format::filter::{from_header, load, load_chunk};
 use everbloom::format::pieces::Trust;
 
@@ -47,23 +47,39 @@ fn forged(input: &mut Input<'_>, limit: u64) -> Fields {
     if matches!(empty, Filter::RedisBloom(_) | Filter::ValkeyBloom(_)) {
         return Fields(fields);
     }
-    let mut position = 0;
-    while let Some((array, start)) = forge::array_at(&empty, position) {
-        let end = start + array.bytes.len() as u64;
-        let length = (end - position).min(16 << 20) as usize;
+    let newest = empty.window().map_or(0, Window::newest);
+    for (position, cells_bytes, stamps_bytes) in segments(&empty) {
         let is_clear = input.byte() & 3 == 0;
-        let mut chunk = vec![0; length];
+        let (mut cells, mut stamps) = (vec![0; cells_bytes], vec![0; stamps_bytes]);
         if !is_clear {
             let count = usize::from(input.u16());
-            let place = usize::from(input.byte()) * length / 256;
-            chunk[place..].iter_mut().zip(input.bytes(count)).for_each(|(byte, value)| *byte = *value);
+            let place = usize::from(input.byte()) * cells_bytes / 256;
+            cells[place..].iter_mut().zip(input.bytes(count)).for_each(|(byte, value)| *byte = *value);
+            for stamp in stamps.as_chunks_mut::<8>().0 {
+                *stamp = newest.saturating_sub(u64::from(input.byte() & 31)).to_le_bytes();
+            }
         }
-        let piece = forge::sealed_chunk(&chunk, position, &array, Some(1));
-        position += length as u64;
-        let _ = load_chunk(&mut empty, position + 1, &piece, Trust::Marks);
-        fields.push(Field::Bytes(if is_clear { Vec::new() } else { chunk }));
+        let payload = [cells.as_slice(), &stamps].concat();
+        let (array, _) = forge::array_at(&empty, position).unwrap();
+        let piece = forge::sealed_chunk(&payload, position, &array, Some(1));
+        let _ = load_chunk(&mut empty, position + payload.len() as u64 + 1, &piece, Trust::Marks);
+        let strings = [cells, stamps].into_iter().filter(|string| !string.is_empty());
+        fields.extend(strings.map(|string| Field::Bytes(if is_clear { Vec::new() } else { string })));
     }
     forge::count_set_bits(&mut header, &empty);
     fields[0] = Field::Bytes(header);
     Fields(fields)
+}
+
+/// Where each segment of a filter's arrays begins in a dump, and the bytes of its cells and of its stamps.
+fn segments(filter: &Filter) -> Vec<(u64, usize, usize)> {
+    let mut segments = Vec::new();
+    for ((_, start), storage) in forge::located(filter).into_iter().zip(filter.storages()) {
+        let mut offset = 0;
+        while let Some(segment) = Storage::segment(storage, offset, 16 << 20) {
+            segments.push((start + offset as u64, segment.cells.len(), segment.stamps.len()));
+            offset += segment.cells.len() + segment.stamps.len();
+        }
+    }
+    segments
 }

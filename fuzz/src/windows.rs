@@ -1,5 +1,6 @@
-//! Filters that forget, over clocks that run, jump, stand and go back, on the primary and otherwise on the replica:
-//! nothing is forgotten before its window is over, and the replica has the same columns.
+//! Sliding-window filters over clocks that run, jump, stand and go back, on the primary and otherwise on the replica, and
+//! dumped chunk by chunk meanwhile: no item is missed before its window is over, neither in the filter nor in the copy, and
+//! the replica has the same columns.
 
 use std::collections::HashMap;
 
@@ -11,6 +12,8 @@ use super::input::Input;
 use super::model::Pair;
 
 const KEY: &[u8] = b"k";
+/// The copy that is made of it, chunk by chunk.
+const COPY: &[u8] = b"copy";
 /// Where the clock begins.
 const START_MS: u64 = 1 << 40;
 /// Most commands of one input.
@@ -22,10 +25,27 @@ struct World {
     now_ms: u64,
     window_ms: u64,
     no_refresh: bool,
+    /// Whether an item that was never added is found seldom.
+    is_exact: bool,
     /// By item, the moment that it counts from.
     from_ms: HashMap<Vec<u8>, u64>,
     /// The newest of all moments that something was added at.
     newest_ms: u64,
+    copy: Option<Copy>,
+}
+
+/// A copy of the filter, as far as it is made.
+struct Copy {
+    /// What the next chunk is asked for with; `None` once all are there.
+    iterator: Option<u64>,
+    /// By item that the filter had when the dump began, the moment that it counts from there.
+    dumped_ms: HashMap<Vec<u8>, u64>,
+    /// The same of the copy's own adds.
+    from_ms: HashMap<Vec<u8>, u64>,
+    /// The newest of all moments that something was added at in the copy.
+    newest_ms: u64,
+    /// The same in the filter up to the last chunk: what has expired there by then may be in no chunk.
+    source_ms: u64,
 }
 
 /// Makes a filter, then adds and asks at moments that the input chooses.
@@ -39,8 +59,10 @@ pub fn run(data: &[u8]) {
         now_ms: START_MS,
         window_ms,
         no_refresh: input.below(4) == 0,
+        is_exact: false,
         from_ms: HashMap::new(),
         newest_ms: 0,
+        copy: None,
     };
     world.make(&mut input);
     for _ in 0..COMMANDS_MAX {
@@ -51,6 +73,10 @@ pub fn run(data: &[u8]) {
     }
     let now_ms = world.time();
     world.check(now_ms);
+    while world.copy.as_ref().is_some_and(|copy| copy.iterator.is_some()) {
+        world.scan();
+    }
+    world.check_copy();
     world.pair.assert_in_step();
 }
 
@@ -63,6 +89,7 @@ impl World {
     fn make(&mut self, input: &mut Input<'_>) {
         let window = self.window_ms.to_string();
         let rate = *input.choose(&["0.01", "0.3", "0.001", "1e-6"]);
+        self.is_exact = rate != "0.3";
         let capacity = *input.choose(&["1", "14", "100", "1000", "30000", "600000"]);
         let mut line = format!("BF.RESERVE k {rate} {capacity} PWINDOW {window}");
         let growth = *input.choose(&["", " NONSCALING", " EXPANSION 1", " EXPANSION 4"]);
@@ -88,7 +115,7 @@ impl World {
             _ => self.now_ms,
         };
         self.pair.set_clocks(self.now_ms, replica_ms);
-        match input.below(16) {
+        match input.below(24) {
             0..=5 => {
                 let items = input.items(40);
                 self.add(&[b"BF.MADD", KEY], &items, self.time());
@@ -106,15 +133,104 @@ impl World {
                 self.pair.run("BF.CLEAR k");
                 self.from_ms.clear();
                 self.newest_ms = 0;
+                // Its chunks are of a filter that is gone.
+                self.copy = None;
+                self.pair.remove(COPY);
             }
             14 => {
                 let reading = *input.choose(&["BF.STATS k", "BF.INFO k", "BF.CARD k", "BF.DEBUG k"]);
                 self.pair.run(reading);
             }
-            _ => reload(self.pair.filter(KEY).unwrap()),
+            15 => reload(self.pair.filter(KEY).unwrap()),
+            16 => self.pair.synchronise(COPY),
+            17..=20 => self.scan(),
+            _ => {
+                let items = input.items(40);
+                let back_ms = if input.below(3) == 0 { self.step_ms(input) } else { 0 };
+                self.add_to_copy(&items, back_ms);
+            }
         }
         let now_ms = self.time();
         self.check(now_ms);
+        self.check_copy();
+    }
+
+    /// Takes the next chunk of the dump to the copy; begins with the header where there is no copy or a whole one.
+    fn scan(&mut self) {
+        let mut copy = match self.copy.take() {
+            Some(copy) if copy.iterator.is_some() => copy,
+            _ => {
+                self.pair.remove(COPY);
+                Copy {
+                    iterator: Some(0),
+                    dumped_ms: self.from_ms.clone(),
+                    from_ms: HashMap::new(),
+                    newest_ms: self.newest_ms,
+                    source_ms: 0,
+                }
+            }
+        };
+        let iterator = copy.iterator.unwrap_or_default().to_string();
+        self.pair.call(&[b"BF.SCANDUMP", KEY, iterator.as_bytes()]);
+        let next: u64 = self.pair.primary.reply[1][1..].parse().unwrap();
+        let chunk = std::mem::take(&mut self.pair.primary.bulk);
+        copy.iterator = (next != 0).then_some(next);
+        copy.source_ms = self.newest_ms;
+        if next != 0 {
+            let reply = self.pair.call(&[b"BF.LOADCHUNK", COPY, next.to_string().as_bytes(), &chunk]);
+            assert_eq!(reply, "+OK", "iterator {next}");
+        }
+        self.copy = Some(copy);
+    }
+
+    /// Adds items to the copy, of now or of an earlier moment.
+    fn add_to_copy(&mut self, items: &[Vec<u8>], back_ms: u64) {
+        let Some(mut copy) = self.copy.take() else { return };
+        let now_ms = self.now_ms.max(copy.newest_ms);
+        let at_ms = now_ms.saturating_sub(back_ms);
+        let at = at_ms.to_string();
+        let late = [&b"BF.INSERT"[..], COPY, b"NOCREATE", b"AT", at.as_bytes(), b"ITEMS"];
+        let front = if back_ms == 0 { &[&b"BF.MADD"[..], COPY][..] } else { &late };
+        let argv: Vec<&[u8]> = front.iter().copied().chain(items.iter().map(Vec::as_slice)).collect();
+        self.pair.call(&argv);
+        let answers = self.pair.primary.reply.clone();
+        for (item, answer) in items.iter().zip(answers.iter().skip(1)) {
+            if answer == "#t" || (answer == "#f" && !self.no_refresh) {
+                let from_ms = copy.from_ms.entry(item.clone()).or_default();
+                *from_ms = at_ms.max(*from_ms);
+                copy.newest_ms = copy.newest_ms.max(at_ms);
+            }
+        }
+        self.copy = Some(copy);
+    }
+
+    /// Checks that the copy has its own items and, once it is whole, all that were there when the dump began.
+    fn check_copy(&mut self) {
+        let Some(copy) = self.copy.take() else { return };
+        self.pair.call(&[b"BF.CARD", COPY]);
+        let now_ms = self.now_ms.max(copy.newest_ms);
+        let filter = self.pair.filter(COPY).unwrap();
+        let must_have = |from_ms: u64, now_ms: u64| now_ms.saturating_sub(from_ms) <= self.window_ms;
+        for (item, from_ms) in &copy.from_ms {
+            let is_found = filter.contains(item, NoPrefetch);
+            assert!(is_found || !must_have(*from_ms, now_ms), "the copy missed {}", item.escape_ascii());
+        }
+        for (item, from_ms) in copy.dumped_ms.iter().filter(|_| copy.iterator.is_none()) {
+            let is_found = filter.contains(item, NoPrefetch);
+            let must_have = must_have(*from_ms, now_ms.max(copy.source_ms));
+            assert!(is_found || !must_have, "no chunk had {}", item.escape_ascii());
+        }
+        // A generation more for rounding, and another for the one that an add may lie in.
+        let longest_ms = self.window_ms + self.window_ms / 14 * 2 + 2;
+        let has_expired = |from_ms: u64| now_ms.saturating_sub(from_ms) > longest_ms;
+        let expired = copy.dumped_ms.iter().filter(|(item, from_ms)| {
+            has_expired(**from_ms) && copy.from_ms.get(*item).is_none_or(|from_ms| has_expired(*from_ms))
+        });
+        let found: Vec<bool> = expired.map(|(item, _)| filter.contains(item, NoPrefetch)).collect();
+        let revived = found.iter().filter(|is_found| **is_found).count();
+        let is_chance = found.len() < 8 || revived * 2 < found.len();
+        assert!(is_chance || !self.is_exact, "{revived} of {} expired items are back", found.len());
+        self.copy = Some(copy);
     }
 
     /// Mostly a small part of the window.

@@ -24,7 +24,7 @@ fn taken_over(capacity_items: u64) -> (SchemePlacement, ClientChain) {
 }
 
 fn built(header: &[u8], limit_bytes: u64) -> Result<ClientChain, DecodeError> {
-    decode(header, &limit_bytes)?.build(|_, _| Ok(()))
+    decode(header, &limit_bytes)?.build().map(|(chain, _)| chain)
 }
 
 #[test]

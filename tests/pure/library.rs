@@ -28,6 +28,7 @@ fn added_in_turn(options: Options, items: &[&[u8]]) -> (BloomFilter, Tally) {
             Err(error) => panic!("{error}"),
         }
     }
+    assert_eq!(filter.internal_validate(), Ok(()));
     (filter, tally)
 }
 
@@ -54,6 +55,7 @@ fn parts_on_threads_make_the_same_filter_as_items_in_turn() {
             for call in items.chunks(items.len() / 5 + 1) {
                 let parts: Vec<Vec<&[u8]>> = call.chunks(call.len() / parts + 1).map(<[_]>::to_vec).collect();
                 tally = tally.plus(filter.add_parts(parts).unwrap());
+                assert_eq!(filter.internal_validate(), Ok(()));
             }
             let what = format!("{count} items, {capacity_items}, {growth:?}, {parts} parts");
             assert_eq!(

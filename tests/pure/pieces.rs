@@ -140,16 +140,16 @@ fn a_chunk_of_another_filter_or_of_another_dump_is_refused() {
     let (mut a, mut b) = (equal("a"), equal("b"));
     let (of_a, of_b) = (dumped(&mut a, 1), dumped(&mut b, 2));
     let mut target = from_header(&of_a[0].1, &ANY).unwrap();
-    assert_eq!(load(&mut target, &of_b[1]), Err(ChunkError::BadData));
+    assert_eq!(load(&mut target, &of_b[1]), Err(ChunkError::OtherDump));
     // Nor into a filter that no header made.
-    assert_eq!(load(&mut b, &of_a[1]), Err(ChunkError::BadData));
+    assert_eq!(load(&mut b, &of_a[1]), Err(ChunkError::OtherDump));
     assert_contains(&b, "b", 500);
     // A later dump of a filter that has changed, and an earlier one.
     add(&mut a, "later", 10);
     let later = dumped(&mut a, 3);
-    assert_eq!(load(&mut target, &later[1]), Err(ChunkError::BadData));
+    assert_eq!(load(&mut target, &later[1]), Err(ChunkError::OtherDump));
     let mut newest = from_header(&later[0].1, &ANY).unwrap();
-    assert_eq!(load(&mut newest, &of_a[1]), Err(ChunkError::BadData));
+    assert_eq!(load(&mut newest, &of_a[1]), Err(ChunkError::OtherDump));
     assert_eq!(load(&mut newest, &later[1]), Ok(()));
     // A second dump of a filter that has not changed is the same dump.
     assert_eq!(dumped(&mut a, 4), later);
@@ -245,7 +245,7 @@ fn a_primary_and_a_log_may_send_the_chunks_of_a_filter_that_came_by_a_snapshot()
     let mut half = from_header(&pieces[0].1, &ANY).unwrap();
     load(&mut half, &pieces[1]).unwrap();
     let mut without_marks = half.try_clone(UnknownMemory).unwrap();
-    assert_eq!(load(&mut without_marks, &pieces[2]), Err(ChunkError::BadData));
+    assert_eq!(load(&mut without_marks, &pieces[2]), Err(ChunkError::OtherDump));
     for (iterator, data) in &pieces[1..] {
         load_chunk(&mut without_marks, *iterator, data, Trust::Sender).unwrap();
         load_chunk(&mut half, *iterator, data, Trust::Marks).unwrap();
@@ -285,7 +285,7 @@ fn a_rewritten_file_holds_what_a_header_does_not_imply() {
         // A chunk of another rewriting is of another state.
         let other = rewritten(&filter, 8);
         if let Some(chunk) = pieces.get(1) {
-            assert_eq!(load(&mut from_header(&other[0].1, &ANY).unwrap(), chunk), Err(ChunkError::BadData));
+            assert_eq!(load(&mut from_header(&other[0].1, &ANY).unwrap(), chunk), Err(ChunkError::OtherDump));
         }
     }
     // The middle one of three chunks has no bit.

@@ -143,6 +143,7 @@ fn a_dump_goes_on_only_with_its_own_header(site: &Site) {
     let (end, chunk) = dump::piece(&mut client, "source", next).unwrap();
     assert_eq!(dump::load(&mut client, "k", next, &header), "+OK");
     assert_eq!(client.say("BF.CLEAR k"), "+OK");
-    assert_eq!(dump::load(&mut client, "k", end, &chunk), "-ERR received bad data");
+    let reply = dump::load(&mut client, "k", end, &chunk);
+    assert!(reply.starts_with("-ERR received bad data - the chunk is of another dump"), "{reply}");
     assert_eq!(client.say("BF.EXISTS k a"), "0");
 }

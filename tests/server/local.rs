@@ -159,8 +159,13 @@ fn the_server_is_asked_where_the_copy_cannot_say(site: &Site) {
 
 fn a_filter_that_grows_is_copied_while_it_is_written(site: &Site) {
     let server = site.start();
-    for format in ["everbloom", "redisbloom", "valkey-bloom"] {
-        server.client().say(&format!("BF.RESERVE {format} 0.01 10 FORMAT {format}"));
+    for (format, options) in [
+        ("everbloom", ""),
+        ("redisbloom", "FORMAT redisbloom"),
+        ("valkey-bloom", "FORMAT valkey-bloom"),
+        ("window", "PWINDOW 1000"),
+    ] {
+        server.client().say(&format!("BF.RESERVE {format} 0.01 10 {options}"));
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {

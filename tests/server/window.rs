@@ -10,6 +10,8 @@ use crate::harness::{Client, Site, Test, tests, wait_until};
 pub(crate) const TESTS: &[Test] = tests![
     items_are_remembered_through_saves_restarts_and_promotions,
     items_are_remembered_through_a_replay_in_mid_window,
+    chunks_bring_no_expired_item_back,
+    a_window_is_dumped_over_many_generations,
     a_filter_that_forgets_survives_every_way_it_can_take,
     a_script_has_one_moment,
     dead_layers_are_given_up,
@@ -146,6 +148,51 @@ fn items_are_remembered_through_a_replay_in_mid_window(site: &Site) {
     assert_eq!(client.digest("k"), digest);
     let (_, gone) = oracle.run(&mut client, WINDOW_MS);
     assert!(gone > 0);
+}
+
+fn chunks_bring_no_expired_item_back(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    assert_eq!(client.say("BF.RESERVE src 0.01 1000 PWINDOW 1400"), "+OK");
+    assert_eq!(client.int("BF.ADD src old"), 1);
+    let chunks = dump::pieces(&mut client, "src");
+    wait_until("it has expired", || client.int("BF.EXISTS src old") == 0);
+    // Some generations more, so that the column of the item is that of a live generation.
+    std::thread::sleep(Duration::from_millis(400));
+    assert_eq!(dump::load(&mut client, "dst", chunks[0].0, &chunks[0].1), "+OK");
+    assert_eq!(client.int("BF.ADD dst new"), 1);
+    assert_eq!(dump::load(&mut client, "dst", chunks[1].0, &chunks[1].1), "+OK");
+    assert_eq!(client.say("BF.MEXISTS dst old new"), "[0, 1]");
+}
+
+/// Generations pass between the chunks, with adds in each. The clock decides which: longer pauses only make it more.
+fn a_window_is_dumped_over_many_generations(site: &Site) {
+    let server = site.start();
+    let replica = server.replica(site.launch().with("propagation-error-behavior panic"));
+    let mut client = server.client();
+    assert_eq!(client.say("BF.RESERVE src 0.000001 6000000 WINDOW 86400"), "+OK");
+    let hour_ms = 3_600_000;
+    let start = now_ms() - 12 * hour_ms;
+    let add = |client: &mut Client, name: &str, at_ms: u64| {
+        let items: Vec<String> = (0..500).map(|number| format!("{name}-{number}")).collect();
+        let reply = client.say(&format!("BF.INSERT src NOCREATE AT {at_ms} ITEMS {}", items.join(" ")));
+        assert!(!reply.contains("ERR"), "{reply}");
+    };
+    add(&mut client, "before", start);
+    let (mut iterator, mut chunks) = (0, 0);
+    while let Some((next, data)) = dump::piece(&mut client, "src", iterator) {
+        iterator = next;
+        assert_eq!(dump::load(&mut client, "copy", next, &data), "+OK", "{next}");
+        chunks += 1;
+        // Two hours, which are more than a generation, pass between any two.
+        (0..4).for_each(|part| add(&mut client, &format!("{chunks}-{part}"), start + chunks * 2 * hour_ms));
+    }
+    assert!(chunks >= 4, "{chunks}");
+    let asked: Vec<String> = (0..500).map(|number| format!("before-{number}")).collect();
+    let found = client.say(&format!("BF.MEXISTS copy {}", asked.join(" ")));
+    assert_eq!(found.matches('1').count(), 500);
+    assert_eq!(client.int("WAIT 1 60000"), 1);
+    assert_eq!(replica.client().digest("copy"), client.digest("copy"));
 }
 
 fn a_filter_that_forgets_survives_every_way_it_can_take(site: &Site) {

@@ -1,6 +1,6 @@
 //! Filters of everbloom's own encoding, written down and read again in every way that there is.
 
-use everbloom::bloom::{Filter, Format, UnknownMemory};
+use everbloom::bloom::{Depth, Filter, Format, UnknownMemory};
 use everbloom::format::DecodeError;
 use everbloom::format::filter::{DataType, digest, from_header, load, load_chunk, piece, rewrite, save};
 use everbloom::format::pieces::{HEADER_ITERATOR, Trust};
@@ -20,7 +20,13 @@ pub fn saved(filter: &Filter) -> Record {
 /// The filter of everbloom's own data type that a snapshot has, where it may take so many bytes.
 pub fn loaded(record: &Record, limit_bytes: u64) -> Result<Filter, DecodeError> {
     let version = DataType::of(Format::Everbloom).encoding_version;
-    load(Format::Everbloom, version, &mut record.reader(), &limit_bytes)
+    load(Format::Everbloom, version, &mut record.reader(), &limit_bytes).map(validated)
+}
+
+/// The filter, which keeps every rule that filters keep.
+pub fn validated(filter: Filter) -> Filter {
+    assert_eq!(filter.internal_validate(Depth::Cells), Ok(()));
+    filter
 }
 
 /// A field of a snapshot that is a string.
@@ -43,6 +49,7 @@ pub fn from_pieces(filter: &Filter) -> Filter {
     let mut loaded = from_header(&first.1, &ANY).unwrap();
     for (iterator, data) in chunks.iter().rev().chain(chunks) {
         load_chunk(&mut loaded, *iterator, data, Trust::Marks).unwrap();
+        loaded = validated(loaded);
     }
     loaded
 }
@@ -58,7 +65,7 @@ pub fn rewritten(filter: &Filter) -> Filter {
         }
     })
     .unwrap();
-    made.unwrap()
+    validated(made.unwrap())
 }
 
 /// All that the digest of a key is made of.

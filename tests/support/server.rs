@@ -1,9 +1,9 @@
 //! A server that is none: it runs command lines by the function that the host room runs and keeps what they ask for.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-use everbloom::bloom::{ByteLimit, Filter, Memory, NoPrefetch, Prefetch, UnknownMemory};
+use everbloom::bloom::{ByteLimit, Depth, Filter, Memory, NoPrefetch, Prefetch, UnknownMemory};
 use everbloom::command::table::KeyAccess;
 use everbloom::command::{
     COMMANDS, Command, CommandError, Effects, Host, Keyspace, Line, Name, OpenKey, Protocol, Replication,
@@ -16,10 +16,15 @@ pub(crate) const NOW_MS: u64 = 1_000_000;
 /// A bulk reply beyond it is told by its length: as text it would take three times its memory.
 const LONGEST_SHOWN_BYTES: usize = 1 << 20;
 
+/// Filters up to this size are validated to the last cell after every command, larger ones without their cells.
+const VALIDATED_MAX_BYTES: u64 = 4 << 20;
+
 /// A reply as a line of text, such as `*2 :1 -ERR no`.
 struct Collected {
     protocol: Protocol,
     words: Vec<String>,
+    /// The last bulk reply, byte for byte.
+    bulk: Vec<u8>,
     /// Replies that are announced and not yet written.
     outstanding: usize,
     watch: fn(bool),
@@ -62,6 +67,7 @@ impl Reply for Collected {
             0..=LONGEST_SHOWN_BYTES => String::from_utf8_lossy(bytes).into_owned(),
             length_bytes => format!("{length_bytes} bytes"),
         };
+        self.bulk = bytes.to_vec();
         self.push(format!("${text}"));
     }
     fn array(&mut self, length: usize) {
@@ -81,6 +87,7 @@ pub(crate) struct Server {
     /// What the clock says.
     pub(crate) now_ms: u64,
     pub(crate) protocol: Protocol,
+    drawn: u64,
     pub(crate) keys: HashMap<Vec<u8>, Filter>,
     /// Strings, for imports.
     pub(crate) strings: HashMap<Vec<u8>, Vec<u8>>,
@@ -90,6 +97,8 @@ pub(crate) struct Server {
     pub(crate) replicated_calls: Vec<Vec<Vec<u8>>>,
     /// The last reply, word for word.
     pub(crate) reply: Vec<String>,
+    /// The last bulk reply, byte for byte: words are text.
+    pub(crate) bulk: Vec<u8>,
     /// The moments that keys were given, in milliseconds of UNIX time.
     pub(crate) expiries: Vec<(String, u64)>,
     /// Keyspace events.
@@ -107,6 +116,8 @@ struct Database<'s> {
     settings: Settings,
     must_obey: bool,
     now_ms: u64,
+    /// Random numbers so far.
+    drawn: Cell<u64>,
     filters: RefCell<HashMap<Vec<u8>, Filter>>,
     strings: &'s HashMap<Vec<u8>, Vec<u8>>,
 }
@@ -132,6 +143,10 @@ impl Host for Database<'_> {
     }
     fn random_seed(&self) -> [u8; 32] {
         std::array::from_fn(|index| if index < 16 { 7 } else { 8 })
+    }
+    fn random_number(&self) -> u64 {
+        self.drawn.set(self.drawn.get() + 1);
+        self.drawn.get()
     }
 }
 
@@ -268,11 +283,13 @@ impl Server {
             must_obey: false,
             now_ms: NOW_MS,
             protocol: Protocol::Resp2,
+            drawn: 0,
             keys: HashMap::new(),
             strings: HashMap::new(),
             replicated: Vec::new(),
             replicated_calls: Vec::new(),
             reply: Vec::new(),
+            bulk: Vec::new(),
             expiries: Vec::new(),
             events: Vec::new(),
             watch: |_| {},
@@ -294,19 +311,32 @@ impl Server {
             settings: self.settings,
             must_obey: self.must_obey,
             now_ms: self.now_ms,
+            drawn: Cell::new(self.drawn),
             filters: RefCell::new(std::mem::take(&mut self.keys)),
             strings: &self.strings,
         };
-        let mut reply =
-            Collected { protocol: self.protocol, words: Vec::new(), outstanding: 1, watch: self.watch };
+        let mut reply = Collected {
+            protocol: self.protocol,
+            words: Vec::new(),
+            bulk: Vec::new(),
+            outstanding: 1,
+            watch: self.watch,
+        };
         (self.watch)(true);
         let effects = execute(named(argv[0]), &argv[1..], &mut keyspace, &mut reply);
         (self.watch)(false);
         assert_eq!(reply.outstanding, 0, "one whole reply to {line}");
+        self.drawn = keyspace.drawn.get();
         self.keys = keyspace.filters.into_inner();
+        for (key, filter) in argv.iter().filter_map(|key| Some((key, self.keys.get(*key)?))) {
+            let is_small = filter.size_bytes() <= VALIDATED_MAX_BYTES;
+            let depth = if is_small { Depth::Cells } else { Depth::Layers };
+            assert_eq!(filter.internal_validate(depth), Ok(()), "{} after {line}", key.escape_ascii());
+        }
         self.expiries.extend(keyspace.expiries.into_inner());
         self.carry_out(effects, &line, argv);
         self.reply = reply.words;
+        self.bulk = reply.bulk;
         self.reply.join(" ")
     }
 

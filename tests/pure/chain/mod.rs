@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 use everbloom::bloom::scale::validate_scale_to;
 use everbloom::bloom::{
-    AddError, Added, CellType, Filter, Growth, Hash, NoPrefetch, Policy, Promise, ReserveError, ScaleError, Spec, UnknownMemory,
+    AddError, Added, CellType, Depth, Filter, Growth, Hash, NoPrefetch, Policy, Promise, ReserveError, ScaleError, Spec, UnknownMemory,
 };
 use proptest::prelude::*;
 
@@ -84,7 +84,9 @@ proptest! {
                 }
             }
             prop_assert_eq!(filter.items(), counted);
+            prop_assert_eq!(filter.internal_validate(Depth::Layers), Ok(()));
         }
+        prop_assert_eq!(filter.internal_validate(Depth::Cells), Ok(()));
         if parameters.error_rate < 1e-9 {
             prop_assert_eq!(counted, oracle.len() as u64);
         }
@@ -99,11 +101,6 @@ proptest! {
         let (last, full) = layers.split_last().unwrap();
         prop_assert!(full.iter().all(|layer| layer.is_full()), "a layer was added before the last was full");
         prop_assert!(full.is_empty() || last.counts().items > 0, "a layer was added for nothing");
-        for layer in layers {
-            let ones: u64 = layer.cells().bytes().iter().map(|byte| u64::from(byte.count_ones())).sum();
-            prop_assert_eq!(layer.counts().set_cells, ones);
-            prop_assert!(layer.shape().unwrap().validate().is_ok());
-        }
         prop_assert_eq!(copy.layers().len(), layers.len());
         for (copied, layer) in copy.layers().iter().zip(layers) {
             prop_assert_eq!((copied.shape(), copied.counts()), (layer.shape(), layer.counts()));
@@ -164,6 +161,7 @@ proptest! {
             offered += 1;
         }
         // The second layer takes over twice the bytes of the first, hence more than a small one's spare as well.
+        prop_assert_eq!(filter.internal_validate(Depth::Cells), Ok(()));
         if let Some(error) = refused {
             let AddError::CannotGrow(ReserveError::TooLarge { needed_bytes, limit_bytes }) = error else {
                 panic!("{error:?}");

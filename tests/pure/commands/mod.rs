@@ -1,6 +1,7 @@
 //! The language without a server: grammar, replies, and what each change asks of its host.
 
 mod bulk;
+mod chunks;
 mod clear;
 mod counting;
 mod expiry;

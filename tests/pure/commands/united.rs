@@ -93,12 +93,15 @@ fn a_layer_of_valkey_bloom_in_a_union_is_of_whole_bytes_within_the_limit_of_a_la
     // The record of a layer begins with whose it is, and has the size at 16.
     let size_at = [32, 32 + 96].into_iter().find(|at| header[*at] == 3).unwrap() + 16;
     let size_bits = u64::from_le_bytes(header[size_at..][..8].try_into().unwrap());
-    for wrong_bits in [size_bits + 1, size_bits + 7, (LAYER_MAX_BYTES + 1) * 8] {
+    let refused = |wrong_bits: u64| {
         let mut record = record.clone();
         string(&mut record, 0)[size_at..][..8].copy_from_slice(&wrong_bits.to_le_bytes());
-        let refused = loaded(&record, u64::MAX).map(|_| ());
-        assert_eq!(refused, Err(DecodeError::Invalid("size in bits")), "{wrong_bits}");
+        loaded(&record, u64::MAX).map(|_| ())
+    };
+    for wrong_bits in [size_bits + 1, size_bits + 7] {
+        assert_eq!(refused(wrong_bits), Err(DecodeError::Invalid("size in bits")), "{wrong_bits}");
     }
+    assert!(matches!(refused((LAYER_MAX_BYTES + 1) * 8), Err(DecodeError::TooLarge { .. })));
     assert!(loaded(&record, u64::MAX).is_ok());
 }
 

@@ -62,7 +62,7 @@ fn a_counter_that_is_clear_and_has_other_bits_is_refused() {
     for plane in 1..4 {
         let mut record = good.clone();
         string(&mut record, 1)[plane * 64 + clear / 8] |= 1 << (clear % 8);
-        assert_eq!(loaded(&record, LIMIT_BYTES).err(), Some(DecodeError::Invalid("chunk length")));
+        assert_eq!(loaded(&record, LIMIT_BYTES).err(), Some(DecodeError::Invalid("chunk")));
     }
 }
 

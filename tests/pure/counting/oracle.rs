@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use everbloom::bloom::counting::COUNT_FULL;
-use everbloom::bloom::{AddError, Added, Chain, Counting, Storage};
+use everbloom::bloom::{AddError, Added, Chain, Counting, Depth, Storage};
 
 use crate::support::Random;
 use super::{ANY, chain};
@@ -44,6 +44,7 @@ fn assert_all_there(chain: &Chain<Counting>, oracle: &Multiset, seed: u64) {
         assert!(is_in(chain, *item), "seed {seed}: {item} is there and was not found");
     }
     assert_eq!(chain.items(), oracle.occurrences.len() as u64, "seed {seed}");
+    assert_eq!(chain.internal_validate(Depth::Cells), Ok(()), "seed {seed}");
 }
 
 /// Share of items that were never added and are found all the same, of so many.

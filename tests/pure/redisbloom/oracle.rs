@@ -1,7 +1,7 @@
 //! An oracle straight from the formulas: `%`, doubles, one byte per bit, hashes of another crate.
 
 use everbloom::bloom::redisbloom::{LayerParameters, Options};
-use everbloom::bloom::{AddError, Added, Chain, RedisBloom, ReserveError};
+use everbloom::bloom::{AddError, Added, Chain, Depth, RedisBloom, ReserveError};
 
 use super::support::Random;
 use super::{ANY, saved};
@@ -147,7 +147,9 @@ fn filters_are_the_oracles_bit_for_bit() {
                 other => panic!("{context}: {other:?}"),
             };
             assert_eq!(added, oracle.add(&item), "{context}");
+            assert_eq!(chain.internal_validate(Depth::Layers), Ok(()), "{context}");
         }
+        assert_eq!(chain.internal_validate(Depth::Cells), Ok(()), "{context}");
         oracle.assert_equals(&chain, &context);
         layers_seen = layers_seen.max(oracle.links.len());
         most_bits = most_bits.max(oracle.links[0].bits.len());

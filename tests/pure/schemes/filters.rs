@@ -13,7 +13,7 @@ use super::vectors::{System, system, systems};
 const LIMIT_BYTES: u64 = 1 << 30;
 
 fn built(header: &[u8], limit_bytes: u64) -> Result<ClientChain, DecodeError> {
-    decode(header, &limit_bytes)?.build(|_, _| Ok(()))
+    decode(header, &limit_bytes)?.build().map(|(chain, _)| chain)
 }
 
 /// The recorded bitmap, grown by layers of our own.

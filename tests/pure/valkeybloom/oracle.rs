@@ -1,9 +1,8 @@
 //! Sizes, probes and bits against two computations that share nothing with ours: the formulas written down naively, and the
 //! library valkey-bloom is built on.
 
-use everbloom::bloom::Growth;
-use everbloom::bloom::Probes;
 use everbloom::bloom::valkeybloom::{FIXED_SEED, Seed, ValkeyBloom, sizing::Rounding};
+use everbloom::bloom::{Depth, Growth, Probes};
 use everbloom::format::valkeybloom::{ValkeyChain, decode_blob, encode_blob};
 use proptest::prelude::*;
 
@@ -85,6 +84,7 @@ proptest! {
             }
         }
         prop_assert!(!stored.is_empty());
+        prop_assert_eq!(chain.internal_validate(Depth::Cells), Ok(()));
         assert_layers_are_as_computed(&chain, Rounding::Nearest);
         let record = saved(&chain);
         let slices = record.0.iter().filter_map(|field| match field {

@@ -1,7 +1,7 @@
 //! Every way that a filter survives: snapshot, pieces, rewritten file, copy; and many items at once.
 
 use everbloom::bloom::window::Span;
-use everbloom::bloom::{Added, Blueprint, Filter, NoPrefetch, UnknownMemory, Window};
+use everbloom::bloom::{Added, Blueprint, Depth, Filter, NoPrefetch, UnknownMemory, Window};
 use everbloom::format::filter::header;
 
 use crate::support::Random;
@@ -68,6 +68,7 @@ fn a_snapshot_and_a_copy_are_the_same_filter_and_go_on_alike() {
     for mut filter in samples() {
         let record = saved(&mut filter);
         let again = loaded(&record, ANY).unwrap();
+        assert_eq!(again.internal_validate(Depth::Cells), Ok(()));
         assert_same(&filter, &again);
         assert_same(&filter, &filter.try_clone(UnknownMemory).unwrap());
         let Filter::Window(chain) = &filter else { panic!("another kind") };
@@ -106,7 +107,7 @@ fn the_header_is_the_documented_one() {
     let shape = chain.layers()[0].shape();
     let generation = START_MS * 14 / WINDOW_MS + 1;
     expected.extend([1, 0, shape.probes as u8, 1, 0, 0, 0, 0]);
-    for number in [shape.positions, 100, u64::from(shape.probes) + 1, generation] {
+    for number in [shape.positions, 100, u64::from(shape.probes) + 1, generation, 0] {
         expected.extend(number.to_le_bytes());
     }
     for column in 0..16 {

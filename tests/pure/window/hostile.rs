@@ -1,6 +1,6 @@
 //! Bytes that are no filter.
 
-use everbloom::bloom::{Filter, NoPrefetch, Storage};
+use everbloom::bloom::{Depth, Filter, NoPrefetch, Storage};
 use everbloom::format::DecodeError;
 use everbloom::format::filter::{from_header, load_chunk, piece};
 use everbloom::format::pieces::Trust;
@@ -59,10 +59,13 @@ fn every_wrong_field_is_refused() {
     assert_eq!(wrong(64, &u64::MAX.to_le_bytes()), DecodeError::Invalid("capacity"));
     assert_eq!(wrong(72, &3u64.to_le_bytes()), DecodeError::Invalid("set bits"));
     assert_eq!(wrong(72, &u64::MAX.to_le_bytes()), DecodeError::Invalid("set bits"));
-    // The page has an item of a generation that the layer has none of.
-    assert_eq!(wrong(80, &5u64.to_le_bytes()), DecodeError::Invalid("chunk length"));
+    // A column of a generation that there is none of has an item.
     assert_eq!(wrong(80, &0u64.to_le_bytes()), DecodeError::Invalid("items"));
-    assert_eq!(wrong(88, &u64::MAX.to_le_bytes()), DecodeError::Invalid("items"));
+    // The page is newer than the layer.
+    let newest = START_MS * 14 / 14_000 + 1;
+    assert_eq!(wrong(80, &(newest - 16).to_le_bytes()), DecodeError::Invalid("chunk"));
+    assert_eq!(wrong(88, &((1 << 62) + 1u64).to_le_bytes()), DecodeError::Invalid("address"));
+    assert_eq!(wrong(96, &u64::MAX.to_le_bytes()), DecodeError::Invalid("items"));
     let mut longer = good.clone();
     string(&mut longer, 0).push(0);
     assert_eq!(loaded(&longer, LIMIT_BYTES).err(), Some(DecodeError::Invalid("header length")));
@@ -80,20 +83,34 @@ fn chunks_of_a_newer_page_or_of_torn_words_change_nothing() {
     assert!(load_chunk(&mut loaded, 9, b"no seal", Trust::Marks).is_err());
     let Filter::Window(chain) = &mut loaded else { panic!("another kind") };
     let storage = chain.layers_mut()[0].storage_mut();
-    let last = storage.bytes().len() - 8;
+    let cells_bytes = storage.bytes().len() - 8;
     let newest = storage.history().newest;
-    for (offset, data) in [
-        (last, (newest + 1).to_le_bytes().to_vec()),
-        (4, vec![0; 8]),
-        (0, vec![0; 7]),
-        (last, vec![0; 16]),
-        (usize::MAX - 7, vec![0; 8]),
+    let cells = vec![0xff; cells_bytes];
+    let stamp = |generation: u64| generation.to_le_bytes().to_vec();
+    for (offset, cells, stamps) in [
+        (0, &cells[..], stamp(newest + 1)),
+        // Bits of generations that there are none of.
+        (0, &cells[..], stamp(0)),
+        (0, &cells[..], stamp(15)),
+        (0, &cells[8..], stamp(newest)),
+        (0, &cells[..], Vec::new()),
+        (0, &cells[..], stamp(newest)[1..].to_vec()),
+        (0, &cells[..], [stamp(newest), stamp(newest)].concat()),
+        (8, &cells[..], stamp(newest)),
+        (cells_bytes + 8, &cells[..], stamp(newest)),
+        (usize::MAX - 7, &cells[..], stamp(newest)),
     ] {
-        assert!(!storage.add_bytes(offset, &data), "{offset}");
+        assert!(!storage.add_segment(offset, cells, &stamps), "{} at {offset}", cells.len());
     }
-    assert_eq!(storage.set_bits(), 0);
-    assert!(storage.add_bytes(last, &newest.to_le_bytes()) && storage.add_bytes(last, &1u64.to_le_bytes()));
+    assert_eq!((storage.set_bits(), storage.page_generations()), (0, &[0][..]));
+    assert!(storage.add_segment(0, &[], &stamp(newest)) && storage.add_segment(0, &[], &stamp(1)));
     assert_eq!((storage.set_bits(), storage.page_generations()), (1, &[newest][..]));
+    // Of a page stamped 16 generations ago there is no column left, of one stamped 15 generations ago there is one.
+    assert!(storage.add_segment(0, &cells, &stamp(newest - 16)));
+    assert_eq!(storage.set_bits(), 1);
+    assert!(storage.add_segment(0, &cells, &stamp(newest - 15)));
+    assert_eq!(storage.set_bits(), 1 + cells_bytes as u64 / 2);
+    assert_eq!(loaded.internal_validate(Depth::Cells), Ok(()));
 }
 
 #[test]
@@ -125,6 +142,7 @@ fn bytes_that_are_cut_or_changed_anywhere_never_panic() {
             let Ok(mut loaded) = loaded(&record, LIMIT_BYTES) else { continue };
             // Whatever it is, it can be used at any time.
             for now_ms in [0, 1, START_MS, START_MS + 9_000_000, u64::MAX] {
+                assert_eq!(loaded.internal_validate(Depth::Cells), Ok(()), "seed {seed}");
                 loaded.tell_time(now_ms);
                 let _ = loaded.contains(b"anything", NoPrefetch);
                 let _ = loaded.add(b"anything", &LIMIT_BYTES, NoPrefetch);

@@ -7,7 +7,7 @@ mod oracle;
 mod rates;
 
 use everbloom::bloom::window::Span;
-use everbloom::bloom::{AddError, Added, Blueprint, Chain, Everbloom, Filter, Growth, Window};
+use everbloom::bloom::{AddError, Added, Blueprint, Chain, Depth, Everbloom, Filter, Growth, Window};
 
 const ANY: u64 = u64::MAX;
 const DAY_MS: u64 = 86_400_000;
@@ -35,6 +35,7 @@ fn add(chain: &mut Chain<Window>, item: u64, at_ms: u64) -> Result<Added, AddErr
     chain.family_mut().tell_time(at_ms);
     let added = chain.add(chain.digest(&item.to_le_bytes()), &ANY);
     drop(chain.take_dead());
+    assert_eq!(chain.internal_validate(Depth::Layers), Ok(()));
     added
 }
 

@@ -3,6 +3,7 @@
 //!
 //! What a drill did is a row of a table, appended to the file that SOAK_TABLE names.
 
+mod chunks;
 mod cluster;
 mod crash;
 mod defrag;
@@ -37,6 +38,7 @@ pub(crate) const SUBJECTS: &[(&str, &[Test])] = &[
     ("drill-wire", wire::TESTS),
     ("drill-crash", crash::TESTS),
     ("drill-promise", promise::TESTS),
+    ("drill-chunks", chunks::TESTS),
     ("drill-replicas", replicas::TESTS),
     ("drill-cluster", cluster::TESTS),
     ("drill-leak", leak::TESTS),

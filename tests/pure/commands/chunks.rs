@@ -1,0 +1,376 @@
+//! BF.SCANDUMP and BF.LOADCHUNK of sliding-window filters, with time and adds between the chunks.
+
+use std::ops::Range;
+
+use everbloom::bloom::UnknownMemory;
+use everbloom::format::filter::digest;
+
+use crate::support::server::Server;
+use crate::support::Random;
+
+/// The start of a generation of every window that is used here.
+const START_MS: u64 = 1_800_000_000_000;
+const WINDOW_MS: u64 = 14_000;
+const GENERATION_MS: u64 = WINDOW_MS / 14;
+
+/// A chunk and the iterator that it is loaded with; the first is the header.
+type Chunk = (u64, Vec<u8>);
+
+fn server() -> Server {
+    let mut server = Server::new();
+    server.now_ms = START_MS;
+    server
+}
+
+/// Returns the reply of BF.SCANDUMP to an iterator; `None` at the end of the dump.
+fn scan(server: &mut Server, key: &str, iterator: u64) -> Option<Chunk> {
+    let reply = server.run(&format!("BF.SCANDUMP {key} {iterator}"));
+    assert!(reply.starts_with("*2 :"), "{reply}");
+    let next = server.reply[1][1..].parse().unwrap();
+    (next != 0).then(|| (next, std::mem::take(&mut server.bulk)))
+}
+
+/// Returns all chunks of a dump, the header first.
+fn dump(server: &mut Server, key: &str) -> Vec<Chunk> {
+    let mut iterator = 0;
+    std::iter::from_fn(|| {
+        let chunk = scan(server, key, iterator)?;
+        iterator = chunk.0;
+        Some(chunk)
+    })
+    .collect()
+}
+
+fn try_load(server: &mut Server, key: &str, (iterator, data): &Chunk) -> String {
+    server.call(&[b"BF.LOADCHUNK", key.as_bytes(), iterator.to_string().as_bytes(), data])
+}
+
+fn load(server: &mut Server, key: &str, chunk: &Chunk) {
+    assert_eq!(try_load(server, key, chunk), "+OK", "iterator {}", chunk.0);
+}
+
+/// Adds numbered items.
+fn add(server: &mut Server, key: &str, name: &str, numbers: Range<u64>) {
+    add_by(server, &format!("BF.MADD {key}"), name, numbers);
+}
+
+/// Adds numbered items by the command that begins so.
+fn add_by(server: &mut Server, command: &str, name: &str, numbers: Range<u64>) {
+    let numbers: Vec<u64> = numbers.collect();
+    for numbers in numbers.chunks(500) {
+        let items: Vec<String> = numbers.iter().map(|number| format!("{name}-{number}")).collect();
+        let reply = server.run(&format!("{command} {}", items.join(" ")));
+        assert!(!reply.contains("-ERR"), "{reply}");
+    }
+}
+
+/// Returns how many of the numbered items are found.
+fn count(server: &mut Server, key: &str, name: &str, numbers: Range<u64>) -> usize {
+    let items: Vec<String> = numbers.map(|number| format!("{name}-{number}")).collect();
+    server.run(&format!("BF.MEXISTS {key} {}", items.join(" "))).matches("#t").count()
+}
+
+fn digested(server: &Server, key: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    digest(&server.keys[key.as_bytes()], &mut |part| bytes.extend_from_slice(part));
+    bytes
+}
+
+/// An add to the destination before the chunk comes stamps a page: the chunk's expired columns must not join it.
+#[test]
+fn chunks_bring_no_expired_item_back() {
+    for (options, new) in [
+        ("0.000001 1000 PWINDOW 1400", 50),
+        ("0.01 1000 PWINDOW 1400 NONSCALING", 50),
+        ("0.000001 600000 PWINDOW 1400", 20_000),
+        ("0.01 12000000 PWINDOW 1400 NOREFRESH", 60_000),
+    ] {
+        for elapsed_ms in [2000, 1600, 1700, 20_000] {
+            let mut server = server();
+            assert_eq!(server.run(&format!("BF.RESERVE src {options}")), "+OK");
+            add(&mut server, "src", "old", 0..40);
+            let chunks = dump(&mut server, "src");
+            server.now_ms += elapsed_ms;
+            load(&mut server, "dst", &chunks[0]);
+            add(&mut server, "dst", "new", 0..new);
+            chunks[1..].iter().for_each(|chunk| load(&mut server, "dst", chunk));
+            assert_eq!(count(&mut server, "dst", "old", 0..40), 0, "{options} after {elapsed_ms} ms");
+            assert_eq!(count(&mut server, "dst", "new", 0..new), new as usize, "{options}");
+        }
+    }
+}
+
+/// Adds go on while a filter of several chunks is dumped: for a part of a generation, for generations, and for longer
+/// than the window. Every chunk loads, and the copy has what was added before the first call and has not expired.
+#[test]
+fn a_window_is_dumped_while_adds_go_on() {
+    let options = format!("0.000001 12000000 PWINDOW {WINDOW_MS}");
+    for step_ms in [100, GENERATION_MS, 2 * GENERATION_MS, 9 * GENERATION_MS, 40 * GENERATION_MS] {
+        let mut server = server();
+        assert_eq!(server.run(&format!("BF.RESERVE src {options}")), "+OK");
+        add(&mut server, "src", "before", 0..3000);
+        let (mut iterator, mut chunks) = (0, 0);
+        while let Some(chunk) = scan(&mut server, "src", iterator) {
+            iterator = chunk.0;
+            load(&mut server, "dst", &chunk);
+            server.now_ms += step_ms;
+            add(&mut server, "src", &format!("meanwhile-{chunks}"), 0..9000);
+            chunks += 1;
+        }
+        assert!(chunks > 4, "{chunks}");
+        let elapsed_ms = chunks * step_ms;
+        let expected = if elapsed_ms < WINDOW_MS { 3000 } else { 0 };
+        assert_eq!(count(&mut server, "dst", "before", 0..3000), expected, "steps of {step_ms} ms");
+        assert_eq!(server.run("BF.CARD dst"), format!(":{expected}"));
+        // Items that were added during the dump are in it in part.
+        let found = count(&mut server, "dst", "meanwhile-3", 0..9000);
+        assert!(step_ms < GENERATION_MS || found == 0, "{found}");
+        assert_eq!(count(&mut server, "dst", "never", 0..9000), 0);
+        // The copy is a filter like any other.
+        add(&mut server, "dst", "after", 0..1000);
+        assert_eq!(count(&mut server, "dst", "after", 0..1000), 1000);
+        let again = dump(&mut server, "dst");
+        again.iter().for_each(|chunk| load(&mut server, "again", chunk));
+        assert!(digested(&server, "again") == digested(&server, "dst"));
+    }
+}
+
+/// The destination takes the same adds with all chunks before them, between them and after them. The columns are the
+/// same, and those of a copy that came whole.
+#[test]
+fn chunks_and_adds_in_any_order_make_the_same_filter() {
+    let seed = 0x6368_756e_6b73;
+    let mut random = Random(seed);
+    for (options, rounds, adds) in [
+        ("0.000001 3000 PWINDOW 14000 NONSCALING", 40, 30),
+        ("0.000001 600000 PWINDOW 14000", 12, 2000),
+        ("0.000001 4000000 PWINDOW 14000", 4, 9000),
+    ] {
+        for round in 0..rounds {
+            let context = format!("seed {seed:#x}, {options}, round {round}");
+            let mut server = server();
+            assert_eq!(server.run(&format!("BF.RESERVE src {options}")), "+OK");
+            for part in 0..random.below(30) as u64 {
+                add(&mut server, "src", &format!("before-{part}"), 0..adds / 30);
+                server.now_ms += random.next() % (2 * GENERATION_MS);
+            }
+            let whole = server.keys[&b"src"[..]].try_clone(UnknownMemory).unwrap();
+            server.keys.insert(b"whole".to_vec(), whole);
+            let chunks = dump(&mut server, "src");
+            for key in ["first", "mixed", "last"] {
+                load(&mut server, key, &chunks[0]);
+            }
+            chunks[1..].iter().for_each(|chunk| load(&mut server, "first", chunk));
+            let steps = 1 + random.below(8) as u64;
+            // By chunk, the step that it comes before.
+            let mut moments: Vec<u64> = chunks[1..].iter().map(|_| random.next() % (steps + 1)).collect();
+            for step in 0..=steps {
+                for (chunk, moment) in chunks[1..].iter().zip(&mut moments).rev() {
+                    if *moment == step {
+                        load(&mut server, "mixed", chunk);
+                    }
+                }
+                if step == steps {
+                    break;
+                }
+                server.now_ms += match random.below(5) {
+                    0 => 0,
+                    1 => random.next() % (20 * GENERATION_MS),
+                    _ => random.next() % (3 * GENERATION_MS),
+                };
+                // Some are of an earlier moment than what the chunks hold.
+                let at_ms = server.now_ms - random.next() % WINDOW_MS;
+                let is_late = random.below(2) == 0;
+                for key in ["whole", "first", "mixed", "last"] {
+                    let late = format!("BF.INSERT {key} NOCREATE AT {at_ms} ITEMS");
+                    let command = if is_late { late } else { format!("BF.MADD {key}") };
+                    add_by(&mut server, &command, &format!("step-{step}"), 0..adds / 5);
+                }
+            }
+            chunks[1..].iter().for_each(|chunk| load(&mut server, "last", chunk));
+            for key in ["first", "mixed", "last"] {
+                assert!(digested(&server, key) == digested(&server, "whole"), "{context}: {key}");
+                // Once more changes nothing.
+                chunks[1..].iter().for_each(|chunk| load(&mut server, key, chunk));
+                assert!(digested(&server, key) == digested(&server, "whole"), "{context}: {key} twice");
+            }
+        }
+    }
+}
+
+/// Layers are added and expire while a filter is dumped, at the source and at the destination. Every chunk loads, there
+/// and on a replica that took the destination from a snapshot in between.
+#[test]
+fn layers_come_and_go_during_a_dump() {
+    let seed = 0x6c61_7965_7273;
+    let mut random = Random(seed);
+    for round in 0..60 {
+        let context = format!("seed {seed:#x}, round {round}");
+        let mut server = server();
+        assert_eq!(server.run(&format!("BF.RESERVE src 0.000001 200 PWINDOW {WINDOW_MS}")), "+OK");
+        // A burst makes layers, and adds at an even pace let them expire one after another.
+        let mut added: Vec<(String, u64, u64)> = Vec::new();
+        for part in 0..1 + random.below(4) {
+            let count = *random.choose(&[20, 200, 1500]);
+            add(&mut server, "src", &format!("before-{part}"), 0..count);
+            added.push((format!("before-{part}"), count, server.now_ms));
+            server.now_ms += random.next() % (9 * GENERATION_MS);
+        }
+        let mut replica: Option<Server> = None;
+        let (mut iterator, mut is_at_end, mut pending) = (0, false, Vec::new());
+        loop {
+            let chunk = if is_at_end { None } else { scan(&mut server, "src", iterator) };
+            is_at_end = chunk.is_none();
+            if let Some(chunk) = chunk {
+                iterator = chunk.0;
+                pending.push(chunk);
+            }
+            // The header comes first, the others in any order.
+            if is_at_end && pending.is_empty() {
+                break;
+            }
+            let is_made = server.keys.contains_key(&b"dst"[..]);
+            if !pending.is_empty() && (!is_made || random.below(2) == 0) {
+                let next = if is_made { random.below(pending.len()) } else { 0 };
+                let chunk = pending.remove(next);
+                server.replicated_calls.clear();
+                assert_eq!(try_load(&mut server, "dst", &chunk), "+OK", "{context}: {}", chunk.0);
+                follow(&server, replica.as_mut(), &context);
+            }
+            server.now_ms += random.next() % (6 * GENERATION_MS);
+            let count = *random.choose(&[3, 20, 300]);
+            let name = format!("meanwhile-{iterator}");
+            add(&mut server, "src", &name, 0..count);
+            if random.below(2) == 0 {
+                server.replicated_calls.clear();
+                add(&mut server, "dst", &name, 0..count);
+                follow(&server, replica.as_mut(), &context);
+            }
+            if replica.is_none() && random.below(3) == 0 {
+                let mut made = Server::new();
+                made.must_obey = true;
+                let copy = server.keys[&b"dst"[..]].try_clone(UnknownMemory).unwrap();
+                made.keys.insert(b"dst".to_vec(), copy);
+                replica = Some(made);
+            }
+        }
+        for (name, count_of, at_ms) in &added {
+            let found = count(&mut server, "dst", name, 0..*count_of);
+            let is_live = server.now_ms - at_ms <= WINDOW_MS;
+            assert!(!is_live || found == *count_of as usize, "{context}: {found} of {name}");
+        }
+        assert_eq!(count(&mut server, "dst", "never", 0..500), 0, "{context}");
+    }
+}
+
+/// Runs what was replicated on a replica, and compares.
+fn follow(server: &Server, replica: Option<&mut Server>, context: &str) {
+    let Some(replica) = replica else { return };
+    for call in &server.replicated_calls {
+        let words: Vec<&[u8]> = call.iter().map(Vec::as_slice).collect();
+        let reply = replica.call(&words);
+        assert!(!reply.starts_with('-'), "{context}: {reply}");
+    }
+    assert!(digested(server, "dst") == digested(replica, "dst"), "{context}");
+}
+
+/// The dump of a filter that grows ends where its header ends, so that every chunk loads.
+#[test]
+fn a_filter_that_grows_is_dumped_to_the_end_of_its_header() {
+    for options in ["", "COUNTING", "KEYED", "FORMAT valkey-bloom"] {
+        let mut server = server();
+        assert_eq!(server.run(format!("BF.RESERVE src 0.001 50 {options}").trim_end()), "+OK");
+        add(&mut server, "src", "before", 0..300);
+        let (mut iterator, mut step) = (0, 0);
+        while let Some(chunk) = scan(&mut server, "src", iterator) {
+            iterator = chunk.0;
+            assert_eq!(try_load(&mut server, "dst", &chunk), "+OK", "{options}: {iterator}");
+            add(&mut server, "src", &format!("meanwhile-{step}"), 0..300);
+            step += 1;
+        }
+        assert_eq!(count(&mut server, "dst", "before", 0..300), 300, "{options}");
+        // The next dump has all layers.
+        dump(&mut server, "src").iter().for_each(|chunk| load(&mut server, "whole", chunk));
+        assert!(digested(&server, "whole") == digested(&server, "src"), "{options}");
+    }
+}
+
+/// A chunk that does not belong to the header is refused, and the error says what to do.
+#[test]
+fn a_chunk_of_another_dump_is_refused_by_name() {
+    let mut server = server();
+    assert_eq!(server.run("BF.RESERVE src 0.01 1000 PWINDOW 14000"), "+OK");
+    add(&mut server, "src", "old", 0..10);
+    let chunks = dump(&mut server, "src");
+    load(&mut server, "dst", &chunks[0]);
+    let expected = "-ERR received bad data - the chunk is of another dump than the filter's header: delete the key and \
+                    begin again with BF.SCANDUMP and iterator 0";
+    // Another dump began meanwhile.
+    add(&mut server, "src", "new", 0..10);
+    let later = dump(&mut server, "src");
+    assert_eq!(try_load(&mut server, "dst", &later[1]), expected);
+    // The source was emptied.
+    assert_eq!(server.run("BF.CLEAR src"), "+OK");
+    let cleared = scan(&mut server, "src", 1).unwrap();
+    assert_eq!(try_load(&mut server, "dst", &cleared), expected);
+    // The header is not known any more, as after a restart.
+    let copy = server.keys[&b"dst"[..]].try_clone(UnknownMemory).unwrap();
+    server.keys.insert(b"restarted".to_vec(), copy);
+    assert_eq!(try_load(&mut server, "restarted", &chunks[1]), expected);
+    load(&mut server, "dst", &chunks[1]);
+    assert_eq!(count(&mut server, "dst", "old", 0..10), 10);
+}
+
+/// The mark of a header: a number that a dump has until the filter changes.
+fn mark(header: &Chunk) -> [u8; 8] {
+    *header.1[..header.1.len() - 16].last_chunk().unwrap()
+}
+
+/// A filter that has lost a layer has another mark than before, however many changes its other layers have.
+#[test]
+fn a_lost_layer_is_a_change() {
+    let mut lost = 0;
+    for adds in 0..60 {
+        let mut server = server();
+        assert_eq!(server.run(&format!("BF.RESERVE src 0.01 14 PWINDOW {WINDOW_MS}")), "+OK");
+        add(&mut server, "src", "burst", 0..40);
+        let layers = server.run("BF.INFO src FILTERS");
+        let before = mark(&scan(&mut server, "src", 0).unwrap());
+        assert_eq!(mark(&scan(&mut server, "src", 0).unwrap()), before, "nothing has changed");
+        server.now_ms += 2 * WINDOW_MS;
+        for number in 0..=adds {
+            server.now_ms += GENERATION_MS;
+            add(&mut server, "src", "pace", number..number + 1);
+        }
+        assert_ne!(mark(&scan(&mut server, "src", 0).unwrap()), before, "{adds}");
+        lost += u32::from(server.run("BF.INFO src FILTERS") != layers);
+    }
+    assert!(lost > 50, "{lost}");
+}
+
+/// A merge may put layers between those of a filter that is being dumped: the rest of its chunks is refused.
+#[test]
+fn a_merge_that_adds_layers_ends_a_dump() {
+    let mut server = server();
+    for line in [
+        "BF.RESERVE src 0.01 100 EXPANSION 1",
+        // Of the shape of the second layer, and full, so that it does not fit into that.
+        "BF.RESERVE other 0.00125 100 NONSCALING",
+    ] {
+        assert_eq!(server.run(line), "+OK", "{line}");
+    }
+    add(&mut server, "src", "item", 0..190);
+    add(&mut server, "other", "other", 0..100);
+    let header = scan(&mut server, "src", 0).unwrap();
+    load(&mut server, "dst", &header);
+    let first = scan(&mut server, "src", header.0).unwrap();
+    load(&mut server, "dst", &first);
+    let layers = server.run("BF.INFO src FILTERS");
+    assert_eq!(server.run("BF.MERGE src other FORCE"), "+OK");
+    assert_ne!(server.run("BF.INFO src FILTERS"), layers);
+    let second = scan(&mut server, "src", first.0).unwrap();
+    let reply = try_load(&mut server, "dst", &second);
+    assert!(reply.starts_with("-ERR received bad data"), "{reply}");
+    dump(&mut server, "src").iter().for_each(|chunk| load(&mut server, "again", chunk));
+    assert!(digested(&server, "again") == digested(&server, "src"));
+}
