@@ -181,6 +181,8 @@ impl Filter {
         }
         let (new, again) = (u64::from(taken.new.count_ones()), u64::from(taken.again.count_ones()));
         match &mut self.policy {
+            // Of the generation only what was added to it.
+            Policy::Window(_) if new | again == 0 => {}
             Policy::Window(window) => window.count(last, new.saturating_add(again)),
             _ => last.count_occurrences(new, new.saturating_add(again)),
         }

@@ -3,7 +3,7 @@
 //! [`Filter::internal_validate`] is the one place that checks them: tests and fuzz targets after every step, decoders once
 //! they have built a filter. What holds for the cells of a kind is in [`Cell::broken_rule`](super::cells::Cell::broken_rule).
 
-use super::cells::CellType;
+use super::cells::{CellState, CellType};
 use super::estimate::clients_items;
 use super::extent::Extent;
 use super::filter::Filter;
@@ -175,9 +175,11 @@ impl Layer {
         if counts.items > most_items {
             return Err("items");
         }
-        match cells.counters() {
-            Some(state) if counts.items > state.occurrences => Err("distinct items"),
-            Some(state) if state.occurrences > LAYER_OCCURRENCES_MAX => Err("items"),
+        match cells.state() {
+            CellState::Counters(state) if counts.items > state.occurrences => Err("distinct items"),
+            CellState::Counters(state) if state.occurrences > LAYER_OCCURRENCES_MAX => Err("items"),
+            // They are counted by generation.
+            CellState::Columns(_) if counts.items > 0 => Err("items"),
             _ => Ok(()),
         }
     }

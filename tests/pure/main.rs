@@ -21,7 +21,10 @@ mod accuracy;
 mod batch;
 mod chain;
 mod library;
+mod pieces;
+mod record;
 mod schemes;
+mod sizing;
 #[path = "../support/mod.rs"]
 mod support;
 

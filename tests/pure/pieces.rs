@@ -1,19 +1,18 @@
 //! The pieces of BF.SCANDUMP: whole they make the same filter, and no piece of anything else gets in.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
 
-use everbloom::bloom::{Chain, Everbloom, Filter, Growth, ItemHash, NoPrefetch, UnknownMemory, hash128};
-use everbloom::format::everbloom::header::CHAIN_HEADER_BYTES;
+use everbloom::bloom::hash::murmur3::hash128;
+use everbloom::bloom::{Filter, Format, ItemHash, NoPrefetch, UnknownMemory};
 use everbloom::format::filter::{from_header, header, load_chunk, piece, rewrite};
 use everbloom::format::pieces::{ChunkError, SEAL_BYTES, Trust};
+use everbloom::format::record::POLICY_BYTES;
 use everbloom::format::rewrite::Rewritten;
 
-const ANY: u64 = u64::MAX;
+use crate::support::make::{ANY, cells_of, plain, promise};
 
 /// A filter of our own with so many items, whose names begin with `name`.
-fn filter(error_rate: f64, capacity_items: u64, growth: Growth, name: &str, items: u64) -> Filter {
-    let chain = Chain::reserve(Everbloom { error_rate, capacity_items, growth }, &ANY).unwrap();
-    let mut filter = Filter::Everbloom(chain);
+fn filter(error_rate: f64, capacity_items: u64, expansion: u32, name: &str, items: u64) -> Filter {
+    let mut filter = plain(promise(error_rate, capacity_items, expansion));
     add(&mut filter, name, items);
     filter
 }
@@ -26,15 +25,15 @@ fn add(filter: &mut Filter, name: &str, items: u64) {
 
 /// A filter of several layers.
 fn grown() -> Filter {
-    filter(0.001, 10, Growth::Scaling { expansion: 2 }, "grown", 100)
+    filter(0.001, 10, 2, "grown", 100)
 }
 
 fn samples() -> Vec<Filter> {
     vec![
-        filter(0.01, 100, Growth::default(), "few", 60),
-        filter(0.3, 1, Growth::Fixed, "one", 1),
-        filter(1e-6, 400_000, Growth::Fixed, "paged", 1000),
-        filter(0.05, 123, Growth::Fixed, "none", 0),
+        filter(0.01, 100, 2, "few", 60),
+        filter(0.3, 1, 0, "one", 1),
+        filter(1e-6, 400_000, 0, "paged", 1000),
+        filter(0.05, 123, 0, "none", 0),
         grown(),
     ]
 }
@@ -61,7 +60,7 @@ fn load(filter: &mut Filter, (iterator, data): &(u64, Vec<u8>)) -> Result<(), Ch
 
 /// What tells a filter from every other: its header and its bits.
 fn state(filter: &Filter) -> (Vec<u8>, Vec<Vec<u8>>) {
-    (header(filter), filter.storages().map(|bits| bits.bytes().to_vec()).collect())
+    (header(filter), cells_of(filter).into_iter().map(<[u8]>::to_vec).collect())
 }
 
 fn assert_contains(filter: &Filter, name: &str, items: u64) {
@@ -80,25 +79,26 @@ fn a_dump_loads_to_the_same_filter_in_any_order_of_chunks() {
             load(&mut again, piece).unwrap();
         }
         assert_eq!(state(&again), state(&filter));
-        // A whole copy is in the state of the mark that it came with, so its pieces are the very same.
-        assert_eq!(dumped(&mut again, 8), pieces);
-        if again.has_room() {
-            add(&mut again, "more", 1);
-            assert_ne!(dumped(&mut again, 8)[0], pieces[0]);
-        }
+        // The pieces of the copy are the same but for their mark.
+        let without_seals = |pieces: &[(u64, Vec<u8>)]| -> Vec<(u64, Vec<u8>)> {
+            pieces.iter().map(|(iterator, data)| (*iterator, data[..data.len() - SEAL_BYTES].to_vec())).collect()
+        };
+        assert_eq!(without_seals(&dumped(&mut again, 8)), without_seals(&pieces));
+        assert_ne!(dumped(&mut again, 8), pieces);
     }
 }
 
 #[test]
 fn a_dump_is_cut_at_16_mib_and_at_layers() {
-    let mut large = filter(0.01, 30_000_000, Growth::Fixed, "large", 10);
-    let size_bytes = large.storages().next().unwrap().size_bytes();
+    let mut large = filter(0.01, 30_000_000, 0, "large", 10);
+    let size_bytes = large.layers()[0].cells().size_bytes();
     let iterators: Vec<u64> = dumped(&mut large, 1).into_iter().map(|(iterator, _)| iterator).collect();
     assert_eq!(iterators, [1, 1 + (16 << 20), 1 + (32 << 20), 1 + size_bytes]);
     let mut grown = grown();
     let pieces = dumped(&mut grown, 1);
     let mut end = 1;
-    for (bits, (iterator, data)) in grown.storages().zip(&pieces[1..]) {
+    for (layer, (iterator, data)) in grown.layers().iter().zip(&pieces[1..]) {
+        let bits = layer.cells();
         end += bits.size_bytes();
         assert_eq!((*iterator, data.len() as u64), (end, bits.size_bytes() + SEAL_BYTES as u64));
     }
@@ -136,7 +136,7 @@ fn a_torn_altered_or_misplaced_piece_changes_nothing() {
 
 #[test]
 fn a_chunk_of_another_filter_or_of_another_dump_is_refused() {
-    let equal = |name| filter(0.01, 1000, Growth::Fixed, name, 500);
+    let equal = |name| filter(0.01, 1000, 0, name, 500);
     let (mut a, mut b) = (equal("a"), equal("b"));
     let (of_a, of_b) = (dumped(&mut a, 1), dumped(&mut b, 2));
     let mut target = from_header(&of_a[0].1, &ANY).unwrap();
@@ -159,19 +159,19 @@ fn a_chunk_of_another_filter_or_of_another_dump_is_refused() {
 fn altered(filter: &Filter, alter: impl FnOnce(&mut Vec<u8>)) -> Filter {
     let mut payload = header(filter);
     alter(&mut payload);
-    from_header(&sealed_unmarked(&payload, [0; 4]), &ANY).unwrap()
+    from_header(&sealed_header(&payload, 0), &ANY).unwrap()
 }
 
 #[test]
 fn a_chunk_of_a_filter_of_another_shape_is_refused_whichever_field_differs() {
-    let mut source = filter(0.01, 1000, Growth::Fixed, "a", 500);
+    let mut source = filter(0.01, 1000, 0, "a", 500);
     let (iterator, data) = dumped(&mut source, 5).swap_remove(1);
     // Whoever sends it.
     let load = |filter: &mut Filter, iterator| load_chunk(filter, iterator, &data, Trust::Sender);
     assert_eq!(load(&mut altered(&source, |_| ()), iterator), Ok(()));
     let add = |at: usize, more: u64| {
         move |header: &mut Vec<u8>| {
-            let field = &mut header[CHAIN_HEADER_BYTES + at..CHAIN_HEADER_BYTES + at + 8];
+            let field = &mut header[POLICY_BYTES + at..POLICY_BYTES + at + 8];
             let value = u64::from_le_bytes(field.try_into().unwrap());
             field.copy_from_slice(&(value + more).to_le_bytes());
         }
@@ -179,7 +179,7 @@ fn a_chunk_of_a_filter_of_another_shape_is_refused_whichever_field_differs() {
     let others = [
         ("one item more of capacity", altered(&source, add(16, 1))),
         ("64 bits more", altered(&source, add(8, 64))),
-        ("a probe more", altered(&source, |header| header[CHAIN_HEADER_BYTES + 2] += 1)),
+        ("a probe more", altered(&source, |header| header[POLICY_BYTES + 4] += 1)),
     ];
     for (what, mut other) in others {
         assert_eq!(load(&mut other, iterator), Err(ChunkError::BadData), "{what}");
@@ -187,22 +187,22 @@ fn a_chunk_of_a_filter_of_another_shape_is_refused_whichever_field_differs() {
     }
     // Two layers that differ in nothing but their place.
     let mut twins = altered(&source, |header| {
-        header[8] = 2;
-        header.extend_from_within(CHAIN_HEADER_BYTES..);
+        header[10] = 2;
+        header.extend_from_within(POLICY_BYTES..);
     });
-    let elsewhere = iterator + source.storages().next().unwrap().size_bytes();
+    let elsewhere = iterator + source.layers()[0].cells().size_bytes();
     assert_eq!(load(&mut twins, elsewhere), Err(ChunkError::BadData));
     assert_eq!(load(&mut twins, iterator), Ok(()));
     assert_eq!(set_bits(&twins), [set_bits(&source)[0], 0]);
 }
 
 fn set_bits(filter: &Filter) -> Vec<u64> {
-    filter.storages().map(|bits| bits.set_bits()).collect()
+    filter.layers().iter().map(|layer| layer.counts().set_cells).collect()
 }
 
 #[test]
 fn a_header_is_no_chunk_and_a_chunk_no_header() {
-    let mut filter = filter(0.01, 1000, Growth::Fixed, "a", 500);
+    let mut filter = filter(0.01, 1000, 0, "a", 500);
     let pieces = dumped(&mut filter, 5);
     let before = state(&filter);
     // Wherever its bytes would fit.
@@ -272,7 +272,7 @@ fn rewritten(filter: &Filter, fresh: u64) -> Vec<(u64, Vec<u8>)> {
 fn a_rewritten_file_holds_what_a_header_does_not_imply() {
     for filter in samples() {
         let pieces = rewritten(&filter, 7);
-        let occupied = filter.storages().filter(|bits| bits.set_bits() > 0).count();
+        let occupied = set_bits(&filter).into_iter().filter(|set| *set > 0).count();
         assert_eq!(pieces.len(), 1 + occupied);
         // The server may load the file, and a client send it to another server.
         for trust in [Trust::Sender, Trust::Marks] {
@@ -289,47 +289,49 @@ fn a_rewritten_file_holds_what_a_header_does_not_imply() {
         }
     }
     // The middle one of three chunks has no bit.
-    let mut chain = Chain::reserve(
-        Everbloom { error_rate: 0.01, capacity_items: 30_000_000, growth: Growth::Fixed },
-        &ANY,
-    )
-    .unwrap();
-    let bits = chain.layers_mut()[0].bits_mut();
-    assert!(bits.set(0) && bits.set((33 << 20) * 8));
-    let iterators: Vec<u64> =
-        rewritten(&Filter::Everbloom(chain), 7).into_iter().map(|(iterator, _)| iterator).collect();
+    let mut filter = plain(promise(0.01, 30_000_000, 0));
+    let cells = filter.layers_mut()[0].cells_mut();
+    assert!(cells.add_segment(0, &[1]) && cells.add_segment(33 << 20, &[1]));
+    let iterators: Vec<u64> = rewritten(&filter, 7).into_iter().map(|(iterator, _)| iterator).collect();
     assert_eq!(iterators.len(), 3);
     assert_eq!(iterators[..2], [1, 1 + (16 << 20)]);
 }
 
-/// A piece as release 0.1 wrote it: a check over the bytes and the place, and no mark.
-fn unmarked(piece: &(u64, Vec<u8>), place: [u64; 4]) -> (u64, Vec<u8>) {
-    (piece.0, sealed_unmarked(&piece.1[..piece.1.len() - SEAL_BYTES], place))
-}
-
-fn sealed_unmarked(payload: &[u8], place: [u64; 4]) -> Vec<u8> {
+/// A header with its mark and check, as docs/formats.md has them.
+pub(super) fn sealed_header(payload: &[u8], mark: u64) -> Vec<u8> {
     let ItemHash { h1, h2 } = hash128(payload);
-    let words: Vec<u8> = [h1, h2].iter().chain(&place).flat_map(|word| word.to_le_bytes()).collect();
+    let words: Vec<u8> = [h1, h2, 0, 0, 0, 0, mark].iter().flat_map(|word| word.to_le_bytes()).collect();
     let ItemHash { h1, h2 } = hash128(&words);
-    [payload, &h1.to_le_bytes(), &h2.to_le_bytes()].concat()
+    [payload, &mark.to_le_bytes(), &h1.to_le_bytes(), &h2.to_le_bytes()].concat()
 }
 
 #[test]
-fn pieces_of_the_first_release_load_into_filters_of_their_headers_only() {
-    let mut source = filter(0.01, 100, Growth::Fixed, "old", 50);
-    let pieces = dumped(&mut source, 1);
-    let Filter::Everbloom(chain) = &source else { unreachable!() };
-    let shape = chain.layers()[0].shape();
-    let header = unmarked(&pieces[0], [0; 4]);
-    let chunk = unmarked(&pieces[1], [0, shape.size_bits, shape.capacity_items, shape.probes.into()]);
-    let mut old = from_header(&header.1, &ANY).unwrap();
-    assert_eq!(load(&mut old, &pieces[1]), Err(ChunkError::BadData));
-    load(&mut old, &chunk).unwrap();
-    assert_eq!(state(&old), state(&source));
-    let mut new = from_header(&pieces[0].1, &ANY).unwrap();
-    assert_eq!(load(&mut new, &chunk), Err(ChunkError::BadData));
-    load_chunk(&mut new, chunk.0, &chunk.1, Trust::Sender).unwrap();
-    assert_eq!(state(&new), state(&source));
+fn the_check_is_as_documented() {
+    let mut filter = grown();
+    filter.mark_state(5);
+    let piece = piece(&filter, 0).unwrap().unwrap().data;
+    assert_eq!(sealed_header(&header(&filter), 5), *piece);
+}
+
+#[test]
+fn a_filter_that_lacks_its_chunks_is_not_in_the_state_of_its_header() {
+    let mut filter = filter(0.01, 100, 2, "few", 1);
+    filter.mark_state(5);
+    let header = piece(&filter, 0).unwrap().unwrap().data.into_owned();
+    let mut without = from_header(&header, &ANY).unwrap();
+    without.mark_state(6);
+    assert_eq!(without.state_mark(), 6);
+}
+
+#[test]
+fn a_dump_after_a_change_that_was_taken_back_has_another_mark() {
+    let mut filter = crate::support::make::counting(promise(0.01, 100, 2));
+    add(&mut filter, "few", 1);
+    let first = dumped(&mut filter, 5);
+    assert_eq!(dumped(&mut filter, 6), first);
+    assert!(filter.remove(b"few-0"));
+    add(&mut filter, "few", 1);
+    assert_ne!(dumped(&mut filter, 7), first);
 }
 
 #[test]
@@ -349,6 +351,5 @@ fn a_header_without_our_seal_is_redisblooms_whatever_it_begins_with() {
     bytes.push(0);
     // Read as RedisBloom's header, whose array cannot have taken so many items.
     let filter = from_header(&bytes, &ANY).unwrap();
-    assert!(matches!(filter, Filter::RedisBloom(_)));
-    assert_eq!(filter.items(), 64);
+    assert_eq!((filter.format(), filter.items()), (Format::RedisBloom, 64));
 }

@@ -1,11 +1,19 @@
 //! Layer sizes: large enough by an exact calculation and by the fill of real layers, and no larger than promised.
 
-use everbloom::bloom::everbloom::layout::{LINE_BITS, PAGE_BITS, PAGE_LINES};
-use everbloom::bloom::everbloom::sizing::{Size, full_rate, size_for};
-use everbloom::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_ERROR_RATE_MIN, PAGED_MIN_BYTES};
-use everbloom::bloom::{Everbloom, ItemHash, Layer, LayerPlan, LayerShape, Layout, hash128};
+use everbloom::bloom::hash::murmur3::hash128;
+use everbloom::bloom::layout::{LINE_BITS, PAGE_BITS, PAGE_LINES};
+use everbloom::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_ERROR_RATE_MIN, LAYER_MAX_BYTES, PAGED_MIN_BYTES};
+use everbloom::bloom::sizing::{Shape, full_rate};
+use everbloom::bloom::{CellType, Filter, Hash, ItemHash, Layer, Policy, Promise};
 use everbloom::{Format, Growth, Options, layer_sizes};
+
 use crate::support::Random;
+use crate::support::make::{add, contains};
+
+/// The shape of a layer of bits.
+fn sized(items: u64, rate: f64) -> Shape {
+    Shape::sized(CellType::Bits, items, rate)
+}
 
 /// Rates over the whole range.
 const RATES: [f64; 14] =
@@ -18,7 +26,7 @@ fn one_per_cent_takes_the_promised_bits_per_item_at_most() {
         let (mut largest, mut at) = (0.0, 0);
         let mut items = 10_000u64;
         while items <= 1_000_000_000 {
-            let bits_per_item = size_for(items, error_rate).size_bits as f64 / items as f64;
+            let bits_per_item = sized(items, error_rate).size_bits() as f64 / items as f64;
             if bits_per_item > largest {
                 (largest, at) = (bits_per_item, items);
             }
@@ -36,7 +44,7 @@ fn a_full_layer_has_the_rate_that_it_was_sized_for_and_no_more() {
     for asked in RATES {
         let mut items = 1u64;
         while items < 1 << 34 {
-            let rate = full_rate(&LayerShape::sized(items, asked));
+            let rate = full_rate(&sized(items, asked));
             assert!(rate <= asked.min(1.0 - 1e-6) * (1.0 + 1e-9), "{rate} for {items} at {asked}");
             // A few items leave room in the words of their array.
             assert!(items < 100_000 || rate > asked * 0.95, "{rate} for {items} at {asked}");
@@ -47,9 +55,9 @@ fn a_full_layer_has_the_rate_that_it_was_sized_for_and_no_more() {
 
 #[test]
 fn the_first_layer_of_a_default_filter_takes_128_bytes() {
-    let default = Everbloom::default();
+    let default = Promise::default();
     let rate = default.growth.layer_error_rate(default.error_rate, 0);
-    assert_eq!(size_for(default.capacity_items, rate).size_bits, 1024);
+    assert_eq!(sized(default.capacity_items, rate).size_bits(), 1024);
 }
 
 #[test]
@@ -58,10 +66,10 @@ fn the_largest_layer_that_is_not_paged_is_a_word_short_of_2_mib() {
         let (mut scattered, mut paged) = (1u64, 10_000_000);
         while scattered + 1 < paged {
             let items = u64::midpoint(scattered, paged);
-            let is_paged = matches!(size_for(items, rate).layout, Layout::Paged { .. });
+            let is_paged = sized(items, rate).lines > 0;
             *if is_paged { &mut paged } else { &mut scattered } = items;
         }
-        assert_eq!(size_for(scattered, rate).size_bits / 8, PAGED_MIN_BYTES - 8, "{rate}");
+        assert_eq!(sized(scattered, rate).size_bits() / 8, PAGED_MIN_BYTES - 8, "{rate}");
     }
 }
 
@@ -71,7 +79,7 @@ fn paged_layers_are_little_larger_than_scattered_ones() {
     // would take, from the same count of distinct items.
     let mut rate = 0.5;
     while rate >= 1e-6 {
-        let paged = size_for(CAPACITY_MAX_ITEMS, rate).size_bits as f64;
+        let paged = sized(CAPACITY_MAX_ITEMS, rate).size_bits() as f64;
         let scattered = (1..=50)
             .map(|probes| {
                 let fill = rate.powf(1.0 / f64::from(probes));
@@ -91,7 +99,7 @@ fn more_items_never_take_fewer_bits() {
         let mut last = 0;
         let mut items = 1u64;
         while items <= CAPACITY_MAX_ITEMS {
-            let bits = size_for(items, rate).size_bits;
+            let bits = sized(items, rate).size_bits();
             assert!(bits >= last, "{items} items at {rate}: {bits} bits, fewer items {last}");
             last = bits;
             items += if items < 3_000 { 1 } else { items / 100 };
@@ -102,14 +110,14 @@ fn more_items_never_take_fewer_bits() {
 #[test]
 fn a_lower_rate_never_takes_fewer_bits_but_for_the_step_to_more_lines() {
     for items in [1, 7, 100, 10_000, 1_000_000, 5_000_000, 1_000_000_000] {
-        let mut last = size_for(items, 0.9999);
+        let mut last = sized(items, 0.9999);
         let mut rate = 0.9999;
         while rate > LAYER_ERROR_RATE_MIN {
             rate *= 0.98;
-            let size = size_for(items, rate);
-            let allowed = if size.layout == last.layout { 1.0 } else { 0.987 };
+            let size = sized(items, rate);
+            let allowed = if size.lines == last.lines { 1.0 } else { 0.987 };
             assert!(
-                size.size_bits as f64 >= last.size_bits as f64 * allowed,
+                size.size_bits() as f64 >= last.size_bits() as f64 * allowed,
                 "{items} items at {rate}: {size:?}, at a higher rate {last:?}"
             );
             last = size;
@@ -123,34 +131,33 @@ fn extreme_arguments_give_valid_shapes_or_sizes_past_the_limit() {
     for rate in rates.into_iter().chain(RATES) {
         for items in [1, 2, 63, 64, 100, 10_000, 1 << 20, 1 << 31, CAPACITY_MAX_ITEMS - 1, CAPACITY_MAX_ITEMS]
         {
-            let shape = LayerShape::sized(items, rate);
-            let too_large = shape.size_bytes() > everbloom::bloom::limits::LAYER_MAX_BYTES;
+            let shape = sized(items, rate);
+            let too_large = shape.size_bits() / 8 > LAYER_MAX_BYTES;
             assert_eq!(
                 shape.validate(),
-                if too_large { Err("size in bits") } else { Ok(()) },
+                if too_large { Err("positions") } else { Ok(()) },
                 "{items} items at {rate}: {shape:?}"
             );
             assert!(!too_large || items >= 1 << 31, "{items} items at {rate}: {shape:?}");
             // Each counted item sets a bit that was clear.
-            assert!(shape.size_bits >= items, "{items} items at {rate} never fit: {shape:?}");
-            assert_eq!(shape.layout == Layout::Scattered, shape.size_bytes() < PAGED_MIN_BYTES);
+            assert!(shape.size_bits() >= items, "{items} items at {rate} never fit: {shape:?}");
+            assert_eq!(shape.lines == 0, shape.size_bits() / 8 < PAGED_MIN_BYTES);
         }
     }
-    let least = size_for(1_000, LAYER_ERROR_RATE_MIN);
+    let least = sized(1_000, LAYER_ERROR_RATE_MIN);
     for rate in [f64::from_bits(1), 0.0, -1.0, f64::NEG_INFINITY, f64::NAN, LAYER_ERROR_RATE_MIN / 2.0] {
-        assert_eq!(size_for(1_000, rate), least, "{rate} is sized as the smallest rate");
+        assert_eq!(sized(1_000, rate), least, "{rate} is sized as the smallest rate");
     }
     for items in [0, u64::MAX] {
-        assert!(size_for(items, 0.01).size_bits > 0, "no panic outside the promised range");
+        assert!(sized(items, 0.01).size_bits() > 0, "no panic outside the promised range");
     }
 }
 
 #[test]
 fn sizes_are_the_same_on_every_machine_and_in_every_version() {
     // A primary and its replica each size a layer for themselves. Values of the first release.
-    let scattered = |probes, size_bits| Size { layout: Layout::Scattered, probes, size_bits };
-    let paged =
-        |lines, probes, pages| Size { layout: Layout::Paged { lines }, probes, size_bits: pages * PAGE_BITS };
+    let scattered = |probes, size_bits| (0, probes, size_bits);
+    let paged = |lines, probes, pages| (lines, probes, pages * PAGE_BITS);
     for (items, rate, size) in [
         (1, 0.01, scattered(4, 64)),
         (100, 0.0075, scattered(7, 1024)),
@@ -163,7 +170,8 @@ fn sizes_are_the_same_on_every_machine_and_in_every_version() {
         (1_000_000_000, 1e-6, paged(6, 20, 887_935)),
         (1_000_000_000, 1e-12, paged(8, 39, 1_823_539)),
     ] {
-        assert_eq!(size_for(items, rate), size, "{items} items at {rate}");
+        let Shape { lines, probes, positions, .. } = sized(items, rate);
+        assert_eq!((lines, probes, positions), size, "{items} items at {rate}");
     }
 }
 
@@ -186,13 +194,10 @@ fn no_size_has_changed_since_the_first_release() {
             }
             _ => libm::exp2(-52.0 * share),
         };
-        let Size { layout, probes, size_bits } = size_for(items, rate);
-        let lines = match layout {
-            Layout::Scattered => 0,
-            Layout::Paged { lines } => lines,
-        };
+        let shape = sized(items, rate);
+        let Shape { lines, probes, .. } = shape;
         paged += u32::from(lines > 0);
-        sizes.extend([&[lines, probes as u8][..], &size_bits.to_le_bytes()].concat());
+        sizes.extend([&[lines, probes as u8][..], &shape.size_bits().to_le_bytes()].concat());
     }
     assert!((8_000..12_000).contains(&paged), "{paged} of 20000 are paged");
     let recorded = ItemHash { h1: 0x8e6b_e84a_36b8_74c9, h2: 0x847b_2910_e002_46ed };
@@ -202,9 +207,9 @@ fn no_size_has_changed_since_the_first_release() {
 /// The error rate of a scattered layer that has counted `items` items, exactly: the occupied bits are a Markov chain
 /// whose step is an item's `probes` throws, given that they do not all hit occupied bits, for such an item is not
 /// counted.
-fn exact_scattered_rate(items: u64, size: Size) -> f64 {
-    let bits = size.size_bits as f64;
-    let occupied_max = (items * u64::from(size.probes)).min(size.size_bits) as usize;
+fn exact_scattered_rate(items: u64, size: Shape) -> f64 {
+    let bits = size.positions as f64;
+    let occupied_max = (items * u64::from(size.probes)).min(size.positions) as usize;
     let all_hit = |occupied: usize| (occupied as f64 / bits).powi(size.probes as i32);
     let mut states = vec![0.0; occupied_max + 1];
     states[0] = 1.0;
@@ -239,14 +244,14 @@ fn small_layers_keep_the_rate_exactly_and_a_word_less_would_not() {
             if items > 100 && rate < 1e-6 {
                 continue;
             }
-            let size = size_for(items, rate);
+            let size = sized(items, rate);
             let exact = exact_scattered_rate(items, size);
             assert!(exact <= rate * (1.0 + 1e-9), "{items} items at {rate}: {exact} with {size:?}");
             sizes += 1;
-            let word_less = size.size_bits - 64;
+            let word_less = size.positions - 64;
             if word_less >= items {
                 let keeps = |probes| {
-                    exact_scattered_rate(items, Size { probes, size_bits: word_less, ..size }) <= rate
+                    exact_scattered_rate(items, Shape { probes, positions: word_less, ..size }) <= rate
                 };
                 not_smallest +=
                     u32::from((size.probes.saturating_sub(2).max(1)..=size.probes + 2).any(keeps));
@@ -257,30 +262,28 @@ fn small_layers_keep_the_rate_exactly_and_a_word_less_would_not() {
     assert!(not_smallest * 50 <= sizes, "{not_smallest} of {sizes}");
 }
 
-fn random_item(random: &mut Random) -> ItemHash {
-    ItemHash { h1: random.next(), h2: random.next() }
+/// A random item.
+fn random_item(random: &mut Random) -> [u8; 16] {
+    (u128::from(random.next()) << 64 | u128::from(random.next())).to_le_bytes()
 }
 
-/// A layer of `shape`, filled until it has counted its capacity.
-fn full_layer(shape: LayerShape, random: &mut Random) -> Layer {
-    let mut layer = Layer::try_new(LayerPlan::from(shape)).unwrap();
-    while !layer.is_full() {
-        let item = random_item(random);
-        if !layer.contains(item) {
-            layer.insert(item);
-        }
+/// A filter of one layer of that shape, filled until it has counted its capacity.
+fn full_filter(shape: Shape, random: &mut Random) -> Filter {
+    let promise = Promise { error_rate: 0.01, capacity_items: shape.capacity_items, growth: Growth::Fixed };
+    let layer = Layer::try_new(shape.spec(Hash::Murmur3, 0)).unwrap();
+    let mut filter = Filter::from_layers(Policy::Promise(promise), vec![layer]).unwrap();
+    while !filter.layers()[0].is_full() {
+        add(&mut filter, &random_item(random)).unwrap();
     }
-    layer
+    filter
 }
 
 /// The chance of an absent item to be found in a paged layer, over all pages, all 2048 pairs of a first line and an
 /// odd step, and all positions in the lines: what endless probing would measure.
 fn rate_by_fill(layer: &Layer) -> f64 {
-    let shape = layer.shape();
-    let Layout::Paged { lines } = shape.layout else { panic!("{shape:?} is not paged") };
-    let words = layer.bits().words();
-    let line_probes =
-        |role: u32| shape.probes / u32::from(lines) + u32::from(role < shape.probes % u32::from(lines));
+    let Shape { lines, probes, .. } = layer.shape().unwrap();
+    let words = layer.cells().words();
+    let line_probes = |role: u32| probes / u32::from(lines) + u32::from(role < probes % u32::from(lines));
     let (mut sum, mut count) = (0.0, 0.0);
     for page in words.chunks_exact((PAGE_BITS / 64) as usize) {
         let fills: Vec<f64> = page
@@ -311,13 +314,13 @@ fn the_fill_of_full_paged_layers_keeps_the_rate() {
     for (rate, filters) in
         [(0.25, 3), (0.01, 4), (0.0075, 4), (1e-3, 4), (1e-4, 4), (1e-5, 4), (1e-6, 4), (2e-7, 4), (1e-9, 6)]
     {
-        let rounded = size_for(CAPACITY_MAX_ITEMS, rate);
-        let size_bits = PAGED_MIN_BYTES * 8;
-        let bits_per_item = rounded.size_bits as f64 / CAPACITY_MAX_ITEMS as f64;
-        let capacity_items = (size_bits as f64 / bits_per_item) as u64;
-        let shape = LayerShape { layout: rounded.layout, probes: rounded.probes, size_bits, capacity_items };
+        let rounded = sized(CAPACITY_MAX_ITEMS, rate);
+        let positions = PAGED_MIN_BYTES * 8;
+        let bits_per_item = rounded.positions as f64 / CAPACITY_MAX_ITEMS as f64;
+        let capacity_items = (positions as f64 / bits_per_item) as u64;
+        let shape = Shape { positions, capacity_items, ..rounded };
         let rates: Vec<f64> =
-            (1..=filters).map(|seed| rate_by_fill(&full_layer(shape, &mut Random(seed))) / rate).collect();
+            (1..=filters).map(|seed| rate_by_fill(&full_filter(shape, &mut Random(seed)).layers()[0]) / rate).collect();
         let count = filters as f64;
         let mean = rates.iter().sum::<f64>() / count;
         let spread = rates.iter().map(|one| (one - mean).powi(2)).sum::<f64>();
@@ -333,30 +336,31 @@ fn positions_hit_set_bits_as_often_as_the_fill_says() {
     // All numbers of probes per line, the seventh and last field included, at fills where errors are frequent enough
     // to be counted; and scattered layers small and large.
     let probings = [
-        (Layout::Paged { lines: 1 }, 7, 512 * PAGE_BITS),
-        (Layout::Paged { lines: 2 }, 14, 512 * PAGE_BITS),
-        (Layout::Paged { lines: 3 }, 13, 512 * PAGE_BITS),
-        (Layout::Paged { lines: 4 }, 4, 512 * PAGE_BITS),
-        (Layout::Paged { lines: 6 }, 20, 512 * PAGE_BITS),
-        (Layout::Paged { lines: 8 }, 50, 512 * PAGE_BITS),
-        (Layout::Scattered, 7, 1 << 20),
-        (Layout::Scattered, 20, 12_352),
-        (Layout::Scattered, 50, 1 << 23),
+        (1, 7, 512 * PAGE_BITS),
+        (2, 14, 512 * PAGE_BITS),
+        (3, 13, 512 * PAGE_BITS),
+        (4, 4, 512 * PAGE_BITS),
+        (6, 20, 512 * PAGE_BITS),
+        (8, 50, 512 * PAGE_BITS),
+        (0, 7, 1 << 20),
+        (0, 20, 12_352),
+        (0, 50, 1 << 23),
     ];
-    for (layout, probes, size_bits) in probings {
+    for (lines, probes, positions) in probings {
         // A rate of about 1 %: fill^probes, fill being 1 - e^(-items * probes / bits).
         let fill = 0.01f64.powf(1.0 / f64::from(probes));
-        let capacity_items = (-(1.0 - fill).ln() * size_bits as f64 / f64::from(probes)) as u64;
-        let shape = LayerShape { layout, probes, size_bits, capacity_items };
+        let capacity_items = (-(1.0 - fill).ln() * positions as f64 / f64::from(probes)) as u64;
+        let shape = Shape { cells: CellType::Bits, lines, probes, positions, capacity_items };
         let mut random = Random(20);
-        let layer = full_layer(shape, &mut random);
-        let expected = match layout {
-            Layout::Scattered => (layer.counts().set_bits as f64 / size_bits as f64).powi(probes as i32),
-            Layout::Paged { .. } => rate_by_fill(&layer),
+        let filter = full_filter(shape, &mut random);
+        let layer = &filter.layers()[0];
+        let expected = match lines {
+            0 => (layer.counts().set_cells as f64 / positions as f64).powi(probes as i32),
+            _ => rate_by_fill(layer),
         };
         let asked = 3_000_000;
         let hits =
-            (0..asked).filter(|_| layer.contains(random_item(&mut random))).count() as f64 / f64::from(asked);
+            (0..asked).filter(|_| contains(&filter, &random_item(&mut random))).count() as f64 / f64::from(asked);
         let sigma = (expected * (1.0 - expected) / f64::from(asked)).sqrt();
         println!("seed 20, {shape:?}: expected {expected:.6}, measured {hits:.6}, sigma {sigma:.6}");
         assert!((hits - expected).abs() <= 4.0 * sigma, "{shape:?}: {hits} against {expected} +- {sigma}");

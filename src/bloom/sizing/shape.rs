@@ -40,7 +40,7 @@ impl Shape {
             None => (demand.lines, paged::solve(&demand)),
         };
         // More positions than are asked for only lower the rate.
-        let positions = positions.next_multiple_of(cells.measures().unit_positions);
+        let positions = positions.checked_next_multiple_of(cells.measures().unit_positions).unwrap_or(positions);
         Self { cells, lines, probes, positions, capacity_items }
     }
 

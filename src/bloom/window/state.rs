@@ -129,11 +129,13 @@ pub fn live_rate(layer: &Layer, now: Generation, except: Generation) -> f64 {
 }
 
 impl Window {
-    /// Sets the newest generation that an item was added in to that of the layers, after they were read or have changed otherwise
+    /// Sets the newest generation that an item was added in to that of the layers, and the time to that at least, after they were read or have changed otherwise
     /// than by adds. O(layers).
     pub(in crate::bloom) fn find_newest(&mut self, layers: &[Layer]) {
         self.quota = ColumnQuota::default();
         self.newest = layers.iter().map(|layer| history(layer).newest).max().unwrap_or(0);
+        // Time does not run behind it.
+        self.set_now(self.now_ms());
     }
 
     /// Checks the parameters and the layers. O(layers).
