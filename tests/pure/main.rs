@@ -20,13 +20,16 @@
 mod accuracy;
 mod batch;
 mod chain;
+mod counting;
 mod library;
 mod pieces;
+mod positions;
 mod record;
 mod schemes;
 mod sizing;
 #[path = "../support/mod.rs"]
 mod support;
+mod window;
 
 // With the host module the library has an allocator of its own.
 #[cfg(not(feature = "server"))]

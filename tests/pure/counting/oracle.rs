@@ -2,11 +2,21 @@
 
 use std::collections::HashMap;
 
-use everbloom::bloom::counting::COUNT_FULL;
-use everbloom::bloom::{AddError, Added, Chain, Counting, Depth, Storage};
+use everbloom::bloom::cells::COUNT_FULL;
+use everbloom::bloom::{AddError, Added, Depth, Filter, Layer};
 
 use crate::support::Random;
-use super::{ANY, chain};
+use crate::support::make::{add, contains, counting, promise};
+
+/// An empty filter that scales with `expansion`; 0 for a fixed one.
+fn chain(error_rate: f64, capacity_items: u64, expansion: u32) -> Filter {
+    counting(promise(error_rate, capacity_items, expansion))
+}
+
+/// The adds of a layer, less those that were deleted.
+fn occurrences(layer: &Layer) -> u64 {
+    layer.cells().counters().unwrap().occurrences
+}
 
 /// Items that are there, so that one of them can be drawn, and how often each is.
 #[derive(Default)]
@@ -35,49 +45,49 @@ impl Multiset {
     }
 }
 
-fn is_in(chain: &Chain<Counting>, item: u32) -> bool {
-    chain.contains(chain.digest(&item.to_le_bytes()))
+fn is_in(filter: &Filter, item: u32) -> bool {
+    contains(filter, &item.to_le_bytes())
 }
 
-fn assert_all_there(chain: &Chain<Counting>, oracle: &Multiset, seed: u64) {
+fn assert_all_there(filter: &Filter, oracle: &Multiset, seed: u64) {
     for item in oracle.counts.keys() {
-        assert!(is_in(chain, *item), "seed {seed}: {item} is there and was not found");
+        assert!(is_in(filter, *item), "seed {seed}: {item} is there and was not found");
     }
-    assert_eq!(chain.items(), oracle.occurrences.len() as u64, "seed {seed}");
-    assert_eq!(chain.internal_validate(Depth::Cells), Ok(()), "seed {seed}");
+    assert_eq!(filter.items(), oracle.occurrences.len() as u64, "seed {seed}");
+    assert_eq!(filter.internal_validate(Depth::Cells), Ok(()), "seed {seed}");
 }
 
 /// Share of items that were never added and are found all the same, of so many.
-fn measured_rate(chain: &Chain<Counting>, asked: u32) -> f64 {
-    let found = (0..asked).filter(|number| is_in(chain, u32::MAX - number)).count();
+fn measured_rate(filter: &Filter, asked: u32) -> f64 {
+    let found = (0..asked).filter(|number| is_in(filter, u32::MAX - number)).count();
     found as f64 / f64::from(asked)
 }
 
 /// Random adds and deletes, half of them each once there are `items`, some of items that are there several times.
-fn churn(chain: &mut Chain<Counting>, items: usize, operations: u32, seed: u64) -> Multiset {
+fn churn(filter: &mut Filter, items: usize, operations: u32, seed: u64) -> Multiset {
     let (mut random, mut oracle) = (Random(seed), Multiset::default());
     for operation in 0..operations {
         let adds = random.below(items) >= oracle.occurrences.len() || random.below(8) == 0;
         if adds {
             let item = random.below(items * 3) as u32;
-            let was_there = is_in(chain, item);
-            let added = chain.add(chain.digest(&item.to_le_bytes()), &ANY).unwrap();
+            let was_there = is_in(filter, item);
+            let added = add(filter, &item.to_le_bytes()).unwrap();
             assert_eq!(added, if was_there { Added::Again } else { Added::New }, "seed {seed}");
             oracle.add(item);
         } else if random.below(10) == 0 {
             // One that is certainly not there is refused.
             let item = u32::MAX - random.below(1 << 20) as u32;
-            if !is_in(chain, item) {
-                assert!(!chain.remove(chain.digest(&item.to_le_bytes())), "seed {seed}");
+            if !is_in(filter, item) {
+                assert!(!filter.remove(&item.to_le_bytes()), "seed {seed}");
             }
         } else if let Some(item) = oracle.take(&mut random) {
-            assert!(chain.remove(chain.digest(&item.to_le_bytes())), "seed {seed}: {item} was there");
+            assert!(filter.remove(&item.to_le_bytes()), "seed {seed}: {item} was there");
         }
         if operation % 50_000 == 0 {
-            assert_all_there(chain, &oracle, seed);
+            assert_all_there(filter, &oracle, seed);
         }
     }
-    assert_all_there(chain, &oracle, seed);
+    assert_all_there(filter, &oracle, seed);
     oracle
 }
 
@@ -91,14 +101,14 @@ fn a_million_adds_and_deletes_lose_nothing_and_keep_the_rate() {
         (0.01, 500, 2, 30_000),
         (0.0001, 50, 1, 1000),
     ] {
-        let mut chain = chain(error_rate, capacity, expansion);
-        churn(&mut chain, items, 1_000_000, seed);
-        assert_eq!(chain.layers().len() > 1, expansion > 0);
+        let mut filter = chain(error_rate, capacity, expansion);
+        churn(&mut filter, items, 1_000_000, seed);
+        assert_eq!(filter.layer_count() > 1, expansion > 0);
         // Layers whose items are gone are dropped.
-        assert!(chain.layers().len() < 1000, "{} layers", chain.layers().len());
+        assert!(filter.layer_count() < 1000, "{} layers", filter.layer_count());
         let asked = 400_000;
-        let (rate, sigma) = (measured_rate(&chain, asked), (error_rate / f64::from(asked)).sqrt());
-        println!("seed {seed}: {error_rate} asked, {rate} measured, {} layers", chain.layers().len());
+        let (rate, sigma) = (measured_rate(&filter, asked), (error_rate / f64::from(asked)).sqrt());
+        println!("seed {seed}: {error_rate} asked, {rate} measured, {} layers", filter.layer_count());
         assert!(rate <= error_rate + 3.0 * sigma, "seed {seed}: {rate} for {error_rate}");
     }
 }
@@ -106,22 +116,21 @@ fn a_million_adds_and_deletes_lose_nothing_and_keep_the_rate() {
 #[test]
 fn a_filter_at_its_capacity_keeps_the_rate_however_often_its_items_were_exchanged() {
     for (error_rate, capacity) in [(0.01, 1000u32), (0.01, 2_500_000), (1e-4, 20_000)] {
-        let mut chain = chain(error_rate, capacity.into(), 0);
+        let mut filter = chain(error_rate, capacity.into(), 0);
         let rounds = if capacity > 100_000 { 1 } else { 100 };
-        let digest = |chain: &Chain<Counting>, item: u32| chain.digest(&item.to_le_bytes());
         (0..capacity).for_each(|item| {
-            assert!(chain.add(digest(&chain, item), &ANY).is_ok());
+            assert!(add(&mut filter, &item.to_le_bytes()).is_ok());
         });
         // Items that were taken for present when they were added have left room.
-        if chain.add(digest(&chain, u32::MAX), &ANY).is_ok() {
-            assert!(chain.remove(digest(&chain, u32::MAX)));
+        if add(&mut filter, &[0xff; 4]).is_ok() {
+            assert!(filter.remove(&[0xff; 4]));
         }
         for item in 0..capacity.min(100_000) * rounds {
-            assert!(chain.remove(digest(&chain, item)));
-            assert!(chain.add(digest(&chain, item + capacity), &ANY).is_ok());
+            assert!(filter.remove(&item.to_le_bytes()));
+            assert!(add(&mut filter, &(item + capacity).to_le_bytes()).is_ok());
         }
         let asked = 400_000;
-        let (rate, sigma) = (measured_rate(&chain, asked), (error_rate / f64::from(asked)).sqrt());
+        let (rate, sigma) = (measured_rate(&filter, asked), (error_rate / f64::from(asked)).sqrt());
         println!("{error_rate} asked, {rate} measured at {capacity} items");
         // Small filters differ from one another by more than their samples.
         assert!(rate <= error_rate * 1.15 + 3.0 * sigma, "{rate} for {error_rate} at {capacity}");
@@ -135,59 +144,59 @@ fn deleting_all_that_was_added_leaves_nothing() {
     for (error_rate, capacity, expansion) in
         [(1e-6, 4, 0), (1e-9, 10, 1), (0.5, 100, 0), (0.01, 3000, 2), (1e-5, 900_000, 0)]
     {
-        let mut chain = chain(error_rate, capacity, expansion);
+        let mut filter = chain(error_rate, capacity, expansion);
         let mut random = Random(seed);
         for _ in 0..20 {
             let items: Vec<u32> = (0..4).map(|_| random.next() as u32).collect();
             for item in &items {
-                chain.add(chain.digest(&item.to_le_bytes()), &ANY).unwrap();
+                add(&mut filter, &item.to_le_bytes()).unwrap();
             }
-            assert_eq!(chain.items(), items.len() as u64, "seed {seed}");
+            assert_eq!(filter.items(), items.len() as u64, "seed {seed}");
             for (index, item) in items.iter().enumerate() {
-                assert!(chain.remove(chain.digest(&item.to_le_bytes())), "seed {seed}");
-                assert!(items[index + 1..].iter().all(|item| is_in(&chain, *item)), "seed {seed}");
+                assert!(filter.remove(&item.to_le_bytes()), "seed {seed}");
+                assert!(items[index + 1..].iter().all(|item| is_in(&filter, *item)), "seed {seed}");
             }
-            assert!(items.iter().all(|item| !chain.remove(chain.digest(&item.to_le_bytes()))));
-            assert_eq!((chain.items(), chain.set_bits()), (0, 0), "seed {seed}, {error_rate}");
-            assert!(chain.layers().iter().all(|layer| layer.storage().words().iter().all(|word| *word == 0)));
+            assert!(items.iter().all(|item| !filter.remove(&item.to_le_bytes())));
+            assert_eq!((filter.items(), filter.set_cells()), (0, 0), "seed {seed}, {error_rate}");
+            assert!(filter.layers().iter().all(|layer| layer.cells().words().iter().all(|word| *word == 0)));
         }
     }
 }
 
 #[test]
 fn an_item_that_filled_its_counters_stays_for_good() {
-    let mut chain = chain(0.01, 1000, 0);
-    let item = chain.digest(b"often");
+    let mut filter = chain(0.01, 1000, 0);
+    let item = b"often";
     for count in 0..COUNT_FULL {
-        assert_eq!(chain.add(item, &ANY), Ok(if count == 0 { Added::New } else { Added::Again }));
+        assert_eq!(add(&mut filter, item), Ok(if count == 0 { Added::New } else { Added::Again }));
     }
-    let bytes = chain.layers()[0].storage().bytes().to_vec();
-    assert_eq!(chain.add(item, &ANY), Ok(Added::Again));
-    assert!((0..100).all(|_| chain.remove(item)));
-    assert_eq!(chain.layers()[0].storage().bytes(), bytes);
-    assert!(chain.contains(item));
-    assert_eq!(chain.items(), 0);
+    let bytes = filter.layers()[0].cells().bytes().to_vec();
+    assert_eq!(add(&mut filter, item), Ok(Added::Again));
+    assert!((0..100).all(|_| filter.remove(item)));
+    assert_eq!(filter.layers()[0].cells().bytes(), bytes);
+    assert!(contains(&filter, item));
+    assert_eq!(filter.items(), 0);
 }
 
 #[test]
 fn a_deletion_that_is_refused_half_way_changes_nothing() {
-    let mut chain = chain(0.2, 100, 0);
+    let mut filter = chain(0.2, 100, 0);
     (0..60u32).for_each(|item| {
-        chain.add(chain.digest(&item.to_le_bytes()), &ANY).unwrap();
+        add(&mut filter, &item.to_le_bytes()).unwrap();
     });
     let mut refused = 0;
     for item in 100..200_000u32 {
-        let digest = chain.digest(&item.to_le_bytes());
-        if chain.contains(digest) {
-            let (bytes, before) = (chain.layers()[0].storage().bytes().to_vec(), chain.layers()[0].counts());
-            if chain.remove(digest) {
+        let item = item.to_le_bytes();
+        if contains(&filter, &item) {
+            let (bytes, before) = (filter.layers()[0].cells().bytes().to_vec(), filter.layers()[0].counts());
+            if filter.remove(&item) {
                 // A false positive, which is put back.
-                chain.add(digest, &ANY).unwrap();
+                add(&mut filter, &item).unwrap();
             } else {
                 refused += 1;
             }
             assert_eq!(
-                (chain.layers()[0].storage().bytes(), chain.layers()[0].counts()),
+                (filter.layers()[0].cells().bytes(), filter.layers()[0].counts()),
                 (&bytes[..], before)
             );
         }
@@ -197,15 +206,15 @@ fn a_deletion_that_is_refused_half_way_changes_nothing() {
 
 #[test]
 fn a_full_filter_takes_what_is_there_again_and_room_comes_back() {
-    let mut chain = chain(0.001, 10, 0);
+    let mut filter = chain(0.001, 10, 0);
     let item = |number: u32| number.to_le_bytes();
-    (0..10).for_each(|number| assert_eq!(chain.add(chain.digest(&item(number)), &ANY), Ok(Added::New)));
-    assert_eq!(chain.add(chain.digest(&item(10)), &ANY), Err(AddError::Full));
-    assert_eq!(chain.add(chain.digest(&item(3)), &ANY), Ok(Added::Again));
-    assert_eq!(chain.items(), 11);
-    assert!(chain.remove(chain.digest(&item(3))) && chain.remove(chain.digest(&item(4))));
-    assert_eq!(chain.add(chain.digest(&item(10)), &ANY), Ok(Added::New));
-    let there: Vec<bool> = (0..11).map(|number| chain.contains(chain.digest(&item(number)))).collect();
+    (0..10).for_each(|number| assert_eq!(add(&mut filter, &item(number)), Ok(Added::New)));
+    assert_eq!(add(&mut filter, &item(10)), Err(AddError::Full));
+    assert_eq!(add(&mut filter, &item(3)), Ok(Added::Again));
+    assert_eq!(filter.items(), 11);
+    assert!(filter.remove(&item(3)) && filter.remove(&item(4)));
+    assert_eq!(add(&mut filter, &item(10)), Ok(Added::New));
+    let there: Vec<bool> = (0..11).map(|number| contains(&filter, &item(number))).collect();
     assert_eq!(there, [true, true, true, true, false, true, true, true, true, true, true]);
 }
 
@@ -214,7 +223,7 @@ fn a_fixed_filter_is_full_exactly_when_it_has_its_capacity_of_distinct_items() {
     let seed = 0x0064_6973_7469;
     // Rates at which no item is taken for another.
     for (error_rate, capacity) in [(1e-9, 1), (1e-9, 5), (1e-10, 40), (1e-9, 300)] {
-        let (mut chain, mut random) = (chain(error_rate, capacity, 0), Random(seed));
+        let (mut filter, mut random) = (chain(error_rate, capacity, 0), Random(seed));
         let mut oracle = Multiset::default();
         let (mut refused, mut taken_again) = (0, 0);
         for _ in 0..60_000 {
@@ -222,7 +231,7 @@ fn a_fixed_filter_is_full_exactly_when_it_has_its_capacity_of_distinct_items() {
             let occurrences = oracle.counts.get(&item).copied().unwrap_or(0);
             if random.below(3) == 0 {
                 if let Some(item) = oracle.take(&mut random) {
-                    assert!(chain.remove(chain.digest(&item.to_le_bytes())), "seed {seed}");
+                    assert!(filter.remove(&item.to_le_bytes()), "seed {seed}");
                 }
             } else if occurrences < 3 {
                 // Fewer than a counter can count.
@@ -231,7 +240,7 @@ fn a_fixed_filter_is_full_exactly_when_it_has_its_capacity_of_distinct_items() {
                     0 if oracle.counts.len() as u64 == capacity => Err(AddError::Full),
                     0 => Ok(Added::New),
                 };
-                let outcome = chain.add(chain.digest(&item.to_le_bytes()), &ANY);
+                let outcome = add(&mut filter, &item.to_le_bytes());
                 assert_eq!(outcome, expected, "seed {seed}, {error_rate} at {capacity}");
                 refused += u32::from(outcome.is_err());
                 taken_again += u32::from(outcome == Ok(Added::Again));
@@ -240,7 +249,7 @@ fn a_fixed_filter_is_full_exactly_when_it_has_its_capacity_of_distinct_items() {
                 }
             }
         }
-        assert_all_there(&chain, &oracle, seed);
+        assert_all_there(&filter, &oracle, seed);
         println!("seed {seed}: {capacity} items, {refused} refused, {taken_again} added again");
         assert!(refused > 0 && taken_again > 0);
     }
@@ -263,10 +272,10 @@ fn a_fixed_filter_takes_as_many_new_items_as_its_capacity_at_every_rate_and_size
         (0.01, 6_000_000),
         (1e-6, 700_000),
     ] {
-        let mut chain = chain(error_rate, capacity, 0);
+        let mut filter = chain(error_rate, capacity, 0);
         let (mut new_items, mut item) = (0, 0u32);
         let outcome = loop {
-            match chain.add(chain.digest(&item.to_le_bytes()), &ANY) {
+            match add(&mut filter, &item.to_le_bytes()) {
                 Ok(added) => new_items += u64::from(added == Added::New),
                 Err(error) => break error,
             }
@@ -292,25 +301,25 @@ fn a_filter_that_was_full_all_the_time_keeps_its_rate_however_often_its_items_we
         (0.01, 5000, 10, 2),
         (0.01, 600_000, 1, 1),
     ] {
-        let (mut chain, mut random) = (chain(error_rate, capacity.into(), 0), Random(seed));
+        let (mut filter, mut random) = (chain(error_rate, capacity.into(), 0), Random(seed));
         let (mut there, mut next) = (Vec::new(), 0u32);
         for _ in 0..u64::from(capacity) * (rounds + 1) {
             // Two attempts for each item that goes.
             for _ in 0..2 {
-                let item = chain.digest(&next.to_le_bytes());
-                if (0..copies).all(|_| chain.add(item, &ANY).is_ok()) {
+                let item = next.to_le_bytes();
+                if (0..copies).all(|_| add(&mut filter, &item).is_ok()) {
                     there.push(next);
                 }
                 next += 1;
             }
             if there.len() >= capacity as usize {
                 let gone = there.swap_remove(random.below(there.len()));
-                assert!((0..copies).all(|_| chain.remove(chain.digest(&gone.to_le_bytes()))), "seed {seed}");
+                assert!((0..copies).all(|_| filter.remove(&gone.to_le_bytes())), "seed {seed}");
             }
         }
-        assert!(there.iter().all(|item| is_in(&chain, *item)), "seed {seed}");
+        assert!(there.iter().all(|item| is_in(&filter, *item)), "seed {seed}");
         let asked = 400_000;
-        let (rate, sigma) = (measured_rate(&chain, asked), (error_rate / f64::from(asked)).sqrt());
+        let (rate, sigma) = (measured_rate(&filter, asked), (error_rate / f64::from(asked)).sqrt());
         println!(
             "seed {seed}: {error_rate} asked, {rate} measured, {} items for {capacity}, {copies} of each",
             there.len()
@@ -323,36 +332,36 @@ fn a_filter_that_was_full_all_the_time_keeps_its_rate_however_often_its_items_we
 
 #[test]
 fn occurrences_in_older_layers_are_deleted_from_there() {
-    let mut chain = chain(0.01, 20, 1);
+    let mut filter = chain(0.01, 20, 1);
     let item = |number: u32| number.to_le_bytes();
     (0..200).for_each(|number| {
-        chain.add(chain.digest(&item(number)), &ANY).unwrap();
+        add(&mut filter, &item(number)).unwrap();
     });
-    let layers = chain.layers().len();
-    let before: Vec<u64> = chain.layers().iter().map(|layer| layer.counts().items).collect();
-    (0..5).for_each(|number| assert_eq!(chain.add(chain.digest(&item(number)), &ANY), Ok(Added::Again)));
-    let after: Vec<u64> = chain.layers().iter().map(|layer| layer.counts().items).collect();
-    assert_eq!((chain.layers().len(), after[0], &after[1..]), (layers, before[0] + 5, &before[1..]));
-    (0..5).for_each(|number| assert!(chain.remove(chain.digest(&item(number)))));
-    assert_eq!(chain.items(), 200);
-    (0..200).for_each(|number| assert!(chain.remove(chain.digest(&item(number))), "{number}"));
-    assert_eq!((chain.items(), chain.set_bits()), (0, 0));
+    let layers = filter.layer_count();
+    let before: Vec<u64> = filter.layers().iter().map(occurrences).collect();
+    (0..5).for_each(|number| assert_eq!(add(&mut filter, &item(number)), Ok(Added::Again)));
+    let after: Vec<u64> = filter.layers().iter().map(occurrences).collect();
+    assert_eq!((filter.layer_count(), after[0], &after[1..]), (layers, before[0] + 5, &before[1..]));
+    (0..5).for_each(|number| assert!(filter.remove(&item(number))));
+    assert_eq!(filter.items(), 200);
+    (0..200).for_each(|number| assert!(filter.remove(&item(number)), "{number}"));
+    assert_eq!((filter.items(), filter.set_cells()), (0, 0));
 }
 
 #[test]
 fn layers_whose_items_are_gone_are_dropped() {
-    let mut chain = chain(0.01, 20, 1);
+    let mut filter = chain(0.01, 20, 1);
     let item = |number: u32| number.to_le_bytes();
-    let size_bytes = chain.size_bytes();
+    let size_bytes = filter.size_bytes();
     for number in 0..10_000 {
-        chain.add(chain.digest(&item(number)), &ANY).unwrap();
+        add(&mut filter, &item(number)).unwrap();
         if let Some(old) = number.checked_sub(100) {
-            assert!(chain.remove(chain.digest(&item(old))));
-            assert!(chain.layers().len() <= 8, "{} layers at {number}", chain.layers().len());
+            assert!(filter.remove(&item(old)));
+            assert!(filter.layer_count() <= 8, "{} layers at {number}", filter.layer_count());
         }
     }
-    (9_900..10_000).for_each(|number| assert!(chain.remove(chain.digest(&item(number))), "{number}"));
-    assert_eq!((chain.layers().len(), chain.items(), chain.set_bits()), (1, 0, 0));
+    (9_900..10_000).for_each(|number| assert!(filter.remove(&item(number)), "{number}"));
+    assert_eq!((filter.layer_count(), filter.items(), filter.set_cells()), (1, 0, 0));
     // Its rate is that of a later layer, so it may be larger than the first.
-    assert!(chain.size_bytes() < 3 * size_bytes);
+    assert!(filter.size_bytes() < 3 * size_bytes);
 }

@@ -228,9 +228,10 @@ fn impossible_imports_are_refused_by_name() {
     let record = saved(&filter);
     let most = CAPACITY_MAX_ITEMS.to_le_bytes();
     assert!(changed(&record, &[(EXPANSION, &EXPANSION_MAX.to_le_bytes()), (LAYER_CAPACITY, &most)]).is_ok());
-    // 64-bit words are Guava's: of its schemes, without shift, in whole words.
+    // Words of 64 bits are Guava's, and 4001 bits are no whole words.
     let words = [BitOrder::BigEndianWords.id()];
-    assert_eq!(changed(&record, &[(ORDER, &words)]).err(), Some(invalid("bit order")));
+    let whole = [(ORDER, &words[..]), (LENGTH, &[16, 0])];
+    assert_eq!(changed(&record, &whole).err(), Some(invalid("bit order")));
 }
 
 #[test]

@@ -7,7 +7,8 @@ use everbloom::bloom::window::Span;
 use everbloom::bloom::{AddError, Added, Depth};
 
 use crate::support::Random;
-use super::{DAY_MS, START_MS, add, chain, is_in, of, parameters};
+use crate::support::make::{self, START_MS, promise, windowed};
+use super::{DAY_MS, add, is_in, rate_now};
 
 /// What is known of a filter's items.
 #[derive(Default)]
@@ -48,7 +49,7 @@ fn step(random: &mut Random, window_ms: u64, now_ms: u64) -> u64 {
 /// Runs commands at random moments; answers how many items that were dead were found, and how many were asked for.
 fn run(window_ms: u64, capacity: u64, expansion: u32, seed: u64) -> (u64, u64) {
     let mut random = Random(seed);
-    let (mut filter, mut oracle) = (chain(0.01, capacity, expansion, window_ms), Oracle::default());
+    let (mut filter, mut oracle) = (super::filter(0.01, capacity, expansion, window_ms), Oracle::default());
     let generation_ms = Span::new(window_ms).generation_ms();
     let mut now_ms = START_MS;
     let (mut kept, mut dead) = (0, 0);
@@ -91,7 +92,7 @@ fn run(window_ms: u64, capacity: u64, expansion: u32, seed: u64) -> (u64, u64) {
         let age_ms = oracle.time(now_ms) - last;
         assert!(age_ms > window_ms || is_in(&mut filter, *item, now_ms), "seed {seed}: {item}");
     }
-    assert!(filter.layers().len() < 60, "seed {seed}: {} layers", filter.layers().len());
+    assert!(filter.layer_count() < 60, "seed {seed}: {} layers", filter.layer_count());
     (kept, dead)
 }
 
@@ -119,8 +120,8 @@ fn a_filter_in_pages_forgets_in_time() {
     let seed = 0x0070_6167_6573;
     let mut random = Random(seed);
     let window_ms = DAY_MS;
-    let (mut filter, mut oracle) = (chain(0.01, 1_500_000, 0, window_ms), Oracle::default());
-    assert!(filter.layers()[0].storage().page_generations().len() > 100);
+    let (mut filter, mut oracle) = (super::filter(0.01, 1_500_000, 0, window_ms), Oracle::default());
+    assert!(filter.layers()[0].shape().unwrap().regions() > 100);
     let (mut now_ms, mut kept) = (START_MS, 0);
     for _ in 0..200 {
         now_ms = step(&mut random, window_ms, now_ms);
@@ -143,38 +144,37 @@ fn a_filter_in_pages_forgets_in_time() {
 
 #[test]
 fn an_item_counts_from_its_first_add_where_that_was_asked_for() {
-    let mut filter = of(Window::new(parameters(0.01, 1000, 2), Span::new(14_000), true));
+    let mut filter = windowed(Window::new(promise(0.01, 1000, 2), Span::new(14_000), true));
     let start = START_MS / 14_000 * 14_000;
     assert_eq!(add(&mut filter, 1, start), Ok(Added::New));
     for step in 1..=14 {
         assert_eq!(add(&mut filter, 1, start + step * 1000), Ok(Added::Present), "{step}");
     }
-    assert_eq!(filter.items_at(filter.family().told().now), 1);
+    assert_eq!(filter.items(), 1);
     assert_eq!(add(&mut filter, 1, start + 15_000), Ok(Added::New));
     // And from its last where it was not.
-    let mut filter = chain(0.01, 1000, 2, 14_000);
+    let mut filter = super::filter(0.01, 1000, 2, 14_000);
     assert_eq!(add(&mut filter, 1, start), Ok(Added::New));
     assert_eq!(add(&mut filter, 1, start + 999), Ok(Added::Present));
     for step in 1..=40 {
         assert_eq!(add(&mut filter, 1, start + step * 1000), Ok(Added::Again), "{step}");
     }
-    assert_eq!(filter.items_at(filter.family().told().now), 15);
+    assert_eq!(filter.items(), 15);
     assert!(is_in(&mut filter, 1, start + 54_999) && !is_in(&mut filter, 1, start + 55_000));
 }
 
 #[test]
 fn an_item_of_an_earlier_moment_is_forgotten_as_of_that_moment() {
     for (capacity, seed) in [(1000, 1u64), (600_000, 2)] {
-        let mut filter = chain(0.01, capacity, 2, 14_000);
+        let mut filter = super::filter(0.01, capacity, 2, 14_000);
         let start = START_MS / 14_000 * 14_000;
         add(&mut filter, 1, start).unwrap();
         for back in 0..20u64 {
-            filter.family_mut().tell_moment(start - back * 1000);
-            let item = filter.digest(&(seed << 32 | back).to_le_bytes());
-            let added = filter.add(item, &u64::MAX);
+            filter.window_mut().unwrap().set_moment(start - back * 1000);
+            let added = make::add(&mut filter, &(seed << 32 | back).to_le_bytes());
             assert_eq!(added, Ok(if back < 15 { Added::New } else { Added::Present }), "{back}");
         }
-        assert_eq!(filter.items_at(filter.family().told().now), 16);
+        assert_eq!(filter.items(), 16);
         for back in 0..15u64 {
             let (item, end) = (seed << 32 | back, start + 15_000 - back * 1000);
             assert!(is_in(&mut filter, item, end - 1) && !is_in(&mut filter, item, end), "{back}");
@@ -187,48 +187,48 @@ fn an_item_of_an_earlier_moment_is_forgotten_as_of_that_moment() {
 fn bursts_grow_a_filter_and_time_gives_the_layers_up() {
     let (window_ms, capacity) = (14_000, 1400);
     let start = START_MS / window_ms * window_ms;
-    let mut filter = chain(0.01, capacity, 2, window_ms);
+    let mut filter = super::filter(0.01, capacity, 2, window_ms);
     let reserved_bytes = filter.size_bytes() as f64;
     for item in 0..capacity {
         add(&mut filter, item, start).unwrap();
     }
-    let (layers, share) = (filter.layers().len(), filter.size_bytes() as f64 / reserved_bytes);
+    let (layers, share) = (filter.layer_count(), filter.size_bytes() as f64 / reserved_bytes);
     println!("{layers} layers, {share} times the memory");
     // As docs/window.md has it.
     assert_eq!(layers, 5);
     assert!((20.0..=31.0).contains(&share), "{share}");
-    assert!(filter.rate_at(filter.family().told().now) <= 0.01);
+    assert!(rate_now(&filter) <= 0.01);
     assert!((0..capacity).all(|item| is_in(&mut filter, item, start + window_ms)));
     // Some at the pace of the capacity: the window after the burst.
     for step in 0..60 {
         for item in 0..100 {
             add(&mut filter, step << 32 | item, start + 1000 * step).unwrap();
         }
-        assert!(filter.rate_at(filter.family().told().now) <= 0.01);
+        assert!(rate_now(&filter) <= 0.01);
     }
-    assert_eq!(filter.layers().len(), 1);
+    assert_eq!(filter.layer_count(), 1);
     let share = filter.size_bytes() as f64 / reserved_bytes;
     println!("afterwards {share} times the memory");
     assert!((10.0..=16.0).contains(&share), "{share}");
     // A fixed one refuses what its column has no room for, and goes on in the next generation.
-    let mut filter = chain(0.01, capacity, 0, window_ms);
+    let mut filter = super::filter(0.01, capacity, 0, window_ms);
     let taken = (0..capacity).take_while(|item| add(&mut filter, *item, start).is_ok()).count();
     println!("{taken} of {capacity} items at once");
     assert!((100..300).contains(&taken), "{taken}");
     assert_eq!(add(&mut filter, u64::MAX, start), Err(AddError::Full));
     assert_eq!(add(&mut filter, u64::MAX, start + 1000), Ok(Added::New));
-    assert!(filter.rate_at(filter.family().told().now) <= 0.0101);
+    assert!(rate_now(&filter) <= 0.0101);
 }
 
 /// Thirty windows' items at once, and the smallest growth factor: what is left of the rate is enough for all layers.
 #[test]
 fn a_filter_that_hardly_grows_keeps_its_rate_in_a_burst() {
-    let mut filter = chain(0.01, 100, 1, 14_000);
+    let mut filter = super::filter(0.01, 100, 1, 14_000);
     (0..3000).for_each(|item| {
         add(&mut filter, item, START_MS).unwrap();
     });
-    let layers = filter.layers().len();
+    let layers = filter.layer_count();
     println!("{layers} layers");
     assert!(layers < 1000, "{layers}");
-    assert!(filter.rate_at(filter.family().told().now) <= 0.01);
+    assert!(rate_now(&filter) <= 0.01);
 }

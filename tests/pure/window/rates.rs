@@ -1,10 +1,17 @@
 //! Rates and sizes, over simulated days.
 
-use everbloom::bloom::window::WindowShape;
-use everbloom::bloom::{Chain, ItemHash, Layout, Window, hash128};
+use everbloom::bloom::hash::murmur3::hash128;
+use everbloom::bloom::sizing::Shape;
+use everbloom::bloom::{CellType, Filter, ItemHash};
 
+use super::{DAY_MS, add, is_in, measured_rate, rate_now};
 use crate::support::Random;
-use super::{DAY_MS, START_MS, add, chain, is_in, measured_rate};
+use crate::support::make::START_MS;
+
+/// The shape of a layer of columns.
+fn sized(capacity: u64, rate: f64) -> Shape {
+    Shape::sized(CellType::Columns, capacity, rate)
+}
 
 /// A number between 0 and 1 whose average distance from 0 is 1: the time between two arrivals at random.
 fn pause(random: &mut Random) -> f64 {
@@ -17,7 +24,7 @@ fn pause(random: &mut Random) -> f64 {
 fn simulate(error_rate: f64, capacity: u64, expansion: u32, windows: f64, seed: u64) -> (f64, f64, f64) {
     let window_ms = DAY_MS;
     let mut random = Random(seed);
-    let mut filter = chain(error_rate, capacity, expansion, window_ms);
+    let mut filter = super::filter(error_rate, capacity, expansion, window_ms);
     let size_bytes = filter.size_bytes();
     let mean_ms = window_ms as f64 / capacity as f64;
     let (mut clock_ms, mut item) = (START_MS as f64, 0u64);
@@ -38,7 +45,7 @@ fn simulate(error_rate: f64, capacity: u64, expansion: u32, windows: f64, seed: 
         assert!(add(&mut filter, item, clock_ms as u64).is_ok(), "seed {seed}: item {item} of {capacity}");
         item += 1;
     }
-    assert_eq!(filter.layers().len(), 1, "seed {seed}");
+    assert_eq!(filter.layer_count(), 1, "seed {seed}");
     let now = clock_ms as u64;
     assert!((1..=capacity.min(10_000)).all(|back| is_in(&mut filter, item - back, now)), "seed {seed}");
     // What was forgotten is found no more often than what never was there.
@@ -76,7 +83,7 @@ fn the_rate_is_kept_at_every_phase_from_a_hundred_items_to_a_million() {
 
 /// A filter to which items come at the even pace that it is made for.
 struct Pace {
-    filter: Chain<Window>,
+    filter: Filter,
     capacity: u64,
     next: u64,
 }
@@ -119,9 +126,9 @@ fn the_rate_is_kept_at_every_phase_up_to_ten_million_items() {
         (10_000_000, 0.01, 19.0),
         (10_000_000, 0.001, 25.0),
     ] {
-        let filter = chain(error_rate, capacity, 0, DAY_MS);
+        let filter = super::filter(error_rate, capacity, 0, DAY_MS);
         assert!(filter.size_bytes() as f64 * 8.0 / capacity as f64 <= most_bits);
-        let span = filter.family().span;
+        let span = filter.window().unwrap().span;
         let first = span.generation_at(START_MS) + 1;
         let mut pace = Pace { filter, capacity, next: 0 };
         // Fourteen full generations behind the current one; then the column that was the first is in use again.
@@ -139,7 +146,7 @@ fn the_rate_is_kept_at_every_phase_up_to_ten_million_items() {
                 println!("{error_rate}, {capacity} items, {phase}: {}", pace.look(at_ms, error_rate));
             }
         }
-        assert_eq!(pace.filter.layers().len(), 1);
+        assert_eq!(pace.filter.layer_count(), 1);
     }
 }
 
@@ -150,10 +157,10 @@ fn sizes_are_those_promised() {
             [100_000u64, 200_000, 333_333, 400_000, 500_000, 700_000, 1_000_000, 10_000_000, 1_000_000_000]
         {
             for rate in [error_rate, error_rate * 31.0 / 32.0] {
-                let shape = WindowShape::sized(capacity, rate);
+                let shape = sized(capacity, rate);
                 let bits = shape.size_bits() as f64 / capacity as f64;
                 assert!(bits <= most && shape.validate().is_ok(), "{rate} {capacity}: {bits}");
-                assert!(shape.layout != Layout::Scattered || shape.size_bits() <= 8 << 20);
+                assert!(shape.lines > 0 || shape.size_bits() <= 8 << 20);
             }
         }
     }
@@ -168,13 +175,9 @@ fn sizes_are_the_same_on_every_machine_and_in_every_version() {
         let mut power_of_two =
             |most: f64| libm::exp2((random.next() >> 11) as f64 / (1u64 << 53) as f64 * most);
         let capacity_items = power_of_two(40.0) as u64;
-        let shape = WindowShape::sized(capacity_items, power_of_two(-30.0));
-        let lines = match shape.layout {
-            Layout::Scattered => 0,
-            Layout::Paged { lines } => lines,
-        };
-        paged += u32::from(lines > 0);
-        sizes.extend([&[lines, shape.probes as u8][..], &shape.positions.to_le_bytes()].concat());
+        let shape = sized(capacity_items, power_of_two(-30.0));
+        paged += u32::from(shape.lines > 0);
+        sizes.extend([&[shape.lines, shape.probes as u8][..], &shape.positions.to_le_bytes()].concat());
     }
     assert!((400..800).contains(&paged), "{paged} of 1000 are paged");
     assert_eq!(hash128(&sizes), ItemHash { h1: 0x2a06_ea49_d7af_3815, h2: 0x684f_95d3_c94c_3d41 });
@@ -196,7 +199,7 @@ fn a_full_layer_has_the_rate_it_was_sized_for() {
         let (mut sum, filters, asked) = (0.0, 3u64, 2_000_000);
         let mut estimate = 0.0;
         for round in 0..filters {
-            let mut filter = chain(error_rate, capacity, 0, DAY_MS);
+            let mut filter = super::filter(error_rate, capacity, 0, DAY_MS);
             let share = capacity / 14 + (4.0 * (capacity as f64 / 14.0 / 15.0).sqrt()) as u64;
             let generation_ms = DAY_MS / 14;
             for generation in 0..15 {
@@ -206,7 +209,7 @@ fn a_full_layer_has_the_rate_it_was_sized_for() {
                 }
             }
             sum += measured_rate(&mut filter, START_MS + 14 * (generation_ms + 1), asked);
-            estimate = filter.rate_at(filter.family().told().now);
+            estimate = rate_now(&filter);
         }
         let rate = sum / filters as f64;
         println!("{error_rate}, {capacity} items: {rate}, estimated {estimate}");
@@ -226,12 +229,9 @@ fn the_table_of_sizes_in_the_documentation_is_right() {
     for row in rows {
         let capacity: u64 = row[1].replace(' ', "").parse().unwrap();
         for (rate, bits, lines) in [(0.01, row[2], row[3]), (0.001, row[4], row[5])] {
-            let shape = WindowShape::sized(capacity, rate);
-            let layout = match shape.layout {
-                Layout::Scattered => shape.probes,
-                Layout::Paged { lines } => lines.into(),
-            };
-            let expected = format!("{:.1} {layout}", shape.size_bits() as f64 / capacity as f64);
+            let shape = sized(capacity, rate);
+            let lines_read = shape.layout().lines();
+            let expected = format!("{:.1} {lines_read}", shape.size_bits() as f64 / capacity as f64);
             println!("{capacity} at {rate}: {expected}");
             assert_eq!(format!("{bits} {lines}"), expected, "{capacity} at {rate}");
         }
