@@ -1,41 +1,19 @@
 //! Keyed filters: who does not know the key cannot choose items that one takes for others; and their bytes.
 
-use everbloom::bloom::keyed::HashKey;
-use everbloom::bloom::{
-    Chain, Everbloom, Filter, Format, Growth, ItemHash, Keyed, NoPrefetch, UnknownMemory, hash128,
-};
-use everbloom::format::DecodeError;
-use everbloom::format::filter::{from_header, header, load, load_chunk, piece, rewrite, save};
-use everbloom::format::keyed::header::KEYED_HEADER_BYTES;
-use everbloom::format::pieces::Trust;
-use crate::support::{Field, Record};
+use everbloom::bloom::hash::murmur3::hash128;
+use everbloom::bloom::hash::siphash::HashKey;
+use everbloom::bloom::{CellType, Filter, Hash, ItemHash, Promise};
 
-/// No limit.
-const ANY: u64 = u64::MAX;
+use crate::support::make::{self, add, contains, plain, promise, saturating};
+
 const KEY: [u8; 16] = *b"0123456789abcdef";
 
-fn parameters(error_rate: f64, capacity_items: u64, growth: Growth) -> Everbloom {
-    Everbloom { error_rate, capacity_items, growth }
-}
-
-fn keyed(parameters: Everbloom, key: [u8; 16], items: u64) -> Filter {
-    let family = Keyed { parameters, key: HashKey::new(key) };
-    let mut filter = Filter::Keyed(Box::new(Chain::try_new(family, &ANY).unwrap()));
+fn keyed(promise: Promise, key: [u8; 16], items: u64) -> Filter {
+    let mut filter = make::own(promise, Hash::Keyed(HashKey::new(key)), CellType::Bits);
     for item in 0..items {
-        filter.add(format!("item-{item}").as_bytes(), &ANY, NoPrefetch).unwrap();
+        add(&mut filter, format!("item-{item}").as_bytes()).unwrap();
     }
     filter
-}
-
-fn samples() -> Vec<Filter> {
-    let scaling = Growth::Scaling { expansion: 2 };
-    vec![
-        keyed(parameters(0.01, 100, scaling), KEY, 0),
-        keyed(parameters(0.01, 100, scaling), KEY, 60),
-        keyed(parameters(0.001, 10, scaling), [0xff; 16], 300),
-        keyed(parameters(0.01, 60, Growth::Saturating), [0; 16], 400),
-        keyed(parameters(0.01, 3_000_000, Growth::Fixed), KEY, 5000),
-    ]
 }
 
 /// The item of 16 bytes whose MurmurHash3 x64_128 with seed 0 this is: every step of the hash, undone.
@@ -69,11 +47,11 @@ fn preimage(hash: ItemHash) -> [u8; 16] {
 fn items_that_are_crafted_for_the_known_hash_meet_a_keyed_filter_as_any_others() {
     // Scattered, and paged.
     for capacity_items in [1000, 3_000_000] {
-        let parameters = parameters(1e-6, capacity_items, Growth::default());
-        let mut plain = Filter::Everbloom(Chain::reserve(parameters, &ANY).unwrap());
-        let mut secret = keyed(parameters, KEY, 0);
+        let promise = promise(1e-6, capacity_items, 2);
+        let mut plain = plain(promise);
+        let mut secret = keyed(promise, KEY, 0);
         for filter in [&mut plain, &mut secret] {
-            filter.add(b"victim", &ANY, NoPrefetch).unwrap();
+            add(filter, b"victim").unwrap();
         }
         let victim = hash128(b"victim");
         let crafted: Vec<_> = (1..=2000u64)
@@ -90,20 +68,20 @@ fn items_that_are_crafted_for_the_known_hash_meet_a_keyed_filter_as_any_others()
             })
             .collect();
         assert!(crafted.iter().all(|item| item.as_slice() != b"victim"));
-        let hits = |filter: &Filter| crafted.iter().filter(|item| filter.contains(*item, NoPrefetch)).count();
+        let hits = |filter: &Filter| crafted.iter().filter(|item| contains(filter, *item)).count();
         assert_eq!((hits(&plain), hits(&secret)), (2000, 0), "capacity {capacity_items}");
-        assert!(secret.contains(b"victim", NoPrefetch));
+        assert!(contains(&secret, b"victim"));
     }
 }
 
 #[test]
 fn two_keys_take_different_items_for_others() {
     // Filled far beyond what it is for, so that nearly every third absent item is a false positive.
-    let make = |key| keyed(parameters(0.1, 100, Growth::Saturating), key, 200);
+    let make = |key| keyed(saturating(0.1, 100), key, 200);
     let (one, other, same) = (make([1; 16]), make([2; 16]), make([1; 16]));
     let absent: Vec<String> = (0..2000).map(|item| format!("absent-{item}")).collect();
     let hits = |filter: &Filter| -> Vec<bool> {
-        absent.iter().map(|item| filter.contains(item.as_bytes(), NoPrefetch)).collect()
+        absent.iter().map(|item| contains(filter, item.as_bytes())).collect()
     };
     assert_eq!(hits(&one), hits(&same));
     let both = hits(&one).iter().zip(hits(&other)).filter(|(one, other)| **one && *other).count();
@@ -113,131 +91,16 @@ fn two_keys_take_different_items_for_others() {
 
 #[test]
 fn a_keyed_filter_differs_from_a_plain_one_by_its_hash_alone() {
-    for filter in samples() {
-        let Filter::Keyed(chain) = &filter else { panic!("{filter:?}") };
-        let Keyed { parameters, key } = *chain.family();
-        let mut plain = Chain::reserve(parameters, &ANY).unwrap();
-        for item in 0..5000u64.min(chain.items() * 4 + 1) {
-            let digest = key.hash128(format!("item-{item}").as_bytes());
-            if chain.contains(digest) {
-                plain.add(digest, &ANY).unwrap();
-            }
+    for promise in [promise(0.01, 100, 2), promise(0.001, 10, 2), saturating(0.01, 60), promise(0.01, 3_000_000, 0)] {
+        let (filter, plain) = (keyed(promise, KEY, 0), plain(promise));
+        assert_eq!(filter.layers()[0].shape(), plain.layers()[0].shape());
+        // An item whose plain hash is the keyed one of another sets the same bits.
+        let (mut filter, mut plain) = (filter, plain);
+        for item in 0..50u64 {
+            let item = item.to_le_bytes();
+            add(&mut filter, &item).unwrap();
+            add(&mut plain, &preimage(HashKey::new(KEY).hash128(&item))).unwrap();
         }
-        if chain.items() == plain.items() {
-            let bytes = |layers: &[everbloom::bloom::Layer]| -> Vec<Vec<u8>> {
-                layers.iter().map(|layer| layer.bits().bytes().to_vec()).collect()
-            };
-            assert_eq!(bytes(plain.layers()), bytes(chain.layers()));
-        }
+        assert_eq!(make::cells_of(&filter), make::cells_of(&plain), "{promise:?}");
     }
-}
-
-#[test]
-fn the_bytes_are_as_documented() {
-    for filter in samples() {
-        let Filter::Keyed(chain) = &filter else { panic!("{filter:?}") };
-        let header = header(&filter);
-        let Keyed { parameters, key } = *chain.family();
-        assert_eq!(KEYED_HEADER_BYTES, 48);
-        assert_eq!(header[..8], *b"evbl\x01\x00\x05\x00");
-        assert_eq!(header[12..16], parameters.growth.expansion().to_le_bytes());
-        assert_eq!(header[16..24], parameters.error_rate.to_le_bytes());
-        assert_eq!(header[24..32], parameters.capacity_items.to_le_bytes());
-        assert_eq!(header[32..48], *key.bytes());
-        assert_eq!(header.len(), 48 + 40 * chain.layers().len());
-        for (index, layer) in chain.layers().iter().enumerate() {
-            let layer_header = &header[48 + 40 * index..];
-            assert_eq!(u32::from(layer_header[2]), layer.shape().probes);
-            assert_eq!(layer_header[3], 2, "the hash");
-            assert_eq!(layer_header[24..32], layer.counts().items.to_le_bytes());
-        }
-    }
-}
-
-fn saved(filter: &Filter) -> Record {
-    let mut record = Record::default();
-    save(&mut filter.try_clone(UnknownMemory).unwrap(), &mut record, UnknownMemory);
-    record
-}
-
-#[test]
-fn a_keyed_filter_travels_every_way() {
-    for mut filter in samples() {
-        let record = saved(&filter);
-        let again = load(Format::Everbloom, 1, &mut record.reader(), &ANY).unwrap();
-        assert_eq!((header(&again), saved(&again)), (header(&filter), record));
-        filter.mark_state(7);
-        let mut iterator = 0;
-        let mut made: Option<Filter> = None;
-        while let Some(piece) = piece(&filter, iterator).unwrap() {
-            iterator = piece.next_iterator;
-            match &mut made {
-                None => made = Some(from_header(&piece.data, &ANY).unwrap()),
-                Some(made) => load_chunk(made, iterator, &piece.data, Trust::Marks).unwrap(),
-            }
-        }
-        assert_eq!(saved(&made.unwrap()), saved(&filter));
-        let mut commands = 0;
-        rewrite(&filter, UnknownMemory, 9, &mut |_| commands += 1).unwrap();
-        assert!(commands >= 1);
-        let emptied = filter.try_emptied(&u64::MAX).unwrap();
-        assert!(emptied.is_empty() && header(&emptied)[..48][32..] == header(&filter)[32..48]);
-    }
-}
-
-#[test]
-fn a_header_with_any_field_at_any_edge_is_refused_or_behaves() {
-    const EDGES: [u64; 12] = [0, 1, 2, 5, 50, 64, 255, 256, 0xffff_ffff, 1 << 43, u64::MAX >> 1, u64::MAX];
-    let (mut refused, mut accepted) = (0, 0);
-    for filter in samples().iter().take(4) {
-        let bytes = header(filter);
-        for at in (0..bytes.len()).step_by(1) {
-            for (value, width) in EDGES.iter().flat_map(|value| [1, 4, 8].map(|width| (value, width))) {
-                if at + width > bytes.len() {
-                    continue;
-                }
-                let mut altered = saved(filter);
-                let mut changed = bytes.clone();
-                changed[at..at + width].copy_from_slice(&value.to_le_bytes()[..width]);
-                altered.0[0] = Field::Bytes(changed);
-                match load(Format::Everbloom, 1, &mut altered.reader(), &(64u64 << 20)) {
-                    Err(_) => refused += 1,
-                    Ok(mut filter) => {
-                        accepted += 1;
-                        for item in 0..5u64 {
-                            if filter.add(&item.to_le_bytes(), &(64u64 << 20), NoPrefetch).is_ok() {
-                                assert!(filter.contains(&item.to_le_bytes(), NoPrefetch));
-                            }
-                        }
-                        let again = saved(&filter);
-                        let loaded = load(Format::Everbloom, 1, &mut again.reader(), &ANY).unwrap();
-                        assert_eq!(saved(&loaded), again);
-                    }
-                }
-            }
-        }
-        for length in 0..bytes.len() {
-            let mut cut = saved(filter);
-            cut.0[0] = Field::Bytes(bytes[..length].to_vec());
-            assert!(load(Format::Everbloom, 1, &mut cut.reader(), &ANY).is_err(), "{length}");
-        }
-    }
-    assert!(refused > 1000 && accepted > 100, "{refused} refused, {accepted} accepted");
-}
-
-#[test]
-fn the_hash_of_a_layer_goes_with_the_kind() {
-    let refusal = |filter: &Filter, at: usize, value: u8| {
-        let mut bytes = header(filter);
-        bytes[at] = value;
-        let mut altered = saved(filter);
-        altered.0[0] = Field::Bytes(bytes);
-        load(Format::Everbloom, 1, &mut altered.reader(), &ANY).unwrap_err()
-    };
-    let filter = &samples()[1];
-    assert_eq!(refusal(filter, 51, 1), DecodeError::Unsupported { what: "hash", got: 1 });
-    assert_eq!(refusal(filter, 6, 9), DecodeError::Unsupported { what: "kind", got: 9 });
-    let mut plain = Filter::Everbloom(Chain::reserve(Everbloom::default(), &ANY).unwrap());
-    plain.add(b"a", &ANY, NoPrefetch).unwrap();
-    assert_eq!(refusal(&plain, 35, 2), DecodeError::Unsupported { what: "hash", got: 2 });
 }

@@ -21,12 +21,18 @@ mod accuracy;
 mod batch;
 mod chain;
 mod counting;
+mod docs;
+mod keyed;
 mod library;
+mod monitoring;
 mod pieces;
 mod positions;
 mod record;
+mod redisbloom;
 mod schemes;
 mod sizing;
+mod scripts;
+mod stats;
 #[path = "../support/mod.rs"]
 mod support;
 mod window;

@@ -1,95 +1,47 @@
 //! What is read off a filter against the truth: how many items it has met, and how often it errs.
 
-use everbloom::bloom::client::{BitOrder, Scheme, SchemeParameters, SchemePlacement, StringForm};
-use everbloom::bloom::keyed::HashKey;
-use everbloom::bloom::layer::Layer;
-use everbloom::bloom::redisbloom::Options;
-use everbloom::bloom::union::{LastLayer, View};
-use everbloom::bloom::valkeybloom::Seed;
-use everbloom::bloom::{
-    Bits, Blueprint, Chain, Counting, Everbloom, Family, Filter, Growth, ItemEncoding, Keyed, NoPrefetch,
-    RedisBloom, Storage, UnknownMemory, ValkeyBloom,
-};
+use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
+use everbloom::bloom::hash::siphash::Seed;
+use everbloom::bloom::layout::SchemeLayout;
+use everbloom::bloom::policy::redisbloom::Options;
+use everbloom::bloom::policy::{BitOrder, StringForm, ValkeyBloom};
+use everbloom::bloom::{CellType, Filter, Growth, Hash, NoPrefetch, UnknownMemory};
 
-const UNLIMITED: u64 = u64::MAX;
+use crate::support::make::{
+    ANY, KEY, add, imported, keyed, own, plain, promise, redisbloom, saturating, valkeybloom,
+};
 
 fn item(number: u64) -> [u8; 8] {
     number.to_le_bytes()
 }
 
-/// Puts items straight into the first layer, as a filter does that goes on when it is full.
-fn force<F: Family>(chain: &mut Chain<F>, items: std::ops::Range<u64>) {
+/// Puts items into the only layer, as a filter does that goes on when it is full.
+fn force(filter: &mut Filter, items: std::ops::Range<u64>) {
     for number in items {
-        let bytes = item(number);
-        let digest = chain.digest(&bytes);
-        chain.layers_mut()[0].insert(digest);
-    }
-}
-
-/// A filter of one layer, full or fuller.
-enum Forced {
-    Everbloom(Chain<Everbloom>),
-    RedisBloom(Chain<RedisBloom>),
-    ValkeyBloom(Box<Chain<ValkeyBloom>>),
-    Client(Box<Chain<everbloom::bloom::Client>>),
-    Counting(Box<Chain<Counting>>),
-    Keyed(Box<Chain<Keyed>>),
-}
-
-impl Forced {
-    fn force(&mut self, items: std::ops::Range<u64>) {
-        match self {
-            Self::Everbloom(chain) => force(chain, items),
-            Self::RedisBloom(chain) => force(chain, items),
-            Self::ValkeyBloom(chain) => force(chain, items),
-            Self::Client(chain) => force(chain, items),
-            Self::Counting(chain) => force(chain, items),
-            Self::Keyed(chain) => force(chain, items),
+        if filter.cell_type() == CellType::Bits {
+            filter.layers_mut()[0].set_items(0);
         }
-    }
-
-    fn filter(&self) -> Filter {
-        let memory = UnknownMemory;
-        match self {
-            Self::Everbloom(chain) => Filter::Everbloom(chain.try_clone(memory).unwrap()),
-            Self::RedisBloom(chain) => Filter::RedisBloom(chain.try_clone(memory).unwrap()),
-            Self::ValkeyBloom(chain) => Filter::ValkeyBloom(Box::new(chain.try_clone(memory).unwrap())),
-            Self::Client(chain) => Filter::Client(Box::new(chain.try_clone(memory).unwrap())),
-            Self::Counting(chain) => Filter::Counting(Box::new(chain.try_clone(memory).unwrap())),
-            Self::Keyed(chain) => Filter::Keyed(Box::new(chain.try_clone(memory).unwrap())),
-        }
+        add(filter, &item(number)).unwrap();
     }
 }
 
-fn fixed(error_rate: f64, capacity_items: u64) -> Forced {
-    let parameters = Everbloom { error_rate, capacity_items, growth: Growth::Fixed };
-    Forced::Everbloom(Chain::reserve(parameters, &UNLIMITED).unwrap())
+fn fixed(error_rate: f64, capacity_items: u64) -> Filter {
+    plain(promise(error_rate, capacity_items, 0))
 }
 
-fn counting(capacity_items: u64) -> Forced {
-    let parameters = Everbloom { error_rate: 0.01, capacity_items, growth: Growth::Fixed };
-    Forced::Counting(Box::new(Chain::try_new(Counting(parameters), &UNLIMITED).unwrap()))
-}
-
-const KEY: HashKey = HashKey::new(*b"0123456789abcdef");
-
-fn keyed(capacity_items: u64) -> Forced {
-    let parameters = Everbloom { error_rate: 0.01, capacity_items, growth: Growth::Fixed };
-    Forced::Keyed(Box::new(Chain::try_new(Keyed { parameters, key: KEY }, &UNLIMITED).unwrap()))
+fn counting(capacity_items: u64) -> Filter {
+    own(saturating(0.01, capacity_items), Hash::Murmur3, CellType::Counters)
 }
 
 /// One of every kind, with its capacity.
-fn kinds() -> Vec<(&'static str, u64, Forced)> {
+fn kinds() -> Vec<(&'static str, u64, Filter)> {
     let (error_rate, growth) = (0.01, Growth::Fixed);
-    let redisbloom = RedisBloom::new(error_rate, 400_000, Options::FIXED, 2);
-    let valkeybloom =
-        ValkeyBloom { error_rate, tightening_ratio: 0.5, capacity_items: 400_000, growth, seed: Seed::FIXED };
+    let valkey = ValkeyBloom { error_rate, tightening_ratio: 0.5, capacity_items: 400_000, growth };
     let (scheme, encoding, probes, size_bits) = (Scheme::GuavaMitz64, ItemEncoding::Raw, 7, 4_000_000);
-    let placement =
-        SchemePlacement::new(SchemeParameters { scheme, encoding, shift: 0, probes, size_bits }).unwrap();
-    let form = StringForm { order: BitOrder::Msb, length_bytes: 0 };
-    let client =
-        Chain::take_over(placement, form, Bits::try_zeroed(size_bits).unwrap(), 400_000, error_rate, growth);
+    let parameters = SchemeParameters { scheme, encoding, shift: 0, probes, size_bits };
+    let layout = SchemeLayout::new(parameters).unwrap();
+    let (form, bits) = StringForm::read(b"", BitOrder::Msb, size_bits).unwrap();
+    let client = Filter::import(layout, bits, 400_000, imported(form, error_rate, growth));
     vec![
         ("scattered", 100_000, fixed(0.01, 100_000)),
         ("one line", 2_500_000, fixed(0.1, 2_500_000)),
@@ -98,15 +50,11 @@ fn kinds() -> Vec<(&'static str, u64, Forced)> {
         ("eight lines", 300_000, fixed(1e-9, 300_000)),
         ("counting", 100_000, counting(100_000)),
         ("counting in pages", 400_000, counting(400_000)),
-        ("keyed", 100_000, keyed(100_000)),
-        ("keyed in pages", 1_000_000, keyed(1_000_000)),
-        ("redisbloom", 400_000, Forced::RedisBloom(Chain::try_new(redisbloom, &UNLIMITED).unwrap())),
-        (
-            "valkey-bloom",
-            400_000,
-            Forced::ValkeyBloom(Box::new(Chain::try_new(valkeybloom, &UNLIMITED).unwrap())),
-        ),
-        ("imported", 400_000, Forced::Client(Box::new(client.unwrap()))),
+        ("keyed", 100_000, keyed(promise(0.01, 100_000, 0))),
+        ("keyed in pages", 1_000_000, keyed(promise(0.01, 1_000_000, 0))),
+        ("redisbloom", 400_000, redisbloom(error_rate, 400_000, Options::FIXED, 2)),
+        ("valkey-bloom", 400_000, valkeybloom(valkey, Seed::FIXED)),
+        ("imported", 400_000, client.unwrap()),
     ]
 }
 
@@ -116,9 +64,9 @@ fn estimated_items_are_within_one_percent_from_a_hundredth_of_the_capacity_to_fi
         let mut items = 0;
         for percent in [1, 2, 5, 10, 25, 50, 75, 99, 150, 300, 500] {
             let next = capacity * percent / 100;
-            filter.force(items..next);
+            force(&mut filter, items..next);
             items = next;
-            let (layers, whole) = filter.filter().reading();
+            let (layers, whole) = filter.stats();
             let error = whole.estimated_items / items as f64 - 1.0;
             assert!(error.abs() < 0.01, "{name} at {percent} %: {items}, estimated {whole:?}");
             assert_eq!(whole.set_cells, layers[0].set_cells);
@@ -129,22 +77,21 @@ fn estimated_items_are_within_one_percent_from_a_hundredth_of_the_capacity_to_fi
 #[test]
 fn the_items_of_a_filter_that_grows_are_estimated_over_all_layers() {
     for error_rate in [0.3, 0.01, 0.0001] {
-        let parameters = Everbloom { error_rate, capacity_items: 5_000, growth: Growth::default() };
-        let mut filter = Filter::Everbloom(Chain::reserve(parameters, &UNLIMITED).unwrap());
+        let mut filter = plain(promise(error_rate, 5_000, 2));
         let mut items = 0;
         for target in [50, 2_500, 4_950, 6_000, 20_000, 70_000, 300_000] {
             (items..target).for_each(|number| {
-                filter.add(&item(number), &UNLIMITED, NoPrefetch).unwrap();
+                filter.add(&item(number), &ANY, NoPrefetch).unwrap();
             });
             items = target;
-            let (layers, whole) = filter.reading();
+            let (layers, whole) = filter.stats();
             let error = whole.estimated_items / items as f64 - 1.0;
             assert!(error.abs() < 0.01, "{error_rate}: {items} in {} layers: {whole:?}", layers.len());
         }
         let hits =
             (0..400_000u64).filter(|number| filter.contains(&item(number | 1 << 60), NoPrefetch)).count();
         let measured = hits as f64 / 400_000.0;
-        let (_, whole) = filter.reading();
+        let (_, whole) = filter.stats();
         let deviation = (measured / 400_000.0).sqrt() * 4.0;
         assert!(
             (measured - whole.error_rate).abs() < 0.05 * whole.error_rate + deviation,
@@ -160,8 +107,8 @@ fn small_filters_are_estimated_within_their_statistical_error() {
         let (mut sum, mut squares, mut expected) = (0.0, 0.0, 0.0);
         for round in 0..rounds {
             let mut filter = fixed(0.01, capacity);
-            filter.force(round << 32..(round << 32) + capacity);
-            let (layers, whole) = filter.filter().reading();
+            force(&mut filter, round << 32..(round << 32) + capacity);
+            let (layers, whole) = filter.stats();
             let (cells, probes) = (layers[0].cells as f64, f64::from(layers[0].probes));
             let t = capacity as f64 * probes / cells;
             expected = ((t.exp() - 1.0 - t) * cells).sqrt() / probes;
@@ -182,9 +129,9 @@ fn the_error_rate_now_is_the_measured_one_up_to_far_past_the_capacity() {
         let mut items = 0;
         for percent in [60, 100, 150, 300, 500] {
             let next = capacity * percent / 100;
-            filter.force(items..next);
+            force(&mut filter, items..next);
             items = next;
-            assert_rate(&format!("{name} at {percent} %"), &filter.filter());
+            assert_rate(&format!("{name} at {percent} %"), &filter);
         }
     }
 }
@@ -192,7 +139,7 @@ fn the_error_rate_now_is_the_measured_one_up_to_far_past_the_capacity() {
 /// Holds the error rate that is told against the measured one, where that can be had: as many questions are
 /// asked as make ten thousand wrong answers.
 fn assert_rate(name: &str, filter: &Filter) {
-    let (_, whole) = filter.reading();
+    let (_, whole) = filter.stats();
     let asked = ((1e4 / whole.error_rate) as u64).clamp(100_000, 3_000_000);
     if (asked as f64) * whole.error_rate < 4_000.0 {
         return;
@@ -206,19 +153,17 @@ fn assert_rate(name: &str, filter: &Filter) {
 #[test]
 fn a_filter_that_saturates_tells_how_often_it_errs_and_how_much_is_in_it() {
     for capacity_items in [20_000, 1_000_000] {
-        let parameters = Everbloom { error_rate: 0.01, capacity_items, growth: Growth::Saturating };
-        let keyed = Blueprint::Keyed(Keyed { parameters, key: KEY });
-        for blueprint in [Blueprint::Everbloom(parameters), keyed] {
-            let mut filter = Filter::reserve(blueprint, &UNLIMITED).unwrap();
+        for hash in [Hash::Murmur3, Hash::Keyed(KEY)] {
+            let mut filter = own(saturating(0.01, capacity_items), hash, CellType::Bits);
             let mut items = 0;
             for percent in [50, 100, 200, 400] {
                 let next = capacity_items * percent / 100;
                 (items..next).for_each(|number| {
-                    filter.add(&item(number), &UNLIMITED, NoPrefetch).unwrap();
+                    filter.add(&item(number), &ANY, NoPrefetch).unwrap();
                 });
                 items = next;
                 let name = format!("{:?} for {capacity_items} at {percent} %", filter.kind());
-                let (layers, whole) = filter.reading();
+                let (layers, whole) = filter.stats();
                 assert_eq!(layers.len(), 1, "{name}");
                 let error = whole.estimated_items / items as f64 - 1.0;
                 assert!(error.abs() < 0.01, "{name}: {items}, estimated {whole:?}");
@@ -228,32 +173,26 @@ fn a_filter_that_saturates_tells_how_often_it_errs_and_how_much_is_in_it() {
     }
 }
 
-/// The filter with the layers of another appended.
-fn append(into: &mut Filter, other: &Filter) {
-    let copied = |view: &View<'_>| {
-        let bits = view.bits.try_clone(UnknownMemory).unwrap();
-        Layer::of_bits(view.placement, bits, view.capacity_items, view.items)
-    };
-    into.gain_layers(other.views().iter().map(copied).collect(), LastLayer::Stays).unwrap();
-}
-
 #[test]
 fn united_filters_of_every_kind_tell_their_items_and_how_often_they_err() {
     for percent in [1, 10, 50, 99, 200] {
         let (mut whole, mut items) = (None, 0);
         for (source, (name, capacity, mut filter)) in kinds().into_iter().enumerate() {
-            if matches!(filter, Forced::Counting(_)) {
+            if filter.cell_type() != CellType::Bits {
                 continue;
             }
             let (first, count) = ((source as u64) << 40, capacity * percent / 100);
-            filter.force(first..first + count);
+            force(&mut filter, first..first + count);
             items += count;
             match &mut whole {
-                None => whole = Some(filter.filter()),
-                Some(whole) => append(whole, &filter.filter()),
+                None => whole = Some(filter),
+                Some(whole) => {
+                    // Twice as many as a layer is for are appended only by force.
+                    assert_eq!(whole.merge(&[&filter], true, &ANY, UnknownMemory), Ok(true));
+                }
             }
             let Some(whole) = &whole else { continue };
-            let (layers, told) = whole.reading();
+            let (layers, told) = whole.stats();
             let error = told.estimated_items / items as f64 - 1.0;
             let name = format!("{} layers at {percent} %, the last of {name}", layers.len());
             assert!(error.abs() < 0.01, "{name}: {items} items: {told:?}");
@@ -265,16 +204,15 @@ fn united_filters_of_every_kind_tell_their_items_and_how_often_they_err() {
 #[test]
 fn layers_that_were_set_in_one_another_tell_their_items_and_how_often_they_err() {
     for capacity in [100_000, 1_000_000] {
-        let mut into = fixed(0.01, capacity).filter();
+        let mut into = plain(saturating(0.01, capacity));
         for source in 0..4u64 {
-            let mut other = fixed(0.01, capacity);
+            let mut other = plain(saturating(0.01, capacity));
             // A tenth of what the one before has is in this one too.
             let first = source * capacity * 9 / 10;
-            other.force(first..first + capacity);
-            let other = other.filter();
-            into.unite_layer(0, &other.views()[0], UnknownMemory);
+            force(&mut other, first..first + capacity);
+            assert!(into.add_segment(0, 0, other.layers()[0].cells().bytes()));
             let items = first + capacity;
-            let (_, told) = into.reading();
+            let (_, told) = into.stats();
             let error = told.estimated_items / items as f64 - 1.0;
             assert!(error.abs() < 0.01, "{items} items: {told:?}");
             assert_rate(&format!("{items} items for {capacity}"), &into);
@@ -285,7 +223,7 @@ fn layers_that_were_set_in_one_another_tell_their_items_and_how_often_they_err()
 #[test]
 fn an_empty_filter_has_nothing_and_errs_never() {
     for (name, _, filter) in kinds() {
-        let (_, whole) = filter.filter().reading();
+        let (_, whole) = filter.stats();
         let nothing = (whole.estimated_items, whole.error_rate, whole.set_cells);
         assert_eq!(nothing, (0.0, 0.0, 0), "{name}");
     }

@@ -1,26 +1,26 @@
 //! Fields at and past their bounds: refused by name, or taken and kept as older releases wrote them.
 
 use everbloom::bloom::limits::{LAYERS_MAX, PROBES_TOTAL_MAX};
-use everbloom::bloom::redisbloom::Options;
-use everbloom::bloom::{AddError, Added, Chain, RedisBloom, ReserveError};
+use everbloom::bloom::policy::redisbloom::Options;
+use everbloom::bloom::{AddError, Added, Extent, Filter, ReserveError};
 use everbloom::format::DecodeError;
-use everbloom::format::redisbloom::{pieces, rdb};
 
 use super::hostile::{LIMIT_BYTES, bases};
-use super::support::{Field, Record};
-use super::{ANY, add, contains, load, saved};
+use crate::support::{Field, Record};
+use super::{add, from_header, load, piece, read, saved};
+use crate::support::make::{self, ANY, contains, redisbloom};
 
 #[test]
 fn what_redisbloom_takes_and_breaks_on_is_refused_by_name() {
     let (_, record) = bases().swap_remove(0);
     let layers = load(&record, 4);
-    let (first_bits, rest_items) = (layers.layers()[0].bits().len(), layers.items() - 6);
+    let (first_bits, rest_items) = (layers.layers()[0].cells().size_bits(), layers.items() - 6);
     let refused = |changes: &[(usize, Field)]| {
         let mut altered = record.clone();
         for (index, field) in changes {
             altered.0[*index] = field.clone();
         }
-        rdb::load(&mut altered.reader(), 4, &LIMIT_BYTES).map(|_| ()).unwrap_err()
+        read(&altered, 4, LIMIT_BYTES).map(|_| ()).unwrap_err()
     };
     let unsigned = |index, value| (index, Field::Unsigned(value));
     let double = |index, value| (index, Field::Double(value));
@@ -62,12 +62,12 @@ fn what_redisbloom_takes_and_breaks_on_is_refused_by_name() {
     assert_eq!(
         refused(&[unsigned(8, 1 << 40)]),
         DecodeError::TooLarge {
-            needed_bytes: Chain::<RedisBloom>::needed_bytes(1, 1 << 37),
+            needed_bytes: Extent::default().and_layer(1 << 37, 5).needed_bytes(),
             limit_bytes: LIMIT_BYTES
         }
     );
     assert_eq!(
-        rdb::load(&mut record.reader(), 5, &ANY).map(|_| ()).unwrap_err(),
+        read(&record, 5, ANY).map(|_| ()).unwrap_err(),
         DecodeError::Unsupported { what: "encoding version", got: 5 }
     );
 }
@@ -102,8 +102,8 @@ fn what_only_older_releases_wrote_is_taken_and_kept() {
         }
         let mut chain = load(&altered, 4);
         assert_eq!(saved(&chain), altered, "{changes:?}");
-        let from_header = pieces::from_header(&pieces::piece(&chain, 0).unwrap().data, &ANY).unwrap();
-        assert_eq!(pieces::piece(&from_header, 0), pieces::piece(&chain, 0), "{changes:?}");
+        let from_header = from_header(&piece(&chain, 0).unwrap().data, ANY).unwrap();
+        assert_eq!(piece(&from_header, 0), piece(&chain, 0), "{changes:?}");
         if altered.0[3] == record.0[3] {
             add(&mut chain, b"one more");
             assert!(contains(&chain, b"one more"), "{changes:?}");
@@ -115,14 +115,14 @@ fn what_only_older_releases_wrote_is_taken_and_kept() {
 fn a_filter_loads_within_the_limit_it_needs_and_not_a_byte_less() {
     for (encoding_version, record) in bases() {
         let chain = load(&record, encoding_version);
-        let header = pieces::piece(&chain, 0).unwrap().data;
+        let header = piece(&chain, 0).unwrap().data;
         let needed_bytes = chain.size_bytes();
         let limit_bytes = needed_bytes - 1;
-        assert!(rdb::load(&mut record.reader(), encoding_version, &needed_bytes).is_ok());
-        assert!(pieces::from_header(&header, &needed_bytes).is_ok());
+        assert!(read(&record, encoding_version, needed_bytes).is_ok());
+        assert!(from_header(&header, needed_bytes).is_ok());
         let refused = DecodeError::TooLarge { needed_bytes, limit_bytes };
-        let error = rdb::load(&mut record.reader(), encoding_version, &limit_bytes).unwrap_err();
-        assert_eq!((error, pieces::from_header(&header, &limit_bytes).unwrap_err()), (refused, refused));
+        let error = read(&record, encoding_version, limit_bytes).unwrap_err();
+        assert_eq!((error, from_header(&header, limit_bytes).unwrap_err()), (refused, refused));
     }
 }
 
@@ -131,7 +131,7 @@ fn a_filter_loads_within_the_limit_it_needs_and_not_a_byte_less() {
 fn more_items_than_bits_are_taken_and_counted_as_many_as_the_bits() {
     let (_, record) = bases().swap_remove(0);
     let before = load(&record, 4);
-    let (bits, first_items) = (before.layers()[0].bits().len(), before.layers()[0].counts().items);
+    let (bits, first_items) = (before.layers()[0].cells().size_bits(), before.layers()[0].counts().items);
     let most = u64::MAX >> 1;
     for items in [bits, bits + 1, most - (before.items() - first_items)] {
         let mut altered = record.clone();
@@ -139,15 +139,15 @@ fn more_items_than_bits_are_taken_and_counted_as_many_as_the_bits() {
         altered.0[11] = Field::Unsigned(items);
         let mut chain = load(&altered, 4);
         assert_eq!(chain.items(), before.items() - first_items + bits, "{items}");
-        assert_eq!(chain.layers()[0].bits().bytes(), before.layers()[0].bits().bytes());
+        assert_eq!(chain.layers()[0].cells().bytes(), before.layers()[0].cells().bytes());
         // What is written then is consistent, and read again as it is.
         assert_eq!(saved(&load(&saved(&chain), 4)), saved(&chain));
-        let mut header = pieces::piece(&before, 0).unwrap().data.into_owned();
+        let mut header = piece(&before, 0).unwrap().data.into_owned();
         header[..8].copy_from_slice(&(before.items() - first_items + items).to_le_bytes());
         header[20 + 16..20 + 24].copy_from_slice(&items.to_le_bytes());
-        let from_header = pieces::from_header(&header, &ANY).unwrap();
+        let from_header = from_header(&header, ANY).unwrap();
         assert_eq!(from_header.items(), chain.items(), "{items}");
-        assert_eq!(pieces::piece(&from_header, 0), pieces::piece(&chain, 0));
+        assert_eq!(piece(&from_header, 0), piece(&chain, 0));
         add(&mut chain, b"one more");
         assert!(contains(&chain, b"one more"));
     }
@@ -173,11 +173,10 @@ fn a_count_is_at_most_the_bits_even_when_items_are_added_to_what_was_read_of_a_f
 }
 
 /// The filter of BF.RESERVE with the highest error rate, a capacity of 1 and EXPANSION 1, as far as it grows.
-fn longest() -> Chain<RedisBloom> {
-    let mut chain = Chain::try_new(RedisBloom::new(0.25, 1, Options::SCALING, 1), &ANY).unwrap();
+fn longest() -> Filter {
+    let mut chain = redisbloom(0.25, 1, Options::SCALING, 1);
     for item in 0u32.. {
-        let digest = chain.digest(&item.to_le_bytes());
-        if let Err(error) = chain.add(digest, &ANY) {
+        if let Err(error) = make::add(&mut chain, &item.to_le_bytes()) {
             assert_eq!(error, AddError::CannotGrow(ReserveError::TooLong));
             break;
         }
@@ -186,20 +185,19 @@ fn longest() -> Chain<RedisBloom> {
 }
 
 /// Probes of an item over all layers.
-fn probes(chain: &Chain<RedisBloom>) -> u64 {
-    use everbloom::bloom::Probes;
-    chain.layers().iter().map(|layer| u64::from(layer.placement().probes())).sum()
+fn probes(chain: &Filter) -> u64 {
+    chain.layers().iter().map(|layer| u64::from(layer.layout().probes())).sum()
 }
 
 #[test]
 fn the_longest_filter_that_redisbloom_makes_loads_and_grows() {
     let chain = longest();
     // Down to the smallest rate there is: what a command of RedisBloom can come to at most.
-    assert_eq!((chain.layers().len(), probes(&chain)), (1072, 578_344));
+    assert_eq!((chain.layer_count(), probes(&chain)), (1072, 578_344));
     let record = saved(&chain);
     assert_eq!(saved(&load(&record, 4)), record);
-    let header = pieces::piece(&chain, 0).unwrap().data;
-    assert_eq!(pieces::from_header(&header, &ANY).unwrap().layers().len(), 1072);
+    let header = piece(&chain, 0).unwrap().data;
+    assert_eq!(from_header(&header, ANY).unwrap().layer_count(), 1072);
     // Without its last layer it grows to the same again.
     let mut shorter = record.clone();
     shorter.0.truncate(record.0.len() - 8);
@@ -209,7 +207,7 @@ fn the_longest_filter_that_redisbloom_makes_loads_and_grows() {
     // Nearly every item is a false positive by now, positions in arrays of a few words being what they are.
     let mut items = (0..1_000_000u32).map(u32::to_le_bytes);
     assert!(items.any(|item| add(&mut grown, &item) == Added::New));
-    assert_eq!((grown.layers().len(), probes(&grown)), (1072, 578_344));
+    assert_eq!((grown.layer_count(), probes(&grown)), (1072, 578_344));
 }
 
 /// A snapshot of so many layers of 2048 probes each, the last of them with one item and room for no other.
@@ -233,26 +231,24 @@ fn a_filter_has_so_many_probes_and_no_more() {
     let most_layers = PROBES_TOTAL_MAX / 2048;
     let too_many = many_probes(most_layers + 1);
     let refused = DecodeError::Invalid("probes of all layers");
-    assert_eq!(rdb::load(&mut too_many.reader(), 4, &ANY).map(|_| ()).unwrap_err(), refused);
+    assert_eq!(read(&too_many, 4, ANY).map(|_| ()).unwrap_err(), refused);
     let mut chain = load(&many_probes(most_layers), 4);
     assert_eq!(probes(&chain), PROBES_TOTAL_MAX);
-    let header = pieces::piece(&chain, 0).unwrap().data;
-    assert!(pieces::from_header(&header, &ANY).is_ok());
+    let header = piece(&chain, 0).unwrap().data;
+    assert!(from_header(&header, ANY).is_ok());
     let mut longer = [&header[..], &header[header.len() - 53..]].concat();
     longer[..8].copy_from_slice(&(most_layers + 1).to_le_bytes());
     longer[8..12].copy_from_slice(&(most_layers as u32 + 1).to_le_bytes());
-    assert_eq!(pieces::from_header(&longer, &ANY).unwrap_err(), refused);
+    assert_eq!(from_header(&longer, ANY).unwrap_err(), refused);
     // It answers, and does not grow.
     let refusals = (0..100u8).filter(|item| {
-        let digest = chain.digest(&[*item]);
-        chain.add(digest, &ANY) == Err(AddError::CannotGrow(ReserveError::TooLong))
+        make::add(&mut chain, &[*item]) == Err(AddError::CannotGrow(ReserveError::TooLong))
     });
     assert!(refusals.count() > 50);
     // One layer less leaves room for one more.
     let mut chain = load(&many_probes(most_layers - 1), 4);
     (0..100u8).for_each(|item| {
-        let digest = chain.digest(&[item]);
-        let _ = chain.add(digest, &ANY);
+        let _ = make::add(&mut chain, &[item]);
     });
-    assert!(chain.layers().len() as u64 >= most_layers);
+    assert!(chain.layer_count() as u64 >= most_layers);
 }

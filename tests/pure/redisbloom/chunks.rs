@@ -1,20 +1,20 @@
 //! Dump pieces: their places, and what is refused.
 
-use everbloom::bloom::redisbloom::Options;
-use everbloom::bloom::{Chain, RedisBloom};
-use everbloom::format::arrays::CHUNK_BYTES;
+use everbloom::bloom::Filter;
+use everbloom::bloom::policy::redisbloom::Options;
+use everbloom::format::CHUNK_BYTES;
 use everbloom::format::pieces::ChunkError;
-use everbloom::format::redisbloom::pieces::{from_header, load_chunk, piece};
 
-use super::{ANY, add, saved};
+use super::{add, from_header, load_chunk, piece, saved};
+use crate::support::make::{ANY, redisbloom};
 
 /// Three layers of 8, 16 and 40 bytes.
-fn small() -> Chain<RedisBloom> {
-    let mut chain = Chain::try_new(RedisBloom::new(0.2, 10, Options::SCALING, 2), &ANY).unwrap();
+fn small() -> Filter {
+    let mut chain = redisbloom(0.2, 10, Options::SCALING, 2);
     for i in 0..40 {
         add(&mut chain, format!("{i}").as_bytes());
     }
-    let sizes: Vec<u64> = chain.layers().iter().map(|layer| layer.bits().size_bytes()).collect();
+    let sizes: Vec<u64> = chain.layers().iter().map(|layer| layer.cells().size_bytes()).collect();
     assert_eq!(sizes, [8, 16, 40]);
     chain
 }
@@ -31,7 +31,7 @@ fn pieces_follow_each_other_and_begin_anywhere() {
     // From the middle of a layer to its end.
     let from_the_middle = piece(&chain, 12).unwrap();
     assert_eq!(from_the_middle.next_iterator, 25);
-    assert_eq!(*from_the_middle.data, chain.layers()[1].bits().bytes()[3..]);
+    assert_eq!(*from_the_middle.data, chain.layers()[1].cells().bytes()[3..]);
 }
 
 #[test]
@@ -62,22 +62,21 @@ fn chunks_are_loaded_where_their_iterator_says() {
     expected[8] |= 7;
     expected[9] |= 9;
     assert_eq!(bytes_of(&chain), expected);
-    assert_eq!(chain.set_bits(), expected.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>());
+    assert_eq!(chain.set_cells(), expected.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>());
 }
 
 /// The bit arrays laid end to end.
-fn bytes_of(chain: &Chain<RedisBloom>) -> Vec<u8> {
-    chain.layers().iter().flat_map(|layer| layer.bits().bytes()).copied().collect()
+fn bytes_of(chain: &Filter) -> Vec<u8> {
+    chain.layers().iter().flat_map(|layer| layer.cells().bytes()).copied().collect()
 }
 
 #[test]
 fn large_layers_come_in_chunks_of_sixteen_mebibytes() {
-    let family = RedisBloom::new(0.01, 30_000_000, Options::SCALING, 2);
-    let mut chain = Chain::try_new(family, &ANY).unwrap();
+    let mut chain = redisbloom(0.01, 30_000_000, Options::SCALING, 2);
     for i in 0..1000 {
         add(&mut chain, format!("{i}").as_bytes());
     }
-    let mut copy = from_header(&piece(&chain, 0).unwrap().data, &ANY).unwrap();
+    let mut copy = from_header(&piece(&chain, 0).unwrap().data, ANY).unwrap();
     let mut lengths = Vec::new();
     let mut iterator = 1;
     while let Some(piece) = piece(&chain, iterator) {
@@ -85,7 +84,7 @@ fn large_layers_come_in_chunks_of_sixteen_mebibytes() {
         lengths.push(piece.data.len());
         load_chunk(&mut copy, iterator, &piece.data).unwrap();
     }
-    let rest = chain.layers()[0].bits().bytes().len() - 2 * CHUNK_BYTES;
+    let rest = chain.layers()[0].cells().bytes().len() - 2 * CHUNK_BYTES;
     assert_eq!(lengths, [CHUNK_BYTES, CHUNK_BYTES, rest]);
     assert!(saved(&copy) == saved(&chain));
 }

@@ -1,14 +1,14 @@
 //! Bytes that no release wrote: refused, or a filter that behaves.
 
 use everbloom::bloom::limits::LAYERS_MAX;
-use everbloom::bloom::redisbloom::Options;
-use everbloom::bloom::{ByteLimit, Chain, Probes, RedisBloom, UnknownMemory};
+use everbloom::bloom::policy::redisbloom::Options;
+use everbloom::bloom::{ByteLimit, Depth, Filter, Layout, NoPrefetch, UnknownMemory};
 use everbloom::format::DecodeError;
-use everbloom::format::redisbloom::{pieces, rdb};
 
-use super::support::memory::largest_allocation;
-use super::support::{Field, Random, Record};
-use super::{ANY, contains, load, saved};
+use crate::support::memory::largest_allocation;
+use crate::support::{Field, Random, Record};
+use super::{from_header, load, piece, read, saved};
+use crate::support::make::{ANY, add, contains, redisbloom};
 
 /// Most bytes of a filter in these tests.
 pub(crate) const LIMIT_BYTES: u64 = 64 << 10;
@@ -21,12 +21,10 @@ const PROBES_MAX: u32 = 2048;
 pub(crate) fn bases() -> Vec<(i32, Record)> {
     let mut bases = Vec::new();
     for (encoding_version, options) in [(4, 5), (4, 13), (4, 0), (4, 6), (3, 4), (2, 0), (1, 0), (0, 0)] {
-        let family = RedisBloom::new(0.1, 6, Options::from_bits(options).unwrap(), 2);
-        let mut chain = Chain::try_new(family, &ANY).unwrap();
+        let mut chain = redisbloom(0.1, 6, Options::from_bits(options).unwrap(), 2);
         // A fixed filter and one whose capacity is the logarithm of its bits have but one layer.
         for i in 0..40u8 {
-            let digest = chain.digest(&[i]);
-            if chain.add(digest, &ANY).is_err() {
+            if add(&mut chain, &[i]).is_err() {
                 break;
             }
         }
@@ -42,7 +40,7 @@ pub(crate) fn bases() -> Vec<(i32, Record)> {
                 record.0.remove(index);
             }
         }
-        assert!(rdb::load(&mut record.reader(), encoding_version, &ANY).is_ok());
+        assert!(read(&record, encoding_version, ANY).is_ok());
         bases.push((encoding_version, record));
     }
     bases
@@ -144,21 +142,19 @@ struct Outcomes {
 impl Outcomes {
     /// Loads a record and, if that succeeds, uses the filter.
     fn try_record(&mut self, record: &Record, encoding_version: i32, context: &str) {
-        let mut reader = record.reader();
-        let (outcome, largest_bytes) =
-            largest_allocation(|| rdb::load(&mut reader, encoding_version, &LIMIT_BYTES));
+        let (outcome, largest_bytes) = largest_allocation(|| read(record, encoding_version, LIMIT_BYTES));
         self.judge(outcome, largest_bytes, context);
     }
 
     /// Reads a header and, if that succeeds, uses the filter.
     fn try_header(&mut self, header: &[u8], context: &str) {
-        let (outcome, largest_bytes) = largest_allocation(|| pieces::from_header(header, &LIMIT_BYTES));
+        let (outcome, largest_bytes) = largest_allocation(|| from_header(header, LIMIT_BYTES));
         self.judge(outcome, largest_bytes, context);
     }
 
     fn judge(
         &mut self,
-        outcome: Result<Chain<RedisBloom>, DecodeError>,
+        outcome: Result<Filter, DecodeError>,
         largest_bytes: usize,
         context: &str,
     ) {
@@ -180,27 +176,24 @@ impl Outcomes {
 }
 
 /// A filter that loaded is bounded, finds what is added, and is saved so that it loads again.
-fn assert_behaves(mut chain: Chain<RedisBloom>, context: &str) {
-    let bytes: u64 = chain.layers().iter().map(|layer| layer.bits().size_bytes()).sum();
-    assert!(bytes <= LIMIT_BYTES && (1..=LAYERS_MAX).contains(&chain.layers().len()), "{context}");
+fn assert_behaves(mut chain: Filter, context: &str) {
+    let bytes: u64 = chain.layers().iter().map(|layer| layer.cells().size_bytes()).sum();
+    assert!(bytes <= LIMIT_BYTES && (1..=LAYERS_MAX).contains(&chain.layer_count()), "{context}");
     for layer in chain.layers() {
-        assert!((1..=PROBES_MAX).contains(&layer.placement().probes()), "{context}");
-        assert!(layer.placement().modulus().divisor() <= layer.bits().len(), "{context}");
-        let set_bits: u32 = layer.bits().bytes().iter().map(|byte| byte.count_ones()).sum();
-        assert_eq!(layer.counts().set_bits, u64::from(set_bits), "{context}");
+        assert!((1..=PROBES_MAX).contains(&layer.layout().probes()), "{context}");
+        let Layout::Modulo(modulo) = layer.layout() else { panic!("{context}") };
+        assert!(modulo.modulus().divisor() <= layer.cells().size_bits(), "{context}");
     }
+    assert_eq!(chain.internal_validate(Depth::Cells), Ok(()), "{context}");
     let limit = LIMIT_BYTES.max_filter_bytes() * 2;
     let added: Vec<[u8; 2]> = (0..60u16)
         .map(u16::to_le_bytes)
-        .filter(|item| {
-            let digest = chain.digest(item);
-            chain.add(digest, &limit).is_ok()
-        })
+        .filter(|item| chain.add(item, &limit, NoPrefetch).is_ok())
         .collect();
     assert!(added.iter().all(|item| contains(&chain, item)), "{context}");
     let record = saved(&chain);
     assert_eq!(saved(&load(&record, 4)), record, "{context}");
-    let pieces = pieces::from_header(&pieces::piece(&chain, 0).unwrap().data, &ANY);
+    let pieces = from_header(&piece(&chain, 0).unwrap().data, ANY);
     assert_eq!(pieces.unwrap().items(), chain.items(), "{context}");
     assert!(chain.try_clone(UnknownMemory).is_ok());
 }
@@ -261,25 +254,25 @@ fn altered_headers_are_refused_or_behave() {
     let mut outcomes = Outcomes::default();
     for (base, (encoding_version, record)) in bases().into_iter().enumerate() {
         let chain = load(&record, encoding_version);
-        let newest = pieces::piece(&chain, 0).unwrap().data.into_owned();
+        let newest = piece(&chain, 0).unwrap().data.into_owned();
         for (shape, header) in
             [newest.clone(), with_old_layers(&newest), with_old_chain(&newest)].iter().enumerate()
         {
-            let read = pieces::from_header(header, &ANY).unwrap();
+            let read = from_header(header, ANY).unwrap();
             assert_eq!(
-                pieces::piece(&read, 0).unwrap().data[20..],
+                piece(&read, 0).unwrap().data[20..],
                 newest[20..],
                 "base {base}, shape {shape}"
             );
             for length in 0..header.len() {
                 // Four bytes short, the newest header of a single layer has the length of an older shape.
                 if (shape, length) != (0, 69) {
-                    assert!(pieces::from_header(&header[..length], &ANY).is_err(), "{length}");
+                    assert!(from_header(&header[..length], ANY).is_err(), "{length}");
                 }
                 outcomes
                     .try_header(&header[..length], &format!("base {base}, shape {shape}, cut at {length}"));
             }
-            assert!(pieces::from_header(&[header, &[0][..]].concat(), &ANY).is_err());
+            assert!(from_header(&[header, &[0][..]].concat(), ANY).is_err());
             for index in 0..header.len() {
                 for value in
                     [0, 1, 2, 0x3f, 0x40, 0x7f, 0x80, 0xf0, 0xff, header[index] ^ 1, header[index] + 1]

@@ -1,6 +1,5 @@
 //! RedisBloom's filters: real ones of six releases, an oracle straight from the formulas, and hostile bytes.
 
-
 mod bounds;
 mod chunks;
 mod hostile;
@@ -8,32 +7,57 @@ mod oldest;
 mod oracle;
 mod releases;
 
-use everbloom::bloom::{Added, Chain, RedisBloom};
-use everbloom::format::redisbloom::rdb;
+use everbloom::bloom::layout::LayerParameters;
+use everbloom::bloom::{Added, Filter, Format, Layer, Layout, Policy, UnknownMemory};
+use everbloom::bloom::policy::RedisBloom;
+use everbloom::format::DecodeError;
+use everbloom::format::filter;
+use everbloom::format::pieces::{ChunkError, Piece, Trust};
 
 use crate::support::Record;
+use crate::support::make::{self, ANY};
 
-/// No limit.
-const ANY: u64 = u64::MAX;
-
-fn saved(chain: &Chain<RedisBloom>) -> Record {
+fn saved(chain: &Filter) -> Record {
     let mut record = Record::default();
-    rdb::save(chain, &mut record);
+    filter::save(&mut chain.try_clone(UnknownMemory).unwrap(), &mut record, UnknownMemory);
     record
 }
 
-fn load(record: &Record, encoding_version: i32) -> Chain<RedisBloom> {
+/// The filter that a snapshot has, where it may take so many bytes.
+fn read(record: &Record, encoding_version: i32, limit_bytes: u64) -> Result<Filter, DecodeError> {
+    filter::load(Format::RedisBloom, encoding_version, &mut record.reader(), &limit_bytes)
+}
+
+fn load(record: &Record, encoding_version: i32) -> Filter {
     let mut reader = record.reader();
-    let chain = rdb::load(&mut reader, encoding_version, &ANY).unwrap();
+    let loaded = filter::load(Format::RedisBloom, encoding_version, &mut reader, &ANY).unwrap();
     assert!(reader.is_at_end());
-    chain
+    loaded
 }
 
-fn contains(chain: &Chain<RedisBloom>, item: &[u8]) -> bool {
-    chain.contains(chain.digest(item))
+fn add(chain: &mut Filter, item: &[u8]) -> Added {
+    make::add(chain, item).unwrap()
 }
 
-fn add(chain: &mut Chain<RedisBloom>, item: &[u8]) -> Added {
-    let digest = chain.digest(item);
-    chain.add(digest, &ANY).unwrap()
+fn piece(chain: &Filter, iterator: u64) -> Option<Piece<'_>> {
+    filter::piece(chain, iterator).unwrap()
+}
+
+fn from_header(header: &[u8], limit_bytes: u64) -> Result<Filter, DecodeError> {
+    filter::from_header(header, &limit_bytes)
+}
+
+fn load_chunk(chain: &mut Filter, iterator: u64, data: &[u8]) -> Result<(), ChunkError> {
+    filter::load_chunk(chain, iterator, data, Trust::Marks)
+}
+
+/// What RedisBloom writes about a layer.
+fn parameters(layer: &Layer) -> LayerParameters {
+    let Layout::Modulo(modulo) = layer.layout() else { panic!("another layout") };
+    LayerParameters::of(&modulo, layer.cells().size_bits(), layer.capacity_items())
+}
+
+fn policy(chain: &Filter) -> RedisBloom {
+    let Policy::RedisBloom(policy) = chain.policy() else { panic!("another policy") };
+    **policy
 }

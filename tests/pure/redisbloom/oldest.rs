@@ -1,10 +1,11 @@
 //! Encoding 0, from before release 1.0, of which no server is left to ask: made up from its field table.
 
-use everbloom::bloom::AddError;
-use everbloom::bloom::redisbloom::{HashPair, Hashing, LayerParameters};
+use everbloom::bloom::hash::murmur2::Murmur2;
+use everbloom::bloom::{AddError, ItemHash, NoPrefetch};
 
-use super::support::{Field, Record};
-use super::{ANY, add, contains, load, saved};
+use crate::support::{Field, Record};
+use super::{add, load, parameters, saved};
+use crate::support::make::{self, contains};
 
 /// A filter of one layer for `entries` at 1 %, holding `items`.
 fn record(entries: u64, items: &[&str]) -> Record {
@@ -12,7 +13,7 @@ fn record(entries: u64, items: &[&str]) -> Record {
     let bits = (entries as f64 * bits_per_item) as u64;
     let mut bytes = vec![0; bits.div_ceil(8) as usize];
     for item in items {
-        let HashPair { a, b } = HashPair::of(item.as_bytes(), Hashing::Narrow);
+        let ItemHash { h1: a, h2: b } = Murmur2::Narrow.pair(item.as_bytes());
         for i in 0..7 {
             let position = (a + i * b) % bits;
             bytes[position as usize / 8] |= 1 << (position % 8);
@@ -34,8 +35,8 @@ fn record(entries: u64, items: &[&str]) -> Record {
 fn the_bits_follow_from_the_capacity_and_need_not_fill_a_byte() {
     for (entries, bits) in [(100, 958), (1000, 9585), (83, 795), (1, 9)] {
         let mut chain = load(&record(entries, &["a", "b", "c"][..entries.min(3) as usize]), 0);
-        assert_eq!(LayerParameters::of(&chain.layers()[0]).size_bits, bits);
-        assert_eq!(chain.layers()[0].bits().size_bytes(), bits.div_ceil(8));
+        assert_eq!(parameters(&chain.layers()[0]).size_bits, bits);
+        assert_eq!(chain.layers()[0].cells().size_bytes(), bits.div_ceil(8));
         assert!(contains(&chain, b"a") && !contains(&chain, b"d"));
         // Saved in the newest encoding it keeps its bits, so that it is found again.
         assert_eq!(saved(&load(&saved(&chain), 4)), saved(&chain));
@@ -43,8 +44,8 @@ fn the_bits_follow_from_the_capacity_and_need_not_fill_a_byte() {
         for item in &items {
             add(&mut chain, item.as_bytes());
         }
-        assert!(chain.layers().len() > 1 && items.iter().all(|item| contains(&chain, item.as_bytes())));
-        assert!(LayerParameters::of(&chain.layers()[1]).exponent > 0);
+        assert!(chain.layer_count() > 1 && items.iter().all(|item| contains(&chain, item.as_bytes())));
+        assert!(parameters(&chain.layers()[1]).exponent > 0);
     }
 }
 
@@ -56,14 +57,13 @@ fn a_growth_that_no_command_gives_is_kept_and_refuses_when_it_must() {
         record.0[3] = Field::Unsigned(growth.into());
         let mut chain = load(&record, 4);
         assert_eq!(saved(&chain), record);
-        let digest = chain.digest(b"b");
         // 5.5 GB for a growth of 2^32 - 1: the limit's business.
-        let outcome = chain.add(digest, &(1u64 << 20));
+        let outcome = chain.add(b"b", &(1u64 << 20), NoPrefetch);
         assert_eq!(outcome.is_ok(), next_capacity_items.is_some(), "{growth}");
         assert!(!matches!(outcome, Err(AddError::Full)));
         assert!(contains(&chain, b"a"));
         if let Some(capacity_items) = next_capacity_items {
-            assert!(LayerParameters::of(&chain.layers()[1]).capacity_items >= capacity_items);
+            assert!(parameters(&chain.layers()[1]).capacity_items >= capacity_items);
         } else {
             assert_eq!(saved(&chain), record);
         }
@@ -74,8 +74,7 @@ fn a_growth_that_no_command_gives_is_kept_and_refuses_when_it_must() {
     record.0[4] = Field::Unsigned(1 << 62);
     let mut chain = load(&record, 4);
     chain.layers_mut()[0].set_items(1 << 62);
-    let digest = chain.digest(b"b");
-    assert!(matches!(chain.add(digest, &ANY), Err(AddError::CannotGrow(_))));
+    assert!(matches!(make::add(&mut chain, b"b"), Err(AddError::CannotGrow(_))));
     chain.layers_mut()[0].set_items(1);
     assert_eq!(saved(&chain), record);
 }

@@ -1,10 +1,13 @@
 //! An oracle straight from the formulas: `%`, doubles, one byte per bit, hashes of another crate.
 
-use everbloom::bloom::redisbloom::{LayerParameters, Options};
-use everbloom::bloom::{AddError, Added, Chain, Depth, RedisBloom, ReserveError};
 
-use super::support::Random;
-use super::{ANY, saved};
+use everbloom::bloom::layout::LayerParameters;
+use everbloom::bloom::policy::redisbloom::Options;
+use everbloom::bloom::{AddError, Added, Depth, Filter, ReserveError};
+
+use super::{load, parameters, saved};
+use crate::support::Random;
+use crate::support::make::{add, contains, redisbloom};
 
 const NO_ROUND: u64 = 1;
 const WIDE_HASH: u64 = 4;
@@ -89,8 +92,8 @@ impl Oracle {
         Some(true)
     }
 
-    fn assert_equals(&self, chain: &Chain<RedisBloom>, context: &str) {
-        assert_eq!(chain.layers().len(), self.links.len(), "{context}");
+    fn assert_equals(&self, chain: &Filter, context: &str) {
+        assert_eq!(chain.layer_count(), self.links.len(), "{context}");
         for (layer, link) in chain.layers().iter().zip(&self.links) {
             let expected = LayerParameters {
                 capacity_items: link.entries,
@@ -100,16 +103,16 @@ impl Oracle {
                 size_bits: link.bits.len() as u64,
                 exponent: link.n2.into(),
             };
-            assert_eq!(LayerParameters::of(layer), expected, "{context}");
+            assert_eq!(parameters(layer), expected, "{context}");
             assert_eq!(layer.counts().items, link.size, "{context}");
             let bytes: Vec<u8> = link
                 .bits
                 .chunks(8)
                 .map(|bits| bits.iter().rev().fold(0, |byte, bit| byte << 1 | u8::from(*bit)))
                 .collect();
-            assert!(layer.bits().bytes() == bytes, "{context}: other bits");
+            assert!(layer.cells().bytes() == bytes, "{context}: other bits");
             let set_bits = link.bits.iter().filter(|bit| **bit).count() as u64;
-            assert_eq!(layer.counts().set_bits, set_bits, "{context}");
+            assert_eq!(layer.counts().set_cells, set_bits, "{context}");
         }
     }
 }
@@ -127,20 +130,14 @@ fn filters_are_the_oracles_bit_for_bit() {
         let context =
             format!("round {round}: {error_rate} {capacity_items} growth {growth} options {options}");
         let mut oracle = Oracle::new(error_rate, capacity_items, options, growth);
-        let family = RedisBloom::new(
-            error_rate,
-            capacity_items,
-            Options::from_bits(options).unwrap(),
-            u32::try_from(growth).unwrap(),
-        );
-        let mut chain = Chain::try_new(family, &ANY).unwrap();
+        let rules = Options::from_bits(options).unwrap();
+        let mut chain = redisbloom(error_rate, capacity_items, rules, u32::try_from(growth).unwrap());
         for _ in 0..1500 {
             // Lengths around every word border; about one item in ten comes twice.
             let mut item = (random.next() % 1_350).to_string().into_bytes();
             item.resize(item.len() + item[0] as usize % 23, b'.');
-            let digest = chain.digest(&item);
-            assert_eq!(chain.contains(digest), oracle.contains(&item), "{context}");
-            let added = match chain.add(digest, &ANY) {
+            assert_eq!(contains(&chain, &item), oracle.contains(&item), "{context}");
+            let added = match add(&mut chain, &item) {
                 Ok(Added::New) => Some(true),
                 Ok(Added::Present) => Some(false),
                 Err(AddError::Full) => None,
@@ -159,22 +156,20 @@ fn filters_are_the_oracles_bit_for_bit() {
 
 #[test]
 fn a_chain_that_tightens_down_to_nothing_stops_growing_and_stays_readable() {
-    let family = RedisBloom::new(0.01, 1, Options::SCALING, 1);
-    let mut chain = Chain::try_new(family, &ANY).unwrap();
+    let mut chain = redisbloom(0.01, 1, Options::SCALING, 1);
     let mut items = Vec::new();
     let error = (0u32..).find_map(|i| {
         let item = i.to_le_bytes();
         items.push(item);
-        let digest = chain.digest(&item);
-        chain.add(digest, &ANY).err()
+        add(&mut chain, &item).err()
     });
     assert_eq!(error, Some(AddError::CannotGrow(ReserveError::TooLong)));
     let refused = items.pop().unwrap();
-    assert!(!chain.contains(chain.digest(&refused)));
+    assert!(!contains(&chain, &refused));
     // 0.005 halved until only the smallest number above zero is left: 2^-1074 is 2^-1066.4 halved and rounded.
     let halvings =
         std::iter::successors(Some(0.005f64), |rate| Some(rate * 0.5)).take_while(|rate| *rate > 0.0);
-    assert_eq!(chain.layers().len(), halvings.count());
-    assert!(items.iter().all(|item| chain.contains(chain.digest(item))));
-    assert_eq!(saved(&super::load(&saved(&chain), 4)), saved(&chain));
+    assert_eq!(chain.layer_count(), halvings.count());
+    assert!(items.iter().all(|item| contains(&chain, item)));
+    assert_eq!(saved(&load(&saved(&chain), 4)), saved(&chain));
 }

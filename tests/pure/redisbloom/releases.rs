@@ -2,15 +2,15 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use everbloom::bloom::redisbloom::{LayerParameters, Options, reported_size_bytes};
-use everbloom::bloom::{AddError, Chain, RedisBloom};
+use everbloom::bloom::policy::redisbloom::{Options, reported_size_bytes};
+use everbloom::bloom::{AddError, Filter};
 use everbloom::format::pieces::HEADER_ITERATOR;
-use everbloom::format::redisbloom::pieces;
 use serde_json::Value;
 
-use super::support::rdb::Payload;
-use super::support::{Field, Record};
-use super::{ANY, add, contains, load, saved};
+use crate::support::rdb::Payload;
+use crate::support::{Field, Record};
+use super::{add, from_header, load, load_chunk, parameters, piece, policy, saved};
+use crate::support::make::{self, ANY, contains, redisbloom};
 
 /// Releases with the encoding they write, the bytes of their headers, and what their BF.INFO counts for a filter and a layer.
 const RELEASES: [Release; 6] = [
@@ -31,10 +31,10 @@ struct Release {
 
 impl Release {
     /// A filter that it made, and that may have been saved again.
-    fn load(&self, record: &Record, encoding_version: i32) -> Chain<RedisBloom> {
+    fn load(&self, record: &Record, encoding_version: i32) -> Filter {
         let mut chain = load(record, encoding_version);
         if self.name == "1.1.1" {
-            chain.family_mut().assume_release_1_1();
+            chain.assume_redisbloom_1_1();
         }
         chain
     }
@@ -55,7 +55,7 @@ struct Case {
 
 impl Case {
     /// The filter, read as of its release.
-    fn load(&self, release: &Release) -> Chain<RedisBloom> {
+    fn load(&self, release: &Release) -> Filter {
         release.load(&self.record, release.encoding_version)
     }
 
@@ -137,9 +137,9 @@ fn release_1_1_wrote_the_same_as_2_0_about_another_hash() {
     // Said of filters that cannot be of 1.1, it changes nothing.
     for (release, case) in cases.iter().filter(|(release, _)| !["1.1.1", "2.0.3"].contains(&release.name)) {
         let mut chain = case.load(release);
-        let family = *chain.family();
-        chain.family_mut().assume_release_1_1();
-        assert_eq!(*chain.family(), family);
+        let spec = chain.spec();
+        chain.assume_redisbloom_1_1();
+        assert_eq!(chain.spec(), spec);
     }
 }
 
@@ -147,7 +147,7 @@ fn release_1_1_wrote_the_same_as_2_0_about_another_hash() {
 fn every_filter_is_described_as_its_release_did() {
     for (release, case) in cases() {
         let chain = case.load(release);
-        let width = match (release.name, chain.family().options().has_wide_hash()) {
+        let width = match (release.name, policy(&chain).options().has_wide_hash()) {
             // The one release that did not show it.
             ("1.0.3", wide) => {
                 assert!(!wide);
@@ -158,10 +158,10 @@ fn every_filter_is_described_as_its_release_did() {
         };
         let mut expected = vec![format!("size:{}", chain.items())];
         expected.extend(chain.layers().iter().map(|layer| {
-            let parameters = LayerParameters::of(layer);
+            let parameters = super::parameters(layer);
             format!(
                 "bytes:{} bits:{} hashes:{}{width} capacity:{} size:{} ratio:{}",
-                layer.bits().size_bytes(),
+                layer.cells().size_bytes(),
                 parameters.shown_bits(),
                 parameters.probes,
                 parameters.capacity_items,
@@ -176,15 +176,15 @@ fn every_filter_is_described_as_its_release_did() {
         assert_eq!(expected, debug.collect::<Vec<_>>(), "{}", case.name);
 
         let Some((chain_bytes, layer_bytes)) = release.structs else { continue };
-        let array_bytes: u64 = chain.layers().iter().map(|layer| layer.bits().size_bytes()).sum();
-        let layers = chain.layers().len() as u64;
+        let array_bytes: u64 = chain.layers().iter().map(|layer| layer.cells().size_bytes()).sum();
+        let layers = chain.layer_count() as u64;
         let size_bytes = chain_bytes + layer_bytes * layers + array_bytes;
         if release.name == "8.10-dev" {
-            assert_eq!(reported_size_bytes(&chain), size_bytes);
+            assert_eq!(reported_size_bytes(chain.layers()), size_bytes);
         }
         // The first release with BF.INFO showed a growth for fixed filters too.
-        let is_fixed = chain.family().options().is_fixed() && release.name != "2.2.0";
-        let growth = if is_fixed { Value::Null } else { chain.family().growth().into() };
+        let is_fixed = policy(&chain).options().is_fixed() && release.name != "2.2.0";
+        let growth = if is_fixed { Value::Null } else { policy(&chain).expansion().into() };
         let info = &case.json["info"];
         let numbers = [1, 3, 5, 7, 9].map(|index| info[index].clone());
         let expected =
@@ -225,10 +225,10 @@ fn every_filter_is_dumped_and_loaded_in_pieces() {
         let (iterator, header) = &pieces[0];
         let (chain_bytes, layer_bytes) = release.header;
         assert_eq!(*iterator, HEADER_ITERATOR);
-        assert_eq!(header.len(), chain_bytes + layer_bytes * chain.layers().len(), "{}", case.name);
+        assert_eq!(header.len(), chain_bytes + layer_bytes * chain.layer_count(), "{}", case.name);
 
-        let mut ours = vec![pieces::piece(&chain, 0).unwrap()];
-        while let Some(piece) = pieces::piece(&chain, ours[ours.len() - 1].next_iterator) {
+        let mut ours = vec![piece(&chain, 0).unwrap()];
+        while let Some(piece) = piece(&chain, ours[ours.len() - 1].next_iterator) {
             ours.push(piece);
         }
         let ours: Vec<_> =
@@ -238,9 +238,9 @@ fn every_filter_is_dumped_and_loaded_in_pieces() {
             assert_eq!(ours[0], pieces[0], "{}", case.name);
         }
         for pieces in [ours, pieces] {
-            let mut copy = pieces::from_header(&pieces[0].1, &ANY).unwrap();
+            let mut copy = from_header(&pieces[0].1, ANY).unwrap();
             for (iterator, data) in &pieces[1..] {
-                pieces::load_chunk(&mut copy, *iterator, data).unwrap();
+                load_chunk(&mut copy, *iterator, data).unwrap();
             }
             assert_eq!(saved(&copy), saved(&chain), "{}", case.name);
         }
@@ -251,21 +251,20 @@ fn every_filter_is_dumped_and_loaded_in_pieces() {
 fn every_filter_goes_on_for_two_more_layers() {
     for (release, case) in cases() {
         let mut chain = case.load(release);
-        let layers = chain.layers().len();
+        let layers = chain.layer_count();
         let mut members = case.members.clone();
         for i in 0.. {
             let item = format!("more:{i}").into_bytes();
-            let digest = chain.digest(&item);
-            match chain.add(digest, &ANY) {
+            match make::add(&mut chain, &item) {
                 Ok(_) => members.push(item),
                 Err(error) => {
                     assert_eq!(error, AddError::Full);
-                    assert!(chain.family().options().is_fixed(), "{}", case.name);
-                    assert_eq!((chain.items(), chain.layers().len()), (chain.capacity_items(), layers));
+                    assert!(policy(&chain).options().is_fixed(), "{}", case.name);
+                    assert_eq!((chain.items(), chain.layer_count()), (chain.capacity_items(), layers));
                     break;
                 }
             }
-            if chain.layers().len() == layers + 2 && chain.layers()[layers + 1].is_full() {
+            if chain.layer_count() == layers + 2 && chain.layers()[layers + 1].is_full() {
                 break;
             }
         }
@@ -275,12 +274,12 @@ fn every_filter_goes_on_for_two_more_layers() {
         assert_eq!(saved(&again), record, "{}", case.name);
         assert!(members.iter().all(|item| contains(&again, item)), "{}", case.name);
         for pair in chain.layers().windows(2).skip(layers - 1) {
-            let [old, new] = [&pair[0], &pair[1]].map(LayerParameters::of);
+            let [old, new] = [&pair[0], &pair[1]].map(parameters);
             assert_eq!(new.error_rate, old.error_rate / 2.0, "{}", case.name);
             // Powers of two before 2.2, with a capacity that fills them; whole words of 64 bits ever since.
             let is_old = release.encoding_version < 4;
             assert_eq!((new.exponent > 0, new.size_bits % 64), (is_old, 0), "{}", case.name);
-            let asked = old.capacity_items * u64::from(chain.family().growth());
+            let asked = old.capacity_items * u64::from(policy(&chain).expansion());
             assert!(if is_old { new.capacity_items >= asked } else { new.capacity_items == asked });
         }
     }
@@ -292,13 +291,12 @@ fn a_filter_made_here_is_the_one_that_current_releases_made() {
         let words = case.json["reserve"].as_array().cloned().unwrap_or_default();
         let words: Vec<&str> = words.iter().map(|word| word.as_str().unwrap()).collect();
         let rest = words.get(2..).unwrap_or_default();
-        let family = RedisBloom::new(
+        let mut chain = redisbloom(
             words.first().map_or(0.01, |word| word.parse().unwrap()),
             words.get(1).map_or(100, |word| word.parse().unwrap()),
             if rest == ["NONSCALING"] { Options::FIXED } else { Options::SCALING },
             rest.get(1).map_or(2, |word| word.parse().unwrap()),
         );
-        let mut chain = Chain::try_new(family, &ANY).unwrap();
         for item in &case.members {
             add(&mut chain, item);
         }
