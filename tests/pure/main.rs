@@ -20,6 +20,7 @@
 mod accuracy;
 mod batch;
 mod chain;
+mod commands;
 mod counting;
 mod docs;
 mod keyed;
@@ -35,6 +36,7 @@ mod scripts;
 mod stats;
 #[path = "../support/mod.rs"]
 mod support;
+mod valkeybloom;
 mod window;
 
 // With the host module the library has an allocator of its own.

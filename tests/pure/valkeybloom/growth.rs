@@ -3,24 +3,38 @@
 use std::collections::HashSet;
 
 use everbloom::bloom::limits::PROBES_TOTAL_MAX;
-use everbloom::bloom::valkeybloom::{Seed, ValkeyBloom, sizing::Rounding, validate_scale_to};
-use everbloom::bloom::{AddError, Added, Growth, Probes, ReserveError, ScaleError};
-use everbloom::format::valkeybloom::ValkeyChain;
+use everbloom::bloom::hash::siphash::Seed;
+use everbloom::bloom::policy::ValkeyBloom;
+use everbloom::bloom::policy::valkeybloom::sizing::Rounding;
+use everbloom::bloom::scale::validate_scale_to;
+use everbloom::bloom::{AddError, Added, CellType, Filter, Growth, Hash, NoPrefetch, Policy, ReserveError, ScaleError};
 
 use super::fixtures::cases;
 use super::oracle::{assert_layers_are_as_computed, probe_count};
-use super::{ANY, assert_same, loaded, new_item, reserved, saved};
+use super::{assert_same, loaded, new_item, policy, reserved, saved};
+use crate::support::make::{ANY, add, contains};
+
+/// The seed of filters here.
+fn seed() -> Seed {
+    Seed::new([9; 32])
+}
+
+/// Whether such a filter can grow to that many items within a limit.
+fn validate(policy: ValkeyBloom, target_items: u64, limit_bytes: u64) -> Result<(), ScaleError> {
+    let (policy, hash) = (Policy::ValkeyBloom(Box::new(policy)), Hash::ValkeyBloom(seed()));
+    validate_scale_to(&policy, hash, CellType::Bits, target_items, limit_bytes)
+}
 
 /// Fills the last layer, on paper, and adds one more item.
-fn grow(chain: &mut ValkeyChain, limit_bytes: u64) -> Result<(), ReserveError> {
-    let layers = chain.layers().len();
+fn grow(chain: &mut Filter, limit_bytes: u64) -> Result<(), ReserveError> {
+    let layers = chain.layer_count();
     let last = chain.layers_mut().last_mut().unwrap();
     last.set_items(last.capacity_items());
-    let new = (0..).map(new_item).find(|item| !chain.contains(chain.digest(item))).unwrap();
-    match chain.add(chain.digest(&new), &limit_bytes) {
+    let new = (0..).map(new_item).find(|item| !contains(chain, item)).unwrap();
+    match chain.add(&new, &limit_bytes, NoPrefetch) {
         Err(AddError::CannotGrow(error)) => Err(error),
         outcome => {
-            assert_eq!((outcome, chain.layers().len()), (Ok(Added::New), layers + 1));
+            assert_eq!((outcome, chain.layer_count()), (Ok(Added::New), layers + 1));
             Ok(())
         }
     }
@@ -30,26 +44,26 @@ fn grow(chain: &mut ValkeyChain, limit_bytes: u64) -> Result<(), ReserveError> {
 fn loaded_filters_take_items_through_two_more_layers_without_a_false_negative() {
     for case in cases() {
         let mut chain = case.chain();
-        let layers = chain.layers().len();
+        let layers = chain.layer_count();
         let mut added = HashSet::new();
         for number in 0.. {
             let item = new_item(number);
-            match chain.add(chain.digest(&item), &ANY) {
+            match add(&mut chain, &item) {
                 Ok(Added::New | Added::Again | Added::Present) => added.insert(item),
                 Err(error) => {
-                    assert_eq!((error, chain.family().growth), (AddError::Full, Growth::Fixed));
+                    assert_eq!((error, policy(&chain).growth), (AddError::Full, Growth::Fixed));
                     assert_eq!(chain.items(), chain.capacity_items());
                     break;
                 }
             };
-            if chain.layers().len() == layers + 2 {
+            if chain.layer_count() == layers + 2 {
                 break;
             }
         }
-        let filled = chain.layers().len() == layers + 2 || chain.family().growth == Growth::Fixed;
+        let filled = chain.layer_count() == layers + 2 || policy(&chain).growth == Growth::Fixed;
         assert!(filled, "{}", case.name);
         for item in case.items.iter().chain(&added) {
-            assert!(chain.contains(chain.digest(item)), "{} lost {item:?}", case.name);
+            assert!(contains(&chain, item), "{} lost {item:?}", case.name);
         }
         let rounding = if case.generation == 0 { Rounding::Up } else { Rounding::Nearest };
         assert_layers_are_as_computed(&chain, rounding);
@@ -63,18 +77,18 @@ fn a_filter_of_0_1_0_grows_the_same_after_it_was_saved_as_one_of_1_0() {
     for case in cases().into_iter().filter(|case| case.generation == 0) {
         let mut chain = case.chain();
         let mut copy = loaded(&saved(&chain), 1, ANY).unwrap();
-        let layers = chain.layers().len();
+        let layers = chain.layer_count();
         for number in 0..chain.capacity_items() * 2 {
             let item = new_item(number);
-            let results = (chain.add(chain.digest(&item), &ANY), copy.add(copy.digest(&item), &ANY));
+            let results = (add(&mut chain, &item), add(&mut copy, &item));
             assert_eq!(results.0, results.1, "{}", case.name);
         }
         assert_same(&chain, &copy);
         rounded_up += chain.layers()[layers..]
             .iter()
             .filter(|layer| {
-                let (size_bits, capacity) = (layer.bits().len(), layer.capacity_items());
-                layer.placement().probes() != probe_count(size_bits, capacity, Rounding::Nearest)
+                let (size_bits, capacity) = (layer.cells().size_bits(), layer.capacity_items());
+                layer.layout().probes() != probe_count(size_bits, capacity, Rounding::Nearest)
             })
             .count();
     }
@@ -88,12 +102,11 @@ fn growth_ends_where_valkey_bloom_ends_it() {
         tightening_ratio: 1e-200,
         capacity_items: 1,
         growth: Growth::Scaling { expansion: 1 },
-        seed: Seed::new([9; 32]),
     };
-    let mut chain = reserved(parameters);
-    let error = (0..100).find_map(|number| chain.add(chain.digest(&new_item(number)), &ANY).err());
+    let mut chain = reserved(parameters, seed());
+    let error = (0..100).find_map(|number| add(&mut chain, &new_item(number)).err());
     assert_eq!(error, Some(AddError::CannotGrow(ReserveError::ErrorRateVanishes)));
-    assert_eq!((chain.layers().len(), chain.items()), (2, 2));
+    assert_eq!((chain.layer_count(), chain.items()), (2, 2));
     assert_same(&loaded(&saved(&chain), 1, ANY).unwrap(), &chain);
 
     let mut fast = reserved(ValkeyBloom {
@@ -101,11 +114,9 @@ fn growth_ends_where_valkey_bloom_ends_it() {
         tightening_ratio: 0.5,
         capacity_items: 1 << 33,
         growth: Growth::Scaling { expansion: u32::MAX },
-        ..parameters
-    });
+    }, seed());
     fast.layers_mut()[0].set_items(1 << 33);
-    let item = fast.digest(b"one more");
-    assert_eq!(fast.add(item, &ANY), Err(AddError::CannotGrow(ReserveError::TooLong)));
+    assert_eq!(add(&mut fast, b"one more"), Err(AddError::CannotGrow(ReserveError::TooLong)));
 }
 
 #[test]
@@ -114,12 +125,11 @@ fn validation_and_growth_agree_on_every_byte_of_the_limit() {
         [(0.01, 0.5, 100, 2), (0.3, 0.9, 7, 1), (1e-9, 0.01, 1000, 3), (0.9, 0.5, 50, 4)]
     {
         let growth = Growth::from_expansion(expansion);
-        let seed = Seed::new([9; 32]);
-        let parameters = ValkeyBloom { error_rate, tightening_ratio, capacity_items, growth, seed };
-        let mut chain = reserved(parameters);
+                let parameters = ValkeyBloom { error_rate, tightening_ratio, capacity_items, growth };
+        let mut chain = reserved(parameters, seed());
         for _ in 0..6 {
             let (target_items, size_bytes) = (chain.capacity_items(), chain.size_bytes());
-            let validate = |target_items, limit| validate_scale_to(&parameters, target_items, limit);
+            let validate = |target_items, limit| validate(parameters, target_items, limit);
             assert_eq!(validate(target_items, size_bytes), Ok(()));
             assert_eq!(validate(target_items, size_bytes - 1), Err(ScaleError::TooLarge));
             assert_eq!(validate(target_items + 1, size_bytes), Err(ScaleError::TooLarge));
@@ -142,17 +152,16 @@ fn growth_ends_with_the_probes_that_a_filter_may_have() {
         tightening_ratio: 1.0 - f64::EPSILON,
         capacity_items: 1,
         growth: Growth::Scaling { expansion: 1 },
-        seed: Seed::new([9; 32]),
     };
-    let mut chain = reserved(parameters);
-    let probes = u64::from(chain.layers()[0].placement().probes());
+    let mut chain = reserved(parameters, seed());
+    let probes = u64::from(chain.layers()[0].layout().probes());
     let most_layers = PROBES_TOTAL_MAX / probes;
-    while (chain.layers().len() as u64) < most_layers {
+    while (chain.layer_count() as u64) < most_layers {
         grow(&mut chain, ANY).unwrap();
     }
-    assert!(chain.layers().iter().all(|layer| u64::from(layer.placement().probes()) == probes));
+    assert!(chain.layers().iter().all(|layer| u64::from(layer.layout().probes()) == probes));
     assert_eq!(grow(&mut chain, ANY), Err(ReserveError::TooLong));
-    assert_eq!(validate_scale_to(&parameters, most_layers, ANY), Ok(()));
-    assert_eq!(validate_scale_to(&parameters, most_layers + 1, ANY), Err(ScaleError::TooLong));
+    assert_eq!(validate(parameters, most_layers, ANY), Ok(()));
+    assert_eq!(validate(parameters, most_layers + 1, ANY), Err(ScaleError::TooLong));
     assert_same(&loaded(&saved(&chain), 1, ANY).unwrap(), &chain);
 }

@@ -1,16 +1,17 @@
 //! Altered payloads: each field at its edges, cut everywhere. Each must be refused or be a filter that behaves.
 
-use everbloom::bloom::Growth;
+use everbloom::bloom::hash::siphash::Seed;
+use everbloom::bloom::policy::ValkeyBloom;
+use everbloom::bloom::{Filter, Growth, NoPrefetch};
 use everbloom::bloom::limits::{LAYERS_MAX, PROBES_TOTAL_MAX};
-use everbloom::bloom::valkeybloom::{Seed, ValkeyBloom};
 use everbloom::format::DecodeError;
-use everbloom::format::filter::from_header;
-use everbloom::format::pieces::piece;
-use everbloom::format::valkeybloom::{ValkeyChain, decode_blob, encode_blob, header};
+use everbloom::format::filter::{from_header, piece};
+use everbloom::format::valkeybloom::decode_blob;
 
 use super::fixtures::cases;
 use super::rdb::{Dump, Field, Record};
-use super::{assert_same, loaded, new_item, reserved, saved};
+use super::{assert_same, encode_blob, loaded, new_item, reserved, saved};
+use crate::support::make::contains;
 
 /// Far above what any payload here holds.
 const LIMIT_BYTES: u64 = 1 << 20;
@@ -60,7 +61,7 @@ struct Tally {
 
 impl Tally {
     /// A filter that was let in must take items, find them, keep to the limit and survive being saved.
-    fn judge(&mut self, result: Result<ValkeyChain, DecodeError>, what: &dyn Fn() -> String) {
+    fn judge(&mut self, result: Result<Filter, DecodeError>, what: &dyn Fn() -> String) {
         let Ok(mut chain) = result else {
             self.refused += 1;
             return;
@@ -68,8 +69,8 @@ impl Tally {
         self.accepted += 1;
         for number in 0..20 {
             let item = new_item(number);
-            if chain.add(chain.digest(&item), &LIMIT_BYTES).is_ok() {
-                assert!(chain.contains(chain.digest(&item)), "{}", what());
+            if chain.add(&item, &LIMIT_BYTES, NoPrefetch).is_ok() {
+                assert!(contains(&chain, &item), "{}", what());
             }
         }
         assert!(chain.size_bytes() <= 2 * LIMIT_BYTES, "{}", what());
@@ -247,7 +248,7 @@ fn a_filter_loads_within_the_limit_it_needs_and_not_a_byte_less() {
     for case in cases() {
         let chain = case.chain();
         let (record, blob) = (saved(&chain), encode_blob(&chain).unwrap());
-        let header = piece(&chain, 0, || header::encode(&chain)).unwrap().unwrap().data;
+        let header = piece(&chain, 0).unwrap().unwrap().data;
         let needed_bytes = chain.size_bytes();
         let limit_bytes = needed_bytes - 1;
         assert!(loaded(&record, 1, needed_bytes).is_ok() && decode_blob(&blob, &needed_bytes).is_ok());
@@ -279,7 +280,7 @@ fn blob_of_many_probes(layers: u64) -> Vec<u8> {
 fn a_filter_has_so_many_probes_and_no_more() {
     let most_layers = PROBES_TOTAL_MAX / 2048;
     let chain = decode_blob(&blob_of_many_probes(most_layers), &LIMIT_BYTES).unwrap();
-    assert_eq!(chain.layers().len() as u64, most_layers);
+    assert_eq!(chain.layer_count() as u64, most_layers);
     let refused = DecodeError::Invalid("probes of all layers");
     // The blob that kept a server busy for seconds with every batch of items.
     for layers in [most_layers + 1, LAYERS_MAX as u64] {
@@ -297,15 +298,13 @@ fn a_count_is_at_most_the_bits_even_when_items_are_added_to_what_was_read_of_a_f
         tightening_ratio: 0.5,
         capacity_items: 1000,
         growth: Growth::Scaling { expansion: 2 },
-        seed: Seed::new([3; 32]),
     };
-    let mut chain = reserved(parameters);
-    let bits = chain.layers()[0].bits().len();
+    let mut chain = reserved(parameters, Seed::new([3; 32]));
+    let bits = chain.layers()[0].cells().size_bits();
     assert!(bits < 100, "{bits}");
     chain.layers_mut()[0].set_items(bits);
     for number in 0..1000 {
-        let digest = chain.digest(&new_item(number));
-        assert!(chain.add(digest, &LIMIT_BYTES).is_ok() && chain.items() == bits);
+        assert!(chain.add(&new_item(number), &LIMIT_BYTES, NoPrefetch).is_ok() && chain.items() == bits);
     }
     assert_same(&loaded(&saved(&chain), 1, LIMIT_BYTES).unwrap(), &chain);
 }

@@ -1,13 +1,16 @@
 //! Sizes, probes and bits against two computations that share nothing with ours: the formulas written down naively, and the
 //! library valkey-bloom is built on.
 
-use everbloom::bloom::valkeybloom::{FIXED_SEED, Seed, ValkeyBloom, sizing::Rounding};
-use everbloom::bloom::{Depth, Growth, Probes};
-use everbloom::format::valkeybloom::{ValkeyChain, decode_blob, encode_blob};
+use everbloom::bloom::hash::siphash::{FIXED_SEED, Seed};
+use everbloom::bloom::policy::ValkeyBloom;
+use everbloom::bloom::policy::valkeybloom::sizing::Rounding;
+use everbloom::bloom::{Depth, Filter, Growth};
+use everbloom::format::valkeybloom::decode_blob;
 use proptest::prelude::*;
 
 use super::rdb::Field;
-use super::{ANY, assert_same, new_item, reserved, saved};
+use super::{assert_same, encode_blob, new_item, policy, reserved, saved};
+use crate::support::make::{ANY, add};
 
 /// Probes per item by the formula.
 pub(crate) fn probe_count(size_bits: u64, capacity_items: u64, rounding: Rounding) -> u32 {
@@ -16,15 +19,15 @@ pub(crate) fn probe_count(size_bits: u64, capacity_items: u64, rounding: Roundin
 }
 
 /// Checks capacity, bits and probes of every layer.
-pub(crate) fn assert_layers_are_as_computed(chain: &ValkeyChain, rounding: Rounding) {
-    let parameters = chain.family();
+pub(crate) fn assert_layers_are_as_computed(chain: &Filter, rounding: Rounding) {
+    let parameters = policy(chain);
     for (index, layer) in chain.layers().iter().enumerate() {
         let capacity = parameters.capacity_items * u64::from(parameters.growth.expansion()).pow(index as u32);
         let error_rate = parameters.error_rate * parameters.tightening_ratio.powi(index as i32);
         let size_bytes = (capacity as f64 * error_rate.ln() / (-8.0 * 2f64.ln().powi(2))).ceil();
         assert_eq!(layer.capacity_items(), capacity);
-        assert_eq!(layer.bits().len(), size_bytes as u64 * 8);
-        assert_eq!(layer.placement().probes(), probe_count(size_bytes as u64 * 8, capacity, rounding));
+        assert_eq!(layer.cells().size_bits(), size_bytes as u64 * 8);
+        assert_eq!(layer.layout().probes(), probe_count(size_bytes as u64 * 8, capacity, rounding));
     }
 }
 
@@ -48,15 +51,13 @@ fn naive_bits(items: &[Vec<u8>], seed: &[u8; 32], size_bytes: u64, probes: u32) 
     bits
 }
 
-fn parameters() -> impl Strategy<Value = ValkeyBloom> {
+fn parameters() -> impl Strategy<Value = (ValkeyBloom, Seed)> {
     let seed = prop_oneof![Just(FIXED_SEED), any::<[u8; 32]>()];
     (-6.0..-0.046, 0.05..0.99, 0.0..3.5, 0u32..9, seed).prop_map(
-        |(rate, ratio, capacity, expansion, seed)| ValkeyBloom {
-            error_rate: 10f64.powf(rate),
-            tightening_ratio: ratio,
-            capacity_items: 10f64.powf(capacity) as u64,
-            growth: Growth::from_expansion(expansion),
-            seed: Seed::new(seed),
+        |(rate, ratio, capacity, expansion, seed)| {
+            let growth = Growth::from_expansion(expansion);
+            let (error_rate, capacity_items) = (10f64.powf(rate), 10f64.powf(capacity) as u64);
+            (ValkeyBloom { error_rate, tightening_ratio: ratio, capacity_items, growth }, Seed::new(seed))
         },
     )
 }
@@ -65,17 +66,17 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn random_filters_are_bit_for_bit_those_of_the_library(parameters in parameters()) {
-        let mut chain = reserved(parameters);
+    fn random_filters_are_bit_for_bit_those_of_the_library((parameters, seed) in parameters()) {
+        let mut chain = reserved(parameters, seed);
         let mut stored: Vec<Vec<Vec<u8>>> = Vec::new();
         for number in 0..parameters.capacity_items * 4 + 10 {
             let item = new_item(number);
-            if chain.layers().len() > 6 {
+            if chain.layer_count() > 6 {
                 break;
             }
-            match chain.add(chain.digest(&item), &ANY) {
+            match add(&mut chain, &item) {
                 Ok(everbloom::bloom::Added::New) => {
-                    stored.resize(chain.layers().len(), Vec::new());
+                    stored.resize(chain.layer_count(), Vec::new());
                     stored.last_mut().unwrap().push(item);
                 }
                 Ok(everbloom::bloom::Added::Present) => {}
@@ -93,13 +94,13 @@ proptest! {
         });
         for (index, slice) in slices.enumerate() {
             let (layer, items) = (&chain.layers()[index], &stored[index]);
-            let probes = layer.placement().probes();
-            let bits = naive_bits(items, parameters.seed.bytes(), layer.bits().size_bytes(), probes);
-            prop_assert_eq!(layer.bits().bytes(), bits);
+            let probes = layer.layout().probes();
+            let bits = naive_bits(items, seed.bytes(), layer.cells().size_bytes(), probes);
+            prop_assert_eq!(layer.cells().bytes(), bits);
             let mut theirs = bloomfilter::Bloom::<[u8]>::new_for_fp_rate_with_seed(
                 layer.capacity_items() as usize,
                 parameters.error_rate * parameters.tightening_ratio.powi(index as i32),
-                parameters.seed.bytes(),
+                seed.bytes(),
             ).unwrap();
             for item in items {
                 theirs.set(item);
