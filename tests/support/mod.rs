@@ -5,6 +5,7 @@ pub mod make;
 pub mod memory;
 pub mod rdb;
 pub mod saved;
+pub mod server;
 
 use everbloom::format::{DecodeError, Sink, Source};
 

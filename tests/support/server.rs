@@ -167,7 +167,7 @@ impl OpenKey for TestKey<'_> {
         self.layers = self.filter.as_ref().map_or(0, Filter::layer_count);
         let (now_ms, is_told_again) = (self.now_ms, self.must_obey && self.access == KeyAccess::ReadWrite);
         if let Some(filter) = &mut self.filter {
-            filter.tell(|| now_ms, || is_told_again);
+            filter.set_time(|| now_ms, || is_told_again);
         }
         match &mut self.filter {
             // `string` holds no filter.
@@ -184,11 +184,11 @@ impl OpenKey for TestKey<'_> {
     fn changed(&mut self, _items_added: u64) -> u32 {
         assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
         let added = self.filter.as_ref().map_or(0, Filter::layer_count) - self.layers;
-        drop(self.filter.as_mut().and_then(Filter::take_dead));
+        drop(self.filter.as_mut().and_then(Filter::take_expired));
         added as u32
     }
 
-    fn altered(&mut self, _capacity_before_items: u64) {
+    fn altered(&mut self) {
         assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
     }
 

@@ -1,6 +1,6 @@
 //! KEYED, KEY and `bf.keyed`: filters whose hash is keyed.
 
-use everbloom::bloom::{Filter, Format};
+use everbloom::bloom::{Format, Hash, Kind};
 use everbloom::command::Settings;
 use everbloom::format::filter::header;
 
@@ -10,8 +10,8 @@ use crate::support::server::{Server, assert_dialogue};
 const DRAWN: [u8; 16] = [7; 16];
 
 fn key(server: &Server, name: &str) -> Option<[u8; 16]> {
-    match &server.keys[name.as_bytes()] {
-        Filter::Keyed(chain) => Some(*chain.family().key.bytes()),
+    match server.keys[name.as_bytes()].layers()[0].hash() {
+        Hash::Keyed(key) => Some(*key.bytes()),
         _ => None,
     }
 }
@@ -87,10 +87,6 @@ fn only_filters_of_our_own_are_keyed() {
     for line in ["BF.INSERT k KEY short ITEMS a", "BF.INSERT k KEY 0123456789abcdef0 ITEMS a"] {
         assert_eq!(server.run(line), "-ERR KEY takes 16 bytes");
     }
-    for words in ["KEYED COUNTING", "COUNTING KEY 0123456789abcdef"] {
-        let reply = server.run(&format!("BF.INSERT k {words} ITEMS a"));
-        assert_eq!(reply, "-ERR KEYED and COUNTING do not go together", "{words}");
-    }
     assert_eq!(server.run("BF.RESERVE k 0.01 9 KEY 0123456789abcdef"), "-ERR unknown argument 'KEY'");
     assert_eq!(server.run("BF.INSERT k KEY"), "-ERR wrong number of arguments for 'bf.insert' command");
     assert_eq!(server.keys.len(), 1);
@@ -104,7 +100,8 @@ fn the_setting_keys_every_new_filter_of_our_own() {
         ("BF.ADD a x", true),
         ("BF.RESERVE b 0.01 9", true),
         ("BF.INSERT c NONSCALING ITEMS x", true),
-        ("BF.RESERVE counts 0.01 9 COUNTING", false),
+        ("BF.RESERVE counts 0.01 9 COUNTING", true),
+        ("BF.RESERVE window 0.01 9 WINDOW 60", true),
         ("BF.RESERVE d 0.01 9 FORMAT redisbloom", false),
         ("BF.RESERVE e 0.01 9 FORMAT valkey-bloom", false),
         ("BF.IMPORT f EMPTY SCHEME guava-mitz64 BITS 64 HASHES 3", false),
@@ -114,4 +111,34 @@ fn the_setting_keys_every_new_filter_of_our_own() {
     }
     assert_eq!(server.run("BF.CLEAR a"), "+OK");
     assert_eq!(key(&server, "a"), Some(DRAWN));
+}
+
+#[test]
+fn filters_that_count_and_windows_are_keyed_too() {
+    let mut server = Server::new();
+    for (name, words, kind) in [("c", "COUNTING", Kind::Counting), ("w", "WINDOW 60", Kind::Window)] {
+        let start = server.replicated.len();
+        assert_eq!(server.run(&format!("BF.INSERT {name} {words} KEY 0123456789abcdef ITEMS a b")), "*2 #t #t");
+        assert_eq!(server.run(&format!("BF.RESERVE {name}2 0.01 100 {words} KEYED")), "+OK");
+        assert_eq!(key(&server, name), Some(*b"0123456789abcdef"));
+        assert_eq!(key(&server, &format!("{name}2")), Some(DRAWN));
+        assert_eq!(server.keys[name.as_bytes()].kind(), kind);
+        // Counted under its cells.
+        let reply = server.run(&format!("BF.STATS {name}"));
+        assert!(reply.contains(&format!("+kind ${} ", kind.row().name)), "{reply}");
+        assert_eq!(server.run(&format!("BF.MEXISTS {name} a b c")), "*3 #t #t #f");
+        // A replica makes the same filter, whatever its own settings are.
+        let mut replica = Server::new();
+        (replica.must_obey, replica.now_ms) = (true, server.now_ms);
+        for line in &server.replicated[start..] {
+            assert!(!replica.run(line).contains("-ERR"), "{line}");
+        }
+        for name in [name.to_owned(), format!("{name}2")] {
+            assert_eq!(header(&replica.keys[name.as_bytes()]), header(&server.keys[name.as_bytes()]), "{name}");
+        }
+        assert_eq!(server.run(&format!("BF.CLEAR {name}")), "+OK");
+        assert_eq!(key(&server, name), Some(*b"0123456789abcdef"));
+    }
+    assert_eq!(server.run("BF.MADD c a a b"), "*3 #t #f #t");
+    assert_eq!(server.run("BF.DEL c a a a"), "*3 #t #t #f");
 }

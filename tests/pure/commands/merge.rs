@@ -230,7 +230,7 @@ fn random_filters_of_every_kind_are_united_and_keep_every_item_and_the_promised_
         assert_eq!(primary.run(&line), "+OK", "{seed}: {line}");
         assert_has(&mut primary, "dest", 0..next);
         let filter = &primary.keys[b"dest".as_slice()];
-        let promised: f64 = filter.views().iter().map(|view| view.holding().error_rate()).sum();
+        let promised: f64 = filter.layers().iter().map(everbloom::bloom::Layer::error_rate_now).sum();
         let wrong = (0..ABSENT)
             .filter(|item| filter.contains(format!("absent-{item}").as_bytes(), NoPrefetch))
             .count() as f64;
@@ -341,7 +341,7 @@ fn a_header_of_a_union_that_is_altered_anywhere_is_refused_or_is_another_filters
     let mut record = Record::default();
     save(filter, &mut record, UnknownMemory);
     let bytes = header(filter);
-    assert_eq!(bytes.len(), 32 + 4 * 96);
+    assert_eq!(bytes.len(), 48 + 4 * 40 + 24 + 32 + 8);
     let limit = 64u64 << 10;
     let mut refused = 0;
     for at in 0..bytes.len() {
@@ -360,4 +360,124 @@ fn a_header_of_a_union_that_is_altered_anywhere_is_refused_or_is_another_filters
         record.0[0] = Field::Bytes(bytes[..length].to_vec());
         assert!(load(Format::Everbloom, 1, &mut record.reader(), &limit).is_err(), "{length} bytes");
     }
+}
+
+/// What is refused because the destination cannot hold it.
+const MISMATCH: &str = "-ERR the destination's format cannot hold a source";
+
+#[test]
+fn counters_of_equal_shape_are_added_up() {
+    let mut server = Server::new();
+    for (key, items) in [("a", "x x y"), ("b", "x z"), ("far", "x x x x x x x x")] {
+        assert_eq!(server.run(&format!("BF.RESERVE {key} 0.001 1000 COUNTING")), "+OK");
+        server.run(&format!("BF.MADD {key} {items}"));
+    }
+    let dialogue = [
+        ("BF.MERGE a b", "+OK"),
+        ("BF.MEXISTS a x y z w", "*4 #t #t #t #f"),
+        ("BF.CARD a", ":5"),
+        ("BF.DEL a x x x", "*3 #t #t #t"),
+        ("BF.DEL a x", "*1 #f"),
+        ("BF.MEXISTS a x y z", "*3 #f #t #t"),
+        ("BF.CARD b", ":2"),
+        // Counters end at 8, and what they hold then stays.
+        ("BF.MERGE far b", "+OK"),
+        ("BF.DEL far x x x x x x x x x", "*9 #t #t #t #t #t #t #t #t #t"),
+        ("BF.MEXISTS far x z", "*2 #t #t"),
+        // A key that is made holds the sum of all sources.
+        ("BF.MERGE sum a b", "+OK"),
+        ("BF.MEXISTS sum x y z w", "*4 #t #t #t #f"),
+        ("BF.DEL sum z z", "*2 #t #t"),
+        ("BF.DEL sum z", "*1 #f"),
+    ];
+    assert_dialogue(&mut server, &dialogue);
+    // Of another shape, hash, kind of cells, or of several layers.
+    server.run("BF.RESERVE other 0.001 999 COUNTING");
+    server.run("BF.INSERT keyed CAPACITY 1000 ERROR 0.001 COUNTING KEY 0123456789abcdef ITEMS x");
+    server.run("BF.RESERVE bits 0.001 1000");
+    server.run("BF.RESERVE grown 0.001 2 COUNTING");
+    server.run("BF.MADD grown a b c d e f");
+    for key in ["other", "keyed", "bits", "grown"] {
+        server.run(&format!("BF.ADD {key} item"));
+        for line in [format!("BF.MERGE a {key}"), format!("BF.MERGE {key} a"), format!("BF.MERGE a {key} FORCE")] {
+            let reply = server.run(&line);
+            assert!(reply.starts_with(MISMATCH), "{line}: {reply}");
+        }
+    }
+    // More distinct items than one was sized for.
+    for (key, first) in [("l", 0), ("m", 10_000)] {
+        server.run(&format!("BF.RESERVE {key} 0.001 1000 COUNTING"));
+        add(&mut server, key, first..first + 900);
+    }
+    assert!(server.run("BF.MERGE l m").starts_with("-ERR a layer of the destination would hold more items"));
+    assert_eq!(server.run("BF.MERGE l m FORCE"), "+OK");
+    assert_has(&mut server, "l", 0..900);
+    assert_has(&mut server, "l", 10_000..10_900);
+}
+
+#[test]
+fn generations_of_windows_are_united() {
+    let mut server = Server::new();
+    let start = 14_000_000;
+    server.now_ms = start;
+    for key in ["a", "b"] {
+        assert_eq!(server.run(&format!("BF.RESERVE {key} 0.01 1000 PWINDOW 14000")), "+OK");
+    }
+    server.run("BF.MADD a old-a both");
+    server.now_ms = start + 5000;
+    server.run("BF.MADD b new-b both");
+    assert_eq!(server.run("BF.MERGE a b"), "+OK");
+    let replicated = server.replicated.len();
+    assert_eq!(server.run("BF.MERGE a b"), "+OK");
+    assert_eq!(server.replicated.len(), replicated, "nothing has changed");
+    let all = "BF.MEXISTS a old-a both new-b none";
+    assert_eq!(server.run(all), "*4 #t #t #t #f");
+    // Each item expires when it would have in its own filter.
+    server.now_ms = start + 15_000;
+    assert_eq!(server.run(all), "*4 #f #t #t #f");
+    server.now_ms = start + 20_000;
+    assert_eq!(server.run(all), "*4 #f #f #f #f");
+
+    // A layer of another shape is appended, and lasts as long as its items.
+    server.run("BF.RESERVE large 0.01 5000 PWINDOW 14000");
+    server.run("BF.MADD large p q");
+    server.run("BF.ADD a r");
+    assert_eq!(server.run("BF.MERGE a large"), "+OK");
+    assert_eq!(server.run("BF.INFO a FILTERS"), "*1 :2");
+    assert_eq!(server.run("BF.MEXISTS a p q r s"), "*4 #t #t #t #f");
+    server.now_ms = start + 36_000;
+    assert_eq!(server.run("BF.MEXISTS a p q r s"), "*4 #f #f #f #f");
+    server.run("BF.ADD a s");
+    assert_eq!(server.run("BF.INFO a FILTERS"), "*1 :1");
+
+    // A key that is made has the window of the first source.
+    assert_eq!(server.run("BF.MERGE made a"), "+OK");
+    assert_eq!(server.run("BF.EXISTS made s"), "#t");
+    server.now_ms += 15_000;
+    assert_eq!(server.run("BF.EXISTS made s"), "#f");
+    // Another window, hash or kind of cells.
+    server.run("BF.RESERVE other 0.01 1000 PWINDOW 14001");
+    server.run("BF.INSERT keyed CAPACITY 1000 ERROR 0.01 PWINDOW 14000 KEY 0123456789abcdef ITEMS x");
+    server.run("BF.RESERVE bits 0.01 1000");
+    for key in ["other", "keyed", "bits"] {
+        server.run(&format!("BF.ADD {key} item"));
+        for line in [format!("BF.MERGE a {key}"), format!("BF.MERGE {key} a"), format!("BF.MERGE a {key} FORCE")] {
+            let reply = server.run(&line);
+            assert!(reply.starts_with(MISMATCH), "{line}: {reply}");
+        }
+    }
+    // The rates of what is live add up to no more than is promised.
+    for (key, first) in [("l", 0), ("m", 10_000)] {
+        server.run(&format!("BF.RESERVE {key} 0.01 1000 PWINDOW 14000 NONSCALING"));
+        for item in first..first + 950 {
+            if item % 60 == 0 {
+                server.now_ms += 1000;
+            }
+            server.run(&format!("BF.ADD {key} {item}"));
+        }
+        server.now_ms -= 15_000;
+    }
+    let reply = server.run("BF.MERGE l m");
+    assert!(reply.starts_with("-ERR") && !reply.starts_with(MISMATCH), "{reply}");
+    assert_eq!(server.run("BF.MERGE l m FORCE"), "+OK");
 }

@@ -256,8 +256,8 @@ fn statistics_say_what_is_promised_no_more() {
     }
 
     // A layer that holds more than it was sized for.
-    server.run("BF.INSERT l CAPACITY 1000 ERROR 0.01 KEY 0123456789abcdef ITEMS l");
-    server.run("BF.INSERT m CAPACITY 1000 ERROR 0.01 KEY 0123456789abcdef ITEMS m");
+    server.run("BF.INSERT l CAPACITY 1000 ERROR 0.01 COUNTING ITEMS l");
+    server.run("BF.INSERT m CAPACITY 1000 ERROR 0.01 COUNTING ITEMS m");
     add(&mut server, "l", 0..900);
     add(&mut server, "m", 1000..1900);
     assert!(server.run("BF.MERGE l m").starts_with("-ERR a layer of the destination"));
