@@ -1,4 +1,4 @@
-//! What fuzzing begins with: filters that releases and other modules wrote, and choices made by chance.
+//! What fuzzing begins with: filters of every kind, filters that other modules wrote, and choices made by chance.
 
 use std::collections::HashMap;
 
@@ -9,18 +9,23 @@ use everbloom::format::rewrite::Rewritten;
 
 use super::fuzz::server::Server;
 use super::fuzz::{Field, Fields, Output, TARGETS};
-use super::support::rdb::Payload;
-use super::support::recording::recordings;
-use super::support::{self, Random};
+use crate::support::rdb::Payload;
+use crate::support::{self, Random};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::Value;
 
 /// A longer seed costs more than it finds.
 const SEED_MAX_BYTES: usize = 32 << 10;
 
-/// Makes a filter of every kind that no recording has, or none so small.
-const FILTERS: [&[&str]; 11] = [
+/// Makes a filter of every kind.
+const FILTERS: [&[&str]; 14] = [
     &["BF.INSERT k CAPACITY 3 ITEMS a b c d e f"],
     &["BF.INSERT k CAPACITY 3 COUNTING ITEMS a b c d a b"],
     &["BF.INSERT k CAPACITY 3 KEYED ITEMS a b c d"],
+    &["BF.INSERT k CAPACITY 3 KEYED COUNTING ITEMS a b c d a b"],
+    &["BF.INSERT k CAPACITY 3 KEYED WINDOW 14 ITEMS a b c d e f g"],
+    &["BF.INSERT k CAPACITY 3 NONSCALING SATURATE COUNTING ITEMS a b c d e f"],
     &["BF.INSERT k CAPACITY 3 WINDOW 14 ITEMS a b c d e f g h i j k l m n"],
     &["BF.RESERVE k 0.01 600000 WINDOW 14", "BF.MADD k a b c"],
     &["BF.INSERT k CAPACITY 3 NONSCALING SATURATE ITEMS a b c d"],
@@ -41,6 +46,14 @@ const FILTERS: [&[&str]; 11] = [
     &["BF.RESERVE k 0.01 2000000", "BF.MADD k a b c"],
 ];
 
+/// What other modules wrote.
+const FIXTURES: [&str; 4] = [
+    include_str!("../tests/fixtures/redisbloom-1.1.1.json"),
+    include_str!("../tests/fixtures/redisbloom-8.10-dev.json"),
+    include_str!("../tests/fixtures/valkey-bloom-1.0-fixed-seed.json"),
+    include_str!("../tests/fixtures/valkey-bloom-1.0-random-seed.json"),
+];
+
 /// Seeds by the names of the targets.
 pub(crate) fn seeds() -> HashMap<&'static str, Vec<Vec<u8>>> {
     let mut seeds = Seeds(TARGETS.iter().map(|(name, _)| (*name, Vec::new())).collect());
@@ -49,17 +62,22 @@ pub(crate) fn seeds() -> HashMap<&'static str, Vec<Vec<u8>>> {
         lines.iter().for_each(|line| drop(server.run(line)));
         seeds.of_filter(server.keys.remove(&b"k"[..]).unwrap());
     }
-    for recorded in recordings() {
-        let payload = Payload::read(&recorded.dump);
-        seeds.of_snapshot(&payload.type_name, payload.encoding_version, &payload.record);
-        let pieces: Vec<(u64, &[u8])> =
-            recorded.pieces.iter().map(|(at, data)| (*at, data.as_slice())).collect();
-        seeds.of_pieces(&pieces, Some(0));
-        for command in recorded.rewritten.iter().filter(|command| command[0] == b"BF.LOAD") {
-            seeds.put("blob", Output::default().byte(4).bytes(&command[2]));
-        }
-        if recorded.kind() == "client" || recorded.name.contains("guava") {
-            seeds.put("client", Output::default().byte(4).byte(1).bytes(&recorded.dump));
+    // Filters of other modules.
+    for fixture in FIXTURES {
+        let file: Value = serde_json::from_str(fixture).unwrap();
+        for case in file["cases"].as_array().unwrap() {
+            let bytes = |text: &Value| BASE64_STANDARD.decode(text.as_str().unwrap()).unwrap();
+            let payload = Payload::read(&bytes(&case["dump_b64"]));
+            seeds.of_snapshot(&payload.type_name, payload.encoding_version, &payload.record);
+            if let Some(dump) = case["scandump"].as_array() {
+                let pieces: Vec<(u64, Vec<u8>)> =
+                    dump.iter().map(|piece| (piece[0].as_u64().unwrap(), bytes(&piece[1]))).collect();
+                let pieces: Vec<(u64, &[u8])> = pieces.iter().map(|(at, data)| (*at, data.as_slice())).collect();
+                seeds.of_pieces(&pieces, 0);
+            }
+            if case["bf_load_b64"].is_string() {
+                seeds.put("blob", Output::default().byte(4).bytes(&bytes(&case["bf_load_b64"])));
+            }
         }
     }
     let mut random = Random(16);
@@ -124,7 +142,7 @@ impl Seeds {
             pieces.push((iterator, piece.data.into_owned()));
         }
         let pieces: Vec<(u64, &[u8])> = pieces.iter().map(|(at, data)| (*at, data.as_slice())).collect();
-        self.of_pieces(&pieces, Some(5));
+        self.of_pieces(&pieces, 5);
         let blob = &mut |command: Rewritten<'_>| {
             if let Rewritten::Blob(blob) = command {
                 self.put("blob", Output::default().byte(4).bytes(blob));
@@ -150,7 +168,7 @@ impl Seeds {
         self.put("snapshot", fields.write(front));
         if let (0, Some(Field::Bytes(header))) = (format, fields.0.first()) {
             let kind = header[6].wrapping_sub(1);
-            let body = &header[8..];
+            let body = &header[7..];
             let mut forged =
                 Output::default().byte(8).byte(limit).byte(kind).u16(body.len() as u16).bytes(body);
             for _ in &fields.0[1..] {
@@ -161,17 +179,17 @@ impl Seeds {
     }
 
     /// As `pieces` reads them: the header as it is or with a forged seal, and chunks with forged ones.
-    fn of_pieces(&mut self, pieces: &[(u64, &[u8])], mark: Option<u8>) {
+    fn of_pieces(&mut self, pieces: &[(u64, &[u8])], mark: u8) {
         let Some(((_, header), chunks)) = pieces.split_first() else { return };
         let is_ours = header.starts_with(b"evbl");
-        let forms: &[(u8, &[u8])] = if is_ours { &[(6, &header[8..]), (0, header)] } else { &[(0, header)] };
+        let forms: &[(u8, &[u8])] = if is_ours { &[(6, &header[7..]), (0, header)] } else { &[(0, header)] };
         for (form, bytes) in forms {
             let kind = if is_ours { header[6].wrapping_sub(1) } else { 0 };
             let Some(limit) = limit(chunks.iter().map(|(_, chunk)| chunk.len()).sum()) else { return };
             let front = Output::default().byte(limit).byte(*form).byte(kind);
-            let front = mark.map_or(front.clone(), |mark| front.byte(mark));
+            let front = front.byte(mark);
             // The seal of the header is cut off where it is forged.
-            let seal_bytes = if *form == 6 { if mark == Some(0) { 16 } else { 24 } } else { 0 };
+            let seal_bytes = if *form == 6 { 24 } else { 0 };
             let bytes = &bytes[..bytes.len().saturating_sub(seal_bytes)];
             let mut seed = front.u16(bytes.len() as u16).bytes(bytes);
             let mut position = 0u32;

@@ -1,7 +1,7 @@
-//! Strings of other clients, of every scheme, order and encoding, and the blobs of Guava: taken over, used and given back.
+//! Strings of other clients, of every scheme, order and encoding, and the blobs of Guava: imported, used and exported.
 
-use everbloom::bloom::Filter;
-use everbloom::bloom::client::BitOrder;
+use everbloom::bloom::Policy;
+use everbloom::bloom::policy::BitOrder;
 use everbloom::command::Settings;
 use everbloom::format::client::GuavaHeader;
 
@@ -69,11 +69,12 @@ pub fn run(data: &[u8]) {
         return;
     }
     // What came in goes out, and no shorter.
-    let Some(Filter::Client(chain)) = pair.filter(b"k") else { panic!("another kind") };
-    let (placement, layer) = chain.client_layer().unwrap();
-    let guava = (chain.family().form.order == BitOrder::BigEndianWords)
-        .then(|| GuavaHeader::of(&placement.parameters()).unwrap().write(layer.bits()));
-    let exported = guava.unwrap_or_else(|| chain.family().form.write(layer.bits()));
+    let filter = pair.filter(b"k").unwrap();
+    let Policy::Imported(policy) = filter.policy() else { panic!("another kind") };
+    let (layout, layer) = filter.clients_layer().unwrap();
+    let guava = (policy.form.order == BitOrder::BigEndianWords)
+        .then(|| GuavaHeader::of(&layout.parameters()).unwrap().write(layer.cells()));
+    let exported = guava.unwrap_or_else(|| policy.form.write(layer.cells()));
     assert_eq!(exported.unwrap(), string);
     exercise(pair.primary.keys.remove(&b"k"[..]).unwrap(), &mut Input::new(data), limit);
 }

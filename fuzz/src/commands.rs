@@ -137,7 +137,7 @@ impl World {
         let answers = self.pair.primary.reply.clone();
         let answers = if answers[0].starts_with('*') { &answers[1..] } else { &answers[..] };
         let Some(filter) = self.pair.filter(key) else { return };
-        let is_counting = matches!(filter, Filter::Counting(_));
+        let is_counting = filter.cell_type() == everbloom::bloom::CellType::Counters;
         let fresh = || Known { cardinality: Some(0), ..Known::default() };
         let known = self.known.entry(key.to_vec()).or_insert_with(fresh);
         assert!(answers.len() <= items.len());

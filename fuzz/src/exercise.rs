@@ -1,6 +1,8 @@
 //! Uses a filter as commands and the server do: what was accepted must be a filter in every respect.
 
-use everbloom::bloom::{AddError, Depth, Filter, NoPrefetch, Storage, UnknownMemory};
+use everbloom::bloom::hash::murmur2::Murmur2;
+use everbloom::bloom::hash::murmur3::hash128;
+use everbloom::bloom::{AddError, Depth, Filter, Hash, NoPrefetch, Policy, UnknownMemory};
 use everbloom::command::Settings;
 use everbloom::format::filter::{
     DataType, digest, from_blob, from_header, header, load, load_chunk, piece, rewrite, save,
@@ -45,9 +47,9 @@ fn ask(filter: &Filter, items: &[Vec<u8>]) {
     filter.contains_many(&slices, NoPrefetch, |answer| answers.push(answer));
     let singly: Vec<bool> = items.iter().map(|item| filter.contains(item, NoPrefetch)).collect();
     assert_eq!(answers, singly);
-    assert_eq!(filter.storages().count(), filter.layer_count());
-    for storage in filter.storages() {
-        assert_eq!(storage.bytes().len() as u64, storage.size_bytes());
+    assert_eq!(filter.layers().len(), filter.layer_count());
+    for layer in filter.layers() {
+        assert_eq!(layer.cells().bytes().len() as u64, layer.cells().size_bytes());
     }
 }
 
@@ -78,7 +80,7 @@ pub(crate) fn reload(filter: &Filter) {
     validate(filter);
     let mut copy = filter.try_clone(UnknownMemory).unwrap();
     assert_same(filter, &copy);
-    let is_1_1 = filter.is_redisbloom_1_1();
+    let is_1_1 = is_redisbloom_1_1(filter);
     let assumed = |mut filter: Filter| {
         if is_1_1 {
             filter.assume_redisbloom_1_1();
@@ -137,7 +139,7 @@ fn command(filter: &Filter, input: &mut Input<'_>, items: &[Vec<u8>], limit_byte
         pair.call(&words);
     }
     // A small filter may come of a string with half a gigabyte of clear bytes behind its bits, and goes back into one.
-    if !matches!(filter, Filter::Client(chain) if chain.family().form.length_bytes > EXPORTED_MAX_BYTES) {
+    if !matches!(filter.policy(), Policy::Imported(policy) if policy.form.length_bytes > EXPORTED_MAX_BYTES) {
         pair.run("BF.EXPORT f");
     }
     for line in
@@ -162,18 +164,24 @@ fn command(filter: &Filter, input: &mut Input<'_>, items: &[Vec<u8>], limit_byte
 pub(crate) fn assert_same(left: &Filter, right: &Filter) {
     validate(right);
     assert_eq!(header(left), header(right));
-    assert!(left.storages().map(Storage::bytes).eq(right.storages().map(Storage::bytes)), "other bits");
-    // Those of a filter that forgets are as many as there are at the moment that it was last told; the header has all.
-    assert!(matches!(left, Filter::Window(_)) || left.items() == right.items());
+    let cells = |filter: &Filter| filter.layers().iter().map(|layer| layer.cells().bytes().to_vec()).collect::<Vec<_>>();
+    assert!(cells(left) == cells(right), "other cells");
+    // Those of a sliding window are as many as are live at its time; the header has all.
+    assert!(left.window().is_some() || left.items() == right.items());
     assert_eq!(left.growth(), right.growth());
-    assert_eq!(left.is_redisbloom_1_1(), right.is_redisbloom_1_1());
+    assert_eq!(is_redisbloom_1_1(left), is_redisbloom_1_1(right));
+}
+
+/// Whether the filter has the hash of RedisBloom 1.1, which its bytes do not say.
+fn is_redisbloom_1_1(filter: &Filter) -> bool {
+    filter.layers().first().map(everbloom::bloom::Layer::hash) == Some(&Hash::RedisBloom(Murmur2::WideCutSeeds))
 }
 
 /// What tells a filter from others.
 pub(crate) fn fingerprint(filter: &Filter) -> u128 {
     let mut sum = 0u128;
     digest(filter, &mut |bytes| {
-        let hash = everbloom::bloom::hash128(bytes);
+        let hash = hash128(bytes);
         sum = sum.rotate_left(7) ^ (u128::from(hash.h1) << 64 | u128::from(hash.h2));
         sum = sum.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
     });

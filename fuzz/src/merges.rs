@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use everbloom::bloom::{Filter, LayerReading, NoPrefetch};
+use everbloom::bloom::{Filter, LayerStats, NoPrefetch};
 use everbloom::command::Settings;
 
 use super::exercise::{exercise, fingerprint};
@@ -51,7 +51,7 @@ const FILL_MAX_ITEMS: u64 = 4000;
 /// was forced, than BF.STATS says that it may.
 fn fill(pair: &mut Pair, key: &[u8], is_forced: bool) {
     // A window takes its items at an even pace.
-    let Some(filter) = pair.filter(key).filter(|filter| !matches!(filter, Filter::Window(_))) else { return };
+    let Some(filter) = pair.filter(key).filter(|filter| filter.window().is_none()) else { return };
     let items = filter.capacity_items().saturating_mul(2);
     let mut rate =
         |field: &[u8]| pair.call(&[b"BF.INFO", key, field]).strip_prefix("*1 ,")?.parse::<f64>().ok();
@@ -62,7 +62,7 @@ fn fill(pair: &mut Pair, key: &[u8], is_forced: bool) {
     }
     let most = if is_forced { most } else { promised };
     add(pair, key, b"fill", items);
-    let (layers, whole) = pair.filter(key).unwrap().reading();
+    let (layers, whole) = pair.filter(key).unwrap().stats();
     let deviation = layers.iter().map(|layer| deviation(layer).powi(2)).sum::<f64>().sqrt();
     let within = most * (1.0 + 1e-5) + 6.0 * deviation;
     assert!(
@@ -85,7 +85,7 @@ fn add(pair: &mut Pair, key: &[u8], prefix: &[u8], items: u64) {
 }
 
 /// The standard deviation of the error rate of a layer, whose fill varies.
-fn deviation(layer: &LayerReading) -> f64 {
+fn deviation(layer: &LayerStats) -> f64 {
     let fill = layer.set_cells as f64 / layer.cells as f64;
     let of_fill = (fill * (1.0 - fill) / layer.cells as f64).sqrt();
     if fill > 0.0 { layer.error_rate * f64::from(layer.probes) * of_fill / fill } else { 0.0 }

@@ -1,6 +1,6 @@
 //! The pieces of BF.LOADCHUNK: a header of any kind, then chunks of it, with seals that hold or not.
 
-use everbloom::bloom::{Chain, Filter, Storage, UnknownMemory, Window};
+use everbloom::bloom::{CellType, Filter, Format, UnknownMemory};
 use everbloom::format::filter::{from_header, header, load_chunk};
 use everbloom::format::pieces::Trust;
 
@@ -16,7 +16,7 @@ pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let limit = input.limit_bytes();
     let (form, kind) = (input.byte(), input.byte());
-    let mark = (form & 1 == 0).then(|| u64::from(input.byte()));
+    let mark = if form & 1 == 0 { u64::from(input.byte()) } else { 0 };
     let length = input.u16().into();
     let bytes = input.bytes(length);
     let piece = match form >> 1 & 3 {
@@ -26,7 +26,7 @@ pub fn run(data: &[u8]) {
         _ => forge::sealed_header(&forge::header(kind, bytes), mark),
     };
     let Ok(mut filter) = from_header(&piece, &limit) else { return };
-    assert!(filter.storages().map(Storage::size_bytes).sum::<u64>() <= limit);
+    assert!(filter.layers().iter().map(|layer| layer.cells().size_bytes()).sum::<u64>() <= limit);
     for _ in 0..CHUNKS_MAX {
         if input.is_empty() {
             break;
@@ -37,24 +37,24 @@ pub fn run(data: &[u8]) {
 }
 
 /// Loads one chunk. Refused, it has changed nothing; taken, it has taken no bit away.
-fn chunk(filter: &mut Filter, input: &mut Input<'_>, mark: Option<u64>) {
+fn chunk(filter: &mut Filter, input: &mut Input<'_>, mark: u64) {
     let form = input.byte();
     let position = u64::from(input.u32());
     let length = usize::from(input.u16());
     let mut bytes = input.bytes(length).to_vec();
     let mut position = if form & 2 == 0 { position & !255 } else { position };
-    match filter {
+    match filter.cell_type() {
         // Whole pages and their stamps.
-        Filter::Window(_) if form & 1 == 0 => (position, bytes) = pages(filter, position, &bytes, input),
+        CellType::Columns if form & 1 == 0 => (position, bytes) = pages(filter, position, &bytes, input),
         // Whole lines of counters.
         _ if form & 1 == 0 => bytes.resize(bytes.len().next_multiple_of(256), 0),
         _ => {}
     }
     let trust = if form & 4 == 0 { Trust::Marks } else { Trust::Sender };
-    let mark = if form & 8 == 0 { mark } else { Some(u64::from(form)) };
-    let data = match forge::array_at(filter, position) {
-        Some((array, _)) if form & 16 == 0 && !matches!(filter, Filter::RedisBloom(_)) => {
-            forge::sealed_chunk(&bytes, position, &array, mark)
+    let mark = if form & 8 == 0 { mark } else { u64::from(form) };
+    let data = match forge::layer_at(filter, position) {
+        Some((layer, _)) if form & 16 == 0 && filter.format() != Format::RedisBloom => {
+            forge::sealed_chunk(&bytes, position, layer, mark)
         }
         _ => bytes.clone(),
     };
@@ -62,15 +62,18 @@ fn chunk(filter: &mut Filter, input: &mut Input<'_>, mark: Option<u64>) {
     let before = filter.try_clone(UnknownMemory).unwrap();
     let result = load_chunk(filter, iterator, &data, trust);
     validate(filter);
-    for (old, new) in before.storages().zip(filter.storages()) {
-        match (result, &*filter) {
-            (Err(_), _) => assert!(old.words() == new.words() && old.set_bits() == new.set_bits()),
-            (Ok(()), Filter::Counting(_) | Filter::Window(_)) => {}
-            (Ok(()), _) => assert!(old.words().iter().zip(new.words()).all(|(old, new)| old & new == *old)),
+    for (old, new) in before.layers().iter().zip(filter.layers()) {
+        let (old, new) = (old.cells(), new.cells());
+        match (result, filter.cell_type()) {
+            (Err(_), _) => assert!(old.words() == new.words() && old.set_cells() == new.set_cells()),
+            (Ok(()), CellType::Counters | CellType::Columns) => {}
+            (Ok(()), CellType::Bits) => {
+                assert!(old.words().iter().zip(new.words()).all(|(old, new)| old & new == *old));
+            }
         }
     }
-    if let (Filter::Window(old), Filter::Window(new)) = (&before, &*filter) {
-        assert_keeps_live_bits(old, new);
+    if filter.window().is_some() {
+        assert_keeps_live_bits(&before, filter);
     }
     if result.is_err() {
         assert_eq!(header(&before), header(filter));
@@ -81,14 +84,13 @@ fn chunk(filter: &mut Filter, input: &mut Input<'_>, mark: Option<u64>) {
 fn pages(filter: &Filter, position: u64, cells: &[u8], input: &mut Input<'_>) -> (u64, Vec<u8>) {
     let located = forge::located(filter);
     let at =
-        located.iter().position(|(array, start)| position < start.saturating_add(array.bytes.len() as u64));
+        located.iter().position(|(layer, start)| position < start.saturating_add(layer.cells().size_bytes()));
     let index = at.unwrap_or(0);
-    let (storage, (_, start)) = (filter.storages().nth(index).unwrap(), located[index]);
-    let Filter::Window(chain) = filter else { unreachable!() };
-    let newest = chain.layers()[index].storage().history().newest;
+    let (layer, start) = located[index];
+    let newest = layer.cells().columns().unwrap().history.newest;
     let offset = usize::try_from(position.saturating_sub(start)).unwrap();
     let most_bytes = usize::from(input.byte()) << 8;
-    let Some(segment) = storage.segment(offset, most_bytes) else { return (position, cells.to_vec()) };
+    let Some(segment) = layer.cells().segment(offset, most_bytes) else { return (position, cells.to_vec()) };
     let mut bytes = vec![0; segment.cells.len()];
     bytes.iter_mut().zip(cells).for_each(|(byte, value)| *byte = *value);
     for _ in segment.stamps.chunks(8) {
@@ -99,13 +101,13 @@ fn pages(filter: &Filter, position: u64, cells: &[u8], input: &mut Input<'_>) ->
 }
 
 /// A chunk clears only columns that have expired by the newest generation of the filter.
-fn assert_keeps_live_bits(old: &Chain<Window>, new: &Chain<Window>) {
-    let newest = old.family().newest();
+fn assert_keeps_live_bits(old: &Filter, new: &Filter) {
+    let newest = old.window().unwrap().newest();
     for (old, new) in old.layers().iter().zip(new.layers()) {
-        let (old, new) = (old.storage(), new.storage());
-        let (words, pages) = (old.words().len(), old.page_generations().len());
+        let (old, new) = (old.cells(), new.cells());
+        let (words, pages) = (old.words().len(), old.columns().unwrap().regions());
         let page_words = (words - pages) / pages;
-        for (page, stamp) in old.page_generations().iter().enumerate() {
+        for (page, stamp) in old.words()[words - pages..].iter().enumerate() {
             let live = (1..=*stamp).rev().take(16).filter(|generation| newest - generation < 15);
             let columns = live.fold(0u64, |columns, generation| columns | 1 << (generation % 16));
             let mask = columns * 0x0001_0001_0001_0001;

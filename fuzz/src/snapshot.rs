@@ -1,6 +1,6 @@
 //! Snapshots of every data type and encoding version: what a DUMP, an RDB file or a full synchronisation holds.
 
-use everbloom::bloom::{Filter, Format, Storage, Window};
+use everbloom::bloom::{Filter, Format, Window};
 use everbloom::format::filter::{from_header, load, load_chunk};
 use everbloom::format::pieces::Trust;
 
@@ -27,7 +27,7 @@ pub fn run(data: &[u8]) {
         // A server refuses these.
         return;
     }
-    assert!(filter.storages().map(|storage| storage.size_bytes()).sum::<u64>() <= limit);
+    assert!(filter.layers().iter().map(|layer| layer.cells().size_bytes()).sum::<u64>() <= limit);
     if mode & 16 != 0 {
         filter.assume_redisbloom_1_1();
     }
@@ -41,10 +41,10 @@ fn forged(input: &mut Input<'_>, limit: u64) -> Fields {
     let length = input.u16().into();
     let mut header = forge::header(kind, input.bytes(length));
     let mut fields = vec![Field::Bytes(header.clone())];
-    let Ok(mut empty) = from_header(&forge::sealed_header(&header, Some(1)), &limit) else {
+    let Ok(mut empty) = from_header(&forge::sealed_header(&header, 1), &limit) else {
         return Fields(fields);
     };
-    if matches!(empty, Filter::RedisBloom(_) | Filter::ValkeyBloom(_)) {
+    if empty.format() != Format::Everbloom {
         return Fields(fields);
     }
     let newest = empty.window().map_or(0, Window::newest);
@@ -60,13 +60,13 @@ fn forged(input: &mut Input<'_>, limit: u64) -> Fields {
             }
         }
         let payload = [cells.as_slice(), &stamps].concat();
-        let (array, _) = forge::array_at(&empty, position).unwrap();
-        let piece = forge::sealed_chunk(&payload, position, &array, Some(1));
+        let (layer, _) = forge::layer_at(&empty, position).unwrap();
+        let piece = forge::sealed_chunk(&payload, position, layer, 1);
         let _ = load_chunk(&mut empty, position + payload.len() as u64 + 1, &piece, Trust::Marks);
         let strings = [cells, stamps].into_iter().filter(|string| !string.is_empty());
         fields.extend(strings.map(|string| Field::Bytes(if is_clear { Vec::new() } else { string })));
     }
-    forge::count_set_bits(&mut header, &empty);
+    forge::count_set_cells(&mut header, &empty);
     fields[0] = Field::Bytes(header);
     Fields(fields)
 }
@@ -74,9 +74,9 @@ fn forged(input: &mut Input<'_>, limit: u64) -> Fields {
 /// Where each segment of a filter's arrays begins in a dump, and the bytes of its cells and of its stamps.
 fn segments(filter: &Filter) -> Vec<(u64, usize, usize)> {
     let mut segments = Vec::new();
-    for ((_, start), storage) in forge::located(filter).into_iter().zip(filter.storages()) {
+    for (layer, start) in forge::located(filter) {
         let mut offset = 0;
-        while let Some(segment) = Storage::segment(storage, offset, 16 << 20) {
+        while let Some(segment) = layer.cells().segment(offset, 16 << 20) {
             segments.push((start + offset as u64, segment.cells.len(), segment.stamps.len()));
             offset += segment.cells.len() + segment.stamps.len();
         }

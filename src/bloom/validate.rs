@@ -85,6 +85,10 @@ impl Filter {
                 if !layers.iter().all(has_head) || !matches!(hash, Some(Hash::ValkeyBloom(_))) {
                     return Err("layers");
                 }
+                // It is not written beside that of the first layer.
+                if layers.first().map(Layer::capacity_items) != Some(policy.capacity_items) {
+                    return Err("capacity");
+                }
                 // All layers but the last are full, which is not written about them.
                 let older = layers.iter().rev().skip(1);
                 let are_full = older.clone().all(Layer::is_full);

@@ -23,6 +23,7 @@ mod chain;
 mod commands;
 mod counting;
 mod docs;
+mod fuzzed;
 mod keyed;
 mod library;
 mod monitoring;

@@ -17,23 +17,36 @@ struct Form {
 }
 
 impl Form {
-    /// Of a header that ends so many bytes behind the two fields.
-    fn new(name: String, header: Vec<u8>, after_capacity: usize, after_items: usize) -> Self {
-        let (capacity_at, items_at) = (header.len() - after_capacity, header.len() - after_items);
-        Self { name, header, capacity_at, items_at, is_redisbloom: false }
+    /// Of the record or header of a filter of one layer.
+    fn new(name: String, header: Vec<u8>) -> Self {
+        let is_redisbloom = name.ends_with("redisbloom");
+        let (capacity_at, items_at) = if is_redisbloom {
+            (header.len() - 9, header.len() - 37)
+        } else {
+            let layer = forge::layers(&header)[0].clone();
+            // Occurrences, of cells that count.
+            (layer.start + 16, if header[layer.start + 2] == 2 { layer.end - 8 } else { layer.start + 24 })
+        };
+        Self { name, header, capacity_at, items_at, is_redisbloom }
     }
 
     /// The piece that says so many items, and of the capacity what it says itself or another.
     fn piece(&self, capacity_items: Option<u64>, items: u64) -> Vec<u8> {
         let mut header = self.header.clone();
         let mut put = |at: usize, number: u64| header[at..at + 8].copy_from_slice(&number.to_le_bytes());
-        capacity_items.into_iter().for_each(|capacity_items| put(self.capacity_at, capacity_items));
+        for capacity_items in capacity_items {
+            put(self.capacity_at, capacity_items);
+            // valkey-bloom's has that of its first layer.
+            if self.name.ends_with("valkey-bloom") {
+                put(24, capacity_items);
+            }
+        }
         put(self.items_at, items);
         if self.is_redisbloom {
             put(0, items);
             return header;
         }
-        forge::sealed_header(&header, Some(1))
+        forge::sealed_header(&header, 1)
     }
 
     /// The highest of those numbers that is taken where 1 is.
@@ -59,27 +72,24 @@ fn reserved(lines: &[&str]) -> Server {
     server
 }
 
-/// Filters of one layer of every kind but those that forget, which count by generation.
+/// Filters of one layer of every kind but windows, which count by generation.
 fn forms() -> Vec<Form> {
     let mut forms = Vec::new();
-    let mut made = |line: &str, after_capacity, after_items| {
+    let mut made = |line: &str| {
         let server = reserved(&[line]);
-        forms.push(Form::new(line.to_owned(), header(&server.keys[&b"f"[..]]), after_capacity, after_items));
+        forms.push(Form::new(line.to_owned(), header(&server.keys[&b"f"[..]])));
     };
     for growth in ["", "NONSCALING", "NONSCALING SATURATE"] {
         for kind in ["", "KEYED"] {
-            made(&format!("BF.RESERVE f 0.1 5 {growth} {kind}"), 24, 16);
+            made(&format!("BF.RESERVE f 0.1 5 {growth} {kind}"));
         }
     }
     for growth in ["EXPANSION 2", "NONSCALING"] {
-        made(&format!("BF.RESERVE f 0.1 5 {growth} COUNTING"), 32, 24);
-        made(&format!("BF.RESERVE f 0.1 5 {growth} FORMAT valkey-bloom"), 24, 16);
-        made(&format!("BF.RESERVE f 0.1 5 {growth} FORMAT redisbloom"), 9, 37);
+        made(&format!("BF.RESERVE f 0.1 5 {growth} COUNTING"));
+        made(&format!("BF.RESERVE f 0.1 5 {growth} FORMAT valkey-bloom"));
+        made(&format!("BF.RESERVE f 0.1 5 {growth} FORMAT redisbloom"));
     }
-    made("BF.IMPORT f EMPTY SCHEME murmur3-salted BITS 100 HASHES 3 CAPACITY 5", 24, 16);
-    for form in &mut forms {
-        form.is_redisbloom = form.name.ends_with("redisbloom");
-    }
+    made("BF.IMPORT f EMPTY SCHEME murmur3-salted BITS 100 HASHES 3 CAPACITY 5");
     forms.extend(unions());
     forms
 }
@@ -94,15 +104,16 @@ fn unions() -> Vec<Form> {
         "BF.MERGE u own keyed redisbloom valkeybloom FORCE",
     ]);
     let union = header(&server.keys[&b"u"[..]]);
-    let (front, layers) = union.split_at(32);
-    let layers = layers.as_chunks::<96>().0;
+    let (front, layers) = (&union[..forge::POLICY_BYTES], forge::layers(&union));
     assert_eq!(layers.len(), 4);
     let mut forms = Vec::new();
     for layer in layers {
-        for growth in [0, 2, u32::MAX] {
-            let header =
-                [&front[..8], &1u32.to_le_bytes(), &growth.to_le_bytes(), &front[16..], layer].concat();
-            forms.push(Form::new(format!("union of {}, growth {growth}", layer[0]), header, 72, 64));
+        let layer = &union[layer];
+        for (growth, saturates) in [(0u32, 0), (2, 0), (0, 1)] {
+            let mut header = [front, layer].concat();
+            (header[7], header[10]) = (saturates, 1);
+            header[12..16].copy_from_slice(&growth.to_le_bytes());
+            forms.push(Form::new(format!("union of {}, growth {growth}, {saturates}", layer[0]), header));
         }
     }
     forms

@@ -1,31 +1,32 @@
 //! What fuzzing has found, one test each.
 
-use everbloom::bloom::Filter;
+use everbloom::bloom::CellType;
 use everbloom::format::filter::header;
 
 use super::fuzz::exercise::reload;
 use super::fuzz::forge;
 use super::fuzz::server::Server;
 
-/// A header of our own: the chain's, then layers of 1024 bits for 77 items.
-fn header_of(kind: u8, reserved_items: u64, expansion: u32, layers: u32) -> Vec<u8> {
+/// A record of our own: the policy, then layers of 1024 positions for 77 items.
+fn header_of(cells: CellType, reserved_items: u64, expansion: u32, layers: u32) -> Vec<u8> {
     let rate = 0.01f64.to_le_bytes();
-    let parts = [&layers.to_le_bytes()[..], &expansion.to_le_bytes(), &rate, &reserved_items.to_le_bytes()];
+    let parts = [&[0; 3][..], &[0; 2], &expansion.to_le_bytes(), &rate, &reserved_items.to_le_bytes(), &[0; 16]];
     let mut body = parts.concat();
     for _ in 0..layers {
-        body.extend([1, 0, 7, 1, 0, 0, 0, 0]);
-        [1024u64, 77, 0, 0].iter().for_each(|field| body.extend(field.to_le_bytes()));
-        // Of a counting filter the distinct items follow.
-        body.extend(vec![0; if kind == 3 { 8 } else { 0 }]);
+        body.extend([1, 1, cells.id(), 0, 7, 0, 0, 0]);
+        let size_bits = if cells == CellType::Counters { 4096u64 } else { 1024 };
+        [size_bits, 77, 0, 0].iter().for_each(|field| body.extend(field.to_le_bytes()));
+        // Of counters the occurrences follow.
+        body.extend(vec![0; if cells == CellType::Counters { 8 } else { 0 }]);
     }
-    forge::sealed_header(&forge::header(kind, &body), Some(1))
+    forge::sealed_header(&forge::header(0, &body), 1)
 }
 
-/// The chain's header says how large a filter was reserved; its layers may be smaller. BF.CLEAR made the reserved one,
+/// The record says how large a filter was reserved; its layers may be smaller. BF.CLEAR made the reserved one,
 /// whatever its size.
 #[test]
 fn a_header_that_lies_about_the_capacity_makes_no_large_filter_when_cleared() {
-    for (kind, name) in [(0, "own"), (3, "counting")] {
+    for (kind, name) in [(CellType::Bits, "own"), (CellType::Counters, "counting")] {
         let mut server = Server::new();
         server.settings.max_filter_bytes = 1 << 20;
         let header = header_of(kind, 1 << 30, 2, 1);
@@ -56,16 +57,18 @@ fn a_union_that_saturates_is_loaded_whichever_layer_is_its_last() {
         assert!(!server.run(line).starts_with('-'), "{line}");
     }
     let made = header(&server.keys[&b"own"[..]]);
-    let (front, layers) = made.split_at(32);
-    assert_eq!((front[6], &front[12..16]), (6, &u32::MAX.to_le_bytes()[..]));
-    let (first, last) = layers.split_at(96);
-    assert_eq!((first[0], last[0]), (3, 1));
+    let front = &made[..forge::POLICY_BYTES];
+    // United, and saturating.
+    assert_eq!((front[6], front[7]), (2, 1));
+    let layers = forge::layers(&made);
+    let (first, last) = (&made[layers[0].clone()], &made[layers[1].clone()]);
+    assert!(layers.len() == 2 && [6, 7].contains(&first[0]) && last[0] == 1);
     let mut turned = [front, last, first].concat();
     // No bits follow.
-    for layer in turned[32..].as_chunks_mut::<96>().0 {
-        layer[40..48].fill(0);
+    for layer in forge::layers(&turned) {
+        turned[layer.start + 32..][..8].fill(0);
     }
-    assert_eq!(server.call(&[b"BF.LOADCHUNK", b"f", b"1", &forge::sealed_header(&turned, Some(1))]), "+OK");
+    assert_eq!(server.call(&[b"BF.LOADCHUNK", b"f", b"1", &forge::sealed_header(&turned, 1)]), "+OK");
     let before = server.keys[&b"f"[..]].items();
     assert_eq!(server.run("BF.MADD f 1 2 3 4 5"), "*5 #t #t #t #t #t");
     let filter = &server.keys[&b"f"[..]];
@@ -73,34 +76,36 @@ fn a_union_that_saturates_is_loaded_whichever_layer_is_its_last() {
     reload(filter);
 }
 
-/// The one page of a small filter that forgets: its header without items, and its array.
+/// The one page of a small sliding window: its header without items, and its array.
 fn window_of(line: &str) -> (Vec<u8>, Vec<u8>) {
     let mut server = Server::new();
     assert_eq!(server.run(line), "+OK");
     let filter = &server.keys[&b"w"[..]];
-    let bytes = filter.storages().next().unwrap().bytes().to_vec();
+    let bytes = filter.layers()[0].cells().bytes().to_vec();
     (header(filter), bytes)
 }
 
-/// Items that a filter that forgets took in a generation each set a bit of it; a header may say that there are as many
+/// Items that a window took in a generation each set a bit of it; a header may say that there are as many
 /// as bits, and bits may be clear. One more item counted was one more than a decoder takes.
 #[test]
 fn a_generation_that_counts_as_many_items_as_positions_is_loaded_after_an_add() {
     let (mut header, _) = window_of("BF.RESERVE w 0.99 20 WINDOW 100 NONSCALING");
     let mut server = Server::new();
     let generation = server.now_ms * 14 / 100_000 + 1;
-    let positions = header[56..64].to_vec();
+    let layer = forge::layers(&header)[0].start;
+    let size_bits = u64::from_le_bytes(header[layer + 8..][..8].try_into().unwrap());
+    let positions = (size_bits - 64) / 16;
     // One probe: at a rate of 99 % a layer takes more items than that, by its formula.
-    header[50] = 1;
-    header[80..88].copy_from_slice(&generation.to_le_bytes());
-    let column = 96 + 8 * (generation % 16) as usize;
-    header[column..column + 8].copy_from_slice(&positions);
-    assert_eq!(server.call(&[b"BF.LOADCHUNK", b"w", b"1", &forge::sealed_header(&header, Some(1))]), "+OK");
+    header[layer + 4] = 1;
+    let columns = layer + forge::LAYER_BYTES;
+    header[columns..][..8].copy_from_slice(&generation.to_le_bytes());
+    let column = columns + 16 + 8 * (generation % 16) as usize;
+    header[column..column + 8].copy_from_slice(&positions.to_le_bytes());
+    assert_eq!(server.call(&[b"BF.LOADCHUNK", b"w", b"1", &forge::sealed_header(&header, 1)]), "+OK");
     reload(&server.keys[&b"w"[..]]);
     assert_eq!(server.run("BF.ADD w one-more"), "#t");
     reload(&server.keys[&b"w"[..]]);
-    let Filter::Window(chain) = &server.keys[&b"w"[..]] else { panic!() };
-    assert_eq!(chain.items_told().to_le_bytes(), positions[..]);
+    assert_eq!(server.keys[&b"w"[..]].items(), positions);
 }
 
 /// A page whose bits are set although its stamp says that it took nothing. An item that set no bit once stamped such a page
@@ -111,9 +116,9 @@ fn a_page_that_took_nothing_and_has_bits_is_refused() {
     let page_at = bytes.len() - 8;
     bytes[..page_at].fill(u8::MAX);
     let mut server = Server::new();
-    assert_eq!(server.call(&[b"BF.LOADCHUNK", b"w", b"1", &forge::sealed_header(&header, Some(1))]), "+OK");
-    let (array, _) = forge::array_at(&server.keys[&b"w"[..]], 0).unwrap();
-    let piece = forge::sealed_chunk(&bytes, 0, &array, Some(1));
+    assert_eq!(server.call(&[b"BF.LOADCHUNK", b"w", b"1", &forge::sealed_header(&header, 1)]), "+OK");
+    let (layer, _) = forge::layer_at(&server.keys[&b"w"[..]], 0).unwrap();
+    let piece = forge::sealed_chunk(&bytes, 0, layer, 1);
     let iterator = (bytes.len() + 1).to_string();
     let load = server.call(&[b"BF.LOADCHUNK", b"w", iterator.as_bytes(), &piece]);
     assert_eq!(load, "-ERR received bad data");
