@@ -6,7 +6,7 @@
 //! too, as each filter of ours must.
 
 // The file, not the library: that is a module too, and a module can have only one entry point.
-#[path = "../src/bloom/everbloom/hash.rs"]
+#[path = "../src/bloom/hash/murmur3.rs"]
 #[expect(dead_code, unreachable_pub, reason = "of the library only the hash of an item is needed here")]
 mod hash;
 

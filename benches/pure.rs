@@ -1,4 +1,4 @@
-//! Times of the rooms that know no server: hashing, sizing, and adding and checking in every layout, one by
+//! Times of the modules that know no server: hashing, sizing, and adding and checking in every layout, one by
 //! one and in batches. Every benchmark asserts its answers. `make bench` runs it; docs/performance.md has the
 //! results.
 
@@ -8,8 +8,10 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use everbloom::bloom::hash::murmur3::hash128;
+use everbloom::bloom::sizing::Shape;
 use everbloom::bloom::{
-    Added, Blueprint, Everbloom, Filter, Growth, LayerCounts, LayerShape, Layout, UnknownMemory, hash128,
+    Added, CellType, Filter, Growth, Hash, LayerCounts, Policy, Promise, Spec, UnknownMemory,
 };
 use everbloom::prefetch::Processor;
 
@@ -46,13 +48,13 @@ fn hashing(criterion: &mut Criterion) {
 fn sizing(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("sizing");
     for capacity_items in [100, 1_000_000, 1_000_000_000u64] {
-        let shape = LayerShape::sized(capacity_items, 0.01);
+        let shape = Shape::sized(CellType::Bits, capacity_items, 0.01);
         // 9.59 bits are what the classic formula asks for at 1 %; a layer of whole words or pages may take
         // more.
-        let bits_per_item = shape.size_bits as f64 / capacity_items as f64;
+        let bits_per_item = shape.size_bits() as f64 / capacity_items as f64;
         assert!((9.58..10.3).contains(&bits_per_item), "{capacity_items}: {bits_per_item} bits per item");
         group.bench_function(BenchmarkId::from_parameter(capacity_items), |bencher| {
-            bencher.iter(|| LayerShape::sized(black_box(capacity_items), black_box(0.01)));
+            bencher.iter(|| Shape::sized(CellType::Bits, black_box(capacity_items), black_box(0.01)));
         });
     }
 }
@@ -60,8 +62,9 @@ fn sizing(criterion: &mut Criterion) {
 /// A filter of one layer that holds half of what it has room for: a look at one of its bits is then as hard
 /// to foresee as it will ever be.
 fn half_full(capacity_items: u64, error_rate: f64) -> Filter {
-    let parameters = Everbloom { error_rate, capacity_items, growth: Growth::Fixed };
-    let mut filter = Filter::reserve(Blueprint::Everbloom(parameters), &u64::MAX).unwrap();
+    let policy = Policy::Promise(Promise { error_rate, capacity_items, growth: Growth::Fixed });
+    let spec = Spec { policy, hash: Hash::Murmur3, cells: CellType::Bits };
+    let mut filter = Filter::reserve(spec, &u64::MAX).unwrap();
     let known = items("known", 0, capacity_items / 2);
     let mut new = 0;
     filter.add_many(&borrowed(&known), &u64::MAX, Processor, |outcome| {
@@ -115,24 +118,23 @@ fn single(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("single");
     group.throughput(Throughput::Elements(ITEMS));
     for (name, capacity_items, error_rate) in layouts() {
-        let Filter::Everbloom(mut filter) = half_full(capacity_items, error_rate) else { unreachable!() };
-        let layer = filter.layers_mut().last_mut().unwrap();
-        let is_scattered = layer.shape().layout == Layout::Scattered;
-        assert_eq!(is_scattered, name == "scattered", "{:?}", layer.shape());
+        let mut filter = half_full(capacity_items, error_rate);
+        let shape = filter.layers().last().unwrap().shape().unwrap();
+        assert_eq!(shape.lines == 0, name == "scattered", "{shape:?}");
         for (case, mut rounds, expected) in cases(capacity_items) {
             group.bench_function(BenchmarkId::new(format!("contains_{case}"), name), |bencher| {
                 bencher.iter(|| {
-                    let found = rounds.next().iter().filter(|item| layer.contains(hash128(item))).count();
+                    let found = rounds.next().iter().filter(|item| filter.contains(item, Processor)).count();
                     assert_found(found as u64, expected);
                 });
             });
         }
-        let LayerCounts { set_bits, .. } = layer.counts();
+        let LayerCounts { set_cells, .. } = filter.layers().last().unwrap().counts();
         let mut rounds = Rounds::new("known", capacity_items / 2);
         group.bench_function(BenchmarkId::new("insert_known", name), |bencher| {
-            bencher.iter(|| assert!(!rounds.next().iter().any(|item| layer.insert(hash128(item)))));
+            bencher.iter(|| assert!(!rounds.next().iter().any(|item| filter.add(item, &u64::MAX, Processor) != Ok(Added::Present))));
         });
-        assert_eq!(layer.counts().set_bits, set_bits, "a known item changes nothing");
+        assert_eq!(filter.layers().last().unwrap().counts().set_cells, set_cells, "a known item changes nothing");
     }
 }
 

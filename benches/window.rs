@@ -5,8 +5,9 @@
 
 use std::time::{Duration, Instant};
 
-use everbloom::bloom::window::{History, Span};
-use everbloom::bloom::{Added, Blueprint, Everbloom, Filter, Growth, Storage, Window};
+use everbloom::bloom::cells::History;
+use everbloom::bloom::window::Span;
+use everbloom::bloom::{Added, CellType, Cells, Filter, Growth, Hash, Policy, Promise, Spec, Window};
 use everbloom::prefetch::Processor;
 
 const BATCH: usize = 100;
@@ -25,18 +26,18 @@ fn random(state: &mut u64) -> u64 {
     word ^ (word >> 31)
 }
 
-fn parameters(capacity_items: u64) -> Everbloom {
-    Everbloom { error_rate: 0.01, capacity_items, growth: Growth::Fixed }
+fn promise(capacity_items: u64) -> Promise {
+    Promise { error_rate: 0.01, capacity_items, growth: Growth::Fixed }
 }
 
 /// Sets half of the bits. Pages that have a stamp get that one.
-fn fill(storage: &mut impl Storage, stamp: u64) {
+fn fill(storage: &mut Cells, stamp: u64) {
     let (mut state, mut offset) = (7, 0usize);
     while let Some(segment) = storage.segment(offset, CHUNK_BYTES) {
         let (cells, stamps) = (segment.cells.len(), segment.stamps.len());
         let cells: Vec<u8> = (0..cells / 8).flat_map(|_| random(&mut state).to_le_bytes()).collect();
         let stamps: Vec<u8> = (0..stamps / 8).flat_map(|_| stamp.to_le_bytes()).collect();
-        assert!(storage.add_segment(offset, &cells, &stamps));
+        assert!(storage.add_parts(offset, &cells, &stamps));
         offset += cells.len() + stamps.len();
     }
 }
@@ -44,25 +45,29 @@ fn fill(storage: &mut impl Storage, stamp: u64) {
 /// A filter of so many bytes that forgets a day behind, as full as it gets.
 fn window(size_bytes: u64) -> Filter {
     // 18.46 bits per item.
-    let family = Window::new(parameters(size_bytes * 100 / 231), Span::new(86_400_000), false);
-    let mut filter = Filter::reserve(Blueprint::Window(family), &u64::MAX).unwrap();
-    filter.tell_time(NOW_MS);
-    let Filter::Window(chain) = &mut filter else { unreachable!() };
-    let newest = chain.family().told().now;
-    chain.family_mut().set_newest(newest);
-    let storage = chain.layers_mut().first_mut().unwrap().storage_mut();
-    storage.set_history(History { newest, items: [1000; 16] });
-    fill(storage, newest);
+    let window = Window::new(promise(size_bytes * 100 / 231), Span::new(86_400_000), false);
+    let policy = Policy::Window(Box::new(window));
+    let spec = Spec { policy, hash: Hash::Murmur3, cells: CellType::Columns };
+    let mut filter = Filter::reserve(spec, &u64::MAX).unwrap();
+    set_now(&mut filter, NOW_MS);
+    let window = filter.window_mut().unwrap();
+    let newest = window.moment().now;
+    window.set_newest(newest);
+    let cells = filter.layers_mut().first_mut().unwrap().cells_mut();
+    cells.columns_mut().unwrap().history = History { newest, items: [1000; 16] };
+    fill(cells, newest);
     filter
+}
+
+fn set_now(filter: &mut Filter, now_ms: u64) {
+    filter.window_mut().unwrap().set_now(now_ms);
 }
 
 /// A plain filter of so many bytes, as full as it gets.
 fn plain(size_bytes: u64) -> Filter {
-    let blueprint = Blueprint::Everbloom(parameters(size_bytes * 8 * 1000 / 9690));
-    let mut filter = Filter::reserve(blueprint, &u64::MAX).unwrap();
-    let Filter::Everbloom(chain) = &mut filter else { unreachable!() };
-    let storage = chain.layers_mut().first_mut().unwrap().storage_mut();
-    fill(storage, 0);
+    let policy = Policy::Promise(promise(size_bytes * 8 * 1000 / 9690));
+    let mut filter = Filter::reserve(Spec { policy, hash: Hash::Murmur3, cells: CellType::Bits }, &u64::MAX).unwrap();
+    fill(filter.layers_mut().first_mut().unwrap().cells_mut(), 0);
     filter
 }
 
@@ -131,7 +136,7 @@ fn main() {
                     Case::Add | Case::CheckThere => numbered,
                 };
                 if matches!(case, Case::AddPages) {
-                    window.tell_time(NOW_MS + 6_171_429 * (100 * batch + number + 1) as u64);
+                    set_now(&mut window, NOW_MS + 6_171_429 * (100 * batch + number + 1) as u64);
                 }
                 forgetting.push(round(&mut window, case, from, batch));
                 keeping.push(round(&mut plain, case, from, batch));
@@ -142,7 +147,7 @@ fn main() {
                 forgetting / keeping
             );
             if matches!(case, Case::AddPages) {
-                window.tell_time(NOW_MS + 6_171_429 * 100 * batch as u64);
+                set_now(&mut window, NOW_MS + 6_171_429 * 100 * batch as u64);
             }
         }
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use everbloom::bloom::{Chain, Everbloom, Filter, Growth};
+use everbloom::bloom::{CellType, Filter, Growth, Hash, Policy, Promise, Spec};
 use everbloom::format::filter::piece;
 
 use super::client::{Client, Requests, Value, encode_argument, encode_head, pipeline};
@@ -120,15 +120,16 @@ pub(crate) fn load_other_half(client: &mut Client, key: &str, size: &Size) -> Re
 /// its bits.
 fn load_own(client: &mut Client, key: &str, size: &Size, noise: &[u8]) -> Result<usize, Failure> {
     let (error_rate, capacity_items) = (size.error_rate, size.capacity_items());
-    let parameters = Everbloom { error_rate, capacity_items, growth: Growth::Fixed };
-    let mut chain = Chain::reserve(parameters, &u64::MAX).map_err(|error| format!("{error:?}"))?;
+    let policy = Policy::Promise(Promise { error_rate, capacity_items, growth: Growth::Fixed });
+    let spec = Spec { policy, hash: Hash::Murmur3, cells: CellType::Bits };
+    let mut filter = Filter::reserve(spec, &u64::MAX).map_err(|error| format!("{error:?}"))?;
     let mut size_bytes = 0;
-    for layer in chain.layers_mut() {
-        let bytes = usize::try_from(layer.bits().size_bytes())?;
+    for layer in filter.layers_mut() {
+        let bytes = usize::try_from(layer.cells().size_bytes())?;
         size_bytes += bytes;
         for offset in (0..bytes).step_by(noise.len()) {
             let part = noise.get(..noise.len().min(bytes - offset)).unwrap_or_default();
-            if !layer.bits_mut().add_bytes(offset, part) {
+            if !layer.cells_mut().add_segment(offset, part) {
                 return Err("noise that does not fit".into());
             }
         }
@@ -136,7 +137,6 @@ fn load_own(client: &mut Client, key: &str, size: &Size, noise: &[u8]) -> Result
     }
     // A header is not loaded over a filter, and chunks only behind a header with their mark.
     client.call(&["DEL", key])?;
-    let mut filter = Filter::Everbloom(chain);
     filter.mark_state(1);
     let mut iterator = 0;
     while let Some(piece) = piece(&filter, iterator).map_err(|error| format!("{error:?}"))? {

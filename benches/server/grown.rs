@@ -3,9 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use everbloom::bloom::redisbloom::Options;
-use everbloom::bloom::valkeybloom::{Seed, TIGHTENING_RATIO_DEFAULT};
-use everbloom::bloom::{Added, Chain, Everbloom, Family, Growth, Layer, RedisBloom, ValkeyBloom};
+use everbloom::bloom::hash::siphash::Seed;
+use everbloom::bloom::policy::redisbloom::Options;
+use everbloom::bloom::policy::valkeybloom::TIGHTENING_RATIO_DEFAULT;
+use everbloom::bloom::policy::{RedisBloom, ValkeyBloom};
+use everbloom::bloom::{Added, CellType, Filter, Growth, Hash, Layer, NoPrefetch, Policy, Promise, Spec};
 
 use super::failure::Failure;
 use super::items::{ABSENT, mix};
@@ -28,53 +30,58 @@ pub(crate) struct Curve {
 
 const KINDS: [&str; 3] = ["everbloom", "RedisBloom's format", "valkey-bloom's format"];
 
-fn families() -> (Everbloom, RedisBloom, ValkeyBloom) {
-    let (error_rate, capacity_items, growth) = (ERROR_RATE, CAPACITY_ITEMS, GROWTH);
+const PROMISE: Promise = Promise { error_rate: ERROR_RATE, capacity_items: CAPACITY_ITEMS, growth: GROWTH };
+
+/// What a filter of each kind is made of.
+fn specs() -> [Spec; 3] {
     let valkeybloom = ValkeyBloom {
-        error_rate,
+        error_rate: ERROR_RATE,
         tightening_ratio: TIGHTENING_RATIO_DEFAULT,
-        capacity_items,
-        growth,
-        seed: Seed::FIXED,
+        capacity_items: CAPACITY_ITEMS,
+        growth: GROWTH,
     };
-    (
-        Everbloom { error_rate, capacity_items, growth },
-        RedisBloom::new(error_rate, capacity_items, Options::SCALING, EXPANSION),
-        valkeybloom,
-    )
+    let redisbloom = RedisBloom::new(ERROR_RATE, CAPACITY_ITEMS, Options::SCALING, EXPANSION);
+    let hashes = [Hash::Murmur3, Hash::RedisBloom(redisbloom.hash()), Hash::ValkeyBloom(Seed::FIXED)];
+    let policies = [
+        Policy::Promise(PROMISE),
+        Policy::RedisBloom(Box::new(redisbloom)),
+        Policy::ValkeyBloom(Box::new(valkeybloom)),
+    ];
+    let mut hashes = hashes.into_iter();
+    policies.map(|policy| Spec { policy, hash: hashes.next().unwrap_or(Hash::Murmur3), cells: CellType::Bits })
 }
 
 /// Bits per item of grown filters by the sizes that each kind gives its layers.
 pub(crate) fn sizes() -> Result<Vec<Curve>, Failure> {
-    let (everbloom, redisbloom, valkeybloom) = families();
-    let points = [grown(everbloom)?, grown(redisbloom)?, grown(valkeybloom)?];
-    Ok(KINDS.into_iter().zip(points).map(|(kind, points)| Curve { kind, points }).collect())
+    let curves = KINDS.into_iter().zip(specs());
+    curves.map(|(kind, spec)| Ok(Curve { kind, points: grown(&spec)? })).collect()
 }
 
 /// Bits per item of filters of our own that are reserved for exactly as many items as the grown ones hold.
 pub(crate) fn reserved_sizes() -> Result<Curve, Failure> {
-    let (everbloom, ..) = families();
+    let [everbloom, ..] = specs();
     let mut points = Vec::new();
-    for (items, _) in grown(everbloom)? {
-        let reserved = Everbloom { capacity_items: items, growth: Growth::Fixed, ..everbloom };
-        let plan = reserved.next_layer(&[]).map_err(|error| format!("{error:?}"))?;
-        points.push((items, plan.size_bits as f64 / items as f64));
+    for (items, _) in grown(&everbloom)? {
+        let reserved = Policy::Promise(Promise { capacity_items: items, growth: Growth::Fixed, ..PROMISE });
+        let layer = reserved.next_layer(&[], Hash::Murmur3, CellType::Bits).map_err(|error| format!("{error:?}"))?;
+        points.push((items, layer.size_bits as f64 / items as f64));
     }
     Ok(Curve { kind: "everbloom, reserved for all of them", points })
 }
 
-fn grown<F: Family>(family: F) -> Result<Vec<(u64, f64)>, Failure> {
+fn grown(spec: &Spec) -> Result<Vec<(u64, f64)>, Failure> {
     let (mut layers, mut points) = (Vec::new(), Vec::new());
     let (mut items, mut bits) = (0, 0);
     loop {
-        let plan = family.next_layer(&layers).map_err(|error| format!("{error:?}"))?;
-        items += plan.capacity_items;
-        bits += plan.size_bits;
+        let next = spec.policy.next_layer(&layers, spec.hash, spec.cells);
+        let layer = next.map_err(|error| format!("{error:?}"))?;
+        items += layer.capacity_items;
+        bits += layer.size_bits;
         if items > SIZE_ITEMS_MAX {
             return Ok(points);
         }
         points.push((items, bits as f64 / items as f64));
-        layers.push(Layer::try_new(plan).map_err(|error| format!("{error:?}"))?);
+        layers.push(Layer::try_new(layer).map_err(|error| format!("{error:?}"))?);
     }
 }
 
@@ -82,36 +89,25 @@ fn grown<F: Family>(family: F) -> Result<Vec<(u64, f64)>, Failure> {
 /// filters with other items in each, for what the small first layers of one filter err by stays with it for ever.
 /// Each is asked for `probes` items.
 pub(crate) fn error_rates(items_max: u64, filters: u64, probes: u64) -> Result<Vec<Curve>, Failure> {
-    let (everbloom, redisbloom, valkeybloom) = families();
-    let points = [
-        measured(everbloom, items_max, filters, probes)?,
-        measured(redisbloom, items_max, filters, probes)?,
-        measured(valkeybloom, items_max, filters, probes)?,
-    ];
-    Ok(KINDS.into_iter().zip(points).map(|(kind, points)| Curve { kind, points }).collect())
+    let curves = KINDS.into_iter().zip(specs());
+    curves.map(|(kind, spec)| Ok(Curve { kind, points: measured(&spec, items_max, filters, probes)? })).collect()
 }
 
-fn measured<F: Family>(
-    family: F,
-    items_max: u64,
-    filters: u64,
-    probes: u64,
-) -> Result<Vec<(u64, f64)>, Failure> {
+fn measured(spec: &Spec, items_max: u64, filters: u64, probes: u64) -> Result<Vec<(u64, f64)>, Failure> {
     let mut found: BTreeMap<u64, u64> = BTreeMap::new();
-    for filter in 0..filters {
-        let item = |number: u64| mix(mix(filter) ^ number).to_le_bytes();
-        let mut chain = Chain::try_new(family, &u64::MAX).map_err(|error| format!("{error:?}"))?;
+    for number_of_filter in 0..filters {
+        let item = |number: u64| mix(mix(number_of_filter) ^ number).to_le_bytes();
+        let mut filter = Filter::reserve(spec.clone(), &u64::MAX).map_err(|error| format!("{error:?}"))?;
         let mut number = 0;
-        while chain.items() < items_max {
+        while filter.items() < items_max {
             let new = item(number);
-            let digest = chain.digest(&new);
-            let added = chain.add(digest, &u64::MAX).map_err(|error| format!("{error:?}"))?;
+            let added = filter.add(&new, &u64::MAX, NoPrefetch).map_err(|error| format!("{error:?}"))?;
             number += 1;
             // A false positive on the way leaves a full filter as it was.
-            if added == Added::New && chain.items() == chain.capacity_items() {
+            if added == Added::New && filter.items() == filter.capacity_items() {
                 let absent = (0..probes).map(|probe| item(ABSENT + probe));
-                let hits = absent.filter(|absent| chain.contains(chain.digest(absent))).count();
-                *found.entry(chain.items()).or_default() += u64::try_from(hits)?;
+                let hits = absent.filter(|absent| filter.contains(absent, NoPrefetch)).count();
+                *found.entry(filter.items()).or_default() += u64::try_from(hits)?;
             }
         }
     }

@@ -1,6 +1,6 @@
 //! What people do without a module: bits of a string set by a script or one by one, a set, a key per item.
 
-use everbloom::bloom::hash128;
+use everbloom::bloom::hash::murmur3::hash128;
 
 use super::client::{Requests, Value, encode, encode_argument, encode_head, pipeline};
 use super::failure::Failure;

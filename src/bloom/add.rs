@@ -53,19 +53,6 @@ impl Filter {
         }
     }
 
-    /// [`add_items`](Self::add_items) with a reply for each; `reply` returns, where an item is refused, whether to go on.
-    /// O(items * layers * probes).
-    #[inline]
-    pub fn add_many(
-        &mut self,
-        mut items: &[&[u8]],
-        limit: &dyn ByteLimit,
-        prefetch: impl Prefetch,
-        mut reply: impl FnMut(Result<Added, AddError>) -> bool,
-    ) {
-        self.add_items(&mut items, limit, prefetch, &mut |run| run.outcomes().all(&mut reply));
-    }
-
     /// Adds the items of a group. Returns whether to go on.
     fn add_group(
         &mut self,

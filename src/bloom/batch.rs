@@ -45,23 +45,6 @@ impl Filter {
         }
     }
 
-    /// [`contains_items`](Self::contains_items) with a reply for each. Returns how many may be in the filter. O(items *
-    /// layers * probes).
-    #[inline]
-    pub fn contains_many(
-        &self,
-        mut items: &[&[u8]],
-        prefetch: impl Prefetch,
-        mut reply: impl FnMut(bool),
-    ) -> u32 {
-        let mut items_found = 0u32;
-        self.contains_items(&mut items, prefetch, &mut |found, items| {
-            items_found = items_found.wrapping_add(found.count_ones());
-            (0..items).for_each(|index| reply(found >> index & 1 == 1));
-        });
-        items_found
-    }
-
     /// Returns the items of a group that may be in the filter: layer after layer, the newest first, for the items that were not
     /// found yet.
     fn contains_group(&self, group: &mut Group<'_, '_>, hits_expected: bool, prefetch: impl Prefetch) -> ItemSet {

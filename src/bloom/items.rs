@@ -1,5 +1,9 @@
 //! Items a few at a time: those of a command, and those of a packed batch.
 
+use super::filter::Filter;
+use super::outcome::{AddError, Added, ByteLimit};
+use super::prefetch::Prefetch;
+
 use super::group::GROUP_ITEMS;
 
 /// Items in turn. The places of all of them could take more memory than the batch they are cut out of.
@@ -14,5 +18,37 @@ impl<'i> Items<'i> for &[&'i [u8]] {
         let (few, rest) = self.split_at(self.len().min(GROUP_ITEMS));
         *self = rest;
         few
+    }
+}
+
+impl Filter {
+    /// [`contains_items`](Self::contains_items) with a reply for each. Returns how many may be in the filter. O(items *
+    /// layers * probes).
+    #[inline]
+    pub fn contains_many(
+        &self,
+        mut items: &[&[u8]],
+        prefetch: impl Prefetch,
+        mut reply: impl FnMut(bool),
+    ) -> u32 {
+        let mut items_found = 0u32;
+        self.contains_items(&mut items, prefetch, &mut |found, items| {
+            items_found = items_found.wrapping_add(found.count_ones());
+            (0..items).for_each(|index| reply(found >> index & 1 == 1));
+        });
+        items_found
+    }
+
+    /// [`add_items`](Self::add_items) with a reply for each; `reply` returns, where an item is refused, whether to go on.
+    /// O(items * layers * probes).
+    #[inline]
+    pub fn add_many(
+        &mut self,
+        mut items: &[&[u8]],
+        limit: &dyn ByteLimit,
+        prefetch: impl Prefetch,
+        mut reply: impl FnMut(Result<Added, AddError>) -> bool,
+    ) {
+        self.add_items(&mut items, limit, prefetch, &mut |run| run.outcomes().all(&mut reply));
     }
 }

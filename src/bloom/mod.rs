@@ -4,6 +4,7 @@
 //! item's probes, the [cells] at a position, and the policy. [`kind`] names the combinations.
 #![forbid(unsafe_code)]
 
+#[cfg_attr(baseline, path = "../../benches/baseline/add.rs")]
 mod add;
 #[cfg_attr(baseline, path = "../../benches/baseline/batch.rs")]
 pub mod batch;

@@ -19,6 +19,9 @@
 
 mod accuracy;
 mod batch;
+// What it sends, how it counts and how it reports can be wrong without a server.
+#[path = "../../benches/server/main.rs"]
+mod bench;
 mod chain;
 mod commands;
 mod counting;

@@ -3,7 +3,7 @@
 use everbloom::format::filter::{piece, rewrite};
 use everbloom::format::rewrite::Rewritten;
 
-use crate::server::Server;
+use crate::support::server::Server;
 
 /// A command, and what is there before.
 pub(crate) struct Case {
@@ -27,6 +27,8 @@ pub(crate) fn filters() -> Vec<(&'static str, Vec<String>)> {
         ("keyed", made("BF.RESERVE k 0.01 6000 KEYED")),
         ("window", made("BF.RESERVE k 0.01 6000 WINDOW 60")),
         ("counting", made("BF.RESERVE k 0.01 6000 COUNTING")),
+        ("keyed counting", made("BF.RESERVE k 0.01 6000 COUNTING KEYED")),
+        ("keyed window", made("BF.RESERVE k 0.01 6000 WINDOW 60 KEYED")),
         ("redisbloom", made("BF.RESERVE k 0.01 6000 FORMAT redisbloom")),
         ("valkey-bloom", made("BF.RESERVE k 0.01 6000 FORMAT valkey-bloom")),
         ("grown", made("BF.RESERVE k 0.01 2000")),
@@ -100,16 +102,21 @@ pub(crate) fn cases() -> Vec<Case> {
             put(name, &before, words(&line));
         }
         match name {
-            "counting" => put(name, &before, words("BF.DEL k item-1 item-2")),
+            "counting" | "keyed counting" => put(name, &before, words("BF.DEL k item-1 item-2")),
             "client" => put(name, &before, words("BF.EXPORT k")),
             _ => {}
         }
-        if !matches!(name, "counting" | "window") {
+        if !matches!(name, "counting" | "window" | "keyed counting" | "keyed window") {
             put(name, &before, words("BF.MERGE new k"));
             let own = [before.as_slice(), &["BF.RESERVE dest 0.1 700".to_owned()]].concat();
             put(name, &own, words("BF.MERGE dest k FORCE"));
             let same = [before.as_slice(), &["BF.RESERVE e 0.01 9 FORMAT valkey-bloom".to_owned()]].concat();
             put(name, &same, words("BF.MERGE new k e FORCE"));
+        }
+        if name.ends_with("counting") || name.ends_with("window") {
+            put(name, &before, words("BF.MERGE new k"));
+            let copied = [before.as_slice(), &["BF.MERGE e k".to_owned(), "BF.MADD e p q".to_owned()]].concat();
+            put(name, &copied, words("BF.MERGE k e FORCE"));
         }
         load(name, &before, &mut put);
     }

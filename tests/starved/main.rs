@@ -17,15 +17,14 @@
 
 mod allocator;
 mod cases;
-#[path = "../support/server.rs"]
-mod server;
 #[path = "../support/mod.rs"]
 mod support;
 
 use std::collections::BTreeMap;
 
 use allocator::{live_bytes, refuse, relent, watch};
-use everbloom::bloom::{Filter, OutOfMemory, UnknownMemory, hash128};
+use everbloom::bloom::hash::murmur3::hash128;
+use everbloom::bloom::{Filter, OutOfMemory, UnknownMemory};
 use everbloom::command::COMMANDS;
 use everbloom::format::DecodeError;
 use everbloom::format::filter::{
@@ -33,8 +32,8 @@ use everbloom::format::filter::{
 };
 use everbloom::format::pieces::Trust;
 use everbloom::format::rewrite::Rewritten;
-use server::Server;
 use support::Record;
+use support::server::Server;
 
 // With the host room the library has an allocator of its own, and nothing is refused.
 #[cfg(not(feature = "server"))]

@@ -4,6 +4,7 @@
 //! or whole lines of 64 bytes with several probes each. Every layout is part of the format: add, never edit.
 
 mod modulo;
+#[cfg_attr(baseline, path = "../../../benches/baseline/modulus.rs")]
 mod modulus;
 mod paged;
 mod prime;
