@@ -11,7 +11,7 @@ use super::group::{self, ItemSet};
 use super::growth::Growth;
 use super::items::Items;
 use super::layer::Layer;
-use super::outcome::{AddError, Added, ByteLimit};
+use super::outcome::{AddError, ByteLimit};
 use super::policy::Policy;
 use super::prefetch::{NoPrefetch, Part, Prefetch};
 use super::run::Run;

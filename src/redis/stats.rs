@@ -118,13 +118,31 @@ pub(super) static EVENTS: Events = Events {
     defrag_misses: Count::new(),
 };
 
-/// What the totals count one filter for: all that [`Totals`] has of it, as of the last change of the filter. So the totals
+/// What the totals count one filter for, as of its last change: with [`Counted`] all that [`Totals`] has of it. So the totals
 /// are the sums over all filters whatever a command does, and 0 when no filter is left.
 pub(super) struct Footprint {
     /// Bytes of memory in the lowest bits, above them the layers, above those the kind: one word, for every filter has it.
     packed: u64,
+}
+
+/// What the totals have of a filter that can be read off the filter, until it changes.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Counted {
     items: u64,
     capacity_items: u64,
+}
+
+impl Counted {
+    /// Returns what a filter is counted with now. O(layers).
+    #[inline(always)]
+    pub(super) fn of(filter: &Filter) -> Self {
+        Self { items: counted_items(filter), capacity_items: filter.capacity_items() }
+    }
+
+    /// Returns the number of items.
+    pub(super) const fn items(self) -> u64 {
+        self.items
+    }
 }
 
 /// Bits of the bytes: as many as addresses have.
@@ -143,41 +161,37 @@ impl Footprint {
             packed: low_bits(filter.size_bytes(), BYTES_BITS)
                 | low_bits(layers, LAYERS_BITS) << BYTES_BITS
                 | kind << (BYTES_BITS + LAYERS_BITS),
-            items: counted_items(filter),
-            capacity_items: filter.capacity_items(),
         };
-        let totals = footprint.totals();
+        let (totals, counted) = (footprint.totals(), Counted::of(filter));
         totals.filters.add(1);
         totals.bytes.add(footprint.bytes());
         totals.layers.add(layers);
-        totals.items.add(footprint.items);
-        totals.capacity_items.add(footprint.capacity_items);
+        totals.items.add(counted.items);
+        totals.capacity_items.add(counted.capacity_items);
         footprint
     }
 
-    /// Counts anew a filter that may have changed in every respect. O(layers).
+    /// Counts anew a filter that may have changed in every respect, and was counted with that `before`. O(layers).
     #[cold]
-    pub(super) fn recount(&mut self, filter: &Filter) {
-        self.uncount();
+    pub(super) fn recount(&mut self, filter: &Filter, before: Counted) {
+        self.uncount(before);
         *self = Self::count(filter);
     }
 
     /// Counts the items anew of a filter that has only taken items. O(layers).
     #[inline(always)]
-    pub(super) fn recount_items(&mut self, filter: &Filter) {
-        let items = counted_items(filter);
-        self.totals().items.add(items.wrapping_sub(self.items));
-        self.items = items;
+    pub(super) fn recount_items(&self, filter: &Filter, before: Counted) {
+        self.totals().items.add(counted_items(filter).wrapping_sub(before.items));
     }
 
-    /// The filter does not exist any more.
-    pub(super) fn uncount(&self) {
+    /// Counts no more a filter that was counted with that.
+    pub(super) fn uncount(&self, counted: Counted) {
         let totals = self.totals();
         totals.filters.subtract(1);
         totals.bytes.subtract(self.bytes());
         totals.layers.subtract(self.layers() as u64);
-        totals.items.subtract(self.items);
-        totals.capacity_items.subtract(self.capacity_items);
+        totals.items.subtract(counted.items);
+        totals.capacity_items.subtract(counted.capacity_items);
     }
 
     /// Returns the number of layers that the filter was counted with.
@@ -185,11 +199,6 @@ impl Footprint {
     #[expect(clippy::cast_possible_truncation, reason = "of a few bits")]
     pub(super) const fn layers(&self) -> usize {
         low_bits(self.packed >> BYTES_BITS, LAYERS_BITS) as usize
-    }
-
-    /// Returns the number of items that the filter was counted with.
-    pub(super) const fn items(&self) -> u64 {
-        self.items
     }
 
     const fn bytes(&self) -> u64 {

@@ -2,7 +2,7 @@
 
 use super::allocator::block_bytes;
 use super::huge_pages::LargePages;
-use super::stats::Footprint;
+use super::stats::{Counted, Footprint};
 use crate::bloom::{BlockVisitor, Filter};
 
 /// A value of one of the data types. The server holds it as a bare pointer to a box of its own.
@@ -14,6 +14,9 @@ pub(super) struct Stored {
     /// What the statistics count it for.
     counted: Footprint,
 }
+
+// A size class of the allocators, for two million small filters are two million of these.
+const _: () = assert!(size_of::<Stored>() == 128);
 
 impl Stored {
     /// A filter that now exists.
@@ -36,18 +39,18 @@ impl Stored {
         sum.0
     }
 
-    /// Counts what a command has added to the filter: so many items, or other things than items. Returns how many layers
-    /// more the filter has. O(layers).
+    /// Counts what a command has added to the filter, which was counted with that `before`: so many items, or other things than
+    /// items. Returns how many layers more the filter has. O(layers).
     #[inline(always)]
-    pub(super) fn changed(&mut self, items_added: u64) -> u32 {
+    pub(super) fn changed(&mut self, before: Counted, items_added: u64) -> u32 {
         let layers_before = self.counted.layers();
         let layers = self.filter.layer_count();
         let mut layers_added = 0;
         if layers == layers_before {
-            self.counted.recount_items(&self.filter);
+            self.counted.recount_items(&self.filter, before);
         } else {
             layers_added = u32::try_from(layers.saturating_sub(layers_before)).unwrap_or(u32::MAX);
-            self.counted.recount(&self.filter);
+            self.counted.recount(&self.filter, before);
             self.pages.after_growth(&self.filter);
         }
         if items_added == 0 {
@@ -60,17 +63,19 @@ impl Stored {
     /// Takes the layers out of a sliding window whose items have all expired. O(layers).
     #[inline(always)]
     pub(super) fn take_expired(&mut self) -> Option<Self> {
+        self.filter.window()?;
+        let before = Counted::of(&self.filter);
         let expired = self.filter.take_expired()?;
-        self.counted.recount(&self.filter);
+        self.counted.recount(&self.filter, before);
         self.pages.after_bytes(&self.filter);
         let counted = Footprint::count(&expired);
         Some(Self { filter: expired, pages: self.pages.of_part(), counted })
     }
 
     /// Counts the filter anew after a command has deleted items or merged other filters into it. O(layers).
-    pub(super) fn altered(&mut self) {
-        let (layers_before, items_before) = (self.counted.layers(), self.counted.items());
-        self.counted.recount(&self.filter);
+    pub(super) fn altered(&mut self, before: Counted) {
+        let (layers_before, items_before) = (self.counted.layers(), before.items());
+        self.counted.recount(&self.filter, before);
         let layers = self.filter.layer_count();
         if layers > layers_before {
             self.pages.after_growth(&self.filter);
@@ -96,7 +101,7 @@ impl BlockVisitor for Sum {
 
 impl Drop for Stored {
     fn drop(&mut self) {
-        self.counted.uncount();
+        self.counted.uncount(Counted::of(&self.filter));
         self.pages.undo(&self.filter);
     }
 }

@@ -77,7 +77,12 @@ fn a_filter_of_many_layers_travels_in_pieces(site: &Site) {
     for item in 0..300 {
         assert_eq!(client.int(&format!("BF.EXISTS copy item-{item}")), 1);
     }
-    assert_eq!(self::pieces(&mut client, "copy"), pieces);
+    // The same but for the mark and the check at the end of each.
+    let payloads = |pieces: Vec<(i64, Vec<u8>)>| -> Vec<(i64, Vec<u8>)> {
+        pieces.into_iter().map(|(iterator, data)| (iterator, data[..data.len() - 24].to_vec())).collect()
+    };
+    let of_copy = self::pieces(&mut client, "copy");
+    assert_eq!(payloads(of_copy), payloads(pieces));
 }
 
 fn an_empty_filter_travels_in_pieces(site: &Site) {

@@ -98,8 +98,8 @@ fn a_payload_with_an_altered_byte_never_hurts(site: &Site) {
     let server = uncompressed(site);
     let mut client = server.client();
     let payload = small_payload(&mut client);
-    // A header of two layers, then their arrays: a flipped bit there is noticed by the count of set bits.
-    let arrays = header_at(&payload) + 32 + 2 * 40;
+    // A record of two layers, then their cells: a flipped bit there is noticed by the count of set cells.
+    let arrays = header_at(&payload) + 48 + 2 * 40;
     for at in 1..payload.len() - TRAILER_BYTES {
         for change in [0x01, 0x80, 0xff, payload[at], payload[at] ^ 0xff] {
             let mut altered = payload.clone();

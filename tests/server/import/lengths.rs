@@ -62,7 +62,7 @@ fn a_forged_length_of_a_string_is_refused(site: &Site) {
     assert!(payload.len() < 140, "{} bytes", payload.len());
     let header = payload.windows(4).position(|window| window == b"evbl").unwrap();
     let mut restore = |string_bytes: u64| {
-        payload[header + 40..][..8].copy_from_slice(&string_bytes.to_le_bytes());
+        payload[header + 32..][..8].copy_from_slice(&string_bytes.to_le_bytes());
         reseal(&mut payload);
         client.ask(&[b"RESTORE", b"forged".as_slice(), b"0", &payload, b"REPLACE"])
     };
