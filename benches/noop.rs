@@ -10,6 +10,15 @@
 #[expect(dead_code, unreachable_pub, reason = "of the library only the hash of an item is needed here")]
 mod hash;
 
+/// The two words of a hash, as src/bloom/hash/mod.rs has them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ItemHash {
+    /// The first word.
+    pub h1: u64,
+    /// The second word.
+    pub h2: u64,
+}
+
 use std::ffi::{CStr, c_int};
 use std::slice;
 

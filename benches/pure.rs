@@ -132,9 +132,20 @@ fn single(criterion: &mut Criterion) {
         let LayerCounts { set_cells, .. } = filter.layers().last().unwrap().counts();
         let mut rounds = Rounds::new("known", capacity_items / 2);
         group.bench_function(BenchmarkId::new("insert_known", name), |bencher| {
-            bencher.iter(|| assert!(!rounds.next().iter().any(|item| filter.add(item, &u64::MAX, Processor) != Ok(Added::Present))));
+            bencher.iter(|| {
+                assert!(
+                    !rounds
+                        .next()
+                        .iter()
+                        .any(|item| filter.add(item, &u64::MAX, Processor) != Ok(Added::Present))
+                )
+            });
         });
-        assert_eq!(filter.layers().last().unwrap().counts().set_cells, set_cells, "a known item changes nothing");
+        assert_eq!(
+            filter.layers().last().unwrap().counts().set_cells,
+            set_cells,
+            "a known item changes nothing"
+        );
     }
 }
 

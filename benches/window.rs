@@ -66,7 +66,8 @@ fn set_now(filter: &mut Filter, now_ms: u64) {
 /// A plain filter of so many bytes, as full as it gets.
 fn plain(size_bytes: u64) -> Filter {
     let policy = Policy::Promise(promise(size_bytes * 8 * 1000 / 9690));
-    let mut filter = Filter::reserve(Spec { policy, hash: Hash::Murmur3, cells: CellType::Bits }, &u64::MAX).unwrap();
+    let mut filter =
+        Filter::reserve(Spec { policy, hash: Hash::Murmur3, cells: CellType::Bits }, &u64::MAX).unwrap();
     fill(filter.layers_mut().first_mut().unwrap().cells_mut(), 0);
     filter
 }

@@ -7,9 +7,9 @@ use everbloom::command::COMMANDS;
 use everbloom::format::filter::{DataType, piece, rewrite, save};
 use everbloom::format::rewrite::Rewritten;
 
-use super::fuzz::server::Server;
 use super::fuzz::{Field, Fields, Output, TARGETS};
 use crate::support::rdb::Payload;
+use crate::support::server::Server;
 use crate::support::{self, Random};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -72,7 +72,8 @@ pub(crate) fn seeds() -> HashMap<&'static str, Vec<Vec<u8>>> {
             if let Some(dump) = case["scandump"].as_array() {
                 let pieces: Vec<(u64, Vec<u8>)> =
                     dump.iter().map(|piece| (piece[0].as_u64().unwrap(), bytes(&piece[1]))).collect();
-                let pieces: Vec<(u64, &[u8])> = pieces.iter().map(|(at, data)| (*at, data.as_slice())).collect();
+                let pieces: Vec<(u64, &[u8])> =
+                    pieces.iter().map(|(at, data)| (*at, data.as_slice())).collect();
                 seeds.of_pieces(&pieces, 0);
             }
             if case["bf_load_b64"].is_string() {

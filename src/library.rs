@@ -14,8 +14,8 @@ pub use parallel::Tally;
 pub use sizes::{LayerSize, layer_sizes, window_layer_sizes};
 
 use crate::bloom::{
-    AddError, Added, CellType, Depth, Filter, Format, Growth, Layer, OutOfMemory, Policy, Promise, ReserveError, Spec,
-    UnknownMemory,
+    AddError, Added, CellType, Depth, Filter, Format, Growth, Layer, OutOfMemory, Policy, Promise,
+    ReserveError, Spec, UnknownMemory,
 };
 use crate::format::filter as encoding;
 use crate::format::pieces::{ChunkError, Trust};
@@ -182,7 +182,8 @@ impl BloomFilter {
     /// what it was sized for. O(layers).
     #[must_use]
     pub fn fill(&self) -> f64 {
-        let counts = self.0.layers().iter().map(|layer| (layer.counts().set_cells, layer.cells().size_bits()));
+        let counts =
+            self.0.layers().iter().map(|layer| (layer.counts().set_cells, layer.cells().size_bits()));
         let (set, all) = counts.fold((0u64, 0u64), |(set, all), (set_bits, size_bits)| {
             (set.saturating_add(set_bits), all.saturating_add(size_bits))
         });

@@ -48,7 +48,11 @@ fn specs() -> [Spec; 3] {
         Policy::ValkeyBloom(Box::new(valkeybloom)),
     ];
     let mut hashes = hashes.into_iter();
-    policies.map(|policy| Spec { policy, hash: hashes.next().unwrap_or(Hash::Murmur3), cells: CellType::Bits })
+    policies.map(|policy| Spec {
+        policy,
+        hash: hashes.next().unwrap_or(Hash::Murmur3),
+        cells: CellType::Bits,
+    })
 }
 
 /// Bits per item of grown filters by the sizes that each kind gives its layers.
@@ -63,7 +67,8 @@ pub(crate) fn reserved_sizes() -> Result<Curve, Failure> {
     let mut points = Vec::new();
     for (items, _) in grown(&everbloom)? {
         let reserved = Policy::Promise(Promise { capacity_items: items, growth: Growth::Fixed, ..PROMISE });
-        let layer = reserved.next_layer(&[], Hash::Murmur3, CellType::Bits).map_err(|error| format!("{error:?}"))?;
+        let layer =
+            reserved.next_layer(&[], Hash::Murmur3, CellType::Bits).map_err(|error| format!("{error:?}"))?;
         points.push((items, layer.size_bits as f64 / items as f64));
     }
     Ok(Curve { kind: "everbloom, reserved for all of them", points })
@@ -90,7 +95,9 @@ fn grown(spec: &Spec) -> Result<Vec<(u64, f64)>, Failure> {
 /// Each is asked for `probes` items.
 pub(crate) fn error_rates(items_max: u64, filters: u64, probes: u64) -> Result<Vec<Curve>, Failure> {
     let curves = KINDS.into_iter().zip(specs());
-    curves.map(|(kind, spec)| Ok(Curve { kind, points: measured(&spec, items_max, filters, probes)? })).collect()
+    curves
+        .map(|(kind, spec)| Ok(Curve { kind, points: measured(&spec, items_max, filters, probes)? }))
+        .collect()
 }
 
 fn measured(spec: &Spec, items_max: u64, filters: u64, probes: u64) -> Result<Vec<(u64, f64)>, Failure> {

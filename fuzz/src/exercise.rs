@@ -164,7 +164,9 @@ fn command(filter: &Filter, input: &mut Input<'_>, items: &[Vec<u8>], limit_byte
 pub(crate) fn assert_same(left: &Filter, right: &Filter) {
     validate(right);
     assert_eq!(header(left), header(right));
-    let cells = |filter: &Filter| filter.layers().iter().map(|layer| layer.cells().bytes().to_vec()).collect::<Vec<_>>();
+    let cells = |filter: &Filter| {
+        filter.layers().iter().map(|layer| layer.cells().bytes().to_vec()).collect::<Vec<_>>()
+    };
     assert!(cells(left) == cells(right), "other cells");
     // Those of a sliding window are as many as are live at its time; the header has all.
     assert!(left.window().is_some() || left.items() == right.items());
@@ -174,7 +176,8 @@ pub(crate) fn assert_same(left: &Filter, right: &Filter) {
 
 /// Whether the filter has the hash of RedisBloom 1.1, which its bytes do not say.
 fn is_redisbloom_1_1(filter: &Filter) -> bool {
-    filter.layers().first().map(everbloom::bloom::Layer::hash) == Some(&Hash::RedisBloom(Murmur2::WideCutSeeds))
+    filter.layers().first().map(everbloom::bloom::Layer::hash)
+        == Some(&Hash::RedisBloom(Murmur2::WideCutSeeds))
 }
 
 /// What tells a filter from others.

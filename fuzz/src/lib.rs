@@ -1,7 +1,7 @@
 //! What the fuzz targets do with the bytes that they are given. A target fails by panicking.
 //!
 //! Every target is one function over bytes, in a file of its own: `run(data)`. cargo-fuzz gives it what libFuzzer
-//! makes up, tests/fuzzed the seeds and what it alters of them. A new decoder, a new kind or a new argument of packed
+//! makes up, tests/pure/fuzzed the seeds and what it alters of them. A new decoder, a new kind or a new argument of packed
 //! bytes gets an arm in the target that it belongs to, or a target beside these: a file here, one in `targets/`, a row
 //! in Cargo.toml and in [`TARGETS`].
 #![allow(
@@ -32,9 +32,6 @@ pub mod pieces;
 pub mod snapshot;
 pub mod windows;
 mod words;
-
-#[path = "../../tests/support/server.rs"]
-pub(crate) mod server;
 
 pub use fields::{Field, Fields};
 pub use input::Output;

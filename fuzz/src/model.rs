@@ -6,7 +6,7 @@ use everbloom::bloom::{Filter, Format, NoPrefetch, UnknownMemory};
 use everbloom::command::{Protocol, Settings};
 
 use super::exercise::{assert_same, fingerprint, reload};
-use super::server::Server;
+use crate::support::server::Server;
 
 /// A primary with a replica that is configured otherwise and follows every command.
 pub(crate) struct Pair {

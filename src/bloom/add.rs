@@ -145,7 +145,8 @@ impl Filter {
         let mut room_cells = if saturates { u64::MAX } else { last.room_cells() };
         let wanted = adding.wanted & items;
         let mut take = |group: &mut Group<'_, '_>, last: &mut Layer, wanted| {
-            let taking = Taking { wanted, live_elsewhere: adding.live, no_refresh, room_items, room_cells, at };
+            let taking =
+                Taking { wanted, live_elsewhere: adding.live, no_refresh, room_items, room_cells, at };
             let step = group.take_each(last, taking);
             taken.new |= step.new;
             taken.again |= step.again;
@@ -192,7 +193,9 @@ impl Filter {
             wanted,
             COUNTED_STEP_ITEMS,
             |(filter, group), step| {
-                for (layer, part) in filter.layers.iter().rev().zip([Part::All].into_iter().chain(repeat(Part::First))) {
+                for (layer, part) in
+                    filter.layers.iter().rev().zip([Part::All].into_iter().chain(repeat(Part::First)))
+                {
                     if !is_cached(layer) {
                         group.prefetch(layer, step, part, Purpose::Add, prefetch);
                     }

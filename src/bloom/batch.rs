@@ -47,7 +47,12 @@ impl Filter {
 
     /// Returns the items of a group that may be in the filter: layer after layer, the newest first, for the items that were not
     /// found yet.
-    fn contains_group(&self, group: &mut Group<'_, '_>, hits_expected: bool, prefetch: impl Prefetch) -> ItemSet {
+    fn contains_group(
+        &self,
+        group: &mut Group<'_, '_>,
+        hits_expected: bool,
+        prefetch: impl Prefetch,
+    ) -> ItemSet {
         let at = self.policy.moment();
         let wanted = self.admitted(group);
         if group.len() <= SMALL_GROUP_ITEMS {

@@ -28,11 +28,11 @@ impl Filter {
     pub fn visit_blocks(&self, visitor: &mut impl BlockVisitor) {
         match &self.policy {
             Policy::Promise(_) => {}
-            Policy::United(policy) => visit_box(policy, visitor),
-            Policy::Window(policy) => visit_box(policy, visitor),
-            Policy::RedisBloom(policy) => visit_box(policy, visitor),
-            Policy::ValkeyBloom(policy) => visit_box(policy, visitor),
-            Policy::Imported(policy) => visit_box(policy, visitor),
+            Policy::United(policy) => visit_box(&**policy, visitor),
+            Policy::Window(policy) => visit_box(&**policy, visitor),
+            Policy::RedisBloom(policy) => visit_box(&**policy, visitor),
+            Policy::ValkeyBloom(policy) => visit_box(&**policy, visitor),
+            Policy::Imported(policy) => visit_box(&**policy, visitor),
         }
         if self.layers.spilled() {
             visitor.visit(&self.layers);
@@ -80,8 +80,8 @@ impl Layer {
         }
         match self.cells().state() {
             CellState::Bits => {}
-            CellState::Counters(state) => visit_box(state, visitor),
-            CellState::Columns(state) => visit_box(state, visitor),
+            CellState::Counters(state) => visit_box(&**state, visitor),
+            CellState::Columns(state) => visit_box(&**state, visitor),
         }
         visitor.visit(self.cells().allocation());
     }
@@ -98,6 +98,6 @@ impl Layer {
     }
 }
 
-fn visit_box<T>(block: &Box<T>, visitor: &mut impl BlockVisitor) {
-    visitor.visit(std::slice::from_ref(&**block));
+fn visit_box<T>(block: &T, visitor: &mut impl BlockVisitor) {
+    visitor.visit(std::slice::from_ref(block));
 }

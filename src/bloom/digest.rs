@@ -182,7 +182,13 @@ impl<'g, 'i> Group<'g, 'i> {
 
     /// [`Engine::contains_each`](super::engine::Engine::contains_each), of items that can be hashed.
     #[inline(always)]
-    pub(super) fn contains_each(&mut self, layer: &Layer, wanted: ItemSet, part: Part, at: Moment) -> ItemSet {
+    pub(super) fn contains_each(
+        &mut self,
+        layer: &Layer,
+        wanted: ItemSet,
+        part: Part,
+        at: Moment,
+    ) -> ItemSet {
         with_digests!(self, layer, digests => Probe::contains_each(layer, digests, wanted & self.hashed, part, at))
     }
 
@@ -200,7 +206,7 @@ impl<'g, 'i> Group<'g, 'i> {
         })
     }
 
-    /// [`Engine::prefetch`](super::engine::Engine::prefetch) for each of the `wanted` items that can be hashed.
+    /// [`Engine::prefetch_each`](super::engine::Engine::prefetch_each), for each of the `wanted` items that can be hashed.
     #[inline(always)]
     pub(super) fn prefetch(
         &mut self,

@@ -151,7 +151,13 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
 
     /// [`find`](Self::find) of each of the `wanted` items.
     #[inline(always)]
-    fn find_each<C: At<Self::Spot>>(self, view: View<'_>, items: &[D], wanted: ItemSet, at: Moment) -> FoundEach {
+    fn find_each<C: At<Self::Spot>>(
+        self,
+        view: View<'_>,
+        items: &[D],
+        wanted: ItemSet,
+        at: Moment,
+    ) -> FoundEach {
         let mut all = FoundEach::default();
         for (index, item) in members(items, wanted) {
             let found = self.find::<C>(view, item, at);
@@ -223,8 +229,7 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         }
         for (index, item) in members(items, wanted) {
             let mut is_live = live_elsewhere >> index & 1 == 1;
-            let is_full =
-                taken.filled >= room_items || (C::FILLS_BY_CELLS && taken.set_cells >= room_cells);
+            let is_full = taken.filled >= room_items || (C::FILLS_BY_CELLS && taken.set_cells >= room_cells);
             if C::IS_TIMED || is_full {
                 let found = self.find::<C>(view.as_view(), item, at);
                 is_live |= found.is_live;

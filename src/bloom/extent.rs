@@ -22,8 +22,9 @@ impl Extent {
     /// Returns the extent of layers that are there. O(layers).
     #[must_use]
     pub fn of(layers: &[Layer]) -> Self {
-        let and_layer =
-            |extent: Self, layer: &Layer| extent.and_layer(layer.cells().size_bytes(), layer.layout().probes());
+        let and_layer = |extent: Self, layer: &Layer| {
+            extent.and_layer(layer.cells().size_bytes(), layer.layout().probes())
+        };
         layers.iter().fold(Self::default(), and_layer)
     }
 
@@ -47,7 +48,8 @@ impl Extent {
     /// Returns the memory in bytes of such a filter: its struct, its layers and their cells. The only layer lies in the struct.
     #[must_use]
     pub const fn needed_bytes(&self) -> u64 {
-        let structs = if self.layers > 1 { self.layers * size_of::<Layer>() } else { 0 } + size_of::<Filter>();
+        let structs =
+            if self.layers > 1 { self.layers * size_of::<Layer>() } else { 0 } + size_of::<Filter>();
         self.cell_bytes.saturating_add(structs as u64)
     }
 

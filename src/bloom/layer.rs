@@ -194,7 +194,9 @@ impl Layer {
     /// Returns how many more cells may be set before the layer is full.
     #[inline(always)]
     pub(super) fn room_cells(&self) -> u64 {
-        self.cells.counters().map_or(u64::MAX, |state| state.full_cells().saturating_sub(self.cells.set_cells()))
+        self.cells
+            .counters()
+            .map_or(u64::MAX, |state| state.full_cells().saturating_sub(self.cells.set_cells()))
     }
 
     pub(super) fn placement_mut(&mut self) -> &mut Placement {
@@ -227,17 +229,18 @@ impl Layer {
     /// Adds an item. Returns whether it was new to the layer. O(probes).
     #[inline(always)]
     pub(super) fn insert<D: Probe>(&mut self, item: D, at: Moment) -> bool {
-        let Inserted { new_cells, set_cells } = match (self.placement.layout(), self.cells.state(), item.pair()) {
-            // As above.
-            (Layout::Scattered(layout), CellState::Bits, Some(pair)) => {
-                let view = &mut self.cells.view_mut();
-                match layout.probes() {
-                    SCATTERED_PROBES => layout.with::<SCATTERED_PROBES>().insert::<Bits>(view, pair, at),
-                    _ => layout.insert::<Bits>(view, pair, at),
+        let Inserted { new_cells, set_cells } =
+            match (self.placement.layout(), self.cells.state(), item.pair()) {
+                // As above.
+                (Layout::Scattered(layout), CellState::Bits, Some(pair)) => {
+                    let view = &mut self.cells.view_mut();
+                    match layout.probes() {
+                        SCATTERED_PROBES => layout.with::<SCATTERED_PROBES>().insert::<Bits>(view, pair, at),
+                        _ => layout.insert::<Bits>(view, pair, at),
+                    }
                 }
-            }
-            _ => D::insert(self, item, at),
-        };
+                _ => D::insert(self, item, at),
+            };
         self.cells.count_set(set_cells);
         new_cells != 0
     }
@@ -309,7 +312,14 @@ pub(super) trait Probe: Digest {
     /// [`Engine::take_each`].
     fn take_each(layer: &mut Layer, items: &[Self], taking: Taking) -> Taken;
     /// [`Engine::prefetch_each`].
-    fn prefetch(layer: &Layer, items: &[Self], wanted: ItemSet, part: Part, purpose: Purpose, prefetch: impl Prefetch);
+    fn prefetch(
+        layer: &Layer,
+        items: &[Self],
+        wanted: ItemSet,
+        part: Part,
+        purpose: Purpose,
+        prefetch: impl Prefetch,
+    );
 }
 
 /// The same code for the layout of a layer whose items have two words of hash, and its kind of cells; `$none` for another layout.

@@ -62,7 +62,12 @@ impl PagePart<'_> {
         with_per_line!(self.layout, layout => self.add_each(layout, items, prefetch));
     }
 
-    fn add_each<const PER_LINE: u32>(&mut self, layout: Paged<PER_LINE>, items: &[ItemHash], prefetch: impl Prefetch) {
+    fn add_each<const PER_LINE: u32>(
+        &mut self,
+        layout: Paged<PER_LINE>,
+        items: &[ItemHash],
+        prefetch: impl Prefetch,
+    ) {
         // Each group is asked for while the one before is added.
         let mut ahead = items.chunks(AHEAD_ITEMS);
         self.ask_for(layout, ahead.next(), prefetch);
@@ -140,8 +145,12 @@ impl Filter {
         let chunks = words.chunks_mut(partition.pages_per_part * super::cells::PAGE_WORDS);
         let pages = (0..).step_by(partition.pages_per_part).zip(chunks);
         let mut parts: Vec<PagePart<'_>> = pages
-            .map(|(first_page, words)| {
-                PagePart { words, first_page, all_pages, layout, added: PartAdded::default() }
+            .map(|(first_page, words)| PagePart {
+                words,
+                first_page,
+                all_pages,
+                layout,
+                added: PartAdded::default(),
             })
             .collect();
         add(&mut parts);

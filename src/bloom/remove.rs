@@ -17,7 +17,9 @@ impl Filter {
     /// O(layers * probes).
     pub fn remove(&mut self, item: &[u8]) -> bool {
         let at = self.policy.moment();
-        let Some(first) = self.layers.first().filter(|_| self.cell_type() == CellType::Counters) else { return false };
+        let Some(first) = self.layers.first().filter(|_| self.cell_type() == CellType::Counters) else {
+            return false;
+        };
         let Some(item) = ItemHash::of(first.hash(), item) else { return false };
         let mut layers = self.layers.iter_mut().enumerate();
         let Some((index, layer)) = layers.find(|(_, layer)| layer.contains(item, at)) else { return false };

@@ -54,7 +54,11 @@ impl Layer {
     pub fn error_rate_now(&self) -> f64 {
         let set_cells = self.counts().set_cells;
         // Equal hashes depend on each other in ways that the fill does not show, so their rate is measured.
-        if self.has_equal_hashes() && set_cells > 0 { self.measured_rate() } else { self.error_rate_at(set_cells) }
+        if self.has_equal_hashes() && set_cells > 0 {
+            self.measured_rate()
+        } else {
+            self.error_rate_at(set_cells)
+        }
     }
 
     /// Returns whether the two hashes of every item are equal.
@@ -95,7 +99,8 @@ impl Filter {
     pub fn stats(&self) -> (Vec<LayerStats>, FilterStats) {
         let layers: Vec<_> = self.layers.iter().map(|layer| self.layer_stats(layer)).collect();
         // What is live in a sliding window is counted, not estimated.
-        let are_united = self.policy.are_layers_united(&self.layers) || matches!(self.policy, Policy::Window(_));
+        let are_united =
+            self.policy.are_layers_united(&self.layers) || matches!(self.policy, Policy::Window(_));
         let whole = if are_united { FilterStats::of_united(&layers) } else { FilterStats::of(&layers) };
         (layers, whole)
     }
@@ -117,10 +122,17 @@ impl Filter {
             (CellState::Columns(_), Some(window)) => {
                 let (now, items) = (window.moment().now, self.distinct_items_of(layer));
                 let error_rate = live_rate(layer, now, 0).min(1.0);
-                LayerStats { items, estimated_items: items as f64, cells: stats.size_bits, error_rate, ..stats }
+                LayerStats {
+                    items,
+                    estimated_items: items as f64,
+                    cells: stats.size_bits,
+                    error_rate,
+                    ..stats
+                }
             }
             (state, _) => {
-                let items = if let CellState::Counters(state) = state { state.occurrences } else { counts.items };
+                let items =
+                    if let CellState::Counters(state) = state { state.occurrences } else { counts.items };
                 let (estimated_items, error_rate) = (layer.estimated_items(), layer.error_rate_now());
                 LayerStats { items, estimated_items, error_rate, ..stats }
             }

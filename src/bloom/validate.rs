@@ -46,13 +46,17 @@ impl Filter {
         if let Some(promise) = self.policy.promise() {
             promise.validate()?;
         }
-        let have_cells = |cells: CellType| layers.iter().all(|layer| layer.cells().state().cell_type() == cells);
+        let have_cells =
+            |cells: CellType| layers.iter().all(|layer| layer.cells().state().cell_type() == cells);
         match &self.policy {
             // Only a filter that saturates goes on beyond the capacity of a layer.
             Policy::Promise(_) => {
                 let hash = layers.first().map(Layer::hash);
                 let is_own = |layer: &Layer| layer.shape().is_some() && Some(layer.hash()) == hash;
-                if !layers.iter().all(is_own) || !have_cells(self.cell_type()) || have_cells(CellType::Columns) {
+                if !layers.iter().all(is_own)
+                    || !have_cells(self.cell_type())
+                    || have_cells(CellType::Columns)
+                {
                     return Err("layers");
                 }
                 if growth == Growth::Saturating { Ok(()) } else { within_capacity(layers) }
@@ -136,7 +140,8 @@ impl Layer {
     /// # Errors
     /// What breaks a rule.
     pub fn validate(&self) -> Result<(), &'static str> {
-        let (cells, size_bits, capacity_items) = (self.cells(), self.cells().size_bits(), self.capacity_items());
+        let (cells, size_bits, capacity_items) =
+            (self.cells(), self.cells().size_bits(), self.capacity_items());
         if size_bits == 0 || cells.size_bytes() > LAYER_MAX_BYTES {
             return Err("size in bits");
         }

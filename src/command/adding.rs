@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use smallvec::SmallVec;
 
 use super::change::Change;
-use super::creation::{CreationOptions, creation, spec};
 use super::creation::lines::{number, word};
+use super::creation::{CreationOptions, creation, spec};
 use super::effects::{Effects, Line, Replication, count_of};
 use super::error::CommandError;
 use super::keyspace::Slot;

@@ -3,8 +3,8 @@
 use super::arguments::Arguments;
 use super::effects::Effects;
 use super::error::CommandError;
-use super::keyspace::{Keyspace, OpenKey};
 use super::facts::{imported, order_word, owner, sized_rate};
+use super::keyspace::{Keyspace, OpenKey};
 use super::reply::Reply;
 use super::table::KeyAccess;
 use super::text::six_digits;
@@ -89,7 +89,11 @@ fn own_line(filter: &Filter, index: usize, layer: &Layer) -> String {
             let (generations, items) = live.fold((0u32, 0u64), |(count, sum), (_, items)| {
                 (count.saturating_add(1), sum.saturating_add(items))
             });
-            format!("{} window:{}", line("positions", items, format!(" live:{generations}")), window.span.ms())
+            format!(
+                "{} window:{}",
+                line("positions", items, format!(" live:{generations}")),
+                window.span.ms()
+            )
         }
         _ => line("bits", layer.counts().items, String::new()),
     }

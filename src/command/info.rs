@@ -3,8 +3,8 @@
 use super::arguments::Arguments;
 use super::effects::Effects;
 use super::error::CommandError;
-use super::keyspace::{Keyspace, OpenKey};
 use super::facts;
+use super::keyspace::{Keyspace, OpenKey};
 use super::reply::{Protocol, Reply};
 use super::statistics::{FIELDS as STATISTICS, Statistics};
 use super::table::KeyAccess;

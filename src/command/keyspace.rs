@@ -113,19 +113,20 @@ pub trait Keyspace: Host {
 
 /// A key as long as it is open.
 pub trait OpenKey {
-    /// What it holds. A filter that forgets has been told the time ([`Filter::tell`]): that of the command, or,
-    /// where the key is open for writing and the host must obey, that items are of the newest generation. Of a
-    /// filter under a key that was opened for reading nothing may be changed but what is kept only in memory.
+    /// Returns what the key holds. The time of a sliding window is set ([`Filter::set_time`]): to that of the command, or, where
+    /// the key is open for writing and the command is replicated, to the newest generation. Of a filter under a key that was
+    /// opened for reading nothing may be changed but what is kept only in memory.
     fn slot(&mut self) -> Slot<&mut Filter>;
 
     /// Bytes that the allocator gave for the filter that [`slot`](Self::slot) has shown. O(layers).
     fn allocated_bytes(&mut self) -> u64;
 
-    /// Says that the filter has changed: by so many items, or by other things than items. Returns how many
-    /// layers it has gained. Then what is dead of one that forgets is taken out ([`Filter::take_dead`]) and freed, in the background where that takes long.
+    /// Takes note that the filter has changed: by so many items, or by other things than items. Returns how many layers it has
+    /// gained. Then layers whose items have all expired are taken out ([`Filter::take_expired`]) and freed, in the background
+    /// where that takes long.
     fn changed(&mut self, items_added: u64) -> u32;
 
-    /// Says that the filter has changed otherwise: items were deleted, or other filters merged into it.
+    /// Takes note that the filter has changed otherwise: items were deleted, or other filters merged into it.
     fn altered(&mut self);
 
     /// Puts a filter under the key, in place of what is there.

@@ -1,9 +1,9 @@
 //! What a command may know of its server.
 
+use crate::bloom::hash::siphash::SEED_BYTES;
 use crate::bloom::limits::{
     CAPACITY_DEFAULT_ITEMS, ERROR_RATE_DEFAULT, EXPANSION_DEFAULT, FILTER_DEFAULT_MAX_BYTES,
 };
-use crate::bloom::hash::siphash::SEED_BYTES;
 use crate::bloom::{ByteLimit, Format};
 
 /// The configuration, as the operator set it.

@@ -64,7 +64,11 @@ pub fn load(
         Format::Everbloom if encoding_version == EVERBLOOM.encoding_version => {
             let filter = snapshot::load(source, limit)?;
             // Filters of valkey-bloom have the record in dumps only.
-            if filter.format() == Format::Everbloom { Ok(filter) } else { Err(DecodeError::Invalid("policy")) }
+            if filter.format() == Format::Everbloom {
+                Ok(filter)
+            } else {
+                Err(DecodeError::Invalid("policy"))
+            }
         }
         Format::Everbloom => {
             let got = encoding_version.unsigned_abs().into();

@@ -43,8 +43,11 @@ type Field = (&'static CStr, fn(&Now) -> u64);
 /// and the sums must be those of the kinds.
 type Now = [Totals<u64>; KIND_COUNT];
 
+/// A number among the totals of a kind.
+type OfKind = fn(&Totals<u64>) -> u64;
+
 /// The fields of the section of each kind, behind its name.
-static OF_KIND: [(&str, fn(&Totals<u64>) -> u64); 5] = [
+static OF_KIND: [(&str, OfKind); 5] = [
     ("_filters", |kind| kind.filters),
     ("_bytes", |kind| kind.bytes),
     ("_layers", |kind| kind.layers),
@@ -147,7 +150,9 @@ unsafe extern "C" fn write_section(info: *mut raw::RedisModuleInfoCtx, _for_cras
             for (row, totals) in KINDS.iter().zip(&now) {
                 if begin(Name::of([row.info_name, ""]).text()) {
                     let fields = OF_KIND.iter();
-                    fields.for_each(|(name, value)| write(Name::of([row.info_name, name]).text(), value(totals)));
+                    fields.for_each(|(name, value)| {
+                        write(Name::of([row.info_name, name]).text(), value(totals))
+                    });
                 }
             }
         }

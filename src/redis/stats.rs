@@ -3,9 +3,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::bloom::limits::LAYERS_MAX;
 use crate::bloom::Filter;
 use crate::bloom::kind::KIND_COUNT;
+use crate::bloom::limits::LAYERS_MAX;
 use crate::command::table::KeyAccess;
 use crate::command::{Command, Effects};
 

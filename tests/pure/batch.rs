@@ -1,15 +1,15 @@
 //! Many items in one command against the same items one by one: the same replies and the same cells, for every kind of
 //! filter, in layers that fit the caches and in those that are asked for ahead, in one layer and in several.
 
+use crate::support::Random;
+use crate::support::make::{
+    ANY, KEY, START_MS, add, cells_of, contains, counting, keyed, keyed_window, own, plain, promise,
+    redisbloom, saturating, set_time, valkeybloom, window,
+};
 use everbloom::bloom::hash::siphash::Seed;
 use everbloom::bloom::policy::ValkeyBloom;
 use everbloom::bloom::policy::redisbloom::Options;
 use everbloom::bloom::{CellType, Filter, Growth, Hash, NoPrefetch};
-use crate::support::Random;
-use crate::support::make::{
-    ANY, KEY, START_MS, add, cells_of, contains, counting, keyed, keyed_window, own, plain, promise, redisbloom,
-    saturating, set_time, valkeybloom, window,
-};
 
 const WINDOW_MS: u64 = 14_000;
 
@@ -118,7 +118,10 @@ fn adding_many_sets_the_cells_that_adding_one_by_one_sets() {
             add_both(&mut batched, &mut one_by_one, command, &name);
         }
         assert_same(&batched, &one_by_one, &name);
-        assert!(stream.iter().all(|item| contains(&batched, item)), "{name}: an item that was added is not found");
+        assert!(
+            stream.iter().all(|item| contains(&batched, item)),
+            "{name}: an item that was added is not found"
+        );
     }
 }
 
@@ -150,7 +153,9 @@ fn random_commands_with_many_items_are_the_same_commands_one_by_one() {
     let seed = 0x0062_6174_6368;
     let saturates: [(&str, Make); 2] = [
         ("saturating", |rate, items, _| plain(saturating(rate, items))),
-        ("saturating counting", |rate, items, _| own(saturating(rate, items), Hash::Murmur3, CellType::Counters)),
+        ("saturating counting", |rate, items, _| {
+            own(saturating(rate, items), Hash::Murmur3, CellType::Counters)
+        }),
     ];
     for (kind, make) in KINDS.into_iter().chain(saturates) {
         for (rate, capacity, expansion) in [
@@ -163,7 +168,8 @@ fn random_commands_with_many_items_are_the_same_commands_one_by_one() {
             (0.001, 1000, 0),
         ] {
             let mut random = Random(seed);
-            let (mut batched, mut single) = (make(rate, capacity, expansion), make(rate, capacity, expansion));
+            let (mut batched, mut single) =
+                (make(rate, capacity, expansion), make(rate, capacity, expansion));
             let mut now_ms = START_MS;
             for round in 0..150 {
                 let context = format!("seed {seed}, {kind}, round {round}, {rate} at {capacity}");
@@ -179,7 +185,11 @@ fn random_commands_with_many_items_are_the_same_commands_one_by_one() {
                     assert!(items.iter().map(|item| single.remove(item)).eq(deleted), "{context}");
                 } else {
                     add_both(&mut batched, &mut single, &items, &context);
-                    assert_eq!(batched.take_expired().is_some(), single.take_expired().is_some(), "{context}");
+                    assert_eq!(
+                        batched.take_expired().is_some(),
+                        single.take_expired().is_some(),
+                        "{context}"
+                    );
                 }
                 let later_ms = now_ms + random.next() % 15_000;
                 set_time(&mut batched, later_ms);

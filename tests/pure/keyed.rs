@@ -91,7 +91,9 @@ fn two_keys_take_different_items_for_others() {
 
 #[test]
 fn a_keyed_filter_differs_from_a_plain_one_by_its_hash_alone() {
-    for promise in [promise(0.01, 100, 2), promise(0.001, 10, 2), saturating(0.01, 60), promise(0.01, 3_000_000, 0)] {
+    for promise in
+        [promise(0.01, 100, 2), promise(0.001, 10, 2), saturating(0.01, 60), promise(0.01, 3_000_000, 0)]
+    {
         let (filter, plain) = (keyed(promise, KEY, 0), plain(promise));
         assert_eq!(filter.layers()[0].shape(), plain.layers()[0].shape());
         // An item whose plain hash is the keyed one of another sets the same bits.

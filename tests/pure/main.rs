@@ -35,8 +35,8 @@ mod positions;
 mod record;
 mod redisbloom;
 mod schemes;
-mod sizing;
 mod scripts;
+mod sizing;
 mod stats;
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,6 +1,5 @@
 //! The pieces of BF.SCANDUMP: whole they make the same filter, and no piece of anything else gets in.
 
-
 use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::{Filter, Format, ItemHash, NoPrefetch, UnknownMemory};
 use everbloom::format::filter::{from_header, header, load_chunk, piece, rewrite};
@@ -81,7 +80,10 @@ fn a_dump_loads_to_the_same_filter_in_any_order_of_chunks() {
         assert_eq!(state(&again), state(&filter));
         // The pieces of the copy are the same but for their mark.
         let without_seals = |pieces: &[(u64, Vec<u8>)]| -> Vec<(u64, Vec<u8>)> {
-            pieces.iter().map(|(iterator, data)| (*iterator, data[..data.len() - SEAL_BYTES].to_vec())).collect()
+            pieces
+                .iter()
+                .map(|(iterator, data)| (*iterator, data[..data.len() - SEAL_BYTES].to_vec()))
+                .collect()
         };
         assert_eq!(without_seals(&dumped(&mut again, 8)), without_seals(&pieces));
         assert_ne!(dumped(&mut again, 8), pieces);

@@ -130,7 +130,11 @@ fn every_item_sets_the_cells_at_its_positions_and_no_other() {
                 CellType::Bits | CellType::Columns => cell.count_ones(),
                 CellType::Counters => 1 + (cell - 1).count_ones(),
             };
-            let stamps = layer.cells().words().iter().rev().take(if shape.cells == CellType::Columns { shape.regions() as usize } else { 0 });
+            let stamps = layer.cells().words().iter().rev().take(if shape.cells == CellType::Columns {
+                shape.regions() as usize
+            } else {
+                0
+            });
             let stamp_ones: u32 = stamps.map(|stamp| stamp.count_ones()).sum();
             assert_eq!(ones - stamp_ones, expected.values().map(ones_of).sum::<u32>(), "{context}");
             if shape.cells != CellType::Columns {

@@ -296,9 +296,9 @@ fn rate_by_fill(layer: &Layer) -> f64 {
                 fills.iter().map(|fill| fill.powi(probes)).collect()
             })
             .collect();
-        for first in 0..PAGE_LINES as usize {
-            for step in (1..PAGE_LINES as usize).step_by(2) {
-                let line_of = |role: usize| (first + step * role) % PAGE_LINES as usize;
+        for first in 0..PAGE_LINES {
+            for step in (1..PAGE_LINES).step_by(2) {
+                let line_of = |role: usize| (first + step * role) % PAGE_LINES;
                 sum +=
                     by_role.iter().enumerate().map(|(role, powers)| powers[line_of(role)]).product::<f64>();
                 count += 1.0;
@@ -319,8 +319,9 @@ fn the_fill_of_full_paged_layers_keeps_the_rate() {
         let bits_per_item = rounded.positions as f64 / CAPACITY_MAX_ITEMS as f64;
         let capacity_items = (positions as f64 / bits_per_item) as u64;
         let shape = Shape { positions, capacity_items, ..rounded };
-        let rates: Vec<f64> =
-            (1..=filters).map(|seed| rate_by_fill(&full_filter(shape, &mut Random(seed)).layers()[0]) / rate).collect();
+        let rates: Vec<f64> = (1..=filters)
+            .map(|seed| rate_by_fill(&full_filter(shape, &mut Random(seed)).layers()[0]) / rate)
+            .collect();
         let count = filters as f64;
         let mean = rates.iter().sum::<f64>() / count;
         let spread = rates.iter().map(|one| (one - mean).powi(2)).sum::<f64>();
@@ -359,8 +360,8 @@ fn positions_hit_set_bits_as_often_as_the_fill_says() {
             _ => rate_by_fill(layer),
         };
         let asked = 3_000_000;
-        let hits =
-            (0..asked).filter(|_| contains(&filter, &random_item(&mut random))).count() as f64 / f64::from(asked);
+        let hits = (0..asked).filter(|_| contains(&filter, &random_item(&mut random))).count() as f64
+            / f64::from(asked);
         let sigma = (expected * (1.0 - expected) / f64::from(asked)).sqrt();
         println!("seed 20, {shape:?}: expected {expected:.6}, measured {hits:.6}, sigma {sigma:.6}");
         assert!((hits - expected).abs() <= 4.0 * sigma, "{shape:?}: {hits} against {expected} +- {sigma}");

@@ -115,7 +115,8 @@ pub(crate) fn cases() -> Vec<Case> {
         }
         if name.ends_with("counting") || name.ends_with("window") {
             put(name, &before, words("BF.MERGE new k"));
-            let copied = [before.as_slice(), &["BF.MERGE e k".to_owned(), "BF.MADD e p q".to_owned()]].concat();
+            let copied =
+                [before.as_slice(), &["BF.MERGE e k".to_owned(), "BF.MADD e p q".to_owned()]].concat();
             put(name, &copied, words("BF.MERGE k e FORCE"));
         }
         load(name, &before, &mut put);

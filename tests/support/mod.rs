@@ -1,5 +1,5 @@
 //! What several tests share: filters of every kind, snapshots in memory, random numbers.
-#![allow(dead_code, missing_docs, unreachable_pub, reason = "every test uses a part of it")]
+#![allow(dead_code, missing_docs, reason = "every test uses a part of it")]
 
 pub mod make;
 pub mod memory;

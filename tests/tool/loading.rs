@@ -167,7 +167,7 @@ fn options_are_those_of_bf_reserve(site: &Site) {
     json(&["load", &url(&server), "k", &file, "--replace", "--keyed", "--ex", "1000"]);
     assert!(client.bytes(&["DUMP", "k"]).len() > 100 && (900..=1000).contains(&client.int("TTL k")));
     // The server has the last word.
-    for options in [&["--error", "2"][..], &["--window", "1ms"], &["--keyed", "--counting"]] {
+    for options in [&["--error", "2"][..], &["--window", "1ms"]] {
         let ended = run(&[&["load", &url(&server), "bad", &file], options].concat());
         assert!(ended.code == Some(1) && ended.err.contains("ERR "), "{options:?} {}", ended.err);
     }

@@ -244,7 +244,13 @@ impl ColumnsState {
     #[must_use]
     pub fn new(shape: &Shape, address: u64) -> Self {
         let regions = shape.regions().try_into().unwrap_or(usize::MAX);
-        Self { regions, history: History::NONE, rate: ColumnRate::of(shape), address, dumped: Generation::MAX }
+        Self {
+            regions,
+            history: History::NONE,
+            rate: ColumnRate::of(shape),
+            address,
+            dumped: Generation::MAX,
+        }
     }
 
     /// Returns the state of the same layer when it is empty.
@@ -275,7 +281,8 @@ impl Cells {
         let Some(state) = self.columns() else { return };
         let cell_bytes = segment.len().saturating_sub(self.stamp_bytes_of(segment.len()));
         let Some((bytes, stamps)) = segment.split_at_mut_checked(cell_bytes) else { return };
-        let regions = bytes.chunks_mut(self.region_bytes().max(1)).zip(stamps.as_chunks_mut::<STAMP_BYTES>().0);
+        let regions =
+            bytes.chunks_mut(self.region_bytes().max(1)).zip(stamps.as_chunks_mut::<STAMP_BYTES>().0);
         for (bytes, stamp) in regions {
             let generation = Generation::from_le_bytes(*stamp);
             if generation > state.dumped {
@@ -327,8 +334,9 @@ impl History {
     /// sets a bit of its column that was clear.
     pub(in crate::bloom) fn validate(&self, positions: u64) -> Result<(), &'static str> {
         let columns = columns_up_to(self.newest, self.newest);
-        let is_possible =
-            |(column, items): (usize, &u64)| *items == 0 || (columns >> column & 1 == 1 && *items <= positions);
+        let is_possible = |(column, items): (usize, &u64)| {
+            *items == 0 || (columns >> column & 1 == 1 && *items <= positions)
+        };
         if self.items.iter().enumerate().all(is_possible) { Ok(()) } else { Err("items") }
     }
 

@@ -90,6 +90,7 @@ impl Cell for Counters {
     }
 
     #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "four")]
     fn planes(purpose: Purpose) -> u32 {
         match purpose {
             Purpose::Look => 1,
@@ -113,7 +114,9 @@ impl Cell for Counters {
         let start = offset / LINE_BYTES;
         let all = Self::lines_mut(cells.words_mut());
         let target = start.checked_add(lines.len()).and_then(|end| all.get_mut(start..end));
-        let Some(target) = target.filter(|_| are_whole && lines.iter().all(are_counters)) else { return false };
+        let Some(target) = target.filter(|_| are_whole && lines.iter().all(are_counters)) else {
+            return false;
+        };
         let mut set_cells = 0;
         for (to, from) in target.iter_mut().zip(lines) {
             // Memory behind clear lines is not touched, so a sparse layer stays cheap.
@@ -268,13 +271,16 @@ fn count_down(planes: &mut Planes, word: usize, mask: u64) -> Option<u32> {
 pub(super) fn add_line(to: &mut Planes, from: &Planes) -> u64 {
     let before = set_in(to);
     let (to_planes, from_planes) = (to.as_chunks_mut::<PLANE_WORDS>().0, from.as_chunks::<PLANE_WORDS>().0);
-    let ([first, ones, twos, fours], [from_first, from_ones, from_twos, from_fours]) = (to_planes, from_planes) else {
+    let ([first, ones, twos, fours], [from_first, from_ones, from_twos, from_fours]) =
+        (to_planes, from_planes)
+    else {
         return 0;
     };
     for word in 0..PLANE_WORDS {
         let own = [&mut *first, &mut *ones, &mut *twos, &mut *fours].map(|plane| plane.get_mut(word));
         let other = [from_first, from_ones, from_twos, from_fours].map(|plane| plane.get(word));
-        let ([Some(first), Some(ones), Some(twos), Some(fours)], [Some(a), Some(b), Some(c), Some(d)]) = (own, other)
+        let ([Some(first), Some(ones), Some(twos), Some(fours)], [Some(a), Some(b), Some(c), Some(d)]) =
+            (own, other)
         else {
             continue;
         };

@@ -276,7 +276,12 @@ impl Cells {
         if regions == 0 {
             let rest = self.bytes().get(offset..)?;
             let cells = rest.get(..most_bytes.min(rest.len())).filter(|cells| !cells.is_empty())?;
-            return Some(Segment { offset, range: offset..offset.saturating_add(cells.len()), cells, stamps: &[] });
+            return Some(Segment {
+                offset,
+                range: offset..offset.saturating_add(cells.len()),
+                cells,
+                stamps: &[],
+            });
         }
         let (cell_bytes, stamp_bytes) = self.bytes().split_at_checked(self.cell_words().checked_mul(8)?)?;
         let (bytes_each, stamped_bytes) = (self.region_bytes(), self.stamped_region_bytes());

@@ -155,6 +155,7 @@ impl<const PER_LINE: u32> Iterator for Lines<PER_LINE> {
     type Item = Line<PER_LINE>;
 
     #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "the number of a line is below 64")]
     fn next(&mut self) -> Option<Line<PER_LINE>> {
         if self.next >= self.layout.lines {
             return None;

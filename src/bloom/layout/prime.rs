@@ -51,7 +51,14 @@ impl Probing<ItemHash> for Prime {
     #[inline(always)]
     fn spots(self, item: ItemHash, _positions: u64) -> impl Iterator<Item = Position> + Clone {
         let ItemHash { h1, h2 } = item;
-        Positions { modulus: self.modulus, next: h1, after: h2, sum: h1.wrapping_add(h2), step: h2, left: self.probes }
+        Positions {
+            modulus: self.modulus,
+            next: h1,
+            after: h2,
+            sum: h1.wrapping_add(h2),
+            step: h2,
+            left: self.probes,
+        }
     }
 
     #[inline(always)]

@@ -94,7 +94,11 @@ impl<'f> Groups<'f> {
 
     /// Returns whether a layer of that shape has all bits of the one that `holding` is of. O(bytes), and for each layer of the
     /// shape next to nothing: a word tells most.
-    pub(super) fn is_covered<'c>(&self, holding: &Holding<'f>, cells_of: impl Fn(usize) -> Option<&'c Cells>) -> bool {
+    pub(super) fn is_covered<'c>(
+        &self,
+        holding: &Holding<'f>,
+        cells_of: impl Fn(usize) -> Option<&'c Cells>,
+    ) -> bool {
         let Some(group) = self.group(holding) else { return false };
         let from = holding.shape.cells();
         let first = first_word(from);

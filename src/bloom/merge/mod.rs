@@ -191,7 +191,10 @@ impl Filter {
             }
             CellType::Columns => {
                 let parts = |filter: &Self| {
-                    (filter.window().map(|window| window.span), filter.layers().first().map(|first| *first.hash()))
+                    (
+                        filter.window().map(|window| window.span),
+                        filter.layers().first().map(|first| *first.hash()),
+                    )
                 };
                 parts(self) == parts(source)
             }

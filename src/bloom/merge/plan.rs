@@ -95,7 +95,9 @@ impl<'f, 's: 'f> Merge<'f, 's> {
         limit: &dyn ByteLimit,
         memory: impl Memory,
     ) -> Result<(), MergeError> {
-        for (number, from) in source.layers().iter().enumerate().filter(|(_, from)| from.counts().set_cells > 0) {
+        for (number, from) in
+            source.layers().iter().enumerate().filter(|(_, from)| from.counts().set_cells > 0)
+        {
             let holding = Holding::of(from);
             // Counters are added up, whichever items they are of.
             let are_bits = matches!(from.cells().state(), CellState::Bits);
@@ -117,14 +119,19 @@ impl<'f, 's: 'f> Merge<'f, 's> {
     /// Returns the layer that a source's layer is united with, if there is one, and what it holds then: the one of the same
     /// number, for filters that were made alike grow alike, else the one with the fewest set cells. Where there is no room, one with
     /// which it has many items in common.
-    fn place_of(&self, from: &Holding<'f>, number: usize) -> Result<Option<(usize, Holding<'f>)>, MergeError> {
+    fn place_of(
+        &self,
+        from: &Holding<'f>,
+        number: usize,
+    ) -> Result<Option<(usize, Holding<'f>)>, MergeError> {
         let of_same_number = self.layers.get(number).filter(|_| number < self.layer_count());
         let is_alike = of_same_number.is_some_and(|layer| self.groups.is_alike(number, layer, from));
         let candidates = || is_alike.then_some(number).into_iter().chain(self.groups.emptiest(from));
         let layers = || candidates().filter_map(|number| Some((number, self.layers.get(number)?)));
         if let Some((number, layer)) = layers().take(2).find(|(_, layer)| layer.has_room_for(from)) {
             let is_compared = from.shape.cells().size_bits() <= COMPARED_MAX_BITS;
-            let set_cells = if is_compared { self.set_cells_with(number, from) } else { layer.set_cells_with(from) };
+            let set_cells =
+                if is_compared { self.set_cells_with(number, from) } else { layer.set_cells_with(from) };
             return Ok(Some((number, layer.with(from, set_cells))));
         }
         let most_set_cells = self.groups.most_set_cells(from);
@@ -154,7 +161,10 @@ impl<'f, 's: 'f> Merge<'f, 's> {
     /// truth after. O(bytes).
     fn set_cells_with(&self, number: usize, from: &Holding<'f>) -> u64 {
         let Some((layer, cells)) = self.layers.get(number).zip(self.cells(number)) else { return 0 };
-        layer.set_cells.saturating_add(cells.count_beyond(from.shape.cells())).min(from.shape.cells().size_bits())
+        layer
+            .set_cells
+            .saturating_add(cells.count_beyond(from.shape.cells()))
+            .min(from.shape.cells().size_bits())
     }
 
     /// Notes that a layer will hold `from` too, and how much it holds then.
@@ -175,7 +185,12 @@ impl<'f, 's: 'f> Merge<'f, 's> {
         }
     }
 
-    fn append(&mut self, from: &Holding<'f>, limit: &dyn ByteLimit, memory: impl Memory) -> Result<(), MergeError> {
+    fn append(
+        &mut self,
+        from: &Holding<'f>,
+        limit: &dyn ByteLimit,
+        memory: impl Memory,
+    ) -> Result<(), MergeError> {
         let counted = from.shape.counts().items;
         self.extend(from.shape.cells().size_bytes(), from.shape.layout().probes(), limit)?;
         let mut layer = from.shape.try_clone(memory)?;
@@ -239,14 +254,16 @@ impl<'f, 's: 'f> Merge<'f, 's> {
             LastLayer::Closes
         };
         if last != LastLayer::Stays {
-            let capacity_items = self.last().map_or(1, |last| last.capacity_items().clamp(1, CAPACITY_MAX_ITEMS));
+            let capacity_items =
+                self.last().map_or(1, |last| last.capacity_items().clamp(1, CAPACITY_MAX_ITEMS));
             let shape = Shape::sized(CellType::Bits, capacity_items, closes.next_layer_error_rate());
             let spec = shape.spec(self.next_hash(), 0);
             self.extend(spec.size_bits.div_ceil(8), shape.probes, limit)?;
             self.added.push(Layer::try_new(spec)?);
         }
         if may_leave && last != LastLayer::Leaves {
-            let staying = self.last().map(|last| (last.shape.cells().size_bytes(), last.shape.layout().probes()));
+            let staying =
+                self.last().map(|last| (last.shape.cells().size_bytes(), last.shape.layout().probes()));
             staying.map_or(Ok(()), |(size_bytes, probes)| self.extend(size_bytes, probes, limit))?;
         }
         Ok(Merged { orders: self.orders, added: self.added, last })

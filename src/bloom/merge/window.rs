@@ -32,7 +32,8 @@ pub(super) fn plan<'s>(
             let of_same_number = filter.layers().get(number).filter(|layer| layer.has_shape_of(from));
             let alike = || filter.layers().iter().position(|layer| layer.has_shape_of(from));
             if let Some(layer) = of_same_number.map(|_| number).or_else(alike) {
-                let is_covered = filter.layers().get(layer).is_some_and(|layer| layer.cells().covers(from.cells()));
+                let is_covered =
+                    filter.layers().get(layer).is_some_and(|layer| layer.cells().covers(from.cells()));
                 if !is_covered {
                     merged.orders.push(Order { from, layer });
                     histories.get_mut(layer).into_iter().for_each(|columns| columns.unite(from));
@@ -40,7 +41,9 @@ pub(super) fn plan<'s>(
                 continue;
             }
             let added = merged.added.iter().position(|layer| layer.has_shape_of(from));
-            if let Some((number, layer)) = added.and_then(|number| Some((number, merged.added.get_mut(number)?))) {
+            if let Some((number, layer)) =
+                added.and_then(|number| Some((number, merged.added.get_mut(number)?)))
+            {
                 layer.unite(from, memory);
                 let columns = histories.get_mut(filter.layer_count().saturating_add(number));
                 columns.into_iter().for_each(|columns| columns.unite(from));

@@ -63,7 +63,13 @@ pub fn clients_layer(layout: SchemeLayout, capacity_items: u64) -> LayerSpec {
     let parameters = layout.parameters();
     let hash = Hash::Client(parameters.scheme, parameters.encoding);
     let placement = Placement::new(hash, Layout::Scheme(layout));
-    LayerSpec { placement, cells: CellState::Bits, size_bits: layout.array_bits(), capacity_items, has_head: false }
+    LayerSpec {
+        placement,
+        cells: CellState::Bits,
+        size_bits: layout.array_bits(),
+        capacity_items,
+        has_head: false,
+    }
 }
 
 /// Checks that a client's array may be imported, before it takes any memory. O(1).
@@ -83,7 +89,8 @@ impl Filter {
         let estimated_items = clients_items(bits.set_cells(), bits.size_bits(), layout.parameters().probes);
         let mut layer = Layer::of_cells(clients_layer(layout, capacity_items), bits);
         layer.set_items(estimated_items);
-        Self::from_layers(Policy::Imported(Box::new(Imported { estimated_items, ..policy })), vec![layer]).ok()
+        Self::from_layers(Policy::Imported(Box::new(Imported { estimated_items, ..policy })), vec![layer])
+            .ok()
     }
 
     /// Returns the client's layer of an imported filter and its layout.

@@ -82,7 +82,8 @@ impl Policy {
             Self::RedisBloom(policy) => policy.layer_parameters(index, before),
             Self::ValkeyBloom(policy) => policy.layer_parameters(index, before),
             Self::Imported(policy) => {
-                let promise = Promise { error_rate: policy.error_rate, growth: policy.growth, ..Promise::default() };
+                let promise =
+                    Promise { error_rate: policy.error_rate, growth: policy.growth, ..Promise::default() };
                 Ok((promise.layer_capacity(before)?, promise.layer_error_rate(index.saturating_sub(1))))
             }
         }
@@ -100,7 +101,9 @@ impl Policy {
     ) -> Result<LayerSpec, ReserveError> {
         match self {
             Self::RedisBloom(policy) => policy.sized_layer(capacity_items, error_rate, hash),
-            Self::ValkeyBloom(_) => valkeybloom::layer_spec(capacity_items, error_rate, Rounding::Nearest, hash),
+            Self::ValkeyBloom(_) => {
+                valkeybloom::layer_spec(capacity_items, error_rate, Rounding::Nearest, hash)
+            }
             _ => Ok(Shape::sized(cells, capacity_items, error_rate).spec(hash, 0)),
         }
     }

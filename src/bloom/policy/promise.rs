@@ -119,7 +119,8 @@ impl Promise {
         let mut end: usize = 0;
         // Late layers are all of one shape, and the last of a shape gets the least.
         layers.chunk_by(|before, layer| before.shape() == layer.shape()).all(|alike| {
-            let (shape, last) = (alike.first().and_then(Layer::shape), end.saturating_add(alike.len()).saturating_sub(1));
+            let (shape, last) =
+                (alike.first().and_then(Layer::shape), end.saturating_add(alike.len()).saturating_sub(1));
             end = end.saturating_add(alike.len());
             shape.is_none_or(|shape| full_rate(&shape) <= self.layer_error_rate(last) * MARGIN)
         })

@@ -96,7 +96,8 @@ pub fn error_rate_now(shape: &Shape, set_cells: u64) -> f64 {
     match page_model(shape) {
         Some(model) if set_cells > 0 => {
             let load = items_met(shape, set_cells) / pages(shape);
-            let mixture = if load < LIGHT_LOAD { model.light_error_rate(load) } else { model.error_rate(load) };
+            let mixture =
+                if load < LIGHT_LOAD { model.light_error_rate(load) } else { model.error_rate(load) };
             mixture.max(equal).min(1.0)
         }
         _ => equal,

@@ -40,13 +40,19 @@ impl Shape {
             None => (demand.lines, paged::solve(&demand)),
         };
         // More positions than are asked for only lower the rate.
-        let positions = positions.checked_next_multiple_of(cells.measures().unit_positions).unwrap_or(positions);
+        let positions =
+            positions.checked_next_multiple_of(cells.measures().unit_positions).unwrap_or(positions);
         Self { cells, lines, probes, positions, capacity_items }
     }
 
     /// Returns the shape of a layer that is of our own layouts: of cells of that many positions.
     #[must_use]
-    pub(in crate::bloom) fn of(layout: Layout, cells: CellType, positions: u64, capacity_items: u64) -> Option<Self> {
+    pub(in crate::bloom) fn of(
+        layout: Layout,
+        cells: CellType,
+        positions: u64,
+        capacity_items: u64,
+    ) -> Option<Self> {
         let (lines, probes) = match layout {
             Layout::Scattered(layout) => (0, layout.probes()),
             Layout::Paged(layout) => (layout.lines(), layout.probes()),

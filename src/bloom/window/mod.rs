@@ -11,8 +11,8 @@ mod rate;
 mod state;
 
 pub use clock::{
-    COLUMNS, COLUMNS_LEN, Generation, LIVE_GENERATIONS, Moment, Span, WINDOW_GENERATIONS, column_of, columns_between,
-    columns_up_to, is_live, live_columns,
+    COLUMNS, COLUMNS_LEN, Generation, LIVE_GENERATIONS, Moment, Span, WINDOW_GENERATIONS, column_of,
+    columns_between, columns_up_to, is_live, live_columns,
 };
 pub use pace::shapes_at_pace;
 pub(super) use policy::ADDRESS_MAX;

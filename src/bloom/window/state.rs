@@ -162,8 +162,8 @@ impl Window {
             return Err("newest generation");
         }
         // It is kept from one add to the next of the same generation, and follows from the layers.
-        let is_known =
-            self.quota == ColumnQuota::default() || self.quota == self.find_quota(layers, self.quota.generation);
+        let is_known = self.quota == ColumnQuota::default()
+            || self.quota == self.find_quota(layers, self.quota.generation);
         if is_known { Ok(()) } else { Err("items of a column") }
     }
 }

@@ -29,7 +29,8 @@ pub(in crate::command) fn spec(options: &CreationOptions, host: &dyn Host) -> Re
         Format::ValkeyBloom => valkeybloom_spec(options, host),
     };
     if let Some(target_items) = options.scale_to_items {
-        let outcome = validate_scale_to(&spec.policy, spec.hash, spec.cells, target_items, host.max_filter_bytes());
+        let outcome =
+            validate_scale_to(&spec.policy, spec.hash, spec.cells, target_items, host.max_filter_bytes());
         outcome.map_err(CommandError::ScaleTo)?;
     }
     Ok(spec)
@@ -107,7 +108,9 @@ pub(in crate::command) fn creation(filter: &Filter) -> Creation {
             words.extend(growth_words(growth));
             Creation { command: "BF.INSERT", words, takes_items: true }
         }
-        Policy::Promise(_) | Policy::United(_) | Policy::Window(_) | Policy::Imported(_) => own_creation(filter),
+        Policy::Promise(_) | Policy::United(_) | Policy::Window(_) | Policy::Imported(_) => {
+            own_creation(filter)
+        }
     }
 }
 

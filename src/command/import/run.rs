@@ -138,13 +138,7 @@ impl<'a> Import<'a> {
 
     /// The import with everything spelt out. The string is not: at this point of the stream a replica and
     /// an append-only file have the very same one.
-    fn line(
-        &self,
-        layout: &SchemeLayout,
-        capacity_items: u64,
-        error_rate: f64,
-        growth: Growth,
-    ) -> Line<'a> {
+    fn line(&self, layout: &SchemeLayout, capacity_items: u64, error_rate: f64, growth: Growth) -> Line<'a> {
         let SchemeParameters { scheme, encoding, shift, probes, size_bits } = layout.parameters();
         let mut arguments = vec![Cow::Borrowed(self.key.bytes)];
         match self.origin {

@@ -91,7 +91,8 @@ impl LayerPart {
         match &layout {
             Layout::Modulo(modulo) => {
                 let written = LayerParameters::of(modulo, cells.size_bits(), capacity_items);
-                let (error_rate, bits_per_item) = (written.error_rate.to_bits(), written.bits_per_item.to_bits());
+                let (error_rate, bits_per_item) =
+                    (written.error_rate.to_bits(), written.bits_per_item.to_bits());
                 append(bytes, &ModuloPart { written_bits: written.size_bits, error_rate, bits_per_item });
             }
             Layout::Scheme(scheme) => append(bytes, &scheme.parameters().size_bits),
@@ -118,7 +119,8 @@ impl LayerPart {
             (_, CellType::Counters | CellType::Columns) => return Err(unsupported("cells", part.cells)),
             (MODULO, _) => part.bits(hash, part.modulo(rest)?, has_head),
             (PRIME, _) => {
-                let layout = Prime::new(part.probes.into(), part.size_bits).ok_or(DecodeError::Invalid("probes"))?;
+                let layout =
+                    Prime::new(part.probes.into(), part.size_bits).ok_or(DecodeError::Invalid("probes"))?;
                 part.bits(hash, Layout::Prime(layout), has_head)
             }
             (SCHEME, _) => part.bits(hash, part.scheme(&hash, rest)?, has_head),
@@ -130,7 +132,13 @@ impl LayerPart {
     /// Returns a layer of bits.
     fn bits(&self, hash: Hash, layout: Layout, has_head: bool) -> LayerSpec {
         let (size_bits, capacity_items) = (self.size_bits, self.capacity_items);
-        LayerSpec { placement: Placement::new(hash, layout), cells: CellState::Bits, size_bits, capacity_items, has_head }
+        LayerSpec {
+            placement: Placement::new(hash, layout),
+            cells: CellState::Bits,
+            size_bits,
+            capacity_items,
+            has_head,
+        }
     }
 
     /// Returns a layer of one of our own layouts.

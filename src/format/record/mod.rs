@@ -94,7 +94,11 @@ impl<'b> Header<'b> {
         }
         // What a field has no use for is 0, and there is one way to write each filter.
         let written = encode_with(&filter, |index, _| set_cells.get(index).copied().unwrap_or(0));
-        if written == self.bytes { Ok((filter, set_cells)) } else { Err(DecodeError::Invalid("unused field")) }
+        if written == self.bytes {
+            Ok((filter, set_cells))
+        } else {
+            Err(DecodeError::Invalid("unused field"))
+        }
     }
 }
 

@@ -144,18 +144,30 @@ impl PolicyPart {
         Ok(match self.policy {
             PROMISE => Policy::Promise(promise),
             UNITED => Policy::United(Box::new(promise)),
-            WINDOW => {
-                Policy::Window(Box::new(Window::new(promise, Span::new(self.length), flags & NO_REFRESH != 0)))
-            }
+            WINDOW => Policy::Window(Box::new(Window::new(
+                promise,
+                Span::new(self.length),
+                flags & NO_REFRESH != 0,
+            ))),
             IMPORTED => {
                 let unsupported = DecodeError::Unsupported { what: "bit order", got: self.order.into() };
                 let order = BitOrder::from_id(self.order).ok_or(unsupported)?;
                 let form = StringForm { order, length_bytes: self.length };
-                Policy::Imported(Box::new(Imported { form, estimated_items: self.detail, error_rate, growth }))
+                Policy::Imported(Box::new(Imported {
+                    form,
+                    estimated_items: self.detail,
+                    error_rate,
+                    growth,
+                }))
             }
             VALKEY_BLOOM => {
                 let tightening_ratio = f64::from_bits(self.detail);
-                Policy::ValkeyBloom(Box::new(ValkeyBloom { error_rate, tightening_ratio, capacity_items, growth }))
+                Policy::ValkeyBloom(Box::new(ValkeyBloom {
+                    error_rate,
+                    tightening_ratio,
+                    capacity_items,
+                    growth,
+                }))
             }
             got => return Err(DecodeError::Unsupported { what: "policy", got: got.into() }),
         })

@@ -1,11 +1,11 @@
 //! What the fields of a snapshot and of a dumped header are both held to.
 
+use crate::bloom::cells::CellState;
 use crate::bloom::layout::{LayerParameters, Modulo};
 use crate::bloom::limits::LAYERS_MAX;
 use crate::bloom::policy::RedisBloom;
 use crate::bloom::policy::redisbloom::Options;
 use crate::bloom::{ByteLimit, Extent, Filter, Hash, Layer, LayerSpec, Layout, Placement, Policy};
-use crate::bloom::cells::CellState;
 use crate::format::stream::DecodeError;
 
 /// Returns the number of layers, if there can be so many.

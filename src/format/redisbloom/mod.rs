@@ -11,4 +11,5 @@ pub mod rdb;
 use super::filter::DataType;
 
 /// RedisBloom's data type, in the encoding that its newest release writes.
-pub(super) const DATA_TYPE: DataType = DataType { name: "MBbloom--", encoding_version: rdb::ENCODING_VERSION };
+pub(super) const DATA_TYPE: DataType =
+    DataType { name: "MBbloom--", encoding_version: rdb::ENCODING_VERSION };

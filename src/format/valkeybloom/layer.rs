@@ -86,11 +86,7 @@ pub(super) fn encoded_bytes(layer: &Layer) -> usize {
 ///
 /// # Errors
 /// When `out` cannot be made long enough; it is then as it was.
-pub(super) fn append(
-    out: &mut Vec<u8>,
-    layer: &Layer,
-    seed: &[u8; SEED_BYTES],
-) -> Result<(), OutOfMemory> {
+pub(super) fn append(out: &mut Vec<u8>, layer: &Layer, seed: &[u8; SEED_BYTES]) -> Result<(), OutOfMemory> {
     out.try_reserve(encoded_bytes(layer)).map_err(|_| OutOfMemory)?;
     out.extend_from_slice(&header(layer, seed));
     out.extend_from_slice(layer.cells().bytes());

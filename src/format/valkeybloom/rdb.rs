@@ -40,11 +40,7 @@ const _: () = assert!(layer::HEADER_BYTES <= HEAD_BYTES, "every layer of this ki
 ///
 /// # Errors
 /// The first thing that is wrong with the bytes.
-pub fn load(
-    source: &mut impl Source,
-    version: i32,
-    limit: &dyn ByteLimit,
-) -> Result<Filter, DecodeError> {
+pub fn load(source: &mut impl Source, version: i32, limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
     match version {
         0 => load_generation_0(source, limit),
         1 => load_generation_1(source, limit),
@@ -106,7 +102,8 @@ fn push(
 ) -> Result<(), DecodeError> {
     let slice = Slice::decode(bytes)?;
     let seed = Seed::marked(slice.seed, is_random).ok_or(DecodeError::Invalid("seed"))?;
-    builder.push(slice.fields(capacity_items, items), seed, |layer| layer.cells_mut().add_segment(0, slice.bits))
+    builder
+        .push(slice.fields(capacity_items, items), seed, |layer| layer.cells_mut().add_segment(0, slice.bits))
 }
 
 /// Version 0. What it lacks is what never varied: the tightening ratio and the seed. The error rate is

@@ -168,5 +168,9 @@ fn advise(filter: &Filter, advice: Advice) {
 }
 
 fn large_arrays(filter: &Filter) -> impl Iterator<Item = &Cells> {
-    filter.layers().iter().map(Layer::cells).filter(|cells| size_of_val(cells.words()) >= block::ARRAY_MIN_BYTES)
+    filter
+        .layers()
+        .iter()
+        .map(Layer::cells)
+        .filter(|cells| size_of_val(cells.words()) >= block::ARRAY_MIN_BYTES)
 }

@@ -9,7 +9,8 @@ use everbloom::bloom::policy::redisbloom::Options;
 use everbloom::bloom::{BlockMover, BlockVisitor, Filter, Growth, Layer};
 
 use crate::support::make::{
-    START_MS, add, cells_of, contains, counting, keyed, plain, promise, redisbloom, set_time, valkeybloom, window,
+    START_MS, add, cells_of, contains, counting, keyed, plain, promise, redisbloom, set_time, valkeybloom,
+    window,
 };
 
 /// Counts what it is shown, and moves every vector.
@@ -82,7 +83,11 @@ fn every_block_of_a_filter_of_any_kind_is_shown_and_moved() {
         let before: Vec<Vec<u8>> = cells_of(&filter).into_iter().map(<[u8]>::to_vec).collect();
         filter.move_structs(&blocks);
         // The layers; the marks.
-        assert_eq!((blocks.vectors.get(), blocks.boxes.get()), (1, 1 + boxes + layers * layer_boxes), "{name}");
+        assert_eq!(
+            (blocks.vectors.get(), blocks.boxes.get()),
+            (1, 1 + boxes + layers * layer_boxes),
+            "{name}"
+        );
         (0..=layers).for_each(|layer| filter.move_cells(layer, &blocks));
         assert_eq!(blocks.vectors.get(), 1 + layers, "{name}");
         assert_eq!(cells_of(&filter), before, "{name}");

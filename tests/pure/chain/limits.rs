@@ -2,10 +2,10 @@
 
 use std::error::Error;
 
+use everbloom::bloom::hash::scheme::ItemEncoding;
 use everbloom::bloom::limits::{
     CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES, LAYERS_MAX, PROBES_MAX, PROBES_TOTAL_MAX,
 };
-use everbloom::bloom::hash::scheme::ItemEncoding;
 use everbloom::bloom::sizing::Shape;
 use everbloom::bloom::{
     AddError, CellType, Extent, Filter, Layer, OutOfMemory, Policy, ReserveError, ScaleError, UnknownMemory,
@@ -96,7 +96,8 @@ fn every_limit_of_a_filter_may_be_met_and_not_passed() {
 #[test]
 fn every_limit_of_a_layer_may_be_met_and_not_passed() {
     let scattered = |size_bytes: u64, probes, capacity_items| {
-        Shape { cells: CellType::Bits, lines: 0, probes, positions: size_bytes * 8, capacity_items }.validate()
+        Shape { cells: CellType::Bits, lines: 0, probes, positions: size_bytes * 8, capacity_items }
+            .validate()
     };
     assert_eq!(scattered(LAYER_MAX_BYTES, PROBES_MAX, CAPACITY_MAX_ITEMS), Ok(()));
     assert_eq!(scattered(LAYER_MAX_BYTES + 8, PROBES_MAX, CAPACITY_MAX_ITEMS), Err("positions"));

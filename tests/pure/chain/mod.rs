@@ -9,7 +9,8 @@ use std::collections::HashSet;
 
 use everbloom::bloom::scale::validate_scale_to;
 use everbloom::bloom::{
-    AddError, Added, CellType, Depth, Filter, Growth, Hash, NoPrefetch, Policy, Promise, ReserveError, ScaleError, Spec, UnknownMemory,
+    AddError, Added, CellType, Depth, Filter, Growth, Hash, NoPrefetch, Policy, Promise, ReserveError,
+    ScaleError, Spec, UnknownMemory,
 };
 use proptest::prelude::*;
 
@@ -18,7 +19,8 @@ use crate::support::make::{ANY, add, contains, grow, plain, promise};
 /// Filters of every growth; those of the lowest rates never err in a test's few thousand questions.
 fn parameters() -> impl Strategy<Value = Promise> {
     let error_rate = prop_oneof![Just(0.5), Just(0.01), Just(1e-3), Just(1e-12)];
-    (error_rate, 1..60u64, 0..5u32).prop_map(|(error_rate, capacity_items, expansion)| promise(error_rate, capacity_items, expansion))
+    (error_rate, 1..60u64, 0..5u32)
+        .prop_map(|(error_rate, capacity_items, expansion)| promise(error_rate, capacity_items, expansion))
 }
 
 /// Items with repetitions, the empty one and ones that share long prefixes among them.

@@ -5,8 +5,8 @@ use std::ops::Range;
 use everbloom::bloom::UnknownMemory;
 use everbloom::format::filter::digest;
 
-use crate::support::server::Server;
 use crate::support::Random;
+use crate::support::server::Server;
 
 /// The start of a generation of every window that is used here.
 const START_MS: u64 = 1_800_000_000_000;

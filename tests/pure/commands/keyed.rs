@@ -118,7 +118,10 @@ fn filters_that_count_and_windows_are_keyed_too() {
     let mut server = Server::new();
     for (name, words, kind) in [("c", "COUNTING", Kind::Counting), ("w", "WINDOW 60", Kind::Window)] {
         let start = server.replicated.len();
-        assert_eq!(server.run(&format!("BF.INSERT {name} {words} KEY 0123456789abcdef ITEMS a b")), "*2 #t #t");
+        assert_eq!(
+            server.run(&format!("BF.INSERT {name} {words} KEY 0123456789abcdef ITEMS a b")),
+            "*2 #t #t"
+        );
         assert_eq!(server.run(&format!("BF.RESERVE {name}2 0.01 100 {words} KEYED")), "+OK");
         assert_eq!(key(&server, name), Some(*b"0123456789abcdef"));
         assert_eq!(key(&server, &format!("{name}2")), Some(DRAWN));
@@ -134,7 +137,11 @@ fn filters_that_count_and_windows_are_keyed_too() {
             assert!(!replica.run(line).contains("-ERR"), "{line}");
         }
         for name in [name.to_owned(), format!("{name}2")] {
-            assert_eq!(header(&replica.keys[name.as_bytes()]), header(&server.keys[name.as_bytes()]), "{name}");
+            assert_eq!(
+                header(&replica.keys[name.as_bytes()]),
+                header(&server.keys[name.as_bytes()]),
+                "{name}"
+            );
         }
         assert_eq!(server.run(&format!("BF.CLEAR {name}")), "+OK");
         assert_eq!(key(&server, name), Some(*b"0123456789abcdef"));

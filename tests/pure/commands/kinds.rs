@@ -1,9 +1,9 @@
 //! What commands do differently for filters of another kind than everbloom's own.
 
 use data_encoding::BASE64;
+use everbloom::bloom::Format;
 use everbloom::bloom::Hash;
 use everbloom::bloom::hash::murmur2::Murmur2;
-use everbloom::bloom::Format;
 use everbloom::format::filter::header;
 use serde_json::Value;
 

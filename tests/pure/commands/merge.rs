@@ -399,7 +399,9 @@ fn counters_of_equal_shape_are_added_up() {
     server.run("BF.MADD grown a b c d e f");
     for key in ["other", "keyed", "bits", "grown"] {
         server.run(&format!("BF.ADD {key} item"));
-        for line in [format!("BF.MERGE a {key}"), format!("BF.MERGE {key} a"), format!("BF.MERGE a {key} FORCE")] {
+        for line in
+            [format!("BF.MERGE a {key}"), format!("BF.MERGE {key} a"), format!("BF.MERGE a {key} FORCE")]
+        {
             let reply = server.run(&line);
             assert!(reply.starts_with(MISMATCH), "{line}: {reply}");
         }
@@ -461,7 +463,9 @@ fn generations_of_windows_are_united() {
     server.run("BF.RESERVE bits 0.01 1000");
     for key in ["other", "keyed", "bits"] {
         server.run(&format!("BF.ADD {key} item"));
-        for line in [format!("BF.MERGE a {key}"), format!("BF.MERGE {key} a"), format!("BF.MERGE a {key} FORCE")] {
+        for line in
+            [format!("BF.MERGE a {key}"), format!("BF.MERGE {key} a"), format!("BF.MERGE a {key} FORCE")]
+        {
             let reply = server.run(&line);
             assert!(reply.starts_with(MISMATCH), "{line}: {reply}");
         }

@@ -18,4 +18,3 @@ mod saturation;
 mod statistics;
 mod united;
 mod window;
-

@@ -1,8 +1,8 @@
 //! The error rate that a filter promises holds over its whole life, also after BF.MERGE: measured, once the destination has
 //! taken as many items as its capacity, and as many again.
 
-use crate::support::server::Server;
 use crate::support::Random;
+use crate::support::server::Server;
 
 const REFUSAL: &str = "-ERR the merged filter would come to an error rate of ";
 /// Items in one command.

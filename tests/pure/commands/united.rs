@@ -2,12 +2,12 @@
 //! again.
 
 use everbloom::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES};
-use everbloom::bloom::{AddError, Filter, Kind, NoPrefetch, ReserveError, UnknownMemory};
+use everbloom::bloom::{AddError, Filter, Kind, NoPrefetch, ReserveError};
 use everbloom::format::DecodeError;
 use everbloom::format::filter::header;
 
-use crate::support::server::{Server, assert_dialogue};
 use crate::support::saved::{loaded, saved, string};
+use crate::support::server::{Server, assert_dialogue};
 
 /// What makes a filter of each sort, to be filled past its capacity where it takes that.
 const MAKERS: [&str; 7] = [
@@ -22,7 +22,7 @@ const MAKERS: [&str; 7] = [
 
 /// The filter, written and read again.
 fn reloaded(filter: &Filter) -> Filter {
-    let record = saved(&mut filter.try_clone(UnknownMemory).unwrap());
+    let record = saved(filter);
     loaded(&record, u64::MAX).unwrap()
 }
 
@@ -88,7 +88,7 @@ fn a_layer_of_valkey_bloom_in_a_union_is_of_whole_bytes_within_the_limit_of_a_la
     server.run("BF.RESERVE dest 0.1 10");
     server.run("BF.INSERT v CAPACITY 20 ERROR 0.01 FORMAT valkey-bloom ITEMS c d");
     assert_eq!(server.run("BF.MERGE dest v"), "+OK");
-    let record = saved(server.keys.get_mut(b"dest".as_slice()).unwrap());
+    let record = saved(&server.keys[b"dest".as_slice()]);
     let header = string(&mut record.clone(), 0).clone();
     // The record of a layer begins with its hash, and has the size at 8.
     let size_at = [48, 48 + 40].into_iter().find(|at| [6, 7].contains(&header[*at])).unwrap() + 8;
@@ -112,7 +112,7 @@ fn a_union_grows_up_to_the_largest_layer_and_not_past_it() {
         server.run("BF.INSERT r CAPACITY 9 ERROR 0.25 FORMAT redisbloom NONSCALING ITEMS a b c d e f g h i");
         server.run("BF.INSERT v CAPACITY 20 ERROR 0.01 FORMAT valkey-bloom EXPANSION 2 ITEMS c d");
         assert_eq!(server.run("BF.MERGE made v r FORCE"), "+OK");
-        let mut record = saved(server.keys.get_mut(b"made".as_slice()).unwrap());
+        let mut record = saved(&server.keys[b"made".as_slice()]);
         // The capacity of the second layer, valkey-bloom's, whose array may be as small as it is.
         let at = 48 + 40 + 24;
         assert!([6, 7].contains(&string(&mut record, 0)[at]));

@@ -305,7 +305,9 @@ fn settings_that_do_not_go_with_a_window_are_not_for_it() {
     server.run("BF.RESERVE k 0.01 14 WINDOW 14 NONSCALING");
     assert_eq!(
         server.replicated,
-        ["BF.INSERT k CAPACITY 14 ERROR 0.01 NONSCALING FORMAT everbloom KEY \u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7} PWINDOW 14000"]
+        [
+            "BF.INSERT k CAPACITY 14 ERROR 0.01 NONSCALING FORMAT everbloom KEY \u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7} PWINDOW 14000"
+        ]
     );
     let replies = (0..50).map(|item| server.run(&format!("BF.ADD k {item}")));
     assert_eq!(replies.last().unwrap(), "-ERR non scaling filter is full");

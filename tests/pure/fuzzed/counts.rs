@@ -4,7 +4,7 @@ use everbloom::format::filter::{from_header, header};
 
 use super::fuzz::exercise::reload;
 use super::fuzz::forge;
-use super::fuzz::server::Server;
+use crate::support::server::Server;
 
 /// A header of one layer, and where that says how much it holds.
 struct Form {
@@ -34,7 +34,7 @@ impl Form {
     fn piece(&self, capacity_items: Option<u64>, items: u64) -> Vec<u8> {
         let mut header = self.header.clone();
         let mut put = |at: usize, number: u64| header[at..at + 8].copy_from_slice(&number.to_le_bytes());
-        for capacity_items in capacity_items {
+        if let Some(capacity_items) = capacity_items {
             put(self.capacity_at, capacity_items);
             // valkey-bloom's has that of its first layer.
             if self.name.ends_with("valkey-bloom") {

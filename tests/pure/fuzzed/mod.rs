@@ -10,8 +10,8 @@ mod seeds;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use fuzz::{TARGETS, Target};
 use crate::support::Random;
+use fuzz::{TARGETS, Target};
 
 /// Altered inputs of every target; FUZZED_ROUNDS asks for others.
 const ROUNDS: u64 = 300;

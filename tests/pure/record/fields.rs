@@ -1,6 +1,8 @@
 //! Fields of the record that are refused by name, and those that are no mistake.
 
-use everbloom::bloom::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX, LAYER_MAX_BYTES, LAYER_OCCURRENCES_MAX, LAYERS_MAX};
+use everbloom::bloom::limits::{
+    CAPACITY_MAX_ITEMS, EXPANSION_MAX, LAYER_MAX_BYTES, LAYER_OCCURRENCES_MAX, LAYERS_MAX,
+};
 use everbloom::bloom::policy::BitOrder;
 use everbloom::bloom::{Filter, Growth};
 use everbloom::format::filter::{DataType, from_header, load};
@@ -8,7 +10,9 @@ use everbloom::format::record::{LAYER_BYTES, POLICY_BYTES};
 use everbloom::{DecodeError, Format};
 
 use super::{WINDOW_MS, filled, guava};
-use crate::support::make::{ANY, START_MS, add, counting, keyed, plain, promise, saturating, set_time, window};
+use crate::support::make::{
+    ANY, START_MS, add, counting, keyed, plain, promise, saturating, set_time, window,
+};
 use crate::support::saved::{loaded, saved, string};
 use crate::support::{Field, Record};
 
@@ -56,7 +60,7 @@ fn assert_refused(filter: &Filter, refusals: &[(usize, &[u8], DecodeError)]) {
     assert!(changed(&record, &[]).is_ok());
     let outcome = |(at, bytes, expected): &(usize, &[u8], DecodeError)| {
         let got = changed(&record, &[(*at, bytes)]).map(|_| ());
-        (got != Err(expected.clone())).then(|| format!("{bytes:?} at {at}: {got:?}, expected {expected:?}"))
+        (got != Err(*expected)).then(|| format!("{bytes:?} at {at}: {got:?}, expected {expected:?}"))
     };
     let wrong: Vec<String> = refusals.iter().filter_map(outcome).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -236,7 +240,8 @@ fn impossible_imports_are_refused_by_name() {
 
 #[test]
 fn only_a_filter_of_fixed_size_saturates() {
-    let growth = |record: &Record, changes: &[Change<'_>]| changed(record, changes).map(|filter| filter.growth());
+    let growth =
+        |record: &Record, changes: &[Change<'_>]| changed(record, changes).map(|filter| filter.growth());
     let saturated = saved(&filled(plain(saturating(0.01, 60)), 400));
     assert_eq!(growth(&saturated, &[]), Ok(Growth::Saturating));
     for flags in [3, 5, 129, 255] {
@@ -246,7 +251,8 @@ fn only_a_filter_of_fixed_size_saturates() {
     assert_eq!(growth(&saturated, &[(EXPANSION, &[2])]), Err(invalid("items")));
     assert_eq!(growth(&saturated, &[(FLAGS, &[0])]), Err(invalid("items")));
     // As many items as bits, whose bits may be still to come, and no more.
-    let size_bits = u64::from_le_bytes(string(&mut saturated.clone(), 0)[SIZE_BITS..][..8].try_into().unwrap());
+    let size_bits =
+        u64::from_le_bytes(string(&mut saturated.clone(), 0)[SIZE_BITS..][..8].try_into().unwrap());
     let mut full = changed(&saturated, &[(ITEMS, &size_bits.to_le_bytes())]).unwrap();
     for item in 0..10u8 {
         add(&mut full, &[item]).unwrap();
@@ -295,7 +301,10 @@ fn payloads_of_releases_before_the_first_public_one_are_refused_by_name() {
     // Another encoding version of the data type is one of a later release.
     let data_type = DataType::of(Format::Everbloom);
     let later = load(Format::Everbloom, data_type.encoding_version + 1, &mut record.reader(), &ANY);
-    assert_eq!(later.map(|_| ()), Err(unsupported("encoding version", data_type.encoding_version as u64 + 1)));
+    assert_eq!(
+        later.map(|_| ()),
+        Err(unsupported("encoding version", data_type.encoding_version as u64 + 1))
+    );
 }
 
 #[test]

@@ -92,7 +92,8 @@ fn a_record_with_any_bytes_at_any_edge_is_refused_or_behaves() {
         let record = saved(&filter);
         let record_bytes = string(&mut record.clone(), 0).len();
         // The first layers have all fields that there are.
-        let offsets = (0..record_bytes.min(POLICY_BYTES + 3 * LAYER_BYTES)).flat_map(|at| [1, 4, 8].map(|width| (at, width)));
+        let offsets = (0..record_bytes.min(POLICY_BYTES + 3 * LAYER_BYTES))
+            .flat_map(|at| [1, 4, 8].map(|width| (at, width)));
         for (at, width) in offsets.filter(|(at, width)| at + width <= record_bytes && at % width == 0) {
             for value in EDGES.iter().copied().chain(EDGE_FLOATS.map(f64::to_bits)) {
                 let mut altered = record.clone();

@@ -16,8 +16,8 @@ use everbloom::format::CHUNK_BYTES;
 use everbloom::format::filter::{from_header, header, piece};
 
 use crate::support::make::{
-    ANY, KEY, START_MS, add, cells_of, contains, counting, imported, keyed, keyed_window, own, plain, promise, redisbloom,
-    saturating, set_time, valkeybloom, window, windowed,
+    ANY, KEY, START_MS, add, cells_of, contains, counting, imported, keyed, keyed_window, own, plain,
+    promise, redisbloom, saturating, set_time, valkeybloom, window, windowed,
 };
 use crate::support::saved::{digested, from_pieces, loaded, rewritten, saved, string};
 use crate::support::{Field, Random};
@@ -77,7 +77,10 @@ fn samples() -> Vec<(&'static str, Filter)> {
         ("paged", filled(plain(promise(1e-6, 400_000, 0)), 1000)),
         ("chunks", filled(plain(promise(0.01, 30_000_000, 0)), 10)),
         ("keyed", filled(keyed(promise(0.001, 10, 2)), 300)),
-        ("keyed of another key", filled(own(saturating(0.01, 60), Hash::Keyed(HashKey::new([0xff; 16])), CellType::Bits), 400)),
+        (
+            "keyed of another key",
+            filled(own(saturating(0.01, 60), Hash::Keyed(HashKey::new([0xff; 16])), CellType::Bits), 400),
+        ),
         ("keyed in pages", filled(keyed(promise(0.01, 3_000_000, 0)), 5000)),
         ("counting, empty", counting(promise(0.01, 100, 2))),
         ("counting", filled(counting(promise(0.001, 20, 2)), 900)),
@@ -173,7 +176,10 @@ fn a_filter_loads_within_the_limit_it_was_made_under_and_not_a_byte_less() {
         let header = piece(&filter, 0).unwrap().unwrap().data;
         let needed_bytes = filter.size_bytes();
         let limit_bytes = needed_bytes - 1;
-        assert!(loaded(&record, needed_bytes).is_ok() && from_header(&header, &needed_bytes).is_ok(), "{name}");
+        assert!(
+            loaded(&record, needed_bytes).is_ok() && from_header(&header, &needed_bytes).is_ok(),
+            "{name}"
+        );
         let refused = Some(everbloom::DecodeError::TooLarge { needed_bytes, limit_bytes });
         // The first layers alone may be too large already.
         let or_before = |error: Option<everbloom::DecodeError>| {
@@ -219,5 +225,7 @@ fn what_a_sample_of_every_kind_is_good_for() {
     for row in KINDS.iter().filter(|row| row.format == everbloom::Format::Everbloom) {
         assert!(samples.iter().any(|(_, filter)| filter.kind() == row.kind), "{}", row.name);
     }
-    assert!(samples.iter().any(|(_, filter)| filter.layers().iter().any(|layer| layer.cells().size_bytes() > 2 * CHUNK_BYTES as u64)));
+    assert!(samples.iter().any(|(_, filter)| {
+        filter.layers().iter().any(|layer| layer.cells().size_bytes() > 2 * CHUNK_BYTES as u64)
+    }));
 }

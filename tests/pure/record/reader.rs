@@ -76,7 +76,10 @@ fn assert_layer(layer: &Layer, fields: &mut Fields<'_>) {
     let (size_bits, capacity, items, set_cells) = (fields.u64(), fields.u64(), fields.u64(), fields.u64());
     assert_eq!(reserved, 0);
     assert_eq!((u32::from(probes), size_bits), (layer.layout().probes(), layer.cells().size_bits()));
-    assert_eq!((capacity, items, set_cells), (layer.capacity_items(), layer.counts().items, layer.counts().set_cells));
+    assert_eq!(
+        (capacity, items, set_cells),
+        (layer.capacity_items(), layer.counts().items, layer.counts().set_cells)
+    );
     match layer.hash() {
         Hash::Murmur3 => assert_eq!(hash, 1),
         Hash::Keyed(key) => {

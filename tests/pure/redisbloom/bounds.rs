@@ -6,9 +6,9 @@ use everbloom::bloom::{AddError, Added, Extent, Filter, ReserveError};
 use everbloom::format::DecodeError;
 
 use super::hostile::{LIMIT_BYTES, bases};
-use crate::support::{Field, Record};
 use super::{add, from_header, load, piece, read, saved};
 use crate::support::make::{self, ANY, contains, redisbloom};
+use crate::support::{Field, Record};
 
 #[test]
 fn what_redisbloom_takes_and_breaks_on_is_refused_by_name() {
@@ -241,9 +241,8 @@ fn a_filter_has_so_many_probes_and_no_more() {
     longer[8..12].copy_from_slice(&(most_layers as u32 + 1).to_le_bytes());
     assert_eq!(from_header(&longer, ANY).unwrap_err(), refused);
     // It answers, and does not grow.
-    let refusals = (0..100u8).filter(|item| {
-        make::add(&mut chain, &[*item]) == Err(AddError::CannotGrow(ReserveError::TooLong))
-    });
+    let refusals = (0..100u8)
+        .filter(|item| make::add(&mut chain, &[*item]) == Err(AddError::CannotGrow(ReserveError::TooLong)));
     assert!(refusals.count() > 50);
     // One layer less leaves room for one more.
     let mut chain = load(&many_probes(most_layers - 1), 4);

@@ -5,10 +5,10 @@ use everbloom::bloom::policy::redisbloom::Options;
 use everbloom::bloom::{ByteLimit, Depth, Filter, Layout, NoPrefetch, UnknownMemory};
 use everbloom::format::DecodeError;
 
-use crate::support::memory::largest_allocation;
-use crate::support::{Field, Random, Record};
 use super::{from_header, load, piece, read, saved};
 use crate::support::make::{ANY, add, contains, redisbloom};
+use crate::support::memory::largest_allocation;
+use crate::support::{Field, Random, Record};
 
 /// Most bytes of a filter in these tests.
 pub(crate) const LIMIT_BYTES: u64 = 64 << 10;
@@ -152,12 +152,7 @@ impl Outcomes {
         self.judge(outcome, largest_bytes, context);
     }
 
-    fn judge(
-        &mut self,
-        outcome: Result<Filter, DecodeError>,
-        largest_bytes: usize,
-        context: &str,
-    ) {
+    fn judge(&mut self, outcome: Result<Filter, DecodeError>, largest_bytes: usize, context: &str) {
         assert!(
             largest_bytes <= STRUCTS_MAX_BYTES.max(LIMIT_BYTES as usize),
             "{context}: {largest_bytes} bytes at once"
@@ -186,10 +181,8 @@ fn assert_behaves(mut chain: Filter, context: &str) {
     }
     assert_eq!(chain.internal_validate(Depth::Cells), Ok(()), "{context}");
     let limit = LIMIT_BYTES.max_filter_bytes() * 2;
-    let added: Vec<[u8; 2]> = (0..60u16)
-        .map(u16::to_le_bytes)
-        .filter(|item| chain.add(item, &limit, NoPrefetch).is_ok())
-        .collect();
+    let added: Vec<[u8; 2]> =
+        (0..60u16).map(u16::to_le_bytes).filter(|item| chain.add(item, &limit, NoPrefetch).is_ok()).collect();
     assert!(added.iter().all(|item| contains(&chain, item)), "{context}");
     let record = saved(&chain);
     assert_eq!(saved(&load(&record, 4)), record, "{context}");
@@ -259,11 +252,7 @@ fn altered_headers_are_refused_or_behave() {
             [newest.clone(), with_old_layers(&newest), with_old_chain(&newest)].iter().enumerate()
         {
             let read = from_header(header, ANY).unwrap();
-            assert_eq!(
-                piece(&read, 0).unwrap().data[20..],
-                newest[20..],
-                "base {base}, shape {shape}"
-            );
+            assert_eq!(piece(&read, 0).unwrap().data[20..], newest[20..], "base {base}, shape {shape}");
             for length in 0..header.len() {
                 // Four bytes short, the newest header of a single layer has the length of an older shape.
                 if (shape, length) != (0, 69) {

@@ -8,8 +8,8 @@ mod oracle;
 mod releases;
 
 use everbloom::bloom::layout::LayerParameters;
-use everbloom::bloom::{Added, Filter, Format, Layer, Layout, Policy, UnknownMemory};
 use everbloom::bloom::policy::RedisBloom;
+use everbloom::bloom::{Added, Filter, Format, Layer, Layout, Policy, UnknownMemory};
 use everbloom::format::DecodeError;
 use everbloom::format::filter;
 use everbloom::format::pieces::{ChunkError, Piece, Trust};

@@ -3,9 +3,9 @@
 use everbloom::bloom::hash::murmur2::Murmur2;
 use everbloom::bloom::{AddError, ItemHash, NoPrefetch};
 
-use crate::support::{Field, Record};
 use super::{add, load, parameters, saved};
 use crate::support::make::{self, contains};
+use crate::support::{Field, Record};
 
 /// A filter of one layer for `entries` at 1 %, holding `items`.
 fn record(entries: u64, items: &[&str]) -> Record {

@@ -1,6 +1,5 @@
 //! An oracle straight from the formulas: `%`, doubles, one byte per bit, hashes of another crate.
 
-
 use everbloom::bloom::layout::LayerParameters;
 use everbloom::bloom::policy::redisbloom::Options;
 use everbloom::bloom::{AddError, Added, Depth, Filter, ReserveError};

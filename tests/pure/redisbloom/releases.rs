@@ -7,10 +7,10 @@ use everbloom::bloom::{AddError, Filter};
 use everbloom::format::pieces::HEADER_ITERATOR;
 use serde_json::Value;
 
-use crate::support::rdb::Payload;
-use crate::support::{Field, Record};
 use super::{add, from_header, load, load_chunk, parameters, piece, policy, saved};
 use crate::support::make::{self, ANY, contains, redisbloom};
+use crate::support::rdb::Payload;
+use crate::support::{Field, Record};
 
 /// Releases with the encoding they write, the bytes of their headers, and what their BF.INFO counts for a filter and a layer.
 const RELEASES: [Release; 6] = [

@@ -10,4 +10,3 @@ mod positions;
 mod properties;
 mod vectors;
 mod weaknesses;
-

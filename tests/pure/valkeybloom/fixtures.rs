@@ -87,11 +87,8 @@ fn every_member_is_there_and_every_probe_is_answered_as_recorded() {
         for item in &case.items {
             assert!(contains(&chain, item), "{} lost {item:?}", case.name);
         }
-        let answers: String = case
-            .probes
-            .iter()
-            .map(|probe| if contains(&chain, probe) { '1' } else { '0' })
-            .collect();
+        let answers: String =
+            case.probes.iter().map(|probe| if contains(&chain, probe) { '1' } else { '0' }).collect();
         assert_eq!(answers, case.answers, "{}", case.name);
     }
 }

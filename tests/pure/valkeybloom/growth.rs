@@ -2,12 +2,14 @@
 
 use std::collections::HashSet;
 
-use everbloom::bloom::limits::PROBES_TOTAL_MAX;
 use everbloom::bloom::hash::siphash::Seed;
+use everbloom::bloom::limits::PROBES_TOTAL_MAX;
 use everbloom::bloom::policy::ValkeyBloom;
 use everbloom::bloom::policy::valkeybloom::sizing::Rounding;
 use everbloom::bloom::scale::validate_scale_to;
-use everbloom::bloom::{AddError, Added, CellType, Filter, Growth, Hash, NoPrefetch, Policy, ReserveError, ScaleError};
+use everbloom::bloom::{
+    AddError, Added, CellType, Filter, Growth, Hash, NoPrefetch, Policy, ReserveError, ScaleError,
+};
 
 use super::fixtures::cases;
 use super::oracle::{assert_layers_are_as_computed, probe_count};
@@ -109,12 +111,15 @@ fn growth_ends_where_valkey_bloom_ends_it() {
     assert_eq!((chain.layer_count(), chain.items()), (2, 2));
     assert_same(&loaded(&saved(&chain), 1, ANY).unwrap(), &chain);
 
-    let mut fast = reserved(ValkeyBloom {
-        error_rate: 1.0 - f64::EPSILON,
-        tightening_ratio: 0.5,
-        capacity_items: 1 << 33,
-        growth: Growth::Scaling { expansion: u32::MAX },
-    }, seed());
+    let mut fast = reserved(
+        ValkeyBloom {
+            error_rate: 1.0 - f64::EPSILON,
+            tightening_ratio: 0.5,
+            capacity_items: 1 << 33,
+            growth: Growth::Scaling { expansion: u32::MAX },
+        },
+        seed(),
+    );
     fast.layers_mut()[0].set_items(1 << 33);
     assert_eq!(add(&mut fast, b"one more"), Err(AddError::CannotGrow(ReserveError::TooLong)));
 }
@@ -125,7 +130,7 @@ fn validation_and_growth_agree_on_every_byte_of_the_limit() {
         [(0.01, 0.5, 100, 2), (0.3, 0.9, 7, 1), (1e-9, 0.01, 1000, 3), (0.9, 0.5, 50, 4)]
     {
         let growth = Growth::from_expansion(expansion);
-                let parameters = ValkeyBloom { error_rate, tightening_ratio, capacity_items, growth };
+        let parameters = ValkeyBloom { error_rate, tightening_ratio, capacity_items, growth };
         let mut chain = reserved(parameters, seed());
         for _ in 0..6 {
             let (target_items, size_bytes) = (chain.capacity_items(), chain.size_bytes());

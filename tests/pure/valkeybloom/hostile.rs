@@ -1,9 +1,9 @@
 //! Altered payloads: each field at its edges, cut everywhere. Each must be refused or be a filter that behaves.
 
 use everbloom::bloom::hash::siphash::Seed;
+use everbloom::bloom::limits::{LAYERS_MAX, PROBES_TOTAL_MAX};
 use everbloom::bloom::policy::ValkeyBloom;
 use everbloom::bloom::{Filter, Growth, NoPrefetch};
-use everbloom::bloom::limits::{LAYERS_MAX, PROBES_TOTAL_MAX};
 use everbloom::format::DecodeError;
 use everbloom::format::filter::{from_header, piece};
 use everbloom::format::valkeybloom::decode_blob;

@@ -6,9 +6,9 @@ use everbloom::bloom::Window;
 use everbloom::bloom::window::Span;
 use everbloom::bloom::{AddError, Added, Depth};
 
+use super::{DAY_MS, add, is_in, rate_now};
 use crate::support::Random;
 use crate::support::make::{self, START_MS, promise, windowed};
-use super::{DAY_MS, add, is_in, rate_now};
 
 /// What is known of a filter's items.
 #[derive(Default)]

@@ -72,7 +72,8 @@ pub(super) fn every_block_of_a_filter_can_be_moved(site: &Site) {
     let scheme = ["bf.import", "k", "EMPTY", "SCHEME", "go-zero", "BITS", "1000", "CAPACITY", "10"];
     // The struct, the layers and the cells of each are a block each; so are a policy that is no promise, and a hash and layout
     // that are not everbloom's.
-    let kinds: [(&str, &[&str], fn(usize) -> usize); 4] = [
+    type Blocks = fn(usize) -> usize;
+    let kinds: [(&str, &[&str], Blocks); 4] = [
         ("everbloom", &["bf.reserve", "k", "0.01", "10", "FORMAT", "everbloom"], |layers| 2 + layers),
         ("MBbloom--", &["bf.reserve", "k", "0.01", "10", "FORMAT", "redisbloom"], |layers| 3 + 2 * layers),
         ("bloomfltr", &["bf.reserve", "k", "0.01", "10", "FORMAT", "valkey-bloom"], |layers| 3 + 2 * layers),

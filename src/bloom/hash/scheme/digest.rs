@@ -2,9 +2,9 @@
 
 use highway::{HighwayHash, HighwayHasher, Key};
 
+use super::encoding::ItemEncoding;
 use super::php::PhpHashes;
 use super::scheme::Scheme;
-use super::encoding::ItemEncoding;
 use crate::bloom::hash::ItemHash;
 use crate::bloom::hash::murmur3::{Murmur3, low_half};
 

@@ -5,9 +5,9 @@ use std::io::{Cursor, Read};
 use smallvec::SmallVec;
 
 use super::encoder::{FormedText, TextEncoder, encode_text};
+use super::encoding::ItemEncoding;
 use super::kryo::kryo5_string;
 use super::text::Form;
-use super::encoding::ItemEncoding;
 
 impl ItemEncoding {
     /// Shows `take` the bytes that the client hashes for an item, in chunks of which all but the last are

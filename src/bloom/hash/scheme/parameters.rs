@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::scheme::{PHP_UNIT_BITS, Scheme};
 use super::encoding::ItemEncoding;
+use super::scheme::{PHP_UNIT_BITS, Scheme};
 
 /// What must be known of a client's filter beside its bits. Fixed size; every field is one field of the
 /// format.

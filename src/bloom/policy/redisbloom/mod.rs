@@ -115,7 +115,11 @@ impl RedisBloom {
     }
 
     /// Returns the items and the error rate of layer `index`, behind one with a capacity of `before` items.
-    pub(super) fn layer_parameters(&self, index: usize, before: Option<u64>) -> Result<(u64, f64), ReserveError> {
+    pub(super) fn layer_parameters(
+        &self,
+        index: usize,
+        before: Option<u64>,
+    ) -> Result<(u64, f64), ReserveError> {
         let capacity_items = match before {
             None => Some(self.first_capacity_items),
             Some(capacity_items) => capacity_items.checked_mul(self.growth.into()),

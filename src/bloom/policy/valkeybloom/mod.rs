@@ -126,7 +126,8 @@ pub(super) fn layer_spec(
 /// the new one, and never touches a filter that 1.0 made.
 fn rounding_of(layers: &[Layer]) -> Rounding {
     let is_rounded_up = |layer: &Layer| {
-        let probes_by = |rounding| sizing::probes(layer.cells().size_bits(), layer.capacity_items(), rounding);
+        let probes_by =
+            |rounding| sizing::probes(layer.cells().size_bits(), layer.capacity_items(), rounding);
         let probes = layer.layout().probes();
         probes == probes_by(Rounding::Up) && probes != probes_by(Rounding::Nearest)
     };
