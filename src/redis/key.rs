@@ -10,7 +10,7 @@ use super::datatype;
 use super::freeing;
 use super::log::{self, Topic};
 use super::moment;
-use super::stats::Counted;
+use super::stats::counted_items;
 use super::stored::Stored;
 use crate::bloom::Filter;
 use crate::command::table::KeyAccess;
@@ -24,8 +24,8 @@ pub(super) struct Key<'k> {
     claim: Option<Claim<'k>>,
     /// The filter under the key, once it was looked for.
     stored: Option<NonNull<Stored>>,
-    /// What the filter was counted with when it was looked for, if it may be changed.
-    counted: Counted,
+    /// The items that the filter had when it was looked for, if it may be changed.
+    items: u64,
     context: Context,
     access: KeyAccess,
 }
@@ -50,13 +50,13 @@ impl<'k> Key<'k> {
         let key = api!(RedisModule_OpenKey)
             // SAFETY: context and name are alive by the caller's contract; the mode is one the API defines.
             .and_then(|open_key| NonNull::new(unsafe { open_key(context, name, mode.cast_signed()) }));
-        Self { key, claim: Some(claim), stored: None, counted: Counted::default(), context, access }
+        Self { key, claim: Some(claim), stored: None, items: 0, context, access }
     }
 
     /// A key that could not be opened, which looks like one of another type.
     pub(super) fn none() -> Self {
         let (context, access) = (ptr::null_mut(), KeyAccess::ReadOnly);
-        Self { key: None, claim: None, stored: None, counted: Counted::default(), context, access }
+        Self { key: None, claim: None, stored: None, items: 0, context, access }
     }
 
     #[inline(always)]
@@ -111,8 +111,7 @@ impl OpenKey for Key<'_> {
                 let must_obey = || access == KeyAccess::ReadWrite && unsafe { moment::must_obey(context) };
                 stored.filter.set_time(moment::now_ms, must_obey);
                 if access == KeyAccess::ReadWrite {
-                    let counted = Counted::of(&stored.filter);
-                    self.counted = counted;
+                    self.items = counted_items(&stored.filter);
                 }
                 self.stored().map_or(Slot::WrongType, |stored| Slot::Filter(&mut stored.filter))
             }
@@ -125,19 +124,19 @@ impl OpenKey for Key<'_> {
 
     #[inline(always)]
     fn changed(&mut self, items_added: u64) -> u32 {
-        let counted = self.counted;
+        let items_before = self.items;
         let Some(stored) = self.stored() else { return 0 };
-        let layers_added = stored.changed(counted, items_added);
+        let layers_added = stored.changed(items_before, items_added);
         if let Some(expired) = stored.take_expired() {
             freeing::free(expired);
         }
         layers_added
     }
 
-    fn altered(&mut self) {
-        let counted = self.counted;
+    fn altered(&mut self, capacity_before_items: u64) {
+        let items_before = self.items;
         if let Some(stored) = self.stored() {
-            stored.altered(counted);
+            stored.altered(items_before, capacity_before_items);
         }
     }
 

@@ -118,31 +118,11 @@ pub(super) static EVENTS: Events = Events {
     defrag_misses: Count::new(),
 };
 
-/// What the totals count one filter for, as of its last change: with [`Counted`] all that [`Totals`] has of it. So the totals
+/// What the totals count one filter for, as of its last change: with its items and capacity all that [`Totals`] has of it. So the totals
 /// are the sums over all filters whatever a command does, and 0 when no filter is left.
 pub(super) struct Footprint {
     /// Bytes of memory in the lowest bits, above them the layers, above those the kind: one word, for every filter has it.
     packed: u64,
-}
-
-/// What the totals have of a filter that can be read off the filter, until it changes.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Counted {
-    items: u64,
-    capacity_items: u64,
-}
-
-impl Counted {
-    /// Returns what a filter is counted with now. O(layers).
-    #[inline(always)]
-    pub(super) fn of(filter: &Filter) -> Self {
-        Self { items: counted_items(filter), capacity_items: filter.capacity_items() }
-    }
-
-    /// Returns the number of items.
-    pub(super) const fn items(self) -> u64 {
-        self.items
-    }
 }
 
 /// Bits of the bytes: as many as addresses have.
@@ -162,36 +142,36 @@ impl Footprint {
                 | low_bits(layers, LAYERS_BITS) << BYTES_BITS
                 | kind << (BYTES_BITS + LAYERS_BITS),
         };
-        let (totals, counted) = (footprint.totals(), Counted::of(filter));
+        let totals = footprint.totals();
         totals.filters.add(1);
         totals.bytes.add(footprint.bytes());
         totals.layers.add(layers);
-        totals.items.add(counted.items);
-        totals.capacity_items.add(counted.capacity_items);
+        totals.items.add(counted_items(filter));
+        totals.capacity_items.add(filter.capacity_items());
         footprint
     }
 
-    /// Counts anew a filter that may have changed in every respect, and was counted with that `before`. O(layers).
+    /// Counts anew a filter that may have changed in every respect, and had so many items and so much capacity before. O(layers).
     #[cold]
-    pub(super) fn recount(&mut self, filter: &Filter, before: Counted) {
-        self.uncount(before);
+    pub(super) fn recount(&mut self, filter: &Filter, items_before: u64, capacity_before_items: u64) {
+        self.uncount(items_before, capacity_before_items);
         *self = Self::count(filter);
     }
 
     /// Counts the items anew of a filter that has only taken items. O(layers).
     #[inline(always)]
-    pub(super) fn recount_items(&self, filter: &Filter, before: Counted) {
-        self.totals().items.add(counted_items(filter).wrapping_sub(before.items));
+    pub(super) fn recount_items(&self, filter: &Filter, items_before: u64) {
+        self.totals().items.add(counted_items(filter).wrapping_sub(items_before));
     }
 
-    /// Counts no more a filter that was counted with that.
-    pub(super) fn uncount(&self, counted: Counted) {
+    /// Counts no more a filter that was counted with so many items and so much capacity.
+    pub(super) fn uncount(&self, items: u64, capacity_items: u64) {
         let totals = self.totals();
         totals.filters.subtract(1);
         totals.bytes.subtract(self.bytes());
         totals.layers.subtract(self.layers() as u64);
-        totals.items.subtract(counted.items);
-        totals.capacity_items.subtract(counted.capacity_items);
+        totals.items.subtract(items);
+        totals.capacity_items.subtract(capacity_items);
     }
 
     /// Returns the number of layers that the filter was counted with.
@@ -220,7 +200,7 @@ const fn low_bits(number: u64, bits: u32) -> u64 {
 
 /// Returns the items that a filter is counted with: 0 for window filters, since the expiry of an item raises no event.
 #[inline(always)]
-fn counted_items(filter: &Filter) -> u64 {
+pub(super) fn counted_items(filter: &Filter) -> u64 {
     if filter.window().is_some() { 0 } else { filter.items() }
 }
 

@@ -2,7 +2,7 @@
 
 use super::allocator::block_bytes;
 use super::huge_pages::LargePages;
-use super::stats::{Counted, Footprint};
+use super::stats::{Footprint, counted_items};
 use crate::bloom::{BlockVisitor, Filter};
 
 /// A value of one of the data types. The server holds it as a bare pointer to a box of its own.
@@ -39,18 +39,17 @@ impl Stored {
         sum.0
     }
 
-    /// Counts what a command has added to the filter, which was counted with that `before`: so many items, or other things than
-    /// items. Returns how many layers more the filter has. O(layers).
+    /// Counts what a command has added to the filter, which had so many items before: so many items, or other things than items. Returns how many layers more the filter has. O(layers).
     #[inline(always)]
-    pub(super) fn changed(&mut self, before: Counted, items_added: u64) -> u32 {
+    pub(super) fn changed(&mut self, items_before: u64, items_added: u64) -> u32 {
         let layers_before = self.counted.layers();
         let layers = self.filter.layer_count();
         let mut layers_added = 0;
         if layers == layers_before {
-            self.counted.recount_items(&self.filter, before);
+            self.counted.recount_items(&self.filter, items_before);
         } else {
             layers_added = u32::try_from(layers.saturating_sub(layers_before)).unwrap_or(u32::MAX);
-            self.counted.recount(&self.filter, before);
+            self.count_growth(layers_before, items_before);
             self.pages.after_growth(&self.filter);
         }
         if items_added == 0 {
@@ -64,18 +63,31 @@ impl Stored {
     #[inline(always)]
     pub(super) fn take_expired(&mut self) -> Option<Self> {
         self.filter.window()?;
-        let before = Counted::of(&self.filter);
+        self.take_expired_layers()
+    }
+
+    fn take_expired_layers(&mut self) -> Option<Self> {
+        let (items, capacity_items) = (counted_items(&self.filter), self.filter.capacity_items());
         let expired = self.filter.take_expired()?;
-        self.counted.recount(&self.filter, before);
+        self.counted.recount(&self.filter, items, capacity_items);
         self.pages.after_bytes(&self.filter);
         let counted = Footprint::count(&expired);
         Some(Self { filter: expired, pages: self.pages.of_part(), counted })
     }
 
-    /// Counts the filter anew after a command has deleted items or merged other filters into it. O(layers).
-    pub(super) fn altered(&mut self, before: Counted) {
-        let (layers_before, items_before) = (self.counted.layers(), before.items());
-        self.counted.recount(&self.filter, before);
+    /// Counts the filter anew with the layers that it has grown by. O(layers).
+    #[cold]
+    fn count_growth(&mut self, layers_before: usize, items_before: u64) {
+        let before = self.filter.layers().iter().take(layers_before);
+        let capacity_before_items = before.fold(0u64, |sum, layer| sum.saturating_add(layer.capacity_items()));
+        self.counted.recount(&self.filter, items_before, capacity_before_items);
+    }
+
+    /// Counts the filter anew, which had so many items and so much capacity before, after a command has deleted items or merged
+    /// other filters into it. O(layers).
+    pub(super) fn altered(&mut self, items_before: u64, capacity_before_items: u64) {
+        let layers_before = self.counted.layers();
+        self.counted.recount(&self.filter, items_before, capacity_before_items);
         let layers = self.filter.layer_count();
         if layers > layers_before {
             self.pages.after_growth(&self.filter);
@@ -101,7 +113,7 @@ impl BlockVisitor for Sum {
 
 impl Drop for Stored {
     fn drop(&mut self) {
-        self.counted.uncount(Counted::of(&self.filter));
+        self.counted.uncount(counted_items(&self.filter), self.filter.capacity_items());
         self.pages.undo(&self.filter);
     }
 }
