@@ -85,18 +85,8 @@ pub(super) fn contains_in_layer(
         if is_near {
             return group.contains_each(layer, wanted, part, at);
         }
-        let mut found = 0;
-        in_steps(
-            group,
-            wanted,
-            items_per_step(layer, part, Purpose::Look),
-            |group, step| group.prefetch(layer, step, part, Purpose::Look, prefetch),
-            |group, step| {
-                found |= group.contains_each(layer, step, part, at);
-                true
-            },
-        );
-        found
+        let items_per_step = items_per_step(layer, part, Purpose::Look);
+        group.contains_in_steps(layer, wanted, part, at, items_per_step, prefetch)
     };
     if layer.layout().lines() < TWO_STEP_LINES || hits_expected {
         return look(wanted, Part::All);

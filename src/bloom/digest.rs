@@ -192,6 +192,22 @@ impl<'g, 'i> Group<'g, 'i> {
         with_digests!(self, layer, digests => Probe::contains_each(layer, digests, wanted & self.hashed, part, at))
     }
 
+    /// [`Probe::contains_in_steps`], of items that can be hashed.
+    #[inline(always)]
+    pub(super) fn contains_in_steps(
+        &mut self,
+        layer: &Layer,
+        wanted: ItemSet,
+        part: Part,
+        at: Moment,
+        items_per_step: usize,
+        prefetch: impl Prefetch,
+    ) -> ItemSet {
+        with_digests!(self, layer, digests => {
+            Probe::contains_in_steps(layer, digests, wanted & self.hashed, part, at, items_per_step, prefetch)
+        })
+    }
+
     /// [`Engine::find_each`](super::engine::Engine::find_each) in a layer of columns.
     pub(super) fn find_each(&mut self, layer: &Layer, wanted: ItemSet, at: Moment) -> FoundEach {
         self.hash_by(layer.hash());

@@ -118,6 +118,9 @@ impl Filter {
     pub fn items(&self) -> u64 {
         match self.layers.as_slice() {
             [only] if matches!(only.cells().state(), CellState::Bits) => only.counts().items,
+            layers if self.cell_type() == CellType::Bits => {
+                layers.iter().fold(0, |sum, layer| sum.saturating_add(layer.counts().items))
+            }
             layers => self.sum(layers, |state, layer| match state {
                 CellState::Counters(state) => state.occurrences,
                 CellState::Bits | CellState::Columns(_) => self.distinct_items_of(layer),

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::batch::in_steps;
 use super::cells::{Bits, CellState, Cells, Columns, Counters, Found, Purpose, with_cells};
 use super::engine::{Engine, FoundEach, Inserted, Taken, Taking};
 use super::group::ItemSet;
@@ -214,16 +215,19 @@ impl Layer {
     pub(super) fn contains<D: Probe>(&self, item: D, at: Moment) -> bool {
         // What most layers are is a part of the caller, the rest a function: the compiler would compute beforehand what each layout
         // needs, wherever this is in a loop over layers.
-        if let (Layout::Scattered(layout), CellState::Bits, Some(pair)) =
-            (self.placement.layout(), self.cells.state(), item.pair())
-        {
-            let view = self.cells.view();
-            return match layout.probes() {
-                SCATTERED_PROBES => layout.with::<SCATTERED_PROBES>().contains::<Bits>(view, pair, at),
-                _ => layout.contains::<Bits>(view, pair, at),
-            };
+        match (self.placement.layout(), self.cells.state(), item.pair()) {
+            (Layout::Scattered(layout), CellState::Bits, Some(pair)) => {
+                let view = self.cells.view();
+                match layout.probes() {
+                    SCATTERED_PROBES => layout.with::<SCATTERED_PROBES>().contains::<Bits>(view, pair, at),
+                    _ => layout.contains::<Bits>(view, pair, at),
+                }
+            }
+            (Layout::Modulo(layout), CellState::Bits, Some(pair)) => {
+                layout.contains::<Bits>(self.cells.view(), pair, at)
+            }
+            _ => D::contains(self, item, at),
         }
-        D::contains(self, item, at)
     }
 
     /// Adds an item. Returns whether it was new to the layer. O(probes).
@@ -307,6 +311,16 @@ pub(super) trait Probe: Digest {
     fn contains(layer: &Layer, item: Self, at: Moment) -> bool;
     /// [`Engine::contains_each`].
     fn contains_each(layer: &Layer, items: &[Self], wanted: ItemSet, part: Part, at: Moment) -> ItemSet;
+    /// [`Engine::contains_each`], in steps of so many items, each of which is asked for while the one before is looked at.
+    fn contains_in_steps(
+        layer: &Layer,
+        items: &[Self],
+        wanted: ItemSet,
+        part: Part,
+        at: Moment,
+        items_per_step: usize,
+        prefetch: impl Prefetch,
+    ) -> ItemSet;
     /// [`Engine::insert`].
     fn insert(layer: &mut Layer, item: Self, at: Moment) -> Inserted;
     /// [`Engine::take_each`].
@@ -406,6 +420,32 @@ macro_rules! probes {
             fn contains_each(layer: &Layer, items: &[Self], wanted: ItemSet, part: Part, at: Moment) -> ItemSet {
                 let view = layer.cells.view();
                 $with_layout!(layer, layout, C => layout.contains_each::<C>(view, items, wanted, part, at), 0)
+            }
+
+            #[inline(never)]
+            fn contains_in_steps(
+                layer: &Layer,
+                items: &[Self],
+                wanted: ItemSet,
+                part: Part,
+                at: Moment,
+                items_per_step: usize,
+                prefetch: impl Prefetch,
+            ) -> ItemSet {
+                let (view, mut found) = (layer.cells.view(), 0);
+                $with_layout!(
+                    layer, layout, C => {
+                        let ask = |(): &mut (), step| {
+                            layout.prefetch_each::<C>(view, items, step, part, Purpose::Look, prefetch);
+                        };
+                        in_steps(&mut (), wanted, items_per_step, ask, |(), step| {
+                            found |= layout.contains_each::<C>(view, items, step, part, at);
+                            true
+                        });
+                        found
+                    },
+                    0
+                )
             }
 
             #[inline(never)]

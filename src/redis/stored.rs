@@ -79,7 +79,8 @@ impl Stored {
     #[cold]
     fn count_growth(&mut self, layers_before: usize, items_before: u64) {
         let before = self.filter.layers().iter().take(layers_before);
-        let capacity_before_items = before.fold(0u64, |sum, layer| sum.saturating_add(layer.capacity_items()));
+        let capacity_before_items =
+            before.fold(0u64, |sum, layer| sum.saturating_add(layer.capacity_items()));
         self.counted.recount(&self.filter, items_before, capacity_before_items);
     }
 
