@@ -47,14 +47,15 @@ impl<F: Family> Chain<F> {
         items_of(&self.layers)
     }
 
-    /// Returns the number of layers and the items over all of them. O(layers).
+    /// Returns the number of layers, and the items of those from the last on of the first `layers`. O(such layers).
     #[inline(always)]
-    pub(super) fn layers_and_items(&self) -> (usize, u64) {
-        // Most filters have one layer, and the statistics ask before and after every add.
-        match self.layers() {
-            [only] => (1, only.counts().items),
-            layers => (layers.len(), items_of(layers)),
-        }
+    pub(super) fn counts_since(&self, layers: usize) -> (usize, u64) {
+        let first = layers.min(self.layers.len()).saturating_sub(1);
+        let items = match self.layers.get(first..).unwrap_or_default() {
+            [last] => last.counts().items,
+            layers => items_of(layers),
+        };
+        (self.layers.len(), items)
     }
 
     /// Items the layers were sized for. O(layers).

@@ -112,15 +112,23 @@ impl Filter {
         each_of_bits!(self, chain => chain.items(), chain => chain.items(), chain => chain.items_told())
     }
 
-    /// Returns the number of layers, and the items of all of them as far as only commands change their number: 0 of a
-    /// window filter, whose items expire without one. O(layers).
+    /// Returns the items over all layers as far as only commands change their number: 0 of a window filter, whose items expire
+    /// without one. O(layers).
+    #[must_use]
+    pub fn counted_items(&self) -> u64 {
+        each_of_bits!(self, chain => chain.items(), chain => chain.items(), _ => 0)
+    }
+
+    /// Returns the number of layers, and those of the [counted items](Self::counted_items) that adds can have changed since
+    /// the filter had `layers` layers, more than it has meaning as many: adds count in the last layer, those to a counting
+    /// filter in any. O(1) where no layer has come since, of a counting filter O(layers).
     #[must_use]
     #[inline(always)]
-    pub fn counted(&self) -> (usize, u64) {
+    pub fn counts_since(&self, layers: usize) -> (usize, u64) {
         each_of_bits!(
             self,
-            chain => chain.layers_and_items(),
-            chain => chain.layers_and_items(),
+            chain => chain.counts_since(layers),
+            chain => chain.counts_since(0),
             chain => (chain.layers().len(), 0)
         )
     }

@@ -90,13 +90,13 @@ impl<'a> Request<'a> {
             return Ok(Effects { replication, created: true, merged: true, ..Effects::default() });
         }
         let into = mergeable(open.slot())?;
-        let capacity_before_items = into.capacity_items();
+        let (items_before, capacity_before_items) = (into.items(), into.capacity_items());
         // Beside layers of another hash a keyed filter would not be one any more.
         let takes_layers = into.format() == Format::Everbloom && !matches!(into, Filter::Keyed(_));
         if !self.merge(into, &self.sources, takes_layers, keyspace)? {
             return Ok(Effects::default());
         }
-        open.altered(capacity_before_items);
+        open.altered(items_before, capacity_before_items);
         Ok(Effects { replication: Replication::Verbatim, merged: true, ..Effects::default() })
     }
 

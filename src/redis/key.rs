@@ -21,7 +21,8 @@ pub(super) struct Key<'k> {
     key: Option<NonNull<raw::RedisModuleKey>>,
     /// Nothing for a key that could not be opened.
     claim: Option<Claim<'k>>,
-    /// The filter under the key, once it was looked for, and how many layers and items it had then, if it may be changed.
+    /// The filter under the key, once it was looked for. If it may be changed, `layers` and `items` are what
+    /// [`Filter::counts_since`] said then.
     stored: Option<NonNull<Stored>>,
     layers: usize,
     items: u64,
@@ -107,7 +108,7 @@ impl OpenKey for Key<'_> {
                 let (context, access) = (self.context, self.access);
                 if access == KeyAccess::ReadWrite {
                     // SAFETY: as in `stored`.
-                    (self.layers, self.items) = unsafe { stored.as_ref() }.filter.counted();
+                    (self.layers, self.items) = unsafe { stored.as_ref() }.filter.counts_since(usize::MAX);
                 }
                 let Some(stored) = self.stored() else { return Slot::WrongType };
                 // SAFETY: the context is that of the running command.
@@ -133,10 +134,10 @@ impl OpenKey for Key<'_> {
         layers_added
     }
 
-    fn altered(&mut self, capacity_before_items: u64) {
-        let (layers, items) = (self.layers, self.items);
+    fn altered(&mut self, items_before: u64, capacity_before_items: u64) {
+        let layers = self.layers;
         if let Some(stored) = self.stored() {
-            stored.altered(layers, items, capacity_before_items);
+            stored.altered(layers, items_before, capacity_before_items);
         }
     }
 

@@ -156,9 +156,8 @@ impl Footprint {
         let totals = footprint.totals();
         totals.filters.add(1);
         totals.bytes.add(footprint.bytes());
-        let (layers, items) = filter.counted();
-        totals.layers.add(layers as u64);
-        totals.items.add(items);
+        totals.layers.add(filter.layer_count() as u64);
+        totals.items.add(filter.counted_items());
         totals.capacity_items.add(filter.capacity_items());
         footprint
     }
@@ -188,8 +187,7 @@ impl Footprint {
 
     /// The filter does not exist any more.
     pub(super) fn forget(&self, filter: &Filter) {
-        let (layers, items) = filter.counted();
-        self.uncount(layers, items, filter.capacity_items());
+        self.uncount(filter.layer_count(), filter.counted_items(), filter.capacity_items());
     }
 }
 

@@ -1,9 +1,8 @@
 //! Where the probes of an item fall in a layer.
 
-use siphasher::sip::SipHasher13;
-
 use crate::bloom::bits::Bits;
 use crate::bloom::estimate::{error_rate_now, fill, items_met};
+use crate::bloom::everbloom::hash128;
 use crate::bloom::modulus::Modulus;
 use crate::bloom::placement::{Positions, Probes};
 
@@ -61,7 +60,7 @@ impl SipProbing {
         let reader = bits.reader();
         let (mut items, mut found, mut probes) = (0u32, 0u32, 0u32);
         while probes < MEASURING_PROBES {
-            let hash = SipHasher13::new().hash(&items.to_le_bytes());
+            let hash = hash128(&items.to_le_bytes()).h1;
             let mut positions = self.positions(SipPair { h0: hash, h1: hash });
             let first_clear = positions.by_ref().position(|position| !reader.get(position));
             found += u32::from(first_clear.is_none());
