@@ -9,7 +9,7 @@ use crate::bloom::{BlockVisitor, Filter};
 pub(super) struct Stored {
     /// The filter.
     pub(super) filter: Filter,
-    /// How far its memory is in large pages.
+    /// When its memory is collapsed into large pages.
     pub(super) pages: LargePages,
     /// What the statistics count it for.
     counted: Footprint,
@@ -76,7 +76,7 @@ impl Stored {
         self.counted.recount(&self.filter, layers, self.filter.counted_items(), capacity_items);
         self.pages.after_bytes(&self.filter);
         let counted = Footprint::count(&dead);
-        Some(Self { filter: dead, pages: self.pages.of_part(), counted })
+        Some(Self { filter: dead, pages: LargePages::default(), counted })
     }
 
     /// A command has deleted items or merged other filters into this one, which had so many layers, items
@@ -109,71 +109,5 @@ impl BlockVisitor for Sum {
 impl Drop for Stored {
     fn drop(&mut self) {
         self.counted.forget(&self.filter);
-        self.pages.undo(&self.filter);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::bloom::window::Span;
-    use crate::bloom::{Blueprint, Everbloom, Growth, Window};
-    use crate::prefetch::Processor;
-
-    const DAY_MS: u64 = 86_400_000;
-
-    /// What the system was told of the memory at an address (`VmFlags`, see proc(5)).
-    fn advice_at(address: usize) -> Option<String> {
-        let maps = std::fs::read_to_string("/proc/self/smaps").ok()?;
-        let mut is_here = false;
-        for line in maps.lines() {
-            let range = line.split(' ').next().and_then(|range| range.split_once('-'));
-            let range = range.and_then(|(from, to)| {
-                Some(usize::from_str_radix(from, 16).ok()?..usize::from_str_radix(to, 16).ok()?)
-            });
-            is_here = range.map_or(is_here, |range| range.contains(&address));
-            if let Some(flags) = line.strip_prefix("VmFlags:").filter(|_| is_here) {
-                return Some(flags.to_owned());
-            }
-        }
-        None
-    }
-
-    /// A filter that forgets with two layers, the first of which takes up a few large pages.
-    fn filter_of_two_layers() -> Filter {
-        let growth = Growth::from_expansion(1);
-        let parameters = Everbloom { error_rate: 1e-6, capacity_items: 1_000_000, growth };
-        let window = Window::new(parameters, Span::new(DAY_MS), false);
-        let mut filter = Filter::reserve(Blueprint::Window(window), &u64::MAX).unwrap();
-        filter.tell_time(DAY_MS);
-        let mut item = 0u64;
-        while filter.layer_count() < 2 {
-            item += 1;
-            filter.add(&item.to_le_bytes(), &u64::MAX, Processor).unwrap();
-        }
-        filter
-    }
-
-    #[test]
-    fn what_was_taken_out_of_a_filter_takes_back_what_the_system_was_told_of_it() {
-        let mut stored = Stored::new(filter_of_two_layers());
-        let words = stored.filter.storages().next().unwrap().words();
-        let block = words.as_ptr().addr().next_multiple_of(2 << 20);
-        assert!(size_of_val(words) >= 4 << 20, "{}", size_of_val(words));
-        stored.pages = LargePages::advised(&stored.filter);
-        if !advice_at(block).is_some_and(|advice| advice.contains("hg")) {
-            eprintln!("skipped: the system has no large pages");
-            return;
-        }
-        stored.filter.tell_time(4 * DAY_MS);
-        stored.filter.add(b"late", &u64::MAX, Processor).unwrap();
-        let mut dead = stored.take_dead().unwrap();
-        assert_eq!((dead.filter.layer_count(), stored.filter.layer_count()), (1, 1));
-        // As when it is freed, with the memory still there to be looked at.
-        dead.pages.undo(&dead.filter);
-        assert!(advice_at(block).is_some_and(|advice| !advice.contains("hg")));
-        let last = stored.filter.storages().next().unwrap().words();
-        let block = last.as_ptr().addr().next_multiple_of(2 << 20);
-        assert!(advice_at(block).is_some_and(|advice| advice.contains("hg")));
     }
 }
