@@ -36,8 +36,9 @@ impl Stored {
         sum.0
     }
 
-    /// Counts what a command has added to the filter, of which [`Filter::counts_since`] said `layers_before` and
-    /// `items_before`: so many items, or other things than items. Returns how many layers more the filter has. O(1), where it has grown O(layers).
+    /// Counts what a command has added to the filter: so many items, or other things than items. [`Filter::counts_since`] said
+    /// `layers_before` and `items_before` before. Returns how many layers more the filter has. O(1), where it has grown
+    /// O(layers).
     #[inline(always)]
     pub(super) fn changed(&mut self, layers_before: usize, items_before: u64, items_added: u64) -> u32 {
         let (layers, items) = self.filter.counts_since(layers_before);
