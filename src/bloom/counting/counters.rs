@@ -30,7 +30,7 @@ impl Counters {
         self.words.len() as u64 * 64 / COUNTER_BITS
     }
 
-    /// The count at a position, 0 to [`COUNT_FULL`]; 0 for a position outside the array.
+    /// Returns the count at a position, 0 to [`COUNT_FULL`](super::COUNT_FULL); 0 for a position outside the array.
     #[must_use]
     pub fn count(&self, position: u64) -> u32 {
         let (line, word, mask) = place(position);
