@@ -16,7 +16,7 @@ use super::series::{CHAIN_CAPACITY, CHAIN_LAYERS, Series, Size};
 
 /// Share of set bits, in 256, of a filter that holds half its capacity: 1 - 1 / sqrt(2).
 const HALF_FULL_256: u8 = 75;
-/// Filters from which on some of the memory may be joined to large pages.
+/// Filters from which on some of the memory may be collapsed into large pages.
 const LARGE_PAGES_MIN_BYTES: u64 = 4 << 20;
 /// Items per command while filters are filled.
 const FILL_ITEMS: usize = 1000;
@@ -75,7 +75,7 @@ pub(crate) fn make(server: &Server, series: &Series, size: &Size) -> Result<(), 
     Ok(())
 }
 
-/// Waits until no more of the server's memory is joined to large pages, which is done in the background: a
+/// Waits until no more of the server's memory is collapsed into large pages, which is done in the background: a
 /// filter is asked for a lifetime and filled once.
 fn settle(server: &Server, size: &Size) {
     const PERIOD: Duration = Duration::from_secs(2);
@@ -83,11 +83,11 @@ fn settle(server: &Server, size: &Size) {
     if size.bytes < LARGE_PAGES_MIN_BYTES {
         return;
     }
-    let joined = || memory_bytes(server.process(), "AnonHugePages");
-    let mut before = joined();
+    let collapsed = || memory_bytes(server.process(), "AnonHugePages");
+    let mut before = collapsed();
     for _ in 0..PERIODS_MAX {
         thread::sleep(PERIOD);
-        let now = joined();
+        let now = collapsed();
         if now == before {
             return;
         }

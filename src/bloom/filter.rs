@@ -128,6 +128,34 @@ impl Filter {
         }
     }
 
+    /// Returns the items over all layers as far as only commands change their number: 0 of a window, whose items expire
+    /// without one. O(layers).
+    #[must_use]
+    pub fn counted_items(&self) -> u64 {
+        if self.window().is_some() { 0 } else { self.items() }
+    }
+
+    /// Returns the number of layers, and those of the [counted items](Self::counted_items) that adds can have changed since
+    /// the filter had `layers` layers, more than it has meaning as many: adds count in the last layer, those to counters in
+    /// any. O(1) where no layer has come since, of counters O(layers).
+    #[must_use]
+    #[inline(always)]
+    pub fn counts_since(&self, layers: usize) -> (usize, u64) {
+        let count = self.layers.len();
+        let items = match (&self.policy, self.layers.last().map(|last| last.cells().state())) {
+            (Policy::Window(_), _) | (_, None) => 0,
+            (_, Some(CellState::Bits)) => {
+                let from = layers.min(count).saturating_sub(1);
+                self.layers
+                    .iter()
+                    .skip(from)
+                    .fold(0u64, |sum, layer| sum.saturating_add(layer.counts().items))
+            }
+            _ => self.items(),
+        };
+        (count, items)
+    }
+
     /// Returns the number of items that count towards the capacity: as [`items`](Self::items), but of counters each item once.
     /// O(layers).
     #[must_use]

@@ -26,7 +26,7 @@ pub(super) fn run<'a>(
     // Had before anything is changed: afterwards nobody could refuse.
     let room = room_for_arguments(items.len())?;
     let filter = open.slot().required()?;
-    let capacity_before_items = filter.capacity_items();
+    let (items_before, capacity_before_items) = (filter.items(), filter.capacity_items());
     let answers = delete(filter, items, keyspace.prefetch())?;
     reply.array(answers.len());
     answers.iter().for_each(|is_deleted| reply.boolean(*is_deleted));
@@ -34,7 +34,7 @@ pub(super) fn run<'a>(
     if items_deleted == 0 {
         return Ok(Effects::default());
     }
-    open.altered(capacity_before_items);
+    open.altered(items_before, capacity_before_items);
     let replication = if items_deleted == items.len() as u64 {
         Replication::Verbatim
     } else {

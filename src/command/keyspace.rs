@@ -126,9 +126,9 @@ pub trait OpenKey {
     /// where that takes long.
     fn changed(&mut self, items_added: u64) -> u32;
 
-    /// Takes note that the filter, which had so much capacity before, has changed otherwise: items were deleted, or other filters
-    /// merged into it.
-    fn altered(&mut self, capacity_before_items: u64);
+    /// Takes note that the filter, which had so many items and so much capacity before, has changed otherwise: items were deleted,
+    /// or other filters merged into it.
+    fn altered(&mut self, items_before: u64, capacity_before_items: u64);
 
     /// Puts a filter under the key, in place of what is there.
     ///

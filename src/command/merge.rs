@@ -87,11 +87,11 @@ impl<'a> Request<'a> {
         let memory = keyspace.memory();
         let created = match open.slot().present()? {
             Some(into) => {
-                let capacity_before_items = into.capacity_items();
+                let (items_before, capacity_before_items) = (into.items(), into.capacity_items());
                 if !into.merge(&sources, is_forced, keyspace, memory).map_err(refusal)? {
                     return Ok(Effects::default());
                 }
-                open.altered(capacity_before_items);
+                open.altered(items_before, capacity_before_items);
                 false
             }
             None => {

@@ -1,11 +1,8 @@
 //! Giving the memory of filters back: at once, or in the background where that takes long.
 
-use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
-use std::thread;
-
 use super::memory::is_short;
 use super::stored::Stored;
+use super::worker::Worker;
 use crate::bloom::Filter;
 
 /// Bytes that count as much work to free as an element of a list does. The server frees in the background
@@ -25,10 +22,8 @@ const URGENT_FREE_UNIT_BYTES: usize = 8 << 20;
 /// Units from which on the server frees in the background: `LAZYFREE_THRESHOLD` in lazyfree.c of every
 /// server.
 const AT_ONCE_MAX_UNITS: usize = 64;
-/// Filters that may wait; what comes on top is freed at once.
+/// Filters that may wait. Any more are freed at once.
 const WAITING_MAX: usize = 64;
-/// Bytes of the thread's stack.
-const STACK_BYTES: usize = 256 << 10;
 
 /// The work of freeing a filter, in the server's units. O(layers).
 pub(super) fn effort(filter: &Filter) -> usize {
@@ -37,47 +32,13 @@ pub(super) fn effort(filter: &Filter) -> usize {
     1 + bits_bytes / unit_bytes
 }
 
-/// The filters that wait. Not a channel of the standard library: those ask for alignments that no server's
-/// allocator has.
-static WAITING: Mutex<VecDeque<Stored>> = Mutex::new(VecDeque::new());
-/// Told of every filter that was put there.
-static HAS_WAITING: Condvar = Condvar::new();
+/// Frees filters in the background.
+static FREER: Worker<Stored> = Worker::new("bf-free", WAITING_MAX, drop);
 
 /// Frees what was under a key: in the background where the server would do so, too.
 pub(super) fn free(stored: Stored) {
     if effort(&stored.filter) > AT_ONCE_MAX_UNITS {
-        // Where nobody takes it, it is freed here and now.
-        drop(hand_over(stored));
-    }
-}
-
-/// Hands a filter to the thread; gives it back where that cannot be had, or has too much to do.
-fn hand_over(stored: Stored) -> Option<Stored> {
-    static HAS_THREAD: OnceLock<bool> = OnceLock::new();
-    let has_thread = HAS_THREAD.get_or_init(|| {
-        let builder = thread::Builder::new().name("bf-free".to_owned()).stack_size(STACK_BYTES);
-        builder.spawn(run).is_ok()
-    });
-    let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
-    if !has_thread || waiting.len() >= WAITING_MAX || waiting.try_reserve(1).is_err() {
-        return Some(stored);
-    }
-    waiting.push_back(stored);
-    HAS_WAITING.notify_one();
-    None
-}
-
-/// The thread.
-fn run() {
-    loop {
-        let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
-        let stored = loop {
-            match waiting.pop_front() {
-                Some(stored) => break stored,
-                None => waiting = HAS_WAITING.wait(waiting).unwrap_or_else(PoisonError::into_inner),
-            }
-        };
-        drop(waiting);
-        drop(stored);
+        // What the worker does not take is freed here.
+        drop(FREER.queue(stored));
     }
 }

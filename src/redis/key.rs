@@ -10,7 +10,6 @@ use super::datatype;
 use super::freeing;
 use super::log::{self, Topic};
 use super::moment;
-use super::stats::counted_items;
 use super::stored::Stored;
 use crate::bloom::Filter;
 use crate::command::table::KeyAccess;
@@ -22,9 +21,9 @@ pub(super) struct Key<'k> {
     key: Option<NonNull<raw::RedisModuleKey>>,
     /// Nothing for a key that could not be opened.
     claim: Option<Claim<'k>>,
-    /// The filter under the key, once it was looked for.
+    /// The filter under the key, once it was looked for. If it may be changed, `items` are those that [`Filter::counts_since`]
+    /// said then.
     stored: Option<NonNull<Stored>>,
-    /// The items that the filter had when it was looked for, if it may be changed.
     items: u64,
     context: Context,
     access: KeyAccess,
@@ -111,7 +110,7 @@ impl OpenKey for Key<'_> {
                 let must_obey = || access == KeyAccess::ReadWrite && unsafe { moment::must_obey(context) };
                 stored.filter.set_time(moment::now_ms, must_obey);
                 if access == KeyAccess::ReadWrite {
-                    self.items = counted_items(&stored.filter);
+                    self.items = stored.filter.counts_since(usize::MAX).1;
                 }
                 self.stored().map_or(Slot::WrongType, |stored| Slot::Filter(&mut stored.filter))
             }
@@ -133,8 +132,7 @@ impl OpenKey for Key<'_> {
         layers_added
     }
 
-    fn altered(&mut self, capacity_before_items: u64) {
-        let items_before = self.items;
+    fn altered(&mut self, items_before: u64, capacity_before_items: u64) {
         if let Some(stored) = self.stored() {
             stored.altered(items_before, capacity_before_items);
         }

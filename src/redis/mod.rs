@@ -38,3 +38,4 @@ mod server;
 mod source;
 mod stats;
 mod stored;
+mod worker;

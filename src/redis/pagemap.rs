@@ -16,9 +16,6 @@ const READ_ENTRIES: usize = 512;
 const PRESENT: u64 = 1 << 63;
 /// The page is in swap, or on its way to another place.
 const SWAPPED: u64 = 1 << 62;
-/// No other process has the page. The system's page of zeros, which stands for memory that was only read, has
-/// many.
-const EXCLUSIVE: u64 = 1 << 56;
 
 /// The memory of this process.
 #[derive(Clone, Copy)]
@@ -44,28 +41,18 @@ impl Memory for ProcessMemory {
 }
 
 /// The system's table of the pages of one process.
-pub(super) struct Pagemap(File);
+struct Pagemap(File);
 
 impl Pagemap {
     /// The table of the process that this runs in: a child has one of its own, so it is not kept. Nothing
     /// where the system has none, or lets nobody see it, or has other pages.
-    pub(super) fn open() -> Option<Self> {
+    fn open() -> Option<Self> {
         // SAFETY: no precondition.
         let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         if usize::try_from(page_bytes) != Ok(PAGE_BYTES) {
             return None;
         }
         File::open("/proc/self/pagemap").ok().map(Self)
-    }
-
-    /// How many of the pages at these addresses are written to and this process's alone; nothing if that
-    /// cannot be read.
-    pub(super) fn own_pages(&self, addresses: Range<usize>) -> Option<usize> {
-        let mut pages = 0;
-        self.each_page(addresses, &mut |_, entry| {
-            pages += usize::from(entry & (PRESENT | EXCLUSIVE) == PRESENT | EXCLUSIVE);
-        })?;
-        Some(pages)
     }
 
     /// Shows `visit` each page that some of the addresses lie in, as those addresses, with its entry. Nothing

@@ -146,7 +146,7 @@ impl Footprint {
         totals.filters.add(1);
         totals.bytes.add(footprint.bytes());
         totals.layers.add(layers);
-        totals.items.add(counted_items(filter));
+        totals.items.add(filter.counted_items());
         totals.capacity_items.add(filter.capacity_items());
         footprint
     }
@@ -158,10 +158,10 @@ impl Footprint {
         *self = Self::count(filter);
     }
 
-    /// Counts the items anew of a filter that has only taken items. O(layers).
+    /// Counts as many items more as some layers of the filter have more than they had.
     #[inline(always)]
-    pub(super) fn recount_items(&self, filter: &Filter, items_before: u64) {
-        self.totals().items.add(counted_items(filter).wrapping_sub(items_before));
+    pub(super) fn recount_items(&self, items_before: u64, items: u64) {
+        self.totals().items.add(items.wrapping_sub(items_before));
     }
 
     /// Counts no more a filter that was counted with so many items and so much capacity.
@@ -196,12 +196,6 @@ impl Footprint {
 /// Returns that many of the lowest bits.
 const fn low_bits(number: u64, bits: u32) -> u64 {
     number & ((1 << bits) - 1)
-}
-
-/// Returns the items that a filter is counted with: 0 for window filters, since the expiry of an item raises no event.
-#[inline(always)]
-pub(super) fn counted_items(filter: &Filter) -> u64 {
-    if filter.window().is_some() { 0 } else { filter.items() }
 }
 
 /// Counts what a command did with items. Which kind of command it is the compiler knows.

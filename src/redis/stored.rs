@@ -2,14 +2,14 @@
 
 use super::allocator::block_bytes;
 use super::huge_pages::LargePages;
-use super::stats::{Footprint, counted_items};
+use super::stats::Footprint;
 use crate::bloom::{BlockVisitor, Filter};
 
 /// A value of one of the data types. The server holds it as a bare pointer to a box of its own.
 pub(super) struct Stored {
     /// The filter.
     pub(super) filter: Filter,
-    /// How far its memory is in large pages.
+    /// When its memory is collapsed into large pages.
     pub(super) pages: LargePages,
     /// What the statistics count it for.
     counted: Footprint,
@@ -39,17 +39,17 @@ impl Stored {
         sum.0
     }
 
-    /// Counts what a command has added to the filter, which had so many items before: so many items, or other things than items. Returns how many layers more the filter has. O(layers).
+    /// Counts what a command has added to the filter: so many items, or other things than items. [`Filter::counts_since`] said
+    /// `items_before` before. Returns how many layers more the filter has. O(1), where it has grown or counts O(layers).
     #[inline(always)]
     pub(super) fn changed(&mut self, items_before: u64, items_added: u64) -> u32 {
         let layers_before = self.counted.layers();
-        let layers = self.filter.layer_count();
+        let (layers, items) = self.filter.counts_since(layers_before);
+        self.counted.recount_items(items_before, items);
         let mut layers_added = 0;
-        if layers == layers_before {
-            self.counted.recount_items(&self.filter, items_before);
-        } else {
+        if layers != layers_before {
             layers_added = u32::try_from(layers.saturating_sub(layers_before)).unwrap_or(u32::MAX);
-            self.count_growth(layers_before, items_before);
+            self.count_growth(layers_before);
             self.pages.after_growth(&self.filter);
         }
         if items_added == 0 {
@@ -67,28 +67,29 @@ impl Stored {
     }
 
     fn take_expired_layers(&mut self) -> Option<Self> {
-        let (items, capacity_items) = (counted_items(&self.filter), self.filter.capacity_items());
+        let (items, capacity_items) = (self.filter.counted_items(), self.filter.capacity_items());
         let expired = self.filter.take_expired()?;
         self.counted.recount(&self.filter, items, capacity_items);
         self.pages.after_bytes(&self.filter);
         let counted = Footprint::count(&expired);
-        Some(Self { filter: expired, pages: self.pages.of_part(), counted })
+        Some(Self { filter: expired, pages: LargePages::default(), counted })
     }
 
-    /// Counts the filter anew with the layers that it has grown by. O(layers).
+    /// Counts the filter anew with the layers that it has grown by; their items are counted. O(layers).
     #[cold]
-    fn count_growth(&mut self, layers_before: usize, items_before: u64) {
+    fn count_growth(&mut self, layers_before: usize) {
         let before = self.filter.layers().iter().take(layers_before);
         let capacity_before_items =
             before.fold(0u64, |sum, layer| sum.saturating_add(layer.capacity_items()));
-        self.counted.recount(&self.filter, items_before, capacity_before_items);
+        self.counted.recount(&self.filter, self.filter.counted_items(), capacity_before_items);
     }
 
     /// Counts the filter anew, which had so many items and so much capacity before, after a command has deleted items or merged
     /// other filters into it. O(layers).
     pub(super) fn altered(&mut self, items_before: u64, capacity_before_items: u64) {
         let layers_before = self.counted.layers();
-        self.counted.recount(&self.filter, items_before, capacity_before_items);
+        let counted_before = if self.filter.window().is_some() { 0 } else { items_before };
+        self.counted.recount(&self.filter, counted_before, capacity_before_items);
         let layers = self.filter.layer_count();
         if layers > layers_before {
             self.pages.after_growth(&self.filter);
@@ -114,73 +115,6 @@ impl BlockVisitor for Sum {
 
 impl Drop for Stored {
     fn drop(&mut self) {
-        self.counted.uncount(counted_items(&self.filter), self.filter.capacity_items());
-        self.pages.undo(&self.filter);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::bloom::window::Span;
-    use crate::bloom::{CellType, Growth, Hash, Policy, Promise, Spec, Window};
-    use crate::prefetch::Processor;
-
-    const DAY_MS: u64 = 86_400_000;
-
-    /// What the system was told of the memory at an address (`VmFlags`, see proc(5)).
-    fn advice_at(address: usize) -> Option<String> {
-        let maps = std::fs::read_to_string("/proc/self/smaps").ok()?;
-        let mut is_here = false;
-        for line in maps.lines() {
-            let range = line.split(' ').next().and_then(|range| range.split_once('-'));
-            let range = range.and_then(|(from, to)| {
-                Some(usize::from_str_radix(from, 16).ok()?..usize::from_str_radix(to, 16).ok()?)
-            });
-            is_here = range.map_or(is_here, |range| range.contains(&address));
-            if let Some(flags) = line.strip_prefix("VmFlags:").filter(|_| is_here) {
-                return Some(flags.to_owned());
-            }
-        }
-        None
-    }
-
-    /// Returns a sliding window of two layers, the first of which takes up a few large pages.
-    fn filter_of_two_layers() -> Filter {
-        let growth = Growth::from_expansion(1);
-        let promise = Promise { error_rate: 1e-6, capacity_items: 1_000_000, growth };
-        let policy = Policy::Window(Box::new(Window::new(promise, Span::new(DAY_MS), false)));
-        let spec = Spec { policy, hash: Hash::Murmur3, cells: CellType::Columns };
-        let mut filter = Filter::reserve(spec, &u64::MAX).unwrap();
-        filter.set_time(|| DAY_MS, || false);
-        let mut item = 0u64;
-        while filter.layer_count() < 2 {
-            item += 1;
-            filter.add(&item.to_le_bytes(), &u64::MAX, Processor).unwrap();
-        }
-        filter
-    }
-
-    #[test]
-    fn what_was_taken_out_of_a_filter_takes_back_what_the_system_was_told_of_it() {
-        let mut stored = Stored::new(filter_of_two_layers());
-        let words = stored.filter.layers()[0].cells().words();
-        let block = words.as_ptr().addr().next_multiple_of(2 << 20);
-        assert!(size_of_val(words) >= 4 << 20, "{}", size_of_val(words));
-        stored.pages = LargePages::advised(&stored.filter);
-        if !advice_at(block).is_some_and(|advice| advice.contains("hg")) {
-            eprintln!("skipped: the system has no large pages");
-            return;
-        }
-        stored.filter.set_time(|| 4 * DAY_MS, || false);
-        stored.filter.add(b"late", &u64::MAX, Processor).unwrap();
-        let mut dead = stored.take_expired().unwrap();
-        assert_eq!((dead.filter.layer_count(), stored.filter.layer_count()), (1, 1));
-        // As when it is freed, with the memory still there to be looked at.
-        dead.pages.undo(&dead.filter);
-        assert!(advice_at(block).is_some_and(|advice| !advice.contains("hg")));
-        let last = stored.filter.layers()[0].cells().words();
-        let block = last.as_ptr().addr().next_multiple_of(2 << 20);
-        assert!(advice_at(block).is_some_and(|advice| advice.contains("hg")));
+        self.counted.uncount(self.filter.counted_items(), self.filter.capacity_items());
     }
 }

@@ -188,7 +188,7 @@ impl OpenKey for TestKey<'_> {
         added as u32
     }
 
-    fn altered(&mut self, _capacity_before_items: u64) {
+    fn altered(&mut self, _items_before: u64, _capacity_before_items: u64) {
         assert!(self.access == KeyAccess::ReadWrite && self.filter.is_some());
     }
 

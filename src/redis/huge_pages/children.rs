@@ -1,4 +1,4 @@
-//! The children that the server forks to save: each has a claim of its own to every page until it ends.
+//! The children that the server forks to save. A child shares every page with the server until it ends.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -7,12 +7,12 @@ use redis_module::raw;
 
 use crate::redis::api::{Context, server_flags};
 
-/// Children of the server that have ended: each time pages may have been split.
+/// The number of children that have ended. The system may have split pages during the life of each.
 pub(super) static CHILDREN_ENDED: AtomicU32 = AtomicU32::new(0);
-/// Whether a child that saves runs: what is joined meanwhile is copied, because the child has it too.
+/// Whether a child that saves runs. To collapse a page that it shares would copy the page.
 pub(super) static HAS_CHILD: AtomicBool = AtomicBool::new(false);
 
-/// Asks the server to tell of its children.
+/// Subscribes to the server's events about its children.
 ///
 /// # Safety
 /// `context` must be that of the running `RedisModule_OnLoad`.
@@ -31,8 +31,7 @@ unsafe extern "C" fn on_child(
     subevent: u64,
     _data: *mut c_void,
 ) {
-    // What the server says at each event, not the event: it tells of the birth of a child for a debugger of scripts, which
-    // may run beside another one, but of no such child's death. What is joined while one runs is copied.
+    // The server's flags, not the subevent: the child of a script debugger has an event for its birth and none for its end.
     HAS_CHILD.store(server_flags() & raw::REDISMODULE_CTX_FLAGS_ACTIVE_CHILD != 0, Relaxed);
     if subevent == raw::REDISMODULE_SUBEVENT_FORK_CHILD_DIED {
         CHILDREN_ENDED.fetch_add(1, Relaxed);

@@ -1,15 +1,12 @@
-//! Pages of 2 MiB for large bit arrays, where they cost no memory (`bf.huge-pages`).
+//! Pages of 2 MiB for large bit arrays (`bf.huge-pages`).
 //!
-//! A probe of a large array then misses the address cache far less often, and a fork has a fraction of the
-//! page tables to copy. But a large page is resident as a whole: taken for the first bit that is set in it,
-//! it makes a filter that was reserved too large, or whose items lie all over it, resident long before it
-//! holds anything. So small pages are joined only where nearly all of them have been written to, by a thread
-//! of its own ([`joiner`]); and again after a save, during which the system splits pages that are written to.
-//! docs/decisions/0009 has what was measured.
+//! They make probes of a large array and forks faster. The system keeps all 2 MiB of such a page in memory, so an array is
+//! collapsed into them only when nearly all of its pages of 4 KiB have been written to. A background thread does it
+//! ([`collapser`]). It does it again after a child has ended, because the system splits the pages that are written to while a
+//! child has them too ([`children`]). docs/decisions/0009 has the measurements.
 
-mod block;
 mod children;
-mod joiner;
+mod collapser;
 mod pages;
 
 pub(super) use children::watch;

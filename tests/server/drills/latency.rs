@@ -235,7 +235,7 @@ impl Stage<'_> {
         });
         let mut first = 0;
         self.during("first touch", |stage| first = stage.add("big", filling / 2));
-        self.during("filling and joining", |stage| stage.fill("big", filling / 2));
+        self.during("filling and collapsing", |stage| stage.fill("big", filling / 2));
         self.during("BGSAVE", Self::save);
         self.during("SCANDUMP, LOADCHUNK", Self::dump_in_pieces);
         self.during("adding to what was loaded", |stage| stage.fill("loaded", filling / 8));
