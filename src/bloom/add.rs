@@ -229,7 +229,11 @@ fn find_in_layer(
 ) -> FoundEach {
     if layer.cells().columns().is_none() {
         // What is there is there for good.
-        let found = contains_in_layer(layer, group, wanted, false, at, prefetch);
+        let found = if is_cached(layer) {
+            group.contains_each(layer, wanted, Part::InTurn, at)
+        } else {
+            contains_in_layer(layer, group, wanted, false, at, prefetch)
+        };
         return FoundEach { live: found, current: found };
     }
     if is_cached(layer) {

@@ -132,7 +132,7 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         };
         match part {
             Part::First => subset(items, wanted, |item| look(item, Part::FIRST as usize)),
-            _ if self.spot_count() > AT_HAND_SPOTS => {
+            _ if part == Part::InTurn || self.spot_count() > AT_HAND_SPOTS => {
                 subset(items, wanted, |item| self.contains::<C>(view, item, at))
             }
             // Behind the first spots all are looked at: those are known to be set, and near.

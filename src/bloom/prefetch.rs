@@ -29,6 +29,8 @@ pub enum Part {
     Rest,
     /// All.
     All,
+    /// All, each looked at only where those before it are set: for memory that is near, and items that are mostly absent.
+    InTurn,
 }
 
 impl Part {
@@ -41,7 +43,7 @@ impl Part {
         match self {
             Self::First => 0..first,
             Self::Rest => first..count,
-            Self::All => 0..count,
+            Self::All | Self::InTurn => 0..count,
         }
     }
 }
