@@ -68,7 +68,7 @@ fuzz-smoke: ## fuzz every target for some seconds
 soak: build ## drill servers for MINUTES minutes: random commands, kill -9, cut links, moving slots; prints a table
 	@scripts/soak $(or $(MINUTES),10)
 
-mutants: ## alter N places of the pure rooms, drawn by SEED, and look whether a test notices
+mutants: ## alter N places of the pure modules, drawn by SEED, and look whether a test notices
 	@scripts/setup build mutants
 	@scripts/mutants $(or $(N),200) $(or $(SEED),$(shell date +%s))
 

@@ -19,7 +19,7 @@
 //! BF.SCANDUMP; [`Format`], whose bytes a filter has. The commands, settings and packages of the module are in
 //! README.md and docs/, which come with the sources.
 //!
-//! The code is four rooms, each importing only those above it; docs/architecture.md is their map:
+//! The code has four modules, each importing only those above it; docs/architecture.md is their map:
 //!
 //! * `bloom`, the mathematics: bits, hashes, positions, sizes, growth. No bytes on disk, no server.
 //! * `format`, the bytes: how a filter is written down and read back.
@@ -34,7 +34,7 @@ compile_error!(
     "everbloom stores bit arrays as little-endian words and views them in place: big-endian hosts are not supported"
 );
 
-// The rooms are open to this repository's own tests and benchmarks, which ask for the feature `internals`; to
+// The modules are open to this repository's own tests and benchmarks, which ask for the feature `internals`; to
 // other programs the library is what is named below.
 #[cfg(not(feature = "internals"))]
 #[allow(dead_code, unused_imports, unreachable_pub, reason = "the tests use the rest")]

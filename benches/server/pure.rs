@@ -1,8 +1,8 @@
-//! What the benchmark of the pure rooms has left behind.
+//! What the benchmark of the pure modules has left behind.
 
 use std::path::Path;
 
-/// One benchmark of the pure rooms.
+/// One benchmark of the pure modules.
 pub(crate) struct Pure {
     /// What was done.
     pub(crate) what: String,

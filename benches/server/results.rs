@@ -20,7 +20,7 @@ pub(crate) struct Results {
     pub(crate) cells: Cells,
     /// Instructions per command, where they could be counted.
     pub(crate) instructions: Option<Vec<Instructions>>,
-    /// The pure rooms.
+    /// The pure modules.
     pub(crate) pure: Vec<Pure>,
     /// A large filter in a server of its own.
     pub(crate) facts: Vec<Fact>,

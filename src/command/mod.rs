@@ -3,7 +3,7 @@
 //! [`execute()`] is the one way of a command. It reads all arguments, opens keys through a [`Keyspace`],
 //! which says no more of them than "vacant", "a filter" or "another type", acts, puts a filter that was
 //! made, by now complete, in its place, replies, and answers with the [`Effects`] that the host is to carry
-//! out. The server's room and the tests run the same function.
+//! out. The module `redis` and the tests run the same function.
 #![forbid(unsafe_code)]
 
 mod add;
