@@ -84,7 +84,7 @@ impl<'a> Cursor<'a> {
             0xc3 => {
                 self.byte();
                 let (compressed, length) = (self.number() as usize, self.number() as usize);
-                decompress(self.take(compressed), length)
+                lzf_rust::decompress_into_vec(self.take(compressed), length).unwrap()
             }
             _ => {
                 let length = self.number() as usize;
@@ -92,26 +92,4 @@ impl<'a> Cursor<'a> {
             }
         }
     }
-}
-
-/// LZF: runs of literal bytes, and references to what came before.
-fn decompress(mut input: &[u8], length: usize) -> Vec<u8> {
-    let mut output = Vec::with_capacity(length);
-    let mut next = || {
-        let (byte, rest) = input.split_first()?;
-        input = rest;
-        Some(usize::from(*byte))
-    };
-    while let Some(control) = next() {
-        if control < 32 {
-            output.extend((0..=control).map(|_| next().unwrap() as u8));
-        } else {
-            let run = control >> 5;
-            let run = if run == 7 { 7 + next().unwrap() } else { run } + 2;
-            let from = output.len() - ((control & 31) << 8 | next().unwrap()) - 1;
-            (from..from + run).for_each(|index| output.push(output[index]));
-        }
-    }
-    assert_eq!(output.len(), length);
-    output
 }

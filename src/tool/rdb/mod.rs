@@ -3,7 +3,6 @@
 //! What a file says of lengths is never believed before the bytes are there, so a hostile file costs no more memory
 //! than its own size (what LZF compressed, and filters that are mostly empty, a bounded multiple of it).
 
-mod lzf;
 mod reader;
 mod skip;
 mod snapshot;

@@ -3,8 +3,6 @@
 use std::fmt;
 use std::io::{self, Read};
 
-use super::lzf;
-
 /// Bytes of a string that are read at once.
 const STEP_BYTES: u64 = 1 << 20;
 
@@ -99,7 +97,7 @@ impl<R: Read> Reader<R> {
             Length::Encoded(_) => {
                 let (compressed, length) = (self.number()?, self.number()?);
                 let compressed = self.bytes(compressed)?;
-                lzf::decompress(&compressed, length)
+                decompress(&compressed, length)
                     .ok_or_else(|| Torn::Nonsense("a compressed string that is torn".to_owned()))
             }
         }
@@ -136,5 +134,36 @@ impl<R: Read> Reader<R> {
         }
         self.offset += length;
         Ok(bytes)
+    }
+}
+
+/// Bytes that one byte of LZF can become, at most: a reference of three bytes to 264.
+const LZF_EXPANSION_MAX: u64 = 88;
+
+/// Returns what LZF compressed, if it is `length` bytes; `None` for what is torn or says a wrong length.
+fn decompress(compressed: &[u8], length: u64) -> Option<Vec<u8>> {
+    if length > (compressed.len() as u64).saturating_mul(LZF_EXPANSION_MAX) {
+        return None;
+    }
+    let length = usize::try_from(length).ok()?;
+    let mut output = Vec::new();
+    output.try_reserve_exact(length).ok()?;
+    output.resize(length, 0);
+    (lzf_rust::decompress(compressed, &mut output).ok()? == length).then_some(output)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::decompress;
+
+    #[test]
+    fn compressed_strings_are_read_and_torn_ones_refused() {
+        assert_eq!(decompress(&[0, b'a', 0xE0, 0, 0], 10).unwrap(), b"aaaaaaaaaa");
+        assert_eq!(decompress(&[2, b'a', b'b', b'c', 0x20, 2], 6).unwrap(), b"abcabc");
+        for (input, length) in
+            [(&[0xE0, 0, 0][..], 9), (&[5, 1], 6), (&[0, 1], 2), (&[0, 1], u64::MAX), (&[0x20], 3)]
+        {
+            assert_eq!(decompress(input, length), None, "{input:?}");
+        }
     }
 }

@@ -209,31 +209,12 @@ fn take_string(bytes: &mut &[u8], is_plain: &mut bool) -> Option<Vec<u8>> {
     take(bytes, 1)?;
     let compressed = usize::try_from(take_length(bytes)?).ok()?;
     let length = usize::try_from(take_length(bytes)?).ok()?;
-    let string = decompress(take(bytes, compressed)?)?;
-    (string.len() == length).then_some(string)
-}
-
-/// LZF: literals, and references back into what has been written.
-fn decompress(mut bytes: &[u8]) -> Option<Vec<u8>> {
-    let mut out = Vec::new();
-    while let Some((control, rest)) = bytes.split_first() {
-        bytes = rest;
-        let control = usize::from(*control);
-        if control < 32 {
-            out.extend(take(&mut bytes, control + 1)?);
-            continue;
-        }
-        let mut length = control >> 5;
-        if length == 7 {
-            length += usize::from(take(&mut bytes, 1)?[0]);
-        }
-        let distance = ((control & 31) << 8 | usize::from(take(&mut bytes, 1)?[0])) + 1;
-        let start = out.len().checked_sub(distance)?;
-        for index in start..start + length + 2 {
-            out.push(out[index]);
-        }
+    let compressed = take(bytes, compressed)?;
+    // No byte becomes more.
+    if length > compressed.len() * 88 {
+        return None;
     }
-    Some(out)
+    lzf_rust::decompress_into_vec(compressed, length).ok()
 }
 
 const TYPE_NAME_CHARACTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
