@@ -63,6 +63,12 @@ impl<'a> Arguments<'a> {
         if self.rest.is_empty() { Err(self.wrong_arity()) } else { Ok(self.rest) }
     }
 
+    /// Returns the command.
+    #[must_use]
+    pub const fn command(&self) -> Command {
+        self.command
+    }
+
     /// The command's name in lower case.
     #[must_use]
     pub fn name(&self) -> &'static str {

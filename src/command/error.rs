@@ -42,8 +42,8 @@ pub enum CommandError {
     ReserveExpansionRange,
     /// BF.RESERVE: NONSCALING together with an expansion.
     ReserveFixedExpansion,
-    /// BF.RESERVE: a word that is no option (RedisBloom ignores it).
-    ReserveUnknownArgument(String),
+    /// A word that is no option; BF.INSERT has its own text (RedisBloom's BF.RESERVE ignores it).
+    UnknownArgument(String),
     /// BF.INSERT: bad error rate, of either kind.
     InsertErrorRate,
     /// BF.INSERT: bad capacity, of either kind.
@@ -207,7 +207,7 @@ impl fmt::Display for CommandError {
                 write!(f, "ERR expansion must be in the range [0, {EXPANSION_MAX}]")
             }
             Self::ReserveFixedExpansion => f.write_str("Nonscaling filters cannot expand"),
-            Self::ReserveUnknownArgument(word) => write!(f, "ERR unknown argument '{word}'"),
+            Self::UnknownArgument(word) => write!(f, "ERR unknown argument '{word}'"),
             Self::InsertErrorRate => f.write_str("Bad error rate"),
             Self::InsertCapacity => f.write_str("Bad capacity"),
             Self::InsertExpansion => f.write_str("Bad expansion"),

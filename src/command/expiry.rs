@@ -3,43 +3,36 @@
 
 use std::borrow::Cow;
 
-use super::arguments::Arguments;
 use super::effects::Line;
 use super::error::CommandError;
 use super::number::parse_integer;
-use super::settings::Host;
+use super::options::{Options, Value};
 
-/// The moment of an expiry option, in milliseconds of UNIX time; nothing where `word` is no such option.
+/// Reads an option whose value is a duration from now on, or a moment, in units of so many milliseconds.
 ///
 /// # Errors
-/// [`CommandError::NotAnInteger`] and [`CommandError::ExpireTime`], as SET has them, and
-/// [`CommandError::Syntax`] for a second such option (`before`).
-pub(super) fn option(
-    word: &[u8],
-    before: Option<u64>,
-    arguments: &mut Arguments<'_>,
-    host: &dyn Host,
-) -> Result<Option<u64>, CommandError> {
-    let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
-    let (unit_ms, is_absolute) = match () {
-        () if is("EX") => (1000, false),
-        () if is("PX") => (1, false),
-        () if is("EXAT") => (1000, true),
-        () if is("PXAT") => (1, true),
-        () => return Ok(None),
-    };
-    if before.is_some() {
+/// [`CommandError::NotAnInteger`] and [`CommandError::ExpireTime`], as SET has them, and [`CommandError::Syntax`] for a second such
+/// option.
+pub(super) fn read(
+    options: &mut Options,
+    value: &mut Value<'_, '_>,
+    unit_ms: i64,
+    is_moment: bool,
+) -> Result<(), CommandError> {
+    if options.creation.expires_at_ms.is_some() {
         return Err(CommandError::Syntax);
     }
-    let number = parse_integer(arguments.required()?).ok_or(CommandError::NotAnInteger)?;
-    let start_ms = if is_absolute { 0 } else { host.now_ms() };
+    let number = parse_integer(value.bytes()?).ok_or(CommandError::NotAnInteger)?;
+    let start_ms = if is_moment { 0 } else { value.host().now_ms() };
     // The server keeps the moment as a signed number.
     let at_ms = number
         .checked_mul(unit_ms)
         .filter(|duration_ms| *duration_ms > 0)
         .and_then(|duration_ms| duration_ms.checked_add_unsigned(start_ms))
         .and_then(|at_ms| u64::try_from(at_ms).ok());
-    at_ms.map(Some).ok_or_else(|| CommandError::ExpireTime(arguments.name()))
+    options.creation.expires_at_ms =
+        Some(at_ms.ok_or_else(|| CommandError::ExpireTime(value.command_name()))?);
+    Ok(())
 }
 
 /// The command that gives the key its moment on replicas and in the append-only file: one that every server

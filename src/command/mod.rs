@@ -32,7 +32,9 @@ pub mod keyspace;
 mod load;
 mod load_chunk;
 mod merge;
+
 pub mod number;
+pub mod options;
 pub mod reply;
 mod reserve;
 mod scan_dump;

@@ -5,41 +5,40 @@
 
 use std::borrow::Cow;
 
-use super::arguments::Arguments;
 use super::creation::lines::{number, word};
 use super::effects::Line;
 use super::error::CommandError;
 use super::number::parse_integer;
+use super::options::{Options, Value};
 use super::settings::Host;
 use crate::bloom::Filter;
 use crate::bloom::limits::{WINDOW_MAX_MS, WINDOW_MIN_MS};
 use crate::bloom::window::{Generation, MomentError};
 
-/// The window of an option, in milliseconds; nothing where `word` is no such option.
+/// Reads WINDOW or PWINDOW, whose value is in units of so many milliseconds.
 ///
 /// # Errors
 /// [`CommandError::WindowRange`].
-pub(super) fn option(word: &[u8], arguments: &mut Arguments<'_>) -> Result<Option<u64>, CommandError> {
-    let unit_ms = if word.eq_ignore_ascii_case(b"WINDOW") {
-        1000
-    } else if word.eq_ignore_ascii_case(b"PWINDOW") {
-        1
-    } else {
-        return Ok(None);
-    };
-    let number = parse_integer(arguments.required()?).and_then(|number| u64::try_from(number).ok());
+pub(super) fn read(
+    options: &mut Options,
+    value: &mut Value<'_, '_>,
+    unit_ms: u64,
+) -> Result<(), CommandError> {
+    let number = parse_integer(value.bytes()?).and_then(|number| u64::try_from(number).ok());
     let window_ms = number.and_then(|number| number.checked_mul(unit_ms));
     let in_range = window_ms.filter(|window_ms| (WINDOW_MIN_MS..=WINDOW_MAX_MS).contains(window_ms));
-    in_range.map(Some).ok_or(CommandError::WindowRange)
+    options.creation.window_ms = Some(in_range.ok_or(CommandError::WindowRange)?);
+    Ok(())
 }
 
-/// The moment behind AT, in milliseconds of UNIX time.
+/// Reads AT.
 ///
 /// # Errors
 /// [`CommandError::BadMoment`].
-pub(super) fn moment(text: &[u8]) -> Result<u64, CommandError> {
-    let at_ms = parse_integer(text).and_then(|at_ms| u64::try_from(at_ms).ok());
-    at_ms.ok_or(CommandError::BadMoment)
+pub(super) fn read_moment(options: &mut Options, value: &mut Value<'_, '_>) -> Result<(), CommandError> {
+    let at_ms = parse_integer(value.bytes()?).and_then(|at_ms| u64::try_from(at_ms).ok());
+    options.creation.at_ms = Some(at_ms.ok_or(CommandError::BadMoment)?);
+    Ok(())
 }
 
 /// The time of items that are about to be added.

@@ -6,4 +6,5 @@ mod parse;
 mod run;
 
 pub use error::ImportError;
+pub use options::ImportOptions;
 pub(super) use run::run;

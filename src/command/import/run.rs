@@ -85,54 +85,55 @@ impl<'a> Import<'a> {
         let settings = keyspace.settings();
         let probes = layout.parameters().probes;
         let capacity_items = self
+            .filter
             .capacity_items
             .unwrap_or_else(|| half_full_items(layout.array_bits(), probes).min(CAPACITY_MAX_ITEMS));
-        let error_rate = self.error_rate.unwrap_or(settings.error_rate);
-        let growth = if self.is_fixed {
+        let error_rate = self.filter.error_rate.unwrap_or(settings.error_rate);
+        let growth = if self.filter.is_fixed {
             Growth::Fixed
         } else {
-            Growth::from_expansion(self.expansion.unwrap_or(settings.expansion_factor))
+            Growth::from_expansion(self.filter.expansion.unwrap_or(settings.expansion_factor))
         };
         let line = self.line(&layout, capacity_items, error_rate, growth);
         let policy = Imported { form, estimated_items: 0, error_rate, growth };
         let filter = Filter::import(layout, bits, capacity_items, policy).ok_or(ImportError::OutOfMemory)?;
-        Ok(Change::made(Box::new(filter), vec![line]).expiring(self.expires_at_ms))
+        Ok(Change::made(Box::new(filter), vec![line]).expiring(self.filter.expires_at_ms))
     }
 
     /// Takes from Redisson's settings what the options do not say.
     fn complete(&mut self, keyspace: &impl Keyspace) -> Result<(), CommandError> {
         let Origin::Source(source) = self.origin else { return Ok(()) };
-        if !self.has_settings() || (self.size_bits.is_some() && self.probes.is_some()) {
+        if !self.has_settings() || (self.string.size_bits.is_some() && self.string.probes.is_some()) {
             return Ok(());
         }
         let key = config_key(source.bytes).map_err(|OutOfMemory| ImportError::OutOfMemory)?;
         let config = RedissonConfig::read(|field| keyspace.field(&key, field))
             .map_err(|field| ImportError::NoSettings { key: quotable(&key), field })?;
-        self.size_bits = self.size_bits.or(Some(config.size_bits));
-        self.probes = self.probes.or(Some(config.probes));
+        self.string.size_bits = self.string.size_bits.or(Some(config.size_bits));
+        self.string.probes = self.string.probes.or(Some(config.probes));
         let capacity_items = config.capacity_items.map(|items| items.min(CAPACITY_MAX_ITEMS));
-        self.capacity_items = self.capacity_items.or(capacity_items);
+        self.filter.capacity_items = self.filter.capacity_items.or(capacity_items);
         Ok(())
     }
 
     /// What the options, or Guava's bytes, say of the scheme.
     fn parameters(&self, bytes: &[u8]) -> Result<SchemeParameters, ImportError> {
-        let encoding = self.encoding.unwrap_or(ItemEncoding::Raw);
-        let Some(scheme) = self.scheme else {
+        let encoding = self.string.encoding.unwrap_or(ItemEncoding::Raw);
+        let Some(scheme) = self.string.scheme else {
             return Ok(GuavaHeader::decode(bytes).map_err(ImportError::Guava)?.parameters(encoding));
         };
-        let size_bits = self.size_bits.ok_or(ImportError::Missing("BITS"))?;
-        let probes = self.probes.or(scheme.fixed_probes()).ok_or(ImportError::Missing("HASHES"))?;
-        Ok(SchemeParameters { scheme, encoding, shift: self.shift.unwrap_or(0), probes, size_bits })
+        let size_bits = self.string.size_bits.ok_or(ImportError::Missing("BITS"))?;
+        let probes = self.string.probes.or(scheme.fixed_probes()).ok_or(ImportError::Missing("HASHES"))?;
+        Ok(SchemeParameters { scheme, encoding, shift: self.string.shift.unwrap_or(0), probes, size_bits })
     }
 
     fn read(&self, bytes: &[u8], layout: &SchemeLayout) -> Result<(StringForm, Cells), ImportError> {
-        if self.scheme.is_none() {
+        if self.string.scheme.is_none() {
             let encoding = layout.parameters().encoding;
             let (_, form, bits) = GuavaHeader::read(bytes, encoding).map_err(ImportError::Guava)?;
             return Ok((form, bits));
         }
-        let order = self.order.unwrap_or(BitOrder::Msb);
+        let order = self.string.order.unwrap_or(BitOrder::Msb);
         StringForm::read(bytes, order, layout.array_bits()).map_err(ImportError::String)
     }
 
@@ -146,11 +147,11 @@ impl<'a> Import<'a> {
             Origin::Guava(blob) => arguments.extend([word("GUAVA"), Cow::Borrowed(blob)]),
             Origin::Empty => arguments.push(word("EMPTY")),
         }
-        if self.scheme.is_some() {
+        if self.string.scheme.is_some() {
             arguments.extend([word("SCHEME"), word(scheme.word())]);
             arguments.extend([word("BITS"), number(size_bits), word("HASHES"), number(probes)]);
             arguments.extend([word("SHIFT"), number(shift)]);
-            arguments.extend([word("ORDER"), word(self.order.unwrap_or(BitOrder::Msb).word())]);
+            arguments.extend([word("ORDER"), word(self.string.order.unwrap_or(BitOrder::Msb).word())]);
         } else if matches!(self.origin, Origin::Source(_)) {
             arguments.extend([word("SCHEME"), word("guava")]);
         }

@@ -1,10 +1,11 @@
 //! The commands that make a filter, add items to it, delete and empty it: BF.RESERVE, BF.ADD, BF.MADD,
 //! BF.INSERT, BF.DEL and BF.CLEAR.
 
-use super::parts::{
-    CHANGES, COUNTING, EXPANSION, EXPIRY, FORMAT, ITEM, ITEMS, KEY, KEYED, MANY, NONSCALING, NOREFRESH,
-    SATURATE, V0_2, WINDOW, argument, option, since_0_2, word,
+use super::options::{
+    AT, CAPACITY, COUNTING, ERROR, EXPANSION, EXPIRY, FORMAT, HASH_KEY, IFNOTEXISTS, KEYED, NOCREATE,
+    NONSCALING, NOREFRESH, SATURATE, SEED, TIGHTENING, VALIDATESCALETO, WINDOW,
 };
+use super::parts::{CHANGES, ITEM, ITEMS, KEY, MANY, V0_2, argument, word};
 use super::{ArgumentKind, CommandSpec};
 
 pub(super) static RESERVE: CommandSpec = CommandSpec {
@@ -27,7 +28,7 @@ pub(super) static RESERVE: CommandSpec = CommandSpec {
         WINDOW,
         NOREFRESH,
         EXPIRY,
-        since_0_2(option("ifnotexists", "IFNOTEXISTS", ArgumentKind::PureToken)),
+        IFNOTEXISTS,
     ],
     ..CHANGES
 };
@@ -57,22 +58,22 @@ pub(super) static INSERT: CommandSpec = CommandSpec {
     summary: "Adds items to a filter, which is created with the given parameters if it does not exist",
     syntax: &[
         KEY,
-        option("capacity", "CAPACITY", ArgumentKind::Integer),
-        option("error", "ERROR", ArgumentKind::Double),
+        CAPACITY,
+        ERROR,
         EXPANSION,
-        option("nocreate", "NOCREATE", ArgumentKind::PureToken),
+        NOCREATE,
         NONSCALING,
         SATURATE,
         KEYED,
-        since_0_2(option("key", "KEY", ArgumentKind::String)),
+        HASH_KEY,
         FORMAT,
         COUNTING,
         WINDOW,
         NOREFRESH,
-        since_0_2(option("unix-time-milliseconds", "AT", ArgumentKind::Integer)),
-        option("seed", "SEED", ArgumentKind::String),
-        option("tightening", "TIGHTENING", ArgumentKind::Double),
-        option("validatescaleto", "VALIDATESCALETO", ArgumentKind::Integer),
+        AT,
+        SEED,
+        TIGHTENING,
+        VALIDATESCALETO,
         EXPIRY,
         word("items", "ITEMS"),
         ITEMS,

@@ -1,6 +1,6 @@
 //! The commands that ask a filter: BF.EXISTS, BF.MEXISTS, BF.INFO, BF.STATS, BF.CARD and BF.DEBUG.
 
-use super::parts::{DONT_CACHE, ITEM, ITEMS, KEY, MANY, READS, V0_2, word};
+use super::parts::{DONT_CACHE, ITEM, ITEMS, KEY, MANY, READS, V0_2, argument, word};
 use super::{ArgumentKind, ArgumentSpec, CommandSpec, Presence};
 
 pub(super) static EXISTS: CommandSpec = CommandSpec {
@@ -31,17 +31,17 @@ pub(super) static INFO: CommandSpec = CommandSpec {
     syntax: &[
         KEY,
         ArgumentSpec {
-            name: "single_value",
-            kind: ArgumentKind::OneOf(&[
-                word("capacity", "CAPACITY"),
-                word("size", "SIZE"),
-                word("filters", "FILTERS"),
-                word("items", "ITEMS"),
-                word("expansion", "EXPANSION"),
-            ]),
-            token: None,
             presence: Presence::Optional,
-            since: None,
+            ..argument(
+                "single_value",
+                ArgumentKind::OneOf(&[
+                    word("capacity", "CAPACITY"),
+                    word("size", "SIZE"),
+                    word("filters", "FILTERS"),
+                    word("items", "ITEMS"),
+                    word("expansion", "EXPANSION"),
+                ]),
+            )
         },
     ],
     ..READS

@@ -1,9 +1,9 @@
 //! The commands whose items are packed into one argument: BF.BULKADD and BF.BULKEXISTS.
 
-use super::parts::{CHANGES, DATA, KEY, PACKING, READS, V0_2, option};
-use super::{ArgumentKind, ArgumentSpec, CommandSpec};
+use super::parts::{CHANGES, DATA, KEY, PACKING, READS, V0_2, optional_word};
+use super::{ArgumentSpec, CommandSpec};
 
-const COUNT: ArgumentSpec = option("count", "COUNT", ArgumentKind::PureToken);
+const COUNT: ArgumentSpec = optional_word("count", "COUNT");
 
 pub(super) static BULKADD: CommandSpec = CommandSpec {
     name: "bf.bulkadd",
@@ -12,7 +12,7 @@ pub(super) static BULKADD: CommandSpec = CommandSpec {
     since: V0_2,
     complexity: "O(b + m * k * n), where b is the number of bytes, m of items, k of probes and n of layers",
     summary: "Adds a packed batch of items to a filter, which is created if it does not exist",
-    syntax: &[KEY, option("nocreate", "NOCREATE", ArgumentKind::PureToken), COUNT, PACKING, DATA],
+    syntax: &[KEY, optional_word("nocreate", "NOCREATE"), COUNT, PACKING, DATA],
     ..CHANGES
 };
 

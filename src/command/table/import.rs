@@ -1,7 +1,10 @@
 //! The commands for filters that clients keep in strings: BF.IMPORT and BF.EXPORT.
 
-use super::parts::{CHANGES, EXPANSION, EXPIRY, KEY, NONSCALING, READS, option, word};
-use super::{ArgumentKind, ArgumentSpec, CommandSpec, Presence};
+use super::options::{
+    BITS, CAPACITY, ENCODING, ERROR, EXPANSION, EXPIRY, HASHES, NONSCALING, ORDER, REPLACE, SCHEME, SHIFT,
+};
+use super::parts::{CHANGES, KEY, READS, argument, word};
+use super::{ArgumentKind, ArgumentSpec, CommandSpec};
 
 pub(super) static IMPORT: CommandSpec = CommandSpec {
     name: "bf.import",
@@ -10,40 +13,25 @@ pub(super) static IMPORT: CommandSpec = CommandSpec {
     summary: "Makes a filter of the bits that a client keeps in a string, to be asked and added to by that client's scheme",
     syntax: &[
         KEY,
-        ArgumentSpec {
-            name: "origin",
-            kind: ArgumentKind::OneOf(&[
-                ArgumentSpec {
-                    name: "source",
-                    kind: ArgumentKind::String,
-                    token: Some("SOURCE"),
-                    presence: Presence::Required,
-                    since: None,
-                },
-                ArgumentSpec {
-                    name: "bytes",
-                    kind: ArgumentKind::String,
-                    token: Some("GUAVA"),
-                    presence: Presence::Required,
-                    since: None,
-                },
+        argument(
+            "origin",
+            ArgumentKind::OneOf(&[
+                ArgumentSpec { token: Some("SOURCE"), ..argument("source", ArgumentKind::String) },
+                ArgumentSpec { token: Some("GUAVA"), ..argument("bytes", ArgumentKind::String) },
                 word("empty", "EMPTY"),
             ]),
-            token: None,
-            presence: Presence::Required,
-            since: None,
-        },
-        option("scheme", "SCHEME", ArgumentKind::String),
-        option("bits", "BITS", ArgumentKind::Integer),
-        option("hashes", "HASHES", ArgumentKind::Integer),
-        option("capacity", "CAPACITY", ArgumentKind::Integer),
-        option("shift", "SHIFT", ArgumentKind::Integer),
-        option("order", "ORDER", ArgumentKind::OneOf(&[word("msb", "msb"), word("lsb", "lsb")])),
-        option("encoding", "ENCODING", ArgumentKind::String),
-        option("error", "ERROR", ArgumentKind::Double),
+        ),
+        SCHEME,
+        BITS,
+        HASHES,
+        CAPACITY,
+        SHIFT,
+        ORDER,
+        ENCODING,
+        ERROR,
         EXPANSION,
         NONSCALING,
-        option("replace", "REPLACE", ArgumentKind::PureToken),
+        REPLACE,
         EXPIRY,
     ],
     ..CHANGES

@@ -1,6 +1,6 @@
 //! The command that unites filters: BF.MERGE.
 
-use super::parts::{CHANGES, MANY, V0_2, argument, option};
+use super::parts::{CHANGES, MANY, V0_2, argument, optional_word};
 use super::{ArgumentKind, ArgumentSpec, CommandSpec, Presence};
 
 pub(super) static MERGE: CommandSpec = CommandSpec {
@@ -11,14 +11,8 @@ pub(super) static MERGE: CommandSpec = CommandSpec {
     summary: "Unites filters: the destination answers yes for whatever any of them does",
     syntax: &[
         argument("dest", ArgumentKind::Key),
-        ArgumentSpec {
-            name: "source",
-            kind: ArgumentKind::String,
-            token: None,
-            presence: Presence::Repeated,
-            since: None,
-        },
-        option("force", "FORCE", ArgumentKind::PureToken),
+        ArgumentSpec { presence: Presence::Repeated, ..argument("source", ArgumentKind::String) },
+        optional_word("force", "FORCE"),
     ],
     ..CHANGES
 };

@@ -5,10 +5,13 @@ mod ask;
 mod bulk;
 mod import;
 mod merge;
+mod options;
 mod parts;
 mod pieces;
 
 use std::ops::RangeInclusive;
+
+use super::options::Read;
 
 /// Names every command once, in the order of the documentation: `$use!` is given all of them, each with its
 /// entry in the table.
@@ -144,6 +147,8 @@ pub struct ArgumentSpec {
     pub presence: Presence,
     /// Version of everbloom that brought it, where that is not the command's.
     pub since: Option<&'static str>,
+    /// How the value of an option is read; `None` for other arguments.
+    pub read: Option<Read>,
 }
 
 /// What an argument is.

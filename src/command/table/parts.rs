@@ -3,105 +3,32 @@
 use super::{ArgumentKind, ArgumentSpec, CommandSpec, KeyAccess, Presence};
 
 pub(super) const fn argument(name: &'static str, kind: ArgumentKind) -> ArgumentSpec {
-    ArgumentSpec { name, kind, token: None, presence: Presence::Required, since: None }
-}
-
-pub(super) const fn option(name: &'static str, token: &'static str, kind: ArgumentKind) -> ArgumentSpec {
-    ArgumentSpec { name, kind, token: Some(token), presence: Presence::Optional, since: None }
+    ArgumentSpec { name, kind, token: None, presence: Presence::Required, since: None, read: None }
 }
 
 pub(super) const fn word(name: &'static str, token: &'static str) -> ArgumentSpec {
-    ArgumentSpec {
-        name,
-        kind: ArgumentKind::PureToken,
-        token: Some(token),
-        presence: Presence::Required,
-        since: None,
-    }
+    ArgumentSpec { token: Some(token), ..argument(name, ArgumentKind::PureToken) }
 }
 
-/// The argument, which the second release brought to a command that was there before.
-pub(super) const fn since_0_2(argument: ArgumentSpec) -> ArgumentSpec {
-    ArgumentSpec { since: Some(V0_2), ..argument }
+/// A word that may be left out.
+pub(super) const fn optional_word(name: &'static str, token: &'static str) -> ArgumentSpec {
+    ArgumentSpec { presence: Presence::Optional, ..word(name, token) }
 }
 
 pub(super) const KEY: ArgumentSpec = argument("key", ArgumentKind::Key);
 pub(super) const ITEM: ArgumentSpec = argument("item", ArgumentKind::String);
-pub(super) const ITEMS: ArgumentSpec = ArgumentSpec {
-    name: "item",
-    kind: ArgumentKind::String,
-    token: None,
-    presence: Presence::Repeated,
-    since: None,
-};
+pub(super) const ITEMS: ArgumentSpec = ArgumentSpec { presence: Presence::Repeated, ..ITEM };
 pub(super) const ITERATOR: ArgumentSpec = argument("iterator", ArgumentKind::Integer);
-pub(super) const EXPANSION: ArgumentSpec = option("expansion", "EXPANSION", ArgumentKind::Integer);
-pub(super) const NONSCALING: ArgumentSpec = option("nonscaling", "NONSCALING", ArgumentKind::PureToken);
-pub(super) const SATURATE: ArgumentSpec = since_0_2(option("saturate", "SATURATE", ArgumentKind::PureToken));
-pub(super) const KEYED: ArgumentSpec = since_0_2(option("keyed", "KEYED", ArgumentKind::PureToken));
-pub(super) const FORMAT: ArgumentSpec = option(
-    "format",
-    "FORMAT",
-    ArgumentKind::OneOf(&[
-        word("everbloom", "everbloom"),
-        word("redisbloom", "redisbloom"),
-        word("valkey-bloom", "valkey-bloom"),
-    ]),
-);
-
-pub(super) const COUNTING: ArgumentSpec = since_0_2(option("counting", "COUNTING", ArgumentKind::PureToken));
-
-pub(super) const WINDOW: ArgumentSpec = ArgumentSpec {
-    name: "window",
-    kind: ArgumentKind::OneOf(&[moment("seconds", "WINDOW"), moment("milliseconds", "PWINDOW")]),
-    token: None,
-    presence: Presence::Optional,
-    since: Some(V0_2),
-};
-pub(super) const NOREFRESH: ArgumentSpec =
-    since_0_2(option("norefresh", "NOREFRESH", ArgumentKind::PureToken));
 /// How the items of a batch are packed; the batch follows.
-pub(super) const PACKING: ArgumentSpec = ArgumentSpec {
-    name: "packing",
-    kind: ArgumentKind::OneOf(&[
+pub(super) const PACKING: ArgumentSpec = argument(
+    "packing",
+    ArgumentKind::OneOf(&[
         word("lines", "LINES"),
-        ArgumentSpec {
-            name: "bytes",
-            kind: ArgumentKind::Integer,
-            token: Some("FIXED"),
-            presence: Presence::Required,
-            since: None,
-        },
+        ArgumentSpec { token: Some("FIXED"), ..argument("bytes", ArgumentKind::Integer) },
         word("prefixed", "PREFIXED"),
     ]),
-    token: None,
-    presence: Presence::Required,
-    since: None,
-};
+);
 pub(super) const DATA: ArgumentSpec = argument("data", ArgumentKind::String);
-
-pub(super) const EXPIRY: ArgumentSpec = ArgumentSpec {
-    name: "expiry",
-    kind: ArgumentKind::OneOf(&[
-        moment("seconds", "EX"),
-        moment("milliseconds", "PX"),
-        moment("unix-time-seconds", "EXAT"),
-        moment("unix-time-milliseconds", "PXAT"),
-    ]),
-    token: None,
-    presence: Presence::Optional,
-    since: Some(V0_2),
-};
-
-const fn moment(name: &'static str, token: &'static str) -> ArgumentSpec {
-    ArgumentSpec {
-        name,
-        kind: ArgumentKind::Integer,
-        token: Some(token),
-        presence: Presence::Required,
-        since: None,
-    }
-}
 
 /// What most commands that change a filter have in common; such a command may need memory for it.
 pub(super) const CHANGES: CommandSpec = CommandSpec {
