@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
-use super::adding::{Adds, check_auto_create, check_loss, write_outcome};
+use super::adding::{add_items, check_auto_create};
 use super::arguments::Arguments;
 use super::change::{Change, publish};
 use super::creation::CreationOptions;
 use super::effects::{Effects, Replication};
 use super::error::CommandError;
 use super::keyspace::{Keyspace, Name, OpenKey, Slot};
+use super::outcomes::{check_loss, write_outcome};
 use super::reply::Reply;
 use super::settings::Host;
 use super::table::KeyAccess;
@@ -92,8 +93,8 @@ fn add_to_new<'a>(
     prefetch: impl Prefetch,
 ) -> Result<Change<'a, Result<Added, AddError>>, CommandError> {
     check_auto_create(&slot, host)?;
-    let adds = Adds { key, items: &[item], options: CreationOptions::default() };
-    let Change { answer, publish, expires_at_ms, effects } = adds.run(slot, host, prefetch)?;
+    let change = add_items(key, &&[item][..], &CreationOptions::default(), slot, host, prefetch)?;
+    let Change { answer, publish, expires_at_ms, effects } = change;
     Ok(Change { answer: answer.first(), publish, expires_at_ms, effects })
 }
 
@@ -107,11 +108,11 @@ pub(super) fn run_many<'a>(
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
     let (key, items) = (arguments.key()?, arguments.items()?);
-    let adds = Adds { key: key.bytes, items, options: CreationOptions::default() };
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
     let slot = open.slot();
     check_auto_create(&slot, keyspace)?;
-    let change = adds.run(slot, keyspace, keyspace.prefetch())?;
+    let options = CreationOptions::default();
+    let change = add_items(key.bytes, &items, &options, slot, keyspace, keyspace.prefetch())?;
     let (answers, effects) = publish(&mut open, key, change)?;
     answers.write(reply);
     Ok(effects)

@@ -1,6 +1,6 @@
 //! BF.INSERT.
 
-use super::adding::Adds;
+use super::adding::add_items;
 use super::arguments::Arguments;
 use super::change::publish;
 use super::creation::CreationOptions;
@@ -34,7 +34,7 @@ pub(super) fn run<'a>(
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
     let change = match open.slot() {
         Slot::Vacant if no_create => return Err(CommandError::NotFound),
-        slot => Adds { key: key.bytes, items, options }.run(slot, keyspace, keyspace.prefetch())?,
+        slot => add_items(key.bytes, &items, &options, slot, keyspace, keyspace.prefetch())?,
     };
     let (answers, effects) = publish(&mut open, key, change)?;
     answers.write(reply);

@@ -35,6 +35,7 @@ mod merge;
 
 pub mod number;
 pub mod options;
+mod outcomes;
 pub mod reply;
 mod reserve;
 mod scan_dump;

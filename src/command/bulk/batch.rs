@@ -54,8 +54,8 @@ impl<'a> Batch<'a> {
         Ok(Self { packing, words, data, items })
     }
 
-    /// How many items there are.
-    pub(super) fn items(&self) -> usize {
+    /// Returns the number of items.
+    pub(super) fn item_count(&self) -> usize {
         self.items
     }
 

@@ -23,7 +23,7 @@ pub(in crate::command) fn run<'a>(
     let (wanted, batch) = parse(arguments)?;
     let mut key = keyspace.open(key, KeyAccess::ReadOnly);
     let mut items_found = 0u32;
-    let room_items = if wanted == Wanted::Characters { batch.items() } else { 0 };
+    let room_items = if wanted == Wanted::Characters { batch.item_count() } else { 0 };
     let mut characters = answers::room(room_items)?;
     match key.slot().present()? {
         Some(filter) => {
@@ -40,7 +40,7 @@ pub(in crate::command) fn run<'a>(
         Wanted::Characters => reply.bulk(&characters),
         Wanted::Count => reply.integer(items_found.into()),
     }
-    Ok(Effects::of_checks(batch.items(), items_found))
+    Ok(Effects::of_checks(batch.item_count(), items_found))
 }
 
 fn parse<'a>(mut arguments: Arguments<'a>) -> Result<(Wanted, Batch<'a>), CommandError> {

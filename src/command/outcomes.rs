@@ -1,0 +1,172 @@
+//! What came of the items of a command, a byte for each: there may be millions of them.
+
+use std::borrow::Cow;
+
+use smallvec::SmallVec;
+
+use super::effects::{Effects, count_of};
+use super::error::CommandError;
+use super::reply::Reply;
+use super::settings::Host;
+use super::table::Command;
+use crate::bloom::hash::scheme::ItemEncoding;
+use crate::bloom::{AddError, Added, ReserveError, Run};
+
+/// A new item.
+pub(super) const NEW: u8 = b'1';
+/// An item that was there.
+pub(super) const PRESENT: u8 = b'0';
+/// An item that was there, and was counted once more.
+const AGAIN: u8 = b'+';
+/// Items that were refused: the filter is full, cannot grow, or cannot hold them.
+const FULL: u8 = b'f';
+const CANNOT_GROW: u8 = b'g';
+const NOT_ENCODABLE: u8 = b'e';
+
+/// What came of items, in their order; fewer than the items where a full filter ended the command.
+#[derive(Debug, Default)]
+pub(super) struct Outcomes {
+    codes: SmallVec<[u8; 128]>,
+    pub(super) items_added: u64,
+    pub(super) items_refused: u32,
+    has_again: bool,
+    /// The encoding that refused an item. A filter has one.
+    encoding: Option<ItemEncoding>,
+    /// The first refusal for want of memory.
+    loss: Option<AddError>,
+}
+
+impl Outcomes {
+    /// Returns no outcomes, with room for those of so many items.
+    ///
+    /// # Errors
+    /// [`CommandError::OutOfMemory`].
+    pub(super) fn with_room_for(items: usize) -> Result<Self, CommandError> {
+        let mut outcomes = Self::default();
+        outcomes.codes.try_reserve_exact(items).map_err(|_| CommandError::OutOfMemory)?;
+        Ok(outcomes)
+    }
+
+    /// Appends those of a run.
+    #[inline(always)]
+    pub(super) fn extend(&mut self, run: Run) {
+        self.items_added += run.items_added();
+        let Run { items, new, again, refused } = run;
+        if again == 0 {
+            self.codes.extend((0..items).map(|index| PRESENT | u8::from(new >> index & 1 == 1)));
+        } else {
+            self.has_again = true;
+            self.codes.extend((0..items).map(|index| match (new >> index & 1, again >> index & 1) {
+                (1, _) => NEW,
+                (_, 1) => AGAIN,
+                _ => PRESENT,
+            }));
+        }
+        if let Some(error) = refused {
+            self.refuse(error);
+        }
+    }
+
+    #[cold]
+    fn refuse(&mut self, error: AddError) {
+        self.items_refused = self.items_refused.saturating_add(1);
+        if self.loss.is_none() && CommandError::Add(error).is_loss(Command::MAdd) {
+            self.loss = Some(error);
+        }
+        self.codes.push(match error {
+            AddError::Full => FULL,
+            AddError::CannotGrow(_) => CANNOT_GROW,
+            AddError::NotEncodable(encoding) => {
+                self.encoding = Some(encoding);
+                NOT_ENCODABLE
+            }
+        });
+    }
+
+    /// Fails the command if an item was refused for want of memory that must be added.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub(super) fn check(&self, host: &dyn Host) -> Result<(), CommandError> {
+        self.loss.map_or(Ok(()), |error| check_loss(error, host))
+    }
+
+    /// Returns the outcome of an item, apart from the reason why the filter cannot grow, which no reply says.
+    fn outcome(&self, code: u8) -> Result<Added, AddError> {
+        match (code, self.encoding) {
+            (NEW, _) => Ok(Added::New),
+            (AGAIN, _) => Ok(Added::Again),
+            (PRESENT, _) => Ok(Added::Present),
+            (CANNOT_GROW, _) => Err(AddError::CannotGrow(ReserveError::TooLong)),
+            (NOT_ENCODABLE, Some(encoding)) => Err(AddError::NotEncodable(encoding)),
+            _ => Err(AddError::Full),
+        }
+    }
+
+    /// Returns the outcome of the first item.
+    pub(super) fn first(&self) -> Result<Added, AddError> {
+        self.codes.first().map_or(Err(AddError::Full), |code| self.outcome(*code))
+    }
+
+    /// Replies an array of them.
+    pub(super) fn write(&self, reply: &mut impl Reply) {
+        reply.array(self.codes.len());
+        self.codes.iter().for_each(|code| write_outcome(self.outcome(*code), reply));
+    }
+
+    /// Returns a character for each: [`NEW`], [`PRESENT`], or `refused`.
+    pub(super) fn into_characters(mut self, refused: u8) -> SmallVec<[u8; 128]> {
+        if self.has_again || self.items_refused > 0 {
+            for code in &mut self.codes {
+                *code = match *code {
+                    NEW => NEW,
+                    PRESENT | AGAIN => PRESENT,
+                    _ => refused,
+                };
+            }
+        }
+        self.codes
+    }
+
+    /// Returns those of the items that were added.
+    pub(super) fn added<'a>(&self, items: impl Iterator<Item = &'a [u8]>) -> impl Iterator<Item = &'a [u8]> {
+        items.zip(&self.codes).filter(|(_, code)| matches!(**code, NEW | AGAIN)).map(|(item, _)| item)
+    }
+
+    /// As [`added`](Self::added), as arguments of a command.
+    pub(super) fn added_arguments<'a>(&self, items: &[&'a [u8]]) -> impl Iterator<Item = Cow<'a, [u8]>> {
+        self.added(items.iter().copied()).map(Cow::Borrowed)
+    }
+
+    /// Returns the counts of so many items. Those after the one that ended the command count as refused.
+    pub(super) fn effects<'a>(&self, items: usize) -> Effects<'a> {
+        let replied = count_of(self.codes.len());
+        let added_or_refused = count_of(usize::try_from(self.items_added).unwrap_or(usize::MAX))
+            .saturating_add(self.items_refused);
+        let not_replied = count_of(items).saturating_sub(replied);
+        Effects {
+            items_added: self.items_added,
+            items_known: replied.saturating_sub(added_or_refused),
+            items_refused: self.items_refused.saturating_add(not_replied),
+            ..Effects::default()
+        }
+    }
+}
+
+/// Replies 1 or 0, or the error, of an item.
+#[inline(always)]
+pub(super) fn write_outcome(outcome: Result<Added, AddError>, reply: &mut impl Reply) {
+    match outcome {
+        Ok(added) => reply.boolean(added == Added::New),
+        Err(error) => reply.error(&CommandError::Add(error).to_string()),
+    }
+}
+
+/// Fails the command if an item is refused for want of memory that must be added.
+///
+/// # Errors
+/// The refusal.
+pub(super) fn check_loss(error: AddError, host: &dyn Host) -> Result<(), CommandError> {
+    let error = CommandError::Add(error);
+    if error.is_loss(Command::Add) && host.must_succeed() { Err(error) } else { Ok(()) }
+}
