@@ -7,11 +7,11 @@ mod forgetting;
 mod parallel;
 mod sizes;
 
-use std::fmt;
-use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
-
 pub use parallel::Tally;
 pub use sizes::{LayerSize, layer_sizes, window_layer_sizes};
+use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
+
+use thiserror::Error;
 
 use crate::bloom::{
     AddError, Added, CellType, Depth, Filter, Format, Growth, Layer, OutOfMemory, Policy, Promise,
@@ -60,24 +60,15 @@ impl Options {
 }
 
 /// Why a filter was not made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CreateError {
     /// An option is out of its range; holds its name.
+    #[error("{0} is out of its range")]
     Option(&'static str),
     /// The filter does not fit the memory there is, or is larger than a filter may be.
+    #[error("{0}")]
     Reserve(ReserveError),
 }
-
-impl fmt::Display for CreateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Option(name) => write!(f, "{name} is out of its range"),
-            Self::Reserve(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for CreateError {}
 
 /// What there is to say of one layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

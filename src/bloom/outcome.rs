@@ -1,10 +1,9 @@
 //! What comes of reserving a filter and of adding to it.
 
-use std::fmt;
+use thiserror::Error;
 
 use super::hash::scheme::{ItemEncoding, NotEncodable};
 use super::memory::OutOfMemory;
-
 /// How many bytes a filter may take in all, structs and cells:
 /// [`Extent::needed_bytes`](crate::bloom::Extent::needed_bytes). Asked only when a layer is about to be made, so it may be costly.
 pub trait ByteLimit {
@@ -28,9 +27,10 @@ impl ByteLimit for u64 {
 }
 
 /// Why a layer could not be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ReserveError {
     /// The filter would take `needed_bytes`, more than `limit_bytes`.
+    #[error("the filter would take {needed_bytes} bytes, more than {limit_bytes}")]
     TooLarge {
         /// Bytes of the filter with the new layer.
         needed_bytes: u64,
@@ -39,31 +39,15 @@ pub enum ReserveError {
     },
     /// It would have more layers than [`LAYERS_MAX`](super::limits::LAYERS_MAX), more probes than
     /// [`PROBES_TOTAL_MAX`](super::limits::PROBES_TOTAL_MAX), or too many items in one layer.
+    #[error("the filter would have too many layers, probes, or items in one layer")]
     TooLong,
     /// The error rate of the next layer would be too small to tell from zero.
+    #[error("the error rate of the next layer would be too small to tell from zero")]
     ErrorRateVanishes,
     /// The allocator refused.
+    #[error("out of memory")]
     OutOfMemory,
 }
-
-impl fmt::Display for ReserveError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLarge { needed_bytes, limit_bytes } => {
-                write!(f, "the filter would take {needed_bytes} bytes, more than {limit_bytes}")
-            }
-            Self::TooLong => {
-                f.write_str("the filter would have too many layers, probes, or items in one layer")
-            }
-            Self::ErrorRateVanishes => {
-                f.write_str("the error rate of the next layer would be too small to tell from zero")
-            }
-            Self::OutOfMemory => OutOfMemory.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for ReserveError {}
 
 impl From<OutOfMemory> for ReserveError {
     fn from(_: OutOfMemory) -> Self {
@@ -83,31 +67,15 @@ pub enum Added {
 }
 
 /// Why an item could not be added; nothing changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum AddError {
     /// The filter is fixed and holds as many items as it was reserved for.
+    #[error("the filter is full and of fixed size")]
     Full,
     /// The filter is full and cannot grow.
-    CannotGrow(ReserveError),
+    #[error("the filter is full and cannot grow")]
+    CannotGrow(#[source] ReserveError),
     /// The item cannot be written in the encoding of an imported filter.
+    #[error("{}", NotEncodable(*.0))]
     NotEncodable(ItemEncoding),
-}
-
-impl fmt::Display for AddError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Full => f.write_str("the filter is full and of fixed size"),
-            Self::CannotGrow(_) => f.write_str("the filter is full and cannot grow"),
-            Self::NotEncodable(encoding) => NotEncodable(*encoding).fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for AddError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::CannotGrow(error) => Some(error),
-            Self::Full | Self::NotEncodable(_) => None,
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! How far a filter could grow, by the rules of growth itself.
 
-use std::fmt;
+use thiserror::Error;
 
 use super::cells::CellType;
 use super::extent::Extent;
@@ -8,32 +8,22 @@ use super::hash::Hash;
 use super::layer::LayerSpec;
 use super::outcome::ReserveError;
 use super::policy::Policy;
-
 /// Why a filter cannot grow to the items asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ScaleError {
     /// It is of fixed size.
+    #[error("the filter is of fixed size")]
     Fixed,
     /// It would take more bytes than the limit.
+    #[error("the filter would take more bytes than it may")]
     TooLarge,
     /// The error rate of a layer would be too small to tell from zero.
+    #[error("the error rate of a layer would be too small to tell from zero")]
     ErrorRateVanishes,
     /// It would have more layers or probes, or more items in a layer, than there may be.
+    #[error("the filter would have too many layers, probes, or items in one layer")]
     TooLong,
 }
-
-impl fmt::Display for ScaleError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Fixed => "the filter is of fixed size",
-            Self::TooLarge => "the filter would take more bytes than it may",
-            Self::ErrorRateVanishes => "the error rate of a layer would be too small to tell from zero",
-            Self::TooLong => "the filter would have too many layers, probes, or items in one layer",
-        })
-    }
-}
-
-impl std::error::Error for ScaleError {}
 
 impl From<ReserveError> for ScaleError {
     fn from(error: ReserveError) -> Self {

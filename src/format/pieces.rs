@@ -8,7 +8,8 @@
 //! of another filter or of another dump is refused before it changes anything.
 
 use std::borrow::Cow;
-use std::fmt;
+
+use thiserror::Error;
 
 use super::seal::{Place, Sealer, open};
 use super::segments::{chunk_at, locate};
@@ -62,30 +63,21 @@ pub(super) const fn iterator_after(position: u64) -> u64 {
 }
 
 /// Why a chunk was not loaded; the filter is as it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ChunkError {
     /// Torn, altered, or of another filter or place.
+    #[error("the piece is torn, altered, or of another filter or place")]
     BadData,
     /// Whole, but not of the dump whose header made the filter, or it is not known any more which one that was.
+    #[error("the piece is of another dump than the filter's header")]
     OtherDump,
     /// Begins beyond the last layer.
+    #[error("the piece begins beyond the last layer")]
     BeyondEnd,
     /// Longer than what is left of its layer.
+    #[error("the piece is longer than what is left of its layer")]
     TooBig,
 }
-
-impl fmt::Display for ChunkError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::BadData => "the piece is torn, altered, or of another filter or place",
-            Self::OtherDump => "the piece is of another dump than the filter's header",
-            Self::BeyondEnd => "the piece begins beyond the last layer",
-            Self::TooBig => "the piece is longer than what is left of its layer",
-        })
-    }
-}
-
-impl std::error::Error for ChunkError {}
 
 /// Who says that a chunk belongs to the filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! The fields of an encoding, wherever they are kept: in a snapshot file in production, in a vector in tests.
 
-use std::fmt;
 use std::ops::Deref;
+
+use thiserror::Error;
 
 use crate::bloom::ReserveError;
 
@@ -67,15 +68,21 @@ pub enum UnsignedOrBytes<B> {
 }
 
 /// Why bytes are not a filter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum DecodeError {
     /// The bytes end early, or a field is of another kind.
+    #[error("the filter's bytes end early")]
     Truncated,
     /// Perhaps by a build of valkey-bloom from before release 1.0: its order of fields has the version of the
     /// released one, and cannot be told from bytes that end early where the kind of a field is not known
     /// before it is read.
+    #[error(
+        "a layer does not begin with its capacity: the bytes end early, or were written by a valkey-bloom \
+                 from before its release 1.0, whose order of fields no server can read"
+    )]
     PrereleaseOrder,
     /// A version or kind that this release does not know.
+    #[error("unsupported {what} {got}: written by a newer release?")]
     Unsupported {
         /// The field that says so.
         what: &'static str,
@@ -83,10 +90,16 @@ pub enum DecodeError {
         got: u64,
     },
     /// Written by everbloom before its first release, 1.0.
+    #[error("written by everbloom 0.1 or 0.2, whose encoding no release reads")]
     BeforeFirstRelease,
     /// A field that is out of its range or contradicts another.
+    #[error("{0} is out of range or contradicts the rest")]
     Invalid(&'static str),
     /// The filter would take more memory than there is or is allowed.
+    #[error(
+        "the filter takes {needed_bytes} bytes, more than bf.max-filter-bytes or the memory allows \
+                     ({limit_bytes})"
+    )]
     TooLarge {
         /// Bytes of the filter.
         needed_bytes: u64,
@@ -94,6 +107,7 @@ pub enum DecodeError {
         limit_bytes: u64,
     },
     /// The allocator refused.
+    #[error("out of memory")]
     OutOfMemory,
 }
 
@@ -109,32 +123,3 @@ impl From<ReserveError> for DecodeError {
         }
     }
 }
-
-impl fmt::Display for DecodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Truncated => f.write_str("the filter's bytes end early"),
-            Self::PrereleaseOrder => f.write_str(
-                "a layer does not begin with its capacity: the bytes end early, or were written by a valkey-bloom \
-                 from before its release 1.0, whose order of fields no server can read",
-            ),
-            Self::Unsupported { what, got } => {
-                write!(f, "unsupported {what} {got}: written by a newer release?")
-            }
-            Self::BeforeFirstRelease => {
-                f.write_str("written by everbloom 0.1 or 0.2, whose encoding no release reads")
-            }
-            Self::Invalid(what) => write!(f, "{what} is out of range or contradicts the rest"),
-            Self::TooLarge { needed_bytes, limit_bytes } => {
-                write!(
-                    f,
-                    "the filter takes {needed_bytes} bytes, more than bf.max-filter-bytes or the memory allows \
-                     ({limit_bytes})"
-                )
-            }
-            Self::OutOfMemory => f.write_str("out of memory"),
-        }
-    }
-}
-
-impl std::error::Error for DecodeError {}

@@ -13,10 +13,11 @@ mod holding;
 mod plan;
 mod window;
 
-use std::fmt;
-
 use self::holding::{Holding, spent};
 use self::plan::{Appends, Merge};
+
+use thiserror::Error;
+
 use super::cells::CellType;
 use super::filter::Filter;
 use super::growth::Growth;
@@ -26,17 +27,20 @@ use super::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX};
 use super::memory::{Memory, OutOfMemory};
 use super::outcome::{ByteLimit, ReserveError};
 use super::policy::{Policy, Promise};
-
 /// Why filters are not merged; nothing has changed.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub enum MergeError {
     /// The filter would be too large, or have too many layers or probes.
+    #[error("{0}")]
     Reserve(ReserveError),
     /// The destination can hold no layer with the cells, the hash or the shape of one of a source.
+    #[error("the destination has no layer of that shape and hash")]
     Mismatch,
     /// A layer of the destination would hold more than it was sized for.
+    #[error("a layer would hold more items than it was sized for")]
     TooFull,
     /// The filter would come to err more often than it promises.
+    #[error("the filter would come to an error rate of {rate}, and promises {promised}")]
     ErrorRate {
         /// The error rate that it would come to.
         rate: f64,
@@ -46,21 +50,6 @@ pub enum MergeError {
         needed: f64,
     },
 }
-
-impl fmt::Display for MergeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Reserve(error) => error.fmt(f),
-            Self::Mismatch => f.write_str("the destination has no layer of that shape and hash"),
-            Self::TooFull => f.write_str("a layer would hold more items than it was sized for"),
-            Self::ErrorRate { rate, promised, .. } => {
-                write!(f, "the filter would come to an error rate of {rate}, and promises {promised}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for MergeError {}
 
 impl From<ReserveError> for MergeError {
     fn from(error: ReserveError) -> Self {

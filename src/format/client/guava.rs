@@ -9,14 +9,13 @@
 //!
 //! It names no funnel: how items become bytes has to be told.
 
-use std::fmt;
+use thiserror::Error;
 
 use super::string::{ExportError, StringError, zeroed};
 use crate::bloom::Cells;
 use crate::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
 use crate::bloom::layout::SchemeLayout;
 use crate::bloom::policy::{BitOrder, StringForm};
-
 /// Bytes before the longs.
 pub const GUAVA_HEADER_BYTES: usize = 6;
 
@@ -32,20 +31,25 @@ pub struct GuavaHeader {
 }
 
 /// Why bytes are not a Guava filter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum GuavaError {
     /// Fewer bytes than a header has.
+    #[error("a Guava filter has at least {} bytes", GUAVA_HEADER_BYTES)]
     Truncated,
     /// A strategy that Guava does not have.
+    #[error("a Guava filter has strategy 0 or 1, got {0}")]
     Strategy(
         /// The byte found.
         u8,
     ),
     /// No probes.
+    #[error("a Guava filter has 1 to 255 hash functions, got 0")]
     Probes,
     /// The number of longs is not positive.
+    #[error("a Guava filter has 1 to 2147483647 longs")]
     Longs,
     /// The bytes after the header are not as many as the longs take.
+    #[error("the Guava filter announces {expected_bytes} bytes, got {got_bytes}")]
     Length {
         /// Bytes that the header announces, its own included.
         expected_bytes: u64,
@@ -53,25 +57,9 @@ pub enum GuavaError {
         got_bytes: u64,
     },
     /// The allocator refused.
+    #[error("out of memory")]
     OutOfMemory,
 }
-
-impl fmt::Display for GuavaError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Truncated => write!(f, "a Guava filter has at least {GUAVA_HEADER_BYTES} bytes"),
-            Self::Strategy(got) => write!(f, "a Guava filter has strategy 0 or 1, got {got}"),
-            Self::Probes => f.write_str("a Guava filter has 1 to 255 hash functions, got 0"),
-            Self::Longs => f.write_str("a Guava filter has 1 to 2147483647 longs"),
-            Self::Length { expected_bytes, got_bytes } => {
-                write!(f, "the Guava filter announces {expected_bytes} bytes, got {got_bytes}")
-            }
-            Self::OutOfMemory => f.write_str("out of memory"),
-        }
-    }
-}
-
-impl std::error::Error for GuavaError {}
 
 impl GuavaHeader {
     /// Reads the header and compares the length of the whole with it; allocates nothing. O(1).

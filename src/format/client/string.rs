@@ -1,17 +1,17 @@
 //! A client's bitmap as a string of bytes, and the way back to the very string that the client would have
 //! now.
 
-use std::fmt;
+use thiserror::Error;
 
 use crate::bloom::cells::{CellState, PAGE_BYTES, PAGE_WORDS};
 use crate::bloom::limits::STRING_MAX_BYTES;
 use crate::bloom::policy::{BitOrder, StringForm};
 use crate::bloom::{Cells, OutOfMemory};
-
 /// Why a string is not a filter of so many bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum StringError {
     /// A bit is set where a filter of this size has none: the size given is wrong, or the bit order.
+    #[error("the string has bits set at byte {byte}, beyond a filter of {size_bits} bits")]
     BeyondEnd {
         /// Position of the byte with the first such bit, in bytes.
         byte: u64,
@@ -19,6 +19,7 @@ pub enum StringError {
         size_bits: u64,
     },
     /// The string is longer than the filter by more than [`STRING_MAX_BYTES`].
+    #[error("the string has {length_bytes} bytes, too many for a filter of {size_bits} bits")]
     TooLong {
         /// Bytes of the string.
         length_bytes: u64,
@@ -26,34 +27,24 @@ pub enum StringError {
         size_bits: u64,
     },
     /// The allocator refused.
+    #[error("out of memory")]
     OutOfMemory,
 }
 
-impl fmt::Display for StringError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::BeyondEnd { byte, size_bits } => {
-                write!(f, "the string has bits set at byte {byte}, beyond a filter of {size_bits} bits")
-            }
-            Self::TooLong { length_bytes, size_bits } => {
-                write!(f, "the string has {length_bytes} bytes, too many for a filter of {size_bits} bits")
-            }
-            Self::OutOfMemory => f.write_str("out of memory"),
-        }
-    }
-}
-
-impl std::error::Error for StringError {}
-
 /// Why a filter is not given back as a string.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ExportError {
     /// The string can be longer than [`STRING_MAX_BYTES`].
+    #[error(
+        "the filter's string can be {most_bytes} bytes long, a server's no longer than {}",
+        STRING_MAX_BYTES
+    )]
     TooLong {
         /// Bytes that it can have.
         most_bytes: u64,
     },
     /// The allocator refused.
+    #[error("out of memory")]
     OutOfMemory,
 }
 
@@ -62,20 +53,6 @@ impl From<OutOfMemory> for ExportError {
         Self::OutOfMemory
     }
 }
-
-impl fmt::Display for ExportError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLong { most_bytes } => write!(
-                f,
-                "the filter's string can be {most_bytes} bytes long, a server's no longer than {STRING_MAX_BYTES}"
-            ),
-            Self::OutOfMemory => f.write_str("out of memory"),
-        }
-    }
-}
-
-impl std::error::Error for ExportError {}
 
 impl ExportError {
     /// Refuses a string that can have so many bytes. O(1).
