@@ -13,12 +13,12 @@ use super::window::Moment;
 
 /// One item, hashed for the layers of a filter.
 pub(super) trait HashedItem: Copy {
-    /// Returns whether the item is in a layer. O(probes).
-    fn is_in(self, layer: &Layer, at: Moment) -> bool;
+    /// Returns whether the item is in a layer, whose memory is asked for first. O(probes).
+    fn is_in(self, layer: &Layer, at: Moment, prefetch: impl Prefetch) -> bool;
     /// Returns the two words of hash that cells other than bits are probed by; nothing where there are none.
     fn pair(self) -> Option<ItemHash>;
-    /// Adds the item to a layer. Returns whether it was new there. O(probes).
-    fn insert_into(self, layer: &mut Layer, at: Moment) -> bool;
+    /// Adds the item to a layer, whose memory is asked for first. Returns whether it was new there. O(probes).
+    fn insert_into(self, layer: &mut Layer, at: Moment, prefetch: impl Prefetch) -> bool;
     /// Asks for the memory of the item in a layer. O(probes).
     fn prefetch_in(self, layer: &Layer, purpose: Purpose, prefetch: impl Prefetch);
 }
@@ -26,8 +26,8 @@ pub(super) trait HashedItem: Copy {
 /// In a filter whose layers all have the same hash.
 impl<D: Probe> HashedItem for D {
     #[inline(always)]
-    fn is_in(self, layer: &Layer, at: Moment) -> bool {
-        layer.contains(self, at)
+    fn is_in(self, layer: &Layer, at: Moment, prefetch: impl Prefetch) -> bool {
+        layer.contains(self, at, prefetch)
     }
 
     #[inline(always)]
@@ -36,8 +36,8 @@ impl<D: Probe> HashedItem for D {
     }
 
     #[inline(always)]
-    fn insert_into(self, layer: &mut Layer, at: Moment) -> bool {
-        layer.insert(self, at)
+    fn insert_into(self, layer: &mut Layer, at: Moment, prefetch: impl Prefetch) -> bool {
+        layer.insert(self, at, prefetch)
     }
 
     #[inline(always)]
@@ -68,8 +68,8 @@ macro_rules! with_digest {
 
 impl HashedItem for MixedItem<'_> {
     #[inline(never)]
-    fn is_in(self, layer: &Layer, at: Moment) -> bool {
-        with_digest!(self.0, layer, digest => digest.is_in(layer, at), false)
+    fn is_in(self, layer: &Layer, at: Moment, prefetch: impl Prefetch) -> bool {
+        with_digest!(self.0, layer, digest => digest.is_in(layer, at, prefetch), false)
     }
 
     fn pair(self) -> Option<ItemHash> {
@@ -77,8 +77,8 @@ impl HashedItem for MixedItem<'_> {
     }
 
     #[inline(never)]
-    fn insert_into(self, layer: &mut Layer, at: Moment) -> bool {
-        with_digest!(self.0, layer, digest => digest.insert_into(layer, at), false)
+    fn insert_into(self, layer: &mut Layer, at: Moment, prefetch: impl Prefetch) -> bool {
+        with_digest!(self.0, layer, digest => digest.insert_into(layer, at, prefetch), false)
     }
 
     #[inline(never)]

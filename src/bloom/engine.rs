@@ -10,7 +10,7 @@ use super::cells::{At, Cell, Found, Purpose};
 use super::group::{ItemSet, members, subset};
 use super::layout::{Probing, Spot};
 use super::limits::PROBES_MAX;
-use super::prefetch::{Part, Prefetch};
+use super::prefetch::{NoPrefetch, Part, Prefetch};
 use super::window::Moment;
 
 /// The cells of a layer and the stamps of its regions.
@@ -87,12 +87,19 @@ pub(super) struct Taken {
 
 /// A layout with cells: the pair that the functions below are compiled for.
 pub(super) trait Engine<D: Copy>: Probing<D> {
-    /// Returns whether the item is there. Ends at the first spot that is not set, so it waits for no more memory than it
-    /// needs.
+    /// Returns whether the item is there. Asks for the memory of all its spots, then ends at the first spot that is not set, so
+    /// it waits for no more memory than it needs.
     #[inline(always)]
-    fn contains<C: At<Self::Spot>>(self, view: View<'_>, item: D, at: Moment) -> bool {
+    fn contains<C: At<Self::Spot>>(
+        self,
+        view: View<'_>,
+        item: D,
+        at: Moment,
+        prefetch: impl Prefetch,
+    ) -> bool {
         let region = self.region(item, Self::Spot::regions::<C>(view.words));
         let Some(cells) = Self::Spot::region::<C>(view.words, region) else { return false };
+        self.prefetch_item::<C>(view, region, cells, item, Purpose::Look, prefetch);
         let mut mask = C::live(view.stamps, region, at);
         for spot in self.spots(item, positions::<C>(view.words)) {
             let seen = C::look(cells, spot);
@@ -133,7 +140,7 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         match part {
             Part::First => subset(items, wanted, |item| look(item, Part::FIRST as usize)),
             _ if part == Part::InTurn || self.spot_count() > AT_HAND_SPOTS => {
-                subset(items, wanted, |item| self.contains::<C>(view, item, at))
+                subset(items, wanted, |item| self.contains::<C>(view, item, at, NoPrefetch))
             }
             // Behind the first spots all are looked at: those are known to be set, and near.
             _ => subset(items, wanted, |item| look(item, usize::MAX)),
@@ -172,8 +179,17 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
     /// A store makes a line dirty (write-back, copy-on-write while a child saves), so where it would change nothing, some spots
     /// are looked at before the first branch, which is mispredicted seldom then, and nothing is stored for an item that is there.
     #[inline(always)]
-    fn insert<C: At<Self::Spot>>(self, view: &mut ViewMut<'_>, item: D, at: Moment) -> Inserted {
+    fn insert<C: At<Self::Spot>>(
+        self,
+        view: &mut ViewMut<'_>,
+        item: D,
+        at: Moment,
+        prefetch: impl Prefetch,
+    ) -> Inserted {
         let region = self.region(item, Self::Spot::regions::<C>(view.words));
+        if let Some(cells) = Self::Spot::region::<C>(view.words, region) {
+            self.prefetch_item::<C>(view.as_view(), region, cells, item, Purpose::Add, prefetch);
+        }
         self.insert_in::<C>(view, region, positions::<C>(view.words), item, at)
     }
 
@@ -219,7 +235,7 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         if !C::IS_TIMED && most_items <= room_items && most_cells <= room_cells {
             // None of them finds the layer full.
             for (index, item) in members(items, wanted) {
-                let Inserted { new_cells, set_cells } = self.insert::<C>(view, item, at);
+                let Inserted { new_cells, set_cells } = self.insert::<C>(view, item, at, NoPrefetch);
                 taken.new |= ItemSet::from(new_cells != 0).wrapping_shl(index);
                 taken.set_cells = taken.set_cells.wrapping_add(set_cells);
             }
@@ -241,7 +257,7 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
                     break;
                 }
             }
-            let Inserted { new_cells, set_cells } = self.insert::<C>(view, item, at);
+            let Inserted { new_cells, set_cells } = self.insert::<C>(view, item, at, NoPrefetch);
             let is_new = if C::IS_TIMED { !is_live } else { new_cells != 0 };
             // What is there already is counted once more by cells that can tell.
             let is_again = !is_new && !C::SETS_ONCE;
@@ -301,6 +317,26 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
             }
             self.prefetch_spots::<C>(cells, positions, item, part, purpose, prefetch);
         }
+    }
+
+    /// Asks for the memory of an item in its region.
+    #[inline(always)]
+    fn prefetch_item<C: At<Self::Spot>>(
+        self,
+        view: View<'_>,
+        region: usize,
+        cells: &<Self::Spot as Spot>::Region<C>,
+        item: D,
+        purpose: Purpose,
+        prefetch: impl Prefetch,
+    ) {
+        if !prefetch.is_needed() {
+            return;
+        }
+        if let Some(stamp) = view.stamps.get(region) {
+            prefetch.prefetch(stamp);
+        }
+        self.prefetch_spots::<C>(cells, positions::<C>(view.words), item, Part::All, purpose, prefetch);
     }
 
     /// Asks for the memory of a part of the item's spots in its region, of cells that have so many positions in all.

@@ -212,38 +212,42 @@ impl Layer {
     /// Returns whether the item is there. O(probes).
     #[must_use]
     #[inline(always)]
-    pub(super) fn contains<D: Probe>(&self, item: D, at: Moment) -> bool {
+    pub(super) fn contains<D: Probe>(&self, item: D, at: Moment, prefetch: impl Prefetch) -> bool {
         // What most layers are is a part of the caller, the rest a function: the compiler would compute beforehand what each layout
         // needs, wherever this is in a loop over layers.
         match (self.placement.layout(), self.cells.state(), item.pair()) {
             (Layout::Scattered(layout), CellState::Bits, Some(pair)) => {
                 let view = self.cells.view();
                 match layout.probes() {
-                    SCATTERED_PROBES => layout.with::<SCATTERED_PROBES>().contains::<Bits>(view, pair, at),
-                    _ => layout.contains::<Bits>(view, pair, at),
+                    SCATTERED_PROBES => {
+                        layout.with::<SCATTERED_PROBES>().contains::<Bits>(view, pair, at, prefetch)
+                    }
+                    _ => layout.contains::<Bits>(view, pair, at, prefetch),
                 }
             }
             (Layout::Modulo(layout), CellState::Bits, Some(pair)) => {
-                layout.contains::<Bits>(self.cells.view(), pair, at)
+                layout.contains::<Bits>(self.cells.view(), pair, at, prefetch)
             }
-            _ => D::contains(self, item, at),
+            _ => D::contains(self, item, at, prefetch),
         }
     }
 
     /// Adds an item. Returns whether it was new to the layer. O(probes).
     #[inline(always)]
-    pub(super) fn insert<D: Probe>(&mut self, item: D, at: Moment) -> bool {
+    pub(super) fn insert<D: Probe>(&mut self, item: D, at: Moment, prefetch: impl Prefetch) -> bool {
         let Inserted { new_cells, set_cells } =
             match (self.placement.layout(), self.cells.state(), item.pair()) {
                 // As above.
                 (Layout::Scattered(layout), CellState::Bits, Some(pair)) => {
                     let view = &mut self.cells.view_mut();
                     match layout.probes() {
-                        SCATTERED_PROBES => layout.with::<SCATTERED_PROBES>().insert::<Bits>(view, pair, at),
-                        _ => layout.insert::<Bits>(view, pair, at),
+                        SCATTERED_PROBES => {
+                            layout.with::<SCATTERED_PROBES>().insert::<Bits>(view, pair, at, prefetch)
+                        }
+                        _ => layout.insert::<Bits>(view, pair, at, prefetch),
                     }
                 }
-                _ => D::insert(self, item, at),
+                _ => D::insert(self, item, at, prefetch),
             };
         self.cells.count_set(set_cells);
         new_cells != 0
@@ -308,7 +312,7 @@ const SCATTERED_PROBES: u32 = 7;
 /// A digest that layers are probed with: chooses the engine of a layer's layout and cells.
 pub(super) trait Probe: Digest {
     /// [`Engine::contains`].
-    fn contains(layer: &Layer, item: Self, at: Moment) -> bool;
+    fn contains(layer: &Layer, item: Self, at: Moment, prefetch: impl Prefetch) -> bool;
     /// [`Engine::contains_each`].
     fn contains_each(layer: &Layer, items: &[Self], wanted: ItemSet, part: Part, at: Moment) -> ItemSet;
     /// [`Engine::contains_each`], in steps of so many items, each of which is asked for while the one before is looked at.
@@ -322,7 +326,7 @@ pub(super) trait Probe: Digest {
         prefetch: impl Prefetch,
     ) -> ItemSet;
     /// [`Engine::insert`].
-    fn insert(layer: &mut Layer, item: Self, at: Moment) -> Inserted;
+    fn insert(layer: &mut Layer, item: Self, at: Moment, prefetch: impl Prefetch) -> Inserted;
     /// [`Engine::take_each`].
     fn take_each(layer: &mut Layer, items: &[Self], taking: Taking) -> Taken;
     /// [`Engine::prefetch_each`].
@@ -411,9 +415,9 @@ macro_rules! probes {
     ($digest:ty, $with_layout:ident, $with_lines:ident) => {
         impl Probe for $digest {
             #[inline(never)]
-            fn contains(layer: &Layer, item: Self, at: Moment) -> bool {
+            fn contains(layer: &Layer, item: Self, at: Moment, prefetch: impl Prefetch) -> bool {
                 let view = layer.cells.view();
-                $with_layout!(layer, layout, C => layout.contains::<C>(view, item, at), false)
+                $with_layout!(layer, layout, C => layout.contains::<C>(view, item, at, prefetch), false)
             }
 
             #[inline(never)]
@@ -449,9 +453,9 @@ macro_rules! probes {
             }
 
             #[inline(never)]
-            fn insert(layer: &mut Layer, item: Self, at: Moment) -> Inserted {
+            fn insert(layer: &mut Layer, item: Self, at: Moment, prefetch: impl Prefetch) -> Inserted {
                 $with_layout!(
-                    layer, layout, C => layout.insert::<C>(&mut layer.cells.view_mut(), item, at),
+                    layer, layout, C => layout.insert::<C>(&mut layer.cells.view_mut(), item, at, prefetch),
                     Inserted::default()
                 )
             }

@@ -9,7 +9,7 @@ use super::hash::{Digest, ItemHash};
 use super::layer::Layer;
 use super::outcome::{AddError, Added, ByteLimit};
 use super::policy::Policy;
-use super::prefetch::Prefetch;
+use super::prefetch::{NoPrefetch, Prefetch};
 use super::window::Moment;
 
 /// The same code for an item as the layers of a filter hash it: once where they all have the same hash.
@@ -50,10 +50,8 @@ impl Filter {
     fn contains_at_moment(&self, item: &[u8], at: Moment, prefetch: impl Prefetch) -> bool {
         with_item!(self, item, hashed => match self.layers.as_slice() {
             // What most filters are, in a shorter way than the rest.
-            [only] => {
-                prefetch_in(only, hashed, Purpose::Look, prefetch);
-                hashed.is_in(only, at)
-            }
+            [only] if is_cached(only) => hashed.is_in(only, at, NoPrefetch),
+            [only] => hashed.is_in(only, at, prefetch),
             layers => {
                 prefetch_one(layers, hashed, Purpose::Look, prefetch);
                 self.admit(item).is_ok() && any_contains(layers, hashed, at)
@@ -87,8 +85,11 @@ impl Filter {
         let added = match self.layers.as_mut_slice() {
             // What most filters are, in a shorter way than the rest.
             [only] if matches!(only.cells().state(), CellState::Bits) && only.room_items() > 0 => {
-                prefetch_in(only, item, Purpose::Add, prefetch);
-                Ok(insert_bits(only, item))
+                Ok(if is_cached(only) {
+                    insert_bits(only, item, NoPrefetch)
+                } else {
+                    insert_bits(only, item, prefetch)
+                })
             }
             layers => {
                 prefetch_one(layers, item, Purpose::Add, prefetch);
@@ -115,12 +116,12 @@ impl Filter {
             return Ok(Added::Present);
         }
         if last.is_full() && self.growth() != Growth::Saturating {
-            if item.is_in(last, at) {
+            if item.is_in(last, at, NoPrefetch) {
                 return Ok(Added::Present);
             }
             self.grow(limit)?;
         }
-        self.layers.last_mut().map(|last| insert_bits(last, item)).ok_or(AddError::Full)
+        self.layers.last_mut().map(|last| insert_bits(last, item, NoPrefetch)).ok_or(AddError::Full)
     }
 
     /// Counts an occurrence of an item, in the oldest layer that seems to contain it, else in the last. Only the last layer ever
@@ -130,17 +131,17 @@ impl Filter {
     pub(super) fn count(&mut self, item: ItemHash, limit: &dyn ByteLimit) -> Result<Added, AddError> {
         let at = Moment::default();
         let Some((last, older)) = self.layers.split_last_mut() else { return Err(AddError::Full) };
-        if let Some(layer) = older.iter_mut().find(|layer| item.is_in(layer, at)) {
-            let is_new = layer.insert(item, at);
+        if let Some(layer) = older.iter_mut().find(|layer| item.is_in(layer, at, NoPrefetch)) {
+            let is_new = layer.insert(item, at, NoPrefetch);
             layer.count_occurrences(is_new.into(), 1);
             return Ok(Added::Again);
         }
         // Only what is new fills a layer.
-        if last.is_full() && self.policy.growth() != Growth::Saturating && !item.is_in(last, at) {
+        if last.is_full() && self.policy.growth() != Growth::Saturating && !item.is_in(last, at, NoPrefetch) {
             self.grow(limit)?;
         }
         let Some(last) = self.layers.last_mut() else { return Err(AddError::Full) };
-        let is_new = last.insert(item, at);
+        let is_new = last.insert(item, at, NoPrefetch);
         last.count_occurrences(is_new.into(), 1);
         Ok(if is_new { Added::New } else { Added::Again })
     }
@@ -170,7 +171,7 @@ impl Filter {
         let (Policy::Window(window), Some(last)) = (&mut self.policy, self.layers.last_mut()) else {
             return Err(AddError::Full);
         };
-        let is_new = last.insert(item, at);
+        let is_new = last.insert(item, at, NoPrefetch);
         window.count(last, is_new.into());
         Ok(if known.is_live { Added::Again } else { Added::New })
     }
@@ -188,8 +189,8 @@ impl Filter {
 
 /// Adds an item to a layer of bits, in one pass: setting the bits of an item that is there changes none.
 #[inline(always)]
-fn insert_bits(layer: &mut Layer, item: impl HashedItem) -> Added {
-    let is_new = item.insert_into(layer, Moment::default());
+fn insert_bits(layer: &mut Layer, item: impl HashedItem, prefetch: impl Prefetch) -> Added {
+    let is_new = item.insert_into(layer, Moment::default(), prefetch);
     layer.count_items(is_new.into());
     if is_new { Added::New } else { Added::Present }
 }
@@ -214,7 +215,7 @@ fn prefetch_in(layer: &Layer, item: impl HashedItem, purpose: Purpose, prefetch:
 #[inline(always)]
 fn any_contains(layers: &[Layer], item: impl HashedItem, at: Moment) -> bool {
     for layer in layers.iter().rev() {
-        if item.is_in(layer, at) {
+        if item.is_in(layer, at, NoPrefetch) {
             return true;
         }
     }

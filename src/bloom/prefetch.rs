@@ -10,6 +10,12 @@ use std::ops::Range;
 pub trait Prefetch: Copy {
     /// Asks for the line that holds `word`.
     fn prefetch(self, word: &u64);
+
+    /// Returns whether asking does anything.
+    #[inline(always)]
+    fn is_needed(self) -> bool {
+        true
+    }
 }
 
 /// Asks for nothing.
@@ -18,6 +24,11 @@ pub struct NoPrefetch;
 
 impl Prefetch for NoPrefetch {
     fn prefetch(self, _: &u64) {}
+
+    #[inline(always)]
+    fn is_needed(self) -> bool {
+        false
+    }
 }
 
 /// Which of an item's probes or lines.

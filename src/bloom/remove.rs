@@ -6,6 +6,7 @@ use super::digest::{Digests, Group};
 use super::filter::Filter;
 use super::group::{self, GROUP_ITEMS};
 use super::hash::{Digest, ItemHash};
+use super::prefetch::NoPrefetch;
 use super::prefetch::{Part, Prefetch};
 
 /// Items whose memory is asked for in one step.
@@ -22,7 +23,9 @@ impl Filter {
         };
         let Some(item) = ItemHash::of(first.hash(), item) else { return false };
         let mut layers = self.layers.iter_mut().enumerate();
-        let Some((index, layer)) = layers.find(|(_, layer)| layer.contains(item, at)) else { return false };
+        let Some((index, layer)) = layers.find(|(_, layer)| layer.contains(item, at, NoPrefetch)) else {
+            return false;
+        };
         let is_removed = layer.remove(item);
         let is_emptied = layer.is_empty();
         if is_removed {

@@ -7,6 +7,7 @@ use super::hash::murmur3::hash128;
 use super::hash::{Hash, ItemHash};
 use super::layer::Layer;
 use super::policy::Policy;
+use super::prefetch::NoPrefetch;
 use super::sizing;
 use super::window::{Moment, live_rate};
 
@@ -73,7 +74,7 @@ impl Layer {
         let items = (MEASURED_PROBES / probes.max(1)).max(1);
         let is_found = |number: &u64| {
             let h1 = hash128(&number.to_le_bytes()).h1;
-            self.contains(ItemHash { h1, h2: h1 }, Moment::default())
+            self.contains(ItemHash { h1, h2: h1 }, Moment::default(), NoPrefetch)
         };
         (0..items).filter(is_found).count() as f64 / items as f64
     }
