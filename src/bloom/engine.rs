@@ -128,23 +128,36 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         at: Moment,
     ) -> ItemSet {
         let (regions, positions) = (Self::Spot::regions::<C>(view.words), positions::<C>(view.words));
-        let look = |item, spots: usize| {
-            let region = self.region(item, regions);
-            let Some(cells) = Self::Spot::region::<C>(view.words, region) else { return false };
-            let mut mask = C::live(view.stamps, region, at);
-            for spot in self.spots(item, positions).take(spots) {
-                mask &= C::look(cells, spot);
-            }
-            C::is_set(mask)
-        };
         match part {
-            Part::First => subset(items, wanted, |item| look(item, Part::FIRST as usize)),
-            _ if part == Part::InTurn || self.spot_count() > AT_HAND_SPOTS => {
+            Part::First => subset(items, wanted, |item| {
+                let spots = self.spots(item, positions).take(Part::FIRST as usize);
+                self.has_all::<C>(view, regions, item, at, spots)
+            }),
+            _ if self.spot_count() > AT_HAND_SPOTS => {
                 subset(items, wanted, |item| self.contains::<C>(view, item, at, NoPrefetch))
             }
             // Behind the first spots all are looked at: those are known to be set, and near.
-            _ => subset(items, wanted, |item| look(item, usize::MAX)),
+            _ => subset(items, wanted, |item| {
+                self.has_all::<C>(view, regions, item, at, self.spots(item, positions))
+            }),
         }
+    }
+
+    /// Returns whether all of some of the item's spots are set. Looks at all of them.
+    #[inline(always)]
+    fn has_all<C: At<Self::Spot>>(
+        self,
+        view: View<'_>,
+        regions: usize,
+        item: D,
+        at: Moment,
+        spots: impl Iterator<Item = Self::Spot>,
+    ) -> bool {
+        let region = self.region(item, regions);
+        let Some(cells) = Self::Spot::region::<C>(view.words, region) else { return false };
+        let mut mask = C::live(view.stamps, region, at);
+        mask &= common::<C, _>(cells, spots);
+        C::is_set(mask)
     }
 
     /// Returns what the layer knows of an item. Looks at all spots.

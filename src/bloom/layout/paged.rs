@@ -128,8 +128,10 @@ impl<const PER_LINE: u32> Probing<ItemHash> for Paged<PER_LINE> {
         let ItemHash { h2, .. } = item;
         // The last term keeps the empty item, whose hash is 0, from the same bit in every line.
         let word = h2 ^ (h2 >> 29) ^ GOLDEN;
+        let multipliers = LINE_MULTIPLIERS.get(..usize::from(self.lines)).unwrap_or_default().iter();
         // An odd step leads to distinct lines, for up to 64 of them.
-        Lines { layout: self, next: 0, line: h2, step: h2 >> 6 | 1, word }
+        let (step, with_one_more) = (h2 >> 6 | 1, self.lines_with_one_more.into());
+        Lines { multipliers, number: 0, with_one_more, line: h2, step, word }
     }
 
     #[inline(always)]
@@ -139,11 +141,15 @@ impl<const PER_LINE: u32> Probing<ItemHash> for Paged<PER_LINE> {
 }
 
 /// The lines of an item, in order.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Lines<const PER_LINE: u32> {
-    layout: Paged<PER_LINE>,
-    next: u8,
-    /// The number of the next line, modulo the lines of a page.
+    /// Those of the lines that follow.
+    multipliers: std::slice::Iter<'static, u64>,
+    /// The number of lines before the next.
+    number: u32,
+    /// The number of lines, the first ones, that have one probe more.
+    with_one_more: u32,
+    /// The number of the next line in the page, modulo the lines of a page.
     line: u64,
     step: u64,
     /// What the probes of all lines are made of.
@@ -157,16 +163,13 @@ impl<const PER_LINE: u32> Iterator for Lines<PER_LINE> {
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "the number of a line is below 64")]
     fn next(&mut self) -> Option<Line<PER_LINE>> {
-        if self.next >= self.layout.lines {
-            return None;
-        }
-        let multiplier = LINE_MULTIPLIERS.get(usize::from(self.next))?;
+        let multiplier = self.multipliers.next()?;
         let line = Line {
             number: (self.line % PAGE_LINES as u64) as usize,
             source: self.word.wrapping_mul(*multiplier),
-            has_one_more: self.next < self.layout.lines_with_one_more,
+            has_one_more: self.number < self.with_one_more,
         };
-        self.next = self.next.wrapping_add(1);
+        self.number = self.number.wrapping_add(1);
         self.line = self.line.wrapping_add(self.step);
         Some(line)
     }
