@@ -246,7 +246,10 @@ fn hash_each(
     hash: impl Fn(&[u8]) -> ItemHash,
 ) -> ItemSet {
     pairs.clear();
-    pairs.extend(items.iter().map(|item| hash(item)));
+    // Not `extend`, whose iterator would be called for every item.
+    for item in items {
+        pairs.push(hash(item));
+    }
     group::all(items.len())
 }
 
