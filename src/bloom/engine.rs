@@ -133,7 +133,7 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
                 let spots = self.spots(item, positions).take(Part::FIRST as usize);
                 self.has_all::<C>(view, regions, item, at, spots)
             }),
-            _ if self.spot_count() > AT_HAND_SPOTS => {
+            _ if part == Part::InTurn || self.spot_count() > AT_HAND_SPOTS => {
                 subset(items, wanted, |item| self.contains::<C>(view, item, at, NoPrefetch))
             }
             // Behind the first spots all are looked at: those are known to be set, and near.
@@ -160,11 +160,12 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         C::is_set(mask)
     }
 
-    /// Returns what the layer knows of an item. Looks at all spots.
+    /// Returns what the layer knows of an item that may be added. Asks for the memory of all its spots, and looks at all of them.
     #[inline(always)]
-    fn find<C: At<Self::Spot>>(self, view: View<'_>, item: D, at: Moment) -> Found {
+    fn find<C: At<Self::Spot>>(self, view: View<'_>, item: D, at: Moment, prefetch: impl Prefetch) -> Found {
         let region = self.region(item, Self::Spot::regions::<C>(view.words));
         let Some(cells) = Self::Spot::region::<C>(view.words, region) else { return Found::default() };
+        self.prefetch_item::<C>(view, region, cells, item, Purpose::Add, prefetch);
         let mask = common::<C, _>(cells, self.spots(item, positions::<C>(view.words)));
         C::found(mask, view.stamps, region, at)
     }
@@ -180,7 +181,7 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
     ) -> FoundEach {
         let mut all = FoundEach::default();
         for (index, item) in members(items, wanted) {
-            let found = self.find::<C>(view, item, at);
+            let found = self.find::<C>(view, item, at, NoPrefetch);
             all.live |= ItemSet::from(found.is_live).wrapping_shl(index);
             all.current |= ItemSet::from(found.is_current).wrapping_shl(index);
         }
@@ -260,7 +261,7 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
             let mut is_live = live_elsewhere >> index & 1 == 1;
             let is_full = taken.filled >= room_items || (C::FILLS_BY_CELLS && taken.set_cells >= room_cells);
             if C::IS_TIMED || is_full {
-                let found = self.find::<C>(view.as_view(), item, at);
+                let found = self.find::<C>(view.as_view(), item, at, NoPrefetch);
                 is_live |= found.is_live;
                 if found.is_current || (is_live && no_refresh) {
                     continue;

@@ -142,15 +142,15 @@ impl Filter {
     #[inline(always)]
     pub fn counts_since(&self, layers: usize) -> (usize, u64) {
         let count = self.layers.len();
-        let items = match (&self.policy, self.layers.last().map(|last| last.cells().state())) {
-            (Policy::Window(_), _) | (_, None) => 0,
-            (_, Some(CellState::Bits)) => {
-                let from = layers.min(count).saturating_sub(1);
-                self.layers
-                    .iter()
-                    .skip(from)
-                    .fold(0u64, |sum, layer| sum.saturating_add(layer.counts().items))
+        let Some(last) = self.layers.last() else { return (0, 0) };
+        let items = match (&self.policy, last.cells().state()) {
+            (Policy::Window(_), _) => 0,
+            (_, CellState::Bits) if layers >= count => last.counts().items,
+            (_, CellState::Bits) => {
+                let layers = self.layers.iter().skip(layers.saturating_sub(1));
+                layers.fold(0u64, |sum, layer| sum.saturating_add(layer.counts().items))
             }
+            (_, CellState::Counters(state)) if count == 1 => state.occurrences,
             _ => self.items(),
         };
         (count, items)

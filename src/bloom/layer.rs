@@ -494,9 +494,9 @@ probes!(SchemeHash, with_scheme_layout, with_scheme_layout);
 impl Layer {
     /// [`Engine::find`], of columns.
     #[inline(never)]
-    pub(super) fn find(&self, item: ItemHash, at: Moment) -> Found {
+    pub(super) fn find(&self, item: ItemHash, at: Moment, prefetch: impl Prefetch) -> Found {
         let view = self.cells.view();
-        with_own_layout!(self, layout => layout.find::<Columns>(view, item, at), Found::default())
+        with_own_layout!(self, layout => layout.find::<Columns>(view, item, at, prefetch), Found::default())
     }
 
     /// [`Engine::find_each`], of columns.

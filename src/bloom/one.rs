@@ -92,11 +92,16 @@ impl Filter {
                 })
             }
             layers => {
-                prefetch_one(layers, item, Purpose::Add, prefetch);
+                let is_near = layers.len() > 1 || layers.first().is_some_and(is_cached);
+                if layers.len() > 1 {
+                    prefetch_one(layers, item, Purpose::Add, prefetch);
+                }
                 match (self.cell_type(), item.pair()) {
                     (CellType::Bits, _) => self.add_to_bits(item, limit),
-                    (CellType::Counters, Some(item)) => self.count(item, limit),
-                    (CellType::Columns, Some(item)) => self.add_in_time(item, limit),
+                    (CellType::Counters, Some(item)) if is_near => self.count(item, limit, NoPrefetch),
+                    (CellType::Counters, Some(item)) => self.count(item, limit, prefetch),
+                    (CellType::Columns, Some(item)) if is_near => self.add_in_time(item, limit, NoPrefetch),
+                    (CellType::Columns, Some(item)) => self.add_in_time(item, limit, prefetch),
                     // Only bits come from clients.
                     (_, None) => Err(AddError::Full),
                 }
@@ -128,7 +133,12 @@ impl Filter {
     /// gets a counter that was 0, so a layer older than that of an item does not come to contain it later: as long as an item is
     /// there, the oldest layer that contains it is the one that has all its occurrences, and they are deleted from there.
     #[inline(never)]
-    pub(super) fn count(&mut self, item: ItemHash, limit: &dyn ByteLimit) -> Result<Added, AddError> {
+    pub(super) fn count(
+        &mut self,
+        item: ItemHash,
+        limit: &dyn ByteLimit,
+        prefetch: impl Prefetch,
+    ) -> Result<Added, AddError> {
         let at = Moment::default();
         let Some((last, older)) = self.layers.split_last_mut() else { return Err(AddError::Full) };
         if let Some(layer) = older.iter_mut().find(|layer| item.is_in(layer, at, NoPrefetch)) {
@@ -141,7 +151,7 @@ impl Filter {
             self.grow(limit)?;
         }
         let Some(last) = self.layers.last_mut() else { return Err(AddError::Full) };
-        let is_new = last.insert(item, at, NoPrefetch);
+        let is_new = last.insert(item, at, prefetch);
         last.count_occurrences(is_new.into(), 1);
         Ok(if is_new { Added::New } else { Added::Again })
     }
@@ -150,12 +160,17 @@ impl Filter {
     /// filter counts from the first add. Adding is deterministic: the same items in the same generations, in the same order, give
     /// the same columns. Replicas rely on it.
     #[inline(never)]
-    fn add_in_time(&mut self, item: ItemHash, limit: &dyn ByteLimit) -> Result<Added, AddError> {
+    fn add_in_time(
+        &mut self,
+        item: ItemHash,
+        limit: &dyn ByteLimit,
+        prefetch: impl Prefetch,
+    ) -> Result<Added, AddError> {
         let Policy::Window(window) = &mut self.policy else { return Err(AddError::Full) };
         let at = window.moment();
         let mut known = Found::default();
         for layer in self.layers.iter().rev() {
-            let found = layer.find(item, at);
+            let found = layer.find(item, at, prefetch);
             known.is_live |= found.is_live;
             known.is_current |= found.is_current;
         }
@@ -195,10 +210,12 @@ fn insert_bits(layer: &mut Layer, item: impl HashedItem, prefetch: impl Prefetch
     if is_new { Added::New } else { Added::Present }
 }
 
-/// Asks for the memory of one item in every layer.
+/// Asks for the memory of one item in every layer. The last is the largest of all but filters that were merged.
 #[inline(always)]
 fn prefetch_one(layers: &[Layer], item: impl HashedItem, purpose: Purpose, prefetch: impl Prefetch) {
-    layers.iter().rev().for_each(|layer| prefetch_in(layer, item, purpose, prefetch));
+    if !layers.last().is_none_or(is_cached) {
+        layers.iter().rev().for_each(|layer| prefetch_in(layer, item, purpose, prefetch));
+    }
 }
 
 /// Asks for the memory of one item in a layer that is larger than the caches near the processor; in a smaller one asking
