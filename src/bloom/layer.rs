@@ -228,6 +228,9 @@ impl Layer {
             (Layout::Modulo(layout), CellState::Bits, Some(pair)) => {
                 layout.contains::<Bits>(self.cells.view(), pair, at, prefetch)
             }
+            (Layout::Prime(layout), CellState::Bits, Some(pair)) => {
+                layout.contains::<Bits>(self.cells.view(), pair, at, prefetch)
+            }
             _ => D::contains(self, item, at, prefetch),
         }
     }
