@@ -203,7 +203,7 @@ impl Probes for CountedProbing {
         self.touched_lines().saturating_mul(ADD_PLANES)
     }
 
-    /// Full are layers of as many distinct items as they were sized for, and those with so many counters above 0 that
+    /// Returns whether the layer has as many distinct items as it was sized for, or so many counters above 0 that
     /// they would break the promised error rate. The second happens to layers whose items come and go: an item that was
     /// taken for present when it was added, and counters that have ended, stay uncounted when others are deleted.
     fn is_full(&self, counters: &Counters, _items: u64, capacity_items: u64) -> bool {

@@ -72,8 +72,8 @@ impl SipProbing {
 }
 
 impl SipProbing {
-    /// Checks that a layer with that placement can have an array of so many bits and that capacity. The formula gives fewer
-    /// probes than bits whatever the error rate.
+    /// Checks that a layer with that placement can have an array of `array_bits` bits and that capacity. The formula gives
+    /// fewer probes than bits whatever the error rate.
     ///
     /// # Errors
     /// What breaks a rule.
