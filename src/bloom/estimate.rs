@@ -18,9 +18,8 @@ pub fn items_met(set_cells: u64, cells: u64, probes: u32) -> f64 {
     ln_clear(set_cells, cells) / ln_miss
 }
 
-/// Returns the standard deviation of [`items_met`] for a layer that has met so many items: `sqrt((e^t - 1 - t) * cells) / probes`,
-/// `t` being `items * probes / cells` (Whang, Vander-Zanden and Taylor, "A linear-time probabilistic counting algorithm",
-/// 1990). O(1).
+/// Returns the standard deviation of [`items_met`] for an array to which `items` items were added:
+/// `sqrt((e^t - 1 - t) * cells) / probes`, `t` being `items * probes / cells`. O(1).
 #[must_use]
 pub fn deviation(items: f64, cells: u64, probes: u32) -> f64 {
     let (cells, probes) = (cells.max(1) as f64, f64::from(probes.max(1)));
