@@ -11,7 +11,7 @@ use super::filter::Filter;
 use super::group::{self, ItemSet};
 use super::items::Items;
 use super::layer::Layer;
-use super::limits::CACHED_MAX_BYTES;
+use super::limits::CACHED_MAX_WORDS;
 use super::prefetch::{Part, Prefetch};
 use super::window::Moment;
 
@@ -127,5 +127,5 @@ pub(super) fn items_per_step(layer: &Layer, part: Part, purpose: Purpose) -> usi
 /// Returns whether the layer is near the processor, so that asking for its memory takes as long as looking at it.
 #[inline(always)]
 pub(super) fn is_cached(layer: &Layer) -> bool {
-    layer.cells().block_bits() <= CACHED_MAX_BYTES * 8
+    layer.cells().allocation().len() <= CACHED_MAX_WORDS
 }

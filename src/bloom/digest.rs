@@ -1,5 +1,7 @@
 //! The hashes of the items of a command, computed once for all layers with the same hash.
 
+use std::cell::Cell;
+
 use smallvec::SmallVec;
 
 use super::cells::Purpose;
@@ -46,19 +48,56 @@ impl<D: Probe> HashedItem for D {
     }
 }
 
-/// An item of a filter whose layers have several hashes: hashed for each layer anew.
+/// An item of a filter whose layers have several hashes: hashed anew where a layer has another hash than the ones before.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct MixedItem<'i>(pub(super) &'i [u8]);
+pub(super) struct MixedItem<'i> {
+    item: &'i [u8],
+    pairs: &'i Pairs,
+}
+
+/// The words of hash of a [`MixedItem`], once they are known.
+#[derive(Debug, Default)]
+pub(super) struct Pairs {
+    /// By MurmurHash3, which most layers of such filters have.
+    murmur3: Cell<Option<ItemHash>>,
+    /// By the latest other hash.
+    latest: Cell<Option<(Hash, ItemHash)>>,
+}
+
+impl<'i> MixedItem<'i> {
+    /// Returns an item that has not been hashed: `pairs` is empty.
+    #[inline(always)]
+    pub(super) fn new(item: &'i [u8], pairs: &'i Pairs) -> Self {
+        Self { item, pairs }
+    }
+
+    /// Returns the two words of a hash that has them. O(length), the first time.
+    #[inline(always)]
+    fn pair_by(self, hash: &Hash) -> Option<ItemHash> {
+        let Pairs { murmur3, latest } = self.pairs;
+        if matches!(hash, Hash::Murmur3) {
+            let pair = murmur3.get().unwrap_or_else(|| murmur3::hash128(self.item));
+            murmur3.set(Some(pair));
+            return Some(pair);
+        }
+        if let Some((_, pair)) = latest.get().filter(|(latest, _)| latest == hash) {
+            return Some(pair);
+        }
+        let pair = ItemHash::of(hash, self.item)?;
+        latest.set(Some((*hash, pair)));
+        Some(pair)
+    }
+}
 
 /// The same code for the digest of an item by the hash of a layer; `$none` where the item cannot be hashed.
 macro_rules! with_digest {
     ($item:expr, $layer:expr, $digest:ident => $body:expr, $none:expr) => {
         match $layer.hash() {
-            hash @ Hash::Client(..) => match SchemeHash::of(hash, $item) {
+            hash @ Hash::Client(..) => match SchemeHash::of(hash, $item.item) {
                 Some($digest) => $body,
                 None => $none,
             },
-            hash => match ItemHash::of(hash, $item) {
+            hash => match $item.pair_by(hash) {
                 Some($digest) => $body,
                 None => $none,
             },
@@ -69,7 +108,7 @@ macro_rules! with_digest {
 impl HashedItem for MixedItem<'_> {
     #[inline(never)]
     fn is_in(self, layer: &Layer, at: Moment, prefetch: impl Prefetch) -> bool {
-        with_digest!(self.0, layer, digest => digest.is_in(layer, at, prefetch), false)
+        with_digest!(self, layer, digest => digest.is_in(layer, at, prefetch), false)
     }
 
     fn pair(self) -> Option<ItemHash> {
@@ -78,12 +117,12 @@ impl HashedItem for MixedItem<'_> {
 
     #[inline(never)]
     fn insert_into(self, layer: &mut Layer, at: Moment, prefetch: impl Prefetch) -> bool {
-        with_digest!(self.0, layer, digest => digest.insert_into(layer, at, prefetch), false)
+        with_digest!(self, layer, digest => digest.insert_into(layer, at, prefetch), false)
     }
 
     #[inline(never)]
     fn prefetch_in(self, layer: &Layer, purpose: Purpose, prefetch: impl Prefetch) {
-        with_digest!(self.0, layer, digest => digest.prefetch_in(layer, purpose, prefetch), ());
+        with_digest!(self, layer, digest => digest.prefetch_in(layer, purpose, prefetch), ());
     }
 }
 

@@ -100,20 +100,11 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         let region = self.region(item, Self::Spot::regions::<C>(view.words));
         let Some(cells) = Self::Spot::region::<C>(view.words, region) else { return false };
         self.prefetch_item::<C>(view, region, cells, item, Purpose::Look, prefetch);
-        let mut mask = C::live(view.stamps, region, at);
-        for spot in self.spots(item, positions::<C>(view.words)) {
-            let seen = C::look(cells, spot);
-            if C::IS_TIMED {
-                mask &= seen;
-            } else {
-                // All spots before were set.
-                mask = seen;
-            }
-            if !C::is_set(mask) {
-                return false;
-            }
-        }
-        true
+        are_set_in_turn::<C, _>(
+            C::live(view.stamps, region, at),
+            cells,
+            self.spots(item, positions::<C>(view.words)),
+        )
     }
 
     /// Returns those of the `wanted` items that are there, by that part of their spots. For memory that is near or has been
@@ -133,13 +124,19 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
                 let spots = self.spots(item, positions).take(Part::FIRST as usize);
                 self.has_all::<C>(view, regions, item, at, spots)
             }),
-            _ if part == Part::InTurn || self.spot_count() > AT_HAND_SPOTS => {
-                subset(items, wanted, |item| self.contains::<C>(view, item, at, NoPrefetch))
-            }
-            // Behind the first spots all are looked at: those are known to be set, and near.
-            _ => subset(items, wanted, |item| {
+            Part::Rest if self.spot_count() <= AT_HAND_SPOTS => subset(items, wanted, |item| {
+                let mut spots = self.spots(item, positions);
+                for _ in 0..Part::FIRST {
+                    let _ = spots.next();
+                }
+                self.has_all::<C>(view, regions, item, at, spots)
+            }),
+            Part::All if self.spot_count() <= AT_HAND_SPOTS => subset(items, wanted, |item| {
                 self.has_all::<C>(view, regions, item, at, self.spots(item, positions))
             }),
+            Part::Rest | Part::All | Part::InTurn => {
+                subset(items, wanted, |item| self.contains::<C>(view, item, at, NoPrefetch))
+            }
         }
     }
 
@@ -393,6 +390,28 @@ const AT_HAND_SPOTS: u32 = 16;
 #[inline(always)]
 fn positions<C: Cell>(words: &[u64]) -> u64 {
     (words.len() as u64).wrapping_mul(C::MEASURES.word_positions)
+}
+
+/// Returns whether a mask says that an item is there once all its spots have been looked at. Ends at the first that is not set.
+#[inline(always)]
+fn are_set_in_turn<C: At<S>, S: Spot>(
+    mut mask: C::Mask,
+    cells: &S::Region<C>,
+    spots: impl Iterator<Item = S>,
+) -> bool {
+    for spot in spots {
+        let seen = C::look(cells, spot);
+        if C::IS_TIMED {
+            mask &= seen;
+        } else {
+            // All spots before were set.
+            mask = seen;
+        }
+        if !C::is_set(mask) {
+            return false;
+        }
+    }
+    true
 }
 
 /// Returns what spots have in common. Looks at all of them.

@@ -102,7 +102,7 @@ impl Filter {
     #[must_use]
     #[inline(always)]
     pub fn cell_type(&self) -> CellType {
-        self.layers.first().map_or(CellType::Bits, |first| first.cells().state().cell_type())
+        cell_type(&self.layers)
     }
 
     /// Returns the number of layers.
@@ -141,13 +141,13 @@ impl Filter {
     #[must_use]
     #[inline(always)]
     pub fn counts_since(&self, layers: usize) -> (usize, u64) {
-        let count = self.layers.len();
-        let Some(last) = self.layers.last() else { return (0, 0) };
+        let all = self.layers.as_slice();
+        let (count, Some(last)) = (all.len(), all.last()) else { return (0, 0) };
         let items = match (&self.policy, last.cells().state()) {
             (Policy::Window(_), _) => 0,
             (_, CellState::Bits) if layers >= count => last.counts().items,
             (_, CellState::Bits) => {
-                let layers = self.layers.iter().skip(layers.saturating_sub(1));
+                let layers = all.iter().skip(layers.saturating_sub(1));
                 layers.fold(0u64, |sum, layer| sum.saturating_add(layer.counts().items))
             }
             (_, CellState::Counters(state)) if count == 1 => state.occurrences,
@@ -372,4 +372,10 @@ impl Filter {
         self.note_change();
         self.layers.get_mut(layer).is_some_and(|layer| layer.cells_mut().add_segment(offset, segment))
     }
+}
+
+/// Returns what stands at a position of the layers of a filter, the same in all of them.
+#[inline(always)]
+pub(super) fn cell_type(layers: &[Layer]) -> CellType {
+    layers.first().map_or(CellType::Bits, |first| first.cells().state().cell_type())
 }

@@ -10,7 +10,7 @@ use super::hash::scheme::SchemeHash;
 use super::hash::{Digest, Hash, ItemHash};
 use super::layout::with_per_line;
 use super::memory::{Memory, OutOfMemory};
-use super::placement::{Layout, Placement};
+use super::placement::{Layout, LayoutRef, Placement};
 use super::prefetch::{Part, Prefetch};
 use super::sizing::Shape;
 use super::window::Moment;
@@ -215,8 +215,8 @@ impl Layer {
     pub(super) fn contains<D: Probe>(&self, item: D, at: Moment, prefetch: impl Prefetch) -> bool {
         // What most layers are is a part of the caller, the rest a function: the compiler would compute beforehand what each layout
         // needs, wherever this is in a loop over layers.
-        match (self.placement.layout(), self.cells.state(), item.pair()) {
-            (Layout::Scattered(layout), CellState::Bits, Some(pair)) => {
+        match (self.placement.probing(), self.cells.state(), item.pair()) {
+            (LayoutRef::Scattered(layout), CellState::Bits, Some(pair)) => {
                 let view = self.cells.view();
                 match layout.probes() {
                     SCATTERED_PROBES => {
@@ -225,10 +225,10 @@ impl Layer {
                     _ => layout.contains::<Bits>(view, pair, at, prefetch),
                 }
             }
-            (Layout::Modulo(layout), CellState::Bits, Some(pair)) => {
+            (LayoutRef::Modulo(layout), CellState::Bits, Some(pair)) => {
                 layout.contains::<Bits>(self.cells.view(), pair, at, prefetch)
             }
-            (Layout::Prime(layout), CellState::Bits, Some(pair)) => {
+            (LayoutRef::Prime(layout), CellState::Bits, Some(pair)) => {
                 layout.contains::<Bits>(self.cells.view(), pair, at, prefetch)
             }
             _ => D::contains(self, item, at, prefetch),
@@ -239,9 +239,9 @@ impl Layer {
     #[inline(always)]
     pub(super) fn insert<D: Probe>(&mut self, item: D, at: Moment, prefetch: impl Prefetch) -> bool {
         let Inserted { new_cells, set_cells } =
-            match (self.placement.layout(), self.cells.state(), item.pair()) {
+            match (self.placement.probing(), self.cells.state(), item.pair()) {
                 // As above.
-                (Layout::Scattered(layout), CellState::Bits, Some(pair)) => {
+                (LayoutRef::Scattered(layout), CellState::Bits, Some(pair)) => {
                     let view = &mut self.cells.view_mut();
                     match layout.probes() {
                         SCATTERED_PROBES => {
@@ -346,27 +346,27 @@ pub(super) trait Probe: Digest {
 /// The same code for the layout of a layer whose items have two words of hash, and its kind of cells; `$none` for another layout.
 macro_rules! with_pair_layout {
     ($layer:expr, $layout:ident, $cells:ident => $body:expr, $none:expr) => {
-        match $layer.placement.layout() {
-            Layout::Scattered($layout) => match $layout.probes() {
+        match $layer.placement.probing() {
+            LayoutRef::Scattered($layout) => match $layout.probes() {
                 SCATTERED_PROBES => {
                     let $layout = $layout.with::<SCATTERED_PROBES>();
                     with_cells!($layer.cells.state(), $cells => $body)
                 }
                 _ => with_cells!($layer.cells.state(), $cells => $body),
             },
-            Layout::Paged(paged) => {
+            LayoutRef::Paged(paged) => {
                 with_per_line!(paged, $layout => with_cells!($layer.cells.state(), $cells => $body))
             }
             // The cells of other modules' layouts are bits.
-            Layout::Modulo($layout) => {
+            LayoutRef::Modulo($layout) => {
                 type $cells = Bits;
                 $body
             }
-            Layout::Prime($layout) => {
+            LayoutRef::Prime($layout) => {
                 type $cells = Bits;
                 $body
             }
-            Layout::Scheme(_) => $none,
+            LayoutRef::Scheme(_) => $none,
         }
     };
 }
@@ -374,18 +374,18 @@ macro_rules! with_pair_layout {
 /// As [`with_pair_layout`], where it makes no difference how many probes a line has.
 macro_rules! with_pair_lines {
     ($layer:expr, $layout:ident, $cells:ident => $body:expr, $none:expr) => {
-        match $layer.placement.layout() {
-            Layout::Scattered($layout) => with_cells!($layer.cells.state(), $cells => $body),
-            Layout::Paged($layout) => with_cells!($layer.cells.state(), $cells => $body),
-            Layout::Modulo($layout) => {
+        match $layer.placement.probing() {
+            LayoutRef::Scattered($layout) => with_cells!($layer.cells.state(), $cells => $body),
+            LayoutRef::Paged($layout) => with_cells!($layer.cells.state(), $cells => $body),
+            LayoutRef::Modulo($layout) => {
                 type $cells = Bits;
                 $body
             }
-            Layout::Prime($layout) => {
+            LayoutRef::Prime($layout) => {
                 type $cells = Bits;
                 $body
             }
-            Layout::Scheme(_) => $none,
+            LayoutRef::Scheme(_) => $none,
         }
     };
 }
@@ -393,10 +393,10 @@ macro_rules! with_pair_lines {
 /// As [`with_pair_layout`], of layers of our own layouts with one type of cells.
 macro_rules! with_own_layout {
     ($layer:expr, $layout:ident => $body:expr, $none:expr) => {
-        match $layer.placement.layout() {
-            Layout::Scattered($layout) => $body,
-            Layout::Paged(paged) => with_per_line!(paged, $layout => $body),
-            Layout::Modulo(_) | Layout::Prime(_) | Layout::Scheme(_) => $none,
+        match $layer.placement.probing() {
+            LayoutRef::Scattered($layout) => $body,
+            LayoutRef::Paged(paged) => with_per_line!(paged, $layout => $body),
+            LayoutRef::Modulo(_) | LayoutRef::Prime(_) | LayoutRef::Scheme(_) => $none,
         }
     };
 }
@@ -404,8 +404,8 @@ macro_rules! with_own_layout {
 /// As [`with_pair_layout`], for items that have the hash of a client's scheme.
 macro_rules! with_scheme_layout {
     ($layer:expr, $layout:ident, $cells:ident => $body:expr, $none:expr) => {
-        match $layer.placement.layout() {
-            Layout::Scheme($layout) => {
+        match $layer.placement.probing() {
+            LayoutRef::Scheme($layout) => {
                 type $cells = Bits;
                 $body
             }

@@ -64,5 +64,5 @@ pub const FILTER_MAX_MAX_BYTES: u64 = 1 << 46;
 pub const PAGED_MIN_BYTES: u64 = 2 << 20;
 
 /// Storage of one layer up to which its memory is not asked for ahead of its use: about what lies in the
-/// caches near the processor, where asking takes as long as looking. 1 MiB.
-pub const CACHED_MAX_BYTES: u64 = 1 << 20;
+/// caches near the processor, where asking takes as long as looking. In words: 1 MiB.
+pub const CACHED_MAX_WORDS: usize = (1 << 20) / 8;

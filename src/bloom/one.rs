@@ -2,8 +2,8 @@
 
 use super::batch::is_cached;
 use super::cells::{CellState, CellType, Found, Purpose};
-use super::digest::{HashedItem, MixedItem};
-use super::filter::Filter;
+use super::digest::{HashedItem, MixedItem, Pairs};
+use super::filter::{Filter, cell_type};
 use super::growth::Growth;
 use super::hash::{Digest, ItemHash};
 use super::layer::Layer;
@@ -21,7 +21,8 @@ macro_rules! with_item {
         match hashed {
             Some($hashed) => $body,
             None => {
-                let $hashed = MixedItem($item);
+                let pairs = Pairs::default();
+                let $hashed = MixedItem::new($item, &pairs);
                 $body
             }
         }
@@ -92,11 +93,14 @@ impl Filter {
                 })
             }
             layers => {
-                let is_near = layers.len() > 1 || layers.first().is_some_and(is_cached);
-                if layers.len() > 1 {
-                    prefetch_one(layers, item, Purpose::Add, prefetch);
-                }
-                match (self.cell_type(), item.pair()) {
+                let (is_near, cells) = match layers {
+                    [only] => (is_cached(only), only.cells().state().cell_type()),
+                    _ => {
+                        prefetch_one(layers, item, Purpose::Add, prefetch);
+                        (true, cell_type(layers))
+                    }
+                };
+                match (cells, item.pair()) {
                     (CellType::Bits, _) => self.add_to_bits(item, limit),
                     (CellType::Counters, Some(item)) if is_near => self.count(item, limit, NoPrefetch),
                     (CellType::Counters, Some(item)) => self.count(item, limit, prefetch),
@@ -113,26 +117,27 @@ impl Filter {
         added
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn add_to_bits(&mut self, item: impl HashedItem, limit: &dyn ByteLimit) -> Result<Added, AddError> {
         let at = Moment::default();
-        let Some((last, older)) = self.layers.split_last() else { return Err(AddError::Full) };
+        let Some((last, older)) = self.layers.split_last_mut() else { return Err(AddError::Full) };
         if any_contains(older, item, at) {
             return Ok(Added::Present);
         }
-        if last.is_full() && self.growth() != Growth::Saturating {
-            if item.is_in(last, at, NoPrefetch) {
-                return Ok(Added::Present);
-            }
-            self.grow(limit)?;
+        if last.room_items() > 0 || self.policy.growth() == Growth::Saturating {
+            return Ok(insert_bits(last, item, NoPrefetch));
         }
+        if item.is_in(last, at, NoPrefetch) {
+            return Ok(Added::Present);
+        }
+        self.grow(limit)?;
         self.layers.last_mut().map(|last| insert_bits(last, item, NoPrefetch)).ok_or(AddError::Full)
     }
 
     /// Counts an occurrence of an item, in the oldest layer that seems to contain it, else in the last. Only the last layer ever
     /// gets a counter that was 0, so a layer older than that of an item does not come to contain it later: as long as an item is
     /// there, the oldest layer that contains it is the one that has all its occurrences, and they are deleted from there.
-    #[inline(never)]
+    #[inline(always)]
     pub(super) fn count(
         &mut self,
         item: ItemHash,
@@ -141,25 +146,24 @@ impl Filter {
     ) -> Result<Added, AddError> {
         let at = Moment::default();
         let Some((last, older)) = self.layers.split_last_mut() else { return Err(AddError::Full) };
-        if let Some(layer) = older.iter_mut().find(|layer| item.is_in(layer, at, NoPrefetch)) {
-            let is_new = layer.insert(item, at, NoPrefetch);
-            layer.count_occurrences(is_new.into(), 1);
-            return Ok(Added::Again);
+        for layer in older {
+            if item.is_in(layer, at, NoPrefetch) {
+                count_in(layer, item, NoPrefetch);
+                return Ok(Added::Again);
+            }
         }
         // Only what is new fills a layer.
-        if last.is_full() && self.policy.growth() != Growth::Saturating && !item.is_in(last, at, NoPrefetch) {
-            self.grow(limit)?;
+        if !last.is_full() || self.policy.growth() == Growth::Saturating || item.is_in(last, at, NoPrefetch) {
+            return Ok(count_in(last, item, prefetch));
         }
-        let Some(last) = self.layers.last_mut() else { return Err(AddError::Full) };
-        let is_new = last.insert(item, at, prefetch);
-        last.count_occurrences(is_new.into(), 1);
-        Ok(if is_new { Added::New } else { Added::Again })
+        self.grow(limit)?;
+        self.layers.last_mut().map(|last| count_in(last, item, NoPrefetch)).ok_or(AddError::Full)
     }
 
     /// Adds an item in the generation of the filter's time, in the last layer. An item that is live is added again, unless the
     /// filter counts from the first add. Adding is deterministic: the same items in the same generations, in the same order, give
     /// the same columns. Replicas rely on it.
-    #[inline(never)]
+    #[inline(always)]
     fn add_in_time(
         &mut self,
         item: ItemHash,
@@ -208,6 +212,14 @@ fn insert_bits(layer: &mut Layer, item: impl HashedItem, prefetch: impl Prefetch
     let is_new = item.insert_into(layer, Moment::default(), prefetch);
     layer.count_items(is_new.into());
     if is_new { Added::New } else { Added::Present }
+}
+
+/// Counts an occurrence of an item in a layer of counters.
+#[inline(always)]
+fn count_in(layer: &mut Layer, item: ItemHash, prefetch: impl Prefetch) -> Added {
+    let is_new = layer.insert(item, Moment::default(), prefetch);
+    layer.count_occurrences(is_new.into(), 1);
+    if is_new { Added::New } else { Added::Again }
 }
 
 /// Asks for the memory of one item in every layer. The last is the largest of all but filters that were merged.

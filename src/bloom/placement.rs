@@ -18,6 +18,16 @@ pub enum Layout {
     Scheme(SchemeLayout),
 }
 
+/// A [`Layout`] where it lies: to copy those of other modules takes as long as a probe.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum LayoutRef<'p> {
+    Scattered(Scattered),
+    Paged(Paged),
+    Modulo(&'p Modulo),
+    Prime(&'p Prime),
+    Scheme(&'p SchemeLayout),
+}
+
 impl Layout {
     /// Returns the number of probes per item.
     #[must_use]
@@ -83,6 +93,22 @@ impl Placement {
             Pair::Scattered(layout) => Layout::Scattered(*layout),
             Pair::Paged(layout) => Layout::Paged(*layout),
             Pair::Other(pair) => pair.1,
+        }
+    }
+
+    /// Returns the layout, to be probed with.
+    #[inline(always)]
+    pub(super) fn probing(&self) -> LayoutRef<'_> {
+        match &self.0 {
+            Pair::Scattered(layout) => LayoutRef::Scattered(*layout),
+            Pair::Paged(layout) => LayoutRef::Paged(*layout),
+            Pair::Other(pair) => match &pair.1 {
+                Layout::Scattered(layout) => LayoutRef::Scattered(*layout),
+                Layout::Paged(layout) => LayoutRef::Paged(*layout),
+                Layout::Modulo(layout) => LayoutRef::Modulo(layout),
+                Layout::Prime(layout) => LayoutRef::Prime(layout),
+                Layout::Scheme(layout) => LayoutRef::Scheme(layout),
+            },
         }
     }
 

@@ -62,8 +62,9 @@ impl Stored {
     /// Takes the layers out of a sliding window whose items have all expired. O(layers).
     #[inline(always)]
     pub(super) fn take_expired(&mut self) -> Option<Self> {
-        self.filter.window()?;
-        self.take_expired_layers()
+        // The newest layer never expires.
+        let may_expire = self.filter.layer_count() > 1 && self.filter.window().is_some();
+        if may_expire { self.take_expired_layers() } else { None }
     }
 
     fn take_expired_layers(&mut self) -> Option<Self> {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use bitvec::prelude::{BitBox, BitSlice, Lsb0};
+use bitvec::prelude::{BitSlice, Lsb0};
 
 use super::occupancy::Occupancy;
 use super::{Cell, CellState, ColumnsState, CountersState, Purpose, with_cells};
@@ -34,11 +34,44 @@ pub struct Segment<'s> {
 #[derive(Debug)]
 pub struct Cells {
     /// The head, if there is one, and the cells.
-    bits: BitBox<u64, Lsb0>,
-    /// The number of set cells, shifted by one, and in the lowest bit whether there is a head: a word of its own would make
-    /// every layer larger.
-    count: u64,
+    words: Box<[u64]>,
+    counts: Counts,
     state: CellState,
+}
+
+/// Three numbers in one word, since a word each would make every layer larger: from the lowest bit on whether there is a head,
+/// how many bits of the last word are no cells, and the number of set cells.
+#[derive(Clone, Copy, Debug)]
+struct Counts(u64);
+
+impl Counts {
+    const UNUSED_SHIFT: u32 = 1;
+    const SET_SHIFT: u32 = 7;
+
+    /// Returns the counts of clear cells that end in the last of some words, `unused_bits` before its end.
+    const fn new(has_head: bool, unused_bits: u64) -> Self {
+        Self(unused_bits % 64 << Self::UNUSED_SHIFT | has_head as u64)
+    }
+
+    #[inline(always)]
+    const fn has_head(self) -> bool {
+        self.0 & 1 == 1
+    }
+
+    const fn unused_bits(self) -> u64 {
+        self.0 >> Self::UNUSED_SHIFT & 63
+    }
+
+    #[inline(always)]
+    const fn set_cells(self) -> u64 {
+        self.0 >> Self::SET_SHIFT
+    }
+
+    /// Adds to the number of set cells, wrapping.
+    #[inline(always)]
+    const fn add_set(&mut self, more: u64) {
+        self.0 = self.0.wrapping_add(more << Self::SET_SHIFT);
+    }
 }
 
 impl Cells {
@@ -52,8 +85,8 @@ impl Cells {
         let size_bits = usize::try_from(size_bits).map_err(|_| OutOfMemory)?;
         let words = size_bits.div_ceil(64).checked_add(head_words).ok_or(OutOfMemory)?;
         let words = bytemuck::try_zeroed_slice_box(words).map_err(|()| OutOfMemory)?;
-        let bits = cut(words, size_bits.saturating_add(head_words * 64));
-        Ok(Self { bits, count: has_head.into(), state })
+        let unused_bits = size_bits.wrapping_neg() % 64;
+        Ok(Self { words, counts: Counts::new(has_head, unused_bits as u64), state })
     }
 
     /// Makes a copy with its own memory. Like the original, it has no memory behind pages that are all zero. O(bytes that may be
@@ -64,7 +97,7 @@ impl Cells {
     pub fn try_clone(&self, memory: impl Memory) -> Result<Self, OutOfMemory> {
         let mut copy = Self::try_new(self.state.clone(), self.size_bits(), self.has_head())?;
         Occupancy::of(self, memory).copy(self.words(), copy.words_mut());
-        copy.count = self.count;
+        copy.counts = self.counts;
         Ok(copy)
     }
 
@@ -114,16 +147,10 @@ impl Cells {
         }
     }
 
-    /// Returns the number of bits of the block, a head included. O(1).
-    #[inline(always)]
-    pub(in crate::bloom) fn block_bits(&self) -> u64 {
-        self.bits.len() as u64
-    }
-
     /// Returns the number of bits of all cells. O(1).
     #[must_use]
     pub fn size_bits(&self) -> u64 {
-        self.bits.len().saturating_sub(self.head_words() * 64) as u64
+        (self.words().len() as u64).saturating_mul(64).saturating_sub(self.counts.unused_bits())
     }
 
     /// Returns the number of bytes of all cells. O(1).
@@ -136,19 +163,19 @@ impl Cells {
     #[must_use]
     #[inline(always)]
     pub fn set_cells(&self) -> u64 {
-        self.count >> 1
+        self.counts.set_cells()
     }
 
     /// Counts set cells: so many more, wrapping.
     #[inline(always)]
     pub(in crate::bloom) fn count_set(&mut self, more: u64) {
-        self.count = self.count.wrapping_add(more << 1);
+        self.counts.add_set(more);
     }
 
     /// Returns whether there is space for a head in front. O(1).
     #[must_use]
     pub const fn has_head(&self) -> bool {
-        self.count & 1 == 1
+        self.counts.has_head()
     }
 
     const fn head_words(&self) -> usize {
@@ -159,16 +186,13 @@ impl Cells {
     #[must_use]
     #[inline(always)]
     pub fn words(&self) -> &[u64] {
-        let words = self.bits.as_raw_slice();
         // A branch that is always taken the same way costs less than an offset of zero would.
-        if self.has_head() { behind_head(words) } else { words }
+        if self.has_head() { behind_head(&self.words) } else { &self.words }
     }
 
     #[inline(always)]
     pub(in crate::bloom) fn words_mut(&mut self) -> &mut [u64] {
-        let has_head = self.has_head();
-        let words = self.bits.as_raw_mut_slice();
-        if has_head { behind_head_mut(words) } else { words }
+        if self.has_head() { behind_head_mut(&mut self.words) } else { &mut self.words }
     }
 
     /// Returns the cells and the stamps of their regions, to be looked at.
@@ -211,7 +235,7 @@ impl Cells {
         let head_bytes = self.head_words() * 8;
         let start = head_bytes.checked_sub(head.len())?;
         let end = head_bytes.checked_add(usize::try_from(self.size_bytes()).ok()?)?;
-        let bytes: &mut [u8] = bytemuck::cast_slice_mut(self.bits.as_raw_mut_slice());
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut self.words);
         bytes.get_mut(start..head_bytes)?.copy_from_slice(head);
         bytes.get(start..end)
     }
@@ -219,20 +243,20 @@ impl Cells {
     /// Returns the bits of the cells, to be looked at one by one, counted or searched where that need not be fast.
     #[must_use]
     pub fn bit_view(&self) -> &BitSlice<u64, Lsb0> {
-        self.bits.get(self.head_words() * 64..).unwrap_or_default()
+        let size_bits = usize::try_from(self.size_bits()).unwrap_or(usize::MAX);
+        BitSlice::from_slice(self.words()).get(..size_bits).unwrap_or_default()
     }
 
     /// Returns the block of the allocator, a head included.
     #[must_use]
+    #[inline(always)]
     pub fn allocation(&self) -> &[u64] {
-        self.bits.as_raw_slice()
+        &self.words
     }
 
     /// Lets `relocate` move the block, as active defragmentation does; it must return the same words.
     pub fn relocate(&mut self, relocate: impl FnOnce(Box<[u64]>) -> Box<[u64]>) {
-        let size_bits = self.bits.len();
-        let words = std::mem::take(&mut self.bits).into_boxed_slice();
-        self.bits = cut(relocate(words), size_bits);
+        self.words = relocate(std::mem::take(&mut self.words));
     }
 
     /// Returns how many of the words are stamps, behind the cells.
@@ -351,11 +375,4 @@ pub(super) const STAMP_BYTES: usize = 8;
 /// Returns the number of set bits. O(words).
 pub(super) fn ones(words: &[u64]) -> u64 {
     words.iter().map(|word| u64::from(word.count_ones())).sum()
-}
-
-/// Returns the first `size_bits` bits of `words`, in the same allocation.
-fn cut(words: Box<[u64]>, size_bits: usize) -> BitBox<u64, Lsb0> {
-    let mut bits = BitBox::from_boxed_slice(words).into_bitvec();
-    bits.truncate(size_bits);
-    bits.into_boxed_bitslice()
 }

@@ -86,7 +86,7 @@ impl Probing<ItemHash> for Modulo {
 
     #[inline(always)]
     fn spots(self, item: ItemHash, _positions: u64) -> impl Iterator<Item = Position> + Clone {
-        Positions { modulus: self.modulus, number: item.h1, step: item.h2, left: self.probes }
+        Positions { modulus: self.modulus, number: item.h1, step: item.h2, left: self.probes.into() }
     }
 
     #[inline(always)]
@@ -101,7 +101,7 @@ struct Positions {
     modulus: Modulus,
     number: u64,
     step: u64,
-    left: u16,
+    left: u32,
 }
 
 impl Iterator for Positions {
