@@ -126,7 +126,8 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
             }),
             Part::Rest if self.spot_count() <= AT_HAND_SPOTS => subset(items, wanted, |item| {
                 let mut spots = self.spots(item, positions);
-                for _ in 0..Part::FIRST {
+                // Those before are known to be set. By time all have to be set in one generation.
+                for _ in 0..if C::IS_TIMED { 0 } else { Part::FIRST } {
                     let _ = spots.next();
                 }
                 self.has_all::<C>(view, regions, item, at, spots)
