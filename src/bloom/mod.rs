@@ -9,7 +9,6 @@ mod add;
 #[cfg_attr(baseline, path = "../../benches/baseline/batch.rs")]
 pub mod batch;
 pub mod blocks;
-pub mod budget;
 pub mod cells;
 mod digest;
 mod engine;

@@ -40,11 +40,11 @@ impl Layer {
     pub fn estimated_items(&self) -> f64 {
         let set_cells = self.counts().set_cells;
         match self.shape() {
-            Some(shape) => sizing::items_met(&shape, set_cells),
+            Some(shape) => sizing::estimated_items(&shape, set_cells),
             None => {
                 // Of equal hashes the first two probes are one.
                 let probes = self.layout().probes().saturating_sub(self.has_equal_hashes().into());
-                estimate::items_met(set_cells, self.positions(), probes)
+                estimate::estimated_items(set_cells, self.positions(), probes)
             }
         }
     }

@@ -43,7 +43,7 @@ impl<'f> Holding<'f> {
     /// Returns the distinct items that have set so many cells. O(1).
     pub(super) fn items_by_fill(&self, set_cells: u64) -> u64 {
         match self.shape.shape() {
-            Some(shape) => whole(sizing::items_met(&shape, set_cells)),
+            Some(shape) => whole(sizing::estimated_items(&shape, set_cells)),
             None => clients_items(set_cells, self.shape.positions(), self.shape.layout().probes()),
         }
     }

@@ -244,9 +244,9 @@ impl<'f, 's: 'f> Merge<'f, 's> {
             let merged = Merged { orders: self.orders, ..Merged::default() };
             return if is_worse && !stays.is_kept() { Err(refusal) } else { Ok(merged) };
         }
-        let last = if takes_items && (stays.is_kept() || (is_forced && !closes.has_room())) {
+        let last = if takes_items && (stays.is_kept() || (is_forced && !closes.permits_layer())) {
             LastLayer::Stays
-        } else if !closes.has_room() && !is_forced {
+        } else if !closes.permits_layer() && !is_forced {
             return Err(refusal);
         } else if may_leave {
             LastLayer::Leaves
