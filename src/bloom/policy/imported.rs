@@ -84,8 +84,7 @@ pub fn clients_layer(layout: SchemeLayout, capacity_items: u64) -> LayerSpec {
 /// # Errors
 /// [`ReserveError::TooLarge`].
 pub fn check_size(layout: &SchemeLayout, limit: &dyn ByteLimit) -> Result<(), ReserveError> {
-    let array_bytes = layout.array_bits().div_ceil(8);
-    Extent::default().and_layer(array_bytes, layout.parameters().probes).check(limit)
+    Extent::default().with_spec(&clients_layer(*layout, 1)).check(limit)
 }
 
 impl Filter {

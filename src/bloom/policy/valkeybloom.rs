@@ -212,9 +212,9 @@ pub fn max_scaled_capacity(parameters: &ValkeyBloom, limit_bytes: u64) -> u64 {
 mod tests {
     use super::*;
     use crate::bloom::cells::CellType;
+    use crate::bloom::extent::{ScaleError, validate_scale_to as validate};
     use crate::bloom::hash::siphash::Seed;
     use crate::bloom::policy::Policy;
-    use crate::bloom::scale::{ScaleError, validate_scale_to as validate};
 
     /// Default of valkey-bloom's `bloom-memory-usage-limit`.
     const LIMIT_BYTES: u64 = 128 << 20;
