@@ -1,13 +1,14 @@
 //! Estimates from the fill of a layer: its distinct items and its current error rate.
 //!
-//! They are for independent probes at any position; [`sizing`](super::sizing) has them for layers with pages. Growth and merges
-//! decide by some of them, so they are the same bits on every machine.
+//! They are for independent probes at any position; [`sizing`](super::sizing) has them for layers with pages. Growth
+//! and merges decide by some of them, so they are the same bits on every machine.
 
-/// Returns the estimated number of distinct added items of a layer of `cells` cells, `set_cells` of which are set, with `probes`
-/// probes per item: `ln(1 - fill) / ln(1 - q)`, where `1 - q = (1 - 1/cells)^probes` is the probability that an item misses a given
-/// cell.
+/// Returns the estimated number of distinct added items of a layer of `cells` cells, `set_cells` of which are set,
+/// with `probes` probes per item: `ln(1 - fill) / ln(1 - q)`, where `1 - q = (1 - 1/cells)^probes` is the probability
+/// that an item misses a given cell.
 ///
-/// A full layer gives no estimate: it is taken as one with a single clear cell. The standard deviation is [`deviation`]. O(1).
+/// A full layer gives no estimate: it is taken as one with a single clear cell. The standard deviation is
+/// [`deviation`]. O(1).
 #[must_use]
 pub fn estimated_items(set_cells: u64, cells: u64, probes: u32) -> f64 {
     if cells < 2 {
@@ -26,7 +27,8 @@ pub fn deviation(items: f64, cells: u64, probes: u32) -> f64 {
     ((libm::expm1(load) - load) * cells).sqrt() / probes
 }
 
-/// Returns the logarithm of the share of clear cells, at least one cell. `log1p` keeps the digits of a sparse layer. O(1).
+/// Returns the logarithm of the share of clear cells, at least one cell. `log1p` keeps the digits of a sparse layer.
+/// O(1).
 pub(super) fn ln_clear(set_cells: u64, cells: u64) -> f64 {
     let set_cells = set_cells.min(cells.saturating_sub(1));
     libm::log1p(-(set_cells as f64 / cells.max(1) as f64))
@@ -44,9 +46,10 @@ pub fn error_rate_now(fill: f64, probes: u32) -> f64 {
     libm::pow(fill, probes.into())
 }
 
-/// Returns the estimated number of distinct items in a client's array of `size_bits` bits, `set_bits` of which are set:
-/// -(m / k) ln(1 - X / m) (Swamidass and Baldi, "Mathematical correction for fingerprint similarity measures", 2007; Guava's
-/// `approximateElementCount` and Redisson's `count` are the same formula). It becomes the count of a filter.
+/// Returns the estimated number of distinct items in a client's array of `size_bits` bits, `set_bits` of which are
+/// set: -(m / k) ln(1 - X / m) (Swamidass and Baldi, "Mathematical correction for fingerprint similarity measures",
+/// 2007; Guava's `approximateElementCount` and Redisson's `count` are the same formula). It becomes the count of a
+/// filter.
 ///
 /// A full array gives no estimate: it is taken as one with a single clear bit. O(1).
 #[must_use]
@@ -59,8 +62,8 @@ pub fn clients_items(set_bits: u64, size_bits: u64, probes: u32) -> u64 {
     whole(items).max(1)
 }
 
-/// Returns the items that set half of `size_bits` bits with `probes` independent probes per item: m ln 2 / k, at least 1. At that
-/// fill a Bloom filter has its lowest error rate for its size. O(1).
+/// Returns the items that set half of `size_bits` bits with `probes` independent probes per item: m ln 2 / k, at
+/// least 1. At that fill a Bloom filter has its lowest error rate for its size. O(1).
 #[must_use]
 pub fn half_full_items(size_bits: u64, probes: u32) -> u64 {
     whole(size_bits as f64 * std::f64::consts::LN_2 / f64::from(probes.max(1))).max(1)

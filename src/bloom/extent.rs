@@ -58,7 +58,8 @@ impl Extent {
         self.layers <= LAYERS_MAX && self.probes <= PROBES_TOTAL_MAX
     }
 
-    /// Returns the memory in bytes of such a filter: its struct, its layers and their cells. A single layer lies in the struct.
+    /// Returns the memory in bytes of such a filter: its struct, its layers and their cells. A single layer lies in
+    /// the struct.
     #[must_use]
     pub const fn needed_bytes(&self) -> u64 {
         let structs =
@@ -108,8 +109,9 @@ impl From<ReserveError> for ScaleError {
     }
 }
 
-/// Checks that a filter can grow to `target_items` within `limit_bytes`: exactly when growth would. The policy must be valid.
-/// O(layers), at most [`LAYERS_MAX`](super::limits::LAYERS_MAX); layers that are sized for the same are sized once.
+/// Checks that a filter can grow to `target_items` within `limit_bytes`: exactly when growth would. The policy must
+/// be valid. O(layers), at most [`LAYERS_MAX`](super::limits::LAYERS_MAX); layers that are sized for the same are
+/// sized once.
 ///
 /// # Errors
 /// What stops it before.

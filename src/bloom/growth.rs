@@ -41,9 +41,9 @@ impl Growth {
     /// Returns the error rate of layer `index` (0 is the first) of a filter that promises `error_rate` over all
     /// layers.
     ///
-    /// A filter of fixed size spends it all. A scaling one spends 3/4 on the first layer, which is the only one of most filters, and
-    /// half of the rest on each later layer. So the sum over any number of layers stays below the promise (the series of Almeida et
-    /// al., "Scalable Bloom Filters", 2007, with another first term).
+    /// A filter of fixed size spends it all. A scaling one spends 3/4 on the first layer, which is the only one of
+    /// most filters, and half of the rest on each later layer. So the sum over any number of layers stays below the
+    /// promise (the series of Almeida et al., "Scalable Bloom Filters", 2007, with another first term).
     #[must_use]
     pub fn layer_error_rate(self, error_rate: f64, index: usize) -> f64 {
         match (self, index) {
@@ -66,7 +66,8 @@ impl Growth {
         }
     }
 
-    /// Returns the sum of the error rates of layer `index` and all later ones, without end, of a promise of `error_rate`.
+    /// Returns the sum of the error rates of layer `index` and all later ones, without end, of a promise of
+    /// `error_rate`.
     #[must_use]
     pub fn rest_error_rate(self, error_rate: f64, index: usize) -> f64 {
         self.layer_error_rate(error_rate, index) / self.part_of_rest(index)

@@ -1,7 +1,7 @@
 //! The kinds of filters: one table, a row for each.
 //!
-//! A filter is a hash, a layout, cells and a policy. Commands, statistics and INFO name the common combinations. Any other
-//! combination has the kind of its cells.
+//! A filter is a hash, a layout, cells and a policy. Commands, statistics and INFO name the common combinations. Any
+//! other combination has the kind of its cells.
 
 use super::cells::CellType;
 use super::filter::Filter;

@@ -1,4 +1,5 @@
-//! The marks that tie the chunks of a dump to their header. They are in memory only: a filter that was loaded from a snapshot has none.
+//! The marks that tie the chunks of a dump to their header. They are in memory only: a filter that was loaded from a
+//! snapshot has none.
 
 /// The mark of one state of one filter, which a header describes. No two states have the same. Never 0.
 pub type StateMark = u64;
@@ -38,8 +39,8 @@ impl Marks {
         Self { origin, last: None, has_changed: false }
     }
 
-    /// Sets the last header to one of the current state, whose dump ends at `end`. It keeps the mark of the header before if nothing has
-    /// changed since; else its mark is `fresh`, a number that was never used.
+    /// Sets the last header to one of the current state, whose dump ends at `end`. It keeps the mark of the header
+    /// before if nothing has changed since; else its mark is `fresh`, a number that was never used.
     pub(super) fn mark(&mut self, end: u64, fresh: StateMark) {
         if self.last.is_none() || self.has_changed {
             self.last = Some(Header { mark: fresh.max(1), end });

@@ -16,8 +16,8 @@ pub struct OutOfMemory;
 
 /// A source of knowledge about memory: the server asks the system; tests and libraries know nothing.
 pub trait Memory: Copy {
-    /// Calls `visit` with the parts of `words`, by index and in order, that may contain anything but zeros. It is a hint: callers
-    /// count the set cells of these parts to check it. O(pages).
+    /// Calls `visit` with the parts of `words`, by index and in order, that may contain anything but zeros. It is a
+    /// hint: callers count the set cells of these parts to check it. O(pages).
     fn written_parts(self, words: &[u64], visit: &mut dyn FnMut(Range<usize>));
 }
 
@@ -31,8 +31,9 @@ impl Memory for UnknownMemory {
     }
 }
 
-/// A visitor of blocks of the allocator. [`Filter::visit_blocks`] guarantees that each is a whole block, from its first byte on, and
-/// still allocated: a visitor may ask the allocator for its size, which is unsound for anything else.
+/// A visitor of blocks of the allocator. [`Filter::visit_blocks`] guarantees that each is a whole block, from its
+/// first byte on, and still allocated: a visitor may ask the allocator for its size, which is unsound for anything
+/// else.
 pub trait BlockVisitor {
     /// Visits one block, by its content; empty if there is no block.
     fn visit<T>(&mut self, block: &[T]);
@@ -48,8 +49,8 @@ pub trait BlockMover {
 }
 
 impl Filter {
-    /// Visits the blocks behind the struct, except for that of the marks: those of the policy and of the layers, then the cells of
-    /// each layer, the oldest first. O(layers).
+    /// Visits the blocks behind the struct, except for that of the marks: those of the policy and of the layers, then
+    /// the cells of each layer, the oldest first. O(layers).
     pub fn visit_blocks(&self, visitor: &mut impl BlockVisitor) {
         match &self.policy {
             Policy::Promise(_) => {}

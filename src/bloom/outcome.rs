@@ -5,8 +5,8 @@ use thiserror::Error;
 use super::hash::scheme::{ItemEncoding, NotEncodable};
 use super::memory::OutOfMemory;
 
-/// A limit of the bytes of a filter, structs and cells: [`Extent::needed_bytes`](crate::bloom::Extent::needed_bytes). It is called only
-/// before a layer is made, so it may be slow.
+/// A limit of the bytes of a filter, structs and cells: [`Extent::needed_bytes`](crate::bloom::Extent::needed_bytes).
+/// It is called only before a layer is made, so it may be slow.
 pub trait ByteLimit {
     /// Returns the most bytes of one filter.
     fn max_filter_bytes(&self) -> u64;

@@ -1,5 +1,5 @@
-//! The pages of a layer in parts, so that several threads can add at once: all probes of an item are in one page, so the thread that
-//! owns the page adds the item alone.
+//! The pages of a layer in parts, so that several threads can add at once: all probes of an item are in one page, so
+//! the thread that owns the page adds the item alone.
 
 use super::cells::{Bits, CellState, Purpose};
 use super::engine::{Engine, Inserted, ViewMut};
@@ -98,15 +98,16 @@ impl PagePart<'_> {
         }
     }
 
-    /// Returns the index of the item's page in the part. For an item of another part, returns nothing or an index beyond the end.
+    /// Returns the index of the item's page in the part. For an item of another part, returns nothing or an index
+    /// beyond the end.
     fn page_of(&self, item: ItemHash) -> Option<usize> {
         page_index(item, self.all_pages).checked_sub(self.first_page)
     }
 }
 
 impl Filter {
-    /// Returns a partition of the pages into at most `parts` parts; nothing unless the filter has a single layer, paged and of bits.
-    /// O(1).
+    /// Returns a partition of the pages into at most `parts` parts; nothing unless the filter has a single layer,
+    /// paged and of bits. O(1).
     #[must_use]
     pub fn partition(&self, parts: usize) -> Option<Partition> {
         let [layer] = self.layers() else { return None };

@@ -87,13 +87,13 @@ impl Layer {
     }
 }
 
-/// Probes with which the error rate of equal hashes is measured. Some thousand absent items have enough false positives: even at a
-/// promised rate of 1e-6 a full layer has 5 in a thousand.
+/// Probes with which the error rate of equal hashes is measured. Some thousand absent items have enough false
+/// positives: even at a promised rate of 1e-6 a full layer has 5 in a thousand.
 const MEASURED_PROBES: u64 = 1 << 16;
 
 impl Filter {
-    /// Returns the statistics of the layers, the oldest first, and of the filter. Those of a sliding window are of its live items, each
-    /// counted in every generation in which it was added. O(layers).
+    /// Returns the statistics of the layers, the oldest first, and of the filter. Those of a sliding window are of
+    /// its live items, each counted in every generation in which it was added. O(layers).
     #[must_use]
     pub fn stats(&self) -> (Vec<LayerStats>, FilterStats) {
         let layers: Vec<_> = self.layers.iter().map(|layer| self.layer_stats(layer)).collect();
@@ -139,8 +139,9 @@ impl Filter {
 pub struct FilterStats {
     /// Distinct added items, estimated from the fill of all layers.
     ///
-    /// An item that is found in an older layer is not added to a newer one. So the estimate of a newer layer is divided by the share
-    /// of absent items that the older ones do not find: they were full before it was made, and their error rates are the same since.
+    /// An item that is found in an older layer is not added to a newer one. So the estimate of a newer layer is
+    /// divided by the share of absent items that the older ones do not find: they were full before it was made, and
+    /// their error rates are the same since.
     pub estimated_items: f64,
     /// Cells at the positions of probes.
     pub cells: u64,
@@ -154,12 +155,13 @@ pub struct FilterStats {
     pub error_rate: f64,
 }
 
-/// Least assumed share of absent items that older layers do not find: below it, the estimate of a newer layer means little.
+/// Least assumed share of absent items that older layers do not find: below it, the estimate of a newer layer means
+/// little.
 const PASSING_MIN: f64 = 0.01;
 
 impl FilterStats {
-    /// Returns the statistics of a filter with these layers, the oldest first. If the layers `are_independent`, as after a merge, an
-    /// item may be in several, and their estimates are added. O(layers).
+    /// Returns the statistics of a filter with these layers, the oldest first. If the layers `are_independent`, as
+    /// after a merge, an item may be in several, and their estimates are added. O(layers).
     #[must_use]
     pub fn of(layers: &[LayerStats], are_independent: bool) -> Self {
         let passing_min = if are_independent { 1.0 } else { PASSING_MIN };

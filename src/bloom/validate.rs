@@ -1,7 +1,8 @@
 //! The rules of every filter, however it was made.
 //!
-//! [`Filter::internal_validate`] is the only check of them. Tests and fuzz targets call it after every step, decoders when they have
-//! built a filter. The rules of a cell type are in [`Cell::broken_rule`](super::cells::Cell::broken_rule).
+//! [`Filter::internal_validate`] is the only check of them. Tests and fuzz targets call it after every step, decoders
+//! when they have built a filter. The rules of a cell type are in
+//! [`Cell::broken_rule`](super::cells::Cell::broken_rule).
 
 use super::cells::{CellState, CellType};
 use super::estimate::clients_items;
@@ -167,9 +168,9 @@ impl Layer {
                 let is_possible = (1..=valkeybloom::CAPACITY_MAX_ITEMS).contains(&capacity_items);
                 if is_possible { Ok(()) } else { Err("capacity") }
             }
-            // The count may exceed the capacity, since it begins with an estimate: at most that of a full array. Every counted item
-            // has set a clear bit. Only an array that chunks filled after items were added may have counted more, up to its
-            // capacity.
+            // The count may exceed the capacity, since it begins with an estimate: at most that of a full array.
+            // Every counted item has set a clear bit. Only an array that chunks filled after items were added may
+            // have counted more, up to its capacity.
             (Layout::Scheme(layout), Hash::Client(..)) => {
                 if capacity_items == 0 || capacity_items > CAPACITY_MAX_ITEMS {
                     return Err("capacity");

@@ -34,7 +34,8 @@ pub enum Hash {
 }
 
 impl Hash {
-    /// Checks that an item can be hashed: every item can, unless the encoding of a client's scheme cannot express it. O(length).
+    /// Checks that an item can be hashed: every item can, unless the encoding of a client's scheme cannot express it.
+    /// O(length).
     ///
     /// # Errors
     /// [`NotEncodable`].

@@ -1,4 +1,5 @@
-//! What the layers of a merge contain, and an index of them by shape, which finds the layer that a layer of a source is united with.
+//! What the layers of a merge contain, and an index of them by shape, which finds the layer that a layer of a source
+//! is united with.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
@@ -30,7 +31,8 @@ impl<'f> Contents<'f> {
     pub(super) fn of(layer: &'f Layer) -> Self {
         let counts = layer.counts();
         let contents = Self { shape: layer, set_cells: counts.set_cells, items: counts.items };
-        // The count is exact unless a merge or chunks have set cells without counting items; then the fill differs from it.
+        // The count is exact unless a merge or chunks have set cells without counting items; then the fill differs
+        // from it.
         let by_fill = contents.items_by_fill(counts.set_cells);
         let noise = 1.0 + DEVIATIONS * deviation(by_fill as f64, layer.positions(), layer.layout().probes());
         let is_counted = counts.items.abs_diff(by_fill) as f64 <= noise;
@@ -109,8 +111,8 @@ impl<'f> Contents<'f> {
         Self { set_cells, items: self.items_with(other, set_cells), ..*self }
     }
 
-    /// Returns the items of both together, with `set_cells` set cells: the estimate from the fill, at least those of one and at most
-    /// those of both.
+    /// Returns the items of both together, with `set_cells` set cells: the estimate from the fill, at least those of
+    /// one and at most those of both.
     pub(super) fn items_with(&self, other: &Self, set_cells: u64) -> u64 {
         let least = self.items.max(other.items);
         let most = self.items.saturating_add(other.items);
@@ -202,8 +204,8 @@ impl<'f> ShapeIndex<'f> {
         group.into_iter().flat_map(|group| group.by_set_cells.iter().map(|(_, number)| *number))
     }
 
-    /// Returns the most set cells of a layer of the same shape whose estimated items are within the capacity. O(log cells) at first,
-    /// then O(1).
+    /// Returns the most set cells of a layer of the same shape whose estimated items are within the capacity. O(log
+    /// cells) at first, then O(1).
     pub(super) fn most_set_cells(&self, contents: &Contents<'f>) -> u64 {
         self.group(contents)
             .map_or(0, |group| *group.most_set_cells.get_or_init(|| contents.most_set_cells()))

@@ -1,11 +1,11 @@
 //! Merging filters into a destination. A plan for all layers of the sources is made before anything changes.
 //!
-//! A source's layer is united with a layer of its shape in the destination if that stays within its capacity; any other is appended.
-//! The plan depends only on the filters, so a replica with the same filters gets the same cells. It is part of the format: a
-//! release that plans otherwise differs from its primary.
+//! A source's layer is united with a layer of its shape in the destination if that stays within its capacity; any
+//! other is appended. The plan depends only on the filters, so a replica with the same filters gets the same cells.
+//! It is part of the format: a release that plans otherwise differs from its primary.
 //!
-//! The destination promises an error rate over its whole life. So its [budget](super::policy::Budget) must suffice for the layers as
-//! they are, for the last one when it is full, and for later ones.
+//! The destination promises an error rate over its whole life. So its [budget](super::policy::Budget) must suffice
+//! for the layers as they are, for the last one when it is full, and for later ones.
 
 mod contents;
 mod plan;
@@ -94,8 +94,8 @@ impl MergePlan<'_> {
 }
 
 impl Filter {
-    /// Merges filters into this one, which then contains the items of all. Returns whether anything has changed. With `is_forced`
-    /// the result may exceed the promised error rate. O(bytes of all).
+    /// Merges filters into this one, which then contains the items of all. Returns whether anything has changed. With
+    /// `is_forced` the result may exceed the promised error rate. O(bytes of all).
     ///
     /// # Errors
     /// [`MergeError`].
@@ -171,8 +171,9 @@ impl Filter {
         Ok(has_changes)
     }
 
-    /// Returns whether the cells of a source can be merged. A counting filter removes an item from the oldest layer that contains it, so
-    /// only counting filters of one layer each are merged. Columns must have the same generations.
+    /// Returns whether the cells of a source can be merged. A counting filter removes an item from the oldest layer
+    /// that contains it, so only counting filters of one layer each are merged. Columns must have the same
+    /// generations.
     fn has_cells_for(&self, source: &Self) -> bool {
         let are_alike = match self.cell_type() {
             CellType::Bits => true,
@@ -204,8 +205,8 @@ impl Filter {
         }
     }
 
-    /// Returns the highest error rate over the whole life of the filter: the promised one, unless a merge was forced; nothing if there
-    /// is no bound. O(layers).
+    /// Returns the highest error rate over the whole life of the filter: the promised one, unless a merge was forced;
+    /// nothing if there is no bound. O(layers).
     #[must_use]
     pub fn error_rate_max(&self) -> Option<f64> {
         let promise = *self.policy.promise()?;
@@ -229,8 +230,8 @@ impl Filter {
         Some(overfull.map(beyond).fold(promise.error_rate, |most, beyond| most + beyond.max(0.0)))
     }
 
-    /// Adds layers before, behind or in place of the last one. The filter becomes a united one unless all layers have its hash and
-    /// one of our own layouts. O(layers).
+    /// Adds layers before, behind or in place of the last one. The filter becomes a united one unless all layers have
+    /// its hash and one of our own layouts. O(layers).
     fn insert_layers(&mut self, added: Vec<Layer>, last: LastLayer) {
         if added.is_empty() {
             return;

@@ -12,8 +12,8 @@ use crate::bloom::memory::Memory;
 use crate::bloom::outcome::{ByteLimit, ReserveError};
 use crate::bloom::sizing::Shape;
 
-/// Layers up to this size are always compared: 4 MiB are read in under a millisecond. The bits of a larger one that certainly fits
-/// are counted while they are set, in one pass.
+/// Layers up to this size are always compared: 4 MiB are read in under a millisecond. The bits of a larger one that
+/// certainly fits are counted while they are set, in one pass.
 const COMPARED_MAX_BITS: u64 = 32 << 20;
 
 /// Most words that are compared to find a layer with many items in common; two layers are compared whatever their size.
@@ -82,8 +82,9 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         layer.map(Layer::cells)
     }
 
-    /// Adds each layer of a source to the plan, with copies of those that are appended. O(layers of the source * log layers, and the
-    /// bytes that are compared or copied); of thousands of layers of one shape, a word of each is compared.
+    /// Adds each layer of a source to the plan, with copies of those that are appended. O(layers of the source * log
+    /// layers, and the bytes that are compared or copied); of thousands of layers of one shape, a word of each is
+    /// compared.
     ///
     /// # Errors
     /// [`MergeError`].
@@ -114,9 +115,9 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         Ok(())
     }
 
-    /// Returns the layer that a source's layer is united with, if there is one, and its contents after that. It is the layer of the
-    /// same number, since equal filters grow alike, else the one with the fewest set cells. If neither fits, it is one with many items
-    /// in common.
+    /// Returns the layer that a source's layer is united with, if there is one, and its contents after that. It is
+    /// the layer of the same number, since equal filters grow alike, else the one with the fewest set cells. If
+    /// neither fits, it is one with many items in common.
     fn target_of(
         &self,
         from: &Contents<'f>,
@@ -155,7 +156,8 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         }
     }
 
-    /// Returns the set cells of a layer after a union with `from`: exact for the first source, an upper bound after. O(bytes).
+    /// Returns the set cells of a layer after a union with `from`: exact for the first source, an upper bound after.
+    /// O(bytes).
     fn set_cells_with(&self, number: usize, from: &Contents<'f>) -> u64 {
         let Some((layer, cells)) = self.layers.get(number).zip(self.cells(number)) else { return 0 };
         layer
@@ -213,8 +215,8 @@ impl<'f, 's: 'f> Planner<'f, 's> {
 
     /// Returns the plan, after a check of the error rate over the whole life of the destination. O(layers).
     ///
-    /// A layer that takes no more items counts with its current error rate, the last one with its rate when full. If the sum exceeds
-    /// the promise, a new last layer is added, sized for a share of what is left.
+    /// A layer that takes no more items counts with its current error rate, the last one with its rate when full. If
+    /// the sum exceeds the promise, a new last layer is added, sized for a share of what is left.
     ///
     /// # Errors
     /// [`MergeError`].

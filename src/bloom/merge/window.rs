@@ -1,4 +1,5 @@
-//! The plan of a merge of sliding windows: generations of both are united if they are live when the newest item was added.
+//! The plan of a merge of sliding windows: generations of both are united if they are live when the newest item was
+//! added.
 
 use super::{MergeError, MergePlan, Union};
 use crate::bloom::cells::{ColumnsState, History};
@@ -9,8 +10,8 @@ use crate::bloom::memory::Memory;
 use crate::bloom::outcome::{ByteLimit, ReserveError};
 use crate::bloom::window::{ADDRESS_MAX, ColumnRate, Generation, Window, history, is_live};
 
-/// Returns the plan for all layers of the sources, with copies of those that are appended. O(layers^2, and the bytes that are
-/// compared or copied).
+/// Returns the plan for all layers of the sources, with copies of those that are appended. O(layers^2, and the bytes
+/// that are compared or copied).
 ///
 /// # Errors
 /// [`MergeError`].

@@ -1,8 +1,8 @@
-//! The policy of imported filters: the first layer is the client's and keeps the client's scheme. When it is full, layers of
-//! everbloom's own follow.
+//! The policy of imported filters: the first layer is the client's and keeps the client's scheme. When it is full,
+//! layers of everbloom's own follow.
 //!
-//! The error rate of the first layer follows from its scheme and its fill; nothing is promised. The layers behind it keep a
-//! promise: together they add no more than `error_rate`.
+//! The error rate of the first layer follows from its scheme and its fill; nothing is promised. The layers behind it
+//! keep a promise: together they add no more than `error_rate`.
 
 use crate::bloom::cells::{CellState, CellType, Cells};
 use crate::bloom::estimate::clients_items;
@@ -88,8 +88,9 @@ pub fn check_size(layout: &SchemeLayout, limit: &dyn ByteLimit) -> Result<(), Re
 }
 
 impl Filter {
-    /// Returns a filter of a client's array; nothing if its rules are broken. `bits` must have [`SchemeLayout::array_bits`]. The
-    /// item count starts at the estimate from the fill, which replaces that of `policy`.
+    /// Returns a filter of a client's array; nothing if its rules are broken. `bits` must have
+    /// [`SchemeLayout::array_bits`]. The item count starts at the estimate from the fill, which replaces that of
+    /// `policy`.
     #[must_use]
     pub fn import(layout: SchemeLayout, bits: Cells, capacity_items: u64, policy: Imported) -> Option<Self> {
         let estimated_items = clients_items(bits.set_cells(), bits.size_bits(), layout.parameters().probes);
@@ -107,7 +108,8 @@ impl Filter {
     }
 }
 
-/// Where bit `i` of a filter lies in a string of bytes. The number of each variant is its id in the format: add, never edit.
+/// Where bit `i` of a filter lies in a string of bytes. The number of each variant is its id in the format: add,
+/// never edit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum BitOrder {
@@ -121,8 +123,9 @@ pub enum BitOrder {
 
 /// The form of a client's string that its bits alone do not show.
 ///
-/// SETBIT makes a string as long as the byte of its highest set bit. Other clients write the whole array at once, with clear bytes
-/// at the end. So an exported string is as long as the imported one, or longer if a bit beyond its end is set.
+/// SETBIT makes a string as long as the byte of its highest set bit. Other clients write the whole array at once,
+/// with clear bytes at the end. So an exported string is as long as the imported one, or longer if a bit beyond its
+/// end is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StringForm {
     /// Where each bit lies; its id is one byte.

@@ -51,8 +51,8 @@ impl Policy {
         }
     }
 
-    /// Returns the layer that comes after `layers`, all of which are full: with this hash and these cells, unless the policy has
-    /// its own.
+    /// Returns the layer that comes after `layers`, all of which are full: with this hash and these cells, unless the
+    /// policy has its own.
     ///
     /// # Errors
     /// [`AddError`] when the filter cannot grow.
@@ -67,8 +67,8 @@ impl Policy {
         }
     }
 
-    /// Returns the capacity and the error rate of layer `index` (0 is the first) in a filter without merged layers, behind a layer
-    /// with a capacity of `before` items.
+    /// Returns the capacity and the error rate of layer `index` (0 is the first) in a filter without merged layers,
+    /// behind a layer with a capacity of `before` items.
     ///
     /// # Errors
     /// [`ReserveError`] when there can be no such layer.

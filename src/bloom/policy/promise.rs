@@ -1,8 +1,9 @@
-//! The promise of everbloom's own filters: an error rate over all layers, how they grow, and the budget that each layer spends of.
+//! The promise of everbloom's own filters: an error rate over all layers, how they grow, and the budget that each
+//! layer spends of.
 //!
-//! The error rate of a filter is at most the sum of the rates of its layers. A filter without merged layers spends by the series of
-//! [`Growth`]. Merged layers are not of that series: the layers behind them share by the same series what they leave. Growth
-//! decides by these numbers, so they are the same bits on every machine.
+//! The error rate of a filter is at most the sum of the rates of its layers. A filter without merged layers spends by
+//! the series of [`Growth`]. Merged layers are not of that series: the layers behind them share by the same series
+//! what they leave. Growth decides by these numbers, so they are the same bits on every machine.
 
 use crate::bloom::cells::CellType;
 use crate::bloom::growth::Growth;
@@ -99,9 +100,9 @@ impl Promise {
         Budget { growth: self.growth, promised: self.error_rate, layers, spent }
     }
 
-    /// Returns whether some of the layers, which are bits, came from a merge, as far as the layers show it. The capacities of a
-    /// filter without merged layers follow from the one it was reserved with. With an expansion of 1 those of merged layers may do so
-    /// too: then their rates differ from the series. O(layers).
+    /// Returns whether some of the layers, which are bits, came from a merge, as far as the layers show it. The
+    /// capacities of a filter without merged layers follow from the one it was reserved with. With an expansion of 1
+    /// those of merged layers may do so too: then their rates differ from the series. O(layers).
     #[must_use]
     pub fn are_layers_united(&self, layers: &[Layer]) -> bool {
         let factor = u64::from(self.growth.expansion());
@@ -143,8 +144,8 @@ pub struct Budget {
     pub spent: f64,
 }
 
-/// The least share of the series' rest that must be left for growth. A quarter costs later layers three bits per item more than
-/// those of a filter without merged layers; less would cost many more.
+/// The least share of the series' rest that must be left for growth. A quarter costs later layers three bits per item
+/// more than those of a filter without merged layers; less would cost many more.
 const LEAST_PART: f64 = 0.25;
 /// How far a sum of rates may exceed the promise by rounding, as a part of it.
 const ROUNDING: f64 = 1e-9;
@@ -187,7 +188,8 @@ impl Budget {
         all.max(self.promised)
     }
 
-    /// Returns the error rate of the next layer: its share of what is left. A filter whose promise is broken can grow too.
+    /// Returns the error rate of the next layer: its share of what is left. A filter whose promise is broken can grow
+    /// too.
     #[must_use]
     pub fn next_layer_error_rate(&self) -> f64 {
         let rest = (self.promised - self.spent).max(self.least_rest());

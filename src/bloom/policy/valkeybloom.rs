@@ -1,8 +1,8 @@
 //! The policy of valkey-bloom's filters: its sizes and growth, bit for bit.
 //!
-//! Two releases differ. 0.1.0 (2024) keeps the error rate in single precision, always hashes with its fixed seed and rounds the
-//! probes up. 1.0 (2025) keeps it in double precision, seeds every filter at random by default, and rounds the probes to the
-//! nearest number.
+//! Two releases differ. 0.1.0 (2024) keeps the error rate in single precision, always hashes with its fixed seed and
+//! rounds the probes up. 1.0 (2025) keeps it in double precision, seeds every filter at random by default, and rounds
+//! the probes to the nearest number.
 
 use std::f64::consts::LN_2;
 
@@ -109,11 +109,12 @@ pub(super) fn layer_spec(
     Ok(LayerSpec { placement, cells: CellState::Bits, size_bits, capacity_items, has_head: true })
 }
 
-/// Returns the rounding of the release that made the layers, by their probes: up if the probes of one of them come from no other
-/// rounding. For most error rates both give the same probes, and the result is that of the newer release.
+/// Returns the rounding of the release that made the layers, by their probes: up if the probes of one of them come
+/// from no other rounding. For most error rates both give the same probes, and the result is that of the newer
+/// release.
 ///
-/// The encoding has no field for it. The rule depends only on what is saved. So a filter of 0.1.0 grows alike on a primary that
-/// loaded the old encoding and on a replica that got the new one, and a filter of 1.0 is never affected.
+/// The encoding has no field for it. The rule depends only on what is saved. So a filter of 0.1.0 grows alike on a
+/// primary that loaded the old encoding and on a replica that got the new one, and a filter of 1.0 is never affected.
 fn rounding_of(layers: &[Layer]) -> Rounding {
     let is_rounded_up = |layer: &Layer| {
         let probes_by = |rounding| probes(layer.cells().size_bits(), layer.capacity_items(), rounding);
@@ -132,8 +133,8 @@ pub enum Rounding {
     Up,
 }
 
-/// Returns the bytes of the array of a layer for `capacity_items` at `error_rate`, strictly between 0 and 1: the classic
-/// `-n ln p / (ln 2)^2` bits, rounded up to whole bytes. Saturates at `u64::MAX`.
+/// Returns the bytes of the array of a layer for `capacity_items` at `error_rate`, strictly between 0 and 1: the
+/// classic `-n ln p / (ln 2)^2` bits, rounded up to whole bytes. Saturates at `u64::MAX`.
 #[must_use]
 pub fn layer_size_bytes(capacity_items: u64, error_rate: f64) -> u64 {
     truncate((capacity_items as f64 * error_rate.ln() / (-8.0 * (LN_2 * LN_2))).ceil())
@@ -150,8 +151,8 @@ pub fn probes(size_bits: u64, capacity_items: u64, rounding: Rounding) -> u32 {
     u32::try_from(truncate(probes)).unwrap_or(u32::MAX).max(1)
 }
 
-/// Returns the error rate of layer `index` (0 is the first, which is not tightened); nothing if it is not above the smallest
-/// normal double.
+/// Returns the error rate of layer `index` (0 is the first, which is not tightened); nothing if it is not above the
+/// smallest normal double.
 #[must_use]
 pub fn layer_error_rate(error_rate: f64, tightening_ratio: f64, index: usize) -> Option<f64> {
     let layer_rate = error_rate * tightening_ratio.powi(i32::try_from(index).ok()?);
@@ -169,8 +170,8 @@ const PLACE_BYTES: u64 = 8;
 /// BF.INFO.
 ///
 /// This is the memory that valkey-bloom allocates, not ours: that is
-/// [`Filter::size_bytes`](crate::bloom::Filter::size_bytes). It includes the places of valkey-bloom's array of layers: 1, then
-/// 4, 8, 16 and so on (right after its BF.LOAD, the number of layers). O(layers).
+/// [`Filter::size_bytes`](crate::bloom::Filter::size_bytes). It includes the places of valkey-bloom's array of
+/// layers: 1, then 4, 8, 16 and so on (right after its BF.LOAD, the number of layers). O(layers).
 #[must_use]
 pub fn size_bytes(layers_bytes: impl IntoIterator<Item = u64>) -> u64 {
     let (mut count, mut sum) = (0u64, FILTER_BYTES);
@@ -187,9 +188,9 @@ fn places_bytes(count: u64) -> u64 {
     places.saturating_mul(PLACE_BYTES)
 }
 
-/// Returns the capacity of a filter of valkey-bloom 1.0 that has grown as far as `limit_bytes` there, its error rate and our
-/// [`LAYERS_MAX`] permit: `Max scaled capacity` of BF.INFO. For a fixed filter it is its capacity. The parameters must be valid.
-/// O(layers).
+/// Returns the capacity of a filter of valkey-bloom 1.0 that has grown as far as `limit_bytes` there, its error rate
+/// and our [`LAYERS_MAX`] permit: `Max scaled capacity` of BF.INFO. For a fixed filter it is its capacity. The
+/// parameters must be valid. O(layers).
 #[must_use]
 pub fn max_scaled_capacity(parameters: &ValkeyBloom, limit_bytes: u64) -> u64 {
     let layers = if parameters.growth.is_fixed_size() { 1 } else { LAYERS_MAX };

@@ -48,8 +48,8 @@ impl Demand {
                 lines: lines_by_rate(&LINES_OF_ONE_COLUMN, rate),
             };
         }
-        // Fifteen columns are live at the end of a generation. Each is a filter over the same positions, and an item is found if
-        // any of them contains it. So the rate is at most the sum of theirs.
+        // Fifteen columns are live at the end of a generation. Each is a filter over the same positions, and an item
+        // is found if any of them contains it. So the rate is at most the sum of theirs.
         Self {
             cells,
             items: column_items(items),
@@ -63,8 +63,8 @@ impl Demand {
         }
     }
 
-    /// Returns the numbers of probes among which the smallest layer is found: the best one is `log2(1/rate)` for an ideal
-    /// layer (Bloom, 1970), a few fewer for unevenly loaded lines.
+    /// Returns the numbers of probes among which the smallest layer is found: the best one is `log2(1/rate)` for an
+    /// ideal layer (Bloom, 1970), a few fewer for unevenly loaded lines.
     pub(super) fn probe_candidates(&self, most: u32) -> RangeInclusive<u32> {
         let (fewer, more) = self.probes;
         let ideal = truncate(-libm::log2(self.rate));
@@ -86,12 +86,13 @@ const RATE_MAX: f64 = 1.0 - 1.0 / (1u64 << 20) as f64;
 /// Lines per item for error rates from the given ones on.
 type LinesByRate = [(f64, u8); 8];
 
-/// The fewest lines with which a layer is at most some 1.2 % larger than a scattered one, down to 5e-7. Below that an item has many
-/// probes, and one more line costs little.
+/// The fewest lines with which a layer is at most some 1.2 % larger than a scattered one, down to 5e-7. Below that an
+/// item has many probes, and one more line costs little.
 const LINES_OF_ONE_COLUMN: LinesByRate =
     [(0.05, 1), (3.5e-3, 2), (5e-4, 3), (5e-5, 4), (5e-6, 5), (5e-7, 6), (1e-7, 7), (0.0, 8)];
 
-/// By the error rate of the filter: the fewest lines with which a layer is at most some 1.5 % larger than with any other number.
+/// By the error rate of the filter: the fewest lines with which a layer is at most some 1.5 % larger than with any
+/// other number.
 const LINES_OF_COLUMNS: LinesByRate =
     [(0.1, 4), (5e-3, 5), (1.5e-3, 6), (3e-4, 7), (0.0, 8), (0.0, 8), (0.0, 8), (0.0, 8)];
 
@@ -103,11 +104,13 @@ fn lines_by_rate(lines: &LinesByRate, rate: f64) -> u8 {
 const SUM_DEVIATIONS: f64 = 4.0;
 /// Standard deviations of a single generation that its column is sized for, while the others have their share.
 const COLUMN_DEVIATIONS: f64 = 5.0;
-/// How far one column may exceed its share while the others do not: the rate of a column rises with a high power of its items.
+/// How far one column may exceed its share while the others do not: the rate of a column rises with a high power of
+/// its items.
 const COLUMN_SURPLUS: f64 = 1.15;
 
-/// Returns the items of a generation that a layer of columns is sized for, at least one: a fourteenth of the capacity, and a margin
-/// for Poisson numbers of items. Fifteen generations together exceed it once in thirty thousand, one generation less often.
+/// Returns the items of a generation that a layer of columns is sized for, at least one: a fourteenth of the
+/// capacity, and a margin for Poisson numbers of items. Fifteen generations together exceed it once in thirty
+/// thousand, one generation less often.
 #[must_use]
 pub fn column_items(capacity_items: u64) -> f64 {
     let mean = capacity_items as f64 / WINDOW_GENERATIONS as f64;

@@ -8,8 +8,8 @@ use crate::bloom::estimate::{self, fill, ln_clear};
 
 /// Items per page below which the rate of this load is taken: an upper bound, and far below any promised rate.
 const LOAD_MIN: f64 = 4.0;
-/// Items per page up to which the loads of pages are summed one by one. Above, the quadrature that layers are sized by is exact
-/// enough.
+/// Items per page up to which the loads of pages are summed one by one. Above, the quadrature that layers are sized
+/// by is exact enough.
 const LIGHT_LOAD: f64 = 128.0;
 
 /// Returns the error rate of a layer, or of one column of it, with `items` distinct added items. O(1).
@@ -24,14 +24,15 @@ pub fn rate_of(shape: &Shape, items: f64) -> f64 {
     }
 }
 
-/// Returns the error rate of a layer that has counted its capacity of items: at most the one that it was sized for. O(probes).
+/// Returns the error rate of a layer that has counted its capacity of items: at most the one that it was sized for.
+/// O(probes).
 #[must_use]
 pub fn full_rate(shape: &Shape) -> f64 {
     rate_of(shape, added_at_capacity(shape))
 }
 
-/// Returns the added items of a layer that has counted its capacity of items: these, and the false positives, which are not
-/// counted.
+/// Returns the added items of a layer that has counted its capacity of items: these, and the false positives, which
+/// are not counted.
 fn added_at_capacity(shape: &Shape) -> f64 {
     let (capacity, unit) = (shape.capacity_items as f64, -ln_miss(shape));
     let Some(model) = page_model(shape) else { return added_items(capacity * unit, shape.probes) / unit };
@@ -63,8 +64,9 @@ pub fn full_rate_anywhere(items: u64, positions: u64, probes: u32) -> f64 {
     estimate::error_rate_now(fill, probes)
 }
 
-/// Returns the estimated number of distinct added items of a layer with `set_cells` set cells. An item sets each position with the
-/// same probability, whatever the page and the lines. A full layer is taken as one with a single clear cell. O(probes).
+/// Returns the estimated number of distinct added items of a layer with `set_cells` set cells. An item sets each
+/// position with the same probability, whatever the page and the lines. A full layer is taken as one with a single
+/// clear cell. O(probes).
 #[must_use]
 pub fn estimated_items(shape: &Shape, set_cells: u64) -> f64 {
     ln_clear(set_cells, shape.positions) / ln_miss(shape)
@@ -84,9 +86,9 @@ fn ln_miss(shape: &Shape) -> f64 {
     }
 }
 
-/// Returns the current error rate of a layer by its set cells: in pages, the mixture over the loads of pages and lines. It is at
-/// least `fill^probes`, the rate of equally full pages, since the mixture is lost in rounding at the lowest loads. O(1), some
-/// microseconds.
+/// Returns the current error rate of a layer by its set cells: in pages, the mixture over the loads of pages and
+/// lines. It is at least `fill^probes`, the rate of equally full pages, since the mixture is lost in rounding at the
+/// lowest loads. O(1), some microseconds.
 #[must_use]
 pub fn error_rate_now(shape: &Shape, set_cells: u64) -> f64 {
     let equal = estimate::error_rate_now(fill(set_cells, shape.positions), shape.probes);
@@ -110,13 +112,13 @@ fn pages(shape: &Shape) -> f64 {
     (shape.positions / shape.cells.measures().page_positions()).max(1) as f64
 }
 
-/// Standard deviations by which a layer at its capacity may have more set cells than expected. One layer of three million exceeds
-/// them, so no layer is full before it has counted its capacity.
+/// Standard deviations by which a layer at its capacity may have more set cells than expected. One layer of three
+/// million exceeds them, so no layer is full before it has counted its capacity.
 const FULL_DEVIATIONS: f64 = 5.0;
 
 impl Shape {
-    /// Returns the number of set cells from which on a layer is full whose items can be removed: more than its capacity of distinct
-    /// items sets. O(probes).
+    /// Returns the number of set cells from which on a layer is full whose items can be removed: more than its
+    /// capacity of distinct items sets. O(probes).
     #[must_use]
     pub fn full_cells(&self) -> u64 {
         let items = added_at_capacity(self);

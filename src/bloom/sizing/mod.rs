@@ -1,12 +1,13 @@
 //! How large a layer must be to keep its error rate.
 //!
-//! The textbook size, `-n ln p / ln(2)^2`, does not keep it. It ignores that the fill of a small layer varies and that the pages
-//! and lines of a paged one are not equally loaded. It also ignores that a filter does not count false positives: a full filter has
-//! more added items than counted ones. The models [`scattered`] and [`page`] account for all of it; tests/pure/sizing.rs and
-//! tests/pure/accuracy.rs prove it.
+//! The textbook size, `-n ln p / ln(2)^2`, does not keep it. It ignores that the fill of a small layer varies and
+//! that the pages and lines of a paged one are not equally loaded. It also ignores that a filter does not count false
+//! positives: a full filter has more added items than counted ones. The models [`scattered`] and [`page`] account for
+//! all of it; tests/pure/sizing.rs and tests/pure/accuracy.rs prove it.
 //!
-//! Replicas must build the same layer. So the functions here use IEEE 754 arithmetic, square roots included, and `exp` and `log` of
-//! the libm crate, whose results, unlike those of the C library, are the same bits on every machine.
+//! Replicas must build the same layer. So the functions here use IEEE 754 arithmetic, square roots included, and
+//! `exp` and `log` of the libm crate, whose results, unlike those of the C library, are the same bits on every
+//! machine.
 
 mod demand;
 mod fill;
@@ -43,13 +44,13 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Returns the smallest shape that keeps `error_rate` with `capacity_items` distinct items; of columns, with that number of
-    /// items in every window at an even pace.
+    /// Returns the smallest shape that keeps `error_rate` with `capacity_items` distinct items; of columns, with that
+    /// number of items in every window at an even pace.
     ///
-    /// Rates below [`LAYER_ERROR_RATE_MIN`](crate::bloom::limits::LAYER_ERROR_RATE_MIN) are sized as that rate, rates above
-    /// `1 - 2^-20` as that one. A shape for more items is never smaller. A shape for a lower rate is never smaller within one
-    /// layout, and at most 1.3 % smaller if it has more lines. O(1), no allocation; measured at 1 to 16 us for a scattered layer
-    /// and 10 to 90 us for a paged one.
+    /// Rates below [`LAYER_ERROR_RATE_MIN`](crate::bloom::limits::LAYER_ERROR_RATE_MIN) are sized as that rate, rates
+    /// above `1 - 2^-20` as that one. A shape for more items is never smaller. A shape for a lower rate is never
+    /// smaller within one layout, and at most 1.3 % smaller if it has more lines. O(1), no allocation; measured at 1
+    /// to 16 us for a scattered layer and 10 to 90 us for a paged one.
     #[must_use]
     pub fn sized(cells: CellType, capacity_items: u64, error_rate: f64) -> Self {
         let demand = Demand::new(cells, capacity_items, error_rate);

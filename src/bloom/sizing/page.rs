@@ -1,9 +1,10 @@
 //! The error rate of a paged layer at a load.
 //!
-//! Pages and lines are not equally loaded, and heavily loaded lines raise the error rate more than lightly loaded ones lower it. So
-//! the error rate is a mixture over the loads (Putze, Sanders and Singler, "Cache-, Hash- and Space-Efficient Bloom Filters", 2007,
-//! here with distinct lines in a page). The load J of a page is Poisson. Given J, the probability that all probes of a line are set
-//! is a sum of J-th powers, one for each number of positions that may be clear.
+//! Pages and lines are not equally loaded, and heavily loaded lines raise the error rate more than lightly loaded
+//! ones lower it. So the error rate is a mixture over the loads (Putze, Sanders and Singler, "Cache-, Hash- and
+//! Space-Efficient Bloom Filters", 2007, here with distinct lines in a page). The load J of a page is Poisson. Given
+//! J, the probability that all probes of a line are set is a sum of J-th powers, one for each number of positions
+//! that may be clear.
 
 use crate::bloom::cells::Measures;
 use crate::bloom::layout::{LINE_BITS, LINE_PROBES_MAX, PAGE_LINES};
@@ -39,7 +40,8 @@ impl PageModel {
         rate / weights
     }
 
-    /// Returns the [`error_rate`](Self::error_rate) at a light load, at most some 200: the sum over every number of items of a page.
+    /// Returns the [`error_rate`](Self::error_rate) at a light load, at most some 200: the sum over every number of
+    /// items of a page.
     pub(super) fn light_error_rate(self, load: f64) -> f64 {
         let mut walk = Walk::new(self, 0.0, 1.0);
         let (mut rate, mut weight) = (0.0, libm::exp(-load));
@@ -67,7 +69,8 @@ impl PageModel {
             + hitting(self.per_line + 1, self.lines_with_one_more)
     }
 
-    /// Returns the logarithm of the share of items of a page that miss `clear` given positions of a line with `probes` probes.
+    /// Returns the logarithm of the share of items of a page that miss `clear` given positions of a line with
+    /// `probes` probes.
     fn ln_missing(self, probes: u32, clear: usize) -> f64 {
         let line_positions = self.measures.line_positions as f64;
         let hit = if self.measures.has_runs {
@@ -104,7 +107,8 @@ impl LineWalk {
         Self { coefficients: model.coefficients(probes), powers }
     }
 
-    /// Returns the probability, at least 0: in a nearly empty page the terms are differences that rounding may take below zero.
+    /// Returns the probability, at least 0: in a nearly empty page the terms are differences that rounding may take
+    /// below zero.
     fn probability(&self) -> f64 {
         let terms = self.coefficients.iter().zip(&self.powers);
         terms.map(|(coefficient, power)| coefficient * power.value).sum::<f64>().max(0.0)
@@ -144,8 +148,8 @@ impl Walk {
     }
 }
 
-/// Items of a page up to which [`PageModel::light_error_rate`] sums: 40 standard deviations above a load of 128. Far lower loads
-/// need that margin for the heavy pages, which matter most.
+/// Items of a page up to which [`PageModel::light_error_rate`] sums: 40 standard deviations above a load of 128. Far
+/// lower loads need that margin for the heavy pages, which matter most.
 const LIGHT_ITEMS_MAX: u32 = 580;
 
 /// Distance of quadrature points in standard deviations. The trapezoid rule on a smooth bell converges faster
@@ -153,7 +157,8 @@ const LIGHT_ITEMS_MAX: u32 = 580;
 const STEP: f64 = 0.75;
 /// Points below the mean: 7.5 standard deviations.
 const POINTS_BELOW: u32 = 10;
-/// All points. They reach 10.5 standard deviations above the mean: at the lowest rates the pages that matter most lie 2 above it.
+/// All points. They reach 10.5 standard deviations above the mean: at the lowest rates the pages that matter most lie
+/// 2 above it.
 const POINTS: u32 = 25;
 
 /// A power whose exponent grows by equal steps.
@@ -163,8 +168,9 @@ struct Geometric {
     ratio: f64,
 }
 
-/// Returns the Poisson probability of `count`, which need not be whole, up to a factor that is the same for all counts (Stirling's
-/// series; the next term is below 1e-9 from 100 on). It is 0 below 1, since a page without items has no false positives.
+/// Returns the Poisson probability of `count`, which need not be whole, up to a factor that is the same for all
+/// counts (Stirling's series; the next term is below 1e-9 from 100 on). It is 0 below 1, since a page without items
+/// has no false positives.
 fn poisson_weight(count: f64, mean: f64) -> f64 {
     if count < 1.0 {
         return 0.0;
@@ -180,12 +186,13 @@ fn power_of(base: f64, exponent: u32) -> f64 {
 /// Number of terms: 0 to [`LINE_PROBES_MAX`] positions of a line may be clear.
 const TERMS: usize = LINE_PROBES_MAX as usize + 1;
 
-/// By the probes of a line, `c_j` with `E[fill^q] = sum c_j G(1 - j/512)`, the probability that `q` positions, which may coincide,
-/// are all set. G is the generating function of the number of probes in the line.
+/// By the probes of a line, `c_j` with `E[fill^q] = sum c_j G(1 - j/512)`, the probability that `q` positions, which
+/// may coincide, are all set. G is the generating function of the number of probes in the line.
 static MOMENT_COEFFICIENTS: [[f64; TERMS]; TERMS] = all_moment_coefficients();
 
-/// Returns the coefficients. `q` positions are `i` distinct ones with the probability of an occupancy. By inclusion and exclusion
-/// `i` given positions are all set after t probes with probability `sum (-1)^j binomial(i, j) (1 - j/512)^t`.
+/// Returns the coefficients. `q` positions are `i` distinct ones with the probability of an occupancy. By inclusion
+/// and exclusion `i` given positions are all set after t probes with probability `sum (-1)^j binomial(i, j) (1 -
+/// j/512)^t`.
 #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler, to which a wrong index is an error")]
 const fn all_moment_coefficients() -> [[f64; TERMS]; TERMS] {
     let mut all = [[0.0; TERMS]; TERMS];

@@ -1,15 +1,15 @@
 //! Layers whose probes lie at any position.
 //!
-//! The error rate of such a layer of `m` positions is `E[(X/m)^k]`, X being the number of set ones. The classic formula takes the
-//! power of the mean of X/m. In a small layer the variance of X makes the mean of the power larger (Bose et al., "On the
-//! False-Positive Rate of Bloom Filters", 2008).
+//! The error rate of such a layer of `m` positions is `E[(X/m)^k]`, X being the number of set ones. The classic
+//! formula takes the power of the mean of X/m. In a small layer the variance of X makes the mean of the power larger
+//! (Bose et al., "On the False-Positive Rate of Bloom Filters", 2008).
 
 use super::demand::Demand;
 use super::truncate;
 use crate::bloom::limits::PROBES_MAX;
 
-/// Returns the probes and positions of the smallest scattered layer for a demand, with the fewest probes among equals; nothing if
-/// it is larger than scattered layers may be.
+/// Returns the probes and positions of the smallest scattered layer for a demand, with the fewest probes among
+/// equals; nothing if it is larger than scattered layers may be.
 pub(super) fn solve(demand: &Demand) -> Option<(u32, u64)> {
     let mut best: Option<(u64, u32)> = None;
     for probes in demand.probe_candidates(PROBES_MAX) {
@@ -26,8 +26,8 @@ pub(super) fn solve(demand: &Demand) -> Option<(u32, u64)> {
 fn fewest_positions(demand: &Demand, probes: u32) -> Option<u64> {
     let Demand { items, rate, is_counted, step_positions, scattered_max_steps, .. } = *demand;
     let capacity = |steps: u64| items_at(steps * step_positions, probes, rate, is_counted);
-    // The positions of a layer without variance. From there the items per position hardly depend on the size: one or two
-    // proportional steps end within a word of the solution.
+    // The positions of a layer without variance. From there the items per position hardly depend on the size: one or
+    // two proportional steps end within a word of the solution.
     let fill = libm::exp(libm::log(rate) / f64::from(probes));
     let positions = items * f64::from(probes) / units_at(fill, probes, is_counted);
     let mut steps = truncate(positions / step_positions as f64).clamp(1, scattered_max_steps);
@@ -55,8 +55,8 @@ fn items_at(positions: u64, probes: u32, rate: f64, is_counted: bool) -> f64 {
     let (positions, k) = (positions as f64, f64::from(probes));
     let ln_rate = libm::log(rate);
     let pairs = k * (k - 1.0) / 2.0;
-    // The mean fill with fill^k * exp(pairs * variance / fill^2) = rate: the second-order expansion of E[(X/m)^k], whose
-    // exponential form lies above the true mean. The variance changes slowly, so the iteration converges fast.
+    // The mean fill with fill^k * exp(pairs * variance / fill^2) = rate: the second-order expansion of E[(X/m)^k],
+    // whose exponential form lies above the true mean. The variance changes slowly, so the iteration converges fast.
     let mut fill = libm::exp(ln_rate / k);
     for _ in 0..ITERATIONS_MAX {
         let variance = fill_variance(fill, positions);
@@ -89,8 +89,8 @@ const ITERATIONS_MAX: u32 = 8;
 /// Relative step or deviation at which a search ends: the next one is lost in rounding.
 const TOLERANCE: f64 = 1e-13;
 
-/// Returns the variance of the share of set positions whose mean is `fill`. Both positions of a pair are clear after t probes with
-/// probability `(1 - 2/m)^t`, which is `(1 - fill)^2 * (1 - 1/(m - 1)^2)^t`.
+/// Returns the variance of the share of set positions whose mean is `fill`. Both positions of a pair are clear after
+/// t probes with probability `(1 - 2/m)^t`, which is `(1 - fill)^2 * (1 - 1/(m - 1)^2)^t`.
 fn fill_variance(fill: f64, positions: f64) -> f64 {
     let clear = 1.0 - fill;
     let probes = libm::log1p(-fill) / libm::log1p(-1.0 / positions);
@@ -100,11 +100,12 @@ fn fill_variance(fill: f64, positions: f64) -> f64 {
     covariance + (clear - pair_clear) / positions
 }
 
-/// Returns the counted items of a layer, in units of `positions / probes`, when the share `fill` of its positions is set.
+/// Returns the counted items of a layer, in units of `positions / probes`, when the share `fill` of its positions is
+/// set.
 ///
-/// An ideal layer has `-ln(1 - fill)` added items in these units, but counts no false positives among them. After `t` added items
-/// the share `(1 - e^-t)^probes` of the next ones is a false positive. The integral of the rest is the sum of `fill^i / i` for i
-/// from 1 to `probes`, the first terms of the logarithm's series.
+/// An ideal layer has `-ln(1 - fill)` added items in these units, but counts no false positives among them. After `t`
+/// added items the share `(1 - e^-t)^probes` of the next ones is a false positive. The integral of the rest is the
+/// sum of `fill^i / i` for i from 1 to `probes`, the first terms of the logarithm's series.
 pub(super) fn counted_items(fill: f64, probes: u32) -> f64 {
     let (mut sum, mut power) = (0.0, 1.0);
     for i in 1..=probes {

@@ -77,7 +77,8 @@ pub const fn live_columns(newest: Generation, now: Generation) -> u16 {
     columns_down_from(newest, LIVE_GENERATIONS.saturating_sub(now.saturating_sub(newest)))
 }
 
-/// Returns the columns of generations up to `newest` in a region with a stamp that is no older. There is no generation 0. O(1).
+/// Returns the columns of generations up to `newest` in a region with a stamp that is no older. There is no
+/// generation 0. O(1).
 pub const fn columns_up_to(newest: Generation, stamp: Generation) -> u16 {
     let kept = COLUMNS.saturating_sub(stamp.saturating_sub(newest));
     columns_down_from(newest, if kept < newest { kept } else { newest })

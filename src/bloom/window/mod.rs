@@ -1,8 +1,9 @@
 //! The policy of sliding windows: an item is live for a window of time after it was last added.
 //!
-//! Generations are bit-sliced: a cell is a column for each of sixteen generations, one bit each. A generation is a fourteenth of the
-//! window. An add sets the column of the current generation at the item's positions. A lookup takes the columns that all positions
-//! have in common and masks the live ones. So it makes as many memory accesses as without generations.
+//! Generations are bit-sliced: a cell is a column for each of sixteen generations, one bit each. A generation is a
+//! fourteenth of the window. An add sets the column of the current generation at the item's positions. A lookup takes
+//! the columns that all positions have in common and masks the live ones. So it makes as many memory accesses as
+//! without generations.
 
 mod clock;
 mod pace;
@@ -96,8 +97,8 @@ impl Window {
         self.now_ms
     }
 
-    /// Sets the current time, in milliseconds of UNIX time, for the following lookups and adds. It is never before the newest
-    /// generation. O(1).
+    /// Sets the current time, in milliseconds of UNIX time, for the following lookups and adds. It is never before
+    /// the newest generation. O(1).
     pub fn set_now(&mut self, now_ms: u64) {
         let by_clock = self.span.generation_at(now_ms);
         let now = by_clock.max(self.newest);
@@ -117,16 +118,17 @@ impl Window {
         self.set_now(if self.newest == 0 { now_ms } else { 0 });
     }
 
-    /// Sets the moment of the items that are added next, in milliseconds of UNIX time. It may be before that of other items. O(1).
+    /// Sets the moment of the items that are added next, in milliseconds of UNIX time. It may be before that of other
+    /// items. O(1).
     pub fn set_moment(&mut self, moment_ms: u64) {
         let added = self.span.generation_at(moment_ms);
         self.moment = Moment { added, now: added.max(self.newest) };
         self.now_ms = moment_ms;
     }
 
-    /// Sets the moment of the items that are added next, if it is at most the window behind the current time and at most a generation
-    /// ahead. A moment ahead becomes the current time, so that other items do not expire early. Returns whether the moment was set
-    /// unchanged. O(1).
+    /// Sets the moment of the items that are added next, if it is at most the window behind the current time and at
+    /// most a generation ahead. A moment ahead becomes the current time, so that other items do not expire early.
+    /// Returns whether the moment was set unchanged. O(1).
     ///
     /// # Errors
     /// [`MomentError`]; nothing has changed then.
@@ -168,10 +170,11 @@ impl Window {
         Ok(shape.spec(hash, address))
     }
 
-    /// Returns the error rate that the live columns of `older_layers` layers and the newest one may have together. Layers are sized
-    /// for that of a single one. A fixed filter uses the whole promise. A scaling one leaves a reserve for a larger layer: the columns
-    /// of the older layers expire one by one, and until then the reserve suffices for most of the larger layer's items, since the
-    /// rate of a column rises with a high power of its items.
+    /// Returns the error rate that the live columns of `older_layers` layers and the newest one may have together.
+    /// Layers are sized for that of a single one. A fixed filter uses the whole promise. A scaling one leaves a
+    /// reserve for a larger layer: the columns of the older layers expire one by one, and until then the reserve
+    /// suffices for most of the larger layer's items, since the rate of a column rises with a high power of its
+    /// items.
     fn rate_up_to(&self, older_layers: usize) -> f64 {
         rate_up_to(&self.promise, older_layers)
     }
@@ -185,8 +188,8 @@ fn next_shape(promise: &Promise, before: Option<u64>) -> Result<Shape, ReserveEr
     Ok(Shape::sized(CellType::Columns, promise.layer_capacity(before)?, rate_up_to(promise, 0)))
 }
 
-/// The largest address of a layer, in bytes of all layers that the filter ever had: more than any filter reaches, and less than an
-/// iterator of BF.SCANDUMP can express.
+/// The largest address of a layer, in bytes of all layers that the filter ever had: more than any filter reaches, and
+/// less than an iterator of BF.SCANDUMP can express.
 pub(super) const ADDRESS_MAX: u64 = 1 << 62;
 
 /// See [`Window::rate_up_to`].
@@ -197,10 +200,10 @@ fn rate_up_to(promise: &Promise, older_layers: usize) -> f64 {
     promise.error_rate * (1.0 - RESERVE / older_layers.saturating_add(1) as f64)
 }
 
-/// The share of the error rate that one layer of a scaling filter leaves to others; two layers leave a half of it, three a third, and
-/// so on.
+/// The share of the error rate that one layer of a scaling filter leaves to others; two layers leave a half of it,
+/// three a third, and so on.
 const RESERVE: f64 = 1.0 / 32.0;
-/// The share of the error rate that any column may have, whatever the others have. It gives a column a sixth of the items that it was
-/// sized for, and all possible layers together do not use up the reserve.
+/// The share of the error rate that any column may have, whatever the others have. It gives a column a sixth of the
+/// items that it was sized for, and all possible layers together do not use up the reserve.
 const COLUMN_LEAST_SHARE: f64 = 1.0 / (1u64 << 30) as f64;
 const _: () = assert!(LIVE_GENERATIONS < COLUMNS);

@@ -33,8 +33,8 @@ impl Layer {
     }
 }
 
-/// Returns the layers of a filter with this promise after three windows with `items` items each, at an even pace, without expired
-/// layers. O(layers^2), some milliseconds.
+/// Returns the layers of a filter with this promise after three windows with `items` items each, at an even pace,
+/// without expired layers. O(layers^2), some milliseconds.
 ///
 /// # Errors
 /// [`ReserveError::TooLong`] if it refuses some of the items.

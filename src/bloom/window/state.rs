@@ -10,8 +10,8 @@ use crate::bloom::policy::Policy;
 use crate::bloom::sizing::{self, Shape};
 
 impl Window {
-    /// Returns the number of items that the newest layer can still take in the current generation; at least one if `is_forced`. O(1),
-    /// but O(layers) for the first item of a generation.
+    /// Returns the number of items that the newest layer can still take in the current generation; at least one if
+    /// `is_forced`. O(1), but O(layers) for the first item of a generation.
     #[inline(always)]
     pub(in crate::bloom) fn room_items(&mut self, layers: &[Layer], is_forced: bool) -> u64 {
         let generation = self.moment.added;
@@ -22,8 +22,8 @@ impl Window {
         self.quota.items.saturating_sub(items).max(is_forced.into())
     }
 
-    /// Returns the most items of the newest layer in the column of a generation with which the error rates of all columns that are
-    /// live then are at most the promise together. O(layers).
+    /// Returns the most items of the newest layer in the column of a generation with which the error rates of all
+    /// columns that are live then are at most the promise together. O(layers).
     #[cold]
     #[inline(never)]
     fn find_quota(&self, layers: &[Layer], generation: Generation) -> ColumnQuota {
@@ -61,8 +61,8 @@ impl Window {
 }
 
 impl Filter {
-    /// Sets the time of a sliding-window filter before a command: to milliseconds of UNIX time, or, for replayed items, to the newest
-    /// generation. Other filters are unchanged.
+    /// Sets the time of a sliding-window filter before a command: to milliseconds of UNIX time, or, for replayed
+    /// items, to the newest generation. Other filters are unchanged.
     #[inline(always)]
     pub fn set_time(&mut self, now_ms: impl FnOnce() -> u64, is_replayed: impl FnOnce() -> bool) {
         if let Some(window) = self.window_mut() {
@@ -74,8 +74,8 @@ impl Filter {
         }
     }
 
-    /// Removes the layers all of whose columns had expired when the newest item was added, never the newest layer. Returns a filter of
-    /// them, to be freed; mostly nothing. O(layers).
+    /// Removes the layers all of whose columns had expired when the newest item was added, never the newest layer.
+    /// Returns a filter of them, to be freed; mostly nothing. O(layers).
     #[must_use]
     #[inline(always)]
     pub fn take_expired(&mut self) -> Option<Self> {
@@ -128,8 +128,8 @@ pub fn live_rate(layer: &Layer, now: Generation, except: Generation) -> f64 {
 }
 
 impl Window {
-    /// Sets the newest generation to that of the layers, and the time to it at least, after the layers were decoded or merged.
-    /// O(layers).
+    /// Sets the newest generation to that of the layers, and the time to it at least, after the layers were decoded
+    /// or merged. O(layers).
     pub(in crate::bloom) fn find_newest(&mut self, layers: &[Layer]) {
         self.quota = ColumnQuota::default();
         self.newest = layers.iter().map(|layer| history(layer).newest).max().unwrap_or(0);
@@ -167,8 +167,8 @@ impl Window {
     }
 }
 
-/// The error rate of one column by its items: that of a layer without pages, times a factor for its pages, exact at the items that
-/// the layer was sized for. With more items it is an upper bound; with fewer the rate is close to 0.
+/// The error rate of one column by its items: that of a layer without pages, times a factor for its pages, exact at
+/// the items that the layer was sized for. With more items it is an upper bound; with fewer the rate is close to 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ColumnRate {
     scale: f64,

@@ -7,11 +7,12 @@ use thiserror::Error;
 
 use super::text::{Form, FormedText, PREFIX_MAX_BYTES, TextEncoder, encode_text};
 
-/// How a client's library turns an item into bytes before it hashes them. The number of each variant is its id in the format:
-/// add, never edit.
+/// How a client's library turns an item into bytes before it hashes them. The number of each variant is its id in the
+/// format: add, never edit.
 ///
-/// Commands name items by text. Libraries often hash other bytes: both bytes of every character, an integer's memory, the text in a
-/// serialiser's frame. No client can have added an item that the encoding cannot express: it is absent, and cannot be added.
+/// Commands name items by text. Libraries often hash other bytes: both bytes of every character, an integer's memory,
+/// the text in a serialiser's frame. No client can have added an item that the encoding cannot express: it is absent,
+/// and cannot be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ItemEncoding {
@@ -77,8 +78,8 @@ pub struct NotEncodable(
 );
 
 impl ItemEncoding {
-    /// Calls `take` with the bytes that the client hashes for an item, in chunks of which all but the last are whole blocks of 64.
-    /// Returns nothing, and calls nothing, for an item outside the [domain](Self::domain).
+    /// Calls `take` with the bytes that the client hashes for an item, in chunks of which all but the last are whole
+    /// blocks of 64. Returns nothing, and calls nothing, for an item outside the [domain](Self::domain).
     ///
     /// Integers have no plus sign, no leading zeros, no space. O(length); takes no memory.
     #[inline]
@@ -163,8 +164,9 @@ fn int64(item: &[u8]) -> Option<i64> {
     text(item).filter(|_| has_one_spelling)?.parse().ok()
 }
 
-/// Returns text as Kryo 5 writes a `String` with its class, Redisson's default codec: class number 3, then `Output.writeString`.
-/// Short ASCII ends with its high bit set. Other text is CESU-8 behind its length in UTF-16 units plus one.
+/// Returns text as Kryo 5 writes a `String` with its class, Redisson's default codec: class number 3, then
+/// `Output.writeString`. Short ASCII ends with its high bit set. Other text is CESU-8 behind its length in UTF-16
+/// units plus one.
 pub(super) fn kryo5_string(text: &str) -> FormedText<'_> {
     const CLASS: u8 = 3;
     let mut formed = FormedText::plain(Form::Cesu8, text);
@@ -180,8 +182,8 @@ pub(super) fn kryo5_string(text: &str) -> FormedText<'_> {
     formed
 }
 
-/// Appends a number: six bits beside the flag in the first byte, seven in each further one. The next higher bit is set if more
-/// bytes follow.
+/// Appends a number: six bits beside the flag in the first byte, seven in each further one. The next higher bit is
+/// set if more bytes follow.
 pub(super) fn push_flagged_varint(bytes: &mut SmallVec<[u8; PREFIX_MAX_BYTES]>, value: usize) {
     let low_byte = |value: usize| {
         let [low, ..] = value.to_le_bytes();
@@ -198,7 +200,8 @@ pub(super) fn push_flagged_varint(bytes: &mut SmallVec<[u8; PREFIX_MAX_BYTES]>, 
 
 /// Returns the UTF-16 units of the text: one for each character, two for those of four bytes.
 fn utf16_units(text: &str) -> usize {
-    // The sums are bytes, of which the processor adds many at once; the chunks are short enough that they cannot overflow.
+    // The sums are bytes, of which the processor adds many at once; the chunks are short enough that they cannot
+    // overflow.
     let is_long = |bytes: &[u8]| bytes.iter().map(|byte| u8::from(*byte >= 0xF0)).sum::<u8>();
     let long_characters =
         text.as_bytes().chunks(usize::from(u8::MAX)).map(|bytes| usize::from(is_long(bytes)));

@@ -1,8 +1,8 @@
 //! The hashes of clients that keep filters in plain strings of the server, under frozen ids.
 //!
-//! The bits of such a filter do not give its items back, so it cannot be hashed anew: an imported filter keeps the scheme of the
-//! client that made it. Schemes and encodings are part of the format: **add, never edit**. tests/pure/schemes compares every scheme
-//! with recordings of the clients' own code.
+//! The bits of such a filter do not give its items back, so it cannot be hashed anew: an imported filter keeps the
+//! scheme of the client that made it. Schemes and encodings are part of the format: **add, never edit**.
+//! tests/pure/schemes compares every scheme with recordings of the clients' own code.
 
 mod digest;
 mod encoding;
@@ -18,8 +18,9 @@ use crate::bloom::limits::LAYER_MAX_BYTES;
 
 /// How a client computes bit positions from the bytes of an item.
 ///
-/// The number of each variant is its id in the format. Below, `m` are the bits and `k` the probes of [`SchemeParameters`], `murmur`
-/// is MurmurHash3 x64_128 with seed 0 and halves `(h1, h2)`, `|` joins bytes, and arithmetic wraps.
+/// The number of each variant is its id in the format. Below, `m` are the bits and `k` the probes of
+/// [`SchemeParameters`], `murmur` is MurmurHash3 x64_128 with seed 0 and halves `(h1, h2)`, `|` joins bytes, and
+/// arithmetic wraps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Scheme {
@@ -142,8 +143,8 @@ pub struct SchemeParameters {
     pub scheme: Scheme,
     /// From items to bytes; its id is one byte.
     pub encoding: ItemEncoding,
-    /// Positions are divided by 2^shift: 0 to [`Scheme::max_shift`]. A published port of Guava needs 6: its `>>> 6` leaves only one
-    /// bit in 64 in use.
+    /// Positions are divided by 2^shift: 0 to [`Scheme::max_shift`]. A published port of Guava needs 6: its `>>> 6`
+    /// leaves only one bit in 64 in use.
     pub shift: u8,
     /// Probes per item: 1 to [`Scheme::max_probes`], or exactly [`Scheme::fixed_probes`].
     pub probes: u32,

@@ -1,8 +1,8 @@
 //! Three string hashes in the arithmetic of 64-bit PHP 7 and later.
 //!
-//! PHP's integers do not wrap. An operation that overflows continues in doubles, and the assignment back to an integer takes the
-//! truncated double modulo 2^64. Low bits are lost, so the results differ from those of the same formulas in any fixed number of
-//! bits. Tests compare them with recordings of PHP 8.2 (tests/pure/schemes).
+//! PHP's integers do not wrap. An operation that overflows continues in doubles, and the assignment back to an
+//! integer takes the truncated double modulo 2^64. Low bits are lost, so the results differ from those of the same
+//! formulas in any fixed number of bits. Tests compare them with recordings of PHP 8.2 (tests/pure/schemes).
 
 /// The three hashes of the bytes so far. Each is a chain of dependent operations, so they are computed side by side.
 #[derive(Clone, Copy, Debug)]
@@ -37,8 +37,9 @@ impl PhpHashes {
 /// Returns the next state of BKDRHash: h = h * 131 + c, from 0.
 fn bkdr_step(hash: i64, byte: i64) -> i64 {
     let (product, is_beyond) = hash.overflowing_mul(131);
-    // Then the sum is a double of at least 2^63. The byte is less than half a unit of it, so it is lost. The product, a multiple
-    // of 2^18 below 2^71, fits the 53 digits of a double, so nothing else is lost. Most steps are like this.
+    // Then the sum is a double of at least 2^63. The byte is less than half a unit of it, so it is lost. The product,
+    // a multiple of 2^18 below 2^71, fits the 53 digits of a double, so nothing else is lost. Most steps are like
+    // this.
     if is_beyond && hash.trailing_zeros() >= 18 {
         return product;
     }
@@ -80,7 +81,8 @@ impl Number {
         self.apply(right, i64::checked_mul, |left, right| left * right)
     }
 
-    /// Returns the result: an integer while that is exact, a double from the first overflow to the end of the expression.
+    /// Returns the result: an integer while that is exact, a double from the first overflow to the end of the
+    /// expression.
     #[inline(always)]
     fn apply(self, right: i64, exact: fn(i64, i64) -> Option<i64>, inexact: fn(f64, f64) -> f64) -> Self {
         match self {

@@ -1,4 +1,5 @@
-//! The forms of text in clients' libraries, encoded in chunks on the stack: an encoded item of any length takes no memory.
+//! The forms of text in clients' libraries, encoded in chunks on the stack: an encoded item of any length takes no
+//! memory.
 
 use std::io::{self, Read};
 
@@ -94,8 +95,8 @@ pub(super) enum Form {
     Utf16Le,
     /// UTF-8, but characters beyond 16 bits as two surrogates of three bytes each.
     Cesu8,
-    /// UTF-8, but quotes, backslash and control characters escaped, and characters beyond 16 bits as two escaped surrogates:
-    /// Jackson's UTF-8 generator.
+    /// UTF-8, but quotes, backslash and control characters escaped, and characters beyond 16 bits as two escaped
+    /// surrogates: Jackson's UTF-8 generator.
     Json,
 }
 
@@ -103,7 +104,8 @@ pub(super) enum Form {
 const SURROGATES_FROM: u8 = 0xF0;
 
 impl Form {
-    /// Writes text, which must be UTF-8, until the chunk is full or the text ends. Returns the rest of the text. O(bytes).
+    /// Writes text, which must be UTF-8, until the chunk is full or the text ends. Returns the rest of the text.
+    /// O(bytes).
     pub(super) fn put_text<'i>(self, text: &'i [u8], output: &mut Output) -> &'i [u8] {
         match self {
             Self::Utf16Le => put_text(text, output, put_block_utf16le, put_character_utf16le),

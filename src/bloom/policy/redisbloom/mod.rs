@@ -1,7 +1,7 @@
 //! The policy of RedisBloom's filters: its sizes and growth, bit for bit.
 //!
-//! A filter that is made here has the same bits as RedisBloom's after the same commands. A filter that is read from a RedisBloom
-//! server grows as it would have grown there, whichever release wrote it.
+//! A filter that is made here has the same bits as RedisBloom's after the same commands. A filter that is read from a
+//! RedisBloom server grows as it would have grown there, whichever release wrote it.
 
 pub mod sizing;
 
@@ -21,10 +21,10 @@ const TIGHTENING: f64 = 0.5;
 
 /// The parameters of a filter of RedisBloom's format.
 ///
-/// A filter grows by the rules of current RedisBloom and by its own options, whichever release wrote it: the next layer has
-/// `growth` times the capacity of the last one and half its error rate. The filter cannot grow where RedisBloom overflows
-/// (capacity times growth beyond 64 bits, 2^64 bits) or refuses (an error rate of 0, a growth of 0). It stays readable, and
-/// each new item is an error.
+/// A filter grows by the rules of current RedisBloom and by its own options, whichever release wrote it: the next
+/// layer has `growth` times the capacity of the last one and half its error rate. The filter cannot grow where
+/// RedisBloom overflows (capacity times growth beyond 64 bits, 2^64 bits) or refuses (an error rate of 0, a growth of
+/// 0). It stays readable, and each new item is an error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RedisBloom {
     options: Options,
@@ -37,8 +37,8 @@ impl RedisBloom {
     /// Growth of filters whose payload has none (RedisBloom 2.0).
     pub const OLDEST_GROWTH: u32 = EXPANSION_DEFAULT;
 
-    /// Returns the filter that BF.RESERVE makes for `capacity_items` at `error_rate`. Fixed filters have a growth too, which is
-    /// written and never used.
+    /// Returns the filter that BF.RESERVE makes for `capacity_items` at `error_rate`. Fixed filters have a growth
+    /// too, which is written and never used.
     #[must_use]
     pub fn new(error_rate: f64, capacity_items: u64, options: Options, growth: u32) -> Self {
         let first_error_rate = error_rate * options.first_share();
@@ -53,8 +53,9 @@ impl RedisBloom {
         Some(Self { options, growth, first_error_rate, first_capacity_items })
     }
 
-    /// Returns the error rate and capacity with which BF.RESERVE makes this filter in every release of RedisBloom. Returns
-    /// nothing if no such command makes it, as for a fixed filter with another written growth than [`RESERVED_GROWTH`].
+    /// Returns the error rate and capacity with which BF.RESERVE makes this filter in every release of RedisBloom.
+    /// Returns nothing if no such command makes it, as for a fixed filter with another written growth than
+    /// [`RESERVED_GROWTH`].
     #[must_use]
     pub fn reserve_parameters(&self) -> Option<(f64, u64)> {
         let (error_rate, capacity_items) = (self.asked_error_rate(), self.first_capacity_items);
@@ -81,8 +82,9 @@ impl RedisBloom {
         self.options.hash()
     }
 
-    /// Returns whether RedisBloom 1.1 may have made the filter. Its hash differs from that of 2.0 and the bytes do not say which
-    /// one it was: only the operator knows. Later releases read such a filter by the hash of 2.0 and miss its items.
+    /// Returns whether RedisBloom 1.1 may have made the filter. Its hash differs from that of 2.0 and the bytes do
+    /// not say which one it was: only the operator knows. Later releases read such a filter by the hash of 2.0 and
+    /// miss its items.
     #[must_use]
     pub fn may_be_of_release_1_1(&self) -> bool {
         self.options.has_wide_hash() && self.options.rounding() == Rounding::PowerOfTwo
@@ -94,7 +96,8 @@ impl RedisBloom {
         self.options
     }
 
-    /// Returns the capacity of the next layer divided by that of the last one: any number in filters from other servers.
+    /// Returns the capacity of the next layer divided by that of the last one: any number in filters from other
+    /// servers.
     #[must_use]
     pub const fn expansion(&self) -> u32 {
         self.growth
@@ -230,7 +233,8 @@ impl LayerParameters {
     }
 }
 
-/// Returns the size of a filter as RedisBloom's BF.INFO shows it: its structs on a 64-bit host, and the bit arrays. O(layers).
+/// Returns the size of a filter as RedisBloom's BF.INFO shows it: its structs on a 64-bit host, and the bit arrays.
+/// O(layers).
 #[must_use]
 pub fn reported_size_bytes(layers: &[Layer]) -> u64 {
     layers.iter().fold(CHAIN_STRUCT_BYTES, |sum, layer| {

@@ -38,7 +38,8 @@ pub fn bits_per_item(error_rate: f64) -> f64 {
     (error_rate.ln() / LN2_SQUARED).abs()
 }
 
-/// Returns the probes of a layer with that number of bits per item; nothing if there are none or more than [`PROBES_MAX`].
+/// Returns the probes of a layer with that number of bits per item; nothing if there are none or more than
+/// [`PROBES_MAX`].
 #[must_use]
 pub fn probes_for(bits_per_item: f64) -> Option<u16> {
     let probes = u16::try_from(truncate((LN2 * bits_per_item).ceil())).ok()?;
@@ -54,8 +55,8 @@ pub fn unrounded_bits(capacity_items: u64, bits_per_item: f64) -> u64 {
 /// Arrays are rounded up to whole words of 64 bits.
 const WORD_BITS: u64 = 64;
 
-/// Returns the layer for `capacity_items` at `error_rate`. Returns nothing where RedisBloom refuses too or overflows: for a
-/// capacity of 0, an error rate not strictly between 0 and 1, more than 2^63 bits.
+/// Returns the layer for `capacity_items` at `error_rate`. Returns nothing where RedisBloom refuses too or overflows:
+/// for a capacity of 0, an error rate not strictly between 0 and 1, more than 2^63 bits.
 #[must_use]
 pub fn layer_spec(capacity_items: u64, error_rate: f64, options: Options, hash: Hash) -> Option<LayerSpec> {
     if capacity_items == 0 || !(error_rate > 0.0 && error_rate < 1.0) {
@@ -90,8 +91,8 @@ fn power_of_two(capacity_items: u64, bits_per_item: f64) -> Option<(u64, u8, u64
     Some((bits, exponent, capacity_items.checked_add(spare_items)?))
 }
 
-/// Returns the largest whole `e` with `2^e <= number`, as C's `logb`. Returns nothing for a number that is not normal or not
-/// positive.
+/// Returns the largest whole `e` with `2^e <= number`, as C's `logb`. Returns nothing for a number that is not normal
+/// or not positive.
 fn binary_exponent(number: f64) -> Option<i16> {
     if !number.is_normal() || number < 0.0 {
         return None;
