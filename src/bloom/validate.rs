@@ -153,7 +153,7 @@ impl Layer {
         // Each counted item has set a clear cell.
         let mut most_items = size_bits;
         let hashes = match (self.layout(), self.hash()) {
-            (Layout::Scattered(_) | Layout::Paged(_), Hash::Murmur3 | Hash::Keyed(_)) => {
+            (Layout::Scattered(_) | Layout::Paged(_), hash) if hash.is_own() => {
                 let shape = self.shape().ok_or("layout")?;
                 shape.validate()?;
                 most_items = shape.positions;

@@ -46,6 +46,12 @@ impl Hash {
         }
     }
 
+    /// Returns whether the hash is one of everbloom's own, for its own layouts.
+    #[must_use]
+    pub const fn is_own(&self) -> bool {
+        matches!(self, Self::Murmur3 | Self::Keyed(_))
+    }
+
     /// Returns whether every item can be hashed.
     #[must_use]
     pub const fn takes_all_items(&self) -> bool {
