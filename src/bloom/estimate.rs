@@ -1,16 +1,16 @@
-//! What the fill of a layer says: how many items are in it, and how often it errs now.
+//! Estimates from the fill of a layer: its distinct items and its current error rate.
 //!
-//! For probes that lie at any position, independently of one another; [`sizing`](super::sizing) has the same for layers with pages.
-//! Growth and merges decide by some of it, so it is computed in a way that gives the same bits on every machine.
+//! They are for independent probes at any position; [`sizing`](super::sizing) has them for layers with pages. Growth
+//! and merges decide by some of them, so they are the same bits on every machine.
 
-/// Returns the estimated number of distinct items that a layer of `cells` cells has met, `set_cells` of which are set,
-/// with `probes` probes per item: `ln(1 - fill) / ln(1 - q)`, where `1 - q = (1 - 1/cells)^probes` is the
-/// probability that an item misses a given cell.
+/// Returns the estimated number of distinct added items of a layer of `cells` cells, `set_cells` of which are set,
+/// with `probes` probes per item: `ln(1 - fill) / ln(1 - q)`, where `1 - q = (1 - 1/cells)^probes` is the probability
+/// that an item misses a given cell.
 ///
-/// A full layer says only that there were very many: it is taken as one with a single clear cell left. The
-/// estimate has the standard deviation [`deviation`]. O(1).
+/// A full layer gives no estimate: it is taken as one with a single clear cell. The standard deviation is
+/// [`deviation`]. O(1).
 #[must_use]
-pub fn items_met(set_cells: u64, cells: u64, probes: u32) -> f64 {
+pub fn estimated_items(set_cells: u64, cells: u64, probes: u32) -> f64 {
     if cells < 2 {
         return set_cells.min(cells) as f64;
     }
@@ -18,7 +18,7 @@ pub fn items_met(set_cells: u64, cells: u64, probes: u32) -> f64 {
     ln_clear(set_cells, cells) / ln_miss
 }
 
-/// Returns the standard deviation of [`items_met`] for an array to which `items` items were added:
+/// Returns the standard deviation of [`estimated_items`] for an array to which `items` items were added:
 /// `sqrt((e^t - 1 - t) * cells) / probes`, `t` being `items * probes / cells`. O(1).
 #[must_use]
 pub fn deviation(items: f64, cells: u64, probes: u32) -> f64 {
@@ -27,7 +27,8 @@ pub fn deviation(items: f64, cells: u64, probes: u32) -> f64 {
     ((libm::expm1(load) - load) * cells).sqrt() / probes
 }
 
-/// Returns the logarithm of the share of clear cells, one at least. `log1p` keeps the digits of a sparse layer. O(1).
+/// Returns the logarithm of the share of clear cells, at least one cell. `log1p` keeps the digits of a sparse layer.
+/// O(1).
 pub(super) fn ln_clear(set_cells: u64, cells: u64) -> f64 {
     let set_cells = set_cells.min(cells.saturating_sub(1));
     libm::log1p(-(set_cells as f64 / cells.max(1) as f64))
@@ -45,23 +46,24 @@ pub fn error_rate_now(fill: f64, probes: u32) -> f64 {
     libm::pow(fill, probes.into())
 }
 
-/// Returns the estimated number of distinct items in a client's array of `size_bits` bits, `set_bits` of which are set:
-/// -(m / k) ln(1 - X / m) (Swamidass and Baldi, "Mathematical correction for fingerprint similarity measures", 2007; Guava's
-/// `approximateElementCount` and Redisson's `count` are the same formula). It becomes the count of a filter.
+/// Returns the estimated number of distinct items in a client's array of `size_bits` bits, `set_bits` of which are
+/// set: -(m / k) ln(1 - X / m) (Swamidass and Baldi, "Mathematical correction for fingerprint similarity measures",
+/// 2007; Guava's `approximateElementCount` and Redisson's `count` are the same formula). It becomes the count of a
+/// filter.
 ///
-/// A full array says only that there are very many: it is taken as one with a single clear bit left. O(1).
+/// A full array gives no estimate: it is taken as one with a single clear bit. O(1).
 #[must_use]
 pub fn clients_items(set_bits: u64, size_bits: u64, probes: u32) -> u64 {
     if set_bits == 0 || size_bits == 0 || probes == 0 {
         return 0;
     }
     let items = -(size_bits as f64 / f64::from(probes)) * ln_clear(set_bits, size_bits);
-    // An array of a single bit has no smaller fill than full; one item has been there.
+    // An array of a single bit that is set has at least one item.
     whole(items).max(1)
 }
 
-/// Returns the items that set half of `size_bits` bits with `probes` independent probes per item: m ln 2 / k, where a
-/// Bloom filter has its lowest error rate for the bits it takes. At least 1. O(1).
+/// Returns the items that set half of `size_bits` bits with `probes` independent probes per item: m ln 2 / k, at
+/// least 1. At that fill a Bloom filter has its lowest error rate for its size. O(1).
 #[must_use]
 pub fn half_full_items(size_bits: u64, probes: u32) -> u64 {
     whole(size_bits as f64 * std::f64::consts::LN_2 / f64::from(probes.max(1))).max(1)
@@ -78,18 +80,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_empty_layer_has_met_nothing_and_a_full_one_very_many() {
-        assert_eq!((items_met(0, 1000, 5), error_rate_now(fill(0, 1000), 5)), (0.0, 0.0));
+    fn an_empty_layer_has_no_items_and_a_full_one_very_many() {
+        assert_eq!((estimated_items(0, 1000, 5), error_rate_now(fill(0, 1000), 5)), (0.0, 0.0));
         // (1000 / 5) ln 1000 = 1381.6, less for the exact probability of missing a cell.
-        assert!((items_met(1000, 1000, 5) - 1380.86).abs() < 0.01, "{}", items_met(1000, 1000, 5));
-        assert_eq!(items_met(2000, 1000, 5), items_met(999, 1000, 5));
+        assert!(
+            (estimated_items(1000, 1000, 5) - 1380.86).abs() < 0.01,
+            "{}",
+            estimated_items(1000, 1000, 5)
+        );
+        assert_eq!(estimated_items(2000, 1000, 5), estimated_items(999, 1000, 5));
         assert_eq!((fill(2000, 1000), fill(0, 0)), (1.0, 0.0));
-        assert_eq!((items_met(1, 1, 7), items_met(0, 1, 7), items_met(3, 0, 0)), (1.0, 0.0, 0.0));
+        assert_eq!(
+            (estimated_items(1, 1, 7), estimated_items(0, 1, 7), estimated_items(3, 0, 0)),
+            (1.0, 0.0, 0.0)
+        );
     }
 
     #[test]
     fn a_sparse_layer_loses_no_digits() {
-        let items = items_met(7, 1 << 43, 7);
+        let items = estimated_items(7, 1 << 43, 7);
         assert!((items - 1.0).abs() < 1e-9, "{items}");
     }
 

@@ -1,12 +1,16 @@
-//! How large a filter may be. One rule, for filters that are made, that grow, that could grow, and that are
-//! loaded.
+//! How large a filter may be. One rule holds for filters that are made, grow, could grow, or are loaded.
 
+use thiserror::Error;
+
+use super::cells::CellType;
 use super::filter::Filter;
-use super::layer::Layer;
+use super::hash::Hash;
+use super::layer::{Layer, LayerSpec};
 use super::limits::{LAYER_MAX_BYTES, LAYERS_MAX, PROBES_TOTAL_MAX};
 use super::outcome::{ByteLimit, ReserveError};
+use super::policy::Policy;
 
-/// What the layers of a filter take together, the filter being there or not.
+/// The size of the layers of a filter together, made or not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
     layers: usize,
@@ -19,16 +23,25 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// Returns the extent of layers that are there. O(layers).
+    /// Returns the extent of layers. O(layers).
     #[must_use]
     pub fn of(layers: &[Layer]) -> Self {
-        let and_layer = |extent: Self, layer: &Layer| {
-            extent.and_layer(layer.cells().size_bytes(), layer.layout().probes())
-        };
-        layers.iter().fold(Self::default(), and_layer)
+        layers.iter().fold(Self::default(), Self::with_layer)
     }
 
-    /// Returns the extent with one more layer, of so many bytes and so many probes per item.
+    /// Returns the extent with another layer.
+    #[must_use]
+    pub fn with_layer(self, layer: &Layer) -> Self {
+        self.and_layer(layer.cells().size_bytes(), layer.layout().probes())
+    }
+
+    /// Returns the extent with another layer that is not made yet.
+    #[must_use]
+    pub fn with_spec(self, spec: &LayerSpec) -> Self {
+        self.and_layer(spec.size_bits.div_ceil(8), spec.placement.layout().probes())
+    }
+
+    /// Returns the extent with another layer of that size, with that number of probes per item.
     #[must_use]
     pub fn and_layer(self, size_bytes: u64, probes: u32) -> Self {
         Self {
@@ -39,13 +52,14 @@ impl Extent {
         }
     }
 
-    /// Returns whether a filter may have so many layers and probes.
+    /// Returns whether a filter may have that number of layers and probes.
     #[must_use]
     pub const fn is_countable(&self) -> bool {
         self.layers <= LAYERS_MAX && self.probes <= PROBES_TOTAL_MAX
     }
 
-    /// Returns the memory in bytes of such a filter: its struct, its layers and their cells. The only layer lies in the struct.
+    /// Returns the memory in bytes of such a filter: its struct, its layers and their cells. A single layer lies in
+    /// the struct.
     #[must_use]
     pub const fn needed_bytes(&self) -> u64 {
         let structs =
@@ -53,7 +67,7 @@ impl Extent {
         self.cell_bytes.saturating_add(structs as u64)
     }
 
-    /// Checks that there may be such a filter.
+    /// Checks that a filter may have this extent.
     ///
     /// # Errors
     /// [`ReserveError::TooLong`] or [`ReserveError::TooLarge`].
@@ -66,4 +80,67 @@ impl Extent {
         limit.permits(needed_bytes).map_err(too_large)?;
         if self.largest_bytes > LAYER_MAX_BYTES { Err(too_large(LAYER_MAX_BYTES)) } else { Ok(()) }
     }
+}
+
+/// Why a filter cannot grow to a capacity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum ScaleError {
+    /// It is of fixed size.
+    #[error("the filter is of fixed size")]
+    Fixed,
+    /// It would take more bytes than the limit.
+    #[error("the filter would take more bytes than it may")]
+    TooLarge,
+    /// The error rate of a layer would be too small to tell from zero.
+    #[error("the error rate of a layer would be too small to tell from zero")]
+    ErrorRateVanishes,
+    /// It would have more layers or probes, or more items in a layer, than there may be.
+    #[error("the filter would have too many layers, probes, or items in one layer")]
+    TooLong,
+}
+
+impl From<ReserveError> for ScaleError {
+    fn from(error: ReserveError) -> Self {
+        match error {
+            ReserveError::TooLarge { .. } | ReserveError::OutOfMemory => Self::TooLarge,
+            ReserveError::TooLong => Self::TooLong,
+            ReserveError::ErrorRateVanishes => Self::ErrorRateVanishes,
+        }
+    }
+}
+
+/// Checks that a filter can grow to `target_items` within `limit_bytes`: exactly when growth would. The policy must
+/// be valid. O(layers), at most [`LAYERS_MAX`](super::limits::LAYERS_MAX); layers that are sized for the same are
+/// sized once.
+///
+/// # Errors
+/// What stops it before.
+pub fn validate_scale_to(
+    policy: &Policy,
+    hash: Hash,
+    cells: CellType,
+    target_items: u64,
+    limit_bytes: u64,
+) -> Result<(), ScaleError> {
+    if policy.growth().is_fixed_size() {
+        return Err(ScaleError::Fixed);
+    }
+    let (mut extent, mut total_items, mut before) = (Extent::default(), 0u64, None);
+    let mut last: Option<((u64, f64), LayerSpec)> = None;
+    for index in 0.. {
+        let parameters = policy.layer_parameters(index, before)?;
+        let layer = match last {
+            Some((sized, layer)) if sized == parameters => layer,
+            _ => policy.sized_layer(parameters, hash, cells)?,
+        };
+        extent = extent.with_spec(&layer);
+        extent.check(&limit_bytes)?;
+        total_items = total_items.saturating_add(layer.capacity_items);
+        if total_items >= target_items {
+            break;
+        }
+        before = Some(layer.capacity_items);
+        last = Some((parameters, layer));
+    }
+    Ok(())
 }

@@ -317,8 +317,7 @@ impl Filter {
 
     /// Appends a layer.
     pub(super) fn push_layer(&mut self, layer: LayerSpec, limit: &dyn ByteLimit) -> Result<(), ReserveError> {
-        let extent = Extent::of(&self.layers);
-        extent.and_layer(layer.size_bits.div_ceil(8), layer.placement.layout().probes()).check(limit)?;
+        Extent::of(&self.layers).with_spec(&layer).check(limit)?;
         // Exactly one more: a growing vector would hold four layers for the two that most filters grow to.
         self.layers.try_reserve_exact(1).map_err(|_| ReserveError::OutOfMemory)?;
         self.layers.push(Layer::try_new(layer)?);

@@ -1,4 +1,4 @@
-//! When a filter grows, by how much, and what share of its error rate each layer may use.
+//! When a filter grows, by how much, and which share of its error rate each layer gets.
 
 use super::limits::EXPANSION_DEFAULT;
 
@@ -17,19 +17,19 @@ pub enum Growth {
 }
 
 impl Growth {
-    /// Whether the filter never gets another layer.
+    /// Returns whether the filter never gets another layer.
     #[must_use]
     pub const fn is_fixed_size(self) -> bool {
         matches!(self, Self::Fixed | Self::Saturating)
     }
 
-    /// The growth that a factor stands for: 0 means fixed, as in RedisBloom.
+    /// Returns the growth with a factor: 0 means fixed, as in RedisBloom.
     #[must_use]
     pub const fn from_expansion(expansion: u32) -> Self {
         if expansion == 0 { Self::Fixed } else { Self::Scaling { expansion } }
     }
 
-    /// The factor that stands for this growth: 0 for a filter of fixed size.
+    /// Returns the growth factor: 0 for a filter of fixed size.
     #[must_use]
     pub const fn expansion(self) -> u32 {
         match self {
@@ -41,10 +41,9 @@ impl Growth {
     /// Returns the error rate of layer `index` (0 is the first) of a filter that promises `error_rate` over all
     /// layers.
     ///
-    /// A filter of fixed size spends it all. A scaling one spends 3/4 on the first layer, which for most filters
-    /// stays the only one, and on each later layer half of what is left, so that the sum over any number of
-    /// layers stays below the promise (the series of Almeida et al., "Scalable Bloom Filters", 2007, with
-    /// another first term).
+    /// A filter of fixed size spends it all. A scaling one spends 3/4 on the first layer, which is the only one of
+    /// most filters, and half of the rest on each later layer. So the sum over any number of layers stays below the
+    /// promise (the series of Almeida et al., "Scalable Bloom Filters", 2007, with another first term).
     #[must_use]
     pub fn layer_error_rate(self, error_rate: f64, index: usize) -> f64 {
         match (self, index) {
@@ -57,7 +56,7 @@ impl Growth {
         }
     }
 
-    /// Returns the part that layer `index` takes of what the layers before it leave of the promise.
+    /// Returns the share that layer `index` takes of what the layers before it leave of the promise.
     #[must_use]
     pub const fn part_of_rest(self, index: usize) -> f64 {
         match (self, index) {
@@ -67,7 +66,7 @@ impl Growth {
         }
     }
 
-    /// Returns what the layers from `index` on, however many they become, spend together of a promise of
+    /// Returns the sum of the error rates of layer `index` and all later ones, without end, of a promise of
     /// `error_rate`.
     #[must_use]
     pub fn rest_error_rate(self, error_rate: f64, index: usize) -> f64 {

@@ -1,15 +1,16 @@
-//! The kinds of filters: a row of a table for each.
+//! The kinds of filters: one table, a row for each.
 //!
-//! A filter is a hash, a layout, cells and a policy. Commands, statistics and INFO name the common combinations; any other counts
-//! under its cells.
+//! A filter is a hash, a layout, cells and a policy. Commands, statistics and INFO name the common combinations. Any
+//! other combination has the kind of its cells.
 
 use super::cells::CellType;
 use super::filter::Filter;
 use super::hash::Hash;
+use super::layer::Layer;
 use super::limits::CAPACITY_MAX_ITEMS;
 use super::policy::{Policy, redisbloom};
 
-/// Whose bits and bytes a filter has.
+/// The program whose bits and bytes a filter has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// Our own.
@@ -25,7 +26,7 @@ impl Format {
     /// Every format.
     pub const ALL: [Self; 3] = [Self::Everbloom, Self::RedisBloom, Self::ValkeyBloom];
 
-    /// Returns the row of the filters that are reserved in this format where nothing else is asked for.
+    /// Returns the row of filters that are reserved in this format without other options.
     #[must_use]
     pub fn plain_kind(self) -> &'static Row {
         match self {
@@ -36,7 +37,7 @@ impl Format {
     }
 }
 
-/// How a filter is counted and named. The number of each is its place in [`KINDS`].
+/// A kind of filter, as statistics count and name it. The number of each is its index in [`KINDS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -48,17 +49,17 @@ pub enum Kind {
     ValkeyBloom,
     /// A client's, imported into our own format.
     Imported,
-    /// Layers of several kinds.
+    /// A union: layers of several kinds.
     United,
-    /// Counters, so that items can be deleted.
+    /// Counters: items can be removed.
     Counting,
-    /// Bits of our own, whose hash is keyed.
+    /// Bits of our own with a keyed hash.
     Keyed,
-    /// Columns of generations, so that items expire.
+    /// Columns of generations: items expire.
     Window,
 }
 
-/// What differs between kinds where they are named.
+/// The names and limits of a kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// The kind.
@@ -67,18 +68,18 @@ pub struct Row {
     pub name: &'static str,
     /// Its name in INFO, where names have no hyphen.
     pub info_name: &'static str,
-    /// Whose bits and bytes it has.
+    /// The program whose bits and bytes it has.
     pub format: Format,
-    /// The words of BF.RESERVE that choose it, as advice repeats them; nothing where no BF.RESERVE makes such a filter.
+    /// The words of BF.RESERVE that choose it, as advice repeats them; nothing if no BF.RESERVE makes such a filter.
     pub words: Option<&'static str>,
-    /// The largest capacity that a client may ask for, in items.
+    /// The largest capacity of a command, in items.
     pub capacity_max_items: u64,
 }
 
 /// Number of kinds.
 pub const KIND_COUNT: usize = 8;
 
-/// The kinds, each in the place of its number.
+/// The kinds, each at the index of its number.
 pub static KINDS: [Row; KIND_COUNT] = [
     row(Kind::Everbloom, "everbloom", "everbloom", Format::Everbloom, Some("")),
     Row {
@@ -106,24 +107,22 @@ const fn row(
 impl Kind {
     /// Returns the row of the kind.
     #[must_use]
-    #[expect(clippy::indexing_slicing, reason = "as many rows as kinds")]
+    #[expect(clippy::indexing_slicing, reason = "there is a row for every kind")]
     pub fn row(self) -> &'static Row {
         &KINDS[self as usize]
     }
 }
 
 impl Filter {
-    /// Returns how the filter is counted and named. O(1).
+    /// Returns the kind of the filter. O(1).
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self.policy() {
-            Policy::Promise(_) => {
-                match (self.cell_type(), self.layers().first().map(super::layer::Layer::hash)) {
-                    (CellType::Counters, _) => Kind::Counting,
-                    (_, Some(Hash::Keyed(_))) => Kind::Keyed,
-                    _ => Kind::Everbloom,
-                }
-            }
+            Policy::Promise(_) => match (self.cell_type(), self.layers().first().map(Layer::hash)) {
+                (CellType::Counters, _) => Kind::Counting,
+                (_, Some(Hash::Keyed(_))) => Kind::Keyed,
+                _ => Kind::Everbloom,
+            },
             Policy::United(_) => Kind::United,
             Policy::Window(_) => Kind::Window,
             Policy::RedisBloom(_) => Kind::RedisBloom,
@@ -132,7 +131,7 @@ impl Filter {
         }
     }
 
-    /// Returns whose bits and bytes the filter has. O(1).
+    /// Returns the program whose bits and bytes the filter has. O(1).
     #[must_use]
     pub fn format(&self) -> Format {
         self.kind().row().format
@@ -144,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_stands_in_the_place_of_its_number() {
+    fn every_row_has_the_index_of_its_number() {
         for (place, row) in KINDS.iter().enumerate() {
             assert_eq!((row.kind as usize, row.info_name), (place, &*row.name.replace('-', "_")));
         }

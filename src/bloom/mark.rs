@@ -1,12 +1,13 @@
-//! Ties the chunks of a dump to their header. Kept in memory only: a filter that was loaded from a snapshot has no marks.
+//! The marks that tie the chunks of a dump to their header. They are in memory only: a filter that was loaded from a
+//! snapshot has none.
 
-/// Stands for one state of one filter, the state that a header describes; no two have the same. Never 0.
+/// The mark of one state of one filter, which a header describes. No two states have the same. Never 0.
 pub type StateMark = u64;
 
-/// Which header made a filter, and so which chunks it takes from a client.
+/// The header that made a filter: the filter accepts only its chunks from a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
-    /// None, or one from before a restart.
+    /// None, or a header from before a restart.
     #[default]
     NoHeader,
     /// A header with this mark.
@@ -16,9 +17,9 @@ pub enum Origin {
 /// The last header of a filter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Header {
-    /// Its mark, for the chunks that follow it.
+    /// Its mark, which its chunks have too.
     pub(super) mark: StateMark,
-    /// Where the dump ends: layers that the filter gains later begin there or behind it.
+    /// The end of the dump: later layers begin there or behind it.
     pub(super) end: u64,
 }
 
@@ -26,9 +27,9 @@ pub(super) struct Header {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Marks {
     pub(super) origin: Origin,
-    /// The last header; nothing when there was none.
+    /// The last header, if there was one.
     pub(super) last: Option<Header>,
-    /// Whether the filter has changed since.
+    /// Whether the filter has changed since the last header.
     pub(super) has_changed: bool,
 }
 
@@ -38,8 +39,8 @@ impl Marks {
         Self { origin, last: None, has_changed: false }
     }
 
-    /// Takes note of a header that describes the filter as it is now, and whose dump ends at `end`. It has the mark of the header
-    /// before where nothing has changed since, else `fresh`, any number that was not given before.
+    /// Sets the last header to one of the current state, whose dump ends at `end`. It keeps the mark of the header
+    /// before if nothing has changed since; else its mark is `fresh`, a number that was never used.
     pub(super) fn mark(&mut self, end: u64, fresh: StateMark) {
         if self.last.is_none() || self.has_changed {
             self.last = Some(Header { mark: fresh.max(1), end });

@@ -1,29 +1,27 @@
-//! The memory behind a bit array: that there may be none, and what somebody knows of it. The host asks the
-//! system; tests and libraries know nothing.
+//! The memory of a filter: its blocks, to be measured or moved, the parts that were written to, and running out of it.
 
-use std::fmt;
 use std::ops::Range;
 
-/// The allocator had no room for an array of the asked size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+use thiserror::Error;
+
+use super::cells::CellState;
+use super::filter::Filter;
+use super::layer::Layer;
+use super::policy::Policy;
+
+/// The allocator has no block of the requested size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("out of memory")]
 pub struct OutOfMemory;
 
-impl fmt::Display for OutOfMemory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("out of memory")
-    }
-}
-
-impl std::error::Error for OutOfMemory {}
-
-/// Knows which memory was ever written to.
+/// A source of knowledge about memory: the server asks the system; tests and libraries know nothing.
 pub trait Memory: Copy {
-    /// Shows `visit` the parts of `words`, by index and in order, that may hold anything but zeros. Only a
-    /// hint: it is counted before it is believed. O(pages).
+    /// Calls `visit` with the parts of `words`, by index and in order, that may contain anything but zeros. It is a
+    /// hint: callers count the set cells of these parts to check it. O(pages).
     fn written_parts(self, words: &[u64], visit: &mut dyn FnMut(Range<usize>));
 }
 
-/// Knows nothing: any part may have been written to.
+/// No knowledge: any part may have been written to.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UnknownMemory;
 
@@ -31,4 +29,101 @@ impl Memory for UnknownMemory {
     fn written_parts(self, words: &[u64], visit: &mut dyn FnMut(Range<usize>)) {
         visit(0..words.len());
     }
+}
+
+/// A visitor of blocks of the allocator. [`Filter::visit_blocks`] guarantees that each is a whole block, from its
+/// first byte on, and still allocated: a visitor may ask the allocator for its size, which is unsound for anything
+/// else.
+pub trait BlockVisitor {
+    /// Visits one block, by its content; empty if there is no block.
+    fn visit<T>(&mut self, block: &[T]);
+}
+
+/// A mover of blocks of the allocator, as active defragmentation needs it. The values in a block must not change.
+pub trait BlockMover {
+    /// Moves the block of a vector.
+    fn move_vec<T>(&self, values: &mut Vec<T>);
+
+    /// Moves the block of a box.
+    fn move_box<T>(&self, value: &mut Box<T>);
+}
+
+impl Filter {
+    /// Visits the blocks behind the struct, except for that of the marks: those of the policy and of the layers, then
+    /// the cells of each layer, the oldest first. O(layers).
+    pub fn visit_blocks(&self, visitor: &mut impl BlockVisitor) {
+        match &self.policy {
+            Policy::Promise(_) => {}
+            Policy::United(policy) => visit_box(&**policy, visitor),
+            Policy::Window(policy) => visit_box(&**policy, visitor),
+            Policy::RedisBloom(policy) => visit_box(&**policy, visitor),
+            Policy::ValkeyBloom(policy) => visit_box(&**policy, visitor),
+            Policy::Imported(policy) => visit_box(&**policy, visitor),
+        }
+        if self.layers.spilled() {
+            visitor.visit(&self.layers);
+        }
+        self.layers.iter().for_each(|layer| layer.visit_blocks(visitor));
+    }
+
+    /// Moves the blocks behind the struct, except for those of the cells.
+    pub fn move_structs(&mut self, mover: &impl BlockMover) {
+        match &mut self.policy {
+            Policy::Promise(_) => {}
+            Policy::United(policy) => mover.move_box(policy),
+            Policy::Window(policy) => mover.move_box(policy),
+            Policy::RedisBloom(policy) => mover.move_box(policy),
+            Policy::ValkeyBloom(policy) => mover.move_box(policy),
+            Policy::Imported(policy) => mover.move_box(policy),
+        }
+        if self.layers.spilled() {
+            // A vector that fills its block becomes a small vector and back without a copy.
+            let mut layers = std::mem::take(&mut self.layers).into_vec();
+            mover.move_vec(&mut layers);
+            self.layers = layers.into();
+        }
+        self.layers.iter_mut().for_each(|layer| layer.move_structs(mover));
+        self.marks.iter_mut().for_each(|marks| mover.move_box(marks));
+    }
+
+    /// Moves the cells of one layer, 0 being the oldest.
+    pub fn move_cells(&mut self, layer: usize, mover: &impl BlockMover) {
+        if let Some(layer) = self.layers.get_mut(layer) {
+            layer.cells_mut().relocate(|words| {
+                // A boxed slice is a vector that fills its block: the conversion moves nothing.
+                let mut words = words.into_vec();
+                mover.move_vec(&mut words);
+                words.into_boxed_slice()
+            });
+        }
+    }
+}
+
+impl Layer {
+    fn visit_blocks(&self, visitor: &mut impl BlockVisitor) {
+        if let Some(block) = self.placement().block() {
+            visitor.visit(std::slice::from_ref(block));
+        }
+        match self.cells().state() {
+            CellState::Bits => {}
+            CellState::Counters(state) => visit_box(&**state, visitor),
+            CellState::Columns(state) => visit_box(&**state, visitor),
+        }
+        visitor.visit(self.cells().allocation());
+    }
+
+    fn move_structs(&mut self, mover: &impl BlockMover) {
+        if let Some(block) = self.placement_mut().block_mut() {
+            mover.move_box(block);
+        }
+        match self.cells_mut().state_mut() {
+            CellState::Bits => {}
+            CellState::Counters(state) => mover.move_box(state),
+            CellState::Columns(state) => mover.move_box(state),
+        }
+    }
+}
+
+fn visit_box<T>(block: &T, visitor: &mut impl BlockVisitor) {
+    visitor.visit(std::slice::from_ref(block));
 }

@@ -1,15 +1,13 @@
-//! MATHEMATICS: bits, hashes, positions, sizes, growth. Knows no bytes on disk and no server.
+//! The filters: hashing, layout of probes, cells, sizing, growth. They have no I/O and know no server.
 //!
-//! A [`Filter`] is [layers](layer) and a [policy]. Four things vary, each in a module of its own: the [hash], the [layout] of an
-//! item's probes, the [cells] at a position, and the policy. [`kind`] names the combinations.
+//! A [`Filter`] is [layers](layer) and a [policy]. Four things vary, each in a module of its own: the [hash], the
+//! [layout] of an item's probes, the [cells] at a position, and the policy. [`kind`] names the combinations.
 #![forbid(unsafe_code)]
 
 #[cfg_attr(baseline, path = "../../benches/baseline/add.rs")]
 mod add;
 #[cfg_attr(baseline, path = "../../benches/baseline/batch.rs")]
 pub mod batch;
-pub mod blocks;
-pub mod budget;
 pub mod cells;
 mod digest;
 mod engine;
@@ -35,15 +33,13 @@ pub mod policy;
 pub mod prefetch;
 mod remove;
 mod run;
-pub mod scale;
 pub mod sizing;
 pub mod stats;
 pub mod validate;
 pub mod window;
 
-pub use blocks::{BlockMover, BlockVisitor};
 pub use cells::{CellType, Cells, Occupancy};
-pub use extent::Extent;
+pub use extent::{Extent, ScaleError};
 pub use filter::{Filter, Spec};
 pub use group::{GROUP_ITEMS, ItemSet};
 pub use growth::Growth;
@@ -52,13 +48,12 @@ pub use items::Items;
 pub use kind::{Format, Kind};
 pub use layer::{Layer, LayerCounts, LayerSpec};
 pub use mark::{Origin, StateMark};
-pub use memory::{Memory, OutOfMemory, UnknownMemory};
+pub use memory::{BlockMover, BlockVisitor, Memory, OutOfMemory, UnknownMemory};
 pub use outcome::{AddError, Added, ByteLimit, ReserveError};
 pub use placement::{Layout, Placement};
 pub use policy::{Policy, Promise};
 pub use prefetch::{NoPrefetch, Part, Prefetch};
 pub use run::Run;
-pub use scale::ScaleError;
 pub use stats::{FilterStats, LayerStats};
 pub use validate::Depth;
 pub use window::Window;

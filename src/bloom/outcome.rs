@@ -1,19 +1,20 @@
-//! What comes of reserving a filter and of adding to it.
+//! The results of reserving a filter and of adding to it, and the limit that both keep.
 
 use thiserror::Error;
 
 use super::hash::scheme::{ItemEncoding, NotEncodable};
 use super::memory::OutOfMemory;
-/// How many bytes a filter may take in all, structs and cells:
-/// [`Extent::needed_bytes`](crate::bloom::Extent::needed_bytes). Asked only when a layer is about to be made, so it may be costly.
+
+/// A limit of the bytes of a filter, structs and cells: [`Extent::needed_bytes`](crate::bloom::Extent::needed_bytes).
+/// It is called only before a layer is made, so it may be slow.
 pub trait ByteLimit {
-    /// The most bytes of one filter.
+    /// Returns the most bytes of one filter.
     fn max_filter_bytes(&self) -> u64;
 
-    /// Checks that a filter may take so many bytes.
+    /// Checks that a filter may take `needed_bytes`.
     ///
     /// # Errors
-    /// The limit that it would break.
+    /// The limit, if it is exceeded.
     fn permits(&self, needed_bytes: u64) -> Result<(), u64> {
         let limit_bytes = self.max_filter_bytes();
         if needed_bytes > limit_bytes { Err(limit_bytes) } else { Ok(()) }
@@ -55,7 +56,7 @@ impl From<OutOfMemory> for ReserveError {
     }
 }
 
-/// What adding an item came to.
+/// The result of adding an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
     /// The item was not there before.
@@ -69,7 +70,7 @@ pub enum Added {
 /// Why an item could not be added; nothing changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum AddError {
-    /// The filter is fixed and holds as many items as it was reserved for.
+    /// The filter is of fixed size, and has as many items as it was reserved for.
     #[error("the filter is full and of fixed size")]
     Full,
     /// The filter is full and cannot grow.

@@ -1,5 +1,5 @@
-//! The pages of a layer in parts, so that several threads can add to it at once: an item lies in one page, so
-//! the thread that has the page adds it on its own.
+//! The pages of a layer in parts, so that several threads can add at once: all probes of an item are in one page, so
+//! the thread that owns the page adds the item alone.
 
 use super::cells::{Bits, CellState, Purpose};
 use super::engine::{Engine, Inserted, ViewMut};
@@ -11,7 +11,7 @@ use super::placement::Layout;
 use super::prefetch::{Part, Prefetch};
 use super::window::Moment;
 
-/// Items whose memory is asked for before the first of them is added.
+/// Items that are prefetched together.
 const AHEAD_ITEMS: usize = 16;
 
 /// How the pages of a layer are split.
@@ -22,7 +22,7 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// Returns the index of the part that has the item's page. O(1).
+    /// Returns the index of the part with the item's page. O(1).
     #[must_use]
     pub fn part_of(&self, item: ItemHash) -> usize {
         page_index(item, self.pages) / self.pages_per_part
@@ -35,7 +35,7 @@ impl Partition {
     }
 }
 
-/// A run of pages of a paged layer of bits, with what was added to them.
+/// Consecutive pages of a paged layer of bits.
 #[derive(Debug)]
 pub struct PagePart<'l> {
     words: &'l mut [u64],
@@ -43,11 +43,11 @@ pub struct PagePart<'l> {
     /// Pages of the layer.
     all_pages: usize,
     layout: Paged,
-    /// What was added so far.
+    /// The counts of what was added so far.
     pub added: PartAdded,
 }
 
-/// What adding to a part came to.
+/// The counts of what was added to a part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartAdded {
     /// Items that were not there before.
@@ -57,7 +57,7 @@ pub struct PartAdded {
 }
 
 impl PagePart<'_> {
-    /// Adds items that are all of this part; others change nothing. O(items * probes).
+    /// Adds the items of this part; others change nothing. O(items * probes).
     pub fn add_many(&mut self, items: &[ItemHash], prefetch: impl Prefetch) {
         with_per_line!(self.layout, layout => self.add_each(layout, items, prefetch));
     }
@@ -68,11 +68,11 @@ impl PagePart<'_> {
         items: &[ItemHash],
         prefetch: impl Prefetch,
     ) {
-        // Each group is asked for while the one before is added.
+        // Each group is prefetched while the one before is added.
         let mut ahead = items.chunks(AHEAD_ITEMS);
-        self.ask_for(layout, ahead.next(), prefetch);
+        self.prefetch(layout, ahead.next(), prefetch);
         for group in items.chunks(AHEAD_ITEMS) {
-            self.ask_for(layout, ahead.next(), prefetch);
+            self.prefetch(layout, ahead.next(), prefetch);
             for item in group {
                 let Some(page) = self.page_of(*item) else { continue };
                 let mut view = ViewMut { words: &mut *self.words, stamps: &mut [] };
@@ -84,7 +84,7 @@ impl PagePart<'_> {
         }
     }
 
-    fn ask_for<const PER_LINE: u32>(
+    fn prefetch<const PER_LINE: u32>(
         &self,
         layout: Paged<PER_LINE>,
         items: Option<&[ItemHash]>,
@@ -98,15 +98,16 @@ impl PagePart<'_> {
         }
     }
 
-    /// Returns the index of the item's page in the part; nothing, or one beyond the end, for an item of another part.
+    /// Returns the index of the item's page in the part. For an item of another part, returns nothing or an index
+    /// beyond the end.
     fn page_of(&self, item: ItemHash) -> Option<usize> {
         page_index(item, self.all_pages).checked_sub(self.first_page)
     }
 }
 
 impl Filter {
-    /// Returns how the pages of the filter are split into so many parts, at least one: nothing for a filter that has other than one
-    /// paged layer of bits, whose items are looked for in several places. O(1).
+    /// Returns a partition of the pages into at most `parts` parts; nothing unless the filter has a single layer,
+    /// paged and of bits. O(1).
     #[must_use]
     pub fn partition(&self, parts: usize) -> Option<Partition> {
         let [layer] = self.layers() else { return None };
@@ -135,8 +136,8 @@ impl Filter {
         self.add_hashed(item, limit, prefetch)
     }
 
-    /// Lets `add` set bits in the parts of [`partition`](Self::partition), which together must gain no more items
-    /// than there is [room](Self::room_items) for.
+    /// Calls `add` with the parts of [`partition`](Self::partition). It must add no more new items than
+    /// [`room_items`](Self::room_items). Returns the counts of all parts.
     pub fn add_in_parts(&mut self, partition: Partition, add: impl FnOnce(&mut [PagePart<'_>])) -> PartAdded {
         let all_pages = partition.pages;
         let Some(layer) = self.layers.first_mut() else { return PartAdded::default() };

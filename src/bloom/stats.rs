@@ -1,4 +1,4 @@
-//! Statistics of layers and of filters, for the people who run them.
+//! Statistics of layers and of filters, for operators.
 
 use super::cells::CellState;
 use super::estimate::{self, fill};
@@ -11,7 +11,7 @@ use super::prefetch::NoPrefetch;
 use super::sizing;
 use super::window::{Moment, live_rate};
 
-/// The statistics of a layer, whatever its kind.
+/// The statistics of a layer of any kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LayerStats {
     /// Bits of its cells.
@@ -20,41 +20,40 @@ pub struct LayerStats {
     pub size_bytes: u64,
     /// Probes per item.
     pub probes: u32,
-    /// Items it was sized for.
+    /// Its capacity.
     pub capacity_items: u64,
-    /// Items it counts: those that were new to the filter when they were added.
+    /// Counted items: those that were new to the filter when they were added.
     pub items: u64,
-    /// Distinct items that it has met, estimated from its fill.
+    /// Distinct added items, estimated from its fill.
     pub estimated_items: f64,
-    /// Cells, mostly bits, that its probes can reach.
+    /// Cells, mostly bits, at the positions of its probes.
     pub cells: u64,
     /// Those of them that are set.
     pub set_cells: u64,
-    /// Expected share of absent items that it takes for present now.
+    /// Its expected current error rate.
     pub error_rate: f64,
 }
 
 impl Layer {
-    /// Returns the distinct items that the layer has met, as estimated from its set cells. O(probes).
+    /// Returns the estimated number of distinct added items, from the set cells. O(probes).
     #[must_use]
     pub fn estimated_items(&self) -> f64 {
         let set_cells = self.counts().set_cells;
         match self.shape() {
-            Some(shape) => sizing::items_met(&shape, set_cells),
+            Some(shape) => sizing::estimated_items(&shape, set_cells),
             None => {
-                // Of equal hashes the first two probes are one.
+                // With equal hashes the first two probes are the same.
                 let probes = self.layout().probes().saturating_sub(self.has_equal_hashes().into());
-                estimate::items_met(set_cells, self.positions(), probes)
+                estimate::estimated_items(set_cells, self.positions(), probes)
             }
         }
     }
 
-    /// Returns the expected share of absent items that the layer takes for present now. O(1): a few microseconds where probes are
-    /// confined to pages.
+    /// Returns the expected current error rate. O(1); a few microseconds in a paged layout.
     #[must_use]
     pub fn error_rate_now(&self) -> f64 {
         let set_cells = self.counts().set_cells;
-        // Equal hashes depend on each other in ways that the fill does not show, so their rate is measured.
+        // The fill does not give the rate of equal hashes, so it is measured.
         if self.has_equal_hashes() && set_cells > 0 {
             self.measured_rate()
         } else {
@@ -67,8 +66,7 @@ impl Layer {
         matches!(self.hash(), Hash::ValkeyBloom(seed) if seed.has_equal_halves())
     }
 
-    /// Returns the share of items that are taken for present, of items that look random and are the same each time.
-    /// O([`MEASURED_PROBES`]).
+    /// Returns the share of pseudo-random items, always the same ones, that are found. O([`MEASURED_PROBES`]).
     fn measured_rate(&self) -> f64 {
         let probes = u64::from(self.layout().probes());
         let items = (MEASURED_PROBES / probes.max(1)).max(1);
@@ -79,7 +77,7 @@ impl Layer {
         (0..items).filter(is_found).count() as f64 / items as f64
     }
 
-    /// Returns the share of absent items that the layer would take for present with so many set cells. O(1).
+    /// Returns the error rate of the layer with `set_cells` set cells. O(1).
     #[must_use]
     pub fn error_rate_at(&self, set_cells: u64) -> f64 {
         match self.shape() {
@@ -89,20 +87,20 @@ impl Layer {
     }
 }
 
-/// Probes that the error rate is measured by where the hashes are equal. Among some thousand absent items are enough false
+/// Probes with which the error rate of equal hashes is measured. Some thousand absent items have enough false
 /// positives: even at a promised rate of 1e-6 a full layer has 5 in a thousand.
 const MEASURED_PROBES: u64 = 1 << 16;
 
 impl Filter {
-    /// Returns the statistics of the layers, the oldest first, and of all together; of a sliding window of what is live, with items
-    /// counted in every generation in which they were added. O(layers).
+    /// Returns the statistics of the layers, the oldest first, and of the filter. Those of a sliding window are of
+    /// its live items, each counted in every generation in which it was added. O(layers).
     #[must_use]
     pub fn stats(&self) -> (Vec<LayerStats>, FilterStats) {
         let layers: Vec<_> = self.layers.iter().map(|layer| self.layer_stats(layer)).collect();
-        // What is live in a sliding window is counted, not estimated.
-        let are_united =
+        // The live items of a sliding window are counted, not estimated.
+        let are_independent =
             self.policy.are_layers_united(&self.layers) || matches!(self.policy, Policy::Window(_));
-        let whole = if are_united { FilterStats::of_united(&layers) } else { FilterStats::of(&layers) };
+        let whole = FilterStats::of(&layers, are_independent);
         (layers, whole)
     }
 
@@ -123,13 +121,8 @@ impl Filter {
             (CellState::Columns(_), Some(window)) => {
                 let (now, items) = (window.moment().now, self.distinct_items_of(layer));
                 let error_rate = live_rate(layer, now, 0).min(1.0);
-                LayerStats {
-                    items,
-                    estimated_items: items as f64,
-                    cells: stats.size_bits,
-                    error_rate,
-                    ..stats
-                }
+                let (estimated_items, cells) = (items as f64, stats.size_bits);
+                LayerStats { items, estimated_items, cells, error_rate, ..stats }
             }
             (state, _) => {
                 let items =
@@ -141,16 +134,16 @@ impl Filter {
     }
 }
 
-/// The statistics of a filter: what those of its layers come to together.
+/// The statistics of a filter, from those of its layers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FilterStats {
-    /// Distinct items that were added, estimated from the fill of all layers.
+    /// Distinct added items, estimated from the fill of all layers.
     ///
-    /// An item that an older layer takes for present does not reach a newer one, whose own estimate is
-    /// therefore divided by the share of items that get past the older ones: they were full before it was
-    /// made, and have erred since as they do now.
+    /// An item that is found in an older layer is not added to a newer one. So the estimate of a newer layer is
+    /// divided by the share of absent items that the older ones do not find: they were full before it was made, and
+    /// their error rates are the same since.
     pub estimated_items: f64,
-    /// Cells that probes can reach.
+    /// Cells at the positions of probes.
     pub cells: u64,
     /// Those of them that are set.
     pub set_cells: u64,
@@ -158,33 +151,22 @@ pub struct FilterStats {
     pub size_bits: u64,
     /// Probes of an item over all layers.
     pub probes: u64,
-    /// Expected share of absent items that the filter takes for present now: `1 - product of (1 - rate of a
-    /// layer)`.
+    /// Its expected current error rate: `1 - product of (1 - rate of a layer)`.
     pub error_rate: f64,
 }
 
-/// Least share of items that is taken to get past the older layers: where they take nearly everything for
-/// present, what got past them says little.
+/// Least assumed share of absent items that older layers do not find: below it, the estimate of a newer layer means
+/// little.
 const PASSING_MIN: f64 = 0.01;
 
 impl FilterStats {
-    /// Returns those of a filter with these layers, the oldest first. O(layers).
+    /// Returns the statistics of a filter with these layers, the oldest first. If the layers `are_independent`, as
+    /// after a merge, an item may be in several, and their estimates are added. O(layers).
     #[must_use]
-    pub fn of(layers: &[LayerStats]) -> Self {
-        Self::of_layers(layers, PASSING_MIN)
-    }
-
-    /// Returns those of a filter whose layers were united: what is in one layer did not have to get past another, so
-    /// their estimates are added up. An item that is in several counts as often. O(layers).
-    #[must_use]
-    pub fn of_united(layers: &[LayerStats]) -> Self {
-        Self::of_layers(layers, 1.0)
-    }
-
-    fn of_layers(layers: &[LayerStats], passing_min: f64) -> Self {
+    pub fn of(layers: &[LayerStats], are_independent: bool) -> Self {
+        let passing_min = if are_independent { 1.0 } else { PASSING_MIN };
         let mut stats = Self::default();
-        // The logarithm of the share of absent items that all layers so far find absent: no digits are lost
-        // where rates are small.
+        // The logarithm of the share of absent items that no layer so far finds: small rates lose no digits.
         let mut ln_passing = 0.0;
         for layer in layers {
             stats.estimated_items += layer.estimated_items / libm::exp(ln_passing).max(passing_min);
@@ -220,17 +202,17 @@ mod tests {
     }
 
     #[test]
-    fn rates_multiply_and_later_layers_have_seen_less() {
-        let stats = FilterStats::of(&[layer(100.0, 0.2), layer(80.0, 0.1)]);
+    fn rates_multiply_and_later_layers_have_fewer_items() {
+        let stats = FilterStats::of(&[layer(100.0, 0.2), layer(80.0, 0.1)], false);
         assert!((stats.error_rate - 0.28).abs() < 1e-12, "{stats:?}");
         assert!((stats.estimated_items - 200.0).abs() < 1e-9, "{stats:?}");
         assert_eq!((stats.cells, stats.set_cells, stats.size_bits, stats.probes), (120, 60, 128, 6));
-        let united = FilterStats::of_united(&[layer(100.0, 0.2), layer(80.0, 0.1)]);
+        let united = FilterStats::of(&[layer(100.0, 0.2), layer(80.0, 0.1)], true);
         assert_eq!(united, FilterStats { estimated_items: 180.0, ..stats });
-        assert_eq!(FilterStats::of(&[]), FilterStats::default());
-        let full = FilterStats::of(&[layer(1.0, 1.0), layer(1.0, 0.5)]);
+        assert_eq!(FilterStats::of(&[], false), FilterStats::default());
+        let full = FilterStats::of(&[layer(1.0, 1.0), layer(1.0, 0.5)], false);
         assert_eq!((full.error_rate, full.estimated_items), (1.0, 101.0));
-        let small = FilterStats::of(&[layer(1.0, 1e-20), layer(1.0, 3e-20)]);
+        let small = FilterStats::of(&[layer(1.0, 1e-20), layer(1.0, 3e-20)], false);
         assert!((small.error_rate - 4e-20).abs() < 1e-30, "{small:?}");
     }
 }

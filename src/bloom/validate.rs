@@ -1,7 +1,8 @@
-//! The rules that every filter keeps, whichever way it came to be.
+//! The rules of every filter, however it was made.
 //!
-//! [`Filter::internal_validate`] is the one place that checks them: tests and fuzz targets after every step, decoders once
-//! they have built a filter. What holds for the cells of a kind is in [`Cell::broken_rule`](super::cells::Cell::broken_rule).
+//! [`Filter::internal_validate`] is the only check of them. Tests and fuzz targets call it after every step, decoders
+//! when they have built a filter. The rules of a cell type are in
+//! [`Cell::broken_rule`](super::cells::Cell::broken_rule).
 
 use super::cells::{CellState, CellType};
 use super::estimate::clients_items;
@@ -15,7 +16,7 @@ use super::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX, LAYER_MAX_BYTES, LAYER_OC
 use super::placement::Layout;
 use super::policy::{Imported, Policy, valkeybloom};
 
-/// How much of a filter is looked at.
+/// How much of a filter is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
     /// All but the cells: O(layers).
@@ -28,7 +29,7 @@ impl Filter {
     /// Checks every rule of a filter.
     ///
     /// # Errors
-    /// What breaks a rule.
+    /// The name of the part that breaks a rule.
     pub fn internal_validate(&self, depth: Depth) -> Result<(), &'static str> {
         if self.layers.is_empty() || !Extent::of(&self.layers).is_countable() {
             return Err("layer count");
@@ -49,7 +50,7 @@ impl Filter {
         let have_cells =
             |cells: CellType| layers.iter().all(|layer| layer.cells().state().cell_type() == cells);
         match &self.policy {
-            // Only a filter that saturates goes on beyond the capacity of a layer.
+            // Only a saturating filter counts beyond the capacity of a layer.
             Policy::Promise(_) => {
                 let hash = layers.first().map(Layer::hash);
                 let is_own = |layer: &Layer| layer.shape().is_some() && Some(layer.hash()) == hash;
@@ -61,7 +62,7 @@ impl Filter {
                 }
                 if growth == Growth::Saturating { Ok(()) } else { within_capacity(layers) }
             }
-            // An item that a client's encoding cannot express would be lost in a layer that takes new items.
+            // The layer that takes new items must be able to hash all of them.
             Policy::United(_) => {
                 let takes_items = layers.last().is_some_and(|last| last.hash().takes_all_items());
                 let are_bits = have_cells(CellType::Bits);
@@ -89,11 +90,11 @@ impl Filter {
                 if !layers.iter().all(has_head) || !matches!(hash, Some(Hash::ValkeyBloom(_))) {
                     return Err("layers");
                 }
-                // It is not written beside that of the first layer.
+                // The format writes only that of the first layer.
                 if layers.first().map(Layer::capacity_items) != Some(policy.capacity_items) {
                     return Err("capacity");
                 }
-                // All layers but the last are full, which is not written about them.
+                // The format does not write the items of older layers: they are full.
                 let older = layers.iter().rev().skip(1);
                 let are_full = older.clone().all(Layer::is_full);
                 within_capacity(layers)?;
@@ -104,7 +105,7 @@ impl Filter {
     }
 }
 
-/// The first layer is the client's, and no other is.
+/// Checks an imported filter: only the first layer is the client's.
 fn validate_imported(policy: &Imported, layers: &[Layer]) -> Result<(), &'static str> {
     if !(policy.error_rate > 0.0 && policy.error_rate < 1.0) {
         return Err("error rate");
@@ -135,10 +136,10 @@ fn within_capacity(layers: &[Layer]) -> Result<(), &'static str> {
 }
 
 impl Layer {
-    /// Checks what holds of every layer with such a hash, layout and cells. O(1).
+    /// Checks the rules of a layer with its hash, layout and cells. O(1).
     ///
     /// # Errors
-    /// What breaks a rule.
+    /// The name of the part that breaks a rule.
     pub fn validate(&self) -> Result<(), &'static str> {
         let (cells, size_bits, capacity_items) =
             (self.cells(), self.cells().size_bits(), self.capacity_items());
@@ -149,10 +150,10 @@ impl Layer {
         if counts.set_cells > size_bits {
             return Err("set bits");
         }
-        // Each item has set a cell that was clear.
+        // Each counted item has set a clear cell.
         let mut most_items = size_bits;
         let hashes = match (self.layout(), self.hash()) {
-            (Layout::Scattered(_) | Layout::Paged(_), Hash::Murmur3 | Hash::Keyed(_)) => {
+            (Layout::Scattered(_) | Layout::Paged(_), hash) if hash.is_own() => {
                 let shape = self.shape().ok_or("layout")?;
                 shape.validate()?;
                 most_items = shape.positions;
@@ -167,9 +168,9 @@ impl Layer {
                 let is_possible = (1..=valkeybloom::CAPACITY_MAX_ITEMS).contains(&capacity_items);
                 if is_possible { Ok(()) } else { Err("capacity") }
             }
-            // More items than the capacity are possible, for the count may begin with an estimate. No array is estimated higher
-            // than a full one, and every item that was counted has set a bit that was clear; only an array that was filled after
-            // items were added may have counted more, up to its capacity.
+            // The count may exceed the capacity, since it begins with an estimate: at most that of a full array.
+            // Every counted item has set a clear bit. Only an array that chunks filled after items were added may
+            // have counted more, up to its capacity.
             (Layout::Scheme(layout), Hash::Client(..)) => {
                 if capacity_items == 0 || capacity_items > CAPACITY_MAX_ITEMS {
                     return Err("capacity");
@@ -187,7 +188,7 @@ impl Layer {
         match cells.state() {
             CellState::Counters(state) if counts.items > state.occurrences => Err("distinct items"),
             CellState::Counters(state) if state.occurrences > LAYER_OCCURRENCES_MAX => Err("items"),
-            // They are counted by generation.
+            // Columns count items by generation.
             CellState::Columns(_) if counts.items > 0 => Err("items"),
             _ => Ok(()),
         }

@@ -72,3 +72,20 @@ fn the_first_page_is_short() {
     let lines = text.lines().count();
     assert!(lines <= 150, "README.md has {lines} lines: what is longer belongs to docs/");
 }
+
+#[test]
+fn the_files_that_the_map_names_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(root.join("docs/architecture.md")).unwrap();
+    let named = text.split('`').skip(1).step_by(2).filter(|name| name.contains('/') && !name.contains(' '));
+    let (mut checked, mut missing) = (0, Vec::new());
+    for name in named {
+        let exists = |path: PathBuf| path.exists() || path.with_extension("rs").exists();
+        if !exists(root.join(name)) && !exists(root.join("src").join(name)) {
+            missing.push(name);
+        }
+        checked += 1;
+    }
+    assert!(missing.is_empty(), "docs/architecture.md names what is not there: {missing:?}");
+    assert!(checked > 40, "only {checked} names found");
+}

@@ -1,4 +1,4 @@
-//! The hash axis: what is computed of an item, once per command, whatever the number of layers.
+//! The hash axis: the digest of an item, computed once per command whatever the number of layers.
 
 pub mod murmur2;
 pub mod murmur3;
@@ -29,13 +29,13 @@ pub enum Hash {
     RedisBloom(Murmur2),
     /// valkey-bloom's pair of SipHash-1-3.
     ValkeyBloom(Seed),
-    /// A client's scheme, over the bytes that its library makes of an item.
+    /// A client's scheme, over the bytes of an item in the encoding of its library.
     Client(Scheme, ItemEncoding),
 }
 
 impl Hash {
-    /// Returns whether an item can be hashed. Every item can, except by a client's scheme whose encoding cannot express
-    /// it. O(length).
+    /// Checks that an item can be hashed: every item can, unless the encoding of a client's scheme cannot express it.
+    /// O(length).
     ///
     /// # Errors
     /// [`NotEncodable`].
@@ -46,13 +46,19 @@ impl Hash {
         }
     }
 
+    /// Returns whether the hash is one of everbloom's own, for its own layouts.
+    #[must_use]
+    pub const fn is_own(&self) -> bool {
+        matches!(self, Self::Murmur3 | Self::Keyed(_))
+    }
+
     /// Returns whether every item can be hashed.
     #[must_use]
     pub const fn takes_all_items(&self) -> bool {
         !matches!(self, Self::Client(..))
     }
 
-    /// Returns whether nobody outside knows what the hash is keyed with, so that nobody can choose items that collide.
+    /// Returns whether the hash has a secret key, so that clients cannot choose items that collide.
     #[must_use]
     pub fn is_secret(&self) -> bool {
         match self {
@@ -63,12 +69,12 @@ impl Hash {
     }
 }
 
-/// What a layout computes positions from.
+/// A digest of an item, from which a layout computes positions.
 pub trait Digest: Copy {
-    /// Hashes an item. Returns nothing where the hash is of another type or the item cannot be hashed. O(length).
+    /// Returns the digest of an item; nothing if the hash has another digest or the item cannot be hashed. O(length).
     fn of(hash: &Hash, item: &[u8]) -> Option<Self>;
 
-    /// Returns the digest as two words, if it is that.
+    /// Returns the digest as two words, if it has them.
     fn pair(self) -> Option<ItemHash>;
 }
 

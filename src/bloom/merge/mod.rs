@@ -1,24 +1,21 @@
-//! Merging filters into another: what becomes of each layer of the sources is decided before anything is changed.
+//! Merging filters into a destination. A plan for all layers of the sources is made before anything changes.
 //!
-//! A layer whose shape the destination has is united with that layer, where that stays within what it was sized for; any other is
-//! appended. What is decided depends on nothing but the filters, so a replica that has the same ones comes to the same cells. All
-//! of this is part of the format: a release that decides otherwise differs from its primary.
+//! A source's layer is united with a layer of its shape in the destination if that stays within its capacity; any
+//! other is appended. The plan depends only on the filters, so a replica with the same filters gets the same cells.
+//! It is part of the format: a release that plans otherwise differs from its primary.
 //!
-//! The destination promises an error rate over its whole life. So its [budget](super::budget) has to have room for the layers as
-//! they are, for the last one once it is full, and for those that it grows by later.
+//! The destination promises an error rate over its whole life. So its [budget](super::policy::Budget) must suffice
+//! for the layers as they are, for the last one when it is full, and for later ones.
 
-mod alike;
-mod gain;
-mod holding;
+mod contents;
 mod plan;
 mod window;
 
-use self::holding::{Holding, spent};
-use self::plan::{Appends, Merge};
-
 use thiserror::Error;
 
-use super::cells::CellType;
+use self::contents::{Contents, spent};
+use self::plan::{Appends, Planner};
+use super::cells::{CellState, CellType};
 use super::filter::Filter;
 use super::growth::Growth;
 use super::kind::Format;
@@ -27,34 +24,30 @@ use super::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX};
 use super::memory::{Memory, OutOfMemory};
 use super::outcome::{ByteLimit, ReserveError};
 use super::policy::{Policy, Promise};
+use super::window::live_rate;
+
 /// Why filters are not merged; nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub enum MergeError {
     /// The filter would be too large, or have too many layers or probes.
-    #[error("{0}")]
-    Reserve(ReserveError),
-    /// The destination can hold no layer with the cells, the hash or the shape of one of a source.
+    #[error(transparent)]
+    Reserve(#[from] ReserveError),
+    /// The destination cannot have a layer with the cells, the hash or the shape of one of a source.
     #[error("the destination has no layer of that shape and hash")]
     Mismatch,
-    /// A layer of the destination would hold more than it was sized for.
+    /// A layer of the destination would exceed its capacity.
     #[error("a layer would hold more items than it was sized for")]
     TooFull,
-    /// The filter would come to err more often than it promises.
+    /// The error rate of the filter would exceed its promise.
     #[error("the filter would come to an error rate of {rate}, and promises {promised}")]
     ErrorRate {
-        /// The error rate that it would come to.
+        /// The error rate that it would have.
         rate: f64,
-        /// What it promises.
+        /// The error rate that it promises.
         promised: f64,
-        /// What a filter of all these layers has to promise.
+        /// The error rate that a filter of all these layers must promise.
         needed: f64,
     },
-}
-
-impl From<ReserveError> for MergeError {
-    fn from(error: ReserveError) -> Self {
-        Self::Reserve(error)
-    }
 }
 
 impl From<OutOfMemory> for MergeError {
@@ -65,38 +58,44 @@ impl From<OutOfMemory> for MergeError {
 
 /// A layer of a source that is to be united with one of the destination.
 #[derive(Clone, Copy, Debug)]
-struct Order<'s> {
+struct Union<'s> {
     from: &'s Layer,
-    /// Which layer of the destination, 0 being the oldest.
+    /// The layer of the destination, 0 being the oldest.
     layer: usize,
 }
 
-/// What becomes of the last layer of a filter that gains layers.
+/// The last layer of the destination after layers were added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum LastLayer {
-    /// It stays the last one, which takes new items.
+    /// It is still the last one, which takes new items.
     #[default]
-    Stays,
-    /// The layers follow it; it takes no more items.
-    Closes,
-    /// It is empty, and the layers replace it.
-    Leaves,
+    Kept,
+    /// The added layers follow it; it takes no more items.
+    Closed,
+    /// It was empty, and the added layers replace it.
+    Replaced,
 }
 
-/// What a merge comes to.
+/// The plan of a merge.
 #[derive(Debug, Default)]
-struct Merged<'s> {
-    /// The layers that are united.
-    orders: Vec<Order<'s>>,
-    /// The layers that the destination gains.
+struct MergePlan<'s> {
+    /// The layers to unite.
+    unions: Vec<Union<'s>>,
+    /// The layers to add to the destination.
     added: Vec<Layer>,
-    /// What becomes of its last one.
+    /// The last layer of the destination.
     last: LastLayer,
 }
 
+impl MergePlan<'_> {
+    fn has_changes(&self) -> bool {
+        !self.added.is_empty() || !self.unions.is_empty()
+    }
+}
+
 impl Filter {
-    /// Merges filters into this one, which then contains what any of them does. Returns whether anything has changed. `is_forced`
-    /// says to merge although that breaks the promised error rate. O(bytes of all).
+    /// Merges filters into this one, which then contains the items of all. Returns whether anything has changed. With
+    /// `is_forced` the result may exceed the promised error rate. O(bytes of all).
     ///
     /// # Errors
     /// [`MergeError`].
@@ -107,7 +106,7 @@ impl Filter {
         limit: &dyn ByteLimit,
         memory: impl Memory,
     ) -> Result<bool, MergeError> {
-        // Beside layers of another hash a keyed filter would not be one any more.
+        // A keyed filter with layers of another hash would no longer be keyed.
         let appends = match (self.format(), self.layers().first().map(Layer::hash)) {
             (Format::Everbloom, Some(hash)) if !self.policy.has_several_hashes() && hash.is_secret() => {
                 Appends::OfHash(*hash)
@@ -118,7 +117,7 @@ impl Filter {
         self.merge_with(appends, sources, is_forced, limit, memory)
     }
 
-    /// Makes a filter of several: a copy of the first, into which the others are merged. O(bytes of all).
+    /// Returns a filter made of several: a copy of the first, into which the others are merged. O(bytes of all).
     ///
     /// # Errors
     /// [`MergeError`].
@@ -149,29 +148,32 @@ impl Filter {
             return Err(MergeError::Mismatch);
         }
         let appends = if self.cell_type() == CellType::Counters { Appends::Nothing } else { appends };
-        let Merged { orders, added, last } = if self.window().is_some() {
+        let plan = if self.window().is_some() {
             window::plan(self, sources, is_forced, limit, memory)?
         } else {
-            let mut merge = Merge::new(self, appends, is_forced);
+            let mut planner = Planner::new(self, appends, is_forced);
             for source in sources {
-                merge.decide(source, limit, memory)?;
+                planner.plan_source(source, limit, memory)?;
             }
-            merge.finish(limit)?
+            planner.finish(limit)?
         };
-        let has_changed = !added.is_empty() || !orders.is_empty();
-        let gained = self.gain_layers(added, last)?;
-        // From here on nothing is refused.
-        for Order { from, layer } in orders {
-            self.unite_layer(gained.place_of(layer), from, memory);
+        let has_changes = plan.has_changes();
+        self.layers.try_reserve_exact(plan.added.len()).map_err(|_| OutOfMemory)?;
+        // Nothing is refused from here on.
+        for Union { from, layer } in plan.unions {
+            self.note_change();
+            self.layers.get_mut(layer).into_iter().for_each(|layer| layer.unite(from, memory));
         }
+        self.insert_layers(plan.added, plan.last);
         if let Policy::Window(window) = &mut self.policy {
             window.find_newest(&self.layers);
         }
-        Ok(has_changed)
+        Ok(has_changes)
     }
 
-    /// Returns whether the cells of a source can be taken in at all. An item of counters is deleted from the oldest layer that seems
-    /// to contain it, so only filters of one layer each are merged; columns must be of the same generations.
+    /// Returns whether the cells of a source can be merged. A counting filter removes an item from the oldest layer
+    /// that contains it, so only counting filters of one layer each are merged. Columns must have the same
+    /// generations.
     fn has_cells_for(&self, source: &Self) -> bool {
         let are_alike = match self.cell_type() {
             CellType::Bits => true,
@@ -179,19 +181,15 @@ impl Filter {
                 matches!((self.layers(), source.layers()), ([own], [other]) if own.has_shape_of(other))
             }
             CellType::Columns => {
-                let parts = |filter: &Self| {
-                    (
-                        filter.window().map(|window| window.span),
-                        filter.layers().first().map(|first| *first.hash()),
-                    )
-                };
-                parts(self) == parts(source)
+                let span = |filter: &Self| filter.window().map(|window| window.span);
+                let hash = |filter: &Self| filter.layers().first().map(|first| *first.hash());
+                span(self) == span(source) && hash(self) == hash(source)
             }
         };
         are_alike && self.cell_type() == source.cell_type()
     }
 
-    /// Returns what a filter of our own that is made of this one promises.
+    /// Returns the promise of a filter of our own that is made of this one.
     #[must_use]
     pub fn promise(&self) -> Promise {
         let Some(first) = self.layers.first() else { return Promise::default() };
@@ -199,14 +197,16 @@ impl Filter {
             Policy::Promise(promise) => *promise,
             Policy::United(promise) => **promise,
             Policy::Window(window) => window.promise,
-            Policy::RedisBloom(policy) => possible(policy.asked_error_rate(), first, policy.growth()),
-            Policy::ValkeyBloom(policy) => possible(policy.error_rate, first, policy.growth),
-            Policy::Imported(policy) => possible(policy.error_rate, first, policy.growth),
+            Policy::RedisBloom(policy) => {
+                promise_within_limits(policy.asked_error_rate(), first, policy.growth())
+            }
+            Policy::ValkeyBloom(policy) => promise_within_limits(policy.error_rate, first, policy.growth),
+            Policy::Imported(policy) => promise_within_limits(policy.error_rate, first, policy.growth),
         }
     }
 
-    /// Returns the most that the error rate comes to over the whole life of the filter: what it promises, but for a merge that was
-    /// forced. Nothing where it has no bound. O(layers).
+    /// Returns the highest error rate over the whole life of the filter: the promised one, unless a merge was forced;
+    /// nothing if there is no bound. O(layers).
     #[must_use]
     pub fn error_rate_max(&self) -> Option<f64> {
         let promise = *self.policy.promise()?;
@@ -214,26 +214,92 @@ impl Filter {
             return None;
         }
         if let Some(window) = self.window() {
-            return Some(window::live_rate_of(self, window.moment().now).max(promise.error_rate));
+            let now = window.moment().now;
+            let live: f64 = self.layers.iter().map(|layer| live_rate(layer, now, 0)).sum();
+            return Some(live.max(promise.error_rate));
         }
-        let layers: Vec<Holding<'_>> = self.layers.iter().map(Holding::of).collect();
+        let layers: Vec<Contents<'_>> = self.layers.iter().map(Contents::of).collect();
         if self.policy.are_layers_united(&self.layers) {
             let spent = spent(&layers, layers.len().checked_sub(1));
             return Some(promise.budget(layers.len(), spent).most());
         }
-        let beyond = |(index, layer): (usize, &Holding<'_>)| {
+        let beyond = |(index, layer): (usize, &Contents<'_>)| {
             layer.error_rate() - promise.growth.layer_error_rate(promise.error_rate, index)
         };
         let overfull = layers.iter().enumerate().filter(|(_, layer)| layer.is_overfull());
         Some(overfull.map(beyond).fold(promise.error_rate, |most, beyond| most + beyond.max(0.0)))
     }
+
+    /// Adds layers before, behind or in place of the last one. The filter becomes a united one unless all layers have
+    /// its hash and one of our own layouts. O(layers).
+    fn insert_layers(&mut self, added: Vec<Layer>, last: LastLayer) {
+        if added.is_empty() {
+            return;
+        }
+        let hash = self.layers.first().map(|first| *first.hash());
+        let keeps_policy = match &self.policy {
+            Policy::Window(_) => true,
+            Policy::Promise(_) => {
+                added.iter().all(|layer| Some(*layer.hash()) == hash && layer.shape().is_some())
+            }
+            _ => false,
+        };
+        if !keeps_policy {
+            self.policy = Policy::United(Box::new(self.promise()));
+        }
+        let at = self.layers.len().saturating_sub(usize::from(last != LastLayer::Closed));
+        if last == LastLayer::Replaced {
+            self.layers.pop();
+        }
+        self.layers.insert_many(at, added);
+        // A dump that has begun is of other layers.
+        self.marks = None;
+        // Added layers of columns get addresses behind those before them.
+        let mut end = 0;
+        for (index, layer) in self.layers.iter_mut().enumerate() {
+            if index >= at
+                && let Some(state) = layer.cells_mut().columns_mut()
+            {
+                state.address = end;
+            }
+            end = layer.dump_range(end).end;
+        }
+    }
 }
 
-/// Largest error rate that a merged filter is made to promise.
+impl Layer {
+    /// Returns whether an item sets the same cells in both layers, and both have the same capacity.
+    pub(super) fn has_shape_of(&self, other: &Self) -> bool {
+        self.cells().state().cell_type() == other.cells().state().cell_type()
+            && self.cells().size_bits() == other.cells().size_bits()
+            && self.capacity_items() == other.capacity_items()
+            && self.placement() == other.placement()
+    }
+
+    /// Unites the layer with another one of its shape. The item count becomes the estimate from the fill. O(bytes).
+    pub(super) fn unite(&mut self, from: &Self, memory: impl Memory) {
+        if let CellState::Columns(_) = self.cells().state() {
+            // Items of both are not known: they count in every generation of both.
+            self.cells_mut().unite(from.cells(), memory);
+            return;
+        }
+        let (before, other) = (Contents::of(self).of_shape(from), Contents::of(from));
+        self.cells_mut().unite(from.cells(), memory);
+        let items = before.items_with(&other, self.counts().set_cells);
+        let counted = self.counts().items;
+        // A decoder accepts at most the capacity, or the initial count of a client's layer if that is higher.
+        let most = self.capacity_items().min(self.cells().size_bits()).max(counted);
+        self.set_items(items.min(most).max(counted));
+        let occurrences = from.cells().counters().map_or(0, |state| state.occurrences);
+        self.count_occurrences(0, occurrences);
+    }
+}
+
+/// Largest promise of a filter that is made by a merge.
 const ERROR_RATE_MAX: f64 = 0.999;
 
-/// Returns parameters of another format, as far as they are possible for one of ours.
-fn possible(error_rate: f64, first: &Layer, growth: Growth) -> Promise {
+/// Returns parameters of another format as a promise, within the limits of ours.
+fn promise_within_limits(error_rate: f64, first: &Layer, growth: Growth) -> Promise {
     Promise {
         error_rate: error_rate.min(ERROR_RATE_MAX),
         capacity_items: first.capacity_items().clamp(1, CAPACITY_MAX_ITEMS),

@@ -1,6 +1,7 @@
-//! What becomes of layers of columns: generations of both are united, as far as they are live when the newest item was added.
+//! The plan of a merge of sliding windows: generations of both are united if they are live when the newest item was
+//! added.
 
-use super::{LastLayer, MergeError, Merged, Order};
+use super::{MergeError, MergePlan, Union};
 use crate::bloom::cells::{ColumnsState, History};
 use crate::bloom::extent::Extent;
 use crate::bloom::filter::Filter;
@@ -9,8 +10,8 @@ use crate::bloom::memory::Memory;
 use crate::bloom::outcome::{ByteLimit, ReserveError};
 use crate::bloom::window::{ADDRESS_MAX, ColumnRate, Generation, Window, history, is_live};
 
-/// Decides what becomes of each layer of the sources, and makes copies of those that are to be appended. O(layers^2, and the bytes
-/// that must be compared or copied).
+/// Returns the plan for all layers of the sources, with copies of those that are appended. O(layers^2, and the bytes
+/// that are compared or copied).
 ///
 /// # Errors
 /// [`MergeError`].
@@ -20,61 +21,49 @@ pub(super) fn plan<'s>(
     is_forced: bool,
     limit: &dyn ByteLimit,
     memory: impl Memory,
-) -> Result<Merged<'s>, MergeError> {
-    let newest = |filter: &Filter| filter.window().map_or(0, Window::newest);
-    let newest = sources.iter().map(|source| newest(source)).fold(newest(filter), u64::max);
-    let mut merged = Merged { last: LastLayer::Stays, ..Merged::default() };
-    let mut extent = Extent::of(filter.layers());
-    let mut histories: Vec<Columns<'_>> = filter.layers().iter().filter_map(Columns::of).collect();
-    let live = |layer: &&Layer| is_live(history(layer).newest, newest) && layer.counts().set_cells > 0;
-    for source in sources {
-        for (number, from) in source.layers().iter().enumerate().filter(|(_, layer)| live(layer)) {
-            let of_same_number = filter.layers().get(number).filter(|layer| layer.has_shape_of(from));
-            let alike = || filter.layers().iter().position(|layer| layer.has_shape_of(from));
-            if let Some(layer) = of_same_number.map(|_| number).or_else(alike) {
-                let is_covered =
-                    filter.layers().get(layer).is_some_and(|layer| layer.cells().covers(from.cells()));
-                if !is_covered {
-                    merged.orders.push(Order { from, layer });
-                    histories.get_mut(layer).into_iter().for_each(|columns| columns.unite(from));
-                }
-                continue;
+) -> Result<MergePlan<'s>, MergeError> {
+    let windows = std::iter::once(filter).chain(sources.iter().copied()).filter_map(Filter::window);
+    let newest = windows.map(Window::newest).max().unwrap_or(0);
+    let own = filter.layers();
+    let mut plan = MergePlan::default();
+    let mut extent = Extent::of(own);
+    let mut columns: Vec<Columns<'_>> = own.iter().filter_map(Columns::of).collect();
+    for (number, from) in sources.iter().flat_map(|source| source.layers().iter().enumerate()) {
+        if !is_live(history(from).newest, newest) || from.counts().set_cells == 0 {
+            continue;
+        }
+        let has_shape = |layer: &Layer| layer.has_shape_of(from);
+        let of_same_number = own.get(number).is_some_and(has_shape).then_some(number);
+        if let Some(index) = of_same_number.or_else(|| own.iter().position(has_shape)) {
+            if own.get(index).is_some_and(|layer| !layer.cells().covers(from.cells())) {
+                plan.unions.push(Union { from, layer: index });
+                columns.get_mut(index).into_iter().for_each(|columns| columns.unite(from));
             }
-            let added = merged.added.iter().position(|layer| layer.has_shape_of(from));
-            if let Some((number, layer)) =
-                added.and_then(|number| Some((number, merged.added.get_mut(number)?)))
-            {
-                layer.unite(from, memory);
-                let columns = histories.get_mut(filter.layer_count().saturating_add(number));
-                columns.into_iter().for_each(|columns| columns.unite(from));
-                continue;
-            }
-            extent = extent.and_layer(from.cells().size_bytes(), from.layout().probes());
+        } else if let Some(index) = plan.added.iter().position(has_shape) {
+            plan.added.get_mut(index).into_iter().for_each(|layer| layer.unite(from, memory));
+            let columns = columns.get_mut(own.len().saturating_add(index));
+            columns.into_iter().for_each(|columns| columns.unite(from));
+        } else {
+            extent = extent.with_layer(from);
             extent.check(limit)?;
-            merged.added.push(from.try_clone(memory)?);
-            histories.extend(Columns::of(from));
+            plan.added.push(from.try_clone(memory)?);
+            columns.extend(Columns::of(from));
         }
     }
-    let end = filter.layers().last().map_or(0, |last| last.dump_range(0).end);
-    let added_bytes = merged.added.iter().map(|layer| layer.cells().size_bytes());
+    let end = own.last().map_or(0, |last| last.dump_range(0).end);
+    let added_bytes = plan.added.iter().map(|layer| layer.cells().size_bytes());
     if added_bytes.fold(end, u64::saturating_add) > ADDRESS_MAX {
         return Err(MergeError::Reserve(ReserveError::TooLong));
     }
-    let has_changed = !merged.added.is_empty() || !merged.orders.is_empty();
-    let rate: f64 = histories.iter().map(|columns| columns.rate(newest)).sum();
+    let rate: f64 = columns.iter().map(|columns| columns.rate(newest)).sum();
     let promised = filter.promise().error_rate;
-    if has_changed && rate > promised && !is_forced {
+    if plan.has_changes() && rate > promised && !is_forced {
         return Err(MergeError::ErrorRate { rate, promised, needed: rate });
     }
-    Ok(merged)
+    Ok(plan)
 }
 
-/// Returns the sum of the error rates of all columns that are live. O(layers).
-pub(super) fn live_rate_of(filter: &Filter, now: Generation) -> f64 {
-    filter.layers().iter().filter_map(Columns::of).map(|columns| columns.rate(now)).sum()
-}
-
-/// The items of a layer by generation, and what they make of its error rate.
+/// The items of a layer by generation, and the error rate of its columns.
 struct Columns<'f> {
     curve: &'f ColumnRate,
     history: History,

@@ -1,8 +1,8 @@
-//! The policy of imported filters: the client's own layer first, which goes on by the client's scheme, and
-//! layers of everbloom's own behind it once that is full.
+//! The policy of imported filters: the first layer is the client's and keeps the client's scheme. When it is full,
+//! layers of everbloom's own follow.
 //!
-//! The error rate of the first layer is what its scheme and its fill make of it; nobody promised one. The
-//! layers behind it keep a promise among themselves: together they add no more than `error_rate`.
+//! The error rate of the first layer follows from its scheme and its fill; nothing is promised. The layers behind it
+//! keep a promise: together they add no more than `error_rate`.
 
 use crate::bloom::cells::{CellState, CellType, Cells};
 use crate::bloom::estimate::clients_items;
@@ -12,20 +12,20 @@ use crate::bloom::growth::Growth;
 use crate::bloom::hash::Hash;
 use crate::bloom::layer::{Layer, LayerSpec};
 use crate::bloom::layout::SchemeLayout;
-use crate::bloom::limits::CAPACITY_MAX_ITEMS;
+use crate::bloom::limits::STRING_MAX_BYTES;
 use crate::bloom::outcome::{AddError, ByteLimit, ReserveError};
 use crate::bloom::placement::{Layout, Placement};
-use crate::bloom::policy::{Policy, StringForm};
+use crate::bloom::policy::{Policy, Promise};
 use crate::bloom::sizing::Shape;
 
-/// What an imported filter knows beside its layers.
+/// The parameters of an imported filter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Imported {
-    /// What the client's string says beside its bits, for the way back.
+    /// The form of the client's string, which an export needs.
     pub form: StringForm,
-    /// Items that the count of the first layer started from, by its fill: nobody counted them.
+    /// The initial item count of the first layer, estimated from its fill.
     pub estimated_items: u64,
-    /// Promised share of false positives of all layers but the first together; strictly between 0 and 1.
+    /// Promised share of false positives of the layers behind the first, together; strictly between 0 and 1.
     pub error_rate: f64,
     /// What happens when the last layer is full.
     pub growth: Growth,
@@ -38,21 +38,28 @@ impl Imported {
         Self { estimated_items: 0, ..*self }
     }
 
+    /// Returns the capacity and the error rate of layer `index`, behind one with a capacity of `before` items.
+    pub(super) fn layer_parameters(
+        &self,
+        index: usize,
+        before: Option<u64>,
+    ) -> Result<(u64, f64), ReserveError> {
+        let promise = Promise { error_rate: self.error_rate, growth: self.growth, ..Promise::default() };
+        // The first layer of our own is the first that takes a share of the promise.
+        Ok((promise.layer_capacity(before)?, promise.layer_error_rate(index.saturating_sub(1))))
+    }
+
     /// Returns the layer that comes after `layers`.
     ///
     /// # Errors
     /// [`AddError`] when the filter cannot grow.
     pub(super) fn next_layer(&self, layers: &[Layer]) -> Result<LayerSpec, AddError> {
-        let (Some(last), Growth::Scaling { expansion }) = (layers.last(), self.growth) else {
+        if self.growth.is_fixed_size() {
             return Err(AddError::Full);
-        };
-        let capacity_items = last
-            .capacity_items()
-            .checked_mul(expansion.into())
-            .filter(|capacity| *capacity <= CAPACITY_MAX_ITEMS)
-            .ok_or(AddError::CannotGrow(ReserveError::TooLong))?;
-        // The client's layer has no part in the promise: the first of our own is the first that spends of it.
-        let error_rate = self.growth.layer_error_rate(self.error_rate, layers.len().saturating_sub(1));
+        }
+        let before = layers.last().map(Layer::capacity_items);
+        let (capacity_items, error_rate) =
+            self.layer_parameters(layers.len(), before).map_err(AddError::CannotGrow)?;
         Ok(Shape::sized(CellType::Bits, capacity_items, error_rate).spec(Hash::Murmur3, 0))
     }
 }
@@ -77,13 +84,13 @@ pub fn clients_layer(layout: SchemeLayout, capacity_items: u64) -> LayerSpec {
 /// # Errors
 /// [`ReserveError::TooLarge`].
 pub fn check_size(layout: &SchemeLayout, limit: &dyn ByteLimit) -> Result<(), ReserveError> {
-    let array_bytes = layout.array_bits().div_ceil(8);
-    Extent::default().and_layer(array_bytes, layout.parameters().probes).check(limit)
+    Extent::default().with_spec(&clients_layer(*layout, 1)).check(limit)
 }
 
 impl Filter {
-    /// Makes a filter of a client's array. `bits` must be as many as [`SchemeLayout::array_bits`] says. The
-    /// count of items starts from the fill, that of `policy` is not used. Returns nothing when there cannot be such a filter.
+    /// Returns a filter of a client's array; nothing if its rules are broken. `bits` must have
+    /// [`SchemeLayout::array_bits`]. The item count starts at the estimate from the fill, which replaces that of
+    /// `policy`.
     #[must_use]
     pub fn import(layout: SchemeLayout, bits: Cells, capacity_items: u64, policy: Imported) -> Option<Self> {
         let estimated_items = clients_items(bits.set_cells(), bits.size_bits(), layout.parameters().probes);
@@ -98,5 +105,66 @@ impl Filter {
     pub fn clients_layer(&self) -> Option<(SchemeLayout, &Layer)> {
         let layer = self.layers.first().filter(|_| matches!(self.policy, Policy::Imported(_)))?;
         if let Layout::Scheme(layout) = layer.layout() { Some((layout, layer)) } else { None }
+    }
+}
+
+/// Where bit `i` of a filter lies in a string of bytes. The number of each variant is its id in the format: add,
+/// never edit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum BitOrder {
+    /// Mask `0x80 >> (i % 8)` of byte `i / 8`, as SETBIT counts.
+    Msb = 1,
+    /// Mask `1 << (i % 8)` of byte `i / 8`: byte arrays in the memory of Go and C# programs.
+    Lsb = 2,
+    /// Bit `i % 64` of the 64-bit word `i / 64`, words high byte first: the longs of Guava's `writeTo`.
+    BigEndianWords = 3,
+}
+
+/// The form of a client's string that its bits alone do not show.
+///
+/// SETBIT makes a string as long as the byte of its highest set bit. Other clients write the whole array at once,
+/// with clear bytes at the end. So an exported string is as long as the imported one, or longer if a bit beyond its
+/// end is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StringForm {
+    /// Where each bit lies; its id is one byte.
+    pub order: BitOrder,
+    /// Bytes of the string when it was imported; 0 if there was none. It may exceed the array: the rest is clear.
+    pub length_bytes: u64,
+}
+
+impl BitOrder {
+    /// Every order, by id.
+    pub const ALL: [Self; 3] = [Self::Msb, Self::Lsb, Self::BigEndianWords];
+
+    /// Returns the id in the format, never 0.
+    #[must_use]
+    pub const fn id(self) -> u8 {
+        self as u8
+    }
+
+    /// Returns the order with an id.
+    #[must_use]
+    pub fn from_id(id: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|order| order.id() == id)
+    }
+
+    /// Returns the bytes of the smallest unit of a string.
+    #[must_use]
+    pub const fn unit_bytes(self) -> u64 {
+        match self {
+            Self::Msb | Self::Lsb => 1,
+            Self::BigEndianWords => 8,
+        }
+    }
+}
+
+impl StringForm {
+    /// Returns whether a string of a filter of `size_bits` bits can have this form.
+    #[must_use]
+    pub const fn is_valid(&self, size_bits: u64) -> bool {
+        self.length_bytes <= size_bits.div_ceil(8).saturating_add(STRING_MAX_BYTES)
+            && self.length_bytes.is_multiple_of(self.order.unit_bytes())
     }
 }

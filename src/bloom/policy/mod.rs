@@ -1,6 +1,5 @@
-//! The policy axis: what a filter promises, and what happens over time.
+//! The policy axis: the error rate that a filter promises, and how it grows.
 
-mod form;
 pub mod imported;
 mod promise;
 pub mod redisbloom;
@@ -13,11 +12,10 @@ use super::layer::{Layer, LayerSpec};
 use super::outcome::{AddError, ReserveError};
 use super::sizing::Shape;
 use super::window::{Moment, Window};
-use valkeybloom::sizing::Rounding;
+use valkeybloom::Rounding;
 
-pub use form::{BitOrder, StringForm};
-pub use imported::Imported;
-pub use promise::Promise;
+pub use imported::{BitOrder, Imported, StringForm};
+pub use promise::{Budget, Promise};
 pub use redisbloom::RedisBloom;
 pub use valkeybloom::ValkeyBloom;
 
@@ -53,8 +51,8 @@ impl Policy {
         }
     }
 
-    /// Returns the layer that comes after `layers`, which are all full or none: with this hash and these cells, where the policy
-    /// does not say otherwise.
+    /// Returns the layer that comes after `layers`, all of which are full: with this hash and these cells, unless the
+    /// policy has its own.
     ///
     /// # Errors
     /// [`AddError`] when the filter cannot grow.
@@ -69,8 +67,8 @@ impl Policy {
         }
     }
 
-    /// Returns the items and the error rate that layer `index`, 0 being the first, is sized for in a filter that has grown by itself,
-    /// behind one with a capacity of `before` items.
+    /// Returns the capacity and the error rate of layer `index` (0 is the first) in a filter without merged layers,
+    /// behind a layer with a capacity of `before` items.
     ///
     /// # Errors
     /// [`ReserveError`] when there can be no such layer.
@@ -81,15 +79,11 @@ impl Policy {
             Self::Window(window) => Ok((window.promise.layer_capacity(before)?, window.layer_error_rate())),
             Self::RedisBloom(policy) => policy.layer_parameters(index, before),
             Self::ValkeyBloom(policy) => policy.layer_parameters(index, before),
-            Self::Imported(policy) => {
-                let promise =
-                    Promise { error_rate: policy.error_rate, growth: policy.growth, ..Promise::default() };
-                Ok((promise.layer_capacity(before)?, promise.layer_error_rate(index.saturating_sub(1))))
-            }
+            Self::Imported(policy) => policy.layer_parameters(index, before),
         }
     }
 
-    /// Returns the layer for so many items at an error rate that [`layer_parameters`](Self::layer_parameters) gave.
+    /// Returns the layer for a capacity and an error rate from [`layer_parameters`](Self::layer_parameters).
     ///
     /// # Errors
     /// [`ReserveError`] when there can be no such layer.
@@ -131,11 +125,11 @@ impl Policy {
         }
     }
 
-    /// Returns whether some of the layers came by a merge, as far as they tell. O(layers).
+    /// Returns whether some of the layers came from a merge, as far as the layers show it. O(layers).
     #[must_use]
     pub fn are_layers_united(&self, layers: &[Layer]) -> bool {
         match self {
-            // Layers of counters are not appended by a merge, and empty ones are dropped.
+            // A merge appends no layers of counters.
             Self::Promise(promise) => {
                 let are_bits = layers.iter().all(|layer| matches!(layer.cells().state(), CellState::Bits));
                 are_bits && promise.are_layers_united(layers)

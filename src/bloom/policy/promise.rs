@@ -1,6 +1,10 @@
-//! The promise of everbloom's own filters: an error rate over all layers, and how they grow.
+//! The promise of everbloom's own filters: an error rate over all layers, how they grow, and the budget that each
+//! layer spends of.
+//!
+//! The error rate of a filter is at most the sum of the rates of its layers. A filter without merged layers spends by
+//! the series of [`Growth`]. Merged layers are not of that series: the layers behind them share by the same series
+//! what they leave. Growth decides by these numbers, so they are the same bits on every machine.
 
-use crate::bloom::budget::{Budget, spent};
 use crate::bloom::cells::CellType;
 use crate::bloom::growth::Growth;
 use crate::bloom::hash::Hash;
@@ -9,7 +13,7 @@ use crate::bloom::limits::{CAPACITY_DEFAULT_ITEMS, CAPACITY_MAX_ITEMS, ERROR_RAT
 use crate::bloom::outcome::{AddError, ReserveError};
 use crate::bloom::sizing::{Shape, full_rate, sized_rate};
 
-/// What a filter is reserved with.
+/// The parameters of a filter: what BF.RESERVE sets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Promise {
     /// Promised share of false positives among absent items, over all layers; strictly between 0 and 1.
@@ -51,7 +55,7 @@ impl Promise {
     /// Returns the items of the layer behind one with a capacity of `before` items.
     ///
     /// # Errors
-    /// [`ReserveError::TooLong`] when it would hold more items than a layer may.
+    /// [`ReserveError::TooLong`] when that is more than a layer may have.
     pub fn layer_capacity(&self, before: Option<u64>) -> Result<u64, ReserveError> {
         let capacity_items = match before {
             None => Some(self.capacity_items),
@@ -66,7 +70,7 @@ impl Promise {
         sized_rate(self.growth.layer_error_rate(self.error_rate, index))
     }
 
-    /// Returns the layer that comes after `layers`, some of which came by a merge, or none.
+    /// Returns the layer that comes after `layers`, some of which came from a merge if they `are_united`.
     ///
     /// # Errors
     /// [`AddError`] when the filter cannot grow.
@@ -90,15 +94,15 @@ impl Promise {
         Ok(Shape::sized(cells, capacity_items, error_rate).spec(hash, 0))
     }
 
-    /// Returns the budget of a filter of so many layers, which spend so much of it.
+    /// Returns the budget of a filter with that number of layers, which spend `spent` of it.
     #[must_use]
     pub const fn budget(&self, layers: usize, spent: f64) -> Budget {
         Budget { growth: self.growth, promised: self.error_rate, layers, spent }
     }
 
-    /// Returns whether some of the layers, which are bits, came by a merge, as far as they tell. The layers that a filter grows by
-    /// itself have capacities that follow from the one it was reserved with. If they are all the same, so can those of a merge be:
-    /// then the rates tell. O(layers).
+    /// Returns whether some of the layers, which are bits, came from a merge, as far as the layers show it. The
+    /// capacities of a filter without merged layers follow from the one it was reserved with. With an expansion of 1
+    /// those of merged layers may do so too: then their rates differ from the series. O(layers).
     #[must_use]
     pub fn are_layers_united(&self, layers: &[Layer]) -> bool {
         let factor = u64::from(self.growth.expansion());
@@ -112,9 +116,9 @@ impl Promise {
         factor == 1 && !self.is_series(layers)
     }
 
-    /// Returns whether no layer has a higher rate when it is full than the series gives it. O(layers).
+    /// Returns whether no full layer has a higher rate than the series gives it. O(layers).
     fn is_series(&self, layers: &[Layer]) -> bool {
-        /// Far more than what rounding does to a rate.
+        /// Far more than the rounding of a rate.
         const MARGIN: f64 = 1.0 + 1e-6;
         let mut end: usize = 0;
         // Late layers are all of one shape, and the last of a shape gets the least.
@@ -125,4 +129,76 @@ impl Promise {
             shape.is_none_or(|shape| full_rate(&shape) <= self.layer_error_rate(last) * MARGIN)
         })
     }
+}
+
+/// The promise of a filter, and what its layers spend of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Budget {
+    /// How the filter grows.
+    pub growth: Growth,
+    /// The error rate that it promises over its whole life.
+    pub promised: f64,
+    /// Number of its layers.
+    pub layers: usize,
+    /// The sum of their error rates: the current rate of layers that take no more items, the rate when full of others.
+    pub spent: f64,
+}
+
+/// The least share of the series' rest that must be left for growth. A quarter costs later layers three bits per item
+/// more than those of a filter without merged layers; less would cost many more.
+const LEAST_PART: f64 = 0.25;
+/// How far a sum of rates may exceed the promise by rounding, as a part of it.
+const ROUNDING: f64 = 1e-9;
+
+impl Budget {
+    /// Returns the least error rate that must be left for the layers that follow.
+    fn least_rest(&self) -> f64 {
+        LEAST_PART * self.growth.rest_error_rate(self.promised, self.layers)
+    }
+
+    /// Returns the error rate that the filter must promise to permit one more layer and those behind it.
+    #[must_use]
+    pub fn needed(&self) -> f64 {
+        let part = LEAST_PART * self.growth.rest_error_rate(1.0, self.layers);
+        self.spent / (1.0 - part)
+    }
+
+    /// Returns the least sum of the error rates with one more layer and those behind it.
+    #[must_use]
+    pub fn with_next_layer(&self) -> f64 {
+        self.spent + self.least_rest()
+    }
+
+    /// Returns whether the promise permits one more layer and those behind it.
+    #[must_use]
+    pub fn permits_layer(&self) -> bool {
+        self.with_next_layer() <= self.promised * (1.0 + ROUNDING)
+    }
+
+    /// Returns whether the filter keeps its promise over its whole life.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.most() <= self.promised * (1.0 + ROUNDING)
+    }
+
+    /// Returns the highest error rate over the whole life of the filter.
+    #[must_use]
+    pub fn most(&self) -> f64 {
+        let all = if self.growth.is_fixed_size() { self.spent } else { self.with_next_layer() };
+        all.max(self.promised)
+    }
+
+    /// Returns the error rate of the next layer: its share of what is left. A filter whose promise is broken can grow
+    /// too.
+    #[must_use]
+    pub fn next_layer_error_rate(&self) -> f64 {
+        let rest = (self.promised - self.spent).max(self.least_rest());
+        rest * self.growth.part_of_rest(self.layers)
+    }
+}
+
+/// Returns the sum of the error rates of layers as they are now. O(layers).
+#[must_use]
+fn spent(layers: &[Layer]) -> f64 {
+    layers.iter().map(|layer| layer.error_rate_at(layer.counts().set_cells)).sum()
 }

@@ -1,19 +1,18 @@
-//! What a layer that is there holds and how often it errs, by the models that it was sized by.
+//! The items and the error rate of an existing layer, by the models that it was sized by.
 
-use super::counted::{MET_MAX, met_items};
 use super::page::PageModel;
 use super::paged::mean_rate;
-use super::scattered;
-use super::shape::Shape;
+use super::scattered::{self, ADDED_MAX, added_items};
+use super::{Shape, truncate};
 use crate::bloom::estimate::{self, fill, ln_clear};
 
-/// Items per page below which a rate is that of so many: far below any that is promised, and an upper bound.
+/// Items per page below which the rate of this load is taken: an upper bound, and far below any promised rate.
 const LOAD_MIN: f64 = 4.0;
-/// Items per page up to which the loads of pages are summed one by one; from there on they are many enough
-/// for the quadrature that layers are sized by.
+/// Items per page up to which the loads of pages are summed one by one. Above, the quadrature that layers are sized
+/// by is exact enough.
 const LIGHT_LOAD: f64 = 128.0;
 
-/// Returns the error rate of a layer, or of one column of it, that has met so many distinct items. O(1).
+/// Returns the error rate of a layer, or of one column of it, with `items` distinct added items. O(1).
 #[must_use]
 pub fn rate_of(shape: &Shape, items: f64) -> f64 {
     if items <= 0.0 {
@@ -25,22 +24,22 @@ pub fn rate_of(shape: &Shape, items: f64) -> f64 {
     }
 }
 
-/// Returns the error rate of a layer that has counted as many items as it has capacity for: at most the one that it was sized
-/// for. O(probes).
+/// Returns the error rate of a layer that has counted its capacity of items: at most the one that it was sized for.
+/// O(probes).
 #[must_use]
 pub fn full_rate(shape: &Shape) -> f64 {
-    rate_of(shape, met_at_capacity(shape))
+    rate_of(shape, added_at_capacity(shape))
 }
 
-/// Returns the items that a layer has met when it has counted as many as its capacity: these, and the false positives among
-/// them, which are not counted.
-fn met_at_capacity(shape: &Shape) -> f64 {
+/// Returns the added items of a layer that has counted its capacity of items: these, and the false positives, which
+/// are not counted.
+fn added_at_capacity(shape: &Shape) -> f64 {
     let (capacity, unit) = (shape.capacity_items as f64, -ln_miss(shape));
-    let Some(model) = page_model(shape) else { return met_items(capacity * unit, shape.probes) / unit };
-    let most = MET_MAX / unit;
+    let Some(model) = page_model(shape) else { return added_items(capacity * unit, shape.probes) / unit };
+    let most = ADDED_MAX / unit;
     let rate = |items: f64| model.error_rate((items / pages(shape)).max(LOAD_MIN)).min(1.0);
     let mut items = capacity;
-    // Newton's steps from below, which never go too far: the share of items that are counted falls.
+    // Newton's steps from below never go too far: the share of items that are counted falls.
     for _ in 0..STEPS_MAX {
         let counted = items * (1.0 - mean_rate(|part| rate(items * part)));
         let step = (capacity - counted) / (1.0 - rate(items));
@@ -52,28 +51,28 @@ fn met_at_capacity(shape: &Shape) -> f64 {
     items
 }
 
-/// Most of Newton's steps: a few are taken as a rule, 14 at the highest error rate that a layer is sized for.
+/// Most Newton steps: a few suffice for most layers, 14 for the highest error rate that a layer is sized for.
 const STEPS_MAX: usize = 20;
 /// Relative step at which the search ends.
 const TOLERANCE: f64 = 1e-9;
 
-/// Returns the error rate of a layer of so many positions, anywhere in which probes lie, once it has counted so many items.
-/// O(probes).
+/// Returns the error rate of a layer that has counted `items` items, whose probes lie at any position. O(probes).
 #[must_use]
 pub fn full_rate_anywhere(items: u64, positions: u64, probes: u32) -> f64 {
     let unit = -f64::from(probes.max(1)) * libm::log1p(-1.0 / positions.max(2) as f64);
-    let fill = -libm::expm1(-met_items(items as f64 * unit, probes));
+    let fill = -libm::expm1(-added_items(items as f64 * unit, probes));
     estimate::error_rate_now(fill, probes)
 }
 
-/// Returns the distinct items that have set so many cells, as estimated from their number: whatever the page and the lines, an item
-/// sets a given position with the same probability. A full layer is taken as one with a single clear cell. O(probes).
+/// Returns the estimated number of distinct added items of a layer with `set_cells` set cells. An item sets each
+/// position with the same probability, whatever the page and the lines. A full layer is taken as one with a single
+/// clear cell. O(probes).
 #[must_use]
-pub fn items_met(shape: &Shape, set_cells: u64) -> f64 {
+pub fn estimated_items(shape: &Shape, set_cells: u64) -> f64 {
     ln_clear(set_cells, shape.positions) / ln_miss(shape)
 }
 
-/// Returns the cells that so many distinct items are expected to set: the inverse of [`items_met`]. O(probes).
+/// Returns the cells that `items` distinct items are expected to set: the inverse of [`estimated_items`]. O(probes).
 #[must_use]
 pub fn expected_cells(shape: &Shape, items: f64) -> f64 {
     -libm::expm1(items * ln_miss(shape)) * shape.positions as f64
@@ -87,15 +86,15 @@ fn ln_miss(shape: &Shape) -> f64 {
     }
 }
 
-/// Returns the expected share of absent items that a layer takes for present now, by its set cells: in pages the mixture over
-/// the loads of pages and lines. Never below `fill^probes`, which it would be if all pages were equally full: at the lowest loads
-/// the mixture is lost in rounding. O(1), some microseconds.
+/// Returns the current error rate of a layer by its set cells: in pages, the mixture over the loads of pages and
+/// lines. It is at least `fill^probes`, the rate of equally full pages, since the mixture is lost in rounding at the
+/// lowest loads. O(1), some microseconds.
 #[must_use]
 pub fn error_rate_now(shape: &Shape, set_cells: u64) -> f64 {
     let equal = estimate::error_rate_now(fill(set_cells, shape.positions), shape.probes);
     match page_model(shape) {
         Some(model) if set_cells > 0 => {
-            let load = items_met(shape, set_cells) / pages(shape);
+            let load = estimated_items(shape, set_cells) / pages(shape);
             let mixture =
                 if load < LIGHT_LOAD { model.light_error_rate(load) } else { model.error_rate(load) };
             mixture.max(equal).min(1.0)
@@ -113,18 +112,18 @@ fn pages(shape: &Shape) -> f64 {
     (shape.positions / shape.cells.measures().page_positions()).max(1) as f64
 }
 
-/// Standard deviations by which a layer at its capacity may have more cells set than expected. Chance exceeds them
-/// in one layer of three million, so that no layer is full before it has taken its capacity.
+/// Standard deviations by which a layer at its capacity may have more set cells than expected. One layer of three
+/// million exceeds them, so no layer is full before it has counted its capacity.
 const FULL_DEVIATIONS: f64 = 5.0;
 
 impl Shape {
-    /// Returns the number of set cells from which on a layer is full that counts items down too: more than its capacity of distinct
-    /// items sets. O(probes).
+    /// Returns the number of set cells from which on a layer is full whose items can be removed: more than its
+    /// capacity of distinct items sets. O(probes).
     #[must_use]
     pub fn full_cells(&self) -> u64 {
-        let items = met_at_capacity(self);
+        let items = added_at_capacity(self);
         let items = items + FULL_DEVIATIONS * estimate::deviation(items, self.positions, self.probes);
-        super::truncate(expected_cells(self, items).ceil()).clamp(1, self.positions)
+        truncate(expected_cells(self, items).ceil()).clamp(1, self.positions)
     }
 }
 
@@ -156,7 +155,7 @@ mod tests {
             let (shape, mut before) = (paged(probes, lines, 1000), 0.0);
             for step in 0..40 {
                 let items = 10f64.powf(f64::from(step) / 4.0);
-                let set_cells = super::super::truncate(expected_cells(&shape, items).ceil());
+                let set_cells = truncate(expected_cells(&shape, items).ceil());
                 let rate = error_rate_now(&shape, set_cells);
                 assert!(
                     rate >= before * 0.999 && rate <= 1.0,

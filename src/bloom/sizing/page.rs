@@ -1,15 +1,15 @@
 //! The error rate of a paged layer at a load.
 //!
-//! Pages and lines are not equally loaded, and a heavily loaded line errs more than a lightly loaded one
-//! saves. The error rate is therefore a mixture over the loads (Putze, Sanders and Singler, "Cache-, Hash-
-//! and Space-Efficient Bloom Filters", 2007, here with distinct lines in a page): the load J of a page is
-//! Poisson; given J, the probability that all probes of a line are set is a sum of J-th powers, one for each number of
-//! positions that may be clear.
+//! Pages and lines are not equally loaded, and heavily loaded lines raise the error rate more than lightly loaded
+//! ones lower it. So the error rate is a mixture over the loads (Putze, Sanders and Singler, "Cache-, Hash- and
+//! Space-Efficient Bloom Filters", 2007, here with distinct lines in a page). The load J of a page is Poisson. Given
+//! J, the probability that all probes of a line are set is a sum of J-th powers, one for each number of positions
+//! that may be clear.
 
 use crate::bloom::cells::Measures;
 use crate::bloom::layout::{LINE_BITS, LINE_PROBES_MAX, PAGE_LINES};
 
-/// How the probes of an item of a paged layer are split over its lines, and what stands there.
+/// How the probes of an item of a paged layer are split over its lines, and the cells there.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageModel {
     measures: Measures,
@@ -19,13 +19,13 @@ pub(super) struct PageModel {
 }
 
 impl PageModel {
-    /// Returns the model of so many probes in so many lines, at least one.
+    /// Returns the model of `probes` probes in `lines` lines, at least one.
     pub(super) fn new(measures: Measures, probes: u32, lines: u8) -> Self {
         let lines = u32::from(lines.max(1));
         Self { measures, lines, per_line: probes / lines, lines_with_one_more: probes % lines }
     }
 
-    /// Returns the error rate when on average `load` items have met each of many pages.
+    /// Returns the error rate with on average `load` added items in each of many pages.
     pub(super) fn error_rate(self, load: f64) -> f64 {
         let deviation = load.sqrt() * STEP;
         let start = load - deviation * f64::from(POINTS_BELOW);
@@ -40,8 +40,8 @@ impl PageModel {
         rate / weights
     }
 
-    /// As [`error_rate`](Self::error_rate) for a light load, at most some 200: the sum over every number of items that a page
-    /// may have met.
+    /// Returns the [`error_rate`](Self::error_rate) at a light load, at most some 200: the sum over every number of
+    /// items of a page.
     pub(super) fn light_error_rate(self, load: f64) -> f64 {
         let mut walk = Walk::new(self, 0.0, 1.0);
         let (mut rate, mut weight) = (0.0, libm::exp(-load));
@@ -62,18 +62,19 @@ impl PageModel {
         self.lines_hitting(1.0 - 1.0 / self.measures.line_positions as f64) / PAGE_LINES as f64
     }
 
-    /// Returns the expected lines of an item of which a probe falls outside the share `missing` of the line.
+    /// Returns the expected lines of an item in which a probe falls outside the share `missing` of the line.
     fn lines_hitting(self, missing: f64) -> f64 {
         let hitting = |probes: u32, lines: u32| f64::from(lines) * (1.0 - power_of(missing, probes));
         hitting(self.per_line, self.lines - self.lines_with_one_more)
             + hitting(self.per_line + 1, self.lines_with_one_more)
     }
 
-    /// Returns the logarithm of the share of items of a page that miss `clear` given positions of a line with so many probes.
+    /// Returns the logarithm of the share of items of a page that miss `clear` given positions of a line with
+    /// `probes` probes.
     fn ln_missing(self, probes: u32, clear: usize) -> f64 {
         let line_positions = self.measures.line_positions as f64;
         let hit = if self.measures.has_runs {
-            // Of each run one position is set, and the runs are independent.
+            // An item sets one position of each run, independently of the others.
             let missed = (0..clear).fold(1.0, |share, _| share * (1.0 - f64::from(probes) / line_positions));
             f64::from(self.lines) * (1.0 - missed)
         } else {
@@ -89,10 +90,10 @@ impl PageModel {
     }
 }
 
-/// The probability that all probes of a line are set, along equidistant numbers of items that its page has met.
+/// The probability that all probes of a line are set, for equidistant numbers of items of its page.
 struct LineWalk {
     coefficients: &'static [f64; TERMS],
-    /// The shares of items that miss so many positions, to the power of the items.
+    /// By the number of positions: the share of items that miss them, to the power of the items.
     powers: [Geometric; TERMS],
 }
 
@@ -106,7 +107,8 @@ impl LineWalk {
         Self { coefficients: model.coefficients(probes), powers }
     }
 
-    /// With hardly an item in the page the terms are differences that rounding may take below zero.
+    /// Returns the probability, at least 0: in a nearly empty page the terms are differences that rounding may take
+    /// below zero.
     fn probability(&self) -> f64 {
         let terms = self.coefficients.iter().zip(&self.powers);
         terms.map(|(coefficient, power)| coefficient * power.value).sum::<f64>().max(0.0)
@@ -119,7 +121,7 @@ impl LineWalk {
     }
 }
 
-/// The error rate of a page along equidistant numbers of items that it has met.
+/// The error rate of a page for equidistant numbers of its items.
 struct Walk {
     model: PageModel,
     line: LineWalk,
@@ -127,13 +129,13 @@ struct Walk {
 }
 
 impl Walk {
-    /// From `start` items, `distance` more with each step.
+    /// Returns a walk that begins at `start` items and adds `distance` with each step.
     fn new(model: PageModel, start: f64, distance: f64) -> Self {
         let line = |probes| LineWalk::new(model, probes, start, distance);
         Self { model, line: line(model.per_line), line_with_one_more: line(model.per_line + 1) }
     }
 
-    /// Returns the error rate of a page that has met so many items.
+    /// Returns the error rate of a page with the current number of items.
     fn error_rate(&self) -> f64 {
         let PageModel { lines, lines_with_one_more, .. } = self.model;
         power_of(self.line.probability(), lines - lines_with_one_more)
@@ -146,8 +148,8 @@ impl Walk {
     }
 }
 
-/// Items of a page up to which [`PageModel::light_error_rate`] sums: 40 standard deviations above a load of 128, so
-/// that at a far lower one the heavy pages that matter most are among them.
+/// Items of a page up to which [`PageModel::light_error_rate`] sums: 40 standard deviations above a load of 128. Far
+/// lower loads need that margin for the heavy pages, which matter most.
 const LIGHT_ITEMS_MAX: u32 = 580;
 
 /// Distance of quadrature points in standard deviations. The trapezoid rule on a smooth bell converges faster
@@ -155,11 +157,11 @@ const LIGHT_ITEMS_MAX: u32 = 580;
 const STEP: f64 = 0.75;
 /// Points below the mean: 7.5 standard deviations.
 const POINTS_BELOW: u32 = 10;
-/// All points. They reach 10.5 standard deviations above the mean, since at the lowest rates the pages that
-/// matter most lie 2 above it.
+/// All points. They reach 10.5 standard deviations above the mean: at the lowest rates the pages that matter most lie
+/// 2 above it.
 const POINTS: u32 = 25;
 
-/// The walk of a power along equidistant exponents.
+/// A power whose exponent grows by equal steps.
 #[derive(Clone, Copy)]
 struct Geometric {
     value: f64,
@@ -167,8 +169,8 @@ struct Geometric {
 }
 
 /// Returns the Poisson probability of `count`, which need not be whole, up to a factor that is the same for all
-/// counts (Stirling's series; the next term is below 1e-9 from 100 on). Below 1, where a lightly loaded page
-/// has no items and no false positives, it is 0.
+/// counts (Stirling's series; the next term is below 1e-9 from 100 on). It is 0 below 1, since a page without items
+/// has no false positives.
 fn poisson_weight(count: f64, mean: f64) -> f64 {
     if count < 1.0 {
         return 0.0;
@@ -181,15 +183,16 @@ fn power_of(base: f64, exponent: u32) -> f64 {
     (0..exponent).fold(1.0, |product, _| product * base)
 }
 
-/// Numbers of positions of a line that may be clear, from none on.
+/// Number of terms: 0 to [`LINE_PROBES_MAX`] positions of a line may be clear.
 const TERMS: usize = LINE_PROBES_MAX as usize + 1;
 
-/// By the probes of a line, `c_j` with `E[fill^q] = sum c_j G(1 - j/512)`, G being the generating function of the throws into
-/// the line: `q` positions, which may coincide, are all occupied.
+/// By the probes of a line, `c_j` with `E[fill^q] = sum c_j G(1 - j/512)`, the probability that `q` positions, which
+/// may coincide, are all set. G is the generating function of the number of probes in the line.
 static MOMENT_COEFFICIENTS: [[f64; TERMS]; TERMS] = all_moment_coefficients();
 
-/// `q` positions are i distinct ones with the probability of an occupancy; by inclusion and exclusion i given
-/// positions are all occupied after t throws with the sum of `(-1)^j binomial(i, j) (1 - j/512)^t`.
+/// Returns the coefficients. `q` positions are `i` distinct ones with the probability of an occupancy. By inclusion
+/// and exclusion `i` given positions are all set after t probes with probability `sum (-1)^j binomial(i, j) (1 -
+/// j/512)^t`.
 #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler, to which a wrong index is an error")]
 const fn all_moment_coefficients() -> [[f64; TERMS]; TERMS] {
     let mut all = [[0.0; TERMS]; TERMS];
@@ -206,7 +209,7 @@ const fn all_moment_coefficients() -> [[f64; TERMS]; TERMS] {
             }
             i += 1;
         }
-        // One more throw: it hits an occupied position or a clear one.
+        // One more probe hits a set position or a clear one.
         let mut i = TERMS - 1;
         while i > 0 {
             let stay = i as f64 / LINE_BITS as f64;

@@ -1,7 +1,7 @@
 //! Sizes of layers that confine an item to a few lines of one page.
 //!
-//! The error rate at a load comes from the module `page`; here the load is searched at which it is the
-//! asked one.
+//! The error rate at a load comes from [`page`](super::page). This module finds the load that has the demanded error
+//! rate.
 
 use super::demand::Demand;
 use super::page::PageModel;
@@ -32,8 +32,8 @@ fn model(demand: &Demand, probes: u32) -> PageModel {
     PageModel::new(demand.cells.measures(), probes, demand.lines)
 }
 
-/// Returns the number of probes that has the lowest rate, as a share of what it may have, at about the load that is
-/// looked for. Mostly the best one, and then a single look at each of the others excludes it.
+/// Returns the number of probes with the lowest rate, as a share of its permitted rate, at about the final load. It
+/// is mostly the best number; then one evaluation excludes each of the others.
 fn most_promising(demand: &Demand, candidates: impl Iterator<Item = u32> + Clone) -> Option<u32> {
     let load = array_load(demand, demand.rate, candidates.clone().max()?);
     let share = |probes| model(demand, probes).error_rate(load) / model_rate(demand, probes);
@@ -43,16 +43,16 @@ fn most_promising(demand: &Demand, candidates: impl Iterator<Item = u32> + Clone
         .map(|(_, probes)| probes)
 }
 
-/// Returns whether a layer with so many probes has certainly passed its rate when it has counted `load` items per page.
-/// It has met no fewer than it has counted, so this takes one look at the rate, in place of some fifteen to
-/// find the load exactly.
+/// Returns whether a layer with `probes` probes certainly exceeds its rate when it has counted `load` items per page.
+/// Its added items are no fewer, so one evaluation of the rate decides, in place of some fifteen that find the load
+/// exactly.
 fn is_worse(load: f64, demand: &Demand, probes: u32) -> bool {
-    // Far more than what rounding does to either rate.
+    // Far more than the rounding of either rate.
     const MARGIN: f64 = 1.0 + 1e-6;
     load > 0.0 && model(demand, probes).error_rate(load) > model_rate(demand, probes) * MARGIN
 }
 
-/// Returns the rate that the model must show for a layer to keep the asked one; see [`PROGRESSION`].
+/// Returns the rate that the model must have for a layer to keep the demanded one; see [`PROGRESSION`].
 fn model_rate(demand: &Demand, probes: u32) -> f64 {
     if demand.cells.measures().has_runs {
         return demand.rate;
@@ -67,12 +67,12 @@ fn array_load(demand: &Demand, rate: f64, probes: u32) -> f64 {
     -libm::log1p(-fill) * demand.cells.measures().page_positions() as f64 / k
 }
 
-/// Returns the items that each of many pages has met on average when the layer reaches its rate.
+/// Returns the added items per page when the layer reaches its rate.
 fn load_at(demand: &Demand, probes: u32) -> f64 {
     let (k, rate) = (f64::from(probes), model_rate(demand, probes));
     let fill = libm::exp(libm::log(rate) / k);
     let error_rate = |load| model(demand, probes).error_rate(load);
-    // The paged layer takes a few per cent less than this.
+    // A paged layer takes a few per cent less than this.
     let ideal = array_load(demand, rate, probes);
     let (mut load, mut excess) = (ideal, libm::log(error_rate(ideal) / rate));
     // d ln rate / d ln load of the layer without pages.
@@ -91,8 +91,8 @@ fn load_at(demand: &Demand, probes: u32) -> f64 {
     load
 }
 
-/// Returns the items that a layer counts per page when it reaches its rate: where only new items count, all that it has met but
-/// the false positives among them.
+/// Returns the items per page when the layer reaches its rate: the added ones, or, if the demand is of counted items,
+/// those without the false positives.
 fn counted_load(demand: &Demand, probes: u32) -> f64 {
     let load = load_at(demand, probes);
     if !demand.is_counted {
@@ -102,7 +102,7 @@ fn counted_load(demand: &Demand, probes: u32) -> f64 {
     load * (1.0 - mean_rate(|part| model.error_rate(load * part)))
 }
 
-/// Returns the mean of a rate over all parts from 0 to 1 of the items that it is met at.
+/// Returns the mean of a rate over all shares of the items from 0 to 1.
 pub(super) fn mean_rate(rate_at: impl Fn(f64) -> f64) -> f64 {
     let shares = GAUSS_LEGENDRE.iter().map(|(node, weight)| {
         let (before, after) = ((1.0 - node) / 2.0, (1.0 + node) / 2.0);
@@ -111,8 +111,8 @@ pub(super) fn mean_rate(rate_at: impl Fn(f64) -> f64) -> f64 {
     shares.sum()
 }
 
-/// Nodes and weights of the integral from -1 to 1, to be taken with both signs (Abramowitz and Stegun, table
-/// 25.4, n = 8).
+/// Nodes and weights of the integral from -1 to 1, to be taken with both signs (Abramowitz and Stegun, table 25.4, n
+/// = 8).
 const GAUSS_LEGENDRE: [(f64, f64); 4] = [
     (0.183_434_642_495_650, 0.362_683_783_378_362),
     (0.525_532_409_916_329, 0.313_706_645_877_887),
@@ -120,15 +120,14 @@ const GAUSS_LEGENDRE: [(f64, f64); 4] = [
     (0.960_289_856_497_536, 0.101_228_536_290_376),
 ];
 
-/// The model takes the loads of an item's lines for independent. The lines are an arithmetic progression with
-/// an odd step, so two lines of a page share as many items as independent ones if an item has 1, 2, 4 or 8
-/// lines, and fewer with other numbers, which is a reserve of up to 0.4 % of the rate. With eight lines and
-/// many probes the rate was found above the model's, by 1.0 +- 0.3 % at 39 probes and 1.7 +- 0.5 % at 48 (200
-/// and 400 layers of 2 MiB). This allowance grows with the cube of the probes: 1.4 % and 2.7 % there, 0.01 %
-/// at 7 probes.
+/// The model takes the loads of an item's lines for independent. The lines are an arithmetic progression with an odd
+/// step. With 1, 2, 4 or 8 lines, two lines of a page share as many items as independent ones. With other numbers
+/// they share fewer, which lowers the rate by up to 0.4 %. With eight lines and many probes the measured rate is
+/// above the model's, by 1.0 +- 0.3 % at 39 probes and 1.7 +- 0.5 % at 48 (200 and 400 layers of 2 MiB). This
+/// allowance grows with the cube of the probes: 1.4 % and 2.7 % there, 0.01 % at 7 probes.
 const PROGRESSION: f64 = 160.0;
 
-/// Secant steps that suffice at every rate and number of lines; four are taken as a rule.
+/// Secant steps that suffice at every rate and number of lines; four suffice for most.
 const STEPS_MAX: u32 = 12;
-/// Relative deviation from the asked rate at which the search ends.
+/// Relative deviation from the demanded rate at which the search ends.
 const TOLERANCE: f64 = 1e-11;

@@ -2,20 +2,20 @@
 //!
 //! Part of the format; docs/formats.md specifies it.
 
-/// Full generations that are live behind the one that time is in.
+/// Full generations that are live behind the current one.
 pub const WINDOW_GENERATIONS: u64 = 14;
 /// Generations that are live: those and the current one.
 pub const LIVE_GENERATIONS: u64 = WINDOW_GENERATIONS + 1;
-/// Columns of a position. The one that is not live lets an add be a generation ahead of a lookup.
+/// Columns of a position. One is not live, so that an add may be a generation ahead of a lookup.
 pub const COLUMNS: u64 = 16;
-/// The same as a length.
+/// [`COLUMNS`] as a length.
 pub const COLUMNS_LEN: usize = 16;
 const _: () = assert!(COLUMNS_LEN as u64 == COLUMNS);
 
-/// A generation by its number, 1 being the first of UNIX time; 0 stands for none.
+/// The number of a generation: 1 is the first of UNIX time; 0 stands for none.
 pub type Generation = u64;
 
-/// The time of a command, as generations. Only columns go by it.
+/// The time of a command, as generations. Only columns use it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
     /// The generation that items are added in.
@@ -24,12 +24,12 @@ pub struct Moment {
     pub now: Generation,
 }
 
-/// How long items stay in a filter, in milliseconds, at least 1.
+/// The length of a window in milliseconds, at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span(u64);
 
 impl Span {
-    /// Returns a window of so many milliseconds; of one for 0.
+    /// Returns a window of `window_ms` milliseconds; of one for 0.
     #[must_use]
     pub const fn new(window_ms: u64) -> Self {
         Self(if window_ms == 0 { 1 } else { window_ms })
@@ -71,14 +71,14 @@ const fn columns_down_from(newest: Generation, count: u64) -> u16 {
     columns.rotate_left((newest.wrapping_sub(count).wrapping_add(1) % COLUMNS) as u32)
 }
 
-/// Returns the columns of what is live at `now`, in a region whose stamp is `newest`. O(1).
+/// Returns the columns that are live at `now`, in a region whose stamp is `newest`. O(1).
 #[inline(always)]
 pub const fn live_columns(newest: Generation, now: Generation) -> u16 {
     columns_down_from(newest, LIVE_GENERATIONS.saturating_sub(now.saturating_sub(newest)))
 }
 
-/// Returns the columns of generations up to `newest` that a region stamped `stamp`, no older, has. There is no generation 0.
-/// O(1).
+/// Returns the columns of generations up to `newest` in a region with a stamp that is no older. There is no
+/// generation 0. O(1).
 pub const fn columns_up_to(newest: Generation, stamp: Generation) -> u16 {
     let kept = COLUMNS.saturating_sub(stamp.saturating_sub(newest));
     columns_down_from(newest, if kept < newest { kept } else { newest })

@@ -1,16 +1,14 @@
-//! The layers of a sliding-window filter, once it is given as many items in every window.
+//! The layers of a sliding-window filter at an even pace: with the same number of items in every window.
 
-use super::clock::{WINDOW_GENERATIONS, is_live};
-use super::policy::{COLUMN_LEAST_SHARE, next_shape, rate_up_to};
-use super::rate::ColumnRate;
+use super::{COLUMN_LEAST_SHARE, ColumnRate, WINDOW_GENERATIONS, is_live, next_shape, rate_up_to};
 use crate::bloom::outcome::ReserveError;
 use crate::bloom::policy::Promise;
 use crate::bloom::sizing::Shape;
 
-/// Generations in which all columns that an even pace makes have come: those before the first have expired by then.
+/// Generations after which an even pace adds no new layers: the items of the first ones have expired by then.
 const SETTLED: u64 = 3 * WINDOW_GENERATIONS;
 
-/// More layers than this only a filter has that was reserved for next to nothing and does not double.
+/// Most layers: only a filter has more that was reserved for very few items and does not double.
 const LAYERS_MAX: usize = 128;
 
 /// A layer, and the items of its columns by their generations.
@@ -21,7 +19,7 @@ struct Layer {
 }
 
 impl Layer {
-    /// Returns the error rates of all live columns, that of one generation excepted.
+    /// Returns the sum of the error rates of all live columns but that of generation `except`.
     fn live_rate(&self, now: u64, except: u64) -> f64 {
         let columns = self.columns.iter().filter(|(generation, _)| is_live(*generation, now));
         columns
@@ -35,11 +33,11 @@ impl Layer {
     }
 }
 
-/// Returns the layers of a filter with this promise that is given `items` in every window, at an even pace, once the
-/// pace has lasted for three windows; those that have expired by then excepted. O(layers^2), some milliseconds.
+/// Returns the layers of a filter with this promise after three windows with `items` items each, at an even pace,
+/// without expired layers. O(layers^2), some milliseconds.
 ///
 /// # Errors
-/// [`ReserveError::TooLong`] where it would refuse some of the items.
+/// [`ReserveError::TooLong`] if it refuses some of the items.
 pub fn shapes_at_pace(promise: &Promise, items: u64) -> Result<Vec<Shape>, ReserveError> {
     let layer = |before: Option<u64>| -> Result<Layer, ReserveError> {
         let shape = next_shape(promise, before)?;
@@ -71,7 +69,7 @@ pub fn shapes_at_pace(promise: &Promise, items: u64) -> Result<Vec<Shape>, Reser
     Ok(layers.into_iter().map(|layer| layer.shape).collect())
 }
 
-/// Adds as many of the items in a generation as the newest layer takes. Returns how many those are. O(layers).
+/// Adds items to the newest layer in generation `now`, up to its quota. Returns the number of added items. O(layers).
 fn fill(promise: &Promise, layers: &mut [Layer], now: u64, items: u64) -> u64 {
     let Some((last, older)) = layers.split_last_mut() else { return 0 };
     let live = older.iter().filter(|layer| layer.is_live(now)).count();

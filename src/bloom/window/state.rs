@@ -1,18 +1,17 @@
-//! The state of a sliding window: which items its layers have, how many a column may have, and what has expired.
+//! The state of a sliding window: the items of its layers by generation, the quota of a column, and the expired layers.
 
-use super::clock::{Generation, is_live};
-use super::policy::{ADDRESS_MAX, COLUMN_LEAST_SHARE, ColumnQuota, Window};
-use super::rate::ColumnRate;
+use super::{ADDRESS_MAX, COLUMN_LEAST_SHARE, ColumnQuota, Generation, Window, is_live};
 use crate::bloom::cells::History;
 use crate::bloom::filter::Filter;
 use crate::bloom::growth::Growth;
 use crate::bloom::layer::Layer;
 use crate::bloom::limits::{WINDOW_MAX_MS, WINDOW_MIN_MS};
 use crate::bloom::policy::Policy;
+use crate::bloom::sizing::{self, Shape};
 
 impl Window {
-    /// Returns how many more items the newest layer takes in the current generation. One more than it should where an item is
-    /// forced on it. O(1), but for the first item of a generation O(layers).
+    /// Returns the number of items that the newest layer can still take in the current generation; at least one if
+    /// `is_forced`. O(1), but O(layers) for the first item of a generation.
     #[inline(always)]
     pub(in crate::bloom) fn room_items(&mut self, layers: &[Layer], is_forced: bool) -> u64 {
         let generation = self.moment.added;
@@ -23,8 +22,8 @@ impl Window {
         self.quota.items.saturating_sub(items).max(is_forced.into())
     }
 
-    /// Returns how many items the newest layer may have in the column of a generation, so that the error rates of all
-    /// columns that are live then do not add up to more than is promised. O(layers).
+    /// Returns the most items of the newest layer in the column of a generation with which the error rates of all
+    /// columns that are live then are at most the promise together. O(layers).
     #[cold]
     #[inline(never)]
     fn find_quota(&self, layers: &[Layer], generation: Generation) -> ColumnQuota {
@@ -37,7 +36,7 @@ impl Window {
         ColumnQuota { generation, items: column_rate(last).map_or(0, |curve| curve.items(rate)) }
     }
 
-    /// Returns whether the next new item is taken without another layer. O(layers).
+    /// Returns whether the next new item fits without another layer. O(layers).
     #[must_use]
     pub fn has_room(&self, layers: &[Layer]) -> bool {
         let generation = self.moment.added;
@@ -45,7 +44,7 @@ impl Window {
         layers.last().is_some_and(|last| history(last).items_of(generation) < quota.items)
     }
 
-    /// Takes note that the newest layer has taken so many items of the current generation.
+    /// Counts items that were added to the newest layer in the current generation.
     pub(in crate::bloom) fn count(&mut self, last: &mut Layer, items: u64) {
         let (generation, positions) = (self.moment.added, last.positions());
         if let Some(state) = last.cells_mut().columns_mut() {
@@ -54,7 +53,7 @@ impl Window {
         self.newest = self.newest.max(generation);
     }
 
-    /// Returns whether items that were added at the current moment have expired already.
+    /// Returns whether items that are added at the current moment have expired already.
     #[inline(always)]
     pub(in crate::bloom) const fn is_past(&self) -> bool {
         !is_live(self.moment.added, self.moment.now)
@@ -62,21 +61,21 @@ impl Window {
 }
 
 impl Filter {
-    /// Sets the time of a sliding window, if the filter has one, before a command comes to it: the time in milliseconds of UNIX
-    /// time, or, for items that are replayed, the newest generation.
+    /// Sets the time of a sliding-window filter before a command: to milliseconds of UNIX time, or, for replayed
+    /// items, to the newest generation. Other filters are unchanged.
     #[inline(always)]
     pub fn set_time(&mut self, now_ms: impl FnOnce() -> u64, is_replayed: impl FnOnce() -> bool) {
         if let Some(window) = self.window_mut() {
             window.set_now(now_ms());
-            // Within the newest generation both are the same, and asking takes longer than an add.
+            // Within the newest generation both are the same, and the call takes longer than an add.
             if window.is_newer() && is_replayed() {
                 window.set_to_newest(0);
             }
         }
     }
 
-    /// Takes out the layers that have expired for good: all of their columns had when the newest item was added. None most of the
-    /// time, and never the newest layer. Returns a filter of them, to be freed. O(layers).
+    /// Removes the layers all of whose columns had expired when the newest item was added, never the newest layer.
+    /// Returns a filter of them, to be freed; mostly nothing. O(layers).
     #[must_use]
     #[inline(always)]
     pub fn take_expired(&mut self) -> Option<Self> {
@@ -113,13 +112,13 @@ fn column_rate(layer: &Layer) -> Option<&ColumnRate> {
     layer.cells().columns().map(|state| &state.rate)
 }
 
-/// Returns the items of a layer that are live at a generation, each counted in every generation that it was added in.
+/// Returns the items of a layer that are live at `now`, each counted in every generation that it was added in.
 #[must_use]
 pub fn live_items(layer: &Layer, now: Generation) -> u64 {
     history(layer).live(now).fold(0, |sum, (_, items)| sum.saturating_add(items))
 }
 
-/// Returns the sum of the error rates of a layer's live columns, that of one generation excepted.
+/// Returns the sum of the error rates of a layer's live columns but that of generation `except`.
 #[must_use]
 pub fn live_rate(layer: &Layer, now: Generation, except: Generation) -> f64 {
     let Some(curve) = column_rate(layer) else { return 0.0 };
@@ -129,12 +128,12 @@ pub fn live_rate(layer: &Layer, now: Generation, except: Generation) -> f64 {
 }
 
 impl Window {
-    /// Sets the newest generation that an item was added in to that of the layers, and the time to that at least, after they were read or have changed otherwise
-    /// than by adds. O(layers).
+    /// Sets the newest generation to that of the layers, and the time to it at least, after the layers were decoded
+    /// or merged. O(layers).
     pub(in crate::bloom) fn find_newest(&mut self, layers: &[Layer]) {
         self.quota = ColumnQuota::default();
         self.newest = layers.iter().map(|layer| history(layer).newest).max().unwrap_or(0);
-        // Time does not run behind it.
+        // The time is never before it.
         self.set_now(self.now_ms());
     }
 
@@ -161,9 +160,54 @@ impl Window {
         if layers.iter().map(|layer| history(layer).newest).max() != Some(self.newest) {
             return Err("newest generation");
         }
-        // It is kept from one add to the next of the same generation, and follows from the layers.
+        // The quota is computed once per generation, and follows from the layers.
         let is_known = self.quota == ColumnQuota::default()
             || self.quota == self.find_quota(layers, self.quota.generation);
         if is_known { Ok(()) } else { Err("items of a column") }
     }
 }
+
+/// The error rate of one column by its items: that of a layer without pages, times a factor for its pages, exact at
+/// the items that the layer was sized for. With more items it is an upper bound; with fewer the rate is close to 0.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ColumnRate {
+    scale: f64,
+    probes: f64,
+    per_item: f64,
+}
+
+impl ColumnRate {
+    /// Returns the curve of the columns of a layer of this shape, which must be valid. O(1), some microseconds.
+    #[must_use]
+    pub fn of(shape: &Shape) -> Self {
+        let share = sizing::column_items(shape.capacity_items);
+        let (probes, positions) = (f64::from(shape.probes), shape.positions as f64);
+        let rate = sizing::rate_of(shape, share);
+        let mut curve = Self { scale: 1.0, probes, per_item: probes / positions };
+        let ideal = curve.rate(share);
+        if ideal > 0.0 {
+            curve.scale = (rate / ideal).clamp(1.0, SCALE_MAX);
+        }
+        curve
+    }
+
+    /// Returns the error rate of a column with `items` items. O(1).
+    #[must_use]
+    pub fn rate(&self, items: f64) -> f64 {
+        let fill = -libm::expm1(-items * self.per_item);
+        (self.scale * libm::pow(fill, self.probes)).min(1.0)
+    }
+
+    /// Returns the items with which a column has error rate `rate`. O(1).
+    #[must_use]
+    pub fn items(&self, rate: f64) -> u64 {
+        if rate <= 0.0 {
+            return 0;
+        }
+        let fill = libm::pow(rate / self.scale, 1.0 / self.probes);
+        if fill >= 1.0 { u64::MAX } else { sizing::truncate(-libm::log1p(-fill) / self.per_item) }
+    }
+}
+
+/// An upper bound of the factor for pages.
+const SCALE_MAX: f64 = 1e6;

@@ -7,7 +7,7 @@ mod saturation;
 
 use std::collections::HashSet;
 
-use everbloom::bloom::scale::validate_scale_to;
+use everbloom::bloom::extent::validate_scale_to;
 use everbloom::bloom::{
     AddError, Added, CellType, Depth, Filter, Growth, Hash, NoPrefetch, Policy, Promise, ReserveError,
     ScaleError, Spec, UnknownMemory,

@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
+use everbloom::bloom::extent::validate_scale_to;
 use everbloom::bloom::hash::siphash::Seed;
 use everbloom::bloom::limits::PROBES_TOTAL_MAX;
 use everbloom::bloom::policy::ValkeyBloom;
-use everbloom::bloom::policy::valkeybloom::sizing::Rounding;
-use everbloom::bloom::scale::validate_scale_to;
+use everbloom::bloom::policy::valkeybloom::Rounding;
 use everbloom::bloom::{
     AddError, Added, CellType, Filter, Growth, Hash, NoPrefetch, Policy, ReserveError, ScaleError,
 };

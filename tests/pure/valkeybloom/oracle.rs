@@ -3,7 +3,7 @@
 
 use everbloom::bloom::hash::siphash::{FIXED_SEED, Seed};
 use everbloom::bloom::policy::ValkeyBloom;
-use everbloom::bloom::policy::valkeybloom::sizing::Rounding;
+use everbloom::bloom::policy::valkeybloom::Rounding;
 use everbloom::bloom::{Depth, Filter, Growth};
 use everbloom::format::valkeybloom::decode_blob;
 use proptest::prelude::*;

@@ -1,32 +1,31 @@
-//! What each client's code makes of an item once, and the position that it derives from it for each probe.
+//! The digest of each client's scheme: hashed once per item, each probe follows from it.
 
 use highway::{HighwayHash, HighwayHasher, Key};
 
-use super::encoding::ItemEncoding;
 use super::php::PhpHashes;
-use super::scheme::Scheme;
+use super::{ItemEncoding, Scheme};
 use crate::bloom::hash::ItemHash;
 use crate::bloom::hash::murmur3::{Murmur3, low_half};
 
-/// What a client's scheme computes of an item: each probe follows from it in O(1), however long the item is.
+/// The digest of an item by a client's scheme. Each probe follows from it in O(1), whatever the length of the item.
 #[derive(Clone, Copy, Debug)]
 pub struct SchemeHash(State);
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// MurmurHash3 x64_128 of the item, to be gone on with by the number of the probe.
+    /// MurmurHash3 x64_128 of the item, to be continued with the number of the probe.
     Salted(Murmur3),
-    /// FNV-1a in 32 bits of the item, to be gone on with by the number of the probe.
+    /// FNV-1a in 32 bits of the item, to be continued with the number of the probe.
     Fnv1a32(u32),
     /// Low and high half of 64 bits.
     Mitz32(u32, u32),
-    /// The first probe, and what is added to it for the next ones in turn.
+    /// The first probe, and the two numbers that are added in turn for the next ones.
     Sums(u64, [u64; 2]),
     /// A hash per probe.
     Php([u32; 3]),
 }
 
-/// Of no item: in the place of one that cannot be hashed.
+/// The digest of no item, in the place of one that cannot be hashed.
 impl Default for SchemeHash {
     fn default() -> Self {
         Self(State::Fnv1a32(0))
@@ -54,7 +53,7 @@ impl SchemeHash {
             }
             Scheme::GuavaMitz64 | Scheme::CsharpNetfxMitz64 => mitz64(murmur3_x64()?.finish()),
             Scheme::Murmur3X86Mitz64 => {
-                // What is read cannot fail; the digest of nothing stands in for the error that cannot happen.
+                // Reading does not fail; 0 stands in for the impossible error.
                 let digest = murmur3::murmur3_x86_128(&mut encoding.reader(item)?, 0).unwrap_or(0);
                 mitz64(ItemHash { h1: low_half(digest), h2: low_half(digest >> 64) })
             }
@@ -119,19 +118,19 @@ impl Iterator for Probes {
     }
 }
 
-/// MurmurHash3 x64_128, seed 0.
+/// Returns MurmurHash3 x64_128, seed 0, of an encoded item.
 fn murmur3_x64(encoding: ItemEncoding, item: &[u8]) -> Option<Murmur3> {
     let mut hash = Murmur3::default();
     encoding.encode(item, |chunk| hash.update(chunk))?;
     Some(hash)
 }
 
-/// Guava's `BloomFilterStrategies.MURMUR128_MITZ_64`.
+/// Returns the state of Guava's `BloomFilterStrategies.MURMUR128_MITZ_64`.
 fn mitz64(ItemHash { h1, h2 }: ItemHash) -> State {
     State::Sums(h1, [h2, h2])
 }
 
-/// FNV-1a in 32 bits, continued from `state` (Fowler, Noll and Vo; draft-eastlake-fnv).
+/// Returns FNV-1a in 32 bits, continued from `state` (Fowler, Noll and Vo; draft-eastlake-fnv).
 fn fnv1a32(state: u32, bytes: &[u8]) -> u32 {
     bytes.iter().fold(state, |state, byte| (state ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }

@@ -1,13 +1,18 @@
-//! How an item becomes the bytes that are hashed, where those are not its own, under frozen ids.
+//! How an item becomes the bytes that a client's library hashed, under frozen ids.
 
-use std::fmt;
+use std::io::{Cursor, Read};
 
-/// How a client's library turns an item into bytes before it hashes them. The number of each variant is its
-/// id in the format: add, never edit.
+use smallvec::SmallVec;
+use thiserror::Error;
+
+use super::text::{Form, FormedText, PREFIX_MAX_BYTES, TextEncoder, encode_text};
+
+/// How a client's library turns an item into bytes before it hashes them. The number of each variant is its id in the
+/// format: add, never edit.
 ///
-/// Commands name items by text. Libraries often hash something else: both bytes of every character, an
-/// integer's memory, the text in a serialiser's frame. An item that its encoding cannot express was never
-/// added by a client: it is absent, and cannot be added.
+/// Commands name items by text. Libraries often hash other bytes: both bytes of every character, an integer's memory,
+/// the text in a serialiser's frame. No client can have added an item that the encoding cannot express: it is absent,
+/// and cannot be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ItemEncoding {
@@ -40,19 +45,19 @@ impl ItemEncoding {
         Self::JsonString,
     ];
 
-    /// The id in the format, never 0.
+    /// Returns the id in the format, never 0.
     #[must_use]
     pub const fn id(self) -> u8 {
         self as u8
     }
 
-    /// The encoding with an id.
+    /// Returns the encoding with an id.
     #[must_use]
     pub fn from_id(id: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|encoding| encoding.id() == id)
     }
 
-    /// What an item must be, in words that complete "the item is not".
+    /// Returns the domain of items, in words that complete "the item is not".
     #[must_use]
     pub const fn domain(self) -> &'static str {
         match self {
@@ -65,23 +70,281 @@ impl ItemEncoding {
 }
 
 /// The item cannot be written in the filter's encoding, so no client can have added it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the item is not {}", .0.domain())]
 pub struct NotEncodable(
     /// The encoding.
     pub ItemEncoding,
 );
 
-impl std::error::Error for NotEncodable {}
-
-impl fmt::Display for NotEncodable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the item is not {}", self.0.domain())
+impl ItemEncoding {
+    /// Calls `take` with the bytes that the client hashes for an item, in chunks of which all but the last are whole
+    /// blocks of 64. Returns nothing, and calls nothing, for an item outside the [domain](Self::domain).
+    ///
+    /// Integers have no plus sign, no leading zeros, no space. O(length); takes no memory.
+    #[inline]
+    pub fn encode(self, item: &[u8], mut take: impl FnMut(&[u8])) -> Option<()> {
+        match self.of(item)? {
+            Encoded::Bytes(bytes) => take(bytes),
+            Encoded::Integer(bytes) => take(&bytes),
+            Encoded::Text(text) => encode_text(text, &mut take),
+        }
+        Some(())
     }
+
+    /// Returns whether the item is in the [domain](Self::domain) of the encoding. O(length).
+    pub(in crate::bloom) fn can_express(self, item: &[u8]) -> bool {
+        self.of(item).is_some()
+    }
+
+    /// Returns a reader of the same bytes, which does not fail.
+    pub(super) fn reader(self, item: &[u8]) -> Option<impl Read> {
+        Some(match self.of(item)? {
+            Encoded::Bytes(bytes) => EncodedReader::Bytes(bytes),
+            Encoded::Integer(bytes) => EncodedReader::Integer(Cursor::new(bytes)),
+            Encoded::Text(text) => EncodedReader::Text(TextEncoder::new(text)),
+        })
+    }
+
+    #[inline(always)]
+    #[expect(clippy::big_endian_bytes, reason = "one of the clients writes integers high byte first")]
+    fn of(self, item: &[u8]) -> Option<Encoded<'_>> {
+        Some(match self {
+            Self::Raw => Encoded::Bytes(item),
+            Self::Utf16Le => Encoded::Text(FormedText::plain(Form::Utf16Le, text(item)?)),
+            Self::Int32Le => Encoded::Integer(int32(item)?.to_le_bytes().into_iter().collect()),
+            Self::Int64Le => Encoded::Integer(int64(item)?.to_le_bytes().into_iter().collect()),
+            Self::Int32Be => Encoded::Integer(int32(item)?.to_be_bytes().into_iter().collect()),
+            Self::Kryo5String => Encoded::Text(kryo5_string(text(item)?)),
+            Self::JsonString => Encoded::Text(FormedText {
+                form: Form::Json,
+                prefix: SmallVec::from_slice(b"\""),
+                text: text(item)?,
+                suffix: Some(b'"'),
+            }),
+        })
+    }
+}
+
+/// An encoded item; text is encoded later, chunk by chunk.
+enum Encoded<'i> {
+    Bytes(&'i [u8]),
+    Integer(SmallVec<[u8; 8]>),
+    Text(FormedText<'i>),
+}
+
+/// A reader of an encoded item.
+enum EncodedReader<'i> {
+    Bytes(&'i [u8]),
+    Integer(Cursor<SmallVec<[u8; 8]>>),
+    Text(TextEncoder<'i>),
+}
+
+impl Read for EncodedReader<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Bytes(bytes) => bytes.read(buffer),
+            Self::Integer(bytes) => bytes.read(buffer),
+            Self::Text(text) => text.read(buffer),
+        }
+    }
+}
+
+fn text(item: &[u8]) -> Option<&str> {
+    std::str::from_utf8(item).ok()
+}
+
+fn int32(item: &[u8]) -> Option<i32> {
+    i32::try_from(int64(item)?).ok()
+}
+
+/// Returns a decimal number from its only accepted spelling: two items are never the same number.
+fn int64(item: &[u8]) -> Option<i64> {
+    let has_one_spelling = matches!(item, [b'0'] | [b'1'..=b'9', ..] | [b'-', b'1'..=b'9', ..]);
+    text(item).filter(|_| has_one_spelling)?.parse().ok()
+}
+
+/// Returns text as Kryo 5 writes a `String` with its class, Redisson's default codec: class number 3, then
+/// `Output.writeString`. Short ASCII ends with its high bit set. Other text is CESU-8 behind its length in UTF-16
+/// units plus one.
+pub(super) fn kryo5_string(text: &str) -> FormedText<'_> {
+    const CLASS: u8 = 3;
+    let mut formed = FormedText::plain(Form::Cesu8, text);
+    formed.prefix.push(CLASS);
+    if text.is_ascii()
+        && (2..=32).contains(&text.len())
+        && let Some((rest, last)) = text.split_at_checked(text.len().saturating_sub(1))
+        && let [last] = last.as_bytes()
+    {
+        return FormedText { text: rest, suffix: Some(last | 0x80), ..formed };
+    }
+    push_flagged_varint(&mut formed.prefix, utf16_units(text).saturating_add(1));
+    formed
+}
+
+/// Appends a number: six bits beside the flag in the first byte, seven in each further one. The next higher bit is
+/// set if more bytes follow.
+pub(super) fn push_flagged_varint(bytes: &mut SmallVec<[u8; PREFIX_MAX_BYTES]>, value: usize) {
+    let low_byte = |value: usize| {
+        let [low, ..] = value.to_le_bytes();
+        low
+    };
+    let mut rest = value >> 6;
+    bytes.push(low_byte(value & 0x3F) | 0x80 | if rest == 0 { 0 } else { 0x40 });
+    while rest != 0 {
+        let low = low_byte(rest & 0x7F);
+        rest >>= 7;
+        bytes.push(low | if rest == 0 { 0 } else { 0x80 });
+    }
+}
+
+/// Returns the UTF-16 units of the text: one for each character, two for those of four bytes.
+fn utf16_units(text: &str) -> usize {
+    // The sums are bytes, of which the processor adds many at once; the chunks are short enough that they cannot
+    // overflow.
+    let is_long = |bytes: &[u8]| bytes.iter().map(|byte| u8::from(*byte >= 0xF0)).sum::<u8>();
+    let long_characters =
+        text.as_bytes().chunks(usize::from(u8::MAX)).map(|bytes| usize::from(is_long(bytes)));
+    text.chars().count().saturating_add(long_characters.sum())
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// All bytes together.
+    fn encoded(encoding: ItemEncoding, item: &[u8]) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let encoded = encoding.encode(item, |chunk| {
+            assert!(bytes.len().is_multiple_of(64), "a chunk after {} bytes", bytes.len());
+            bytes.extend_from_slice(chunk);
+        });
+        encoded?;
+        let mut read = Vec::new();
+        let mut reader = encoding.reader(item).unwrap();
+        let mut buffer = [0; 7];
+        loop {
+            match reader.read(&mut buffer).unwrap() {
+                0 => break,
+                bytes => read.extend_from_slice(&buffer[..bytes]),
+            }
+        }
+        assert_eq!(read, bytes);
+        Some(bytes)
+    }
+
+    #[test]
+    fn integers_have_one_spelling_and_keep_to_their_width() {
+        let encoded = |encoding, item: &str| encoded(encoding, item.as_bytes());
+        assert_eq!(encoded(ItemEncoding::Int32Le, "-2").unwrap(), [0xFE, 0xFF, 0xFF, 0xFF]);
+        assert_eq!(encoded(ItemEncoding::Int32Be, "258").unwrap(), [0, 0, 1, 2]);
+        assert_eq!(encoded(ItemEncoding::Int64Le, "0").unwrap(), [0; 8]);
+        for item in ["2147483647", "-2147483648"] {
+            assert!(encoded(ItemEncoding::Int32Le, item).is_some());
+        }
+        for item in ["9223372036854775807", "-9223372036854775808"] {
+            assert!(encoded(ItemEncoding::Int64Le, item).is_some());
+            assert_eq!(encoded(ItemEncoding::Int32Be, item), None);
+        }
+        let refused = ["", "-", "+1", "-0", "00", "01", "-01", " 1", "1 ", "1.0", "0x1", "1e3", "1_0", "a"];
+        for item in refused.into_iter().chain(["9223372036854775808", "-9223372036854775809"]) {
+            assert_eq!(encoded(ItemEncoding::Int64Le, item), None, "{item}");
+        }
+        assert_eq!(encoded(ItemEncoding::Int32Le, "2147483648"), None);
+    }
+
+    #[test]
+    fn text_encodings_refuse_what_is_not_text() {
+        for encoding in [ItemEncoding::Utf16Le, ItemEncoding::Kryo5String, ItemEncoding::JsonString] {
+            assert_eq!(encoded(encoding, b"a\xff"), None);
+            // A surrogate on its own, in the form of UTF-8, is not text either.
+            assert_eq!(encoded(encoding, b"\xed\xa0\xbd"), None);
+        }
+        assert_eq!(encoded(ItemEncoding::Raw, b"a\xff").unwrap(), b"a\xff");
+    }
+
+    #[test]
+    fn the_length_of_kryo_grows_by_whole_bytes() {
+        let lengths = [(33, 1), (62, 1), (63, 2), (8190, 2), (8191, 3), (1 << 20, 4)];
+        for (length, varint_bytes) in lengths {
+            let encoded = encoded(ItemEncoding::Kryo5String, &vec![b'x'; length]).unwrap();
+            assert_eq!(encoded.len(), 1 + varint_bytes + length, "{length}");
+            assert_eq!(encoded[1 + varint_bytes..], vec![b'x'; length]);
+        }
+        // 8191 + 1 = 2^13: six low bits clear, then seven clear with more to follow, then one.
+        let encoded = encoded(ItemEncoding::Kryo5String, &[b'x'; 8191]).unwrap();
+        assert_eq!(encoded[..5], [3, 0xC0, 0x80, 0x01, b'x']);
+    }
+
+    #[test]
+    fn json_escapes_as_jackson_does() {
+        let encoded =
+            encoded(ItemEncoding::JsonString, "\"\\/\u{8}\u{c}\n\r\t\u{1f}\u{7f}é\u{2028}😀".as_bytes());
+        let expected = "\"\\\"\\\\/\\b\\f\\n\\r\\t\\u001F\u{7f}é\u{2028}\\uD83D\\uDE00\"";
+        assert_eq!(std::str::from_utf8(&encoded.unwrap()).unwrap(), expected);
+    }
+
+    /// One character after another, by the words of the encodings.
+    fn plainly(encoding: ItemEncoding, text: &str) -> Vec<u8> {
+        let surrogate = |unit: &u16| {
+            let [lead, high, low] = [0xE0 | unit >> 12, 0x80 | unit >> 6 & 0x3F, 0x80 | unit & 0x3F];
+            [lead, high, low].map(|byte| u8::try_from(byte).unwrap())
+        };
+        let cesu8 = |character: char| match character {
+            ..='\u{ffff}' => character.to_string().into_bytes(),
+            _ => character.encode_utf16(&mut [0; 2]).iter().flat_map(surrogate).collect(),
+        };
+        let json = |character: char| match character {
+            '"' | '\\' => format!("\\{character}"),
+            '\u{8}' => "\\b".to_owned(),
+            '\t' => "\\t".to_owned(),
+            '\n' => "\\n".to_owned(),
+            '\u{c}' => "\\f".to_owned(),
+            '\r' => "\\r".to_owned(),
+            ' '..='\u{ffff}' => character.to_string(),
+            _ => character.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04X}")).collect(),
+        };
+        match encoding {
+            ItemEncoding::Utf16Le => text.encode_utf16().flat_map(u16::to_le_bytes).collect(),
+            ItemEncoding::JsonString => {
+                ["\"", &text.chars().map(json).collect::<String>(), "\""].concat().into()
+            }
+            ItemEncoding::Kryo5String if text.is_ascii() && (2..=32).contains(&text.len()) => {
+                let mut bytes = [&[3], text.as_bytes()].concat();
+                *bytes.last_mut().unwrap() |= 0x80;
+                bytes
+            }
+            ItemEncoding::Kryo5String => {
+                let mut bytes = SmallVec::from_slice(&[3]);
+                push_flagged_varint(&mut bytes, text.encode_utf16().count() + 1);
+                bytes.into_iter().chain(text.chars().flat_map(cesu8)).collect()
+            }
+            _ => text.as_bytes().to_vec(),
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn text_of_any_length_is_encoded_as_character_by_character(
+            text in prop::collection::vec(
+                prop_oneof![
+                    "[a-z]{1,40}", "[\"\\\\\u{0}-\u{1f}]{1,4}", "[\u{80}-\u{7ff}]{1,3}",
+                    "[\u{800}-\u{d7ff}]{1,20}", "[\u{10000}-\u{10ffff}]{1,3}",
+                ],
+                0..40,
+            ),
+        ) {
+            let text = text.concat();
+            for encoding in [ItemEncoding::Utf16Le, ItemEncoding::Kryo5String, ItemEncoding::JsonString] {
+                let expected = plainly(encoding, &text);
+                prop_assert_eq!(encoded(encoding, text.as_bytes()).unwrap(), expected, "{:?}", encoding);
+            }
+        }
+    }
 
     #[test]
     fn ids_are_the_frozen_ones_and_find_their_encodings() {

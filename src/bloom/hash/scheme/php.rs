@@ -1,12 +1,10 @@
 //! Three string hashes in the arithmetic of 64-bit PHP 7 and later.
 //!
-//! PHP's integers do not wrap: an operation that overflows goes on in doubles, and the assignment back to an
-//! integer takes the truncated double modulo 2^64. Low bits are lost on the way, so the results differ from
-//! those of the same formulas in any fixed number of bits. Validated against recordings of PHP 8.2
-//! (tests/schemes).
+//! PHP's integers do not wrap. An operation that overflows continues in doubles, and the assignment back to an
+//! integer takes the truncated double modulo 2^64. Low bits are lost, so the results differ from those of the same
+//! formulas in any fixed number of bits. Tests compare them with recordings of PHP 8.2 (tests/pure/schemes).
 
-/// The three hashes on their way through an item. Each is a chain of operations that wait for one another, so
-/// they go through it side by side.
+/// The three hashes of the bytes so far. Each is a chain of dependent operations, so they are computed side by side.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PhpHashes {
     bkdr: i64,
@@ -15,10 +13,10 @@ pub(super) struct PhpHashes {
 }
 
 impl PhpHashes {
-    /// Of no bytes.
+    /// The hashes of no bytes.
     pub(super) const EMPTY: Self = Self { bkdr: 0, js: 1_315_423_911, sdbm: 0 };
 
-    /// Takes the next bytes. O(bytes).
+    /// Adds the next bytes. O(bytes).
     pub(super) fn update(self, bytes: &[u8]) -> Self {
         let Self { mut bkdr, mut js, mut sdbm } = self;
         for byte in bytes {
@@ -30,40 +28,40 @@ impl PhpHashes {
         Self { bkdr, js, sdbm }
     }
 
-    /// BKDRHash, JSHash and SDBMHash of all bytes so far.
+    /// Returns BKDRHash, JSHash and SDBMHash of all bytes so far.
     pub(super) fn finish(self) -> [u32; 3] {
         [self.bkdr, self.js, self.sdbm].map(reduced)
     }
 }
 
-/// BKDRHash: h = h * 131 + c, from 0.
+/// Returns the next state of BKDRHash: h = h * 131 + c, from 0.
 fn bkdr_step(hash: i64, byte: i64) -> i64 {
     let (product, is_beyond) = hash.overflowing_mul(131);
-    // Then the sum is a double of at least 2^63, of which a byte is less than half a unit: it is lost. And as
-    // a multiple of 2^18 below 2^71 the product has no more than the 53 digits of a double: nothing else is.
-    // Most steps are so.
+    // Then the sum is a double of at least 2^63. The byte is less than half a unit of it, so it is lost. The product,
+    // a multiple of 2^18 below 2^71, fits the 53 digits of a double, so nothing else is lost. Most steps are like
+    // this.
     if is_beyond && hash.trailing_zeros() >= 18 {
         return product;
     }
     Number::Int(hash).mul(131).add(byte).to_int()
 }
 
-/// JSHash: h ^= (h << 5) + c + (h >> 2), from 1315423911.
+/// Returns the next state of JSHash: h ^= (h << 5) + c + (h >> 2), from 1315423911.
 fn js_step(hash: i64, byte: i64) -> i64 {
     hash ^ Number::Int(hash << 5).add(byte).add(hash >> 2).to_int()
 }
 
-/// SDBMHash: h = c + (h << 6) + (h << 16) - h, from 0.
+/// Returns the next state of SDBMHash: h = c + (h << 6) + (h << 16) - h, from 0.
 fn sdbm_step(hash: i64, byte: i64) -> i64 {
     Number::Int(byte).add(hash << 6).add(hash << 16).sub(hash).to_int()
 }
 
-/// `(hash % 0xFFFFFFFF) & 0xFFFFFFFF`, the remainder having the sign of the hash.
+/// Returns `(hash % 0xFFFFFFFF) & 0xFFFFFFFF`, the remainder having the sign of the hash.
 fn reduced(hash: i64) -> u32 {
     ((hash % 0xFFFF_FFFF).cast_unsigned() & 0xFFFF_FFFF) as u32
 }
 
-/// A number in the middle of an expression.
+/// A number within an expression.
 #[derive(Clone, Copy)]
 enum Number {
     Int(i64),
@@ -83,7 +81,7 @@ impl Number {
         self.apply(right, i64::checked_mul, |left, right| left * right)
     }
 
-    /// Exact as long as the result is an integer; a double from the first overflow to the end of the
+    /// Returns the result: an integer while that is exact, a double from the first overflow to the end of the
     /// expression.
     #[inline(always)]
     fn apply(self, right: i64, exact: fn(i64, i64) -> Option<i64>, inexact: fn(f64, f64) -> f64) -> Self {
@@ -95,7 +93,7 @@ impl Number {
         }
     }
 
-    /// The assignment to an integer: truncated toward zero, modulo 2^64.
+    /// Returns the number as an assignment to an integer makes it: truncated toward zero, modulo 2^64.
     fn to_int(self) -> i64 {
         match self {
             Self::Int(int) => int,
@@ -104,18 +102,17 @@ impl Number {
     }
 }
 
-/// The double without its fraction, modulo 2^64. At most 2^72, which no expression here leaves.
+/// Returns the double without its fraction, modulo 2^64. It must be at most 2^72, as all expressions here are.
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "a double below 2^52 is cut off at its point, which is the purpose"
+    reason = "a double below 2^52 loses its fraction, which is wanted"
 )]
 fn truncated(float: f64) -> i64 {
-    // A double is a fraction of 53 bits times a power of two (IEEE 754): from 2^52 on that is a shift to the
-    // left.
+    // A double is a fraction of 53 bits times a power of two (IEEE 754): from 2^52 on that is a left shift.
     let bits = float.to_bits();
     let Some(exponent) = (bits >> 52 & 0x7FF).checked_sub(1075) else { return float as i64 };
     let fraction = (bits & ((1 << 52) - 1) | 1 << 52).cast_signed() << (exponent % 64);
-    // Negated without a branch, which would be mispredicted every other time: minus one is all bits.
+    // Negated without a branch, which would be mispredicted every other time: minus one has all bits set.
     let sign = bits.cast_signed() >> 63;
     (fraction ^ sign).wrapping_sub(sign)
 }

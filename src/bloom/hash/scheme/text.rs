@@ -1,6 +1,92 @@
-//! The forms that text takes in clients, block by block and character by character.
+//! The forms of text in clients' libraries, encoded in chunks on the stack: an encoded item of any length takes no
+//! memory.
 
-use super::output::{BLOCK_BYTES, Output, STEP_MAX_BYTES};
+use std::io::{self, Read};
+
+use smallvec::SmallVec;
+
+/// A prefix, text in a form, then perhaps one more byte.
+#[derive(Debug)]
+pub(super) struct FormedText<'i> {
+    pub(super) form: Form,
+    pub(super) prefix: SmallVec<[u8; PREFIX_MAX_BYTES]>,
+    pub(super) text: &'i str,
+    pub(super) suffix: Option<u8>,
+}
+
+impl<'i> FormedText<'i> {
+    /// Returns the text without prefix and suffix.
+    #[inline(always)]
+    pub(super) fn plain(form: Form, text: &'i str) -> Self {
+        Self { form, prefix: SmallVec::new(), text, suffix: None }
+    }
+}
+
+/// Calls `take` with each chunk of a text.
+// Compiled once, not per hash: a call per chunk costs little.
+#[inline(never)]
+pub(super) fn encode_text(text: FormedText<'_>, take: &mut dyn FnMut(&[u8])) {
+    let mut encoder = TextEncoder::new(text);
+    while let Some(chunk) = encoder.next_chunk() {
+        take(chunk);
+    }
+}
+
+/// An encoder of text, chunk by chunk.
+#[derive(Debug)]
+pub(super) struct TextEncoder<'i> {
+    form: Form,
+    rest: &'i [u8],
+    suffix: Option<u8>,
+    output: Output,
+    /// Bytes of the chunk that are still to be [read](Read::read).
+    unread: usize,
+    /// Whether the last chunk, which is not full, has been made.
+    is_at_end: bool,
+}
+
+impl<'i> TextEncoder<'i> {
+    #[inline(always)]
+    pub(super) fn new(text: FormedText<'i>) -> Self {
+        let FormedText { form, prefix, text, suffix } = text;
+        let mut output = Output::default();
+        prefix.iter().for_each(|byte| output.put([*byte], 1));
+        Self { form, rest: text.as_bytes(), suffix, output, unread: 0, is_at_end: false }
+    }
+
+    /// Returns the next chunk: all but the last are whole blocks of 64 bytes. O(bytes).
+    #[inline(always)]
+    pub(super) fn next_chunk(&mut self) -> Option<&[u8]> {
+        if self.is_at_end {
+            return None;
+        }
+        self.output.drop_chunk();
+        self.rest = self.form.put_text(self.rest, &mut self.output);
+        if self.output.has_room() {
+            self.is_at_end = true;
+            if let Some(suffix) = self.suffix {
+                self.output.put([suffix], 1);
+            }
+        }
+        Some(self.output.chunk())
+    }
+}
+
+impl Read for TextEncoder<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.unread == 0 {
+            self.unread = self.next_chunk().map_or(0, <[u8]>::len);
+        }
+        let chunk = self.output.chunk();
+        let mut rest = chunk.len().checked_sub(self.unread).and_then(|at| chunk.get(at..)).unwrap_or(&[]);
+        let bytes = rest.read(buffer)?;
+        self.unread = self.unread.saturating_sub(bytes);
+        Ok(bytes)
+    }
+}
+
+/// Most bytes in front of a text.
+pub(super) const PREFIX_MAX_BYTES: usize = 16;
 
 /// How text becomes bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,16 +95,16 @@ pub(super) enum Form {
     Utf16Le,
     /// UTF-8, but characters beyond 16 bits as two surrogates of three bytes each.
     Cesu8,
-    /// UTF-8, but quotes, backslash and control characters escaped, and characters beyond 16 bits as two
-    /// escaped surrogates: Jackson's UTF-8 generator.
+    /// UTF-8, but quotes, backslash and control characters escaped, and characters beyond 16 bits as two escaped
+    /// surrogates: Jackson's UTF-8 generator.
     Json,
 }
 
-/// In UTF-8, the first byte of characters that UTF-16 has two units for, the surrogates.
+/// The least first byte in UTF-8 of characters that are two units in UTF-16, the surrogates.
 const SURROGATES_FROM: u8 = 0xF0;
 
 impl Form {
-    /// Writes text, which must be UTF-8, until there is no room or no more of it; answers what is left.
+    /// Writes text, which must be UTF-8, until the chunk is full or the text ends. Returns the rest of the text.
     /// O(bytes).
     pub(super) fn put_text<'i>(self, text: &'i [u8], output: &mut Output) -> &'i [u8] {
         match self {
@@ -29,7 +115,7 @@ impl Form {
     }
 }
 
-/// Writes a whole block of what is plain, as most text is, and one character after another of any other.
+/// Writes text as [`Form::put_text`] does: plain blocks, as most are, as a whole, other text character by character.
 #[inline(always)]
 fn put_text<'i>(
     mut text: &'i [u8],
@@ -52,10 +138,10 @@ fn put_text<'i>(
     text
 }
 
-/// Writes the block as it is if no byte of it is special.
+/// Writes the block unchanged if no byte of it is special. Returns whether it did.
 #[inline(always)]
 fn put_plain(block: &[u8; BLOCK_BYTES], output: &mut Output, is_special: impl Fn(u8) -> bool) -> bool {
-    // Looks at all of them, which the processor does at once.
+    // Checks all bytes, which the processor does at once.
     let is_plain = !block.iter().fold(false, |any, byte| any | is_special(*byte));
     if is_plain {
         output.put(*block, BLOCK_BYTES);
@@ -126,7 +212,7 @@ fn put_character_json<'i>(text: &'i [u8], output: &mut Output) -> &'i [u8] {
     rest
 }
 
-/// What each byte but those of [`SURROGATES_FROM`] on is written as, and the length of that.
+/// By byte, below [`SURROGATES_FROM`]: its encoded form, and the length of that.
 static JSON: [([u8; 6], u8); SURROGATES_FROM as usize] = {
     let mut table = [([0; 6], 0); SURROGATES_FROM as usize];
     let mut byte = 0;
@@ -156,12 +242,12 @@ const fn written_in_json(byte: u8) -> ([u8; 6], u8) {
     ([b'\\', letter, 0, 0, 0, 0], 2)
 }
 
-/// A unit of UTF-16 as `\u` and four digits.
+/// Returns a unit of UTF-16 as `\u` and four digits.
 const fn escaped(unit: u16) -> [u8; 6] {
     [b'\\', b'u', digit(unit >> 12), digit(unit >> 8), digit(unit >> 4), digit(unit)]
 }
 
-/// The lowest four bits.
+/// Returns the lowest four bits as a digit.
 const fn digit(unit: u16) -> u8 {
     match (unit & 0xF) as u8 {
         low @ ..10 => b'0' + low,
@@ -169,7 +255,7 @@ const fn digit(unit: u16) -> u8 {
     }
 }
 
-/// The number of the first character, and what follows it.
+/// Returns the first character as a number, and the rest of the text.
 #[inline(always)]
 fn split_character(text: &[u8]) -> (u32, &[u8]) {
     let tail = |byte: u8| u32::from(byte & 0x3F);
@@ -187,8 +273,58 @@ fn split_character(text: &[u8]) -> (u32, &[u8]) {
     }
 }
 
-/// The two units of UTF-16 of a character beyond 16 bits.
+/// Returns the two units of UTF-16 of a character beyond 16 bits.
 fn surrogates(character: u32) -> [u16; 2] {
     let bits = character.wrapping_sub(0x1_0000);
     [0xD800 | (bits >> 10 & 0x3FF) as u16, 0xDC00 | (bits & 0x3FF) as u16]
+}
+
+/// Bytes of text that are checked together: what a processor compares in one instruction.
+pub(super) const BLOCK_BYTES: usize = 16;
+/// Bytes of a chunk: a multiple of the blocks of every hash.
+const CHUNK_BYTES: usize = 128;
+/// Most bytes that are written at once: a block in UTF-16.
+pub(super) const STEP_MAX_BYTES: usize = 2 * BLOCK_BYTES;
+
+/// A chunk, and the bytes that the last step wrote beyond it.
+#[derive(Clone, Debug)]
+pub(super) struct Output {
+    bytes: [u8; CHUNK_BYTES + STEP_MAX_BYTES],
+    filled: usize,
+}
+
+impl Default for Output {
+    #[inline(always)]
+    fn default() -> Self {
+        Self { bytes: [0; CHUNK_BYTES + STEP_MAX_BYTES], filled: 0 }
+    }
+}
+
+impl Output {
+    pub(super) fn has_room(&self) -> bool {
+        self.filled < CHUNK_BYTES
+    }
+
+    /// Writes the first `used` of the bytes; later ones overwrite the others. All of them fit while the output
+    /// [`has_room`](Self::has_room).
+    #[inline(always)]
+    pub(super) fn put<const N: usize>(&mut self, bytes: [u8; N], used: usize) {
+        const { assert!(N <= STEP_MAX_BYTES) };
+        if let Some(target) = self.bytes.get_mut(self.filled..).and_then(<[u8]>::first_chunk_mut) {
+            *target = bytes;
+            self.filled += used;
+        }
+    }
+
+    pub(super) fn chunk(&self) -> &[u8] {
+        self.bytes.get(..self.filled.min(CHUNK_BYTES)).unwrap_or(&[])
+    }
+
+    /// Removes a full chunk: moves the bytes beyond it to the front.
+    pub(super) fn drop_chunk(&mut self) {
+        if let Some(beyond) = self.filled.checked_sub(CHUNK_BYTES) {
+            self.bytes.copy_within(CHUNK_BYTES.., 0);
+            self.filled = beyond;
+        }
+    }
 }

@@ -1,15 +1,11 @@
 //! The policy of RedisBloom's filters: its sizes and growth, bit for bit.
 //!
-//! A filter that is made here holds the same bits as RedisBloom's after the same commands, and
-//! one that is read from a RedisBloom server goes on as it would have there, whichever release wrote it.
+//! A filter that is made here has the same bits as RedisBloom's after the same commands. A filter that is read from a
+//! RedisBloom server grows as it would have grown there, whichever release wrote it.
 
-mod options;
-mod plan;
 pub mod sizing;
 
-pub use options::{Options, Rounding};
-pub use plan::layer_spec;
-
+use self::sizing::{Rounding, layer_spec};
 use crate::bloom::growth::Growth;
 use crate::bloom::hash::Hash;
 use crate::bloom::hash::murmur2::Murmur2;
@@ -19,16 +15,16 @@ use crate::bloom::limits::EXPANSION_DEFAULT;
 use crate::bloom::outcome::{AddError, ReserveError};
 use crate::bloom::placement::Layout;
 
-/// Share of the error rate asked for that the first layer of a growing filter gets, and of its predecessor's
-/// that each later layer gets.
+/// Share of the requested error rate that the first layer of a growing filter gets, and of its predecessor's that each
+/// later layer gets.
 const TIGHTENING: f64 = 0.5;
 
-/// What a filter of RedisBloom's format is reserved with.
+/// The parameters of a filter of RedisBloom's format.
 ///
-/// A filter grows by the rules of current RedisBloom and by its own options, whichever release wrote it: from
-/// the last layer's capacity times `growth` and half its error rate. Where RedisBloom would overflow
-/// (capacity times growth beyond 64 bits, 2^64 bits) or refuses (an error rate halved down to 0, growth 0)
-/// the filter cannot grow; it stays readable and says so on every new item.
+/// A filter grows by the rules of current RedisBloom and by its own options, whichever release wrote it: the next
+/// layer has `growth` times the capacity of the last one and half its error rate. The filter cannot grow where
+/// RedisBloom overflows (capacity times growth beyond 64 bits, 2^64 bits) or refuses (an error rate of 0, a growth of
+/// 0). It stays readable, and each new item is an error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RedisBloom {
     options: Options,
@@ -38,49 +34,46 @@ pub struct RedisBloom {
 }
 
 impl RedisBloom {
-    /// Growth of filters from before it was written (RedisBloom 2.0).
+    /// Growth of filters whose payload has none (RedisBloom 2.0).
     pub const OLDEST_GROWTH: u32 = EXPANSION_DEFAULT;
 
-    /// Returns what BF.RESERVE makes of its arguments: a filter for `capacity_items` at `error_rate`. Fixed filters
-    /// have a growth too, which is written and never used.
+    /// Returns the filter that BF.RESERVE makes for `capacity_items` at `error_rate`. Fixed filters have a growth
+    /// too, which is written and never used.
     #[must_use]
     pub fn new(error_rate: f64, capacity_items: u64, options: Options, growth: u32) -> Self {
-        let share = if options.is_fixed() { 1.0 } else { TIGHTENING };
-        Self::of_first(options, growth, error_rate * share, capacity_items)
-    }
-
-    /// Returns the error rate and capacity with which BF.RESERVE makes this very filter, in every release of RedisBloom.
-    /// Returns nothing where no such command does: of the filters that commands make, for fixed ones with another written growth
-    /// than [`RESERVED_GROWTH`].
-    #[must_use]
-    pub fn reserve_parameters(&self) -> Option<(f64, u64)> {
-        let (error_rate, capacity_items) = (self.asked_error_rate(), self.first_capacity_items);
-        let is_asked = error_rate <= COMMAND_ERROR_RATE_MAX && capacity_items <= COMMAND_CAPACITY_MAX_ITEMS;
-        let (options, growth) = if self.options.is_fixed() {
-            (Options::FIXED, RESERVED_GROWTH)
-        } else {
-            (Options::SCALING, self.growth)
-        };
-        let is_same = Self::new(error_rate, capacity_items, options, growth) == *self;
-        (is_asked && is_same).then_some((error_rate, capacity_items))
-    }
-
-    /// Returns the error rate that a command asks for to make the first layer.
-    #[must_use]
-    pub fn asked_error_rate(&self) -> f64 {
-        let share = if self.options.is_fixed() { 1.0 } else { TIGHTENING };
-        self.first_error_rate / share
+        let first_error_rate = error_rate * options.first_share();
+        Self { options, growth, first_error_rate, first_capacity_items: capacity_items }
     }
 
     /// Returns the parameters of a filter whose first layer is this one; nothing for a layer of another format.
     #[must_use]
     pub fn of_first_layer(options: Options, growth: u32, first: &Layer) -> Option<Self> {
         let Layout::Modulo(layout) = first.layout() else { return None };
-        Some(Self::of_first(options, growth, layout.error_rate(), first.capacity_items()))
+        let (first_error_rate, first_capacity_items) = (layout.error_rate(), first.capacity_items());
+        Some(Self { options, growth, first_error_rate, first_capacity_items })
     }
 
-    const fn of_first(options: Options, growth: u32, error_rate: f64, capacity_items: u64) -> Self {
-        Self { options, growth, first_error_rate: error_rate, first_capacity_items: capacity_items }
+    /// Returns the error rate and capacity with which BF.RESERVE makes this filter in every release of RedisBloom.
+    /// Returns nothing if no such command makes it, as for a fixed filter with another written growth than
+    /// [`RESERVED_GROWTH`].
+    #[must_use]
+    pub fn reserve_parameters(&self) -> Option<(f64, u64)> {
+        let (error_rate, capacity_items) = (self.asked_error_rate(), self.first_capacity_items);
+        let is_accepted =
+            error_rate <= COMMAND_ERROR_RATE_MAX && capacity_items <= COMMAND_CAPACITY_MAX_ITEMS;
+        let (options, growth) = if self.options.is_fixed() {
+            (Options::FIXED, RESERVED_GROWTH)
+        } else {
+            (Options::SCALING, self.growth)
+        };
+        let is_same = Self::new(error_rate, capacity_items, options, growth) == *self;
+        (is_accepted && is_same).then_some((error_rate, capacity_items))
+    }
+
+    /// Returns the error rate that a command requests to make the first layer.
+    #[must_use]
+    pub fn asked_error_rate(&self) -> f64 {
+        self.first_error_rate / self.options.first_share()
     }
 
     /// Returns how the items of new filters with these parameters are hashed.
@@ -89,22 +82,24 @@ impl RedisBloom {
         self.options.hash()
     }
 
-    /// Returns whether RedisBloom 1.1 may have made the filter: its hash differs from that of 2.0, and what both wrote does not,
-    /// so that only the operator can tell. Later releases read such a filter by the hash of 2.0 and miss its items.
+    /// Returns whether RedisBloom 1.1 may have made the filter. Its hash differs from that of 2.0 and the bytes do
+    /// not say which one it was: only the operator knows. Later releases read such a filter by the hash of 2.0 and
+    /// miss its items.
     #[must_use]
     pub fn may_be_of_release_1_1(&self) -> bool {
         self.options.has_wide_hash() && self.options.rounding() == Rounding::PowerOfTwo
     }
 
-    /// Returns the rules that it was made by and grows by.
+    /// Returns the rules that the filter was made by and grows by.
     #[must_use]
-    pub fn options(&self) -> Options {
+    pub const fn options(&self) -> Options {
         self.options
     }
 
-    /// Returns how many times the capacity of the last layer the next one has: any number in filters from other servers.
+    /// Returns the capacity of the next layer divided by that of the last one: any number in filters from other
+    /// servers.
     #[must_use]
-    pub fn expansion(&self) -> u32 {
+    pub const fn expansion(&self) -> u32 {
         self.growth
     }
 
@@ -114,22 +109,25 @@ impl RedisBloom {
         if self.options.is_fixed() { Growth::Fixed } else { Growth::Scaling { expansion: self.growth } }
     }
 
-    /// Returns the items and the error rate of layer `index`, behind one with a capacity of `before` items.
+    fn layer_capacity(&self, before: Option<u64>) -> Result<u64, ReserveError> {
+        let capacity_items = match before {
+            None => Some(self.first_capacity_items),
+            Some(capacity_items) => capacity_items.checked_mul(self.growth.into()),
+        };
+        capacity_items.ok_or(ReserveError::TooLong)
+    }
+
+    /// Returns the capacity and the error rate of layer `index`, behind one with a capacity of `before` items.
     pub(super) fn layer_parameters(
         &self,
         index: usize,
         before: Option<u64>,
     ) -> Result<(u64, f64), ReserveError> {
-        let capacity_items = match before {
-            None => Some(self.first_capacity_items),
-            Some(capacity_items) => capacity_items.checked_mul(self.growth.into()),
-        };
         let halvings = i32::try_from(index).unwrap_or(i32::MAX);
-        let error_rate = self.first_error_rate * TIGHTENING.powi(halvings);
-        capacity_items.map(|items| (items, error_rate)).ok_or(ReserveError::TooLong)
+        Ok((self.layer_capacity(before)?, self.first_error_rate * TIGHTENING.powi(halvings)))
     }
 
-    /// Returns the layer for so many items at an error rate.
+    /// Returns the layer for `capacity_items` at `error_rate`.
     pub(super) fn sized_layer(
         &self,
         capacity_items: u64,
@@ -144,18 +142,85 @@ impl RedisBloom {
     /// # Errors
     /// [`AddError`] when the filter cannot grow.
     pub(super) fn next_layer(&self, layers: &[Layer]) -> Result<LayerSpec, AddError> {
-        let hash = layers.last().map_or(Hash::RedisBloom(self.hash()), |last| *last.hash());
-        let (capacity_items, error_rate) = match layers.last().map(|last| (last, last.layout())) {
-            None => (Some(self.first_capacity_items), self.first_error_rate),
+        let (hash, error_rate) = match layers.last().map(|last| (last, last.layout())) {
+            None => (Hash::RedisBloom(self.hash()), self.first_error_rate),
             Some(_) if self.options.is_fixed() => return Err(AddError::Full),
-            Some((last, Layout::Modulo(layout))) => {
-                (last.capacity_items().checked_mul(self.growth.into()), layout.error_rate() * TIGHTENING)
-            }
-            Some(_) => (None, 0.0),
+            Some((last, Layout::Modulo(layout))) => (*last.hash(), layout.error_rate() * TIGHTENING),
+            Some(_) => return Err(AddError::CannotGrow(ReserveError::TooLong)),
         };
+        let capacity_items = self.layer_capacity(layers.last().map(Layer::capacity_items));
         capacity_items
-            .and_then(|capacity_items| layer_spec(capacity_items, error_rate, self.options, hash))
-            .ok_or(AddError::CannotGrow(ReserveError::TooLong))
+            .and_then(|capacity_items| self.sized_layer(capacity_items, error_rate, hash))
+            .map_err(AddError::CannotGrow)
+    }
+}
+
+/// The option bits of a filter, as RedisBloom writes them: the rules that it was made by and grows by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options(u8);
+
+/// Sizes are not rounded up to a power of two.
+const NO_ROUND: u8 = 1;
+/// The requested capacity is the binary logarithm of the bits. No command sets it.
+const CAPACITY_IS_BITS: u8 = 2;
+/// Items are hashed with 64 bits.
+const WIDE_HASH: u8 = 4;
+/// The filter does not grow.
+const FIXED: u8 = 8;
+const KNOWN: u8 = NO_ROUND | CAPACITY_IS_BITS | WIDE_HASH | FIXED;
+
+impl Options {
+    /// The options of a filter that a command makes and that grows.
+    pub const SCALING: Self = Self(NO_ROUND | WIDE_HASH);
+    /// The options of a filter that a command makes with NONSCALING.
+    pub const FIXED: Self = Self(NO_ROUND | WIDE_HASH | FIXED);
+    /// The options of filters whose payload has none (RedisBloom 1.0).
+    pub const OLDEST: Self = Self(0);
+
+    /// Returns the options of a number; nothing if it has a bit that no release knows.
+    #[must_use]
+    pub fn from_bits(bits: u64) -> Option<Self> {
+        u8::try_from(bits).ok().filter(|bits| bits & !KNOWN == 0).map(Self)
+    }
+
+    /// Returns the number of the options.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// Returns how a layer's bits follow from its capacity.
+    #[must_use]
+    pub const fn rounding(self) -> Rounding {
+        if self.0 & CAPACITY_IS_BITS != 0 {
+            Rounding::CapacityIsBits
+        } else if self.0 & NO_ROUND != 0 {
+            Rounding::None
+        } else {
+            Rounding::PowerOfTwo
+        }
+    }
+
+    /// Returns the hash of items, as releases since 2.0 compute it.
+    #[must_use]
+    pub const fn hash(self) -> Murmur2 {
+        if self.has_wide_hash() { Murmur2::Wide } else { Murmur2::Narrow }
+    }
+
+    /// Returns whether items are hashed with 64 bits, otherwise with 32.
+    #[must_use]
+    pub const fn has_wide_hash(self) -> bool {
+        self.0 & WIDE_HASH != 0
+    }
+
+    /// Returns whether the filter refuses items when it is full.
+    #[must_use]
+    pub const fn is_fixed(self) -> bool {
+        self.0 & FIXED != 0
+    }
+    /// Returns the share of the requested error rate that the first layer gets.
+    const fn first_share(self) -> f64 {
+        if self.is_fixed() { 1.0 } else { TIGHTENING }
     }
 }
 
@@ -177,11 +242,11 @@ pub fn reported_size_bytes(layers: &[Layer]) -> u64 {
     })
 }
 
-/// Growth that BF.RESERVE writes of a fixed filter where nothing is configured.
+/// Growth that BF.RESERVE writes for a fixed filter where nothing is configured.
 pub const RESERVED_GROWTH: u32 = EXPANSION_DEFAULT;
-/// Largest error rate of a filter that a command makes; RedisBloom 8 takes this for any above it.
+/// Largest error rate of a filter that a command makes; RedisBloom 8 lowers any above to this one.
 pub const COMMAND_ERROR_RATE_MAX: f64 = 0.25;
-/// Largest capacity that RedisBloom 8 takes in a command.
+/// Largest capacity that RedisBloom 8 accepts in a command.
 pub const COMMAND_CAPACITY_MAX_ITEMS: u64 = 1 << 30;
 
 /// Bytes of RedisBloom's struct of a chain (8.0 on a 64-bit host).
