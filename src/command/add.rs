@@ -1,29 +1,28 @@
-//! BF.ADD and BF.MADD.
+//! The commands that add items: BF.ADD, BF.MADD and BF.INSERT.
 
 use std::borrow::Cow;
 
 use super::adding::{add_items, check_auto_create};
 use super::arguments::Arguments;
-use super::change::{Change, publish};
-use super::creation::CreationOptions;
-use super::effects::{Effects, Replication};
+use super::effects::{Change, Effects, Replication, publish};
 use super::error::CommandError;
-use super::keyspace::{Keyspace, Name, OpenKey, Slot};
+use super::keyspace::{Host, Keyspace, Name, OpenKey, Slot};
+use super::options::{CreationOptions, Options};
 use super::outcomes::{check_loss, write_outcome};
+use super::replicated::ReplicatedCommand;
 use super::reply::Reply;
-use super::settings::Host;
 use super::table::KeyAccess;
-use super::window::{self, Timing};
-use crate::bloom::{AddError, Added, Filter, Prefetch};
+use super::window::Timing;
+use crate::bloom::{AddError, Added, Filter, Format, Prefetch};
 
 /// BF.ADD: `key item`. O(layers * probes).
 ///
 /// Nothing is replicated or notified unless the item was new or was counted once more.
 ///
 /// # Errors
-/// When there is no filter to add to and none can be made; nothing has changed or been replied then.
+/// The filter does not exist and cannot be created. Nothing has changed, and nothing was replied.
 #[inline(always)]
-pub(super) fn run_one<'a>(
+pub(super) fn add<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,
     reply: &mut impl Reply,
@@ -34,7 +33,7 @@ pub(super) fn run_one<'a>(
         Slot::Filter(filter) => {
             let timing = Timing::of(filter, None, keyspace)?;
             let outcome = filter.add(item, keyspace, keyspace.prefetch());
-            (outcome, timing.to_say(filter))
+            (outcome, timing.replicated_ms(filter))
         }
         slot => {
             let change = add_to_new(key.bytes, item, slot, keyspace, keyspace.prefetch())?;
@@ -71,19 +70,19 @@ pub(super) fn run_one<'a>(
     }
 }
 
-/// As it was sent, or with the moment that the item is of where that is to be said.
+/// Returns what is replicated: the command unchanged, or with the time of the item where replicas need it.
 #[inline(always)]
 fn replication<'a>(key: Name<'a>, item: &'a [u8], at_ms: Option<u64>) -> Replication<'a> {
     match at_ms {
         None => Replication::Verbatim,
         Some(at_ms) => {
             let items = std::iter::once(Cow::Borrowed(item));
-            Replication::Rewritten(vec![window::line(key.bytes, at_ms, items, Vec::new())])
+            Replication::Rewritten(vec![ReplicatedCommand::add_at(key.bytes, at_ms, items, Vec::new())])
         }
     }
 }
 
-/// Kept out of the way of what most commands are, an item for a filter that is there.
+/// Adds an item to a new filter. Not inlined: nearly all commands add to an existing filter.
 #[inline(never)]
 fn add_to_new<'a>(
     key: &'a [u8],
@@ -94,15 +93,15 @@ fn add_to_new<'a>(
 ) -> Result<Change<'a, Result<Added, AddError>>, CommandError> {
     check_auto_create(&slot, host)?;
     let change = add_items(key, &&[item][..], &CreationOptions::default(), slot, host, prefetch)?;
-    let Change { answer, publish, expires_at_ms, effects } = change;
-    Ok(Change { answer: answer.first(), publish, expires_at_ms, effects })
+    let Change { result, publish, expires_at_ms, effects } = change;
+    Ok(Change { result: result.first(), publish, expires_at_ms, effects })
 }
 
 /// BF.MADD: `key item [item ...]`. O(items * layers * probes).
 ///
 /// # Errors
-/// As [`run_one`].
-pub(super) fn run_many<'a>(
+/// As [`add`].
+pub(super) fn madd<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,
     reply: &mut impl Reply,
@@ -113,7 +112,54 @@ pub(super) fn run_many<'a>(
     check_auto_create(&slot, keyspace)?;
     let options = CreationOptions::default();
     let change = add_items(key.bytes, &items, &options, slot, keyspace, keyspace.prefetch())?;
-    let (answers, effects) = publish(&mut open, key, change)?;
-    answers.write(reply);
+    let (outcomes, effects) = publish(&mut open, key, change)?;
+    outcomes.write(reply);
     Ok(effects)
+}
+
+/// BF.INSERT: `key [CAPACITY c] [ERROR e] [EXPANSION x] [NOCREATE] [NONSCALING] [SATURATE] [KEYED] [KEY k] [FORMAT f]
+/// [COUNTING] [WINDOW s | PWINDOW ms] [NOREFRESH] [AT ms] [SEED s] [TIGHTENING t] [VALIDATESCALETO n] [EX s | PX ms |
+/// EXAT s | PXAT ms] ITEMS item [item ...]`. O(items * layers * probes).
+///
+/// Of a repeated option the last one counts, and NONSCALING overrides EXPANSION, as in RedisBloom. Without ITEMS, as
+/// valkey-bloom replicates it, the command only creates a filter. A client may omit ITEMS only with valkey-bloom's
+/// format, because RedisBloom refuses such a command.
+///
+/// # Errors
+/// The first bad option from left to right; then options that do not go together; then that the filter does not exist
+/// and cannot be created.
+pub(super) fn insert<'a>(
+    mut arguments: Arguments<'a>,
+    keyspace: &impl Keyspace,
+    reply: &mut impl Reply,
+) -> Result<Effects<'a>, CommandError> {
+    let key = arguments.key()?;
+    let (items, options) = parse_insert(arguments, keyspace)?;
+    let mut open = keyspace.open(key, KeyAccess::ReadWrite);
+    let change = match open.slot() {
+        Slot::Vacant if options.no_create => return Err(CommandError::NotFound),
+        slot => add_items(key.bytes, &items, &options.creation, slot, keyspace, keyspace.prefetch())?,
+    };
+    let (outcomes, effects) = publish(&mut open, key, change)?;
+    outcomes.write(reply);
+    Ok(effects)
+}
+
+/// Reads the arguments of BF.INSERT after the key. Returns the items, none to create an empty filter, and the options.
+fn parse_insert<'a>(
+    mut arguments: Arguments<'a>,
+    host: &dyn Host,
+) -> Result<(&'a [&'a [u8]], Options), CommandError> {
+    let mut options = Options::default();
+    let has_items = options.read(&mut arguments, Some("ITEMS"), host)?;
+    let creation = &options.creation;
+    // The range depends on the format.
+    if creation.capacity_items.is_some_and(|items| items > creation.capacity_max_items(host)) {
+        return Err(CommandError::InsertCapacity);
+    }
+    creation.validate(host)?;
+    let is_valkeybloom = creation.resolved_format(&host.settings()) == Format::ValkeyBloom;
+    let may_be_empty = is_valkeybloom || host.is_replicated();
+    let items = if has_items || !may_be_empty { arguments.items()? } else { &[] };
+    Ok((items, options))
 }

@@ -1,68 +1,67 @@
-//! Adding items, to the filter that is there or to a new one, and saying what is replicated: what BF.ADD, BF.MADD, BF.INSERT and
-//! BF.BULKADD have in common.
+//! Adding items to an existing or a new filter, and what of it is replicated: the common part of BF.ADD, BF.MADD,
+//! BF.INSERT and BF.BULKADD.
 
-use std::borrow::Cow;
-
-use super::change::Change;
-use super::creation::lines::{number, word};
-use super::creation::{Creation, CreationOptions, creation, spec};
-use super::effects::{Effects, Line, Replication, count_of};
+use super::creation::spec;
+use super::effects::{Change, Effects, Replication, count_of};
 use super::error::CommandError;
-use super::keyspace::Slot;
+use super::keyspace::{Host, Slot};
+use super::options::CreationOptions;
 use super::outcomes::Outcomes;
-use super::settings::Host;
-use super::window::{self, Timing};
+use super::replicated::{ArgumentList, Creation, ReplicatedCommand};
+use super::window::Timing;
 use crate::bloom::{AddError, Filter, Items, Prefetch};
 
-/// The items of a command: an argument each, or packed in one.
+/// The items of a command: one argument each, or packed in one.
 pub(super) trait Adds<'a> {
-    /// Whether a full filter ends the command at the first item that it refuses, as in RedisBloom.
+    /// Whether the command ends at the first item that a full filter refuses, as in RedisBloom.
     const ENDS_WHEN_FULL: bool;
-    /// Memory for what is replicated.
-    type Room;
+    /// Memory for the replicated commands.
+    type Buffer;
 
     /// Returns the number of items.
     fn count(&self) -> usize;
 
-    /// Returns the items in turn.
+    /// Returns the items in order.
     fn items(&self) -> impl Items<'a>;
 
-    /// Returns the memory for what is replicated, had before anything is changed: afterwards the command cannot be refused.
+    /// Returns an empty buffer for the replicated commands. It is allocated before the filter changes, because the
+    /// command cannot be refused afterwards.
     ///
     /// # Errors
     /// [`CommandError::OutOfMemory`].
-    fn room(&self) -> Result<Self::Room, CommandError>;
+    fn buffer(&self) -> Result<Self::Buffer, CommandError>;
 
-    /// Returns the commands that add those of the items that were added, of a moment where one is to be said, to the filter
-    /// under `key`, or to the one that `creation` makes there.
-    fn lines(
+    /// Returns the commands that replicate the added items, with their time if `at_ms` has one. They add to the filter
+    /// under `key`, or to the one that `creation` creates there.
+    fn replicated(
         &self,
         key: &'a [u8],
         creation: Option<Creation>,
         at_ms: Option<u64>,
         outcomes: &Outcomes,
-        room: Self::Room,
-    ) -> Vec<Line<'a>>;
+        buffer: Self::Buffer,
+    ) -> Vec<ReplicatedCommand<'a>>;
 }
 
-/// Arguments of a replicated command up to which their memory is not asked for.
+/// Number of arguments for which memory is not preallocated.
 const FEW_ARGUMENTS: usize = 1024;
 
-/// Returns memory for the arguments of a command with so many items.
+/// Returns an empty buffer for the arguments of a replicated command with that many items.
 ///
 /// # Errors
 /// [`CommandError::OutOfMemory`].
-pub(super) fn room_for_arguments<'a>(items: usize) -> Result<Vec<Cow<'a, [u8]>>, CommandError> {
-    let mut room = Vec::new();
+pub(super) fn argument_buffer<'a>(items: usize) -> Result<ArgumentList<'a>, CommandError> {
+    let mut buffer = Vec::new();
     if items > FEW_ARGUMENTS {
-        room.try_reserve_exact(items.saturating_add(FEW_ARGUMENTS)).map_err(|_| CommandError::OutOfMemory)?;
+        let arguments = items.saturating_add(FEW_ARGUMENTS);
+        buffer.try_reserve_exact(arguments).map_err(|_| CommandError::OutOfMemory)?;
     }
-    Ok(room)
+    Ok(buffer)
 }
 
 impl<'a> Adds<'a> for &[&'a [u8]] {
     const ENDS_WHEN_FULL: bool = true;
-    type Room = Vec<Cow<'a, [u8]>>;
+    type Buffer = ArgumentList<'a>;
 
     fn count(&self) -> usize {
         self.len()
@@ -72,26 +71,26 @@ impl<'a> Adds<'a> for &[&'a [u8]] {
         *self
     }
 
-    fn room(&self) -> Result<Self::Room, CommandError> {
-        room_for_arguments(self.len())
+    fn buffer(&self) -> Result<Self::Buffer, CommandError> {
+        argument_buffer(self.len())
     }
 
-    fn lines(
+    fn replicated(
         &self,
         key: &'a [u8],
         creation: Option<Creation>,
         at_ms: Option<u64>,
         outcomes: &Outcomes,
-        room: Self::Room,
-    ) -> Vec<Line<'a>> {
+        buffer: Self::Buffer,
+    ) -> Vec<ReplicatedCommand<'a>> {
         let added = outcomes.added_arguments(self);
         match (creation, at_ms) {
             (Some(mut creation), at_ms) => {
-                creation.words.extend(at_ms.into_iter().flat_map(|at_ms| [word("AT"), number(at_ms)]));
-                creation.lines(key, added, room)
+                at_ms.into_iter().for_each(|at_ms| creation.at(at_ms));
+                creation.commands(key, added, buffer)
             }
-            (None, Some(at_ms)) => vec![window::line(key, at_ms, added, room)],
-            (None, None) => vec![Line::add(key, added, room)],
+            (None, Some(at_ms)) => vec![ReplicatedCommand::add_at(key, at_ms, added, buffer)],
+            (None, None) => vec![ReplicatedCommand::add(key, added, buffer)],
         }
     }
 }
@@ -99,7 +98,7 @@ impl<'a> Adds<'a> for &[&'a [u8]] {
 /// Adds items to the filter in a slot, or to a new one that the options describe. O(items * layers * probes).
 ///
 /// # Errors
-/// When there is no filter to add to and none can be made; nothing has changed then.
+/// The filter does not exist and cannot be created. Nothing has changed.
 pub(super) fn add_items<'a, A: Adds<'a>>(
     key: &'a [u8],
     adds: &A,
@@ -111,56 +110,57 @@ pub(super) fn add_items<'a, A: Adds<'a>>(
     match slot {
         Slot::WrongType => Err(CommandError::WrongType),
         Slot::Filter(filter) => {
-            let room = adds.room()?;
+            let buffer = adds.buffer()?;
             let timing = Timing::of(filter, options.at_ms, host)?;
             let outcomes = add_to(filter, adds, host, prefetch)?;
-            let at_ms = timing.to_say(filter);
-            // A refusal is not replicated: a replica that has more room, or less, would do something else.
-            let is_as_sent = outcomes.items_refused == 0 && !options.has_foreign_words();
-            let says_enough = timing.is_said() || (at_ms.is_none() && options.at_ms.is_none());
+            let at_ms = timing.replicated_ms(filter);
+            // Refused items are not replicated: a replica with another memory limit could accept them.
+            let is_complete = outcomes.items_refused == 0 && !options.has_foreign_words();
+            let has_time = timing.is_explicit() || (at_ms.is_none() && options.at_ms.is_none());
             let replication = if outcomes.items_added == 0 {
                 Replication::None
-            } else if is_as_sent && says_enough {
+            } else if is_complete && has_time {
                 Replication::Verbatim
             } else {
-                Replication::Rewritten(adds.lines(key, None, at_ms, &outcomes, room))
+                Replication::Rewritten(adds.replicated(key, None, at_ms, &outcomes, buffer))
             };
             let effects = Effects { replication, ..outcomes.effects(adds.count()) };
-            Ok(Change { answer: outcomes, publish: None, expires_at_ms: None, effects })
+            Ok(Change { result: outcomes, publish: None, expires_at_ms: None, effects })
         }
         Slot::Vacant if !options.may_create(host) => Err(CommandError::LostFilter),
         Slot::Vacant => {
             let spec = spec(options, host)?;
-            let room = adds.room()?;
+            let buffer = adds.buffer()?;
             let mut filter = Filter::reserve(spec, host).map_err(CommandError::Reserve)?;
-            let creation = creation(&filter);
+            let creation = Creation::of(&filter);
             let timing = Timing::of_new(&mut filter, options.at_ms, host)?;
             let outcomes = add_to(&mut filter, adds, host, prefetch)?;
-            let at_ms = timing.to_say(&mut filter).filter(|_| outcomes.items_added > 0);
-            let lines = adds.lines(key, Some(creation), at_ms, &outcomes, room);
+            let at_ms = timing.replicated_ms(&mut filter).filter(|_| outcomes.items_added > 0);
+            let commands = adds.replicated(key, Some(creation), at_ms, &outcomes, buffer);
             let effects = Effects {
-                replication: Replication::Rewritten(lines),
+                replication: Replication::Rewritten(commands),
                 created: true,
                 layers_added: count_of(filter.layer_count().saturating_sub(1)),
                 ..outcomes.effects(adds.count())
             };
             let publish = Some(Box::new(filter));
-            Ok(Change { answer: outcomes, publish, expires_at_ms: options.expires_at_ms, effects })
+            Ok(Change { result: outcomes, publish, expires_at_ms: options.expires_at_ms, effects })
         }
     }
 }
 
-/// Adds items in turn.
+/// Adds items in order.
 ///
 /// # Errors
-/// When the outcomes have no room, before anything is added; as [`Outcomes::check`].
+/// [`CommandError::OutOfMemory`] before anything is added, if there is no memory for the outcomes; as
+/// [`Outcomes::check`].
 fn add_to<'a, A: Adds<'a>>(
     filter: &mut Filter,
     adds: &A,
     host: &dyn Host,
     prefetch: impl Prefetch,
 ) -> Result<Outcomes, CommandError> {
-    let mut outcomes = Outcomes::with_room_for(adds.count())?;
+    let mut outcomes = Outcomes::with_capacity(adds.count())?;
     filter.add_items(&mut adds.items(), host, prefetch, &mut |run| {
         outcomes.extend(run);
         !A::ENDS_WHEN_FULL || run.refused != Some(AddError::Full)
@@ -169,14 +169,14 @@ fn add_to<'a, A: Adds<'a>>(
     Ok(outcomes)
 }
 
-/// Checks that a filter that is not there may be made by a command that says nothing of it: with `bf.auto-create no` only
-/// replicated commands make one.
+/// Checks that a command without options may create the filter if the key is vacant: with `bf.auto-create no` only
+/// replicated commands may.
 ///
 /// # Errors
 /// [`CommandError::NotFound`].
 pub(super) fn check_auto_create(slot: &Slot<&mut Filter>, host: &dyn Host) -> Result<(), CommandError> {
     let is_vacant = matches!(slot, Slot::Vacant);
-    if is_vacant && !host.settings().auto_create && !host.must_obey() {
+    if is_vacant && !host.settings().auto_create && !host.is_replicated() {
         return Err(CommandError::NotFound);
     }
     Ok(())

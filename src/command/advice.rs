@@ -1,4 +1,4 @@
-//! What to do about a filter that was reserved too small.
+//! Advice about filters that were reserved too small.
 
 use super::error::quotable;
 use super::facts::decimal_of;
@@ -6,16 +6,16 @@ use crate::bloom::policy::redisbloom::{self, Options};
 use crate::bloom::policy::{RedisBloom, ValkeyBloom};
 use crate::bloom::{Filter, Layer, Policy, Promise};
 
-/// A filter that has grown so many times is told of, and again each time it has grown as often.
+/// Number of growths after which a filter is logged, and after which it is logged again.
 const GROWTHS: usize = 4;
 
-/// Whether a filter that has grown from so many layers to so many is to be told of.
+/// Returns whether a growth from `layers_before` to `layers` layers is logged.
 fn is_due(layers_before: usize, layers: usize) -> bool {
     layers.saturating_sub(1) / GROWTHS > layers_before.saturating_sub(1) / GROWTHS
 }
 
-/// The BF.RESERVE that would have spared a filter its layers, and what it would have taken. Nothing for a
-/// filter with few of them, and for one that no BF.RESERVE makes. O(layers).
+/// Returns the BF.RESERVE with which the filter would have one layer, and the bytes of that layer. `None` for a filter
+/// with few layers, or one that no BF.RESERVE creates. O(layers).
 pub(super) fn advice(key: &[u8], filter: &Filter) -> Option<String> {
     if filter.layer_count() <= GROWTHS {
         return None;
@@ -25,15 +25,15 @@ pub(super) fn advice(key: &[u8], filter: &Filter) -> Option<String> {
     Some(format!("BF.RESERVE {name} {words} would have taken {size_bytes} bytes in one layer"))
 }
 
-/// Returns the words of the BF.RESERVE that makes a filter like this one for so many items, and the bytes of its layer. Nothing where
-/// no BF.RESERVE makes such a filter. O(1).
+/// Returns the arguments of the BF.RESERVE that creates a filter like this one with a capacity, and the bytes of its
+/// layer. `None` if no BF.RESERVE creates such a filter. O(1).
 fn reservation(filter: &Filter, capacity_items: u64) -> Option<(String, u64)> {
     let options = filter.kind().row().words?;
     let (policy, error_rate, capacity_items) = match filter.policy() {
         Policy::Promise(promise) => {
             (Policy::Promise(Promise { capacity_items, ..*promise }), promise.error_rate, capacity_items)
         }
-        // With the rate that the filter was asked for, where a command made it.
+        // With the rate of the BF.RESERVE, for a filter that a command created.
         Policy::RedisBloom(policy) => {
             let (error_rate, _) = policy.reserve_parameters()?;
             let capacity_items = capacity_items.min(redisbloom::COMMAND_CAPACITY_MAX_ITEMS);
@@ -52,9 +52,9 @@ fn reservation(filter: &Filter, capacity_items: u64) -> Option<(String, u64)> {
     Some((format!("{error_rate} {capacity_items}{options}"), layer.size_bits.div_ceil(8)))
 }
 
-/// A line for the log about the filter under `key`, which has just grown by so many layers; nothing unless
-/// it has grown once too often. Only for who wrote the items: not on a replica, nor where a log is loaded.
-/// O(layers), where there is a line up to a hundred microseconds.
+/// Returns a line for the log about the filter under `key`, which has just grown by `layers_added` layers; `None` if
+/// it has not grown often enough. Not for replicas and while a file is loaded: the primary logs it. O(layers); up to a
+/// hundred microseconds for a line.
 #[must_use]
 pub fn growth_line(key: &[u8], filter: &Filter, layers_added: u32) -> Option<String> {
     let layers = filter.layer_count();
@@ -70,8 +70,7 @@ pub fn growth_line(key: &[u8], filter: &Filter, layers_added: u32) -> Option<Str
     })
 }
 
-/// The next number of one significant digit: what somebody would type, and room for up to as many items
-/// again.
+/// Returns `items` rounded up to one significant digit: a number that a person would choose, with some reserve.
 fn round_capacity(items: u64) -> u64 {
     let unit = 10u64.checked_pow(items.max(1).ilog10()).unwrap_or(1);
     items.max(1).div_ceil(unit).saturating_mul(unit)
@@ -82,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn capacities_are_rounded_up_to_what_somebody_would_type() {
+    fn capacities_are_rounded_up_to_one_significant_digit() {
         let pairs = [
             (0, 1),
             (1, 1),
@@ -100,9 +99,9 @@ mod tests {
     }
 
     #[test]
-    fn every_fourth_growth_is_told() {
-        let told: Vec<usize> = (2..=14).filter(|layers| is_due(layers - 1, *layers)).collect();
-        assert_eq!(told, [5, 9, 13]);
+    fn every_fourth_growth_is_logged() {
+        let logged: Vec<usize> = (2..=14).filter(|layers| is_due(layers - 1, *layers)).collect();
+        assert_eq!(logged, [5, 9, 13]);
         assert!(is_due(1, 14) && !is_due(6, 8) && !is_due(4, 4));
     }
 }

@@ -1,4 +1,4 @@
-//! Taking arguments from the left.
+//! Reading the arguments of a command from left to right.
 
 use super::error::CommandError;
 use super::keyspace::Name;
@@ -7,14 +7,14 @@ use super::table::Command;
 /// The arguments of a command that are not read yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments<'a> {
-    /// How many there were.
+    /// The number of all arguments.
     all: usize,
     rest: &'a [&'a [u8]],
     command: Command,
 }
 
 impl<'a> Arguments<'a> {
-    /// The arguments, `argv` being all that follow the command's name.
+    /// Returns the arguments of a command; `argv` are those after its name.
     ///
     /// # Errors
     /// [`CommandError::WrongArity`] when their number is outside the command's range.
@@ -27,7 +27,7 @@ impl<'a> Arguments<'a> {
         Ok(Self { all: argv.len(), rest: argv, command })
     }
 
-    /// The next argument, which may be missing.
+    /// Returns the next argument; `None` if there is none.
     #[inline(always)]
     pub fn optional(&mut self) -> Option<&'a [u8]> {
         let (first, rest) = self.rest.split_first()?;
@@ -35,7 +35,7 @@ impl<'a> Arguments<'a> {
         Some(first)
     }
 
-    /// The next argument, which must be there.
+    /// Returns the next argument.
     ///
     /// # Errors
     /// [`CommandError::WrongArity`] when there is none.
@@ -44,7 +44,7 @@ impl<'a> Arguments<'a> {
         self.optional().ok_or_else(|| self.wrong_arity())
     }
 
-    /// The next argument, which must be there and names a key.
+    /// Returns the next argument as the name of a key.
     ///
     /// # Errors
     /// [`CommandError::WrongArity`] when there is none.
@@ -54,7 +54,7 @@ impl<'a> Arguments<'a> {
         Ok(Name { bytes: self.required()?, position })
     }
 
-    /// All arguments that are left, at least one.
+    /// Returns all remaining arguments, at least one.
     ///
     /// # Errors
     /// [`CommandError::WrongArity`] when there is none.
@@ -69,13 +69,13 @@ impl<'a> Arguments<'a> {
         self.command
     }
 
-    /// The command's name in lower case.
+    /// Returns the command's name in lower case.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.command.spec().name
     }
 
-    /// The error of a command with the wrong number of arguments.
+    /// Returns the error of a command with the wrong number of arguments.
     #[must_use]
     pub fn wrong_arity(&self) -> CommandError {
         CommandError::WrongArity(self.command.spec().name)

@@ -5,9 +5,9 @@ use super::effects::Effects;
 use super::error::CommandError;
 use super::facts::{imported, order_word, owner, sized_rate};
 use super::keyspace::{Keyspace, OpenKey};
+use super::number::six_digits;
 use super::reply::Reply;
 use super::table::KeyAccess;
-use super::text::six_digits;
 use super::words::Word;
 use crate::bloom::cells::{COUNTER_BITS, CellState};
 use crate::bloom::hash::scheme::SchemeParameters;
@@ -35,8 +35,8 @@ pub(super) fn run<'a>(
     Ok(Effects::default())
 }
 
-/// Returns the line about a layer. RedisBloom's of its filters; of the others ours to define, and the words that RedisBloom
-/// also has keep its meaning.
+/// Returns the line about a layer. For RedisBloom's filters it is RedisBloom's line. In the other lines, words that
+/// RedisBloom has keep their meaning.
 fn line(filter: &Filter, index: usize, layer: &Layer) -> String {
     match (filter.policy(), layer.layout()) {
         (Policy::United(_), _) => united_line(layer),
@@ -63,8 +63,9 @@ fn fill(layer: &Layer) -> String {
     format!("capacity:{} size:{} set:{}", layer.capacity_items(), counts.items, counts.set_cells)
 }
 
-/// The rate is what the layer was sized for; of one that came by a merge the rate that it has when it is full. Counters have
-/// positions for bits, columns `positions` and what is live of them.
+/// Returns the line about a layer of everbloom's own format. The ratio is the error rate that the layer was sized for;
+/// for a merged layer, its error rate when it is full. Counters have `bits` as bit cells do; columns have `positions`
+/// and live generations.
 fn own_line(filter: &Filter, index: usize, layer: &Layer) -> String {
     let Some(shape) = layer.shape() else { return plain(layer) };
     let Shape { lines, probes, positions, capacity_items, .. } = shape;
@@ -99,7 +100,7 @@ fn own_line(filter: &Filter, index: usize, layer: &Layer) -> String {
     }
 }
 
-/// Of a client's layer with what its scheme knows and the rate that its fill makes.
+/// Returns the line about an imported layer: also its scheme, and the error rate that its fill gives.
 fn scheme_line(filter: &Filter, layout: &SchemeLayout, layer: &Layer) -> String {
     let SchemeParameters { scheme, encoding, shift, probes, size_bits } = layout.parameters();
     let Some(policy) = imported(filter) else { return plain(layer) };
@@ -119,7 +120,7 @@ fn scheme_line(filter: &Filter, layout: &SchemeLayout, layer: &Layer) -> String 
     )
 }
 
-/// With whose layer it is and the error rate that it has now.
+/// Returns the line about a layer of a united filter: also where it came from, and its current error rate.
 fn united_line(layer: &Layer) -> String {
     let rate = six_digits(layer.error_rate_now());
     format!("{} scheme:{} {} ratio:{rate}", space(layer), owner(layer), fill(layer))

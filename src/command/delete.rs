@@ -1,36 +1,37 @@
-//! BF.DEL.
+//! The commands that take items out of a filter: BF.DEL and BF.CLEAR.
 
 use std::borrow::Cow;
 
-use super::adding::room_for_arguments;
+use super::adding::argument_buffer;
 use super::arguments::Arguments;
-use super::effects::{Effects, Line, Replication};
+use super::effects::{Effects, Replication};
 use super::error::CommandError;
 use super::keyspace::{Keyspace, OpenKey};
+use super::replicated::ReplicatedCommand;
 use super::reply::Reply;
 use super::table::KeyAccess;
-use crate::bloom::{CellType, Filter, Prefetch};
+use crate::bloom::{ByteLimit, CellType, Filter, Prefetch};
 
-/// BF.DEL: `key item [item ...]`. Deletes one occurrence of each item from a filter that counts; replies
-/// whether there was one. O(items * layers * probes).
+/// BF.DEL: `key item [item ...]`. Deletes one occurrence of each item from a counting filter, and replies whether
+/// there was one. O(items * layers * probes).
 ///
 /// # Errors
-/// That there is no filter, or one that does not count; nothing has been replied then.
-pub(super) fn run<'a>(
+/// The filter does not exist or does not count. Nothing was replied.
+pub(super) fn del<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,
     reply: &mut impl Reply,
 ) -> Result<Effects<'a>, CommandError> {
     let (key, items) = (arguments.key()?, arguments.items()?);
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
-    // Had before anything is changed: afterwards nobody could refuse.
-    let room = room_for_arguments(items.len())?;
+    // Allocated before the filter changes, because the command cannot be refused afterwards.
+    let buffer = argument_buffer(items.len())?;
     let filter = open.slot().required()?;
     let (items_before, capacity_before_items) = (filter.items(), filter.capacity_items());
-    let answers = delete(filter, items, keyspace.prefetch())?;
-    reply.array(answers.len());
-    answers.iter().for_each(|is_deleted| reply.boolean(*is_deleted));
-    let items_deleted = answers.iter().map(|is_deleted| u64::from(*is_deleted)).sum();
+    let results = delete(filter, items, keyspace.prefetch())?;
+    reply.array(results.len());
+    results.iter().for_each(|is_deleted| reply.boolean(*is_deleted));
+    let items_deleted = results.iter().map(|is_deleted| u64::from(*is_deleted)).sum();
     if items_deleted == 0 {
         return Ok(Effects::default());
     }
@@ -38,20 +39,63 @@ pub(super) fn run<'a>(
     let replication = if items_deleted == items.len() as u64 {
         Replication::Verbatim
     } else {
-        let deleted = items.iter().zip(&answers).filter(|(_, is_deleted)| **is_deleted);
+        let deleted = items.iter().zip(&results).filter(|(_, is_deleted)| **is_deleted);
         let deleted = deleted.map(|(item, _)| Cow::Borrowed(*item));
-        Replication::Rewritten(vec![Line::delete(key.bytes, deleted, room)])
+        Replication::Rewritten(vec![ReplicatedCommand::delete(key.bytes, deleted, buffer)])
     };
     Ok(Effects { replication, items_deleted, ..Effects::default() })
 }
 
-/// Deletes the items in turn; one answer each.
+/// Deletes the items in order. Returns for each whether there was one.
 fn delete(filter: &mut Filter, items: &[&[u8]], prefetch: impl Prefetch) -> Result<Vec<bool>, CommandError> {
     if filter.cell_type() != CellType::Counters {
         return Err(CommandError::NotCounting);
     }
-    let mut answers = Vec::new();
-    answers.try_reserve_exact(items.len()).map_err(|_| CommandError::OutOfMemory)?;
-    filter.remove_many(items, prefetch, |is_deleted| answers.push(is_deleted));
-    Ok(answers)
+    let mut results = Vec::new();
+    results.try_reserve_exact(items.len()).map_err(|_| CommandError::OutOfMemory)?;
+    filter.remove_many(items, prefetch, |is_deleted| results.push(is_deleted));
+    Ok(results)
+}
+
+/// BF.CLEAR: `key`. Empties a filter, which keeps its parameters and its time to live. O(1): large memory is freed in
+/// the background.
+///
+/// Nothing is replicated or notified if the filter was empty.
+///
+/// # Errors
+/// [`CommandError::WrongType`], [`CommandError::NotFound`]; the empty filter would be larger than the filter and the
+/// limit; there is no memory for it. The filter is unchanged.
+pub(super) fn clear<'a>(
+    mut arguments: Arguments<'a>,
+    keyspace: &impl Keyspace,
+    reply: &mut impl Reply,
+) -> Result<Effects<'a>, CommandError> {
+    let mut key = keyspace.open(arguments.key()?, KeyAccess::ReadWrite);
+    let filter = key.slot().required()?;
+    if filter.is_empty() {
+        reply.simple("OK");
+        return Ok(Effects::default());
+    }
+    let limit = LimitOrOwnSize { limit: keyspace, own_bytes: filter.size_bytes() };
+    let emptied = filter.try_emptied(&limit).map_err(CommandError::Reserve)?;
+    key.replace(emptied);
+    reply.simple("OK");
+    Ok(Effects { replication: Replication::Verbatim, cleared: true, ..Effects::default() })
+}
+
+/// A limit that allows the filter its current size, which may be above a setting that was changed since. The size of
+/// the emptied filter is checked because a crafted header can give it any first layer.
+struct LimitOrOwnSize<'h, H> {
+    limit: &'h H,
+    own_bytes: u64,
+}
+
+impl<H: ByteLimit> ByteLimit for LimitOrOwnSize<'_, H> {
+    fn max_filter_bytes(&self) -> u64 {
+        self.limit.max_filter_bytes().max(self.own_bytes)
+    }
+
+    fn permits(&self, needed_bytes: u64) -> Result<(), u64> {
+        if needed_bytes <= self.own_bytes { Ok(()) } else { self.limit.permits(needed_bytes) }
+    }
 }

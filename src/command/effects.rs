@@ -1,53 +1,24 @@
-//! What a command asks of the host after it has acted: always last, never on an error.
+//! What a command has changed, and what the host carries out afterwards: replication, events, statistics.
 
-use std::borrow::Cow;
+use super::error::CommandError;
+use super::keyspace::{Name, OpenKey};
+use super::replicated::ReplicatedCommand;
+use crate::bloom::Filter;
 
-/// A command that is sent to replicas and to the append-only file.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Line<'a> {
-    /// Name of the command.
-    pub command: &'static str,
-    /// Its arguments, the key first.
-    pub arguments: Vec<Cow<'a, [u8]>>,
-}
-
-impl<'a> Line<'a> {
-    /// The command that adds `items` to the filter under `key`. `room` is empty; its memory is used.
-    #[must_use]
-    pub fn add(
-        key: &'a [u8],
-        items: impl Iterator<Item = Cow<'a, [u8]>>,
-        mut room: Vec<Cow<'a, [u8]>>,
-    ) -> Self {
-        room.push(Cow::Borrowed(key));
-        room.extend(items);
-        Self { command: "BF.MADD", arguments: room }
-    }
-
-    /// The command that deletes `items` from the filter under `key`. `room` is empty; its memory is used.
-    #[must_use]
-    pub fn delete(
-        key: &'a [u8],
-        items: impl Iterator<Item = Cow<'a, [u8]>>,
-        room: Vec<Cow<'a, [u8]>>,
-    ) -> Self {
-        Self { command: "BF.DEL", ..Self::add(key, items, room) }
-    }
-}
-
-/// What replicas and the append-only file are to do to come to the same filter.
+/// What is replicated, to replicas and to the append-only file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub enum Replication<'a> {
-    /// Nothing changed: nothing is sent, no key is signalled.
+    /// Nothing: the filter has not changed, and the key is not signalled as modified.
     #[default]
     None,
-    /// The command as the client sent it.
+    /// The command of the client, unchanged.
     Verbatim,
-    /// Other commands, which spell out what happened.
-    Rewritten(Vec<Line<'a>>),
+    /// Other commands, which are explicit about what has changed.
+    Rewritten(Vec<ReplicatedCommand<'a>>),
 }
 
-/// What the host carries out after a command, in the order of the fields. The key is the command's first.
+/// What the host carries out after a command that was not refused, in the order of the fields. The key is the
+/// command's first.
 #[derive(Debug, Default)]
 pub struct Effects<'a> {
     /// What is replicated. The key counts as modified exactly when this is not [`Replication::None`].
@@ -64,22 +35,22 @@ pub struct Effects<'a> {
     pub items_added: u64,
     /// Items deleted; if any, `bloom.del` is notified.
     pub items_deleted: u64,
-    /// Layers that the filter has grown by; if any, `bloom.grow` is notified, and the log may be told
-    /// ([`growth_line`](super::growth_line)).
+    /// Layers that the filter has grown by. If any, `bloom.grow` is notified, and the log may get a
+    /// [`growth_line`](super::growth_line).
     pub layers_added: u32,
-    /// Items that were to be added and were there already, or seemed to be; for the statistics, as what
-    /// follows.
+    /// Items to be added that were, or seemed to be, in the filter. This and the next fields are for the statistics
+    /// only.
     pub items_known: u32,
-    /// Items that were to be added and found no room, or are none of the filter's.
+    /// Items that the filter refused.
     pub items_refused: u32,
-    /// Items asked for that may be there.
+    /// Items checked that may be in the filter.
     pub items_found: u32,
-    /// Items asked for that are not.
+    /// Items checked that are not in the filter.
     pub items_missed: u32,
 }
 
 impl Effects<'_> {
-    /// Of a command that asked for so many items and found so many of them.
+    /// Returns the effects of a command that checked `items` items and found `items_found` of them.
     #[must_use]
     #[inline(always)]
     pub fn of_checks(items: usize, items_found: u32) -> Self {
@@ -87,7 +58,72 @@ impl Effects<'_> {
     }
 }
 
-/// A number of arguments: a server takes no more than fit.
+/// Returns a number of arguments, which servers limit to less than 2^31.
 pub(super) fn count_of(arguments: usize) -> u32 {
     u32::try_from(arguments).unwrap_or(u32::MAX)
+}
+
+/// The result of a command on a key, before a new filter is published.
+#[derive(Debug)]
+pub(super) struct Change<'a, T> {
+    /// What is replied.
+    pub(super) result: T,
+    /// A complete filter to put under the key, in place of the key's value.
+    pub(super) publish: Option<Box<Filter>>,
+    /// When that filter expires, in milliseconds of UNIX time.
+    pub(super) expires_at_ms: Option<u64>,
+    /// What the host carries out.
+    pub(super) effects: Effects<'a>,
+}
+
+impl<'a> Change<'a, ()> {
+    /// Returns the creation of a filter, which other commands replicate.
+    pub(super) fn created(filter: Box<Filter>, commands: Vec<ReplicatedCommand<'a>>) -> Self {
+        let effects =
+            Effects { replication: Replication::Rewritten(commands), created: true, ..Effects::default() };
+        Self { result: (), publish: Some(filter), expires_at_ms: None, effects }
+    }
+
+    /// Returns the change by a filter, or a chunk of one, that another server has made.
+    pub(super) fn received(filter: Option<Box<Filter>>) -> Self {
+        let effects =
+            Effects { replication: Replication::Verbatim, created: filter.is_some(), ..Effects::default() };
+        Self { result: (), publish: filter, expires_at_ms: None, effects }
+    }
+}
+
+impl<T> Change<'_, T> {
+    /// Sets when the new filter expires.
+    pub(super) fn expiring(self, at_ms: Option<u64>) -> Self {
+        Self { expires_at_ms: at_ms, ..self }
+    }
+}
+
+/// Publishes a change: puts the new filter under its key, or counts what has changed in the existing one. Returns the
+/// result and the effects. An error leaves the key as it was.
+///
+/// # Errors
+/// [`CommandError::Internal`].
+#[inline(always)]
+pub(super) fn publish<'a, T>(
+    key: &mut impl OpenKey,
+    name: Name<'a>,
+    change: Change<'a, T>,
+) -> Result<(T, Effects<'a>), CommandError> {
+    let Change { result, publish, expires_at_ms, mut effects } = change;
+    match publish {
+        Some(filter) => {
+            key.publish(filter)?;
+            if let Some(at_ms) = expires_at_ms {
+                key.expire_at(at_ms);
+                effects.expires = true;
+                if let Replication::Rewritten(commands) = &mut effects.replication {
+                    commands.push(ReplicatedCommand::expire(name.bytes, at_ms));
+                }
+            }
+        }
+        None if effects.replication == Replication::None => {}
+        None => effects.layers_added = key.changed(effects.items_added),
+    }
+    Ok((result, effects))
 }

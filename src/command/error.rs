@@ -1,18 +1,18 @@
-//! Every error text, once. Texts with and without `ERR` follow RedisBloom 8 to the letter unless the comment
-//! says so.
+//! Every error text. Texts are those of RedisBloom 8 to the letter, with or without `ERR`, unless a comment says
+//! otherwise.
 
 use std::borrow::Cow;
 
 use thiserror::Error;
 
-use super::import::ImportError;
+use super::number::{rounded_up, six_digits};
 use super::table::Command;
-use super::text::{rounded_up, six_digits};
 use super::words::Word;
-use crate::bloom::hash::scheme::NotEncodable;
+use crate::bloom::hash::scheme::{NotEncodable, SchemeError};
 use crate::bloom::limits::{CAPACITY_MIN_ITEMS, EXPANSION_MAX, WINDOW_MAX_MS, WINDOW_MIN_MS};
 use crate::bloom::merge::MergeError;
 use crate::bloom::{AddError, ReserveError, ScaleError};
+use crate::format::client::{ExportError, GuavaError, StringError};
 
 /// Why a command was refused.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -56,28 +56,28 @@ pub enum CommandError {
     /// BF.RESERVE: NONSCALING together with an expansion.
     #[error("Nonscaling filters cannot expand")]
     ReserveFixedExpansion,
-    /// A word that is no option; BF.INSERT has its own text (RedisBloom's BF.RESERVE ignores it).
+    /// An unknown option. BF.INSERT has another text, and RedisBloom's BF.RESERVE ignores the word.
     #[error("ERR unknown argument '{0}'")]
     UnknownArgument(String),
-    /// BF.INSERT: bad error rate, of either kind.
+    /// BF.INSERT: error rate is not a number or out of range.
     #[error("Bad error rate")]
     InsertErrorRate,
-    /// BF.INSERT: bad capacity, of either kind.
+    /// BF.INSERT: capacity is not an integer or out of range.
     #[error("Bad capacity")]
     InsertCapacity,
-    /// BF.INSERT: bad expansion, of either kind.
+    /// BF.INSERT: expansion is not an integer or out of range.
     #[error("Bad expansion")]
     InsertExpansion,
-    /// BF.INSERT: a word that is no option.
+    /// BF.INSERT: an unknown option.
     #[error("Unknown argument received")]
     InsertUnknownArgument,
     /// FORMAT with an unknown name.
     #[error("ERR unknown format: everbloom, redisbloom or valkey-bloom")]
     UnknownFormat,
-    /// SEED of another length than 32 bytes. This and the next texts are valkey-bloom's.
+    /// SEED is not of 32 bytes. This and the next texts are valkey-bloom's.
     #[error("ERR invalid seed")]
     BadSeed,
-    /// SEED of two equal halves from a client. This text is ours: valkey-bloom takes such a seed.
+    /// SEED of two equal halves from a client. This text is everbloom's: valkey-bloom accepts such a seed.
     #[error(
         "ERR invalid seed: its two halves of 16 bytes are equal, and the filter would break its error rate"
     )]
@@ -88,81 +88,81 @@ pub enum CommandError {
     /// TIGHTENING not strictly between 0 and 1.
     #[error("ERR (0 < tightening ratio range < 1)")]
     TighteningRange,
-    /// The filter could not grow as far as VALIDATESCALETO asks.
+    /// The filter could not grow to the items of VALIDATESCALETO.
     #[error("ERR {}", scale_text(*.0))]
     ScaleTo(ScaleError),
-    /// SEED or TIGHTENING for a filter that has neither.
+    /// SEED or TIGHTENING for another format than valkey-bloom's.
     #[error("ERR SEED and TIGHTENING are for filters of FORMAT valkey-bloom only")]
     NeedsValkeyBloom,
-    /// An option that only our own format has; holds its word.
+    /// An option of everbloom's own format only; holds its word.
     #[error("ERR {0} is for filters of FORMAT everbloom only")]
     NeedsEverbloom(&'static str),
-    /// KEY of another length than 16 bytes.
+    /// KEY is not of 16 bytes.
     #[error("ERR KEY takes 16 bytes")]
     BadKey,
-    /// SATURATE for a filter that grows.
+    /// SATURATE for a scaling filter.
     #[error("ERR SATURATE is for filters of fixed size: add NONSCALING or EXPANSION 0")]
     NeedsFixedSize,
-    /// WINDOW together with a word that it does not go with, which it holds.
+    /// WINDOW with an option that it excludes; holds the option.
     #[error("ERR {0} and WINDOW do not go together")]
     WindowAnd(&'static str),
-    /// An option that only sliding windows have; holds its word.
+    /// An option of sliding-window filters only; holds its word.
     #[error("ERR {0} is for filters that are made with WINDOW only")]
     NeedsWindow(&'static str),
     /// WINDOW or PWINDOW out of range.
     #[error("ERR window must be in the range [{}, {}] milliseconds", WINDOW_MIN_MS, WINDOW_MAX_MS)]
     WindowRange,
-    /// AT is no moment.
+    /// AT is not a time.
     #[error("ERR AT takes milliseconds of UNIX time")]
-    BadMoment,
-    /// AT: items of that moment would be forgotten already.
+    BadAt,
+    /// AT is so old that the items would have expired already.
     #[error("ERR AT is older than the window of the filter")]
-    MomentPast,
-    /// AT lies too far ahead.
+    AtTooOld,
+    /// AT is too far in the future.
     #[error("ERR AT is more than a fourteenth of the window ahead of the clock")]
-    MomentAhead,
+    AtAhead,
     /// The client may not read a source. This and the next two texts begin as the server's own.
     #[error("NOPERM this user has no permissions to read a source with BF.CARD")]
     SourceDenied,
     /// A source is in another slot than the first key.
     #[error("CROSSSLOT Keys in request don't hash to the same slot")]
     SourceSlot,
-    /// A source is not on this node while the slot of all keys is on its way to another one.
+    /// A source is not on this node, and the slot of all keys is migrating.
     #[error("TRYAGAIN Multiple keys request during rehashing of slot")]
     SourceMoving,
-    /// BF.DEL from a filter that does not count.
+    /// BF.DEL: the filter does not count.
     #[error(
         "ERR items can be deleted only from a filter that was made with COUNTING (BF.RESERVE, BF.INSERT)"
     )]
     NotCounting,
-    /// VALIDATESCALETO for a filter whose growth is not validated.
+    /// VALIDATESCALETO for RedisBloom's format.
     #[error("ERR VALIDATESCALETO is not for filters of FORMAT redisbloom")]
     CannotValidateScaleTo,
-    /// BF.LOAD on a key that exists.
+    /// BF.LOAD: the key exists.
     #[error("BUSYKEY Target key name already exists.")]
     KeyExists,
     /// BF.LOAD: not a filter.
     #[error("ERR bloom object decoding failed")]
     BadBlob,
-    /// BF.LOAD: a version that is not known.
+    /// BF.LOAD: an unknown version.
     #[error("ERR bloom object decoding failed. Unsupported version")]
     BadBlobVersion,
-    /// Options that exclude each other; Redis's own text, as the next two.
+    /// Options that exclude each other. This and the next two texts are Redis's own.
     #[error("ERR syntax error")]
     Syntax,
-    /// A time to live that is no integer.
+    /// A time to live that is not an integer.
     #[error("ERR value is not an integer or out of range")]
     NotAnInteger,
     /// A time to live that is not positive or too far away; holds the command's name in lower case.
     #[error("ERR invalid expire time in '{0}' command")]
     ExpireTime(&'static str),
-    /// A packed batch: no such packing.
+    /// A packed batch: an unknown packing.
     #[error("ERR unknown packing: LINES, FIXED or PREFIXED")]
     BatchPacking,
-    /// A packed batch: no length of items.
+    /// A packed batch: a bad length of its items.
     #[error("ERR FIXED takes the length of an item, at least 1 byte")]
     BatchItemBytes,
-    /// A packed batch that ends within an item.
+    /// A packed batch: the data ends within an item.
     #[error("ERR the data ends within an item")]
     BatchTorn,
     /// BF.INFO: no such field.
@@ -174,7 +174,7 @@ pub enum CommandError {
     /// BF.LOADCHUNK: iterator is not an integer.
     #[error("ERR Second argument must be numeric")]
     LoadChunkIterator,
-    /// BF.LOADCHUNK: a header or chunk that is torn, altered or of another filter.
+    /// BF.LOADCHUNK: a header or chunk that is damaged, or of another filter.
     #[error("ERR received bad data")]
     BadData,
     /// BF.LOADCHUNK: a chunk of another dump than the header that made the filter.
@@ -189,19 +189,19 @@ pub enum CommandError {
     /// BF.LOADCHUNK: a chunk larger than the rest of its layer.
     #[error("ERR invalid chunk - Too big for current filter")]
     ChunkTooBig,
-    /// The server did not do what it always does.
+    /// A call of the server failed that does not fail in normal operation.
     #[error("{}", INTERNAL_ERROR)]
     Internal,
-    /// The memory for a reply cannot be had.
+    /// There is no memory for the command.
     #[error("ERR out of memory")]
     OutOfMemory,
-    /// BF.ADD, BF.MADD or BF.INSERT of a primary or a log that has a filter where this server has none.
+    /// A replicated BF.ADD, BF.MADD, BF.INSERT or BF.BULKADD for a filter that this server lacks.
     #[error(
         "ERR not found: a primary or append-only file adds to a filter that is not here, and everbloom's own \
                  spell out what they create; set bf.format to the module that it comes from"
     )]
     LostFilter,
-    /// A new filter could not be made.
+    /// A new filter could not be created.
     #[error("ERR {}", reserve_text(*.0))]
     Reserve(ReserveError),
     /// An item could not be added.
@@ -210,12 +210,73 @@ pub enum CommandError {
     /// BF.MERGE.
     #[error("ERR {}", merge_text(*.0))]
     Merge(MergeError),
-    /// BF.IMPORT or BF.EXPORT. These texts are ours: nobody else has the commands.
+    /// BF.IMPORT or BF.EXPORT. Only everbloom has these commands.
     #[error("ERR {0}")]
     Import(#[from] ImportError),
 }
 
-/// As much of what a client sent as an error quotes.
+/// Why BF.IMPORT or BF.EXPORT is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ImportError {
+    /// Neither SOURCE nor GUAVA nor EMPTY after the key.
+    #[error("SOURCE key, GUAVA bytes or EMPTY must follow the key")]
+    NoOrigin,
+    /// The source is the destination.
+    #[error("source and destination are the same key")]
+    SameKey,
+    /// The source key does not exist.
+    #[error("there is no string at the source key; EMPTY starts without one")]
+    NoSource,
+    /// A bad value of an option; holds the option.
+    #[error("bad value of {0}")]
+    BadValue(&'static str),
+    /// An unknown scheme.
+    #[error("unknown scheme '{0}'")]
+    UnknownScheme(String),
+    /// A required option is missing; holds the option.
+    #[error("{0} is missing, and nothing else tells it")]
+    Missing(&'static str),
+    /// An option that Guava's bytes already contain.
+    #[error(
+        "the bytes of a Guava filter tell scheme, bits, hashes and order themselves; \
+                 only ENCODING, CAPACITY, ERROR, EXPANSION, NONSCALING and REPLACE go with them"
+    )]
+    SelfDescribing,
+    /// Redisson's settings, or one of their fields, cannot be read.
+    #[error("no field {field} of Redisson's settings can be read at '{key}': give BITS and HASHES")]
+    NoSettings {
+        /// The key of the settings.
+        key: String,
+        /// The field.
+        field: &'static str,
+    },
+    /// The parameters are invalid for the scheme.
+    #[error("{0}")]
+    Scheme(SchemeError),
+    /// The string does not fit the parameters.
+    #[error("{0}")]
+    String(StringError),
+    /// The bytes are not a filter of Guava.
+    #[error("{0}")]
+    Guava(GuavaError),
+    /// The filter is not an imported one.
+    #[error("the filter was not imported")]
+    NotImported,
+    /// The filter has grown, and a client's string has one layer.
+    #[error("the filter has grown to {layers} layers, which no client's string can hold")]
+    Grown {
+        /// Number of its layers.
+        layers: usize,
+    },
+    /// The filter's string is too long, or there is no memory for it.
+    #[error("{0}")]
+    Export(ExportError),
+    /// There is no memory for the filter.
+    #[error("out of memory")]
+    OutOfMemory,
+}
+
+/// Returns what an error quotes of a client's bytes: at most 128 of them.
 #[must_use]
 pub fn quotable(word: &[u8]) -> String {
     const MAX_BYTES: usize = 128;
@@ -223,8 +284,8 @@ pub fn quotable(word: &[u8]) -> String {
 }
 
 impl CommandError {
-    /// Whether a `command` of a primary or a log that is refused for this leaves the server without something
-    /// that the other has: a filter, a layer or a part of its bits.
+    /// Returns whether a replicated `command` that fails with this error loses data: the primary or the append-only
+    /// file has a filter, a layer or cells that this server then lacks.
     #[must_use]
     pub fn is_loss(&self, command: Command) -> bool {
         match self {
@@ -248,7 +309,7 @@ impl CommandError {
     }
 }
 
-/// Of a command that broke off.
+/// The error of a command that failed unexpectedly.
 pub const INTERNAL_ERROR: &str = "ERR internal error";
 
 fn scale_text(error: ScaleError) -> &'static str {
@@ -265,7 +326,7 @@ fn reserve_text(error: ReserveError) -> Cow<'static, str> {
         ReserveError::TooLarge { needed_bytes, limit_bytes } => Cow::Owned(format!(
             "filter would take {needed_bytes} bytes, more than bf.max-filter-bytes or the memory allows ({limit_bytes})"
         )),
-        // valkey-bloom's text: only its filters can be reserved with a rate that small.
+        // valkey-bloom's text: only its filters can be reserved with so small a rate.
         ReserveError::ErrorRateVanishes => "false positive degrades to 0 on scale out".into(),
         ReserveError::TooLong => "could not create filter".into(),
         ReserveError::OutOfMemory => "Insufficient memory to create filter".into(),

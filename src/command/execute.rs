@@ -1,4 +1,4 @@
-//! The one way of a command: arguments, keys, action, a new filter in its place, reply, effects.
+//! The way of every command: arguments, keys, action, publication of a new filter, reply, effects.
 
 use super::arguments::Arguments;
 use super::effects::Effects;
@@ -6,13 +6,10 @@ use super::error::CommandError;
 use super::keyspace::Keyspace;
 use super::reply::Reply;
 use super::table::Command;
-use super::{
-    add, bulk, card, clear, debug, delete, exists, export, import, info, insert, load, load_chunk, merge,
-    reserve, scan_dump, statistics,
-};
+use super::{add, bulk, chunks, debug, delete, exists, import, info, merge, reserve, statistics};
 
-/// Runs a command; `argv` is what follows its name. Replies, also where it is refused, and answers what the
-/// host has to carry out afterwards. O(arguments) beside what the command itself takes.
+/// Runs a command, whose arguments after the name are `argv`, and replies. Returns what the host carries out
+/// afterwards; nothing for a command that is refused. O(arguments), and the command's own complexity.
 #[inline(always)]
 pub fn execute<'a>(
     command: Command,
@@ -39,29 +36,29 @@ fn run<'a>(
     let arguments = Arguments::new(argv, command)?;
     match command {
         Command::Reserve => reserve::run(arguments, keyspace, reply),
-        Command::Add => add::run_one(arguments, keyspace, reply),
-        Command::MAdd => add::run_many(arguments, keyspace, reply),
-        Command::Insert => insert::run(arguments, keyspace, reply),
-        Command::Del => delete::run(arguments, keyspace, reply),
-        Command::Exists => exists::run_one(arguments, keyspace, reply),
-        Command::MExists => exists::run_many(arguments, keyspace, reply),
+        Command::Add => add::add(arguments, keyspace, reply),
+        Command::MAdd => add::madd(arguments, keyspace, reply),
+        Command::Insert => add::insert(arguments, keyspace, reply),
+        Command::Del => delete::del(arguments, keyspace, reply),
+        Command::Exists => exists::exists(arguments, keyspace, reply),
+        Command::MExists => exists::mexists(arguments, keyspace, reply),
         Command::BulkAdd => bulk::add(arguments, keyspace, reply),
         Command::BulkExists => bulk::exists(arguments, keyspace, reply),
-        Command::Info => info::run(arguments, keyspace, reply),
+        Command::Info => info::info(arguments, keyspace, reply),
         Command::Stats => statistics::run(arguments, keyspace, reply),
-        Command::Card => card::run(arguments, keyspace, reply),
+        Command::Card => info::card(arguments, keyspace, reply),
         Command::Debug => debug::run(arguments, keyspace, reply),
-        Command::Clear => clear::run(arguments, keyspace, reply),
-        Command::ScanDump => scan_dump::run(arguments, keyspace, reply),
-        Command::LoadChunk => load_chunk::run(arguments, keyspace, reply),
-        Command::Load => load::run(arguments, keyspace, reply),
-        Command::Import => import::run(arguments, keyspace, reply),
-        Command::Export => export::run(arguments, keyspace, reply),
+        Command::Clear => delete::clear(arguments, keyspace, reply),
+        Command::ScanDump => chunks::scan_dump(arguments, keyspace, reply),
+        Command::LoadChunk => chunks::load_chunk(arguments, keyspace, reply),
+        Command::Load => chunks::load(arguments, keyspace, reply),
+        Command::Import => import::import(arguments, keyspace, reply),
+        Command::Export => import::export(arguments, keyspace, reply),
         Command::Merge => merge::run(arguments, keyspace, reply),
     }
 }
 
-/// Refuses a command: replies the error, unless no server goes on after it.
+/// Replies the error of a command that is refused. A server that must not go on after the error exits instead.
 #[cold]
 pub fn refuse(command: Command, error: &CommandError, keyspace: &impl Keyspace, reply: &mut impl Reply) {
     if error.is_loss(command) && keyspace.must_succeed() {

@@ -3,17 +3,16 @@
 use super::arguments::Arguments;
 use super::effects::Effects;
 use super::error::CommandError;
-use super::keyspace::{Keyspace, OpenKey};
+use super::keyspace::{Host, Keyspace, OpenKey};
 use super::reply::Reply;
-use super::settings::Host;
 use super::table::KeyAccess;
 
 /// BF.EXISTS: `key item`. O(layers * probes).
 ///
 /// # Errors
-/// What the command is refused for; nothing has been replied then.
+/// The command is refused. Nothing was replied.
 #[inline(always)]
-pub(super) fn run_one<'a>(
+pub(super) fn exists<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,
     reply: &mut impl Reply,
@@ -31,9 +30,9 @@ pub(super) fn run_one<'a>(
 /// BF.MEXISTS: `key item [item ...]`. O(items * layers * probes).
 ///
 /// # Errors
-/// What the command is refused for; nothing has been replied then.
+/// The command is refused. Nothing was replied.
 #[inline(always)]
-pub(super) fn run_many<'a>(
+pub(super) fn mexists<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,
     reply: &mut impl Reply,
@@ -55,10 +54,10 @@ pub(super) fn run_many<'a>(
     Ok(Effects::of_checks(items.len(), items_found))
 }
 
-/// The answer about an item of a filter that does not exist.
+/// Returns the result for an item if the filter does not exist.
 ///
 /// # Errors
-/// [`CommandError::NotFound`] where the operator wants a guard whose filter is gone to fail loudly.
+/// [`CommandError::NotFound`] with `bf.missing-filter error`.
 #[cold]
 pub(super) fn missing(host: &dyn Host) -> Result<bool, CommandError> {
     if host.settings().missing_filter_is_error { Err(CommandError::NotFound) } else { Ok(false) }

@@ -1,14 +1,89 @@
-//! What BF.INFO and BF.STATS show of a filter beside what can be read off every filter.
+//! What BF.INFO, BF.STATS and BF.DEBUG show of a filter, and how a value is replied.
 
+use std::borrow::Cow;
+
+use super::number::six_digits;
+use super::reply::Reply;
 use super::words::{GUAVA_ORDER, Word};
 use crate::bloom::policy::{BitOrder, Imported, ValkeyBloom, redisbloom, valkeybloom};
-use crate::bloom::{Filter, Hash, Layer, Layout, Policy};
+use crate::bloom::{Filter, Growth, Hash, Layer, Layout, Policy};
 
-/// valkey-bloom's own default limit of a filter, whatever ours is: its `Max scaled capacity` is compared
-/// with what that module replies.
+/// A value in a reply.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value {
+    Integer(u64),
+    Double(f64),
+    Boolean(bool),
+    Text(Cow<'static, str>),
+    Null,
+}
+
+impl Value {
+    /// Returns an estimate or another imprecise number, with six significant digits.
+    pub(super) fn rounded(number: f64) -> Self {
+        Self::Double(six_digits(number).parse().unwrap_or(number))
+    }
+
+    /// Returns an estimated count as an integer.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a rounded quantity, not negative; a cast from a double saturates"
+    )]
+    pub(super) fn about(quantity: f64) -> Self {
+        Self::Integer(quantity.round() as u64)
+    }
+
+    /// Returns a constant text.
+    pub(super) fn name(text: &'static str) -> Self {
+        Self::Text(Cow::Borrowed(text))
+    }
+
+    /// Replies the value.
+    pub(super) fn write(&self, reply: &mut impl Reply) {
+        match self {
+            Self::Integer(value) => reply.integer(*value),
+            // The sum with 0 is never negative zero, which servers reply as `-0`.
+            Self::Double(value) => reply.double(*value + 0.0),
+            Self::Boolean(value) => reply.boolean(*value),
+            Self::Text(text) => reply.bulk(text.as_bytes()),
+            Self::Null => reply.null(),
+        }
+    }
+}
+
+impl<T> From<Option<T>> for Value
+where
+    Self: From<T>,
+{
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(number: f64) -> Self {
+        Self::Double(number)
+    }
+}
+
+impl From<&'static str> for Value {
+    fn from(text: &'static str) -> Self {
+        Self::name(text)
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::Text(Cow::Owned(text))
+    }
+}
+
+/// valkey-bloom's default limit of a filter. `Max scaled capacity` must be what that module replies, so it does not
+/// depend on everbloom's limit.
 const LIMIT_DEFAULT_BYTES: u64 = 128 << 20;
 
-/// Returns what the module whose format the filter has would show as its size, in bytes. O(layers).
+/// Returns the size in bytes that the module whose format the filter has would show. O(layers).
 pub(super) fn size_bytes(filter: &Filter) -> u64 {
     match filter.policy() {
         Policy::RedisBloom(_) => redisbloom::reported_size_bytes(filter.layers()),
@@ -19,8 +94,7 @@ pub(super) fn size_bytes(filter: &Filter) -> u64 {
     }
 }
 
-/// Returns the error rate that was asked for, where it is known: RedisBloom does not write it, and nobody promised one of a
-/// client's filter.
+/// Returns the promised error rate. It is unknown for RedisBloom's filters, which do not store it, and imported ones.
 pub(super) fn error_rate(filter: &Filter) -> Option<f64> {
     match filter.policy() {
         Policy::ValkeyBloom(policy) => Some(decimal_of(policy.error_rate)),
@@ -28,18 +102,18 @@ pub(super) fn error_rate(filter: &Filter) -> Option<f64> {
     }
 }
 
-/// Returns how much smaller the error rate of each layer is than that of the one before, where that is part of the filter.
+/// Returns the ratio of the error rates of a layer and the one before, for filters that store it.
 pub(super) fn tightening_ratio(filter: &Filter) -> Option<f64> {
     scaling(filter).map(|policy| policy.tightening_ratio)
 }
 
-/// Returns the items that the filter could grow to in valkey-bloom under [`LIMIT_DEFAULT_BYTES`]: for a filter of its kind
-/// that can grow. O(layers there may be).
+/// Returns the capacity that a scaling filter of valkey-bloom could grow to under [`LIMIT_DEFAULT_BYTES`].
+/// O(possible layers).
 pub(super) fn max_scaled_capacity_items(filter: &Filter) -> Option<u64> {
     scaling(filter).map(|policy| valkeybloom::max_scaled_capacity(policy, LIMIT_DEFAULT_BYTES))
 }
 
-/// Returns the parameters of a filter of valkey-bloom that can grow.
+/// Returns the parameters of a scaling filter of valkey-bloom.
 fn scaling(filter: &Filter) -> Option<&ValkeyBloom> {
     match filter.policy() {
         Policy::ValkeyBloom(policy) if !policy.growth.is_fixed_size() => Some(policy),
@@ -47,9 +121,17 @@ fn scaling(filter: &Filter) -> Option<&ValkeyBloom> {
     }
 }
 
-/// Returns how many of the items of an imported filter nobody counted.
+/// Returns how many items of an imported filter were estimated at the import.
 pub(super) fn estimated_items(filter: &Filter) -> Option<u64> {
     imported(filter).map(|policy| policy.estimated_items)
+}
+
+/// Returns the growth factor of a scaling filter.
+pub(super) fn expansion(filter: &Filter) -> Value {
+    match filter.growth() {
+        Growth::Fixed | Growth::Saturating => Value::Null,
+        Growth::Scaling { expansion } => Value::Integer(expansion.into()),
+    }
 }
 
 /// Returns the policy of an imported filter.
@@ -57,17 +139,17 @@ pub(super) fn imported(filter: &Filter) -> Option<&Imported> {
     if let Policy::Imported(policy) = filter.policy() { Some(policy) } else { None }
 }
 
-/// Returns how long items stay in the filter, in milliseconds, where they expire.
+/// Returns the window of a sliding-window filter, in milliseconds.
 pub(super) fn window_ms(filter: &Filter) -> Option<u64> {
     filter.window().map(|window| window.span.ms())
 }
 
-/// Returns whether nobody outside can choose items that the filter takes for others: whether every layer is keyed.
+/// Returns whether every layer is keyed, so that clients cannot construct false positives.
 pub(super) fn is_keyed(filter: &Filter) -> bool {
     filter.layers().iter().all(|layer| layer.hash().is_secret())
 }
 
-/// How a client's filter was imported, in the words of BF.IMPORT.
+/// The scheme of an imported filter, in the words of BF.IMPORT.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Import {
     pub(super) scheme: &'static str,
@@ -83,7 +165,7 @@ pub(super) fn import(filter: &Filter) -> Option<Import> {
     Some(Import { scheme, encoding, order: order_word(form.order) })
 }
 
-/// Returns the word of an order; that of Guava's strings no option has.
+/// Returns the word of an order. No option has the order of Guava's strings.
 pub(super) fn order_word(order: BitOrder) -> &'static str {
     match order {
         BitOrder::Msb | BitOrder::Lsb => order.word(),
@@ -91,7 +173,7 @@ pub(super) fn order_word(order: BitOrder) -> &'static str {
     }
 }
 
-/// Returns the word for the layout of a layer; of a filter of several kinds the one for the hash.
+/// Returns the word for the layout of a layer; in a united filter the word for its hash.
 pub(super) fn placement(filter: &Filter, layer: &Layer) -> &'static str {
     if let Policy::United(_) = filter.policy() {
         return owner(layer);
@@ -104,7 +186,7 @@ pub(super) fn placement(filter: &Filter, layer: &Layer) -> &'static str {
     }
 }
 
-/// Returns whose layer of a filter of several kinds it is.
+/// Returns which module or client a layer of a united filter came from.
 pub(super) fn owner(layer: &Layer) -> &'static str {
     match layer.hash() {
         Hash::Murmur3 => "everbloom",
@@ -115,8 +197,8 @@ pub(super) fn owner(layer: &Layer) -> &'static str {
     }
 }
 
-/// Returns the error rate that a layer was sized for, 0 being the oldest, where it is known: of layers that came by a merge it is
-/// not written.
+/// Returns the error rate that a layer was sized for; layer 0 is the oldest. It is unknown for merged layers, which do
+/// not store it.
 pub(super) fn sized_rate(filter: &Filter, index: usize) -> Option<f64> {
     match filter.policy() {
         Policy::United(_) => None,
@@ -138,9 +220,9 @@ pub(super) fn sized_rate(filter: &Filter, index: usize) -> Option<f64> {
     }
 }
 
-/// Returns a rate as it was asked for. valkey-bloom 0.1.0 kept it in single precision, of which a double holds every bit and
-/// so more digits than anybody typed: such a number is shown as the decimal that single precision stood for.
-#[expect(clippy::cast_possible_truncation, reason = "it is compared with what it was before")]
+/// Returns a rate as it was entered. valkey-bloom 0.1.0 stored rates in single precision. As a double, such a rate has
+/// more digits than were entered, so it is shown as the shortest decimal with the same single precision.
+#[expect(clippy::cast_possible_truncation, reason = "the result is compared with the rate")]
 pub(super) fn decimal_of(rate: f64) -> f64 {
     let single = rate as f32;
     if f64::from(single) != rate {
@@ -154,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_of_single_precision_are_shown_as_they_were_typed() {
+    fn rates_of_single_precision_are_shown_as_they_were_entered() {
         for rate in [0.001, 0.01, 0.02, 0.03, 0.05, 0.1, 0.000_001, 0.5, 0.25] {
             assert_eq!(decimal_of(rate), rate);
         }

@@ -1,22 +1,21 @@
-//! BF.INFO.
+//! BF.INFO and BF.CARD.
 
 use super::arguments::Arguments;
 use super::effects::Effects;
 use super::error::CommandError;
-use super::facts;
+use super::facts::{self, Value};
 use super::keyspace::{Keyspace, OpenKey};
 use super::reply::{Protocol, Reply};
 use super::statistics::{FIELDS as STATISTICS, Statistics};
 use super::table::KeyAccess;
-use super::value::Value;
-use crate::bloom::{Filter, Growth};
+use crate::bloom::Filter;
 
-/// BF.INFO: `key [field]`. Replies all of RedisBloom's fields, or the one named, which may be one of
-/// BF.STATS. O(layers).
+/// BF.INFO: `key [field]`. Replies all of RedisBloom's fields, or the named field, which may also be one of BF.STATS.
+/// O(layers).
 ///
 /// # Errors
-/// [`CommandError::InfoField`] for a word that names no field of the filter.
-pub(super) fn run<'a>(
+/// [`CommandError::InfoField`] for a field that the filter does not have.
+pub(super) fn info<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,
     reply: &mut impl Reply,
@@ -44,72 +43,44 @@ pub(super) fn run<'a>(
     Ok(Effects::default())
 }
 
-/// A fact of BF.INFO: the word that asks for it alone, the name it is answered under, and its value;
-/// nothing where the filter has no such fact.
+/// A field of BF.INFO: the word that requests it alone, its name in the reply, and its value; `None` for filters
+/// without it.
 struct Field {
     word: &'static str,
     name: &'static str,
     value: fn(&Filter) -> Option<Value>,
 }
 
-/// RedisBloom's five, in its order and no more: go-redis fails on a sixth.
-const FIELDS: [Field; 5] = [
-    Field {
-        word: "CAPACITY",
-        name: "Capacity",
-        value: |filter| Some(Value::Integer(filter.capacity_items())),
-    },
-    Field { word: "SIZE", name: "Size", value: |filter| Some(Value::Integer(facts::size_bytes(filter))) },
-    Field {
-        word: "FILTERS",
-        name: "Number of filters",
-        value: |filter| Some(Value::Integer(filter.layer_count() as u64)),
-    },
-    Field {
-        word: "ITEMS",
-        name: "Number of items inserted",
-        value: |filter| Some(Value::Integer(filter.items())),
-    },
-    Field { word: "EXPANSION", name: "Expansion rate", value: expansion_rate },
-];
-
-/// Facts that are answered only when asked for by name; valkey-bloom's words and names, then our own.
-const MORE_FIELDS: [Field; 5] = [
-    Field { word: "ERROR", name: "Error rate", value: |filter| facts::error_rate(filter).map(Value::Double) },
-    Field {
-        word: "TIGHTENING",
-        name: "Tightening ratio",
-        value: |filter| facts::tightening_ratio(filter).map(Value::Double),
-    },
-    Field {
-        word: "MAXSCALEDCAPACITY",
-        name: "Max scaled capacity",
-        value: |filter| facts::max_scaled_capacity_items(filter).map(Value::Integer),
-    },
-    Field {
-        word: "ESTIMATED",
-        name: "Estimated items",
-        value: |filter| facts::estimated_items(filter).map(Value::Integer),
-    },
-    Field {
-        word: "WINDOW",
-        name: "Window milliseconds",
-        value: |filter| facts::window_ms(filter).map(Value::Integer),
-    },
-];
-
-fn expansion_rate(filter: &Filter) -> Option<Value> {
-    Some(match filter.growth() {
-        Growth::Fixed | Growth::Saturating => Value::Null,
-        Growth::Scaling { expansion } => Value::Integer(expansion.into()),
-    })
+const fn field(word: &'static str, name: &'static str, value: fn(&Filter) -> Option<Value>) -> Field {
+    Field { word, name, value }
 }
 
+/// RedisBloom's five fields in its order. go-redis fails on a sixth.
+const FIELDS: [Field; 5] = [
+    field("CAPACITY", "Capacity", |filter| Some(Value::Integer(filter.capacity_items()))),
+    field("SIZE", "Size", |filter| Some(Value::Integer(facts::size_bytes(filter)))),
+    field("FILTERS", "Number of filters", |filter| Some(Value::Integer(filter.layer_count() as u64))),
+    field("ITEMS", "Number of items inserted", |filter| Some(Value::Integer(filter.items()))),
+    field("EXPANSION", "Expansion rate", |filter| Some(facts::expansion(filter))),
+];
+
+/// Fields that are replied only by name: valkey-bloom's, then everbloom's own.
+const MORE_FIELDS: [Field; 5] = [
+    field("ERROR", "Error rate", |filter| facts::error_rate(filter).map(Value::Double)),
+    field("TIGHTENING", "Tightening ratio", |filter| facts::tightening_ratio(filter).map(Value::Double)),
+    field("MAXSCALEDCAPACITY", "Max scaled capacity", |filter| {
+        facts::max_scaled_capacity_items(filter).map(Value::Integer)
+    }),
+    field("ESTIMATED", "Estimated items", |filter| facts::estimated_items(filter).map(Value::Integer)),
+    field("WINDOW", "Window milliseconds", |filter| facts::window_ms(filter).map(Value::Integer)),
+];
+
+/// Returns whether a word of the client is this name, in any case.
 fn is_named(name: &str, word: &[u8]) -> bool {
     name.as_bytes().eq_ignore_ascii_case(word)
 }
 
-/// RedisBloom answers one field as a map of one in RESP3 but as the bare value in an array in RESP2.
+/// Replies one field as RedisBloom does: a map of one pair in RESP3, an array of the bare value in RESP2.
 fn write_one(name: &'static str, value: &Value, reply: &mut impl Reply) {
     match reply.protocol() {
         Protocol::Resp2 => reply.array(1),
@@ -119,4 +90,18 @@ fn write_one(name: &'static str, value: &Value, reply: &mut impl Reply) {
         }
     }
     value.write(reply);
+}
+
+/// BF.CARD: `key`. Replies the number of items added; 0 if the key does not exist. O(layers).
+///
+/// # Errors
+/// [`CommandError::WrongType`].
+pub(super) fn card<'a>(
+    mut arguments: Arguments<'a>,
+    keyspace: &impl Keyspace,
+    reply: &mut impl Reply,
+) -> Result<Effects<'a>, CommandError> {
+    let mut key = keyspace.open(arguments.key()?, KeyAccess::ReadOnly);
+    reply.integer(key.slot().present()?.map_or(0, |filter| filter.items()));
+    Ok(Effects::default())
 }

@@ -1,20 +1,87 @@
-//! What a command may do with keys. The server hides behind [`Keyspace`]; tests have one of their own.
+//! What a command knows of its server: its settings, its keys, and on whose behalf the command runs. The server
+//! implements [`Host`] and [`Keyspace`]; the tests have a keyspace of their own.
 
 use super::error::CommandError;
-use super::settings::Host;
 use super::table::{Command, KeyAccess};
-use crate::bloom::{Filter, Memory, Prefetch};
+use crate::bloom::hash::siphash::SEED_BYTES;
+use crate::bloom::limits::{
+    CAPACITY_DEFAULT_ITEMS, ERROR_RATE_DEFAULT, EXPANSION_DEFAULT, FILTER_DEFAULT_MAX_BYTES,
+};
+use crate::bloom::{ByteLimit, Filter, Format, Memory, Prefetch};
 
-/// The name of a key, and where it stands among the arguments.
+/// The configuration of the module.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// `bf.error-rate`: error rate of filters created without one, strictly between 0 and 1.
+    pub error_rate: f64,
+    /// `bf.initial-size`: capacity in items of filters created without one.
+    pub initial_size_items: u64,
+    /// `bf.expansion-factor`: growth factor of filters created without one; 0 makes them fixed.
+    pub expansion_factor: u32,
+    /// `bf.max-filter-bytes`: largest filter that a client may create, grow or load.
+    pub max_filter_bytes: u64,
+    /// `bf.format`: format of filters created without one.
+    pub format: Format,
+    /// `bf.missing-filter`: whether BF.EXISTS and BF.MEXISTS of a key that does not exist are errors.
+    pub missing_filter_is_error: bool,
+    /// `bf.auto-create`: whether BF.ADD and BF.MADD create the filter.
+    pub auto_create: bool,
+    /// `bf.on-full`: whether fixed filters created without SATURATE accept items when they are full.
+    pub fixed_filters_saturate: bool,
+    /// `bf.keyed`: whether filters created in everbloom's format are keyed.
+    pub keyed: bool,
+    /// `bf.assume-redisbloom-1-1`: whether loaded filters that RedisBloom 1.1 can have written are read as such.
+    pub assume_redisbloom_1_1: bool,
+}
+
+impl Settings {
+    /// The defaults.
+    pub const DEFAULT: Self = Self {
+        error_rate: ERROR_RATE_DEFAULT,
+        initial_size_items: CAPACITY_DEFAULT_ITEMS,
+        expansion_factor: EXPANSION_DEFAULT,
+        max_filter_bytes: FILTER_DEFAULT_MAX_BYTES,
+        format: Format::Everbloom,
+        missing_filter_is_error: false,
+        auto_create: true,
+        fixed_filters_saturate: false,
+        keyed: false,
+        assume_redisbloom_1_1: false,
+    };
+}
+
+/// The server of a command. Its [`ByteLimit`] is the smaller of `bf.max-filter-bytes` and the memory of the server.
+/// Replicated commands have no limit.
+pub trait Host: ByteLimit {
+    /// Returns the configuration.
+    fn settings(&self) -> Settings;
+    /// Returns whether the command is replicated: from the primary, the append-only file, or the node that a slot
+    /// migrates from. The settings do not restrict such a command.
+    fn is_replicated(&self) -> bool;
+    /// Returns whether the command is from the primary or the append-only file. If it fails, this server lacks data
+    /// that the other has, and must not go on.
+    fn must_succeed(&self) -> bool;
+    /// Returns the current time in milliseconds of UNIX time.
+    fn now_ms(&self) -> u64;
+    /// Returns unpredictable bytes, for the seed of a filter in valkey-bloom's format or the key of a keyed filter.
+    fn random_seed(&self) -> [u8; SEED_BYTES];
+    /// Returns an unpredictable number.
+    fn random_number(&self) -> u64 {
+        let seed = self.random_seed();
+        seed.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+    }
+}
+
+/// The name of a key, and its position among the arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Name<'a> {
-    /// Its bytes.
+    /// The bytes of the name.
     pub bytes: &'a [u8],
-    /// Its place among the arguments that follow the command's name, from 0.
+    /// The position among the arguments after the command's name, from 0.
     pub position: usize,
 }
 
-/// What is under a key: nothing, a filter, or another type of value.
+/// The value of a key: none, a filter, or another type.
 #[derive(Debug)]
 pub enum Slot<F> {
     /// No such key.
@@ -26,7 +93,7 @@ pub enum Slot<F> {
 }
 
 impl<F> Slot<F> {
-    /// The filter, if there is one.
+    /// Returns the filter, if there is one.
     ///
     /// # Errors
     /// [`CommandError::WrongType`].
@@ -39,7 +106,7 @@ impl<F> Slot<F> {
         }
     }
 
-    /// The filter, which must be there.
+    /// Returns the filter, which must exist.
     ///
     /// # Errors
     /// [`CommandError::WrongType`] and [`CommandError::NotFound`].
@@ -48,10 +115,10 @@ impl<F> Slot<F> {
         self.present()?.ok_or(CommandError::NotFound)
     }
 
-    /// Nothing, as a key must be whose filter is to be made.
+    /// Checks that there is no value.
     ///
     /// # Errors
-    /// [`CommandError::WrongType`], and `taken` where there is a filter.
+    /// [`CommandError::WrongType`], and `taken` if there is a filter.
     pub fn vacant(&self, taken: CommandError) -> Result<(), CommandError> {
         match self {
             Self::Vacant => Ok(()),
@@ -61,7 +128,7 @@ impl<F> Slot<F> {
     }
 }
 
-/// A string under a key, which a client's filter is taken over from.
+/// The value of a key from which a client's filter is imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StringSlot<'s> {
     /// No such key.
@@ -72,74 +139,73 @@ pub enum StringSlot<'s> {
     WrongType,
 }
 
-/// The keys of the database that a client has selected, and the server around them.
+/// The keys of the selected database, and the server.
 pub trait Keyspace: Host {
     /// A key that is open.
     type Key<'k>: OpenKey
     where
         Self: 'k;
 
-    /// Opens a key until the value is dropped. A key that is open for writing must not be opened again
-    /// meanwhile.
+    /// Opens a key until the value is dropped. A key that is open for writing must not be opened a second time.
     fn open(&self, name: Name<'_>, access: KeyAccess) -> Self::Key<'_>;
 
-    /// Whether the client may read a key, which is not open, beside the first one, `first`: the server knows of no
-    /// other. To be asked before anything is read.
+    /// Checks that the client may read `source`, which is not open. The server checks only the first key of a command,
+    /// `first`. Called before anything is read.
     ///
     /// # Errors
     /// [`CommandError::SourceDenied`], [`CommandError::SourceSlot`] and [`CommandError::SourceMoving`].
     fn may_read(&self, source: Name<'_>, first: Name<'_>) -> Result<(), CommandError>;
 
-    /// Returns whether a key that was not found, read beside `first`, may be on another node: that of the slot's other side, while the
-    /// slot migrates. No key is open.
+    /// Returns whether a source that was not found may be on another node, because the slot of `first` is migrating. No
+    /// key is open.
     fn may_be_migrating(&self, key: &[u8], first: Name<'_>) -> bool;
 
-    /// Shows `read` the string under a key, which is not open.
+    /// Calls `read` with the string under a key, which is not open. Returns its result.
     fn with_string<T>(&self, name: Name<'_>, read: impl FnOnce(StringSlot<'_>) -> T) -> T;
 
-    /// A field of the hash under a key, if there is one and the client may read it.
+    /// Returns a field of the hash under a key, if it exists and the client may read it.
     fn field(&self, key: &[u8], field: &str) -> Option<Vec<u8>>;
 
-    /// How to ask for memory ahead of its use.
+    /// Returns the prefetch instruction.
     fn prefetch(&self) -> impl Prefetch;
 
-    /// What is known of memory that was never written to.
+    /// Returns what is known about memory that was never written to.
     fn memory(&self) -> impl Memory;
 
-    /// A command of a primary or of an append-only file failed, and this server lacks what it stood for. No
-    /// server goes on from here.
+    /// Exits the server: a command from the primary or the append-only file failed, and this server lacks its data.
+    /// Tests return.
     fn lost(&self, command: Command, error: &CommandError);
 }
 
-/// A key as long as it is open.
+/// An open key.
 pub trait OpenKey {
-    /// Returns what the key holds. The time of a sliding window is set ([`Filter::set_time`]): to that of the command, or, where
-    /// the key is open for writing and the command is replicated, to the newest generation. Of a filter under a key that was
-    /// opened for reading nothing may be changed but what is kept only in memory.
+    /// Returns the value of the key. It sets the time of a sliding-window filter ([`Filter::set_time`]): to the time
+    /// of the command, or to the newest generation if the command is replicated and may write. In a key that is open
+    /// for reading, only what is never saved of the filter may change.
     fn slot(&mut self) -> Slot<&mut Filter>;
 
-    /// Bytes that the allocator gave for the filter that [`slot`](Self::slot) has shown. O(layers).
+    /// Returns the bytes that the allocator set aside for the filter that [`slot`](Self::slot) has returned. O(layers).
     fn allocated_bytes(&mut self) -> u64;
 
-    /// Takes note that the filter has changed: by so many items, or by other things than items. Returns how many layers it has
-    /// gained. Then layers whose items have all expired are taken out ([`Filter::take_expired`]) and freed, in the background
-    /// where that takes long.
+    /// Updates the statistics after the filter has changed by `items_added` items, or, with 0, in another way. Returns
+    /// the number of layers that it has gained. Then frees layers whose items have all expired
+    /// ([`Filter::take_expired`]), in the background if they are large.
     fn changed(&mut self, items_added: u64) -> u32;
 
-    /// Takes note that the filter, which had so many items and so much capacity before, has changed otherwise: items were deleted,
-    /// or other filters merged into it.
+    /// Updates the statistics after items were deleted or other filters merged into the filter, which had
+    /// `items_before` and `capacity_before_items` before.
     fn altered(&mut self, items_before: u64, capacity_before_items: u64);
 
-    /// Puts a filter under the key, in place of what is there.
+    /// Puts a filter under the key, in place of its value.
     ///
     /// # Errors
-    /// [`CommandError::Internal`] where the server does not take it; the key is then as it was.
+    /// [`CommandError::Internal`] if the server refuses it. The key is unchanged.
     fn publish(&mut self, filter: Box<Filter>) -> Result<(), CommandError>;
 
-    /// Puts another filter of the same kind in place of the one that the key was found to hold; the key
-    /// keeps its time to live. What was there is freed, in the background where that takes long.
+    /// Replaces the filter that [`slot`](Self::slot) has returned by another of the same format. The key keeps its
+    /// time to live. The old filter is freed, in the background if it is large.
     fn replace(&mut self, filter: Filter);
 
-    /// Gives the key, which holds a filter, a moment to expire at, in milliseconds of UNIX time.
+    /// Sets when the key, which has a filter, expires, in milliseconds of UNIX time.
     fn expire_at(&mut self, at_ms: u64);
 }

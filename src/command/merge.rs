@@ -11,17 +11,17 @@ use super::table::KeyAccess;
 use crate::bloom::merge::MergeError;
 use crate::bloom::{Filter, ReserveError};
 
-/// Ends a command that is to break the promised error rate.
+/// The option that allows a merge to break the promised error rate. It is the last argument.
 pub(super) const FORCE: &str = "FORCE";
 
-/// BF.MERGE: `dest source [source ...] [FORCE]`. The filter at `dest` then contains whatever any source
-/// does; it is made if it is not there. O(bytes of all filters).
+/// BF.MERGE: `dest source [source ...] [FORCE]`. Afterwards the filter at `dest` contains every item of every source.
+/// It is created if it does not exist. O(bytes of all filters).
 ///
-/// Replicated as it was sent: what comes of it depends on nothing but the filters, and a replica has the
-/// same.
+/// The command is replicated unchanged, because the result depends on the filters only, and replicas have the same
+/// filters.
 ///
 /// # Errors
-/// What the merge is refused for; nothing has changed then.
+/// The merge is refused. Nothing has changed.
 pub(super) fn run<'a>(
     arguments: Arguments<'a>,
     keyspace: &impl Keyspace,
@@ -40,18 +40,18 @@ pub(super) fn run<'a>(
     Ok(effects)
 }
 
-/// BF.MERGE with its arguments understood.
+/// The arguments of BF.MERGE.
 struct Request<'a> {
     dest: Name<'a>,
-    /// The sources but for the destination, each once.
+    /// The sources without the destination, each once.
     sources: Vec<Name<'a>>,
-    /// Whether the destination is among the sources, and so must be there.
+    /// Whether the destination is also a source, so that it must exist.
     names_dest: bool,
     is_forced: bool,
 }
 
 impl<'a> Request<'a> {
-    /// The last word is the option if it is that word and a source stands before it; it is a key else.
+    /// FORCE is the option if it is the last argument after a source, and a key otherwise.
     fn parse(mut arguments: Arguments<'a>) -> Result<Self, CommandError> {
         let dest = arguments.key()?;
         let words = arguments.items()?;
@@ -70,7 +70,7 @@ impl<'a> Request<'a> {
         Ok(Self { dest, sources, names_dest: words.contains(&dest.bytes), is_forced })
     }
 
-    /// Merges the sources into the destination, or makes it of them.
+    /// Merges the sources into the destination, or creates it.
     fn run(&self, keyspace: &impl Keyspace) -> Result<Effects<'a>, CommandError> {
         let mut open = keyspace.open(self.dest, KeyAccess::ReadWrite);
         match open.slot() {
@@ -82,8 +82,8 @@ impl<'a> Request<'a> {
         let mut keys: Vec<_> = self.sources.iter().map(open_source).collect();
         let sources = keys.iter_mut().map(|key| key.slot().required().map(|filter| &*filter));
         let sources: Vec<&Filter> = sources.collect::<Result<_, _>>()?;
-        // A primary has decided about the rate.
-        let is_forced = self.is_forced || keyspace.must_obey();
+        // The primary has checked the error rate.
+        let is_forced = self.is_forced || keyspace.is_replicated();
         let memory = keyspace.memory();
         let created = match open.slot().present()? {
             Some(into) => {
@@ -95,8 +95,8 @@ impl<'a> Request<'a> {
                 false
             }
             None => {
-                let made = Filter::merged_of(&sources, is_forced, keyspace, memory).map_err(refusal)?;
-                open.publish(Box::new(made))?;
+                let merged = Filter::merged_of(&sources, is_forced, keyspace, memory).map_err(refusal)?;
+                open.publish(Box::new(merged))?;
                 true
             }
         };
@@ -104,6 +104,7 @@ impl<'a> Request<'a> {
     }
 }
 
+/// Returns the command's error for a merge that is refused.
 fn refusal(error: MergeError) -> CommandError {
     match error {
         MergeError::Reserve(error @ (ReserveError::TooLarge { .. } | ReserveError::OutOfMemory)) => {

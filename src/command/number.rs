@@ -1,6 +1,7 @@
-//! Numbers as Redis reads them from arguments: its `string2ll` and `string2d`, which RedisBloom relies on.
+//! Numbers as arguments and replies write them. Arguments are read as by Redis's `string2ll` and `string2d`, which
+//! RedisBloom relies on.
 
-/// An integer in its one canonical form: no plus sign, no leading zero, no space, no exponent.
+/// Returns the integer in its canonical form: no plus sign, no leading zero, no space, no exponent.
 #[must_use]
 pub fn parse_integer(text: &[u8]) -> Option<i64> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
@@ -12,8 +13,8 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
     std::str::from_utf8(text).ok().filter(|_| canonical)?.parse().ok()
 }
 
-/// A decimal or hexadecimal floating-point number, or an infinity. Not a number, a number that overflows and
-/// one so small that it would become zero are refused.
+/// Returns a decimal or hexadecimal floating-point number, or an infinity. Refuses NaN, numbers that overflow, and
+/// numbers that underflow to zero.
 #[must_use]
 pub fn parse_double(text: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(text).ok()?;
@@ -30,8 +31,8 @@ pub fn parse_double(text: &[u8]) -> Option<f64> {
     (!value.is_nan() && !overflows && !underflows).then_some(sign * value)
 }
 
-/// The digits of a C hexadecimal floating-point number behind its `0x`, such as `1.8p-3`; at most 13 digits,
-/// which is all that a double holds.
+/// Returns the value of a C hexadecimal floating-point number without its `0x`, such as `1.8p-3`. It has at most 13
+/// digits, as many as a double can represent.
 fn parse_hexadecimal(text: &str) -> Option<f64> {
     let (mantissa, exponent) = match text.split_once(['p', 'P']) {
         Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
@@ -48,16 +49,37 @@ fn parse_hexadecimal(text: &str) -> Option<f64> {
     (scaled.is_finite() && (scaled != 0.0 || value == 0.0)).then_some(scaled)
 }
 
-/// Whether a number lies strictly between 0 and 1.
+/// Returns whether a number is strictly between 0 and 1.
 #[must_use]
 pub fn is_ratio(number: f64) -> bool {
     number > 0.0 && number < 1.0
 }
 
-/// A number from 1 to `max`.
+/// Returns `value` if it is from 1 to `max`.
 #[must_use]
 pub fn in_range(value: i64, max: u64) -> Option<u64> {
     u64::try_from(value).ok().filter(|value| (1..=max).contains(value))
+}
+
+/// Returns a number as C's `%g` writes it: six significant digits, and an exponent of at least two digits below 1e-4
+/// and from 1e6.
+pub(super) fn six_digits(number: f64) -> String {
+    let scientific = format!("{number:.5e}");
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..6).contains(&exponent) {
+        let rounded: f64 = scientific.parse().unwrap_or(number);
+        return rounded.to_string();
+    }
+    let digits = mantissa.trim_end_matches('0').trim_end_matches('.');
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
+}
+
+/// Returns a positive number with three significant digits, rounded up.
+pub(super) fn rounded_up(number: f64) -> String {
+    let unit = 10f64.powf(number.log10().floor() - 2.0);
+    six_digits((number / unit).ceil() * unit)
 }
 
 #[cfg(test)]
@@ -118,6 +140,32 @@ mod tests {
         ];
         for text in refused {
             assert_eq!(parse_double(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_rounded_up_to_three_digits() {
+        for (number, text) in [(0.012_34, "0.0124"), (0.01, "0.01"), (0.999_9, "1"), (1.234_5e-7, "1.24e-07")]
+        {
+            assert_eq!(rounded_up(number), text);
+        }
+    }
+
+    #[test]
+    fn six_digits_are_written_as_by_c() {
+        let pairs = [
+            (0.01, "0.01"),
+            (0.0075, "0.0075"),
+            (0.7425, "0.7425"),
+            (1.0 / 3.0, "0.333333"),
+            (0.0001, "0.0001"),
+            (6.25e-5, "6.25e-05"),
+            (5e-7, "5e-07"),
+            (1.234_567_8e-10, "1.23457e-10"),
+            (5e-324, "4.94066e-324"),
+        ];
+        for (number, text) in pairs {
+            assert_eq!(six_digits(number), text);
         }
     }
 }

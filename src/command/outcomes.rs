@@ -1,4 +1,4 @@
-//! What came of the items of a command, a byte for each: there may be millions of them.
+//! The outcome of adding each item of a command. An outcome is one byte, because a command may have millions of items.
 
 use std::borrow::Cow;
 
@@ -6,48 +6,48 @@ use smallvec::SmallVec;
 
 use super::effects::{Effects, count_of};
 use super::error::CommandError;
+use super::keyspace::Host;
 use super::reply::Reply;
-use super::settings::Host;
 use super::table::Command;
 use crate::bloom::hash::scheme::ItemEncoding;
 use crate::bloom::{AddError, Added, ReserveError, Run};
 
-/// A new item.
+/// The item was new.
 pub(super) const NEW: u8 = b'1';
-/// An item that was there.
+/// The item was, or seemed to be, in the filter.
 pub(super) const PRESENT: u8 = b'0';
-/// An item that was there, and was counted once more.
+/// The item was in the filter and was counted once more.
 const AGAIN: u8 = b'+';
-/// Items that were refused: the filter is full, cannot grow, or cannot hold them.
+/// The item was refused: the filter is full, cannot grow, or its encoding cannot represent the item.
 const FULL: u8 = b'f';
 const CANNOT_GROW: u8 = b'g';
 const NOT_ENCODABLE: u8 = b'e';
 
-/// What came of items, in their order; fewer than the items where a full filter ended the command.
+/// The outcomes of items, in order. There are fewer outcomes than items if a full filter ended the command.
 #[derive(Debug, Default)]
 pub(super) struct Outcomes {
     codes: SmallVec<[u8; 128]>,
     pub(super) items_added: u64,
     pub(super) items_refused: u32,
     has_again: bool,
-    /// The encoding that refused an item. A filter has one.
+    /// The encoding that refused an item. A filter has one encoding.
     encoding: Option<ItemEncoding>,
-    /// The first refusal for want of memory.
+    /// The first refusal for lack of memory.
     loss: Option<AddError>,
 }
 
 impl Outcomes {
-    /// Returns no outcomes, with room for those of so many items.
+    /// Returns an empty list with memory for the outcomes of `items` items.
     ///
     /// # Errors
     /// [`CommandError::OutOfMemory`].
-    pub(super) fn with_room_for(items: usize) -> Result<Self, CommandError> {
+    pub(super) fn with_capacity(items: usize) -> Result<Self, CommandError> {
         let mut outcomes = Self::default();
         outcomes.codes.try_reserve_exact(items).map_err(|_| CommandError::OutOfMemory)?;
         Ok(outcomes)
     }
 
-    /// Appends those of a run.
+    /// Appends the outcomes of a run.
     #[inline(always)]
     pub(super) fn extend(&mut self, run: Run) {
         self.items_added += run.items_added();
@@ -83,7 +83,7 @@ impl Outcomes {
         });
     }
 
-    /// Fails the command if an item was refused for want of memory that must be added.
+    /// Checks that no item which must be added was refused for lack of memory.
     ///
     /// # Errors
     /// The refusal.
@@ -91,7 +91,7 @@ impl Outcomes {
         self.loss.map_or(Ok(()), |error| check_loss(error, host))
     }
 
-    /// Returns the outcome of an item, apart from the reason why the filter cannot grow, which no reply says.
+    /// Returns the outcome that a code stands for. The reason why a filter cannot grow is lost; no reply has it.
     fn outcome(&self, code: u8) -> Result<Added, AddError> {
         match (code, self.encoding) {
             (NEW, _) => Ok(Added::New),
@@ -108,13 +108,13 @@ impl Outcomes {
         self.codes.first().map_or(Err(AddError::Full), |code| self.outcome(*code))
     }
 
-    /// Replies an array of them.
+    /// Replies an array of the outcomes.
     pub(super) fn write(&self, reply: &mut impl Reply) {
         reply.array(self.codes.len());
         self.codes.iter().for_each(|code| write_outcome(self.outcome(*code), reply));
     }
 
-    /// Returns a character for each: [`NEW`], [`PRESENT`], or `refused`.
+    /// Returns a character for each outcome: [`NEW`], [`PRESENT`], or `refused`.
     pub(super) fn into_characters(mut self, refused: u8) -> SmallVec<[u8; 128]> {
         if self.has_again || self.items_refused > 0 {
             for code in &mut self.codes {
@@ -128,17 +128,17 @@ impl Outcomes {
         self.codes
     }
 
-    /// Returns those of the items that were added.
+    /// Returns the items that were added.
     pub(super) fn added<'a>(&self, items: impl Iterator<Item = &'a [u8]>) -> impl Iterator<Item = &'a [u8]> {
         items.zip(&self.codes).filter(|(_, code)| matches!(**code, NEW | AGAIN)).map(|(item, _)| item)
     }
 
-    /// As [`added`](Self::added), as arguments of a command.
+    /// Returns the items that were added, as arguments of a command.
     pub(super) fn added_arguments<'a>(&self, items: &[&'a [u8]]) -> impl Iterator<Item = Cow<'a, [u8]>> {
         self.added(items.iter().copied()).map(Cow::Borrowed)
     }
 
-    /// Returns the counts of so many items. Those after the one that ended the command count as refused.
+    /// Returns the effects on `items` items. Items after the one that ended the command count as refused.
     pub(super) fn effects<'a>(&self, items: usize) -> Effects<'a> {
         let replied = count_of(self.codes.len());
         let added_or_refused = count_of(usize::try_from(self.items_added).unwrap_or(usize::MAX))
@@ -153,7 +153,7 @@ impl Outcomes {
     }
 }
 
-/// Replies 1 or 0, or the error, of an item.
+/// Replies an outcome: 1, 0 or the error.
 #[inline(always)]
 pub(super) fn write_outcome(outcome: Result<Added, AddError>, reply: &mut impl Reply) {
     match outcome {
@@ -162,7 +162,7 @@ pub(super) fn write_outcome(outcome: Result<Added, AddError>, reply: &mut impl R
     }
 }
 
-/// Fails the command if an item is refused for want of memory that must be added.
+/// Checks that `error` is not the refusal, for lack of memory, of an item that must be added.
 ///
 /// # Errors
 /// The refusal.

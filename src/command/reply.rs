@@ -1,4 +1,4 @@
-//! How a command answers. The host writes straight to the client; tests collect.
+//! Replies of commands. The server writes them to the client; tests collect them.
 
 /// The protocol version a client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,11 +11,11 @@ pub enum Protocol {
 
 /// A writer of replies. Aggregates are announced with their length and followed by that many replies.
 pub trait Reply {
-    /// The protocol of the client; only for replies whose shape depends on it.
+    /// Returns the protocol of the client; only for replies whose shape depends on it.
     fn protocol(&self) -> Protocol;
     /// `+text`.
     fn simple(&mut self, text: &'static str);
-    /// `-text`; the text carries its own code.
+    /// `-text`; the text contains its code.
     fn error(&mut self, text: &str);
     /// `:number`.
     fn integer(&mut self, number: u64);
@@ -29,6 +29,6 @@ pub trait Reply {
     fn bulk(&mut self, bytes: &[u8]);
     /// `*length`.
     fn array(&mut self, length: usize);
-    /// `%pairs`, in RESP2 `*` of twice as many; key and value follow in turn.
+    /// `%pairs`, in RESP2 `*` of twice that number; keys and values follow alternately.
     fn map(&mut self, pairs: usize);
 }

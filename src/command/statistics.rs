@@ -1,20 +1,19 @@
-//! BF.STATS: all that is known of a filter.
+//! BF.STATS: statistics of a filter and its layers.
 
 use super::advice::advice;
 use super::arguments::Arguments;
 use super::effects::Effects;
 use super::error::CommandError;
-use super::facts::{self, Import};
+use super::facts::{self, Import, Value};
 use super::keyspace::{Keyspace, OpenKey};
 use super::reply::Reply;
 use super::table::KeyAccess;
-use super::value::Value;
 use super::words::Word;
 use crate::bloom::estimate::fill;
 use crate::bloom::{Filter, FilterStats, Growth, LayerStats};
 use crate::format::filter::DataType;
 
-/// BF.STATS: `key`. Replies a map of every fact, and under `per-layer` one of every layer. O(layers).
+/// BF.STATS: `key`. Replies a map of all statistics, and under `per-layer` a map for each layer. O(layers).
 ///
 /// # Errors
 /// [`CommandError::NotFound`].
@@ -31,18 +30,18 @@ pub(super) fn run<'a>(
     Ok(Effects::default())
 }
 
-/// All that is known of a filter.
+/// The statistics of a filter.
 pub(super) struct Statistics<'f> {
     filter: &'f Filter,
     import: Option<Import>,
     layers: Vec<LayerStats>,
     whole: FilterStats,
-    /// Bytes of the allocator's blocks.
+    /// Bytes that the allocator set aside for the filter.
     allocated_bytes: u64,
     advice: Option<String>,
 }
 
-/// A fact of the whole filter: the name it is answered under, in capitals the word of BF.INFO, and its value.
+/// A field of the whole filter: its name, which in capitals is its word in BF.INFO, and its value.
 pub(super) struct Field {
     pub(super) name: &'static str,
     pub(super) value: fn(&Statistics<'_>) -> Value,
@@ -52,7 +51,7 @@ const fn field(name: &'static str, value: fn(&Statistics<'_>) -> Value) -> Field
     Field { name, value }
 }
 
-/// Every fact of the whole filter, in the order of the reply.
+/// The fields of the whole filter, in the order of the reply.
 pub(super) const FIELDS: [Field; 23] = [
     field("type", |s| Value::name(DataType::of(s.filter.format()).name)),
     field("format", |s| Value::name(s.filter.format().word())),
@@ -71,7 +70,7 @@ pub(super) const FIELDS: [Field; 23] = [
     field("allocated-bytes", |s| Value::Integer(s.allocated_bytes)),
     field("hashes", |s| Value::Integer(s.whole.probes)),
     field("growth", growth),
-    field("expansion", expansion),
+    field("expansion", |s| facts::expansion(s.filter)),
     field("keyed", |s| Value::Boolean(facts::is_keyed(s.filter))),
     field("import-scheme", |s| s.import.map(|import| import.scheme).into()),
     field("import-encoding", |s| s.import.map(|import| import.encoding).into()),
@@ -94,16 +93,9 @@ fn growth(statistics: &Statistics<'_>) -> Value {
     })
 }
 
-fn expansion(statistics: &Statistics<'_>) -> Value {
-    match statistics.filter.growth() {
-        Growth::Fixed | Growth::Saturating => Value::Null,
-        Growth::Scaling { expansion } => Value::Integer(expansion.into()),
-    }
-}
-
 impl<'f> Statistics<'f> {
-    /// Of the filter under `key`, for which the allocator gave so many bytes. O(layers): some microseconds
-    /// for a layer of pages, and up to a hundred where a filter has grown so often that there is advice.
+    /// Returns the statistics of the filter under `key`. O(layers): some microseconds for a paged layer, and up to a
+    /// hundred if the filter has grown so often that there is advice.
     pub(super) fn of(key: &[u8], filter: &'f Filter, allocated_bytes: u64) -> Self {
         let (layers, whole) = filter.stats();
         let (import, advice) = (facts::import(filter), advice(key, filter));

@@ -1,21 +1,21 @@
-//! The words that commands and settings have for formats, schemes, encodings and orders, in any case.
+//! The words of commands and settings for formats, schemes, encodings and orders, in any case.
 
 use crate::bloom::Format;
 use crate::bloom::hash::scheme::{ItemEncoding, Scheme};
 use crate::bloom::policy::BitOrder;
 
-/// A choice that commands name by a word. Words are frozen: documents and logs hold them.
+/// A type whose values have words. Words are frozen: documents and logs contain them.
 pub trait Word: Copy + PartialEq + 'static {
     /// Every value with its word.
     const WORDS: &'static [(Self, &'static str)];
 
-    /// The word for this value.
+    /// Returns the word for this value.
     #[must_use]
     fn word(self) -> &'static str {
         Self::WORDS.iter().find(|(value, _)| *value == self).map_or("", |(_, word)| word)
     }
 
-    /// The value that a word stands for.
+    /// Returns the value of a word.
     #[must_use]
     fn named(word: &[u8]) -> Option<Self> {
         let mut words = Self::WORDS.iter();
@@ -60,13 +60,12 @@ impl Word for ItemEncoding {
     ];
 }
 
-/// Only of plain strings: Guava's longs come in their own frame, which tells their order, and BF.DEBUG shows
-/// it as [`GUAVA_ORDER`].
+/// Words for plain strings only. Guava's strings contain their order, and BF.DEBUG shows it as [`GUAVA_ORDER`].
 impl Word for BitOrder {
     const WORDS: &'static [(Self, &'static str)] = &[(Self::Msb, "msb"), (Self::Lsb, "lsb")];
 }
 
-/// What BF.DEBUG calls the order of bits in Guava's own bytes.
+/// The word of BF.DEBUG for the order of bits in Guava's own bytes.
 pub const GUAVA_ORDER: &str = "guava";
 
 #[cfg(test)]

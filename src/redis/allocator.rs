@@ -1,22 +1,21 @@
-//! The allocator of the module: the server's, so that `used_memory` and `maxmemory` count the filters, but
-//! fallible and with memory that is zeroed lazily, so that reserving a gigabyte costs nothing and asking for
-//! too much is an error instead of the end of the server.
+//! The allocator of the module: the server's, so that `used_memory` and `maxmemory` count the filters. It is fallible and
+//! zeroes memory lazily: a reservation of a gigabyte takes no time, and one that is too large is an error instead of the end
+//! of the server.
 //!
-//! # When memory runs out
+//! # Out of memory
 //!
-//! What a client, a file or a stream decides the size of is asked for by calls that can fail. Where they do:
+//! Allocations whose size a client, a file or a stream decides are fallible. If one fails:
 //!
 //! * a client's command replies an error and has changed nothing;
-//! * a command of a primary or of an append-only file ends the server ([`loss`](super::loss)), which would
-//!   otherwise deny items that were added;
-//! * a value that is being loaded is refused with a line in the log: RESTORE replies an error, and a server
-//!   that loads its own file ends;
+//! * a command from the primary or the append-only file exits the server ([`exit_after`](super::server::exit_after)), which
+//!   would otherwise give false negatives;
+//! * a value that is loaded is refused with a line in the log: RESTORE replies an error, and a server that loads its own
+//!   file exits;
 //! * COPY replies an error, with a line in the log;
-//! * the child that rewrites an append-only file ends, and with it the rewrite; saving takes no memory of the
-//!   size of a filter, and so goes on.
+//! * the child that rewrites an append-only file exits, and the rewrite fails. Saving allocates nothing of the size of a
+//!   filter.
 //!
-//! A block of a few hundred bytes that cannot be had ends the server, as it does where the server itself
-//! asks.
+//! If an allocation of a few hundred bytes fails, the server aborts, as it does for its own allocations.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ffi::c_void;
@@ -28,13 +27,12 @@ use shifting::Way;
 #[cfg_attr(not(test), global_allocator)]
 static ALLOCATOR: ServerAllocator = ServerAllocator;
 
-/// The server's allocator, or the system's where there is none or one that cannot fail (outside a server;
-/// servers older than 7.0, which get no more of the module than a line in the log). Which one it is never
-/// changes between an allocation and its release: every method asks [`ServerMemory::get`], and the module
-/// allocates nothing before the server has given its functions, which stay.
+/// The server's allocator; the system's outside a server, and in servers older than 7.0, whose allocator is infallible and
+/// which refuse the module with a line in the log. The choice never changes between an allocation and its release: every
+/// method calls [`ServerMemory::get`], and the module allocates nothing before the server has set its functions, which stay.
 struct ServerAllocator;
 
-/// The functions without which the server's allocator is not used at all.
+/// The functions that are required to use the server's allocator.
 struct ServerMemory {
     try_alloc: unsafe extern "C" fn(usize) -> *mut c_void,
     calloc: unsafe extern "C" fn(usize, usize) -> *mut c_void,
@@ -42,7 +40,7 @@ struct ServerMemory {
 }
 
 impl ServerMemory {
-    /// All of them or none.
+    /// Returns all functions or none.
     #[inline(always)]
     fn get() -> Option<Self> {
         Some(Self {
@@ -53,18 +51,18 @@ impl ServerMemory {
     }
 }
 
-/// Alignment that every allocation of every server has. Where the C library cannot tell the size of a block, as
-/// musl cannot, a server built without jemalloc writes it in front of the block, 8 bytes long. And the jemalloc that servers
-/// bring along (`--with-lg-quantum=3`) has blocks of 24, 40 and 56 bytes, aligned to no more.
+/// Alignment that every allocation of every server has. Where the C library cannot tell the size of a block, as musl
+/// cannot, a server built without jemalloc writes it in front of the block, 8 bytes long. And the jemalloc that
+/// servers bring along (`--with-lg-quantum=3`) has blocks of 24, 40 and 56 bytes, aligned to no more.
 pub(super) const ALIGN_SURE_BYTES: usize = 8;
 
-/// Alignment of malloc on 64-bit hosts, and of every allocation of other servers whose size is a multiple of it: so what
-/// asks for it is given a size that is. No type of this crate asks for more; those that ask for it are few, hash tables
-/// among them.
+/// Alignment of malloc on 64-bit hosts, and of every allocation of other servers whose size is a multiple of it: so
+/// what asks for it is given a size that is. No type of this crate asks for more; those that ask for it are few, hash
+/// tables among them.
 const ALIGN_MAX_BYTES: usize = 16;
 
-/// Size from which on nothing is reallocated: of `SIZE_MAX / 2`, which no block has, the servers' function would free the
-/// block and answer null.
+/// Size from which on nothing is reallocated: of `SIZE_MAX / 2`, which no block has, the servers' function would free
+/// the block and return null.
 const REALLOC_MAX_BYTES: usize = isize::MAX.cast_unsigned() / 2;
 
 /// Size from which on zeroing is left to the server's `Calloc`, whose memory comes zeroed from the system.
@@ -143,7 +141,7 @@ unsafe impl GlobalAlloc for ServerAllocator {
         let way = shifting::of(new_layout, try_alloc);
         if let (Some(Way::Direct { size_bytes }), Some(try_realloc)) = (way, api!(RedisModule_TryRealloc)) {
             // SAFETY: `block` comes from this allocator, hence, for an alignment that needs no shift, from the
-            // server's. It is not used again unless the answer is null, in which case it is untouched: the size is
+            // server's. It is not used again unless the result is null, in which case it is unchanged: the size is
             // above zero, by the caller's contract, and below `REALLOC_MAX_BYTES` and the rounding.
             return unsafe { try_realloc(block.cast(), size_bytes) }.cast();
         }
@@ -174,8 +172,8 @@ unsafe impl GlobalAlloc for ServerAllocator {
     }
 }
 
-/// Blocks aligned to more than [`ALIGN_SURE_BYTES`]. Where the server's allocator aligns none to more, each begins a little
-/// after the start of a larger block of the server's, whose address stands in front of it.
+/// Blocks aligned to more than [`ALIGN_SURE_BYTES`]. Where the server's allocator aligns none to more, each begins a
+/// little after the start of a larger block of the server's, whose address stands in front of it.
 mod shifting {
     use std::alloc::Layout;
     use std::ffi::c_void;
@@ -195,13 +193,13 @@ mod shifting {
         Shifted,
     }
 
-    /// What the server's blocks are, once one has been looked at.
-    static ANSWER: AtomicU8 = AtomicU8::new(UNKNOWN);
+    /// Whether the server's blocks are aligned, once a block was examined.
+    static ALIGNMENT: AtomicU8 = AtomicU8::new(UNKNOWN);
     const UNKNOWN: u8 = 0;
     const ALIGNED: u8 = 1;
     const SHIFTED: u8 = 2;
 
-    /// How blocks of that layout are had, the same for every call that answers; `None` if the alignment cannot be
+    /// How blocks of that layout are had, the same for every call; `None` if the alignment cannot be
     /// had, or no memory to find out.
     #[inline(always)]
     pub(super) fn of(layout: Layout, try_alloc: TryAlloc) -> Option<Way> {
@@ -217,24 +215,24 @@ mod shifting {
         if layout.align() > ALIGN_MAX_BYTES {
             return None;
         }
-        if ANSWER.load(Relaxed) == UNKNOWN {
-            // A size in front of the blocks moves all of them alike, so one tells, of a size that nothing else would
-            // align to less. It is freed at once.
-            // SAFETY: allocating has no precondition; failure is null.
+        if ALIGNMENT.load(Relaxed) == UNKNOWN {
+            // A size in front of the blocks shifts all of them alike, so one block shows it. Nothing else aligns a
+            // block of this size to less. It is freed at once. SAFETY: allocating has no precondition; failure is
+            // null.
             let probe = unsafe { try_alloc(ALIGN_MAX_BYTES) };
             if probe.is_null() {
                 return None;
             }
-            let answer = if probe.addr() % ALIGN_MAX_BYTES == 0 { ALIGNED } else { SHIFTED };
+            let alignment = if probe.addr() % ALIGN_MAX_BYTES == 0 { ALIGNED } else { SHIFTED };
             if let Some(free) = api!(RedisModule_Free) {
                 // SAFETY: the block was just allocated and is not used again.
                 unsafe { free(probe) };
             }
-            ANSWER.store(answer, Relaxed);
+            ALIGNMENT.store(alignment, Relaxed);
         }
         // Without a size in front, the block is aligned as its size is: no layout can overflow by that.
         let size_bytes = layout.pad_to_align().size();
-        Some(if ANSWER.load(Relaxed) == SHIFTED { Way::Shifted } else { Way::Direct { size_bytes } })
+        Some(if ALIGNMENT.load(Relaxed) == SHIFTED { Way::Shifted } else { Way::Direct { size_bytes } })
     }
 
     /// A block that is aligned to `ALIGN_MAX_BYTES`; null when there is no memory.
@@ -261,7 +259,7 @@ mod shifting {
     /// # Safety
     /// `block` must come from [`alloc`] and must not have been freed.
     pub(super) unsafe fn start_of(block: *mut u8) -> *mut u8 {
-        // SAFETY: `alloc` left room for an address in front of the block.
+        // SAFETY: `alloc` left bytes for an address in front of the block.
         let front = unsafe { block.sub(size_of::<*mut u8>()) };
         // SAFETY: `alloc` wrote it there.
         unsafe { front.cast::<*mut u8>().read() }
@@ -271,7 +269,7 @@ mod shifting {
 /// Size of the last allocation that failed, in bytes; 0 while none has.
 static REFUSED_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// The block, noting its size where the allocator refused it.
+/// Returns the block. Records its size if the allocation failed.
 fn noted(block: *mut u8, size_bytes: usize) -> *mut u8 {
     if block.is_null() {
         REFUSED_BYTES.store(size_bytes, Relaxed);
@@ -288,7 +286,8 @@ pub(super) fn refused_bytes() -> usize {
 /// cannot say.
 ///
 /// # Safety
-/// `start` must be the start of a living allocation of this module that was made for values of `T`, or `size_bytes` zero.
+/// `start` must be the start of a living allocation of this module that was made for values of `T`, or `size_bytes`
+/// zero.
 pub(super) unsafe fn block_bytes<T>(start: *const T, size_bytes: usize) -> usize {
     // Outside a server nothing is shifted, and there is no function to ask.
     let layout = Layout::new::<T>();

@@ -1,12 +1,14 @@
-//! The module API's functions. The server fills in a table of function pointers while it loads the module;
-//! servers differ in what they have, so every call copies its pointer out first and says what happens without
-//! it.
+//! The module API: its functions, and the replies of commands that the module calls. The server fills in a table of
+//! function pointers while it loads the module. Servers lack different functions, so every call reads its pointer
+//! first, and handles a missing one.
 
 use std::ffi::{CStr, c_int};
+use std::ptr::{self, NonNull};
+use std::slice;
 
-use redis_module::raw;
+use redis_module::raw::{self, RedisModuleCallReply};
 
-/// The function of the module API with this name, if the server has it.
+/// Returns the function of the module API with this name, if the server has it.
 macro_rules! api {
     ($name:ident) => {{
         // SAFETY: the table is written by `Export_RedisModule_Init` before the server can call anything else of
@@ -16,9 +18,9 @@ macro_rules! api {
     }};
 }
 
-/// The API's word for success.
+/// The status of success.
 pub(super) const OK: c_int = 0;
-/// The API's word for failure.
+/// The status of failure.
 pub(super) const ERR: c_int = 1;
 
 macro_rules! names_of_missing {
@@ -27,8 +29,8 @@ macro_rules! names_of_missing {
     };
 }
 
-/// The first function that the module uses and the server does not have. All of them are in Redis 7.0 and
-/// Valkey 7.2; the few that are newer, and that the module does without, are not asked for here.
+/// Returns the first required function that the server lacks. Redis 7.0 and Valkey 7.2 have all of them. Newer
+/// functions, which the module can do without, are not in the list.
 pub(super) fn first_missing() -> Option<&'static str> {
     names_of_missing!(
         RedisModule_Alloc RedisModule_TryAlloc RedisModule_Calloc RedisModule_Free RedisModule_MallocSize
@@ -62,7 +64,7 @@ pub(super) fn first_missing() -> Option<&'static str> {
     )
 }
 
-/// A function of the API that the bindings do not know, as the server gave its address.
+/// Returns a function of the API that the bindings do not have.
 ///
 /// # Safety
 /// `F` must be the type of a pointer to the function of this name.
@@ -75,25 +77,81 @@ pub(super) unsafe fn by_name<F: Copy>(name: &CStr) -> Option<F> {
     function.filter(|_| status == OK)
 }
 
-/// What the server says of the command and of itself, as `REDISMODULE_CTX_FLAGS_...`; nothing where it cannot be asked.
+/// Returns the flags `REDISMODULE_CTX_FLAGS_...` of the running command and of the server; 0 if the server lacks the
+/// function.
 ///
 /// # Safety
 /// `context` must be that of the running command, or null.
 pub(super) unsafe fn context_flags(context: Context) -> u32 {
-    // SAFETY: by the caller's word; a null context is taken too.
+    // SAFETY: by the caller's contract; a null context is allowed.
     api!(RedisModule_GetContextFlags).map_or(0, |flags| unsafe { flags(context) }.cast_unsigned())
 }
 
-/// What the server says of itself alone, whoever the client.
+/// Returns the flags of the server alone.
 pub(super) fn server_flags() -> u32 {
-    // SAFETY: the function takes a null context, and leaves out what it would say of a client.
+    // SAFETY: the function accepts a null context, and then omits the flags of a client.
     unsafe { context_flags(std::ptr::null_mut()) }
 }
 
-/// The status as a result.
+/// Returns whether a status is success.
 pub(super) fn succeeded(status: c_int) -> bool {
     status == OK
 }
 
-/// A command's context; null where there is none.
+/// The context of a command; null without a command.
 pub(super) type Context = *mut raw::RedisModuleCtx;
+
+/// The reply of a command that the module has called. It is freed with this value.
+pub(super) struct CallReply(NonNull<RedisModuleCallReply>);
+
+impl CallReply {
+    /// Returns `None` if the server did not run the command.
+    ///
+    /// # Safety
+    /// `reply` must be what `RedisModule_Call` returned, and not be used elsewhere.
+    pub(super) unsafe fn new(reply: *mut RedisModuleCallReply) -> Option<Self> {
+        NonNull::new(reply).map(Self)
+    }
+
+    /// Returns the reply if it is an integer.
+    pub(super) fn integer(&self) -> Option<i64> {
+        let integer =
+            api!(RedisModule_CallReplyInteger).filter(|_| self.is(raw::REDISMODULE_REPLY_INTEGER))?;
+        // SAFETY: the reply is alive, and a number.
+        Some(unsafe { integer(self.0.as_ptr()) })
+    }
+
+    /// Returns a copy of the reply if it is a string and there is memory for the copy.
+    pub(super) fn string(&self) -> Option<Vec<u8>> {
+        let string_ptr =
+            api!(RedisModule_CallReplyStringPtr).filter(|_| self.is(raw::REDISMODULE_REPLY_STRING))?;
+        let mut length = 0;
+        // SAFETY: the reply is alive, and a string; `length` is a place for its length.
+        let start = unsafe { string_ptr(self.0.as_ptr(), ptr::from_mut(&mut length)) };
+        if start.is_null() {
+            return None;
+        }
+        // SAFETY: the server returns the start of `length` bytes that live as long as the reply.
+        let bytes = unsafe { slice::from_raw_parts(start.cast(), length) };
+        let mut copy = Vec::new();
+        copy.try_reserve_exact(length).ok()?;
+        copy.extend_from_slice(bytes);
+        Some(copy)
+    }
+
+    fn is(&self, wanted: isize) -> bool {
+        // SAFETY: the reply is alive.
+        let reply_type =
+            api!(RedisModule_CallReplyType).map(|reply_type| unsafe { reply_type(self.0.as_ptr()) });
+        reply_type.and_then(|reply_type| isize::try_from(reply_type).ok()) == Some(wanted)
+    }
+}
+
+impl Drop for CallReply {
+    fn drop(&mut self) {
+        if let Some(free) = api!(RedisModule_FreeCallReply) {
+            // SAFETY: the reply is alive, and is not used elsewhere.
+            unsafe { free(self.0.as_ptr()) };
+        }
+    }
+}

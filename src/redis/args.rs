@@ -1,12 +1,12 @@
-//! The arguments of a command, borrowed from the server: nothing is copied, retained or, up to 64 of them,
-//! allocated.
+//! The arguments of a command, borrowed from the server. Nothing is copied or retained, and up to 64 arguments nothing
+//! is allocated.
 
 use std::ffi::c_int;
 use std::slice;
 
 use redis_module::raw;
 
-/// Arguments up to which a command allocates nothing.
+/// Number of arguments up to which a command allocates nothing.
 const MANY: usize = 64;
 
 /// The argument vector of one command.
@@ -22,22 +22,25 @@ impl<'a> Argv<'a> {
         if argv.is_null() || length == 0 {
             return Self(&[]);
         }
-        // SAFETY: not null and `length` long by the caller's word, and unchanged for 'a.
+        // SAFETY: not null and `length` long by the caller's contract, and unchanged for 'a.
         Self(unsafe { slice::from_raw_parts(argv, length) })
     }
 
-    /// The arguments without the first one, which in commands is the name.
+    /// Returns the arguments without the first, which is the name of a command.
     pub(super) fn rest(self) -> Self {
         Self(self.0.get(1..).unwrap_or_default())
     }
 
-    /// What `body` makes of the bytes of every argument, or `no_room` where there is none to keep where they
-    /// are. O(arguments).
+    /// Returns the result of `body` for the bytes of all arguments, or of `no_memory` if there is none for their
+    /// addresses. O(arguments).
     #[inline(always)]
-    pub(super) fn with_bytes<T>(self, body: impl FnOnce(&[&'a [u8]]) -> T, no_room: impl FnOnce() -> T) -> T {
-        // Written where they stay: what a function returns is copied, which takes longer than a probe. And a
-        // place of its own for key and item, what most commands have, for clearing 64 places takes longer
-        // than ten.
+    pub(super) fn with_bytes<T>(
+        self,
+        body: impl FnOnce(&[&'a [u8]]) -> T,
+        no_memory: impl FnOnce() -> T,
+    ) -> T {
+        // The addresses are written in place, because copying the result of a function takes longer than a probe. Two
+        // arguments, the number of most commands, have an array of their own, because clearing 64 places takes time.
         let (two, mut few, mut many);
         body(match self.0 {
             [first, second] => {
@@ -51,7 +54,7 @@ impl<'a> Argv<'a> {
             all => {
                 many = Vec::new();
                 if many.try_reserve_exact(all.len()).is_err() {
-                    return no_room();
+                    return no_memory();
                 }
                 many.extend(all.iter().map(|string| self.bytes_of(*string)));
                 &many
@@ -59,7 +62,7 @@ impl<'a> Argv<'a> {
         })
     }
 
-    /// Writes the bytes of every argument to the front of `places`, of which there are enough.
+    /// Writes the bytes of every argument to the front of `places`, which is long enough. Returns that part.
     fn fill<'p>(self, places: &'p mut [&'a [u8]]) -> &'p [&'a [u8]] {
         for (place, string) in places.iter_mut().zip(self.0) {
             *place = self.bytes_of(*string);
@@ -67,12 +70,12 @@ impl<'a> Argv<'a> {
         places.get(..self.0.len()).unwrap_or(places)
     }
 
-    /// The string at a place, from 0.
+    /// Returns the string at a position, from 0.
     pub(super) fn string(self, position: usize) -> Option<*mut raw::RedisModuleString> {
         self.0.get(position).copied()
     }
 
-    /// The bytes of the string at a place.
+    /// Returns the bytes of the string at a position.
     pub(super) fn bytes(self, position: usize) -> Option<&'a [u8]> {
         self.string(position).map(|string| self.bytes_of(string))
     }
@@ -83,19 +86,18 @@ impl<'a> Argv<'a> {
     }
 }
 
-/// The bytes of a string of the server.
+/// Returns the bytes of a string of the server.
 ///
 /// # Safety
 /// `string` must be a living string that is neither freed nor changed for `'a`.
 pub(super) unsafe fn string_bytes<'a>(string: *const raw::RedisModuleString) -> &'a [u8] {
     let Some(string_ptr_len) = api!(RedisModule_StringPtrLen) else { return &[] };
     let mut length = 0;
-    // SAFETY: the string is alive by the caller's word, and `length` is a place for its length.
+    // SAFETY: the string is alive by the caller's contract, and `length` is a place for its length.
     let start = unsafe { string_ptr_len(string, &raw mut length) };
     if start.is_null() {
         return &[];
     }
-    // SAFETY: the server answers with the start of `length` bytes, which stay as they are by the caller's
-    // word.
+    // SAFETY: the server returns the start of `length` bytes, which do not change by the caller's contract.
     unsafe { slice::from_raw_parts(start.cast(), length) }
 }

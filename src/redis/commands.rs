@@ -1,5 +1,4 @@
-//! Tells the server of every command in the table: handler, flags, ACL categories, and all that COMMAND DOCS
-//! shows.
+//! Registers every command of the table: handler, flags, ACL categories, and what COMMAND DOCS shows.
 
 use std::ffi::CString;
 use std::ptr;
@@ -17,16 +16,16 @@ const CATEGORY: &str = "bloom";
 /// Position of the key among the arguments, with the command's name at 0.
 const KEY_POSITION: i32 = 1;
 
-/// Registers every command. Answers false, with a line in the log, when the server refuses one.
+/// Registers every command. Returns false, with a line in the log, if the server refuses one.
 ///
 /// # Safety
 /// `context` must be that of the running `RedisModule_OnLoad`.
 pub(super) unsafe fn register(context: Context) -> bool {
-    // SAFETY: the context is OnLoad's by the caller's word.
+    // SAFETY: the context is OnLoad's by the caller's contract.
     let has_category = unsafe { add_category(context) };
     COMMANDS.iter().zip(HANDLERS).all(|(command, handler)| {
         let spec = command.spec();
-        // SAFETY: the context is OnLoad's by the caller's word, the handler is one of `dispatch`.
+        // SAFETY: the context is OnLoad's by the caller's contract, the handler is one of `dispatch`.
         let registered = unsafe { register_one(context, spec, handler, has_category) };
         if !registered {
             log::warning(context, &format!("the server refused the command {}", spec.name));
@@ -40,7 +39,7 @@ pub(super) unsafe fn register(context: Context) -> bool {
 unsafe fn add_category(context: Context) -> bool {
     let Some(add_category) = api!(RedisModule_AddACLCategory) else { return false };
     let name = log::c_text(CATEGORY);
-    // SAFETY: the context is OnLoad's by the caller's word; the name is copied.
+    // SAFETY: the context is OnLoad's by the caller's contract; the name is copied.
     succeeded(unsafe { add_category(context, name.as_ptr()) })
 }
 
@@ -57,14 +56,14 @@ unsafe fn register_one(
     };
     let name = log::c_text(spec.name);
     let flags = log::c_text(spec.flags);
-    // SAFETY: context and handler by the caller's word; name and flags are copied.
+    // SAFETY: context and handler by the caller's contract; name and flags are copied.
     let status = unsafe {
         create(context, name.as_ptr(), handler, flags.as_ptr(), KEY_POSITION, KEY_POSITION, KEY_POSITION)
     };
     if !succeeded(status) {
         return false;
     }
-    // SAFETY: the context is OnLoad's by the caller's word.
+    // SAFETY: the context is OnLoad's by the caller's contract.
     let command = unsafe { get(context, name.as_ptr()) };
     if command.is_null() {
         return false;
@@ -85,7 +84,7 @@ unsafe fn set_categories(
     let Some(set_categories) = api!(RedisModule_SetCommandACLCategories) else { return true };
     let own = if has_category { CATEGORY } else { "" };
     let categories = log::c_text(format!("{} {own}", spec.categories).trim_end());
-    // SAFETY: the command by the caller's word; the text is read before the server returns.
+    // SAFETY: the command by the caller's contract; the text is read before the server returns.
     succeeded(unsafe { set_categories(command, categories.as_ptr()) })
 }
 
@@ -106,12 +105,12 @@ unsafe fn describe(command: *mut raw::RedisModuleCommand, spec: &CommandSpec) ->
         key_specs: key_specs.as_mut_ptr(),
         args: texts.arguments(spec.syntax),
     };
-    // SAFETY: the command by the caller's word. The server copies everything before it returns; until then
+    // SAFETY: the command by the caller's contract. The server copies everything before it returns; until then
     // `texts`, `key_specs` and `info` are alive, and both lists end with an empty element.
     succeeded(unsafe { set_info(command, &raw const info) })
 }
 
-/// Sizes of the structs, by which the server tells which version of the API this module speaks.
+/// Sizes of the structs, from which the server derives the version of the API.
 static INFO_VERSION: raw::RedisModuleCommandInfoVersion = raw::RedisModuleCommandInfoVersion {
     version: 1,
     sizeof_historyentry: size_of::<raw::RedisModuleCommandHistoryEntry>(),

@@ -1,5 +1,4 @@
-//! The entry of every command: the server's arguments in, the panic barrier around the command's own way,
-//! effects out.
+//! The entry of every command: borrows the arguments, catches panics, runs the command, and carries out its effects.
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,7 +15,7 @@ use crate::command::table::for_each_command;
 use crate::command::{COMMANDS, Command, CommandError, execute, refuse};
 
 macro_rules! handlers {
-    ($($(#[$doc:meta])* $command:ident => $room:ident::$spec:ident,)*) => {
+    ($($(#[$doc:meta])* $command:ident => $file:ident::$spec:ident,)*) => {
         /// The handler of every command, in the order of the table.
         pub(super) const HANDLERS: [RedisModuleCmdFunc; COMMANDS.len()] =
             [$(Some(handle::<{ Command::$command as usize }>)),*];
@@ -34,8 +33,8 @@ impl<const INDEX: usize> At<INDEX> {
 
 /// Runs the command at `INDEX` of the table.
 ///
-/// Each command has a handler of its own, down to the reading of its arguments: the compiler leaves in it
-/// only what that command needs, which spares a short one a good part of its instructions.
+/// Each command has a handler of its own, including the reading of its arguments, so that the compiler removes the code of
+/// all other commands. This saves many instructions of a short command.
 ///
 /// # Safety
 /// Called by the server only, with the context and the arguments of a command, which stay as they are until
@@ -66,7 +65,7 @@ unsafe fn run<const INDEX: usize>(context: Context, argv: Argv<'_>, reply: &mut 
     let command = At::<INDEX>::COMMAND;
     // SAFETY: context and arguments are those of the running command, by the caller's contract.
     let mut keyspace = unsafe { ServerKeyspace::new(context, argv) };
-    let has_room = argv.with_bytes(
+    let has_memory = argv.with_bytes(
         |arguments| {
             let effects = execute(command, arguments, &mut keyspace, reply);
             if let Some(name) = argv.string(0) {
@@ -78,7 +77,7 @@ unsafe fn run<const INDEX: usize>(context: Context, argv: Argv<'_>, reply: &mut 
         },
         || false,
     );
-    if !has_room {
+    if !has_memory {
         refuse(command, &CommandError::OutOfMemory, &keyspace, reply);
     }
 }

@@ -1,4 +1,4 @@
-//! What follows a change: the new filter in its place, replication, signals and events.
+//! Carrying out the effects of a command: replication, signals, keyspace events.
 
 use std::ffi::CStr;
 use std::ptr;
@@ -7,30 +7,11 @@ use redis_module::raw::{self, RedisModuleString};
 
 use super::api::{Context, succeeded};
 use super::args::string_bytes;
-use super::claim::Claims;
-use super::key::Key;
+use super::key::{Claims, Key};
 use super::log::{self, Topic};
-use super::moment;
-use super::stats;
+use super::{server, stats};
 use crate::command::table::KeyAccess;
-use crate::command::{Command, Effects, Line, OpenKey, Replication, Slot, growth_line};
-
-/// Shown to clients that watch keyspace events when a filter is created.
-const CREATED: &CStr = c"bloom.reserve";
-/// Shown to clients that watch keyspace events when items are added.
-const ADDED: &CStr = c"bloom.add";
-/// Shown to clients that watch keyspace events when a filter has grown.
-const GROWN: &CStr = c"bloom.grow";
-
-/// Shown to clients that watch keyspace events when a filter is emptied.
-const CLEARED: &CStr = c"bloom.clear";
-
-/// Shown to clients that watch keyspace events when other filters are merged into one.
-const MERGED: &CStr = c"bloom.merge";
-/// Shown to clients that watch keyspace events when items are deleted.
-const DELETED: &CStr = c"bloom.del";
-/// Shown, as by the server's own commands, when a key is given a time to live.
-const EXPIRES: &CStr = c"expire";
+use crate::command::{Command, Effects, OpenKey, ReplicatedCommand, Replication, Slot, growth_line};
 
 /// Carries out the effects of `command`, whose first key has the name `name`.
 ///
@@ -48,14 +29,14 @@ pub(super) unsafe fn carry_out(
         return;
     }
     // SAFETY: by the caller's contract.
-    unsafe { tell(command, effects, context, name) };
+    unsafe { publish(command, effects, context, name) };
 }
 
-/// Tells replicas, the append-only file and clients that watch the key what has changed.
+/// Replicates a change, signals the key as modified, and notifies keyspace events.
 ///
 /// # Safety
 /// As [`carry_out`].
-unsafe fn tell(command: Command, effects: Effects<'_>, context: Context, name: *mut RedisModuleString) {
+unsafe fn publish(command: Command, effects: Effects<'_>, context: Context, name: *mut RedisModuleString) {
     match effects.replication {
         Replication::None => {}
         Replication::Verbatim => {
@@ -65,10 +46,10 @@ unsafe fn tell(command: Command, effects: Effects<'_>, context: Context, name: *
                 warn_of_replication(context, command.spec().name);
             }
         }
-        Replication::Rewritten(lines) => {
-            for line in &lines {
+        Replication::Rewritten(commands) => {
+            for command in &commands {
                 // SAFETY: the context is that of the running command.
-                unsafe { replicate(context, line) };
+                unsafe { replicate(context, command) };
             }
         }
     }
@@ -76,46 +57,35 @@ unsafe fn tell(command: Command, effects: Effects<'_>, context: Context, name: *
         // SAFETY: context and name are those of the running command.
         unsafe { signal(context, name) };
     }
-    if effects.created {
-        // SAFETY: context and name are those of the running command.
-        unsafe { notify(context, CREATED, name) };
-    }
-    if effects.merged {
-        // SAFETY: context and name are those of the running command.
-        unsafe { notify(context, MERGED, name) };
-    }
-    if effects.expires {
-        // SAFETY: context and name are those of the running command.
-        unsafe { notify(context, EXPIRES, name) };
-    }
-    if effects.cleared {
-        // SAFETY: context and name are those of the running command.
-        unsafe { notify(context, CLEARED, name) };
-    }
-    if effects.items_added > 0 {
-        // SAFETY: context and name are those of the running command.
-        unsafe { notify(context, ADDED, name) };
-    }
-    if effects.items_deleted > 0 {
-        // SAFETY: context and name are those of the running command.
-        unsafe { notify(context, DELETED, name) };
-    }
+    let notify_if = |has_happened: bool, event: &CStr| {
+        if has_happened {
+            // SAFETY: context and name are those of the running command.
+            unsafe { notify(context, event, name) };
+        }
+    };
+    notify_if(effects.created, c"bloom.reserve");
+    notify_if(effects.merged, c"bloom.merge");
+    notify_if(effects.expires, c"expire");
+    notify_if(effects.cleared, c"bloom.clear");
+    notify_if(effects.items_added > 0, c"bloom.add");
+    notify_if(effects.items_deleted > 0, c"bloom.del");
+    notify_if(effects.layers_added > 0, c"bloom.grow");
     if effects.layers_added > 0 {
-        // SAFETY: context and name are those of the running command.
-        unsafe { tell_of_growth(effects.layers_added, context, name) };
+        // SAFETY: context and name are those of the running command, and the key is not open, by the caller's contract.
+        unsafe { log_growth(effects.layers_added, context, name) };
     }
 }
 
+/// Counts new layers of a filter, and logs it if it has grown often, unless the command is replicated: then the
+/// primary has logged it.
+///
 /// # Safety
 /// As [`carry_out`].
 #[cold]
-unsafe fn tell_of_growth(layers_added: u32, context: Context, name: *mut RedisModuleString) {
-    // SAFETY: context and name are those of the running command.
-    unsafe { notify(context, GROWN, name) };
+unsafe fn log_growth(layers_added: u32, context: Context, name: *mut RedisModuleString) {
     stats::count_growth(layers_added);
-    // Whoever sent it there has been told.
     // SAFETY: the context is that of the running command.
-    if unsafe { moment::must_obey(context) } {
+    if unsafe { server::is_replicated(context) } {
         return;
     }
     let claims = Claims::none();
@@ -134,14 +104,14 @@ unsafe fn tell_of_growth(layers_added: u32, context: Context, name: *mut RedisMo
 ///
 /// # Safety
 /// `context` must be that of the running command.
-unsafe fn replicate(context: Context, line: &Line<'_>) {
+unsafe fn replicate(context: Context, command: &ReplicatedCommand<'_>) {
     let (Some(replicate), Some(create), Some(free)) =
         (api!(RedisModule_Replicate), api!(RedisModule_CreateString), api!(RedisModule_FreeString))
     else {
         return;
     };
-    let command = log::c_text(line.command);
-    let strings: Vec<*mut RedisModuleString> = line
+    let command_name = log::c_text(command.command);
+    let strings: Vec<*mut RedisModuleString> = command
         .arguments
         .iter()
         .map(|argument| {
@@ -152,9 +122,9 @@ unsafe fn replicate(context: Context, line: &Line<'_>) {
     // SAFETY: the context is that of the running command; the format `v` stands for an array of strings and
     // its length, a `size_t`. The server takes references of its own.
     let status =
-        unsafe { replicate(context, command.as_ptr(), c"v".as_ptr(), strings.as_ptr(), strings.len()) };
+        unsafe { replicate(context, command_name.as_ptr(), c"v".as_ptr(), strings.as_ptr(), strings.len()) };
     if !succeeded(status) {
-        warn_of_replication(context, line.command);
+        warn_of_replication(context, command.command);
     }
     for string in strings {
         // SAFETY: made above without a context, and not used again.
@@ -162,7 +132,7 @@ unsafe fn replicate(context: Context, line: &Line<'_>) {
     }
 }
 
-/// The change is made and the client is told so; what is left is to say that nobody else has it.
+/// Logs that a command was not replicated. It cannot be refused: the filter has changed, and the client has its reply.
 #[cold]
 fn warn_of_replication(context: Context, command: &str) {
     let text = format!("{command}; replicas and the append-only file lack what it did");
@@ -173,6 +143,6 @@ fn warn_of_replication(context: Context, command: &str) {
 /// `context` and `name` must be those of the running command.
 unsafe fn notify(context: Context, event: &CStr, name: *mut RedisModuleString) {
     let Some(notify) = api!(RedisModule_NotifyKeyspaceEvent) else { return };
-    // SAFETY: context and name are alive by the caller's word, the event is a C string.
+    // SAFETY: context and name are alive by the caller's contract, the event is a C string.
     unsafe { notify(context, raw::REDISMODULE_NOTIFY_GENERIC, event.as_ptr(), name) };
 }

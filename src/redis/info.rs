@@ -1,5 +1,5 @@
-//! The sections of INFO. It also runs while the server writes a crash report, so it allocates nothing and
-//! touches no filter.
+//! The sections of INFO. The server also calls this while it writes a crash report, so it allocates nothing and
+//! accesses no filter.
 
 use std::ffi::{CStr, c_int};
 
@@ -10,13 +10,13 @@ use super::log;
 use super::stats::{self, EVENTS, Totals};
 use crate::bloom::kind::{KIND_COUNT, KINDS};
 
-/// The release, since MODULE LIST has room for a number only.
+/// The release. MODULE LIST shows a number only.
 const RELEASE: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
     Ok(release) => release,
     Err(_) => c"",
 };
 
-/// Tells the server of the section. Answers false, with a line in the log, when it refuses.
+/// Registers the sections. Returns false, with a line in the log, if the server refuses.
 ///
 /// # Safety
 /// `context` must be that of the running `RedisModule_OnLoad`.
@@ -36,17 +36,17 @@ struct Section {
     fields: &'static [Field],
 }
 
-/// The name of a field, and its value, by the totals of this moment.
+/// The name of a field, and its value from the current totals.
 type Field = (&'static CStr, fn(&Now) -> u64);
 
-/// What there is of each kind, all read before the first field is written: filters are freed on other threads meanwhile,
-/// and the sums must be those of the kinds.
+/// The totals of each kind, all read before the first field is written: other threads free filters meanwhile, and the
+/// sums must be those of the kinds.
 type Now = [Totals<u64>; KIND_COUNT];
 
-/// A number among the totals of a kind.
+/// One of the totals of a kind.
 type OfKind = fn(&Totals<u64>) -> u64;
 
-/// The fields of the section of each kind, behind its name.
+/// The fields of the section of each kind: what follows the kind's name, and the value.
 static OF_KIND: [(&str, OfKind); 5] = [
     ("_filters", |kind| kind.filters),
     ("_bytes", |kind| kind.bytes),
@@ -55,14 +55,14 @@ static OF_KIND: [(&str, OfKind); 5] = [
     ("_capacity", |kind| kind.capacity_items),
 ];
 
-/// A name of a section or a field that is put together without an allocation.
+/// The name of a section or a field, composed without an allocation.
 struct Name([u8; Self::MAX_BYTES]);
 
 impl Name {
-    /// More bytes than any name has, and a NUL.
+    /// Maximum of bytes of a name, with a NUL.
     const MAX_BYTES: usize = 64;
 
-    /// Returns the name of these parts.
+    /// Returns the name that the parts give together.
     fn of(parts: [&str; 2]) -> Self {
         let mut name = [0; Self::MAX_BYTES];
         let bytes = parts.iter().flat_map(|part| part.bytes()).take(Self::MAX_BYTES - 1);
@@ -95,7 +95,7 @@ static SECTIONS: [Section; 3] = [
             (c"load_errors", |_| EVENTS.load_errors.get()),
         ],
     },
-    // valkey-bloom's own names, which exporters know.
+    // valkey-bloom's names, which exporters know.
     Section {
         name: c"bloom_core_metrics",
         fields: &[
@@ -115,7 +115,7 @@ static SECTIONS: [Section; 3] = [
     },
 ];
 
-/// A total over all kinds.
+/// Returns a total over all kinds.
 fn sum(now: &Now, total: fn(&Totals<u64>) -> u64) -> u64 {
     now.iter().fold(0, |sum, kind| sum.wrapping_add(total(kind)))
 }

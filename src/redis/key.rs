@@ -1,28 +1,96 @@
-//! An open key: what it holds, and putting a filter there.
+//! Open keys: which keys a command has opened, what a key holds, and putting a filter there.
 
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 
 use redis_module::raw;
 
 use super::api::{Context, succeeded};
-use super::claim::Claim;
+use super::args::Argv;
 use super::datatype;
-use super::freeing;
 use super::log::{self, Topic};
-use super::moment;
-use super::stored::Stored;
+use super::server;
+use super::stored::{self, Stored};
 use crate::bloom::Filter;
 use crate::command::table::KeyAccess;
 use crate::command::{CommandError, OpenKey, Slot};
 
+/// The position if no key was opened.
+const NONE: usize = usize::MAX;
+
+/// The keys that the running command has opened. None is opened twice: a filter that two open keys lead to could be
+/// changed through both.
+pub(super) struct Claims<'a> {
+    /// The position of the first key among the arguments. Most commands have one key.
+    first: Cell<usize>,
+    /// The names of the other keys, if there are any.
+    others: RefCell<ManuallyDrop<Option<Box<Names<'a>>>>>,
+}
+
+#[derive(Default)]
+struct Names<'a>(BTreeSet<&'a [u8]>);
+
+impl<'a> Claims<'a> {
+    /// Returns the claims of a command that has opened no key.
+    pub(super) const fn none() -> Self {
+        Self { first: Cell::new(NONE), others: RefCell::new(ManuallyDrop::new(None)) }
+    }
+
+    /// Claims the key that the argument at `position` names. Returns `None` if a key of that name is claimed already.
+    #[inline(always)]
+    pub(super) fn claim(&self, argv: Argv<'a>, position: usize) -> Option<Claim<'_>> {
+        if self.first.get() == NONE {
+            self.first.set(position);
+            return Some(Claim(PhantomData));
+        }
+        self.claim_beside(argv, position)
+    }
+
+    /// Claims the only key.
+    pub(super) fn claim_only(&self) -> Option<Claim<'_>> {
+        let is_alone = self.first.replace(0) == NONE;
+        is_alone.then_some(Claim(PhantomData))
+    }
+
+    /// Claims a key after others.
+    #[cold]
+    fn claim_beside(&self, argv: Argv<'a>, position: usize) -> Option<Claim<'_>> {
+        let name = argv.bytes(position)?;
+        let is_new = argv.bytes(self.first.get()) != Some(name)
+            && self.others.borrow_mut().get_or_insert_default().0.insert(name);
+        is_new.then_some(Claim(PhantomData))
+    }
+
+    #[cold]
+    fn free_others(&mut self) {
+        drop(self.others.get_mut().take());
+    }
+}
+
+/// Written out because the compiler would call a function to find that there is nothing to free.
+impl Drop for Claims<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.others.get_mut().is_some() {
+            self.free_others();
+        }
+    }
+}
+
+/// Proof that no other key of the same name is open.
+pub(super) struct Claim<'k>(PhantomData<&'k Cell<usize>>);
+
 /// A key of the selected database, open as long as this value lives.
 pub(super) struct Key<'k> {
-    /// Nothing for a key that does not exist and is only read.
+    /// `None` for a key that does not exist and is only read.
     key: Option<NonNull<raw::RedisModuleKey>>,
-    /// Nothing for a key that could not be opened.
+    /// `None` for a key that could not be opened.
     claim: Option<Claim<'k>>,
-    /// The filter under the key, once it was looked for. If it may be changed, `items` are those that [`Filter::counts_since`]
-    /// said then.
+    /// The filter under the key, once it was looked for. If it may be changed, `items` are those that
+    /// [`Filter::counts_since`] said then.
     stored: Option<NonNull<Stored>>,
     items: u64,
     context: Context,
@@ -52,7 +120,7 @@ impl<'k> Key<'k> {
         Self { key, claim: Some(claim), stored: None, items: 0, context, access }
     }
 
-    /// A key that could not be opened, which looks like one of another type.
+    /// Returns a key that could not be opened. It looks like one of another type.
     pub(super) fn none() -> Self {
         let (context, access) = (ptr::null_mut(), KeyAccess::ReadOnly);
         Self { key: None, claim: None, stored: None, items: 0, context, access }
@@ -83,14 +151,14 @@ impl<'k> Key<'k> {
         NonNull::new(value.cast()).map_or(Slot::WrongType, Slot::Filter)
     }
 
-    /// The filter that was found under the key.
+    /// Returns the filter that was found under the key.
     #[inline(always)]
     fn stored(&mut self) -> Option<&mut Stored> {
         // SAFETY: the value of a key of our type is a living `Stored` (see `datatype`). Commands run one at
         // a time on the server's main thread, and the key stays open for the borrow. What is called of the
         // server meanwhile, to open, read or expire other keys, writes nothing to this one; other modules may
         // hear of a key that expires, and must not write from there. The change itself is announced once no
-        // key is open (`effects`). Only `publish` puts another value there, which forgets this one: so nothing
+        // key is open (`effects`). Only `publish` puts another value there, and it resets `stored`: so nothing
         // else changes or frees it. The key is borrowed exclusively, and it is the only open key of its name.
         self.stored.map(|mut stored| unsafe { stored.as_mut() })
     }
@@ -107,8 +175,9 @@ impl OpenKey for Key<'_> {
                 let (context, access) = (self.context, self.access);
                 let Some(stored) = self.stored() else { return Slot::WrongType };
                 // SAFETY: the context is that of the running command.
-                let must_obey = || access == KeyAccess::ReadWrite && unsafe { moment::must_obey(context) };
-                stored.filter.set_time(moment::now_ms, must_obey);
+                let is_replicated =
+                    || access == KeyAccess::ReadWrite && unsafe { server::is_replicated(context) };
+                stored.filter.set_time(server::now_ms, is_replicated);
                 if access == KeyAccess::ReadWrite {
                     self.items = stored.filter.counts_since(usize::MAX).1;
                 }
@@ -127,7 +196,7 @@ impl OpenKey for Key<'_> {
         let Some(stored) = self.stored() else { return 0 };
         let layers_added = stored.changed(items_before, items_added);
         if let Some(expired) = stored.take_expired() {
-            freeing::free(expired);
+            stored::free(expired);
         }
         layers_added
     }
@@ -159,7 +228,7 @@ impl OpenKey for Key<'_> {
 
     fn replace(&mut self, filter: Filter) {
         if let Some(stored) = self.stored() {
-            freeing::free(std::mem::replace(stored, Stored::new(filter)));
+            stored::free(std::mem::replace(stored, Stored::new(filter)));
         }
     }
 
@@ -170,6 +239,7 @@ impl OpenKey for Key<'_> {
     }
 }
 
+/// Returns the error for a filter that the server refuses, after a line in the log.
 #[cold]
 fn not_published() -> CommandError {
     log::throttled(Topic::Publishing, ptr::null_mut(), "the server does not take it");

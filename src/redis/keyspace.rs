@@ -1,43 +1,39 @@
-//! The keys of the selected database, and the server around them, as a command sees them.
+//! The keys of the selected database and the server, as a command sees them.
 
 use redis_module::raw::RedisModuleString;
 
 use super::api::Context;
 use super::args::Argv;
-use super::claim::{Claim, Claims};
 use super::config;
-use super::key::Key;
-use super::loss;
+use super::key::{Claim, Claims, Key};
 use super::memory::client_limit_bytes;
-use super::moment;
 use super::pagemap::ProcessMemory;
-use super::permission;
-use super::random::random_seed;
-use super::source::{Source, field};
+use super::server;
+use super::source::{self, Source};
 use crate::bloom::hash::siphash::SEED_BYTES;
 use crate::bloom::{ByteLimit, Memory, Prefetch};
 use crate::command::table::KeyAccess;
 use crate::command::{Command, CommandError, Host, Keyspace, Name, Settings, StringSlot};
 use crate::prefetch::Processor;
 
-/// The server as one command sees it.
+/// The server during one command.
 pub(super) struct ServerKeyspace<'a> {
     context: Context,
     argv: Argv<'a>,
-    open: Claims<'a>,
+    claims: Claims<'a>,
 }
 
 impl<'a> ServerKeyspace<'a> {
     /// # Safety
     /// Context and arguments must be those of the running command, for as long as the value lives.
     pub(super) unsafe fn new(context: Context, argv: Argv<'a>) -> Self {
-        Self { context, argv, open: Claims::none() }
+        Self { context, argv, claims: Claims::none() }
     }
 
-    /// Returns the string that names a key, which no other open key of the command has.
+    /// Returns the name of a key, and the claim that no other open key of the command has this name.
     #[inline(always)]
     fn claim(&self, position: usize) -> Option<(*mut RedisModuleString, Claim<'_>)> {
-        Some((self.argv.string(position)?, self.open.claim(self.argv, position)?))
+        Some((self.argv.string(position)?, self.claims.claim(self.argv, position)?))
     }
 }
 
@@ -60,17 +56,17 @@ impl Keyspace for ServerKeyspace<'_> {
     fn may_read(&self, source: Name<'_>, first: Name<'_>) -> Result<(), CommandError> {
         let keys = self.argv.string(source.position).zip(self.argv.string(first.position));
         match keys {
-            // A primary has asked.
-            Some(_) if self.must_obey() => Ok(()),
+            // The primary has checked.
+            Some(_) if self.is_replicated() => Ok(()),
             // SAFETY: the context is that of the running command, and the names are arguments of it.
-            Some((source, first)) => unsafe { permission::may_read(self.context, source, first) },
+            Some((source, first)) => unsafe { source::may_read(self.context, source, first) },
             None => Err(CommandError::Internal),
         }
     }
 
     fn may_be_migrating(&self, key: &[u8], first: Name<'_>) -> bool {
         // SAFETY: the context is that of the running command.
-        !self.must_obey() && unsafe { permission::may_be_migrating(self.context, key, first.bytes) }
+        !self.is_replicated() && unsafe { source::may_be_migrating(self.context, key, first.bytes) }
     }
 
     fn with_string<T>(&self, name: Name<'_>, read: impl FnOnce(StringSlot<'_>) -> T) -> T {
@@ -82,7 +78,7 @@ impl Keyspace for ServerKeyspace<'_> {
 
     fn field(&self, key: &[u8], name: &str) -> Option<Vec<u8>> {
         // SAFETY: the context is that of the running command.
-        unsafe { field(self.context, key, name) }
+        unsafe { source::field(self.context, key, name) }
     }
 
     #[inline(always)]
@@ -95,7 +91,7 @@ impl Keyspace for ServerKeyspace<'_> {
     }
 
     fn lost(&self, command: Command, error: &CommandError) {
-        loss::end_server(error, command, self.argv);
+        server::exit_after(error, command, self.argv);
     }
 }
 
@@ -104,28 +100,28 @@ impl Host for ServerKeyspace<'_> {
         config::settings()
     }
 
-    fn must_obey(&self) -> bool {
+    fn is_replicated(&self) -> bool {
         // SAFETY: the context is that of the running command.
-        unsafe { moment::must_obey(self.context) }
+        unsafe { server::is_replicated(self.context) }
     }
 
     fn must_succeed(&self) -> bool {
         // SAFETY: the context is that of the running command.
-        unsafe { moment::must_succeed(self.context) }
+        unsafe { server::must_succeed(self.context) }
     }
 
     fn now_ms(&self) -> u64 {
-        moment::now_ms()
+        server::now_ms()
     }
 
     fn random_seed(&self) -> [u8; SEED_BYTES] {
-        random_seed()
+        server::random_seed()
     }
 }
 
 impl ByteLimit for ServerKeyspace<'_> {
     fn max_filter_bytes(&self) -> u64 {
-        if self.must_obey() {
+        if self.is_replicated() {
             return u64::MAX;
         }
         // SAFETY: the context is that of the running command.

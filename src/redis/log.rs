@@ -1,8 +1,8 @@
-//! Lines in the server's log. The text is always an argument, never the format: it may hold what a client
+//! Lines in the server's log. The text is always an argument, never the format, because it may contain what a client
 //! sent.
 //!
-//! What a client can bring about as often as it likes is throttled, each [`Topic`] by itself, and what is
-//! left out is counted and told. What happens once, at load or at the end, is always written.
+//! Lines that a client can cause repeatedly are throttled, each [`Topic`] separately. Omitted lines are counted, and
+//! the count is logged. Lines at load and at exit are always written.
 
 use std::ffi::{CStr, CString, c_void};
 use std::panic::catch_unwind;
@@ -17,31 +17,31 @@ use super::api::{Context, server_flags};
 const WARNING: &CStr = c"warning";
 const TEXT: &CStr = c"%s";
 
-/// Most lines of one topic within a [`WINDOW`].
+/// Maximum of lines of one topic within a [`WINDOW`].
 const LINES_MAX: u32 = 5;
 /// Time over which lines are counted.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// What a client can bring about as often as it likes.
+/// The topic of lines that a client can cause repeatedly.
 #[derive(Clone, Copy)]
 pub(super) enum Topic {
-    /// A payload that is no filter.
+    /// A payload that is not a filter.
     Loading,
-    /// A filter for whose copy there is no memory.
+    /// No memory for the copy of a filter.
     Copying,
-    /// A filter that the server does not take.
+    /// A filter that the server refuses.
     Publishing,
-    /// A command that the server does not pass on.
+    /// A command that the server does not replicate.
     Replicating,
-    /// A filter that has grown more often than is good for it.
+    /// A filter that has grown too often.
     Growing,
-    /// A panic that the barrier around every command stopped.
+    /// A panic, which every entry of the module catches.
     Panicking,
 }
 
-/// How many lines of a topic were written lately.
+/// The recent lines of a topic.
 struct Throttle {
-    /// What every line of the topic begins with.
+    /// The start of every line of the topic.
     what: &'static str,
     window: Mutex<Window>,
 }
@@ -56,23 +56,23 @@ static THROTTLES: [Throttle; 6] = [
     Throttle::new("everbloom"),
 ];
 
-/// What was written and what was left out.
+/// The lines that were written and omitted.
 struct Window {
-    /// When the lines written now began to be counted; none before the first.
+    /// The start of the current count of lines; `None` before the first line.
     began: Option<Instant>,
     lines: u32,
-    /// When the first line was left out that is not told yet.
-    left_out_from: Option<Instant>,
-    left_out: u64,
+    /// The time of the first omitted line that is not logged yet.
+    omitted_since: Option<Instant>,
+    omitted: u64,
 }
 
-/// Whether a [`WINDOW`] has passed since; true when there is no since.
+/// Returns whether a [`WINDOW`] has passed since a time; true for no time.
 fn is_over(since: Option<Instant>, now: Instant) -> bool {
     since.is_none_or(|since| now.duration_since(since) >= WINDOW)
 }
 
 impl Window {
-    /// Counts a line; answers whether it may be written.
+    /// Counts a line. Returns whether it may be written.
     fn admit(&mut self, now: Instant) -> bool {
         if is_over(self.began, now) {
             (self.began, self.lines) = (Some(now), 0);
@@ -81,24 +81,24 @@ impl Window {
             self.lines = self.lines.saturating_add(1);
             return true;
         }
-        self.left_out_from.get_or_insert(now);
-        self.left_out = self.left_out.saturating_add(1);
+        self.omitted_since.get_or_insert(now);
+        self.omitted = self.omitted.saturating_add(1);
         false
     }
 
-    /// How many lines were left out, if it is time to tell.
-    fn take_left_out(&mut self, now: Instant) -> Option<u64> {
-        if self.left_out == 0 || !is_over(self.left_out_from, now) {
+    /// Returns the number of omitted lines, if it is time to log it.
+    fn take_omitted(&mut self, now: Instant) -> Option<u64> {
+        if self.omitted == 0 || !is_over(self.omitted_since, now) {
             return None;
         }
-        self.left_out_from = None;
-        Some(mem::take(&mut self.left_out))
+        self.omitted_since = None;
+        Some(mem::take(&mut self.omitted))
     }
 }
 
 impl Throttle {
     const fn new(what: &'static str) -> Self {
-        Self { what, window: Mutex::new(Window { began: None, lines: 0, left_out_from: None, left_out: 0 }) }
+        Self { what, window: Mutex::new(Window { began: None, lines: 0, omitted_since: None, omitted: 0 }) }
     }
 
     fn of(topic: Topic) -> &'static Self {
@@ -113,16 +113,16 @@ impl Throttle {
         }
     }
 
-    /// Whether a line may be written now. Never waits: a line is better written than lost.
+    /// Returns whether a line may be written now. It never waits, and writes the line if the lock is taken.
     fn admits(&self) -> bool {
         self.window.try_lock().map_or(true, |mut window| window.admit(Instant::now()))
     }
 
-    fn tell_left_out(&self, context: Context) {
-        let left_out =
-            self.window.try_lock().ok().and_then(|mut window| window.take_left_out(Instant::now()));
-        if let Some(left_out) = left_out {
-            warning(context, &format!("{}: {left_out} more such lines were left out", self.what));
+    /// Logs the number of omitted lines.
+    fn log_omitted(&self, context: Context) {
+        let omitted = self.window.try_lock().ok().and_then(|mut window| window.take_omitted(Instant::now()));
+        if let Some(omitted) = omitted {
+            warning(context, &format!("{}: {omitted} more such lines were left out", self.what));
         }
     }
 }
@@ -132,11 +132,11 @@ pub(super) fn warning(context: Context, text: &str) {
     let Some(log) = api!(RedisModule_Log) else { return };
     let text = c_text(text);
     // SAFETY: level and format are C strings, the one argument of the format is one too; the server copies
-    // them. It accepts a null context, and any other is that of the callback that runs, as all of this room are.
+    // them. The context is null, which the server accepts, or that of the running callback.
     unsafe { log(context, WARNING.as_ptr(), TEXT.as_ptr(), text.as_ptr()) };
 }
 
-/// Writes a warning on a topic, unless there were too many lately; `context` must be null or alive.
+/// Writes a warning on a topic, unless it is throttled; `context` must be null or alive.
 pub(super) fn throttled(topic: Topic, context: Context, text: &str) {
     let throttle = Throttle::of(topic);
     if throttle.admits() {
@@ -144,8 +144,8 @@ pub(super) fn throttled(topic: Topic, context: Context, text: &str) {
     }
 }
 
-/// Writes why a value cannot be loaded. Where the server loads its data there is one such line, the last one,
-/// and it is always written; a client can cause any number of them.
+/// Writes why a value cannot be loaded. While the server loads its data, the line is always written: there is one, the
+/// last. A client can cause any number of them.
 ///
 /// # Safety
 /// `io` must be the server's, within the callback it was given to.
@@ -156,25 +156,24 @@ pub(super) unsafe fn unloadable(io: *mut raw::RedisModuleIO, error: &str) {
     }
     let Some(log) = api!(RedisModule_LogIOError) else { return };
     let text = c_text(&format!("{}: {error}", throttle.what));
-    // SAFETY: the caller vouches for `io`; the rest as in `warning`.
+    // SAFETY: `io` by the caller's contract; the rest as in `warning`.
     unsafe { log(io, WARNING.as_ptr(), TEXT.as_ptr(), text.as_ptr()) };
 }
 
-/// Whether the server reads a snapshot or an append-only file.
+/// Returns whether the server is loading a snapshot or an append-only file.
 fn is_server_loading() -> bool {
     const LOADING: u32 = raw::REDISMODULE_CTX_FLAGS_LOADING | raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING;
     server_flags() & LOADING != 0
 }
 
-/// Asks the server to be called several times a second, so that what was left out is told when the flood is
-/// over.
+/// Subscribes to the server's timer, so that the number of omitted lines is logged afterwards.
 ///
 /// # Safety
 /// `context` must be that of the running `RedisModule_OnLoad`.
 pub(super) unsafe fn watch(context: Context) {
     let Some(subscribe) = api!(RedisModule_SubscribeToServerEvent) else { return };
     let event = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_CRON_LOOP, dataver: 1 };
-    // SAFETY: the context is OnLoad's by the caller's word; the callback lives as long as the module.
+    // SAFETY: the context is OnLoad's by the caller's contract; the callback lives as long as the module.
     unsafe { subscribe(context, event, Some(on_cron)) };
 }
 
@@ -186,8 +185,8 @@ unsafe extern "C" fn on_cron(
     _subevent: u64,
     _data: *mut c_void,
 ) {
-    // A panic has said so itself.
-    let _ = catch_unwind(|| THROTTLES.iter().for_each(|throttle| throttle.tell_left_out(context)));
+    // The panic hook has logged a panic.
+    let _ = catch_unwind(|| THROTTLES.iter().for_each(|throttle| throttle.log_omitted(context)));
 }
 
 /// Sends the message of every panic to the server's log; a daemon has no standard error.
@@ -197,13 +196,13 @@ pub(super) fn report_panics() {
     }));
 }
 
-/// Ends the server on purpose, after a panic that left a filter or a snapshot in an unknown state.
+/// Aborts the server, after a panic that left a filter or a snapshot in an unknown state.
 pub(super) fn abort(what: &str) -> ! {
     warning(ptr::null_mut(), &format!("everbloom: panic in {what}, ending the server to save the data"));
     std::process::abort()
 }
 
-/// The text as one line without a NUL.
+/// Returns the text as one line without a NUL.
 pub(super) fn c_text(text: &str) -> CString {
     let bytes: Vec<u8> = text.bytes().map(|byte| if byte < b' ' { b' ' } else { byte }).collect();
     CString::new(bytes).unwrap_or_default()

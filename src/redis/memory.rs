@@ -1,58 +1,60 @@
-//! How much memory a filter may take that a command makes.
+//! How much memory a filter may take that a command creates or the server loads.
 
+use std::cell::OnceCell;
 use std::ffi::CStr;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use redis_module::raw;
+use redis_module::raw::{self, RedisModuleIO};
 
-use super::api::Context;
+use super::api::{CallReply, Context, server_flags};
 use super::config;
+use crate::bloom::ByteLimit;
 
-/// The memory of the machine in bytes; no limit until the server has said.
+/// The memory of the machine in bytes; no limit before it is read.
 static SYSTEM_BYTES: AtomicU64 = AtomicU64::new(u64::MAX);
-/// The server's `maxmemory` in bytes; no limit when it is not set.
+/// The server's `maxmemory` in bytes; no limit if it is not set.
 static MAXMEMORY_BYTES: AtomicU64 = AtomicU64::new(u64::MAX);
-/// Whether the server's configuration has changed since `MAXMEMORY_BYTES` was read. Asking costs tens of
+/// Whether the server's configuration has changed since `MAXMEMORY_BYTES` was read. Reading it takes tens of
 /// microseconds, too much for every new filter.
 static IS_STALE: AtomicBool = AtomicBool::new(true);
 
-/// The most bytes of a filter that a client makes: as configured, and no more than the memory there is.
+/// Returns the maximum size of a filter that a client creates: as configured, and at most the memory of the server.
 ///
 /// # Safety
 /// `context` must be alive, or null.
 pub(super) unsafe fn client_limit_bytes(context: Context) -> u64 {
     if IS_STALE.swap(false, Relaxed) {
-        // SAFETY: the context is alive or null by the caller's word.
+        // SAFETY: the context is alive or null by the caller's contract.
         unsafe { refresh(context) };
     }
     let memory_bytes = MAXMEMORY_BYTES.load(Relaxed).min(system_bytes());
     config::settings().max_filter_bytes.min(memory_bytes)
 }
 
-/// The memory of the machine in bytes: no filter is larger, wherever it comes from.
-pub(super) fn system_bytes() -> u64 {
+/// Returns the memory of the machine in bytes, the maximum for filters from any origin.
+fn system_bytes() -> u64 {
     SYSTEM_BYTES.load(Relaxed)
 }
 
-/// Whether the server has as much memory as it may have (`maxmemory`) or more. Asks the server.
+/// Returns whether the server has reached `maxmemory`.
 pub(super) fn is_short() -> bool {
     // SAFETY: no precondition; zero where there is no limit.
     api!(RedisModule_GetUsedMemoryRatio).is_some_and(|ratio| unsafe { ratio() } >= 1.0)
 }
 
-/// Asks the server for the limits, and to be told when its configuration changes. Without the event, which is
-/// newer than Redis 7.0's first release candidates, `maxmemory` stays as it was at load.
+/// Reads the limits, and subscribes to changes of the server's configuration. Without that event, which is newer than
+/// the first release candidates of Redis 7.0, `maxmemory` is read only at load.
 ///
 /// # Safety
 /// `context` must be that of the running `RedisModule_OnLoad`.
 pub(super) unsafe fn watch(context: Context) {
-    // SAFETY: the context is alive by the caller's word.
+    // SAFETY: the context is alive by the caller's contract.
     unsafe { refresh(context) };
     IS_STALE.store(false, Relaxed);
     let Some(subscribe) = api!(RedisModule_SubscribeToServerEvent) else { return };
     let event = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_CONFIG, dataver: 1 };
-    // SAFETY: the context is OnLoad's by the caller's word; the callback lives as long as the module.
+    // SAFETY: the context is OnLoad's by the caller's contract; the callback lives as long as the module.
     unsafe { subscribe(context, event, Some(on_config_change)) };
 }
 
@@ -76,7 +78,7 @@ unsafe fn refresh(context: Context) {
     else {
         return;
     };
-    // SAFETY: the context, alive by the caller's word, or null, which the server allows, is for automatic
+    // SAFETY: the context, alive by the caller's contract, or null, which the server allows, is for automatic
     // freeing only; the section is a C string.
     let info = unsafe { server_info(context, c"memory".as_ptr()) };
     // SAFETY: `info` was just made and is freed only below.
@@ -89,14 +91,101 @@ unsafe fn refresh(context: Context) {
     SYSTEM_BYTES.store(system.unwrap_or(u64::MAX), Relaxed);
 }
 
-/// A number of INFO that is not zero.
+/// Returns a number of INFO that is not zero.
 ///
 /// # Safety
-/// `info` must be what `GetServerInfo` answered, not yet freed.
+/// `info` must be what `GetServerInfo` returned, not yet freed.
 unsafe fn field(info: *mut raw::RedisModuleServerInfoData, name: &CStr) -> Option<u64> {
     let get = api!(RedisModule_ServerInfoGetFieldUnsigned)?;
     let mut error = 0;
-    // SAFETY: `info` is alive by the caller's word, the name is a C string, `error` a place for the status.
+    // SAFETY: `info` is alive by the caller's contract, the name is a C string, `error` a place for the status.
     let value = unsafe { get(info, name.as_ptr(), ptr::from_mut(&mut error)) };
     (error == 0 && value != 0).then_some(value)
+}
+
+/// The limit of one value that is loaded: from a file, from the primary, from another node of the cluster, or by
+/// RESTORE of a client. `bf.max-filter-bytes` applies to the client only. The others load existing data, and a refusal
+/// would lose it.
+pub(super) struct LoadLimit {
+    io: *mut RedisModuleIO,
+    /// Whether the value may come from a client: this is a primary that is not loading its own file.
+    may_be_from_client: bool,
+    /// Whether this node serves the key of the value; determined if it is needed.
+    is_served: OnceCell<bool>,
+}
+
+impl LoadLimit {
+    /// # Safety
+    /// `io` must be the server's, and the value must not outlive the callback that `io` was given to.
+    pub(super) unsafe fn new(io: *mut RedisModuleIO) -> Self {
+        let trusted = raw::REDISMODULE_CTX_FLAGS_LOADING | raw::REDISMODULE_CTX_FLAGS_SLAVE;
+        let may_be_from_client = server_flags() & trusted == 0;
+        Self { io, may_be_from_client, is_served: OnceCell::new() }
+    }
+
+    /// Returns whether the value comes from a client, not from another node of the cluster that migrates its slot.
+    /// That node sends RESTORE as clients do. But this node serves the slot only when the migration is complete, and
+    /// until then clients cannot write to the key.
+    fn is_from_client(&self) -> bool {
+        self.may_be_from_client
+            && (server_flags() & raw::REDISMODULE_CTX_FLAGS_CLUSTER == 0
+                // SAFETY: `self.io` is alive by the contract of `new`.
+                || *self.is_served.get_or_init(|| unsafe { serves_key_of(self.io) }))
+    }
+}
+
+impl ByteLimit for LoadLimit {
+    fn max_filter_bytes(&self) -> u64 {
+        system_bytes()
+    }
+
+    fn permits(&self, needed_bytes: u64) -> Result<(), u64> {
+        let system_bytes = system_bytes();
+        if needed_bytes > system_bytes {
+            return Err(system_bytes);
+        }
+        if !self.may_be_from_client {
+            return Ok(());
+        }
+        // SAFETY: a null context is allowed.
+        let limit_bytes = unsafe { client_limit_bytes(ptr::null_mut()) };
+        if needed_bytes > limit_bytes && self.is_from_client() { Err(limit_bytes) } else { Ok(()) }
+    }
+}
+
+/// Returns whether this node of the cluster serves the key of the value: the server refuses to call a command whose
+/// key is in a slot of another node.
+///
+/// # Safety
+/// `io` must be the server's, within the running callback.
+unsafe fn serves_key_of(io: *mut RedisModuleIO) -> bool {
+    let (Some(key_name), Some(string_ptr_len)) =
+        (api!(RedisModule_GetKeyNameFromIO), api!(RedisModule_StringPtrLen))
+    else {
+        return false;
+    };
+    let (Some(get_context), Some(free_context)) =
+        (api!(RedisModule_GetThreadSafeContext), api!(RedisModule_FreeThreadSafeContext))
+    else {
+        return false;
+    };
+    let Some(call) = api!(RedisModule_Call) else { return false };
+    // SAFETY: `io` is alive by the caller's contract.
+    let key = unsafe { key_name(io) };
+    if key.is_null() {
+        return false;
+    }
+    let mut length = 0;
+    // SAFETY: the key is alive as long as `io`; `length` is a place for its length.
+    let start = unsafe { string_ptr_len(key, &raw mut length) };
+    // A call needs a context with a client, which that of `io` lacks.
+    // SAFETY: no client is blocked: null. This is the main thread, which holds the server's lock.
+    let context = unsafe { get_context(ptr::null_mut()) };
+    // SAFETY: the context was just made; the format stands for a key with its length.
+    let reply = unsafe { call(context, c"EXISTS".as_ptr(), c"b".as_ptr(), start, length) };
+    // SAFETY: the reply was just made, and its pointer is not used again.
+    let is_served = unsafe { CallReply::new(reply) }.is_some();
+    // SAFETY: the context was made here and is not used again.
+    unsafe { free_context(context) };
+    is_served
 }

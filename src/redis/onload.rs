@@ -1,4 +1,4 @@
-//! Where the server enters: registers everything, or says in the log why not and leaves the server as it was.
+//! The entry of the module: registers everything, or logs why not and leaves the server unchanged.
 
 use std::ffi::{CStr, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,12 +7,12 @@ use redis_module::raw::{self, RedisModuleString};
 
 use super::api::{self, Context, ERR, OK, succeeded};
 use super::args::Argv;
-use super::{commands, config, datatype, huge_pages, info, load_arguments, log, memory, server};
+use super::{commands, config, datatype, huge_pages, info, log, memory, server};
 
 /// Name of the module.
 const NAME: &CStr = c"bf";
 
-/// Why the server does not take the module's name.
+/// The line in the log if the name is taken.
 const NAME_TAKEN: &str = "a module named bf is loaded already, RedisBloom or another copy of this one, and a server can \
     have only one: MODULE LIST shows it with its path. Remove its loadmodule line, or this module's";
 
@@ -28,7 +28,7 @@ const VERSION: c_int = {
     80_000 + 1_000 * major + 100 * minor + patch
 };
 
-/// The number that decimal digits stand for.
+/// Returns the number that decimal digits represent.
 const fn number(digits: &str) -> c_int {
     match c_int::from_str_radix(digits, 10) {
         Ok(number) => number,
@@ -65,8 +65,7 @@ pub(super) unsafe extern "C" fn RedisModule_OnLoad(
     }
 }
 
-/// Registers everything; what cannot fail, and what a module that does not load must not leave behind, comes
-/// last.
+/// Registers everything. Steps that cannot fail come last, so that a module that does not load leaves nothing behind.
 ///
 /// # Safety
 /// As [`RedisModule_OnLoad`], with the API filled in.
@@ -79,7 +78,7 @@ unsafe fn load(context: Context, argv: *mut *mut RedisModuleString, argc: c_int)
         return false;
     }
     log::report_panics();
-    // What an attempt that was refused has set would still be there where the library was not unloaded.
+    // The library may still have the settings of an earlier load that failed.
     config::reset();
     // SAFETY: the server's arguments, alive until OnLoad returns.
     match unsafe { apply_arguments(argv, argc) } {
@@ -115,19 +114,20 @@ unsafe fn load(context: Context, argv: *mut *mut RedisModuleString, argc: c_int)
 unsafe fn apply_arguments(argv: *mut *mut RedisModuleString, argc: c_int) -> Result<Vec<String>, String> {
     // SAFETY: by the caller's contract.
     let arguments = unsafe { Argv::new(argv, argc) };
-    arguments.with_bytes(load_arguments::apply, || Err("out of memory".to_owned()))
+    arguments.with_bytes(config::apply_arguments, || Err("out of memory".to_owned()))
 }
 
-/// Tells the server what the module can do.
+/// Sets the module's options.
 ///
 /// # Safety
 /// `context` must be that of the running `RedisModule_OnLoad`.
 unsafe fn set_options(context: Context) {
-    // A truncated or altered snapshot is an error that `datatype::load` handles, not the end of the server.
+    // `datatype` handles a damaged snapshot as an error.
     const OPTIONS: u32 = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
         // `effects` signals keys, and only those that have changed.
         | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
-        // Filters know no database and no key, so a second data set may be loaded while the first one serves.
+        // Filters do not depend on their database and key, so a second data set may be loaded while the first one
+        // serves.
         | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;
     // A filter may also arrive, chunk by chunk, before its slot is served here. Without this option Valkey from 9.0 on
     // refuses to migrate slots atomically. The bindings do not know it.

@@ -1,5 +1,5 @@
-//! What the system knows of this process's memory: which pages were written to (`/proc/self/pagemap`; see the
-//! kernel's Documentation/admin-guide/mm/pagemap.rst).
+//! Which pages of this process's memory were written to (`/proc/self/pagemap`; see the kernel's
+//! Documentation/admin-guide/mm/pagemap.rst).
 
 use std::fs::File;
 use std::ops::Range;
@@ -7,14 +7,14 @@ use std::os::unix::fs::FileExt;
 
 use crate::bloom::Memory;
 
-/// Bytes of a page that this module is made for; a system with larger ones is not asked.
+/// Bytes of a page. On a system with larger pages all memory counts as written.
 const PAGE_BYTES: usize = 4096;
-/// Entries that are read at once: those of 2 MiB.
+/// Number of entries that are read at once: those of 2 MiB.
 const READ_ENTRIES: usize = 512;
 
 /// The page is in memory.
 const PRESENT: u64 = 1 << 63;
-/// The page is in swap, or on its way to another place.
+/// The page is in swap, or is being migrated.
 const SWAPPED: u64 = 1 << 62;
 
 /// The memory of this process.
@@ -44,8 +44,8 @@ impl Memory for ProcessMemory {
 struct Pagemap(File);
 
 impl Pagemap {
-    /// The table of the process that this runs in: a child has one of its own, so it is not kept. Nothing
-    /// where the system has none, or lets nobody see it, or has other pages.
+    /// Opens the table of the current process. It is not kept open, because a child has another. Returns `None` if the
+    /// system has no table, denies access to it, or has larger pages.
     fn open() -> Option<Self> {
         // SAFETY: no precondition.
         let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
@@ -55,8 +55,8 @@ impl Pagemap {
         File::open("/proc/self/pagemap").ok().map(Self)
     }
 
-    /// Shows `visit` each page that some of the addresses lie in, as those addresses, with its entry. Nothing
-    /// when the table cannot be read to the end.
+    /// Calls `visit` for each page that has some of the addresses, with these addresses and the page's entry. Returns
+    /// `None` if the table cannot be read to the end.
     fn each_page(&self, addresses: Range<usize>, visit: &mut dyn FnMut(Range<usize>, u64)) -> Option<()> {
         let mut at = addresses.start;
         let mut entries = [0u8; READ_ENTRIES * 8];

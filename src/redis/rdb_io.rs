@@ -8,7 +8,7 @@ use redis_module::raw;
 
 use crate::format::{DecodeError, Sink, Source};
 
-/// The place of one value in a snapshot, being read or written.
+/// One value in a snapshot that is read or written.
 pub(super) struct SnapshotIo(*mut raw::RedisModuleIO);
 
 impl SnapshotIo {
@@ -75,7 +75,7 @@ impl Source for SnapshotIo {
 }
 
 impl SnapshotIo {
-    /// What was just read, unless the snapshot ended early or held a field of another kind.
+    /// Returns what was just read, unless the snapshot ended early or had a field of another type.
     fn unless_failed<T>(&self, read: T) -> Result<T, DecodeError> {
         let is_io_error = api!(RedisModule_IsIOError).ok_or(DecodeError::Truncated)?;
         // SAFETY: `self.0` is alive by the contract of `new`.
@@ -84,7 +84,7 @@ impl SnapshotIo {
     }
 }
 
-/// Bytes that the server allocated and that this module is to free.
+/// Bytes that the server allocated and that this module frees.
 pub(super) struct ServerBuffer {
     start: NonNull<u8>,
     size_bytes: usize,
@@ -94,8 +94,7 @@ impl Deref for ServerBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the server gave the start of that many initialised bytes and left them to this buffer
-        // alone.
+        // SAFETY: the server returned the start of that many initialised bytes, which this buffer owns.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.size_bytes) }
     }
 }

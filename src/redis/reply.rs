@@ -1,4 +1,4 @@
-//! Replies, written straight to the client.
+//! Replies, written to the client's output buffer.
 
 use std::ffi::{c_int, c_long, c_longlong};
 
@@ -8,13 +8,13 @@ use smallvec::SmallVec;
 use super::api::{Context, context_flags};
 use crate::command::{Protocol, Reply};
 
-/// Most bytes of an error text: it may quote what a client sent.
+/// Maximum of bytes of an error text, which may quote what a client sent.
 const ERROR_MAX_BYTES: usize = 256;
 
 /// The reply to one command.
 pub(super) struct ServerReply {
     context: Context,
-    /// Replies that are announced and not yet written.
+    /// Number of replies that are announced and not yet written.
     outstanding: usize,
 }
 
@@ -26,8 +26,8 @@ impl ServerReply {
         Self { context, outstanding: 1 }
     }
 
-    /// Fills every place that is still to be replied to with the error, so that a command that breaks off
-    /// half-way leaves the client in step.
+    /// Writes the error for every announced reply that is missing, so that the client stays in sync after a command
+    /// that failed half-way.
     pub(super) fn error_for_the_rest(&mut self, text: &str) {
         while self.outstanding > 0 {
             self.error(text);
@@ -123,8 +123,8 @@ impl Reply for ServerReply {
     }
 }
 
-/// The text as one line, cut to a bearable length, with a NUL at its end only. Never within a character: clients that take
-/// errors for text close the connection over half of one.
+/// Returns the text as one line of limited length, with a NUL at its end only. It is not cut within a character:
+/// clients that decode errors as text close the connection over half of one.
 fn terminated(text: &str) -> SmallVec<[u8; 128]> {
     let end = (0..=text.len().min(ERROR_MAX_BYTES)).rev().find(|end| text.is_char_boundary(*end));
     let line = text.bytes().take(end.unwrap_or(0)).map(|byte| if byte < b' ' { b' ' } else { byte });

@@ -1,35 +1,149 @@
-//! What this server can do. A feature is found by what the server has and accepts, never by its version: every development
-//! build of Redis and Valkey calls itself 255.255.255. Both have the same API, but each numbers new flags on its own.
+//! The server of the module: what it can do, whether it replicates a command to this server, its clock and random
+//! numbers, and its exit where it cannot go on.
 
 use std::ffi::c_int;
+use std::ptr;
 
+use redis_module::raw;
+
+use super::allocator;
 use super::api::{self, Context};
+use super::args::Argv;
+use super::log;
+use crate::bloom::hash::siphash::SEED_BYTES;
+use crate::command::error::quotable;
+use crate::command::{Command, CommandError};
 
-/// Whether this is Valkey from 8.0 on, which has every function of the API under a second name. Valkey 7.2 has the API of
-/// Redis 7.2, and no flag of its own.
-pub(super) fn is_valkey() -> bool {
+/// Returns whether this is Valkey from 8.0 on, which has every function of the API under a second name. Valkey 7.2 has
+/// the API of Redis 7.2, and no flag of its own.
+fn is_valkey() -> bool {
     type GetContextFlags = unsafe extern "C" fn(Context) -> c_int;
     // SAFETY: the type of the function under either name.
     unsafe { api::by_name::<GetContextFlags>(c"ValkeyModule_GetContextFlags") }.is_some()
 }
 
-/// Whether it is worth trying to register settings without the module's prefix, which Redis accepts from 8.0 on. The server
+/// Returns whether to try to register settings without the module's prefix, which Redis accepts from 8.0 on. The server
 /// decides: a Redis 8.0 in development may refuse them. Two kinds of servers are not asked:
 ///
-/// * Valkey, where trying proves nothing: 9.1 accepts the flag of such a name, and reads it as "a number without a sign".
-/// * Redis 7, which writes a warning of its own into the log for a flag that it does not know, at every start. The marker
-///   is a function that Redis got shortly before it got these names.
+/// * Valkey, where an attempt proves nothing: 9.1 accepts the flag of such a name, but as "a number without a sign".
+/// * Redis 7, which logs a warning for an unknown flag at every start. It is recognized by the lack of a function that
+///   Redis got shortly before these names.
 pub(super) fn may_accept_plain_names() -> bool {
     api!(RedisModule_RegisterDefragCallbacks).is_some() && !is_valkey()
 }
 
-/// Whether the server knows this module option, which must be one of Valkey's. Setting an option cannot fail, so trying
-/// proves nothing, but Valkey returns the options that it knows. Redis does too, but may mean another option by the same
-/// bit, so it is not asked.
+/// Returns whether the server knows this module option, which must be one of Valkey's. Setting an option cannot fail,
+/// so trying proves nothing, but Valkey returns the options that it knows. Redis does too, but may mean another option
+/// by the same bit, so it is not asked.
 pub(super) fn knows_option_of_valkey(option: u32) -> bool {
     type GetModuleOptionsAll = unsafe extern "C" fn() -> c_int;
     // SAFETY: the type of the function under either name; only Valkey has this one.
     let known = unsafe { api::by_name::<GetModuleOptionsAll>(c"ValkeyModule_GetModuleOptionsAll") };
     // SAFETY: no precondition.
     known.is_some_and(|known| unsafe { known() }.cast_unsigned() & option != 0)
+}
+
+/// Returns whether the command is replicated: from the primary, the append-only file, or the node that a slot migrates
+/// from.
+///
+/// # Safety
+/// `context` must be that of the running command.
+pub(super) unsafe fn is_replicated(context: Context) -> bool {
+    type MustObeyClient = unsafe extern "C" fn(Context) -> c_int;
+    // SAFETY: by the caller's contract.
+    if is_from_primary_or_file(unsafe { api::context_flags(context) }) {
+        return true;
+    }
+    // SAFETY: this is the type of the function in Valkey's module API, the only one that has it.
+    let is_replicated = unsafe { api::by_name::<MustObeyClient>(c"RedisModule_MustObeyClient") };
+    // SAFETY: the context is that of the running command.
+    is_replicated.is_some_and(|is_replicated| unsafe { is_replicated(context) } != 0)
+}
+
+/// Returns whether the command is from the primary or the append-only file. If one from a node that a slot migrates
+/// from fails, the migration ends, and that node keeps slot and filter.
+///
+/// # Safety
+/// `context` must be that of the running command.
+pub(super) unsafe fn must_succeed(context: Context) -> bool {
+    // SAFETY: by the caller's contract.
+    let flags = unsafe { api::context_flags(context) };
+    is_from_primary_or_file(flags) && !is_importing_slot(flags)
+}
+
+/// Returns whether the flags are those of a replicated command. Valkey also sets them for a slot migration.
+fn is_from_primary_or_file(flags: u32) -> bool {
+    flags & (raw::REDISMODULE_CTX_FLAGS_REPLICATED | raw::REDISMODULE_CTX_FLAGS_LOADING) != 0
+}
+
+/// Returns whether the command is from the node that a slot migrates from. Only the receiving primary sees this. For
+/// its replicas and its append-only file the command is from the primary.
+fn is_importing_slot(flags: u32) -> bool {
+    // Valkey from 9.0 on has it, the bindings do not. In Redis from 8.0 on the bit means a debugging build.
+    const SLOT_IMPORT_CLIENT: u32 = 1 << 25;
+    flags & SLOT_IMPORT_CLIENT != 0 && is_valkey()
+}
+
+/// Returns when the command began, in milliseconds of UNIX time. All commands of a script or a transaction have the
+/// same time, except in Redis 7.0, which has the current time only.
+pub(super) fn now_ms() -> u64 {
+    if let Some(cached) = api!(RedisModule_CachedMicroseconds) {
+        // SAFETY: no precondition.
+        return u64::try_from(unsafe { cached() }).unwrap_or(0) / 1000;
+    }
+    // SAFETY: no precondition.
+    let now_ms = api!(RedisModule_Milliseconds).map(|milliseconds| unsafe { milliseconds() });
+    now_ms.and_then(|now_ms| u64::try_from(now_ms).ok()).unwrap_or(0)
+}
+
+/// Returns unpredictable bytes, the seed of a filter.
+pub(super) fn random_seed() -> [u8; SEED_BYTES] {
+    let mut seed = [0; SEED_BYTES];
+    if let Some(random_bytes) = api!(RedisModule_GetRandomBytes) {
+        // SAFETY: the server writes the given number of bytes, the length of the array.
+        unsafe { random_bytes(seed.as_mut_ptr(), seed.len()) };
+    }
+    seed
+}
+
+/// Returns an unpredictable number.
+pub(super) fn random_number() -> u64 {
+    random_seed().first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+/// Exits with status 1 at once, as the server's children do. No exit handler runs: threads of the module still use
+/// what the handlers would free. The log is complete, since the server flushes each line.
+pub(super) fn exit_at_once() -> ! {
+    // SAFETY: no precondition.
+    unsafe { libc::_exit(1) }
+}
+
+/// Exits after a command from the primary or the append-only file has failed. Logs the key, the bytes sent and the
+/// error.
+///
+/// The server's own types exit, too, if they lack memory for such a command. Otherwise a filter, or a part of one,
+/// would be missing, and lookups would give false negatives.
+pub(super) fn exit_after(error: &CommandError, command: Command, argv: Argv<'_>) -> ! {
+    let (key, sent_bytes) = argv.with_bytes(
+        |arguments| {
+            let key = quotable(arguments.first().copied().unwrap_or_default());
+            (key, arguments.iter().map(|bytes| bytes.len()).sum::<usize>())
+        },
+        Default::default,
+    );
+    let name = command.spec().name.to_uppercase();
+    let refused = match allocator::refused_bytes() {
+        0 => String::new(),
+        bytes => format!("; the last allocation that failed was of {bytes} bytes"),
+    };
+    log::warning(
+        ptr::null_mut(),
+        &format!(
+            "everbloom: {name} of the primary or the append-only file failed for key '{key}' ({sent_bytes} bytes sent): \
+             {error}{refused}. This server would deny items that were added, so it ends here. Give it the memory that \
+             the filter takes, or intact data."
+        ),
+    );
+    // As with a file that the server cannot load: no crash, so no report of one.
+    exit_at_once()
 }

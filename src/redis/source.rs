@@ -1,20 +1,97 @@
-//! What BF.IMPORT reads beside its own key: a plain string, and the hash in which Redisson keeps its
-//! settings.
+//! Keys after the first one: the sources of BF.MERGE and BF.IMPORT. The server checks neither permission nor slot of
+//! these keys, so the module asks it.
+//!
+//! The flag `getkeys-api` would declare these keys, but the server then calls the module from the threads that read
+//! from clients (Valkey 8 and later in a cluster) as if they were the main thread, which crashes the server.
 
+use std::io;
 use std::ptr::NonNull;
 use std::slice;
 
 use redis_module::raw::{self, RedisModuleString};
 
-use super::api::Context;
-use super::call::CallReply;
+use super::api::{CallReply, Context, server_flags};
 use super::log;
-use crate::command::StringSlot;
+use crate::command::{CommandError, StringSlot};
 
-/// Bytes up to which a string is copied. Only above can all servers be trusted to keep it as a plain array of
-/// bytes, which can be borrowed as it is: a shorter one may be stored as a number or together with its key,
-/// and borrowing it through the module API would turn it into a plain one. Servers embed up to 128 bytes; a
-/// page is far above that.
+/// Checks that the client may read `source`, and that it is in the slot of `first`.
+///
+/// # Errors
+/// As [`Keyspace::may_read`](crate::command::Keyspace::may_read).
+///
+/// # Safety
+/// The context and both names must be those of the running command.
+pub(super) unsafe fn may_read(
+    context: Context,
+    source: *mut RedisModuleString,
+    first: *mut RedisModuleString,
+) -> Result<(), CommandError> {
+    // SAFETY: by the caller's contract.
+    let first_slot = unsafe { slot_of(context, first) };
+    // SAFETY: by the caller's contract.
+    if unsafe { slot_of(context, source) } != first_slot {
+        return Err(CommandError::SourceSlot);
+    }
+    let call = api!(RedisModule_Call).ok_or(CommandError::Internal)?;
+    // `C`: as the client. The command is cheap for keys of any type, and the server first checks whether the client
+    // may read the key with this command, and whether the key is on this node. SAFETY: by the caller's contract; the
+    // format stands for a string of the server.
+    let reply = unsafe { call(context, c"BF.CARD".as_ptr(), c"Cs".as_ptr(), source) };
+    // Before anything else can fail.
+    let refusal = io::Error::last_os_error();
+    // SAFETY: the reply was just made, and its pointer is not used again.
+    if unsafe { CallReply::new(reply) }.is_some() {
+        return Ok(());
+    }
+    // The reason, as documented for `RedisModule_Call`.
+    match refusal.raw_os_error() {
+        // There is no client: another module, or a timer of one, runs the command.
+        Some(libc::ENOTSUP) => Ok(()),
+        Some(libc::EACCES) => Err(CommandError::SourceDenied),
+        Some(libc::EPERM) => Err(CommandError::SourceMoving),
+        _ => Err(CommandError::Internal),
+    }
+}
+
+/// Returns whether a key that was not found may be on another node, because the slot of `first` is migrating: then the
+/// server refuses to run a command that reads both keys.
+///
+/// # Safety
+/// The context must be that of the running command, and no key be open.
+pub(super) unsafe fn may_be_migrating(context: Context, key: &[u8], first: &[u8]) -> bool {
+    let Some(call) = api!(RedisModule_Call).filter(|_| is_cluster_node()) else { return false };
+    let (name, format) = (c"EXISTS".as_ptr(), c"bb".as_ptr());
+    // The server checks the slot for the client, with its ASKING. It does not check permissions, since the client may
+    // lack EXISTS. SAFETY: the context by the caller's contract; the format stands for two strings with their lengths.
+    let reply = unsafe { call(context, name, format, first.as_ptr(), first.len(), key.as_ptr(), key.len()) };
+    // Before anything else can fail.
+    let refusal = io::Error::last_os_error();
+    // SAFETY: the reply was just made, and its pointer is not used again.
+    unsafe { CallReply::new(reply) }.is_none() && refusal.raw_os_error() == Some(libc::EPERM)
+}
+
+fn is_cluster_node() -> bool {
+    server_flags() & raw::REDISMODULE_CTX_FLAGS_CLUSTER != 0
+}
+
+/// Returns the slot of a key; `None` if the server is not a node of a cluster.
+///
+/// # Safety
+/// The context and the name must be those of the running command.
+unsafe fn slot_of(context: Context, name: *mut RedisModuleString) -> Option<i64> {
+    if !is_cluster_node() {
+        return None;
+    }
+    let call = api!(RedisModule_Call)?;
+    // SAFETY: by the caller's contract; the format stands for a C string and a string of the server.
+    let reply = unsafe { call(context, c"CLUSTER".as_ptr(), c"cs".as_ptr(), c"KEYSLOT".as_ptr(), name) };
+    // SAFETY: the reply was just made, and its pointer is not used again.
+    unsafe { CallReply::new(reply) }?.integer()
+}
+
+/// Bytes up to which a string is copied. All servers store longer strings as plain arrays of bytes, which can be
+/// borrowed. A shorter one may be stored as a number or together with its key, and borrowing it through the module API
+/// would convert it. Servers embed up to 128 bytes; a page is far above that.
 const COPIED_MAX_BYTES: usize = 4 << 10;
 
 /// The source of an import, open for reading as long as this value lives.
@@ -30,12 +107,12 @@ impl Source {
     /// must not outlive the command, and nothing may be written to the key meanwhile.
     pub(super) unsafe fn open(context: Context, name: *mut RedisModuleString) -> Self {
         let key = api!(RedisModule_OpenKey).and_then(|open_key| {
-            // SAFETY: context and name are alive by the caller's word.
+            // SAFETY: context and name are alive by the caller's contract.
             NonNull::new(unsafe { open_key(context, name, raw::REDISMODULE_READ.cast_signed()) })
         });
         let mut source = Self { key, copy: None };
         if source.is_short_string() {
-            // SAFETY: context and name are alive by the caller's word.
+            // SAFETY: context and name are alive by the caller's contract.
             source.copy = unsafe { copy_of(context, name) };
         }
         source
@@ -68,7 +145,7 @@ impl Source {
         }
     }
 
-    /// The bytes of a long string, in their place.
+    /// Returns the bytes of a long string, borrowed.
     fn borrowed(&self) -> Option<&[u8]> {
         let (key, string_dma) = (self.key?, api!(RedisModule_StringDMA)?);
         let mut length = 0;
@@ -77,34 +154,32 @@ impl Source {
         if start.is_null() {
             return None;
         }
-        // SAFETY: the server answers with the start of `length` bytes of the value. They stay while the key
+        // SAFETY: the server returns the start of `length` bytes of the value. They stay while the key
         // is open and nothing is written to it, by the contract of `open`: no longer than this borrow.
         Some(unsafe { slice::from_raw_parts(start.cast(), length) })
     }
 }
 
-/// A copy of the string under a key. Not as the client, which may read the key for this command and perhaps
-/// not for any other.
+/// Returns a copy of the string under a key. Not as the client, which may lack GET.
 ///
 /// # Safety
 /// `context` and `name` must be those of the running command.
 unsafe fn copy_of(context: Context, name: *mut RedisModuleString) -> Option<Vec<u8>> {
     let call = api!(RedisModule_Call)?;
-    // SAFETY: context and name are alive by the caller's word; the format stands for a string of the server.
+    // SAFETY: context and name are alive by the caller's contract; the format stands for a string of the server.
     let reply = unsafe { call(context, c"GET".as_ptr(), c"s".as_ptr(), name) };
     // SAFETY: the reply was just made, and its pointer is not used again.
     unsafe { CallReply::new(reply) }?.string()
 }
 
-/// A field of the hash at `key`, if there is one and the client may read it.
+/// Returns a field of the hash at `key`, if it exists and the client may read it.
 ///
 /// # Safety
 /// `context` must be that of the running command.
 pub(super) unsafe fn field(context: Context, key: &[u8], field: &str) -> Option<Vec<u8>> {
     let call = api!(RedisModule_Call)?;
     let field = log::c_text(field);
-    // As the client, for it may not be allowed to read that key: `C`. Then a key with its length, and a C
-    // string.
+    // `C`: as the client, which must be allowed to read that key.
     // SAFETY: the context by the caller's contract; the format stands for what follows it.
     let reply =
         unsafe { call(context, c"HGET".as_ptr(), c"Cbc".as_ptr(), key.as_ptr(), key.len(), field.as_ptr()) };

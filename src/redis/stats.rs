@@ -1,5 +1,4 @@
-//! What the sections of INFO count, all of it. Filters are freed on background threads too, so every count
-//! is atomic.
+//! The counts that INFO shows. Filters are freed on background threads too, so every count is atomic.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -9,7 +8,7 @@ use crate::bloom::limits::LAYERS_MAX;
 use crate::command::table::KeyAccess;
 use crate::command::{Command, Effects};
 
-/// A number that only this module changes.
+/// A count.
 pub(super) struct Count(AtomicU64);
 
 impl Count {
@@ -17,13 +16,13 @@ impl Count {
         Self(AtomicU64::new(0))
     }
 
-    /// Counts wrap, so that a difference in either direction is one addition.
+    /// Adds to the count. Counts wrap, so that a negative difference is an addition, too.
     #[inline(always)]
     fn add(&self, more: u64) {
         self.0.fetch_add(more, Relaxed);
     }
 
-    /// Spares the addition of nothing, which costs as much as one of something.
+    /// Adds to the count unless `more` is 0: an atomic addition of 0 costs as much as any other.
     #[inline(always)]
     fn add_some(&self, more: u64) {
         if more > 0 {
@@ -35,13 +34,13 @@ impl Count {
         self.0.fetch_sub(less, Relaxed);
     }
 
-    /// The number now.
+    /// Returns the count.
     pub(super) fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
 }
 
-/// What there is of one kind of filter, in all databases: counts that go on, or numbers of one moment.
+/// The totals over all filters of a kind, in all databases: counts, or their values at one time.
 pub(super) struct Totals<T = Count> {
     pub(super) filters: T,
     /// Memory of their structs and bit arrays.
@@ -49,7 +48,7 @@ pub(super) struct Totals<T = Count> {
     pub(super) layers: T,
     /// Items added to them.
     pub(super) items: T,
-    /// Items that they were sized for.
+    /// Their capacity.
     pub(super) capacity_items: T,
 }
 
@@ -75,25 +74,25 @@ impl Totals {
     }
 }
 
-/// Returns what there is now, in the order of [`KINDS`](crate::bloom::kind::KINDS).
+/// Returns the current totals, in the order of [`KINDS`](crate::bloom::kind::KINDS).
 pub(super) fn now() -> [Totals<u64>; KIND_COUNT] {
     TOTALS.each_ref().map(Totals::now)
 }
 
-/// In the order of [`KINDS`](crate::bloom::kind::KINDS).
+/// The totals, in the order of [`KINDS`](crate::bloom::kind::KINDS).
 static TOTALS: [Totals; KIND_COUNT] = [const { Totals::new() }; KIND_COUNT];
 
-/// What commands and the server have done with filters since the module was loaded.
+/// What happened to filters since the module was loaded.
 pub(super) struct Events {
     /// Items that were new to their filter.
     pub(super) adds_new: Count,
-    /// Items to be added that were there already, or seemed to be.
+    /// Items to be added that were, or seemed to be, in their filter.
     pub(super) adds_known: Count,
-    /// Items to be added that their filter did not take.
+    /// Items to be added that their filter refused.
     pub(super) adds_refused: Count,
-    /// Items asked for that may be there.
+    /// Items checked that may be in their filter.
     pub(super) checks_found: Count,
-    /// Items asked for that are not.
+    /// Items checked that are not in their filter.
     pub(super) checks_missed: Count,
     /// Layers that filters have grown by.
     pub(super) growths: Count,
@@ -101,11 +100,11 @@ pub(super) struct Events {
     pub(super) load_errors: Count,
     /// Blocks that active defragmentation has moved.
     pub(super) defrag_hits: Count,
-    /// Blocks that it has left where they are.
+    /// Blocks that it has not moved.
     pub(super) defrag_misses: Count,
 }
 
-/// All of them.
+/// The counts of events.
 pub(super) static EVENTS: Events = Events {
     adds_new: Count::new(),
     adds_known: Count::new(),
@@ -118,14 +117,15 @@ pub(super) static EVENTS: Events = Events {
     defrag_misses: Count::new(),
 };
 
-/// What the totals count one filter for, as of its last change: with its items and capacity all that [`Totals`] has of it. So the totals
-/// are the sums over all filters whatever a command does, and 0 when no filter is left.
+/// What the totals have counted for one filter at its last change, apart from its items and capacity. It is subtracted
+/// when the filter changes or is freed, so the totals are always the sums over all filters.
 pub(super) struct Footprint {
-    /// Bytes of memory in the lowest bits, above them the layers, above those the kind: one word, for every filter has it.
+    /// Bytes of memory in the lowest bits, above them the number of layers, then the kind. One word, because every
+    /// filter has one.
     packed: u64,
 }
 
-/// Bits of the bytes: as many as addresses have.
+/// Bits of the bytes: those of an address.
 const BYTES_BITS: u32 = 48;
 /// Bits of the layers.
 const LAYERS_BITS: u32 = 13;
@@ -151,20 +151,20 @@ impl Footprint {
         footprint
     }
 
-    /// Counts anew a filter that may have changed in every respect, and had so many items and so much capacity before. O(layers).
+    /// Counts a changed filter anew, which had `items_before` and `capacity_before_items` before. O(layers).
     #[cold]
     pub(super) fn recount(&mut self, filter: &Filter, items_before: u64, capacity_before_items: u64) {
         self.uncount(items_before, capacity_before_items);
         *self = Self::count(filter);
     }
 
-    /// Counts as many items more as some layers of the filter have more than they had.
+    /// Counts the difference of the items of some layers of the filter.
     #[inline(always)]
     pub(super) fn recount_items(&self, items_before: u64, items: u64) {
         self.totals().items.add(items.wrapping_sub(items_before));
     }
 
-    /// Counts no more a filter that was counted with so many items and so much capacity.
+    /// Removes the filter, which was counted with `items` and `capacity_items`, from the totals.
     pub(super) fn uncount(&self, items: u64, capacity_items: u64) {
         let totals = self.totals();
         totals.filters.subtract(1);
@@ -176,7 +176,7 @@ impl Footprint {
 
     /// Returns the number of layers that the filter was counted with.
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "of a few bits")]
+    #[expect(clippy::cast_possible_truncation, reason = "a number of 13 bits")]
     pub(super) const fn layers(&self) -> usize {
         low_bits(self.packed >> BYTES_BITS, LAYERS_BITS) as usize
     }
@@ -193,12 +193,12 @@ impl Footprint {
     }
 }
 
-/// Returns that many of the lowest bits.
+/// Returns the lowest `bits` bits of a number.
 const fn low_bits(number: u64, bits: u32) -> u64 {
     number & ((1 << bits) - 1)
 }
 
-/// Counts what a command did with items. Which kind of command it is the compiler knows.
+/// Counts what a command did with items. The compiler knows the command, so one arm remains.
 #[inline(always)]
 pub(super) fn count_items(command: Command, effects: &Effects<'_>) {
     match command.spec().key_access {
@@ -214,7 +214,7 @@ pub(super) fn count_items(command: Command, effects: &Effects<'_>) {
     }
 }
 
-/// Counts layers that a filter has grown by.
+/// Counts layers that a filter has gained.
 pub(super) fn count_growth(layers: u32) {
     EVENTS.growths.add(layers.into());
 }
@@ -224,7 +224,7 @@ pub(super) fn count_load_error() {
     EVENTS.load_errors.add(1);
 }
 
-/// Counts a block that active defragmentation has looked at.
+/// Counts a block that active defragmentation has moved or left.
 pub(super) fn count_defrag(was_moved: bool) {
     if was_moved { &EVENTS.defrag_hits } else { &EVENTS.defrag_misses }.add(1);
 }

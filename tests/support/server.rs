@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use everbloom::bloom::{ByteLimit, Depth, Filter, Memory, NoPrefetch, Prefetch, UnknownMemory};
 use everbloom::command::table::KeyAccess;
 use everbloom::command::{
-    COMMANDS, Command, CommandError, Effects, Host, Keyspace, Line, Name, OpenKey, Protocol, Replication,
-    Reply, Settings, Slot, StringSlot, execute, growth_line,
+    COMMANDS, Command, CommandError, Effects, Host, Keyspace, Name, OpenKey, Protocol, ReplicatedCommand,
+    Replication, Reply, Settings, Slot, StringSlot, execute, growth_line,
 };
 
 /// What the clock of a new server says.
@@ -132,7 +132,7 @@ impl Host for Database<'_> {
     fn settings(&self) -> Settings {
         self.settings
     }
-    fn must_obey(&self) -> bool {
+    fn is_replicated(&self) -> bool {
         self.must_obey
     }
     fn must_succeed(&self) -> bool {
@@ -361,7 +361,7 @@ impl Server {
                 self.replicated_calls.push(argv.iter().map(|word| word.to_vec()).collect());
             }
             Replication::Rewritten(lines) => {
-                for Line { command, arguments } in lines {
+                for ReplicatedCommand { command, arguments } in lines {
                     let words = arguments.iter().map(|word| word.to_vec());
                     let call = std::iter::once(command.as_bytes().to_vec()).chain(words).collect();
                     self.replicated_calls.push(call);

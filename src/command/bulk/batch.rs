@@ -1,48 +1,44 @@
-//! A packed batch: its grammar, and the check that comes before all else.
+//! A packed batch: how its items are packed, the check of the whole batch, and the items in turn.
 
 use std::borrow::Cow;
 
-use super::packing::{Groups, Packing, Unpacking};
+use memchr::memchr_iter;
+
+use super::newlines::Lines;
+use crate::bloom::{GROUP_ITEMS, Items};
 use crate::command::arguments::Arguments;
-use crate::command::effects::Line;
 use crate::command::error::CommandError;
 use crate::command::number::parse_integer;
+use crate::command::replicated::ReplicatedCommand;
 
-/// The items of a command, packed.
+/// A packed batch, which is well-formed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Batch<'a> {
-    /// How they are packed.
+    /// How the items are packed.
     packing: Packing,
-    /// The words that say so, which follow the key in a command.
-    words: Words<'a>,
-    /// All of them.
+    /// The word of the packing, and its argument.
+    words: [Option<&'a [u8]>; 2],
+    /// The packed items.
     data: &'a [u8],
-    /// How many there are.
+    /// The number of items.
     items: usize,
 }
 
-/// The words of a packing.
-#[derive(Clone, Copy, Debug)]
-enum Words<'a> {
-    One(&'static [u8]),
-    Two(&'static [u8], &'a [u8]),
-}
-
 impl<'a> Batch<'a> {
-    /// Reads `word` and all that follows it as a batch, and counts its items. O(bytes).
+    /// Reads `word` and all arguments after it as a batch, and counts its items. O(bytes).
     ///
     /// # Errors
-    /// A word that is no packing, a length that is none, and data that ends within an item.
+    /// An unknown packing, a bad length, and data that ends within an item.
     pub(super) fn parse(word: &[u8], arguments: &mut Arguments<'a>) -> Result<Self, CommandError> {
         let (packing, words) = if word.eq_ignore_ascii_case(b"LINES") {
-            (Packing::Lines, Words::One(b"LINES"))
+            (Packing::Lines, [Some(&b"LINES"[..]), None])
         } else if word.eq_ignore_ascii_case(b"FIXED") {
             let bytes = arguments.required()?;
             let length = parse_integer(bytes).and_then(|length| usize::try_from(length).ok());
             let item_bytes = length.filter(|length| *length > 0).ok_or(CommandError::BatchItemBytes)?;
-            (Packing::Fixed { item_bytes }, Words::Two(b"FIXED", bytes))
+            (Packing::Fixed { item_bytes }, [Some(&b"FIXED"[..]), Some(bytes)])
         } else if word.eq_ignore_ascii_case(b"PREFIXED") {
-            (Packing::Prefixed, Words::One(b"PREFIXED"))
+            (Packing::Prefixed, [Some(&b"PREFIXED"[..]), None])
         } else {
             return Err(CommandError::BatchPacking);
         };
@@ -59,25 +55,25 @@ impl<'a> Batch<'a> {
         self.items
     }
 
-    /// Bytes of the packed items.
-    pub(super) fn size_bytes(&self) -> usize {
-        self.data.len()
+    /// Returns the packed items.
+    pub(super) fn data(&self) -> &'a [u8] {
+        self.data
     }
 
-    /// The items in turn.
+    /// Returns the items in order.
     pub(super) fn unpack(&self) -> Unpacking<'a> {
         Unpacking::new(self.packing, self.data)
     }
 
-    /// The items in turn, a group at a time.
+    /// Returns the items in order, a group at a time.
     pub(super) fn groups(&self) -> Groups<'a> {
-        Groups::new(self.unpack())
+        Groups { rest: self.unpack(), places: [&[]; GROUP_ITEMS] }
     }
 
-    /// Packs one more item behind others, as this batch is packed.
+    /// Appends an item of this batch to `data`, in the same packing.
     pub(super) fn pack(&self, item: &[u8], data: &mut Vec<u8>) {
         if self.packing == Packing::Prefixed {
-            // An item comes from a batch, where its length had room.
+            // The length of an item of the batch fits: it was read from four bytes.
             data.extend_from_slice(&u32::try_from(item.len()).unwrap_or(u32::MAX).to_le_bytes());
         }
         data.extend_from_slice(item);
@@ -86,19 +82,127 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// The command that adds all items to the filter under `key`, which must exist.
-    pub(super) fn line(&self, key: &'a [u8]) -> Line<'a> {
-        self.line_of(key, Cow::Borrowed(self.data))
+    /// Returns the command that adds the items that `data` has, in the packing of this batch, to the filter under
+    /// `key`, which must exist.
+    pub(super) fn command(&self, key: &'a [u8], data: Cow<'a, [u8]>) -> ReplicatedCommand<'a> {
+        let words = self.words.into_iter().flatten().map(Cow::Borrowed);
+        let head = std::iter::once(Cow::Borrowed(key)).chain(words);
+        ReplicatedCommand { command: "BF.BULKADD", arguments: head.chain([data]).collect() }
+    }
+}
+
+/// How the items of a batch are packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Packing {
+    /// Each item ends with a newline, which the last may lack.
+    Lines,
+    /// All items have the same length.
+    Fixed {
+        /// Bytes of an item, at least one.
+        item_bytes: usize,
+    },
+    /// Before each item is its length, four bytes, little-endian.
+    Prefixed,
+}
+
+impl Packing {
+    /// Returns the number of items in `data`; `None` if it ends within one. O(bytes).
+    pub(super) fn items(self, data: &[u8]) -> Option<usize> {
+        match self {
+            Self::Lines => {
+                let has_open_line = data.last().is_some_and(|last| *last != b'\n');
+                Some(memchr_iter(b'\n', data).count().saturating_add(has_open_line.into()))
+            }
+            Self::Fixed { item_bytes } => {
+                data.len().is_multiple_of(item_bytes).then(|| data.len().checked_div(item_bytes)).flatten()
+            }
+            Self::Prefixed => {
+                let (mut items, mut rest) = (0usize, data);
+                while !rest.is_empty() {
+                    rest = split_prefixed(rest)?.1;
+                    items = items.saturating_add(1);
+                }
+                Some(items)
+            }
+        }
+    }
+}
+
+/// The items of a well-formed batch that are not read yet.
+#[derive(Clone, Debug)]
+pub(super) enum Unpacking<'a> {
+    Lines(Lines<'a>),
+    Fixed { item_bytes: usize, rest: &'a [u8] },
+    Prefixed { rest: &'a [u8] },
+}
+
+impl<'a> Unpacking<'a> {
+    /// Returns the items of `data`, which is well-formed.
+    fn new(packing: Packing, data: &'a [u8]) -> Self {
+        match packing {
+            Packing::Lines => Self::Lines(Lines::new(data)),
+            Packing::Fixed { item_bytes } => Self::Fixed { item_bytes, rest: data },
+            Packing::Prefixed => Self::Prefixed { rest: data },
+        }
     }
 
-    /// The command that adds those of the items that `data` has.
-    pub(super) fn line_of(&self, key: &'a [u8], data: Cow<'a, [u8]>) -> Line<'a> {
-        let words = match self.words {
-            Words::One(word) => [Some(word), None],
-            Words::Two(first, second) => [Some(first), Some(second)],
-        };
-        let words = words.into_iter().flatten().map(Cow::Borrowed);
-        let head = std::iter::once(Cow::Borrowed(key)).chain(words);
-        Line { command: "BF.BULKADD", arguments: head.chain([data]).collect() }
+    /// Writes the next items to the front of `places`. Returns how many; fewer than there are places only at the end.
+    #[inline(always)]
+    fn next_few(&mut self, places: &mut [&'a [u8]]) -> usize {
+        match self {
+            Self::Lines(lines) => lines.next_few(places),
+            Self::Fixed { item_bytes, rest } => fill(places, rest, |rest| rest.split_at_checked(*item_bytes)),
+            Self::Prefixed { rest } => fill(places, rest, split_prefixed),
+        }
     }
+}
+
+/// The items of a batch, a group at a time.
+#[derive(Clone, Debug)]
+pub(super) struct Groups<'a> {
+    rest: Unpacking<'a>,
+    places: [&'a [u8]; GROUP_ITEMS],
+}
+
+impl<'a> Items<'a> for Groups<'a> {
+    fn next_few(&mut self) -> &[&'a [u8]] {
+        let count = self.rest.next_few(&mut self.places);
+        self.places.get(..count).unwrap_or_default()
+    }
+}
+
+/// Splits items off `rest` until all places are filled or nothing is left. Returns the number of items.
+#[inline(always)]
+fn fill<'a>(
+    places: &mut [&'a [u8]],
+    rest: &mut &'a [u8],
+    split: impl Fn(&'a [u8]) -> Option<(&'a [u8], &'a [u8])>,
+) -> usize {
+    let mut found = 0;
+    for place in places {
+        if rest.is_empty() {
+            break;
+        }
+        let Some((item, others)) = split(rest) else { break };
+        (*place, *rest) = (item, others);
+        found += 1;
+    }
+    found
+}
+
+impl<'a> Iterator for Unpacking<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let mut one: [&[u8]; 1] = [&[]];
+        let found = self.next_few(&mut one);
+        one.first().copied().filter(|_| found == 1)
+    }
+}
+
+/// Returns the first item of data with length prefixes, and the data after it; `None` if the data ends within it.
+#[inline(always)]
+fn split_prefixed(data: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = data.split_first_chunk()?;
+    rest.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).ok()?)
 }

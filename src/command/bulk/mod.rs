@@ -1,11 +1,194 @@
-//! Batches of items that are packed into one argument: BF.BULKADD and BF.BULKEXISTS.
+//! Packed batches, items in one argument: BF.BULKADD and BF.BULKEXISTS.
 
-mod add;
-mod answers;
 mod batch;
-mod exists;
 mod newlines;
-mod packing;
 
-pub(super) use add::run as add;
-pub(super) use exists::run as exists;
+use std::borrow::Cow;
+
+use self::batch::Batch;
+use super::adding::{Adds, add_items, check_auto_create};
+use super::arguments::Arguments;
+use super::effects::{Effects, publish};
+use super::error::CommandError;
+use super::exists::missing;
+use super::keyspace::{Keyspace, OpenKey, Slot};
+use super::options::CreationOptions;
+use super::outcomes::Outcomes;
+use super::replicated::{Creation, ReplicatedCommand};
+use super::reply::Reply;
+use super::table::{Command, KeyAccess};
+use crate::bloom::Items;
+
+/// BF.BULKADD: `key [NOCREATE] [COUNT] LINES data | FIXED bytes data | PREFIXED data`. O(bytes + items * layers *
+/// probes).
+///
+/// # Errors
+/// The batch is malformed, or the filter does not exist and cannot be created. Nothing has changed, and nothing was
+/// replied.
+pub(super) fn add<'a>(
+    mut arguments: Arguments<'a>,
+    keyspace: &impl Keyspace,
+    reply: &mut impl Reply,
+) -> Result<Effects<'a>, CommandError> {
+    let key = arguments.key()?;
+    let Bulk { batch, requested, no_create } = Bulk::parse(arguments)?;
+    let mut open = keyspace.open(key, KeyAccess::ReadWrite);
+    let slot = open.slot();
+    if matches!(slot, Slot::Vacant) {
+        if no_create {
+            return Err(CommandError::NotFound);
+        }
+        check_auto_create(&slot, keyspace)?;
+        // Without items no filter is created.
+        if batch.item_count() == 0 {
+            requested.write(&[], reply);
+            return Ok(Effects::default());
+        }
+        // An everbloom primary replicates the creation of the filter before the batch.
+        if keyspace.is_replicated() {
+            return Err(CommandError::LostFilter);
+        }
+    }
+    let options = CreationOptions::default();
+    let change = add_items(key.bytes, &batch, &options, slot, keyspace, keyspace.prefetch())?;
+    let (outcomes, effects) = publish(&mut open, key, change)?;
+    requested.write(&outcomes.into_characters(REFUSED), reply);
+    Ok(effects)
+}
+
+/// The arguments of BF.BULKADD and BF.BULKEXISTS after the key.
+struct Bulk<'a> {
+    batch: Batch<'a>,
+    requested: Requested,
+    /// NOCREATE of BF.BULKADD: it is an error if the filter does not exist.
+    no_create: bool,
+}
+
+impl<'a> Bulk<'a> {
+    fn parse(mut arguments: Arguments<'a>) -> Result<Self, CommandError> {
+        let (mut requested, mut no_create) = (Requested::Characters, false);
+        loop {
+            let word = arguments.required()?;
+            if word.eq_ignore_ascii_case(b"COUNT") {
+                requested = Requested::Count;
+            } else if word.eq_ignore_ascii_case(b"NOCREATE") && arguments.command() == Command::BulkAdd {
+                no_create = true;
+            } else {
+                return Ok(Self { batch: Batch::parse(word, &mut arguments)?, requested, no_create });
+            }
+        }
+    }
+}
+
+impl<'a> Adds<'a> for Batch<'a> {
+    /// Items after a refused one are processed: those that are in the filter already have the outcome 0, although it
+    /// is full.
+    const ENDS_WHEN_FULL: bool = false;
+    type Buffer = Vec<u8>;
+
+    fn count(&self) -> usize {
+        self.item_count()
+    }
+
+    fn items(&self) -> impl Items<'a> {
+        self.groups()
+    }
+
+    fn buffer(&self) -> Result<Self::Buffer, CommandError> {
+        // The last line may lack its newline.
+        byte_buffer(self.data().len().saturating_add(1))
+    }
+
+    /// The first item that was added is replicated with the time, alone; the batch follows without.
+    fn replicated(
+        &self,
+        key: &'a [u8],
+        creation: Option<Creation>,
+        at_ms: Option<u64>,
+        outcomes: &Outcomes,
+        mut buffer: Self::Buffer,
+    ) -> Vec<ReplicatedCommand<'a>> {
+        let mut commands =
+            creation.map_or_else(Vec::new, |creation| creation.commands(key, std::iter::empty(), Vec::new()));
+        if let Some(at_ms) = at_ms {
+            let first = outcomes.added(self.unpack()).map(Cow::Borrowed).take(1);
+            commands.push(ReplicatedCommand::add_at(key, at_ms, first, Vec::new()));
+        }
+        if outcomes.items_refused > 0 && outcomes.items_added > 0 {
+            outcomes.added(self.unpack()).for_each(|item| self.pack(item, &mut buffer));
+            commands.push(self.command(key, Cow::Owned(buffer)));
+        } else if outcomes.items_added > 0 {
+            commands.push(self.command(key, Cow::Borrowed(self.data())));
+        }
+        commands
+    }
+}
+
+/// BF.BULKEXISTS: `key [COUNT] LINES data | FIXED bytes data | PREFIXED data`. O(bytes + items * layers * probes).
+///
+/// # Errors
+/// The command is refused. Nothing was replied.
+pub(super) fn exists<'a>(
+    mut arguments: Arguments<'a>,
+    keyspace: &impl Keyspace,
+    reply: &mut impl Reply,
+) -> Result<Effects<'a>, CommandError> {
+    let key = arguments.key()?;
+    let Bulk { batch, requested, .. } = Bulk::parse(arguments)?;
+    let mut key = keyspace.open(key, KeyAccess::ReadOnly);
+    let mut items_found = 0u32;
+    let count = if requested == Requested::Characters { batch.item_count() } else { 0 };
+    let mut characters = byte_buffer(count)?;
+    match key.slot().present()? {
+        Some(filter) => {
+            filter.contains_items(&mut batch.groups(), keyspace.prefetch(), &mut |found, items| {
+                items_found = items_found.saturating_add(found.count_ones());
+                if requested == Requested::Characters {
+                    characters.extend((0..items).map(|index| NO | u8::from(found >> index & 1 == 1)));
+                }
+            })
+        }
+        None => characters.resize(count, NO | u8::from(missing(keyspace)?)),
+    }
+    match requested {
+        Requested::Characters => reply.bulk(&characters),
+        Requested::Count => reply.integer(items_found.into()),
+    }
+    Ok(Effects::of_checks(batch.item_count(), items_found))
+}
+
+/// The character of an item that was added or found.
+const YES: u8 = b'1';
+/// The character of an item that was present already, or was not found.
+const NO: u8 = b'0';
+/// The character of an item that was refused.
+const REFUSED: u8 = b'!';
+
+/// The reply that the client requested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Requested {
+    /// A character for each item.
+    Characters,
+    /// The number of characters that are [`YES`].
+    Count,
+}
+
+impl Requested {
+    /// Replies the characters, or their count.
+    fn write(self, characters: &[u8], reply: &mut impl Reply) {
+        match self {
+            Self::Characters => reply.bulk(characters),
+            Self::Count => reply.integer(memchr::memchr_iter(YES, characters).count() as u64),
+        }
+    }
+}
+
+/// Returns an empty buffer of that many bytes.
+///
+/// # Errors
+/// [`CommandError::OutOfMemory`].
+fn byte_buffer(bytes: usize) -> Result<Vec<u8>, CommandError> {
+    let mut buffer = Vec::new();
+    buffer.try_reserve_exact(bytes).map_err(|_| CommandError::OutOfMemory)?;
+    Ok(buffer)
+}

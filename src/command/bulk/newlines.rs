@@ -1,20 +1,20 @@
-//! Cutting text into its lines: the newlines of 64 bytes at a time.
+//! Splitting text into lines: finds the newlines of 64 bytes at a time.
 //!
-//! Most lines are shorter than what a search for the next newline takes to begin. And such a search begins where the one
-//! before has ended, while the newlines of the next bytes are found whatever is in these.
+//! Most lines are short, and a search per line (memchr) spends more time to start than to search. It also depends on
+//! the end of the search before. The newlines of a block are found independently of the blocks before it.
 
-/// Bytes whose newlines are found at once.
+/// Number of bytes whose newlines are found at once.
 const BLOCK_BYTES: usize = 64;
 
-/// The lines of a text that are still to be told, without their newlines; the last may lack it.
+/// The lines of a text that are not read yet, without their newlines. The last line may lack its newline.
 #[derive(Clone, Debug)]
 pub(super) struct Lines<'a> {
     data: &'a [u8],
     /// Where the next line begins.
     start: usize,
-    /// Where the block begins whose newlines are known.
+    /// Where the current block begins.
     block: usize,
-    /// Its newlines that are still to be told, a bit each.
+    /// The newlines of the current block that are not read yet, one bit each.
     ends: u64,
 }
 
@@ -23,12 +23,11 @@ impl<'a> Lines<'a> {
         Self { data, start: 0, block: 0, ends: newlines_from(data, 0) }
     }
 
-    /// Writes where the next lines are to the front of `room`; answers how many. Fewer than there is room for
-    /// only where no more follow.
-    pub(super) fn next_few(&mut self, room: &mut [&'a [u8]]) -> usize {
+    /// Writes the next lines to the front of `places`. Returns how many; fewer than there are places only at the end.
+    pub(super) fn next_few(&mut self, places: &mut [&'a [u8]]) -> usize {
         let Self { data, mut start, mut block, mut ends } = *self;
-        let count = room.len();
-        let mut places = room.iter_mut();
+        let count = places.len();
+        let mut places = places.iter_mut();
         'fill: loop {
             while ends != 0 {
                 let Some(place) = places.next() else { break 'fill };
@@ -43,7 +42,7 @@ impl<'a> Lines<'a> {
                 ends = newlines_from(data, block);
                 continue;
             }
-            // The last line, if it lacks its newline and was not told yet.
+            // The last line, if it lacks its newline and was not read yet.
             if let Some(line) = data.get(start..).filter(|line| !line.is_empty())
                 && let Some(place) = places.next()
             {
@@ -57,7 +56,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Where the newlines of the block at `start` are, the lowest bit for the first byte; there are none beyond the data.
+/// Returns the newlines of the block at `start`, the lowest bit for the first byte. There are none beyond the data.
 #[inline(always)]
 fn newlines_from(data: &[u8], start: usize) -> u64 {
     let rest = data.get(start..).unwrap_or_default();
@@ -67,7 +66,7 @@ fn newlines_from(data: &[u8], start: usize) -> u64 {
     }
 }
 
-/// Where the newlines of less than a block are.
+/// Returns the newlines of less than a block.
 #[cold]
 #[inline(never)]
 fn newlines_of_few(bytes: &[u8]) -> u64 {
@@ -76,10 +75,10 @@ fn newlines_of_few(bytes: &[u8]) -> u64 {
     newlines(&block)
 }
 
-/// Where the newlines are, the lowest bit for the first byte.
+/// Returns the newlines of a block, the lowest bit for the first byte.
 ///
-/// In words that compilers make vector instructions of: a byte that is 1 for each newline, then eight rows of eight of
-/// them laid over one another, each row in a bit of its own, which leaves a square with rows and columns exchanged.
+/// Written so that compilers vectorize it. Each byte becomes 1 for a newline or 0. Each row of eight bytes is shifted
+/// to a bit of its own, and the rows are combined into one word: the transposed bit matrix of the result.
 #[inline(always)]
 fn newlines(block: &[u8; BLOCK_BYTES]) -> u64 {
     let found = block.map(|byte| u8::from(byte == b'\n'));
@@ -122,16 +121,16 @@ mod tests {
                 let whole = text.strip_suffix(b"\n").unwrap_or(&text);
                 let expected: Vec<&[u8]> =
                     whole.split(|byte| *byte == b'\n').take(if text.is_empty() { 0 } else { 300 }).collect();
-                let (mut lines, mut room, mut told) = (Lines::new(&text), [&[][..]; 7], Vec::new());
+                let (mut lines, mut places, mut read) = (Lines::new(&text), [&[][..]; 7], Vec::new());
                 loop {
-                    let few = lines.next_few(&mut room);
-                    told.extend_from_slice(&room[..few]);
-                    if few < room.len() {
+                    let few = lines.next_few(&mut places);
+                    read.extend_from_slice(&places[..few]);
+                    if few < places.len() {
                         break;
                     }
                 }
-                assert_eq!(told, expected, "{length} bytes, a newline every {step}");
-                assert_eq!(lines.next_few(&mut room), 0);
+                assert_eq!(read, expected, "{length} bytes, a newline every {step}");
+                assert_eq!(lines.next_few(&mut places), 0);
             }
         }
     }

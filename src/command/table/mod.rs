@@ -1,63 +1,61 @@
 //! The one table of commands: registration, COMMAND DOCS, the arity check and docs/commands.md come from it.
 
-mod add;
-mod ask;
-mod bulk;
-mod import;
-mod merge;
+mod commands;
 mod options;
-mod parts;
-mod pieces;
 
 use std::ops::RangeInclusive;
 
 use super::options::Read;
 
-/// Names every command once, in the order of the documentation: `$use!` is given all of them, each with its
-/// entry in the table.
+/// First release.
+const V0_1: &str = "0.1.0";
+/// Second release.
+const V0_2: &str = "0.2.0";
+
+/// Lists every command once, in the order of the documentation, each with its row. Calls `$use!` with the list.
 macro_rules! for_each_command {
     ($use:ident) => {
         $use! {
             /// BF.RESERVE.
-            Reserve => add::RESERVE,
+            Reserve => options::RESERVE,
             /// BF.ADD.
-            Add => add::ADD,
+            Add => commands::ADD,
             /// BF.MADD.
-            MAdd => add::MADD,
+            MAdd => commands::MADD,
             /// BF.INSERT.
-            Insert => add::INSERT,
+            Insert => options::INSERT,
             /// BF.DEL.
-            Del => add::DEL,
+            Del => commands::DEL,
             /// BF.EXISTS.
-            Exists => ask::EXISTS,
+            Exists => commands::EXISTS,
             /// BF.MEXISTS.
-            MExists => ask::MEXISTS,
+            MExists => commands::MEXISTS,
             /// BF.BULKADD.
-            BulkAdd => bulk::BULKADD,
+            BulkAdd => commands::BULKADD,
             /// BF.BULKEXISTS.
-            BulkExists => bulk::BULKEXISTS,
+            BulkExists => commands::BULKEXISTS,
             /// BF.INFO.
-            Info => ask::INFO,
+            Info => commands::INFO,
             /// BF.STATS.
-            Stats => ask::STATS,
+            Stats => commands::STATS,
             /// BF.CARD.
-            Card => ask::CARD,
+            Card => commands::CARD,
             /// BF.DEBUG.
-            Debug => ask::DEBUG,
+            Debug => commands::DEBUG,
             /// BF.CLEAR.
-            Clear => add::CLEAR,
+            Clear => commands::CLEAR,
             /// BF.SCANDUMP.
-            ScanDump => pieces::SCANDUMP,
+            ScanDump => commands::SCANDUMP,
             /// BF.LOADCHUNK.
-            LoadChunk => pieces::LOADCHUNK,
+            LoadChunk => commands::LOADCHUNK,
             /// BF.LOAD.
-            Load => pieces::LOAD,
+            Load => commands::LOAD,
             /// BF.IMPORT.
-            Import => import::IMPORT,
+            Import => options::IMPORT,
             /// BF.EXPORT.
-            Export => import::EXPORT,
+            Export => commands::EXPORT,
             /// BF.MERGE.
-            Merge => merge::MERGE,
+            Merge => commands::MERGE,
         }
     };
 }
@@ -65,7 +63,7 @@ macro_rules! for_each_command {
 pub(crate) use for_each_command;
 
 macro_rules! commands {
-    ($($(#[$doc:meta])* $command:ident => $room:ident::$spec:ident,)*) => {
+    ($($(#[$doc:meta])* $command:ident => $file:ident::$spec:ident,)*) => {
         /// A command of the module.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Command {
@@ -76,12 +74,12 @@ macro_rules! commands {
         pub const COMMANDS: [Command; [$(Command::$command),*].len()] = [$(Command::$command),*];
 
         impl Command {
-            /// What the server and the documentation know of the command.
+            /// Returns the command's row.
             #[must_use]
             #[inline(always)]
             pub fn spec(self) -> &'static CommandSpec {
                 match self {
-                    $(Self::$command => &$room::$spec,)*
+                    $(Self::$command => &$file::$spec,)*
                 }
             }
         }
@@ -89,18 +87,18 @@ macro_rules! commands {
 }
 for_each_command!(commands);
 
-/// What a command does with its key.
+/// The access of a command to its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyAccess {
-    /// Reads it.
+    /// The command reads the key.
     ReadOnly,
-    /// May create or change it.
+    /// The command may create or change the key.
     ReadWrite,
 }
 
-/// What the server and the documentation know of a command. The key is always the first argument.
+/// A row of the table: what the server and the documentation know of a command. The key is always the first argument.
 ///
-/// Further keys, of BF.MERGE and BF.IMPORT, are not in it (docs/decisions/0013-keys-beside-the-first.md).
+/// The row has no further keys, of BF.MERGE and BF.IMPORT (docs/decisions/0013-keys-beside-the-first.md).
 #[derive(Debug)]
 pub struct CommandSpec {
     /// Name in lower case.
@@ -111,26 +109,60 @@ pub struct CommandSpec {
     pub flags: &'static str,
     /// ACL categories beside `bloom`.
     pub categories: &'static str,
-    /// What it does with its key.
+    /// The access to the key.
     pub key_access: KeyAccess,
     /// Tips for clients.
     pub tips: Option<&'static str>,
-    /// Version of everbloom that brought the command.
+    /// First version of everbloom with the command.
     pub since: &'static str,
-    /// Cost.
+    /// Time complexity.
     pub complexity: &'static str,
-    /// One sentence.
+    /// A sentence without its full stop.
     pub summary: &'static str,
     /// The arguments after the name.
     pub syntax: &'static [ArgumentSpec],
 }
 
 impl CommandSpec {
-    /// The arity as Redis counts it: with the name, negative when it is a minimum.
+    /// Returns the arity as Redis counts it: with the name, negative if it is a minimum.
     #[must_use]
     pub fn arity(&self) -> i32 {
         let least = i32::try_from(*self.arguments.start()).unwrap_or(i32::MAX).saturating_add(1);
         if self.arguments.start() == self.arguments.end() { least } else { least.saturating_neg() }
+    }
+
+    /// Returns the head of the command's section in docs/commands.md, which has this text to the letter.
+    #[must_use]
+    pub fn section_head(&self) -> String {
+        let name = self.name.to_uppercase();
+        let syntax: Vec<_> = self.syntax.iter().map(argument_text).collect();
+        format!(
+            "## {name}\n\n```text\n{name} {}\n```\n\n{}.\n\nSince {}. Complexity: {}. ACL categories: `{} bloom`.\n",
+            syntax.join(" "),
+            self.summary,
+            self.since,
+            self.complexity,
+            self.categories,
+        )
+    }
+}
+
+/// Returns the syntax of an argument, as redis.io writes it.
+fn argument_text(argument: &ArgumentSpec) -> String {
+    let value = match &argument.kind {
+        ArgumentKind::PureToken => String::new(),
+        ArgumentKind::OneOf(choices) => choices.iter().map(argument_text).collect::<Vec<_>>().join(" | "),
+        _ => argument.name.to_owned(),
+    };
+    let text = match argument.token {
+        Some(token) if value.is_empty() => token.to_owned(),
+        Some(token) => format!("{token} {value}"),
+        None => value,
+    };
+    match argument.presence {
+        Presence::Required => text,
+        Presence::Optional => format!("[{text}]"),
+        Presence::Repeated => format!("{text} [{text} ...]"),
     }
 }
 
@@ -139,25 +171,25 @@ impl CommandSpec {
 pub struct ArgumentSpec {
     /// Name of the argument.
     pub name: &'static str,
-    /// What it is.
+    /// The type of its value.
     pub kind: ArgumentKind,
-    /// The word before it, or the word it is.
+    /// The word before the value, or the word alone.
     pub token: Option<&'static str>,
-    /// Whether it may be left out or repeated.
+    /// How often it appears.
     pub presence: Presence,
-    /// Version of everbloom that brought it, where that is not the command's.
+    /// First version of everbloom with the argument, if that is not the command's.
     pub since: Option<&'static str>,
-    /// How the value of an option is read; `None` for other arguments.
+    /// How an option is read; `None` for other arguments.
     pub read: Option<Read>,
 }
 
-/// What an argument is.
+/// The type of an argument.
 #[derive(Debug)]
 pub enum ArgumentKind {
     /// The key.
     Key,
-    /// Any bytes. Also a key that is only read ([`Keyspace::may_read`](crate::command::Keyspace::may_read)): the server is
-    /// told of the first key only.
+    /// Any bytes. Also a key that is only read ([`Keyspace::may_read`](crate::command::Keyspace::may_read)), because
+    /// the server knows the first key only.
     String,
     /// An integer.
     Integer,
@@ -211,5 +243,20 @@ mod tests {
             ("bf.merge", -3),
         ];
         assert_eq!(arities, expected);
+    }
+
+    #[test]
+    fn syntax_is_written_as_on_redis_io() {
+        let head = Command::Insert.spec().section_head();
+        for expected in [
+            "\nBF.INSERT key [CAPACITY capacity] [ERROR error] ",
+            " [NOCREATE] [NONSCALING] ",
+            " [FORMAT everbloom | redisbloom | valkey-bloom] ",
+            " ITEMS item [item ...]\n",
+        ] {
+            assert!(head.contains(expected), "{head}");
+        }
+        let head = Command::Info.spec().section_head();
+        assert!(head.contains("BF.INFO key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION]\n"), "{head}");
     }
 }

@@ -1,161 +1,202 @@
-//! The options of BF.RESERVE, BF.INSERT and BF.IMPORT, a row each: how they are documented, and how their values are read.
+//! The options of BF.RESERVE, BF.INSERT and BF.IMPORT, a row each: how an option is documented, and how it is read into
+//! [`Options`](crate::command::options::Options). The rows of these three commands list their options.
 
-use super::parts::{V0_2, argument, word};
-use super::{ArgumentKind, ArgumentSpec, Presence};
+use super::ArgumentKind::{Double, Integer, OneOf, PureToken, String};
+use super::commands::{CHANGES, ITEMS, KEY, MANY, argument, word};
+use super::{ArgumentKind, ArgumentSpec, CommandSpec, Presence, V0_2};
 use crate::bloom::limits::CAPACITY_MAX_ITEMS;
 use crate::command::error::CommandError;
-use crate::command::expiry;
-use crate::command::number::{is_ratio, parse_double};
-use crate::command::options::{self, Read};
-use crate::command::window;
-use crate::command::words::Word;
+use crate::command::options::{Options, Read, ReadValue};
+
+pub(super) static RESERVE: CommandSpec = CommandSpec {
+    name: "bf.reserve",
+    // Every option once, and a few more for those to come: what is longer is a mistake.
+    arguments: 3..=20,
+    categories: "write fast",
+    complexity: "O(1)",
+    summary: "Creates an empty filter with an error rate, a capacity and a way to grow",
+    syntax: &[
+        KEY,
+        argument("error_rate", ArgumentKind::Double),
+        argument("capacity", ArgumentKind::Integer),
+        EXPANSION,
+        NONSCALING,
+        SATURATE,
+        KEYED,
+        FORMAT,
+        COUNTING,
+        WINDOW,
+        NOREFRESH,
+        EXPIRY,
+        IFNOTEXISTS,
+    ],
+    ..CHANGES
+};
+
+pub(super) static INSERT: CommandSpec = CommandSpec {
+    name: "bf.insert",
+    arguments: 3..=MANY,
+    complexity: "O(m * k * n), where m is the number of items, k of probes and n of layers",
+    summary: "Adds items to a filter, which is created with the given parameters if it does not exist",
+    syntax: &[
+        KEY,
+        CAPACITY,
+        ERROR,
+        EXPANSION,
+        NOCREATE,
+        NONSCALING,
+        SATURATE,
+        KEYED,
+        HASH_KEY,
+        FORMAT,
+        COUNTING,
+        WINDOW,
+        NOREFRESH,
+        AT,
+        SEED,
+        TIGHTENING,
+        VALIDATESCALETO,
+        EXPIRY,
+        word("items", "ITEMS"),
+        ITEMS,
+    ],
+    ..CHANGES
+};
+
+pub(super) static IMPORT: CommandSpec = CommandSpec {
+    name: "bf.import",
+    arguments: 3..=23,
+    complexity: "O(n), where n is the number of bytes of the filter",
+    summary: "Creates a filter from the bits that a client keeps in a string, checked and added to by that client's scheme",
+    syntax: &[
+        KEY,
+        argument(
+            "origin",
+            ArgumentKind::OneOf(&[
+                ArgumentSpec { token: Some("SOURCE"), ..argument("source", ArgumentKind::String) },
+                ArgumentSpec { token: Some("GUAVA"), ..argument("bytes", ArgumentKind::String) },
+                word("empty", "EMPTY"),
+            ]),
+        ),
+        SCHEME,
+        BITS,
+        HASHES,
+        CAPACITY,
+        SHIFT,
+        ORDER,
+        ENCODING,
+        ERROR,
+        EXPANSION,
+        NONSCALING,
+        REPLACE,
+        EXPIRY,
+    ],
+    ..CHANGES
+};
 
 /// An option with a value.
-const fn valued(name: &'static str, token: &'static str, kind: ArgumentKind, read: Read) -> ArgumentSpec {
+const fn valued(
+    name: &'static str,
+    token: &'static str,
+    kind: ArgumentKind,
+    read: ReadValue,
+) -> ArgumentSpec {
+    option(name, token, kind, Read::Value(read))
+}
+
+/// An option without a value.
+const fn flag(name: &'static str, token: &'static str, set: fn(&mut Options)) -> ArgumentSpec {
+    option(name, token, PureToken, Read::Flag(set))
+}
+
+const fn option(name: &'static str, token: &'static str, kind: ArgumentKind, read: Read) -> ArgumentSpec {
     let presence = Presence::Optional;
     ArgumentSpec { token: Some(token), presence, read: Some(read), ..argument(name, kind) }
 }
 
-/// An option without a value.
-const fn flag(name: &'static str, token: &'static str, read: Read) -> ArgumentSpec {
-    valued(name, token, ArgumentKind::PureToken, read)
+/// One option of a choice.
+const fn choice(name: &'static str, token: &'static str, read: ReadValue) -> ArgumentSpec {
+    ArgumentSpec { presence: Presence::Required, ..valued(name, token, Integer, read) }
 }
 
-/// One of the options of a choice.
-const fn choice(name: &'static str, token: &'static str, read: Read) -> ArgumentSpec {
-    ArgumentSpec { presence: Presence::Required, ..valued(name, token, ArgumentKind::Integer, read) }
-}
-
-/// At most one of some options.
+/// At most one of several options.
 const fn one_of(name: &'static str, choices: &'static [ArgumentSpec]) -> ArgumentSpec {
-    ArgumentSpec { presence: Presence::Optional, ..argument(name, ArgumentKind::OneOf(choices)) }
+    ArgumentSpec { presence: Presence::Optional, ..argument(name, OneOf(choices)) }
 }
 
-/// The option, which the second release brought to a command that was there before.
+/// An option that came with the second release to a command of the first.
 const fn since_0_2(option: ArgumentSpec) -> ArgumentSpec {
     ArgumentSpec { since: Some(V0_2), ..option }
 }
 
-pub(super) const CAPACITY: ArgumentSpec =
-    valued("capacity", "CAPACITY", ArgumentKind::Integer, |options, value| {
-        options.creation.capacity_items = Some(value.number(1, CAPACITY_MAX_ITEMS)?);
-        Ok(())
-    });
-pub(super) const ERROR: ArgumentSpec = valued("error", "ERROR", ArgumentKind::Double, |options, value| {
-    options.creation.error_rate = Some(value.ratio()?);
-    Ok(())
+const CAPACITY: ArgumentSpec = valued("capacity", "CAPACITY", Integer, |options, value| {
+    value.number(&mut options.creation.capacity_items, 1, CAPACITY_MAX_ITEMS)
 });
-pub(super) const EXPANSION: ArgumentSpec =
-    valued("expansion", "EXPANSION", ArgumentKind::Integer, options::expansion);
-pub(super) const NONSCALING: ArgumentSpec = flag("nonscaling", "NONSCALING", |options, _| {
-    options.creation.is_fixed = true;
-    Ok(())
-});
-pub(super) const SATURATE: ArgumentSpec = since_0_2(flag("saturate", "SATURATE", |options, _| {
-    options.creation.is_saturating = true;
-    Ok(())
+const ERROR: ArgumentSpec =
+    valued("error", "ERROR", Double, |options, value| value.ratio(&mut options.creation.error_rate));
+const EXPANSION: ArgumentSpec = valued("expansion", "EXPANSION", Integer, Options::read_expansion);
+const NONSCALING: ArgumentSpec = flag("nonscaling", "NONSCALING", |options| options.creation.is_fixed = true);
+const SATURATE: ArgumentSpec =
+    since_0_2(flag("saturate", "SATURATE", |options| options.creation.is_saturating = true));
+const KEYED: ArgumentSpec = since_0_2(flag("keyed", "KEYED", |options| options.creation.is_keyed = true));
+const HASH_KEY: ArgumentSpec = since_0_2(valued("key", "KEY", String, |options, value| {
+    value.array(&mut options.creation.key, CommandError::BadKey)
 }));
-pub(super) const KEYED: ArgumentSpec = since_0_2(flag("keyed", "KEYED", |options, _| {
-    options.creation.is_keyed = true;
-    Ok(())
-}));
-pub(super) const HASH_KEY: ArgumentSpec =
-    since_0_2(valued("key", "KEY", ArgumentKind::String, |options, value| {
-        options.creation.key = Some(value.array(CommandError::BadKey)?);
-        Ok(())
-    }));
-pub(super) const FORMAT: ArgumentSpec = valued(
+const FORMAT: ArgumentSpec = valued(
     "format",
     "FORMAT",
-    ArgumentKind::OneOf(&[
+    OneOf(&[
         word("everbloom", "everbloom"),
         word("redisbloom", "redisbloom"),
         word("valkey-bloom", "valkey-bloom"),
     ]),
-    |options, value| {
-        options.creation.format = Some(Word::named(value.bytes()?).ok_or(CommandError::UnknownFormat)?);
-        Ok(())
-    },
+    |options, value| value.word(&mut options.creation.format),
 );
-pub(super) const COUNTING: ArgumentSpec = since_0_2(flag("counting", "COUNTING", |options, _| {
-    options.creation.is_counting = true;
-    Ok(())
-}));
-pub(super) const WINDOW: ArgumentSpec = since_0_2(one_of(
+const COUNTING: ArgumentSpec =
+    since_0_2(flag("counting", "COUNTING", |options| options.creation.is_counting = true));
+const WINDOW: ArgumentSpec = since_0_2(one_of(
     "window",
     &[
-        choice("seconds", "WINDOW", |options, value| window::read(options, value, 1000)),
-        choice("milliseconds", "PWINDOW", |options, value| window::read(options, value, 1)),
+        choice("seconds", "WINDOW", |options, value| options.read_window(value, 1000)),
+        choice("milliseconds", "PWINDOW", |options, value| options.read_window(value, 1)),
     ],
 ));
-pub(super) const NOREFRESH: ArgumentSpec = since_0_2(flag("norefresh", "NOREFRESH", |options, _| {
-    options.creation.no_refresh = true;
-    Ok(())
-}));
-pub(super) const AT: ArgumentSpec =
-    since_0_2(valued("unix-time-milliseconds", "AT", ArgumentKind::Integer, window::read_moment));
-pub(super) const SEED: ArgumentSpec = valued("seed", "SEED", ArgumentKind::String, |options, value| {
-    options.creation.seed = Some(value.array(CommandError::BadSeed)?);
-    Ok(())
+const NOREFRESH: ArgumentSpec =
+    since_0_2(flag("norefresh", "NOREFRESH", |options| options.creation.no_refresh = true));
+const AT: ArgumentSpec = since_0_2(valued("unix-time-milliseconds", "AT", Integer, Options::read_at));
+const SEED: ArgumentSpec = valued("seed", "SEED", String, |options, value| {
+    value.array(&mut options.creation.seed, CommandError::BadSeed)
 });
-pub(super) const TIGHTENING: ArgumentSpec =
-    valued("tightening", "TIGHTENING", ArgumentKind::Double, |options, value| {
-        let ratio = parse_double(value.bytes()?).ok_or(CommandError::BadTightening)?;
-        options.creation.tightening_ratio = Some(ratio);
-        if is_ratio(ratio) { Ok(()) } else { Err(CommandError::TighteningRange) }
+const TIGHTENING: ArgumentSpec = valued("tightening", "TIGHTENING", Double, Options::read_tightening);
+const VALIDATESCALETO: ArgumentSpec =
+    valued("validatescaleto", "VALIDATESCALETO", Integer, |options, value| {
+        value.number(&mut options.creation.scale_to_items, 1, u64::MAX)
     });
-pub(super) const VALIDATESCALETO: ArgumentSpec =
-    valued("validatescaleto", "VALIDATESCALETO", ArgumentKind::Integer, |options, value| {
-        options.creation.scale_to_items = Some(value.number(1, u64::MAX)?);
-        Ok(())
-    });
-pub(super) const EXPIRY: ArgumentSpec = since_0_2(one_of(
+const EXPIRY: ArgumentSpec = since_0_2(one_of(
     "expiry",
     &[
-        choice("seconds", "EX", |options, value| expiry::read(options, value, 1000, false)),
-        choice("milliseconds", "PX", |options, value| expiry::read(options, value, 1, false)),
-        choice("unix-time-seconds", "EXAT", |options, value| expiry::read(options, value, 1000, true)),
-        choice("unix-time-milliseconds", "PXAT", |options, value| expiry::read(options, value, 1, true)),
+        choice("seconds", "EX", |options, value| options.read_time_to_live(value, 1000)),
+        choice("milliseconds", "PX", |options, value| options.read_time_to_live(value, 1)),
+        choice("unix-time-seconds", "EXAT", |options, value| options.read_expiry(value, 1000, 0)),
+        choice("unix-time-milliseconds", "PXAT", |options, value| options.read_expiry(value, 1, 0)),
     ],
 ));
-pub(super) const NOCREATE: ArgumentSpec = flag("nocreate", "NOCREATE", |options, _| {
-    options.no_create = true;
-    Ok(())
+const NOCREATE: ArgumentSpec = flag("nocreate", "NOCREATE", |options| options.no_create = true);
+const IFNOTEXISTS: ArgumentSpec =
+    since_0_2(flag("ifnotexists", "IFNOTEXISTS", |options| options.if_not_exists = true));
+const SCHEME: ArgumentSpec = valued("scheme", "SCHEME", String, Options::read_scheme);
+const BITS: ArgumentSpec = valued("bits", "BITS", Integer, |options, value| {
+    value.number(&mut options.import.size_bits, 1, u64::MAX)
 });
-pub(super) const IFNOTEXISTS: ArgumentSpec = since_0_2(flag("ifnotexists", "IFNOTEXISTS", |options, _| {
-    options.if_not_exists = true;
-    Ok(())
-}));
-pub(super) const SCHEME: ArgumentSpec =
-    valued("scheme", "SCHEME", ArgumentKind::String, |options, value| options.import.read_scheme(value));
-pub(super) const BITS: ArgumentSpec = valued("bits", "BITS", ArgumentKind::Integer, |options, value| {
-    options.import.size_bits = Some(value.number(1, u64::MAX)?);
-    Ok(())
+const HASHES: ArgumentSpec = valued("hashes", "HASHES", Integer, |options, value| {
+    value.number(&mut options.import.probes, 1, u32::MAX)
 });
-pub(super) const HASHES: ArgumentSpec =
-    valued("hashes", "HASHES", ArgumentKind::Integer, |options, value| {
-        options.import.probes = Some(value.number(1, u32::MAX)?);
-        Ok(())
+const SHIFT: ArgumentSpec =
+    valued("shift", "SHIFT", Integer, |options, value| value.number(&mut options.import.shift, 0, u8::MAX));
+const ORDER: ArgumentSpec =
+    valued("order", "ORDER", OneOf(&[word("msb", "msb"), word("lsb", "lsb")]), |options, value| {
+        value.word(&mut options.import.order)
     });
-pub(super) const SHIFT: ArgumentSpec = valued("shift", "SHIFT", ArgumentKind::Integer, |options, value| {
-    options.import.shift = Some(value.number(0, u8::MAX)?);
-    Ok(())
-});
-pub(super) const ORDER: ArgumentSpec = valued(
-    "order",
-    "ORDER",
-    ArgumentKind::OneOf(&[word("msb", "msb"), word("lsb", "lsb")]),
-    |options, value| {
-        options.import.order = Some(value.word()?);
-        Ok(())
-    },
-);
-pub(super) const ENCODING: ArgumentSpec =
-    valued("encoding", "ENCODING", ArgumentKind::String, |options, value| {
-        options.import.encoding = Some(value.word()?);
-        Ok(())
-    });
-pub(super) const REPLACE: ArgumentSpec = flag("replace", "REPLACE", |options, _| {
-    options.is_replacing = true;
-    Ok(())
-});
+const ENCODING: ArgumentSpec =
+    valued("encoding", "ENCODING", String, |options, value| value.word(&mut options.import.encoding));
+const REPLACE: ArgumentSpec = flag("replace", "REPLACE", |options| options.is_replacing = true);

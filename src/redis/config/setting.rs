@@ -1,4 +1,4 @@
-//! One setting: its names, the texts it takes, its value.
+//! A setting: its names, its values and their texts.
 
 use std::ffi::CStr;
 use std::ptr;
@@ -9,16 +9,16 @@ use redis_module::raw::RedisModuleString;
 use crate::command::number::{parse_double, parse_integer};
 use crate::redis::args::string_bytes;
 
-/// What a setting holds.
+/// The type of a setting.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A number strictly between 0 and 1, stored as the bits of a double.
     Rate,
     /// A whole number in this range.
     Count { min: u64, max: u64 },
-    /// A number of bytes in this range; units such as `gb` are understood.
+    /// A number of bytes in this range, with an optional unit such as `gb`.
     Bytes { min: u64, max: u64 },
-    /// One of these words, stored as its place among them.
+    /// One of these words, stored as its position.
     Choice(&'static [&'static str]),
 }
 
@@ -31,15 +31,15 @@ pub(in crate::redis) struct Setting {
     /// Its name as a load argument of RedisBloom before 8.
     pub(in crate::redis) legacy: Option<&'static str>,
     pub(super) kind: Kind,
-    /// The default where no load argument says otherwise.
+    /// The default without load arguments.
     pub(super) built_in: u64,
     pub(super) value: AtomicU64,
     pub(super) default: AtomicU64,
-    /// The text that CONFIG GET shows, as it was set; null before it is first asked for. Owned.
+    /// The text that CONFIG GET shows, as it was set; null before the first CONFIG GET. Owned.
     text: AtomicPtr<RedisModuleString>,
 }
 
-/// Why a text is no value of a setting.
+/// Why a text is not a value of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::redis) enum BadValue {
     /// Not a number.
@@ -70,7 +70,7 @@ impl Setting {
         }
     }
 
-    /// Makes `text` the default, to which the configuration is set unless it says otherwise.
+    /// Sets the default, and the value, which the configuration may override.
     pub(in crate::redis) fn set_default(&self, text: &[u8]) -> Result<(), BadValue> {
         let value = self.parse(text)?;
         self.default.store(value, Relaxed);
@@ -78,7 +78,7 @@ impl Setting {
         Ok(())
     }
 
-    /// The range as RedisBloom writes it.
+    /// Returns the range as RedisBloom writes it.
     pub(in crate::redis) fn range_text(&self) -> String {
         match self.kind {
             Kind::Rate => "(0.000000, 1.000000)".to_owned(),
@@ -87,6 +87,7 @@ impl Setting {
         }
     }
 
+    /// Returns the value that a text represents.
     pub(super) fn parse(&self, text: &[u8]) -> Result<u64, BadValue> {
         match self.kind {
             Kind::Rate => {
@@ -109,6 +110,7 @@ impl Setting {
         .ok_or(BadValue::OutOfRange)
     }
 
+    /// Returns the text of a value.
     pub(super) fn format(&self, value: u64) -> String {
         match self.kind {
             Kind::Rate => f64::from_bits(value).to_string(),
@@ -120,15 +122,15 @@ impl Setting {
         }
     }
 
-    /// Takes a value from the server. While it loads the configuration, a default changes nothing: with two
-    /// names, the default of the one that is not configured must not undo the value of the other.
+    /// Sets the value. While the server loads the configuration, a default is ignored: a setting has two names, and
+    /// the default of the name that is not configured must not replace the value of the other.
     pub(super) fn set(&self, value: u64) {
         if !(IS_LOADING.load(Relaxed) && value == self.default.load(Relaxed)) {
             self.value.store(value, Relaxed);
         }
     }
 
-    /// The text for CONFIG GET: as it was set, or written out when the value came as a number.
+    /// Returns the text for CONFIG GET: as it was set, or formatted if it was set as a number.
     pub(super) fn text(&self) -> *mut RedisModuleString {
         let value = self.value.load(Relaxed);
         let text = self.text.load(Relaxed);
@@ -141,17 +143,17 @@ impl Setting {
             }
         }
         let text = new_string(&self.format(value));
-        // SAFETY: the new text was just made without a context, and whoever asked for the last one has copied it:
-        // this is called for one reply of CONFIG GET at a time.
+        // SAFETY: the new text was just made without a context. The server has copied the last one: it calls this for
+        // one reply of CONFIG GET at a time.
         unsafe { self.replace_text(text) };
         text
     }
 
-    /// Takes ownership of a text and gives up the last one.
+    /// Takes ownership of a text and frees the last one.
     ///
     /// # Safety
-    /// `text` must be null, or alive and the caller's own to give away, made or retained without a context. Nothing that
-    /// [`text`](Self::text) has answered may be used afterwards. Only the main thread may call this.
+    /// `text` must be null, or alive and the caller's own to give away, made or retained without a context. Nothing
+    /// that [`text`](Self::text) has returned may be used afterwards. Only the main thread may call this.
     pub(super) unsafe fn replace_text(&self, text: *mut RedisModuleString) {
         let last = self.text.swap(text, Relaxed);
         if let Some(free) = api!(RedisModule_FreeString).filter(|_| !last.is_null()) {
@@ -162,7 +164,7 @@ impl Setting {
     }
 }
 
-/// A number of bytes, with one of the units of redis.conf; `Some(None)` when it is too large to write down.
+/// Returns a number of bytes that may have one of the units of redis.conf; `Some(None)` if it is too large.
 fn parse_bytes(text: &[u8]) -> Option<Option<u64>> {
     const UNITS: [(&str, u64); 7] = [
         ("kb", 1 << 10),
@@ -180,7 +182,7 @@ fn parse_bytes(text: &[u8]) -> Option<Option<u64>> {
     Some(u64::try_from(number).ok().and_then(|number| number.checked_mul(unit_bytes)))
 }
 
-/// A string of the server; null where it cannot be had.
+/// Returns a string of the server; null without memory.
 pub(super) fn new_string(text: &str) -> *mut RedisModuleString {
     let Some(create) = api!(RedisModule_CreateString) else { return ptr::null_mut() };
     // SAFETY: no context is needed; the bytes are copied.

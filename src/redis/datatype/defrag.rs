@@ -2,11 +2,11 @@
 //!
 //! # How long a step takes
 //!
-//! The server asks for as much as it likes in one call, and the module asks it after every layer whether to stop: no more
-//! than three blocks, of [`MOVABLE_MAX_BYTES`] each at most. Redis 7.0 and Valkey then look at their clock; Redis from 8.0
-//! on does so after 512 blocks that were moved or 1024 that stayed, since it looked last. The server has a clock only for
-//! filters that [`memory::free_effort`](super::memory::free_effort) calls laborious, which those of many layers are for that
-//! reason; the others have few enough to be moved at once.
+//! The server asks for as much as it likes in one call, and the module asks it after every layer whether to stop: no
+//! more than three blocks, of [`MOVABLE_MAX_BYTES`] each at most. Redis 7.0 and Valkey then look at their clock; Redis
+//! from 8.0 on does so after 512 blocks that were moved or 1024 that stayed, since it looked last. The server has a
+//! clock only for filters that [`free_effort`](super::free_effort) calls laborious, which those of many layers are for
+//! that reason; the others have few enough to be moved at once.
 
 use std::ffi::{c_int, c_ulong, c_void};
 use std::mem::ManuallyDrop;
@@ -14,16 +14,16 @@ use std::ptr::{self, NonNull};
 
 use redis_module::raw::{RedisModuleDefragCtx, RedisModuleString};
 
-use super::value::or_abort;
+use super::or_abort;
 use crate::bloom::BlockMover;
 use crate::redis::allocator::ALIGN_SURE_BYTES;
 use crate::redis::api::succeeded;
 use crate::redis::stats;
 use crate::redis::stored::Stored;
 
-/// All is moved.
+/// Everything is moved.
 const DONE: c_int = 0;
-/// The server is to call again.
+/// The server must call again.
 const TO_BE_CONTINUED: c_int = 1;
 
 /// # Safety
@@ -42,10 +42,10 @@ pub(super) unsafe extern "C" fn defrag(
 
 /// Bytes of the largest block that is moved.
 ///
-/// Only blocks that share pages with others leave holes in them when they are freed: the small size classes of jemalloc,
-/// 14 KiB and less, or 224 KiB where pages have 64 KiB. A larger block has its pages for itself and gives them back to the
-/// system: to move it would copy a gigabyte to gain nothing, in a step that nobody can interrupt. The patched jemalloc of
-/// the servers never says that it should be moved, but another allocator might.
+/// Only blocks that share pages with others leave holes in them when they are freed: the small size classes of
+/// jemalloc, 14 KiB and less, or 224 KiB where pages have 64 KiB. A larger block has its pages for itself and gives
+/// them back to the system: to move it would copy a gigabyte to gain nothing, in a step that cannot be interrupted.
+/// The patched jemalloc of the servers never says that it should be moved, but another allocator might.
 const MOVABLE_MAX_BYTES: usize = 256 << 10;
 
 /// One call by the server.
@@ -94,10 +94,10 @@ impl Run {
         }
     }
 
-    /// Moves a block of so many values to a better place. Returns where it is now, `None` if it stays.
+    /// Moves a block of `values` values to a better place. Returns where it is now, `None` if it stays.
     fn move_block<T>(&self, block: *mut T, values: usize) -> Option<NonNull<T>> {
-        // A block of a type that needs more may begin behind the start of the server's own block, which alone the server
-        // can move. So no such type compiles here.
+        // A block of a type that needs more may begin behind the start of the server's own block, which alone the
+        // server can move. So no such type compiles here.
         const { assert!(align_of::<T>() <= ALIGN_SURE_BYTES) };
         let size_bytes = values.saturating_mul(size_of::<T>());
         if size_bytes == 0 {
@@ -108,9 +108,9 @@ impl Run {
             return None;
         }
         let defrag_alloc = api!(RedisModule_DefragAlloc)?;
-        // SAFETY: the block was made by this module's allocator, hence by the server's, begins where the server's does by
-        // its alignment, and is used by nobody else. If the result is not null, the bytes are there and the old block
-        // is freed.
+        // SAFETY: the block was made by this module's allocator, hence by the server's, begins where the server's does
+        // by its alignment, and is not used elsewhere. If the result is not null, the bytes are there and the old
+        // block is freed.
         let moved = NonNull::new(unsafe { defrag_alloc(self.context, block.cast()) }.cast());
         stats::count_defrag(moved.is_some());
         moved
@@ -122,7 +122,7 @@ impl Run {
             .is_some_and(|should_stop| unsafe { should_stop(self.context) } != 0)
     }
 
-    /// The layer to go on with.
+    /// Returns the layer to continue with.
     fn cursor(&self) -> usize {
         let Some(get) = api!(RedisModule_DefragCursorGet) else { return 0 };
         let mut cursor: c_ulong = 0;
@@ -131,7 +131,7 @@ impl Run {
         if succeeded(status) { usize::try_from(cursor).unwrap_or(0) } else { 0 }
     }
 
-    /// Keeps the layer to go on with; answers false when the server wants the value done in one call.
+    /// Saves the layer to continue with. Returns false if the server wants the value done in one call.
     fn set_cursor(&self, next: usize) -> bool {
         let (Some(set), Ok(cursor)) = (api!(RedisModule_DefragCursorSet), c_ulong::try_from(next)) else {
             return false;

@@ -1,16 +1,197 @@
-//! The data types: what the server does with a filter beside commands.
+//! The data types: their registration, and the callbacks of the server apart from commands.
 //!
-//! A value of a type is always a [`Stored`](super::stored::Stored) in a box of its own that the server holds
-//! as a bare pointer: made by [`Key`](super::key::Key), [`snapshot::load`] or
-//! [`memory::copy`], ended by [`memory::free`]. The callbacks are the same for all types; which kinds of
-//! filters there are is the business of [`format::filter`](crate::format::filter).
+//! A value of a type is always a boxed [`Stored`], which the server holds as a bare pointer. [`Key`](super::key::Key),
+//! [`snapshot::load`] and [`copy`] create values; [`free`] drops them. There is one type for each format, with the same
+//! callbacks. A key keeps the type that it was loaded with, so that a server can go back to the other module.
 
 mod defrag;
-mod digest;
-mod memory;
-mod registration;
-mod rewrite;
 mod snapshot;
-mod value;
 
-pub(super) use registration::{handle, is_ours, register};
+use std::ffi::{c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+
+use redis_module::raw::{self, RedisModuleDigest, RedisModuleIO, RedisModuleString, RedisModuleType};
+
+use super::api::Context;
+use super::log::{self, Topic};
+use super::pagemap::ProcessMemory;
+use super::stored::{Stored, effort};
+use crate::bloom::{Filter, Format};
+use crate::format::{self, filter::DataType};
+
+/// A data type. The callbacks that are not here are the same for all types.
+struct Registered {
+    format: Format,
+    load: unsafe extern "C" fn(*mut RedisModuleIO, c_int) -> *mut c_void,
+    /// The type of the server; null before registration.
+    handle: AtomicPtr<RedisModuleType>,
+}
+
+impl Registered {
+    /// Returns the type of the format at a position among all formats.
+    const fn new<const PLACE: usize>() -> Self {
+        Self {
+            format: snapshot::nth_format::<PLACE>(),
+            load: snapshot::load::<PLACE>,
+            handle: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+}
+
+/// Every data type.
+static TYPES: [Registered; Format::ALL.len()] =
+    [Registered::new::<0>(), Registered::new::<1>(), Registered::new::<2>()];
+
+/// Returns the type of filters of a format, once the module is loaded.
+pub(super) fn handle(format: Format) -> Option<NonNull<RedisModuleType>> {
+    let data_type = TYPES.iter().find(|data_type| data_type.format == format)?;
+    NonNull::new(data_type.handle.load(Relaxed))
+}
+
+/// Returns whether values of a type are filters.
+pub(super) fn is_ours(data_type: *mut RedisModuleType) -> bool {
+    !data_type.is_null() && TYPES.iter().any(|ours| ours.handle.load(Relaxed) == data_type)
+}
+
+/// Registers the types. Returns false, with a line in the log, if the server refuses one.
+///
+/// # Safety
+/// `context` must be that of the running `RedisModule_OnLoad`.
+pub(super) unsafe fn register(context: Context) -> bool {
+    let Some(create) = api!(RedisModule_CreateDataType) else { return false };
+    TYPES.iter().all(|data_type| {
+        let mut methods = raw::RedisModuleTypeMethods {
+            version: raw::REDISMODULE_TYPE_METHOD_VERSION.into(),
+            rdb_load: Some(data_type.load),
+            rdb_save: Some(snapshot::save),
+            aof_rewrite: Some(snapshot::rewrite),
+            mem_usage: Some(memory_usage),
+            digest: Some(digest),
+            free: Some(free),
+            aux_load: None,
+            aux_save: None,
+            aux_save_triggers: 0,
+            free_effort: Some(free_effort),
+            unlink: None,
+            copy: Some(copy),
+            defrag: Some(defrag::defrag),
+            mem_usage2: None,
+            free_effort2: None,
+            unlink2: None,
+            copy2: None,
+            aux_save2: None,
+        };
+        let DataType { name, encoding_version } = DataType::of(data_type.format);
+        let c_name = log::c_text(name);
+        // SAFETY: the context is OnLoad's by the caller's contract; name and methods are copied, and the
+        // functions live as long as the module.
+        let handle = unsafe { create(context, c_name.as_ptr(), encoding_version, &raw mut methods) };
+        data_type.handle.store(handle, Relaxed);
+        if handle.is_null() {
+            log::warning(context, &format!("the server refused the data type {name}"));
+        }
+        !handle.is_null()
+    })
+}
+
+/// # Safety
+/// Called by the server only, with a value of the type that it does not use again; perhaps on a background
+/// thread.
+unsafe extern "C" fn free(value: *mut c_void) {
+    or_abort("freeing a filter", || {
+        // SAFETY: every value of the type comes from `Box::into_raw`, and the server gives this one up.
+        drop(unsafe { Box::from_raw(value.cast::<Stored>()) });
+    });
+}
+
+/// Returns what MEMORY USAGE shows: the bytes that the allocator set aside, for structs and cells.
+///
+/// # Safety
+/// Called by the server only, with a value of the type.
+unsafe extern "C" fn memory_usage(value: *const c_void) -> usize {
+    // SAFETY: every value of the type is a boxed `Stored`, and nothing changes this one during the callback.
+    let stored = unsafe { &*value.cast::<Stored>() };
+    or_abort("measuring a filter", || stored.allocated_bytes())
+}
+
+/// Maximum of layers that active defragmentation may move in one call, at a microsecond or two each: the server's own
+/// limit for elements of a list.
+const LAYERS_AT_ONCE_MAX: usize = 1_000;
+
+/// Units of work above which no server defragments a value in one call: more than the default of
+/// `active-defrag-max-scan-fields`.
+const LABORIOUS_UNITS: usize = 1_001;
+
+/// Returns the work of freeing a filter, which is that of its pages, and of defragmenting it, which is that of its
+/// layers.
+///
+/// # Safety
+/// Called by the server only, with a value of the type.
+unsafe extern "C" fn free_effort(_key: *mut RedisModuleString, value: *const c_void) -> usize {
+    // SAFETY: a value of the type, which nothing changes during the callback.
+    let filter = unsafe { filter_at(value) };
+    or_abort("weighing a filter", || {
+        let units = effort(filter);
+        if filter.layer_count() > LAYERS_AT_ONCE_MAX { units.max(LABORIOUS_UNITS) } else { units }
+    })
+}
+
+/// # Safety
+/// Called by the server only, with a value of the type.
+unsafe extern "C" fn copy(
+    _from: *mut RedisModuleString,
+    _to: *mut RedisModuleString,
+    value: *const c_void,
+) -> *mut c_void {
+    // SAFETY: a value of the type, which nothing changes during the callback.
+    let filter = unsafe { filter_at(value) };
+    match catch_unwind(AssertUnwindSafe(|| filter.try_clone(ProcessMemory))) {
+        Ok(Ok(copy)) => hand_over(copy),
+        Ok(Err(_)) | Err(_) => {
+            log::throttled(Topic::Copying, ptr::null_mut(), "out of memory");
+            ptr::null_mut()
+        }
+    }
+}
+
+/// # Safety
+/// Called by the server only, with a value of the type.
+unsafe extern "C" fn digest(digest: *mut RedisModuleDigest, value: *mut c_void) {
+    let (Some(add), Some(end)) =
+        (api!(RedisModule_DigestAddStringBuffer), api!(RedisModule_DigestEndSequence))
+    else {
+        return;
+    };
+    // SAFETY: a value of the type, which nothing changes during the callback.
+    let filter = unsafe { filter_at(value) };
+    or_abort("digesting a filter", || {
+        format::filter::digest(filter, &mut |bytes| {
+            // SAFETY: the server's digest; the bytes are read before it returns.
+            unsafe { add(digest, bytes.as_ptr().cast(), bytes.len()) };
+        });
+        // SAFETY: the server's digest.
+        unsafe { end(digest) };
+    });
+}
+
+/// Returns the filter of a value of the type.
+///
+/// # Safety
+/// `value` must be a value of the type that is alive and not being changed for `'a`.
+unsafe fn filter_at<'a>(value: *const c_void) -> &'a Filter {
+    // SAFETY: every value of the type is a boxed `Stored`; the rest is the caller's contract.
+    let stored = unsafe { &*value.cast::<Stored>() };
+    &stored.filter
+}
+
+/// Returns a filter as a value of its type, for the server to own.
+fn hand_over(filter: Filter) -> *mut c_void {
+    Box::into_raw(Stored::boxed(filter)).cast()
+}
+
+/// Runs the body. A panic aborts the server, because it leaves a damaged snapshot or a filter that is half freed.
+fn or_abort<T>(what: &str, body: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| log::abort(what))
+}

@@ -1,30 +1,32 @@
-//! Values in a snapshot (RDB, DUMP, a full resynchronisation).
+//! Values in a snapshot (RDB, DUMP, a full resynchronisation), and in an append-only file that is rewritten without
+//! one.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_int, c_longlong, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-use redis_module::raw::RedisModuleIO;
+use redis_module::raw::{RedisModuleIO, RedisModuleString};
 
-use super::value::{hand_over, or_abort};
+use super::{filter_at, hand_over, or_abort};
 use crate::bloom::Format;
 use crate::format;
+use crate::format::rewrite::Rewritten;
 use crate::redis::config::settings;
-use crate::redis::load_limit::LoadLimit;
-use crate::redis::log;
+use crate::redis::memory::LoadLimit;
 use crate::redis::pagemap::ProcessMemory;
 use crate::redis::rdb_io::SnapshotIo;
-use crate::redis::stats;
+use crate::redis::server::{exit_at_once, random_number};
 use crate::redis::stored::Stored;
+use crate::redis::{log, stats};
 
-/// The format with that place among all formats.
-#[expect(clippy::indexing_slicing, reason = "a place that no format has does not compile")]
+/// Returns the format at a position among all formats.
+#[expect(clippy::indexing_slicing, reason = "a position without a format does not compile")]
 pub(super) const fn nth_format<const PLACE: usize>() -> Format {
     const { Format::ALL[PLACE] }
 }
 
-/// Reads a value of the format with that place among all formats: the server does not say which type it asks
-/// for, so each type has a callback of its own.
+/// Reads a value of the format at a position among all formats. The server does not pass the type, so each type has a
+/// callback of its own.
 ///
 /// # Safety
 /// Called by the server only, with a value to be read from `io`.
@@ -36,7 +38,7 @@ pub(super) unsafe extern "C" fn load<const PLACE: usize>(
     unsafe { load_as(nth_format::<PLACE>(), encoding_version, io) }
 }
 
-/// Reads a value; null, with a line in the log, when it cannot be read.
+/// Reads a value. Returns null, with a line in the log, if it cannot be read.
 ///
 /// # Safety
 /// `io` must be the server's, within the running callback.
@@ -68,9 +70,55 @@ unsafe fn load_as(format: Format, encoding_version: c_int, io: *mut RedisModuleI
 /// # Safety
 /// Called by the server only, with a value of the type.
 pub(super) unsafe extern "C" fn save(io: *mut RedisModuleIO, value: *mut c_void) {
-    // SAFETY: a value of the type, which nobody else reads or changes during the callback.
+    // SAFETY: a value of the type, which nothing else reads or changes during the callback.
     let Stored { filter, .. } = unsafe { &mut *value.cast::<Stored>() };
     // SAFETY: the server's `io`, used within this callback.
     let mut sink = unsafe { SnapshotIo::new(io) };
     or_abort("saving a filter", || format::filter::save(filter, &mut sink, ProcessMemory));
+}
+
+/// # Safety
+/// Called by the server only, with a value of the type and its key.
+pub(super) unsafe extern "C" fn rewrite(
+    aof: *mut RedisModuleIO,
+    key: *mut RedisModuleString,
+    value: *mut c_void,
+) {
+    // SAFETY: a value of the type, which nothing changes during the callback.
+    let filter = unsafe { filter_at(value) };
+    let outcome = or_abort("rewriting a filter", || {
+        format::filter::rewrite(filter, ProcessMemory, random_number(), &mut |command| match command {
+            // SAFETY: the server's `aof` and key, within this callback.
+            Rewritten::Piece { iterator, data } => unsafe { emit_chunk(aof, key, iterator, data) },
+            // SAFETY: as above.
+            Rewritten::Blob(blob) => unsafe { emit_blob(aof, key, blob) },
+        })
+    });
+    if outcome.is_err() {
+        // This is a child of the server. Only the rewrite ends.
+        log::warning(ptr::null_mut(), "a filter cannot be rewritten: out of memory; this rewrite ends");
+        exit_at_once();
+    }
+}
+
+/// # Safety
+/// `aof` and `key` must be those of the running callback.
+unsafe fn emit_blob(aof: *mut RedisModuleIO, key: *mut RedisModuleString, blob: &[u8]) {
+    let Some(emit) = api!(RedisModule_EmitAOF) else { return };
+    let (command, format) = (c"BF.LOAD", c"sb");
+    // SAFETY: the format stands for a string of the server and bytes with their `size_t` length, and that is
+    // what follows. The server writes them out before it returns and keeps a failure in `aof`.
+    unsafe { emit(aof, command.as_ptr(), format.as_ptr(), key, blob.as_ptr(), blob.len()) };
+}
+
+/// # Safety
+/// `aof` and `key` must be those of the running callback.
+unsafe fn emit_chunk(aof: *mut RedisModuleIO, key: *mut RedisModuleString, iterator: u64, data: &[u8]) {
+    let Some(emit) = api!(RedisModule_EmitAOF) else { return };
+    let iterator: c_longlong = iterator.cast_signed();
+    let (command, format) = (c"BF.LOADCHUNK", c"slb");
+    // SAFETY: the format stands for a string of the server, a `long long`, and bytes with their `size_t`
+    // length, and that is what follows. The server writes them out before it returns and keeps a failure in
+    // `aof`.
+    unsafe { emit(aof, command.as_ptr(), format.as_ptr(), key, iterator, data.as_ptr(), data.len()) };
 }

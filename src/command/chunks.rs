@@ -1,0 +1,126 @@
+//! The commands that move a filter between servers: BF.SCANDUMP, BF.LOADCHUNK and BF.LOAD.
+
+use super::arguments::Arguments;
+use super::effects::{Change, Effects, publish};
+use super::error::CommandError;
+use super::keyspace::{Host, Keyspace, OpenKey, Slot};
+use super::number::parse_integer;
+use super::reply::Reply;
+use super::table::KeyAccess;
+use crate::bloom::{Filter, OutOfMemory, ReserveError};
+use crate::format::DecodeError;
+use crate::format::filter;
+use crate::format::pieces::{ChunkError, HEADER_ITERATOR, Trust};
+
+/// BF.SCANDUMP: `key iterator`. Replies the chunk of the filter at the iterator, and the next iterator. The filter
+/// changes only in its dump id, which is not saved. O(bytes of the chunk).
+///
+/// # Errors
+/// [`CommandError::ScanDumpIterator`] when the iterator is not an integer; [`CommandError::OutOfMemory`].
+pub(super) fn scan_dump<'a>(
+    mut arguments: Arguments<'a>,
+    keyspace: &impl Keyspace,
+    reply: &mut impl Reply,
+) -> Result<Effects<'a>, CommandError> {
+    let (key, iterator) = (arguments.key()?, arguments.required()?);
+    let mut key = keyspace.open(key, KeyAccess::ReadOnly);
+    let filter = key.slot().required()?;
+    let iterator = parse_integer(iterator).ok_or(CommandError::ScanDumpIterator)?;
+    if iterator == 0 {
+        filter.mark_state(keyspace.random_number());
+    }
+    let chunk = match u64::try_from(iterator) {
+        Ok(iterator) => filter::piece(filter, iterator).map_err(|OutOfMemory| CommandError::OutOfMemory)?,
+        Err(_) => None,
+    };
+    reply.array(2);
+    reply.integer(chunk.as_ref().map_or(0, |chunk| chunk.next_iterator));
+    reply.bulk(chunk.as_ref().map_or(b"", |chunk| &chunk.data));
+    Ok(Effects::default())
+}
+
+/// BF.LOADCHUNK: `key iterator data`, iterator and data as BF.SCANDUMP replied them. Creates an empty filter from a
+/// header, whose iterator is 1, or copies the cells of a chunk. O(bytes).
+///
+/// # Errors
+/// The chunk is refused. The key is unchanged.
+pub(super) fn load_chunk<'a>(
+    mut arguments: Arguments<'a>,
+    keyspace: &impl Keyspace,
+    reply: &mut impl Reply,
+) -> Result<Effects<'a>, CommandError> {
+    let key = arguments.key()?;
+    let iterator = parse_integer(arguments.required()?).ok_or(CommandError::LoadChunkIterator)?;
+    let iterator = u64::try_from(iterator);
+    let data = arguments.required()?;
+    let mut open = keyspace.open(key, KeyAccess::ReadWrite);
+    let created = match open.slot() {
+        Slot::WrongType => return Err(CommandError::WrongType),
+        Slot::Vacant if iterator == Ok(HEADER_ITERATOR) => Some(empty_filter(data, keyspace)?),
+        Slot::Vacant => return Err(CommandError::NotFound),
+        Slot::Filter(filter) => {
+            let trust = if keyspace.is_replicated() { Trust::Sender } else { Trust::Marks };
+            let iterator = iterator.map_err(|_| CommandError::BadData)?;
+            filter::load_chunk(filter, iterator, data, trust).map_err(chunk_error)?;
+            None
+        }
+    };
+    let ((), effects) = publish(&mut open, key, Change::received(created))?;
+    reply.simple("OK");
+    Ok(effects)
+}
+
+/// Returns the empty filter that a header describes.
+fn empty_filter(data: &[u8], host: &dyn Host) -> Result<Box<Filter>, CommandError> {
+    let mut filter = filter::from_header(data, host).map_err(header_error)?;
+    if host.settings().assume_redisbloom_1_1 {
+        filter.assume_redisbloom_1_1();
+    }
+    Ok(Box::new(filter))
+}
+
+/// Returns the error for a filter that cannot be decoded.
+fn header_error(error: DecodeError) -> CommandError {
+    match error {
+        DecodeError::TooLarge { needed_bytes, limit_bytes } => {
+            CommandError::Reserve(ReserveError::TooLarge { needed_bytes, limit_bytes })
+        }
+        DecodeError::OutOfMemory => CommandError::Reserve(ReserveError::OutOfMemory),
+        _ => CommandError::BadData,
+    }
+}
+
+/// Returns the error for a chunk that is refused.
+fn chunk_error(error: ChunkError) -> CommandError {
+    match error {
+        ChunkError::BadData => CommandError::BadData,
+        ChunkError::OtherDump => CommandError::OtherDump,
+        ChunkError::BeyondEnd => CommandError::InvalidOffset,
+        ChunkError::TooBig => CommandError::ChunkTooBig,
+    }
+}
+
+/// BF.LOAD: `key blob`. Creates a filter from the bytes that valkey-bloom writes to an append-only file. O(bytes).
+///
+/// # Errors
+/// The key exists, or the blob is not a filter.
+pub(super) fn load<'a>(
+    mut arguments: Arguments<'a>,
+    keyspace: &impl Keyspace,
+    reply: &mut impl Reply,
+) -> Result<Effects<'a>, CommandError> {
+    let (key, blob) = (arguments.key()?, arguments.required()?);
+    let mut open = keyspace.open(key, KeyAccess::ReadWrite);
+    open.slot().vacant(CommandError::KeyExists)?;
+    let filter = filter::from_blob(blob, keyspace).map_err(|error| match error {
+        DecodeError::Unsupported { .. } => CommandError::BadBlobVersion,
+        DecodeError::TooLarge { .. } | DecodeError::OutOfMemory => header_error(error),
+        DecodeError::Truncated
+        | DecodeError::PrereleaseOrder
+        | DecodeError::BeforeFirstRelease
+        | DecodeError::Invalid(_) => CommandError::BadBlob,
+    })?;
+    let ((), effects) = publish(&mut open, key, Change::received(Some(Box::new(filter))))?;
+    reply.simple("OK");
+    Ok(effects)
+}

@@ -1,0 +1,245 @@
+//! What the options of a new filter mean: which options go together, and which filter they and the settings describe.
+
+use super::error::CommandError;
+use super::keyspace::{Host, Settings};
+use super::options::CreationOptions;
+use crate::bloom::cells::CellType;
+use crate::bloom::hash::siphash::{HashKey, Seed};
+use crate::bloom::limits::CAPACITY_MAX_ITEMS;
+use crate::bloom::policy::redisbloom::{self, Options};
+use crate::bloom::policy::valkeybloom::TIGHTENING_RATIO_DEFAULT;
+use crate::bloom::policy::{RedisBloom, ValkeyBloom};
+use crate::bloom::extent::validate_scale_to;
+use crate::bloom::window::Span;
+use crate::bloom::{Format, Growth, Hash, Policy, Promise, ScaleError, Spec, Window};
+
+impl CreationOptions {
+    /// Returns the largest capacity that a client may request for the options' format. A primary may request more:
+    /// RedisBloom before 8 had no such limit.
+    #[must_use]
+    pub fn capacity_max_items(&self, host: &dyn Host) -> u64 {
+        let kind = self.resolved_format(&host.settings()).plain_kind();
+        if host.is_replicated() { CAPACITY_MAX_ITEMS } else { kind.capacity_max_items }
+    }
+
+    /// Returns whether RedisBloom lacks one of the options, or has it in other commands only. A replica may run
+    /// RedisBloom during a migration.
+    #[must_use]
+    pub fn has_foreign_words(&self) -> bool {
+        self.is_explicit()
+            || self.is_saturating
+            || self.is_counting
+            || self.is_keyed
+            || self.key.is_some()
+            || self.window_ms.is_some()
+            || self.no_refresh
+            || self.scale_to_items.is_some()
+            || self.expires_at_ms.is_some()
+    }
+
+    /// Returns the format of the new filter. SEED implies valkey-bloom's format, whose primaries send it. COUNTING and
+    /// WINDOW imply everbloom's.
+    #[must_use]
+    pub fn resolved_format(&self, settings: &Settings) -> Format {
+        let by_seed = self.seed.map(|_| Format::ValkeyBloom);
+        let by_kind = (self.is_counting || self.window_ms.is_some()).then_some(Format::Everbloom);
+        self.format.or(by_seed).or(by_kind).unwrap_or(settings.format)
+    }
+
+    /// Returns whether a command with these options may create the filter.
+    ///
+    /// An everbloom primary replicates each creation explicitly, so a replicated command without explicit options is
+    /// for a filter that this server has lost. A RedisBloom primary does not; its replica has RedisBloom's format in
+    /// `bf.format`.
+    #[must_use]
+    pub fn may_create(&self, host: &dyn Host) -> bool {
+        self.is_explicit() || host.settings().format != Format::Everbloom || !host.is_replicated()
+    }
+
+    /// Returns whether the options name a format, as creations do that everbloom and valkey-bloom replicate.
+    #[must_use]
+    pub fn is_explicit(&self) -> bool {
+        self.format.is_some() || self.has_valkey_blooms_words()
+    }
+
+    fn has_valkey_blooms_words(&self) -> bool {
+        self.seed.is_some() || self.tightening_ratio.is_some()
+    }
+
+    /// Checks that the options go together, whether the filter exists or not.
+    ///
+    /// # Errors
+    /// The first rule that is broken.
+    pub fn validate(&self, host: &dyn Host) -> Result<(), CommandError> {
+        let format = self.resolved_format(&host.settings());
+        if self.has_valkey_blooms_words() && format != Format::ValkeyBloom {
+            return Err(CommandError::NeedsValkeyBloom);
+        }
+        let own_words = [
+            (self.is_counting, "COUNTING"),
+            (self.is_saturating, "SATURATE"),
+            (self.is_keyed, "KEYED"),
+            (self.key.is_some(), "KEY"),
+            (self.window_ms.is_some(), "WINDOW"),
+        ];
+        self.validate_window()?;
+        if let Some((_, word)) =
+            own_words.iter().find(|(is_given, _)| *is_given && format != Format::Everbloom)
+        {
+            return Err(CommandError::NeedsEverbloom(word));
+        }
+        // A replicated filter may come from valkey-bloom, which accepts any seed.
+        if !host.is_replicated() && self.seed.is_some_and(|seed| Seed::new(seed).has_equal_halves()) {
+            return Err(CommandError::WeakSeed);
+        }
+        if self.is_saturating && !self.growth(host).is_fixed_size() {
+            return Err(CommandError::NeedsFixedSize);
+        }
+        if self.scale_to_items.is_none() {
+            return Ok(());
+        }
+        if format == Format::RedisBloom {
+            return Err(CommandError::CannotValidateScaleTo);
+        }
+        if self.growth(host).is_fixed_size() {
+            return Err(CommandError::ScaleTo(ScaleError::Fixed));
+        }
+        Ok(())
+    }
+
+    /// Checks the options of a sliding-window filter.
+    fn validate_window(&self) -> Result<(), CommandError> {
+        let others = [
+            (self.is_counting, "COUNTING"),
+            (self.is_saturating, "SATURATE"),
+            (self.scale_to_items.is_some(), "VALIDATESCALETO"),
+        ];
+        match others.iter().find(|(is_given, _)| *is_given) {
+            Some((_, word)) if self.window_ms.is_some() => Err(CommandError::WindowAnd(word)),
+            _ if self.no_refresh && self.window_ms.is_none() => Err(CommandError::NeedsWindow("NOREFRESH")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the key of the hash of a filter in everbloom's format; `None` where it is not keyed. A replicated
+    /// creation has the key itself.
+    #[must_use]
+    pub fn hash_key(&self, host: &dyn Host) -> Option<HashKey> {
+        let is_keyed = self.is_keyed || (host.settings().keyed && !host.is_replicated());
+        let drawn = || host.random_seed().first_chunk().copied();
+        self.key.or_else(|| is_keyed.then(drawn).flatten()).map(HashKey::new)
+    }
+
+    /// Returns the growth of the new filter.
+    #[must_use]
+    pub fn growth(&self, host: &dyn Host) -> Growth {
+        match self.growth_until_full(host) {
+            Growth::Fixed if self.saturates(host) => Growth::Saturating,
+            growth => growth,
+        }
+    }
+
+    /// Returns whether a fixed filter accepts items when it is full. Only everbloom's own filters can, and a
+    /// replicated creation is explicit about it.
+    fn saturates(&self, host: &dyn Host) -> bool {
+        let settings = host.settings();
+        let is_ours = self.resolved_format(&settings) == Format::Everbloom && self.window_ms.is_none();
+        self.is_saturating || (is_ours && settings.fixed_filters_saturate && !host.is_replicated())
+    }
+
+    /// Returns the growth, apart from what a fixed filter does when it is full.
+    ///
+    /// As in RedisBloom, EXPANSION does not override a configuration of fixed filters. It does in an explicit creation
+    /// that is replicated, and in valkey-bloom's format.
+    fn growth_until_full(&self, host: &dyn Host) -> Growth {
+        let settings = host.settings();
+        let is_overridden = || self.is_explicit() && host.is_replicated();
+        match self.expansion {
+            _ if self.is_fixed => Growth::Fixed,
+            Some(expansion)
+                if settings.expansion_factor != 0
+                    || self.resolved_format(&settings) == Format::ValkeyBloom
+                    || is_overridden() =>
+            {
+                Growth::from_expansion(expansion)
+            }
+            Some(_) => Growth::Fixed,
+            None => Growth::from_expansion(settings.expansion_factor),
+        }
+    }
+}
+
+/// Returns the filter that the options describe; the settings give what the options do not.
+///
+/// # Errors
+/// Options that do not go together, and a filter that cannot grow as far as VALIDATESCALETO asks.
+pub(super) fn spec(options: &CreationOptions, host: &dyn Host) -> Result<Spec, CommandError> {
+    options.validate(host)?;
+    let spec = match options.resolved_format(&host.settings()) {
+        Format::Everbloom => own_spec(options, host),
+        Format::RedisBloom => redisbloom_spec(options, host),
+        Format::ValkeyBloom => valkeybloom_spec(options, host),
+    };
+    if let Some(target_items) = options.scale_to_items {
+        let outcome =
+            validate_scale_to(&spec.policy, spec.hash, spec.cells, target_items, host.max_filter_bytes());
+        outcome.map_err(CommandError::ScaleTo)?;
+    }
+    Ok(spec)
+}
+
+fn own_spec(options: &CreationOptions, host: &dyn Host) -> Spec {
+    let settings = host.settings();
+    let promise = Promise {
+        error_rate: options.error_rate.unwrap_or(settings.error_rate),
+        capacity_items: options.capacity_items.unwrap_or(settings.initial_size_items),
+        growth: options.growth(host),
+    };
+    let hash = options.hash_key(host).map_or(Hash::Murmur3, Hash::Keyed);
+    match options.window_ms {
+        Some(window_ms) => {
+            let window = Window::new(promise, Span::new(window_ms), options.no_refresh);
+            Spec { policy: Policy::Window(Box::new(window)), hash, cells: CellType::Columns }
+        }
+        None => {
+            let cells = if options.is_counting { CellType::Counters } else { CellType::Bits };
+            Spec { policy: Policy::Promise(promise), hash, cells }
+        }
+    }
+}
+
+fn redisbloom_spec(options: &CreationOptions, host: &dyn Host) -> Spec {
+    let settings = host.settings();
+    let rules = if options.growth(host).is_fixed_size() { Options::FIXED } else { Options::SCALING };
+    let error_rate = options.error_rate.unwrap_or(settings.error_rate);
+    let policy = RedisBloom::new(
+        error_rate.min(redisbloom::COMMAND_ERROR_RATE_MAX),
+        options.capacity_items.unwrap_or(settings.initial_size_items),
+        rules,
+        written_growth(options, host),
+    );
+    let hash = Hash::RedisBloom(policy.hash());
+    Spec { policy: Policy::RedisBloom(Box::new(policy)), hash, cells: CellType::Bits }
+}
+
+/// Returns the growth factor that RedisBloom writes, even for a fixed filter, which never uses it: that of EXPANSION,
+/// or the configured one. A primary that replicates none has [`redisbloom::RESERVED_GROWTH`].
+fn written_growth(options: &CreationOptions, host: &dyn Host) -> u32 {
+    match options.expansion {
+        Some(expansion) => expansion,
+        None if options.is_explicit() && host.is_replicated() => redisbloom::RESERVED_GROWTH,
+        None => host.settings().expansion_factor,
+    }
+}
+
+fn valkeybloom_spec(options: &CreationOptions, host: &dyn Host) -> Spec {
+    let settings = host.settings();
+    let policy = ValkeyBloom {
+        error_rate: options.error_rate.unwrap_or(settings.error_rate),
+        tightening_ratio: options.tightening_ratio.unwrap_or(TIGHTENING_RATIO_DEFAULT),
+        capacity_items: options.capacity_items.unwrap_or(settings.initial_size_items),
+        growth: options.growth(host),
+    };
+    let hash = Hash::ValkeyBloom(options.seed.map_or_else(|| Seed::new(host.random_seed()), Seed::new));
+    Spec { policy: Policy::ValkeyBloom(Box::new(policy)), hash, cells: CellType::Bits }
+}

@@ -1,0 +1,306 @@
+//! BF.IMPORT and BF.EXPORT: a filter from the bitmap that a client keeps in a string, and back.
+
+use std::borrow::Cow;
+use std::hint::black_box;
+
+use super::arguments::Arguments;
+use super::effects::{Change, Effects, publish};
+use super::error::{CommandError, ImportError, quotable};
+use super::facts::imported;
+use super::keyspace::{Host, Keyspace, Name, OpenKey, Slot, StringSlot};
+use super::options::{CreationOptions, GUAVA, ImportOptions, Options};
+use super::replicated::{ArgumentList, ReplicatedCommand, growth_words, number, word};
+use super::reply::Reply;
+use super::table::KeyAccess;
+use super::words::Word;
+use crate::bloom::estimate::half_full_items;
+use crate::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
+use crate::bloom::layout::SchemeLayout;
+use crate::bloom::limits::CAPACITY_MAX_ITEMS;
+use crate::bloom::policy::imported::check_size;
+use crate::bloom::policy::{BitOrder, Imported, StringForm};
+use crate::bloom::{Cells, Filter, Growth, OutOfMemory};
+use crate::format::client::{ExportError, GuavaHeader, RedissonConfig, config_key};
+
+/// Where a client's bits come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin<'a> {
+    /// The string at this key.
+    Source(Name<'a>),
+    /// An argument that Guava's `writeTo` wrote.
+    Guava(&'a [u8]),
+    /// No bits: all are clear.
+    Empty,
+}
+
+/// The arguments of BF.IMPORT.
+#[derive(Debug)]
+struct Import<'a> {
+    key: Name<'a>,
+    origin: Origin<'a>,
+    /// The options that describe the string.
+    string: ImportOptions,
+    /// The options of the new filter.
+    filter: CreationOptions,
+    /// REPLACE.
+    is_replacing: bool,
+}
+
+impl Import<'_> {
+    /// Returns whether Redisson's settings can replace missing options.
+    fn has_settings(&self) -> bool {
+        self.string.scheme == Some(Scheme::Redisson) && matches!(self.origin, Origin::Source(_))
+    }
+}
+
+impl<'a> Import<'a> {
+    /// Reads `SOURCE key | GUAVA bytes | EMPTY`, then in any order `[SCHEME scheme] [BITS m] [HASHES k]
+    /// [CAPACITY n] [SHIFT s] [ORDER msb|lsb] [ENCODING encoding] [ERROR rate] [EXPANSION x] [NONSCALING]
+    /// [REPLACE] [EX s | PX ms | EXAT s | PXAT ms]`. Of a repeated option the last one counts.
+    ///
+    /// # Errors
+    /// The first bad argument from left to right; then a missing option.
+    fn parse(mut arguments: Arguments<'a>, host: &dyn Host) -> Result<Self, CommandError> {
+        let key = arguments.key()?;
+        let origin = arguments.required()?;
+        let origin = if origin.eq_ignore_ascii_case(b"SOURCE") {
+            Origin::Source(arguments.key()?)
+        } else if origin.eq_ignore_ascii_case(GUAVA) {
+            Origin::Guava(arguments.required()?)
+        } else if origin.eq_ignore_ascii_case(b"EMPTY") {
+            Origin::Empty
+        } else {
+            return Err(ImportError::NoOrigin.into());
+        };
+        if matches!(origin, Origin::Source(source) if source.bytes == key.bytes) {
+            return Err(ImportError::SameKey.into());
+        }
+        let mut given = Options::default();
+        given.read(&mut arguments, None, host)?;
+        let Options { creation: filter, import: string, is_replacing, .. } = given;
+        let import = Self { key, origin, string, filter, is_replacing };
+        import.validate()?;
+        Ok(import)
+    }
+
+    /// Checks that the options go together and are complete.
+    fn validate(&self) -> Result<(), CommandError> {
+        if self.filter.is_fixed && self.filter.expansion.is_some_and(|expansion| expansion != 0) {
+            return Err(CommandError::ReserveFixedExpansion);
+        }
+        let is_guava = matches!(self.origin, Origin::Guava(_));
+        if self.string.has_scheme == is_guava {
+            let error = if is_guava { ImportError::SelfDescribing } else { ImportError::Missing("SCHEME") };
+            return Err(error.into());
+        }
+        let Some(scheme) = self.string.scheme else {
+            // Guava's bytes contain the parameters. An empty filter has no bytes.
+            let repeats = self.string.size_bits.is_some()
+                || self.string.probes.is_some()
+                || self.string.shift.is_some()
+                || self.string.order.is_some();
+            if repeats || self.origin == Origin::Empty {
+                return Err(ImportError::SelfDescribing.into());
+            }
+            return Ok(());
+        };
+        if self.has_settings() {
+            return Ok(());
+        }
+        self.string.size_bits.ok_or(ImportError::Missing("BITS"))?;
+        self.string.probes.or(scheme.fixed_probes()).ok_or(ImportError::Missing("HASHES"))?;
+        Ok(())
+    }
+}
+
+/// BF.IMPORT: the grammar is at `Import::parse`. O(bytes of the string + bits / 8).
+///
+/// # Errors
+/// The import is refused. The key is unchanged.
+pub(super) fn import<'a>(
+    arguments: Arguments<'a>,
+    keyspace: &impl Keyspace,
+    reply: &mut impl Reply,
+) -> Result<Effects<'a>, CommandError> {
+    let import = Import::parse(arguments, keyspace)?;
+    let (key, origin) = (import.key, import.origin);
+    if let Origin::Source(source) = origin {
+        keyspace.may_read(source, key)?;
+    }
+    let effects = import.run(keyspace).map_err(|error| {
+        let is_elsewhere = match (&error, origin) {
+            (CommandError::Import(ImportError::NoSource), Origin::Source(source)) => {
+                keyspace.may_be_migrating(source.bytes, key)
+            }
+            (CommandError::Import(ImportError::NoSettings { .. }), Origin::Source(source)) => {
+                config_key(source.bytes).is_ok_and(|config| keyspace.may_be_migrating(&config, key))
+            }
+            _ => false,
+        };
+        if is_elsewhere { CommandError::SourceMoving } else { error }
+    })?;
+    reply.simple("OK");
+    Ok(effects)
+}
+
+impl<'a> Import<'a> {
+    /// Creates the filter and puts it under the key.
+    fn run(self, keyspace: &impl Keyspace) -> Result<Effects<'a>, CommandError> {
+        let mut open = keyspace.open(self.key, KeyAccess::ReadWrite);
+        match open.slot() {
+            Slot::WrongType => return Err(CommandError::WrongType),
+            Slot::Filter(_) if !self.is_replacing => return Err(CommandError::KeyExists),
+            Slot::Filter(_) | Slot::Vacant => {}
+        }
+        let key = self.key;
+        let change = match self.origin {
+            Origin::Guava(blob) => self.create(blob, keyspace),
+            Origin::Empty => self.create(&[], keyspace),
+            Origin::Source(source) => keyspace.with_string(source, |string| match string {
+                StringSlot::Bytes(bytes) => self.create(bytes, keyspace),
+                StringSlot::Vacant => Err(ImportError::NoSource.into()),
+                StringSlot::WrongType => Err(CommandError::WrongType),
+            }),
+        }?;
+        let ((), effects) = publish(&mut open, key, change)?;
+        Ok(effects)
+    }
+
+    /// Returns the filter with the bits of `bytes`, which its origin has, and how it is replicated.
+    fn create(mut self, bytes: &[u8], keyspace: &impl Keyspace) -> Result<Change<'a, ()>, CommandError> {
+        self.complete(keyspace)?;
+        let layout = SchemeLayout::new(self.parameters(bytes)?).map_err(ImportError::Scheme)?;
+        check_size(&layout, keyspace).map_err(CommandError::Reserve)?;
+        let (form, bits) = self.read(bytes, &layout)?;
+        let settings = keyspace.settings();
+        let probes = layout.parameters().probes;
+        let capacity_items = self
+            .filter
+            .capacity_items
+            .unwrap_or_else(|| half_full_items(layout.array_bits(), probes).min(CAPACITY_MAX_ITEMS));
+        let error_rate = self.filter.error_rate.unwrap_or(settings.error_rate);
+        let growth = if self.filter.is_fixed {
+            Growth::Fixed
+        } else {
+            Growth::from_expansion(self.filter.expansion.unwrap_or(settings.expansion_factor))
+        };
+        let command = self.replicated(&layout, capacity_items, error_rate, growth);
+        let policy = Imported { form, estimated_items: 0, error_rate, growth };
+        let filter = Filter::import(layout, bits, capacity_items, policy).ok_or(ImportError::OutOfMemory)?;
+        Ok(Change::created(Box::new(filter), vec![command]).expiring(self.filter.expires_at_ms))
+    }
+
+    /// Reads missing options from Redisson's settings.
+    fn complete(&mut self, keyspace: &impl Keyspace) -> Result<(), CommandError> {
+        let Origin::Source(source) = self.origin else { return Ok(()) };
+        if !self.has_settings() || (self.string.size_bits.is_some() && self.string.probes.is_some()) {
+            return Ok(());
+        }
+        let key = config_key(source.bytes).map_err(|OutOfMemory| ImportError::OutOfMemory)?;
+        let config = RedissonConfig::read(|field| keyspace.field(&key, field))
+            .map_err(|field| ImportError::NoSettings { key: quotable(&key), field })?;
+        self.string.size_bits = self.string.size_bits.or(Some(config.size_bits));
+        self.string.probes = self.string.probes.or(Some(config.probes));
+        let capacity_items = config.capacity_items.map(|items| items.min(CAPACITY_MAX_ITEMS));
+        self.filter.capacity_items = self.filter.capacity_items.or(capacity_items);
+        Ok(())
+    }
+
+    /// Returns the parameters of the scheme, from the options or Guava's bytes.
+    fn parameters(&self, bytes: &[u8]) -> Result<SchemeParameters, ImportError> {
+        let encoding = self.string.encoding.unwrap_or(ItemEncoding::Raw);
+        let Some(scheme) = self.string.scheme else {
+            return Ok(GuavaHeader::decode(bytes).map_err(ImportError::Guava)?.parameters(encoding));
+        };
+        let size_bits = self.string.size_bits.ok_or(ImportError::Missing("BITS"))?;
+        let probes = self.string.probes.or(scheme.fixed_probes()).ok_or(ImportError::Missing("HASHES"))?;
+        Ok(SchemeParameters { scheme, encoding, shift: self.string.shift.unwrap_or(0), probes, size_bits })
+    }
+
+    /// Returns the form of the string and its bits.
+    fn read(&self, bytes: &[u8], layout: &SchemeLayout) -> Result<(StringForm, Cells), ImportError> {
+        if self.string.scheme.is_none() {
+            let encoding = layout.parameters().encoding;
+            let (_, form, bits) = GuavaHeader::read(bytes, encoding).map_err(ImportError::Guava)?;
+            return Ok((form, bits));
+        }
+        let order = self.string.order.unwrap_or(BitOrder::Msb);
+        StringForm::read(bytes, order, layout.array_bits()).map_err(ImportError::String)
+    }
+
+    /// Returns the import with every option explicit. The string is not part of it: at this point of the replication
+    /// stream a replica has the same string.
+    fn replicated(
+        &self,
+        layout: &SchemeLayout,
+        capacity_items: u64,
+        error_rate: f64,
+        growth: Growth,
+    ) -> ReplicatedCommand<'a> {
+        let SchemeParameters { scheme, encoding, shift, probes, size_bits } = layout.parameters();
+        let mut arguments: ArgumentList<'a> = vec![Cow::Borrowed(self.key.bytes)];
+        match self.origin {
+            Origin::Source(key) => arguments.extend([word("SOURCE"), Cow::Borrowed(key.bytes)]),
+            Origin::Guava(blob) => arguments.extend([word("GUAVA"), Cow::Borrowed(blob)]),
+            Origin::Empty => arguments.push(word("EMPTY")),
+        }
+        if self.string.scheme.is_some() {
+            arguments.extend([word("SCHEME"), word(scheme.word())]);
+            arguments.extend([word("BITS"), number(size_bits), word("HASHES"), number(probes)]);
+            arguments.extend([word("SHIFT"), number(shift)]);
+            arguments.extend([word("ORDER"), word(self.string.order.unwrap_or(BitOrder::Msb).word())]);
+        } else if matches!(self.origin, Origin::Source(_)) {
+            arguments.extend([word("SCHEME"), word("guava")]);
+        }
+        arguments.extend([word("ENCODING"), word(encoding.word())]);
+        arguments.extend([word("CAPACITY"), number(capacity_items), word("ERROR"), number(error_rate)]);
+        arguments.extend(growth_words(growth));
+        arguments.extend(self.is_replacing.then(|| word("REPLACE")));
+        ReplicatedCommand { command: "BF.IMPORT", arguments }
+    }
+}
+
+/// BF.EXPORT: `key`. Replies the string of an imported filter, with the items added since the import. O(bytes).
+///
+/// # Errors
+/// [`ImportError`] if the filter is not imported, has grown, or its string is too long.
+pub(super) fn export<'a>(
+    mut arguments: Arguments<'a>,
+    keyspace: &impl Keyspace,
+    reply: &mut impl Reply,
+) -> Result<Effects<'a>, CommandError> {
+    let mut key = keyspace.open(arguments.key()?, KeyAccess::ReadOnly);
+    reply.bulk(&exported(key.slot().required()?)?);
+    Ok(Effects::default())
+}
+
+/// Returns the string of an imported filter.
+fn exported(filter: &Filter) -> Result<Vec<u8>, CommandError> {
+    let form = imported(filter).ok_or(ImportError::NotImported)?.form;
+    let (layout, layer) = filter.clients_layer().ok_or(ImportError::NotImported)?;
+    let layers = filter.layer_count();
+    if layers > 1 {
+        return Err(ImportError::Grown { layers }.into());
+    }
+    // Only Guava's own bytes have this order. They are exported with Guava's header.
+    let guava = (form.order == BitOrder::BigEndianWords).then(|| GuavaHeader::of(&layout.parameters()));
+    let bytes = match guava.flatten() {
+        Some(header) => header.write(layer.cells()),
+        None => form.write(layer.cells()),
+    };
+    let bytes = bytes.and_then(|bytes| check_copy(&bytes).map(|()| bytes));
+    Ok(bytes.map_err(ImportError::Export)?)
+}
+
+/// Upper bound of the bytes that a server allocates in addition to the reply.
+const COPY_OVERHEAD_BYTES: usize = 64 << 10;
+
+/// Checks that the server can copy the reply. It copies by an allocation that ends the server if it fails, so an
+/// allocation of the same size is tried first.
+fn check_copy(bytes: &[u8]) -> Result<(), ExportError> {
+    let mut copy = Vec::<u8>::new();
+    let reserved = copy.try_reserve_exact(bytes.len().saturating_add(COPY_OVERHEAD_BYTES));
+    // The compiler would remove an allocation that is never used.
+    black_box(&mut copy);
+    reserved.map_err(|_| ExportError::OutOfMemory)
+}

@@ -1,0 +1,184 @@
+//! The commands that are replicated and logged where the command of the client would not give the same filter.
+
+use std::borrow::Cow;
+
+use super::words::Word;
+use crate::bloom::cells::CellType;
+use crate::bloom::policy::{RedisBloom, ValkeyBloom};
+use crate::bloom::{Filter, Format, Growth, Hash, Layer, Policy, Promise};
+use crate::format::filter::header;
+
+/// Arguments of a command, borrowed where that is possible.
+pub(super) type ArgumentList<'a> = Vec<Cow<'a, [u8]>>;
+
+/// A command that is sent to replicas and to the append-only file.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ReplicatedCommand<'a> {
+    /// Name of the command.
+    pub command: &'static str,
+    /// Its arguments, the key first.
+    pub arguments: Vec<Cow<'a, [u8]>>,
+}
+
+/// In all of these, `buffer` is empty, and its memory is used for the arguments.
+impl<'a> ReplicatedCommand<'a> {
+    /// Returns the command that adds `items` to the filter under `key`.
+    pub(super) fn add(
+        key: &'a [u8],
+        items: impl Iterator<Item = Cow<'a, [u8]>>,
+        buffer: ArgumentList<'a>,
+    ) -> Self {
+        Self::with_items("BF.MADD", [Cow::Borrowed(key)], items, buffer)
+    }
+
+    /// Returns the command that deletes `items` from the filter under `key`.
+    pub(super) fn delete(
+        key: &'a [u8],
+        items: impl Iterator<Item = Cow<'a, [u8]>>,
+        buffer: ArgumentList<'a>,
+    ) -> Self {
+        Self::with_items("BF.DEL", [Cow::Borrowed(key)], items, buffer)
+    }
+
+    /// Returns the command that adds `items` with the time `at_ms` to the filter under `key`, and does not create one.
+    pub(super) fn add_at(
+        key: &'a [u8],
+        at_ms: u64,
+        items: impl Iterator<Item = Cow<'a, [u8]>>,
+        buffer: ArgumentList<'a>,
+    ) -> Self {
+        let head = [Cow::Borrowed(key), word("NOCREATE"), word("AT"), number(at_ms), word("ITEMS")];
+        Self::with_items("BF.INSERT", head, items, buffer)
+    }
+
+    /// Returns the command that lets `key` expire at `at_ms`. Every server has it, and it creates nothing.
+    pub(super) fn expire(key: &'a [u8], at_ms: u64) -> Self {
+        Self { command: "PEXPIREAT", arguments: vec![Cow::Borrowed(key), number(at_ms)] }
+    }
+
+    fn with_items(
+        command: &'static str,
+        head: impl IntoIterator<Item = Cow<'a, [u8]>>,
+        items: impl Iterator<Item = Cow<'a, [u8]>>,
+        mut buffer: ArgumentList<'a>,
+    ) -> Self {
+        buffer.extend(head);
+        buffer.extend(items);
+        Self { command, arguments: buffer }
+    }
+}
+
+/// The creation of a filter with every parameter explicit, so that a server with another configuration creates the
+/// same.
+#[derive(Debug)]
+pub(super) struct Creation {
+    /// The command that creates the filter.
+    command: &'static str,
+    /// The arguments after the key.
+    words: ArgumentList<'static>,
+    /// Whether the command adds items, too.
+    takes_items: bool,
+}
+
+impl Creation {
+    /// Returns the creation of an empty filter that [`spec`](super::creation::spec) describes, in a command of the
+    /// module whose format the filter has.
+    pub(super) fn of(filter: &Filter) -> Self {
+        match filter.policy() {
+            Policy::RedisBloom(policy) => Self::of_redisbloom(policy, filter),
+            Policy::ValkeyBloom(policy) => Self::of_valkeybloom(policy, filter),
+            Policy::Promise(_) | Policy::United(_) | Policy::Window(_) | Policy::Imported(_) => {
+                Self::of_everbloom(filter)
+            }
+        }
+    }
+
+    /// A keyed filter is created with its key: a replica must compute the same hashes.
+    fn of_everbloom(filter: &Filter) -> Self {
+        let Promise { error_rate, capacity_items, growth } = filter.promise();
+        let mut words = vec![word("CAPACITY"), number(capacity_items), word("ERROR"), number(error_rate)];
+        words.extend(growth_words(growth));
+        words.extend([word("FORMAT"), word(Format::Everbloom.word())]);
+        if filter.cell_type() == CellType::Counters {
+            words.push(word("COUNTING"));
+        }
+        if let Some(Hash::Keyed(key)) = filter.layers().first().map(Layer::hash) {
+            words.extend([word("KEY"), Cow::Owned(key.bytes().to_vec())]);
+        }
+        if let Some(window) = filter.window() {
+            words.extend([word("PWINDOW"), number(window.span.ms())]);
+            words.extend(window.no_refresh.then(|| word("NOREFRESH")));
+        }
+        Self { command: "BF.INSERT", words, takes_items: true }
+    }
+
+    fn of_valkeybloom(policy: &ValkeyBloom, filter: &Filter) -> Self {
+        let ValkeyBloom { error_rate, tightening_ratio, capacity_items, growth } = *policy;
+        let mut words = vec![word("CAPACITY"), number(capacity_items), word("ERROR"), number(error_rate)];
+        words.extend([word("TIGHTENING"), number(tightening_ratio)]);
+        if let Some(Hash::ValkeyBloom(seed)) = filter.layers().first().map(Layer::hash) {
+            words.extend([word("SEED"), Cow::Owned(seed.bytes().to_vec())]);
+        }
+        words.extend(growth_words(growth));
+        Self { command: "BF.INSERT", words, takes_items: true }
+    }
+
+    /// BF.RESERVE, or a header where BF.RESERVE would create another filter. A header is the second choice, because
+    /// RedisBloom before 2.2.19, 2.4.8 and 2.6.11 does not clear the array that it allocates for one.
+    fn of_redisbloom(policy: &RedisBloom, filter: &Filter) -> Self {
+        let Some((error_rate, capacity_items)) = policy.reserve_parameters() else {
+            let words = vec![word("1"), Cow::Owned(header(filter))];
+            return Self { command: "BF.LOADCHUNK", words, takes_items: false };
+        };
+        let mut words = vec![number(error_rate), number(capacity_items)];
+        words.extend(growth_words(filter.growth()));
+        Self { command: "BF.RESERVE", words, takes_items: false }
+    }
+
+    /// Adds AT: the time of the items.
+    pub(super) fn at(&mut self, at_ms: u64) {
+        self.words.extend([word("AT"), number(at_ms)]);
+    }
+
+    /// Returns the commands that create the filter under `key` and add `items` to it. `buffer` is empty, and its
+    /// memory is used.
+    pub(super) fn commands<'a>(
+        self,
+        key: &'a [u8],
+        items: impl Iterator<Item = Cow<'a, [u8]>>,
+        buffer: ArgumentList<'a>,
+    ) -> Vec<ReplicatedCommand<'a>> {
+        let Self { command, words, takes_items } = self;
+        let head = std::iter::once(Cow::Borrowed(key)).chain(words);
+        let mut items = items.peekable();
+        let has_items = items.peek().is_some();
+        if takes_items {
+            // Without ITEMS, BF.INSERT only creates the filter.
+            let head = head.chain(has_items.then(|| word("ITEMS")));
+            return vec![ReplicatedCommand::with_items(command, head, items, buffer)];
+        }
+        let mut commands = vec![ReplicatedCommand { command, arguments: head.collect() }];
+        commands.extend(has_items.then(|| ReplicatedCommand::add(key, items, buffer)));
+        commands
+    }
+}
+
+/// Returns the options that describe a growth.
+pub(super) fn growth_words<'a>(growth: Growth) -> impl Iterator<Item = Cow<'a, [u8]>> {
+    let (name, more) = match growth {
+        Growth::Fixed => ("NONSCALING", None),
+        Growth::Saturating => ("NONSCALING", Some(word("SATURATE"))),
+        Growth::Scaling { expansion } => ("EXPANSION", Some(number(expansion))),
+    };
+    std::iter::once(word(name)).chain(more)
+}
+
+/// Returns a word as an argument.
+pub(super) fn word(text: &'static str) -> Cow<'static, [u8]> {
+    Cow::Borrowed(text.as_bytes())
+}
+
+/// Returns a number as an argument. A float is the shortest text that reads back as the same bits.
+pub(super) fn number(number: impl std::fmt::Display) -> Cow<'static, [u8]> {
+    Cow::Owned(number.to_string().into_bytes())
+}

@@ -1,0 +1,248 @@
+//! The rows of the commands without options of their own grammar, and what all rows share.
+
+use super::{ArgumentKind, ArgumentSpec, CommandSpec, KeyAccess, Presence, V0_1, V0_2};
+
+pub(super) const fn argument(name: &'static str, kind: ArgumentKind) -> ArgumentSpec {
+    ArgumentSpec { name, kind, token: None, presence: Presence::Required, since: None, read: None }
+}
+
+pub(super) const fn word(name: &'static str, token: &'static str) -> ArgumentSpec {
+    ArgumentSpec { token: Some(token), ..argument(name, ArgumentKind::PureToken) }
+}
+
+/// An optional word.
+pub(super) const fn optional_word(name: &'static str, token: &'static str) -> ArgumentSpec {
+    ArgumentSpec { presence: Presence::Optional, ..word(name, token) }
+}
+
+pub(super) const KEY: ArgumentSpec = argument("key", ArgumentKind::Key);
+pub(super) const ITEM: ArgumentSpec = argument("item", ArgumentKind::String);
+pub(super) const ITEMS: ArgumentSpec = ArgumentSpec { presence: Presence::Repeated, ..ITEM };
+pub(super) const ITERATOR: ArgumentSpec = argument("iterator", ArgumentKind::Integer);
+/// How the items of a batch are packed. The batch follows.
+pub(super) const PACKING: ArgumentSpec = argument(
+    "packing",
+    ArgumentKind::OneOf(&[
+        word("lines", "LINES"),
+        ArgumentSpec { token: Some("FIXED"), ..argument("bytes", ArgumentKind::Integer) },
+        word("prefixed", "PREFIXED"),
+    ]),
+);
+pub(super) const DATA: ArgumentSpec = argument("data", ArgumentKind::String);
+
+/// What most commands that change a filter have in common. They may need memory.
+pub(super) const CHANGES: CommandSpec = CommandSpec {
+    name: "",
+    arguments: 0..=0,
+    flags: "write deny-oom",
+    categories: "write",
+    key_access: KeyAccess::ReadWrite,
+    tips: None,
+    since: V0_1,
+    complexity: "",
+    summary: "",
+    syntax: &[],
+};
+/// What most commands that only read a filter have in common.
+pub(super) const READS: CommandSpec =
+    CommandSpec { flags: "readonly fast", categories: "read", key_access: KeyAccess::ReadOnly, ..CHANGES };
+
+/// More arguments than a client can send.
+pub(super) const MANY: usize = usize::MAX;
+/// The reply can change although no client writes to the key.
+pub(super) const DONT_CACHE: Option<&str> = Some("dont_cache");
+
+pub(super) static ADD: CommandSpec = CommandSpec {
+    name: "bf.add",
+    arguments: 2..=2,
+    complexity: "O(k * n), where k is the number of probes and n the number of layers",
+    summary: "Adds an item to a filter, which is created if it does not exist",
+    syntax: &[KEY, ITEM],
+    ..CHANGES
+};
+
+pub(super) static MADD: CommandSpec = CommandSpec {
+    name: "bf.madd",
+    arguments: 2..=MANY,
+    complexity: "O(m * k * n), where m is the number of items, k of probes and n of layers",
+    summary: "Adds items to a filter, which is created if it does not exist",
+    syntax: &[KEY, ITEMS],
+    ..CHANGES
+};
+
+pub(super) static CLEAR: CommandSpec = CommandSpec {
+    name: "bf.clear",
+    arguments: 1..=1,
+    // It frees memory, so it is allowed when memory is short.
+    flags: "write fast",
+    categories: "write fast",
+    since: V0_2,
+    complexity: "O(1)",
+    summary: "Empties a filter, which keeps its parameters and its time to live",
+    syntax: &[KEY],
+    ..CHANGES
+};
+
+pub(super) static DEL: CommandSpec = CommandSpec {
+    name: "bf.del",
+    arguments: 2..=MANY,
+    flags: "write",
+    since: V0_2,
+    complexity: "O(m * k * n), where m is the number of items, k of probes and n of layers",
+    summary: "Deletes items from a filter that counts them",
+    syntax: &[KEY, ITEMS],
+    ..CHANGES
+};
+
+pub(super) static EXISTS: CommandSpec = CommandSpec {
+    name: "bf.exists",
+    arguments: 2..=2,
+    complexity: "O(k * n), where k is the number of probes and n the number of layers",
+    summary: "Returns whether an item may be in a filter",
+    syntax: &[KEY, ITEM],
+    ..READS
+};
+
+pub(super) static MEXISTS: CommandSpec = CommandSpec {
+    name: "bf.mexists",
+    arguments: 2..=MANY,
+    complexity: "O(m * k * n), where m is the number of items, k of probes and n of layers",
+    summary: "Returns for each of several items whether it may be in a filter",
+    syntax: &[KEY, ITEMS],
+    ..READS
+};
+
+pub(super) static INFO: CommandSpec = CommandSpec {
+    name: "bf.info",
+    arguments: 1..=2,
+    categories: "read fast",
+    tips: DONT_CACHE,
+    complexity: "O(n), where n is the number of layers",
+    summary: "Returns the capacity, memory, layers, items and growth factor of a filter",
+    syntax: &[
+        KEY,
+        ArgumentSpec {
+            presence: Presence::Optional,
+            ..argument(
+                "single_value",
+                ArgumentKind::OneOf(&[
+                    word("capacity", "CAPACITY"),
+                    word("size", "SIZE"),
+                    word("filters", "FILTERS"),
+                    word("items", "ITEMS"),
+                    word("expansion", "EXPANSION"),
+                ]),
+            )
+        },
+    ],
+    ..READS
+};
+
+pub(super) static STATS: CommandSpec = CommandSpec {
+    name: "bf.stats",
+    arguments: 1..=1,
+    categories: "read fast",
+    tips: DONT_CACHE,
+    since: V0_2,
+    complexity: "O(n), where n is the number of layers",
+    summary: "Returns the statistics of a filter and of each of its layers",
+    syntax: &[KEY],
+    ..READS
+};
+
+pub(super) static CARD: CommandSpec = CommandSpec {
+    name: "bf.card",
+    arguments: 1..=1,
+    categories: "read fast",
+    complexity: "O(n), where n is the number of layers",
+    summary: "Returns how many items were added to a filter",
+    syntax: &[KEY],
+    ..READS
+};
+
+pub(super) static DEBUG: CommandSpec = CommandSpec {
+    name: "bf.debug",
+    arguments: 1..=1,
+    tips: DONT_CACHE,
+    complexity: "O(n), where n is the number of layers",
+    summary: "Describes every layer of a filter",
+    syntax: &[KEY],
+    ..READS
+};
+
+const COUNT: ArgumentSpec = optional_word("count", "COUNT");
+
+pub(super) static BULKADD: CommandSpec = CommandSpec {
+    name: "bf.bulkadd",
+    // Every option once, and a few more for those to come: what is longer is a mistake.
+    arguments: 3..=10,
+    since: V0_2,
+    complexity: "O(b + m * k * n), where b is the number of bytes, m of items, k of probes and n of layers",
+    summary: "Adds a packed batch of items to a filter, which is created if it does not exist",
+    syntax: &[KEY, optional_word("nocreate", "NOCREATE"), COUNT, PACKING, DATA],
+    ..CHANGES
+};
+
+pub(super) static BULKEXISTS: CommandSpec = CommandSpec {
+    name: "bf.bulkexists",
+    arguments: 3..=10,
+    flags: "readonly",
+    since: V0_2,
+    complexity: "O(b + m * k * n), where b is the number of bytes, m of items, k of probes and n of layers",
+    summary: "Returns for each item of a packed batch whether it may be in a filter",
+    syntax: &[KEY, COUNT, PACKING, DATA],
+    ..READS
+};
+
+pub(super) static SCANDUMP: CommandSpec = CommandSpec {
+    name: "bf.scandump",
+    arguments: 2..=2,
+    tips: DONT_CACHE,
+    complexity: "O(n), where n is the number of bytes of the chunk, at most 16 MiB",
+    summary: "Reads a filter chunk by chunk, to be loaded elsewhere with BF.LOADCHUNK",
+    syntax: &[KEY, ITERATOR],
+    // RedisBloom flags the key as written to; it is not.
+    ..READS
+};
+
+pub(super) static LOADCHUNK: CommandSpec = CommandSpec {
+    name: "bf.loadchunk",
+    arguments: 3..=3,
+    complexity: "O(n), where n is the number of bytes of the chunk",
+    summary: "Restores a filter from the chunks of BF.SCANDUMP",
+    syntax: &[KEY, ITERATOR, argument("data", ArgumentKind::String)],
+    ..CHANGES
+};
+
+pub(super) static LOAD: CommandSpec = CommandSpec {
+    name: "bf.load",
+    arguments: 2..=2,
+    complexity: "O(n), where n is the number of bytes of the blob",
+    summary: "Restores a filter from an append-only file of valkey-bloom",
+    syntax: &[KEY, argument("blob", ArgumentKind::String)],
+    ..CHANGES
+};
+
+pub(super) static EXPORT: CommandSpec = CommandSpec {
+    name: "bf.export",
+    arguments: 1..=1,
+    flags: "readonly",
+    complexity: "O(n), where n is the number of bytes of the filter",
+    summary: "Gives back the string that the client of an imported filter would have now",
+    syntax: &[KEY],
+    ..READS
+};
+
+pub(super) static MERGE: CommandSpec = CommandSpec {
+    name: "bf.merge",
+    arguments: 2..=MANY,
+    since: V0_2,
+    complexity: "O(n), where n is the number of bytes of all filters",
+    summary: "Unites filters: the destination contains every item of all of them",
+    syntax: &[
+        argument("dest", ArgumentKind::Key),
+        ArgumentSpec { presence: Presence::Repeated, ..argument("source", ArgumentKind::String) },
+        optional_word("force", "FORCE"),
+    ],
+    ..CHANGES
+};

@@ -1,0 +1,215 @@
+//! Large pages of 2 MiB for large arrays of cells (`bf.huge-pages`).
+//!
+//! They make probes of a large array and forks faster. The system keeps all 2 MiB of such a page in memory, so an
+//! array is collapsed into them only when nearly all of its pages of 4 KiB have been written to. A background thread
+//! collapses them. It collapses them again after a child of the server has ended, because the system splits the pages
+//! that are written to while a child shares them. docs/decisions/0009 has the measurements.
+
+use std::ffi::c_void;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redis_module::raw;
+
+use super::api::{Context, server_flags};
+use super::config;
+use super::worker::Worker;
+use crate::bloom::{Cells, Filter, Layer};
+
+/// The smallest array that is collapsed: wherever it begins, a large page lies in it.
+const ARRAY_MIN_BYTES: usize = 4 << 20;
+/// An array is collapsed when it has a set cell per that many bytes, which are 64 cells for a page of 4 KiB. With up
+/// to 20 bits per item, 95 of 100 pages have been written to then.
+const BYTES_PER_SET_CELL: u64 = 64;
+/// Bytes of large arrays for each item between two requests, at the least: three items per page of 4 KiB.
+const BYTES_PER_ITEM: u64 = 4096 / 3;
+
+/// The state of a filter with large arrays; `None` for other filters.
+#[derive(Default)]
+pub(super) struct LargePages(Option<Box<State>>);
+
+#[derive(Default)]
+struct State {
+    /// Items until the next request.
+    rest_items: u64,
+    /// The value of [`CHILDREN_ENDED`] at the last request.
+    children_ended: u32,
+    /// The last request.
+    request: Option<Request>,
+}
+
+impl LargePages {
+    /// Returns the state of a new filter, empty or not.
+    pub(super) fn of(filter: &Filter) -> Self {
+        let mut state = Self(large_arrays(filter).next().map(|_| Box::default()));
+        state.after_bytes(filter);
+        state
+    }
+
+    /// Handles new items of a command. O(1) unless a request is due.
+    #[inline(always)]
+    pub(super) fn after_items(&mut self, filter: &Filter, items: u64) {
+        if let Self(Some(state)) = self {
+            state.after_items(filter, items);
+        }
+    }
+
+    /// Handles new or freed memory that came with no count of items.
+    pub(super) fn after_bytes(&mut self, filter: &Filter) {
+        if let Self(Some(state)) = self {
+            state.collapse(filter);
+        }
+    }
+
+    /// Handles a new array.
+    pub(super) fn after_growth(&mut self, filter: &Filter) {
+        if self.0.is_none() {
+            *self = Self::of(filter);
+        }
+    }
+}
+
+impl State {
+    fn after_items(&mut self, filter: &Filter, items: u64) {
+        self.rest_items = self.rest_items.saturating_sub(items);
+        if self.rest_items == 0 || self.children_ended != CHILDREN_ENDED.load(Relaxed) {
+            self.collapse(filter);
+        }
+    }
+
+    /// Requests to collapse the arrays that are in use, in place of the last request. What is collapsed already costs
+    /// the system less than a millisecond per GB, so the whole of an array is requested each time.
+    #[cold]
+    fn collapse(&mut self, filter: &Filter) {
+        self.children_ended = CHILDREN_ENDED.load(Relaxed);
+        let size_bytes: u64 = large_arrays(filter).map(Cells::size_bytes).sum();
+        self.rest_items = (filter.items() / 4).max(size_bytes / BYTES_PER_ITEM);
+        self.request = None;
+        let mut used = large_arrays(filter)
+            .filter(|cells| cells.set_cells() >= cells.size_bytes() / BYTES_PER_SET_CELL)
+            .map(Cells::words)
+            .peekable();
+        if used.peek().is_some() && is_allowed() {
+            self.request = request(used);
+        }
+    }
+}
+
+/// Returns whether the settings and the system allow large pages.
+fn is_allowed() -> bool {
+    const SETTING: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+    config::huge_pages_wanted()
+        && std::fs::read_to_string(SETTING).is_ok_and(|text| !text.contains("[never]"))
+}
+
+fn large_arrays(filter: &Filter) -> impl Iterator<Item = &Cells> {
+    filter.layers().iter().map(Layer::cells).filter(|cells| size_of_val(cells.words()) >= ARRAY_MIN_BYTES)
+}
+
+/// Bytes of a large page.
+const PAGE_BYTES: usize = 2 << 20;
+/// Bytes that one call collapses: each call waits for all processors once.
+const STEP_BYTES: usize = 8 * PAGE_BYTES;
+/// The rest after a call, in times of its duration.
+const REST: u32 = 2;
+/// How often the thread checks whether a child has ended.
+const CHILD_PERIOD: Duration = Duration::from_millis(20);
+/// Requests that may wait.
+const WAITING_MAX: usize = 1 << 14;
+
+/// The addresses to collapse, in the steps of the thread. Dropping it cancels the steps that have not begun.
+pub(super) type Request = Arc<Vec<Range<usize>>>;
+
+static COLLAPSER: Worker<Weak<Vec<Range<usize>>>> = Worker::new("bf-pages", WAITING_MAX, collapse);
+
+/// Requests to collapse the whole large pages that lie in some arrays. Returns `None` where the thread cannot be
+/// started or too many requests wait.
+pub(super) fn request<'a>(arrays: impl Iterator<Item = &'a [u64]>) -> Option<Request> {
+    let request = Arc::new(arrays.flat_map(steps).collect());
+    COLLAPSER.queue(Arc::downgrade(&request)).is_none().then_some(request)
+}
+
+/// Returns the addresses of the whole large pages that lie in an array, in steps.
+fn steps(words: &[u64]) -> impl Iterator<Item = Range<usize>> + use<> {
+    let start = words.as_ptr().addr();
+    let end = start.saturating_add(size_of_val(words)) / PAGE_BYTES * PAGE_BYTES;
+    let starts = (start.next_multiple_of(PAGE_BYTES)..end).step_by(STEP_BYTES);
+    starts.map(move |start| start..start.saturating_add(STEP_BYTES).min(end))
+}
+
+/// Collapses the pages of each step of a request, while it is not dropped and no child runs. Steps that the system
+/// refuses keep their small pages until the next request.
+fn collapse(request: Weak<Vec<Range<usize>>>) {
+    /// Linux 6.1; include/uapi/asm-generic/mman-common.h.
+    const MADV_COLLAPSE: i32 = 25;
+    for index in 0.. {
+        while HAS_CHILD.load(Relaxed) {
+            thread::sleep(CHILD_PERIOD);
+        }
+        let Some(step) = request.upgrade().and_then(|steps| steps.get(index).cloned()) else { return };
+        let begun = Instant::now();
+        let start = std::ptr::with_exposed_provenance_mut(step.start);
+        // SAFETY: the advice changes neither what memory holds nor what may be done with it, so the array may have
+        // been freed meanwhile; the system refuses addresses without memory.
+        unsafe { libc::madvise(start, step.len(), MADV_COLLAPSE) };
+        thread::sleep(begun.elapsed().saturating_mul(REST));
+    }
+}
+
+/// The number of children that have ended. The system may have split pages during the life of each.
+pub(super) static CHILDREN_ENDED: AtomicU32 = AtomicU32::new(0);
+/// Whether a child that saves runs. To collapse a page that it shares would copy the page.
+pub(super) static HAS_CHILD: AtomicBool = AtomicBool::new(false);
+
+/// Subscribes to the server's events about its children.
+///
+/// # Safety
+/// `context` must be that of the running `RedisModule_OnLoad`.
+pub(super) unsafe fn watch(context: Context) {
+    let Some(subscribe) = api!(RedisModule_SubscribeToServerEvent) else { return };
+    let event = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_FORK_CHILD, dataver: 1 };
+    // SAFETY: the context is OnLoad's by the caller's contract; the callback lives as long as the module.
+    unsafe { subscribe(context, event, Some(on_child)) };
+}
+
+/// # Safety
+/// Called by the server only.
+unsafe extern "C" fn on_child(
+    _context: Context,
+    _event: raw::RedisModuleEvent,
+    subevent: u64,
+    _data: *mut c_void,
+) {
+    // The server's flags, not the subevent: the child of a script debugger has an event for its birth and none for its
+    // end.
+    HAS_CHILD.store(server_flags() & raw::REDISMODULE_CTX_FLAGS_ACTIVE_CHILD != 0, Relaxed);
+    if subevent == raw::REDISMODULE_SUBEVENT_FORK_CHILD_DIED {
+        CHILDREN_ENDED.fetch_add(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_cover_the_whole_large_pages_of_an_array() {
+        let words = vec![0u64; (STEP_BYTES + PAGE_BYTES * 5 + 4096) / 8];
+        for from in [0, 1, 511, 512, PAGE_BYTES / 8 - 1] {
+            let words = &words[from..];
+            let bytes = words.as_ptr_range();
+            let steps: Vec<_> = steps(words).collect();
+            assert!(
+                steps.iter().flat_map(|step| [step.start, step.end]).all(|at| at.is_multiple_of(PAGE_BYTES))
+            );
+            assert!(steps.windows(2).all(|pair| pair[0].end == pair[1].start));
+            let (first, last) = (steps[0].start, steps[steps.len() - 1].end);
+            assert!((bytes.start.addr()..bytes.start.addr() + PAGE_BYTES).contains(&first));
+            assert!((last..last + PAGE_BYTES).contains(&bytes.end.addr()));
+        }
+        assert_eq!(steps(&words[..100]).count() + steps(&[]).count(), 0);
+    }
+}
