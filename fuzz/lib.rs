@@ -2,7 +2,9 @@
 
 #[path = "src/lib.rs"]
 mod fuzz;
-#[path = "../tests/support/mod.rs"]
-pub mod support;
+#[path = "../tests/support"]
+mod support {
+    pub mod server;
+}
 
 pub use fuzz::*;

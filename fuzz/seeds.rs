@@ -10,10 +10,7 @@ use everbloom::format::rewrite::Rewritten;
 use super::fuzz::{Field, Fields, Output, TARGETS};
 use crate::support::rdb::Payload;
 use crate::support::server::Server;
-use crate::support::{self, Random};
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
-use serde_json::Value;
+use crate::support::{self, Random, fixtures};
 
 /// A longer seed costs more than it finds.
 const SEED_MAX_BYTES: usize = 32 << 10;
@@ -46,13 +43,8 @@ const FILTERS: [&[&str]; 14] = [
     &["BF.RESERVE k 0.01 2000000", "BF.MADD k a b c"],
 ];
 
-/// What other modules wrote.
-const FIXTURES: [&str; 4] = [
-    include_str!("../tests/fixtures/redisbloom-1.1.1.json"),
-    include_str!("../tests/fixtures/redisbloom-8.10-dev.json"),
-    include_str!("../tests/fixtures/valkey-bloom-1.0-fixed-seed.json"),
-    include_str!("../tests/fixtures/valkey-bloom-1.0-random-seed.json"),
-];
+/// The modules whose recorded filters are seeds, by the start of their names.
+const PRODUCERS: [&str; 3] = ["redisbloom-1.1.1", "redisbloom-8.10", "valkey-bloom-1.0"];
 
 /// Seeds by the names of the targets.
 pub(crate) fn seeds() -> HashMap<&'static str, Vec<Vec<u8>>> {
@@ -62,23 +54,14 @@ pub(crate) fn seeds() -> HashMap<&'static str, Vec<Vec<u8>>> {
         lines.iter().for_each(|line| drop(server.run(line)));
         seeds.of_filter(server.keys.remove(&b"k"[..]).unwrap());
     }
-    // Filters of other modules.
-    for fixture in FIXTURES {
-        let file: Value = serde_json::from_str(fixture).unwrap();
-        for case in file["cases"].as_array().unwrap() {
-            let bytes = |text: &Value| BASE64_STANDARD.decode(text.as_str().unwrap()).unwrap();
-            let payload = Payload::read(&bytes(&case["dump_b64"]));
-            seeds.of_snapshot(&payload.type_name, payload.encoding_version, &payload.record);
-            if let Some(dump) = case["scandump"].as_array() {
-                let pieces: Vec<(u64, Vec<u8>)> =
-                    dump.iter().map(|piece| (piece[0].as_u64().unwrap(), bytes(&piece[1]))).collect();
-                let pieces: Vec<(u64, &[u8])> =
-                    pieces.iter().map(|(at, data)| (*at, data.as_slice())).collect();
-                seeds.of_pieces(&pieces, 0);
-            }
-            if case["bf_load_b64"].is_string() {
-                seeds.put("blob", Output::default().byte(4).bytes(&bytes(&case["bf_load_b64"])));
-            }
+    for case in PRODUCERS.into_iter().flat_map(fixtures::cases) {
+        let payload = Payload::read(&case.payload);
+        seeds.of_snapshot(&payload.type_name, payload.encoding_version, &payload.record);
+        let chunks = case.chunks();
+        let chunks: Vec<(u64, &[u8])> = chunks.iter().map(|(at, data)| (*at, data.as_slice())).collect();
+        seeds.of_pieces(&chunks, 0);
+        if let Some(blob) = case.blob() {
+            seeds.put("blob", Output::default().byte(4).bytes(&blob));
         }
     }
     let mut random = Random(16);
@@ -156,6 +139,7 @@ impl Seeds {
     fn of_snapshot(&mut self, type_name: &str, version: i32, record: &support::Record) {
         let fields = record.0.iter().map(|field| match field {
             support::Field::Unsigned(number) => Field::Unsigned(*number),
+            support::Field::Float(number) => Field::Float(number.to_bits()),
             support::Field::Double(number) => Field::Double(number.to_bits()),
             support::Field::Bytes(bytes) => Field::Bytes(bytes.clone()),
         });

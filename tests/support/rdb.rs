@@ -1,95 +1,264 @@
-//! Reads the reply of DUMP for a key of a module's data type: what a server does before and around the module.
+//! The fields of a filter in a snapshot, in memory, and the value of a module's key as DUMP replies it: an independent reader
+//! and writer of the opcodes, lengths and compressed strings of an RDB file. The checksum at the end is not checked.
 
-use super::{Field, Record};
+use std::collections::VecDeque;
 
-/// The data type, the encoding version and the fields.
+use everbloom::format::{DecodeError, Sink, Source, UnsignedOrBytes};
+
+/// One field of a value.
+#[derive(Clone, Debug)]
+pub enum Field {
+    Unsigned(u64),
+    Float(f32),
+    Double(f64),
+    Bytes(Vec<u8>),
+}
+
+impl PartialEq for Field {
+    /// Compares bit for bit: NaN equals itself.
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Unsigned(a), Self::Unsigned(b)) => a == b,
+            (Self::Float(a), Self::Float(b)) => a.to_bits() == b.to_bits(),
+            (Self::Double(a), Self::Double(b)) => a.to_bits() == b.to_bits(),
+            (Self::Bytes(a), Self::Bytes(b)) => a == b,
+            _ => false,
+        }
+    }
+}
+
+/// The fields of a value, as an encoder writes them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Record(pub Vec<Field>);
+
+impl Record {
+    /// Returns a source of the fields.
+    pub fn reader(&self) -> Reader {
+        Reader { fields: self.0.clone().into(), peeks: true }
+    }
+
+    /// Returns a source that, like a server, cannot tell the kind of the next field.
+    pub fn blind_reader(&self) -> Reader {
+        Reader { peeks: false, ..self.reader() }
+    }
+}
+
+impl Sink for Record {
+    fn unsigned(&mut self, value: u64) {
+        self.0.push(Field::Unsigned(value));
+    }
+
+    fn double(&mut self, value: f64) {
+        self.0.push(Field::Double(value));
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.0.push(Field::Bytes(bytes.to_vec()));
+    }
+}
+
+/// Reads a record and refuses a field of another kind, as servers do.
+pub struct Reader {
+    fields: VecDeque<Field>,
+    peeks: bool,
+}
+
+impl Reader {
+    /// Returns whether every field has been read.
+    pub fn is_at_end(&self) -> bool {
+        self.fields.is_empty()
+    }
+
+    fn next<T>(&mut self, value: impl FnOnce(Field) -> Option<T>) -> Result<T, DecodeError> {
+        self.fields.pop_front().and_then(value).ok_or(DecodeError::Truncated)
+    }
+}
+
+impl Source for Reader {
+    type Bytes = Vec<u8>;
+
+    fn unsigned(&mut self) -> Result<u64, DecodeError> {
+        self.next(|field| if let Field::Unsigned(value) = field { Some(value) } else { None })
+    }
+
+    fn double(&mut self) -> Result<f64, DecodeError> {
+        self.next(|field| if let Field::Double(value) = field { Some(value) } else { None })
+    }
+
+    fn bytes(&mut self) -> Result<Vec<u8>, DecodeError> {
+        self.next(|field| if let Field::Bytes(bytes) = field { Some(bytes) } else { None })
+    }
+
+    fn float(&mut self) -> Result<f32, DecodeError> {
+        self.next(|field| if let Field::Float(value) = field { Some(value) } else { None })
+    }
+
+    fn unsigned_or_bytes(&mut self) -> Result<UnsignedOrBytes<Vec<u8>>, DecodeError> {
+        match self.fields.front() {
+            Some(Field::Bytes(_)) if self.peeks => self.bytes().map(UnsignedOrBytes::Bytes),
+            _ => self.unsigned().map(UnsignedOrBytes::Unsigned),
+        }
+    }
+}
+
+const TYPE_MODULE_2: u8 = 7;
+const OPCODE_END: u64 = 0;
+const OPCODE_UNSIGNED: u64 = 2;
+const OPCODE_FLOAT: u64 = 3;
+const OPCODE_DOUBLE: u64 = 4;
+const OPCODE_STRING: u64 = 5;
+/// Bytes of the RDB version and the checksum.
+const FOOTER_BYTES: usize = 10;
+
+/// The data type, the encoding version and the fields of a value.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Payload {
     pub type_name: String,
     pub encoding_version: i32,
     pub record: Record,
+    /// Whether no string was compressed, so that writing the record gives the same bytes.
+    pub is_plain: bool,
 }
-
-const MODULE_VALUE: u8 = 7;
-const END: u64 = 0;
-const UNSIGNED: u64 = 2;
-const DOUBLE: u64 = 4;
-const STRING: u64 = 5;
-/// Version of the snapshot format and checksum at the end.
-const FOOTER_BYTES: usize = 10;
-/// The characters of a data type's name, six bits each.
-const NAME_LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 impl Payload {
     /// Reads a payload; one that is not as a server writes it fails the test.
     pub fn read(payload: &[u8]) -> Self {
-        let mut cursor = Cursor(&payload[..payload.len() - FOOTER_BYTES]);
-        assert_eq!(cursor.byte(), MODULE_VALUE);
-        let id = cursor.number();
-        let letters = (0..9).map(|i| NAME_LETTERS[(id >> (58 - 6 * i)) as usize & 63]);
-        let mut record = Record::default();
+        Self::try_read(payload).unwrap()
+    }
+
+    /// Reads a payload of DUMP; `None` for other bytes.
+    pub fn try_read(payload: &[u8]) -> Option<Self> {
+        let mut bytes = payload.get(..payload.len().checked_sub(FOOTER_BYTES)?)?;
+        if *take(&mut bytes, 1)? != [TYPE_MODULE_2] {
+            return None;
+        }
+        let id = take_length(&mut bytes)?;
+        let (mut record, mut is_plain) = (Record::default(), true);
         loop {
-            record.0.push(match cursor.number() {
-                UNSIGNED => Field::Unsigned(cursor.number()),
-                DOUBLE => Field::Double(f64::from_le_bytes(cursor.take(8).try_into().unwrap())),
-                STRING => Field::Bytes(cursor.string()),
-                END => break,
-                other => panic!("opcode {other}"),
+            record.0.push(match take_length(&mut bytes)? {
+                OPCODE_END if bytes.is_empty() => break,
+                OPCODE_UNSIGNED => Field::Unsigned(take_length(&mut bytes)?),
+                OPCODE_FLOAT => Field::Float(f32::from_le_bytes(take(&mut bytes, 4)?.try_into().ok()?)),
+                OPCODE_DOUBLE => Field::Double(f64::from_le_bytes(take(&mut bytes, 8)?.try_into().ok()?)),
+                OPCODE_STRING => Field::Bytes(take_string(&mut bytes, &mut is_plain)?),
+                _ => return None,
             });
         }
-        assert!(cursor.0.is_empty());
-        let type_name = String::from_utf8(letters.collect()).unwrap();
-        Self { type_name, encoding_version: (id & 1023) as i32, record }
+        let encoding_version = i32::try_from(id & 1023).ok()?;
+        Some(Self { type_name: type_name(id), encoding_version, record, is_plain })
+    }
+
+    /// Writes the payload without its footer and without compressing strings.
+    pub fn write(&self) -> Vec<u8> {
+        let mut out = vec![TYPE_MODULE_2];
+        put_length(&mut out, type_id(&self.type_name) | u64::try_from(self.encoding_version).unwrap());
+        for field in &self.record.0 {
+            match field {
+                Field::Unsigned(value) => {
+                    put_length(&mut out, OPCODE_UNSIGNED);
+                    put_length(&mut out, *value);
+                }
+                Field::Float(value) => {
+                    put_length(&mut out, OPCODE_FLOAT);
+                    out.extend(value.to_le_bytes());
+                }
+                Field::Double(value) => {
+                    put_length(&mut out, OPCODE_DOUBLE);
+                    out.extend(value.to_le_bytes());
+                }
+                Field::Bytes(bytes) => {
+                    put_length(&mut out, OPCODE_STRING);
+                    put_length(&mut out, bytes.len() as u64);
+                    out.extend(bytes);
+                }
+            }
+        }
+        put_length(&mut out, OPCODE_END);
+        out
+    }
+
+    /// Returns the part of a payload that [`Self::write`] writes.
+    pub fn without_footer(payload: &[u8]) -> &[u8] {
+        &payload[..payload.len() - FOOTER_BYTES]
     }
 }
 
-struct Cursor<'a>(&'a [u8]);
+fn take<'a>(bytes: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
+    let (taken, rest) = bytes.split_at_checked(count)?;
+    *bytes = rest;
+    Some(taken)
+}
 
-impl<'a> Cursor<'a> {
-    fn take(&mut self, length: usize) -> &'a [u8] {
-        let (taken, rest) = self.0.split_at(length);
-        self.0 = rest;
-        taken
+fn take_big_endian(bytes: &mut &[u8], count: usize) -> Option<u64> {
+    Some(take(bytes, count)?.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
+}
+
+/// A length; `None` also for the marks of strings that are written otherwise.
+fn take_length(bytes: &mut &[u8]) -> Option<u64> {
+    let first = take(bytes, 1)?[0];
+    match first >> 6 {
+        0 => Some(u64::from(first)),
+        1 => Some(u64::from(first & 63) << 8 | take_big_endian(bytes, 1)?),
+        2 if first == 0x80 => take_big_endian(bytes, 4),
+        2 if first == 0x81 => take_big_endian(bytes, 8),
+        _ => None,
     }
+}
 
-    fn byte(&mut self) -> u8 {
-        self.take(1)[0]
+fn take_string(bytes: &mut &[u8], is_plain: &mut bool) -> Option<Vec<u8>> {
+    const COMPRESSED: u8 = 0xC3;
+    /// Marks of strings that are integers of 1, 2 and 4 bytes.
+    const INTEGERS: std::ops::RangeInclusive<u8> = 0xC0..=0xC2;
+    let first = *bytes.first()?;
+    if INTEGERS.contains(&first) {
+        *is_plain = false;
+        take(bytes, 1)?;
+        let digits = take(bytes, 1 << (first & 3))?;
+        let mut number = [if digits.last()? & 0x80 == 0 { 0 } else { 0xFF }; 4];
+        number[..digits.len()].copy_from_slice(digits);
+        return Some(i32::from_le_bytes(number).to_string().into_bytes());
     }
+    if first != COMPRESSED {
+        let length = usize::try_from(take_length(bytes)?).ok()?;
+        return take(bytes, length).map(<[u8]>::to_vec);
+    }
+    *is_plain = false;
+    take(bytes, 1)?;
+    let compressed = usize::try_from(take_length(bytes)?).ok()?;
+    let length = usize::try_from(take_length(bytes)?).ok()?;
+    let compressed = take(bytes, compressed)?;
+    // No byte becomes more.
+    if length > compressed.len() * 88 {
+        return None;
+    }
+    lzf_rust::decompress_into_vec(compressed, length).ok()
+}
 
-    fn number(&mut self) -> u64 {
-        let first = self.byte();
-        match first {
-            0..0x40 => first.into(),
-            0x40..0x80 => u64::from(first & 0x3f) << 8 | u64::from(self.byte()),
-            0x80 => self.long_number(4),
-            0x81 => self.long_number(8),
-            other => panic!("length {other:#x}"),
+const TYPE_NAME_CHARACTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+fn type_name(id: u64) -> String {
+    (1..=9)
+        .rev()
+        .map(|place| char::from(TYPE_NAME_CHARACTERS[(id >> (4 + 6 * place)) as usize & 63]))
+        .collect()
+}
+
+fn type_id(name: &str) -> u64 {
+    let digit = |byte| TYPE_NAME_CHARACTERS.iter().position(|known| *known == byte).unwrap() as u64;
+    name.bytes().fold(0, |id, byte| id << 6 | digit(byte)) << 10
+}
+
+fn put_length(out: &mut Vec<u8>, value: u64) {
+    match value {
+        0..64 => out.push(value as u8),
+        64..16384 => out.extend([0x40 | (value >> 8) as u8, value as u8]),
+        16384..=0xFFFF_FFFF => {
+            out.push(0x80);
+            out.extend((value as u32).to_be_bytes());
         }
-    }
-
-    /// Most significant byte first.
-    fn long_number(&mut self, bytes: usize) -> u64 {
-        self.take(bytes).iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
-    }
-
-    fn string(&mut self) -> Vec<u8> {
-        match self.0[0] {
-            // A short string that spells an integer.
-            0xc0..=0xc2 => {
-                let width = 1 << (self.byte() & 3);
-                let mut bytes = [0; 8];
-                bytes[..width].copy_from_slice(self.take(width));
-                let unused_bits = 64 - 8 * width as u32;
-                (i64::from_le_bytes(bytes) << unused_bits >> unused_bits).to_string().into_bytes()
-            }
-            0xc3 => {
-                self.byte();
-                let (compressed, length) = (self.number() as usize, self.number() as usize);
-                lzf_rust::decompress_into_vec(self.take(compressed), length).unwrap()
-            }
-            _ => {
-                let length = self.number() as usize;
-                self.take(length).to_vec()
-            }
+        _ => {
+            out.push(0x81);
+            out.extend(value.to_be_bytes());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Filters of everbloom's own encoding, written down and read again in every way that there is.
+//! Filters written and read again in every way that there is.
 
 use everbloom::bloom::{Depth, Filter, Format, UnknownMemory};
 use everbloom::format::DecodeError;
@@ -17,10 +17,22 @@ pub fn saved(filter: &Filter) -> Record {
     record
 }
 
-/// The filter of everbloom's own data type that a snapshot has, where it may take so many bytes.
+/// Returns the filter of everbloom's own data type in a snapshot, where it may take so many bytes.
 pub fn loaded(record: &Record, limit_bytes: u64) -> Result<Filter, DecodeError> {
-    let version = DataType::of(Format::Everbloom).encoding_version;
-    load(Format::Everbloom, version, &mut record.reader(), &limit_bytes).map(validated)
+    loaded_as(Format::Everbloom, None, record, limit_bytes)
+}
+
+/// Returns the filter of a format in a snapshot, which has no field more: of an encoding version, or of the newest.
+pub fn loaded_as(
+    format: Format,
+    version: Option<i32>,
+    record: &Record,
+    limit_bytes: u64,
+) -> Result<Filter, DecodeError> {
+    let version = version.unwrap_or(DataType::of(format).encoding_version);
+    let mut reader = record.reader();
+    let filter = load(format, version, &mut reader, &limit_bytes).map(validated)?;
+    if reader.is_at_end() { Ok(filter) } else { Err(DecodeError::Invalid("fields after the end")) }
 }
 
 /// The filter, which keeps every rule that filters keep.

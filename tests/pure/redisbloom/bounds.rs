@@ -6,8 +6,9 @@ use everbloom::bloom::{AddError, Added, Extent, Filter, ReserveError};
 use everbloom::format::DecodeError;
 
 use super::hostile::{LIMIT_BYTES, bases};
-use super::{add, from_header, load, piece, read, saved};
+use super::{add, from_header, load, piece, read};
 use crate::support::make::{self, ANY, contains, redisbloom};
+use crate::support::saved::saved;
 use crate::support::{Field, Record};
 
 #[test]

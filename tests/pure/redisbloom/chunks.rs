@@ -5,8 +5,9 @@ use everbloom::bloom::policy::redisbloom::Options;
 use everbloom::format::CHUNK_BYTES;
 use everbloom::format::pieces::ChunkError;
 
-use super::{add, from_header, load_chunk, piece, saved};
+use super::{add, from_header, load_chunk, piece};
 use crate::support::make::{ANY, redisbloom};
+use crate::support::saved::saved;
 
 /// Three layers of 8, 16 and 40 bytes.
 fn small() -> Filter {

@@ -9,30 +9,35 @@ mod releases;
 
 use everbloom::bloom::layout::LayerParameters;
 use everbloom::bloom::policy::RedisBloom;
-use everbloom::bloom::{Added, Filter, Format, Layer, Layout, Policy, UnknownMemory};
+use everbloom::bloom::{Added, Filter, Format, Layer, Layout, Policy};
 use everbloom::format::DecodeError;
 use everbloom::format::filter;
 use everbloom::format::pieces::{ChunkError, Piece, Trust};
 
 use crate::support::Record;
 use crate::support::make::{self, ANY};
+use crate::support::saved::loaded_as;
 
-fn saved(chain: &Filter) -> Record {
-    let mut record = Record::default();
-    filter::save(&mut chain.try_clone(UnknownMemory).unwrap(), &mut record, UnknownMemory);
-    record
-}
-
-/// The filter that a snapshot has, where it may take so many bytes.
+/// Returns the filter in a snapshot, where it may take so many bytes.
 fn read(record: &Record, encoding_version: i32, limit_bytes: u64) -> Result<Filter, DecodeError> {
-    filter::load(Format::RedisBloom, encoding_version, &mut record.reader(), &limit_bytes)
+    loaded_as(Format::RedisBloom, Some(encoding_version), record, limit_bytes)
 }
 
 fn load(record: &Record, encoding_version: i32) -> Filter {
-    let mut reader = record.reader();
-    let loaded = filter::load(Format::RedisBloom, encoding_version, &mut reader, &ANY).unwrap();
-    assert!(reader.is_at_end());
-    loaded
+    read(record, encoding_version, ANY).unwrap()
+}
+
+/// Checks the layers of a recorded filter that has grown beyond so many.
+pub(crate) fn assert_grown(chain: &Filter, layers: usize, encoding_version: i32) {
+    for pair in chain.layers().windows(2).skip(layers - 1) {
+        let [old, new] = [&pair[0], &pair[1]].map(parameters);
+        assert_eq!(new.error_rate, old.error_rate / 2.0);
+        // Powers of two before 2.2, with a capacity that fills them; whole words of 64 bits ever since.
+        let is_old = encoding_version < 4;
+        assert_eq!((new.exponent > 0, new.size_bits % 64), (is_old, 0));
+        let asked = old.capacity_items * u64::from(policy(chain).expansion());
+        assert!(if is_old { new.capacity_items >= asked } else { new.capacity_items == asked });
+    }
 }
 
 fn add(chain: &mut Filter, item: &[u8]) -> Added {

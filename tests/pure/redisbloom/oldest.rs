@@ -3,8 +3,9 @@
 use everbloom::bloom::hash::murmur2::Murmur2;
 use everbloom::bloom::{AddError, ItemHash, NoPrefetch};
 
-use super::{add, load, parameters, saved};
+use super::{add, load, parameters};
 use crate::support::make::{self, contains};
+use crate::support::saved::saved;
 use crate::support::{Field, Record};
 
 /// A filter of one layer for `entries` at 1 %, holding `items`.

@@ -4,9 +4,10 @@ use everbloom::bloom::layout::LayerParameters;
 use everbloom::bloom::policy::redisbloom::Options;
 use everbloom::bloom::{AddError, Added, Depth, Filter, ReserveError};
 
-use super::{load, parameters, saved};
+use super::{load, parameters};
 use crate::support::Random;
 use crate::support::make::{add, contains, redisbloom};
+use crate::support::saved::saved;
 
 const NO_ROUND: u64 = 1;
 const WIDE_HASH: u64 = 4;

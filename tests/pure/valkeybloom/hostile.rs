@@ -3,84 +3,21 @@
 use everbloom::bloom::hash::siphash::Seed;
 use everbloom::bloom::limits::{LAYERS_MAX, PROBES_TOTAL_MAX};
 use everbloom::bloom::policy::ValkeyBloom;
-use everbloom::bloom::{Filter, Growth, NoPrefetch};
+use everbloom::bloom::{Growth, NoPrefetch};
 use everbloom::format::DecodeError;
 use everbloom::format::filter::{from_header, piece};
 use everbloom::format::valkeybloom::decode_blob;
 
-use super::fixtures::cases;
-use super::rdb::{Dump, Field, Record};
-use super::{assert_same, encode_blob, loaded, new_item, reserved, saved};
-use crate::support::make::contains;
+use super::{assert_same, encode_blob, loaded, new_item, reserved};
+use crate::hostile::{FLOATS, NUMBERS, Outcomes, edges};
+use crate::recorded::recorded;
+use crate::support::fixtures::{Case, cases};
+use crate::support::rdb::Payload;
+use crate::support::saved::saved;
+use crate::support::{Field, Record};
 
 /// Far above what any payload here holds.
 const LIMIT_BYTES: u64 = 1 << 20;
-
-const EDGES: [u64; 16] = [
-    0,
-    1,
-    2,
-    3,
-    7,
-    64,
-    4096,
-    4097,
-    (1 << 31) - 1,
-    1 << 31,
-    u32::MAX as u64,
-    1 << 32,
-    (1 << 63) - 1,
-    1 << 63,
-    u64::MAX - 7,
-    u64::MAX,
-];
-
-const FLOAT_EDGES: [f64; 14] = [
-    0.0,
-    -0.0,
-    f64::MIN_POSITIVE,
-    5e-324,
-    1e-300,
-    0.999_999_999_999_999_9,
-    1.0,
-    2.0,
-    -0.5,
-    f64::MAX,
-    f64::INFINITY,
-    f64::NEG_INFINITY,
-    f64::NAN,
-    -f64::NAN,
-];
-
-/// What became of the payloads that were tried.
-#[derive(Default)]
-struct Tally {
-    accepted: usize,
-    refused: usize,
-}
-
-impl Tally {
-    /// A filter that was let in must take items, find them, keep to the limit and survive being saved.
-    fn judge(&mut self, result: Result<Filter, DecodeError>, what: &dyn Fn() -> String) {
-        let Ok(mut chain) = result else {
-            self.refused += 1;
-            return;
-        };
-        self.accepted += 1;
-        for number in 0..20 {
-            let item = new_item(number);
-            if chain.add(&item, &LIMIT_BYTES, NoPrefetch).is_ok() {
-                assert!(contains(&chain, &item), "{}", what());
-            }
-        }
-        assert!(chain.size_bytes() <= 2 * LIMIT_BYTES, "{}", what());
-        let record = saved(&chain);
-        let again = loaded(&record, 1, LIMIT_BYTES).unwrap_or_else(|error| panic!("{error:?}: {}", what()));
-        assert_eq!(saved(&again), record, "{}", what());
-        let blob = encode_blob(&chain).unwrap();
-        assert_eq!(saved(&decode_blob(&blob, &LIMIT_BYTES).unwrap()), record, "{}", what());
-    }
-}
 
 /// The string with each of its fixed fields at its edges, and cut; all of it for a short one.
 fn altered_strings(bytes: &[u8]) -> Vec<Vec<u8>> {
@@ -94,7 +31,7 @@ fn altered_strings(bytes: &[u8]) -> Vec<Vec<u8>> {
         }
     }
     for (at, width) in [(1, 8), (9, 4)] {
-        for edge in EDGES.into_iter().filter(|_| bytes.len() >= at + width) {
+        for edge in NUMBERS.into_iter().filter(|_| bytes.len() >= at + width) {
             let mut altered = bytes.to_vec();
             altered[at..at + width].copy_from_slice(&edge.to_le_bytes()[..width]);
             all.push(altered);
@@ -104,89 +41,84 @@ fn altered_strings(bytes: &[u8]) -> Vec<Vec<u8>> {
 }
 
 fn altered_fields(field: &Field) -> Vec<Field> {
-    let mut all = vec![Field::Unsigned(1), Field::Double(0.5), Field::Float(0.5), Field::Bytes(Vec::new())];
-    match field {
-        Field::Unsigned(value) => {
-            let near = [value.wrapping_sub(1), value.wrapping_add(1)];
-            all.extend(EDGES.into_iter().chain(near).map(Field::Unsigned));
-        }
-        Field::Float(_) => all.extend(FLOAT_EDGES.map(|edge| Field::Float(edge as f32))),
-        Field::Double(_) => all.extend(FLOAT_EDGES.map(Field::Double)),
-        Field::Bytes(bytes) => all.extend(altered_strings(bytes).into_iter().map(Field::Bytes)),
+    let mut all = edges(field);
+    if let Field::Bytes(bytes) = field {
+        all.extend(altered_strings(bytes).into_iter().map(Field::Bytes));
     }
     all
 }
 
 #[test]
 fn altered_snapshots_are_refused_or_behave() {
-    let mut tally = Tally::default();
-    for case in cases() {
-        let dump = Dump::read(&case.dump).unwrap();
+    let mut outcomes = Outcomes::default();
+    for (Case { key, payload, .. }, dump, filter) in recorded("valkey-bloom") {
         // The largest of them adds time and no field.
-        if case.dump.len() > 4000 || case.chain().size_bytes() > 20_000 {
+        if payload.len() > 4000 || filter.size_bytes() > 20_000 {
             continue;
         }
+        let load = |record: &Record| loaded(record, dump.encoding_version, LIMIT_BYTES);
         for (at, field) in dump.record.0.iter().enumerate() {
             for altered in altered_fields(field) {
                 let mut record = dump.record.clone();
                 record.0[at] = altered;
-                let result = loaded(&record, dump.encoding_version, LIMIT_BYTES);
-                tally.judge(result, &|| format!("{} field {at} {:?}", case.name, record.0[at]));
+                outcomes.judge(load(&record), &|| format!("{key} field {at} {:?}", record.0[at]));
             }
             let mut shorter = dump.record.clone();
             shorter.0.remove(at);
-            let result = loaded(&shorter, dump.encoding_version, LIMIT_BYTES);
-            tally.judge(result, &|| format!("{} without field {at}", case.name));
-            let cut = Record(dump.record.0[..at].to_vec());
-            assert!(loaded(&cut, dump.encoding_version, LIMIT_BYTES).is_err(), "{} cut at {at}", case.name);
+            outcomes.judge(load(&shorter), &|| format!("{key} without field {at}"));
+            assert!(load(&Record(dump.record.0[..at].to_vec())).is_err(), "{key} cut at {at}");
         }
         let plain = [dump.write(), vec![0; 10]].concat();
         for at in 1..plain.len() - 10 {
             let mut altered = plain.clone();
             altered[at] = altered[at].wrapping_add(1 + (at % 255) as u8);
-            let Some(altered) = Dump::read(&altered) else { continue };
-            let result = loaded(&altered.record, altered.encoding_version, LIMIT_BYTES);
-            tally.judge(result, &|| format!("{} byte {at}", case.name));
+            let Some(altered) = Payload::try_read(&altered) else { continue };
+            let outcome = loaded(&altered.record, altered.encoding_version, LIMIT_BYTES);
+            outcomes.judge(outcome, &|| format!("{key} byte {at}"));
         }
     }
-    println!("snapshots: {} accepted, {} refused", tally.accepted, tally.refused);
-    assert!(tally.accepted > 10_000 && tally.refused > 10_000, "{} {}", tally.accepted, tally.refused);
+    outcomes.assert_at_least(10_000, 10_000);
 }
 
 #[test]
 fn altered_blobs_are_refused_or_behave() {
-    let mut tally = Tally::default();
-    for case in cases() {
-        let Some(blob) = case.blob else { continue };
+    let mut outcomes = Outcomes::default();
+    for (case, ..) in recorded("valkey-bloom-1.0") {
+        let blob = case.blob().unwrap();
         for end in 0..blob.len() {
-            assert!(decode_blob(&blob[..end], &LIMIT_BYTES).is_err(), "{} cut at {end}", case.name);
-            tally.refused += 1;
+            assert!(decode_blob(&blob[..end], &LIMIT_BYTES).is_err(), "{} cut at {end}", case.key);
         }
         assert!(decode_blob(&[&blob[..], &[0]].concat(), &LIMIT_BYTES).is_err());
         let last_counts = blob.len() - 16;
         let numbers = [(1, 4), (22, 8), (30, 8), (39, 8), (47, 4), (last_counts, 8), (last_counts + 8, 8)];
-        let edges = numbers
+        let numbers = numbers
             .into_iter()
-            .flat_map(|(at, width)| EDGES.map(|edge| (at, edge.to_le_bytes()[..width].to_vec())));
-        let float_edges =
-            [5, 13].into_iter().flat_map(|at| FLOAT_EDGES.map(|edge| (at, edge.to_le_bytes().to_vec())));
+            .flat_map(|(at, width)| NUMBERS.map(|edge| (at, edge.to_le_bytes()[..width].to_vec())));
+        let floats = [5, 13].into_iter().flat_map(|at| FLOATS.map(|edge| (at, edge.to_le_bytes().to_vec())));
         let bytes = (0..blob.len().min(120)).map(|at| (at, vec![blob[at] ^ 0x81]));
-        for (at, altered) in edges.chain(float_edges).chain(bytes) {
+        for (at, altered) in numbers.chain(floats).chain(bytes) {
             let mut hostile = blob.clone();
             hostile[at..at + altered.len()].copy_from_slice(&altered);
-            tally
-                .judge(decode_blob(&hostile, &LIMIT_BYTES), &|| format!("{} at {at} {altered:?}", case.name));
+            let outcome = decode_blob(&hostile, &LIMIT_BYTES);
+            if let Ok(filter) = &outcome {
+                let again = decode_blob(&encode_blob(filter).unwrap(), &LIMIT_BYTES).unwrap();
+                assert_same(filter, &again);
+            }
+            outcomes.judge(outcome, &|| format!("{} at {at} {altered:?}", case.key));
         }
     }
-    println!("blobs: {} accepted, {} refused", tally.accepted, tally.refused);
-    assert!(tally.accepted > 500 && tally.refused > 10_000, "{} {}", tally.accepted, tally.refused);
+    outcomes.assert_at_least(1_000, 500);
+}
+
+/// Returns the fields of the first recorded filter whose name contains the word.
+fn record_of(producer: &str, word: &str) -> Record {
+    let case = cases(producer).into_iter().find(|case| case.key.contains(word)).unwrap();
+    Payload::read(&case.payload).record
 }
 
 #[test]
 fn what_makes_valkey_bloom_abort_or_spin_is_refused_by_name() {
-    let case =
-        cases().into_iter().find(|case| case.name.contains("random") && case.name.contains("one")).unwrap();
-    let record = Dump::read(&case.dump).unwrap().record;
+    let record = record_of("valkey-bloom-1.0-random-seed", "one");
     let Field::Bytes(slice) = record.0[7].clone() else { panic!("{:?}", record.0[7]) };
     let with = |at: usize, field: Field| {
         let mut altered = record.clone();
@@ -227,17 +159,14 @@ fn what_makes_valkey_bloom_abort_or_spin_is_refused_by_name() {
     loaded(&altered, 1, LIMIT_BYTES).unwrap();
 
     // Of 0.1.0: more bits than the bitmap has.
-    let old = cases().into_iter().find(|case| case.generation == 0 && case.name.contains("one")).unwrap();
-    let mut record = Dump::read(&old.dump).unwrap().record;
+    let mut record = record_of("valkey-bloom-0.1.0", "one");
     record.0[4] = Field::Unsigned(1600);
     assert_eq!(loaded(&record, 0, LIMIT_BYTES).unwrap_err(), DecodeError::Invalid("length of a layer"));
 }
 
 #[test]
 fn layers_with_different_seeds_are_refused() {
-    let case =
-        cases().into_iter().find(|case| case.name.contains("random") && case.name.contains("slow")).unwrap();
-    let mut record = Dump::read(&case.dump).unwrap().record;
+    let mut record = record_of("valkey-bloom-1.0-random-seed", "slow");
     let Field::Bytes(slice) = &mut record.0[8] else { panic!("no string") };
     slice[13] ^= 1;
     assert_eq!(loaded(&record, 1, LIMIT_BYTES).unwrap_err(), DecodeError::Invalid("seed"));
@@ -245,8 +174,7 @@ fn layers_with_different_seeds_are_refused() {
 
 #[test]
 fn a_filter_loads_within_the_limit_it_needs_and_not_a_byte_less() {
-    for case in cases() {
-        let chain = case.chain();
+    for (Case { key, .. }, _, chain) in recorded("valkey-bloom") {
         let (record, blob) = (saved(&chain), encode_blob(&chain).unwrap());
         let header = piece(&chain, 0).unwrap().unwrap().data;
         let needed_bytes = chain.size_bytes();
@@ -254,17 +182,16 @@ fn a_filter_loads_within_the_limit_it_needs_and_not_a_byte_less() {
         assert!(loaded(&record, 1, needed_bytes).is_ok() && decode_blob(&blob, &needed_bytes).is_ok());
         assert!(from_header(&header, &needed_bytes).is_ok());
         let refused = DecodeError::TooLarge { needed_bytes, limit_bytes };
-        assert_eq!(loaded(&record, 1, limit_bytes).unwrap_err(), refused, "{}", case.name);
-        assert_eq!(decode_blob(&blob, &limit_bytes).unwrap_err(), refused, "{}", case.name);
+        assert_eq!(loaded(&record, 1, limit_bytes).unwrap_err(), refused, "{key}");
+        assert_eq!(decode_blob(&blob, &limit_bytes).unwrap_err(), refused, "{key}");
         let outcome = from_header(&header, &limit_bytes);
-        assert_eq!(outcome.unwrap_err(), refused, "{}", case.name);
+        assert_eq!(outcome.unwrap_err(), refused, "{key}");
     }
 }
 
 /// A blob of so many layers of 2048 probes in 2048 bits, each full with one item.
 fn blob_of_many_probes(layers: u64) -> Vec<u8> {
-    let case = cases().into_iter().find(|case| case.blob.is_some()).unwrap();
-    let mut blob = case.blob.unwrap();
+    let mut blob = cases("valkey-bloom-1.0")[0].blob().unwrap();
     let seed = blob[30 + 8 + 13..30 + 8 + 45].to_vec();
     blob.truncate(30);
     blob[22..].copy_from_slice(&layers.to_le_bytes());

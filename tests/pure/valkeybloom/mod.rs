@@ -4,28 +4,28 @@ mod fixtures;
 mod growth;
 mod hostile;
 mod oracle;
-mod rdb;
 
 use everbloom::bloom::hash::siphash::Seed;
 use everbloom::bloom::policy::ValkeyBloom;
-use everbloom::bloom::{Filter, Growth, Layer, OutOfMemory, Policy, UnknownMemory};
+use everbloom::bloom::policy::valkeybloom::sizing::Rounding;
+use everbloom::bloom::{Filter, Format, Growth, OutOfMemory, Policy};
 use everbloom::format::valkeybloom::{self, load};
-use everbloom::format::{DecodeError, Source, filter};
+use everbloom::format::{DecodeError, Source};
 
+use crate::support::Record;
 use crate::support::make::{ANY, valkeybloom as reserved};
-use rdb::{Reader, Record};
+use crate::support::saved::{loaded_as, saved};
 
-fn saved(chain: &Filter) -> Record {
-    let mut record = Record::default();
-    filter::save(&mut chain.try_clone(UnknownMemory).unwrap(), &mut record, UnknownMemory);
-    record
+/// Returns the filter in a snapshot of an encoding version.
+fn loaded(record: &Record, version: i32, limit_bytes: u64) -> Result<Filter, DecodeError> {
+    loaded_as(Format::ValkeyBloom, Some(version), record, limit_bytes)
 }
 
-/// The filter that a record holds from its first to its last field.
-fn loaded(record: &Record, version: i32, limit_bytes: u64) -> Result<Filter, DecodeError> {
-    let mut reader = Reader::new(record);
-    let chain = load(&mut reader, version, &limit_bytes)?;
-    if reader.is_at_end() { Ok(chain) } else { Err(DecodeError::Invalid("fields after the end")) }
+/// Checks the layers of a recorded filter that has grown.
+pub(crate) fn assert_grown(filter: &Filter, encoding_version: i32) {
+    let rounding = if encoding_version == 0 { Rounding::Up } else { Rounding::Nearest };
+    oracle::assert_layers_are_as_computed(filter, rounding);
+    assert_same(&loaded(&saved(filter), 1, ANY).unwrap(), filter);
 }
 
 /// What the filter was reserved with.
@@ -36,10 +36,6 @@ fn policy(chain: &Filter) -> ValkeyBloom {
 
 fn encode_blob(chain: &Filter) -> Result<Vec<u8>, OutOfMemory> {
     valkeybloom::encode_blob(&policy(chain), chain.layers())
-}
-
-fn probes(layer: &Layer) -> u32 {
-    layer.layout().probes()
 }
 
 /// Whether both have the same parameters and layers, bit for bit.
@@ -61,9 +57,9 @@ fn a_blind_source_reads_the_released_order_only() {
     let growth = Growth::default();
     let policy = ValkeyBloom { error_rate: 0.1, tightening_ratio: 0.8, capacity_items: 9, growth };
     let mut record = saved(&reserved(policy, Seed::new([3; 32])));
-    load(&mut Reader::blind(&record), 1, &ANY).unwrap();
+    load(&mut record.blind_reader(), 1, &ANY).unwrap();
     record.0[5..].rotate_right(1);
-    assert_eq!(load(&mut Reader::blind(&record), 1, &ANY).unwrap_err(), DecodeError::PrereleaseOrder);
-    assert!(Reader::blind(&record).float().is_err());
-    load(&mut Reader::new(&record), 1, &ANY).unwrap();
+    assert_eq!(load(&mut record.blind_reader(), 1, &ANY).unwrap_err(), DecodeError::PrereleaseOrder);
+    assert!(record.blind_reader().float().is_err());
+    load(&mut record.reader(), 1, &ANY).unwrap();
 }

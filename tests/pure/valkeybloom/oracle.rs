@@ -8,9 +8,10 @@ use everbloom::bloom::{Depth, Filter, Growth};
 use everbloom::format::valkeybloom::decode_blob;
 use proptest::prelude::*;
 
-use super::rdb::Field;
-use super::{assert_same, encode_blob, new_item, policy, reserved, saved};
+use super::{assert_same, encode_blob, new_item, policy, reserved};
+use crate::support::Field;
 use crate::support::make::{ANY, add};
+use crate::support::saved::saved;
 
 /// Probes per item by the formula.
 pub(crate) fn probe_count(size_bits: u64, capacity_items: u64, rounding: Rounding) -> u32 {

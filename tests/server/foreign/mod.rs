@@ -7,11 +7,10 @@ pub(crate) mod streams;
 mod surviving;
 mod valkeybloom;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use serde_json::Value as Json;
+use std::ops::Deref;
 
 use crate::harness::{Client, Launch, Server, Site, Test, reseal, show};
+use crate::support::fixtures;
 
 pub(crate) const SUBJECTS: &[(&str, &[Test])] = &[
     ("foreign-loading", loading::TESTS),
@@ -22,19 +21,6 @@ pub(crate) const SUBJECTS: &[(&str, &[Test])] = &[
     ("foreign-streams", streams::TESTS),
 ];
 
-/// The recordings, oldest first, and how many filters each holds.
-const PRODUCERS: [(&str, usize); 9] = [
-    ("redisbloom-1.0.3", 6),
-    ("redisbloom-1.1.1", 6),
-    ("redisbloom-2.0.3", 6),
-    ("redisbloom-2.2.0", 9),
-    ("redisbloom-2.2.18", 9),
-    ("redisbloom-8.10-dev", 9),
-    ("valkey-bloom-0.1.0", 9),
-    ("valkey-bloom-1.0-fixed-seed", 9),
-    ("valkey-bloom-1.0-random-seed", 9),
-];
-
 /// The producer whose filters do not tell how they hash.
 const UNTOLD: &str = "redisbloom-1.1.1";
 
@@ -42,47 +28,19 @@ const UNTOLD: &str = "redisbloom-1.1.1";
 const ASSUME: &str = "bf.assume-redisbloom-1-1 yes";
 
 /// One recorded filter.
-pub(crate) struct Case {
-    pub(crate) producer: &'static str,
-    /// Producer and name: the key it is put under.
-    pub(crate) key: String,
-    pub(crate) json: Json,
-    pub(crate) payload: Vec<u8>,
-    pub(crate) members: Vec<Vec<u8>>,
-    pub(crate) probes: Vec<Vec<u8>>,
+pub(crate) struct Case(fixtures::Case);
+
+impl Deref for Case {
+    type Target = fixtures::Case;
+
+    fn deref(&self) -> &fixtures::Case {
+        &self.0
+    }
 }
 
-/// Every recorded filter.
+/// Returns every recorded filter.
 pub(crate) fn cases() -> Vec<Case> {
-    let mut cases = Vec::new();
-    for (producer, count) in PRODUCERS {
-        let path = format!("{}/tests/fixtures/{producer}.json", env!("CARGO_MANIFEST_DIR"));
-        let file: Json = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-        let recorded = file["cases"].as_array().unwrap();
-        assert_eq!(recorded.len(), count, "{producer}");
-        cases.extend(recorded.iter().map(|json| Case {
-            producer,
-            key: format!("{producer}:{}", json["case"].as_str().unwrap()),
-            json: json.clone(),
-            payload: decoded(&json["dump_b64"]),
-            members: items(&json["items"]),
-            probes: items(&json["probes"]),
-        }));
-    }
-    cases
-}
-
-fn decoded(text: &Json) -> Vec<u8> {
-    STANDARD.decode(text.as_str().unwrap()).unwrap()
-}
-
-fn items(json: &Json) -> Vec<Vec<u8>> {
-    match json["base64"].as_array() {
-        Some(items) => items.iter().map(decoded).collect(),
-        None => (0..json["count"].as_u64().unwrap())
-            .map(|i| json["format"].as_str().unwrap().replace("%d", &i.to_string()).into_bytes())
-            .collect(),
-    }
+    fixtures::cases("").into_iter().map(Case).collect()
 }
 
 impl Case {
@@ -114,21 +72,9 @@ impl Case {
         payload
     }
 
-    /// The words of BF.RESERVE after the key.
-    pub(crate) fn reserve_words(&self) -> Vec<&str> {
-        let words = self.json["reserve"].as_array();
-        words.map_or(Vec::new(), |words| words.iter().map(|word| word.as_str().unwrap()).collect())
-    }
-
-    /// What BF.SCANDUMP answered; nothing for valkey-bloom.
+    /// Returns the replies of BF.SCANDUMP; valkey-bloom has none.
     pub(crate) fn pieces(&self) -> Vec<(i64, Vec<u8>)> {
-        let pieces = self.json["scandump"].as_array().unwrap();
-        pieces.iter().map(|piece| (piece[0].as_i64().unwrap(), decoded(&piece[1]))).collect()
-    }
-
-    /// The blob of BF.LOAD, of valkey-bloom 1.0.
-    pub(crate) fn blob(&self) -> Option<Vec<u8>> {
-        self.json["bf_load_b64"].as_str().map(|text| STANDARD.decode(text).unwrap())
+        self.chunks().into_iter().map(|(iterator, data)| (iterator as i64, data)).collect()
     }
 
     /// Asserts that the filter under a key answers as it did where it was recorded.
@@ -138,7 +84,7 @@ impl Case {
         let members = answers(client, key, &self.members);
         assert!(members.iter().all(|answer| *answer == '1'), "{key} lost a member of {}", self.key);
         let probes: String = answers(client, key, &self.probes).into_iter().collect();
-        assert_eq!(probes, self.json["probe_answers"].as_str().unwrap(), "{key}");
+        assert_eq!(probes, self.probe_replies(), "{key}");
     }
 }
 

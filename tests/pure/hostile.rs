@@ -1,0 +1,127 @@
+//! What the tests of altered bytes have in common for all formats: the values that a field may become, and what a filter of
+//! such bytes must still do.
+
+use everbloom::bloom::limits::LAYERS_MAX;
+use everbloom::bloom::{CellType, Depth, Filter, NoPrefetch, UnknownMemory};
+use everbloom::format::DecodeError;
+use everbloom::format::filter::{from_header, piece};
+
+use crate::support::make::{ANY, START_MS, contains, set_time};
+use crate::support::saved::{loaded_as, saved};
+use crate::support::{Field, Random};
+
+/// Numbers at the edges of every width and limit.
+#[rustfmt::skip]
+pub const NUMBERS: [u64; 31] = [
+    0, 1, 2, 3, 7, 8, 50, 51, 63, 64, 127, 128, 255, 256, 4096, 4097, 0x7fff, 0xffff,
+    0x7fff_ffff, 0x8000_0000, 0xffff_ffff, 1 << 32, 1 << 52, i64::MAX as u64 - 7, i64::MAX as u64, 1 << 63,
+    u64::MAX - 7, u64::MAX - 1, u64::MAX, 2048, 2049,
+];
+
+/// Numbers that are no error rate, or hardly one, or no bits per item.
+#[rustfmt::skip]
+pub const FLOATS: [f64; 21] = [
+    0.0, -0.0, 5e-324, 1e-300, f64::MIN_POSITIVE, 0.5, -0.5, 1.0, -1.0, 2.0, 1e300, f64::MAX, f64::MIN,
+    f64::INFINITY, f64::NEG_INFINITY, f64::NAN, -f64::NAN, 1549.5, 2955.0, 3000.0,
+    1.0f64.next_down(),
+];
+
+/// Returns what a field may become: values at edges, values near its own, and values of other kinds.
+pub fn edges(field: &Field) -> Vec<Field> {
+    let mut all = vec![Field::Unsigned(1), Field::Double(0.5), Field::Float(0.5), Field::Bytes(Vec::new())];
+    match field {
+        Field::Unsigned(value) => {
+            let powers = (0..64).flat_map(|power| [(1u64 << power) - 1, 1 << power, (1 << power) + 1]);
+            let steps =
+                [1, 8, 64].into_iter().flat_map(|step| [value.wrapping_sub(step), value.wrapping_add(step)]);
+            let near = [value << 1, value >> 1, value.wrapping_neg(), value ^ 2, value ^ 8, value.to_be()];
+            all.extend(powers.chain(NUMBERS).chain(steps).chain(near).map(Field::Unsigned));
+        }
+        Field::Float(_) => all.extend(FLOATS.map(|edge| Field::Float(edge as f32))),
+        Field::Double(value) => {
+            let near = [value.next_up(), value.next_down(), value * 2.0, value / 2.0, value * 1e9, -value];
+            all.extend(FLOATS.into_iter().chain(near).map(Field::Double));
+            all.push(Field::Double(f64::from_bits(0x7ff0_0000_0000_0001)));
+            all.push(Field::Unsigned(value.to_bits()));
+        }
+        Field::Bytes(bytes) => {
+            let longer = [1, 8, bytes.len(), 64 << 10].map(|more| [&bytes[..], &vec![255; more]].concat());
+            let shorter = bytes.get(1..).unwrap_or_default().to_vec();
+            all.extend(longer.into_iter().chain([shorter, vec![255; bytes.len()]]).map(Field::Bytes));
+            all.push(Field::Unsigned(bytes.len() as u64));
+        }
+    }
+    all
+}
+
+/// Returns a value for a field, at an edge or any.
+pub fn anything(field: &Field, random: &mut Random) -> Field {
+    match (field, random.below(4)) {
+        (Field::Unsigned(_), 0) => Field::Unsigned(random.next() >> random.below(64)),
+        (Field::Double(_), 0) => Field::Double(f64::from_bits(random.next())),
+        (Field::Bytes(bytes), 0) => {
+            Field::Bytes(vec![random.next() as u8; random.below(2 * bytes.len() + 1)])
+        }
+        _ => random.choose(&edges(field)).clone(),
+    }
+}
+
+/// The numbers of altered payloads that were refused, and that were a filter.
+#[derive(Debug, Default)]
+pub struct Outcomes {
+    refused: u32,
+    accepted: u32,
+}
+
+impl Outcomes {
+    /// Counts an outcome and checks it: an error has a text, and a filter behaves.
+    pub fn judge(&mut self, outcome: Result<Filter, DecodeError>, context: &dyn Fn() -> String) {
+        match outcome {
+            Ok(filter) => {
+                self.accepted += 1;
+                assert_behaves(filter, context);
+            }
+            Err(error) => {
+                self.refused += 1;
+                assert!(!error.to_string().is_empty());
+            }
+        }
+    }
+
+    /// Checks that the payloads were altered in ways that matter.
+    pub fn assert_at_least(&self, refused: u32, accepted: u32) {
+        println!("{self:?}");
+        assert!(self.refused >= refused && self.accepted >= accepted, "{self:?}");
+    }
+}
+
+/// Checks that a filter finds what is added to it at any time, keeps all rules, loses items where it can, and is written and
+/// read again.
+fn assert_behaves(mut filter: Filter, context: &dyn Fn() -> String) {
+    assert!((1..=LAYERS_MAX).contains(&filter.layer_count()), "{}", context());
+    assert_eq!(filter.internal_validate(Depth::Cells), Ok(()), "{}", context());
+    let limit_bytes = filter.size_bytes() + (1 << 17);
+    let times = [0, 1, START_MS, START_MS + 9_000_000, u64::MAX];
+    for now_ms in &times[..if filter.window().is_some() { 5 } else { 1 }] {
+        set_time(&mut filter, *now_ms);
+        let items = (0..40u64).map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
+        let added: Vec<_> = items.filter(|item| filter.add(item, &limit_bytes, NoPrefetch).is_ok()).collect();
+        assert!(added.iter().all(|item| contains(&filter, item)), "{}", context());
+        if filter.cell_type() == CellType::Counters {
+            for item in added.iter().step_by(2) {
+                let _ = filter.remove(item) && filter.remove(item);
+            }
+        }
+        drop(filter.take_expired());
+        let _ = (filter.items(), filter.stats(), filter.error_rate_max());
+        assert_eq!(filter.internal_validate(Depth::Layers), Ok(()), "{}", context());
+    }
+    let record = saved(&filter);
+    let again = loaded_as(filter.format(), None, &record, ANY);
+    let again = again.unwrap_or_else(|error| panic!("{error:?}: {}", context()));
+    assert_eq!(saved(&again), record, "{}", context());
+    filter.mark_state(1);
+    let header = from_header(&piece(&filter, 0).unwrap().unwrap().data, &ANY).unwrap();
+    assert_eq!(header.layer_count(), filter.layer_count(), "{}", context());
+    assert!(filter.try_clone(UnknownMemory).is_ok());
+}

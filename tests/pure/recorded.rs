@@ -1,0 +1,76 @@
+//! The filters that other modules made and tests/fixtures recorded: they load, reply as they did, and go on.
+
+use everbloom::Format;
+use everbloom::bloom::{AddError, Filter, Growth};
+
+use crate::support::fixtures::{Case, cases};
+use crate::support::make::{ANY, add, contains};
+use crate::support::rdb::Payload;
+use crate::support::saved::{loaded_as, saved};
+use crate::{redisbloom, valkeybloom};
+
+/// The producer whose filters do not show which hash they have.
+const OTHER_HASH: &str = "redisbloom-1.1.1";
+
+/// Returns the recorded filters of the producers whose names begin so.
+pub fn recorded(prefix: &str) -> Vec<(Case, Payload, Filter)> {
+    cases(prefix)
+        .into_iter()
+        .map(|case| {
+            let payload = Payload::read(&case.payload);
+            let filter = load(&case, &payload, Some(payload.encoding_version));
+            (case, payload, filter)
+        })
+        .collect()
+}
+
+/// Returns the filter of a record that the producer, or this module, wrote of a recorded filter.
+fn load(case: &Case, payload: &Payload, version: Option<i32>) -> Filter {
+    let is_redisbloom = payload.type_name == "MBbloom--";
+    let format = if is_redisbloom { Format::RedisBloom } else { Format::ValkeyBloom };
+    let mut filter = loaded_as(format, version, &payload.record, ANY).unwrap();
+    if case.producer == OTHER_HASH {
+        filter.assume_redisbloom_1_1();
+    }
+    filter
+}
+
+#[test]
+fn every_filter_replies_as_recorded() {
+    for (case, _, filter) in recorded("") {
+        assert!(case.members.iter().all(|item| contains(&filter, item)), "{}", case.key);
+        let replies = case.probes.iter().map(|item| if contains(&filter, item) { '1' } else { '0' });
+        assert_eq!(replies.collect::<String>(), case.probe_replies(), "{}", case.key);
+    }
+}
+
+#[test]
+fn every_filter_goes_on_for_two_more_layers_without_a_false_negative() {
+    for (case, mut payload, mut filter) in recorded("") {
+        let layers = filter.layer_count();
+        let mut members = case.members.clone();
+        for number in 0.. {
+            let item = format!("more:{number}").into_bytes();
+            match add(&mut filter, &item) {
+                Ok(_) => members.push(item),
+                Err(error) => {
+                    assert_eq!((error, filter.growth()), (AddError::Full, Growth::Fixed), "{}", case.key);
+                    assert_eq!((filter.items(), filter.layer_count()), (filter.capacity_items(), layers));
+                    break;
+                }
+            }
+            if filter.layer_count() == layers + 2 && filter.layers()[layers + 1].is_full() {
+                break;
+            }
+        }
+        assert!(members.len() > case.members.len() && members.iter().all(|item| contains(&filter, item)));
+        payload.record = saved(&filter);
+        let again = load(&case, &payload, None);
+        assert_eq!(saved(&again), payload.record, "{}", case.key);
+        assert!(members.iter().all(|item| contains(&again, item)), "{}", case.key);
+        match filter.format() {
+            Format::RedisBloom => redisbloom::assert_grown(&filter, layers, payload.encoding_version),
+            _ => valkeybloom::assert_grown(&filter, payload.encoding_version),
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The filters of other modules that tests/fixtures holds; its README describes the files.
+
+use data_encoding::BASE64;
+use serde_json::Value;
+
+/// The recordings, the oldest first, and the number of filters in each.
+pub const PRODUCERS: [(&str, usize); 9] = [
+    ("redisbloom-1.0.3", 6),
+    ("redisbloom-1.1.1", 6),
+    ("redisbloom-2.0.3", 6),
+    ("redisbloom-2.2.0", 9),
+    ("redisbloom-2.2.18", 9),
+    ("redisbloom-8.10-dev", 9),
+    ("valkey-bloom-0.1.0", 9),
+    ("valkey-bloom-1.0-fixed-seed", 9),
+    ("valkey-bloom-1.0-random-seed", 9),
+];
+
+/// One recorded filter.
+pub struct Case {
+    pub producer: &'static str,
+    /// Producer and name: the key that a server test puts it under.
+    pub key: String,
+    pub json: Value,
+    /// The reply of DUMP.
+    pub payload: Vec<u8>,
+    pub members: Vec<Vec<u8>>,
+    pub probes: Vec<Vec<u8>>,
+}
+
+/// Returns every recorded filter of the producers whose names begin so.
+pub fn cases(prefix: &str) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (producer, count) in PRODUCERS.iter().filter(|(producer, _)| producer.starts_with(prefix)) {
+        let path = format!("{}/tests/fixtures/{producer}.json", env!("CARGO_MANIFEST_DIR"));
+        let file: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        let recorded = file["cases"].as_array().unwrap();
+        assert_eq!(recorded.len(), *count, "{producer}");
+        cases.extend(recorded.iter().map(|json| Case {
+            producer,
+            key: format!("{producer}:{}", json["case"].as_str().unwrap()),
+            json: json.clone(),
+            payload: decoded(&json["dump_b64"]),
+            members: items(&json["items"]),
+            probes: items(&json["probes"]),
+        }));
+    }
+    cases
+}
+
+impl Case {
+    /// Returns the words of BF.RESERVE after the key.
+    pub fn reserve_words(&self) -> Vec<&str> {
+        let words = self.json["reserve"].as_array();
+        words.map_or(Vec::new(), |words| words.iter().map(|word| word.as_str().unwrap()).collect())
+    }
+
+    /// Returns the replies of BF.SCANDUMP; valkey-bloom has none.
+    pub fn chunks(&self) -> Vec<(u64, Vec<u8>)> {
+        let chunks = self.json["scandump"].as_array().into_iter().flatten();
+        chunks.map(|chunk| (chunk[0].as_u64().unwrap(), decoded(&chunk[1]))).collect()
+    }
+
+    /// Returns the blob of BF.LOAD, which valkey-bloom 1.0 writes.
+    pub fn blob(&self) -> Option<Vec<u8>> {
+        self.json["bf_load_b64"].as_str().map(|_| decoded(&self.json["bf_load_b64"]))
+    }
+
+    /// Returns the value behind a name in the reply of BF.INFO.
+    pub fn info(&self, name: &str) -> Option<&Value> {
+        let info = self.json["info"].as_array()?;
+        info.get(info.iter().position(|word| word == name)? + 1)
+    }
+
+    /// Returns the replies of BF.EXISTS for the probes: one digit each.
+    pub fn probe_replies(&self) -> &str {
+        self.json["probe_answers"].as_str().unwrap()
+    }
+}
+
+fn decoded(text: &Value) -> Vec<u8> {
+    BASE64.decode(text.as_str().unwrap().as_bytes()).unwrap()
+}
+
+fn items(json: &Value) -> Vec<Vec<u8>> {
+    match json["base64"].as_array() {
+        Some(items) => items.iter().map(decoded).collect(),
+        None => (0..json["count"].as_u64().unwrap())
+            .map(|i| json["format"].as_str().unwrap().replace("%d", &i.to_string()).into_bytes())
+            .collect(),
+    }
+}
