@@ -7,7 +7,7 @@ mod oracle;
 
 use everbloom::bloom::hash::siphash::Seed;
 use everbloom::bloom::policy::ValkeyBloom;
-use everbloom::bloom::policy::valkeybloom::sizing::Rounding;
+use everbloom::bloom::policy::valkeybloom::Rounding;
 use everbloom::bloom::{Filter, Format, Growth, OutOfMemory, Policy};
 use everbloom::format::valkeybloom::{self, load};
 use everbloom::format::{DecodeError, Source};
