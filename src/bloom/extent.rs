@@ -110,7 +110,7 @@ impl From<ReserveError> for ScaleError {
 }
 
 /// Checks that a filter can grow to `target_items` within `limit_bytes`: exactly when growth would. The policy must
-/// be valid. O(layers), at most [`LAYERS_MAX`](super::limits::LAYERS_MAX); layers that are sized for the same are
+/// be valid. O(layers), at most [`LAYERS_MAX`]; layers that are sized for the same are
 /// sized once.
 ///
 /// # Errors

@@ -170,7 +170,7 @@ pub enum SchemeError {
         got: u64,
     },
     /// The probes are out of the scheme's range.
-    #[error("the scheme {}{max} hashes, got {got}", if min == max { "has ".into() } else { format!("takes {min} to ") })]
+    #[error("the scheme {} hashes, got {got}", probes_range(*min, *max))]
     Probes {
         /// Probes given.
         got: u32,
@@ -180,13 +180,21 @@ pub enum SchemeError {
         max: u32,
     },
     /// The shift is out of the scheme's range.
-    #[error("the scheme takes {}, got {got}", if *max == 0 { "no shift".into() } else { format!("a shift of 0 to {max}") })]
+    #[error("the scheme takes {}, got {got}", shift_range(*max))]
     Shift {
         /// Shift given.
         got: u8,
         /// Largest shift of the scheme.
         max: u8,
     },
+}
+
+fn probes_range(min: u32, max: u32) -> String {
+    if min == max { format!("has {max}") } else { format!("takes {min} to {max}") }
+}
+
+fn shift_range(max: u8) -> String {
+    if max == 0 { "no shift".into() } else { format!("a shift of 0 to {max}") }
 }
 
 #[cfg(test)]
