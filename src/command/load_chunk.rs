@@ -11,8 +11,8 @@ use super::settings::Host;
 use super::table::KeyAccess;
 use crate::bloom::{Filter, ReserveError};
 use crate::format::DecodeError;
+use crate::format::chunks::{ChunkError, HEADER_ITERATOR, Trust};
 use crate::format::filter::{from_header, load_chunk};
-use crate::format::pieces::{ChunkError, HEADER_ITERATOR, Trust};
 
 /// BF.LOADCHUNK: `key iterator data`, the iterator that BF.SCANDUMP answered together with the data. Makes
 /// an empty filter of a header, which has iterator 1, or sets the bits of a chunk. O(bytes).

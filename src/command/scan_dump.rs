@@ -8,7 +8,7 @@ use super::number::parse_integer;
 use super::reply::Reply;
 use super::table::KeyAccess;
 use crate::bloom::OutOfMemory;
-use crate::format::filter::piece;
+use crate::format::filter::chunk;
 
 /// BF.SCANDUMP: `key iterator`. Replies the piece of the filter that the iterator stands for, and the
 /// iterator after it. Nothing of the filter changes but what is kept in memory of its dumps. O(bytes of the
@@ -29,7 +29,7 @@ pub(super) fn run<'a>(
         filter.mark_state(keyspace.random_number());
     }
     let piece = match u64::try_from(iterator) {
-        Ok(iterator) => piece(filter, iterator).map_err(|OutOfMemory| CommandError::OutOfMemory)?,
+        Ok(iterator) => chunk(filter, iterator).map_err(|OutOfMemory| CommandError::OutOfMemory)?,
         Err(_) => None,
     };
     reply.array(2);

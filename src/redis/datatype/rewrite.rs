@@ -7,7 +7,7 @@ use redis_module::raw::{RedisModuleIO, RedisModuleString};
 
 use super::value::{filter_at, or_abort};
 use crate::format;
-use crate::format::rewrite::Rewritten;
+use crate::format::chunks::Rewritten;
 use crate::redis::log;
 use crate::redis::loss::exit_at_once;
 use crate::redis::pagemap::ProcessMemory;
@@ -25,7 +25,7 @@ pub(super) unsafe extern "C" fn rewrite(
     let outcome = or_abort("rewriting a filter", || {
         format::filter::rewrite(filter, ProcessMemory, random_number(), &mut |command| match command {
             // SAFETY: the server's `aof` and key, within this callback.
-            Rewritten::Piece { iterator, data } => unsafe { emit_piece(aof, key, iterator, data) },
+            Rewritten::Chunk { iterator, data } => unsafe { emit_piece(aof, key, iterator, data) },
             // SAFETY: as above.
             Rewritten::Blob(blob) => unsafe { emit_blob(aof, key, blob) },
         })
