@@ -62,7 +62,9 @@ fn every_filter_goes_on_for_two_more_layers_without_a_false_negative() {
                     break;
                 }
             }
-            if filter.layer_count() == layers + 2 && filter.layers()[layers + 1].is_full() {
+            // A window may add a third layer before the second is full.
+            let added = filter.layer_count() - layers;
+            if added > 2 || added == 2 && filter.layers()[layers + 1].is_full() {
                 break;
             }
         }
