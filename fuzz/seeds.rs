@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use everbloom::bloom::{Filter, Format, UnknownMemory};
 use everbloom::command::COMMANDS;
-use everbloom::format::filter::{DataType, piece, rewrite, save};
-use everbloom::format::rewrite::Rewritten;
+use everbloom::format::chunks::Rewritten;
+use everbloom::format::filter::{DataType, chunk, rewrite, save};
 
 use super::fuzz::{Field, Fields, Output, TARGETS};
 use crate::support::rdb::Payload;
@@ -59,7 +59,7 @@ pub(crate) fn seeds() -> HashMap<&'static str, Vec<Vec<u8>>> {
         seeds.of_snapshot(&payload.type_name, payload.encoding_version, &payload.record);
         let chunks = case.chunks();
         let chunks: Vec<(u64, &[u8])> = chunks.iter().map(|(at, data)| (*at, data.as_slice())).collect();
-        seeds.of_pieces(&chunks, 0);
+        seeds.of_chunks(&chunks, 0);
         if let Some(blob) = case.blob() {
             seeds.put("blob", Output::default().byte(4).bytes(&blob));
         }
@@ -119,14 +119,14 @@ impl Seeds {
         let DataType { name, encoding_version } = DataType::of(filter.format());
         self.of_snapshot(name, encoding_version, &record);
         filter.mark_state(5);
-        let mut pieces = Vec::new();
+        let mut chunks = Vec::new();
         let mut iterator = 0;
-        while let Some(piece) = piece(&filter, iterator).unwrap() {
-            iterator = piece.next_iterator;
-            pieces.push((iterator, piece.data.into_owned()));
+        while let Some(chunk) = chunk(&filter, iterator).unwrap() {
+            iterator = chunk.next_iterator;
+            chunks.push((iterator, chunk.data.into_owned()));
         }
-        let pieces: Vec<(u64, &[u8])> = pieces.iter().map(|(at, data)| (*at, data.as_slice())).collect();
-        self.of_pieces(&pieces, 5);
+        let chunks: Vec<(u64, &[u8])> = chunks.iter().map(|(at, data)| (*at, data.as_slice())).collect();
+        self.of_chunks(&chunks, 5);
         let blob = &mut |command: Rewritten<'_>| {
             if let Rewritten::Blob(blob) = command {
                 self.put("blob", Output::default().byte(4).bytes(blob));
@@ -164,8 +164,8 @@ impl Seeds {
     }
 
     /// As `pieces` reads them: the header as it is or with a forged seal, and chunks with forged ones.
-    fn of_pieces(&mut self, pieces: &[(u64, &[u8])], mark: u8) {
-        let Some(((_, header), chunks)) = pieces.split_first() else { return };
+    fn of_chunks(&mut self, dump: &[(u64, &[u8])], mark: u8) {
+        let Some(((_, header), chunks)) = dump.split_first() else { return };
         let is_ours = header.starts_with(b"evbl");
         let forms: &[(u8, &[u8])] = if is_ours { &[(6, &header[7..]), (0, header)] } else { &[(0, header)] };
         for (form, bytes) in forms {

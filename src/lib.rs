@@ -1,8 +1,8 @@
 //! everbloom: Bloom filters as a native data type for Redis and Valkey, and as a library.
 //!
-//! As a library it is [`BloomFilter`]: made here, or read from a server in every format that the module
-//! knows, its own, RedisBloom's, valkey-bloom's and those of clients that keep bitmaps in strings. Take it
-//! without its default features, which are the module's: `default-features = false, features = ["prefetch"]`.
+//! The library is [`BloomFilter`]: made by a program, or read from a server in every format that the module knows, its
+//! own, RedisBloom's, valkey-bloom's and those of clients that keep bitmaps in strings. Depend on it without its
+//! default features, which are the module's: `default-features = false, features = ["prefetch"]`.
 //!
 //! ```
 //! use everbloom::{BloomFilter, Options};
@@ -15,17 +15,17 @@
 //! # }
 //! ```
 //!
-//! Where to go from here: [`BloomFilter`] with its [`Options`]; [`Loader`], which builds a filter from the pieces of
-//! BF.SCANDUMP; [`Format`], whose bytes a filter has. The commands, settings and packages of the module are in
+//! Read on with [`BloomFilter`] and its [`Options`]; [`Loader`], which builds a filter from the chunks of BF.SCANDUMP;
+//! and [`Format`], the module whose bytes a filter has. The commands, settings and packages of the module are in
 //! README.md and docs/, which come with the sources.
 //!
 //! The code has four modules, each importing only those above it; docs/architecture.md is their map:
 //!
-//! * `bloom`, the mathematics: bits, hashes, positions, sizes, growth. No bytes on disk, no server.
-//! * `format`, the bytes: how a filter is written down and read back.
-//! * `command`, the language: what each `BF.*` command means; arguments in, replies and effects out.
-//! * `redis`, the host (feature `server`): the only code that knows the module API, and the only unsafe code
-//!   but for the one line of `prefetch`.
+//! * `bloom`, the filters: hashing, layout of probes, cells, sizes, growth. No I/O, no server.
+//! * `format`, serialization: how a filter is written and read.
+//! * `command`, the `BF.*` commands: arguments in, replies and effects out.
+//! * `redis`, the adapter to the server (feature `server`): the only code that knows the module API, and the only unsafe code
+//!   except the one line of `prefetch`.
 //!
 //! The first three have no clock, no randomness, no globals and no log, and forbid unsafe code.
 
@@ -34,8 +34,8 @@ compile_error!(
     "everbloom stores bit arrays as little-endian words and views them in place: big-endian hosts are not supported"
 );
 
-// The modules are open to this repository's own tests and benchmarks, which ask for the feature `internals`; to
-// other programs the library is what is named below.
+// The modules are open to the tests and benchmarks of this repository, by the feature `internals`. To other programs
+// the library is what is exported below.
 #[cfg(not(feature = "internals"))]
 #[allow(dead_code, unused_imports, unreachable_pub, reason = "the tests use the rest")]
 mod bloom;
@@ -62,9 +62,9 @@ mod library;
 mod redis;
 
 pub use bloom::{AddError, Format, Growth, OutOfMemory, ReserveError};
-pub use format::pieces::ChunkError;
+pub use format::chunks::ChunkError;
 pub use format::{DecodeError, Sink, Source, UnsignedOrBytes};
 pub use library::{
-    BloomFilter, CreateError, LayerFacts, LayerSize, Loader, Options, Pieces, Tally, layer_sizes,
+    BloomFilter, Chunks, CreateError, LayerSize, LayerStats, Loader, Options, Tally, layer_sizes,
     window_layer_sizes,
 };

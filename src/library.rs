@@ -1,14 +1,14 @@
-//! A Bloom filter for other Rust programs: what a server has, without the server.
+//! A Bloom filter for other Rust programs: that of the server, without the server.
 //!
-//! It is made here or read from a server, in every format that the module knows, and written back. A program
-//! that asks often can so keep a filter beside itself, and ask the server only about what may be in it.
+//! A program makes it, or reads it from a server in every format that the module knows, and writes it back. A program
+//! with many lookups can keep a local copy of a filter, and query the server only about items that may be in it.
 
-mod forgetting;
 mod parallel;
 mod sizes;
 
 pub use parallel::Tally;
 pub use sizes::{LayerSize, layer_sizes, window_layer_sizes};
+
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 
 use thiserror::Error;
@@ -17,8 +17,8 @@ use crate::bloom::{
     AddError, Added, CellType, Depth, Filter, Format, Growth, Layer, OutOfMemory, Policy, Promise,
     ReserveError, Spec, UnknownMemory,
 };
+use crate::format::chunks::{ChunkError, Trust};
 use crate::format::filter as encoding;
-use crate::format::pieces::{ChunkError, Trust};
 use crate::format::{DecodeError, Sink, Source};
 
 #[cfg(not(feature = "prefetch"))]
@@ -26,10 +26,10 @@ use crate::bloom::NoPrefetch as Processor;
 #[cfg(feature = "prefetch")]
 use crate::prefetch::Processor;
 
-/// No limit but the memory there is and what the format can express.
+/// No limit except the memory and the format.
 const NO_LIMIT: u64 = u64::MAX;
 
-/// What a new filter shall be.
+/// The options of a new filter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
     /// Promised share of false positives among items that were never added, over the whole life of the
@@ -37,12 +37,12 @@ pub struct Options {
     pub error_rate: f64,
     /// Items that the filter holds before it grows, 1 to 2^40.
     pub capacity_items: u64,
-    /// What happens then: [`Growth::Fixed`] refuses further items, [`Growth::Scaling`] adds a layer.
+    /// What a full filter does: [`Growth::Fixed`] refuses further items, [`Growth::Scaling`] adds a layer.
     pub growth: Growth,
 }
 
 impl Default for Options {
-    /// What BF.ADD makes: 100 items at 1 %, each further layer twice as large.
+    /// Returns the options of a filter that BF.ADD makes: 100 items at 1 %, each further layer twice as large.
     fn default() -> Self {
         let Promise { error_rate, capacity_items, growth } = Promise::default();
         Self { error_rate, capacity_items, growth }
@@ -50,7 +50,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Returns what such a filter promises.
+    /// Returns the promise of such a filter.
     fn promise(self) -> Result<Promise, CreateError> {
         let Self { error_rate, capacity_items, growth } = self;
         let promise = Promise { error_rate, capacity_items, growth };
@@ -65,21 +65,21 @@ pub enum CreateError {
     /// An option is out of its range; holds its name.
     #[error("{0} is out of its range")]
     Option(&'static str),
-    /// The filter does not fit the memory there is, or is larger than a filter may be.
+    /// There is not enough memory for the filter, or it is larger than a filter may be.
     #[error("{0}")]
     Reserve(ReserveError),
 }
 
-/// What there is to say of one layer.
+/// The statistics of one layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LayerFacts {
+pub struct LayerStats {
     /// Bits of the array.
     pub size_bits: u64,
     /// Bits that are set.
     pub set_bits: u64,
 }
 
-/// A Bloom filter: tells whether an item was never added, or probably was.
+/// A Bloom filter: whether an item was never added, or probably was.
 ///
 /// ```
 /// use everbloom::{BloomFilter, Options};
@@ -97,7 +97,7 @@ pub struct LayerFacts {
 pub struct BloomFilter(Filter);
 
 impl BloomFilter {
-    /// An empty filter of everbloom's own format. O(1): the system gives the memory when bits are set.
+    /// Returns an empty filter of everbloom's own format. O(1): memory is taken when bits are set.
     ///
     /// # Errors
     /// [`CreateError`].
@@ -107,23 +107,23 @@ impl BloomFilter {
         Filter::reserve(spec, &NO_LIMIT).map(Self).map_err(CreateError::Reserve)
     }
 
-    /// Adds an item; true if it was not there before. O(layers * probes).
+    /// Adds an item. Returns whether it was not there before. O(layers * probes).
     ///
     /// # Errors
-    /// [`AddError`] where a new item finds no room; the filter is then as it was.
+    /// [`AddError`] if a new item cannot be added; the filter is then as it was.
     pub fn add(&mut self, item: &[u8]) -> Result<bool, AddError> {
         self.0.add(item, &NO_LIMIT, Processor).map(|added| added == Added::New)
     }
 
-    /// Whether the item may have been added: never false for one that was. O(layers * probes).
+    /// Returns whether the item may have been added: never false for one that was. O(layers * probes).
     #[must_use]
     pub fn contains(&self, item: &[u8]) -> bool {
         self.0.contains(item, Processor)
     }
 
-    /// Adds many items, as one [`add`](Self::add) after another would, in a fraction of the time where the
-    /// filter is larger than the processor's caches. One answer per item; a full fixed filter ends the run,
-    /// and the answers are then fewer than the items. O(items * layers * probes).
+    /// Adds many items, with the same result as one [`add`](Self::add) after another, in a fraction of the time if the
+    /// filter is larger than the processor's caches. Returns one result per item; at the first item that a full filter
+    /// of fixed size refuses it ends, with fewer results than items. O(items * layers * probes).
     ///
     /// ```
     /// use everbloom::{BloomFilter, Options};
@@ -135,64 +135,61 @@ impl BloomFilter {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn add_many(&mut self, items: &[&[u8]]) -> Vec<Result<bool, AddError>> {
-        let mut answers = Vec::with_capacity(items.len());
+        let mut results = Vec::with_capacity(items.len());
         self.0.add_many(items, &NO_LIMIT, Processor, |outcome| {
-            answers.push(outcome.map(|added| added == Added::New));
+            results.push(outcome.map(|added| added == Added::New));
             outcome != Err(AddError::Full)
         });
-        answers
+        results
     }
 
-    /// Whether each item may have been added. O(items * layers * probes).
+    /// Returns whether each item may have been added. O(items * layers * probes).
     #[must_use]
     pub fn contains_many(&self, items: &[&[u8]]) -> Vec<bool> {
-        let mut answers = Vec::with_capacity(items.len());
-        self.0.contains_many(items, Processor, |found| answers.push(found));
-        answers
+        let mut results = Vec::with_capacity(items.len());
+        self.0.contains_many(items, Processor, |found| results.push(found));
+        results
     }
 
-    /// Items that were added. O(layers).
+    /// Returns the number of added items. O(layers).
     #[must_use]
     pub fn items(&self) -> u64 {
         self.0.items()
     }
 
-    /// Items that the layers there are were sized for. O(layers).
+    /// Returns the number of items that the layers are sized for. O(layers).
     #[must_use]
     pub fn capacity_items(&self) -> u64 {
         self.0.capacity_items()
     }
 
-    /// Memory of the filter in bytes. O(layers).
+    /// Returns the memory of the filter in bytes. O(layers).
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         self.0.size_bytes()
     }
 
-    /// Share of bits that are set, over all layers, between 0 and 1: about one half in a layer that holds
-    /// what it was sized for. O(layers).
+    /// Returns the share of set bits over all layers, between 0 and 1: about one half in a layer that is full.
+    /// O(layers).
     #[must_use]
     pub fn fill(&self) -> f64 {
-        let counts =
-            self.0.layers().iter().map(|layer| (layer.counts().set_cells, layer.cells().size_bits()));
-        let (set, all) = counts.fold((0u64, 0u64), |(set, all), (set_bits, size_bits)| {
-            (set.saturating_add(set_bits), all.saturating_add(size_bits))
-        });
-        set as f64 / all.max(1) as f64
+        let layers = self.layers();
+        let sum = |bits: fn(&LayerStats) -> u64| layers.iter().map(bits).fold(0, u64::saturating_add);
+        sum(|layer| layer.set_bits) as f64 / sum(|layer| layer.size_bits).max(1) as f64
     }
 
-    /// Its layers, the oldest first. O(layers).
+    /// Returns the statistics of its layers, the oldest first. O(layers).
     #[must_use]
-    pub fn layers(&self) -> Vec<LayerFacts> {
-        let facts = |layer: &Layer| LayerFacts {
+    pub fn layers(&self) -> Vec<LayerStats> {
+        let stats = |layer: &Layer| LayerStats {
             size_bits: layer.cells().size_bits(),
             set_bits: layer.counts().set_cells,
         };
-        self.0.layers().iter().map(facts).collect()
+        self.0.layers().iter().map(stats).collect()
     }
 
-    /// A number that two filters share if they answer and are saved alike, whichever server each of them comes
-    /// from, and else only by a chance of 2^-64. O(bytes).
+    /// Returns a number that is equal for two filters that reply and are saved alike, whichever servers they come from.
+    /// For others it is equal with a probability of 2^-64. O(bytes).
     #[must_use]
     pub fn digest(&self) -> u64 {
         let mut digest = DefaultHasher::new();
@@ -200,22 +197,46 @@ impl BloomFilter {
         digest.finish()
     }
 
+    /// Returns the window of a sliding-window filter, in milliseconds; `None` for other filters. O(1).
+    #[must_use]
+    pub fn window_ms(&self) -> Option<u64> {
+        self.0.window().map(|window| window.span.ms())
+    }
+
+    /// Sets the time of a sliding-window filter, in milliseconds of UNIX time, for the lookups and adds after it. Until
+    /// then, the time of a filter that was read is that of its newest item; a time before that has no effect. Frees the
+    /// layers whose items have all expired. Does nothing to other filters. O(layers).
+    pub fn set_time(&mut self, now_ms: u64) {
+        if let Some(window) = self.0.window_mut() {
+            window.set_now(now_ms);
+        }
+        drop(self.0.take_expired());
+    }
+
+    /// Returns whether the item may have been added, at a time in milliseconds of UNIX time instead of that of the
+    /// filter: for filters that several threads share. The time matters to sliding-window filters only. O(layers *
+    /// probes).
+    #[must_use]
+    pub fn contains_at(&self, item: &[u8], now_ms: u64) -> bool {
+        self.0.contains_at(item, now_ms, Processor)
+    }
+
     /// Checks every rule that filters keep, for tests of this crate and of others. O(bytes).
     ///
     /// # Errors
-    /// What breaks a rule: a fault of this crate.
+    /// The rule that is broken, by a fault of this crate.
     #[doc(hidden)]
     pub fn internal_validate(&self) -> Result<(), &'static str> {
         self.0.internal_validate(Depth::Cells)
     }
 
-    /// Whose bits and bytes the filter has.
+    /// Returns the module whose bits and bytes the filter has.
     #[must_use]
     pub fn format(&self) -> Format {
         self.0.format()
     }
 
-    /// A copy with its own memory. O(bytes).
+    /// Returns a copy with its own memory. O(bytes).
     ///
     /// # Errors
     /// [`OutOfMemory`].
@@ -223,31 +244,30 @@ impl BloomFilter {
         self.0.try_clone(UnknownMemory).map(Self)
     }
 
-    /// The pieces that BF.SCANDUMP replies, each with the iterator that BF.LOADCHUNK is to be sent with: any
-    /// server with the module, or [`Loader`], makes the same filter of them. O(bytes).
+    /// Returns the chunks that BF.SCANDUMP replies, each with its iterator for BF.LOADCHUNK. A server with the module,
+    /// or [`Loader`], makes the same filter from them. O(bytes).
     ///
     /// ```
     /// use everbloom::{BloomFilter, Loader, Options};
     ///
     /// let mut filter = BloomFilter::new(Options::default())?;
     /// filter.add(b"alice")?;
-    /// let pieces = filter.pieces().collect::<Result<Vec<_>, _>>()?;
-    /// let (_, header) = &pieces[0];
+    /// let chunks = filter.chunks().collect::<Result<Vec<_>, _>>()?;
+    /// let (_, header) = &chunks[0];
     /// let mut loader = Loader::new(header)?;
-    /// for (iterator, chunk) in &pieces[1..] {
+    /// for (iterator, chunk) in &chunks[1..] {
     ///     loader.load(*iterator, chunk)?;
     /// }
     /// assert!(loader.finish().contains(b"alice"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn pieces(&mut self) -> Pieces<'_> {
-        // Ties the pieces to one another: a number that no other dump has.
+    pub fn chunks(&mut self) -> Chunks<'_> {
+        // The dump id: a number that no other dump has.
         self.0.mark_state(RandomState::new().hash_one(0));
-        Pieces { filter: &self.0, next_iterator: Some(0) }
+        Chunks { filter: &self.0, next_iterator: Some(0) }
     }
 
-    /// Writes the filter as a value of the data type of its format, field by field, as a snapshot holds it.
-    /// O(bytes).
+    /// Writes the filter as a value of the data type of its format, field by field, as in a snapshot. O(bytes).
     pub fn save(&mut self, sink: &mut impl Sink) {
         encoding::save(&mut self.0, sink, UnknownMemory);
     }
@@ -273,33 +293,33 @@ impl BloomFilter {
     }
 }
 
-/// The pieces of a filter; see [`BloomFilter::pieces`].
+/// The chunks of a filter; see [`BloomFilter::chunks`].
 #[derive(Debug)]
-pub struct Pieces<'f> {
+pub struct Chunks<'f> {
     filter: &'f Filter,
-    /// Nothing after the end.
+    /// `None` after the end.
     next_iterator: Option<u64>,
 }
 
-impl Iterator for Pieces<'_> {
+impl Iterator for Chunks<'_> {
     type Item = Result<(u64, Vec<u8>), OutOfMemory>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let piece = encoding::piece(self.filter, self.next_iterator?).transpose();
+        let chunk = encoding::chunk(self.filter, self.next_iterator?).transpose();
         self.next_iterator = None;
-        Some(piece?.map(|piece| {
-            self.next_iterator = Some(piece.next_iterator);
-            (piece.next_iterator, piece.data.into_owned())
+        Some(chunk?.map(|chunk| {
+            self.next_iterator = Some(chunk.next_iterator);
+            (chunk.next_iterator, chunk.data.into_owned())
         }))
     }
 }
 
-/// Makes a filter of the pieces that BF.SCANDUMP replies, of filters of any format.
+/// Makes a filter, of any format, from the chunks of BF.SCANDUMP.
 #[derive(Debug)]
 pub struct Loader(Filter);
 
 impl Loader {
-    /// Begins with the header, the piece whose iterator is 1. O(layers).
+    /// Returns a loader that has the header, the chunk with iterator 1. O(layers).
     ///
     /// # Errors
     /// [`DecodeError`].
@@ -307,7 +327,7 @@ impl Loader {
         encoding::from_header(header, &NO_LIMIT).map(Self)
     }
 
-    /// Takes a chunk with the iterator that was replied together with it, in any order. O(bytes).
+    /// Loads a chunk with its iterator, in any order. O(bytes).
     ///
     /// # Errors
     /// [`ChunkError`]; the filter is then as it was.
@@ -315,7 +335,7 @@ impl Loader {
         encoding::load_chunk(&mut self.0, iterator, chunk, Trust::Marks)
     }
 
-    /// The filter, which knows what the chunks so far told it.
+    /// Returns the filter with the items of the chunks that were loaded.
     #[must_use]
     pub fn finish(self) -> BloomFilter {
         BloomFilter(self.0)

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use everbloom::bloom::{CellType, Filter, Growth, Hash, Policy, Promise, Spec};
-use everbloom::format::filter::piece;
+use everbloom::format::filter::chunk;
 
 use super::client::{Client, Requests, Value, encode_argument, encode_head, pipeline};
 use super::failure::Failure;
@@ -139,9 +139,9 @@ fn load_own(client: &mut Client, key: &str, size: &Size, noise: &[u8]) -> Result
     client.call(&["DEL", key])?;
     filter.mark_state(1);
     let mut iterator = 0;
-    while let Some(piece) = piece(&filter, iterator).map_err(|error| format!("{error:?}"))? {
-        iterator = piece.next_iterator;
-        client.call(&[b"BF.LOADCHUNK", key.as_bytes(), iterator.to_string().as_bytes(), &piece.data])?;
+    while let Some(chunk) = chunk(&filter, iterator).map_err(|error| format!("{error:?}"))? {
+        iterator = chunk.next_iterator;
+        client.call(&[b"BF.LOADCHUNK", key.as_bytes(), iterator.to_string().as_bytes(), &chunk.data])?;
     }
     Ok(size_bytes)
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use everbloom::bloom::{Filter, Format};
 use everbloom::command::{Protocol, Settings};
-use everbloom::format::filter::piece;
+use everbloom::format::filter::chunk;
 
 use super::exercise::reload;
 use super::input::Input;
@@ -199,7 +199,7 @@ impl World {
         self.known.insert(key.to_vec(), found);
     }
 
-    /// Dumps one key and loads the pieces into another.
+    /// Dumps one key and loads the chunks into another.
     fn copy(&mut self, from: &[u8], to: &[u8]) {
         if from == to || matches!(to, b"string") || self.pair.filter(from).is_none() {
             return;
@@ -208,9 +208,9 @@ impl World {
         self.known.remove(to);
         self.pair.call(&[b"BF.SCANDUMP", from, b"0"]);
         let mut iterator = 0;
-        while let Some(piece) = piece(self.pair.filter(from).unwrap(), iterator).unwrap() {
-            iterator = piece.next_iterator;
-            let data = piece.data.into_owned();
+        while let Some(chunk) = chunk(self.pair.filter(from).unwrap(), iterator).unwrap() {
+            iterator = chunk.next_iterator;
+            let data = chunk.data.into_owned();
             let reply = self.pair.call(&[b"BF.LOADCHUNK", to, iterator.to_string().as_bytes(), &data]);
             if reply != "+OK" {
                 // Larger than the limit that a later setting made.

@@ -4,11 +4,11 @@ use everbloom::bloom::hash::murmur2::Murmur2;
 use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::{AddError, Depth, Filter, Hash, NoPrefetch, Policy, UnknownMemory};
 use everbloom::command::Settings;
+use everbloom::format::chunks::Rewritten;
+use everbloom::format::chunks::{HEADER_ITERATOR, Trust};
 use everbloom::format::filter::{
-    DataType, digest, from_blob, from_header, header, load, load_chunk, piece, rewrite, save,
+    DataType, chunk, digest, from_blob, from_header, header, load, load_chunk, rewrite, save,
 };
-use everbloom::format::pieces::{HEADER_ITERATOR, Trust};
-use everbloom::format::rewrite::Rewritten;
 
 use super::fields::Fields;
 use super::input::Input;
@@ -97,22 +97,22 @@ pub(crate) fn reload(filter: &Filter) {
     assert_same(filter, &assumed(loaded));
 
     copy.mark_state(77);
-    let first = piece(&copy, 0).unwrap().unwrap();
+    let first = chunk(&copy, 0).unwrap().unwrap();
     let mut loaded = from_header(&first.data, &ANY).expect("a header that was dumped");
     let mut iterator = first.next_iterator;
-    while let Some(piece) = piece(&copy, iterator).unwrap() {
-        iterator = piece.next_iterator;
-        load_chunk(&mut loaded, iterator, &piece.data, Trust::Marks).expect("a chunk that was dumped");
+    while let Some(chunk) = chunk(&copy, iterator).unwrap() {
+        iterator = chunk.next_iterator;
+        load_chunk(&mut loaded, iterator, &chunk.data, Trust::Marks).expect("a chunk that was dumped");
     }
     assert_same(filter, &assumed(loaded));
 
     let mut made = None;
     rewrite(filter, UnknownMemory, 99, &mut |command| match command {
         Rewritten::Blob(blob) => made = Some(from_blob(blob, &ANY).expect("a blob that was written")),
-        Rewritten::Piece { iterator: HEADER_ITERATOR, data } if made.is_none() => {
+        Rewritten::Chunk { iterator: HEADER_ITERATOR, data } if made.is_none() => {
             made = Some(from_header(data, &ANY).expect("a header that was written"));
         }
-        Rewritten::Piece { iterator, data } => {
+        Rewritten::Chunk { iterator, data } => {
             load_chunk(made.as_mut().unwrap(), iterator, data, Trust::Sender)
                 .expect("a chunk that was written");
         }

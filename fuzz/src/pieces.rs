@@ -1,8 +1,8 @@
 //! The pieces of BF.LOADCHUNK: a header of any kind, then chunks of it, with seals that hold or not.
 
 use everbloom::bloom::{CellType, Filter, Format, UnknownMemory};
+use everbloom::format::chunks::Trust;
 use everbloom::format::filter::{from_header, header, load_chunk};
-use everbloom::format::pieces::Trust;
 
 use super::exercise::{exercise, validate};
 use super::forge;

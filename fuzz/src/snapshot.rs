@@ -1,8 +1,8 @@
 //! Snapshots of every data type and encoding version: what a DUMP, an RDB file or a full synchronisation holds.
 
 use everbloom::bloom::{Filter, Format, Window};
+use everbloom::format::chunks::Trust;
 use everbloom::format::filter::{from_header, load, load_chunk};
-use everbloom::format::pieces::Trust;
 
 use super::exercise::exercise;
 use super::fields::{Field, Fields};

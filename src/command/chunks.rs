@@ -10,7 +10,7 @@ use super::table::KeyAccess;
 use crate::bloom::{Filter, OutOfMemory, ReserveError};
 use crate::format::DecodeError;
 use crate::format::filter;
-use crate::format::pieces::{ChunkError, HEADER_ITERATOR, Trust};
+use crate::format::chunks::{ChunkError, HEADER_ITERATOR, Trust};
 
 /// BF.SCANDUMP: `key iterator`. Replies the chunk of the filter at the iterator, and the next iterator. The filter
 /// changes only in its dump id, which is not saved. O(bytes of the chunk).
@@ -30,7 +30,7 @@ pub(super) fn scan_dump<'a>(
         filter.mark_state(keyspace.random_number());
     }
     let chunk = match u64::try_from(iterator) {
-        Ok(iterator) => filter::piece(filter, iterator).map_err(|OutOfMemory| CommandError::OutOfMemory)?,
+        Ok(iterator) => filter::chunk(filter, iterator).map_err(|OutOfMemory| CommandError::OutOfMemory)?,
         Err(_) => None,
     };
     reply.array(2);

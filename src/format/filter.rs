@@ -1,14 +1,13 @@
-//! What is done with the bytes of a filter, by its format.
+//! What can be done with the bytes of a filter, by its format.
 
-use super::pieces::{self, ChunkError, Piece, Trust};
+use super::chunks::{self, Chunk, ChunkError, Rewritten, Trust};
 use super::record::{self, Header};
-use super::rewrite::{self, Rewritten};
 use super::stream::{DecodeError, Sink, Source};
 use super::{redisbloom, seal, snapshot, valkeybloom};
 use crate::bloom::hash::murmur2::Murmur2;
 use crate::bloom::{ByteLimit, Filter, Format, Hash, Layer, Memory, OutOfMemory, Policy};
 
-/// How a server knows the values of a format.
+/// The data type under which a server keeps the filters of a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataType {
     /// Exactly nine characters.
@@ -32,9 +31,9 @@ impl DataType {
     }
 }
 
-/// Writes a filter to a snapshot, as the newest release of the module whose format it has does. O(bytes), for
-/// filters of our own O(bytes that may be set, as far as is known). The filter is changed only where nobody
-/// sees it: in the space for a head in front of a layer.
+/// Writes a filter to a snapshot, as the newest release of the module whose format it has does. O(bytes), for filters
+/// of our own O(bytes that may be set, as far as is known). The filter changes only in the space for a head in front of
+/// a layer.
 pub fn save(filter: &mut Filter, sink: &mut impl Sink, memory: impl Memory) {
     match filter.policy() {
         Policy::RedisBloom(policy) => redisbloom::rdb::save(policy, filter, sink),
@@ -48,8 +47,7 @@ pub fn save(filter: &mut Filter, sink: &mut impl Sink, memory: impl Memory) {
     }
 }
 
-/// Reads a value of a format's data type. O(bytes); takes the memory of the filter and of its largest string
-/// beside it.
+/// Reads a value of a format's data type. O(bytes); takes the memory of the filter and of its largest string.
 ///
 /// # Errors
 /// The first thing that is wrong with the fields, [`DecodeError::TooLarge`] where the filter breaks the
@@ -79,13 +77,13 @@ pub fn load(
     }
 }
 
-/// Shows `emit` the commands that make the filter again, in order: in words that the module whose format it
-/// has understands. O(bytes that may be set, as far as is known), for filters of other formats O(bytes).
+/// Calls `emit` with the commands that make the filter again, in order; the module whose format it has knows them.
+/// O(bytes that may be set, as far as is known), for filters of other formats O(bytes).
 ///
 /// `fresh` is a number that no other rewriting has.
 ///
 /// # Errors
-/// [`OutOfMemory`] when a piece cannot be had; a part may have been shown then.
+/// [`OutOfMemory`] when a chunk cannot be allocated; `emit` may have been called then.
 pub fn rewrite(
     filter: &Filter,
     memory: impl Memory,
@@ -94,10 +92,10 @@ pub fn rewrite(
 ) -> Result<(), OutOfMemory> {
     match filter.policy() {
         Policy::RedisBloom(policy) => {
-            redisbloom::pieces::rewrite(policy, filter, emit);
+            redisbloom::rewrite(policy, filter, emit);
             return Ok(());
         }
-        // Where there is no memory for a string of the whole filter, it is written in pieces.
+        // Without the memory for a string of the whole filter, it is written in chunks.
         Policy::ValkeyBloom(policy) => {
             if let Ok(blob) = valkeybloom::encode_blob(policy, filter.layers()) {
                 emit(Rewritten::Blob(&blob));
@@ -106,22 +104,22 @@ pub fn rewrite(
         }
         Policy::Promise(_) | Policy::United(_) | Policy::Window(_) | Policy::Imported(_) => {}
     }
-    rewrite::in_pieces(&record::encode(filter), filter, memory, fresh, emit)
+    chunks::rewrite(&record::encode(filter), filter, memory, fresh, emit)
 }
 
-/// Returns the piece that `iterator` asks for, or nothing past the end. O(bytes of the piece).
+/// Returns the chunk that `iterator` asks for, or nothing past the end. O(bytes of the chunk).
 ///
 /// # Errors
-/// [`OutOfMemory`] when the bytes cannot be had.
-pub fn piece(filter: &Filter, iterator: u64) -> Result<Option<Piece<'_>>, OutOfMemory> {
+/// [`OutOfMemory`].
+pub fn chunk(filter: &Filter, iterator: u64) -> Result<Option<Chunk<'_>>, OutOfMemory> {
     match filter.policy() {
-        Policy::RedisBloom(policy) => Ok(redisbloom::pieces::piece(policy, filter, iterator)),
-        _ => pieces::piece(filter, iterator, || record::encode(filter)),
+        Policy::RedisBloom(policy) => Ok(redisbloom::chunk(policy, filter, iterator)),
+        _ => chunks::chunk(filter, iterator, || record::encode(filter)),
     }
 }
 
-/// Returns an empty filter of the shape that the header of a dump describes. RedisBloom's headers have nothing that
-/// tells them from others, so whatever has no seal of ours is one. O(layers).
+/// Returns an empty filter of the shape that the header of a dump describes. RedisBloom's headers have no mark: a
+/// header without our seal is one of them. O(layers).
 ///
 /// # Errors
 /// [`DecodeError`] for a header that is torn, altered, impossible, or larger than `limit` allows.
@@ -145,12 +143,12 @@ pub fn load_chunk(
     trust: Trust,
 ) -> Result<(), ChunkError> {
     match filter.format() {
-        Format::RedisBloom => redisbloom::pieces::load_chunk(filter, next_iterator, data),
-        Format::Everbloom | Format::ValkeyBloom => pieces::load_chunk(filter, next_iterator, data, trust),
+        Format::RedisBloom => redisbloom::load_chunk(filter, next_iterator, data),
+        Format::Everbloom | Format::ValkeyBloom => chunks::load_chunk(filter, next_iterator, data, trust),
     }
 }
 
-/// Returns the filter in a blob of BF.LOAD, which only valkey-bloom's filters are written to. O(bytes).
+/// Returns the filter in a blob of BF.LOAD, which only valkey-bloom writes. O(bytes).
 ///
 /// # Errors
 /// The first thing that is wrong with the blob, as in [`load`].
@@ -158,7 +156,7 @@ pub fn from_blob(blob: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeErr
     valkeybloom::decode_blob(blob, limit)
 }
 
-/// Returns the header of a filter, which together with its cells tells it from every other. O(layers).
+/// Returns the header of a filter, which describes all but its cells. O(layers).
 #[must_use]
 pub fn header(filter: &Filter) -> Vec<u8> {
     match filter.policy() {
@@ -167,14 +165,14 @@ pub fn header(filter: &Filter) -> Vec<u8> {
     }
 }
 
-/// Shows `add` strings of bytes that are equal for two filters if these reply and are saved alike, and else
-/// differ. O(bytes).
+/// Calls `add` with strings of bytes. They are equal for two filters if and only if these reply and are saved alike.
+/// O(bytes).
 pub fn digest(filter: &Filter, add: &mut dyn FnMut(&[u8])) {
     add(&header(filter));
     if let (Format::RedisBloom, Some(Hash::RedisBloom(Murmur2::WideCutSeeds))) =
         (filter.format(), filter.layers().first().map(Layer::hash))
     {
-        // The same bytes with other replies: a replica that is configured otherwise shall show.
+        // Such a filter has the same bytes and other replies: the digest shows a replica that is configured otherwise.
         add(b"1.1");
     }
     filter.layers().iter().for_each(|layer| add(layer.cells().bytes()));

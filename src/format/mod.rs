@@ -1,17 +1,15 @@
-//! BYTES: how a filter is written and read back. Imports [`bloom`](crate::bloom), knows no server.
+//! Serialization: how a filter is written and read. Imports [`bloom`](crate::bloom), and nothing of a server.
 //!
-//! Filters of our own format have [one record](record) for what is written about them beside their cells; [`snapshot`],
-//! [`pieces`] and [`rewrite`] write the cells. RedisBloom's and valkey-bloom's formats have a folder each, and the strings of
-//! clients another. [`filter`] chooses by the format of a filter.
+//! [`filter`] chooses by the format of a filter. Filters of our own format have a [`record`]; [`snapshot`] and
+//! [`chunks`] write it and the cells. RedisBloom's and valkey-bloom's formats have a folder each, and the strings of
+//! clients another.
 #![forbid(unsafe_code)]
 
+pub mod chunks;
 pub mod client;
-mod fields;
 pub mod filter;
-pub mod pieces;
 pub mod record;
 pub mod redisbloom;
-pub mod rewrite;
 mod seal;
 mod segments;
 pub mod snapshot;

@@ -1,18 +1,18 @@
-//! What ends every piece of a dump of ours: a mark, and a check of the whole.
+//! The seal at the end of every chunk of a dump: the dump id, and a checksum of the whole.
 
-use super::segments::Chunk;
+use super::segments::LayerChunk;
 use super::stream::DecodeError;
 use crate::bloom::hash::murmur3::hash128;
 use crate::bloom::{ItemHash, Layer, Origin, OutOfMemory, StateMark};
 
-/// Bytes of the mark.
+/// Bytes of the dump id.
 const MARK_BYTES: usize = 8;
-/// Bytes of the check, which is last.
+/// Bytes of the checksum, which is last.
 const CHECK_BYTES: usize = 16;
-/// Bytes of the seal at the end of every piece.
+/// Bytes of the seal at the end of every chunk.
 pub const SEAL_BYTES: usize = MARK_BYTES + CHECK_BYTES;
 
-/// Returns the payload and the mark of a piece whose check holds.
+/// Returns the payload and the dump id of a chunk whose checksum is right.
 pub(super) fn open<'d>(data: &'d [u8], place: &Place) -> Option<(&'d [u8], StateMark)> {
     let (bytes, check) = data.split_last_chunk::<CHECK_BYTES>()?;
     let (payload, mark) = bytes.split_last_chunk::<MARK_BYTES>()?;
@@ -20,17 +20,17 @@ pub(super) fn open<'d>(data: &'d [u8], place: &Place) -> Option<(&'d [u8], State
     (place.check(payload, mark) == *check).then_some((payload, mark))
 }
 
-/// Returns a header whose check holds, without its seal, and the origin of the filter that it makes.
+/// Returns a header whose checksum is right, without its seal, and the origin of the filter that it makes.
 ///
 /// # Errors
 /// [`DecodeError::Truncated`] when it is torn, altered, or none of ours.
 pub(super) fn open_header(data: &[u8]) -> Result<(&[u8], Origin), DecodeError> {
     let (bytes, mark) = open(data, &Place::Header).ok_or(DecodeError::Truncated)?;
-    // Pieces that were asked for without a header have no mark: no header goes with them.
+    // A dump that was not begun with its header has the id 0.
     Ok((bytes, if mark == 0 { Origin::NoHeader } else { Origin::Marked(mark) }))
 }
 
-/// Where a piece belongs; part of its check.
+/// Where a chunk belongs; part of its checksum.
 pub(super) enum Place {
     /// It is the header.
     Header,
@@ -38,8 +38,8 @@ pub(super) enum Place {
     Chunk {
         /// Where it begins in the dump.
         position: u64,
-        /// Of its layer, as the next two. All three are 0 where the position tells the layer from every other that the
-        /// filter ever had: the layer may be gone where the chunk is loaded.
+        /// Bits of its layer. This and the next two are 0 where the position alone identifies the layer among all that
+        /// the filter ever had: the layer may be lost when the chunk is loaded.
         size_bits: u64,
         capacity_items: u64,
         probes: u32,
@@ -56,8 +56,7 @@ impl Place {
         Self::Chunk { position, size_bits, capacity_items, probes: layer.layout().probes() }
     }
 
-    /// Returns the check of `bytes` at this place: the digest of their digest, of what tells the place from others, and of the
-    /// mark.
+    /// Returns the checksum of `bytes` at this place: the hash of their hash, of the place, and of the dump id.
     fn check(&self, bytes: &[u8], mark: StateMark) -> [u8; CHECK_BYTES] {
         let ItemHash { h1, h2 } = hash128(bytes);
         let [position, size_bits, capacity_items, probes] = match *self {
@@ -72,7 +71,7 @@ impl Place {
     }
 }
 
-/// Makes pieces, one after another, in the same memory.
+/// Makes chunks, one after another, in the same memory.
 #[derive(Default)]
 pub(super) struct Sealer(Vec<u8>);
 
@@ -91,7 +90,7 @@ impl Sealer {
     /// [`OutOfMemory`].
     pub(super) fn chunk(
         &mut self,
-        chunk: &Chunk<'_>,
+        chunk: &LayerChunk<'_>,
         cut: impl FnOnce(&mut [u8]),
         mark: StateMark,
     ) -> Result<&[u8], OutOfMemory> {
@@ -106,20 +105,20 @@ impl Sealer {
         place: &Place,
         mark: StateMark,
     ) -> Result<&[u8], OutOfMemory> {
-        let Self(piece) = self;
-        piece.clear();
+        let Self(sealed) = self;
+        sealed.clear();
         let payload_bytes = payload.iter().fold(0, |sum: usize, part| sum.saturating_add(part.len()));
-        piece.try_reserve_exact(payload_bytes.saturating_add(SEAL_BYTES)).map_err(|_| OutOfMemory)?;
-        payload.iter().for_each(|part| piece.extend_from_slice(part));
-        cut(piece);
-        let check = place.check(piece, mark);
-        piece.extend_from_slice(&mark.to_le_bytes());
-        piece.extend_from_slice(&check);
-        Ok(piece)
+        sealed.try_reserve_exact(payload_bytes.saturating_add(SEAL_BYTES)).map_err(|_| OutOfMemory)?;
+        payload.iter().for_each(|part| sealed.extend_from_slice(part));
+        cut(sealed);
+        let check = place.check(sealed, mark);
+        sealed.extend_from_slice(&mark.to_le_bytes());
+        sealed.extend_from_slice(&check);
+        Ok(sealed)
     }
 
-    /// Returns the last piece.
-    pub(super) fn into_piece(self) -> Vec<u8> {
+    /// Returns the last chunk.
+    pub(super) fn into_chunk(self) -> Vec<u8> {
         self.0
     }
 }

@@ -1,18 +1,19 @@
-//! The cells of a filter in segments: as strings of a snapshot, and as chunks of a dump at positions in the bytes of all layers.
+//! The cells of a filter in segments: as strings of a snapshot, and as chunks of a dump at positions in the bytes of
+//! all layers.
 
 use std::ops::Range;
 
 use crate::bloom::cells::{Segment, is_clear};
 use crate::bloom::{Filter, Layer, Memory, Occupancy};
 
-/// Most bytes of a layer that are one string of a snapshot or one chunk of a dump: 16 MiB. It bounds the memory that saving,
-/// dumping and loading take beside the filter. Snapshots are read in strings of this length, so it is part of the format
-/// and stays.
+/// Most bytes of a layer that are one string of a snapshot or one chunk of a dump: 16 MiB. It bounds the memory that
+/// saving, dumping and loading take beside the filter. Snapshots are read in strings of this length, so it is part of
+/// the format and stays.
 pub const CHUNK_BYTES: usize = 16 << 20;
 
 /// At most [`CHUNK_BYTES`] of one layer.
 #[derive(Clone, Debug)]
-pub(super) struct Chunk<'f> {
+pub(super) struct LayerChunk<'f> {
     /// Its layer.
     pub(super) layer: &'f Layer,
     /// Where it begins in a dump.
@@ -21,16 +22,16 @@ pub(super) struct Chunk<'f> {
     pub(super) segment: Segment<'f>,
 }
 
-impl Chunk<'_> {
-    /// Returns where the byte behind it is in a dump.
+impl LayerChunk<'_> {
+    /// Returns the position in a dump of the byte after it.
     pub(super) const fn end(&self) -> u64 {
         let Segment { cells, stamps, .. } = self.segment;
         self.position.saturating_add(cells.len() as u64).saturating_add(stamps.len() as u64)
     }
 }
 
-/// Returns the segments of a layer, each with whether nothing is set in it. O(what may be set, as far as is known): memory that
-/// was never written to is not touched.
+/// Returns the segments of a layer, each with whether it is clear. O(bytes that may be set, as far as is known): memory
+/// that was never written to is not touched.
 pub(super) fn segments<'f, M: Memory + 'f>(
     layer: &'f Layer,
     memory: M,
@@ -49,21 +50,21 @@ pub(super) fn segments<'f, M: Memory + 'f>(
     })
 }
 
-/// Returns all chunks, those of the oldest layer first, each with whether nothing is set in it. O(what may be set, as far as is
-/// known).
+/// Returns all chunks, those of the oldest layer first, each with whether it is clear. O(bytes that may be set, as far
+/// as is known).
 pub(super) fn chunks<'f, M: Memory + 'f>(
     filter: &'f Filter,
     memory: M,
-) -> impl Iterator<Item = (Chunk<'f>, bool)> {
+) -> impl Iterator<Item = (LayerChunk<'f>, bool)> {
     located(filter).flat_map(move |Located { layer, range, .. }| {
         segments(layer, memory).map(move |(segment, is_clear)| {
             let position = range.start.saturating_add(segment.offset as u64);
-            (Chunk { layer, position, segment }, is_clear)
+            (LayerChunk { layer, position, segment }, is_clear)
         })
     })
 }
 
-/// A layer and where it lies in a dump.
+/// A layer and its position in a dump.
 #[derive(Clone, Debug)]
 pub(super) struct Located<'f> {
     /// The layer.
@@ -75,14 +76,14 @@ pub(super) struct Located<'f> {
 }
 
 impl Located<'_> {
-    /// Returns how far into the layer a position of a dump is; nothing for one before it, where the filter had a layer that
-    /// it has lost.
+    /// Returns the offset in the layer of a position in a dump; nothing for a position before it, in a layer that the
+    /// filter has lost.
     pub(super) fn offset_of(&self, position: u64) -> Option<usize> {
         position.checked_sub(self.range.start).and_then(|offset| usize::try_from(offset).ok())
     }
 }
 
-/// Returns the layers and where they lie in a dump.
+/// Returns the layers with their positions in a dump.
 fn located(filter: &Filter) -> impl Iterator<Item = Located<'_>> {
     let mut end = 0;
     filter.layers().iter().enumerate().map(move |(index, layer)| {
@@ -98,9 +99,9 @@ pub(super) fn locate(filter: &Filter, position: u64) -> Option<Located<'_>> {
 }
 
 /// Returns the chunk that a position of a dump lies in, or the first one behind it; nothing past the end. O(layers).
-pub(super) fn chunk_at(filter: &Filter, position: u64) -> Option<Chunk<'_>> {
+pub(super) fn chunk_at(filter: &Filter, position: u64) -> Option<LayerChunk<'_>> {
     let located = locate(filter, position)?;
     let segment = located.layer.cells().segment(located.offset_of(position).unwrap_or(0), CHUNK_BYTES)?;
     let position = located.range.start.saturating_add(segment.offset as u64);
-    Some(Chunk { layer: located.layer, position, segment })
+    Some(LayerChunk { layer: located.layer, position, segment })
 }

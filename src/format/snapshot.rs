@@ -1,5 +1,5 @@
-//! A filter of our own format in a snapshot: its record, then the cells of each layer in segments, each a string of its cells
-//! and, where it has stamps, a string of those.
+//! A filter of our own format in a snapshot: its record, then the cells of each layer in segments, each a string of its
+//! cells and, where it has stamps, a string of those.
 //!
 //! A string whose cells are all clear is empty, so an empty filter of any size is saved and loaded without touching its
 //! memory.

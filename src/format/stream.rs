@@ -1,46 +1,49 @@
-//! The fields of an encoding, wherever they are kept: in a snapshot file in production, in a vector in tests.
+//! The fields of an encoding: of a snapshot, which a server or a test has, and of records of fixed size. Why they are
+//! no filter.
 
 use std::ops::Deref;
 
+use bincode::Options;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::bloom::ReserveError;
 
 /// Takes the fields of an encoding, in order.
 pub trait Sink {
-    /// An unsigned integer.
+    /// Writes an unsigned integer.
     fn unsigned(&mut self, value: u64);
-    /// A double.
+    /// Writes a double.
     fn double(&mut self, value: f64);
-    /// A string of bytes.
+    /// Writes a string of bytes.
     fn bytes(&mut self, bytes: &[u8]);
 }
 
-/// Gives back the fields of an encoding, in order.
+/// Returns the fields of an encoding, in order.
 pub trait Source {
     /// An owned string of bytes.
     type Bytes: Deref<Target = [u8]>;
 
-    /// The next field, an unsigned integer.
+    /// Returns the next field, an unsigned integer.
     ///
     /// # Errors
     /// [`DecodeError::Truncated`] when there is none or it is of another kind.
     fn unsigned(&mut self) -> Result<u64, DecodeError>;
 
-    /// The next field, a double.
+    /// Returns the next field, a double.
     ///
     /// # Errors
     /// [`DecodeError::Truncated`] when there is none or it is of another kind.
     fn double(&mut self) -> Result<f64, DecodeError>;
 
-    /// The next field, a string of bytes.
+    /// Returns the next field, a string of bytes.
     ///
     /// # Errors
     /// [`DecodeError::Truncated`] when there is none or it is of another kind.
     fn bytes(&mut self) -> Result<Self::Bytes, DecodeError>;
 
-    /// The next field, a float of single precision. Only one foreign encoding has any; a source that is never
-    /// read for it need not know them.
+    /// Returns the next field, a float of single precision. Only valkey-bloom 0.1.0 wrote any; a source that is never
+    /// read for its filters need not implement this.
     ///
     /// # Errors
     /// [`DecodeError::Truncated`] when there is none or it is of another kind.
@@ -48,8 +51,8 @@ pub trait Source {
         Err(DecodeError::Truncated)
     }
 
-    /// The next field, an unsigned integer or a string of bytes. A source that cannot tell kinds apart before
-    /// it reads takes the first.
+    /// Returns the next field, an unsigned integer or a string of bytes. A source that cannot see the kind of a field
+    /// before it reads it takes the integer.
     ///
     /// # Errors
     /// [`DecodeError::Truncated`] when there is none or it is of a kind that the source cannot take.
@@ -73,9 +76,8 @@ pub enum DecodeError {
     /// The bytes end early, or a field is of another kind.
     #[error("the filter's bytes end early")]
     Truncated,
-    /// Perhaps by a build of valkey-bloom from before release 1.0: its order of fields has the version of the
-    /// released one, and cannot be told from bytes that end early where the kind of a field is not known
-    /// before it is read.
+    /// The bytes end early, or a build of valkey-bloom from before release 1.0 wrote them. Its order of fields has the
+    /// version of the released one, and a source that does not see the kind of a field cannot distinguish the two.
     #[error(
         "a layer does not begin with its capacity: the bytes end early, or were written by a valkey-bloom \
                  from before its release 1.0, whose order of fields no server can read"
@@ -112,7 +114,7 @@ pub enum DecodeError {
 }
 
 impl From<ReserveError> for DecodeError {
-    /// Of a filter whose number of layers has been checked before.
+    /// Converts the error of a filter whose number of layers has been checked before.
     fn from(error: ReserveError) -> Self {
         match error {
             ReserveError::TooLarge { needed_bytes, limit_bytes } => {
@@ -122,4 +124,29 @@ impl From<ReserveError> for DecodeError {
             ReserveError::OutOfMemory => Self::OutOfMemory,
         }
     }
+}
+
+/// More bytes than any record of fixed size has.
+const RECORD_MAX_BYTES: u64 = 256;
+
+/// Returns how records are written: fields one after another, fixed size, little-endian. docs/formats.md has the bytes
+/// of each.
+fn options() -> impl Options {
+    bincode::DefaultOptions::new()
+        .with_fixint_encoding()
+        .with_little_endian()
+        .with_limit(RECORD_MAX_BYTES)
+        .reject_trailing_bytes()
+}
+
+/// Appends a record.
+pub(super) fn append(bytes: &mut Vec<u8>, record: &impl Serialize) {
+    // Writing a record within the limit to memory does not fail.
+    let written = options().serialize_into(bytes, record);
+    debug_assert!(written.is_ok());
+}
+
+/// Reads a record that takes up all of `bytes`.
+pub(super) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, DecodeError> {
+    options().deserialize(bytes).map_err(|_| DecodeError::Truncated)
 }

@@ -1,4 +1,4 @@
-//! Adding on all cores: items are hashed on several threads, and each thread then adds what falls to its pages.
+//! Adding on all cores: items are hashed on several threads, and each thread then adds the items of its pages.
 
 use std::thread;
 
@@ -9,7 +9,7 @@ use crate::bloom::{AddError, Added, Filter, ItemHash};
 /// Items that are added in one call where one thread adds all of them.
 const GROUP_ITEMS: usize = 1024;
 
-/// What adding many items came to.
+/// The result of adding many items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Items that were given.
@@ -21,7 +21,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Both together.
+    /// Returns the sums of both.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {
@@ -33,14 +33,14 @@ impl Tally {
 }
 
 impl BloomFilter {
-    /// Adds items in several parts, each of which a thread of its own takes. A filter of everbloom's own format
-    /// that has one layer, 2 MiB or larger, is filled by all threads at once; any other by one after another.
+    /// Adds items in several parts, each on a thread of its own. All threads fill a filter of everbloom's own format
+    /// with one layer of at least 2 MiB at the same time; one thread fills any other.
     ///
-    /// The filter is the same as if one thread had [added](Self::add) all parts in their order, for an item of such a
-    /// filter lies in one page and the items of a page are added in their order; only in the call in which the filter becomes full
-    /// may others come first.
+    /// The filter is the same as if one thread had [added](Self::add) all parts in their order: an item of such a
+    /// filter lies in one page, and the items of a page are added in their order. Only in the call that fills the
+    /// filter may the order differ.
     ///
-    /// O(items * layers * probes / threads); takes 16 bytes of memory per item meanwhile.
+    /// O(items * layers * probes / threads); takes 16 bytes of memory per item during the call.
     ///
     /// ```
     /// use everbloom::{BloomFilter, Options};
@@ -53,8 +53,8 @@ impl BloomFilter {
     /// ```
     ///
     /// # Errors
-    /// [`AddError::CannotGrow`] where the filter is full and cannot grow; some of the items are then in it. What
-    /// a filter of fixed size refuses is no error but counted.
+    /// [`AddError::CannotGrow`] if the filter is full and cannot grow; some of the items are then in it. The items that
+    /// a filter of fixed size refuses are counted and no error.
     pub fn add_parts<'i, P>(&mut self, parts: Vec<P>) -> Result<Tally, AddError>
     where
         P: IntoIterator<Item = &'i [u8]> + Send,
@@ -75,12 +75,12 @@ fn add_in_turn<'i>(filter: &mut Filter, items: impl Iterator<Item = &'i [u8]>) -
     while items.peek().is_some() {
         group.clear();
         group.extend(items.by_ref().take(GROUP_ITEMS));
-        let mut trouble = None;
+        let mut failure = None;
         filter.add_many(&group, &NO_LIMIT, Processor, |outcome| {
-            trouble = count(&mut tally, outcome).err();
-            trouble.is_none()
+            failure = count(&mut tally, outcome).err();
+            failure.is_none()
         });
-        if let Some(error) = trouble {
+        if let Some(error) = failure {
             return Err(error);
         }
     }
@@ -103,7 +103,7 @@ where
     P: IntoIterator<Item = &'i [u8]> + Send,
 {
     let hashing = &*filter;
-    // Of each part of the items, those by the part of the pages that has them.
+    // For each part, its items by the thread whose pages they lie in.
     let hashed: Vec<Vec<Vec<ItemHash>>> = on_threads(parts, |items| {
         let mut by_pages = vec![Vec::new(); partition.parts()];
         for hash in items.into_iter().filter_map(|item| hashing.item_hash(item)) {
@@ -132,7 +132,7 @@ where
     Ok(Tally { items, new_items: added.items, refused_items: 0 })
 }
 
-/// Does the work for each input on a thread of its own, the last on this one.
+/// Does the work for each input on a thread of its own, for the last on this one.
 fn on_threads<I: Send, O: Send>(mut inputs: Vec<I>, work: impl Fn(I) -> O + Sync) -> Vec<O> {
     let last = inputs.pop();
     thread::scope(|scope| {

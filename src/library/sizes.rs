@@ -1,4 +1,4 @@
-//! What a filter will take, in each format, before there is one.
+//! The sizes of the layers that a filter of each format will have.
 
 use super::{CreateError, Options as Reserved};
 use crate::bloom::hash::siphash::Seed;
@@ -10,10 +10,10 @@ use crate::bloom::sizing::Shape;
 use crate::bloom::window::shapes_at_pace;
 use crate::bloom::{CellType, Format, Hash, Layout, Policy, Promise, ReserveError};
 
-/// What one layer of a filter takes.
+/// The size of one layer of a filter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LayerSize {
-    /// Items that it holds.
+    /// Its capacity.
     pub capacity_items: u64,
     /// Bits of its array.
     pub size_bits: u64,
@@ -57,9 +57,9 @@ pub fn layer_sizes(format: Format, reserved: Reserved, items: u64) -> Result<Vec
     Ok(sizes)
 }
 
-/// Returns the layers of a filter with a window that takes `items` different items in every window at an even pace, once that
-/// has lasted for some windows: of those that it has outgrown it keeps none. With capacities of items per
-/// window; how long the window is makes no difference. O(layers^2).
+/// Returns the layers of a sliding-window filter to which `items` different items are added in every window at an even
+/// pace, after some windows: the layers that were too small have expired. Capacities are items per window; the length
+/// of the window makes no difference. O(layers^2).
 ///
 /// ```
 /// use everbloom::{Options, window_layer_sizes};
@@ -84,7 +84,7 @@ fn size_of(capacity_items: u64, size_bits: u64, layout: Layout) -> LayerSize {
     LayerSize { capacity_items, size_bits, probes: layout.probes(), lines: layout.lines() }
 }
 
-/// Returns the policy of a filter of a format that is reserved like that, and a hash of such filters.
+/// Returns the policy of a filter of a format with this promise, and a hash of such filters.
 fn policy_of(format: Format, promise: Promise) -> (Policy, Hash) {
     let Promise { error_rate, capacity_items, growth } = promise;
     match format {

@@ -3,17 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
-use everbloom::{BloomFilter, OutOfMemory, Tally};
+use everbloom::{BloomFilter, Tally};
 use serde_json::json;
 
-use super::failure::Failure;
+use super::chunks::{Writing, chunks};
+use super::failure::{Failure, check_interruption};
 use super::input;
 use super::options;
 use super::output::{Output, Unit, bytes, per_second};
 use super::packing::Batch;
-use super::pieces::Writing;
 
-/// Bytes of items that a thread takes at a time: enough that the threads seldom wait for one another.
+/// Bytes of items that a thread adds at a time: enough that the threads seldom wait for each other.
 pub(crate) const PART_BYTES: usize = 2 << 20;
 
 /// Build a filter from the items of a file, on all cores and without a server
@@ -64,17 +64,17 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Threads to build with: as many as were asked for, or as there are cores.
-pub(crate) fn threads_of(asked: Option<usize>) -> usize {
-    asked.unwrap_or_else(|| available_parallelism().map_or(1, Into::into)).clamp(1, 256)
+/// Returns the number of threads: as chosen, or one per core.
+pub(crate) fn threads_of(chosen: Option<usize>) -> usize {
+    chosen.unwrap_or_else(|| available_parallelism().map_or(1, Into::into)).clamp(1, 256)
 }
 
-/// An empty filter.
+/// Returns an empty filter.
 pub(crate) fn empty(options: &options::Arguments, capacity_items: u64) -> Result<BloomFilter, Failure> {
-    BloomFilter::new(options.library(capacity_items)?).map_err(|error| Failure::usage(error.to_string()))
+    BloomFilter::new(options.library(capacity_items)?).map_err(Failure::usage)
 }
 
-/// Builds a filter: with what came of it, and the seconds that it took.
+/// Returns a filter of the items, the counts, and the seconds that it took.
 pub(crate) fn build(
     input: &input::Arguments,
     options: &options::Arguments,
@@ -98,7 +98,7 @@ pub(crate) fn build(
             return Ok((filter, tally, progress.seconds()));
         }
         let added = filter.add_parts(parts.iter().collect());
-        tally = tally.plus(added.map_err(|error| Failure::new(error.to_string()))?);
+        tally = tally.plus(added.map_err(Failure::new)?);
         progress.set(
             batches.done_bytes(),
             format!("{} items, {} items/s", tally.items, per_second(tally.items, progress.seconds())),
@@ -109,16 +109,11 @@ pub(crate) fn build(
 fn write(filter: &mut BloomFilter, path: &Path, output: &Output) -> Result<u64, Failure> {
     let progress = output.progress("writing", Some(filter.size_bytes()), Unit::Bytes);
     let mut writing = Writing::create(path)?;
-    for next in filter.pieces().map(piece) {
-        super::interrupt::check()?;
-        let (iterator, data) = next?;
-        writing.piece(iterator, &data)?;
+    for chunk in chunks(filter) {
+        check_interruption()?;
+        let (iterator, data) = chunk?;
+        writing.chunk(iterator, &data)?;
         progress.set(writing.bytes(), String::new());
     }
     writing.finish()
-}
-
-/// A piece of a filter, or why it could not be had.
-pub(crate) fn piece(piece: Result<(u64, Vec<u8>), OutOfMemory>) -> Result<(u64, Vec<u8>), Failure> {
-    piece.map_err(|error| Failure::new(error.to_string()))
 }

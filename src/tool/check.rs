@@ -1,17 +1,16 @@
-//! `everbloom check`: how the filters of a server are.
+//! `everbloom check`: shows the state of the filters of a server.
 
 use std::collections::BTreeMap;
 
 use redis::Value;
 use serde_json::json;
 
-use super::failure::Failure;
-use super::interrupt;
+use super::failure::{Failure, check_interruption};
 use super::output::{Output, Unit, bytes, shown, table};
 use super::partitions;
 use super::server::{self, Credentials, Gone, Router, Site, Trouble, field, integer, number, scan, text};
 
-/// Layers from which on a filter should have been reserved larger: it has grown four times.
+/// Layers of a filter that should have been reserved larger: it has grown four times.
 const MANY_LAYERS: u64 = 5;
 
 /// Show every filter of a server, and what to know of it
@@ -38,7 +37,7 @@ Example:
 Exit codes: 0 looked at all; 1 failed; 2 wrong arguments; 3 there are keys that this module cannot load; 130 \
 interrupted.";
 
-/// What there is to say of a filter.
+/// The statistics of a filter.
 #[derive(Default)]
 struct Filter {
     key: String,
@@ -62,8 +61,8 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
     let progress = output.progress("checking", Some(found.filters.len() as u64), Unit::Filters);
     let mut filters = Vec::with_capacity(found.filters.len());
     for ((key, data_type), done) in found.filters.into_iter().zip(0u64..) {
-        interrupt::check()?;
-        if let Some(filter) = look(&mut router, &key, data_type)? {
+        check_interruption()?;
+        if let Some(filter) = query(&mut router, &key, data_type)? {
             filters.push(filter);
         }
         progress.set(done, shown(&key));
@@ -72,8 +71,8 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
     report(&filters, &found.others, output)
 }
 
-/// What a server says of a filter; nothing of one that is gone.
-fn look(router: &mut Router, key: &[u8], data_type: String) -> Result<Option<Filter>, Failure> {
+/// Returns the statistics of a filter; `None` if it is gone.
+fn query(router: &mut Router, key: &[u8], data_type: String) -> Result<Option<Filter>, Failure> {
     let filter = Filter { key: shown(key), data_type, ..Filter::default() };
     match router.call(key, &[b"BF.STATS", key]) {
         Ok(stats) => Ok(Some(of_stats(filter, &stats))),
@@ -122,8 +121,8 @@ fn of_info(filter: Filter, info: &Value, memory: Option<u64>) -> Filter {
     Filter { layers, items, capacity, bytes, advice, ..filter }
 }
 
-/// Filters that are the partitions of one.
-struct Together<'f> {
+/// The sums over the partitions of one filter.
+struct Partitioned<'f> {
     name: &'f str,
     partitions: u32,
     items: u64,
@@ -131,8 +130,8 @@ struct Together<'f> {
     bytes: u64,
 }
 
-/// The partitions of each name, where there are two and more and none is missing.
-fn together(filters: &[Filter]) -> Vec<Together<'_>> {
+/// Returns the filters with two partitions or more, none of which is missing.
+fn partitioned(filters: &[Filter]) -> Vec<Partitioned<'_>> {
     let mut names: BTreeMap<&str, BTreeMap<u32, &Filter>> = BTreeMap::new();
     for filter in filters {
         if let Some((name, number)) = partitions::of_key(&filter.key) {
@@ -147,7 +146,7 @@ fn together(filters: &[Filter]) -> Vec<Together<'_>> {
         .filter(|(_, filters)| {
             filters.len() > 1 && filters.keys().zip(0..).all(|(number, next)| *number == next)
         })
-        .map(|(name, filters)| Together {
+        .map(|(name, filters)| Partitioned {
             name,
             partitions: u32::try_from(filters.len()).unwrap_or(u32::MAX),
             items: sum(&filters, |filter| filter.items),
@@ -180,8 +179,8 @@ fn report(filters: &[Filter], others: &[(Vec<u8>, String)], output: &Output) -> 
     let total = filters.iter().filter_map(|filter| filter.bytes).fold(0u64, u64::saturating_add);
     let mut text = if filters.is_empty() { String::new() } else { table(&rows) };
     text.push_str(&format!("{} filters, {}\n", filters.len(), bytes(total)));
-    let whole = together(filters);
-    for Together { name, partitions, items, capacity, bytes: size } in &whole {
+    let whole = partitioned(filters);
+    for Partitioned { name, partitions, items, capacity, bytes: size } in &whole {
         text.push_str(&format!(
             "{name}: {partitions} partitions with {items} of {capacity} items, {}\n",
             bytes(*size)
@@ -203,16 +202,16 @@ fn report(filters: &[Filter], others: &[(Vec<u8>, String)], output: &Output) -> 
         .collect();
     let foreign: Vec<_> =
         others.iter().map(|(key, data_type)| json!({"key": shown(key), "type": data_type})).collect();
-    let partitioned: Vec<_> = whole
+    let partitioned_json: Vec<_> = whole
         .iter()
-        .map(|Together { name, partitions, items, capacity, bytes }| {
+        .map(|Partitioned { name, partitions, items, capacity, bytes }| {
             json!({
                 "name": name, "partitions": partitions, "items": items, "capacity": capacity, "bytes": bytes,
             })
         })
         .collect();
     let json = json!({
-        "filters": listed, "partitioned": partitioned, "bytes": total, "only_redisbloom": foreign,
+        "filters": listed, "partitioned": partitioned_json, "bytes": total, "only_redisbloom": foreign,
     });
     output.result(&text, &json)?;
     match others.len() {

@@ -1,30 +1,21 @@
-//! A filter in the making: under a name of its own beside the key, and under the key once it is whole.
+//! A filter that is being made: under a temporary name in the slot of the key, and renamed to the key when it is whole.
 //!
-//! Whoever ends a load half-way, by Ctrl-C, by a lost connection or by killing the process, leaves nothing under the
-//! key: an orderly end removes the draft, and after any other it expires by itself.
+//! A load that ends half-way, by Ctrl-C, by a lost connection or because the process is killed, leaves nothing under
+//! the key: an orderly end removes the draft, and after any other it expires.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
 use redis::Value;
 
-use super::failure::Failure;
-use super::interrupt;
+use super::chunks::Chunk;
+use super::failure::{Failure, check_interruption};
 use super::output::shown;
 use super::server::{Router, Site, sibling};
 
-/// What becomes of a key that is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Existing {
-    /// It stays, and there is no draft.
-    Refuse,
-    /// The draft takes its place.
-    Replace,
-}
-
-/// Milliseconds that a draft stays after its maker was heard of last.
+/// Milliseconds after which a draft expires.
 const EXPIRY_MS: &[u8] = b"600000";
-/// How often its maker says that it is still there.
+/// How often the expiry is set again.
 const KEEP_EVERY: Duration = Duration::from_secs(60);
 
 /// A filter that is not under its key yet.
@@ -32,15 +23,16 @@ pub(crate) struct Draft {
     site: Site,
     key: Vec<u8>,
     name: Vec<u8>,
-    existing: Existing,
+    /// Whether it replaces an existing key.
+    replaces: bool,
     kept: Instant,
     is_there: bool,
 }
 
 impl Draft {
-    /// Prepares a draft for a key; nothing is on the server yet.
-    pub(crate) fn new(router: &mut Router, key: &[u8], existing: Existing) -> Result<Self, Failure> {
-        if existing == Existing::Refuse && router.call(key, &[b"EXISTS", key])? != Value::Int(0) {
+    /// Returns a draft for a key. Nothing is on the server yet.
+    pub(crate) fn new(router: &mut Router, key: &[u8], replaces: bool) -> Result<Self, Failure> {
+        if !replaces && router.call(key, &[b"EXISTS", key])? != Value::Int(0) {
             return Err(Failure::of(
                 shown(key),
                 "there is such a key; --replace puts a new filter in its place",
@@ -52,38 +44,38 @@ impl Draft {
             site: router.site().clone(),
             key: key.to_owned(),
             name,
-            existing,
+            replaces,
             kept: Instant::now(),
             is_there: false,
         })
     }
 
-    /// Under which name it is made.
+    /// Returns its temporary name.
     pub(crate) fn name(&self) -> &[u8] {
         &self.name
     }
 
-    /// Makes it by a command, together with its expiry.
+    /// Makes it by a command, with its expiry.
     pub(crate) fn create(&mut self, router: &mut Router, command: Vec<&[u8]>) -> Result<(), Failure> {
         let name = self.name.clone();
-        // From here on there may be something to remove, whatever comes of it.
+        // Even if the transaction fails, there may now be a draft to remove.
         self.is_there = true;
         router.transact(&name, &[command, vec![b"PEXPIRE", &name, EXPIRY_MS]])?;
         Ok(())
     }
 
-    /// Makes it of the pieces of a filter, the header first; `tell` is told how many bytes were sent so far.
+    /// Makes it from chunks, the header first. Calls `progress` with the bytes sent so far.
     pub(crate) fn fill(
         &mut self,
         router: &mut Router,
-        pieces: impl Iterator<Item = Result<(u64, Vec<u8>), Failure>>,
-        mut tell: impl FnMut(u64),
+        chunks: impl Iterator<Item = Chunk>,
+        mut progress: impl FnMut(u64),
     ) -> Result<(), Failure> {
         let name = self.name.clone();
         let mut sent_bytes = 0;
-        for piece in pieces {
-            interrupt::check()?;
-            let (iterator, data) = piece?;
+        for chunk in chunks {
+            check_interruption()?;
+            let (iterator, data) = chunk?;
             let iterator = iterator.to_string();
             let command: Vec<&[u8]> = vec![b"BF.LOADCHUNK", &name, iterator.as_bytes(), &data];
             if self.is_there {
@@ -92,7 +84,7 @@ impl Draft {
                 self.create(router, command)?;
             }
             sent_bytes += data.len() as u64;
-            tell(sent_bytes);
+            progress(sent_bytes);
             if self.is_to_be_kept() {
                 self.keep(router)?;
             }
@@ -100,12 +92,12 @@ impl Draft {
         if self.is_there { Ok(()) } else { Err(Failure::new("the filter has no pieces")) }
     }
 
-    /// Whether it is time to say that its maker is still there; to be called between any two steps, with no reply outstanding.
+    /// Returns whether it is time to set the expiry again, with [`Self::keep`], while no reply is outstanding.
     pub(crate) fn is_to_be_kept(&self) -> bool {
         self.is_there && self.kept.elapsed() >= KEEP_EVERY
     }
 
-    /// Puts off its expiry.
+    /// Sets its expiry again.
     pub(crate) fn keep(&mut self, router: &mut Router) -> Result<(), Failure> {
         self.kept = Instant::now();
         match router.call(&self.name, &[b"PEXPIRE", &self.name, EXPIRY_MS])? {
@@ -116,14 +108,14 @@ impl Draft {
         }
     }
 
-    /// Puts it under its key, with an expiry in milliseconds or for ever.
+    /// Renames it to its key, with an expiry in milliseconds or none.
     pub(crate) fn publish(mut self, router: &mut Router, expiry_ms: Option<u64>) -> Result<(), Failure> {
         let expiry = expiry_ms.map(|ms| ms.to_string());
         let expire = match &expiry {
             Some(ms) => vec![b"PEXPIRE", self.name.as_slice(), ms.as_bytes()],
             None => vec![b"PERSIST", self.name.as_slice()],
         };
-        let rename: &[u8] = if self.existing == Existing::Replace { b"RENAME" } else { b"RENAMENX" };
+        let rename: &[u8] = if self.replaces { b"RENAME" } else { b"RENAMENX" };
         let replies = router.transact(&self.name, &[expire, vec![rename, &self.name, &self.key]])?;
         if replies.last() == Some(&Value::Int(0)) {
             return Err(Failure::of(shown(&self.key), "somebody made such a key meanwhile"));
@@ -134,7 +126,7 @@ impl Draft {
 }
 
 impl Drop for Draft {
-    /// Removes it, over a connection of its own: replies may be outstanding on the other.
+    /// Removes it over a new connection: replies may be outstanding on the other.
     fn drop(&mut self) {
         if self.is_there
             && let Ok(mut router) = Router::new(&self.site)
@@ -144,33 +136,30 @@ impl Drop for Draft {
     }
 }
 
-/// Puts all drafts of one filter under their keys. Where that fails half-way, what had no filter before has none again.
+/// Renames all drafts of one filter to their keys. If that fails half-way, keys that did not exist before are removed
+/// again.
 pub(crate) fn publish_all(
     drafts: Vec<Draft>,
     router: &mut Router,
     expiry_ms: Option<u64>,
 ) -> Result<(), Failure> {
-    interrupt::check()?;
+    check_interruption()?;
     let mut published: Vec<Vec<u8>> = Vec::new();
     for draft in drafts {
-        let (key, existing) = (draft.key.clone(), draft.existing);
+        let (key, replaces) = (draft.key.clone(), draft.replaces);
         let Err(failure) = draft.publish(router, expiry_ms) else {
             published.push(key);
             continue;
         };
-        return Err(match existing {
-            _ if published.is_empty() => failure,
-            Existing::Refuse => {
-                for key in &published {
-                    router.call(key, &[b"UNLINK", key])?;
-                }
-                failure
-            }
-            Existing::Replace => {
-                let number = published.len();
-                Failure::partly(format!("{failure}; {number} partitions are new, the others as they were"))
-            }
-        });
+        if replaces && !published.is_empty() {
+            let number = published.len();
+            let message = format!("{failure}; {number} partitions are new, the others as they were");
+            return Err(Failure::partly(message));
+        }
+        for key in &published {
+            router.call(key, &[b"UNLINK", key])?;
+        }
+        return Err(failure);
     }
     Ok(())
 }

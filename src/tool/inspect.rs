@@ -1,4 +1,4 @@
-//! `everbloom inspect`: what a file holds, without a server.
+//! `everbloom inspect`: lists the filters in a file, without a server.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -8,18 +8,16 @@ use std::path::{Path, PathBuf};
 use everbloom::{BloomFilter, Format};
 use serde_json::{Value, json};
 
-use super::failure::Failure;
-use super::fetching::{FOOTER_BYTES, of_pieces};
-use super::interrupt;
+use super::chunks::{FOOTER_BYTES, MAGIC, after_magic, load};
+use super::failure::{Failure, check_interruption};
 use super::output::{Output, bytes, shown, table};
-use super::pieces::{MAGIC, Pieces};
 use super::rdb::{Entry, MODULE_VALUE, Read, Reader, read_module, read_snapshot};
 
-/// Tell which filters a file holds, without a server
+/// List the filters in a file, without a server
 ///
 /// An RDB file of Redis or Valkey, what DUMP replied (raw, as `redis-cli --raw` or a client writes it), or a file of
-/// `everbloom build`. Filters of everbloom, RedisBloom and valkey-bloom are read whole, one at a time, which takes their
-/// memory; other keys are counted.
+/// `everbloom build`. Filters of everbloom, RedisBloom and valkey-bloom are read whole, one at a time, which takes
+/// their memory; other keys are counted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Arguments {
@@ -34,7 +32,7 @@ Example:
 
 Exit codes: 0 read to its end; 1 cannot be read; 2 wrong arguments; 3 read, but holds filters that cannot be.";
 
-/// What was found so far.
+/// The filters and keys that were found.
 #[derive(Default)]
 struct Found {
     filters: Vec<Value>,
@@ -67,13 +65,13 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
     }
 }
 
-/// Reads the file, whatever it is; answers what that is.
+/// Reads the file. Returns what kind of file it is.
 fn look(path: &Path, found: &mut Found) -> Result<String, Failure> {
     let mut file = BufReader::with_capacity(1 << 20, File::open(path)?);
     let mut head = Vec::new();
     file.by_ref().take(MAGIC.len() as u64).read_to_end(&mut head)?;
     if head == MAGIC {
-        let filter = of_pieces(Pieces::behind_magic(file))?;
+        let filter = load(after_magic(file))?;
         found.filter(Place::default(), "", 0, &filter);
         return Ok("a filter in pieces".to_owned());
     }
@@ -83,7 +81,7 @@ fn look(path: &Path, found: &mut Found) -> Result<String, Failure> {
     }
     let mut reader = Reader::new(whole);
     let version = read_snapshot(&mut reader, |entry| found.entry(entry));
-    interrupt::check()?;
+    check_interruption()?;
     let version = version.map_err(|torn| Failure::new(format!("{torn} (at byte {})", reader.offset())))?;
     Ok(format!("a snapshot of version {version}"))
 }
@@ -91,17 +89,16 @@ fn look(path: &Path, found: &mut Found) -> Result<String, Failure> {
 fn look_at_dump(mut whole: impl std::io::Read, found: &mut Found) -> Result<String, Failure> {
     let mut payload = Vec::new();
     whole.read_to_end(&mut payload)?;
-    // What prints a reply may end it with a newline of its own.
-    let torn = || Failure::new("a dump that ends early");
-    let end = payload.len().checked_sub(FOOTER_BYTES).ok_or_else(torn)?;
-    let mut reader = Reader::new(Cursor::new(payload.get(1..end).ok_or_else(torn)?));
-    let (data_type, encoding_version, read) =
-        read_module(&mut reader).map_err(|torn| Failure::new(torn.to_string()))?;
+    // A program that prints a reply may have added a newline.
+    let ends_early = || Failure::new("a dump that ends early");
+    let end = payload.len().checked_sub(FOOTER_BYTES).ok_or_else(ends_early)?;
+    let mut reader = Reader::new(Cursor::new(payload.get(1..end).ok_or_else(ends_early)?));
+    let (data_type, encoding_version, read) = read_module(&mut reader).map_err(Failure::new)?;
     found.module(Place::default(), &data_type, encoding_version, read);
     Ok("a dump".to_owned())
 }
 
-/// Where a filter is.
+/// The key of a filter in a snapshot.
 #[derive(Default)]
 struct Place {
     key: Option<Vec<u8>>,

@@ -1,19 +1,19 @@
-//! `everbloom load`: items from a file into a filter on a server.
+//! `everbloom load`: adds the items of a file to a filter on a server.
 
 use everbloom::{BloomFilter, Tally};
 use redis::Value;
 use serde_json::json;
 
 use super::build;
-use super::draft::{Draft, Existing, publish_all};
+use super::chunks::chunks;
+use super::draft::{Draft, publish_all};
 use super::failure::Failure;
 use super::input::{self, BATCH_BYTES};
 use super::options;
 use super::output::{Output, Unit, bytes, per_second};
-use super::partitions;
+use super::partitions::{self, Spreader, build_partitions};
 use super::sending::{Counts, Sender};
 use super::server::{self, Credentials, Router, Site, integer};
-use super::spreading::{Spreader, build_partitions};
 
 /// Load the items of a file into a filter on a server
 ///
@@ -50,7 +50,8 @@ pub(crate) struct Arguments {
     /// Threads of --offline; as many as there are cores without it
     #[arg(long, value_name = "NUMBER", requires = "offline", help_heading = "Filter")]
     threads: Option<usize>,
-    /// Spread the items over so many filters KEY:{0}, KEY:{1}, ... of a cluster, by their CRC-32: for ever
+    /// Spread the items over this number of filters KEY:{0}, KEY:{1}, ... of a cluster, by their CRC-32; it can never
+    /// change
     #[arg(long, value_name = "NUMBER", value_parser = partitions::count, help_heading = "Filter")]
     partitions: Option<u32>,
     #[command(flatten)]
@@ -70,15 +71,14 @@ Exit codes: 0 done; 1 failed; 2 wrong arguments; 3 done, but items were refused;
 
 pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> {
     let site = Site::new(&arguments.url, &arguments.connection, Credentials::Main)?;
-    // Before anything is counted: a wrong address or an existing key shows at once.
+    // First, so that a wrong address or an existing key is found before items are counted.
     let mut router = Router::new(&site)?;
     let keys = arguments.keys(&mut router)?;
     if arguments.add {
         let sent = send(&arguments, output, &mut router, keys.clone(), &mut [])?;
         return report(&arguments, output, &mut router, &keys, sent, "");
     }
-    let existing = if arguments.replace { Existing::Replace } else { Existing::Refuse };
-    let drafts = keys.iter().map(|key| Draft::new(&mut router, key, existing));
+    let drafts = keys.iter().map(|key| Draft::new(&mut router, key, arguments.replace));
     let mut drafts: Vec<Draft> = drafts.collect::<Result<_, Failure>>()?;
     let mut capacity_items = arguments.options.capacity_of(&arguments.input, output)?;
     if let Some(count) = arguments.partitions {
@@ -87,7 +87,7 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
     let expiry_ms = arguments.server_options.ex.map(|seconds| seconds.saturating_mul(1000));
     if arguments.offline {
         let (mut filters, tally, seconds) = arguments.build(capacity_items, output)?;
-        // The connections may have been idle for as long as the server lets them.
+        // The server may have closed the idle connections.
         router.refresh()?;
         let all_bytes = filters.iter().map(BloomFilter::size_bytes).sum();
         let progress = output.progress("sending", Some(all_bytes), Unit::Bytes);
@@ -96,8 +96,9 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
             let due = drafts.iter_mut().filter(|draft| draft.is_to_be_kept());
             due.into_iter().try_for_each(|draft| draft.keep(&mut router))?;
             let Some(draft) = drafts.get_mut(number) else { break };
-            let pieces = filter.pieces().map(build::piece);
-            draft.fill(&mut router, pieces, |sent| progress.set(before + sent, bytes(before + sent)))?;
+            draft.fill(&mut router, chunks(filter), |sent| {
+                progress.set(before + sent, bytes(before + sent))
+            })?;
             before += filter.size_bytes();
         }
         let seconds = seconds + progress.seconds();
@@ -126,11 +127,11 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
 }
 
 impl Arguments {
-    /// The keys of the filter: one, or those of its partitions.
+    /// Returns the keys of the filter: one, or those of its partitions.
     fn keys(&self, router: &mut Router) -> Result<Vec<Vec<u8>>, Failure> {
         let Some(count) = self.partitions else { return Ok(vec![self.key.as_bytes().to_owned()]) };
         let keys = partitions::keys(&self.key, count)?;
-        // With another number the items that are there would be looked for elsewhere.
+        // With another number of partitions, lookups would not find the items that are there.
         let further = partitions::key(&self.key, count);
         if router.call(further.as_bytes(), &[b"EXISTS", further.as_bytes()])? != Value::Int(0) {
             return Err(Failure::of(
@@ -151,7 +152,7 @@ impl Arguments {
     }
 }
 
-/// Adds everything to the filters of these names, which are those of the drafts, or to those that are there.
+/// Adds all items to the filters of these names: those of the drafts, or existing ones.
 fn send(
     arguments: &Arguments,
     output: &Output,
@@ -209,7 +210,7 @@ fn report(
         "bytes": size_bytes, "seconds": seconds, "items_per_second": rate,
     });
     if let Some(count) = arguments.partitions {
-        // Who of them has grown was given more than it was reserved for.
+        // A filter that has grown got more items than it was reserved for.
         let fullest =
             keys.iter().filter_map(|key| Some((fact(key, b"ITEMS")?, fact(key, b"CAPACITY")?))).max();
         if let Some((items, capacity)) = fullest {

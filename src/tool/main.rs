@@ -1,29 +1,26 @@
-//! `everbloom`, the command-line tool: loads, builds, copies and looks at filters. docs/tool.md describes it.
+//! `everbloom`, the command-line tool: loads, builds, copies and inspects filters. docs/tool.md describes it.
 //!
-//! It speaks to servers as any client does, and builds on the library of this crate by its public names only.
+//! It is a client of servers, and of the public API of this crate.
 #![forbid(unsafe_code)]
 
 mod build;
 mod check;
+mod chunks;
 mod copying;
 mod draft;
 mod failure;
-mod fetching;
 mod input;
 mod inspect;
-mod interrupt;
 mod load;
 mod options;
 mod output;
 mod packing;
 mod partitions;
-mod pieces;
 mod rdb;
 mod restore;
 mod sending;
 mod server;
 mod size;
-mod spreading;
 
 use std::process::ExitCode;
 
@@ -62,7 +59,7 @@ fn main() -> ExitCode {
         Err(error) => return refuse(&error),
     };
     let output = Output::new(json, quiet);
-    interrupt::watch();
+    failure::handle_signals();
     let outcome = match command {
         Command::Load(arguments) => load::run(arguments, &output),
         Command::Build(arguments) => build::run(arguments, &output),
@@ -78,7 +75,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Says what is wrong with the arguments, or what help was asked for.
+/// Prints the error of the arguments, or the help.
 fn refuse(error: &clap::Error) -> ExitCode {
     if error.exit_code() != 0 && std::env::args_os().any(|argument| argument == "--json") {
         return Output::new(true, false).fail(&failure::Failure::usage(error.to_string().trim_end()));

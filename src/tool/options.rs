@@ -1,4 +1,4 @@
-//! What a new filter shall be: in the words of BF.RESERVE, and for the library.
+//! The options of a new filter, for BF.RESERVE and for the library.
 
 use everbloom::{Growth, Options};
 
@@ -10,10 +10,10 @@ use super::output::Output;
 #[derive(Clone, Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Arguments {
-    /// Share of absent items that may be taken for present, strictly between 0 and 1
+    /// Share of absent items that may be false positives, strictly between 0 and 1
     #[arg(long, value_name = "RATE", default_value_t = 0.01, help_heading = "Filter")]
     pub(crate) error: f64,
-    /// Items to make room for; without it they are counted first
+    /// Capacity in items; without it the items are counted first
     #[arg(long, visible_alias = "items", value_name = "ITEMS", value_parser = items, help_heading = "Filter")]
     pub(crate) capacity: Option<u64>,
     /// How many times larger each further layer is than the one before
@@ -28,21 +28,21 @@ pub(crate) struct Arguments {
 #[derive(Clone, Debug, Default, clap::Args)]
 #[group(skip)]
 pub(crate) struct ServerArguments {
-    /// Hash items with a key that nobody knows
+    /// Hash items with a secret random key
     #[arg(long, help_heading = "Filter")]
     pub(crate) keyed: bool,
     /// Keep counters in place of bits, so that items can be deleted
     #[arg(long, help_heading = "Filter")]
     pub(crate) counting: bool,
-    /// Forget items after this time: seconds, or with a unit (500ms, 30s, 15m, 12h, 7d, 2w)
+    /// Time after which items expire: seconds, or with a unit (500ms, 30s, 15m, 12h, 7d, 2w)
     #[arg(long, value_name = "TIME", value_parser = milliseconds, help_heading = "Filter")]
     pub(crate) window: Option<u64>,
-    /// Let the key expire after so many seconds
+    /// Seconds after which the key expires
     #[arg(long, value_name = "SECONDS", help_heading = "Filter")]
     pub(crate) ex: Option<u64>,
 }
 
-/// A number of items, also as 1e8.
+/// Parses a number of items, also in the form 1e8.
 pub(crate) fn items(text: &str) -> Result<u64, String> {
     let wrong = || format!("{text} is no number of items");
     if let Ok(number) = text.parse() {
@@ -60,7 +60,7 @@ pub(crate) fn items(text: &str) -> Result<u64, String> {
 /// Milliseconds of the shortest and of the longest window that a filter can have.
 pub(crate) const WINDOW_MS: std::ops::RangeInclusive<u64> = 100..=1 << 40;
 
-/// A window of time in milliseconds.
+/// Parses a time in milliseconds.
 pub(crate) fn milliseconds(text: &str) -> Result<u64, String> {
     let wrong = || format!("{text} is no time: 500ms, 30s, 15m, 12h, 7d, 2w, or seconds");
     let digits = text.find(|next: char| !next.is_ascii_digit()).unwrap_or(text.len());
@@ -78,12 +78,12 @@ pub(crate) fn milliseconds(text: &str) -> Result<u64, String> {
     number.checked_mul(unit_ms).filter(|ms| *ms > 0).ok_or_else(wrong)
 }
 
-/// The words of BF.RESERVE for a factor.
+/// Returns the words of BF.RESERVE for an expansion.
 pub(crate) fn expansion_words(expansion: Option<u32>) -> Vec<String> {
     expansion.map_or_else(Vec::new, |expansion| vec!["EXPANSION".to_owned(), expansion.to_string()])
 }
 
-/// The words of BF.RESERVE for a window.
+/// Returns the words of BF.RESERVE for a window.
 pub(crate) fn window_words(window_ms: Option<u64>) -> Vec<String> {
     match window_ms {
         Some(ms) if ms.is_multiple_of(1000) => vec!["WINDOW".to_owned(), (ms / 1000).to_string()],
@@ -93,7 +93,7 @@ pub(crate) fn window_words(window_ms: Option<u64>) -> Vec<String> {
 }
 
 impl Arguments {
-    /// The capacity that was asked for, or as many items as there are.
+    /// Returns the chosen capacity, or the number of items in the input.
     pub(crate) fn capacity_of(&self, input: &input::Arguments, output: &Output) -> Result<u64, Failure> {
         match self.capacity {
             Some(capacity_items) => Ok(capacity_items),
@@ -104,7 +104,7 @@ impl Arguments {
         }
     }
 
-    /// For the library.
+    /// Returns the options for the library.
     pub(crate) fn library(&self, capacity_items: u64) -> Result<Options, Failure> {
         let growth = match self.expansion {
             _ if self.nonscaling => Growth::Fixed,
@@ -117,7 +117,7 @@ impl Arguments {
         Ok(Options { error_rate: self.error, capacity_items: capacity_items.max(1), growth })
     }
 
-    /// The words behind `BF.RESERVE key`.
+    /// Returns the words after `BF.RESERVE key`.
     pub(crate) fn words(
         &self,
         server: &ServerArguments,

@@ -1,4 +1,4 @@
-//! What the tool says: results on standard output, progress and troubles on standard error.
+//! The output of the tool: results on standard output, progress and errors on standard error.
 
 use std::cell::{Cell, RefCell};
 use std::io::{IsTerminal, Write, stderr, stdout};
@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use super::failure::Failure;
 
-/// Between two lines of progress where there is no terminal.
+/// The time between two lines of progress without a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(5);
-/// Before the first of them.
+/// The time before the first line.
 const LINE_AFTER: Duration = Duration::from_millis(500);
 
-/// How to say things.
+/// The form of the output.
 pub(crate) struct Output {
     pub(crate) is_json: bool,
     is_quiet: bool,
@@ -27,17 +27,17 @@ impl Output {
         Self { is_json, is_quiet, has_terminal: stderr().is_terminal() }
     }
 
-    /// The result, in one of its two forms.
+    /// Prints the result, as text or JSON.
     pub(crate) fn result(&self, text: &str, json: &Value) -> Result<(), Failure> {
         let mut out = stdout().lock();
         if self.is_json { writeln!(out, "{json}") } else { writeln!(out, "{}", text.trim_end()) }?;
         Ok(out.flush()?)
     }
 
-    /// Something that is worth saying on the way.
+    /// Prints a message on standard error.
     pub(crate) fn note(&self, text: &str) {
         if !self.is_quiet {
-            // Whoever closed standard error does not want to know.
+            // Standard error may be closed.
             let _ = writeln!(stderr(), "{text}");
         }
     }
@@ -52,7 +52,7 @@ impl Output {
         ExitCode::from(code)
     }
 
-    /// The progress of something of `total` units, where that is known: a bar on a terminal, else lines.
+    /// Returns the progress of a task of `total` units, if known: a bar on a terminal, else lines.
     pub(crate) fn progress(&self, verb: &'static str, total: Option<u64>, unit: Unit) -> Progress {
         let bar = if self.is_quiet || !self.has_terminal {
             ProgressBar::hidden()
@@ -86,21 +86,21 @@ impl Output {
     }
 }
 
-/// What progress is counted in.
+/// The unit of progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     Bytes,
     Filters,
 }
 
-/// How far something is.
+/// The progress of a task.
 pub(crate) struct Progress {
     bar: ProgressBar,
     verb: &'static str,
     total: Option<u64>,
     has_lines: bool,
     began: Instant,
-    /// When the next line is due, since it began.
+    /// When the next line is due, from the start.
     next: Cell<Duration>,
     message: RefCell<String>,
 }
@@ -133,12 +133,12 @@ impl Drop for Progress {
     }
 }
 
-/// So many per second, as a whole number; 0 where no time has passed.
+/// Returns the rate per second as a whole number; 0 if no time has passed.
 pub(crate) fn per_second(number: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { (number as f64 / seconds).round() } else { 0.0 }
 }
 
-/// Bytes with a unit, to three digits.
+/// Returns a number of bytes with a unit.
 pub(crate) fn bytes(number: u64) -> String {
     let mut scaled = number as f64;
     for unit in ["bytes", "KiB", "MiB", "GiB", "TiB"] {
@@ -150,12 +150,12 @@ pub(crate) fn bytes(number: u64) -> String {
     String::new()
 }
 
-/// A key or an item as text: bytes that are none are escaped.
+/// Returns a key or an item as text, escaped if it is not UTF-8.
 pub(crate) fn shown(bytes: &[u8]) -> String {
     std::str::from_utf8(bytes).map_or_else(|_| bytes.escape_ascii().to_string(), str::to_owned)
 }
 
-/// Rows in columns as wide as their widest cell, the first row being the names of the columns.
+/// Returns rows as text, in columns as wide as their widest cell.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
     let mut widths: Vec<usize> = Vec::new();
     for row in rows {

@@ -1,18 +1,18 @@
-//! Many items in one run of bytes, as BF.BULKADD takes them.
+//! Packed batches: many items in one string, for BF.BULKADD.
 
 use memchr::memchr_iter;
 
-/// How items lie in a batch.
+/// The packing of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Packing {
     /// Each ends with a newline; the last may lack it.
     Lines,
-    /// Each stands behind its length, a 32-bit little-endian number.
+    /// Each follows its length, a 32-bit little-endian number.
     Prefixed,
 }
 
 impl Packing {
-    /// The word of the command.
+    /// Returns the word of the command.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Lines => "LINES",
@@ -21,19 +21,20 @@ impl Packing {
     }
 }
 
-/// Items in one run of bytes.
+/// A packed batch.
 #[derive(Clone, Debug)]
 pub(crate) struct Batch {
     pub(crate) packing: Packing,
     pub(crate) data: Vec<u8>,
-    /// How many there are.
+    /// The number of items.
     pub(crate) items: u64,
 }
 
 impl Batch {
-    /// Of whole lines.
+    /// Returns a batch of whole lines.
     pub(crate) fn of_lines(data: Vec<u8>) -> Self {
-        let items = count_lines(&data) + u64::from(data.last().is_some_and(|last| *last != b'\n'));
+        let newlines = memchr_iter(b'\n', &data).count() as u64;
+        let items = newlines + u64::from(data.last().is_some_and(|last| *last != b'\n'));
         Self { packing: Packing::Lines, data, items }
     }
 
@@ -41,7 +42,7 @@ impl Batch {
         Self { packing: Packing::Prefixed, data: Vec::with_capacity(capacity_bytes), items: 0 }
     }
 
-    /// Appends an item to a prefixed batch; nothing but false where it is longer than a length can say.
+    /// Appends an item to a prefixed batch. Returns false if it is too long for a 32-bit length.
     pub(crate) fn push(&mut self, item: &[u8]) -> bool {
         let Ok(length) = u32::try_from(item.len()) else { return false };
         self.data.extend_from_slice(&length.to_le_bytes());
@@ -50,15 +51,10 @@ impl Batch {
         true
     }
 
-    /// The items in order.
+    /// Returns the items in order.
     pub(crate) fn iter(&self) -> Items<'_> {
         Items { packing: self.packing, rest: &self.data }
     }
-}
-
-/// Newlines. O(bytes).
-pub(crate) fn count_lines(data: &[u8]) -> u64 {
-    memchr_iter(b'\n', data).count() as u64
 }
 
 /// The items of a batch.
@@ -77,7 +73,6 @@ impl<'b> Iterator for Items<'b> {
         }
         match self.packing {
             Packing::Lines => {
-                // The lines of most files are shorter than what the search by vectors needs to begin with.
                 let end = memchr::memchr(b'\n', self.rest).unwrap_or(self.rest.len());
                 let (item, rest) = self.rest.split_at_checked(end)?;
                 self.rest = rest.get(1..).unwrap_or_default();

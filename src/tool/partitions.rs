@@ -1,20 +1,30 @@
-//! One filter as several, over a whole cluster: which of them an item is in, and how large they are. docs/cluster.md says
-//! the rule, which every client follows.
+//! A filter in partitions over a whole cluster: which of them has an item, how large they are, and how they are filled.
+//! docs/cluster.md has the rule, which every client follows.
 
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use everbloom::{BloomFilter, Tally};
+
+use super::build::{PART_BYTES, empty, threads_of};
 use super::failure::Failure;
+use super::input;
+use super::options;
+use super::output::{Output, Unit, per_second};
+use super::packing::Batch;
 
-/// Most partitions: as many as a cluster has slots.
+/// Most partitions: the slots of a cluster.
 const PARTITIONS_MAX: u32 = 16_384;
 
-/// The key of a partition.
+/// Returns the key of a partition.
 pub(crate) fn key(name: &str, number: u32) -> String {
     format!("{name}:{{{number}}}")
 }
 
-/// The keys of all partitions in order.
+/// Returns the keys of all partitions in order.
 ///
 /// # Errors
-/// Where the braces of the name, and not those of the number, would decide the slot.
+/// The braces of the name, and not those of the number, would decide the slot.
 pub(crate) fn keys(name: &str, count: u32) -> Result<Vec<Vec<u8>>, Failure> {
     if name.contains('{') {
         return Err(Failure::usage("with a { in the key all partitions would be in one slot"));
@@ -22,7 +32,7 @@ pub(crate) fn keys(name: &str, count: u32) -> Result<Vec<Vec<u8>>, Failure> {
     Ok((0..count).map(|number| key(name, number).into_bytes()).collect())
 }
 
-/// The name and the number that a key is the partition of, if it looks like one.
+/// Returns the name and the number of the partition that a key looks like, if it does.
 pub(crate) fn of_key(key: &str) -> Option<(&str, u32)> {
     let (name, number) = key.strip_suffix('}')?.rsplit_once(":{")?;
     let parsed: u32 = number.parse().ok().filter(|number| *number < PARTITIONS_MAX)?;
@@ -30,14 +40,14 @@ pub(crate) fn of_key(key: &str) -> Option<(&str, u32)> {
     (parsed.to_string() == number && !name.contains('{')).then_some((name, parsed))
 }
 
-/// The partition of an item.
+/// Returns the partition of an item.
 #[inline]
 pub(crate) fn partition_of(item: &[u8], count: u32) -> usize {
     (crc32fast::hash(item) % count.max(1)) as usize
 }
 
-/// What each is reserved for: its share and four standard deviations, `share + 4 sqrt(share)` rounded up, so that none
-/// grows. At least 1.
+/// Returns the capacity of each partition: its share and four standard deviations, `share + 4 sqrt(share)` rounded up,
+/// so that none grows. At least 1.
 pub(crate) fn capacity_items(all_items: u64, count: u32) -> u64 {
     let (items, count) = (u128::from(all_items), u128::from(count.max(1)));
     // 4 sqrt(items / count) is sqrt(16 items count) / count.
@@ -47,10 +57,123 @@ pub(crate) fn capacity_items(all_items: u64, count: u32) -> u64 {
     u64::try_from((items + root).div_ceil(count)).unwrap_or(u64::MAX).max(1)
 }
 
-/// A number of partitions.
+/// Parses a number of partitions.
 pub(crate) fn count(text: &str) -> Result<u32, String> {
     let number = text.parse().ok().filter(|number| (1..=PARTITIONS_MAX).contains(number));
     number.ok_or_else(|| format!("a number from 1 to {PARTITIONS_MAX} is needed"))
+}
+
+/// Bytes that the batches of all partitions hold together, about.
+const KEPT_BYTES: usize = 32 << 20;
+
+/// Gathers a batch for each partition.
+pub(crate) struct Spreader {
+    count: u32,
+    batch_bytes: usize,
+    batches: Vec<Batch>,
+}
+
+impl Spreader {
+    /// Returns one with batches of about `batch_bytes` bytes, and of fewer if there are many partitions.
+    pub(crate) fn new(count: u32, batch_bytes: usize) -> Self {
+        let fair_bytes = KEPT_BYTES / usize::try_from(count.max(1)).unwrap_or(usize::MAX);
+        Self { batch_bytes: batch_bytes.min(fair_bytes), ..Self::gathering(count) }
+    }
+
+    /// Returns one with batches that grow until they are added.
+    fn gathering(count: u32) -> Self {
+        Self { count, batch_bytes: usize::MAX, batches: (0..count).map(|_| Batch::prefixed(0)).collect() }
+    }
+
+    /// Spreads the items of a batch, and emits the batches that are large enough.
+    pub(crate) fn spread(
+        &mut self,
+        batch: &Batch,
+        mut emit: impl FnMut(usize, Batch) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        for item in batch {
+            let number = partition_of(item, self.count);
+            let Some(theirs) = self.batches.get_mut(number) else { continue };
+            if !theirs.push(item) {
+                return Err(Failure::new("an item is longer than any server takes"));
+            }
+            if theirs.data.len() >= self.batch_bytes {
+                let next = Batch::prefixed(theirs.data.len());
+                emit(number, std::mem::replace(theirs, next))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Emits the batches that are left.
+    pub(crate) fn finish(
+        self,
+        mut emit: impl FnMut(usize, Batch) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let left = self.batches.into_iter().enumerate().filter(|(_, batch)| batch.items > 0);
+        left.into_iter().try_for_each(|(number, batch)| emit(number, batch))
+    }
+
+    /// Adds all items to the filters, each on one thread at a time, and clears the batches.
+    fn add_to(&mut self, filters: &mut [BloomFilter], threads: usize) -> Result<Tally, Failure> {
+        let work = Mutex::new(filters.iter_mut().zip(&self.batches));
+        let next = || work.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let add = || {
+            let mut tally = Tally::default();
+            while let Some((filter, batch)) = next() {
+                let added = filter.add_parts(vec![batch]);
+                tally = tally.plus(added.map_err(Failure::new)?);
+            }
+            Ok(tally)
+        };
+        let tallies: Vec<Result<Tally, Failure>> = thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads).map(|_| scope.spawn(add)).collect();
+            workers
+                .into_iter()
+                .map(|worker| worker.join().unwrap_or_else(|_| Err(Failure::new("a thread panicked"))))
+                .collect()
+        });
+        for batch in &mut self.batches {
+            batch.data.clear();
+            batch.items = 0;
+        }
+        tallies.into_iter().try_fold(Tally::default(), |sum, tally| Ok(sum.plus(tally?)))
+    }
+}
+
+/// Returns the filters of all partitions, each of a capacity, built without a server, the counts, and the seconds that
+/// it took.
+pub(crate) fn build_partitions(
+    input: &input::Arguments,
+    options: &options::Arguments,
+    (capacity_items, count): (u64, u32),
+    threads: Option<usize>,
+    output: &Output,
+) -> Result<(Vec<BloomFilter>, Tally, f64), Failure> {
+    let threads = threads_of(threads);
+    let filters = (0..count).map(|_| empty(options, capacity_items));
+    let mut filters: Vec<BloomFilter> = filters.collect::<Result<_, Failure>>()?;
+    let batches = input.batches(PART_BYTES)?;
+    let progress = output.progress("building", batches.total_bytes, Unit::Bytes);
+    let mut tally = Tally::default();
+    // Enough items at a time that the threads seldom wait for each other.
+    let mut gathered = Spreader::gathering(count);
+    let mut source = &batches;
+    loop {
+        let mut has_ended = true;
+        for batch in source.by_ref().take(threads.saturating_mul(2)) {
+            has_ended = false;
+            gathered.spread(&batch?, |_, _| Ok(()))?;
+        }
+        tally = tally.plus(gathered.add_to(&mut filters, threads)?);
+        progress.set(
+            batches.done_bytes(),
+            format!("{} items, {} items/s", tally.items, per_second(tally.items, progress.seconds())),
+        );
+        if has_ended {
+            return Ok((filters, tally, progress.seconds()));
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
-//! `everbloom restore`: a file of `everbloom build` to a server.
+//! `everbloom restore`: sends a file of `everbloom build` to a server.
 
 use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::draft::{Draft, Existing};
+use super::chunks;
+use super::draft::Draft;
 use super::failure::Failure;
 use super::output::{Output, Unit, bytes, per_second, shown};
-use super::pieces::Pieces;
 use super::server::{self, Credentials, Router, Site, integer};
 
 /// Send a filter that `everbloom build` wrote to a server
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     /// Put it in the place of the key that is there
     #[arg(long)]
     replace: bool,
-    /// Let the key expire after so many seconds
+    /// Seconds after which the key expires
     #[arg(long, value_name = "SECONDS")]
     ex: Option<u64>,
     #[command(flatten)]
@@ -43,13 +43,12 @@ Exit codes: 0 done; 1 failed; 2 wrong arguments; 130 interrupted. In all but the
 
 pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> {
     let key = arguments.key.as_bytes();
-    let (pieces, file_bytes) = Pieces::open(&arguments.file)?;
+    let (chunks, file_bytes) = chunks::open(&arguments.file)?;
     let site = Site::new(&arguments.url, &arguments.connection, Credentials::Main)?;
     let mut router = Router::new(&site)?;
-    let existing = if arguments.replace { Existing::Replace } else { Existing::Refuse };
-    let mut draft = Draft::new(&mut router, key, existing)?;
+    let mut draft = Draft::new(&mut router, key, arguments.replace)?;
     let progress = output.progress("sending", Some(file_bytes), Unit::Bytes);
-    draft.fill(&mut router, pieces, |sent| progress.set(sent, bytes(sent)))?;
+    draft.fill(&mut router, chunks, |sent| progress.set(sent, bytes(sent)))?;
     draft.publish(&mut router, arguments.ex.map(|seconds| seconds.saturating_mul(1000)))?;
     let seconds = progress.seconds();
     drop(progress);

@@ -1,26 +1,25 @@
-//! Adding batches to filters on servers: by BF.BULKADD, or by BF.INSERT where a server does not know it; several
-//! commands on their way to each node at once. What a node of a cluster refuses because the slot is moving goes again, to
-//! where it belongs; it was not done, so nothing is done twice.
+//! Adds batches to filters on servers: by BF.BULKADD, or by BF.INSERT if a server does not know it, with several
+//! commands outstanding at each node. A command that a node of a cluster refuses because the slot is moving is sent
+//! again to the right node; it was not executed, so no item is added twice.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem;
 
 use redis::Value;
 
-use super::failure::Failure;
-use super::interrupt;
+use super::failure::{Failure, check_interruption};
 use super::output::shown;
 use super::packing::{Batch, Packing};
 use super::server::{Gone, Place, Router, Trouble};
 
-/// Commands that are sent to a node before the reply to the first is waited for. Their replies together are far smaller than
-/// what the system keeps for a connection, so that neither side ever waits for the other to read.
+/// Commands that are outstanding at a node. Their replies together are far smaller than the buffers of a connection, so
+/// neither side ever waits for the other to read.
 const PACKED_AHEAD: usize = 3;
 const WORDS_AHEAD: usize = 16;
 /// Items of one BF.INSERT.
 const WORDS_ITEMS: usize = 1000;
 
-/// What came of adding.
+/// The results of adding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) items: u64,
@@ -29,14 +28,14 @@ pub(crate) struct Counts {
     pub(crate) refused: u64,
 }
 
-/// Adds batches to filters, which must be there.
+/// Adds batches to existing filters.
 pub(crate) struct Sender<'r> {
     router: &'r mut Router,
     keys: Vec<Vec<u8>>,
     is_packed: bool,
-    /// What was sent to each node and not replied to.
+    /// The batches that each node has not replied to.
     outstanding: HashMap<Place, VecDeque<Sent>>,
-    /// What a node did not take because the slot is on its way, or gone.
+    /// The batches that a node refused because the slot is moving, or has moved.
     refused: Vec<Sent>,
     pub(crate) counts: Counts,
 }
@@ -48,9 +47,9 @@ struct Sent {
 }
 
 impl<'r> Sender<'r> {
-    /// Looks for the filters, and finds out what their server knows.
+    /// Checks that the filters exist, and whether their server knows BF.BULKADD.
     pub(crate) fn new(router: &'r mut Router, keys: Vec<Vec<u8>>) -> Result<Self, Failure> {
-        // No items in a packing that has no end of its own: changes nothing.
+        // A batch without items changes nothing.
         let word = Packing::Prefixed.word().as_bytes();
         let mut is_packed = true;
         for key in &keys {
@@ -64,12 +63,12 @@ impl<'r> Sender<'r> {
         Ok(Self { router, keys, is_packed, outstanding, refused, counts: Counts::default() })
     }
 
-    /// Whether items go packed.
+    /// Returns whether items are sent packed.
     pub(crate) const fn is_packed(&self) -> bool {
         self.is_packed
     }
 
-    /// Sends a batch to the filter of a number; what came of it is counted by and by.
+    /// Sends a batch to the filter of a number. Its results are counted when the reply is received.
     pub(crate) fn add(&mut self, number: usize, batch: Batch) -> Result<(), Failure> {
         if self.is_packed {
             return self.send(Sent { number, batch }, PACKED_AHEAD);
@@ -87,7 +86,7 @@ impl<'r> Sender<'r> {
         Ok(())
     }
 
-    /// Receives what is outstanding, and sends again what was not taken.
+    /// Receives all outstanding replies, and sends refused batches again.
     pub(crate) fn settle(&mut self) -> Result<&mut Router, Failure> {
         let places: Vec<Place> = self.outstanding.keys().cloned().collect();
         for place in &places {
@@ -103,7 +102,7 @@ impl<'r> Sender<'r> {
     }
 
     fn send(&mut self, sent: Sent, ahead: usize) -> Result<(), Failure> {
-        interrupt::check()?;
+        check_interruption()?;
         let key = self.key(&sent)?.to_owned();
         let place = self.router.place_of(&key)?;
         self.router.at(&place)?.send(&command(self.is_packed, &key, &sent.batch))?;
@@ -131,21 +130,21 @@ impl<'r> Sender<'r> {
         }
     }
 
-    /// Counts what came of a batch.
+    /// Counts the results of a batch.
     fn note(&mut self, sent: &Sent, reply: &Value) -> Result<(), Failure> {
         let items = sent.batch.items;
-        let answers = count(reply, &mut self.counts)?;
+        let results = count(reply, &mut self.counts)?;
         self.counts.items += items;
         // A filter of fixed size that is full ends the reply at the first item that it refuses.
-        match items.checked_sub(answers) {
+        match items.checked_sub(results) {
             Some(missing) => self.counts.refused += missing,
-            None => return Err(Failure::new(format!("{answers} answers for {items} items"))),
+            None => return Err(Failure::new(format!("{results} answers for {items} items"))),
         }
         Ok(())
     }
 }
 
-/// The command that adds a batch to the filter of a key.
+/// Returns the command that adds a batch to the filter of a key.
 fn command<'c>(is_packed: bool, key: &'c [u8], batch: &'c Batch) -> Vec<&'c [u8]> {
     if is_packed {
         return vec![b"BF.BULKADD", key, b"NOCREATE", batch.packing.word().as_bytes(), &batch.data];
@@ -155,28 +154,26 @@ fn command<'c>(is_packed: bool, key: &'c [u8], batch: &'c Batch) -> Vec<&'c [u8]
     command
 }
 
-/// Counts the answers of one reply: a character each, or a number, a truth value or an error each. Answers how many
-/// there are.
+/// Counts the results of one reply: one character each, or a number, a boolean or an error each. Returns how many there
+/// are.
 fn count(reply: &Value, counts: &mut Counts) -> Result<u64, Trouble> {
-    let mut add = |answer: u8| match answer {
+    let mut add = |result: u8| match result {
         b'1' => counts.new += 1,
         b'0' => counts.present += 1,
         _ => counts.refused += 1,
     };
     match reply {
-        Value::BulkString(answers) => {
-            answers.iter().for_each(|answer| add(*answer));
-            Ok(answers.len() as u64)
+        Value::BulkString(results) => {
+            results.iter().for_each(|result| add(*result));
+            Ok(results.len() as u64)
         }
-        Value::Array(answers) => {
-            for answer in answers {
-                match answer {
-                    Value::Int(0) | Value::Boolean(false) => add(b'0'),
-                    Value::Int(_) | Value::Boolean(true) => add(b'1'),
-                    _ => add(b'!'),
-                }
-            }
-            Ok(answers.len() as u64)
+        Value::Array(results) => {
+            results.iter().for_each(|result| match result {
+                Value::Int(0) | Value::Boolean(false) => add(b'0'),
+                Value::Int(_) | Value::Boolean(true) => add(b'1'),
+                _ => add(b'!'),
+            });
+            Ok(results.len() as u64)
         }
         _ => Err(Trouble::Broken("an answer per item was expected".to_owned())),
     }

@@ -1,10 +1,10 @@
-//! What the tests of altered bytes have in common for all formats: the values that a field may become, and what a filter of
-//! such bytes must still do.
+//! What the tests of altered bytes have in common for all formats: the values that a field may become, and what a
+//! filter of such bytes must still do.
 
 use everbloom::bloom::limits::LAYERS_MAX;
 use everbloom::bloom::{CellType, Depth, Filter, NoPrefetch, UnknownMemory};
 use everbloom::format::DecodeError;
-use everbloom::format::filter::{from_header, piece};
+use everbloom::format::filter::{chunk, from_header};
 
 use crate::support::make::{ANY, START_MS, contains, set_time};
 use crate::support::saved::{loaded_as, saved};
@@ -95,8 +95,8 @@ impl Outcomes {
     }
 }
 
-/// Checks that a filter finds what is added to it at any time, keeps all rules, loses items where it can, and is written and
-/// read again.
+/// Checks that a filter finds what is added to it at any time, keeps all rules, loses items where it can, and is
+/// written and read again.
 fn assert_behaves(mut filter: Filter, context: &dyn Fn() -> String) {
     assert!((1..=LAYERS_MAX).contains(&filter.layer_count()), "{}", context());
     assert_eq!(filter.internal_validate(Depth::Cells), Ok(()), "{}", context());
@@ -121,7 +121,7 @@ fn assert_behaves(mut filter: Filter, context: &dyn Fn() -> String) {
     let again = again.unwrap_or_else(|error| panic!("{error:?}: {}", context()));
     assert_eq!(saved(&again), record, "{}", context());
     filter.mark_state(1);
-    let header = from_header(&piece(&filter, 0).unwrap().unwrap().data, &ANY).unwrap();
+    let header = from_header(&chunk(&filter, 0).unwrap().unwrap().data, &ANY).unwrap();
     assert_eq!(header.layer_count(), filter.layer_count(), "{}", context());
     assert!(filter.try_clone(UnknownMemory).is_ok());
 }

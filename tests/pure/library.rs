@@ -166,9 +166,9 @@ fn sizes_with_a_window_are_those_of_the_filter_at_that_pace() {
 fn equal_filters_have_one_digest_wherever_they_come_from() {
     let mut filter = BloomFilter::new(Options { capacity_items: 3000, ..Options::default() }).unwrap();
     filter.add_many(&slices(&items(2000)));
-    let pieces: Vec<(u64, Vec<u8>)> = filter.pieces().map(Result::unwrap).collect();
-    let mut loader = Loader::new(&pieces[0].1).unwrap();
-    for (iterator, data) in &pieces[1..] {
+    let chunks: Vec<(u64, Vec<u8>)> = filter.chunks().map(Result::unwrap).collect();
+    let mut loader = Loader::new(&chunks[0].1).unwrap();
+    for (iterator, data) in &chunks[1..] {
         loader.load(*iterator, data).unwrap();
     }
     let mut copy = loader.finish();
@@ -186,12 +186,12 @@ fn with_window(window_ms: u64, added_ms: u64, item: &[u8]) -> BloomFilter {
     filter.mark_state(1);
     let mut iterator = 0;
     let mut loader: Option<Loader> = None;
-    while let Some(piece) = everbloom::format::filter::piece(&filter, iterator).unwrap() {
+    while let Some(chunk) = everbloom::format::filter::chunk(&filter, iterator).unwrap() {
         match &mut loader {
-            None => loader = Some(Loader::new(&piece.data).unwrap()),
-            Some(loader) => loader.load(piece.next_iterator, &piece.data).unwrap(),
+            None => loader = Some(Loader::new(&chunk.data).unwrap()),
+            Some(loader) => loader.load(chunk.next_iterator, &chunk.data).unwrap(),
         }
-        iterator = piece.next_iterator;
+        iterator = chunk.next_iterator;
     }
     loader.unwrap().finish()
 }
@@ -208,7 +208,7 @@ fn a_window_goes_by_the_time_that_is_set() {
     // An item that is added before the time is set is of the newest generation.
     assert_eq!(filter.add(b"bob"), Ok(true));
     assert!(filter.contains_at(b"bob", added_ms + window_ms / 2));
-    filter.tell_time(added_ms + window_ms * 2);
+    filter.set_time(added_ms + window_ms * 2);
     assert!(!filter.contains(b"alice") && !filter.contains(b"bob"));
     assert_eq!(filter.add(b"carol"), Ok(true));
     assert!(filter.contains_at(b"carol", added_ms + window_ms * 3));
@@ -216,6 +216,6 @@ fn a_window_goes_by_the_time_that_is_set() {
     // The others have no time.
     let mut plain = BloomFilter::new(Options::default()).unwrap();
     plain.add(b"alice").unwrap();
-    plain.tell_time(u64::MAX);
+    plain.set_time(u64::MAX);
     assert!(plain.contains_at(b"alice", u64::MAX) && plain.window_ms().is_none());
 }

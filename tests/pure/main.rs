@@ -23,6 +23,7 @@ mod batch;
 #[path = "../../benches/server/main.rs"]
 mod bench;
 mod chain;
+mod chunks;
 mod commands;
 mod counting;
 mod docs;
@@ -31,7 +32,6 @@ mod hostile;
 mod keyed;
 mod library;
 mod monitoring;
-mod pieces;
 mod positions;
 mod record;
 mod recorded;

@@ -1,7 +1,9 @@
-//! The filters that other modules made and tests/fixtures recorded: they load, reply as they did, and go on.
+//! The filters in tests/fixtures, of other modules and of releases of this one: they load, reply as recorded, and go
+//! on.
 
 use everbloom::Format;
 use everbloom::bloom::{AddError, Filter, Growth};
+use everbloom::format::filter::DataType;
 
 use crate::support::fixtures::{Case, cases};
 use crate::support::make::{ANY, add, contains};
@@ -26,9 +28,8 @@ pub fn recorded(prefix: &str) -> Vec<(Case, Payload, Filter)> {
 
 /// Returns the filter of a record that the producer, or this module, wrote of a recorded filter.
 fn load(case: &Case, payload: &Payload, version: Option<i32>) -> Filter {
-    let is_redisbloom = payload.type_name == "MBbloom--";
-    let format = if is_redisbloom { Format::RedisBloom } else { Format::ValkeyBloom };
-    let mut filter = loaded_as(format, version, &payload.record, ANY).unwrap();
+    let format = Format::ALL.into_iter().find(|format| DataType::of(*format).name == payload.type_name);
+    let mut filter = loaded_as(format.unwrap(), version, &payload.record, ANY).unwrap();
     if case.producer == OTHER_HASH {
         filter.assume_redisbloom_1_1();
     }
@@ -52,6 +53,8 @@ fn every_filter_goes_on_for_two_more_layers_without_a_false_negative() {
         for number in 0.. {
             let item = format!("more:{number}").into_bytes();
             match add(&mut filter, &item) {
+                // A saturating filter is never full.
+                Ok(_) if filter.growth() == Growth::Saturating && number > 1000 => break,
                 Ok(_) => members.push(item),
                 Err(error) => {
                     assert_eq!((error, filter.growth()), (AddError::Full, Growth::Fixed), "{}", case.key);
@@ -59,7 +62,9 @@ fn every_filter_goes_on_for_two_more_layers_without_a_false_negative() {
                     break;
                 }
             }
-            if filter.layer_count() == layers + 2 && filter.layers()[layers + 1].is_full() {
+            // A window may add a third layer before the second is full.
+            let added = filter.layer_count() - layers;
+            if added > 2 || added == 2 && filter.layers()[layers + 1].is_full() {
                 break;
             }
         }
@@ -70,7 +75,8 @@ fn every_filter_goes_on_for_two_more_layers_without_a_false_negative() {
         assert!(members.iter().all(|item| contains(&again, item)), "{}", case.key);
         match filter.format() {
             Format::RedisBloom => redisbloom::assert_grown(&filter, layers, payload.encoding_version),
-            _ => valkeybloom::assert_grown(&filter, payload.encoding_version),
+            Format::ValkeyBloom => valkeybloom::assert_grown(&filter, payload.encoding_version),
+            Format::Everbloom => assert_eq!(payload.encoding_version, 1),
         }
     }
 }

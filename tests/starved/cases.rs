@@ -1,7 +1,7 @@
 //! Every command, on filters of every kind whose arrays are larger than what is never refused.
 
-use everbloom::format::filter::{piece, rewrite};
-use everbloom::format::rewrite::Rewritten;
+use everbloom::format::chunks::Rewritten;
+use everbloom::format::filter::{chunk, rewrite};
 
 use crate::support::server::Server;
 
@@ -131,13 +131,13 @@ pub(crate) fn cases() -> Vec<Case> {
     cases
 }
 
-/// The pieces and blobs of a filter, each loaded behind those before it.
+/// The chunks and blobs of a filter, each loaded behind those before it.
 fn load(name: &str, before: &[String], put: &mut impl FnMut(&str, &[String], Vec<Vec<u8>>)) {
     let mut server = Server::new();
     before.iter().for_each(|line| drop(server.run(line)));
     let mut filter = server.keys.remove(&b"k"[..]).unwrap();
     filter.mark_state(4);
-    let header = piece(&filter, 0).unwrap().unwrap();
+    let header = chunk(&filter, 0).unwrap().unwrap();
     put(name, &[], vec![b"BF.LOADCHUNK".to_vec(), b"n".to_vec(), b"1".to_vec(), header.data.into_owned()]);
     let memory = everbloom::bloom::UnknownMemory;
     rewrite(&filter, memory, 1, &mut |command| {

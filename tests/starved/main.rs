@@ -27,11 +27,11 @@ use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::{Filter, OutOfMemory, UnknownMemory};
 use everbloom::command::COMMANDS;
 use everbloom::format::DecodeError;
+use everbloom::format::chunks::Rewritten;
+use everbloom::format::chunks::Trust;
 use everbloom::format::filter::{
-    DataType, digest, from_blob, from_header, load, load_chunk, piece, rewrite, save,
+    DataType, chunk, digest, from_blob, from_header, load, load_chunk, rewrite, save,
 };
-use everbloom::format::pieces::Trust;
-use everbloom::format::rewrite::Rewritten;
 use support::Record;
 use support::server::Server;
 
@@ -194,17 +194,17 @@ fn copies_snapshots_and_dumps_survive_every_allocation_that_fails() {
         filter.mark_state(3);
         let (mut iterator, mut made) = (0, None);
         loop {
-            refusals += each_refusal(&name, || piece(&filter, iterator).map(drop).map_err(text));
-            let Some(piece) = piece(&filter, iterator).unwrap() else { break };
-            iterator = piece.next_iterator;
+            refusals += each_refusal(&name, || chunk(&filter, iterator).map(drop).map_err(text));
+            let Some(chunk) = chunk(&filter, iterator).unwrap() else { break };
+            iterator = chunk.next_iterator;
             match &mut made {
                 None => {
-                    let header = || from_header(&piece.data, &u64::MAX).map_err(|error| error.to_string());
+                    let header = || from_header(&chunk.data, &u64::MAX).map_err(|error| error.to_string());
                     refusals += each_refusal(&name, header);
                     made = Some(header().unwrap());
                 }
                 Some(made) => {
-                    let data = &piece.data;
+                    let data = &chunk.data;
                     each_refusal(&name, || {
                         load_chunk(made, iterator, data, Trust::Marks).map_err(|error| error.to_string())
                     });

@@ -1,4 +1,4 @@
-//! The filters of other modules that tests/fixtures holds; its README describes the files.
+//! The recorded filters in tests/fixtures; its README describes the files.
 
 use data_encoding::BASE64;
 use serde_json::Value;

@@ -1,5 +1,6 @@
-//! The fields of a filter in a snapshot, in memory, and the value of a module's key as DUMP replies it: an independent reader
-//! and writer of the opcodes, lengths and compressed strings of an RDB file. The checksum at the end is not checked.
+//! The fields of a filter in a snapshot, in memory, and the value of a module's key as DUMP replies it: an independent
+//! reader and writer of the opcodes, lengths and compressed strings of an RDB file. The checksum at the end is not
+//! checked.
 
 use std::collections::VecDeque;
 

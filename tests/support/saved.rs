@@ -2,9 +2,9 @@
 
 use everbloom::bloom::{Depth, Filter, Format, UnknownMemory};
 use everbloom::format::DecodeError;
-use everbloom::format::filter::{DataType, digest, from_header, load, load_chunk, piece, rewrite, save};
-use everbloom::format::pieces::{HEADER_ITERATOR, Trust};
-use everbloom::format::rewrite::Rewritten;
+use everbloom::format::chunks::Rewritten;
+use everbloom::format::chunks::{HEADER_ITERATOR, Trust};
+use everbloom::format::filter::{DataType, chunk, digest, from_header, load, load_chunk, rewrite, save};
 
 use super::make::ANY;
 use super::{Field, Record};
@@ -49,14 +49,14 @@ pub fn string(record: &mut Record, index: usize) -> &mut Vec<u8> {
     }
 }
 
-/// Made of its pieces: the header, then all chunks from the last to the first, then again in their order.
-pub fn from_pieces(filter: &Filter) -> Filter {
-    let (mut iterator, mut pieces) = (0, Vec::new());
-    while let Some(piece) = piece(filter, iterator).unwrap() {
-        iterator = piece.next_iterator;
-        pieces.push((iterator, piece.data.into_owned()));
+/// Made of its chunks: the header, then all chunks from the last to the first, then again in their order.
+pub fn from_chunks(filter: &Filter) -> Filter {
+    let (mut iterator, mut chunks) = (0, Vec::new());
+    while let Some(chunk) = chunk(filter, iterator).unwrap() {
+        iterator = chunk.next_iterator;
+        chunks.push((iterator, chunk.data.into_owned()));
     }
-    let (first, chunks) = pieces.split_first().unwrap();
+    let (first, chunks) = chunks.split_first().unwrap();
     assert_eq!(first.0, HEADER_ITERATOR);
     let mut loaded = from_header(&first.1, &ANY).unwrap();
     for (iterator, data) in chunks.iter().rev().chain(chunks) {
@@ -70,7 +70,7 @@ pub fn from_pieces(filter: &Filter) -> Filter {
 pub fn rewritten(filter: &Filter) -> Filter {
     let mut made: Option<Filter> = None;
     rewrite(filter, UnknownMemory, 3, &mut |line| {
-        let Rewritten::Piece { iterator, data } = line else { panic!("a blob") };
+        let Rewritten::Chunk { iterator, data } = line else { panic!("a blob") };
         match &mut made {
             None => made = Some(from_header(data, &ANY).unwrap()),
             Some(made) => load_chunk(made, iterator, data, Trust::Sender).unwrap(),

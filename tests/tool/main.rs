@@ -1,7 +1,7 @@
 //! Black-box tests of the command-line tool: the binary itself, on real servers with the module loaded.
 //!
-//! The servers and the module are found as by the tests in tests/server, whose harness this is. Every test runs once per
-//! server found.
+//! The servers and the module are found as by the tests in tests/server, whose harness this is. Every test runs once
+//! per server found.
 
 #![expect(
     clippy::unwrap_used,

@@ -39,8 +39,8 @@ fn sizes_are_those_that_a_server_allocates(site: &Site) {
                 let before = client.info_number("used_memory");
                 assert_eq!(client.say(&format!("{command} FORMAT {format}")), "+OK", "{command}");
                 let taken = client.info_number("used_memory").saturating_sub(before);
-                // Some allocators round up to four sizes between one power of two and the next, some to pages. A client's
-                // buffers come and go meanwhile.
+                // Some allocators round up to four sizes between one power of two and the next, some to pages. A
+                // client's buffers come and go meanwhile.
                 let fits = |expected: u64| taken.abs_diff(expected) < expected / 100 + 200_000;
                 let [bytes, rounded] = ["bytes", "allocated_bytes"].map(|name| number(size, name));
                 assert!(fits(bytes) || fits(rounded), "{size}: {taken} taken");

@@ -7,7 +7,7 @@
 //! | 2..6 | number of longs L, signed 32 bits, high byte first, at least 1 |
 //! | 6.. | L longs of 64 bits, high byte first; bit i is bit i % 64 of long i / 64 |
 //!
-//! It names no funnel: how items become bytes has to be told.
+//! It names no funnel: how items become bytes is an option of BF.IMPORT.
 
 use thiserror::Error;
 
@@ -16,10 +16,11 @@ use crate::bloom::Cells;
 use crate::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
 use crate::bloom::layout::SchemeLayout;
 use crate::bloom::policy::{BitOrder, StringForm};
+
 /// Bytes before the longs.
 pub const GUAVA_HEADER_BYTES: usize = 6;
 
-/// What precedes the longs.
+/// The header before the longs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuavaHeader {
     /// [`Scheme::GuavaMitz32`] or [`Scheme::GuavaMitz64`].
@@ -110,7 +111,7 @@ impl GuavaHeader {
         }
     }
 
-    /// The header of a filter, where Guava has one like it: one of its strategies, no shift, whole longs.
+    /// Returns the header of a filter, where Guava has one like it: one of its strategies, no shift, whole longs.
     #[must_use]
     pub fn of(parameters: &SchemeParameters) -> Option<Self> {
         let SchemeParameters { scheme, shift, probes, size_bits, .. } = *parameters;
@@ -122,17 +123,17 @@ impl GuavaHeader {
         Some(Self { scheme, probes: u8::try_from(probes).ok().filter(|probes| *probes != 0)?, longs })
     }
 
-    /// The parameters of the filter, with 64 bits to a long.
+    /// Returns the parameters of the filter, with 64 bits to a long.
     #[must_use]
     pub fn parameters(&self, encoding: ItemEncoding) -> SchemeParameters {
         let size_bits = u64::from(self.longs).saturating_mul(64);
         SchemeParameters { scheme: self.scheme, encoding, shift: 0, probes: self.probes.into(), size_bits }
     }
 
-    /// Writes what `writeTo` would. O(bytes).
+    /// Returns the bytes that `writeTo` would write. O(bytes).
     ///
     /// # Errors
-    /// [`ExportError`]; the length is looked at before anything is allocated.
+    /// [`ExportError`]; the length is checked before anything is allocated.
     #[expect(clippy::big_endian_bytes, reason = "Java's DataInputStream reads the high byte first")]
     pub fn write(&self, bits: &Cells) -> Result<Vec<u8>, ExportError> {
         ExportError::check(self.blob_bytes())?;
@@ -147,7 +148,7 @@ impl GuavaHeader {
         Ok(blob)
     }
 
-    /// Bytes of the whole.
+    /// Returns the bytes of header and longs.
     #[must_use]
     pub fn blob_bytes(&self) -> u64 {
         u64::from(self.longs).saturating_mul(8).saturating_add(GUAVA_HEADER_BYTES as u64)

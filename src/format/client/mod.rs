@@ -1,7 +1,6 @@
 //! Clients' filters as clients keep them: plain strings of the server, Guava's own serial form, Redisson's settings.
 
 mod guava;
-mod order;
 mod redisson;
 mod string;
 

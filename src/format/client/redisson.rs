@@ -1,5 +1,5 @@
-//! What Redisson keeps beside the bitmap of an `RBloomFilter`: a hash with the sizes, so that nobody has to
-//! tell them.
+//! The hash with the sizes that Redisson keeps beside the bitmap of an `RBloomFilter`. With it, BF.IMPORT needs no
+//! options.
 
 use crate::bloom::OutOfMemory;
 
@@ -15,8 +15,8 @@ pub struct RedissonConfig {
 }
 
 impl RedissonConfig {
-    /// Reads the fields through `field`, which returns the value of a name. Ranges are the business of
-    /// [`SchemeLayout`](crate::bloom::layout::SchemeLayout).
+    /// Reads the fields through `field`, which returns the value of a name.
+    /// [`SchemeLayout`](crate::bloom::layout::SchemeLayout) checks their ranges.
     ///
     /// # Errors
     /// The name of the field that is missing or not a number.
@@ -35,7 +35,7 @@ impl RedissonConfig {
 /// both in one slot, unless it has some already. O(length).
 ///
 /// # Errors
-/// [`OutOfMemory`] when a second name of that length cannot be had.
+/// [`OutOfMemory`].
 pub fn config_key(key: &[u8]) -> Result<Vec<u8>, OutOfMemory> {
     const SUFFIX: &[u8] = b":config";
     let (open, close): (&[u8], &[u8]) = if key.contains(&b'{') { (b"", b"") } else { (b"{", b"}") };
@@ -47,7 +47,7 @@ pub fn config_key(key: &[u8]) -> Result<Vec<u8>, OutOfMemory> {
     Ok(config_key)
 }
 
-/// A decimal number: digits only.
+/// Returns a decimal number that has digits only.
 fn number(value: Option<impl AsRef<[u8]>>) -> Option<u64> {
     let value = value?;
     let digits = std::str::from_utf8(value.as_ref()).ok()?;

@@ -1,5 +1,4 @@
-//! A client's bitmap as a string of bytes, and the way back to the very string that the client would have
-//! now.
+//! A client's bitmap as a string of bytes, read, and written as the string that the client would have now.
 
 use thiserror::Error;
 
@@ -7,7 +6,8 @@ use crate::bloom::cells::{CellState, PAGE_BYTES, PAGE_WORDS};
 use crate::bloom::limits::STRING_MAX_BYTES;
 use crate::bloom::policy::{BitOrder, StringForm};
 use crate::bloom::{Cells, OutOfMemory};
-/// Why a string is not a filter of so many bits.
+
+/// Why a string is not a filter of this number of bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum StringError {
     /// A bit is set where a filter of this size has none: the size given is wrong, or the bit order.
@@ -31,7 +31,7 @@ pub enum StringError {
     OutOfMemory,
 }
 
-/// Why a filter is not given back as a string.
+/// Why a filter is not written as a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ExportError {
     /// The string can be longer than [`STRING_MAX_BYTES`].
@@ -55,7 +55,7 @@ impl From<OutOfMemory> for ExportError {
 }
 
 impl ExportError {
-    /// Refuses a string that can have so many bytes. O(1).
+    /// Checks the most bytes that a string can have. O(1).
     ///
     /// # Errors
     /// [`ExportError::TooLong`].
@@ -69,7 +69,7 @@ impl StringForm {
     /// last bits are clear. O(bytes); pages that are all zero take no memory.
     ///
     /// # Errors
-    /// [`StringError`]; what it says of the string is found before anything is allocated.
+    /// [`StringError`]; the string is checked before anything is allocated.
     pub fn read(string: &[u8], order: BitOrder, size_bits: u64) -> Result<(Self, Cells), StringError> {
         let form = Self { order, length_bytes: string.len() as u64 };
         if !form.is_valid(size_bits) {
@@ -84,8 +84,7 @@ impl StringForm {
         for (number, string) in filter_bytes.chunks(PAGE_BYTES).enumerate() {
             let offset = number.saturating_mul(PAGE_BYTES);
             order.copy(string, &mut page);
-            // Whole words were written; of the last one, no more than the bits and their string have in
-            // common.
+            // Whole words were written; of the last one, only the bytes that both the bits and the string have.
             let length = string.len().next_multiple_of(8).min(size_bytes.saturating_sub(offset));
             let fits = bits.add_segment(offset, page.get(..length).unwrap_or(&[]));
             debug_assert!(fits, "a string without bits beyond the end");
@@ -96,7 +95,7 @@ impl StringForm {
     /// Returns the bytes of the string that the client would have now. O(words beyond the last set bit).
     #[must_use]
     pub fn current_length_bytes(&self, bits: &Cells) -> u64 {
-        // A clear array need not be read to know that it is.
+        // The words of a clear array are not read.
         let words = if bits.set_cells() == 0 { &[] } else { bits.words() };
         let last_word = words.iter().rposition(|word| *word != 0);
         let needed_bits = last_word.map_or(0, |index| {
@@ -109,8 +108,7 @@ impl StringForm {
     /// Returns the string that the client would have now. O(bytes).
     ///
     /// # Errors
-    /// [`ExportError`]. A filter whose bits, were they all set, or whose clear bytes behind them make too
-    /// long a string is refused whatever its bits are, without a look at them.
+    /// [`ExportError`]. A filter is refused if its string could be too long, whatever its bits are.
     pub fn write(&self, bits: &Cells) -> Result<Vec<u8>, ExportError> {
         ExportError::check(bits.size_bytes().max(self.length_bytes))?;
         let mut string = zeroed(self.current_length_bytes(bits))?;
@@ -129,13 +127,41 @@ impl StringForm {
     }
 }
 
-/// Returns so many clear bytes, which take memory only as they are written to.
+impl BitOrder {
+    /// Returns eight bytes of a string, read low byte first, as the word of the bits, and back: each order undoes
+    /// itself.
+    const fn swap(self, word: u64) -> u64 {
+        match self {
+            Self::Msb => word.reverse_bits().swap_bytes(),
+            Self::Lsb => word,
+            Self::BigEndianWords => word.swap_bytes(),
+        }
+    }
+
+    /// Rewrites bytes of a string, which start at a multiple of eight, into bytes of bits, or back.
+    /// Bytes beyond `to` or `from`, the shorter of the two, are left alone.
+    fn copy(self, from: &[u8], to: &mut [u8]) {
+        let rewritten = |bytes: [u8; 8]| self.swap(u64::from_le_bytes(bytes)).to_le_bytes();
+        let whole_bytes = from.len().min(to.len()) / 8 * 8;
+        let ((from, last_from), (to, last_to)) = (from.split_at(whole_bytes), to.split_at_mut(whole_bytes));
+        let (from, to) = (from.as_chunks().0, to.as_chunks_mut().0);
+        to.iter_mut().zip(from).for_each(|(to, from)| *to = rewritten(*from));
+        // One word more, where either of the two does not end with a whole one.
+        let mut word = [0; 8];
+        word.iter_mut().zip(last_from).for_each(|(to, from)| *to = *from);
+        if !last_from.is_empty() {
+            last_to.iter_mut().zip(rewritten(word)).for_each(|(to, from)| *to = from);
+        }
+    }
+}
+
+/// Returns clear bytes, which take memory only as they are written to.
 pub(super) fn zeroed(length_bytes: u64) -> Result<Vec<u8>, OutOfMemory> {
     let length_bytes = usize::try_from(length_bytes).map_err(|_| OutOfMemory)?;
     bytemuck::try_zeroed_vec(length_bytes).map_err(|()| OutOfMemory)
 }
 
-/// Looks for set bits at `size_bits` and later; the words before are not looked at.
+/// Checks that no bit is set at `size_bits` or later; the words before are not read.
 fn refuse_bits_beyond_end(string: &[u8], order: BitOrder, size_bits: u64) -> Result<(), StringError> {
     let whole_words = size_bits / 64;
     let Ok(offset) = usize::try_from(whole_words.saturating_mul(8)) else { return Ok(()) };

@@ -1,20 +1,32 @@
-//! The part of the record about one layer: a record of fixed size, and behind it what only some hashes, layouts and cells have.
+//! The part of the record about one layer: a record of fixed size, and after it the fields that only some hashes,
+//! layouts and cells have.
 
 use serde::{Deserialize, Serialize};
 
 use super::PlannedLayer;
-use super::hash::{self, take};
 use crate::bloom::cells::{CellState, CellType, History};
-use crate::bloom::hash::scheme::SchemeParameters;
+use crate::bloom::hash::murmur2::Murmur2;
+use crate::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
+use crate::bloom::hash::siphash::{HashKey, KEY_BYTES, SEED_BYTES, Seed};
 use crate::bloom::layout::{LayerParameters, Prime, SchemeLayout};
 use crate::bloom::sizing::Shape;
 use crate::bloom::window::COLUMNS_LEN;
 use crate::bloom::{Hash, Layer, LayerSpec, Layout, Placement};
-use crate::format::fields::{append, read};
-use crate::format::stream::DecodeError;
+use crate::format::stream::{DecodeError, append, read};
 
 /// Bytes of the record of fixed size.
 pub const LAYER_BYTES: usize = 40;
+
+/// The hashes by number: numbers are added and never change their meaning.
+const MURMUR3_X64_128: u8 = 1;
+const SIPHASH_1_3_128: u8 = 2;
+const REDISBLOOM_NARROW: u8 = 3;
+const REDISBLOOM_WIDE: u8 = 4;
+const REDISBLOOM_WIDE_CUT_SEEDS: u8 = 5;
+const VALKEY_BLOOM_FIXED_SEED: u8 = 6;
+const VALKEY_BLOOM_RANDOM_SEED: u8 = 7;
+/// A client's scheme is this bit and its id.
+const CLIENT_SCHEME: u8 = 128;
 
 /// The layouts by number: numbers are added and never change their meaning.
 const SCATTERED: u8 = 1;
@@ -23,7 +35,7 @@ const MODULO: u8 = 3;
 const PRIME: u8 = 4;
 const SCHEME: u8 = 5;
 
-/// What a layer has no use for is 0.
+/// Fields that a layer does not use are 0.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct LayerPart {
     hash: u8,
@@ -41,10 +53,10 @@ pub(super) struct LayerPart {
     set_cells: u64,
 }
 
-/// Behind the key: of a layer with RedisBloom's layout.
+/// After the key: the fields of a layer with RedisBloom's layout.
 #[derive(Serialize, Deserialize)]
 struct ModuloPart {
-    /// What is written as the bits of the layer; see docs/formats.md.
+    /// The number that RedisBloom writes as the bits of the layer; see docs/formats.md.
     written_bits: u64,
     /// The bits of the double: a negative zero is another one.
     error_rate: u64,
@@ -52,7 +64,7 @@ struct ModuloPart {
     bits_per_item: u64,
 }
 
-/// Behind these: of a layer of columns.
+/// After these: the fields of a layer of columns.
 #[derive(Serialize, Deserialize)]
 struct ColumnsPart {
     newest: u64,
@@ -61,10 +73,10 @@ struct ColumnsPart {
 }
 
 impl LayerPart {
-    /// Writes the part about a layer that has so many set cells.
+    /// Appends the part about a layer with `set_cells` set cells.
     pub(super) fn append(layer: &Layer, set_cells: u64, bytes: &mut Vec<u8>) {
         let (cells, layout, capacity_items) = (layer.cells(), layer.layout(), layer.capacity_items());
-        let (hash, encoding) = hash::numbers_of(layer.hash());
+        let (hash, encoding) = numbers_of(layer.hash());
         let (number, detail) = match &layout {
             Layout::Scattered(_) => (SCATTERED, 0),
             Layout::Paged(paged) => (PAGED, paged.lines()),
@@ -87,7 +99,7 @@ impl LayerPart {
             ..Self::default()
         };
         append(bytes, &part);
-        bytes.extend_from_slice(hash::key_of(layer.hash()));
+        bytes.extend_from_slice(key_of(layer.hash()));
         match &layout {
             Layout::Modulo(modulo) => {
                 let written = LayerParameters::of(modulo, cells.size_bits(), capacity_items);
@@ -108,10 +120,10 @@ impl LayerPart {
         }
     }
 
-    /// Reads the part about a layer, with or without space for a head, from the start of `rest`.
+    /// Reads the part about a layer from the start of `rest`.
     pub(super) fn read(rest: &mut &[u8], has_head: bool) -> Result<PlannedLayer, DecodeError> {
         let part: Self = read(take::<LAYER_BYTES>(rest)?)?;
-        let hash = hash::read(part.hash, part.encoding, rest)?;
+        let hash = read_hash(part.hash, part.encoding, rest)?;
         let unsupported = |what, got: u8| DecodeError::Unsupported { what, got: got.into() };
         let cells = CellType::from_id(part.cells).ok_or(unsupported("cells", part.cells))?;
         let spec = match (part.layout, cells) {
@@ -193,4 +205,57 @@ impl LayerPart {
             SchemeParameters { scheme, encoding, shift: self.detail, probes: self.probes.into(), size_bits };
         SchemeLayout::new(parameters).map(Layout::Scheme).map_err(|_| DecodeError::Invalid("scheme"))
     }
+}
+
+/// Returns the number of a hash, and that of the encoding of items or 0.
+fn numbers_of(hash: &Hash) -> (u8, u8) {
+    let number = match hash {
+        Hash::Murmur3 => MURMUR3_X64_128,
+        Hash::Keyed(_) => SIPHASH_1_3_128,
+        Hash::RedisBloom(Murmur2::Narrow) => REDISBLOOM_NARROW,
+        Hash::RedisBloom(Murmur2::Wide) => REDISBLOOM_WIDE,
+        Hash::RedisBloom(Murmur2::WideCutSeeds) => REDISBLOOM_WIDE_CUT_SEEDS,
+        Hash::ValkeyBloom(seed) if seed.is_random() => VALKEY_BLOOM_RANDOM_SEED,
+        Hash::ValkeyBloom(_) => VALKEY_BLOOM_FIXED_SEED,
+        Hash::Client(scheme, encoding) => return (CLIENT_SCHEME | scheme.id(), encoding.id()),
+    };
+    (number, 0)
+}
+
+/// Returns the key or seed of a hash, which follows the record of fixed size.
+fn key_of(hash: &Hash) -> &[u8] {
+    match hash {
+        Hash::Keyed(key) => key.bytes(),
+        Hash::ValkeyBloom(seed) => seed.bytes(),
+        Hash::Murmur3 | Hash::RedisBloom(_) | Hash::Client(..) => &[],
+    }
+}
+
+/// Reads the hash with these numbers; its key is taken from `rest`.
+fn read_hash(number: u8, encoding: u8, rest: &mut &[u8]) -> Result<Hash, DecodeError> {
+    let unsupported = |what, got: u8| DecodeError::Unsupported { what, got: got.into() };
+    Ok(match number {
+        MURMUR3_X64_128 => Hash::Murmur3,
+        SIPHASH_1_3_128 => Hash::Keyed(HashKey::new(*take::<KEY_BYTES>(rest)?)),
+        REDISBLOOM_NARROW => Hash::RedisBloom(Murmur2::Narrow),
+        REDISBLOOM_WIDE => Hash::RedisBloom(Murmur2::Wide),
+        REDISBLOOM_WIDE_CUT_SEEDS => Hash::RedisBloom(Murmur2::WideCutSeeds),
+        VALKEY_BLOOM_FIXED_SEED | VALKEY_BLOOM_RANDOM_SEED => {
+            let seed = Seed::marked(*take::<SEED_BYTES>(rest)?, number == VALKEY_BLOOM_RANDOM_SEED);
+            Hash::ValkeyBloom(seed.ok_or(DecodeError::Invalid("seed"))?)
+        }
+        CLIENT_SCHEME.. => {
+            let scheme = Scheme::from_id(number & !CLIENT_SCHEME)
+                .ok_or(unsupported("scheme", number & !CLIENT_SCHEME))?;
+            Hash::Client(scheme, ItemEncoding::from_id(encoding).ok_or(unsupported("encoding", encoding))?)
+        }
+        _ => return Err(unsupported("hash", number)),
+    })
+}
+
+/// Returns the first bytes and removes them from `rest`.
+fn take<'b, const BYTES: usize>(rest: &mut &'b [u8]) -> Result<&'b [u8; BYTES], DecodeError> {
+    let (taken, after) = rest.split_first_chunk().ok_or(DecodeError::Truncated)?;
+    *rest = after;
+    Ok(taken)
 }

@@ -1,9 +1,8 @@
-//! The one record of what is written about a filter of our own format beside its cells: a part about its policy, then one about
-//! each layer, the oldest first. docs/formats.md has the bytes.
+//! The record of a filter of our own format: all but its cells. A part about its policy, then one about each layer, the
+//! oldest first. docs/formats.md has the bytes.
 //!
-//! The same record is the header of a dump, of valkey-bloom's filters too, and the first string of a snapshot.
+//! The record is the header of a dump, of valkey-bloom's filters too, and the first string of a snapshot.
 
-mod hash;
 mod layer;
 mod policy;
 
@@ -18,13 +17,13 @@ use crate::bloom::{ByteLimit, Extent, Filter, Layer, LayerSpec, Policy};
 pub use layer::LAYER_BYTES;
 pub use policy::POLICY_BYTES;
 
-/// Writes the record of a filter. O(layers).
+/// Returns the record of a filter. O(layers).
 #[must_use]
 pub fn encode(filter: &Filter) -> Vec<u8> {
     encode_with(filter, |_, layer| layer.counts().set_cells)
 }
 
-/// Writes the record of a filter whose layers have so many set cells.
+/// Returns the record of a filter with the given numbers of set cells.
 fn encode_with(filter: &Filter, set_cells: impl Fn(usize, &Layer) -> u64) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(POLICY_BYTES + LAYER_BYTES * filter.layer_count());
     PolicyPart::of(filter).append(&mut bytes);
@@ -34,7 +33,7 @@ fn encode_with(filter: &Filter, set_cells: impl Fn(usize, &Layer) -> u64) -> Vec
     bytes
 }
 
-/// A record that has been read and found possible; no memory has been taken for cells yet.
+/// A record that has been read and checked; no memory has been allocated for cells yet.
 #[derive(Debug)]
 pub struct Header<'b> {
     bytes: &'b [u8],
@@ -42,7 +41,7 @@ pub struct Header<'b> {
     layers: Vec<PlannedLayer>,
 }
 
-/// A layer that is to be made, with its items and set cells.
+/// The spec of a layer, with its items and set cells.
 #[derive(Debug)]
 struct PlannedLayer {
     spec: LayerSpec,
@@ -72,8 +71,8 @@ impl<'b> Header<'b> {
         Ok(Self { bytes, policy: part.policy()?, layers })
     }
 
-    /// Returns the filter with all cells clear, and how many are set in each layer by the record. O(layers), for memory is
-    /// zeroed when it is first used.
+    /// Returns the filter with all cells clear, and the number of set cells of each layer in the record. O(layers):
+    /// memory is zeroed when it is first used.
     ///
     /// # Errors
     /// [`DecodeError::Invalid`] when it breaks a rule that filters keep, [`DecodeError::OutOfMemory`].
@@ -92,7 +91,7 @@ impl<'b> Header<'b> {
         if !has_possible_order(&filter) {
             return Err(DecodeError::Invalid("bit order"));
         }
-        // What a field has no use for is 0, and there is one way to write each filter.
+        // Unused fields are 0: there is one way to write each filter.
         let written = encode_with(&filter, |index, _| set_cells.get(index).copied().unwrap_or(0));
         if written == self.bytes {
             Ok((filter, set_cells))
@@ -102,7 +101,8 @@ impl<'b> Header<'b> {
     }
 }
 
-/// Returns whether the string of an imported filter, if it is one, can have its bits in that order: only Guava's strings have words.
+/// Returns whether the string of an imported filter, if it is one, can have its bits in that order: only Guava's
+/// strings have words.
 fn has_possible_order(filter: &Filter) -> bool {
     match (filter.policy(), filter.clients_layer()) {
         (Policy::Imported(policy), Some((layout, _))) if policy.form.order == BitOrder::BigEndianWords => {

@@ -6,8 +6,7 @@ use crate::bloom::limits::LAYERS_MAX;
 use crate::bloom::policy::{BitOrder, Imported, StringForm, ValkeyBloom};
 use crate::bloom::window::Span;
 use crate::bloom::{Filter, Growth, Policy, Promise, Window};
-use crate::format::fields::{append, read};
-use crate::format::stream::DecodeError;
+use crate::format::stream::{DecodeError, append, read};
 
 /// First bytes of every record.
 const MAGIC: [u8; 4] = *b"evbl";
@@ -31,7 +30,7 @@ const SATURATES: u8 = 1;
 /// Flag of a filter in which an item is live from its first add on.
 const NO_REFRESH: u8 = 2;
 
-/// What a policy has no use for is 0.
+/// Fields that a policy does not use are 0.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct PolicyPart {
     magic: [u8; 4],
@@ -93,23 +92,23 @@ impl PolicyPart {
                 detail: valkey.tightening_ratio.to_bits(),
                 ..common
             },
-            // It has a record of its own.
+            // Its header has a format of its own.
             Policy::RedisBloom(_) => common,
         }
     }
 
-    /// Writes the part.
+    /// Appends the part.
     pub(super) fn append(&self, bytes: &mut Vec<u8>) {
         append(bytes, self);
     }
 
-    /// Reads the part. Returns what follows it, too.
+    /// Returns the part and the bytes after it.
     pub(super) fn read(bytes: &[u8]) -> Result<(Self, &[u8]), DecodeError> {
         let (magic, rest) = bytes.split_first_chunk::<4>().ok_or(DecodeError::Truncated)?;
         if *magic != MAGIC {
             return Err(DecodeError::Invalid("magic"));
         }
-        // Before anything else: what follows depends on it.
+        // The meaning of the bytes after it depends on it.
         match rest.first_chunk().map(|version| u16::from_le_bytes(*version)) {
             Some(VERSION) => {}
             Some(EARLY_VERSION) => return Err(DecodeError::BeforeFirstRelease),
@@ -120,20 +119,18 @@ impl PolicyPart {
         Ok((read(part)?, rest))
     }
 
-    /// Returns the number of layers, if there can be so many.
+    /// Returns the number of layers, if it is within the limits.
     pub(super) fn layer_count(&self) -> Result<usize, DecodeError> {
         let layers = usize::from(self.layer_count);
         if (1..=LAYERS_MAX).contains(&layers) { Ok(layers) } else { Err(DecodeError::Invalid("layer count")) }
     }
 
-    /// Returns whether the layers have space for a head in front, as those have that another module writes behind fields of its
-    /// own.
+    /// Returns whether the layers have space for a head in front: valkey-bloom writes fields of its own there.
     pub(super) const fn has_heads(&self) -> bool {
         self.policy == VALKEY_BLOOM
     }
 
-    /// Returns the policy. What of it is out of range the filter finds, and fields that it has no use for are compared
-    /// afterwards.
+    /// Returns the policy. The filter checks its ranges, and its unused fields are compared afterwards.
     pub(super) fn policy(&self) -> Result<Policy, DecodeError> {
         let Self { flags, error_rate, capacity_items, .. } = *self;
         let growth = match Growth::from_expansion(self.expansion) {

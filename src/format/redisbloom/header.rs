@@ -3,12 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::checks::{Totals, checked_layers, checked_options, filter_of, layer_spec};
+use super::{Totals, checked_layers, checked_options, filter_of, layer_spec};
 use crate::bloom::layout::LayerParameters;
 use crate::bloom::policy::RedisBloom;
 use crate::bloom::{ByteLimit, Filter, Layer};
-use crate::format::fields::{append, read};
-use crate::format::stream::DecodeError;
+use crate::format::stream::{DecodeError, append, read};
 
 /// Bytes of the part about the filter.
 pub const CHAIN_HEADER_BYTES: usize = 20;
@@ -27,13 +26,6 @@ struct ChainHeader {
     growth: u32,
 }
 
-#[derive(Deserialize)]
-struct OldChainHeader {
-    items: u64,
-    layer_count: u32,
-    options: u32,
-}
-
 #[derive(Serialize, Deserialize)]
 struct LayerHeader {
     size_bytes: u64,
@@ -46,19 +38,7 @@ struct LayerHeader {
     exponent: u8,
 }
 
-#[derive(Deserialize)]
-struct OldLayerHeader {
-    size_bytes: u64,
-    size_bits: u64,
-    items: u64,
-    error_rate: f64,
-    bits_per_item: f64,
-    probes: u32,
-    capacity_items: u32,
-    exponent: u8,
-}
-
-/// Writes the header of a filter in the newest shape. O(layers).
+/// Returns the header of a filter in the newest shape. O(layers).
 #[must_use]
 pub fn encode(policy: &RedisBloom, filter: &Filter) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(CHAIN_HEADER_BYTES + LAYER_HEADER_BYTES * filter.layer_count());
@@ -75,33 +55,30 @@ pub fn encode(policy: &RedisBloom, filter: &Filter) -> Vec<u8> {
     bytes
 }
 
-/// Returns the filter that a header of any shape describes, with all bits clear, after every field was checked. The shapes have
-/// different lengths for the same number of layers, so that its length tells which one it is. O(layers), for memory is zeroed
-/// when it is first used.
+/// Returns the filter that a header of any shape describes, with all bits clear. Every field is checked. The length of
+/// the header shows its shape: for the same number of layers each shape has another. O(layers): memory is zeroed when
+/// it is first used.
 ///
 /// # Errors
-/// The first field that is wrong, [`DecodeError::TooLarge`] when the filter breaks the limit, or [`DecodeError::OutOfMemory`].
+/// The first field that is wrong, [`DecodeError::TooLarge`] when the filter breaks the limit, or
+/// [`DecodeError::OutOfMemory`].
 pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
-    let (old_chain, old_rest) =
-        bytes.split_at_checked(OLD_CHAIN_HEADER_BYTES).ok_or(DecodeError::Truncated)?;
-    let chain: OldChainHeader = read(old_chain)?;
+    let (head, rest) = bytes.split_at_checked(OLD_CHAIN_HEADER_BYTES).ok_or(DecodeError::Truncated)?;
+    let mut chain: ChainHeader = read(&[head, &RedisBloom::OLDEST_GROWTH.to_le_bytes()].concat())?;
     let layer_count = checked_layers(chain.layer_count.into())?;
-    let (headers, growth) = if old_rest.len() == layer_count * OLD_LAYER_HEADER_BYTES {
-        (read_layers::<OldLayerHeader, OLD_LAYER_HEADER_BYTES>(old_rest), RedisBloom::OLDEST_GROWTH)
+    let (layers, layer_bytes) = if rest.len() == layer_count * OLD_LAYER_HEADER_BYTES {
+        (rest, OLD_LAYER_HEADER_BYTES)
     } else {
-        let (new_chain, rest) = bytes.split_at_checked(CHAIN_HEADER_BYTES).ok_or(DecodeError::Truncated)?;
-        let growth = read::<ChainHeader>(new_chain)?.growth;
-        if rest.len() == layer_count * OLD_LAYER_HEADER_BYTES {
-            (read_layers::<OldLayerHeader, OLD_LAYER_HEADER_BYTES>(rest), growth)
-        } else if rest.len() == layer_count * LAYER_HEADER_BYTES {
-            (read_layers::<LayerHeader, LAYER_HEADER_BYTES>(rest), growth)
-        } else {
-            return Err(DecodeError::Invalid("header length"));
-        }
+        let (growth, layers) = rest.split_first_chunk().ok_or(DecodeError::Truncated)?;
+        chain.growth = u32::from_le_bytes(*growth);
+        let mut shapes = [OLD_LAYER_HEADER_BYTES, LAYER_HEADER_BYTES].into_iter();
+        let shape = shapes.find(|layer_bytes| layers.len() == layer_count * layer_bytes);
+        (layers, shape.ok_or(DecodeError::Invalid("header length"))?)
     };
     let options = checked_options(chain.options.into())?;
     let (mut totals, mut specs) = (Totals::default(), Vec::with_capacity(layer_count));
-    for header in headers? {
+    for layer in layers.chunks(layer_bytes) {
+        let header = LayerHeader::read(layer)?;
         let spec = layer_spec(&header.parameters(), header.size_bytes, options)?;
         let items = totals.add(header.size_bytes, spec.placement.layout().probes(), header.items, limit)?;
         specs.push((spec, items));
@@ -113,18 +90,18 @@ pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeError
         layer.set_items(items);
         layers.push(layer);
     }
-    filter_of(options, growth, layers)
-}
-
-/// Reads layer headers of `BYTES` each.
-fn read_layers<'a, T, const BYTES: usize>(bytes: &'a [u8]) -> Result<Vec<LayerHeader>, DecodeError>
-where
-    T: Deserialize<'a> + Into<LayerHeader>,
-{
-    bytes.as_chunks::<BYTES>().0.iter().map(|layer| read::<T>(layer).map(Into::into)).collect()
+    filter_of(options, chain.growth, layers)
 }
 
 impl LayerHeader {
+    /// Reads a header of either shape: the older one has the lower half of the capacity.
+    fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
+        match bytes.split_at_checked(OLD_LAYER_HEADER_BYTES - 1) {
+            Some((fields, exponent @ [_])) => read(&[fields, &[0; 4], exponent].concat()),
+            _ => read(bytes),
+        }
+    }
+
     fn of(layer: &Layer) -> Option<Self> {
         let parameters = LayerParameters::of_layer(layer)?;
         Some(Self {
@@ -148,22 +125,5 @@ impl LayerHeader {
             size_bits: self.size_bits,
             exponent: self.exponent.into(),
         }
-    }
-}
-
-impl From<OldLayerHeader> for LayerHeader {
-    fn from(old: OldLayerHeader) -> Self {
-        let OldLayerHeader {
-            size_bytes,
-            size_bits,
-            items,
-            error_rate,
-            bits_per_item,
-            probes,
-            capacity_items,
-            exponent,
-        } = old;
-        let capacity_items = capacity_items.into();
-        Self { size_bytes, size_bits, items, error_rate, bits_per_item, probes, capacity_items, exponent }
     }
 }

@@ -1,15 +1,136 @@
-//! RedisBloom's encodings of a filter: the snapshot of every release, and the pieces of BF.SCANDUMP.
+//! RedisBloom's encodings of a filter, byte for byte: the snapshot of every release, and the chunks of BF.SCANDUMP.
 //!
-//! Read is what any release wrote, but every field is checked before it is used or allocated for; written is
-//! what the newest release writes. docs/formats.md has the field tables.
+//! The encodings of all releases are read, and every field is checked before it is used or allocated for. The newest
+//! encoding is written. docs/formats.md has the field tables. The protocol of the chunks is the one of
+//! [`chunks`](super::chunks) without seals: a chunk of bits is loaded where its iterator and its length put it.
 
-mod checks;
 pub mod header;
-pub mod pieces;
 pub mod rdb;
 
+use std::borrow::Cow;
+
+use super::chunks::{Chunk, ChunkError, HEADER_ITERATOR, Rewritten, iterator_after};
 use super::filter::DataType;
+use super::segments::{chunk_at, locate};
+use super::stream::DecodeError;
+use crate::bloom::cells::CellState;
+use crate::bloom::layout::{LayerParameters, Modulo};
+use crate::bloom::limits::LAYERS_MAX;
+use crate::bloom::policy::RedisBloom;
+use crate::bloom::policy::redisbloom::Options;
+use crate::bloom::{ByteLimit, Extent, Filter, Hash, Layer, LayerSpec, Layout, Placement, Policy};
 
 /// RedisBloom's data type, in the encoding that its newest release writes.
 pub(super) const DATA_TYPE: DataType =
     DataType { name: "MBbloom--", encoding_version: rdb::ENCODING_VERSION };
+
+/// Returns the chunk that `iterator` asks for, or nothing past the end. O(layers): bits are not copied.
+pub(super) fn chunk<'f>(policy: &RedisBloom, filter: &'f Filter, iterator: u64) -> Option<Chunk<'f>> {
+    let Some(position) = iterator.checked_sub(1) else {
+        let data = Cow::Owned(header::encode(policy, filter));
+        return Some(Chunk { next_iterator: HEADER_ITERATOR, data });
+    };
+    let chunk = chunk_at(filter, position)?;
+    Some(Chunk { next_iterator: iterator_after(chunk.end()), data: Cow::Borrowed(chunk.segment.cells) })
+}
+
+/// Sets the bits of a chunk; RedisBloom overwrites, and loses the items that were added meanwhile. `next_iterator` is
+/// what BF.SCANDUMP replied with it. O(bytes).
+///
+/// # Errors
+/// [`ChunkError`]; the filter is then as it was. In RedisBloom's order: data that is longer than the iterator
+/// is bad; an iterator that puts it before the first layer or behind the last is beyond the end; then it may
+/// be too big.
+pub(super) fn load_chunk(filter: &mut Filter, next_iterator: u64, data: &[u8]) -> Result<(), ChunkError> {
+    let start = next_iterator
+        .checked_sub(data.len() as u64)
+        .filter(|_| next_iterator > 0)
+        .ok_or(ChunkError::BadData)?;
+    let position = start.checked_sub(1).ok_or(ChunkError::BeyondEnd)?;
+    let located = locate(filter, position).ok_or(ChunkError::BeyondEnd)?;
+    let offset = located.offset_of(position).ok_or(ChunkError::BeyondEnd)?;
+    if filter.add_segment(located.index, offset, data) { Ok(()) } else { Err(ChunkError::TooBig) }
+}
+
+/// Calls `emit` with the commands that make the filter again. Clear chunks are not left out: RedisBloom before 2.2.19,
+/// 2.4.8 and
+/// 2.6.11 does not clear the array that a header makes. O(bytes).
+pub(super) fn rewrite(policy: &RedisBloom, filter: &Filter, emit: &mut dyn FnMut(Rewritten<'_>)) {
+    let mut iterator = 0;
+    while let Some(chunk) = chunk(policy, filter, iterator) {
+        iterator = chunk.next_iterator;
+        emit(Rewritten::Chunk { iterator, data: &chunk.data });
+    }
+}
+
+/// Returns the number of layers, if it is within the limits.
+fn checked_layers(layers: u64) -> Result<usize, DecodeError> {
+    usize::try_from(layers)
+        .ok()
+        .filter(|layers| (1..=LAYERS_MAX).contains(layers))
+        .ok_or(DecodeError::Invalid("layer count"))
+}
+
+/// Returns the options, if all of their bits are known.
+fn checked_options(bits: u64) -> Result<Options, DecodeError> {
+    Options::from_bits(bits).ok_or(DecodeError::Unsupported { what: "options", got: bits })
+}
+
+/// The sums over the layers of a filter that is being read.
+#[derive(Default)]
+struct Totals {
+    items: u64,
+    extent: Extent,
+}
+
+impl Totals {
+    /// Returns the extent with one more layer, if the filter may have it.
+    fn with_layer(&self, size_bytes: u64, probes: u32, limit: &dyn ByteLimit) -> Result<Extent, DecodeError> {
+        let extent = self.extent.and_layer(size_bytes, probes);
+        extent.check(limit)?;
+        Ok(extent)
+    }
+
+    /// Adds a layer with its items, if the filter may have them. Returns its items, as many as it can hold at most.
+    fn add(
+        &mut self,
+        size_bytes: u64,
+        probes: u32,
+        items: u64,
+        limit: &dyn ByteLimit,
+    ) -> Result<u64, DecodeError> {
+        self.extent = self.with_layer(size_bytes, probes, limit)?;
+        let sum = self.items.checked_add(items).filter(|sum| *sum <= Modulo::ITEMS_MAX);
+        self.items = sum.ok_or(DecodeError::Invalid("items of the layers"))?;
+        // Each item has set a clear bit. RedisBloom does not check that, so its dumps and files may have larger counts.
+        Ok(items.min(size_bytes.saturating_mul(8)))
+    }
+
+    /// Checks that the layers have as many items as the filter says.
+    fn check_items(&self, items: u64) -> Result<(), DecodeError> {
+        if self.items == items { Ok(()) } else { Err(DecodeError::Invalid("items")) }
+    }
+}
+
+/// Returns the layer with these parameters in an array of `size_bytes` bytes, if they are possible.
+fn layer_spec(
+    parameters: &LayerParameters,
+    size_bytes: u64,
+    options: Options,
+) -> Result<LayerSpec, DecodeError> {
+    let layout = parameters.layout(size_bytes).map_err(DecodeError::Invalid)?;
+    Ok(LayerSpec {
+        placement: Placement::new(Hash::RedisBloom(options.hash()), Layout::Modulo(layout)),
+        cells: CellState::Bits,
+        size_bits: size_bytes.saturating_mul(8),
+        capacity_items: parameters.capacity_items,
+        has_head: false,
+    })
+}
+
+/// Returns the filter of these layers.
+fn filter_of(options: Options, growth: u32, layers: Vec<Layer>) -> Result<Filter, DecodeError> {
+    let policy = layers.first().and_then(|first| RedisBloom::of_first_layer(options, growth, first));
+    let policy = policy.ok_or(DecodeError::Invalid("layers"))?;
+    Filter::from_layers(Policy::RedisBloom(Box::new(policy)), layers).map_err(DecodeError::Invalid)
+}

@@ -1,6 +1,6 @@
 //! RedisBloom's snapshot of a filter: data type `MBbloom--`, encodings 0 to 4 read, 4 written.
 
-use super::checks::{Totals, checked_layers, checked_options, filter_of, layer_spec};
+use super::{Totals, checked_layers, checked_options, filter_of, layer_spec};
 use crate::bloom::layout::LayerParameters;
 use crate::bloom::policy::RedisBloom;
 use crate::bloom::policy::redisbloom::Options;

@@ -3,13 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::builder::{Builder, FilterFields};
-use super::layer::{self, Slice, seed_of};
+use super::{Builder, FilterFields, SLICE_HEADER_BYTES, Slice, seed_of, slice_header};
 use crate::bloom::hash::siphash::Seed;
 use crate::bloom::policy::ValkeyBloom;
 use crate::bloom::{ByteLimit, Filter, Layer, OutOfMemory};
-use crate::format::fields::{self, append};
-use crate::format::stream::DecodeError;
+use crate::format::stream::{self, DecodeError, append};
 
 /// First byte of a blob.
 const VERSION: u8 = 1;
@@ -38,10 +36,11 @@ struct Counts {
 /// Returns the blob of a filter. O(bytes).
 ///
 /// # Errors
-/// [`OutOfMemory`] when it cannot be had.
+/// [`OutOfMemory`].
 pub fn encode(policy: &ValkeyBloom, layers: &[Layer]) -> Result<Vec<u8>, OutOfMemory> {
-    let layer_bytes = |layer| layer::encoded_bytes(layer).saturating_add(size_of::<u64>() + COUNTS_BYTES);
-    let size_bytes = layers.iter().map(layer_bytes).fold(HEAD_BYTES, |sum, bytes| sum.saturating_add(bytes));
+    let slice_bytes = |layer: &Layer| SLICE_HEADER_BYTES.saturating_add(layer.cells().bytes().len());
+    let layer_bytes = |layer| slice_bytes(layer).saturating_add(size_of::<u64>() + COUNTS_BYTES);
+    let size_bytes = layers.iter().map(layer_bytes).fold(HEAD_BYTES, usize::saturating_add);
     let mut blob = Vec::new();
     blob.try_reserve_exact(size_bytes).map_err(|_| OutOfMemory)?;
     let head = Head {
@@ -54,8 +53,9 @@ pub fn encode(policy: &ValkeyBloom, layers: &[Layer]) -> Result<Vec<u8>, OutOfMe
     };
     append(&mut blob, &head);
     for layer in layers {
-        blob.extend_from_slice(&(layer::encoded_bytes(layer) as u64).to_le_bytes());
-        layer::append(&mut blob, layer, seed_of(layers).bytes())?;
+        blob.extend_from_slice(&(slice_bytes(layer) as u64).to_le_bytes());
+        blob.extend_from_slice(&slice_header(layer, seed_of(layers).bytes()));
+        blob.extend_from_slice(layer.cells().bytes());
         let signed = |items| i64::try_from(items).unwrap_or(i64::MAX);
         let items = signed(layer.counts().items);
         append(&mut blob, &Counts { items, capacity_items: signed(layer.capacity_items()) });
@@ -106,5 +106,5 @@ pub fn decode(blob: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeError>
 /// Returns a record of `size_bytes` bytes and what comes after it.
 fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8], size_bytes: usize) -> Result<(T, &'a [u8]), DecodeError> {
     let (record, rest) = bytes.split_at_checked(size_bytes).ok_or(DecodeError::Truncated)?;
-    Ok((fields::read(record)?, rest))
+    Ok((stream::read(record)?, rest))
 }

@@ -1,7 +1,6 @@
 //! The value of valkey-bloom's data type in a snapshot.
 
-use super::builder::{Builder, FilterFields, LayerFields};
-use super::layer::{self, Slice, seed_of};
+use super::{Builder, FilterFields, LayerFields, SLICE_HEADER_BYTES, Slice, seed_of, slice_header};
 use crate::bloom::cells::HEAD_BYTES;
 use crate::bloom::hash::siphash::Seed;
 use crate::bloom::policy::ValkeyBloom;
@@ -9,7 +8,7 @@ use crate::bloom::policy::valkeybloom::TIGHTENING_RATIO_DEFAULT;
 use crate::bloom::{ByteLimit, Filter, Layer};
 use crate::format::stream::{DecodeError, Sink, Source, UnsignedOrBytes};
 
-/// Most bytes of bits that are turned round at once.
+/// Most bytes whose bits are reversed at once.
 const BLOCK_BYTES: usize = 4096;
 
 /// Writes a filter in the newest encoding. O(bytes). A layer is one string with a header in front, which is
@@ -27,14 +26,14 @@ pub fn save(policy: &ValkeyBloom, layers: &mut [Layer], sink: &mut impl Sink) {
         if index == last {
             sink.unsigned(layer.counts().items);
         }
-        let header = layer::header(layer, seed.bytes());
+        let header = slice_header(layer, seed.bytes());
         let slice = layer.cells_mut().bytes_behind(&header);
         debug_assert!(slice.is_some(), "a layer of this kind that was made without space for its header");
         sink.bytes(slice.unwrap_or(&[]));
     }
 }
 
-const _: () = assert!(layer::HEADER_BYTES <= HEAD_BYTES, "every layer of this kind has space for its header");
+const _: () = assert!(SLICE_HEADER_BYTES <= HEAD_BYTES, "every layer of this kind has space for its header");
 
 /// Reads a filter in encoding `version`, 0 or 1. O(bytes); takes the memory of the filter and of one layer.
 ///
@@ -51,8 +50,8 @@ pub fn load(source: &mut impl Source, version: i32, limit: &dyn ByteLimit) -> Re
     }
 }
 
-/// Version 1: the capacity first. Builds from shortly before the release of 1.0 wrote the capacity after the
-/// string, under the same version; the kind of the field after the head tells, where the source can.
+/// Reads version 1: the capacity first. Builds from shortly before the release of 1.0 wrote the capacity after the
+/// string, under the same version; the kind of the field after the head shows which, where the source sees it.
 fn load_generation_1(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
     let fields = FilterFields {
         layers: source.unsigned()?,
@@ -106,9 +105,9 @@ fn push(
         .push(slice.fields(capacity_items, items), seed, |layer| layer.cells_mut().add_segment(0, slice.bits))
 }
 
-/// Version 0. What it lacks is what never varied: the tightening ratio and the seed. The error rate is
-/// widened, so that halving it gives the same rates, and so sizes, as it did there. The bits are turned from
-/// most to least significant first; the probes are kept as they are, so every answer stays the same.
+/// Reads version 0. It lacks what never varied: the tightening ratio and the seed. The error rate is widened to a
+/// double, so that halving it gives the same rates and sizes as in 0.1.0. The bits, most significant first, are
+/// reversed; the probes stay, so every reply stays the same.
 fn load_generation_0(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
     let fields = FilterFields {
         layers: source.unsigned()?,
@@ -129,11 +128,13 @@ fn load_generation_0(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<
         builder.push(fields, Seed::FIXED, |layer| {
             let mut blocks = bits.chunks(BLOCK_BYTES).zip((0..).step_by(BLOCK_BYTES));
             blocks.all(|(block, offset)| {
-                let mut turned = [0; BLOCK_BYTES];
-                for (to, from) in turned.iter_mut().zip(block) {
+                let mut reversed = [0; BLOCK_BYTES];
+                for (to, from) in reversed.iter_mut().zip(block) {
                     *to = from.reverse_bits();
                 }
-                turned.get(..block.len()).is_some_and(|turned| layer.cells_mut().add_segment(offset, turned))
+                reversed
+                    .get(..block.len())
+                    .is_some_and(|reversed| layer.cells_mut().add_segment(offset, reversed))
             })
         })?;
     }

@@ -10,7 +10,7 @@ use redis_module::raw::{RedisModuleIO, RedisModuleString};
 use super::{filter_at, hand_over, or_abort};
 use crate::bloom::Format;
 use crate::format;
-use crate::format::rewrite::Rewritten;
+use crate::format::chunks::Rewritten;
 use crate::redis::config::settings;
 use crate::redis::memory::LoadLimit;
 use crate::redis::pagemap::ProcessMemory;
@@ -89,7 +89,7 @@ pub(super) unsafe extern "C" fn rewrite(
     let outcome = or_abort("rewriting a filter", || {
         format::filter::rewrite(filter, ProcessMemory, random_number(), &mut |command| match command {
             // SAFETY: the server's `aof` and key, within this callback.
-            Rewritten::Piece { iterator, data } => unsafe { emit_chunk(aof, key, iterator, data) },
+            Rewritten::Chunk { iterator, data } => unsafe { emit_chunk(aof, key, iterator, data) },
             // SAFETY: as above.
             Rewritten::Blob(blob) => unsafe { emit_blob(aof, key, blob) },
         })

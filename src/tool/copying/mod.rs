@@ -1,30 +1,37 @@
-//! `everbloom copy`: all filters of one server to another.
+//! `everbloom copy`: copies all filters of one server to another, and compares them.
 
 mod one;
-mod verifying;
 
-use std::path::PathBuf;
-use std::sync::Mutex;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use redis::Value;
 use serde_json::json;
 
-use super::failure::{Failure, Kind};
-use super::interrupt;
+use super::chunks::fetch;
+use super::failure::{Failure, Kind, check_interruption};
+use super::input::open;
 use super::output::{Output, Unit, bytes, shown};
-use super::server::{self, Credentials, Router, Site, scan};
+use super::packing::Batch;
+use super::server::{self, Connection, Credentials, Router, Site, Trouble, scan};
 use one::{Copied, Copier, Existing, Way};
 
-/// How often progress is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How often progress is shown.
+const SHOW_EVERY: Duration = Duration::from_millis(100);
+/// Items of one lookup of a comparison.
+const LOOKUP_ITEMS: usize = 1000;
+/// Bytes of a file whose items are compared at most.
+const MEMBERS_MAX_BYTES: u64 = 64 << 20;
 
 /// Copy all filters of one server to another
 ///
 /// Across server versions and modules: by DUMP and RESTORE where the other side understands it, else in pieces. Times
 /// to live are kept. Each filter appears under its key when it is whole, so a copy that was interrupted goes on
-/// with --resume. What is added to a filter while it is copied may be missing.
+/// with --resume. Items that are added to a filter while it is copied may be missing.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Arguments {
@@ -46,7 +53,7 @@ pub(crate) struct Arguments {
     /// Compare what is on both sides afterwards, bit for bit
     #[arg(long)]
     verify: bool,
-    /// Ask both sides for the items of this file too, one per line, and compare the answers
+    /// Look up the items of this file, one per line, on both sides too, and compare the replies
     #[arg(long, value_name = "FILE", requires = "verify")]
     members: Option<PathBuf>,
     /// Filters that are copied at once
@@ -64,7 +71,7 @@ The password of FROM may stand in EVERBLOOM_PASSWORD, that of TO in EVERBLOOM_TO
 EVERBLOOM_USERNAME and EVERBLOOM_TO_USERNAME). -c follows the slots of whichever side is a cluster.
 Exit codes: 0 all copied; 1 failed; 2 wrong arguments; 3 some filters were not copied, or differ; 130 interrupted.";
 
-/// What came of all filters.
+/// The results of all filters.
 #[derive(Default)]
 struct Sum {
     dumped: usize,
@@ -73,7 +80,7 @@ struct Sum {
     gone: usize,
     bytes: u64,
     verified: usize,
-    /// Keys, and what is wrong with them.
+    /// Keys that were not copied or differ, and why.
     troubles: Vec<(Vec<u8>, String)>,
 }
 
@@ -85,8 +92,8 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
         (false, true) => Existing::Leave,
         (false, false) => Existing::Refuse,
     };
-    let members = arguments.members.as_deref().map(verifying::members).transpose()?;
-    // The other side must answer before anything is looked through.
+    let members = arguments.members.as_deref().map(members).transpose()?;
+    // Connect to the other side before the keys are scanned.
     Router::new(&to)?.each(|connection| Ok(connection.call(&[b"PING"]).map(drop)?))?;
     let mut router = Router::new(&from)?;
     output.note("looking for filters");
@@ -102,9 +109,9 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
             if let Err(Failure { kind: Kind::Interrupted, .. }) = &copied {
                 return copied.map(drop);
             }
-            let is_there = matches!(copied, Ok(Copied { way: Way::Dump | Way::Pieces | Way::There, .. }));
+            let is_there = matches!(copied, Ok(Copied { way: Way::Dump | Way::Chunks | Way::There, .. }));
             let verified = if arguments.verify && is_there {
-                verifying::verify(&mut copier, key, members.as_ref())
+                verify(&mut copier, key, members.as_ref())
             } else {
                 Ok(false)
             };
@@ -117,7 +124,7 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
         let jobs: Vec<_> = (0..arguments.jobs.clamp(1, 64)).map(|_| scope.spawn(work)).collect();
         while jobs.iter().any(|job| !job.is_finished()) {
             progress.set(done.load(Ordering::Relaxed) as u64, bytes(lock(&sum).bytes));
-            thread::sleep(LOOK_EVERY);
+            thread::sleep(SHOW_EVERY);
         }
         jobs.into_iter()
             .map(|job| job.join().unwrap_or_else(|_| Err(Failure::new("a thread panicked"))))
@@ -125,19 +132,19 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
     });
     let seconds = progress.seconds();
     drop(progress);
-    let sum = sum.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let sum = sum.into_inner().unwrap_or_else(PoisonError::into_inner);
     for (key, trouble) in &sum.troubles {
         output.note(&format!("{}: {trouble}", shown(key)));
     }
-    // Every job may have met its end in the same trouble.
+    // Every job may have ended for the same reason.
     outcomes.into_iter().collect::<Result<Vec<()>, Failure>>()?;
-    interrupt::check()?;
+    check_interruption()?;
     report(&sum, keys.len(), seconds, output)
 }
 
-/// What a thread that panicked held is as good as before.
+/// Locks the sums, which a thread that panicked leaves consistent.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn note(sum: &mut Sum, key: &[u8], copied: Result<Copied, Failure>, verified: Result<bool, Failure>) {
@@ -146,7 +153,7 @@ fn note(sum: &mut Sum, key: &[u8], copied: Result<Copied, Failure>, verified: Re
             sum.bytes += bytes;
             match way {
                 Way::Dump => sum.dumped += 1,
-                Way::Pieces => sum.in_pieces += 1,
+                Way::Chunks => sum.in_pieces += 1,
                 Way::There => sum.there += 1,
                 Way::Gone => sum.gone += 1,
             }
@@ -177,4 +184,42 @@ fn report(sum: &Sum, filters: usize, seconds: f64, output: &Output) -> Result<()
     });
     output.result(&text, &json)?;
     if troubles.is_empty() { Ok(()) } else { Err(Failure::partly(format!("{} troubles", troubles.len()))) }
+}
+
+/// Returns the items of a file.
+fn members(path: &Path) -> Result<Batch, Failure> {
+    let mut data = Vec::new();
+    open(path)?.take(MEMBERS_MAX_BYTES).read_to_end(&mut data)?;
+    Ok(Batch::of_lines(data))
+}
+
+/// Compares the filters of a key. Returns true, or an error that says what differs.
+fn verify(copier: &mut Copier, key: &[u8], members: Option<&Batch>) -> Result<bool, Failure> {
+    let digest = |connection: &mut Connection| fetch(connection, key).map(|filter| filter.digest());
+    let of_from = digest(copier.from.connection_for(key)?)?;
+    let of_to = digest(copier.to.connection_for(key)?)?;
+    if of_from != of_to {
+        return Err(Failure::new("differs from what is on the other side: was it changed meanwhile?"));
+    }
+    if let Some(members) = members {
+        let mut items = members.iter().peekable();
+        while items.peek().is_some() {
+            let mut command: Vec<&[u8]> = vec![b"BF.MEXISTS", key];
+            command.extend(items.by_ref().take(LOOKUP_ITEMS));
+            let of_from = lookup(copier.from.connection_for(key)?, &command)?;
+            if of_from != lookup(copier.to.connection_for(key)?, &command)? {
+                return Err(Failure::new("answers differ"));
+            }
+        }
+    }
+    Ok(true)
+}
+
+fn lookup(connection: &mut Connection, command: &[&[u8]]) -> Result<Vec<bool>, Trouble> {
+    match connection.call(command)? {
+        Value::Array(results) => {
+            Ok(results.iter().map(|result| matches!(result, Value::Int(1) | Value::Boolean(true))).collect())
+        }
+        _ => Err(Trouble::Broken("an answer per item was expected".to_owned())),
+    }
 }

@@ -1,21 +1,20 @@
-//! One filter from one server to another.
+//! Copies one filter from one server to another.
 
-use everbloom::BloomFilter;
 use redis::Value;
 
-use crate::draft::{self, Draft};
-use crate::failure::Failure;
-use crate::fetching;
-use crate::interrupt;
+use crate::chunks::{Chunk, chunks, dump, of_dump};
+use crate::draft::Draft;
+use crate::failure::{Failure, check_interruption};
 use crate::server::{Connection, Router, Site, Trouble, integer};
 
-/// Filters larger than this go in pieces: a server may refuse so long an argument, and takes the time for one.
+/// Filters larger than this are copied in chunks: a server may refuse a longer argument, and is blocked while it reads
+/// it.
 const DUMP_MAX_BYTES: u64 = 64 << 20;
 
-/// What is done with keys that are on the other side.
+/// What is done with keys that exist on the other side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Existing {
-    /// They are troubles.
+    /// They are errors.
     Refuse,
     /// They stay.
     Leave,
@@ -23,16 +22,16 @@ pub(super) enum Existing {
     Replace,
 }
 
-/// How a filter came to the other side.
+/// How a filter was copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// By DUMP and RESTORE.
     Dump,
-    /// By BF.SCANDUMP and BF.LOADCHUNK, or what a DUMP holds by BF.LOADCHUNK.
-    Pieces,
-    /// It was there.
+    /// By BF.LOADCHUNK, from BF.SCANDUMP or from a DUMP that the other side refused.
+    Chunks,
+    /// It was on the other side before.
     There,
-    /// It is not on this side any more.
+    /// It is no longer on this side.
     Gone,
 }
 
@@ -42,7 +41,7 @@ pub(super) struct Copied {
     pub(super) bytes: u64,
 }
 
-/// Two servers.
+/// The two servers.
 pub(super) struct Copier {
     pub(super) from: Router,
     pub(super) to: Router,
@@ -54,7 +53,7 @@ impl Copier {
         Ok(Self { from: Router::new(from)?, to: Router::new(to)?, existing })
     }
 
-    /// Copies a filter; once more from the start where a connection broke or its slot moved.
+    /// Copies a filter, and again from the start if a connection broke or its slot moved.
     pub(super) fn copy(&mut self, key: &[u8]) -> Result<Copied, Failure> {
         let copied = self.try_copy(key);
         let Err(failure) = &copied else { return copied };
@@ -68,7 +67,7 @@ impl Copier {
     }
 
     fn try_copy(&mut self, key: &[u8]) -> Result<Copied, Failure> {
-        interrupt::check()?;
+        check_interruption()?;
         let nothing = |way| Ok(Copied { way, bytes: 0 });
         let is_there = self.to.connection_for(key)?.call(&[b"EXISTS", key])? != Value::Int(0);
         match self.existing {
@@ -79,7 +78,7 @@ impl Copier {
             _ => {}
         }
         let from = self.from.connection_for(key)?;
-        let Some(expiry_ms) = expiry_ms(from, key)? else { return nothing(Way::Gone) };
+        let Some(expiry_ms) = ttl_ms(from, key)? else { return nothing(Way::Gone) };
         let size_bytes = from.call(&[b"MEMORY", b"USAGE", key]).ok().as_ref().and_then(integer);
         let is_small = size_bytes.is_none_or(|bytes| bytes <= DUMP_MAX_BYTES);
         let mut refused = None;
@@ -96,16 +95,23 @@ impl Copier {
                 _ => return nothing(Way::Gone),
             }
         }
-        let by_pieces = self.in_pieces(key);
-        match (by_pieces, refused) {
-            (Ok(copied), _) => Ok(copied),
-            // Where a server has no pieces to give, its dump may still be read here.
-            (Err(failure), Some((trouble, payload))) => match fetching::of_dump(&payload) {
-                Some(filter) => self.send(key, filter),
-                None => Err(Failure::new(format!("{trouble}; in pieces: {failure}"))),
+        let from = self.from.connection_for(key)?;
+        let drafted = draft(&mut self.to, key, self.existing, dump(from, key));
+        let (bytes, draft) = match (drafted, refused) {
+            (Ok(drafted), _) => drafted,
+            // The tool may read the dump of a server that has no chunks.
+            (Err(failure), Some((trouble, payload))) => match of_dump(&payload) {
+                Some(mut filter) => draft(&mut self.to, key, self.existing, chunks(&mut filter))?,
+                None => return Err(Failure::new(format!("{trouble}; in pieces: {failure}"))),
             },
-            (Err(failure), None) => Err(failure),
-        }
+            (Err(failure), None) => return Err(failure),
+        };
+        // The time to live is read at the end.
+        let Some(expiry_ms) = ttl_ms(self.from.connection_for(key)?, key)? else {
+            return nothing(Way::Gone);
+        };
+        draft.publish(&mut self.to, Some(expiry_ms).filter(|ms| *ms > 0))?;
+        Ok(Copied { way: Way::Chunks, bytes })
     }
 
     fn restore(&mut self, key: &[u8], expiry_ms: u64, payload: &[u8]) -> Result<(), Trouble> {
@@ -117,48 +123,26 @@ impl Copier {
         let to = self.to.connection_for(key).map_err(|failure| Trouble::Broken(failure.to_string()))?;
         to.call(&command).map(drop)
     }
-
-    fn in_pieces(&mut self, key: &[u8]) -> Result<Copied, Failure> {
-        let from = self.from.connection_for(key)?;
-        let pieces = fetching::Pieces::new(from, key);
-        let (bytes, draft) = draft(&mut self.to, key, self.existing, pieces)?;
-        self.publish(key, draft, bytes)
-    }
-
-    fn send(&mut self, key: &[u8], mut filter: BloomFilter) -> Result<Copied, Failure> {
-        let pieces = filter.pieces().map(|piece| piece.map_err(|error| Failure::new(error.to_string())));
-        let (bytes, draft) = draft(&mut self.to, key, self.existing, pieces)?;
-        self.publish(key, draft, bytes)
-    }
-
-    fn publish(&mut self, key: &[u8], draft: Draft, bytes: u64) -> Result<Copied, Failure> {
-        // What is left of its time at the end, not at the start.
-        let expiry = expiry_ms(self.from.connection_for(key)?, key)?;
-        let Some(expiry_ms) = expiry else { return Ok(Copied { way: Way::Gone, bytes: 0 }) };
-        draft.publish(&mut self.to, Some(expiry_ms).filter(|ms| *ms > 0))?;
-        Ok(Copied { way: Way::Pieces, bytes })
-    }
 }
 
+/// Makes a draft on the other side from chunks. Returns the bytes sent, too.
 fn draft(
     to: &mut Router,
     key: &[u8],
     existing: Existing,
-    pieces: impl Iterator<Item = Result<(u64, Vec<u8>), Failure>>,
+    chunks: impl Iterator<Item = Chunk>,
 ) -> Result<(u64, Draft), Failure> {
-    let replace = existing == Existing::Replace;
-    let existing = if replace { draft::Existing::Replace } else { draft::Existing::Refuse };
-    let mut draft = Draft::new(to, key, existing)?;
+    let mut draft = Draft::new(to, key, existing == Existing::Replace)?;
     let mut bytes = 0;
-    draft.fill(to, pieces, |sent| bytes = sent)?;
+    draft.fill(to, chunks, |sent| bytes = sent)?;
     Ok((bytes, draft))
 }
 
-/// Milliseconds that the key has left, 0 for one that stays; nothing where there is none.
-fn expiry_ms(connection: &mut Connection, key: &[u8]) -> Result<Option<u64>, Failure> {
+/// Returns the milliseconds to live of a key, 0 without an expiry; `None` if there is no key.
+fn ttl_ms(connection: &mut Connection, key: &[u8]) -> Result<Option<u64>, Failure> {
     match connection.call(&[b"PTTL", key])? {
         Value::Int(-2) => Ok(None),
-        // Less than a millisecond is one: 0 would stand for ever.
+        // Less than a millisecond counts as one: 0 means no expiry.
         Value::Int(ms) if ms >= 0 => Ok(u64::try_from(ms).ok().map(|ms| ms.max(1))),
         _ => Ok(Some(0)),
     }

@@ -1,35 +1,35 @@
 //! Items from a file or from standard input: lines, a column of CSV, or a field of JSON lines, packed into batches.
 
-mod csv;
-mod json;
-mod lines;
-mod reading;
+mod formats;
 
+use std::fs::File;
+use std::io::{self, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use super::failure::Failure;
-use super::interrupt;
+use flate2::read::MultiGzDecoder;
+
+use super::failure::{Failure, check_interruption};
 use super::output::{Output, Unit, bytes};
 use super::packing::Batch;
-use reading::Reading;
 
-/// Bytes of a batch, about: large enough that the round trip does not count, small enough that other clients of
-/// the server wait a few dozen milliseconds at most.
+/// Bytes of a batch, about: large enough that the round trip does not matter, small enough that other clients of the
+/// server wait a few dozen milliseconds at most.
 pub(crate) const BATCH_BYTES: usize = 512 << 10;
 /// Batches that are read ahead.
 const AHEAD_BATCHES: usize = 8;
 /// How often a wait for input looks for an interruption.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// The bytes of a file, decompressed.
-pub(crate) fn reading_of(path: &Path) -> Result<impl std::io::Read, Failure> {
-    Reading::open(path)
-}
+/// First bytes of a compressed file.
+const GZIP_MAGIC: &[u8] = &[0x1F, 0x8B];
+const ZSTD_MAGIC: &[u8] = &[0x28, 0xB5, 0x2F, 0xFD];
 
-/// Where items come from.
+/// The source of the items.
 #[derive(Clone, Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Arguments {
@@ -51,30 +51,30 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Whether the items come from standard input, which can be read once.
+    /// Returns whether the items come from standard input, which can be read once.
     pub(crate) fn is_stdin(&self) -> bool {
         self.file == Path::new("-")
     }
 
-    /// Begins to read, on a thread of its own.
+    /// Returns the batches, which a thread of its own reads.
     pub(crate) fn batches(&self, batch_bytes: usize) -> Result<Batches, Failure> {
-        let reading = Reading::open(&self.file)?;
-        let (done, total) = (reading.done(), reading.total_bytes);
+        let done_bytes = Arc::default();
+        let (reading, total_bytes) = open_counted(&self.file, Arc::clone(&done_bytes))?;
         let (sender, receiver) = sync_channel(AHEAD_BATCHES);
         let (arguments, name) = (self.clone(), self.file.display().to_string());
         thread::spawn(move || {
             let emit = |batch| sender.send(Ok(batch)).map_err(|_| Failure::interrupted());
             if let Err(failure) = arguments.read(reading, batch_bytes, emit) {
-                // Nobody waits for it any longer if that fails.
+                // Sending fails if the receiver is gone.
                 let _ = sender.send(Err(Failure::of(name, failure)));
             }
         });
-        Ok(Batches { receiver, done, total_bytes: total })
+        Ok(Batches { receiver, done_bytes, total_bytes })
     }
 
     fn read(
         &self,
-        reading: Reading,
+        reading: impl Read,
         batch_bytes: usize,
         emit: impl FnMut(Batch) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
@@ -82,19 +82,14 @@ impl Arguments {
             (Some(column), _) => {
                 let delimiter = u8::try_from(self.delimiter)
                     .map_err(|_| Failure::usage("--delimiter must be one byte"))?;
-                csv::read(
-                    reading,
-                    &csv::Shape { column, delimiter, has_header: !self.no_header },
-                    batch_bytes,
-                    emit,
-                )
+                formats::read_csv(reading, column, delimiter, !self.no_header, batch_bytes, emit)
             }
-            (None, Some(field)) => json::read(reading, field, batch_bytes, emit),
-            (None, None) => lines::read(reading, batch_bytes, emit),
+            (None, Some(field)) => formats::read_json(reading, field, batch_bytes, emit),
+            (None, None) => formats::read_lines(reading, batch_bytes, emit),
         }
     }
 
-    /// How many items there are, read through once.
+    /// Reads the file and returns the number of items.
     pub(crate) fn count(&self, output: &Output) -> Result<u64, Failure> {
         let batches = self.batches(BATCH_BYTES)?;
         let progress = output.progress("counting", batches.total_bytes, Unit::Bytes);
@@ -108,18 +103,18 @@ impl Arguments {
     }
 }
 
-/// Batches as they are read; ends at an interruption with its error.
+/// Batches as they are read. They end at an interruption with its error.
 pub(crate) struct Batches {
     receiver: Receiver<Result<Batch, Failure>>,
-    done: reading::Done,
-    /// Bytes of the file, compressed if it is; unknown of standard input.
+    done_bytes: Arc<AtomicU64>,
+    /// Bytes of the file as it is, compressed or not; unknown for standard input.
     pub(crate) total_bytes: Option<u64>,
 }
 
 impl Batches {
-    /// Bytes of the file that were read so far.
+    /// Returns the bytes of the file that were read so far.
     pub(crate) fn done_bytes(&self) -> u64 {
-        self.done.bytes()
+        self.done_bytes.load(Ordering::Relaxed)
     }
 }
 
@@ -128,7 +123,7 @@ impl Iterator for &Batches {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if let Err(failure) = interrupt::check() {
+            if let Err(failure) = check_interruption() {
                 return Some(Err(failure));
             }
             match self.receiver.recv_timeout(PATIENCE) {
@@ -137,5 +132,56 @@ impl Iterator for &Batches {
                 Err(RecvTimeoutError::Disconnected) => return None,
             }
         }
+    }
+}
+
+/// Opens a file, or standard input as `-`. Returns its bytes, decompressed.
+pub(crate) fn open(path: &Path) -> Result<impl Read + use<>, Failure> {
+    open_counted(path, Arc::default()).map(|(reading, _)| reading)
+}
+
+/// Opens a file, or standard input as `-`. Returns its bytes, decompressed, and its length if it is a file. Counts the
+/// bytes read.
+fn open_counted(
+    path: &Path,
+    done_bytes: Arc<AtomicU64>,
+) -> Result<(Box<dyn Read + Send>, Option<u64>), Failure> {
+    let (raw, total_bytes): (Box<dyn Read + Send>, _) = if path == Path::new("-") {
+        (Box::new(io::stdin()), None)
+    } else {
+        let of = |error| Failure::of(path.display(), error);
+        let file = File::open(path).map_err(of)?;
+        let metadata = file.metadata().map_err(of)?;
+        if metadata.is_dir() {
+            return Err(Failure::of(path.display(), "is a directory"));
+        }
+        (Box::new(file), metadata.is_file().then_some(metadata.len()))
+    };
+    let mut counted = Counted { raw, done_bytes };
+    let mut magic = Vec::new();
+    counted.by_ref().take(ZSTD_MAGIC.len() as u64).read_to_end(&mut magic)?;
+    let (is_gzip, is_zstd) = (magic.starts_with(GZIP_MAGIC), magic == ZSTD_MAGIC);
+    let whole = Cursor::new(magic).chain(counted);
+    let reading: Box<dyn Read + Send> = if is_gzip {
+        Box::new(MultiGzDecoder::new(BufReader::with_capacity(1 << 16, whole)))
+    } else if is_zstd {
+        Box::new(zstd::stream::read::Decoder::new(whole)?)
+    } else {
+        Box::new(whole)
+    };
+    Ok((reading, total_bytes))
+}
+
+/// Counts the bytes that are read.
+struct Counted {
+    raw: Box<dyn Read + Send>,
+    done_bytes: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.raw.read(buffer)?;
+        self.done_bytes.fetch_add(length as u64, Ordering::Relaxed);
+        Ok(length)
     }
 }

@@ -1,13 +1,133 @@
-//! Snapshots and dumps as servers write them, read without one: filters are decoded, everything else is skipped.
+//! Reads snapshots and dumps of servers, without a server: filters are decoded, everything else is skipped.
 //!
-//! What a file says of lengths is never believed before the bytes are there, so a hostile file costs no more memory
-//! than its own size (what LZF compressed, and filters that are mostly empty, a bounded multiple of it).
+//! No memory is allocated for a length in the file before its bytes are read, so a hostile file takes no more memory
+//! than its own size (LZF strings, and filters that are mostly empty, take a bounded multiple of it).
 
 mod reader;
 mod skip;
-mod snapshot;
 mod value;
 
+use std::io::Read as IoRead;
+
+use reader::Torn;
+use skip::{Dialect, skip_value};
+use value::skip_module;
+
 pub(crate) use reader::Reader;
-pub(crate) use snapshot::{Entry, read_snapshot};
 pub(crate) use value::{MODULE_VALUE, Read, read_module};
+
+/// First bytes of a snapshot, before a version of four or three digits.
+const REDIS: &[u8; 5] = b"REDIS";
+const VALKEY: &[u8; 6] = b"VALKEY";
+
+/// The first version that ends with a checksum.
+const CHECKSUM_SINCE: u64 = 5;
+
+const SLOT_IMPORT: u8 = 0xF3;
+const SLOT_INFO: u8 = 0xF4;
+const FUNCTION: u8 = 0xF5;
+const MODULE_AUX: u8 = 0xF7;
+const IDLE: u8 = 0xF8;
+const FREQUENCY: u8 = 0xF9;
+const AUX: u8 = 0xFA;
+const RESIZE_DB: u8 = 0xFB;
+const EXPIRE_MS: u8 = 0xFC;
+const EXPIRE_S: u8 = 0xFD;
+const SELECT_DB: u8 = 0xFE;
+const END: u8 = 0xFF;
+
+/// One key of a snapshot.
+pub(crate) enum Entry {
+    /// It has a type of the server itself.
+    Own(&'static str),
+    /// It has the type of a module.
+    Module {
+        key: Vec<u8>,
+        db: u64,
+        /// When it expires, in UNIX milliseconds.
+        expires_ms: Option<u64>,
+        data_type: String,
+        encoding_version: i32,
+        read: Read,
+    },
+}
+
+/// Reads a snapshot and calls `visit` with its keys. Returns the version of its format.
+pub(crate) fn read_snapshot<R: IoRead>(
+    reader: &mut Reader<R>,
+    mut visit: impl FnMut(Entry),
+) -> Result<u64, Torn> {
+    let (dialect, version) = head(reader)?;
+    let (mut db, mut expires_ms) = (0, None);
+    loop {
+        match reader.byte()? {
+            END => {
+                // The checksum, which a server can be configured not to write.
+                if version >= CHECKSUM_SINCE {
+                    reader.skip(8)?;
+                }
+                return Ok(version);
+            }
+            SELECT_DB => db = reader.number()?,
+            EXPIRE_MS => expires_ms = Some(u64::from_le_bytes(reader.array()?)),
+            EXPIRE_S => {
+                expires_ms = Some(u64::from(u32::from_le_bytes(reader.array()?)).saturating_mul(1000))
+            }
+            FREQUENCY => drop(reader.byte()?),
+            IDLE => drop(reader.number()?),
+            RESIZE_DB => {
+                reader.number()?;
+                reader.number()?;
+            }
+            AUX => {
+                reader.skip_string()?;
+                reader.skip_string()?;
+            }
+            FUNCTION => reader.skip_string()?,
+            SLOT_INFO => {
+                reader.number()?;
+                reader.number()?;
+                reader.number()?;
+            }
+            SLOT_IMPORT => {
+                reader.skip_string()?;
+                for _ in 0..reader.number()? {
+                    reader.number()?;
+                    reader.number()?;
+                }
+            }
+            MODULE_AUX => {
+                reader.number()?;
+                skip_module(reader)?;
+            }
+            MODULE_VALUE => {
+                let key = reader.string()?;
+                let (data_type, encoding_version, read) = read_module(reader)?;
+                visit(Entry::Module {
+                    key,
+                    db,
+                    expires_ms: expires_ms.take(),
+                    data_type,
+                    encoding_version,
+                    read,
+                });
+            }
+            value_type => {
+                reader.skip_string()?;
+                visit(Entry::Own(skip_value(reader, value_type, dialect)?));
+                expires_ms = None;
+            }
+        }
+    }
+}
+
+fn head<R: IoRead>(reader: &mut Reader<R>) -> Result<(Dialect, u64), Torn> {
+    let head: [u8; 9] = reader.array()?;
+    let (dialect, digits) = match (head.strip_prefix(REDIS), head.strip_prefix(VALKEY)) {
+        (Some(digits), _) => (Dialect::Redis, digits),
+        (_, Some(digits)) => (Dialect::Valkey, digits),
+        _ => return Err(Torn::Nonsense("is no snapshot".to_owned())),
+    };
+    let version = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
+    Ok((dialect, version.ok_or_else(|| Torn::Nonsense("a snapshot without a version".to_owned()))?))
+}

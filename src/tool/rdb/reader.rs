@@ -1,43 +1,34 @@
-//! The lengths and strings that snapshots are made of.
+//! Reads the lengths and strings of snapshots.
 
-use std::fmt;
 use std::io::{self, Read};
 
-/// Bytes of a string that are read at once.
+use thiserror::Error;
+
+/// Bytes of a string that are allocated at once.
 const STEP_BYTES: u64 = 1 << 20;
 
-/// Why it cannot be read on.
-#[derive(Debug)]
+/// Why the file cannot be read any further.
+#[derive(Debug, Error)]
 pub(crate) enum Torn {
     /// The file ends early, or cannot be read.
-    File(io::Error),
-    /// What is there means nothing.
+    #[error("{}", text_of(.0))]
+    File(#[from] io::Error),
+    /// The bytes have no meaning in a snapshot.
+    #[error("{0}")]
     Nonsense(String),
 }
 
-impl fmt::Display for Torn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(error) if error.kind() == io::ErrorKind::UnexpectedEof => f.write_str("ends early"),
-            Self::File(error) => error.fmt(f),
-            Self::Nonsense(what) => f.write_str(what),
-        }
-    }
+fn text_of(error: &io::Error) -> String {
+    if error.kind() == io::ErrorKind::UnexpectedEof { "ends early".to_owned() } else { error.to_string() }
 }
 
-impl From<io::Error> for Torn {
-    fn from(error: io::Error) -> Self {
-        Self::File(error)
-    }
-}
-
-/// Reads from a file, and knows how far.
+/// Reads from a file and counts the bytes.
 pub(crate) struct Reader<R> {
     source: R,
     offset: u64,
 }
 
-/// A length, or the encoding of what follows in its place.
+/// A length, or the encoding of a string.
 enum Length {
     Plain(u64),
     Encoded(u8),
@@ -48,7 +39,7 @@ impl<R: Read> Reader<R> {
         Self { source, offset: 0 }
     }
 
-    /// Bytes that were read so far.
+    /// Returns the number of bytes read so far.
     pub(crate) const fn offset(&self) -> u64 {
         self.offset
     }
@@ -78,7 +69,7 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// A length or another number of that form.
+    /// Returns a length, or another number of that form.
     pub(crate) fn number(&mut self) -> Result<u64, Torn> {
         match self.encoded_length()? {
             Length::Plain(number) => Ok(number),
@@ -86,7 +77,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// A string in whatever form.
+    /// Returns a string of any encoding.
     pub(crate) fn string(&mut self) -> Result<Vec<u8>, Torn> {
         let integer = |number: i64| Ok(number.to_string().into_bytes());
         match self.encoded_length()? {
@@ -103,7 +94,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Skips a string without keeping it.
+    /// Skips a string.
     pub(crate) fn skip_string(&mut self) -> Result<(), Torn> {
         match self.encoded_length()? {
             Length::Plain(length) => self.skip(length),
@@ -121,7 +112,7 @@ impl<R: Read> Reader<R> {
         if skipped < length { Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()) } else { Ok(()) }
     }
 
-    /// So many bytes, in memory that grows as they come.
+    /// Returns the next `length` bytes, in memory that grows as they are read.
     pub(crate) fn bytes(&mut self, length: u64) -> Result<Vec<u8>, Torn> {
         let mut bytes = Vec::new();
         while (bytes.len() as u64) < length {
@@ -137,10 +128,10 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// Bytes that one byte of LZF can become, at most: a reference of three bytes to 264.
+/// Most bytes that one byte of LZF expands to: a reference of three bytes expands to 264.
 const LZF_EXPANSION_MAX: u64 = 88;
 
-/// Returns what LZF compressed, if it is `length` bytes; `None` for what is torn or says a wrong length.
+/// Returns the decompressed bytes; `None` if the bytes are torn or the length is wrong.
 fn decompress(compressed: &[u8], length: u64) -> Option<Vec<u8>> {
     if length > (compressed.len() as u64).saturating_mul(LZF_EXPANSION_MAX) {
         return None;

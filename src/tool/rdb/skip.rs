@@ -1,164 +1,107 @@
-//! Values of the types that servers have of themselves, which are skipped.
+//! Skips values of the types of the servers themselves, by a table of their encodings.
 
 use std::io::Read;
 
 use super::reader::{Reader, Torn};
 use super::value::{MODULE_VALUE, skip_module};
 
-/// Whose snapshot it is: the two give one number to different types.
+/// The server that wrote a snapshot: Redis and Valkey have different types with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
     Redis,
     Valkey,
 }
 
-/// Skips a value of a type; answers the name of the type.
+/// A part of the encoding of a value.
+enum Part {
+    Text,
+    Numbers(u64),
+    Bytes(u64),
+    /// A double as text after its length, which also encodes NaN and the infinities.
+    Score,
+    /// A number, and then these parts as often.
+    Each(&'static [Part]),
+}
+use Part::{Bytes, Each, Numbers, Score, Text};
+
+const FIELDS_WITH_EXPIRY: Part = Each(&[Numbers(1), Text, Text]);
+/// The entries of a stream.
+const ENTRIES: Part = Each(&[Text, Text]);
+/// The identifier of a stream entry.
+const ID: Part = Bytes(16);
+/// Entries that were delivered and not acknowledged, with times and counts.
+const PENDING: Part = Each(&[ID, Bytes(8), Numbers(1)]);
+/// Consumers with their pending entries and the time when each was seen, in later versions also when it was active.
+const CONSUMERS: Part = Each(&[Text, Bytes(8), Each(&[ID])]);
+const ACTIVE_CONSUMERS: Part = Each(&[Text, Bytes(16), Each(&[ID])]);
+
+/// Returns the name of a type and the parts of its encoding. The numbers of a stream are its length and last
+/// identifier, and in later versions the first identifier, the last deleted one, and the number of entries ever; those
+/// of a group are its last identifier, and later the number of entries read.
+fn encoding_of(value_type: u8, dialect: Dialect) -> Option<(&'static str, &'static [Part])> {
+    Some(match (value_type, dialect) {
+        (0, _) => ("string", &[Text]),
+        (1 | 14, _) => ("list", &[Each(&[Text])]),
+        (10, _) => ("list", &[Text]),
+        (18, _) => ("list", &[Each(&[Numbers(1), Text])]),
+        (2, _) => ("set", &[Each(&[Text])]),
+        (11 | 20, _) => ("set", &[Text]),
+        (3, _) => ("zset", &[Each(&[Text, Score])]),
+        (5, _) => ("zset", &[Each(&[Text, Bytes(8)])]),
+        (12 | 17, _) => ("zset", &[Text]),
+        (4, _) => ("hash", &[Each(&[Text, Text])]),
+        (9 | 13 | 16 | 23, _) => ("hash", &[Text]),
+        (22, Dialect::Valkey) => ("hash", &[Each(&[Text, Text, Bytes(8)])]),
+        (22, Dialect::Redis) => ("hash", &[FIELDS_WITH_EXPIRY]),
+        (24, _) => ("hash", &[Bytes(8), FIELDS_WITH_EXPIRY]),
+        (25, _) => ("hash", &[Bytes(8), Text]),
+        (15, _) => ("stream", &[ENTRIES, Numbers(3), Each(&[Text, Numbers(2), PENDING, CONSUMERS])]),
+        (19, _) => ("stream", &[ENTRIES, Numbers(8), Each(&[Text, Numbers(3), PENDING, CONSUMERS])]),
+        (21, _) => ("stream", &[ENTRIES, Numbers(8), Each(&[Text, Numbers(3), PENDING, ACTIVE_CONSUMERS])]),
+        _ => return None,
+    })
+}
+
+/// Skips a value of a type. Returns the name of the type.
 pub(crate) fn skip_value<R: Read>(
     reader: &mut Reader<R>,
     value_type: u8,
     dialect: Dialect,
 ) -> Result<&'static str, Torn> {
-    Ok(match (value_type, dialect) {
-        (0, _) => {
-            reader.skip_string()?;
-            "string"
-        }
-        (1 | 14, _) => {
-            each(reader, Reader::skip_string)?;
-            "list"
-        }
-        (10, _) => {
-            reader.skip_string()?;
-            "list"
-        }
-        (18, _) => {
-            each(reader, |reader| {
-                reader.number()?;
-                reader.skip_string()
-            })?;
-            "list"
-        }
-        (2, _) => {
-            each(reader, Reader::skip_string)?;
-            "set"
-        }
-        (11 | 20, _) => {
-            reader.skip_string()?;
-            "set"
-        }
-        (3, _) => {
-            each(reader, |reader| {
-                reader.skip_string()?;
-                match reader.byte()? {
-                    // Not a number, and the two infinities.
-                    253..=255 => Ok(()),
-                    digits => reader.skip(digits.into()),
-                }
-            })?;
-            "zset"
-        }
-        (5, _) => {
-            each(reader, |reader| {
-                reader.skip_string()?;
-                reader.skip(8)
-            })?;
-            "zset"
-        }
-        (12 | 17, _) => {
-            reader.skip_string()?;
-            "zset"
-        }
-        (4, _) => {
-            each(reader, |reader| {
-                reader.skip_string()?;
-                reader.skip_string()
-            })?;
-            "hash"
-        }
-        (9 | 13 | 16 | 23, _) => {
-            reader.skip_string()?;
-            "hash"
-        }
-        (22, Dialect::Valkey) => {
-            each(reader, |reader| {
-                reader.skip_string()?;
-                reader.skip_string()?;
-                reader.skip(8)
-            })?;
-            "hash"
-        }
-        (22 | 24, _) => {
-            if value_type == 24 {
-                reader.skip(8)?;
-            }
-            each(reader, |reader| {
-                reader.number()?;
-                reader.skip_string()?;
-                reader.skip_string()
-            })?;
-            "hash"
-        }
-        (25, _) => {
-            reader.skip(8)?;
-            reader.skip_string()?;
-            "hash"
-        }
-        (15 | 19 | 21, _) => {
-            skip_stream(reader, value_type)?;
-            "stream"
-        }
-        (MODULE_VALUE, _) => {
-            reader.number()?;
-            skip_module(reader)?;
-            "module"
-        }
-        _ => {
-            return Err(Torn::Nonsense(format!(
-                "a value of type {value_type}, which this release does not know"
-            )));
-        }
-    })
-}
-
-/// As many elements as the number says that comes first, each of which takes at least a byte.
-fn each<R: Read>(
-    reader: &mut Reader<R>,
-    mut skip: impl FnMut(&mut Reader<R>) -> Result<(), Torn>,
-) -> Result<(), Torn> {
-    for _ in 0..reader.number()? {
-        skip(reader)?;
-    }
-    Ok(())
-}
-
-fn numbers<R: Read>(reader: &mut Reader<R>, count: u32) -> Result<(), Torn> {
-    for _ in 0..count {
+    if value_type == MODULE_VALUE {
         reader.number()?;
+        skip_module(reader)?;
+        return Ok("module");
     }
-    Ok(())
+    let unknown =
+        || Torn::Nonsense(format!("a value of type {value_type}, which this release does not know"));
+    let (name, parts) = encoding_of(value_type, dialect).ok_or_else(unknown)?;
+    skip(reader, parts)?;
+    Ok(name)
 }
 
-fn skip_stream<R: Read>(reader: &mut Reader<R>, value_type: u8) -> Result<(), Torn> {
-    let (is_second, is_third) = (value_type >= 19, value_type >= 21);
-    each(reader, |reader| {
-        reader.skip_string()?;
-        reader.skip_string()
-    })?;
-    // Its length and last identifier; the first one, the last deleted one, and how many there ever were.
-    numbers(reader, if is_second { 8 } else { 3 })?;
-    each(reader, |reader| {
-        reader.skip_string()?;
-        numbers(reader, if is_second { 3 } else { 2 })?;
-        // What was delivered and not acknowledged.
-        each(reader, |reader| {
-            reader.skip(16 + 8)?;
-            numbers(reader, 1)
-        })?;
-        // Consumers, with when they were seen and active.
-        each(reader, |reader| {
-            reader.skip_string()?;
-            reader.skip(if is_third { 16 } else { 8 })?;
-            each(reader, |reader| reader.skip(16))
-        })
-    })
+fn skip<R: Read>(reader: &mut Reader<R>, parts: &[Part]) -> Result<(), Torn> {
+    for part in parts {
+        match part {
+            Text => reader.skip_string()?,
+            Numbers(count) => {
+                for _ in 0..*count {
+                    reader.number()?;
+                }
+            }
+            Bytes(length) => reader.skip(*length)?,
+            Score => match reader.byte()? {
+                // NaN and the two infinities.
+                253..=255 => {}
+                digits => reader.skip(digits.into())?,
+            },
+            // Each element takes at least a byte, so the file bounds the number.
+            Each(parts) => {
+                for _ in 0..reader.number()? {
+                    skip(reader, parts)?;
+                }
+            }
+        }
+    }
+    Ok(())
 }

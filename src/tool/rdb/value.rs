@@ -1,4 +1,4 @@
-//! Values of modules: fields that say what they are, so that those of unknown types can be skipped too.
+//! Values of modules: every field has its kind, so that values of unknown types can be skipped.
 
 use std::io::Read as IoRead;
 
@@ -16,11 +16,11 @@ const FLOAT: u64 = 3;
 const DOUBLE: u64 = 4;
 const STRING: u64 = 5;
 
-/// The characters of a data type's name, six bits each.
+/// The characters of the name of a data type, six bits each.
 const NAME_LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// The name and the encoding version of a data type, from the number that stands for both.
-pub(crate) fn data_type_of(id: u64) -> (String, i32) {
+/// Returns the name and the encoding version of a data type, which one number encodes.
+fn data_type_of(id: u64) -> (String, i32) {
     let letters = (0..9).map(|place| {
         let index = usize::try_from(id >> (58 - 6 * place) & 63).unwrap_or_default();
         char::from(NAME_LETTERS.get(index).copied().unwrap_or(b'?'))
@@ -28,7 +28,7 @@ pub(crate) fn data_type_of(id: u64) -> (String, i32) {
     (letters.collect(), i32::try_from(id & 1023).unwrap_or_default())
 }
 
-/// The format of filters of a data type.
+/// Returns the format of filters of a data type.
 fn format_of(data_type: &str) -> Option<Format> {
     match data_type {
         "everbloom" => Some(Format::Everbloom),
@@ -42,26 +42,26 @@ fn format_of(data_type: &str) -> Option<Format> {
 pub(crate) enum Read {
     /// A filter.
     Filter(Box<BloomFilter>),
-    /// A filter that cannot be read, and why.
+    /// Why a filter cannot be read.
     Unreadable(DecodeError),
-    /// A value of a type that is no filter's.
+    /// A value of another type.
     Other,
 }
 
-/// Reads a value behind its type; answers the data type's name and encoding version too.
+/// Reads a value after its type. Returns the name and encoding version of the data type, too.
 pub(crate) fn read_module<R: IoRead>(reader: &mut Reader<R>) -> Result<(String, i32, Read), Torn> {
     let (name, version) = data_type_of(reader.number()?);
     let Some(format) = format_of(&name) else {
         skip_module(reader)?;
         return Ok((name, version, Read::Other));
     };
-    let mut fields = Fields { reader, has_ended: false, trouble: None };
+    let mut fields = Fields { reader, has_ended: false, error: None };
     let loaded = BloomFilter::load(format, version, &mut fields);
-    let Fields { has_ended, trouble, .. } = fields;
-    if let Some(torn) = trouble {
+    let Fields { has_ended, error, .. } = fields;
+    if let Some(torn) = error {
         return Err(torn);
     }
-    // What a newer release wrote behind, or what is left of a filter that was refused.
+    // Fields that a newer release added, or the rest of a filter that was refused.
     let has_more = !has_ended && skip_module(reader)? > 0;
     let read = match loaded {
         Ok(_) if has_more => Read::Unreadable(DecodeError::Invalid("the number of fields")),
@@ -71,7 +71,7 @@ pub(crate) fn read_module<R: IoRead>(reader: &mut Reader<R>) -> Result<(String, 
     Ok((name, version, read))
 }
 
-/// Skips the fields of a value up to its end; answers how many there were.
+/// Skips the fields of a value up to its end. Returns their number.
 pub(crate) fn skip_module<R: IoRead>(reader: &mut Reader<R>) -> Result<u64, Torn> {
     let mut fields = 0;
     loop {
@@ -99,18 +99,18 @@ enum Field {
     Bytes(Vec<u8>),
 }
 
-/// The fields of one value, one by one.
+/// The source of the fields of one value.
 struct Fields<'r, R> {
     reader: &'r mut Reader<R>,
     /// Whether the end of the value was read.
     has_ended: bool,
-    /// Why nothing more can be read.
-    trouble: Option<Torn>,
+    /// Why no more fields can be read.
+    error: Option<Torn>,
 }
 
 impl<R: IoRead> Fields<'_, R> {
     fn next(&mut self) -> Result<Field, DecodeError> {
-        if self.has_ended || self.trouble.is_some() {
+        if self.has_ended || self.error.is_some() {
             return Err(DecodeError::Truncated);
         }
         match self.read() {
@@ -120,7 +120,7 @@ impl<R: IoRead> Fields<'_, R> {
                 Err(DecodeError::Truncated)
             }
             Err(torn) => {
-                self.trouble = Some(torn);
+                self.error = Some(torn);
                 Err(DecodeError::Truncated)
             }
         }

@@ -1,47 +1,39 @@
-//! One connection to one server.
-
-use std::fmt;
+//! One connection to one server, and the values in its replies.
 
 use redis::{RedisError, Value};
+use thiserror::Error;
 
 use crate::failure::Failure;
 
 /// Why there is no reply.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum Trouble {
-    /// The server says no, in these words.
+    /// The server replied with this error.
+    #[error("{0}")]
     Refused(String),
-    /// The connection does not work, or what came is no reply.
+    /// The connection does not work, or the reply is not of the protocol.
+    #[error("connection: {0}")]
     Broken(String),
 }
 
 impl Trouble {
-    /// Whether the server does not know the command, or does not let this user give it.
+    /// Returns whether the server does not know the command, or does not permit it to this user.
     pub(crate) fn lacks_command(&self) -> bool {
         matches!(self, Self::Refused(text)
             if text.to_ascii_lowercase().contains("unknown command") || text.starts_with("NOPERM"))
     }
 }
 
-impl fmt::Display for Trouble {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused(text) => f.write_str(text),
-            Self::Broken(text) => write!(f, "connection: {text}"),
-        }
-    }
-}
-
 impl From<Trouble> for Failure {
     fn from(trouble: Trouble) -> Self {
-        Self::new(trouble.to_string())
+        Self::new(trouble)
     }
 }
 
-/// A connection that was greeted and let in.
+/// A connection after its handshake.
 pub(crate) struct Connection {
     inner: redis::Connection,
-    /// What is to be sent next, kept for its memory.
+    /// The next command; reused for its memory.
     buffer: Vec<u8>,
 }
 
@@ -50,7 +42,7 @@ impl Connection {
         Self { inner, buffer: Vec::new() }
     }
 
-    /// Sends one command; its reply is to be [received](Self::receive).
+    /// Sends one command, whose reply is to be [received](Self::receive).
     pub(crate) fn send(&mut self, arguments: &[&[u8]]) -> Result<(), Trouble> {
         self.buffer.clear();
         self.buffer.extend_from_slice(format!("*{}\r\n", arguments.len()).as_bytes());
@@ -62,7 +54,7 @@ impl Connection {
         self.inner.send_packed_command(&self.buffer).map_err(|error| Trouble::Broken(error.to_string()))
     }
 
-    /// The next reply.
+    /// Returns the next reply.
     pub(crate) fn receive(&mut self) -> Result<Value, Trouble> {
         loop {
             match self.inner.recv_response() {
@@ -75,14 +67,13 @@ impl Connection {
         }
     }
 
-    /// One command and its reply.
+    /// Sends one command and returns its reply.
     pub(crate) fn call(&mut self, arguments: &[&[u8]]) -> Result<Value, Trouble> {
         self.send(arguments)?;
         self.receive()
     }
 
-    /// Commands that are done together or not at all, as far as the server checks them before; answers their
-    /// replies, or the first error among them.
+    /// Executes commands in a transaction. Returns their replies, or the first error among them.
     pub(crate) fn transact(&mut self, commands: &[Vec<&[u8]>]) -> Result<Vec<Value>, Trouble> {
         self.call(&[b"MULTI"])?;
         for command in commands {
@@ -101,11 +92,55 @@ impl Connection {
     }
 }
 
-/// An error of the server in its words, any other as the client's.
+/// Returns the text of an error of the server, or an error of the client.
 fn refused(error: &RedisError) -> Trouble {
     match (error.code(), error.detail()) {
         (Some(code), Some(detail)) => Trouble::Refused(format!("{code} {detail}")),
         (Some(code), None) => Trouble::Refused(code.to_owned()),
         (None, _) => Trouble::Broken(error.to_string()),
+    }
+}
+
+/// Returns an integer: the value, its text, or the only element of an array or a map.
+pub(crate) fn integer(value: &Value) -> Option<u64> {
+    match value {
+        Value::Int(number) => u64::try_from(*number).ok(),
+        Value::Boolean(flag) => Some((*flag).into()),
+        Value::Array(values) => values.first().filter(|_| values.len() == 1).and_then(integer),
+        Value::Map(pairs) => pairs.first().filter(|_| pairs.len() == 1).and_then(|(_, value)| integer(value)),
+        _ => text(value)?.parse().ok(),
+    }
+}
+
+/// Returns a number that may have a fraction.
+pub(crate) fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Int(number) => Some(*number as f64),
+        Value::Double(number) => Some(*number),
+        _ => text(value)?.parse().ok(),
+    }
+}
+
+/// Returns the text of a string of any kind.
+pub(crate) fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Some(text.clone()),
+        Value::Okay => Some("OK".to_owned()),
+        _ => None,
+    }
+}
+
+/// Returns the value of a field in a map, or in an array of alternating names and values. Names differ in case from
+/// server to server.
+pub(crate) fn field<'v>(reply: &'v Value, name: &str) -> Option<&'v Value> {
+    let is_named = |value: &Value| text(value).is_some_and(|text| text.eq_ignore_ascii_case(name));
+    match reply {
+        Value::Map(pairs) => pairs.iter().find(|(key, _)| is_named(key)).map(|(_, value)| value),
+        Value::Array(values) => {
+            let (pairs, _) = values.as_chunks::<2>();
+            pairs.iter().find(|[key, _]| is_named(key)).map(|[_, value]| value)
+        }
+        _ => None,
     }
 }

@@ -1,16 +1,11 @@
-//! Servers, single ones and clusters, as the subcommands talk to them.
+//! Servers, single ones and clusters, for the subcommands.
 
 mod connection;
-mod redirection;
-mod reply;
 mod router;
 mod scan;
 mod site;
-mod slots;
 
-pub(crate) use connection::{Connection, Trouble};
-pub(crate) use reply::{field, integer, number, text};
+pub(crate) use connection::{Connection, Trouble, field, integer, number, text};
 pub(crate) use router::{Gone, Router};
 pub(crate) use scan::scan;
-pub(crate) use site::{Arguments, Credentials, Place, Site};
-pub(crate) use slots::sibling;
+pub(crate) use site::{Arguments, Credentials, Place, Site, sibling};

@@ -1,28 +1,27 @@
-//! Connections to all nodes that are needed, each opened when it is first asked for; and the way that a command takes
-//! while slots move between them.
+//! Connections to the nodes of a cluster, each opened at its first use, and the redirections of commands while slots
+//! move between nodes.
 
 use std::collections::HashMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use redis::Value;
+use thiserror::Error;
 
 use super::connection::{Connection, Trouble};
-use super::redirection::Redirection;
 use super::site::{Node, Place, Site, node_of};
-use crate::failure::Failure;
-use crate::interrupt;
+use crate::failure::{Failure, check_interruption};
 
-/// How long a command is tried again while its slot is on its way.
+/// How long a command is retried while its slot is moving.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The first wait between two tries, and the longest; each is twice the one before.
 const WAIT_MIN: Duration = Duration::from_millis(5);
 const WAIT_MAX: Duration = Duration::from_millis(500);
 
-/// A way to every key.
+/// The connections to the nodes that have the keys.
 pub(crate) struct Router {
     site: Site,
-    /// The first that has a slot is the one that counts.
+    /// The first node that has a slot is the current one.
     nodes: Vec<Node>,
     open: HashMap<Place, Connection>,
 }
@@ -36,18 +35,18 @@ impl Router {
         &self.site
     }
 
-    /// The connection to the node that has the key's slot.
+    /// Returns the connection to the node that has the key's slot.
     pub(crate) fn connection_for(&mut self, key: &[u8]) -> Result<&mut Connection, Failure> {
         let place = self.place_of(key)?;
         self.at(&place)
     }
 
-    /// The node that has the key's slot.
+    /// Returns the address of the node that has the key's slot.
     pub(crate) fn place_of(&self, key: &[u8]) -> Result<Place, Failure> {
         Ok(node_of(&self.nodes, key)?.place.clone())
     }
 
-    /// The connection to a node.
+    /// Returns the connection to a node.
     pub(crate) fn at(&mut self, place: &Place) -> Result<&mut Connection, Failure> {
         use std::collections::hash_map::Entry;
         match self.open.entry(place.clone()) {
@@ -56,24 +55,23 @@ impl Router {
         }
     }
 
-    /// A command about a key and its reply, wherever the key is, and wherever its slot moves meanwhile. No reply may be
-    /// outstanding at any node.
+    /// Executes a command about a key at the node that has it, and follows its slot. Returns the reply. No other reply
+    /// may be outstanding at any node.
     pub(crate) fn call(&mut self, key: &[u8], command: &[&[u8]]) -> Result<Value, Gone> {
         self.follow(key, |connection| connection.call(command))
     }
 
-    /// Commands about a key that are done together or not at all, as [`Connection::transact`].
+    /// Executes commands about a key in a transaction, as [`Connection::transact`].
     pub(crate) fn transact(&mut self, key: &[u8], commands: &[Vec<&[u8]>]) -> Result<Vec<Value>, Gone> {
         self.follow(key, |connection| connection.transact(commands))
     }
 
-    /// Whether the words are those of a node that has not done the command, and the command is to go elsewhere or to be
-    /// tried again: only where a cluster is to be followed.
+    /// Returns whether an error is a redirection of a cluster that is to be followed: the command was not executed.
     pub(crate) fn is_to_follow(&self, text: &str) -> bool {
         self.site.is_cluster() && Redirection::of(text).is_some()
     }
 
-    /// A connection to every primary, one after another.
+    /// Calls `visit` with the connection to each primary.
     pub(crate) fn each(
         &mut self,
         mut visit: impl FnMut(&mut Connection) -> Result<(), Failure>,
@@ -84,7 +82,7 @@ impl Router {
         places.iter().try_for_each(|place| visit(self.at(place)?))
     }
 
-    /// Forgets the connections: one of them broke, has been idle for long, or slots have moved.
+    /// Closes the connections and reads the slots again: a connection broke, was idle for long, or slots have moved.
     pub(crate) fn refresh(&mut self) -> Result<(), Failure> {
         self.open.clear();
         self.nodes = self.site.nodes()?;
@@ -94,17 +92,17 @@ impl Router {
     fn follow<T>(
         &mut self,
         key: &[u8],
-        mut ask: impl FnMut(&mut Connection) -> Result<T, Trouble>,
+        mut execute: impl FnMut(&mut Connection) -> Result<T, Trouble>,
     ) -> Result<T, Gone> {
         let mut patience = Patience::default();
-        let mut asked: Option<Place> = None;
+        let mut ask_place: Option<Place> = None;
         loop {
-            let outcome = match asked.take() {
+            let outcome = match ask_place.take() {
                 Some(place) => {
                     let connection = self.at(&place)?;
-                    connection.call(&[b"ASKING"]).and_then(|_| ask(connection))
+                    connection.call(&[b"ASKING"]).and_then(|_| execute(connection))
                 }
-                None => ask(self.connection_for(key)?),
+                None => execute(self.connection_for(key)?),
             };
             let redirection = match &outcome {
                 Err(Trouble::Refused(text)) if self.site.is_cluster() => Redirection::of(text),
@@ -115,32 +113,56 @@ impl Router {
             };
             patience.wait(trouble)?;
             match redirection {
-                // What a node says of a slot counts before what CLUSTER SLOTS said.
+                // The redirection is newer than the reply of CLUSTER SLOTS.
                 Redirection::Moved(slot, place) => {
                     let place = self.site.named(place);
                     self.nodes.retain(|node| !node.is_only(slot));
                     self.nodes.insert(0, Node::of_slot(slot, place));
                 }
-                Redirection::Ask(place) => asked = Some(self.site.named(place)),
+                Redirection::Ask(place) => ask_place = Some(self.site.named(place)),
                 Redirection::Wait => {}
             }
         }
     }
 }
 
-/// Why a command about a key was not done.
-#[derive(Clone, Debug)]
-pub(crate) enum Gone {
-    /// The node that has the key said no, or its connection does not work.
-    Trouble(Trouble),
-    /// No node was found that has it, in time.
-    Failure(Failure),
+/// The reply of a node of a cluster that did not execute a command because of its slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Redirection {
+    /// The slot belongs to this node now.
+    Moved(u64, (String, u16)),
+    /// The slot is moving, and this node has the key already.
+    Ask((String, u16)),
+    /// The same node will execute it later.
+    Wait,
 }
 
-impl From<Failure> for Gone {
-    fn from(failure: Failure) -> Self {
-        Self::Failure(failure)
+impl Redirection {
+    /// Returns the redirection in the text of an error, if it is one.
+    fn of(text: &str) -> Option<Self> {
+        let mut words = text.split_whitespace();
+        match words.next()? {
+            "TRYAGAIN" | "CLUSTERDOWN" => Some(Self::Wait),
+            word @ ("MOVED" | "ASK") => {
+                let slot = words.next()?.parse().ok()?;
+                let (host, port) = words.next()?.rsplit_once(':')?;
+                let place = (host.to_owned(), port.parse().ok()?);
+                Some(if word == "MOVED" { Self::Moved(slot, place) } else { Self::Ask(place) })
+            }
+            _ => None,
+        }
     }
+}
+
+/// Why a command about a key was not executed.
+#[derive(Clone, Debug, Error)]
+pub(crate) enum Gone {
+    /// The node that has the key replied with an error, or its connection does not work.
+    #[error(transparent)]
+    Trouble(Trouble),
+    /// No node with the key was found in time.
+    #[error(transparent)]
+    Failure(#[from] Failure),
 }
 
 impl From<Gone> for Failure {
@@ -152,7 +174,7 @@ impl From<Gone> for Failure {
     }
 }
 
-/// How long a command has been tried.
+/// The time for which a command has been retried.
 #[derive(Default)]
 struct Patience {
     began: Option<Instant>,
@@ -160,19 +182,42 @@ struct Patience {
 }
 
 impl Patience {
-    /// Nothing the first time, for it is known where to go; from then on longer and longer.
+    /// Waits before a retry: the first time not at all, then longer and longer.
     fn wait(&mut self, trouble: &Trouble) -> Result<(), Failure> {
         let Some(began) = self.began else {
             self.began = Some(Instant::now());
             self.wait = WAIT_MIN;
             return Ok(());
         };
-        interrupt::check()?;
+        check_interruption()?;
         if began.elapsed() >= PATIENCE {
             return Err(Failure::new(format!("{trouble}, for {} seconds", PATIENCE.as_secs())));
         }
         thread::sleep(self.wait);
         self.wait = (self.wait * 2).min(WAIT_MAX);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Redirection;
+
+    #[test]
+    fn words_of_nodes_are_understood() {
+        let place = |host: &str| (host.to_owned(), 6381);
+        for (text, redirection) in [
+            ("MOVED 3999 127.0.0.1:6381", Some(Redirection::Moved(3999, place("127.0.0.1")))),
+            ("MOVED 3999 ::1:6381", Some(Redirection::Moved(3999, place("::1")))),
+            ("ASK 7 :6381", Some(Redirection::Ask(place("")))),
+            ("TRYAGAIN Multiple keys request during rehashing of slot", Some(Redirection::Wait)),
+            ("CLUSTERDOWN The cluster is down", Some(Redirection::Wait)),
+            ("MOVED", None),
+            ("MOVED 1 nowhere", None),
+            ("ERR not found", None),
+            ("", None),
+        ] {
+            assert_eq!(Redirection::of(text), redirection, "{text}");
+        }
     }
 }

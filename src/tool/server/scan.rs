@@ -1,22 +1,20 @@
-//! The keys that hold filters, and those of types that only RedisBloom has.
+//! Finds the keys of filters, and those of types that only RedisBloom has.
 
 use redis::Value;
 
-use super::connection::{Connection, Trouble};
-use super::reply::text;
+use super::connection::{Connection, Trouble, text};
 use super::router::Router;
-use crate::failure::Failure;
-use crate::interrupt;
+use crate::failure::{Failure, check_interruption};
 
-/// Keys that are asked for at once.
+/// The COUNT of SCAN.
 const COUNT: &[u8] = b"1000";
 
-/// Data types of filters, by whichever module.
+/// The data types of filters of all modules.
 const FILTERS: [&str; 3] = ["everbloom", "MBbloom--", "bloomfltr"];
 /// Data types of RedisBloom that no other module can load.
 const OF_REDISBLOOM: [&str; 4] = ["MBbloomCF", "CMSk-TYPE", "TopK-TYPE", "TDIS-TYPE"];
 
-/// What was found, in the order of the keys.
+/// The keys that were found, in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     /// Keys of filters, with their data types.
@@ -25,13 +23,13 @@ pub(crate) struct Found {
     pub(crate) others: Vec<(Vec<u8>, String)>,
 }
 
-/// Looks through all keys of all nodes.
+/// Returns the keys of all nodes.
 pub(crate) fn scan(router: &mut Router, pattern: Option<&str>) -> Result<Found, Failure> {
     let mut found = Found::default();
     router.each(|connection| {
         let mut cursor = b"0".to_vec();
         loop {
-            interrupt::check()?;
+            check_interruption()?;
             let keys = step(connection, &mut cursor, pattern)?;
             for (key, data_type) in typed(connection, keys)? {
                 if FILTERS.contains(&data_type.as_str()) && !is_draft(&key) {
@@ -46,14 +44,14 @@ pub(crate) fn scan(router: &mut Router, pattern: Option<&str>) -> Result<Found, 
         }
     })?;
     for keys in [&mut found.filters, &mut found.others] {
-        // A key may be shown twice.
+        // SCAN may reply a key twice.
         keys.sort();
         keys.dedup();
     }
     Ok(found)
 }
 
-/// Whether it is the name of a filter that the tool is making, or did not come to make.
+/// Returns whether a key has the name of a draft, of a load that is running or was killed.
 fn is_draft(key: &[u8]) -> bool {
     let end = key.len().checked_sub(16).and_then(|start| key.split_at_checked(start));
     end.is_some_and(|(start, mark)| {

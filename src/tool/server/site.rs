@@ -1,4 +1,4 @@
-//! Where a server is and how to get in: an address, credentials, certificates, and the nodes of a cluster.
+//! A server or a cluster: its address, credentials and certificates, its nodes, and the slots of keys.
 
 use std::env;
 use std::fs;
@@ -10,15 +10,13 @@ use redis::{
     TlsCertificates, Value,
 };
 
-use super::connection::{Connection, Trouble};
-use super::reply::{integer, text};
-use super::slots::slot_of;
+use super::connection::{Connection, Trouble, integer, text};
 use crate::failure::Failure;
 
-/// How long a connection may take to come about.
+/// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How to connect, whatever the address.
+/// The options of connecting, which are not in the address.
 #[derive(Clone, Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Arguments {
@@ -39,16 +37,16 @@ pub(crate) struct Arguments {
     key_file: Option<PathBuf>,
 }
 
-/// Which variables of the environment hold the credentials of an address that has none.
+/// The environment variables with the credentials of an address that has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Credentials {
     /// `EVERBLOOM_USERNAME` and `EVERBLOOM_PASSWORD`.
     Main,
-    /// `EVERBLOOM_TO_USERNAME` and `EVERBLOOM_TO_PASSWORD`: of the server that is copied to.
+    /// `EVERBLOOM_TO_USERNAME` and `EVERBLOOM_TO_PASSWORD`: of the server to copy to.
     Target,
 }
 
-/// A server or a cluster that can be connected to. Its text never shows its credentials.
+/// A server or a cluster to connect to.
 #[derive(Clone)]
 pub(crate) struct Site {
     info: ConnectionInfo,
@@ -57,10 +55,10 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// Of an address, `redis://`, `rediss://`, `unix://` or `host:port`.
+    /// Returns the site of an address: `redis://`, `rediss://`, `unix://` or `host:port`.
     pub(crate) fn new(url: &str, arguments: &Arguments, credentials: Credentials) -> Result<Self, Failure> {
         let url = if url.contains("://") { url.to_owned() } else { format!("redis://{url}") };
-        // The client's words might repeat the address, and with it a password.
+        // The client's error might repeat the address, and with it a password.
         let unreadable = |_| Failure::usage("the address is no redis://[user[:password]@]host[:port][/db]");
         let mut info = url.as_str().into_connection_info().map_err(unreadable)?;
         let mut login = info.redis_settings().clone();
@@ -83,12 +81,12 @@ impl Site {
         Ok(Self { info, certificates: certificates(arguments)?, is_cluster: arguments.cluster })
     }
 
-    /// Whether the slots of a cluster are to be followed.
+    /// Returns whether the slots of a cluster are to be followed.
     pub(super) const fn is_cluster(&self) -> bool {
         self.is_cluster
     }
 
-    /// The primaries with their slots: the one server, where it is no cluster or need not be followed.
+    /// Returns the primaries with their slots: the server itself if it is no cluster or is not to be followed.
     pub(crate) fn nodes(&self) -> Result<Vec<Node>, Failure> {
         let alone = || vec![Node { first: 0, last: u64::MAX, place: None }];
         if !self.is_cluster {
@@ -111,7 +109,7 @@ impl Site {
         Some(Node { first: integer(first)?, last: integer(last)?, place })
     }
 
-    /// The place of a node as it names itself: one that was not told its own name has none to give.
+    /// Returns the address of a node by the name that it has in the cluster, which may be unknown.
     pub(super) fn named(&self, (host, port): (String, u16)) -> Place {
         let own_host = match self.info.addr() {
             ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host.as_str(),
@@ -121,7 +119,7 @@ impl Site {
         Some((if is_named { host } else { own_host.to_owned() }, port))
     }
 
-    /// A connection to a node.
+    /// Returns a connection to a node.
     pub(super) fn connect_to(&self, place: &Place) -> Result<Connection, Failure> {
         let Some((host, port)) = place.clone() else { return self.open(self.info.clone()) };
         let addr = match self.info.addr() {
@@ -145,10 +143,10 @@ impl Site {
     }
 }
 
-/// Host and port of a node; nothing of the server that was named.
+/// The host and port of a node; `None` for the address of the site.
 pub(crate) type Place = Option<(String, u16)>;
 
-/// A run of slots and its primary.
+/// A range of slots and its primary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Node {
     first: u64,
@@ -157,18 +155,18 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// The node of one slot.
+    /// Returns a node with one slot.
     pub(super) const fn of_slot(slot: u64, place: Place) -> Self {
         Self { first: slot, last: slot, place }
     }
 
-    /// Whether this slot is all that it has.
+    /// Returns whether this is its only slot.
     pub(super) const fn is_only(&self, slot: u64) -> bool {
         self.first == slot && self.last == slot
     }
 }
 
-/// The node that has the key's slot.
+/// Returns the node that has the key's slot.
 pub(super) fn node_of<'n>(nodes: &'n [Node], key: &[u8]) -> Result<&'n Node, Failure> {
     let slot = u64::from(slot_of(key));
     let found = nodes.iter().find(|node| node.first <= slot && slot <= node.last);
@@ -176,7 +174,7 @@ pub(super) fn node_of<'n>(nodes: &'n [Node], key: &[u8]) -> Result<&'n Node, Fai
 }
 
 fn certificates(arguments: &Arguments) -> Result<Option<TlsCertificates>, Failure> {
-    // The provider can be set once; that it is set already is no trouble.
+    // The provider can be set once; it may be set already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let read = |path: &PathBuf| fs::read(path).map_err(|error| Failure::of(path.display(), error));
     let root_cert = arguments.cacert.as_ref().map(read).transpose()?;
@@ -186,4 +184,58 @@ fn certificates(arguments: &Arguments) -> Result<Option<TlsCertificates>, Failur
     };
     let is_asked = root_cert.is_some() || client_tls.is_some();
     Ok(is_asked.then_some(TlsCertificates { client_tls, root_cert }))
+}
+
+/// The number of slots of a cluster.
+const SLOTS: u16 = 16_384;
+
+/// Returns the slot of a key, by the part between the first `{` and the next `}` if there is one.
+fn slot_of(key: &[u8]) -> u16 {
+    crc16::State::<crc16::XMODEM>::calculate(tag_of(key).unwrap_or(key)) % SLOTS
+}
+
+fn tag_of(key: &[u8]) -> Option<&[u8]> {
+    let start = key.iter().position(|byte| *byte == b'{')? + 1;
+    let rest = key.get(start..)?;
+    let end = rest.iter().position(|byte| *byte == b'}')?;
+    rest.get(..end).filter(|tag| !tag.is_empty())
+}
+
+/// Returns the name of another key in the slot of `key`, which ends with `mark`.
+pub(crate) fn sibling(key: &[u8], mark: &str) -> Vec<u8> {
+    let marked = |tagged: &[u8]| [tagged, b":", mark.as_bytes()].concat();
+    if tag_of(key).is_some() {
+        return marked(key);
+    }
+    let braced = marked(&[b"{", key, b"}"].concat());
+    if slot_of(&braced) == slot_of(key) {
+        return braced;
+    }
+    // The key has a brace. Search for another tag of the slot: about every 16,000th number is one.
+    (0u32..)
+        .map(|tag| marked(format!("{{{tag}}}").as_bytes()))
+        .find(|name| slot_of(name) == slot_of(key))
+        .unwrap_or(braced)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_those_of_the_specification() {
+        assert_eq!(slot_of(b"123456789"), 0x31C3);
+        assert_eq!(slot_of(b"{user1000}.following"), slot_of(b"user1000"));
+        assert_eq!(slot_of(b"foo{}{bar}"), crc16::State::<crc16::XMODEM>::calculate(b"foo{}{bar}") % SLOTS);
+        assert_eq!(slot_of(b"foo{{bar}}zap"), slot_of(b"{bar"));
+    }
+
+    #[test]
+    fn a_sibling_is_another_key_of_the_same_slot() {
+        for key in [&b"plain"[..], b"", b"{tag}x", b"x{tag}", b"a}b", b"a{b", b"{}", b"{}{a}", b"\0\xFF"] {
+            let name = sibling(key, "mark");
+            assert_ne!(name, key);
+            assert_eq!(slot_of(&name), slot_of(key), "{}", key.escape_ascii());
+        }
+    }
 }

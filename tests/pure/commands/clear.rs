@@ -89,9 +89,9 @@ fn only_a_filter_can_be_cleared() {
 }
 
 #[test]
-fn pieces_of_a_dump_from_before_do_not_fill_a_cleared_filter() {
-    use everbloom::format::filter::{load_chunk, piece};
-    use everbloom::format::pieces::{ChunkError, Trust};
+fn chunks_of_a_dump_from_before_do_not_fill_a_cleared_filter() {
+    use everbloom::format::chunks::{ChunkError, Trust};
+    use everbloom::format::filter::{chunk, load_chunk};
 
     for (maker, is_told) in [(MAKERS[0], true), (MAKERS[4], true), (MAKERS[6], true), (MAKERS[2], false)] {
         let mut source = Server::new();
@@ -99,14 +99,14 @@ fn pieces_of_a_dump_from_before_do_not_fill_a_cleared_filter() {
         source.run("BF.MADD k a b c");
         let dumped = source.keys.get_mut(b"k".as_slice()).unwrap();
         dumped.mark_state(77);
-        let header = piece(dumped, 0).unwrap().unwrap();
-        let chunk = piece(dumped, header.next_iterator).unwrap().unwrap();
+        let header = chunk(dumped, 0).unwrap().unwrap();
+        let chunk = chunk(dumped, header.next_iterator).unwrap().unwrap();
         let mut server = Server::new();
         assert_eq!(server.call(&[b"BF.LOADCHUNK", b"k", b"1", &header.data]), "+OK");
         assert_eq!(server.run("BF.CLEAR k"), "+OK");
         let filter = server.keys.get_mut(b"k".as_slice()).unwrap();
         let outcome = load_chunk(filter, chunk.next_iterator, &chunk.data, Trust::Marks);
-        // RedisBloom's pieces do not tell whose they are.
+        // RedisBloom's chunks do not tell whose they are.
         let expected = if is_told { Err(ChunkError::OtherDump) } else { Ok(()) };
         assert_eq!(outcome, expected, "{maker}");
         assert_eq!(filter.format() == Format::RedisBloom, !is_told);

@@ -105,14 +105,14 @@ fn filter_of_redisbloom_1_1() -> Value {
 }
 
 #[test]
-fn pieces_make_a_filter_of_redisbloom_1_1_where_that_is_configured() {
+fn chunks_make_a_filter_of_redisbloom_1_1_where_that_is_configured() {
     let case = filter_of_redisbloom_1_1();
     for assume in [true, false] {
         let mut server = Server::new();
         server.settings.assume_redisbloom_1_1 = assume;
-        for piece in case["scandump"].as_array().unwrap() {
-            let iterator = piece[0].to_string();
-            let data = BASE64.decode(piece[1].as_str().unwrap().as_bytes()).unwrap();
+        for chunk in case["scandump"].as_array().unwrap() {
+            let iterator = chunk[0].to_string();
+            let data = BASE64.decode(chunk[1].as_str().unwrap().as_bytes()).unwrap();
             let reply = server.call(&[b"BF.LOADCHUNK", b"k", iterator.as_bytes(), &data]);
             assert_eq!(reply, "+OK", "{iterator}");
         }

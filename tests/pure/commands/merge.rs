@@ -1,8 +1,8 @@
 //! BF.MERGE: filters of every kind and format united, and what it is refused for.
 
 use everbloom::bloom::{Filter, Format, NoPrefetch, UnknownMemory};
-use everbloom::format::filter::{digest, from_header, header, load, load_chunk, piece, save};
-use everbloom::format::pieces::Trust;
+use everbloom::format::chunks::Trust;
+use everbloom::format::filter::{chunk, digest, from_header, header, load, load_chunk, save};
 
 use crate::support::server::{Server, assert_dialogue};
 use crate::support::{Field, Random, Record};
@@ -185,14 +185,14 @@ fn assert_survives(filter: &mut Filter, name: &str) {
     assert!(state(&read) == expected, "{name}: snapshot");
     assert!(state(&filter.try_clone(UnknownMemory).unwrap()) == expected, "{name}: copy");
     filter.mark_state(77);
-    let first = piece(filter, 0).unwrap().unwrap();
+    let first = chunk(filter, 0).unwrap().unwrap();
     let mut loaded = from_header(&first.data, &u64::MAX).unwrap();
     let mut iterator = first.next_iterator;
-    while let Some(next) = piece(filter, iterator).unwrap() {
+    while let Some(next) = chunk(filter, iterator).unwrap() {
         load_chunk(&mut loaded, next.next_iterator, &next.data, Trust::Marks).unwrap();
         iterator = next.next_iterator;
     }
-    assert!(state(&loaded) == expected, "{name}: pieces");
+    assert!(state(&loaded) == expected, "{name}: chunks");
 }
 
 #[test]

@@ -295,7 +295,7 @@ fn payloads_of_releases_before_the_first_public_one_are_refused_by_name() {
     // As the header of a dump too, whatever its kind.
     for kind in 1..8 {
         header[6] = kind;
-        let sealed = crate::pieces::sealed_header(&header, 0);
+        let sealed = crate::chunks::sealed_header(&header, 0);
         assert_eq!(from_header(&sealed, &ANY).map(|_| ()), Err(DecodeError::BeforeFirstRelease), "{kind}");
     }
     // Another encoding version of the data type is one of a later release.

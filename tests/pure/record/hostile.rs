@@ -1,8 +1,8 @@
 //! Bytes that are no filter, or one that nobody made.
 
 use everbloom::bloom::Depth;
-use everbloom::format::filter::{from_header, load_chunk, piece};
-use everbloom::format::pieces::Trust;
+use everbloom::format::chunks::Trust;
+use everbloom::format::filter::{chunk, from_header, load_chunk};
 use everbloom::format::record::{LAYER_BYTES, POLICY_BYTES};
 
 use super::{WINDOW_MS, is_small, samples};
@@ -88,7 +88,7 @@ fn chunks_of_a_newer_page_or_of_torn_words_change_nothing() {
     set_time(&mut filter, START_MS);
     add(&mut filter, b"hello").unwrap();
     filter.mark_state(3);
-    let header = piece(&filter, 0).unwrap().unwrap().data.into_owned();
+    let header = chunk(&filter, 0).unwrap().unwrap().data.into_owned();
     let mut loaded = from_header(&header, &ANY).unwrap();
     assert!(load_chunk(&mut loaded, 9, b"no seal", Trust::Marks).is_err());
     let storage = loaded.layers_mut()[0].cells_mut();

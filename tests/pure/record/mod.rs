@@ -1,5 +1,5 @@
-//! The record of our own format and the cells behind it: read by an independent reader, written down and read back in every
-//! way for filters of every kind, and hostile.
+//! The record of our own format and the cells behind it: read by an independent reader, written down and read back in
+//! every way for filters of every kind, and hostile.
 
 mod fields;
 mod hostile;
@@ -13,13 +13,13 @@ use everbloom::bloom::policy::{BitOrder, StringForm, ValkeyBloom};
 use everbloom::bloom::window::Span;
 use everbloom::bloom::{CellType, Depth, Filter, Growth, Hash, UnknownMemory, Window};
 use everbloom::format::CHUNK_BYTES;
-use everbloom::format::filter::{from_header, header, piece};
+use everbloom::format::filter::{chunk, from_header, header};
 
 use crate::support::make::{
     ANY, KEY, START_MS, add, cells_of, contains, counting, imported, keyed, keyed_window, own, plain,
     promise, redisbloom, saturating, set_time, valkeybloom, window, windowed,
 };
-use crate::support::saved::{digested, from_pieces, loaded, rewritten, saved, string};
+use crate::support::saved::{digested, from_chunks, loaded, rewritten, saved, string};
 use crate::support::{Field, Random};
 
 /// The window of samples.
@@ -55,8 +55,8 @@ fn guava(capacity_items: u64) -> Filter {
     Filter::import(layout, bits, capacity_items, policy).unwrap()
 }
 
-/// Filters of our own format, of every kind and combination of kinds: their names, empty and with items, small, grown, paged, and
-/// longer than a chunk.
+/// Filters of our own format, of every kind and combination of kinds: their names, empty and with items, small, grown,
+/// paged, and longer than a chunk.
 fn samples() -> Vec<(&'static str, Filter)> {
     let no_refresh = Window::new(promise(0.01, 50, 2), Span::new(WINDOW_MS), true);
     let mut united = filled(plain(promise(0.01, 100, 2)), 60);
@@ -145,7 +145,7 @@ fn a_snapshot_and_a_copy_are_the_same_filter_and_go_on_alike() {
 fn chunks_make_the_same_filter_in_any_order_and_twice() {
     for (name, mut filter) in samples() {
         filter.mark_state(7);
-        let again = from_pieces(&filter);
+        let again = from_chunks(&filter);
         assert_same(&filter, &again, name);
         assert_goes_on(filter, again, name);
     }
@@ -173,7 +173,7 @@ fn an_emptied_filter_is_made_of_the_same() {
 fn a_filter_loads_within_the_limit_it_was_made_under_and_not_a_byte_less() {
     for (name, filter) in samples() {
         let record = saved(&filter);
-        let header = piece(&filter, 0).unwrap().unwrap().data;
+        let header = chunk(&filter, 0).unwrap().unwrap().data;
         let needed_bytes = filter.size_bytes();
         let limit_bytes = needed_bytes - 1;
         assert!(

@@ -135,8 +135,8 @@ fn every_field_of_the_record_is_as_documented() {
     }
 }
 
-/// The bytes of one layer's cells of bits set by the words of docs/formats.md, for two layouts: `high(a, b)` is the upper half of
-/// the product.
+/// The bytes of one layer's cells of bits set by the words of docs/formats.md, for two layouts: `high(a, b)` is the
+/// upper half of the product.
 #[test]
 fn the_record_of_one_item_is_these_bytes() {
     let mut filter = counting(promise(0.01, 100, 2));

@@ -6,7 +6,7 @@ use everbloom::bloom::{AddError, Added, Extent, Filter, ReserveError};
 use everbloom::format::DecodeError;
 
 use super::hostile::{LIMIT_BYTES, bases};
-use super::{add, from_header, load, piece, read};
+use super::{add, chunk, from_header, load, read};
 use crate::support::make::{self, ANY, contains, redisbloom};
 use crate::support::saved::saved;
 use crate::support::{Field, Record};
@@ -25,7 +25,8 @@ fn what_redisbloom_takes_and_breaks_on_is_refused_by_name() {
     };
     let unsigned = |index, value| (index, Field::Unsigned(value));
     let double = |index, value| (index, Field::Double(value));
-    // Chain: items, layers, options, growth. Layer: capacity, error rate, probes, bits per item, bits, exponent, array, items.
+    // Chain: items, layers, options, growth. Layer: capacity, error rate, probes, bits per item, bits, exponent, array,
+    // items.
     for (changes, field) in [
         (&[unsigned(1, 0)][..], "layer count"),
         (&[unsigned(1, LAYERS_MAX as u64 + 1)], "layer count"),
@@ -103,8 +104,8 @@ fn what_only_older_releases_wrote_is_taken_and_kept() {
         }
         let mut chain = load(&altered, 4);
         assert_eq!(saved(&chain), altered, "{changes:?}");
-        let from_header = from_header(&piece(&chain, 0).unwrap().data, ANY).unwrap();
-        assert_eq!(piece(&from_header, 0), piece(&chain, 0), "{changes:?}");
+        let from_header = from_header(&chunk(&chain, 0).unwrap().data, ANY).unwrap();
+        assert_eq!(chunk(&from_header, 0), chunk(&chain, 0), "{changes:?}");
         if altered.0[3] == record.0[3] {
             add(&mut chain, b"one more");
             assert!(contains(&chain, b"one more"), "{changes:?}");
@@ -116,7 +117,7 @@ fn what_only_older_releases_wrote_is_taken_and_kept() {
 fn a_filter_loads_within_the_limit_it_needs_and_not_a_byte_less() {
     for (encoding_version, record) in bases() {
         let chain = load(&record, encoding_version);
-        let header = piece(&chain, 0).unwrap().data;
+        let header = chunk(&chain, 0).unwrap().data;
         let needed_bytes = chain.size_bytes();
         let limit_bytes = needed_bytes - 1;
         assert!(read(&record, encoding_version, needed_bytes).is_ok());
@@ -143,12 +144,12 @@ fn more_items_than_bits_are_taken_and_counted_as_many_as_the_bits() {
         assert_eq!(chain.layers()[0].cells().bytes(), before.layers()[0].cells().bytes());
         // What is written then is consistent, and read again as it is.
         assert_eq!(saved(&load(&saved(&chain), 4)), saved(&chain));
-        let mut header = piece(&before, 0).unwrap().data.into_owned();
+        let mut header = chunk(&before, 0).unwrap().data.into_owned();
         header[..8].copy_from_slice(&(before.items() - first_items + items).to_le_bytes());
         header[20 + 16..20 + 24].copy_from_slice(&items.to_le_bytes());
         let from_header = from_header(&header, ANY).unwrap();
         assert_eq!(from_header.items(), chain.items(), "{items}");
-        assert_eq!(piece(&from_header, 0), piece(&chain, 0));
+        assert_eq!(chunk(&from_header, 0), chunk(&chain, 0));
         add(&mut chain, b"one more");
         assert!(contains(&chain, b"one more"));
     }
@@ -156,7 +157,7 @@ fn more_items_than_bits_are_taken_and_counted_as_many_as_the_bits() {
 
 #[test]
 fn a_count_is_at_most_the_bits_even_when_items_are_added_to_what_was_read_of_a_filter() {
-    // As between the pieces of a dump: the items are there, and the bits are not yet.
+    // As between the chunks of a dump: the items are there, and the bits are not yet.
     let (_, mut record) = bases().swap_remove(0);
     record.0.truncate(12);
     let bits = 64;
@@ -197,7 +198,7 @@ fn the_longest_filter_that_redisbloom_makes_loads_and_grows() {
     assert_eq!((chain.layer_count(), probes(&chain)), (1072, 578_344));
     let record = saved(&chain);
     assert_eq!(saved(&load(&record, 4)), record);
-    let header = piece(&chain, 0).unwrap().data;
+    let header = chunk(&chain, 0).unwrap().data;
     assert_eq!(from_header(&header, ANY).unwrap().layer_count(), 1072);
     // Without its last layer it grows to the same again.
     let mut shorter = record.clone();
@@ -235,7 +236,7 @@ fn a_filter_has_so_many_probes_and_no_more() {
     assert_eq!(read(&too_many, 4, ANY).map(|_| ()).unwrap_err(), refused);
     let mut chain = load(&many_probes(most_layers), 4);
     assert_eq!(probes(&chain), PROBES_TOTAL_MAX);
-    let header = piece(&chain, 0).unwrap().data;
+    let header = chunk(&chain, 0).unwrap().data;
     assert!(from_header(&header, ANY).is_ok());
     let mut longer = [&header[..], &header[header.len() - 53..]].concat();
     longer[..8].copy_from_slice(&(most_layers + 1).to_le_bytes());

@@ -1,11 +1,11 @@
-//! Dump pieces: their places, and what is refused.
+//! Dump chunks: their places, and what is refused.
 
 use everbloom::bloom::Filter;
 use everbloom::bloom::policy::redisbloom::Options;
 use everbloom::format::CHUNK_BYTES;
-use everbloom::format::pieces::ChunkError;
+use everbloom::format::chunks::ChunkError;
 
-use super::{add, from_header, load_chunk, piece};
+use super::{add, chunk, from_header, load_chunk};
 use crate::support::make::{ANY, redisbloom};
 use crate::support::saved::saved;
 
@@ -21,16 +21,16 @@ fn small() -> Filter {
 }
 
 #[test]
-fn pieces_follow_each_other_and_begin_anywhere() {
+fn chunks_follow_each_other_and_begin_anywhere() {
     let chain = small();
     let ends: Vec<u64> =
-        std::iter::successors(Some(0), |iterator| piece(&chain, *iterator).map(|piece| piece.next_iterator))
+        std::iter::successors(Some(0), |iterator| chunk(&chain, *iterator).map(|chunk| chunk.next_iterator))
             .collect();
     assert_eq!(ends, [0, 1, 9, 25, 65]);
-    assert_eq!(piece(&chain, 65), None);
-    assert_eq!(piece(&chain, u64::MAX), None);
+    assert_eq!(chunk(&chain, 65), None);
+    assert_eq!(chunk(&chain, u64::MAX), None);
     // From the middle of a layer to its end.
-    let from_the_middle = piece(&chain, 12).unwrap();
+    let from_the_middle = chunk(&chain, 12).unwrap();
     assert_eq!(from_the_middle.next_iterator, 25);
     assert_eq!(*from_the_middle.data, chain.layers()[1].cells().bytes()[3..]);
 }
@@ -77,13 +77,13 @@ fn large_layers_come_in_chunks_of_sixteen_mebibytes() {
     for i in 0..1000 {
         add(&mut chain, format!("{i}").as_bytes());
     }
-    let mut copy = from_header(&piece(&chain, 0).unwrap().data, ANY).unwrap();
+    let mut copy = from_header(&chunk(&chain, 0).unwrap().data, ANY).unwrap();
     let mut lengths = Vec::new();
     let mut iterator = 1;
-    while let Some(piece) = piece(&chain, iterator) {
-        iterator = piece.next_iterator;
-        lengths.push(piece.data.len());
-        load_chunk(&mut copy, iterator, &piece.data).unwrap();
+    while let Some(chunk) = chunk(&chain, iterator) {
+        iterator = chunk.next_iterator;
+        lengths.push(chunk.data.len());
+        load_chunk(&mut copy, iterator, &chunk.data).unwrap();
     }
     let rest = chain.layers()[0].cells().bytes().len() - 2 * CHUNK_BYTES;
     assert_eq!(lengths, [CHUNK_BYTES, CHUNK_BYTES, rest]);

@@ -5,7 +5,7 @@ use everbloom::bloom::policy::redisbloom::Options;
 use everbloom::bloom::{Filter, Layout};
 use everbloom::format::DecodeError;
 
-use super::{from_header, load, piece, read};
+use super::{chunk, from_header, load, read};
 use crate::hostile::{Outcomes, anything, edges};
 use crate::support::make::{ANY, add, redisbloom};
 use crate::support::memory::largest_allocation;
@@ -139,12 +139,12 @@ fn altered_headers_are_refused_or_behave() {
     let mut outcomes = Outcomes::default();
     for (base, (encoding_version, record)) in bases().into_iter().enumerate() {
         let chain = load(&record, encoding_version);
-        let newest = piece(&chain, 0).unwrap().data.into_owned();
+        let newest = chunk(&chain, 0).unwrap().data.into_owned();
         for (shape, header) in
             [newest.clone(), with_old_layers(&newest), with_old_chain(&newest)].iter().enumerate()
         {
             let read = from_header(header, ANY).unwrap();
-            assert_eq!(piece(&read, 0).unwrap().data[20..], newest[20..], "base {base}, shape {shape}");
+            assert_eq!(chunk(&read, 0).unwrap().data[20..], newest[20..], "base {base}, shape {shape}");
             for length in 0..header.len() {
                 // Four bytes short, the newest header of a single layer has the length of an older shape.
                 if (shape, length) != (0, 69) {

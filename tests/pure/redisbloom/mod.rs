@@ -11,8 +11,8 @@ use everbloom::bloom::layout::LayerParameters;
 use everbloom::bloom::policy::RedisBloom;
 use everbloom::bloom::{Added, Filter, Format, Layer, Layout, Policy};
 use everbloom::format::DecodeError;
+use everbloom::format::chunks::{Chunk, ChunkError, Trust};
 use everbloom::format::filter;
-use everbloom::format::pieces::{ChunkError, Piece, Trust};
 
 use crate::support::Record;
 use crate::support::make::{self, ANY};
@@ -44,8 +44,8 @@ fn add(chain: &mut Filter, item: &[u8]) -> Added {
     make::add(chain, item).unwrap()
 }
 
-fn piece(chain: &Filter, iterator: u64) -> Option<Piece<'_>> {
-    filter::piece(chain, iterator).unwrap()
+fn chunk(chain: &Filter, iterator: u64) -> Option<Chunk<'_>> {
+    filter::chunk(chain, iterator).unwrap()
 }
 
 fn from_header(header: &[u8], limit_bytes: u64) -> Result<Filter, DecodeError> {

@@ -2,10 +2,10 @@
 
 use everbloom::bloom::Filter;
 use everbloom::bloom::policy::redisbloom::{Options, reported_size_bytes};
-use everbloom::format::pieces::HEADER_ITERATOR;
+use everbloom::format::chunks::HEADER_ITERATOR;
 use serde_json::Value;
 
-use super::{add, from_header, load, load_chunk, piece, policy};
+use super::{add, chunk, from_header, load, load_chunk, policy};
 use crate::recorded::recorded;
 use crate::support::fixtures::Case;
 use crate::support::make::{ANY, contains, redisbloom};
@@ -13,7 +13,8 @@ use crate::support::rdb::Payload;
 use crate::support::saved::saved;
 use crate::support::{Field, Record};
 
-/// Releases with the encoding they write, the bytes of their headers, and what their BF.INFO counts for a filter and a layer.
+/// Releases with the encoding they write, the bytes of their headers, and what their BF.INFO counts for a filter and a
+/// layer.
 const RELEASES: [Release; 6] = [
     Release { name: "1.0.3", encoding_version: 1, header: (16, 49), structs: None },
     Release { name: "1.1.1", encoding_version: 3, header: (16, 49), structs: None },
@@ -156,27 +157,27 @@ fn every_filter_is_saved_as_it_was() {
 }
 
 #[test]
-fn every_filter_is_dumped_and_loaded_in_pieces() {
+fn every_filter_is_dumped_and_loaded_in_chunks() {
     for Recorded { release, case, chain, .. } in cases() {
-        let pieces = case.chunks();
-        let (iterator, header) = &pieces[0];
+        let chunks = case.chunks();
+        let (iterator, header) = &chunks[0];
         let (chain_bytes, layer_bytes) = release.header;
         assert_eq!(*iterator, HEADER_ITERATOR);
         assert_eq!(header.len(), chain_bytes + layer_bytes * chain.layer_count(), "{}", case.key);
 
-        let mut ours = vec![piece(&chain, 0).unwrap()];
-        while let Some(piece) = piece(&chain, ours[ours.len() - 1].next_iterator) {
-            ours.push(piece);
+        let mut ours = vec![chunk(&chain, 0).unwrap()];
+        while let Some(chunk) = chunk(&chain, ours[ours.len() - 1].next_iterator) {
+            ours.push(chunk);
         }
         let ours: Vec<_> =
-            ours.into_iter().map(|piece| (piece.next_iterator, piece.data.into_owned())).collect();
-        assert_eq!(ours[1..], pieces[1..], "{}", case.key);
+            ours.into_iter().map(|chunk| (chunk.next_iterator, chunk.data.into_owned())).collect();
+        assert_eq!(ours[1..], chunks[1..], "{}", case.key);
         if release.is_current() {
-            assert_eq!(ours[0], pieces[0], "{}", case.key);
+            assert_eq!(ours[0], chunks[0], "{}", case.key);
         }
-        for pieces in [ours, pieces] {
-            let mut copy = from_header(&pieces[0].1, ANY).unwrap();
-            for (iterator, data) in &pieces[1..] {
+        for chunks in [ours, chunks] {
+            let mut copy = from_header(&chunks[0].1, ANY).unwrap();
+            for (iterator, data) in &chunks[1..] {
                 load_chunk(&mut copy, *iterator, data).unwrap();
             }
             assert_eq!(saved(&copy), saved(&chain), "{}", case.key);

@@ -5,7 +5,7 @@ use everbloom::bloom::limits::{LAYERS_MAX, PROBES_TOTAL_MAX};
 use everbloom::bloom::policy::ValkeyBloom;
 use everbloom::bloom::{Growth, NoPrefetch};
 use everbloom::format::DecodeError;
-use everbloom::format::filter::{from_header, piece};
+use everbloom::format::filter::{chunk, from_header};
 use everbloom::format::valkeybloom::decode_blob;
 
 use super::{assert_same, encode_blob, loaded, new_item, reserved};
@@ -176,7 +176,7 @@ fn layers_with_different_seeds_are_refused() {
 fn a_filter_loads_within_the_limit_it_needs_and_not_a_byte_less() {
     for (Case { key, .. }, _, chain) in recorded("valkey-bloom") {
         let (record, blob) = (saved(&chain), encode_blob(&chain).unwrap());
-        let header = piece(&chain, 0).unwrap().unwrap().data;
+        let header = chunk(&chain, 0).unwrap().unwrap().data;
         let needed_bytes = chain.size_bytes();
         let limit_bytes = needed_bytes - 1;
         assert!(loaded(&record, 1, needed_bytes).is_ok() && decode_blob(&blob, &needed_bytes).is_ok());
@@ -219,7 +219,7 @@ fn a_filter_has_so_many_probes_and_no_more() {
 
 #[test]
 fn a_count_is_at_most_the_bits_even_when_items_are_added_to_what_was_read_of_a_filter() {
-    // Of a high error rate, so that the capacity is above the bits, and between the pieces of a dump.
+    // Of a high error rate, so that the capacity is above the bits, and between the chunks of a dump.
     let parameters = ValkeyBloom {
         error_rate: 0.99,
         tightening_ratio: 0.5,

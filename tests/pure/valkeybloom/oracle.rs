@@ -1,5 +1,5 @@
-//! Sizes, probes and bits against two computations that share nothing with ours: the formulas written down naively, and the
-//! library valkey-bloom is built on.
+//! Sizes, probes and bits against two computations that share nothing with ours: the formulas written down naively, and
+//! the library valkey-bloom is built on.
 
 use everbloom::bloom::hash::siphash::{FIXED_SEED, Seed};
 use everbloom::bloom::policy::ValkeyBloom;

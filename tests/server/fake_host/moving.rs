@@ -5,7 +5,7 @@ use std::ptr;
 
 use everbloom::bloom::UnknownMemory;
 use everbloom::bloom::policy::redisbloom::Options;
-use everbloom::format::filter::piece;
+use everbloom::format::filter::chunk;
 
 use super::host::{ERR, Host, OK, with};
 use super::memory;
@@ -122,7 +122,7 @@ fn union_header() -> Vec<u8> {
     }
     assert_eq!(filter.merge(&[&other], false, &ANY, UnknownMemory), Ok(true));
     filter.mark_state(1);
-    piece(&filter, 0).unwrap().unwrap().data.into_owned()
+    chunk(&filter, 0).unwrap().unwrap().data.into_owned()
 }
 
 pub(super) fn every_block_of_a_union_can_be_moved(site: &Site) {

@@ -1,11 +1,11 @@
-//! The pieces of BF.SCANDUMP: whole they make the same filter, and no piece of anything else gets in.
+//! The chunks of BF.SCANDUMP: whole they make the same filter, and no chunk of anything else gets in.
 
 use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::{Filter, Format, ItemHash, NoPrefetch, UnknownMemory};
-use everbloom::format::filter::{from_header, header, load_chunk, piece, rewrite};
-use everbloom::format::pieces::{ChunkError, SEAL_BYTES, Trust};
+use everbloom::format::chunks::Rewritten;
+use everbloom::format::chunks::{ChunkError, SEAL_BYTES, Trust};
+use everbloom::format::filter::{chunk, from_header, header, load_chunk, rewrite};
 use everbloom::format::record::POLICY_BYTES;
-use everbloom::format::rewrite::Rewritten;
 
 use crate::support::make::{ANY, cells_of, plain, promise};
 
@@ -37,20 +37,20 @@ fn samples() -> Vec<Filter> {
     ]
 }
 
-/// All pieces of a dump that begins with a fresh mark, the header first.
+/// All chunks of a dump that begins with a fresh mark, the header first.
 fn dumped(filter: &mut Filter, mark: u64) -> Vec<(u64, Vec<u8>)> {
     filter.mark_state(mark);
     rest(filter, 0)
 }
 
-/// The pieces from an iterator on.
+/// The chunks from an iterator on.
 fn rest(filter: &Filter, mut iterator: u64) -> Vec<(u64, Vec<u8>)> {
-    let mut pieces = Vec::new();
-    while let Some(piece) = piece(filter, iterator).unwrap() {
-        iterator = piece.next_iterator;
-        pieces.push((iterator, piece.data.into_owned()));
+    let mut chunks = Vec::new();
+    while let Some(chunk) = chunk(filter, iterator).unwrap() {
+        iterator = chunk.next_iterator;
+        chunks.push((iterator, chunk.data.into_owned()));
     }
-    pieces
+    chunks
 }
 
 fn load(filter: &mut Filter, (iterator, data): &(u64, Vec<u8>)) -> Result<(), ChunkError> {
@@ -71,22 +71,22 @@ fn assert_contains(filter: &Filter, name: &str, items: u64) {
 #[test]
 fn a_dump_loads_to_the_same_filter_in_any_order_of_chunks() {
     for mut filter in samples() {
-        let pieces = dumped(&mut filter, 7);
-        assert_eq!(pieces[0].0, 1);
-        let mut again = from_header(&pieces[0].1, &ANY).unwrap();
-        for piece in pieces[1..].iter().rev().chain(&pieces[1..]) {
-            load(&mut again, piece).unwrap();
+        let chunks = dumped(&mut filter, 7);
+        assert_eq!(chunks[0].0, 1);
+        let mut again = from_header(&chunks[0].1, &ANY).unwrap();
+        for chunk in chunks[1..].iter().rev().chain(&chunks[1..]) {
+            load(&mut again, chunk).unwrap();
         }
         assert_eq!(state(&again), state(&filter));
-        // The pieces of the copy are the same but for their mark.
-        let without_seals = |pieces: &[(u64, Vec<u8>)]| -> Vec<(u64, Vec<u8>)> {
-            pieces
+        // The chunks of the copy are the same but for their mark.
+        let without_seals = |chunks: &[(u64, Vec<u8>)]| -> Vec<(u64, Vec<u8>)> {
+            chunks
                 .iter()
                 .map(|(iterator, data)| (*iterator, data[..data.len() - SEAL_BYTES].to_vec()))
                 .collect()
         };
-        assert_eq!(without_seals(&dumped(&mut again, 8)), without_seals(&pieces));
-        assert_ne!(dumped(&mut again, 8), pieces);
+        assert_eq!(without_seals(&dumped(&mut again, 8)), without_seals(&chunks));
+        assert_ne!(dumped(&mut again, 8), chunks);
     }
 }
 
@@ -97,9 +97,9 @@ fn a_dump_is_cut_at_16_mib_and_at_layers() {
     let iterators: Vec<u64> = dumped(&mut large, 1).into_iter().map(|(iterator, _)| iterator).collect();
     assert_eq!(iterators, [1, 1 + (16 << 20), 1 + (32 << 20), 1 + size_bytes]);
     let mut grown = grown();
-    let pieces = dumped(&mut grown, 1);
+    let chunks = dumped(&mut grown, 1);
     let mut end = 1;
-    for (layer, (iterator, data)) in grown.layers().iter().zip(&pieces[1..]) {
+    for (layer, (iterator, data)) in grown.layers().iter().zip(&chunks[1..]) {
         let bits = layer.cells();
         end += bits.size_bytes();
         assert_eq!((*iterator, data.len() as u64), (end, bits.size_bytes() + SEAL_BYTES as u64));
@@ -108,10 +108,10 @@ fn a_dump_is_cut_at_16_mib_and_at_layers() {
 
 #[test]
 fn a_torn_altered_or_misplaced_piece_changes_nothing() {
-    let pieces = dumped(&mut grown(), 3);
-    let mut target = from_header(&pieces[0].1, &ANY).unwrap();
+    let chunks = dumped(&mut grown(), 3);
+    let mut target = from_header(&chunks[0].1, &ANY).unwrap();
     let before = state(&target);
-    for (iterator, data) in &pieces[1..] {
+    for (iterator, data) in &chunks[1..] {
         for length in 0..data.len() {
             assert!(load(&mut target, &(*iterator, data[..length].to_vec())).is_err(), "cut to {length}");
         }
@@ -120,18 +120,18 @@ fn a_torn_altered_or_misplaced_piece_changes_nothing() {
             altered[at] ^= 0x10;
             assert_eq!(load(&mut target, &(*iterator, altered)), Err(ChunkError::BadData), "byte {at}");
         }
-        for (other, _) in pieces.iter().filter(|(other, _)| other != iterator) {
+        for (other, _) in chunks.iter().filter(|(other, _)| other != iterator) {
             assert!(load(&mut target, &(*other, data.clone())).is_err());
         }
         for wrong in [0, 1, 2, iterator + 8, iterator - 8, u64::MAX] {
             assert!(load(&mut target, &(wrong, data.clone())).is_err());
         }
     }
-    for at in 0..pieces[0].1.len() {
-        let mut altered = pieces[0].1.clone();
+    for at in 0..chunks[0].1.len() {
+        let mut altered = chunks[0].1.clone();
         altered[at] ^= 1;
         assert!(from_header(&altered, &ANY).is_err());
-        assert!(from_header(&pieces[0].1[..at], &ANY).is_err());
+        assert!(from_header(&chunks[0].1[..at], &ANY).is_err());
     }
     assert_eq!(state(&target), before);
 }
@@ -205,27 +205,27 @@ fn set_bits(filter: &Filter) -> Vec<u64> {
 #[test]
 fn a_header_is_no_chunk_and_a_chunk_no_header() {
     let mut filter = filter(0.01, 1000, 0, "a", 500);
-    let pieces = dumped(&mut filter, 5);
+    let chunks = dumped(&mut filter, 5);
     let before = state(&filter);
     // Wherever its bytes would fit.
-    for iterator in 0..=pieces[1].0 + 1 {
-        let outcome = load_chunk(&mut filter, iterator, &pieces[0].1, Trust::Sender);
+    for iterator in 0..=chunks[1].0 + 1 {
+        let outcome = load_chunk(&mut filter, iterator, &chunks[0].1, Trust::Sender);
         assert!(outcome.is_err(), "{iterator}");
     }
     assert_eq!(state(&filter), before);
-    assert!(from_header(&pieces[1].1, &ANY).is_err());
+    assert!(from_header(&chunks[1].1, &ANY).is_err());
 }
 
 #[test]
 fn adds_during_a_dump_and_a_load_are_kept_and_counted() {
     let mut source = grown();
-    let pieces = dumped(&mut source, 6);
-    let mut copy = from_header(&pieces[0].1, &ANY).unwrap();
+    let first = dumped(&mut source, 6);
+    let mut copy = from_header(&first[0].1, &ANY).unwrap();
     // The source goes on, and so does the copy, where all items but its own are still missing.
     add(&mut source, "meanwhile", 1);
     add(&mut copy, "own", 20);
     let chunks = rest(&source, 1);
-    for chunk in chunks.iter().take(pieces.len() - 1) {
+    for chunk in chunks.iter().take(first.len() - 1) {
         load(&mut copy, chunk).unwrap();
     }
     assert_contains(&copy, "grown", 100);
@@ -234,8 +234,8 @@ fn adds_during_a_dump_and_a_load_are_kept_and_counted() {
     // An old chunk once more takes nothing away.
     add(&mut copy, "last", 20);
     let before = state(&copy);
-    for piece in &chunks[..pieces.len() - 1] {
-        load(&mut copy, piece).unwrap();
+    for chunk in &chunks[..first.len() - 1] {
+        load(&mut copy, chunk).unwrap();
     }
     assert_eq!(state(&copy), before);
     assert_contains(&copy, "last", 20);
@@ -243,50 +243,50 @@ fn adds_during_a_dump_and_a_load_are_kept_and_counted() {
 
 #[test]
 fn a_primary_and_a_log_may_send_the_chunks_of_a_filter_that_came_by_a_snapshot() {
-    let pieces = dumped(&mut grown(), 9);
-    let mut half = from_header(&pieces[0].1, &ANY).unwrap();
-    load(&mut half, &pieces[1]).unwrap();
+    let chunks = dumped(&mut grown(), 9);
+    let mut half = from_header(&chunks[0].1, &ANY).unwrap();
+    load(&mut half, &chunks[1]).unwrap();
     let mut without_marks = half.try_clone(UnknownMemory).unwrap();
-    assert_eq!(load(&mut without_marks, &pieces[2]), Err(ChunkError::OtherDump));
-    for (iterator, data) in &pieces[1..] {
+    assert_eq!(load(&mut without_marks, &chunks[2]), Err(ChunkError::OtherDump));
+    for (iterator, data) in &chunks[1..] {
         load_chunk(&mut without_marks, *iterator, data, Trust::Sender).unwrap();
         load_chunk(&mut half, *iterator, data, Trust::Marks).unwrap();
     }
     assert_eq!(state(&without_marks), state(&half));
-    let mut altered = pieces[1].1.clone();
+    let mut altered = chunks[1].1.clone();
     altered[0] ^= 1;
-    let outcome = load_chunk(&mut without_marks, pieces[1].0, &altered, Trust::Sender);
+    let outcome = load_chunk(&mut without_marks, chunks[1].0, &altered, Trust::Sender);
     assert_eq!(outcome, Err(ChunkError::BadData));
 }
 
-/// The pieces that an append-only file holds, and blobs.
+/// The chunks that an append-only file holds, and blobs.
 fn rewritten(filter: &Filter, fresh: u64) -> Vec<(u64, Vec<u8>)> {
-    let mut pieces = Vec::new();
+    let mut chunks = Vec::new();
     rewrite(filter, UnknownMemory, fresh, &mut |command| match command {
-        Rewritten::Piece { iterator, data } => pieces.push((iterator, data.to_vec())),
-        Rewritten::Blob(blob) => pieces.push((0, blob.to_vec())),
+        Rewritten::Chunk { iterator, data } => chunks.push((iterator, data.to_vec())),
+        Rewritten::Blob(blob) => chunks.push((0, blob.to_vec())),
     })
     .unwrap();
-    pieces
+    chunks
 }
 
 #[test]
 fn a_rewritten_file_holds_what_a_header_does_not_imply() {
     for filter in samples() {
-        let pieces = rewritten(&filter, 7);
+        let chunks = rewritten(&filter, 7);
         let occupied = set_bits(&filter).into_iter().filter(|set| *set > 0).count();
-        assert_eq!(pieces.len(), 1 + occupied);
+        assert_eq!(chunks.len(), 1 + occupied);
         // The server may load the file, and a client send it to another server.
         for trust in [Trust::Sender, Trust::Marks] {
-            let mut again = from_header(&pieces[0].1, &ANY).unwrap();
-            for (iterator, data) in &pieces[1..] {
+            let mut again = from_header(&chunks[0].1, &ANY).unwrap();
+            for (iterator, data) in &chunks[1..] {
                 load_chunk(&mut again, *iterator, data, trust).unwrap();
             }
             assert_eq!(state(&again), state(&filter));
         }
         // A chunk of another rewriting is of another state.
         let other = rewritten(&filter, 8);
-        if let Some(chunk) = pieces.get(1) {
+        if let Some(chunk) = chunks.get(1) {
             assert_eq!(load(&mut from_header(&other[0].1, &ANY).unwrap(), chunk), Err(ChunkError::OtherDump));
         }
     }
@@ -311,15 +311,15 @@ pub(super) fn sealed_header(payload: &[u8], mark: u64) -> Vec<u8> {
 fn the_check_is_as_documented() {
     let mut filter = grown();
     filter.mark_state(5);
-    let piece = piece(&filter, 0).unwrap().unwrap().data;
-    assert_eq!(sealed_header(&header(&filter), 5), *piece);
+    let chunk = chunk(&filter, 0).unwrap().unwrap().data;
+    assert_eq!(sealed_header(&header(&filter), 5), *chunk);
 }
 
 #[test]
 fn a_filter_that_lacks_its_chunks_is_not_in_the_state_of_its_header() {
     let mut filter = filter(0.01, 100, 2, "few", 1);
     filter.mark_state(5);
-    let header = piece(&filter, 0).unwrap().unwrap().data.into_owned();
+    let header = chunk(&filter, 0).unwrap().unwrap().data.into_owned();
     let mut without = from_header(&header, &ANY).unwrap();
     without.mark_state(6);
     assert_eq!(without.state_mark(), 6);

@@ -1,0 +1,321 @@
+//! `everbloom size`: the sizes that a filter will have, in each module.
+
+use everbloom::{CreateError, Format, Growth, LayerSize, Options, layer_sizes, window_layer_sizes};
+use serde_json::json;
+
+use super::failure::Failure;
+use super::options::{self, expansion_words, window_words};
+use super::output::{Output, bytes, table};
+use super::partitions;
+
+/// The capacity of a filter without BF.RESERVE, in all three modules.
+const CAPACITY_DEFAULT_ITEMS: u64 = 100;
+/// The filters that a sliding-window filter is compared with, one for each seventh of the window.
+const ROTATING: u64 = 7;
+
+/// Show the size of a filter in everbloom, RedisBloom and valkey-bloom
+///
+/// For each module a filter that is reserved for all items, one that may not grow, and one that nobody reserved and
+/// that grew from 100 items on. `memory` are the bit arrays, `allocated` what jemalloc rounds them up to, and
+/// `lines` the lines of 64 bytes that a check of an item that is there touches at most.
+///
+/// With --window the items are those of each window. The other modules have no such filters: `rotating` are a
+/// filter for each seventh of the window and the current one, all of which are asked.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Arguments {
+    /// Different items that it will hold
+    #[arg(long, visible_alias = "capacity", value_name = "ITEMS", value_parser = options::items)]
+    items: u64,
+    /// Share of absent items that may be false positives, strictly between 0 and 1
+    #[arg(long, value_name = "RATE", default_value_t = 0.01)]
+    error: f64,
+    /// How many times larger each further layer is than the one before
+    #[arg(long, value_name = "FACTOR", default_value_t = 2)]
+    expansion: u32,
+    /// Time after which items expire: seconds, or with a unit (500ms, 30s, 15m, 12h, 7d, 2w)
+    #[arg(long, value_name = "TIME", value_parser = options::milliseconds)]
+    window: Option<u64>,
+    /// Spread the items over this number of filters of a cluster
+    #[arg(long, value_name = "NUMBER", value_parser = partitions::count)]
+    partitions: Option<u32>,
+}
+
+const EXAMPLE: &str = "\
+Examples:
+  everbloom size --items 1e8 --error 0.001
+  everbloom size --items 1e6 --error 0.001 --window 7d
+  everbloom size --items 2e9 --partitions 24
+
+Exit codes: 0 done; 2 wrong arguments.";
+
+pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> {
+    let Arguments { items, error: error_rate, expansion, window: window_ms, partitions } = arguments;
+    if items == 0 || expansion == 0 {
+        return Err(Failure::usage("--items and --expansion must be at least 1"));
+    }
+    if window_ms.is_some_and(|ms| !options::WINDOW_MS.contains(&ms)) {
+        return Err(Failure::usage("--window must be from 100 ms to 34 years"));
+    }
+    let wanted = Wanted { items, error_rate, expansion, window_ms, partitions };
+    let plans = wanted.plans();
+    let has_keys = plans.iter().any(|plan| plan.keys > 1);
+    let mut names = vec![
+        "module",
+        "filter",
+        "layers",
+        "bits per item",
+        "memory",
+        "allocated",
+        "probes",
+        "lines",
+        "command",
+    ];
+    if has_keys {
+        names.insert(2, "keys");
+    }
+    let mut rows: Vec<Vec<String>> = vec![names.into_iter().map(str::to_owned).collect()];
+    let mut listed = Vec::new();
+    for (plan, index) in plans.iter().zip(0..) {
+        let Plan { module, filter, keys, command, .. } = plan;
+        let mut row = vec![(*module).to_owned(), (*filter).to_owned()];
+        if has_keys {
+            row.push(keys.to_string());
+        }
+        match &plan.layers {
+            Ok(layers) => {
+                let sum = Sum::of(layers).of_all(plan);
+                let bits_per_item = sum.bits as f64 / items as f64;
+                let size_bytes = sum.bits.div_ceil(8);
+                listed.push(json!({
+                    "module": module, "filter": filter, "keys": keys, "layers": layers.len(), "bits": sum.bits,
+                    "bits_per_item": bits_per_item, "bytes": size_bytes, "allocated_bytes": sum.allocated_bytes,
+                    "probes": sum.probes, "lines": sum.lines, "command": command,
+                }));
+                row.extend([layers.len().to_string(), format!("{bits_per_item:.2}")]);
+                row.extend([size_bytes, sum.allocated_bytes].map(bytes));
+                row.extend([sum.probes.to_string(), sum.lines.to_string(), command.clone()]);
+            }
+            // An error of the first filter is one of the arguments.
+            Err(error) if index == 0 => return Err(Failure::usage(error.to_string())),
+            Err(error) => {
+                listed.push(
+                    json!({"module": module, "filter": filter, "keys": keys, "error": error.to_string()}),
+                );
+                row.extend((0..6).map(|_| "-".to_owned()));
+                row.push(error.to_string());
+            }
+        }
+        rows.push(row);
+    }
+    let text = format!("{}\n{}{}", title(&wanted), table(&rows), further(&wanted));
+    let json = json!({
+        "items": items, "error_rate": error_rate, "window_ms": window_ms, "partitions": partitions,
+        "items_per_key": wanted.items_per_key(), "filters": listed,
+    });
+    output.result(&text, &json)
+}
+
+fn title(wanted: &Wanted) -> String {
+    let mut text = format!("{} items", wanted.items);
+    if let Some(ms) = wanted.window_ms {
+        text.push_str(&format!(" in every {} s", ms as f64 / 1000.0));
+    }
+    text.push_str(&format!(" at {}", wanted.error_rate));
+    if let Some(count) = wanted.partitions {
+        text.push_str(&format!(", over {count} partitions of {}", wanted.items_per_key()));
+    }
+    text
+}
+
+/// Returns the further keys that need the commands.
+fn further(wanted: &Wanted) -> String {
+    let mut text = String::new();
+    if wanted.window_ms.is_some() {
+        let (first, last) = match wanted.partitions {
+            Some(_) => ("key:2:{0}", "key:8:{0}"),
+            None => ("key:2", "key:8"),
+        };
+        text.push_str(&format!(
+            "`rotating`: the same for {first} to {last}, and another key for the oldest in turn\n"
+        ));
+    }
+    if let Some(count) = wanted.partitions
+        && count > 1
+    {
+        text.push_str(&format!(
+            "the same for {{1}} to {{{}}}, as `everbloom load --partitions {count}` does\n",
+            count - 1
+        ));
+    }
+    text
+}
+
+/// The items of the filters, and the options.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    /// Items, with a window those of each window.
+    items: u64,
+    error_rate: f64,
+    expansion: u32,
+    window_ms: Option<u64>,
+    partitions: Option<u32>,
+}
+
+/// A filter, or several that hold the items together.
+struct Plan {
+    module: &'static str,
+    filter: &'static str,
+    /// The number of filters, which are alike.
+    keys: u64,
+    /// The number of filters that a lookup queries.
+    queried: u64,
+    /// The layers of each.
+    layers: Result<Vec<LayerSize>, CreateError>,
+    /// The command that makes it.
+    command: String,
+}
+
+const MODULES: [(&str, Format); 3] = [
+    ("everbloom", Format::Everbloom),
+    ("RedisBloom", Format::RedisBloom),
+    ("valkey-bloom", Format::ValkeyBloom),
+];
+
+impl Wanted {
+    /// Returns all filters that are compared, those of this module first.
+    fn plans(&self) -> Vec<Plan> {
+        let filters = |(module, format): (&'static str, Format)| match (self.window_ms, format) {
+            (Some(_), Format::RedisBloom | Format::ValkeyBloom) => vec![self.rotating(module, format)],
+            _ => ["reserved", "fixed", "grown"].map(|filter| self.filter(module, format, filter)).into(),
+        };
+        MODULES.into_iter().flat_map(filters).collect()
+    }
+
+    /// Returns the items of one partition, or all.
+    fn items_per_key(&self) -> u64 {
+        self.partitions.map_or(self.items, |count| partitions::capacity_items(self.items, count))
+    }
+
+    fn filter(&self, module: &'static str, format: Format, filter: &'static str) -> Plan {
+        let items = self.items_per_key();
+        let growing = Growth::Scaling { expansion: self.expansion };
+        let (capacity_items, growth) = match filter {
+            "fixed" => (items, Growth::Fixed),
+            "grown" => (CAPACITY_DEFAULT_ITEMS, growing),
+            _ => (items, growing),
+        };
+        let options = Options { error_rate: self.error_rate, capacity_items, growth };
+        let layers = match self.window_ms {
+            Some(_) => window_layer_sizes(options, items),
+            None => layer_sizes(format, options, items),
+        };
+        let mut words = match growth {
+            Growth::Fixed => vec!["NONSCALING".to_owned()],
+            _ => expansion_words(Some(self.expansion).filter(|expansion| *expansion != 2)),
+        };
+        words.extend(window_words(self.window_ms));
+        let key = self.key(String::new);
+        let command = if filter == "grown" && self.window_ms.is_none() {
+            format!("BF.ADD {key} item")
+        } else {
+            reserve(&key, self.error_rate, capacity_items, &words)
+        };
+        Plan { module, filter, keys: self.partitions.unwrap_or(1).into(), queried: 1, layers, command }
+    }
+
+    /// Returns the filters for each seventh of the window and the current one. A lookup queries all eight: their error
+    /// rates add up to the chosen one. None of them grows, since growth adds to its error rate.
+    fn rotating(&self, module: &'static str, format: Format) -> Plan {
+        let filters = ROTATING + 1;
+        let error_rate = self.error_rate / filters as f64;
+        let capacity_items = self.items_per_key().div_ceil(ROTATING);
+        let options = Options { error_rate, capacity_items, growth: Growth::Fixed };
+        let key = self.key(|| ":1".to_owned());
+        Plan {
+            module,
+            filter: "rotating",
+            keys: filters * u64::from(self.partitions.unwrap_or(1)),
+            queried: filters,
+            layers: layer_sizes(format, options, capacity_items),
+            command: reserve(&key, error_rate, capacity_items, &["NONSCALING".to_owned()]),
+        }
+    }
+
+    /// Returns the key of the first filter.
+    fn key(&self, mark: impl Fn() -> String) -> String {
+        let name = format!("key{}", mark());
+        if self.partitions.is_some() { partitions::key(&name, 0) } else { name }
+    }
+}
+
+fn reserve(key: &str, error_rate: f64, capacity_items: u64, words: &[String]) -> String {
+    let words: String = words.iter().map(|word| format!(" {word}")).collect();
+    format!("BF.RESERVE {key} {error_rate} {capacity_items}{words}")
+}
+
+/// The sums over the layers of a filter.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    bits: u64,
+    allocated_bytes: u64,
+    probes: u64,
+    lines: u64,
+}
+
+impl Sum {
+    fn of(layers: &[LayerSize]) -> Self {
+        layers.iter().fold(Self::default(), |sum, layer| Self {
+            bits: sum.bits.saturating_add(layer.size_bits),
+            allocated_bytes: sum.allocated_bytes.saturating_add(allocated_bytes(layer.size_bits.div_ceil(8))),
+            probes: sum.probes.saturating_add(layer.probes.into()),
+            lines: sum.lines.saturating_add(layer.lines.into()),
+        })
+    }
+
+    /// Returns the sums over the filters of a plan: the bits of all, and the probes of those that a lookup queries.
+    const fn of_all(self, plan: &Plan) -> Self {
+        Self {
+            bits: self.bits.saturating_mul(plan.keys),
+            allocated_bytes: self.allocated_bytes.saturating_mul(plan.keys),
+            probes: self.probes.saturating_mul(plan.queried),
+            lines: self.lines.saturating_mul(plan.queried),
+        }
+    }
+}
+
+/// Returns the size class of jemalloc 5: multiples of 16 bytes up to 128, then four classes per doubling.
+fn allocated_bytes(size: u64) -> u64 {
+    match size {
+        0 => 0,
+        1..=8 => 8,
+        9..=128 => size.next_multiple_of(16),
+        _ => {
+            let step = 1 << (size - 1).ilog2().saturating_sub(2);
+            size.checked_next_multiple_of(step).unwrap_or(u64::MAX)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::allocated_bytes;
+
+    #[test]
+    fn sizes_are_those_of_jemalloc() {
+        for (size, allocated) in [
+            (1, 8),
+            (9, 16),
+            (100, 112),
+            (128, 128),
+            (129, 160),
+            (1000, 1024),
+            (1025, 1280),
+            (14_337, 16_384),
+        ] {
+            assert_eq!(allocated_bytes(size), allocated, "{size}");
+        }
+        assert_eq!(allocated_bytes((5 << 20) + 1), 6 << 20);
+        assert_eq!(allocated_bytes(u64::MAX), u64::MAX);
+    }
+}
