@@ -2,6 +2,7 @@
 //! and batches that are made to harm.
 
 use crate::harness::{Client, Site, Test, tests};
+use crate::journeys::append_only;
 
 pub(crate) const TESTS: &[Test] = tests![
     batches_are_answered_in_both_protocols,
@@ -55,9 +56,7 @@ fn state(client: &mut Client) -> Vec<[String; 2]> {
 }
 
 fn a_strict_replica_and_a_log_take_what_was_added(site: &Site) {
-    let append_only = ["appendonly yes", "appendfsync always", "aof-use-rdb-preamble no"];
-    let launch = append_only.iter().fold(site.launch(), |launch, line| launch.with(*line));
-    let server = launch.start();
+    let server = append_only(site.launch(), "no").start();
     let strict = site.launch().with("propagation-error-behavior panic").with_option("bf.expansion-factor 0");
     let replica = server.replica(strict);
     let mut client = server.client();

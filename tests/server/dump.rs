@@ -6,7 +6,6 @@ use crate::harness::{Client, Site, Test, tests};
 
 pub(crate) const TESTS: &[Test] = tests![
     a_filter_of_many_layers_travels_in_pieces,
-    an_empty_filter_travels_in_pieces,
     pieces_are_at_most_16_mib_and_never_span_layers,
     pieces_may_come_in_any_order_and_twice,
     a_dump_may_start_at_any_byte,
@@ -18,7 +17,6 @@ pub(crate) const TESTS: &[Test] = tests![
     a_header_over_a_filter_is_refused,
     a_load_takes_nothing_away,
     a_bad_header_leaves_the_filter_as_it_was,
-    a_loaded_filter_goes_on_growing,
 ];
 
 /// The piece for an iterator, with the iterator it is loaded with; nothing at the end.
@@ -83,16 +81,6 @@ fn a_filter_of_many_layers_travels_in_pieces(site: &Site) {
     };
     let of_copy = self::pieces(&mut client, "copy");
     assert_eq!(payloads(of_copy), payloads(pieces));
-}
-
-fn an_empty_filter_travels_in_pieces(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    client.say("BF.RESERVE k 0.05 123 NONSCALING");
-    travel(&mut client, "k", "copy");
-    assert_eq!(client.digest("copy"), client.digest("k"));
-    assert_eq!(client.say("BF.INFO copy"), client.say("BF.INFO k"));
-    assert_eq!(client.int("BF.CARD copy"), 0);
 }
 
 fn pieces_are_at_most_16_mib_and_never_span_layers(site: &Site) {
@@ -321,17 +309,4 @@ fn a_bad_header_leaves_the_filter_as_it_was(site: &Site) {
     }
     assert_eq!(client.digest("copy"), before);
     assert_eq!(client.int("EXISTS new"), 0);
-}
-
-fn a_loaded_filter_goes_on_growing(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    grown(&mut client, "k");
-    travel(&mut client, "k", "copy");
-    for item in 300..2000 {
-        let (k, copy) = (format!("BF.ADD k item-{item}"), format!("BF.ADD copy item-{item}"));
-        assert_eq!(client.say(&k), client.say(&copy));
-    }
-    assert_eq!(client.digest("copy"), client.digest("k"));
-    assert_eq!(client.say("BF.DEBUG copy"), client.say("BF.DEBUG k"));
 }

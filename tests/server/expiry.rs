@@ -1,6 +1,7 @@
 //! Filters that are given a time to live when they are made.
 
 use crate::harness::{Site, Test, tests, wait_until};
+use crate::journeys::append_only;
 
 pub(crate) const TESTS: &[Test] = tests![
     a_filter_expires_when_it_was_told_to,
@@ -50,9 +51,7 @@ fn a_moment_in_the_past_leaves_no_filter(site: &Site) {
 }
 
 fn replicas_and_the_append_only_file_have_the_same_moment(site: &Site) {
-    let append_only = ["appendonly yes", "appendfsync always", "aof-use-rdb-preamble no"];
-    let launch = append_only.iter().fold(site.launch(), |launch, line| launch.with(*line));
-    let server = launch.start();
+    let server = append_only(site.launch(), "no").start();
     let replica = server.replica(site.launch().with("propagation-error-behavior panic"));
     let mut client = server.client();
     for (index, (command, options)) in MAKERS.iter().enumerate() {

@@ -2,7 +2,7 @@
 
 use crate::foreign::streams::{follow_stream, stream};
 use crate::harness::{Launch, Site, Test, tests, wait_until};
-use crate::persistence::{append_only, rewrite};
+use crate::journeys::{append_only, rewrite};
 
 pub(crate) const TESTS: &[Test] = tests![
     a_log_whose_filter_does_not_fit_ends_the_start,

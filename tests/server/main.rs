@@ -35,8 +35,9 @@ mod harness;
 mod hostile;
 mod import;
 mod info;
-mod keyed;
+mod journeys;
 mod keys;
+mod kinds;
 mod limits;
 mod load_arguments;
 mod loading;
@@ -57,7 +58,6 @@ mod precedence;
 mod replication;
 mod replies;
 mod runtimes;
-mod saturation;
 mod scripting;
 mod statistics;
 mod surface;
@@ -94,16 +94,15 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("monitoring", monitoring::TESTS),
     ("dump", dump::TESTS),
     ("partitions", partitions::TESTS),
+    ("journeys", journeys::TESTS),
     ("persistence", persistence::TESTS),
     ("hostile", hostile::TESTS),
     ("replication", replication::TESTS),
     ("events", events::TESTS),
-    ("keyed", keyed::TESTS),
     ("keys", keys::TESTS),
     ("bulk", bulk::TESTS),
     ("clear", clear::TESTS),
     ("expiry", expiry::TESTS),
-    ("saturation", saturation::TESTS),
     ("counting", counting::TESTS),
     ("scripting", scripting::TESTS),
     ("limits", limits::TESTS),

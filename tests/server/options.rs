@@ -17,6 +17,9 @@ pub(crate) const TESTS: &[Test] = tests![
     a_filter_grows_by_its_expansion_factor,
     a_filter_without_options_takes_the_defaults,
     full_filters_keep_their_error_rate,
+    hash_keys_are_random_and_not_shown,
+    the_setting_keys_new_filters,
+    the_setting_saturates_new_fixed_filters,
 ];
 
 const NOT_INTEGERS: &[&str] =
@@ -241,4 +244,45 @@ fn full_filters_keep_their_error_rate(site: &Site) {
         assert!(measured <= allowed, "{measured} for {rate} {capacity}{options}");
         assert!(measured > asked / 5.0, "{measured} for {rate}: are items found at all?");
     }
+}
+
+fn hash_keys_are_random_and_not_shown(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    assert_eq!(client.say("BF.RESERVE one 0.01 100 KEYED"), "+OK");
+    assert_eq!(client.say("BF.RESERVE other 0.01 100 KEYED"), "+OK");
+    assert_ne!(client.digest("one"), client.digest("other"));
+    assert_eq!(client.say("BF.DEBUG one"), client.say("BF.DEBUG other"));
+    assert_eq!(client.say("BF.INFO one"), client.say("BF.INFO other"));
+    // An explicit key makes the same filter.
+    for key in ["given", "again"] {
+        let made = client.say(&format!("BF.INSERT {key} KEY 0123456789abcdef ITEMS a b"));
+        assert_eq!(made, "[1, 1]");
+    }
+    assert_eq!(client.digest("given"), client.digest("again"));
+}
+
+fn the_setting_keys_new_filters(site: &Site) {
+    let server = site.launch().with_option("bf.keyed yes").start();
+    let mut client = server.client();
+    assert_eq!(client.say("BF.ADD one a"), "1");
+    assert_eq!(client.say("BF.ADD other a"), "1");
+    assert_ne!(client.digest("one"), client.digest("other"));
+    assert_eq!(client.say("CONFIG SET bf.keyed no"), "+OK");
+    assert_eq!(client.say("BF.ADD plain a"), "1");
+    assert_eq!(client.say("BF.ADD plain-too a"), "1");
+    assert_eq!(client.digest("plain"), client.digest("plain-too"));
+}
+
+fn the_setting_saturates_new_fixed_filters(site: &Site) {
+    let server = site.launch().with_option("bf.on-full saturate").start();
+    let mut client = server.client();
+    assert_eq!(client.say("BF.RESERVE k 0.0001 1 NONSCALING"), "+OK");
+    assert_eq!(client.say("BF.MADD k a b c"), "[1, 1, 1]");
+    assert_eq!(client.say("BF.RESERVE peer 0.0001 1 NONSCALING FORMAT redisbloom"), "+OK");
+    assert_eq!(client.say("BF.MADD peer a b"), "[1, -ERR non scaling filter is full]");
+    assert_eq!(client.say("CONFIG SET bf.on-full refuse"), "+OK");
+    assert_eq!(client.say("BF.ADD k d"), "1");
+    assert_eq!(client.say("BF.RESERVE fixed 0.0001 1 NONSCALING"), "+OK");
+    assert_eq!(client.say("BF.MADD fixed a b"), "[1, -ERR non scaling filter is full]");
 }

@@ -1,18 +1,15 @@
 //! Replicas end up with the same filters, whatever their own defaults, and get only what changed.
 
-use crate::dump::{pieces, travel};
-use crate::harness::{Client, Launch, Raw, Server, Site, Test, tests, wait_until};
+use crate::harness::{Client, Raw, Server, Site, Test, tests, wait_until};
+use crate::journeys::strict;
 
 pub(crate) const TESTS: &[Test] = tests![
-    a_replica_with_other_defaults_builds_the_same_filters,
-    a_replica_that_joins_later_gets_the_same_filters,
     creation_is_spelt_out_in_full,
     adds_to_a_filter_replicate_only_what_is_new,
     nothing_new_replicates_nothing,
     a_refusal_replicates_only_what_was_added_before,
     refused_commands_replicate_nothing,
     growth_ignores_the_byte_limit_of_the_replica,
-    pieces_copies_and_payloads_replicate,
     scripts_and_transactions_replicate_effects,
     a_promoted_replica_goes_on,
     a_chain_of_replicas_agrees,
@@ -26,20 +23,10 @@ struct Pair {
     client: Client,
 }
 
-/// What makes a replica as unlike its primary as can be, and unforgiving.
-fn strict(site: &Site) -> Launch {
-    site.launch()
-        .with("propagation-error-behavior panic")
-        .with_option("bf.error-rate 0.2")
-        .with_option("bf.initial-size 5")
-        .with_option("bf.expansion-factor 0")
-        .with_option("bf.max-filter-bytes 1024")
-}
-
 impl Pair {
     fn start(site: &Site) -> Self {
         let primary = site.start();
-        let replica = primary.replica(strict(site));
+        let replica = primary.replica(strict(site.launch()));
         let client = primary.client();
         Self { primary, replica, client }
     }
@@ -107,57 +94,6 @@ impl Watch {
 
 fn words(line: &str) -> String {
     line.split_whitespace().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" ")
-}
-
-fn a_replica_with_other_defaults_builds_the_same_filters(site: &Site) {
-    let mut pair = Pair::start(site);
-    let client = &mut pair.client;
-    client.say("BF.ADD added a");
-    client.say("BF.MADD many a b c a");
-    client.say("BF.INSERT inserted ITEMS a b");
-    client.say("BF.INSERT options CAPACITY 3 ERROR 0.002 EXPANSION 5 ITEMS a b");
-    client.say("BF.INSERT fixed CAPACITY 30 NONSCALING ITEMS a b");
-    client.say("BF.RESERVE reserved 0.001 10");
-    client.say("BF.RESERVE reserved-fixed 0.001 10 NONSCALING");
-    client.say("BF.RESERVE reserved-4 0.001 10 EXPANSION 4");
-    client.say("BF.RESERVE tiny-rate 0.00000123456789 10");
-    for item in 0..1000 {
-        for key in ["added", "many", "inserted", "options", "reserved", "reserved-4"] {
-            client.say(&format!("BF.ADD {key} item-{item}"));
-        }
-    }
-    assert_ne!(client.say("BF.INFO options FILTERS"), "[1]");
-    pair.assert_equal(&[
-        "added",
-        "many",
-        "inserted",
-        "options",
-        "fixed",
-        "reserved",
-        "reserved-fixed",
-        "reserved-4",
-        "tiny-rate",
-    ]);
-}
-
-fn a_replica_that_joins_later_gets_the_same_filters(site: &Site) {
-    let primary = site.start();
-    let mut client = primary.client();
-    client.say("BF.RESERVE paged 0.001 2000000");
-    for item in 0..500 {
-        client.say(&format!("BF.ADD k item-{item}"));
-        client.say(&format!("BF.ADD paged item-{item}"));
-    }
-    for diskless in ["yes", "no"] {
-        client.say(&format!("CONFIG SET repl-diskless-sync {diskless}"));
-        for load in ["disabled", "swapdb"] {
-            let replica = primary.replica(strict(site).with(format!("repl-diskless-load {load}")));
-            let mut reader = replica.client();
-            for key in ["k", "paged"] {
-                assert_eq!(reader.digest(key), client.digest(key), "{key} {diskless} {load}");
-            }
-        }
-    }
 }
 
 fn creation_is_spelt_out_in_full(site: &Site) {
@@ -299,26 +235,6 @@ fn growth_ignores_the_byte_limit_of_the_replica(site: &Site) {
     pair.assert_equal(&["large", "k"]);
     let size = pair.client.say("BF.INFO k SIZE");
     assert!(size.trim_matches(['[', ']']).parse::<u64>().unwrap() > 1024, "{size}");
-}
-
-fn pieces_copies_and_payloads_replicate(site: &Site) {
-    let mut pair = Pair::start(site);
-    let client = &mut pair.client;
-    client.say("BF.RESERVE k 0.01 10");
-    for item in 0..500 {
-        client.say(&format!("BF.ADD k item-{item}"));
-    }
-    travel(client, "k", "travelled");
-    client.say("COPY k copied");
-    let payload = client.bytes(&["DUMP", "k"]);
-    client.ask(&[b"RESTORE", b"restored".as_slice(), b"0", &payload]);
-    client.say("COPY k gone");
-    client.say("RENAME gone renamed");
-    // A dump that is only half there.
-    for (iterator, data) in pieces(client, "k").into_iter().take(2) {
-        assert_eq!(crate::dump::load(client, "half", iterator, &data), "+OK");
-    }
-    pair.assert_equal(&["k", "travelled", "copied", "restored", "renamed", "half"]);
 }
 
 fn scripts_and_transactions_replicate_effects(site: &Site) {

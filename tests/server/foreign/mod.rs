@@ -4,7 +4,6 @@ mod hostile;
 mod loading;
 mod redisbloom;
 pub(crate) mod streams;
-mod surviving;
 mod valkeybloom;
 
 use base64::Engine;
@@ -15,7 +14,6 @@ use crate::harness::{Client, Launch, Server, Site, Test, reseal, show};
 
 pub(crate) const SUBJECTS: &[(&str, &[Test])] = &[
     ("foreign-loading", loading::TESTS),
-    ("foreign-surviving", surviving::TESTS),
     ("foreign-hostile", hostile::TESTS),
     ("foreign-redisbloom", redisbloom::TESTS),
     ("foreign-valkeybloom", valkeybloom::TESTS),
@@ -36,10 +34,10 @@ const PRODUCERS: [(&str, usize); 9] = [
 ];
 
 /// The producer whose filters do not tell how they hash.
-const UNTOLD: &str = "redisbloom-1.1.1";
+pub(crate) const UNTOLD: &str = "redisbloom-1.1.1";
 
 /// The option that says it for them.
-const ASSUME: &str = "bf.assume-redisbloom-1-1 yes";
+pub(crate) const ASSUME: &str = "bf.assume-redisbloom-1-1 yes";
 
 /// One recorded filter.
 pub(crate) struct Case {

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 
 use crate::harness::{Client, Launch, Server, Site, Test, tests, wait_until};
-use crate::persistence::{append_only, append_only_base, rewrite};
+use crate::journeys::{append_only, append_only_base, rewrite};
 use crate::replication::Watch;
 
 pub(crate) const TESTS: &[Test] = tests![

@@ -174,13 +174,13 @@ fn blobs_are_loaded_or_refused_as_by_valkey_bloom(site: &Site) {
 
 fn a_rewritten_append_only_file_holds_the_recorded_blobs(site: &Site) {
     let launch = site.launch().with_option("bf.format valkey-bloom");
-    let server = crate::persistence::append_only(launch, "no").start();
+    let server = crate::journeys::append_only(launch, "no").start();
     let mut client = server.client();
     for case in released() {
         make(&mut client, &case);
     }
-    crate::persistence::rewrite(&mut client);
-    let base = crate::persistence::append_only_base(&server);
+    crate::journeys::rewrite(&mut client);
+    let base = crate::journeys::append_only_base(&server);
     for case in released() {
         let blob = case.blob().unwrap();
         assert!(base.windows(blob.len()).any(|window| window == blob), "{}", case.key);

@@ -4,7 +4,6 @@ mod access;
 mod lengths;
 mod origins;
 mod recordings;
-mod survival;
 mod uses;
 
 use everbloom::command::words::Word;
@@ -16,7 +15,6 @@ use crate::vectors::{System, system};
 /// One area in several files.
 pub(crate) const SUBJECTS: &[(&str, &[Test])] = &[
     ("import", recordings::TESTS),
-    ("import", survival::TESTS),
     ("import", uses::TESTS),
     ("import", origins::TESTS),
     ("import", access::TESTS),
@@ -41,7 +39,7 @@ fn description_of(system: &System) -> String {
 }
 
 /// Puts the recorded string under `{x}:string` and imports it under `{x}`.
-fn import(client: &mut Client, system: &System) {
+pub(crate) fn import(client: &mut Client, system: &System) {
     let name = system.name;
     client.ask(&[b"SET", format!("{name}:string").as_bytes(), system.string(STRING).as_slice()]);
     let line = format!("BF.IMPORT {name} SOURCE {name}:string {}", description_of(system));
