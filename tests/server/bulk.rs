@@ -5,32 +5,12 @@ use crate::harness::{Client, Site, Test, tests};
 use crate::journeys::append_only;
 
 pub(crate) const TESTS: &[Test] = tests![
-    batches_are_answered_in_both_protocols,
     transactions_and_scripts_take_batches,
     a_strict_replica_and_a_log_take_what_was_added,
     batches_are_told_to_watchers_and_statistics,
     torn_batches_change_nothing,
     a_large_batch_is_answered_whole,
 ];
-
-fn batches_are_answered_in_both_protocols(site: &Site) {
-    let server = site.start();
-    for mut client in [server.client(), server.client3()] {
-        client.say("FLUSHALL");
-        assert_eq!(client.ask(&["BF.BULKADD", "k", "LINES", "a\nb\r\n\na"]), "\"1110\"");
-        assert_eq!(client.ask(&["BF.BULKADD", "k", "COUNT", "LINES", "a\nc\n"]), "1");
-        assert_eq!(client.ask(&["BF.BULKEXISTS", "k", "LINES", "a\nb\nb\r\n\nc"]), "\"10111\"");
-        assert_eq!(client.say("BF.BULKEXISTS k COUNT FIXED 1 abc"), "2");
-        assert_eq!(
-            client.ask(&[b"BF.BULKEXISTS", b"k".as_slice(), b"PREFIXED", b"\x02\0\0\0b\r\0\0\0\0"]),
-            "\"11\""
-        );
-        assert_eq!(client.ask(&["BF.BULKADD", "k", "LINES", ""]), "\"\"");
-        assert_eq!(client.ask(&["BF.BULKADD", "new", "LINES", ""]), "\"\"");
-        assert_eq!(client.int("EXISTS new"), 0);
-        assert_eq!(client.int("BF.CARD k"), 4);
-    }
-}
 
 fn transactions_and_scripts_take_batches(site: &Site) {
     let server = site.start();
@@ -124,13 +104,6 @@ fn torn_batches_change_nothing(site: &Site) {
             assert_eq!(client.ask(&[b"BF.BULKADD", key.as_bytes(), b"PREFIXED", data]), torn);
             assert_eq!(client.ask(&[b"BF.BULKEXISTS", key.as_bytes(), b"PREFIXED", data]), torn);
         }
-    }
-    for bytes in ["4294967296", "9223372036854775807", "7"] {
-        assert_eq!(client.say(&format!("BF.BULKADD k FIXED {bytes} eight-by")), torn, "{bytes}");
-    }
-    for bytes in ["0", "-1", "9223372036854775808", "1.0", "x"] {
-        let reply = client.say(&format!("BF.BULKADD k FIXED {bytes} eight-by"));
-        assert_eq!(reply, "-ERR FIXED takes the length of an item, at least 1 byte", "{bytes}");
     }
     assert_eq!((client.digest("k"), client.int("EXISTS none")), (digest, 0));
 }

@@ -8,7 +8,6 @@ pub(crate) const TESTS: &[Test] = tests![
     the_capacity_of_a_full_filter_survives,
     deletions_are_events_and_seen_by_watchers,
     items_are_counted_in_the_statistics,
-    deletions_reply_like_adds_in_both_protocols,
 ];
 
 /// The filter is full with five distinct items, of which `a` was added five times.
@@ -78,12 +77,4 @@ fn items_are_counted_in_the_statistics(site: &Site) {
     assert!(client.info_number("bf_bytes") < bytes / 2);
     client.say("DEL k");
     assert_eq!((client.info_number("bf_items"), client.info_number("bf_bytes")), (0, 0));
-}
-
-fn deletions_reply_like_adds_in_both_protocols(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    client.say("BF.INSERT k COUNTING ITEMS a b");
-    assert_eq!(server.raw().say("BF.DEL k a x"), "*2\r\n:1\r\n:0\r\n");
-    assert_eq!(server.raw3().say("BF.DEL k b x"), "*2\r\n#t\r\n#f\r\n");
 }

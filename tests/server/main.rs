@@ -22,6 +22,7 @@ mod clients;
 mod cluster;
 mod config;
 mod counting;
+mod dialogues;
 mod drills;
 mod dump;
 mod errors;
@@ -54,7 +55,6 @@ mod options;
 mod pages;
 mod partitions;
 mod persistence;
-mod precedence;
 mod replication;
 mod replies;
 mod runtimes;
@@ -83,9 +83,9 @@ use libtest_mimic::Trial;
 
 /// Every file of tests.
 const SUBJECTS: &[(&str, &[Test])] = &[
+    ("dialogues", dialogues::TESTS),
     ("replies", replies::TESTS),
     ("errors", errors::TESTS),
-    ("precedence", precedence::TESTS),
     ("options", options::TESTS),
     #[cfg(target_os = "linux")]
     ("pages", pages::TESTS),

@@ -10,10 +10,6 @@ pub(crate) const TESTS: &[Test] = tests![
     error_rates_that_are_no_numbers_are_refused,
     iterators_have_one_canonical_form,
     options_come_in_any_order,
-    the_last_of_a_repeated_insert_option_counts,
-    nonscaling_beats_expansion_in_insert,
-    expansion_zero_means_fixed,
-    the_largest_expansion_works,
     a_filter_grows_by_its_expansion_factor,
     a_filter_without_options_takes_the_defaults,
     full_filters_keep_their_error_rate,
@@ -122,50 +118,6 @@ fn options_come_in_any_order(site: &Site) {
         assert_eq!(client.say(&format!("BF.RESERVE k 0.01 9 {options}")), "+OK");
         assert_eq!(client.say("BF.INFO k EXPANSION"), "[nil]");
     }
-}
-
-fn the_last_of_a_repeated_insert_option_counts(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    let insert = "BF.INSERT k CAPACITY 5 ERROR 0.5 EXPANSION 3 CAPACITY 7 ERROR 0.2 EXPANSION 4 ITEMS a";
-    assert_eq!(client.say(insert), "[1]");
-    assert_eq!(client.say("BF.INFO k CAPACITY"), "[7]");
-    assert_eq!(client.say("BF.INFO k EXPANSION"), "[4]");
-    assert!(client.say("BF.DEBUG k").contains("ratio:0.15"));
-    assert_eq!(client.say("BF.INSERT n EXPANSION 0 EXPANSION 6 ITEMS a"), "[1]");
-    assert_eq!(client.say("BF.INFO n EXPANSION"), "[6]");
-}
-
-fn nonscaling_beats_expansion_in_insert(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    for options in ["NONSCALING EXPANSION 4", "EXPANSION 4 NONSCALING"] {
-        client.say("DEL k");
-        assert_eq!(client.say(&format!("BF.INSERT k {options} CAPACITY 1 ITEMS a")), "[1]");
-        assert_eq!(client.say("BF.INFO k EXPANSION"), "[nil]");
-        assert_eq!(client.say("BF.ADD k b"), "-ERR non scaling filter is full");
-    }
-}
-
-fn expansion_zero_means_fixed(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    assert_eq!(client.say("BF.RESERVE a 0.01 1 EXPANSION 0"), "+OK");
-    assert_eq!(client.say("BF.INSERT b CAPACITY 1 EXPANSION 0 ITEMS x"), "[1]");
-    assert_eq!(client.say("BF.ADD a x"), "1");
-    for key in ["a", "b"] {
-        assert_eq!(client.say(&format!("BF.ADD {key} y")), "-ERR non scaling filter is full");
-        assert_eq!(client.say(&format!("BF.CARD {key}")), "1");
-    }
-}
-
-fn the_largest_expansion_works(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    assert_eq!(client.say("BF.RESERVE k 0.01 2 EXPANSION 32768"), "+OK");
-    assert_eq!(client.say("BF.MADD k a b c"), "[1, 1, 1]");
-    assert_eq!(client.say("BF.INFO k CAPACITY"), "[65538]");
-    assert_eq!(client.say("BF.INFO k FILTERS"), "[2]");
 }
 
 fn a_filter_grows_by_its_expansion_factor(site: &Site) {

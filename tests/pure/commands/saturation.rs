@@ -4,9 +4,8 @@ use everbloom::bloom::{Format, Growth};
 use everbloom::command::Settings;
 use everbloom::format::filter::header;
 
+use crate::support::dialogues::replies::SATURATING;
 use crate::support::server::{Server, assert_dialogue};
-
-const FULL: &str = "-ERR non scaling filter is full";
 
 fn growth(server: &Server, key: &str) -> Growth {
     server.keys[key.as_bytes()].growth()
@@ -14,24 +13,8 @@ fn growth(server: &Server, key: &str) -> Growth {
 
 #[test]
 fn a_saturating_filter_takes_what_a_fixed_one_refuses() {
-    let dialogue = [
-        ("BF.RESERVE k 0.0001 2 NONSCALING saturate", "+OK"),
-        ("BF.MADD k a b c d a", "*5 #t #t #t #t #f"),
-        ("BF.ADD k e", "#t"),
-        ("BF.MEXISTS k a b c d e f", "*6 #t #t #t #t #t #f"),
-        ("BF.CARD k", ":5"),
-        ("BF.INFO k CAPACITY", "*1 :2"),
-        ("BF.INFO k FILTERS", "*1 :1"),
-        ("BF.INFO k EXPANSION", "*1 _"),
-        ("BF.RESERVE zero 0.0001 1 SATURATE EXPANSION 0", "+OK"),
-        ("BF.MADD zero a b", "*2 #t #t"),
-        ("BF.INSERT i CAPACITY 1 SATURATE NONSCALING ITEMS a b", "*2 #t #t"),
-        // What exists stays as it is.
-        ("BF.INSERT fixed CAPACITY 1 NONSCALING ITEMS a", "*1 #t"),
-        ("BF.INSERT fixed CAPACITY 1 NONSCALING SATURATE ITEMS b", &format!("*1 {FULL}")),
-    ];
     let mut server = Server::new();
-    assert_dialogue(&mut server, &dialogue);
+    assert_dialogue(&mut server, SATURATING);
     assert_eq!(
         server.replicated[..2],
         ["BF.INSERT k CAPACITY 2 ERROR 0.0001 NONSCALING SATURATE FORMAT everbloom", "BF.MADD k a b c d a",]
