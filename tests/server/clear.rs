@@ -105,8 +105,8 @@ fn a_dump_goes_on_only_with_its_own_header(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     client.say("BF.MADD source a b c");
-    let (next, header) = dump::piece(&mut client, "source", 0).unwrap();
-    let (end, chunk) = dump::piece(&mut client, "source", next).unwrap();
+    let (next, header) = dump::chunk(&mut client, "source", 0).unwrap();
+    let (end, chunk) = dump::chunk(&mut client, "source", next).unwrap();
     assert_eq!(dump::load(&mut client, "k", next, &header), "+OK");
     assert_eq!(client.say("BF.CLEAR k"), "+OK");
     let reply = dump::load(&mut client, "k", end, &chunk);

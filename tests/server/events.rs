@@ -104,7 +104,7 @@ fn watchers_are_stopped_by_changes_only(site: &Site) {
     let mut other = server.client();
     other.say("BF.MADD k a b");
     other.say("BF.INSERT full CAPACITY 1 NONSCALING ITEMS a");
-    let (_, data) = crate::dump::piece(&mut other, "k", 0).unwrap();
+    let (_, data) = crate::dump::chunk(&mut other, "k", 0).unwrap();
     let mut client = server.client();
     let cases = [
         ("k", "BF.ADD k a", false),

@@ -235,7 +235,7 @@ fn copies_on_a_server_and_its_replica(site: &Site) {
             client.say(&format!("BF.MERGE merged {key} FORCE"));
             filter.assert_members(&mut client, "merged", "BF.MERGE");
             // A dump that is only half there.
-            for (iterator, data) in dump::pieces(&mut client, key).into_iter().take(2) {
+            for (iterator, data) in dump::chunks(&mut client, key).into_iter().take(2) {
                 assert_eq!(dump::load(&mut client, "half", iterator, &data), "+OK", "{key}");
             }
             in_step(&mut client);

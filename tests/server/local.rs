@@ -108,10 +108,10 @@ fn only_what_changed_is_loaded_again(site: &Site) {
     assert!(copy.refresh(&mut connection).expect("another k"));
     assert_eq!((copy.check(b"alice"), copy.check(b"bob")), (Some(false), Some(true)));
     // A filter that is being loaded: BF.CARD tells of all items from the header on.
-    let pieces = client.array(&["BF.SCANDUMP", "scattered", "0"]);
-    let [Value::Int(1), Value::BulkString(header)] = &pieces[..] else { panic!("no header") };
-    let pieces = client.array(&["BF.SCANDUMP", "scattered", "1"]);
-    let [Value::Int(next), Value::BulkString(chunk)] = &pieces[..] else { panic!("no chunk") };
+    let chunks = client.array(&["BF.SCANDUMP", "scattered", "0"]);
+    let [Value::Int(1), Value::BulkString(header)] = &chunks[..] else { panic!("no header") };
+    let chunks = client.array(&["BF.SCANDUMP", "scattered", "1"]);
+    let [Value::Int(next), Value::BulkString(chunk)] = &chunks[..] else { panic!("no chunk") };
     let copy = LocalFilter::new("loading", EVER);
     client.call(&[b"BF.LOADCHUNK".as_slice(), b"loading", b"1", header]);
     assert!(copy.refresh(&mut connection).expect("a header"));
@@ -152,7 +152,7 @@ fn the_server_is_asked_where_the_copy_cannot_say(site: &Site) {
     assert_eq!(copy.check(b"alice"), None);
     assert!(copy.contains(b"alice", &mut connection).expect("an answer"));
     assert_eq!(client.info_number("bf_checks"), checks + 1);
-    // Nothing that has pieces.
+    // Nothing that has chunks.
     client.say("SET k text");
     assert!(copy.refresh(&mut connection).is_err());
 }

@@ -86,7 +86,7 @@ fn a_payload_the_allocator_refuses_is_an_error(site: &Site) {
     assert_eq!(source.say("BF.RESERVE k 0.000001 4000000000"), "+OK");
     let payload = source.bytes(&["DUMP", "k"]);
     assert!(payload.len() < 10_000, "{} bytes", payload.len());
-    let (_, header) = dump::piece(&mut source, "k", 0).unwrap();
+    let (_, header) = dump::chunk(&mut source, "k", 0).unwrap();
     let server = cramped(site);
     let mut client = server.client();
     assert_eq!(client.ask(&[b"RESTORE", b"k".as_slice(), b"0", &payload]), "-ERR Bad data format");

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use redis::Value;
 
-use crate::dump::{load, piece};
+use crate::dump::{chunk, load};
 use crate::harness::{Client, Server, Site, Test, show, tests, wait_until};
 use crate::names;
 use crate::support::Random;
@@ -148,8 +148,8 @@ fn disturb(client: &mut Client, random: &mut Random) -> String {
                 "DEBUG RELOAD".to_owned()
             }
             _ => {
-                let pieces = *random.choose(&[1, usize::MAX]);
-                chunks(client, &one, &other, pieces)
+                let count = *random.choose(&[1, usize::MAX]);
+                chunks(client, &one, &other, count)
             }
         },
     };
@@ -167,12 +167,12 @@ fn expire(client: &mut Client) {
     }
 }
 
-/// Takes so many pieces of one filter, the header first, to another key. Returns a command that changes nothing.
-fn chunks(client: &mut Client, from: &str, to: &str, pieces: usize) -> String {
+/// Loads up to `count` chunks of a filter, the header first, under another key. Returns a command that changes nothing.
+fn chunks(client: &mut Client, from: &str, to: &str, count: usize) -> String {
     let mut iterator = "0".to_owned();
-    for _ in 0..pieces {
-        let Ok(Value::Array(piece)) = client.try_call(&["BF.SCANDUMP", from, &iterator]) else { break };
-        let [Value::Int(next), Value::BulkString(data)] = &piece[..] else { break };
+    for _ in 0..count {
+        let Ok(Value::Array(chunk)) = client.try_call(&["BF.SCANDUMP", from, &iterator]) else { break };
+        let [Value::Int(next), Value::BulkString(data)] = &chunk[..] else { break };
         if *next == 0 {
             break;
         }
@@ -228,7 +228,7 @@ fn a_filter_whose_count_ends_is_counted_as_far_as_its_count_goes(site: &Site) {
     }
     assert_totals(&mut client, "saturated");
     // Without its chunks the copy takes items as new that its header counts already.
-    let (iterator, header) = piece(&mut client, "full", 0).unwrap();
+    let (iterator, header) = chunk(&mut client, "full", 0).unwrap();
     assert_eq!(load(&mut client, "copy", iterator, &header), "+OK");
     let from_header = client.int("BF.CARD copy");
     for item in 0..300 {

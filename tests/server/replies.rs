@@ -83,7 +83,7 @@ fn loadchunk_answers_ok(site: &Site) {
         let mut client = server.client();
         client.say("BF.ADD k a");
         let mut iterator = 0;
-        while let Some((next, data)) = crate::dump::piece(&mut client, "k", iterator) {
+        while let Some((next, data)) = crate::dump::chunk(&mut client, "k", iterator) {
             let next_text = next.to_string();
             let args: [&[u8]; 4] = [b"BF.LOADCHUNK", copy.as_bytes(), next_text.as_bytes(), &data];
             assert_eq!(raw.ask(&args), "+OK\r\n");

@@ -151,7 +151,7 @@ fn chunks_bring_no_expired_item_back(site: &Site) {
     let mut client = server.client();
     assert_eq!(client.say("BF.RESERVE src 0.01 1000 PWINDOW 1400"), "+OK");
     assert_eq!(client.int("BF.ADD src old"), 1);
-    let chunks = dump::pieces(&mut client, "src");
+    let chunks = dump::chunks(&mut client, "src");
     wait_until("it has expired", || client.int("BF.EXISTS src old") == 0);
     // Some generations more, so that the column of the item is that of a live generation.
     std::thread::sleep(Duration::from_millis(400));
@@ -176,7 +176,7 @@ fn a_window_is_dumped_over_many_generations(site: &Site) {
     };
     add(&mut client, "before", start);
     let (mut iterator, mut chunks) = (0, 0);
-    while let Some((next, data)) = dump::piece(&mut client, "src", iterator) {
+    while let Some((next, data)) = dump::chunk(&mut client, "src", iterator) {
         iterator = next;
         assert_eq!(dump::load(&mut client, "copy", next, &data), "+OK", "{next}");
         chunks += 1;

@@ -1,6 +1,7 @@
 //! The dialogues, with a keyspace of their own.
 
 use crate::support::dialogues::errors::WRONG_ARITY;
+use crate::support::dialogues::replicated::REPLICATED;
 use crate::support::dialogues::{DIALOGUES, arity_error};
 use crate::support::server::Server;
 
@@ -24,4 +25,16 @@ fn too_few_and_too_many_words_are_an_error() {
         assert_eq!(server.run(line), arity_error(line), "{line}");
     }
     assert!(server.keys.is_empty() && server.replicated.is_empty());
+}
+
+#[test]
+fn only_changes_are_replicated_and_notified() {
+    let mut server = Server::new();
+    for (sent, replicated) in REPLICATED {
+        server.replicated.clear();
+        server.events.clear();
+        server.run(sent);
+        assert_eq!(server.replicated.join("|"), *replicated, "{sent}");
+        assert_eq!(server.events.is_empty(), replicated.is_empty(), "{sent}: {:?}", server.events);
+    }
 }

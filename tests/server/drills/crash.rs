@@ -1,4 +1,4 @@
-//! The server is killed at random moments under load, also while it writes files or takes a filter piece by piece, and
+//! The server is killed at random moments under load, also while it writes files or takes a filter chunk by chunk, and
 //! starts again with what it promised to keep.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,14 +73,14 @@ fn disturb(port: u16, mut random: Random, is_over: &AtomicBool) {
     }
 }
 
-/// Takes a filter piece by piece into another key.
+/// Takes a filter chunk by chunk into another key.
 fn load(client: &mut Client, from: &str) -> redis::RedisResult<redis::Value> {
     let mut iterator = 0;
     loop {
         let reply = client.try_call(&["BF.SCANDUMP", from, &iterator.to_string()])?;
-        let redis::Value::Array(piece) = reply else { return Ok(reply) };
-        let [redis::Value::Int(next), redis::Value::BulkString(data)] = piece.as_slice() else {
-            panic!("{piece:?}")
+        let redis::Value::Array(chunk) = reply else { return Ok(reply) };
+        let [redis::Value::Int(next), redis::Value::BulkString(data)] = chunk.as_slice() else {
+            panic!("{chunk:?}")
         };
         if *next == 0 {
             return Ok(redis::Value::Okay);

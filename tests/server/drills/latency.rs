@@ -237,7 +237,7 @@ impl Stage<'_> {
         self.during("first touch", |stage| first = stage.add("big", filling / 2));
         self.during("filling and collapsing", |stage| stage.fill("big", filling / 2));
         self.during("BGSAVE", Self::save);
-        self.during("SCANDUMP, LOADCHUNK", Self::dump_in_pieces);
+        self.during("SCANDUMP, LOADCHUNK", Self::dump_in_chunks);
         self.during("adding to what was loaded", |stage| stage.fill("loaded", filling / 8));
         self.assert_has("loaded", first, filling);
         self.during("DEL", |stage| assert_eq!(stage.heavily("DEL loaded"), "1"));
@@ -257,14 +257,14 @@ impl Stage<'_> {
         self.client.say("DEL big copy");
     }
 
-    /// Loads what is dumped, piece by piece.
-    fn dump_in_pieces(&mut self) {
+    /// Loads what is dumped, chunk by chunk.
+    fn dump_in_chunks(&mut self) {
         let mut iterator = 0i64;
         loop {
             let reply = self.heavy(&["BF.SCANDUMP".to_owned(), "big".to_owned(), iterator.to_string()]);
             let redis::Value::Array(pair) = reply else { panic!("BF.SCANDUMP") };
             let [redis::Value::Int(next), redis::Value::BulkString(data)] = pair.as_slice() else {
-                panic!("BF.SCANDUMP: no piece")
+                panic!("BF.SCANDUMP: no chunk")
             };
             iterator = *next;
             if iterator == 0 {

@@ -3,14 +3,14 @@
 use redis::Value;
 
 use super::{ASSUME, Case, UNTOLD, add, answers, cases, digests, restore, servers};
-use crate::dump::{load, pieces, travel};
+use crate::dump::{chunks, load, travel};
 use crate::harness::{Client, Site, Test, show, tests};
 use crate::support::rdb::Payload;
 
 pub(crate) const TESTS: &[Test] = tests![
     every_filter_is_restored_and_answers_as_recorded,
     every_filter_is_described_as_recorded,
-    every_filter_loads_from_its_pieces_or_its_blob,
+    every_filter_loads_from_its_chunks_or_its_blob,
     every_filter_goes_on_for_two_more_layers,
     every_filter_is_dumped_as_it_was,
     filters_of_redisbloom_1_1_need_to_be_told_of,
@@ -110,13 +110,13 @@ fn assert_debug(client: &mut Client, case: &Case) {
     assert_eq!(told, expected, "{}", case.key);
 }
 
-fn every_filter_loads_from_its_pieces_or_its_blob(site: &Site) {
+fn every_filter_loads_from_its_chunks_or_its_blob(site: &Site) {
     for (server, cases) in servers(site, |launch| launch) {
         let mut client = server.client();
         let mut loaded = 0;
         for case in &cases {
             if case.is_redisbloom() {
-                for (iterator, data) in case.pieces() {
+                for (iterator, data) in case.chunks() {
                     assert_eq!(load(&mut client, "copy", iterator, &data), "+OK", "{}", case.key);
                 }
             } else if let Some(blob) = case.blob() {
@@ -172,8 +172,8 @@ fn every_filter_is_dumped_as_it_was(site: &Site) {
         let mut client = server.client();
         for case in &cases {
             if case.is_redisbloom() && !["redisbloom-2.2.0"].contains(&case.producer) {
-                let told = pieces(&mut client, &case.key);
-                let recorded = case.pieces();
+                let told = chunks(&mut client, &case.key);
+                let recorded = case.chunks();
                 // The header is of the newest form whichever it came with.
                 let from = usize::from(!case.is_newest_encoding());
                 assert_eq!(told[from..], recorded[from..], "{}", case.key);
@@ -207,7 +207,7 @@ fn filters_of_redisbloom_1_1_need_to_be_told_of(site: &Site) {
     assert_eq!(client.say("DEBUG RELOAD"), "+OK");
     for case in &untold {
         case.assert_answers(&mut client, &case.key);
-        // It stays so in copies, and in pieces loaded.
+        // It stays so in copies, and in chunks loaded.
         assert_eq!(client.say(&format!("COPY {} copy", case.key)), "1");
         assert_eq!(client.say(&format!("CONFIG SET {option} no")), "+OK");
         case.assert_answers(&mut client, "copy");

@@ -119,9 +119,9 @@ impl Case {
     }
 
     /// What BF.SCANDUMP answered; nothing for valkey-bloom.
-    pub(crate) fn pieces(&self) -> Vec<(i64, Vec<u8>)> {
-        let pieces = self.json["scandump"].as_array().unwrap();
-        pieces.iter().map(|piece| (piece[0].as_i64().unwrap(), decoded(&piece[1]))).collect()
+    pub(crate) fn chunks(&self) -> Vec<(i64, Vec<u8>)> {
+        let chunks = self.json["scandump"].as_array().unwrap();
+        chunks.iter().map(|chunk| (chunk[0].as_i64().unwrap(), decoded(&chunk[1]))).collect()
     }
 
     /// The blob of BF.LOAD, of valkey-bloom 1.0.

@@ -5,6 +5,7 @@
 //! `#t` and `#f` are booleans, `*2` an array of two, `$` a bulk string, `_` null, `,` a double.
 
 pub(crate) mod errors;
+pub(crate) mod replicated;
 pub(crate) mod replies;
 
 /// Commands with their replies. The words of a command are separated by one space.
