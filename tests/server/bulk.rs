@@ -7,9 +7,9 @@ use crate::journeys::append_only;
 pub(crate) const TESTS: &[Test] = tests![
     transactions_and_scripts_take_batches,
     a_strict_replica_and_a_log_take_what_was_added,
-    batches_are_told_to_watchers_and_statistics,
+    batches_raise_events_and_are_counted,
     torn_batches_change_nothing,
-    a_large_batch_is_answered_whole,
+    a_large_batch_has_a_whole_reply,
 ];
 
 fn transactions_and_scripts_take_batches(site: &Site) {
@@ -68,14 +68,14 @@ fn a_strict_replica_and_a_log_take_what_was_added(site: &Site) {
     assert_eq!(state(&mut server.restart().client()), expected);
 }
 
-fn batches_are_told_to_watchers_and_statistics(site: &Site) {
+fn batches_raise_events_and_are_counted(site: &Site) {
     let server = site.launch().with("notify-keyspace-events KEA").start();
     let mut client = server.client();
     client.say("BF.RESERVE k 0.01 100");
     let mut watcher = server.raw();
     watcher.say("SUBSCRIBE __keyspace@0__:k");
     let (adds, checks) = (client.info_number("bf_adds"), client.info_number("bf_checks"));
-    // Only duplicates: nothing is told.
+    // Only duplicates: no event.
     for batch in ["ab", "ba", "bc"] {
         client.say(&format!("BF.BULKADD k FIXED 1 {batch}"));
     }
@@ -108,8 +108,8 @@ fn torn_batches_change_nothing(site: &Site) {
     assert_eq!((client.digest("k"), client.int("EXISTS none")), (digest, 0));
 }
 
-/// Of 64 MiB that are newlines and nothing else: as many items as bytes, and the memory is bounded by the batch.
-fn a_large_batch_is_answered_whole(site: &Site) {
+/// 64 MiB of newlines are one item per byte; the memory is bounded by the batch.
+fn a_large_batch_has_a_whole_reply(site: &Site) {
     const BYTES: usize = 64 << 20;
     let server = site.start();
     let mut client = server.client();
@@ -121,7 +121,7 @@ fn a_large_batch_is_answered_whole(site: &Site) {
         BYTES.to_string()
     );
     assert_eq!(client.int("BF.CARD k"), 1);
-    // The batch, its answers, their copy for the client, and room for what would be replicated.
+    // The batch, its reply, the copy of the reply for the client, and the command that would be replicated.
     let peak = client.info_number("used_memory_peak");
     assert!(peak < 6 * BYTES as u64, "{peak} bytes at the peak");
 }

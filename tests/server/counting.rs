@@ -1,4 +1,4 @@
-//! Filters that items can be deleted from: the room of a full one, and the events and statistics of deletions.
+//! Filters that items can be deleted from: the capacity of a full one, and the events and statistics of deletions.
 
 use crate::dump::travel;
 use crate::harness::{Client, Site, Test, tests};

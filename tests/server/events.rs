@@ -1,4 +1,4 @@
-//! Who is told of a change: watchers, subscribers to keyspace events, clients that cache; and who is not, of none.
+//! Changes reach watchers, subscribers to keyspace events and clients that cache; commands that change nothing do not.
 
 use crate::harness::{Raw, Server, Site, Test, tests};
 

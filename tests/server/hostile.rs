@@ -232,7 +232,7 @@ fn a_payload_with_an_impossible_count_is_counted_as_far_as_can_be(site: &Site) {
             assert_eq!(restore(&mut client, "other", &payload), "-ERR Bad data format", "{items} items");
         }
     }
-    // Numbers that BF.CARD could not tell from negative ones.
+    // Numbers that BF.CARD would show as negative ones.
     for items in [1 << 63, u64::MAX] {
         let payload = redisbloom_payload(&dumped, items, items);
         assert_eq!(restore(&mut client, "other", &payload), "-ERR Bad data format", "{items} items");
@@ -343,7 +343,7 @@ fn refused_payloads_do_not_fill_the_log(site: &Site) {
     for _ in 0..MANY {
         assert_eq!(restore(&mut client, "new", &payload), "-ERR Bad data format");
     }
-    // What is written and what is said to be left out are all of them; the last is told when the flood is over.
+    // The lines written and the number left out add up; that number is logged once the flood is over.
     let counts = || {
         let log = server.log();
         let lines = log.lines().filter_map(|line| line.split_once("a filter cannot be loaded: "));

@@ -3,7 +3,7 @@
 use crate::dump::{self, travel};
 use crate::foreign;
 use crate::harness::{Client, Launch, Server, Site, Test, tests, wait_until};
-use crate::kinds::{Filter, fill, fill_untold};
+use crate::kinds::{Filter, fill, fill_ambiguous};
 
 pub(crate) const TESTS: &[Test] = tests![
     a_snapshot,
@@ -65,16 +65,16 @@ pub(crate) fn append_only_base(server: &Server) -> Vec<u8> {
 #[derive(Clone, Copy)]
 enum Set {
     Every,
-    Untold,
+    Ambiguous,
 }
 
-const SETS: [Set; 2] = [Set::Every, Set::Untold];
+const SETS: [Set; 2] = [Set::Every, Set::Ambiguous];
 
 impl Set {
     fn launch(self, site: &Site) -> Launch {
         match self {
             Self::Every => site.launch(),
-            Self::Untold => site.launch().with_option(foreign::ASSUME),
+            Self::Ambiguous => site.launch().with_option(foreign::ASSUME),
         }
     }
 
@@ -84,7 +84,7 @@ impl Set {
         assert_eq!(client.int("EXPIRE long-lived 100000"), 1);
         match self {
             Self::Every => fill(client),
-            Self::Untold => fill_untold(client),
+            Self::Ambiguous => fill_ambiguous(client),
         }
     }
 }

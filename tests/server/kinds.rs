@@ -98,8 +98,8 @@ impl Filter {
         add(client, key, self.at_ms, &items)
     }
 
-    /// Remembers the state, and that of a copy with more items.
-    fn remember(mut self, client: &mut Client) -> Self {
+    /// Records the state, and that of a copy with more items.
+    fn record_state(mut self, client: &mut Client) -> Self {
         self.state = State::of(client, &self.key);
         assert_eq!(client.int(&format!("COPY {} more", self.key)), 1);
         let replies = self.add_more(client, "more");
@@ -182,14 +182,14 @@ pub(crate) fn fill(client: &mut Client) -> Vec<Filter> {
         filter.add(client, system.items("queries"));
         filters.push(filter);
     }
-    filters.extend(restore(client, |case| case.producer != foreign::UNTOLD));
-    filters.into_iter().map(|filter| filter.remember(client)).collect()
+    filters.extend(restore(client, |case| case.producer != foreign::AMBIGUOUS));
+    filters.into_iter().map(|filter| filter.record_state(client)).collect()
 }
 
 /// Makes the recorded filters of RedisBloom 1.1, for a server that takes them for such.
-pub(crate) fn fill_untold(client: &mut Client) -> Vec<Filter> {
-    let filters = restore(client, |case| case.producer == foreign::UNTOLD);
-    filters.into_iter().map(|filter| filter.remember(client)).collect()
+pub(crate) fn fill_ambiguous(client: &mut Client) -> Vec<Filter> {
+    let filters = restore(client, |case| case.producer == foreign::AMBIGUOUS);
+    filters.into_iter().map(|filter| filter.record_state(client)).collect()
 }
 
 fn restore(client: &mut Client, is_chosen: fn(&Case) -> bool) -> Vec<Filter> {

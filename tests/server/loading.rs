@@ -58,7 +58,7 @@ fn a_filter_of_each_format_is_restored_to_the_byte_of_the_limit(site: &Site) {
         let payload = client.bytes(&["DUMP", format]);
         let (_, header) = crate::dump::chunk(&mut client, format, 0).unwrap();
         client.say("DEL chunks");
-        // The bytes that it may not have tell how many it needs.
+        // The error names the bytes that it would need.
         client.say("CONFIG SET bf.max-filter-bytes 1024");
         let refusal = crate::dump::load(&mut client, "chunks", 1, &header);
         assert_too_large(&refusal);

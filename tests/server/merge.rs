@@ -3,14 +3,14 @@
 use crate::harness::{Client, Site, Test, tests, wait_until};
 
 pub(crate) const TESTS: &[Test] = tests![
-    the_server_is_told_of_the_first_key_only,
+    the_server_knows_the_first_key_only,
     threads_that_read_from_clients_never_call_the_module,
     access_to_each_key_is_checked,
     keys_in_several_slots_are_refused,
     replicas_have_the_same_bits_and_the_destination_keeps_its_time_to_live,
 ];
 
-fn the_server_is_told_of_the_first_key_only(site: &Site) {
+fn the_server_knows_the_first_key_only(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     assert_eq!(client.say("COMMAND GETKEYS BF.MERGE d a b FORCE"), "[\"d\"]");

@@ -71,7 +71,7 @@ fn counted(client: &mut Client) -> BTreeMap<String, Totals> {
             let number = |name: &str| show(field(name)).parse::<u64>().unwrap();
             let kind = format!("bf_{}", show(field("kind")).replace('"', "").replace('-', "_"));
             let mut more = ["bytes", "layers", "items", "capacity"].map(number);
-            // Nobody is told when a filter forgets an item.
+            // There is no event for an item that expires.
             more[2] *= u64::from(kind != "bf_window");
             let sums = totals.get_mut(&kind).unwrap_or_else(|| panic!("{kind}"));
             let more = std::iter::once(1).chain(more);
@@ -157,7 +157,7 @@ fn disturb(client: &mut Client, random: &mut Random) -> String {
     line
 }
 
-/// Has every key whose time has come deleted by being asked for: a reload drops those too, and tells no replica.
+/// Reads every key, so that expired ones are deleted: a reload drops those too, without replicating it.
 fn expire(client: &mut Client) {
     std::thread::sleep(std::time::Duration::from_millis(5));
     let keys: Vec<_> = (0..10).map(|key| format!("{{k}}{key}")).collect();
@@ -250,7 +250,7 @@ fn filters_that_are_evicted_or_expire_are_counted_no_more(site: &Site) {
         client.say(&format!("BF.ADD {{k}}{number} item"));
     }
     client.say("PEXPIRE {k}0 1");
-    // Who asks for it is told that it is gone, and the server need not come by.
+    // A command that reads it finds it gone, before the server deletes it.
     wait_until("expired", || client.say("EXISTS {k}0") == "0" && client.info_number("expired_keys") == 1);
     assert_totals(&mut client, "expired");
     client.say("CONFIG SET maxmemory-policy allkeys-random");

@@ -1,5 +1,5 @@
-//! Filters that forget, by the clock of real servers: what a map of each item's last add says, through every way that a
-//! filter takes.
+//! Sliding-window filters by the clock of real servers, checked against a map of the time of each item's last add, through
+//! saves, restarts, promotions and chunks.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -9,14 +9,14 @@ use crate::harness::{Client, Site, Test, tests, wait_until};
 use crate::journeys::{append_only, rewrite};
 
 pub(crate) const TESTS: &[Test] = tests![
-    items_are_remembered_through_saves_restarts_and_promotions,
-    items_are_remembered_through_a_replay_in_mid_window,
+    items_are_kept_through_saves_restarts_and_promotions,
+    items_are_kept_through_a_replay_in_mid_window,
     chunks_bring_no_expired_item_back,
     a_window_is_dumped_over_many_generations,
     items_that_expire_are_not_in_the_statistics,
-    a_script_has_one_moment,
-    dead_layers_are_given_up,
-    nothing_of_a_rotation_takes_long,
+    a_script_has_one_time,
+    expired_layers_are_freed,
+    a_new_generation_takes_little_memory,
 ];
 
 /// Short enough to be waited for, and long enough for a restart in its middle.
@@ -27,7 +27,7 @@ fn now_ms() -> u64 {
         .expect("a moment")
 }
 
-/// By item, the moments between which it was last added.
+/// By item, the times before and after its last add.
 #[derive(Default)]
 struct Oracle {
     added: HashMap<u64, (u64, u64)>,
@@ -48,7 +48,7 @@ impl Oracle {
         self.next += 20;
     }
 
-    /// Asks for all items; answers how many were there and how many not.
+    /// Checks all items. Returns how many were due to be found, and how many had expired.
     fn check(&self, client: &mut Client) -> (usize, usize) {
         let items: Vec<u64> = (0..self.next).collect();
         let (mut there, mut gone) = (0, 0);
@@ -66,7 +66,7 @@ impl Oracle {
                 let (first, last) = self.added[item];
                 // A millisecond for rounding.
                 if after < first + WINDOW_MS {
-                    assert!(is_there, "{item} was forgotten after at most {} ms", after - first);
+                    assert!(is_there, "{item} expired after at most {} ms", after - first);
                     there += 1;
                 } else if before > last + WINDOW_MS + WINDOW_MS / 14 + 1 {
                     assert!(!is_there, "{item} was kept for at least {} ms", before - last);
@@ -77,7 +77,7 @@ impl Oracle {
         (there, gone)
     }
 
-    /// Adds and asks for so long.
+    /// Adds and checks for a time.
     fn run(&mut self, client: &mut Client, duration_ms: u64) -> (usize, usize) {
         let end = now_ms() + duration_ms;
         let mut sum = (0, 0);
@@ -95,7 +95,7 @@ fn reserve(client: &mut Client) {
     assert_eq!(client.say(&format!("BF.RESERVE k 0.000001 1000 PWINDOW {WINDOW_MS}")), "+OK");
 }
 
-fn items_are_remembered_through_saves_restarts_and_promotions(site: &Site) {
+fn items_are_kept_through_saves_restarts_and_promotions(site: &Site) {
     let server = site.launch().with("propagation-error-behavior panic").start();
     let replica = server.replica(site.launch().with("propagation-error-behavior panic"));
     let mut client = server.client();
@@ -109,7 +109,7 @@ fn items_are_remembered_through_saves_restarts_and_promotions(site: &Site) {
     assert_eq!(client.int("WAIT 1 60000"), 1);
     assert_eq!(replica.client().digest("k"), client.digest("k"));
     drop(client);
-    // The replica goes on as a primary, and its items are those that it was told.
+    // The replica goes on as a primary with the items that were replicated.
     let mut promoted = replica.client();
     assert_eq!(promoted.say("REPLICAOF NO ONE"), "+OK");
     oracle.check(&mut promoted);
@@ -122,7 +122,7 @@ fn items_are_remembered_through_saves_restarts_and_promotions(site: &Site) {
     assert!(there > 0 && gone > 0, "{there} {gone}");
 }
 
-fn items_are_remembered_through_a_replay_in_mid_window(site: &Site) {
+fn items_are_kept_through_a_replay_in_mid_window(site: &Site) {
     let server = append_only(site.launch(), "no").start();
     let mut client = server.client();
     let mut oracle = Oracle::default();
@@ -209,7 +209,7 @@ fn items_that_expire_are_not_in_the_statistics(site: &Site) {
     assert_eq!(client.info_number("bf_filters"), 0);
 }
 
-fn a_script_has_one_moment(site: &Site) {
+fn a_script_has_one_time(site: &Site) {
     let server = site.start();
     let replica = server.replica(site.launch().with("propagation-error-behavior panic"));
     let mut client = server.client();
@@ -229,7 +229,7 @@ fn a_script_has_one_moment(site: &Site) {
     assert_eq!(replica.client().digest("k"), client.digest("k"));
 }
 
-fn dead_layers_are_given_up(site: &Site) {
+fn expired_layers_are_freed(site: &Site) {
     let server = site.start();
     let replica = server.replica(site.launch().with("propagation-error-behavior panic"));
     let mut client = server.client();
@@ -239,7 +239,7 @@ fn dead_layers_are_given_up(site: &Site) {
     let layers = |client: &mut Client| client.say("BF.INFO k FILTERS");
     assert_ne!(layers(&mut client), "[1]");
     let (bytes, usage) = (client.info_number("bf_bytes"), client.int("MEMORY USAGE k"));
-    wait_until("the burst is forgotten", || {
+    wait_until("the burst expires", || {
         client.say(&format!("BF.ADD k {}", now_ms()));
         layers(&mut client) == "[1]"
     });
@@ -251,8 +251,8 @@ fn dead_layers_are_given_up(site: &Site) {
     wait_until("all is freed", || client.info_number("bf_bytes") == 0);
 }
 
-/// A rotation is no work of its own: with the first add of a generation a page is cleared, and nothing else.
-fn nothing_of_a_rotation_takes_long(site: &Site) {
+/// A new generation is no work of its own: the first add to a page in it clears the expired columns of that page.
+fn a_new_generation_takes_little_memory(site: &Site) {
     let server = site.launch().with("maxmemory 0").start();
     let mut client = server.client();
     // 64 MiB: reserving is instant, and only pages that an item comes to take memory.

@@ -1,4 +1,4 @@
-//! A server that is none: it runs command lines by the function that the host room runs and keeps what they ask for.
+//! A server of test code: it runs commands by the function that the module runs, and keeps their effects.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use everbloom::command::{
 /// What the clock of a new server says.
 pub(crate) const NOW_MS: u64 = 1_000_000;
 
-/// A bulk reply beyond it is told by its length: as text it would take three times its memory.
+/// A longer bulk reply is shown by its length: as text it would take three times its memory.
 const LONGEST_SHOWN_BYTES: usize = 1 << 20;
 
 /// Filters up to this size are validated to the last cell after every command, larger ones without their cells.
@@ -103,7 +103,7 @@ pub(crate) struct Server {
     pub(crate) expiries: Vec<(String, u64)>,
     /// Keyspace events.
     pub(crate) events: Vec<&'static str>,
-    /// Told when a command begins to run and when it ends, so that a test sees what the command does and not what
+    /// Called when a command begins to run and when it ends, so that a test sees what the command does and not what
     /// this server does.
     pub(crate) watch: fn(bool),
     /// Lines for the log.
@@ -297,7 +297,7 @@ impl Server {
         }
     }
 
-    /// Runs a command line as the host room does and answers with its reply.
+    /// Runs a command line as the module does. Returns its reply.
     pub(crate) fn run(&mut self, line: &str) -> String {
         self.call(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>())
     }

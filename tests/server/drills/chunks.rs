@@ -96,7 +96,7 @@ fn a_window_is_dumped_while_it_is_written_to(site: &Site) {
     }
 }
 
-/// Lets up to so many milliseconds pass.
+/// Sleeps for up to `most_ms` milliseconds.
 fn pause(drill: &mut Drill, most_ms: u64) {
     std::thread::sleep(Duration::from_millis(drill.random.next() % most_ms));
 }

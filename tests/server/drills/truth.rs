@@ -23,7 +23,7 @@ pub(super) const FILTERS: [(&str, &str); 9] = [
 /// Items that are known to be in the filters of one client, who adds and deletes them.
 #[derive(Default)]
 pub(super) struct Truth {
-    /// Tells the keys of one client from those of others.
+    /// The start of the keys of one client.
     pub(super) prefix: String,
     /// By key, in the order in which their adds were acknowledged.
     pub(super) items: HashMap<String, Vec<String>>,

@@ -12,7 +12,7 @@ use super::memory;
 use crate::harness::Site;
 use crate::support::make::{ANY, add, plain, promise, redisbloom};
 
-/// What old blocks are overwritten with, so that whoever still reads them sees it.
+/// What old blocks are overwritten with, so that a later read of them is noticed.
 const GONE: u8 = 0xDD;
 
 /// # Safety

@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::{ASSUME, Case, UNTOLD, add, answers, cases, digests, restore, servers};
+use super::{AMBIGUOUS, ASSUME, Case, add, answers, cases, digests, restore, servers};
 use crate::dump::{chunks, load, travel};
 use crate::harness::{Client, Site, Test, show, tests};
 use crate::support::rdb::Payload;
@@ -13,7 +13,7 @@ pub(crate) const TESTS: &[Test] = tests![
     every_filter_loads_from_its_chunks_or_its_blob,
     every_filter_goes_on_for_two_more_layers,
     every_filter_is_dumped_as_it_was,
-    filters_of_redisbloom_1_1_need_to_be_told_of,
+    filters_of_redisbloom_1_1_need_their_option,
     the_order_of_fields_from_before_1_0_is_refused_with_a_word,
 ];
 
@@ -41,7 +41,7 @@ fn expected_size(case: &Case, client: &mut Client) -> Option<String> {
     let layers = client.array(&["BF.DEBUG", case.key.as_str()]).len() as u64 - 1;
     let size = match case.producer {
         "redisbloom-2.2.0" | "redisbloom-2.2.18" => size - (120 - 64) * layers,
-        // 0.1.0 counted 32 and 200 a layer; 1.0 counts 48, 208 a layer and the room of the list, which doubles from 4.
+        // 0.1.0 counted 32 and 200 a layer; 1.0 counts 48, 208 a layer and the capacity of the list, which doubles from 4.
         "valkey-bloom-0.1.0" => {
             let room = if layers == 1 { 1 } else { layers.next_power_of_two().max(4) };
             size + 16 + 8 * layers + 8 * room
@@ -72,7 +72,7 @@ fn every_filter_is_described_as_recorded(site: &Site) {
                     Some(_) if word == "EXPANSION" && case.is_fixed() => assert_eq!(told, "[nil]"),
                     Some(value) => assert_eq!(told, format!("[{value}]"), "{key} {word}"),
                     None if case.producer == "valkey-bloom-0.1.0" => {
-                        // It had no such field. Its rate was a float: the one asked for is told, as a decimal.
+                        // It had no such field. Its rate was a float: the one asked for is shown, as a decimal.
                         let rate = case.reserve_words().first().map_or(0.001, |word| word.parse().unwrap());
                         if word == "ERROR" {
                             assert_eq!(told, format!("[\"{rate}\"]"), "{key}");
@@ -191,21 +191,21 @@ fn every_filter_is_dumped_as_it_was(site: &Site) {
     }
 }
 
-fn filters_of_redisbloom_1_1_need_to_be_told_of(site: &Site) {
+fn filters_of_redisbloom_1_1_need_their_option(site: &Site) {
     let server = site.start();
     let mut client = server.client();
-    let untold: Vec<Case> = cases().into_iter().filter(|case| case.producer == UNTOLD).collect();
-    for case in &untold {
+    let ambiguous: Vec<Case> = cases().into_iter().filter(|case| case.producer == AMBIGUOUS).collect();
+    for case in &ambiguous {
         assert_eq!(restore(&mut client, &case.key, &case.payload_for(site)), "+OK");
         let found = answers(&mut client, &case.key, &case.members).iter().filter(|c| **c == '1').count();
         assert!(found * 10 < case.members.len(), "{}: {found} found", case.key);
     }
-    let wrong = digests(&mut client, &untold);
+    let wrong = digests(&mut client, &ambiguous);
     // What is loaded from now on is read as of 1.1.
     let [option, value] = ASSUME.split(' ').collect::<Vec<_>>()[..] else { panic!("{ASSUME}") };
     assert_eq!(client.say(&format!("CONFIG SET {option} {value}")), "+OK");
     assert_eq!(client.say("DEBUG RELOAD"), "+OK");
-    for case in &untold {
+    for case in &ambiguous {
         case.assert_answers(&mut client, &case.key);
         // It stays so in copies, and in chunks loaded.
         assert_eq!(client.say(&format!("COPY {} copy", case.key)), "1");
@@ -218,7 +218,7 @@ fn filters_of_redisbloom_1_1_need_to_be_told_of(site: &Site) {
         client.say("DEL copy");
     }
     // The same bytes, other answers: the digests differ.
-    for (right, wrong) in digests(&mut client, &untold).iter().zip(&wrong) {
+    for (right, wrong) in digests(&mut client, &ambiguous).iter().zip(&wrong) {
         assert_ne!(right, wrong);
     }
     // A filter that 1.1 cannot have made is not touched by it.

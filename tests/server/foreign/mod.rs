@@ -33,8 +33,8 @@ const PRODUCERS: [(&str, usize); 9] = [
     ("valkey-bloom-1.0-random-seed", 9),
 ];
 
-/// The producer whose filters do not tell how they hash.
-pub(crate) const UNTOLD: &str = "redisbloom-1.1.1";
+/// The producer whose filters do not say how they hash.
+pub(crate) const AMBIGUOUS: &str = "redisbloom-1.1.1";
 
 /// The option that says it for them.
 pub(crate) const ASSUME: &str = "bf.assume-redisbloom-1-1 yes";
@@ -94,7 +94,7 @@ impl Case {
 
     /// Whether it was recorded in the encoding that is written today.
     pub(crate) fn is_newest_encoding(&self) -> bool {
-        let older = ["redisbloom-1.0.3", UNTOLD, "redisbloom-2.0.3", "valkey-bloom-0.1.0"];
+        let older = ["redisbloom-1.0.3", AMBIGUOUS, "redisbloom-2.0.3", "valkey-bloom-0.1.0"];
         !older.contains(&self.producer)
     }
 
@@ -103,7 +103,7 @@ impl Case {
         self.json["case"] == "fixed"
     }
 
-    /// What RESTORE takes on this server, which refuses payloads of snapshot versions newer than its own.
+    /// Returns the payload that RESTORE takes on this server, which refuses payloads of snapshot versions newer than its own.
     pub(crate) fn payload_for(&self, site: &Site) -> Vec<u8> {
         let mut payload = self.payload.clone();
         if !site.from(Some((7, 2)), Some((7, 2))) {
@@ -118,7 +118,7 @@ impl Case {
         words.map_or(Vec::new(), |words| words.iter().map(|word| word.as_str().unwrap()).collect())
     }
 
-    /// What BF.SCANDUMP answered; nothing for valkey-bloom.
+    /// The chunks of BF.SCANDUMP; none for valkey-bloom.
     pub(crate) fn chunks(&self) -> Vec<(i64, Vec<u8>)> {
         let chunks = self.json["scandump"].as_array().unwrap();
         chunks.iter().map(|chunk| (chunk[0].as_i64().unwrap(), decoded(&chunk[1]))).collect()
@@ -129,7 +129,7 @@ impl Case {
         self.json["bf_load_b64"].as_str().map(|text| STANDARD.decode(text).unwrap())
     }
 
-    /// Asserts that the filter under a key answers as it did where it was recorded.
+    /// Asserts that the filter under a key replies as it did where it was recorded.
     pub(crate) fn assert_answers(&self, client: &mut Client, key: &str) {
         let key_type = client.say(&format!("TYPE {key}"));
         assert_eq!(key_type, format!("+{}", self.type_name()), "{key}");
@@ -140,7 +140,7 @@ impl Case {
     }
 }
 
-/// The answers of BF.MEXISTS as digits.
+/// Returns the replies of BF.MEXISTS as digits.
 pub(crate) fn answers(client: &mut Client, key: &str, items: &[Vec<u8>]) -> Vec<char> {
     let mut answers = Vec::new();
     for items in items.chunks(1000) {
@@ -170,12 +170,13 @@ pub(crate) fn restore(client: &mut Client, key: &str, payload: &[u8]) -> String 
     client.ask(&[b"RESTORE", key.as_bytes(), b"0", payload])
 }
 
-/// Two servers with every recorded filter between them: one that takes filters for those of RedisBloom 1.1 where they
-/// may be, and one for all others.
+/// Two servers that share all recorded filters: one that assumes RedisBloom 1.1 where a filter may be of it, and one for
+/// the others.
 pub(crate) fn servers(site: &Site, change: impl Fn(Launch) -> Launch) -> Vec<(Server, Vec<Case>)> {
-    let (untold, told): (Vec<_>, Vec<_>) = cases().into_iter().partition(|case| case.producer == UNTOLD);
+    let (ambiguous, others): (Vec<_>, Vec<_>) =
+        cases().into_iter().partition(|case| case.producer == AMBIGUOUS);
     let launches = [site.launch(), site.launch().with_option(ASSUME)];
-    let pairs = launches.into_iter().zip([told, untold]);
+    let pairs = launches.into_iter().zip([others, ambiguous]);
     pairs
         .map(|(launch, cases)| {
             let server = change(launch).start();

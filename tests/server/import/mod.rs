@@ -1,4 +1,4 @@
-//! BF.IMPORT and BF.EXPORT: filters that clients keep in strings, taken over, used, moved about and given back.
+//! BF.IMPORT and BF.EXPORT: filters that clients keep in strings, imported, used, copied and exported.
 
 mod access;
 mod lengths;
@@ -53,7 +53,7 @@ fn many(client: &mut Client, command: &str, key: &str, items: &[Vec<u8>]) -> Vec
     client.array(&args)
 }
 
-/// Whether the filter gives every answer that the client's own code gave.
+/// Checks that every lookup has the result of the client's own code.
 fn assert_answers(client: &mut Client, system: &System, key: &str) {
     let digit = |answer: &Value| if *answer == Value::Int(1) { '1' } else { '0' };
     let answers: String =
