@@ -1,4 +1,4 @@
-//! Payloads nobody sane would send: RESTORE answers with an error, never with an abort, a hang or a huge allocation.
+//! Payloads nobody sane would send: RESTORE replies with an error, never with an abort, a hang or a huge allocation.
 
 use crate::harness::{Client, Server, Site, Test, crc64, reseal, tests, wait_until};
 

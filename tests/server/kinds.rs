@@ -113,14 +113,14 @@ impl Filter {
         assert_eq!(State::of(client, key), self.state, "{} by {way}", self.key);
         self.assert_members(client, key, way);
         if let Some(case) = &self.recorded {
-            case.assert_answers(client, key);
+            case.assert_replies(client, key);
         }
     }
 
     /// Checks that every item that was added is found in the filter under a key.
     pub(crate) fn assert_members(&self, client: &mut Client, key: &str, way: &str) {
-        let found = foreign::answers(client, key, &self.members);
-        assert!(found.iter().all(|answer| *answer == '1'), "{} lost an item by {way}", self.key);
+        let found = foreign::lookups(client, key, &self.members);
+        assert!(found.iter().all(|reply| *reply == '1'), "{} lost an item by {way}", self.key);
     }
 
     /// Checks that the filter under a key takes more items as it would have at first.

@@ -14,7 +14,7 @@ fn restore(client: &mut Client, key: &str, payload: &[u8]) -> String {
     client.ask(&[b"RESTORE", key.as_bytes(), b"0", payload])
 }
 
-/// What RESTORE answers to a payload that the module refuses; the reason is in the log.
+/// The reply of RESTORE to a payload that the module refuses; the reason is in the log.
 const BAD_PAYLOAD: &str = "-ERR Bad data format";
 
 fn assert_logged(server: &Server, reason: &str) {

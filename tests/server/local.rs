@@ -15,7 +15,7 @@ mod local_filter;
 use local_filter::{LocalFilter, keep};
 
 pub(crate) const TESTS: &[Test] = tests![
-    a_copy_answers_as_the_server_for_every_kind,
+    a_copy_finds_what_the_server_finds_for_every_kind,
     only_what_changed_is_loaded_again,
     items_expire_in_a_copy_when_they_do_on_the_server,
     the_server_is_queried_where_the_copy_is_missing_or_old,
@@ -36,7 +36,7 @@ fn add(client: &mut Client, key: &str, items: std::ops::Range<u32>) {
     client.ask(&["BF.BULKADD", key, "COUNT", "LINES", &lines]);
 }
 
-/// A filter of every kind, each of 1000 items; answers their keys.
+/// A filter of every kind, each of 1000 items. Returns their keys.
 fn make_all(client: &mut Client) -> [&'static str; 10] {
     for (key, options) in [
         ("scattered", "0.01 100"),
@@ -69,7 +69,7 @@ fn make_all(client: &mut Client) -> [&'static str; 10] {
     ]
 }
 
-fn a_copy_answers_as_the_server_for_every_kind(site: &Site) {
+fn a_copy_finds_what_the_server_finds_for_every_kind(site: &Site) {
     let server = site.start();
     let (mut client, mut connection) = (server.client(), connect(&server));
     for key in make_all(&mut client) {

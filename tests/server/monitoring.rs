@@ -10,31 +10,31 @@ use crate::names;
 use crate::support::Random;
 
 pub(crate) const TESTS: &[Test] = tests![
-    every_documented_field_is_told_and_every_field_is_documented,
+    every_documented_field_is_shown_and_every_field_is_documented,
     the_totals_are_the_sums_over_all_filters_whatever_has_happened,
     a_filter_whose_count_ends_is_counted_as_far_as_its_count_goes,
     filters_that_are_evicted_or_expire_are_counted_no_more,
 ];
 
-fn every_documented_field_is_told_and_every_field_is_documented(site: &Site) {
+fn every_documented_field_is_shown_and_every_field_is_documented(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let text = String::from_utf8(client.bytes(&["INFO", "bf"])).unwrap();
     let fields = text.lines().filter_map(|line| line.split_once(':'));
-    let told: BTreeSet<String> = fields.map(|(name, _)| name.to_owned()).collect();
-    assert_eq!(told, names::fields());
+    let shown: BTreeSet<String> = fields.map(|(name, _)| name.to_owned()).collect();
+    assert_eq!(shown, names::fields());
     // The script of the exporter finds all of them.
     let script = include_str!("../../docs/redis-exporter.lua");
     let pairs = client.array(&["EVAL", script, "0"]);
     let found = pairs.as_chunks::<2>().0.iter().map(|[name, _]| show(name).replace('"', ""));
-    assert_eq!(found.collect::<BTreeSet<_>>(), told);
+    assert_eq!(found.collect::<BTreeSet<_>>(), shown);
 }
 
 /// What there is of one kind: filters, bytes, layers, items, capacity.
 type Totals = [u64; 5];
 
 /// By INFO, of each kind.
-fn told(client: &mut Client) -> BTreeMap<String, Totals> {
+fn totals(client: &mut Client) -> BTreeMap<String, Totals> {
     let text = String::from_utf8(client.bytes(&["INFO", "bf"])).unwrap();
     let number = |name: &str| -> u64 {
         let found = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -83,13 +83,13 @@ fn counted(client: &mut Client) -> BTreeMap<String, Totals> {
 
 /// Filters may be freed in the background a moment after they are gone, and keys expire between two looks.
 fn assert_totals(client: &mut Client, when: &str) {
-    let mut last = (counted(client), told(client));
+    let mut last = (counted(client), totals(client));
     for _ in 0..200 {
         if last.0 == last.1 {
             return;
         }
         std::thread::sleep(std::time::Duration::from_millis(10));
-        last = (counted(client), told(client));
+        last = (counted(client), totals(client));
     }
     panic!("{when}: counted {:?}, told {:?}", last.0, last.1);
 }
@@ -198,7 +198,7 @@ fn the_totals_are_the_sums_over_all_filters_whatever_has_happened(site: &Site) {
     }
     assert_eq!(client.say("BF.MERGE {k}union {k}0 {k}4 FORCE"), "+OK");
     for turn in 0..60 {
-        let with_items = told(&mut client)
+        let with_items = totals(&mut client)
             .into_iter()
             .filter(|(kind, totals)| totals[3] > 0 || kind == "bf_window" && totals[0] > 0);
         seen.extend(with_items.map(|(kind, _)| kind));
@@ -208,7 +208,7 @@ fn the_totals_are_the_sums_over_all_filters_whatever_has_happened(site: &Site) {
     assert!(seen.iter().map(String::as_str).eq(names::kinds()), "not all kinds in {seen:?}, seed {seed}");
     replica.wait_for_primary();
     let mut reader = replica.client();
-    wait_until("the replica has counted all", || told(&mut reader) == told(&mut client));
+    wait_until("the replica has counted all", || totals(&mut reader) == totals(&mut client));
     assert_totals(&mut reader, "replica");
     client.call(&["BGREWRITEAOF"]);
     wait_until("rewritten", || client.info_number("aof_rewrite_in_progress") == 0);
@@ -216,7 +216,7 @@ fn the_totals_are_the_sums_over_all_filters_whatever_has_happened(site: &Site) {
     assert_totals(&mut server.client(), "restarted");
     let mut client = server.client();
     client.say("FLUSHALL");
-    wait_until("all gone", || told(&mut client).values().all(|totals| *totals == [0; 5]));
+    wait_until("all gone", || totals(&mut client).values().all(|totals| *totals == [0; 5]));
 }
 
 fn a_filter_whose_count_ends_is_counted_as_far_as_its_count_goes(site: &Site) {
@@ -239,7 +239,7 @@ fn a_filter_whose_count_ends_is_counted_as_far_as_its_count_goes(site: &Site) {
     client.say("BF.CLEAR copy");
     assert_totals(&mut client, "cleared");
     client.say("FLUSHALL SYNC");
-    wait_until("all gone", || told(&mut client).values().all(|totals| *totals == [0; 5]));
+    wait_until("all gone", || totals(&mut client).values().all(|totals| *totals == [0; 5]));
 }
 
 fn filters_that_are_evicted_or_expire_are_counted_no_more(site: &Site) {

@@ -157,7 +157,7 @@ fn a_filter_without_options_takes_the_defaults(site: &Site) {
     }
 }
 
-/// Sends items `prefix-0`, `prefix-1`, ... in batches and counts the answers 1.
+/// Sends items `prefix-0`, `prefix-1`, ... in batches. Returns the number of replies 1.
 fn count_ones(client: &mut Client, command: &str, key: &str, prefix: &str, items: u32) -> f64 {
     const BATCH: u32 = 1000;
     let mut ones = 0;

@@ -128,7 +128,7 @@ fn a_debugger_of_scripts_keeps_no_filter_from_large_pages(site: &Site) {
     let server = site.start();
     let mut debugger = server.raw();
     assert_eq!(debugger.say("SCRIPT DEBUG YES"), "+OK\r\n");
-    // The child answers, and ends when nobody asks any more.
+    // The child serves requests, and ends after the last one.
     let stopped = debugger.ask(&["EVAL", "return 1", "0"]);
     assert!(stopped.contains("Stopped at 1"), "{stopped}");
     drop(debugger);

@@ -10,7 +10,7 @@ pub(crate) const TESTS: &[Test] = tests![
     scripts_and_transactions_replicate_effects,
     a_promoted_replica_goes_on,
     a_chain_of_replicas_agrees,
-    a_replica_answers_reads_and_refuses_writes,
+    a_replica_serves_reads_and_refuses_writes,
 ];
 
 /// A primary, a replica with other defaults that dies of any error from its primary, and a watch on its commands.
@@ -182,7 +182,7 @@ fn a_chain_of_replicas_agrees(site: &Site) {
     });
 }
 
-fn a_replica_answers_reads_and_refuses_writes(site: &Site) {
+fn a_replica_serves_reads_and_refuses_writes(site: &Site) {
     let mut pair = Pair::start(site);
     pair.client.say("BF.MADD k a b");
     pair.sync();

@@ -3,11 +3,11 @@
 use crate::harness::{Raw, Site, Test, tests};
 
 pub(crate) const TESTS: &[Test] = tests![
-    info_answers_five_fields,
-    info_answers_null_for_the_expansion_of_a_fixed_filter,
-    debug_answers_bulk_strings,
-    scandump_answers_an_iterator_and_bytes,
-    loadchunk_answers_ok,
+    info_has_five_fields,
+    info_has_no_expansion_of_a_fixed_filter,
+    debug_replies_with_bulk_strings,
+    scandump_replies_with_an_iterator_and_bytes,
+    loadchunk_replies_with_ok,
     items_may_be_empty_or_binary,
 ];
 
@@ -17,7 +17,7 @@ fn last_integer(reply: &str) -> u64 {
     line.strip_prefix(':').and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{reply:?}"))
 }
 
-fn info_answers_five_fields(site: &Site) {
+fn info_has_five_fields(site: &Site) {
     let server = site.start();
     let (mut resp2, mut resp3) = (server.raw(), server.raw3());
     resp2.say("BF.RESERVE k 0.01 50 EXPANSION 3");
@@ -33,7 +33,7 @@ fn info_answers_five_fields(site: &Site) {
     assert_eq!(resp3.say("BF.INFO k SIZE"), format!("%1\r\n+Size\r\n:{size}\r\n"));
 }
 
-fn info_answers_null_for_the_expansion_of_a_fixed_filter(site: &Site) {
+fn info_has_no_expansion_of_a_fixed_filter(site: &Site) {
     let server = site.start();
     let (mut resp2, mut resp3) = (server.raw(), server.raw3());
     for reserve in ["BF.RESERVE k 0.01 50 NONSCALING", "BF.RESERVE k 0.01 50 EXPANSION 0"] {
@@ -46,7 +46,7 @@ fn info_answers_null_for_the_expansion_of_a_fixed_filter(site: &Site) {
     }
 }
 
-fn debug_answers_bulk_strings(site: &Site) {
+fn debug_replies_with_bulk_strings(site: &Site) {
     let server = site.start();
     let check = |mut client: Raw| {
         client.say("DEL k");
@@ -60,7 +60,7 @@ fn debug_answers_bulk_strings(site: &Site) {
     check(server.raw3());
 }
 
-fn scandump_answers_an_iterator_and_bytes(site: &Site) {
+fn scandump_replies_with_an_iterator_and_bytes(site: &Site) {
     let server = site.start();
     for mut client in [server.raw(), server.raw3()] {
         client.say("BF.ADD k a");
@@ -77,7 +77,7 @@ fn scandump_answers_an_iterator_and_bytes(site: &Site) {
     }
 }
 
-fn loadchunk_answers_ok(site: &Site) {
+fn loadchunk_replies_with_ok(site: &Site) {
     let server = site.start();
     for (mut raw, copy) in [(server.raw(), "resp2"), (server.raw3(), "resp3")] {
         let mut client = server.client();

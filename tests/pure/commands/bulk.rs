@@ -1,4 +1,4 @@
-//! Packed batches: their grammar, answers equal to those of items one by one, and what they replicate.
+//! Packed batches: replies equal to those of items one by one, and replicated commands.
 
 use proptest::prelude::*;
 
@@ -22,7 +22,7 @@ fn bulk(server: &mut Server, command: &str, packing: usize, items: &[Vec<u8>]) -
     server.call(&words.collect::<Vec<_>>())
 }
 
-/// What one command per item answers, as the characters of a batch.
+/// Returns the replies of one command per item, as the characters of a batch.
 fn one_by_one(server: &mut Server, command: &str, items: &[Vec<u8>]) -> String {
     let answers = items.iter().map(|item| match server.call(&[command.as_bytes(), b"k", item]).as_str() {
         "#t" => '1',

@@ -1,4 +1,4 @@
-//! BF.STATS, the fields of it that BF.INFO answers, and what is told of filters that have grown.
+//! BF.STATS, its fields in BF.INFO, and the log lines of filters that have grown.
 
 use everbloom::command::Protocol;
 

@@ -89,7 +89,7 @@ fn ran_us(server: &Server) -> u64 {
     ran_ns.unwrap_or(0) / 1000
 }
 
-/// Sends light commands until it is over; answers the phase in which each was answered, and how long it took in
+/// Sends light commands until it is over. Returns the phase of each reply, and how long it took in
 /// microseconds.
 fn carry_on(server: &Server, phase: &AtomicUsize, is_over: &AtomicBool) -> Vec<(usize, u64)> {
     let mut client = server.client();
@@ -181,7 +181,7 @@ impl Stage<'_> {
         reply
     }
 
-    /// Adds new items and answers the first of them.
+    /// Adds new items. Returns the first of them.
     fn add(&mut self, key: &str, count: usize) -> usize {
         let first = self.items;
         while self.items < first + count {

@@ -67,7 +67,7 @@ impl Truth {
             ["BF.MADD", &key].into_iter().chain(items.iter().map(String::as_str)).collect();
         let Ok(reply) = client.try_call(&words) else { return false };
         let Value::Array(answers) = reply else {
-            // A cluster answers where the slot is, and a server that is full that it is.
+            // A cluster redirects to the node of the slot, and a full server refuses.
             assert!(
                 ["-LOADING", "-MOVED", "-ASK", "-MISCONF", "-TRYAGAIN", "-OOM"]
                     .iter()

@@ -206,7 +206,7 @@ impl Host {
         self
     }
 
-    /// Loads the module; answers whether it agreed.
+    /// Loads the module. Returns whether it agreed.
     pub(crate) fn load(&mut self, args: &[&str]) -> bool {
         // SAFETY: the type is that of this symbol in every module.
         let on_load = unsafe { self.library.get::<Handler>(b"RedisModule_OnLoad\0") }.expect("OnLoad");

@@ -82,7 +82,7 @@ fn behaves(client: &mut Client, key: &str) {
     assert_eq!(client.digest("again"), client.digest(key));
 }
 
-/// Puts altered samples of `of` to a server by `put`, which answers; whatever was taken must behave.
+/// Puts altered samples of `of` to a server by `put`, which returns the reply; a filter that was taken must behave.
 fn corpus(
     site: &Site,
     of: impl Fn(&Case) -> Option<(Vec<u8>, usize, usize)>,

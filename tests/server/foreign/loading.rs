@@ -1,14 +1,14 @@
-//! Every recorded filter loads, answers as recorded, is described as recorded, goes on, and is written down as it was.
+//! Every recorded filter loads, replies as recorded, is described as recorded, goes on, and is written down as it was.
 
 use redis::Value;
 
-use super::{AMBIGUOUS, ASSUME, Case, add, answers, cases, digests, restore, servers};
+use super::{AMBIGUOUS, ASSUME, Case, add, cases, digests, lookups, restore, servers};
 use crate::dump::{chunks, load, travel};
 use crate::harness::{Client, Site, Test, show, tests};
 use crate::support::rdb::Payload;
 
 pub(crate) const TESTS: &[Test] = tests![
-    every_filter_is_restored_and_answers_as_recorded,
+    every_filter_is_restored_and_replies_as_recorded,
     every_filter_is_described_as_recorded,
     every_filter_loads_from_its_chunks_or_its_blob,
     every_filter_goes_on_for_two_more_layers,
@@ -17,10 +17,10 @@ pub(crate) const TESTS: &[Test] = tests![
     the_order_of_fields_from_before_1_0_is_refused_with_a_word,
 ];
 
-fn every_filter_is_restored_and_answers_as_recorded(site: &Site) {
+fn every_filter_is_restored_and_replies_as_recorded(site: &Site) {
     for (server, cases) in servers(site, |launch| launch) {
         let mut client = server.client();
-        cases.iter().for_each(|case| case.assert_answers(&mut client, &case.key));
+        cases.iter().for_each(|case| case.assert_replies(&mut client, &case.key));
     }
 }
 
@@ -124,7 +124,7 @@ fn every_filter_loads_from_its_chunks_or_its_blob(site: &Site) {
             } else {
                 continue;
             }
-            case.assert_answers(&mut client, "copy");
+            case.assert_replies(&mut client, "copy");
             assert_eq!(client.digest("copy"), client.digest(&case.key), "{}", case.key);
             client.say("DEL copy");
             loaded += 1;
@@ -158,8 +158,8 @@ fn every_filter_goes_on_for_two_more_layers(site: &Site) {
                 }
             }
             assert!(members.len() > case.members.len(), "{}", case.key);
-            let found = answers(&mut client, &case.key, &members);
-            assert!(found.iter().all(|answer| *answer == '1'), "{} has a false negative", case.key);
+            let found = lookups(&mut client, &case.key, &members);
+            assert!(found.iter().all(|reply| *reply == '1'), "{} has a false negative", case.key);
             travel(&mut client, &case.key, "copy");
             assert_eq!(client.digest("copy"), client.digest(&case.key), "{}", case.key);
             client.say("DEL copy");
@@ -197,7 +197,7 @@ fn filters_of_redisbloom_1_1_need_their_option(site: &Site) {
     let ambiguous: Vec<Case> = cases().into_iter().filter(|case| case.producer == AMBIGUOUS).collect();
     for case in &ambiguous {
         assert_eq!(restore(&mut client, &case.key, &case.payload_for(site)), "+OK");
-        let found = answers(&mut client, &case.key, &case.members).iter().filter(|c| **c == '1').count();
+        let found = lookups(&mut client, &case.key, &case.members).iter().filter(|c| **c == '1').count();
         assert!(found * 10 < case.members.len(), "{}: {found} found", case.key);
     }
     let wrong = digests(&mut client, &ambiguous);
@@ -206,18 +206,18 @@ fn filters_of_redisbloom_1_1_need_their_option(site: &Site) {
     assert_eq!(client.say(&format!("CONFIG SET {option} {value}")), "+OK");
     assert_eq!(client.say("DEBUG RELOAD"), "+OK");
     for case in &ambiguous {
-        case.assert_answers(&mut client, &case.key);
+        case.assert_replies(&mut client, &case.key);
         // It stays so in copies, and in chunks loaded.
         assert_eq!(client.say(&format!("COPY {} copy", case.key)), "1");
         assert_eq!(client.say(&format!("CONFIG SET {option} no")), "+OK");
-        case.assert_answers(&mut client, "copy");
+        case.assert_replies(&mut client, "copy");
         assert_eq!(client.say(&format!("CONFIG SET {option} {value}")), "+OK");
         client.say("DEL copy");
         travel(&mut client, &case.key, "copy");
-        case.assert_answers(&mut client, "copy");
+        case.assert_replies(&mut client, "copy");
         client.say("DEL copy");
     }
-    // The same bytes, other answers: the digests differ.
+    // The same bytes, other replies: the digests differ.
     for (right, wrong) in digests(&mut client, &ambiguous).iter().zip(&wrong) {
         assert_ne!(right, wrong);
     }

@@ -130,26 +130,26 @@ impl Case {
     }
 
     /// Asserts that the filter under a key replies as it did where it was recorded.
-    pub(crate) fn assert_answers(&self, client: &mut Client, key: &str) {
+    pub(crate) fn assert_replies(&self, client: &mut Client, key: &str) {
         let key_type = client.say(&format!("TYPE {key}"));
         assert_eq!(key_type, format!("+{}", self.type_name()), "{key}");
-        let members = answers(client, key, &self.members);
-        assert!(members.iter().all(|answer| *answer == '1'), "{key} lost a member of {}", self.key);
-        let probes: String = answers(client, key, &self.probes).into_iter().collect();
+        let members = lookups(client, key, &self.members);
+        assert!(members.iter().all(|reply| *reply == '1'), "{key} lost a member of {}", self.key);
+        let probes: String = lookups(client, key, &self.probes).into_iter().collect();
         assert_eq!(probes, self.json["probe_answers"].as_str().unwrap(), "{key}");
     }
 }
 
 /// Returns the replies of BF.MEXISTS as digits.
-pub(crate) fn answers(client: &mut Client, key: &str, items: &[Vec<u8>]) -> Vec<char> {
-    let mut answers = Vec::new();
+pub(crate) fn lookups(client: &mut Client, key: &str, items: &[Vec<u8>]) -> Vec<char> {
+    let mut found = Vec::new();
     for items in items.chunks(1000) {
         let mut words: Vec<&[u8]> = vec![b"BF.MEXISTS", key.as_bytes()];
         words.extend(items.iter().map(Vec::as_slice));
         let replies = client.array(&words);
-        answers.extend(replies.iter().map(|reply| show(reply).chars().next().unwrap()));
+        found.extend(replies.iter().map(|reply| show(reply).chars().next().unwrap()));
     }
-    answers
+    found
 }
 
 /// Adds items with BF.MADD; an error in the reply is shown instead of a digit.

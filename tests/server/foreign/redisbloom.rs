@@ -33,7 +33,7 @@ fn what_is_made_is_what_redisbloom_made(site: &Site) {
             assert_eq!(client.say(&format!("BF.RESERVE {key} {}", words.join(" "))), "+OK");
         }
         add(&mut client, key, &case.members);
-        case.assert_answers(&mut client, key);
+        case.assert_replies(&mut client, key);
         assert_eq!(chunks(&mut client, key), case.chunks(), "{key}");
         let (told, recorded) = (Payload::read(&client.bytes(&["DUMP", key])), Payload::read(&case.payload));
         assert_eq!((told.type_name, told.record), (recorded.type_name, recorded.record), "{key}");

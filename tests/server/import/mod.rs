@@ -54,13 +54,13 @@ fn many(client: &mut Client, command: &str, key: &str, items: &[Vec<u8>]) -> Vec
 }
 
 /// Checks that every lookup has the result of the client's own code.
-fn assert_answers(client: &mut Client, system: &System, key: &str) {
+fn assert_replies(client: &mut Client, system: &System, key: &str) {
     let digit = |answer: &Value| if *answer == Value::Int(1) { '1' } else { '0' };
     let answers: String =
         many(client, "BF.MEXISTS", key, &system.items("queries")).iter().map(digit).collect();
     assert_eq!(answers, system.json["bitmap"]["expected"].as_str().unwrap(), "{key}");
     let members = many(client, "BF.MEXISTS", key, &system.items("members"));
-    assert!(members.len() == 1000 && members.iter().all(|answer| *answer == Value::Int(1)), "{key}");
+    assert!(members.len() == 1000 && members.iter().all(|reply| *reply == Value::Int(1)), "{key}");
     for item in system.items("queries").iter().take(20) {
         let one = client.call(&[b"BF.EXISTS", key.as_bytes(), item]);
         assert_eq!(vec![one], many(client, "BF.MEXISTS", key, std::slice::from_ref(item)));

@@ -35,7 +35,7 @@ fn a_full_import_grows_by_layers_of_our_own(site: &Site) {
     assert_eq!((layers.as_str(), client.say("BF.INFO k CAPACITY").as_str()), ("[4]", "[44000]"));
     let check = |client: &mut Client| {
         for chunk in items.chunks(1000).chain([system.items("members").as_slice()]) {
-            assert!(many(client, "BF.MEXISTS", "k", chunk).iter().all(|answer| *answer == Value::Int(1)));
+            assert!(many(client, "BF.MEXISTS", "k", chunk).iter().all(|reply| *reply == Value::Int(1)));
         }
         let absent: Vec<Vec<u8>> = (0..10_000).map(|item| format!("absent-{item}").into_bytes()).collect();
         let wrong = many(client, "BF.MEXISTS", "k", &absent)
