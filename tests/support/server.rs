@@ -9,6 +9,9 @@ use everbloom::command::{
     COMMANDS, Command, CommandError, Effects, Host, Keyspace, Line, Name, OpenKey, Protocol, Replication,
     Reply, Settings, Slot, StringSlot, execute, growth_line,
 };
+use everbloom::format::filter::header;
+
+use super::make::cells_of;
 
 /// What the clock of a new server says.
 pub(crate) const NOW_MS: u64 = 1_000_000;
@@ -294,6 +297,20 @@ impl Server {
             events: Vec::new(),
             watch: |_| {},
             log: Vec::new(),
+        }
+    }
+
+    /// Runs what was replicated on a replica with these settings, and checks that it has the same filters.
+    pub(crate) fn assert_replicated(&self, settings: Settings) {
+        let mut replica = Self { settings, must_obey: true, ..Self::new() };
+        for call in &self.replicated_calls {
+            let reply = replica.call(&call.iter().map(Vec::as_slice).collect::<Vec<_>>());
+            assert!(!reply.contains("-ERR"), "{reply}");
+        }
+        for (key, filter) in &self.keys {
+            let copy = &replica.keys[key];
+            assert_eq!(header(copy), header(filter));
+            assert!(cells_of(copy) == cells_of(filter), "{}", key.escape_ascii());
         }
     }
 

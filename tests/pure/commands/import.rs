@@ -1,9 +1,7 @@
 //! BF.IMPORT and BF.EXPORT: what is wrong with one, and what it has replicated.
 
 use everbloom::command::Settings;
-use everbloom::format::filter::header;
 
-use crate::support::make::cells_of;
 use crate::support::server::{Server, assert_dialogue};
 
 #[test]
@@ -53,18 +51,12 @@ fn an_import_is_replicated_with_every_default_spelt_out_and_builds_the_same_filt
     ];
     assert_eq!(primary.replicated[..5], expected);
     assert_eq!(primary.events[..5], ["bloom.reserve"; 5]);
-    let mut replica = Server::new();
-    replica.settings =
-        Settings { error_rate: 0.2, expansion_factor: 0, max_filter_bytes: 1, ..Settings::DEFAULT };
-    replica.must_obey = true;
-    for line in primary.replicated.clone() {
-        assert!(!replica.run(&line).starts_with('-'), "{line}");
-    }
-    for (key, filter) in &primary.keys {
-        let copy = &replica.keys[key];
-        assert_eq!(header(copy), header(filter));
-        assert!(cells_of(filter) == cells_of(copy));
-    }
+    primary.assert_replicated(Settings {
+        error_rate: 0.2,
+        expansion_factor: 0,
+        max_filter_bytes: 1,
+        ..Settings::DEFAULT
+    });
 }
 
 #[test]
@@ -80,19 +72,11 @@ fn an_import_in_place_of_another_is_replicated_as_one() {
         ("BF.IMPORT new EMPTY SCHEME go-zero BITS 2000 REPLACE", "+OK"),
     ];
     assert_dialogue(&mut primary, &dialogue);
-    let mut replica = Server::new();
-    replica.must_obey = true;
-    for line in primary.replicated.clone() {
-        let reply = replica.run(&line);
-        assert!(!reply.contains('-'), "{line}: {reply}");
+    for line in &primary.replicated {
         let is_import = line.starts_with("BF.IMPORT");
         assert_eq!(is_import, line.split(' ').any(|word| word == "REPLACE"), "{line}");
     }
-    for (key, filter) in &primary.keys {
-        let copy = &replica.keys[key];
-        assert_eq!(header(copy), header(filter));
-        assert!(cells_of(filter) == cells_of(copy));
-    }
+    primary.assert_replicated(Settings::DEFAULT);
 }
 
 #[test]

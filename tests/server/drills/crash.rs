@@ -196,13 +196,12 @@ fn items_of_a_window_survive_a_kill(site: &Site) {
     assert_eq!(server.client().say(&format!("BF.RESERVE window {creation}")), "+OK");
     let mut added: Vec<(Instant, String)> = Vec::new();
     while drill.goes_on() {
-        let port = server.port();
+        let mut client = server.client();
         let moment = Duration::from_millis(30 + drill.random.next() % 1500);
         let round = drill.rounds;
         let (killed, acknowledged) = thread::scope(|scope| {
             let load = scope.spawn(move || {
                 let mut acknowledged = Vec::new();
-                let mut client = Client::connect(port, false).expect("connect");
                 for number in 0u64.. {
                     let (begin, item) = (Instant::now(), format!("{round}-{number}"));
                     let Ok(reply) = client.try_call(&["BF.ADD", "window", &item]) else { break };
