@@ -1,5 +1,5 @@
-//! A server that follows a primary or loads an append-only file has the same filters, or exits: it never makes a filter of
-//! its own defaults in place of a lost one.
+//! A server that follows a primary or loads an append-only file has the same filters, or exits: it never makes a
+//! filter of its own defaults in place of a lost one.
 
 use crate::foreign::streams::{follow_stream, stream};
 use crate::harness::{Launch, Site, Test, tests, wait_until};

@@ -1,5 +1,5 @@
-//! Sliding-window filters by the clock of real servers, checked against a map of the time of each item's last add, through
-//! saves, restarts, promotions and chunks.
+//! Sliding-window filters by the clock of real servers, checked against a map of the time of each item's last add,
+//! through saves, restarts, promotions and chunks.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

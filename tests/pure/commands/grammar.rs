@@ -1,5 +1,5 @@
-//! Options that do not go together, and the settings `bf.missing-filter` and `bf.auto-create`, by which a missing filter is
-//! an error.
+//! Options that do not go together, and the settings `bf.missing-filter` and `bf.auto-create`, by which a missing
+//! filter is an error.
 
 use everbloom::command::Settings;
 

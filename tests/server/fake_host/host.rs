@@ -46,7 +46,7 @@ pub(super) struct Context {
     get_api: unsafe extern "C" fn(*const c_char, *mut *const c_void) -> c_int,
 }
 
-/// The state of the host. The functions of the API take no host as an argument, so it belongs to the thread: one at a time.
+/// The state of the host. The functions of the API take no host as an argument, so it belongs to the thread.
 #[derive(Default)]
 pub(super) struct State {
     /// Functions that the host does not have.

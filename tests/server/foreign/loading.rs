@@ -41,7 +41,8 @@ fn expected_size(case: &Case, client: &mut Client) -> Option<String> {
     let layers = client.array(&["BF.DEBUG", case.key.as_str()]).len() as u64 - 1;
     let size = match case.producer {
         "redisbloom-2.2.0" | "redisbloom-2.2.18" => size - (120 - 64) * layers,
-        // 0.1.0 counted 32 and 200 a layer; 1.0 counts 48, 208 a layer and the capacity of the list, which doubles from 4.
+        // 0.1.0 counted 32 and 200 a layer; 1.0 counts 48, 208 a layer and the capacity of the list, which doubles
+        // from 4.
         "valkey-bloom-0.1.0" => {
             let room = if layers == 1 { 1 } else { layers.next_power_of_two().max(4) };
             size + 16 + 8 * layers + 8 * room

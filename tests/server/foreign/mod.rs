@@ -103,7 +103,7 @@ impl Case {
         self.json["case"] == "fixed"
     }
 
-    /// Returns the payload that RESTORE takes on this server, which refuses payloads of snapshot versions newer than its own.
+    /// Returns the payload that RESTORE takes on this server, which refuses snapshot versions newer than its own.
     pub(crate) fn payload_for(&self, site: &Site) -> Vec<u8> {
         let mut payload = self.payload.clone();
         if !site.from(Some((7, 2)), Some((7, 2))) {
@@ -170,8 +170,8 @@ pub(crate) fn restore(client: &mut Client, key: &str, payload: &[u8]) -> String 
     client.ask(&[b"RESTORE", key.as_bytes(), b"0", payload])
 }
 
-/// Two servers that share all recorded filters: one that assumes RedisBloom 1.1 where a filter may be of it, and one for
-/// the others.
+/// Two servers that share all recorded filters: one that assumes RedisBloom 1.1 where a filter may be of it, and one
+/// for the others.
 pub(crate) fn servers(site: &Site, change: impl Fn(Launch) -> Launch) -> Vec<(Server, Vec<Case>)> {
     let (ambiguous, others): (Vec<_>, Vec<_>) =
         cases().into_iter().partition(|case| case.producer == AMBIGUOUS);
