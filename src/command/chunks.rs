@@ -9,8 +9,8 @@ use super::reply::Reply;
 use super::table::KeyAccess;
 use crate::bloom::{Filter, OutOfMemory, ReserveError};
 use crate::format::DecodeError;
-use crate::format::filter;
 use crate::format::chunks::{ChunkError, HEADER_ITERATOR, Trust};
+use crate::format::filter;
 
 /// BF.SCANDUMP: `key iterator`. Replies the chunk of the filter at the iterator, and the next iterator. The filter
 /// changes only in its dump id, which is not saved. O(bytes of the chunk).

@@ -4,12 +4,12 @@ use super::error::CommandError;
 use super::keyspace::{Host, Settings};
 use super::options::CreationOptions;
 use crate::bloom::cells::CellType;
+use crate::bloom::extent::validate_scale_to;
 use crate::bloom::hash::siphash::{HashKey, Seed};
 use crate::bloom::limits::CAPACITY_MAX_ITEMS;
 use crate::bloom::policy::redisbloom::{self, Options};
 use crate::bloom::policy::valkeybloom::TIGHTENING_RATIO_DEFAULT;
 use crate::bloom::policy::{RedisBloom, ValkeyBloom};
-use crate::bloom::extent::validate_scale_to;
 use crate::bloom::window::Span;
 use crate::bloom::{Format, Growth, Hash, Policy, Promise, ScaleError, Spec, Window};
 

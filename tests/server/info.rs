@@ -6,7 +6,7 @@ pub(crate) const TESTS: &[Test] = tests![
     info_follows_a_growing_filter,
     card_counts_items_that_were_added,
     debug_describes_every_layer,
-    debug_tells_small_layers_from_large_ones,
+    debug_shows_the_layout_of_small_and_large_layers,
     size_is_the_memory_of_the_filter,
     the_info_section_counts_filters_items_and_bytes,
     the_info_section_counts_adds_and_checks,
@@ -95,7 +95,7 @@ fn debug_describes_every_layer(site: &Site) {
     assert!(sum <= 0.01, "{sum}");
 }
 
-fn debug_tells_small_layers_from_large_ones(site: &Site) {
+fn debug_shows_the_layout_of_small_and_large_layers(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     client.say("BF.RESERVE small 0.01 100");

@@ -1,4 +1,4 @@
-//! What the module is told where it is loaded: its arguments, MODULE LOADEX, and what a mistake in them does.
+//! The arguments with which the module is loaded, MODULE LOADEX, and what a mistake in them does.
 
 use crate::config::{assert_made, get};
 use crate::harness::{Site, Test, tests};

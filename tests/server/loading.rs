@@ -14,7 +14,7 @@ fn restore(client: &mut Client, key: &str, payload: &[u8]) -> String {
     client.ask(&[b"RESTORE", key.as_bytes(), b"0", payload])
 }
 
-/// What RESTORE answers to a payload that the module refuses; the reason is in the log.
+/// The reply of RESTORE to a payload that the module refuses; the reason is in the log.
 const BAD_PAYLOAD: &str = "-ERR Bad data format";
 
 fn assert_logged(server: &Server, reason: &str) {
@@ -56,20 +56,20 @@ fn a_filter_of_each_format_is_restored_to_the_byte_of_the_limit(site: &Site) {
         let make = format!("BF.RESERVE {format} 0.01 10000 NONSCALING FORMAT {format}");
         assert_eq!(client.say(&make), "+OK");
         let payload = client.bytes(&["DUMP", format]);
-        let (_, header) = crate::dump::piece(&mut client, format, 0).unwrap();
-        client.say("DEL pieces");
-        // The bytes that it may not have tell how many it needs.
+        let (_, header) = crate::dump::chunk(&mut client, format, 0).unwrap();
+        client.say("DEL chunks");
+        // The error names the bytes that it would need.
         client.say("CONFIG SET bf.max-filter-bytes 1024");
-        let refusal = crate::dump::load(&mut client, "pieces", 1, &header);
+        let refusal = crate::dump::load(&mut client, "chunks", 1, &header);
         assert_too_large(&refusal);
         let needed_bytes: u64 = refusal.split_whitespace().nth(4).unwrap().parse().unwrap();
         assert!(needed_bytes > 10_000, "{refusal}");
         for (limit_bytes, outcome) in [(needed_bytes - 1, BAD_PAYLOAD), (needed_bytes, "+OK")] {
-            client.say(&format!("DEL new pieces {format}"));
+            client.say(&format!("DEL new chunks {format}"));
             client.say(&format!("CONFIG SET bf.max-filter-bytes {limit_bytes}"));
             assert_eq!(restore(&mut client, "new", &payload), outcome, "{format}");
             // One rule for all ways in.
-            let loaded = crate::dump::load(&mut client, "pieces", 1, &header);
+            let loaded = crate::dump::load(&mut client, "chunks", 1, &header);
             let made = client.say(&make);
             assert_eq!(
                 (loaded.as_str() == "+OK", made.as_str() == "+OK"),

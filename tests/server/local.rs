@@ -15,10 +15,10 @@ mod local_filter;
 use local_filter::{LocalFilter, keep};
 
 pub(crate) const TESTS: &[Test] = tests![
-    a_copy_answers_as_the_server_for_every_kind,
+    a_copy_finds_what_the_server_finds_for_every_kind,
     only_what_changed_is_loaded_again,
-    a_copy_of_a_filter_that_forgets_forgets_when_the_server_does,
-    the_server_is_asked_where_the_copy_cannot_say,
+    items_expire_in_a_copy_when_they_do_on_the_server,
+    the_server_is_queried_where_the_copy_is_missing_or_old,
     a_filter_that_grows_is_copied_while_it_is_written,
     a_kept_copy_follows_the_server,
     the_page_of_local_filters_lists_what_is_tested,
@@ -36,7 +36,7 @@ fn add(client: &mut Client, key: &str, items: std::ops::Range<u32>) {
     client.ask(&["BF.BULKADD", key, "COUNT", "LINES", &lines]);
 }
 
-/// A filter of every kind, each of 1000 items; answers their keys.
+/// A filter of every kind, each of 1000 items. Returns their keys.
 fn make_all(client: &mut Client) -> [&'static str; 10] {
     for (key, options) in [
         ("scattered", "0.01 100"),
@@ -69,7 +69,7 @@ fn make_all(client: &mut Client) -> [&'static str; 10] {
     ]
 }
 
-fn a_copy_answers_as_the_server_for_every_kind(site: &Site) {
+fn a_copy_finds_what_the_server_finds_for_every_kind(site: &Site) {
     let server = site.start();
     let (mut client, mut connection) = (server.client(), connect(&server));
     for key in make_all(&mut client) {
@@ -107,11 +107,11 @@ fn only_what_changed_is_loaded_again(site: &Site) {
     client.say("BF.ADD k bob");
     assert!(copy.refresh(&mut connection).expect("another k"));
     assert_eq!((copy.check(b"alice"), copy.check(b"bob")), (Some(false), Some(true)));
-    // A filter that is being loaded: BF.CARD tells of all items from the header on.
-    let pieces = client.array(&["BF.SCANDUMP", "scattered", "0"]);
-    let [Value::Int(1), Value::BulkString(header)] = &pieces[..] else { panic!("no header") };
-    let pieces = client.array(&["BF.SCANDUMP", "scattered", "1"]);
-    let [Value::Int(next), Value::BulkString(chunk)] = &pieces[..] else { panic!("no chunk") };
+    // A filter that is being loaded: BF.CARD counts all items from the header on.
+    let chunks = client.array(&["BF.SCANDUMP", "scattered", "0"]);
+    let [Value::Int(1), Value::BulkString(header)] = &chunks[..] else { panic!("no header") };
+    let chunks = client.array(&["BF.SCANDUMP", "scattered", "1"]);
+    let [Value::Int(next), Value::BulkString(chunk)] = &chunks[..] else { panic!("no chunk") };
     let copy = LocalFilter::new("loading", EVER);
     client.call(&[b"BF.LOADCHUNK".as_slice(), b"loading", b"1", header]);
     assert!(copy.refresh(&mut connection).expect("a header"));
@@ -119,7 +119,7 @@ fn only_what_changed_is_loaded_again(site: &Site) {
     assert!(copy.refresh(&mut connection).expect("a chunk"));
 }
 
-fn a_copy_of_a_filter_that_forgets_forgets_when_the_server_does(site: &Site) {
+fn items_expire_in_a_copy_when_they_do_on_the_server(site: &Site) {
     let server = site.start();
     let (mut client, mut connection) = (server.client(), connect(&server));
     assert_eq!(client.say("BF.RESERVE k 0.001 1000 PWINDOW 1400"), "+OK");
@@ -127,11 +127,11 @@ fn a_copy_of_a_filter_that_forgets_forgets_when_the_server_does(site: &Site) {
     let copy = LocalFilter::new("k", EVER);
     assert!(copy.refresh(&mut connection).expect("a copy"));
     assert_eq!(copy.check(b"alice"), Some(true));
-    wait_until("the server forgets", || client.int("BF.EXISTS k alice") == 0);
+    wait_until("the item expires on the server", || client.int("BF.EXISTS k alice") == 0);
     assert_eq!(copy.check(b"alice"), Some(false));
 }
 
-fn the_server_is_asked_where_the_copy_cannot_say(site: &Site) {
+fn the_server_is_queried_where_the_copy_is_missing_or_old(site: &Site) {
     let server = site.start();
     let (mut client, mut connection) = (server.client(), connect(&server));
     let copy = LocalFilter::new("k", EVER);
@@ -152,7 +152,7 @@ fn the_server_is_asked_where_the_copy_cannot_say(site: &Site) {
     assert_eq!(copy.check(b"alice"), None);
     assert!(copy.contains(b"alice", &mut connection).expect("an answer"));
     assert_eq!(client.info_number("bf_checks"), checks + 1);
-    // Nothing that has pieces.
+    // Nothing that has chunks.
     client.say("SET k text");
     assert!(copy.refresh(&mut connection).is_err());
 }

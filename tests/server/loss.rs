@@ -1,8 +1,9 @@
-//! Whoever obeys a primary or a log has what they have, or ends: never a filter of its own defaults in place of a lost one.
+//! A server that follows a primary or loads an append-only file has the same filters, or exits: it never makes a
+//! filter of its own defaults in place of a lost one.
 
 use crate::foreign::streams::{follow_stream, stream};
 use crate::harness::{Launch, Site, Test, tests, wait_until};
-use crate::persistence::{append_only, rewrite};
+use crate::journeys::{append_only, rewrite};
 
 pub(crate) const TESTS: &[Test] = tests![
     a_log_whose_filter_does_not_fit_ends_the_start,
@@ -16,7 +17,7 @@ pub(crate) const TESTS: &[Test] = tests![
 /// Takes some 800 MB of address space, and no memory.
 const LARGE: &str = "BF.RESERVE large 0.01 600000000";
 
-/// Room for a server, not for that filter.
+/// Enough memory for a server, not for that filter.
 fn cramped(launch: Launch) -> Launch {
     launch.with_address_space_mib(600)
 }

@@ -22,6 +22,7 @@ mod clients;
 mod cluster;
 mod config;
 mod counting;
+mod dialogues;
 mod drills;
 mod dump;
 mod errors;
@@ -35,8 +36,9 @@ mod harness;
 mod hostile;
 mod import;
 mod info;
-mod keyed;
+mod journeys;
 mod keys;
+mod kinds;
 mod limits;
 mod load_arguments;
 mod loading;
@@ -53,11 +55,9 @@ mod options;
 mod pages;
 mod partitions;
 mod persistence;
-mod precedence;
 mod replication;
 mod replies;
 mod runtimes;
-mod saturation;
 mod scripting;
 mod statistics;
 mod surface;
@@ -83,9 +83,9 @@ use libtest_mimic::Trial;
 
 /// Every file of tests.
 const SUBJECTS: &[(&str, &[Test])] = &[
+    ("dialogues", dialogues::TESTS),
     ("replies", replies::TESTS),
     ("errors", errors::TESTS),
-    ("precedence", precedence::TESTS),
     ("options", options::TESTS),
     #[cfg(target_os = "linux")]
     ("pages", pages::TESTS),
@@ -94,16 +94,15 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("monitoring", monitoring::TESTS),
     ("dump", dump::TESTS),
     ("partitions", partitions::TESTS),
+    ("journeys", journeys::TESTS),
     ("persistence", persistence::TESTS),
     ("hostile", hostile::TESTS),
     ("replication", replication::TESTS),
     ("events", events::TESTS),
-    ("keyed", keyed::TESTS),
     ("keys", keys::TESTS),
     ("bulk", bulk::TESTS),
     ("clear", clear::TESTS),
     ("expiry", expiry::TESTS),
-    ("saturation", saturation::TESTS),
     ("counting", counting::TESTS),
     ("scripting", scripting::TESTS),
     ("limits", limits::TESTS),

@@ -1,4 +1,4 @@
-//! When the allocator has nothing left: an error for whoever asked, and a server that lives.
+//! Out of memory: the client gets an error, and the server goes on.
 
 use crate::dump;
 use crate::harness::{Client, Server, Site, Test, tests, wait_until};
@@ -47,7 +47,7 @@ fn a_reservation_the_allocator_refuses_is_an_error(site: &Site) {
 fn growth_the_allocator_refuses_is_an_error(site: &Site) {
     let server = cramped(site);
     let mut client = server.client();
-    // The second layer takes room for four thousand million items.
+    // The second layer would have a capacity of four thousand million items.
     assert_eq!(client.say("BF.RESERVE k 0.01 131072 EXPANSION 32768"), "+OK");
     let refused = "-ERR problem inserting into filter";
     for batch in 0..131 {
@@ -86,7 +86,7 @@ fn a_payload_the_allocator_refuses_is_an_error(site: &Site) {
     assert_eq!(source.say("BF.RESERVE k 0.000001 4000000000"), "+OK");
     let payload = source.bytes(&["DUMP", "k"]);
     assert!(payload.len() < 10_000, "{} bytes", payload.len());
-    let (_, header) = dump::piece(&mut source, "k", 0).unwrap();
+    let (_, header) = dump::chunk(&mut source, "k", 0).unwrap();
     let server = cramped(site);
     let mut client = server.client();
     assert_eq!(client.ask(&[b"RESTORE", b"k".as_slice(), b"0", &payload]), "-ERR Bad data format");
@@ -101,7 +101,7 @@ fn a_filter_is_saved_without_a_copy_of_it(site: &Site) {
         return;
     }
     for format in ["everbloom", "redisbloom", "valkey-bloom"] {
-        // A child that has no room ends in the server's own way, which may include a test of all memory.
+        // A child that is out of memory ends in the server's own way, which may include a test of all memory.
         let launch =
             site.launch().expecting("BUG REPORT").expecting("=== ").with("crash-memcheck-enabled no");
         let cramped = launch.with_address_space_mib(900).with("rdbcompression no");
@@ -111,7 +111,7 @@ fn a_filter_is_saved_without_a_copy_of_it(site: &Site) {
         assert_eq!(client.say(&make), "+OK");
         client.say("BF.ADD k a");
         assert_eq!(client.say("SAVE"), "+OK", "{format}");
-        // To compress, the server wants room for as many bytes as a string has: everbloom's are short.
+        // To compress a string, the server allocates its length again: the strings of everbloom are short.
         client.say("CONFIG SET rdbcompression yes");
         assert!(client.say("BGSAVE").starts_with('+'));
         wait_until("the save ends", || client.info_number("rdb_bgsave_in_progress") == 0);

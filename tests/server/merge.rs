@@ -1,17 +1,16 @@
-//! BF.MERGE: which keys it has, and that replicas, files and copies have the same bits.
+//! BF.MERGE: which keys it has, and that replicas have the same bits.
 
 use crate::harness::{Client, Site, Test, tests, wait_until};
 
 pub(crate) const TESTS: &[Test] = tests![
-    the_server_is_told_of_the_first_key_only,
+    the_server_knows_the_first_key_only,
     threads_that_read_from_clients_never_call_the_module,
     access_to_each_key_is_checked,
     keys_in_several_slots_are_refused,
     replicas_have_the_same_bits_and_the_destination_keeps_its_time_to_live,
-    a_union_survives_every_way_of_saving_it,
 ];
 
-fn the_server_is_told_of_the_first_key_only(site: &Site) {
+fn the_server_knows_the_first_key_only(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     assert_eq!(client.say("COMMAND GETKEYS BF.MERGE d a b FORCE"), "[\"d\"]");
@@ -131,33 +130,4 @@ fn replicas_have_the_same_bits_and_the_destination_keeps_its_time_to_live(site: 
     client.say("INCR marker");
     assert_eq!(client.int("WAIT 1 60000"), 1);
     assert_eq!(copy.digest("d"), client.digest("d"));
-}
-
-fn a_union_survives_every_way_of_saving_it(site: &Site) {
-    for preamble in ["yes", "no"] {
-        let launch =
-            ["appendonly yes", "appendfsync always"].iter().fold(site.launch(), |l, line| l.with(*line));
-        let server = launch.with(format!("aof-use-rdb-preamble {preamble}")).start();
-        let mut client = server.client();
-        fill(&mut client);
-        assert_eq!(client.say("BF.MERGE d s0 s1 s2 s3"), "+OK");
-        let digest = client.digest("d");
-        // The command from the file, then the file rewritten.
-        let server = server.restart();
-        let mut client = server.client();
-        assert_eq!(client.digest("d"), digest, "{preamble}");
-        client.say("BGREWRITEAOF");
-        wait_until("rewritten", || client.info_number("aof_rewrite_in_progress") == 0);
-        wait_until("rewritten", || client.info_number("aof_rewrite_scheduled") == 0);
-        let server = server.restart();
-        let mut client = server.client();
-        assert_eq!(client.digest("d"), digest, "{preamble}");
-        assert_has_all(&mut client, "d");
-        assert_eq!(client.say("DEBUG RELOAD"), "+OK");
-        assert_eq!(client.digest("d"), digest);
-        assert_eq!(client.int("COPY d copy"), 1);
-        let dump = client.bytes(&["DUMP", "d"]);
-        assert_eq!(client.ask(&[b"RESTORE".as_slice(), b"back", b"0", &dump]), "+OK");
-        assert_eq!([client.digest("copy"), client.digest("back")], [digest.clone(), digest.clone()]);
-    }
 }

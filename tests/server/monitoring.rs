@@ -4,37 +4,37 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use redis::Value;
 
-use crate::dump::{load, piece};
+use crate::dump::{chunk, load};
 use crate::harness::{Client, Server, Site, Test, show, tests, wait_until};
 use crate::names;
 use crate::support::Random;
 
 pub(crate) const TESTS: &[Test] = tests![
-    every_documented_field_is_told_and_every_field_is_documented,
+    every_documented_field_is_shown_and_every_field_is_documented,
     the_totals_are_the_sums_over_all_filters_whatever_has_happened,
     a_filter_whose_count_ends_is_counted_as_far_as_its_count_goes,
     filters_that_are_evicted_or_expire_are_counted_no_more,
 ];
 
-fn every_documented_field_is_told_and_every_field_is_documented(site: &Site) {
+fn every_documented_field_is_shown_and_every_field_is_documented(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let text = String::from_utf8(client.bytes(&["INFO", "bf"])).unwrap();
     let fields = text.lines().filter_map(|line| line.split_once(':'));
-    let told: BTreeSet<String> = fields.map(|(name, _)| name.to_owned()).collect();
-    assert_eq!(told, names::fields());
+    let shown: BTreeSet<String> = fields.map(|(name, _)| name.to_owned()).collect();
+    assert_eq!(shown, names::fields());
     // The script of the exporter finds all of them.
     let script = include_str!("../../docs/redis-exporter.lua");
     let pairs = client.array(&["EVAL", script, "0"]);
     let found = pairs.as_chunks::<2>().0.iter().map(|[name, _]| show(name).replace('"', ""));
-    assert_eq!(found.collect::<BTreeSet<_>>(), told);
+    assert_eq!(found.collect::<BTreeSet<_>>(), shown);
 }
 
 /// What there is of one kind: filters, bytes, layers, items, capacity.
 type Totals = [u64; 5];
 
 /// By INFO, of each kind.
-fn told(client: &mut Client) -> BTreeMap<String, Totals> {
+fn totals(client: &mut Client) -> BTreeMap<String, Totals> {
     let text = String::from_utf8(client.bytes(&["INFO", "bf"])).unwrap();
     let number = |name: &str| -> u64 {
         let found = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -71,7 +71,7 @@ fn counted(client: &mut Client) -> BTreeMap<String, Totals> {
             let number = |name: &str| show(field(name)).parse::<u64>().unwrap();
             let kind = format!("bf_{}", show(field("kind")).replace('"', "").replace('-', "_"));
             let mut more = ["bytes", "layers", "items", "capacity"].map(number);
-            // Nobody is told when a filter forgets an item.
+            // There is no event for an item that expires.
             more[2] *= u64::from(kind != "bf_window");
             let sums = totals.get_mut(&kind).unwrap_or_else(|| panic!("{kind}"));
             let more = std::iter::once(1).chain(more);
@@ -83,13 +83,13 @@ fn counted(client: &mut Client) -> BTreeMap<String, Totals> {
 
 /// Filters may be freed in the background a moment after they are gone, and keys expire between two looks.
 fn assert_totals(client: &mut Client, when: &str) {
-    let mut last = (counted(client), told(client));
+    let mut last = (counted(client), totals(client));
     for _ in 0..200 {
         if last.0 == last.1 {
             return;
         }
         std::thread::sleep(std::time::Duration::from_millis(10));
-        last = (counted(client), told(client));
+        last = (counted(client), totals(client));
     }
     panic!("{when}: counted {:?}, told {:?}", last.0, last.1);
 }
@@ -148,8 +148,8 @@ fn disturb(client: &mut Client, random: &mut Random) -> String {
                 "DEBUG RELOAD".to_owned()
             }
             _ => {
-                let pieces = *random.choose(&[1, usize::MAX]);
-                chunks(client, &one, &other, pieces)
+                let count = *random.choose(&[1, usize::MAX]);
+                chunks(client, &one, &other, count)
             }
         },
     };
@@ -157,7 +157,7 @@ fn disturb(client: &mut Client, random: &mut Random) -> String {
     line
 }
 
-/// Has every key whose time has come deleted by being asked for: a reload drops those too, and tells no replica.
+/// Reads every key, so that expired ones are deleted: a reload drops those too, without replicating it.
 fn expire(client: &mut Client) {
     std::thread::sleep(std::time::Duration::from_millis(5));
     let keys: Vec<_> = (0..10).map(|key| format!("{{k}}{key}")).collect();
@@ -167,12 +167,12 @@ fn expire(client: &mut Client) {
     }
 }
 
-/// Takes so many pieces of one filter, the header first, to another key. Returns a command that changes nothing.
-fn chunks(client: &mut Client, from: &str, to: &str, pieces: usize) -> String {
+/// Loads up to `count` chunks of a filter, the header first, under another key. Returns a command that changes nothing.
+fn chunks(client: &mut Client, from: &str, to: &str, count: usize) -> String {
     let mut iterator = "0".to_owned();
-    for _ in 0..pieces {
-        let Ok(Value::Array(piece)) = client.try_call(&["BF.SCANDUMP", from, &iterator]) else { break };
-        let [Value::Int(next), Value::BulkString(data)] = &piece[..] else { break };
+    for _ in 0..count {
+        let Ok(Value::Array(chunk)) = client.try_call(&["BF.SCANDUMP", from, &iterator]) else { break };
+        let [Value::Int(next), Value::BulkString(data)] = &chunk[..] else { break };
         if *next == 0 {
             break;
         }
@@ -198,7 +198,7 @@ fn the_totals_are_the_sums_over_all_filters_whatever_has_happened(site: &Site) {
     }
     assert_eq!(client.say("BF.MERGE {k}union {k}0 {k}4 FORCE"), "+OK");
     for turn in 0..60 {
-        let with_items = told(&mut client)
+        let with_items = totals(&mut client)
             .into_iter()
             .filter(|(kind, totals)| totals[3] > 0 || kind == "bf_window" && totals[0] > 0);
         seen.extend(with_items.map(|(kind, _)| kind));
@@ -208,7 +208,7 @@ fn the_totals_are_the_sums_over_all_filters_whatever_has_happened(site: &Site) {
     assert!(seen.iter().map(String::as_str).eq(names::kinds()), "not all kinds in {seen:?}, seed {seed}");
     replica.wait_for_primary();
     let mut reader = replica.client();
-    wait_until("the replica has counted all", || told(&mut reader) == told(&mut client));
+    wait_until("the replica has counted all", || totals(&mut reader) == totals(&mut client));
     assert_totals(&mut reader, "replica");
     client.call(&["BGREWRITEAOF"]);
     wait_until("rewritten", || client.info_number("aof_rewrite_in_progress") == 0);
@@ -216,7 +216,7 @@ fn the_totals_are_the_sums_over_all_filters_whatever_has_happened(site: &Site) {
     assert_totals(&mut server.client(), "restarted");
     let mut client = server.client();
     client.say("FLUSHALL");
-    wait_until("all gone", || told(&mut client).values().all(|totals| *totals == [0; 5]));
+    wait_until("all gone", || totals(&mut client).values().all(|totals| *totals == [0; 5]));
 }
 
 fn a_filter_whose_count_ends_is_counted_as_far_as_its_count_goes(site: &Site) {
@@ -228,7 +228,7 @@ fn a_filter_whose_count_ends_is_counted_as_far_as_its_count_goes(site: &Site) {
     }
     assert_totals(&mut client, "saturated");
     // Without its chunks the copy takes items as new that its header counts already.
-    let (iterator, header) = piece(&mut client, "full", 0).unwrap();
+    let (iterator, header) = chunk(&mut client, "full", 0).unwrap();
     assert_eq!(load(&mut client, "copy", iterator, &header), "+OK");
     let from_header = client.int("BF.CARD copy");
     for item in 0..300 {
@@ -239,7 +239,7 @@ fn a_filter_whose_count_ends_is_counted_as_far_as_its_count_goes(site: &Site) {
     client.say("BF.CLEAR copy");
     assert_totals(&mut client, "cleared");
     client.say("FLUSHALL SYNC");
-    wait_until("all gone", || told(&mut client).values().all(|totals| *totals == [0; 5]));
+    wait_until("all gone", || totals(&mut client).values().all(|totals| *totals == [0; 5]));
 }
 
 fn filters_that_are_evicted_or_expire_are_counted_no_more(site: &Site) {
@@ -250,7 +250,7 @@ fn filters_that_are_evicted_or_expire_are_counted_no_more(site: &Site) {
         client.say(&format!("BF.ADD {{k}}{number} item"));
     }
     client.say("PEXPIRE {k}0 1");
-    // Who asks for it is told that it is gone, and the server need not come by.
+    // A command that reads it finds it gone, before the server deletes it.
     wait_until("expired", || client.say("EXISTS {k}0") == "0" && client.info_number("expired_keys") == 1);
     assert_totals(&mut client, "expired");
     client.say("CONFIG SET maxmemory-policy allkeys-random");

@@ -10,13 +10,12 @@ pub(crate) const TESTS: &[Test] = tests![
     error_rates_that_are_no_numbers_are_refused,
     iterators_have_one_canonical_form,
     options_come_in_any_order,
-    the_last_of_a_repeated_insert_option_counts,
-    nonscaling_beats_expansion_in_insert,
-    expansion_zero_means_fixed,
-    the_largest_expansion_works,
     a_filter_grows_by_its_expansion_factor,
     a_filter_without_options_takes_the_defaults,
     full_filters_keep_their_error_rate,
+    hash_keys_are_random_and_not_shown,
+    the_setting_keys_new_filters,
+    the_setting_saturates_new_fixed_filters,
 ];
 
 const NOT_INTEGERS: &[&str] =
@@ -121,50 +120,6 @@ fn options_come_in_any_order(site: &Site) {
     }
 }
 
-fn the_last_of_a_repeated_insert_option_counts(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    let insert = "BF.INSERT k CAPACITY 5 ERROR 0.5 EXPANSION 3 CAPACITY 7 ERROR 0.2 EXPANSION 4 ITEMS a";
-    assert_eq!(client.say(insert), "[1]");
-    assert_eq!(client.say("BF.INFO k CAPACITY"), "[7]");
-    assert_eq!(client.say("BF.INFO k EXPANSION"), "[4]");
-    assert!(client.say("BF.DEBUG k").contains("ratio:0.15"));
-    assert_eq!(client.say("BF.INSERT n EXPANSION 0 EXPANSION 6 ITEMS a"), "[1]");
-    assert_eq!(client.say("BF.INFO n EXPANSION"), "[6]");
-}
-
-fn nonscaling_beats_expansion_in_insert(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    for options in ["NONSCALING EXPANSION 4", "EXPANSION 4 NONSCALING"] {
-        client.say("DEL k");
-        assert_eq!(client.say(&format!("BF.INSERT k {options} CAPACITY 1 ITEMS a")), "[1]");
-        assert_eq!(client.say("BF.INFO k EXPANSION"), "[nil]");
-        assert_eq!(client.say("BF.ADD k b"), "-ERR non scaling filter is full");
-    }
-}
-
-fn expansion_zero_means_fixed(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    assert_eq!(client.say("BF.RESERVE a 0.01 1 EXPANSION 0"), "+OK");
-    assert_eq!(client.say("BF.INSERT b CAPACITY 1 EXPANSION 0 ITEMS x"), "[1]");
-    assert_eq!(client.say("BF.ADD a x"), "1");
-    for key in ["a", "b"] {
-        assert_eq!(client.say(&format!("BF.ADD {key} y")), "-ERR non scaling filter is full");
-        assert_eq!(client.say(&format!("BF.CARD {key}")), "1");
-    }
-}
-
-fn the_largest_expansion_works(site: &Site) {
-    let server = site.start();
-    let mut client = server.client();
-    assert_eq!(client.say("BF.RESERVE k 0.01 2 EXPANSION 32768"), "+OK");
-    assert_eq!(client.say("BF.MADD k a b c"), "[1, 1, 1]");
-    assert_eq!(client.say("BF.INFO k CAPACITY"), "[65538]");
-    assert_eq!(client.say("BF.INFO k FILTERS"), "[2]");
-}
-
 fn a_filter_grows_by_its_expansion_factor(site: &Site) {
     let server = site.start();
     let mut client = server.client();
@@ -202,7 +157,7 @@ fn a_filter_without_options_takes_the_defaults(site: &Site) {
     }
 }
 
-/// Sends items `prefix-0`, `prefix-1`, ... in batches and counts the answers 1.
+/// Sends items `prefix-0`, `prefix-1`, ... in batches. Returns the number of replies 1.
 fn count_ones(client: &mut Client, command: &str, key: &str, prefix: &str, items: u32) -> f64 {
     const BATCH: u32 = 1000;
     let mut ones = 0;
@@ -241,4 +196,45 @@ fn full_filters_keep_their_error_rate(site: &Site) {
         assert!(measured <= allowed, "{measured} for {rate} {capacity}{options}");
         assert!(measured > asked / 5.0, "{measured} for {rate}: are items found at all?");
     }
+}
+
+fn hash_keys_are_random_and_not_shown(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    assert_eq!(client.say("BF.RESERVE one 0.01 100 KEYED"), "+OK");
+    assert_eq!(client.say("BF.RESERVE other 0.01 100 KEYED"), "+OK");
+    assert_ne!(client.digest("one"), client.digest("other"));
+    assert_eq!(client.say("BF.DEBUG one"), client.say("BF.DEBUG other"));
+    assert_eq!(client.say("BF.INFO one"), client.say("BF.INFO other"));
+    // An explicit key makes the same filter.
+    for key in ["given", "again"] {
+        let made = client.say(&format!("BF.INSERT {key} KEY 0123456789abcdef ITEMS a b"));
+        assert_eq!(made, "[1, 1]");
+    }
+    assert_eq!(client.digest("given"), client.digest("again"));
+}
+
+fn the_setting_keys_new_filters(site: &Site) {
+    let server = site.launch().with_option("bf.keyed yes").start();
+    let mut client = server.client();
+    assert_eq!(client.say("BF.ADD one a"), "1");
+    assert_eq!(client.say("BF.ADD other a"), "1");
+    assert_ne!(client.digest("one"), client.digest("other"));
+    assert_eq!(client.say("CONFIG SET bf.keyed no"), "+OK");
+    assert_eq!(client.say("BF.ADD plain a"), "1");
+    assert_eq!(client.say("BF.ADD plain-too a"), "1");
+    assert_eq!(client.digest("plain"), client.digest("plain-too"));
+}
+
+fn the_setting_saturates_new_fixed_filters(site: &Site) {
+    let server = site.launch().with_option("bf.on-full saturate").start();
+    let mut client = server.client();
+    assert_eq!(client.say("BF.RESERVE k 0.0001 1 NONSCALING"), "+OK");
+    assert_eq!(client.say("BF.MADD k a b c"), "[1, 1, 1]");
+    assert_eq!(client.say("BF.RESERVE peer 0.0001 1 NONSCALING FORMAT redisbloom"), "+OK");
+    assert_eq!(client.say("BF.MADD peer a b"), "[1, -ERR non scaling filter is full]");
+    assert_eq!(client.say("CONFIG SET bf.on-full refuse"), "+OK");
+    assert_eq!(client.say("BF.ADD k d"), "1");
+    assert_eq!(client.say("BF.RESERVE fixed 0.0001 1 NONSCALING"), "+OK");
+    assert_eq!(client.say("BF.MADD fixed a b"), "[1, -ERR non scaling filter is full]");
 }

@@ -75,7 +75,7 @@ fn memory_that_holds_few_items_stays_small(site: &Site) {
         let grown = server.resident_bytes().saturating_sub(before);
         assert!(grown < 24 * MIB, "{what}: {grown} bytes resident");
     };
-    // A thousand bits of one item lie in as many pages.
+    // A thousand bits of one item lie in a thousand pages.
     assert_eq!(client.say("BF.RESERVE wide 1e-300 12000000 FORMAT redisbloom"), "+OK");
     assert_eq!(client.say("BF.ADD wide a"), "1");
     assert_small("a thousand bits");
@@ -120,7 +120,7 @@ fn filters_that_come_filled_get_large_pages(site: &Site) {
     wait_for_large_pages(&server, &mut client, "k", 40 * MIB);
 }
 
-/// The server tells of the birth of its child, and not of its end.
+/// The server raises an event when a child starts, and none when it ends.
 fn a_debugger_of_scripts_keeps_no_filter_from_large_pages(site: &Site) {
     if !can_collapse(site) {
         return;
@@ -128,7 +128,7 @@ fn a_debugger_of_scripts_keeps_no_filter_from_large_pages(site: &Site) {
     let server = site.start();
     let mut debugger = server.raw();
     assert_eq!(debugger.say("SCRIPT DEBUG YES"), "+OK\r\n");
-    // The child answers, and ends when nobody asks any more.
+    // The child serves requests, and ends after the last one.
     let stopped = debugger.ask(&["EVAL", "return 1", "0"]);
     assert!(stopped.contains("Stopped at 1"), "{stopped}");
     drop(debugger);

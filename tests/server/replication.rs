@@ -1,22 +1,16 @@
 //! Replicas end up with the same filters, whatever their own defaults, and get only what changed.
 
-use crate::dump::{pieces, travel};
-use crate::harness::{Client, Launch, Raw, Server, Site, Test, tests, wait_until};
+use crate::harness::{Client, Raw, Server, Site, Test, tests, wait_until};
+use crate::journeys::strict;
+use crate::support::dialogues::replicated::REPLICATED;
 
 pub(crate) const TESTS: &[Test] = tests![
-    a_replica_with_other_defaults_builds_the_same_filters,
-    a_replica_that_joins_later_gets_the_same_filters,
-    creation_is_spelt_out_in_full,
-    adds_to_a_filter_replicate_only_what_is_new,
-    nothing_new_replicates_nothing,
-    a_refusal_replicates_only_what_was_added_before,
-    refused_commands_replicate_nothing,
+    only_changes_are_replicated,
     growth_ignores_the_byte_limit_of_the_replica,
-    pieces_copies_and_payloads_replicate,
     scripts_and_transactions_replicate_effects,
     a_promoted_replica_goes_on,
     a_chain_of_replicas_agrees,
-    a_replica_answers_reads_and_refuses_writes,
+    a_replica_serves_reads_and_refuses_writes,
 ];
 
 /// A primary, a replica with other defaults that dies of any error from its primary, and a watch on its commands.
@@ -26,20 +20,10 @@ struct Pair {
     client: Client,
 }
 
-/// What makes a replica as unlike its primary as can be, and unforgiving.
-fn strict(site: &Site) -> Launch {
-    site.launch()
-        .with("propagation-error-behavior panic")
-        .with_option("bf.error-rate 0.2")
-        .with_option("bf.initial-size 5")
-        .with_option("bf.expansion-factor 0")
-        .with_option("bf.max-filter-bytes 1024")
-}
-
 impl Pair {
     fn start(site: &Site) -> Self {
         let primary = site.start();
-        let replica = primary.replica(strict(site));
+        let replica = primary.replica(strict(site.launch()));
         let client = primary.client();
         Self { primary, replica, client }
     }
@@ -109,185 +93,27 @@ fn words(line: &str) -> String {
     line.split_whitespace().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" ")
 }
 
-fn a_replica_with_other_defaults_builds_the_same_filters(site: &Site) {
+fn only_changes_are_replicated(site: &Site) {
     let mut pair = Pair::start(site);
-    let client = &mut pair.client;
-    client.say("BF.ADD added a");
-    client.say("BF.MADD many a b c a");
-    client.say("BF.INSERT inserted ITEMS a b");
-    client.say("BF.INSERT options CAPACITY 3 ERROR 0.002 EXPANSION 5 ITEMS a b");
-    client.say("BF.INSERT fixed CAPACITY 30 NONSCALING ITEMS a b");
-    client.say("BF.RESERVE reserved 0.001 10");
-    client.say("BF.RESERVE reserved-fixed 0.001 10 NONSCALING");
-    client.say("BF.RESERVE reserved-4 0.001 10 EXPANSION 4");
-    client.say("BF.RESERVE tiny-rate 0.00000123456789 10");
-    for item in 0..1000 {
-        for key in ["added", "many", "inserted", "options", "reserved", "reserved-4"] {
-            client.say(&format!("BF.ADD {key} item-{item}"));
-        }
-    }
-    assert_ne!(client.say("BF.INFO options FILTERS"), "[1]");
-    pair.assert_equal(&[
-        "added",
-        "many",
-        "inserted",
-        "options",
-        "fixed",
-        "reserved",
-        "reserved-fixed",
-        "reserved-4",
-        "tiny-rate",
-    ]);
-}
-
-fn a_replica_that_joins_later_gets_the_same_filters(site: &Site) {
-    let primary = site.start();
-    let mut client = primary.client();
-    client.say("BF.RESERVE paged 0.001 2000000");
-    for item in 0..500 {
-        client.say(&format!("BF.ADD k item-{item}"));
-        client.say(&format!("BF.ADD paged item-{item}"));
-    }
-    for diskless in ["yes", "no"] {
-        client.say(&format!("CONFIG SET repl-diskless-sync {diskless}"));
-        for load in ["disabled", "swapdb"] {
-            let replica = primary.replica(strict(site).with(format!("repl-diskless-load {load}")));
-            let mut reader = replica.client();
-            for key in ["k", "paged"] {
-                assert_eq!(reader.digest(key), client.digest(key), "{key} {diskless} {load}");
-            }
-        }
-    }
-}
-
-fn creation_is_spelt_out_in_full(site: &Site) {
-    let mut pair = Pair::start(site);
-    let mut watch = pair.watch();
-    let cases = [
-        ("BF.RESERVE r1 0.01 100", "BF.INSERT r1 CAPACITY 100 ERROR 0.01 EXPANSION 2 FORMAT everbloom"),
-        (
-            "BF.RESERVE r2 1e-3 50 EXPANSION 7",
-            "BF.INSERT r2 CAPACITY 50 ERROR 0.001 EXPANSION 7 FORMAT everbloom",
-        ),
-        (
-            "BF.RESERVE r3 0.01 100 NONSCALING",
-            "BF.INSERT r3 CAPACITY 100 ERROR 0.01 NONSCALING FORMAT everbloom",
-        ),
-        (
-            "BF.RESERVE r4 0.01 100 EXPANSION 0",
-            "BF.INSERT r4 CAPACITY 100 ERROR 0.01 NONSCALING FORMAT everbloom",
-        ),
-        ("BF.ADD a1 x", "BF.INSERT a1 CAPACITY 100 ERROR 0.01 EXPANSION 2 FORMAT everbloom ITEMS x"),
-        ("BF.MADD m1 x y x", "BF.INSERT m1 CAPACITY 100 ERROR 0.01 EXPANSION 2 FORMAT everbloom ITEMS x y"),
-        ("BF.INSERT i1 ITEMS x", "BF.INSERT i1 CAPACITY 100 ERROR 0.01 EXPANSION 2 FORMAT everbloom ITEMS x"),
-        (
-            "bf.insert i2 error 0.5 nonscaling items x x",
-            "BF.INSERT i2 CAPACITY 100 ERROR 0.5 NONSCALING FORMAT everbloom ITEMS x",
-        ),
-        (
-            "BF.INSERT i3 CAPACITY 1 NONSCALING ITEMS x y",
-            "BF.INSERT i3 CAPACITY 1 ERROR 0.01 NONSCALING FORMAT everbloom ITEMS x",
-        ),
-    ];
-    for (sent, replicated) in cases {
-        assert_eq!(pair.replicated(&mut watch, &[sent]), [words(replicated)], "{sent}");
-    }
-    drop(watch);
-    pair.assert_equal(&["r1", "r2", "r3", "r4", "a1", "m1", "i1", "i2", "i3"]);
-}
-
-fn adds_to_a_filter_replicate_only_what_is_new(site: &Site) {
-    let mut pair = Pair::start(site);
-    pair.client.say("BF.MADD k a b c");
-    let mut watch = pair.watch();
-    pair.replicated(&mut watch, &[]);
-    // A single item, a part of several, all of several.
-    let one = pair.replicated(&mut watch, &["BF.ADD k d"]);
-    assert_eq!(one.len(), 1, "{one:?}");
-    assert!(one[0].ends_with("\"k\" \"d\""), "{one:?}");
-    let part = pair.replicated(&mut watch, &["BF.MADD k a e b f e"]);
-    assert_eq!(part.len(), 1, "{part:?}");
-    assert!(part[0].contains("\"e\"") && part[0].contains("\"f\""), "{part:?}");
-    let insert = pair.replicated(&mut watch, &["BF.INSERT k CAPACITY 9 ERROR 0.3 ITEMS g h"]);
-    assert_eq!(insert.len(), 1, "{insert:?}");
-    assert!(insert[0].contains("\"g\" \"h\""), "{insert:?}");
-    drop(watch);
-    pair.assert_equal(&["k"]);
-}
-
-const NO_OPS: &[&str] = &[
-    "BF.ADD k a",
-    "BF.MADD k a b a",
-    "BF.INSERT k ITEMS a b",
-    "BF.INSERT k NOCREATE ITEMS b",
-    "BF.EXISTS k a",
-    "BF.MEXISTS k a z",
-    "BF.CARD k",
-    "BF.INFO k",
-    "BF.DEBUG k",
-    "BF.SCANDUMP k 0",
-    "BF.ADD full a",
-];
-
-const REFUSED: &[&str] = &[
-    "BF.RESERVE k 0.01 100",
-    "BF.RESERVE s 0.01 100",
-    "BF.RESERVE n 0 100",
-    "BF.RESERVE n 0.01 1099511627776",
-    "BF.ADD full b",
-    "BF.MADD full b c",
-    "BF.INSERT full ITEMS b",
-    "BF.ADD s a",
-    "BF.INSERT n NOCREATE ITEMS a",
-    "BF.LOADCHUNK k 9 rubbish",
-    "BF.LOADCHUNK n 1 rubbish",
-    "BF.LOADCHUNK k 1 rubbish",
-];
-
-fn nothing_new_replicates_nothing(site: &Site) {
-    nothing_is_sent(site, NO_OPS);
-}
-
-fn refused_commands_replicate_nothing(site: &Site) {
-    nothing_is_sent(site, REFUSED);
-}
-
-fn nothing_is_sent(site: &Site, commands: &[&str]) {
-    let mut pair = Pair::start(site);
-    let client = &mut pair.client;
-    client.say("BF.MADD k a b");
-    client.say("BF.INSERT full CAPACITY 1 NONSCALING ITEMS a");
-    client.say("SET s text");
+    pair.client.say("SET string text");
     pair.sync();
     let mut watch = pair.watch();
-    assert_eq!(pair.replicated(&mut watch, commands), Vec::<String>::new());
+    for (sent, replicated) in REPLICATED {
+        let expected = if replicated.is_empty() { vec![] } else { vec![words(replicated)] };
+        assert_eq!(pair.replicated(&mut watch, &[sent]), expected, "{sent}");
+    }
     drop(watch);
-    // The same by the books of the primary: neither its offset nor its count of changes moves.
+    // Neither the offset of the primary nor its count of changes moves, either.
     pair.sync();
-    let books = |client: &mut Client| {
+    let counts = |client: &mut Client| {
         ["master_repl_offset", "rdb_changes_since_last_save"].map(|field| client.info_number(field))
     };
-    let before = books(&mut pair.client);
-    for command in commands {
+    let before = counts(&mut pair.client);
+    for (command, _) in REPLICATED.iter().filter(|(_, replicated)| replicated.is_empty()) {
         pair.client.say(command);
-        assert_eq!(books(&mut pair.client), before, "{command}");
+        assert_eq!(counts(&mut pair.client), before, "{command}");
     }
-    pair.assert_equal(&["k", "full"]);
-}
-
-fn a_refusal_replicates_only_what_was_added_before(site: &Site) {
-    let mut pair = Pair::start(site);
-    pair.client.say("BF.RESERVE k 0.0001 3 NONSCALING");
-    pair.client.say("BF.ADD k a");
-    pair.sync();
-    let mut watch = pair.watch();
-    let sent = pair.replicated(&mut watch, &["BF.MADD k a b c d e"]);
-    assert_eq!(sent.len(), 1, "{sent:?}");
-    assert!(sent[0].ends_with("\"b\" \"c\""), "{sent:?}");
-    let sent = pair.replicated(&mut watch, &["BF.INSERT n CAPACITY 2 NONSCALING ITEMS x y z w"]);
-    assert_eq!(sent, [words("BF.INSERT n CAPACITY 2 ERROR 0.01 NONSCALING FORMAT everbloom ITEMS x y")]);
-    drop(watch);
-    pair.assert_equal(&["k", "n"]);
+    pair.assert_equal(&["a", "b", "c", "d", "NONSCALING", "e", "f", "g", "h", "i", "k"]);
 }
 
 fn growth_ignores_the_byte_limit_of_the_replica(site: &Site) {
@@ -299,26 +125,6 @@ fn growth_ignores_the_byte_limit_of_the_replica(site: &Site) {
     pair.assert_equal(&["large", "k"]);
     let size = pair.client.say("BF.INFO k SIZE");
     assert!(size.trim_matches(['[', ']']).parse::<u64>().unwrap() > 1024, "{size}");
-}
-
-fn pieces_copies_and_payloads_replicate(site: &Site) {
-    let mut pair = Pair::start(site);
-    let client = &mut pair.client;
-    client.say("BF.RESERVE k 0.01 10");
-    for item in 0..500 {
-        client.say(&format!("BF.ADD k item-{item}"));
-    }
-    travel(client, "k", "travelled");
-    client.say("COPY k copied");
-    let payload = client.bytes(&["DUMP", "k"]);
-    client.ask(&[b"RESTORE", b"restored".as_slice(), b"0", &payload]);
-    client.say("COPY k gone");
-    client.say("RENAME gone renamed");
-    // A dump that is only half there.
-    for (iterator, data) in pieces(client, "k").into_iter().take(2) {
-        assert_eq!(crate::dump::load(client, "half", iterator, &data), "+OK");
-    }
-    pair.assert_equal(&["k", "travelled", "copied", "restored", "renamed", "half"]);
 }
 
 fn scripts_and_transactions_replicate_effects(site: &Site) {
@@ -376,7 +182,7 @@ fn a_chain_of_replicas_agrees(site: &Site) {
     });
 }
 
-fn a_replica_answers_reads_and_refuses_writes(site: &Site) {
+fn a_replica_serves_reads_and_refuses_writes(site: &Site) {
     let mut pair = Pair::start(site);
     pair.client.say("BF.MADD k a b");
     pair.sync();

@@ -1,4 +1,4 @@
-//! What the server tells clients about the commands, and what access lists make of them.
+//! What COMMAND shows of the commands, and how access lists apply to them.
 
 use redis::Value;
 
@@ -75,10 +75,10 @@ fn commands_have_flags_arity_and_keys(site: &Site) {
         let info = command_info(&mut client, name);
         assert_eq!(show(&info[0]), format!("\"{name}\""));
         assert_eq!(info[1], Value::Int(arity), "{name}");
-        let told = word_list(&info[2]);
+        let shown = word_list(&info[2]);
         let mut expected: Vec<&str> = flags.iter().copied().chain(["module"]).collect();
         expected.sort_unstable();
-        assert_eq!(told, expected, "{name}");
+        assert_eq!(shown, expected, "{name}");
         assert_eq!(info[3..6], [Value::Int(1), Value::Int(1), Value::Int(1)], "{name}");
         let specs = show(&info[8]);
         let access = if flags.contains(&"write") { "RW" } else { "RO" };
@@ -94,13 +94,13 @@ fn commands_have_categories_where_the_server_can(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     for (name, _, _, categories) in COMMANDS {
-        let told = word_list(&command_info(&mut client, name)[6]);
+        let shown = word_list(&command_info(&mut client, name)[6]);
         if has_categories(site) {
             let mut expected: Vec<&str> = categories.iter().copied().chain(["bloom"]).collect();
             expected.sort_unstable();
-            assert_eq!(told, expected, "{name}");
+            assert_eq!(shown, expected, "{name}");
         } else {
-            assert!(!told.contains(&"bloom".to_owned()), "{name}: {told:?}");
+            assert!(!shown.contains(&"bloom".to_owned()), "{name}: {shown:?}");
         }
     }
     if has_categories(site) {
@@ -113,11 +113,11 @@ fn commands_have_categories_where_the_server_can(site: &Site) {
 fn there_are_no_other_commands(site: &Site) {
     let server = site.start();
     let mut client = server.client();
-    let mut told = word_list(&client.call(&["COMMAND", "LIST", "FILTERBY", "MODULE", "bf"]));
-    told.sort();
+    let mut shown = word_list(&client.call(&["COMMAND", "LIST", "FILTERBY", "MODULE", "bf"]));
+    shown.sort();
     let mut expected: Vec<&str> = COMMANDS.iter().map(|command| command.0).collect();
     expected.sort_unstable();
-    assert_eq!(told, expected);
+    assert_eq!(shown, expected);
 }
 
 /// The documentation of a command as a RESP3 map.
@@ -151,11 +151,11 @@ fn commands_are_documented(site: &Site) {
 
 /// The arguments of a command: name, type, token, flags.
 fn arguments(client: &mut Client, name: &str) -> Vec<String> {
-    told_of_arguments(client, name, &["name", "type", "token", "flags"])
+    documented_arguments(client, name, &["name", "type", "token", "flags"])
 }
 
 /// The texts of each argument of a command under these keys, as far as it has them.
-fn told_of_arguments(client: &mut Client, name: &str, keys: &[&str]) -> Vec<String> {
+fn documented_arguments(client: &mut Client, name: &str, keys: &[&str]) -> Vec<String> {
     let docs = docs(client, name);
     let text = |argument: &Value, key: &str| match argument {
         Value::Map(pairs) => {
@@ -177,8 +177,8 @@ fn arguments_that_came_later_say_since_when(site: &Site) {
     let server = site.start();
     let mut client = server.client3();
     let mut later = |name: &str| -> Vec<String> {
-        let told = told_of_arguments(&mut client, name, &["name", "since"]);
-        told.iter().filter_map(|text| Some(text.strip_suffix(" 0.2.0")?.to_owned())).collect()
+        let shown = documented_arguments(&mut client, name, &["name", "since"]);
+        shown.iter().filter_map(|text| Some(text.strip_suffix(" 0.2.0")?.to_owned())).collect()
     };
     assert_eq!(
         later("bf.reserve"),
@@ -246,13 +246,13 @@ fn documented_arguments_are_redisblooms(site: &Site) {
     for name in ["bf.card", "bf.debug", "bf.stats"] {
         assert_eq!(names(&mut client, name), ["key"], "{name}");
     }
-    let told = arguments(&mut client, "bf.insert");
-    assert_eq!(told[0], "key key");
-    assert!(told[1].contains("CAPACITY") && told[1].contains("optional"), "{told:?}");
-    assert!(told[5].contains("NONSCALING") && told[5].contains("optional"), "{told:?}");
-    let [.., word, items] = told.as_slice() else { panic!("{told:?}") };
-    assert!(word.contains("ITEMS") && !word.contains("optional"), "{told:?}");
-    assert!(items.contains("string") && items.contains("multiple"), "{told:?}");
+    let shown = arguments(&mut client, "bf.insert");
+    assert_eq!(shown[0], "key key");
+    assert!(shown[1].contains("CAPACITY") && shown[1].contains("optional"), "{shown:?}");
+    assert!(shown[5].contains("NONSCALING") && shown[5].contains("optional"), "{shown:?}");
+    let [.., word, items] = shown.as_slice() else { panic!("{shown:?}") };
+    assert!(word.contains("ITEMS") && !word.contains("optional"), "{shown:?}");
+    assert!(items.contains("string") && items.contains("multiple"), "{shown:?}");
     assert!(arguments(&mut client, "bf.info")[1].contains("oneof"));
 }
 

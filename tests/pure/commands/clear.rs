@@ -76,19 +76,6 @@ fn clearing_an_empty_filter_changes_nothing() {
 }
 
 #[test]
-fn only_a_filter_can_be_cleared() {
-    let dialogue = [
-        ("BF.CLEAR none", "-ERR not found"),
-        ("BF.CLEAR string", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
-        ("BF.CLEAR", "-ERR wrong number of arguments for 'bf.clear' command"),
-        ("BF.CLEAR k k", "-ERR wrong number of arguments for 'bf.clear' command"),
-    ];
-    let mut server = Server::new();
-    assert_dialogue(&mut server, &dialogue);
-    assert!(server.keys.is_empty() && server.replicated.is_empty());
-}
-
-#[test]
 fn chunks_of_a_dump_from_before_do_not_fill_a_cleared_filter() {
     use everbloom::format::chunks::{ChunkError, Trust};
     use everbloom::format::filter::{chunk, load_chunk};

@@ -1,64 +1,9 @@
-//! Wrong words, and which error wins; questions about nothing and about other types.
+//! Options that do not go together, and the settings `bf.missing-filter` and `bf.auto-create`, by which a missing
+//! filter is an error.
+
+use everbloom::command::Settings;
 
 use crate::support::server::{Server, assert_dialogue};
-
-#[test]
-fn reserve_checks_in_redisblooms_order() {
-    let dialogue = [
-        ("BF.RESERVE k x y", "-ERR bad error rate"),
-        ("BF.RESERVE k nan 0", "-ERR bad error rate"),
-        ("BF.RESERVE k 0 y", "-ERR error rate must be in the range (0.000000, 1.000000)"),
-        ("BF.RESERVE k inf y", "-ERR error rate must be in the range (0.000000, 1.000000)"),
-        ("BF.RESERVE k 1 y", "-ERR error rate must be in the range (0.000000, 1.000000)"),
-        ("BF.RESERVE k 0.01 1e3 FOO", "-ERR bad capacity"),
-        ("BF.RESERVE k 0.01 0 FOO", "-ERR capacity must be in the range [1, 1099511627776]"),
-        ("BF.RESERVE k 0.01 -5", "-ERR capacity must be in the range [1, 1099511627776]"),
-        ("BF.RESERVE k 0.01 1099511627777", "-ERR capacity must be in the range [1, 1099511627776]"),
-        ("BF.RESERVE k 0.01 100 FOO", "-ERR unknown argument 'FOO'"),
-        ("BF.RESERVE k 0.01 100 EXPANSION", "-ERR no expansion"),
-        ("BF.RESERVE k 0.01 100 NONSCALING EXPANSION", "-ERR no expansion"),
-        ("BF.RESERVE k 0.01 100 EXPANSION NONSCALING", "-ERR bad expansion"),
-        ("BF.RESERVE k 0.01 100 EXPANSION 1.5", "-ERR bad expansion"),
-        ("BF.RESERVE k 0.01 100 EXPANSION -1", "-ERR expansion must be in the range [0, 32768]"),
-        ("BF.RESERVE k 0.01 100 EXPANSION 32769", "-ERR expansion must be in the range [0, 32768]"),
-        ("BF.RESERVE k 0.01 100 NONSCALING EXPANSION -1", "-Nonscaling filters cannot expand"),
-        ("BF.RESERVE k 0.01", "-ERR wrong number of arguments for 'bf.reserve' command"),
-        (
-            "BF.RESERVE k 0.01 1 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18",
-            "-ERR wrong number of arguments for 'bf.reserve' command",
-        ),
-        ("BF.RESERVE string 0.01 100", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
-        ("BF.RESERVE string 0.01 100 FOO", "-ERR unknown argument 'FOO'"),
-    ];
-    let mut server = Server::new();
-    assert_dialogue(&mut server, &dialogue);
-    assert!(server.keys.is_empty() && server.replicated.is_empty());
-}
-
-#[test]
-fn insert_reads_whole_words_from_left_to_right() {
-    let dialogue = [
-        ("BF.INSERT k ITEMS", "-ERR wrong number of arguments for 'bf.insert' command"),
-        ("BF.INSERT k CAPACITY 10", "-ERR wrong number of arguments for 'bf.insert' command"),
-        ("BF.INSERT k NOCREATE NONSCALING", "-ERR wrong number of arguments for 'bf.insert' command"),
-        ("BF.INSERT k I a", "-Unknown argument received"),
-        ("BF.INSERT k NOPE ITEMS a", "-Unknown argument received"),
-        ("BF.INSERT k CAPACITY 0 ITEMS a", "-Bad capacity"),
-        ("BF.INSERT k CAPACITY x ITEMS a", "-Bad capacity"),
-        ("BF.INSERT k ERROR 1 ITEMS a", "-Bad error rate"),
-        ("BF.INSERT k ERROR nan ITEMS a", "-Bad error rate"),
-        ("BF.INSERT k EXPANSION 32769 ITEMS a", "-Bad expansion"),
-        ("BF.INSERT k EXPANSION -1 ITEMS a", "-Bad expansion"),
-        ("BF.INSERT k ITEMS", "-ERR wrong number of arguments for 'bf.insert' command"),
-        ("BF.INSERT string ITEMS a", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
-        ("BF.INSERT k capacity 3 CAPACITY 5 error 0.1 nonscaling EXPANSION 7 items ITEMS a", "*2 #t #t"),
-        ("BF.INFO k CAPACITY", "*1 :5"),
-        ("BF.INFO k EXPANSION", "*1 _"),
-        ("BF.INSERT f EXPANSION 0 ITEMS a", "*1 #t"),
-        ("BF.INFO f EXPANSION", "*1 _"),
-    ];
-    assert_dialogue(&mut Server::new(), &dialogue);
-}
 
 #[test]
 fn options_that_do_not_go_together_are_refused_whether_the_filter_is_there_or_not() {
@@ -93,30 +38,40 @@ fn options_that_do_not_go_together_are_refused_whether_the_filter_is_there_or_no
 }
 
 #[test]
-fn questions_about_nothing_and_about_other_types() {
-    const WRONG: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
+fn a_missing_filter_denies_items_unless_that_is_an_error() {
+    let mut server = Server::new();
+    assert_dialogue(&mut server, &[("BF.EXISTS none a", "#f"), ("BF.MEXISTS none a b", "*2 #f #f")]);
+    server.settings.missing_filter_is_error = true;
     let dialogue = [
-        ("BF.EXISTS none a", "#f"),
-        ("BF.MEXISTS none a b", "*2 #f #f"),
+        ("BF.EXISTS none a", "-ERR not found"),
+        ("BF.MEXISTS none a b", "-ERR not found"),
         ("BF.CARD none", ":0"),
-        ("BF.INFO none", "-ERR not found"),
-        ("BF.INFO none NONSENSE", "-ERR not found"),
-        ("BF.DEBUG none", "-ERR not found"),
-        ("BF.SCANDUMP none x", "-ERR not found"),
-        ("BF.LOADCHUNK none x d", "-ERR Second argument must be numeric"),
-        ("BF.LOADCHUNK none 2 d", "-ERR not found"),
-        ("BF.LOADCHUNK none 1 d", "-ERR received bad data"),
-        ("BF.EXISTS string a", WRONG),
-        ("BF.MEXISTS string a", WRONG),
-        ("BF.CARD string", WRONG),
-        ("BF.INFO string", WRONG),
-        ("BF.DEBUG string", WRONG),
-        ("BF.SCANDUMP string 0", WRONG),
-        ("BF.LOADCHUNK string 1 d", WRONG),
-        ("BF.ADD string a", WRONG),
-        ("BF.MADD string a", WRONG),
-        ("BF.EXISTS none", "-ERR wrong number of arguments for 'bf.exists' command"),
-        ("BF.CARD none none", "-ERR wrong number of arguments for 'bf.card' command"),
+        ("BF.ADD k a", "#t"),
+        ("BF.EXISTS k a", "#t"),
+        ("BF.MEXISTS k a b", "*2 #t #f"),
+        ("BF.EXISTS string a", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
     ];
-    assert_dialogue(&mut Server::new(), &dialogue);
+    assert_dialogue(&mut server, &dialogue);
+}
+
+#[test]
+fn adding_needs_a_reserved_filter_where_none_is_made() {
+    let mut server = Server::new();
+    server.settings = Settings { auto_create: false, ..Settings::DEFAULT };
+    let dialogue = [
+        ("BF.ADD k a", "-ERR not found"),
+        ("BF.MADD k a b", "-ERR not found"),
+        ("BF.ADD string a", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+        ("BF.INSERT i ITEMS a", "*1 #t"),
+        ("BF.RESERVE k 0.01 100", "+OK"),
+        ("BF.ADD k a", "#t"),
+        ("BF.MADD k a b", "*2 #f #t"),
+    ];
+    assert_dialogue(&mut server, &dialogue);
+    assert_eq!(server.replicated.len(), 4);
+    // What a primary of RedisBloom's format adds to has to be there.
+    server.settings.format = everbloom::bloom::Format::RedisBloom;
+    server.must_obey = true;
+    assert_eq!(server.run("BF.ADD obeyed a"), "#t");
+    assert_eq!(server.run("BF.MADD obeyed-too a"), "*1 #t");
 }

@@ -58,15 +58,7 @@ fn a_keyed_filter_is_replicated_with_its_key() {
     primary.settings.keyed = false;
     primary.run("BF.ADD plain x");
     for (is_keyed, format) in [false, true].into_iter().flat_map(|keyed| Format::ALL.map(|f| (keyed, f))) {
-        let mut replica = Server::new();
-        replica.settings = Settings { keyed: is_keyed, format, ..Settings::DEFAULT };
-        replica.must_obey = true;
-        for line in &primary.replicated {
-            assert!(!replica.run(line).contains("-ERR"), "{line}");
-        }
-        for (key, filter) in &primary.keys {
-            assert_eq!(header(&replica.keys[key]), header(filter));
-        }
+        primary.assert_replicated(Settings { keyed: is_keyed, format, ..Settings::DEFAULT });
     }
 }
 

@@ -4,6 +4,7 @@ use everbloom::bloom::{Filter, Format, NoPrefetch, UnknownMemory};
 use everbloom::format::chunks::Trust;
 use everbloom::format::filter::{chunk, digest, from_header, header, load, load_chunk, save};
 
+use crate::support::dialogues::replies::FORCE_IS_A_KEY;
 use crate::support::server::{Server, assert_dialogue};
 use crate::support::{Field, Random, Record};
 
@@ -95,15 +96,7 @@ fn what_is_missing_while_its_slot_migrates_is_not_said_to_be_missing() {
 #[test]
 fn the_option_is_the_last_word_behind_a_source_and_a_key_anywhere_else() {
     let mut server = Server::new();
-    let dialogue = [
-        ("BF.ADD FORCE x", "#t"),
-        ("BF.MERGE a FORCE", "+OK"),
-        ("BF.MERGE b FORCE FORCE", "+OK"),
-        ("BF.MEXISTS a x y", "*2 #t #f"),
-        ("BF.MEXISTS b x y", "*2 #t #f"),
-        ("BF.MERGE FORCE a", "+OK"),
-    ];
-    assert_dialogue(&mut server, &dialogue);
+    assert_dialogue(&mut server, FORCE_IS_A_KEY);
     assert_eq!(server.replicated[1..], ["BF.MERGE a FORCE", "BF.MERGE b FORCE FORCE"]);
     assert_eq!(
         server.events,
@@ -253,25 +246,6 @@ fn random_filters_of_every_kind_are_united_and_keep_every_item_and_the_promised_
             }
         }
     }
-}
-
-#[test]
-fn an_item_that_a_client_cannot_express_is_not_lost_in_a_union() {
-    let mut server = Server::new();
-    let dialogue = [
-        ("BF.IMPORT k EMPTY SCHEME guava-mitz64 BITS 6400 HASHES 3 ENCODING int32le CAPACITY 300", "+OK"),
-        ("BF.IMPORT l EMPTY SCHEME guava-mitz32 BITS 6400 HASHES 3 ENCODING int32le CAPACITY 300", "+OK"),
-        ("BF.ADD k 7", "#t"),
-        ("BF.ADD l 8", "#t"),
-        ("BF.MERGE dest k l", "+OK"),
-        ("BF.MERGE k l", "+OK"),
-        ("BF.MADD dest abc 9", "*2 #t #t"),
-        ("BF.MADD k abc 9", "*2 #t #t"),
-        ("BF.MEXISTS dest 7 8 9 abc abd", "*5 #t #t #t #t #f"),
-        ("BF.MEXISTS k 7 8 9 abc abd", "*5 #t #t #t #t #f"),
-        ("BF.EXPORT k", "-ERR the filter was not imported"),
-    ];
-    assert_dialogue(&mut server, &dialogue);
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! Additions past the byte limit, the fields of BF.INFO, and the pieces of a dump.
+//! Additions past the byte limit, and the fields of BF.INFO.
 
 use everbloom::command::Protocol;
 
-use crate::support::server::{Server, assert_dialogue};
+use crate::support::server::Server;
 
 #[test]
 fn growth_past_the_byte_limit_refuses_the_item_and_goes_on() {
@@ -34,33 +34,4 @@ fn info_has_five_fields_in_both_protocols() {
     assert_eq!(server.run("BF.INFO k nothing"), "-Invalid information value");
     server.protocol = Protocol::Resp3;
     assert_eq!(server.run("BF.INFO k FILTERS"), "%1 +Number of filters :1");
-}
-
-#[test]
-fn a_dump_travels_through_the_commands() {
-    let mut server = Server::new();
-    server.run("BF.MADD k a b c");
-    assert_eq!(server.run("BF.SCANDUMP k x"), "-Second argument must be numeric");
-    assert_eq!(server.run("BF.SCANDUMP k -1"), "*2 :0 $");
-    assert_eq!(server.run("BF.SCANDUMP k 99999"), "*2 :0 $");
-    assert!(server.run("BF.SCANDUMP k 0").starts_with("*2 :1 $evbl"));
-    assert_eq!(server.run("BF.LOADCHUNK k 0 d"), "-ERR received bad data");
-    assert_eq!(server.run("BF.LOADCHUNK k -1 d"), "-ERR received bad data");
-    assert_eq!(
-        server.run("BF.LOADCHUNK k 99999 0123456789abcdef012345678"),
-        "-ERR invalid offset - no link found"
-    );
-    assert_eq!(server.run("BF.LOADCHUNK k 1 0123456789abcdefg"), "-ERR received bad data");
-    assert_eq!(server.run("BF.CARD k"), ":3");
-}
-
-#[test]
-fn a_blob_is_loaded_only_where_nothing_is() {
-    let dialogue = [
-        ("BF.ADD k a", "#t"),
-        ("BF.LOAD k blob", "-BUSYKEY Target key name already exists."),
-        ("BF.LOAD string blob", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
-        ("BF.LOAD none blob", "-ERR bloom object decoding failed"),
-    ];
-    assert_dialogue(&mut Server::new(), &dialogue);
 }

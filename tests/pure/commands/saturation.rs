@@ -2,11 +2,9 @@
 
 use everbloom::bloom::{Format, Growth};
 use everbloom::command::Settings;
-use everbloom::format::filter::header;
 
+use crate::support::dialogues::replies::SATURATING;
 use crate::support::server::{Server, assert_dialogue};
-
-const FULL: &str = "-ERR non scaling filter is full";
 
 fn growth(server: &Server, key: &str) -> Growth {
     server.keys[key.as_bytes()].growth()
@@ -14,24 +12,8 @@ fn growth(server: &Server, key: &str) -> Growth {
 
 #[test]
 fn a_saturating_filter_takes_what_a_fixed_one_refuses() {
-    let dialogue = [
-        ("BF.RESERVE k 0.0001 2 NONSCALING saturate", "+OK"),
-        ("BF.MADD k a b c d a", "*5 #t #t #t #t #f"),
-        ("BF.ADD k e", "#t"),
-        ("BF.MEXISTS k a b c d e f", "*6 #t #t #t #t #t #f"),
-        ("BF.CARD k", ":5"),
-        ("BF.INFO k CAPACITY", "*1 :2"),
-        ("BF.INFO k FILTERS", "*1 :1"),
-        ("BF.INFO k EXPANSION", "*1 _"),
-        ("BF.RESERVE zero 0.0001 1 SATURATE EXPANSION 0", "+OK"),
-        ("BF.MADD zero a b", "*2 #t #t"),
-        ("BF.INSERT i CAPACITY 1 SATURATE NONSCALING ITEMS a b", "*2 #t #t"),
-        // What exists stays as it is.
-        ("BF.INSERT fixed CAPACITY 1 NONSCALING ITEMS a", "*1 #t"),
-        ("BF.INSERT fixed CAPACITY 1 NONSCALING SATURATE ITEMS b", &format!("*1 {FULL}")),
-    ];
     let mut server = Server::new();
-    assert_dialogue(&mut server, &dialogue);
+    assert_dialogue(&mut server, SATURATING);
     assert_eq!(
         server.replicated[..2],
         ["BF.INSERT k CAPACITY 2 ERROR 0.0001 NONSCALING SATURATE FORMAT everbloom", "BF.MADD k a b c d a",]
@@ -49,18 +31,10 @@ fn what_saturates_is_replicated_so() {
     primary.run("BF.ADD scaling a");
     primary.settings.fixed_filters_saturate = false;
     primary.run("BF.INSERT fixed CAPACITY 2 NONSCALING ITEMS a b");
-    // Whatever the replica is told to do itself.
+    // Whatever the settings of the replica are.
     for fixed_filters_saturate in [false, true] {
         for format in Format::ALL {
-            let mut replica = Server::new();
-            replica.settings = Settings { fixed_filters_saturate, format, ..Settings::DEFAULT };
-            replica.must_obey = true;
-            for line in &primary.replicated {
-                assert!(!replica.run(line).contains("-ERR"), "{line}");
-            }
-            for (key, filter) in &primary.keys {
-                assert_eq!(header(&replica.keys[key]), header(filter));
-            }
+            primary.assert_replicated(Settings { fixed_filters_saturate, format, ..Settings::DEFAULT });
         }
     }
 }

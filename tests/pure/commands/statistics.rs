@@ -1,8 +1,8 @@
-//! BF.STATS, the fields of it that BF.INFO answers, and what is told of filters that have grown.
+//! BF.STATS, its fields in BF.INFO, and the log lines of filters that have grown.
 
 use everbloom::command::Protocol;
 
-use crate::support::server::{Server, assert_dialogue};
+use crate::support::server::Server;
 
 /// Adds so many items to `k`.
 fn add(server: &mut Server, items: std::ops::Range<u32>) {
@@ -164,22 +164,6 @@ fn the_advice_for_a_filter_says_what_it_was_made_with() {
         let debug = server.run("BF.DEBUG advised");
         assert!(debug.contains(&format!("bytes:{bytes} ")), "{advice}: {debug}");
     }
-}
-
-#[test]
-fn what_is_no_filter_has_no_statistics() {
-    let dialogue = [
-        ("BF.STATS none", "-ERR not found"),
-        ("BF.STATS string", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
-        ("BF.STATS", "-ERR wrong number of arguments for 'bf.stats' command"),
-        ("BF.STATS k FILL", "-ERR wrong number of arguments for 'bf.stats' command"),
-        ("BF.RESERVE k 0.01 100", "+OK"),
-        ("BF.INFO k PER-LAYER", "-Invalid information value"),
-        ("BF.INFO k ESTIMATED", "-Invalid information value"),
-        ("BF.INFO k BITS-PER-ITEM", "*1 _"),
-        ("BF.INFO k FILL", "*1 ,0"),
-    ];
-    assert_dialogue(&mut Server::new(), &dialogue);
 }
 
 #[test]

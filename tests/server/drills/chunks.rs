@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use redis::Value;
 
 use super::Drill;
-use crate::dump::{load, piece};
+use crate::dump::{chunk, load};
 use crate::harness::{Client, Site, Test, tests, wait_until};
 
 pub(super) const TESTS: &[Test] = tests![a_window_is_dumped_while_it_is_written_to];
@@ -72,7 +72,7 @@ fn a_window_is_dumped_while_it_is_written_to(site: &Site) {
             pause(&mut drill, window_ms / 7);
         }
         let (mut iterator, mut step) = (0, 0);
-        while let Some((next, chunk)) = piece(&mut client, "src", iterator) {
+        while let Some((next, chunk)) = chunk(&mut client, "src", iterator) {
             iterator = next;
             assert_eq!(load(&mut client, "copy", next, &chunk), "+OK", "iterator {next}");
             drill.count("chunks", 1);
@@ -96,7 +96,7 @@ fn a_window_is_dumped_while_it_is_written_to(site: &Site) {
     }
 }
 
-/// Lets up to so many milliseconds pass.
+/// Sleeps for up to `most_ms` milliseconds.
 fn pause(drill: &mut Drill, most_ms: u64) {
     std::thread::sleep(Duration::from_millis(drill.random.next() % most_ms));
 }

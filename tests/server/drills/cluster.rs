@@ -90,7 +90,7 @@ fn assemble(servers: &[Server; 3]) {
     }
 }
 
-/// Adds items until it is over; answers those that were acknowledged.
+/// Adds items until it is over. Returns those that were acknowledged.
 fn add(mut router: Router, mut random: Random, is_over: &AtomicBool) -> HashMap<&'static str, Vec<String>> {
     let mut added: HashMap<&str, Vec<String>> = HashMap::new();
     let mut number = 0u64;

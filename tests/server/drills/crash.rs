@@ -1,4 +1,4 @@
-//! The server is killed at random moments under load, also while it writes files or takes a filter piece by piece, and
+//! The server is killed at random moments under load, also while it writes files or takes a filter chunk by chunk, and
 //! starts again with what it promised to keep.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,10 +15,10 @@ pub(super) const TESTS: &[Test] = tests![
     a_server_starts_after_a_kill_where_files_are_synced_each_second,
     a_snapshot_is_whole_after_a_kill,
     a_torn_append_only_file_loses_only_its_end,
-    what_a_window_remembers_survives_a_kill_while_it_rotates,
+    items_of_a_window_survive_a_kill,
 ];
 
-/// Time that the filters of that drill remember: half a second is a generation.
+/// The window of that drill: half a second is a generation.
 const WINDOW: Duration = Duration::from_secs(7);
 
 fn append_only(site: &Site, sync: &str, preamble: &str) -> Launch {
@@ -30,7 +30,7 @@ fn append_only(site: &Site, sync: &str, preamble: &str) -> Launch {
 }
 
 /// Two clients that write, and one that has files written, filters loaded and merged, until the server is killed at some
-/// moment; answers the server that is started again.
+/// moment. Returns the server that is started again.
 fn kill_under_load(server: Server, truths: &mut [Truth; 2], drill: &mut Drill) -> Server {
     let port = server.port();
     let moment = Duration::from_millis(30 + drill.random.next() % 400);
@@ -73,14 +73,14 @@ fn disturb(port: u16, mut random: Random, is_over: &AtomicBool) {
     }
 }
 
-/// Takes a filter piece by piece into another key.
+/// Takes a filter chunk by chunk into another key.
 fn load(client: &mut Client, from: &str) -> redis::RedisResult<redis::Value> {
     let mut iterator = 0;
     loop {
         let reply = client.try_call(&["BF.SCANDUMP", from, &iterator.to_string()])?;
-        let redis::Value::Array(piece) = reply else { return Ok(reply) };
-        let [redis::Value::Int(next), redis::Value::BulkString(data)] = piece.as_slice() else {
-            panic!("{piece:?}")
+        let redis::Value::Array(chunk) = reply else { return Ok(reply) };
+        let [redis::Value::Int(next), redis::Value::BulkString(data)] = chunk.as_slice() else {
+            panic!("{chunk:?}")
         };
         if *next == 0 {
             return Ok(redis::Value::Okay);
@@ -188,7 +188,7 @@ fn a_torn_append_only_file_loses_only_its_end(site: &Site) {
     }
 }
 
-fn what_a_window_remembers_survives_a_kill_while_it_rotates(site: &Site) {
+fn items_of_a_window_survive_a_kill(site: &Site) {
     let mut drill = Drill::new("kill -9, window rotating", site, 3);
     let preamble = if drill.random.below(2) == 0 { "no" } else { "yes" };
     let mut server = append_only(site, "always", preamble).start();
@@ -196,13 +196,12 @@ fn what_a_window_remembers_survives_a_kill_while_it_rotates(site: &Site) {
     assert_eq!(server.client().say(&format!("BF.RESERVE window {creation}")), "+OK");
     let mut added: Vec<(Instant, String)> = Vec::new();
     while drill.goes_on() {
-        let port = server.port();
+        let mut client = server.client();
         let moment = Duration::from_millis(30 + drill.random.next() % 1500);
         let round = drill.rounds;
         let (killed, acknowledged) = thread::scope(|scope| {
             let load = scope.spawn(move || {
                 let mut acknowledged = Vec::new();
-                let mut client = Client::connect(port, false).expect("connect");
                 for number in 0u64.. {
                     let (begin, item) = (Instant::now(), format!("{round}-{number}"));
                     let Ok(reply) = client.try_call(&["BF.ADD", "window", &item]) else { break };
@@ -225,7 +224,7 @@ fn what_a_window_remembers_survives_a_kill_while_it_rotates(site: &Site) {
                 // By this clock it was added no earlier and asked for no later.
                 let is_due = begin.elapsed() < WINDOW;
                 assert!(!is_due || answer == redis::Value::Int(1), "{item} was acknowledged, and is lost");
-                drill.count("remembered items, none lost", u64::from(is_due));
+                drill.count("items within the window, none lost", u64::from(is_due));
             }
         }
         added.retain(|(begin, _)| begin.elapsed() < WINDOW);

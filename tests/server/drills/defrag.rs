@@ -30,7 +30,7 @@ const ITEMS_OF_MANY: usize = 1200;
 const LAYERS: i64 = 1000;
 /// How often in a second the server defragments.
 const HZ: u64 = 100;
-/// Of as many filters one is kept.
+/// One filter of this many is kept.
 const KEPT: usize = 3;
 
 fn moved_filters_are_whole(site: &Site) {

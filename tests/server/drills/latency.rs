@@ -1,5 +1,5 @@
 //! How long a light command takes while the server does heavy things with large filters, and with strings of the same
-//! size as the server's own share. What is asserted is that all answers are right; times are told, in the table.
+//! size as the server's own share. All replies are checked; times are only shown, in the table.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread;
@@ -10,7 +10,7 @@ use crate::harness::{Client, Server, Site, Test, tests, wait_until};
 
 pub(super) const TESTS: &[Test] = tests![light_commands_are_answered_right_meanwhile];
 
-/// Bytes of the large filters and strings in a test, and in a soak on a machine with room for them.
+/// Bytes of the large filters and strings in a test, and in a soak on a machine with the memory for them.
 const TEST_BYTES: u64 = 16 << 20;
 const SOAK_BYTES: u64 = 1 << 30;
 /// Memory that must be available for the latter.
@@ -61,7 +61,7 @@ fn light_commands_are_answered_right_meanwhile(site: &Site) {
             ("us the longest heavy one", *longest_us),
             ("us the server ran for one at most", *ran_us),
         ];
-        drill.tell(&format!("latency {number:02} {name}"), &figures);
+        drill.write_row(&format!("latency {number:02} {name}"), &figures);
     }
     drill.count("MB each filter", size_bytes / 1_000_000);
     drill.count("light commands", samples.len() as u64);
@@ -82,14 +82,14 @@ fn available_bytes() -> u64 {
     kib.unwrap_or(0) << 10
 }
 
-/// How long the server's main thread has run so far, in microseconds; 0 where the system does not tell.
+/// How long the server's main thread has run so far, in microseconds; 0 where the system does not show it.
 fn ran_us(server: &Server) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{}/schedstat", server.pid())).unwrap_or_default();
     let ran_ns: Option<u64> = text.split(' ').next().and_then(|word| word.parse().ok());
     ran_ns.unwrap_or(0) / 1000
 }
 
-/// Sends light commands until it is over; answers the phase in which each was answered, and how long it took in
+/// Sends light commands until it is over. Returns the phase of each reply, and how long it took in
 /// microseconds.
 fn carry_on(server: &Server, phase: &AtomicUsize, is_over: &AtomicBool) -> Vec<(usize, u64)> {
     let mut client = server.client();
@@ -181,7 +181,7 @@ impl Stage<'_> {
         reply
     }
 
-    /// Adds new items and answers the first of them.
+    /// Adds new items. Returns the first of them.
     fn add(&mut self, key: &str, count: usize) -> usize {
         let first = self.items;
         while self.items < first + count {
@@ -237,7 +237,7 @@ impl Stage<'_> {
         self.during("first touch", |stage| first = stage.add("big", filling / 2));
         self.during("filling and collapsing", |stage| stage.fill("big", filling / 2));
         self.during("BGSAVE", Self::save);
-        self.during("SCANDUMP, LOADCHUNK", Self::dump_in_pieces);
+        self.during("SCANDUMP, LOADCHUNK", Self::dump_in_chunks);
         self.during("adding to what was loaded", |stage| stage.fill("loaded", filling / 8));
         self.assert_has("loaded", first, filling);
         self.during("DEL", |stage| assert_eq!(stage.heavily("DEL loaded"), "1"));
@@ -257,14 +257,14 @@ impl Stage<'_> {
         self.client.say("DEL big copy");
     }
 
-    /// Loads what is dumped, piece by piece.
-    fn dump_in_pieces(&mut self) {
+    /// Loads what is dumped, chunk by chunk.
+    fn dump_in_chunks(&mut self) {
         let mut iterator = 0i64;
         loop {
             let reply = self.heavy(&["BF.SCANDUMP".to_owned(), "big".to_owned(), iterator.to_string()]);
             let redis::Value::Array(pair) = reply else { panic!("BF.SCANDUMP") };
             let [redis::Value::Int(next), redis::Value::BulkString(data)] = pair.as_slice() else {
-                panic!("BF.SCANDUMP: no piece")
+                panic!("BF.SCANDUMP: no chunk")
             };
             iterator = *next;
             if iterator == 0 {

@@ -16,7 +16,7 @@ const ROOM_BYTES: u64 = 4 << 20;
 /// What a client's buffers and a command under way may add, as the server allows itself.
 const SLACK_BYTES: u64 = 8 << 20;
 
-/// A limit a little above what is used; answers it.
+/// Sets a limit a little above what is used. Returns it.
 fn limit(client: &mut Client, policy: &str) -> u64 {
     let limit = client.info_number("used_memory") + ROOM_BYTES;
     assert_eq!(client.say(&format!("CONFIG SET maxmemory-policy {policy}")), "+OK");

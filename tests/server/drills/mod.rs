@@ -62,7 +62,7 @@ struct Drill {
 }
 
 impl Drill {
-    /// A drill of so many rounds; SOAK_SECONDS makes it last as long instead, and SOAK_SEED gives it another seed.
+    /// A drill of `rounds` rounds; SOAK_SECONDS gives it a duration instead, and SOAK_SEED another seed.
     fn new(name: &'static str, site: &Site, rounds: u64) -> Self {
         let number =
             |variable: &str| std::env::var(variable).ok().map(|text| text.parse::<u64>().expect("a number"));
@@ -110,7 +110,7 @@ impl Drill {
     }
 
     /// Appends a row to the table.
-    fn tell(&self, name: &str, figures: &[(&'static str, u64)]) {
+    fn write_row(&self, name: &str, figures: &[(&'static str, u64)]) {
         let Some(path) = std::env::var_os("SOAK_TABLE") else { return };
         let mut row = format!(
             "{:<34} {:<14} {:>6} s {:>8} rounds",
@@ -133,12 +133,12 @@ impl Drop for Drill {
         if std::thread::panicking() {
             eprintln!("{} failed in round {}; SOAK_SEED={}", self.name, self.rounds, self.seed);
         } else {
-            self.tell(self.name, &self.figures);
+            self.write_row(self.name, &self.figures);
         }
     }
 }
 
-/// The value that so many of a thousand do not exceed; 0 of none. Sorts them.
+/// Returns the value that `per_mille` of a thousand do not exceed; 0 of none. Sorts them.
 fn quantile(values: &mut [u64], per_mille: usize) -> u64 {
     values.sort_unstable();
     let last = values.len().saturating_sub(1);

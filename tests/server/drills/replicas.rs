@@ -163,17 +163,17 @@ fn write(client: &mut Client, input: &mut Input<'_>, payloads: &mut Vec<Vec<u8>>
     client.call(&words);
 }
 
-/// Copies a filter by its pieces.
+/// Copies a filter by its chunks.
 pub(super) fn load(client: &mut Client, key: &[u8]) {
     client.say("DEL copied");
     let mut iterator = 0;
     loop {
         let number = iterator.to_string();
-        let redis::Value::Array(piece) = client.call(&[b"BF.SCANDUMP", key, number.as_bytes()]) else {
+        let redis::Value::Array(chunk) = client.call(&[b"BF.SCANDUMP", key, number.as_bytes()]) else {
             return;
         };
-        let [redis::Value::Int(next), redis::Value::BulkString(data)] = piece.as_slice() else {
-            panic!("{piece:?}")
+        let [redis::Value::Int(next), redis::Value::BulkString(data)] = chunk.as_slice() else {
+            panic!("{chunk:?}")
         };
         if *next == 0 {
             return;
@@ -182,7 +182,7 @@ pub(super) fn load(client: &mut Client, key: &[u8]) {
         let reply = client.ask(&[b"BF.LOADCHUNK", b"copied".as_slice(), next.to_string().as_bytes(), data]);
         if reply != "+OK" {
             // Nothing but a header beyond the limit is refused.
-            assert!(reply.starts_with("-ERR filter would take"), "{reply} {}", show(&piece[0]));
+            assert!(reply.starts_with("-ERR filter would take"), "{reply} {}", show(&chunk[0]));
             return;
         }
     }

@@ -23,7 +23,7 @@ pub(super) const FILTERS: [(&str, &str); 9] = [
 /// Items that are known to be in the filters of one client, who adds and deletes them.
 #[derive(Default)]
 pub(super) struct Truth {
-    /// Tells the keys of one client from those of others.
+    /// The start of the keys of one client.
     pub(super) prefix: String,
     /// By key, in the order in which their adds were acknowledged.
     pub(super) items: HashMap<String, Vec<String>>,
@@ -67,7 +67,7 @@ impl Truth {
             ["BF.MADD", &key].into_iter().chain(items.iter().map(String::as_str)).collect();
         let Ok(reply) = client.try_call(&words) else { return false };
         let Value::Array(answers) = reply else {
-            // A cluster answers where the slot is, and a server that is full that it is.
+            // A cluster redirects to the node of the slot, and a full server refuses.
             assert!(
                 ["-LOADING", "-MOVED", "-ASK", "-MISCONF", "-TRYAGAIN", "-OOM"]
                     .iter()

@@ -59,7 +59,7 @@ fn random_commands_do_no_harm(site: &Site) {
     });
 }
 
-/// Found by chance: the text was cut after so many bytes, within a character, and this client hung up.
+/// Found by chance: the text was cut after a number of bytes, within a character, and this client hung up.
 fn an_error_that_quotes_a_long_word_is_text(site: &Site) {
     let server = site.start();
     let mut client = server.client();

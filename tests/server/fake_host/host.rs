@@ -19,7 +19,7 @@ pub(super) const ERR: c_int = 1;
 /// The handler of a command.
 pub(super) type Handler = unsafe extern "C" fn(*mut Context, *mut *mut Text, c_int) -> c_int;
 
-/// What the module does when it is told of an event.
+/// The callback of the module for an event.
 pub(super) type OnEvent = unsafe extern "C" fn(*mut Context, Event, u64, *mut c_void);
 
 /// The callbacks of a data type, as far as they are called here.
@@ -46,7 +46,7 @@ pub(super) struct Context {
     get_api: unsafe extern "C" fn(*const c_char, *mut *const c_void) -> c_int,
 }
 
-/// What the functions of the host know. They are told of no host, so it belongs to the thread: one host at a time.
+/// The state of the host. The functions of the API take no host as an argument, so it belongs to the thread.
 #[derive(Default)]
 pub(super) struct State {
     /// Functions that the host does not have.
@@ -206,7 +206,7 @@ impl Host {
         self
     }
 
-    /// Loads the module; answers whether it agreed.
+    /// Loads the module. Returns whether it agreed.
     pub(crate) fn load(&mut self, args: &[&str]) -> bool {
         // SAFETY: the type is that of this symbol in every module.
         let on_load = unsafe { self.library.get::<Handler>(b"RedisModule_OnLoad\0") }.expect("OnLoad");
@@ -244,7 +244,7 @@ impl Host {
         assert!(value.is_null());
     }
 
-    /// Tells the module of the event that a server raises several times a second.
+    /// Raises the event that a server raises several times a second.
     pub(crate) fn tick(&self) {
         const CRON_LOOP: u64 = 8;
         let on_event = with(|state| state.events[&CRON_LOOP]);

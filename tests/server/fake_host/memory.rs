@@ -1,4 +1,4 @@
-//! Memory: what is handed out is remembered, so that what comes back can be told from what never left. A block may have a
+//! Memory: every block handed out is recorded, so that freeing any other is noticed. A block may have a
 //! front of 8 bytes, as where the server keeps its size there: the module gets what follows, aligned to 8 bytes and no more.
 //! So it does of blocks of an odd number of 8 bytes where the host has quanta, as jemalloc built with `--with-lg-quantum=3`.
 

@@ -123,7 +123,7 @@ fn a_host_as_old_as_redis_6_is_refused_politely(site: &Site) {
     assert_refused(&mut host, "TryAlloc");
 }
 
-/// The functions of the API that the sources of the host room use, without `RedisModule_`.
+/// The functions of the API that the sources of `src/redis` use, without `RedisModule_`.
 fn functions_in_use() -> BTreeSet<&'static str> {
     fn read(dir: &Path, text: &mut String) {
         for entry in std::fs::read_dir(dir).unwrap() {
@@ -269,7 +269,7 @@ fn replication_that_fails_is_in_the_log(site: &Site) {
 /// Enough that no machine is so slow that they are a few per second.
 const MANY: u64 = 10_000;
 
-/// How many lines of the log, or what they tell of, are about filters that cannot be loaded: written, and left out.
+/// Returns the number of log lines about filters that cannot be loaded: written, and left out.
 fn unloadable(log: &str) -> (u64, u64) {
     let lines = || log.lines().filter_map(|line| line.split_once("a filter cannot be loaded: "));
     let left_out = lines().filter_map(|(_, text)| text.strip_suffix(" more such lines were left out"));

@@ -12,7 +12,7 @@ use super::memory;
 use crate::harness::Site;
 use crate::support::make::{ANY, add, plain, promise, redisbloom};
 
-/// What old blocks are overwritten with, so that whoever still reads them sees it.
+/// What old blocks are overwritten with, so that a later read of them is noticed.
 const GONE: u8 = 0xDD;
 
 /// # Safety
@@ -51,7 +51,7 @@ pub(super) unsafe extern "C" fn defrag_cursor_get(_: *mut c_void, cursor: *mut c
     OK
 }
 
-/// Moves the value under the key; answers how many calls that took and how many blocks were moved.
+/// Moves the value under the key. Returns the number of calls that took, and of blocks that were moved.
 fn defragment(data_type: &str) -> (usize, usize) {
     let (methods, mut value) = with(|state| {
         (state.defrag_cursor, state.moved_blocks) = (0, 0);

@@ -7,7 +7,7 @@ use crate::support::Random;
 pub(crate) const TESTS: &[Test] = tests![
     altered_filters_of_redisbloom_never_hurt,
     altered_filters_of_valkey_bloom_never_hurt,
-    altered_pieces_of_redisbloom_never_hurt,
+    altered_chunks_of_redisbloom_never_hurt,
     altered_blobs_of_valkey_bloom_never_hurt,
 ];
 
@@ -82,7 +82,7 @@ fn behaves(client: &mut Client, key: &str) {
     assert_eq!(client.digest("again"), client.digest(key));
 }
 
-/// Puts altered samples of `of` to a server by `put`, which answers; whatever was taken must behave.
+/// Puts altered samples of `of` to a server by `put`, which returns the reply; a filter that was taken must behave.
 fn corpus(
     site: &Site,
     of: impl Fn(&Case) -> Option<(Vec<u8>, usize, usize)>,
@@ -139,9 +139,9 @@ fn altered_filters_of_valkey_bloom_never_hurt(site: &Site) {
     corpus(site, of, put_payload, &["-ERR Bad data format"]);
 }
 
-fn altered_pieces_of_redisbloom_never_hurt(site: &Site) {
+fn altered_chunks_of_redisbloom_never_hurt(site: &Site) {
     let of = |case: &Case| {
-        let header = case.is_redisbloom().then(|| case.pieces().swap_remove(0).1)?;
+        let header = case.is_redisbloom().then(|| case.chunks().swap_remove(0).1)?;
         let end = header.len();
         Some((header, 0, end))
     };

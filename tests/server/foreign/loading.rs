@@ -1,26 +1,26 @@
-//! Every recorded filter loads, answers as recorded, is described as recorded, goes on, and is written down as it was.
+//! Every recorded filter loads, replies as recorded, is described as recorded, goes on, and is written down as it was.
 
 use redis::Value;
 
-use super::{ASSUME, Case, UNTOLD, add, answers, cases, digests, restore, servers};
-use crate::dump::{load, pieces, travel};
+use super::{AMBIGUOUS, ASSUME, Case, add, cases, digests, lookups, restore, servers};
+use crate::dump::{chunks, load, travel};
 use crate::harness::{Client, Site, Test, show, tests};
 use crate::support::rdb::Payload;
 
 pub(crate) const TESTS: &[Test] = tests![
-    every_filter_is_restored_and_answers_as_recorded,
+    every_filter_is_restored_and_replies_as_recorded,
     every_filter_is_described_as_recorded,
-    every_filter_loads_from_its_pieces_or_its_blob,
+    every_filter_loads_from_its_chunks_or_its_blob,
     every_filter_goes_on_for_two_more_layers,
     every_filter_is_dumped_as_it_was,
-    filters_of_redisbloom_1_1_need_to_be_told_of,
+    filters_of_redisbloom_1_1_need_their_option,
     the_order_of_fields_from_before_1_0_is_refused_with_a_word,
 ];
 
-fn every_filter_is_restored_and_answers_as_recorded(site: &Site) {
+fn every_filter_is_restored_and_replies_as_recorded(site: &Site) {
     for (server, cases) in servers(site, |launch| launch) {
         let mut client = server.client();
-        cases.iter().for_each(|case| case.assert_answers(&mut client, &case.key));
+        cases.iter().for_each(|case| case.assert_replies(&mut client, &case.key));
     }
 }
 
@@ -41,7 +41,8 @@ fn expected_size(case: &Case, client: &mut Client) -> Option<String> {
     let layers = client.array(&["BF.DEBUG", case.key.as_str()]).len() as u64 - 1;
     let size = match case.producer {
         "redisbloom-2.2.0" | "redisbloom-2.2.18" => size - (120 - 64) * layers,
-        // 0.1.0 counted 32 and 200 a layer; 1.0 counts 48, 208 a layer and the room of the list, which doubles from 4.
+        // 0.1.0 counted 32 and 200 a layer; 1.0 counts 48, 208 a layer and the capacity of the list, which doubles
+        // from 4.
         "valkey-bloom-0.1.0" => {
             let room = if layers == 1 { 1 } else { layers.next_power_of_two().max(4) };
             size + 16 + 8 * layers + 8 * room
@@ -72,7 +73,7 @@ fn every_filter_is_described_as_recorded(site: &Site) {
                     Some(_) if word == "EXPANSION" && case.is_fixed() => assert_eq!(told, "[nil]"),
                     Some(value) => assert_eq!(told, format!("[{value}]"), "{key} {word}"),
                     None if case.producer == "valkey-bloom-0.1.0" => {
-                        // It had no such field. Its rate was a float: the one asked for is told, as a decimal.
+                        // It had no such field. Its rate was a float: the one asked for is shown, as a decimal.
                         let rate = case.reserve_words().first().map_or(0.001, |word| word.parse().unwrap());
                         if word == "ERROR" {
                             assert_eq!(told, format!("[\"{rate}\"]"), "{key}");
@@ -110,13 +111,13 @@ fn assert_debug(client: &mut Client, case: &Case) {
     assert_eq!(told, expected, "{}", case.key);
 }
 
-fn every_filter_loads_from_its_pieces_or_its_blob(site: &Site) {
+fn every_filter_loads_from_its_chunks_or_its_blob(site: &Site) {
     for (server, cases) in servers(site, |launch| launch) {
         let mut client = server.client();
         let mut loaded = 0;
         for case in &cases {
             if case.is_redisbloom() {
-                for (iterator, data) in case.pieces() {
+                for (iterator, data) in case.chunks() {
                     assert_eq!(load(&mut client, "copy", iterator, &data), "+OK", "{}", case.key);
                 }
             } else if let Some(blob) = case.blob() {
@@ -124,7 +125,7 @@ fn every_filter_loads_from_its_pieces_or_its_blob(site: &Site) {
             } else {
                 continue;
             }
-            case.assert_answers(&mut client, "copy");
+            case.assert_replies(&mut client, "copy");
             assert_eq!(client.digest("copy"), client.digest(&case.key), "{}", case.key);
             client.say("DEL copy");
             loaded += 1;
@@ -158,8 +159,8 @@ fn every_filter_goes_on_for_two_more_layers(site: &Site) {
                 }
             }
             assert!(members.len() > case.members.len(), "{}", case.key);
-            let found = answers(&mut client, &case.key, &members);
-            assert!(found.iter().all(|answer| *answer == '1'), "{} has a false negative", case.key);
+            let found = lookups(&mut client, &case.key, &members);
+            assert!(found.iter().all(|reply| *reply == '1'), "{} has a false negative", case.key);
             travel(&mut client, &case.key, "copy");
             assert_eq!(client.digest("copy"), client.digest(&case.key), "{}", case.key);
             client.say("DEL copy");
@@ -172,8 +173,8 @@ fn every_filter_is_dumped_as_it_was(site: &Site) {
         let mut client = server.client();
         for case in &cases {
             if case.is_redisbloom() && !["redisbloom-2.2.0"].contains(&case.producer) {
-                let told = pieces(&mut client, &case.key);
-                let recorded = case.pieces();
+                let told = chunks(&mut client, &case.key);
+                let recorded = case.chunks();
                 // The header is of the newest form whichever it came with.
                 let from = usize::from(!case.is_newest_encoding());
                 assert_eq!(told[from..], recorded[from..], "{}", case.key);
@@ -191,34 +192,34 @@ fn every_filter_is_dumped_as_it_was(site: &Site) {
     }
 }
 
-fn filters_of_redisbloom_1_1_need_to_be_told_of(site: &Site) {
+fn filters_of_redisbloom_1_1_need_their_option(site: &Site) {
     let server = site.start();
     let mut client = server.client();
-    let untold: Vec<Case> = cases().into_iter().filter(|case| case.producer == UNTOLD).collect();
-    for case in &untold {
+    let ambiguous: Vec<Case> = cases().into_iter().filter(|case| case.producer == AMBIGUOUS).collect();
+    for case in &ambiguous {
         assert_eq!(restore(&mut client, &case.key, &case.payload_for(site)), "+OK");
-        let found = answers(&mut client, &case.key, &case.members).iter().filter(|c| **c == '1').count();
+        let found = lookups(&mut client, &case.key, &case.members).iter().filter(|c| **c == '1').count();
         assert!(found * 10 < case.members.len(), "{}: {found} found", case.key);
     }
-    let wrong = digests(&mut client, &untold);
+    let wrong = digests(&mut client, &ambiguous);
     // What is loaded from now on is read as of 1.1.
     let [option, value] = ASSUME.split(' ').collect::<Vec<_>>()[..] else { panic!("{ASSUME}") };
     assert_eq!(client.say(&format!("CONFIG SET {option} {value}")), "+OK");
     assert_eq!(client.say("DEBUG RELOAD"), "+OK");
-    for case in &untold {
-        case.assert_answers(&mut client, &case.key);
-        // It stays so in copies, and in pieces loaded.
+    for case in &ambiguous {
+        case.assert_replies(&mut client, &case.key);
+        // It stays so in copies, and in chunks loaded.
         assert_eq!(client.say(&format!("COPY {} copy", case.key)), "1");
         assert_eq!(client.say(&format!("CONFIG SET {option} no")), "+OK");
-        case.assert_answers(&mut client, "copy");
+        case.assert_replies(&mut client, "copy");
         assert_eq!(client.say(&format!("CONFIG SET {option} {value}")), "+OK");
         client.say("DEL copy");
         travel(&mut client, &case.key, "copy");
-        case.assert_answers(&mut client, "copy");
+        case.assert_replies(&mut client, "copy");
         client.say("DEL copy");
     }
-    // The same bytes, other answers: the digests differ.
-    for (right, wrong) in digests(&mut client, &untold).iter().zip(&wrong) {
+    // The same bytes, other replies: the digests differ.
+    for (right, wrong) in digests(&mut client, &ambiguous).iter().zip(&wrong) {
         assert_ne!(right, wrong);
     }
     // A filter that 1.1 cannot have made is not touched by it.

@@ -4,7 +4,6 @@ mod hostile;
 mod loading;
 mod redisbloom;
 pub(crate) mod streams;
-mod surviving;
 mod valkeybloom;
 
 use std::ops::Deref;
@@ -14,18 +13,17 @@ use crate::support::fixtures;
 
 pub(crate) const SUBJECTS: &[(&str, &[Test])] = &[
     ("foreign-loading", loading::TESTS),
-    ("foreign-surviving", surviving::TESTS),
     ("foreign-hostile", hostile::TESTS),
     ("foreign-redisbloom", redisbloom::TESTS),
     ("foreign-valkeybloom", valkeybloom::TESTS),
     ("foreign-streams", streams::TESTS),
 ];
 
-/// The producer whose filters do not tell how they hash.
-const UNTOLD: &str = "redisbloom-1.1.1";
+/// The producer whose filters do not say how they hash.
+pub(crate) const AMBIGUOUS: &str = "redisbloom-1.1.1";
 
 /// The option that says it for them.
-const ASSUME: &str = "bf.assume-redisbloom-1-1 yes";
+pub(crate) const ASSUME: &str = "bf.assume-redisbloom-1-1 yes";
 
 /// One recorded filter.
 pub(crate) struct Case(fixtures::Case);
@@ -54,7 +52,7 @@ impl Case {
 
     /// Whether it was recorded in the encoding that is written today.
     pub(crate) fn is_newest_encoding(&self) -> bool {
-        let older = ["redisbloom-1.0.3", UNTOLD, "redisbloom-2.0.3", "valkey-bloom-0.1.0"];
+        let older = ["redisbloom-1.0.3", AMBIGUOUS, "redisbloom-2.0.3", "valkey-bloom-0.1.0"];
         !older.contains(&self.producer)
     }
 
@@ -63,7 +61,7 @@ impl Case {
         self.json["case"] == "fixed"
     }
 
-    /// What RESTORE takes on this server, which refuses payloads of snapshot versions newer than its own.
+    /// Returns the payload that RESTORE takes on this server, which refuses snapshot versions newer than its own.
     pub(crate) fn payload_for(&self, site: &Site) -> Vec<u8> {
         let mut payload = self.payload.clone();
         if !site.from(Some((7, 2)), Some((7, 2))) {
@@ -73,31 +71,31 @@ impl Case {
     }
 
     /// Returns the replies of BF.SCANDUMP; valkey-bloom has none.
-    pub(crate) fn pieces(&self) -> Vec<(i64, Vec<u8>)> {
-        self.chunks().into_iter().map(|(iterator, data)| (iterator as i64, data)).collect()
+    pub(crate) fn chunks(&self) -> Vec<(i64, Vec<u8>)> {
+        self.0.chunks().into_iter().map(|(iterator, data)| (iterator as i64, data)).collect()
     }
 
-    /// Asserts that the filter under a key answers as it did where it was recorded.
-    pub(crate) fn assert_answers(&self, client: &mut Client, key: &str) {
+    /// Asserts that the filter under a key replies as it did where it was recorded.
+    pub(crate) fn assert_replies(&self, client: &mut Client, key: &str) {
         let key_type = client.say(&format!("TYPE {key}"));
         assert_eq!(key_type, format!("+{}", self.type_name()), "{key}");
-        let members = answers(client, key, &self.members);
-        assert!(members.iter().all(|answer| *answer == '1'), "{key} lost a member of {}", self.key);
-        let probes: String = answers(client, key, &self.probes).into_iter().collect();
+        let members = lookups(client, key, &self.members);
+        assert!(members.iter().all(|reply| *reply == '1'), "{key} lost a member of {}", self.key);
+        let probes: String = lookups(client, key, &self.probes).into_iter().collect();
         assert_eq!(probes, self.probe_replies(), "{key}");
     }
 }
 
-/// The answers of BF.MEXISTS as digits.
-pub(crate) fn answers(client: &mut Client, key: &str, items: &[Vec<u8>]) -> Vec<char> {
-    let mut answers = Vec::new();
+/// Returns the replies of BF.MEXISTS as digits.
+pub(crate) fn lookups(client: &mut Client, key: &str, items: &[Vec<u8>]) -> Vec<char> {
+    let mut found = Vec::new();
     for items in items.chunks(1000) {
         let mut words: Vec<&[u8]> = vec![b"BF.MEXISTS", key.as_bytes()];
         words.extend(items.iter().map(Vec::as_slice));
         let replies = client.array(&words);
-        answers.extend(replies.iter().map(|reply| show(reply).chars().next().unwrap()));
+        found.extend(replies.iter().map(|reply| show(reply).chars().next().unwrap()));
     }
-    answers
+    found
 }
 
 /// Adds items with BF.MADD; an error in the reply is shown instead of a digit.
@@ -118,12 +116,13 @@ pub(crate) fn restore(client: &mut Client, key: &str, payload: &[u8]) -> String 
     client.ask(&[b"RESTORE", key.as_bytes(), b"0", payload])
 }
 
-/// Two servers with every recorded filter between them: one that takes filters for those of RedisBloom 1.1 where they
-/// may be, and one for all others.
+/// Two servers that share all recorded filters: one that assumes RedisBloom 1.1 where a filter may be of it, and one
+/// for the others.
 pub(crate) fn servers(site: &Site, change: impl Fn(Launch) -> Launch) -> Vec<(Server, Vec<Case>)> {
-    let (untold, told): (Vec<_>, Vec<_>) = cases().into_iter().partition(|case| case.producer == UNTOLD);
+    let (ambiguous, others): (Vec<_>, Vec<_>) =
+        cases().into_iter().partition(|case| case.producer == AMBIGUOUS);
     let launches = [site.launch(), site.launch().with_option(ASSUME)];
-    let pairs = launches.into_iter().zip([told, untold]);
+    let pairs = launches.into_iter().zip([others, ambiguous]);
     pairs
         .map(|(launch, cases)| {
             let server = change(launch).start();

@@ -1,7 +1,7 @@
-//! With `bf.format redisbloom` a server is RedisBloom, to the byte: sizes, replies in RESP2 and RESP3, pieces, growth.
+//! With `bf.format redisbloom` a server is RedisBloom, to the byte: sizes, replies in RESP2 and RESP3, chunks, growth.
 
 use super::{add, cases};
-use crate::dump::{load, pieces, travel};
+use crate::dump::{chunks, load, travel};
 use crate::harness::{Server, Site, Test, show, tests};
 use crate::support::rdb::Payload;
 
@@ -13,7 +13,7 @@ pub(crate) const TESTS: &[Test] = tests![
     error_rates_above_a_quarter_are_a_quarter,
     filters_grow_as_in_redisbloom,
     fixed_filters_fill_up_as_in_redisbloom,
-    pieces_are_redisblooms,
+    chunks_are_redisblooms,
     a_header_that_says_more_items_than_bits_is_taken_and_counted_as_far_as_can_be,
     the_format_of_a_command_beats_the_configured_one,
 ];
@@ -33,8 +33,8 @@ fn what_is_made_is_what_redisbloom_made(site: &Site) {
             assert_eq!(client.say(&format!("BF.RESERVE {key} {}", words.join(" "))), "+OK");
         }
         add(&mut client, key, &case.members);
-        case.assert_answers(&mut client, key);
-        assert_eq!(pieces(&mut client, key), case.pieces(), "{key}");
+        case.assert_replies(&mut client, key);
+        assert_eq!(chunks(&mut client, key), case.chunks(), "{key}");
         let (told, recorded) = (Payload::read(&client.bytes(&["DUMP", key])), Payload::read(&case.payload));
         assert_eq!((told.type_name, told.record), (recorded.type_name, recorded.record), "{key}");
         let lines: Vec<String> = client.array(&["BF.DEBUG", key]).iter().map(show).collect();
@@ -206,20 +206,20 @@ fn fixed_filters_fill_up_as_in_redisbloom(site: &Site) {
     }
     // Written down though never used: what was asked for, else the default.
     client.say("BF.RESERVE f 0.01 9 NONSCALING");
-    let header = pieces(&mut client, "f").swap_remove(0).1;
+    let header = chunks(&mut client, "f").swap_remove(0).1;
     assert_eq!(header[12..20], [13, 0, 0, 0, 2, 0, 0, 0], "options and growth");
 }
 
-fn pieces_are_redisblooms(site: &Site) {
+fn chunks_are_redisblooms(site: &Site) {
     let server = start(site);
     let mut client = server.client();
-    // Two pieces of 16 MiB in the first layer, which is larger.
+    // Two chunks of 16 MiB in the first layer, which is larger.
     assert_eq!(client.say("BF.RESERVE k 0.01 20000000"), "+OK");
     client.say("BF.ADD k a");
-    let pieces = pieces(&mut client, "k");
-    let sizes: Vec<usize> = pieces.iter().map(|piece| piece.1.len()).collect();
+    let chunks = chunks(&mut client, "k");
+    let sizes: Vec<usize> = chunks.iter().map(|chunk| chunk.1.len()).collect();
     assert_eq!(sizes, [73, 16 << 20, 27_569_384 - (16 << 20)]);
-    let iterators: Vec<i64> = pieces.iter().map(|piece| piece.0).collect();
+    let iterators: Vec<i64> = chunks.iter().map(|chunk| chunk.0).collect();
     assert_eq!(iterators, [1, 1 + (16 << 20), 1 + 27_569_384]);
 }
 

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 
 use crate::harness::{Client, Launch, Server, Site, Test, tests, wait_until};
-use crate::persistence::{append_only, append_only_base, rewrite};
+use crate::journeys::{append_only, append_only_base, rewrite};
 use crate::replication::Watch;
 
 pub(crate) const TESTS: &[Test] = tests![
@@ -91,8 +91,8 @@ fn a_rewritten_log_of_redisblooms_format_holds_clear_chunks_too(site: &Site) {
     client.say("BF.ADD k a");
     rewrite(&mut client);
     let base = append_only_base(&server);
-    let pieces = base.windows(12).filter(|window| *window == b"BF.LOADCHUNK").count();
-    assert_eq!(pieces, 2 * (1 + 3));
+    let chunks = base.windows(12).filter(|window| *window == b"BF.LOADCHUNK").count();
+    assert_eq!(chunks, 2 * (1 + 3));
     let digests = ["k", "empty"].map(|key| client.digest(key));
     drop(client);
     let server = server.restart();

@@ -52,7 +52,7 @@ fn what_is_made_with_a_recorded_seed_is_what_valkey_bloom_made(site: &Site) {
     let mut client = server.client();
     for case in released() {
         make(&mut client, &case);
-        case.assert_answers(&mut client, &case.key);
+        case.assert_replies(&mut client, &case.key);
         let told = Payload::read(&client.bytes(&["DUMP", case.key.as_str()]));
         let recorded = Payload::read(&case.payload);
         assert_eq!((told.type_name, told.record), (recorded.type_name, recorded.record), "{}", case.key);
@@ -174,13 +174,13 @@ fn blobs_are_loaded_or_refused_as_by_valkey_bloom(site: &Site) {
 
 fn a_rewritten_append_only_file_holds_the_recorded_blobs(site: &Site) {
     let launch = site.launch().with_option("bf.format valkey-bloom");
-    let server = crate::persistence::append_only(launch, "no").start();
+    let server = crate::journeys::append_only(launch, "no").start();
     let mut client = server.client();
     for case in released() {
         make(&mut client, &case);
     }
-    crate::persistence::rewrite(&mut client);
-    let base = crate::persistence::append_only_base(&server);
+    crate::journeys::rewrite(&mut client);
+    let base = crate::journeys::append_only_base(&server);
     for case in released() {
         let blob = case.blob().unwrap();
         assert!(base.windows(blob.len()).any(|window| window == blob), "{}", case.key);

@@ -35,7 +35,7 @@ pub(crate) fn skip(reason: impl Into<String>) {
     SKIPPED.set(Some(reason.into()));
 }
 
-/// Runs a test on this thread; answers why it was skipped, if it was.
+/// Runs a test on this thread. Returns why it was skipped, if it was.
 fn run(body: fn(&Site), site: &Site) -> Option<String> {
     SKIPPED.take();
     body(site);

@@ -100,7 +100,7 @@ impl Launch {
         self.dir.path()
     }
 
-    /// Starts it and waits until it answers and has loaded its data.
+    /// Starts it and waits until it replies and has loaded its data.
     pub(crate) fn start(self) -> Server {
         match self.try_start() {
             Ok(server) => server,
@@ -325,19 +325,19 @@ impl Drop for Server {
     }
 }
 
-/// `None` once the server answers; its status when it ends first.
+/// Returns `None` once the server replies; its status when it ends first.
 fn wait_for_start(child: &mut Child, port: u16, dir: &Path) -> Option<ExitStatus> {
     let dir = dir.canonicalize().expect("directory of the server");
     let mut status = None;
-    wait_until("server answers", || {
+    wait_until("server replies", || {
         status = child.try_wait().expect("state of the server");
-        status.is_some() || answers(port, &dir)
+        status.is_some() || is_ready(port, &dir)
     });
     status
 }
 
-/// Whether the server on that port has loaded its data and is ours: the port might be another test's by now.
-fn answers(port: u16, dir: &Path) -> bool {
+/// Returns whether the server on that port has loaded its data and is ours: the port might be another test's by now.
+fn is_ready(port: u16, dir: &Path) -> bool {
     let Ok(mut client) = Client::connect(port, false) else { return false };
     // Servers that load answer CONFIG, but not PING.
     let Ok(Value::SimpleString(_)) = client.try_call(&["PING"]) else { return false };

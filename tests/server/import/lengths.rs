@@ -1,4 +1,4 @@
-//! What is long: items, and the strings that filters are given back as.
+//! What is long: items, and the strings of exports.
 
 use crate::harness::{Client, Server, Site, Test, reseal, tests};
 
@@ -42,7 +42,7 @@ fn too_long(bytes: u64) -> String {
 }
 
 fn a_string_longer_than_a_servers_is_refused(site: &Site) {
-    // Room for the array and a string, but not for another one.
+    // Enough memory for the array and a string, but not for another one.
     let server = cramped(site, 3900);
     let mut client = server.client();
     let line = "BF.IMPORT k EMPTY SCHEME guava-mitz64 BITS 12000000000 HASHES 3";
@@ -54,7 +54,7 @@ fn a_string_longer_than_a_servers_is_refused(site: &Site) {
 }
 
 fn a_forged_length_of_a_string_is_refused(site: &Site) {
-    // Room for the string, but not for two of them.
+    // Enough memory for the string, but not for two of them.
     let server = cramped(site, 900);
     let mut client = server.client();
     assert_eq!(client.say("BF.IMPORT k EMPTY SCHEME guava-mitz64 BITS 64 HASHES 1"), "+OK");
@@ -77,7 +77,7 @@ fn a_string_that_the_server_could_not_copy_is_refused(site: &Site) {
     if site.hides_memory() {
         return;
     }
-    // Room for the array and the string, but not for the copy that the server makes of a reply.
+    // Enough memory for the array and the string, but not for the copy that the server makes of a reply.
     let server = cramped(site, 2 * 256 + 128);
     let mut client = server.client();
     assert_eq!(client.say("BF.IMPORT k EMPTY SCHEME guava-mitz32 BITS 2147483648 HASHES 255"), "+OK");

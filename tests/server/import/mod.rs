@@ -1,10 +1,9 @@
-//! BF.IMPORT and BF.EXPORT: filters that clients keep in strings, taken over, used, moved about and given back.
+//! BF.IMPORT and BF.EXPORT: filters that clients keep in strings, imported, used, copied and exported.
 
 mod access;
 mod lengths;
 mod origins;
 mod recordings;
-mod survival;
 mod uses;
 
 use everbloom::command::words::Word;
@@ -16,7 +15,6 @@ use crate::vectors::{System, system};
 /// One area in several files.
 pub(crate) const SUBJECTS: &[(&str, &[Test])] = &[
     ("import", recordings::TESTS),
-    ("import", survival::TESTS),
     ("import", uses::TESTS),
     ("import", origins::TESTS),
     ("import", access::TESTS),
@@ -41,7 +39,7 @@ fn description_of(system: &System) -> String {
 }
 
 /// Puts the recorded string under `{x}:string` and imports it under `{x}`.
-fn import(client: &mut Client, system: &System) {
+pub(crate) fn import(client: &mut Client, system: &System) {
     let name = system.name;
     client.ask(&[b"SET", format!("{name}:string").as_bytes(), system.string(STRING).as_slice()]);
     let line = format!("BF.IMPORT {name} SOURCE {name}:string {}", description_of(system));
@@ -55,14 +53,14 @@ fn many(client: &mut Client, command: &str, key: &str, items: &[Vec<u8>]) -> Vec
     client.array(&args)
 }
 
-/// Whether the filter gives every answer that the client's own code gave.
-fn assert_answers(client: &mut Client, system: &System, key: &str) {
+/// Checks that every lookup has the result of the client's own code.
+fn assert_replies(client: &mut Client, system: &System, key: &str) {
     let digit = |answer: &Value| if *answer == Value::Int(1) { '1' } else { '0' };
     let answers: String =
         many(client, "BF.MEXISTS", key, &system.items("queries")).iter().map(digit).collect();
     assert_eq!(answers, system.json["bitmap"]["expected"].as_str().unwrap(), "{key}");
     let members = many(client, "BF.MEXISTS", key, &system.items("members"));
-    assert!(members.len() == 1000 && members.iter().all(|answer| *answer == Value::Int(1)), "{key}");
+    assert!(members.len() == 1000 && members.iter().all(|reply| *reply == Value::Int(1)), "{key}");
     for item in system.items("queries").iter().take(20) {
         let one = client.call(&[b"BF.EXISTS", key.as_bytes(), item]);
         assert_eq!(vec![one], many(client, "BF.MEXISTS", key, std::slice::from_ref(item)));

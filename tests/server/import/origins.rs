@@ -1,6 +1,6 @@
 //! Where an import comes from: the bytes of Guava, the settings of Redisson, and what is wrong with an origin.
 
-use super::{assert_answers, many, redisson, state};
+use super::{assert_replies, many, redisson, state};
 use crate::harness::{Site, Test, tests};
 use crate::vectors::system;
 
@@ -24,7 +24,7 @@ fn the_bytes_of_guava_come_and_go(site: &Site) {
         assert_eq!(client.say("BF.IMPORT read SOURCE string SCHEME guava"), "+OK");
         assert_eq!(state(&mut client, "read"), state(&mut client, "sent"));
         for key in ["sent", "read"] {
-            assert_answers(&mut client, &system, key);
+            assert_replies(&mut client, &system, key);
             assert_eq!(client.bytes(&["BF.EXPORT", key]), blob);
         }
         // Made anew from its items.
@@ -79,7 +79,7 @@ fn settings_of_redisson_are_read(site: &Site) {
         redisson(&mut client, name);
         let line = format!("BF.IMPORT k SOURCE {name} SCHEME redisson ENCODING kryo5-string REPLACE");
         assert_eq!(client.say(&line), "+OK");
-        assert_answers(&mut client, &system("redisson-kryo5-codec"), "k");
+        assert_replies(&mut client, &system("redisson-kryo5-codec"), "k");
         assert_eq!(client.say("BF.INFO k CAPACITY"), "[1000]");
     }
     client.say("HDEL {users}:config hashIterations");

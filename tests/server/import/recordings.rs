@@ -3,7 +3,7 @@
 use everbloom::bloom::hash::scheme::Scheme;
 use redis::Value;
 
-use super::{STRING, assert_answers, description, description_of, import, many, state};
+use super::{STRING, assert_replies, description, description_of, import, many, state};
 use crate::dump::travel;
 use crate::harness::{Client, Site, Test, tests};
 use crate::vectors::{file, hex, numbers, systems};
@@ -23,7 +23,7 @@ fn every_recorded_answer_is_given_however_the_filter_travels(site: &Site) {
         let name = system.name;
         import(&mut client, system);
         assert_eq!(client.bytes(&["GET", &format!("{name}:string")]), system.string(STRING));
-        assert_answers(&mut client, system, name);
+        assert_replies(&mut client, system, name);
         assert_eq!(client.bytes(&["BF.EXPORT", name]), system.string(STRING));
         let before = state(&mut client, name);
         assert_eq!(client.int(&format!("COPY {name} {name}:copy")), 1);
@@ -34,7 +34,7 @@ fn every_recorded_answer_is_given_however_the_filter_travels(site: &Site) {
         for copy in ["copy", "travelled", "restored"] {
             let key = format!("{name}:{copy}");
             assert_eq!(state(&mut client, &key), before, "{key}");
-            assert_answers(&mut client, system, &key);
+            assert_replies(&mut client, system, &key);
             assert_eq!(client.bytes(&["BF.EXPORT", &key]), system.string(STRING));
         }
         states.push(before);
@@ -43,7 +43,7 @@ fn every_recorded_answer_is_given_however_the_filter_travels(site: &Site) {
     let assert_all = |client: &mut Client| {
         for (system, state_before) in systems.iter().zip(&states) {
             assert_eq!(state(client, system.name), *state_before);
-            assert_answers(client, system, system.name);
+            assert_replies(client, system, system.name);
         }
     };
     assert_all(&mut client);
@@ -67,7 +67,7 @@ fn adding_through_the_module_makes_the_clients_string(site: &Site) {
             many(&mut client, "BF.MADD", name, &system.items("members"));
         }
         assert_eq!(client.bytes(&["BF.EXPORT", name]), system.string(STRING), "{name}");
-        assert_answers(&mut client, &system, name);
+        assert_replies(&mut client, &system, name);
     }
 }
 

@@ -2,9 +2,10 @@
 
 use redis::Value;
 
-use super::{STRING, description_of, import, many, state};
+use super::{STRING, description_of, import, many, redisson, state};
 use crate::dump::travel;
 use crate::harness::{Client, Site, Test, show, tests};
+use crate::journeys::strict;
 use crate::vectors::system;
 
 pub(crate) const TESTS: &[Test] = tests![
@@ -12,6 +13,7 @@ pub(crate) const TESTS: &[Test] = tests![
     a_fixed_import_refuses_what_it_has_no_room_for,
     items_that_cannot_be_encoded_are_refused_one_by_one,
     counts_say_that_they_are_estimates,
+    what_is_refused_is_not_replicated,
 ];
 
 fn a_full_import_grows_by_layers_of_our_own(site: &Site) {
@@ -33,7 +35,7 @@ fn a_full_import_grows_by_layers_of_our_own(site: &Site) {
     assert_eq!((layers.as_str(), client.say("BF.INFO k CAPACITY").as_str()), ("[4]", "[44000]"));
     let check = |client: &mut Client| {
         for chunk in items.chunks(1000).chain([system.items("members").as_slice()]) {
-            assert!(many(client, "BF.MEXISTS", "k", chunk).iter().all(|answer| *answer == Value::Int(1)));
+            assert!(many(client, "BF.MEXISTS", "k", chunk).iter().all(|reply| *reply == Value::Int(1)));
         }
         let absent: Vec<Vec<u8>> = (0..10_000).map(|item| format!("absent-{item}").into_bytes()).collect();
         let wrong = many(client, "BF.MEXISTS", "k", &absent)
@@ -100,4 +102,24 @@ fn counts_say_that_they_are_estimates(site: &Site) {
     assert!(debug.contains("scheme:guava-mitz64 encoding:raw shift:0 order:msb "), "{debug}");
     client.say("BF.ADD native x");
     assert_eq!(client.say("BF.INFO native ESTIMATED"), "-Invalid information value");
+}
+
+fn what_is_refused_is_not_replicated(site: &Site) {
+    let primary = site.start();
+    let replica = primary.replica(strict(site.launch()));
+    let mut client = primary.client();
+    redisson(&mut client, "{users}");
+    let line = "BF.IMPORT {users}:bf SOURCE {users} SCHEME redisson ENCODING kryo5-string";
+    assert_eq!(client.say(line), "+OK");
+    assert_eq!(client.say("BF.IMPORT fixed EMPTY SCHEME go-zero BITS 1000 CAPACITY 2 NONSCALING"), "+OK");
+    client.say("BF.MADD fixed a b c d");
+    assert_eq!(client.say("BF.ADD fixed one-too-many"), "-ERR non scaling filter is full");
+    assert!(client.say("BF.IMPORT fixed EMPTY SCHEME go-zero BITS 1000").starts_with('-'));
+    client.say("BF.MADD {users}:bf fine \u{7}");
+    client.ask(&[b"BF.MADD", b"{users}:bf".as_slice(), b"fine-too", b"\xff", b"after"]);
+    assert_eq!(client.say("BF.EXPORT nothing"), "-ERR not found");
+    assert_eq!(client.int("WAIT 1 60000"), 1);
+    for key in ["{users}:bf", "fixed"] {
+        assert_eq!(state(&mut replica.client(), key), state(&mut client, key), "{key}");
+    }
 }

@@ -1,0 +1,89 @@
+//! The dialogues, with a real server in RESP2 and RESP3, to the byte.
+
+use crate::harness::{Raw, Server, Site, Test, tests};
+use crate::support::dialogues::errors::WRONG_ARITY;
+use crate::support::dialogues::{DIALOGUES, arity_error};
+
+pub(crate) const TESTS: &[Test] =
+    tests![every_dialogue_has_its_replies, too_few_and_too_many_words_are_an_error];
+
+/// The keys that are there when a dialogue begins.
+const KEYS: &[&str] = &[
+    "FLUSHALL",
+    "SET string 4",
+    "SET users 4",
+    "RPUSH list a",
+    "HSET {users}:config size 700 hashIterations 5 expectedInsertions 50",
+];
+
+/// A client of each protocol, of which the second one speaks RESP3.
+fn clients(server: &Server) -> [Raw; 2] {
+    [server.raw(), server.raw3()]
+}
+
+fn every_dialogue_has_its_replies(site: &Site) {
+    let server = site.start();
+    for (mut client, is_resp3) in clients(&server).into_iter().zip([false, true]) {
+        for (name, dialogue) in DIALOGUES {
+            KEYS.iter().for_each(|line| drop(client.say(line)));
+            for (line, reply) in *dialogue {
+                let words: Vec<&str> = line.split(' ').collect();
+                let expected = if is_resp3 { in_resp3(line, reply) } else { in_resp2(reply) };
+                assert_eq!(shown(&client.ask(&words)), expected, "{name}, RESP3 {is_resp3}: {line}");
+            }
+        }
+    }
+}
+
+fn too_few_and_too_many_words_are_an_error(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    for line in WRONG_ARITY {
+        let name = line.split(' ').next().unwrap();
+        for line in [(*line).to_owned(), line.replace(name, &name.to_uppercase())] {
+            assert_eq!(client.say(&line), arity_error(&line), "{line}");
+        }
+    }
+    assert_eq!(client.int("DBSIZE"), 0);
+}
+
+/// Returns a reply in the notation of the dialogues: a line of text, without the lengths of strings.
+fn shown(reply: &str) -> String {
+    let mut lines = reply.split("\r\n");
+    let mut words = Vec::new();
+    while let Some(line) = lines.next().filter(|line| !line.is_empty()) {
+        words.push(match line.split_at(1) {
+            ("$", "-1") => "_".to_owned(),
+            ("$", _) => format!("${}", lines.next().unwrap_or_default()),
+            _ => line.to_owned(),
+        });
+    }
+    words.join(" ")
+}
+
+/// Returns a reply of a dialogue as RESP2 has it, which knows no booleans, doubles and maps.
+fn in_resp2(reply: &str) -> String {
+    let word = |word: &str| match word {
+        "#t" => ":1".to_owned(),
+        "#f" => ":0".to_owned(),
+        _ => word.strip_prefix(',').map_or(word.to_owned(), |number| format!("${number}")),
+    };
+    reply.split(' ').map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns a reply of a dialogue as RESP3 has it: a field of BF.INFO comes with its name.
+fn in_resp3(line: &str, reply: &str) -> String {
+    let Some(value) = reply.strip_prefix("*1 ").filter(|_| line.to_uppercase().starts_with("BF.INFO "))
+    else {
+        return reply.to_owned();
+    };
+    let field = line.rsplit(' ').next().unwrap_or_default().to_uppercase();
+    let names = [
+        ("CAPACITY", "Capacity"),
+        ("FILTERS", "Number of filters"),
+        ("ITEMS", "Number of items inserted"),
+        ("EXPANSION", "Expansion rate"),
+    ];
+    let known = names.iter().find(|(word, _)| *word == field).map(|(_, name)| (*name).to_owned());
+    format!("%1 +{} {value}", known.unwrap_or(field.to_lowercase()))
+}

@@ -1,0 +1,54 @@
+//! What commands have replicated: every parameter of a new filter, and of other changes no more than there was.
+
+/// Commands with the commands that they have replicated, in turn on one server. The key `string` holds no filter.
+pub(crate) const REPLICATED: &[(&str, &str)] = &[
+    // A new filter: every parameter is explicit.
+    ("BF.RESERVE a 1e-2 100", "BF.INSERT a CAPACITY 100 ERROR 0.01 EXPANSION 2 FORMAT everbloom"),
+    ("bf.reserve b 0.5 7 expansion 3", "BF.INSERT b CAPACITY 7 ERROR 0.5 EXPANSION 3 FORMAT everbloom"),
+    ("BF.RESERVE c 0x1p-3 9 EXPANSION 0", "BF.INSERT c CAPACITY 9 ERROR 0.125 NONSCALING FORMAT everbloom"),
+    ("BF.RESERVE d .001 5 NonScaling", "BF.INSERT d CAPACITY 5 ERROR 0.001 NONSCALING FORMAT everbloom"),
+    ("BF.RESERVE NONSCALING 0.1 5", "BF.INSERT NONSCALING CAPACITY 5 ERROR 0.1 EXPANSION 2 FORMAT everbloom"),
+    ("BF.ADD e x", "BF.INSERT e CAPACITY 100 ERROR 0.01 EXPANSION 2 FORMAT everbloom ITEMS x"),
+    ("BF.MADD f x y x", "BF.INSERT f CAPACITY 100 ERROR 0.01 EXPANSION 2 FORMAT everbloom ITEMS x y"),
+    ("BF.INSERT g ITEMS x", "BF.INSERT g CAPACITY 100 ERROR 0.01 EXPANSION 2 FORMAT everbloom ITEMS x"),
+    (
+        "bf.insert h error 0.5 nonscaling items x x",
+        "BF.INSERT h CAPACITY 100 ERROR 0.5 NONSCALING FORMAT everbloom ITEMS x",
+    ),
+    (
+        "BF.INSERT i CAPACITY 2 NONSCALING ITEMS x y z w",
+        "BF.INSERT i CAPACITY 2 ERROR 0.01 NONSCALING FORMAT everbloom ITEMS x y",
+    ),
+    // A filter that exists: the command as it was sent, if it added every item or refused none.
+    ("BF.ADD a d", "BF.ADD a d"),
+    ("BF.MADD a d e f e", "BF.MADD a d e f e"),
+    ("BF.INSERT a CAPACITY 9 ERROR 0.3 ITEMS g h", "BF.INSERT a CAPACITY 9 ERROR 0.3 ITEMS g h"),
+    // A fixed filter that fills up: what it took.
+    ("BF.RESERVE k 0.0001 3 NONSCALING", "BF.INSERT k CAPACITY 3 ERROR 0.0001 NONSCALING FORMAT everbloom"),
+    ("BF.ADD k a", "BF.ADD k a"),
+    ("BF.MADD k a b c d e", "BF.MADD k b c"),
+    // What changes nothing.
+    ("BF.ADD k a", ""),
+    ("BF.MADD k a b a", ""),
+    ("BF.INSERT k ITEMS a b", ""),
+    ("BF.INSERT k NOCREATE ITEMS b", ""),
+    ("BF.EXISTS k a", ""),
+    ("BF.MEXISTS k a z", ""),
+    ("BF.CARD k", ""),
+    ("BF.INFO k", ""),
+    ("BF.DEBUG k", ""),
+    ("BF.SCANDUMP k 0", ""),
+    // What is refused.
+    ("BF.ADD k d", ""),
+    ("BF.MADD k a d b", ""),
+    ("BF.INSERT k ITEMS d", ""),
+    ("BF.RESERVE a 0.01 100", ""),
+    ("BF.RESERVE string 0.01 100", ""),
+    ("BF.RESERVE none 0 100", ""),
+    ("BF.RESERVE none 0.01 1099511627776", ""),
+    ("BF.ADD string a", ""),
+    ("BF.INSERT none NOCREATE ITEMS a", ""),
+    ("BF.LOADCHUNK k 9 rubbish", ""),
+    ("BF.LOADCHUNK none 1 rubbish", ""),
+    ("BF.LOADCHUNK k 1 rubbish", ""),
+];

@@ -1,0 +1,203 @@
+//! What commands reply when all is well, and when a filter is full.
+
+use super::Dialogue;
+
+const FULL: &str = "-ERR non scaling filter is full";
+
+/// Filters are made, in lower case too.
+pub(crate) const RESERVED: Dialogue = &[
+    ("BF.RESERVE a 0.01 100", "+OK"),
+    ("bf.reserve b 0.01 100 expansion 4", "+OK"),
+    ("Bf.Reserve c 0.01 100 nonScaling", "+OK"),
+    ("BF.RESERVE d 0.01 100 NONSCALING EXPANSION 0", "+OK"),
+    ("BF.RESERVE e 0.01 100 EXPANSION 0 NONSCALING", "+OK"),
+    ("bf.card a", ":0"),
+    ("BF.INFO a BITS-PER-ITEM", "*1 _"),
+    ("BF.INFO a FILL", "*1 ,0"),
+    ("BF.INFO b EXPANSION", "*1 :4"),
+    ("BF.INFO c EXPANSION", "*1 _"),
+    ("BF.INFO d EXPANSION", "*1 _"),
+    ("BF.INFO e EXPANSION", "*1 _"),
+    ("bf.insert f capacity 7 error 0.1 expansion 3 nocreate nonscaling items a", "-ERR not found"),
+    ("bf.insert f capacity 7 error 0.1 expansion 3 nonscaling items a", "*1 #t"),
+    ("bf.info f capacity", "*1 :7"),
+    // Keys are no options, and after ITEMS everything is an item.
+    ("BF.RESERVE NONSCALING 0.01 100", "+OK"),
+    ("BF.INFO NONSCALING EXPANSION", "*1 :2"),
+    ("BF.RESERVE EXPANSION 0.01 100", "+OK"),
+    ("BF.INFO EXPANSION EXPANSION", "*1 :2"),
+    ("BF.INSERT ITEMS ITEMS ITEMS", "*1 #t"),
+    ("BF.EXISTS ITEMS ITEMS", "#t"),
+    ("BF.INSERT g ITEMS NOCREATE ITEMS CAPACITY", "*3 #t #t #t"),
+    ("BF.RESERVE h 0.01 100 IFNOTEXISTS", ":1"),
+    ("BF.RESERVE h 0.5 7 ifnotexists NONSCALING EX 9", ":0"),
+    ("BF.RESERVE h 2 100 IFNOTEXISTS", "-ERR error rate must be in the range (0.000000, 1.000000)"),
+    ("BF.INFO h CAPACITY", "*1 :100"),
+];
+
+/// Items are added, looked up and counted.
+pub(crate) const ADDED: Dialogue = &[
+    ("BF.EXISTS k a", "#f"),
+    ("BF.MEXISTS k a b", "*2 #f #f"),
+    ("BF.CARD k", ":0"),
+    ("BF.ADD k a", "#t"),
+    ("BF.ADD k a", "#f"),
+    ("BF.MADD k a b a", "*3 #f #t #f"),
+    ("BF.MADD k a", "*1 #f"),
+    ("BF.MADD k c", "*1 #t"),
+    ("BF.EXISTS k a", "#t"),
+    ("BF.EXISTS k z", "#f"),
+    ("BF.MEXISTS k a z b", "*3 #t #f #t"),
+    ("BF.CARD k", ":3"),
+    ("BF.INFO k ITEMS", "*1 :3"),
+    ("BF.INSERT k ITEMS d", "*1 #t"),
+    ("BF.INSERT k ITEMS d e e", "*3 #f #t #f"),
+    ("BF.INSERT n CAPACITY 10 ERROR 0.1 EXPANSION 3 ITEMS a", "*1 #t"),
+    ("BF.INSERT n NOCREATE ITEMS a", "*1 #f"),
+    ("BF.INFO n expansion", "*1 :3"),
+    ("BF.INFO n iTeMs", "*1 :1"),
+    ("BF.INFO n BITS-PER-ITEM", "*1 ,64"),
+];
+
+/// A full fixed filter: the reply ends at the item that is refused.
+pub(crate) const FULL_FIXED: Dialogue = &[
+    ("BF.RESERVE k 0.0001 2 NONSCALING", "+OK"),
+    ("BF.MADD k a a b c d", "*4 #t #f #t -ERR non scaling filter is full"),
+    // An item that is there needs no capacity.
+    ("BF.MADD k a b", "*2 #f #f"),
+    ("BF.ADD k b", "#f"),
+    ("BF.ADD k c", FULL),
+    ("BF.INSERT k ITEMS c", "*1 -ERR non scaling filter is full"),
+    ("BF.INSERT n CAPACITY 1 NONSCALING ITEMS x y z", "*2 #t -ERR non scaling filter is full"),
+    ("BF.CARD n", ":1"),
+    // No expansion is a fixed size, however it is written.
+    ("BF.RESERVE a 0.01 1 EXPANSION 0", "+OK"),
+    ("BF.ADD a x", "#t"),
+    ("BF.ADD a y", FULL),
+    ("BF.INSERT b CAPACITY 1 EXPANSION 0 ITEMS x", "*1 #t"),
+    ("BF.ADD b y", FULL),
+    ("BF.INSERT c NONSCALING EXPANSION 4 CAPACITY 1 ITEMS x", "*1 #t"),
+    ("BF.ADD c y", FULL),
+    ("BF.INSERT d EXPANSION 4 NONSCALING CAPACITY 1 ITEMS x", "*1 #t"),
+    ("BF.INFO d EXPANSION", "*1 _"),
+    ("BF.ADD d y", FULL),
+];
+
+/// The last of a repeated option counts, and every order of options means the same.
+pub(crate) const OPTIONS: Dialogue = &[
+    ("BF.INSERT k CAPACITY 5 ERROR 0.5 EXPANSION 3 CAPACITY 7 ERROR 0.25 EXPANSION 4 ITEMS a", "*1 #t"),
+    ("BF.INFO k CAPACITY", "*1 :7"),
+    ("BF.INFO k EXPANSION", "*1 :4"),
+    ("BF.INFO k ERROR-RATE", "*1 ,0.25"),
+    ("BF.INSERT n EXPANSION 0 EXPANSION 6 ITEMS a", "*1 #t"),
+    ("BF.INFO n EXPANSION", "*1 :6"),
+    ("BF.INSERT m capacity 3 CAPACITY 5 error 0.1 nonscaling EXPANSION 7 items ITEMS a", "*2 #t #t"),
+    ("BF.INFO m CAPACITY", "*1 :5"),
+    ("BF.INFO m EXPANSION", "*1 _"),
+    ("BF.RESERVE largest 0.01 2 EXPANSION 32768", "+OK"),
+    ("BF.MADD largest a b c", "*3 #t #t #t"),
+    ("BF.INFO largest CAPACITY", "*1 :65538"),
+    ("BF.INFO largest FILTERS", "*1 :2"),
+];
+
+/// Packed batches.
+pub(crate) const BATCHES: Dialogue = &[
+    ("bf.bulkadd k count lines a\nb\na", ":2"),
+    ("BF.BULKADD k NOCREATE COUNT LINES a\nc\n", ":1"),
+    // Empty lines are the empty item, and \r is part of one.
+    ("BF.BULKADD k LINES \n\nc\r\n", "$101"),
+    ("BF.BULKEXISTS k LINES \nc\n\nc\r", "$1111"),
+    ("BF.EXISTS k ", "#t"),
+    ("BF.EXISTS k c\r", "#t"),
+    ("BF.BULKEXISTS k FIXED 1 abx", "$110"),
+    ("BF.BULKEXISTS k COUNT FIXED 1 abx", ":2"),
+    ("BF.BULKADD k FIXED 2 xxyyxx", "$110"),
+    ("BF.BULKADD k PREFIXED \x01\0\0\0a\0\0\0\0\x02\0\0\0zz", "$001"),
+    ("BF.BULKEXISTS k PREFIXED \x02\0\0\0c\r\0\0\0\0", "$11"),
+    ("BF.BULKADD k LINES ", "$"),
+    ("BF.CARD k", ":8"),
+];
+
+/// The capacity of a filter with counters is that of its distinct items.
+pub(crate) const DISTINCT_ITEMS: Dialogue = &[
+    ("BF.RESERVE k 0.0001 5 COUNTING NONSCALING", "+OK"),
+    ("BF.MADD k a a a a a", "*5 #t #f #f #f #f"),
+    ("BF.MADD k b c d e f", "*5 #t #t #t #t -ERR non scaling filter is full"),
+    ("BF.CARD k", ":9"),
+    ("BF.ADD k a", "#f"),
+    // Five of six occurrences: the item is there still.
+    ("BF.DEL k a a a a a", "*5 #t #t #t #t #t"),
+    ("BF.ADD k f", FULL),
+    ("BF.DEL k a a", "*2 #t #f"),
+    ("BF.CARD k", ":4"),
+    ("BF.MADD k f g", "*2 #t -ERR non scaling filter is full"),
+    ("BF.MADD k f f f", "*3 #f #f #f"),
+    ("BF.DEL k b c d e f f f f", "*8 #t #t #t #t #t #t #t #t"),
+    ("BF.CARD k", ":0"),
+    ("BF.MADD k 1 2 3 4 5 6", "*6 #t #t #t #t #t -ERR non scaling filter is full"),
+    ("BF.CLEAR k", "+OK"),
+    ("BF.MADD k 1 2 3 4 5 6", "*6 #t #t #t #t #t -ERR non scaling filter is full"),
+    // A filter that grows does so for distinct items, too.
+    ("BF.RESERVE grows 0.0001 5 COUNTING EXPANSION 1", "+OK"),
+    ("BF.MADD grows a a a a a a b c d e", "*10 #t #f #f #f #f #f #t #t #t #t"),
+    ("BF.INFO grows FILTERS", "*1 :1"),
+    ("BF.ADD grows f", "#t"),
+    ("BF.INFO grows FILTERS", "*1 :2"),
+];
+
+/// A filter all of whose items are deleted has the parameters that it was made with.
+pub(crate) const EMPTIED: Dialogue = &[
+    ("BF.INSERT k CAPACITY 2 EXPANSION 3 ERROR 0.001 COUNTING ITEMS a b c d e", "*5 #t #t #t #t #t"),
+    // A layer without items is freed.
+    ("BF.INFO k CAPACITY", "*1 :8"),
+    ("BF.DEL k a b", "*2 #t #t"),
+    ("BF.INFO k CAPACITY", "*1 :6"),
+    ("BF.CLEAR k", "+OK"),
+    ("BF.INFO k CAPACITY", "*1 :2"),
+    ("BF.DEL k c", "*1 #f"),
+    ("BF.ADD k c", "#t"),
+    ("BF.DEL k c", "*1 #t"),
+];
+
+/// A saturating filter takes what a fixed one refuses.
+pub(crate) const SATURATING: Dialogue = &[
+    ("BF.RESERVE k 0.0001 2 NONSCALING saturate", "+OK"),
+    ("BF.MADD k a b c d a", "*5 #t #t #t #t #f"),
+    ("BF.ADD k e", "#t"),
+    ("BF.MEXISTS k a b c d e f", "*6 #t #t #t #t #t #f"),
+    ("BF.CARD k", ":5"),
+    ("BF.INFO k CAPACITY", "*1 :2"),
+    ("BF.INFO k FILTERS", "*1 :1"),
+    ("BF.INFO k EXPANSION", "*1 _"),
+    ("BF.RESERVE zero 0.0001 1 SATURATE EXPANSION 0", "+OK"),
+    ("BF.MADD zero a b", "*2 #t #t"),
+    ("BF.INSERT i CAPACITY 1 SATURATE NONSCALING ITEMS a b", "*2 #t #t"),
+    // A filter that exists stays as it is.
+    ("BF.INSERT fixed CAPACITY 1 NONSCALING ITEMS a", "*1 #t"),
+    ("BF.INSERT fixed CAPACITY 1 NONSCALING SATURATE ITEMS b", "*1 -ERR non scaling filter is full"),
+];
+
+/// A union of imports takes items that their clients cannot encode.
+pub(crate) const UNITED_IMPORTS: Dialogue = &[
+    ("BF.IMPORT k EMPTY SCHEME guava-mitz64 BITS 6400 HASHES 3 ENCODING int32le CAPACITY 300", "+OK"),
+    ("BF.IMPORT l EMPTY SCHEME guava-mitz32 BITS 6400 HASHES 3 ENCODING int32le CAPACITY 300", "+OK"),
+    ("BF.ADD k 7", "#t"),
+    ("BF.ADD l 8", "#t"),
+    ("BF.MERGE dest k l", "+OK"),
+    ("BF.MERGE k l", "+OK"),
+    ("BF.MADD dest abc 9", "*2 #t #t"),
+    ("BF.MADD k abc 9", "*2 #t #t"),
+    ("BF.MEXISTS dest 7 8 9 abc abd", "*5 #t #t #t #t #f"),
+    ("BF.MEXISTS k 7 8 9 abc abd", "*5 #t #t #t #t #f"),
+    ("BF.EXPORT k", "-ERR the filter was not imported"),
+];
+
+/// FORCE is an option as the last word after a source, and a key elsewhere.
+pub(crate) const FORCE_IS_A_KEY: Dialogue = &[
+    ("BF.ADD FORCE x", "#t"),
+    ("BF.MERGE a FORCE", "+OK"),
+    ("BF.MERGE b FORCE FORCE", "+OK"),
+    ("BF.MEXISTS a x y", "*2 #t #f"),
+    ("BF.MEXISTS b x y", "*2 #t #f"),
+    ("BF.MERGE FORCE a", "+OK"),
+];
