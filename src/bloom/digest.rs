@@ -210,11 +210,11 @@ impl<'g, 'i> Group<'g, 'i> {
                 schemes.clear();
                 digests::<SchemeHash>(hash, self.items, schemes)
             }
-            // Each in a loop of its own, which is short enough for the compiler to make no call of a step.
-            Hash::Murmur3 => hash_each(pairs, self.items, murmur3::hash128),
-            Hash::Keyed(key) => hash_each(pairs, self.items, |item| key.hash128(item)),
-            Hash::RedisBloom(murmur2) => hash_each(pairs, self.items, |item| murmur2.pair(item)),
-            Hash::ValkeyBloom(seed) => hash_each(pairs, self.items, |item| seed.pair(item)),
+            hash => {
+                pairs.clear();
+                hash.pair_each(self.items, |pair| pairs.push(pair));
+                group::all(self.items.len())
+            }
         };
         self.hash = Some(*hash);
     }
@@ -275,21 +275,6 @@ impl<'g, 'i> Group<'g, 'i> {
             Probe::prefetch(layer, digests, wanted & self.hashed, part, purpose, prefetch);
         });
     }
-}
-
-/// Hashes items, all of which can be hashed. Returns them. O(bytes).
-#[inline(always)]
-fn hash_each(
-    pairs: &mut SmallVec<[ItemHash; GROUP_ITEMS]>,
-    items: &[&[u8]],
-    hash: impl Fn(&[u8]) -> ItemHash,
-) -> ItemSet {
-    pairs.clear();
-    // Not `extend`, whose iterator would be called for every item.
-    for item in items {
-        pairs.push(hash(item));
-    }
-    group::all(items.len())
 }
 
 /// Hashes items. Returns those that could be hashed; the digests of the others mean nothing. O(bytes).

@@ -123,7 +123,7 @@ impl Filter {
             }
             layers => self.sum(layers, |state, layer| match state {
                 CellState::Counters(state) => state.occurrences,
-                CellState::Bits | CellState::Columns(_) => self.distinct_items_of(layer),
+                _ => self.distinct_items_of(layer),
             }),
         }
     }

@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use thiserror::Error;
 
-use super::cells::CellState;
 use super::filter::Filter;
 use super::layer::Layer;
 use super::policy::Policy;
@@ -104,11 +103,7 @@ impl Layer {
         if let Some(block) = self.placement().block() {
             visitor.visit(std::slice::from_ref(block));
         }
-        match self.cells().state() {
-            CellState::Bits => {}
-            CellState::Counters(state) => visit_box(&**state, visitor),
-            CellState::Columns(state) => visit_box(&**state, visitor),
-        }
+        self.cells().state().visit_block(visitor);
         visitor.visit(self.cells().allocation());
     }
 
@@ -116,11 +111,7 @@ impl Layer {
         if let Some(block) = self.placement_mut().block_mut() {
             mover.move_box(block);
         }
-        match self.cells_mut().state_mut() {
-            CellState::Bits => {}
-            CellState::Counters(state) => mover.move_box(state),
-            CellState::Columns(state) => mover.move_box(state),
-        }
+        self.cells_mut().state_mut().move_block(mover);
     }
 }
 

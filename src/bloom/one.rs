@@ -101,13 +101,11 @@ impl Filter {
                     }
                 };
                 match (cells, item.pair()) {
-                    (CellType::Bits, _) => self.add_to_bits(item, limit),
                     (CellType::Counters, Some(item)) if is_near => self.count(item, limit, NoPrefetch),
                     (CellType::Counters, Some(item)) => self.count(item, limit, prefetch),
                     (CellType::Columns, Some(item)) if is_near => self.add_in_time(item, limit, NoPrefetch),
                     (CellType::Columns, Some(item)) => self.add_in_time(item, limit, prefetch),
-                    // Only bits come from clients.
-                    (_, None) => Err(AddError::Full),
+                    _ => self.add_once(item, limit),
                 }
             }
         };
@@ -118,7 +116,7 @@ impl Filter {
     }
 
     #[inline(always)]
-    fn add_to_bits(&mut self, item: impl HashedItem, limit: &dyn ByteLimit) -> Result<Added, AddError> {
+    fn add_once(&mut self, item: impl HashedItem, limit: &dyn ByteLimit) -> Result<Added, AddError> {
         let at = Moment::default();
         let Some((last, older)) = self.layers.split_last_mut() else { return Err(AddError::Full) };
         if any_contains(older, item, at) {

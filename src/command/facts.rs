@@ -6,7 +6,7 @@ use super::number::six_digits;
 use super::reply::Reply;
 use super::words::{GUAVA_ORDER, Word};
 use crate::bloom::policy::{BitOrder, Imported, ValkeyBloom, redisbloom, valkeybloom};
-use crate::bloom::{Filter, Growth, Hash, Layer, Layout, Policy};
+use crate::bloom::{Filter, Growth, Layer, Layout, Policy};
 
 /// A value in a reply.
 #[derive(Clone, Debug, PartialEq)]
@@ -188,13 +188,7 @@ pub(super) fn placement(filter: &Filter, layer: &Layer) -> &'static str {
 
 /// Returns which module or client a layer of a united filter came from.
 pub(super) fn owner(layer: &Layer) -> &'static str {
-    match layer.hash() {
-        Hash::Murmur3 => "everbloom",
-        Hash::Keyed(_) => "everbloom-keyed",
-        Hash::RedisBloom(_) => "redisbloom",
-        Hash::ValkeyBloom(_) => "valkey-bloom",
-        Hash::Client(scheme, _) => scheme.word(),
-    }
+    layer.hash().owner(Word::word)
 }
 
 /// Returns the error rate that a layer was sized for; layer 0 is the oldest. It is unknown for merged layers, which do

@@ -13,6 +13,7 @@ mod unite;
 use std::ops::BitAndAssign;
 
 use super::layout::{PAGE_LINES, Spot};
+use super::memory::{BlockMover, BlockVisitor};
 use super::sizing::Shape;
 use super::window::Moment;
 
@@ -143,6 +144,24 @@ impl CellState {
             Self::Bits => CellType::Bits,
             Self::Counters(_) => CellType::Counters,
             Self::Columns(_) => CellType::Columns,
+        }
+    }
+
+    /// Visits the block of the allocator, if there is one.
+    pub(super) fn visit_block(&self, visitor: &mut impl BlockVisitor) {
+        match self {
+            Self::Bits => {}
+            Self::Counters(state) => visitor.visit(std::slice::from_ref(&**state)),
+            Self::Columns(state) => visitor.visit(std::slice::from_ref(&**state)),
+        }
+    }
+
+    /// Moves the block of the allocator, if there is one.
+    pub(super) fn move_block(&mut self, mover: &impl BlockMover) {
+        match self {
+            Self::Bits => {}
+            Self::Counters(state) => mover.move_box(state),
+            Self::Columns(state) => mover.move_box(state),
         }
     }
 

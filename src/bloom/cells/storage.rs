@@ -50,7 +50,7 @@ impl Counts {
 
     /// Returns the counts of clear cells that end in the last of some words, `unused_bits` before its end.
     const fn new(has_head: bool, unused_bits: u64) -> Self {
-        Self(unused_bits % 64 << Self::UNUSED_SHIFT | has_head as u64)
+        Self((unused_bits % 64) << Self::UNUSED_SHIFT | has_head as u64)
     }
 
     #[inline(always)]
@@ -59,7 +59,7 @@ impl Counts {
     }
 
     const fn unused_bits(self) -> u64 {
-        self.0 >> Self::UNUSED_SHIFT & 63
+        (self.0 >> Self::UNUSED_SHIFT) & 63
     }
 
     #[inline(always)]
@@ -115,36 +115,26 @@ impl Cells {
 
     /// Returns the state of columns; nothing for other cells.
     #[must_use]
+    #[inline(always)]
     pub fn columns(&self) -> Option<&ColumnsState> {
-        match &self.state {
-            CellState::Columns(state) => Some(state),
-            CellState::Bits | CellState::Counters(_) => None,
-        }
+        if let CellState::Columns(state) = &self.state { Some(state) } else { None }
     }
 
     /// Returns the state of columns, to be changed; nothing for other cells.
     pub fn columns_mut(&mut self) -> Option<&mut ColumnsState> {
-        match &mut self.state {
-            CellState::Columns(state) => Some(state),
-            CellState::Bits | CellState::Counters(_) => None,
-        }
+        if let CellState::Columns(state) = &mut self.state { Some(state) } else { None }
     }
 
     /// Returns the state of counters; nothing for other cells.
     #[must_use]
+    #[inline(always)]
     pub fn counters(&self) -> Option<&CountersState> {
-        match &self.state {
-            CellState::Counters(state) => Some(state),
-            CellState::Bits | CellState::Columns(_) => None,
-        }
+        if let CellState::Counters(state) = &self.state { Some(state) } else { None }
     }
 
     /// Returns the state of counters, to be changed; nothing for other cells.
     pub fn counters_mut(&mut self) -> Option<&mut CountersState> {
-        match &mut self.state {
-            CellState::Counters(state) => Some(state),
-            CellState::Bits | CellState::Columns(_) => None,
-        }
+        if let CellState::Counters(state) = &mut self.state { Some(state) } else { None }
     }
 
     /// Returns the number of bits of all cells. O(1).
@@ -199,23 +189,16 @@ impl Cells {
     #[inline(always)]
     pub(in crate::bloom) fn view(&self) -> View<'_> {
         let words = self.words();
-        match &self.state {
-            CellState::Bits | CellState::Counters(_) => View { words, stamps: &[] },
-            CellState::Columns(state) => {
-                let cells = words.len().saturating_sub(state.regions());
-                let (words, stamps) = words.split_at_checked(cells).unwrap_or_default();
-                View { words, stamps }
-            }
-        }
+        let Some(state) = self.columns() else { return View { words, stamps: &[] } };
+        let cells = words.len().saturating_sub(state.regions());
+        let (words, stamps) = words.split_at_checked(cells).unwrap_or_default();
+        View { words, stamps }
     }
 
     /// Returns the cells and the stamps of their regions, to be changed.
     #[inline(always)]
     pub(in crate::bloom) fn view_mut(&mut self) -> ViewMut<'_> {
-        let regions = match &self.state {
-            CellState::Bits | CellState::Counters(_) => None,
-            CellState::Columns(state) => Some(state.regions()),
-        };
+        let regions = self.columns().map(ColumnsState::regions);
         let words = self.words_mut();
         let Some(regions) = regions else { return ViewMut { words, stamps: &mut [] } };
         let cells = words.len().saturating_sub(regions);

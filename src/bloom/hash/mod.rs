@@ -67,6 +67,40 @@ impl Hash {
             Self::Murmur3 | Self::RedisBloom(_) | Self::Client(..) => false,
         }
     }
+
+    /// Passes the two words of each item to `take`; nothing where the hash is a client's. O(bytes).
+    #[inline(always)]
+    pub(super) fn pair_each(&self, items: &[&[u8]], take: impl FnMut(ItemHash)) {
+        // Each hash has a loop of its own, which is so short that the compiler makes no call of a step.
+        match self {
+            Self::Murmur3 => each(items, murmur3::hash128, take),
+            Self::Keyed(key) => each(items, |item| key.hash128(item), take),
+            Self::RedisBloom(murmur2) => each(items, |item| murmur2.pair(item), take),
+            Self::ValkeyBloom(seed) => each(items, |item| seed.pair(item), take),
+            Self::Client(..) => {}
+        }
+    }
+
+    /// Returns the name of the module that hashes so, or of a client's scheme.
+    #[must_use]
+    pub fn owner(&self, scheme_name: impl FnOnce(Scheme) -> &'static str) -> &'static str {
+        match self {
+            Self::Murmur3 => "everbloom",
+            Self::Keyed(_) => "everbloom-keyed",
+            Self::RedisBloom(_) => "redisbloom",
+            Self::ValkeyBloom(_) => "valkey-bloom",
+            Self::Client(scheme, _) => scheme_name(*scheme),
+        }
+    }
+}
+
+/// Passes the hash of each item to `take`.
+#[inline(always)]
+fn each(items: &[&[u8]], hash: impl Fn(&[u8]) -> ItemHash, mut take: impl FnMut(ItemHash)) {
+    // An iterator's `for_each` would be called for every item.
+    for item in items {
+        take(hash(item));
+    }
 }
 
 /// A digest of an item, from which a layout computes positions.

@@ -175,16 +175,13 @@ impl Filter {
     /// that contains it, so only counting filters of one layer each are merged. Columns must have the same
     /// generations.
     fn has_cells_for(&self, source: &Self) -> bool {
-        let are_alike = match self.cell_type() {
-            CellType::Bits => true,
-            CellType::Counters => {
-                matches!((self.layers(), source.layers()), ([own], [other]) if own.has_shape_of(other))
-            }
-            CellType::Columns => {
-                let span = |filter: &Self| filter.window().map(|window| window.span);
-                let hash = |filter: &Self| filter.layers().first().map(|first| *first.hash());
-                span(self) == span(source) && hash(self) == hash(source)
-            }
+        let are_alike = if self.cell_type() == CellType::Counters {
+            matches!((self.layers(), source.layers()), ([own], [other]) if own.has_shape_of(other))
+        } else if let (Some(window), Some(other)) = (self.window(), source.window()) {
+            let hash = |filter: &Self| filter.layers().first().map(|first| *first.hash());
+            window.span == other.span && hash(self) == hash(source)
+        } else {
+            true
         };
         are_alike && self.cell_type() == source.cell_type()
     }
