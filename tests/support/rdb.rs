@@ -249,6 +249,7 @@ fn type_id(name: &str) -> u64 {
     name.bytes().fold(0, |id, byte| id << 6 | digit(byte)) << 10
 }
 
+#[allow(clippy::big_endian_bytes, reason = "long lengths have their most significant byte first")]
 fn put_length(out: &mut Vec<u8>, value: u64) {
     match value {
         0..64 => out.push(value as u8),

@@ -1,5 +1,5 @@
 //! The options of BF.RESERVE, BF.INSERT and BF.IMPORT, a row each: how an option is documented, and how it is read into
-//! [`Options`](crate::command::options::Options). The rows of these three commands list their options.
+//! [`Options`]. The rows of these three commands list their options.
 
 use super::ArgumentKind::{Double, Integer, OneOf, PureToken, String};
 use super::commands::{CHANGES, ITEMS, KEY, MANY, argument, word};

@@ -138,7 +138,7 @@ pub(super) struct Name {
 }
 
 /// # Safety
-/// `name` must be an address that [`register`](super::registration::register) gave to the server.
+/// `name` must be an address that [`register`] gave to the server.
 unsafe fn name_at(name: *mut c_void) -> &'static Name {
     // SAFETY: the registration leaked it and nothing changes it.
     unsafe { &*name.cast::<Name>() }

@@ -72,7 +72,7 @@ impl Case {
 
     /// Returns the replies of BF.SCANDUMP; valkey-bloom has none.
     pub(crate) fn chunks(&self) -> Vec<(i64, Vec<u8>)> {
-        self.0.chunks().into_iter().map(|(iterator, data)| (iterator as i64, data)).collect()
+        self.0.chunks().into_iter().map(|(iterator, data)| (i64::try_from(iterator).unwrap(), data)).collect()
     }
 
     /// Asserts that the filter under a key replies as it did where it was recorded.
