@@ -98,7 +98,7 @@ pub(crate) fn seeds() -> HashMap<&'static str, Vec<Vec<u8>>> {
     seeds.0
 }
 
-/// The choice of a limit that allows an array of so many bytes; large ones are slow.
+/// Returns the choice of a limit that allows an array of `size_bytes`; large ones are slow.
 fn limit(size_bytes: usize) -> Option<u8> {
     let limits = [(0, 60 << 10), (2, 250 << 10), (4, 1000 << 10), (6, 6000 << 10)];
     limits.into_iter().find(|(_, most)| size_bytes <= *most).map(|(choice, _)| choice)
@@ -163,7 +163,7 @@ impl Seeds {
         }
     }
 
-    /// As `pieces` reads them: the header as it is or with a forged seal, and chunks with forged ones.
+    /// As `chunks` reads them: the header as it is or with a forged seal, and chunks with forged ones.
     fn of_chunks(&mut self, dump: &[(u64, &[u8])], mark: u8) {
         let Some(((_, header), chunks)) = dump.split_first() else { return };
         let is_ours = header.starts_with(b"evbl");
@@ -183,7 +183,7 @@ impl Seeds {
                 seed = seed.byte(0).u32(position).u16(data.len() as u16).bytes(data);
                 position = position.saturating_add(chunk.len() as u32);
             }
-            self.put("pieces", seed);
+            self.put("chunks", seed);
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Sequences of commands on a few keys, against what must be known of them: no item is ever missed, BF.CARD is the number
-//! of adds that were answered 1, and a replica that is configured otherwise has the same filters after every command.
+//! of adds with the reply 1, and a replica that is configured otherwise has the same filters after every command.
 
 use std::collections::HashMap;
 
@@ -134,19 +134,19 @@ impl World {
     fn add(&mut self, key: &[u8], front: &[&[u8]], items: &[Vec<u8>]) {
         let argv: Vec<&[u8]> = front.iter().copied().chain(items.iter().map(Vec::as_slice)).collect();
         self.pair.call(&argv);
-        let answers = self.pair.primary.reply.clone();
-        let answers = if answers[0].starts_with('*') { &answers[1..] } else { &answers[..] };
+        let replies = self.pair.primary.reply.clone();
+        let replies = if replies[0].starts_with('*') { &replies[1..] } else { &replies[..] };
         let Some(filter) = self.pair.filter(key) else { return };
         let is_counting = filter.cell_type() == everbloom::bloom::CellType::Counters;
         let fresh = || Known { cardinality: Some(0), ..Known::default() };
         let known = self.known.entry(key.to_vec()).or_insert_with(fresh);
-        assert!(answers.len() <= items.len());
-        for (item, answer) in items.iter().zip(answers) {
-            if !matches!(answer.as_str(), "#t" | "#f") {
+        assert!(replies.len() <= items.len());
+        for (item, reply) in items.iter().zip(replies) {
+            if !matches!(reply.as_str(), "#t" | "#f") {
                 continue;
             }
             *known.items.entry(item.clone()).or_default() += 1;
-            if answer == "#t" || is_counting {
+            if reply == "#t" || is_counting {
                 known.cardinality = known.cardinality.map(|cardinality| cardinality + 1);
             }
         }
@@ -165,9 +165,9 @@ impl World {
         let argv: Vec<&[u8]> =
             [&b"BF.DEL"[..], key].into_iter().chain(items.iter().map(Vec::as_slice)).collect();
         self.pair.call(&argv);
-        let answers = self.pair.primary.reply.clone();
-        for (item, answer) in items.iter().zip(&answers[1..]) {
-            match (known.items.get_mut(item), answer.as_str()) {
+        let replies = self.pair.primary.reply.clone();
+        for (item, reply) in items.iter().zip(&replies[1..]) {
+            match (known.items.get_mut(item), reply.as_str()) {
                 (Some(count), "#t") => {
                     *count -= 1;
                     if *count == 0 {
@@ -250,10 +250,10 @@ impl World {
         let argv: Vec<&[u8]> =
             [&b"BF.MEXISTS"[..], key].into_iter().chain(items.iter().map(Vec::as_slice)).collect();
         self.pair.call(&argv);
-        let answers = self.pair.primary.reply.clone();
+        let replies = self.pair.primary.reply.clone();
         let Some(known) = self.known.get(key) else { return };
-        for (item, answer) in items.iter().zip(&answers[1..]) {
-            assert!(answer == "#t" || !known.items.contains_key(item), "lost {}", item.escape_ascii());
+        for (item, reply) in items.iter().zip(&replies[1..]) {
+            assert!(reply == "#t" || !known.items.contains_key(item), "lost {}", item.escape_ascii());
         }
     }
 }

@@ -40,36 +40,36 @@ pub(crate) fn validate(filter: &Filter) {
     assert_eq!(filter.internal_validate(Depth::Cells), Ok(()));
 }
 
-/// One item at a time and all at once give the same answers.
+/// One item at a time and all at once give the same results.
 fn ask(filter: &Filter, items: &[Vec<u8>]) {
-    let mut answers = Vec::new();
+    let mut results = Vec::new();
     let slices: Vec<&[u8]> = items.iter().map(Vec::as_slice).collect();
-    filter.contains_many(&slices, NoPrefetch, |answer| answers.push(answer));
+    filter.contains_many(&slices, NoPrefetch, |result| results.push(result));
     let singly: Vec<bool> = items.iter().map(|item| filter.contains(item, NoPrefetch)).collect();
-    assert_eq!(answers, singly);
+    assert_eq!(results, singly);
     assert_eq!(filter.layers().len(), filter.layer_count());
     for layer in filter.layers() {
         assert_eq!(layer.cells().bytes().len() as u64, layer.cells().size_bytes());
     }
 }
 
-/// Adds the items, one at a time and all at once: the same comes of it, and what was taken is found.
+/// Adds the items, one at a time and all at once: both give the same filter, and the items that were taken are found.
 fn grow(filter: &mut Filter, items: &[Vec<u8>], limit_bytes: u64) {
     let mut other = filter.try_clone(UnknownMemory).unwrap();
     let before = filter.items();
     let singly: Vec<_> = items.iter().map(|item| filter.add(item, &limit_bytes, NoPrefetch)).collect();
-    let mut answers = Vec::new();
+    let mut results = Vec::new();
     let slices: Vec<&[u8]> = items.iter().map(Vec::as_slice).collect();
-    other.add_many(&slices, &limit_bytes, NoPrefetch, |answer| {
-        answers.push(answer);
+    other.add_many(&slices, &limit_bytes, NoPrefetch, |result| {
+        results.push(result);
         true
     });
-    assert_eq!(answers, singly);
+    assert_eq!(results, singly);
     validate(filter);
     assert_same(filter, &other);
-    for (item, answer) in items.iter().zip(&answers) {
+    for (item, result) in items.iter().zip(&results) {
         let may_be_missing =
-            matches!(answer, Err(AddError::Full | AddError::CannotGrow(_) | AddError::NotEncodable(_)));
+            matches!(result, Err(AddError::Full | AddError::CannotGrow(_) | AddError::NotEncodable(_)));
         assert!(may_be_missing || filter.contains(item, NoPrefetch), "lost {}", item.escape_ascii());
     }
     assert!(filter.items() >= before);
@@ -160,7 +160,7 @@ fn command(filter: &Filter, input: &mut Input<'_>, items: &[Vec<u8>], limit_byte
     pair.assert_in_step();
 }
 
-/// That two filters answer and are saved alike, and that both keep the rules.
+/// Asserts that two filters give the same results and the same saved bytes, and that both are valid.
 pub(crate) fn assert_same(left: &Filter, right: &Filter) {
     validate(right);
     assert_eq!(header(left), header(right));
@@ -168,7 +168,7 @@ pub(crate) fn assert_same(left: &Filter, right: &Filter) {
         filter.layers().iter().map(|layer| layer.cells().bytes().to_vec()).collect::<Vec<_>>()
     };
     assert!(cells(left) == cells(right), "other cells");
-    // Those of a sliding window are as many as are live at its time; the header has all.
+    // A sliding-window filter counts the items that are live at its time; the header counts all.
     assert!(left.window().is_some() || left.items() == right.items());
     assert_eq!(left.growth(), right.growth());
     assert_eq!(is_redisbloom_1_1(left), is_redisbloom_1_1(right));
@@ -180,7 +180,7 @@ fn is_redisbloom_1_1(filter: &Filter) -> bool {
         == Some(&Hash::RedisBloom(Murmur2::WideCutSeeds))
 }
 
-/// What tells a filter from others.
+/// Returns a hash of all that two filters can differ in.
 pub(crate) fn fingerprint(filter: &Filter) -> u128 {
     let mut sum = 0u128;
     digest(filter, &mut |bytes| {

@@ -42,7 +42,7 @@ impl<'d> Input<'d> {
         self.byte() & 1 == 1
     }
 
-    /// At most so many bytes.
+    /// Returns the next `length` bytes, or fewer at the end of the input.
     pub(crate) fn bytes(&mut self, length: usize) -> &'d [u8] {
         let (taken, rest) = self.0.split_at(length.min(self.0.len()));
         self.0 = rest;

@@ -14,10 +14,11 @@
     missing_docs,
     unreachable_pub,
     dead_code,
-    reason = "what is found is told by panicking; shared with tests that use a part"
+    reason = "a finding is a panic; shared with tests that use a part"
 )]
 
 pub mod blob;
+pub mod chunks;
 pub mod client;
 pub mod commands;
 pub(crate) mod exercise;
@@ -28,7 +29,6 @@ mod input;
 pub mod merges;
 mod model;
 pub mod packed;
-pub mod pieces;
 pub mod snapshot;
 pub mod windows;
 mod words;
@@ -42,7 +42,7 @@ pub type Target = (&'static str, fn(&[u8]));
 /// Every target.
 pub const TARGETS: [Target; 9] = [
     ("snapshot", snapshot::run),
-    ("pieces", pieces::run),
+    ("chunks", chunks::run),
     ("blob", blob::run),
     ("client", client::run),
     ("grammar", grammar::run),

@@ -47,8 +47,8 @@ pub fn run(data: &[u8]) {
 /// Most items that a filter is filled with.
 const FILL_MAX_ITEMS: u64 = 4000;
 
-/// Adds twice as many items as the filter has capacity for, and looks whether it errs more often than it promises, or, if a merge
-/// was forced, than BF.STATS says that it may.
+/// Adds twice the items of the filter's capacity, and asserts that its error rate is at most the one promised, or after a
+/// forced merge at most the highest that BF.STATS reports.
 fn fill(pair: &mut Pair, key: &[u8], is_forced: bool) {
     // A window takes its items at an even pace.
     let Some(filter) = pair.filter(key).filter(|filter| filter.window().is_none()) else { return };
@@ -73,7 +73,7 @@ fn fill(pair: &mut Pair, key: &[u8], is_forced: bool) {
     );
 }
 
-/// Adds so many items that no other prefix has, up to a batch more.
+/// Adds at least `items` items of this prefix, in whole batches.
 fn add(pair: &mut Pair, key: &[u8], prefix: &[u8], items: u64) {
     for batch in 0..items.div_ceil(100) {
         let names: Vec<Vec<u8>> =

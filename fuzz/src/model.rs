@@ -126,7 +126,7 @@ impl Pair {
 pub(crate) struct Known {
     /// Items that it must find, and how often each was added.
     pub(crate) items: HashMap<Vec<u8>, u64>,
-    /// What BF.CARD must answer, where that is known.
+    /// What BF.CARD must return, where that is known.
     pub(crate) cardinality: Option<u64>,
 }
 

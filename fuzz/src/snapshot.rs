@@ -61,8 +61,8 @@ fn forged(input: &mut Input<'_>, limit: u64) -> Fields {
         }
         let payload = [cells.as_slice(), &stamps].concat();
         let (layer, _) = forge::layer_at(&empty, position).unwrap();
-        let piece = forge::sealed_chunk(&payload, position, layer, 1);
-        let _ = load_chunk(&mut empty, position + payload.len() as u64 + 1, &piece, Trust::Marks);
+        let chunk = forge::sealed_chunk(&payload, position, layer, 1);
+        let _ = load_chunk(&mut empty, position + payload.len() as u64 + 1, &chunk, Trust::Marks);
         let strings = [cells, stamps].into_iter().filter(|string| !string.is_empty());
         fields.extend(strings.map(|string| Field::Bytes(if is_clear { Vec::new() } else { string })));
     }

@@ -108,7 +108,7 @@ impl World {
         } else {
             self.now_ms.saturating_add(step_ms).min(1 << 45)
         };
-        // A replica's clock may say anything: it is told.
+        // A replica's clock may say anything: the time comes with the commands.
         let replica_ms = match input.below(4) {
             0 => self.now_ms / 2,
             1 => self.now_ms + self.window_ms,
@@ -193,9 +193,9 @@ impl World {
         let front = if back_ms == 0 { &[&b"BF.MADD"[..], COPY][..] } else { &late };
         let argv: Vec<&[u8]> = front.iter().copied().chain(items.iter().map(Vec::as_slice)).collect();
         self.pair.call(&argv);
-        let answers = self.pair.primary.reply.clone();
-        for (item, answer) in items.iter().zip(answers.iter().skip(1)) {
-            if answer == "#t" || (answer == "#f" && !self.no_refresh) {
+        let replies = self.pair.primary.reply.clone();
+        for (item, reply) in items.iter().zip(replies.iter().skip(1)) {
+            if reply == "#t" || (reply == "#f" && !self.no_refresh) {
                 let from_ms = copy.from_ms.entry(item.clone()).or_default();
                 *from_ms = at_ms.max(*from_ms);
                 copy.newest_ms = copy.newest_ms.max(at_ms);
@@ -258,10 +258,10 @@ impl World {
     fn add(&mut self, front: &[&[u8]], items: &[Vec<u8>], at_ms: u64) {
         let argv: Vec<&[u8]> = front.iter().copied().chain(items.iter().map(Vec::as_slice)).collect();
         self.pair.call(&argv);
-        let answers = self.pair.primary.reply.clone();
-        for (item, answer) in items.iter().zip(answers.iter().skip(1)) {
-            if matches!(answer.as_str(), "#t" | "#f") {
-                self.added(item, answer == "#t", at_ms);
+        let replies = self.pair.primary.reply.clone();
+        for (item, reply) in items.iter().zip(replies.iter().skip(1)) {
+            if matches!(reply.as_str(), "#t" | "#f") {
+                self.added(item, reply == "#t", at_ms);
             }
         }
     }
@@ -274,9 +274,9 @@ impl World {
         }
         let at_ms = self.time();
         let reply = self.pair.call(&[b"BF.BULKADD", KEY, b"PREFIXED", &data]);
-        for (item, answer) in items.iter().zip(reply.bytes().skip(1)) {
-            if answer != b'!' {
-                self.added(item, answer == b'1', at_ms);
+        for (item, result) in items.iter().zip(reply.bytes().skip(1)) {
+            if result != b'!' {
+                self.added(item, result == b'1', at_ms);
             }
         }
     }
@@ -300,9 +300,9 @@ impl World {
         let argv: Vec<&[u8]> =
             [&b"BF.MEXISTS"[..], KEY].into_iter().chain(items.iter().map(Vec::as_slice)).collect();
         self.pair.call(&argv);
-        let answers = self.pair.primary.reply.clone();
-        for (item, answer) in items.iter().zip(&answers[1..]) {
-            assert!(answer == "#t" || !self.must_remember(item, self.time()), "{}", item.escape_ascii());
+        let replies = self.pair.primary.reply.clone();
+        for (item, reply) in items.iter().zip(&replies[1..]) {
+            assert!(reply == "#t" || !self.must_remember(item, self.time()), "{}", item.escape_ascii());
         }
     }
 
@@ -316,7 +316,7 @@ impl World {
         let Some(filter) = self.pair.filter(KEY) else { return };
         assert!(filter.window().is_some());
         for item in self.from_ms.keys().filter(|item| self.must_remember(item, now_ms)) {
-            assert!(filter.contains(item, NoPrefetch), "forgot {}", item.escape_ascii());
+            assert!(filter.contains(item, NoPrefetch), "lost {}", item.escape_ascii());
         }
     }
 }

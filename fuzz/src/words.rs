@@ -64,7 +64,7 @@ const WORDS: [&str; 71] = [
     "int32be",
     "kryo5-string",
     "json-string",
-    "PIECES",
+    "CHUNKS",
     "LINES",
     "FIXED",
     "PREFIXED",

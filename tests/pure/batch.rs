@@ -13,7 +13,7 @@ use everbloom::bloom::{CellType, Filter, Growth, Hash, NoPrefetch};
 
 const WINDOW_MS: u64 = 14_000;
 
-/// How a filter of a kind is made for so many items at a rate, with a growth factor or 0.
+/// Makes a filter of a kind for a rate, a number of items, and a growth factor or 0.
 type Make = fn(f64, u64, u32) -> Filter;
 
 const KINDS: [(&str, Make); 8] = [

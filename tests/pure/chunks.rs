@@ -9,7 +9,7 @@ use everbloom::format::record::POLICY_BYTES;
 
 use crate::support::make::{ANY, cells_of, plain, promise};
 
-/// A filter of our own with so many items, whose names begin with `name`.
+/// Returns a filter of our own with `items` items, whose names begin with `name`.
 fn filter(error_rate: f64, capacity_items: u64, expansion: u32, name: &str, items: u64) -> Filter {
     let mut filter = plain(promise(error_rate, capacity_items, expansion));
     add(&mut filter, name, items);
@@ -57,7 +57,7 @@ fn load(filter: &mut Filter, (iterator, data): &(u64, Vec<u8>)) -> Result<(), Ch
     load_chunk(filter, *iterator, data, Trust::Marks)
 }
 
-/// What tells a filter from every other: its header and its bits.
+/// Returns all that two filters can differ in: the header and the bits.
 fn state(filter: &Filter) -> (Vec<u8>, Vec<Vec<u8>>) {
     (header(filter), cells_of(filter).into_iter().map(<[u8]>::to_vec).collect())
 }
@@ -107,7 +107,7 @@ fn a_dump_is_cut_at_16_mib_and_at_layers() {
 }
 
 #[test]
-fn a_torn_altered_or_misplaced_piece_changes_nothing() {
+fn a_torn_altered_or_misplaced_chunk_changes_nothing() {
     let chunks = dumped(&mut grown(), 3);
     let mut target = from_header(&chunks[0].1, &ANY).unwrap();
     let before = state(&target);
@@ -168,7 +168,7 @@ fn altered(filter: &Filter, alter: impl FnOnce(&mut Vec<u8>)) -> Filter {
 fn a_chunk_of_a_filter_of_another_shape_is_refused_whichever_field_differs() {
     let mut source = filter(0.01, 1000, 0, "a", 500);
     let (iterator, data) = dumped(&mut source, 5).swap_remove(1);
-    // Whoever sends it.
+    // Also from a trusted sender.
     let load = |filter: &mut Filter, iterator| load_chunk(filter, iterator, &data, Trust::Sender);
     assert_eq!(load(&mut altered(&source, |_| ()), iterator), Ok(()));
     let add = |at: usize, more: u64| {
@@ -351,7 +351,7 @@ fn a_header_without_our_seal_is_redisblooms_whatever_it_begins_with() {
     bytes.extend(8u32.to_le_bytes());
     bytes.extend((1u64 << 50).to_le_bytes());
     bytes.push(0);
-    // Read as RedisBloom's header, whose array cannot have taken so many items.
+    // Read as RedisBloom's header, whose array cannot have taken that many items.
     let filter = from_header(&bytes, &ANY).unwrap();
     assert_eq!((filter.format(), filter.items()), (Format::RedisBloom, 64));
 }

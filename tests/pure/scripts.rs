@@ -29,7 +29,7 @@ fn text(output: &Output) -> String {
 }
 
 #[test]
-fn a_user_without_rights_is_told_at_once_all_that_is_missing() {
+fn a_user_without_rights_sees_all_that_is_missing_at_once() {
     let path = programs(
         &["bash", "sh", "dirname", "cut", "sed", "env"],
         &[("id", "echo 1000"), ("apt-get", "echo apt was called; exit 1")],

@@ -136,8 +136,8 @@ fn the_error_rate_now_is_the_measured_one_up_to_far_past_the_capacity() {
     }
 }
 
-/// Holds the error rate that is told against the measured one, where that can be had: as many questions are
-/// asked as make ten thousand wrong answers.
+/// Checks the reported error rate against the measured one, where that can be had: the number of lookups is chosen for
+/// ten thousand false positives.
 fn assert_rate(name: &str, filter: &Filter) {
     let (_, whole) = filter.stats();
     let asked = ((1e4 / whole.error_rate) as u64).clamp(100_000, 3_000_000);
@@ -147,11 +147,11 @@ fn assert_rate(name: &str, filter: &Filter) {
     let wrong = (0..asked).filter(|number| filter.contains(&item(number | 1 << 60), NoPrefetch)).count();
     let measured = wrong as f64 / asked as f64;
     let off = (measured / whole.error_rate - 1.0).abs();
-    assert!(off < 0.05, "{name}: measured {measured}, told {}", whole.error_rate);
+    assert!(off < 0.05, "{name}: measured {measured}, reported {}", whole.error_rate);
 }
 
 #[test]
-fn a_filter_that_saturates_tells_how_often_it_errs_and_how_much_is_in_it() {
+fn the_stats_of_a_saturating_filter_give_its_items_and_error_rate() {
     for capacity_items in [20_000, 1_000_000] {
         for hash in [Hash::Murmur3, Hash::Keyed(KEY)] {
             let mut filter = own(saturating(0.01, capacity_items), hash, CellType::Bits);
@@ -174,7 +174,7 @@ fn a_filter_that_saturates_tells_how_often_it_errs_and_how_much_is_in_it() {
 }
 
 #[test]
-fn united_filters_of_every_kind_tell_their_items_and_how_often_they_err() {
+fn the_stats_of_united_filters_of_every_kind_give_their_items_and_error_rate() {
     for percent in [1, 10, 50, 99, 200] {
         let (mut whole, mut items) = (None, 0);
         for (source, (name, capacity, mut filter)) in kinds().into_iter().enumerate() {
@@ -187,22 +187,22 @@ fn united_filters_of_every_kind_tell_their_items_and_how_often_they_err() {
             match &mut whole {
                 None => whole = Some(filter),
                 Some(whole) => {
-                    // Twice as many as a layer is for are appended only by force.
+                    // A layer with twice the items of its capacity is appended only by force.
                     assert_eq!(whole.merge(&[&filter], true, &ANY, UnknownMemory), Ok(true));
                 }
             }
             let Some(whole) = &whole else { continue };
-            let (layers, told) = whole.stats();
-            let error = told.estimated_items / items as f64 - 1.0;
+            let (layers, stats) = whole.stats();
+            let error = stats.estimated_items / items as f64 - 1.0;
             let name = format!("{} layers at {percent} %, the last of {name}", layers.len());
-            assert!(error.abs() < 0.01, "{name}: {items} items: {told:?}");
+            assert!(error.abs() < 0.01, "{name}: {items} items: {stats:?}");
             assert_rate(&name, whole);
         }
     }
 }
 
 #[test]
-fn layers_that_were_set_in_one_another_tell_their_items_and_how_often_they_err() {
+fn the_stats_of_layers_merged_bit_by_bit_give_their_items_and_error_rate() {
     for capacity in [100_000, 1_000_000] {
         let mut into = plain(saturating(0.01, capacity));
         for source in 0..4u64 {
@@ -212,9 +212,9 @@ fn layers_that_were_set_in_one_another_tell_their_items_and_how_often_they_err()
             force(&mut other, first..first + capacity);
             assert!(into.add_segment(0, 0, other.layers()[0].cells().bytes()));
             let items = first + capacity;
-            let (_, told) = into.stats();
-            let error = told.estimated_items / items as f64 - 1.0;
-            assert!(error.abs() < 0.01, "{items} items: {told:?}");
+            let (_, stats) = into.stats();
+            let error = stats.estimated_items / items as f64 - 1.0;
+            assert!(error.abs() < 0.01, "{items} items: {stats:?}");
             assert_rate(&format!("{items} items for {capacity}"), &into);
         }
     }

@@ -115,7 +115,7 @@ fn a_large_batch_has_a_whole_reply(site: &Site) {
     let mut client = server.client();
     let newlines = vec![b'\n'; BYTES];
     let reply = client.bytes(&[b"BF.BULKADD", b"k".as_slice(), b"LINES", &newlines]);
-    assert!(reply.len() == BYTES && reply[0] == b'1' && reply[1..].iter().all(|answer| *answer == b'0'));
+    assert!(reply.len() == BYTES && reply[0] == b'1' && reply[1..].iter().all(|reply| *reply == b'0'));
     assert_eq!(
         client.ask(&[b"BF.BULKEXISTS", b"k".as_slice(), b"COUNT", b"LINES", &newlines]),
         BYTES.to_string()

@@ -6,7 +6,7 @@ pub(crate) const TESTS: &[Test] = tests![
     a_filter_moves_with_its_slot,
     a_filter_moves_with_its_slot_at_once,
     a_source_that_may_be_on_its_way_is_not_said_to_be_missing,
-    a_node_without_room_for_a_slot_goes_on_and_the_giver_keeps_it,
+    a_node_without_memory_for_a_slot_goes_on_and_the_giver_keeps_it,
     a_slot_brings_a_filter_beyond_the_byte_limit_and_a_client_does_not,
     a_node_redirects_commands_by_their_key,
 ];
@@ -203,7 +203,7 @@ fn move_slot_at_once(cluster: &Cluster) {
     wait_until("slot taken", || !to.say("BF.CARD k").starts_with('-'));
 }
 
-fn a_node_without_room_for_a_slot_goes_on_and_the_giver_keeps_it(site: &Site) {
+fn a_node_without_memory_for_a_slot_goes_on_and_the_giver_keeps_it(site: &Site) {
     if !migrates_slots_at_once(&mut site.start().client()) {
         return skip("this server has no CLUSTER MIGRATESLOTS");
     }

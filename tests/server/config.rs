@@ -49,12 +49,12 @@ fn made(client: &mut Client) -> (String, f64, String) {
 }
 
 pub(crate) fn assert_made(client: &mut Client, capacity: u64, rate: f64, expansion: u32) {
-    let (told_capacity, told_rate, told_expansion) = made(client);
-    assert_eq!(told_capacity, format!("[{capacity}]"));
+    let (actual_capacity, actual_rate, actual_expansion) = made(client);
+    assert_eq!(actual_capacity, format!("[{capacity}]"));
     let expected =
         if expansion == 0 { (rate, "[nil]".to_owned()) } else { (rate * 0.75, format!("[{expansion}]")) };
-    assert!((told_rate - expected.0).abs() < 1e-12, "{told_rate}");
-    assert_eq!(told_expansion, expected.1);
+    assert!((actual_rate - expected.0).abs() < 1e-12, "{actual_rate}");
+    assert_eq!(actual_expansion, expected.1);
 }
 
 fn options_have_documented_defaults(site: &Site) {

@@ -25,7 +25,7 @@ pub(crate) fn chunk(client: &mut Client, key: &str, iterator: i64) -> Option<(i6
     match <[Value; 2]>::try_from(reply) {
         Ok([Value::Int(0), Value::BulkString(data)]) if data.is_empty() => None,
         Ok([Value::Int(next), Value::BulkString(data)]) => Some((next, data)),
-        other => panic!("BF.SCANDUMP {key} {iterator} answered {other:?}"),
+        other => panic!("BF.SCANDUMP {key} {iterator} replied {other:?}"),
     }
 }
 
@@ -106,11 +106,11 @@ fn chunks_are_at_most_16_mib_and_never_span_layers(site: &Site) {
     }
     let mut iterator = 0;
     for next in expected {
-        let (told, data) = chunk(&mut client, "k", iterator).unwrap();
-        assert_eq!(told, next);
+        let (returned, data) = chunk(&mut client, "k", iterator).unwrap();
+        assert_eq!(returned, next);
         // 24 bytes more are the seal at the end of a chunk.
         assert!(data.len() <= (16 << 20) + 24, "{}", data.len());
-        assert_eq!(load(&mut client, "copy", told, &data), "+OK");
+        assert_eq!(load(&mut client, "copy", returned, &data), "+OK");
         iterator = next;
     }
     assert_eq!(chunk(&mut client, "k", iterator), None);

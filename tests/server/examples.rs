@@ -1,4 +1,4 @@
-//! Every `redis` block of the documentation: run as it is printed, answered as it is printed. And sentences of the
+//! Every `redis` block of the documentation: run as it is printed, with the reply that is printed. And sentences of the
 //! documentation that no other test holds.
 
 use std::path::PathBuf;
@@ -8,13 +8,13 @@ use redis::Value;
 use crate::harness::{Client, Site, Test, skip, tests};
 
 pub(crate) const TESTS: &[Test] = tests![
-    every_example_is_answered_as_printed,
+    every_example_replies_as_printed,
     the_section_of_info_is_where_it_is_said_to_be,
     redis_7_0_has_no_category_for_our_commands,
     a_reserved_filter_counts_towards_maxmemory,
 ];
 
-fn every_example_is_answered_as_printed(site: &Site) {
+fn every_example_replies_as_printed(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let mut blocks = 0;

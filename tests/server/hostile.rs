@@ -347,12 +347,13 @@ fn refused_payloads_do_not_fill_the_log(site: &Site) {
     let counts = || {
         let log = server.log();
         let lines = log.lines().filter_map(|line| line.split_once("a filter cannot be loaded: "));
-        let (told, written): (Vec<_>, Vec<_>) =
+        let (summaries, written): (Vec<_>, Vec<_>) =
             lines.partition(|(_, text)| text.ends_with(" more such lines were left out"));
-        let left_out = told.iter().map(|(_, text)| text.split(' ').next().unwrap().parse::<u64>().unwrap());
+        let left_out =
+            summaries.iter().map(|(_, text)| text.split(' ').next().unwrap().parse::<u64>().unwrap());
         (written.len() as u64, left_out.sum::<u64>())
     };
-    wait_until("all are told", || {
+    wait_until("all are counted", || {
         let (written, left_out) = counts();
         written + left_out == MANY
     });

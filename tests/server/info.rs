@@ -80,8 +80,8 @@ fn debug_describes_every_layer(site: &Site) {
     for (line, (capacity, size, ratio)) in lines[1..].iter().zip(expected) {
         assert_eq!(field(line, "capacity"), capacity, "{line}");
         assert_eq!(field(line, "size"), size, "{line}");
-        let told: f64 = field(line, "ratio").parse().unwrap();
-        assert!((told - ratio).abs() < 1e-12, "{line}");
+        let shown: f64 = field(line, "ratio").parse().unwrap();
+        assert!((shown - ratio).abs() < 1e-12, "{line}");
         let [bytes, bits, hashes, set]: [u64; 4] =
             ["bytes", "bits", "hashes", "set"].map(|name| field(line, name).parse().unwrap());
         assert!(bits <= bytes * 8 && bits > 0, "{line}");

@@ -229,10 +229,10 @@ fn evicts_no_more_than_needed(site: &Site, capacity: u64, filters: u64) {
     }
     let filter_bytes = client.int("MEMORY USAGE 0").unsigned_abs();
     let too_many = filters / 2;
-    // Half a filter of room, for what the server itself needs.
+    // Half a filter more, for what the server itself needs.
     let limit = client.info_number("used_memory") - too_many * filter_bytes + filter_bytes / 2;
     client.say(&format!("CONFIG SET maxmemory {limit}"));
-    wait_until("room again", || {
+    wait_until("enough evicted", || {
         client.info_number("used_memory") <= limit && client.info_number("lazyfree_pending_objects") == 0
     });
     let evicted = client.info_number("evicted_keys");

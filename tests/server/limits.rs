@@ -114,7 +114,7 @@ fn growth_beyond_the_byte_limit_is_refused_and_leaves_the_filter(site: &Site) {
     assert_eq!(refusal, "-ERR problem inserting into filter");
     assert!(items >= 300, "{items}");
     let digest = client.digest("k");
-    // What is there is still there and still answered; each refusal is an element, and the rest goes on.
+    // What is there is still there and still found; each refusal is an element, and the rest goes on.
     let refused = "-ERR problem inserting into filter";
     let reply = client.say("BF.MADD k new-1 item-0 new-2 item-1");
     assert_eq!(reply, format!("[{refused}, 0, {refused}, 0]"));

@@ -82,7 +82,7 @@ fn a_filter_of_each_format_is_restored_to_the_byte_of_the_limit(site: &Site) {
 
 fn a_filter_that_comes_from_a_primary_or_a_file_is_not_under_the_limit(site: &Site) {
     const SMALL: &str = "bf.max-filter-bytes 1024";
-    // Written before it is answered, for the server will be killed.
+    // Written before the reply is sent, for the server will be killed.
     let commands = ["appendonly yes", "appendfsync always", "aof-use-rdb-preamble no"];
     let launch = commands.iter().fold(site.launch(), |launch, line| launch.with(*line));
     let server = launch.start();

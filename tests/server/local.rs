@@ -137,20 +137,20 @@ fn the_server_is_queried_where_the_copy_is_missing_or_old(site: &Site) {
     let copy = LocalFilter::new("k", EVER);
     assert!(copy.refresh(&mut connection).is_err(), "no filter");
     assert_eq!(copy.check(b"alice"), None);
-    assert!(!copy.contains(b"alice", &mut connection).expect("an answer"));
+    assert!(!copy.contains(b"alice", &mut connection).expect("a reply"));
     client.say("BF.ADD k alice");
-    assert!(copy.contains(b"alice", &mut connection).expect("an answer"));
+    assert!(copy.contains(b"alice", &mut connection).expect("a reply"));
     assert_eq!(copy.check(b"alice"), None);
     assert!(copy.refresh(&mut connection).expect("a copy"));
     let checks = client.info_number("bf_checks");
-    assert!(copy.contains(b"alice", &mut connection).expect("an answer"));
-    assert!(!copy.contains(b"bob", &mut connection).expect("an answer"));
+    assert!(copy.contains(b"alice", &mut connection).expect("a reply"));
+    assert!(!copy.contains(b"bob", &mut connection).expect("a reply"));
     assert_eq!(client.info_number("bf_checks"), checks, "the copy said it");
     // Too old at once.
     let copy = LocalFilter::new("k", Duration::ZERO);
     assert!(copy.refresh(&mut connection).expect("a copy"));
     assert_eq!(copy.check(b"alice"), None);
-    assert!(copy.contains(b"alice", &mut connection).expect("an answer"));
+    assert!(copy.contains(b"alice", &mut connection).expect("a reply"));
     assert_eq!(client.info_number("bf_checks"), checks + 1);
     // Nothing that has chunks.
     client.say("SET k text");

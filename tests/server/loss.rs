@@ -9,8 +9,8 @@ pub(crate) const TESTS: &[Test] = tests![
     a_log_whose_filter_does_not_fit_ends_the_start,
     a_rewritten_log_whose_filter_does_not_fit_ends_the_start,
     an_altered_chunk_in_a_log_ends_the_start,
-    a_replica_without_room_for_a_filter_ends,
-    a_replica_without_room_for_a_layer_ends,
+    a_replica_without_memory_for_a_filter_ends,
+    a_replica_without_memory_for_a_layer_ends,
     a_stream_that_adds_to_nothing_makes_nothing,
 ];
 
@@ -80,7 +80,7 @@ fn an_altered_chunk_in_a_log_ends_the_start(site: &Site) {
     assert!(log.contains("received bad data"), "{log}");
 }
 
-fn a_replica_without_room_for_a_filter_ends(site: &Site) {
+fn a_replica_without_memory_for_a_filter_ends(site: &Site) {
     let primary = site.start();
     let replica = primary.replica(cramped(site.launch()));
     let mut client = primary.client();
@@ -92,7 +92,7 @@ fn a_replica_without_room_for_a_filter_ends(site: &Site) {
     assert_eq!(client.say("BF.EXISTS large a"), "1");
 }
 
-fn a_replica_without_room_for_a_layer_ends(site: &Site) {
+fn a_replica_without_memory_for_a_layer_ends(site: &Site) {
     for add in ["BF.ADD large b", "BF.MADD large a b"] {
         let primary = site.start();
         let replica = primary.replica(cramped(site.launch()));

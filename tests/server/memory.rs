@@ -41,7 +41,7 @@ fn a_reservation_the_allocator_refuses_is_an_error(site: &Site) {
     assert_eq!(client.say("BF.MADD first a b"), "[1, 1]");
     client.say("DEL first");
     // Some servers free it in the background.
-    wait_until("room again", || client.say(&format!("BF.RESERVE second {GIGABYTE}")) == "+OK");
+    wait_until("enough freed", || client.say(&format!("BF.RESERVE second {GIGABYTE}")) == "+OK");
 }
 
 fn growth_the_allocator_refuses_is_an_error(site: &Site) {
@@ -81,8 +81,8 @@ fn a_copy_the_allocator_refuses_is_an_error(site: &Site) {
 
 fn a_payload_the_allocator_refuses_is_an_error(site: &Site) {
     // An empty filter of any size has a small payload.
-    let roomy = site.start();
-    let mut source = roomy.client();
+    let unlimited = site.start();
+    let mut source = unlimited.client();
     assert_eq!(source.say("BF.RESERVE k 0.000001 4000000000"), "+OK");
     let payload = source.bytes(&["DUMP", "k"]);
     assert!(payload.len() < 10_000, "{} bytes", payload.len());

@@ -98,7 +98,7 @@ fn assert_has_all(client: &mut Client, key: &str) {
     let mut args = vec!["BF.MEXISTS".to_owned(), key.to_owned()];
     args.extend((0..4).flat_map(|index| (0..120).map(move |item| format!("{index}-{item}"))));
     let found = client.array(&args);
-    assert!(found.len() == 480 && found.iter().all(|answer| *answer == redis::Value::Int(1)), "{key}");
+    assert!(found.len() == 480 && found.iter().all(|reply| *reply == redis::Value::Int(1)), "{key}");
 }
 
 fn replicas_have_the_same_bits_and_the_destination_keeps_its_time_to_live(site: &Site) {

@@ -91,7 +91,7 @@ fn assert_totals(client: &mut Client, when: &str) {
         std::thread::sleep(std::time::Duration::from_millis(10));
         last = (counted(client), totals(client));
     }
-    panic!("{when}: counted {:?}, told {:?}", last.0, last.1);
+    panic!("{when}: counted {:?}, in INFO {:?}", last.0, last.1);
 }
 
 /// How filters of every kind are made, under sizes and shapes that merges find alike and unlike.

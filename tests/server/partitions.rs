@@ -74,7 +74,7 @@ impl Cluster {
         });
     }
 
-    /// The replica takes over, and the primary that it followed goes.
+    /// Makes the replica a primary, and stops the primary that it followed.
     fn fail_over(&mut self) {
         // A manual failover that is not done within five seconds is given up, and nobody votes again before twice the
         // timeout of nodes is over.
@@ -88,7 +88,7 @@ impl Cluster {
                 !is_replica(&self.replica)
             })
         });
-        assert!(is_done, "the replica has not taken over");
+        assert!(is_done, "the replica has not become a primary");
         drop(self.primaries.remove(0));
     }
 }
@@ -115,8 +115,8 @@ fn stays_whole(site: &Site, script: &str, mut example: Command) {
     let mut cluster = Cluster::start(site);
     example.arg(url(&cluster.primaries[1])).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut running = example.spawn().expect("start the example");
-    let mut told = BufReader::new(running.stdout.take().expect("its output")).lines();
-    let mut next = || told.next().and_then(Result::ok).unwrap_or_default();
+    let mut lines = BufReader::new(running.stdout.take().expect("its output")).lines();
+    let mut next = || lines.next().and_then(Result::ok).unwrap_or_default();
     let first = next();
     // In every language the same: the rule, the hash and the positions are fixed for ever.
     assert_eq!(first, "there: 257 of 50000 absent, in one filter 360; 0 grew", "{script}");
@@ -124,7 +124,7 @@ fn stays_whole(site: &Site, script: &str, mut example: Command) {
     cluster.move_a_slot();
     cluster.fail_over();
     std::thread::sleep(std::time::Duration::from_millis(500));
-    running.stdin.take().expect("its input").write_all(b"\n").expect("tell it to end");
+    running.stdin.take().expect("its input").write_all(b"\n").expect("make it end");
     let last = (0..1000).map(|_| next()).find(|line| !line.starts_with("once more")).unwrap_or_default();
     assert!(last.ends_with("none lost"), "{script}: {last}");
     assert!(running.wait().expect("its end").success());

@@ -4,14 +4,14 @@ use crate::harness::{Client, Site, Test, tests, wait_until};
 use crate::journeys::{append_only, rewrite};
 
 pub(crate) const TESTS: &[Test] = tests![
-    digests_tell_filters_apart,
+    digests_of_different_filters_differ,
     a_large_filter_survives_an_append_only_file_of_commands,
     writes_during_a_rewrite_are_kept,
     loading_ignores_the_byte_limit,
     a_cut_snapshot_refuses_to_load_and_says_so,
 ];
 
-fn digests_tell_filters_apart(site: &Site) {
+fn digests_of_different_filters_differ(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let mut digests = Vec::new();

@@ -3,7 +3,7 @@
 use crate::harness::{Site, Test, tests};
 
 pub(crate) const TESTS: &[Test] = tests![
-    transactions_answer_every_command,
+    transactions_reply_to_every_command,
     an_error_in_a_transaction_stops_nothing_else,
     a_command_with_wrong_arity_aborts_the_transaction,
     scripts_get_integers,
@@ -15,7 +15,7 @@ pub(crate) const TESTS: &[Test] = tests![
     a_stopped_transaction_changes_nothing,
 ];
 
-fn transactions_answer_every_command(site: &Site) {
+fn transactions_reply_to_every_command(site: &Site) {
     let server = site.start();
     for (mut client, one, zero) in [(server.client(), "1", "0"), (server.client3(), "#t", "#f")] {
         client.say("FLUSHALL");

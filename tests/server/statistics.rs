@@ -134,9 +134,9 @@ fn filters_that_are_merged_emptied_and_deleted_from_keep_the_totals_right(site: 
     assert!(number(client.say("BF.INFO c LAYERS")) >= 3);
     for item in 0..12 {
         client.say(&format!("BF.DEL c item-{item}"));
-        let told =
+        let fields =
             ["LAYERS", "ITEMS", "CAPACITY"].map(|field| number(client.say(&format!("BF.INFO c {field}"))));
-        let [layers, items, capacity] = told;
+        let [layers, items, capacity] = fields;
         assert_eq!(totals(&mut client, "counting"), [1, layers, items, capacity], "without {item}");
     }
     client.say("FLUSHALL SYNC");
@@ -248,11 +248,11 @@ fn a_replica_and_a_server_that_loads_write_no_line(site: &Site) {
     let mut reader = replica.client();
     let items = client.int("BF.CARD k");
     wait_until("the replica has all", || reader.int("BF.CARD k") == items);
-    let told = |log: String| log.lines().filter(|line| line.contains("was reserved too small")).count();
-    assert!(told(primary.log()) >= 3, "{}", primary.log());
-    assert_eq!(told(replica.log()), 0, "{}", replica.log());
-    let before = told(primary.log());
+    let warnings = |log: String| log.lines().filter(|line| line.contains("was reserved too small")).count();
+    assert!(warnings(primary.log()) >= 3, "{}", primary.log());
+    assert_eq!(warnings(replica.log()), 0, "{}", replica.log());
+    let before = warnings(primary.log());
     let primary = primary.restart();
     assert_eq!(primary.client().int("BF.CARD k"), items);
-    assert!(told(primary.log()) <= before, "{}", primary.log());
+    assert!(warnings(primary.log()) <= before, "{}", primary.log());
 }

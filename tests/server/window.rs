@@ -59,10 +59,10 @@ impl Oracle {
                 .chain(items.iter().map(|item| item.to_string().into_bytes()))
                 .collect();
             let before = now_ms();
-            let answers = client.array(&words);
+            let replies = client.array(&words);
             let after = now_ms();
-            for (item, answer) in items.iter().zip(answers) {
-                let is_there = answer == redis::Value::Int(1);
+            for (item, reply) in items.iter().zip(replies) {
+                let is_there = reply == redis::Value::Int(1);
                 let (first, last) = self.added[item];
                 // A millisecond for rounding.
                 if after < first + WINDOW_MS {

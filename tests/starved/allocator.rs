@@ -1,4 +1,4 @@
-//! An allocator that refuses what it is told to, and knows what has not been given back.
+//! An allocator that fails the allocations a test names, and counts those that were not freed.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -35,7 +35,7 @@ use everbloom::format::filter::{
 use support::Record;
 use support::server::Server;
 
-// With the host room the library has an allocator of its own, and nothing is refused.
+// With the module `redis` the library has an allocator of its own, and nothing is refused.
 #[cfg(not(feature = "server"))]
 #[global_allocator]
 static ALLOCATOR: allocator::Starving = allocator::Starving;
@@ -43,7 +43,7 @@ static ALLOCATOR: allocator::Starving = allocator::Starving;
 /// More large allocations than any command makes.
 const ALLOCATIONS_MAX: i64 = 400;
 
-/// What tells all filters of a server from others.
+/// Returns all that the filters of two servers can differ in.
 fn state(server: &Server) -> BTreeMap<Vec<u8>, Vec<(u64, u64)>> {
     let print = |filter: &Filter| {
         let mut parts = Vec::new();
@@ -56,7 +56,7 @@ fn state(server: &Server) -> BTreeMap<Vec<u8>, Vec<(u64, u64)>> {
     server.keys.iter().map(|(key, filter)| (key.clone(), print(filter))).collect()
 }
 
-/// Runs a command with each of its large allocations refused in turn; answers how many there were.
+/// Runs a command with each of its large allocations refused in turn. Returns their number.
 fn starve(name: &str, prepare: &dyn Fn() -> Server, words: &[&[u8]]) -> i64 {
     let mut well = prepare();
     let before = state(&well);
@@ -82,7 +82,7 @@ fn starve(name: &str, prepare: &dyn Fn() -> Server, words: &[&[u8]]) -> i64 {
             // What could not be had a moment ago can be had again.
             assert_eq!((server.call(words), state(&server)), (expected.clone(), after.clone()), "{name}");
         } else {
-            // The item that found no room says so, and goes in later.
+            // The item that met the failure has an error, and can be added later.
             assert!(reply.starts_with('*'), "{name}, allocation {number}: {reply}");
             assert_eq!(reply.matches(" -ERR problem inserting into filter").count(), 1, "{name}: {reply}");
             let rest = server.call(words);

@@ -1,4 +1,4 @@
-//! The largest piece of memory that a thread asked for.
+//! The largest block of memory that a thread asked for.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

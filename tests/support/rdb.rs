@@ -38,7 +38,7 @@ impl Record {
         Reader { fields: self.0.clone().into(), peeks: true }
     }
 
-    /// Returns a source that, like a server, cannot tell the kind of the next field.
+    /// Returns a source that, like a server, does not know the kind of the next field.
     pub fn blind_reader(&self) -> Reader {
         Reader { peeks: false, ..self.reader() }
     }

@@ -17,7 +17,7 @@ pub fn saved(filter: &Filter) -> Record {
     record
 }
 
-/// Returns the filter of everbloom's own data type in a snapshot, where it may take so many bytes.
+/// Returns the filter of everbloom's own data type in a snapshot, where it may take `limit_bytes`.
 pub fn loaded(record: &Record, limit_bytes: u64) -> Result<Filter, DecodeError> {
     loaded_as(Format::Everbloom, None, record, limit_bytes)
 }

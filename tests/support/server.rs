@@ -168,9 +168,9 @@ struct TestKey<'k> {
 impl OpenKey for TestKey<'_> {
     fn slot(&mut self) -> Slot<&mut Filter> {
         self.layers = self.filter.as_ref().map_or(0, Filter::layer_count);
-        let (now_ms, is_told_again) = (self.now_ms, self.must_obey && self.access == KeyAccess::ReadWrite);
+        let (now_ms, is_replayed) = (self.now_ms, self.must_obey && self.access == KeyAccess::ReadWrite);
         if let Some(filter) = &mut self.filter {
-            filter.set_time(|| now_ms, || is_told_again);
+            filter.set_time(|| now_ms, || is_replayed);
         }
         match &mut self.filter {
             // `string` holds no filter.

@@ -22,7 +22,7 @@ fn a_filter_built_here_is_the_one_that_a_server_makes(site: &Site) {
             json(&[&here, options].concat());
             assert_eq!(client.digest("here"), client.digest("k"), "{items}");
         }
-        // In a file; what it holds and what it counts is the same whoever sends it.
+        // In a file; what it holds and what it counts is the same however it is sent.
         let path = files.path("k.bloom");
         let built = json(&[&["build", &file, "-o", &path], options].concat());
         assert_eq!(built["items"], items, "{built}");

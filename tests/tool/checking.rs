@@ -45,7 +45,7 @@ fn every_filter_is_shown_with_what_the_server_knows(site: &Site) {
                 assert_eq!(filter[name], info(field), "{filter}");
             }
             assert!(filter["bytes"].as_u64() >= Some(info("SIZE") / 2), "{filter}");
-            // Only the one that has grown four times has something to be told.
+            // Only the one that has grown four times has advice.
             assert_eq!(filter["advice"].is_null(), key != "grown", "{filter}");
             if knows_statistics(&mut client) {
                 let fill = filter["fill"].as_f64().unwrap();
@@ -66,7 +66,7 @@ fn keys_that_only_redisbloom_can_load_are_listed(_: &Site) {
     let keys = ["MBbloom--", "MBbloomCF", "CMSk-TYPE", "TopK-TYPE", "TDIS-TYPE", "string"];
     thread::spawn(move || {
         for stream in listener.incoming() {
-            thread::spawn(move || answer(&stream.unwrap(), &keys));
+            thread::spawn(move || serve(&stream.unwrap(), &keys));
         }
     });
     let ended = run(&["check", &address, "--json"]);
@@ -84,8 +84,8 @@ fn keys_that_only_redisbloom_can_load_are_listed(_: &Site) {
     assert!(filter["fill"].is_null() && filter["advice"].as_str().unwrap().contains("6300"), "{filter}");
 }
 
-/// Answers as RedisBloom, with keys that are named as their types.
-fn answer(stream: &TcpStream, keys: &[&str]) {
+/// Replies as RedisBloom, with keys that are named as their types.
+fn serve(stream: &TcpStream, keys: &[&str]) {
     let (mut reader, mut writer) = (BufReader::new(stream), stream);
     let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());
     while let Some(words) = command(&mut reader) {

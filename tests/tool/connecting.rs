@@ -61,7 +61,7 @@ fn a_cluster_is_followed_to_the_slot(site: &Site) {
     }
     let all: usize = nodes.iter().map(|node| keys(&mut node.client()).len()).sum();
     assert_eq!(all, 4);
-    // Without being told, the tool says where the key is.
+    // Without the option, the tool says where the key is.
     let refused = nodes.iter().map(|node| run(&["load", &url(node), "new", &file]));
     assert_eq!(refused.filter(|ended| ended.code == Some(1) && ended.err.contains("MOVED")).count(), 1);
 }
@@ -107,8 +107,8 @@ fn what_cannot_be_read_or_reached_is_an_error(site: &Site) {
             "{arguments:?}: {}",
             ended.err
         );
-        let told = run(&[arguments, &["--json"]].concat());
-        let last: serde_json::Value = serde_json::from_str(told.err.lines().last().unwrap()).unwrap();
+        let ended = run(&[arguments, &["--json"]].concat());
+        let last: serde_json::Value = serde_json::from_str(ended.err.lines().last().unwrap()).unwrap();
         assert_eq!(last["code"], 1, "{last}");
     }
     assert!(!std::path::Path::new(&files.path("out")).exists());

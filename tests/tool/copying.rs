@@ -8,7 +8,7 @@ pub(crate) const TESTS: &[Test] = tests![
     a_copy_goes_on_where_it_ended,
     only_what_matches_is_copied,
     what_differs_is_found,
-    a_large_filter_goes_in_pieces,
+    a_large_filter_is_copied_in_chunks,
     a_cluster_is_copied_node_by_node,
     a_server_that_cannot_hold_filters_gets_none,
     each_side_has_its_credentials,
@@ -147,7 +147,7 @@ fn what_differs_is_found(site: &Site) {
     assert_eq!(result["troubles"][0]["key"], "k");
 }
 
-fn a_large_filter_goes_in_pieces(site: &Site) {
+fn a_large_filter_is_copied_in_chunks(site: &Site) {
     let (from, to) = (site.start(), site.start());
     let mut client = from.client();
     client.say("BF.RESERVE large 0.01 80000000 EX 1000");

@@ -135,7 +135,7 @@ fn hostile_files_are_errors(site: &Site) {
         ("an endless key", b"REDIS0011\x07\x81\x7F\xFF\xFF\xFF\xFF\xFF\xFF\xFF"),
         ("compressed out of nothing", b"REDIS0011\x07\xC3\x01\x81\x7F\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x00"),
         ("a dump of nothing", b"\x07"),
-        ("pieces of nothing", b"evblfile\x01\0\0\0"),
+        ("chunks of nothing", b"evblfile\x01\0\0\0"),
     ] {
         assert_eq!(ends(file, what), Some(1), "{what}");
     }

@@ -12,10 +12,10 @@ pub(crate) const TESTS: &[Test] = tests![
     compressed_files_are_recognised,
     a_column_of_csv_and_a_field_of_json_lines_are_items,
     standard_input_needs_a_capacity,
-    a_key_that_is_there_stays_unless_told_otherwise,
+    an_existing_key_stays_unless_an_option_says_otherwise,
     options_are_those_of_bf_reserve,
-    a_filter_that_is_full_refuses_and_the_exit_code_tells,
-    progress_is_told_in_lines_and_on_a_terminal_in_a_bar,
+    a_full_filter_refuses_items_and_the_exit_code_says_so,
+    progress_is_shown_in_lines_and_on_a_terminal_in_a_bar,
     every_subcommand_has_help_with_an_example,
 ];
 
@@ -120,7 +120,7 @@ fn standard_input_needs_a_capacity(site: &Site) {
     assert_eq!(server.client().say("BF.INFO k CAPACITY"), "[1000]");
 }
 
-fn a_key_that_is_there_stays_unless_told_otherwise(site: &Site) {
+fn an_existing_key_stays_unless_an_option_says_otherwise(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let files = Files::new();
@@ -177,7 +177,7 @@ fn options_are_those_of_bf_reserve(site: &Site) {
     assert_eq!(keys(&mut client), ["k", "mine"]);
 }
 
-fn a_filter_that_is_full_refuses_and_the_exit_code_tells(site: &Site) {
+fn a_full_filter_refuses_items_and_the_exit_code_says_so(site: &Site) {
     let server = site.start();
     let files = Files::new();
     let file = files.items("items", 100);
@@ -194,16 +194,16 @@ fn a_filter_that_is_full_refuses_and_the_exit_code_tells(site: &Site) {
     }
 }
 
-fn progress_is_told_in_lines_and_on_a_terminal_in_a_bar(site: &Site) {
+fn progress_is_shown_in_lines_and_on_a_terminal_in_a_bar(site: &Site) {
     let server = site.start();
     let mut child = spawn(&["load", &url(&server), "k", "-", "--capacity", "1e6"]);
-    let mut told = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let mut input = child.stdin.take().unwrap();
     let feeding = thread::spawn(move || {
         // Until the tool is gone: more than it keeps back each time.
         while input.write_all("an item\n".repeat(200_000).as_bytes()).is_ok() {}
     });
-    let line = told.find(|line| line.as_ref().unwrap().contains(" items/s")).unwrap().unwrap();
+    let line = lines.find(|line| line.as_ref().unwrap().contains(" items/s")).unwrap().unwrap();
     assert!(line.starts_with("loading: ") && line.contains(" items, "), "{line}");
     child.kill().unwrap();
     child.wait().unwrap();
@@ -239,8 +239,8 @@ fn every_subcommand_has_help_with_an_example(_: &Site) {
         assert!(help.out.contains("Exit codes:"), "{name}");
         let wrong = run(&[name, "--no-such-option"]);
         assert!(wrong.code == Some(2) && wrong.err.contains("Usage: "), "{name} {}", wrong.err);
-        let told = run(&[name, "--no-such-option", "--json"]);
-        let error: serde_json::Value = serde_json::from_str(&told.err).unwrap();
-        assert_eq!((told.code, &error["code"]), (Some(2), &2.into()), "{name} {error}");
+        let failed = run(&[name, "--no-such-option", "--json"]);
+        let error: serde_json::Value = serde_json::from_str(&failed.err).unwrap();
+        assert_eq!((failed.code, &error["code"]), (Some(2), &2.into()), "{name} {error}");
     }
 }

@@ -11,7 +11,7 @@ use crate::tool::{Ended, Files, json, keys, primaries, run, spawn, url};
 
 pub(crate) const TESTS: &[Test] = tests![
     items_are_where_every_client_looks_for_them,
-    partitions_that_are_there_stay_unless_told_otherwise,
+    existing_partitions_stay_unless_an_option_says_otherwise,
     partitions_lie_on_all_nodes_of_a_cluster,
     nothing_is_lost_while_a_slot_moves,
     a_filter_waits_for_its_slot_to_be_whole,
@@ -84,7 +84,7 @@ fn items_are_where_every_client_looks_for_them(site: &Site) {
         assert_eq!(found(servers, name, 24, &items(0..50_000)), 50_000, "{name}");
         // 0.75 % of them expected, for a filter that grows gives its first layer 3/4 of 1 %; plus six deviations.
         assert!(found(servers, name, 24, &items(50_000..70_000)) < 225, "{name}");
-        // share + 4 sqrt(share), and the same filters whoever makes them.
+        // share + 4 sqrt(share), and the same filters whichever way they are made.
         let mut fullest = 0;
         for number in 0..24 {
             let key = format!("{name}:{{{number}}}");
@@ -106,7 +106,7 @@ fn items_are_where_every_client_looks_for_them(site: &Site) {
     assert!((800..=900).contains(&client.int("TTL seen:{17}")));
 }
 
-fn partitions_that_are_there_stay_unless_told_otherwise(site: &Site) {
+fn existing_partitions_stay_unless_an_option_says_otherwise(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let files = Files::new();
@@ -143,7 +143,7 @@ fn partitions_lie_on_all_nodes_of_a_cluster(site: &Site) {
     let nodes: [Server; 3] = primaries(site);
     let files = Files::new();
     let file = files.items("items", 100_000);
-    let mut answers = Vec::new();
+    let mut counts = Vec::new();
     for (node, how) in nodes.iter().zip([&[][..], &["--replace"], &["--replace", "--offline"]]) {
         let arguments = ["load", &url(node), "seen", &file, "--partitions", "24", "-c"];
         let loaded = json(&[&arguments, how].concat());
@@ -152,9 +152,9 @@ fn partitions_lie_on_all_nodes_of_a_cluster(site: &Site) {
         // As docs/cluster.md says.
         assert_eq!(spread, [9, 9, 6]);
         assert_eq!(found(&nodes, "seen", 24, &items(0..100_000)), 100_000);
-        answers.push(found(&nodes, "seen", 24, &items(100_000..150_000)));
+        counts.push(found(&nodes, "seen", 24, &items(100_000..150_000)));
     }
-    assert!(answers.iter().all(|answer| *answer == answers[0] && *answer < 500), "{answers:?}");
+    assert!(counts.iter().all(|count| *count == counts[0] && *count < 500), "{counts:?}");
     assert_eq!(
         json(&["load", &url(&nodes[1]), "seen", &file, "--partitions", "24", "-c", "--add"])["new"],
         0
@@ -168,7 +168,7 @@ fn partitions_lie_on_all_nodes_of_a_cluster(site: &Site) {
     assert!(ended.out.contains("\nseen: 24 partitions with "), "{}", ended.out);
     // One node has not all of them.
     assert_eq!(json(&["check", &url(&nodes[2])])["partitioned"].as_array().unwrap().len(), 0);
-    // Without being told to follow, the tool does not begin.
+    // Without the option to follow a cluster, the tool does not begin.
     let ended = run(&["load", &url(&nodes[1]), "new", &file, "--partitions", "24"]);
     assert!(ended.code == Some(1) && ended.err.contains("MOVED"), "{}", ended.err);
     assert!(keys(&mut nodes[1].client()).iter().all(|key| key.starts_with("seen:")));

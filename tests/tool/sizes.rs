@@ -7,7 +7,7 @@ use crate::tool::{Files, json, run, url};
 
 pub(crate) const TESTS: &[Test] = tests![
     sizes_are_those_that_a_server_allocates,
-    a_filter_that_grew_has_as_many_layers,
+    a_filter_that_grew_has_the_predicted_layers,
     a_window_takes_what_a_server_allocates_and_rotating_keys_as_well,
     partitions_are_sized_as_load_reserves_them,
     numbers_that_no_filter_can_have_are_refused,
@@ -55,7 +55,7 @@ fn sizes_are_those_that_a_server_allocates(site: &Site) {
     assert!(ended.code == Some(0) && ended.out.contains("BF.RESERVE key 0.001 100000000"), "{}", ended.out);
 }
 
-fn a_filter_that_grew_has_as_many_layers(site: &Site) {
+fn a_filter_that_grew_has_the_predicted_layers(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let files = Files::new();

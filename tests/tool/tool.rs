@@ -65,7 +65,7 @@ pub(crate) fn spawn(arguments: &[&str]) -> Child {
     command(arguments).stdin(Stdio::piped()).spawn().expect("run the tool")
 }
 
-/// Runs it and expects it to do what it was asked for; answers its JSON.
+/// Runs it and expects it to succeed. Returns its JSON.
 pub(crate) fn json(arguments: &[&str]) -> Value {
     let ended = run(&[arguments, &["--json"]].concat());
     assert_eq!(ended.code, Some(0), "{arguments:?}: {}{}", ended.out, ended.err);
@@ -90,7 +90,7 @@ impl Files {
         self.0.path().join(name).to_str().expect("a path in UTF-8").to_owned()
     }
 
-    /// Writes a file; answers its path.
+    /// Writes a file. Returns its path.
     pub(crate) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
         let path = self.path(name);
         fs::write(&path, bytes).expect("write a file");
@@ -116,7 +116,7 @@ pub(crate) fn fixture(name: &str) -> String {
 pub(crate) fn present(client: &mut Client, key: &str, items: &[&[u8]]) -> usize {
     let mut command: Vec<&[u8]> = vec![b"BF.MEXISTS", key.as_bytes()];
     command.extend(items);
-    client.array(&command).iter().filter(|answer| **answer == redis::Value::Int(1)).count()
+    client.array(&command).iter().filter(|reply| **reply == redis::Value::Int(1)).count()
 }
 
 /// The keys of the server, in order.
@@ -141,7 +141,7 @@ pub(crate) fn two_nodes(site: &Site) -> [Server; 2] {
 /// Slots of a cluster.
 const SLOTS: usize = 16_384;
 
-/// Primaries of a cluster with as many slots each.
+/// Starts the primaries of a cluster, with equal shares of the slots.
 pub(crate) fn primaries<const N: usize>(site: &Site) -> [Server; N] {
     let nodes: [Server; N] = std::array::from_fn(|_| site.launch().in_cluster().start());
     for (number, node) in nodes.iter().enumerate() {

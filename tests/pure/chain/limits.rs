@@ -112,7 +112,7 @@ fn every_limit_of_a_layer_may_be_met_and_not_passed() {
 }
 
 #[test]
-fn validation_tells_what_stops_a_filter() {
+fn validation_reports_why_a_filter_cannot_grow() {
     let scaling = |capacity_items, expansion| promise(0.01, capacity_items, expansion);
     assert_eq!(validate(scaling(100, 0), 1, ANY), Err(ScaleError::Fixed));
     assert_eq!(validate(scaling(1 << 26, 32_768), 1 << 27, ANY), Err(ScaleError::TooLong));

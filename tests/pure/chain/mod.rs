@@ -123,7 +123,7 @@ proptest! {
         let (mut size_bytes, mut before_bytes) = (filter.size_bytes(), 0);
         for _ in 1..layers {
             before_bytes = size_bytes;
-            prop_assert!(grow(&mut filter, before_bytes).is_err(), "no room for another layer");
+            prop_assert!(grow(&mut filter, before_bytes).is_err(), "no bytes for another layer");
             grow(&mut filter, ANY).unwrap();
             size_bytes = filter.size_bytes();
         }
@@ -162,7 +162,7 @@ proptest! {
             refused = filter.add(&offered.to_le_bytes(), &limit, NoPrefetch).err();
             offered += 1;
         }
-        // The second layer takes over twice the bytes of the first, hence more than a small one's spare as well.
+        // The second layer takes more than twice the bytes of the first, hence more than a small one's spare as well.
         prop_assert_eq!(filter.internal_validate(Depth::Cells), Ok(()));
         if let Some(error) = refused {
             let AddError::CannotGrow(ReserveError::TooLarge { needed_bytes, limit_bytes }) = error else {

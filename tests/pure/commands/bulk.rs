@@ -24,13 +24,13 @@ fn bulk(server: &mut Server, command: &str, packing: usize, items: &[Vec<u8>]) -
 
 /// Returns the replies of one command per item, as the characters of a batch.
 fn one_by_one(server: &mut Server, command: &str, items: &[Vec<u8>]) -> String {
-    let answers = items.iter().map(|item| match server.call(&[command.as_bytes(), b"k", item]).as_str() {
+    let replies = items.iter().map(|item| match server.call(&[command.as_bytes(), b"k", item]).as_str() {
         "#t" => '1',
         "#f" => '0',
         error if error.starts_with('-') => '!',
         other => panic!("{other}"),
     });
-    format!("${}", answers.collect::<String>())
+    format!("${}", replies.collect::<String>())
 }
 
 /// Commands that make a filter of every kind and format, so small that batches fill and grow them.
@@ -61,7 +61,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn batches_answer_as_items_one_by_one(
+    fn batches_reply_as_single_commands_do(
         maker in 0..MAKERS.len(),
         batches in prop::collection::vec((0..3usize, prop::collection::vec(0..150u32, 0..140)), 1..4),
     ) {
@@ -122,7 +122,7 @@ fn a_length_beyond_the_data_is_refused() {
 }
 
 #[test]
-fn a_missing_filter_is_answered_as_the_settings_say() {
+fn replies_for_a_missing_filter_follow_the_settings() {
     let mut server = Server::new();
     server.settings.missing_filter_is_error = true;
     assert_eq!(server.run("BF.BULKEXISTS k LINES a"), "-ERR not found");

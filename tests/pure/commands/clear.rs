@@ -80,7 +80,8 @@ fn chunks_of_a_dump_from_before_do_not_fill_a_cleared_filter() {
     use everbloom::format::chunks::{ChunkError, Trust};
     use everbloom::format::filter::{chunk, load_chunk};
 
-    for (maker, is_told) in [(MAKERS[0], true), (MAKERS[4], true), (MAKERS[6], true), (MAKERS[2], false)] {
+    for (maker, has_dump_id) in [(MAKERS[0], true), (MAKERS[4], true), (MAKERS[6], true), (MAKERS[2], false)]
+    {
         let mut source = Server::new();
         source.run(maker);
         source.run("BF.MADD k a b c");
@@ -93,10 +94,10 @@ fn chunks_of_a_dump_from_before_do_not_fill_a_cleared_filter() {
         assert_eq!(server.run("BF.CLEAR k"), "+OK");
         let filter = server.keys.get_mut(b"k".as_slice()).unwrap();
         let outcome = load_chunk(filter, chunk.next_iterator, &chunk.data, Trust::Marks);
-        // RedisBloom's chunks do not tell whose they are.
-        let expected = if is_told { Err(ChunkError::OtherDump) } else { Ok(()) };
+        // RedisBloom's chunks have no dump id.
+        let expected = if has_dump_id { Err(ChunkError::OtherDump) } else { Ok(()) };
         assert_eq!(outcome, expected, "{maker}");
-        assert_eq!(filter.format() == Format::RedisBloom, !is_told);
+        assert_eq!(filter.format() == Format::RedisBloom, !has_dump_id);
     }
 }
 
@@ -126,8 +127,10 @@ fn a_union_is_cleared_to_what_its_first_filter_was_asked_for() {
         server.run("BF.INSERT other CAPACITY 5000 ERROR 0.0001 FORMAT everbloom ITEMS b");
         assert_eq!(server.run("BF.MERGE made k other FORCE"), "+OK", "{options}");
         assert_eq!(server.run("BF.CLEAR made"), "+OK");
-        for (field, told) in [("KIND", "*1 $everbloom"), ("ERROR-RATE", "*1 ,0.01"), ("CAPACITY", "*1 :20")] {
-            assert_eq!(server.run(&format!("BF.INFO made {field}")), told, "{options}");
+        for (field, expected) in
+            [("KIND", "*1 $everbloom"), ("ERROR-RATE", "*1 ,0.01"), ("CAPACITY", "*1 :20")]
+        {
+            assert_eq!(server.run(&format!("BF.INFO made {field}")), expected, "{options}");
         }
     }
 }

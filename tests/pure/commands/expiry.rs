@@ -81,7 +81,7 @@ fn a_bad_time_to_live_is_refused_as_by_set() {
 }
 
 #[test]
-fn reserve_can_take_a_filter_that_is_there_for_an_answer() {
+fn reserve_with_ifnotexists_accepts_an_existing_filter() {
     let mut server = Server::new();
     assert_dialogue(
         &mut server,

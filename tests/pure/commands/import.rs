@@ -23,7 +23,7 @@ fn an_import_that_says_too_much_or_takes_too_much_is_refused() {
 }
 
 #[test]
-fn an_import_is_replicated_with_every_default_spelt_out_and_builds_the_same_filter() {
+fn an_import_is_replicated_with_explicit_defaults_and_builds_the_same_filter() {
     let mut primary = Server::new();
     let dialogue = [
         ("BF.IMPORT a SOURCE string SCHEME murmur3-salted BITS 6 HASHES 1", "+OK"),

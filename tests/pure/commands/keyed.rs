@@ -35,7 +35,7 @@ fn a_keyed_filter_draws_its_key_or_is_given_one() {
     let given = Some(*b"0123456789abcdef");
     let keys = ["a", "b", "c", "d", "plain"].map(|name| key(&server, name));
     assert_eq!(keys, [Some(DRAWN), Some(DRAWN), given, given, None]);
-    // Nothing tells the key to who asks about the filter.
+    // No reply about the filter shows the key.
     for question in ["BF.INFO c", "BF.DEBUG c"] {
         assert!(!server.run(question).contains("0123456789abcdef"), "{question}");
     }

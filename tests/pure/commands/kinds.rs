@@ -61,8 +61,8 @@ fn the_error_rate_of_redisblooms_filters_is_at_most_a_quarter() {
     for format in ["everbloom", "valkey-bloom"] {
         let mut server = Server::new();
         assert_eq!(server.run(&format!("BF.RESERVE k 0.9 100 FORMAT {format}")), "+OK");
-        let told = server.run("BF.INFO k ERROR");
-        assert!(told.contains("0.9") && !told.contains("0.25"), "{format}: {told}");
+        let reply = server.run("BF.INFO k ERROR");
+        assert!(reply.contains("0.9") && !reply.contains("0.25"), "{format}: {reply}");
     }
     // The configured rate, too.
     let mut server = Server::new();
@@ -97,7 +97,7 @@ fn an_item_that_an_encoding_cannot_express_is_refused_by_every_layer() {
     assert_eq!(server.replicated[1..], ["BF.MADD k 1 2", "BF.MADD k 3 4 5"]);
 }
 
-/// A filter of RedisBloom 1.1, which hashes in a way that nothing in its bytes tells.
+/// A filter of RedisBloom 1.1, which hashes in a way that its bytes do not say.
 fn filter_of_redisbloom_1_1() -> Value {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/redisbloom-1.1.1.json");
     let file: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();

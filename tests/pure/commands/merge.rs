@@ -20,7 +20,7 @@ const fn word(format: Format) -> &'static str {
     }
 }
 
-/// All that tells a filter from another.
+/// Returns all that two filters can differ in.
 fn state(filter: &Filter) -> Vec<Vec<u8>> {
     let mut state = Vec::new();
     digest(filter, &mut |bytes| state.push(bytes.to_vec()));
@@ -135,7 +135,7 @@ fn filters_that_were_made_alike_become_one_layer_of_every_format() {
         let replicated = server.replicated.len();
         assert_eq!(server.run("BF.MERGE all 0 1 2 3"), "+OK");
         assert_eq!(server.replicated.len(), replicated, "{format}");
-        // One more than there is room for: no layer of the same shape has it.
+        // One more item than the capacity: no layer of the same shape can take it.
         make(&mut server, "more", format);
         add(&mut server, "more", 50_000..53_999);
         let before = state(&server.keys[b"all".as_slice()]);

@@ -1,5 +1,5 @@
 //! The error rate that a filter promises holds over its whole life, also after BF.MERGE: measured, once the destination has
-//! taken as many items as its capacity, and as many again.
+//! taken the items of its capacity, and again at twice that number.
 
 use crate::support::Random;
 use crate::support::server::Server;
@@ -29,7 +29,7 @@ fn add(server: &mut Server, key: &str, items: std::ops::Range<u64>) {
     });
 }
 
-/// False positives among so many items that no filter has.
+/// Returns the number of false positives among `absent` items that no filter has.
 fn false_positives(server: &mut Server, key: &str, absent: u64) -> u64 {
     let mut found = 0;
     each_batch(server, &format!("BF.MEXISTS {key}"), "absent-", 0..absent, |reply| {
@@ -38,7 +38,7 @@ fn false_positives(server: &mut Server, key: &str, absent: u64) -> u64 {
     found
 }
 
-/// That the filter errs no more often than `promised`, but for what chance does to so many questions.
+/// Asserts that the filter errs no more often than `promised`, apart from chance: three standard deviations.
 fn assert_promise(server: &mut Server, key: &str, promised: f64, absent: u64, context: &str) {
     let mean = promised * absent as f64;
     let found = false_positives(server, key, absent);
@@ -184,7 +184,7 @@ fn merges_that_leave_enough_of_the_promise_are_not_refused() {
     add(&mut server, "empty", 10_000..20_000);
     assert_promise(&mut server, "empty", 0.01, 200_000, "grown");
 
-    // Filters with room in them, of other shapes than the destination.
+    // Filters that are not full, of other shapes than the destination.
     for (key, capacity) in [("p", 3000), ("q", 4000), ("r", 5000)] {
         assert_eq!(server.run(&format!("BF.RESERVE {key} 0.01 {capacity}")), "+OK");
         add(&mut server, key, capacity..capacity + capacity / 2);

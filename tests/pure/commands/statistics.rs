@@ -4,7 +4,7 @@ use everbloom::command::Protocol;
 
 use crate::support::server::Server;
 
-/// Adds so many items to `k`.
+/// Adds the items with these numbers to `k`.
 fn add(server: &mut Server, items: std::ops::Range<u32>) {
     items.for_each(|number| {
         server.run(&format!("BF.ADD k item-{number}"));
@@ -12,7 +12,7 @@ fn add(server: &mut Server, items: std::ops::Range<u32>) {
 }
 
 #[test]
-fn everything_is_told_in_one_map_with_one_of_each_layer() {
+fn the_stats_are_one_map_that_has_one_map_per_layer() {
     let mut server = Server::new();
     server.run("BF.RESERVE k 0.01 100 NONSCALING");
     server.run("BF.MADD k a b c");
@@ -35,7 +35,8 @@ fn everything_is_told_in_one_map_with_one_of_each_layer() {
     }
 }
 
-/// A seed of two equal halves, which only a primary or a file brings, makes a filter break its rate; the fill does not tell.
+/// A seed of two equal halves, which only a primary or a file brings, makes a filter break its rate; the fill is
+/// no sign of it.
 #[test]
 fn the_rate_of_a_filter_with_a_seed_of_equal_halves_is_the_real_one() {
     for (rate, items) in [(0.1, 3000), (0.01, 1500), (0.01, 3000), (0.0001, 3000)] {
@@ -52,10 +53,10 @@ fn the_rate_of_a_filter_with_a_seed_of_equal_halves_is_the_real_one() {
         let measured = f64::from(u32::try_from(found).unwrap()) / f64::from(asked);
         let reply = server.run("BF.INFO k ERROR-RATE-NOW");
         let now: f64 = reply.trim_start_matches("*1 ,").parse().unwrap();
-        println!("{rate} asked, {items} items: {measured} measured, {now} told");
-        assert!((now / measured - 1.0).abs() < 0.35, "{rate}: {measured} measured, {now} told");
+        println!("{rate} asked, {items} items: {measured} measured, {now} reported");
+        assert!((now / measured - 1.0).abs() < 0.35, "{rate}: {measured} measured, {now} reported");
         if items == 3000 {
-            assert!(now > 1.3 * rate, "{rate}: {now} told");
+            assert!(now > 1.3 * rate, "{rate}: {now} reported");
         }
         let estimated = server.run("BF.INFO k ESTIMATED-ITEMS");
         let estimated: f64 = estimated.trim_start_matches("*1 :").parse().unwrap();
@@ -88,8 +89,8 @@ fn every_field_is_also_one_of_info() {
         for (name, value) in pairs {
             seen += 1;
             for word in [name.to_uppercase(), name.to_owned()] {
-                let answer = server.run(&format!("BF.INFO k {word}"));
-                assert_eq!(answer, format!("*1 {value}"), "{reserve}: {word}");
+                let reply = server.run(&format!("BF.INFO k {word}"));
+                assert_eq!(reply, format!("*1 {value}"), "{reserve}: {word}");
             }
         }
         assert_eq!(seen, 23, "{scalars}");
@@ -136,13 +137,14 @@ fn a_filter_is_keyed_if_every_layer_is() {
         server.run(&format!("BF.INSERT {key} CAPACITY 100 {options} ITEMS {key}"));
     }
     server.run("BF.RESERVE counting 0.01 100 COUNTING");
-    for (key, told) in [("keyed", "*1 #t"), ("other", "*1 #t"), ("plain", "*1 #f"), ("counting", "*1 #f")] {
-        assert_eq!(server.run(&format!("BF.INFO {key} KEYED")), told, "{key}");
+    for (key, expected) in [("keyed", "*1 #t"), ("other", "*1 #t"), ("plain", "*1 #f"), ("counting", "*1 #f")]
+    {
+        assert_eq!(server.run(&format!("BF.INFO {key} KEYED")), expected, "{key}");
     }
     assert_eq!(server.run("BF.MERGE mixed plain keyed FORCE"), "+OK");
     assert_eq!(server.run("BF.INFO mixed KIND"), "*1 $union");
     assert_eq!(server.run("BF.INFO mixed KEYED"), "*1 #f");
-    // Nobody is told the key.
+    // No reply shows the key.
     assert!(!server.run("BF.STATS keyed").contains("0123456789abcdef"));
     assert!(server.run("BF.STATS mixed").contains("+placement $everbloom-keyed"));
 }
@@ -167,7 +169,7 @@ fn the_advice_for_a_filter_says_what_it_was_made_with() {
 }
 
 #[test]
-fn every_fourth_growth_is_told_with_the_reservation_that_would_have_spared_it() {
+fn every_fourth_growth_is_logged_with_the_reservation_that_would_have_avoided_it() {
     let mut server = Server::new();
     add(&mut server, 0..1500);
     let growths = |server: &Server| server.events.iter().filter(|event| **event == "bloom.grow").count();
@@ -187,7 +189,7 @@ fn every_fourth_growth_is_told_with_the_reservation_that_would_have_spared_it() 
 }
 
 #[test]
-fn a_batch_that_adds_layers_is_told_once_and_so_is_one_that_makes_the_filter() {
+fn a_batch_that_adds_layers_is_logged_once_and_so_is_one_that_makes_the_filter() {
     for (reserve, format) in [
         ("BF.RESERVE k 0.01 10 EXPANSION 1", ""),
         ("", ""),
@@ -214,7 +216,7 @@ fn a_batch_that_adds_layers_is_told_once_and_so_is_one_that_makes_the_filter() {
 }
 
 #[test]
-fn an_imported_filter_that_has_grown_is_told_without_a_reservation() {
+fn an_imported_filter_that_has_grown_is_logged_without_a_reservation() {
     let mut server = Server::new();
     assert_eq!(
         server.run("BF.IMPORT k SOURCE string SCHEME murmur3-salted BITS 8 HASHES 1 CAPACITY 4"),

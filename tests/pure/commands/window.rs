@@ -1,4 +1,4 @@
-//! WINDOW, PWINDOW, NOREFRESH and AT: filters that forget, and the time in what is replicated.
+//! WINDOW, PWINDOW, NOREFRESH and AT: sliding-window filters, and the time in replicated commands.
 
 use everbloom::bloom::Format;
 use everbloom::command::Settings;
@@ -21,7 +21,7 @@ fn digested(server: &Server, key: &str) -> Vec<u8> {
     bytes
 }
 
-/// A replica, or whoever replays a log, years later and configured otherwise.
+/// Returns a replica, or a server that replays its AOF, years later and configured otherwise.
 fn replica(later_ms: u64) -> Server {
     let mut replica = Server::new();
     replica.settings = Settings {
@@ -58,7 +58,7 @@ fn items_are_remembered_for_the_window() {
     );
     server.now_ms = start + 28_999;
     assert_dialogue(&mut server, &[("BF.MEXISTS k a b c", "*3 #t #t #f"), ("BF.CARD k", ":2")]);
-    // The clock runs back behind what was asked: an answer is of the moment, and no more.
+    // The clock runs back before the last lookup: a reply depends on the current time alone.
     server.now_ms = start + 29_000;
     assert_dialogue(
         &mut server,
@@ -149,7 +149,7 @@ fn the_moment_is_replicated_with_the_first_add_of_a_generation() {
 }
 
 #[test]
-fn whoever_is_told_the_same_has_the_same_columns_years_later() {
+fn the_same_replicated_commands_give_the_same_columns_years_later() {
     for options in ["WINDOW 14", "PWINDOW 14000 NOREFRESH", "WINDOW 14 EXPANSION 1", "WINDOW 14 NONSCALING"] {
         let mut primary = server();
         let start = primary.now_ms;
@@ -188,7 +188,7 @@ fn whoever_is_told_the_same_has_the_same_columns_years_later() {
             for key in ["k", "i"] {
                 assert!(digested(&primary, key) == digested(&replica, key), "{options}: {key} {later_ms}");
             }
-            // Its clients are answered by its own clock.
+            // Replies to its clients follow its own clock.
             replica.must_obey = false;
             let expected = if later_ms == 0 { primary.run("BF.CARD k") } else { ":0".to_owned() };
             replica.now_ms = if later_ms == 0 { primary.now_ms } else { start + later_ms };
@@ -312,7 +312,7 @@ fn settings_that_do_not_go_with_a_window_are_not_for_it() {
     let replies = (0..50).map(|item| server.run(&format!("BF.ADD k {item}")));
     assert_eq!(replies.last().unwrap(), "-ERR non scaling filter is full");
     let (taken, start) = (server.run("BF.CARD k"), server.now_ms);
-    // Only what was added is replicated, and the next generation has room again.
+    // Only what was added is replicated, and the next generation takes items again.
     let mut follower = replica(0);
     server.now_ms = start + 1000;
     server.run("BF.MADD k a b c d e f g h i j k l m n o p q r s t");

@@ -57,7 +57,7 @@ fn assert_all_there(filter: &Filter, oracle: &Multiset, seed: u64) {
     assert_eq!(filter.internal_validate(Depth::Cells), Ok(()), "seed {seed}");
 }
 
-/// Share of items that were never added and are found all the same, of so many.
+/// Returns the share of `asked` items that were never added and are found.
 fn measured_rate(filter: &Filter, asked: u32) -> f64 {
     let found = (0..asked).filter(|number| is_in(filter, u32::MAX - number)).count();
     found as f64 / f64::from(asked)
@@ -121,7 +121,7 @@ fn a_filter_at_its_capacity_keeps_the_rate_however_often_its_items_were_exchange
         (0..capacity).for_each(|item| {
             assert!(add(&mut filter, &item.to_le_bytes()).is_ok());
         });
-        // Items that were taken for present when they were added have left room.
+        // Items that were taken for present when they were added used no capacity.
         if add(&mut filter, &[0xff; 4]).is_ok() {
             assert!(filter.remove(&[0xff; 4]));
         }
@@ -205,7 +205,7 @@ fn a_deletion_that_is_refused_half_way_changes_nothing() {
 }
 
 #[test]
-fn a_full_filter_takes_what_is_there_again_and_room_comes_back() {
+fn a_full_filter_takes_present_items_again_and_new_ones_after_a_delete() {
     let mut filter = chain(0.001, 10, 0);
     let item = |number: u32| number.to_le_bytes();
     (0..10).for_each(|number| assert_eq!(add(&mut filter, &item(number)), Ok(Added::New)));
@@ -256,7 +256,7 @@ fn a_fixed_filter_is_full_exactly_when_it_has_its_capacity_of_distinct_items() {
 }
 
 #[test]
-fn a_fixed_filter_takes_as_many_new_items_as_its_capacity_at_every_rate_and_size() {
+fn a_fixed_filter_takes_its_capacity_of_new_items_at_every_rate_and_size() {
     for (error_rate, capacity) in [
         (0.5, 3),
         (0.5, 10_000),

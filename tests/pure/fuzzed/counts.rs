@@ -30,8 +30,8 @@ impl Form {
         Self { name, header, capacity_at, items_at, is_redisbloom }
     }
 
-    /// The piece that says so many items, and of the capacity what it says itself or another.
-    fn piece(&self, capacity_items: Option<u64>, items: u64) -> Vec<u8> {
+    /// Returns the header with another number of items, and with another capacity if one is given.
+    fn header_with(&self, capacity_items: Option<u64>, items: u64) -> Vec<u8> {
         let mut header = self.header.clone();
         let mut put = |at: usize, number: u64| header[at..at + 8].copy_from_slice(&number.to_le_bytes());
         if let Some(capacity_items) = capacity_items {
@@ -50,8 +50,8 @@ impl Form {
     }
 
     /// The highest of those numbers that is taken where 1 is.
-    fn highest(piece: impl Fn(u64) -> Vec<u8>) -> u64 {
-        let is_taken = |number| from_header(&piece(number), &u64::MAX).is_ok();
+    fn highest(header: impl Fn(u64) -> Vec<u8>) -> u64 {
+        let is_taken = |number| from_header(&header(number), &u64::MAX).is_ok();
         assert!(is_taken(1) && !is_taken(u64::MAX));
         let (mut taken, mut refused) = (1, u64::MAX);
         while refused - taken > 1 {
@@ -122,14 +122,14 @@ fn unions() -> Vec<Form> {
 #[test]
 fn no_count_that_is_read_is_moved_beyond_what_is_read() {
     for form in forms() {
-        let highest_capacity = Form::highest(|capacity_items| form.piece(Some(capacity_items), 0));
+        let highest_capacity = Form::highest(|capacity_items| form.header_with(Some(capacity_items), 0));
         for capacity_items in [None, Some(highest_capacity)] {
-            let most_items = Form::highest(|items| form.piece(capacity_items, items));
+            let most_items = Form::highest(|items| form.header_with(capacity_items, items));
             for items in [most_items, most_items - 1] {
                 let what = format!("{}: {items} of {capacity_items:?}", form.name);
                 let mut server = Server::new();
-                let piece = form.piece(capacity_items, items);
-                assert_eq!(server.call(&[b"BF.LOADCHUNK", b"f", b"1", &piece]), "+OK", "{what}");
+                let header = form.header_with(capacity_items, items);
+                assert_eq!(server.call(&[b"BF.LOADCHUNK", b"f", b"1", &header]), "+OK", "{what}");
                 eprintln!("{what}");
                 for number in 0..8 {
                     server.run(&format!("BF.ADD f {number}"));

@@ -86,10 +86,10 @@ fn window_of(line: &str) -> (Vec<u8>, Vec<u8>) {
     (header(filter), bytes)
 }
 
-/// Items that a window took in a generation each set a bit of it; a header may say that there are as many
-/// as bits, and bits may be clear. One more item counted was one more than a decoder takes.
+/// Items that a window took in a generation each set a bit of it; a header may say that there are
+/// as many items as bits, although bits are clear. One more item counted was one more than a decoder takes.
 #[test]
-fn a_generation_that_counts_as_many_items_as_positions_is_loaded_after_an_add() {
+fn a_generation_that_counts_one_item_per_position_is_loaded_after_an_add() {
     let (mut header, _) = window_of("BF.RESERVE w 0.99 20 WINDOW 100 NONSCALING");
     let mut server = Server::new();
     let generation = server.now_ms * 14 / 100_000 + 1;
@@ -119,9 +119,9 @@ fn a_page_that_took_nothing_and_has_bits_is_refused() {
     let mut server = Server::new();
     assert_eq!(server.call(&[b"BF.LOADCHUNK", b"w", b"1", &forge::sealed_header(&header, 1)]), "+OK");
     let (layer, _) = forge::layer_at(&server.keys[&b"w"[..]], 0).unwrap();
-    let piece = forge::sealed_chunk(&bytes, 0, layer, 1);
+    let chunk = forge::sealed_chunk(&bytes, 0, layer, 1);
     let iterator = (bytes.len() + 1).to_string();
-    let load = server.call(&[b"BF.LOADCHUNK", b"w", iterator.as_bytes(), &piece]);
+    let load = server.call(&[b"BF.LOADCHUNK", b"w", iterator.as_bytes(), &chunk]);
     assert_eq!(load, "-ERR received bad data");
     assert_eq!(server.run("BF.EXISTS w item"), "#f");
     server.run("BF.ADD w item");

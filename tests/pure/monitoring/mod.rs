@@ -13,7 +13,7 @@ const ALERTS: &str = include_str!("../../../docs/prometheus-alerts.yaml");
 /// What redis_exporter makes of commands, without the script.
 const OF_COMMANDS: [&str; 2] = ["redis_commands_duration_seconds_total", "redis_commands_total"];
 
-/// Holds every name in a query against the page; answers the fields of INFO in it.
+/// Checks every name in a query against the page. Returns the fields of INFO in it.
 fn checked(query: &str) -> BTreeSet<String> {
     let documented = names::fields();
     let mut fields = BTreeSet::new();

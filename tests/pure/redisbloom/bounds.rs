@@ -91,7 +91,7 @@ fn what_only_older_releases_wrote_is_taken_and_kept() {
         // Capacities and rates that today's commands refuse.
         &[(4, Field::Unsigned(1 << 31))],
         &[(5, Field::Double(0.9))],
-        // As many probes as there may be.
+        // The most probes of a layer.
         &[(6, Field::Unsigned(2048)), (7, Field::Double(2954.0))],
         // More items than the capacity: the layer is full.
         &[(4, Field::Unsigned(1))],
@@ -130,7 +130,7 @@ fn a_filter_loads_within_the_limit_it_needs_and_not_a_byte_less() {
 
 /// RedisBloom takes any number of items, so its snapshots and dumps may say more than a layer can have taken.
 #[test]
-fn more_items_than_bits_are_taken_and_counted_as_many_as_the_bits() {
+fn a_layer_with_more_items_than_bits_is_taken_and_counts_its_bits() {
     let (_, record) = bases().swap_remove(0);
     let before = load(&record, 4);
     let (bits, first_items) = (before.layers()[0].cells().size_bits(), before.layers()[0].counts().items);
@@ -212,7 +212,7 @@ fn the_longest_filter_that_redisbloom_makes_loads_and_grows() {
     assert_eq!((grown.layer_count(), probes(&grown)), (1072, 578_344));
 }
 
-/// A snapshot of so many layers of 2048 probes each, the last of them with one item and room for no other.
+/// Returns a snapshot of `layers` layers of 2048 probes each, each full with one item.
 fn many_probes(layers: u64) -> Record {
     let (_, record) = bases().swap_remove(0);
     let (chain, rest) = record.0.split_at(4);
@@ -229,7 +229,7 @@ fn many_probes(layers: u64) -> Record {
 }
 
 #[test]
-fn a_filter_has_so_many_probes_and_no_more() {
+fn the_probes_of_all_layers_are_limited() {
     let most_layers = PROBES_TOTAL_MAX / 2048;
     let too_many = many_probes(most_layers + 1);
     let refused = DecodeError::Invalid("probes of all layers");
@@ -242,11 +242,11 @@ fn a_filter_has_so_many_probes_and_no_more() {
     longer[..8].copy_from_slice(&(most_layers + 1).to_le_bytes());
     longer[8..12].copy_from_slice(&(most_layers as u32 + 1).to_le_bytes());
     assert_eq!(from_header(&longer, ANY).unwrap_err(), refused);
-    // It answers, and does not grow.
+    // It takes commands, and does not grow.
     let refusals = (0..100u8)
         .filter(|item| make::add(&mut chain, &[*item]) == Err(AddError::CannotGrow(ReserveError::TooLong)));
     assert!(refusals.count() > 50);
-    // One layer less leaves room for one more.
+    // With one layer less it can grow by one.
     let mut chain = load(&many_probes(most_layers - 1), 4);
     (0..100u8).for_each(|item| {
         let _ = make::add(&mut chain, &[item]);

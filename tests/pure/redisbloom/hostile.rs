@@ -14,7 +14,7 @@ use crate::support::{Field, Random, Record};
 
 /// Most bytes of a filter in these tests.
 pub(crate) const LIMIT_BYTES: u64 = 64 << 10;
-/// Memory that may be allocated at once: as many layers as there may be, without their arrays; an array is smaller.
+/// Memory that may be allocated at once: the most layers, without their arrays; an array is smaller.
 const LARGEST_MAX_BYTES: usize = LAYERS_MAX * 128;
 /// Probes of a layer of 4096 bytes at most.
 const PROBES_MAX: u32 = 2048;

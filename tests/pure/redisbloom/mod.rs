@@ -18,7 +18,7 @@ use crate::support::Record;
 use crate::support::make::{self, ANY};
 use crate::support::saved::loaded_as;
 
-/// Returns the filter in a snapshot, where it may take so many bytes.
+/// Returns the filter in a snapshot, where it may take `limit_bytes`.
 fn read(record: &Record, encoding_version: i32, limit_bytes: u64) -> Result<Filter, DecodeError> {
     loaded_as(Format::RedisBloom, Some(encoding_version), record, limit_bytes)
 }
@@ -27,7 +27,7 @@ fn load(record: &Record, encoding_version: i32) -> Filter {
     read(record, encoding_version, ANY).unwrap()
 }
 
-/// Checks the layers of a recorded filter that has grown beyond so many.
+/// Checks the layers of a recorded filter that has grown beyond `layers`.
 pub(crate) fn assert_grown(chain: &Filter, layers: usize, encoding_version: i32) {
     for pair in chain.layers().windows(2).skip(layers - 1) {
         let [old, new] = [&pair[0], &pair[1]].map(parameters);

@@ -19,15 +19,15 @@ fn imported(system: &System, string: &[u8], order: BitOrder) -> (StringForm, Arr
 }
 
 #[test]
-fn a_bitmap_that_is_taken_over_gives_every_recorded_answer() {
+fn an_imported_bitmap_gives_every_recorded_result() {
     for system in systems() {
         let bitmap = &system.json["bitmap"];
         let string = system.string("/bitmap/redis_string_b64");
         let (form, array) = imported(&system, &string, BitOrder::Msb);
         assert_eq!(array.bits().set_cells(), bitmap["bitcount"].as_u64().unwrap(), "{}", system.name);
-        let answer = |item: &Vec<u8>| if array.contains(item) { '1' } else { '0' };
-        let answers: String = system.items("queries").iter().map(answer).collect();
-        assert_eq!(answers, bitmap["expected"].as_str().unwrap(), "{}", system.name);
+        let digit = |item: &Vec<u8>| if array.contains(item) { '1' } else { '0' };
+        let results: String = system.items("queries").iter().map(digit).collect();
+        assert_eq!(results, bitmap["expected"].as_str().unwrap(), "{}", system.name);
         let members = system.items("members");
         assert!(members.iter().all(|member| array.contains(member)), "{}", system.name);
         assert_eq!(form.length_bytes, bitmap["strlen"].as_u64().unwrap());
@@ -151,7 +151,7 @@ fn items_that_the_encoding_cannot_express_are_absent_and_refused() {
 }
 
 #[test]
-fn the_fill_tells_how_many_items_there_are() {
+fn the_fill_gives_the_number_of_items() {
     for system in systems() {
         let bitmap = &system.json["bitmap"];
         let layout = system.layout_of(bitmap);

@@ -1,4 +1,4 @@
-//! Items of any length: hashed in chunks as in one piece, once, and without memory of their size.
+//! Items of any length: hashed in chunks as at once, one time, and without memory of their size.
 
 use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
 use everbloom::bloom::layout::SchemeLayout;
@@ -27,7 +27,7 @@ fn text(random: &mut Random, characters: u64) -> String {
 }
 
 #[test]
-fn text_is_hashed_in_chunks_as_in_one_piece() {
+fn text_is_hashed_in_chunks_as_it_is_at_once() {
     let seed = 11;
     let mut random = Random(seed);
     for characters in 0..=300 {
@@ -121,11 +121,11 @@ fn many_items_at_once_are_the_same_items_one_by_one() {
                 }
                 assert!(make::cells_of(&one_by_one) == make::cells_of(&at_once), "{name}");
                 for group in [added, asked].iter().flat_map(|items| items.chunks(150)) {
-                    let mut answers = Vec::new();
-                    at_once.contains_many(group, NoPrefetch, |answer| answers.push(answer));
+                    let mut results = Vec::new();
+                    at_once.contains_many(group, NoPrefetch, |found| results.push(found));
                     let expected: Vec<_> =
                         group.iter().map(|item| one_by_one.contains(item, NoPrefetch)).collect();
-                    assert_eq!(answers, expected, "{name}");
+                    assert_eq!(results, expected, "{name}");
                 }
             }
         }

@@ -6,7 +6,7 @@ use everbloom::command::words::Word;
 
 use super::vectors::{Array, Random};
 
-/// Items that each filter holds, as many as its bits are meant for.
+/// Items that each filter holds: the number that its bits are meant for.
 const ITEMS: u64 = 20_000;
 /// Absent items asked for, the ones that follow on the members. At 0.82 % one standard deviation is 0.06 points of
 /// binomial noise; the ranges below leave three.

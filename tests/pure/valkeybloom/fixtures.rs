@@ -73,7 +73,7 @@ fn a_filter_of_1_0_is_its_blob_both_ways() {
 }
 
 #[test]
-fn a_filter_of_0_1_0_becomes_one_of_1_0_with_the_same_answers() {
+fn a_filter_of_0_1_0_becomes_one_of_1_0_with_the_same_results() {
     for (case, dump, chain) in recorded("valkey-bloom-0.1.0") {
         assert_eq!((dump.type_name.as_str(), dump.encoding_version), (TYPE_NAME, 0));
         let record = saved(&chain);

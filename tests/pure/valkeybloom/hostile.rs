@@ -189,7 +189,7 @@ fn a_filter_loads_within_the_limit_it_needs_and_not_a_byte_less() {
     }
 }
 
-/// A blob of so many layers of 2048 probes in 2048 bits, each full with one item.
+/// Returns a blob of `layers` layers of 2048 probes in 2048 bits, each full with one item.
 fn blob_of_many_probes(layers: u64) -> Vec<u8> {
     let mut blob = cases("valkey-bloom-1.0")[0].blob().unwrap();
     let seed = blob[30 + 8 + 13..30 + 8 + 45].to_vec();
@@ -204,7 +204,7 @@ fn blob_of_many_probes(layers: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_filter_has_so_many_probes_and_no_more() {
+fn the_probes_of_all_layers_are_limited() {
     let most_layers = PROBES_TOTAL_MAX / 2048;
     let chain = decode_blob(&blob_of_many_probes(most_layers), &LIMIT_BYTES).unwrap();
     assert_eq!(chain.layer_count() as u64, most_layers);

@@ -30,7 +30,7 @@ fn is_in(filter: &mut Filter, item: u64, at_ms: u64) -> bool {
     contains(filter, &item.to_le_bytes())
 }
 
-/// Share of items that were never added and are found all the same, of so many.
+/// Returns the share of `asked` items that were never added and are found.
 fn measured_rate(filter: &mut Filter, at_ms: u64, asked: u64) -> f64 {
     set_time(filter, at_ms);
     let found = (0..asked).filter(|number| contains(filter, &(u64::MAX - number).to_le_bytes())).count();

@@ -46,7 +46,7 @@ fn step(random: &mut Random, window_ms: u64, now_ms: u64) -> u64 {
     }
 }
 
-/// Runs commands at random moments; answers how many items that were dead were found, and how many were asked for.
+/// Runs commands at random times. Returns the number of expired items that were found, and of those looked up.
 fn run(window_ms: u64, capacity: u64, expansion: u32, seed: u64) -> (u64, u64) {
     let mut random = Random(seed);
     let (mut filter, mut oracle) = (super::filter(0.01, capacity, expansion, window_ms), Oracle::default());
@@ -80,7 +80,7 @@ fn run(window_ms: u64, capacity: u64, expansion: u32, seed: u64) -> (u64, u64) {
                 let found = is_in(&mut filter, item, ask_ms);
                 let age_ms = oracle.last.get(&item).map_or(u64::MAX, |last| time - last);
                 if age_ms <= window_ms {
-                    assert!(found, "{context}: {item} was forgotten after {age_ms} ms");
+                    assert!(found, "{context}: {item} expired after {age_ms} ms");
                 } else if age_ms > window_ms + generation_ms + 1 {
                     dead += 1;
                     kept += u64::from(found);
@@ -97,7 +97,7 @@ fn run(window_ms: u64, capacity: u64, expansion: u32, seed: u64) -> (u64, u64) {
 }
 
 #[test]
-fn nothing_is_forgotten_before_its_window_and_nothing_kept_beyond_it() {
+fn no_item_expires_before_its_window_and_none_stays_beyond_it() {
     let ten_years_ms = 3653 * DAY_MS;
     let (mut kept, mut dead) = (0, 0);
     for (index, window_ms) in
@@ -116,7 +116,7 @@ fn nothing_is_forgotten_before_its_window_and_nothing_kept_beyond_it() {
 }
 
 #[test]
-fn a_filter_in_pages_forgets_in_time() {
+fn items_of_a_paged_filter_expire_in_time() {
     let seed = 0x0070_6167_6573;
     let mut random = Random(seed);
     let window_ms = DAY_MS;
@@ -164,7 +164,7 @@ fn an_item_counts_from_its_first_add_where_that_was_asked_for() {
 }
 
 #[test]
-fn an_item_of_an_earlier_moment_is_forgotten_as_of_that_moment() {
+fn an_item_added_at_an_earlier_time_expires_a_window_after_that_time() {
     for (capacity, seed) in [(1000, 1u64), (600_000, 2)] {
         let mut filter = super::filter(0.01, capacity, 2, 14_000);
         let start = START_MS / 14_000 * 14_000;
@@ -182,7 +182,7 @@ fn an_item_of_an_earlier_moment_is_forgotten_as_of_that_moment() {
     }
 }
 
-/// A burst is answered with larger layers, which are given up when they are dead.
+/// A burst adds larger layers, which are dropped once their items have expired.
 #[test]
 fn bursts_grow_a_filter_and_time_gives_the_layers_up() {
     let (window_ms, capacity) = (14_000, 1400);
@@ -210,7 +210,7 @@ fn bursts_grow_a_filter_and_time_gives_the_layers_up() {
     let share = filter.size_bytes() as f64 / reserved_bytes;
     println!("afterwards {share} times the memory");
     assert!((10.0..=16.0).contains(&share), "{share}");
-    // A fixed one refuses what its column has no room for, and goes on in the next generation.
+    // A fixed one refuses items beyond the capacity of a column, and goes on in the next generation.
     let mut filter = super::filter(0.01, capacity, 0, window_ms);
     let taken = (0..capacity).take_while(|item| add(&mut filter, *item, start).is_ok()).count();
     println!("{taken} of {capacity} items at once");

@@ -19,8 +19,8 @@ fn pause(random: &mut Random) -> f64 {
     -(1.0 - uniform).ln()
 }
 
-/// Random arrivals at the pace of the capacity for so many windows; what is asked at four moments of every generation of
-/// the last window. Answers the highest rate, the mean one, and the bits of an item.
+/// Adds items at random times, at the pace of the capacity, for a number of windows, and measures the rate four times in
+/// every generation of the last window. Returns the highest rate, the mean one, and the bits of an item.
 fn simulate(error_rate: f64, capacity: u64, expansion: u32, windows: f64, seed: u64) -> (f64, f64, f64) {
     let window_ms = DAY_MS;
     let mut random = Random(seed);
@@ -48,7 +48,7 @@ fn simulate(error_rate: f64, capacity: u64, expansion: u32, windows: f64, seed: 
     assert_eq!(filter.layer_count(), 1, "seed {seed}");
     let now = clock_ms as u64;
     assert!((1..=capacity.min(10_000)).all(|back| is_in(&mut filter, item - back, now)), "seed {seed}");
-    // What was forgotten is found no more often than what never was there.
+    // Expired items are found no more often than items that were never added.
     let dead = item - capacity * 6 / 5;
     let (step, mut kept, mut asked) = ((dead / 20_000).max(1), 0u32, 0u32);
     for old in (0..dead).step_by(usize::try_from(step).unwrap()) {
@@ -103,7 +103,7 @@ impl Pace {
     }
 
     /// Asserts that the rate is kept at a moment, and that a sample of the items of the window before it is there.
-    /// Answers the rate.
+    /// Returns the rate.
     fn look(&mut self, at_ms: u64, error_rate: f64) -> f64 {
         let asked = 1_000_000;
         let rate = measured_rate(&mut self.filter, at_ms, asked);

@@ -54,8 +54,8 @@ fn nothing_is_lost_while_slots_move(site: &Site) {
         for items in items.chunks(300) {
             let words: Vec<&str> =
                 ["BF.MEXISTS", key].into_iter().chain(items.iter().map(String::as_str)).collect();
-            let Value::Array(answers) = router.call(key, &words) else { panic!("BF.MEXISTS {key}") };
-            assert!(answers.iter().all(|answer| *answer == Value::Int(1)), "{key} lost an item");
+            let Value::Array(replies) = router.call(key, &words) else { panic!("BF.MEXISTS {key}") };
+            assert!(replies.iter().all(|reply| *reply == Value::Int(1)), "{key} lost an item");
         }
         drill.count("acknowledged items, none lost", items.len() as u64);
     }
@@ -102,7 +102,7 @@ fn add(mut router: Router, mut random: Random, is_over: &AtomicBool) -> HashMap<
         let front = ["BF.INSERT", key, "NOCREATE", "ITEMS"];
         let words: Vec<&str> = front.into_iter().chain(items.iter().map(String::as_str)).collect();
         match router.call(key, &words) {
-            Value::Array(answers) if answers.iter().all(|answer| matches!(answer, Value::Int(_))) => {
+            Value::Array(replies) if replies.iter().all(|reply| matches!(reply, Value::Int(_))) => {
                 added.entry(key).or_default().extend(items);
             }
             other => panic!("{key}: {}", show(&other)),
@@ -184,9 +184,9 @@ fn move_slot(servers: &[Server; 3], key: &str, to: usize, may_be_at_once: bool) 
     true
 }
 
-/// Waits until all nodes say the same of who has which slots, and since when. A node that takes a slot claims it with the
-/// highest epoch that it has heard of: where that of the last move is not among them, whoever hears of both claims later
-/// gives the slot back to the last owner, who has no keys of it any more.
+/// Waits until all nodes agree on the owner and the epoch of every slot. A node that takes a slot claims it with the
+/// highest epoch that it knows. If it does not know the epoch of the last move, a node that hears of both claims later
+/// gives the slot back to the last owner, which has no keys of it any more.
 fn settle(servers: &[Server; 3]) {
     wait_until("nodes agree", || {
         let views = servers.each_ref().map(|server| {

@@ -219,11 +219,11 @@ fn items_of_a_window_survive_a_kill(site: &Site) {
         for items in added.chunks(500) {
             let words: Vec<&str> =
                 ["BF.MEXISTS", "window"].into_iter().chain(items.iter().map(|(_, item)| &**item)).collect();
-            let answers = client.array(&words);
-            for ((begin, item), answer) in items.iter().zip(answers) {
+            let replies = client.array(&words);
+            for ((begin, item), reply) in items.iter().zip(replies) {
                 // By this clock it was added no earlier and asked for no later.
                 let is_due = begin.elapsed() < WINDOW;
-                assert!(!is_due || answer == redis::Value::Int(1), "{item} was acknowledged, and is lost");
+                assert!(!is_due || reply == redis::Value::Int(1), "{item} was acknowledged, and is lost");
                 drill.count("items within the window, none lost", u64::from(is_due));
             }
         }

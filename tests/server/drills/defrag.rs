@@ -66,8 +66,8 @@ impl Kept {
 fn assert_whole(client: &mut Client, key: &str) {
     let count = if key.starts_with("many") { ITEMS_OF_MANY } else { ITEMS };
     for from in (0..count).step_by(ITEMS) {
-        let answers = client.ask(&words("BF.MEXISTS", key, from));
-        assert_eq!(answers, format!("[{}]", ["1"; ITEMS].join(", ")), "{key} lost an item");
+        let replies = client.ask(&words("BF.MEXISTS", key, from));
+        assert_eq!(replies, format!("[{}]", ["1"; ITEMS].join(", ")), "{key} lost an item");
     }
 }
 
@@ -180,9 +180,9 @@ impl Load {
     fn step(&mut self, client: &mut Client, drill: &mut Drill, kept: &Kept) {
         let key = &kept.keys[drill.random.below(kept.keys.len())];
         let begin = Instant::now();
-        let answer = client.int(&format!("BF.EXISTS {key} item-{}", drill.random.below(ITEMS)));
+        let reply = client.int(&format!("BF.EXISTS {key} item-{}", drill.random.below(ITEMS)));
         self.took_us.push(u64::try_from(begin.elapsed().as_micros()).expect("a time"));
-        assert_eq!(answer, 1, "{key} lost an item");
+        assert_eq!(reply, 1, "{key} lost an item");
         // Others come, grow and go, perhaps between two calls for the same one.
         let other = format!("other-{}", drill.random.below(20));
         match drill.random.below(8) {

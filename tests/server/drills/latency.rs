@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::{Drill, quantile};
 use crate::harness::{Client, Server, Site, Test, tests, wait_until};
 
-pub(super) const TESTS: &[Test] = tests![light_commands_are_answered_right_meanwhile];
+pub(super) const TESTS: &[Test] = tests![light_commands_reply_correctly_meanwhile];
 
 /// Bytes of the large filters and strings in a test, and in a soak on a machine with the memory for them.
 const TEST_BYTES: u64 = 16 << 20;
@@ -20,7 +20,7 @@ const BATCH: usize = 100;
 /// Items that the light load knows.
 const KNOWN: usize = 1000;
 
-fn light_commands_are_answered_right_meanwhile(site: &Site) {
+fn light_commands_reply_correctly_meanwhile(site: &Site) {
     let mut drill = Drill::new("latency", site, 1);
     // Commands of the light load lie between two of these.
     let server = site.launch().with("client-output-buffer-limit normal 0 0 0").start();
@@ -188,8 +188,8 @@ impl Stage<'_> {
             let items = (self.items..self.items + BATCH).map(|item| format!("item-{item}"));
             let words: Vec<String> =
                 ["BF.MADD".to_owned(), key.to_owned()].into_iter().chain(items).collect();
-            let redis::Value::Array(answers) = self.heavy(&words) else { panic!("BF.MADD {key}") };
-            assert_eq!(answers.len(), BATCH);
+            let redis::Value::Array(replies) = self.heavy(&words) else { panic!("BF.MADD {key}") };
+            assert_eq!(replies.len(), BATCH);
             self.items += BATCH;
         }
         first
@@ -204,8 +204,8 @@ impl Stage<'_> {
             let items = (from..from + BATCH).map(|item| format!("item-{item}"));
             let words: Vec<String> =
                 ["BF.MEXISTS".to_owned(), key.to_owned()].into_iter().chain(items).collect();
-            let answers = self.client.array(&words);
-            assert!(answers.iter().all(|answer| *answer == redis::Value::Int(1)), "{key} lost an item");
+            let replies = self.client.array(&words);
+            assert!(replies.iter().all(|reply| *reply == redis::Value::Int(1)), "{key} lost an item");
         }
     }
 
@@ -301,8 +301,8 @@ impl Stage<'_> {
         self.during("WINDOW, rotating", |stage| {
             for _ in 0..40 {
                 let first = stage.add("window", 2 * BATCH);
-                let (answers, last) = (stage.client.int("BF.CARD window"), first + BATCH);
-                assert!(answers > 0);
+                let (items, last) = (stage.client.int("BF.CARD window"), first + BATCH);
+                assert!(items > 0);
                 stage.assert_has("window", last, BATCH);
                 thread::sleep(stage.rest / 4);
             }

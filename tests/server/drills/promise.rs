@@ -96,10 +96,10 @@ fn add(client: &mut Client, key: &str, items: std::ops::Range<u64>) {
 /// Absent items that the filter takes for present.
 fn found(client: &mut Client, key: &str, absent: u64) -> usize {
     let items: Vec<String> = (0..absent).map(|item| format!("absent-{item}")).collect();
-    let answers = items.chunks(1000).flat_map(|items| {
+    let replies = items.chunks(1000).flat_map(|items| {
         let words: Vec<&str> =
             ["BF.MEXISTS", key].into_iter().chain(items.iter().map(String::as_str)).collect();
         client.array(&words)
     });
-    answers.filter(|answer| *answer == Value::Int(1)).count()
+    replies.filter(|reply| *reply == Value::Int(1)).count()
 }

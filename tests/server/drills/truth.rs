@@ -66,7 +66,7 @@ impl Truth {
         let words: Vec<&str> =
             ["BF.MADD", &key].into_iter().chain(items.iter().map(String::as_str)).collect();
         let Ok(reply) = client.try_call(&words) else { return false };
-        let Value::Array(answers) = reply else {
+        let Value::Array(replies) = reply else {
             // A cluster redirects to the node of the slot, and a full server refuses.
             assert!(
                 ["-LOADING", "-MOVED", "-ASK", "-MISCONF", "-TRYAGAIN", "-OOM"]
@@ -78,8 +78,8 @@ impl Truth {
             return true;
         };
         let known = self.items.entry(key).or_default();
-        for (item, answer) in items.into_iter().zip(answers) {
-            if matches!(answer, Value::Int(_) | Value::Boolean(_)) {
+        for (item, reply) in items.into_iter().zip(replies) {
+            if matches!(reply, Value::Int(_) | Value::Boolean(_)) {
                 known.push(item);
             }
         }
@@ -100,8 +100,8 @@ impl Truth {
             for items in items.chunks(500) {
                 let words: Vec<&str> =
                     ["BF.MEXISTS", key].into_iter().chain(items.iter().map(String::as_str)).collect();
-                let answers = client.array(&words);
-                let absent = items.iter().zip(answers).filter(|(_, answer)| *answer != Value::Int(1));
+                let replies = client.array(&words);
+                let absent = items.iter().zip(replies).filter(|(_, reply)| *reply != Value::Int(1));
                 missing.extend(absent.map(|(item, _)| format!("{key} {item}")));
             }
         }

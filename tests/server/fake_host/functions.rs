@@ -1,8 +1,8 @@
 //! The functions of the module API, as far as loading the module and running its smaller commands need them.
 //!
-//! The API has functions of a variable number of arguments, which cannot be written in Rust. Here they have as many
-//! as the module passes: where the first pointers and integers go in registers whether or not the number varies, which
-//! is so on Linux on x86-64 and AArch64, that is the same call. So is one with more arguments than a function here reads.
+//! The API has functions of a variable number of arguments, which cannot be written in Rust. Here they have the number
+//! that the module passes. On Linux on x86-64 and AArch64 the first pointers and integers go in registers whether or not
+//! the number varies, so that is the same call. So is one with more arguments than a function here reads.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;

@@ -35,7 +35,7 @@ pub(crate) const TESTS: &[Test] = tests![
     a_refused_load_leaves_no_settings,
     replication_that_fails_is_in_the_log,
     a_flood_of_warnings_is_throttled_and_counted,
-    a_host_that_loads_its_data_is_told_all,
+    a_host_that_loads_its_data_logs_every_warning,
     every_block_of_a_filter_can_be_moved,
     large_blocks_stay_where_they_are,
     every_block_of_a_union_can_be_moved,
@@ -273,8 +273,8 @@ const MANY: u64 = 10_000;
 fn unloadable(log: &str) -> (u64, u64) {
     let lines = || log.lines().filter_map(|line| line.split_once("a filter cannot be loaded: "));
     let left_out = lines().filter_map(|(_, text)| text.strip_suffix(" more such lines were left out"));
-    let told = left_out.clone().count() as u64;
-    (lines().count() as u64 - told, left_out.map(|count| count.parse::<u64>().unwrap()).sum())
+    let summaries = left_out.clone().count() as u64;
+    (lines().count() as u64 - summaries, left_out.map(|count| count.parse::<u64>().unwrap()).sum())
 }
 
 fn a_flood_of_warnings_is_throttled_and_counted(site: &Site) {
@@ -288,17 +288,17 @@ fn a_flood_of_warnings_is_throttled_and_counted(site: &Site) {
         host.load_unknown_value(false);
     }
     assert!(unloadable(&host.log()).0 < MANY / 10);
-    wait_until("all are told", || {
+    wait_until("all are counted", || {
         host.tick();
         let (written, left_out) = unloadable(&host.log());
         written + left_out == MANY
     });
-    let told = host.log();
+    let log = host.log();
     host.tick();
-    assert_eq!(host.log(), told);
+    assert_eq!(host.log(), log);
 }
 
-fn a_host_that_loads_its_data_is_told_all(site: &Site) {
+fn a_host_that_loads_its_data_logs_every_warning(site: &Site) {
     let mut host = Host::new(site);
     assert!(host.load(&[]), "{}", host.log());
     for _ in 0..MANY {

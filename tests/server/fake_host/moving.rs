@@ -87,13 +87,13 @@ pub(super) fn every_block_of_a_filter_can_be_moved(site: &Site) {
         let command =
             |name| -> Vec<&str> { [name, "k"].into_iter().chain(items.iter().map(String::as_str)).collect() };
         host.call(&command("bf.madd"));
-        let answers = host.call(&command("bf.mexists"));
-        assert_eq!(answers, format!("*200{}", " 1".repeat(200)), "{make:?}");
+        let replies = host.call(&command("bf.mexists"));
+        assert_eq!(replies, format!("*200{}", " 1".repeat(200)), "{make:?}");
         for _ in 0..2 {
             let (layers, blocks) = defragment(data_type);
             assert!(layers > 2, "{make:?}");
             assert_eq!(blocks, expected_blocks(layers), "{make:?}");
-            assert_eq!(host.call(&command("bf.mexists")), answers, "{make:?}");
+            assert_eq!(host.call(&command("bf.mexists")), replies, "{make:?}");
         }
         // It grows on, its old layers being where they are now.
         host.call(&command("bf.madd"));

@@ -1,4 +1,4 @@
-//! Altered payloads of other modules' filters: an error, or a filter that behaves; the server lives, and answers.
+//! Altered payloads of other modules' filters: an error, or a filter that works; the server goes on, and replies.
 
 use super::{Case, cases, restore};
 use crate::harness::{Client, Site, Test, reseal, tests};
@@ -55,8 +55,8 @@ fn alter(bytes: &[u8], from: usize, end: usize, random: &mut Random) -> Vec<u8> 
                 let edge = *random.choose(&EDGES);
                 let edge =
                     if random.below(2) == 0 { edge.swap_bytes().to_le_bytes() } else { edge.to_le_bytes() };
-                let room = width.min(inner.len() - at);
-                inner[at..at + room].copy_from_slice(&edge[..room]);
+                let width = width.min(inner.len() - at);
+                inner[at..at + width].copy_from_slice(&edge[..width]);
             }
             4 => inner.truncate(at),
             _ => inner.insert(at, random.next().to_le_bytes()[0]),

@@ -44,8 +44,8 @@ fn expected_size(case: &Case, client: &mut Client) -> Option<String> {
         // 0.1.0 counted 32 and 200 a layer; 1.0 counts 48, 208 a layer and the capacity of the list, which doubles
         // from 4.
         "valkey-bloom-0.1.0" => {
-            let room = if layers == 1 { 1 } else { layers.next_power_of_two().max(4) };
-            size + 16 + 8 * layers + 8 * room
+            let list_capacity = if layers == 1 { 1 } else { layers.next_power_of_two().max(4) };
+            size + 16 + 8 * layers + 8 * list_capacity
         }
         _ => size,
     };
@@ -67,20 +67,20 @@ fn every_filter_is_described_as_recorded(site: &Site) {
                 ("MAXSCALEDCAPACITY", "Max scaled capacity"),
             ];
             for (word, name) in fields {
-                let told = client.say(&format!("BF.INFO {key} {word}"));
+                let actual = client.say(&format!("BF.INFO {key} {word}"));
                 match recorded(case, name) {
                     // The first release with BF.INFO showed a growth for fixed filters too.
-                    Some(_) if word == "EXPANSION" && case.is_fixed() => assert_eq!(told, "[nil]"),
-                    Some(value) => assert_eq!(told, format!("[{value}]"), "{key} {word}"),
+                    Some(_) if word == "EXPANSION" && case.is_fixed() => assert_eq!(actual, "[nil]"),
+                    Some(value) => assert_eq!(actual, format!("[{value}]"), "{key} {word}"),
                     None if case.producer == "valkey-bloom-0.1.0" => {
                         // It had no such field. Its rate was a float: the one asked for is shown, as a decimal.
                         let rate = case.reserve_words().first().map_or(0.001, |word| word.parse().unwrap());
                         if word == "ERROR" {
-                            assert_eq!(told, format!("[\"{rate}\"]"), "{key}");
+                            assert_eq!(actual, format!("[\"{rate}\"]"), "{key}");
                         }
                     }
                     None if case.json["info"].is_array() => {
-                        assert_eq!(told, "-Invalid information value", "{key} {word}");
+                        assert_eq!(actual, "-Invalid information value", "{key} {word}");
                     }
                     // Before BF.INFO there was.
                     None => {}
@@ -100,7 +100,7 @@ fn every_filter_is_described_as_recorded(site: &Site) {
 fn assert_debug(client: &mut Client, case: &Case) {
     let Some(expected) = case.json["debug"].as_array() else { return };
     let expected: Vec<&str> = expected.iter().map(|line| line.as_str().unwrap()).collect();
-    let told: Vec<String> = client
+    let actual: Vec<String> = client
         .array(&["BF.DEBUG", case.key.as_str()])
         .iter()
         .map(|line| {
@@ -108,7 +108,7 @@ fn assert_debug(client: &mut Client, case: &Case) {
             if case.producer == "redisbloom-1.0.3" { line.replace(" hashwidth:32", "") } else { line }
         })
         .collect();
-    assert_eq!(told, expected, "{}", case.key);
+    assert_eq!(actual, expected, "{}", case.key);
 }
 
 fn every_filter_loads_from_its_chunks_or_its_blob(site: &Site) {
@@ -173,20 +173,20 @@ fn every_filter_is_dumped_as_it_was(site: &Site) {
         let mut client = server.client();
         for case in &cases {
             if case.is_redisbloom() && !["redisbloom-2.2.0"].contains(&case.producer) {
-                let told = chunks(&mut client, &case.key);
+                let actual = chunks(&mut client, &case.key);
                 let recorded = case.chunks();
                 // The header is of the newest form whichever it came with.
                 let from = usize::from(!case.is_newest_encoding());
-                assert_eq!(told[from..], recorded[from..], "{}", case.key);
+                assert_eq!(actual[from..], recorded[from..], "{}", case.key);
             }
             if !case.is_newest_encoding() {
                 continue;
             }
-            let told = Payload::read(&client.bytes(&["DUMP", case.key.as_str()]));
+            let actual = Payload::read(&client.bytes(&["DUMP", case.key.as_str()]));
             let recorded = Payload::read(&case.payload);
-            assert_eq!(told.type_name, recorded.type_name);
-            assert_eq!(told.encoding_version, recorded.encoding_version);
-            assert_eq!(told.record, recorded.record, "{}", case.key);
+            assert_eq!(actual.type_name, recorded.type_name);
+            assert_eq!(actual.encoding_version, recorded.encoding_version);
+            assert_eq!(actual.record, recorded.record, "{}", case.key);
         }
         digests(&mut client, &cases);
     }

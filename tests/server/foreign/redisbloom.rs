@@ -35,8 +35,8 @@ fn what_is_made_is_what_redisbloom_made(site: &Site) {
         add(&mut client, key, &case.members);
         case.assert_replies(&mut client, key);
         assert_eq!(chunks(&mut client, key), case.chunks(), "{key}");
-        let (told, recorded) = (Payload::read(&client.bytes(&["DUMP", key])), Payload::read(&case.payload));
-        assert_eq!((told.type_name, told.record), (recorded.type_name, recorded.record), "{key}");
+        let (dumped, recorded) = (Payload::read(&client.bytes(&["DUMP", key])), Payload::read(&case.payload));
+        assert_eq!((dumped.type_name, dumped.record), (recorded.type_name, recorded.record), "{key}");
         let lines: Vec<String> = client.array(&["BF.DEBUG", key]).iter().map(show).collect();
         let recorded = case.json["debug"].as_array().unwrap().iter().map(|line| format!("{line}"));
         assert_eq!(lines, recorded.collect::<Vec<_>>(), "{key}");
@@ -46,7 +46,7 @@ fn what_is_made_is_what_redisbloom_made(site: &Site) {
 fn sizes_are_redisblooms(site: &Site) {
     let server = start(site);
     let mut client = server.client();
-    // Arguments; probes, bytes and BF.INFO Size as RedisBloom 8 answers.
+    // Arguments; probes, bytes and BF.INFO Size as RedisBloom 8 replies.
     for (words, probes, bytes, size) in [
         ("0.01 100", 8, 144u64, 240u64),
         ("0.05 1000", 6, 960, 1056),

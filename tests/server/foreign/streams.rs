@@ -147,7 +147,7 @@ pub(crate) fn follow_stream(launch: Launch, commands: Vec<Vec<Vec<u8>>>) -> Serv
     launch.with(format!("replicaof 127.0.0.1 {port}")).start()
 }
 
-/// Answers a replica until it hangs up.
+/// Replies to a replica until it hangs up.
 fn serve(stream: TcpStream, data_set: &[u8], commands: &[Vec<Vec<u8>>]) {
     let mut writer = stream.try_clone().unwrap();
     let mut reader = BufReader::new(stream);

@@ -53,9 +53,9 @@ fn what_is_made_with_a_recorded_seed_is_what_valkey_bloom_made(site: &Site) {
     for case in released() {
         make(&mut client, &case);
         case.assert_replies(&mut client, &case.key);
-        let told = Payload::read(&client.bytes(&["DUMP", case.key.as_str()]));
+        let dumped = Payload::read(&client.bytes(&["DUMP", case.key.as_str()]));
         let recorded = Payload::read(&case.payload);
-        assert_eq!((told.type_name, told.record), (recorded.type_name, recorded.record), "{}", case.key);
+        assert_eq!((dumped.type_name, dumped.record), (recorded.type_name, recorded.record), "{}", case.key);
     }
 }
 

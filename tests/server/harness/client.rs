@@ -64,7 +64,7 @@ impl Client {
         self.connection.req_packed_commands(&packed, 0, lines.len()).expect("replies");
     }
 
-    /// Sends a command that must be answered with an integer.
+    /// Sends a command that must return an integer.
     pub(crate) fn int(&mut self, line: &str) -> i64 {
         let words: Vec<&str> = line.split_whitespace().collect();
         match self.call(&words) {
@@ -73,7 +73,7 @@ impl Client {
         }
     }
 
-    /// Sends a command that must be answered with text or bytes.
+    /// Sends a command that must return text or bytes.
     pub(crate) fn bytes<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Vec<u8> {
         match self.call(args) {
             Value::BulkString(bytes) => bytes,
@@ -82,7 +82,7 @@ impl Client {
         }
     }
 
-    /// Sends a command that must be answered with an array.
+    /// Sends a command that must return an array.
     pub(crate) fn array<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Vec<Value> {
         match self.call(args) {
             Value::Array(values) | Value::Set(values) => values,

@@ -339,7 +339,7 @@ fn wait_for_start(child: &mut Child, port: u16, dir: &Path) -> Option<ExitStatus
 /// Returns whether the server on that port has loaded its data and is ours: the port might be another test's by now.
 fn is_ready(port: u16, dir: &Path) -> bool {
     let Ok(mut client) = Client::connect(port, false) else { return false };
-    // Servers that load answer CONFIG, but not PING.
+    // A server that is loading runs CONFIG, but not PING.
     let Ok(Value::SimpleString(_)) = client.try_call(&["PING"]) else { return false };
     let Ok(Value::Array(pair)) = client.try_call(&["CONFIG", "GET", "dir"]) else { return false };
     pair.get(1) == Some(&Value::BulkString(dir.display().to_string().into_bytes()))

@@ -55,10 +55,10 @@ fn many(client: &mut Client, command: &str, key: &str, items: &[Vec<u8>]) -> Vec
 
 /// Checks that every lookup has the result of the client's own code.
 fn assert_replies(client: &mut Client, system: &System, key: &str) {
-    let digit = |answer: &Value| if *answer == Value::Int(1) { '1' } else { '0' };
-    let answers: String =
+    let digit = |reply: &Value| if *reply == Value::Int(1) { '1' } else { '0' };
+    let replies: String =
         many(client, "BF.MEXISTS", key, &system.items("queries")).iter().map(digit).collect();
-    assert_eq!(answers, system.json["bitmap"]["expected"].as_str().unwrap(), "{key}");
+    assert_eq!(replies, system.json["bitmap"]["expected"].as_str().unwrap(), "{key}");
     let members = many(client, "BF.MEXISTS", key, &system.items("members"));
     assert!(members.len() == 1000 && members.iter().all(|reply| *reply == Value::Int(1)), "{key}");
     for item in system.items("queries").iter().take(20) {

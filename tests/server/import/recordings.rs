@@ -1,4 +1,4 @@
-//! The recordings of the clients: every answer is theirs, and so is every string, bit for bit.
+//! The recordings of the clients: every result is theirs, and so is every string, bit for bit.
 
 use everbloom::bloom::hash::scheme::Scheme;
 use redis::Value;
@@ -9,12 +9,12 @@ use crate::harness::{Client, Site, Test, tests};
 use crate::vectors::{file, hex, numbers, systems};
 
 pub(crate) const TESTS: &[Test] = tests![
-    every_recorded_answer_is_given_however_the_filter_travels,
+    every_recorded_result_is_given_however_the_filter_travels,
     adding_through_the_module_makes_the_clients_string,
     setting_the_recorded_bits_makes_the_same_string,
 ];
 
-fn every_recorded_answer_is_given_however_the_filter_travels(site: &Site) {
+fn every_recorded_result_is_given_however_the_filter_travels(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let systems = systems();
@@ -59,7 +59,7 @@ fn adding_through_the_module_makes_the_clients_string(site: &Site) {
         let name = system.name;
         assert_eq!(client.say(&format!("BF.IMPORT {name} EMPTY {}", description_of(&system))), "+OK");
         let added = many(&mut client, "BF.MADD", name, &system.items("members"));
-        assert!(added.len() == 1000 && added.iter().all(|answer| matches!(answer, Value::Int(0 | 1))));
+        assert!(added.len() == 1000 && added.iter().all(|reply| matches!(reply, Value::Int(0 | 1))));
         if client.say(&format!("BF.INFO {name} FILTERS")) != "[1]" {
             // Its half-full capacity is below 1000 items: the string of the rest is in another layer.
             let line = format!("BF.IMPORT {name} EMPTY {} CAPACITY 1000 REPLACE", description_of(&system));

@@ -10,7 +10,7 @@ use crate::vectors::system;
 
 pub(crate) const TESTS: &[Test] = tests![
     a_full_import_grows_by_layers_of_our_own,
-    a_fixed_import_refuses_what_it_has_no_room_for,
+    a_fixed_import_refuses_items_beyond_its_capacity,
     items_that_cannot_be_encoded_are_refused_one_by_one,
     counts_say_that_they_are_estimates,
     what_is_refused_is_not_replicated,
@@ -38,10 +38,8 @@ fn a_full_import_grows_by_layers_of_our_own(site: &Site) {
             assert!(many(client, "BF.MEXISTS", "k", chunk).iter().all(|reply| *reply == Value::Int(1)));
         }
         let absent: Vec<Vec<u8>> = (0..10_000).map(|item| format!("absent-{item}").into_bytes()).collect();
-        let wrong = many(client, "BF.MEXISTS", "k", &absent)
-            .iter()
-            .filter(|&answer| *answer == Value::Int(1))
-            .count();
+        let wrong =
+            many(client, "BF.MEXISTS", "k", &absent).iter().filter(|&reply| *reply == Value::Int(1)).count();
         // The client's layer alone has 3.9 % at its fill of now; ours add no more than 0.1 %.
         assert!((200..600).contains(&wrong), "{wrong} of 10000");
     };
@@ -56,7 +54,7 @@ fn a_full_import_grows_by_layers_of_our_own(site: &Site) {
     assert_eq!(state(&mut client, "copy"), before);
 }
 
-fn a_fixed_import_refuses_what_it_has_no_room_for(site: &Site) {
+fn a_fixed_import_refuses_items_beyond_its_capacity(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     assert_eq!(client.say("BF.IMPORT k EMPTY SCHEME go-zero BITS 10000 CAPACITY 2 NONSCALING"), "+OK");

@@ -1,4 +1,4 @@
-//! The pieces of BF.LOADCHUNK: a header of any kind, then chunks of it, with seals that hold or not.
+//! The chunks of BF.LOADCHUNK: a header of any kind, then chunks of cells, with valid or invalid checksums.
 
 use everbloom::bloom::{CellType, Filter, Format, UnknownMemory};
 use everbloom::format::chunks::Trust;
@@ -19,13 +19,13 @@ pub fn run(data: &[u8]) {
     let mark = if form & 1 == 0 { u64::from(input.byte()) } else { 0 };
     let length = input.u16().into();
     let bytes = input.bytes(length);
-    let piece = match form >> 1 & 3 {
+    let first = match form >> 1 & 3 {
         // Nothing is forged: RedisBloom's header, or one that a release wrote.
         0 | 1 => bytes.to_vec(),
         2 => forge::sealed_header(bytes, mark),
         _ => forge::sealed_header(&forge::header(kind, bytes), mark),
     };
-    let Ok(mut filter) = from_header(&piece, &limit) else { return };
+    let Ok(mut filter) = from_header(&first, &limit) else { return };
     assert!(filter.layers().iter().map(|layer| layer.cells().size_bytes()).sum::<u64>() <= limit);
     for _ in 0..CHUNKS_MAX {
         if input.is_empty() {
