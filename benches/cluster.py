@@ -20,7 +20,7 @@ SLOTS = 16384
 
 
 def start(server, module, count, folder, processes):
-    """Primaries with as many slots each, whose processes are added to those; answers clients of theirs."""
+    """Starts primaries with equal shares of the slots, and appends their processes. Returns their clients."""
     clients = []
     for number in range(count):
         port = 21000 + os.getpid() % 9000 + number

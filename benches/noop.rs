@@ -129,7 +129,7 @@ unsafe extern "C" fn hash_each(
     // SAFETY: written once, when the module was loaded.
     let Some(string_bytes) = (unsafe { raw::RedisModule_StringPtrLen }) else { return 1 };
     let arguments = usize::try_from(argc).unwrap_or(0);
-    // SAFETY: as many strings of the server as it says.
+    // SAFETY: the server passes `argc` strings, which live as long as the command.
     let arguments = unsafe { slice::from_raw_parts(argv, arguments) };
     for item in arguments.iter().skip(2) {
         let mut length = 0;

@@ -23,14 +23,14 @@ def one_by_one(method, size):
 
 def packed(command, size):
     for start in range(0, ITEMS, size):
-        answers = server.execute_command(command, "ids", "LINES", b"\n".join(items[start:start + size]))
-        assert len(answers) == size
+        replies = server.execute_command(command, "ids", "LINES", b"\n".join(items[start:start + size]))
+        assert len(replies) == size
 
 
 def packed_to_list(command, size):
     for start in range(0, ITEMS, size):
-        answers = server.execute_command(command, "ids", "LINES", b"\n".join(items[start:start + size]))
-        assert len([answer == ord("1") for answer in answers]) == size
+        replies = server.execute_command(command, "ids", "LINES", b"\n".join(items[start:start + size]))
+        assert len([reply == ord("1") for reply in replies]) == size
 
 
 def rate(way, *arguments, empties):
@@ -55,7 +55,7 @@ for method, command, empties in [
     for way, size, what in [
         (packed, 1000, "of 1000"),
         (packed, 10_000, "of 10000"),
-        (packed_to_list, 10_000, "of 10000, answers made a list"),
+        (packed_to_list, 10_000, "of 10000, replies made a list"),
     ]:
         figure = rate(way, command, size, empties=empties)
         print(f"{command} {what}: {figure / 1e6:.2f} M items/s, {figure / base:.1f} times")

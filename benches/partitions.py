@@ -34,16 +34,16 @@ def in_parts(command, items):
     pipeline = server.pipeline(transaction=False)
     for number, some in theirs.items():
         pipeline.execute_command(command, keys[number], *some)
-    return [answer for answers in pipeline.execute() for answer in answers]
+    return [reply for replies in pipeline.execute() for reply in replies]
 
 
 def measured(ask, command, items):
-    """The answers, and the server's time per item in nanoseconds."""
+    """Returns the replies, and the server's time per item in nanoseconds."""
     server.config_resetstat()
-    answers = ask(command, items)
+    replies = ask(command, items)
     stats = server.info("commandstats")
     usec = next(stat["usec"] for name, stat in stats.items() if name.upper().endswith(command))
-    return answers, usec * 1000 / len(items)
+    return replies, usec * 1000 / len(items)
 
 
 for command, kind, total in (("BF.MADD", b"item:%d", ITEMS), ("BF.MEXISTS", b"absent:%d", ABSENT)):
@@ -51,12 +51,12 @@ for command, kind, total in (("BF.MADD", b"item:%d", ITEMS), ("BF.MEXISTS", b"ab
     for start in range(0, total, BATCH):
         items = [kind % number for number in range(start, start + BATCH)]
         for ask in times:
-            answers, nanoseconds = measured(ask, command, items)
+            replies, nanoseconds = measured(ask, command, items)
             times[ask].append(nanoseconds)
-            yes[ask] += sum(answers)
+            yes[ask] += sum(replies)
     for ask in times:
         median = statistics.median(times[ask])
-        print(f"{command} {ask.__name__}: {median:.0f} ns per item, {yes[ask] / total:.2%} answered 1")
+        print(f"{command} {ask.__name__}: {median:.0f} ns per item, {yes[ask] / total:.2%} replied 1")
 fullest_items = max(server.execute_command("BF.CARD", key) for key in keys)
 print(f"the fullest holds {fullest_items} of {fullest}")
 

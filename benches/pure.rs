@@ -1,5 +1,5 @@
 //! Times of the modules that know no server: hashing, sizing, and adding and checking in every layout, one by
-//! one and in batches. Every benchmark asserts its answers. `make bench` runs it; docs/performance.md has the
+//! one and in batches. Every benchmark asserts its results. `make bench` runs it; docs/performance.md has the
 //! results.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
@@ -59,8 +59,7 @@ fn sizing(criterion: &mut Criterion) {
     }
 }
 
-/// A filter of one layer that holds half of what it has room for: a look at one of its bits is then as hard
-/// to foresee as it will ever be.
+/// Returns a filter of one layer at half its capacity, where the branch on a bit is hardest to predict.
 fn half_full(capacity_items: u64, error_rate: f64) -> Filter {
     let policy = Policy::Promise(Promise { error_rate, capacity_items, growth: Growth::Fixed });
     let spec = Spec { policy, hash: Hash::Murmur3, cells: CellType::Bits };
@@ -76,8 +75,8 @@ fn half_full(capacity_items: u64, error_rate: f64) -> Filter {
     filter
 }
 
-/// Gives out a batch of them at a time, from the start again at their end. There are so many that no
-/// processor remembers how each of their probes came out.
+/// Gives out a batch of them at a time, from the start again at their end. There are more than a
+/// branch predictor can learn.
 struct Rounds {
     items: Vec<Vec<u8>>,
     next: usize,
@@ -97,7 +96,7 @@ impl Rounds {
 }
 
 fn layouts() -> [(&'static str, u64, f64); 3] {
-    // Below 2 MiB a layer is scattered; larger ones have as many lines per item as their error rate asks for.
+    // Below 2 MiB a layer is scattered; larger ones have the lines per item that their error rate needs.
     [("scattered", 800_000, 0.01), ("paged", 2_400_000, 0.01), ("paged_1e-6", 800_000, 1e-6)]
 }
 
@@ -158,7 +157,7 @@ fn batch(criterion: &mut Criterion) {
             group.bench_function(BenchmarkId::new(format!("contains_{case}"), name), |bencher| {
                 bencher.iter(|| {
                     let mut found = 0;
-                    filter.contains_many(&rounds.next(), Processor, |answer| found += u64::from(answer));
+                    filter.contains_many(&rounds.next(), Processor, |is_found| found += u64::from(is_found));
                     assert_found(found, expected);
                 });
             });

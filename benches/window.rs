@@ -1,5 +1,5 @@
-//! Filters that forget against plain ones of the same bytes: batches of 100 and single items. `cargo bench --bench window
-//! [MiB]`, 1024 if none are given; the arrays are as full as at their capacity. docs/window.md has the results.
+//! Sliding-window filters against plain ones of the same bytes: batches of 100 and single items.
+//! `cargo bench --bench window [MiB]`, 1024 if none are given; the arrays are as full as at their capacity. docs/window.md has the results.
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark fails by panicking and prints")]
 
@@ -42,7 +42,7 @@ fn fill(storage: &mut Cells, stamp: u64) {
     }
 }
 
-/// A filter of so many bytes that forgets a day behind, as full as it gets.
+/// Returns a filter of `size_bytes` with a window of a day, as full as it gets.
 fn window(size_bytes: u64) -> Filter {
     // 18.46 bits per item.
     let window = Window::new(promise(size_bytes * 100 / 231), Span::new(86_400_000), false);
@@ -63,7 +63,7 @@ fn set_now(filter: &mut Filter, now_ms: u64) {
     filter.window_mut().unwrap().set_now(now_ms);
 }
 
-/// A plain filter of so many bytes, as full as it gets.
+/// Returns a plain filter of `size_bytes`, as full as it gets.
 fn plain(size_bytes: u64) -> Filter {
     let policy = Policy::Promise(promise(size_bytes * 8 * 1000 / 9690));
     let mut filter =
@@ -127,7 +127,7 @@ fn main() {
     ];
     for (batch, name) in [(BATCH, "batches of 100"), (1, "single")] {
         for (title, case) in cases {
-            let (mut forgetting, mut keeping) = (Vec::new(), Vec::new());
+            let (mut windowed_ns, mut plain_ns) = (Vec::new(), Vec::new());
             for number in 0..ROUNDS {
                 let numbered = (batch as u64 * 1000 + number as u64) * 1_000_000;
                 // What was added is what is there.
@@ -139,13 +139,13 @@ fn main() {
                 if matches!(case, Case::AddPages) {
                     set_now(&mut window, NOW_MS + 6_171_429 * (100 * batch + number + 1) as u64);
                 }
-                forgetting.push(round(&mut window, case, from, batch));
-                keeping.push(round(&mut plain, case, from, batch));
+                windowed_ns.push(round(&mut window, case, from, batch));
+                plain_ns.push(round(&mut plain, case, from, batch));
             }
-            let (forgetting, keeping) = (median(forgetting), median(keeping));
+            let (windowed_ns, plain_ns) = (median(windowed_ns), median(plain_ns));
             println!(
-                "{name}, {title}: {forgetting:.0} ns per item, plain {keeping:.0} ns, ratio {:.2}",
-                forgetting / keeping
+                "{name}, {title}: {windowed_ns:.0} ns per item, plain {plain_ns:.0} ns, ratio {:.2}",
+                windowed_ns / plain_ns
             );
             if matches!(case, Case::AddPages) {
                 set_now(&mut window, NOW_MS + 6_171_429 * 100 * batch as u64);

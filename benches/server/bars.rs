@@ -29,7 +29,7 @@ pub(crate) struct Group {
     pub(crate) bars: Vec<Bar>,
 }
 
-/// Room for the labels of the groups.
+/// Width of the labels of the groups.
 const LABEL_WIDTH: u32 = 240;
 /// The scale as a multiple of the longest bar, behind which its number stands.
 const NUMBER_SHARE: f64 = 1.25;

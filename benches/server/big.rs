@@ -135,7 +135,7 @@ fn reserve_and_add(server: &Server, size: &Size, plan: &Plan, facts: &mut Vec<Fa
     let usec = client.info("commandstats")?.part("cmdstat_bf.add", "usec")?;
     let grown = mib(resident().saturating_sub(before));
     let latencies = client.info("latencystats")?;
-    let latencies = latencies.field("latency_percentiles_usec_bf.add").unwrap_or("not told").to_owned();
+    let latencies = latencies.field("latency_percentiles_usec_bf.add").unwrap_or("not reported").to_owned();
     let mean = usec / adds as f64;
     let value = format!("mean {mean:.2} us; in us {}", latencies.replace(',', ", "));
     facts.push(fact("first BF.ADDs of an empty filter", value));

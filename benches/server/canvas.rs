@@ -1,5 +1,5 @@
 //! What charts have in common: a white ground of their own, so that they are as legible on a dark page as on a light
-//! one, and colours that most colour-blind people tell apart too.
+//! one, and colours that most colour-blind people can distinguish.
 
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::Ranged;

@@ -18,7 +18,7 @@ use super::series::{Scope, Series, Size};
 pub(crate) enum Work {
     /// New items are added.
     Add,
-    /// Items are asked for, of which so many in a hundred were added.
+    /// Items are looked up, of which a share was added.
     Check {
         /// Share of the items that were added, in percent.
         hits_percent: u64,
@@ -171,7 +171,7 @@ impl Bench<'_> {
         let command = series.command(work.command(per_command));
         let requests = filters::requests(&command, &key, per_command, numbers);
         client.say("CONFIG RESETSTAT")?;
-        let answers = pipeline(server.socket(), &requests)?;
+        let replies = pipeline(server.socket(), &requests)?;
         let stats = client.info("commandstats")?;
         // The server names commands as they were registered.
         let usec = [command.to_ascii_lowercase(), command]
@@ -179,15 +179,14 @@ impl Bench<'_> {
             .find_map(|name| stats.part(&format!("cmdstat_{name}"), "usec").ok())
             .ok_or("a command that the server did not count")?;
         if series.has_filter() {
-            verify(work, count, hits, answers.sum)?;
+            verify(work, count, hits, replies.sum)?;
         }
         let count = count as f64;
-        Ok((usec * 1000.0 / count, count / answers.elapsed.as_secs_f64()))
+        Ok((usec * 1000.0 / count, count / replies.elapsed.as_secs_f64()))
     }
 }
 
-/// Whether the answers are those of a Bloom filter: nothing that was added is missing, hardly anything is too
-/// many.
+/// Checks that the replies are those of a Bloom filter: no added item is missing, and false positives are few.
 fn verify(work: Work, count: u64, hits: usize, sum: i64) -> Result<(), Failure> {
     let (hits, sum) = (u64::try_from(hits)?, u64::try_from(sum)?);
     let mistakes = count / 10 + 20;
@@ -198,7 +197,7 @@ fn verify(work: Work, count: u64, hits: usize, sum: i64) -> Result<(), Failure> 
     if (from..=to).contains(&sum) {
         Ok(())
     } else {
-        Err(format!("{sum} of {from} to {to} answers are 1").into())
+        Err(format!("{sum} of {from} to {to} replies are 1").into())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Two ways to speak to a server: one command at a time, and many commands in a pipeline whose answers are
+//! Two ways to speak to a server: one command at a time, and many commands in a pipeline whose replies are
 //! counted.
 
 use std::fmt::Write as _;
@@ -41,10 +41,10 @@ impl Client {
         self.read()
     }
 
-    /// Sends commands that have one answer each, and reads them; an error reply is a failure.
+    /// Sends commands that have one reply each, and reads them; an error reply is a failure.
     pub(crate) fn send(&mut self, requests: &Requests) -> Result<(), Failure> {
         self.stream.get_mut().write_all(&requests.bytes)?;
-        (0..requests.answers).try_for_each(|_| self.read().map(drop))
+        (0..requests.replies).try_for_each(|_| self.read().map(drop))
     }
 
     /// Sends a command of words.
@@ -53,7 +53,7 @@ impl Client {
         self.call(&words).map_err(|failure| format!("{line}: {failure}").into())
     }
 
-    /// Sends a command of words that answers with a number.
+    /// Sends a command of words that returns a number.
     pub(crate) fn number(&mut self, line: &str) -> Result<u64, Failure> {
         match self.say(line)? {
             Value::Integer(number) => Ok(u64::try_from(number)?),
@@ -61,7 +61,7 @@ impl Client {
         }
     }
 
-    /// Sends a command that answers with text or bytes.
+    /// Sends a command that returns text or bytes.
     pub(crate) fn bytes<A: AsRef<[u8]>>(&mut self, arguments: &[A]) -> Result<Vec<u8>, Failure> {
         match self.call(arguments)? {
             Value::Bytes(bytes) => Ok(bytes),
@@ -136,7 +136,7 @@ pub(crate) fn encode<A: AsRef<[u8]>>(request: &mut Vec<u8>, arguments: &[A]) {
     arguments.iter().for_each(|argument| encode_argument(request, argument.as_ref()));
 }
 
-/// Appends the beginning of a command of so many arguments.
+/// Appends the beginning of a command of `arguments` arguments.
 pub(crate) fn encode_head(request: &mut Vec<u8>, arguments: usize) {
     let mut head = String::new();
     // Writing to a string cannot fail.
@@ -159,13 +159,13 @@ pub(crate) fn encode_argument(request: &mut Vec<u8>, argument: &[u8]) {
 pub(crate) struct Requests {
     /// The commands as clients send them.
     pub(crate) bytes: Vec<u8>,
-    /// Single answers that come back: an array of ten counts ten.
-    pub(crate) answers: u64,
+    /// Single replies that come back: an array of ten counts ten.
+    pub(crate) replies: u64,
 }
 
 /// What came back.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Answers {
+pub(crate) struct Replies {
     /// The sum of all integers: how many were new or found.
     pub(crate) sum: i64,
     /// From the first byte sent to the last one received.
@@ -173,23 +173,23 @@ pub(crate) struct Answers {
 }
 
 /// Sends the requests in one pipeline and counts what comes back. Any error reply is a failure.
-pub(crate) fn pipeline(socket: &Path, requests: &Requests) -> Result<Answers, Failure> {
+pub(crate) fn pipeline(socket: &Path, requests: &Requests) -> Result<Replies, Failure> {
     exchange(socket, requests, Counter::default())
 }
 
-/// As [`pipeline`], for commands that answer with a string of one character per item.
-pub(crate) fn packed_pipeline(socket: &Path, requests: &Requests) -> Result<Answers, Failure> {
+/// As [`pipeline`], for commands that return a string of one character per item.
+pub(crate) fn packed_pipeline(socket: &Path, requests: &Requests) -> Result<Replies, Failure> {
     exchange(socket, requests, Counter { is_packed: true, ..Counter::default() })
 }
 
-fn exchange(socket: &Path, requests: &Requests, mut counter: Counter) -> Result<Answers, Failure> {
+fn exchange(socket: &Path, requests: &Requests, mut counter: Counter) -> Result<Replies, Failure> {
     let mut reader = UnixStream::connect(socket)?;
     let mut writer = reader.try_clone()?;
     let start = Instant::now();
     std::thread::scope(|scope| -> Result<(), Failure> {
         let sender = scope.spawn(move || writer.write_all(&requests.bytes));
         let mut buffer = vec![0; 1 << 16];
-        while counter.answers < requests.answers {
+        while counter.replies < requests.replies {
             let length = reader.read(&mut buffer)?;
             if length == 0 {
                 return Err("the server closed the connection".into());
@@ -199,19 +199,19 @@ fn exchange(socket: &Path, requests: &Requests, mut counter: Counter) -> Result<
         sender.join().map_err(|_| "the sender panicked")?.map_err(Failure::from)
     })?;
     let elapsed = start.elapsed();
-    if counter.answers != requests.answers {
-        return Err(format!("{} answers to {} questions", counter.answers, requests.answers).into());
+    if counter.replies != requests.replies {
+        return Err(format!("{} replies to {} lookups", counter.replies, requests.replies).into());
     }
-    Ok(Answers { sum: counter.sum, elapsed })
+    Ok(Replies { sum: counter.sum, elapsed })
 }
 
-/// Counts answers in a stream of RESP2 that comes in arbitrary pieces.
+/// Counts replies in a stream of RESP2 that comes in arbitrary parts.
 #[derive(Default)]
 struct Counter {
     line: Vec<u8>,
-    answers: u64,
+    replies: u64,
     sum: i64,
-    /// Whether every character of a string is an answer.
+    /// Whether every character of a string is a reply.
     is_packed: bool,
 }
 
@@ -241,15 +241,15 @@ impl Counter {
             Some((b'$', length)) if length != b"-1" => return Ok(()),
             Some((b':', [digit @ (b'0' | b'1')])) => self.sum += i64::from(digit - b'0'),
             Some((b'0' | b'1' | b'!', _)) if self.is_packed => {
-                self.answers += text.len() as u64;
-                self.sum += i64::try_from(text.iter().filter(|answer| **answer == b'1').count())?;
+                self.replies += text.len() as u64;
+                self.sum += i64::try_from(text.iter().filter(|reply| **reply == b'1').count())?;
                 return Ok(());
             }
             Some((b':', digits)) => self.sum += std::str::from_utf8(digits)?.parse::<i64>()?,
             None if self.is_packed => return Ok(()),
             _ => {}
         }
-        self.answers += 1;
+        self.replies += 1;
         Ok(())
     }
 }
@@ -257,18 +257,18 @@ impl Counter {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn answers_are_counted_however_the_stream_is_cut() {
+    fn replies_are_counted_however_the_stream_is_cut() {
         use super::*;
         let stream = b":1\r\n*3\r\n:0\r\n:1\r\n:12\r\n+OK\r\n$-1\r\n$1\r\n1\r\n";
         for cut in 0..stream.len() {
             let mut counter = Counter::default();
             counter.take(&stream[..cut]).unwrap();
             counter.take(&stream[cut..]).unwrap();
-            assert_eq!((counter.answers, counter.sum), (7, 14), "cut at {cut}");
+            assert_eq!((counter.replies, counter.sum), (7, 14), "cut at {cut}");
         }
         let mut counter = Counter { is_packed: true, ..Counter::default() };
         counter.take(b"$4\r\n01!1\r\n$0\r\n\r\n$1\r\n0\r\n").unwrap();
-        assert_eq!((counter.answers, counter.sum), (5, 2));
+        assert_eq!((counter.replies, counter.sum), (5, 2));
         assert!(Counter::default().take(b"-ERR no\r\n").is_err());
     }
 }

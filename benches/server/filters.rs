@@ -34,14 +34,14 @@ pub(crate) fn reserve(
     Ok(())
 }
 
-/// A number that BF.INFO tells of a filter.
+/// Returns a number that BF.INFO gives of a filter.
 pub(crate) fn information(client: &mut Client, key: &str, field: &str) -> Result<i64, Failure> {
     let reply = client.say(&format!("BF.INFO {key} {field}"))?;
-    // RedisBloom answers with an array of one, valkey-bloom with the bare number.
+    // RedisBloom returns an array of one, valkey-bloom with the bare number.
     let value = if let Value::Array(values) = &reply { values.last() } else { Some(&reply) };
     match value {
         Some(Value::Integer(number)) => Ok(*number),
-        _ => Err(format!("BF.INFO {field} answers {reply:?}").into()),
+        _ => Err(format!("BF.INFO {field} returns {reply:?}").into()),
     }
 }
 
@@ -109,14 +109,14 @@ fn half_fill(client: &mut Client, key: &str, size: &Size) -> Result<(), Failure>
     Ok(())
 }
 
-/// Makes one of our own filters half full with other items than [`make`] does. Answers the bytes of its bits.
+/// Makes one of our own filters half full with other items than [`make`] does. Returns the bytes of its bits.
 pub(crate) fn load_other_half(client: &mut Client, key: &str, size: &Size) -> Result<usize, Failure> {
     let mut noise = items::noise(1 << 20, HALF_FULL_256);
     noise.reverse();
     load_own(client, key, size, &noise)
 }
 
-/// Loads one of our own filters by BF.LOADCHUNK, so that it counts as half full too. Answers the bytes of
+/// Loads one of our own filters by BF.LOADCHUNK, so that it counts as half full too. Returns the bytes of
 /// its bits.
 fn load_own(client: &mut Client, key: &str, size: &Size, noise: &[u8]) -> Result<usize, Failure> {
     let (error_rate, capacity_items) = (size.error_rate, size.capacity_items());
@@ -200,12 +200,12 @@ static CRC_TABLES: std::sync::LazyLock<[[u64; 256]; 8]> = std::sync::LazyLock::n
     })
 });
 
-/// Adds the items with these numbers, many per command; answers how many were new.
+/// Adds the items with these numbers, many per command. Returns the number of new ones.
 pub(crate) fn add(socket: &Path, key: &str, from: u64, count: u64) -> Result<i64, Failure> {
     send(socket, "BF.MADD", key, from, count)
 }
 
-/// Asks for the items with these numbers, many per command; answers how many were found.
+/// Looks up the items with these numbers, many per command. Returns the number of those found.
 pub(crate) fn check(socket: &Path, key: &str, from: u64, count: u64) -> Result<i64, Failure> {
     send(socket, "BF.MEXISTS", key, from, count)
 }
@@ -221,7 +221,7 @@ fn send(socket: &Path, command: &str, key: &str, from: u64, count: u64) -> Resul
     Ok(sum)
 }
 
-/// Commands with so many items each, of which the last may have fewer.
+/// Returns commands of `per_command` items each; the last may have fewer.
 pub(crate) fn requests(
     command: &str,
     key: &str,
@@ -229,7 +229,7 @@ pub(crate) fn requests(
     numbers: impl Iterator<Item = u64>,
 ) -> Requests {
     let numbers: Vec<u64> = numbers.collect();
-    let mut requests = Requests { bytes: Vec::new(), answers: numbers.len() as u64 };
+    let mut requests = Requests { bytes: Vec::new(), replies: numbers.len() as u64 };
     let mut item = Vec::new();
     for group in numbers.chunks(per_command) {
         encode_head(&mut requests.bytes, group.len() + 2);

@@ -24,7 +24,7 @@ const SIZE_ITEMS_MAX: u64 = 120_000_000;
 pub(crate) struct Curve {
     /// Kind.
     pub(crate) kind: &'static str,
-    /// Items, and the value with so many.
+    /// Numbers of items, and the value at each.
     pub(crate) points: Vec<(u64, f64)>,
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn sizes() -> Result<Vec<Curve>, Failure> {
     curves.map(|(kind, spec)| Ok(Curve { kind, points: grown(&spec)? })).collect()
 }
 
-/// Bits per item of filters of our own that are reserved for exactly as many items as the grown ones hold.
+/// Bits per item of filters of our own that are reserved for exactly the items that the grown ones hold.
 pub(crate) fn reserved_sizes() -> Result<Curve, Failure> {
     let [everbloom, ..] = specs();
     let mut points = Vec::new();
@@ -90,8 +90,8 @@ fn grown(spec: &Spec) -> Result<Vec<(u64, f64)>, Failure> {
     }
 }
 
-/// Share of absent items that grown filters find, whenever they are full, up to `items_max`: the mean of so many
-/// filters with other items in each, for what the small first layers of one filter err by stays with it for ever.
+/// Returns the share of absent items that grown filters find, whenever they are full, up to `items_max`: the mean of
+/// `filters` filters with other items in each, because one filter keeps the deviation of its small first layers.
 /// Each is asked for `probes` items.
 pub(crate) fn error_rates(items_max: u64, filters: u64, probes: u64) -> Result<Vec<Curve>, Failure> {
     let curves = KINDS.into_iter().zip(specs());

@@ -23,11 +23,11 @@ pub(crate) struct Instructions {
     pub(crate) empty: Option<&'static str>,
     /// Instructions of the whole server per command, of which [`PIPELINED`] come at once.
     pub(crate) pipelined: f64,
-    /// The same when each comes after the answer to the one before.
+    /// The same when each comes after the reply to the one before.
     pub(crate) one_by_one: f64,
 }
 
-/// Commands of a pipeline; as many fit into what the server reads at once.
+/// Commands of a pipeline; they fit into what the server reads at once.
 const PIPELINED: u64 = 100;
 
 /// Label, command, first item, and what it is compared with.
@@ -102,8 +102,8 @@ impl Counted {
         Ok(Self { server, profile, dumps: 0 })
     }
 
-    /// Instructions per command, for commands with one item each. So many are sent together, and the next
-    /// ones after their answers: the server then finds as many each time it reads, in every run.
+    /// Returns the instructions per command, for commands with one item each. `together` commands are sent at once, and
+    /// the next ones after their replies: the server then reads the same number each time, in every run.
     fn count(&mut self, command: &str, key: &str, items: Range<u64>, together: u64) -> Result<f64, Failure> {
         let mut client = self.server.client()?;
         let requests: Vec<Requests> = items

@@ -10,7 +10,7 @@ use super::text::{grouped, rounded};
 pub(crate) struct Line {
     /// Whose it is.
     pub(crate) series: String,
-    /// Items, and the value with so many.
+    /// Numbers of items, and the value at each.
     pub(crate) points: Vec<(f64, f64)>,
 }
 

@@ -140,16 +140,16 @@ impl Bench {
         let requests = requests(&key, work, packing, &items);
         let exchange = if packing == Arguments { pipeline } else { packed_pipeline };
         let before = self.main_thread_ns()?;
-        let answers = exchange(self.server.socket(), &requests)?;
+        let replies = exchange(self.server.socket(), &requests)?;
         let spent = self.main_thread_ns()?.saturating_sub(before);
-        let (sum, count) = (u64::try_from(answers.sum)?, self.items);
+        let (sum, count) = (u64::try_from(replies.sum)?, self.items);
         let is_right = match work {
             Absent => sum <= count / 10,
             Present => sum == count,
             Add => sum >= count / 10 * 9,
         };
         if !is_right {
-            return Err(format!("{sum} of {count} answers of {} are 1", work.commands()[1]).into());
+            return Err(format!("{sum} of {count} replies of {} are 1", work.commands()[1]).into());
         }
         Ok(spent as f64 / count as f64)
     }
@@ -170,7 +170,7 @@ fn item(number: u64) -> Vec<u8> {
 }
 
 fn requests(key: &str, work: Work, packing: Packing, items: &[Vec<u8>]) -> Requests {
-    let mut requests = Requests { bytes: Vec::new(), answers: items.len() as u64 };
+    let mut requests = Requests { bytes: Vec::new(), replies: items.len() as u64 };
     let [one_by_one, packed] = work.commands();
     let length = ITEM_BYTES.to_string();
     for batch in items.chunks(BATCH) {
@@ -219,6 +219,6 @@ mod tests {
             sent.bytes
                 .starts_with(b"*5\r\n$10\r\nBF.BULKADD\r\n$1\r\nk\r\n$5\r\nFIXED\r\n$2\r\n24\r\n$24\r\n")
         );
-        assert_eq!(requests("k", Work::Absent, Arguments, &[item(1), item(2)]).answers, 2);
+        assert_eq!(requests("k", Work::Absent, Arguments, &[item(1), item(2)]).replies, 2);
     }
 }

@@ -125,7 +125,7 @@ impl Plan {
         self
     }
 
-    /// Items per measurement with so many per command.
+    /// Returns the items per measurement with `per_command` items in a command.
     pub(crate) fn items(&self, per_command: usize) -> u64 {
         let items = if per_command == 1 { 30_000 } else { 100_000 };
         if self.is_quick { items / 20 } else { items }

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::client::Client;
 use super::failure::Failure;
 
-/// Longest time from start to the first answer, a data set of gigabytes to be loaded included.
+/// Longest time from start to the first reply, a data set of gigabytes to be loaded included.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A server that is about to be started.
@@ -61,7 +61,7 @@ impl Launch {
         }
     }
 
-    /// Starts the server and waits until it answers, its data loaded.
+    /// Starts the server and waits until it replies, its data loaded.
     pub(crate) fn start(&self) -> Result<Server, Failure> {
         let directory = self.directory.path();
         let socket = directory.join("socket");
@@ -72,7 +72,7 @@ impl Launch {
         command.args(arguments).args(["--port", "0", "--save", "", "--daemonize", "no", "--hz", "1"]);
         command.args(["--unixsocket", text(&socket)?, "--dir", text(directory)?]);
         command.args(["--logfile", text(&directory.join("log"))?]);
-        // Large filters are handed over in one piece.
+        // Large filters are transferred in one string.
         command.args(["--proto-max-bulk-len", "8gb", "--client-query-buffer-limit", "16gb"]);
         command.args(["--rdbcompression", "no", "--enable-debug-command", "yes"]);
         for module in &self.modules {
@@ -97,7 +97,7 @@ impl Launch {
 pub(crate) struct Server {
     child: Child,
     socket: PathBuf,
-    /// From its start to its first answer.
+    /// From its start to its first reply.
     pub(crate) start_time: Duration,
     launch: Launch,
 }
@@ -134,7 +134,7 @@ impl Server {
 
     /// Ends it as a user would, and waits for its end.
     pub(crate) fn shut_down(mut self) -> Result<(), Failure> {
-        // The server closes the connection instead of answering.
+        // The server closes the connection instead of replying.
         let _ = self.client()?.say("SHUTDOWN NOSAVE");
         self.child.wait()?;
         Ok(())
@@ -158,7 +158,7 @@ pub(crate) fn memory_bytes(process: u32, field: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Forgets the highest memory use so far, so that `VmHWM` tells that of what comes next.
+/// Resets the highest memory use, so that `VmHWM` gives that of what comes next.
 pub(crate) fn reset_peak(process: u32) -> Result<(), Failure> {
     Ok(fs::write(format!("/proc/{process}/clear_refs"), "5")?)
 }

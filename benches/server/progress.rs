@@ -17,7 +17,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Of a run of so many steps.
+    /// Returns the progress of a run of `steps` steps.
     pub(crate) fn new(steps: usize) -> Self {
         Self { steps, done: 0, started: Instant::now(), last_line: None }
     }
@@ -30,7 +30,7 @@ impl Progress {
         let line = format!("[{bar}] {percent:3} %  {:4} s  {what}", self.started.elapsed().as_secs());
         self.done += 1;
         let mut out = std::io::stderr();
-        // Whoever closed standard error does not want to know.
+        // A failure to write is ignored: standard error may be closed.
         if out.is_terminal() {
             let _ = write!(out, "\r\x1b[K{line}");
         } else if self.last_line.is_none_or(|last| last.elapsed() > LINE_EVERY) {

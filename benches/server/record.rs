@@ -42,7 +42,7 @@ impl Row {
     }
 }
 
-/// Part of the rows that tell where and how a part was measured; `what` is that part.
+/// Part of the rows that say where and how a part was measured; `what` is that part.
 pub(crate) const MACHINE: &str = "machine";
 
 /// All cells.

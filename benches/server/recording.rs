@@ -7,7 +7,7 @@ use super::results::Results;
 use super::sample::Samples;
 use super::targets;
 
-/// Part of the rows that tell which modules of others were measured, and with which load arguments.
+/// Part of the rows that say which modules of others were measured, and with which load arguments.
 pub(crate) const PEERS: &str = "peers";
 
 /// All cells of a run.

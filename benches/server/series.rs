@@ -73,7 +73,7 @@ pub(crate) struct Size {
 pub(crate) const CHAIN_CAPACITY: u64 = 1000;
 /// Layers that it has grown to.
 pub(crate) const CHAIN_LAYERS: u32 = 12;
-/// Items that do that: each layer takes twice as many as the one before, and the last one is half full.
+/// Items that do that: each layer takes twice the items of the one before, and the last one is half full.
 pub(crate) const CHAIN_ITEMS: u64 =
     CHAIN_CAPACITY * ((1 << (CHAIN_LAYERS - 1)) - 1 + (1 << (CHAIN_LAYERS - 2)));
 /// A filter that fits into the processor's cache.
@@ -85,7 +85,7 @@ impl Size {
         self.bytes == 0
     }
 
-    /// Items that the filter is reserved for: as many as make it about as large as its name says.
+    /// Returns the items that the filter is reserved for: about as large as its name says.
     pub(crate) fn capacity_items(&self) -> u64 {
         if self.is_chain() {
             return CHAIN_CAPACITY;

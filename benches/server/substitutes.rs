@@ -14,7 +14,7 @@ use super::sample::Samples;
 const BITMAP_BITS: u64 = 1 << 23;
 /// Sets the bits whose positions are the arguments.
 const SET_SCRIPT: &str = "for i = 1, #ARGV do redis.call('SETBIT', KEYS[1], ARGV[i], 1) end";
-/// Answers 1 if the bits whose positions are the arguments are all set, and ends at the first one that is
+/// Returns 1 if the bits whose positions are the arguments are all set, and ends at the first one that is
 /// not.
 const GET_SCRIPT: &str =
     "for i = 1, #ARGV do if redis.call('GETBIT', KEYS[1], ARGV[i]) == 0 then return 0 end end return 1";
@@ -98,7 +98,7 @@ struct One<'a> {
 const KEY: &[u8] = b"substitute";
 
 impl One<'_> {
-    /// Adds what it is to hold; answers bits per item and the share of absent items that are found.
+    /// Adds the items that it is to hold. Returns the bits per item and the share of absent items that are found.
     fn fill(&self, plan: &Plan) -> Result<(f64, f64), Failure> {
         let mut client = self.server.client()?;
         client.say("FLUSHDB")?;
@@ -181,7 +181,7 @@ impl One<'_> {
                 let Value::Bytes(digest) = client.call(&["SCRIPT", "LOAD", script])? else {
                     return Err("no digest of the script".into());
                 };
-                requests.answers = numbers.len() as u64;
+                requests.replies = numbers.len() as u64;
                 for number in numbers {
                     encode_head(&mut requests.bytes, usize::from(probes) + 4);
                     for argument in [command.as_bytes(), &digest, b"1", KEY] {
@@ -193,7 +193,7 @@ impl One<'_> {
                 }
             }
             Way::Bits { probes } => {
-                requests.answers = numbers.len() as u64 * u64::from(probes);
+                requests.replies = numbers.len() as u64 * u64::from(probes);
                 for number in numbers {
                     for position in positions(&mut item, number, probes) {
                         let position = position.to_string();
@@ -207,8 +207,8 @@ impl One<'_> {
                 let has_key = self.way == Way::Set;
                 let has_values = self.way == Way::Keys && adds;
                 for group in numbers.chunks(self.per_command) {
-                    // What adds many at once answers once.
-                    requests.answers += if adds { 1 } else { group.len() as u64 };
+                    // A command that adds many items has one reply.
+                    requests.replies += if adds { 1 } else { group.len() as u64 };
                     let words = 1 + usize::from(has_key) + group.len() * (1 + usize::from(has_values));
                     encode_head(&mut requests.bytes, words);
                     encode_argument(&mut requests.bytes, command.as_bytes());

@@ -65,7 +65,7 @@ pub(crate) fn groups(record: &Record, elsewhere: &Record, verb: &str) -> Vec<Gro
     groups
 }
 
-/// Kinds of work that were measured with so many items per command, of ours and of a peer.
+/// Returns the kinds of work that were measured with `per_command` items per command, of ours and of a peer.
 fn works<'a>(cells: &'a Record, peers: &[&str], size: &str, per_command: usize) -> Vec<&'a str> {
     let is_there = |work: &str, kind: &str| cells.cell(size, work, Some(per_command), kind, "time").is_some();
     let works = cells.distinct(size, |row| &row.what).into_iter();
