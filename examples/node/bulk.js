@@ -1,4 +1,4 @@
-// Packed batches with node-redis: the lines of a file, an answer per item, items of any bytes.
+// Packed batches with node-redis: the lines of a file, a reply per item, items of any bytes.
 //
 //     npm install redis
 //     node bulk.js redis://127.0.0.1:6379 ids.txt
@@ -23,9 +23,9 @@ async function main () {
   if (batch.length > 0) await send()
   console.log(added, 'new')
 
-  // An answer per item: '1' where it may be there.
-  const answers = await client.sendCommand(['BF.BULKEXISTS', 'ids', 'LINES', 'id-1\nnobody\n'])
-  assert.deepStrictEqual([...answers].map((answer) => answer === '1'), [true, false])
+  // A reply per item: '1' where it may be there.
+  const replies = await client.sendCommand(['BF.BULKEXISTS', 'ids', 'LINES', 'id-1\nnobody\n'])
+  assert.deepStrictEqual([...replies].map((reply) => reply === '1'), [true, false])
 
   // Any bytes.
   const packed = Buffer.concat([Buffer.from('a\nb'), Buffer.alloc(0)].flatMap((item) => {

@@ -41,8 +41,8 @@ async function oldHas (client, item) {
 
 /** The share of items that a filter takes for present, in percent. */
 async function percentPresent (client, key, items) {
-  const answers = await client.call('BF.MEXISTS', key, ...items)
-  return answers.filter(answer => answer === 1).length * 100 / items.length
+  const replies = await client.call('BF.MEXISTS', key, ...items)
+  return replies.filter(reply => reply === 1).length * 100 / items.length
 }
 
 async function migrate (client) {
@@ -51,21 +51,21 @@ async function migrate (client) {
   const absent = Array.from({ length: 2000 }, (_, number) => `other:${number}`)
   for (const item of members) await oldAdd(client, item)
 
-  // Take the bits over: every answer stays as it was.
+  // Import the bits: every reply stays as it was.
   await client.call('BF.IMPORT', FILTER, 'SOURCE', STRING, 'SCHEME', 'fnv32a-salted', 'BITS', BITS, 'HASHES', HASHES)
   const items = [...members, ...absent]
-  const answers = await client.call('BF.MEXISTS', FILTER, ...items)
+  const replies = await client.call('BF.MEXISTS', FILTER, ...items)
   for (const [index, item] of items.entries()) {
-    assert.strictEqual(answers[index] === 1, await oldHas(client, item), `the answer for ${item} has changed`)
+    assert.strictEqual(replies[index] === 1, await oldHas(client, item), `the reply for ${item} has changed`)
   }
-  assert(answers.slice(0, members.length).every(answer => answer === 1), 'a member is missing')
+  assert(replies.slice(0, members.length).every(reply => reply === 1), 'a member is missing')
 
   // Adding sets the bits that the old code would have set, and the string can be had back.
   await client.call('BF.ADD', FILTER, 'item:new')
   await oldAdd(client, 'item:new')
   assert.deepStrictEqual(await client.callBuffer('BF.EXPORT', FILTER), await client.getBuffer(STRING))
 
-  // The weakness comes along too. Whoever still has the items builds a native filter beside it and swaps.
+  // The weakness comes along too. If you still have the items, build a native filter beside it and swap.
   const before = await percentPresent(client, FILTER, absent)
   await client.call('BF.RESERVE', NATIVE, '0.001', '10000')
   await client.call('BF.MADD', NATIVE, ...members, 'item:new')

@@ -1,5 +1,5 @@
 // One filter over a whole cluster: partitions under the keys name:{0}, name:{1}, ..., an item in the one that its CRC-32
-// tells. docs/cluster.md explains it.
+// gives. docs/cluster.md explains it.
 //
 //     const cluster = createCluster({ rootNodes: [{ url: 'redis://127.0.0.1:7000' }], defaults: { RESP: 3 } })
 //     await cluster.connect()
@@ -29,7 +29,7 @@ class Partitions {
     }
   }
 
-  /** Sends each partition its items (Buffers) in one command; answers in the order of the items. */
+  /** Sends each partition its items (Buffers) in one command; resolves to the replies in the order of the items. */
   async each (ask, items) {
     const places = new Map()
     items.forEach((item, place) => {
@@ -37,12 +37,12 @@ class Partitions {
       if (!places.has(number)) places.set(number, [])
       places.get(number).push(place)
     })
-    const answers = new Array(items.length)
+    const results = new Array(items.length)
     await Promise.all(Array.from(places, async ([number, theirs]) => {
       const replies = await ask(this.key(number), theirs.map(place => items[place]))
-      theirs.forEach((place, index) => { answers[place] = replies[index] }) // true or false, or the error of this item
+      theirs.forEach((place, index) => { results[place] = replies[index] }) // true or false, or the error of this item
     }))
-    return answers
+    return results
   }
 
   add (items) {

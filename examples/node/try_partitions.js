@@ -1,4 +1,4 @@
-// Tries partitions.js: the answers beside those of one filter, then checks until a line comes in, while slots move and
+// Tries partitions.js: the replies beside those of one filter, then checks until a line comes in, while slots move and
 // primaries change.
 //
 //     node try_partitions.js redis://127.0.0.1:7000
@@ -20,7 +20,7 @@ async function main () {
   await seen.reserve(0.01, TOTAL)
   await cluster.bf.reserve('one', 0.01, TOTAL)
   let [wrong, wrongInOne] = [0, 0]
-  const count = answers => answers.filter(answer => answer === true).length
+  const count = replies => replies.filter(reply => reply === true).length
   for (let start = 0; start < TOTAL; start += 5000) {
     const items = named('item', start, start + 5000)
     await seen.add(items)
@@ -37,10 +37,10 @@ async function main () {
   console.log(`there: ${wrong} of ${TOTAL} absent, in one filter ${wrongInOne}; ${grown} grew`)
 
   console.log('checking')
-  let [done, isTold] = [0, false]
-  process.stdin.once('data', () => { isTold = true })
-  cluster.on('error', () => {}) // a node that is gone; the checks below tell what it does to them
-  while (!isTold) {
+  let [done, isStopped] = [0, false]
+  process.stdin.once('data', () => { isStopped = true })
+  cluster.on('error', () => {}) // a node that is gone; the checks below show the effect
+  while (!isStopped) {
     const start = done % (TOTAL - 1000)
     try {
       assert.strictEqual(count(await seen.contains(named('item', start, start + 1000))), 1000, 'an item is lost')

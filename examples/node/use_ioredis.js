@@ -15,14 +15,14 @@ async function main () {
   assert.deepStrictEqual(await client.call('BF.MADD', 'seen', 'alice', 'bob', 'carol'), [0, 1, 1])
   assert.deepStrictEqual(await client.call('BF.MEXISTS', 'seen', 'alice', 'dave'), [1, 0])
 
-  // A batch answers per item: a full filter is an error inside the list, not a rejected promise.
+  // A batch has a reply per item: a full filter is an error inside the list, not a rejected promise.
   await client.call('BF.RESERVE', 'tickets', 0.01, 2, 'NONSCALING')
-  const answers = await client.call('BF.MADD', 'tickets', '1', '2', '3')
-  assert.ok(answers[2] instanceof Error)
+  const replies = await client.call('BF.MADD', 'tickets', '1', '2', '3')
+  assert.ok(replies[2] instanceof Error)
 
-  // Pieces are bytes: callBuffer, not call.
-  const [iterator, piece] = await client.callBuffer('BF.SCANDUMP', 'seen', 0)
-  assert.strictEqual(await client.call('BF.LOADCHUNK', 'copy', iterator, piece), 'OK')
+  // Chunks are bytes: callBuffer, not call.
+  const [iterator, chunk] = await client.callBuffer('BF.SCANDUMP', 'seen', 0)
+  assert.strictEqual(await client.call('BF.LOADCHUNK', 'copy', iterator, chunk), 'OK')
   client.disconnect()
   console.log('done')
 }

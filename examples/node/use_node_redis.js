@@ -16,18 +16,18 @@ async function main () {
   assert.deepStrictEqual(await client.bf.mAdd('seen', ['alice', 'bob', 'carol']), [false, true, true])
   assert.deepStrictEqual(await client.bf.mExists('seen', ['alice', 'dave']), [true, false])
 
-  // A batch answers per item: a full filter is an error inside the list. With RESP 2 mAdd makes it `false`, which
-  // cannot be told from an item that was there: use RESP 3 for filters that can be full.
+  // A batch has a reply per item: a full filter is an error inside the list. With RESP 2 mAdd makes it `false`, which
+  // looks like an item that was there: use RESP 3 for filters that can be full.
   await client.bf.reserve('tickets', 0.01, 2, { NONSCALING: true })
-  const answers = await client.bf.mAdd('tickets', ['1', '2', '3'])
-  assert.ok(answers[2] instanceof Error)
+  const replies = await client.bf.mAdd('tickets', ['1', '2', '3'])
+  assert.ok(replies[2] instanceof Error)
 
-  // Pieces are bytes, which a string does not hold: ask for Buffers.
+  // Chunks are bytes, which a string does not hold: ask for Buffers.
   const bytes = client.withTypeMapping({ [RESP_TYPES.BLOB_STRING]: Buffer })
-  for (let piece = { iterator: 0 }; ; ) {
-    piece = await bytes.bf.scanDump('seen', Number(piece.iterator))
-    if (Number(piece.iterator) === 0) break
-    await client.bf.loadChunk('copy', Number(piece.iterator), piece.chunk)
+  for (let next = { iterator: 0 }; ; ) {
+    next = await bytes.bf.scanDump('seen', Number(next.iterator))
+    if (Number(next.iterator) === 0) break
+    await client.bf.loadChunk('copy', Number(next.iterator), next.chunk)
   }
   assert.strictEqual(await client.bf.exists('copy', 'alice'), true)
   await client.close()

@@ -1,4 +1,4 @@
-"""Packed batches with redis-py: the lines of a file, an answer per item, items of any bytes.
+"""Packed batches with redis-py: the lines of a file, a reply per item, items of any bytes.
 
     pip install redis
     python3 bulk.py redis://127.0.0.1:6379 ids.txt
@@ -12,7 +12,7 @@ client = redis.Redis.from_url(sys.argv[1])
 
 
 def load(key, lines):
-    """Adds the lines of a file, 20 batches on the way at once; answers how many were new."""
+    """Adds the lines of a file, 20 batches on the way at once. Returns the number of new ones."""
     new = 0
     with client.pipeline(transaction=False) as pipe:
         while batch := list(itertools.islice(lines, 10_000)):
@@ -25,9 +25,9 @@ def load(key, lines):
 with open(sys.argv[2], "rb") as lines:
     print(load("ids", lines), "new")
 
-# An answer per item: ord("1") where it may be there.
-answers = client.execute_command("BF.BULKEXISTS", "ids", "LINES", b"id-1\nnobody\n")
-assert [answer == ord("1") for answer in answers] == [True, False]
+# A reply per item: ord("1") where it may be there.
+replies = client.execute_command("BF.BULKEXISTS", "ids", "LINES", b"id-1\nnobody\n")
+assert [reply == ord("1") for reply in replies] == [True, False]
 
 # Any bytes.
 packed = b"".join(len(item).to_bytes(4, "little") + item for item in [b"a\nb", b""])

@@ -84,10 +84,10 @@ def migrate(client: redis.Redis) -> None:
     for item in members[:900]:
         go_zero_add(client, item)
 
-    # 1. Take the bits over.
+    # 1. Import the bits.
     # The filter was made for 1000 items; a few more may come before it grows by layers of everbloom's own.
-    take_over = ("BF.IMPORT", FILTER, "SOURCE", STRING, "SCHEME", "go-zero", "BITS", BITS, "CAPACITY", 1200)
-    client.execute_command(*take_over)
+    import_command = ("BF.IMPORT", FILTER, "SOURCE", STRING, "SCHEME", "go-zero", "BITS", BITS, "CAPACITY", 1200)
+    client.execute_command(*import_command)
 
     # 2. New writers do both; an old one is still about.
     for item in members[900:950]:
@@ -96,13 +96,13 @@ def migrate(client: redis.Redis) -> None:
     for item in members[950:]:
         go_zero_add(client, item)
 
-    # 3. Once the old ones are gone, take over once more: nothing is missing any more.
-    client.execute_command(*take_over, "REPLACE")
+    # 3. Once the old ones are gone, import once more: nothing is missing any more.
+    client.execute_command(*import_command, "REPLACE")
 
-    # 4. Every answer is go-zero's, false positives included: one command for as many items as you like.
-    answers = client.execute_command("BF.MEXISTS", FILTER, *members, *absent)
+    # 4. Every reply is go-zero's, false positives included: one command for any number of items.
+    replies = client.execute_command("BF.MEXISTS", FILTER, *members, *absent)
     expected = [go_zero_exists(client, item) for item in members + absent]
-    assert [answer == 1 for answer in answers] == expected, "an answer has changed"
+    assert [reply == 1 for reply in replies] == expected, "a reply has changed"
     assert all(expected[: len(members)]), "a member is missing"
 
     # What is added from now on sets the bits that go-zero would have set.

@@ -1,5 +1,5 @@
 """One filter over a whole cluster: partitions under the keys name:{0}, name:{1}, ..., an item in the one that its CRC-32
-tells. docs/cluster.md explains it.
+gives. docs/cluster.md explains it.
 
     seen = Partitions(redis.RedisCluster.from_url("redis://127.0.0.1:7000"), "seen", 24)
     seen.reserve(0.01, 1_000_000)
@@ -25,18 +25,18 @@ class Partitions:
             self.client.execute_command("BF.RESERVE", self.key(number), error_rate, fullest, "IFNOTEXISTS")
 
     def _each(self, command, items):
-        """Sends each partition its items (bytes) in one command; answers in the order of the items."""
+        """Sends each partition its items (bytes) in one command. Returns the replies in the order of the items."""
         places = {}
         for place, item in enumerate(items):
             places.setdefault(zlib.crc32(item) % self.count, []).append(place)
         pipeline = self.client.pipeline()
         for number, theirs in places.items():
             pipeline.execute_command(command, self.key(number), *(items[place] for place in theirs))
-        answers = [None] * len(items)
+        results = [None] * len(items)
         for theirs, replies in zip(places.values(), pipeline.execute()):
             for place, reply in zip(theirs, replies):
-                answers[place] = reply  # 1 or 0, in RESP3 True or False; or the error of this item
-        return answers
+                results[place] = reply  # 1 or 0, in RESP3 True or False; or the error of this item
+        return results
 
     def add(self, items):
         return self._each("BF.MADD", items)

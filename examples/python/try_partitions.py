@@ -1,4 +1,4 @@
-"""Tries partitions.py: the answers beside those of one filter, then checks until a line comes in, while slots move and
+"""Tries partitions.py: the replies beside those of one filter, then checks until a line comes in, while slots move and
 primaries change.
 
     python3 try_partitions.py redis://127.0.0.1:7000

@@ -16,10 +16,10 @@ assert client.bf().exists("seen", "bob") == 0  # 0 is certain
 assert client.bf().madd("seen", "alice", "bob", "carol") == [0, 1, 1]
 assert client.bf().mexists("seen", "alice", "dave") == [1, 0]
 
-# A batch answers per item: a full filter is an error inside the list, not an exception.
+# A batch has a reply per item: a full filter is an error inside the list, not an exception.
 client.bf().reserve("tickets", 0.01, 2, noScale=True)
-answers = client.bf().madd("tickets", "1", "2", "3")
-assert answers[:2] == [1, 1] and isinstance(answers[2], redis.ResponseError)
+replies = client.bf().madd("tickets", "1", "2", "3")
+assert replies[:2] == [1, 1] and isinstance(replies[2], redis.ResponseError)
 
 # One field of BF.INFO is a list of one value in RESP2, and a dict in RESP3, which redis-py speaks by default from 8.0 on.
 # A client on which bf() was called cannot read a single field (KeyError), so this one is new.

@@ -13,7 +13,7 @@ client.execute_command("BF.RESERVE", "fetched", 0.001, 10_000, "PWINDOW", WINDOW
 
 
 def fetch(links):
-    """Fetches those links that are due; answers them."""
+    """Fetches the links that are due. Returns them."""
     seen = client.execute_command("BF.MEXISTS", "fetched", *links)
     due = [link for link, is_seen in zip(links, seen) if not is_seen]
     if due:

@@ -12,7 +12,7 @@ orders = {}  # stands for the database
 
 
 def deliver(number, what):
-    """Processes an order unless it was; answers whether it did."""
+    """Processes an order unless it was. Returns whether it did."""
     options = ["ERROR", 0.0001, "CAPACITY", 100_000, "WINDOW", DAY_SECONDS, "NOREFRESH"]
     [is_new] = client.execute_command("BF.INSERT", "orders", *options, "ITEMS", number)
     # A 0 is wrong for one order in ten thousand: look where the orders are kept.

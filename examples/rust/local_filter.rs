@@ -1,4 +1,4 @@
-//! A copy of a server's filter beside the program that asks: answers in-process, the server where the copy cannot say.
+//! A copy of a server's filter in the program itself. Lookups use the copy, or the server where there is no fresh copy.
 
 use std::error::Error;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use everbloom::{BloomFilter, ChunkError, Loader};
 use redis::{Client, Connection, RedisResult, cmd};
 
-/// A local pre-filter: what it answers, the server would have answered at some moment not longer ago than `max_age`.
+/// A local pre-filter: its results are those of the server at some moment within the last `max_age`.
 pub(crate) struct LocalFilter {
     key: String,
     max_age: Duration,
@@ -17,8 +17,8 @@ pub(crate) struct LocalFilter {
 
 struct Copy {
     filter: BloomFilter,
-    /// The first piece of BF.SCANDUMP. It holds the number that BF.CARD tells, and a mark that changes with the filter:
-    /// while it is the same, so is the filter.
+    /// The first chunk of BF.SCANDUMP. It holds the number that BF.CARD returns, and a dump id that changes with the
+    /// filter: while it is the same, so is the filter.
     header: Vec<u8>,
     as_of: Instant,
 }
@@ -29,11 +29,11 @@ impl LocalFilter {
         Self { key: key.to_owned(), max_age, copy: RwLock::new(None) }
     }
 
-    /// What the copy says; nothing where there is none, or none that is new enough.
+    /// Returns the result of the copy; `None` where there is none that is new enough.
     pub(crate) fn check(&self, item: &[u8]) -> Option<bool> {
         let copy = self.copy.read().unwrap_or_else(PoisonError::into_inner);
         let fresh = copy.as_ref().filter(|copy| copy.as_of.elapsed() <= self.max_age)?;
-        // A filter that forgets goes by the clock of this machine.
+        // A sliding-window filter uses the clock of this machine.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Some(fresh.filter.contains_at(item, now.as_millis().try_into().unwrap_or(u64::MAX)))
     }
@@ -47,16 +47,16 @@ impl LocalFilter {
     }
 
     /// Asks the server for the header, and for the rest only if that changed; true if it did. Where the server does not
-    /// answer, has no such filter or one of a release that this program does not know, the copy stays and ages.
+    /// reply, has no such filter or one of a release that this program does not know, the copy stays and ages.
     pub(crate) fn refresh(&self, server: &mut Connection) -> Result<bool, Box<dyn Error>> {
         let as_of = Instant::now();
-        let (mut iterator, header) = self.piece(0, server)?;
+        let (mut iterator, header) = self.chunk(0, server)?;
         if self.confirm(&header, as_of) {
             return Ok(false);
         }
         let mut loader = Loader::new(&header)?;
         loop {
-            let (next, chunk) = self.piece(iterator, server)?;
+            let (next, chunk) = self.chunk(iterator, server)?;
             match loader.load(next, &chunk) {
                 // The end, or a layer that the filter gained since the header was read.
                 _ if next == 0 => break,
@@ -69,7 +69,7 @@ impl LocalFilter {
         Ok(true)
     }
 
-    fn piece(&self, iterator: u64, server: &mut Connection) -> RedisResult<(u64, Vec<u8>)> {
+    fn chunk(&self, iterator: u64, server: &mut Connection) -> RedisResult<(u64, Vec<u8>)> {
         cmd("BF.SCANDUMP").arg(&self.key).arg(iterator).query(server)
     }
 

@@ -1,4 +1,4 @@
-//! redis-rs: every command goes through `cmd`. With `?protocol=resp3` at the end of `url` answers are booleans; they
+//! redis-rs: every command goes through `cmd`. With `?protocol=resp3` at the end of `url` replies are booleans; they
 //! convert to the same types.
 
 use redis::{Client, RedisResult, cmd};
@@ -18,9 +18,9 @@ pub(crate) fn run(url: &str) -> RedisResult<()> {
 
     // An error of one item fails the whole batch, though the items before it were added: ask what is there.
     cmd("BF.RESERVE").arg("tickets").arg(0.01).arg(2).arg("NONSCALING").exec(&mut connection)?;
-    let answers: RedisResult<Vec<bool>> =
+    let replies: RedisResult<Vec<bool>> =
         cmd("BF.MADD").arg("tickets").arg(&[1, 2, 3]).query(&mut connection);
-    assert!(answers.is_err_and(|error| error.to_string().contains("full")));
+    assert!(replies.is_err_and(|error| error.to_string().contains("full")));
     let there: Vec<bool> = cmd("BF.MEXISTS").arg("tickets").arg(&[1, 2, 3]).query(&mut connection)?;
     assert_eq!(there, [true, true, false]);
     Ok(())
