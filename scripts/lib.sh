@@ -69,7 +69,7 @@ free_port() {
   say "$port"
 }
 
-# Waits until the server with that process id answers on that port; fails when it ends before.
+# Waits until the server with that process id replies on that port; fails when it ends before.
 await_server() { # PID PORT
   local reply
   while kill -0 "$1" 2>/dev/null; do

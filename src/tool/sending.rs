@@ -138,7 +138,7 @@ impl<'r> Sender<'r> {
         // A filter of fixed size that is full ends the reply at the first item that it refuses.
         match items.checked_sub(results) {
             Some(missing) => self.counts.refused += missing,
-            None => return Err(Failure::new(format!("{results} answers for {items} items"))),
+            None => return Err(Failure::new(format!("{results} results for {items} items"))),
         }
         Ok(())
     }
@@ -175,6 +175,6 @@ fn count(reply: &Value, counts: &mut Counts) -> Result<u64, Trouble> {
             });
             Ok(results.len() as u64)
         }
-        _ => Err(Trouble::Broken("an answer per item was expected".to_owned())),
+        _ => Err(Trouble::Broken("a reply per item was expected".to_owned())),
     }
 }

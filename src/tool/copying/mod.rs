@@ -208,7 +208,7 @@ fn verify(copier: &mut Copier, key: &[u8], members: Option<&Batch>) -> Result<bo
             command.extend(items.by_ref().take(LOOKUP_ITEMS));
             let of_from = lookup(copier.from.connection_for(key)?, &command)?;
             if of_from != lookup(copier.to.connection_for(key)?, &command)? {
-                return Err(Failure::new("answers differ"));
+                return Err(Failure::new("replies differ"));
             }
         }
     }
@@ -220,6 +220,6 @@ fn lookup(connection: &mut Connection, command: &[&[u8]]) -> Result<Vec<bool>, T
         Value::Array(results) => {
             Ok(results.iter().map(|result| matches!(result, Value::Int(1) | Value::Boolean(true))).collect())
         }
-        _ => Err(Trouble::Broken("an answer per item was expected".to_owned())),
+        _ => Err(Trouble::Broken("a reply per item was expected".to_owned())),
     }
 }

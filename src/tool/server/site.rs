@@ -94,7 +94,7 @@ impl Site {
         }
         match self.open(self.info.clone())?.call(&[b"CLUSTER", b"SLOTS"]) {
             Ok(Value::Array(ranges)) => Ok(ranges.iter().filter_map(|range| self.node(range)).collect()),
-            Ok(_) => Err(Failure::new("CLUSTER SLOTS was not answered with an array")),
+            Ok(_) => Err(Failure::new("the reply to CLUSTER SLOTS is no array")),
             Err(Trouble::Refused(text)) if text.contains("cluster support disabled") => Ok(alone()),
             Err(trouble) => Err(trouble.into()),
         }
