@@ -74,7 +74,7 @@ impl Case {
 
     /// Returns the replies of BF.EXISTS for the probes: one digit each.
     pub fn probe_replies(&self) -> &str {
-        self.json["probe_answers"].as_str().unwrap()
+        self.json["probe_replies"].as_str().unwrap()
     }
 }
 
