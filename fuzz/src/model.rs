@@ -30,7 +30,7 @@ impl Pair {
             fixed_filters_saturate: !settings.fixed_filters_saturate,
             ..Settings::DEFAULT
         };
-        pair.replica.must_obey = true;
+        pair.replica.is_replicated = true;
         pair.replica.protocol = Protocol::Resp3;
         pair
     }

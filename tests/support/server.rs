@@ -86,7 +86,7 @@ impl Reply for Collected {
 /// A server of one database without types other than filters and, under the key `string`, something else.
 pub(crate) struct Server {
     pub(crate) settings: Settings,
-    pub(crate) must_obey: bool,
+    pub(crate) is_replicated: bool,
     /// What the clock says.
     pub(crate) now_ms: u64,
     pub(crate) protocol: Protocol,
@@ -117,7 +117,7 @@ pub(crate) struct Server {
 struct Database<'s> {
     expiries: RefCell<Vec<(String, u64)>>,
     settings: Settings,
-    must_obey: bool,
+    is_replicated: bool,
     now_ms: u64,
     /// Random numbers so far.
     drawn: Cell<u64>,
@@ -127,7 +127,7 @@ struct Database<'s> {
 
 impl ByteLimit for Database<'_> {
     fn max_filter_bytes(&self) -> u64 {
-        if self.must_obey { u64::MAX } else { self.settings.max_filter_bytes }
+        if self.is_replicated { u64::MAX } else { self.settings.max_filter_bytes }
     }
 }
 
@@ -136,10 +136,10 @@ impl Host for Database<'_> {
         self.settings
     }
     fn is_replicated(&self) -> bool {
-        self.must_obey
+        self.is_replicated
     }
     fn must_succeed(&self) -> bool {
-        self.must_obey
+        self.is_replicated
     }
     fn now_ms(&self) -> u64 {
         self.now_ms
@@ -162,13 +162,13 @@ struct TestKey<'k> {
     layers: usize,
     access: KeyAccess,
     now_ms: u64,
-    must_obey: bool,
+    is_replicated: bool,
 }
 
 impl OpenKey for TestKey<'_> {
     fn slot(&mut self) -> Slot<&mut Filter> {
         self.layers = self.filter.as_ref().map_or(0, Filter::layer_count);
-        let (now_ms, is_replayed) = (self.now_ms, self.must_obey && self.access == KeyAccess::ReadWrite);
+        let (now_ms, is_replayed) = (self.now_ms, self.is_replicated && self.access == KeyAccess::ReadWrite);
         if let Some(filter) = &mut self.filter {
             filter.set_time(|| now_ms, || is_replayed);
         }
@@ -236,7 +236,7 @@ impl Keyspace for Database<'_> {
             layers: 0,
             access,
             now_ms: self.now_ms,
-            must_obey: self.must_obey,
+            is_replicated: self.is_replicated,
         }
     }
 
@@ -283,7 +283,7 @@ impl Server {
     pub(crate) fn new() -> Self {
         Self {
             settings: Settings::DEFAULT,
-            must_obey: false,
+            is_replicated: false,
             now_ms: NOW_MS,
             protocol: Protocol::Resp2,
             drawn: 0,
@@ -302,7 +302,7 @@ impl Server {
 
     /// Runs what was replicated on a replica with these settings, and checks that it has the same filters.
     pub(crate) fn assert_replicated(&self, settings: Settings) {
-        let mut replica = Self { settings, must_obey: true, ..Self::new() };
+        let mut replica = Self { settings, is_replicated: true, ..Self::new() };
         for call in &self.replicated_calls {
             let reply = replica.call(&call.iter().map(Vec::as_slice).collect::<Vec<_>>());
             assert!(!reply.contains("-ERR"), "{reply}");
@@ -326,7 +326,7 @@ impl Server {
         let mut keyspace = Database {
             expiries: RefCell::default(),
             settings: self.settings,
-            must_obey: self.must_obey,
+            is_replicated: self.is_replicated,
             now_ms: self.now_ms,
             drawn: Cell::new(self.drawn),
             filters: RefCell::new(std::mem::take(&mut self.keys)),

@@ -69,7 +69,7 @@ proptest! {
         let mut in_turn = made(MAKERS[maker]);
         // Follows by what is replicated alone; knows no limit.
         let mut replica = made(MAKERS[maker]);
-        replica.must_obey = true;
+        replica.is_replicated = true;
         for (packing, numbers) in batches {
             // Of three bytes, for FIXED; some are no numbers, which an encoding refuses.
             let item = |number: &u32| {
@@ -131,7 +131,7 @@ fn replies_for_a_missing_filter_follow_the_settings() {
     assert!(server.keys.is_empty());
     // A primary spells out what it creates: a batch alone means a filter that got lost.
     let mut server = Server::new();
-    server.must_obey = true;
+    server.is_replicated = true;
     assert!(server.run("BF.BULKADD k LINES a").starts_with("-ERR not found: a primary"));
 }
 

@@ -248,7 +248,7 @@ fn layers_come_and_go_during_a_dump() {
             }
             if replica.is_none() && random.below(3) == 0 {
                 let mut made = Server::new();
-                made.must_obey = true;
+                made.is_replicated = true;
                 let copy = server.keys[&b"dst"[..]].try_clone(UnknownMemory).unwrap();
                 made.keys.insert(b"dst".to_vec(), copy);
                 replica = Some(made);

@@ -71,7 +71,7 @@ fn adding_needs_a_reserved_filter_where_none_is_made() {
     assert_eq!(server.replicated.len(), 4);
     // What a primary of RedisBloom's format adds to has to be there.
     server.settings.format = everbloom::bloom::Format::RedisBloom;
-    server.must_obey = true;
+    server.is_replicated = true;
     assert_eq!(server.run("BF.ADD obeyed a"), "#t");
     assert_eq!(server.run("BF.MADD obeyed-too a"), "*1 #t");
 }

@@ -124,7 +124,7 @@ fn filters_that_count_and_windows_are_keyed_too() {
         assert_eq!(server.run(&format!("BF.MEXISTS {name} a b c")), "*3 #t #t #f");
         // A replica makes the same filter, whatever its own settings are.
         let mut replica = Server::new();
-        (replica.must_obey, replica.now_ms) = (true, server.now_ms);
+        (replica.is_replicated, replica.now_ms) = (true, server.now_ms);
         for line in &server.replicated[start..] {
             assert!(!replica.run(line).contains("-ERR"), "{line}");
         }

@@ -194,7 +194,7 @@ fn random_filters_of_every_kind_are_united_and_keep_every_item_and_the_promised_
     for seed in 0..40 {
         let mut random = Random(seed);
         let (mut primary, mut replica) = (Server::new(), Server::new());
-        replica.must_obey = true;
+        replica.is_replicated = true;
         let mut next = 0;
         let mut sources = Vec::new();
         for number in 0..2 + random.below(5) as u64 {

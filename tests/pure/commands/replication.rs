@@ -15,7 +15,7 @@ fn the_configured_defaults_are_spelt_out_for_replicas() {
     assert_eq!(server.run("BF.ADD k x"), "#t");
     assert_eq!(server.run("BF.RESERVE r 0.1 10 EXPANSION 2"), "-Nonscaling filters cannot expand");
     assert_eq!(server.replicated, ["BF.INSERT k CAPACITY 7 ERROR 0.003 NONSCALING FORMAT everbloom ITEMS x"]);
-    server.must_obey = true;
+    server.is_replicated = true;
     assert_eq!(server.run("BF.RESERVE r 0.1 10 EXPANSION 2"), "+OK");
 }
 
@@ -116,7 +116,7 @@ fn filters_of_redisblooms_write_down_the_growth_that_it_writes_down() {
 #[test]
 fn whoever_obeys_makes_no_filter_of_its_own_defaults() {
     let mut server = Server::new();
-    server.must_obey = true;
+    server.is_replicated = true;
     for line in
         ["BF.ADD k a", "BF.MADD k a b", "BF.INSERT k ITEMS a", "BF.INSERT k CAPACITY 50 EXPANSION 2 ITEMS a"]
     {

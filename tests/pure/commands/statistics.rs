@@ -41,11 +41,11 @@ fn the_stats_are_one_map_that_has_one_map_per_layer() {
 fn the_rate_of_a_filter_with_a_seed_of_equal_halves_is_the_real_one() {
     for (rate, items) in [(0.1, 3000), (0.01, 1500), (0.01, 3000), (0.0001, 3000)] {
         let mut server = Server::new();
-        server.must_obey = true;
+        server.is_replicated = true;
         let seed = "s".repeat(32);
         let insert = format!("BF.INSERT k CAPACITY 3000 ERROR {rate} NONSCALING SEED {seed} ITEMS first");
         assert_eq!(server.run(&insert), "*1 #t");
-        server.must_obey = false;
+        server.is_replicated = false;
         add(&mut server, 1..items);
         let asked = 100_000;
         let found =

@@ -31,7 +31,7 @@ fn replica(later_ms: u64) -> Server {
         keyed: true,
         ..Settings::DEFAULT
     };
-    replica.must_obey = true;
+    replica.is_replicated = true;
     replica.now_ms = START_MS + later_ms;
     replica
 }
@@ -189,7 +189,7 @@ fn the_same_replicated_commands_give_the_same_columns_years_later() {
                 assert!(digested(&primary, key) == digested(&replica, key), "{options}: {key} {later_ms}");
             }
             // Replies to its clients follow its own clock.
-            replica.must_obey = false;
+            replica.is_replicated = false;
             let expected = if later_ms == 0 { primary.run("BF.CARD k") } else { ":0".to_owned() };
             replica.now_ms = if later_ms == 0 { primary.now_ms } else { start + later_ms };
             assert_eq!(replica.run("BF.CARD k"), expected, "{options}");
@@ -229,7 +229,7 @@ fn items_can_be_of_an_earlier_moment() {
     server.now_ms = start + 15_000;
     assert_eq!(server.run("BF.MEXISTS k now ahead"), "*2 #f #f");
     // Who must be obeyed is.
-    server.must_obey = true;
+    server.is_replicated = true;
     assert_eq!(server.run(&format!("BF.INSERT k AT {} ITEMS later", start + 900_000)), "*1 #t");
     assert_eq!(server.run(&format!("BF.INSERT k AT {start} ITEMS dead")), "*1 #f");
 }
