@@ -3,7 +3,9 @@
 #[path = "src/lib.rs"]
 mod fuzz;
 #[path = "../tests/support"]
+#[allow(dead_code, reason = "the tests use the rest")]
 mod support {
+    pub mod make;
     pub mod server;
 }
 
