@@ -38,6 +38,8 @@ struct World {
 struct Copy {
     /// What the next chunk is asked for with; `None` once all are there.
     iterator: Option<u64>,
+    /// The time of the filter when the dump began.
+    header_ms: u64,
     /// By item that the filter had when the dump began, the moment that it counts from there.
     dumped_ms: HashMap<Vec<u8>, u64>,
     /// The same of the copy's own adds.
@@ -163,6 +165,7 @@ impl World {
                 self.pair.remove(COPY);
                 Copy {
                     iterator: Some(0),
+                    header_ms: self.time(),
                     dumped_ms: self.from_ms.clone(),
                     from_ms: HashMap::new(),
                     newest_ms: self.newest_ms,
@@ -223,8 +226,14 @@ impl World {
         // A generation more for rounding, and another for the one that an add may lie in.
         let longest_ms = self.window_ms + self.window_ms / 14 * 2 + 2;
         let has_expired = |from_ms: u64| now_ms.saturating_sub(from_ms) > longest_ms;
+        // A chunk has what was added since the header in the header's generation, as a clock that went back makes it.
+        let latest_ms = |item: &Vec<u8>, from_ms: u64| {
+            let is_added_again = self.from_ms.get(item).is_some_and(|again_ms| *again_ms > from_ms);
+            if is_added_again { copy.header_ms } else { from_ms }
+        };
         let expired = copy.dumped_ms.iter().filter(|(item, from_ms)| {
-            has_expired(**from_ms) && copy.from_ms.get(*item).is_none_or(|from_ms| has_expired(*from_ms))
+            has_expired(latest_ms(item, **from_ms))
+                && copy.from_ms.get(*item).is_none_or(|from_ms| has_expired(*from_ms))
         });
         let found: Vec<bool> = expired.map(|(item, _)| filter.contains(item, NoPrefetch)).collect();
         let revived = found.iter().filter(|is_found| **is_found).count();

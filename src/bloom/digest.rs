@@ -9,8 +9,9 @@ use super::engine::{FoundEach, Taken, Taking};
 use super::group::{self, GROUP_ITEMS, ItemSet};
 use super::hash::scheme::SchemeHash;
 use super::hash::{Digest, Hash, ItemHash, murmur3};
-use super::layer::{Layer, Probe};
+use super::layer::Layer;
 use super::prefetch::{Part, Prefetch};
+use super::probe::Probe;
 use super::window::Moment;
 
 /// One item, hashed for the layers of a filter.

@@ -1,7 +1,7 @@
 //! The probing engine: how the items of a command are looked up in one layer, added and removed, whatever its hash, layout
 //! and cells.
 //!
-//! Everything here is compiled for every pair of a layout and cells; [`Layer`](super::layer::Layer) chooses the pair once for a
+//! Everything here is compiled for every pair of a layout and cells; [`probe`](super::probe) chooses the pair once for a
 //! layer and a group of items.
 
 use std::ops::Range;

@@ -31,6 +31,7 @@ pub mod partition;
 pub mod placement;
 pub mod policy;
 pub mod prefetch;
+mod probe;
 mod remove;
 mod run;
 pub mod sizing;

@@ -1,0 +1,289 @@
+//! What a layer does by probing: it chooses the engine of its layout and cells, once for an item or a group of items.
+
+use super::batch::in_steps;
+use super::cells::{Bits, CellState, Columns, Counters, Found, Purpose, with_cells};
+use super::engine::{Engine, FoundEach, Inserted, Taken, Taking};
+use super::group::ItemSet;
+use super::hash::scheme::SchemeHash;
+use super::hash::{Digest, ItemHash};
+use super::layer::Layer;
+use super::layout::with_per_line;
+use super::placement::LayoutRef;
+use super::prefetch::{Part, Prefetch};
+use super::window::Moment;
+
+/// The number of probes for which there is code of its own in scattered layers: that at 1 %.
+const SCATTERED_PROBES: u32 = 7;
+
+impl Layer {
+    /// Returns whether the item is there. O(probes).
+    #[must_use]
+    #[inline(always)]
+    pub(super) fn contains<D: Probe>(&self, item: D, at: Moment, prefetch: impl Prefetch) -> bool {
+        // What most layers are is a part of the caller, the rest a function: the compiler would compute beforehand what each layout
+        // needs, wherever this is in a loop over layers.
+        match (self.placement().probing(), self.cells().state(), item.pair()) {
+            (LayoutRef::Scattered(layout), CellState::Bits, Some(pair)) => {
+                let view = self.cells().view();
+                match layout.probes() {
+                    SCATTERED_PROBES => {
+                        layout.with::<SCATTERED_PROBES>().contains::<Bits>(view, pair, at, prefetch)
+                    }
+                    _ => layout.contains::<Bits>(view, pair, at, prefetch),
+                }
+            }
+            (LayoutRef::Modulo(layout), CellState::Bits, Some(pair)) => {
+                layout.contains::<Bits>(self.cells().view(), pair, at, prefetch)
+            }
+            (LayoutRef::Prime(layout), CellState::Bits, Some(pair)) => {
+                layout.contains::<Bits>(self.cells().view(), pair, at, prefetch)
+            }
+            _ => D::contains(self, item, at, prefetch),
+        }
+    }
+
+    /// Adds an item. Returns whether it was new to the layer. O(probes).
+    #[inline(always)]
+    pub(super) fn insert<D: Probe>(&mut self, item: D, at: Moment, prefetch: impl Prefetch) -> bool {
+        let Inserted { new_cells, set_cells } =
+            match (self.placement().probing(), self.cells().state(), item.pair()) {
+                // As above.
+                (LayoutRef::Scattered(layout), CellState::Bits, Some(pair)) => {
+                    let view = &mut self.cells_mut().view_mut();
+                    match layout.probes() {
+                        SCATTERED_PROBES => {
+                            layout.with::<SCATTERED_PROBES>().insert::<Bits>(view, pair, at, prefetch)
+                        }
+                        _ => layout.insert::<Bits>(view, pair, at, prefetch),
+                    }
+                }
+                _ => D::insert(self, item, at, prefetch),
+            };
+        self.cells_mut().count_set(set_cells);
+        new_cells != 0
+    }
+
+    /// Adds items in turn, as long as the layer takes them. O(items * probes).
+    #[inline(always)]
+    pub(super) fn take_each<D: Probe>(&mut self, items: &[D], taking: Taking) -> Taken {
+        let taken = D::take_each(self, items, taking);
+        self.cells_mut().count_set(taken.set_cells);
+        taken
+    }
+
+    /// Removes an item from cells that count. Returns whether it was there. O(probes).
+    pub(super) fn remove(&mut self, item: ItemHash) -> bool {
+        if self.cells().counters().is_none() {
+            return false;
+        }
+        let Some(cleared_cells) = self.unset(item) else { return false };
+        self.cells_mut().count_set(u64::from(cleared_cells).wrapping_neg());
+        // The item is certainly gone where one of its counters is 0 now.
+        self.count_deletions((cleared_cells > 0).into(), 1);
+        true
+    }
+}
+
+/// A digest that layers are probed with: chooses the engine of a layer's layout and cells.
+pub(super) trait Probe: Digest {
+    /// [`Engine::contains`].
+    fn contains(layer: &Layer, item: Self, at: Moment, prefetch: impl Prefetch) -> bool;
+    /// [`Engine::contains_each`].
+    fn contains_each(layer: &Layer, items: &[Self], wanted: ItemSet, part: Part, at: Moment) -> ItemSet;
+    /// [`Engine::contains_each`], in steps of so many items, each of which is asked for while the one before is looked at.
+    fn contains_in_steps(
+        layer: &Layer,
+        items: &[Self],
+        wanted: ItemSet,
+        part: Part,
+        at: Moment,
+        items_per_step: usize,
+        prefetch: impl Prefetch,
+    ) -> ItemSet;
+    /// [`Engine::insert`].
+    fn insert(layer: &mut Layer, item: Self, at: Moment, prefetch: impl Prefetch) -> Inserted;
+    /// [`Engine::take_each`].
+    fn take_each(layer: &mut Layer, items: &[Self], taking: Taking) -> Taken;
+    /// [`Engine::prefetch_each`].
+    fn prefetch(
+        layer: &Layer,
+        items: &[Self],
+        wanted: ItemSet,
+        part: Part,
+        purpose: Purpose,
+        prefetch: impl Prefetch,
+    );
+}
+
+/// The same code for the layout of a layer whose items have two words of hash, and its kind of cells; `$none` for another layout.
+macro_rules! with_pair_layout {
+    ($layer:expr, $layout:ident, $cells:ident => $body:expr, $none:expr) => {
+        match $layer.placement().probing() {
+            LayoutRef::Scattered($layout) => match $layout.probes() {
+                SCATTERED_PROBES => {
+                    let $layout = $layout.with::<SCATTERED_PROBES>();
+                    with_cells!($layer.cells().state(), $cells => $body)
+                }
+                _ => with_cells!($layer.cells().state(), $cells => $body),
+            },
+            LayoutRef::Paged(paged) => {
+                with_per_line!(paged, $layout => with_cells!($layer.cells().state(), $cells => $body))
+            }
+            // The cells of other modules' layouts are bits.
+            LayoutRef::Modulo($layout) => {
+                type $cells = Bits;
+                $body
+            }
+            LayoutRef::Prime($layout) => {
+                type $cells = Bits;
+                $body
+            }
+            LayoutRef::Scheme(_) => $none,
+        }
+    };
+}
+
+/// As [`with_pair_layout`], where it makes no difference how many probes a line has.
+macro_rules! with_pair_lines {
+    ($layer:expr, $layout:ident, $cells:ident => $body:expr, $none:expr) => {
+        match $layer.placement().probing() {
+            LayoutRef::Scattered($layout) => with_cells!($layer.cells().state(), $cells => $body),
+            LayoutRef::Paged($layout) => with_cells!($layer.cells().state(), $cells => $body),
+            LayoutRef::Modulo($layout) => {
+                type $cells = Bits;
+                $body
+            }
+            LayoutRef::Prime($layout) => {
+                type $cells = Bits;
+                $body
+            }
+            LayoutRef::Scheme(_) => $none,
+        }
+    };
+}
+
+/// As [`with_pair_layout`], of layers of our own layouts with one type of cells.
+macro_rules! with_own_layout {
+    ($layer:expr, $layout:ident => $body:expr, $none:expr) => {
+        match $layer.placement().probing() {
+            LayoutRef::Scattered($layout) => $body,
+            LayoutRef::Paged(paged) => with_per_line!(paged, $layout => $body),
+            LayoutRef::Modulo(_) | LayoutRef::Prime(_) | LayoutRef::Scheme(_) => $none,
+        }
+    };
+}
+
+/// As [`with_pair_layout`], for items that have the hash of a client's scheme.
+macro_rules! with_scheme_layout {
+    ($layer:expr, $layout:ident, $cells:ident => $body:expr, $none:expr) => {
+        match $layer.placement().probing() {
+            LayoutRef::Scheme($layout) => {
+                type $cells = Bits;
+                $body
+            }
+            _ => $none,
+        }
+    };
+}
+
+macro_rules! probes {
+    ($digest:ty, $with_layout:ident, $with_lines:ident) => {
+        impl Probe for $digest {
+            #[inline(never)]
+            fn contains(layer: &Layer, item: Self, at: Moment, prefetch: impl Prefetch) -> bool {
+                let view = layer.cells().view();
+                $with_layout!(layer, layout, C => layout.contains::<C>(view, item, at, prefetch), false)
+            }
+
+            #[inline(never)]
+            fn contains_each(layer: &Layer, items: &[Self], wanted: ItemSet, part: Part, at: Moment) -> ItemSet {
+                let view = layer.cells().view();
+                $with_layout!(layer, layout, C => layout.contains_each::<C>(view, items, wanted, part, at), 0)
+            }
+
+            #[inline(never)]
+            fn contains_in_steps(
+                layer: &Layer,
+                items: &[Self],
+                wanted: ItemSet,
+                part: Part,
+                at: Moment,
+                items_per_step: usize,
+                prefetch: impl Prefetch,
+            ) -> ItemSet {
+                let (view, mut found) = (layer.cells().view(), 0);
+                $with_layout!(
+                    layer, layout, C => {
+                        let ask = |(): &mut (), step| {
+                            layout.prefetch_each::<C>(view, items, step, part, Purpose::Look, prefetch);
+                        };
+                        in_steps(&mut (), wanted, items_per_step, ask, |(), step| {
+                            found |= layout.contains_each::<C>(view, items, step, part, at);
+                            true
+                        });
+                        found
+                    },
+                    0
+                )
+            }
+
+            #[inline(never)]
+            fn insert(layer: &mut Layer, item: Self, at: Moment, prefetch: impl Prefetch) -> Inserted {
+                $with_layout!(
+                    layer, layout, C => layout.insert::<C>(&mut layer.cells_mut().view_mut(), item, at, prefetch),
+                    Inserted::default()
+                )
+            }
+
+            #[inline(never)]
+            fn take_each(layer: &mut Layer, items: &[Self], taking: Taking) -> Taken {
+                $with_layout!(
+                    layer, layout, C => layout.take_each::<C>(&mut layer.cells_mut().view_mut(), items, taking),
+                    Taken::default()
+                )
+            }
+
+            #[inline(never)]
+            fn prefetch(
+                layer: &Layer,
+                items: &[Self],
+                wanted: ItemSet,
+                part: Part,
+                purpose: Purpose,
+                prefetch: impl Prefetch,
+            ) {
+                let view = layer.cells().view();
+                $with_lines!(
+                    layer, layout, C => layout.prefetch_each::<C>(view, items, wanted, part, purpose, prefetch),
+                    ()
+                );
+            }
+        }
+    };
+}
+
+probes!(ItemHash, with_pair_layout, with_pair_lines);
+probes!(SchemeHash, with_scheme_layout, with_scheme_layout);
+
+/// What only some cells can do, with hashes that only our own layers have.
+impl Layer {
+    /// [`Engine::find`], of columns.
+    #[inline(never)]
+    pub(super) fn find(&self, item: ItemHash, at: Moment, prefetch: impl Prefetch) -> Found {
+        let view = self.cells().view();
+        with_own_layout!(self, layout => layout.find::<Columns>(view, item, at, prefetch), Found::default())
+    }
+
+    /// [`Engine::find_each`], of columns.
+    #[inline(never)]
+    pub(super) fn find_each(&self, items: &[ItemHash], wanted: ItemSet, at: Moment) -> FoundEach {
+        let view = self.cells().view();
+        with_own_layout!(self, layout => layout.find_each::<Columns>(view, items, wanted, at), FoundEach::default())
+    }
+
+    /// [`Engine::remove`], of counters.
+    #[inline(never)]
+    fn unset(&mut self, item: ItemHash) -> Option<u32> {
+        with_own_layout!(self, layout => layout.remove::<Counters>(&mut self.cells_mut().view_mut(), item), None)
+    }
+}
