@@ -38,6 +38,8 @@ tool: ## build everbloom, the command-line tool
 	cargo build --release --locked --no-default-features --features tool --bin everbloom
 
 ##@ Develop
+# A build from nothing takes a quarter less time without the state for later, smaller builds. `cargo test` keeps it.
+test: export CARGO_INCREMENTAL := 0
 test: test-pure test-server test-tool ## run all tests
 
 test-pure: ## test the filters, formats and commands; needs no server

@@ -142,5 +142,5 @@ fn main() -> ExitCode {
             Ok(())
         }));
     }
-    libtest_mimic::run(&arguments, trials).exit_code()
+    harness::run_trials(arguments, trials)
 }

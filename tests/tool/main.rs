@@ -49,7 +49,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     match Site::find_all() {
-        Ok(sites) => libtest_mimic::run(&arguments, harness::trials(&sites, SUBJECTS.iter())).exit_code(),
+        Ok(sites) => harness::run_trials(arguments, harness::trials(&sites, SUBJECTS.iter())),
         Err(trouble) => {
             eprintln!("error: {trouble}");
             ExitCode::FAILURE

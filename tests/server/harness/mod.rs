@@ -11,9 +11,11 @@ pub(crate) use server::{Launch, Server};
 pub(crate) use site::Site;
 
 use std::cell::RefCell;
+use std::num::NonZeroUsize;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use libtest_mimic::{Completion, Trial};
+use libtest_mimic::{Arguments, Completion, Trial};
 
 /// One test: its name, which states what holds, and its body.
 pub(crate) type Test = (&'static str, fn(&Site));
@@ -60,6 +62,14 @@ pub(crate) fn trials<'t>(
         }
     }
     trials
+}
+
+/// Runs the tests that the command line names, twice as many at once as there are processors: they wait for servers half of
+/// the time.
+pub(crate) fn run_trials(mut arguments: Arguments, trials: Vec<Trial>) -> ExitCode {
+    let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    arguments.test_threads.get_or_insert(2 * processors);
+    libtest_mimic::run(&arguments, trials).exit_code()
 }
 
 /// How long a condition that must come true may take before the test gives up: a hang, not a measurement.
