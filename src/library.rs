@@ -37,12 +37,13 @@ pub struct Options {
     pub error_rate: f64,
     /// Items that the filter holds before it grows, 1 to 2^40.
     pub capacity_items: u64,
-    /// What a full filter does: [`Growth::Fixed`] refuses further items, [`Growth::Scaling`] adds a layer.
+    /// What a full filter does: [`Growth::Fixed`] refuses further items, [`Growth::Scaling`] adds a layer, and so does
+    /// [`Growth::Unreserved`], in which further layers are smaller and the first ones larger.
     pub growth: Growth,
 }
 
 impl Default for Options {
-    /// Returns the options of a filter that BF.ADD makes: 100 items at 1 %, each further layer twice as large.
+    /// Returns the options of `BF.RESERVE key 0.01 100`: 100 items at 1 %, each further layer twice as large.
     fn default() -> Self {
         let Promise { error_rate, capacity_items, growth } = Promise::default();
         Self { error_rate, capacity_items, growth }
@@ -50,6 +51,25 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Returns the options of a filter that BF.ADD makes: as the default ones, for a filter that is expected to grow. Up
+    /// to its capacity it is larger by an eighth, and the more it grows the smaller than one with the default options.
+    ///
+    /// ```
+    /// use everbloom::{Format, Options, layer_sizes};
+    ///
+    /// let bits = |options, items| -> Result<u64, everbloom::CreateError> {
+    ///     Ok(layer_sizes(Format::Everbloom, options, items)?.iter().map(|layer| layer.size_bits).sum())
+    /// };
+    /// assert!(bits(Options::unreserved(), 100)? > bits(Options::default(), 100)?);
+    /// assert!(bits(Options::unreserved(), 1_000_000)? < bits(Options::default(), 1_000_000)?);
+    /// # Ok::<(), everbloom::CreateError>(())
+    /// ```
+    #[must_use]
+    pub fn unreserved() -> Self {
+        let options = Self::default();
+        Self { growth: options.growth.unreserved(), ..options }
+    }
+
     /// Returns the promise of such a filter.
     fn promise(self) -> Result<Promise, CreateError> {
         let Self { error_rate, capacity_items, growth } = self;

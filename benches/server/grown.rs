@@ -17,6 +17,8 @@ const ERROR_RATE: f64 = 0.01;
 const CAPACITY_ITEMS: u64 = 100;
 const EXPANSION: u32 = 2;
 const GROWTH: Growth = Growth::Scaling { expansion: EXPANSION };
+/// The same of our own filters.
+const OUR_GROWTH: Growth = Growth::Unreserved { expansion: EXPANSION };
 /// Items up to which the sizes are computed: no memory is touched.
 const SIZE_ITEMS_MAX: u64 = 120_000_000;
 
@@ -30,7 +32,8 @@ pub(crate) struct Curve {
 
 const KINDS: [&str; 3] = ["everbloom", "RedisBloom's format", "valkey-bloom's format"];
 
-const PROMISE: Promise = Promise { error_rate: ERROR_RATE, capacity_items: CAPACITY_ITEMS, growth: GROWTH };
+const PROMISE: Promise =
+    Promise { error_rate: ERROR_RATE, capacity_items: CAPACITY_ITEMS, growth: OUR_GROWTH };
 
 /// What a filter of each kind is made of.
 fn specs() -> [Spec; 3] {

@@ -7,7 +7,8 @@ pub(crate) const KEYS: [&[u8]; 10] =
     [b"a", b"b", b"c", b"d", b"{users}", b"users", b"string", b"list", b"", b"\xff\r\n"];
 
 /// Every word that some command knows, in any case, and what stands behind them.
-const WORDS: [&str; 71] = [
+const WORDS: [&str; 72] = [
+    "UNRESERVED",
     "EXPANSION",
     "NONSCALING",
     "SATURATE",

@@ -9,11 +9,65 @@ pub enum Growth {
     Fixed,
     /// The filter goes on accepting items, and its error rate rises beyond the promised one.
     Saturating,
-    /// A layer with `expansion` times the last capacity is added.
+    /// A layer with `expansion` times the last capacity is added. The first layer, for which somebody chose a capacity,
+    /// gets most of the error rate.
     Scaling {
         /// Growth factor, 1 to [`EXPANSION_MAX`](super::limits::EXPANSION_MAX).
         expansion: u32,
     },
+    /// As `Scaling`, for a filter whose capacity nobody chose, which will grow often: later layers get more of the error
+    /// rate.
+    Unreserved {
+        /// As that of `Scaling`.
+        expansion: u32,
+    },
+}
+
+/// A series of shares of an error rate, one for each layer. The sum over any number of layers is below 1.
+struct Series {
+    /// The shares of the first layers.
+    first: &'static [f64],
+    /// What is left for layer `index` and all later ones falls as `index^-exponent` behind the first layers.
+    exponent: f64,
+}
+
+/// Of a filter with a chosen capacity: the first layer is the only one of most, and the others have few more.
+const RESERVED: Series = Series {
+    first: &[
+        0.75, 0.0954, 0.0551, 0.027, 0.0133, 0.0102, 0.009, 0.0068, 0.0053, 0.0043, 0.0035, 0.0028, 0.0022,
+        0.002,
+    ],
+    exponent: 2.0,
+};
+
+/// Of a filter that grows from the default capacity: by factor 2 it has at most as many layers.
+const UNRESERVED: Series = Series {
+    first: &[
+        0.4, 0.1423, 0.0716, 0.047, 0.0298, 0.0277, 0.0217, 0.0196, 0.0166, 0.0162, 0.0147, 0.0133, 0.0123,
+        0.0122, 0.0115, 0.0107, 0.01, 0.0094, 0.0087, 0.0081, 0.0081, 0.0079, 0.0076, 0.0074, 0.0071, 0.0069,
+        0.0067, 0.0064, 0.0062, 0.006, 0.0058, 0.0056, 0.0055, 0.0053,
+    ],
+    exponent: 2.0,
+};
+
+/// Of a filter whose layers are all of one capacity: it may have thousands.
+const EQUAL_LAYERS: Series = Series { first: &[0.7], exponent: 0.3 };
+
+impl Series {
+    /// Returns the share of layer `index`.
+    fn share(&self, index: usize) -> f64 {
+        match self.first.get(index) {
+            Some(share) => *share,
+            None => self.rest(index) - self.rest(index.saturating_add(1)),
+        }
+    }
+
+    /// Returns the sum of the shares of layer `index` and all later ones.
+    fn rest(&self, index: usize) -> f64 {
+        let rest = 1.0 - self.first.iter().take(index).sum::<f64>();
+        let end = self.first.len().min(index);
+        if end == index { rest } else { rest * libm::pow(end as f64 / index as f64, self.exponent) }
+    }
 }
 
 impl Growth {
@@ -29,48 +83,58 @@ impl Growth {
         if expansion == 0 { Self::Fixed } else { Self::Scaling { expansion } }
     }
 
+    /// Returns the same growth of a filter whose capacity nobody chose.
+    #[must_use]
+    pub const fn unreserved(self) -> Self {
+        if let Self::Scaling { expansion } = self { Self::Unreserved { expansion } } else { self }
+    }
+
+    /// Returns the same growth of a filter with a chosen capacity.
+    #[must_use]
+    pub const fn reserved(self) -> Self {
+        if let Self::Unreserved { expansion } = self { Self::Scaling { expansion } } else { self }
+    }
+
     /// Returns the growth factor: 0 for a filter of fixed size.
     #[must_use]
     pub const fn expansion(self) -> u32 {
         match self {
             Self::Fixed | Self::Saturating => 0,
-            Self::Scaling { expansion } => expansion,
+            Self::Scaling { expansion } | Self::Unreserved { expansion } => expansion,
+        }
+    }
+
+    /// Returns how the layers share the error rate; `None` for a filter of fixed size, whose only layer has all of it.
+    ///
+    /// The smaller a share, the larger the layer: `log2(1 / share)` takes 1.44 bits per item. So the share of a layer is
+    /// about its share of the items of the filters that have it (docs/decisions/0019-shares-of-the-error-rate.md).
+    const fn series(self) -> Option<Series> {
+        match self {
+            Self::Fixed | Self::Saturating => None,
+            Self::Scaling { expansion: 1 } | Self::Unreserved { expansion: 1 } => Some(EQUAL_LAYERS),
+            Self::Scaling { .. } => Some(RESERVED),
+            Self::Unreserved { .. } => Some(UNRESERVED),
         }
     }
 
     /// Returns the error rate of layer `index` (0 is the first) of a filter that promises `error_rate` over all
-    /// layers.
-    ///
-    /// A filter of fixed size spends it all. A scaling one spends 3/4 on the first layer, which is the only one of
-    /// most filters, and half of the rest on each later layer. So the sum over any number of layers stays below the
-    /// promise (the series of Almeida et al., "Scalable Bloom Filters", 2007, with another first term).
+    /// layers. The sum over any number of layers is at most the promise.
     #[must_use]
     pub fn layer_error_rate(self, error_rate: f64, index: usize) -> f64 {
-        match (self, index) {
-            (Self::Fixed | Self::Saturating, _) => error_rate,
-            (Self::Scaling { .. }, 0) => error_rate * 0.75,
-            (Self::Scaling { .. }, _) => {
-                let halvings = i32::try_from(index).unwrap_or(i32::MAX).saturating_add(2);
-                error_rate * 0.5f64.powi(halvings)
-            }
-        }
+        self.series().map_or(error_rate, |series| error_rate * series.share(index))
     }
 
     /// Returns the share that layer `index` takes of what the layers before it leave of the promise.
     #[must_use]
-    pub const fn part_of_rest(self, index: usize) -> f64 {
-        match (self, index) {
-            (Self::Fixed | Self::Saturating, _) => 1.0,
-            (Self::Scaling { .. }, 0) => 0.75,
-            (Self::Scaling { .. }, _) => 0.5,
-        }
+    pub fn part_of_rest(self, index: usize) -> f64 {
+        self.series().map_or(1.0, |series| series.share(index) / series.rest(index))
     }
 
     /// Returns the sum of the error rates of layer `index` and all later ones, without end, of a promise of
     /// `error_rate`.
     #[must_use]
     pub fn rest_error_rate(self, error_rate: f64, index: usize) -> f64 {
-        self.layer_error_rate(error_rate, index) / self.part_of_rest(index)
+        self.series().map_or(error_rate, |series| error_rate * series.rest(index))
     }
 }
 
@@ -84,16 +148,37 @@ impl Default for Growth {
 mod tests {
     use super::*;
 
+    const GROWTHS: [Growth; 5] = [
+        Growth::Scaling { expansion: 2 },
+        Growth::Unreserved { expansion: 2 },
+        Growth::Unreserved { expansion: 32_768 },
+        Growth::Scaling { expansion: 1 },
+        Growth::Unreserved { expansion: 1 },
+    ];
+
     #[test]
     fn what_layers_spend_and_what_they_leave_is_the_promise() {
-        let growth = Growth::default();
-        let mut spent = 0.0;
-        for index in 0..40 {
-            let (rest, share) = (growth.rest_error_rate(0.01, index), growth.layer_error_rate(0.01, index));
-            assert!((spent + rest - 0.01).abs() < 1e-15, "{index}: {spent} {rest}");
-            assert!(share > 0.0 && share < rest, "{index}: {share} of {rest}");
-            spent += share;
+        for growth in GROWTHS {
+            let (mut spent, mut before) = (0.0, 0.01);
+            for index in 0..100_000 {
+                let (rest, rate) =
+                    (growth.rest_error_rate(0.01, index), growth.layer_error_rate(0.01, index));
+                assert!((spent + rest - 0.01).abs() < 1e-14, "{growth:?} {index}: {spent} {rest}");
+                assert!(rate > 0.0 && rate <= before && rate < rest, "{growth:?} {index}: {rate} of {rest}");
+                assert!((growth.part_of_rest(index) * rest - rate).abs() < 1e-17, "{growth:?} {index}");
+                (spent, before) = (spent + rate, rate);
+                assert!(spent < 0.01, "{growth:?} {index}: {spent}");
+            }
+            assert!(growth.layer_error_rate(0.01, usize::MAX) >= 0.0);
+            assert!(growth.part_of_rest(usize::MAX).is_finite());
         }
-        assert_eq!(growth.rest_error_rate(0.01, usize::MAX), 0.0);
+    }
+
+    #[test]
+    fn a_filter_of_fixed_size_spends_all_on_one_layer() {
+        for growth in [Growth::Fixed, Growth::Saturating] {
+            assert_eq!((growth.layer_error_rate(0.01, 0), growth.rest_error_rate(0.01, 0)), (0.01, 0.01));
+            assert_eq!((growth.part_of_rest(0), growth.unreserved()), (1.0, growth));
+        }
     }
 }

@@ -31,7 +31,9 @@ fn reservation(filter: &Filter, capacity_items: u64) -> Option<(String, u64)> {
     let options = filter.kind().row().words?;
     let (policy, error_rate, capacity_items) = match filter.policy() {
         Policy::Promise(promise) => {
-            (Policy::Promise(Promise { capacity_items, ..*promise }), promise.error_rate, capacity_items)
+            let growth = promise.growth.reserved();
+            let promise = Promise { capacity_items, growth, ..*promise };
+            (Policy::Promise(promise), promise.error_rate, capacity_items)
         }
         // With the rate of the BF.RESERVE, for a filter that a command created.
         Policy::RedisBloom(policy) => {

@@ -6,7 +6,7 @@ use super::options::CreationOptions;
 use crate::bloom::cells::CellType;
 use crate::bloom::extent::validate_scale_to;
 use crate::bloom::hash::siphash::{HashKey, Seed};
-use crate::bloom::limits::CAPACITY_MAX_ITEMS;
+use crate::bloom::limits::{CAPACITY_DEFAULT_ITEMS, CAPACITY_MAX_ITEMS};
 use crate::bloom::policy::redisbloom::{self, Options};
 use crate::bloom::policy::valkeybloom::TIGHTENING_RATIO_DEFAULT;
 use crate::bloom::policy::{RedisBloom, ValkeyBloom};
@@ -33,6 +33,7 @@ impl CreationOptions {
             || self.key.is_some()
             || self.window_ms.is_some()
             || self.no_refresh
+            || self.is_unreserved
             || self.scale_to_items.is_some()
             || self.expires_at_ms.is_some()
     }
@@ -81,6 +82,7 @@ impl CreationOptions {
             (self.is_keyed, "KEYED"),
             (self.key.is_some(), "KEY"),
             (self.window_ms.is_some(), "WINDOW"),
+            (self.is_unreserved, "UNRESERVED"),
         ];
         self.validate_window()?;
         if let Some((_, word)) =
@@ -112,6 +114,7 @@ impl CreationOptions {
         let others = [
             (self.is_counting, "COUNTING"),
             (self.is_saturating, "SATURATE"),
+            (self.is_unreserved, "UNRESERVED"),
             (self.scale_to_items.is_some(), "VALIDATESCALETO"),
         ];
         match others.iter().find(|(is_given, _)| *is_given) {
@@ -137,6 +140,14 @@ impl CreationOptions {
             Growth::Fixed if self.saturates(host) => Growth::Saturating,
             growth => growth,
         }
+    }
+
+    /// Returns whether nobody chose the capacity of the new filter: neither the command nor the operator. The generations
+    /// of a window share its error rate in one way.
+    fn is_unreserved(&self, settings: &Settings) -> bool {
+        let is_default =
+            self.capacity_items.is_none() && settings.initial_size_items == CAPACITY_DEFAULT_ITEMS;
+        (self.is_unreserved || is_default) && self.window_ms.is_none()
     }
 
     /// Returns whether a fixed filter accepts items when it is full. Only everbloom's own filters can, and a
@@ -190,10 +201,11 @@ pub(super) fn spec(options: &CreationOptions, host: &dyn Host) -> Result<Spec, C
 
 fn own_spec(options: &CreationOptions, host: &dyn Host) -> Spec {
     let settings = host.settings();
+    let growth = options.growth(host);
     let promise = Promise {
         error_rate: options.error_rate.unwrap_or(settings.error_rate),
         capacity_items: options.capacity_items.unwrap_or(settings.initial_size_items),
-        growth: options.growth(host),
+        growth: if options.is_unreserved(&settings) { growth.unreserved() } else { growth },
     };
     let hash = options.hash_key(host).map_or(Hash::Murmur3, Hash::Keyed);
     match options.window_ms {

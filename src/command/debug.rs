@@ -3,7 +3,7 @@
 use super::arguments::Arguments;
 use super::effects::Effects;
 use super::error::CommandError;
-use super::facts::{imported, order_word, owner, sized_rate};
+use super::facts::{imported, order_word, owner, shares, sized_rate};
 use super::keyspace::{Keyspace, OpenKey};
 use super::number::six_digits;
 use super::reply::Reply;
@@ -69,7 +69,11 @@ fn fill(layer: &Layer) -> String {
 fn own_line(filter: &Filter, index: usize, layer: &Layer) -> String {
     let Some(shape) = layer.shape() else { return plain(layer) };
     let Shape { lines, probes, positions, capacity_items, .. } = shape;
-    let rate = six_digits(sized_rate(filter, index).unwrap_or_else(|| full_rate(&shape)));
+    let mut rate = six_digits(sized_rate(filter, index).unwrap_or_else(|| full_rate(&shape)));
+    if let Some(shares) = shares(filter) {
+        rate.push_str(" shares:");
+        rate.push_str(shares);
+    }
     let (bytes, set) = (layer.cells().size_bytes(), layer.counts().set_cells);
     let layout = match lines {
         0 => format!("layout:scattered lines:{probes}"),

@@ -130,7 +130,17 @@ pub(super) fn estimated_items(filter: &Filter) -> Option<u64> {
 pub(super) fn expansion(filter: &Filter) -> Value {
     match filter.growth() {
         Growth::Fixed | Growth::Saturating => Value::Null,
-        Growth::Scaling { expansion } => Value::Integer(expansion.into()),
+        Growth::Scaling { expansion } | Growth::Unreserved { expansion } => Value::Integer(expansion.into()),
+    }
+}
+
+/// Returns how the layers of a growing filter of our own share its error rate.
+pub(super) fn shares(filter: &Filter) -> Option<&'static str> {
+    match (filter.policy(), filter.growth()) {
+        (Policy::Window(_) | Policy::RedisBloom(_) | Policy::ValkeyBloom(_), _) => None,
+        (_, Growth::Fixed | Growth::Saturating) => None,
+        (_, Growth::Scaling { .. }) => Some("reserved"),
+        (_, Growth::Unreserved { .. }) => Some("unreserved"),
     }
 }
 

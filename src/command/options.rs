@@ -66,6 +66,8 @@ pub struct CreationOptions {
     pub tightening_ratio: Option<f64>,
     /// EX, PX, EXAT or PXAT: when the key expires, in milliseconds of UNIX time.
     pub expires_at_ms: Option<u64>,
+    /// UNRESERVED: nobody chose the capacity.
+    pub is_unreserved: bool,
     /// VALIDATESCALETO, in items.
     pub scale_to_items: Option<u64>,
 }

@@ -165,12 +165,13 @@ impl Creation {
 
 /// Returns the options that describe a growth.
 pub(super) fn growth_words<'a>(growth: Growth) -> impl Iterator<Item = Cow<'a, [u8]>> {
-    let (name, more) = match growth {
-        Growth::Fixed => ("NONSCALING", None),
-        Growth::Saturating => ("NONSCALING", Some(word("SATURATE"))),
-        Growth::Scaling { expansion } => ("EXPANSION", Some(number(expansion))),
+    let (name, value, more) = match growth {
+        Growth::Fixed => ("NONSCALING", None, None),
+        Growth::Saturating => ("NONSCALING", None, Some("SATURATE")),
+        Growth::Scaling { expansion } => ("EXPANSION", Some(number(expansion)), None),
+        Growth::Unreserved { expansion } => ("EXPANSION", Some(number(expansion)), Some("UNRESERVED")),
     };
-    std::iter::once(word(name)).chain(more)
+    std::iter::once(word(name)).chain(value).chain(more.map(word))
 }
 
 /// Returns a word as an argument.

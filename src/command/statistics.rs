@@ -52,7 +52,7 @@ const fn field(name: &'static str, value: fn(&Statistics<'_>) -> Value) -> Field
 }
 
 /// The fields of the whole filter, in the order of the reply.
-pub(super) const FIELDS: [Field; 23] = [
+pub(super) const FIELDS: [Field; 24] = [
     field("type", |s| Value::name(DataType::of(s.filter.format()).name)),
     field("format", |s| Value::name(s.filter.format().word())),
     field("kind", |s| Value::name(s.filter.kind().row().name)),
@@ -71,6 +71,7 @@ pub(super) const FIELDS: [Field; 23] = [
     field("hashes", |s| Value::Integer(s.whole.probes)),
     field("growth", growth),
     field("expansion", |s| facts::expansion(s.filter)),
+    field("shares", |s| facts::shares(s.filter).into()),
     field("keyed", |s| Value::Boolean(facts::is_keyed(s.filter))),
     field("import-scheme", |s| s.import.map(|import| import.scheme).into()),
     field("import-encoding", |s| s.import.map(|import| import.encoding).into()),
@@ -89,7 +90,7 @@ fn growth(statistics: &Statistics<'_>) -> Value {
     Value::name(match statistics.filter.growth() {
         Growth::Fixed => "fixed",
         Growth::Saturating => "saturating",
-        Growth::Scaling { .. } => "scaling",
+        Growth::Scaling { .. } | Growth::Unreserved { .. } => "scaling",
     })
 }
 

@@ -99,6 +99,7 @@ fn policy_of(format: Format, promise: Promise) -> (Policy, Hash) {
         }
         Format::ValkeyBloom => {
             let tightening_ratio = TIGHTENING_RATIO_DEFAULT;
+            let growth = growth.reserved();
             let policy = ValkeyBloom { error_rate, tightening_ratio, capacity_items, growth };
             (Policy::ValkeyBloom(Box::new(policy)), Hash::ValkeyBloom(Seed::FIXED))
         }

@@ -202,7 +202,7 @@ impl Wanted {
         let growing = Growth::Scaling { expansion: self.expansion };
         let (capacity_items, growth) = match filter {
             "fixed" => (items, Growth::Fixed),
-            "grown" => (CAPACITY_DEFAULT_ITEMS, growing),
+            "grown" => (CAPACITY_DEFAULT_ITEMS, growing.unreserved()),
             _ => (items, growing),
         };
         let options = Options { error_rate: self.error_rate, capacity_items, growth };

@@ -12,7 +12,7 @@
 
 use everbloom::bloom::Filter;
 
-use crate::support::make::{add, contains, plain, promise};
+use crate::support::make::{add, contains, plain, promise, unreserved};
 
 /// Layers of a grown filter.
 const LAYERS: u32 = 6;
@@ -38,6 +38,8 @@ enum Shape {
     Fixed,
     /// Six full layers, each twice the one before.
     Grown,
+    /// The same of a filter whose capacity nobody chose.
+    Unreserved,
 }
 
 impl Shape {
@@ -47,8 +49,8 @@ impl Shape {
         let per_reserved = (1 << LAYERS) - 1;
         match self {
             Self::Fixed => (items, items),
-            Self::Grown if items <= 100_000 => (items, items * per_reserved),
-            Self::Grown => (items / per_reserved, items / per_reserved * per_reserved),
+            Self::Grown | Self::Unreserved if items <= 100_000 => (items, items * per_reserved),
+            Self::Grown | Self::Unreserved => (items / per_reserved, items / per_reserved * per_reserved),
         }
     }
 }
@@ -73,14 +75,17 @@ fn mix(mut word: u64) -> u64 {
 /// A filter that has counted as many items as it was reserved for, or as its six layers hold.
 fn full_filter(rate: f64, items: u64, shape: Shape, seed: u64) -> Filter {
     let (capacity_items, total) = shape.reserved_and_total(items);
-    let expansion = if shape == Shape::Grown { 2 } else { 0 };
-    let mut filter = plain(promise(rate, capacity_items, expansion));
+    let mut filter = plain(match shape {
+        Shape::Fixed => promise(rate, capacity_items, 0),
+        Shape::Grown => promise(rate, capacity_items, 2),
+        Shape::Unreserved => unreserved(rate, capacity_items, 2),
+    });
     let mut offered = 0;
     while filter.items() < total {
         add(&mut filter, &item(seed, offered)).unwrap();
         offered += 1;
     }
-    let layers = if shape == Shape::Grown { LAYERS as usize } else { 1 };
+    let layers = if shape == Shape::Fixed { 1 } else { LAYERS as usize };
     assert_eq!(filter.layer_count(), layers, "{items} items at {rate}");
     assert_eq!(filter.capacity_items(), total, "a full filter, or the measurement is of another one");
     filter
@@ -92,10 +97,10 @@ fn keeps(rate: f64) {
     let &(_, default_probes, full_probes) = RATES.iter().find(|(asked, ..)| *asked == rate).unwrap();
     let probes = if full_run { full_probes } else { default_probes };
     let mut broken = Vec::new();
-    for shape in [Shape::Fixed, Shape::Grown] {
+    for shape in [Shape::Fixed, Shape::Grown, Shape::Unreserved] {
         for (items, filters) in SIZES {
             // The two largest grown ones cost as much as all others together.
-            if !full_run && shape == Shape::Grown && items > 10_000 {
+            if !full_run && shape != Shape::Fixed && items > 10_000 {
                 continue;
             }
             let filters = if full_run || shape == Shape::Fixed { filters } else { filters.div_ceil(4) };

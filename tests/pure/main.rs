@@ -38,6 +38,7 @@ mod recorded;
 mod redisbloom;
 mod schemes;
 mod scripts;
+mod shares;
 mod sizing;
 mod stats;
 #[path = "../support/mod.rs"]

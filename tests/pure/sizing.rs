@@ -54,10 +54,12 @@ fn a_full_layer_has_the_rate_that_it_was_sized_for_and_no_more() {
 }
 
 #[test]
-fn the_first_layer_of_a_default_filter_takes_128_bytes() {
+fn the_first_layer_of_a_default_filter_takes_144_bytes_and_a_reserved_one_128() {
     let default = Promise::default();
-    let rate = default.growth.layer_error_rate(default.error_rate, 0);
-    assert_eq!(sized(default.capacity_items, rate).size_bits(), 1024);
+    for (growth, size_bits) in [(default.growth, 1024), (default.growth.unreserved(), 1152)] {
+        let rate = growth.layer_error_rate(default.error_rate, 0);
+        assert_eq!(sized(default.capacity_items, rate).size_bits(), size_bits, "{growth:?}");
+    }
 }
 
 #[test]

@@ -20,6 +20,12 @@ pub fn promise(error_rate: f64, capacity_items: u64, expansion: u32) -> Promise 
     Promise { error_rate, capacity_items, growth: Growth::from_expansion(expansion) }
 }
 
+/// The same promise of a filter whose capacity nobody chose.
+pub fn unreserved(error_rate: f64, capacity_items: u64, expansion: u32) -> Promise {
+    let growth = Growth::from_expansion(expansion).unreserved();
+    Promise { error_rate, capacity_items, growth }
+}
+
 /// The same promise of a filter that saturates.
 pub fn saturating(error_rate: f64, capacity_items: u64) -> Promise {
     Promise { error_rate, capacity_items, growth: Growth::Saturating }

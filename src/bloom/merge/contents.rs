@@ -10,7 +10,7 @@ use crate::bloom::estimate::{clients_items, deviation, whole};
 use crate::bloom::hash::Hash;
 use crate::bloom::layer::Layer;
 use crate::bloom::placement::Layout;
-use crate::bloom::sizing::{self, full_rate, full_rate_anywhere};
+use crate::bloom::sizing::{self, added_anywhere, full_rate, full_rate_anywhere};
 
 /// The contents of a layer, now or after the planned unions.
 #[derive(Clone, Copy, Debug)]
@@ -32,10 +32,11 @@ impl<'f> Contents<'f> {
         let counts = layer.counts();
         let contents = Self { shape: layer, set_cells: counts.set_cells, items: counts.items };
         // The count is exact unless a merge or chunks have set cells without counting items; then the fill differs
-        // from it.
+        // from that of as many counted items, and of the false positives among them.
         let by_fill = contents.items_by_fill(counts.set_cells);
-        let noise = 1.0 + DEVIATIONS * deviation(by_fill as f64, layer.positions(), layer.layout().probes());
-        let is_counted = counts.items.abs_diff(by_fill) as f64 <= noise;
+        let (positions, probes) = (layer.positions(), layer.layout().probes());
+        let noise = 1.0 + DEVIATIONS * deviation(by_fill as f64, positions, probes);
+        let is_counted = (added_anywhere(counts.items, positions, probes) - by_fill as f64).abs() <= noise;
         Self { items: if is_counted { counts.items } else { by_fill }, ..contents }
     }
 

@@ -156,10 +156,13 @@ impl Budget {
         LEAST_PART * self.growth.rest_error_rate(self.promised, self.layers)
     }
 
-    /// Returns the error rate that the filter must promise to permit one more layer and those behind it.
+    /// Returns the error rate that a filter with a chosen capacity must promise to permit one more layer and those behind
+    /// it, whatever its expansion.
     #[must_use]
     pub fn needed(&self) -> f64 {
-        let part = LEAST_PART * self.growth.rest_error_rate(1.0, self.layers);
+        // Layers of one capacity leave the most for later ones.
+        let growth = Growth::Scaling { expansion: 1 };
+        let part = LEAST_PART * growth.rest_error_rate(1.0, self.layers);
         self.spent / (1.0 - part)
     }
 

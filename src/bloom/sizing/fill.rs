@@ -59,9 +59,21 @@ const TOLERANCE: f64 = 1e-9;
 /// Returns the error rate of a layer that has counted `items` items, whose probes lie at any position. O(probes).
 #[must_use]
 pub fn full_rate_anywhere(items: u64, positions: u64, probes: u32) -> f64 {
-    let unit = -f64::from(probes.max(1)) * libm::log1p(-1.0 / positions.max(2) as f64);
-    let fill = -libm::expm1(-added_items(items as f64 * unit, probes));
+    let fill = -libm::expm1(-added_anywhere(items, positions, probes) * unit_of(positions, probes));
     estimate::error_rate_now(fill, probes)
+}
+
+/// Returns the added items of a layer that has counted `items` items, whose probes lie at any position: these, and the
+/// false positives, which are not counted. O(probes).
+#[must_use]
+pub fn added_anywhere(items: u64, positions: u64, probes: u32) -> f64 {
+    let unit = unit_of(positions, probes);
+    added_items(items as f64 * unit, probes) / unit
+}
+
+/// Returns the expected number of times that an item sets a given position, if its probes lie at any.
+fn unit_of(positions: u64, probes: u32) -> f64 {
+    -f64::from(probes.max(1)) * libm::log1p(-1.0 / positions.max(2) as f64)
 }
 
 /// Returns the estimated number of distinct added items of a layer with `set_cells` set cells. An item sets each

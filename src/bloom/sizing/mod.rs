@@ -17,7 +17,7 @@ mod scattered;
 
 pub use self::demand::{column_items, sized_rate};
 pub use self::fill::{
-    error_rate_now, estimated_items, expected_cells, full_rate, full_rate_anywhere, rate_of,
+    added_anywhere, error_rate_now, estimated_items, expected_cells, full_rate, full_rate_anywhere, rate_of,
 };
 
 use self::demand::Demand;

@@ -145,7 +145,8 @@ impl Window {
         if !(WINDOW_MIN_MS..=WINDOW_MAX_MS).contains(&self.span.ms()) {
             return Err("window");
         }
-        if self.promise.growth == Growth::Saturating {
+        // Each generation has its share of the error rate, whichever layers there are.
+        if matches!(self.promise.growth, Growth::Saturating | Growth::Unreserved { .. }) {
             return Err("growth");
         }
         let mut end = 0;

@@ -55,6 +55,7 @@ pub(super) static INSERT: CommandSpec = CommandSpec {
         AT,
         SEED,
         TIGHTENING,
+        UNRESERVED,
         VALIDATESCALETO,
         EXPIRY,
         word("items", "ITEMS"),
@@ -168,6 +169,8 @@ const SEED: ArgumentSpec = valued("seed", "SEED", String, |options, value| {
     value.array(&mut options.creation.seed, CommandError::BadSeed)
 });
 const TIGHTENING: ArgumentSpec = valued("tightening", "TIGHTENING", Double, Options::read_tightening);
+const UNRESERVED: ArgumentSpec =
+    since_0_2(flag("unreserved", "UNRESERVED", |options| options.creation.is_unreserved = true));
 const VALIDATESCALETO: ArgumentSpec =
     valued("validatescaleto", "VALIDATESCALETO", Integer, |options, value| {
         value.number(&mut options.creation.scale_to_items, 1, u64::MAX)

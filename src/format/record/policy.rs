@@ -25,6 +25,10 @@ const WINDOW: u8 = 3;
 const IMPORTED: u8 = 4;
 const VALKEY_BLOOM: u8 = 5;
 
+/// The ways to share an error rate by number: numbers are added and never change their meaning.
+const RESERVED_SHARES: u8 = 1;
+const UNRESERVED_SHARES: u8 = 2;
+
 /// Flag of a filter of fixed size that goes on accepting items when it is full.
 const SATURATES: u8 = 1;
 /// Flag of a filter in which an item is live from its first add on.
@@ -39,7 +43,8 @@ pub(super) struct PolicyPart {
     flags: u8,
     /// Imported: the order of the bits in the client's string.
     order: u8,
-    reserved: u8,
+    /// How the layers share the error rate, where they do.
+    shares: u8,
     layer_count: u16,
     /// 0 for a filter of fixed size.
     expansion: u32,
@@ -49,6 +54,15 @@ pub(super) struct PolicyPart {
     length: u64,
     /// Imported: items that were estimated; valkey-bloom: the bits of the tightening ratio.
     detail: u64,
+}
+
+/// Returns the number of the way in which the layers of a growing filter share its error rate; 0 for a fixed one.
+const fn shares_of(growth: Growth) -> u8 {
+    match growth {
+        Growth::Fixed | Growth::Saturating => 0,
+        Growth::Scaling { .. } => RESERVED_SHARES,
+        Growth::Unreserved { .. } => UNRESERVED_SHARES,
+    }
 }
 
 impl PolicyPart {
@@ -63,8 +77,10 @@ impl PolicyPart {
             expansion: growth.expansion(),
             ..Self::default()
         };
+        let shares = shares_of(growth);
         let promised = |policy, promise: &Promise| Self {
             policy,
+            shares,
             error_rate: promise.error_rate,
             capacity_items: promise.capacity_items,
             ..common
@@ -74,12 +90,14 @@ impl PolicyPart {
             Policy::United(promise) => promised(UNITED, promise),
             Policy::Window(window) => Self {
                 flags: common.flags | if window.no_refresh { NO_REFRESH } else { 0 },
+                shares: 0,
                 length: window.span.ms(),
                 ..promised(WINDOW, &window.promise)
             },
             Policy::Imported(imported) => Self {
                 policy: IMPORTED,
                 order: imported.form.order.id(),
+                shares,
                 error_rate: imported.error_rate,
                 length: imported.form.length_bytes,
                 detail: imported.estimated_items,
@@ -135,8 +153,13 @@ impl PolicyPart {
         let Self { flags, error_rate, capacity_items, .. } = *self;
         let growth = match Growth::from_expansion(self.expansion) {
             Growth::Fixed if flags & SATURATES != 0 => Growth::Saturating,
+            growth if self.shares == UNRESERVED_SHARES => growth.unreserved(),
             growth => growth,
         };
+        let has_shares = matches!(self.policy, PROMISE | UNITED | IMPORTED);
+        if has_shares && self.shares != shares_of(growth) {
+            return Err(DecodeError::Unsupported { what: "shares", got: self.shares.into() });
+        }
         let promise = Promise { error_rate, capacity_items, growth };
         Ok(match self.policy {
             PROMISE => Policy::Promise(promise),

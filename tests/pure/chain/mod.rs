@@ -115,9 +115,11 @@ proptest! {
         error_rate in 1e-9..0.9f64,
         capacity_items in 1..20_000u64,
         expansion in 1..5u32,
+        is_unreserved in any::<bool>(),
         layers in 1..8usize,
     ) {
         let growth = Growth::Scaling { expansion };
+        let growth = if is_unreserved { growth.unreserved() } else { growth };
         let parameters = Promise { error_rate, capacity_items, growth };
         let mut filter = plain(parameters);
         let (mut size_bytes, mut before_bytes) = (filter.size_bytes(), 0);

@@ -141,7 +141,10 @@ fn a_batch_is_replicated_as_it_is_or_by_what_was_added() {
     server.run("BF.BULKADD k COUNT LINES a\nb");
     assert_eq!(
         server.replicated,
-        ["BF.INSERT k CAPACITY 100 ERROR 0.01 EXPANSION 2 FORMAT everbloom", "BF.BULKADD k LINES a\nb",]
+        [
+            "BF.INSERT k CAPACITY 100 ERROR 0.01 EXPANSION 2 UNRESERVED FORMAT everbloom",
+            "BF.BULKADD k LINES a\nb",
+        ]
     );
     assert_eq!(server.events, ["bloom.reserve", "bloom.add"]);
     server.replicated.clear();

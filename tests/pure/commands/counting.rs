@@ -38,7 +38,7 @@ fn counting_goes_with_the_own_format_only() {
     let expected = [
         "BF.INSERT a CAPACITY 100 ERROR 0.01 EXPANSION 2 FORMAT everbloom COUNTING",
         "BF.INSERT b CAPACITY 100 ERROR 0.01 NONSCALING FORMAT everbloom COUNTING",
-        "BF.INSERT c CAPACITY 100 ERROR 0.01 EXPANSION 2 FORMAT everbloom COUNTING ITEMS x",
+        "BF.INSERT c CAPACITY 100 ERROR 0.01 EXPANSION 2 UNRESERVED FORMAT everbloom COUNTING ITEMS x",
         "BF.INSERT d CAPACITY 100 ERROR 0.01 EXPANSION 2 FORMAT everbloom COUNTING",
     ];
     assert_eq!(server.replicated, expected);

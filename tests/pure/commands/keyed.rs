@@ -42,7 +42,7 @@ fn a_keyed_filter_draws_its_key_or_is_given_one() {
     assert_eq!(server.run("BF.DEBUG c"), server.run("BF.DEBUG d"));
     assert_eq!(
         server.replicated[2],
-        "BF.INSERT c CAPACITY 100 ERROR 0.01 EXPANSION 2 FORMAT everbloom KEY 0123456789abcdef ITEMS x"
+        "BF.INSERT c CAPACITY 100 ERROR 0.01 EXPANSION 2 UNRESERVED FORMAT everbloom KEY 0123456789abcdef ITEMS x"
     );
     assert_eq!(server.replicated.last().unwrap(), "BF.MADD plain y");
 }

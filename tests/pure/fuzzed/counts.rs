@@ -111,7 +111,7 @@ fn unions() -> Vec<Form> {
         let layer = &union[layer];
         for (growth, saturates) in [(0u32, 0), (2, 0), (0, 1)] {
             let mut header = [front, layer].concat();
-            (header[7], header[10]) = (saturates, 1);
+            (header[7], header[9], header[10]) = (saturates, u8::from(growth > 0), 1);
             header[12..16].copy_from_slice(&growth.to_le_bytes());
             forms.push(Form::new(format!("union of {}, growth {growth}, {saturates}", layer[0]), header));
         }

@@ -10,8 +10,15 @@ use crate::support::server::Server;
 /// A record of our own: the policy, then layers of 1024 positions for 77 items.
 fn header_of(cells: CellType, reserved_items: u64, expansion: u32, layers: u32) -> Vec<u8> {
     let rate = 0.01f64.to_le_bytes();
-    let parts =
-        [&[0; 3][..], &[0; 2], &expansion.to_le_bytes(), &rate, &reserved_items.to_le_bytes(), &[0; 16]];
+    let parts = [
+        &[0; 2][..],
+        &[u8::from(expansion > 0)],
+        &[0; 2],
+        &expansion.to_le_bytes(),
+        &rate,
+        &reserved_items.to_le_bytes(),
+        &[0; 16],
+    ];
     let mut body = parts.concat();
     for _ in 0..layers {
         body.extend([1, 1, cells.id(), 0, 7, 0, 0, 0]);

@@ -21,7 +21,7 @@ const VERSION: usize = 4;
 const POLICY: usize = 6;
 const FLAGS: usize = 7;
 const ORDER: usize = 8;
-const RESERVED: usize = 9;
+const SHARES: usize = 9;
 const LAYER_COUNT: usize = 10;
 const EXPANSION: usize = 12;
 const ERROR_RATE: usize = 16;
@@ -90,7 +90,11 @@ fn impossible_fields_are_refused_by_name() {
             (FLAGS, &[2], invalid("unused field")),
             (FLAGS, &[4], invalid("unused field")),
             (ORDER, &[1], invalid("unused field")),
-            (RESERVED, &[1], invalid("unused field")),
+            (SHARES, &[0], unsupported("shares", 0)),
+            (SHARES, &[3], unsupported("shares", 3)),
+            (SHARES, &[255], unsupported("shares", 255)),
+            // A filter of fixed size shares nothing.
+            (EXPANSION, &[0; 4], unsupported("shares", 1)),
             (LAYER_COUNT, &[0, 0], invalid("layer count")),
             (LAYER_COUNT, &[2, 0], DecodeError::Truncated),
             (LAYER_COUNT, &too_many_layers, invalid("layer count")),
@@ -180,7 +184,9 @@ fn impossible_windows_are_refused_by_name() {
     assert_refused(
         &filter,
         &[
-            (POLICY, &[1], invalid("layers")),
+            (POLICY, &[1], unsupported("shares", 0)),
+            (SHARES, &[1], invalid("unused field")),
+            (SHARES, &[2], invalid("growth")),
             (FLAGS, &[1], invalid("unused field")),
             (LENGTH, &99u64.to_le_bytes(), invalid("window")),
             (LENGTH, &u64::MAX.to_le_bytes(), invalid("window")),
@@ -248,7 +254,7 @@ fn only_a_filter_of_fixed_size_saturates() {
         assert_eq!(growth(&saturated, &[(FLAGS, &[flags])]), Err(invalid("unused field")), "{flags}");
     }
     // Without the flag, or growing, it holds more than it can.
-    assert_eq!(growth(&saturated, &[(EXPANSION, &[2])]), Err(invalid("items")));
+    assert_eq!(growth(&saturated, &[(EXPANSION, &[2]), (SHARES, &[1])]), Err(invalid("items")));
     assert_eq!(growth(&saturated, &[(FLAGS, &[0])]), Err(invalid("items")));
     // As many items as bits, whose bits may be still to come, and no more.
     let size_bits =

@@ -17,7 +17,7 @@ use everbloom::format::filter::{chunk, from_header, header};
 
 use crate::support::make::{
     ANY, KEY, START_MS, add, cells_of, contains, counting, imported, keyed, keyed_window, own, plain,
-    promise, redisbloom, saturating, set_time, valkeybloom, window, windowed,
+    promise, redisbloom, saturating, set_time, unreserved, valkeybloom, window, windowed,
 };
 use crate::support::saved::{digested, from_chunks, loaded, rewritten, saved, string};
 use crate::support::{Field, Random};
@@ -73,6 +73,9 @@ fn samples() -> Vec<(&'static str, Filter)> {
         ("few", filled(plain(promise(0.01, 100, 2)), 60)),
         ("one", filled(plain(promise(0.3, 1, 0)), 1)),
         ("grown", filled(plain(promise(0.001, 10, 2)), 300)),
+        ("unreserved", filled(plain(unreserved(0.001, 10, 2)), 300)),
+        ("unreserved, of equal layers", filled(plain(unreserved(0.01, 10, 1)), 300)),
+        ("unreserved, counting", filled(counting(unreserved(0.01, 10, 4)), 300)),
         ("saturated", filled(plain(saturating(0.01, 60)), 400)),
         ("paged", filled(plain(promise(1e-6, 400_000, 0)), 1000)),
         ("chunks", filled(plain(promise(0.01, 30_000_000, 0)), 10)),

@@ -39,11 +39,17 @@ impl<'b> Fields<'b> {
 /// Reads the part about the policy. Returns the number of layers.
 fn assert_policy(filter: &Filter, fields: &mut Fields<'_>) -> usize {
     assert_eq!(fields.take(6), b"evbl\x02\x00");
-    let (policy, flags, order, reserved) = (fields.u8(), fields.u8(), fields.u8(), fields.u8());
+    let (policy, flags, order, shares) = (fields.u8(), fields.u8(), fields.u8(), fields.u8());
     let (layers, expansion, error_rate) = (fields.u16(), fields.u32(), f64::from_bits(fields.u64()));
     let (capacity, length, detail) = (fields.u64(), fields.u64(), fields.u64());
     let growth = filter.growth();
-    assert_eq!((reserved, expansion), (0, growth.expansion()));
+    assert_eq!(expansion, growth.expansion());
+    let expected_shares = match (policy, growth) {
+        (3, _) | (_, Growth::Fixed | Growth::Saturating) => 0,
+        (_, Growth::Scaling { .. }) => 1,
+        (_, Growth::Unreserved { .. }) => 2,
+    };
+    assert_eq!(shares, expected_shares);
     assert_eq!(flags & 1 == 1, growth == Growth::Saturating);
     match filter.policy() {
         Policy::Promise(promise) => {
@@ -143,7 +149,7 @@ fn the_record_of_one_item_is_these_bytes() {
     for _ in 0..3 {
         add(&mut filter, b"hello").unwrap();
     }
-    let mut expected = b"evbl\x02\0\x01\0\0\0\x01\0\x02\0\0\0".to_vec();
+    let mut expected = b"evbl\x02\0\x01\0\0\x01\x01\0\x02\0\0\0".to_vec();
     expected.extend(0.01f64.to_le_bytes());
     [100u64, 0, 0].iter().for_each(|number| expected.extend(number.to_le_bytes()));
     let shape = filter.layers()[0].shape().unwrap();

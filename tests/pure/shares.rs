@@ -1,0 +1,219 @@
+//! How layers share the error rate of a filter that grows: what that costs in memory, whose capacity counts as chosen, and
+//! that shares stay with a filter wherever it goes.
+
+use everbloom::bloom::limits::CAPACITY_MAX_ITEMS;
+use everbloom::bloom::{Growth, Promise};
+use everbloom::command::Settings;
+use everbloom::{BloomFilter, Format, Options, layer_sizes};
+
+use crate::support::make::{promise, unreserved};
+use crate::support::server::Server;
+
+/// Bits per item of a filter with `layers` full layers, and its items.
+fn full(options: Options, layers: u32) -> (u64, f64) {
+    let factor = u64::from(options.growth.expansion());
+    let items = (0..layers).map(|index| options.capacity_items * factor.pow(index)).sum();
+    let sizes = layer_sizes(Format::Everbloom, options, items).unwrap();
+    assert_eq!(sizes.len(), layers as usize);
+    (items, sizes.iter().map(|layer| layer.size_bits).sum::<u64>() as f64 / items as f64)
+}
+
+/// Bits per item that a filter of 0.1 % takes beyond one of 1 %: 1.44 log2(10).
+const MORE_AT_A_THOUSANDTH: f64 = 4.8;
+
+#[test]
+fn filters_that_nobody_reserved_take_few_bits_more_the_more_they_grow() {
+    let limits = [
+        (1, 100, 11.9),
+        (2, 300, 13.3),
+        (3, 700, 14.4),
+        (4, 1500, 15.3),
+        (5, 3100, 16.2),
+        (7, 12_700, 17.2),
+        (9, 51_100, 17.9),
+        (14, 1_638_300, 18.9),
+        (20, 104_857_500, 19.8),
+        (34, 1_717_986_918_300, 20.8),
+    ];
+    for (error_rate, more) in [(0.01, 0.0), (0.001, MORE_AT_A_THOUSANDTH)] {
+        let options = Options { error_rate, ..Options::unreserved() };
+        for (layers, items, limit) in limits {
+            let (full_items, bits_per_item) = full(options, layers);
+            assert_eq!(full_items, items);
+            assert!(bits_per_item <= limit + more, "{error_rate} {items}: {bits_per_item}");
+        }
+    }
+    // By any factor no more than 21 bits per item, however large.
+    for expansion in [2, 3, 4, 10, 100, 32_768] {
+        let options = Options { growth: Growth::Unreserved { expansion }, ..Options::unreserved() };
+        let mut layers = 1;
+        while 100 * u64::from(expansion).pow(layers) <= CAPACITY_MAX_ITEMS {
+            layers += 1;
+            let (items, bits_per_item) = full(options, layers);
+            assert!(bits_per_item <= 21.0, "{expansion}: {bits_per_item} for {items}");
+        }
+    }
+}
+
+#[test]
+fn reserved_filters_take_no_more_than_before_and_few_bits_more_when_they_grow() {
+    let limits = [(1, 10.35), (2, 13.2), (3, 14.7), (4, 16.1), (5, 17.5), (14, 22.5)];
+    for capacity_items in [1000, 10_000, 100_000, 1_000_000, 10_000_000] {
+        for (error_rate, more) in [(0.01, 0.0), (0.001, MORE_AT_A_THOUSANDTH)] {
+            let options = Options { error_rate, capacity_items, ..Options::default() };
+            for (layers, limit) in limits {
+                let (_, bits_per_item) = full(options, layers);
+                assert!(
+                    bits_per_item <= limit + more,
+                    "{capacity_items} {error_rate} {layers}: {bits_per_item}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_hundred_layers_of_one_capacity_take_25_bits_per_item() {
+    for growth in [Growth::Scaling { expansion: 1 }, Growth::Unreserved { expansion: 1 }] {
+        for (capacity_items, first_limit) in [(100, 11.0), (1000, 10.4), (100_000, 10.4)] {
+            let options = Options { capacity_items, growth, ..Options::default() };
+            let ((_, first), (_, all)) = (full(options, 1), full(options, 100));
+            assert!(first <= first_limit && all <= 25.0, "{options:?}: {first} {all}");
+        }
+    }
+}
+
+#[test]
+fn the_sum_of_all_error_rates_is_below_the_promise() {
+    for parameters in [promise(0.3, 1, 2), unreserved(0.3, 1, 2), promise(0.3, 1, 1), unreserved(0.3, 1, 1)] {
+        let Promise { error_rate, growth, .. } = parameters;
+        let mut sum = 0.0;
+        for index in 0..1_000_000 {
+            sum += growth.layer_error_rate(error_rate, index);
+        }
+        assert!(sum < error_rate && sum > error_rate * 0.98, "{growth:?}: {sum}");
+    }
+}
+
+#[test]
+fn a_capacity_is_chosen_by_a_command_or_by_the_operator() {
+    let chosen = Settings { initial_size_items: 101, ..Settings::DEFAULT };
+    let one_by_one = Settings { expansion_factor: 1, ..Settings::DEFAULT };
+    for (settings, line, shares) in [
+        (Settings::DEFAULT, "BF.ADD k a", "$unreserved"),
+        (Settings::DEFAULT, "BF.MADD k a b", "$unreserved"),
+        (Settings::DEFAULT, "BF.INSERT k ITEMS a", "$unreserved"),
+        (Settings::DEFAULT, "BF.INSERT k ERROR 0.1 EXPANSION 4 COUNTING ITEMS a", "$unreserved"),
+        (Settings::DEFAULT, "BF.INSERT k KEYED ITEMS a", "$unreserved"),
+        (Settings::DEFAULT, "BF.INSERT k CAPACITY 100 UNRESERVED ITEMS a", "$unreserved"),
+        (Settings::DEFAULT, "BF.BULKADD k LINES a", "$unreserved"),
+        (one_by_one, "BF.ADD k a", "$unreserved"),
+        (Settings::DEFAULT, "BF.INSERT k CAPACITY 100 ITEMS a", "$reserved"),
+        (Settings::DEFAULT, "BF.RESERVE k 0.01 100", "$reserved"),
+        (Settings::DEFAULT, "BF.IMPORT k EMPTY SCHEME go-zero BITS 900", "$reserved"),
+        (chosen, "BF.ADD k a", "$reserved"),
+        (chosen, "BF.INSERT k ITEMS a", "$reserved"),
+        // Their layers share nothing, or by rules of their own.
+        (Settings::DEFAULT, "BF.INSERT k NONSCALING ITEMS a", "_"),
+        (Settings::DEFAULT, "BF.INSERT k NONSCALING UNRESERVED ITEMS a", "_"),
+        (Settings::DEFAULT, "BF.INSERT k WINDOW 60 ITEMS a", "_"),
+        (Settings::DEFAULT, "BF.INSERT k FORMAT redisbloom ITEMS a", "_"),
+        (Settings::DEFAULT, "BF.INSERT k FORMAT valkey-bloom ITEMS a", "_"),
+    ] {
+        let mut server = Server::new();
+        server.settings = settings;
+        let reply = server.run(line);
+        assert!(!reply.starts_with('-'), "{line}: {reply}");
+        assert_eq!(server.run("BF.INFO k SHARES"), format!("*1 {shares}"), "{line}");
+        let in_debug = format!(" shares:{}", shares.trim_start_matches('$'));
+        let has_own_layers = !line.starts_with("BF.IMPORT");
+        assert_eq!(server.run("BF.DEBUG k").contains(&in_debug), shares != "_" && has_own_layers, "{line}");
+        // The filter is made alike where the defaults are others.
+        server.assert_replicated(Settings {
+            error_rate: 0.2,
+            initial_size_items: 5000,
+            expansion_factor: 4,
+            ..Settings::DEFAULT
+        });
+    }
+    let mut server = Server::new();
+    for (line, error) in [
+        (
+            "BF.INSERT k UNRESERVED FORMAT redisbloom ITEMS a",
+            "-ERR UNRESERVED is for filters of FORMAT everbloom only",
+        ),
+        (
+            "BF.INSERT k UNRESERVED FORMAT valkey-bloom ITEMS a",
+            "-ERR UNRESERVED is for filters of FORMAT everbloom only",
+        ),
+        ("BF.INSERT k UNRESERVED WINDOW 60 ITEMS a", "-ERR UNRESERVED and WINDOW do not go together"),
+        ("BF.RESERVE k 0.01 100 UNRESERVED", "-ERR unknown argument 'UNRESERVED'"),
+    ] {
+        assert_eq!(server.run(line), error);
+    }
+}
+
+#[test]
+fn shares_stay_with_a_filter_that_is_dumped_cleared_or_merged_into() {
+    let mut server = Server::new();
+    for number in 0..1000 {
+        server.run(&format!("BF.ADD grown {number}"));
+    }
+    let debug = |server: &mut Server, key: &str| server.run(&format!("BF.DEBUG {key}"));
+    let grown = debug(&mut server, "grown");
+    assert_eq!(server.run("BF.INFO grown FILTERS"), "*1 :4");
+    // A copy goes on as the filter does.
+    let filter = &server.keys[&b"grown"[..]];
+    let copy = filter.try_clone(everbloom::bloom::UnknownMemory).unwrap();
+    server.keys.insert(b"copy".to_vec(), copy);
+    for key in ["grown", "copy"] {
+        for number in 1000..4000 {
+            server.run(&format!("BF.ADD {key} {number}"));
+        }
+    }
+    assert_ne!(debug(&mut server, "grown"), grown);
+    assert_eq!(debug(&mut server, "grown"), debug(&mut server, "copy"));
+    // And an emptied one as a new one.
+    assert_eq!(server.run("BF.CLEAR copy"), "+OK");
+    server.run("BF.ADD new 1");
+    server.run("BF.ADD copy 1");
+    assert_eq!(debug(&mut server, "copy"), debug(&mut server, "new"));
+    // Equal filters are united layer by layer; a reserved one has another shape.
+    server.run("BF.ADD other 2");
+    assert_eq!(server.run("BF.MERGE new other"), "+OK");
+    assert_eq!(server.run("BF.INFO new FILTERS"), "*1 :1");
+    assert_eq!(server.run("BF.RESERVE reserved 0.01 100"), "+OK");
+    server.run("BF.ADD reserved 3");
+    assert_eq!(server.run("BF.MERGE new reserved"), "+OK");
+    assert_eq!(server.run("BF.INFO new FILTERS"), "*1 :2");
+    assert_eq!(server.run("BF.INFO new SHARES"), "*1 $unreserved");
+    assert_eq!(server.run("BF.MEXISTS new 1 2 3"), "*3 #t #t #t");
+}
+
+#[test]
+fn a_filter_of_the_library_grows_by_the_sizes_that_are_told_before() {
+    for options in [
+        Options::unreserved(),
+        Options { growth: Growth::Unreserved { expansion: 1 }, ..Options::unreserved() },
+        Options { error_rate: 0.001, growth: Growth::Unreserved { expansion: 4 }, ..Options::unreserved() },
+    ] {
+        let mut filter = BloomFilter::new(options).unwrap();
+        let mut item = 0u64;
+        while filter.items() < 3000 {
+            filter.add(&item.to_le_bytes()).unwrap();
+            item += 1;
+        }
+        let expected: Vec<u64> = layer_sizes(Format::Everbloom, options, 3000)
+            .unwrap()
+            .iter()
+            .map(|layer| layer.size_bits)
+            .collect();
+        let sizes: Vec<u64> = filter.layers().iter().map(|layer| layer.size_bits).collect();
+        assert_eq!(sizes, expected);
+        // What another module would make.
+        for format in [Format::RedisBloom, Format::ValkeyBloom] {
+            let reserved = Options { growth: options.growth.reserved(), ..options };
+            assert_eq!(layer_sizes(format, options, 3000), layer_sizes(format, reserved, 3000));
+        }
+    }
+}
