@@ -69,11 +69,8 @@ fn fill(layer: &Layer) -> String {
 fn own_line(filter: &Filter, index: usize, layer: &Layer) -> String {
     let Some(shape) = layer.shape() else { return plain(layer) };
     let Shape { lines, probes, positions, capacity_items, .. } = shape;
-    let mut rate = six_digits(sized_rate(filter, index).unwrap_or_else(|| full_rate(&shape)));
-    if let Some(shares) = shares(filter) {
-        rate.push_str(" shares:");
-        rate.push_str(shares);
-    }
+    let rate = six_digits(sized_rate(filter, index).unwrap_or_else(|| full_rate(&shape)));
+    let shares = shares(filter).map_or_else(String::new, |shares| format!(" shares:{shares}"));
     let (bytes, set) = (layer.cells().size_bytes(), layer.counts().set_cells);
     let layout = match lines {
         0 => format!("layout:scattered lines:{probes}"),
@@ -81,7 +78,7 @@ fn own_line(filter: &Filter, index: usize, layer: &Layer) -> String {
     };
     let line = |word, items, more: String| {
         format!(
-            "bytes:{bytes} {word}:{positions} hashes:{probes} {layout} capacity:{capacity_items} size:{items}{more} set:{set} \
+            "bytes:{bytes} {word}:{positions} hashes:{probes} {layout} capacity:{capacity_items} size:{items}{more} set:{set}{shares} \
              ratio:{rate}"
         )
     };

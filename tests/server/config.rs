@@ -51,10 +51,15 @@ fn made(client: &mut Client) -> (String, f64, String) {
 pub(crate) fn assert_made(client: &mut Client, capacity: u64, rate: f64, expansion: u32) {
     let (actual_capacity, actual_rate, actual_expansion) = made(client);
     assert_eq!(actual_capacity, format!("[{capacity}]"));
-    let expected =
-        if expansion == 0 { (rate, "[nil]".to_owned()) } else { (rate * 0.75, format!("[{expansion}]")) };
-    assert!((actual_rate - expected.0).abs() < 1e-12, "{actual_rate}");
-    assert_eq!(actual_expansion, expected.1);
+    let expected_expansion = if expansion == 0 { "[nil]".to_owned() } else { format!("[{expansion}]") };
+    // The first layer of a filter that grows has less of the error rate if nobody chose its capacity.
+    let share = match (expansion, capacity) {
+        (0, _) => 1.0,
+        (_, 100) => 0.4,
+        _ => 0.75,
+    };
+    assert!((actual_rate - rate * share).abs() < 1e-12, "{actual_rate}");
+    assert_eq!(actual_expansion, expected_expansion);
 }
 
 fn options_have_documented_defaults(site: &Site) {

@@ -76,7 +76,7 @@ fn debug_describes_every_layer(site: &Site) {
     let lines = debug_lines(&mut client, "k");
     assert_eq!(lines.len(), 4, "{lines:?}");
     assert_eq!(lines[0], "\"size:50\"");
-    let expected = [("10", "10", 0.0075), ("20", "20", 0.00125), ("40", "20", 0.000625)];
+    let expected = [("10", "10", 0.0075), ("20", "20", 0.000954), ("40", "20", 0.000551)];
     for (line, (capacity, size, ratio)) in lines[1..].iter().zip(expected) {
         assert_eq!(field(line, "capacity"), capacity, "{line}");
         assert_eq!(field(line, "size"), size, "{line}");

@@ -12,7 +12,7 @@ pub(crate) const TESTS: &[Test] = tests![
     deleted_filters_give_their_memory_back,
     unlink_frees_a_big_filter,
     flushed_filters_give_their_memory_back,
-    a_default_filter_takes_at_most_300_bytes,
+    a_default_filter_takes_at_most_330_bytes,
     object_and_scan_know_filters,
     filters_are_evicted_when_memory_is_short,
     eviction_takes_no_more_filters_than_needed,
@@ -175,13 +175,13 @@ fn flushed_filters_give_their_memory_back(site: &Site) {
     gives_memory_back(site, "FLUSHDB SYNC");
 }
 
-fn a_default_filter_takes_at_most_300_bytes(site: &Site) {
+fn a_default_filter_takes_at_most_330_bytes(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     client.say("BF.ADD k a");
     let usage = client.int("MEMORY USAGE k");
     // jemalloc's sizes. Where the C library's malloc stands in, the server counts what it puts in front of each block too.
-    let most = if client.info("mem_allocator").as_deref() == Some("libc") { 330 } else { 300 };
+    let most = if client.info("mem_allocator").as_deref() == Some("libc") { 360 } else { 330 };
     assert!((150..=most).contains(&usage), "{usage} bytes");
 }
 

@@ -146,8 +146,7 @@ fn a_filter_without_options_takes_the_defaults(site: &Site) {
     client.say("BF.ADD a x");
     client.say("BF.MADD b x");
     client.say("BF.INSERT c ITEMS x");
-    client.say("BF.RESERVE d 0.01 100");
-    client.say("BF.ADD d x");
+    client.say("BF.INSERT d CAPACITY 100 ERROR 0.01 EXPANSION 2 UNRESERVED ITEMS x");
     let expected = client.say("BF.DEBUG d");
     assert!(expected.contains("capacity:100 size:1"), "{expected}");
     for key in ["a", "b", "c"] {

@@ -7,6 +7,7 @@ use crate::support::dialogues::replicated::REPLICATED;
 pub(crate) const TESTS: &[Test] = tests![
     only_changes_are_replicated,
     growth_ignores_the_byte_limit_of_the_replica,
+    filters_of_any_shares_grow_alike,
     scripts_and_transactions_replicate_effects,
     a_promoted_replica_goes_on,
     a_chain_of_replicas_agrees,
@@ -125,6 +126,41 @@ fn growth_ignores_the_byte_limit_of_the_replica(site: &Site) {
     pair.assert_equal(&["large", "k"]);
     let size = pair.client.say("BF.INFO k SIZE");
     assert!(size.trim_matches(['[', ']']).parse::<u64>().unwrap() > 1024, "{size}");
+}
+
+fn filters_of_any_shares_grow_alike(site: &Site) {
+    let mut pair = Pair::start(site);
+    let keys = ["add", "insert", "equal-layers", "counting", "reserved", "by-option"];
+    for (key, line) in keys.iter().zip([
+        "BF.ADD add x",
+        "BF.INSERT insert ERROR 0.001 EXPANSION 3 ITEMS x",
+        "BF.INSERT equal-layers EXPANSION 1 ITEMS x",
+        "BF.INSERT counting COUNTING ITEMS x",
+        "BF.RESERVE reserved 0.01 100",
+    ]) {
+        assert!(!pair.client.say(line).starts_with('-'), "{key}");
+    }
+    // What the operator of the primary chose, too.
+    assert_eq!(pair.client.say("CONFIG SET bf.initial-size 90"), "+OK");
+    pair.client.say("BF.ADD by-option x");
+    let mut grow = |pair: &mut Pair, keys: &[&str], from: u32| {
+        for key in keys {
+            let items: Vec<String> = (from..from + 1500).map(|item| item.to_string()).collect();
+            pair.client.say(&format!("BF.MADD {key} {}", items.join(" ")));
+        }
+        pair.assert_equal(keys);
+    };
+    grow(&mut pair, &keys, 0);
+    for (key, shares) in
+        keys.iter().zip(["unreserved", "unreserved", "unreserved", "unreserved", "reserved", "reserved"])
+    {
+        assert_eq!(pair.client.say(&format!("BF.INFO {key} SHARES")), format!("[\"{shares}\"]"), "{key}");
+    }
+    // Shares are saved and copied with the filter.
+    assert_eq!(pair.client.int("COPY add copy"), 1);
+    assert_eq!(pair.client.say("DEBUG RELOAD"), "+OK");
+    grow(&mut pair, &["add", "copy", "insert", "equal-layers", "counting", "reserved", "by-option"], 1500);
+    assert_eq!(pair.client.digest("copy"), pair.client.digest("add"));
 }
 
 fn scripts_and_transactions_replicate_effects(site: &Site) {

@@ -186,7 +186,17 @@ fn arguments_that_came_later_say_since_when(site: &Site) {
     );
     assert_eq!(
         later("bf.insert"),
-        ["saturate", "keyed", "key", "counting", "window", "norefresh", "unix-time-milliseconds", "expiry"]
+        [
+            "saturate",
+            "keyed",
+            "key",
+            "counting",
+            "window",
+            "norefresh",
+            "unix-time-milliseconds",
+            "unreserved",
+            "expiry"
+        ]
     );
     assert_eq!(later("bf.import"), ["expiry"]);
     for name in ["bf.add", "bf.exists", "bf.merge", "bf.stats"] {
@@ -229,6 +239,7 @@ fn documented_arguments_are_redisblooms(site: &Site) {
         "unix-time-milliseconds",
         "seed",
         "tightening",
+        "unreserved",
         "validatescaleto",
         "expiry",
     ];
