@@ -129,7 +129,7 @@ clean: ## remove everything built, and the data of `make run`
 #: PORT=n        port of `make run` (default: 6379, or the next free one)
 #: SERVER=path   server of `make run` and `make bench` (default: redis-server, else valkey-server)
 #: SERVERS=a,b   more servers for `make test-server` and `make test-tool`, besides those on the PATH
-#: PEERS="n=path argument ... n=path ..."  other modules that `make bench` measures too, with their names and load arguments; QUICK=1: only try it, on small filters; ONLY=1-GB,instructions,merge,grown,packed: only these filters, the instructions, BF.MERGE, or the error rates of grown filters
+#: PEERS="n=path argument ... n=path ..."  other modules that `make bench` measures too, with their names and load arguments; QUICK=1: only try it, on small filters; ONLY=1-GB,unreserved,instructions,merge,grown,packed: only these filters, those that nobody reserved, the instructions, BF.MERGE, or the error rates of grown filters
 #: TARGETS="..."  of `make dist`: only these, as Rust calls them (default: four)
 #: PARTS="..."    of `make test-dist`: deb, aarch64, musl (default: all); FILTER=word: only the server tests with it in their name
 #: GOALS="..."   of `make test-clone`: targets and variables (default: dist TARGETS=x86_64-unknown-linux-gnu)

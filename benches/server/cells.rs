@@ -74,6 +74,16 @@ pub(crate) struct Cell {
     pub(crate) items_per_second: Samples,
 }
 
+/// Memory of a filter that nobody reserved, or of one that was reserved for the same items.
+pub(crate) struct Memory {
+    /// Name of the size.
+    pub(crate) size: &'static str,
+    /// Name of the series.
+    pub(crate) series: String,
+    /// Bits per item by BF.INFO.
+    pub(crate) item_bits: f64,
+}
+
 /// All cells.
 pub(crate) type Cells = HashMap<Place, Cell>;
 
@@ -83,14 +93,19 @@ pub(crate) fn measure(
     servers: &[Server],
     series: &[Series],
     progress: &mut Progress,
-) -> Result<Cells, Failure> {
-    let mut cells = Cells::new();
+) -> Result<(Cells, Vec<Memory>), Failure> {
+    let (mut cells, mut memory) = (Cells::new(), Vec::new());
     let mut bench = Bench { servers, restored: HashMap::new(), used: 0 };
     for size in &plan.sizes {
         for one in series.iter().filter(|one| one.is_measured_on(size, plan.big.bytes)) {
             progress.step(&format!("filling {}, {}", size.name, one.name));
             let server = servers.get(one.server).ok_or("no such server")?;
             filters::make(server, one, size).map_err(|failure| format!("{}: {failure}", one.name))?;
+            if size.is_unreserved() {
+                let size_bytes = filters::information(&mut server.client()?, &size.key(one), "SIZE")?;
+                let item_bits = size_bytes as f64 * 8.0 / size.known as f64;
+                memory.push(Memory { size: size.name, series: one.name.clone(), item_bits });
+            }
         }
     }
     for round in 0..plan.rounds {
@@ -115,15 +130,19 @@ pub(crate) fn measure(
             }
         }
     }
-    Ok(cells)
+    Ok((cells, memory))
 }
 
 /// The kinds of work on filters of one size, with items per command.
 pub(crate) fn work_on(size: &Size) -> Vec<(Work, usize)> {
-    // Chains and very small error rates are there for one comparison each.
-    let is_special = size.is_chain() || size.error_rate < 0.01;
+    // Filters that nobody reserved and very small error rates are there for one comparison each.
+    let is_special = size.is_unreserved() || size.error_rate < 0.01;
     let per_command: &[usize] = if is_special { &[1, 100] } else { &[1, 10, 100, 1000] };
-    Work::ALL.iter().flat_map(|work| per_command.iter().map(|count| (*work, *count))).collect()
+    // What is added would make another filter of a small one that grows.
+    let works = Work::ALL
+        .into_iter()
+        .filter(|work| *work != Work::Add || !size.is_unreserved() || size.known > 10_000);
+    works.flat_map(|work| per_command.iter().map(move |count| (work, *count))).collect()
 }
 
 struct Bench<'a> {
@@ -147,7 +166,10 @@ impl Bench<'_> {
         let server = self.servers.get(series.server).ok_or("no such server")?;
         let mut client = server.client()?;
         let mut key = size.key(series);
-        if series.has_filter() && work == Work::Add && size.capacity_items() < count * 100 {
+        if series.has_filter()
+            && work == Work::Add
+            && (size.is_unreserved() || size.capacity_items() < count * 100)
+        {
             if !self.restored.contains_key(&key) {
                 let payload = client.bytes(&["DUMP", &key])?;
                 self.restored.insert(key.clone(), payload);

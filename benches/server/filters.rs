@@ -12,7 +12,7 @@ use super::client::{Client, Requests, Value, encode_argument, encode_head, pipel
 use super::failure::Failure;
 use super::items;
 use super::process::{Server, memory_bytes};
-use super::series::{CHAIN_CAPACITY, CHAIN_LAYERS, Series, Size};
+use super::series::{Scope, Series, Size};
 
 /// Share of set bits, in 256, of a filter that holds half its capacity: 1 - 1 / sqrt(2).
 const HALF_FULL_256: u8 = 75;
@@ -53,20 +53,19 @@ pub(crate) fn configure(client: &mut Client, series: &Series) -> Result<(), Fail
     Ok(())
 }
 
-/// Makes the filter of that size: half full, or a chain that has grown to its layers.
+/// Makes the filter of that size: half full, or one that nobody reserved and that has grown to what it holds.
 pub(crate) fn make(server: &Server, series: &Series, size: &Size) -> Result<(), Failure> {
     if !series.has_filter() {
         return Ok(());
     }
     let mut client = server.client()?;
     let key = size.key(series);
-    if size.is_chain() {
+    if size.is_unreserved() {
         configure(&mut client, series)?;
-        client.say(&format!("BF.RESERVE {key} {} {CHAIN_CAPACITY}", size.error_rate))?;
-        add(server.socket(), &key, 0, size.known)?;
-        let layers = information(&mut client, &key, "FILTERS")?;
-        let is_as_expected = layers == i64::from(CHAIN_LAYERS);
-        return is_as_expected.then_some(()).ok_or_else(|| format!("{layers} layers").into());
+        if series.scope == Scope::Reserved {
+            client.say(&format!("BF.RESERVE {key} {} {}", size.error_rate, size.known))?;
+        }
+        return add(server.socket(), &key, 0, size.known).map(drop);
     }
     reserve(&mut client, series, &key, size.error_rate, size.capacity_items())?;
     half_fill(&mut client, &key, size)?;

@@ -4,8 +4,8 @@
 //! Reads from the environment: `MODULE` and, each optional, `BASELINE` (our module with the files of
 //! benches/baseline in place of its own), `NOOP` (the module of benches/noop.rs), `SERVER`, `PEERS`
 //! (`name=/path/to/module.so argument ... name=...`), `QUICK=1` (small filters and few rounds, to try the program itself),
-//! `ONLY=1-GB,instructions,merge,grown` (the work on filters of these sizes, the instructions of single commands,
-//! BF.MERGE of two large filters, the error rates of grown ones, and nothing else), `OUTPUT` (where the results go; default: docs, for a part of the
+//! `ONLY=1-GB,unreserved,instructions,merge,grown` (the work on filters of these sizes, that on filters that nobody reserved,
+//! the instructions of single commands, BF.MERGE of two large filters, the error rates of grown ones, and nothing else), `OUTPUT` (where the results go; default: docs, for a part of the
 //! run the build directory).
 //!
 //! With `--render` it measures nothing and makes the page and its pictures anew from docs/performance-cells.csv.
@@ -102,7 +102,7 @@ fn main() -> Result<(), Failure> {
         results.full = cells::measure_full(&plan, &servers, &series, &mut progress)?;
         results.substitutes = substitutes::measure(&plan, first, &mut progress)?;
     }
-    results.cells = cells::measure(&plan, &servers, &series, &mut progress)?;
+    (results.cells, results.memory) = cells::measure(&plan, &servers, &series, &mut progress)?;
     // They hold gigabytes, and the last measurements are of memory.
     drop(servers);
     if plan.has_instructions {
@@ -142,6 +142,8 @@ fn target_directory() -> PathBuf {
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("target"), PathBuf::from)
 }
 
+/// Our filters that are reserved for what those hold that nobody reserved.
+pub(crate) const RESERVED: &str = "everbloom, reserved";
 /// Formats of others that our module can make, by the words of `bf.format`.
 const FORMATS: [&str; 2] = ["redisbloom", "valkey-bloom"];
 /// The format of the baseline.
@@ -161,6 +163,7 @@ fn start(programs: &Programs) -> Result<(Vec<Server>, Vec<Series>), Failure> {
     wanted.extend(FORMATS.map(|format| {
         Series::new(&format!("{format} format"), 0, &[("bf.format", format), LARGE_PAGES], Scope::All)
     }));
+    wanted.push(Series::new(RESERVED, 0, &[FORMAT_OWN, LARGE_PAGES], Scope::Reserved));
     wanted.push(Series::new(targets::SMALL_PAGES, 0, &[FORMAT_OWN, SMALL_PAGES], Scope::Largest));
     if programs.empty_module.is_some() {
         all.push(Series::new(targets::HASH, 0, &[], Scope::Nothing("HA")));

@@ -1,7 +1,9 @@
 //! The page docs/performance.md: tables made from the cells, put between the marks that stand there for them.
 
+use super::RESERVED;
 use super::failure::Failure;
 use super::record::{MACHINE, Record, Row};
+use super::series::UNRESERVED;
 use super::text::{number, shown, table};
 use super::versus;
 
@@ -11,6 +13,7 @@ pub(crate) fn written(template: &str, record: &Record, elsewhere: &Record) -> Re
         ("machine", machines(record)),
         ("peers", versus::table_text(record, elsewhere)),
         ("filters", kind_table(record)),
+        ("unreserved", unreserved_table(record)),
         ("full", full_table(record)),
         ("large filter", fact_table(record)),
         ("substitutes", substitute_table(record)),
@@ -66,6 +69,27 @@ fn kind_table(record: &Record) -> String {
         }
     }
     table(&[["filter", "items per command", "work"].as_slice(), &kinds].concat(), rows)
+}
+
+/// Memory and time per item of filters that nobody reserved, beside those of filters that were reserved.
+fn unreserved_table(record: &Record) -> String {
+    let kinds = ["everbloom", RESERVED, "redisbloom format", "valkey-bloom format"];
+    let mut rows = Vec::new();
+    for size in UNRESERVED {
+        for (quantity, unit) in [("memory", "bits per item"), ("time", "ns")] {
+            for per_command in [None, Some(1), Some(100)] {
+                for work in record.distinct(size.name, |row| &row.what) {
+                    let cells = kinds.map(|kind| record.cell(size.name, work, per_command, kind, quantity));
+                    if cells.iter().any(Option::is_some) {
+                        let by = per_command.map_or(String::new(), |count| format!(" by {count}"));
+                        let head = [size.known.to_string(), format!("{work}{by}, {unit}")];
+                        rows.push(head.into_iter().chain(cells.map(shown)).collect());
+                    }
+                }
+            }
+        }
+    }
+    table(&[["items", "what"].as_slice(), &kinds].concat(), rows)
 }
 
 fn full_table(record: &Record) -> String {

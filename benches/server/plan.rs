@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::failure::Failure;
 use super::process;
-use super::series::{CHAIN_ITEMS, SMALL, Size};
+use super::series::{SMALL, Size, UNRESERVED};
 
 /// How much is measured.
 pub(crate) struct Plan {
@@ -60,13 +60,15 @@ impl Plan {
             has_merge: true,
             has_packed: true,
             rounds: 9,
-            sizes: vec![
+            sizes: [
                 SMALL,
                 size("64 MB", 0.01, 64 << 20, 1_000_000),
                 big,
                 size("1 GB at 1e-6", 1e-6, 1 << 30, 2_000_000),
-                size("12 layers", 0.01, 0, CHAIN_ITEMS),
-            ],
+            ]
+            .into_iter()
+            .chain(UNRESERVED)
+            .collect(),
             big,
             full_items: 1_000_000,
             full_mistakes: 10_000.0,
@@ -93,11 +95,7 @@ impl Plan {
             has_merge: true,
             has_packed: true,
             rounds: 2,
-            sizes: full
-                .sizes
-                .iter()
-                .map(|size| if *size == SMALL || size.is_chain() { *size } else { shrink(size) })
-                .collect(),
+            sizes: full.sizes.iter().map(|size| if *size == SMALL { *size } else { shrink(size) }).collect(),
             big: shrink(&full.big),
             full_items: 100_000,
             full_mistakes: 100.0,
@@ -112,8 +110,8 @@ impl Plan {
         }
     }
 
-    /// Only the work on filters of these sizes, or only the `instructions`, the `merge`, the `packed`
-    /// batches or the `grown` ones.
+    /// Only the work on filters of these sizes or on all `unreserved` ones, or only the `instructions`, the `merge`, the
+    /// `packed` batches or the `grown` ones.
     pub(crate) fn only(mut self, names: &str) -> Self {
         let is_named = |part: &str| names.split(',').any(|name| name == part);
         self.is_whole = false;
@@ -121,7 +119,7 @@ impl Plan {
         self.has_grown = is_named("grown");
         self.has_merge = is_named("merge");
         self.has_packed = is_named("packed");
-        self.sizes.retain(|size| is_named(&size.name.replace(' ', "-")));
+        self.sizes.retain(|size| is_named(&size.word()) || (size.is_unreserved() && is_named("unreserved")));
         self
     }
 

@@ -99,6 +99,12 @@ pub(crate) fn record(plan: &Plan, results: &Results) -> Record {
 /// Work on filters, in the order of the plan.
 fn work(plan: &Plan, results: &Results, rows: &mut Vec<Row>) {
     for size in &plan.sizes {
+        rows.extend(results.memory.iter().filter(|memory| memory.size == size.name).map(|memory| Row {
+            kind: memory.series.clone(),
+            value: digits(memory.item_bits),
+            unit: "bits per item".to_owned(),
+            ..row(size.name, "memory", "memory")
+        }));
         for (work, per_command) in work_on(size) {
             for series in &results.series {
                 let place = Place { size: size.name, work, per_command, series: series.clone() };

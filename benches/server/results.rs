@@ -1,7 +1,7 @@
 //! Everything that one run has measured.
 
 use super::big::Fact;
-use super::cells::{Cells, Full};
+use super::cells::{Cells, Full, Memory};
 use super::grown::Curve;
 use super::instructions::Instructions;
 use super::pure::Pure;
@@ -18,6 +18,8 @@ pub(crate) struct Results {
     pub(crate) substitutes: Vec<Substitute>,
     /// Work on filters.
     pub(crate) cells: Cells,
+    /// Memory of the filters that nobody reserved.
+    pub(crate) memory: Vec<Memory>,
     /// Instructions per command, where they could be counted.
     pub(crate) instructions: Option<Vec<Instructions>>,
     /// The pure modules.

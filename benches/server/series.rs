@@ -20,6 +20,8 @@ pub(crate) enum Scope {
     All,
     /// Only on the largest, where the pages of the memory matter.
     Largest,
+    /// Only beside filters that nobody reserved, and reserved for the same items.
+    Reserved,
     /// On none: its commands, whose names begin so, have no filter. It stands beside the smallest.
     Nothing(&'static str),
 }
@@ -40,6 +42,7 @@ impl Series {
         match self.scope {
             Scope::All => true,
             Scope::Largest => size.bytes >= largest_bytes,
+            Scope::Reserved => size.is_unreserved(),
             Scope::Nothing(_) => *size == SMALL,
         }
     }
@@ -63,32 +66,37 @@ pub(crate) struct Size {
     pub(crate) name: &'static str,
     /// Error rate it is reserved with.
     pub(crate) error_rate: f64,
-    /// Bytes of the bit array, about; 0 for a chain of layers that was reserved for [`CHAIN_CAPACITY`] items.
+    /// Bytes of the bit array, about; 0 for a filter that nobody reserved, which grows to what it holds.
     pub(crate) bytes: u64,
     /// Items that were really added, which hits are drawn from.
     pub(crate) known: u64,
 }
 
-/// Items that a chain of layers was reserved for.
-pub(crate) const CHAIN_CAPACITY: u64 = 1000;
-/// Layers that it has grown to.
-pub(crate) const CHAIN_LAYERS: u32 = 12;
-/// Items that do that: each layer takes twice the items of the one before, and the last one is half full.
-pub(crate) const CHAIN_ITEMS: u64 =
-    CHAIN_CAPACITY * ((1 << (CHAIN_LAYERS - 1)) - 1 + (1 << (CHAIN_LAYERS - 2)));
 /// A filter that fits into the processor's cache.
 pub(crate) const SMALL: Size = Size { name: "1 MB", error_rate: 0.01, bytes: 1 << 20, known: 100_000 };
+/// Filters that nobody reserved.
+pub(crate) const UNRESERVED: [Size; 4] = [
+    unreserved("unreserved, 100 items", 100),
+    unreserved("unreserved, 10 thousand items", 10_000),
+    unreserved("unreserved, 1 million items", 1_000_000),
+    unreserved("unreserved, 10 million items", 10_000_000),
+];
+
+/// A filter of so many items that nobody reserved, with the error rate that all modules have by default.
+const fn unreserved(name: &'static str, known: u64) -> Size {
+    Size { name, error_rate: 0.01, bytes: 0, known }
+}
 
 impl Size {
-    /// Whether it is a chain of layers rather than one.
-    pub(crate) fn is_chain(&self) -> bool {
+    /// Whether nobody reserved it.
+    pub(crate) fn is_unreserved(&self) -> bool {
         self.bytes == 0
     }
 
-    /// Returns the items that the filter is reserved for: about as large as its name says.
+    /// Returns the items that fill the filter: about as large as its name says.
     pub(crate) fn capacity_items(&self) -> u64 {
-        if self.is_chain() {
-            return CHAIN_CAPACITY;
+        if self.is_unreserved() {
+            return self.known;
         }
         // 1 % more than the classic formula asks for (Bloom, 1970): -log2(p) / ln 2 bits per item.
         let bits_per_item = -self.error_rate.log2() / std::f64::consts::LN_2 * 1.01;
@@ -97,8 +105,13 @@ impl Size {
         capacity
     }
 
+    /// The name without spaces: in keys, and in `ONLY`.
+    pub(crate) fn word(&self) -> String {
+        self.name.replace(", ", "-").replace(' ', "-")
+    }
+
     /// The filter's key.
     pub(crate) fn key(&self, series: &Series) -> String {
-        format!("{}:{}", series.name, self.name).replace(' ', "-")
+        format!("{}:{}", series.name, self.word())
     }
 }

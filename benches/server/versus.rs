@@ -3,10 +3,18 @@
 use super::bars::{Bar, Group};
 use super::record::{Record, Row};
 use super::recording::PEERS;
+use super::series::UNRESERVED;
 use super::text::{shown, table};
 
 /// Sizes and items per command, the ones that matter most first.
-const WORK: [(&str, usize); 4] = [("1 GB", 100), ("1 GB", 1), ("1 MB", 100), ("1 MB", 1)];
+const WORK: [(&str, usize); 6] = [
+    ("1 GB", 100),
+    ("1 GB", 1),
+    ("1 MB", 100),
+    ("1 MB", 1),
+    (UNRESERVED[2].name, 100),
+    (UNRESERVED[2].name, 1),
+];
 const OWN: &str = "everbloom";
 
 /// The cells that show peers, and the peers.

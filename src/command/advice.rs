@@ -14,15 +14,18 @@ fn is_due(layers_before: usize, layers: usize) -> bool {
     layers.saturating_sub(1) / GROWTHS > layers_before.saturating_sub(1) / GROWTHS
 }
 
-/// Returns the BF.RESERVE with which the filter would have one layer, and the bytes of that layer. `None` for a filter
-/// with few layers, or one that no BF.RESERVE creates. O(layers).
+/// Returns the BF.RESERVE with which the filter would have one layer, with the bytes of that layer and what it saves. `None`
+/// for a filter with few layers, or one that is no larger than that, or that no BF.RESERVE creates. O(layers).
 pub(super) fn advice(key: &[u8], filter: &Filter) -> Option<String> {
     if filter.layer_count() <= GROWTHS {
         return None;
     }
     let (words, size_bytes) = reservation(filter, round_capacity(filter.distinct_items()))?;
+    let saved_bytes = filter.size_bytes().checked_sub(size_bytes).filter(|saved_bytes| *saved_bytes > 0)?;
     let name = quotable(key);
-    Some(format!("BF.RESERVE {name} {words} would have taken {size_bytes} bytes in one layer"))
+    Some(format!(
+        "BF.RESERVE {name} {words} would have taken {size_bytes} bytes in one layer and saved {saved_bytes} bytes"
+    ))
 }
 
 /// Returns the arguments of the BF.RESERVE that creates a filter like this one with a capacity, and the bytes of its

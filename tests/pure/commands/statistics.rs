@@ -159,7 +159,11 @@ fn the_advice_for_a_filter_says_what_it_was_made_with() {
         let expected = format!("*1 $BF.RESERVE k 0.001 100{options} would have taken ");
         let expected = [expected.clone(), expected.replace(" 100", " 90")];
         assert!(expected.iter().any(|expected| advice.starts_with(expected)), "{advice}");
-        let bytes: u64 = advice.split(" taken ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+        let number = |word: &str| -> u64 {
+            advice.split(word).nth(1).unwrap().split(' ').next().unwrap().parse().unwrap()
+        };
+        let (bytes, saved_bytes) = (number(" taken "), number(" saved "));
+        assert_eq!(server.run("BF.INFO k BYTES"), format!("*1 :{}", bytes + saved_bytes), "{advice}");
         let command =
             advice.split(" would ").next().unwrap().replace("*1 $BF.RESERVE k", "BF.RESERVE advised");
         assert_eq!(server.run(&command), "+OK");
