@@ -55,6 +55,42 @@ fn filters_that_nobody_reserved_take_few_bits_more_the_more_they_grow() {
     }
 }
 
+/// The cells of the row of a page that begins so.
+fn row<'p>(page: &'p str, head: &str) -> Vec<&'p str> {
+    let row = page
+        .lines()
+        .find(|line| line.starts_with(&format!("| {head}")))
+        .unwrap_or_else(|| panic!("no row {head}"));
+    row.trim_matches('|').split('|').skip(1).map(str::trim).collect()
+}
+
+#[test]
+fn the_bits_per_item_in_the_documentation_are_right() {
+    let page =
+        |name: &str| std::fs::read_to_string(format!("{}/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let memory = page("docs/memory.md");
+    let reserved = Options { capacity_items: 100, ..Options::default() };
+    for (head, options) in [("unreserved", Options::unreserved()), ("reserved for 100", reserved)] {
+        let bits = row(&memory, head);
+        assert_eq!(bits.len(), 12);
+        for (layers, bits) in row(&memory, "layers").into_iter().zip(bits) {
+            assert_eq!(format!("{:.1}", full(options, layers.parse().unwrap()).1), bits, "{head} {layers}");
+        }
+    }
+    let (items, ours) = full(Options::unreserved(), 14);
+    let of_format = |format| {
+        let sizes =
+            layer_sizes(format, Options { capacity_items: 100, ..Options::default() }, items).unwrap();
+        sizes.iter().map(|layer| layer.size_bits).sum::<u64>() as f64 / items as f64
+    };
+    let readme = page("README.md");
+    let cells = row(&readme, "a filter that nobody reserved, full at 1.6 million items, 1 %");
+    assert!(cells[0].starts_with(&format!("[{ours:.1} bits per item]")), "{cells:?} {ours}");
+    let others = [Format::RedisBloom, Format::ValkeyBloom].map(of_format);
+    assert_eq!(cells[1..], others.map(|bits| format!("{bits:.1}")));
+    assert!(ours < others[0] * 2.0 / 3.0, "{ours}");
+}
+
 #[test]
 fn reserved_filters_take_no_more_than_before_and_few_bits_more_when_they_grow() {
     let limits = [(1, 10.35), (2, 13.2), (3, 14.7), (4, 16.1), (5, 17.5), (14, 22.5)];
