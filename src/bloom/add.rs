@@ -2,7 +2,7 @@
 
 use std::iter::repeat;
 
-use super::batch::{contains_in_layer, in_steps, is_cached, items_per_step};
+use super::batch::{PARTS_IN_CHAIN, contains_in_layer, in_steps, is_cached, items_per_step};
 use super::cells::{CellType, Purpose};
 use super::digest::{Digests, Group};
 use super::engine::{FoundEach, Taken, Taking};
@@ -229,11 +229,7 @@ fn find_in_layer(
 ) -> FoundEach {
     if layer.cells().columns().is_none() {
         // What is there is there for good.
-        let found = if is_cached(layer) {
-            group.contains_each(layer, wanted, Part::InTurn, at)
-        } else {
-            contains_in_layer(layer, group, wanted, false, at, prefetch)
-        };
+        let found = contains_in_layer(layer, group, wanted, PARTS_IN_CHAIN, at, prefetch);
         return FoundEach { live: found, current: found };
     }
     if is_cached(layer) {

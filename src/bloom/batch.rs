@@ -20,9 +20,16 @@ use super::window::Moment;
 const SMALL_GROUP_ITEMS: usize = 3;
 /// Lines that are asked for in one step; with those of the step before, up to twice as many are on their way.
 const STEP_LINES: usize = 16;
-/// Lines per item from which on an absent item is looked for in two steps: most are found out by the first
+/// Lines per item from which on an item is looked for part by part: most absent ones are found out by the first
 /// two lines, so that the others need not be fetched.
-const TWO_STEP_LINES: u32 = 4;
+const IN_PARTS_LINES: u32 = 4;
+/// The parts by which items are looked for in a layer that has most of them.
+const PARTS_OF_PRESENT: &[Part] = &[Part::All];
+/// As above, in the only layer.
+const PARTS_IN_ONE: &[Part] = &[Part::First, Part::Rest];
+/// As above, in one of several layers: most items are in another one. Of the few that are left by the first two probes or lines
+/// the next two are looked at without a branch, too.
+pub(super) const PARTS_IN_CHAIN: &[Part] = &[Part::First, Part::Next, Part::Rest];
 
 impl Filter {
     /// Looks up every item; `reply` takes the items of a group that are found, and how many were looked up, in the order of
@@ -39,7 +46,12 @@ impl Filter {
             if group.len() == 0 {
                 return;
             }
-            let found = self.contains_group(&mut group, hits_expected, prefetch);
+            let parts = match self.layers.len() {
+                1 if hits_expected => PARTS_OF_PRESENT,
+                1 => PARTS_IN_ONE,
+                _ => PARTS_IN_CHAIN,
+            };
+            let found = self.contains_group(&mut group, parts, prefetch);
             hits_expected = found.count_ones() as usize * 2 >= group.len();
             reply(found, group.len());
         }
@@ -47,12 +59,7 @@ impl Filter {
 
     /// Returns the items of a group that may be in the filter: layer after layer, the newest first, for the items that were not
     /// found yet.
-    fn contains_group(
-        &self,
-        group: &mut Group<'_, '_>,
-        hits_expected: bool,
-        prefetch: impl Prefetch,
-    ) -> ItemSet {
+    fn contains_group(&self, group: &mut Group<'_, '_>, parts: &[Part], prefetch: impl Prefetch) -> ItemSet {
         let at = self.policy.moment();
         let wanted = self.admitted(group);
         if group.len() <= SMALL_GROUP_ITEMS {
@@ -62,7 +69,7 @@ impl Filter {
         }
         let mut found = 0;
         for layer in self.layers.iter().rev() {
-            found |= contains_in_layer(layer, group, wanted & !found, hits_expected, at, prefetch);
+            found |= contains_in_layer(layer, group, wanted & !found, parts, at, prefetch);
             if found == wanted {
                 break;
             }
@@ -71,12 +78,12 @@ impl Filter {
     }
 }
 
-/// Returns the `wanted` items that a layer contains.
+/// Returns the `wanted` items that a layer contains, looked for by those parts one after another.
 pub(super) fn contains_in_layer(
     layer: &Layer,
     group: &mut Group<'_, '_>,
     wanted: ItemSet,
-    hits_expected: bool,
+    parts: &[Part],
     at: Moment,
     prefetch: impl Prefetch,
 ) -> ItemSet {
@@ -88,11 +95,8 @@ pub(super) fn contains_in_layer(
         let items_per_step = items_per_step(layer, part, Purpose::Look);
         group.contains_in_steps(layer, wanted, part, at, items_per_step, prefetch)
     };
-    if layer.layout().lines() < TWO_STEP_LINES || hits_expected {
-        return look(wanted, Part::All);
-    }
-    let rest = look(wanted, Part::First);
-    look(rest, Part::Rest)
+    let parts = if layer.layout().lines() < IN_PARTS_LINES { PARTS_OF_PRESENT } else { parts };
+    parts.iter().fold(wanted, |left, part| if left == 0 { 0 } else { look(left, *part) })
 }
 
 /// Acts on the `wanted` items in steps, each of which is asked for while the one before is acted on, until `act` returns false.

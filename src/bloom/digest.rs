@@ -18,6 +18,8 @@ use super::window::Moment;
 pub(super) trait HashedItem: Copy {
     /// Returns whether the item is in a layer, whose memory is asked for first. O(probes).
     fn is_in(self, layer: &Layer, at: Moment, prefetch: impl Prefetch) -> bool;
+    /// Returns whether the item may be in a layer, by the first of its probes. O(1).
+    fn may_be_in(self, layer: &Layer, at: Moment) -> bool;
     /// Returns the two words of hash that cells other than bits are probed by; nothing where there are none.
     fn pair(self) -> Option<ItemHash>;
     /// Adds the item to a layer, whose memory is asked for first. Returns whether it was new there. O(probes).
@@ -31,6 +33,11 @@ impl<D: Probe> HashedItem for D {
     #[inline(always)]
     fn is_in(self, layer: &Layer, at: Moment, prefetch: impl Prefetch) -> bool {
         layer.contains(self, at, prefetch)
+    }
+
+    #[inline(always)]
+    fn may_be_in(self, layer: &Layer, at: Moment) -> bool {
+        layer.may_contain(self, at)
     }
 
     #[inline(always)]
@@ -110,6 +117,11 @@ impl HashedItem for MixedItem<'_> {
     #[inline(never)]
     fn is_in(self, layer: &Layer, at: Moment, prefetch: impl Prefetch) -> bool {
         with_digest!(self, layer, digest => digest.is_in(layer, at, prefetch), false)
+    }
+
+    #[inline(never)]
+    fn may_be_in(self, layer: &Layer, at: Moment) -> bool {
+        with_digest!(self, layer, digest => digest.may_be_in(layer, at), false)
     }
 
     fn pair(self) -> Option<ItemHash> {

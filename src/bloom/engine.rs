@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::cells::{At, Cell, Found, Purpose};
-use super::group::{ItemSet, members, subset};
+use super::group::{ItemSet, dense_subset, members, subset};
 use super::layout::{Probing, Spot};
 use super::limits::PROBES_MAX;
 use super::prefetch::{NoPrefetch, Part, Prefetch};
@@ -107,6 +107,12 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         )
     }
 
+    /// Returns whether the first [`CHAIN_SPOTS`](Probing::CHAIN_SPOTS) of the item's spots are set. Looks at all of them.
+    #[inline(always)]
+    fn may_contain<C: At<Self::Spot>>(self, view: View<'_>, item: D, at: Moment) -> bool {
+        self.has_few::<C>(view, item, at, 0, Self::CHAIN_SPOTS)
+    }
+
     /// Returns those of the `wanted` items that are there, by that part of their spots. For memory that is near or has been
     /// asked for: looks at more and branches less than [`contains`](Self::contains), unless an item has very many spots.
     #[inline(always)]
@@ -118,41 +124,47 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         part: Part,
         at: Moment,
     ) -> ItemSet {
-        let (regions, positions) = (Self::Spot::regions::<C>(view.words), positions::<C>(view.words));
         match part {
-            Part::First => subset(items, wanted, |item| {
-                let spots = self.spots(item, positions).take(Part::FIRST as usize);
-                self.has_all::<C>(view, regions, item, at, spots)
-            }),
-            Part::Rest if self.spot_count() <= AT_HAND_SPOTS => subset(items, wanted, |item| {
-                let mut spots = self.spots(item, positions);
-                // Those before are known to be set. By time all have to be set in one generation.
-                for _ in 0..if C::IS_TIMED { 0 } else { Part::FIRST } {
-                    let _ = spots.next();
-                }
-                self.has_all::<C>(view, regions, item, at, spots)
-            }),
-            Part::All if self.spot_count() <= AT_HAND_SPOTS => subset(items, wanted, |item| {
-                self.has_all::<C>(view, regions, item, at, self.spots(item, positions))
-            }),
-            Part::Rest | Part::All | Part::InTurn => {
+            Part::First => {
+                dense_subset(items, wanted, |item| self.has_few::<C>(view, item, at, 0, Part::FIRST))
+            }
+            Part::Next => {
+                subset(items, wanted, |item| self.has_few::<C>(view, item, at, Part::FIRST, Part::NEXT))
+            }
+            Part::Rest | Part::All if self.spot_count() > AT_HAND_SPOTS => {
                 subset(items, wanted, |item| self.contains::<C>(view, item, at, NoPrefetch))
+            }
+            Part::Rest => subset(items, wanted, |item| {
+                self.has_part::<C>(view, item, at, Part::FIRST, self.spot_count())
+            }),
+            Part::All => {
+                subset(items, wanted, |item| self.has_part::<C>(view, item, at, 0, self.spot_count()))
             }
         }
     }
 
-    /// Returns whether all of some of the item's spots are set. Looks at all of them.
+    /// As [`has_part`](Self::has_part), of those spots that the item has. The compiler knows `start` and `end`, so there is no loop
+    /// where the item has them all.
     #[inline(always)]
-    fn has_all<C: At<Self::Spot>>(
-        self,
-        view: View<'_>,
-        regions: usize,
-        item: D,
-        at: Moment,
-        spots: impl Iterator<Item = Self::Spot>,
-    ) -> bool {
-        let region = self.region(item, regions);
+    fn has_few<C: At<Self::Spot>>(self, view: View<'_>, item: D, at: Moment, start: u32, end: u32) -> bool {
+        let spots = self.spot_count();
+        if spots >= end {
+            self.has_part::<C>(view, item, at, start, end)
+        } else {
+            self.has_part::<C>(view, item, at, start, spots)
+        }
+    }
+
+    /// Returns whether the item's spots from `start` to before `end` are set. Looks at all of them.
+    #[inline(always)]
+    fn has_part<C: At<Self::Spot>>(self, view: View<'_>, item: D, at: Moment, start: u32, end: u32) -> bool {
+        let region = self.region(item, Self::Spot::regions::<C>(view.words));
         let Some(cells) = Self::Spot::region::<C>(view.words, region) else { return false };
+        let mut spots = self.first_spots(item, positions::<C>(view.words), end);
+        // By time, all spots have to be set in one generation.
+        for _ in 0..if C::IS_TIMED { 0 } else { start } {
+            let _ = spots.next();
+        }
         let mut mask = C::live(view.stamps, region, at);
         mask &= common::<C, _>(cells, spots);
         C::is_set(mask)
@@ -322,7 +334,7 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         for (_, item) in members(items, wanted) {
             let region = self.region(item, regions);
             let Some(cells) = Self::Spot::region::<C>(view.words, region) else { return };
-            if part != Part::Rest
+            if matches!(part, Part::First | Part::All)
                 && let Some(stamp) = view.stamps.get(region)
             {
                 prefetch.prefetch(stamp);

@@ -22,6 +22,19 @@ pub(super) fn subset<D: Copy>(digests: &[D], wanted: ItemSet, is_member: impl Fn
     members(digests, wanted).fold(0, |set, (index, digest)| set | ItemSet::from(is_member(digest)) << index)
 }
 
+/// As [`subset`], where most items are wanted: asks of all of them.
+pub(super) fn dense_subset<D: Copy>(
+    digests: &[D],
+    wanted: ItemSet,
+    is_member: impl Fn(D) -> bool,
+) -> ItemSet {
+    if wanted.count_ones() as usize * 2 < digests.len() {
+        return subset(digests, wanted, is_member);
+    }
+    let all = digests.iter().rev().fold(0, |set, digest| set << 1 | ItemSet::from(is_member(*digest)));
+    all & wanted
+}
+
 /// Returns the set of so many items.
 pub(super) fn all(items: usize) -> ItemSet {
     let absent = GROUP_ITEMS.saturating_sub(items);

@@ -54,7 +54,10 @@ impl Filter {
             [only] if is_cached(only) => hashed.is_in(only, at, NoPrefetch),
             [only] => hashed.is_in(only, at, prefetch),
             layers => {
-                prefetch_one(layers, hashed, Purpose::Look, prefetch);
+                if self.window().is_some() {
+                    // Columns are sixteen times as large as bits, so most of what is looked at is far.
+                    prefetch_one(layers, hashed, Purpose::Look, prefetch);
+                }
                 self.admit(item).is_ok() && any_contains(layers, hashed, at)
             }
         })
@@ -238,13 +241,31 @@ fn prefetch_in(layer: &Layer, item: impl HashedItem, purpose: Purpose, prefetch:
 }
 
 /// Returns whether one of the layers may contain the item, asked from the newest on.
-// A loop, for it has to be part of its callers: `any` may become a call for every layer.
-#[inline(always)]
+///
+/// Looks at the first probes of some layers without a branch, so that the processor overlaps them, and asks only the layers that
+/// are left. The newest layers have most of the items, so each step takes twice as many layers as the one before.
+// No part of its callers: what it needs would cost filters of one layer instructions.
+#[inline(never)]
 fn any_contains(layers: &[Layer], item: impl HashedItem, at: Moment) -> bool {
-    for layer in layers.iter().rev() {
-        if item.is_in(layer, at, NoPrefetch) {
-            return true;
+    let (mut layers, mut count) = (layers, 1usize);
+    while !layers.is_empty() {
+        let (older, newer) = layers.split_at(layers.len().saturating_sub(count));
+        let mut left = 0u64;
+        for layer in newer {
+            left = left << 1 | u64::from(item.may_be_in(layer, at));
         }
+        while left != 0 {
+            let mut from_newest = newer.iter().rev().skip(left.trailing_zeros() as usize);
+            if from_newest.next().is_some_and(|layer| item.is_in(layer, at, NoPrefetch)) {
+                return true;
+            }
+            left &= left.wrapping_sub(1);
+        }
+        layers = older;
+        count = STEP_LAYERS_MAX.min(count.saturating_mul(2));
     }
     false
 }
+
+/// Most layers whose first probes are looked at in one step: there is a bit of a word for each.
+const STEP_LAYERS_MAX: usize = 64;

@@ -36,25 +36,28 @@ impl Prefetch for NoPrefetch {
 pub enum Part {
     /// The first two.
     First,
+    /// The two behind the first two.
+    Next,
     /// All but the first two.
     Rest,
     /// All.
     All,
-    /// All, each looked at only where those before it are set: for memory that is near, and items that are mostly absent.
-    InTurn,
 }
 
 impl Part {
     /// Probes or lines that an absent item is most often found out by.
     pub(super) const FIRST: u32 = 2;
+    /// Probes or lines up to the end of [`Part::Next`].
+    pub(super) const NEXT: u32 = 4;
 
     /// The indices of this part of so many.
     pub(super) fn of(self, count: u32) -> Range<u32> {
-        let first = count.min(Self::FIRST);
+        let (first, next) = (count.min(Self::FIRST), count.min(Self::NEXT));
         match self {
             Self::First => 0..first,
+            Self::Next => first..next,
             Self::Rest => first..count,
-            Self::All | Self::InTurn => 0..count,
+            Self::All => 0..count,
         }
     }
 }

@@ -42,6 +42,21 @@ impl Layer {
         }
     }
 
+    /// Returns whether the first spots of the item are set. O(1).
+    #[inline(always)]
+    pub(super) fn may_contain<D: Probe>(&self, item: D, at: Moment) -> bool {
+        match (self.placement().probing(), self.cells().state(), item.pair()) {
+            // As above.
+            (LayoutRef::Scattered(layout), CellState::Bits, Some(pair)) => {
+                layout.may_contain::<Bits>(self.cells().view(), pair, at)
+            }
+            (LayoutRef::Modulo(layout), CellState::Bits, Some(pair)) => {
+                layout.may_contain::<Bits>(self.cells().view(), pair, at)
+            }
+            _ => D::may_contain(self, item, at),
+        }
+    }
+
     /// Adds an item. Returns whether it was new to the layer. O(probes).
     #[inline(always)]
     pub(super) fn insert<D: Probe>(&mut self, item: D, at: Moment, prefetch: impl Prefetch) -> bool {
@@ -88,6 +103,8 @@ impl Layer {
 pub(super) trait Probe: Digest {
     /// [`Engine::contains`].
     fn contains(layer: &Layer, item: Self, at: Moment, prefetch: impl Prefetch) -> bool;
+    /// [`Engine::may_contain`].
+    fn may_contain(layer: &Layer, item: Self, at: Moment) -> bool;
     /// [`Engine::contains_each`].
     fn contains_each(layer: &Layer, items: &[Self], wanted: ItemSet, part: Part, at: Moment) -> ItemSet;
     /// [`Engine::contains_each`], in steps of so many items, each of which is asked for while the one before is looked at.
@@ -193,6 +210,12 @@ macro_rules! probes {
             fn contains(layer: &Layer, item: Self, at: Moment, prefetch: impl Prefetch) -> bool {
                 let view = layer.cells().view();
                 $with_layout!(layer, layout, C => layout.contains::<C>(view, item, at, prefetch), false)
+            }
+
+            #[inline(never)]
+            fn may_contain(layer: &Layer, item: Self, at: Moment) -> bool {
+                let view = layer.cells().view();
+                $with_lines!(layer, layout, C => layout.may_contain::<C>(view, item, at), false)
             }
 
             #[inline(never)]

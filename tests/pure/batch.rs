@@ -147,6 +147,27 @@ fn asking_for_many_has_the_replies_of_asking_one_by_one() {
     }
 }
 
+#[test]
+fn every_item_is_found_in_chains_of_any_length() {
+    for (name, make) in KINDS {
+        let added = items(b'a', 400);
+        // Layers of one item, with so few probes that there is no second look at them.
+        let mut filter = make(0.3, 1, 1);
+        set_time(&mut filter, START_MS);
+        for (index, item) in added.iter().enumerate() {
+            add(&mut filter, item).unwrap();
+            let found = found_both(&filter, &borrowed(&added[..=index]), name);
+            assert!(
+                found.iter().all(|is_in| *is_in),
+                "{name}: {index} items, {} layers",
+                filter.layer_count()
+            );
+        }
+        let is_chain = filter.layer_count() > 64 || name.contains("window");
+        assert!(is_chain, "{name}: {} layers", filter.layer_count());
+    }
+}
+
 /// Random commands, in filters that grow, refuse and saturate, over time, with items that are deleted.
 #[test]
 fn random_commands_with_many_items_are_the_same_commands_one_by_one() {

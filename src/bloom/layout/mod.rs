@@ -30,14 +30,24 @@ pub trait Probing<D>: Copy {
     /// Of single positions in a full layer seven of eight new items do.
     const TELLING_SPOTS: usize = 3;
 
+    /// Spots of each layer of a chain that are looked at before the first branch of a lookup: so many that most absent items miss
+    /// one of them in every layer but one.
+    const CHAIN_SPOTS: u32 = 4;
+
     /// Returns the index of the region that holds the item, below `regions`.
     #[inline(always)]
     fn region(self, _digest: D, _regions: usize) -> usize {
         0
     }
 
+    /// Returns the first `count` of the item's spots in a region of so many positions, in order; there are as many.
+    fn first_spots(self, digest: D, positions: u64, count: u32) -> impl Iterator<Item = Self::Spot> + Clone;
+
     /// Returns the item's spots in a region of so many positions, in order.
-    fn spots(self, digest: D, positions: u64) -> impl Iterator<Item = Self::Spot> + Clone;
+    #[inline(always)]
+    fn spots(self, digest: D, positions: u64) -> impl Iterator<Item = Self::Spot> + Clone {
+        self.first_spots(digest, positions, self.spot_count())
+    }
 
     /// Returns the number of spots of an item.
     fn spot_count(self) -> u32;

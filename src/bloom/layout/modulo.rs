@@ -85,8 +85,13 @@ impl Probing<ItemHash> for Modulo {
     type Spot = Position;
 
     #[inline(always)]
-    fn spots(self, item: ItemHash, _positions: u64) -> impl Iterator<Item = Position> + Clone {
-        Positions { modulus: self.modulus, number: item.h1, step: item.h2, left: self.probes.into() }
+    fn first_spots(
+        self,
+        item: ItemHash,
+        _positions: u64,
+        count: u32,
+    ) -> impl Iterator<Item = Position> + Clone {
+        Positions { modulus: self.modulus, number: item.h1, step: item.h2, left: count }
     }
 
     #[inline(always)]

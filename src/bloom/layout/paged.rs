@@ -117,6 +117,7 @@ impl<const PER_LINE: u32> Probing<ItemHash> for Paged<PER_LINE> {
     type Spot = Line<PER_LINE>;
 
     const TELLING_SPOTS: usize = 1;
+    const CHAIN_SPOTS: u32 = 2;
 
     #[inline(always)]
     fn region(self, item: ItemHash, regions: usize) -> usize {
@@ -124,11 +125,16 @@ impl<const PER_LINE: u32> Probing<ItemHash> for Paged<PER_LINE> {
     }
 
     #[inline(always)]
-    fn spots(self, item: ItemHash, _positions: u64) -> impl Iterator<Item = Line<PER_LINE>> + Clone {
+    fn first_spots(
+        self,
+        item: ItemHash,
+        _positions: u64,
+        count: u32,
+    ) -> impl Iterator<Item = Line<PER_LINE>> + Clone {
         let ItemHash { h2, .. } = item;
         // The last term keeps the empty item, whose hash is 0, from the same bit in every line.
         let word = h2 ^ (h2 >> 29) ^ GOLDEN;
-        let multipliers = LINE_MULTIPLIERS.get(..usize::from(self.lines)).unwrap_or_default().iter();
+        let multipliers = LINE_MULTIPLIERS.get(..count as usize).unwrap_or_default().iter();
         // An odd step leads to distinct lines, for up to 64 of them.
         let (step, with_one_more) = (h2 >> 6 | 1, self.lines_with_one_more.into());
         Lines { multipliers, number: 0, with_one_more, line: h2, step, word }

@@ -49,7 +49,12 @@ impl Probing<ItemHash> for Prime {
     type Spot = Position;
 
     #[inline(always)]
-    fn spots(self, item: ItemHash, _positions: u64) -> impl Iterator<Item = Position> + Clone {
+    fn first_spots(
+        self,
+        item: ItemHash,
+        _positions: u64,
+        count: u32,
+    ) -> impl Iterator<Item = Position> + Clone {
         let ItemHash { h1, h2 } = item;
         Positions {
             modulus: self.modulus,
@@ -57,7 +62,7 @@ impl Probing<ItemHash> for Prime {
             after: h2,
             sum: h1.wrapping_add(h2),
             step: h2,
-            left: self.probes,
+            left: count,
         }
     }
 

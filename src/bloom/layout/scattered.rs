@@ -46,10 +46,15 @@ impl<const PROBES: u32> Probing<ItemHash> for Scattered<PROBES> {
 
     /// Uniform over any number of positions, a power of two or not.
     #[inline(always)]
-    fn spots(self, item: ItemHash, positions: u64) -> impl Iterator<Item = Position> + Clone {
+    fn first_spots(
+        self,
+        item: ItemHash,
+        positions: u64,
+        count: u32,
+    ) -> impl Iterator<Item = Position> + Clone {
         // The hash of the empty item is 0, which no multiplication spreads: without the last term its positions
         // would all be 0, and it would be a false positive in every other filter.
-        Positions { word: item.h1 ^ item.h2.rotate_left(29) ^ GOLDEN, positions, left: self.probes() }
+        Positions { word: item.h1 ^ item.h2.rotate_left(29) ^ GOLDEN, positions, left: count }
     }
 
     #[inline(always)]

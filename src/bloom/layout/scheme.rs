@@ -53,9 +53,14 @@ impl Probing<SchemeHash> for SchemeLayout {
 
     /// In the order in which the client's code computes them.
     #[inline(always)]
-    fn spots(self, item: SchemeHash, _positions: u64) -> impl Iterator<Item = Position> + Clone {
-        let Self { parameters: SchemeParameters { shift, probes, .. }, modulus } = self;
-        item.probes(probes).map(move |hash| Position(modulus.remainder(hash) >> shift))
+    fn first_spots(
+        self,
+        item: SchemeHash,
+        _positions: u64,
+        count: u32,
+    ) -> impl Iterator<Item = Position> + Clone {
+        let Self { parameters: SchemeParameters { shift, .. }, modulus } = self;
+        item.probes(count).map(move |hash| Position(modulus.remainder(hash) >> shift))
     }
 
     #[inline(always)]
