@@ -18,6 +18,7 @@ pub(super) fn members<D: Copy>(digests: &[D], mut set: ItemSet) -> impl Iterator
 }
 
 /// Returns one bit per item of `wanted` for which `is_member` holds.
+#[inline(always)]
 pub(super) fn subset<D: Copy>(digests: &[D], wanted: ItemSet, is_member: impl Fn(D) -> bool) -> ItemSet {
     members(digests, wanted).fold(0, |set, (index, digest)| set | ItemSet::from(is_member(digest)) << index)
 }
