@@ -375,12 +375,12 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         prefetch: impl Prefetch,
     ) {
         let Range { start, end } = part.of(self.spot_count());
-        let mut spots = self.spots(item, positions);
+        let mut spots = self.first_spots(item, positions, end);
         // By hand: `skip` would ask for every element whether it is still to be skipped.
         for _ in 0..start {
             let _ = spots.next();
         }
-        for spot in spots.take(end.saturating_sub(start) as usize) {
+        for spot in spots {
             for plane in 0..C::planes(purpose) {
                 if let Some(word) = C::word(cells, spot, plane as usize) {
                     prefetch.prefetch(word);
