@@ -54,10 +54,7 @@ impl Filter {
             [only] if is_cached(only) => hashed.is_in(only, at, NoPrefetch),
             [only] => hashed.is_in(only, at, prefetch),
             layers => {
-                if self.window().is_some() {
-                    // Columns are sixteen times as large as bits, so most of what is looked at is far.
-                    prefetch_one(layers, hashed, Purpose::Look, prefetch);
-                }
+                prefetch_one(layers, hashed, Purpose::Look, prefetch);
                 self.admit(item).is_ok() && any_contains(layers, hashed, at)
             }
         })
