@@ -105,13 +105,17 @@ impl Size {
         capacity
     }
 
-    /// The name without spaces: in keys, and in `ONLY`.
+    /// The name as a word: in `ONLY`.
     pub(crate) fn word(&self) -> String {
-        self.name.replace(", ", "-").replace(' ', "-")
+        word(self.name)
     }
 
     /// The filter's key.
     pub(crate) fn key(&self, series: &Series) -> String {
-        format!("{}:{}", series.name, self.word())
+        word(&format!("{}:{}", series.name, self.name))
     }
+}
+
+fn word(name: &str) -> String {
+    name.replace(", ", "-").replace(' ', "-")
 }
