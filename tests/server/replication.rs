@@ -143,7 +143,7 @@ fn filters_of_any_shares_grow_alike(site: &Site) {
     // What the operator of the primary chose, too.
     assert_eq!(pair.client.say("CONFIG SET bf.initial-size 90"), "+OK");
     pair.client.say("BF.ADD by-option x");
-    let mut grow = |pair: &mut Pair, keys: &[&str], from: u32| {
+    let grow = |pair: &mut Pair, keys: &[&str], from: u32| {
         for key in keys {
             let items: Vec<String> = (from..from + 1500).map(|item| item.to_string()).collect();
             pair.client.say(&format!("BF.MADD {key} {}", items.join(" ")));
