@@ -339,7 +339,13 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
             {
                 prefetch.prefetch(stamp);
             }
-            self.prefetch_spots::<C>(cells, positions, item, part, purpose, prefetch);
+            let Range { start, end } = part.of(self.spot_count());
+            let mut spots = self.first_spots(item, positions, end);
+            // By hand: `skip` would ask for every element whether it is still to be skipped.
+            for _ in 0..start {
+                let _ = spots.next();
+            }
+            prefetch_spots::<C, _>(cells, spots, purpose, prefetch);
         }
     }
 
@@ -360,33 +366,9 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         if let Some(stamp) = view.stamps.get(region) {
             prefetch.prefetch(stamp);
         }
-        self.prefetch_spots::<C>(cells, positions::<C>(view.words), item, Part::All, purpose, prefetch);
-    }
-
-    /// Asks for the memory of a part of the item's spots in its region, of cells that have so many positions in all.
-    #[inline(always)]
-    fn prefetch_spots<C: At<Self::Spot>>(
-        self,
-        cells: &<Self::Spot as Spot>::Region<C>,
-        positions: u64,
-        item: D,
-        part: Part,
-        purpose: Purpose,
-        prefetch: impl Prefetch,
-    ) {
-        let Range { start, end } = part.of(self.spot_count());
-        let mut spots = self.first_spots(item, positions, end);
-        // By hand: `skip` would ask for every element whether it is still to be skipped.
-        for _ in 0..start {
-            let _ = spots.next();
-        }
-        for spot in spots {
-            for plane in 0..C::planes(purpose) {
-                if let Some(word) = C::word(cells, spot, plane as usize) {
-                    prefetch.prefetch(word);
-                }
-            }
-        }
+        // Counted, which takes fewer instructions than finding the end of the spots.
+        let spots = self.spots(item, positions::<C>(view.words)).take(self.spot_count() as usize);
+        prefetch_spots::<C, _>(cells, spots, purpose, prefetch);
     }
 }
 
@@ -435,4 +417,21 @@ fn common<C: At<S>, S: Spot>(cells: &S::Region<C>, spots: impl Iterator<Item = S
         mask &= C::look(cells, spot);
     }
     mask
+}
+
+/// Asks for the memory of spots in a region.
+#[inline(always)]
+pub(super) fn prefetch_spots<C: At<S>, S: Spot>(
+    cells: &S::Region<C>,
+    spots: impl Iterator<Item = S>,
+    purpose: Purpose,
+    prefetch: impl Prefetch,
+) {
+    for spot in spots {
+        for plane in 0..C::planes(purpose) {
+            if let Some(word) = C::word(cells, spot, plane as usize) {
+                prefetch.prefetch(word);
+            }
+        }
+    }
 }

@@ -2,13 +2,13 @@
 //! the thread that owns the page adds the item alone.
 
 use super::cells::{Bits, CellState, Purpose};
-use super::engine::{Engine, Inserted, ViewMut};
+use super::engine::{Engine, Inserted, ViewMut, prefetch_spots};
 use super::filter::Filter;
 use super::hash::{Digest, ItemHash};
-use super::layout::{Line, Paged, Spot, page_index, with_per_line};
+use super::layout::{Line, Paged, Probing, Spot, page_index, with_per_line};
 use super::outcome::{AddError, Added, ByteLimit};
 use super::placement::Layout;
-use super::prefetch::{Part, Prefetch};
+use super::prefetch::Prefetch;
 use super::window::Moment;
 
 /// Items that are prefetched together.
@@ -93,7 +93,7 @@ impl PagePart<'_> {
         for item in items.unwrap_or_default() {
             let page = self.page_of(*item);
             if let Some(page) = page.and_then(|page| Line::<PER_LINE>::region::<Bits>(self.words, page)) {
-                layout.prefetch_spots::<Bits>(page, 0, *item, Part::All, Purpose::Add, prefetch);
+                prefetch_spots::<Bits, _>(page, layout.spots(*item, 0), Purpose::Add, prefetch);
             }
         }
     }
