@@ -82,7 +82,7 @@ pub(crate) const UNRESERVED: [Size; 4] = [
     unreserved("unreserved, 10 million items", 10_000_000),
 ];
 
-/// A filter of so many items that nobody reserved, with the error rate that all modules have by default.
+/// Returns a filter that nobody reserved, with `known` items and the default error rate of all modules.
 const fn unreserved(name: &'static str, known: u64) -> Size {
     Size { name, error_rate: 0.01, bytes: 0, known }
 }

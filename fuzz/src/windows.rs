@@ -226,7 +226,7 @@ impl World {
         // A generation more for rounding, and another for the one that an add may lie in.
         let longest_ms = self.window_ms + self.window_ms / 14 * 2 + 2;
         let has_expired = |from_ms: u64| now_ms.saturating_sub(from_ms) > longest_ms;
-        // A chunk has what was added since the header in the header's generation, as a clock that went back makes it.
+        // A chunk also has items that were added after the header, if they lie in the header's generation: the clock went back.
         let latest_ms = |item: &Vec<u8>, from_ms: u64| {
             let is_added_again = self.from_ms.get(item).is_some_and(|again_ms| *again_ms > from_ms);
             if is_added_again { copy.header_ms } else { from_ms }

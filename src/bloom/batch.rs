@@ -23,12 +23,11 @@ const STEP_LINES: usize = 16;
 /// Lines per item from which on an item is looked for part by part: most absent ones are found out by the first
 /// two lines, so that the others need not be fetched.
 const IN_PARTS_LINES: u32 = 4;
-/// The parts by which items are looked for in a layer that has most of them.
+/// The parts by which a group is looked up in the only layer, where most of the items before were found.
 const PARTS_OF_PRESENT: &[Part] = &[Part::All];
-/// As above, in the only layer.
+/// The parts by which a group is looked up in the only layer, where most of the items before were absent.
 const PARTS_IN_ONE: &[Part] = &[Part::First, Part::Rest];
-/// As above, in one of several layers: most items are in another one. Of the few that are left by the first two probes or lines
-/// the next two are looked at without a branch, too.
+/// The parts by which a group is looked up in one of several layers, where most items are in another one.
 pub(super) const PARTS_IN_CHAIN: &[Part] = &[Part::First, Part::Next, Part::Rest];
 
 impl Filter {

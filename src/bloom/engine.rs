@@ -107,7 +107,7 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         )
     }
 
-    /// Returns whether the first [`CHAIN_SPOTS`](Probing::CHAIN_SPOTS) of the item's spots are set. Looks at all of them.
+    /// Returns whether the first [`CHAIN_SPOTS`](Probing::CHAIN_SPOTS) of the item's spots are set. Reads them without a branch.
     #[inline(always)]
     fn may_contain<C: At<Self::Spot>>(self, view: View<'_>, item: D, at: Moment) -> bool {
         self.has_few::<C>(view, item, at, 0, Self::CHAIN_SPOTS)

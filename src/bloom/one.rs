@@ -237,11 +237,12 @@ fn prefetch_in(layer: &Layer, item: impl HashedItem, purpose: Purpose, prefetch:
     }
 }
 
-/// Returns whether one of the layers may contain the item, asked from the newest on.
+/// Returns whether one of the layers may contain the item, the newest first. O(layers * probes).
 ///
-/// Looks at the first probes of some layers without a branch, so that the processor overlaps them, and asks only the layers that
-/// are left. The newest layers have most of the items, so each step takes twice as many layers as the one before.
-// No part of its callers: what it needs would cost filters of one layer instructions.
+/// Reads the first probes of several layers without a branch, so that the processor overlaps them. Then it looks the item up in
+/// the layers in which they are set. The newest layers have most of the items, so each step takes twice as many layers as the
+/// one before.
+// Not inlined: its registers would cost lookups in filters of one layer instructions.
 #[inline(never)]
 fn any_contains(layers: &[Layer], item: impl HashedItem, at: Moment) -> bool {
     let (mut layers, mut count) = (layers, 1usize);
@@ -252,6 +253,7 @@ fn any_contains(layers: &[Layer], item: impl HashedItem, at: Moment) -> bool {
             left = left << 1 | u64::from(item.may_be_in(layer, at));
         }
         while left != 0 {
+            // Not `nth_back`: with it, lookups of present items took a tenth longer.
             let mut from_newest = newer.iter().rev().skip(left.trailing_zeros() as usize);
             if from_newest.next().is_some_and(|layer| item.is_in(layer, at, NoPrefetch)) {
                 return true;

@@ -42,7 +42,7 @@ impl Layer {
         }
     }
 
-    /// Returns whether the first spots of the item are set. O(1).
+    /// [`Engine::may_contain`]. O(1).
     #[inline(always)]
     pub(super) fn may_contain<D: Probe>(&self, item: D, at: Moment) -> bool {
         match (self.placement().probing(), self.cells().state(), item.pair()) {
@@ -107,7 +107,7 @@ pub(super) trait Probe: Digest {
     fn may_contain(layer: &Layer, item: Self, at: Moment) -> bool;
     /// [`Engine::contains_each`].
     fn contains_each(layer: &Layer, items: &[Self], wanted: ItemSet, part: Part, at: Moment) -> ItemSet;
-    /// [`Engine::contains_each`], in steps of so many items, each of which is asked for while the one before is looked at.
+    /// [`Engine::contains_each`], in steps of `items_per_step`; each step is prefetched while the one before is looked up.
     fn contains_in_steps(
         layer: &Layer,
         items: &[Self],
@@ -132,6 +132,23 @@ pub(super) trait Probe: Digest {
     );
 }
 
+/// The same code for the layouts of other modules, whose cells are bits; `$none` for any other layout.
+macro_rules! with_foreign_layout {
+    ($foreign:ident, $layout:ident, $cells:ident => $body:expr, $none:expr) => {
+        match $foreign {
+            LayoutRef::Modulo($layout) => {
+                type $cells = Bits;
+                $body
+            }
+            LayoutRef::Prime($layout) => {
+                type $cells = Bits;
+                $body
+            }
+            _ => $none,
+        }
+    };
+}
+
 /// The same code for the layout of a layer whose items have two words of hash, and its kind of cells; `$none` for another layout.
 macro_rules! with_pair_layout {
     ($layer:expr, $layout:ident, $cells:ident => $body:expr, $none:expr) => {
@@ -146,16 +163,7 @@ macro_rules! with_pair_layout {
             LayoutRef::Paged(paged) => {
                 with_per_line!(paged, $layout => with_cells!($layer.cells().state(), $cells => $body))
             }
-            // The cells of other modules' layouts are bits.
-            LayoutRef::Modulo($layout) => {
-                type $cells = Bits;
-                $body
-            }
-            LayoutRef::Prime($layout) => {
-                type $cells = Bits;
-                $body
-            }
-            LayoutRef::Scheme(_) => $none,
+            foreign => with_foreign_layout!(foreign, $layout, $cells => $body, $none),
         }
     };
 }
@@ -166,15 +174,7 @@ macro_rules! with_pair_lines {
         match $layer.placement().probing() {
             LayoutRef::Scattered($layout) => with_cells!($layer.cells().state(), $cells => $body),
             LayoutRef::Paged($layout) => with_cells!($layer.cells().state(), $cells => $body),
-            LayoutRef::Modulo($layout) => {
-                type $cells = Bits;
-                $body
-            }
-            LayoutRef::Prime($layout) => {
-                type $cells = Bits;
-                $body
-            }
-            LayoutRef::Scheme(_) => $none,
+            foreign => with_foreign_layout!(foreign, $layout, $cells => $body, $none),
         }
     };
 }

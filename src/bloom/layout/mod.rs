@@ -26,12 +26,12 @@ pub trait Probing<D>: Copy {
     /// A place that is looked at in one go.
     type Spot: Spot;
 
-    /// Spots that are looked at before the first branch of an insert: so many that most new items miss one of them.
-    /// Of single positions in a full layer seven of eight new items do.
+    /// Spots that an insert reads before its first branch. Most new items have a clear one among them: with three single
+    /// positions, seven of eight in a full layer.
     const TELLING_SPOTS: usize = 3;
 
-    /// Spots of each layer of a chain that are looked at before the first branch of a lookup: so many that most absent items miss
-    /// one of them in every layer but one.
+    /// Spots of each layer that a lookup in several layers reads before it branches. An absent item has four set positions in
+    /// one of sixteen full layers.
     const CHAIN_SPOTS: u32 = 4;
 
     /// Returns the index of the region that holds the item, below `regions`.
@@ -40,10 +40,11 @@ pub trait Probing<D>: Copy {
         0
     }
 
-    /// Returns the first `count` of the item's spots in a region of so many positions, in order; there are as many.
+    /// Returns the first `count` of the item's spots in a region of `positions`, in order; `count` is at most
+    /// [`spot_count`](Self::spot_count).
     fn first_spots(self, digest: D, positions: u64, count: u32) -> impl Iterator<Item = Self::Spot> + Clone;
 
-    /// Returns the item's spots in a region of so many positions, in order.
+    /// Returns the item's spots in a region of `positions`, in order.
     #[inline(always)]
     fn spots(self, digest: D, positions: u64) -> impl Iterator<Item = Self::Spot> + Clone {
         self.first_spots(digest, positions, self.spot_count())
