@@ -20,6 +20,10 @@ pub(super) trait HashedItem: Copy {
     fn is_in(self, layer: &Layer, at: Moment, prefetch: impl Prefetch) -> bool;
     /// Returns whether the item may be in a layer, by the first of its probes. O(1).
     fn may_be_in(self, layer: &Layer, at: Moment) -> bool;
+    /// Returns whether an item that may be in a layer is there, by its other probes. O(probes).
+    fn rest_is_in(self, layer: &Layer, at: Moment) -> bool;
+    /// Asks for the memory of the first of the item's probes in a layer. O(1).
+    fn prefetch_first_in(self, layer: &Layer, prefetch: impl Prefetch);
     /// Returns the two words of hash that cells other than bits are probed by; nothing where there are none.
     fn pair(self) -> Option<ItemHash>;
     /// Adds the item to a layer, whose memory is asked for first. Returns whether it was new there. O(probes).
@@ -38,6 +42,16 @@ impl<D: Probe> HashedItem for D {
     #[inline(always)]
     fn may_be_in(self, layer: &Layer, at: Moment) -> bool {
         layer.may_contain(self, at)
+    }
+
+    #[inline(always)]
+    fn rest_is_in(self, layer: &Layer, at: Moment) -> bool {
+        layer.contains_rest(self, at)
+    }
+
+    #[inline(always)]
+    fn prefetch_first_in(self, layer: &Layer, prefetch: impl Prefetch) {
+        layer.prefetch_first(self, prefetch);
     }
 
     #[inline(always)]
@@ -122,6 +136,16 @@ impl HashedItem for MixedItem<'_> {
     #[inline(never)]
     fn may_be_in(self, layer: &Layer, at: Moment) -> bool {
         with_digest!(self, layer, digest => digest.may_be_in(layer, at), false)
+    }
+
+    #[inline(never)]
+    fn rest_is_in(self, layer: &Layer, at: Moment) -> bool {
+        with_digest!(self, layer, digest => digest.rest_is_in(layer, at), false)
+    }
+
+    #[inline(never)]
+    fn prefetch_first_in(self, layer: &Layer, prefetch: impl Prefetch) {
+        with_digest!(self, layer, digest => digest.prefetch_first_in(layer, prefetch), ());
     }
 
     fn pair(self) -> Option<ItemHash> {

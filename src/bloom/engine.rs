@@ -113,6 +113,26 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         self.has_few::<C>(view, item, at, 0, Self::CHAIN_SPOTS)
     }
 
+    /// Returns whether an item for which [`may_contain`](Self::may_contain) holds is there. Ends at the first spot that is not set.
+    #[inline(always)]
+    fn contains_rest<C: At<Self::Spot>>(self, view: View<'_>, item: D, at: Moment) -> bool {
+        let region = self.region(item, Self::Spot::regions::<C>(view.words));
+        let Some(cells) = Self::Spot::region::<C>(view.words, region) else { return false };
+        let mut spots = self.spots(item, positions::<C>(view.words));
+        skip::<C, _>(&mut spots, Self::CHAIN_SPOTS);
+        are_set_in_turn::<C, _>(C::live(view.stamps, region, at), cells, spots)
+    }
+
+    /// Asks for the memory of the spots that [`may_contain`](Self::may_contain) reads.
+    #[inline(always)]
+    fn prefetch_first<C: At<Self::Spot>>(self, view: View<'_>, item: D, prefetch: impl Prefetch) {
+        let region = self.region(item, Self::Spot::regions::<C>(view.words));
+        let Some(cells) = Self::Spot::region::<C>(view.words, region) else { return };
+        let count = Self::CHAIN_SPOTS.min(self.spot_count());
+        let spots = self.first_spots(item, positions::<C>(view.words), count);
+        prefetch_spots::<C, _>(cells, spots, Purpose::Look, prefetch);
+    }
+
     /// Returns those of the `wanted` items that are there, by that part of their spots. For memory that is near or has been
     /// asked for: looks at more and branches less than [`contains`](Self::contains), unless an item has very many spots.
     #[inline(always)]
@@ -161,10 +181,7 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         let region = self.region(item, Self::Spot::regions::<C>(view.words));
         let Some(cells) = Self::Spot::region::<C>(view.words, region) else { return false };
         let mut spots = self.first_spots(item, positions::<C>(view.words), end);
-        // By time, all spots have to be set in one generation.
-        for _ in 0..if C::IS_TIMED { 0 } else { start } {
-            let _ = spots.next();
-        }
+        skip::<C, _>(&mut spots, start);
         let mut mask = C::live(view.stamps, region, at);
         mask &= common::<C, _>(cells, spots);
         C::is_set(mask)
@@ -385,6 +402,14 @@ const AT_HAND_SPOTS: u32 = 16;
 #[inline(always)]
 fn positions<C: Cell>(words: &[u64]) -> u64 {
     (words.len() as u64).wrapping_mul(C::MEASURES.word_positions)
+}
+
+/// Skips the first spots, which are known to be set. By time, all spots have to be set in one generation, so none is skipped.
+#[inline(always)]
+fn skip<C: Cell, S: Spot>(spots: &mut impl Iterator<Item = S>, count: u32) {
+    for _ in 0..if C::IS_TIMED { 0 } else { count } {
+        let _ = spots.next();
+    }
 }
 
 /// Returns whether a mask says that an item is there once all its spots have been looked at. Ends at the first that is not set.

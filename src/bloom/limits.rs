@@ -64,3 +64,6 @@ pub const PAGED_MIN_BYTES: u64 = 2 << 20;
 /// Storage of one layer up to which its memory is not prefetched: it is about the size of the caches near the
 /// processor, where a prefetch takes as long as a read. In words: 1 MiB.
 pub const CACHED_MAX_WORDS: usize = (1 << 20) / 8;
+/// Storage of one layer of several up to which a lookup of a single item does not prefetch its first probes: the cache nearest to
+/// the processor holds it. In words: 32 KiB.
+pub const NEAR_MAX_WORDS: usize = (32 << 10) / 8;

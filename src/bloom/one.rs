@@ -7,6 +7,7 @@ use super::filter::{Filter, cell_type};
 use super::growth::Growth;
 use super::hash::{Digest, ItemHash};
 use super::layer::Layer;
+use super::limits::NEAR_MAX_WORDS;
 use super::outcome::{AddError, Added, ByteLimit};
 use super::policy::Policy;
 use super::prefetch::{NoPrefetch, Prefetch};
@@ -53,10 +54,7 @@ impl Filter {
             // What most filters are, in a shorter way than the rest.
             [only] if is_cached(only) => hashed.is_in(only, at, NoPrefetch),
             [only] => hashed.is_in(only, at, prefetch),
-            layers => {
-                prefetch_one(layers, hashed, Purpose::Look, prefetch);
-                self.admit(item).is_ok() && any_contains(layers, hashed, at)
-            }
+            layers => self.admit(item).is_ok() && any_contains(layers, hashed, at, prefetch),
         })
     }
 
@@ -96,8 +94,11 @@ impl Filter {
                 let (is_near, cells) = match layers {
                     [only] => (is_cached(only), only.cells().state().cell_type()),
                     _ => {
-                        prefetch_one(layers, item, Purpose::Add, prefetch);
-                        (true, cell_type(layers))
+                        let cells = cell_type(layers);
+                        if cells != CellType::Bits {
+                            prefetch_one(layers, item, prefetch);
+                        }
+                        (true, cells)
                     }
                 };
                 match (cells, item.pair()) {
@@ -105,7 +106,7 @@ impl Filter {
                     (CellType::Counters, Some(item)) => self.count(item, limit, prefetch),
                     (CellType::Columns, Some(item)) if is_near => self.add_in_time(item, limit, NoPrefetch),
                     (CellType::Columns, Some(item)) => self.add_in_time(item, limit, prefetch),
-                    _ => self.add_once(item, limit),
+                    _ => self.add_once(item, limit, prefetch),
                 }
             }
         };
@@ -116,10 +117,16 @@ impl Filter {
     }
 
     #[inline(always)]
-    fn add_once(&mut self, item: impl HashedItem, limit: &dyn ByteLimit) -> Result<Added, AddError> {
+    fn add_once(
+        &mut self,
+        item: impl HashedItem,
+        limit: &dyn ByteLimit,
+        prefetch: impl Prefetch,
+    ) -> Result<Added, AddError> {
         let at = Moment::default();
         let Some((last, older)) = self.layers.split_last_mut() else { return Err(AddError::Full) };
-        if any_contains(older, item, at) {
+        prefetch_in(last, item, Purpose::Add, prefetch);
+        if any_contains(older, item, at, prefetch) {
             return Ok(Added::Present);
         }
         if last.room_items() > 0 || self.policy.growth() == Growth::Saturating {
@@ -220,11 +227,11 @@ fn count_in(layer: &mut Layer, item: ItemHash, prefetch: impl Prefetch) -> Added
     if is_new { Added::New } else { Added::Again }
 }
 
-/// Asks for the memory of one item in every layer. The last is the largest of all but filters that were merged.
+/// Asks for the memory of one item to be added in every layer. The last is the largest of all but filters that were merged.
 #[inline(always)]
-fn prefetch_one(layers: &[Layer], item: impl HashedItem, purpose: Purpose, prefetch: impl Prefetch) {
+fn prefetch_one(layers: &[Layer], item: impl HashedItem, prefetch: impl Prefetch) {
     if !layers.last().is_none_or(is_cached) {
-        layers.iter().rev().for_each(|layer| prefetch_in(layer, item, purpose, prefetch));
+        layers.iter().rev().for_each(|layer| prefetch_in(layer, item, Purpose::Add, prefetch));
     }
 }
 
@@ -239,32 +246,40 @@ fn prefetch_in(layer: &Layer, item: impl HashedItem, purpose: Purpose, prefetch:
 
 /// Returns whether one of the layers may contain the item, the newest first. O(layers * probes).
 ///
-/// Reads the first probes of several layers without a branch, so that the processor overlaps them. Then it looks the item up in
-/// the layers in which they are set. The newest layers have most of the items, so each step takes twice as many layers as the
-/// one before.
+/// The newest two layers have most of the items: it looks the item up in them one after the other. Of the older layers it reads
+/// the first probes without a branch, so that the processor overlaps them, and the other probes only in the layers in which the
+/// first are set. It asks for the memory of the first probes of all larger layers at the start.
 // Not inlined: its registers would cost lookups in filters of one layer instructions.
 #[inline(never)]
-fn any_contains(layers: &[Layer], item: impl HashedItem, at: Moment) -> bool {
-    let (mut layers, mut count) = (layers, 1usize);
-    while !layers.is_empty() {
-        let (older, newer) = layers.split_at(layers.len().saturating_sub(count));
-        let mut left = 0u64;
-        for layer in newer {
-            left = left << 1 | u64::from(item.may_be_in(layer, at));
+fn any_contains(layers: &[Layer], item: impl HashedItem, at: Moment, prefetch: impl Prefetch) -> bool {
+    for layer in layers.iter().rev().take(STEP_LAYERS) {
+        if layer.cells().allocation().len() > NEAR_MAX_WORDS {
+            item.prefetch_first_in(layer, prefetch);
         }
-        while left != 0 {
-            // Not `nth_back`: with it, lookups of present items took a tenth longer.
-            let mut from_newest = newer.iter().rev().skip(left.trailing_zeros() as usize);
-            if from_newest.next().is_some_and(|layer| item.is_in(layer, at, NoPrefetch)) {
+    }
+    let (older, newest) = layers.split_at(layers.len().saturating_sub(NEWEST_LAYERS));
+    if newest.iter().rev().any(|layer| item.is_in(layer, at, NoPrefetch)) {
+        return true;
+    }
+    for step in older.rchunks(STEP_LAYERS) {
+        let mut left = 0u32;
+        for layer in step {
+            left = left << 1 | u32::from(item.may_be_in(layer, at));
+        }
+        for layer in step.iter().rev() {
+            if left & 1 == 1 && item.rest_is_in(layer, at) {
                 return true;
             }
-            left &= left.wrapping_sub(1);
+            left >>= 1;
         }
-        layers = older;
-        count = STEP_LAYERS_MAX.min(count.saturating_mul(2));
     }
     false
 }
 
-/// Most layers whose first probes are looked at in one step: there is a bit of a word for each.
-const STEP_LAYERS_MAX: usize = 64;
+/// Layers that are looked at one after the other. Where each layer is twice as large as the one before, the newest two have from
+/// half to three quarters of the items.
+const NEWEST_LAYERS: usize = 2;
+
+/// Layers whose first probes are looked at in one step: there is a bit of a word for each. A filter of so many layers, each twice
+/// as large as the one before, is larger than any memory.
+const STEP_LAYERS: usize = 32;

@@ -57,6 +57,36 @@ impl Layer {
         }
     }
 
+    /// [`Engine::contains_rest`]. O(probes).
+    #[inline(always)]
+    pub(super) fn contains_rest<D: Probe>(&self, item: D, at: Moment) -> bool {
+        match (self.placement().probing(), self.cells().state(), item.pair()) {
+            // As above.
+            (LayoutRef::Scattered(layout), CellState::Bits, Some(pair)) => {
+                layout.contains_rest::<Bits>(self.cells().view(), pair, at)
+            }
+            (LayoutRef::Modulo(layout), CellState::Bits, Some(pair)) => {
+                layout.contains_rest::<Bits>(self.cells().view(), pair, at)
+            }
+            _ => D::contains_rest(self, item, at),
+        }
+    }
+
+    /// [`Engine::prefetch_first`]. O(1).
+    #[inline(always)]
+    pub(super) fn prefetch_first<D: Probe>(&self, item: D, prefetch: impl Prefetch) {
+        match (self.placement().probing(), self.cells().state(), item.pair()) {
+            // As above.
+            (LayoutRef::Scattered(layout), CellState::Bits, Some(pair)) => {
+                layout.prefetch_first::<Bits>(self.cells().view(), pair, prefetch);
+            }
+            (LayoutRef::Modulo(layout), CellState::Bits, Some(pair)) => {
+                layout.prefetch_first::<Bits>(self.cells().view(), pair, prefetch);
+            }
+            _ => D::prefetch_first(self, item, prefetch),
+        }
+    }
+
     /// Adds an item. Returns whether it was new to the layer. O(probes).
     #[inline(always)]
     pub(super) fn insert<D: Probe>(&mut self, item: D, at: Moment, prefetch: impl Prefetch) -> bool {
@@ -105,6 +135,10 @@ pub(super) trait Probe: Digest {
     fn contains(layer: &Layer, item: Self, at: Moment, prefetch: impl Prefetch) -> bool;
     /// [`Engine::may_contain`].
     fn may_contain(layer: &Layer, item: Self, at: Moment) -> bool;
+    /// [`Engine::contains_rest`].
+    fn contains_rest(layer: &Layer, item: Self, at: Moment) -> bool;
+    /// [`Engine::prefetch_first`].
+    fn prefetch_first(layer: &Layer, item: Self, prefetch: impl Prefetch);
     /// [`Engine::contains_each`].
     fn contains_each(layer: &Layer, items: &[Self], wanted: ItemSet, part: Part, at: Moment) -> ItemSet;
     /// [`Engine::contains_each`], in steps of `items_per_step`; each step is prefetched while the one before is looked up.
@@ -216,6 +250,18 @@ macro_rules! probes {
             fn may_contain(layer: &Layer, item: Self, at: Moment) -> bool {
                 let view = layer.cells().view();
                 $with_lines!(layer, layout, C => layout.may_contain::<C>(view, item, at), false)
+            }
+
+            #[inline(never)]
+            fn contains_rest(layer: &Layer, item: Self, at: Moment) -> bool {
+                let view = layer.cells().view();
+                $with_layout!(layer, layout, C => layout.contains_rest::<C>(view, item, at), false)
+            }
+
+            #[inline(never)]
+            fn prefetch_first(layer: &Layer, item: Self, prefetch: impl Prefetch) {
+                let view = layer.cells().view();
+                $with_lines!(layer, layout, C => layout.prefetch_first::<C>(view, item, prefetch), ());
             }
 
             #[inline(never)]

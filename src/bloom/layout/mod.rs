@@ -30,9 +30,9 @@ pub trait Probing<D>: Copy {
     /// positions, seven of eight in a full layer.
     const TELLING_SPOTS: usize = 3;
 
-    /// Spots of each layer that a lookup in several layers reads before it branches. An absent item has four set positions in
-    /// one of sixteen full layers.
-    const CHAIN_SPOTS: u32 = 4;
+    /// Spots of each layer that a lookup in several layers reads before it branches. An absent item has three set positions in
+    /// one of eight full layers.
+    const CHAIN_SPOTS: u32 = 3;
 
     /// Returns the index of the region that holds the item, below `regions`.
     #[inline(always)]

@@ -38,7 +38,9 @@ impl Modulus {
     pub const fn remainder(self, number: u64) -> u64 {
         let quotient = ((number as u128 * self.reciprocal as u128) >> 64) as u64;
         let rest = number.wrapping_sub(quotient.wrapping_mul(self.divisor));
-        if rest >= self.divisor { rest - self.divisor } else { rest }
+        // Below the divisor the difference wraps, and is the larger one.
+        let less = rest.wrapping_sub(self.divisor);
+        if less < rest { less } else { rest }
     }
 }
 
