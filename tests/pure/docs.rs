@@ -1,18 +1,115 @@
-//! docs/commands.md says what the table of commands says.
+//! docs/commands.md says what the table of commands and the error texts say. Links lead somewhere.
 
 use std::path::{Path, PathBuf};
 
 use everbloom::command::COMMANDS;
 
+fn read(path: &str) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+}
+
+/// Returns the text with single spaces for all white space: lines are wrapped differently.
+fn unwrapped(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 #[test]
 fn every_command_has_its_section_written_from_the_table() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/commands.md");
-    let text = std::fs::read_to_string(path).unwrap();
+    let text = read("docs/commands.md");
+    let sections: Vec<&str> = text.split("\n### ").skip(1).collect();
+    let section_of = |name: &str| {
+        let heading = format!("{name}\n");
+        sections.iter().find(|section| section.starts_with(&heading)).map(|section| format!("### {section}"))
+    };
     for command in COMMANDS {
-        let head = command.spec().section_head();
-        assert!(text.contains(&head), "docs/commands.md lacks, to the letter:\n{head}");
+        let spec = command.spec();
+        let section =
+            section_of(&spec.name.to_uppercase()).unwrap_or_else(|| panic!("no section: {}", spec.name));
+        let (section, head) = (unwrapped(&section), unwrapped(&spec.section_head()));
+        assert!(section.starts_with(&head), "docs/commands.md lacks, white space aside:\n{head}");
+        assert!(section.contains(&spec.section_facts()), "{}: {}", spec.name, spec.section_facts());
+        for part in ["**Return values.**", "**Errors.**", "**Replication.**"] {
+            assert!(section.contains(part), "{}: {part}", spec.name);
+        }
     }
-    assert_eq!(text.matches("\n## BF.").count(), COMMANDS.len(), "a section without a command");
+    assert_eq!(text.matches("\n### BF.").count(), COMMANDS.len(), "a section without a command");
+}
+
+/// The files with the error texts of commands.
+const ERROR_TEXTS: [&str; 5] = [
+    "src/command/error.rs",
+    "src/bloom/hash/scheme/encoding.rs",
+    "src/bloom/hash/scheme/mod.rs",
+    "src/format/client/guava.rs",
+    "src/format/client/string.rs",
+];
+
+/// Returns whether the parts follow one another in the text.
+fn has_in_order(mut text: &str, parts: &[&str]) -> bool {
+    parts.iter().all(|part| text.split_once(part).map(|(_, rest)| text = rest).is_some())
+}
+
+/// Returns the constant parts of an error text of the code, whose values are in braces.
+fn constant_parts(text: &str) -> Vec<&str> {
+    let parts = text.split('{').flat_map(|part| part.split('}').next_back());
+    parts.filter(|part| !part.is_empty()).collect()
+}
+
+/// Returns whether a documented error is `text` of the code with values or `...` in the place of the braces, or the
+/// beginning of it before `...`.
+fn is_documented_as(text: &str, documented: &str) -> bool {
+    let [text, documented] = [text, documented].map(|error| error.strip_prefix("ERR ").unwrap_or(error));
+    if let Some(beginning) = documented.strip_suffix("...") {
+        let parts: Vec<&str> = beginning.split("...").collect();
+        if has_in_order(text, &parts) {
+            return true;
+        }
+    }
+    let parts = constant_parts(text);
+    parts.iter().map(|part| part.len()).sum::<usize>() > documented.len() / 3
+        && (text.starts_with('{') || documented.starts_with(parts[0]))
+        && (text.ends_with('}') || documented.ends_with(parts[parts.len() - 1]))
+        && has_in_order(documented, &parts)
+}
+
+#[test]
+fn every_error_in_the_reference_is_a_text_of_the_code() {
+    let code = unwrapped(&ERROR_TEXTS.map(read).join("\n").replace("\\\n", " "));
+    let texts: Vec<&str> = code.split('"').collect();
+    let mut checked = 0;
+    for page in ["docs/commands.md", "docs/command-details.md"].map(read) {
+        let tables = page.split("| Error | Cause |\n").skip(1);
+        for row in tables.flat_map(|table| table.lines().take_while(|line| line.starts_with('|')).skip(1)) {
+            for error in row.split('|').nth(1).unwrap().split('`').skip(1).step_by(2) {
+                let is_known = texts.iter().any(|text| is_documented_as(text, error));
+                assert!(is_known, "not an error of the code: {error}");
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 60, "only {checked} errors found");
+}
+
+#[test]
+fn an_error_that_the_code_lacks_is_noticed() {
+    let text = "capacity must be in the range [{}, {max_items}]";
+    for (error, expected) in [
+        ("ERR capacity must be in the range [1, 1073741824]", true),
+        ("ERR capacity must be ...", true),
+        ("ERR capacity is ...", false),
+        ("ERR capacity is not in the range [1, 1073741824]", false),
+        ("ERR capacity must be in the range [1, 1073741824] items", false),
+    ] {
+        assert_eq!(is_documented_as(text, error), expected, "{error}");
+    }
+}
+
+#[test]
+fn the_reference_is_wrapped() {
+    for (page, text) in ["docs/commands.md", "docs/command-details.md"].map(|page| (page, read(page))) {
+        let long = text.lines().find(|line| line.chars().count() > 100 && !line.starts_with('|'));
+        assert_eq!(long, None, "{page}: a line of more than 100 characters");
+    }
 }
 
 /// What GitHub makes of a heading for links to it.

@@ -55,8 +55,8 @@ pub(super) const DONT_CACHE: Option<&str> = Some("dont_cache");
 pub(super) static ADD: CommandSpec = CommandSpec {
     name: "bf.add",
     arguments: 2..=2,
-    complexity: "O(k * n), where k is the number of probes and n the number of layers",
-    summary: "Adds an item to a filter, which is created if it does not exist",
+    complexity: "O(k * n) for k probes and n layers",
+    summary: "Adds an item to a filter and creates the filter if it does not exist",
     syntax: &[KEY, ITEM],
     ..CHANGES
 };
@@ -64,8 +64,8 @@ pub(super) static ADD: CommandSpec = CommandSpec {
 pub(super) static MADD: CommandSpec = CommandSpec {
     name: "bf.madd",
     arguments: 2..=MANY,
-    complexity: "O(m * k * n), where m is the number of items, k of probes and n of layers",
-    summary: "Adds items to a filter, which is created if it does not exist",
+    complexity: "O(m * k * n) for m items, k probes and n layers",
+    summary: "Adds items to a filter and creates the filter if it does not exist",
     syntax: &[KEY, ITEMS],
     ..CHANGES
 };
@@ -78,7 +78,7 @@ pub(super) static CLEAR: CommandSpec = CommandSpec {
     categories: "write fast",
     since: V0_2,
     complexity: "O(1)",
-    summary: "Empties a filter, which keeps its parameters and its time to live",
+    summary: "Removes all items from a filter and keeps its parameters and its time to live",
     syntax: &[KEY],
     ..CHANGES
 };
@@ -88,8 +88,8 @@ pub(super) static DEL: CommandSpec = CommandSpec {
     arguments: 2..=MANY,
     flags: "write",
     since: V0_2,
-    complexity: "O(m * k * n), where m is the number of items, k of probes and n of layers",
-    summary: "Deletes items from a filter that counts them",
+    complexity: "O(m * k * n) for m items, k probes and n layers",
+    summary: "Deletes items from a counting filter",
     syntax: &[KEY, ITEMS],
     ..CHANGES
 };
@@ -97,7 +97,7 @@ pub(super) static DEL: CommandSpec = CommandSpec {
 pub(super) static EXISTS: CommandSpec = CommandSpec {
     name: "bf.exists",
     arguments: 2..=2,
-    complexity: "O(k * n), where k is the number of probes and n the number of layers",
+    complexity: "O(k * n) for k probes and n layers",
     summary: "Returns whether an item may be in a filter",
     syntax: &[KEY, ITEM],
     ..READS
@@ -106,8 +106,8 @@ pub(super) static EXISTS: CommandSpec = CommandSpec {
 pub(super) static MEXISTS: CommandSpec = CommandSpec {
     name: "bf.mexists",
     arguments: 2..=MANY,
-    complexity: "O(m * k * n), where m is the number of items, k of probes and n of layers",
-    summary: "Returns for each of several items whether it may be in a filter",
+    complexity: "O(m * k * n) for m items, k probes and n layers",
+    summary: "Returns for each item whether it may be in a filter",
     syntax: &[KEY, ITEMS],
     ..READS
 };
@@ -117,8 +117,8 @@ pub(super) static INFO: CommandSpec = CommandSpec {
     arguments: 1..=2,
     categories: "read fast",
     tips: DONT_CACHE,
-    complexity: "O(n), where n is the number of layers",
-    summary: "Returns the capacity, memory, layers, items and growth factor of a filter",
+    complexity: "O(n) for n layers",
+    summary: "Returns the capacity, size, number of layers, number of items and expansion of a filter",
     syntax: &[
         KEY,
         ArgumentSpec {
@@ -144,7 +144,7 @@ pub(super) static STATS: CommandSpec = CommandSpec {
     categories: "read fast",
     tips: DONT_CACHE,
     since: V0_2,
-    complexity: "O(n), where n is the number of layers",
+    complexity: "O(n) for n layers",
     summary: "Returns the statistics of a filter and of each of its layers",
     syntax: &[KEY],
     ..READS
@@ -154,8 +154,8 @@ pub(super) static CARD: CommandSpec = CommandSpec {
     name: "bf.card",
     arguments: 1..=1,
     categories: "read fast",
-    complexity: "O(n), where n is the number of layers",
-    summary: "Returns how many items were added to a filter",
+    complexity: "O(n) for n layers",
+    summary: "Returns the number of items in a filter",
     syntax: &[KEY],
     ..READS
 };
@@ -164,8 +164,8 @@ pub(super) static DEBUG: CommandSpec = CommandSpec {
     name: "bf.debug",
     arguments: 1..=1,
     tips: DONT_CACHE,
-    complexity: "O(n), where n is the number of layers",
-    summary: "Describes every layer of a filter",
+    complexity: "O(n) for n layers",
+    summary: "Returns a description of every layer of a filter",
     syntax: &[KEY],
     ..READS
 };
@@ -177,8 +177,8 @@ pub(super) static BULKADD: CommandSpec = CommandSpec {
     // Every option once, and a few more for those to come: what is longer is a mistake.
     arguments: 3..=10,
     since: V0_2,
-    complexity: "O(b + m * k * n), where b is the number of bytes, m of items, k of probes and n of layers",
-    summary: "Adds a packed batch of items to a filter, which is created if it does not exist",
+    complexity: "O(b + m * k * n) for b bytes, m items, k probes and n layers",
+    summary: "Adds a packed batch of items to a filter and creates the filter if it does not exist",
     syntax: &[KEY, optional_word("nocreate", "NOCREATE"), COUNT, PACKING, DATA],
     ..CHANGES
 };
@@ -188,7 +188,7 @@ pub(super) static BULKEXISTS: CommandSpec = CommandSpec {
     arguments: 3..=10,
     flags: "readonly",
     since: V0_2,
-    complexity: "O(b + m * k * n), where b is the number of bytes, m of items, k of probes and n of layers",
+    complexity: "O(b + m * k * n) for b bytes, m items, k probes and n layers",
     summary: "Returns for each item of a packed batch whether it may be in a filter",
     syntax: &[KEY, COUNT, PACKING, DATA],
     ..READS
@@ -198,8 +198,8 @@ pub(super) static SCANDUMP: CommandSpec = CommandSpec {
     name: "bf.scandump",
     arguments: 2..=2,
     tips: DONT_CACHE,
-    complexity: "O(n), where n is the number of bytes of the chunk, at most 16 MiB",
-    summary: "Reads a filter chunk by chunk, to be loaded elsewhere with BF.LOADCHUNK",
+    complexity: "O(n) for a chunk of n bytes, at most 16 MiB",
+    summary: "Returns one chunk of a filter for BF.LOADCHUNK",
     syntax: &[KEY, ITERATOR],
     // RedisBloom flags the key as written to; it is not.
     ..READS
@@ -208,7 +208,7 @@ pub(super) static SCANDUMP: CommandSpec = CommandSpec {
 pub(super) static LOADCHUNK: CommandSpec = CommandSpec {
     name: "bf.loadchunk",
     arguments: 3..=3,
-    complexity: "O(n), where n is the number of bytes of the chunk",
+    complexity: "O(n) for a chunk of n bytes",
     summary: "Restores a filter from the chunks of BF.SCANDUMP",
     syntax: &[KEY, ITERATOR, argument("data", ArgumentKind::String)],
     ..CHANGES
@@ -217,7 +217,7 @@ pub(super) static LOADCHUNK: CommandSpec = CommandSpec {
 pub(super) static LOAD: CommandSpec = CommandSpec {
     name: "bf.load",
     arguments: 2..=2,
-    complexity: "O(n), where n is the number of bytes of the blob",
+    complexity: "O(n) for a blob of n bytes",
     summary: "Restores a filter from an append-only file of valkey-bloom",
     syntax: &[KEY, argument("blob", ArgumentKind::String)],
     ..CHANGES
@@ -227,8 +227,8 @@ pub(super) static EXPORT: CommandSpec = CommandSpec {
     name: "bf.export",
     arguments: 1..=1,
     flags: "readonly",
-    complexity: "O(n), where n is the number of bytes of the filter",
-    summary: "Gives back the string that the client of an imported filter would have now",
+    complexity: "O(n) for a filter of n bytes",
+    summary: "Returns an imported filter as the string that its client would have",
     syntax: &[KEY],
     ..READS
 };
@@ -237,8 +237,8 @@ pub(super) static MERGE: CommandSpec = CommandSpec {
     name: "bf.merge",
     arguments: 2..=MANY,
     since: V0_2,
-    complexity: "O(n), where n is the number of bytes of all filters",
-    summary: "Unites filters: the destination contains every item of all of them",
+    complexity: "O(n) for n bytes of all filters",
+    summary: "Adds all items of the source filters to a destination filter",
     syntax: &[
         argument("dest", ArgumentKind::Key),
         ArgumentSpec { presence: Presence::Repeated, ..argument("source", ArgumentKind::String) },

@@ -12,7 +12,7 @@ const V0_1: &str = "0.1.0";
 /// Second release.
 const V0_2: &str = "0.2.0";
 
-/// Lists every command once, in the order of the documentation, each with its row. Calls `$use!` with the list.
+/// Lists every command once with its row. Calls `$use!` with the list.
 macro_rules! for_each_command {
     ($use:ident) => {
         $use! {
@@ -70,7 +70,7 @@ macro_rules! commands {
             $($(#[$doc])* $command,)*
         }
 
-        /// Every command, in the order of the documentation.
+        /// Every command.
         pub const COMMANDS: [Command; [$(Command::$command),*].len()] = [$(Command::$command),*];
 
         impl Command {
@@ -131,18 +131,20 @@ impl CommandSpec {
         if self.arguments.start() == self.arguments.end() { least } else { least.saturating_neg() }
     }
 
-    /// Returns the head of the command's section in docs/commands.md, which has this text to the letter.
+    /// Returns the start of the command's section in docs/commands.md, where white space may differ.
     #[must_use]
     pub fn section_head(&self) -> String {
         let name = self.name.to_uppercase();
         let syntax: Vec<_> = self.syntax.iter().map(argument_text).collect();
+        format!("### {name}\n\n```text\n{name} {}\n```\n\n{}.", syntax.join(" "), self.summary)
+    }
+
+    /// Returns the line of facts in the command's section in docs/commands.md, where white space may differ.
+    #[must_use]
+    pub fn section_facts(&self) -> String {
         format!(
-            "## {name}\n\n```text\n{name} {}\n```\n\n{}.\n\nSince {}. Complexity: {}. ACL categories: `{} bloom`.\n",
-            syntax.join(" "),
-            self.summary,
-            self.since,
-            self.complexity,
-            self.categories,
+            "Complexity: {}. Since {}. ACL categories: `{} bloom`.",
+            self.complexity, self.since, self.categories
         )
     }
 }

@@ -14,7 +14,7 @@ pub(super) static RESERVE: CommandSpec = CommandSpec {
     arguments: 3..=20,
     categories: "write fast",
     complexity: "O(1)",
-    summary: "Creates an empty filter with an error rate, a capacity and a way to grow",
+    summary: "Creates an empty filter",
     syntax: &[
         KEY,
         argument("error_rate", ArgumentKind::Double),
@@ -36,8 +36,8 @@ pub(super) static RESERVE: CommandSpec = CommandSpec {
 pub(super) static INSERT: CommandSpec = CommandSpec {
     name: "bf.insert",
     arguments: 3..=MANY,
-    complexity: "O(m * k * n), where m is the number of items, k of probes and n of layers",
-    summary: "Adds items to a filter, which is created with the given parameters if it does not exist",
+    complexity: "O(m * k * n) for m items, k probes and n layers",
+    summary: "Adds items to a filter and creates the filter with the given options if it does not exist",
     syntax: &[
         KEY,
         CAPACITY,
@@ -67,8 +67,8 @@ pub(super) static INSERT: CommandSpec = CommandSpec {
 pub(super) static IMPORT: CommandSpec = CommandSpec {
     name: "bf.import",
     arguments: 3..=23,
-    complexity: "O(n), where n is the number of bytes of the filter",
-    summary: "Creates a filter from the bits that a client keeps in a string, checked and added to by that client's scheme",
+    complexity: "O(n) for a filter of n bytes",
+    summary: "Creates a filter from the bitmap that a client keeps in a string and uses the hash scheme of that client",
     syntax: &[
         KEY,
         argument(
