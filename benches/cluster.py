@@ -1,4 +1,4 @@
-"""Partitions on one, two and three primaries, for the figures of docs/cluster.md: starts the servers itself, loads 24
+"""Partitions on one, two and three primaries, for the figures of docs/clusters.md: starts the servers itself, loads 24
 partitions with the command-line tool, and checks packed batches, with a connection to each primary.
 
     make build tool      # and `pip install redis`

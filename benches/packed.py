@@ -1,4 +1,4 @@
-"""Packed batches beside redis-py's own BF.MADD and BF.MEXISTS, for the figures of docs/bulk.md. Empties the server first.
+"""Packed batches beside redis-py's own BF.MADD and BF.MEXISTS, for the figures of docs/bulk-loading.md. Empties the server first.
 
     make run        # in another terminal; and `pip install redis` in this one
     python3 benches/packed.py redis://127.0.0.1:6379

@@ -1,4 +1,4 @@
-"""What 24 partitions cost beside one filter, for the figures of docs/cluster.md: on one server, so that nothing but the
+"""What 24 partitions cost beside one filter, for the figures of docs/clusters.md: on one server, so that nothing but the
 partitions differs. Empties the server first.
 
     make run        # in another terminal; and `pip install redis` in this one

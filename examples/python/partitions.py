@@ -1,5 +1,5 @@
 """One filter over a whole cluster: partitions under the keys name:{0}, name:{1}, ..., an item in the one that its CRC-32
-gives. docs/cluster.md explains it.
+gives. docs/clusters.md explains it.
 
     seen = Partitions(redis.RedisCluster.from_url("redis://127.0.0.1:7000"), "seen", 24)
     seen.reserve(0.01, 1_000_000)

@@ -75,7 +75,7 @@ fn packed(input: &mut Input<'_>) -> (Vec<Vec<u8>>, Option<Vec<Vec<u8>>>) {
     (words, items)
 }
 
-/// The items of a batch, by the words of docs/bulk.md; nothing where it is no batch.
+/// The items of a batch, by the words of docs/bulk-loading.md; nothing where it is no batch.
 fn cut(words: &[Vec<u8>], length: &[u8], data: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut rest = data;
     let mut items = Vec::new();

@@ -1,5 +1,5 @@
 //! A filter in partitions over a whole cluster: which of them has an item, how large they are, and how they are filled.
-//! docs/cluster.md has the rule, which every client follows.
+//! docs/clusters.md has the rule, which every client follows.
 
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn each_is_reserved_for_its_share_and_four_deviations() {
-        // The first as docs/cluster.md has it; then whole roots, and the ends.
+        // The first as docs/clusters.md has it; then whole roots, and the ends.
         assert_eq!(capacity_items(2_000_000, 24), 84_489);
         assert_eq!(capacity_items(100, 1), 140);
         assert_eq!(capacity_items(400, 4), 140);

@@ -68,7 +68,7 @@ fn row<'p>(page: &'p str, head: &str) -> Vec<&'p str> {
 fn the_bits_per_item_in_the_documentation_are_right() {
     let page =
         |name: &str| std::fs::read_to_string(format!("{}/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
-    let memory = page("docs/memory.md");
+    let memory = page("docs/sizing.md");
     let reserved = Options { capacity_items: 100, ..Options::default() };
     for (head, options) in [("unreserved", Options::unreserved()), ("reserved for 100", reserved)] {
         let bits = row(&memory, head);

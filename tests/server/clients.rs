@@ -97,8 +97,8 @@ fn the_pages_list_what_is_tested(_: &Site) {
         ("clients.md", "node/use_node_redis.js"),
         ("clients.md", "node/use_ioredis.js"),
         ("clients.md", "rust/use_redis_rs.rs"),
-        ("bulk.md", "python/bulk.py"),
-        ("bulk.md", "node/bulk.js"),
+        ("bulk-loading.md", "python/bulk.py"),
+        ("bulk-loading.md", "node/bulk.js"),
     ];
     for (page, script) in listings {
         let text = std::fs::read_to_string(root().join("docs").join(page)).expect(page);

@@ -179,7 +179,7 @@ fn an_append_only_file_rewritten_as_a_snapshot(site: &Site) {
     );
 }
 
-/// What docs/migration.md does with `redis-cli --pipe`.
+/// What docs/migrating-from-redisbloom.md does with `redis-cli --pipe`.
 fn a_rewritten_append_only_file_sent_by_a_client(site: &Site) {
     for set in SETS {
         let server = append_only(set.launch(site), "no").start();

@@ -1,4 +1,4 @@
-//! docs/local.md: a copy of a filter inside the client, by the example of that page.
+//! docs/local-copies.md: a copy of a filter inside the client, by the example of that page.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -208,7 +208,7 @@ fn a_kept_copy_follows_the_server(site: &Site) {
 }
 
 fn the_page_of_local_filters_lists_what_is_tested(_: &Site) {
-    let page = std::fs::read_to_string(root().join("docs/local.md")).expect("docs/local.md");
+    let page = std::fs::read_to_string(root().join("docs/local-copies.md")).expect("docs/local-copies.md");
     let script = std::fs::read_to_string(root().join("examples/rust/local_filter.rs")).expect("the example");
-    assert!(page.contains(&script), "docs/local.md lists another examples/rust/local_filter.rs");
+    assert!(page.contains(&script), "docs/local-copies.md lists another examples/rust/local_filter.rs");
 }

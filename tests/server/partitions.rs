@@ -1,4 +1,4 @@
-//! docs/cluster.md: one filter over three primaries, by the helpers of examples/ and the cluster clients of their languages.
+//! docs/clusters.md: one filter over three primaries, by the helpers of examples/ and the cluster clients of their languages.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -139,9 +139,9 @@ fn partitions_stay_whole_with_node_while_the_cluster_changes(site: &Site) {
 }
 
 fn the_page_of_clusters_lists_what_is_tested(_: &Site) {
-    let page = std::fs::read_to_string(root().join("docs/cluster.md")).expect("docs/cluster.md");
+    let page = std::fs::read_to_string(root().join("docs/clusters.md")).expect("docs/clusters.md");
     for script in ["python/partitions.py", "node/partitions.js"] {
         let listing = std::fs::read_to_string(root().join("examples").join(script)).expect("an example");
-        assert!(page.contains(&listing), "docs/cluster.md lists another examples/{script}");
+        assert!(page.contains(&listing), "docs/clusters.md lists another examples/{script}");
     }
 }

@@ -149,7 +149,7 @@ fn partitions_lie_on_all_nodes_of_a_cluster(site: &Site) {
         let loaded = json(&[&arguments, how].concat());
         assert_eq!(loaded["items"], 100_000, "{loaded}");
         let spread: Vec<usize> = nodes.iter().map(|node| keys(&mut node.client()).len()).collect();
-        // As docs/cluster.md says.
+        // As docs/clusters.md says.
         assert_eq!(spread, [9, 9, 6]);
         assert_eq!(found(&nodes, "seen", 24, &items(0..100_000)), 100_000);
         counts.push(found(&nodes, "seen", 24, &items(100_000..150_000)));

@@ -1,4 +1,4 @@
-//! The weaknesses that docs/from-setbit.md states, measured again.
+//! The weaknesses that docs/migrating-from-setbit.md states, measured again.
 
 use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
 use everbloom::bloom::layout::SchemeLayout;
