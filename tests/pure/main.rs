@@ -43,6 +43,7 @@ mod sizing;
 mod stats;
 #[path = "../support/mod.rs"]
 mod support;
+mod troubleshooting;
 mod valkeybloom;
 mod window;
 

@@ -1,4 +1,4 @@
-//! The examples of docs/tool.md, run as they stand there.
+//! The examples of docs/tool.md and docs/bulk-loading.md, run as they stand there.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -52,13 +52,20 @@ fn steady(text: &str) -> String {
 }
 
 fn every_example_does_what_it_shows(site: &Site) {
+    for name in ["tool.md", "bulk-loading.md"] {
+        let path = format!("{}/docs/{name}", env!("CARGO_MANIFEST_DIR"));
+        let examples = examples(&fs::read_to_string(path).unwrap());
+        assert!(examples.len() > 7, "{name} has {} examples", examples.len());
+        run(site, examples);
+    }
+}
+
+/// Runs the examples of a page one after another, on two servers and in a folder of their own.
+fn run(site: &Site, examples: Vec<Example>) {
     let [server, other] = [site.start(), site.start()];
     let files = Files::new();
     let tool = path();
     let folder = tool.parent().unwrap().to_str().unwrap().to_owned();
-    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/tool.md")).unwrap();
-    let examples = examples(&page);
-    assert!(examples.len() > 8, "{} examples", examples.len());
     for Example { command, output } in examples {
         // The two servers of the page.
         let address = |server| url(server).trim_start_matches("redis://").to_owned();
