@@ -81,6 +81,10 @@ fn the_alerts_are_rules_of_prometheus_on_names_that_are_documented() {
         for rule in group["rules"].as_vec().unwrap() {
             let name = rule["alert"].as_str().unwrap();
             assert!(alerts.insert(name), "{name} twice");
+            assert!(
+                names::PAGE.contains(&format!("| {name} |")),
+                "docs/monitoring.md does not explain {name}"
+            );
             let keys: Vec<_> =
                 rule.as_hash().unwrap().keys().map(|key| key.as_str().unwrap_or_default()).collect();
             assert!(keys.iter().all(|key| ["alert", "expr", "for", "annotations"].contains(key)), "{keys:?}");
