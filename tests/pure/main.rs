@@ -27,6 +27,7 @@ mod chunks;
 mod commands;
 mod counting;
 mod docs;
+mod figures;
 mod fuzzed;
 mod hostile;
 mod keyed;
