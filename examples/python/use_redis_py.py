@@ -11,7 +11,7 @@ client = redis.Redis.from_url(sys.argv[1])
 if not client.exists("seen"):
     client.execute_command("BF.RESERVE", "seen", 0.001, 1_000_000, "EX", 86400, "IFNOTEXISTS")
 # RESP2 replies with 1 or 0, RESP3 with True or False; in Python they are equal.
-assert client.bf().add("seen", "alice") == 1  # 1: new, 0: there before, or taken for one that is
+assert client.bf().add("seen", "alice") == 1  # 1: new, 0: present, or a false positive
 assert client.bf().exists("seen", "bob") == 0  # 0 is certain
 assert client.bf().madd("seen", "alice", "bob", "carol") == [0, 1, 1]
 assert client.bf().mexists("seen", "alice", "dave") == [1, 0]

@@ -24,7 +24,7 @@ struct Copy {
 }
 
 impl LocalFilter {
-    /// No copy yet: the server is asked until [`refresh`](Self::refresh) has loaded one.
+    /// Without a copy: lookups go to the server until [`refresh`](Self::refresh) has loaded one.
     pub(crate) fn new(key: &str, max_age: Duration) -> Self {
         Self { key: key.to_owned(), max_age, copy: RwLock::new(None) }
     }
@@ -46,7 +46,7 @@ impl LocalFilter {
         }
     }
 
-    /// Asks the server for the header, and for the rest only if that changed; true if it did. Where the server does not
+    /// Loads the header, and the rest only if it has changed; returns whether it has. If the server does not
     /// reply, has no such filter or one of a release that this program does not know, the copy stays and ages.
     pub(crate) fn refresh(&self, server: &mut Connection) -> Result<bool, Box<dyn Error>> {
         let as_of = Instant::now();
@@ -89,7 +89,7 @@ impl LocalFilter {
     }
 }
 
-/// Refreshes the filter on a thread of its own until nobody else has it. `every` is to be a fraction of its `max_age`.
+/// Refreshes the filter on a thread of its own while it is in use elsewhere. `every` should be a fraction of `max_age`.
 pub(crate) fn keep(filter: &Arc<LocalFilter>, client: Client, every: Duration) -> JoinHandle<()> {
     let filter = Arc::downgrade(filter);
     std::thread::spawn(move || {
