@@ -14,6 +14,7 @@ pub(crate) const TESTS: &[Test] = tests![
     options_do_not_change_existing_filters,
     redisblooms_names_work_where_the_server_can,
     the_example_configuration_starts_a_server,
+    the_page_of_operations_has_every_setting,
 ];
 
 const DEFAULTS: [(&str, &str); 11] = [
@@ -275,5 +276,12 @@ fn the_example_configuration_starts_a_server(site: &Site) {
     let server = start(options);
     for (option, value) in DEFAULTS {
         assert_eq!(get(&mut server.client(), option), value, "{option}");
+    }
+}
+
+fn the_page_of_operations_has_every_setting(_: &Site) {
+    let page = include_str!("../../docs/operations.md");
+    for (option, _) in DEFAULTS {
+        assert!(page.contains(&format!("\n| `{option}` | ")), "{option}");
     }
 }
