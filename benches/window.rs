@@ -54,7 +54,7 @@ fn window(size_bytes: u64) -> Filter {
     let newest = window.moment().now;
     window.set_newest(newest);
     let cells = filter.layers_mut().first_mut().unwrap().cells_mut();
-    cells.columns_mut().unwrap().history = History { newest, items: [1000; 16] };
+    cells.timed_mut().unwrap().history = History { newest, items: [1000; 16] };
     fill(cells, newest);
     filter
 }

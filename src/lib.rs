@@ -65,6 +65,6 @@ pub use bloom::{AddError, Format, Growth, OutOfMemory, ReserveError};
 pub use format::chunks::ChunkError;
 pub use format::{DecodeError, Sink, Source, UnsignedOrBytes};
 pub use library::{
-    BloomFilter, Chunks, CreateError, LayerSize, LayerStats, Loader, Options, Tally, layer_sizes,
-    window_layer_sizes,
+    BloomFilter, Chunks, CreateError, ItemTime, LayerSize, LayerStats, Loader, Options, Tally, layer_sizes,
+    window_burst_layer_sizes, window_layer_sizes,
 };

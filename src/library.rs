@@ -5,9 +5,11 @@
 
 mod parallel;
 mod sizes;
+mod window;
 
 pub use parallel::Tally;
-pub use sizes::{LayerSize, layer_sizes, window_layer_sizes};
+pub use sizes::{LayerSize, layer_sizes, window_burst_layer_sizes, window_layer_sizes};
+pub use window::ItemTime;
 
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 

@@ -64,10 +64,10 @@ fn chunk(filter: &mut Filter, input: &mut Input<'_>, mark: u64) {
     validate(filter);
     for (old, new) in before.layers().iter().zip(filter.layers()) {
         let (old, new) = (old.cells(), new.cells());
-        match (result, filter.cell_type()) {
+        match (result, old.state().cell_type()) {
             (Err(_), _) => assert!(old.words() == new.words() && old.set_cells() == new.set_cells()),
             (Ok(()), CellType::Counters | CellType::Columns) => {}
-            (Ok(()), CellType::Bits) => {
+            (Ok(()), CellType::Bits | CellType::Burst) => {
                 assert!(old.words().iter().zip(new.words()).all(|(old, new)| old & new == *old));
             }
         }
@@ -87,7 +87,7 @@ fn pages(filter: &Filter, position: u64, cells: &[u8], input: &mut Input<'_>) ->
         located.iter().position(|(layer, start)| position < start.saturating_add(layer.cells().size_bytes()));
     let index = at.unwrap_or(0);
     let (layer, start) = located[index];
-    let newest = layer.cells().columns().unwrap().history.newest;
+    let newest = layer.cells().timed().unwrap().history.newest;
     let offset = usize::try_from(position.saturating_sub(start)).unwrap();
     let most_bytes = usize::from(input.byte()) << 8;
     let Some(segment) = layer.cells().segment(offset, most_bytes) else { return (position, cells.to_vec()) };
@@ -103,9 +103,10 @@ fn pages(filter: &Filter, position: u64, cells: &[u8], input: &mut Input<'_>) ->
 /// A chunk clears only columns that have expired by the newest generation of the filter.
 fn assert_keeps_live_bits(old: &Filter, new: &Filter) {
     let newest = old.window().unwrap().newest();
-    for (old, new) in old.layers().iter().zip(new.layers()) {
+    let layers = old.layers().iter().zip(new.layers());
+    for (old, new) in layers.filter(|(old, _)| !old.is_burst()) {
         let (old, new) = (old.cells(), new.cells());
-        let (words, pages) = (old.words().len(), old.columns().unwrap().regions());
+        let (words, pages) = (old.words().len(), old.timed().unwrap().stamps());
         let page_words = (words - pages) / pages;
         for (page, stamp) in old.words()[words - pages..].iter().enumerate() {
             let live = (1..=*stamp).rev().take(16).filter(|generation| newest - generation < 15);

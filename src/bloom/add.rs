@@ -3,7 +3,7 @@
 use std::iter::repeat;
 
 use super::batch::{PARTS_IN_CHAIN, contains_in_layer, in_steps, is_cached, items_per_step};
-use super::cells::{CellType, Purpose};
+use super::cells::{CellState, CellType, Purpose};
 use super::digest::{Digests, Group};
 use super::engine::{FoundEach, Taken, Taking};
 use super::filter::Filter;
@@ -20,13 +20,13 @@ use super::window::Moment;
 /// What is known of the items of a group on their way into a filter.
 #[derive(Default)]
 struct Adding {
-    /// Those that no older layer has.
+    /// Those that no other layer has.
     wanted: ItemSet,
-    /// Those that are live in an older layer.
+    /// Those that are live in another layer.
     live: ItemSet,
-    /// The layers, the oldest first, that have been looked at.
-    layers_seen: usize,
-    /// Whether the next item goes to the last layer, whatever room there is.
+    /// The layer that takes items. The others have been looked at.
+    layer: Option<usize>,
+    /// Whether the next item goes to the layer that takes items, whatever room there is.
     is_forced: bool,
     /// Those that were not there before.
     new: ItemSet,
@@ -94,7 +94,7 @@ impl Filter {
         true
     }
 
-    /// Adds the wanted of these items as long as the last layer takes them. Returns the first that it does not take.
+    /// Adds the wanted of these items as long as a layer takes them. Returns the first that none takes.
     #[inline(always)]
     fn add_until_full(
         &mut self,
@@ -104,46 +104,70 @@ impl Filter {
         prefetch: impl Prefetch,
     ) -> Option<usize> {
         let at = self.policy.moment();
-        let older = self.layers.len().saturating_sub(1);
-        // Layers that have been looked at are not looked at again after the filter has grown.
-        for layer in self.layers.iter().take(older).skip(adding.layers_seen) {
-            let FoundEach { live, current } = find_in_layer(layer, group, adding.wanted, at, prefetch);
-            adding.live |= live;
-            adding.wanted &= !current;
+        loop {
+            let (index, room_items) = self.room(adding.is_forced);
+            // Layers that have been looked at are not looked at again after another one takes items.
+            let seen = adding.layer.replace(index);
+            for (number, layer) in self.layers.iter().enumerate() {
+                if seen.map_or(number != index, |seen| number == seen && seen != index) {
+                    let FoundEach { live, current } =
+                        find_in_layer(layer, group, adding.wanted, at, prefetch);
+                    adding.live |= live;
+                    adding.wanted &= !current;
+                }
+            }
+            let Taken { new, again, stopped_at, .. } =
+                self.take(group, items, adding, (index, room_items), prefetch);
+            adding.is_forced = false;
+            adding.new |= new;
+            adding.again |= again;
+            if new | again != 0 {
+                self.note_change();
+            }
+            let stopped_at = stopped_at.map(|index| index as usize);
+            adding.wanted &= stopped_at.map_or(!items, from);
+            // Another layer may take the rest.
+            if stopped_at.is_none() || self.window().is_none() || self.room(false).1 == 0 {
+                return stopped_at;
+            }
         }
-        adding.layers_seen = older;
-        let Taken { new, again, stopped_at, .. } = self.take(group, items, adding, prefetch);
-        adding.is_forced = false;
-        adding.new |= new;
-        adding.again |= again;
-        if new | again != 0 {
-            self.note_change();
-        }
-        let stopped_at = stopped_at.map(|index| index as usize);
-        adding.wanted &= stopped_at.map_or(!items, from);
-        stopped_at
     }
 
-    /// Adds the wanted of these items to the last layer, as long as it takes them.
+    /// Returns the index of the layer that takes new items, and how many it still takes.
+    #[inline(always)]
+    fn room(&mut self, is_forced: bool) -> (usize, u64) {
+        match &mut self.policy {
+            Policy::Window(window) => window.room(&self.layers, is_forced),
+            _ => {
+                let saturates = self.growth() == Growth::Saturating;
+                let room_items = if saturates { u64::MAX } else { self.room_items() };
+                (self.layers.len().saturating_sub(1), room_items)
+            }
+        }
+    }
+
+    /// Adds the wanted of these items to a layer, as long as it has room and takes them.
     #[inline(always)]
     fn take(
         &mut self,
         group: &mut Group<'_, '_>,
         items: ItemSet,
         adding: &Adding,
+        (index, mut room_items): (usize, u64),
         prefetch: impl Prefetch,
     ) -> Taken {
         let saturates = self.growth() == Growth::Saturating;
-        let (at, mut room_items, no_refresh) = match &mut self.policy {
-            Policy::Window(window) => {
-                (window.moment(), window.room_items(&self.layers, adding.is_forced), window.no_refresh)
-            }
-            _ => (Moment::default(), if saturates { u64::MAX } else { self.room_items() }, false),
+        let (at, no_refresh) = match &self.policy {
+            Policy::Window(window) => (window.moment(), window.no_refresh),
+            _ => (Moment::default(), false),
         };
         let mut taken = Taken::default();
-        let Some(last) = self.layers.last_mut() else { return taken };
+        let Some(last) = self.layers.get_mut(index) else { return taken };
         let mut room_cells = if saturates { u64::MAX } else { last.room_cells() };
-        let wanted = adding.wanted & items;
+        let is_burst = last.is_burst();
+        // Cells of columns find out whether an item is live; bits take all that they are given.
+        let known = if is_burst && no_refresh { adding.live } else { 0 };
+        let wanted = adding.wanted & items & !known;
         let mut take = |group: &mut Group<'_, '_>, last: &mut Layer, wanted| {
             let taking =
                 Taking { wanted, live_elsewhere: adding.live, no_refresh, room_items, room_cells, at };
@@ -166,6 +190,10 @@ impl Filter {
                 |(group, last), step| group.prefetch(last, step, Part::All, Purpose::Add, prefetch),
                 |(group, last), step| take(group, last, step),
             );
+        }
+        if is_burst {
+            taken.again = taken.new & adding.live;
+            taken.new &= !adding.live;
         }
         let (new, again) = (u64::from(taken.new.count_ones()), u64::from(taken.again.count_ones()));
         match &mut self.policy {
@@ -227,11 +255,24 @@ fn find_in_layer(
     at: Moment,
     prefetch: impl Prefetch,
 ) -> FoundEach {
-    if layer.cells().columns().is_none() {
+    let is_current = match layer.cells().state() {
         // What is there is there for good.
-        let found = contains_in_layer(layer, group, wanted, PARTS_IN_CHAIN, at, prefetch);
-        return FoundEach { live: found, current: found };
-    }
+        CellState::Bits | CellState::Counters(_) => true,
+        CellState::Burst(state) => state.history.newest == at.added,
+        CellState::Columns(_) => return find_in_columns(layer, group, wanted, at, prefetch),
+    };
+    let found = contains_in_layer(layer, group, wanted, PARTS_IN_CHAIN, at, prefetch);
+    FoundEach { live: found, current: if is_current { found } else { 0 } }
+}
+
+/// As [`find_in_layer`], in a layer of columns.
+fn find_in_columns(
+    layer: &Layer,
+    group: &mut Group<'_, '_>,
+    wanted: ItemSet,
+    at: Moment,
+    prefetch: impl Prefetch,
+) -> FoundEach {
     if is_cached(layer) {
         return group.find_each(layer, wanted, at);
     }

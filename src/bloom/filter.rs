@@ -321,6 +321,9 @@ impl Filter {
         // Exactly one more: a growing vector would hold four layers for the two that most filters grow to.
         self.layers.try_reserve_exact(1).map_err(|_| ReserveError::OutOfMemory)?;
         self.layers.push(Layer::try_new(layer)?);
+        if let Policy::Window(window) = &mut self.policy {
+            window.set_end(window.end(), &self.layers);
+        }
         Ok(())
     }
 
@@ -376,5 +379,9 @@ impl Filter {
 /// Returns what stands at a position of the layers of a filter, the same in all of them.
 #[inline(always)]
 pub(super) fn cell_type(layers: &[Layer]) -> CellType {
-    layers.first().map_or(CellType::Bits, |first| first.cells().state().cell_type())
+    match layers.first().map_or(CellType::Bits, |first| first.cells().state().cell_type()) {
+        // Only filters of columns have burst layers, and not only these.
+        CellType::Burst => CellType::Columns,
+        cells => cells,
+    }
 }

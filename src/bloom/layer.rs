@@ -7,6 +7,7 @@ use super::hash::Hash;
 use super::memory::{Memory, OutOfMemory};
 use super::placement::{Layout, Placement};
 use super::sizing::Shape;
+use super::window::{Moment, is_live};
 
 /// A layer that is to be made.
 #[derive(Clone, Debug, PartialEq)]
@@ -168,7 +169,20 @@ impl Layer {
     /// Returns where the layer begins in a dump, where that does not follow from the layers before it.
     #[must_use]
     pub fn address(&self) -> Option<u64> {
-        self.cells.columns().map(|state| state.address)
+        self.cells.timed().map(|state| state.address)
+    }
+
+    /// Returns whether the layer is one for a burst of one generation.
+    #[must_use]
+    #[inline(always)]
+    pub fn is_burst(&self) -> bool {
+        matches!(self.cells.state(), CellState::Burst(_))
+    }
+
+    /// Returns whether the layer is one for a burst whose items have all expired at a moment. Columns expire one by one.
+    #[inline(always)]
+    pub(super) fn has_expired(&self, at: Moment) -> bool {
+        matches!(self.cells.state(), CellState::Burst(state) if !is_live(state.history.newest, at.now))
     }
 
     /// Returns whether the layer has no items and no set cells.

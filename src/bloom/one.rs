@@ -59,7 +59,7 @@ impl Filter {
     }
 
     /// Adds an item, growing the filter when its last layer is full. Only the last layer takes new items. An item that an older
-    /// layer has is not added again; cells that count count it there, and cells that expire refresh it in the last layer.
+    /// layer has is not added again; cells that count count it there, and cells that expire refresh it in the layer that takes new items.
     /// O(layers * probes).
     ///
     /// # Errors
@@ -165,7 +165,7 @@ impl Filter {
         self.layers.last_mut().map(|last| count_in(last, item, NoPrefetch)).ok_or(AddError::Full)
     }
 
-    /// Adds an item in the generation of the filter's time, in the last layer. An item that is live is added again, unless the
+    /// Adds an item in the generation of the filter's time. An item that is live is added again, unless the
     /// filter counts from the first add. Adding is deterministic: the same items in the same generations, in the same order, give
     /// the same columns. Replicas rely on it.
     #[inline(always)]
@@ -186,17 +186,18 @@ impl Filter {
         if known.is_current || window.is_past() || (known.is_live && window.no_refresh) {
             return Ok(Added::Present);
         }
-        if window.room_items(&self.layers, false) == 0 {
+        let mut room = window.room(&self.layers, false);
+        if room.1 == 0 {
             self.grow(limit)?;
             if let Policy::Window(window) = &mut self.policy {
-                let _ = window.room_items(&self.layers, true);
+                room = window.room(&self.layers, true);
             }
         }
-        let (Policy::Window(window), Some(last)) = (&mut self.policy, self.layers.last_mut()) else {
+        let (Policy::Window(window), Some(layer)) = (&mut self.policy, self.layers.get_mut(room.0)) else {
             return Err(AddError::Full);
         };
-        let is_new = last.insert(item, at, NoPrefetch);
-        window.count(last, is_new.into());
+        let is_new = layer.insert(item, at, NoPrefetch);
+        window.count(layer, is_new.into());
         Ok(if known.is_live { Added::Again } else { Added::New })
     }
 
@@ -227,10 +228,10 @@ fn count_in(layer: &mut Layer, item: ItemHash, prefetch: impl Prefetch) -> Added
     if is_new { Added::New } else { Added::Again }
 }
 
-/// Asks for the memory of one item to be added in every layer. The last is the largest of all but filters that were merged.
+/// Asks for the memory of one item to be added in every layer. The last is the largest, or the first where windows take bursts.
 #[inline(always)]
 fn prefetch_one(layers: &[Layer], item: impl HashedItem, prefetch: impl Prefetch) {
-    if !layers.last().is_none_or(is_cached) {
+    if !(layers.last().is_none_or(is_cached) && layers.first().is_none_or(is_cached)) {
         layers.iter().rev().for_each(|layer| prefetch_in(layer, item, Purpose::Add, prefetch));
     }
 }

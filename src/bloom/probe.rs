@@ -242,12 +242,18 @@ macro_rules! probes {
         impl Probe for $digest {
             #[inline(never)]
             fn contains(layer: &Layer, item: Self, at: Moment, prefetch: impl Prefetch) -> bool {
+                if layer.has_expired(at) {
+                    return false;
+                }
                 let view = layer.cells().view();
                 $with_layout!(layer, layout, C => layout.contains::<C>(view, item, at, prefetch), false)
             }
 
             #[inline(never)]
             fn may_contain(layer: &Layer, item: Self, at: Moment) -> bool {
+                if layer.has_expired(at) {
+                    return false;
+                }
                 let view = layer.cells().view();
                 $with_lines!(layer, layout, C => layout.may_contain::<C>(view, item, at), false)
             }
@@ -266,6 +272,9 @@ macro_rules! probes {
 
             #[inline(never)]
             fn contains_each(layer: &Layer, items: &[Self], wanted: ItemSet, part: Part, at: Moment) -> ItemSet {
+                if layer.has_expired(at) {
+                    return 0;
+                }
                 let view = layer.cells().view();
                 $with_layout!(layer, layout, C => layout.contains_each::<C>(view, items, wanted, part, at), 0)
             }
@@ -280,6 +289,9 @@ macro_rules! probes {
                 items_per_step: usize,
                 prefetch: impl Prefetch,
             ) -> ItemSet {
+                if layer.has_expired(at) {
+                    return 0;
+                }
                 let (view, mut found) = (layer.cells().view(), 0);
                 $with_layout!(
                     layer, layout, C => {
@@ -336,9 +348,13 @@ probes!(SchemeHash, with_scheme_layout, with_scheme_layout);
 
 /// What only some cells can do, with hashes that only our own layers have.
 impl Layer {
-    /// [`Engine::find`], of columns.
+    /// [`Engine::find`], of columns and burst layers.
     #[inline(never)]
     pub(super) fn find(&self, item: ItemHash, at: Moment, prefetch: impl Prefetch) -> Found {
+        if let CellState::Burst(state) = self.cells().state() {
+            let is_live = self.contains(item, at, prefetch);
+            return Found { is_live, is_current: is_live && state.history.newest == at.added };
+        }
         let view = self.cells().view();
         with_own_layout!(self, layout => layout.find::<Columns>(view, item, at, prefetch), Found::default())
     }

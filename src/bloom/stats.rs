@@ -118,9 +118,9 @@ impl Filter {
             error_rate: 0.0,
         };
         match (cells.state(), self.window()) {
-            (CellState::Columns(_), Some(window)) => {
+            (CellState::Columns(_) | CellState::Burst(_), Some(window)) => {
                 let (now, items) = (window.moment().now, self.distinct_items_of(layer));
-                let error_rate = live_rate(layer, now, 0).min(1.0);
+                let error_rate = live_rate(layer, now).min(1.0);
                 let (estimated_items, cells) = (items as f64, stats.size_bits);
                 LayerStats { items, estimated_items, cells, error_rate, ..stats }
             }

@@ -57,6 +57,7 @@ impl Filter {
                 if !layers.iter().all(is_own)
                     || !have_cells(self.cell_type())
                     || have_cells(CellType::Columns)
+                    || layers.iter().any(Layer::is_burst)
                 {
                     return Err("layers");
                 }
@@ -70,7 +71,8 @@ impl Filter {
             }
             Policy::Window(window) => {
                 let hash = layers.first().map(Layer::hash);
-                if !have_cells(CellType::Columns) || layers.iter().any(|layer| Some(layer.hash()) != hash) {
+                let is_own = |layer: &Layer| layer.cells().timed().is_some() && Some(layer.hash()) == hash;
+                if !layers.iter().all(is_own) {
                     return Err("layers");
                 }
                 window.validate(layers)
@@ -188,8 +190,8 @@ impl Layer {
         match cells.state() {
             CellState::Counters(state) if counts.items > state.occurrences => Err("distinct items"),
             CellState::Counters(state) if state.occurrences > LAYER_OCCURRENCES_MAX => Err("items"),
-            // Columns count items by generation.
-            CellState::Columns(_) if counts.items > 0 => Err("items"),
+            // These count items by generation.
+            CellState::Columns(_) | CellState::Burst(_) if counts.items > 0 => Err("items"),
             _ => Ok(()),
         }
     }

@@ -1,10 +1,11 @@
 //! Advice about filters that were reserved too small.
 
 use super::error::quotable;
-use super::facts::decimal_of;
+use super::facts::{decimal_of, is_keyed};
 use crate::bloom::policy::redisbloom::{self, Options};
 use crate::bloom::policy::{RedisBloom, ValkeyBloom};
-use crate::bloom::{Filter, Layer, Policy, Promise};
+use crate::bloom::window::WindowLayers;
+use crate::bloom::{Filter, Layer, Policy, Promise, Window};
 
 /// Number of growths after which a filter is logged, and after which it is logged again.
 const GROWTHS: usize = 4;
@@ -17,10 +18,13 @@ fn is_due(layers_before: usize, layers: usize) -> bool {
 /// Returns the BF.RESERVE with which the filter would have one layer, with the bytes of that layer and what it saves. `None`
 /// for a filter with few layers, or one that is no larger than that, or that no BF.RESERVE creates. O(layers).
 pub(super) fn advice(key: &[u8], filter: &Filter) -> Option<String> {
-    if filter.layer_count() <= GROWTHS {
-        return None;
-    }
-    let (words, size_bytes) = reservation(filter, round_capacity(filter.distinct_items()))?;
+    let capacity_items = match filter.window_layers() {
+        Some(layers) if !has_larger_base(filter) => return burst_advice(filter, &layers),
+        Some(layers) => layers.base_capacity_items,
+        None if filter.layer_count() <= GROWTHS => return None,
+        None => round_capacity(filter.distinct_items()),
+    };
+    let (words, size_bytes) = reservation(filter, capacity_items)?;
     let saved_bytes = filter.size_bytes().checked_sub(size_bytes).filter(|saved_bytes| *saved_bytes > 0)?;
     let name = quotable(key);
     Some(format!(
@@ -28,10 +32,30 @@ pub(super) fn advice(key: &[u8], filter: &Filter) -> Option<String> {
     ))
 }
 
+/// Returns what the bursts of a sliding-window filter take; nothing if there are none.
+fn burst_advice(filter: &Filter, layers: &WindowLayers) -> Option<String> {
+    let WindowLayers { generation_items, burst_bytes, .. } = *layers;
+    let generation_ms = filter.window()?.span.generation_ms();
+    (burst_bytes > 0).then(|| {
+        format!(
+            "bursts of more than {generation_items} items in {generation_ms} ms take {burst_bytes} bytes until \
+             their items expire"
+        )
+    })
+}
+
+/// Returns whether a sliding-window filter takes more items per window than it was reserved for.
+fn has_larger_base(filter: &Filter) -> bool {
+    let (layers, window) = (filter.window_layers(), filter.window());
+    layers
+        .zip(window)
+        .is_some_and(|(layers, window)| layers.base_capacity_items > window.promise.capacity_items)
+}
+
 /// Returns the arguments of the BF.RESERVE that creates a filter like this one with a capacity, and the bytes of its
 /// layer. `None` if no BF.RESERVE creates such a filter. O(1).
 fn reservation(filter: &Filter, capacity_items: u64) -> Option<(String, u64)> {
-    let options = filter.kind().row().words?;
+    let options = window_words(filter).or_else(|| filter.kind().row().words.map(str::to_owned))?;
     let (policy, error_rate, capacity_items) = match filter.policy() {
         Policy::Promise(promise) => {
             let growth = promise.growth.reserved();
@@ -50,11 +74,27 @@ fn reservation(filter: &Filter, capacity_items: u64) -> Option<(String, u64)> {
             let policy = ValkeyBloom { capacity_items, ..**policy };
             (Policy::ValkeyBloom(Box::new(policy)), decimal_of(policy.error_rate), capacity_items)
         }
-        Policy::United(_) | Policy::Window(_) | Policy::Imported(_) => return None,
+        Policy::Window(window) => {
+            let promise = Promise { capacity_items, ..window.promise };
+            let window = Window::new(promise, window.span, window.no_refresh);
+            (Policy::Window(Box::new(window)), promise.error_rate, capacity_items)
+        }
+        Policy::United(_) | Policy::Imported(_) => return None,
     };
     let hash = *filter.layers().first().map(Layer::hash)?;
     let layer = policy.next_layer(&[], hash, filter.cell_type()).ok()?;
     Some((format!("{error_rate} {capacity_items}{options}"), layer.size_bits.div_ceil(8)))
+}
+
+/// Returns the words of the BF.RESERVE that creates a sliding-window filter like this one; nothing for other filters.
+fn window_words(filter: &Filter) -> Option<String> {
+    let window = filter.window()?;
+    let keyed = if is_keyed(filter) { " KEYED" } else { "" };
+    let no_refresh = if window.no_refresh { " NOREFRESH" } else { "" };
+    Some(match window.span.ms() {
+        ms if ms.is_multiple_of(1000) => format!("{keyed} WINDOW {}{no_refresh}", ms / 1000),
+        ms => format!("{keyed} PWINDOW {ms}{no_refresh}"),
+    })
 }
 
 /// Returns a line for the log about the filter under `key`, which has just grown by `layers_added` layers; `None` if
@@ -64,7 +104,12 @@ fn reservation(filter: &Filter, capacity_items: u64) -> Option<(String, u64)> {
 pub fn growth_line(key: &[u8], filter: &Filter, layers_added: u32) -> Option<String> {
     let layers = filter.layer_count();
     let layers_before = layers.saturating_sub(usize::try_from(layers_added).unwrap_or(usize::MAX));
-    if !is_due(layers_before, layers) {
+    // Bursts come and go; of a window only a larger layer for the even pace is worth a line.
+    let is_due = match (filter.window(), filter.layers().last()) {
+        (Some(_), Some(last)) => layers_added > 0 && !last.is_burst() && has_larger_base(filter),
+        _ => is_due(layers_before, layers),
+    };
+    if !is_due {
         return None;
     }
     let (name, bytes, items) = (quotable(key), filter.size_bytes(), filter.distinct_items());

@@ -86,7 +86,7 @@ fn own_line(filter: &Filter, index: usize, layer: &Layer) -> String {
         (CellState::Counters(state), _) => {
             format!("{} counters:{COUNTER_BITS}", line("bits", state.occurrences, String::new()))
         }
-        (CellState::Columns(state), Some(window)) => {
+        (CellState::Columns(state) | CellState::Burst(state), Some(window)) => {
             let live = state.history.live(window.moment().now).filter(|(_, items)| *items > 0);
             let (generations, items) = live.fold((0u32, 0u64), |(count, sum), (_, items)| {
                 (count.saturating_add(1), sum.saturating_add(items))

@@ -210,7 +210,10 @@ pub(super) fn sized_rate(filter: &Filter, index: usize) -> Option<f64> {
             let is_known = !policy.are_layers_united(filter.layers());
             is_known.then(|| promise.growth.layer_error_rate(promise.error_rate, index))
         }
-        Policy::Window(window) => Some(window.promise.error_rate),
+        Policy::Window(window) => {
+            let is_base = filter.layers().get(index).is_some_and(|layer| !layer.is_burst());
+            is_base.then_some(window.promise.error_rate)
+        }
         Policy::RedisBloom(_) => match filter.layers().get(index)?.layout() {
             Layout::Modulo(layout) => Some(layout.error_rate()),
             _ => None,

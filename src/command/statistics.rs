@@ -52,7 +52,7 @@ const fn field(name: &'static str, value: fn(&Statistics<'_>) -> Value) -> Field
 }
 
 /// The fields of the whole filter, in the order of the reply.
-pub(super) const FIELDS: [Field; 24] = [
+pub(super) const FIELDS: [Field; 25] = [
     field("type", |s| Value::name(DataType::of(s.filter.format()).name)),
     field("format", |s| Value::name(s.filter.format().word())),
     field("kind", |s| Value::name(s.filter.kind().row().name)),
@@ -68,6 +68,9 @@ pub(super) const FIELDS: [Field; 24] = [
     field("bytes", |s| Value::Integer(s.filter.size_bytes())),
     field("bits-per-item", bits_per_item),
     field("allocated-bytes", |s| Value::Integer(s.allocated_bytes)),
+    field("expired-bytes", |s| {
+        s.filter.window_layers().map_or(Value::Null, |layers| Value::Integer(layers.expired_bytes))
+    }),
     field("hashes", |s| Value::Integer(s.whole.probes)),
     field("growth", growth),
     field("expansion", |s| facts::expansion(s.filter)),

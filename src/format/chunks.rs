@@ -17,7 +17,7 @@ use thiserror::Error;
 use super::seal::{Place, Sealer, open};
 use super::segments::{chunk_at, chunks, locate};
 use crate::bloom::hash::murmur3::hash128;
-use crate::bloom::{Filter, Memory, Origin, OutOfMemory, StateMark};
+use crate::bloom::{Filter, Memory, Origin, OutOfMemory, StateMark, Window};
 
 pub use super::seal::SEAL_BYTES;
 
@@ -106,14 +106,23 @@ pub(super) fn load_chunk(
     let chunk_bytes = data.len().checked_sub(SEAL_BYTES).ok_or(ChunkError::BadData)? as u64;
     let position = next_iterator.checked_sub(1).and_then(|end| end.checked_sub(chunk_bytes));
     let position = position.ok_or(ChunkError::BadData)?;
-    let located = locate(filter, position).ok_or(ChunkError::BeyondEnd)?;
-    let (offset, index) = (located.offset_of(position), located.index);
-    // Of a lost layer only the start of the next one is known.
-    let end = if offset.is_some() { located.range.end } else { located.range.start };
+    let (offset, index, end, place) = match locate(filter, position) {
+        Some(located) => {
+            let offset = located.offset_of(position);
+            // Of a lost layer only the start of the next one is known.
+            let end = if offset.is_some() { located.range.end } else { located.range.start };
+            (offset, located.index, end, Place::chunk(located.layer, position))
+        }
+        // The last layers of a window may be lost, too.
+        None => {
+            let end = filter.window().map(Window::end).filter(|end| position < *end);
+            (None, 0, end.ok_or(ChunkError::BeyondEnd)?, Place::in_window(position))
+        }
+    };
     if end.saturating_sub(position) < chunk_bytes {
         return Err(ChunkError::TooBig);
     }
-    let (segment, mark) = open(data, &Place::chunk(located.layer, position)).ok_or(ChunkError::BadData)?;
+    let (segment, mark) = open(data, &place).ok_or(ChunkError::BadData)?;
     if trust == Trust::Marks && filter.origin() != Origin::Marked(mark) {
         return Err(ChunkError::OtherDump);
     }

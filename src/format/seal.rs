@@ -50,10 +50,15 @@ impl Place {
     /// Returns the place of a chunk of a layer that begins at `position` of a dump.
     pub(super) fn chunk(layer: &Layer, position: u64) -> Self {
         if layer.address().is_some() {
-            return Self::Chunk { position, size_bits: 0, capacity_items: 0, probes: 0 };
+            return Self::in_window(position);
         }
         let (size_bits, capacity_items) = (layer.cells().size_bits(), layer.capacity_items());
         Self::Chunk { position, size_bits, capacity_items, probes: layer.layout().probes() }
+    }
+
+    /// Returns the place of a chunk of a sliding-window filter, whose layers are identified by their positions.
+    pub(super) const fn in_window(position: u64) -> Self {
+        Self::Chunk { position, size_bits: 0, capacity_items: 0, probes: 0 }
     }
 
     /// Returns the checksum of `bytes` at this place: the hash of their hash, of the place, and of the dump id.

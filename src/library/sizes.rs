@@ -7,7 +7,7 @@ use crate::bloom::policy::redisbloom::{Options, RESERVED_GROWTH};
 use crate::bloom::policy::valkeybloom::TIGHTENING_RATIO_DEFAULT;
 use crate::bloom::policy::{RedisBloom, ValkeyBloom};
 use crate::bloom::sizing::Shape;
-use crate::bloom::window::shapes_at_pace;
+use crate::bloom::window::{shapes_at_once, shapes_at_pace};
 use crate::bloom::{CellType, Format, Hash, Layout, Policy, Promise, ReserveError};
 
 /// The size of one layer of a filter.
@@ -76,8 +76,33 @@ pub fn layer_sizes(format: Format, reserved: Reserved, items: u64) -> Result<Vec
 /// [`CreateError`], also where the filter would refuse some of the items.
 pub fn window_layer_sizes(reserved: Reserved, items: u64) -> Result<Vec<LayerSize>, CreateError> {
     let shapes = shapes_at_pace(&reserved.promise()?, items).map_err(CreateError::Reserve)?;
+    Ok(sizes_of(&shapes))
+}
+
+/// Returns the layers of a new sliding-window filter after `items` different items are added to it at one time. The
+/// layers that only the burst needs are freed when its items have expired. O(layers^2).
+///
+/// ```
+/// use everbloom::{Options, window_burst_layer_sizes, window_layer_sizes};
+///
+/// let options = Options { capacity_items: 100_000, ..Options::default() };
+/// let bits = |layers: Vec<everbloom::LayerSize>| layers.iter().map(|layer| layer.size_bits).sum::<u64>();
+/// let at_once = bits(window_burst_layer_sizes(options, 100_000)?);
+/// let at_pace = bits(window_layer_sizes(options, 100_000)?);
+/// assert!(at_once > at_pace && at_once < 3 * at_pace);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`CreateError`], also where the filter would refuse some of the items.
+pub fn window_burst_layer_sizes(reserved: Reserved, items: u64) -> Result<Vec<LayerSize>, CreateError> {
+    let shapes = shapes_at_once(&reserved.promise()?, items).map_err(CreateError::Reserve)?;
+    Ok(sizes_of(&shapes))
+}
+
+fn sizes_of(shapes: &[Shape]) -> Vec<LayerSize> {
     let size = |shape: &Shape| size_of(shape.capacity_items, shape.size_bits(), shape.layout());
-    Ok(shapes.iter().map(size).collect())
+    shapes.iter().map(size).collect()
 }
 
 fn size_of(capacity_items: u64, size_bits: u64, layout: Layout) -> LayerSize {

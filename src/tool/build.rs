@@ -41,7 +41,7 @@ Exit codes: 0 done; 1 failed, and no file was written; 2 wrong arguments; 3 done
 interrupted.";
 
 pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> {
-    let capacity_items = arguments.options.capacity_of(&arguments.input, output)?;
+    let capacity_items = arguments.options.capacity_of(&arguments.input, None, output)?;
     let (mut filter, tally, seconds) =
         build(&arguments.input, &arguments.options, capacity_items, arguments.threads, output)?;
     let file_bytes = write(&mut filter, &arguments.output, output)?;
@@ -84,7 +84,7 @@ pub(crate) fn build(
 ) -> Result<(BloomFilter, Tally, f64), Failure> {
     let threads = threads_of(threads);
     let mut filter = empty(options, capacity_items)?;
-    let batches = input.batches(PART_BYTES)?;
+    let batches = input.batches(PART_BYTES, None)?;
     let progress = output.progress("building", batches.total_bytes, Unit::Bytes);
     let mut tally = Tally::default();
     let mut parts: Vec<Batch> = Vec::with_capacity(threads);

@@ -8,12 +8,12 @@ use super::build;
 use super::chunks::chunks;
 use super::draft::{Draft, publish_all};
 use super::failure::Failure;
-use super::input::{self, BATCH_BYTES};
+use super::input::{self, BATCH_BYTES, Times};
 use super::options;
-use super::output::{Output, Unit, bytes, per_second};
+use super::output::{Output, Unit, bytes, per_second, shown};
 use super::partitions::{self, Spreader, build_partitions};
 use super::sending::{Counts, Sender};
-use super::server::{self, Credentials, Router, Site, integer};
+use super::server::{self, Credentials, Gone, Router, Site, Trouble, integer};
 
 /// Load the items of a file into a filter on a server
 ///
@@ -30,6 +30,14 @@ pub(crate) struct Arguments {
     key: String,
     #[command(flatten)]
     input: input::Arguments,
+    /// Column or field with the time of each item, at which its window begins. Needs --csv or --jsonl, and --window or
+    /// --add
+    ///
+    /// Times are seconds since 1970, milliseconds (numbers from 100000000000 on), or RFC 3339 (2026-11-23T10:00:00Z).
+    /// Items that have expired by the server's clock are skipped and counted. A time that is further ahead of the clock
+    /// than a fourteenth of the window is an error.
+    #[arg(long, value_name = "COLUMN", requires_all = ["columns", "windowed"], conflicts_with = "offline")]
+    time: Option<String>,
     #[command(flatten)]
     options: options::Arguments,
     #[command(flatten)]
@@ -41,6 +49,7 @@ pub(crate) struct Arguments {
     #[arg(
         long,
         conflicts_with_all = ["error", "capacity", "expansion", "nonscaling", "keyed", "counting", "window", "ex", "offline"],
+        group = "windowed",
         help_heading = "Filter"
     )]
     add: bool,
@@ -64,6 +73,7 @@ Examples:
   zcat logs.gz | cut -f1 | everbloom load redis://127.0.0.1 seen - --capacity 1e7
   everbloom load rediss://cache.example:6380 users users.csv --csv id --replace
   everbloom load redis://127.0.0.1 ids ids.txt.zst --offline
+  everbloom load redis://127.0.0.1 seen log.csv --csv url --window 7d --time date
   everbloom load redis://127.0.0.1:7000 seen urls.txt --partitions 24 -c
 
 The password may stand in EVERBLOOM_PASSWORD, the user in EVERBLOOM_USERNAME, in place of the address.
@@ -74,13 +84,15 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
     // First, so that a wrong address or an existing key is found before items are counted.
     let mut router = Router::new(&site)?;
     let keys = arguments.keys(&mut router)?;
+    let times = arguments.times(&mut router, &keys)?;
+    let times = times.as_ref();
     if arguments.add {
-        let sent = send(&arguments, output, &mut router, keys.clone(), &mut [])?;
+        let sent = send(&arguments, output, &mut router, (keys.clone(), times), &mut [])?;
         return report(&arguments, output, &mut router, &keys, sent, "");
     }
     let drafts = keys.iter().map(|key| Draft::new(&mut router, key, arguments.replace));
     let mut drafts: Vec<Draft> = drafts.collect::<Result<_, Failure>>()?;
-    let mut capacity_items = arguments.options.capacity_of(&arguments.input, output)?;
+    let mut capacity_items = arguments.options.capacity_of(&arguments.input, times, output)?;
     if let Some(count) = arguments.partitions {
         capacity_items = partitions::capacity_items(capacity_items, count);
     }
@@ -109,6 +121,7 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
             new: tally.new_items,
             present: tally.items - tally.new_items - tally.refused_items,
             refused: tally.refused_items,
+            expired: 0,
         };
         return report(&arguments, output, &mut router, &keys, (counts, seconds), "built here, ");
     }
@@ -121,7 +134,7 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
         draft.create(&mut router, reserve)?;
     }
     let names = drafts.iter().map(|draft| draft.name().to_owned()).collect();
-    let sent = send(&arguments, output, &mut router, names, &mut drafts)?;
+    let sent = send(&arguments, output, &mut router, (names, times), &mut drafts)?;
     publish_all(drafts, &mut router, expiry_ms)?;
     report(&arguments, output, &mut router, &keys, sent, "")
 }
@@ -142,6 +155,32 @@ impl Arguments {
         Ok(keys)
     }
 
+    /// Returns the times of the items, compared with the server's clock and with the window of the filters.
+    fn times(&self, router: &mut Router, keys: &[Vec<u8>]) -> Result<Option<Times>, Failure> {
+        let (Some(column), Some(first)) = (&self.time, keys.first()) else { return Ok(None) };
+        let mut window_ms = self.server_options.window;
+        for key in keys.iter().filter(|_| self.add) {
+            let found = match router.call(key, &[b"BF.INFO", key, b"WINDOW"]) {
+                Ok(reply) => integer(&reply),
+                Err(Gone::Trouble(Trouble::Refused(_))) => None,
+                Err(gone) => return Err(gone.into()),
+            };
+            let found = found.ok_or_else(|| {
+                Failure::of(shown(key), "there is no sliding-window filter, which --time needs")
+            })?;
+            if *window_ms.get_or_insert(found) != found {
+                return Err(Failure::of(shown(key), "has another window than the other partitions"));
+            }
+        }
+        let Value::Array(now) = router.call(first, &[b"TIME"])? else {
+            return Err(Failure::new("a reply to TIME was expected"));
+        };
+        let [seconds, microseconds] =
+            [now.first(), now.get(1)].map(|part| part.and_then(integer).unwrap_or_default());
+        let now_ms = seconds.saturating_mul(1000).saturating_add(microseconds / 1000);
+        Ok(Some(Times::new(column, window_ms.unwrap_or_default(), now_ms)))
+    }
+
     fn build(&self, capacity_items: u64, output: &Output) -> Result<(Vec<BloomFilter>, Tally, f64), Failure> {
         let (input, options) = (&self.input, &self.options);
         match self.partitions {
@@ -152,18 +191,18 @@ impl Arguments {
     }
 }
 
-/// Adds all items to the filters of these names: those of the drafts, or existing ones.
+/// Adds all items, with their times, to the filters of these names: those of the drafts, or existing ones.
 fn send(
     arguments: &Arguments,
     output: &Output,
     router: &mut Router,
-    names: Vec<Vec<u8>>,
+    (names, times): (Vec<Vec<u8>>, Option<&Times>),
     drafts: &mut [Draft],
 ) -> Result<(Counts, f64), Failure> {
-    let batches = arguments.input.batches(BATCH_BYTES)?;
+    let batches = arguments.input.batches(BATCH_BYTES, times)?;
     let progress = output.progress("loading", batches.total_bytes, Unit::Bytes);
     let mut sender = Sender::new(router, names)?;
-    if !sender.is_packed() {
+    if !sender.is_packed() && times.is_none() {
         output.note("the server does not know BF.BULKADD: sending items one by one in BF.INSERT");
     }
     let mut spreader = arguments.partitions.map(|count| Spreader::new(count, BATCH_BYTES));
@@ -182,10 +221,11 @@ fn send(
             drafts.iter_mut().try_for_each(|draft| draft.keep(router))?;
         }
     }
-    if let Some(spreader) = spreader {
-        spreader.finish(|number, batch| sender.add(number, batch))?;
+    if let Some(spreader) = &mut spreader {
+        spreader.flush(|number, batch| sender.add(number, batch))?;
     }
     sender.settle()?;
+    sender.counts.expired += batches.expired();
     Ok((sender.counts, progress.seconds()))
 }
 
@@ -201,7 +241,7 @@ fn report(
         |key: &[u8], name: &[u8]| router.call(key, &[b"BF.INFO", key, name]).ok().as_ref().and_then(integer);
     let size_bytes = keys.iter().map(|key| fact(key, b"SIZE")).sum::<Option<u64>>();
     let rate = per_second(counts.items, seconds);
-    let Counts { items, new, present, refused } = counts;
+    let Counts { items, new, present, refused, expired } = counts;
     let filter =
         arguments.partitions.map_or_else(|| "a filter".to_owned(), |count| format!("{count} filters"));
     let mut size = size_bytes.map_or_else(|| filter.clone(), |size| format!("{filter} of {}", bytes(size)));
@@ -216,14 +256,17 @@ fn report(
         if let Some((items, capacity)) = fullest {
             size.push_str(&format!(", the fullest with {items} of {capacity} items"));
         }
-        if let serde_json::Value::Object(fields) = &mut json {
-            fields.insert("partitions".to_owned(), count.into());
-            fields.insert("fullest_items".to_owned(), fullest.map(|(items, _)| items).into());
-            fields.insert("fullest_capacity".to_owned(), fullest.map(|(_, capacity)| capacity).into());
-        }
+        insert(&mut json, "partitions", count.into());
+        insert(&mut json, "fullest_items", fullest.map(|(items, _)| items).into());
+        insert(&mut json, "fullest_capacity", fullest.map(|(_, capacity)| capacity).into());
+    }
+    let mut skipped = String::new();
+    if arguments.time.is_some() {
+        skipped = format!(", {expired} expired");
+        insert(&mut json, "expired", expired.into());
     }
     let text = format!(
-        "{}: {items} items, {new} new, {present} present, {refused} refused; {how}{size}; {seconds:.1} s, {rate} items/s",
+        "{}: {items} items, {new} new, {present} present, {refused} refused{skipped}; {how}{size}; {seconds:.1} s, {rate} items/s",
         arguments.key
     );
     output.result(&text, &json)?;
@@ -231,4 +274,11 @@ fn report(
         return Err(Failure::partly(format!("{refused} items were refused: the filter is full")));
     }
     Ok(())
+}
+
+/// Adds a field to an object.
+fn insert(object: &mut serde_json::Value, name: &str, value: serde_json::Value) {
+    if let serde_json::Value::Object(fields) = object {
+        fields.insert(name.to_owned(), value);
+    }
 }

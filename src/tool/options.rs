@@ -3,7 +3,7 @@
 use everbloom::{Growth, Options};
 
 use super::failure::Failure;
-use super::input;
+use super::input::{self, Times};
 use super::output::Output;
 
 /// Options of a new filter.
@@ -35,7 +35,7 @@ pub(crate) struct ServerArguments {
     #[arg(long, help_heading = "Filter")]
     pub(crate) counting: bool,
     /// Time after which items expire: seconds, or with a unit (500ms, 30s, 15m, 12h, 7d, 2w)
-    #[arg(long, value_name = "TIME", value_parser = milliseconds, help_heading = "Filter")]
+    #[arg(long, value_name = "TIME", value_parser = milliseconds, group = "windowed", help_heading = "Filter")]
     pub(crate) window: Option<u64>,
     /// Seconds after which the key expires
     #[arg(long, value_name = "SECONDS", help_heading = "Filter")]
@@ -93,14 +93,19 @@ pub(crate) fn window_words(window_ms: Option<u64>) -> Vec<String> {
 }
 
 impl Arguments {
-    /// Returns the chosen capacity, or the number of items in the input.
-    pub(crate) fn capacity_of(&self, input: &input::Arguments, output: &Output) -> Result<u64, Failure> {
+    /// Returns the chosen capacity, or the number of items in the input that have not expired.
+    pub(crate) fn capacity_of(
+        &self,
+        input: &input::Arguments,
+        times: Option<&Times>,
+        output: &Output,
+    ) -> Result<u64, Failure> {
         match self.capacity {
             Some(capacity_items) => Ok(capacity_items),
             None if input.is_stdin() => {
                 Err(Failure::usage("standard input cannot be counted first: say --capacity ITEMS"))
             }
-            None => input.count(output),
+            None => input.count(times, output),
         }
     }
 

@@ -21,6 +21,15 @@ impl Packing {
     }
 }
 
+/// The time of the items of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moment {
+    /// The generation of the window that the filter adds them to.
+    pub(crate) generation: u64,
+    /// A time in this generation, in milliseconds of UNIX time.
+    pub(crate) at_ms: u64,
+}
+
 /// A packed batch.
 #[derive(Clone, Debug)]
 pub(crate) struct Batch {
@@ -28,6 +37,8 @@ pub(crate) struct Batch {
     pub(crate) data: Vec<u8>,
     /// The number of items.
     pub(crate) items: u64,
+    /// The time of the items; without it they are added with the current time.
+    pub(crate) moment: Option<Moment>,
 }
 
 impl Batch {
@@ -35,11 +46,17 @@ impl Batch {
     pub(crate) fn of_lines(data: Vec<u8>) -> Self {
         let newlines = memchr_iter(b'\n', &data).count() as u64;
         let items = newlines + u64::from(data.last().is_some_and(|last| *last != b'\n'));
-        Self { packing: Packing::Lines, data, items }
+        Self { packing: Packing::Lines, data, items, moment: None }
     }
 
     pub(crate) fn prefixed(capacity_bytes: usize) -> Self {
-        Self { packing: Packing::Prefixed, data: Vec::with_capacity(capacity_bytes), items: 0 }
+        let data = Vec::with_capacity(capacity_bytes);
+        Self { packing: Packing::Prefixed, data, items: 0, moment: None }
+    }
+
+    /// Returns the batch with a time.
+    pub(crate) fn at(self, moment: Option<Moment>) -> Self {
+        Self { moment, ..self }
     }
 
     /// Appends an item to a prefixed batch. Returns false if it is too long for a 32-bit length.

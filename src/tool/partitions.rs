@@ -11,7 +11,7 @@ use super::failure::Failure;
 use super::input;
 use super::options;
 use super::output::{Output, Unit, per_second};
-use super::packing::Batch;
+use super::packing::{Batch, Moment};
 
 /// Most partitions: the slots of a cluster.
 const PARTITIONS_MAX: u32 = 16_384;
@@ -71,6 +71,8 @@ pub(crate) struct Spreader {
     count: u32,
     batch_bytes: usize,
     batches: Vec<Batch>,
+    /// The time of the items in the batches.
+    moment: Option<Moment>,
 }
 
 impl Spreader {
@@ -82,15 +84,22 @@ impl Spreader {
 
     /// Returns one with batches that grow until they are added.
     fn gathering(count: u32) -> Self {
-        Self { count, batch_bytes: usize::MAX, batches: (0..count).map(|_| Batch::prefixed(0)).collect() }
+        let batches = (0..count).map(|_| Batch::prefixed(0)).collect();
+        Self { count, batch_bytes: usize::MAX, batches, moment: None }
     }
 
-    /// Spreads the items of a batch, and emits the batches that are large enough.
+    /// Spreads the items of a batch, and emits the batches that are large enough; all of them before items of another
+    /// generation.
     pub(crate) fn spread(
         &mut self,
         batch: &Batch,
         mut emit: impl FnMut(usize, Batch) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
+        let generation = |moment: Option<Moment>| moment.map(|moment| moment.generation);
+        if generation(self.moment) != generation(batch.moment) {
+            self.flush(&mut emit)?;
+            self.moment = batch.moment;
+        }
         for item in batch {
             let number = partition_of(item, self.count);
             let Some(theirs) = self.batches.get_mut(number) else { continue };
@@ -99,19 +108,21 @@ impl Spreader {
             }
             if theirs.data.len() >= self.batch_bytes {
                 let next = Batch::prefixed(theirs.data.len());
-                emit(number, std::mem::replace(theirs, next))?;
+                emit(number, std::mem::replace(theirs, next).at(self.moment))?;
             }
         }
         Ok(())
     }
 
-    /// Emits the batches that are left.
-    pub(crate) fn finish(
-        self,
+    /// Emits all batches that have items.
+    pub(crate) fn flush(
+        &mut self,
         mut emit: impl FnMut(usize, Batch) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let left = self.batches.into_iter().enumerate().filter(|(_, batch)| batch.items > 0);
-        left.into_iter().try_for_each(|(number, batch)| emit(number, batch))
+        for (number, batch) in self.batches.iter_mut().enumerate().filter(|(_, batch)| batch.items > 0) {
+            emit(number, std::mem::replace(batch, Batch::prefixed(0)).at(self.moment))?;
+        }
+        Ok(())
     }
 
     /// Adds all items to the filters, each on one thread at a time, and clears the batches.
@@ -153,7 +164,7 @@ pub(crate) fn build_partitions(
     let threads = threads_of(threads);
     let filters = (0..count).map(|_| empty(options, capacity_items));
     let mut filters: Vec<BloomFilter> = filters.collect::<Result<_, Failure>>()?;
-    let batches = input.batches(PART_BYTES)?;
+    let batches = input.batches(PART_BYTES, None)?;
     let progress = output.progress("building", batches.total_bytes, Unit::Bytes);
     let mut tally = Tally::default();
     // Enough items at a time that the threads seldom wait for each other.

@@ -26,7 +26,12 @@ pub(crate) struct Counts {
     pub(crate) new: u64,
     pub(crate) present: u64,
     pub(crate) refused: u64,
+    /// Items that had expired, which are not in the others.
+    pub(crate) expired: u64,
 }
+
+/// The error for items that expired before they were added.
+const EXPIRED: &str = "AT is older than the window";
 
 /// Adds batches to existing filters.
 pub(crate) struct Sender<'r> {
@@ -44,6 +49,15 @@ pub(crate) struct Sender<'r> {
 struct Sent {
     number: usize,
     batch: Batch,
+    /// The time of its items, as BF.INSERT takes it.
+    at_ms: Option<String>,
+}
+
+impl Sent {
+    fn new(number: usize, batch: Batch) -> Self {
+        let at_ms = batch.moment.map(|moment| moment.at_ms.to_string());
+        Self { number, batch, at_ms }
+    }
 }
 
 impl<'r> Sender<'r> {
@@ -70,18 +84,19 @@ impl<'r> Sender<'r> {
 
     /// Sends a batch to the filter of a number. Its results are counted when the reply is received.
     pub(crate) fn add(&mut self, number: usize, batch: Batch) -> Result<(), Failure> {
-        if self.is_packed {
-            return self.send(Sent { number, batch }, PACKED_AHEAD);
+        // BF.BULKADD has no times.
+        if self.is_packed && batch.moment.is_none() {
+            return self.send(Sent::new(number, batch), PACKED_AHEAD);
         }
         let mut items = batch.iter().peekable();
         while items.peek().is_some() {
-            let mut part = Batch::prefixed(0);
+            let mut part = Batch::prefixed(0).at(batch.moment);
             for item in items.by_ref().take(WORDS_ITEMS) {
                 if !part.push(item) {
                     return Err(Failure::new("an item is longer than any server takes"));
                 }
             }
-            self.send(Sent { number, batch: part }, WORDS_AHEAD)?;
+            self.send(Sent::new(number, part), WORDS_AHEAD)?;
         }
         Ok(())
     }
@@ -94,9 +109,12 @@ impl<'r> Sender<'r> {
         }
         for sent in mem::take(&mut self.refused) {
             let (key, is_packed) = (self.key(&sent)?.to_owned(), self.is_packed);
-            let command = command(is_packed, &key, &sent.batch);
-            let reply = self.router.call(&key, &command)?;
-            self.note(&sent, &reply)?;
+            let outcome = match self.router.call(&key, &command(is_packed, &key, &sent)) {
+                Ok(reply) => Ok(reply),
+                Err(Gone::Trouble(trouble)) => Err(trouble),
+                Err(Gone::Failure(failure)) => return Err(failure),
+            };
+            self.note(&sent, outcome)?;
         }
         Ok(self.router)
     }
@@ -105,7 +123,7 @@ impl<'r> Sender<'r> {
         check_interruption()?;
         let key = self.key(&sent)?.to_owned();
         let place = self.router.place_of(&key)?;
-        self.router.at(&place)?.send(&command(self.is_packed, &key, &sent.batch))?;
+        self.router.at(&place)?.send(&command(self.is_packed, &key, &sent))?;
         self.outstanding.entry(place.clone()).or_default().push_back(sent);
         self.receive_beyond(&place, ahead)?;
         if self.refused.is_empty() { Ok(()) } else { self.settle().map(drop) }
@@ -123,17 +141,23 @@ impl<'r> Sender<'r> {
             }
             let Some(sent) = outstanding.pop_front() else { return Ok(()) };
             match self.router.at(place)?.receive() {
-                Ok(reply) => self.note(&sent, &reply)?,
                 Err(Trouble::Refused(text)) if self.router.is_to_follow(&text) => self.refused.push(sent),
-                Err(trouble) => return Err(trouble.into()),
+                outcome => self.note(&sent, outcome)?,
             }
         }
     }
 
     /// Counts the results of a batch.
-    fn note(&mut self, sent: &Sent, reply: &Value) -> Result<(), Failure> {
+    fn note(&mut self, sent: &Sent, outcome: Result<Value, Trouble>) -> Result<(), Failure> {
         let items = sent.batch.items;
-        let results = count(reply, &mut self.counts)?;
+        let reply = match outcome {
+            Err(Trouble::Refused(text)) if sent.at_ms.is_some() && text.contains(EXPIRED) => {
+                self.counts.expired += items;
+                return Ok(());
+            }
+            outcome => outcome?,
+        };
+        let results = count(&reply, &mut self.counts)?;
         self.counts.items += items;
         // A filter of fixed size that is full ends the reply at the first item that it refuses.
         match items.checked_sub(results) {
@@ -145,11 +169,17 @@ impl<'r> Sender<'r> {
 }
 
 /// Returns the command that adds a batch to the filter of a key.
-fn command<'c>(is_packed: bool, key: &'c [u8], batch: &'c Batch) -> Vec<&'c [u8]> {
-    if is_packed {
-        return vec![b"BF.BULKADD", key, b"NOCREATE", batch.packing.word().as_bytes(), &batch.data];
+fn command<'c>(is_packed: bool, key: &'c [u8], sent: &'c Sent) -> Vec<&'c [u8]> {
+    let Sent { batch, at_ms, .. } = sent;
+    let mut command: Vec<&[u8]> = vec![b"BF.INSERT", key, b"NOCREATE"];
+    match at_ms {
+        None if is_packed => {
+            return vec![b"BF.BULKADD", key, b"NOCREATE", batch.packing.word().as_bytes(), &batch.data];
+        }
+        None => {}
+        Some(at_ms) => command.extend([b"AT", at_ms.as_bytes()]),
     }
-    let mut command: Vec<&[u8]> = vec![b"BF.INSERT", key, b"NOCREATE", b"ITEMS"];
+    command.push(b"ITEMS");
     command.extend(batch);
     command
 }

@@ -1,6 +1,9 @@
 //! `everbloom size`: the sizes that a filter will have, in each module.
 
-use everbloom::{CreateError, Format, Growth, LayerSize, Options, layer_sizes, window_layer_sizes};
+use everbloom::{
+    CreateError, Format, Growth, LayerSize, Options, layer_sizes, window_burst_layer_sizes,
+    window_layer_sizes,
+};
 use serde_json::json;
 
 use super::failure::Failure;
@@ -19,7 +22,8 @@ const ROTATING: u64 = 7;
 /// that grew from 100 items on. `memory` are the bit arrays, `allocated` what jemalloc rounds them up to, and
 /// `lines` the lines of 64 bytes that a check of an item that is there touches at most.
 ///
-/// With --window the items are those of each window. The other modules have no such filters: `rotating` are a
+/// With --window the items are those of each window. `memory` is for items at an even pace, and `at once` is what a
+/// new filter takes if all of them are added at one time; `-` if it refuses some of them. The other modules have no such filters: `rotating` are a
 /// filter for each seventh of the window and the current one, all of which are asked.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
@@ -71,6 +75,9 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
         "lines",
         "command",
     ];
+    if window_ms.is_some() {
+        names.insert(6, "at once");
+    }
     if has_keys {
         names.insert(2, "keys");
     }
@@ -87,13 +94,23 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
                 let sum = Sum::of(layers).of_all(plan);
                 let bits_per_item = sum.bits as f64 / items as f64;
                 let size_bytes = sum.bits.div_ceil(8);
+                let at_once =
+                    plan.at_once.as_ref().map(|layers| (layers.len(), Sum::of(layers).of_all(plan)));
                 listed.push(json!({
                     "module": module, "filter": filter, "keys": keys, "layers": layers.len(), "bits": sum.bits,
                     "bits_per_item": bits_per_item, "bytes": size_bytes, "allocated_bytes": sum.allocated_bytes,
                     "probes": sum.probes, "lines": sum.lines, "command": command,
+                    "at_once": at_once.map(|(layers, sum)| json!({
+                        "layers": layers, "bits": sum.bits, "bits_per_item": sum.bits as f64 / items as f64,
+                        "bytes": sum.bits.div_ceil(8), "allocated_bytes": sum.allocated_bytes,
+                        "probes": sum.probes, "lines": sum.lines,
+                    })),
                 }));
                 row.extend([layers.len().to_string(), format!("{bits_per_item:.2}")]);
                 row.extend([size_bytes, sum.allocated_bytes].map(bytes));
+                if window_ms.is_some() {
+                    row.push(at_once.map_or_else(|| "-".to_owned(), |(_, sum)| bytes(sum.bits.div_ceil(8))));
+                }
                 row.extend([sum.probes.to_string(), sum.lines.to_string(), command.clone()]);
             }
             // An error of the first filter is one of the arguments.
@@ -102,7 +119,8 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
                 listed.push(
                     json!({"module": module, "filter": filter, "keys": keys, "error": error.to_string()}),
                 );
-                row.extend((0..6).map(|_| "-".to_owned()));
+                let before_command = usize::from(window_ms.is_some()) + 6;
+                row.extend((0..before_command).map(|_| "-".to_owned()));
                 row.push(error.to_string());
             }
         }
@@ -172,6 +190,8 @@ struct Plan {
     queried: u64,
     /// The layers of each.
     layers: Result<Vec<LayerSize>, CreateError>,
+    /// The layers of each sliding-window filter to which all items are added at one time, if it takes them.
+    at_once: Option<Vec<LayerSize>>,
     /// The command that makes it.
     command: String,
 }
@@ -206,9 +226,9 @@ impl Wanted {
             _ => (items, growing),
         };
         let options = Options { error_rate: self.error_rate, capacity_items, growth };
-        let layers = match self.window_ms {
-            Some(_) => window_layer_sizes(options, items),
-            None => layer_sizes(format, options, items),
+        let (layers, at_once) = match self.window_ms {
+            Some(_) => (window_layer_sizes(options, items), window_burst_layer_sizes(options, items).ok()),
+            None => (layer_sizes(format, options, items), None),
         };
         let mut words = match growth {
             Growth::Fixed => vec!["NONSCALING".to_owned()],
@@ -221,7 +241,15 @@ impl Wanted {
         } else {
             reserve(&key, self.error_rate, capacity_items, &words)
         };
-        Plan { module, filter, keys: self.partitions.unwrap_or(1).into(), queried: 1, layers, command }
+        Plan {
+            module,
+            filter,
+            keys: self.partitions.unwrap_or(1).into(),
+            queried: 1,
+            layers,
+            at_once,
+            command,
+        }
     }
 
     /// Returns the filters for each seventh of the window and the current one. A lookup queries all eight: their error
@@ -238,6 +266,7 @@ impl Wanted {
             keys: filters * u64::from(self.partitions.unwrap_or(1)),
             queried: filters,
             layers: layer_sizes(format, options, capacity_items),
+            at_once: None,
             command: reserve(&key, error_rate, capacity_items, &["NONSCALING".to_owned()]),
         }
     }

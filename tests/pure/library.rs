@@ -1,9 +1,10 @@
 //! The library as other programs see it: adding on several threads, sizes beforehand, digests.
 
 use everbloom::bloom::Promise;
+use everbloom::bloom::window::{MomentError, Span, Window};
 use everbloom::{
-    AddError, BloomFilter, Format, Growth, LayerSize, Loader, Options, ReserveError, Tally, layer_sizes,
-    window_layer_sizes,
+    AddError, BloomFilter, Format, Growth, ItemTime, LayerSize, Loader, Options, ReserveError, Tally,
+    layer_sizes, window_burst_layer_sizes, window_layer_sizes,
 };
 
 use crate::support::make::{add, set_time, window};
@@ -160,6 +161,59 @@ fn sizes_with_a_window_are_those_of_the_filter_at_that_pace() {
     assert!(window_layer_sizes(Options { error_rate: 0.0, ..fixed }, 5).is_err());
     let one_by_one = Options { growth: Growth::Scaling { expansion: 1 }, ..fixed };
     assert!(window_layer_sizes(one_by_one, u64::MAX).is_err());
+}
+
+#[test]
+fn sizes_with_a_window_are_those_of_the_filter_after_a_burst() {
+    let growth = Growth::Scaling { expansion: 2 };
+    for (error_rate, capacity_items, items) in [(0.01, 1000, 1000u64), (0.01, 1000, 3000), (0.001, 100, 5000)]
+    {
+        let mut filter = window(Promise { error_rate, capacity_items, growth }, 86_400_000);
+        set_time(&mut filter, 1_800_000_000_000);
+        for item in 0..items {
+            add(&mut filter, &item.to_le_bytes()).unwrap();
+        }
+        let options = Options { error_rate, capacity_items, growth };
+        let sizes = window_burst_layer_sizes(options, items).unwrap();
+        let made: Vec<u64> = filter.layers().iter().map(|layer| layer.cells().size_bits()).collect();
+        assert_eq!(
+            sizes.iter().map(|layer| layer.size_bits).collect::<Vec<_>>(),
+            made,
+            "{options:?} {items}"
+        );
+    }
+    let fixed = Options { error_rate: 0.01, capacity_items: 1000, growth: Growth::Fixed };
+    assert!(window_burst_layer_sizes(fixed, 1000).is_err());
+    assert!(window_burst_layer_sizes(Options { error_rate: 0.0, ..fixed }, 5).is_err());
+    let one_by_one = Options { growth: Growth::Scaling { expansion: 1 }, ..fixed };
+    assert!(window_burst_layer_sizes(one_by_one, u64::MAX).is_err());
+}
+
+#[test]
+fn times_of_items_are_those_that_the_filter_takes() {
+    let now_ms = 1_800_000_000_123;
+    for window_ms in [100, 101, 1400, 86_400_000] {
+        let mut window = Window::new(Promise::default(), Span::new(window_ms), false);
+        window.set_now(now_ms);
+        for step in 0..=300 {
+            // From one and a half windows ago to as long after.
+            let item_ms = now_ms + step * window_ms / 100 - 3 * window_ms / 2;
+            let mut window = window;
+            let expected = match window.set_event(item_ms) {
+                Err(MomentError::Past) => ItemTime::Expired,
+                Err(MomentError::Ahead) => ItemTime::Ahead,
+                Ok(_) => ItemTime::Live { generation: Span::new(window_ms).generation_at(item_ms) },
+            };
+            assert_eq!(ItemTime::of(window_ms, item_ms, now_ms), expected, "{window_ms} {item_ms}");
+        }
+    }
+    for (item_ms, now_ms, expected) in [
+        (0, u64::MAX, ItemTime::Expired),
+        (u64::MAX, 0, ItemTime::Ahead),
+        (u64::MAX, u64::MAX, ItemTime::of(100, u64::MAX, u64::MAX)),
+    ] {
+        assert_eq!(ItemTime::of(0, item_ms, now_ms), expected);
+    }
 }
 
 #[test]

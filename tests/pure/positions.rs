@@ -67,7 +67,7 @@ fn cell(layer: &Layer, position: u64) -> u32 {
     let bytes = layer.cells().bytes();
     let bit = |bit: u64| u32::from(bytes[(bit / 8) as usize] >> (bit % 8) & 1);
     match layer.cells().state() {
-        CellState::Bits => bit(position),
+        CellState::Bits | CellState::Burst(_) => bit(position),
         CellState::Counters(_) => {
             let plane = |plane: u64| bit(position / 512 * 2048 + plane * 512 + position % 512);
             if plane(0) == 0 { 0 } else { 1 + plane(1) + 2 * plane(2) + 4 * plane(3) }
@@ -109,7 +109,7 @@ fn every_item_sets_the_cells_at_its_positions_and_no_other() {
                         for position in positions(&shape, &item) {
                             let cell = expected.entry(position).or_default();
                             *cell = match shape.cells {
-                                CellType::Bits => 1,
+                                CellType::Bits | CellType::Burst => 1,
                                 CellType::Counters => (*cell + 1).min(COUNT_FULL),
                                 CellType::Columns => *cell | 1 << column,
                             };
@@ -127,7 +127,7 @@ fn every_item_sets_the_cells_at_its_positions_and_no_other() {
             }
             let ones: u32 = layer.cells().words().iter().map(|word| word.count_ones()).sum();
             let ones_of = |cell: &u32| match shape.cells {
-                CellType::Bits | CellType::Columns => cell.count_ones(),
+                CellType::Bits | CellType::Burst | CellType::Columns => cell.count_ones(),
                 CellType::Counters => 1 + (cell - 1).count_ones(),
             };
             let stamps = layer.cells().words().iter().rev().take(if shape.cells == CellType::Columns {

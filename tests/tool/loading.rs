@@ -3,8 +3,9 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::thread;
+use std::time::Duration;
 
-use crate::harness::{Site, Test, skip, tests};
+use crate::harness::{Client, Site, Test, skip, tests};
 use crate::tool::{Files, fixture, json, keys, path, present, run, run_with, spawn, url};
 
 pub(crate) const TESTS: &[Test] = tests![
@@ -14,6 +15,10 @@ pub(crate) const TESTS: &[Test] = tests![
     standard_input_needs_a_capacity,
     an_existing_key_stays_unless_an_option_says_otherwise,
     options_are_those_of_bf_reserve,
+    items_are_added_with_their_own_times,
+    bad_times_are_errors_that_name_the_line,
+    items_with_times_go_to_existing_filters_and_to_partitions,
+    items_that_expire_while_they_wait_are_skipped,
     a_full_filter_refuses_items_and_the_exit_code_says_so,
     progress_is_shown_in_lines_and_on_a_terminal_in_a_bar,
     every_subcommand_has_help_with_an_example,
@@ -175,6 +180,205 @@ fn options_are_those_of_bf_reserve(site: &Site) {
     assert_eq!(run(&["load", &url(&server), "bad", &file, "--capacity", "many"]).code, Some(2));
     assert_eq!(run(&["load", &url(&server), "bad", &file, "--window", "soon"]).code, Some(2));
     assert_eq!(keys(&mut client), ["k", "mine"]);
+}
+
+const HOUR_MS: u64 = 3_600_000;
+const WEEK_MS: u64 = 168 * HOUR_MS;
+
+/// The clock of the server, in milliseconds of UNIX time.
+fn now_ms(client: &mut Client) -> u64 {
+    let parts: Vec<u64> = client
+        .array(&["TIME"])
+        .iter()
+        .map(|part| match part {
+            redis::Value::BulkString(digits) => String::from_utf8_lossy(digits).parse().unwrap(),
+            other => panic!("{other:?} is no part of a time"),
+        })
+        .collect();
+    parts[0] * 1000 + parts[1] / 1000
+}
+
+/// Makes the filter `mine` with a window of a week and adds each item with its time.
+fn add_at(client: &mut Client, capacity: &str, items: &[(String, u64)]) {
+    client.say("DEL mine");
+    assert_eq!(client.say(&format!("BF.RESERVE mine 0.01 {capacity} WINDOW 604800")), "+OK");
+    for (item, at_ms) in items {
+        assert_eq!(client.say(&format!("BF.INSERT mine AT {at_ms} ITEMS {item}")), "[1]");
+    }
+}
+
+/// Returns CSV of the items with their times, and items that have expired.
+fn log_of(items: &[(String, u64)], expired: u64) -> String {
+    let mut text = String::from("when,what\n");
+    for (item, at_ms) in items {
+        text.push_str(&format!("{at_ms},{item}\n"));
+    }
+    (0..expired).for_each(|number| text.push_str(&format!("{},old-{number}\n", 1_700_000_000 + number)));
+    text
+}
+
+fn items_are_added_with_their_own_times(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let files = Files::new();
+    // In all generations, and in no order; the last one is ahead of the clock, which filters take for now.
+    let now_ms = now_ms(&mut client) / 1000 * 1000;
+    let item = |number: u64| (format!("item-{number}"), now_ms - number * 5 % 167 * HOUR_MS);
+    let mut items: Vec<(String, u64)> = (0..100).map(item).collect();
+    items.push(("ahead".to_owned(), now_ms + 11 * HOUR_MS));
+    add_at(&mut client, "101", &items);
+    let expected = client.digest("mine");
+    let milliseconds = files.write("ms", log_of(&items, 7));
+    let seconds: Vec<(String, u64)> = items.iter().map(|(item, ms)| (item.clone(), ms / 1000)).collect();
+    let seconds = files.write("s", log_of(&seconds, 7).replace(',', "\t"));
+    let mut lines = String::new();
+    for (item, at_ms) in &items {
+        // A fraction that is less than a millisecond.
+        let seconds = at_ms / 1000;
+        lines.push_str(&format!("{{\"what\": \"{item}\", \"at\": {{\"unix\": {seconds}.0004}}}}\n"));
+    }
+    (0..7)
+        .for_each(|number| lines.push_str(&format!("{{\"what\": {number}, \"at\": {{\"unix\": \"1\"}}}}\n")));
+    let lines = files.write("jsonl", lines);
+    for arguments in [
+        vec![&milliseconds[..], "--csv", "what", "--time", "when"],
+        vec![&milliseconds, "--csv", "2", "--time", "1"],
+        vec![&seconds, "--csv", "what", "--time", "when", "--delimiter", "\t"],
+        vec![&lines, "--jsonl", "what", "--time", "/at/unix"],
+    ] {
+        let load = ["load", &url(&server), "k", "--replace", "--window", "7d"];
+        let result = json(&[&load, &arguments[..]].concat());
+        assert_eq!((&result["items"], &result["new"]), (&101.into(), &101.into()), "{arguments:?} {result}");
+        assert_eq!(result["expired"], 7, "{arguments:?} {result}");
+        assert_eq!(client.digest("k"), expected, "{arguments:?}");
+    }
+    // What a person reads; RFC 3339; and one time less, which is another filter.
+    let old = "old,2001-02-03T04:05:06.789+09:30\n";
+    let file = files.write("dates", format!("old,1970-01-01T00:00:00Z\n{old}new,{now_ms}\n"));
+    let load = ["load", &url(&server), "other", &file, "--csv", "1", "--no-header", "--window", "7d"];
+    let ended = run(&[&load[..], &["--time", "2"]].concat());
+    assert!(
+        ended.out.starts_with("other: 1 items, 1 new, 0 present, 0 refused, 2 expired; a filter of "),
+        "{}{}",
+        ended.out,
+        ended.err
+    );
+    assert_eq!(client.say("BF.INFO other CAPACITY"), "[1]");
+    items[3].1 -= 24 * HOUR_MS;
+    add_at(&mut client, "101", &items);
+    assert_ne!(client.digest("mine"), expected);
+    // Without times nothing expires.
+    let result = json(&["load", &url(&server), "k", &seconds, "--window", "7d", "--replace"]);
+    assert_eq!((&result["items"], &result["expired"]), (&109.into(), &serde_json::Value::Null), "{result}");
+}
+
+fn bad_times_are_errors_that_name_the_line(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let files = Files::new();
+    let now_ms = now_ms(&mut client);
+    let ahead = now_ms + 13 * HOUR_MS;
+    for (text, trouble) in [
+        (format!("when,what\n{now_ms},a\n{ahead},b\n"), "line 3: the time is more than a fourteenth"),
+        (format!("when,what\n{now_ms},a\nsoon,b\n"), "line 3: the time is neither"),
+        (format!("when,what\n,a\n{now_ms},b\n"), "line 2: the time is neither"),
+        (format!("when,what\n2026-11-23T10:00:00,a\n{now_ms},b\n"), "line 2: the time is neither"),
+        (format!("what\n{now_ms}\n"), "no column when"),
+    ] {
+        let file = files.write("csv", text);
+        for capacity in [&[][..], &["--capacity", "10"]] {
+            let load =
+                ["load", &url(&server), "k", &file, "--csv", "what", "--time", "when", "--window", "7d"];
+            let ended = run(&[&load, capacity].concat());
+            assert!(ended.code == Some(1) && ended.err.contains(trouble), "{trouble}: {}", ended.err);
+        }
+    }
+    let lines = files.write("jsonl", "{\"id\": 7, \"when\": null}\n");
+    for (time, trouble) in
+        [("at", "line 1: no field at"), ("when", "line 1: when is neither a string nor a number")]
+    {
+        let load = ["load", &url(&server), "k", &lines, "--jsonl", "id", "--window", "7d", "--time", time];
+        let ended = run(&load);
+        assert!(ended.code == Some(1) && ended.err.contains(trouble), "{trouble}: {}", ended.err);
+    }
+    for (arguments, missing) in [
+        (&["--window", "7d"][..], "--csv"),
+        (&["--jsonl", "id"], "--window"),
+        (&["--jsonl", "id", "--replace"], "--add"),
+        (&["--jsonl", "id", "--window", "7d", "--offline"], "--offline"),
+    ] {
+        let ended = run(&[&["load", &url(&server), "k", &lines, "--time", "when"], arguments].concat());
+        assert!(ended.code == Some(2) && ended.err.contains(missing), "{arguments:?}: {}", ended.err);
+    }
+    let ended = run(&["build", &lines, "-o", &files.path("out"), "--jsonl", "id", "--time", "when"]);
+    assert!(ended.code == Some(2) && ended.err.contains("--time"), "{}", ended.err);
+    assert_eq!(keys(&mut client).len(), 0);
+}
+
+fn items_with_times_go_to_existing_filters_and_to_partitions(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let files = Files::new();
+    let now_ms = now_ms(&mut client);
+    let items: Vec<(String, u64)> = (0..3000u64)
+        .map(|number| (format!("item-{number}"), now_ms - number * 7_919_000 % (WEEK_MS - HOUR_MS)))
+        .collect();
+    let file = files.write("log", log_of(&items, 5));
+    let columns = ["--csv", "what", "--time", "when"];
+    let counts = |result: &serde_json::Value| {
+        ["items", "expired"].map(|name| result[name].as_u64().unwrap_or_else(|| panic!("{result}")))
+    };
+    // Each partition has what it has if its items are added to it alone.
+    let spread = |count: &'static str| {
+        let load = ["load", &url(&server), "k", &file, "--window", "7d", "--partitions", count, "--replace"];
+        json(&[&load[..], &columns].concat())
+    };
+    assert_eq!(counts(&spread("3")), [3000, 5]);
+    let cards = (0..3).map(|number| client.int(&format!("BF.CARD k:{{{number}}}"))).sum::<i64>();
+    assert!((2900..=3000).contains(&cards), "{cards}");
+    for number in 1..3 {
+        client.say(&format!("DEL k:{{{number}}}"));
+    }
+    assert_eq!(counts(&spread("1")), [3000, 5]);
+    let capacity = client.say("BF.INFO k:{0} CAPACITY");
+    let reserve =
+        |key: &str| format!("BF.RESERVE {key} 0.01 {} WINDOW 604800", capacity.trim_matches(['[', ']']));
+    // An existing filter is added to, by its own window.
+    assert_eq!(client.say(&reserve("mine")), "+OK");
+    let load = ["load", &url(&server), "mine", &file, "--add"];
+    assert_eq!(counts(&json(&[&load[..], &columns].concat())), [3000, 5]);
+    assert_eq!(client.digest("k:{0}"), client.digest("mine"));
+    assert_eq!(client.say("BF.RESERVE plain 0.01 100"), "+OK");
+    assert_eq!(run(&[&["load", &url(&server), "none", &file, "--add"], &columns[..]].concat()).code, Some(1));
+    let load = ["load", &url(&server), "plain", &file, "--add"];
+    let ended = run(&[&load[..], &columns].concat());
+    assert!(
+        ended.code == Some(1) && ended.err.contains("plain: there is no sliding-window filter"),
+        "{}",
+        ended.err
+    );
+    assert_eq!(client.say("BF.RESERVE two:{0} 0.01 100 WINDOW 60"), "+OK");
+    assert_eq!(client.say("BF.RESERVE two:{1} 0.01 100 WINDOW 61"), "+OK");
+    let load = ["load", &url(&server), "two", &file, "--add", "--partitions", "2"];
+    let ended = run(&[&load[..], &columns].concat());
+    assert!(ended.code == Some(1) && ended.err.contains("two:{1}: has another window"), "{}", ended.err);
+}
+
+fn items_that_expire_while_they_wait_are_skipped(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let load = ["load", &url(&server), "k", "-", "--capacity", "10", "--window", "1400ms", "--json"];
+    let columns = ["--csv", "1", "--no-header", "--time", "2"];
+    let mut child = spawn(&[&load[..], &columns].concat());
+    // The tool reads the item at once and sends it when the input ends.
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(format!("item,{}\n", now_ms(&mut client)).as_bytes()).unwrap();
+    thread::sleep(Duration::from_millis(1700));
+    drop(input);
+    let output = child.wait_with_output().unwrap();
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&result["items"], &result["expired"]), (&0.into(), &1.into()), "{result}");
+    assert_eq!(client.int("BF.CARD k"), 0);
 }
 
 fn a_full_filter_refuses_items_and_the_exit_code_says_so(site: &Site) {

@@ -9,6 +9,7 @@ pub(crate) const TESTS: &[Test] = tests![
     sizes_are_those_that_a_server_allocates,
     a_filter_that_grew_has_the_predicted_layers,
     a_window_takes_what_a_server_allocates_and_rotating_keys_as_well,
+    a_window_to_which_all_items_are_added_at_once_takes_what_is_shown,
     partitions_are_sized_as_load_reserves_them,
     numbers_that_no_filter_can_have_are_refused,
 ];
@@ -109,6 +110,45 @@ fn a_window_takes_what_a_server_allocates_and_rotating_keys_as_well(site: &Site)
     for wrong in ["0", "99ms", "soon", "99999999999d"] {
         assert_eq!(run(&["size", "--items", "10", "--window", wrong]).code, Some(2), "{wrong}");
     }
+}
+
+fn a_window_to_which_all_items_are_added_at_once_takes_what_is_shown(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let files = Files::new();
+    let file = files.items("items", 200_000);
+    let sizes = json(&["size", "--items", "2e5", "--window", "7d"]);
+    let reserved = find(&sizes, "everbloom", "reserved");
+    json(&["load", &url(&server), "k", &file, "--window", "7d"]);
+    let shown = client.say("BF.INFO k SIZE");
+    let shown: u64 = shown.trim_matches(['[', ']']).parse().unwrap();
+    let at_once = number(&reserved["at_once"], "bytes");
+    assert!((at_once..at_once + 1000).contains(&shown), "{reserved}: {shown}");
+    assert_eq!(
+        client.say("BF.INFO k FILTERS"),
+        format!("[{}]", number(&reserved["at_once"], "layers")),
+        "{reserved}"
+    );
+    // A burst takes more than an even pace, which the same items with even times have.
+    assert!(at_once > number(reserved, "bytes"), "{reserved}");
+    let now_s = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let time = |item: u64| now_s - 7 * 86_400 + item * (7 * 86_400) / 200_000;
+    let log: String = (0..200_000).map(|item| format!("item-{item},{}\n", time(item))).collect();
+    let log = files.write("log", log);
+    let columns = ["--csv", "1", "--no-header", "--time", "2"];
+    json(&[&["load", &url(&server), "even", &log, "--window", "7d"], &columns[..]].concat());
+    let shown = client.say("BF.INFO even SIZE");
+    let shown: u64 = shown.trim_matches(['[', ']']).parse().unwrap();
+    let bytes = number(reserved, "bytes");
+    assert!((bytes..bytes + 1000).contains(&shown), "{reserved}: {shown}");
+    // A filter that may not grow refuses such a burst; the other modules have no windows.
+    for (module, filter) in [("everbloom", "fixed"), ("RedisBloom", "rotating")] {
+        assert!(find(&sizes, module, filter)["at_once"].is_null(), "{sizes}");
+    }
+    let ended = run(&["size", "--items", "2e5", "--window", "7d"]);
+    assert!(ended.out.contains("at once"), "{}", ended.out);
+    let ended = run(&["size", "--items", "2e5"]);
+    assert!(!ended.out.contains("at once"), "{}", ended.out);
 }
 
 fn partitions_are_sized_as_load_reserves_them(site: &Site) {

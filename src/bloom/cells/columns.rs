@@ -8,10 +8,8 @@
 use super::storage::{STAMP_BYTES, ones};
 use super::{At, Cell, Cells, Found, Measures, Purpose};
 use crate::bloom::layout::{Line, Page, Position, Spot};
-use crate::bloom::sizing::Shape;
 use crate::bloom::window::{
-    COLUMNS, COLUMNS_LEN, ColumnRate, Generation, Moment, column_of, columns_between, columns_up_to, is_live,
-    live_columns,
+    COLUMNS, Generation, Moment, column_of, columns_between, columns_up_to, live_columns,
 };
 
 /// Words of 64 bits up to which a layer is one region, whatever its length: 1 MiB, cleared in some 30 us.
@@ -113,9 +111,9 @@ impl Cell for Columns {
         let are_regions = offset.is_multiple_of(stamped_bytes)
             && rest.is_empty()
             && (bytes.is_empty() || Some(bytes.len()) == stamps.len().checked_mul(region_bytes));
-        let Some(state) = cells.columns().filter(|_| are_regions) else { return false };
+        let Some(state) = cells.timed().filter(|_| are_regions) else { return false };
         let first = offset / stamped_bytes;
-        let fits = first.checked_add(stamps.len()).is_some_and(|end| end <= state.regions());
+        let fits = first.checked_add(stamps.len()).is_some_and(|end| end <= state.stamps());
         let newest = state.history.newest;
         let regions = || {
             let bytes = bytes.chunks(region_bytes.max(1)).chain(std::iter::repeat(&[][..]));
@@ -151,7 +149,7 @@ impl Cell for Columns {
 
     /// No region is newer than its layer, and none has bits of other generations than the sixteen up to its stamp.
     fn broken_rule(cells: &Cells) -> Option<&'static str> {
-        let (view, state) = (cells.view(), cells.columns()?);
+        let (view, state) = (cells.view(), cells.timed()?);
         if view.stamps.iter().any(|stamp| *stamp > state.history.newest) {
             return Some("stamps of pages");
         }
@@ -224,53 +222,10 @@ impl<const PER_LINE: u32> At<Line<PER_LINE>> for Columns {
     }
 }
 
-/// What a layer of columns keeps beside its cells.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ColumnsState {
-    /// The number of regions, each of which has a stamp behind the cells.
-    regions: usize,
-    /// The items by generation.
-    pub history: History,
-    /// How the error rate of a column rises with its items.
-    pub rate: ColumnRate,
-    /// Where the layer begins among the bytes of all layers that the filter ever had, one behind another.
-    pub address: u64,
-    /// The newest generation of the layer when the header of the last dump was written. No part of the state.
-    pub dumped: Generation,
-}
-
-impl ColumnsState {
-    /// Returns the state of an empty layer of that shape, which begins at `address`.
-    #[must_use]
-    pub fn new(shape: &Shape, address: u64) -> Self {
-        let regions = shape.regions().try_into().unwrap_or(usize::MAX);
-        Self {
-            regions,
-            history: History::NONE,
-            rate: ColumnRate::of(shape),
-            address,
-            dumped: Generation::MAX,
-        }
-    }
-
-    /// Returns the state of the same layer when it is empty.
-    #[must_use]
-    pub fn emptied(&self) -> Self {
-        Self { history: History::NONE, dumped: Generation::MAX, ..self.clone() }
-    }
-
-    /// Returns the number of regions.
-    #[must_use]
-    #[inline(always)]
-    pub const fn regions(&self) -> usize {
-        self.regions
-    }
-}
-
 impl Cells {
     /// Remembers the state of now as the one that the header of a dump describes. O(1).
     pub(in crate::bloom) fn begin_dump(&mut self) {
-        if let Some(state) = self.columns_mut() {
+        if let Some(state) = self.timed_mut() {
             state.dumped = state.history.newest;
         }
     }
@@ -278,7 +233,7 @@ impl Cells {
     /// Takes the columns that are newer than the header of the last dump says out of a segment, its stamps behind its cells, and
     /// out of the stamps. O(bytes).
     pub fn cut_to_dump(&self, segment: &mut [u8]) {
-        let Some(state) = self.columns() else { return };
+        let Some(state) = self.timed() else { return };
         let cell_bytes = segment.len().saturating_sub(self.stamp_bytes_of(segment.len()));
         let Some((bytes, stamps)) = segment.split_at_mut_checked(cell_bytes) else { return };
         let regions =
@@ -292,77 +247,6 @@ impl Cells {
                 }
                 *stamp = state.dumped.to_le_bytes();
             }
-        }
-    }
-}
-
-/// The items that a layer has taken, by generation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct History {
-    /// The newest generation that it has taken an item of; 0 where it has taken none.
-    pub newest: Generation,
-    /// Items by column, of the sixteen generations up to the newest.
-    pub items: [u64; COLUMNS_LEN],
-}
-
-impl History {
-    /// The history of a layer that has taken nothing.
-    pub const NONE: Self = Self { newest: 0, items: [0; COLUMNS_LEN] };
-
-    /// Returns the items that were added in a generation and are not overwritten. O(1).
-    #[must_use]
-    pub fn items_of(&self, generation: Generation) -> u64 {
-        let is_kept = generation <= self.newest && self.newest - generation < COLUMNS && generation > 0;
-        self.items.get(column_of(generation)).copied().filter(|_| is_kept).unwrap_or(0)
-    }
-
-    /// Returns the items of every generation that is live at `now`, the newest first. O(generations).
-    pub fn live(&self, now: Generation) -> impl Iterator<Item = (Generation, u64)> {
-        let newest = self.newest;
-        let kept = (0..COLUMNS).map_while(move |age| newest.checked_sub(age).filter(|found| *found > 0));
-        kept.take_while(move |generation| is_live(*generation, now))
-            .map(|generation| (generation, self.items_of(generation)))
-    }
-
-    /// Returns the items of all columns.
-    #[must_use]
-    pub fn all_items(&self) -> u64 {
-        self.items.iter().fold(0, |sum, items| sum.saturating_add(*items))
-    }
-
-    /// Checks that only generations that the layer can have a column of have items, and none more than positions: every item
-    /// sets a bit of its column that was clear.
-    pub(in crate::bloom) fn validate(&self, positions: u64) -> Result<(), &'static str> {
-        let columns = columns_up_to(self.newest, self.newest);
-        let is_possible = |(column, items): (usize, &u64)| {
-            *items == 0 || (columns >> column & 1 == 1 && *items <= positions)
-        };
-        if self.items.iter().enumerate().all(is_possible) { Ok(()) } else { Err("items") }
-    }
-
-    /// Counts the items of another layer too, up to so many in a generation.
-    pub(in crate::bloom) fn unite(&mut self, other: &Self, most: u64) {
-        self.count(other.newest, 0, most);
-        for generation in (0..COLUMNS).filter_map(|age| other.newest.checked_sub(age)) {
-            if self.newest - generation < COLUMNS {
-                self.count(generation, other.items_of(generation), most);
-            }
-        }
-    }
-
-    /// Counts items of a generation, up to the most that a decoder takes: every item sets a bit of its column that was clear, so
-    /// only a count that was read over fewer bits ends there. A newer generation drops the counts of the columns that it
-    /// overwrites; no region is newer than its layer.
-    pub(in crate::bloom) fn count(&mut self, generation: Generation, more: u64, most: u64) {
-        if generation > self.newest {
-            let expired = columns_between(self.newest, generation);
-            for (column, items) in self.items.iter_mut().enumerate() {
-                *items *= u64::from(expired >> column & 1 == 0);
-            }
-            self.newest = generation;
-        }
-        if let Some(items) = self.items.get_mut(column_of(generation)) {
-            *items = items.saturating_add(more).min(most);
         }
     }
 }

@@ -8,6 +8,7 @@ mod columns;
 mod counters;
 mod occupancy;
 mod storage;
+mod timed;
 mod unite;
 
 use std::ops::BitAndAssign;
@@ -18,10 +19,11 @@ use super::sizing::Shape;
 use super::window::Moment;
 
 pub use bits::{Bits, PAGE_BYTES, PAGE_WORDS, is_clear};
-pub use columns::{Columns, ColumnsState, History, ONE_PAGE_MAX_WORDS};
+pub use columns::{Columns, ONE_PAGE_MAX_WORDS};
 pub use counters::{COUNT_FULL, COUNTER_BITS, Counters, CountersState};
 pub use occupancy::Occupancy;
 pub use storage::{Cells, HEAD_BYTES, Segment};
+pub use timed::{History, TimedState};
 
 /// What stands at a position. The number of each is its id in the format: add, never edit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +35,8 @@ pub enum CellType {
     Counters = 2,
     /// A bit for each of sixteen generations: [`Columns`].
     Columns = 3,
+    /// A bit, in a layer whose items are all of one generation: [`Bits`].
+    Burst = 4,
 }
 
 /// What stands at a position, with what a layer keeps beside its cells.
@@ -43,14 +47,16 @@ pub enum CellState {
     /// See [`CellType::Counters`].
     Counters(Box<CountersState>),
     /// See [`CellType::Columns`].
-    Columns(Box<ColumnsState>),
+    Columns(Box<TimedState>),
+    /// See [`CellType::Burst`].
+    Burst(Box<TimedState>),
 }
 
 /// The same code for the kind of cells of a state, as the type `$cells`.
 macro_rules! with_cells {
     ($state:expr, $cells:ident => $body:expr) => {
         match $state {
-            $crate::bloom::cells::CellState::Bits => {
+            $crate::bloom::cells::CellState::Bits | $crate::bloom::cells::CellState::Burst(_) => {
                 type $cells = $crate::bloom::cells::Bits;
                 $body
             }
@@ -69,7 +75,7 @@ pub(super) use with_cells;
 
 impl CellType {
     /// Every type, by id.
-    pub const ALL: [Self; 3] = [Self::Bits, Self::Counters, Self::Columns];
+    pub const ALL: [Self; 4] = [Self::Bits, Self::Counters, Self::Columns, Self::Burst];
 
     /// Returns the id in the format, never 0.
     #[must_use]
@@ -87,7 +93,7 @@ impl CellType {
     #[must_use]
     pub const fn measures(self) -> Measures {
         match self {
-            Self::Bits => Bits::MEASURES,
+            Self::Bits | Self::Burst => Bits::MEASURES,
             Self::Counters => Counters::MEASURES,
             Self::Columns => Columns::MEASURES,
         }
@@ -132,7 +138,8 @@ impl CellState {
         match shape.cells {
             CellType::Bits => Self::Bits,
             CellType::Counters => Self::Counters(Box::new(CountersState::new(shape))),
-            CellType::Columns => Self::Columns(Box::new(ColumnsState::new(shape, address))),
+            CellType::Columns => Self::Columns(Box::new(TimedState::new(shape, address))),
+            CellType::Burst => Self::Burst(Box::new(TimedState::new(shape, address))),
         }
     }
 
@@ -144,6 +151,7 @@ impl CellState {
             Self::Bits => CellType::Bits,
             Self::Counters(_) => CellType::Counters,
             Self::Columns(_) => CellType::Columns,
+            Self::Burst(_) => CellType::Burst,
         }
     }
 
@@ -152,7 +160,7 @@ impl CellState {
         match self {
             Self::Bits => {}
             Self::Counters(state) => visitor.visit(std::slice::from_ref(&**state)),
-            Self::Columns(state) => visitor.visit(std::slice::from_ref(&**state)),
+            Self::Columns(state) | Self::Burst(state) => visitor.visit(std::slice::from_ref(&**state)),
         }
     }
 
@@ -161,7 +169,7 @@ impl CellState {
         match self {
             Self::Bits => {}
             Self::Counters(state) => mover.move_box(state),
-            Self::Columns(state) => mover.move_box(state),
+            Self::Columns(state) | Self::Burst(state) => mover.move_box(state),
         }
     }
 
@@ -172,6 +180,7 @@ impl CellState {
             Self::Bits => Self::Bits,
             Self::Counters(state) => Self::Counters(Box::new(state.emptied())),
             Self::Columns(state) => Self::Columns(Box::new(state.emptied())),
+            Self::Burst(state) => Self::Burst(Box::new(state.emptied())),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use bitvec::prelude::{BitSlice, Lsb0};
 
 use super::occupancy::Occupancy;
-use super::{Cell, CellState, ColumnsState, CountersState, Purpose, with_cells};
+use super::{Cell, CellState, CountersState, Purpose, TimedState, with_cells};
 use crate::bloom::engine::{View, ViewMut};
 use crate::bloom::memory::{Memory, OutOfMemory};
 
@@ -113,16 +113,20 @@ impl Cells {
         &mut self.state
     }
 
-    /// Returns the state of columns; nothing for other cells.
+    /// Returns the state of cells whose items expire; nothing for other cells.
     #[must_use]
     #[inline(always)]
-    pub fn columns(&self) -> Option<&ColumnsState> {
-        if let CellState::Columns(state) = &self.state { Some(state) } else { None }
+    pub fn timed(&self) -> Option<&TimedState> {
+        if let CellState::Columns(state) | CellState::Burst(state) = &self.state { Some(state) } else { None }
     }
 
-    /// Returns the state of columns, to be changed; nothing for other cells.
-    pub fn columns_mut(&mut self) -> Option<&mut ColumnsState> {
-        if let CellState::Columns(state) = &mut self.state { Some(state) } else { None }
+    /// Returns the state of cells whose items expire, to be changed; nothing for other cells.
+    pub fn timed_mut(&mut self) -> Option<&mut TimedState> {
+        if let CellState::Columns(state) | CellState::Burst(state) = &mut self.state {
+            Some(state)
+        } else {
+            None
+        }
     }
 
     /// Returns the state of counters; nothing for other cells.
@@ -189,8 +193,8 @@ impl Cells {
     #[inline(always)]
     pub(in crate::bloom) fn view(&self) -> View<'_> {
         let words = self.words();
-        let Some(state) = self.columns() else { return View { words, stamps: &[] } };
-        let cells = words.len().saturating_sub(state.regions());
+        let Some(state) = self.timed() else { return View { words, stamps: &[] } };
+        let cells = words.len().saturating_sub(state.stamps());
         let (words, stamps) = words.split_at_checked(cells).unwrap_or_default();
         View { words, stamps }
     }
@@ -198,7 +202,7 @@ impl Cells {
     /// Returns the cells and the stamps of their regions, to be changed.
     #[inline(always)]
     pub(in crate::bloom) fn view_mut(&mut self) -> ViewMut<'_> {
-        let regions = self.columns().map(ColumnsState::regions);
+        let regions = self.timed().map(TimedState::stamps);
         let words = self.words_mut();
         let Some(regions) = regions else { return ViewMut { words, stamps: &mut [] } };
         let cells = words.len().saturating_sub(regions);
@@ -245,7 +249,7 @@ impl Cells {
     /// Returns how many of the words are stamps, behind the cells.
     #[inline(always)]
     fn stamp_words(&self) -> usize {
-        self.columns().map_or(0, ColumnsState::regions)
+        self.timed().map_or(0, TimedState::stamps)
     }
 
     /// Returns how many words of a spot, a line apart, are needed for a purpose.

@@ -20,6 +20,10 @@ impl Cells {
         let positions = other.view().words.len() as u64 * other.state().cell_type().measures().word_positions;
         match (self.state_mut(), other.state()) {
             (CellState::Bits, CellState::Bits) => self.unite_bits(other, memory),
+            (CellState::Burst(state), CellState::Burst(of_other)) => {
+                state.history.unite(&of_other.history, positions);
+                self.unite_bits(other, memory);
+            }
             (CellState::Counters(_), CellState::Counters(_)) => self.add_counters(other),
             (CellState::Columns(state), CellState::Columns(of_other)) => {
                 state.history.unite(&of_other.history, positions);

@@ -15,7 +15,7 @@ use thiserror::Error;
 
 use self::contents::{Contents, spent};
 use self::plan::{Appends, Planner};
-use super::cells::{CellState, CellType};
+use super::cells::CellType;
 use super::filter::Filter;
 use super::growth::Growth;
 use super::kind::Format;
@@ -24,7 +24,7 @@ use super::limits::{CAPACITY_MAX_ITEMS, EXPANSION_MAX};
 use super::memory::{Memory, OutOfMemory};
 use super::outcome::{ByteLimit, ReserveError};
 use super::policy::{Policy, Promise};
-use super::window::live_rate;
+use super::window::{history, live_rate};
 
 /// Why filters are not merged; nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
@@ -212,7 +212,7 @@ impl Filter {
         }
         if let Some(window) = self.window() {
             let now = window.moment().now;
-            let live: f64 = self.layers.iter().map(|layer| live_rate(layer, now, 0)).sum();
+            let live: f64 = self.layers.iter().map(|layer| live_rate(layer, now)).sum();
             return Some(live.max(promise.error_rate));
         }
         let layers: Vec<Contents<'_>> = self.layers.iter().map(Contents::of).collect();
@@ -244,38 +244,44 @@ impl Filter {
         if !keeps_policy {
             self.policy = Policy::United(Box::new(self.promise()));
         }
-        let at = self.layers.len().saturating_sub(usize::from(last != LastLayer::Closed));
+        let behind = self.layers.len().saturating_sub(usize::from(last != LastLayer::Closed));
+        let at = self.window().map_or(behind, |window| window.base_index(&self.layers));
         if last == LastLayer::Replaced {
             self.layers.pop();
         }
         self.layers.insert_many(at, added);
         // A dump that has begun is of other layers.
         self.marks = None;
-        // Added layers of columns get addresses behind those before them.
+        // Layers of a window get addresses behind those before them.
         let mut end = 0;
         for (index, layer) in self.layers.iter_mut().enumerate() {
             if index >= at
-                && let Some(state) = layer.cells_mut().columns_mut()
+                && let Some(state) = layer.cells_mut().timed_mut()
             {
                 state.address = end;
             }
             end = layer.dump_range(end).end;
         }
+        if let Policy::Window(window) = &mut self.policy {
+            window.set_end(window.end(), &self.layers);
+        }
     }
 }
 
 impl Layer {
-    /// Returns whether an item sets the same cells in both layers, and both have the same capacity.
+    /// Returns whether an item sets the same cells in both layers, and both have the same capacity; of burst layers, also
+    /// the same generation.
     pub(super) fn has_shape_of(&self, other: &Self) -> bool {
         self.cells().state().cell_type() == other.cells().state().cell_type()
             && self.cells().size_bits() == other.cells().size_bits()
             && self.capacity_items() == other.capacity_items()
             && self.placement() == other.placement()
+            && (!self.is_burst() || history(self).newest == history(other).newest)
     }
 
     /// Unites the layer with another one of its shape. The item count becomes the estimate from the fill. O(bytes).
     pub(super) fn unite(&mut self, from: &Self, memory: impl Memory) {
-        if let CellState::Columns(_) = self.cells().state() {
+        if self.cells().timed().is_some() {
             // Items of both are not known: they count in every generation of both.
             self.cells_mut().unite(from.cells(), memory);
             return;

@@ -2,13 +2,15 @@
 //! added.
 
 use super::{MergeError, MergePlan, Union};
-use crate::bloom::cells::{ColumnsState, History};
+use crate::bloom::cells::{History, TimedState};
 use crate::bloom::extent::Extent;
 use crate::bloom::filter::Filter;
 use crate::bloom::layer::Layer;
 use crate::bloom::memory::Memory;
 use crate::bloom::outcome::{ByteLimit, ReserveError};
-use crate::bloom::window::{ADDRESS_MAX, ColumnRate, Generation, Window, history, is_live};
+use crate::bloom::window::{
+    ADDRESS_MAX, ColumnRate, Generation, Window, column_items, history as history_of, is_live,
+};
 
 /// Returns the plan for all layers of the sources, with copies of those that are appended. O(layers^2, and the bytes
 /// that are compared or copied).
@@ -29,25 +31,32 @@ pub(super) fn plan<'s>(
     let mut extent = Extent::of(own);
     let mut columns: Vec<Columns<'_>> = own.iter().filter_map(Columns::of).collect();
     for (number, from) in sources.iter().flat_map(|source| source.layers().iter().enumerate()) {
-        if !is_live(history(from).newest, newest) || from.counts().set_cells == 0 {
+        if !is_live(history_of(from).newest, newest) || from.counts().set_cells == 0 {
             continue;
         }
-        let has_shape = |layer: &Layer| layer.has_shape_of(from);
-        let of_same_number = own.get(number).is_some_and(has_shape).then_some(number);
-        if let Some(index) = of_same_number.or_else(|| own.iter().position(has_shape)) {
-            if own.get(index).is_some_and(|layer| !layer.cells().covers(from.cells())) {
-                plan.unions.push(Union { from, layer: index });
+        let covers = |layer: &Layer| layer.has_shape_of(from) && layer.cells().covers(from.cells());
+        if own.iter().chain(&plan.added).any(covers) {
+            continue;
+        }
+        let layers = || own.iter().chain(&plan.added).zip(&columns);
+        let fits = |(layer, columns): (&Layer, &Columns<'_>)| layer.has_shape_of(from) && columns.fits(from);
+        let of_same_number = layers().nth(number).is_some_and(fits).then_some(number);
+        match of_same_number.or_else(|| layers().position(fits)) {
+            Some(index) => {
+                match index.checked_sub(own.len()) {
+                    None => plan.unions.push(Union { from, layer: index }),
+                    Some(index) => {
+                        plan.added.get_mut(index).into_iter().for_each(|layer| layer.unite(from, memory));
+                    }
+                }
                 columns.get_mut(index).into_iter().for_each(|columns| columns.unite(from));
             }
-        } else if let Some(index) = plan.added.iter().position(has_shape) {
-            plan.added.get_mut(index).into_iter().for_each(|layer| layer.unite(from, memory));
-            let columns = columns.get_mut(own.len().saturating_add(index));
-            columns.into_iter().for_each(|columns| columns.unite(from));
-        } else {
-            extent = extent.with_layer(from);
-            extent.check(limit)?;
-            plan.added.push(from.try_clone(memory)?);
-            columns.extend(Columns::of(from));
+            None => {
+                extent = extent.with_layer(from);
+                extent.check(limit)?;
+                plan.added.push(from.try_clone(memory)?);
+                columns.extend(Columns::of(from));
+            }
         }
     }
     let end = own.last().map_or(0, |last| last.dump_range(0).end);
@@ -68,16 +77,26 @@ struct Columns<'f> {
     curve: &'f ColumnRate,
     history: History,
     positions: u64,
+    /// The items of a generation that the layer is sized for.
+    most_items: f64,
 }
 
 impl<'f> Columns<'f> {
     fn of(layer: &'f Layer) -> Option<Self> {
-        let ColumnsState { rate: curve, history, .. } = layer.cells().columns()?;
-        Some(Self { curve, history: *history, positions: layer.positions() })
+        let TimedState { rate: curve, history, .. } = layer.cells().timed()?;
+        let most_items = column_items(layer.cells().state().cell_type(), layer.capacity_items());
+        Some(Self { curve, history: *history, positions: layer.positions(), most_items })
+    }
+
+    /// Returns whether the items of another layer still fit: each generation keeps its error rate.
+    fn fits(&self, from: &Layer) -> bool {
+        let mut history = self.history;
+        history.unite(history_of(from), u64::MAX);
+        history.items.iter().all(|items| *items as f64 <= self.most_items)
     }
 
     fn unite(&mut self, from: &Layer) {
-        self.history.unite(history(from), self.positions);
+        self.history.unite(history_of(from), self.positions);
     }
 
     fn rate(&self, now: Generation) -> f64 {

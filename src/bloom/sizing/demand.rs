@@ -115,6 +115,16 @@ const COLUMN_SURPLUS: f64 = 1.15;
 pub fn column_items(capacity_items: u64) -> f64 {
     let mean = capacity_items as f64 / WINDOW_GENERATIONS as f64;
     let by_sum = mean + SUM_DEVIATIONS * (mean / LIVE_GENERATIONS as f64).sqrt();
-    let by_column = (mean + COLUMN_DEVIATIONS * mean.sqrt() + 1.0) / COLUMN_SURPLUS;
-    by_sum.max(by_column)
+    by_sum.max(arrivals(mean) / COLUMN_SURPLUS)
+}
+
+/// Returns the most items of one generation at an even pace with random arrivals: once in three million generations it
+/// has more.
+#[must_use]
+pub fn most_arrivals(capacity_items: u64) -> u64 {
+    truncate(arrivals(capacity_items as f64 / WINDOW_GENERATIONS as f64))
+}
+
+fn arrivals(mean: f64) -> f64 {
+    mean + COLUMN_DEVIATIONS * mean.sqrt() + 1.0
 }

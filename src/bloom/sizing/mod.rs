@@ -15,7 +15,7 @@ mod page;
 mod paged;
 mod scattered;
 
-pub use self::demand::{column_items, sized_rate};
+pub use self::demand::{column_items, most_arrivals, sized_rate};
 pub use self::fill::{
     added_anywhere, error_rate_now, estimated_items, expected_cells, full_rate, full_rate_anywhere, rate_of,
 };

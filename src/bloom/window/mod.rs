@@ -7,22 +7,27 @@
 
 mod clock;
 mod pace;
+mod place;
+mod rate;
 mod state;
 
 pub use clock::{
     COLUMNS, COLUMNS_LEN, Generation, LIVE_GENERATIONS, Moment, Span, WINDOW_GENERATIONS, column_of,
     columns_between, columns_up_to, is_live, live_columns,
 };
-pub use pace::shapes_at_pace;
+pub use pace::{shapes_at_once, shapes_at_pace};
+pub use rate::ColumnRate;
+pub(super) use rate::column_items;
 pub(super) use state::history;
-pub use state::{ColumnRate, live_items, live_rate};
+pub use state::{WindowLayers, live_items, live_rate};
 
-use crate::bloom::cells::CellType;
+use place::{Place, Placing, columns_rate};
+
+use crate::bloom::cells::CellState;
 use crate::bloom::hash::Hash;
 use crate::bloom::layer::{Layer, LayerSpec};
 use crate::bloom::outcome::{AddError, ReserveError};
 use crate::bloom::policy::Promise;
-use crate::bloom::sizing::Shape;
 
 /// The parameters of a sliding-window filter, and its time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,12 +40,14 @@ pub struct Window {
     pub no_refresh: bool,
     /// The newest generation that an item was added in; 0 before the first. The filter's time is never before it.
     newest: Generation,
+    /// Bytes of all layers that the filter ever had: where the next one begins.
+    end: u64,
     /// The current time. It is not part of the state.
     moment: Moment,
     /// The current time in milliseconds of UNIX time.
     now_ms: u64,
-    /// The most items of one column. It follows from the state.
-    quota: ColumnQuota,
+    /// The layer that takes items. It follows from the state.
+    place: Place,
 }
 
 /// Why items cannot be added at a moment.
@@ -52,19 +59,12 @@ pub enum MomentError {
     Ahead,
 }
 
-/// The most items that the newest layer may have in the column of a generation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct ColumnQuota {
-    generation: Generation,
-    items: u64,
-}
-
 impl Window {
     /// Returns the policy with these parameters, which must be valid; its growth must not saturate.
     #[must_use]
     pub fn new(promise: Promise, span: Span, no_refresh: bool) -> Self {
-        let (moment, quota) = (Moment::default(), ColumnQuota::default());
-        Self { promise, span, no_refresh, newest: 0, moment, now_ms: 0, quota }
+        let (moment, place) = (Moment::default(), Place::default());
+        Self { promise, span, no_refresh, newest: 0, end: 0, moment, now_ms: 0, place }
     }
 
     /// Returns the policy of the same filter without items.
@@ -77,6 +77,17 @@ impl Window {
     #[must_use]
     pub const fn newest(&self) -> Generation {
         self.newest
+    }
+
+    /// Returns the bytes of all layers that the filter ever had.
+    #[must_use]
+    pub const fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Sets the bytes of all layers that the filter ever had: at least those of `layers`. O(layers).
+    pub fn set_end(&mut self, end: u64, layers: &[Layer]) {
+        self.end = layers.iter().fold(end, |end, layer| end.max(layer.dump_range(0).end));
     }
 
     /// Sets the newest generation, for a decoder.
@@ -147,62 +158,40 @@ impl Window {
         Ok(!is_ahead)
     }
 
-    /// Returns the error rate that every layer is sized for.
+    /// Returns the error rate that layers of columns are sized for.
     #[must_use]
     pub fn layer_error_rate(&self) -> f64 {
-        rate_up_to(&self.promise, 0)
+        columns_rate(&self.promise)
     }
 
-    /// Returns the layer that comes after `layers`.
+    /// Returns the layer that comes after `layers` for an item that is added at the current moment.
     ///
     /// # Errors
     /// [`AddError`] when the filter cannot grow.
     pub(super) fn next_layer(&self, layers: &[Layer], hash: Hash) -> Result<LayerSpec, AddError> {
-        if !layers.is_empty() && self.promise.growth.is_fixed_size() {
-            return Err(AddError::Full);
-        }
-        let before = layers.last().map(Layer::capacity_items);
-        let shape = next_shape(&self.promise, before).map_err(AddError::CannotGrow)?;
-        let address = layers.last().map_or(0, |last| last.dump_range(0).end);
-        if address > ADDRESS_MAX {
+        let generation = self.moment.added;
+        let shape = self.placing(layers).next_shape(generation)?;
+        if self.end > ADDRESS_MAX {
             return Err(AddError::CannotGrow(ReserveError::TooLong));
         }
-        Ok(shape.spec(hash, address))
+        let mut spec = shape.spec(hash, self.end);
+        if let CellState::Burst(state) = &mut spec.cells {
+            state.history.newest = generation;
+        }
+        Ok(spec)
     }
 
-    /// Returns the error rate that the live columns of `older_layers` layers and the newest one may have together.
-    /// Layers are sized for that of a single one. A fixed filter uses the whole promise. A scaling one leaves a
-    /// reserve for a larger layer: the columns of the older layers expire one by one, and until then the reserve
-    /// suffices for most of the larger layer's items, since the rate of a column rises with a high power of its
-    /// items.
-    fn rate_up_to(&self, older_layers: usize) -> f64 {
-        rate_up_to(&self.promise, older_layers)
+    fn placing<'f>(&'f self, layers: &'f [Layer]) -> Placing<'f, Layer> {
+        Placing { promise: &self.promise, layers, newest: self.newest }
     }
-}
-
-/// Returns the shape of a layer behind one with a capacity of `before` items, in filters with this promise.
-///
-/// # Errors
-/// [`ReserveError::TooLong`] if it would have more items than a layer may.
-fn next_shape(promise: &Promise, before: Option<u64>) -> Result<Shape, ReserveError> {
-    Ok(Shape::sized(CellType::Columns, promise.layer_capacity(before)?, rate_up_to(promise, 0)))
 }
 
 /// The largest address of a layer, in bytes of all layers that the filter ever had: more than any filter reaches, and
 /// less than an iterator of BF.SCANDUMP can express.
 pub(super) const ADDRESS_MAX: u64 = 1 << 62;
 
-/// See [`Window::rate_up_to`].
-fn rate_up_to(promise: &Promise, older_layers: usize) -> f64 {
-    if promise.growth.is_fixed_size() {
-        return promise.error_rate;
-    }
-    promise.error_rate * (1.0 - RESERVE / older_layers.saturating_add(1) as f64)
-}
-
-/// The share of the error rate that one layer of a scaling filter leaves to others; two layers leave a half of it,
-/// three a third, and so on.
-const RESERVE: f64 = 1.0 / 32.0;
+/// The share of the error rate that the columns of a scaling filter leave to bursts.
+const RESERVE: f64 = 1.0 / 20.0;
 /// The share of the error rate that any column may have, whatever the others have. It gives a column a sixth of the
 /// items that it was sized for, and all possible layers together do not use up the reserve.
 const COLUMN_LEAST_SHARE: f64 = 1.0 / (1u64 << 30) as f64;

@@ -1,84 +1,100 @@
-//! The layers of a sliding-window filter at an even pace: with the same number of items in every window.
+//! The layers of a sliding-window filter for a given traffic, without a filter.
 
-use super::{COLUMN_LEAST_SHARE, ColumnRate, WINDOW_GENERATIONS, is_live, next_shape, rate_up_to};
-use crate::bloom::outcome::ReserveError;
+use super::place::{AsTimed, Placing, Timed};
+use super::{ColumnRate, Generation, WINDOW_GENERATIONS, is_live};
+use crate::bloom::cells::{CellType, History};
+use crate::bloom::limits::LAYERS_MAX;
+use crate::bloom::outcome::{AddError, ReserveError};
 use crate::bloom::policy::Promise;
 use crate::bloom::sizing::Shape;
 
-/// Generations after which an even pace adds no new layers: the items of the first ones have expired by then.
-const SETTLED: u64 = 3 * WINDOW_GENERATIONS;
+/// Generations after which an even pace adds no new layers: a larger base has replaced the first one, and that has
+/// expired.
+const SETTLED: u64 = 4 * WINDOW_GENERATIONS;
 
-/// Most layers: only a filter has more that was reserved for very few items and does not double.
-const LAYERS_MAX: usize = 128;
-
-/// A layer, and the items of its columns by their generations.
+/// A layer that is only computed.
 struct Layer {
     shape: Shape,
     rate: ColumnRate,
-    columns: Vec<(u64, u64)>,
+    history: History,
 }
 
-impl Layer {
-    /// Returns the sum of the error rates of all live columns but that of generation `except`.
-    fn live_rate(&self, now: u64, except: u64) -> f64 {
-        let columns = self.columns.iter().filter(|(generation, _)| is_live(*generation, now));
-        columns
-            .filter(|(generation, _)| *generation != except)
-            .map(|(_, items)| self.rate.rate(*items as f64))
-            .sum()
-    }
-
-    fn is_live(&self, now: u64) -> bool {
-        self.columns.last().is_some_and(|(generation, _)| is_live(*generation, now))
+impl AsTimed for Layer {
+    fn as_timed(&self) -> Option<Timed<'_>> {
+        let Shape { cells, capacity_items, .. } = self.shape;
+        Some(Timed { cells, capacity_items, history: &self.history, rate: &self.rate })
     }
 }
 
-/// Returns the layers of a filter with this promise after three windows with `items` items each, at an even pace,
-/// without expired layers. O(layers^2), some milliseconds.
+/// Returns the layers of a filter with this promise after four windows with `items` items each, at an even pace.
+/// O(layers * generations), some milliseconds.
 ///
 /// # Errors
 /// [`ReserveError::TooLong`] if it refuses some of the items.
 pub fn shapes_at_pace(promise: &Promise, items: u64) -> Result<Vec<Shape>, ReserveError> {
-    let layer = |before: Option<u64>| -> Result<Layer, ReserveError> {
-        let shape = next_shape(promise, before)?;
-        Ok(Layer { rate: ColumnRate::of(&shape), shape, columns: Vec::new() })
+    let before = |generation: u64| {
+        let part = u128::from(items) * u128::from(generation) / u128::from(WINDOW_GENERATIONS);
+        u64::try_from(part).unwrap_or(u64::MAX)
     };
-    let mut layers = vec![layer(None)?];
-    for now in 1..=SETTLED {
-        let part =
-            |generation: u64| u128::from(items) * u128::from(generation) / u128::from(WINDOW_GENERATIONS);
-        let mut rest: u64 = u64::try_from(part(now) - part(now - 1)).unwrap_or(u64::MAX);
-        loop {
-            rest -= fill(promise, &mut layers, now, rest);
-            if rest == 0 {
-                break;
-            }
-            if promise.growth.is_fixed_size() || layers.len() >= LAYERS_MAX {
-                return Err(ReserveError::TooLong);
-            }
-            let before = layers.last().map(|layer| layer.shape.capacity_items);
-            layers.push(layer(before)?);
+    shapes_for(
+        promise,
+        (1..=SETTLED).map(|generation| (generation, before(generation) - before(generation - 1))),
+    )
+}
+
+/// Returns the layers of a filter with this promise after `items` items in one instant. O(layers^2).
+///
+/// # Errors
+/// [`ReserveError::TooLong`] if it refuses some of the items.
+pub fn shapes_at_once(promise: &Promise, items: u64) -> Result<Vec<Shape>, ReserveError> {
+    shapes_for(promise, std::iter::once((1, items)))
+}
+
+/// Returns the layers of a filter after the items of some generations, by generation.
+fn shapes_for(
+    promise: &Promise,
+    traffic: impl Iterator<Item = (Generation, u64)>,
+) -> Result<Vec<Shape>, ReserveError> {
+    let (mut layers, mut newest) = (Vec::new(), 0);
+    for (generation, mut rest) in traffic {
+        let mut is_forced = false;
+        while rest > 0 || layers.is_empty() {
+            let placing = Placing { promise, layers: &layers, newest };
+            let forced = placing
+                .base()
+                .filter(|_| is_forced)
+                .map(|(index, base)| (index, base.history.items_of(generation) + 1));
+            let place = placing.place(generation).map(|place| (place.layer, place.items)).or(forced);
+            let Some((index, most)) = place else {
+                if layers.len() >= LAYERS_MAX {
+                    return Err(ReserveError::TooLong);
+                }
+                let shape = placing.next_shape(generation).map_err(|error| match error {
+                    AddError::CannotGrow(error) => error,
+                    AddError::Full | AddError::NotEncodable(_) => ReserveError::TooLong,
+                })?;
+                is_forced = shape.cells == CellType::Columns && !layers.is_empty();
+                let newest = if shape.cells == CellType::Burst { generation } else { 0 };
+                layers.push(Layer {
+                    rate: ColumnRate::of(&shape),
+                    shape,
+                    history: History { newest, ..History::NONE },
+                });
+                continue;
+            };
+            is_forced = false;
+            let Some(layer) = layers.get_mut(index) else { return Err(ReserveError::TooLong) };
+            let taken = rest.min(most.saturating_sub(layer.history.items_of(generation)));
+            layer.history.count(generation, taken, u64::MAX);
+            rest -= taken;
+            newest = newest.max(generation);
         }
-        let last = layers.len().saturating_sub(1);
+        let base = Placing { promise, layers: &layers, newest }.base().map_or(0, |(index, _)| index);
         let mut index = 0;
         layers.retain(|layer| {
             index += 1;
-            index > last || layer.is_live(now)
+            index == base + 1 || is_live(layer.history.newest, newest)
         });
     }
     Ok(layers.into_iter().map(|layer| layer.shape).collect())
-}
-
-/// Adds items to the newest layer in generation `now`, up to its quota. Returns the number of added items. O(layers).
-fn fill(promise: &Promise, layers: &mut [Layer], now: u64, items: u64) -> u64 {
-    let Some((last, older)) = layers.split_last_mut() else { return 0 };
-    let live = older.iter().filter(|layer| layer.is_live(now)).count();
-    let others: f64 = older.iter().map(|layer| layer.live_rate(now, 0)).sum();
-    let left = rate_up_to(promise, live) - others - last.live_rate(now, now);
-    let quota = last.rate.items(left.max(promise.error_rate * COLUMN_LEAST_SHARE));
-    let taken = quota.min(items);
-    if taken > 0 {
-        last.columns.push((now, taken));
-    }
-    taken
 }

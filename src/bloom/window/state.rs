@@ -1,53 +1,55 @@
-//! The state of a sliding window: the items of its layers by generation, the quota of a column, and the expired layers.
+//! The state of a sliding window: the items of its layers by generation, the layer that takes items, and the expired layers.
 
-use super::{ADDRESS_MAX, COLUMN_LEAST_SHARE, ColumnQuota, Generation, Window, is_live};
-use crate::bloom::cells::History;
+use super::place::{AsTimed, Place, Timed};
+use super::{ADDRESS_MAX, Generation, Window, is_live};
+use crate::bloom::cells::{CellType, History};
 use crate::bloom::filter::Filter;
 use crate::bloom::growth::Growth;
 use crate::bloom::layer::Layer;
 use crate::bloom::limits::{WINDOW_MAX_MS, WINDOW_MIN_MS};
 use crate::bloom::policy::Policy;
-use crate::bloom::sizing::{self, Shape};
+use crate::bloom::sizing;
 
 impl Window {
-    /// Returns the number of items that the newest layer can still take in the current generation; at least one if
-    /// `is_forced`. O(1), but O(layers) for the first item of a generation.
+    /// Returns the index of the layer that takes the next items of the current generation, and how many it still takes:
+    /// none if another layer has to be made first; at least one if `is_forced`. O(1), but O(layers) for the first item
+    /// of a generation and where a layer becomes full.
     #[inline(always)]
-    pub(in crate::bloom) fn room_items(&mut self, layers: &[Layer], is_forced: bool) -> u64 {
-        let generation = self.moment.added;
-        if self.quota.generation != generation || is_forced {
-            self.quota = self.find_quota(layers, generation);
+    pub(in crate::bloom) fn room(&mut self, layers: &[Layer], is_forced: bool) -> (usize, u64) {
+        let Place { generation, layer, items } = self.place;
+        let taken = layers.get(layer).map_or(u64::MAX, |layer| history(layer).items_of(self.moment.added));
+        if generation == self.moment.added && taken < items {
+            return (layer, items - taken);
         }
-        let items = layers.last().map_or(0, |last| history(last).items_of(generation));
-        self.quota.items.saturating_sub(items).max(is_forced.into())
+        self.find_room(layers, is_forced)
     }
 
-    /// Returns the most items of the newest layer in the column of a generation with which the error rates of all
-    /// columns that are live then are at most the promise together. O(layers).
     #[cold]
     #[inline(never)]
-    fn find_quota(&self, layers: &[Layer], generation: Generation) -> ColumnQuota {
-        let now = self.newest.max(generation);
-        let Some((last, older)) = layers.split_last() else { return ColumnQuota::default() };
-        let older_layers = older.iter().filter(|layer| is_live(history(layer).newest, now)).count();
-        let others = older.iter().map(|layer| live_rate(layer, now, 0)).sum::<f64>();
-        let rest = self.rate_up_to(older_layers) - others - live_rate(last, now, generation);
-        let rate = rest.max(self.promise.error_rate * COLUMN_LEAST_SHARE);
-        ColumnQuota { generation, items: column_rate(last).map_or(0, |curve| curve.items(rate)) }
+    fn find_room(&mut self, layers: &[Layer], is_forced: bool) -> (usize, u64) {
+        let generation = self.moment.added;
+        let none = Place { generation, layer: self.base_index(layers), items: 0 };
+        self.place = self.placing(layers).place(generation).unwrap_or(none);
+        let Place { layer, items, .. } = self.place;
+        let taken = layers.get(layer).map_or(0, |layer| history(layer).items_of(generation));
+        (layer, items.saturating_sub(taken).max(is_forced.into()))
+    }
+
+    /// Returns the index of the layer that takes the items of an even pace: the last one of columns. O(layers).
+    pub(in crate::bloom) fn base_index(&self, layers: &[Layer]) -> usize {
+        self.placing(layers).base().map_or(0, |(index, _)| index)
     }
 
     /// Returns whether the next new item fits without another layer. O(layers).
     #[must_use]
     pub fn has_room(&self, layers: &[Layer]) -> bool {
-        let generation = self.moment.added;
-        let quota = self.find_quota(layers, generation);
-        layers.last().is_some_and(|last| history(last).items_of(generation) < quota.items)
+        self.placing(layers).place(self.moment.added).is_some()
     }
 
-    /// Counts items that were added to the newest layer in the current generation.
-    pub(in crate::bloom) fn count(&mut self, last: &mut Layer, items: u64) {
-        let (generation, positions) = (self.moment.added, last.positions());
-        if let Some(state) = last.cells_mut().columns_mut() {
+    /// Counts items that were added to a layer in the current generation.
+    pub(in crate::bloom) fn count(&mut self, layer: &mut Layer, items: u64) {
+        let (generation, positions) = (self.moment.added, layer.positions());
+        if let Some(state) = layer.cells_mut().timed_mut() {
             state.history.count(generation, items, positions);
         }
         self.newest = self.newest.max(generation);
@@ -74,30 +76,77 @@ impl Filter {
         }
     }
 
-    /// Removes the layers all of whose columns had expired when the newest item was added, never the newest layer.
-    /// Returns a filter of them, to be freed; mostly nothing. O(layers).
+    /// Removes the layers all of whose items had expired when the newest item was added, never the one that takes the
+    /// items of an even pace. Returns a filter of them, to be freed; mostly nothing. O(layers).
     #[must_use]
     #[inline(always)]
     pub fn take_expired(&mut self) -> Option<Self> {
         let newest = self.window()?.newest;
-        let older = self.layers.len().saturating_sub(1);
         let is_expired = |layer: &Layer| !is_live(history(layer).newest, newest);
-        if self.layers.iter().take(older).any(is_expired) { self.split_expired() } else { None }
+        if self.layers.len() > 1 && self.layers.iter().any(is_expired) { self.split_expired() } else { None }
     }
 
     #[cold]
     fn split_expired(&mut self) -> Option<Self> {
         let window = self.window()?;
         let (newest, emptied) = (window.newest, window.emptied());
-        let older = self.layers.len().saturating_sub(1);
+        let base = window.base_index(&self.layers);
         let (mut expired, mut live) = (Vec::new(), Vec::new());
         for (index, layer) in std::mem::take(&mut self.layers).into_iter().enumerate() {
-            let is_expired = index < older && !is_live(history(&layer).newest, newest);
+            let is_expired = index != base && !is_live(history(&layer).newest, newest);
             if is_expired { expired.push(layer) } else { live.push(layer) }
         }
         self.layers = if live.len() > 1 { live.into() } else { live.into_iter().collect() };
+        if expired.is_empty() {
+            return None;
+        }
+        if let Some(window) = self.window_mut() {
+            window.place = Place::default();
+        }
         self.note_change();
         Some(Self { layers: expired.into(), policy: Policy::Window(Box::new(emptied)), marks: None })
+    }
+}
+
+/// The layers of a sliding-window filter by what they are for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WindowLayers {
+    /// Items per window that the layer for an even pace is sized for.
+    pub base_capacity_items: u64,
+    /// Items that a generation of it takes; what exceeds them is a burst.
+    pub generation_items: u64,
+    /// Bytes of the live layers for bursts.
+    pub burst_bytes: u64,
+    /// Bytes of layers all of whose items have expired: the next add frees them.
+    pub expired_bytes: u64,
+}
+
+impl Filter {
+    /// Returns what the layers of a sliding-window filter are for at its time; nothing of other filters. O(layers).
+    #[must_use]
+    pub fn window_layers(&self) -> Option<WindowLayers> {
+        let window = self.window()?;
+        let (now, base_index) = (window.moment().now, window.base_index(&self.layers));
+        let base_capacity_items = self.layers.get(base_index)?.capacity_items();
+        let generation_items = sizing::truncate(sizing::column_items(base_capacity_items));
+        let mut found = WindowLayers { base_capacity_items, generation_items, ..WindowLayers::default() };
+        for (_, layer) in self.layers.iter().enumerate().filter(|(index, _)| *index != base_index) {
+            let bytes = layer.cells().size_bytes();
+            if !is_live(history(layer).newest, now) {
+                found.expired_bytes = found.expired_bytes.saturating_add(bytes);
+            } else if layer.is_burst() {
+                found.burst_bytes = found.burst_bytes.saturating_add(bytes);
+            }
+        }
+        Some(found)
+    }
+}
+
+impl AsTimed for Layer {
+    fn as_timed(&self) -> Option<Timed<'_>> {
+        let (cells, state) = (self.cells().state().cell_type(), self.cells().timed()?);
+        let (capacity_items, history, rate) = (self.capacity_items(), &state.history, &state.rate);
+        Some(Timed { cells, capacity_items, history, rate })
     }
 }
 
@@ -105,11 +154,7 @@ impl Filter {
 #[inline(always)]
 pub(in crate::bloom) fn history(layer: &Layer) -> &History {
     const NONE: &History = &History::NONE;
-    layer.cells().columns().map_or(NONE, |state| &state.history)
-}
-
-fn column_rate(layer: &Layer) -> Option<&ColumnRate> {
-    layer.cells().columns().map(|state| &state.rate)
+    layer.cells().timed().map_or(NONE, |state| &state.history)
 }
 
 /// Returns the items of a layer that are live at `now`, each counted in every generation that it was added in.
@@ -118,20 +163,17 @@ pub fn live_items(layer: &Layer, now: Generation) -> u64 {
     history(layer).live(now).fold(0, |sum, (_, items)| sum.saturating_add(items))
 }
 
-/// Returns the sum of the error rates of a layer's live columns but that of generation `except`.
+/// Returns the sum of the error rates of a layer's live generations.
 #[must_use]
-pub fn live_rate(layer: &Layer, now: Generation, except: Generation) -> f64 {
-    let Some(curve) = column_rate(layer) else { return 0.0 };
-    let history = history(layer);
-    let columns = history.live(now).filter(|(generation, _)| *generation != except);
-    columns.map(|(_, items)| curve.rate(items as f64)).sum()
+pub fn live_rate(layer: &Layer, now: Generation) -> f64 {
+    layer.as_timed().map_or(0.0, |timed| timed.live_rate(now, 0))
 }
 
 impl Window {
     /// Sets the newest generation to that of the layers, and the time to it at least, after the layers were decoded
     /// or merged. O(layers).
     pub(in crate::bloom) fn find_newest(&mut self, layers: &[Layer]) {
-        self.quota = ColumnQuota::default();
+        self.place = Place::default();
         self.newest = layers.iter().map(|layer| history(layer).newest).max().unwrap_or(0);
         // The time is never before it.
         self.set_now(self.now_ms());
@@ -150,65 +192,35 @@ impl Window {
             return Err("growth");
         }
         let mut end = 0;
+        if self.placing(layers).base().is_none() {
+            return Err("layers");
+        }
         for layer in layers {
             history(layer).validate(layer.positions())?;
+            let (newest, all) = (history(layer).newest, history(layer).all_items());
+            let is_burst = layer.cells().state().cell_type() == CellType::Burst;
+            if is_burst && (newest == 0 || history(layer).items_of(newest) != all) {
+                return Err("items");
+            }
             let range = layer.dump_range(end);
             if range.start < end || range.start > ADDRESS_MAX {
                 return Err("address");
             }
             end = range.end;
         }
+        if end > self.end {
+            return Err("address");
+        }
         if layers.iter().map(|layer| history(layer).newest).max() != Some(self.newest) {
             return Err("newest generation");
         }
-        // The quota is computed once per generation, and follows from the layers.
-        let is_known = self.quota == ColumnQuota::default()
-            || self.quota == self.find_quota(layers, self.quota.generation);
+        // It is looked for once per generation, and follows from the layers.
+        let is_full = |place: Place| {
+            let layer = layers.get(place.layer);
+            layer.is_none_or(|layer| history(layer).items_of(place.generation) >= place.items)
+        };
+        let is_known =
+            is_full(self.place) || self.placing(layers).place(self.place.generation) == Some(self.place);
         if is_known { Ok(()) } else { Err("items of a column") }
     }
 }
-
-/// The error rate of one column by its items: that of a layer without pages, times a factor for its pages, exact at
-/// the items that the layer was sized for. With more items it is an upper bound; with fewer the rate is close to 0.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ColumnRate {
-    scale: f64,
-    probes: f64,
-    per_item: f64,
-}
-
-impl ColumnRate {
-    /// Returns the curve of the columns of a layer of this shape, which must be valid. O(1), some microseconds.
-    #[must_use]
-    pub fn of(shape: &Shape) -> Self {
-        let share = sizing::column_items(shape.capacity_items);
-        let (probes, positions) = (f64::from(shape.probes), shape.positions as f64);
-        let rate = sizing::rate_of(shape, share);
-        let mut curve = Self { scale: 1.0, probes, per_item: probes / positions };
-        let ideal = curve.rate(share);
-        if ideal > 0.0 {
-            curve.scale = (rate / ideal).clamp(1.0, SCALE_MAX);
-        }
-        curve
-    }
-
-    /// Returns the error rate of a column with `items` items. O(1).
-    #[must_use]
-    pub fn rate(&self, items: f64) -> f64 {
-        let fill = -libm::expm1(-items * self.per_item);
-        (self.scale * libm::pow(fill, self.probes)).min(1.0)
-    }
-
-    /// Returns the items with which a column has error rate `rate`. O(1).
-    #[must_use]
-    pub fn items(&self, rate: f64) -> u64 {
-        if rate <= 0.0 {
-            return 0;
-        }
-        let fill = libm::pow(rate / self.scale, 1.0 / self.probes);
-        if fill >= 1.0 { u64::MAX } else { sizing::truncate(-libm::log1p(-fill) / self.per_item) }
-    }
-}
-
-/// An upper bound of the factor for pages.
-const SCALE_MAX: f64 = 1e6;

@@ -64,9 +64,9 @@ struct ModuloPart {
     bits_per_item: u64,
 }
 
-/// After these: the fields of a layer of columns.
+/// After these: the fields of a layer of columns, or for a burst.
 #[derive(Serialize, Deserialize)]
-struct ColumnsPart {
+struct TimedPart {
     newest: u64,
     address: u64,
     items: [u64; COLUMNS_LEN],
@@ -113,9 +113,9 @@ impl LayerPart {
         match cells.state() {
             CellState::Bits => {}
             CellState::Counters(state) => append(bytes, &state.occurrences),
-            CellState::Columns(state) => {
+            CellState::Columns(state) | CellState::Burst(state) => {
                 let History { newest, items } = state.history;
-                append(bytes, &ColumnsPart { newest, address: state.address, items });
+                append(bytes, &TimedPart { newest, address: state.address, items });
             }
         }
     }
@@ -128,7 +128,9 @@ impl LayerPart {
         let cells = CellType::from_id(part.cells).ok_or(unsupported("cells", part.cells))?;
         let spec = match (part.layout, cells) {
             (SCATTERED | PAGED, _) => part.own(hash, cells, rest)?,
-            (_, CellType::Counters | CellType::Columns) => return Err(unsupported("cells", part.cells)),
+            (_, CellType::Counters | CellType::Columns | CellType::Burst) => {
+                return Err(unsupported("cells", part.cells));
+            }
             (MODULO, _) => part.bits(hash, part.modulo(rest)?, has_head),
             (PRIME, _) => {
                 let layout =
@@ -174,8 +176,8 @@ impl LayerPart {
         match &mut spec.cells {
             CellState::Bits => {}
             CellState::Counters(state) => state.occurrences = read(take::<8>(rest)?)?,
-            CellState::Columns(state) => {
-                let ColumnsPart { newest, address, items } = read(take::<{ 16 + COLUMNS_LEN * 8 }>(rest)?)?;
+            CellState::Columns(state) | CellState::Burst(state) => {
+                let TimedPart { newest, address, items } = read(take::<{ 16 + COLUMNS_LEN * 8 }>(rest)?)?;
                 (state.history, state.address) = (History { newest, items }, address);
             }
         }

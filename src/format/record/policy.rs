@@ -52,7 +52,8 @@ pub(super) struct PolicyPart {
     capacity_items: u64,
     /// Window: its milliseconds; imported: the bytes of the client's string.
     length: u64,
-    /// Imported: items that were estimated; valkey-bloom: the bits of the tightening ratio.
+    /// Window: the bytes of all layers that the filter ever had; imported: items that were estimated; valkey-bloom: the bits of
+    /// the tightening ratio.
     detail: u64,
 }
 
@@ -92,6 +93,7 @@ impl PolicyPart {
                 flags: common.flags | if window.no_refresh { NO_REFRESH } else { 0 },
                 shares: 0,
                 length: window.span.ms(),
+                detail: window.end(),
                 ..promised(WINDOW, &window.promise)
             },
             Policy::Imported(imported) => Self {
@@ -164,11 +166,11 @@ impl PolicyPart {
         Ok(match self.policy {
             PROMISE => Policy::Promise(promise),
             UNITED => Policy::United(Box::new(promise)),
-            WINDOW => Policy::Window(Box::new(Window::new(
-                promise,
-                Span::new(self.length),
-                flags & NO_REFRESH != 0,
-            ))),
+            WINDOW => {
+                let mut window = Window::new(promise, Span::new(self.length), flags & NO_REFRESH != 0);
+                window.set_end(self.detail, &[]);
+                Policy::Window(Box::new(window))
+            }
             IMPORTED => {
                 let unsupported = DecodeError::Unsupported { what: "bit order", got: self.order.into() };
                 let order = BitOrder::from_id(self.order).ok_or(unsupported)?;

@@ -1,42 +1,80 @@
 //! The items of a file: its lines, a column of CSV, or a field of JSON lines.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use csv::{ByteRecord, ReaderBuilder};
 use memchr::memrchr;
 use serde_json::Value;
 
+use super::times::Times;
 use crate::failure::Failure;
 use crate::packing::Batch;
 
 /// Bytes of the longest line: the longest argument that servers take.
 const LINE_MAX_BYTES: usize = 512 << 20;
 
-/// Collects items in batches and emits those that are large enough.
-struct Batches<E> {
-    batch: Batch,
+/// Most batches that are collected at a time: one for each generation that is live, and for the next one.
+const GENERATIONS_MAX: usize = 16;
+
+/// Collects items in batches, one for each generation, and emits those that are large enough. Batches of older
+/// generations are emitted first, so that items that come in the order of their times stay in it.
+pub(super) struct Batches<'t, E> {
+    /// The batches by their generation, which is 0 for items without times.
+    open: BTreeMap<u64, Batch>,
     batch_bytes: usize,
+    times: Option<&'t Times>,
+    /// Counts the items that have expired.
+    expired: &'t AtomicU64,
     emit: E,
 }
 
-impl<E: FnMut(Batch) -> Result<(), Failure>> Batches<E> {
-    fn new(batch_bytes: usize, emit: E) -> Self {
-        Self { batch: Batch::prefixed(batch_bytes), batch_bytes, emit }
+impl<'t, E: FnMut(Batch) -> Result<(), Failure>> Batches<'t, E> {
+    pub(super) const fn new(
+        batch_bytes: usize,
+        times: Option<&'t Times>,
+        expired: &'t AtomicU64,
+        emit: E,
+    ) -> Self {
+        Self { open: BTreeMap::new(), batch_bytes, times, expired, emit }
     }
 
-    fn push(&mut self, item: &[u8]) -> Result<(), Failure> {
-        if !self.batch.push(item) {
-            return Err(Failure::new("a field is longer than 4 GiB"));
+    /// Adds the item of a line, with its time if the items have times.
+    fn push(&mut self, line: u64, item: &[u8], time: Option<&[u8]>) -> Result<(), Failure> {
+        let at = |error| Failure::new(format!("line {line}: {error}"));
+        let moment = match self.times.zip(time) {
+            Some((times, time)) => match times.moment(time).map_err(at)? {
+                None => {
+                    self.expired.fetch_add(1, Ordering::Relaxed);
+                    return Ok(());
+                }
+                moment => moment,
+            },
+            None => None,
+        };
+        let generation = moment.map_or(0, |moment| moment.generation);
+        let batch =
+            self.open.entry(generation).or_insert_with(|| Batch::prefixed(self.batch_bytes).at(moment));
+        if !batch.push(item) {
+            return Err(at("a field is longer than 4 GiB"));
         }
-        if self.batch.data.len() >= self.batch_bytes {
-            (self.emit)(std::mem::replace(&mut self.batch, Batch::prefixed(self.batch_bytes)))?;
+        if batch.data.len() >= self.batch_bytes {
+            let newer = self.open.split_off(&(generation + 1));
+            std::mem::replace(&mut self.open, newer).into_values().try_for_each(&mut self.emit)?;
+        }
+        if self.open.len() > GENERATIONS_MAX
+            && let Some((_, oldest)) = self.open.pop_first()
+        {
+            (self.emit)(oldest)?;
         }
         Ok(())
     }
 
-    /// Emits the last batch.
-    fn finish(mut self) -> Result<(), Failure> {
-        if self.batch.items > 0 { (self.emit)(self.batch) } else { Ok(()) }
+    /// Emits the last batches.
+    fn finish(self) -> Result<(), Failure> {
+        self.open.into_values().try_for_each(self.emit)
     }
 }
 
@@ -74,27 +112,28 @@ pub(super) fn read_csv(
     column: &str,
     delimiter: u8,
     has_header: bool,
-    batch_bytes: usize,
-    emit: impl FnMut(Batch) -> Result<(), Failure>,
+    mut batches: Batches<'_, impl FnMut(Batch) -> Result<(), Failure>>,
 ) -> Result<(), Failure> {
     let mut builder = ReaderBuilder::new();
     let mut reader = builder.delimiter(delimiter).has_headers(has_header).flexible(true).from_reader(reading);
-    let named = if has_header {
-        let names = reader.byte_headers().map_err(Failure::new)?;
-        names.iter().position(|name| name == column.as_bytes())
-    } else {
-        None
+    let names =
+        if has_header { reader.byte_headers().map_err(Failure::new)?.clone() } else { ByteRecord::new() };
+    let index_of = |column: &str| {
+        let named = names.iter().position(|name| name == column.as_bytes());
+        let numbered = || column.parse::<usize>().ok()?.checked_sub(1);
+        named.or_else(numbered).ok_or_else(|| Failure::new(format!("no column {column}")))
     };
-    let numbered = || column.parse::<usize>().ok()?.checked_sub(1);
-    let index = named.or_else(numbered).ok_or_else(|| Failure::new(format!("no column {column}")))?;
+    let index = index_of(column)?;
+    let time_column = batches.times.map(|times| times.column.as_str());
+    let time_index = time_column.map(index_of).transpose()?;
     let mut record = ByteRecord::new();
-    let mut batches = Batches::new(batch_bytes, emit);
     while reader.read_byte_record(&mut record).map_err(Failure::new)? {
-        let Some(item) = record.get(index) else {
-            let line = record.position().map_or(0, csv::Position::line);
-            return Err(Failure::new(format!("line {line} has no column {column}")));
+        let line = record.position().map_or(0, csv::Position::line);
+        let get = |index, column| {
+            record.get(index).ok_or_else(|| Failure::new(format!("line {line} has no column {column}")))
         };
-        batches.push(item)?;
+        let time = time_index.zip(time_column).map(|(index, column)| get(index, column)).transpose()?;
+        batches.push(line, get(index, column)?, time)?;
     }
     batches.finish()
 }
@@ -103,11 +142,10 @@ pub(super) fn read_csv(
 pub(super) fn read_json(
     reading: impl Read,
     field: &str,
-    batch_bytes: usize,
-    emit: impl FnMut(Batch) -> Result<(), Failure>,
+    mut batches: Batches<'_, impl FnMut(Batch) -> Result<(), Failure>>,
 ) -> Result<(), Failure> {
     let mut reader = BufReader::with_capacity(1 << 16, reading);
-    let mut batches = Batches::new(batch_bytes, emit);
+    let time_field = batches.times.map(|times| times.column.as_str());
     let mut line = Vec::new();
     for number in 1u64.. {
         line.clear();
@@ -119,14 +157,30 @@ pub(super) fn read_json(
         }
         let at = |error: &str| Failure::new(format!("line {number}: {error}"));
         let value: Value = serde_json::from_slice(&line).map_err(|error| at(&error.to_string()))?;
-        let found = if field.starts_with('/') { value.pointer(field) } else { value.get(field) };
-        match found {
-            Some(Value::String(text)) => batches.push(text.as_bytes())?,
-            // Parsing loses how other numbers are written.
-            Some(Value::Number(number)) if !number.is_f64() => batches.push(number.to_string().as_bytes())?,
-            Some(_) => return Err(at(&format!("{field} is neither a string nor a 64-bit integer"))),
-            None => return Err(at(&format!("no field {field}"))),
-        }
+        let find = |field: &str| {
+            let found = if field.starts_with('/') { value.pointer(field) } else { value.get(field) };
+            found.ok_or_else(|| at(&format!("no field {field}")))
+        };
+        let found = find(field)?;
+        // Parsing loses how other numbers are written.
+        let item = text_of(found).filter(|_| !found.is_f64());
+        let item = item.ok_or_else(|| at(&format!("{field} is neither a string nor a 64-bit integer")))?;
+        let time = time_field
+            .map(|field| {
+                let text = text_of(find(field)?);
+                text.ok_or_else(|| at(&format!("{field} is neither a string nor a number")))
+            })
+            .transpose()?;
+        batches.push(number, item.as_bytes(), time.as_deref().map(str::as_bytes))?;
     }
     batches.finish()
+}
+
+/// Returns a string or a number as text.
+fn text_of(value: &Value) -> Option<Cow<'_, str>> {
+    match value {
+        Value::String(text) => Some(text.into()),
+        Value::Number(number) => Some(number.to_string().into()),
+        _ => None,
+    }
 }

@@ -1,6 +1,9 @@
 //! Items from a file or from standard input: lines, a column of CSV, or a field of JSON lines, packed into batches.
 
 mod formats;
+mod times;
+
+pub(crate) use times::Times;
 
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
@@ -37,7 +40,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// Take this column of a CSV file: its name in the first line, or its number from 1
-    #[arg(long, value_name = "COLUMN", conflicts_with = "jsonl")]
+    #[arg(long, value_name = "COLUMN", group = "columns")]
     csv: Option<String>,
     /// What separates the columns
     #[arg(long, value_name = "CHARACTER", default_value = ",", requires = "csv")]
@@ -46,7 +49,7 @@ pub(crate) struct Arguments {
     #[arg(long, requires = "csv")]
     no_header: bool,
     /// Take this field of each line, a JSON object: its name, or a JSON pointer (/user/id)
-    #[arg(long, value_name = "FIELD")]
+    #[arg(long, value_name = "FIELD", group = "columns")]
     jsonl: Option<String>,
 }
 
@@ -56,42 +59,46 @@ impl Arguments {
         self.file == Path::new("-")
     }
 
-    /// Returns the batches, which a thread of its own reads.
-    pub(crate) fn batches(&self, batch_bytes: usize) -> Result<Batches, Failure> {
-        let done_bytes = Arc::default();
+    /// Returns the batches, which a thread of its own reads. With times, each has items of one generation, and items
+    /// that have expired are skipped.
+    pub(crate) fn batches(&self, batch_bytes: usize, times: Option<&Times>) -> Result<Batches, Failure> {
+        let (done_bytes, expired): (_, Arc<AtomicU64>) = (Arc::default(), Arc::default());
         let (reading, total_bytes) = open_counted(&self.file, Arc::clone(&done_bytes))?;
         let (sender, receiver) = sync_channel(AHEAD_BATCHES);
         let (arguments, name) = (self.clone(), self.file.display().to_string());
+        let (times, skipped) = (times.cloned(), Arc::clone(&expired));
         thread::spawn(move || {
             let emit = |batch| sender.send(Ok(batch)).map_err(|_| Failure::interrupted());
-            if let Err(failure) = arguments.read(reading, batch_bytes, emit) {
+            if let Err(failure) = arguments.read(reading, batch_bytes, (times.as_ref(), &skipped), emit) {
                 // Sending fails if the receiver is gone.
                 let _ = sender.send(Err(Failure::of(name, failure)));
             }
         });
-        Ok(Batches { receiver, done_bytes, total_bytes })
+        Ok(Batches { receiver, done_bytes, expired, total_bytes })
     }
 
     fn read(
         &self,
         reading: impl Read,
         batch_bytes: usize,
+        (times, expired): (Option<&Times>, &AtomicU64),
         emit: impl FnMut(Batch) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
+        let batches = |emit| formats::Batches::new(batch_bytes, times, expired, emit);
         match (&self.csv, &self.jsonl) {
             (Some(column), _) => {
                 let delimiter = u8::try_from(self.delimiter)
                     .map_err(|_| Failure::usage("--delimiter must be one byte"))?;
-                formats::read_csv(reading, column, delimiter, !self.no_header, batch_bytes, emit)
+                formats::read_csv(reading, column, delimiter, !self.no_header, batches(emit))
             }
-            (None, Some(field)) => formats::read_json(reading, field, batch_bytes, emit),
+            (None, Some(field)) => formats::read_json(reading, field, batches(emit)),
             (None, None) => formats::read_lines(reading, batch_bytes, emit),
         }
     }
 
-    /// Reads the file and returns the number of items.
-    pub(crate) fn count(&self, output: &Output) -> Result<u64, Failure> {
-        let batches = self.batches(BATCH_BYTES)?;
+    /// Reads the file and returns the number of items that have not expired.
+    pub(crate) fn count(&self, times: Option<&Times>, output: &Output) -> Result<u64, Failure> {
+        let batches = self.batches(BATCH_BYTES, times)?;
         let progress = output.progress("counting", batches.total_bytes, Unit::Bytes);
         let mut items = 0;
         for batch in &batches {
@@ -107,6 +114,7 @@ impl Arguments {
 pub(crate) struct Batches {
     receiver: Receiver<Result<Batch, Failure>>,
     done_bytes: Arc<AtomicU64>,
+    expired: Arc<AtomicU64>,
     /// Bytes of the file as it is, compressed or not; unknown for standard input.
     pub(crate) total_bytes: Option<u64>,
 }
@@ -115,6 +123,11 @@ impl Batches {
     /// Returns the bytes of the file that were read so far.
     pub(crate) fn done_bytes(&self) -> u64 {
         self.done_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of items that were skipped so far because they have expired.
+    pub(crate) fn expired(&self) -> u64 {
+        self.expired.load(Ordering::Relaxed)
     }
 }
 

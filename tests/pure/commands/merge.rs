@@ -391,6 +391,47 @@ fn counters_of_equal_shape_are_added_up() {
     assert_has(&mut server, "l", 10_000..10_900);
 }
 
+/// Shards with bursts are rolled up: each item keeps its time, and the destination its base.
+#[test]
+fn bursts_of_windows_are_merged() {
+    let mut server = Server::new();
+    let start = 14_000_000;
+    server.now_ms = start;
+    assert_eq!(server.run("BF.RESERVE all 0.01 4000 PWINDOW 14000"), "+OK");
+    for shard in ["one", "two"] {
+        assert_eq!(server.run(&format!("BF.RESERVE {shard} 0.001 1000 PWINDOW 14000")), "+OK");
+        for (burst, at_ms) in [("early", start), ("late", start + 5000)] {
+            server.now_ms = at_ms;
+            let items: Vec<String> = (0..700).map(|number| format!("{shard}-{burst}-{number}")).collect();
+            server.run(&format!("BF.MADD {shard} {}", items.join(" ")));
+        }
+    }
+    assert_eq!(server.run("BF.ADD all own"), "#t");
+    let count = |server: &mut Server, burst: &str| {
+        let found =
+            |shard: &str, number: u32| server.run(&format!("BF.EXISTS all {shard}-{burst}-{number}")) == "#t";
+        let mut found = found;
+        ["one", "two"]
+            .iter()
+            .map(|shard| (0..700).filter(|number| found(shard, *number)).count())
+            .sum::<usize>()
+    };
+    assert_eq!(server.run("BF.MERGE all one two"), "+OK");
+    assert!(server.run("BF.STATS all").contains(" +error-rate-max ,0.01 "));
+    assert_eq!((count(&mut server, "early"), count(&mut server, "late")), (1400, 1400));
+    let replicated = server.replicated.len();
+    assert_eq!(server.run("BF.MERGE all one two"), "+OK");
+    assert_eq!(server.replicated.len(), replicated, "nothing has changed");
+    // The first bursts expire, the later ones a third of the window later.
+    server.now_ms = start + 15_000;
+    assert!(count(&mut server, "early") < 60 && count(&mut server, "late") == 1400);
+    server.now_ms = start + 20_000;
+    assert!(count(&mut server, "late") < 60);
+    assert_eq!(server.run("BF.ADD all new"), "#t");
+    assert_eq!(server.run("BF.INFO all FILTERS"), "*1 :1");
+    assert_eq!(server.run("BF.INFO all CAPACITY"), "*1 :4000");
+}
+
 #[test]
 fn generations_of_windows_are_united() {
     let mut server = Server::new();
@@ -445,13 +486,12 @@ fn generations_of_windows_are_united() {
         }
     }
     // The rates of what is live add up to no more than is promised.
-    for (key, first) in [("l", 0), ("m", 10_000)] {
-        server.run(&format!("BF.RESERVE {key} 0.01 1000 PWINDOW 14000 NONSCALING"));
-        for item in first..first + 950 {
-            if item % 60 == 0 {
-                server.now_ms += 1000;
-            }
-            server.run(&format!("BF.ADD {key} {item}"));
+    for key in ["l", "m"] {
+        server.run(&format!("BF.RESERVE {key} 0.01 10000 PWINDOW 14000 NONSCALING"));
+        for generation in 0..15 {
+            let items: Vec<String> = (0..740).map(|item| format!("{key}-{generation}-{item}")).collect();
+            server.run(&format!("BF.MADD {key} {}", items.join(" ")));
+            server.now_ms += 1000;
         }
         server.now_ms -= 15_000;
     }

@@ -322,3 +322,54 @@ fn settings_that_do_not_go_with_a_window_are_not_for_it() {
     assert!(digested(&server, "k") == digested(&follower, "k"));
     assert_ne!(server.run("BF.CARD k"), taken);
 }
+
+/// BF.STATS says what bursts take, and what the next add frees; the log is silent about them.
+#[test]
+fn bursts_are_shown_until_they_are_freed() {
+    let mut server = server();
+    let start = server.now_ms;
+    let add = |server: &mut Server, name: &str, items: u64| {
+        let items: Vec<String> = (0..items).map(|number| format!("{name}-{number}")).collect();
+        server.run(&format!("BF.MADD k {}", items.join(" ")))
+    };
+    assert_eq!(server.run("BF.RESERVE k 0.01 14000 WINDOW 14"), "+OK");
+    let size = |server: &mut Server| server.run("BF.INFO k SIZE");
+    let reserved = size(&mut server);
+    assert!(server.run("BF.STATS k").contains(" +expired-bytes :0 "));
+    add(&mut server, "burst", 14_000);
+    let stats = server.run("BF.STATS k");
+    assert!(
+        stats
+            .contains("bursts of more than 1032 items in 1000 ms take 35224 bytes until their items expire "),
+        "{stats}"
+    );
+    // Nothing is freed without an add.
+    server.now_ms = start + 15_000;
+    let (stats, taken) = (server.run("BF.STATS k"), size(&mut server));
+    assert!(stats.contains(" +expired-bytes :35224 ") && stats.contains(" +advice _ "), "{stats}");
+    assert!(taken != reserved);
+    add(&mut server, "next", 1);
+    assert_eq!(size(&mut server), reserved);
+    assert!(server.run("BF.STATS k").contains(" +expired-bytes :0 "));
+    assert!(server.log.is_empty(), "{:?}", server.log);
+}
+
+/// A pace above the capacity gets a larger base, and the log and BF.STATS say what to reserve.
+#[test]
+fn a_pace_above_the_capacity_is_logged_once() {
+    let mut server = server();
+    let start = server.now_ms;
+    assert_eq!(server.run("BF.RESERVE k 0.01 1400 PWINDOW 14000 KEYED NOREFRESH"), "+OK");
+    for step in 0..60 {
+        server.now_ms = start + 1000 * step;
+        let items: Vec<String> = (0..250).map(|number| format!("{step}-{number}")).collect();
+        server.run(&format!("BF.MADD k {}", items.join(" ")));
+    }
+    let [line] = server.log.as_slice() else { panic!("{:?}", server.log) };
+    let reserve = "BF.RESERVE k 0.01 5600 KEYED WINDOW 14 NOREFRESH";
+    assert!(line.contains(reserve) && line.contains("'k' has grown to "), "{line}");
+    assert_eq!(server.run("BF.INFO k CAPACITY"), "*1 :5600");
+    // What it takes now is what that would have taken.
+    assert_eq!(server.run(reserve.replace(" k ", " other ").as_str()), "+OK");
+    assert_eq!(server.run("BF.INFO other SIZE"), server.run("BF.INFO k SIZE"));
+}

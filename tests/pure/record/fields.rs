@@ -112,7 +112,7 @@ fn impossible_fields_are_refused_by_name() {
             (LAYOUT, &[6], unsupported("layout", 6)),
             (LAYOUT, &[4], invalid("hash")),
             (CELLS, &[0], unsupported("cells", 0)),
-            (CELLS, &[4], unsupported("cells", 4)),
+            (CELLS, &[5], unsupported("cells", 5)),
             (CELLS, &[2], invalid("positions")),
             (LAYER_DETAIL, &[1], invalid("unused field")),
             (PROBES, &[0], invalid("probes")),
@@ -195,7 +195,7 @@ fn impossible_windows_are_refused_by_name() {
             (LAYER_DETAIL, &[1], invalid("unused field")),
             (SIZE_BITS, &64u64.to_le_bytes(), invalid("positions")),
             (SIZE_BITS, &(1u64 << 24).to_le_bytes(), invalid("positions")),
-            (SIZE_BITS, &(4000u64 * 16 + 64).to_le_bytes(), invalid("chunk length")),
+            (SIZE_BITS, &(4000u64 * 16 + 64).to_le_bytes(), invalid("address")),
             (LAYER_CAPACITY, &u64::MAX.to_le_bytes(), invalid("capacity")),
             // They are counted by generation.
             (ITEMS, &1u64.to_le_bytes(), invalid("items")),

@@ -93,7 +93,7 @@ fn chunks_of_a_newer_page_or_of_torn_words_change_nothing() {
     assert!(load_chunk(&mut loaded, 9, b"no seal", Trust::Marks).is_err());
     let storage = loaded.layers_mut()[0].cells_mut();
     let cells_bytes = storage.bytes().len() - 8;
-    let newest = storage.columns().unwrap().history.newest;
+    let newest = storage.timed().unwrap().history.newest;
     let cells = vec![0xff; cells_bytes];
     let stamp = |generation: u64| generation.to_le_bytes().to_vec();
     for (offset, cells, stamps) in [

@@ -61,7 +61,8 @@ fn assert_policy(filter: &Filter, fields: &mut Fields<'_>) -> usize {
             assert_eq!((error_rate, capacity), (promise.error_rate, promise.capacity_items));
         }
         Policy::Window(window) => {
-            assert_eq!((policy, flags, order, detail), (3, 2 * u8::from(window.no_refresh), 0, 0));
+            assert_eq!((policy, flags, order), (3, 2 * u8::from(window.no_refresh), 0));
+            assert_eq!(detail, window.end());
             assert_eq!((error_rate, capacity), (window.promise.error_rate, window.promise.capacity_items));
             assert_eq!(length, window.span.ms());
         }
@@ -123,8 +124,9 @@ fn assert_layer(layer: &Layer, fields: &mut Fields<'_>) {
     match layer.cells().state() {
         CellState::Bits => assert_eq!(cells, 1),
         CellState::Counters(state) => assert_eq!((cells, fields.u64()), (2, state.occurrences)),
-        CellState::Columns(state) => {
-            assert_eq!((cells, fields.u64(), fields.u64()), (3, state.history.newest, state.address));
+        CellState::Columns(state) | CellState::Burst(state) => {
+            let number = if layer.is_burst() { 4 } else { 3 };
+            assert_eq!((cells, fields.u64(), fields.u64()), (number, state.history.newest, state.address));
             assert!(state.history.items.iter().all(|items| fields.u64() == *items));
         }
     }
@@ -167,8 +169,8 @@ fn the_record_of_one_item_is_these_bytes() {
     add(&mut filter, b"hello").unwrap();
     let mut expected = b"evbl\x02\0\x03\0\0\0\x01\0\x02\0\0\0".to_vec();
     expected.extend(0.01f64.to_le_bytes());
-    [100, window_ms, 0].iter().for_each(|number| expected.extend(number.to_le_bytes()));
     let shape = filter.layers()[0].shape().unwrap();
+    [100, window_ms, shape.size_bits() / 8].iter().for_each(|number| expected.extend(number.to_le_bytes()));
     let generation = START_MS * 14 / window_ms + 1;
     expected.extend([1, 1, 3, 0, shape.probes as u8, 0, 0, 0]);
     for number in [shape.positions * 16 + 64, 100, 0, u64::from(shape.probes) + 1, generation, 0] {

@@ -1,5 +1,6 @@
 //! Sliding windows, against a map of each item's last add.
 
+mod bursts;
 mod oracle;
 mod rates;
 
@@ -37,8 +38,8 @@ fn measured_rate(filter: &mut Filter, at_ms: u64, asked: u64) -> f64 {
     found as f64 / asked as f64
 }
 
-/// The sum of the error rates of all live columns.
+/// Returns the sum of the error rates of all live generations.
 fn rate_now(filter: &Filter) -> f64 {
     let now = filter.window().unwrap().moment().now;
-    filter.layers().iter().map(|layer| live_rate(layer, now, 0)).sum()
+    filter.layers().iter().map(|layer| live_rate(layer, now)).sum()
 }

@@ -182,35 +182,11 @@ fn an_item_added_at_an_earlier_time_expires_a_window_after_that_time() {
     }
 }
 
-/// A burst adds larger layers, which are dropped once their items have expired.
+/// A filter of fixed size refuses items beyond what one generation may have, and goes on in the next one.
 #[test]
-fn bursts_grow_a_filter_and_time_gives_the_layers_up() {
+fn a_filter_of_fixed_size_refuses_a_burst() {
     let (window_ms, capacity) = (14_000, 1400);
     let start = START_MS / window_ms * window_ms;
-    let mut filter = super::filter(0.01, capacity, 2, window_ms);
-    let reserved_bytes = filter.size_bytes() as f64;
-    for item in 0..capacity {
-        add(&mut filter, item, start).unwrap();
-    }
-    let (layers, share) = (filter.layer_count(), filter.size_bytes() as f64 / reserved_bytes);
-    println!("{layers} layers, {share} times the memory");
-    // As docs/window.md has it.
-    assert_eq!(layers, 5);
-    assert!((20.0..=31.0).contains(&share), "{share}");
-    assert!(rate_now(&filter) <= 0.01);
-    assert!((0..capacity).all(|item| is_in(&mut filter, item, start + window_ms)));
-    // Some at the pace of the capacity: the window after the burst.
-    for step in 0..60 {
-        for item in 0..100 {
-            add(&mut filter, step << 32 | item, start + 1000 * step).unwrap();
-        }
-        assert!(rate_now(&filter) <= 0.01);
-    }
-    assert_eq!(filter.layer_count(), 1);
-    let share = filter.size_bytes() as f64 / reserved_bytes;
-    println!("afterwards {share} times the memory");
-    assert!((10.0..=16.0).contains(&share), "{share}");
-    // A fixed one refuses items beyond the capacity of a column, and goes on in the next generation.
     let mut filter = super::filter(0.01, capacity, 0, window_ms);
     let taken = (0..capacity).take_while(|item| add(&mut filter, *item, start).is_ok()).count();
     println!("{taken} of {capacity} items at once");
@@ -229,6 +205,6 @@ fn a_filter_that_hardly_grows_keeps_its_rate_in_a_burst() {
     });
     let layers = filter.layer_count();
     println!("{layers} layers");
-    assert!(layers < 1000, "{layers}");
+    assert!(layers < 30, "{layers}");
     assert!(rate_now(&filter) <= 0.01);
 }

@@ -2,11 +2,12 @@
 
 use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::sizing::Shape;
+use everbloom::bloom::window::{ColumnRate, shapes_at_once, shapes_at_pace};
 use everbloom::bloom::{CellType, Filter, ItemHash};
 
 use super::{DAY_MS, add, is_in, measured_rate, rate_now};
 use crate::support::Random;
-use crate::support::make::START_MS;
+use crate::support::make::{START_MS, promise};
 
 /// The shape of a layer of columns.
 fn sized(capacity: u64, rate: f64) -> Shape {
@@ -241,12 +242,25 @@ fn the_table_of_sizes_in_the_documentation_is_right() {
     assert_eq!(rows.len(), 5);
     for row in rows {
         let capacity: u64 = row[1].replace(' ', "").parse().unwrap();
-        for (rate, bits, lines) in [(0.01, row[2], row[3]), (0.001, row[4], row[5])] {
+        for (rate, written) in [(0.01, &row[2..4]), (0.001, &row[4..6])] {
+            let reserved = promise(rate, capacity, 2);
+            let bits = |shapes: Vec<Shape>| {
+                let bits: u64 = shapes.iter().map(Shape::size_bits).sum();
+                format!("{:.1}", bits as f64 / capacity as f64)
+            };
+            let even = bits(shapes_at_pace(&reserved, capacity).unwrap());
+            let at_once = bits(shapes_at_once(&reserved, capacity).unwrap());
+            assert_eq!(written, [even, at_once], "{capacity} at {rate}");
+        }
+    }
+    // What one generation of a filter of fixed size takes, where the others are empty.
+    for capacity in [10_000u64, 1_000_000, 100_000_000] {
+        for (rate, share) in [(0.01, 0.107), (0.001, 0.095)] {
             let shape = sized(capacity, rate);
-            let lines_read = shape.layout().lines();
-            let expected = format!("{:.1} {lines_read}", shape.size_bits() as f64 / capacity as f64);
-            println!("{capacity} at {rate}: {expected}");
-            assert_eq!(format!("{bits} {lines}"), expected, "{capacity} at {rate}");
+            let items = ColumnRate::of(&shape).items(rate) as f64;
+            assert!((share * capacity as f64..1.06 * share * capacity as f64).contains(&items), "{items}");
+            let text = format!("{share} of the capacity at {} %", rate * 100.0);
+            assert!(page.contains(&text) || page.contains(&format!("{share} at {} %", rate * 100.0)));
         }
     }
 }

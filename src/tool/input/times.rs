@@ -1,0 +1,123 @@
+//! The times of items that go into a sliding-window filter.
+
+use std::time::Instant;
+
+use chrono::DateTime;
+use everbloom::ItemTime;
+
+use crate::packing::Moment;
+
+/// The least number that is read as milliseconds. As seconds it is in the year 5138, as milliseconds in 1973.
+const MILLISECONDS_MIN: u64 = 100_000_000_000;
+
+/// Where the times of the items are, and what they are compared with.
+#[derive(Clone, Debug)]
+pub(crate) struct Times {
+    /// The column or the field of the time.
+    pub(super) column: String,
+    window_ms: u64,
+    /// The server's clock in milliseconds of UNIX time, and when it was read.
+    server_ms: u64,
+    read: Instant,
+}
+
+impl Times {
+    /// Returns the times in a column. `server_ms` is the current time of the server.
+    pub(crate) fn new(column: &str, window_ms: u64, server_ms: u64) -> Self {
+        Self { column: column.to_owned(), window_ms, server_ms, read: Instant::now() }
+    }
+
+    /// Returns the moment of an item with this time; `None` if the item has expired.
+    ///
+    /// # Errors
+    /// The text is not a time, or the time is more than a generation ahead of the clock.
+    pub(super) fn moment(&self, text: &[u8]) -> Result<Option<Moment>, &'static str> {
+        let at_ms = milliseconds(text).ok_or("the time is neither seconds, milliseconds nor RFC 3339")?;
+        let passed_ms = u64::try_from(self.read.elapsed().as_millis()).unwrap_or(u64::MAX);
+        match ItemTime::of(self.window_ms, at_ms, self.server_ms.saturating_add(passed_ms)) {
+            ItemTime::Live { generation } => Ok(Some(Moment { generation, at_ms })),
+            ItemTime::Expired => Ok(None),
+            ItemTime::Ahead => {
+                Err("the time is more than a fourteenth of the window ahead of the server's clock")
+            }
+        }
+    }
+}
+
+/// Returns a time in milliseconds of UNIX time. The text is a number of seconds or, from [`MILLISECONDS_MIN`] on, of
+/// milliseconds, or it has the form of RFC 3339. Fractions of a millisecond are cut off. Times before 1970 are 0.
+fn milliseconds(text: &[u8]) -> Option<u64> {
+    let text = str::from_utf8(text).ok()?.trim_ascii();
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    if [whole, fraction].into_iter().all(is_digits) {
+        let whole: u64 = whole.parse().ok()?;
+        let thousandths: u64 = format!("{fraction:0<3}").get(..3)?.parse().ok()?;
+        return Some(if whole >= MILLISECONDS_MIN { whole } else { whole * 1000 + thousandths });
+    }
+    let time = DateTime::parse_from_rfc3339(text).ok()?;
+    Some(u64::try_from(time.timestamp_millis()).unwrap_or(0))
+}
+
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_three_forms() {
+        for (text, ms) in [
+            ("0", 0),
+            ("1795428000", 1_795_428_000_000),
+            ("1795428000.5", 1_795_428_000_500),
+            ("1795428000.123456", 1_795_428_000_123),
+            (" 99999999999 ", 99_999_999_999_000),
+            ("100000000000", 100_000_000_000),
+            ("1795428000123", 1_795_428_000_123),
+            ("1795428000123.9", 1_795_428_000_123),
+            ("2026-11-23T10:00:00Z", 1_795_428_000_000),
+            ("2026-11-23T11:30:00.25+01:30", 1_795_428_000_250),
+            ("2026-11-23 02:00:00.1234567891-08:00", 1_795_428_000_123),
+            ("1969-12-31T23:59:59Z", 0),
+        ] {
+            assert_eq!(milliseconds(text.as_bytes()), Some(ms), "{text}");
+        }
+        for text in [
+            "",
+            ".",
+            "1.",
+            ".5",
+            "-1",
+            "+1",
+            "1e9",
+            "1.2.3",
+            "99999999999999999999",
+            "2026-11-23",
+            "2026-11-23T10:00:00",
+            "2026-02-30T10:00:00Z",
+            "10:00",
+            "soon",
+            "\u{661}",
+        ] {
+            assert_eq!(milliseconds(text.as_bytes()), None, "{text}");
+        }
+        assert_eq!(milliseconds(b"\xFF"), None);
+    }
+
+    #[test]
+    fn items_are_live_expired_or_ahead_by_the_clock_of_the_server() {
+        // A window of an hour, so that the time that passes in the test makes no difference.
+        let (window_ms, server_ms) = (3_600_000, 1_795_428_000_000);
+        let times = Times::new("time", window_ms, server_ms);
+        let moment = |ms: u64| times.moment(ms.to_string().as_bytes());
+        let generation = |ms: u64| moment(ms).unwrap().map(|moment| moment.generation);
+        assert_eq!(moment(server_ms).unwrap().map(|moment| moment.at_ms), Some(server_ms));
+        assert!(generation(server_ms - window_ms / 2) < generation(server_ms));
+        assert_eq!(generation(server_ms - 2 * window_ms), None);
+        assert!(generation(server_ms + window_ms / 20).is_some());
+        assert!(moment(server_ms + 2 * window_ms).unwrap_err().contains("ahead"));
+        assert!(times.moment(b"soon").unwrap_err().contains("RFC 3339"));
+    }
+}
