@@ -45,10 +45,13 @@ impl Layer {
     /// [`Engine::may_contain`]. O(1).
     #[inline(always)]
     pub(super) fn may_contain<D: Probe>(&self, item: D, at: Moment) -> bool {
+        if self.has_expired(at) {
+            return false;
+        }
         match (self.placement().probing(), self.cells().state(), item.pair()) {
             // As above.
-            (LayoutRef::Scattered(layout), CellState::Bits, Some(pair)) => {
-                layout.may_contain::<Bits>(self.cells().view(), pair, at)
+            (LayoutRef::Scattered(layout), CellState::Bits | CellState::Burst(_), Some(pair)) => {
+                layout.may_contain::<Bits>(self.cells().view_of_bits(), pair, at)
             }
             (LayoutRef::Modulo(layout), CellState::Bits, Some(pair)) => {
                 layout.may_contain::<Bits>(self.cells().view(), pair, at)
@@ -62,8 +65,8 @@ impl Layer {
     pub(super) fn contains_rest<D: Probe>(&self, item: D, at: Moment) -> bool {
         match (self.placement().probing(), self.cells().state(), item.pair()) {
             // As above.
-            (LayoutRef::Scattered(layout), CellState::Bits, Some(pair)) => {
-                layout.contains_rest::<Bits>(self.cells().view(), pair, at)
+            (LayoutRef::Scattered(layout), CellState::Bits | CellState::Burst(_), Some(pair)) => {
+                layout.contains_rest::<Bits>(self.cells().view_of_bits(), pair, at)
             }
             (LayoutRef::Modulo(layout), CellState::Bits, Some(pair)) => {
                 layout.contains_rest::<Bits>(self.cells().view(), pair, at)
@@ -251,9 +254,6 @@ macro_rules! probes {
 
             #[inline(never)]
             fn may_contain(layer: &Layer, item: Self, at: Moment) -> bool {
-                if layer.has_expired(at) {
-                    return false;
-                }
                 let view = layer.cells().view();
                 $with_lines!(layer, layout, C => layout.may_contain::<C>(view, item, at), false)
             }

@@ -199,6 +199,12 @@ impl Cells {
         View { words, stamps }
     }
 
+    /// As [`view`](Self::view), of cells of bits, which have no stamps.
+    #[inline(always)]
+    pub(in crate::bloom) fn view_of_bits(&self) -> View<'_> {
+        View { words: self.words(), stamps: &[] }
+    }
+
     /// Returns the cells and the stamps of their regions, to be changed.
     #[inline(always)]
     pub(in crate::bloom) fn view_mut(&mut self) -> ViewMut<'_> {
