@@ -281,6 +281,6 @@ fn any_contains(layers: &[Layer], item: impl HashedItem, at: Moment, prefetch: i
 /// half to three quarters of the items.
 const NEWEST_LAYERS: usize = 2;
 
-/// Layers whose first probes are looked at in one step: there is a bit of a word for each. A filter of so many layers, each twice
-/// as large as the one before, is larger than any memory.
+/// Layers whose first probes are looked at in one step: a word has a bit for each. Filters whose layers double have fewer
+/// layers.
 const STEP_LAYERS: usize = 32;

@@ -1,7 +1,7 @@
 //! The library as other programs see it: adding on several threads, sizes beforehand, digests.
 
-use everbloom::bloom::Promise;
 use everbloom::bloom::window::{MomentError, Span, Window};
+use everbloom::bloom::{Filter, Promise};
 use everbloom::{
     AddError, BloomFilter, Format, Growth, ItemTime, LayerSize, Loader, Options, ReserveError, Tally,
     layer_sizes, window_burst_layer_sizes, window_layer_sizes,
@@ -130,6 +130,12 @@ fn sizes_of_the_other_formats_are_as_those_modules_show_them() {
     }
 }
 
+/// Asserts that a filter has layers of these sizes.
+fn assert_sizes(sizes: &[LayerSize], filter: &Filter, context: &str) {
+    let made: Vec<u64> = filter.layers().iter().map(|layer| layer.cells().size_bits()).collect();
+    assert_eq!(sizes.iter().map(|layer| layer.size_bits).collect::<Vec<_>>(), made, "{context}");
+}
+
 #[test]
 fn sizes_with_a_window_are_those_of_the_filter_at_that_pace() {
     const DAY_MS: u64 = 86_400_000;
@@ -149,12 +155,7 @@ fn sizes_with_a_window_are_those_of_the_filter_at_that_pace() {
             drop(filter.take_expired());
         }
         let sizes = window_layer_sizes(options, items).unwrap();
-        let made: Vec<u64> = filter.layers().iter().map(|layer| layer.cells().size_bits()).collect();
-        assert_eq!(
-            sizes.iter().map(|layer| layer.size_bits).collect::<Vec<_>>(),
-            made,
-            "{options:?} {items}"
-        );
+        assert_sizes(&sizes, &filter, &format!("{options:?} {items}"));
     }
     let fixed = Options { error_rate: 0.01, capacity_items: 1000, growth: Growth::Fixed };
     assert!(window_layer_sizes(fixed, 5000).is_err());
@@ -175,12 +176,7 @@ fn sizes_with_a_window_are_those_of_the_filter_after_a_burst() {
         }
         let options = Options { error_rate, capacity_items, growth };
         let sizes = window_burst_layer_sizes(options, items).unwrap();
-        let made: Vec<u64> = filter.layers().iter().map(|layer| layer.cells().size_bits()).collect();
-        assert_eq!(
-            sizes.iter().map(|layer| layer.size_bits).collect::<Vec<_>>(),
-            made,
-            "{options:?} {items}"
-        );
+        assert_sizes(&sizes, &filter, &format!("{options:?} {items}"));
     }
     let fixed = Options { error_rate: 0.01, capacity_items: 1000, growth: Growth::Fixed };
     assert!(window_burst_layer_sizes(fixed, 1000).is_err());

@@ -92,7 +92,7 @@ impl History {
         if self.items.iter().enumerate().all(is_possible) { Ok(()) } else { Err("items") }
     }
 
-    /// Counts the items of another layer too, up to so many in a generation.
+    /// Counts the items of another layer too, up to `most` in a generation.
     pub(in crate::bloom) fn unite(&mut self, other: &Self, most: u64) {
         self.count(other.newest, 0, most);
         for generation in (0..COLUMNS).filter_map(|age| other.newest.checked_sub(age)) {

@@ -75,20 +75,17 @@ impl<'f, L: AsTimed> Placing<'f, L> {
         if self.smaller_capacity(&base, generation).is_some() {
             return None;
         }
-        let items = self.quota(&base, generation);
+        let items = self.quota((base_index, &base), generation);
         if base.history.items_of(generation) < items {
             return Some(Place { generation, layer: base_index, items });
         }
-        let bursts = self.layers.iter().map(AsTimed::as_timed).enumerate();
-        bursts.rev().find_map(|(layer, timed)| {
-            let burst = timed.filter(|timed| timed.is_burst_of(generation))?;
-            let items = burst.capacity_items;
-            (burst.history.items_of(generation) < items).then_some(Place { generation, layer, items })
-        })
+        let mut bursts = self.numbered().rev().filter(|(_, layer)| layer.is_burst_of(generation));
+        let (layer, burst) =
+            bursts.find(|(_, burst)| burst.history.items_of(generation) < burst.capacity_items)?;
+        Some(Place { generation, layer, items: burst.capacity_items })
     }
 
-    /// Returns the shape of the layer that is to be made for an item of a generation, and the generation of a burst
-    /// layer. O(layers).
+    /// Returns the shape of the layer that is to be made for an item of a generation. O(layers).
     ///
     /// # Errors
     /// [`AddError`] when the filter cannot grow.
@@ -111,37 +108,39 @@ impl<'f, L: AsTimed> Placing<'f, L> {
 
     /// Returns the layer of columns that takes items, the last one, and its index.
     pub(super) fn base(&self) -> Option<(usize, Timed<'f>)> {
-        let layers = self.layers.iter().enumerate().rev();
-        layers
-            .filter_map(|(index, layer)| Some((index, layer.as_timed()?)))
-            .find(|(_, timed)| !timed.is_burst())
+        self.numbered().rev().find(|(_, layer)| !layer.is_burst())
     }
 
     fn columns(&self, capacity_items: u64) -> Shape {
         Shape::sized(CellType::Columns, capacity_items, columns_rate(self.promise))
     }
 
+    /// Returns the layers with their indices.
+    fn numbered(&self) -> impl DoubleEndedIterator<Item = (usize, Timed<'f>)> {
+        let layers = self.layers.iter().enumerate();
+        layers.filter_map(|(index, layer)| Some((index, layer.as_timed()?)))
+    }
+
     fn timed(&self) -> impl Iterator<Item = Timed<'f>> {
-        self.layers.iter().filter_map(AsTimed::as_timed)
+        self.numbered().map(|(_, layer)| layer)
     }
 
     /// Returns the most items of a generation in the base with which the error rates of all live columns are at most
     /// their part of the promise together, now and, in a filter that grows, as long as the generation is live and later
     /// ones need their share. O(layers).
-    fn quota(&self, base: &Timed<'_>, generation: Generation) -> u64 {
+    fn quota(&self, (base_index, base): (usize, &Timed<'_>), generation: Generation) -> u64 {
         let now = self.newest.max(generation);
         // The rates of the columns by the age of their generation.
         let (mut columns, mut bursts) = ([0.0; COLUMNS_LEN], 0.0);
-        for layer in self.timed() {
+        for (index, layer) in self.numbered() {
             if layer.is_burst() {
                 bursts += layer.full_rate(now);
                 continue;
             }
-            let is_base = std::ptr::eq(layer.history, base.history);
             for (number, items) in layer.history.live(now) {
                 let age = usize::try_from(now.saturating_sub(number)).unwrap_or(usize::MAX);
                 if let Some(rate) = columns.get_mut(age)
-                    && !(is_base && number == generation)
+                    && (index, number) != (base_index, generation)
                 {
                     *rate += layer.rate.rate(items as f64);
                 }
@@ -204,8 +203,8 @@ impl<'f, L: AsTimed> Placing<'f, L> {
         items.saturating_add(items / 32)
     }
 
-    /// Returns the capacity of a larger base, if so many live generations have bursts that it is smaller than burst
-    /// layers for all of them. O(layers * generations).
+    /// Returns the capacity of a larger base, if eight other live generations have had bursts since the base took its first
+    /// live item. O(layers * generations).
     fn larger_capacity(&self, base: &Timed<'_>, generation: Generation) -> Option<u64> {
         let now = self.newest.max(generation);
         // Bursts before the base came to be are no sign that it is too small.
@@ -261,10 +260,9 @@ impl Timed<'_> {
         self.is_burst() && self.history.newest == generation
     }
 
-    /// Returns the sum of the error rates of the live generations but `except`. O(generations).
-    pub(super) fn live_rate(&self, now: Generation, except: Generation) -> f64 {
-        let generations = self.history.live(now).filter(|(generation, _)| *generation != except);
-        generations.map(|(_, items)| self.rate.rate(items as f64)).sum()
+    /// Returns the sum of the error rates of the live generations. O(generations).
+    pub(super) fn live_rate(&self, now: Generation) -> f64 {
+        self.history.live(now).map(|(_, items)| self.rate.rate(items as f64)).sum()
     }
 
     /// Returns the error rate of a burst layer that is full; 0 once it has expired.
@@ -284,7 +282,7 @@ fn live_generations(now: Generation) -> impl Iterator<Item = Generation> {
     (0..LIVE_GENERATIONS).map_while(move |age| now.checked_sub(age).filter(|generation| *generation > 0))
 }
 
-/// Returns whether a base of a capacity holds so many items of every generation.
+/// Returns whether a base of this capacity holds this number of items of every generation.
 fn holds(capacity_items: u64, items: u64) -> bool {
     column_items(CellType::Columns, capacity_items) >= items as f64
 }

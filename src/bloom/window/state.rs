@@ -166,7 +166,7 @@ pub fn live_items(layer: &Layer, now: Generation) -> u64 {
 /// Returns the sum of the error rates of a layer's live generations.
 #[must_use]
 pub fn live_rate(layer: &Layer, now: Generation) -> f64 {
-    layer.as_timed().map_or(0.0, |timed| timed.live_rate(now, 0))
+    layer.as_timed().map_or(0.0, |timed| timed.live_rate(now))
 }
 
 impl Window {
