@@ -85,7 +85,7 @@ impl Options {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CreateError {
     /// An option is out of its range; holds its name.
-    #[error("{0} is out of its range")]
+    #[error("{0} is out of range")]
     Option(&'static str),
     /// There is not enough memory for the filter, or it is larger than a filter may be.
     #[error("{0}")]

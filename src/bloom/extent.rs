@@ -86,13 +86,13 @@ impl Extent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ScaleError {
     /// It is of fixed size.
-    #[error("the filter is of fixed size")]
+    #[error("the filter is fixed")]
     Fixed,
     /// It would take more bytes than the limit.
     #[error("the filter would take more bytes than it may")]
     TooLarge,
-    /// The error rate of a layer would be too small to tell from zero.
-    #[error("the error rate of a layer would be too small to tell from zero")]
+    /// The error rate of a layer would be too small: it would round to 0.
+    #[error("the error rate of a layer would be too small: it would round to 0")]
     ErrorRateVanishes,
     /// It would have more layers or probes, or more items in a layer, than there may be.
     #[error("the filter would have too many layers, probes, or items in one layer")]

@@ -42,8 +42,8 @@ pub enum ReserveError {
     /// [`PROBES_TOTAL_MAX`](super::limits::PROBES_TOTAL_MAX), or too many items in one layer.
     #[error("the filter would have too many layers, probes, or items in one layer")]
     TooLong,
-    /// The error rate of the next layer would be too small to tell from zero.
-    #[error("the error rate of the next layer would be too small to tell from zero")]
+    /// The error rate of the next layer would be too small: it would round to 0.
+    #[error("the error rate of the next layer would be too small: it would round to 0")]
     ErrorRateVanishes,
     /// The allocator refused.
     #[error("out of memory")]
@@ -71,7 +71,7 @@ pub enum Added {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum AddError {
     /// The filter is of fixed size, and has as many items as it was reserved for.
-    #[error("the filter is full and of fixed size")]
+    #[error("the filter is fixed and full")]
     Full,
     /// The filter is full and cannot grow.
     #[error("the filter is full and cannot grow")]

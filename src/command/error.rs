@@ -8,7 +8,7 @@ use thiserror::Error;
 use super::number::{rounded_up, six_digits};
 use super::table::Command;
 use super::words::Word;
-use crate::bloom::hash::scheme::{NotEncodable, SchemeError};
+use crate::bloom::hash::scheme::{NotEncodable, Scheme, SchemeError};
 use crate::bloom::limits::{CAPACITY_MIN_ITEMS, EXPANSION_MAX, WINDOW_MAX_MS, WINDOW_MIN_MS};
 use crate::bloom::merge::MergeError;
 use crate::bloom::{AddError, ReserveError, ScaleError};
@@ -72,15 +72,13 @@ pub enum CommandError {
     #[error("Unknown argument received")]
     InsertUnknownArgument,
     /// FORMAT with an unknown name.
-    #[error("ERR unknown format: everbloom, redisbloom or valkey-bloom")]
+    #[error("ERR unknown format: use everbloom, redisbloom or valkey-bloom")]
     UnknownFormat,
     /// SEED is not of 32 bytes. This and the next texts are valkey-bloom's.
     #[error("ERR invalid seed")]
     BadSeed,
     /// SEED of two equal halves from a client. This text is everbloom's: valkey-bloom accepts such a seed.
-    #[error(
-        "ERR invalid seed: its two halves of 16 bytes are equal, and the filter would break its error rate"
-    )]
+    #[error("ERR invalid seed: its two halves of 16 bytes must differ")]
     WeakSeed,
     /// TIGHTENING is not a number.
     #[error("ERR bad tightening ratio")]
@@ -92,37 +90,37 @@ pub enum CommandError {
     #[error("ERR {}", scale_text(*.0))]
     ScaleTo(ScaleError),
     /// SEED or TIGHTENING for another format than valkey-bloom's.
-    #[error("ERR SEED and TIGHTENING are for filters of FORMAT valkey-bloom only")]
+    #[error("ERR SEED and TIGHTENING need FORMAT valkey-bloom")]
     NeedsValkeyBloom,
     /// An option of everbloom's own format only; holds its word.
-    #[error("ERR {0} is for filters of FORMAT everbloom only")]
+    #[error("ERR {0} needs FORMAT everbloom")]
     NeedsEverbloom(&'static str),
     /// KEY is not of 16 bytes.
-    #[error("ERR KEY takes 16 bytes")]
+    #[error("ERR KEY must have 16 bytes")]
     BadKey,
     /// SATURATE for a scaling filter.
-    #[error("ERR SATURATE is for filters of fixed size: add NONSCALING or EXPANSION 0")]
+    #[error("ERR SATURATE needs a fixed filter: add NONSCALING or EXPANSION 0")]
     NeedsFixedSize,
     /// WINDOW with an option that it excludes; holds the option.
-    #[error("ERR {0} and WINDOW do not go together")]
+    #[error("ERR {0} cannot be combined with WINDOW")]
     WindowAnd(&'static str),
     /// An option of sliding-window filters only; holds its word.
-    #[error("ERR {0} is for filters that are made with WINDOW only")]
+    #[error("ERR {0} needs a filter created with WINDOW")]
     NeedsWindow(&'static str),
     /// WINDOW or PWINDOW out of range.
     #[error("ERR window must be in the range [{}, {}] milliseconds", WINDOW_MIN_MS, WINDOW_MAX_MS)]
     WindowRange,
     /// AT is not a time.
-    #[error("ERR AT takes milliseconds of UNIX time")]
+    #[error("ERR AT must be a UNIX time in milliseconds")]
     BadAt,
     /// AT is so old that the items would have expired already.
-    #[error("ERR AT is older than the window of the filter")]
+    #[error("ERR AT is older than the window of the filter: the items have expired")]
     AtTooOld,
     /// AT is too far in the future.
-    #[error("ERR AT is more than a fourteenth of the window ahead of the clock")]
+    #[error("ERR AT is in the future by more than a fourteenth of the window: check the clocks")]
     AtAhead,
     /// The client may not read a source. This and the next two texts begin as the server's own.
-    #[error("NOPERM this user has no permissions to read a source with BF.CARD")]
+    #[error("NOPERM this user needs the permission to run BF.CARD on every source")]
     SourceDenied,
     /// A source is in another slot than the first key.
     #[error("CROSSSLOT Keys in request don't hash to the same slot")]
@@ -131,12 +129,10 @@ pub enum CommandError {
     #[error("TRYAGAIN Multiple keys request during rehashing of slot")]
     SourceMoving,
     /// BF.DEL: the filter does not count.
-    #[error(
-        "ERR items can be deleted only from a filter that was made with COUNTING (BF.RESERVE, BF.INSERT)"
-    )]
+    #[error("ERR BF.DEL needs a filter created with COUNTING")]
     NotCounting,
     /// VALIDATESCALETO for RedisBloom's format.
-    #[error("ERR VALIDATESCALETO is not for filters of FORMAT redisbloom")]
+    #[error("ERR VALIDATESCALETO cannot be combined with FORMAT redisbloom")]
     CannotValidateScaleTo,
     /// BF.LOAD: the key exists.
     #[error("BUSYKEY Target key name already exists.")]
@@ -157,13 +153,13 @@ pub enum CommandError {
     #[error("ERR invalid expire time in '{0}' command")]
     ExpireTime(&'static str),
     /// A packed batch: an unknown packing.
-    #[error("ERR unknown packing: LINES, FIXED or PREFIXED")]
+    #[error("ERR unknown packing: use LINES, FIXED or PREFIXED")]
     BatchPacking,
     /// A packed batch: a bad length of its items.
-    #[error("ERR FIXED takes the length of an item, at least 1 byte")]
+    #[error("ERR FIXED needs the length of an item, an integer of at least 1")]
     BatchItemBytes,
     /// A packed batch: the data ends within an item.
-    #[error("ERR the data ends within an item")]
+    #[error("ERR the data ends in the middle of an item: check the packing")]
     BatchTorn,
     /// BF.INFO: no such field.
     #[error("Invalid information value")]
@@ -179,8 +175,8 @@ pub enum CommandError {
     BadData,
     /// BF.LOADCHUNK: a chunk of another dump than the header that made the filter.
     #[error(
-        "ERR received bad data - the chunk is of another dump than the filter's header: delete the key and \
-                 begin again with BF.SCANDUMP and iterator 0"
+        "ERR received bad data - the chunk and the header are from different dumps: delete the key and start \
+                 again with BF.SCANDUMP and iterator 0"
     )]
     OtherDump,
     /// BF.LOADCHUNK: a chunk beyond the last layer.
@@ -197,8 +193,8 @@ pub enum CommandError {
     OutOfMemory,
     /// A replicated BF.ADD, BF.MADD, BF.INSERT or BF.BULKADD for a filter that this server lacks.
     #[error(
-        "ERR not found: a primary or append-only file adds to a filter that is not here, and everbloom's own \
-                 spell out what they create; set bf.format to the module that it comes from"
+        "ERR not found: a replicated command adds to a filter that this server does not have; if another module \
+                 sent it, set bf.format to the format of that module"
     )]
     LostFilter,
     /// A new filter could not be created.
@@ -222,28 +218,28 @@ pub enum ImportError {
     #[error("SOURCE key, GUAVA bytes or EMPTY must follow the key")]
     NoOrigin,
     /// The source is the destination.
-    #[error("source and destination are the same key")]
+    #[error("source and destination are the same key: choose another destination")]
     SameKey,
     /// The source key does not exist.
-    #[error("there is no string at the source key; EMPTY starts without one")]
+    #[error("there is no string at the source key: check its name, or use EMPTY to start without one")]
     NoSource,
     /// A bad value of an option; holds the option.
     #[error("bad value of {0}")]
     BadValue(&'static str),
     /// An unknown scheme.
-    #[error("unknown scheme '{0}'")]
+    #[error("unknown scheme '{0}': use guava, {}", listed::<Scheme>())]
     UnknownScheme(String),
     /// A required option is missing; holds the option.
-    #[error("{0} is missing, and nothing else tells it")]
+    #[error("{0} is missing: add this option")]
     Missing(&'static str),
     /// An option that Guava's bytes already contain.
     #[error(
-        "the bytes of a Guava filter tell scheme, bits, hashes and order themselves; \
-                 only ENCODING, CAPACITY, ERROR, EXPANSION, NONSCALING and REPLACE go with them"
+        "a Guava filter contains its scheme, bits, hashes and order: give its bytes with SOURCE or GUAVA, and \
+                 omit these options"
     )]
     SelfDescribing,
     /// Redisson's settings, or one of their fields, cannot be read.
-    #[error("no field {field} of Redisson's settings can be read at '{key}': give BITS and HASHES")]
+    #[error("cannot read the field {field} of Redisson's settings at '{key}': give BITS and HASHES")]
     NoSettings {
         /// The key of the settings.
         key: String,
@@ -260,10 +256,10 @@ pub enum ImportError {
     #[error("{0}")]
     Guava(GuavaError),
     /// The filter is not an imported one.
-    #[error("the filter was not imported")]
+    #[error("BF.EXPORT needs a filter created with BF.IMPORT")]
     NotImported,
     /// The filter has grown, and a client's string has one layer.
-    #[error("the filter has grown to {layers} layers, which no client's string can hold")]
+    #[error("the filter has grown to {layers} layers, but a client's string can hold one only")]
     Grown {
         /// Number of its layers.
         layers: usize,
@@ -274,6 +270,11 @@ pub enum ImportError {
     /// There is no memory for the filter.
     #[error("out of memory")]
     OutOfMemory,
+}
+
+/// Returns the words of a type, with commas between them.
+fn listed<W: Word>() -> String {
+    W::WORDS.iter().map(|(_, word)| *word).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns what an error quotes of a client's bytes: at most 128 of them.
@@ -310,7 +311,7 @@ impl CommandError {
 }
 
 /// The error of a command that failed unexpectedly.
-pub const INTERNAL_ERROR: &str = "ERR internal error";
+pub const INTERNAL_ERROR: &str = "ERR internal error: report it with the server's log";
 
 fn scale_text(error: ScaleError) -> &'static str {
     match error {
@@ -324,7 +325,8 @@ fn scale_text(error: ScaleError) -> &'static str {
 fn reserve_text(error: ReserveError) -> Cow<'static, str> {
     match error {
         ReserveError::TooLarge { needed_bytes, limit_bytes } => Cow::Owned(format!(
-            "filter would take {needed_bytes} bytes, more than bf.max-filter-bytes or the memory allows ({limit_bytes})"
+            "filter would take {needed_bytes} bytes, more than bf.max-filter-bytes or the memory allows ({limit_bytes}): \
+             choose a smaller capacity or raise the limit"
         )),
         // valkey-bloom's text: only its filters can be reserved with so small a rate.
         ReserveError::ErrorRateVanishes => "false positive degrades to 0 on scale out".into(),
@@ -338,7 +340,7 @@ fn add_text(error: AddError) -> Cow<'static, str> {
         AddError::Full => "non scaling filter is full".into(),
         AddError::CannotGrow(_) => "problem inserting into filter".into(),
         AddError::NotEncodable(encoding) => {
-            Cow::Owned(format!("{}, which encoding {} needs", NotEncodable(encoding), encoding.word()))
+            Cow::Owned(format!("{}, as encoding {} requires", NotEncodable(encoding), encoding.word()))
         }
     }
 }
@@ -346,27 +348,26 @@ fn add_text(error: AddError) -> Cow<'static, str> {
 fn merge_text(error: MergeError) -> Cow<'static, str> {
     match error {
         MergeError::Reserve(_) => {
-            "the merged filter would have too many layers, or too many probes per item".into()
+            "the merged filter would have too many layers or probes per item: merge fewer filters".into()
         }
         MergeError::Mismatch => {
-            "the destination's format cannot hold a source: no layer of the same shape and hash; \
-             merge into a key that holds a filter of FORMAT everbloom without KEYED, \
-             or of COUNTING or WINDOW into one that was reserved alike"
+            "the destination cannot take a layer of a source: merge into a filter of FORMAT everbloom \
+             without KEYED. COUNTING and WINDOW filters need a destination that was reserved with the same options"
                 .into()
         }
-        MergeError::TooFull => "a layer of the destination would hold more items than it was sized for; \
-             merge into a key that holds a filter of FORMAT everbloom, or FORCE"
+        MergeError::TooFull => "a layer of the destination would exceed its capacity: \
+             merge into a filter of FORMAT everbloom, or use FORCE"
             .into(),
         MergeError::ErrorRate { rate, promised, needed } => {
             let (rate, promised) = (six_digits(rate), six_digits(promised));
             let advice = if needed < 1.0 {
                 let needed = rounded_up(needed);
-                format!("merge into an empty filter that promises at least {needed} (BF.RESERVE), or FORCE")
+                format!("reserve a destination with an error rate of at least {needed}, or use FORCE")
             } else {
-                "no filter can promise what these need: FORCE".to_owned()
+                "no destination can hold these sources within its error rate; FORCE merges anyway".to_owned()
             };
             Cow::Owned(format!(
-                "the merged filter would come to an error rate of {rate}, and {promised} is promised; {advice}"
+                "the merged filter would have an error rate of {rate}, above the {promised} of the destination: {advice}"
             ))
         }
     }

@@ -70,13 +70,13 @@ pub(super) const fn iterator_after(position: u64) -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ChunkError {
     /// The chunk is torn, altered, or of another filter or place.
-    #[error("the chunk is torn, altered, or of another filter or place")]
+    #[error("the chunk is damaged, or belongs to another filter or position")]
     BadData,
     /// The chunk is whole, but not of the dump whose header made the filter, or that dump is not known any more.
-    #[error("the chunk is of another dump than the filter's header")]
+    #[error("the chunk and the header are from different dumps")]
     OtherDump,
     /// The chunk begins beyond the last layer.
-    #[error("the chunk begins beyond the last layer")]
+    #[error("the chunk begins after the last layer")]
     BeyondEnd,
     /// The chunk is longer than the rest of its layer.
     #[error("the chunk is longer than the rest of its layer")]

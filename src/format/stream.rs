@@ -74,17 +74,17 @@ pub enum UnsignedOrBytes<B> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum DecodeError {
     /// The bytes end early, or a field is of another kind.
-    #[error("the filter's bytes end early")]
+    #[error("the filter's data is truncated")]
     Truncated,
     /// The bytes end early, or a build of valkey-bloom from before release 1.0 wrote them. Its order of fields has the
     /// version of the released one, and a source that does not see the kind of a field cannot distinguish the two.
     #[error(
-        "a layer does not begin with its capacity: the bytes end early, or were written by a valkey-bloom \
-                 from before its release 1.0, whose order of fields no server can read"
+        "a layer does not begin with its capacity: the data is truncated, or a valkey-bloom before release 1.0 \
+                 wrote it, which cannot be read"
     )]
     PrereleaseOrder,
     /// A version or kind that this release does not know.
-    #[error("unsupported {what} {got}: written by a newer release?")]
+    #[error("unsupported {what} {got}: a newer release may have written it, upgrade this one")]
     Unsupported {
         /// The field that says so.
         what: &'static str,
@@ -92,15 +92,15 @@ pub enum DecodeError {
         got: u64,
     },
     /// Written by everbloom before its first release, 1.0.
-    #[error("written by everbloom 0.1 or 0.2, whose encoding no release reads")]
+    #[error("written by everbloom 0.1 or 0.2, which this release cannot read: create the filter again")]
     BeforeFirstRelease,
     /// A field that is out of its range or contradicts another.
-    #[error("{0} is out of range or contradicts the rest")]
+    #[error("{0} is out of range or contradicts other fields")]
     Invalid(&'static str),
     /// The filter would take more memory than there is or is allowed.
     #[error(
         "the filter takes {needed_bytes} bytes, more than bf.max-filter-bytes or the memory allows \
-                     ({limit_bytes})"
+                     ({limit_bytes}): raise the limit"
     )]
     TooLarge {
         /// Bytes of the filter.

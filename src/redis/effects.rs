@@ -135,7 +135,7 @@ unsafe fn replicate(context: Context, command: &ReplicatedCommand<'_>) {
 /// Logs that a command was not replicated. It cannot be refused: the filter has changed, and the client has its reply.
 #[cold]
 fn warn_of_replication(context: Context, command: &str) {
-    let text = format!("{command}; replicas and the append-only file lack what it did");
+    let text = format!("{command}; replicas and the append-only file lack its changes: synchronize the replicas and run BGREWRITEAOF");
     log::throttled(Topic::Replicating, context, &text);
 }
 

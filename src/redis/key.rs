@@ -242,7 +242,7 @@ impl OpenKey for Key<'_> {
 /// Returns the error for a filter that the server refuses, after a line in the log.
 #[cold]
 fn not_published() -> CommandError {
-    log::throttled(Topic::Publishing, ptr::null_mut(), "the server does not take it");
+    log::throttled(Topic::Publishing, ptr::null_mut(), "the key cannot be set");
     CommandError::Internal
 }
 

@@ -122,7 +122,7 @@ impl Throttle {
     fn log_omitted(&self, context: Context) {
         let omitted = self.window.try_lock().ok().and_then(|mut window| window.take_omitted(Instant::now()));
         if let Some(omitted) = omitted {
-            warning(context, &format!("{}: {omitted} more such lines were left out", self.what));
+            warning(context, &format!("{}: {omitted} more lines of this kind were omitted", self.what));
         }
     }
 }
@@ -198,7 +198,7 @@ pub(super) fn report_panics() {
 
 /// Aborts the server, after a panic that left a filter or a snapshot in an unknown state.
 pub(super) fn abort(what: &str) -> ! {
-    warning(ptr::null_mut(), &format!("everbloom: panic in {what}, ending the server to save the data"));
+    warning(ptr::null_mut(), &format!("everbloom: panic while {what}: the server aborts to protect its data. Please report this bug"));
     std::process::abort()
 }
 

@@ -13,8 +13,8 @@ use super::{commands, config, datatype, huge_pages, info, log, memory, server};
 const NAME: &CStr = c"bf";
 
 /// The line in the log if the name is taken.
-const NAME_TAKEN: &str = "a module named bf is loaded already, RedisBloom or another copy of this one, and a server can \
-    have only one: MODULE LIST shows it with its path. Remove its loadmodule line, or this module's";
+const NAME_TAKEN: &str = "a module named bf is loaded already: RedisBloom, valkey-bloom or another copy of everbloom. \
+    A server can have only one. MODULE LIST shows its path: remove its loadmodule line or this one";
 
 /// The version that MODULE LIST shows, read as `RedisBloom` writes its own (8.2.0 is 80200): the 8 whose commands
 /// and replies this module has, then this release, 81302 for 1.3.2. docs/decisions/0011 says why.

@@ -134,14 +134,14 @@ pub(super) fn exit_after(error: &CommandError, command: Command, argv: Argv<'_>)
     let name = command.spec().name.to_uppercase();
     let refused = match allocator::refused_bytes() {
         0 => String::new(),
-        bytes => format!("; the last allocation that failed was of {bytes} bytes"),
+        bytes => format!("; the last failed allocation had {bytes} bytes"),
     };
     log::warning(
         ptr::null_mut(),
         &format!(
-            "everbloom: {name} of the primary or the append-only file failed for key '{key}' ({sent_bytes} bytes sent): \
-             {error}{refused}. This server would deny items that were added, so it ends here. Give it the memory that \
-             the filter takes, or intact data."
+            "everbloom: {name} from the primary or the append-only file failed for key '{key}' ({sent_bytes} bytes \
+             sent): {error}{refused}. The server exits, because it would not find items that were added. Give it more \
+             memory, or intact data."
         ),
     );
     // As with a file that the server cannot load: no crash, so no report of one.

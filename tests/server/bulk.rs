@@ -21,7 +21,7 @@ fn transactions_and_scripts_take_batches(site: &Site) {
         {
             assert_eq!(client.say(command), "+QUEUED");
         }
-        assert_eq!(client.say("EXEC"), "[\"110\", \"110\", -ERR the data ends within an item]");
+        assert_eq!(client.say("EXEC"), "[\"110\", \"110\", -ERR the data ends in the middle of an item: check the packing]");
         let add = "return {redis.call('BF.BULKADD', KEYS[1], 'LINES', ARGV[1]), \
                    redis.call('BF.BULKEXISTS', KEYS[1], 'COUNT', 'LINES', ARGV[1])}";
         assert_eq!(client.ask(&["EVAL", add, "1", "k", "a\nx\ny\nx"]), "[\"0110\", 4]");
@@ -95,7 +95,7 @@ fn batches_raise_events_and_are_counted(site: &Site) {
 fn torn_batches_change_nothing(site: &Site) {
     let server = site.start();
     let mut client = server.client();
-    let torn = "-ERR the data ends within an item";
+    let torn = "-ERR the data ends in the middle of an item: check the packing";
     client.say("BF.RESERVE k 0.01 1000");
     let digest = client.digest("k");
     let many = [b"\x01\0\0\0a".repeat(1000), b"\x02\0\0\0a".to_vec()].concat();

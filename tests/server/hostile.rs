@@ -348,7 +348,7 @@ fn refused_payloads_do_not_fill_the_log(site: &Site) {
         let log = server.log();
         let lines = log.lines().filter_map(|line| line.split_once("a filter cannot be loaded: "));
         let (summaries, written): (Vec<_>, Vec<_>) =
-            lines.partition(|(_, text)| text.ends_with(" more such lines were left out"));
+            lines.partition(|(_, text)| text.ends_with(" more lines of this kind were omitted"));
         let left_out =
             summaries.iter().map(|(_, text)| text.split(' ').next().unwrap().parse::<u64>().unwrap());
         (written.len() as u64, left_out.sum::<u64>())

@@ -126,5 +126,5 @@ fn a_stream_that_adds_to_nothing_makes_nothing(site: &Site) {
     let mut client = replica.client();
     wait_until("the stream is carried out", || client.int("EXISTS end") == 1);
     assert_eq!(client.int("DBSIZE"), 1);
-    assert!(replica.log().contains("a primary or append-only file adds to a filter that is not here"));
+    assert!(replica.log().contains("a replicated command adds to a filter that this server does not have"));
 }

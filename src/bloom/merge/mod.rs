@@ -33,13 +33,13 @@ pub enum MergeError {
     #[error(transparent)]
     Reserve(#[from] ReserveError),
     /// The destination cannot have a layer with the cells, the hash or the shape of one of a source.
-    #[error("the destination has no layer of that shape and hash")]
+    #[error("the destination cannot take a layer of a source")]
     Mismatch,
     /// A layer of the destination would exceed its capacity.
-    #[error("a layer would hold more items than it was sized for")]
+    #[error("a layer of the destination would exceed its capacity")]
     TooFull,
     /// The error rate of the filter would exceed its promise.
-    #[error("the filter would come to an error rate of {rate}, and promises {promised}")]
+    #[error("the merged filter would have an error rate of {rate}, above the {promised} of the destination")]
     ErrorRate {
         /// The error rate that it would have.
         rate: f64,

@@ -50,7 +50,7 @@ pub enum GuavaError {
     #[error("a Guava filter has 1 to 2147483647 longs")]
     Longs,
     /// The bytes after the header are not as many as the longs take.
-    #[error("the Guava filter announces {expected_bytes} bytes, got {got_bytes}")]
+    #[error("a Guava filter with this header has {expected_bytes} bytes, got {got_bytes}")]
     Length {
         /// Bytes that the header announces, its own included.
         expected_bytes: u64,

@@ -11,7 +11,7 @@ use crate::bloom::{Cells, OutOfMemory};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum StringError {
     /// A bit is set where a filter of this size has none: the size given is wrong, or the bit order.
-    #[error("the string has bits set at byte {byte}, beyond a filter of {size_bits} bits")]
+    #[error("the string has bits set at byte {byte}, beyond a filter of {size_bits} bits: check the number of bits and their order")]
     BeyondEnd {
         /// Position of the byte with the first such bit, in bytes.
         byte: u64,
@@ -19,7 +19,7 @@ pub enum StringError {
         size_bits: u64,
     },
     /// The string is longer than the filter by more than [`STRING_MAX_BYTES`].
-    #[error("the string has {length_bytes} bytes, too many for a filter of {size_bits} bits")]
+    #[error("the string has {length_bytes} bytes, too many for a filter of {size_bits} bits: check the number of bits")]
     TooLong {
         /// Bytes of the string.
         length_bytes: u64,
@@ -36,7 +36,7 @@ pub enum StringError {
 pub enum ExportError {
     /// The string can be longer than [`STRING_MAX_BYTES`].
     #[error(
-        "the filter's string can be {most_bytes} bytes long, a server's no longer than {}",
+        "the exported string could have {most_bytes} bytes, more than a server's limit of {}",
         STRING_MAX_BYTES
     )]
     TooLong {

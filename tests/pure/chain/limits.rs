@@ -134,7 +134,7 @@ fn every_error_says_what_it_is() {
     let errors: [(&dyn Error, &str); 6] = [
         (&OutOfMemory, "out of memory"),
         (&too_large, "the filter would take 9 bytes, more than 8"),
-        (&AddError::Full, "the filter is full and of fixed size"),
+        (&AddError::Full, "the filter is fixed and full"),
         (&AddError::CannotGrow(too_large), "the filter is full and cannot grow"),
         (&AddError::NotEncodable(ItemEncoding::Int32Le), "the item is not a decimal integer of 32 bits"),
         (&ScaleError::Fixed, "the filter is of fixed size"),

@@ -118,7 +118,7 @@ proptest! {
 #[test]
 fn a_length_beyond_the_data_is_refused() {
     let reply = Server::new().call(&[b"BF.BULKADD", b"k", b"PREFIXED", b"\xff\xff\xff\xffabc"]);
-    assert_eq!(reply, "-ERR the data ends within an item");
+    assert_eq!(reply, "-ERR the data ends in the middle of an item: check the packing");
 }
 
 #[test]

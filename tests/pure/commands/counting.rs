@@ -5,7 +5,7 @@ use everbloom::command::Settings;
 
 use crate::support::server::{Server, assert_dialogue};
 
-const NOT_OWN: &str = "-ERR COUNTING is for filters of FORMAT everbloom only";
+const NOT_OWN: &str = "-ERR COUNTING needs FORMAT everbloom";
 
 #[test]
 fn counting_goes_with_the_own_format_only() {
@@ -21,7 +21,7 @@ fn counting_goes_with_the_own_format_only() {
         ("BF.INSERT c COUNTING SEED 00000000000000000000000000000000 ITEMS x", NOT_OWN),
         (
             "BF.INSERT c COUNTING TIGHTENING 0.5 ITEMS x",
-            "-ERR SEED and TIGHTENING are for filters of FORMAT valkey-bloom only",
+            "-ERR SEED and TIGHTENING need FORMAT valkey-bloom",
         ),
         (
             "BF.INSERT c COUNTING VALIDATESCALETO 1000000000000 ITEMS x",

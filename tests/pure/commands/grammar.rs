@@ -21,12 +21,12 @@ fn options_that_do_not_go_together_are_refused_whether_the_filter_is_there_or_no
         ),
         (
             format!("FORMAT redisbloom SEED {seed}"),
-            "-ERR SEED and TIGHTENING are for filters of FORMAT valkey-bloom only",
+            "-ERR SEED and TIGHTENING need FORMAT valkey-bloom",
         ),
-        ("TIGHTENING 0.3".to_owned(), "-ERR SEED and TIGHTENING are for filters of FORMAT valkey-bloom only"),
+        ("TIGHTENING 0.3".to_owned(), "-ERR SEED and TIGHTENING need FORMAT valkey-bloom"),
         (
             "VALIDATESCALETO 1000 FORMAT redisbloom".to_owned(),
-            "-ERR VALIDATESCALETO is not for filters of FORMAT redisbloom",
+            "-ERR VALIDATESCALETO cannot be combined with FORMAT redisbloom",
         ),
     ] {
         for key in ["there", "vacant", "string"] {

@@ -36,7 +36,7 @@ fn an_import_is_replicated_with_explicit_defaults_and_builds_the_same_filter() {
         ("BF.MADD e p q r s t u v", "*7 #t #t #t #t #t #t #t"),
         ("BF.ADD d \u{1}x", "#t"),
         ("BF.INFO e FILTERS", "*1 :2"),
-        ("BF.EXPORT e", "-ERR the filter has grown to 2 layers, which no client's string can hold"),
+        ("BF.EXPORT e", "-ERR the filter has grown to 2 layers, but a client's string can hold one only"),
     ];
     assert_dialogue(&mut primary, &dialogue);
     let common = "ERROR 0.01 EXPANSION 2";

@@ -68,16 +68,16 @@ fn only_filters_of_our_own_are_keyed() {
     server.run("BF.ADD there a");
     for format in ["redisbloom", "valkey-bloom"] {
         for name in ["there", "vacant", "string"] {
-            let error = "-ERR KEYED is for filters of FORMAT everbloom only";
+            let error = "-ERR KEYED needs FORMAT everbloom";
             assert_eq!(server.run(&format!("BF.RESERVE {name} 0.01 9 KEYED FORMAT {format}")), error);
             assert_eq!(server.run(&format!("BF.INSERT {name} FORMAT {format} KEYED ITEMS a")), error);
-            let error = "-ERR KEY is for filters of FORMAT everbloom only";
+            let error = "-ERR KEY needs FORMAT everbloom";
             let line = format!("BF.INSERT {name} FORMAT {format} KEY 0123456789abcdef ITEMS a");
             assert_eq!(server.run(&line), error);
         }
     }
     for line in ["BF.INSERT k KEY short ITEMS a", "BF.INSERT k KEY 0123456789abcdef0 ITEMS a"] {
-        assert_eq!(server.run(line), "-ERR KEY takes 16 bytes");
+        assert_eq!(server.run(line), "-ERR KEY must have 16 bytes");
     }
     assert_eq!(server.run("BF.RESERVE k 0.01 9 KEY 0123456789abcdef"), "-ERR unknown argument 'KEY'");
     assert_eq!(server.run("BF.INSERT k KEY"), "-ERR wrong number of arguments for 'bf.insert' command");

@@ -77,7 +77,7 @@ fn the_error_rate_of_redisblooms_filters_is_at_most_a_quarter() {
 
 #[test]
 fn an_item_that_an_encoding_cannot_express_is_refused_by_every_layer() {
-    const REFUSED: &str = "-ERR the item is not a decimal integer of 32 bits, which encoding int32le needs";
+    const REFUSED: &str = "-ERR the item is not a decimal integer of 32 bits, as encoding int32le requires";
     let mut server = Server::new();
     let [both, many] = [format!("*3 #t {REFUSED} #t"), format!("*4 #t #t {REFUSED} #t")];
     let dialogue = [

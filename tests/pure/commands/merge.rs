@@ -9,7 +9,7 @@ use crate::support::server::{Server, assert_dialogue};
 use crate::support::{Field, Random, Record};
 
 const NOT_FOUND: &str = "-ERR not found";
-const NO_PERMISSION: &str = "-NOPERM this user has no permissions to read a source with BF.CARD";
+const NO_PERMISSION: &str = "-NOPERM this user needs the permission to run BF.CARD on every source";
 const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
 
 const fn word(format: Format) -> &'static str {
@@ -66,7 +66,7 @@ fn a_merge_is_refused_before_anything_changes() {
     assert_dialogue(&mut server, &dialogue);
     for line in ["BF.MERGE r a", "BF.MERGE v a FORCE"] {
         let reply = server.run(line);
-        assert!(reply.starts_with("-ERR the destination's format cannot hold a source"), "{line}: {reply}");
+        assert!(reply.starts_with("-ERR the destination cannot take a layer of a source"), "{line}: {reply}");
     }
     assert_eq!(server.replicated.len(), 4);
     assert!(!server.keys.contains_key(b"b".as_slice()));
@@ -337,7 +337,7 @@ fn a_header_of_a_union_that_is_altered_anywhere_is_refused_or_is_another_filters
 }
 
 /// What is refused because the destination cannot hold it.
-const MISMATCH: &str = "-ERR the destination's format cannot hold a source";
+const MISMATCH: &str = "-ERR the destination cannot take a layer of a source";
 
 #[test]
 fn counters_of_equal_shape_are_added_up() {

@@ -4,7 +4,7 @@
 use crate::support::Random;
 use crate::support::server::Server;
 
-const REFUSAL: &str = "-ERR the merged filter would come to an error rate of ";
+const REFUSAL: &str = "-ERR the merged filter would have an error rate of ";
 /// Items in one command.
 const BATCH: u64 = 1000;
 
@@ -60,8 +60,8 @@ fn most(server: &mut Server, key: &str) -> f64 {
 /// The error rate that a refused merge says a destination needs.
 fn needed_rate(refusal: &str) -> f64 {
     assert!(refusal.starts_with(REFUSAL), "{refusal}");
-    let (_, rest) = refusal.split_once("merge into an empty filter that promises at least ").unwrap();
-    rest.split_once(' ').unwrap().0.parse().unwrap()
+    let (_, rest) = refusal.split_once("reserve a destination with an error rate of at least ").unwrap();
+    rest.split_once(',').unwrap().0.parse().unwrap()
 }
 
 #[test]

@@ -41,8 +41,8 @@ fn what_saturates_is_replicated_so() {
 
 #[test]
 fn saturate_is_for_filters_of_fixed_size_and_of_our_own() {
-    const SIZE: &str = "-ERR SATURATE is for filters of fixed size: add NONSCALING or EXPANSION 0";
-    const FORMAT: &str = "-ERR SATURATE is for filters of FORMAT everbloom only";
+    const SIZE: &str = "-ERR SATURATE needs a fixed filter: add NONSCALING or EXPANSION 0";
+    const FORMAT: &str = "-ERR SATURATE needs FORMAT everbloom";
     let seed = "0123456789abcdef0123456789abcdef";
     let mut server = Server::new();
     server.run("BF.ADD there a");

@@ -204,11 +204,11 @@ fn items_can_be_of_an_earlier_moment() {
     server.run("BF.RESERVE k 0.01 1000 WINDOW 14");
     let mut insert = |at_ms: u64, item: &str| server.run(&format!("BF.INSERT k AT {at_ms} ITEMS {item}"));
     assert_eq!(insert(start - 14_000, "oldest"), "*1 #t");
-    assert_eq!(insert(start - 14_001, "older"), "-ERR AT is older than the window of the filter");
+    assert_eq!(insert(start - 14_001, "older"), "-ERR AT is older than the window of the filter: the items have expired");
     assert_eq!(insert(start + 1000, "ahead"), "*1 #t");
     assert_eq!(
         insert(start + 1001, "far"),
-        "-ERR AT is more than a fourteenth of the window ahead of the clock"
+        "-ERR AT is in the future by more than a fourteenth of the window: check the clocks"
     );
     assert_eq!(insert(start - 5000, "middle"), "*1 #t");
     assert_eq!(insert(start, "now"), "*1 #t");
@@ -237,8 +237,8 @@ fn items_can_be_of_an_earlier_moment() {
 #[test]
 fn what_does_not_go_together_is_refused() {
     let mut server = server();
-    let together = |word: &str| format!("-ERR {word} and WINDOW do not go together");
-    let needs = |word: &str| format!("-ERR {word} is for filters that are made with WINDOW only");
+    let together = |word: &str| format!("-ERR {word} cannot be combined with WINDOW");
+    let needs = |word: &str| format!("-ERR {word} needs a filter created with WINDOW");
     let range = "-ERR window must be in the range [100, 1099511627776] milliseconds".to_owned();
     let dialogue = [
         ("BF.RESERVE k 0.01 100 WINDOW 5 COUNTING", together("COUNTING")),
@@ -249,11 +249,11 @@ fn what_does_not_go_together_is_refused() {
         ("BF.INSERT k AT 5 ITEMS a", needs("AT")),
         (
             "BF.RESERVE k 0.01 100 WINDOW 5 FORMAT redisbloom",
-            "-ERR WINDOW is for filters of FORMAT everbloom only".to_owned(),
+            "-ERR WINDOW needs FORMAT everbloom".to_owned(),
         ),
         (
             "BF.INSERT k FORMAT valkey-bloom PWINDOW 500 ITEMS a",
-            "-ERR WINDOW is for filters of FORMAT everbloom only".to_owned(),
+            "-ERR WINDOW needs FORMAT everbloom".to_owned(),
         ),
         ("BF.RESERVE k 0.01 100 WINDOW 0", range.clone()),
         ("BF.RESERVE k 0.01 100 WINDOW -1", range.clone()),
@@ -261,8 +261,8 @@ fn what_does_not_go_together_is_refused() {
         ("BF.RESERVE k 0.01 100 WINDOW 9223372036854775807", range.clone()),
         ("BF.RESERVE k 0.01 100 PWINDOW 99", range.clone()),
         ("BF.INSERT k PWINDOW 1099511627777 ITEMS a", range),
-        ("BF.INSERT k WINDOW 5 AT x ITEMS a", "-ERR AT takes milliseconds of UNIX time".to_owned()),
-        ("BF.INSERT k WINDOW 5 AT -1 ITEMS a", "-ERR AT takes milliseconds of UNIX time".to_owned()),
+        ("BF.INSERT k WINDOW 5 AT x ITEMS a", "-ERR AT must be a UNIX time in milliseconds".to_owned()),
+        ("BF.INSERT k WINDOW 5 AT -1 ITEMS a", "-ERR AT must be a UNIX time in milliseconds".to_owned()),
         (
             "BF.RESERVE k 0.01 100 WINDOW",
             "-ERR wrong number of arguments for 'bf.reserve' command".to_owned(),
@@ -278,13 +278,13 @@ fn what_does_not_go_together_is_refused() {
     let dialogue = [
         ("BF.RESERVE k 0.01 100 PWINDOW 100 EXPANSION 0", "+OK"),
         ("BF.ADD plain a", "#t"),
-        (moment.as_str(), "-ERR AT is for filters that are made with WINDOW only"),
+        (moment.as_str(), "-ERR AT needs a filter created with WINDOW"),
         (
             "BF.DEL k a",
-            "-ERR items can be deleted only from a filter that was made with COUNTING (BF.RESERVE, BF.INSERT)",
+            "-ERR BF.DEL needs a filter created with COUNTING",
         ),
-        ("BF.MERGE k plain", "-ERR the destination's format cannot hold a source"),
-        ("BF.MERGE plain k", "-ERR the destination's format cannot hold a source"),
+        ("BF.MERGE k plain", "-ERR the destination cannot take a layer of a source"),
+        ("BF.MERGE plain k", "-ERR the destination cannot take a layer of a source"),
         ("BF.EXPORT k", "-ERR"),
     ];
     for (line, expected) in dialogue {

@@ -38,7 +38,7 @@ fn merged_filters_keep_their_promise(site: &Site) {
                 history.push(format!("{key}: {creation}, {items} items"));
             }
             let reply = client.say(&line);
-            let is_refused = reply.starts_with("-ERR the merged filter would come to an error rate of ");
+            let is_refused = reply.starts_with("-ERR the merged filter would have an error rate of ");
             assert!(is_refused || reply == "+OK", "{line}: {reply}");
             merged += u64::from(!is_refused);
             refused += u64::from(is_refused);

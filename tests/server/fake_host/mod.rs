@@ -272,7 +272,7 @@ const MANY: u64 = 10_000;
 /// Returns the number of log lines about filters that cannot be loaded: written, and left out.
 fn unloadable(log: &str) -> (u64, u64) {
     let lines = || log.lines().filter_map(|line| line.split_once("a filter cannot be loaded: "));
-    let left_out = lines().filter_map(|(_, text)| text.strip_suffix(" more such lines were left out"));
+    let left_out = lines().filter_map(|(_, text)| text.strip_suffix(" more lines of this kind were omitted"));
     let summaries = left_out.clone().count() as u64;
     (lines().count() as u64 - summaries, left_out.map(|count| count.parse::<u64>().unwrap()).sum())
 }

@@ -285,12 +285,12 @@ fn the_format_of_a_command_beats_the_configured_one(site: &Site) {
         let key = line.split(' ').nth(1).unwrap();
         assert_eq!(client.say(&format!("TYPE {key}")), format!("+{key_type}"), "{line}");
     }
-    let unknown = "-ERR unknown format: everbloom, redisbloom or valkey-bloom";
+    let unknown = "-ERR unknown format: use everbloom, redisbloom or valkey-bloom";
     assert_eq!(client.say("BF.RESERVE f 0.01 10 FORMAT other"), unknown);
     assert_eq!(client.say("BF.INSERT f FORMAT other ITEMS a"), unknown);
-    let keyed = "-ERR SEED and TIGHTENING are for filters of FORMAT valkey-bloom only";
+    let keyed = "-ERR SEED and TIGHTENING need FORMAT valkey-bloom";
     assert_eq!(client.say("BF.INSERT f TIGHTENING 0.5 ITEMS a"), keyed);
-    let scale = "-ERR VALIDATESCALETO is not for filters of FORMAT redisbloom";
+    let scale = "-ERR VALIDATESCALETO cannot be combined with FORMAT redisbloom";
     assert_eq!(client.say("BF.INSERT f VALIDATESCALETO 1000 ITEMS a"), scale);
     assert_eq!(client.int("EXISTS f"), 0);
 }

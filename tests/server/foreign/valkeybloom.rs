@@ -109,7 +109,7 @@ fn options_are_valkey_blooms(site: &Site) {
     assert_eq!(client.say("BF.INFO fixed EXPANSION"), "[nil]");
     // With our own filters a seed is a contradiction, said so.
     let words: [&[u8]; 8] = [b"BF.INSERT", b"n", b"FORMAT", b"everbloom", b"SEED", &seed, b"ITEMS", b"a"];
-    assert_eq!(client.ask(&words), "-ERR SEED and TIGHTENING are for filters of FORMAT valkey-bloom only");
+    assert_eq!(client.ask(&words), "-ERR SEED and TIGHTENING need FORMAT valkey-bloom");
 }
 
 fn filters_are_validated_to_scale(site: &Site) {

@@ -38,7 +38,7 @@ fn a_long_item_takes_no_memory_beside_its_own(site: &Site) {
 
 /// Of the string, or of a filter all of whose bits are set.
 fn too_long(bytes: u64) -> String {
-    format!("-ERR the filter's string can be {bytes} bytes long, a server's no longer than 536870912")
+    format!("-ERR the exported string could have {bytes} bytes, more than a server's limit of 536870912")
 }
 
 fn a_string_longer_than_a_servers_is_refused(site: &Site) {

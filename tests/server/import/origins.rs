@@ -83,7 +83,7 @@ fn settings_of_redisson_are_read(site: &Site) {
         assert_eq!(client.say("BF.INFO k CAPACITY"), "[1000]");
     }
     client.say("HDEL {users}:config hashIterations");
-    let error = "-ERR no field hashIterations of Redisson's settings can be read at '{users}:config': give BITS and HASHES";
+    let error = "-ERR cannot read the field hashIterations of Redisson's settings at '{users}:config': give BITS and HASHES";
     assert_eq!(client.say("BF.IMPORT n SOURCE users SCHEME redisson"), error);
     client.say("SET {users}:config text");
     assert_eq!(
@@ -93,7 +93,7 @@ fn settings_of_redisson_are_read(site: &Site) {
     assert_eq!(client.say("BF.IMPORT n SOURCE users SCHEME redisson BITS 7001 HASHES 5"), "+OK");
     assert_eq!(
         client.say("BF.IMPORT n2 EMPTY SCHEME redisson"),
-        "-ERR BITS is missing, and nothing else tells it"
+        "-ERR BITS is missing: add this option"
     );
 }
 
@@ -137,13 +137,13 @@ fn whatever_is_wrong_is_said_and_changes_nothing(site: &Site) {
     for (line, reply) in [
         (
             "k SOURCE string SCHEME go-zero BITS 800",
-            "-ERR the string has bits set at byte 100, beyond a filter of 800 bits",
+            "-ERR the string has bits set at byte 100, beyond a filter of 800 bits: check the number of bits and their order",
         ),
         (
             "k SOURCE nothing SCHEME go-zero BITS 800",
-            "-ERR there is no string at the source key; EMPTY starts without one",
+            "-ERR there is no string at the source key: check its name, or use EMPTY to start without one",
         ),
-        ("k SOURCE k SCHEME go-zero BITS 800", "-ERR source and destination are the same key"),
+        ("k SOURCE k SCHEME go-zero BITS 800", "-ERR source and destination are the same key: choose another destination"),
         ("k SOURCE list SCHEME go-zero BITS 900", wrong_type),
         ("k SOURCE native SCHEME go-zero BITS 900", wrong_type),
         ("list SOURCE string SCHEME go-zero BITS 900 REPLACE", wrong_type),
@@ -164,7 +164,7 @@ fn whatever_is_wrong_is_said_and_changes_nothing(site: &Site) {
     }
     let reply = client.say("BF.IMPORT k EMPTY SCHEME go-zero BITS 8796093022208");
     assert!(reply.starts_with("-ERR filter would take 1099511627"), "{reply}");
-    assert_eq!(client.say("BF.EXPORT native"), "-ERR the filter was not imported");
+    assert_eq!(client.say("BF.EXPORT native"), "-ERR BF.EXPORT needs a filter created with BF.IMPORT");
     assert_eq!(client.say("BF.EXPORT list"), wrong_type);
     // A number is a string too: the server keeps it as an integer until somebody looks.
     client.say("SET number 4");

@@ -44,7 +44,7 @@ fn a_full_import_grows_by_layers_of_our_own(site: &Site) {
         assert!((200..600).contains(&wrong), "{wrong} of 10000");
     };
     check(&mut client);
-    let error = "-ERR the filter has grown to 4 layers, which no client's string can hold";
+    let error = "-ERR the filter has grown to 4 layers, but a client's string can hold one only";
     assert_eq!(client.say("BF.EXPORT k"), error);
     let before = state(&mut client, "k");
     assert_eq!(client.say("DEBUG RELOAD"), "+OK");
@@ -70,7 +70,7 @@ fn items_that_cannot_be_encoded_are_refused_one_by_one(site: &Site) {
     let mut client = server.client();
     let line = "BF.IMPORT k EMPTY SCHEME guava-mitz64 BITS 64 HASHES 1 ENCODING int64le CAPACITY 2 ERROR 0.5";
     assert_eq!(client.say(line), "+OK");
-    let error = "-ERR the item is not a decimal integer of 64 bits, which encoding int64le needs";
+    let error = "-ERR the item is not a decimal integer of 64 bits, as encoding int64le requires";
     assert_eq!(client.say("BF.ADD k forty-two"), error);
     assert_eq!(client.say("BF.MADD k 1 x 2 007 3"), format!("[1, {error}, 1, {error}, 1]"));
     // The third one is in a layer of our own, which could hold anything, and still does not.

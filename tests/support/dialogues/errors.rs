@@ -11,13 +11,13 @@ const CANNOT_EXPAND: &str = "-Nonscaling filters cannot expand";
 const UNKNOWN: &str = "-Unknown argument received";
 const ARITY_INSERT: &str = "-ERR wrong number of arguments for 'bf.insert' command";
 const ARITY_BULKADD: &str = "-ERR wrong number of arguments for 'bf.bulkadd' command";
-const PACKING: &str = "-ERR unknown packing: LINES, FIXED or PREFIXED";
-const LENGTH: &str = "-ERR FIXED takes the length of an item, at least 1 byte";
-const TORN: &str = "-ERR the data ends within an item";
+const PACKING: &str = "-ERR unknown packing: use LINES, FIXED or PREFIXED";
+const LENGTH: &str = "-ERR FIXED needs the length of an item, an integer of at least 1";
+const TORN: &str = "-ERR the data ends in the middle of an item: check the packing";
 const NOT_COUNTING: &str =
-    "-ERR items can be deleted only from a filter that was made with COUNTING (BF.RESERVE, BF.INSERT)";
+    "-ERR BF.DEL needs a filter created with COUNTING";
 const TOO_LONG: &str =
-    "-ERR the filter's string can be 536870913 bytes long, a server's no longer than 536870912";
+    "-ERR the exported string could have 536870913 bytes, more than a server's limit of 536870912";
 
 /// Errors of BF.RESERVE, in RedisBloom's order.
 pub(crate) const RESERVE_ERRORS: Dialogue = &[
@@ -277,14 +277,14 @@ pub(crate) const BATCH_ERRORS: Dialogue = &[
 pub(crate) const IMPORT_ERRORS: Dialogue = &[
     ("BF.IMPORT k EMPTY", "-ERR wrong number of arguments for 'bf.import' command"),
     ("BF.IMPORT k FROM s x", "-ERR SOURCE key, GUAVA bytes or EMPTY must follow the key"),
-    ("BF.IMPORT k SOURCE k SCHEME x", "-ERR source and destination are the same key"),
-    ("BF.IMPORT k SOURCE string", "-ERR SCHEME is missing, and nothing else tells it"),
+    ("BF.IMPORT k SOURCE k SCHEME x", "-ERR source and destination are the same key: choose another destination"),
+    ("BF.IMPORT k SOURCE string", "-ERR SCHEME is missing: add this option"),
     ("BF.IMPORT k SOURCE string SCHEME", "-ERR wrong number of arguments for 'bf.import' command"),
-    ("BF.IMPORT k SOURCE string SCHEME murmur", "-ERR unknown scheme 'murmur'"),
+    ("BF.IMPORT k SOURCE string SCHEME murmur", "-ERR unknown scheme 'murmur': use guava, murmur3-salted, go-zero, fnv32a-salted, guava-mitz32, guava-mitz64, murmur3-x86-128-mitz64, csharp-netfx-mitz64, php-bkdr-js-sdbm, redisson"),
     ("BF.IMPORT k SOURCE string WHAT 1", "-ERR unknown argument 'WHAT'"),
-    ("BF.IMPORT k EMPTY SCHEME go-zero", "-ERR BITS is missing, and nothing else tells it"),
-    ("BF.IMPORT k EMPTY SCHEME redisson BITS 9", "-ERR HASHES is missing, and nothing else tells it"),
-    ("BF.IMPORT k EMPTY SCHEME murmur3-salted BITS 9", "-ERR HASHES is missing, and nothing else tells it"),
+    ("BF.IMPORT k EMPTY SCHEME go-zero", "-ERR BITS is missing: add this option"),
+    ("BF.IMPORT k EMPTY SCHEME redisson BITS 9", "-ERR HASHES is missing: add this option"),
+    ("BF.IMPORT k EMPTY SCHEME murmur3-salted BITS 9", "-ERR HASHES is missing: add this option"),
     ("BF.IMPORT k EMPTY SCHEME go-zero BITS 0", "-ERR bad value of BITS"),
     ("BF.IMPORT k EMPTY SCHEME go-zero BITS 1e6", "-ERR bad value of BITS"),
     ("BF.IMPORT k EMPTY HASHES 0 BITS x", "-ERR bad value of HASHES"),
@@ -302,7 +302,7 @@ pub(crate) const IMPORT_ERRORS: Dialogue = &[
     ("BF.IMPORT k EMPTY SCHEME go-zero BITS 9 HASHES 3", "-ERR the scheme has 14 hashes, got 3"),
     (
         "BF.IMPORT k SOURCE string SCHEME go-zero BITS 5",
-        "-ERR the string has bits set at byte 0, beyond a filter of 5 bits",
+        "-ERR the string has bits set at byte 0, beyond a filter of 5 bits: check the number of bits and their order",
     ),
     ("BF.IMPORT k GUAVA x", "-ERR a Guava filter has at least 6 bytes"),
     ("BF.EXPORT k", "-ERR not found"),

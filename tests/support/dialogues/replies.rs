@@ -189,7 +189,7 @@ pub(crate) const UNITED_IMPORTS: Dialogue = &[
     ("BF.MADD k abc 9", "*2 #t #t"),
     ("BF.MEXISTS dest 7 8 9 abc abd", "*5 #t #t #t #t #f"),
     ("BF.MEXISTS k 7 8 9 abc abd", "*5 #t #t #t #t #f"),
-    ("BF.EXPORT k", "-ERR the filter was not imported"),
+    ("BF.EXPORT k", "-ERR BF.EXPORT needs a filter created with BF.IMPORT"),
 ];
 
 /// FORCE is an option as the last word after a source, and a key elsewhere.
