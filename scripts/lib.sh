@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the scripts share. Sourced, never run.
+# Functions and constants for the other scripts, which source this file.
 
 say() { printf '%s\n' "$*"; }
 
@@ -8,14 +8,14 @@ die() {
   exit 1
 }
 
-# Its arguments with commas between.
+# Prints its arguments, separated by commas.
 listed() {
   local list
   list=$(printf ', %s' "$@")
   say "${list#, }"
 }
 
-# What `make dist` builds for, and with; installed by scripts/setup.
+# The targets and tools of `make dist`. scripts/setup installs the tools.
 # shellcheck disable=SC2034
 DIST_TARGETS=(x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu x86_64-unknown-linux-musl aarch64-unknown-linux-musl)
 # shellcheck disable=SC2034
@@ -26,17 +26,17 @@ declare -A TOOL_VERSIONS=([cargo-deny]=0.20.2 [cargo-zigbuild]=0.24.1 [cargo-abo
 # shellcheck disable=SC2034
 declare -A TOOL_FEATURES=([cargo-about]=cli)
 
-# Where tools of our own versions are installed.
+# Prints the directory of tools in pinned versions.
 tools_dir() { say "${CARGO_TARGET_DIR:-$PWD/target}/tools"; }
 
-# Ends the script where there is something that a clone would lack.
+# Exits if the working tree has uncommitted changes, which a clone would not have.
 assert_committed() {
-  [ -z "$(git status --porcelain)" ] || die "there are changes that are not committed: the clone would lack them"
+  [ -z "$(git status --porcelain)" ] || die "commit or stash your changes first: a clone does not have them"
 }
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# The mirror of Debian that this machine's apt uses.
+# Prints the Debian mirror that this machine's apt uses.
 debian_mirror() {
   { cat /etc/apt/sources.list /etc/apt/sources.list.d/*.{list,sources} 2>/dev/null || true; } | awk '
     $1 == "URIs:" && $2 ~ /debian\/?$/ { print $2; found = 1; exit }
@@ -44,32 +44,32 @@ debian_mirror() {
     END { exit !found }'
 }
 
-# The oldest Rust that Cargo.toml declares.
+# Prints the oldest supported Rust, which Cargo.toml declares.
 declared_rust() { sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml; }
 
-# The server to start: SERVER, a path or a name, else the first one found.
+# Prints the path of the server to start: SERVER (a path or a name), or the first one that is found.
 find_server() {
   if [ -n "${SERVER:-}" ]; then
-    command -v "$SERVER" || die "SERVER=$SERVER is no program"
+    command -v "$SERVER" || die "SERVER=$SERVER is not a program: give the path of a redis-server or valkey-server"
     return
   fi
-  command -v redis-server || command -v valkey-server || die "neither redis-server nor valkey-server found"
+  command -v redis-server || command -v valkey-server || die "no server found: install redis-server or valkey-server, or set SERVER=path"
 }
 
-# A program that comes with the server: companion cli.
+# Prints the path of a program that comes with the server: companion cli
 companion() { command -v "redis-$1" || command -v "valkey-$1"; }
 
-# Whether something listens on that port of the loopback interface.
+# Succeeds if a process listens on this port of the loopback interface.
 port_taken() { (: <>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
-# The first free port from that one on.
+# Prints the first free port that is not below the given one.
 free_port() {
   local port=$1
   while port_taken "$port"; do port=$((port + 1)); done
   say "$port"
 }
 
-# Waits until the server with that process id replies on that port; fails when it ends before.
+# Waits until the server with this process id replies on this port. Fails if the server exits first.
 await_server() { # PID PORT
   local reply
   while kill -0 "$1" 2>/dev/null; do
@@ -80,10 +80,10 @@ await_server() { # PID PORT
   return 1
 }
 
-# Installs Debian packages, as root. Words of apt_options go to every apt-get.
+# Installs Debian packages as root. The words of apt_options are passed to every apt-get.
 apt_install() (
-  # Debian starts a server as it installs one, on the default port. Those that we install are for the tests and
-  # `make run`, which start their own, so the policy that is asked before a service starts says no meanwhile.
+  # Debian starts a server on the default port when it installs one. The tests and `make run` start their own servers,
+  # so a policy file forbids the start of services during the installation.
   policy=/usr/sbin/policy-rc.d
   if [ ! -e "$policy" ]; then
     trap 'rm -f "$policy"' EXIT
@@ -93,6 +93,6 @@ apt_install() (
   export DEBIAN_FRONTEND=noninteractive
   apt=(apt-get -qq -o DPkg::Lock::Timeout=120 ${apt_options[@]+"${apt_options[@]}"})
   install=("${apt[@]}" install -y --no-install-recommends "$@")
-  # A machine without package lists, or with old ones, needs an update first; others are spared it.
+  # Package lists are updated only if the installation fails without an update.
   "${install[@]}" >/dev/null 2>&1 || { "${apt[@]}" update && "${install[@]}" >/dev/null; }
 )

@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# Debian's systems in directories, made from the mirror that this machine's apt uses. Kept in the target
-# directory for the next run. Sourced after lib.sh, from the root of the repository.
+# Makes Debian systems in directories, from the mirror that this machine's apt uses. They are kept in the target directory
+# for the next run. Sourced after lib.sh, from the root of the repository.
 
 systems=${CARGO_TARGET_DIR:-$PWD/target}/systems
 
 needs_systems() {
-  if [ "$(id -u)" -ne 0 ] || ! have apt-get; then die "this needs root and apt"; fi
+  if [ "$(id -u)" -ne 0 ] || ! have apt-get; then die "this script needs root and apt"; fi
   have debootstrap || apt_install debootstrap
   mirror=$(debian_mirror) || die "no Debian mirror in the sources of apt"
   mkdir -p "$systems"
@@ -16,7 +16,7 @@ in_root() { # ROOT COMMAND...
   DEBIAN_FRONTEND=noninteractive LC_ALL=C PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot "$@"
 }
 
-# A system with nothing but what must be there: minimal SUITE ARCHITECTURE, printed as its directory.
+# Makes a minimal system and prints its directory: minimal SUITE ARCHITECTURE
 minimal() {
   local root=$systems/$1-$2
   if [ ! -e "$root.whole" ]; then
