@@ -1,4 +1,4 @@
-//! Adding many items: a group at a time, with the same outcome as one after another.
+//! Adds many items in groups, with the same outcome as if they were added one after another.
 
 use std::iter::repeat;
 
@@ -17,26 +17,26 @@ use super::prefetch::{NoPrefetch, Part, Prefetch};
 use super::run::Run;
 use super::window::Moment;
 
-/// What is known of the items of a group on their way into a filter.
+/// The state of a group of items while it is added to a filter.
 #[derive(Default)]
 struct Adding {
-    /// Those that no other layer has.
+    /// Items that no other layer has.
     wanted: ItemSet,
-    /// Those that are live in another layer.
+    /// Items that are live in another layer.
     live: ItemSet,
-    /// The layer that takes items. The others have been looked at.
+    /// The layer that takes new items. All other layers have been searched.
     layer: Option<usize>,
-    /// Whether the next item goes to the layer that takes items, whatever room there is.
+    /// Whether the layer that takes new items accepts the next item even if it has no room.
     is_forced: bool,
-    /// Those that were not there before.
+    /// Items that were not in the filter before.
     new: ItemSet,
-    /// Those that were there, and were counted or refreshed.
+    /// Items that were in the filter, and were counted or refreshed.
     again: ItemSet,
 }
 
 impl Filter {
-    /// Adds the items in turn, with the same outcome as one [`add`](Self::add) after another. `reply` takes
-    /// what came of them, a run at a time, and returns whether to go on. O(items * layers * probes).
+    /// Adds the items in order, with the same outcome as one [`add`](Self::add) after another. Passes the outcomes to
+    /// `reply` in runs; `reply` returns whether to continue. O(items * layers * probes).
     pub fn add_items(
         &mut self,
         items: &mut dyn Items<'_>,
@@ -53,7 +53,7 @@ impl Filter {
         }
     }
 
-    /// Adds the items of a group. Returns whether to go on.
+    /// Adds the items of a group. Returns whether to continue.
     fn add_group(
         &mut self,
         group: &mut Group<'_, '_>,
@@ -70,7 +70,7 @@ impl Filter {
         let mut adding = Adding { wanted: if is_past { 0 } else { admitted }, ..Adding::default() };
         let mut start = 0;
         while start < group.len() {
-            // Up to the next item that cannot be added to such a filter.
+            // The run ends before the next item that this filter cannot take.
             let end = first_of(!admitted & from(start)).min(group.len());
             let mut refused = (end < group.len()).then(|| (end, self.not_encodable()));
             while let Some(index) = self.add_until_full(group, group::all(end), &mut adding, prefetch) {
@@ -94,7 +94,7 @@ impl Filter {
         true
     }
 
-    /// Adds the wanted of these items as long as a layer takes them. Returns the first that none takes.
+    /// Adds the wanted items until no layer takes one. Returns the index of the first item that was not taken.
     #[inline(always)]
     fn add_until_full(
         &mut self,
@@ -106,7 +106,7 @@ impl Filter {
         let at = self.policy.moment();
         loop {
             let (index, room_items) = self.room(adding.is_forced);
-            // Layers that have been looked at are not looked at again after another one takes items.
+            // A layer that was searched is not searched again when another layer takes over.
             let seen = adding.layer.replace(index);
             for (number, layer) in self.layers.iter().enumerate() {
                 if seen.map_or(number != index, |seen| number == seen && seen != index) {
@@ -126,14 +126,14 @@ impl Filter {
             }
             let stopped_at = stopped_at.map(|index| index as usize);
             adding.wanted &= stopped_at.map_or(!items, from);
-            // Another layer may take the rest.
+            // Another layer may take the remaining items.
             if stopped_at.is_none() || self.window().is_none() || self.room(false).1 == 0 {
                 return stopped_at;
             }
         }
     }
 
-    /// Returns the index of the layer that takes new items, and how many it still takes.
+    /// Returns the index of the layer that takes new items, and how many more it takes.
     #[inline(always)]
     fn room(&mut self, is_forced: bool) -> (usize, u64) {
         match &mut self.policy {
@@ -146,7 +146,7 @@ impl Filter {
         }
     }
 
-    /// Adds the wanted of these items to a layer, as long as it has room and takes them.
+    /// Adds the wanted items to a layer until the layer is full or refuses one.
     #[inline(always)]
     fn take(
         &mut self,
@@ -165,7 +165,7 @@ impl Filter {
         let Some(last) = self.layers.get_mut(index) else { return taken };
         let mut room_cells = if saturates { u64::MAX } else { last.room_cells() };
         let is_burst = last.is_burst();
-        // Cells of columns find out whether an item is live; bits take all that they are given.
+        // Columns detect a live item. Bits add every item that they are given.
         let known = if is_burst && no_refresh { adding.live } else { 0 };
         let wanted = adding.wanted & items & !known;
         let mut take = |group: &mut Group<'_, '_>, last: &mut Layer, wanted| {
@@ -197,7 +197,7 @@ impl Filter {
         }
         let (new, again) = (u64::from(taken.new.count_ones()), u64::from(taken.again.count_ones()));
         match &mut self.policy {
-            // Of the generation only what was added to it.
+            // A window counts an add only if it changed the generation.
             Policy::Window(_) if new | again == 0 => {}
             Policy::Window(window) => window.count(last, new.saturating_add(again)),
             _ => last.count_occurrences(new, new.saturating_add(again)),
@@ -205,7 +205,8 @@ impl Filter {
         taken
     }
 
-    /// Adds the items from `index` on one after another to cells that count, behind those of `run`. Returns whether to go on.
+    /// Adds the items from `index` on to counters, one after another. Their outcomes follow those of `run`. Returns
+    /// whether to continue.
     fn count_each(
         &mut self,
         group: &mut Group<'_, '_>,
@@ -244,10 +245,10 @@ impl Filter {
     }
 }
 
-/// Items that are asked for in one step where each is added by itself.
+/// Items that are prefetched in one step if each is added separately.
 const COUNTED_STEP_ITEMS: usize = 4;
 
-/// Returns what a layer knows of the `wanted` items.
+/// Returns which of the `wanted` items a layer has.
 fn find_in_layer(
     layer: &Layer,
     group: &mut Group<'_, '_>,
@@ -256,7 +257,7 @@ fn find_in_layer(
     prefetch: impl Prefetch,
 ) -> FoundEach {
     let is_current = match layer.cells().state() {
-        // What is there is there for good.
+        // Items in these cells never expire.
         CellState::Bits | CellState::Counters(_) => true,
         CellState::Burst(state) => state.history.newest == at.added,
         CellState::Columns(_) => return find_in_columns(layer, group, wanted, at, prefetch),
@@ -265,7 +266,7 @@ fn find_in_layer(
     FoundEach { live: found, current: if is_current { found } else { 0 } }
 }
 
-/// As [`find_in_layer`], in a layer of columns.
+/// Returns the same as [`find_in_layer`] for a layer of columns.
 fn find_in_columns(
     layer: &Layer,
     group: &mut Group<'_, '_>,
@@ -293,7 +294,7 @@ fn find_in_columns(
 }
 
 impl Adding {
-    /// Returns what came of the items from `start` to before `end`.
+    /// Returns the outcome of the items from `start` to before `end`.
     fn run(&self, start: usize, end: usize, refused: Option<AddError>) -> Run {
         let taken = group::all(end) & from(start);
         let (new, again) = ((self.new & taken) >> start, (self.again & taken) >> start);
@@ -306,7 +307,7 @@ fn from(index: usize) -> ItemSet {
     !group::all(index)
 }
 
-/// Returns the index of the first item of a set; beyond all where it is empty.
+/// Returns the index of the first item of a set, or an index beyond all items if the set is empty.
 fn first_of(set: ItemSet) -> usize {
     set.trailing_zeros() as usize
 }

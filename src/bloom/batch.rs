@@ -1,9 +1,8 @@
-//! Many items at once: the memory of a group of items is asked for before the first of them is looked at.
+//! Lookups of many items: the memory of a group of items is prefetched before the first item is tested.
 //!
-//! On a large filter nearly all of an item's cost is waiting for memory, and waits overlap only when they are
-//! begun together. But a processor keeps track of a few dozen lines only: of what it is asked for beyond them
-//! some wait, and some are dropped. So a group asks in steps, each while the one before is looked at
-//! (docs/decisions/0006).
+//! On a large filter, nearly all of an item's cost is waiting for memory, and waits overlap only if they start
+//! together. But a processor tracks only a few dozen outstanding lines; it delays or drops further prefetches. So a
+//! group is prefetched in steps, each while the step before is tested (docs/decisions/0006).
 
 use super::cells::Purpose;
 use super::digest::{Digests, Group};
@@ -15,24 +14,24 @@ use super::limits::CACHED_MAX_WORDS;
 use super::prefetch::{Part, Prefetch};
 use super::window::Moment;
 
-/// Group up to which every layer's memory is asked for at once, since one layer alone would not keep memory
-/// busy.
+/// Largest group for which the memory of all layers is prefetched at once, because one layer alone would not keep
+/// memory busy.
 const SMALL_GROUP_ITEMS: usize = 3;
-/// Lines that are asked for in one step; with those of the step before, up to twice as many are on their way.
+/// Lines that are prefetched in one step. Together with the step before, up to twice as many are outstanding.
 const STEP_LINES: usize = 16;
-/// Lines per item from which on an item is looked for part by part: most absent ones are found out by the first
-/// two lines, so that the others need not be fetched.
+/// Lines per item from which on an item is tested in parts: the first two lines rule out most absent items, so their
+/// other lines need not be fetched.
 const IN_PARTS_LINES: u32 = 4;
-/// The parts by which a group is looked up in the only layer, where most of the items before were found.
+/// The parts of a lookup in the only layer, if most of the items before were found.
 const PARTS_OF_PRESENT: &[Part] = &[Part::All];
-/// The parts by which a group is looked up in the only layer, where most of the items before were absent.
+/// The parts of a lookup in the only layer, if most of the items before were absent.
 const PARTS_IN_ONE: &[Part] = &[Part::First, Part::Rest];
-/// The parts by which a group is looked up in one of several layers, where most items are in another one.
+/// The parts of a lookup in one of several layers, where most items are in another layer.
 pub(super) const PARTS_IN_CHAIN: &[Part] = &[Part::First, Part::Next, Part::Rest];
 
 impl Filter {
-    /// Looks up every item; `reply` takes the items of a group that are found, and how many were looked up, in the order of
-    /// the items. O(items * layers * probes).
+    /// Looks up every item. For each group, in order, passes to `reply` the items that were found and the number of
+    /// items that were looked up. O(items * layers * probes).
     pub fn contains_items(
         &self,
         items: &mut dyn Items<'_>,
@@ -56,8 +55,8 @@ impl Filter {
         }
     }
 
-    /// Returns the items of a group that may be in the filter: layer after layer, the newest first, for the items that were not
-    /// found yet.
+    /// Returns the items of a group that may be in the filter. Searches the newest layer first, and each layer only
+    /// for the items that are not found yet.
     fn contains_group(&self, group: &mut Group<'_, '_>, parts: &[Part], prefetch: impl Prefetch) -> ItemSet {
         let at = self.policy.moment();
         let wanted = self.admitted(group);
@@ -77,7 +76,7 @@ impl Filter {
     }
 }
 
-/// Returns the `wanted` items that a layer contains, looked for by those parts one after another.
+/// Returns the `wanted` items that a layer contains. Tests the parts of their probes in turn.
 pub(super) fn contains_in_layer(
     layer: &Layer,
     group: &mut Group<'_, '_>,
@@ -98,7 +97,8 @@ pub(super) fn contains_in_layer(
     parts.iter().fold(wanted, |left, part| if left == 0 { 0 } else { look(left, *part) })
 }
 
-/// Acts on the `wanted` items in steps, each of which is asked for while the one before is acted on, until `act` returns false.
+/// Processes the `wanted` items in steps until `act` returns false. Each step is prefetched while the step before is
+/// processed.
 #[inline(always)]
 pub(super) fn in_steps<T>(
     target: &mut T,
@@ -121,13 +121,14 @@ pub(super) fn in_steps<T>(
     }
 }
 
-/// Returns how many items are asked for in one step.
+/// Returns how many items are prefetched in one step.
 pub(super) fn items_per_step(layer: &Layer, part: Part, purpose: Purpose) -> usize {
     let lines = part.of(layer.layout().lines()).len() * layer.cells().planes(purpose) as usize;
     (STEP_LINES / lines.max(1)).max(1)
 }
 
-/// Returns whether the layer is near the processor, so that asking for its memory takes as long as looking at it.
+/// Returns whether the layer is small enough for the processor's caches, so that a prefetch would take as long as a
+/// read.
 #[inline(always)]
 pub(super) fn is_cached(layer: &Layer) -> bool {
     layer.cells().allocation().len() <= CACHED_MAX_WORDS

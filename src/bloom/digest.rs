@@ -16,23 +16,23 @@ use super::window::Moment;
 
 /// One item, hashed for the layers of a filter.
 pub(super) trait HashedItem: Copy {
-    /// Returns whether the item is in a layer, whose memory is asked for first. O(probes).
+    /// Returns whether the item is in a layer. Prefetches its memory first. O(probes).
     fn is_in(self, layer: &Layer, at: Moment, prefetch: impl Prefetch) -> bool;
-    /// Returns whether the item may be in a layer, by the first of its probes. O(1).
+    /// Returns whether the item may be in a layer, from the first of its probes. O(1).
     fn may_be_in(self, layer: &Layer, at: Moment) -> bool;
-    /// Returns whether an item that may be in a layer is there, by its other probes. O(probes).
+    /// Returns whether an item that may be in a layer is in it, from its other probes. O(probes).
     fn rest_is_in(self, layer: &Layer, at: Moment) -> bool;
-    /// Asks for the memory of the first of the item's probes in a layer. O(1).
+    /// Prefetches the memory of the first of the item's probes in a layer. O(1).
     fn prefetch_first_in(self, layer: &Layer, prefetch: impl Prefetch);
-    /// Returns the two words of hash that cells other than bits are probed by; nothing where there are none.
+    /// Returns the two words of hash for cells other than bits; `None` if the hash has none.
     fn pair(self) -> Option<ItemHash>;
-    /// Adds the item to a layer, whose memory is asked for first. Returns whether it was new there. O(probes).
+    /// Adds the item to a layer. Prefetches its memory first. Returns whether the item was new in it. O(probes).
     fn insert_into(self, layer: &mut Layer, at: Moment, prefetch: impl Prefetch) -> bool;
-    /// Asks for the memory of the item in a layer. O(probes).
+    /// Prefetches the memory of the item in a layer. O(probes).
     fn prefetch_in(self, layer: &Layer, purpose: Purpose, prefetch: impl Prefetch);
 }
 
-/// In a filter whose layers all have the same hash.
+/// An item of a filter whose layers all have the same hash.
 impl<D: Probe> HashedItem for D {
     #[inline(always)]
     fn is_in(self, layer: &Layer, at: Moment, prefetch: impl Prefetch) -> bool {
@@ -70,30 +70,31 @@ impl<D: Probe> HashedItem for D {
     }
 }
 
-/// An item of a filter whose layers have several hashes: hashed anew where a layer has another hash than the ones before.
+/// An item of a filter whose layers have several hashes. It is hashed again for a layer with another hash than the
+/// layers before.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MixedItem<'i> {
     item: &'i [u8],
     pairs: &'i Pairs,
 }
 
-/// The words of hash of a [`MixedItem`], once they are known.
+/// The cached words of hash of a [`MixedItem`].
 #[derive(Debug, Default)]
 pub(super) struct Pairs {
-    /// By MurmurHash3, which most layers of such filters have.
+    /// From MurmurHash3, which most layers of such filters use.
     murmur3: Cell<Option<ItemHash>>,
-    /// By the latest other hash.
+    /// From the most recent other hash.
     latest: Cell<Option<(Hash, ItemHash)>>,
 }
 
 impl<'i> MixedItem<'i> {
-    /// Returns an item that has not been hashed: `pairs` is empty.
+    /// Returns an item that is not hashed yet: `pairs` is empty.
     #[inline(always)]
     pub(super) fn new(item: &'i [u8], pairs: &'i Pairs) -> Self {
         Self { item, pairs }
     }
 
-    /// Returns the two words of a hash that has them. O(length), the first time.
+    /// Returns the two words of a hash, if it has them. O(length) the first time.
     #[inline(always)]
     fn pair_by(self, hash: &Hash) -> Option<ItemHash> {
         let Pairs { murmur3, latest } = self.pairs;
@@ -111,7 +112,8 @@ impl<'i> MixedItem<'i> {
     }
 }
 
-/// The same code for the digest of an item by the hash of a layer; `$none` where the item cannot be hashed.
+/// Compiles the same code for each digest by which a layer hashes an item; gives `$none` if the item cannot be
+/// hashed.
 macro_rules! with_digest {
     ($item:expr, $layer:expr, $digest:ident => $body:expr, $none:expr) => {
         match $layer.hash() {
@@ -163,28 +165,28 @@ impl HashedItem for MixedItem<'_> {
     }
 }
 
-/// Memory for the digests of a group, which stays for the next one.
+/// Memory for the digests of a group, which the next group reuses.
 #[derive(Debug, Default)]
 pub(super) struct Digests {
     pairs: SmallVec<[ItemHash; GROUP_ITEMS]>,
     schemes: Vec<SchemeHash>,
 }
 
-/// The items of a group, hashed for the layers of a filter one after another: anew only where a layer has another hash than the
-/// one before.
+/// The items of a group, hashed for one layer after another, and again only if a layer has another hash than the one
+/// before.
 #[derive(Debug)]
 pub(super) struct Group<'g, 'i> {
     items: &'g [&'i [u8]],
     digests: &'g mut Digests,
-    /// What the items are hashed by, once they are.
+    /// The hash of the current digests; `None` before the first.
     hash: Option<Hash>,
     /// Whether all layers have the same hash.
     has_one_hash: bool,
-    /// Those that could be hashed.
+    /// Items that can be hashed.
     hashed: ItemSet,
 }
 
-/// The same code for the digests of a group by the hash of a layer.
+/// Compiles the same code for each digest by which a layer hashes a group.
 macro_rules! with_digests {
     ($group:expr, $layer:expr, $digests:ident => $body:expr) => {{
         $group.hash_by($layer.hash());
@@ -225,7 +227,7 @@ impl<'g, 'i> Group<'g, 'i> {
         group::all(self.len())
     }
 
-    /// Returns those of the items that can be hashed by a layer's hash.
+    /// Returns the items that the hash of a layer can hash.
     pub(super) fn hashable(&mut self, hash: &Hash) -> ItemSet {
         self.hash_by(hash);
         self.hashed
@@ -256,7 +258,7 @@ impl<'g, 'i> Group<'g, 'i> {
         self.hash = Some(*hash);
     }
 
-    /// [`Engine::contains_each`](super::engine::Engine::contains_each), of items that can be hashed.
+    /// Does [`Engine::contains_each`](super::engine::Engine::contains_each) for the items that can be hashed.
     #[inline(always)]
     pub(super) fn contains_each(
         &mut self,
@@ -268,7 +270,7 @@ impl<'g, 'i> Group<'g, 'i> {
         with_digests!(self, layer, digests => Probe::contains_each(layer, digests, wanted & self.hashed, part, at))
     }
 
-    /// [`Probe::contains_in_steps`], of items that can be hashed.
+    /// Does [`Probe::contains_in_steps`] for the items that can be hashed.
     #[inline(always)]
     pub(super) fn contains_in_steps(
         &mut self,
@@ -284,13 +286,13 @@ impl<'g, 'i> Group<'g, 'i> {
         })
     }
 
-    /// [`Engine::find_each`](super::engine::Engine::find_each) in a layer of columns.
+    /// Does [`Engine::find_each`](super::engine::Engine::find_each) in a layer of columns.
     pub(super) fn find_each(&mut self, layer: &Layer, wanted: ItemSet, at: Moment) -> FoundEach {
         self.hash_by(layer.hash());
         layer.find_each(&self.digests.pairs, wanted, at)
     }
 
-    /// [`Engine::take_each`](super::engine::Engine::take_each), of items that can be hashed.
+    /// Does [`Engine::take_each`](super::engine::Engine::take_each) for the items that can be hashed.
     #[inline(always)]
     pub(super) fn take_each(&mut self, layer: &mut Layer, taking: Taking) -> Taken {
         with_digests!(self, layer, digests => {
@@ -298,7 +300,8 @@ impl<'g, 'i> Group<'g, 'i> {
         })
     }
 
-    /// [`Engine::prefetch_each`](super::engine::Engine::prefetch_each), for each of the `wanted` items that can be hashed.
+    /// Does [`Engine::prefetch_each`](super::engine::Engine::prefetch_each) for the `wanted` items that can be
+    /// hashed.
     #[inline(always)]
     pub(super) fn prefetch(
         &mut self,
@@ -314,7 +317,7 @@ impl<'g, 'i> Group<'g, 'i> {
     }
 }
 
-/// Hashes items. Returns those that could be hashed; the digests of the others mean nothing. O(bytes).
+/// Hashes items. Returns those that can be hashed; the digests of the others have no meaning. O(bytes).
 fn digests<D: Digest + Default>(hash: &Hash, items: &[&[u8]], digests: &mut Vec<D>) -> ItemSet {
     let mut hashed = 0;
     digests.extend((0u32..).zip(items).map(|(index, item)| {

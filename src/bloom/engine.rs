@@ -1,8 +1,8 @@
-//! The probing engine: how the items of a command are looked up in one layer, added and removed, whatever its hash, layout
-//! and cells.
+//! The probing engine: looks up, adds and removes the items of a command in one layer, for every hash, layout and
+//! cell type.
 //!
-//! Everything here is compiled for every pair of a layout and cells; [`probe`](super::probe) chooses the pair once for a
-//! layer and a group of items.
+//! Everything here is compiled for every pair of a layout and a cell type; [`probe`](super::probe) chooses the pair
+//! once per layer and group.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ pub(super) struct View<'c> {
     pub(super) stamps: &'c [u64],
 }
 
-/// As [`View`], to be changed.
+/// As [`View`], mutable.
 #[derive(Debug)]
 pub(super) struct ViewMut<'c> {
     pub(super) words: &'c mut [u64],
@@ -28,67 +28,67 @@ pub(super) struct ViewMut<'c> {
 }
 
 impl ViewMut<'_> {
-    /// Returns the same, to be looked at.
+    /// Returns the same cells, immutable.
     #[inline(always)]
     pub(super) fn as_view(&self) -> View<'_> {
         View { words: self.words, stamps: self.stamps }
     }
 }
 
-/// What adding an item changed.
+/// The result of adding an item.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Inserted {
-    /// Cells of the item that were not set before.
+    /// Cells of the item that were clear before.
     pub(super) new_cells: u32,
-    /// By how much the number of set cells has changed, wrapping.
+    /// The change of the number of set cells, wrapping.
     pub(super) set_cells: u64,
 }
 
-/// What a layer knows of the items of a group.
+/// Which items of a group a layer has.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FoundEach {
-    /// Those that are there and have not expired.
+    /// Items that are present and have not expired.
     pub(super) live: ItemSet,
-    /// Those whose add would change nothing.
+    /// Items whose add would change nothing.
     pub(super) current: ItemSet,
 }
 
-/// How the items of a group are added to the layer that takes new items.
+/// How the items of a group are added to a layer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Taking {
     /// The items.
     pub(super) wanted: ItemSet,
-    /// Those of them that another layer has, in an older generation.
+    /// Items that another layer has in an older generation.
     pub(super) live_elsewhere: ItemSet,
-    /// Whether an item that is live is not added again.
+    /// Whether a live item is not added again.
     pub(super) no_refresh: bool,
     /// New items that the layer still takes.
     pub(super) room_items: u64,
-    /// Cells that may still be set before the layer is full, where that fills it too.
+    /// Cells that may still be set before the layer is full, if set cells can fill it.
     pub(super) room_cells: u64,
-    /// When they are added.
+    /// The time of the add.
     pub(super) at: Moment,
 }
 
-/// What adding items to a layer came to.
+/// The result of adding items to a layer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Taken {
     /// Items that were not there before.
     pub(super) new: ItemSet,
     /// Items that were there, and were counted or refreshed.
     pub(super) again: ItemSet,
-    /// The first item that the layer did not take, since it is full; the items after it were not looked at.
+    /// The first item that the layer did not take because it is full. The items after it were not tested.
     pub(super) stopped_at: Option<u32>,
-    /// Items that took room.
+    /// Items that count towards the capacity.
     pub(super) filled: u64,
-    /// By how much the number of set cells has changed, wrapping.
+    /// The change of the number of set cells, wrapping.
     pub(super) set_cells: u64,
 }
 
-/// A layout with cells: the pair that the functions below are compiled for.
+/// A layout with a cell type: the functions below are compiled for each pair.
 pub(super) trait Engine<D: Copy>: Probing<D> {
-    /// Returns whether the item is there. Asks for the memory of all its spots, then ends at the first spot that is not set, so
-    /// it waits for no more memory than it needs.
+    /// Returns whether the item is present. Prefetches the memory of all its spots, then stops at the first spot that
+    /// is not set, so it waits for no more memory than necessary.
     #[inline(always)]
     fn contains<C: At<Self::Spot>>(
         self,
@@ -107,13 +107,15 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         )
     }
 
-    /// Returns whether the first [`CHAIN_SPOTS`](Probing::CHAIN_SPOTS) of the item's spots are set. Reads them without a branch.
+    /// Returns whether the first [`CHAIN_SPOTS`](Probing::CHAIN_SPOTS) of the item's spots are set. Reads them
+    /// without a branch.
     #[inline(always)]
     fn may_contain<C: At<Self::Spot>>(self, view: View<'_>, item: D, at: Moment) -> bool {
         self.has_few::<C>(view, item, at, 0, Self::CHAIN_SPOTS)
     }
 
-    /// Returns whether an item for which [`may_contain`](Self::may_contain) holds is there. Ends at the first spot that is not set.
+    /// Returns whether an item for which [`may_contain`](Self::may_contain) holds is present. Stops at the first spot
+    /// that is not set.
     #[inline(always)]
     fn contains_rest<C: At<Self::Spot>>(self, view: View<'_>, item: D, at: Moment) -> bool {
         let region = self.region(item, Self::Spot::regions::<C>(view.words));
@@ -123,7 +125,7 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         are_set_in_turn::<C, _>(C::live(view.stamps, region, at), cells, spots)
     }
 
-    /// Asks for the memory of the spots that [`may_contain`](Self::may_contain) reads.
+    /// Prefetches the memory of the spots that [`may_contain`](Self::may_contain) reads.
     #[inline(always)]
     fn prefetch_first<C: At<Self::Spot>>(self, view: View<'_>, item: D, prefetch: impl Prefetch) {
         let region = self.region(item, Self::Spot::regions::<C>(view.words));
@@ -133,8 +135,9 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         prefetch_spots::<C, _>(cells, spots, Purpose::Look, prefetch);
     }
 
-    /// Returns those of the `wanted` items that are there, by that part of their spots. For memory that is near or has been
-    /// asked for: looks at more and branches less than [`contains`](Self::contains), unless an item has very many spots.
+    /// Returns the `wanted` items of which the given part of the spots is set. This is for memory that is cached or
+    /// prefetched: it reads more and branches less than [`contains`](Self::contains), unless an item has very many
+    /// spots.
     #[inline(always)]
     fn contains_each<C: At<Self::Spot>>(
         self,
@@ -163,8 +166,8 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         }
     }
 
-    /// As [`has_part`](Self::has_part), of those spots that the item has. The compiler knows `start` and `end`, so there is no loop
-    /// where the item has them all.
+    /// As [`has_part`](Self::has_part), limited to the spots that the item has. The compiler knows `start` and `end`,
+    /// so it needs no loop if the item has all of them.
     #[inline(always)]
     fn has_few<C: At<Self::Spot>>(self, view: View<'_>, item: D, at: Moment, start: u32, end: u32) -> bool {
         let spots = self.spot_count();
@@ -175,7 +178,7 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         }
     }
 
-    /// Returns whether the item's spots from `start` to before `end` are set. Looks at all of them.
+    /// Returns whether the item's spots from `start` to before `end` are set. Reads all of them.
     #[inline(always)]
     fn has_part<C: At<Self::Spot>>(self, view: View<'_>, item: D, at: Moment, start: u32, end: u32) -> bool {
         let region = self.region(item, Self::Spot::regions::<C>(view.words));
@@ -187,7 +190,8 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         C::is_set(mask)
     }
 
-    /// Returns what the layer knows of an item that may be added. Asks for the memory of all its spots, and looks at all of them.
+    /// Returns what the layer has of an item that may be added. Prefetches the memory of all its spots, and reads all
+    /// of them.
     #[inline(always)]
     fn find<C: At<Self::Spot>>(self, view: View<'_>, item: D, at: Moment, prefetch: impl Prefetch) -> Found {
         let region = self.region(item, Self::Spot::regions::<C>(view.words));
@@ -197,7 +201,7 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         C::found(mask, view.stamps, region, at)
     }
 
-    /// [`find`](Self::find) of each of the `wanted` items.
+    /// Does [`find`](Self::find) for each of the `wanted` items.
     #[inline(always)]
     fn find_each<C: At<Self::Spot>>(
         self,
@@ -217,8 +221,9 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
 
     /// Sets the item's spots.
     ///
-    /// A store makes a line dirty (write-back, copy-on-write while a child saves), so where it would change nothing, some spots
-    /// are looked at before the first branch, which is mispredicted seldom then, and nothing is stored for an item that is there.
+    /// A store makes a line dirty (write-back, copy-on-write while a child saves). So if a store could be
+    /// unnecessary, some spots are read before the first branch, which is then seldom mispredicted, and nothing is
+    /// stored for an item that is present.
     #[inline(always)]
     fn insert<C: At<Self::Spot>>(
         self,
@@ -234,7 +239,7 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         self.insert_in::<C>(view, region, positions::<C>(view.words), item, at)
     }
 
-    /// [`insert`](Self::insert) in a region, of cells that have so many positions in all.
+    /// Does [`insert`](Self::insert) in a region; the cells have this number of positions.
     #[inline(always)]
     fn insert_in<C: At<Self::Spot>>(
         self,
@@ -266,7 +271,7 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         Inserted { new_cells, set_cells: opened.wrapping_add(new_cells.into()) }
     }
 
-    /// [`insert`](Self::insert) of one item after another, as long as the layer takes them.
+    /// Does [`insert`](Self::insert) for one item after another, as long as the layer takes them.
     #[inline(always)]
     fn take_each<C: At<Self::Spot>>(self, view: &mut ViewMut<'_>, items: &[D], taking: Taking) -> Taken {
         let Taking { wanted, live_elsewhere, no_refresh, room_items, room_cells, at } = taking;
@@ -274,7 +279,7 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         let most_items = u64::from(wanted.count_ones());
         let most_cells = if C::FILLS_BY_CELLS { most_items.saturating_mul(MOST_CELLS) } else { 0 };
         if !C::IS_TIMED && most_items <= room_items && most_cells <= room_cells {
-            // None of them finds the layer full.
+            // There is room for all of them.
             for (index, item) in members(items, wanted) {
                 let Inserted { new_cells, set_cells } = self.insert::<C>(view, item, at, NoPrefetch);
                 taken.new |= ItemSet::from(new_cells != 0).wrapping_shl(index);
@@ -300,7 +305,7 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
             }
             let Inserted { new_cells, set_cells } = self.insert::<C>(view, item, at, NoPrefetch);
             let is_new = if C::IS_TIMED { !is_live } else { new_cells != 0 };
-            // What is there already is counted once more by cells that can tell.
+            // Cells that can count or refresh an item do so for one that is present.
             let is_again = !is_new && !C::SETS_ONCE;
             taken.new |= ItemSet::from(is_new).wrapping_shl(index);
             taken.again |= ItemSet::from(is_again).wrapping_shl(index);
@@ -310,8 +315,8 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         taken
     }
 
-    /// Counts the item's spots down. Returns how many cells are not set any more; nothing, having changed nothing, where one of
-    /// them is lower than the item alone would have made it: then the item is not there.
+    /// Counts the item's spots down. Returns how many cells became clear. If a cell is lower than the item alone
+    /// would have made it, the item is not present: then it returns `None` and changes nothing.
     #[inline(always)]
     fn remove<C: At<Self::Spot>>(self, view: &mut ViewMut<'_>, item: D) -> Option<u32> {
         let region = self.region(item, Self::Spot::regions::<C>(view.words));
@@ -336,7 +341,7 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         Some(cleared)
     }
 
-    /// Asks for the memory that a part of the spots of each of the `wanted` items lies in.
+    /// Prefetches the memory of a part of the spots of each of the `wanted` items.
     #[inline(always)]
     fn prefetch_each<C: At<Self::Spot>>(
         self,
@@ -358,7 +363,7 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
             }
             let Range { start, end } = part.of(self.spot_count());
             let mut spots = self.first_spots(item, positions, end);
-            // By hand: `skip` would ask for every element whether it is still to be skipped.
+            // This is a manual loop because `skip` would test for every element whether it is still to be skipped.
             for _ in 0..start {
                 let _ = spots.next();
             }
@@ -366,7 +371,7 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         }
     }
 
-    /// Asks for the memory of an item in its region.
+    /// Prefetches the memory of an item in its region.
     #[inline(always)]
     fn prefetch_item<C: At<Self::Spot>>(
         self,
@@ -383,7 +388,7 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
         if let Some(stamp) = view.stamps.get(region) {
             prefetch.prefetch(stamp);
         }
-        // Counted, which takes fewer instructions than finding the end of the spots.
+        // Counting takes fewer instructions than testing for the end of the spots.
         let spots = self.spots(item, positions::<C>(view.words)).take(self.spot_count() as usize);
         prefetch_spots::<C, _>(cells, spots, purpose, prefetch);
     }
@@ -391,20 +396,21 @@ pub(super) trait Engine<D: Copy>: Probing<D> {
 
 impl<D: Copy, L: Probing<D>> Engine<D> for L {}
 
-/// Cells that an item of a layer of our own sets at most.
+/// Most cells that an item sets in a layer of everbloom's own.
 const MOST_CELLS: u64 = PROBES_MAX as u64;
 
-/// Most spots of an item that are all looked at. Of more, absent items take a quarter less time when the first that is
-/// clear ends it, and an item in a layer of a thousand probes a small part of it.
+/// Most spots of an item that are all read. With more spots, absent items take a quarter less time if the test stops
+/// at the first clear one; in a layer of a thousand probes they take a small fraction.
 const AT_HAND_SPOTS: u32 = 16;
 
-/// Returns the number of positions in so many words.
+/// Returns the number of positions in these words.
 #[inline(always)]
 fn positions<C: Cell>(words: &[u64]) -> u64 {
     (words.len() as u64).wrapping_mul(C::MEASURES.word_positions)
 }
 
-/// Skips the first spots, which are known to be set. By time, all spots have to be set in one generation, so none is skipped.
+/// Skips the first spots, which are known to be set. With generations, all spots must be set in the same one, so none
+/// is skipped.
 #[inline(always)]
 fn skip<C: Cell, S: Spot>(spots: &mut impl Iterator<Item = S>, count: u32) {
     for _ in 0..if C::IS_TIMED { 0 } else { count } {
@@ -412,7 +418,7 @@ fn skip<C: Cell, S: Spot>(spots: &mut impl Iterator<Item = S>, count: u32) {
     }
 }
 
-/// Returns whether a mask says that an item is there once all its spots have been looked at. Ends at the first that is not set.
+/// Returns whether an item is present, from the mask of all its spots. Stops at the first spot that is not set.
 #[inline(always)]
 fn are_set_in_turn<C: At<S>, S: Spot>(
     mut mask: C::Mask,
@@ -424,7 +430,7 @@ fn are_set_in_turn<C: At<S>, S: Spot>(
         if C::IS_TIMED {
             mask &= seen;
         } else {
-            // All spots before were set.
+            // All spots before this one were set.
             mask = seen;
         }
         if !C::is_set(mask) {
@@ -434,7 +440,7 @@ fn are_set_in_turn<C: At<S>, S: Spot>(
     true
 }
 
-/// Returns what spots have in common. Looks at all of them.
+/// Returns what spots have in common. Reads all of them.
 #[inline(always)]
 fn common<C: At<S>, S: Spot>(cells: &S::Region<C>, spots: impl Iterator<Item = S>) -> C::Mask {
     let mut mask = C::WHOLE;
@@ -444,7 +450,7 @@ fn common<C: At<S>, S: Spot>(cells: &S::Region<C>, spots: impl Iterator<Item = S
     mask
 }
 
-/// Asks for the memory of spots in a region.
+/// Prefetches the memory of spots in a region.
 #[inline(always)]
 pub(super) fn prefetch_spots<C: At<S>, S: Spot>(
     cells: &S::Region<C>,

@@ -1,13 +1,13 @@
 //! Estimates from the fill of a layer: its distinct items and its current error rate.
 //!
-//! They are for independent probes at any position; [`sizing`](super::sizing) has them for layers with pages. Growth
-//! and merges decide by some of them, so they are the same bits on every machine.
+//! These formulas are for independent probes at any position; [`sizing`](super::sizing) has those for layers with
+//! pages. Growth and merges depend on some of the results, so every machine must compute the same bits.
 
 /// Returns the estimated number of distinct added items of a layer of `cells` cells, `set_cells` of which are set,
 /// with `probes` probes per item: `ln(1 - fill) / ln(1 - q)`, where `1 - q = (1 - 1/cells)^probes` is the probability
 /// that an item misses a given cell.
 ///
-/// A full layer gives no estimate: it is taken as one with a single clear cell. The standard deviation is
+/// A full layer gives no estimate, so it counts as one with a single clear cell. The standard deviation is
 /// [`deviation`]. O(1).
 #[must_use]
 pub fn estimated_items(set_cells: u64, cells: u64, probes: u32) -> f64 {
@@ -18,8 +18,8 @@ pub fn estimated_items(set_cells: u64, cells: u64, probes: u32) -> f64 {
     ln_clear(set_cells, cells) / ln_miss
 }
 
-/// Returns the standard deviation of [`estimated_items`] for an array to which `items` items were added:
-/// `sqrt((e^t - 1 - t) * cells) / probes`, `t` being `items * probes / cells`. O(1).
+/// Returns the standard deviation of [`estimated_items`] for an array with `items` added items: `sqrt((e^t - 1 - t) *
+/// cells) / probes`, where `t` is `items * probes / cells`. O(1).
 #[must_use]
 pub fn deviation(items: f64, cells: u64, probes: u32) -> f64 {
     let (cells, probes) = (cells.max(1) as f64, f64::from(probes.max(1)));
@@ -27,8 +27,8 @@ pub fn deviation(items: f64, cells: u64, probes: u32) -> f64 {
     ((libm::expm1(load) - load) * cells).sqrt() / probes
 }
 
-/// Returns the logarithm of the share of clear cells, at least one cell. `log1p` keeps the digits of a sparse layer.
-/// O(1).
+/// Returns the logarithm of the share of clear cells, of which there is at least one. `log1p` is exact for a sparse
+/// layer. O(1).
 pub(super) fn ln_clear(set_cells: u64, cells: u64) -> f64 {
     let set_cells = set_cells.min(cells.saturating_sub(1));
     libm::log1p(-(set_cells as f64 / cells.max(1) as f64))
@@ -48,17 +48,17 @@ pub fn error_rate_now(fill: f64, probes: u32) -> f64 {
 
 /// Returns the estimated number of distinct items in a client's array of `size_bits` bits, `set_bits` of which are
 /// set: -(m / k) ln(1 - X / m) (Swamidass and Baldi, "Mathematical correction for fingerprint similarity measures",
-/// 2007; Guava's `approximateElementCount` and Redisson's `count` are the same formula). It becomes the count of a
-/// filter.
+/// 2007; Guava's `approximateElementCount` and Redisson's `count` use the same formula). It becomes the item count of
+/// a filter.
 ///
-/// A full array gives no estimate: it is taken as one with a single clear bit. O(1).
+/// A full array gives no estimate, so it counts as one with a single clear bit. O(1).
 #[must_use]
 pub fn clients_items(set_bits: u64, size_bits: u64, probes: u32) -> u64 {
     if set_bits == 0 || size_bits == 0 || probes == 0 {
         return 0;
     }
     let items = -(size_bits as f64 / f64::from(probes)) * ln_clear(set_bits, size_bits);
-    // An array of a single bit that is set has at least one item.
+    // An array of a single set bit has at least one item.
     whole(items).max(1)
 }
 

@@ -1,4 +1,4 @@
-//! How large a filter may be. One rule holds for filters that are made, grow, could grow, or are loaded.
+//! Limits on the size of a filter. The same rule holds for filters that are created, grow, could grow, or are loaded.
 
 use thiserror::Error;
 
@@ -10,7 +10,7 @@ use super::limits::{LAYER_MAX_BYTES, LAYERS_MAX, PROBES_TOTAL_MAX};
 use super::outcome::{ByteLimit, ReserveError};
 use super::policy::Policy;
 
-/// The size of the layers of a filter together, made or not.
+/// The size of all layers of a filter together, existing or planned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
     layers: usize,
@@ -35,13 +35,13 @@ impl Extent {
         self.and_layer(layer.cells().size_bytes(), layer.layout().probes())
     }
 
-    /// Returns the extent with another layer that is not made yet.
+    /// Returns the extent with another planned layer.
     #[must_use]
     pub fn with_spec(self, spec: &LayerSpec) -> Self {
         self.and_layer(spec.size_bits.div_ceil(8), spec.placement.layout().probes())
     }
 
-    /// Returns the extent with another layer of that size, with that number of probes per item.
+    /// Returns the extent with another layer of this size and this number of probes per item.
     #[must_use]
     pub fn and_layer(self, size_bytes: u64, probes: u32) -> Self {
         Self {
@@ -52,14 +52,14 @@ impl Extent {
         }
     }
 
-    /// Returns whether a filter may have that number of layers and probes.
+    /// Returns whether a filter may have this number of layers and probes.
     #[must_use]
     pub const fn is_countable(&self) -> bool {
         self.layers <= LAYERS_MAX && self.probes <= PROBES_TOTAL_MAX
     }
 
-    /// Returns the memory in bytes of such a filter: its struct, its layers and their cells. A single layer lies in
-    /// the struct.
+    /// Returns the memory in bytes of such a filter: its struct, its layers and their cells. A single layer is part
+    /// of the struct.
     #[must_use]
     pub const fn needed_bytes(&self) -> u64 {
         let structs =
@@ -70,6 +70,7 @@ impl Extent {
     /// Checks that a filter may have this extent.
     ///
     /// # Errors
+    ///
     /// [`ReserveError::TooLong`] or [`ReserveError::TooLarge`].
     pub fn check(&self, limit: &dyn ByteLimit) -> Result<(), ReserveError> {
         if !self.is_countable() {
@@ -85,16 +86,16 @@ impl Extent {
 /// Why a filter cannot grow to a capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ScaleError {
-    /// It is of fixed size.
+    /// The filter is fixed.
     #[error("the filter is fixed")]
     Fixed,
-    /// It would take more bytes than the limit.
+    /// The filter would take more bytes than the limit.
     #[error("the filter would take more bytes than it may")]
     TooLarge,
     /// The error rate of a layer would be too small: it would round to 0.
     #[error("the error rate of a layer would be too small: it would round to 0")]
     ErrorRateVanishes,
-    /// It would have more layers or probes, or more items in a layer, than there may be.
+    /// The filter would have more layers, probes, or items in a layer, than allowed.
     #[error("the filter would have too many layers, probes, or items in one layer")]
     TooLong,
 }
@@ -109,12 +110,12 @@ impl From<ReserveError> for ScaleError {
     }
 }
 
-/// Checks that a filter can grow to `target_items` within `limit_bytes`: exactly when growth would. The policy must
-/// be valid. O(layers), at most [`LAYERS_MAX`]; layers that are sized for the same are
-/// sized once.
+/// Checks whether a filter can grow to `target_items` within `limit_bytes`; the result is the same as that of real
+/// growth. The policy must be valid. O(layers), at most [`LAYERS_MAX`]; layers with equal parameters are sized once.
 ///
 /// # Errors
-/// What stops it before.
+///
+/// The reason that stops the growth.
 pub fn validate_scale_to(
     policy: &Policy,
     hash: Hash,

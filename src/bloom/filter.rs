@@ -19,34 +19,35 @@ use super::window::{Window, live_items};
 
 /// A filter of one or more layers, oldest first.
 ///
-/// Its only layer lies in the struct itself: most filters have one, and there may be millions of them.
+/// A single layer is stored in the struct itself: most filters have one, and a server may have millions of filters.
 #[derive(Debug)]
 pub struct Filter {
     pub(super) layers: SmallVec<[Layer; 1]>,
     pub(super) policy: Policy,
-    /// None for most filters: those that never were dumped or loaded in chunks.
+    /// `None` for filters that were never dumped or loaded in chunks, which are most.
     pub(super) marks: Option<Box<Marks>>,
 }
 
-// Two million small filters are two million of these.
+// A server may have millions of small filters.
 const _: () = assert!(size_of::<Layer>() == 72 && size_of::<Filter>() == 112);
 
-/// What a filter is to be made of.
+/// The parameters of a filter to create.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
-    /// What it promises and how it grows.
+    /// The promise of the filter and its growth.
     pub policy: Policy,
     /// The hash of its layers.
     pub hash: Hash,
-    /// What stands at a position of them.
+    /// The cell type of its layers.
     pub cells: CellType,
 }
 
 impl Filter {
-    /// Makes an empty filter. The spec must be valid.
+    /// Creates an empty filter. The spec must be valid.
     ///
     /// # Errors
-    /// When the first layer is larger than `limit` allows or than the memory there is.
+    ///
+    /// If the first layer is larger than `limit` or than the available memory.
     pub fn reserve(spec: Spec, limit: &dyn ByteLimit) -> Result<Self, ReserveError> {
         let Spec { policy, hash, cells } = spec;
         let first = policy.next_layer(&[], hash, cells).map_err(|error| match error {
@@ -58,12 +59,13 @@ impl Filter {
         Ok(filter)
     }
 
-    /// Makes a filter of layers that a decoder has built. O(layers).
+    /// Creates a filter from layers that a decoder has built. O(layers).
     ///
     /// # Errors
-    /// What breaks a rule that filters keep: see [`internal_validate`](Self::internal_validate).
+    ///
+    /// The rule of filters that is broken: see [`internal_validate`](Self::internal_validate).
     pub fn from_layers(policy: Policy, layers: Vec<Layer>) -> Result<Self, &'static str> {
-        // One layer moves into the struct.
+        // A single layer moves into the struct.
         let layers = if layers.len() > 1 { layers.into() } else { layers.into_iter().collect() };
         let mut filter = Self { layers, policy, marks: None };
         if let Policy::Window(window) = &mut filter.policy {
@@ -73,32 +75,32 @@ impl Filter {
         Ok(filter)
     }
 
-    /// Returns what the filter is made of.
+    /// Returns the parameters of the filter.
     #[must_use]
     pub fn spec(&self) -> Spec {
         let hash = self.layers.first().map_or(Hash::Murmur3, |first| *first.hash());
         Spec { policy: self.policy.emptied(), hash, cells: self.cell_type() }
     }
 
-    /// Returns what the filter promises and how it grows.
+    /// Returns the policy: the promise of the filter and its growth.
     #[must_use]
     pub const fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// Returns the layers, oldest first; never none.
+    /// Returns the layers, oldest first; at least one.
     #[must_use]
     #[inline(always)]
     pub fn layers(&self) -> &[Layer] {
         &self.layers
     }
 
-    /// Returns the layers, for a decoder that fills them.
+    /// Returns the mutable layers, for a decoder that fills them.
     pub fn layers_mut(&mut self) -> &mut [Layer] {
         &mut self.layers
     }
 
-    /// Returns what stands at a position, the same in all layers.
+    /// Returns the cell type, the same in all layers.
     #[must_use]
     #[inline(always)]
     pub fn cell_type(&self) -> CellType {
@@ -112,7 +114,8 @@ impl Filter {
         self.layers.len()
     }
 
-    /// Returns the number of items added: of counters less those deleted, of a window those that are live. O(layers).
+    /// Returns the number of added items. In counters it is less by the deleted items; in a window only live items
+    /// count. O(layers).
     #[must_use]
     #[inline]
     pub fn items(&self) -> u64 {
@@ -128,16 +131,17 @@ impl Filter {
         }
     }
 
-    /// Returns the items over all layers as far as only commands change their number: 0 of a window, whose items expire
-    /// without one. O(layers).
+    /// Returns the number of items that only commands change, over all layers. It is 0 for a window, whose items
+    /// expire without a command. O(layers).
     #[must_use]
     pub fn counted_items(&self) -> u64 {
         if self.window().is_some() { 0 } else { self.items() }
     }
 
-    /// Returns the number of layers, and those of the [counted items](Self::counted_items) that adds can have changed since
-    /// the filter had `layers` layers, more than it has meaning as many: adds count in the last layer, those to counters in
-    /// any. O(1) where no layer has come since, of counters O(layers).
+    /// Returns the number of layers, and the part of the [counted items](Self::counted_items) that adds can have
+    /// changed since the filter had `layers` layers. A larger `layers` than the current number means the current
+    /// number. Adds change the count of the last layer, adds to counters that of any. O(1) if no layer was added
+    /// since; O(layers) for counters.
     #[must_use]
     #[inline(always)]
     pub fn counts_since(&self, layers: usize) -> (usize, u64) {
@@ -156,8 +160,8 @@ impl Filter {
         (count, items)
     }
 
-    /// Returns the number of items that count towards the capacity: as [`items`](Self::items), but of counters each item once.
-    /// O(layers).
+    /// Returns the number of items that count towards the capacity: as [`items`](Self::items), but counters count
+    /// each item once. O(layers).
     #[must_use]
     pub fn distinct_items(&self) -> u64 {
         self.sum(&self.layers, |_, layer| self.distinct_items_of(layer))
@@ -177,20 +181,20 @@ impl Filter {
         layers.iter().fold(0, |sum, layer| sum.saturating_add(items(layer.cells().state(), layer)))
     }
 
-    /// Returns the items that the layers were sized for. O(layers).
+    /// Returns the sum of the capacities of all layers. O(layers).
     #[must_use]
     pub fn capacity_items(&self) -> u64 {
         self.layers.iter().fold(0, |sum, layer| sum.saturating_add(layer.capacity_items()))
     }
 
-    /// Returns the new items that the last layer takes before it is full. O(1).
+    /// Returns how many new items the last layer takes before it is full. O(1).
     #[must_use]
     #[inline(always)]
     pub fn room_items(&self) -> u64 {
         self.layers.last().map_or(0, Layer::room_items)
     }
 
-    /// Returns the number of set cells, over all layers. O(layers).
+    /// Returns the number of set cells over all layers. O(layers).
     #[must_use]
     pub fn set_cells(&self) -> u64 {
         self.layers.iter().fold(0, |sum, layer| sum.saturating_add(layer.counts().set_cells))
@@ -209,7 +213,7 @@ impl Filter {
         self.policy.growth()
     }
 
-    /// Returns whether the next new item is taken without another layer. O(1); of a window O(layers).
+    /// Returns whether the next new item fits without another layer. O(1); O(layers) for a window.
     #[must_use]
     #[inline(always)]
     pub fn has_room(&self) -> bool {
@@ -219,23 +223,24 @@ impl Filter {
         self.layers.last().is_some_and(|layer| !layer.is_full()) || self.growth() == Growth::Saturating
     }
 
-    /// Returns whether the filter is as [`try_emptied`](Self::try_emptied) makes it: one layer without items or set cells, and no
-    /// dump whose chunks it takes. O(1).
+    /// Returns whether the filter equals the result of [`try_emptied`](Self::try_emptied): one layer without items
+    /// and set cells, and no dump whose chunks it takes. O(1).
     #[must_use]
     pub fn is_empty(&self) -> bool {
         matches!(self.layers.as_slice(), [only] if only.is_empty()) && self.origin() == Origin::NoHeader
     }
 
-    /// Makes an empty filter with the parameters of this one. O(1).
+    /// Creates an empty filter with the parameters of this one. O(1).
     ///
     /// # Errors
-    /// When it is larger than `limit` allows, as parameters that came with a header can ask for, or than the memory.
+    ///
+    /// If it is larger than `limit`, which is possible for parameters from a header, or than the available memory.
     pub fn try_emptied(&self, limit: &dyn ByteLimit) -> Result<Self, ReserveError> {
         match &self.policy {
-            // The first layer may be gone with its items, or be of a filter that was merged into this one.
+            // The first layer may have been freed, or may be from a filter that was merged into this one.
             Policy::Promise(_) | Policy::Window(_) => Self::reserve(self.spec(), limit),
             Policy::United(_) => Self::reserve(Spec { hash: Hash::Murmur3, ..self.spec() }, limit),
-            // What was read may follow rules that no new layer would.
+            // A loaded layer may have parameters that no new layer would have.
             Policy::RedisBloom(_) | Policy::ValkeyBloom(_) | Policy::Imported(_) => {
                 let first = self.layers.first().ok_or(ReserveError::TooLong)?;
                 let layers = std::iter::once(Layer::try_new(first.spec())?).collect();
@@ -247,7 +252,8 @@ impl Filter {
     /// Makes a copy with its own memory.
     ///
     /// # Errors
-    /// [`OutOfMemory`] when it cannot be had.
+    ///
+    /// [`OutOfMemory`] if an allocation fails.
     pub fn try_clone(&self, memory: impl Memory) -> Result<Self, OutOfMemory> {
         let mut layers = SmallVec::new();
         layers.try_reserve_exact(self.layers.len()).map_err(|_| OutOfMemory)?;
@@ -257,20 +263,20 @@ impl Filter {
         Ok(Self { layers, policy: self.policy.clone(), marks: None })
     }
 
-    /// Returns the window of a sliding-window filter, and its time.
+    /// Returns the window of a sliding-window filter, with its current time.
     #[must_use]
     #[inline(always)]
     pub fn window(&self) -> Option<&Window> {
         if let Policy::Window(window) = &self.policy { Some(window) } else { None }
     }
 
-    /// Returns the window of a sliding-window filter, whose time is to be set.
+    /// Returns the mutable window of a sliding-window filter.
     #[inline(always)]
     pub fn window_mut(&mut self) -> Option<&mut Window> {
         if let Policy::Window(window) = &mut self.policy { Some(window) } else { None }
     }
 
-    /// Sets the hash of RedisBloom 1.1 where that release may have made the filter, which its bytes do not say.
+    /// Sets the hash of RedisBloom 1.1 if that release may have written the filter, which the bytes do not show.
     pub fn assume_redisbloom_1_1(&mut self) {
         let Policy::RedisBloom(policy) = &self.policy else { return };
         if policy.may_be_of_release_1_1() {
@@ -279,9 +285,10 @@ impl Filter {
         }
     }
 
-    /// Returns whether an item can be in the filter at all: it cannot be in an imported one whose encoding does not express it.
+    /// Checks that an item can be in the filter: the encoding of an imported filter may not be able to express it.
     ///
     /// # Errors
+    ///
     /// [`AddError::NotEncodable`].
     #[inline(always)]
     pub(super) fn admit(&self, item: &[u8]) -> Result<(), AddError> {
@@ -297,7 +304,7 @@ impl Filter {
         checked.map_err(|error| AddError::NotEncodable(error.0))
     }
 
-    /// Returns the items of a group that can be in the filter at all.
+    /// Returns the items of a group that can be in the filter.
     #[inline(always)]
     pub(super) fn admitted(&self, group: &mut Group<'_, '_>) -> ItemSet {
         match (&self.policy, self.layers.first()) {
@@ -306,7 +313,7 @@ impl Filter {
         }
     }
 
-    /// Returns why an item that is not admitted is refused.
+    /// Returns the error for an item that cannot be in the filter.
     #[cold]
     pub(super) fn not_encodable(&self) -> AddError {
         match self.layers.first().map(Layer::hash) {
@@ -318,7 +325,7 @@ impl Filter {
     /// Appends a layer.
     pub(super) fn push_layer(&mut self, layer: LayerSpec, limit: &dyn ByteLimit) -> Result<(), ReserveError> {
         Extent::of(&self.layers).with_spec(&layer).check(limit)?;
-        // Exactly one more: a growing vector would hold four layers for the two that most filters grow to.
+        // Reserves exactly one more: a growing vector would hold four layers for the two that most filters grow to.
         self.layers.try_reserve_exact(1).map_err(|_| ReserveError::OutOfMemory)?;
         self.layers.push(Layer::try_new(layer)?);
         if let Policy::Window(window) = &mut self.policy {
@@ -327,39 +334,39 @@ impl Filter {
         Ok(())
     }
 
-    /// Marks the state that the filter is in now, for a header that describes it and the chunks that follow:
-    /// as the header before where nothing has changed since, else with `fresh`, a number that no other state has. O(layers).
+    /// Marks the current state, for a header that describes it and for the chunks that follow. The mark is that of
+    /// the last header if nothing has changed since, otherwise `fresh`, a number that no other state has. O(layers).
     pub fn mark_state(&mut self, fresh: StateMark) {
         let end = self.layers.iter().fold(0, |end, layer| layer.dump_range(end).end);
         self.marks.get_or_insert_default().mark(end, fresh);
         self.layers.iter_mut().for_each(|layer| layer.cells_mut().begin_dump());
     }
 
-    /// Returns the mark of the state that the last header described; 0 when there was none.
+    /// Returns the mark of the state that the last header described; 0 if there is none.
     #[must_use]
     pub fn state_mark(&self) -> StateMark {
         self.marks.as_ref().and_then(|marks| marks.last).map_or(0, |header| header.mark)
     }
 
-    /// Returns where the dump that the last header began ends, in bytes of all layers: chunks from there on are no part of
-    /// it. `u64::MAX` when there was no header.
+    /// Returns the end of the last dump, in bytes of all layers. Later chunks are not part of it. `u64::MAX` if there
+    /// is no header.
     #[must_use]
     pub fn marked_end(&self) -> u64 {
         self.marks.as_ref().and_then(|marks| marks.last).map_or(u64::MAX, |header| header.end)
     }
 
-    /// Returns the header that made the filter.
+    /// Returns the origin: the header that created the filter.
     #[must_use]
     pub fn origin(&self) -> Origin {
         self.marks.as_ref().map_or(Origin::NoHeader, |marks| marks.origin)
     }
 
-    /// Sets the header that made the filter.
+    /// Sets the header that created the filter.
     pub fn set_origin(&mut self, origin: Origin) {
         self.marks = Some(Box::new(Marks::of_header(origin)));
     }
 
-    /// Takes note that the filter is not in the state any more that the last header described.
+    /// Records that the filter has changed since the last header.
     #[inline(always)]
     pub(super) fn note_change(&mut self) {
         if let Some(marks) = &mut self.marks {
@@ -367,7 +374,7 @@ impl Filter {
         }
     }
 
-    /// Adds a segment of a dump to a layer, 0 being the oldest, from byte `offset` of it on; see
+    /// Adds a segment of a dump to layer `layer`, 0 being the oldest, at byte `offset`; see
     /// [`Cells::add_segment`](super::cells::Cells::add_segment). O(bytes).
     #[must_use]
     pub fn add_segment(&mut self, layer: usize, offset: usize, segment: &[u8]) -> bool {
@@ -376,11 +383,11 @@ impl Filter {
     }
 }
 
-/// Returns what stands at a position of the layers of a filter, the same in all of them.
+/// Returns the cell type of the layers of a filter, the same in all of them.
 #[inline(always)]
 pub(super) fn cell_type(layers: &[Layer]) -> CellType {
     match layers.first().map_or(CellType::Bits, |first| first.cells().state().cell_type()) {
-        // Only filters of columns have burst layers, and not only these.
+        // Only sliding-window filters have burst layers, besides layers of columns.
         CellType::Burst => CellType::Columns,
         cells => cells,
     }

@@ -1,13 +1,13 @@
-//! Sets of items of one group: an item is a bit of a word.
+//! Sets of the items of a group: each item is a bit of a word.
 
-/// Items of one group, a bit each; the lowest bit is the first item.
+/// A set of items of one group. The lowest bit is the first item.
 pub type ItemSet = u64;
 
-/// Items of a group, at most.
+/// Largest number of items of a group.
 pub const GROUP_ITEMS: usize = ItemSet::BITS as usize;
 
-/// Returns the items whose bit is set in `set`, with their index. Steps from one set bit to the next: whether an item
-/// is in a set is hard to foresee, and a branch on it would be mispredicted.
+/// Returns the items whose bit is set in `set`, with their index. Goes from one set bit to the next: whether an item
+/// is in a set is hard to predict, so a branch per item would be mispredicted.
 pub(super) fn members<D: Copy>(digests: &[D], mut set: ItemSet) -> impl Iterator<Item = (u32, D)> {
     std::iter::from_fn(move || {
         let index = set.trailing_zeros();
@@ -23,7 +23,7 @@ pub(super) fn subset<D: Copy>(digests: &[D], wanted: ItemSet, is_member: impl Fn
     members(digests, wanted).fold(0, |set, (index, digest)| set | ItemSet::from(is_member(digest)) << index)
 }
 
-/// As [`subset`], where most items are wanted: asks of all of them.
+/// As [`subset`], but tests all items. This is for sets with most items.
 pub(super) fn dense_subset<D: Copy>(
     digests: &[D],
     wanted: ItemSet,
@@ -36,13 +36,13 @@ pub(super) fn dense_subset<D: Copy>(
     all & wanted
 }
 
-/// Returns the set of so many items.
+/// Returns the set of the first `items` items.
 pub(super) fn all(items: usize) -> ItemSet {
     let absent = GROUP_ITEMS.saturating_sub(items);
     u32::try_from(absent).ok().and_then(|absent| ItemSet::MAX.checked_shr(absent)).unwrap_or(0)
 }
 
-/// Takes the first few items out of the set. Returns them.
+/// Removes the first `items` items from the set and returns them.
 pub(super) fn take_first(set: &mut ItemSet, items: usize) -> ItemSet {
     let before = *set;
     for _ in 0..items {

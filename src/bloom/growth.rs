@@ -1,4 +1,4 @@
-//! When a filter grows, by how much, and which share of its error rate each layer gets.
+//! When a filter grows, by how much, and the share of its error rate that each layer gets.
 
 use super::limits::EXPANSION_DEFAULT;
 
@@ -7,31 +7,31 @@ use super::limits::EXPANSION_DEFAULT;
 pub enum Growth {
     /// The filter refuses further items.
     Fixed,
-    /// The filter goes on accepting items, and its error rate rises beyond the promised one.
+    /// The filter accepts more items, and its error rate rises above the promised one.
     Saturating,
-    /// A layer with `expansion` times the last capacity is added. The first layer, for which somebody chose a capacity,
-    /// gets most of the error rate.
+    /// A layer with `expansion` times the capacity of the last one is added. The capacity of the first layer was
+    /// chosen, so it gets most of the error rate.
     Scaling {
         /// Growth factor, 1 to [`EXPANSION_MAX`](super::limits::EXPANSION_MAX).
         expansion: u32,
     },
-    /// As `Scaling`, for a filter whose capacity nobody chose, which will grow often: later layers get more of the error
-    /// rate.
+    /// As `Scaling`, for a filter with the default capacity, which will grow often: later layers get more of the
+    /// error rate.
     Unreserved {
         /// As that of `Scaling`.
         expansion: u32,
     },
 }
 
-/// A series of shares of an error rate, one for each layer. The sum over any number of layers is below 1.
+/// Shares of an error rate, one per layer. Their sum over any number of layers is below 1.
 struct Series {
     /// The shares of the first layers.
     first: &'static [f64],
-    /// What is left for layer `index` and all later ones falls as `index^-exponent` behind the first layers.
+    /// The remaining share, for layer `index` and all later ones, falls as `index^-exponent` after the first layers.
     exponent: f64,
 }
 
-/// Of a filter with a chosen capacity: the first layer is the only one of most, and the others have few more.
+/// For a filter with a chosen capacity: most have one layer, the others few more.
 const RESERVED: Series = Series {
     first: &[
         0.75, 0.0954, 0.0551, 0.027, 0.0133, 0.0102, 0.009, 0.0068, 0.0053, 0.0043, 0.0035, 0.0028, 0.0022,
@@ -40,7 +40,7 @@ const RESERVED: Series = Series {
     exponent: 2.0,
 };
 
-/// Of a filter that grows from the default capacity: by factor 2 it has at most as many layers.
+/// For a filter that grows from the default capacity: with expansion 2 it has at most this number of layers.
 const UNRESERVED: Series = Series {
     first: &[
         0.4, 0.1423, 0.0716, 0.047, 0.0298, 0.0277, 0.0217, 0.0196, 0.0166, 0.0162, 0.0147, 0.0133, 0.0123,
@@ -50,7 +50,7 @@ const UNRESERVED: Series = Series {
     exponent: 2.0,
 };
 
-/// Of a filter whose layers are all of one capacity: it may have thousands.
+/// For a filter whose layers all have the same capacity: it may have thousands of layers.
 const EQUAL_LAYERS: Series = Series { first: &[0.7], exponent: 0.3 };
 
 impl Series {
@@ -77,25 +77,25 @@ impl Growth {
         matches!(self, Self::Fixed | Self::Saturating)
     }
 
-    /// Returns the growth with a factor: 0 means fixed, as in RedisBloom.
+    /// Returns the growth for an expansion: 0 means fixed, as in RedisBloom.
     #[must_use]
     pub const fn from_expansion(expansion: u32) -> Self {
         if expansion == 0 { Self::Fixed } else { Self::Scaling { expansion } }
     }
 
-    /// Returns the same growth of a filter whose capacity nobody chose.
+    /// Returns the same growth for a filter with the default capacity.
     #[must_use]
     pub const fn unreserved(self) -> Self {
         if let Self::Scaling { expansion } = self { Self::Unreserved { expansion } } else { self }
     }
 
-    /// Returns the same growth of a filter with a chosen capacity.
+    /// Returns the same growth for a filter with a chosen capacity.
     #[must_use]
     pub const fn reserved(self) -> Self {
         if let Self::Unreserved { expansion } = self { Self::Scaling { expansion } } else { self }
     }
 
-    /// Returns the growth factor: 0 for a filter of fixed size.
+    /// Returns the expansion; 0 for a fixed filter.
     #[must_use]
     pub const fn expansion(self) -> u32 {
         match self {
@@ -104,10 +104,11 @@ impl Growth {
         }
     }
 
-    /// Returns how the layers share the error rate; `None` for a filter of fixed size, whose only layer has all of it.
+    /// Returns how the layers share the error rate; `None` for a fixed filter, whose only layer has all of it.
     ///
-    /// The smaller a share, the larger the layer: `log2(1 / share)` takes 1.44 bits per item. So the share of a layer is
-    /// about its share of the items of the filters that have it (docs/decisions/0019-shares-of-the-error-rate.md).
+    /// A smaller share makes a layer larger: `log2(1 / share)` costs 1.44 bits per item. So the share of a layer is
+    /// about the share of items that it holds in filters that have it
+    /// (docs/decisions/0019-shares-of-the-error-rate.md).
     const fn series(self) -> Option<Series> {
         match self {
             Self::Fixed | Self::Saturating => None,
@@ -124,14 +125,13 @@ impl Growth {
         self.series().map_or(error_rate, |series| error_rate * series.share(index))
     }
 
-    /// Returns the share that layer `index` takes of what the layers before it leave of the promise.
+    /// Returns the share that layer `index` takes of the part that the layers before it leave.
     #[must_use]
     pub fn part_of_rest(self, index: usize) -> f64 {
         self.series().map_or(1.0, |series| series.share(index) / series.rest(index))
     }
 
-    /// Returns the sum of the error rates of layer `index` and all later ones, without end, of a promise of
-    /// `error_rate`.
+    /// Returns the sum of the error rates of layer `index` and of all later ones, for a promise of `error_rate`.
     #[must_use]
     pub fn rest_error_rate(self, error_rate: f64, index: usize) -> f64 {
         self.series().map_or(error_rate, |series| error_rate * series.rest(index))

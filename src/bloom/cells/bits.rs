@@ -5,7 +5,7 @@ use super::{At, Cell, Cells, Found, Measures, Purpose};
 use crate::bloom::layout::{LINE_BITS, Line, Page, Position, Spot};
 use crate::bloom::window::Moment;
 
-/// Bytes of a memory page, the unit in which large layers are laid out.
+/// Bytes of a memory page. Large layers are laid out in pages.
 pub const PAGE_BYTES: usize = 4096;
 /// Words of 64 bits in a page.
 pub const PAGE_WORDS: usize = PAGE_BYTES / 8;
@@ -13,12 +13,12 @@ pub const PAGE_WORDS: usize = PAGE_BYTES / 8;
 const LINE_WORDS: usize = 8;
 const _: () = assert!(PAGE_BYTES.is_multiple_of(64), "a page is whole lines");
 
-/// A bit for every position.
+/// One bit per position.
 #[derive(Clone, Copy, Debug)]
 pub struct Bits;
 
 impl Cell for Bits {
-    /// The answer is in the lowest bit; the bits above it mean nothing.
+    /// Whether all probes are set, in the lowest bit. The other bits have no meaning.
     type Mask = u64;
     type Mark = ();
     type Line = [u64; LINE_WORDS];
@@ -78,7 +78,7 @@ impl Cell for Bits {
         ones(words)
     }
 
-    /// Memory behind clear pages of the segment is not touched, so a sparse layer stays cheap.
+    /// Does not touch memory for clear pages of the segment, so a sparse layer stays small.
     fn add_segment(cells: &mut Cells, offset: usize, bytes: &[u8], stamps: &[u8]) -> bool {
         let Ok(size_bytes) = usize::try_from(cells.size_bytes()) else { return false };
         let used_bits = cells.size_bits() % 8;
@@ -146,16 +146,16 @@ impl<const PER_LINE: u32> At<Line<PER_LINE>> for Bits {
 }
 
 impl<const PER_LINE: u32> Line<PER_LINE> {
-    /// Returns a probe of a line whose positions are bits: its word and the bit of that. The uppermost nine bits of the source
-    /// for the first probe, the next nine for the next one; three of them for the word, six for the bit.
+    /// Returns a probe of a line of bits: the index of its word and the bit in the word. The top nine bits of the
+    /// source are for the first probe, the next nine for the next one: three for the word, six for the bit.
     #[inline(always)]
     pub(super) fn probe(self, probe: u32) -> (usize, u64) {
         let source = self.source << (9 * probe);
         ((source >> 61) as usize, source >> 55 & 63)
     }
 
-    /// Returns in the lowest bit whether all probes are set in a line of bits. Looks at all of them: a branch on a bit of a
-    /// half-full line would be mispredicted every other time and cost more than the rest.
+    /// Returns in the lowest bit whether all probes are set in a line of bits. Reads all of them: a branch on a bit
+    /// of a half-full line would be mispredicted half the time and would cost more than all the rest.
     #[inline(always)]
     pub(super) fn mask(self, words: &[u64; LINE_WORDS]) -> u64 {
         let mut set = 1;
@@ -186,13 +186,14 @@ fn set_bit(word: &mut u64, bit: u64) -> u32 {
     is_clear
 }
 
-/// Returns the index of the word that holds the bit; one beyond every array for a position that no array of this machine has.
+/// Returns the index of the word with the bit. A position that no array of this machine can have gives an index
+/// beyond every array.
 #[inline(always)]
 fn word_index(position: u64) -> usize {
     usize::try_from(position / 64).unwrap_or(usize::MAX)
 }
 
-/// Sets in `to` the bits of `from`, which is as long. Returns how many were clear before.
+/// Sets in `to` the bits of `from`, which has the same length. Returns how many of them were clear.
 fn set_page(to: &mut [u8], from: &[u8]) -> u64 {
     let ((words, rest), (from_words, from_rest)) = (to.as_chunks_mut::<8>(), from.as_chunks::<8>());
     let mut new_bits = 0;
@@ -208,7 +209,7 @@ fn set_page(to: &mut [u8], from: &[u8]) -> u64 {
     new_bits
 }
 
-/// Returns whether no bit is set. Ends at the first that is. O(bytes).
+/// Returns whether no bit is set. Stops at the first set bit. O(bytes).
 #[must_use]
 pub fn is_clear(bytes: &[u8]) -> bool {
     let (words, rest) = bytes.as_chunks::<8>();

@@ -1,9 +1,9 @@
-//! Cells of sixteen bits, one for each of sixteen generations of a sliding window. Part of the format; docs/formats.md
-//! specifies it.
+//! Cells of sixteen bits, one for each of sixteen generations of a sliding window. Part of the format;
+//! docs/formats.md specifies it.
 //!
-//! Every region has a stamp: the newest generation that it has taken an item of. What has expired since then is cleared when
-//! an item of a newer generation comes to the region, and only there: so no moment clears more than a region for each item
-//! of a command, and lookups mask what has expired.
+//! Every region has a stamp: the newest generation of which it has taken an item. Expired columns of a region are
+//! cleared when the region takes an item of a newer generation. So a command clears at most one region per item, and
+//! lookups mask expired columns.
 
 use super::storage::{STAMP_BYTES, ones};
 use super::{At, Cell, Cells, Found, Measures, Purpose};
@@ -12,7 +12,7 @@ use crate::bloom::window::{
     COLUMNS, Generation, Moment, column_of, columns_between, columns_up_to, live_columns,
 };
 
-/// Words of 64 bits up to which a layer is one region, whatever its length: 1 MiB, cleared in some 30 us.
+/// Largest layer, in words of 64 bits, that is a single region, whatever its length: 1 MiB, cleared in about 30 us.
 pub const ONE_PAGE_MAX_WORDS: u64 = 1 << 17;
 /// Positions of a line: words of sixteen bits.
 const LINE_POSITIONS: usize = 32;
@@ -21,12 +21,12 @@ const LINE_WORDS: usize = 8;
 /// Positions in a word of 64 bits.
 const WORD_POSITIONS: u64 = u64::BITS as u64 / COLUMNS;
 
-/// A bit for every generation at every position.
+/// One bit per generation at every position.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns;
 
 impl Cell for Columns {
-    /// The generations that all spots have in common, by column.
+    /// The generations that all spots of an item have in common, by column.
     type Mask = u16;
     /// The column of a generation.
     type Mark = u16;
@@ -58,7 +58,7 @@ impl Cell for Columns {
     #[inline(always)]
     fn found(mask: u16, stamps: &[Generation], region: usize, at: Moment) -> Found {
         let newest = stamp(stamps, region);
-        // The column of a generation that is newer than the region still has what has expired.
+        // If the generation is newer than the region's stamp, its column still contains expired bits.
         let column = u16::from(at.added <= newest) << column_of(at.added);
         Found {
             is_live: mask & live_columns(newest, at.now) != 0,
@@ -71,7 +71,7 @@ impl Cell for Columns {
         1 << column_of(at.added)
     }
 
-    /// The region of an item of a newer generation loses what has expired by then.
+    /// Clears the expired columns of the region if the item is of a newer generation.
     #[inline(always)]
     fn open<S: Spot>(words: &mut [u64], stamps: &mut [Generation], region: usize, at: Moment) -> Option<u64> {
         let newest = stamps.get_mut(region)?;
@@ -96,15 +96,15 @@ impl Cell for Columns {
         1
     }
 
-    /// Set bits, and regions that have a stamp.
+    /// Counts set bits, and regions that have a stamp.
     fn count_set(words: &[u64], start: usize, stamps_from: usize) -> u64 {
         let (cells, stamps) = words.split_at(stamps_from.saturating_sub(start).min(words.len()));
         ones(cells) + stamps.iter().filter(|stamp| **stamp != 0).count() as u64
     }
 
-    /// Adds regions generation by generation: each takes the newer one of both stamps, and the columns of both that it still has
-    /// by then. Only what has expired is cleared. Regions whose stamp is newer than the layer, or with bits of generations that
-    /// they cannot have, are refused.
+    /// Merges regions generation by generation. Each region takes the newer of both stamps and keeps the columns of
+    /// both that have not expired by then. Clears only expired columns. Refuses a region whose stamp is newer than
+    /// the layer, or that has bits of a generation that cannot be in it.
     fn add_segment(cells: &mut Cells, offset: usize, bytes: &[u8], stamps: &[u8]) -> bool {
         let (region_bytes, stamped_bytes) = (cells.region_bytes(), cells.stamped_region_bytes());
         let (stamps, rest) = stamps.as_chunks::<STAMP_BYTES>();
@@ -136,7 +136,7 @@ impl Cell for Columns {
             let kept = in_each_position(columns_up_to(stamp, *own));
             for (to, from) in to.iter_mut().zip(words_of(from)) {
                 let new = from & kept;
-                // Memory behind clear words is not touched, so a sparse layer stays cheap.
+                // Memory behind clear words is not touched, so a sparse layer stays small.
                 if new != 0 {
                     set_cells = set_cells.wrapping_add((new & !*to).count_ones().into());
                     *to |= new;
@@ -147,7 +147,8 @@ impl Cell for Columns {
         true
     }
 
-    /// No region is newer than its layer, and none has bits of other generations than the sixteen up to its stamp.
+    /// Checks that no region is newer than its layer, and that each has bits only of the sixteen generations up to
+    /// its stamp.
     fn broken_rule(cells: &Cells) -> Option<&'static str> {
         let (view, state) = (cells.view(), cells.timed()?);
         if view.stamps.iter().any(|stamp| *stamp > state.history.newest) {
@@ -186,7 +187,7 @@ impl<const PER_LINE: u32> At<Line<PER_LINE>> for Columns {
         let Some(words) = page.get(line.number) else { return 0 };
         let words: &[u16; LINE_POSITIONS] = bytemuck::cast_ref(words);
         let mut common = u16::MAX;
-        // Two loops, so that the compiler knows the runs of each.
+        // There are two loops so that the compiler knows the runs of each.
         if line.has_one_more {
             for run in 0..=PER_LINE {
                 common &= column(words, line.source, PER_LINE + 1, run);
@@ -223,15 +224,15 @@ impl<const PER_LINE: u32> At<Line<PER_LINE>> for Columns {
 }
 
 impl Cells {
-    /// Remembers the state of now as the one that the header of a dump describes. O(1).
+    /// Records the current generation as the state that the header of a dump describes. O(1).
     pub(in crate::bloom) fn begin_dump(&mut self) {
         if let Some(state) = self.timed_mut() {
             state.dumped = state.history.newest;
         }
     }
 
-    /// Takes the columns that are newer than the header of the last dump says out of a segment, its stamps behind its cells, and
-    /// out of the stamps. O(bytes).
+    /// Removes from a segment, whose stamps follow its cells, the columns that are newer than the header of the last
+    /// dump, and lowers their stamps. O(bytes).
     pub fn cut_to_dump(&self, segment: &mut [u8]) {
         let Some(state) = self.timed() else { return };
         let cell_bytes = segment.len().saturating_sub(self.stamp_bytes_of(segment.len()));
@@ -251,8 +252,9 @@ impl Cells {
     }
 }
 
-/// Returns the position of a probe in its line. The line is split into runs of positions as equal as can be, one for each probe,
-/// so that no two are the same; eight bits of `source` draw the position in a run, the uppermost for the first.
+/// Returns the position of a probe in its line. The line is split into one run of positions per probe, of nearly
+/// equal length, so no two probes have the same position. Eight bits of `source` select the position in a run, the
+/// top eight bits for the first run.
 #[inline(always)]
 fn in_line(source: u64, runs: u32, run: u32) -> usize {
     let (run, runs) = (run as usize, runs as usize);
@@ -282,7 +284,7 @@ fn set_column(word: &mut u16, column: u16) -> u32 {
     is_clear.into()
 }
 
-/// Returns the index of a word; one beyond every array for a position that no array of this machine has.
+/// Returns the index of a word. A position that no array of this machine can have gives an index beyond every array.
 #[inline(always)]
 fn index_of(position: u64) -> usize {
     usize::try_from(position).unwrap_or(usize::MAX)
@@ -293,19 +295,19 @@ fn stamp(stamps: &[Generation], region: usize) -> Generation {
     if let Some(stamp) = stamps.get(region) { *stamp } else { 0 }
 }
 
-/// Stamps a region with a newer generation: clears the columns that have expired by then. Returns by how much the number of set
-/// cells has changed, wrapping.
+/// Stamps a region with a newer generation and clears the columns that have expired by then. Returns the change of
+/// the number of set cells, wrapping.
 #[inline(always)]
 fn stamp_region(words: &mut [u64], newest: &mut Generation, stamp: Generation) -> u64 {
     let before = std::mem::replace(newest, stamp);
     if before == 0 {
-        // A region without a stamp is clear, and its memory was perhaps never written to.
+        // A region without a stamp is clear. Its memory may never have been written to.
         return 1;
     }
     clear(words, columns_between(before, stamp)).wrapping_neg()
 }
 
-/// Clears columns of a region. Returns how many bits were set there. O(words).
+/// Clears columns of a region. Returns how many bits were set in them. O(words).
 #[inline(never)]
 fn clear(words: &mut [u64], columns: u16) -> u64 {
     let expired = in_each_position(columns);
@@ -316,12 +318,12 @@ fn clear(words: &mut [u64], columns: u16) -> u64 {
     })
 }
 
-/// Returns the columns in each of the positions of a word.
+/// Returns a word with these columns in each of its positions.
 pub(super) const fn in_each_position(columns: u16) -> u64 {
     columns as u64 * 0x0001_0001_0001_0001
 }
 
-/// Returns the words of cells as they are saved.
+/// Returns the words of saved cells.
 fn words_of(bytes: &[u8]) -> impl Iterator<Item = u64> {
     bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word))
 }

@@ -1,9 +1,9 @@
 //! Cells of four bits that count, so that items can be deleted. Part of the format; docs/formats.md specifies it.
 //!
-//! A counter is 0 to 8. Its first bit says whether it is above 0, the other three, least significant first, hold a number
-//! that is added to that 1; 8 is full, and stays. The bits lie apart, in planes: for every line of 512 positions there are
-//! four lines of 64 bytes side by side, the first with the first bit of every counter. So a lookup reads what it would read of
-//! cells of one bit.
+//! A counter is 0 to 8. Its first bit is set if it is above 0. The other three bits, least significant first, hold
+//! the count minus 1. At 8 the counter is full and stays full. The bits are stored in planes: every line of 512
+//! positions has four lines of 64 bytes side by side, the first of which has the first bit of every counter. So a
+//! lookup reads the same bytes as in cells of one bit.
 
 use super::storage::ones;
 use super::{At, Bits, Cell, Cells, Found, Measures, Purpose};
@@ -14,7 +14,8 @@ use crate::bloom::window::Moment;
 
 /// Bits of a counter.
 pub const COUNTER_BITS: u64 = 4;
-/// The count from which on a counter counts neither up nor down: how often its position was set is not known any more.
+/// The count at which a counter is full and counts neither up nor down, because the number of its items is no longer
+/// known.
 pub const COUNT_FULL: u32 = 8;
 /// Words of one plane of a line.
 const PLANE_WORDS: usize = 8;
@@ -23,20 +24,20 @@ const PLANES: usize = 4;
 const _: () = assert!(PLANES as u64 == COUNTER_BITS && PLANE_WORDS as u64 * 64 == LINE_BITS);
 /// Words of all planes of a line.
 const LINE_WORDS: usize = PLANE_WORDS * PLANES;
-/// Bytes of all planes of a line, between which no dump and no snapshot is cut.
+/// Bytes of all planes of a line. Dumps and snapshots are cut only between lines.
 const LINE_BYTES: usize = LINE_WORDS * 8;
-/// Planes that an add needs: it reads the others of one counter in eight.
+/// Planes that an add needs. It reads the other planes for one counter in eight.
 const ADD_PLANES: u32 = 2;
 
 /// The four planes of a line, one after another.
 pub(super) type Planes = [u64; LINE_WORDS];
 
-/// A counter of four bits for every position.
+/// A counter of four bits per position.
 #[derive(Clone, Copy, Debug)]
 pub struct Counters;
 
 impl Cell for Counters {
-    /// As of [`Bits`]: by the first plane.
+    /// As for [`Bits`], from the first plane.
     type Mask = u64;
     type Mark = ();
     type Line = Planes;
@@ -65,7 +66,7 @@ impl Cell for Counters {
         1
     }
 
-    /// An item is counted as often as it is added.
+    /// Every add of an item is counted.
     #[inline(always)]
     fn found(mask: u64, _: &[u64], _: usize, _: Moment) -> Found {
         Found { is_live: Self::is_set(mask), is_current: false }
@@ -99,15 +100,15 @@ impl Cell for Counters {
         }
     }
 
-    /// Counters above 0, by the first planes.
+    /// Counts the counters above 0, by the first planes.
     fn count_set(words: &[u64], start: usize, _: usize) -> u64 {
         let words = words.iter().zip(start..);
         let first_planes = words.filter(|(_, index)| index % LINE_WORDS < PLANE_WORDS);
         first_planes.map(|(word, _)| u64::from(word.count_ones())).sum()
     }
 
-    /// Adds counters to others bit by bit, which is exact where one of the two is 0 or both are equal. Takes whole lines only, in
-    /// which no counter of 0 has another bit.
+    /// Adds counters to others bit by bit, which is exact if one of the two is 0 or both are equal. Takes whole lines
+    /// only, and refuses a counter of 0 that has another bit.
     fn add_segment(cells: &mut Cells, offset: usize, bytes: &[u8], stamps: &[u8]) -> bool {
         let (lines, rest) = bytes.as_chunks::<LINE_BYTES>();
         let are_whole = rest.is_empty() && offset.is_multiple_of(LINE_BYTES) && stamps.is_empty();
@@ -119,7 +120,7 @@ impl Cell for Counters {
         };
         let mut set_cells = 0;
         for (to, from) in target.iter_mut().zip(lines) {
-            // Memory behind clear lines is not touched, so a sparse layer stays cheap.
+            // Memory behind clear lines is not touched, so a sparse layer stays small.
             if from.iter().any(|byte| *byte != 0) {
                 let before = set_in(to);
                 let from = from.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
@@ -188,7 +189,7 @@ impl<const PER_LINE: u32> At<Line<PER_LINE>> for Counters {
         for probe in 0..PER_LINE + u32::from(line.has_one_more) {
             let (word, bit) = line.probe(probe);
             let Some(count) = count_down(planes, word, 1 << bit) else {
-                // What was counted down was not full, and so is not when it is counted up again.
+                // A counter that was counted down was not full, so counting it up again restores it.
                 for probe in 0..probe {
                     count_up_at(planes, line.probe(probe));
                 }
@@ -205,20 +206,20 @@ impl<const PER_LINE: u32> At<Line<PER_LINE>> for Counters {
     }
 }
 
-/// Returns the line of a position, and within each of its planes the word and the bit.
+/// Returns the line of a position, and the word and the bit within each of its planes.
 #[inline(always)]
 fn place(position: u64) -> (usize, usize, u64) {
     let line = usize::try_from(position / LINE_BITS).unwrap_or(usize::MAX);
     (line, (position / 64) as usize % PLANE_WORDS, 1 << (position % 64))
 }
 
-/// Counts the counter of a probe up; see [`count_up`].
+/// Increments the counter of a probe; see [`count_up`].
 #[inline(always)]
 fn count_up_at(planes: &mut Planes, (word, bit): (usize, u64)) -> u32 {
     count_up(planes, word, 1 << bit)
 }
 
-/// Counts one counter of a line up, unless it is full. Returns 1 if it was 0, else 0.
+/// Increments one counter of a line, unless it is full. Returns 1 if it was 0, else 0.
 #[inline(always)]
 fn count_up(planes: &mut Planes, word: usize, mask: u64) -> u32 {
     let [first, ones, twos, fours] = planes.as_chunks_mut::<PLANE_WORDS>().0 else { return 0 };
@@ -229,7 +230,7 @@ fn count_up(planes: &mut Planes, word: usize, mask: u64) -> u32 {
     };
     let seen = *first & mask;
     *first |= mask;
-    // Most counters are 0 or 1: the lines of the other planes, which may be far, are seldom needed.
+    // Most counters are 0 or 1, so the lines of the other planes, which may be far away, are seldom needed.
     if *ones & mask == 0 {
         *ones |= seen;
     } else if *twos & mask == 0 {
@@ -243,7 +244,7 @@ fn count_up(planes: &mut Planes, word: usize, mask: u64) -> u32 {
     (seen == 0).into()
 }
 
-/// Counts one counter of a line down, unless it is full. Returns 1 if it is 0 now, else 0; nothing where it was 0 before.
+/// Decrements one counter of a line, unless it is full. Returns 1 if it is 0 now, else 0; `None` if it was 0 before.
 #[inline(always)]
 fn count_down(planes: &mut Planes, word: usize, mask: u64) -> Option<u32> {
     let [first, ones, twos, fours] = planes.as_chunks_mut::<PLANE_WORDS>().0 else { return None };
@@ -254,10 +255,10 @@ fn count_down(planes: &mut Planes, word: usize, mask: u64) -> Option<u32> {
     }
     let (any, all) = (*ones | *twos | *fours, *ones & *twos & *fours);
     let becomes_clear = mask & !any;
-    // A borrow runs from each plane to the next where the bit was 0 and is 1 now.
+    // A borrow goes from one plane to the next if the bit was 0 and is 1 now.
     let borrow = mask & any & !all;
     *first ^= becomes_clear;
-    // Most counters are 1, and a line that is stored to must be written back though nothing in it has changed.
+    // Most counters are 1. A store would make the line dirty although nothing in it changes.
     if borrow != 0 {
         *ones ^= borrow;
         let borrow = borrow & *ones;
@@ -267,7 +268,7 @@ fn count_down(planes: &mut Planes, word: usize, mask: u64) -> Option<u32> {
     Some((becomes_clear != 0).into())
 }
 
-/// Adds the counters of a line to those of another, up to full. Returns how many more are above 0.
+/// Adds the counters of a line to those of another line, up to full. Returns how many more are above 0.
 pub(super) fn add_line(to: &mut Planes, from: &Planes) -> u64 {
     let before = set_in(to);
     let (to_planes, from_planes) = (to.as_chunks_mut::<PLANE_WORDS>().0, from.as_chunks::<PLANE_WORDS>().0);
@@ -284,7 +285,7 @@ pub(super) fn add_line(to: &mut Planes, from: &Planes) -> u64 {
         else {
             continue;
         };
-        // The planes behind the first hold one less than the count, so where both are above 0 one is carried in.
+        // The planes after the first hold the count minus 1, so if both counters are above 0, one is carried in.
         let mut carry = *first & a;
         *first |= a;
         for (own, other) in [(&mut *ones, b), (&mut *twos, c), (&mut *fours, d)] {
@@ -305,37 +306,37 @@ fn set_in(planes: &Planes) -> u64 {
     planes.first_chunk::<PLANE_WORDS>().map_or(0, |first| ones(first))
 }
 
-/// Returns whether a line is one of counters: where the first plane has a clear bit, the others have too.
+/// Returns whether a line is valid: a counter with a clear first bit has no other bit.
 fn are_counters(line: &[u8; LINE_BYTES]) -> bool {
     let (first, others) = line.split_at(PLANE_WORDS * 8);
     others.chunks(first.len()).all(|plane| plane.iter().zip(first).all(|(other, first)| other & !first == 0))
 }
 
-/// What a layer of counters keeps beside its cells.
+/// The state of a layer of counters besides its cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CountersState {
-    /// Adds of items less deletions. The items of the layer are those that are there, each once, as far as that is known.
+    /// Adds minus deletions. The items of the layer count each item once, as far as that is known.
     pub occurrences: u64,
-    /// Counters above 0 from which on the layer is full, however few items it counts: more than its capacity of items sets. Layers
-    /// come to it whose items come and go: an item that was taken for present when it was added, and counters that have ended, stay
-    /// uncounted when others are deleted.
+    /// Number of counters above 0 at which the layer is full, however few items it counts: slightly more than its
+    /// capacity of items sets. A layer reaches it when items come and go: an item that was a false positive when it
+    /// was added, and counters that are full, stay set when other items are deleted.
     full_cells: u64,
 }
 
 impl CountersState {
-    /// Returns the state of an empty layer of that shape.
+    /// Returns the state of an empty layer of this shape.
     #[must_use]
     pub fn new(shape: &Shape) -> Self {
         Self { occurrences: 0, full_cells: shape.full_cells() }
     }
 
-    /// Returns the state of the same layer when it is empty.
+    /// Returns the state of this layer when it is empty.
     #[must_use]
     pub const fn emptied(self) -> Self {
         Self { occurrences: 0, ..self }
     }
 
-    /// Returns the number of counters above 0 from which on the layer is full.
+    /// Returns the number of counters above 0 at which the layer is full.
     #[must_use]
     #[inline(always)]
     pub const fn full_cells(&self) -> u64 {

@@ -1,7 +1,7 @@
-//! The cells axis: what stands at a position.
+//! The cells axis: what is stored at a position.
 //!
-//! A kind of cells says what the mask of a spot is and how the spot is set; [`engine`](super::engine) does the rest. All
-//! kinds are stored alike: [`Cells`].
+//! A cell type defines the mask of a spot and how the spot is set; [`engine`](super::engine) does the rest. [`Cells`]
+//! stores all cell types.
 
 mod bits;
 mod columns;
@@ -25,7 +25,7 @@ pub use occupancy::Occupancy;
 pub use storage::{Cells, HEAD_BYTES, Segment};
 pub use timed::{History, TimedState};
 
-/// What stands at a position. The number of each is its id in the format: add, never edit.
+/// What is stored at a position. The number of each type is its id in the format: add, never edit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum CellType {
@@ -39,7 +39,7 @@ pub enum CellType {
     Burst = 4,
 }
 
-/// What stands at a position, with what a layer keeps beside its cells.
+/// The cell type of a layer, with the state that the layer has besides its cells.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CellState {
     /// See [`CellType::Bits`].
@@ -52,7 +52,7 @@ pub enum CellState {
     Burst(Box<TimedState>),
 }
 
-/// The same code for the kind of cells of a state, as the type `$cells`.
+/// Compiles the same code for the cell type of a state, as the type `$cells`.
 macro_rules! with_cells {
     ($state:expr, $cells:ident => $body:expr) => {
         match $state {
@@ -89,7 +89,7 @@ impl CellType {
         Self::ALL.into_iter().find(|cells| cells.id() == id)
     }
 
-    /// Returns how cells of the type lie in memory.
+    /// Returns the memory layout of cells of this type.
     #[must_use]
     pub const fn measures(self) -> Measures {
         match self {
@@ -100,20 +100,20 @@ impl CellType {
     }
 }
 
-/// How cells of a type lie in memory.
+/// The memory layout of cells of a type.
 #[derive(Clone, Copy, Debug)]
 pub struct Measures {
     /// Positions in a word of 64 bits, on average.
     pub word_positions: u64,
     /// Positions of a line.
     pub line_positions: u64,
-    /// A layer without pages has a multiple of so many positions.
+    /// The number of positions of a layer without pages is a multiple of this.
     pub unit_positions: u64,
-    /// Words of a stamp behind the cells of each region.
+    /// Words of the stamp after the cells of each region.
     pub stamp_words: u64,
-    /// Columns of a position, each a filter of its own: one for every generation, or a single one.
+    /// Columns per position. Each is a filter: one per generation, or a single one.
     pub columns: u64,
-    /// Whether the positions of a line are split into runs, one for each probe; else a probe has any of them.
+    /// Whether the positions of a line are split into runs, one per probe. Otherwise a probe may have any position.
     pub has_runs: bool,
 }
 
@@ -124,7 +124,7 @@ impl Measures {
         self.line_positions * PAGE_LINES as u64
     }
 
-    /// Returns the words of a page, its stamp included.
+    /// Returns the words of a page, including its stamp.
     #[must_use]
     pub const fn page_words(&self) -> u64 {
         self.page_positions() / self.word_positions + self.stamp_words
@@ -132,7 +132,7 @@ impl Measures {
 }
 
 impl CellState {
-    /// Returns the state of an empty layer of that shape, which begins at `address` among the bytes of all layers.
+    /// Returns the state of an empty layer of this shape, which begins at `address` among the bytes of all layers.
     #[must_use]
     pub fn new(shape: &Shape, address: u64) -> Self {
         match shape.cells {
@@ -143,7 +143,7 @@ impl CellState {
         }
     }
 
-    /// Returns what stands at a position.
+    /// Returns the cell type.
     #[must_use]
     #[inline(always)]
     pub const fn cell_type(&self) -> CellType {
@@ -155,7 +155,7 @@ impl CellState {
         }
     }
 
-    /// Visits the block of the allocator, if there is one.
+    /// Visits the block of the allocator, if the state has one.
     pub(super) fn visit_block(&self, visitor: &mut impl BlockVisitor) {
         match self {
             Self::Bits => {}
@@ -164,7 +164,7 @@ impl CellState {
         }
     }
 
-    /// Moves the block of the allocator, if there is one.
+    /// Moves the block of the allocator, if the state has one.
     pub(super) fn move_block(&mut self, mover: &impl BlockMover) {
         match self {
             Self::Bits => {}
@@ -185,10 +185,10 @@ impl CellState {
     }
 }
 
-/// What a change of an item is to do to its cells.
+/// What a change of an item does to its cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Look at them.
+    /// Read them.
     Look,
     /// Set them.
     Add,
@@ -196,7 +196,7 @@ pub enum Purpose {
     Remove,
 }
 
-/// A kind of cells.
+/// A cell type.
 pub trait Cell: Sized + 'static {
     /// What all spots of an item have in common.
     type Mask: Copy + BitAndAssign;
@@ -207,78 +207,78 @@ pub trait Cell: Sized + 'static {
 
     /// Words of a line.
     const LINE_WORDS: usize;
-    /// How cells lie in memory.
+    /// The memory layout of the cells.
     const MEASURES: Measures;
-    /// Everything in common: the mask of no spot.
+    /// The mask of an item without spots.
     const WHOLE: Self::Mask;
-    /// Whether setting a spot that is set changes nothing, so that an item that is there need not be stored.
+    /// Whether setting a set spot changes nothing, so that an item that is present need not be stored.
     const SETS_ONCE: bool;
-    /// Whether items expire, so that an item that is there may be added once more.
+    /// Whether items expire, so that an item that is present may be added again.
     const IS_TIMED: bool;
-    /// Whether a layer is full, too, when more cells are set than its capacity of items sets.
+    /// Whether a layer is also full when more cells are set than its capacity of items sets.
     const FILLS_BY_CELLS: bool = false;
 
-    /// Returns whether a mask says that the item is there.
+    /// Returns whether an item with this mask is present.
     fn is_set(mask: Self::Mask) -> bool;
 
-    /// Returns what of a region is live at a moment.
+    /// Returns the mask of what is live in a region.
     fn live(stamps: &[u64], region: usize, at: Moment) -> Self::Mask;
 
-    /// Returns what a mask says of an item.
+    /// Returns what a mask says about an item.
     fn found(mask: Self::Mask, stamps: &[u64], region: usize, at: Moment) -> Found;
 
-    /// Returns what the spots of an item are set to that is added at a moment.
+    /// Returns the value that the spots of an item added at this moment are set to.
     fn mark(at: Moment) -> Self::Mark;
 
-    /// Makes a region ready for an item that is added at a moment. Returns by how much the number of set cells has changed,
-    /// wrapping; nothing where the region takes no item of that moment.
+    /// Prepares a region for an item that is added at this moment. Returns the change of the number of set cells,
+    /// wrapping; `None` if the region takes no item of that moment.
     fn open<S: Spot>(words: &mut [u64], stamps: &mut [u64], region: usize, at: Moment) -> Option<u64>;
 
-    /// Returns the lines of so many words.
+    /// Returns these words as lines.
     fn lines(words: &[u64]) -> &[Self::Line];
 
-    /// Returns the lines of so many words, to be changed.
+    /// Returns these words as mutable lines.
     fn lines_mut(words: &mut [u64]) -> &mut [Self::Line];
 
-    /// Returns how many words of a spot, a line apart, are needed for a purpose.
+    /// Returns how many words of a spot, one line apart, a purpose needs.
     fn planes(purpose: Purpose) -> u32;
 
-    /// Returns the number of set cells whose first bit lies in `words`, the first of which is word `start` of all; stamps begin
-    /// at word `stamps_from`. O(words).
+    /// Returns the number of set cells whose first bit is in `words`. The first of them is word `start` of the layer;
+    /// stamps begin at word `stamps_from`. O(words).
     fn count_set(words: &[u64], start: usize, stamps_from: usize) -> u64;
 
-    /// Sets what is set in a segment that begins at byte `offset`, and clears nothing that is live. Cells or stamps that are all
-    /// clear may be empty. Returns false, changing nothing, where the segment does not fit or cannot be one of such cells.
-    /// O(bytes).
+    /// Sets what is set in a segment that begins at byte `offset`, and clears nothing that is live. Cells or stamps
+    /// may be empty if they are all clear. Returns false, and changes nothing, if the segment does not fit or is not
+    /// valid for this cell type. O(bytes).
     fn add_segment(cells: &mut Cells, offset: usize, bytes: &[u8], stamps: &[u8]) -> bool;
 
-    /// Returns a rule that the cells break by themselves; nothing where they break none. O(bytes).
+    /// Returns the rule that the cells break, if any. O(bytes).
     fn broken_rule(cells: &Cells) -> Option<&'static str>;
 }
 
-/// How a kind of cells looks at a spot and sets it.
+/// Reads and sets cells at a spot.
 pub trait At<S: Spot>: Cell {
-    /// Returns the mask of a spot: that of all its probes.
+    /// Returns the mask of a spot, over all its probes.
     fn look(region: &S::Region<Self>, spot: S) -> Self::Mask;
 
-    /// Sets a spot. Returns how many cells were not set before.
+    /// Sets a spot. Returns how many of its cells were clear.
     fn set(region: &mut S::Region<Self>, spot: S, mark: Self::Mark) -> u32;
 
-    /// Counts a spot down. Returns how many cells are not set any more; nothing, and nothing has changed, where one of them was
-    /// not set, or cannot be counted down.
+    /// Counts a spot down. Returns how many of its cells became clear. If one of them was not set or cannot be
+    /// counted down, returns `None` and changes nothing.
     fn unset(_region: &mut S::Region<Self>, _spot: S) -> Option<u32> {
         None
     }
 
-    /// Returns the first word of a spot in one of its planes.
+    /// Returns the first word of a spot in a plane.
     fn word(region: &S::Region<Self>, spot: S, plane: usize) -> Option<&u64>;
 }
 
-/// What a layer knows of an item.
+/// The result of a lookup in a layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// Whether the item is there, and has not expired.
+    /// Whether the item is present and has not expired.
     pub is_live: bool,
-    /// Whether an add at that moment would change nothing.
+    /// Whether an add at this moment would change nothing.
     pub is_current: bool,
 }

@@ -1,7 +1,8 @@
-//! Which parts of a large layer have a bit set, found without touching the others.
+//! Finds the blocks of a large layer that have a set bit, without touching the others.
 //!
-//! Memory that was never written to takes no space, and reading it takes a page fault for every 4 KiB: saving
-//! or copying a filter of 10 GB with one item in it spent seconds on finding nothing. The system knows what was written to;
+//! Memory that was never written to takes no space, and reading it takes a page fault per 4 KiB: saving or copying a
+//! filter of 10 GB with one item took seconds. The system knows which memory was written to. Its answer is used only
+//! if that memory contains all set cells of the layer.
 //! that is relied on only where all set cells of the layer are in there.
 
 use std::ops::Range;
@@ -12,22 +13,22 @@ use super::bits::PAGE_WORDS;
 use super::storage::Cells;
 use crate::bloom::memory::Memory;
 
-/// Layers up to this size are looked at: 4 MiB are read in under a millisecond.
+/// Largest layer that is simply read: 4 MiB take less than a millisecond.
 const SMALL_MAX_BYTES: u64 = 4 << 20;
-/// Words of a block, the unit that is known to be clear or not: 64 KiB.
+/// Words of a block, 64 KiB. Each block is known to be clear or not.
 pub(super) const BLOCK_WORDS: usize = 8192;
-/// Share of a layer that must never have been written to, in percent: else most of it has a bit set anyway.
+/// Least share of a layer, in percent, that must never have been written to. Otherwise most blocks have a set bit.
 const UNTOUCHED_MIN_PERCENT: usize = 25;
 
 /// The blocks of a layer that have a bit set.
 #[derive(Debug)]
 pub struct Occupancy {
-    /// One bit for each block; none where nothing is known.
+    /// One bit per block; `None` if nothing is known.
     blocks: Option<BitBox<u64, Lsb0>>,
 }
 
 impl Occupancy {
-    /// Looks into a layer. O(what was written to of it), and O(pages) for asking.
+    /// Examines a layer. O(bytes that were written to), and O(pages) for the query to the system.
     #[must_use]
     pub fn of(cells: &Cells, memory: impl Memory) -> Self {
         Self { blocks: occupied_blocks(cells, memory) }
@@ -39,8 +40,8 @@ impl Occupancy {
         block.is_some_and(|is_occupied| !*is_occupied)
     }
 
-    /// Copies the words of the layer to one that is clear, whose memory is touched only where that is needed. O(what may
-    /// be set, as far as is known).
+    /// Copies the words of the layer to a clear one, and touches its memory only where necessary. O(bytes that may be
+    /// set).
     pub(super) fn copy(&self, from: &[u64], to: &mut [u64]) {
         for (number, (to, from)) in to.chunks_mut(BLOCK_WORDS).zip(from.chunks(BLOCK_WORDS)).enumerate() {
             if self.is_clear_block(number) {
@@ -54,7 +55,7 @@ impl Occupancy {
         }
     }
 
-    /// Returns whether the bytes are known to be clear; false where nothing is known of them.
+    /// Returns whether the bytes are known to be clear; false if nothing is known.
     #[must_use]
     pub fn is_clear(&self, bytes: Range<usize>) -> bool {
         let block_bytes = BLOCK_WORDS * 8;
@@ -63,7 +64,7 @@ impl Occupancy {
     }
 }
 
-/// Returns one bit for each block that has a bit set; nothing where that cannot be known or is not worth knowing.
+/// Returns one bit per block that has a set bit; `None` if that is not known or not worth a query.
 fn occupied_blocks(cells: &Cells, memory: impl Memory) -> Option<BitBox<u64, Lsb0>> {
     let words = cells.words();
     if cells.size_bytes() <= SMALL_MAX_BYTES {
@@ -81,7 +82,7 @@ fn occupied_blocks(cells: &Cells, memory: impl Memory) -> Option<BitBox<u64, Lsb
     }
     let mut set_cells = 0;
     memory.written_parts(words, &mut |part| {
-        // Block by block, since a part may begin and end anywhere.
+        // Goes block by block, because a part may begin and end anywhere.
         let mut start = part.start;
         while start < part.end {
             let block = start / BLOCK_WORDS;
@@ -103,7 +104,7 @@ mod tests {
     use crate::bloom::cells::CellState;
     use crate::bloom::memory::UnknownMemory;
 
-    /// Only these parts were written to.
+    /// A memory of which only these parts were written to.
     #[derive(Clone, Copy)]
     struct Parts<'p>(&'p [Range<usize>]);
 
@@ -116,7 +117,7 @@ mod tests {
     const SIZE_BYTES: usize = 5 << 20;
     const WORDS: usize = SIZE_BYTES / 8;
 
-    /// Returns a layer's cells with a bit set in each of these words.
+    /// Returns the cells of a layer with a set bit in each of these words.
     fn cells(words: &[usize]) -> Cells {
         let mut cells = Cells::try_new(CellState::Bits, SIZE_BYTES as u64 * 8, false).unwrap();
         words.iter().for_each(|word| assert!(cells.add_segment(word * 8, &[0x20])));

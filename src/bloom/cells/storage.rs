@@ -1,4 +1,4 @@
-//! The memory of a layer, whatever its cells.
+//! The memory of a layer, for all cell types.
 
 use std::ops::Range;
 
@@ -9,38 +9,41 @@ use super::{Cell, CellState, CountersState, Purpose, TimedState, with_cells};
 use crate::bloom::engine::{View, ViewMut};
 use crate::bloom::memory::{Memory, OutOfMemory};
 
-/// Words in front of the cells of a layer that has a head.
+/// Words before the cells of a layer with a head.
 const HEAD_WORDS: usize = 6;
-/// Bytes that fit in front of the cells of a layer that has a head.
+/// Bytes that fit before the cells of a layer with a head.
 pub const HEAD_BYTES: usize = HEAD_WORDS * 8;
 
-/// Consecutive cells of a layer, as a string of a snapshot or a chunk of a dump holds them.
+/// Consecutive cells of a layer, as in a string of a snapshot or in a chunk of a dump.
 #[derive(Clone, Debug)]
 pub struct Segment<'s> {
-    /// Where it begins, in bytes from the start of the layer's first segment.
+    /// Its start, in bytes from the start of the layer's first segment.
     pub offset: usize,
-    /// Where its cells lie among the [bytes](Cells::bytes) of the layer.
+    /// The range of its cells in the [bytes](Cells::bytes) of the layer.
     pub range: Range<usize>,
     /// Its cells.
     pub cells: &'s [u8],
-    /// Words of 64 bits that belong to the cells and lie elsewhere: the stamps of regions. Empty in most layers.
+    /// Words of 64 bits that belong to the cells but are stored elsewhere: the stamps of regions. Empty in most
+    /// layers.
     pub stamps: &'s [u8],
 }
 
-/// The cells of a layer: words of 64 bits, least significant bit first; as bytes, bit `i` is bit `i % 8` of byte `i / 8`.
+/// The cells of a layer: words of 64 bits, least significant bit first. As bytes, bit `i` is bit `i % 8` of byte `i /
+/// 8`.
 ///
-/// Some layers have space for a head in front, of [`HEAD_BYTES`] in the same allocation: where another module
-/// writes a layer behind fields of its own as one string, such a layer is written without a copy.
+/// Some layers have space for a head of [`HEAD_BYTES`] before the cells, in the same allocation. Another module's
+/// format may need a string of its own fields followed by the cells; with the head such a layer is written without a
+/// copy.
 #[derive(Debug)]
 pub struct Cells {
-    /// The head, if there is one, and the cells.
+    /// The head, if any, and the cells.
     words: Box<[u64]>,
     counts: Counts,
     state: CellState,
 }
 
-/// Three numbers in one word, since a word each would make every layer larger: from the lowest bit on whether there is a head,
-/// how many bits of the last word are no cells, and the number of set cells.
+/// Three numbers in one word, because separate words would make every layer larger. From the lowest bit on: whether
+/// there is a head, the number of bits of the last word that are not cells, and the number of set cells.
 #[derive(Clone, Copy, Debug)]
 struct Counts(u64);
 
@@ -48,7 +51,7 @@ impl Counts {
     const UNUSED_SHIFT: u32 = 1;
     const SET_SHIFT: u32 = 7;
 
-    /// Returns the counts of clear cells that end in the last of some words, `unused_bits` before its end.
+    /// Returns the counts of clear cells that end `unused_bits` before the end of the last word.
     const fn new(has_head: bool, unused_bits: u64) -> Self {
         Self((unused_bits % 64) << Self::UNUSED_SHIFT | has_head as u64)
     }
@@ -75,11 +78,12 @@ impl Counts {
 }
 
 impl Cells {
-    /// Makes cells of `size_bits` bits that are all clear, with or without a head. The memory is zeroed lazily: a large layer
-    /// costs nothing until its bits are set.
+    /// Creates cells of `size_bits` clear bits, with or without a head. The memory is zeroed lazily: a large layer
+    /// takes no memory until its bits are set.
     ///
     /// # Errors
-    /// [`OutOfMemory`] when the allocator refuses; nothing is allocated then.
+    ///
+    /// [`OutOfMemory`] if the allocation fails.
     pub fn try_new(state: CellState, size_bits: u64, has_head: bool) -> Result<Self, OutOfMemory> {
         let head_words = if has_head { HEAD_WORDS } else { 0 };
         let size_bits = usize::try_from(size_bits).map_err(|_| OutOfMemory)?;
@@ -89,11 +93,12 @@ impl Cells {
         Ok(Self { words, counts: Counts::new(has_head, unused_bits as u64), state })
     }
 
-    /// Makes a copy with its own memory. Like the original, it has no memory behind pages that are all zero. O(bytes that may be
-    /// set, as far as is known).
+    /// Makes a copy with its own memory. Like the original, it has no memory behind pages that are all zero. O(bytes
+    /// that may be set).
     ///
     /// # Errors
-    /// [`OutOfMemory`] when the allocator refuses.
+    ///
+    /// [`OutOfMemory`] if the allocation fails.
     pub fn try_clone(&self, memory: impl Memory) -> Result<Self, OutOfMemory> {
         let mut copy = Self::try_new(self.state.clone(), self.size_bits(), self.has_head())?;
         Occupancy::of(self, memory).copy(self.words(), copy.words_mut());
@@ -101,26 +106,26 @@ impl Cells {
         Ok(copy)
     }
 
-    /// Returns what stands at a position.
+    /// Returns the state, with the cell type.
     #[must_use]
     #[inline(always)]
     pub const fn state(&self) -> &CellState {
         &self.state
     }
 
-    /// Returns the same, to be moved.
+    /// Returns the mutable state, for relocation.
     pub(in crate::bloom) const fn state_mut(&mut self) -> &mut CellState {
         &mut self.state
     }
 
-    /// Returns the state of cells whose items expire; nothing for other cells.
+    /// Returns the state of cells whose items expire; `None` for other cells.
     #[must_use]
     #[inline(always)]
     pub fn timed(&self) -> Option<&TimedState> {
         if let CellState::Columns(state) | CellState::Burst(state) = &self.state { Some(state) } else { None }
     }
 
-    /// Returns the state of cells whose items expire, to be changed; nothing for other cells.
+    /// Returns the mutable state of cells whose items expire; `None` for other cells.
     pub fn timed_mut(&mut self) -> Option<&mut TimedState> {
         if let CellState::Columns(state) | CellState::Burst(state) = &mut self.state {
             Some(state)
@@ -129,14 +134,14 @@ impl Cells {
         }
     }
 
-    /// Returns the state of counters; nothing for other cells.
+    /// Returns the state of counters; `None` for other cells.
     #[must_use]
     #[inline(always)]
     pub fn counters(&self) -> Option<&CountersState> {
         if let CellState::Counters(state) = &self.state { Some(state) } else { None }
     }
 
-    /// Returns the state of counters, to be changed; nothing for other cells.
+    /// Returns the mutable state of counters; `None` for other cells.
     pub fn counters_mut(&mut self) -> Option<&mut CountersState> {
         if let CellState::Counters(state) = &mut self.state { Some(state) } else { None }
     }
@@ -153,20 +158,20 @@ impl Cells {
         self.size_bits().div_ceil(8)
     }
 
-    /// Returns the number of cells that are not clear; of columns, of set bits and of regions that have a stamp. O(1).
+    /// Returns the number of set cells. In columns these are set bits and regions with a stamp. O(1).
     #[must_use]
     #[inline(always)]
     pub fn set_cells(&self) -> u64 {
         self.counts.set_cells()
     }
 
-    /// Counts set cells: so many more, wrapping.
+    /// Adds `more` to the number of set cells, wrapping.
     #[inline(always)]
     pub(in crate::bloom) fn count_set(&mut self, more: u64) {
         self.counts.add_set(more);
     }
 
-    /// Returns whether there is space for a head in front. O(1).
+    /// Returns whether there is space for a head. O(1).
     #[must_use]
     pub const fn has_head(&self) -> bool {
         self.counts.has_head()
@@ -176,11 +181,11 @@ impl Cells {
         if self.has_head() { HEAD_WORDS } else { 0 }
     }
 
-    /// Returns the words of the cells; bits of the last one beyond the end are clear.
+    /// Returns the words of the cells. The bits of the last word after the end are clear.
     #[must_use]
     #[inline(always)]
     pub fn words(&self) -> &[u64] {
-        // A branch that is always taken the same way costs less than an offset of zero would.
+        // A branch that always goes the same way costs less than an offset of zero.
         if self.has_head() { behind_head(&self.words) } else { &self.words }
     }
 
@@ -189,7 +194,7 @@ impl Cells {
         if self.has_head() { behind_head_mut(&mut self.words) } else { &mut self.words }
     }
 
-    /// Returns the cells and the stamps of their regions, to be looked at.
+    /// Returns the cells and the stamps of their regions.
     #[inline(always)]
     pub(in crate::bloom) fn view(&self) -> View<'_> {
         let words = self.words();
@@ -199,13 +204,13 @@ impl Cells {
         View { words, stamps }
     }
 
-    /// As [`view`](Self::view), of cells of bits, which have no stamps.
+    /// Returns the same as [`view`](Self::view) for cells of bits, which have no stamps.
     #[inline(always)]
     pub(in crate::bloom) fn view_of_bits(&self) -> View<'_> {
         View { words: self.words(), stamps: &[] }
     }
 
-    /// Returns the cells and the stamps of their regions, to be changed.
+    /// Returns the mutable cells and stamps of their regions.
     #[inline(always)]
     pub(in crate::bloom) fn view_mut(&mut self) -> ViewMut<'_> {
         let regions = self.timed().map(TimedState::stamps);
@@ -223,7 +228,7 @@ impl Cells {
         usize::try_from(self.size_bytes()).ok().and_then(|size| bytes.get(..size)).unwrap_or(bytes)
     }
 
-    /// Returns the bytes of the cells behind those of `head`; nothing where there is no space for them.
+    /// Returns the bytes of `head` followed by the cells; `None` if there is no space for the head.
     pub fn bytes_behind(&mut self, head: &[u8]) -> Option<&[u8]> {
         let head_bytes = self.head_words() * 8;
         let start = head_bytes.checked_sub(head.len())?;
@@ -233,38 +238,39 @@ impl Cells {
         bytes.get(start..end)
     }
 
-    /// Returns the bits of the cells, to be looked at one by one, counted or searched where that need not be fast.
+    /// Returns the bits of the cells as a slice, for code that need not be fast.
     #[must_use]
     pub fn bit_view(&self) -> &BitSlice<u64, Lsb0> {
         let size_bits = usize::try_from(self.size_bits()).unwrap_or(usize::MAX);
         BitSlice::from_slice(self.words()).get(..size_bits).unwrap_or_default()
     }
 
-    /// Returns the block of the allocator, a head included.
+    /// Returns the block of the allocator, including the head.
     #[must_use]
     #[inline(always)]
     pub fn allocation(&self) -> &[u64] {
         &self.words
     }
 
-    /// Lets `relocate` move the block, as active defragmentation does; it must return the same words.
+    /// Lets `relocate` move the block, as active defragmentation does. It must return the same words.
     pub fn relocate(&mut self, relocate: impl FnOnce(Box<[u64]>) -> Box<[u64]>) {
         self.words = relocate(std::mem::take(&mut self.words));
     }
 
-    /// Returns how many of the words are stamps, behind the cells.
+    /// Returns how many words after the cells are stamps.
     #[inline(always)]
     fn stamp_words(&self) -> usize {
         self.timed().map_or(0, TimedState::stamps)
     }
 
-    /// Returns how many words of a spot, a line apart, are needed for a purpose.
+    /// Returns how many words of a spot, one line apart, a purpose needs.
     pub(in crate::bloom) fn planes(&self, purpose: Purpose) -> u32 {
         with_cells!(self.state, C => C::planes(purpose))
     }
 
-    /// Returns the number of set cells whose first bit lies in these words. Over all words that is
-    /// [`set_cells`](Self::set_cells), and where it is, whole blocks of 64 KiB without such a cell are clear. O(words).
+    /// Returns the number of set cells whose first bit is in these words. For all words that is
+    /// [`set_cells`](Self::set_cells). If the sum over all blocks of 64 KiB equals it, blocks without such a cell are
+    /// clear. O(words).
     #[must_use]
     pub fn set_cells_in(&self, range: Range<usize>) -> u64 {
         let start = range.start;
@@ -273,10 +279,11 @@ impl Cells {
         with_cells!(self.state, C => C::count_set(words, start, stamps_from))
     }
 
-    /// Returns a rule that the cells break: of their kind, or that as many are set as are counted. O(bytes).
+    /// Checks the rules of the cell type, and that the number of set cells is correct. O(bytes).
     ///
     /// # Errors
-    /// What breaks a rule.
+    ///
+    /// The rule that is broken.
     pub fn validate(&self) -> Result<(), &'static str> {
         if let Some(rule) = with_cells!(self.state, C => C::broken_rule(self)) {
             return Err(rule);
@@ -285,8 +292,8 @@ impl Cells {
         if is_counted { Ok(()) } else { Err("set bits") }
     }
 
-    /// Returns the segment that begins at byte `offset`, or before it where none can begin there, of at most `most_bytes` with its
-    /// stamps; nothing past the end. Cells with stamps are cut into whole regions. O(1).
+    /// Returns the segment of at most `most_bytes`, including stamps, that begins at byte `offset`, or at the last
+    /// possible start before it; `None` past the end. Cells with stamps are cut into whole regions. O(1).
     #[must_use]
     pub fn segment(&self, offset: usize, most_bytes: usize) -> Option<Segment<'_>> {
         let regions = self.stamp_words();
@@ -314,13 +321,14 @@ impl Cells {
         Some(Segment { offset, cells: cell_bytes.get(range.clone())?, range, stamps })
     }
 
-    /// Returns how many bytes of stamps end a segment of `segment_bytes`. O(1).
+    /// Returns how many bytes at the end of a segment of `segment_bytes` are stamps. O(1).
     #[must_use]
     pub fn stamp_bytes_of(&self, segment_bytes: usize) -> usize {
         if self.stamp_words() == 0 { 0 } else { segment_bytes / self.stamped_region_bytes() * STAMP_BYTES }
     }
 
-    /// Adds a segment, its stamps behind its cells, that begins at byte `offset`; see [`Cell::add_segment`]. O(bytes).
+    /// Adds a segment that begins at byte `offset`, with its stamps after its cells; see [`Cell::add_segment`].
+    /// O(bytes).
     #[must_use]
     pub fn add_segment(&mut self, offset: usize, segment: &[u8]) -> bool {
         let cell_bytes = segment.len().saturating_sub(self.stamp_bytes_of(segment.len()));
@@ -334,29 +342,29 @@ impl Cells {
         with_cells!(self.state, C => C::add_segment(self, offset, cells, stamps))
     }
 
-    /// Returns how many of the words are no stamps.
+    /// Returns the number of words without stamps.
     pub(super) fn cell_words(&self) -> usize {
         self.words().len().saturating_sub(self.stamp_words())
     }
 
-    /// Returns the bytes of the cells of one region that has a stamp.
+    /// Returns the bytes of the cells of one region with a stamp.
     pub(super) fn region_bytes(&self) -> usize {
         self.cell_words() / self.stamp_words().max(1) * 8
     }
 
-    /// Returns the bytes of one region and its stamp.
+    /// Returns the bytes of one region including its stamp.
     pub(super) fn stamped_region_bytes(&self) -> usize {
         self.region_bytes().saturating_add(STAMP_BYTES)
     }
 }
 
-/// Returns the words behind a head.
+/// Returns the words after the head.
 #[cold]
 fn behind_head(words: &[u64]) -> &[u64] {
     words.get(HEAD_WORDS..).unwrap_or_default()
 }
 
-/// As [`behind_head`], to be changed.
+/// Returns the mutable words after the head.
 #[cold]
 fn behind_head_mut(words: &mut [u64]) -> &mut [u64] {
     words.get_mut(HEAD_WORDS..).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The cells of one layer taken into another of the same shape.
+//! Merges the cells of one layer into another layer of the same shape.
 
 use super::bits::PAGE_WORDS;
 use super::columns::in_each_position;
@@ -10,9 +10,8 @@ use crate::bloom::memory::Memory;
 use crate::bloom::window::columns_up_to;
 
 impl Cells {
-    /// Takes in the cells of `other`, of the same shape: bits that are set there are set here, counters are added up, and columns
-    /// united generation by generation. Cells of another type or length change nothing. O(bytes that may be set, as far as is
-    /// known).
+    /// Merges the cells of `other`, which has the same shape: sets its bits, adds its counters, or merges its columns
+    /// generation by generation. Cells of another type or length change nothing. O(bytes that may be set).
     pub(in crate::bloom) fn unite(&mut self, other: &Self, memory: impl Memory) {
         if self.size_bits() != other.size_bits() {
             return;
@@ -29,7 +28,7 @@ impl Cells {
                 state.history.unite(&of_other.history, positions);
                 let bytes = other.bytes().split_at_checked(other.cell_words().saturating_mul(8));
                 let (cells, stamps) = bytes.unwrap_or_default();
-                // Regions of a layer are no newer than it is.
+                // No region of a layer is newer than the layer.
                 let is_united = Columns::add_segment(self, 0, cells, stamps);
                 debug_assert!(is_united);
             }
@@ -37,7 +36,8 @@ impl Cells {
         }
     }
 
-    /// Sets the bits that are set in `other`, of as many bits. Memory behind clear pages of `other` is not touched.
+    /// Sets the bits that are set in `other`, which has the same number of bits. Does not touch memory for clear
+    /// pages of `other`.
     fn unite_bits(&mut self, other: &Self, memory: impl Memory) {
         let mut new_bits = 0;
         let occupancy = Occupancy::of(other, memory);
@@ -47,8 +47,8 @@ impl Cells {
                 continue;
             }
             for (to, from) in to.chunks_mut(PAGE_WORDS).zip(from.chunks(PAGE_WORDS)) {
-                // Also finds out whether there is something to write: a page that is written to is copied for a child
-                // that saves, and one that never was takes memory from then on.
+                // First checks whether any bit would be set. Writing to a page copies it while a child saves, and
+                // takes memory if the page was never written to.
                 let page_bits = beyond(to, from);
                 if page_bits > 0 {
                     to.iter_mut().zip(from).for_each(|(to, from)| *to |= from);
@@ -59,7 +59,7 @@ impl Cells {
         self.count_set(new_bits);
     }
 
-    /// Adds the counters of `other`, of as many, to those of the same position. Lines that are clear there are not touched.
+    /// Adds the counters of `other`, position by position. Does not touch memory for clear lines of `other`.
     fn add_counters(&mut self, other: &Self) {
         let mut set_cells = 0;
         let lines = Counters::lines_mut(self.words_mut()).iter_mut();
@@ -71,7 +71,8 @@ impl Cells {
         self.count_set(set_cells);
     }
 
-    /// Returns how many cells are set in `other`, of the same shape and no columns, and not here. O(bytes).
+    /// Returns how many cells are set in `other` and clear here. `other` must have the same shape and no columns.
+    /// O(bytes).
     #[must_use]
     pub(in crate::bloom) fn count_beyond(&self, other: &Self) -> u64 {
         if let CellState::Counters(_) = self.state() {
@@ -83,8 +84,8 @@ impl Cells {
         pages.map(|(to, from)| beyond(to, from)).sum()
     }
 
-    /// Returns whether uniting with `other`, bits or columns of the same shape, would set nothing. Ends at the first that it would
-    /// set. O(bytes).
+    /// Returns whether merging `other`, bits or columns of the same shape, would set nothing. Stops at the first bit
+    /// that it would set. O(bytes).
     #[must_use]
     pub(in crate::bloom) fn covers(&self, other: &Self) -> bool {
         let (own, others) = (self.view(), other.view());
@@ -105,7 +106,7 @@ impl Cells {
     }
 }
 
-/// Returns how many bits of `from`, a page, are not in `to`.
+/// Returns how many bits of the page `from` are not in `to`.
 fn beyond(to: &[u64], from: &[u64]) -> u64 {
     to.iter().zip(from).map(|(to, from)| u64::from((from & !to).count_ones())).sum()
 }

@@ -1,4 +1,4 @@
-//! The hash axis: the digest of an item, computed once per command whatever the number of layers.
+//! The hash axis: the digest of an item, computed once per command for any number of layers.
 
 pub mod murmur2;
 pub mod murmur3;
@@ -34,10 +34,11 @@ pub enum Hash {
 }
 
 impl Hash {
-    /// Checks that an item can be hashed: every item can, unless the encoding of a client's scheme cannot express it.
+    /// Checks that an item can be hashed. Only the encoding of a client's scheme may not be able to express an item.
     /// O(length).
     ///
     /// # Errors
+    ///
     /// [`NotEncodable`].
     pub fn check(&self, item: &[u8]) -> Result<(), NotEncodable> {
         match self {
@@ -58,7 +59,7 @@ impl Hash {
         !matches!(self, Self::Client(..))
     }
 
-    /// Returns whether the hash has a secret key, so that clients cannot choose items that collide.
+    /// Returns whether the hash has a secret key, so that clients cannot craft items that collide.
     #[must_use]
     pub fn is_secret(&self) -> bool {
         match self {
@@ -68,10 +69,10 @@ impl Hash {
         }
     }
 
-    /// Passes the two words of each item to `take`; nothing where the hash is a client's. O(bytes).
+    /// Passes the two words of each item to `take`; does nothing for a client's hash. O(bytes).
     #[inline(always)]
     pub(super) fn pair_each(&self, items: &[&[u8]], take: impl FnMut(ItemHash)) {
-        // Each hash has a loop of its own, which is so short that the compiler makes no call of a step.
+        // Each hash has its own loop, which is short enough that the compiler inlines the step.
         match self {
             Self::Murmur3 => each(items, murmur3::hash128, take),
             Self::Keyed(key) => each(items, |item| key.hash128(item), take),
@@ -81,7 +82,7 @@ impl Hash {
         }
     }
 
-    /// Returns the name of the module that hashes so, or of a client's scheme.
+    /// Returns the name of the module that uses this hash, or of a client's scheme.
     #[must_use]
     pub fn owner(&self, scheme_name: impl FnOnce(Scheme) -> &'static str) -> &'static str {
         match self {
@@ -97,7 +98,7 @@ impl Hash {
 /// Passes the hash of each item to `take`.
 #[inline(always)]
 fn each(items: &[&[u8]], hash: impl Fn(&[u8]) -> ItemHash, mut take: impl FnMut(ItemHash)) {
-    // An iterator's `for_each` would be called for every item.
+    // A `for_each` of an iterator would be a call per item.
     for item in items {
         take(hash(item));
     }
@@ -105,7 +106,7 @@ fn each(items: &[&[u8]], hash: impl Fn(&[u8]) -> ItemHash, mut take: impl FnMut(
 
 /// A digest of an item, from which a layout computes positions.
 pub trait Digest: Copy {
-    /// Returns the digest of an item; nothing if the hash has another digest or the item cannot be hashed. O(length).
+    /// Returns the digest of an item; `None` if the hash has another digest or the item cannot be hashed. O(length).
     fn of(hash: &Hash, item: &[u8]) -> Option<Self>;
 
     /// Returns the digest as two words, if it has them.

@@ -1,8 +1,9 @@
-//! The two hashes of an item, MurmurHash2 in its 64-bit and 32-bit form, each seeded once more with its own
-//! result.
+//! RedisBloom's two hashes of an item: MurmurHash2 in its 64-bit or 32-bit form, where the second hash has the first
+//! as its seed.
 //!
-//! Written here because the crates that have them bring dependencies or saw a single release; one is the
-//! oracle of the tests. The functions are Austin Appleby's, in the public domain (smhasher, MurmurHash2.cpp).
+//! They are implemented here because the crates that have them bring dependencies or had a single release; one of
+//! them is the oracle of the tests. The functions are Austin Appleby's, in the public domain (smhasher,
+//! MurmurHash2.cpp).
 
 use super::ItemHash;
 
@@ -11,8 +12,8 @@ use super::ItemHash;
 pub enum Murmur2 {
     /// 32 bits: RedisBloom 1.0.
     Narrow,
-    /// 64 bits from seeds that are cut to 32 bits: RedisBloom 1.1, whose function took no longer ones. Its
-    /// filters cannot be told from those of 2.0 by anything that is written down.
+    /// 64 bits from seeds that are cut to 32 bits: RedisBloom 1.1, whose function took shorter seeds. Its saved
+    /// filters cannot be distinguished from those of 2.0.
     WideCutSeeds,
     /// 64 bits: RedisBloom 2.0 and later.
     Wide,
@@ -39,7 +40,7 @@ impl Murmur2 {
     }
 }
 
-/// The low 32 bits.
+/// Returns the low 32 bits.
 const fn cut(seed: u64) -> u64 {
     seed & 0xffff_ffff
 }
@@ -54,7 +55,7 @@ const WIDE_SHIFT: u32 = 47;
 const NARROW_MULTIPLIER: u32 = 0x5bd1_e995;
 const NARROW_SHIFT: u32 = 24;
 
-/// MurmurHash64A, words read as little-endian. O(length).
+/// Returns MurmurHash64A, with little-endian words. O(length).
 #[must_use]
 pub fn murmur64a(item: &[u8], seed: u64) -> u64 {
     let (blocks, tail) = item.as_chunks::<8>();
@@ -72,11 +73,11 @@ pub fn murmur64a(item: &[u8], seed: u64) -> u64 {
     hash ^ hash >> WIDE_SHIFT
 }
 
-/// MurmurHash2, words read as little-endian. O(length).
+/// Returns MurmurHash2, with little-endian words. O(length).
 #[must_use]
 pub fn murmur2(item: &[u8], seed: u32) -> u32 {
     let (blocks, tail) = item.as_chunks::<4>();
-    // The length enters modulo 2^32; no item is that long.
+    // The length counts modulo 2^32; no item is that long.
     let mut hash = seed ^ u32::try_from(item.len()).unwrap_or(u32::MAX);
     for block in blocks {
         let mut word = u32::from_le_bytes(*block).wrapping_mul(NARROW_MULTIPLIER);
@@ -97,7 +98,7 @@ mod tests {
 
     #[test]
     fn known_answers_of_redisbloom() {
-        // Item, then a and b of the wide and of the narrow pair.
+        // Each entry is an item, then a and b of the wide and of the narrow pair.
         let answers: [(&str, u64, u64, u64, u64); 8] = [
             ("", 0x1ab1_1ea5_a7b2_c56e, 0xbbdd_cb5a_b56d_d547, 0x106e_08d9, 0x456d_9087),
             ("a", 0x4292_cee2_27b9_150a, 0x7e9b_5270_31f5_0c11, 0xa2d0_b27c, 0x2e36_e8b4),

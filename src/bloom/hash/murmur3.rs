@@ -4,26 +4,26 @@ use super::ItemHash;
 
 /// Hashes an item with MurmurHash3 x64_128, seed 0. Part of the format: it never changes. O(length).
 ///
-/// The murmur3 crate defines the hash and is the oracle of the tests; it reads byte by byte through `Read`,
-/// which takes two to three times as long on the short items of filters (docs/performance.md).
+/// The murmur3 crate is the oracle of the tests. It reads byte by byte through `Read`, which takes two to three times
+/// as long on short items (docs/performance.md).
 #[must_use]
 #[inline(always)]
 pub fn hash128(item: &[u8]) -> ItemHash {
     Murmur3::of(item).finish()
 }
 
-/// The hash of [`hash128`] on its way through an item that comes in chunks.
+/// The state of [`hash128`] for an item that comes in chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Murmur3 {
     h1: u64,
     h2: u64,
-    /// The bytes since the last whole block of 16, as two little-endian words with zeros behind them.
+    /// The bytes after the last whole block of 16, as two little-endian words padded with zeros.
     tail: (u64, u64),
     length_bytes: u64,
 }
 
 impl Murmur3 {
-    /// Of an item in one piece. O(length).
+    /// Returns the state after a whole item. O(length).
     #[inline(always)]
     pub(crate) fn of(item: &[u8]) -> Self {
         let mut hash = Self::default();
@@ -31,7 +31,7 @@ impl Murmur3 {
         hash
     }
 
-    /// Takes the next bytes. What comes before the last chunk must be whole blocks of 16. O(bytes).
+    /// Adds the next bytes. All chunks but the last must be whole blocks of 16. O(bytes).
     #[inline(always)]
     pub(crate) fn update(&mut self, chunk: &[u8]) {
         debug_assert!(self.length_bytes.is_multiple_of(16), "a chunk after the last");
@@ -51,7 +51,7 @@ impl Murmur3 {
         (self.h1, self.h2) = (h1, h2);
     }
 
-    /// The hash of all bytes so far.
+    /// Returns the hash of all bytes so far.
     #[inline(always)]
     pub(crate) fn finish(self) -> ItemHash {
         let Self { mut h1, mut h2, tail: (k1, k2), length_bytes } = self;
@@ -65,7 +65,7 @@ impl Murmur3 {
         ItemHash { h1, h2: h2.wrapping_add(h1) }
     }
 
-    /// The hash of all bytes so far and one more. O(1).
+    /// Returns the hash of all bytes so far followed by one more byte. O(1).
     #[inline(always)]
     pub(crate) fn finish_with(mut self, byte: u8) -> ItemHash {
         let (offset, byte) = (self.length_bytes % 16, u64::from(byte));
@@ -99,33 +99,33 @@ const fn avalanche(mut word: u64) -> u64 {
     word ^ (word >> 33)
 }
 
-/// The two little-endian words of a block.
+/// Returns the two little-endian words of a block.
 #[inline(always)]
 pub(crate) fn halves(block: &[u8; 16]) -> (u64, u64) {
     let whole = u128::from_le_bytes(*block);
     (low_half(whole), low_half(whole >> 64))
 }
 
-/// The low 64 bits of a 128-bit word.
+/// Returns the low 64 bits of a 128-bit word.
 #[expect(clippy::cast_possible_truncation, reason = "cutting off the high half is the purpose")]
 pub(crate) const fn low_half(word: u128) -> u64 {
     word as u64
 }
 
-/// Odd multiplier that spreads a word: 2^64 divided by the golden ratio (Knuth, TAOCP vol. 3, 6.4).
+/// An odd multiplier that mixes a word: 2^64 divided by the golden ratio (Knuth, TAOCP vol. 3, 6.4).
 pub(crate) const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The high 64 bits of the 128-bit product: maps a uniform `word` to a uniform number below `range`
+/// Returns the high 64 bits of the 128-bit product. It maps a uniform `word` to a uniform number below `range`
 /// (Lemire, "Fast Random Integer Generation in an Interval", 2019).
 pub(crate) const fn multiply_high(word: u64, range: u64) -> u64 {
     ((word as u128 * range as u128) >> 64) as u64
 }
 
-/// The two words of the last, incomplete block, zeros behind it. Read with whole loads that overlap what
-/// comes before: copying byte by byte would take longer than all the rest.
+/// Returns the two words of the last, incomplete block, padded with zeros. Uses whole loads that overlap the bytes
+/// before: a copy byte by byte would take longer than the rest of the hash.
 #[inline(always)]
 pub(crate) fn tail_halves(item: &[u8], tail: &[u8]) -> (u64, u64) {
-    // At most 15 bytes, so the shifts are below the width of what they shift.
+    // There are at most 15 bytes, so the shifts are smaller than the words.
     let tail_bits = tail.len() % 16 * 8;
     if tail.is_empty() {
         return (0, 0);

@@ -1,4 +1,4 @@
-//! The keyed hashes: SipHash-1-3 with the key of a filter of everbloom, and with the seed of one of valkey-bloom.
+//! The keyed hashes: SipHash-1-3 with the key of an everbloom filter, and with the seed of a valkey-bloom filter.
 
 use std::fmt;
 use std::hash::Hasher;
@@ -11,7 +11,7 @@ use super::ItemHash;
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 16;
 
-/// What the hash of a filter is keyed with. A secret: it is saved and replicated, and shown to nobody else.
+/// The key of a filter's hash. It is secret: saved and replicated, but never shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HashKey([u8; KEY_BYTES]);
 
@@ -39,7 +39,7 @@ impl HashKey {
 }
 
 impl fmt::Debug for HashKey {
-    /// Not the bytes: what is printed may be logged.
+    /// Prints no bytes, because debug output may be logged.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("HashKey(..)")
     }
@@ -62,17 +62,16 @@ pub struct Seed {
 }
 
 impl Seed {
-    /// [`FIXED_SEED`], marked as such.
+    /// [`FIXED_SEED`], marked as fixed.
     pub const FIXED: Self = Self { bytes: FIXED_SEED, is_random: false };
 
-    /// Returns a seed that was chosen; marked as random unless it is [`FIXED_SEED`], as valkey-bloom does.
+    /// Returns a chosen seed. It is marked as random unless it is [`FIXED_SEED`], as in valkey-bloom.
     #[must_use]
     pub fn new(bytes: [u8; SEED_BYTES]) -> Self {
         Self { bytes, is_random: bytes != FIXED_SEED }
     }
 
-    /// Returns a seed that was written down with its mark. `None` for another seed than [`FIXED_SEED`] marked as not
-    /// random.
+    /// Returns a saved seed with its saved mark. `None` if a seed other than [`FIXED_SEED`] is marked as not random.
     #[must_use]
     pub fn marked(bytes: [u8; SEED_BYTES], is_random: bool) -> Option<Self> {
         (is_random || bytes == FIXED_SEED).then_some(Self { bytes, is_random })
@@ -90,8 +89,8 @@ impl Seed {
         self.is_random
     }
 
-    /// Returns whether both hashes have the same key. All hashes of an item are then multiples of one, and a filter takes
-    /// several times as many absent items for present as it promises.
+    /// Returns whether both hashes have the same key. All hashes of an item are then multiples of one, and the error
+    /// rate is several times the promised one.
     #[must_use]
     pub fn has_equal_halves(&self) -> bool {
         let (halves, _) = self.bytes.as_chunks::<16>();

@@ -1,4 +1,4 @@
-//! The digest of each client's scheme: hashed once per item, each probe follows from it.
+//! The digest of each client's scheme: an item is hashed once, and each probe follows from the digest.
 
 use highway::{HighwayHash, HighwayHasher, Key};
 
@@ -7,25 +7,25 @@ use super::{ItemEncoding, Scheme};
 use crate::bloom::hash::ItemHash;
 use crate::bloom::hash::murmur3::{Murmur3, low_half};
 
-/// The digest of an item by a client's scheme. Each probe follows from it in O(1), whatever the length of the item.
+/// The digest of an item by a client's scheme. Each probe follows from it in O(1), for any length of the item.
 #[derive(Clone, Copy, Debug)]
 pub struct SchemeHash(State);
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// MurmurHash3 x64_128 of the item, to be continued with the number of the probe.
+    /// MurmurHash3 x64_128 of the item, to be continued with the index of the probe.
     Salted(Murmur3),
-    /// FNV-1a in 32 bits of the item, to be continued with the number of the probe.
+    /// FNV-1a in 32 bits of the item, to be continued with the index of the probe.
     Fnv1a32(u32),
     /// Low and high half of 64 bits.
     Mitz32(u32, u32),
-    /// The first probe, and the two numbers that are added in turn for the next ones.
+    /// The first probe, and the two numbers that are added alternately for the next ones.
     Sums(u64, [u64; 2]),
-    /// A hash per probe.
+    /// One hash per probe.
     Php([u32; 3]),
 }
 
-/// The digest of no item, in the place of one that cannot be hashed.
+/// A placeholder for the digest of an item that cannot be hashed.
 impl Default for SchemeHash {
     fn default() -> Self {
         Self(State::Fnv1a32(0))
@@ -33,7 +33,7 @@ impl Default for SchemeHash {
 }
 
 impl SchemeHash {
-    /// Hashes an item. Returns nothing for one that the encoding cannot express. O(length).
+    /// Hashes an item; `None` if the encoding cannot express it. O(length).
     #[inline]
     pub fn of_item(scheme: Scheme, encoding: ItemEncoding, item: &[u8]) -> Option<Self> {
         let murmur3_x64 = || match encoding {
@@ -53,7 +53,7 @@ impl SchemeHash {
             }
             Scheme::GuavaMitz64 | Scheme::CsharpNetfxMitz64 => mitz64(murmur3_x64()?.finish()),
             Scheme::Murmur3X86Mitz64 => {
-                // Reading does not fail; 0 stands in for the impossible error.
+                // This read cannot fail; 0 replaces the impossible error.
                 let digest = murmur3::murmur3_x86_128(&mut encoding.reader(item)?, 0).unwrap_or(0);
                 mitz64(ItemHash { h1: low_half(digest), h2: low_half(digest >> 64) })
             }
@@ -66,13 +66,13 @@ impl SchemeHash {
                 let mut hasher = HighwayHasher::new(Key(REDISSON_KEY));
                 encoding.encode(item, |chunk| hasher.append(chunk))?;
                 let [h1, h2] = hasher.finalize128();
-                // `RedissonBloomFilter.hash`.
+                // As in `RedissonBloomFilter.hash`.
                 State::Sums(h1, [h2, h1])
             }
         }))
     }
 
-    /// Returns the probes of the item before they are reduced to the size of the filter, in the client's own order.
+    /// Returns the probes of the item before the reduction to the size of the filter, in the client's order.
     #[inline(always)]
     pub(in crate::bloom) const fn probes(self, count: u32) -> Probes {
         Probes { state: self.0, index: 0, count }
@@ -139,6 +139,6 @@ fn fnv1a32(state: u32, bytes: &[u8]) -> u32 {
 const NOT_NEGATIVE: u64 = u64::MAX >> 1;
 /// Start of FNV-1a in 32 bits.
 const FNV_OFFSET_BASIS: u32 = 0x811c_9dc5;
-/// The key of `org.redisson.misc.Hash`.
+/// The key in `org.redisson.misc.Hash`.
 const REDISSON_KEY: [u64; 4] =
     [0x9e37_79b9_7f4a_7c15, 0xf39c_c060_5ced_c834, 0x1082_276b_f3a2_7251, 0xf86c_6a11_d0c1_8e95];

@@ -1,4 +1,4 @@
-//! How an item becomes the bytes that a client's library hashed, under frozen ids.
+//! How a client's library turns an item into the bytes that it hashes, under frozen ids.
 
 use std::io::{Cursor, Read};
 
@@ -10,9 +10,9 @@ use super::text::{Form, FormedText, PREFIX_MAX_BYTES, TextEncoder, encode_text};
 /// How a client's library turns an item into bytes before it hashes them. The number of each variant is its id in the
 /// format: add, never edit.
 ///
-/// Commands name items by text. Libraries often hash other bytes: both bytes of every character, an integer's memory,
-/// the text in a serialiser's frame. No client can have added an item that the encoding cannot express: it is absent,
-/// and cannot be added.
+/// Commands pass items as text. Libraries often hash other bytes: both bytes of every character, the memory of an
+/// integer, or the text with the framing of a serializer. A client cannot have added an item that the encoding cannot
+/// express, so such an item is absent and cannot be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ItemEncoding {
@@ -57,7 +57,7 @@ impl ItemEncoding {
         Self::ALL.into_iter().find(|encoding| encoding.id() == id)
     }
 
-    /// Returns the domain of items, in words that complete "the item is not".
+    /// Returns the domain of items, as words that complete "the item is not".
     #[must_use]
     pub const fn domain(self) -> &'static str {
         match self {
@@ -69,7 +69,7 @@ impl ItemEncoding {
     }
 }
 
-/// The item cannot be written in the filter's encoding, so no client can have added it.
+/// The encoding of the filter cannot express the item, so no client can have added it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the item is not {}", .0.domain())]
 pub struct NotEncodable(
@@ -78,10 +78,10 @@ pub struct NotEncodable(
 );
 
 impl ItemEncoding {
-    /// Calls `take` with the bytes that the client hashes for an item, in chunks of which all but the last are whole
-    /// blocks of 64. Returns nothing, and calls nothing, for an item outside the [domain](Self::domain).
+    /// Passes to `take` the bytes that the client hashes for an item, in chunks. All chunks but the last are whole
+    /// blocks of 64. For an item outside the [domain](Self::domain) returns `None` and calls nothing.
     ///
-    /// Integers have no plus sign, no leading zeros, no space. O(length); takes no memory.
+    /// Integers have no plus sign, leading zeros or spaces. O(length); allocates nothing.
     #[inline]
     pub fn encode(self, item: &[u8], mut take: impl FnMut(&[u8])) -> Option<()> {
         match self.of(item)? {
@@ -97,7 +97,7 @@ impl ItemEncoding {
         self.of(item).is_some()
     }
 
-    /// Returns a reader of the same bytes, which does not fail.
+    /// Returns a reader of the same bytes, which cannot fail.
     pub(super) fn reader(self, item: &[u8]) -> Option<impl Read> {
         Some(match self.of(item)? {
             Encoded::Bytes(bytes) => EncodedReader::Bytes(bytes),
@@ -126,7 +126,7 @@ impl ItemEncoding {
     }
 }
 
-/// An encoded item; text is encoded later, chunk by chunk.
+/// An encoded item. Text is encoded later, in chunks.
 enum Encoded<'i> {
     Bytes(&'i [u8]),
     Integer(SmallVec<[u8; 8]>),
@@ -158,15 +158,15 @@ fn int32(item: &[u8]) -> Option<i32> {
     i32::try_from(int64(item)?).ok()
 }
 
-/// Returns a decimal number from its only accepted spelling: two items are never the same number.
+/// Returns a decimal number if it has its only accepted spelling, so that no two items are the same number.
 fn int64(item: &[u8]) -> Option<i64> {
     let has_one_spelling = matches!(item, [b'0'] | [b'1'..=b'9', ..] | [b'-', b'1'..=b'9', ..]);
     text(item).filter(|_| has_one_spelling)?.parse().ok()
 }
 
-/// Returns text as Kryo 5 writes a `String` with its class, Redisson's default codec: class number 3, then
-/// `Output.writeString`. Short ASCII ends with its high bit set. Other text is CESU-8 behind its length in UTF-16
-/// units plus one.
+/// Returns text as Kryo 5, Redisson's default codec, writes a `String` with its class: class number 3, then
+/// `Output.writeString`. The last byte of short ASCII text has its high bit set. Other text is CESU-8 after its
+/// length in UTF-16 units plus one.
 pub(super) fn kryo5_string(text: &str) -> FormedText<'_> {
     const CLASS: u8 = 3;
     let mut formed = FormedText::plain(Form::Cesu8, text);
@@ -182,7 +182,7 @@ pub(super) fn kryo5_string(text: &str) -> FormedText<'_> {
     formed
 }
 
-/// Appends a number: six bits beside the flag in the first byte, seven in each further one. The next higher bit is
+/// Appends a number: six bits and the flag in the first byte, seven bits in each further byte. The next higher bit is
 /// set if more bytes follow.
 pub(super) fn push_flagged_varint(bytes: &mut SmallVec<[u8; PREFIX_MAX_BYTES]>, value: usize) {
     let low_byte = |value: usize| {
@@ -200,7 +200,7 @@ pub(super) fn push_flagged_varint(bytes: &mut SmallVec<[u8; PREFIX_MAX_BYTES]>, 
 
 /// Returns the UTF-16 units of the text: one for each character, two for those of four bytes.
 fn utf16_units(text: &str) -> usize {
-    // The sums are bytes, of which the processor adds many at once; the chunks are short enough that they cannot
+    // The sums are bytes, so that the processor adds many at once. The chunks are short enough that a sum cannot
     // overflow.
     let is_long = |bytes: &[u8]| bytes.iter().map(|byte| u8::from(*byte >= 0xF0)).sum::<u8>();
     let long_characters =
@@ -214,7 +214,7 @@ mod tests {
 
     use super::*;
 
-    /// All bytes together.
+    /// Returns all bytes of an encoded item.
     fn encoded(encoding: ItemEncoding, item: &[u8]) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
         let encoded = encoding.encode(item, |chunk| {
@@ -259,7 +259,7 @@ mod tests {
     fn text_encodings_refuse_what_is_not_text() {
         for encoding in [ItemEncoding::Utf16Le, ItemEncoding::Kryo5String, ItemEncoding::JsonString] {
             assert_eq!(encoded(encoding, b"a\xff"), None);
-            // A surrogate on its own, in the form of UTF-8, is not text either.
+            // A single surrogate in the form of UTF-8 is not valid text either.
             assert_eq!(encoded(encoding, b"\xed\xa0\xbd"), None);
         }
         assert_eq!(encoded(ItemEncoding::Raw, b"a\xff").unwrap(), b"a\xff");
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(std::str::from_utf8(&encoded.unwrap()).unwrap(), expected);
     }
 
-    /// One character after another, by the words of the encodings.
+    /// Returns the encoded text, computed character by character from the definition of the encodings.
     fn plainly(encoding: ItemEncoding, text: &str) -> Vec<u8> {
         let surrogate = |unit: &u16| {
             let [lead, high, low] = [0xE0 | unit >> 12, 0x80 | unit >> 6 & 0x3F, 0x80 | unit & 0x3F];

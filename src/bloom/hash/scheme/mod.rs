@@ -1,8 +1,8 @@
-//! The hashes of clients that keep filters in plain strings of the server, under frozen ids.
+//! The hash schemes of clients that keep filters in plain strings of the server, under frozen ids.
 //!
-//! The bits of such a filter do not give its items back, so it cannot be hashed anew: an imported filter keeps the
-//! scheme of the client that made it. Schemes and encodings are part of the format: **add, never edit**.
-//! tests/pure/schemes compares every scheme with recordings of the clients' own code.
+//! The items of such a filter cannot be recovered from its bits and hashed again, so an imported filter keeps the
+//! scheme of its client. Schemes and encodings are part of the format: **add, never edit**. tests/pure/schemes
+//! compares every scheme with recordings of the clients' own code.
 
 mod digest;
 mod encoding;
@@ -29,26 +29,25 @@ pub enum Scheme {
     Murmur3Salted = 1,
     /// [`Murmur3Salted`](Self::Murmur3Salted) with the 14 probes that go-zero's `core/bloom` fixes.
     GoZero = 2,
-    /// Position i is `fnv1a32(item | byte(i)) % m` for i = 0..k. Only the last byte differs between the
-    /// hashes of an item, and FNV-1a hardly spreads its last byte: measured error rate 21 % where 0.8 % was
-    /// meant.
+    /// Position i is `fnv1a32(item | byte(i)) % m` for i = 0..k. Only the last byte differs between the hashes of an
+    /// item, and FNV-1a hardly mixes its last byte: the measured error rate is 21 % instead of 0.8 %.
     Fnv32aSalted = 3,
     /// Guava's `MURMUR128_MITZ_32`, the form of the widely copied `BloomFilterHelper`: `c = low32(h1) + i *
     /// high32(h1)` for i = 1..=k in 32 bits, complemented when negative, `% m`.
     GuavaMitz32 = 4,
     /// Guava's `MURMUR128_MITZ_64`: `((h1 + i * h2) & (2^63 - 1)) % m` for i = 0..k.
     GuavaMitz64 = 5,
-    /// The loop of [`GuavaMitz64`](Self::GuavaMitz64) over MurmurHash3 x86_128: EventHorizon.BloomFilter on
-    /// .NET Core and .NET 5 or later, whose hash library takes the x86 form there whatever the processor.
+    /// The loop of [`GuavaMitz64`](Self::GuavaMitz64) over MurmurHash3 x86_128: EventHorizon.BloomFilter on .NET Core
+    /// and .NET 5 or later, whose hash library uses the x86 form on every processor.
     Murmur3X86Mitz64 = 6,
     /// The positions of [`GuavaMitz64`](Self::GuavaMitz64) within .NET's `int` range:
     /// EventHorizon.BloomFilter on the 64-bit .NET Framework.
     CsharpNetfxMitz64 = 7,
-    /// BKDRHash, JSHash and SDBMHash of a published PHP design, each `% m`, in PHP's arithmetic with its
-    /// detour over doubles. Three probes, whole KiB.
+    /// BKDRHash, JSHash and SDBMHash of a published PHP design, each `% m`, in PHP's arithmetic with doubles. Three
+    /// probes, whole KiB.
     PhpBkdrJsSdbm = 8,
-    /// Redisson's `RBloomFilter` since 3.6.0: HighwayHash-128 of the codec's bytes, adding its halves in
-    /// turn.
+    /// Redisson's `RBloomFilter` since 3.6.0: HighwayHash-128 of the codec's bytes, whose halves are added
+    /// alternately.
     Redisson = 9,
 }
 
@@ -88,21 +87,21 @@ impl Scheme {
         }
     }
 
-    /// Returns the most probes per item.
+    /// Returns the largest number of probes per item.
     #[must_use]
     pub const fn max_probes(self) -> u32 {
         match self {
-            // One unsigned byte in Guava's own encoding, and checked by its constructor.
+            // One unsigned byte in Guava's own encoding, which its constructor checks.
             Self::GuavaMitz32 | Self::GuavaMitz64 => 255,
             _ => CLIENT_PROBES_MAX,
         }
     }
 
-    /// Returns the most bits that the client's code accepts.
+    /// Returns the largest number of bits that the client's code accepts.
     #[must_use]
     pub const fn max_size_bits(self) -> u64 {
         match self {
-            // An int32 or an int.
+            // The client stores the size in an int32 or an int.
             Self::Murmur3Salted | Self::Murmur3X86Mitz64 | Self::CsharpNetfxMitz64 => (1 << 31) - 1,
             // Redisson's own check, 2 * Integer.MAX_VALUE.
             Self::Redisson => 4_294_967_294,
@@ -110,7 +109,7 @@ impl Scheme {
         }
     }
 
-    /// Returns the number of positions that the hash can reach before it is reduced to the size of the filter.
+    /// Returns the number of positions that the hash can reach before the reduction to the size of the filter.
     pub(in crate::bloom) const fn reach_bits(self) -> u64 {
         match self {
             Self::GuavaMitz32 => 1 << 31,
@@ -129,22 +128,23 @@ impl Scheme {
     }
 }
 
-/// Most probes per item of a client's filter: far more than any sizing rule gives, too few for an attack.
+/// Most probes per item of a client's filter: far more than any sizing rule gives, and too few for an attack.
 pub const CLIENT_PROBES_MAX: u32 = 1024;
-/// Largest shift of positions; 6, the only one seen, is `LongMath`'s log2(64) applied once too often.
+/// Largest shift of positions. The only known value is 6, from a client that applies `LongMath`'s log2(64) twice.
 pub const SHIFT_MAX: u8 = 16;
 /// The sizes of the PHP scheme are multiples of this: 1 KiB in bits.
 pub const PHP_UNIT_BITS: u64 = 8192;
 
-/// The parameters of a client's filter, without which its bits mean nothing. Every field is one field of the format.
+/// The parameters of a client's filter, which are needed to interpret its bits. Each field is one field of the
+/// format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SchemeParameters {
-    /// From bytes to positions; its id is one byte.
+    /// The hash scheme, from bytes to positions; its id is one byte.
     pub scheme: Scheme,
-    /// From items to bytes; its id is one byte.
+    /// The encoding, from items to bytes; its id is one byte.
     pub encoding: ItemEncoding,
     /// Positions are divided by 2^shift: 0 to [`Scheme::max_shift`]. A published port of Guava needs 6: its `>>> 6`
-    /// leaves only one bit in 64 in use.
+    /// uses only one bit in 64.
     pub shift: u8,
     /// Probes per item: 1 to [`Scheme::max_probes`], or exactly [`Scheme::fixed_probes`].
     pub probes: u32,
@@ -158,33 +158,33 @@ pub enum SchemeError {
     /// The bits are out of the scheme's range.
     #[error("the scheme takes 1 to {max} bits, got {got}")]
     SizeBits {
-        /// Bits given.
+        /// The given bits.
         got: u64,
-        /// Most bits of the scheme.
+        /// The most bits of the scheme.
         max: u64,
     },
     /// The bits of the PHP scheme are not whole KiB.
     #[error("the scheme takes a multiple of {PHP_UNIT_BITS} bits, got {got}")]
     SizeUnit {
-        /// Bits given.
+        /// The given bits.
         got: u64,
     },
     /// The probes are out of the scheme's range.
     #[error("the scheme {} hashes, got {got}", probes_range(*min, *max))]
     Probes {
-        /// Probes given.
+        /// The given probes.
         got: u32,
-        /// Fewest probes of the scheme.
+        /// The fewest probes of the scheme.
         min: u32,
-        /// Most probes of the scheme.
+        /// The most probes of the scheme.
         max: u32,
     },
     /// The shift is out of the scheme's range.
     #[error("the scheme takes {}, got {got}", shift_range(*max))]
     Shift {
-        /// Shift given.
+        /// The given shift.
         got: u8,
-        /// Largest shift of the scheme.
+        /// The largest shift of the scheme.
         max: u8,
     },
 }

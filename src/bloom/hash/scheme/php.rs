@@ -37,9 +37,9 @@ impl PhpHashes {
 /// Returns the next state of BKDRHash: h = h * 131 + c, from 0.
 fn bkdr_step(hash: i64, byte: i64) -> i64 {
     let (product, is_beyond) = hash.overflowing_mul(131);
-    // Then the sum is a double of at least 2^63. The byte is less than half a unit of it, so it is lost. The product,
-    // a multiple of 2^18 below 2^71, fits the 53 digits of a double, so nothing else is lost. Most steps are like
-    // this.
+    // The sum is then a double of at least 2^63. The byte is less than half a unit of it, so it is lost. The product,
+    // a multiple of 2^18 below 2^71, fits the 53 digits of a double, so nothing else is lost. Most steps take this
+    // path.
     if is_beyond && hash.trailing_zeros() >= 18 {
         return product;
     }
@@ -61,7 +61,7 @@ fn reduced(hash: i64) -> u32 {
     ((hash % 0xFFFF_FFFF).cast_unsigned() & 0xFFFF_FFFF) as u32
 }
 
-/// A number within an expression.
+/// A number in an expression.
 #[derive(Clone, Copy)]
 enum Number {
     Int(i64),
@@ -81,7 +81,7 @@ impl Number {
         self.apply(right, i64::checked_mul, |left, right| left * right)
     }
 
-    /// Returns the result: an integer while that is exact, a double from the first overflow to the end of the
+    /// Returns the result: an integer while it is exact, and a double from the first overflow to the end of the
     /// expression.
     #[inline(always)]
     fn apply(self, right: i64, exact: fn(i64, i64) -> Option<i64>, inexact: fn(f64, f64) -> f64) -> Self {
@@ -93,7 +93,7 @@ impl Number {
         }
     }
 
-    /// Returns the number as an assignment to an integer makes it: truncated toward zero, modulo 2^64.
+    /// Returns the number after an assignment to an integer: truncated toward zero, modulo 2^64.
     fn to_int(self) -> i64 {
         match self {
             Self::Int(int) => int,
@@ -102,7 +102,7 @@ impl Number {
     }
 }
 
-/// Returns the double without its fraction, modulo 2^64. It must be at most 2^72, as all expressions here are.
+/// Returns the double without its fraction, modulo 2^64. It must be at most 2^72, as in all expressions here.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "a double below 2^52 loses its fraction, which is wanted"
@@ -112,7 +112,7 @@ fn truncated(float: f64) -> i64 {
     let bits = float.to_bits();
     let Some(exponent) = (bits >> 52 & 0x7FF).checked_sub(1075) else { return float as i64 };
     let fraction = (bits & ((1 << 52) - 1) | 1 << 52).cast_signed() << (exponent % 64);
-    // Negated without a branch, which would be mispredicted every other time: minus one has all bits set.
+    // Negates without a branch, which would be mispredicted half the time: minus one has all bits set.
     let sign = bits.cast_signed() >> 63;
     (fraction ^ sign).wrapping_sub(sign)
 }
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn an_overflow_goes_through_a_double() {
-        // 2^62 * 131 is a double that is exact; adding 1 to it is lost.
+        // 2^62 * 131 is an exact double. Adding 1 to it has no effect.
         assert_eq!(Number::Int(1 << 62).mul(131).add(1).to_int(), 131i64 << 62);
         assert_eq!(Number::Int(i64::MAX).add(1).to_int(), i64::MIN);
         assert_eq!(Number::Int(-3).sub(4).to_int(), -7);

@@ -1,11 +1,10 @@
-//! The forms of text in clients' libraries, encoded in chunks on the stack: an encoded item of any length takes no
-//! memory.
+//! Encodes text as clients' libraries do, in chunks on the stack: a long item allocates nothing.
 
 use std::io::{self, Read};
 
 use smallvec::SmallVec;
 
-/// A prefix, text in a form, then perhaps one more byte.
+/// A prefix, text in a form, and optionally one more byte.
 #[derive(Debug)]
 pub(super) struct FormedText<'i> {
     pub(super) form: Form,
@@ -22,8 +21,9 @@ impl<'i> FormedText<'i> {
     }
 }
 
-/// Calls `take` with each chunk of a text.
-// Compiled once, not per hash: a call per chunk costs little.
+/// Passes each chunk of a text to `take`.
+///
+/// Compiled once for all hashes: a call per chunk costs little.
 #[inline(never)]
 pub(super) fn encode_text(text: FormedText<'_>, take: &mut dyn FnMut(&[u8])) {
     let mut encoder = TextEncoder::new(text);
@@ -39,9 +39,9 @@ pub(super) struct TextEncoder<'i> {
     rest: &'i [u8],
     suffix: Option<u8>,
     output: Output,
-    /// Bytes of the chunk that are still to be [read](Read::read).
+    /// Bytes of the chunk that [`read`](Read::read) has not returned yet.
     unread: usize,
-    /// Whether the last chunk, which is not full, has been made.
+    /// Whether the last chunk, which is not full, was returned.
     is_at_end: bool,
 }
 
@@ -54,7 +54,7 @@ impl<'i> TextEncoder<'i> {
         Self { form, rest: text.as_bytes(), suffix, output, unread: 0, is_at_end: false }
     }
 
-    /// Returns the next chunk: all but the last are whole blocks of 64 bytes. O(bytes).
+    /// Returns the next chunk. All but the last are whole blocks of 64 bytes. O(bytes).
     #[inline(always)]
     pub(super) fn next_chunk(&mut self) -> Option<&[u8]> {
         if self.is_at_end {
@@ -85,7 +85,7 @@ impl Read for TextEncoder<'_> {
     }
 }
 
-/// Most bytes in front of a text.
+/// Most bytes of a prefix.
 pub(super) const PREFIX_MAX_BYTES: usize = 16;
 
 /// How text becomes bytes.
@@ -100,7 +100,7 @@ pub(super) enum Form {
     Json,
 }
 
-/// The least first byte in UTF-8 of characters that are two units in UTF-16, the surrogates.
+/// The smallest first byte, in UTF-8, of characters that are two units (surrogates) in UTF-16.
 const SURROGATES_FROM: u8 = 0xF0;
 
 impl Form {
@@ -115,7 +115,7 @@ impl Form {
     }
 }
 
-/// Writes text as [`Form::put_text`] does: plain blocks, as most are, as a whole, other text character by character.
+/// Writes text as [`Form::put_text`] does: blocks without special bytes at once, other text character by character.
 #[inline(always)]
 fn put_text<'i>(
     mut text: &'i [u8],
@@ -138,10 +138,10 @@ fn put_text<'i>(
     text
 }
 
-/// Writes the block unchanged if no byte of it is special. Returns whether it did.
+/// Writes the block unchanged if it has no special byte. Returns whether it did.
 #[inline(always)]
 fn put_plain(block: &[u8; BLOCK_BYTES], output: &mut Output, is_special: impl Fn(u8) -> bool) -> bool {
-    // Checks all bytes, which the processor does at once.
+    // Tests all bytes, which the processor does in parallel.
     let is_plain = !block.iter().fold(false, |any, byte| any | is_special(*byte));
     if is_plain {
         output.put(*block, BLOCK_BYTES);
@@ -186,7 +186,7 @@ fn put_character_cesu8<'i>(text: &'i [u8], output: &mut Output) -> &'i [u8] {
     let (character, rest) = split_character(text);
     let tail = |bits: u16| 0x80 | (bits & 0x3F) as u8;
     for unit in surrogates(character) {
-        // As UTF-8 writes characters of 16 bits.
+        // The UTF-8 encoding of characters of 16 bits.
         output.put([0xE0 | (unit >> 12) as u8, tail(unit >> 6), tail(unit)], 3);
     }
     rest
@@ -212,7 +212,7 @@ fn put_character_json<'i>(text: &'i [u8], output: &mut Output) -> &'i [u8] {
     rest
 }
 
-/// By byte, below [`SURROGATES_FROM`]: its encoded form, and the length of that.
+/// The JSON form of each byte below [`SURROGATES_FROM`], with its length.
 static JSON: [([u8; 6], u8); SURROGATES_FROM as usize] = {
     let mut table = [([0; 6], 0); SURROGATES_FROM as usize];
     let mut byte = 0;
@@ -268,7 +268,7 @@ fn split_character(text: &[u8]) -> (u32, &[u8]) {
         [a, b, c, d, rest @ ..] => {
             (u32::from(*a & 7) << 18 | tail(*b) << 12 | tail(*c) << 6 | tail(*d), rest)
         }
-        // No text ends within a character.
+        // Text never ends within a character.
         _ => (0, &[]),
     }
 }
@@ -279,14 +279,14 @@ fn surrogates(character: u32) -> [u16; 2] {
     [0xD800 | (bits >> 10 & 0x3FF) as u16, 0xDC00 | (bits & 0x3FF) as u16]
 }
 
-/// Bytes of text that are checked together: what a processor compares in one instruction.
+/// Bytes of text that are tested together: the width of a vector instruction.
 pub(super) const BLOCK_BYTES: usize = 16;
 /// Bytes of a chunk: a multiple of the blocks of every hash.
 const CHUNK_BYTES: usize = 128;
-/// Most bytes that are written at once: a block in UTF-16.
+/// Most bytes that one step writes: a block in UTF-16.
 pub(super) const STEP_MAX_BYTES: usize = 2 * BLOCK_BYTES;
 
-/// A chunk, and the bytes that the last step wrote beyond it.
+/// A chunk, and the bytes after it that the last step wrote.
 #[derive(Clone, Debug)]
 pub(super) struct Output {
     bytes: [u8; CHUNK_BYTES + STEP_MAX_BYTES],
@@ -305,8 +305,8 @@ impl Output {
         self.filled < CHUNK_BYTES
     }
 
-    /// Writes the first `used` of the bytes; later ones overwrite the others. All of them fit while the output
-    /// [`has_room`](Self::has_room).
+    /// Writes `bytes`, of which only the first `used` count; later ones overwrite the others. They fit while the
+    /// output [`has_room`](Self::has_room).
     #[inline(always)]
     pub(super) fn put<const N: usize>(&mut self, bytes: [u8; N], used: usize) {
         const { assert!(N <= STEP_MAX_BYTES) };
@@ -320,7 +320,7 @@ impl Output {
         self.bytes.get(..self.filled.min(CHUNK_BYTES)).unwrap_or(&[])
     }
 
-    /// Removes a full chunk: moves the bytes beyond it to the front.
+    /// Removes a full chunk and moves the bytes after it to the front.
     pub(super) fn drop_chunk(&mut self) {
         if let Some(beyond) = self.filled.checked_sub(CHUNK_BYTES) {
             self.bytes.copy_within(CHUNK_BYTES.., 0);
