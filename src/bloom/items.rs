@@ -1,4 +1,4 @@
-//! Items a few at a time: those of a command, and those of a packed batch.
+//! Sources of items, a few at a time: the items of a command or of a packed batch.
 
 use super::filter::Filter;
 use super::outcome::{AddError, Added, ByteLimit};
@@ -6,9 +6,9 @@ use super::prefetch::Prefetch;
 
 use super::group::GROUP_ITEMS;
 
-/// Items in turn. The places of all of them could take more memory than the batch they are cut out of.
+/// Returns items in order, a few at a time: a list of all items could take more memory than their batch.
 pub trait Items<'i> {
-    /// Returns the next items, at most [`GROUP_ITEMS`]; none where no more follow.
+    /// Returns the next items, at most [`GROUP_ITEMS`]; none at the end.
     fn next_few(&mut self) -> &[&'i [u8]];
 }
 
@@ -22,8 +22,8 @@ impl<'i> Items<'i> for &[&'i [u8]] {
 }
 
 impl Filter {
-    /// [`contains_items`](Self::contains_items) with a reply for each. Returns how many may be in the filter. O(items *
-    /// layers * probes).
+    /// Does [`contains_items`](Self::contains_items) with one reply per item. Returns how many items may be in the
+    /// filter. O(items * layers * probes).
     #[inline]
     pub fn contains_many(
         &self,
@@ -39,8 +39,8 @@ impl Filter {
         items_found
     }
 
-    /// [`add_items`](Self::add_items) with a reply for each; `reply` returns, where an item is refused, whether to go on.
-    /// O(items * layers * probes).
+    /// Does [`add_items`](Self::add_items) with one reply per item. If an item is refused, `reply` returns whether to
+    /// continue. O(items * layers * probes).
     #[inline]
     pub fn add_many(
         &mut self,

@@ -1,4 +1,4 @@
-//! The kinds of filters: one table, a row for each.
+//! The kinds of filters: one table with a row per kind.
 //!
 //! A filter is a hash, a layout, cells and a policy. Commands, statistics and INFO name the common combinations. Any
 //! other combination has the kind of its cells.
@@ -10,10 +10,10 @@ use super::layer::Layer;
 use super::limits::CAPACITY_MAX_ITEMS;
 use super::policy::{Policy, redisbloom};
 
-/// The program whose bits and bytes a filter has.
+/// The data format of a filter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
-    /// Our own.
+    /// Everbloom's own.
     #[default]
     Everbloom,
     /// RedisBloom's.
@@ -37,23 +37,23 @@ impl Format {
     }
 }
 
-/// A kind of filter, as statistics count and name it. The number of each is its index in [`KINDS`].
+/// A kind of filter, as statistics name and count it. The number of each is its index in [`KINDS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// Bits of our own.
+    /// Everbloom's own bits.
     Everbloom,
     /// RedisBloom's.
     RedisBloom,
     /// valkey-bloom's.
     ValkeyBloom,
-    /// A client's, imported into our own format.
+    /// A client's filter, imported into everbloom's own format.
     Imported,
-    /// A union: layers of several kinds.
+    /// Layers of several kinds.
     United,
-    /// Counters: items can be removed.
+    /// Counters: items can be deleted.
     Counting,
-    /// Bits of our own with a keyed hash.
+    /// Everbloom's own bits with a keyed hash.
     Keyed,
     /// Columns of generations: items expire.
     Window,
@@ -68,18 +68,18 @@ pub struct Row {
     pub name: &'static str,
     /// Its name in INFO, where names have no hyphen.
     pub info_name: &'static str,
-    /// The program whose bits and bytes it has.
+    /// Its data format.
     pub format: Format,
-    /// The words of BF.RESERVE that choose it, as advice repeats them; nothing if no BF.RESERVE makes such a filter.
+    /// The words of BF.RESERVE that select it, for advice; `None` if no BF.RESERVE creates such a filter.
     pub words: Option<&'static str>,
-    /// The largest capacity of a command, in items.
+    /// The largest capacity that a command accepts, in items.
     pub capacity_max_items: u64,
 }
 
 /// Number of kinds.
 pub const KIND_COUNT: usize = 8;
 
-/// The kinds, each at the index of its number.
+/// The kinds, in the order of their numbers.
 pub static KINDS: [Row; KIND_COUNT] = [
     row(Kind::Everbloom, "everbloom", "everbloom", Format::Everbloom, Some("")),
     Row {
@@ -131,7 +131,7 @@ impl Filter {
         }
     }
 
-    /// Returns the program whose bits and bytes the filter has. O(1).
+    /// Returns the data format of the filter. O(1).
     #[must_use]
     pub fn format(&self) -> Format {
         self.kind().row().format

@@ -1,4 +1,4 @@
-//! A layer: cells, the hash and layout of their items, and counts.
+//! A layer: cells, the hash and layout of their items, and item counts.
 
 use std::ops::Range;
 
@@ -9,22 +9,22 @@ use super::placement::{Layout, Placement};
 use super::sizing::Shape;
 use super::window::{Moment, is_live};
 
-/// A layer that is to be made.
+/// The parameters of a layer to create.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LayerSpec {
     /// The hash and layout of its items.
     pub placement: Placement,
-    /// What stands at a position.
+    /// The cell type, and the state besides the cells.
     pub cells: CellState,
     /// Bits of all cells.
     pub size_bits: u64,
     /// Items it takes before it is full.
     pub capacity_items: u64,
-    /// Whether there is space for a head in front of the cells.
+    /// Whether there is space for a head before the cells.
     pub has_head: bool,
 }
 
-/// What changes about a layer beside its cells.
+/// The changing part of a layer besides its cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LayerCounts {
     /// Items added.
@@ -43,23 +43,24 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// Makes an empty layer.
+    /// Creates an empty layer.
     ///
     /// # Errors
-    /// [`OutOfMemory`] when the cells cannot be had.
+    ///
+    /// [`OutOfMemory`] if the cells cannot be allocated.
     pub fn try_new(spec: LayerSpec) -> Result<Self, OutOfMemory> {
         let LayerSpec { placement, cells, size_bits, capacity_items, has_head } = spec;
         let cells = Cells::try_new(cells, size_bits, has_head)?;
         Ok(Self { cells, capacity_items, items: 0, placement })
     }
 
-    /// Makes a layer of cells that are there already, of the size that the spec says.
+    /// Creates a layer of existing cells, which have the size in the spec.
     #[must_use]
     pub fn of_cells(spec: LayerSpec, cells: Cells) -> Self {
         Self { cells, capacity_items: spec.capacity_items, items: 0, placement: spec.placement }
     }
 
-    /// Returns what the layer is made of, as if it were empty.
+    /// Returns the parameters of the layer, as for an empty one.
     #[must_use]
     pub fn spec(&self) -> LayerSpec {
         LayerSpec {
@@ -74,7 +75,8 @@ impl Layer {
     /// Makes a copy with its own memory.
     ///
     /// # Errors
-    /// [`OutOfMemory`] when the cells cannot be had.
+    ///
+    /// [`OutOfMemory`] if the cells cannot be allocated.
     pub fn try_clone(&self, memory: impl Memory) -> Result<Self, OutOfMemory> {
         let (cells, placement) = (self.cells.try_clone(memory)?, self.placement.clone());
         Ok(Self { cells, placement, ..*self })
@@ -93,7 +95,7 @@ impl Layer {
         self.placement.hash()
     }
 
-    /// Returns where the probes of an item lie.
+    /// Returns the layout: the positions of an item's probes.
     #[must_use]
     pub fn layout(&self) -> Layout {
         self.placement.layout()
@@ -106,26 +108,26 @@ impl Layer {
         &self.cells
     }
 
-    /// Returns the cells, to be filled by a decoder or moved.
+    /// Returns the mutable cells, for a decoder or for relocation.
     pub fn cells_mut(&mut self) -> &mut Cells {
         &mut self.cells
     }
 
-    /// Returns the items that the layer takes before it is full.
+    /// Returns the capacity in items.
     #[must_use]
     #[inline(always)]
     pub fn capacity_items(&self) -> u64 {
         self.capacity_items
     }
 
-    /// Returns items and set cells.
+    /// Returns the number of items and of set cells.
     #[must_use]
     #[inline(always)]
     pub fn counts(&self) -> LayerCounts {
         LayerCounts { items: self.items, set_cells: self.cells.set_cells() }
     }
 
-    /// Returns whether the layer has taken as many items as it was sized for, or has as many cells set as fill it.
+    /// Returns whether the layer has as many items as its capacity, or as many set cells as fill it.
     #[must_use]
     #[inline(always)]
     pub fn is_full(&self) -> bool {
@@ -142,7 +144,8 @@ impl Layer {
     pub fn positions(&self) -> u64 {
         let (size_bits, state) = (self.cells.size_bits(), self.cells.state());
         match (state, self.layout()) {
-            // Of layers that were rounded up, or whose modulus is a smaller power of two, the rest is never set.
+            // If the layer was rounded up, or its modulus is a smaller power of two, the rest of the cells is never
+            // set.
             (CellState::Bits, Layout::Modulo(layout)) => layout.modulus().divisor().min(size_bits),
             (CellState::Bits, _) => size_bits,
             _ => {
@@ -152,34 +155,34 @@ impl Layer {
         }
     }
 
-    /// Returns what never changes about the layer, where its layout is one of our own.
+    /// Returns the fixed parameters of the layer if its layout is one of everbloom's own.
     #[must_use]
     pub fn shape(&self) -> Option<Shape> {
         let cells = self.cells.state().cell_type();
         Shape::of(self.layout(), cells, self.positions(), self.capacity_items)
     }
 
-    /// Returns where the layer lies in a dump, in bytes, behind layers that end at `end`. O(1).
+    /// Returns the byte range of the layer in a dump, after layers that end at `end`. O(1).
     #[must_use]
     pub fn dump_range(&self, end: u64) -> Range<u64> {
         let start = self.address().unwrap_or(end);
         start..start.saturating_add(self.cells.size_bytes())
     }
 
-    /// Returns where the layer begins in a dump, where that does not follow from the layers before it.
+    /// Returns the start of the layer in a dump if it does not follow from the layers before it.
     #[must_use]
     pub fn address(&self) -> Option<u64> {
         self.cells.timed().map(|state| state.address)
     }
 
-    /// Returns whether the layer is one for a burst of one generation.
+    /// Returns whether this is a burst layer, for one generation.
     #[must_use]
     #[inline(always)]
     pub fn is_burst(&self) -> bool {
         matches!(self.cells.state(), CellState::Burst(_))
     }
 
-    /// Returns whether the layer is one for a burst whose items have all expired at a moment. Columns expire one by one.
+    /// Returns whether this is a burst layer whose items have all expired. Columns expire one by one.
     #[inline(always)]
     pub(super) fn has_expired(&self, at: Moment) -> bool {
         matches!(self.cells.state(), CellState::Burst(state) if !is_live(state.history.newest, at.now))
@@ -192,7 +195,7 @@ impl Layer {
         self.counts() == LayerCounts::default() && occurrences == 0
     }
 
-    /// Returns the new items that the layer takes before it is full.
+    /// Returns how many new items the layer takes before it is full.
     #[must_use]
     #[inline(always)]
     pub fn room_items(&self) -> u64 {
@@ -211,13 +214,13 @@ impl Layer {
         &mut self.placement
     }
 
-    /// Sets the hash of the items, for a filter whose bytes do not say all about it.
+    /// Sets the hash of the items, if the saved bytes did not determine it.
     pub(super) fn set_hash(&mut self, hash: Hash) {
         self.placement = Placement::new(hash, self.layout());
     }
 
-    /// Counts more items. Every item that is counted sets a cell that was clear, so more items than cells are met only where bits
-    /// came without being counted; a client's count, which began with an estimate, may be higher.
+    /// Adds `more` to the item count. Every counted item sets a clear cell, so there can be more items than cells
+    /// only if bits were set without being counted. A client's count begins with an estimate and may be higher.
     #[inline(always)]
     pub(super) fn count_items(&mut self, more: u64) {
         let counted = self.items.saturating_add(more);
@@ -231,7 +234,7 @@ impl Layer {
         if is_clients { counted } else { self.items.max(self.cells.size_bits()) }
     }
 
-    /// Counts more items, and so many adds of items.
+    /// Adds `items` to the item count and `occurrences` to the number of adds.
     #[inline(always)]
     pub(super) fn count_occurrences(&mut self, items: u64, occurrences: u64) {
         self.count_items(items);
@@ -240,11 +243,12 @@ impl Layer {
         }
     }
 
-    /// Counts items that were deleted: so many adds less, and an item less for each that is certainly gone.
+    /// Subtracts deleted items: `occurrences` from the number of adds, and `items`, which are certainly gone, from
+    /// the item count.
     pub(super) fn count_deletions(&mut self, items: u64, occurrences: u64) {
         let Some(state) = self.cells.counters_mut() else { return };
         state.occurrences = state.occurrences.saturating_sub(occurrences);
-        // Every item that is there has an occurrence.
+        // Every item that is present has an occurrence.
         self.items = self.items.saturating_sub(items).min(state.occurrences);
     }
 }

@@ -7,14 +7,14 @@ pub const ERROR_RATE_DEFAULT: f64 = 0.01;
 /// the rate below about the number of items times 2^-64. With 2^-50 an item has at most 50 probes.
 pub const LAYER_ERROR_RATE_MIN: f64 = 1.0 / (1u64 << 50) as f64;
 
-/// Items of a filter that is created without a capacity.
+/// Capacity of a filter that is created without one.
 pub const CAPACITY_DEFAULT_ITEMS: u64 = 100;
 /// Smallest capacity, in items.
 pub const CAPACITY_MIN_ITEMS: u64 = 1;
 /// Largest capacity of one layer, in items: 2^40, far above what the byte limits permit.
 pub const CAPACITY_MAX_ITEMS: u64 = 1 << 40;
 
-/// Most items of a layer that counts every add: far more than commands ever add, and few enough that the sum over all
+/// Most adds that a layer of counters counts: far more than commands ever add, and few enough that the sum over all
 /// layers does not overflow.
 pub const LAYER_OCCURRENCES_MAX: u64 = 1 << 50;
 
@@ -23,22 +23,22 @@ pub const WINDOW_MIN_MS: u64 = 100;
 /// Longest window, in milliseconds: 2^40, 34 years.
 pub const WINDOW_MAX_MS: u64 = 1 << 40;
 
-/// Growth factor of a filter that is created without one.
+/// Expansion of a filter that is created without one.
 pub const EXPANSION_DEFAULT: u32 = 2;
-/// Largest growth factor (the same as RedisBloom's).
+/// Largest expansion (the same as RedisBloom's).
 pub const EXPANSION_MAX: u32 = 32_768;
 
-/// Most layers of a filter. At the smallest growth factor, 1, a filter that was reserved far too small stops growing
-/// before every command reads many thousands of bit arrays.
+/// Most layers of a filter. With an expansion of 1, a filter that was reserved far too small stops growing before
+/// every command reads many thousands of bit arrays.
 pub const LAYERS_MAX: usize = 4_096;
 
 /// Most probes (bit positions) per item and layer.
 pub const PROBES_MAX: u32 = 50;
 
-/// Most probes of an item over all layers of a filter, which bounds the time of one item. Commands of RedisBloom make
+/// Most probes of an item over all layers of a filter, which bounds the time per item. Commands of RedisBloom create
 /// filters with at most 578 thousand (error rate 0.25, capacity 1, expansion 1).
 pub const PROBES_TOTAL_MAX: u64 = 1 << 20;
-// Filters of our own reach the limit of layers first.
+// Everbloom's own filters reach the limit of layers first.
 const _: () = assert!(LAYERS_MAX as u64 * PROBES_MAX as u64 <= PROBES_TOTAL_MAX);
 
 /// Largest bit array of one layer, in bytes: 1 TiB.
@@ -46,8 +46,8 @@ pub const LAYER_MAX_BYTES: u64 = 1 << 40;
 
 /// Longest string of a server by default (`proto-max-bulk-len`): 512 MiB, the longest that SETBIT makes.
 ///
-/// No longer string is exported, and none is imported with more clear bytes beyond the last byte of its filter. So
-/// neither takes more memory than the client could have taken itself.
+/// No longer string is exported, and none is imported with more clear bytes after the last byte of its filter. So
+/// neither takes more memory than the client itself could have taken.
 pub const STRING_MAX_BYTES: u64 = 512 << 20;
 
 /// Default of `bf.max-filter-bytes`, the largest filter that a client may create, grow or load: 64 GiB.
@@ -57,13 +57,13 @@ pub const FILTER_MIN_MAX_BYTES: u64 = 1 << 10;
 /// Largest value of `bf.max-filter-bytes`.
 pub const FILTER_MAX_MAX_BYTES: u64 = 1 << 46;
 
-/// Bit array of one layer from which on the layout is paged, in bytes. A smaller one mostly fits a cache, and
-/// rounding it up to whole pages would break the promise of bits per item (tests/pure/sizing.rs).
+/// Size of a layer's bit array, in bytes, from which on its layout is paged. A smaller array mostly fits a cache, and
+/// rounding it up to whole pages would take too many bits per item (tests/pure/sizing.rs).
 pub const PAGED_MIN_BYTES: u64 = 2 << 20;
 
-/// Storage of one layer up to which its memory is not prefetched: it is about the size of the caches near the
-/// processor, where a prefetch takes as long as a read. In words: 1 MiB.
+/// Largest layer, in words, whose memory is not prefetched: 1 MiB, about the size of the inner caches of a processor,
+/// where a prefetch takes as long as a read.
 pub const CACHED_MAX_WORDS: usize = (1 << 20) / 8;
-/// Storage of one layer of several up to which a lookup of a single item does not prefetch its first probes: the cache nearest to
-/// the processor holds it. In words: 32 KiB.
+/// Largest layer, in words, whose first probes are not prefetched for the lookup of a single item in several layers:
+/// 32 KiB, the size of the innermost cache.
 pub const NEAR_MAX_WORDS: usize = (32 << 10) / 8;

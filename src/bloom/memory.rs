@@ -1,4 +1,5 @@
-//! The memory of a filter: its blocks, to be measured or moved, the parts that were written to, and running out of it.
+//! The memory of a filter: its blocks, which can be measured or moved, the parts that were written to, and out of
+//! memory.
 
 use std::ops::Range;
 
@@ -8,19 +9,19 @@ use super::filter::Filter;
 use super::layer::Layer;
 use super::policy::Policy;
 
-/// The allocator has no block of the requested size.
+/// An allocation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("out of memory")]
 pub struct OutOfMemory;
 
-/// A source of knowledge about memory: the server asks the system; tests and libraries know nothing.
+/// Information about memory. The server queries the system; tests and the library have none.
 pub trait Memory: Copy {
-    /// Calls `visit` with the parts of `words`, by index and in order, that may contain anything but zeros. It is a
+    /// Calls `visit` with the parts of `words`, by index and in order, that may contain anything but zeros. This is a
     /// hint: callers count the set cells of these parts to check it. O(pages).
     fn written_parts(self, words: &[u64], visit: &mut dyn FnMut(Range<usize>));
 }
 
-/// No knowledge: any part may have been written to.
+/// No information: any part may have been written to.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UnknownMemory;
 
@@ -31,14 +32,14 @@ impl Memory for UnknownMemory {
 }
 
 /// A visitor of blocks of the allocator. [`Filter::visit_blocks`] guarantees that each is a whole block, from its
-/// first byte on, and still allocated: a visitor may ask the allocator for its size, which is unsound for anything
-/// else.
+/// first byte on, and still allocated. So a visitor may query the allocator for its size, which is unsound for
+/// anything else.
 pub trait BlockVisitor {
     /// Visits one block, by its content; empty if there is no block.
     fn visit<T>(&mut self, block: &[T]);
 }
 
-/// A mover of blocks of the allocator, as active defragmentation needs it. The values in a block must not change.
+/// Moves blocks of the allocator, for active defragmentation. The values in a block must not change.
 pub trait BlockMover {
     /// Moves the block of a vector.
     fn move_vec<T>(&self, values: &mut Vec<T>);
@@ -48,7 +49,7 @@ pub trait BlockMover {
 }
 
 impl Filter {
-    /// Visits the blocks behind the struct, except for that of the marks: those of the policy and of the layers, then
+    /// Visits the blocks that the struct owns, except that of the marks: those of the policy and of the layers, then
     /// the cells of each layer, the oldest first. O(layers).
     pub fn visit_blocks(&self, visitor: &mut impl BlockVisitor) {
         match &self.policy {
@@ -65,7 +66,7 @@ impl Filter {
         self.layers.iter().for_each(|layer| layer.visit_blocks(visitor));
     }
 
-    /// Moves the blocks behind the struct, except for those of the cells.
+    /// Moves the blocks that the struct owns, except those of the cells.
     pub fn move_structs(&mut self, mover: &impl BlockMover) {
         match &mut self.policy {
             Policy::Promise(_) => {}
@@ -76,7 +77,7 @@ impl Filter {
             Policy::Imported(policy) => mover.move_box(policy),
         }
         if self.layers.spilled() {
-            // A vector that fills its block becomes a small vector and back without a copy.
+            // A vector without spare capacity becomes a small vector and back without a copy.
             let mut layers = std::mem::take(&mut self.layers).into_vec();
             mover.move_vec(&mut layers);
             self.layers = layers.into();
@@ -85,11 +86,11 @@ impl Filter {
         self.marks.iter_mut().for_each(|marks| mover.move_box(marks));
     }
 
-    /// Moves the cells of one layer, 0 being the oldest.
+    /// Moves the cells of layer `layer`, 0 being the oldest.
     pub fn move_cells(&mut self, layer: usize, mover: &impl BlockMover) {
         if let Some(layer) = self.layers.get_mut(layer) {
             layer.cells_mut().relocate(|words| {
-                // A boxed slice is a vector that fills its block: the conversion moves nothing.
+                // A boxed slice is a vector without spare capacity: the conversion moves nothing.
                 let mut words = words.into_vec();
                 mover.move_vec(&mut words);
                 words.into_boxed_slice()

@@ -1,7 +1,7 @@
-//! The filters: hashing, layout of probes, cells, sizing, growth. They have no I/O and know no server.
+//! The filters: hashing, layout of probes, cells, sizing, growth. They do no I/O and do not depend on a server.
 //!
-//! A [`Filter`] is [layers](layer) and a [policy]. Four things vary, each in a module of its own: the [hash], the
-//! [layout] of an item's probes, the [cells] at a position, and the policy. [`kind`] names the combinations.
+//! A [`Filter`] is [layers](layer) and a [policy]. Four axes vary, each in its own module: the [hash], the [layout]
+//! of an item's probes, the [cells] at a position, and the policy. [`kind`] names the combinations.
 #![forbid(unsafe_code)]
 
 #[cfg_attr(baseline, path = "../../benches/baseline/add.rs")]

@@ -1,4 +1,4 @@
-//! One item: whether a filter contains it, adding it, removing it.
+//! Operations on one item: lookup, add, remove.
 
 use super::batch::is_cached;
 use super::cells::{CellState, CellType, Found, Purpose};
@@ -13,11 +13,11 @@ use super::policy::Policy;
 use super::prefetch::{NoPrefetch, Prefetch};
 use super::window::Moment;
 
-/// The same code for an item as the layers of a filter hash it: once where they all have the same hash.
+/// Compiles the same code for each form of a hashed item: hashed once if all layers have the same hash.
 macro_rules! with_item {
     ($filter:expr, $item:expr, $hashed:ident => $body:expr) => {{
         let hash = $filter.layers.first().map(Layer::hash).filter(|_| !$filter.policy.has_several_hashes());
-        // No closure, for it would be a function.
+        // This is not a closure, which would be a function call.
         let hashed = if let Some(hash) = hash { ItemHash::of(hash, $item) } else { None };
         match hashed {
             Some($hashed) => $body,
@@ -37,8 +37,8 @@ impl Filter {
         self.contains_at_moment(item, self.policy.moment(), prefetch)
     }
 
-    /// Returns whether the item may be in the filter at a time, in milliseconds of UNIX time, that only sliding windows go by;
-    /// whatever the time of the filter is. O(layers * probes).
+    /// Returns whether the item may be in the filter at the time `now_ms`, in milliseconds of UNIX time, instead of
+    /// the filter's own time. Only sliding windows use it. O(layers * probes).
     #[must_use]
     pub fn contains_at(&self, item: &[u8], now_ms: u64, prefetch: impl Prefetch) -> bool {
         let moment = |mut window: super::window::Window| {
@@ -51,19 +51,20 @@ impl Filter {
     #[inline(always)]
     fn contains_at_moment(&self, item: &[u8], at: Moment, prefetch: impl Prefetch) -> bool {
         with_item!(self, item, hashed => match self.layers.as_slice() {
-            // What most filters are, in a shorter way than the rest.
+            // A shorter path for most filters.
             [only] if is_cached(only) => hashed.is_in(only, at, NoPrefetch),
             [only] => hashed.is_in(only, at, prefetch),
             layers => self.admit(item).is_ok() && any_contains(layers, hashed, at, prefetch),
         })
     }
 
-    /// Adds an item, growing the filter when its last layer is full. Only the last layer takes new items. An item that an older
-    /// layer has is not added again; cells that count count it there, and cells that expire refresh it in the layer that takes new items.
-    /// O(layers * probes).
+    /// Adds an item. A full last layer makes the filter grow. Only the last layer takes new items. An item that an
+    /// older layer has is not added again, but counters count it there, and windows refresh it in the layer that
+    /// takes new items. O(layers * probes).
     ///
     /// # Errors
-    /// [`AddError`] when a new item is refused; the filter is then as it was.
+    ///
+    /// [`AddError`] if a new item is refused; the filter is then unchanged.
     pub fn add(
         &mut self,
         item: &[u8],
@@ -82,7 +83,7 @@ impl Filter {
         prefetch: impl Prefetch,
     ) -> Result<Added, AddError> {
         let added = match self.layers.as_mut_slice() {
-            // What most filters are, in a shorter way than the rest.
+            // A shorter path for most filters.
             [only] if matches!(only.cells().state(), CellState::Bits) && only.room_items() > 0 => {
                 Ok(if is_cached(only) {
                     insert_bits(only, item, NoPrefetch)
@@ -139,9 +140,10 @@ impl Filter {
         self.layers.last_mut().map(|last| insert_bits(last, item, NoPrefetch)).ok_or(AddError::Full)
     }
 
-    /// Counts an occurrence of an item, in the oldest layer that seems to contain it, else in the last. Only the last layer ever
-    /// gets a counter that was 0, so a layer older than that of an item does not come to contain it later: as long as an item is
-    /// there, the oldest layer that contains it is the one that has all its occurrences, and they are deleted from there.
+    /// Counts an occurrence of an item: in the oldest layer that seems to contain it, otherwise in the last one. Only
+    /// in the last layer a counter of 0 is ever incremented, so an older layer does not come to contain the item
+    /// later. Therefore, while an item is present, the oldest layer that contains it has all its occurrences, and
+    /// deletions take them from there.
     #[inline(always)]
     pub(super) fn count(
         &mut self,
@@ -157,7 +159,7 @@ impl Filter {
                 return Ok(Added::Again);
             }
         }
-        // Only what is new fills a layer.
+        // Only new items fill a layer.
         if !last.is_full() || self.policy.growth() == Growth::Saturating || item.is_in(last, at, NoPrefetch) {
             return Ok(count_in(last, item, prefetch));
         }
@@ -165,9 +167,9 @@ impl Filter {
         self.layers.last_mut().map(|last| count_in(last, item, NoPrefetch)).ok_or(AddError::Full)
     }
 
-    /// Adds an item in the generation of the filter's time. An item that is live is added again, unless the
-    /// filter counts from the first add. Adding is deterministic: the same items in the same generations, in the same order, give
-    /// the same columns. Replicas rely on it.
+    /// Adds an item in the generation of the filter's time. An item that is live is added again, unless the window
+    /// runs from the first add. Adding is deterministic: the same items in the same generations, in the same order,
+    /// give the same columns. Replicas rely on it.
     #[inline(always)]
     fn add_in_time(
         &mut self,
@@ -201,7 +203,7 @@ impl Filter {
         Ok(if known.is_live { Added::Again } else { Added::New })
     }
 
-    /// Appends the layer that comes next.
+    /// Appends the next layer.
     pub(super) fn grow(&mut self, limit: &dyn ByteLimit) -> Result<(), AddError> {
         let (hash, cells) = self.layers.last().map_or_else(
             || (super::hash::Hash::Murmur3, super::cells::CellType::Bits),
@@ -212,7 +214,7 @@ impl Filter {
     }
 }
 
-/// Adds an item to a layer of bits, in one pass: setting the bits of an item that is there changes none.
+/// Adds an item to a layer of bits in one pass: an item that is present changes no bit.
 #[inline(always)]
 fn insert_bits(layer: &mut Layer, item: impl HashedItem, prefetch: impl Prefetch) -> Added {
     let is_new = item.insert_into(layer, Moment::default(), prefetch);
@@ -228,7 +230,8 @@ fn count_in(layer: &mut Layer, item: ItemHash, prefetch: impl Prefetch) -> Added
     if is_new { Added::New } else { Added::Again }
 }
 
-/// Asks for the memory of one item to be added in every layer. The last is the largest, or the first where windows take bursts.
+/// Prefetches the memory of one item in every layer, for an add. The largest layer is the last one, or in windows with
+/// bursts the first one, so these two decide whether a prefetch is useful.
 #[inline(always)]
 fn prefetch_one(layers: &[Layer], item: impl HashedItem, prefetch: impl Prefetch) {
     if !(layers.last().is_none_or(is_cached) && layers.first().is_none_or(is_cached)) {
@@ -236,8 +239,8 @@ fn prefetch_one(layers: &[Layer], item: impl HashedItem, prefetch: impl Prefetch
     }
 }
 
-/// Asks for the memory of one item in a layer that is larger than the caches near the processor; in a smaller one asking
-/// takes as long as looking.
+/// Prefetches the memory of one item in a layer that is larger than the inner caches. In a smaller layer a prefetch
+/// takes as long as a read.
 #[inline(always)]
 fn prefetch_in(layer: &Layer, item: impl HashedItem, purpose: Purpose, prefetch: impl Prefetch) {
     if !is_cached(layer) {
@@ -245,12 +248,14 @@ fn prefetch_in(layer: &Layer, item: impl HashedItem, purpose: Purpose, prefetch:
     }
 }
 
-/// Returns whether one of the layers may contain the item, the newest first. O(layers * probes).
+/// Returns whether one of the layers may contain the item. O(layers * probes).
 ///
-/// The newest two layers have most of the items: it looks the item up in them one after the other. Of the older layers it reads
-/// the first probes without a branch, so that the processor overlaps them, and the other probes only in the layers in which the
-/// first are set. It asks for the memory of the first probes of all larger layers at the start.
-// Not inlined: its registers would cost lookups in filters of one layer instructions.
+/// The newest two layers have most of the items, so they are searched first, one after the other. Of the older layers
+/// the first probes are read without a branch, so that the processor overlaps the reads, and the other probes only in
+/// the layers in which the first ones are set. The memory of the first probes of all larger layers is prefetched at
+/// the start.
+///
+/// Not inlined: its registers would cost instructions in filters of one layer.
 #[inline(never)]
 fn any_contains(layers: &[Layer], item: impl HashedItem, at: Moment, prefetch: impl Prefetch) -> bool {
     for layer in layers.iter().rev().take(STEP_LAYERS) {
@@ -277,10 +282,10 @@ fn any_contains(layers: &[Layer], item: impl HashedItem, at: Moment, prefetch: i
     false
 }
 
-/// Layers that are looked at one after the other. Where each layer is twice as large as the one before, the newest two have from
-/// half to three quarters of the items.
+/// Layers that are searched one after the other. If each layer is twice as large as the one before, the newest two
+/// have half to three quarters of the items.
 const NEWEST_LAYERS: usize = 2;
 
-/// Layers whose first probes are looked at in one step: a word has a bit for each. Filters whose layers double have fewer
-/// layers.
+/// Layers whose first probes are read in one step: a word has one bit per layer. Filters whose layers double have
+/// fewer layers.
 const STEP_LAYERS: usize = 32;

@@ -1,12 +1,12 @@
-//! The results of reserving a filter and of adding to it, and the limit that both keep.
+//! The results of reserving a filter and of adding to it, and the byte limit of both.
 
 use thiserror::Error;
 
 use super::hash::scheme::{ItemEncoding, NotEncodable};
 use super::memory::OutOfMemory;
 
-/// A limit of the bytes of a filter, structs and cells: [`Extent::needed_bytes`](crate::bloom::Extent::needed_bytes).
-/// It is called only before a layer is made, so it may be slow.
+/// A limit on the bytes of a filter, structs and cells: [`Extent::needed_bytes`](crate::bloom::Extent::needed_bytes).
+/// It is called only before a layer is created, so it may be slow.
 pub trait ByteLimit {
     /// Returns the most bytes of one filter.
     fn max_filter_bytes(&self) -> u64;
@@ -27,7 +27,7 @@ impl ByteLimit for u64 {
     }
 }
 
-/// Why a layer could not be made.
+/// Why a layer could not be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ReserveError {
     /// The filter would take `needed_bytes`, more than `limit_bytes`.
@@ -35,17 +35,17 @@ pub enum ReserveError {
     TooLarge {
         /// Bytes of the filter with the new layer.
         needed_bytes: u64,
-        /// The limit it would break.
+        /// The limit that it would exceed.
         limit_bytes: u64,
     },
-    /// It would have more layers than [`LAYERS_MAX`](super::limits::LAYERS_MAX), more probes than
+    /// The filter would have more layers than [`LAYERS_MAX`](super::limits::LAYERS_MAX), more probes than
     /// [`PROBES_TOTAL_MAX`](super::limits::PROBES_TOTAL_MAX), or too many items in one layer.
     #[error("the filter would have too many layers, probes, or items in one layer")]
     TooLong,
     /// The error rate of the next layer would be too small: it would round to 0.
     #[error("the error rate of the next layer would be too small: it would round to 0")]
     ErrorRateVanishes,
-    /// The allocator refused.
+    /// An allocation failed.
     #[error("out of memory")]
     OutOfMemory,
 }
@@ -59,24 +59,24 @@ impl From<OutOfMemory> for ReserveError {
 /// The result of adding an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
-    /// The item was not there before.
+    /// The item was not in the filter.
     New,
-    /// The item was there already, or is a false positive; it was counted once more.
+    /// The item was in the filter, or is a false positive. It was counted again.
     Again,
-    /// The item was there already, or is a false positive; nothing changed.
+    /// The item was in the filter, or is a false positive. Nothing changed.
     Present,
 }
 
 /// Why an item could not be added; nothing changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum AddError {
-    /// The filter is of fixed size, and has as many items as it was reserved for.
+    /// The filter is fixed and has as many items as its capacity.
     #[error("the filter is fixed and full")]
     Full,
     /// The filter is full and cannot grow.
     #[error("the filter is full and cannot grow")]
     CannotGrow(#[source] ReserveError),
-    /// The item cannot be written in the encoding of an imported filter.
+    /// The encoding of an imported filter cannot express the item.
     #[error("{}", NotEncodable(*.0))]
     NotEncodable(ItemEncoding),
 }

@@ -1,5 +1,5 @@
-//! The pages of a layer in parts, so that several threads can add at once: all probes of an item are in one page, so
-//! the thread that owns the page adds the item alone.
+//! Splits the pages of a layer into parts, so that several threads can add at once. All probes of an item are in one
+//! page, so only the thread that owns the page adds the item.
 
 use super::cells::{Bits, CellState, Purpose};
 use super::engine::{Engine, Inserted, ViewMut, prefetch_spots};
@@ -22,7 +22,7 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// Returns the index of the part with the item's page. O(1).
+    /// Returns the index of the part that has the item's page. O(1).
     #[must_use]
     pub fn part_of(&self, item: ItemHash) -> usize {
         page_index(item, self.pages) / self.pages_per_part
@@ -47,17 +47,17 @@ pub struct PagePart<'l> {
     pub added: PartAdded,
 }
 
-/// The counts of what was added to a part.
+/// The counts of the adds to a part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartAdded {
-    /// Items that were not there before.
+    /// Items that were not in the part before.
     pub items: u64,
     /// Bits that were clear before.
     pub bits: u64,
 }
 
 impl PagePart<'_> {
-    /// Adds the items of this part; others change nothing. O(items * probes).
+    /// Adds the items of this part. Items of other parts change nothing. O(items * probes).
     pub fn add_many(&mut self, items: &[ItemHash], prefetch: impl Prefetch) {
         with_per_line!(self.layout, layout => self.add_each(layout, items, prefetch));
     }
@@ -68,7 +68,7 @@ impl PagePart<'_> {
         items: &[ItemHash],
         prefetch: impl Prefetch,
     ) {
-        // Each group is prefetched while the one before is added.
+        // Each group is prefetched while the one before it is added.
         let mut ahead = items.chunks(AHEAD_ITEMS);
         self.prefetch(layout, ahead.next(), prefetch);
         for group in items.chunks(AHEAD_ITEMS) {
@@ -98,16 +98,16 @@ impl PagePart<'_> {
         }
     }
 
-    /// Returns the index of the item's page in the part. For an item of another part, returns nothing or an index
-    /// beyond the end.
+    /// Returns the index of the item's page in the part. For an item of another part, returns `None` or an index past
+    /// the end.
     fn page_of(&self, item: ItemHash) -> Option<usize> {
         page_index(item, self.all_pages).checked_sub(self.first_page)
     }
 }
 
 impl Filter {
-    /// Returns a partition of the pages into at most `parts` parts; nothing unless the filter has a single layer,
-    /// paged and of bits. O(1).
+    /// Returns a partition of the pages into at most `parts` parts; `None` unless the filter has a single, paged
+    /// layer of bits. O(1).
     #[must_use]
     pub fn partition(&self, parts: usize) -> Option<Partition> {
         let [layer] = self.layers() else { return None };
@@ -136,7 +136,7 @@ impl Filter {
         self.add_hashed(item, limit, prefetch)
     }
 
-    /// Calls `add` with the parts of [`partition`](Self::partition). It must add no more new items than
+    /// Calls `add` with the parts of a [`partition`](Self::partition). It must add no more new items than
     /// [`room_items`](Self::room_items). Returns the counts of all parts.
     pub fn add_in_parts(&mut self, partition: Partition, add: impl FnOnce(&mut [PagePart<'_>])) -> PartAdded {
         let all_pages = partition.pages;

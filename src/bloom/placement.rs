@@ -1,9 +1,9 @@
-//! How the items of a layer are hashed and where their probes lie.
+//! The hash and the layout of a layer's items.
 
 use super::hash::Hash;
 use super::layout::{Modulo, Paged, Prime, Scattered, SchemeLayout};
 
-/// Where the probes of an item lie in a layer.
+/// The positions of an item's probes in a layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Layout {
     /// Positions anywhere: everbloom's own layers below 2 MiB.
@@ -18,7 +18,7 @@ pub enum Layout {
     Scheme(SchemeLayout),
 }
 
-/// A [`Layout`] where it lies: to copy those of other modules takes as long as a probe.
+/// A [`Layout`] by reference: copying those of other modules takes as long as a probe.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum LayoutRef<'p> {
     Scattered(Scattered),
@@ -41,7 +41,7 @@ impl Layout {
         }
     }
 
-    /// Returns the number of lines of 64 bytes that the probes of an item lie in, at most.
+    /// Returns the largest number of lines of 64 bytes that the probes of an item touch.
     #[must_use]
     pub fn lines(&self) -> u32 {
         match self {
@@ -53,7 +53,8 @@ impl Layout {
 
 /// The hash and the layout of a layer.
 ///
-/// Those of most layers, everbloom's own hash and layouts, lie in place; any other pair in a box, so that layers stay small.
+/// Those of most layers, everbloom's own hash and layouts, are stored in place. Any other pair is in a box, so that
+/// layers stay small.
 #[derive(Clone, Debug)]
 pub struct Placement(Pair);
 
@@ -65,7 +66,7 @@ enum Pair {
 }
 
 impl Placement {
-    /// Returns the placement of a pair.
+    /// Returns the placement of a hash and a layout.
     #[must_use]
     pub fn new(hash: Hash, layout: Layout) -> Self {
         Self(match (hash, layout) {
@@ -96,7 +97,7 @@ impl Placement {
         }
     }
 
-    /// Returns the layout, to be probed with.
+    /// Returns the layout for probing.
     #[inline(always)]
     pub(super) fn probing(&self) -> LayoutRef<'_> {
         match &self.0 {
@@ -112,7 +113,7 @@ impl Placement {
         }
     }
 
-    /// Returns the block of the allocator, if there is one.
+    /// Returns the block of the allocator, if any.
     pub(super) fn block(&self) -> Option<&(Hash, Layout)> {
         match &self.0 {
             Pair::Other(pair) => Some(pair),
@@ -120,7 +121,7 @@ impl Placement {
         }
     }
 
-    /// Returns the box, if there is one, to be moved.
+    /// Returns the mutable box, if any, for relocation.
     pub(super) fn block_mut(&mut self) -> Option<&mut Box<(Hash, Layout)>> {
         match &mut self.0 {
             Pair::Other(pair) => Some(pair),

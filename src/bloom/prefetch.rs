@@ -1,24 +1,23 @@
-//! Asking for memory ahead of its use.
+//! Prefetching memory.
 //!
-//! A probe of a large array costs a page walk and a cache miss. Those of many items overlap when all are
-//! asked for before the first is looked at. The instruction that asks is the processor's own, so it comes
-//! from the host.
+//! A probe of a large array costs a page walk and a cache miss. Those of many items overlap if all are prefetched
+//! before the first is read. The instruction depends on the processor, so the caller provides it.
 
 use std::ops::Range;
 
-/// Asks the processor for memory that will be read soon. Has no effect but on time.
+/// Tells the processor to load memory that will be read soon. Affects only the time.
 pub trait Prefetch: Copy {
-    /// Asks for the line that holds `word`.
+    /// Prefetches the line that contains `word`.
     fn prefetch(self, word: &u64);
 
-    /// Returns whether asking does anything.
+    /// Returns whether a prefetch has any effect.
     #[inline(always)]
     fn is_needed(self) -> bool {
         true
     }
 }
 
-/// Asks for nothing.
+/// Does not prefetch.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoPrefetch;
 
@@ -31,12 +30,12 @@ impl Prefetch for NoPrefetch {
     }
 }
 
-/// Which of an item's probes or lines.
+/// A part of an item's probes or lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The first two.
     First,
-    /// The two behind the first two.
+    /// The two after the first two.
     Next,
     /// All but the first two.
     Rest,
@@ -45,12 +44,12 @@ pub enum Part {
 }
 
 impl Part {
-    /// Probes or lines that an absent item is most often found out by.
+    /// Probes or lines that rule out most absent items.
     pub(super) const FIRST: u32 = 2;
     /// Probes or lines up to the end of [`Part::Next`].
     pub(super) const NEXT: u32 = 4;
 
-    /// The indices of this part of so many.
+    /// Returns the indices of this part, of `count` in total.
     pub(super) fn of(self, count: u32) -> Range<u32> {
         let (first, next) = (count.min(Self::FIRST), count.min(Self::NEXT));
         match self {

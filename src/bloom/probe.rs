@@ -1,4 +1,4 @@
-//! What a layer does by probing: it chooses the engine of its layout and cells, once for an item or a group of items.
+//! Probing of a layer: selects the engine of its layout and cells, once per item or group of items.
 
 use super::batch::in_steps;
 use super::cells::{Bits, CellState, Columns, Counters, Found, Purpose, with_cells};
@@ -12,16 +12,16 @@ use super::placement::LayoutRef;
 use super::prefetch::{Part, Prefetch};
 use super::window::Moment;
 
-/// The number of probes for which there is code of its own in scattered layers: that at 1 %.
+/// The number of probes for which scattered layers have specialized code: that of 1 %.
 const SCATTERED_PROBES: u32 = 7;
 
 impl Layer {
-    /// Returns whether the item is there. O(probes).
+    /// Returns whether the item is present. O(probes).
     #[must_use]
     #[inline(always)]
     pub(super) fn contains<D: Probe>(&self, item: D, at: Moment, prefetch: impl Prefetch) -> bool {
-        // What most layers are is a part of the caller, the rest a function: the compiler would compute beforehand what each layout
-        // needs, wherever this is in a loop over layers.
+        // The case of most layers is inlined in the caller, the others are a function. Otherwise the compiler would
+        // compute values for every layout before each loop over layers.
         match (self.placement().probing(), self.cells().state(), item.pair()) {
             (LayoutRef::Scattered(layout), CellState::Bits, Some(pair)) => {
                 let view = self.cells().view();
@@ -42,14 +42,14 @@ impl Layer {
         }
     }
 
-    /// [`Engine::may_contain`]. O(1).
+    /// Does [`Engine::may_contain`]. O(1).
     #[inline(always)]
     pub(super) fn may_contain<D: Probe>(&self, item: D, at: Moment) -> bool {
         if self.has_expired(at) {
             return false;
         }
         match (self.placement().probing(), self.cells().state(), item.pair()) {
-            // As above.
+            // Inlined for the same reason as in `contains`.
             (LayoutRef::Scattered(layout), CellState::Bits | CellState::Burst(_), Some(pair)) => {
                 layout.may_contain::<Bits>(self.cells().view_of_bits(), pair, at)
             }
@@ -60,11 +60,11 @@ impl Layer {
         }
     }
 
-    /// [`Engine::contains_rest`]. O(probes).
+    /// Does [`Engine::contains_rest`]. O(probes).
     #[inline(always)]
     pub(super) fn contains_rest<D: Probe>(&self, item: D, at: Moment) -> bool {
         match (self.placement().probing(), self.cells().state(), item.pair()) {
-            // As above.
+            // Inlined for the same reason as in `contains`.
             (LayoutRef::Scattered(layout), CellState::Bits | CellState::Burst(_), Some(pair)) => {
                 layout.contains_rest::<Bits>(self.cells().view_of_bits(), pair, at)
             }
@@ -75,11 +75,11 @@ impl Layer {
         }
     }
 
-    /// [`Engine::prefetch_first`]. O(1).
+    /// Does [`Engine::prefetch_first`]. O(1).
     #[inline(always)]
     pub(super) fn prefetch_first<D: Probe>(&self, item: D, prefetch: impl Prefetch) {
         match (self.placement().probing(), self.cells().state(), item.pair()) {
-            // As above.
+            // Inlined for the same reason as in `contains`.
             (LayoutRef::Scattered(layout), CellState::Bits, Some(pair)) => {
                 layout.prefetch_first::<Bits>(self.cells().view(), pair, prefetch);
             }
@@ -95,7 +95,7 @@ impl Layer {
     pub(super) fn insert<D: Probe>(&mut self, item: D, at: Moment, prefetch: impl Prefetch) -> bool {
         let Inserted { new_cells, set_cells } =
             match (self.placement().probing(), self.cells().state(), item.pair()) {
-                // As above.
+                // Inlined for the same reason as in `contains`.
                 (LayoutRef::Scattered(layout), CellState::Bits, Some(pair)) => {
                     let view = &mut self.cells_mut().view_mut();
                     match layout.probes() {
@@ -111,7 +111,7 @@ impl Layer {
         new_cells != 0
     }
 
-    /// Adds items in turn, as long as the layer takes them. O(items * probes).
+    /// Adds items one after another, as long as the layer takes them. O(items * probes).
     #[inline(always)]
     pub(super) fn take_each<D: Probe>(&mut self, items: &[D], taking: Taking) -> Taken {
         let taken = D::take_each(self, items, taking);
@@ -119,32 +119,33 @@ impl Layer {
         taken
     }
 
-    /// Removes an item from cells that count. Returns whether it was there. O(probes).
+    /// Removes an item from counters. Returns whether it was present. O(probes).
     pub(super) fn remove(&mut self, item: ItemHash) -> bool {
         if self.cells().counters().is_none() {
             return false;
         }
         let Some(cleared_cells) = self.unset(item) else { return false };
         self.cells_mut().count_set(u64::from(cleared_cells).wrapping_neg());
-        // The item is certainly gone where one of its counters is 0 now.
+        // If one of its counters is 0 now, the item is certainly gone.
         self.count_deletions((cleared_cells > 0).into(), 1);
         true
     }
 }
 
-/// A digest that layers are probed with: chooses the engine of a layer's layout and cells.
+/// A digest by which layers are probed: selects the engine of a layer's layout and cells.
 pub(super) trait Probe: Digest {
-    /// [`Engine::contains`].
+    /// See [`Engine::contains`].
     fn contains(layer: &Layer, item: Self, at: Moment, prefetch: impl Prefetch) -> bool;
-    /// [`Engine::may_contain`].
+    /// See [`Engine::may_contain`].
     fn may_contain(layer: &Layer, item: Self, at: Moment) -> bool;
-    /// [`Engine::contains_rest`].
+    /// See [`Engine::contains_rest`].
     fn contains_rest(layer: &Layer, item: Self, at: Moment) -> bool;
-    /// [`Engine::prefetch_first`].
+    /// See [`Engine::prefetch_first`].
     fn prefetch_first(layer: &Layer, item: Self, prefetch: impl Prefetch);
-    /// [`Engine::contains_each`].
+    /// See [`Engine::contains_each`].
     fn contains_each(layer: &Layer, items: &[Self], wanted: ItemSet, part: Part, at: Moment) -> ItemSet;
-    /// [`Engine::contains_each`], in steps of `items_per_step`; each step is prefetched while the one before is looked up.
+    /// Does [`Engine::contains_each`] in steps of `items_per_step`. Each step is prefetched while the one before it
+    /// is looked up.
     fn contains_in_steps(
         layer: &Layer,
         items: &[Self],
@@ -154,11 +155,11 @@ pub(super) trait Probe: Digest {
         items_per_step: usize,
         prefetch: impl Prefetch,
     ) -> ItemSet;
-    /// [`Engine::insert`].
+    /// See [`Engine::insert`].
     fn insert(layer: &mut Layer, item: Self, at: Moment, prefetch: impl Prefetch) -> Inserted;
-    /// [`Engine::take_each`].
+    /// See [`Engine::take_each`].
     fn take_each(layer: &mut Layer, items: &[Self], taking: Taking) -> Taken;
-    /// [`Engine::prefetch_each`].
+    /// See [`Engine::prefetch_each`].
     fn prefetch(
         layer: &Layer,
         items: &[Self],
@@ -169,7 +170,7 @@ pub(super) trait Probe: Digest {
     );
 }
 
-/// The same code for the layouts of other modules, whose cells are bits; `$none` for any other layout.
+/// Compiles the same code for the layouts of other modules, whose cells are bits; gives `$none` for any other layout.
 macro_rules! with_foreign_layout {
     ($foreign:ident, $layout:ident, $cells:ident => $body:expr, $none:expr) => {
         match $foreign {
@@ -186,7 +187,8 @@ macro_rules! with_foreign_layout {
     };
 }
 
-/// The same code for the layout of a layer whose items have two words of hash, and its kind of cells; `$none` for another layout.
+/// Compiles the same code for each layout of items with two words of hash and each cell type; gives `$none` for
+/// another layout.
 macro_rules! with_pair_layout {
     ($layer:expr, $layout:ident, $cells:ident => $body:expr, $none:expr) => {
         match $layer.placement().probing() {
@@ -205,7 +207,7 @@ macro_rules! with_pair_layout {
     };
 }
 
-/// As [`with_pair_layout`], where it makes no difference how many probes a line has.
+/// As [`with_pair_layout`], if the number of probes per line need not be known.
 macro_rules! with_pair_lines {
     ($layer:expr, $layout:ident, $cells:ident => $body:expr, $none:expr) => {
         match $layer.placement().probing() {
@@ -216,7 +218,7 @@ macro_rules! with_pair_lines {
     };
 }
 
-/// As [`with_pair_layout`], of layers of our own layouts with one type of cells.
+/// As [`with_pair_layout`], for everbloom's own layouts with one cell type.
 macro_rules! with_own_layout {
     ($layer:expr, $layout:ident => $body:expr, $none:expr) => {
         match $layer.placement().probing() {
@@ -227,7 +229,7 @@ macro_rules! with_own_layout {
     };
 }
 
-/// As [`with_pair_layout`], for items that have the hash of a client's scheme.
+/// As [`with_pair_layout`], for items with the hash of a client's scheme.
 macro_rules! with_scheme_layout {
     ($layer:expr, $layout:ident, $cells:ident => $body:expr, $none:expr) => {
         match $layer.placement().probing() {
@@ -346,9 +348,9 @@ macro_rules! probes {
 probes!(ItemHash, with_pair_layout, with_pair_lines);
 probes!(SchemeHash, with_scheme_layout, with_scheme_layout);
 
-/// What only some cells can do, with hashes that only our own layers have.
+/// Operations that only some cell types have, with the hashes of everbloom's own layers.
 impl Layer {
-    /// [`Engine::find`], of columns and burst layers.
+    /// See [`Engine::find`]; for columns and burst layers.
     #[inline(never)]
     pub(super) fn find(&self, item: ItemHash, at: Moment, prefetch: impl Prefetch) -> Found {
         if let CellState::Burst(state) = self.cells().state() {
@@ -359,14 +361,14 @@ impl Layer {
         with_own_layout!(self, layout => layout.find::<Columns>(view, item, at, prefetch), Found::default())
     }
 
-    /// [`Engine::find_each`], of columns.
+    /// See [`Engine::find_each`]; for columns.
     #[inline(never)]
     pub(super) fn find_each(&self, items: &[ItemHash], wanted: ItemSet, at: Moment) -> FoundEach {
         let view = self.cells().view();
         with_own_layout!(self, layout => layout.find_each::<Columns>(view, items, wanted, at), FoundEach::default())
     }
 
-    /// [`Engine::remove`], of counters.
+    /// See [`Engine::remove`]; for counters.
     #[inline(never)]
     fn unset(&mut self, item: ItemHash) -> Option<u32> {
         with_own_layout!(self, layout => layout.remove::<Counters>(&mut self.cells_mut().view_mut(), item), None)

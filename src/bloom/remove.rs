@@ -1,4 +1,4 @@
-//! Deleting items from cells that count.
+//! Deleting items from counters.
 
 use super::batch::{in_steps, is_cached};
 use super::cells::{CellType, Purpose};
@@ -9,13 +9,13 @@ use super::hash::{Digest, ItemHash};
 use super::prefetch::NoPrefetch;
 use super::prefetch::{Part, Prefetch};
 
-/// Items whose memory is asked for in one step.
+/// Items whose memory is prefetched in one step.
 const STEP_ITEMS: usize = 4;
 
 impl Filter {
-    /// Deletes one occurrence of an item, from the oldest layer that seems to contain it. Returns whether there was one: of an item
-    /// that was not added true with the error rate of the filter, and then other items may be lost. False where cells do not count.
-    /// O(layers * probes).
+    /// Deletes one occurrence of an item from the oldest layer that seems to contain it. Returns whether there was
+    /// one. For an item that was not added this is true with the error rate of the filter, and then other items may
+    /// be lost. Always false if the cells are not counters. O(layers * probes).
     pub fn remove(&mut self, item: &[u8]) -> bool {
         let at = self.policy.moment();
         let Some(first) = self.layers.first().filter(|_| self.cell_type() == CellType::Counters) else {
@@ -31,19 +31,19 @@ impl Filter {
         if is_removed {
             self.note_change();
         }
-        // Drops a layer whose items are all gone, unless it is the last, which takes the next ones. Else a filter whose items
-        // come and go would grow without end. The error rates of the layers that are left, and of those to come, are at most
-        // those of as many first layers, so the promise holds.
+        // Drops a layer whose items are all deleted, unless it is the last one, which takes new items. Otherwise a
+        // filter with constantly changing items would grow without bound. The error rates of the remaining and later
+        // layers are at most those of the same number of first layers, so the promise holds.
         if is_emptied && index.saturating_add(1) < self.layers.len() {
             self.layers.remove(index);
-            // What was dumped of the filter, and what made it, had other layers.
+            // The dump and the header of the filter were for other layers.
             self.marks = None;
         }
         is_removed
     }
 
-    /// [`remove`](Self::remove) of each of the items in turn; `reply` takes what came of them, in their order.
-    /// O(items * layers * probes).
+    /// Does [`remove`](Self::remove) for each item, and passes the results to `reply` in order. O(items * layers *
+    /// probes).
     pub fn remove_many(&mut self, items: &[&[u8]], prefetch: impl Prefetch, mut reply: impl FnMut(bool)) {
         let mut digests = Digests::default();
         for items in items.chunks(GROUP_ITEMS) {
@@ -54,7 +54,8 @@ impl Filter {
                 all,
                 STEP_ITEMS,
                 |(filter, group), step| {
-                    // In a single layer all of their memory, in several what shows whether they contain the items.
+                    // In a single layer all memory of the items is prefetched. In several layers only the probes that
+                    // show whether a layer has the items.
                     let part = if filter.layers.len() == 1 { Part::All } else { Part::First };
                     for layer in filter.layers.iter().filter(|layer| !is_cached(layer)) {
                         group.prefetch(layer, step, part, Purpose::Remove, prefetch);

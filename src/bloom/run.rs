@@ -1,23 +1,23 @@
-//! What came of a few items that were added in turn.
+//! The outcome of adding a few items one after another.
 
 use super::group::ItemSet;
 use super::outcome::{AddError, Added};
 
-/// Items of one group that were taken one behind the other, and perhaps one behind them that was refused.
+/// Consecutive items of a group that were accepted, optionally followed by one that was refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Run {
-    /// How many were taken.
+    /// How many items were accepted.
     pub items: usize,
-    /// Those of them that were not there before.
+    /// Items that were not in the filter before.
     pub new: ItemSet,
-    /// Those that were there, and were counted once more.
+    /// Items that were in the filter and were counted again.
     pub again: ItemSet,
-    /// Why the next one was refused.
+    /// Why the next item was refused.
     pub refused: Option<AddError>,
 }
 
 impl Run {
-    /// Appends an item with what came of it. A refusal ends the run: `reply` takes it, and returns whether to go on.
+    /// Appends the outcome of an item. A refusal ends the run: `reply` receives it and returns whether to continue.
     pub(super) fn push(
         &mut self,
         outcome: Result<Added, AddError>,
@@ -37,13 +37,13 @@ impl Run {
         }
     }
 
-    /// Returns the number of items that were added, whether or not they were there.
+    /// Returns the number of accepted items that were new, or were counted again.
     #[must_use]
     pub const fn items_added(&self) -> u64 {
         (self.new | self.again).count_ones() as u64
     }
 
-    /// Returns what came of each, in their order.
+    /// Returns the outcome of each item, in order.
     pub fn outcomes(self) -> impl Iterator<Item = Result<Added, AddError>> {
         let taken = (0..self.items).map(move |index| {
             Ok(if self.new >> index & 1 == 1 {

@@ -99,7 +99,7 @@ impl Seed {
 
     /// Returns both hashes of an item. O(length).
     ///
-    /// Each is SipHash-1-3 over the item's length as a 64-bit word and then its bytes: how Rust hashes a byte
+    /// Each is SipHash-1-3 over the item's length as a 64-bit word followed by its bytes, as Rust hashes a byte
     /// slice.
     #[must_use]
     pub fn pair(&self, item: &[u8]) -> ItemHash {
@@ -109,7 +109,7 @@ impl Seed {
             hasher.write_u64(item.len() as u64);
             hasher.hash(item)
         });
-        // The seed has two halves, so both are there.
+        // The seed has two halves, so both hashes exist.
         ItemHash { h1: hashes.next().unwrap_or(0), h2: hashes.next().unwrap_or(0) }
     }
 }
@@ -118,7 +118,8 @@ impl Seed {
 mod tests {
     use super::*;
 
-    /// By the words of the paper, with the constants of the 128-bit variant of its reference implementation.
+    /// Returns the hash as the paper defines it, with the constants of the 128-bit variant of its reference
+    /// implementation.
     fn by_the_paper(key: &[u8; 16], item: &[u8]) -> ItemHash {
         let (k0, k1) = (
             u64::from_le_bytes(key[..8].try_into().unwrap()),
@@ -178,7 +179,7 @@ mod tests {
 
     #[test]
     fn known_answers_of_siphash_1_3() {
-        // The standard library's default hasher is SipHash-1-3 with a key of zeros.
+        // With a key of zeros this is the default hasher of the standard library.
         let seed = Seed::new([0; SEED_BYTES]);
         for item in [&b""[..], b"a", b"1234567", b"12345678", b"123456789", &[0xAB; 100]] {
             let mut hasher = std::hash::DefaultHasher::new();

@@ -1,7 +1,8 @@
-//! The layout axis: where the probes of an item lie.
+//! The layout axis: the positions of an item's probes.
 //!
-//! The cells of a layer are one or more *regions*. An item lies in one of them, and there in a few *spots*: single positions,
-//! or whole lines of 64 bytes with several probes each. Every layout is part of the format: add, never edit.
+//! The cells of a layer are one or more *regions*. All probes of an item are in one region, in a few *spots*: single
+//! positions, or whole lines of 64 bytes with several probes each. Every layout is part of the format: add, never
+//! edit.
 
 mod modulo;
 #[cfg_attr(baseline, path = "../../../benches/baseline/modulus.rs")]
@@ -21,30 +22,30 @@ pub use prime::Prime;
 pub use scattered::Scattered;
 pub use scheme::SchemeLayout;
 
-/// Where the probes of an item lie, for the digest of its hash.
+/// A layout: computes the positions of an item's probes from the digest of its hash.
 pub trait Probing<D>: Copy {
-    /// A place that is looked at in one go.
+    /// A place that is read at once.
     type Spot: Spot;
 
-    /// Spots that an insert reads before its first branch. Most new items have a clear one among them: with three single
-    /// positions, seven of eight in a full layer.
+    /// Spots that an insert reads before its first branch. For most new items one of them is clear: with three single
+    /// positions, in seven of eight cases in a full layer.
     const TELLING_SPOTS: usize = 3;
 
-    /// Spots of each layer that a lookup in several layers reads before it branches. An absent item has three set positions in
-    /// one of eight full layers.
+    /// Spots of each layer that a lookup in several layers reads before it branches. In a full layer, three positions
+    /// of an absent item are all set in one of eight cases.
     const CHAIN_SPOTS: u32 = 3;
 
-    /// Returns the index of the region that holds the item, below `regions`.
+    /// Returns the index of the item's region, below `regions`.
     #[inline(always)]
     fn region(self, _digest: D, _regions: usize) -> usize {
         0
     }
 
-    /// Returns the first `count` of the item's spots in a region of `positions`, in order; `count` is at most
+    /// Returns the first `count` spots of the item in a region of `positions`, in order. `count` is at most
     /// [`spot_count`](Self::spot_count).
     fn first_spots(self, digest: D, positions: u64, count: u32) -> impl Iterator<Item = Self::Spot> + Clone;
 
-    /// Returns the item's spots in a region of `positions`, in order.
+    /// Returns the spots of the item in a region of `positions`, in order.
     #[inline(always)]
     fn spots(self, digest: D, positions: u64) -> impl Iterator<Item = Self::Spot> + Clone {
         self.first_spots(digest, positions, self.spot_count())
@@ -54,21 +55,21 @@ pub trait Probing<D>: Copy {
     fn spot_count(self) -> u32;
 }
 
-/// A place in a region that is looked at in one go: one position, or a line of a page.
+/// A place in a region that is read at once: one position, or a line of a page.
 pub trait Spot: Copy {
-    /// A region, as the spot is found in it.
+    /// The type of a region.
     type Region<C: Cell>: ?Sized;
 
-    /// Returns the number of regions in so many words.
+    /// Returns the number of regions in these words.
     fn regions<C: Cell>(words: &[u64]) -> usize;
 
-    /// Returns a region; nothing past the last.
+    /// Returns a region; `None` past the last.
     fn region<C: Cell>(words: &[u64], index: usize) -> Option<&Self::Region<C>>;
 
-    /// Returns a region, to be changed; nothing past the last.
+    /// Returns a mutable region; `None` past the last.
     fn region_mut<C: Cell>(words: &mut [u64], index: usize) -> Option<&mut Self::Region<C>>;
 
-    /// Returns the words of a region, to be changed; nothing past the last.
+    /// Returns the mutable words of a region; `None` past the last.
     fn region_words<C: Cell>(words: &mut [u64], index: usize) -> Option<&mut [u64]>;
 }
 

@@ -1,4 +1,4 @@
-//! The layout of RedisBloom's filters, and what RedisBloom writes about a layer.
+//! The layout of RedisBloom's filters, and the parameters that RedisBloom saves for a layer.
 
 use super::{Modulus, Position, Probing};
 use crate::bloom::hash::ItemHash;
@@ -7,35 +7,35 @@ use crate::bloom::policy::redisbloom::sizing::probes_for;
 
 /// Double hashing: position `i` is `(h1 + i * h2) mod 2^64 mod M`.
 ///
-/// Holds beside M what must be written again as it was read, since neither follows from the other:
-/// releases before 2.2 tightened the error rate and rounded the bits differently.
+/// Besides M it keeps parameters that must be saved as they were loaded. They cannot be computed: releases before 2.2
+/// tightened the error rate and rounded the bits differently.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Modulo {
     modulus: Modulus,
     error_rate: f64,
     bits_per_item: f64,
     probes: u16,
-    /// Binary logarithm of M where M is written as such, else 0.
+    /// Binary logarithm of M if it is saved as such, else 0.
     exponent: u8,
     written_bits: WrittenBits,
 }
 
-/// What is written as the bits of a layer.
+/// The value that is saved as the bits of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WrittenBits {
     /// M.
     Modulus,
-    /// The bits of the array: M is a power of two and may be less.
+    /// The bits of the array. M is a power of two and may be smaller.
     Array,
-    /// 0: releases before 2.2 left the field out for powers of two.
+    /// 0: releases before 2.2 omitted the field for powers of two.
     Zero,
 }
 
 impl Modulo {
-    /// Most items of a layer or a filter, and most a layer's capacity: what a reply can carry.
+    /// Largest number of items and largest capacity: the largest integer of a reply.
     pub const ITEMS_MAX: u64 = u64::MAX >> 1;
 
-    /// Returns the layout of a new layer whose array has `array_bits` bits; nothing when M would be no modulus.
+    /// Returns the layout of a new layer whose array has `array_bits` bits; `None` if M would not be a valid modulus.
     pub(in crate::bloom) fn of_new_layer(
         error_rate: f64,
         bits_per_item: f64,
@@ -62,7 +62,7 @@ impl Modulo {
         self.error_rate
     }
 
-    /// Returns the binary logarithm of the modulus where it is written as such, else 0.
+    /// Returns the binary logarithm of the modulus if it is saved as such, else 0.
     #[must_use]
     pub fn exponent(&self) -> u8 {
         self.exponent
@@ -100,7 +100,7 @@ impl Probing<ItemHash> for Modulo {
     }
 }
 
-/// The positions of an item, in order.
+/// An iterator over the positions of an item.
 #[derive(Clone, Copy, Debug)]
 struct Positions {
     modulus: Modulus,
@@ -121,25 +121,25 @@ impl Iterator for Positions {
     }
 }
 
-/// What RedisBloom writes about a layer beside its items and its array; what BF.DEBUG shows.
+/// The parameters that RedisBloom saves for a layer besides its items and its array. BF.DEBUG shows them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LayerParameters {
-    /// Items the layer takes before it is full.
+    /// The capacity.
     pub capacity_items: u64,
-    /// Share of false positives it was sized for.
+    /// The error rate that the layer was sized for.
     pub error_rate: f64,
     /// Probes per item.
     pub probes: u64,
     /// Bits per item before any rounding.
     pub bits_per_item: f64,
-    /// Bits of the array; 0 in filters from before RedisBloom 2.2 whose `exponent` says it.
+    /// Bits of the array; 0 in filters from before RedisBloom 2.2 that have an `exponent` instead.
     pub size_bits: u64,
-    /// Binary logarithm of the modulus, or 0 when `size_bits` is the modulus.
+    /// Binary logarithm of the modulus, or 0 if `size_bits` is the modulus.
     pub exponent: u64,
 }
 
 impl LayerParameters {
-    /// Returns the parameters of a layer with that layout in an array of so many bits.
+    /// Returns the parameters of a layer with this layout in an array of `array_bits` bits.
     #[must_use]
     pub fn of(probing: &Modulo, array_bits: u64, capacity_items: u64) -> Self {
         let size_bits = match probing.written_bits {
@@ -157,26 +157,28 @@ impl LayerParameters {
         }
     }
 
-    /// Returns the bits of the layer as BF.DEBUG shows them: of the array, or 2^exponent where that is not written.
+    /// Returns the bits of the layer as BF.DEBUG shows them: of the array, or 2^exponent if the bits are not saved.
     #[must_use]
     pub fn shown_bits(&self) -> u64 {
         let modulus = u32::try_from(self.exponent).ok().and_then(|exponent| 1u64.checked_shl(exponent));
         if self.size_bits == 0 { modulus.unwrap_or(0) } else { self.size_bits }
     }
 
-    /// Returns the fewest bytes that an array of a layer with these parameters can have. Checks everything that can
+    /// Returns the fewest bytes that the array of a layer with these parameters can have. Checks everything that can
     /// be checked without the array.
     ///
     /// # Errors
-    /// The name of the first field that is out of its range or contradicts another.
+    ///
+    /// The name of the first field that is out of range or contradicts another.
     pub fn least_bytes(&self) -> Result<u64, &'static str> {
         self.probing().map(|(_, least_bits)| least_bits.div_ceil(8))
     }
 
-    /// Returns the layout with these parameters in an array of `size_bytes`, if there can be one.
+    /// Returns the layout with these parameters in an array of `size_bytes`.
     ///
     /// # Errors
-    /// The name of the first field that is out of its range or contradicts another.
+    ///
+    /// The name of the first field that is out of range or contradicts another.
     pub fn layout(&self, size_bytes: u64) -> Result<Modulo, &'static str> {
         let (layout, least_bits) = self.probing()?;
         let least_bytes = least_bits.div_ceil(8);

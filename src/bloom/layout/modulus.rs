@@ -1,4 +1,4 @@
-//! The remainder of a division by a number that is known beforehand, without dividing.
+//! The remainder of a division by a fixed number, computed without a division.
 
 /// A divisor from 1 to 2^63 and its reciprocal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ impl Modulus {
     /// Largest divisor.
     pub const MAX: u64 = 1 << 63;
 
-    /// The modulus of a divisor, or nothing for 0 and for more than [`Modulus::MAX`].
+    /// Returns the modulus of a divisor; `None` for 0 and for more than [`Modulus::MAX`].
     #[must_use]
     pub const fn new(divisor: u64) -> Option<Self> {
         if divisor > Self::MAX {
@@ -23,22 +23,23 @@ impl Modulus {
         }
     }
 
-    /// The divisor.
+    /// Returns the divisor.
     #[must_use]
     pub const fn divisor(self) -> u64 {
         self.divisor
     }
 
-    /// `number % divisor`: two multiplications and a subtraction, less than half the time of a division.
+    /// Returns `number % divisor`. It takes two multiplications and a subtraction, less than half the time of a
+    /// division.
     ///
-    /// With M the divisor and r = floor((2^64 - 1) / M) it holds that 2^64 / M - 1 <= r <= 2^64 / M, so that
-    /// number / M - 1 < number * r / 2^64 <= number / M: the estimated quotient is the true one or one less.
-    /// What is left is therefore below 2M, which fits into 64 bits, and needs at most one subtraction of M.
+    /// With M the divisor and r = floor((2^64 - 1) / M), 2^64 / M - 1 <= r <= 2^64 / M. So number / M - 1 < number *
+    /// r / 2^64 <= number / M: the estimated quotient is correct or one too small. The remainder is therefore below
+    /// 2M, which fits into 64 bits, and needs at most one subtraction of M.
     #[must_use]
     pub const fn remainder(self, number: u64) -> u64 {
         let quotient = ((number as u128 * self.reciprocal as u128) >> 64) as u64;
         let rest = number.wrapping_sub(quotient.wrapping_mul(self.divisor));
-        // Below the divisor the difference wraps, and is the larger one.
+        // If the remainder is below the divisor, the difference wraps and is the larger number.
         let less = rest.wrapping_sub(self.divisor);
         if less < rest { less } else { rest }
     }
@@ -77,8 +78,8 @@ mod tests {
         fn any_number_has_the_remainder_of_a_division(
             number in any::<u64>(), divisor in 1..=Modulus::MAX, shift in 0u32..63, factor in any::<u64>(),
         ) {
-            // Shifted, so that divisors of every magnitude come up; multiples, where an estimate would be one
-            // off.
+            // The divisor is shifted so that every magnitude occurs. The numbers are multiples, for which an estimate
+            // could be off by one.
             let divisor = (divisor >> shift).max(1);
             let modulus = Modulus::new(divisor).unwrap();
             let multiple = factor % (u64::MAX / divisor).max(1) * divisor;

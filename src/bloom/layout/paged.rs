@@ -1,7 +1,7 @@
-//! A few distinct lines of one page: layers of 2 MiB and more.
+//! Probes in a few distinct lines of one page: layers of 2 MiB and more.
 //!
-//! On a large layer the cost of a probe is a page walk and a cache miss, not arithmetic. So an item's probes are confined to
-//! a few lines of one page. Part of the format; docs/formats.md specifies it.
+//! On a large layer the cost of a probe is a page walk and a cache miss, not arithmetic. So an item's probes are
+//! confined to a few lines of one page. Part of the format; docs/formats.md specifies it.
 
 use super::{Probing, Spot};
 use crate::bloom::cells::Cell;
@@ -10,16 +10,16 @@ use crate::bloom::hash::murmur3::{GOLDEN, multiply_high};
 
 /// Lines of a page.
 pub const PAGE_LINES: usize = 64;
-/// Positions of a line whose cells have a bit of their own there: 64 bytes.
+/// Positions of a line of 64 bytes with one bit per position.
 pub const LINE_BITS: u64 = 512;
 /// Bits of a page of such lines: 4 KiB.
 pub const PAGE_BITS: u64 = LINE_BITS * PAGE_LINES as u64;
-/// Most probes in one line: seven positions of nine bits are cut from one 64-bit word.
+/// Most probes in one line: one 64-bit word gives seven positions of nine bits.
 pub const LINE_PROBES_MAX: u32 = 7;
 /// Most lines of a page that hold probes of one item.
 pub const LINES_MAX: u8 = 8;
 
-/// One odd multiplier for each line of an item: the initial state of SHA-512 (FIPS 180-4, 5.3.5), lowest bit
+/// One odd multiplier per line of an item: the initial state of SHA-512 (FIPS 180-4, 5.3.5) with the lowest bit set.
 /// set.
 const LINE_MULTIPLIERS: [u64; LINES_MAX as usize] = [
     0x6a09_e667_f3bc_c909,
@@ -32,12 +32,12 @@ const LINE_MULTIPLIERS: [u64; LINES_MAX as usize] = [
     0x5be0_cd19_137e_2179,
 ];
 
-/// A few lines of one page: the probes are split over them evenly, the first lines taking one more.
+/// A few lines of one page. The probes are split over the lines evenly; the first lines have one more.
 ///
-/// `PER_LINE` is the number of probes that all lines have where the compiler is to know it: it then has no loop over the probes
-/// of a line, which would take as long as the probes.
+/// `PER_LINE` is the number of probes of each line, if the compiler is to know it. It then needs no loop over the
+/// probes of a line, which would take as long as the probes.
 ///
-/// Three bytes, since every layer has them; the division that they come from is made once.
+/// The struct has three bytes because every layer has one; the division of probes by lines is done once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Paged<const PER_LINE: u32 = 0> {
     lines: u8,
@@ -46,7 +46,7 @@ pub struct Paged<const PER_LINE: u32 = 0> {
 }
 
 impl Paged {
-    /// Returns the layout of so many probes in so many lines, at least one.
+    /// Returns the layout of `probes` probes in `lines` lines, at least one.
     #[must_use]
     pub const fn new(probes: u8, lines: u8) -> Self {
         let lines = if lines == 0 { 1 } else { lines };
@@ -59,7 +59,7 @@ impl Paged {
         self.lines
     }
 
-    /// Returns the number of probes that all lines have.
+    /// Returns the number of probes that every line has.
     #[must_use]
     pub const fn per_line(self) -> u8 {
         self.per_line
@@ -79,7 +79,7 @@ impl Paged {
     }
 }
 
-/// The same code for a layout whose number of probes per line the compiler knows: a copy for each number that there is.
+/// Compiles the same code for each number of probes per line.
 macro_rules! with_per_line {
     ($paged:expr, $layout:ident => $body:expr) => {{
         macro_rules! with_probes {
@@ -105,11 +105,11 @@ pub(in crate::bloom) use with_per_line;
 /// A line of the item's page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line<const PER_LINE: u32> {
-    /// Its number in the page, below 64.
+    /// The index of the line in the page, below 64.
     pub number: usize,
-    /// The word that the probes are cut from.
+    /// The word from which the probes are computed.
     pub source: u64,
-    /// Whether it has one probe more than `PER_LINE`.
+    /// Whether the line has one probe more than `PER_LINE`.
     pub has_one_more: bool,
 }
 
@@ -132,10 +132,10 @@ impl<const PER_LINE: u32> Probing<ItemHash> for Paged<PER_LINE> {
         count: u32,
     ) -> impl Iterator<Item = Line<PER_LINE>> + Clone {
         let ItemHash { h2, .. } = item;
-        // The last term keeps the empty item, whose hash is 0, from the same bit in every line.
+        // Without the last term, the empty item, whose hash is 0, would have the same bit in every line.
         let word = h2 ^ (h2 >> 29) ^ GOLDEN;
         let multipliers = LINE_MULTIPLIERS.get(..count as usize).unwrap_or_default().iter();
-        // An odd step leads to distinct lines, for up to 64 of them.
+        // An odd step gives distinct lines, for up to 64 of them.
         let (step, with_one_more) = (h2 >> 6 | 1, self.lines_with_one_more.into());
         Lines { multipliers, number: 0, with_one_more, line: h2, step, word }
     }
@@ -146,23 +146,23 @@ impl<const PER_LINE: u32> Probing<ItemHash> for Paged<PER_LINE> {
     }
 }
 
-/// The lines of an item, in order.
+/// An iterator over the lines of an item.
 #[derive(Clone, Debug)]
 struct Lines<const PER_LINE: u32> {
-    /// Those of the lines that follow.
+    /// The multipliers of the remaining lines.
     multipliers: std::slice::Iter<'static, u64>,
-    /// The number of lines before the next.
+    /// The number of lines that were returned.
     number: u32,
-    /// The number of lines, the first ones, that have one probe more.
+    /// The number of lines, the first ones, with one probe more.
     with_one_more: u32,
-    /// The number of the next line in the page, modulo the lines of a page.
+    /// The index of the next line in the page, modulo the lines of a page.
     line: u64,
     step: u64,
-    /// What the probes of all lines are made of.
+    /// The word from which the probes of all lines are computed.
     word: u64,
 }
 
-// A type of its own, so that the compiler makes no call of a step of the loop.
+// This is a named type so that the compiler inlines a step of the loop.
 impl<const PER_LINE: u32> Iterator for Lines<PER_LINE> {
     type Item = Line<PER_LINE>;
 
@@ -181,10 +181,10 @@ impl<const PER_LINE: u32> Iterator for Lines<PER_LINE> {
     }
 }
 
-/// Returns the index of an item's page among so many.
+/// Returns the index of an item's page among `pages` pages.
 #[inline(always)]
 pub(in crate::bloom) fn page_index(item: ItemHash, pages: usize) -> usize {
-    // Below the number of pages.
+    // The product is below the number of pages.
     usize::try_from(multiply_high(item.h1, pages as u64)).unwrap_or(usize::MAX)
 }
 

@@ -6,8 +6,8 @@ use crate::bloom::hash::ItemHash;
 /// The modulus of the positions after the second: the largest prime below 2^64.
 const PRIME: u64 = 0xFFFF_FFFF_FFFF_FFC5;
 
-/// Double hashing over a prime: the positions are `h1`, `h2`, then `h1 + i * h2` modulo 2^64 and modulo the largest prime below
-/// that, each modulo the number of bits.
+/// Double hashing over a prime. The positions are `h1`, `h2`, then `h1 + i * h2` modulo 2^64 and modulo the largest
+/// prime below that, each modulo the number of bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prime {
     probes: u32,
@@ -15,12 +15,12 @@ pub struct Prime {
 }
 
 impl Prime {
-    /// Most probes of a layer. The smallest error rate that a double tells from zero asks for 1022, and for a few
-    /// more where a small array is rounded up to whole bytes.
+    /// Most probes of a layer. The smallest error rate that a normal double can represent needs 1022, and a few more
+    /// if a small array is rounded up to whole bytes.
     pub const PROBES_MAX: u32 = 2_048;
 
-    /// Returns the layout of `probes` probes, 1 to [`PROBES_MAX`](Self::PROBES_MAX), in `size_bits` bits, at least one.
-    /// Returns nothing for other numbers.
+    /// Returns the layout of `probes` probes, 1 to [`PROBES_MAX`](Self::PROBES_MAX), in `size_bits` bits, at least
+    /// one; `None` for other numbers.
     #[must_use]
     pub fn new(probes: u32, size_bits: u64) -> Option<Self> {
         let modulus = Modulus::new(size_bits)?;
@@ -33,10 +33,12 @@ impl Prime {
         self.probes
     }
 
-    /// Checks that a layer of so many bits can have the layout. The formula gives fewer probes than bits whatever the error rate.
+    /// Checks that a layer of `size_bits` bits can have this layout. The formula gives fewer probes than bits for any
+    /// error rate.
     ///
     /// # Errors
-    /// What breaks a rule.
+    ///
+    /// The rule that is broken.
     pub fn check(&self, size_bits: u64) -> Result<(), &'static str> {
         if !size_bits.is_multiple_of(8) || self.modulus.divisor() != size_bits {
             return Err("size in bits");
@@ -72,11 +74,11 @@ impl Probing<ItemHash> for Prime {
     }
 }
 
-/// The positions of an item, in order.
+/// An iterator over the positions of an item.
 #[derive(Clone, Copy, Debug)]
 struct Positions {
     modulus: Modulus,
-    /// The next two words, so that no probe has to find out which one it is.
+    /// The next two words, so that no probe has to test which one it is.
     next: u64,
     after: u64,
     sum: u64,
@@ -97,7 +99,7 @@ impl Iterator for Positions {
     }
 }
 
-/// Returns `word` modulo [`PRIME`]: the prime is above 2^63, so it goes in at most once.
+/// Returns `word` modulo [`PRIME`]. The prime is above 2^63, so at most one subtraction is needed.
 const fn below_prime(word: u64) -> u64 {
     if word >= PRIME { word.wrapping_sub(PRIME) } else { word }
 }

@@ -6,20 +6,20 @@ use super::{Position, Probing};
 use crate::bloom::hash::ItemHash;
 use crate::bloom::hash::murmur3::{GOLDEN, multiply_high};
 
-/// Anywhere: position i is the high half of `x * G^i * positions`, with `x = h1 ^ rotl(h2, 29) ^ G`.
+/// Position i is the high half of `x * G^i * positions`, with `x = h1 ^ rotl(h2, 29) ^ G`.
 ///
-/// A multiply chain instead of double hashing, which has only about positions^2 different probe sets and breaks
-/// the promised rate on small filters (Dillinger and Manolios, "Bloom Filters in Probabilistic Verification",
-/// 2004).
+/// This is a chain of multiplications instead of double hashing, which has only about positions^2 different probe
+/// sets and exceeds the promised error rate on small filters (Dillinger and Manolios, "Bloom Filters in Probabilistic
+/// Verification", 2004).
 ///
-/// `PROBES` is the number of probes where the compiler is to know it, which takes an eighth fewer instructions; else 0.
+/// `PROBES` is the number of probes if the compiler is to know it, which takes an eighth fewer instructions; else 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scattered<const PROBES: u32 = 0> {
     probes: u8,
 }
 
 impl Scattered {
-    /// Returns the layout of so many probes per item.
+    /// Returns the layout of `probes` probes per item.
     #[must_use]
     pub const fn new(probes: u8) -> Self {
         Self { probes }
@@ -44,7 +44,7 @@ impl<const PROBES: u32> Scattered<PROBES> {
 impl<const PROBES: u32> Probing<ItemHash> for Scattered<PROBES> {
     type Spot = Position;
 
-    /// Uniform over any number of positions, a power of two or not.
+    /// Uniform over any number of positions, not only powers of two.
     #[inline(always)]
     fn first_spots(
         self,
@@ -52,7 +52,7 @@ impl<const PROBES: u32> Probing<ItemHash> for Scattered<PROBES> {
         positions: u64,
         count: u32,
     ) -> impl Iterator<Item = Position> + Clone {
-        // The hash of the empty item is 0, which no multiplication spreads: without the last term its positions
+        // The hash of the empty item is 0, which multiplication does not mix. Without the last term its positions
         // would all be 0, and it would be a false positive in every other filter.
         Positions { word: item.h1 ^ item.h2.rotate_left(29) ^ GOLDEN, positions, left: count }
     }
@@ -63,7 +63,7 @@ impl<const PROBES: u32> Probing<ItemHash> for Scattered<PROBES> {
     }
 }
 
-/// The positions of an item, in order.
+/// An iterator over the positions of an item.
 #[derive(Clone, Copy, Debug)]
 struct Positions {
     word: u64,

@@ -3,7 +3,7 @@
 use super::{Modulus, Position, Probing};
 use crate::bloom::hash::scheme::{PHP_UNIT_BITS, Scheme, SchemeError, SchemeHash, SchemeParameters};
 
-/// The layout of a client's filter: parameters that have been checked.
+/// The layout of a client's filter, with checked parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SchemeLayout {
     parameters: SchemeParameters,
@@ -14,7 +14,8 @@ impl SchemeLayout {
     /// Returns the layout with these parameters.
     ///
     /// # Errors
-    /// The first field that is out of its range.
+    ///
+    /// The first field that is out of range.
     pub fn new(parameters: SchemeParameters) -> Result<Self, SchemeError> {
         let SchemeParameters { scheme, shift, probes, size_bits, .. } = parameters;
         let max = scheme.max_size_bits();
@@ -39,8 +40,8 @@ impl SchemeLayout {
         self.parameters
     }
 
-    /// Returns the number of bits that the scheme can ever set, which is the length of the array: `size_bits`, unless the
-    /// hash does not reach that far or a shift leaves fewer. At least 1.
+    /// Returns the number of bits that the scheme can set, which is the length of the array: `size_bits`, or less if
+    /// the hash has a smaller range or a shift reduces it. At least 1.
     #[must_use]
     pub fn array_bits(&self) -> u64 {
         let SchemeParameters { scheme, shift, size_bits, .. } = self.parameters;
@@ -51,7 +52,7 @@ impl SchemeLayout {
 impl Probing<SchemeHash> for SchemeLayout {
     type Spot = Position;
 
-    /// In the order in which the client's code computes them.
+    /// The order is that of the client's code.
     #[inline(always)]
     fn first_spots(
         self,
@@ -98,7 +99,7 @@ mod tests {
         }
         assert_eq!(made(Scheme::PhpBkdrJsSdbm, 8191, 3, 0), Err(SchemeError::SizeUnit { got: 8191 }));
         assert!(made(Scheme::GuavaMitz64, 1000, 255, SHIFT_MAX).is_ok());
-        // In numbers, which the scheme's own answers are held to.
+        // These are literal numbers, to check the functions of the scheme against them.
         let probes = |scheme, got| made(scheme, PHP_UNIT_BITS, got, 0).map(|_| ());
         let refused = |got, min, max| Err(SchemeError::Probes { got, min, max });
         for guava in [Scheme::GuavaMitz32, Scheme::GuavaMitz64] {

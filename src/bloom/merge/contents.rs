@@ -1,5 +1,5 @@
-//! What the layers of a merge contain, and an index of them by shape, which finds the layer that a layer of a source
-//! is united with.
+//! The contents of the layers of a merge, and an index of the layers by shape, which finds the layer that a source's
+//! layer is merged into.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
@@ -19,11 +19,11 @@ pub(super) struct Contents<'f> {
     pub(super) shape: &'f Layer,
     /// Set cells.
     pub(super) set_cells: u64,
-    /// Distinct items: the count if it is exact, else an estimate from the fill.
+    /// Distinct items: the count if it is exact, otherwise an estimate from the fill.
     pub(super) items: u64,
 }
 
-/// Standard deviations of the estimate within which a count is taken for exact.
+/// Standard deviations from the estimate within which a count is treated as exact.
 const DEVIATIONS: f64 = 4.0;
 
 impl<'f> Contents<'f> {
@@ -31,8 +31,8 @@ impl<'f> Contents<'f> {
     pub(super) fn of(layer: &'f Layer) -> Self {
         let counts = layer.counts();
         let contents = Self { shape: layer, set_cells: counts.set_cells, items: counts.items };
-        // The count is exact unless a merge or chunks have set cells without counting items; then the fill differs
-        // from that of as many counted items, and of the false positives among them.
+        // The count is exact unless a merge or chunks have set cells without counting items. Then the fill is not
+        // that of the counted items and of the false positives among them.
         let by_fill = contents.items_by_fill(counts.set_cells);
         let (positions, probes) = (layer.positions(), layer.layout().probes());
         let noise = 1.0 + DEVIATIONS * deviation(by_fill as f64, positions, probes);
@@ -50,7 +50,7 @@ impl<'f> Contents<'f> {
         self.shape.capacity_items()
     }
 
-    /// Returns the estimated distinct items that have set `set_cells` cells. O(1).
+    /// Returns the estimated number of distinct items that have set `set_cells` cells. O(1).
     pub(super) fn items_by_fill(&self, set_cells: u64) -> u64 {
         match self.shape.shape() {
             Some(shape) => whole(sizing::estimated_items(&shape, set_cells)),
@@ -58,7 +58,7 @@ impl<'f> Contents<'f> {
         }
     }
 
-    /// Returns the most set cells whose estimated items are within the capacity. O(log cells).
+    /// Returns the largest number of set cells whose estimated items are within the capacity. O(log cells).
     pub(super) fn most_set_cells(&self) -> u64 {
         let (mut fewest, mut most) = (0, self.shape.positions());
         while fewest < most {
@@ -77,7 +77,7 @@ impl<'f> Contents<'f> {
         self.shape.error_rate_at(self.set_cells.min(self.shape.positions()))
     }
 
-    /// Returns the error rate when the layer has counted its capacity; at least the current one. O(probes).
+    /// Returns the error rate when the layer has as many items as its capacity; at least the current one. O(probes).
     pub(super) fn full_error_rate(&self) -> f64 {
         let full = match self.shape.shape() {
             Some(shape) => full_rate(&shape),
@@ -94,13 +94,14 @@ impl<'f> Contents<'f> {
         self.items > self.capacity_items()
     }
 
-    /// Returns whether the items of both are within the capacity: by the sum of their counts, or by the expected fill.
+    /// Returns whether the items of both are within the capacity, by the sum of their counts or by the expected fill.
     pub(super) fn fits_with(&self, other: &Self) -> bool {
         self.items.saturating_add(other.items) <= self.capacity_items()
             || self.items_by_fill(self.set_cells_with(other)) <= self.capacity_items()
     }
 
-    /// Returns the expected set cells of both together if they have no items in common. Common items set fewer.
+    /// Returns the expected set cells of both together if they have no items in common. With common items there are
+    /// fewer.
     pub(super) fn set_cells_with(&self, other: &Self) -> u64 {
         let cells = self.shape.positions().max(1) as f64;
         let clear = (1.0 - self.set_cells as f64 / cells) * (1.0 - other.set_cells as f64 / cells);
@@ -112,8 +113,8 @@ impl<'f> Contents<'f> {
         Self { set_cells, items: self.items_with(other, set_cells), ..*self }
     }
 
-    /// Returns the items of both together, with `set_cells` set cells: the estimate from the fill, at least those of
-    /// one and at most those of both.
+    /// Returns the items of both together, with `set_cells` set cells: the estimate from the fill, at least the
+    /// larger number of both and at most their sum.
     pub(super) fn items_with(&self, other: &Self, set_cells: u64) -> u64 {
         let least = self.items.max(other.items);
         let most = self.items.saturating_add(other.items);
@@ -121,7 +122,8 @@ impl<'f> Contents<'f> {
     }
 }
 
-/// Returns the sum of the error rates of layers: that of layer `open` when full, those of others now. O(layers).
+/// Returns the sum of the error rates of layers: the rate when full of layer `open`, the current rate of the others.
+/// O(layers).
 pub(super) fn spent(layers: &[Contents<'_>], open: Option<usize>) -> f64 {
     let rate = |(number, layer): (usize, &Contents<'_>)| {
         if Some(number) == open { layer.full_error_rate() } else { layer.error_rate() }
@@ -139,13 +141,13 @@ impl PartialEq for ByShape<'_> {
     }
 }
 
-// No field is ever NaN: a layout is validated when it is made.
+// No field is ever NaN, because layouts are validated on creation.
 impl Eq for ByShape<'_> {}
 
 impl HashBy for ByShape<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (self.0.cells().size_bits(), self.0.capacity_items(), self.0.layout().probes()).hash(state);
-        // These differ among many layers of one size.
+        // Many layers of one size differ in these.
         match (self.0.hash(), self.0.layout()) {
             (Hash::Keyed(key), _) => key.bytes().hash(state),
             (Hash::ValkeyBloom(seed), _) => seed.bytes().hash(state),
@@ -162,11 +164,11 @@ pub(super) struct ShapeIndex<'f>(HashMap<ByShape<'f>, Group>);
 /// The layers of one shape.
 #[derive(Debug, Default)]
 struct Group {
-    /// The set cells of each, with its number.
+    /// The number of set cells and the index of each.
     by_set_cells: BTreeSet<(u64, usize)>,
-    /// The number of each, and the first word of its cells.
+    /// The index of each, and the first word of its cells.
     first_words: Vec<(usize, u64)>,
-    /// The most set cells whose estimated items are within the capacity.
+    /// The largest number of set cells whose estimated items are within the capacity.
     most_set_cells: OnceCell<u64>,
 }
 
@@ -175,14 +177,14 @@ impl<'f> ShapeIndex<'f> {
         self.0.get(&ByShape(contents.shape))
     }
 
-    /// Adds a layer. Layers of one shape must be added in the order of their numbers. O(log layers).
+    /// Adds a layer. Layers of one shape must be added in the order of their indices. O(log layers).
     pub(super) fn insert(&mut self, number: usize, layer: &Contents<'f>) {
         let group = self.0.entry(ByShape(layer.shape)).or_default();
         group.by_set_cells.insert((layer.set_cells, number));
         group.first_words.push((number, first_word(layer.shape.cells())));
     }
 
-    /// Replaces the contents of a layer after a union with `from`. O(log layers).
+    /// Replaces the contents of a layer after it was merged with `from`. O(log layers).
     pub(super) fn update(&mut self, number: usize, before: &Contents<'f>, then: &Contents<'f>, from: &Cells) {
         let Some(group) = self.0.get_mut(&ByShape(before.shape)) else { return };
         group.by_set_cells.remove(&(before.set_cells, number));
@@ -205,14 +207,15 @@ impl<'f> ShapeIndex<'f> {
         group.into_iter().flat_map(|group| group.by_set_cells.iter().map(|(_, number)| *number))
     }
 
-    /// Returns the most set cells of a layer of the same shape whose estimated items are within the capacity. O(log
-    /// cells) at first, then O(1).
+    /// Returns the largest number of set cells of a layer of the same shape whose estimated items are within the
+    /// capacity. O(log cells) the first time, then O(1).
     pub(super) fn most_set_cells(&self, contents: &Contents<'f>) -> u64 {
         self.group(contents)
             .map_or(0, |group| *group.most_set_cells.get_or_init(|| contents.most_set_cells()))
     }
 
-    /// Returns whether a layer of the same shape has all bits of this one. O(bytes); one word excludes most layers.
+    /// Returns whether a layer of the same shape has all bits of this one. O(bytes), but one word rules out most
+    /// layers.
     pub(super) fn is_covered<'c>(
         &self,
         contents: &Contents<'f>,

@@ -1,11 +1,11 @@
 //! Merging filters into a destination. A plan for all layers of the sources is made before anything changes.
 //!
-//! A source's layer is united with a layer of its shape in the destination if that stays within its capacity; any
-//! other is appended. The plan depends only on the filters, so a replica with the same filters gets the same cells.
-//! It is part of the format: a release that plans otherwise differs from its primary.
+//! A source's layer is merged bit by bit into a layer of the same shape if that layer stays within its capacity. Any
+//! other layer is appended. The plan depends only on the filters, so a replica with the same filters gets the same
+//! cells. It is part of the format: a release with another plan would differ from its primary.
 //!
 //! The destination promises an error rate over its whole life. So its [budget](super::policy::Budget) must suffice
-//! for the layers as they are, for the last one when it is full, and for later ones.
+//! for the current layers, for the last one when it is full, and for later ones.
 
 mod contents;
 mod plan;
@@ -32,20 +32,20 @@ pub enum MergeError {
     /// The filter would be too large, or have too many layers or probes.
     #[error(transparent)]
     Reserve(#[from] ReserveError),
-    /// The destination cannot have a layer with the cells, the hash or the shape of one of a source.
+    /// The destination cannot have a layer with the cells, the hash or the shape of a source's layer.
     #[error("the destination cannot take a layer of a source")]
     Mismatch,
     /// A layer of the destination would exceed its capacity.
     #[error("a layer of the destination would exceed its capacity")]
     TooFull,
-    /// The error rate of the filter would exceed its promise.
+    /// The error rate of the filter would exceed the promised one.
     #[error("the merged filter would have an error rate of {rate}, above the {promised} of the destination")]
     ErrorRate {
-        /// The error rate that it would have.
+        /// The error rate that the filter would have.
         rate: f64,
-        /// The error rate that it promises.
+        /// The promised error rate.
         promised: f64,
-        /// The error rate that a filter of all these layers must promise.
+        /// The error rate that a filter with all these layers must promise.
         needed: f64,
     },
 }
@@ -56,7 +56,7 @@ impl From<OutOfMemory> for MergeError {
     }
 }
 
-/// A layer of a source that is to be united with one of the destination.
+/// A layer of a source that is merged into one of the destination.
 #[derive(Clone, Copy, Debug)]
 struct Union<'s> {
     from: &'s Layer,
@@ -67,19 +67,19 @@ struct Union<'s> {
 /// The last layer of the destination after layers were added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum LastLayer {
-    /// It is still the last one, which takes new items.
+    /// It is still the last one and takes new items.
     #[default]
     Kept,
     /// The added layers follow it; it takes no more items.
     Closed,
-    /// It was empty, and the added layers replace it.
+    /// It was empty and was replaced by the added layers.
     Replaced,
 }
 
 /// The plan of a merge.
 #[derive(Debug, Default)]
 struct MergePlan<'s> {
-    /// The layers to unite.
+    /// The layers to merge.
     unions: Vec<Union<'s>>,
     /// The layers to add to the destination.
     added: Vec<Layer>,
@@ -98,6 +98,7 @@ impl Filter {
     /// `is_forced` the result may exceed the promised error rate. O(bytes of all).
     ///
     /// # Errors
+    ///
     /// [`MergeError`].
     pub fn merge(
         &mut self,
@@ -106,7 +107,7 @@ impl Filter {
         limit: &dyn ByteLimit,
         memory: impl Memory,
     ) -> Result<bool, MergeError> {
-        // A keyed filter with layers of another hash would no longer be keyed.
+        // With layers of another hash a keyed filter would no longer be keyed.
         let appends = match (self.format(), self.layers().first().map(Layer::hash)) {
             (Format::Everbloom, Some(hash)) if !self.policy.has_several_hashes() && hash.is_secret() => {
                 Appends::OfHash(*hash)
@@ -117,9 +118,10 @@ impl Filter {
         self.merge_with(appends, sources, is_forced, limit, memory)
     }
 
-    /// Returns a filter made of several: a copy of the first, into which the others are merged. O(bytes of all).
+    /// Returns a new filter: a copy of the first source, into which the others are merged. O(bytes of all).
     ///
     /// # Errors
+    ///
     /// [`MergeError`].
     pub fn merged_of(
         sources: &[&Self],
@@ -159,7 +161,7 @@ impl Filter {
         };
         let has_changes = plan.has_changes();
         self.layers.try_reserve_exact(plan.added.len()).map_err(|_| OutOfMemory)?;
-        // Nothing is refused from here on.
+        // From here on nothing can fail.
         for Union { from, layer } in plan.unions {
             self.note_change();
             self.layers.get_mut(layer).into_iter().for_each(|layer| layer.unite(from, memory));
@@ -172,7 +174,7 @@ impl Filter {
     }
 
     /// Returns whether the cells of a source can be merged. A counting filter removes an item from the oldest layer
-    /// that contains it, so only counting filters of one layer each are merged. Columns must have the same
+    /// that contains it, so only counting filters with one layer each can be merged. Columns must have the same
     /// generations.
     fn has_cells_for(&self, source: &Self) -> bool {
         let are_alike = if self.cell_type() == CellType::Counters {
@@ -186,7 +188,7 @@ impl Filter {
         are_alike && self.cell_type() == source.cell_type()
     }
 
-    /// Returns the promise of a filter of our own that is made of this one.
+    /// Returns the promise that a filter of everbloom's own format with the parameters of this one has.
     #[must_use]
     pub fn promise(&self) -> Promise {
         let Some(first) = self.layers.first() else { return Promise::default() };
@@ -203,7 +205,7 @@ impl Filter {
     }
 
     /// Returns the highest error rate over the whole life of the filter: the promised one, unless a merge was forced;
-    /// nothing if there is no bound. O(layers).
+    /// `None` if there is no bound. O(layers).
     #[must_use]
     pub fn error_rate_max(&self) -> Option<f64> {
         let promise = *self.policy.promise()?;
@@ -227,8 +229,8 @@ impl Filter {
         Some(overfull.map(beyond).fold(promise.error_rate, |most, beyond| most + beyond.max(0.0)))
     }
 
-    /// Adds layers before, behind or in place of the last one. The filter becomes a united one unless all layers have
-    /// its hash and one of our own layouts. O(layers).
+    /// Adds layers before, after or in place of the last one. The filter becomes a union unless all layers have its
+    /// hash and one of everbloom's own layouts. O(layers).
     fn insert_layers(&mut self, added: Vec<Layer>, last: LastLayer) {
         if added.is_empty() {
             return;
@@ -250,9 +252,9 @@ impl Filter {
             self.layers.pop();
         }
         self.layers.insert_many(at, added);
-        // A dump that has begun is of other layers.
+        // The layers no longer match a dump that has begun.
         self.marks = None;
-        // Layers of a window get addresses behind those before them.
+        // The address of a window's layer follows the layers before it.
         let mut end = 0;
         for (index, layer) in self.layers.iter_mut().enumerate() {
             if index >= at
@@ -269,8 +271,8 @@ impl Filter {
 }
 
 impl Layer {
-    /// Returns whether an item sets the same cells in both layers, and both have the same capacity; of burst layers, also
-    /// the same generation.
+    /// Returns whether an item sets the same cells in both layers, and both have the same capacity. Burst layers must
+    /// also have the same generation.
     pub(super) fn has_shape_of(&self, other: &Self) -> bool {
         self.cells().state().cell_type() == other.cells().state().cell_type()
             && self.cells().size_bits() == other.cells().size_bits()
@@ -279,10 +281,10 @@ impl Layer {
             && (!self.is_burst() || history(self).newest == history(other).newest)
     }
 
-    /// Unites the layer with another one of its shape. The item count becomes the estimate from the fill. O(bytes).
+    /// Merges a layer of the same shape into this one. The item count becomes the estimate from the fill. O(bytes).
     pub(super) fn unite(&mut self, from: &Self, memory: impl Memory) {
         if self.cells().timed().is_some() {
-            // Items of both are not known: they count in every generation of both.
+            // The common items are unknown, so they count in every generation of both.
             self.cells_mut().unite(from.cells(), memory);
             return;
         }
@@ -298,10 +300,10 @@ impl Layer {
     }
 }
 
-/// Largest promise of a filter that is made by a merge.
+/// Largest error rate of a filter that a merge creates.
 const ERROR_RATE_MAX: f64 = 0.999;
 
-/// Returns parameters of another format as a promise, within the limits of ours.
+/// Returns parameters of another format as a promise, within the limits of everbloom's format.
 fn promise_within_limits(error_rate: f64, first: &Layer, growth: Growth) -> Promise {
     Promise {
         error_rate: error_rate.min(ERROR_RATE_MAX),

@@ -12,25 +12,26 @@ use crate::bloom::memory::Memory;
 use crate::bloom::outcome::{ByteLimit, ReserveError};
 use crate::bloom::sizing::Shape;
 
-/// Layers up to this size are always compared: 4 MiB are read in under a millisecond. The bits of a larger one that
-/// certainly fits are counted while they are set, in one pass.
+/// Largest layers that are always compared first: 4 MiB are read in less than a millisecond. The bits of a larger
+/// layer that certainly fits are counted while they are set, in one pass.
 const COMPARED_MAX_BITS: u64 = 32 << 20;
 
-/// Most words that are compared to find a layer with many items in common; two layers are compared whatever their size.
+/// Most words that are compared to find a layer with many common items. The first two layers are compared whatever
+/// their size.
 const SEARCHED_WORDS: usize = 256;
 
-/// Which layers without a layer of their shape in the destination are appended.
+/// Which layers are appended if the destination has no layer of their shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Appends {
-    /// None: the format has no others, or items could not be removed from the right one.
+    /// None: the format has no other layers, or deletions could go to the wrong one.
     Nothing,
-    /// Those of one hash.
+    /// Layers of this hash.
     OfHash(Hash),
     /// All.
     Any,
 }
 
-/// A plan in the making.
+/// A plan under construction.
 #[derive(Debug)]
 pub(super) struct Planner<'f, 's: 'f> {
     filter: &'f Filter,
@@ -40,7 +41,7 @@ pub(super) struct Planner<'f, 's: 'f> {
     layers: Vec<Contents<'f>>,
     /// An index of `layers`.
     index: ShapeIndex<'f>,
-    /// The extent of all layers but a last one that can be replaced.
+    /// The extent of all layers, except a last one that can be replaced.
     extent: Extent,
     plan: MergePlan<'s>,
 }
@@ -68,7 +69,7 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         self.layers.get(self.layer_count().checked_sub(1)?)
     }
 
-    /// Returns whether the destination's last layer can be replaced: it is empty, and takes new items.
+    /// Returns whether the destination's last layer can be replaced: it is empty and takes new items.
     fn is_last_replaceable(&self) -> bool {
         self.last().is_some_and(|last| last.set_cells == 0 && last.shape.hash().takes_all_items())
     }
@@ -83,10 +84,11 @@ impl<'f, 's: 'f> Planner<'f, 's> {
     }
 
     /// Adds each layer of a source to the plan, with copies of those that are appended. O(layers of the source * log
-    /// layers, and the bytes that are compared or copied); of thousands of layers of one shape, a word of each is
+    /// layers, and the bytes that are compared or copied). With thousands of layers of one shape, one word of each is
     /// compared.
     ///
     /// # Errors
+    ///
     /// [`MergeError`].
     pub(super) fn plan_source(
         &mut self,
@@ -98,7 +100,7 @@ impl<'f, 's: 'f> Planner<'f, 's> {
             source.layers().iter().enumerate().filter(|(_, from)| from.counts().set_cells > 0)
         {
             let contents = Contents::of(from);
-            // Counters are added, whichever items they are of.
+            // Counters are added even if they are of the same items.
             let are_bits = matches!(from.cells().state(), CellState::Bits);
             if are_bits && self.index.is_covered(&contents, |number| self.cells(number)) {
                 continue;
@@ -115,9 +117,9 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         Ok(())
     }
 
-    /// Returns the layer that a source's layer is united with, if there is one, and its contents after that. It is
-    /// the layer of the same number, since equal filters grow alike, else the one with the fewest set cells. If
-    /// neither fits, it is one with many items in common.
+    /// Returns the layer that a source's layer is merged into, if any, and its contents after that. It is the layer
+    /// with the same index, because equal filters grow alike; otherwise the one with the fewest set cells. If neither
+    /// fits, it is one with many common items.
     fn target_of(
         &self,
         from: &Contents<'f>,
@@ -156,8 +158,8 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         }
     }
 
-    /// Returns the set cells of a layer after a union with `from`: exact for the first source, an upper bound after.
-    /// O(bytes).
+    /// Returns the set cells of a layer after a merge with `from`: exact for the first source, an upper bound for
+    /// later ones. O(bytes).
     fn set_cells_with(&self, number: usize, from: &Contents<'f>) -> u64 {
         let Some((layer, cells)) = self.layers.get(number).zip(self.cells(number)) else { return 0 };
         layer
@@ -166,7 +168,7 @@ impl<'f, 's: 'f> Planner<'f, 's> {
             .min(from.shape.cells().size_bits())
     }
 
-    /// Replaces the contents of a layer after a union with `from`.
+    /// Replaces the contents of a layer after a merge with `from`.
     fn set_contents(&mut self, number: usize, then: Contents<'f>, from: &Cells) {
         if let Some(layer) = self.layers.get_mut(number) {
             self.index.update(number, layer, &then, from);
@@ -174,7 +176,7 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         }
     }
 
-    /// Unites a source's layer with one that was appended before.
+    /// Merges a source's layer into one that was appended before.
     fn unite_with_added(&mut self, number: usize, from: &Contents<'f>, memory: impl Memory) {
         let index = number.saturating_sub(self.layer_count());
         if let Some(layer) = self.plan.added.get_mut(index) {
@@ -193,7 +195,7 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         let counted = from.shape.counts().items;
         self.extend(self.extent.with_layer(from.shape), limit)?;
         let mut layer = from.shape.try_clone(memory)?;
-        // A saturating layer may have counted more, which the format permits only in a saturating filter.
+        // A saturating layer may have a higher count, which the format permits only in a saturating filter.
         let counted = if from.shape.shape().is_some() { 0 } else { counted };
         let most = from.capacity_items().min(layer.cells().size_bits()).max(counted);
         layer.set_items(from.items.min(most));
@@ -205,7 +207,7 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         Ok(())
     }
 
-    /// Sets the extent to one with another layer: checks its limits, and reserves memory to list the layer.
+    /// Sets the extent to one with another layer: checks its limits and reserves memory for the list of layers.
     fn extend(&mut self, extent: Extent, limit: &dyn ByteLimit) -> Result<(), ReserveError> {
         self.extent = extent;
         extent.check(limit)?;
@@ -216,9 +218,10 @@ impl<'f, 's: 'f> Planner<'f, 's> {
     /// Returns the plan, after a check of the error rate over the whole life of the destination. O(layers).
     ///
     /// A layer that takes no more items counts with its current error rate, the last one with its rate when full. If
-    /// the sum exceeds the promise, a new last layer is added, sized for a share of what is left.
+    /// the sum exceeds the promise, a new last layer is added. Its rate is a share of the remaining promise.
     ///
     /// # Errors
+    ///
     /// [`MergeError`].
     pub(super) fn finish(mut self, limit: &dyn ByteLimit) -> Result<MergePlan<'s>, MergeError> {
         let (promise, is_forced, count) = (self.filter.promise(), self.is_forced, self.layer_count());
@@ -268,7 +271,8 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         Ok(self.plan)
     }
 
-    /// Returns the hash of a new last layer: that of all layers if they share one of our own, else MurmurHash3.
+    /// Returns the hash of a new last layer: the hash of all layers if it is the same and one of everbloom's own,
+    /// otherwise MurmurHash3.
     fn next_hash(&self) -> Hash {
         let first = self.filter.layers().first();
         let own = first.filter(|first| first.shape().is_some()).map(|first| *first.hash());

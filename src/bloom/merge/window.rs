@@ -1,4 +1,4 @@
-//! The plan of a merge of sliding windows: generations of both are united if they are live when the newest item was
+//! The plan of a merge of sliding windows: merges the generations of both that were live when the newest item was
 //! added.
 
 use super::{MergeError, MergePlan, Union};
@@ -88,7 +88,7 @@ impl<'f> Columns<'f> {
         Some(Self { curve, history: *history, positions: layer.positions(), most_items })
     }
 
-    /// Returns whether the items of another layer still fit: each generation keeps its error rate.
+    /// Returns whether the items of another layer still fit, so that each generation keeps its error rate.
     fn fits(&self, from: &Layer) -> bool {
         let mut history = self.history;
         history.unite(history_of(from), u64::MAX);

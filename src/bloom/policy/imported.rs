@@ -1,8 +1,8 @@
 //! The policy of imported filters: the first layer is the client's and keeps the client's scheme. When it is full,
 //! layers of everbloom's own follow.
 //!
-//! The error rate of the first layer follows from its scheme and its fill; nothing is promised. The layers behind it
-//! keep a promise: together they add no more than `error_rate`.
+//! The error rate of the first layer follows from its scheme and its fill; it has no promised rate. The later layers
+//! have one: together they add at most `error_rate`.
 
 use crate::bloom::cells::{CellState, CellType, Cells};
 use crate::bloom::estimate::clients_items;
@@ -25,7 +25,7 @@ pub struct Imported {
     pub form: StringForm,
     /// The initial item count of the first layer, estimated from its fill.
     pub estimated_items: u64,
-    /// Promised share of false positives of the layers behind the first, together; strictly between 0 and 1.
+    /// Promised error rate of all later layers together; strictly between 0 and 1.
     pub error_rate: f64,
     /// What happens when the last layer is full.
     pub growth: Growth,
@@ -38,21 +38,22 @@ impl Imported {
         Self { estimated_items: 0, ..*self }
     }
 
-    /// Returns the capacity and the error rate of layer `index`, behind one with a capacity of `before` items.
+    /// Returns the capacity and the error rate of layer `index`, after one with a capacity of `before` items.
     pub(super) fn layer_parameters(
         &self,
         index: usize,
         before: Option<u64>,
     ) -> Result<(u64, f64), ReserveError> {
         let promise = Promise { error_rate: self.error_rate, growth: self.growth, ..Promise::default() };
-        // The first layer of our own is the first that takes a share of the promise.
+        // The first layer of everbloom's own is the first that takes a share of the promise.
         Ok((promise.layer_capacity(before)?, promise.layer_error_rate(index.saturating_sub(1))))
     }
 
-    /// Returns the layer that comes after `layers`.
+    /// Returns the next layer after `layers`.
     ///
     /// # Errors
-    /// [`AddError`] when the filter cannot grow.
+    ///
+    /// [`AddError`] if the filter cannot grow.
     pub(super) fn next_layer(&self, layers: &[Layer]) -> Result<LayerSpec, AddError> {
         if self.growth.is_fixed_size() {
             return Err(AddError::Full);
@@ -88,8 +89,8 @@ pub fn check_size(layout: &SchemeLayout, limit: &dyn ByteLimit) -> Result<(), Re
 }
 
 impl Filter {
-    /// Returns a filter of a client's array; nothing if its rules are broken. `bits` must have
-    /// [`SchemeLayout::array_bits`]. The item count starts at the estimate from the fill, which replaces that of
+    /// Returns a filter with a client's array; `None` if it breaks a rule. `bits` must have
+    /// [`SchemeLayout::array_bits`]. The item count starts with an estimate from the fill, which replaces that of
     /// `policy`.
     #[must_use]
     pub fn import(layout: SchemeLayout, bits: Cells, capacity_items: u64, policy: Imported) -> Option<Self> {
@@ -108,12 +109,12 @@ impl Filter {
     }
 }
 
-/// Where bit `i` of a filter lies in a string of bytes. The number of each variant is its id in the format: add,
+/// The position of bit `i` of a filter in a string of bytes. The number of each variant is its id in the format: add,
 /// never edit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum BitOrder {
-    /// Mask `0x80 >> (i % 8)` of byte `i / 8`, as SETBIT counts.
+    /// Mask `0x80 >> (i % 8)` of byte `i / 8`, as in SETBIT.
     Msb = 1,
     /// Mask `1 << (i % 8)` of byte `i / 8`: byte arrays in the memory of Go and C# programs.
     Lsb = 2,
@@ -121,16 +122,17 @@ pub enum BitOrder {
     BigEndianWords = 3,
 }
 
-/// The form of a client's string that its bits alone do not show.
+/// The properties of a client's string that do not follow from its bits.
 ///
-/// SETBIT makes a string as long as the byte of its highest set bit. Other clients write the whole array at once,
-/// with clear bytes at the end. So an exported string is as long as the imported one, or longer if a bit beyond its
+/// SETBIT makes a string that ends with the byte of its highest set bit. Other clients write the whole array at once,
+/// with clear bytes at the end. So an exported string is as long as the imported one, or longer if a bit after its
 /// end is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StringForm {
-    /// Where each bit lies; its id is one byte.
+    /// The order of the bits; its id is one byte.
     pub order: BitOrder,
-    /// Bytes of the string when it was imported; 0 if there was none. It may exceed the array: the rest is clear.
+    /// Bytes of the string when it was imported; 0 if there was none. It may be longer than the array: the rest is
+    /// clear.
     pub length_bytes: u64,
 }
 

@@ -19,12 +19,13 @@ pub use promise::{Budget, Promise};
 pub use redisbloom::RedisBloom;
 pub use valkeybloom::ValkeyBloom;
 
-/// What a filter promises and how it grows. Policies other than a promise are boxed, so that most filters stay small.
+/// The policy of a filter: its promise and its growth. Policies other than a promise are boxed, so that most filters
+/// stay small.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Policy {
     /// An error rate over all layers.
     Promise(Promise),
-    /// The same, over layers that came from filters of several kinds.
+    /// The same, over layers that come from filters of several kinds.
     United(Box<Promise>),
     /// The same, over the items of a sliding window.
     Window(Box<Window>),
@@ -32,7 +33,7 @@ pub enum Policy {
     RedisBloom(Box<RedisBloom>),
     /// valkey-bloom's rules.
     ValkeyBloom(Box<ValkeyBloom>),
-    /// An imported layer, and a promise over the layers behind it.
+    /// A client's layer, and a promise over the later layers.
     Imported(Box<Imported>),
 }
 
@@ -51,11 +52,12 @@ impl Policy {
         }
     }
 
-    /// Returns the layer that comes after `layers`, all of which are full: with this hash and these cells, unless the
+    /// Returns the next layer after `layers`, all of which are full. It has this hash and these cells, unless the
     /// policy has its own.
     ///
     /// # Errors
-    /// [`AddError`] when the filter cannot grow.
+    ///
+    /// [`AddError`] if the filter cannot grow.
     pub fn next_layer(&self, layers: &[Layer], hash: Hash, cells: CellType) -> Result<LayerSpec, AddError> {
         match self {
             Self::Promise(promise) => promise.next_layer(layers, self.are_layers_united(layers), hash, cells),
@@ -68,10 +70,11 @@ impl Policy {
     }
 
     /// Returns the capacity and the error rate of layer `index` (0 is the first) in a filter without merged layers,
-    /// behind a layer with a capacity of `before` items.
+    /// after a layer with a capacity of `before` items.
     ///
     /// # Errors
-    /// [`ReserveError`] when there can be no such layer.
+    ///
+    /// [`ReserveError`] if such a layer is impossible.
     pub fn layer_parameters(&self, index: usize, before: Option<u64>) -> Result<(u64, f64), ReserveError> {
         match self {
             Self::Promise(promise) => Ok((promise.layer_capacity(before)?, promise.layer_error_rate(index))),
@@ -86,7 +89,8 @@ impl Policy {
     /// Returns the layer for a capacity and an error rate from [`layer_parameters`](Self::layer_parameters).
     ///
     /// # Errors
-    /// [`ReserveError`] when there can be no such layer.
+    ///
+    /// [`ReserveError`] if such a layer is impossible.
     pub fn sized_layer(
         &self,
         (capacity_items, error_rate): (u64, f64),
@@ -108,13 +112,13 @@ impl Policy {
         match self {
             Self::Window(window) => Self::Window(Box::new(window.emptied())),
             Self::Imported(policy) => Self::Imported(Box::new(policy.emptied())),
-            // The layers go with their items; what is left is the promise.
+            // Without the merged layers only the promise remains.
             Self::United(promise) => Self::Promise(**promise),
             policy => policy.clone(),
         }
     }
 
-    /// Returns the promise over the whole filter, where there is one.
+    /// Returns the promise over the whole filter, if any.
     #[must_use]
     pub fn promise(&self) -> Option<&Promise> {
         match self {
@@ -125,7 +129,7 @@ impl Policy {
         }
     }
 
-    /// Returns whether some of the layers came from a merge, as far as the layers show it. O(layers).
+    /// Returns whether some of the layers came from a merge, as far as the layers show. O(layers).
     #[must_use]
     pub fn are_layers_united(&self, layers: &[Layer]) -> bool {
         match self {

@@ -1,9 +1,10 @@
-//! The promise of everbloom's own filters: an error rate over all layers, how they grow, and the budget that each
-//! layer spends of.
+//! The promise of everbloom's own filters: an error rate over all layers, how they grow, and the budget that the
+//! layers share.
 //!
-//! The error rate of a filter is at most the sum of the rates of its layers. A filter without merged layers spends by
-//! the series of [`Growth`]. Merged layers are not of that series: the layers behind them share by the same series
-//! what they leave. Growth decides by these numbers, so they are the same bits on every machine.
+//! The error rate of a filter is at most the sum of the rates of its layers. In a filter without merged layers, the
+//! layers take the shares of the series of [`Growth`]. Merged layers are not part of that series: the layers after
+//! them share the remaining rate by the same series. Growth depends on these numbers, so every machine must compute
+//! the same bits.
 
 use crate::bloom::cells::CellType;
 use crate::bloom::growth::Growth;
@@ -13,14 +14,14 @@ use crate::bloom::limits::{CAPACITY_DEFAULT_ITEMS, CAPACITY_MAX_ITEMS, ERROR_RAT
 use crate::bloom::outcome::{AddError, ReserveError};
 use crate::bloom::sizing::{Shape, full_rate, sized_rate};
 
-/// The parameters of a filter: what BF.RESERVE sets.
+/// The parameters of a filter that BF.RESERVE sets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Promise {
-    /// Promised share of false positives among absent items, over all layers; strictly between 0 and 1.
+    /// Promised error rate over all layers; strictly between 0 and 1.
     pub error_rate: f64,
-    /// Items of the first layer.
+    /// The capacity of the first layer.
     pub capacity_items: u64,
-    /// What happens when it is full.
+    /// What happens when the last layer is full.
     pub growth: Growth,
 }
 
@@ -38,7 +39,8 @@ impl Promise {
     /// Checks every field.
     ///
     /// # Errors
-    /// The name of the first field that is out of its range.
+    ///
+    /// The name of the first field that is out of range.
     pub fn validate(&self) -> Result<(), &'static str> {
         if !(self.error_rate > 0.0 && self.error_rate < 1.0) {
             return Err("error rate");
@@ -52,10 +54,11 @@ impl Promise {
         Ok(())
     }
 
-    /// Returns the items of the layer behind one with a capacity of `before` items.
+    /// Returns the capacity of the layer after one with a capacity of `before` items.
     ///
     /// # Errors
-    /// [`ReserveError::TooLong`] when that is more than a layer may have.
+    ///
+    /// [`ReserveError::TooLong`] if it exceeds the largest capacity of a layer.
     pub fn layer_capacity(&self, before: Option<u64>) -> Result<u64, ReserveError> {
         let capacity_items = match before {
             None => Some(self.capacity_items),
@@ -70,10 +73,11 @@ impl Promise {
         sized_rate(self.growth.layer_error_rate(self.error_rate, index))
     }
 
-    /// Returns the layer that comes after `layers`, some of which came from a merge if they `are_united`.
+    /// Returns the next layer after `layers`, some of which came from a merge if `are_united`.
     ///
     /// # Errors
-    /// [`AddError`] when the filter cannot grow.
+    ///
+    /// [`AddError`] if the filter cannot grow.
     pub(super) fn next_layer(
         &self,
         layers: &[Layer],
@@ -94,15 +98,15 @@ impl Promise {
         Ok(Shape::sized(cells, capacity_items, error_rate).spec(hash, 0))
     }
 
-    /// Returns the budget of a filter with that number of layers, which spend `spent` of it.
+    /// Returns the budget of a filter with this number of layers, whose rates sum to `spent`.
     #[must_use]
     pub const fn budget(&self, layers: usize, spent: f64) -> Budget {
         Budget { growth: self.growth, promised: self.error_rate, layers, spent }
     }
 
-    /// Returns whether some of the layers, which are bits, came from a merge, as far as the layers show it. The
-    /// capacities of a filter without merged layers follow from the one it was reserved with. With an expansion of 1
-    /// those of merged layers may do so too: then their rates differ from the series. O(layers).
+    /// Returns whether some of the layers, which are bits, came from a merge, as far as the layers show. In a filter
+    /// without merged layers the capacities follow from the reserved one. With an expansion of 1 those of merged
+    /// layers may do so too, but then their rates differ from the series. O(layers).
     #[must_use]
     pub fn are_layers_united(&self, layers: &[Layer]) -> bool {
         let factor = u64::from(self.growth.expansion());
@@ -116,12 +120,12 @@ impl Promise {
         factor == 1 && !self.is_series(layers)
     }
 
-    /// Returns whether no full layer has a higher rate than the series gives it. O(layers).
+    /// Returns whether no full layer has a higher rate than its share. O(layers).
     fn is_series(&self, layers: &[Layer]) -> bool {
-        /// Far more than the rounding of a rate.
+        /// Much more than the rounding of a rate.
         const MARGIN: f64 = 1.0 + 1e-6;
         let mut end: usize = 0;
-        // Late layers are all of one shape, and the last of a shape gets the least.
+        // Late layers all have one shape, and the last layer of a shape has the smallest share.
         layers.chunk_by(|before, layer| before.shape() == layer.shape()).all(|alike| {
             let (shape, last) =
                 (alike.first().and_then(Layer::shape), end.saturating_add(alike.len()).saturating_sub(1));
@@ -131,7 +135,7 @@ impl Promise {
     }
 }
 
-/// The promise of a filter, and what its layers spend of it.
+/// The promise of a filter, and the part of it that its layers use.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
     /// How the filter grows.
@@ -140,39 +144,40 @@ pub struct Budget {
     pub promised: f64,
     /// Number of its layers.
     pub layers: usize,
-    /// The sum of their error rates: the current rate of layers that take no more items, the rate when full of others.
+    /// The sum of the error rates of its layers: the current rate of layers that take no more items, the rate when
+    /// full of the others.
     pub spent: f64,
 }
 
-/// The least share of the series' rest that must be left for growth. A quarter costs later layers three bits per item
-/// more than those of a filter without merged layers; less would cost many more.
+/// The smallest part of the series' rest that must remain for growth. A quarter costs later layers three bits per
+/// item more than in a filter without merged layers; a smaller part would cost many more.
 const LEAST_PART: f64 = 0.25;
-/// How far a sum of rates may exceed the promise by rounding, as a part of it.
+/// The relative excess of a sum of rates over the promise that rounding can cause.
 const ROUNDING: f64 = 1e-9;
 
 impl Budget {
-    /// Returns the least error rate that must be left for the layers that follow.
+    /// Returns the smallest error rate that must remain for later layers.
     fn least_rest(&self) -> f64 {
         LEAST_PART * self.growth.rest_error_rate(self.promised, self.layers)
     }
 
-    /// Returns the error rate that a filter with a chosen capacity must promise to permit one more layer and those behind
-    /// it, whatever its expansion.
+    /// Returns the error rate that a filter with a chosen capacity must promise to permit one more layer and later
+    /// ones, for any expansion.
     #[must_use]
     pub fn needed(&self) -> f64 {
-        // Layers of one capacity leave the most for later ones.
+        // Layers of equal capacity leave the most for later ones.
         let growth = Growth::Scaling { expansion: 1 };
         let part = LEAST_PART * growth.rest_error_rate(1.0, self.layers);
         self.spent / (1.0 - part)
     }
 
-    /// Returns the least sum of the error rates with one more layer and those behind it.
+    /// Returns the smallest sum of the error rates with one more layer and later ones.
     #[must_use]
     pub fn with_next_layer(&self) -> f64 {
         self.spent + self.least_rest()
     }
 
-    /// Returns whether the promise permits one more layer and those behind it.
+    /// Returns whether the promise permits one more layer and later ones.
     #[must_use]
     pub fn permits_layer(&self) -> bool {
         self.with_next_layer() <= self.promised * (1.0 + ROUNDING)
@@ -191,8 +196,8 @@ impl Budget {
         all.max(self.promised)
     }
 
-    /// Returns the error rate of the next layer: its share of what is left. A filter whose promise is broken can grow
-    /// too.
+    /// Returns the error rate of the next layer: its share of the remaining rate. A filter whose promise is broken
+    /// can also grow.
     #[must_use]
     pub fn next_layer_error_rate(&self) -> f64 {
         let rest = (self.promised - self.spent).max(self.least_rest());
@@ -200,7 +205,7 @@ impl Budget {
     }
 }
 
-/// Returns the sum of the error rates of layers as they are now. O(layers).
+/// Returns the sum of the current error rates of layers. O(layers).
 #[must_use]
 fn spent(layers: &[Layer]) -> f64 {
     layers.iter().map(|layer| layer.error_rate_at(layer.counts().set_cells)).sum()

@@ -19,19 +19,19 @@ use crate::bloom::sizing::truncate;
 /// Tightening ratio of a filter that is created without one (`bloom-tightening-ratio`), and of every filter of 0.1.0.
 pub const TIGHTENING_RATIO_DEFAULT: f64 = 0.5;
 
-/// Largest capacity, in items: it is kept as a signed number of 64 bits.
+/// Largest capacity, in items: valkey-bloom stores it as a signed number of 64 bits.
 pub const CAPACITY_MAX_ITEMS: u64 = i64::MAX.unsigned_abs();
 
 /// The parameters of a filter of valkey-bloom's format.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ValkeyBloom {
-    /// Share of false positives among absent items in the first layer; strictly between 0 and 1.
+    /// Error rate of the first layer; strictly between 0 and 1.
     pub error_rate: f64,
-    /// Factor from one layer's error rate to the next one's; strictly between 0 and 1.
+    /// Factor from the error rate of one layer to that of the next; strictly between 0 and 1.
     pub tightening_ratio: f64,
-    /// Items of the first layer, 1 to `i64::MAX`.
+    /// Capacity of the first layer, 1 to `i64::MAX`.
     pub capacity_items: u64,
-    /// What happens when it is full. The growth factor may be any number.
+    /// What happens when the last layer is full. The expansion may be any number.
     pub growth: Growth,
 }
 
@@ -39,9 +39,10 @@ impl ValkeyBloom {
     /// Checks every field.
     ///
     /// # Errors
-    /// The name of the first field that is out of its range.
+    ///
+    /// The name of the first field that is out of range.
     pub fn validate(&self) -> Result<(), &'static str> {
-        // The comparisons are false for NaN.
+        // These comparisons are false for NaN.
         if !(self.error_rate > 0.0 && self.error_rate < 1.0) {
             return Err("error rate");
         }
@@ -54,7 +55,7 @@ impl ValkeyBloom {
         Ok(())
     }
 
-    /// Returns the capacity and the error rate of layer `index`, behind one with a capacity of `before` items.
+    /// Returns the capacity and the error rate of layer `index`, after one with a capacity of `before` items.
     pub(super) fn layer_parameters(
         &self,
         index: usize,
@@ -71,10 +72,11 @@ impl ValkeyBloom {
         Ok((capacity_items, error_rate))
     }
 
-    /// Returns the layer that comes after `layers`.
+    /// Returns the next layer after `layers`.
     ///
     /// # Errors
-    /// [`AddError`] when the filter cannot grow.
+    ///
+    /// [`AddError`] if the filter cannot grow.
     pub fn next_layer(&self, layers: &[Layer], hash: Hash) -> Result<LayerSpec, AddError> {
         let before = layers.last().map(Layer::capacity_items);
         if before.is_some() && self.growth.is_fixed_size() {
@@ -89,7 +91,8 @@ impl ValkeyBloom {
 /// Returns the layer for `capacity_items` at `error_rate`.
 ///
 /// # Errors
-/// [`ReserveError`] when there can be no such layer.
+///
+/// [`ReserveError`] if such a layer is impossible.
 pub(super) fn layer_spec(
     capacity_items: u64,
     error_rate: f64,
@@ -97,23 +100,23 @@ pub(super) fn layer_spec(
     hash: Hash,
 ) -> Result<LayerSpec, ReserveError> {
     let size_bytes = layer_size_bytes(capacity_items, error_rate);
-    // No layout has more bits either.
+    // No layout supports more bits.
     if size_bytes > LAYER_MAX_BYTES {
         return Err(ReserveError::TooLarge { needed_bytes: size_bytes, limit_bytes: LAYER_MAX_BYTES });
     }
     let size_bits = size_bytes.saturating_mul(8);
     let probes = probes(size_bits, capacity_items, rounding);
-    // Only parameters that are not valid give more probes than the layout takes.
+    // Only invalid parameters give more probes than the layout supports.
     let layout = Prime::new(probes, size_bits).ok_or(ReserveError::ErrorRateVanishes)?;
     let placement = Placement::new(hash, Layout::Prime(layout));
     Ok(LayerSpec { placement, cells: CellState::Bits, size_bits, capacity_items, has_head: true })
 }
 
-/// Returns the rounding of the release that made the layers, by their probes: up if the probes of one of them come
-/// from no other rounding. For most error rates both give the same probes, and the result is that of the newer
+/// Returns the rounding of the release that created the layers, from their probes: up if the probes of one of them
+/// fit no other rounding. For most error rates both give the same probes, and the result is that of the newer
 /// release.
 ///
-/// The encoding has no field for it. The rule depends only on what is saved. So a filter of 0.1.0 grows alike on a
+/// The encoding has no field for it. The rule depends only on saved values. So a filter of 0.1.0 grows alike on a
 /// primary that loaded the old encoding and on a replica that got the new one, and a filter of 1.0 is never affected.
 fn rounding_of(layers: &[Layer]) -> Rounding {
     let is_rounded_up = |layer: &Layer| {
@@ -124,7 +127,7 @@ fn rounding_of(layers: &[Layer]) -> Rounding {
     if layers.iter().any(is_rounded_up) { Rounding::Up } else { Rounding::Nearest }
 }
 
-/// How the number of probes is made a whole number.
+/// How the number of probes is rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {
     /// To the nearest: valkey-bloom 1.0.
@@ -151,7 +154,7 @@ pub fn probes(size_bits: u64, capacity_items: u64, rounding: Rounding) -> u32 {
     u32::try_from(truncate(probes)).unwrap_or(u32::MAX).max(1)
 }
 
-/// Returns the error rate of layer `index` (0 is the first, which is not tightened); nothing if it is not above the
+/// Returns the error rate of layer `index` (0 is the first, which is not tightened); `None` if it is not above the
 /// smallest normal double.
 #[must_use]
 pub fn layer_error_rate(error_rate: f64, tightening_ratio: f64, index: usize) -> Option<f64> {
@@ -159,19 +162,19 @@ pub fn layer_error_rate(error_rate: f64, tightening_ratio: f64, index: usize) ->
     (layer_rate > f64::MIN_POSITIVE).then_some(layer_rate)
 }
 
-/// Bytes that valkey-bloom counts for a filter beside its layers.
+/// Bytes that valkey-bloom counts for a filter besides its layers.
 const FILTER_BYTES: u64 = 48;
-/// Bytes that it counts for a layer beside its bits.
+/// Bytes that it counts for a layer besides its bits.
 const LAYER_BYTES: u64 = 208;
-/// Bytes of a place in its array of layers.
+/// Bytes of a slot in its array of layers.
 const PLACE_BYTES: u64 = 8;
 
-/// Returns the size of a filter in bytes as valkey-bloom 1.0 reports it, from the bytes of each layer's bits: `Size` of
-/// BF.INFO.
+/// Returns the size of a filter in bytes as valkey-bloom 1.0 reports it, from the bytes of each layer's bits: `Size`
+/// of BF.INFO.
 ///
-/// This is the memory that valkey-bloom allocates, not ours: that is
-/// [`Filter::size_bytes`](crate::bloom::Filter::size_bytes). It includes the places of valkey-bloom's array of
-/// layers: 1, then 4, 8, 16 and so on (right after its BF.LOAD, the number of layers). O(layers).
+/// This is the memory that valkey-bloom allocates, not the memory of everbloom, which is
+/// [`Filter::size_bytes`](crate::bloom::Filter::size_bytes). It includes the slots of valkey-bloom's array of layers:
+/// 1, then 4, 8, 16 and so on (directly after its BF.LOAD, the number of layers). O(layers).
 #[must_use]
 pub fn size_bytes(layers_bytes: impl IntoIterator<Item = u64>) -> u64 {
     let (mut count, mut sum) = (0u64, FILTER_BYTES);
@@ -182,15 +185,15 @@ pub fn size_bytes(layers_bytes: impl IntoIterator<Item = u64>) -> u64 {
     sum.saturating_add(places_bytes(count))
 }
 
-/// Returns the bytes of an array that grew to `count` places one by one.
+/// Returns the bytes of an array that grew to `count` slots one by one.
 fn places_bytes(count: u64) -> u64 {
     let places = if count <= 1 { count } else { count.checked_next_power_of_two().unwrap_or(count).max(4) };
     places.saturating_mul(PLACE_BYTES)
 }
 
-/// Returns the capacity of a filter of valkey-bloom 1.0 that has grown as far as `limit_bytes` there, its error rate
-/// and our [`LAYERS_MAX`] permit: `Max scaled capacity` of BF.INFO. For a fixed filter it is its capacity. The
-/// parameters must be valid. O(layers).
+/// Returns the capacity of a filter that valkey-bloom 1.0 has grown as far as `limit_bytes`, the error rate and
+/// [`LAYERS_MAX`] permit: `Max scaled capacity` of BF.INFO. For a fixed filter it is its capacity. The parameters
+/// must be valid. O(layers).
 #[must_use]
 pub fn max_scaled_capacity(parameters: &ValkeyBloom, limit_bytes: u64) -> u64 {
     let layers = if parameters.growth.is_fixed_size() { 1 } else { LAYERS_MAX };
@@ -233,7 +236,7 @@ mod tests {
 
     #[test]
     fn the_largest_capacity_is_the_one_valkey_bloom_reports() {
-        // As valkey-bloom 1.0.1 replies at its default limit.
+        // Replies of valkey-bloom 1.0.1 with its default limit.
         for (error_rate, capacity, expansion, expected) in [
             (0.01, 100, 2, 26_214_300),
             (0.1, 1, 2, 16_777_215),
@@ -268,7 +271,7 @@ mod tests {
 
     #[test]
     fn the_size_counts_the_places_for_layers() {
-        // As recorded: one layer of 120 bytes, and eight layers, each a place of eight.
+        // Recorded values: one layer of 120 bytes, and eight layers, for which the array has eight slots.
         assert_eq!(size_bytes([120]), 384);
         assert_eq!(size_bytes([0; 2]), 48 + 4 * 8 + 2 * 208);
         assert_eq!(size_bytes([0; 5]), 48 + 8 * 8 + 5 * 208);
@@ -277,7 +280,7 @@ mod tests {
 
     #[test]
     fn sizes_are_those_of_both_releases() {
-        // Bytes and probes read in payloads of valkey-bloom 1.0.1, and the probes of 0.1.0.
+        // Bytes and probes in payloads of valkey-bloom 1.0.1, and the probes of 0.1.0.
         for (capacity, error_rate, size_bytes, nearest, up) in [
             (10, 0.1, 6, 3, 4),
             (100, 0.01, 120, 7, 7),

@@ -1,4 +1,4 @@
-//! The demand on a layer: how many items at which error rate, depending on its cells.
+//! The requirements of a layer: the number of items and the error rate, for its cell type.
 
 use std::ops::RangeInclusive;
 
@@ -7,18 +7,18 @@ use crate::bloom::cells::{CellType, ONE_PAGE_MAX_WORDS};
 use crate::bloom::limits::{LAYER_ERROR_RATE_MIN, PAGED_MIN_BYTES};
 use crate::bloom::window::{LIVE_GENERATIONS, WINDOW_GENERATIONS};
 
-/// The demand on a layer.
+/// The requirements of a layer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Demand {
-    /// What stands at a position.
+    /// The cell type.
     pub(super) cells: CellType,
     /// The items at its capacity.
     pub(super) items: f64,
-    /// The error rate that it must keep with them; of one column, if the cells have columns.
+    /// The error rate to keep with these items; for cells with columns, that of one column.
     pub(super) rate: f64,
-    /// Whether `items` are counted ones, without false positives; else they are added ones.
+    /// Whether `items` are counted items, which exclude false positives. Otherwise they are added items.
     pub(super) is_counted: bool,
-    /// Numbers of probes among which the smallest layer is found.
+    /// Range of numbers of probes in which the smallest layer is found.
     pub(super) probes: (u32, u32),
     /// Positions of a step between sizes of scattered layers.
     pub(super) step_positions: u64,
@@ -31,7 +31,7 @@ pub(super) struct Demand {
 }
 
 impl Demand {
-    /// Returns the demand on a layer of these cells that keeps `error_rate` with `capacity_items`.
+    /// Returns the requirements of a layer with these cells that keeps `error_rate` with `capacity_items`.
     pub(super) fn new(cells: CellType, capacity_items: u64, error_rate: f64) -> Self {
         let (items, rate) = (capacity_items.max(1), sized_rate(error_rate));
         let measures = cells.measures();
@@ -49,7 +49,7 @@ impl Demand {
             };
         }
         // Fifteen columns are live at the end of a generation. Each is a filter over the same positions, and an item
-        // is found if any of them contains it. So the rate is at most the sum of theirs.
+        // is found if any of them contains it. So the error rate is at most the sum of theirs.
         Self {
             cells,
             items: column_items(items),
@@ -63,8 +63,8 @@ impl Demand {
         }
     }
 
-    /// Returns the numbers of probes among which the smallest layer is found: the best one is `log2(1/rate)` for an
-    /// ideal layer (Bloom, 1970), a few fewer for unevenly loaded lines.
+    /// Returns the numbers of probes among which the smallest layer is found. The best number is `log2(1/rate)` for
+    /// an ideal layer (Bloom, 1970), and a few fewer for unevenly loaded lines.
     pub(super) fn probe_candidates(&self, most: u32) -> RangeInclusive<u32> {
         let (fewer, more) = self.probes;
         let ideal = truncate(-libm::log2(self.rate));
@@ -73,7 +73,7 @@ impl Demand {
     }
 }
 
-/// Returns the rate that a layer for `error_rate` is sized for: the nearest one within the limits.
+/// Returns the error rate that a layer for `error_rate` is sized for: the nearest one within the limits.
 #[must_use]
 pub fn sized_rate(error_rate: f64) -> f64 {
     let rate = if error_rate.is_nan() { LAYER_ERROR_RATE_MIN } else { error_rate };
@@ -86,12 +86,12 @@ const RATE_MAX: f64 = 1.0 - 1.0 / (1u64 << 20) as f64;
 /// Lines per item for error rates from the given ones on.
 type LinesByRate = [(f64, u8); 8];
 
-/// The fewest lines with which a layer is at most some 1.2 % larger than a scattered one, down to 5e-7. Below that an
-/// item has many probes, and one more line costs little.
+/// The fewest lines with which a layer is at most about 1.2 % larger than a scattered one, down to 5e-7. Below that
+/// an item has many probes, and one more line costs little.
 const LINES_OF_ONE_COLUMN: LinesByRate =
     [(0.05, 1), (3.5e-3, 2), (5e-4, 3), (5e-5, 4), (5e-6, 5), (5e-7, 6), (1e-7, 7), (0.0, 8)];
 
-/// By the error rate of the filter: the fewest lines with which a layer is at most some 1.5 % larger than with any
+/// By the error rate of the filter: the fewest lines with which a layer is at most about 1.5 % larger than with any
 /// other number.
 const LINES_OF_COLUMNS: LinesByRate =
     [(0.1, 4), (5e-3, 5), (1.5e-3, 6), (3e-4, 7), (0.0, 8), (0.0, 8), (0.0, 8), (0.0, 8)];
@@ -100,17 +100,18 @@ fn lines_by_rate(lines: &LinesByRate, rate: f64) -> u8 {
     lines.iter().find(|(from, _)| rate >= *from).map_or(8, |(_, lines)| *lines)
 }
 
-/// Standard deviations of the sum of fifteen generations, at random arrivals, that a layer of columns is sized for.
+/// Standard deviations of the sum of fifteen generations, with random arrivals, for which a layer of columns is
+/// sized.
 const SUM_DEVIATIONS: f64 = 4.0;
-/// Standard deviations of a single generation that its column is sized for, while the others have their share.
+/// Standard deviations of a single generation for which its column is sized, while the others have their share.
 const COLUMN_DEVIATIONS: f64 = 5.0;
-/// How far one column may exceed its share while the others do not: the rate of a column rises with a high power of
-/// its items.
+/// Factor by which one column may exceed its share while the others do not: the rate of a column rises with a high
+/// power of its items.
 const COLUMN_SURPLUS: f64 = 1.15;
 
-/// Returns the items of a generation that a layer of columns is sized for, at least one: a fourteenth of the
-/// capacity, and a margin for Poisson numbers of items. Fifteen generations together exceed it once in thirty
-/// thousand, one generation less often.
+/// Returns the items per generation for which a layer of columns is sized, at least one: a fourteenth of the
+/// capacity, and a margin for Poisson arrivals. Fifteen generations together exceed it once in thirty thousand times,
+/// one generation less often.
 #[must_use]
 pub fn column_items(capacity_items: u64) -> f64 {
     let mean = capacity_items as f64 / WINDOW_GENERATIONS as f64;
@@ -118,8 +119,8 @@ pub fn column_items(capacity_items: u64) -> f64 {
     by_sum.max(arrivals(mean) / COLUMN_SURPLUS)
 }
 
-/// Returns the most items of one generation at an even pace with random arrivals: once in three million generations it
-/// has more.
+/// Returns the largest number of items of one generation at an even pace with random arrivals. One in three million
+/// generations exceeds it.
 #[must_use]
 pub fn most_arrivals(capacity_items: u64) -> u64 {
     truncate(arrivals(capacity_items as f64 / WINDOW_GENERATIONS as f64))

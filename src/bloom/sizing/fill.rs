@@ -1,4 +1,4 @@
-//! The items and the error rate of an existing layer, by the models that it was sized by.
+//! The items and the error rate of an existing layer, by the models of its sizing.
 
 use super::page::PageModel;
 use super::paged::mean_rate;
@@ -6,10 +6,11 @@ use super::scattered::{self, ADDED_MAX, added_items};
 use super::{Shape, truncate};
 use crate::bloom::estimate::{self, fill, ln_clear};
 
-/// Items per page below which the rate of this load is taken: an upper bound, and far below any promised rate.
+/// Fewest items per page for which a rate is computed. For fewer items this rate is an upper bound, far below any
+/// promised rate.
 const LOAD_MIN: f64 = 4.0;
-/// Items per page up to which the loads of pages are summed one by one. Above, the quadrature that layers are sized
-/// by is exact enough.
+/// Largest number of items per page for which the loads of pages are summed one by one. Above it, the quadrature that
+/// layers are sized by is exact enough.
 const LIGHT_LOAD: f64 = 128.0;
 
 /// Returns the error rate of a layer, or of one column of it, with `items` distinct added items. O(1).
@@ -24,22 +25,22 @@ pub fn rate_of(shape: &Shape, items: f64) -> f64 {
     }
 }
 
-/// Returns the error rate of a layer that has counted its capacity of items: at most the one that it was sized for.
-/// O(probes).
+/// Returns the error rate of a layer that has counted as many items as its capacity: at most the rate that it was
+/// sized for. O(probes).
 #[must_use]
 pub fn full_rate(shape: &Shape) -> f64 {
     rate_of(shape, added_at_capacity(shape))
 }
 
-/// Returns the added items of a layer that has counted its capacity of items: these, and the false positives, which
-/// are not counted.
+/// Returns the number of added items of a layer that has counted as many items as its capacity. It includes the false
+/// positives, which are not counted.
 fn added_at_capacity(shape: &Shape) -> f64 {
     let (capacity, unit) = (shape.capacity_items as f64, -ln_miss(shape));
     let Some(model) = page_model(shape) else { return added_items(capacity * unit, shape.probes) / unit };
     let most = ADDED_MAX / unit;
     let rate = |items: f64| model.error_rate((items / pages(shape)).max(LOAD_MIN)).min(1.0);
     let mut items = capacity;
-    // Newton's steps from below never go too far: the share of items that are counted falls.
+    // Newton's steps from below never overshoot, because the share of counted items falls.
     for _ in 0..STEPS_MAX {
         let counted = items * (1.0 - mean_rate(|part| rate(items * part)));
         let step = (capacity - counted) / (1.0 - rate(items));
@@ -56,35 +57,36 @@ const STEPS_MAX: usize = 20;
 /// Relative step at which the search ends.
 const TOLERANCE: f64 = 1e-9;
 
-/// Returns the error rate of a layer that has counted `items` items, whose probes lie at any position. O(probes).
+/// Returns the error rate of a layer that has counted `items` items and whose probes are at any position. O(probes).
 #[must_use]
 pub fn full_rate_anywhere(items: u64, positions: u64, probes: u32) -> f64 {
     let fill = -libm::expm1(-added_anywhere(items, positions, probes) * unit_of(positions, probes));
     estimate::error_rate_now(fill, probes)
 }
 
-/// Returns the added items of a layer that has counted `items` items, whose probes lie at any position: these, and the
-/// false positives, which are not counted. O(probes).
+/// Returns the number of added items of a layer that has counted `items` items and whose probes are at any position.
+/// It includes the false positives, which are not counted. O(probes).
 #[must_use]
 pub fn added_anywhere(items: u64, positions: u64, probes: u32) -> f64 {
     let unit = unit_of(positions, probes);
     added_items(items as f64 * unit, probes) / unit
 }
 
-/// Returns the expected number of times that an item sets a given position, if its probes lie at any.
+/// Returns the expected number of times that an item sets a given position, if its probes are at any position.
 fn unit_of(positions: u64, probes: u32) -> f64 {
     -f64::from(probes.max(1)) * libm::log1p(-1.0 / positions.max(2) as f64)
 }
 
 /// Returns the estimated number of distinct added items of a layer with `set_cells` set cells. An item sets each
-/// position with the same probability, whatever the page and the lines. A full layer is taken as one with a single
+/// position with the same probability, for every page and number of lines. A full layer counts as one with a single
 /// clear cell. O(probes).
 #[must_use]
 pub fn estimated_items(shape: &Shape, set_cells: u64) -> f64 {
     ln_clear(set_cells, shape.positions) / ln_miss(shape)
 }
 
-/// Returns the cells that `items` distinct items are expected to set: the inverse of [`estimated_items`]. O(probes).
+/// Returns the number of cells that `items` distinct items are expected to set: the inverse of [`estimated_items`].
+/// O(probes).
 #[must_use]
 pub fn expected_cells(shape: &Shape, items: f64) -> f64 {
     -libm::expm1(items * ln_miss(shape)) * shape.positions as f64

@@ -1,7 +1,7 @@
 //! The policy of RedisBloom's filters: its sizes and growth, bit for bit.
 //!
-//! A filter that is made here has the same bits as RedisBloom's after the same commands. A filter that is read from a
-//! RedisBloom server grows as it would have grown there, whichever release wrote it.
+//! A filter that is created here has the same bits as RedisBloom's after the same commands. A filter that is loaded
+//! from a RedisBloom server grows as it would have grown there, for every release that wrote it.
 
 pub mod sizing;
 
@@ -15,16 +15,16 @@ use crate::bloom::limits::EXPANSION_DEFAULT;
 use crate::bloom::outcome::{AddError, ReserveError};
 use crate::bloom::placement::Layout;
 
-/// Share of the requested error rate that the first layer of a growing filter gets, and of its predecessor's that each
-/// later layer gets.
+/// Share of the requested error rate for the first layer of a growing filter. Each later layer gets the same share of
+/// the rate of the layer before it.
 const TIGHTENING: f64 = 0.5;
 
 /// The parameters of a filter of RedisBloom's format.
 ///
-/// A filter grows by the rules of current RedisBloom and by its own options, whichever release wrote it: the next
-/// layer has `growth` times the capacity of the last one and half its error rate. The filter cannot grow where
-/// RedisBloom overflows (capacity times growth beyond 64 bits, 2^64 bits) or refuses (an error rate of 0, a growth of
-/// 0). It stays readable, and each new item is an error.
+/// A filter grows by the rules of current RedisBloom and by its own options, for every release that wrote it: the
+/// next layer has `growth` times the capacity of the last one and half its error rate. The filter cannot grow if
+/// RedisBloom would overflow (capacity times growth beyond 64 bits, 2^64 bits) or refuse (an error rate of 0, a
+/// growth of 0). It stays readable, and each new item is an error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RedisBloom {
     options: Options,
@@ -37,15 +37,15 @@ impl RedisBloom {
     /// Growth of filters whose payload has none (RedisBloom 2.0).
     pub const OLDEST_GROWTH: u32 = EXPANSION_DEFAULT;
 
-    /// Returns the filter that BF.RESERVE makes for `capacity_items` at `error_rate`. Fixed filters have a growth
-    /// too, which is written and never used.
+    /// Returns the filter that BF.RESERVE creates for `capacity_items` at `error_rate`. Fixed filters have a growth
+    /// too, which is saved but never used.
     #[must_use]
     pub fn new(error_rate: f64, capacity_items: u64, options: Options, growth: u32) -> Self {
         let first_error_rate = error_rate * options.first_share();
         Self { options, growth, first_error_rate, first_capacity_items: capacity_items }
     }
 
-    /// Returns the parameters of a filter whose first layer is this one; nothing for a layer of another format.
+    /// Returns the parameters of a filter with this first layer; `None` for a layer of another format.
     #[must_use]
     pub fn of_first_layer(options: Options, growth: u32, first: &Layer) -> Option<Self> {
         let Layout::Modulo(layout) = first.layout() else { return None };
@@ -53,9 +53,8 @@ impl RedisBloom {
         Some(Self { options, growth, first_error_rate, first_capacity_items })
     }
 
-    /// Returns the error rate and capacity with which BF.RESERVE makes this filter in every release of RedisBloom.
-    /// Returns nothing if no such command makes it, as for a fixed filter with another written growth than
-    /// [`RESERVED_GROWTH`].
+    /// Returns the error rate and capacity with which BF.RESERVE creates this filter in every release of RedisBloom;
+    /// `None` if no such command does, as for a fixed filter with a saved growth other than [`RESERVED_GROWTH`].
     #[must_use]
     pub fn reserve_parameters(&self) -> Option<(f64, u64)> {
         let (error_rate, capacity_items) = (self.asked_error_rate(), self.first_capacity_items);
@@ -70,34 +69,34 @@ impl RedisBloom {
         (is_accepted && is_same).then_some((error_rate, capacity_items))
     }
 
-    /// Returns the error rate that a command requests to make the first layer.
+    /// Returns the error rate that a command must request to create the first layer.
     #[must_use]
     pub fn asked_error_rate(&self) -> f64 {
         self.first_error_rate / self.options.first_share()
     }
 
-    /// Returns how the items of new filters with these parameters are hashed.
+    /// Returns the hash of new filters with these parameters.
     #[must_use]
     pub const fn hash(&self) -> Murmur2 {
         self.options.hash()
     }
 
-    /// Returns whether RedisBloom 1.1 may have made the filter. Its hash differs from that of 2.0 and the bytes do
-    /// not say which one it was: only the operator knows. Later releases read such a filter by the hash of 2.0 and
-    /// miss its items.
+    /// Returns whether RedisBloom 1.1 may have written the filter. Its hash differs from that of 2.0, and the saved
+    /// bytes do not show which one was used: only the operator can know. Later releases read such a filter with the
+    /// hash of 2.0 and do not find its items.
     #[must_use]
     pub fn may_be_of_release_1_1(&self) -> bool {
         self.options.has_wide_hash() && self.options.rounding() == Rounding::PowerOfTwo
     }
 
-    /// Returns the rules that the filter was made by and grows by.
+    /// Returns the options of the filter.
     #[must_use]
     pub const fn options(&self) -> Options {
         self.options
     }
 
-    /// Returns the capacity of the next layer divided by that of the last one: any number in filters from other
-    /// servers.
+    /// Returns the factor from the capacity of the last layer to that of the next one: any number in filters from
+    /// other servers.
     #[must_use]
     pub const fn expansion(&self) -> u32 {
         self.growth
@@ -117,7 +116,7 @@ impl RedisBloom {
         capacity_items.ok_or(ReserveError::TooLong)
     }
 
-    /// Returns the capacity and the error rate of layer `index`, behind one with a capacity of `before` items.
+    /// Returns the capacity and the error rate of layer `index`, after one with a capacity of `before` items.
     pub(super) fn layer_parameters(
         &self,
         index: usize,
@@ -137,10 +136,11 @@ impl RedisBloom {
         layer_spec(capacity_items, error_rate, self.options, hash).ok_or(ReserveError::TooLong)
     }
 
-    /// Returns the layer that comes after `layers`.
+    /// Returns the next layer after `layers`.
     ///
     /// # Errors
-    /// [`AddError`] when the filter cannot grow.
+    ///
+    /// [`AddError`] if the filter cannot grow.
     pub(super) fn next_layer(&self, layers: &[Layer]) -> Result<LayerSpec, AddError> {
         let (hash, error_rate) = match layers.last().map(|last| (last, last.layout())) {
             None => (Hash::RedisBloom(self.hash()), self.first_error_rate),
@@ -155,7 +155,7 @@ impl RedisBloom {
     }
 }
 
-/// The option bits of a filter, as RedisBloom writes them: the rules that it was made by and grows by.
+/// The option bits of a filter, as RedisBloom saves them. They select how it is sized, hashed and grown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options(u8);
 
@@ -170,14 +170,14 @@ const FIXED: u8 = 8;
 const KNOWN: u8 = NO_ROUND | CAPACITY_IS_BITS | WIDE_HASH | FIXED;
 
 impl Options {
-    /// The options of a filter that a command makes and that grows.
+    /// The options of a growing filter that a command creates.
     pub const SCALING: Self = Self(NO_ROUND | WIDE_HASH);
-    /// The options of a filter that a command makes with NONSCALING.
+    /// The options of a filter that a command creates with NONSCALING.
     pub const FIXED: Self = Self(NO_ROUND | WIDE_HASH | FIXED);
     /// The options of filters whose payload has none (RedisBloom 1.0).
     pub const OLDEST: Self = Self(0);
 
-    /// Returns the options of a number; nothing if it has a bit that no release knows.
+    /// Returns the options of a number; `None` if it has a bit that no release uses.
     #[must_use]
     pub fn from_bits(bits: u64) -> Option<Self> {
         u8::try_from(bits).ok().filter(|bits| bits & !KNOWN == 0).map(Self)
@@ -189,7 +189,7 @@ impl Options {
         self.0
     }
 
-    /// Returns how a layer's bits follow from its capacity.
+    /// Returns how a layer's bits are computed from its capacity.
     #[must_use]
     pub const fn rounding(self) -> Rounding {
         if self.0 & CAPACITY_IS_BITS != 0 {
@@ -207,7 +207,7 @@ impl Options {
         if self.has_wide_hash() { Murmur2::Wide } else { Murmur2::Narrow }
     }
 
-    /// Returns whether items are hashed with 64 bits, otherwise with 32.
+    /// Returns whether items are hashed with 64 bits instead of 32.
     #[must_use]
     pub const fn has_wide_hash(self) -> bool {
         self.0 & WIDE_HASH != 0
@@ -225,7 +225,7 @@ impl Options {
 }
 
 impl LayerParameters {
-    /// Returns the parameters of a layer; nothing for one of another format.
+    /// Returns the parameters of a layer; `None` for a layer of another format.
     #[must_use]
     pub fn of_layer(layer: &Layer) -> Option<Self> {
         let Layout::Modulo(layout) = layer.layout() else { return None };
@@ -242,14 +242,14 @@ pub fn reported_size_bytes(layers: &[Layer]) -> u64 {
     })
 }
 
-/// Growth that BF.RESERVE writes for a fixed filter where nothing is configured.
+/// Growth that BF.RESERVE saves for a fixed filter with the default settings.
 pub const RESERVED_GROWTH: u32 = EXPANSION_DEFAULT;
-/// Largest error rate of a filter that a command makes; RedisBloom 8 lowers any above to this one.
+/// Largest error rate of a filter that a command creates. RedisBloom 8 lowers any higher one to this.
 pub const COMMAND_ERROR_RATE_MAX: f64 = 0.25;
 /// Largest capacity that RedisBloom 8 accepts in a command.
 pub const COMMAND_CAPACITY_MAX_ITEMS: u64 = 1 << 30;
 
-/// Bytes of RedisBloom's struct of a chain (8.0 on a 64-bit host).
+/// Bytes of RedisBloom's struct of a filter (8.0 on a 64-bit host).
 const CHAIN_STRUCT_BYTES: u64 = 32;
 /// Bytes of RedisBloom's struct of a layer (8.0 on a 64-bit host).
 const LAYER_STRUCT_BYTES: u64 = 64;

@@ -1,4 +1,4 @@
-//! The layers that RedisBloom makes: its formulas in its order, in doubles, with its own rounded constants.
+//! The sizes of RedisBloom's layers: its formulas in its order of operations, in doubles, with its rounded constants.
 
 #![expect(
     clippy::approx_constant,
@@ -13,12 +13,12 @@ use crate::bloom::layout::Modulo;
 use crate::bloom::placement::{Layout, Placement};
 use crate::bloom::sizing::truncate;
 
-/// How the bits of a layer follow from its capacity.
+/// How a layer's bits are computed from its capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {
     /// The bits of the formula; since RedisBloom 2.2.
     None,
-    /// The next power of two, and the capacity grows with it; before RedisBloom 2.2.
+    /// The next power of two, with a larger capacity; before RedisBloom 2.2.
     PowerOfTwo,
     /// Two to the power of the requested capacity.
     CapacityIsBits,
@@ -27,9 +27,9 @@ pub enum Rounding {
 /// Most probes per item. RedisBloom's constants give 1075 for the smallest error rate of a double, 2^-1074.
 pub const PROBES_MAX: u16 = 2048;
 
-/// The square of the natural logarithm of 2, as RedisBloom has it.
+/// The square of the natural logarithm of 2, with RedisBloom's digits.
 const LN2_SQUARED: f64 = 0.480453013918201;
-/// The natural logarithm of 2, as RedisBloom has it.
+/// The natural logarithm of 2, with RedisBloom's digits.
 const LN2: f64 = 0.693147180559945;
 
 /// Returns the bits per item of a layer with an error rate strictly between 0 and 1.
@@ -38,7 +38,7 @@ pub fn bits_per_item(error_rate: f64) -> f64 {
     (error_rate.ln() / LN2_SQUARED).abs()
 }
 
-/// Returns the probes of a layer with that number of bits per item; nothing if there are none or more than
+/// Returns the probes of a layer with this number of bits per item; `None` if there are none or more than
 /// [`PROBES_MAX`].
 #[must_use]
 pub fn probes_for(bits_per_item: f64) -> Option<u16> {
@@ -55,8 +55,8 @@ pub fn unrounded_bits(capacity_items: u64, bits_per_item: f64) -> u64 {
 /// Arrays are rounded up to whole words of 64 bits.
 const WORD_BITS: u64 = 64;
 
-/// Returns the layer for `capacity_items` at `error_rate`. Returns nothing where RedisBloom refuses too or overflows:
-/// for a capacity of 0, an error rate not strictly between 0 and 1, more than 2^63 bits.
+/// Returns the layer for `capacity_items` at `error_rate`; `None` if RedisBloom refuses it or overflows: a capacity
+/// of 0, an error rate not strictly between 0 and 1, more than 2^63 bits.
 #[must_use]
 pub fn layer_spec(capacity_items: u64, error_rate: f64, options: Options, hash: Hash) -> Option<LayerSpec> {
     if capacity_items == 0 || !(error_rate > 0.0 && error_rate < 1.0) {
@@ -81,7 +81,7 @@ pub fn layer_spec(capacity_items: u64, error_rate: f64, options: Options, hash: 
     Some(LayerSpec { placement, cells: CellState::Bits, size_bits, capacity_items, has_head: false })
 }
 
-/// Returns the power of two above the bits of `capacity_items`, its exponent, and the capacity that it gives.
+/// Returns the power of two above the bits of `capacity_items`, its exponent, and the resulting capacity.
 fn power_of_two(capacity_items: u64, bits_per_item: f64) -> Option<(u64, u8, u64)> {
     let asked_bits = capacity_items as f64 * bits_per_item;
     let exponent = u8::try_from(binary_exponent(asked_bits)? + 1).ok()?;
@@ -91,7 +91,7 @@ fn power_of_two(capacity_items: u64, bits_per_item: f64) -> Option<(u64, u8, u64
     Some((bits, exponent, capacity_items.checked_add(spare_items)?))
 }
 
-/// Returns the largest whole `e` with `2^e <= number`, as C's `logb`. Returns nothing for a number that is not normal
+/// Returns the largest integer `e` with `2^e <= number`, as C's `logb` does; `None` for a number that is not normal
 /// or not positive.
 fn binary_exponent(number: f64) -> Option<i16> {
     if !number.is_normal() || number < 0.0 {
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn layers_are_as_large_as_redisbloom_shows_them() {
-        // Error rate of the layer, capacity; probes, bits before rounding, bytes.
+        // Each entry: error rate of the layer, capacity; probes, bits before rounding, bytes.
         let expected: [(f64, u64, u16, u64, u64); 8] = [
             (0.005, 100, 8, 1102, 144),
             (0.025, 1000, 6, 7677, 960),
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn old_layers_are_rounded_as_old_releases_show_them() {
-        // Of real filters of RedisBloom 1.0.3, which had 8 bits where later releases have at least 64.
+        // These are real filters of RedisBloom 1.0.3, with 8 bits where later releases have at least 64.
         for (error_rate, asked, exponent, capacity_items) in
             [(0.01, 100, 10, 106), (0.1, 1, 3, 1), (0.01, 500, 13, 854), (1e-6, 1000, 15, 1139)]
         {
@@ -156,7 +156,7 @@ mod tests {
         let options = Options::from_bits(6).unwrap();
         let plan = made(10, 0.01, options).unwrap();
         assert_eq!((plan.size_bits, plan.capacity_items), (1024, 106));
-        // No room for a single item, more than the machine can address, more than a shift can make.
+        // Too small for a single item, more than the machine can address, more than a shift can make.
         for capacity_items in [1, 64, 256, u64::MAX] {
             assert_eq!(made(capacity_items, 0.01, options), None);
         }
@@ -178,7 +178,7 @@ mod tests {
                 assert_eq!(made(capacity_items, error_rate, options), None);
             }
         }
-        // Less than half a bit has no power of two above it that is a whole number of bits.
+        // Less than half a bit: no integral number of bits is a power of two above it.
         assert_eq!(made(1, 0.9999, Options::OLDEST), None);
     }
 
