@@ -26,9 +26,9 @@ pub struct LayerStats {
     pub items: u64,
     /// Distinct added items, estimated from its fill.
     pub estimated_items: f64,
-    /// Cells, mostly bits, at the positions of its probes.
+    /// Cells that the layer's probes can reach.
     pub cells: u64,
-    /// Those of them that are set.
+    /// Set cells among them.
     pub set_cells: u64,
     /// Its expected current error rate.
     pub error_rate: f64,
@@ -42,7 +42,7 @@ impl Layer {
         match self.shape() {
             Some(shape) => sizing::estimated_items(&shape, set_cells),
             None => {
-                // With equal hashes the first two probes are the same.
+                // With equal hashes the first two probes coincide.
                 let probes = self.layout().probes().saturating_sub(self.has_equal_hashes().into());
                 estimate::estimated_items(set_cells, self.positions(), probes)
             }
@@ -53,7 +53,7 @@ impl Layer {
     #[must_use]
     pub fn error_rate_now(&self) -> f64 {
         let set_cells = self.counts().set_cells;
-        // The fill does not give the rate of equal hashes, so it is measured.
+        // With equal hashes the rate does not follow from the fill, so it is measured.
         if self.has_equal_hashes() && set_cells > 0 {
             self.measured_rate()
         } else {
@@ -66,7 +66,8 @@ impl Layer {
         matches!(self.hash(), Hash::ValkeyBloom(seed) if seed.has_equal_halves())
     }
 
-    /// Returns the share of pseudo-random items, always the same ones, that are found. O([`MEASURED_PROBES`]).
+    /// Returns the share of pseudo-random items that are found. The items are always the same.
+    /// O([`MEASURED_PROBES`]).
     fn measured_rate(&self) -> f64 {
         let probes = u64::from(self.layout().probes());
         let items = (MEASURED_PROBES / probes.max(1)).max(1);
@@ -87,13 +88,13 @@ impl Layer {
     }
 }
 
-/// Probes with which the error rate of equal hashes is measured. Some thousand absent items have enough false
-/// positives: even at a promised rate of 1e-6 a full layer has 5 in a thousand.
+/// Probes with which the error rate of equal hashes is measured. A few thousand absent items give enough false
+/// positives: a full layer with a promised rate of 1e-6 has 5 in a thousand.
 const MEASURED_PROBES: u64 = 1 << 16;
 
 impl Filter {
-    /// Returns the statistics of the layers, the oldest first, and of the filter. Those of a sliding window are of
-    /// its live items, each counted in every generation in which it was added. O(layers).
+    /// Returns the statistics of the layers, the oldest first, and of the filter. In a sliding window they are those
+    /// of the live items, each counted in every generation in which it was added. O(layers).
     #[must_use]
     pub fn stats(&self) -> (Vec<LayerStats>, FilterStats) {
         let layers: Vec<_> = self.layers.iter().map(|layer| self.layer_stats(layer)).collect();
@@ -140,12 +141,12 @@ pub struct FilterStats {
     /// Distinct added items, estimated from the fill of all layers.
     ///
     /// An item that is found in an older layer is not added to a newer one. So the estimate of a newer layer is
-    /// divided by the share of absent items that the older ones do not find: they were full before it was made, and
-    /// their error rates are the same since.
+    /// divided by the share of absent items that the older layers do not find. The older layers were full before the
+    /// newer one was created, so their error rates have not changed since.
     pub estimated_items: f64,
-    /// Cells at the positions of probes.
+    /// Cells that probes can reach.
     pub cells: u64,
-    /// Those of them that are set.
+    /// Set cells among them.
     pub set_cells: u64,
     /// Bits of all cells.
     pub size_bits: u64,
@@ -155,18 +156,18 @@ pub struct FilterStats {
     pub error_rate: f64,
 }
 
-/// Least assumed share of absent items that older layers do not find: below it, the estimate of a newer layer means
-/// little.
+/// Smallest assumed share of absent items that older layers do not find. Below it, the estimate of a newer layer is
+/// not meaningful.
 const PASSING_MIN: f64 = 0.01;
 
 impl FilterStats {
     /// Returns the statistics of a filter with these layers, the oldest first. If the layers `are_independent`, as
-    /// after a merge, an item may be in several, and their estimates are added. O(layers).
+    /// after a merge, an item may be in several layers, and their estimates are added. O(layers).
     #[must_use]
     pub fn of(layers: &[LayerStats], are_independent: bool) -> Self {
         let passing_min = if are_independent { 1.0 } else { PASSING_MIN };
         let mut stats = Self::default();
-        // The logarithm of the share of absent items that no layer so far finds: small rates lose no digits.
+        // The logarithm of the share of absent items that no layer so far finds. It is exact for small rates.
         let mut ln_passing = 0.0;
         for layer in layers {
             stats.estimated_items += layer.estimated_items / libm::exp(ln_passing).max(passing_min);

@@ -1,7 +1,7 @@
-//! The rules of every filter, however it was made.
+//! The rules of every filter.
 //!
-//! [`Filter::internal_validate`] is the only check of them. Tests and fuzz targets call it after every step, decoders
-//! when they have built a filter. The rules of a cell type are in
+//! [`Filter::internal_validate`] is the only place that checks them. Tests and fuzz targets call it after every step,
+//! decoders after they have built a filter. The rules of a cell type are in
 //! [`Cell::broken_rule`](super::cells::Cell::broken_rule).
 
 use super::cells::{CellState, CellType};
@@ -29,6 +29,7 @@ impl Filter {
     /// Checks every rule of a filter.
     ///
     /// # Errors
+    ///
     /// The name of the part that breaks a rule.
     pub fn internal_validate(&self, depth: Depth) -> Result<(), &'static str> {
         if self.layers.is_empty() || !Extent::of(&self.layers).is_countable() {
@@ -92,11 +93,11 @@ impl Filter {
                 if !layers.iter().all(has_head) || !matches!(hash, Some(Hash::ValkeyBloom(_))) {
                     return Err("layers");
                 }
-                // The format writes only that of the first layer.
+                // The format saves only the capacity of the first layer.
                 if layers.first().map(Layer::capacity_items) != Some(policy.capacity_items) {
                     return Err("capacity");
                 }
-                // The format does not write the items of older layers: they are full.
+                // The format does not save the items of older layers, which are full.
                 let older = layers.iter().rev().skip(1);
                 let are_full = older.clone().all(Layer::is_full);
                 within_capacity(layers)?;
@@ -170,9 +171,9 @@ impl Layer {
                 let is_possible = (1..=valkeybloom::CAPACITY_MAX_ITEMS).contains(&capacity_items);
                 if is_possible { Ok(()) } else { Err("capacity") }
             }
-            // The count may exceed the capacity, since it begins with an estimate: at most that of a full array.
-            // Every counted item has set a clear bit. Only an array that chunks filled after items were added may
-            // have counted more, up to its capacity.
+            // The count may exceed the capacity because it begins with an estimate, which is at most that of a full
+            // array. Every counted item has set a clear bit. The count can only be higher, up to the capacity, in an
+            // array that chunks filled after items were added.
             (Layout::Scheme(layout), Hash::Client(..)) => {
                 if capacity_items == 0 || capacity_items > CAPACITY_MAX_ITEMS {
                     return Err("capacity");
@@ -190,7 +191,7 @@ impl Layer {
         match cells.state() {
             CellState::Counters(state) if counts.items > state.occurrences => Err("distinct items"),
             CellState::Counters(state) if state.occurrences > LAYER_OCCURRENCES_MAX => Err("items"),
-            // These count items by generation.
+            // These cells count items by generation.
             CellState::Columns(_) | CellState::Burst(_) if counts.items > 0 => Err("items"),
             _ => Ok(()),
         }

@@ -1,13 +1,12 @@
 //! How large a layer must be to keep its error rate.
 //!
 //! The textbook size, `-n ln p / ln(2)^2`, does not keep it. It ignores that the fill of a small layer varies and
-//! that the pages and lines of a paged one are not equally loaded. It also ignores that a filter does not count false
-//! positives: a full filter has more added items than counted ones. The models [`scattered`] and [`page`] account for
-//! all of it; tests/pure/sizing.rs and tests/pure/accuracy.rs prove it.
+//! that the pages and lines of a paged layer are not equally loaded. It also ignores that a filter does not count
+//! false positives: a full filter has more added items than counted ones. The models [`scattered`] and [`page`]
+//! account for this; tests/pure/sizing.rs and tests/pure/accuracy.rs check it.
 //!
-//! Replicas must build the same layer. So the functions here use IEEE 754 arithmetic, square roots included, and
-//! `exp` and `log` of the libm crate, whose results, unlike those of the C library, are the same bits on every
-//! machine.
+//! Replicas must build the same layer. So the functions here use IEEE 754 arithmetic, including square roots, and
+//! `exp` and `log` of the libm crate, which give the same bits on every machine, unlike those of the C library.
 
 mod demand;
 mod fill;
@@ -28,10 +27,10 @@ use crate::bloom::layout::{LINE_PROBES_MAX, LINES_MAX, Paged, Scattered};
 use crate::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES, PROBES_MAX};
 use crate::bloom::placement::{Layout, Placement};
 
-/// The constant parameters of a layer of everbloom's own layouts.
+/// The fixed parameters of a layer of everbloom's own layouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// What stands at a position.
+    /// The cell type.
     pub cells: CellType,
     /// Lines per item; 0 in a scattered layout.
     pub lines: u8,
@@ -39,13 +38,13 @@ pub struct Shape {
     pub probes: u32,
     /// Positions of the layer.
     pub positions: u64,
-    /// Items at which the layer is full.
+    /// The capacity.
     pub capacity_items: u64,
 }
 
 impl Shape {
-    /// Returns the smallest shape that keeps `error_rate` with `capacity_items` distinct items; of columns, with that
-    /// number of items in every window at an even pace.
+    /// Returns the smallest shape that keeps `error_rate` with `capacity_items` distinct items. For columns that is
+    /// the number of items in every window at an even pace.
     ///
     /// Rates below [`LAYER_ERROR_RATE_MIN`](crate::bloom::limits::LAYER_ERROR_RATE_MIN) are sized as that rate, rates
     /// above `1 - 2^-20` as that one. A shape for more items is never smaller. A shape for a lower rate is never
@@ -58,13 +57,13 @@ impl Shape {
             Some(solution) => (0, solution),
             None => (demand.lines, paged::solve(&demand)),
         };
-        // More positions than needed only lower the rate.
+        // Additional positions only lower the rate.
         let positions =
             positions.checked_next_multiple_of(cells.measures().unit_positions).unwrap_or(positions);
         Self { cells, lines, probes, positions, capacity_items }
     }
 
-    /// Returns the shape of a layer with one of our own layouts; nothing for other layouts.
+    /// Returns the shape of a layer with one of everbloom's own layouts; `None` for other layouts.
     #[must_use]
     pub(super) fn of(layout: Layout, cells: CellType, positions: u64, capacity_items: u64) -> Option<Self> {
         let (lines, probes) = match layout {
@@ -100,7 +99,7 @@ impl Shape {
         }
     }
 
-    /// Returns the layer of this shape, which must be valid, behind layers that end at `address`.
+    /// Returns the layer of this shape, which must be valid, after layers that end at `address`.
     #[must_use]
     pub fn spec(&self, hash: Hash, address: u64) -> LayerSpec {
         let (cells, placement) = (CellState::new(self, address), Placement::new(hash, self.layout()));
@@ -111,7 +110,8 @@ impl Shape {
     /// Checks every field. Every decoder calls it before it allocates.
     ///
     /// # Errors
-    /// The name of the first field that is out of its range.
+    ///
+    /// The name of the first field that is out of range.
     pub fn validate(&self) -> Result<(), &'static str> {
         let measures = self.cells.measures();
         let (probes_max, unit) = match self.lines {
@@ -124,7 +124,7 @@ impl Shape {
         if self.probes == 0 || self.probes > probes_max {
             return Err("probes");
         }
-        // An add clears a whole region with a stamp, so a region is small. Smaller layers have no pages.
+        // An add may clear a whole region with a stamp, so a region must be small. Smaller layers have no pages.
         let has_pages = self.size_bits() / 64 > ONE_PAGE_MAX_WORDS;
         if self.positions == 0
             || !self.positions.is_multiple_of(unit)

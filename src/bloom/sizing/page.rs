@@ -1,15 +1,15 @@
-//! The error rate of a paged layer at a load.
+//! The error rate of a paged layer at a given load.
 //!
 //! Pages and lines are not equally loaded, and heavily loaded lines raise the error rate more than lightly loaded
 //! ones lower it. So the error rate is a mixture over the loads (Putze, Sanders and Singler, "Cache-, Hash- and
-//! Space-Efficient Bloom Filters", 2007, here with distinct lines in a page). The load J of a page is Poisson. Given
-//! J, the probability that all probes of a line are set is a sum of J-th powers, one for each number of positions
-//! that may be clear.
+//! Space-Efficient Bloom Filters", 2007, here with distinct lines in a page). The load J of a page is Poisson
+//! distributed. Given J, the probability that all probes of a line are set is a sum of J-th powers, one for each
+//! number of positions that may be clear.
 
 use crate::bloom::cells::Measures;
 use crate::bloom::layout::{LINE_BITS, LINE_PROBES_MAX, PAGE_LINES};
 
-/// How the probes of an item of a paged layer are split over its lines, and the cells there.
+/// How the probes of an item of a paged layer are split over its lines, and the cell type.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageModel {
     measures: Measures,
@@ -25,7 +25,7 @@ impl PageModel {
         Self { measures, lines, per_line: probes / lines, lines_with_one_more: probes % lines }
     }
 
-    /// Returns the error rate with on average `load` added items in each of many pages.
+    /// Returns the error rate with an average of `load` added items per page, for many pages.
     pub(super) fn error_rate(self, load: f64) -> f64 {
         let deviation = load.sqrt() * STEP;
         let start = load - deviation * f64::from(POINTS_BELOW);
@@ -40,7 +40,7 @@ impl PageModel {
         rate / weights
     }
 
-    /// Returns the [`error_rate`](Self::error_rate) at a light load, at most some 200: the sum over every number of
+    /// Returns the [`error_rate`](Self::error_rate) at a light load, at most about 200: the sum over every number of
     /// items of a page.
     pub(super) fn light_error_rate(self, load: f64) -> f64 {
         let mut walk = Walk::new(self, 0.0, 1.0);
@@ -62,7 +62,7 @@ impl PageModel {
         self.lines_hitting(1.0 - 1.0 / self.measures.line_positions as f64) / PAGE_LINES as f64
     }
 
-    /// Returns the expected lines of an item in which a probe falls outside the share `missing` of the line.
+    /// Returns the expected number of lines of an item in which a probe is outside the share `missing` of the line.
     fn lines_hitting(self, missing: f64) -> f64 {
         let hitting = |probes: u32, lines: u32| f64::from(lines) * (1.0 - power_of(missing, probes));
         hitting(self.per_line, self.lines - self.lines_with_one_more)
@@ -83,17 +83,17 @@ impl PageModel {
         libm::log1p(-hit / PAGE_LINES as f64)
     }
 
-    /// Returns the factors of the powers: by inclusion and exclusion over the positions that may be clear.
+    /// Returns the factors of the powers, by inclusion and exclusion over the positions that may be clear.
     fn coefficients(self, probes: u32) -> &'static [f64; TERMS] {
         let all = if self.measures.has_runs { &SIGNED_BINOMIALS } else { &MOMENT_COEFFICIENTS };
         all.get(probes as usize).unwrap_or(&[0.0; TERMS])
     }
 }
 
-/// The probability that all probes of a line are set, for equidistant numbers of items of its page.
+/// The probability that all probes of a line are set, for equally spaced numbers of items of its page.
 struct LineWalk {
     coefficients: &'static [f64; TERMS],
-    /// By the number of positions: the share of items that miss them, to the power of the items.
+    /// For each number of positions: the share of items that miss them, to the power of the number of items.
     powers: [Geometric; TERMS],
 }
 
@@ -107,8 +107,8 @@ impl LineWalk {
         Self { coefficients: model.coefficients(probes), powers }
     }
 
-    /// Returns the probability, at least 0: in a nearly empty page the terms are differences that rounding may take
-    /// below zero.
+    /// Returns the probability, at least 0: in a nearly empty page, rounding may make the differences of the terms
+    /// negative.
     fn probability(&self) -> f64 {
         let terms = self.coefficients.iter().zip(&self.powers);
         terms.map(|(coefficient, power)| coefficient * power.value).sum::<f64>().max(0.0)
@@ -121,7 +121,7 @@ impl LineWalk {
     }
 }
 
-/// The error rate of a page for equidistant numbers of its items.
+/// The error rate of a page for equally spaced numbers of its items.
 struct Walk {
     model: PageModel,
     line: LineWalk,
@@ -148,28 +148,28 @@ impl Walk {
     }
 }
 
-/// Items of a page up to which [`PageModel::light_error_rate`] sums: 40 standard deviations above a load of 128. Far
-/// lower loads need that margin for the heavy pages, which matter most.
+/// Largest number of items of a page in the sum of [`PageModel::light_error_rate`]: 40 standard deviations above a
+/// load of 128. Much lower loads need that margin, because heavy pages matter most.
 const LIGHT_ITEMS_MAX: u32 = 580;
 
-/// Distance of quadrature points in standard deviations. The trapezoid rule on a smooth bell converges faster
+/// Distance of quadrature points in standard deviations. The trapezoid rule on a smooth bell curve converges faster
 /// than any power of it: 3/4 leaves an error of about e^-35.
 const STEP: f64 = 0.75;
 /// Points below the mean: 7.5 standard deviations.
 const POINTS_BELOW: u32 = 10;
-/// All points. They reach 10.5 standard deviations above the mean: at the lowest rates the pages that matter most lie
-/// 2 above it.
+/// The number of points. They reach 10.5 standard deviations above the mean: at the lowest rates the pages that
+/// matter most are 2 above it.
 const POINTS: u32 = 25;
 
-/// A power whose exponent grows by equal steps.
+/// A power whose exponent grows in equal steps.
 #[derive(Clone, Copy)]
 struct Geometric {
     value: f64,
     ratio: f64,
 }
 
-/// Returns the Poisson probability of `count`, which need not be whole, up to a factor that is the same for all
-/// counts (Stirling's series; the next term is below 1e-9 from 100 on). It is 0 below 1, since a page without items
+/// Returns the Poisson probability of `count`, which need not be an integer, up to a factor that is the same for all
+/// counts (Stirling's series; the next term is below 1e-9 from 100 on). It is 0 below 1, because a page without items
 /// has no false positives.
 fn poisson_weight(count: f64, mean: f64) -> f64 {
     if count < 1.0 {
@@ -178,7 +178,7 @@ fn poisson_weight(count: f64, mean: f64) -> f64 {
     libm::exp(count - mean - count * libm::log(count / mean) - 1.0 / (12.0 * count)) / count.sqrt()
 }
 
-/// Returns `base` to a small whole power.
+/// Returns `base` to a small integer power.
 fn power_of(base: f64, exponent: u32) -> f64 {
     (0..exponent).fold(1.0, |product, _| product * base)
 }
@@ -186,13 +186,13 @@ fn power_of(base: f64, exponent: u32) -> f64 {
 /// Number of terms: 0 to [`LINE_PROBES_MAX`] positions of a line may be clear.
 const TERMS: usize = LINE_PROBES_MAX as usize + 1;
 
-/// By the probes of a line, `c_j` with `E[fill^q] = sum c_j G(1 - j/512)`, the probability that `q` positions, which
-/// may coincide, are all set. G is the generating function of the number of probes in the line.
+/// For each number of probes of a line: `c_j` with `E[fill^q] = sum c_j G(1 - j/512)`, the probability that `q`
+/// positions, which may coincide, are all set. G is the generating function of the number of probes in the line.
 static MOMENT_COEFFICIENTS: [[f64; TERMS]; TERMS] = all_moment_coefficients();
 
-/// Returns the coefficients. `q` positions are `i` distinct ones with the probability of an occupancy. By inclusion
-/// and exclusion `i` given positions are all set after t probes with probability `sum (-1)^j binomial(i, j) (1 -
-/// j/512)^t`.
+/// Returns the coefficients. The probability that `q` positions are `i` distinct ones is that of an occupancy. By
+/// inclusion and exclusion, `i` given positions are all set after t probes with probability `sum (-1)^j binomial(i,
+/// j) (1 - j/512)^t`.
 #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler, to which a wrong index is an error")]
 const fn all_moment_coefficients() -> [[f64; TERMS]; TERMS] {
     let mut all = [[0.0; TERMS]; TERMS];
@@ -209,7 +209,7 @@ const fn all_moment_coefficients() -> [[f64; TERMS]; TERMS] {
             }
             i += 1;
         }
-        // One more probe hits a set position or a clear one.
+        // One more probe is at a set position or at a clear one.
         let mut i = TERMS - 1;
         while i > 0 {
             let stay = i as f64 / LINE_BITS as f64;

@@ -1,7 +1,6 @@
 //! Sizes of layers that confine an item to a few lines of one page.
 //!
-//! The error rate at a load comes from [`page`](super::page). This module finds the load that has the demanded error
-//! rate.
+//! [`page`](super::page) gives the error rate at a load. This module finds the load with the required error rate.
 
 use super::demand::Demand;
 use super::page::PageModel;
@@ -9,7 +8,7 @@ use super::truncate;
 use crate::bloom::layout::LINE_PROBES_MAX;
 use crate::bloom::limits::PROBES_MAX;
 
-/// Returns the probes and positions of the smallest paged layer for a demand.
+/// Returns the probes and positions of the smallest paged layer that meets the requirements.
 pub(super) fn solve(demand: &Demand) -> (u32, u64) {
     let candidates = demand.probe_candidates(PROBES_MAX.min(u32::from(demand.lines) * LINE_PROBES_MAX));
     let first = most_promising(demand, candidates.clone());
@@ -19,7 +18,7 @@ pub(super) fn solve(demand: &Demand) -> (u32, u64) {
             continue;
         }
         let counted = counted_load(demand, candidate);
-        // Of equals the fewest probes.
+        // Among equally good numbers, the fewest probes win.
         if counted > load || (counted == load && candidate < probes) {
             (load, probes) = (counted, candidate);
         }
@@ -32,8 +31,8 @@ fn model(demand: &Demand, probes: u32) -> PageModel {
     PageModel::new(demand.cells.measures(), probes, demand.lines)
 }
 
-/// Returns the number of probes with the lowest rate, as a share of its permitted rate, at about the final load. It
-/// is mostly the best number; then one evaluation excludes each of the others.
+/// Returns the number of probes with the lowest rate, relative to its permitted rate, at about the final load. It is
+/// mostly the best number; then one evaluation rules out each of the others.
 fn most_promising(demand: &Demand, candidates: impl Iterator<Item = u32> + Clone) -> Option<u32> {
     let load = array_load(demand, demand.rate, candidates.clone().max()?);
     let share = |probes| model(demand, probes).error_rate(load) / model_rate(demand, probes);
@@ -44,15 +43,15 @@ fn most_promising(demand: &Demand, candidates: impl Iterator<Item = u32> + Clone
 }
 
 /// Returns whether a layer with `probes` probes certainly exceeds its rate when it has counted `load` items per page.
-/// Its added items are no fewer, so one evaluation of the rate decides, in place of some fifteen that find the load
-/// exactly.
+/// It has at least as many added items, so one evaluation of the rate is enough; finding the load exactly takes about
+/// fifteen.
 fn is_worse(load: f64, demand: &Demand, probes: u32) -> bool {
-    // Far more than the rounding of either rate.
+    // Much more than the rounding of either rate.
     const MARGIN: f64 = 1.0 + 1e-6;
     load > 0.0 && model(demand, probes).error_rate(load) > model_rate(demand, probes) * MARGIN
 }
 
-/// Returns the rate that the model must have for a layer to keep the demanded one; see [`PROGRESSION`].
+/// Returns the rate of the model at which a layer keeps the required rate; see [`PROGRESSION`].
 fn model_rate(demand: &Demand, probes: u32) -> f64 {
     if demand.cells.measures().has_runs {
         return demand.rate;
@@ -72,12 +71,12 @@ fn load_at(demand: &Demand, probes: u32) -> f64 {
     let (k, rate) = (f64::from(probes), model_rate(demand, probes));
     let fill = libm::exp(libm::log(rate) / k);
     let error_rate = |load| model(demand, probes).error_rate(load);
-    // A paged layer takes a few per cent less than this.
+    // A paged layer takes a few percent less than this.
     let ideal = array_load(demand, rate, probes);
     let (mut load, mut excess) = (ideal, libm::log(error_rate(ideal) / rate));
     // d ln rate / d ln load of the layer without pages.
     let mut slope = -k * (1.0 - fill) * libm::log1p(-fill) / fill;
-    // Secant steps in logarithms, in which the rate is almost a power of the load.
+    // Secant steps in logarithms, where the rate is almost a power of the load.
     for _ in 0..STEPS_MAX {
         let step = -excess / slope;
         load *= libm::exp(step);
@@ -91,8 +90,8 @@ fn load_at(demand: &Demand, probes: u32) -> f64 {
     load
 }
 
-/// Returns the items per page when the layer reaches its rate: the added ones, or, if the demand is of counted items,
-/// those without the false positives.
+/// Returns the items per page when the layer reaches its rate: added items, or items without false positives if the
+/// requirement is for counted items.
 fn counted_load(demand: &Demand, probes: u32) -> f64 {
     let load = load_at(demand, probes);
     if !demand.is_counted {
@@ -111,8 +110,8 @@ pub(super) fn mean_rate(rate_at: impl Fn(f64) -> f64) -> f64 {
     shares.sum()
 }
 
-/// Nodes and weights of the integral from -1 to 1, to be taken with both signs (Abramowitz and Stegun, table 25.4, n
-/// = 8).
+/// Nodes and weights of the integral from -1 to 1, each node with both signs (Abramowitz and Stegun, table 25.4, n =
+/// 8).
 const GAUSS_LEGENDRE: [(f64, f64); 4] = [
     (0.183_434_642_495_650, 0.362_683_783_378_362),
     (0.525_532_409_916_329, 0.313_706_645_877_887),
@@ -120,14 +119,14 @@ const GAUSS_LEGENDRE: [(f64, f64); 4] = [
     (0.960_289_856_497_536, 0.101_228_536_290_376),
 ];
 
-/// The model takes the loads of an item's lines for independent. The lines are an arithmetic progression with an odd
-/// step. With 1, 2, 4 or 8 lines, two lines of a page share as many items as independent ones. With other numbers
-/// they share fewer, which lowers the rate by up to 0.4 %. With eight lines and many probes the measured rate is
-/// above the model's, by 1.0 +- 0.3 % at 39 probes and 1.7 +- 0.5 % at 48 (200 and 400 layers of 2 MiB). This
-/// allowance grows with the cube of the probes: 1.4 % and 2.7 % there, 0.01 % at 7 probes.
+/// The model assumes that the loads of an item's lines are independent. The lines are an arithmetic progression with
+/// an odd step. With 1, 2, 4 or 8 lines, two lines of a page share as many items as independent ones. With other
+/// numbers they share fewer, which lowers the rate by up to 0.4 %. With eight lines and many probes the measured rate
+/// is above that of the model: by 1.0 +- 0.3 % at 39 probes and 1.7 +- 0.5 % at 48 (200 and 400 layers of 2 MiB).
+/// This allowance grows with the cube of the probes: 1.4 % and 2.7 % there, 0.01 % at 7 probes.
 const PROGRESSION: f64 = 160.0;
 
-/// Secant steps that suffice at every rate and number of lines; four suffice for most.
+/// Secant steps that suffice for every rate and number of lines; four suffice for most.
 const STEPS_MAX: u32 = 12;
-/// Relative deviation from the demanded rate at which the search ends.
+/// Relative deviation from the required rate at which the search ends.
 const TOLERANCE: f64 = 1e-11;

@@ -1,15 +1,15 @@
-//! Layers whose probes lie at any position.
+//! Sizes of layers whose probes are at any position.
 //!
-//! The error rate of such a layer of `m` positions is `E[(X/m)^k]`, X being the number of set ones. The classic
-//! formula takes the power of the mean of X/m. In a small layer the variance of X makes the mean of the power larger
-//! (Bose et al., "On the False-Positive Rate of Bloom Filters", 2008).
+//! The error rate of such a layer of `m` positions is `E[(X/m)^k]`, where X is the number of set positions. The
+//! classic formula uses the power of the mean of X/m. In a small layer the variance of X makes the mean of the power
+//! larger (Bose et al., "On the False-Positive Rate of Bloom Filters", 2008).
 
 use super::demand::Demand;
 use super::truncate;
 use crate::bloom::limits::PROBES_MAX;
 
-/// Returns the probes and positions of the smallest scattered layer for a demand, with the fewest probes among
-/// equals; nothing if it is larger than scattered layers may be.
+/// Returns the probes and positions of the smallest scattered layer that meets the requirements, with the fewest
+/// probes among equal sizes; `None` if it is larger than scattered layers may be.
 pub(super) fn solve(demand: &Demand) -> Option<(u32, u64)> {
     let mut best: Option<(u64, u32)> = None;
     for probes in demand.probe_candidates(PROBES_MAX) {
@@ -22,12 +22,12 @@ pub(super) fn solve(demand: &Demand) -> Option<(u32, u64)> {
     best.map(|(positions, probes)| (probes, positions))
 }
 
-/// Returns the fewest positions that meet the demand with that number of probes.
+/// Returns the fewest positions that meet the requirements with this number of probes.
 fn fewest_positions(demand: &Demand, probes: u32) -> Option<u64> {
     let Demand { items, rate, is_counted, step_positions, scattered_max_steps, .. } = *demand;
     let capacity = |steps: u64| items_at(steps * step_positions, probes, rate, is_counted);
-    // The positions of a layer without variance. From there the items per position hardly depend on the size: one or
-    // two proportional steps end within a word of the solution.
+    // Start with the positions of a layer without variance. From there the items per position hardly depend on the
+    // size, so one or two proportional steps end within a word of the solution.
     let fill = libm::exp(libm::log(rate) / f64::from(probes));
     let positions = items * f64::from(probes) / units_at(fill, probes, is_counted);
     let mut steps = truncate(positions / step_positions as f64).clamp(1, scattered_max_steps);
@@ -50,13 +50,14 @@ fn fewest_positions(demand: &Demand, probes: u32) -> Option<u64> {
     Some(steps * step_positions)
 }
 
-/// Returns the items at which a layer of that number of positions reaches `rate`.
+/// Returns the number of items at which a layer with this number of positions reaches `rate`.
 fn items_at(positions: u64, probes: u32, rate: f64, is_counted: bool) -> f64 {
     let (positions, k) = (positions as f64, f64::from(probes));
     let ln_rate = libm::log(rate);
     let pairs = k * (k - 1.0) / 2.0;
-    // The mean fill with fill^k * exp(pairs * variance / fill^2) = rate: the second-order expansion of E[(X/m)^k],
-    // whose exponential form lies above the true mean. The variance changes slowly, so the iteration converges fast.
+    // The mean fill with fill^k * exp(pairs * variance / fill^2) = rate. This is the second-order expansion of
+    // E[(X/m)^k] in an exponential form that is above the true mean. The variance changes slowly, so the iteration
+    // converges fast.
     let mut fill = libm::exp(ln_rate / k);
     for _ in 0..ITERATIONS_MAX {
         let variance = fill_variance(fill, positions);
@@ -71,7 +72,7 @@ fn items_at(positions: u64, probes: u32, rate: f64, is_counted: bool) -> f64 {
     units_at(fill, probes, is_counted) / (-libm::log1p(-1.0 / positions) * k)
 }
 
-/// Returns the counted or the added items of a layer at a fill, in units of `positions / probes`.
+/// Returns the counted or added items of a layer at a fill, in units of `positions / probes`.
 fn units_at(fill: f64, probes: u32, is_counted: bool) -> f64 {
     if is_counted { counted_items(fill, probes) } else { -libm::log1p(-fill) }
 }
@@ -84,9 +85,9 @@ pub(super) fn rate(positions: u64, probes: u32, items: f64) -> f64 {
     (libm::pow(fill, k) * libm::exp(k * (k - 1.0) / 2.0 * spread)).min(1.0)
 }
 
-/// Steps after which the fill is within rounding of its limit in the smallest layer too; in most layers 2 or 3 suffice.
+/// Steps after which the fill is within rounding of its limit even in the smallest layer; most layers need 2 or 3.
 const ITERATIONS_MAX: u32 = 8;
-/// Relative step or deviation at which a search ends: the next one is lost in rounding.
+/// Relative step or deviation at which a search ends: a further step would be lost in rounding.
 const TOLERANCE: f64 = 1e-13;
 
 /// Returns the variance of the share of set positions whose mean is `fill`. Both positions of a pair are clear after
@@ -103,9 +104,9 @@ fn fill_variance(fill: f64, positions: f64) -> f64 {
 /// Returns the counted items of a layer, in units of `positions / probes`, when the share `fill` of its positions is
 /// set.
 ///
-/// An ideal layer has `-ln(1 - fill)` added items in these units, but counts no false positives among them. After `t`
-/// added items the share `(1 - e^-t)^probes` of the next ones is a false positive. The integral of the rest is the
-/// sum of `fill^i / i` for i from 1 to `probes`, the first terms of the logarithm's series.
+/// An ideal layer has `-ln(1 - fill)` added items in these units, but does not count false positives. After `t` added
+/// items the share `(1 - e^-t)^probes` of the next items is a false positive. The integral of the rest is the sum of
+/// `fill^i / i` for i from 1 to `probes`, the first terms of the logarithm's series.
 pub(super) fn counted_items(fill: f64, probes: u32) -> f64 {
     let (mut sum, mut power) = (0.0, 1.0);
     for i in 1..=probes {
@@ -116,9 +117,9 @@ pub(super) fn counted_items(fill: f64, probes: u32) -> f64 {
 }
 
 /// Returns the added items of a layer that has counted `counted`, in units of `positions / probes`: the inverse of
-/// [`counted_items`], as far as there is one. O(probes).
+/// [`counted_items`], up to [`ADDED_MAX`]. O(probes).
 pub(super) fn added_items(counted: f64, probes: u32) -> f64 {
-    // Newton's method: the slope of the count falls, so that no step goes too far.
+    // Newton's method: the slope of the count falls, so no step overshoots.
     let mut added = counted;
     for _ in 0..STEPS_MAX {
         let fill = -libm::expm1(-added);

@@ -2,23 +2,23 @@
 //!
 //! Part of the format; docs/formats.md specifies it.
 
-/// Full generations that are live behind the current one.
+/// Full generations that are live besides the current one.
 pub const WINDOW_GENERATIONS: u64 = 14;
-/// Generations that are live: those and the current one.
+/// Live generations, including the current one.
 pub const LIVE_GENERATIONS: u64 = WINDOW_GENERATIONS + 1;
-/// Columns of a position. One is not live, so that an add may be a generation ahead of a lookup.
+/// Columns per position. One more than the live generations, so that an add may be one generation ahead of a lookup.
 pub const COLUMNS: u64 = 16;
-/// [`COLUMNS`] as a length.
+/// [`COLUMNS`] as a length of arrays.
 pub const COLUMNS_LEN: usize = 16;
 const _: () = assert!(COLUMNS_LEN as u64 == COLUMNS);
 
-/// The number of a generation: 1 is the first of UNIX time; 0 stands for none.
+/// The number of a generation: 1 is the first of UNIX time, 0 means none.
 pub type Generation = u64;
 
-/// The time of a command, as generations. Only columns use it.
+/// The time of a command, in generations. Only columns use it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
-    /// The generation that items are added in.
+    /// The generation in which items are added.
     pub added: Generation,
     /// The generation at which items are looked up.
     pub now: Generation,
@@ -29,40 +29,40 @@ pub struct Moment {
 pub struct Span(u64);
 
 impl Span {
-    /// Returns a window of `window_ms` milliseconds; of one for 0.
+    /// Returns a window of `window_ms` milliseconds; 0 becomes 1.
     #[must_use]
     pub const fn new(window_ms: u64) -> Self {
         Self(if window_ms == 0 { 1 } else { window_ms })
     }
 
-    /// Returns its milliseconds.
+    /// Returns its length in milliseconds.
     #[must_use]
     pub const fn ms(self) -> u64 {
         self.0
     }
 
-    /// Returns the generation of a moment in milliseconds of UNIX time: `1 + floor(moment * 14 / window)`, so that two
-    /// moments a window apart are 14 generations apart or, but for rounding to milliseconds, 15. O(1).
+    /// Returns the generation of a time in milliseconds of UNIX time: `1 + floor(moment * 14 / window)`. Two times
+    /// that are one window apart are 14 generations apart, or 15 because of rounding to milliseconds. O(1).
     #[must_use]
     pub const fn generation_at(self, moment_ms: u64) -> Generation {
         moment_ms.saturating_mul(WINDOW_GENERATIONS) / self.0 + 1
     }
 
-    /// Returns the first moment of a generation, in milliseconds of UNIX time. O(1).
+    /// Returns the start of a generation, in milliseconds of UNIX time. O(1).
     #[must_use]
     pub fn start_of(self, generation: Generation) -> u64 {
         let product = u128::from(generation.saturating_sub(1)) * u128::from(self.0);
         u64::try_from(product.div_ceil(WINDOW_GENERATIONS.into())).unwrap_or(u64::MAX)
     }
 
-    /// Returns the milliseconds of a generation, rounded up.
+    /// Returns the length of a generation in milliseconds, rounded up.
     #[must_use]
     pub const fn generation_ms(self) -> u64 {
         self.0.div_ceil(WINDOW_GENERATIONS)
     }
 }
 
-/// Returns the columns of `count` generations from `newest` downwards.
+/// Returns the columns of `count` generations, from `newest` backwards.
 const fn columns_down_from(newest: Generation, count: u64) -> u16 {
     if count >= COLUMNS {
         return u16::MAX;
@@ -71,20 +71,20 @@ const fn columns_down_from(newest: Generation, count: u64) -> u16 {
     columns.rotate_left((newest.wrapping_sub(count).wrapping_add(1) % COLUMNS) as u32)
 }
 
-/// Returns the columns that are live at `now`, in a region whose stamp is `newest`. O(1).
+/// Returns the columns that are live at `now` in a region with the stamp `newest`. O(1).
 #[inline(always)]
 pub const fn live_columns(newest: Generation, now: Generation) -> u16 {
     columns_down_from(newest, LIVE_GENERATIONS.saturating_sub(now.saturating_sub(newest)))
 }
 
-/// Returns the columns of generations up to `newest` in a region with a stamp that is no older. There is no
-/// generation 0. O(1).
+/// Returns the columns of generations up to `newest` in a region with the stamp `stamp`, which is not older. There is
+/// no generation 0. O(1).
 pub const fn columns_up_to(newest: Generation, stamp: Generation) -> u16 {
     let kept = COLUMNS.saturating_sub(stamp.saturating_sub(newest));
     columns_down_from(newest, if kept < newest { kept } else { newest })
 }
 
-/// Returns the columns of the generations after `newest` up to `next`, which are to be cleared. O(1).
+/// Returns the columns of the generations after `newest` up to `next`, which must be cleared. O(1).
 pub const fn columns_between(newest: Generation, next: Generation) -> u16 {
     columns_down_from(next, next.saturating_sub(newest))
 }
@@ -143,7 +143,7 @@ mod tests {
                 assert_eq!(columns_up_to(newest, stamp), columns, "{newest} of {stamp}");
             }
         }
-        // What is newer than now counts as of now; nothing overflows.
+        // Generations later than now count as now, without overflow.
         assert_eq!(live_columns(40, 39), live_columns(40, 40));
         assert_eq!((live_columns(0, u64::MAX), live_columns(u64::MAX, 0).count_ones()), (0, 15));
     }

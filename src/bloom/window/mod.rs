@@ -29,38 +29,38 @@ use crate::bloom::layer::{Layer, LayerSpec};
 use crate::bloom::outcome::{AddError, ReserveError};
 use crate::bloom::policy::Promise;
 
-/// The parameters of a sliding-window filter, and its time.
+/// The parameters of a sliding-window filter, and its current time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Window {
     /// Error rate, items per window and growth.
     pub promise: Promise,
     /// How long an item is live.
     pub span: Span,
-    /// Whether an item is live from its first add on, not from its last.
+    /// Whether an item is live from its first add, instead of its last.
     pub no_refresh: bool,
-    /// The newest generation that an item was added in; 0 before the first. The filter's time is never before it.
+    /// The newest generation in which an item was added; 0 before the first. The filter's time is never before it.
     newest: Generation,
-    /// Bytes of all layers that the filter ever had: where the next one begins.
+    /// Bytes of all layers that the filter ever had: the address of the next one.
     end: u64,
-    /// The current time. It is not part of the state.
+    /// The current time. It is not saved.
     moment: Moment,
     /// The current time in milliseconds of UNIX time.
     now_ms: u64,
-    /// The layer that takes items. It follows from the state.
+    /// The layer that takes new items. It is derived from the state.
     place: Place,
 }
 
-/// Why items cannot be added at a moment.
+/// Why items cannot be added at a given time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MomentError {
-    /// They have expired already.
+    /// The items have expired already.
     Past,
-    /// The moment is more than a generation ahead.
+    /// The time is more than a generation ahead.
     Ahead,
 }
 
 impl Window {
-    /// Returns the policy with these parameters, which must be valid; its growth must not saturate.
+    /// Returns a policy with these parameters, which must be valid. Its growth must not saturate.
     #[must_use]
     pub fn new(promise: Promise, span: Span, no_refresh: bool) -> Self {
         let (moment, place) = (Moment::default(), Place::default());
@@ -73,7 +73,7 @@ impl Window {
         Self::new(self.promise, self.span, self.no_refresh)
     }
 
-    /// Returns the newest generation that an item was added in; 0 before the first.
+    /// Returns the newest generation in which an item was added; 0 before the first.
     #[must_use]
     pub const fn newest(&self) -> Generation {
         self.newest
@@ -85,7 +85,7 @@ impl Window {
         self.end
     }
 
-    /// Sets the bytes of all layers that the filter ever had: at least those of `layers`. O(layers).
+    /// Sets the bytes of all layers that the filter ever had, to at least those of `layers`. O(layers).
     pub fn set_end(&mut self, end: u64, layers: &[Layer]) {
         self.end = layers.iter().fold(end, |end, layer| end.max(layer.dump_range(0).end));
     }
@@ -102,14 +102,14 @@ impl Window {
         self.moment
     }
 
-    /// Returns the current time, or the moment set for the items, in milliseconds of UNIX time.
+    /// Returns the current time, or the time set for the items, in milliseconds of UNIX time.
     #[must_use]
     pub const fn now_ms(&self) -> u64 {
         self.now_ms
     }
 
-    /// Sets the current time, in milliseconds of UNIX time, for the following lookups and adds. It is never before
-    /// the newest generation. O(1).
+    /// Sets the current time for the following lookups and adds, in milliseconds of UNIX time. It is never before the
+    /// newest generation. O(1).
     pub fn set_now(&mut self, now_ms: u64) {
         let by_clock = self.span.generation_at(now_ms);
         let now = by_clock.max(self.newest);
@@ -124,12 +124,12 @@ impl Window {
         self.newest > 0 && self.moment.now > self.newest
     }
 
-    /// Sets the time to the newest generation, for replayed adds; before the first add, to `now_ms`. O(1).
+    /// Sets the time to the newest generation, for replayed adds. Before the first add, sets it to `now_ms`. O(1).
     pub fn set_to_newest(&mut self, now_ms: u64) {
         self.set_now(if self.newest == 0 { now_ms } else { 0 });
     }
 
-    /// Sets the moment of the items that are added next, in milliseconds of UNIX time. It may be before that of other
+    /// Sets the time of the items that are added next, in milliseconds of UNIX time. It may be before that of other
     /// items. O(1).
     pub fn set_moment(&mut self, moment_ms: u64) {
         let added = self.span.generation_at(moment_ms);
@@ -137,11 +137,12 @@ impl Window {
         self.now_ms = moment_ms;
     }
 
-    /// Sets the moment of the items that are added next, if it is at most the window behind the current time and at
-    /// most a generation ahead. A moment ahead becomes the current time, so that other items do not expire early.
-    /// Returns whether the moment was set unchanged. O(1).
+    /// Sets the time of the items that are added next, if it is at most the window behind the current time and at
+    /// most a generation ahead. A time ahead becomes the current time, so that other items do not expire early.
+    /// Returns whether the time was set unchanged. O(1).
     ///
     /// # Errors
+    ///
     /// [`MomentError`]; nothing has changed then.
     pub fn set_event(&mut self, moment_ms: u64) -> Result<bool, MomentError> {
         if moment_ms > self.now_ms.saturating_add(self.span.generation_ms()) {
@@ -164,10 +165,11 @@ impl Window {
         columns_rate(&self.promise)
     }
 
-    /// Returns the layer that comes after `layers` for an item that is added at the current moment.
+    /// Returns the next layer after `layers`, for an item that is added at the current time.
     ///
     /// # Errors
-    /// [`AddError`] when the filter cannot grow.
+    ///
+    /// [`AddError`] if the filter cannot grow.
     pub(super) fn next_layer(&self, layers: &[Layer], hash: Hash) -> Result<LayerSpec, AddError> {
         let generation = self.moment.added;
         let shape = self.placing(layers).next_shape(generation)?;
@@ -186,13 +188,13 @@ impl Window {
     }
 }
 
-/// The largest address of a layer, in bytes of all layers that the filter ever had: more than any filter reaches, and
-/// less than an iterator of BF.SCANDUMP can express.
+/// The largest address of a layer, in bytes of all layers that the filter ever had. No filter reaches it, and an
+/// iterator of BF.SCANDUMP can still express it.
 pub(super) const ADDRESS_MAX: u64 = 1 << 62;
 
 /// The share of the error rate that the columns of a scaling filter leave to bursts.
 const RESERVE: f64 = 1.0 / 20.0;
-/// The share of the error rate that any column may have, whatever the others have. It gives a column a sixth of the
-/// items that it was sized for, and all possible layers together do not use up the reserve.
+/// The smallest share of the error rate of a column, whatever the other columns use. It gives a column a sixth of the
+/// items that it was sized for. All possible layers together do not use up the reserve.
 const COLUMN_LEAST_SHARE: f64 = 1.0 / (1u64 << 30) as f64;
 const _: () = assert!(LIVE_GENERATIONS < COLUMNS);

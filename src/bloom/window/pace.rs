@@ -1,4 +1,4 @@
-//! The layers of a sliding-window filter for a given traffic, without a filter.
+//! Computes the layers of a sliding-window filter for a given traffic, without creating a filter.
 
 use super::place::{AsTimed, Placing, Timed};
 use super::{ColumnRate, Generation, WINDOW_GENERATIONS, is_live};
@@ -8,11 +8,11 @@ use crate::bloom::outcome::{AddError, ReserveError};
 use crate::bloom::policy::Promise;
 use crate::bloom::sizing::Shape;
 
-/// Generations after which an even pace adds no new layers: a larger base has replaced the first one, and that has
-/// expired.
+/// Generations after which an even pace adds no new layers: a larger base has replaced the first one, and the first
+/// one has expired.
 const SETTLED: u64 = 4 * WINDOW_GENERATIONS;
 
-/// A layer that is only computed.
+/// A computed layer, without cells.
 struct Layer {
     shape: Shape,
     rate: ColumnRate,
@@ -30,7 +30,8 @@ impl AsTimed for Layer {
 /// O(layers * generations), some milliseconds.
 ///
 /// # Errors
-/// [`ReserveError::TooLong`] if it refuses some of the items.
+///
+/// [`ReserveError::TooLong`] if the filter refuses some of the items.
 pub fn shapes_at_pace(promise: &Promise, items: u64) -> Result<Vec<Shape>, ReserveError> {
     let before = |generation: u64| {
         let part = u128::from(items) * u128::from(generation) / u128::from(WINDOW_GENERATIONS);
@@ -42,15 +43,16 @@ pub fn shapes_at_pace(promise: &Promise, items: u64) -> Result<Vec<Shape>, Reser
     )
 }
 
-/// Returns the layers of a filter with this promise after `items` items in one instant. O(layers^2).
+/// Returns the layers of a filter with this promise after `items` items at one time. O(layers^2).
 ///
 /// # Errors
-/// [`ReserveError::TooLong`] if it refuses some of the items.
+///
+/// [`ReserveError::TooLong`] if the filter refuses some of the items.
 pub fn shapes_at_once(promise: &Promise, items: u64) -> Result<Vec<Shape>, ReserveError> {
     shapes_for(promise, std::iter::once((1, items)))
 }
 
-/// Returns the layers of a filter after the items of some generations, by generation.
+/// Returns the layers of a filter after these numbers of items, by generation.
 fn shapes_for(
     promise: &Promise,
     traffic: impl Iterator<Item = (Generation, u64)>,

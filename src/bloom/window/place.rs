@@ -1,9 +1,9 @@
-//! Which layer of a sliding-window filter takes the items of a generation, and which layer comes next.
+//! Selects the layer of a sliding-window filter that takes the items of a generation, and the next layer.
 //!
-//! One layer of columns, the *base*, takes the items of an even pace. What a generation has beyond its share goes to
-//! *burst layers*: plain bits that belong to one generation and expire with it. If most generations have bursts, a
-//! larger base follows; if none needs it any more, a smaller one. All of it is a function of the state and of the
-//! generation, so replicas do the same.
+//! One layer of columns, the *base*, takes the items of an even pace. Items beyond a generation's share go to *burst
+//! layers*: plain bits that belong to one generation and expire with it. If most generations have bursts, a larger
+//! base follows. If no generation needs it any more, a smaller base follows. All of this depends only on the state
+//! and on the generation, so replicas do the same.
 
 use super::rate::column_items;
 use super::{
@@ -16,23 +16,24 @@ use crate::bloom::outcome::{AddError, ReserveError};
 use crate::bloom::policy::Promise;
 use crate::bloom::sizing::{Shape, most_arrivals};
 
-/// The part of its share of the error rate that a generation to come is expected to need. The rest is for fluctuations:
-/// one generation may have up to twice its share, some 1.1 times its items.
+/// The part of its share of the error rate that a future generation is expected to need. The rest is for
+/// fluctuations: one generation may use up to twice its share, with about 1.1 times its items.
 const EXPECTED_SHARE: f64 = 13.0 / 14.0;
 /// The capacity of the first burst layer of a generation, as a part of the capacity of the base.
 const FIRST_BURST: u64 = 12;
-/// Least capacity of a burst layer.
+/// Smallest capacity of a burst layer.
 const BURST_LEAST_ITEMS: u64 = 64;
-/// The capacity of each further burst layer of a generation, as a part of that of those before it: 2 of 5.
+/// The capacity of each further burst layer of a generation, as a part of the sum of those before it: 2/5.
 const NEXT_BURST: (u64, u64) = (2, 5);
 /// The share of the remaining error rate for bursts that a burst layer takes.
 const BURST_SHARE: f64 = 0.2;
-/// The same for a layer that is sized by earlier bursts: it is probably the only one of its generation.
+/// The same share for a layer that is sized by earlier bursts: it is probably the only one of its generation.
 const EXPECTED_BURST_SHARE: f64 = 0.5;
-/// Live generations with bursts from which on a larger base follows. Daily bursts in a window of a week have eight.
+/// Number of live generations with bursts at which a larger base follows. Daily bursts in a window of a week have
+/// eight.
 const BURST_GENERATIONS_MAX: usize = 8;
 
-/// A layer, as far as its place among the generations matters.
+/// The properties of a layer that placing items depends on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timed<'l> {
     pub(super) cells: CellType,
@@ -41,9 +42,9 @@ pub(super) struct Timed<'l> {
     pub(super) rate: &'l ColumnRate,
 }
 
-/// A layer of a filter, or of one that is only computed.
+/// A layer of a filter, or a computed one.
 pub(super) trait AsTimed {
-    /// Returns what matters of the layer; nothing of layers that no sliding window has.
+    /// Returns these properties; `None` for layers that no sliding window has.
     fn as_timed(&self) -> Option<Timed<'_>>;
 }
 
@@ -54,22 +55,21 @@ pub(super) struct Place {
     pub(super) generation: Generation,
     /// The index of the layer.
     pub(super) layer: usize,
-    /// The most items of the generation in it.
+    /// The largest number of items of the generation in this layer.
     pub(super) items: u64,
 }
 
-/// What a sliding-window filter is, as far as placing items depends on it.
+/// The properties of a sliding-window filter that placing items depends on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Placing<'f, L> {
     pub(super) promise: &'f Promise,
     pub(super) layers: &'f [L],
-    /// The newest generation of an item.
+    /// The newest generation with an item.
     pub(super) newest: Generation,
 }
 
 impl<'f, L: AsTimed> Placing<'f, L> {
-    /// Returns the layer that takes the next item of a generation; nothing if another layer has to be made.
-    /// O(layers).
+    /// Returns the layer that takes the next item of a generation; `None` if a new layer is needed. O(layers).
     pub(super) fn place(&self, generation: Generation) -> Option<Place> {
         let (base_index, base) = self.base()?;
         if self.smaller_capacity(&base, generation).is_some() {
@@ -85,10 +85,11 @@ impl<'f, L: AsTimed> Placing<'f, L> {
         Some(Place { generation, layer, items: burst.capacity_items })
     }
 
-    /// Returns the shape of the layer that is to be made for an item of a generation. O(layers).
+    /// Returns the shape of the new layer for an item of a generation. O(layers).
     ///
     /// # Errors
-    /// [`AddError`] when the filter cannot grow.
+    ///
+    /// [`AddError`] if the filter cannot grow.
     pub(super) fn next_shape(&self, generation: Generation) -> Result<Shape, AddError> {
         let Some((_, base)) = self.base() else { return Ok(self.columns(self.promise.capacity_items)) };
         if self.promise.growth.is_fixed_size() {
@@ -106,7 +107,7 @@ impl<'f, L: AsTimed> Placing<'f, L> {
         Ok(Shape::sized(CellType::Burst, capacity_items, error_rate))
     }
 
-    /// Returns the layer of columns that takes items, the last one, and its index.
+    /// Returns the base, which is the last layer of columns, and its index.
     pub(super) fn base(&self) -> Option<(usize, Timed<'f>)> {
         self.numbered().rev().find(|(_, layer)| !layer.is_burst())
     }
@@ -125,12 +126,12 @@ impl<'f, L: AsTimed> Placing<'f, L> {
         self.numbered().map(|(_, layer)| layer)
     }
 
-    /// Returns the most items of a generation in the base with which the error rates of all live columns are at most
-    /// their part of the promise together, now and, in a filter that grows, as long as the generation is live and later
-    /// ones need their share. O(layers).
+    /// Returns the largest number of items of a generation in the base. With it, the error rates of all live columns
+    /// stay within their part of the promise together. In a filter that grows this also holds later, as long as the
+    /// generation is live and later ones need their share. O(layers).
     fn quota(&self, (base_index, base): (usize, &Timed<'_>), generation: Generation) -> u64 {
         let now = self.newest.max(generation);
-        // The rates of the columns by the age of their generation.
+        // The rates of the columns, by the age of their generation.
         let (mut columns, mut bursts) = ([0.0; COLUMNS_LEN], 0.0);
         for (index, layer) in self.numbered() {
             if layer.is_burst() {
@@ -147,7 +148,7 @@ impl<'f, L: AsTimed> Placing<'f, L> {
             }
         }
         let error_rate = self.promise.error_rate;
-        // Bursts have more than their part only if they came from a merge.
+        // Bursts can exceed their part only after a merge.
         let most = columns_rate(self.promise).min(error_rate - bursts);
         let share = columns_rate(self.promise) / LIVE_GENERATIONS as f64 * EXPECTED_SHARE;
         let is_fixed = self.promise.growth.is_fixed_size();
@@ -158,7 +159,7 @@ impl<'f, L: AsTimed> Placing<'f, L> {
         });
         let rest = rest.fold(f64::INFINITY, f64::min).max(error_rate * COLUMN_LEAST_SHARE);
         let items = base.rate.items(rest);
-        // What exceeds random arrivals is a burst.
+        // Items beyond random arrivals are a burst.
         if is_fixed { items } else { items.min(most_arrivals(base.capacity_items)) }
     }
 
@@ -186,8 +187,8 @@ impl<'f, L: AsTimed> Placing<'f, L> {
         }
     }
 
-    /// Returns the items that the burst layers of a generation will probably take: as many as a window before, or as
-    /// the smaller one of the two latest bursts. O(layers * generations).
+    /// Returns the expected number of items in the burst layers of a generation: as many as one window before, or as
+    /// the smaller of the two latest bursts. O(layers * generations).
     fn expected_burst(&self, generation: Generation) -> u64 {
         let now = self.newest.max(generation);
         let items_of = |generation| {
@@ -199,15 +200,15 @@ impl<'f, L: AsTimed> Placing<'f, L> {
         let recent = latest.next().zip(latest.next()).map_or(0, |(newer, older)| newer.min(older));
         let window_before = generation.checked_sub(WINDOW_GENERATIONS).filter(|before| is_live(*before, now));
         let items = recent.max(window_before.map_or(0, items_of));
-        // Bursts differ a little.
+        // The sizes of bursts vary a little.
         items.saturating_add(items / 32)
     }
 
-    /// Returns the capacity of a larger base, if eight other live generations have had bursts since the base took its first
-    /// live item. O(layers * generations).
+    /// Returns the capacity of a larger base if eight other live generations have had bursts since the base took its
+    /// first live item. O(layers * generations).
     fn larger_capacity(&self, base: &Timed<'_>, generation: Generation) -> Option<u64> {
         let now = self.newest.max(generation);
-        // Bursts before the base came to be are no sign that it is too small.
+        // Bursts before the base was created do not show that it is too small.
         let since =
             base.history.live(now).filter(|(_, items)| *items > 0).map(|(generation, _)| generation).min()?;
         let has_burst = |generation: &Generation| self.timed().any(|layer| layer.is_burst_of(*generation));
@@ -221,8 +222,8 @@ impl<'f, L: AsTimed> Placing<'f, L> {
         self.capacities(base.capacity_items).skip(1).find(|capacity| holds(*capacity, needed))
     }
 
-    /// Returns the capacity of a smaller base, if that suffices for every live generation and a new one begins. Never
-    /// less than the reserved capacity. O(layers * generations).
+    /// Returns the capacity of a smaller base if it suffices for every live generation and a new generation begins.
+    /// It is at least the reserved capacity. O(layers * generations).
     fn smaller_capacity(&self, base: &Timed<'_>, generation: Generation) -> Option<u64> {
         let is_grown = base.capacity_items > self.promise.capacity_items && generation > self.newest;
         if !is_grown || self.promise.growth.is_fixed_size() {
@@ -240,7 +241,7 @@ impl<'f, L: AsTimed> Placing<'f, L> {
         self.timed().fold(0, |sum, layer| sum.saturating_add(layer.history.items_of(generation)))
     }
 
-    /// Returns the capacities that a base may have, from one of them on.
+    /// Returns the possible capacities of a base, from `from` on.
     fn capacities(&self, from: u64) -> impl Iterator<Item = u64> {
         // With an expansion of 1 a base would never become larger.
         let factor = u64::from(self.promise.growth.expansion().max(2));
@@ -251,7 +252,7 @@ impl<'f, L: AsTimed> Placing<'f, L> {
 }
 
 impl Timed<'_> {
-    /// Returns whether the layer is one for bursts.
+    /// Returns whether this is a burst layer.
     fn is_burst(&self) -> bool {
         self.cells == CellType::Burst
     }
@@ -265,13 +266,13 @@ impl Timed<'_> {
         self.history.live(now).map(|(_, items)| self.rate.rate(items as f64)).sum()
     }
 
-    /// Returns the error rate of a burst layer that is full; 0 once it has expired.
+    /// Returns the error rate of a full burst layer; 0 after it has expired.
     fn full_rate(&self, now: Generation) -> f64 {
         if is_live(self.history.newest, now) { self.rate.rate(self.capacity_items as f64) } else { 0.0 }
     }
 }
 
-/// Returns the part of the promise that columns may spend. Bursts have the rest, which a filter of fixed size lacks.
+/// Returns the part of the error rate for columns. The rest is for bursts; a fixed filter has none.
 pub(super) fn columns_rate(promise: &Promise) -> f64 {
     let reserve = if promise.growth.is_fixed_size() { 0.0 } else { RESERVE };
     promise.error_rate * (1.0 - reserve)

@@ -3,8 +3,9 @@
 use crate::bloom::cells::CellType;
 use crate::bloom::sizing::{self, Shape};
 
-/// The error rate of one generation of a layer by its items: that of a layer without pages, times a factor for its pages, exact at
-/// the items that the layer was sized for. With more items it is an upper bound; with fewer the rate is close to 0.
+/// The error rate of one generation of a layer as a function of its items: that of a layer without pages, times a
+/// factor for its pages. It is exact at the items that the layer was sized for. With more items it is an upper bound;
+/// with fewer the rate is close to 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ColumnRate {
     scale: f64,
@@ -34,7 +35,7 @@ impl ColumnRate {
         (self.scale * libm::pow(fill, self.probes)).min(1.0)
     }
 
-    /// Returns the items with which a generation has error rate `rate`. O(1).
+    /// Returns the number of items with which a generation has the error rate `rate`. O(1).
     #[must_use]
     pub fn items(&self, rate: f64) -> u64 {
         if rate <= 0.0 {
@@ -48,7 +49,7 @@ impl ColumnRate {
 /// An upper bound of the factor for pages.
 const SCALE_MAX: f64 = 1e6;
 
-/// Returns the items of a generation that a layer of these cells is sized for.
+/// Returns the number of items of a generation for which a layer of these cells is sized.
 #[must_use]
 pub(in crate::bloom) fn column_items(cells: CellType, capacity_items: u64) -> f64 {
     if cells == CellType::Burst { capacity_items as f64 } else { sizing::column_items(capacity_items) }

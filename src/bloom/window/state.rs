@@ -1,4 +1,5 @@
-//! The state of a sliding window: the items of its layers by generation, the layer that takes items, and the expired layers.
+//! The state of a sliding window: the items of its layers by generation, the layer that takes new items, and the
+//! expired layers.
 
 use super::place::{AsTimed, Place, Timed};
 use super::{ADDRESS_MAX, Generation, Window, is_live};
@@ -11,9 +12,9 @@ use crate::bloom::policy::Policy;
 use crate::bloom::sizing;
 
 impl Window {
-    /// Returns the index of the layer that takes the next items of the current generation, and how many it still takes:
-    /// none if another layer has to be made first; at least one if `is_forced`. O(1), but O(layers) for the first item
-    /// of a generation and where a layer becomes full.
+    /// Returns the index of the layer that takes the next items of the current generation, and how many more it
+    /// takes: 0 if a new layer is needed first, at least 1 if `is_forced`. O(1), but O(layers) for the first item of
+    /// a generation and when a layer becomes full.
     #[inline(always)]
     pub(in crate::bloom) fn room(&mut self, layers: &[Layer], is_forced: bool) -> (usize, u64) {
         let Place { generation, layer, items } = self.place;
@@ -35,7 +36,7 @@ impl Window {
         (layer, items.saturating_sub(taken).max(is_forced.into()))
     }
 
-    /// Returns the index of the layer that takes the items of an even pace: the last one of columns. O(layers).
+    /// Returns the index of the base, the last layer of columns. O(layers).
     pub(in crate::bloom) fn base_index(&self, layers: &[Layer]) -> usize {
         self.placing(layers).base().map_or(0, |(index, _)| index)
     }
@@ -55,7 +56,7 @@ impl Window {
         self.newest = self.newest.max(generation);
     }
 
-    /// Returns whether items that are added at the current moment have expired already.
+    /// Returns whether items that are added at the current time have expired already.
     #[inline(always)]
     pub(in crate::bloom) const fn is_past(&self) -> bool {
         !is_live(self.moment.added, self.moment.now)
@@ -63,21 +64,21 @@ impl Window {
 }
 
 impl Filter {
-    /// Sets the time of a sliding-window filter before a command: to milliseconds of UNIX time, or, for replayed
-    /// items, to the newest generation. Other filters are unchanged.
+    /// Sets the time of a sliding-window filter before a command: to milliseconds of UNIX time, or to the newest
+    /// generation for replayed items. Other filters are unchanged.
     #[inline(always)]
     pub fn set_time(&mut self, now_ms: impl FnOnce() -> u64, is_replayed: impl FnOnce() -> bool) {
         if let Some(window) = self.window_mut() {
             window.set_now(now_ms());
-            // Within the newest generation both are the same, and the call takes longer than an add.
+            // Within the newest generation both give the same, and the call takes longer than an add.
             if window.is_newer() && is_replayed() {
                 window.set_to_newest(0);
             }
         }
     }
 
-    /// Removes the layers all of whose items had expired when the newest item was added, never the one that takes the
-    /// items of an even pace. Returns a filter of them, to be freed; mostly nothing. O(layers).
+    /// Removes the layers whose items had all expired when the newest item was added, but never the base. Returns a
+    /// filter with these layers, to be freed; mostly `None`. O(layers).
     #[must_use]
     #[inline(always)]
     pub fn take_expired(&mut self) -> Option<Self> {
@@ -108,21 +109,22 @@ impl Filter {
     }
 }
 
-/// The layers of a sliding-window filter by what they are for.
+/// The layers of a sliding-window filter by their purpose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WindowLayers {
-    /// Items per window that the layer for an even pace is sized for.
+    /// The items per window for which the base is sized.
     pub base_capacity_items: u64,
-    /// Items that a generation of it takes; what exceeds them is a burst.
+    /// The items of a generation that the base takes. More items are a burst.
     pub generation_items: u64,
-    /// Bytes of the live layers for bursts.
+    /// Bytes of the live burst layers.
     pub burst_bytes: u64,
-    /// Bytes of layers all of whose items have expired: the next add frees them.
+    /// Bytes of layers whose items have all expired. The next add frees them.
     pub expired_bytes: u64,
 }
 
 impl Filter {
-    /// Returns what the layers of a sliding-window filter are for at its time; nothing of other filters. O(layers).
+    /// Returns the layers of a sliding-window filter by their purpose, at its current time; `None` for other filters.
+    /// O(layers).
     #[must_use]
     pub fn window_layers(&self) -> Option<WindowLayers> {
         let window = self.window()?;
@@ -157,7 +159,7 @@ pub(in crate::bloom) fn history(layer: &Layer) -> &History {
     layer.cells().timed().map_or(NONE, |state| &state.history)
 }
 
-/// Returns the items of a layer that are live at `now`, each counted in every generation that it was added in.
+/// Returns the live items of a layer at `now`, each counted in every generation in which it was added.
 #[must_use]
 pub fn live_items(layer: &Layer, now: Generation) -> u64 {
     history(layer).live(now).fold(0, |sum, (_, items)| sum.saturating_add(items))
@@ -170,24 +172,25 @@ pub fn live_rate(layer: &Layer, now: Generation) -> f64 {
 }
 
 impl Window {
-    /// Sets the newest generation to that of the layers, and the time to it at least, after the layers were decoded
+    /// Sets the newest generation to that of the layers, and the time to at least that, after the layers were decoded
     /// or merged. O(layers).
     pub(in crate::bloom) fn find_newest(&mut self, layers: &[Layer]) {
         self.place = Place::default();
         self.newest = layers.iter().map(|layer| history(layer).newest).max().unwrap_or(0);
-        // The time is never before it.
+        // This keeps the time from being before it.
         self.set_now(self.now_ms());
     }
 
     /// Checks the parameters and the layers. O(layers).
     ///
     /// # Errors
-    /// What breaks a rule.
+    ///
+    /// The rule that is broken.
     pub(in crate::bloom) fn validate(&self, layers: &[Layer]) -> Result<(), &'static str> {
         if !(WINDOW_MIN_MS..=WINDOW_MAX_MS).contains(&self.span.ms()) {
             return Err("window");
         }
-        // Each generation has its share of the error rate, whichever layers there are.
+        // Each generation has its share of the error rate, independently of the layers.
         if matches!(self.promise.growth, Growth::Saturating | Growth::Unreserved { .. }) {
             return Err("growth");
         }
@@ -214,7 +217,7 @@ impl Window {
         if layers.iter().map(|layer| history(layer).newest).max() != Some(self.newest) {
             return Err("newest generation");
         }
-        // It is looked for once per generation, and follows from the layers.
+        // The layer is determined once per generation, from the layers.
         let is_full = |place: Place| {
             let layer = layers.get(place.layer);
             layer.is_none_or(|layer| history(layer).items_of(place.generation) >= place.items)
