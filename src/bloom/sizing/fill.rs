@@ -100,9 +100,9 @@ fn ln_miss(shape: &Shape) -> f64 {
     }
 }
 
-/// Returns the current error rate of a layer by its set cells: in pages, the mixture over the loads of pages and
-/// lines. It is at least `fill^probes`, the rate of equally full pages, since the mixture is lost in rounding at the
-/// lowest loads. O(1), some microseconds.
+/// Returns the current error rate of a layer from its set cells. In pages it is the mixture over the loads of pages
+/// and lines, but at least `fill^probes`, the rate of equally full pages: at the lowest loads the mixture is lost in
+/// rounding. O(1), some microseconds.
 #[must_use]
 pub fn error_rate_now(shape: &Shape, set_cells: u64) -> f64 {
     let equal = estimate::error_rate_now(fill(set_cells, shape.positions), shape.probes);
@@ -117,7 +117,7 @@ pub fn error_rate_now(shape: &Shape, set_cells: u64) -> f64 {
     }
 }
 
-/// Returns the model of a paged layer; nothing for a scattered one.
+/// Returns the model of a paged layer; `None` for a scattered one.
 fn page_model(shape: &Shape) -> Option<PageModel> {
     (shape.lines > 0).then(|| PageModel::new(shape.cells.measures(), shape.probes, shape.lines))
 }
@@ -126,13 +126,13 @@ fn pages(shape: &Shape) -> f64 {
     (shape.positions / shape.cells.measures().page_positions()).max(1) as f64
 }
 
-/// Standard deviations by which a layer at its capacity may have more set cells than expected. One layer of three
+/// Standard deviations by which a layer at its capacity may have more set cells than expected. One layer in three
 /// million exceeds them, so no layer is full before it has counted its capacity.
 const FULL_DEVIATIONS: f64 = 5.0;
 
 impl Shape {
-    /// Returns the number of set cells from which on a layer is full whose items can be removed: more than its
-    /// capacity of distinct items sets. O(probes).
+    /// Returns the number of set cells at which a layer of counters is full: slightly more than its capacity of
+    /// distinct items sets. O(probes).
     #[must_use]
     pub fn full_cells(&self) -> u64 {
         let items = added_at_capacity(self);

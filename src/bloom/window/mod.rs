@@ -1,8 +1,8 @@
-//! The policy of sliding windows: an item is live for a window of time after it was last added.
+//! The policy of sliding windows: an item is live for a window of time after its last add.
 //!
-//! Generations are bit-sliced: a cell is a column for each of sixteen generations, one bit each. A generation is a
-//! fourteenth of the window. An add sets the column of the current generation at the item's positions. A lookup takes
-//! the columns that all positions have in common and masks the live ones. So it makes as many memory accesses as
+//! Generations are bit-sliced: a cell has a column of one bit for each of sixteen generations. A generation is a
+//! fourteenth of the window. An add sets the column of the current generation at the item's positions. A lookup
+//! intersects the columns of all positions and masks the live ones. So it makes as many memory accesses as a filter
 //! without generations.
 
 mod clock;
