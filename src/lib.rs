@@ -1,8 +1,8 @@
 //! everbloom: Bloom filters as a native data type for Redis and Valkey, and as a library.
 //!
-//! The library is [`BloomFilter`]: made by a program, or read from a server in every format that the module knows, its
-//! own, RedisBloom's, valkey-bloom's and those of clients that keep bitmaps in strings. Depend on it without its
-//! default features, which are the module's: `default-features = false, features = ["prefetch"]`.
+//! The library is [`BloomFilter`]. A program creates it, or reads it from a server in every format that the module
+//! supports: its own, RedisBloom's, valkey-bloom's, and those of clients that keep bitmaps in strings. Depend on it
+//! without its default features, which are for the module: `default-features = false, features = ["prefetch"]`.
 //!
 //! ```
 //! use everbloom::{BloomFilter, Options};
@@ -15,17 +15,17 @@
 //! # }
 //! ```
 //!
-//! Read on with [`BloomFilter`] and its [`Options`]; [`Loader`], which builds a filter from the chunks of BF.SCANDUMP;
-//! and [`Format`], the module whose bytes a filter has. The commands, settings and packages of the module are in
-//! README.md and docs/, which come with the sources.
+//! Continue with [`BloomFilter`] and its [`Options`]; [`Loader`], which builds a filter from the chunks of
+//! BF.SCANDUMP; and [`Format`], the data format of a filter. README.md and docs/ in the sources describe the
+//! commands, settings and packages of the module.
 //!
-//! The code has four modules, each importing only those above it; docs/architecture.md is their map:
+//! The code has four modules, each of which imports only those above it; docs/architecture.md is the map:
 //!
 //! * `bloom`, the filters: hashing, layout of probes, cells, sizes, growth. No I/O, no server.
 //! * `format`, serialization: how a filter is written and read.
 //! * `command`, the `BF.*` commands: arguments in, replies and effects out.
-//! * `redis`, the adapter to the server (feature `server`): the only code that knows the module API, and the only unsafe code
-//!   except the one line of `prefetch`.
+//! * `redis`, the adapter to the server (feature `server`): the only code that uses the module API, and the only
+//! unsafe code besides one line of `prefetch`.
 //!
 //! The first three have no clock, no randomness, no globals and no log, and forbid unsafe code.
 
@@ -34,8 +34,8 @@ compile_error!(
     "everbloom stores bit arrays as little-endian words and views them in place: big-endian hosts are not supported"
 );
 
-// The modules are open to the tests and benchmarks of this repository, by the feature `internals`. To other programs
-// the library is what is exported below.
+// The feature `internals` opens the modules to the tests and benchmarks of this repository. For other programs the
+// library is what is exported below.
 #[cfg(not(feature = "internals"))]
 #[allow(dead_code, unused_imports, unreachable_pub, reason = "the tests use the rest")]
 mod bloom;

@@ -1,7 +1,8 @@
-//! A Bloom filter for other Rust programs: that of the server, without the server.
+//! A Bloom filter for other Rust programs: the filter of the server, without a server.
 //!
-//! A program makes it, or reads it from a server in every format that the module knows, and writes it back. A program
-//! with many lookups can keep a local copy of a filter, and query the server only about items that may be in it.
+//! A program creates it, or reads it from a server in every format that the module supports, and writes it back. A
+//! program with many lookups can keep a local copy of a filter, and query the server only about items that may be in
+//! it.
 
 mod parallel;
 mod sizes;
@@ -34,13 +35,12 @@ const NO_LIMIT: u64 = u64::MAX;
 /// The options of a new filter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
-    /// Promised share of false positives among items that were never added, over the whole life of the
-    /// filter; strictly between 0 and 1.
+    /// Promised false-positive rate over the whole life of the filter; strictly between 0 and 1.
     pub error_rate: f64,
-    /// Items that the filter holds before it grows, 1 to 2^40.
+    /// The number of items before the filter grows, 1 to 2^40.
     pub capacity_items: u64,
-    /// What a full filter does: [`Growth::Fixed`] refuses further items, [`Growth::Scaling`] adds a layer, and so does
-    /// [`Growth::Unreserved`], in which further layers are smaller and the first ones larger.
+    /// What a full filter does. [`Growth::Fixed`] refuses new items. [`Growth::Scaling`] adds a layer, and so does
+    /// [`Growth::Unreserved`], with smaller further layers and a larger first one.
     pub growth: Growth,
 }
 
@@ -53,8 +53,9 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Returns the options of a filter that BF.ADD makes: as the default ones, for a filter that is expected to grow. Up
-    /// to its capacity it is larger by an eighth, and the more it grows the smaller than one with the default options.
+    /// Returns the options of a filter that BF.ADD creates: as the defaults, but for a filter that is expected to
+    /// grow. Up to its capacity it is larger by an eighth. The more it grows, the smaller it is than one with the
+    /// default options.
     ///
     /// ```
     /// use everbloom::{Format, Options, layer_sizes};
@@ -72,7 +73,7 @@ impl Options {
         Self { growth: options.growth.unreserved(), ..options }
     }
 
-    /// Returns the promise of such a filter.
+    /// Returns the promise with these options.
     fn promise(self) -> Result<Promise, CreateError> {
         let Self { error_rate, capacity_items, growth } = self;
         let promise = Promise { error_rate, capacity_items, growth };
@@ -81,13 +82,13 @@ impl Options {
     }
 }
 
-/// Why a filter was not made.
+/// Why a filter was not created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CreateError {
-    /// An option is out of its range; holds its name.
+    /// An option is out of range; holds its name.
     #[error("{0} is out of range")]
     Option(&'static str),
-    /// There is not enough memory for the filter, or it is larger than a filter may be.
+    /// There is not enough memory for the filter, or it exceeds the largest size.
     #[error("{0}")]
     Reserve(ReserveError),
 }
@@ -101,7 +102,7 @@ pub struct LayerStats {
     pub set_bits: u64,
 }
 
-/// A Bloom filter: whether an item was never added, or probably was.
+/// A Bloom filter: it returns whether an item was certainly not added, or probably was.
 ///
 /// ```
 /// use everbloom::{BloomFilter, Options};
@@ -122,6 +123,7 @@ impl BloomFilter {
     /// Returns an empty filter of everbloom's own format. O(1): memory is taken when bits are set.
     ///
     /// # Errors
+    ///
     /// [`CreateError`].
     pub fn new(options: Options) -> Result<Self, CreateError> {
         let policy = Policy::Promise(options.promise()?);
@@ -129,10 +131,11 @@ impl BloomFilter {
         Filter::reserve(spec, &NO_LIMIT).map(Self).map_err(CreateError::Reserve)
     }
 
-    /// Adds an item. Returns whether it was not there before. O(layers * probes).
+    /// Adds an item. Returns whether it was new. O(layers * probes).
     ///
     /// # Errors
-    /// [`AddError`] if a new item cannot be added; the filter is then as it was.
+    ///
+    /// [`AddError`] if a new item cannot be added; the filter is then unchanged.
     pub fn add(&mut self, item: &[u8]) -> Result<bool, AddError> {
         self.0.add(item, &NO_LIMIT, Processor).map(|added| added == Added::New)
     }
@@ -210,8 +213,8 @@ impl BloomFilter {
         self.0.layers().iter().map(stats).collect()
     }
 
-    /// Returns a number that is equal for two filters that reply and are saved alike, whichever servers they come from.
-    /// For others it is equal with a probability of 2^-64. O(bytes).
+    /// Returns a digest of the contents. Two filters with the same replies and the same saved form have equal
+    /// digests, on every server. Other filters have equal digests with a probability of 2^-64. O(bytes).
     #[must_use]
     pub fn digest(&self) -> u64 {
         let mut digest = DefaultHasher::new();
@@ -225,8 +228,8 @@ impl BloomFilter {
         self.0.window().map(|window| window.span.ms())
     }
 
-    /// Sets the time of a sliding-window filter, in milliseconds of UNIX time, for the lookups and adds after it. Until
-    /// then, the time of a filter that was read is that of its newest item; a time before that has no effect. Frees the
+    /// Sets the time of a sliding-window filter for the following lookups and adds, in milliseconds of UNIX time. The
+    /// initial time of a filter that was read is that of its newest item; an earlier time has no effect. Frees the
     /// layers whose items have all expired. Does nothing to other filters. O(layers).
     pub fn set_time(&mut self, now_ms: u64) {
         if let Some(window) = self.0.window_mut() {
@@ -235,24 +238,25 @@ impl BloomFilter {
         drop(self.0.take_expired());
     }
 
-    /// Returns whether the item may have been added, at a time in milliseconds of UNIX time instead of that of the
-    /// filter: for filters that several threads share. The time matters to sliding-window filters only. O(layers *
-    /// probes).
+    /// Returns whether the item may have been added, at a time in milliseconds of UNIX time instead of the filter's
+    /// own time. This is for filters that several threads share. The time matters to sliding-window filters only.
+    /// O(layers * probes).
     #[must_use]
     pub fn contains_at(&self, item: &[u8], now_ms: u64) -> bool {
         self.0.contains_at(item, now_ms, Processor)
     }
 
-    /// Checks every rule that filters keep, for tests of this crate and of others. O(bytes).
+    /// Checks every rule of filters, for tests of this crate and of others. O(bytes).
     ///
     /// # Errors
-    /// The rule that is broken, by a fault of this crate.
+    ///
+    /// The rule that is broken, because of a bug in this crate.
     #[doc(hidden)]
     pub fn internal_validate(&self) -> Result<(), &'static str> {
         self.0.internal_validate(Depth::Cells)
     }
 
-    /// Returns the module whose bits and bytes the filter has.
+    /// Returns the data format of the filter.
     #[must_use]
     pub fn format(&self) -> Format {
         self.0.format()
@@ -284,19 +288,20 @@ impl BloomFilter {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn chunks(&mut self) -> Chunks<'_> {
-        // The dump id: a number that no other dump has.
+        // The dump id must differ from that of every other dump.
         self.0.mark_state(RandomState::new().hash_one(0));
         Chunks { filter: &self.0, next_iterator: Some(0) }
     }
 
-    /// Writes the filter as a value of the data type of its format, field by field, as in a snapshot. O(bytes).
+    /// Writes the filter as a value of its data type, field by field, as in a snapshot. O(bytes).
     pub fn save(&mut self, sink: &mut impl Sink) {
         encoding::save(&mut self.0, sink, UnknownMemory);
     }
 
-    /// Reads a value of the data type of a format, of any encoding version that was ever released. O(bytes).
+    /// Reads a value of the data type of a format, in any encoding version that was released. O(bytes).
     ///
     /// # Errors
+    ///
     /// [`DecodeError`].
     pub fn load(
         format: Format,
@@ -309,13 +314,14 @@ impl BloomFilter {
     /// Reads the argument of a BF.LOAD, as valkey-bloom writes it to an append-only file. O(bytes).
     ///
     /// # Errors
+    ///
     /// [`DecodeError`].
     pub fn from_blob(blob: &[u8]) -> Result<Self, DecodeError> {
         encoding::from_blob(blob, &NO_LIMIT).map(Self)
     }
 }
 
-/// The chunks of a filter; see [`BloomFilter::chunks`].
+/// An iterator over the chunks of a filter; see [`BloomFilter::chunks`].
 #[derive(Debug)]
 pub struct Chunks<'f> {
     filter: &'f Filter,
@@ -336,14 +342,15 @@ impl Iterator for Chunks<'_> {
     }
 }
 
-/// Makes a filter, of any format, from the chunks of BF.SCANDUMP.
+/// Creates a filter, of any format, from the chunks of BF.SCANDUMP.
 #[derive(Debug)]
 pub struct Loader(Filter);
 
 impl Loader {
-    /// Returns a loader that has the header, the chunk with iterator 1. O(layers).
+    /// Returns a loader for the dump with this header, the chunk with iterator 1. O(layers).
     ///
     /// # Errors
+    ///
     /// [`DecodeError`].
     pub fn new(header: &[u8]) -> Result<Self, DecodeError> {
         encoding::from_header(header, &NO_LIMIT).map(Self)
@@ -352,12 +359,13 @@ impl Loader {
     /// Loads a chunk with its iterator, in any order. O(bytes).
     ///
     /// # Errors
-    /// [`ChunkError`]; the filter is then as it was.
+    ///
+    /// [`ChunkError`]; the filter is then unchanged.
     pub fn load(&mut self, iterator: u64, chunk: &[u8]) -> Result<(), ChunkError> {
         encoding::load_chunk(&mut self.0, iterator, chunk, Trust::Marks)
     }
 
-    /// Returns the filter with the items of the chunks that were loaded.
+    /// Returns the filter with the items of the loaded chunks.
     #[must_use]
     pub fn finish(self) -> BloomFilter {
         BloomFilter(self.0)

@@ -1,8 +1,8 @@
-//! The processor's instruction for asking for memory ahead of its use; the only unsafe code outside the host.
+//! The processor's prefetch instruction; the only unsafe code outside the adapter to the server.
 
 use crate::bloom::Prefetch;
 
-/// Asks the processor this code runs on; on those without such an instruction here, asks for nothing.
+/// Prefetches on processors that this code supports. On others it does nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Processor;
 

@@ -1,14 +1,14 @@
-//! The chunks of BF.SCANDUMP and BF.LOADCHUNK, of every filter but RedisBloom's, and the commands of a rewritten
-//! append-only file, which load such chunks.
+//! The chunks of BF.SCANDUMP and BF.LOADCHUNK for every format but RedisBloom's. Rewritten append-only files contain
+//! such chunks too.
 //!
-//! The protocol is RedisBloom's. Iterator 0 asks for the first chunk, the header, which is loaded with iterator 1.
-//! Iterator i > 0 asks for the bytes from position i - 1 on of all layers, one after another; these are loaded with the
-//! iterator after their last byte. A chunk never spans two layers. Each layer keeps its position while the filter loses
-//! expired ones; a chunk that would begin in a lost layer begins at the next.
+//! The protocol is RedisBloom's. Iterator 0 requests the first chunk, the header, which is loaded with iterator 1.
+//! Iterator i > 0 requests the bytes of all layers, in order, from position i - 1 on; such a chunk is loaded with the
+//! iterator after its last byte. A chunk never spans two layers. Each layer keeps its position when the filter drops
+//! expired layers. A chunk that would begin in a dropped layer begins at the next layer.
 //!
 //! Every chunk ends with a [seal](super::seal): the dump id of the state that the header describes, and a checksum of
-//! the bytes, their place and that id. A chunk that is torn, altered, of another filter or of another dump is refused
-//! before it changes anything.
+//! the bytes, their position and that id. A chunk that is damaged, or that belongs to another filter or dump, is
+//! refused before it changes anything.
 
 use std::borrow::Cow;
 
@@ -27,17 +27,18 @@ pub const HEADER_ITERATOR: u64 = 1;
 /// One reply of BF.SCANDUMP.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Chunk<'f> {
-    /// The iterator that asks for the next chunk, and that this one is loaded with.
+    /// The iterator that requests the next chunk, and with which this one is loaded.
     pub next_iterator: u64,
     /// The bytes.
     pub data: Cow<'f, [u8]>,
 }
 
-/// Returns the chunk that `iterator` asks for, or nothing past the end; `encode` writes the header. O(bytes of the
+/// Returns the chunk that `iterator` requests, or `None` past the end. `encode` writes the header. O(bytes of the
 /// chunk).
 ///
 /// # Errors
-/// [`OutOfMemory`] when the bytes cannot be had.
+///
+/// [`OutOfMemory`] if the bytes cannot be allocated.
 pub(super) fn chunk<'f>(
     filter: &Filter,
     iterator: u64,
@@ -51,7 +52,7 @@ pub(super) fn chunk<'f>(
             HEADER_ITERATOR
         }
         Some(position) => {
-            // Layers that were added after the header was made are not part of the dump.
+            // Layers that were added after the header are not part of the dump.
             let chunk = chunk_at(filter, position).filter(|chunk| chunk.position < filter.marked_end());
             let Some(chunk) = chunk else { return Ok(None) };
             sealer.chunk(&chunk, |segment| chunk.layer.cells().cut_to_dump(segment), mark)?;
@@ -66,16 +67,16 @@ pub(super) const fn iterator_after(position: u64) -> u64 {
     position.saturating_add(1)
 }
 
-/// Why a chunk was not loaded; the filter is as it was.
+/// Why a chunk was not loaded. The filter is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ChunkError {
-    /// The chunk is torn, altered, or of another filter or place.
+    /// The chunk is damaged, or belongs to another filter or position.
     #[error("the chunk is damaged, or belongs to another filter or position")]
     BadData,
-    /// The chunk is whole, but not of the dump whose header made the filter, or that dump is not known any more.
+    /// The chunk is valid, but not of the dump whose header created the filter, or that dump is no longer known.
     #[error("the chunk and the header are from different dumps")]
     OtherDump,
-    /// The chunk begins beyond the last layer.
+    /// The chunk begins after the last layer.
     #[error("the chunk begins after the last layer")]
     BeyondEnd,
     /// The chunk is longer than the rest of its layer.
@@ -83,20 +84,21 @@ pub enum ChunkError {
     TooBig,
 }
 
-/// How it is known that a chunk belongs to the filter.
+/// How to verify that a chunk belongs to the filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// By its dump id, which must be that of the header that made the filter.
+    /// By its dump id, which must be that of the header that created the filter.
     Marks,
-    /// The primary or the append-only file that it comes from has checked that. The filter may have been loaded from a
-    /// snapshot, which has no dump ids.
+    /// The primary or the append-only file has verified it. The filter may have been loaded from a snapshot, which
+    /// has no dump ids.
     Sender,
 }
 
-/// Sets the cells of a chunk. `next_iterator` is what BF.SCANDUMP replied with it. O(bytes).
+/// Sets the cells of a chunk. `next_iterator` is the one that BF.SCANDUMP replied with it. O(bytes).
 ///
 /// # Errors
-/// [`ChunkError`]; the filter is then as it was.
+///
+/// [`ChunkError`]; the filter is then unchanged.
 pub(super) fn load_chunk(
     filter: &mut Filter,
     next_iterator: u64,
@@ -109,11 +111,11 @@ pub(super) fn load_chunk(
     let (offset, index, end, place) = match locate(filter, position) {
         Some(located) => {
             let offset = located.offset_of(position);
-            // Of a lost layer only the start of the next one is known.
+            // Of a dropped layer only the start of the next one is known.
             let end = if offset.is_some() { located.range.end } else { located.range.start };
             (offset, located.index, end, Place::chunk(located.layer, position))
         }
-        // The last layers of a window may be lost, too.
+        // The last layers of a window may also have been dropped.
         None => {
             let end = filter.window().map(Window::end).filter(|end| position < *end);
             (None, 0, end.ok_or(ChunkError::BeyondEnd)?, Place::in_window(position))
@@ -128,7 +130,7 @@ pub(super) fn load_chunk(
     }
     match offset {
         Some(offset) if !filter.add_segment(index, offset, segment) => Err(ChunkError::BadData),
-        // All items of a lost layer have expired.
+        // All items of a dropped layer have expired.
         _ => Ok(()),
     }
 }
@@ -150,12 +152,13 @@ pub enum Rewritten<'d> {
     ),
 }
 
-/// Calls `emit` with sealed chunks that make the filter again. The header makes clear cells, so clear chunks are left
-/// out. The dump id is a hash of the header and of `fresh`, a number that no other rewriting has: a client that sends
-/// the file to another server can mix the chunks of no two filters. O(bytes that may be set, as far as is known).
+/// Calls `emit` with sealed chunks that recreate the filter. Clear chunks are omitted, because the header creates
+/// clear cells. The dump id is a hash of the header and of `fresh`, a number that no other rewrite has, so a client
+/// that sends the file to another server cannot mix the chunks of two filters. O(bytes that may be set).
 ///
 /// # Errors
-/// [`OutOfMemory`] when a chunk cannot be allocated; `emit` may have been called then.
+///
+/// [`OutOfMemory`] if a chunk cannot be allocated; `emit` may have been called then.
 pub(super) fn rewrite(
     header: &[u8],
     filter: &Filter,
@@ -177,7 +180,7 @@ pub(super) fn rewrite(
 }
 
 /// Returns a dump id other than 0, which means none. A child of the server may draw the same random numbers as the
-/// server draws for its next dumps; their hashes differ from them.
+/// server draws for its next dumps, so the id is a hash of them.
 fn mark_of(header: &[u8], fresh: u64) -> StateMark {
     hash128(header).h1.wrapping_add(hash128(&fresh.to_le_bytes()).h2).max(1)
 }

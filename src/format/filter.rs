@@ -1,4 +1,4 @@
-//! What can be done with the bytes of a filter, by its format.
+//! Reading and writing filters, depending on their format.
 
 use super::chunks::{self, Chunk, ChunkError, Rewritten, Trust};
 use super::record::{self, Header};
@@ -7,16 +7,16 @@ use super::{redisbloom, seal, snapshot, valkeybloom};
 use crate::bloom::hash::murmur2::Murmur2;
 use crate::bloom::{ByteLimit, Filter, Format, Hash, Layer, Memory, OutOfMemory, Policy};
 
-/// The data type under which a server keeps the filters of a format.
+/// The data type of the filters of a format in a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataType {
     /// Exactly nine characters.
     pub name: &'static str,
-    /// The encoding version that is written; older ones are read.
+    /// The encoding version that is written. Older ones are read.
     pub encoding_version: i32,
 }
 
-/// The data type of our own format.
+/// The data type of everbloom's own format.
 const EVERBLOOM: DataType = DataType { name: "everbloom", encoding_version: 1 };
 
 impl DataType {
@@ -31,9 +31,8 @@ impl DataType {
     }
 }
 
-/// Writes a filter to a snapshot, as the newest release of the module whose format it has does. O(bytes), for filters
-/// of our own O(bytes that may be set, as far as is known). The filter changes only in the space for a head in front of
-/// a layer.
+/// Writes a filter to a snapshot, as the newest release of its module does. O(bytes); O(bytes that may be set) for
+/// everbloom's own filters. The filter changes only in the space for a head before the cells of a layer.
 pub fn save(filter: &mut Filter, sink: &mut impl Sink, memory: impl Memory) {
     match filter.policy() {
         Policy::RedisBloom(policy) => redisbloom::rdb::save(policy, filter, sink),
@@ -50,8 +49,8 @@ pub fn save(filter: &mut Filter, sink: &mut impl Sink, memory: impl Memory) {
 /// Reads a value of a format's data type. O(bytes); takes the memory of the filter and of its largest string.
 ///
 /// # Errors
-/// The first thing that is wrong with the fields, [`DecodeError::TooLarge`] where the filter breaks the
-/// limit, or [`DecodeError::OutOfMemory`].
+///
+/// The first wrong field, [`DecodeError::TooLarge`] if the filter exceeds the limit, or [`DecodeError::OutOfMemory`].
 pub fn load(
     format: Format,
     encoding_version: i32,
@@ -61,7 +60,7 @@ pub fn load(
     match format {
         Format::Everbloom if encoding_version == EVERBLOOM.encoding_version => {
             let filter = snapshot::load(source, limit)?;
-            // Filters of valkey-bloom have the record in dumps only.
+            // Filters of valkey-bloom have this record in dumps only.
             if filter.format() == Format::Everbloom {
                 Ok(filter)
             } else {
@@ -77,13 +76,14 @@ pub fn load(
     }
 }
 
-/// Calls `emit` with the commands that make the filter again, in order; the module whose format it has knows them.
-/// O(bytes that may be set, as far as is known), for filters of other formats O(bytes).
+/// Calls `emit` with the commands that recreate the filter, in order, for the module of its format. O(bytes that may
+/// be set); O(bytes) for filters of other formats.
 ///
-/// `fresh` is a number that no other rewriting has.
+/// `fresh` is a number that no other rewrite has.
 ///
 /// # Errors
-/// [`OutOfMemory`] when a chunk cannot be allocated; `emit` may have been called then.
+///
+/// [`OutOfMemory`] if a chunk cannot be allocated; `emit` may have been called then.
 pub fn rewrite(
     filter: &Filter,
     memory: impl Memory,
@@ -95,7 +95,7 @@ pub fn rewrite(
             redisbloom::rewrite(policy, filter, emit);
             return Ok(());
         }
-        // Without the memory for a string of the whole filter, it is written in chunks.
+        // If there is no memory for a string of the whole filter, it is written in chunks.
         Policy::ValkeyBloom(policy) => {
             if let Ok(blob) = valkeybloom::encode_blob(policy, filter.layers()) {
                 emit(Rewritten::Blob(&blob));
@@ -107,9 +107,10 @@ pub fn rewrite(
     chunks::rewrite(&record::encode(filter), filter, memory, fresh, emit)
 }
 
-/// Returns the chunk that `iterator` asks for, or nothing past the end. O(bytes of the chunk).
+/// Returns the chunk that `iterator` requests, or `None` past the end. O(bytes of the chunk).
 ///
 /// # Errors
+///
 /// [`OutOfMemory`].
 pub fn chunk(filter: &Filter, iterator: u64) -> Result<Option<Chunk<'_>>, OutOfMemory> {
     match filter.policy() {
@@ -118,11 +119,12 @@ pub fn chunk(filter: &Filter, iterator: u64) -> Result<Option<Chunk<'_>>, OutOfM
     }
 }
 
-/// Returns an empty filter of the shape that the header of a dump describes. RedisBloom's headers have no mark: a
-/// header without our seal is one of them. O(layers).
+/// Returns an empty filter of the shape that the header of a dump describes. RedisBloom's headers have no magic
+/// bytes: a header without everbloom's seal is one of them. O(layers).
 ///
 /// # Errors
-/// [`DecodeError`] for a header that is torn, altered, impossible, or larger than `limit` allows.
+///
+/// [`DecodeError`] for a header that is damaged, invalid, or larger than `limit` allows.
 pub fn from_header(data: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
     let Ok((bytes, origin)) = seal::open_header(data) else {
         return redisbloom::header::decode(data, limit);
@@ -135,7 +137,8 @@ pub fn from_header(data: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeE
 /// Sets the cells of a chunk. O(bytes).
 ///
 /// # Errors
-/// [`ChunkError`]; the filter is then as it was.
+///
+/// [`ChunkError`]; the filter is then unchanged.
 pub fn load_chunk(
     filter: &mut Filter,
     next_iterator: u64,
@@ -151,12 +154,13 @@ pub fn load_chunk(
 /// Returns the filter in a blob of BF.LOAD, which only valkey-bloom writes. O(bytes).
 ///
 /// # Errors
-/// The first thing that is wrong with the blob, as in [`load`].
+///
+/// The first wrong field of the blob, as in [`load`].
 pub fn from_blob(blob: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
     valkeybloom::decode_blob(blob, limit)
 }
 
-/// Returns the header of a filter, which describes all but its cells. O(layers).
+/// Returns the header of a filter, which describes everything but its cells. O(layers).
 #[must_use]
 pub fn header(filter: &Filter) -> Vec<u8> {
     match filter.policy() {
@@ -165,14 +169,15 @@ pub fn header(filter: &Filter) -> Vec<u8> {
     }
 }
 
-/// Calls `add` with strings of bytes. They are equal for two filters if and only if these reply and are saved alike.
-/// O(bytes).
+/// Calls `add` with strings of bytes that determine the replies and the saved form of a filter: they are equal for
+/// two filters if and only if these are equal. O(bytes).
 pub fn digest(filter: &Filter, add: &mut dyn FnMut(&[u8])) {
     add(&header(filter));
     if let (Format::RedisBloom, Some(Hash::RedisBloom(Murmur2::WideCutSeeds))) =
         (filter.format(), filter.layers().first().map(Layer::hash))
     {
-        // Such a filter has the same bytes and other replies: the digest shows a replica that is configured otherwise.
+        // Such a filter has the same bytes but other replies. With this the digest detects a replica with another
+        // setting.
         add(b"1.1");
     }
     filter.layers().iter().for_each(|layer| add(layer.cells().bytes()));

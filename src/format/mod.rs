@@ -1,8 +1,8 @@
 //! Serialization: how a filter is written and read. Imports [`bloom`](crate::bloom), and nothing of a server.
 //!
-//! [`filter`] chooses by the format of a filter. Filters of our own format have a [`record`]; [`snapshot`] and
-//! [`chunks`] write it and the cells. RedisBloom's and valkey-bloom's formats have a folder each, and the strings of
-//! clients another.
+//! [`filter`] selects by the format of a filter. Filters of everbloom's own format have a [`record`]; [`snapshot`]
+//! and [`chunks`] write it and the cells. RedisBloom's format, valkey-bloom's format and the strings of clients have
+//! a folder each.
 #![forbid(unsafe_code)]
 
 pub mod chunks;

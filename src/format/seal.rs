@@ -1,4 +1,4 @@
-//! The seal at the end of every chunk of a dump: the dump id, and a checksum of the whole.
+//! The seal at the end of every chunk of a dump: the dump id and a checksum.
 
 use super::segments::LayerChunk;
 use super::stream::DecodeError;
@@ -12,7 +12,7 @@ const CHECK_BYTES: usize = 16;
 /// Bytes of the seal at the end of every chunk.
 pub const SEAL_BYTES: usize = MARK_BYTES + CHECK_BYTES;
 
-/// Returns the payload and the dump id of a chunk whose checksum is right.
+/// Returns the payload and the dump id of a chunk if its checksum is correct.
 pub(super) fn open<'d>(data: &'d [u8], place: &Place) -> Option<(&'d [u8], StateMark)> {
     let (bytes, check) = data.split_last_chunk::<CHECK_BYTES>()?;
     let (payload, mark) = bytes.split_last_chunk::<MARK_BYTES>()?;
@@ -20,26 +20,27 @@ pub(super) fn open<'d>(data: &'d [u8], place: &Place) -> Option<(&'d [u8], State
     (place.check(payload, mark) == *check).then_some((payload, mark))
 }
 
-/// Returns a header whose checksum is right, without its seal, and the origin of the filter that it makes.
+/// Returns a header without its seal if its checksum is correct, and the origin of the filter that it creates.
 ///
 /// # Errors
-/// [`DecodeError::Truncated`] when it is torn, altered, or none of ours.
+///
+/// [`DecodeError::Truncated`] if it is damaged, or not one of everbloom's.
 pub(super) fn open_header(data: &[u8]) -> Result<(&[u8], Origin), DecodeError> {
     let (bytes, mark) = open(data, &Place::Header).ok_or(DecodeError::Truncated)?;
-    // A dump that was not begun with its header has the id 0.
+    // The id is 0 in a dump that did not begin with its header.
     Ok((bytes, if mark == 0 { Origin::NoHeader } else { Origin::Marked(mark) }))
 }
 
-/// Where a chunk belongs; part of its checksum.
+/// The place of a chunk, which is part of its checksum.
 pub(super) enum Place {
-    /// It is the header.
+    /// The chunk is the header.
     Header,
-    /// It is a part of a layer.
+    /// The chunk is a part of a layer.
     Chunk {
-        /// Where it begins in the dump.
+        /// Its start in the dump.
         position: u64,
-        /// Bits of its layer. This and the next two are 0 where the position alone identifies the layer among all that
-        /// the filter ever had: the layer may be lost when the chunk is loaded.
+        /// Bits of its layer. This and the next two fields are 0 if the position alone identifies the layer among all
+        /// layers that the filter ever had, because the layer may have been dropped when the chunk is loaded.
         size_bits: u64,
         capacity_items: u64,
         probes: u32,
@@ -61,7 +62,7 @@ impl Place {
         Self::Chunk { position, size_bits: 0, capacity_items: 0, probes: 0 }
     }
 
-    /// Returns the checksum of `bytes` at this place: the hash of their hash, of the place, and of the dump id.
+    /// Returns the checksum of `bytes` at this place: a hash of their hash, of the place, and of the dump id.
     fn check(&self, bytes: &[u8], mark: StateMark) -> [u8; CHECK_BYTES] {
         let ItemHash { h1, h2 } = hash128(bytes);
         let [position, size_bits, capacity_items, probes] = match *self {
@@ -76,7 +77,7 @@ impl Place {
     }
 }
 
-/// Makes chunks, one after another, in the same memory.
+/// Makes chunks one after another in the same memory.
 #[derive(Default)]
 pub(super) struct Sealer(Vec<u8>);
 

@@ -1,4 +1,4 @@
-//! The cells of a filter in segments: as strings of a snapshot, and as chunks of a dump at positions in the bytes of
+//! The cells of a filter in segments: as strings of a snapshot, or as chunks of a dump at positions in the bytes of
 //! all layers.
 
 use std::ops::Range;
@@ -6,9 +6,9 @@ use std::ops::Range;
 use crate::bloom::cells::{Segment, is_clear};
 use crate::bloom::{Filter, Layer, Memory, Occupancy};
 
-/// Most bytes of a layer that are one string of a snapshot or one chunk of a dump: 16 MiB. It bounds the memory that
-/// saving, dumping and loading take beside the filter. Snapshots are read in strings of this length, so it is part of
-/// the format and stays.
+/// Most bytes of a layer in one string of a snapshot or one chunk of a dump: 16 MiB. It bounds the memory that
+/// saving, dumping and loading take besides the filter. Snapshots are read in strings of this length, so it is part
+/// of the format and must not change.
 pub const CHUNK_BYTES: usize = 16 << 20;
 
 /// At most [`CHUNK_BYTES`] of one layer.
@@ -16,22 +16,22 @@ pub const CHUNK_BYTES: usize = 16 << 20;
 pub(super) struct LayerChunk<'f> {
     /// Its layer.
     pub(super) layer: &'f Layer,
-    /// Where it begins in a dump.
+    /// Its start in a dump.
     pub(super) position: u64,
     /// Its cells and stamps.
     pub(super) segment: Segment<'f>,
 }
 
 impl LayerChunk<'_> {
-    /// Returns the position in a dump of the byte after it.
+    /// Returns the position of the byte after it in a dump.
     pub(super) const fn end(&self) -> u64 {
         let Segment { cells, stamps, .. } = self.segment;
         self.position.saturating_add(cells.len() as u64).saturating_add(stamps.len() as u64)
     }
 }
 
-/// Returns the segments of a layer, each with whether it is clear. O(bytes that may be set, as far as is known): memory
-/// that was never written to is not touched.
+/// Returns the segments of a layer, each with whether it is clear. Does not touch memory that was never written to.
+/// O(bytes that may be set).
 pub(super) fn segments<'f, M: Memory + 'f>(
     layer: &'f Layer,
     memory: M,
@@ -50,8 +50,7 @@ pub(super) fn segments<'f, M: Memory + 'f>(
     })
 }
 
-/// Returns all chunks, those of the oldest layer first, each with whether it is clear. O(bytes that may be set, as far
-/// as is known).
+/// Returns all chunks, those of the oldest layer first, each with whether it is clear. O(bytes that may be set).
 pub(super) fn chunks<'f, M: Memory + 'f>(
     filter: &'f Filter,
     memory: M,
@@ -69,15 +68,15 @@ pub(super) fn chunks<'f, M: Memory + 'f>(
 pub(super) struct Located<'f> {
     /// The layer.
     pub(super) layer: &'f Layer,
-    /// Its number, 0 being the oldest.
+    /// Its index, 0 being the oldest.
     pub(super) index: usize,
     /// Its bytes in a dump.
     pub(super) range: Range<u64>,
 }
 
 impl Located<'_> {
-    /// Returns the offset in the layer of a position in a dump; nothing for a position before it, in a layer that the
-    /// filter has lost.
+    /// Returns the offset in the layer of a position in a dump; `None` for a position before the layer, in a layer
+    /// that was dropped.
     pub(super) fn offset_of(&self, position: u64) -> Option<usize> {
         position.checked_sub(self.range.start).and_then(|offset| usize::try_from(offset).ok())
     }
@@ -93,12 +92,12 @@ fn located(filter: &Filter) -> impl Iterator<Item = Located<'_>> {
     })
 }
 
-/// Returns the first layer that ends behind a position of a dump; nothing past the end. O(layers).
+/// Returns the first layer that ends after a position of a dump; `None` past the end. O(layers).
 pub(super) fn locate(filter: &Filter, position: u64) -> Option<Located<'_>> {
     located(filter).find(|located| position < located.range.end)
 }
 
-/// Returns the chunk that a position of a dump lies in, or the first one behind it; nothing past the end. O(layers).
+/// Returns the chunk with a position of a dump, or the first one after it; `None` past the end. O(layers).
 pub(super) fn chunk_at(filter: &Filter, position: u64) -> Option<LayerChunk<'_>> {
     let located = locate(filter, position)?;
     let segment = located.layer.cells().segment(located.offset_of(position).unwrap_or(0), CHUNK_BYTES)?;

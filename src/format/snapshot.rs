@@ -1,15 +1,15 @@
-//! A filter of our own format in a snapshot: its record, then the cells of each layer in segments, each a string of its
-//! cells and, where it has stamps, a string of those.
+//! A filter of everbloom's own format in a snapshot: its record, then the cells of each layer in segments. Each
+//! segment is a string of its cells and, for cells with stamps, a string of the stamps.
 //!
-//! A string whose cells are all clear is empty, so an empty filter of any size is saved and loaded without touching its
-//! memory.
+//! A string whose cells are all clear is empty, so an empty filter of any size is saved and loaded without touching
+//! its memory.
 
 use super::record::Header;
 use super::segments::{CHUNK_BYTES, segments};
 use super::stream::{DecodeError, Sink, Source};
 use crate::bloom::{ByteLimit, Filter, Layer, Memory};
 
-/// Writes a filter. O(bytes that may be set, as far as is known).
+/// Writes a filter. O(bytes that may be set).
 pub(super) fn save(header: &[u8], filter: &Filter, sink: &mut impl Sink, memory: impl Memory) {
     sink.bytes(header);
     for layer in filter.layers() {
@@ -26,7 +26,8 @@ pub(super) fn save(header: &[u8], filter: &Filter, sink: &mut impl Sink, memory:
 /// Reads a filter. O(bytes); takes the memory of the filter and of two segments.
 ///
 /// # Errors
-/// The first thing that is wrong with the bytes, [`DecodeError::TooLarge`] or [`DecodeError::OutOfMemory`].
+///
+/// The first wrong field, [`DecodeError::TooLarge`] or [`DecodeError::OutOfMemory`].
 pub(super) fn load(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
     let header = source.bytes()?;
     let (mut filter, set_cells) = Header::decode(&header, limit)?.build()?;
@@ -39,7 +40,7 @@ pub(super) fn load(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<Fi
     Ok(filter)
 }
 
-/// Reads the cells of one layer, which are clear.
+/// Reads the cells of one layer, which must be clear.
 fn fill(layer: &mut Layer, source: &mut impl Source) -> Result<(), DecodeError> {
     let mut offset = 0usize;
     while let Some(segment) = layer.cells().segment(offset, CHUNK_BYTES) {

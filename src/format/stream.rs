@@ -1,5 +1,5 @@
-//! The fields of an encoding: of a snapshot, which a server or a test has, and of records of fixed size. Why they are
-//! no filter.
+//! Readers and writers of the fields of an encoding: of a snapshot, in a server or a test, and of records of fixed
+//! size. Also the errors of decoding.
 
 use std::ops::Deref;
 
@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::bloom::ReserveError;
 
-/// Takes the fields of an encoding, in order.
+/// Writes the fields of an encoding, in order.
 pub trait Sink {
     /// Writes an unsigned integer.
     fn unsigned(&mut self, value: u64);
@@ -27,41 +27,46 @@ pub trait Source {
     /// Returns the next field, an unsigned integer.
     ///
     /// # Errors
-    /// [`DecodeError::Truncated`] when there is none or it is of another kind.
+    ///
+    /// [`DecodeError::Truncated`] if there is no field or it has another type.
     fn unsigned(&mut self) -> Result<u64, DecodeError>;
 
     /// Returns the next field, a double.
     ///
     /// # Errors
-    /// [`DecodeError::Truncated`] when there is none or it is of another kind.
+    ///
+    /// [`DecodeError::Truncated`] if there is no field or it has another type.
     fn double(&mut self) -> Result<f64, DecodeError>;
 
     /// Returns the next field, a string of bytes.
     ///
     /// # Errors
-    /// [`DecodeError::Truncated`] when there is none or it is of another kind.
+    ///
+    /// [`DecodeError::Truncated`] if there is no field or it has another type.
     fn bytes(&mut self) -> Result<Self::Bytes, DecodeError>;
 
-    /// Returns the next field, a float of single precision. Only valkey-bloom 0.1.0 wrote any; a source that is never
-    /// read for its filters need not implement this.
+    /// Returns the next field, a float of single precision. Only valkey-bloom 0.1.0 wrote any; a source without such
+    /// data need not implement this.
     ///
     /// # Errors
-    /// [`DecodeError::Truncated`] when there is none or it is of another kind.
+    ///
+    /// [`DecodeError::Truncated`] if there is no field or it has another type.
     fn float(&mut self) -> Result<f32, DecodeError> {
         Err(DecodeError::Truncated)
     }
 
-    /// Returns the next field, an unsigned integer or a string of bytes. A source that cannot see the kind of a field
-    /// before it reads it takes the integer.
+    /// Returns the next field, an unsigned integer or a string of bytes. A source that does not know the type of a
+    /// field before it reads it returns the integer.
     ///
     /// # Errors
-    /// [`DecodeError::Truncated`] when there is none or it is of a kind that the source cannot take.
+    ///
+    /// [`DecodeError::Truncated`] if there is no field or it has a type that the source cannot read.
     fn unsigned_or_bytes(&mut self) -> Result<UnsignedOrBytes<Self::Bytes>, DecodeError> {
         self.unsigned().map(UnsignedOrBytes::Unsigned)
     }
 }
 
-/// A field of one of two kinds.
+/// A field of one of two types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnsignedOrBytes<B> {
     /// An unsigned integer.
@@ -73,20 +78,21 @@ pub enum UnsignedOrBytes<B> {
 /// Why bytes are not a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum DecodeError {
-    /// The bytes end early, or a field is of another kind.
+    /// The data is truncated, or a field has another type.
     #[error("the filter's data is truncated")]
     Truncated,
-    /// The bytes end early, or a build of valkey-bloom from before release 1.0 wrote them. Its order of fields has the
-    /// version of the released one, and a source that does not see the kind of a field cannot distinguish the two.
+    /// The data is truncated, or a build of valkey-bloom from before release 1.0 wrote it. Its order of fields has
+    /// the version number of the released one, and a source that does not know the type of a field cannot distinguish
+    /// the two.
     #[error(
         "a layer does not begin with its capacity: the data is truncated, or a valkey-bloom before release 1.0 \
                  wrote it, which cannot be read"
     )]
     PrereleaseOrder,
-    /// A version or kind that this release does not know.
+    /// A version or number that this release does not know.
     #[error("unsupported {what} {got}: a newer release may have written it, upgrade this one")]
     Unsupported {
-        /// The field that says so.
+        /// The field.
         what: &'static str,
         /// Its value.
         got: u64,
@@ -94,10 +100,10 @@ pub enum DecodeError {
     /// Written by everbloom before its first release, 1.0.
     #[error("written by everbloom 0.1 or 0.2, which this release cannot read: create the filter again")]
     BeforeFirstRelease,
-    /// A field that is out of its range or contradicts another.
+    /// A field that is out of range or contradicts another.
     #[error("{0} is out of range or contradicts other fields")]
     Invalid(&'static str),
-    /// The filter would take more memory than there is or is allowed.
+    /// The filter would take more memory than is available or allowed.
     #[error(
         "the filter takes {needed_bytes} bytes, more than bf.max-filter-bytes or the memory allows \
                      ({limit_bytes}): raise the limit"
@@ -105,16 +111,16 @@ pub enum DecodeError {
     TooLarge {
         /// Bytes of the filter.
         needed_bytes: u64,
-        /// The limit it breaks.
+        /// The limit that it exceeds.
         limit_bytes: u64,
     },
-    /// The allocator refused.
+    /// An allocation failed.
     #[error("out of memory")]
     OutOfMemory,
 }
 
 impl From<ReserveError> for DecodeError {
-    /// Converts the error of a filter whose number of layers has been checked before.
+    /// Converts the error of a filter whose number of layers was checked before.
     fn from(error: ReserveError) -> Self {
         match error {
             ReserveError::TooLarge { needed_bytes, limit_bytes } => {
@@ -126,11 +132,11 @@ impl From<ReserveError> for DecodeError {
     }
 }
 
-/// More bytes than any record of fixed size has.
+/// More bytes than any record of fixed size.
 const RECORD_MAX_BYTES: u64 = 256;
 
-/// Returns how records are written: fields one after another, fixed size, little-endian. docs/formats.md has the bytes
-/// of each.
+/// Returns the encoding of records: fields one after another, of fixed size, little-endian. docs/formats.md has the
+/// bytes of each.
 fn options() -> impl Options {
     bincode::DefaultOptions::new()
         .with_fixint_encoding()
@@ -141,7 +147,7 @@ fn options() -> impl Options {
 
 /// Appends a record.
 pub(super) fn append(bytes: &mut Vec<u8>, record: &impl Serialize) {
-    // Writing a record within the limit to memory does not fail.
+    // Writing a record within the limit to memory cannot fail.
     let written = options().serialize_into(bytes, record);
     debug_assert!(written.is_ok());
 }

@@ -1,4 +1,4 @@
-//! Adding on all cores: items are hashed on several threads, and each thread then adds the items of its pages.
+//! Adding on all cores: several threads hash the items, and then each thread adds the items of its pages.
 
 use std::thread;
 
@@ -6,22 +6,22 @@ use super::{BloomFilter, NO_LIMIT, Processor};
 use crate::bloom::partition::Partition;
 use crate::bloom::{AddError, Added, Filter, ItemHash};
 
-/// Items that are added in one call where one thread adds all of them.
+/// Items that are added in one call if a single thread adds all of them.
 const GROUP_ITEMS: usize = 1024;
 
 /// The result of adding many items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Items that were given.
+    /// The number of items.
     pub items: u64,
-    /// Those of them that were not there before.
+    /// Items that were new.
     pub new_items: u64,
-    /// Those of them that a full filter of fixed size refused.
+    /// Items that a full fixed filter refused.
     pub refused_items: u64,
 }
 
 impl Tally {
-    /// Returns the sums of both.
+    /// Returns the sums of both tallies.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {
@@ -103,7 +103,7 @@ where
     P: IntoIterator<Item = &'i [u8]> + Send,
 {
     let hashing = &*filter;
-    // For each part, its items by the thread whose pages they lie in.
+    // For each part: its items by the thread that owns their pages.
     let hashed: Vec<Vec<Vec<ItemHash>>> = on_threads(parts, |items| {
         let mut by_pages = vec![Vec::new(); partition.parts()];
         for hash in items.into_iter().filter_map(|item| hashing.item_hash(item)) {
@@ -132,7 +132,7 @@ where
     Ok(Tally { items, new_items: added.items, refused_items: 0 })
 }
 
-/// Does the work for each input on a thread of its own, for the last on this one.
+/// Runs `work` for each input on a separate thread, and for the last input on this one.
 fn on_threads<I: Send, O: Send>(mut inputs: Vec<I>, work: impl Fn(I) -> O + Sync) -> Vec<O> {
     let last = inputs.pop();
     thread::scope(|scope| {

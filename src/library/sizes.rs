@@ -19,7 +19,7 @@ pub struct LayerSize {
     pub size_bits: u64,
     /// Probes per item.
     pub probes: u32,
-    /// Lines of 64 bytes that the probes of an item lie in, at most.
+    /// The largest number of lines of 64 bytes that the probes of an item touch.
     pub lines: u32,
 }
 
@@ -57,9 +57,9 @@ pub fn layer_sizes(format: Format, reserved: Reserved, items: u64) -> Result<Vec
     Ok(sizes)
 }
 
-/// Returns the layers of a sliding-window filter to which `items` different items are added in every window at an even
-/// pace, after some windows: the layers that were too small have expired. Capacities are items per window; the length
-/// of the window makes no difference. O(layers^2).
+/// Returns the layers of a sliding-window filter after some windows, if `items` different items are added in every
+/// window at an even pace. Layers that were too small have expired by then. Capacities are items per window; the
+/// length of the window makes no difference. O(layers^2).
 ///
 /// ```
 /// use everbloom::{Options, window_layer_sizes};
@@ -79,8 +79,8 @@ pub fn window_layer_sizes(reserved: Reserved, items: u64) -> Result<Vec<LayerSiz
     Ok(sizes_of(&shapes))
 }
 
-/// Returns the layers of a new sliding-window filter after `items` different items are added to it at one time. The
-/// layers that only the burst needs are freed when its items have expired. O(layers^2).
+/// Returns the layers of a new sliding-window filter after `items` different items are added at one time. The layers
+/// that only this burst needs are freed when its items have expired. O(layers^2).
 ///
 /// ```
 /// use everbloom::{Options, window_burst_layer_sizes, window_layer_sizes};

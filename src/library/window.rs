@@ -3,7 +3,7 @@
 use crate::bloom::limits::WINDOW_MIN_MS;
 use crate::bloom::window::{Span, is_live};
 
-/// What a sliding-window filter does with an item of a time (`AT` of BF.INSERT).
+/// What a sliding-window filter does with an item that has a time (`AT` of BF.INSERT).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ItemTime {
     /// It adds the item to this generation. A generation is a fourteenth of the window. Items of one generation can be

@@ -1,4 +1,4 @@
-//! What Guava's `BloomFilter.writeTo` writes: strategy, probes, number of longs, the longs.
+//! The bytes that Guava's `BloomFilter.writeTo` writes: strategy, probes, number of longs, the longs.
 //!
 //! | bytes | field |
 //! |---|---|
@@ -7,7 +7,7 @@
 //! | 2..6 | number of longs L, signed 32 bits, high byte first, at least 1 |
 //! | 6.. | L longs of 64 bits, high byte first; bit i is bit i % 64 of long i / 64 |
 //!
-//! It names no funnel: how items become bytes is an option of BF.IMPORT.
+//! It does not name a funnel: an option of BF.IMPORT says how items become bytes.
 
 use thiserror::Error;
 
@@ -49,24 +49,25 @@ pub enum GuavaError {
     /// The number of longs is not positive.
     #[error("a Guava filter has 1 to 2147483647 longs")]
     Longs,
-    /// The bytes after the header are not as many as the longs take.
+    /// The number of bytes after the header is not that of the longs.
     #[error("a Guava filter with this header has {expected_bytes} bytes, got {got_bytes}")]
     Length {
-        /// Bytes that the header announces, its own included.
+        /// Bytes that the header specifies, including its own.
         expected_bytes: u64,
-        /// Bytes that there are.
+        /// Actual bytes.
         got_bytes: u64,
     },
-    /// The allocator refused.
+    /// An allocation failed.
     #[error("out of memory")]
     OutOfMemory,
 }
 
 impl GuavaHeader {
-    /// Reads the header and compares the length of the whole with it; allocates nothing. O(1).
+    /// Reads the header and compares the total length with it. Allocates nothing. O(1).
     ///
     /// # Errors
-    /// The first field that is wrong.
+    ///
+    /// The first wrong field.
     #[expect(clippy::big_endian_bytes, reason = "Java's DataOutputStream writes the high byte first")]
     pub fn decode(blob: &[u8]) -> Result<Self, GuavaError> {
         let ([strategy, probes, longs @ ..], _) =
@@ -91,11 +92,12 @@ impl GuavaHeader {
         Ok(header)
     }
 
-    /// Reads a whole filter whose items are encoded as `encoding` says. The array is as long as
-    /// [`SchemeLayout::array_bits`] of the parameters. O(bytes).
+    /// Reads a whole filter whose items have this encoding. The array has [`SchemeLayout::array_bits`] bits.
+    /// O(bytes).
     ///
     /// # Errors
-    /// The first field that is wrong, or [`GuavaError::OutOfMemory`].
+    ///
+    /// The first wrong field, or [`GuavaError::OutOfMemory`].
     pub fn read(
         blob: &[u8],
         encoding: ItemEncoding,
@@ -111,7 +113,8 @@ impl GuavaHeader {
         }
     }
 
-    /// Returns the header of a filter, where Guava has one like it: one of its strategies, no shift, whole longs.
+    /// Returns the header of a filter that Guava can represent: one of its strategies, no shift, whole longs; `None`
+    /// for others.
     #[must_use]
     pub fn of(parameters: &SchemeParameters) -> Option<Self> {
         let SchemeParameters { scheme, shift, probes, size_bits, .. } = *parameters;
@@ -123,7 +126,7 @@ impl GuavaHeader {
         Some(Self { scheme, probes: u8::try_from(probes).ok().filter(|probes| *probes != 0)?, longs })
     }
 
-    /// Returns the parameters of the filter, with 64 bits to a long.
+    /// Returns the parameters of the filter, with 64 bits per long.
     #[must_use]
     pub fn parameters(&self, encoding: ItemEncoding) -> SchemeParameters {
         let size_bits = u64::from(self.longs).saturating_mul(64);
@@ -148,7 +151,7 @@ impl GuavaHeader {
         Ok(blob)
     }
 
-    /// Returns the bytes of header and longs.
+    /// Returns the number of bytes of header and longs.
     #[must_use]
     pub fn blob_bytes(&self) -> u64 {
         u64::from(self.longs).saturating_mul(8).saturating_add(GUAVA_HEADER_BYTES as u64)

@@ -1,4 +1,4 @@
-//! Clients' filters as clients keep them: plain strings of the server, Guava's own serial form, Redisson's settings.
+//! Clients' filters: plain strings of the server, Guava's serial form, Redisson's settings.
 
 mod guava;
 mod redisson;

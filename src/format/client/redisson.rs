@@ -1,16 +1,16 @@
-//! The hash with the sizes that Redisson keeps beside the bitmap of an `RBloomFilter`. With it, BF.IMPORT needs no
+//! The hash in which Redisson keeps the sizes of an `RBloomFilter`, next to its bitmap. With it, BF.IMPORT needs no
 //! options.
 
 use crate::bloom::OutOfMemory;
 
-/// Size and probes of a Redisson filter, and what it was made for.
+/// The size, probes and capacity of a Redisson filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RedissonConfig {
     /// Field `size`: bits.
     pub size_bits: u64,
     /// Field `hashIterations`: probes per item.
     pub probes: u32,
-    /// Field `expectedInsertions`, where it is a number above 0: items.
+    /// Field `expectedInsertions`, if it is a number above 0: items.
     pub capacity_items: Option<u64>,
 }
 
@@ -19,6 +19,7 @@ impl RedissonConfig {
     /// [`SchemeLayout`](crate::bloom::layout::SchemeLayout) checks their ranges.
     ///
     /// # Errors
+    ///
     /// The name of the field that is missing or not a number.
     pub fn read<V: AsRef<[u8]>>(
         mut field: impl FnMut(&'static str) -> Option<V>,
@@ -31,10 +32,11 @@ impl RedissonConfig {
     }
 }
 
-/// Returns the key of the hash that belongs to the bitmap at `key`: Redisson puts the name in braces, which keeps
-/// both in one slot, unless it has some already. O(length).
+/// Returns the key of the hash that belongs to the bitmap at `key`. Redisson puts the name in braces, which keeps
+/// both in one slot, unless the name has braces. O(length).
 ///
 /// # Errors
+///
 /// [`OutOfMemory`].
 pub fn config_key(key: &[u8]) -> Result<Vec<u8>, OutOfMemory> {
     const SUFFIX: &[u8] = b":config";
@@ -47,7 +49,7 @@ pub fn config_key(key: &[u8]) -> Result<Vec<u8>, OutOfMemory> {
     Ok(config_key)
 }
 
-/// Returns a decimal number that has digits only.
+/// Returns a decimal number that has only digits.
 fn number(value: Option<impl AsRef<[u8]>>) -> Option<u64> {
     let value = value?;
     let digits = std::str::from_utf8(value.as_ref()).ok()?;

@@ -1,4 +1,4 @@
-//! A client's bitmap as a string of bytes, read, and written as the string that the client would have now.
+//! Reads a client's bitmap from a string of bytes, and writes it as the string that the client would have.
 
 use thiserror::Error;
 
@@ -7,15 +7,15 @@ use crate::bloom::limits::STRING_MAX_BYTES;
 use crate::bloom::policy::{BitOrder, StringForm};
 use crate::bloom::{Cells, OutOfMemory};
 
-/// Why a string is not a filter of this number of bits.
+/// Why a string is not a filter with this number of bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum StringError {
-    /// A bit is set where a filter of this size has none: the size given is wrong, or the bit order.
+    /// A bit is set after the end of a filter of this size: the size or the bit order is wrong.
     #[error("the string has bits set at byte {byte}, beyond a filter of {size_bits} bits: check the number of bits and their order")]
     BeyondEnd {
         /// Position of the byte with the first such bit, in bytes.
         byte: u64,
-        /// Bits that the filter has.
+        /// Bits of the filter.
         size_bits: u64,
     },
     /// The string is longer than the filter by more than [`STRING_MAX_BYTES`].
@@ -23,27 +23,27 @@ pub enum StringError {
     TooLong {
         /// Bytes of the string.
         length_bytes: u64,
-        /// Bits that the filter has.
+        /// Bits of the filter.
         size_bits: u64,
     },
-    /// The allocator refused.
+    /// An allocation failed.
     #[error("out of memory")]
     OutOfMemory,
 }
 
-/// Why a filter is not written as a string.
+/// Why a filter cannot be written as a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ExportError {
-    /// The string can be longer than [`STRING_MAX_BYTES`].
+    /// The string could be longer than [`STRING_MAX_BYTES`].
     #[error(
         "the exported string could have {most_bytes} bytes, more than a server's limit of {}",
         STRING_MAX_BYTES
     )]
     TooLong {
-        /// Bytes that it can have.
+        /// The most bytes that the string can have.
         most_bytes: u64,
     },
-    /// The allocator refused.
+    /// An allocation failed.
     #[error("out of memory")]
     OutOfMemory,
 }
@@ -55,9 +55,10 @@ impl From<OutOfMemory> for ExportError {
 }
 
 impl ExportError {
-    /// Checks the most bytes that a string can have. O(1).
+    /// Checks the largest possible length of a string. O(1).
     ///
     /// # Errors
+    ///
     /// [`ExportError::TooLong`].
     pub(super) const fn check(most_bytes: u64) -> Result<(), Self> {
         if most_bytes > STRING_MAX_BYTES { Err(Self::TooLong { most_bytes }) } else { Ok(()) }
@@ -84,7 +85,7 @@ impl StringForm {
         for (number, string) in filter_bytes.chunks(PAGE_BYTES).enumerate() {
             let offset = number.saturating_mul(PAGE_BYTES);
             order.copy(string, &mut page);
-            // Whole words were written; of the last one, only the bytes that both the bits and the string have.
+            // Whole words were written. Of the last one, add only the bytes that both the bits and the string have.
             let length = string.len().next_multiple_of(8).min(size_bytes.saturating_sub(offset));
             let fits = bits.add_segment(offset, page.get(..length).unwrap_or(&[]));
             debug_assert!(fits, "a string without bits beyond the end");
@@ -92,7 +93,7 @@ impl StringForm {
         Ok((form, bits))
     }
 
-    /// Returns the bytes of the string that the client would have now. O(words beyond the last set bit).
+    /// Returns the length of the string that the client would have now, in bytes. O(words after the last set bit).
     #[must_use]
     pub fn current_length_bytes(&self, bits: &Cells) -> u64 {
         // The words of a clear array are not read.
@@ -108,7 +109,8 @@ impl StringForm {
     /// Returns the string that the client would have now. O(bytes).
     ///
     /// # Errors
-    /// [`ExportError`]. A filter is refused if its string could be too long, whatever its bits are.
+    ///
+    /// [`ExportError`]. A filter is refused if its string could be too long, independently of its current bits.
     pub fn write(&self, bits: &Cells) -> Result<Vec<u8>, ExportError> {
         ExportError::check(bits.size_bytes().max(self.length_bytes))?;
         let mut string = zeroed(self.current_length_bytes(bits))?;
@@ -116,7 +118,7 @@ impl StringForm {
         Ok(string)
     }
 
-    /// Writes the bits into a clear string; where they are clear it is not touched. O(bytes).
+    /// Writes the bits to a clear string. Does not touch the string where the bits are clear. O(bytes).
     pub(super) fn fill(&self, bits: &Cells, string: &mut [u8]) {
         let pages = bits.words().chunks(PAGE_WORDS);
         for (string, words) in string.chunks_mut(PAGE_BYTES).zip(pages) {
@@ -128,8 +130,8 @@ impl StringForm {
 }
 
 impl BitOrder {
-    /// Returns eight bytes of a string, read low byte first, as the word of the bits, and back: each order undoes
-    /// itself.
+    /// Converts eight bytes of a string, as a little-endian word, to a word of bits, and back: each order is its own
+    /// inverse.
     const fn swap(self, word: u64) -> u64 {
         match self {
             Self::Msb => word.reverse_bits().swap_bytes(),
@@ -138,15 +140,15 @@ impl BitOrder {
         }
     }
 
-    /// Rewrites bytes of a string, which start at a multiple of eight, into bytes of bits, or back.
-    /// Bytes beyond `to` or `from`, the shorter of the two, are left alone.
+    /// Converts bytes of a string, from a multiple of eight on, to bytes of bits, or back. Bytes after the end of the
+    /// shorter of `to` and `from` are unchanged.
     fn copy(self, from: &[u8], to: &mut [u8]) {
         let rewritten = |bytes: [u8; 8]| self.swap(u64::from_le_bytes(bytes)).to_le_bytes();
         let whole_bytes = from.len().min(to.len()) / 8 * 8;
         let ((from, last_from), (to, last_to)) = (from.split_at(whole_bytes), to.split_at_mut(whole_bytes));
         let (from, to) = (from.as_chunks().0, to.as_chunks_mut().0);
         to.iter_mut().zip(from).for_each(|(to, from)| *to = rewritten(*from));
-        // One word more, where either of the two does not end with a whole one.
+        // One more word, if one of the two does not end with a whole word.
         let mut word = [0; 8];
         word.iter_mut().zip(last_from).for_each(|(to, from)| *to = *from);
         if !last_from.is_empty() {
@@ -155,13 +157,13 @@ impl BitOrder {
     }
 }
 
-/// Returns clear bytes, which take memory only as they are written to.
+/// Returns clear bytes, which take memory only when they are written to.
 pub(super) fn zeroed(length_bytes: u64) -> Result<Vec<u8>, OutOfMemory> {
     let length_bytes = usize::try_from(length_bytes).map_err(|_| OutOfMemory)?;
     bytemuck::try_zeroed_vec(length_bytes).map_err(|()| OutOfMemory)
 }
 
-/// Checks that no bit is set at `size_bits` or later; the words before are not read.
+/// Checks that no bit is set at `size_bits` or later. The words before are not read.
 fn refuse_bits_beyond_end(string: &[u8], order: BitOrder, size_bits: u64) -> Result<(), StringError> {
     let whole_words = size_bits / 64;
     let Ok(offset) = usize::try_from(whole_words.saturating_mul(8)) else { return Ok(()) };

@@ -1,5 +1,5 @@
-//! The part of the record about one layer: a record of fixed size, and after it the fields that only some hashes,
-//! layouts and cells have.
+//! The part of the record for one layer: a part of fixed size, then fields that only some hashes, layouts and cells
+//! have.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,10 +14,10 @@ use crate::bloom::window::COLUMNS_LEN;
 use crate::bloom::{Hash, Layer, LayerSpec, Layout, Placement};
 use crate::format::stream::{DecodeError, append, read};
 
-/// Bytes of the record of fixed size.
+/// Bytes of the part of fixed size.
 pub const LAYER_BYTES: usize = 40;
 
-/// The hashes by number: numbers are added and never change their meaning.
+/// The hashes by number. Numbers are only added; they never change their meaning.
 const MURMUR3_X64_128: u8 = 1;
 const SIPHASH_1_3_128: u8 = 2;
 const REDISBLOOM_NARROW: u8 = 3;
@@ -25,26 +25,27 @@ const REDISBLOOM_WIDE: u8 = 4;
 const REDISBLOOM_WIDE_CUT_SEEDS: u8 = 5;
 const VALKEY_BLOOM_FIXED_SEED: u8 = 6;
 const VALKEY_BLOOM_RANDOM_SEED: u8 = 7;
-/// A client's scheme is this bit and its id.
+/// The number of a client's scheme is this bit plus its id.
 const CLIENT_SCHEME: u8 = 128;
 
-/// The layouts by number: numbers are added and never change their meaning.
+/// The layouts by number. Numbers are only added; they never change their meaning.
 const SCATTERED: u8 = 1;
 const PAGED: u8 = 2;
 const MODULO: u8 = 3;
 const PRIME: u8 = 4;
 const SCHEME: u8 = 5;
 
-/// Fields that a layer does not use are 0.
+/// The part of fixed size. Unused fields are 0.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct LayerPart {
     hash: u8,
     layout: u8,
     cells: u8,
-    /// Paged: the lines of an item; RedisBloom's: the binary logarithm of the modulus, or 0; a client's: the shift.
+    /// Paged layout: the lines of an item. RedisBloom's: the binary logarithm of the modulus, or 0. A client's: the
+    /// shift.
     detail: u8,
     probes: u16,
-    /// A client's: the encoding of items.
+    /// A client's layout: the encoding of items.
     encoding: u8,
     reserved: u8,
     size_bits: u64,
@@ -53,18 +54,18 @@ pub(super) struct LayerPart {
     set_cells: u64,
 }
 
-/// After the key: the fields of a layer with RedisBloom's layout.
+/// The fields of a layer with RedisBloom's layout; they follow the key.
 #[derive(Serialize, Deserialize)]
 struct ModuloPart {
-    /// The number that RedisBloom writes as the bits of the layer; see docs/formats.md.
+    /// The value that RedisBloom saves as the bits of the layer; see docs/formats.md.
     written_bits: u64,
-    /// The bits of the double: a negative zero is another one.
+    /// The bits of the double, so that a negative zero stays one.
     error_rate: u64,
-    /// Likewise.
+    /// The bits of the double.
     bits_per_item: u64,
 }
 
-/// After these: the fields of a layer of columns, or for a burst.
+/// The fields of a layer of columns or of a burst layer; they come last.
 #[derive(Serialize, Deserialize)]
 struct TimedPart {
     newest: u64,
@@ -73,7 +74,7 @@ struct TimedPart {
 }
 
 impl LayerPart {
-    /// Appends the part about a layer with `set_cells` set cells.
+    /// Appends the part for a layer with `set_cells` set cells.
     pub(super) fn append(layer: &Layer, set_cells: u64, bytes: &mut Vec<u8>) {
         let (cells, layout, capacity_items) = (layer.cells(), layer.layout(), layer.capacity_items());
         let (hash, encoding) = numbers_of(layer.hash());
@@ -89,7 +90,7 @@ impl LayerPart {
             layout: number,
             cells: cells.state().cell_type().id(),
             detail,
-            // No layout has more.
+            // No layout has more probes.
             probes: u16::try_from(layout.probes()).unwrap_or(u16::MAX),
             encoding,
             size_bits: cells.size_bits(),
@@ -120,7 +121,7 @@ impl LayerPart {
         }
     }
 
-    /// Reads the part about a layer from the start of `rest`.
+    /// Reads the part for a layer from the start of `rest`.
     pub(super) fn read(rest: &mut &[u8], has_head: bool) -> Result<PlannedLayer, DecodeError> {
         let part: Self = read(take::<LAYER_BYTES>(rest)?)?;
         let hash = read_hash(part.hash, part.encoding, rest)?;
@@ -143,7 +144,7 @@ impl LayerPart {
         Ok(PlannedLayer { spec, items: part.items, set_cells: part.set_cells })
     }
 
-    /// Returns a layer of bits.
+    /// Returns the spec of a layer of bits.
     fn bits(&self, hash: Hash, layout: Layout, has_head: bool) -> LayerSpec {
         let (size_bits, capacity_items) = (self.size_bits, self.capacity_items);
         LayerSpec {
@@ -155,11 +156,11 @@ impl LayerPart {
         }
     }
 
-    /// Returns a layer of one of our own layouts.
+    /// Returns the spec of a layer with one of everbloom's own layouts.
     fn own(&self, hash: Hash, cells: CellType, rest: &mut &[u8]) -> Result<LayerSpec, DecodeError> {
         let measures = cells.measures();
         let lines = if self.layout == PAGED { self.detail.max(1) } else { 0 };
-        // The words of a region, and its stamp.
+        // The words of a region, including its stamp.
         let words = self.size_bits / 64;
         let words_without_stamps = match lines {
             0 => words.saturating_sub(measures.stamp_words),
@@ -209,7 +210,7 @@ impl LayerPart {
     }
 }
 
-/// Returns the number of a hash, and that of the encoding of items or 0.
+/// Returns the number of a hash, and the number of the encoding of items or 0.
 fn numbers_of(hash: &Hash) -> (u8, u8) {
     let number = match hash {
         Hash::Murmur3 => MURMUR3_X64_128,
@@ -224,7 +225,7 @@ fn numbers_of(hash: &Hash) -> (u8, u8) {
     (number, 0)
 }
 
-/// Returns the key or seed of a hash, which follows the record of fixed size.
+/// Returns the key or seed of a hash, which follows the part of fixed size.
 fn key_of(hash: &Hash) -> &[u8] {
     match hash {
         Hash::Keyed(key) => key.bytes(),
@@ -233,7 +234,7 @@ fn key_of(hash: &Hash) -> &[u8] {
     }
 }
 
-/// Reads the hash with these numbers; its key is taken from `rest`.
+/// Reads the hash with these numbers. Takes its key from `rest`.
 fn read_hash(number: u8, encoding: u8, rest: &mut &[u8]) -> Result<Hash, DecodeError> {
     let unsupported = |what, got: u8| DecodeError::Unsupported { what, got: got.into() };
     Ok(match number {

@@ -1,7 +1,7 @@
-//! The record of a filter of our own format: all but its cells. A part about its policy, then one about each layer, the
-//! oldest first. docs/formats.md has the bytes.
+//! The record of a filter of everbloom's own format: everything but its cells. A part for its policy is followed by
+//! one for each layer, the oldest first. docs/formats.md has the bytes.
 //!
-//! The record is the header of a dump, of valkey-bloom's filters too, and the first string of a snapshot.
+//! The record is the header of a dump, also for valkey-bloom's filters, and the first string of a snapshot.
 
 mod layer;
 mod policy;
@@ -33,7 +33,7 @@ fn encode_with(filter: &Filter, set_cells: impl Fn(usize, &Layer) -> u64) -> Vec
     bytes
 }
 
-/// A record that has been read and checked; no memory has been allocated for cells yet.
+/// A record that was read and checked. No memory is allocated for cells yet.
 #[derive(Debug)]
 pub struct Header<'b> {
     bytes: &'b [u8],
@@ -50,10 +50,11 @@ struct PlannedLayer {
 }
 
 impl<'b> Header<'b> {
-    /// Reads a record to its last byte and checks the shape of every layer. O(layers).
+    /// Reads a whole record and checks the shape of every layer. O(layers).
     ///
     /// # Errors
-    /// The first field that is wrong, or [`DecodeError::TooLarge`] when the filter breaks the limit.
+    ///
+    /// The first wrong field, or [`DecodeError::TooLarge`] if the filter exceeds the limit.
     pub fn decode(bytes: &'b [u8], limit: &dyn ByteLimit) -> Result<Self, DecodeError> {
         let (part, mut rest) = PolicyPart::read(bytes)?;
         let layer_count = part.layer_count()?;
@@ -71,11 +72,12 @@ impl<'b> Header<'b> {
         Ok(Self { bytes, policy: part.policy()?, layers })
     }
 
-    /// Returns the filter with all cells clear, and the number of set cells of each layer in the record. O(layers):
+    /// Returns the filter with all cells clear, and the number of set cells of each layer from the record. O(layers):
     /// memory is zeroed when it is first used.
     ///
     /// # Errors
-    /// [`DecodeError::Invalid`] when it breaks a rule that filters keep, [`DecodeError::OutOfMemory`].
+    ///
+    /// [`DecodeError::Invalid`] if the filter breaks a rule, [`DecodeError::OutOfMemory`].
     pub fn build(self) -> Result<(Filter, Vec<u64>), DecodeError> {
         let (mut layers, mut set_cells) = (Vec::with_capacity(self.layers.len()), Vec::new());
         for PlannedLayer { spec, items, set_cells: set } in self.layers {
@@ -91,7 +93,7 @@ impl<'b> Header<'b> {
         if !has_possible_order(&filter) {
             return Err(DecodeError::Invalid("bit order"));
         }
-        // Unused fields are 0: there is one way to write each filter.
+        // Unused fields must be 0, so that each filter has a single valid record.
         let written = encode_with(&filter, |index, _| set_cells.get(index).copied().unwrap_or(0));
         if written == self.bytes {
             Ok((filter, set_cells))
@@ -101,8 +103,8 @@ impl<'b> Header<'b> {
     }
 }
 
-/// Returns whether the string of an imported filter, if it is one, can have its bits in that order: only Guava's
-/// strings have words.
+/// Returns whether the string of an imported filter can have its bits in that order: only Guava's strings consist of
+/// words. True for other filters.
 fn has_possible_order(filter: &Filter) -> bool {
     match (filter.policy(), filter.clients_layer()) {
         (Policy::Imported(policy), Some((layout, _))) if policy.form.order == BitOrder::BigEndianWords => {

@@ -1,4 +1,4 @@
-//! The part of the record about the filter as a whole: what it promises and how it grows.
+//! The part of the record for the filter as a whole: its promise and its growth.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,33 +8,33 @@ use crate::bloom::window::Span;
 use crate::bloom::{Filter, Growth, Policy, Promise, Window};
 use crate::format::stream::{DecodeError, append, read};
 
-/// First bytes of every record.
+/// The first bytes of every record.
 const MAGIC: [u8; 4] = *b"evbl";
-/// Version of the record. That of releases before 1.0 was 1.
+/// Version of the record. Releases before 1.0 wrote version 1.
 const VERSION: u16 = 2;
-/// The version that releases before 1.0 wrote.
+/// The version of releases before 1.0.
 const EARLY_VERSION: u16 = 1;
 
 /// Bytes of the part.
 pub const POLICY_BYTES: usize = 48;
 
-/// The policies by number: numbers are added and never change their meaning.
+/// The policies by number. Numbers are only added; they never change their meaning.
 const PROMISE: u8 = 1;
 const UNITED: u8 = 2;
 const WINDOW: u8 = 3;
 const IMPORTED: u8 = 4;
 const VALKEY_BLOOM: u8 = 5;
 
-/// The ways to share an error rate by number: numbers are added and never change their meaning.
+/// The shares of the error rate by number. Numbers are only added; they never change their meaning.
 const RESERVED_SHARES: u8 = 1;
 const UNRESERVED_SHARES: u8 = 2;
 
-/// Flag of a filter of fixed size that goes on accepting items when it is full.
+/// Flag of a saturating filter.
 const SATURATES: u8 = 1;
-/// Flag of a filter in which an item is live from its first add on.
+/// Flag of a window in which an item is live from its first add.
 const NO_REFRESH: u8 = 2;
 
-/// Fields that a policy does not use are 0.
+/// The part for the filter. Unused fields are 0.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct PolicyPart {
     magic: [u8; 4],
@@ -43,21 +43,21 @@ pub(super) struct PolicyPart {
     flags: u8,
     /// Imported: the order of the bits in the client's string.
     order: u8,
-    /// How the layers share the error rate, where they do.
+    /// How the layers share the error rate, if they do.
     shares: u8,
     layer_count: u16,
-    /// 0 for a filter of fixed size.
+    /// 0 for a fixed filter.
     expansion: u32,
     error_rate: f64,
     capacity_items: u64,
-    /// Window: its milliseconds; imported: the bytes of the client's string.
+    /// A window: its milliseconds. An imported filter: the bytes of the client's string.
     length: u64,
-    /// Window: the bytes of all layers that the filter ever had; imported: items that were estimated; valkey-bloom: the bits of
-    /// the tightening ratio.
+    /// A window: the bytes of all layers that the filter ever had. An imported filter: the estimated items.
+    /// valkey-bloom: the bits of the tightening ratio.
     detail: u64,
 }
 
-/// Returns the number of the way in which the layers of a growing filter share its error rate; 0 for a fixed one.
+/// Returns the number for how the layers of a growing filter share its error rate; 0 for a fixed filter.
 const fn shares_of(growth: Growth) -> u8 {
     match growth {
         Growth::Fixed | Growth::Saturating => 0,
@@ -67,7 +67,7 @@ const fn shares_of(growth: Growth) -> u8 {
 }
 
 impl PolicyPart {
-    /// Returns the part about a filter.
+    /// Returns the part for a filter.
     pub(super) fn of(filter: &Filter) -> Self {
         let growth = filter.growth();
         let common = Self {
@@ -112,7 +112,7 @@ impl PolicyPart {
                 detail: valkey.tightening_ratio.to_bits(),
                 ..common
             },
-            // Its header has a format of its own.
+            // RedisBloom's header has a format of its own.
             Policy::RedisBloom(_) => common,
         }
     }
@@ -128,7 +128,7 @@ impl PolicyPart {
         if *magic != MAGIC {
             return Err(DecodeError::Invalid("magic"));
         }
-        // The meaning of the bytes after it depends on it.
+        // The version determines the meaning of the bytes after it.
         match rest.first_chunk().map(|version| u16::from_le_bytes(*version)) {
             Some(VERSION) => {}
             Some(EARLY_VERSION) => return Err(DecodeError::BeforeFirstRelease),
@@ -145,12 +145,12 @@ impl PolicyPart {
         if (1..=LAYERS_MAX).contains(&layers) { Ok(layers) } else { Err(DecodeError::Invalid("layer count")) }
     }
 
-    /// Returns whether the layers have space for a head in front: valkey-bloom writes fields of its own there.
+    /// Returns whether the layers have space for a head: valkey-bloom writes its own fields there.
     pub(super) const fn has_heads(&self) -> bool {
         self.policy == VALKEY_BLOOM
     }
 
-    /// Returns the policy. The filter checks its ranges, and its unused fields are compared afterwards.
+    /// Returns the policy. Its ranges are checked later by the filter, and its unused fields by a comparison.
     pub(super) fn policy(&self) -> Result<Policy, DecodeError> {
         let Self { flags, error_rate, capacity_items, .. } = *self;
         let growth = match Growth::from_expansion(self.expansion) {

@@ -1,5 +1,4 @@
-//! The header of a dumped RedisBloom filter: packed structs, little-endian, in the three shapes that releases
-//! wrote.
+//! The header of a dumped RedisBloom filter: packed structs, little-endian, in the three shapes that releases wrote.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,13 +8,13 @@ use crate::bloom::policy::RedisBloom;
 use crate::bloom::{ByteLimit, Filter, Layer};
 use crate::format::stream::{DecodeError, append, read};
 
-/// Bytes of the part about the filter.
+/// Bytes of the part for the filter.
 pub const CHAIN_HEADER_BYTES: usize = 20;
-/// Bytes of the part about the filter before growth was written down (RedisBloom 2.0).
+/// Bytes of the part for the filter before growth was saved (RedisBloom 2.0).
 pub const OLD_CHAIN_HEADER_BYTES: usize = 16;
-/// Bytes of the part about one layer.
+/// Bytes of the part for one layer.
 pub const LAYER_HEADER_BYTES: usize = 53;
-/// Bytes of the part about one layer while its capacity had 32 bits (RedisBloom 2.2.0).
+/// Bytes of the part for one layer with a capacity of 32 bits (RedisBloom 2.2.0).
 pub const OLD_LAYER_HEADER_BYTES: usize = 49;
 
 #[derive(Serialize, Deserialize)]
@@ -55,13 +54,13 @@ pub fn encode(policy: &RedisBloom, filter: &Filter) -> Vec<u8> {
     bytes
 }
 
-/// Returns the filter that a header of any shape describes, with all bits clear. Every field is checked. The length of
-/// the header shows its shape: for the same number of layers each shape has another. O(layers): memory is zeroed when
-/// it is first used.
+/// Returns the filter that a header of any shape describes, with all bits clear. Checks every field. The length of
+/// the header determines its shape: for the same number of layers each shape has another length. O(layers): memory is
+/// zeroed when it is first used.
 ///
 /// # Errors
-/// The first field that is wrong, [`DecodeError::TooLarge`] when the filter breaks the limit, or
-/// [`DecodeError::OutOfMemory`].
+///
+/// The first wrong field, [`DecodeError::TooLarge`] if the filter exceeds the limit, or [`DecodeError::OutOfMemory`].
 pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
     let (head, rest) = bytes.split_at_checked(OLD_CHAIN_HEADER_BYTES).ok_or(DecodeError::Truncated)?;
     let mut chain: ChainHeader = read(&[head, &RedisBloom::OLDEST_GROWTH.to_le_bytes()].concat())?;
@@ -94,7 +93,7 @@ pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeError
 }
 
 impl LayerHeader {
-    /// Reads a header of either shape: the older one has the lower half of the capacity.
+    /// Reads a layer in either shape. The older shape has only the lower half of the capacity.
     fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         match bytes.split_at_checked(OLD_LAYER_HEADER_BYTES - 1) {
             Some((fields, exponent @ [_])) => read(&[fields, &[0; 4], exponent].concat()),

@@ -1,8 +1,9 @@
-//! RedisBloom's encodings of a filter, byte for byte: the snapshot of every release, and the chunks of BF.SCANDUMP.
+//! RedisBloom's encodings of a filter, byte for byte: the snapshots of every release, and the chunks of BF.SCANDUMP.
 //!
-//! The encodings of all releases are read, and every field is checked before it is used or allocated for. The newest
-//! encoding is written. docs/formats.md has the field tables. The protocol of the chunks is the one of
-//! [`chunks`](super::chunks) without seals: a chunk of bits is loaded where its iterator and its length put it.
+//! The encodings of all releases are read, and every field is checked before it is used or memory is allocated for
+//! it. The newest encoding is written. docs/formats.md has the tables of fields. The protocol of the chunks is that
+//! of [`chunks`](super::chunks) without seals: the position of a chunk of bits follows from its iterator and its
+//! length.
 
 pub mod header;
 pub mod rdb;
@@ -20,11 +21,11 @@ use crate::bloom::policy::RedisBloom;
 use crate::bloom::policy::redisbloom::Options;
 use crate::bloom::{ByteLimit, Extent, Filter, Hash, Layer, LayerSpec, Layout, Placement, Policy};
 
-/// RedisBloom's data type, in the encoding that its newest release writes.
+/// RedisBloom's data type, in the encoding of its newest release.
 pub(super) const DATA_TYPE: DataType =
     DataType { name: "MBbloom--", encoding_version: rdb::ENCODING_VERSION };
 
-/// Returns the chunk that `iterator` asks for, or nothing past the end. O(layers): bits are not copied.
+/// Returns the chunk that `iterator` requests, or `None` past the end. O(layers): bits are not copied.
 pub(super) fn chunk<'f>(policy: &RedisBloom, filter: &'f Filter, iterator: u64) -> Option<Chunk<'f>> {
     let Some(position) = iterator.checked_sub(1) else {
         let data = Cow::Owned(header::encode(policy, filter));
@@ -34,13 +35,13 @@ pub(super) fn chunk<'f>(policy: &RedisBloom, filter: &'f Filter, iterator: u64) 
     Some(Chunk { next_iterator: iterator_after(chunk.end()), data: Cow::Borrowed(chunk.segment.cells) })
 }
 
-/// Sets the bits of a chunk; RedisBloom overwrites, and loses the items that were added meanwhile. `next_iterator` is
-/// what BF.SCANDUMP replied with it. O(bytes).
+/// Sets the bits of a chunk. RedisBloom overwrites them instead, and loses items that were added meanwhile.
+/// `next_iterator` is the one that BF.SCANDUMP replied with it. O(bytes).
 ///
 /// # Errors
-/// [`ChunkError`]; the filter is then as it was. In RedisBloom's order: data that is longer than the iterator
-/// is bad; an iterator that puts it before the first layer or behind the last is beyond the end; then it may
-/// be too big.
+///
+/// [`ChunkError`]; the filter is then unchanged. The order is RedisBloom's: data that is longer than the iterator is
+/// bad; a position before the first layer or after the last is beyond the end; last, the chunk may be too big.
 pub(super) fn load_chunk(filter: &mut Filter, next_iterator: u64, data: &[u8]) -> Result<(), ChunkError> {
     let start = next_iterator
         .checked_sub(data.len() as u64)
@@ -52,9 +53,8 @@ pub(super) fn load_chunk(filter: &mut Filter, next_iterator: u64, data: &[u8]) -
     if filter.add_segment(located.index, offset, data) { Ok(()) } else { Err(ChunkError::TooBig) }
 }
 
-/// Calls `emit` with the commands that make the filter again. Clear chunks are not left out: RedisBloom before 2.2.19,
-/// 2.4.8 and
-/// 2.6.11 does not clear the array that a header makes. O(bytes).
+/// Calls `emit` with the commands that recreate the filter. Clear chunks are not omitted, because RedisBloom before
+/// 2.2.19, 2.4.8 and 2.6.11 does not clear the array that a header creates. O(bytes).
 pub(super) fn rewrite(policy: &RedisBloom, filter: &Filter, emit: &mut dyn FnMut(Rewritten<'_>)) {
     let mut iterator = 0;
     while let Some(chunk) = chunk(policy, filter, iterator) {
@@ -76,7 +76,7 @@ fn checked_options(bits: u64) -> Result<Options, DecodeError> {
     Options::from_bits(bits).ok_or(DecodeError::Unsupported { what: "options", got: bits })
 }
 
-/// The sums over the layers of a filter that is being read.
+/// The sums over the layers that were read so far.
 #[derive(Default)]
 struct Totals {
     items: u64,
@@ -84,14 +84,14 @@ struct Totals {
 }
 
 impl Totals {
-    /// Returns the extent with one more layer, if the filter may have it.
+    /// Returns the extent with one more layer, if the limits permit it.
     fn with_layer(&self, size_bytes: u64, probes: u32, limit: &dyn ByteLimit) -> Result<Extent, DecodeError> {
         let extent = self.extent.and_layer(size_bytes, probes);
         extent.check(limit)?;
         Ok(extent)
     }
 
-    /// Adds a layer with its items, if the filter may have them. Returns its items, as many as it can hold at most.
+    /// Adds a layer with its items, if the limits permit it. Returns its items, at most as many as it can hold.
     fn add(
         &mut self,
         size_bytes: u64,
@@ -102,17 +102,18 @@ impl Totals {
         self.extent = self.with_layer(size_bytes, probes, limit)?;
         let sum = self.items.checked_add(items).filter(|sum| *sum <= Modulo::ITEMS_MAX);
         self.items = sum.ok_or(DecodeError::Invalid("items of the layers"))?;
-        // Each item has set a clear bit. RedisBloom does not check that, so its dumps and files may have larger counts.
+        // Each item has set a clear bit. RedisBloom does not check this, so its dumps and snapshots may have larger
+        // counts.
         Ok(items.min(size_bytes.saturating_mul(8)))
     }
 
-    /// Checks that the layers have as many items as the filter says.
+    /// Checks that the sum of the items of all layers is that of the filter.
     fn check_items(&self, items: u64) -> Result<(), DecodeError> {
         if self.items == items { Ok(()) } else { Err(DecodeError::Invalid("items")) }
     }
 }
 
-/// Returns the layer with these parameters in an array of `size_bytes` bytes, if they are possible.
+/// Returns the layer with these parameters in an array of `size_bytes` bytes, if they are valid.
 fn layer_spec(
     parameters: &LayerParameters,
     size_bytes: u64,

@@ -1,4 +1,4 @@
-//! RedisBloom's snapshot of a filter: data type `MBbloom--`, encodings 0 to 4 read, 4 written.
+//! RedisBloom's snapshot of a filter: data type `MBbloom--`. Encodings 0 to 4 are read, 4 is written.
 
 use super::{Totals, checked_layers, checked_options, filter_of, layer_spec};
 use crate::bloom::layout::LayerParameters;
@@ -8,10 +8,10 @@ use crate::bloom::policy::redisbloom::sizing::unrounded_bits;
 use crate::bloom::{ByteLimit, Filter, Layer};
 use crate::format::stream::{DecodeError, Sink, Source};
 
-/// Version under which the data type is registered, and the one that is written.
+/// The version under which the data type is registered, and which is written.
 pub(super) const ENCODING_VERSION: i32 = 4;
 
-/// First encoding with the bits of a layer, before which they follow from its capacity.
+/// First encoding with the bits of a layer. Before it, they follow from the capacity.
 const WITH_BITS: i32 = 1;
 /// First encoding with options.
 const WITH_OPTIONS: i32 = 2;
@@ -40,7 +40,8 @@ pub fn save(policy: &RedisBloom, filter: &Filter, sink: &mut impl Sink) {
 /// Reads what any release wrote. O(bytes); takes the memory of the filter and of its largest layer.
 ///
 /// # Errors
-/// The first thing that is wrong with the fields.
+///
+/// The first wrong field.
 pub fn load(
     source: &mut impl Source,
     encoding_version: i32,
@@ -82,7 +83,7 @@ impl LayerReader<'_> {
         let parameters = self.parameters(source)?;
         let least_bytes = parameters.least_bytes().map_err(DecodeError::Invalid)?;
         let probes = u32::try_from(parameters.probes).unwrap_or(u32::MAX);
-        // Before the array is read: a host may take memory for a string when it sees its length.
+        // Checked before the array is read, because a host may allocate a string when it reads its length.
         self.totals.with_layer(least_bytes, probes, self.limit)?;
         let bytes = source.bytes()?;
         let size_bytes = bytes.len() as u64;

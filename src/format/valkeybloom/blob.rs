@@ -1,5 +1,5 @@
-//! The blob of valkey-bloom's BF.LOAD, which its append-only file holds after a rewrite without a snapshot in
-//! front.
+//! The blob of valkey-bloom's BF.LOAD, which its append-only file contains after a rewrite without a snapshot
+//! preamble.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ use crate::format::stream::{self, DecodeError, append};
 
 /// First byte of a blob.
 const VERSION: u8 = 1;
-/// Bytes of the head.
+/// Bytes of the header.
 const HEAD_BYTES: usize = 30;
 /// Bytes of the counts after a layer.
 const COUNTS_BYTES: usize = 16;
@@ -26,7 +26,7 @@ struct Head {
     layers: u64,
 }
 
-/// After the slice of a layer, which follows its length.
+/// The counts of a layer, which follow its slice.
 #[derive(Serialize, Deserialize)]
 struct Counts {
     items: i64,
@@ -63,10 +63,11 @@ pub fn encode(policy: &ValkeyBloom, layers: &[Layer]) -> Result<Vec<u8>, OutOfMe
     Ok(blob)
 }
 
-/// Reads a blob to its last byte. O(bytes).
+/// Reads a whole blob. O(bytes).
 ///
 /// # Errors
-/// The first thing that is wrong with it.
+///
+/// The first wrong field.
 pub fn decode(blob: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
     let (head, mut rest) = read::<Head>(blob, HEAD_BYTES)?;
     if head.version != VERSION {

@@ -1,7 +1,7 @@
 //! The encodings of valkey-bloom: the values of its data type in a snapshot and the blob of its BF.LOAD.
 //!
-//! The encodings of its older releases are read; the newest is written. In dumps its filters have [our
-//! record](super::record): valkey-bloom has no such commands. docs/formats.md has every byte.
+//! The encodings of its older releases are read; the newest is written. valkey-bloom has no commands for dumps, so in
+//! dumps its filters have [everbloom's record](super::record). docs/formats.md has every byte.
 //!
 //! A layer is the same string in snapshots and blobs, a slice: a header and then the bits. All numbers are
 //! little-endian.
@@ -14,7 +14,7 @@
 //! | 13..45 | the seed of the hashes, the same in all layers |
 //! | 45.. | the bits; bit i is bit i % 8, least significant first, of byte i / 8 |
 //!
-//! Capacity and items are fields beside it. Version 0 of the data type (valkey-bloom 0.1.0) had no such header.
+//! Capacity and items are separate fields. Version 0 of the data type (valkey-bloom 0.1.0) had no such header.
 
 mod blob;
 mod rdb;
@@ -39,7 +39,7 @@ const SLICE_HEADER_BYTES: usize = 1 + 8 + 4 + SEED_BYTES;
 /// Version of the header of a slice.
 const SLICE_VERSION: u8 = 1;
 
-/// The fields of a slice, its bits not yet copied.
+/// The fields of a slice. Its bits are not copied yet.
 #[derive(Clone, Copy, Debug)]
 struct Slice<'a> {
     /// Probes per item; not checked yet.
@@ -51,7 +51,7 @@ struct Slice<'a> {
 }
 
 impl<'a> Slice<'a> {
-    /// Reads a slice; the bits must be as long as its header says. Allocates nothing.
+    /// Reads a slice. The length of the bits must be that of the header. Allocates nothing.
     fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let (version, rest) = bytes.split_first_chunk::<1>().ok_or(DecodeError::Truncated)?;
         if *version != [SLICE_VERSION] {
@@ -69,7 +69,7 @@ impl<'a> Slice<'a> {
         Ok(Self { probes: u32::from_le_bytes(*probes), seed: *seed, bits })
     }
 
-    /// Returns the fields that a layer is made of.
+    /// Returns the fields of the layer.
     fn fields(&self, capacity_items: u64, items: u64) -> LayerFields {
         let size_bytes = self.bits.len() as u64;
         LayerFields { size_bytes, probes: self.probes, capacity_items, items }
@@ -99,7 +99,7 @@ fn slice_header(layer: &Layer, seed: &[u8; SEED_BYTES]) -> [u8; SLICE_HEADER_BYT
 struct FilterFields {
     /// Number of layers.
     layers: u64,
-    /// Growth factor, 0 for a fixed filter.
+    /// Expansion, 0 for a fixed filter.
     expansion: u64,
     /// Error rate of the first layer.
     error_rate: f64,
@@ -107,7 +107,7 @@ struct FilterFields {
     tightening_ratio: f64,
 }
 
-/// The fields of a layer beside its bits and seed.
+/// The fields of a layer besides its bits and seed.
 #[derive(Clone, Copy, Debug)]
 struct LayerFields {
     size_bytes: u64,
@@ -116,7 +116,7 @@ struct LayerFields {
     items: u64,
 }
 
-/// Builds a filter layer by layer. Every field is checked before it is used, and all sizes before memory is allocated.
+/// Builds a filter layer by layer. Checks every field before it is used, and all sizes before memory is allocated.
 struct Builder<'l> {
     fields: FilterFields,
     growth: Growth,
@@ -146,7 +146,7 @@ impl<'l> Builder<'l> {
         Ok(builder)
     }
 
-    /// Returns whether the next layer is the last: the only one that need not be full.
+    /// Returns whether the next layer is the last one, which is the only one that need not be full.
     fn is_at_last(&self) -> bool {
         self.layers.len() as u64 == self.fields.layers.saturating_sub(1)
     }
@@ -186,7 +186,7 @@ impl<'l> Builder<'l> {
         ValkeyBloom { error_rate, tightening_ratio, capacity_items, growth: self.growth }
     }
 
-    /// Checks the fields that decide about memory; the filter checks the others.
+    /// Checks the fields that determine the memory. The filter checks the others.
     fn check(&mut self, fields: LayerFields, seed: Seed) -> Result<LayerSpec, DecodeError> {
         let LayerFields { size_bytes, probes, capacity_items, .. } = fields;
         let size_bits = size_bytes.checked_mul(8).filter(|_| (1..=LAYER_MAX_BYTES).contains(&size_bytes));

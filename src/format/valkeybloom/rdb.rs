@@ -11,8 +11,8 @@ use crate::format::stream::{DecodeError, Sink, Source, UnsignedOrBytes};
 /// Most bytes whose bits are reversed at once.
 const BLOCK_BYTES: usize = 4096;
 
-/// Writes a filter in the newest encoding. O(bytes). A layer is one string with a header in front, which is
-/// written into the space that its cells have there.
+/// Writes a filter in the newest encoding. O(bytes). A layer is one string that begins with a header, which is
+/// written to the space before its cells.
 pub fn save(policy: &ValkeyBloom, layers: &mut [Layer], sink: &mut impl Sink) {
     let seed = seed_of(layers);
     sink.unsigned(layers.len() as u64);
@@ -38,7 +38,8 @@ const _: () = assert!(SLICE_HEADER_BYTES <= HEAD_BYTES, "every layer of this kin
 /// Reads a filter in encoding `version`, 0 or 1. O(bytes); takes the memory of the filter and of one layer.
 ///
 /// # Errors
-/// The first thing that is wrong with the bytes.
+///
+/// The first wrong field.
 pub fn load(source: &mut impl Source, version: i32, limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
     match version {
         0 => load_generation_0(source, limit),
@@ -50,8 +51,8 @@ pub fn load(source: &mut impl Source, version: i32, limit: &dyn ByteLimit) -> Re
     }
 }
 
-/// Reads version 1: the capacity first. Builds from shortly before the release of 1.0 wrote the capacity after the
-/// string, under the same version; the kind of the field after the head shows which, where the source sees it.
+/// Reads version 1, which has the capacity first. Builds from shortly before release 1.0 wrote the capacity after the
+/// string, with the same version. The type of the field after the header shows which it is, if the source knows it.
 fn load_generation_1(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
     let fields = FilterFields {
         layers: source.unsigned()?,
@@ -105,9 +106,9 @@ fn push(
         .push(slice.fields(capacity_items, items), seed, |layer| layer.cells_mut().add_segment(0, slice.bits))
 }
 
-/// Reads version 0. It lacks what never varied: the tightening ratio and the seed. The error rate is widened to a
+/// Reads version 0. It has no tightening ratio and no seed, which were constant. The error rate is widened to a
 /// double, so that halving it gives the same rates and sizes as in 0.1.0. The bits, most significant first, are
-/// reversed; the probes stay, so every reply stays the same.
+/// reversed. The probes stay, so every reply stays the same.
 fn load_generation_0(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
     let fields = FilterFields {
         layers: source.unsigned()?,
