@@ -25,7 +25,7 @@
 //! * `format`, serialization: how a filter is written and read.
 //! * `command`, the `BF.*` commands: arguments in, replies and effects out.
 //! * `redis`, the adapter to the server (feature `server`): the only code that uses the module API, and the only
-//! unsafe code besides one line of `prefetch`.
+//!   unsafe code besides one line of `prefetch`.
 //!
 //! The first three have no clock, no randomness, no globals and no log, and forbid unsafe code.
 

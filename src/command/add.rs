@@ -17,9 +17,10 @@ use crate::bloom::{AddError, Added, Filter, Format, Prefetch};
 
 /// BF.ADD: `key item`. O(layers * probes).
 ///
-/// Nothing is replicated or notified unless the item was new or was counted once more.
+/// Nothing is replicated or notified unless the item was new or was counted again.
 ///
 /// # Errors
+///
 /// The filter does not exist and cannot be created. Nothing has changed, and nothing was replied.
 #[inline(always)]
 pub(super) fn add<'a>(
@@ -70,7 +71,7 @@ pub(super) fn add<'a>(
     }
 }
 
-/// Returns what is replicated: the command unchanged, or with the time of the item where replicas need it.
+/// Returns what is replicated: the unchanged command, or one with the time of the item if replicas need it.
 #[inline(always)]
 fn replication<'a>(key: Name<'a>, item: &'a [u8], at_ms: Option<u64>) -> Replication<'a> {
     match at_ms {
@@ -120,13 +121,13 @@ pub(super) fn madd<'a>(
 /// BF.INSERT: `key [CAPACITY c] [ERROR e] [EXPANSION x] [NOCREATE] [NONSCALING] [SATURATE] [KEYED] [KEY k] [FORMAT f]
 /// [COUNTING] [WINDOW s | PWINDOW ms] [NOREFRESH] [AT ms] [SEED s] [TIGHTENING t] [VALIDATESCALETO n] [EX s | PX ms |
 /// EXAT s | PXAT ms] ITEMS item [item ...]`. O(items * layers * probes).
-///
-/// Of a repeated option the last one counts, and NONSCALING overrides EXPANSION, as in RedisBloom. Without ITEMS, as
-/// valkey-bloom replicates it, the command only creates a filter. A client may omit ITEMS only with valkey-bloom's
+/// A repeated option replaces the one before it, and NONSCALING overrides EXPANSION, as in RedisBloom. Without ITEMS,
+/// as valkey-bloom replicates it, the command only creates a filter. A client may omit ITEMS only with valkey-bloom's
 /// format, because RedisBloom refuses such a command.
 ///
 /// # Errors
-/// The first bad option from left to right; then options that do not go together; then that the filter does not exist
+///
+/// The first bad option from left to right; then options that cannot be combined; then that the filter does not exist
 /// and cannot be created.
 pub(super) fn insert<'a>(
     mut arguments: Arguments<'a>,

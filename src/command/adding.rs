@@ -1,4 +1,4 @@
-//! Adding items to an existing or a new filter, and what of it is replicated: the common part of BF.ADD, BF.MADD,
+//! Adds items to an existing or a new filter, and determines what is replicated: the common part of BF.ADD, BF.MADD,
 //! BF.INSERT and BF.BULKADD.
 
 use super::creation::spec;
@@ -13,7 +13,7 @@ use crate::bloom::{AddError, Filter, Items, Prefetch};
 
 /// The items of a command: one argument each, or packed in one.
 pub(super) trait Adds<'a> {
-    /// Whether the command ends at the first item that a full filter refuses, as in RedisBloom.
+    /// Whether the command ends at the first item that a full filter refuses, as RedisBloom's do.
     const ENDS_WHEN_FULL: bool;
     /// Memory for the replicated commands.
     type Buffer;
@@ -31,8 +31,8 @@ pub(super) trait Adds<'a> {
     /// [`CommandError::OutOfMemory`].
     fn buffer(&self) -> Result<Self::Buffer, CommandError>;
 
-    /// Returns the commands that replicate the added items, with their time if `at_ms` has one. They add to the filter
-    /// under `key`, or to the one that `creation` creates there.
+    /// Returns the commands that replicate the added items, with the time `at_ms` if there is one. They add to the
+    /// filter under `key`, or to the one that `creation` creates.
     fn replicated(
         &self,
         key: &'a [u8],
@@ -46,9 +46,10 @@ pub(super) trait Adds<'a> {
 /// Number of arguments for which memory is not preallocated.
 const FEW_ARGUMENTS: usize = 1024;
 
-/// Returns an empty buffer for the arguments of a replicated command with that many items.
+/// Returns an empty buffer for the arguments of a replicated command with `items` items.
 ///
 /// # Errors
+///
 /// [`CommandError::OutOfMemory`].
 pub(super) fn argument_buffer<'a>(items: usize) -> Result<ArgumentList<'a>, CommandError> {
     let mut buffer = Vec::new();
@@ -95,9 +96,10 @@ impl<'a> Adds<'a> for &[&'a [u8]] {
     }
 }
 
-/// Adds items to the filter in a slot, or to a new one that the options describe. O(items * layers * probes).
+/// Adds items to the filter in a slot, or to a new filter with the given options. O(items * layers * probes).
 ///
 /// # Errors
+///
 /// The filter does not exist and cannot be created. Nothing has changed.
 pub(super) fn add_items<'a, A: Adds<'a>>(
     key: &'a [u8],

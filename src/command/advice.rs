@@ -1,4 +1,4 @@
-//! Advice about filters that were reserved too small.
+//! Advice for filters that were reserved too small.
 
 use super::error::quotable;
 use super::facts::{decimal_of, is_keyed};
@@ -7,7 +7,7 @@ use crate::bloom::policy::{RedisBloom, ValkeyBloom};
 use crate::bloom::window::WindowLayers;
 use crate::bloom::{Filter, Layer, Policy, Promise, Window};
 
-/// Number of growths after which a filter is logged, and after which it is logged again.
+/// Number of growths after which a filter is logged for the first time, and then again.
 const GROWTHS: usize = 4;
 
 /// Returns whether a growth from `layers_before` to `layers` layers is logged.
@@ -15,8 +15,9 @@ fn is_due(layers_before: usize, layers: usize) -> bool {
     layers.saturating_sub(1) / GROWTHS > layers_before.saturating_sub(1) / GROWTHS
 }
 
-/// Returns the BF.RESERVE with which the filter would have one layer, with the bytes of that layer and what it saves. `None`
-/// for a filter with few layers, or one that is no larger than that, or that no BF.RESERVE creates. O(layers).
+/// Returns the BF.RESERVE with which the filter would have one layer, with the bytes of that layer and the bytes that
+/// it saves. `None` for a filter with few layers, for one that is not larger than that layer, or if no BF.RESERVE
+/// creates it. O(layers).
 pub(super) fn advice(key: &[u8], filter: &Filter) -> Option<String> {
     let capacity_items = match filter.window_layers() {
         Some(layers) if !has_larger_base(filter) => return burst_advice(filter, &layers),
@@ -32,7 +33,7 @@ pub(super) fn advice(key: &[u8], filter: &Filter) -> Option<String> {
     ))
 }
 
-/// Returns what the bursts of a sliding-window filter take; nothing if there are none.
+/// Returns how much memory the bursts of a sliding-window filter take; `None` if there are none.
 fn burst_advice(filter: &Filter, layers: &WindowLayers) -> Option<String> {
     let WindowLayers { generation_items, burst_bytes, .. } = *layers;
     let generation_ms = filter.window()?.span.generation_ms();
@@ -52,8 +53,8 @@ fn has_larger_base(filter: &Filter) -> bool {
         .is_some_and(|(layers, window)| layers.base_capacity_items > window.promise.capacity_items)
 }
 
-/// Returns the arguments of the BF.RESERVE that creates a filter like this one with a capacity, and the bytes of its
-/// layer. `None` if no BF.RESERVE creates such a filter. O(1).
+/// Returns the arguments of the BF.RESERVE that creates a filter like this one with another capacity, and the bytes
+/// of its layer. `None` if no BF.RESERVE creates such a filter. O(1).
 fn reservation(filter: &Filter, capacity_items: u64) -> Option<(String, u64)> {
     let options = window_words(filter).or_else(|| filter.kind().row().words.map(str::to_owned))?;
     let (policy, error_rate, capacity_items) = match filter.policy() {
@@ -62,7 +63,7 @@ fn reservation(filter: &Filter, capacity_items: u64) -> Option<(String, u64)> {
             let promise = Promise { capacity_items, growth, ..*promise };
             (Policy::Promise(promise), promise.error_rate, capacity_items)
         }
-        // With the rate of the BF.RESERVE, for a filter that a command created.
+        // The error rate of a filter that a command created is that of its BF.RESERVE.
         Policy::RedisBloom(policy) => {
             let (error_rate, _) = policy.reserve_parameters()?;
             let capacity_items = capacity_items.min(redisbloom::COMMAND_CAPACITY_MAX_ITEMS);
@@ -86,7 +87,8 @@ fn reservation(filter: &Filter, capacity_items: u64) -> Option<(String, u64)> {
     Some((format!("{error_rate} {capacity_items}{options}"), layer.size_bits.div_ceil(8)))
 }
 
-/// Returns the words of the BF.RESERVE that creates a sliding-window filter like this one; nothing for other filters.
+/// Returns the options of the BF.RESERVE that creates a sliding-window filter like this one; `None` for other
+/// filters.
 fn window_words(filter: &Filter) -> Option<String> {
     let window = filter.window()?;
     let keyed = if is_keyed(filter) { " KEYED" } else { "" };
@@ -98,13 +100,13 @@ fn window_words(filter: &Filter) -> Option<String> {
 }
 
 /// Returns a line for the log about the filter under `key`, which has just grown by `layers_added` layers; `None` if
-/// it has not grown often enough. Not for replicas and while a file is loaded: the primary logs it. O(layers); up to a
-/// hundred microseconds for a line.
+/// it has not grown often enough. This is not for replicas or while a file is loaded, because the primary logs it.
+/// O(layers); up to a hundred microseconds for a line.
 #[must_use]
 pub fn growth_line(key: &[u8], filter: &Filter, layers_added: u32) -> Option<String> {
     let layers = filter.layer_count();
     let layers_before = layers.saturating_sub(usize::try_from(layers_added).unwrap_or(usize::MAX));
-    // Bursts come and go; of a window only a larger layer for the even pace is worth a line.
+    // Bursts are temporary, so a window is logged only if it gets a larger base layer.
     let is_due = match (filter.window(), filter.layers().last()) {
         (Some(_), Some(last)) => layers_added > 0 && !last.is_burst() && has_larger_base(filter),
         _ => is_due(layers_before, layers),
@@ -120,7 +122,7 @@ pub fn growth_line(key: &[u8], filter: &Filter, layers_added: u32) -> Option<Str
     })
 }
 
-/// Returns `items` rounded up to one significant digit: a number that a person would choose, with some reserve.
+/// Returns `items` rounded up to one significant digit: a number that a person would choose, with some margin.
 fn round_capacity(items: u64) -> u64 {
     let unit = 10u64.checked_pow(items.max(1).ilog10()).unwrap_or(1);
     items.max(1).div_ceil(unit).saturating_mul(unit)

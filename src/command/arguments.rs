@@ -4,7 +4,7 @@ use super::error::CommandError;
 use super::keyspace::Name;
 use super::table::Command;
 
-/// The arguments of a command that are not read yet.
+/// The remaining arguments of a command.
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments<'a> {
     /// The number of all arguments.
@@ -17,7 +17,8 @@ impl<'a> Arguments<'a> {
     /// Returns the arguments of a command; `argv` are those after its name.
     ///
     /// # Errors
-    /// [`CommandError::WrongArity`] when their number is outside the command's range.
+    ///
+    /// [`CommandError::WrongArity`] if their number is not allowed for the command.
     #[inline(always)]
     pub fn new(argv: &'a [&'a [u8]], command: Command) -> Result<Self, CommandError> {
         let spec = command.spec();
@@ -38,7 +39,8 @@ impl<'a> Arguments<'a> {
     /// Returns the next argument.
     ///
     /// # Errors
-    /// [`CommandError::WrongArity`] when there is none.
+    ///
+    /// [`CommandError::WrongArity`] if there is none.
     #[inline(always)]
     pub fn required(&mut self) -> Result<&'a [u8], CommandError> {
         self.optional().ok_or_else(|| self.wrong_arity())
@@ -47,7 +49,8 @@ impl<'a> Arguments<'a> {
     /// Returns the next argument as the name of a key.
     ///
     /// # Errors
-    /// [`CommandError::WrongArity`] when there is none.
+    ///
+    /// [`CommandError::WrongArity`] if there is none.
     #[inline(always)]
     pub fn key(&mut self) -> Result<Name<'a>, CommandError> {
         let position = self.all.saturating_sub(self.rest.len());
@@ -57,7 +60,8 @@ impl<'a> Arguments<'a> {
     /// Returns all remaining arguments, at least one.
     ///
     /// # Errors
-    /// [`CommandError::WrongArity`] when there is none.
+    ///
+    /// [`CommandError::WrongArity`] if there is none.
     #[inline(always)]
     pub fn items(self) -> Result<&'a [&'a [u8]], CommandError> {
         if self.rest.is_empty() { Err(self.wrong_arity()) } else { Ok(self.rest) }

@@ -12,11 +12,12 @@ use crate::format::DecodeError;
 use crate::format::chunks::{ChunkError, HEADER_ITERATOR, Trust};
 use crate::format::filter;
 
-/// BF.SCANDUMP: `key iterator`. Replies the chunk of the filter at the iterator, and the next iterator. The filter
-/// changes only in its dump id, which is not saved. O(bytes of the chunk).
+/// BF.SCANDUMP: `key iterator`. Replies the chunk of the filter at the iterator, and the next iterator. Changes only
+/// the dump id of the filter, which is not saved. O(bytes of the chunk).
 ///
 /// # Errors
-/// [`CommandError::ScanDumpIterator`] when the iterator is not an integer; [`CommandError::OutOfMemory`].
+///
+/// [`CommandError::ScanDumpIterator`] if the iterator is not an integer; [`CommandError::OutOfMemory`].
 pub(super) fn scan_dump<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,
@@ -39,10 +40,11 @@ pub(super) fn scan_dump<'a>(
     Ok(Effects::default())
 }
 
-/// BF.LOADCHUNK: `key iterator data`, iterator and data as BF.SCANDUMP replied them. Creates an empty filter from a
-/// header, whose iterator is 1, or copies the cells of a chunk. O(bytes).
+/// BF.LOADCHUNK: `key iterator data`, with the iterator and data of a reply of BF.SCANDUMP. Creates an empty filter
+/// from a header, whose iterator is 1, or sets the cells of a chunk. O(bytes).
 ///
 /// # Errors
+///
 /// The chunk is refused. The key is unchanged.
 pub(super) fn load_chunk<'a>(
     mut arguments: Arguments<'a>,

@@ -1,4 +1,5 @@
-//! What the options of a new filter mean: which options go together, and which filter they and the settings describe.
+//! The meaning of the options of a new filter: which options can be combined, and which filter the options and
+//! settings describe.
 
 use super::error::CommandError;
 use super::keyspace::{Host, Settings};
@@ -22,8 +23,8 @@ impl CreationOptions {
         if host.is_replicated() { CAPACITY_MAX_ITEMS } else { kind.capacity_max_items }
     }
 
-    /// Returns whether RedisBloom lacks one of the options, or has it in other commands only. A replica may run
-    /// RedisBloom during a migration.
+    /// Returns whether RedisBloom does not have one of the options, or has it in other commands only. A replica may
+    /// run RedisBloom during a migration.
     #[must_use]
     pub fn has_foreign_words(&self) -> bool {
         self.is_explicit()
@@ -50,14 +51,14 @@ impl CreationOptions {
     /// Returns whether a command with these options may create the filter.
     ///
     /// An everbloom primary replicates each creation explicitly, so a replicated command without explicit options is
-    /// for a filter that this server has lost. A RedisBloom primary does not; its replica has RedisBloom's format in
+    /// for a filter that this server should have. A RedisBloom primary does not; its replica has `redisbloom` in
     /// `bf.format`.
     #[must_use]
     pub fn may_create(&self, host: &dyn Host) -> bool {
         self.is_explicit() || host.settings().format != Format::Everbloom || !host.is_replicated()
     }
 
-    /// Returns whether the options name a format, as creations do that everbloom and valkey-bloom replicate.
+    /// Returns whether the options contain a format, as in replicated creations of everbloom and valkey-bloom.
     #[must_use]
     pub fn is_explicit(&self) -> bool {
         self.format.is_some() || self.has_valkey_blooms_words()
@@ -67,9 +68,10 @@ impl CreationOptions {
         self.seed.is_some() || self.tightening_ratio.is_some()
     }
 
-    /// Checks that the options go together, whether the filter exists or not.
+    /// Checks that the options can be combined, whether the filter exists or not.
     ///
     /// # Errors
+    ///
     /// The first rule that is broken.
     pub fn validate(&self, host: &dyn Host) -> Result<(), CommandError> {
         let format = self.resolved_format(&host.settings());
@@ -124,8 +126,8 @@ impl CreationOptions {
         }
     }
 
-    /// Returns the key of the hash of a filter in everbloom's format; `None` where it is not keyed. A replicated
-    /// creation has the key itself.
+    /// Returns the key of the hash of a filter in everbloom's format; `None` if it is not keyed. A replicated
+    /// creation contains the key.
     #[must_use]
     pub fn hash_key(&self, host: &dyn Host) -> Option<HashKey> {
         let is_keyed = self.is_keyed || (host.settings().keyed && !host.is_replicated());
@@ -142,26 +144,26 @@ impl CreationOptions {
         }
     }
 
-    /// Returns whether nobody chose the capacity of the new filter: neither the command nor the operator. The generations
-    /// of a window share its error rate in one way.
+    /// Returns whether the capacity of the new filter is the default: chosen neither by the command nor by the
+    /// operator. Always false for a window, whose generations have equal shares of the error rate.
     fn is_unreserved(&self, settings: &Settings) -> bool {
         let is_default =
             self.capacity_items.is_none() && settings.initial_size_items == CAPACITY_DEFAULT_ITEMS;
         (self.is_unreserved || is_default) && self.window_ms.is_none()
     }
 
-    /// Returns whether a fixed filter accepts items when it is full. Only everbloom's own filters can, and a
-    /// replicated creation is explicit about it.
+    /// Returns whether a fixed filter accepts items when it is full. Only everbloom's own filters can. A replicated
+    /// creation is explicit about it.
     fn saturates(&self, host: &dyn Host) -> bool {
         let settings = host.settings();
         let is_ours = self.resolved_format(&settings) == Format::Everbloom && self.window_ms.is_none();
         self.is_saturating || (is_ours && settings.fixed_filters_saturate && !host.is_replicated())
     }
 
-    /// Returns the growth, apart from what a fixed filter does when it is full.
+    /// Returns the growth, without what a fixed filter does when it is full.
     ///
-    /// As in RedisBloom, EXPANSION does not override a configuration of fixed filters. It does in an explicit creation
-    /// that is replicated, and in valkey-bloom's format.
+    /// As in RedisBloom, EXPANSION does not override a setting for fixed filters. It does in a replicated explicit
+    /// creation, and in valkey-bloom's format.
     fn growth_until_full(&self, host: &dyn Host) -> Growth {
         let settings = host.settings();
         let is_overridden = || self.is_explicit() && host.is_replicated();
@@ -180,10 +182,11 @@ impl CreationOptions {
     }
 }
 
-/// Returns the filter that the options describe; the settings give what the options do not.
+/// Returns the filter that the options describe, with settings for missing options.
 ///
 /// # Errors
-/// Options that do not go together, and a filter that cannot grow as far as VALIDATESCALETO asks.
+///
+/// Options that cannot be combined, or a filter that cannot grow to VALIDATESCALETO.
 pub(super) fn spec(options: &CreationOptions, host: &dyn Host) -> Result<Spec, CommandError> {
     options.validate(host)?;
     let spec = match options.resolved_format(&host.settings()) {
@@ -234,8 +237,8 @@ fn redisbloom_spec(options: &CreationOptions, host: &dyn Host) -> Spec {
     Spec { policy: Policy::RedisBloom(Box::new(policy)), hash, cells: CellType::Bits }
 }
 
-/// Returns the growth factor that RedisBloom writes, even for a fixed filter, which never uses it: that of EXPANSION,
-/// or the configured one. A primary that replicates none has [`redisbloom::RESERVED_GROWTH`].
+/// Returns the growth factor that RedisBloom saves, even for a fixed filter, which never uses it: that of EXPANSION,
+/// or the setting. A replicated command without it means [`redisbloom::RESERVED_GROWTH`].
 fn written_growth(options: &CreationOptions, host: &dyn Host) -> u32 {
     match options.expansion {
         Some(expansion) => expansion,

@@ -35,8 +35,8 @@ pub(super) fn run<'a>(
     Ok(Effects::default())
 }
 
-/// Returns the line about a layer. For RedisBloom's filters it is RedisBloom's line. In the other lines, words that
-/// RedisBloom has keep their meaning.
+/// Returns the line about a layer. For RedisBloom's filters it is RedisBloom's line. In other lines, RedisBloom's
+/// words keep their meaning.
 fn line(filter: &Filter, index: usize, layer: &Layer) -> String {
     match (filter.policy(), layer.layout()) {
         (Policy::United(_), _) => united_line(layer),
@@ -63,9 +63,9 @@ fn fill(layer: &Layer) -> String {
     format!("capacity:{} size:{} set:{}", layer.capacity_items(), counts.items, counts.set_cells)
 }
 
-/// Returns the line about a layer of everbloom's own format. The ratio is the error rate that the layer was sized for;
-/// for a merged layer, its error rate when it is full. Counters have `bits` as bit cells do; columns have `positions`
-/// and live generations.
+/// Returns the line about a layer of everbloom's own format. The ratio is the error rate that the layer was sized
+/// for; for a merged layer, its error rate when it is full. Counters have `bits`, as cells of bits do; columns have
+/// `positions` and live generations.
 fn own_line(filter: &Filter, index: usize, layer: &Layer) -> String {
     let Some(shape) = layer.shape() else { return plain(layer) };
     let Shape { lines, probes, positions, capacity_items, .. } = shape;
@@ -101,7 +101,7 @@ fn own_line(filter: &Filter, index: usize, layer: &Layer) -> String {
     }
 }
 
-/// Returns the line about an imported layer: also its scheme, and the error rate that its fill gives.
+/// Returns the line about an imported layer, which also has its scheme and its current error rate.
 fn scheme_line(filter: &Filter, layout: &SchemeLayout, layer: &Layer) -> String {
     let SchemeParameters { scheme, encoding, shift, probes, size_bits } = layout.parameters();
     let Some(policy) = imported(filter) else { return plain(layer) };
@@ -121,7 +121,7 @@ fn scheme_line(filter: &Filter, layout: &SchemeLayout, layer: &Layer) -> String 
     )
 }
 
-/// Returns the line about a layer of a united filter: also where it came from, and its current error rate.
+/// Returns the line about a layer of a union, which also has its origin and its current error rate.
 fn united_line(layer: &Layer) -> String {
     let rate = six_digits(layer.error_rate_now());
     format!("{} scheme:{} {} ratio:{rate}", space(layer), owner(layer), fill(layer))

@@ -1,4 +1,4 @@
-//! The commands that take items out of a filter: BF.DEL and BF.CLEAR.
+//! The commands that remove items from a filter: BF.DEL and BF.CLEAR.
 
 use std::borrow::Cow;
 
@@ -46,7 +46,7 @@ pub(super) fn del<'a>(
     Ok(Effects { replication, items_deleted, ..Effects::default() })
 }
 
-/// Deletes the items in order. Returns for each whether there was one.
+/// Deletes the items in order. Returns for each whether it was present.
 fn delete(filter: &mut Filter, items: &[&[u8]], prefetch: impl Prefetch) -> Result<Vec<bool>, CommandError> {
     if filter.cell_type() != CellType::Counters {
         return Err(CommandError::NotCounting);
@@ -83,8 +83,8 @@ pub(super) fn clear<'a>(
     Ok(Effects { replication: Replication::Verbatim, cleared: true, ..Effects::default() })
 }
 
-/// A limit that allows the filter its current size, which may be above a setting that was changed since. The size of
-/// the emptied filter is checked because a crafted header can give it any first layer.
+/// A limit that also allows the current size of the filter, which may exceed a setting that was changed later. The
+/// size of the emptied filter is checked because a crafted header can give it any first layer.
 struct LimitOrOwnSize<'h, H> {
     limit: &'h H,
     own_bytes: u64,

@@ -1,4 +1,4 @@
-//! What a command has changed, and what the host carries out afterwards: replication, events, statistics.
+//! The changes of a command, and what the host does afterwards: replication, events, statistics.
 
 use super::error::CommandError;
 use super::keyspace::{Name, OpenKey};
@@ -11,14 +11,14 @@ pub enum Replication<'a> {
     /// Nothing: the filter has not changed, and the key is not signalled as modified.
     #[default]
     None,
-    /// The command of the client, unchanged.
+    /// The client's command, unchanged.
     Verbatim,
-    /// Other commands, which are explicit about what has changed.
+    /// Other commands that contain exactly what has changed.
     Rewritten(Vec<ReplicatedCommand<'a>>),
 }
 
-/// What the host carries out after a command that was not refused, in the order of the fields. The key is the
-/// command's first.
+/// What the host does after a command that was not refused, in the order of the fields. The key is the first one of
+/// the command.
 #[derive(Debug, Default)]
 pub struct Effects<'a> {
     /// What is replicated. The key counts as modified exactly when this is not [`Replication::None`].
@@ -38,8 +38,7 @@ pub struct Effects<'a> {
     /// Layers that the filter has grown by. If any, `bloom.grow` is notified, and the log may get a
     /// [`growth_line`](super::growth_line).
     pub layers_added: u32,
-    /// Items to be added that were, or seemed to be, in the filter. This and the next fields are for the statistics
-    /// only.
+    /// Items to add that were, or seemed to be, in the filter. This and the next fields are for the statistics only.
     pub items_known: u32,
     /// Items that the filter refused.
     pub items_refused: u32,
@@ -72,19 +71,19 @@ pub(super) struct Change<'a, T> {
     pub(super) publish: Option<Box<Filter>>,
     /// When that filter expires, in milliseconds of UNIX time.
     pub(super) expires_at_ms: Option<u64>,
-    /// What the host carries out.
+    /// What the host does.
     pub(super) effects: Effects<'a>,
 }
 
 impl<'a> Change<'a, ()> {
-    /// Returns the creation of a filter, which other commands replicate.
+    /// Returns the change that creates a filter, replicated as `commands`.
     pub(super) fn created(filter: Box<Filter>, commands: Vec<ReplicatedCommand<'a>>) -> Self {
         let effects =
             Effects { replication: Replication::Rewritten(commands), created: true, ..Effects::default() };
         Self { result: (), publish: Some(filter), expires_at_ms: None, effects }
     }
 
-    /// Returns the change by a filter, or a chunk of one, that another server has made.
+    /// Returns the change that another server's filter, or a chunk of it, makes.
     pub(super) fn received(filter: Option<Box<Filter>>) -> Self {
         let effects =
             Effects { replication: Replication::Verbatim, created: filter.is_some(), ..Effects::default() };
@@ -93,16 +92,17 @@ impl<'a> Change<'a, ()> {
 }
 
 impl<T> Change<'_, T> {
-    /// Sets when the new filter expires.
+    /// Sets the time at which the new filter expires.
     pub(super) fn expiring(self, at_ms: Option<u64>) -> Self {
         Self { expires_at_ms: at_ms, ..self }
     }
 }
 
 /// Publishes a change: puts the new filter under its key, or counts what has changed in the existing one. Returns the
-/// result and the effects. An error leaves the key as it was.
+/// result and the effects. An error leaves the key unchanged.
 ///
 /// # Errors
+///
 /// [`CommandError::Internal`].
 #[inline(always)]
 pub(super) fn publish<'a, T>(

@@ -1,5 +1,5 @@
-//! Every error text. Texts are those of RedisBloom 8 to the letter, with or without `ERR`, unless a comment says
-//! otherwise.
+//! Every error text. The texts are exactly those of RedisBloom 8, with or without `ERR`, unless a comment says
+//! otherwise. Everbloom's own texts say what is wrong and what to do.
 
 use std::borrow::Cow;
 
@@ -38,7 +38,7 @@ pub enum CommandError {
     /// BF.RESERVE: capacity is not an integer.
     #[error("ERR bad capacity")]
     ReserveCapacity,
-    /// BF.RESERVE: capacity out of range (RedisBloom's range ends at 2^30; ours at the byte limit).
+    /// BF.RESERVE: capacity out of range (RedisBloom's range ends at 2^30, everbloom's at the byte limit).
     #[error("ERR capacity must be in the range [{}, {max_items}]", CAPACITY_MIN_ITEMS)]
     ReserveCapacityRange {
         /// The largest capacity of the filter's format.
@@ -74,10 +74,10 @@ pub enum CommandError {
     /// FORMAT with an unknown name.
     #[error("ERR unknown format: use everbloom, redisbloom or valkey-bloom")]
     UnknownFormat,
-    /// SEED is not of 32 bytes. This and the next texts are valkey-bloom's.
+    /// SEED does not have 32 bytes. This and the next texts are valkey-bloom's.
     #[error("ERR invalid seed")]
     BadSeed,
-    /// SEED of two equal halves from a client. This text is everbloom's: valkey-bloom accepts such a seed.
+    /// SEED with two equal halves, from a client. This text is everbloom's: valkey-bloom accepts such a seed.
     #[error("ERR invalid seed: its two halves of 16 bytes must differ")]
     WeakSeed,
     /// TIGHTENING is not a number.
@@ -95,7 +95,7 @@ pub enum CommandError {
     /// An option of everbloom's own format only; holds its word.
     #[error("ERR {0} needs FORMAT everbloom")]
     NeedsEverbloom(&'static str),
-    /// KEY is not of 16 bytes.
+    /// KEY does not have 16 bytes.
     #[error("ERR KEY must have 16 bytes")]
     BadKey,
     /// SATURATE for a scaling filter.
@@ -113,13 +113,13 @@ pub enum CommandError {
     /// AT is not a time.
     #[error("ERR AT must be a UNIX time in milliseconds")]
     BadAt,
-    /// AT is so old that the items would have expired already.
+    /// AT is so old that the items have expired already.
     #[error("ERR AT is older than the window of the filter: the items have expired")]
     AtTooOld,
     /// AT is too far in the future.
     #[error("ERR AT is in the future by more than a fourteenth of the window: check the clocks")]
     AtAhead,
-    /// The client may not read a source. This and the next two texts begin as the server's own.
+    /// The client may not read a source. The codes of this and the next two texts are the server's own.
     #[error("NOPERM this user needs the permission to run BF.CARD on every source")]
     SourceDenied,
     /// A source is in another slot than the first key.
@@ -128,7 +128,7 @@ pub enum CommandError {
     /// A source is not on this node, and the slot of all keys is migrating.
     #[error("TRYAGAIN Multiple keys request during rehashing of slot")]
     SourceMoving,
-    /// BF.DEL: the filter does not count.
+    /// BF.DEL: the filter is not a counting filter.
     #[error("ERR BF.DEL needs a filter created with COUNTING")]
     NotCounting,
     /// VALIDATESCALETO for RedisBloom's format.
@@ -170,28 +170,28 @@ pub enum CommandError {
     /// BF.LOADCHUNK: iterator is not an integer.
     #[error("ERR Second argument must be numeric")]
     LoadChunkIterator,
-    /// BF.LOADCHUNK: a header or chunk that is damaged, or of another filter.
+    /// BF.LOADCHUNK: a header or chunk that is damaged, or belongs to another filter.
     #[error("ERR received bad data")]
     BadData,
-    /// BF.LOADCHUNK: a chunk of another dump than the header that made the filter.
+    /// BF.LOADCHUNK: a chunk of another dump than the header that created the filter.
     #[error(
         "ERR received bad data - the chunk and the header are from different dumps: delete the key and start \
                  again with BF.SCANDUMP and iterator 0"
     )]
     OtherDump,
-    /// BF.LOADCHUNK: a chunk beyond the last layer.
+    /// BF.LOADCHUNK: a chunk after the last layer.
     #[error("ERR invalid offset - no link found")]
     InvalidOffset,
     /// BF.LOADCHUNK: a chunk larger than the rest of its layer.
     #[error("ERR invalid chunk - Too big for current filter")]
     ChunkTooBig,
-    /// A call of the server failed that does not fail in normal operation.
+    /// A call of the server failed that never fails in normal operation.
     #[error("{}", INTERNAL_ERROR)]
     Internal,
     /// There is no memory for the command.
     #[error("ERR out of memory")]
     OutOfMemory,
-    /// A replicated BF.ADD, BF.MADD, BF.INSERT or BF.BULKADD for a filter that this server lacks.
+    /// A replicated BF.ADD, BF.MADD, BF.INSERT or BF.BULKADD for a filter that this server does not have.
     #[error(
         "ERR not found: a replicated command adds to a filter that this server does not have; if another module \
                  sent it, set bf.format to the format of that module"
@@ -258,7 +258,7 @@ pub enum ImportError {
     /// The filter is not an imported one.
     #[error("BF.EXPORT needs a filter created with BF.IMPORT")]
     NotImported,
-    /// The filter has grown, and a client's string has one layer.
+    /// The filter has grown, but a client's string has one layer.
     #[error("the filter has grown to {layers} layers, but a client's string can hold one only")]
     Grown {
         /// Number of its layers.
@@ -272,12 +272,12 @@ pub enum ImportError {
     OutOfMemory,
 }
 
-/// Returns the words of a type, with commas between them.
+/// Returns the words of a type, separated by commas.
 fn listed<W: Word>() -> String {
     W::WORDS.iter().map(|(_, word)| *word).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns what an error quotes of a client's bytes: at most 128 of them.
+/// Returns a client's bytes as an error quotes them: at most the first 128.
 #[must_use]
 pub fn quotable(word: &[u8]) -> String {
     const MAX_BYTES: usize = 128;
@@ -286,7 +286,7 @@ pub fn quotable(word: &[u8]) -> String {
 
 impl CommandError {
     /// Returns whether a replicated `command` that fails with this error loses data: the primary or the append-only
-    /// file has a filter, a layer or cells that this server then lacks.
+    /// file has a filter, a layer or cells that this server then does not have.
     #[must_use]
     pub fn is_loss(&self, command: Command) -> bool {
         match self {
@@ -328,7 +328,7 @@ fn reserve_text(error: ReserveError) -> Cow<'static, str> {
             "filter would take {needed_bytes} bytes, more than bf.max-filter-bytes or the memory allows ({limit_bytes}): \
              choose a smaller capacity or raise the limit"
         )),
-        // valkey-bloom's text: only its filters can be reserved with so small a rate.
+        // This is valkey-bloom's text, because only its filters can be reserved with such a small rate.
         ReserveError::ErrorRateVanishes => "false positive degrades to 0 on scale out".into(),
         ReserveError::TooLong => "could not create filter".into(),
         ReserveError::OutOfMemory => "Insufficient memory to create filter".into(),

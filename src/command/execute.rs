@@ -1,4 +1,4 @@
-//! The way of every command: arguments, keys, action, publication of a new filter, reply, effects.
+//! The steps of every command: arguments, keys, action, publication of a new filter, reply, effects.
 
 use super::arguments::Arguments;
 use super::effects::Effects;
@@ -8,8 +8,8 @@ use super::reply::Reply;
 use super::table::Command;
 use super::{add, bulk, chunks, debug, delete, exists, import, info, merge, reserve, statistics};
 
-/// Runs a command, whose arguments after the name are `argv`, and replies. Returns what the host carries out
-/// afterwards; nothing for a command that is refused. O(arguments), and the command's own complexity.
+/// Runs a command, whose arguments after the name are `argv`, and replies. Returns what the host does afterwards;
+/// nothing for a command that is refused. O(arguments), plus the command's own complexity.
 #[inline(always)]
 pub fn execute<'a>(
     command: Command,
@@ -58,7 +58,7 @@ fn run<'a>(
     }
 }
 
-/// Replies the error of a command that is refused. A server that must not go on after the error exits instead.
+/// Replies the error of a command that is refused. A server that must not continue after the error exits instead.
 #[cold]
 pub fn refuse(command: Command, error: &CommandError, keyspace: &impl Keyspace, reply: &mut impl Reply) {
     if error.is_loss(command) && keyspace.must_succeed() {

@@ -1,4 +1,4 @@
-//! What BF.INFO, BF.STATS and BF.DEBUG show of a filter, and how a value is replied.
+//! Values of a filter for BF.INFO, BF.STATS and BF.DEBUG, and how they are replied.
 
 use std::borrow::Cow;
 
@@ -43,7 +43,7 @@ impl Value {
     pub(super) fn write(&self, reply: &mut impl Reply) {
         match self {
             Self::Integer(value) => reply.integer(*value),
-            // The sum with 0 is never negative zero, which servers reply as `-0`.
+            // Adding 0 turns a negative zero, which servers reply as `-0`, into 0.
             Self::Double(value) => reply.double(*value + 0.0),
             Self::Boolean(value) => reply.boolean(*value),
             Self::Text(text) => reply.bulk(text.as_bytes()),
@@ -79,11 +79,11 @@ impl From<String> for Value {
     }
 }
 
-/// valkey-bloom's default limit of a filter. `Max scaled capacity` must be what that module replies, so it does not
+/// valkey-bloom's default limit of a filter. `Max scaled capacity` must be the reply of that module, so it does not
 /// depend on everbloom's limit.
 const LIMIT_DEFAULT_BYTES: u64 = 128 << 20;
 
-/// Returns the size in bytes that the module whose format the filter has would show. O(layers).
+/// Returns the size in bytes that the module of the filter's format would show. O(layers).
 pub(super) fn size_bytes(filter: &Filter) -> u64 {
     match filter.policy() {
         Policy::RedisBloom(_) => redisbloom::reported_size_bytes(filter.layers()),
@@ -102,7 +102,7 @@ pub(super) fn error_rate(filter: &Filter) -> Option<f64> {
     }
 }
 
-/// Returns the ratio of the error rates of a layer and the one before, for filters that store it.
+/// Returns the ratio of the error rates of a layer and the one before it, for filters that store it.
 pub(super) fn tightening_ratio(filter: &Filter) -> Option<f64> {
     scaling(filter).map(|policy| policy.tightening_ratio)
 }
@@ -126,7 +126,7 @@ pub(super) fn estimated_items(filter: &Filter) -> Option<u64> {
     imported(filter).map(|policy| policy.estimated_items)
 }
 
-/// Returns the growth factor of a scaling filter.
+/// Returns the expansion of a scaling filter.
 pub(super) fn expansion(filter: &Filter) -> Value {
     match filter.growth() {
         Growth::Fixed | Growth::Saturating => Value::Null,
@@ -134,7 +134,7 @@ pub(super) fn expansion(filter: &Filter) -> Value {
     }
 }
 
-/// Returns how the layers of a growing filter of our own share its error rate.
+/// Returns how the layers of a growing filter of everbloom's own format share its error rate.
 pub(super) fn shares(filter: &Filter) -> Option<&'static str> {
     match (filter.policy(), filter.growth()) {
         (Policy::Window(_) | Policy::RedisBloom(_) | Policy::ValkeyBloom(_), _) => None,
@@ -154,12 +154,12 @@ pub(super) fn window_ms(filter: &Filter) -> Option<u64> {
     filter.window().map(|window| window.span.ms())
 }
 
-/// Returns whether every layer is keyed, so that clients cannot construct false positives.
+/// Returns whether every layer is keyed, so that clients cannot craft false positives.
 pub(super) fn is_keyed(filter: &Filter) -> bool {
     filter.layers().iter().all(|layer| layer.hash().is_secret())
 }
 
-/// The scheme of an imported filter, in the words of BF.IMPORT.
+/// The scheme of an imported filter, as the words of BF.IMPORT.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Import {
     pub(super) scheme: &'static str,
@@ -175,7 +175,7 @@ pub(super) fn import(filter: &Filter) -> Option<Import> {
     Some(Import { scheme, encoding, order: order_word(form.order) })
 }
 
-/// Returns the word of an order. No option has the order of Guava's strings.
+/// Returns the word for an order. No option has the order of Guava's strings.
 pub(super) fn order_word(order: BitOrder) -> &'static str {
     match order {
         BitOrder::Msb | BitOrder::Lsb => order.word(),
@@ -183,7 +183,7 @@ pub(super) fn order_word(order: BitOrder) -> &'static str {
     }
 }
 
-/// Returns the word for the layout of a layer; in a united filter the word for its hash.
+/// Returns the word for the layout of a layer; in a union, the word for its hash.
 pub(super) fn placement(filter: &Filter, layer: &Layer) -> &'static str {
     if let Policy::United(_) = filter.policy() {
         return owner(layer);
@@ -196,13 +196,13 @@ pub(super) fn placement(filter: &Filter, layer: &Layer) -> &'static str {
     }
 }
 
-/// Returns which module or client a layer of a united filter came from.
+/// Returns the module or client from which a layer of a union came.
 pub(super) fn owner(layer: &Layer) -> &'static str {
     layer.hash().owner(Word::word)
 }
 
-/// Returns the error rate that a layer was sized for; layer 0 is the oldest. It is unknown for merged layers, which do
-/// not store it.
+/// Returns the error rate that a layer was sized for; layer 0 is the oldest. It is unknown for merged layers, which
+/// do not store it.
 pub(super) fn sized_rate(filter: &Filter, index: usize) -> Option<f64> {
     match filter.policy() {
         Policy::United(_) => None,
@@ -227,8 +227,8 @@ pub(super) fn sized_rate(filter: &Filter, index: usize) -> Option<f64> {
     }
 }
 
-/// Returns a rate as it was entered. valkey-bloom 0.1.0 stored rates in single precision. As a double, such a rate has
-/// more digits than were entered, so it is shown as the shortest decimal with the same single precision.
+/// Returns a rate as it was entered. valkey-bloom 0.1.0 stored rates in single precision. As a double, such a rate
+/// has more digits than were entered, so the shortest decimal with the same single precision is shown.
 #[expect(clippy::cast_possible_truncation, reason = "the result is compared with the rate")]
 pub(super) fn decimal_of(rate: f64) -> f64 {
     let single = rate as f32;

@@ -1,4 +1,4 @@
-//! BF.IMPORT and BF.EXPORT: a filter from the bitmap that a client keeps in a string, and back.
+//! BF.IMPORT and BF.EXPORT: a filter from a client's bitmap in a string, and back.
 
 use std::borrow::Cow;
 use std::hint::black_box;
@@ -22,7 +22,7 @@ use crate::bloom::policy::{BitOrder, Imported, StringForm};
 use crate::bloom::{Cells, Filter, Growth, OutOfMemory};
 use crate::format::client::{ExportError, GuavaHeader, RedissonConfig, config_key};
 
-/// Where a client's bits come from.
+/// The source of the client's bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin<'a> {
     /// The string at this key.
@@ -54,11 +54,12 @@ impl Import<'_> {
 }
 
 impl<'a> Import<'a> {
-    /// Reads `SOURCE key | GUAVA bytes | EMPTY`, then in any order `[SCHEME scheme] [BITS m] [HASHES k]
-    /// [CAPACITY n] [SHIFT s] [ORDER msb|lsb] [ENCODING encoding] [ERROR rate] [EXPANSION x] [NONSCALING]
-    /// [REPLACE] [EX s | PX ms | EXAT s | PXAT ms]`. Of a repeated option the last one counts.
+    /// Reads `SOURCE key | GUAVA bytes | EMPTY`, then in any order `[SCHEME scheme] [BITS m] [HASHES k] [CAPACITY n]
+    /// [SHIFT s] [ORDER msb|lsb] [ENCODING encoding] [ERROR rate] [EXPANSION x] [NONSCALING] [REPLACE] [EX s | PX ms
+    /// | EXAT s | PXAT ms]`. A repeated option replaces the one before it.
     ///
     /// # Errors
+    ///
     /// The first bad argument from left to right; then a missing option.
     fn parse(mut arguments: Arguments<'a>, host: &dyn Host) -> Result<Self, CommandError> {
         let key = arguments.key()?;
@@ -83,7 +84,7 @@ impl<'a> Import<'a> {
         Ok(import)
     }
 
-    /// Checks that the options go together and are complete.
+    /// Checks that the options can be combined and are complete.
     fn validate(&self) -> Result<(), CommandError> {
         if self.filter.is_fixed && self.filter.expansion.is_some_and(|expansion| expansion != 0) {
             return Err(CommandError::ReserveFixedExpansion);
@@ -166,7 +167,7 @@ impl<'a> Import<'a> {
         Ok(effects)
     }
 
-    /// Returns the filter with the bits of `bytes`, which its origin has, and how it is replicated.
+    /// Returns the filter with the bits of `bytes`, the content of its origin, and how it is replicated.
     fn create(mut self, bytes: &[u8], keyspace: &impl Keyspace) -> Result<Change<'a, ()>, CommandError> {
         self.complete(keyspace)?;
         let layout = SchemeLayout::new(self.parameters(bytes)?).map_err(ImportError::Scheme)?;
@@ -295,12 +296,12 @@ fn exported(filter: &Filter) -> Result<Vec<u8>, CommandError> {
 /// Upper bound of the bytes that a server allocates in addition to the reply.
 const COPY_OVERHEAD_BYTES: usize = 64 << 10;
 
-/// Checks that the server can copy the reply. It copies by an allocation that ends the server if it fails, so an
-/// allocation of the same size is tried first.
+/// Checks that the server can copy the reply. The server exits if the allocation of its copy fails, so an allocation
+/// of the same size is tried first.
 fn check_copy(bytes: &[u8]) -> Result<(), ExportError> {
     let mut copy = Vec::<u8>::new();
     let reserved = copy.try_reserve_exact(bytes.len().saturating_add(COPY_OVERHEAD_BYTES));
-    // The compiler would remove an allocation that is never used.
+    // Without this the compiler would remove the unused allocation.
     black_box(&mut copy);
     reserved.map_err(|_| ExportError::OutOfMemory)
 }

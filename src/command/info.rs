@@ -10,10 +10,11 @@ use super::statistics::{FIELDS as STATISTICS, Statistics};
 use super::table::KeyAccess;
 use crate::bloom::Filter;
 
-/// BF.INFO: `key [field]`. Replies all of RedisBloom's fields, or the named field, which may also be one of BF.STATS.
-/// O(layers).
+/// BF.INFO: `key [field]`. Replies all of RedisBloom's fields, or the requested field, which may also be one of
+/// BF.STATS. O(layers).
 ///
 /// # Errors
+///
 /// [`CommandError::InfoField`] for a field that the filter does not have.
 pub(super) fn info<'a>(
     mut arguments: Arguments<'a>,
@@ -43,8 +44,8 @@ pub(super) fn info<'a>(
     Ok(Effects::default())
 }
 
-/// A field of BF.INFO: the word that requests it alone, its name in the reply, and its value; `None` for filters
-/// without it.
+/// A field of BF.INFO: the word that requests it, its name in the reply, and its value; `None` for filters without
+/// it.
 struct Field {
     word: &'static str,
     name: &'static str,
@@ -64,7 +65,7 @@ const FIELDS: [Field; 5] = [
     field("EXPANSION", "Expansion rate", |filter| Some(facts::expansion(filter))),
 ];
 
-/// Fields that are replied only by name: valkey-bloom's, then everbloom's own.
+/// Fields that are replied only on request: valkey-bloom's, then everbloom's own.
 const MORE_FIELDS: [Field; 5] = [
     field("ERROR", "Error rate", |filter| facts::error_rate(filter).map(Value::Double)),
     field("TIGHTENING", "Tightening ratio", |filter| facts::tightening_ratio(filter).map(Value::Double)),
@@ -80,7 +81,7 @@ fn is_named(name: &str, word: &[u8]) -> bool {
     name.as_bytes().eq_ignore_ascii_case(word)
 }
 
-/// Replies one field as RedisBloom does: a map of one pair in RESP3, an array of the bare value in RESP2.
+/// Replies one field as RedisBloom does: a map of one pair in RESP3, an array with only the value in RESP2.
 fn write_one(name: &'static str, value: &Value, reply: &mut impl Reply) {
     match reply.protocol() {
         Protocol::Resp2 => reply.array(1),

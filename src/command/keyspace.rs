@@ -1,5 +1,5 @@
-//! What a command knows of its server: its settings, its keys, and on whose behalf the command runs. The server
-//! implements [`Host`] and [`Keyspace`]; the tests have a keyspace of their own.
+//! The server from a command's view: its settings, its keys, and the source of the command. The server implements
+//! [`Host`] and [`Keyspace`]; the tests have another implementation.
 
 use super::error::CommandError;
 use super::table::{Command, KeyAccess};
@@ -16,13 +16,13 @@ pub struct Settings {
     pub error_rate: f64,
     /// `bf.initial-size`: capacity in items of filters created without one.
     pub initial_size_items: u64,
-    /// `bf.expansion-factor`: growth factor of filters created without one; 0 makes them fixed.
+    /// `bf.expansion-factor`: expansion of filters created without one; 0 makes them fixed.
     pub expansion_factor: u32,
     /// `bf.max-filter-bytes`: largest filter that a client may create, grow or load.
     pub max_filter_bytes: u64,
     /// `bf.format`: format of filters created without one.
     pub format: Format,
-    /// `bf.missing-filter`: whether BF.EXISTS and BF.MEXISTS of a key that does not exist are errors.
+    /// `bf.missing-filter`: whether BF.EXISTS and BF.MEXISTS return an error for a key that does not exist.
     pub missing_filter_is_error: bool,
     /// `bf.auto-create`: whether BF.ADD and BF.MADD create the filter.
     pub auto_create: bool,
@@ -30,7 +30,7 @@ pub struct Settings {
     pub fixed_filters_saturate: bool,
     /// `bf.keyed`: whether filters created in everbloom's format are keyed.
     pub keyed: bool,
-    /// `bf.assume-redisbloom-1-1`: whether loaded filters that RedisBloom 1.1 can have written are read as such.
+    /// `bf.assume-redisbloom-1-1`: whether loaded filters that RedisBloom 1.1 may have written are read as such.
     pub assume_redisbloom_1_1: bool,
 }
 
@@ -59,7 +59,7 @@ pub trait Host: ByteLimit {
     /// migrates from. The settings do not restrict such a command.
     fn is_replicated(&self) -> bool;
     /// Returns whether the command is from the primary or the append-only file. If it fails, this server lacks data
-    /// that the other has, and must not go on.
+    /// that the other has, and must not continue.
     fn must_succeed(&self) -> bool;
     /// Returns the current time in milliseconds of UNIX time.
     fn now_ms(&self) -> u64;
@@ -146,13 +146,14 @@ pub trait Keyspace: Host {
     where
         Self: 'k;
 
-    /// Opens a key until the value is dropped. A key that is open for writing must not be opened a second time.
+    /// Opens a key until the returned value is dropped. A key that is open for writing must not be opened again.
     fn open(&self, name: Name<'_>, access: KeyAccess) -> Self::Key<'_>;
 
-    /// Checks that the client may read `source`, which is not open. The server checks only the first key of a command,
-    /// `first`. Called before anything is read.
+    /// Checks that the client may read `source`, which is not open. The server checks only the first key of a
+    /// command, `first`. This is called before anything is read.
     ///
     /// # Errors
+    ///
     /// [`CommandError::SourceDenied`], [`CommandError::SourceSlot`] and [`CommandError::SourceMoving`].
     fn may_read(&self, source: Name<'_>, first: Name<'_>) -> Result<(), CommandError>;
 
@@ -169,7 +170,7 @@ pub trait Keyspace: Host {
     /// Returns the prefetch instruction.
     fn prefetch(&self) -> impl Prefetch;
 
-    /// Returns what is known about memory that was never written to.
+    /// Returns information about memory that was never written to.
     fn memory(&self) -> impl Memory;
 
     /// Exits the server: a command from the primary or the append-only file failed, and this server lacks its data.
@@ -179,16 +180,16 @@ pub trait Keyspace: Host {
 
 /// An open key.
 pub trait OpenKey {
-    /// Returns the value of the key. It sets the time of a sliding-window filter ([`Filter::set_time`]): to the time
-    /// of the command, or to the newest generation if the command is replicated and may write. In a key that is open
-    /// for reading, only what is never saved of the filter may change.
+    /// Returns the value of the key. Sets the time of a sliding-window filter ([`Filter::set_time`]): to the time of
+    /// the command, or to the newest generation if the command is replicated and may write. If the key is open for
+    /// reading, only parts of the filter that are never saved may change.
     fn slot(&mut self) -> Slot<&mut Filter>;
 
-    /// Returns the bytes that the allocator set aside for the filter that [`slot`](Self::slot) has returned. O(layers).
+    /// Returns the bytes that the allocator set aside for the filter that [`slot`](Self::slot) returned. O(layers).
     fn allocated_bytes(&mut self) -> u64;
 
-    /// Updates the statistics after the filter has changed by `items_added` items, or, with 0, in another way. Returns
-    /// the number of layers that it has gained. Then frees layers whose items have all expired
+    /// Updates the statistics after the filter has changed by `items_added` items, or, with 0, in another way.
+    /// Returns the number of layers that it has gained. Then frees layers whose items have all expired
     /// ([`Filter::take_expired`]), in the background if they are large.
     fn changed(&mut self, items_added: u64) -> u32;
 
@@ -202,10 +203,10 @@ pub trait OpenKey {
     /// [`CommandError::Internal`] if the server refuses it. The key is unchanged.
     fn publish(&mut self, filter: Box<Filter>) -> Result<(), CommandError>;
 
-    /// Replaces the filter that [`slot`](Self::slot) has returned by another of the same format. The key keeps its
+    /// Replaces the filter that [`slot`](Self::slot) returned by another one of the same format. The key keeps its
     /// time to live. The old filter is freed, in the background if it is large.
     fn replace(&mut self, filter: Filter);
 
-    /// Sets when the key, which has a filter, expires, in milliseconds of UNIX time.
+    /// Sets the time at which the key, which has a filter, expires, in milliseconds of UNIX time.
     fn expire_at(&mut self, at_ms: u64);
 }

@@ -11,7 +11,7 @@ use super::table::KeyAccess;
 use crate::bloom::merge::MergeError;
 use crate::bloom::{Filter, ReserveError};
 
-/// The option that allows a merge to break the promised error rate. It is the last argument.
+/// The option that allows a merge to exceed the promised error rate. It is the last argument.
 pub(super) const FORCE: &str = "FORCE";
 
 /// BF.MERGE: `dest source [source ...] [FORCE]`. Afterwards the filter at `dest` contains every item of every source.
@@ -51,7 +51,7 @@ struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// FORCE is the option if it is the last argument after a source, and a key otherwise.
+    /// Reads the arguments. FORCE is the option if it is the last argument after a source, and a key otherwise.
     fn parse(mut arguments: Arguments<'a>) -> Result<Self, CommandError> {
         let dest = arguments.key()?;
         let words = arguments.items()?;
@@ -82,7 +82,7 @@ impl<'a> Request<'a> {
         let mut keys: Vec<_> = self.sources.iter().map(open_source).collect();
         let sources = keys.iter_mut().map(|key| key.slot().required().map(|filter| &*filter));
         let sources: Vec<&Filter> = sources.collect::<Result<_, _>>()?;
-        // The primary has checked the error rate.
+        // The primary has checked the error rate already.
         let is_forced = self.is_forced || keyspace.is_replicated();
         let memory = keyspace.memory();
         let created = match open.slot().present()? {

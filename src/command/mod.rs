@@ -1,8 +1,8 @@
 //! The `BF.*` commands: arguments in, replies and effects out.
 //!
-//! [`execute()`] runs a command. It reads all arguments and opens keys through a [`Keyspace`], which shows a key as
+//! [`execute()`] runs a command. It reads all arguments and opens keys through a [`Keyspace`], where a key is
 //! "vacant", "a filter" or "another type". The command acts, publishes a new filter when it is complete, and replies.
-//! The result is the [`Effects`] that the host carries out. The module `redis` and the tests call the same function.
+//! It returns [`Effects`] for the host. The module `redis` and the tests call the same function.
 #![forbid(unsafe_code)]
 
 mod add;

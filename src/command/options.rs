@@ -1,8 +1,7 @@
 //! The options of BF.RESERVE, BF.INSERT and BF.IMPORT: one grammar for the three commands.
 //!
-//! Rows of the table of commands say which options a command has, and how each is read ([`ArgumentSpec::read`]). This
-//! file has the place for what was read, and the readers. What the options mean together is in `creation` and
-//! `import`.
+//! The table of commands lists the options of each command and how each is read ([`ArgumentSpec::read`]). This file
+//! has the struct for their values, and the readers. `creation` and `import` interpret the values together.
 
 use super::arguments::Arguments;
 use super::error::{CommandError, ImportError, quotable};
@@ -16,7 +15,7 @@ use crate::bloom::hash::siphash::{KEY_BYTES, SEED_BYTES};
 use crate::bloom::limits::{EXPANSION_MAX, WINDOW_MAX_MS, WINDOW_MIN_MS};
 use crate::bloom::policy::BitOrder;
 
-/// The options of a command. Each value is valid by itself. Of a repeated option the last one counts.
+/// The options of a command. Each value is valid by itself. A repeated option replaces the one before it.
 #[derive(Debug, Default)]
 pub struct Options {
     /// The options of a new filter.
@@ -40,7 +39,7 @@ pub struct CreationOptions {
     pub error_rate: Option<f64>,
     /// Capacity of the first layer, at least 1.
     pub capacity_items: Option<u64>,
-    /// Growth factor; 0 for a fixed filter.
+    /// Expansion; 0 for a fixed filter.
     pub expansion: Option<u32>,
     /// NONSCALING.
     pub is_fixed: bool,
@@ -58,7 +57,7 @@ pub struct CreationOptions {
     pub window_ms: Option<u64>,
     /// NOREFRESH.
     pub no_refresh: bool,
-    /// AT: the time of the items, in milliseconds of UNIX time. It applies to an existing filter, too.
+    /// AT: the time of the items, in milliseconds of UNIX time. It also applies to an existing filter.
     pub at_ms: Option<u64>,
     /// SEED.
     pub seed: Option<[u8; SEED_BYTES]>,
@@ -66,7 +65,7 @@ pub struct CreationOptions {
     pub tightening_ratio: Option<f64>,
     /// EX, PX, EXAT or PXAT: when the key expires, in milliseconds of UNIX time.
     pub expires_at_ms: Option<u64>,
-    /// UNRESERVED: nobody chose the capacity.
+    /// UNRESERVED: the capacity is the default.
     pub is_unreserved: bool,
     /// VALIDATESCALETO, in items.
     pub scale_to_items: Option<u64>,
@@ -77,7 +76,7 @@ pub struct CreationOptions {
 pub struct ImportOptions {
     /// Whether SCHEME was given.
     pub(super) has_scheme: bool,
-    /// SCHEME; `None` where Guava's bytes contain it.
+    /// SCHEME; `None` if Guava's bytes contain it.
     pub(super) scheme: Option<Scheme>,
     /// BITS.
     pub(super) size_bits: Option<u64>,
@@ -91,7 +90,7 @@ pub struct ImportOptions {
     pub(super) encoding: Option<ItemEncoding>,
 }
 
-/// The value of SCHEME, and the origin, of a string that Guava's `writeTo` wrote.
+/// The value of SCHEME, and the name of the origin, for a string that Guava's `writeTo` wrote.
 pub(super) const GUAVA: &[u8] = b"guava";
 
 /// How an option is read.
@@ -114,9 +113,10 @@ pub struct Value<'v, 'a> {
 }
 
 impl Options {
-    /// Reads options up to the word `end`, or to the last argument. Returns whether that word was there.
+    /// Reads options up to the word `end`, or to the last argument. Returns whether `end` was found.
     ///
     /// # Errors
+    ///
     /// The first option that is unknown, or whose value is bad or missing.
     pub(super) fn read(
         &mut self,
@@ -197,7 +197,7 @@ impl Options {
             return Err(CommandError::Syntax);
         }
         let number = parse_integer(value.bytes()?).ok_or(CommandError::NotAnInteger)?;
-        // The server keeps the time as a signed number.
+        // The server stores the time as a signed number.
         let at_ms = number
             .checked_mul(unit_ms)
             .filter(|duration_ms| *duration_ms > 0)
@@ -261,7 +261,7 @@ impl<'a> Value<'_, 'a> {
         Ok(parse_integer(self.bytes()?).and_then(|value| u64::try_from(value).ok()))
     }
 
-    /// Reads an array of bytes into `target`. `error` is for another length.
+    /// Reads an array of bytes into `target`. `error` is the error for another length.
     pub(super) fn array<const N: usize>(
         &mut self,
         target: &mut Option<[u8; N]>,

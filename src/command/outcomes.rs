@@ -1,4 +1,5 @@
-//! The outcome of adding each item of a command. An outcome is one byte, because a command may have millions of items.
+//! The outcomes of adding the items of a command. An outcome is one byte, because a command may have millions of
+//! items.
 
 use std::borrow::Cow;
 
@@ -16,9 +17,9 @@ use crate::bloom::{AddError, Added, ReserveError, Run};
 pub(super) const NEW: u8 = b'1';
 /// The item was, or seemed to be, in the filter.
 pub(super) const PRESENT: u8 = b'0';
-/// The item was in the filter and was counted once more.
+/// The item was in the filter and was counted again.
 const AGAIN: u8 = b'+';
-/// The item was refused: the filter is full, cannot grow, or its encoding cannot represent the item.
+/// The item was refused: the filter is full, cannot grow, or its encoding cannot express the item.
 const FULL: u8 = b'f';
 const CANNOT_GROW: u8 = b'g';
 const NOT_ENCODABLE: u8 = b'e';
@@ -32,7 +33,7 @@ pub(super) struct Outcomes {
     has_again: bool,
     /// The encoding that refused an item. A filter has one encoding.
     encoding: Option<ItemEncoding>,
-    /// The first refusal for lack of memory.
+    /// The first refusal because of out of memory.
     loss: Option<AddError>,
 }
 
@@ -83,15 +84,17 @@ impl Outcomes {
         });
     }
 
-    /// Checks that no item which must be added was refused for lack of memory.
+    /// Checks that no item which must be added was refused because of out of memory.
     ///
     /// # Errors
+    ///
     /// The refusal.
     pub(super) fn check(&self, host: &dyn Host) -> Result<(), CommandError> {
         self.loss.map_or(Ok(()), |error| check_loss(error, host))
     }
 
-    /// Returns the outcome that a code stands for. The reason why a filter cannot grow is lost; no reply has it.
+    /// Returns the outcome for a code. The reason why a filter cannot grow is not stored, because no reply contains
+    /// it.
     fn outcome(&self, code: u8) -> Result<Added, AddError> {
         match (code, self.encoding) {
             (NEW, _) => Ok(Added::New),
@@ -162,9 +165,10 @@ pub(super) fn write_outcome(outcome: Result<Added, AddError>, reply: &mut impl R
     }
 }
 
-/// Checks that `error` is not the refusal, for lack of memory, of an item that must be added.
+/// Checks that `error` is not the refusal, because of out of memory, of an item that must be added.
 ///
 /// # Errors
+///
 /// The refusal.
 pub(super) fn check_loss(error: AddError, host: &dyn Host) -> Result<(), CommandError> {
     let error = CommandError::Add(error);

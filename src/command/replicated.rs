@@ -1,4 +1,4 @@
-//! The commands that are replicated and logged where the command of the client would not give the same filter.
+//! Replicated and logged commands, for cases in which the client's command would not create the same filter.
 
 use std::borrow::Cow;
 
@@ -8,10 +8,10 @@ use crate::bloom::policy::{RedisBloom, ValkeyBloom};
 use crate::bloom::{Filter, Format, Growth, Hash, Layer, Policy, Promise};
 use crate::format::filter::header;
 
-/// Arguments of a command, borrowed where that is possible.
+/// The arguments of a command, borrowed if possible.
 pub(super) type ArgumentList<'a> = Vec<Cow<'a, [u8]>>;
 
-/// A command that is sent to replicas and to the append-only file.
+/// A command for replicas and the append-only file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ReplicatedCommand<'a> {
     /// Name of the command.
@@ -20,7 +20,7 @@ pub struct ReplicatedCommand<'a> {
     pub arguments: Vec<Cow<'a, [u8]>>,
 }
 
-/// In all of these, `buffer` is empty, and its memory is used for the arguments.
+/// `buffer` is always empty; its memory is reused for the arguments.
 impl<'a> ReplicatedCommand<'a> {
     /// Returns the command that adds `items` to the filter under `key`.
     pub(super) fn add(
@@ -51,7 +51,7 @@ impl<'a> ReplicatedCommand<'a> {
         Self::with_items("BF.INSERT", head, items, buffer)
     }
 
-    /// Returns the command that lets `key` expire at `at_ms`. Every server has it, and it creates nothing.
+    /// Returns the command that makes `key` expire at `at_ms`. Every server has it, and it creates nothing.
     pub(super) fn expire(key: &'a [u8], at_ms: u64) -> Self {
         Self { command: "PEXPIREAT", arguments: vec![Cow::Borrowed(key), number(at_ms)] }
     }
@@ -68,21 +68,21 @@ impl<'a> ReplicatedCommand<'a> {
     }
 }
 
-/// The creation of a filter with every parameter explicit, so that a server with another configuration creates the
-/// same.
+/// The creation of a filter with every parameter explicit, so that a server with other settings creates the same
+/// filter.
 #[derive(Debug)]
 pub(super) struct Creation {
     /// The command that creates the filter.
     command: &'static str,
     /// The arguments after the key.
     words: ArgumentList<'static>,
-    /// Whether the command adds items, too.
+    /// Whether the command also adds items.
     takes_items: bool,
 }
 
 impl Creation {
-    /// Returns the creation of an empty filter that [`spec`](super::creation::spec) describes, in a command of the
-    /// module whose format the filter has.
+    /// Returns the creation of an empty filter that [`spec`](super::creation::spec) describes, as a command of the
+    /// module of its format.
     pub(super) fn of(filter: &Filter) -> Self {
         match filter.policy() {
             Policy::RedisBloom(policy) => Self::of_redisbloom(policy, filter),
@@ -93,7 +93,7 @@ impl Creation {
         }
     }
 
-    /// A keyed filter is created with its key: a replica must compute the same hashes.
+    /// A keyed filter is created with its key, because a replica must compute the same hashes.
     fn of_everbloom(filter: &Filter) -> Self {
         let Promise { error_rate, capacity_items, growth } = filter.promise();
         let mut words = vec![word("CAPACITY"), number(capacity_items), word("ERROR"), number(error_rate)];
@@ -123,8 +123,8 @@ impl Creation {
         Self { command: "BF.INSERT", words, takes_items: true }
     }
 
-    /// BF.RESERVE, or a header where BF.RESERVE would create another filter. A header is the second choice, because
-    /// RedisBloom before 2.2.19, 2.4.8 and 2.6.11 does not clear the array that it allocates for one.
+    /// Returns a BF.RESERVE, or a header if no BF.RESERVE creates the filter. BF.RESERVE is preferred because
+    /// RedisBloom before 2.2.19, 2.4.8 and 2.6.11 does not clear the array that it allocates for a header.
     fn of_redisbloom(policy: &RedisBloom, filter: &Filter) -> Self {
         let Some((error_rate, capacity_items)) = policy.reserve_parameters() else {
             let words = vec![word("1"), Cow::Owned(header(filter))];
@@ -140,8 +140,8 @@ impl Creation {
         self.words.extend([word("AT"), number(at_ms)]);
     }
 
-    /// Returns the commands that create the filter under `key` and add `items` to it. `buffer` is empty, and its
-    /// memory is used.
+    /// Returns the commands that create the filter under `key` and add `items` to it. `buffer` is empty; its memory
+    /// is reused.
     pub(super) fn commands<'a>(
         self,
         key: &'a [u8],
@@ -179,7 +179,7 @@ pub(super) fn word(text: &'static str) -> Cow<'static, [u8]> {
     Cow::Borrowed(text.as_bytes())
 }
 
-/// Returns a number as an argument. A float is the shortest text that reads back as the same bits.
+/// Returns a number as an argument. A float becomes the shortest text that parses to the same bits.
 pub(super) fn number(number: impl std::fmt::Display) -> Cow<'static, [u8]> {
     Cow::Owned(number.to_string().into_bytes())
 }

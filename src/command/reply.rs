@@ -1,6 +1,6 @@
 //! Replies of commands. The server writes them to the client; tests collect them.
 
-/// The protocol version a client speaks.
+/// The protocol version of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// RESP2: no booleans, no maps.
@@ -9,26 +9,26 @@ pub enum Protocol {
     Resp3,
 }
 
-/// A writer of replies. Aggregates are announced with their length and followed by that many replies.
+/// A writer of replies. The length of an aggregate comes first, followed by that many replies.
 pub trait Reply {
-    /// Returns the protocol of the client; only for replies whose shape depends on it.
+    /// Returns the protocol of the client, for replies whose form depends on it.
     fn protocol(&self) -> Protocol;
-    /// `+text`.
+    /// Writes `+text`.
     fn simple(&mut self, text: &'static str);
-    /// `-text`; the text contains its code.
+    /// Writes `-text`; the text contains its code.
     fn error(&mut self, text: &str);
-    /// `:number`.
+    /// Writes `:number`.
     fn integer(&mut self, number: u64);
-    /// `#t` or `#f`, in RESP2 `:1` or `:0`.
+    /// Writes `#t` or `#f`; in RESP2 `:1` or `:0`.
     fn boolean(&mut self, value: bool);
-    /// `,number`, in RESP2 a bulk string of the shortest text that reads back as the same number.
+    /// Writes `,number`; in RESP2 a bulk string of the shortest text that parses to the same number.
     fn double(&mut self, number: f64);
-    /// `_`, in RESP2 `$-1`.
+    /// Writes `_`; in RESP2 `$-1`.
     fn null(&mut self);
-    /// `$length bytes`.
+    /// Writes `$length bytes`.
     fn bulk(&mut self, bytes: &[u8]);
-    /// `*length`.
+    /// Writes `*length`.
     fn array(&mut self, length: usize);
-    /// `%pairs`, in RESP2 `*` of twice that number; keys and values follow alternately.
+    /// Writes `%pairs`; in RESP2 `*` with twice that number. Keys and values follow alternately.
     fn map(&mut self, pairs: usize);
 }

@@ -47,7 +47,7 @@ pub(super) fn run<'a>(
     Ok(effects)
 }
 
-/// Reads the arguments after the key. Returns the options, and whether it is no error if the filter exists.
+/// Reads the arguments after the key. Returns the options, and whether the filter may exist already.
 ///
 /// RedisBloom checks the numbers before the options, and the range of EXPANSION last.
 fn parse(mut arguments: Arguments<'_>, host: &dyn Host) -> Result<(CreationOptions, bool), CommandError> {
@@ -58,7 +58,7 @@ fn parse(mut arguments: Arguments<'_>, host: &dyn Host) -> Result<(CreationOptio
     let capacity = parse_integer(arguments.required()?).ok_or(CommandError::ReserveCapacity)?;
     let mut given = Options::default();
     let are_good = given.read(&mut arguments, None, host);
-    // The range depends on the format. Bad options have none.
+    // The range of the capacity depends on the format. Bad options have no format.
     let mut options = if are_good.is_ok() { given.creation } else { CreationOptions::default() };
     // RedisBloom replicates every creation as BF.RESERVE. Other creations are replicated as BF.INSERT.
     if host.is_replicated() && !options.is_counting && options.window_ms.is_none() {
@@ -74,14 +74,14 @@ fn parse(mut arguments: Arguments<'_>, host: &dyn Host) -> Result<(CreationOptio
     Ok((options, given.if_not_exists))
 }
 
-/// Returns the growth factor; 0 is valid with all other options.
+/// Returns the expansion; 0 is valid with all other options.
 fn expansion(given: &Options, host: &dyn Host) -> Result<Option<u32>, CommandError> {
     let factor = match given.expansion {
         None => return Ok(None),
         Some(0) => return Ok(Some(0)),
         Some(factor) => factor,
     };
-    // As in RedisBloom, a factor does not override the configuration of fixed filters, unless it is replicated.
+    // As in RedisBloom, a factor does not override a setting for fixed filters, unless it is replicated.
     if given.creation.is_fixed || (host.settings().expansion_factor == 0 && !host.is_replicated()) {
         return Err(CommandError::ReserveFixedExpansion);
     }

@@ -41,7 +41,7 @@ pub(super) struct Statistics<'f> {
     advice: Option<String>,
 }
 
-/// A field of the whole filter: its name, which in capitals is its word in BF.INFO, and its value.
+/// A field for the whole filter: its name, which in capitals is its word in BF.INFO, and its value.
 pub(super) struct Field {
     pub(super) name: &'static str,
     pub(super) value: fn(&Statistics<'_>) -> Value,
@@ -51,7 +51,7 @@ const fn field(name: &'static str, value: fn(&Statistics<'_>) -> Value) -> Field
     Field { name, value }
 }
 
-/// The fields of the whole filter, in the order of the reply.
+/// The fields for the whole filter, in the order of the reply.
 pub(super) const FIELDS: [Field; 25] = [
     field("type", |s| Value::name(DataType::of(s.filter.format()).name)),
     field("format", |s| Value::name(s.filter.format().word())),
@@ -99,7 +99,7 @@ fn growth(statistics: &Statistics<'_>) -> Value {
 
 impl<'f> Statistics<'f> {
     /// Returns the statistics of the filter under `key`. O(layers): some microseconds for a paged layer, and up to a
-    /// hundred if the filter has grown so often that there is advice.
+    /// hundred if the filter has grown so often that it has advice.
     pub(super) fn of(key: &[u8], filter: &'f Filter, allocated_bytes: u64) -> Self {
         let (layers, whole) = filter.stats();
         let (import, advice) = (facts::import(filter), advice(key, filter));

@@ -1,7 +1,7 @@
 //! The time of items that are added to a sliding-window filter, and whether it must be replicated.
 //!
 //! A replicated add without a time adds to the newest generation of the filter. So the time is replicated only with
-//! the first items of a generation, and with items older than others.
+//! the first items of a generation, and with items that are older than others.
 
 use super::error::CommandError;
 use super::keyspace::Host;
@@ -13,7 +13,7 @@ use crate::bloom::window::{Generation, MomentError};
 pub(super) struct Timing {
     /// The newest generation of a sliding-window filter before the command; `None` for other filters.
     newest: Option<Generation>,
-    /// Whether the items are added with exactly the time that AT gives.
+    /// Whether the items are added at exactly the time in AT.
     is_explicit: bool,
 }
 
@@ -48,9 +48,10 @@ impl Timing {
         Ok(Self { newest, is_explicit })
     }
 
-    /// Returns the timing for a new filter, whose current time it sets.
+    /// Returns the timing for a new filter, and sets the current time of the filter.
     ///
     /// # Errors
+    ///
     /// As [`of`](Self::of).
     pub(super) fn of_new(
         filter: &mut Filter,
@@ -63,7 +64,7 @@ impl Timing {
         Self::of(filter, at_ms, host)
     }
 
-    /// Returns whether the command itself has the time of its items, so that it can be replicated unchanged.
+    /// Returns whether the command contains the time of its items, so that it can be replicated unchanged.
     pub(super) const fn is_explicit(self) -> bool {
         self.is_explicit
     }

@@ -1,10 +1,10 @@
-//! The words of commands and settings for formats, schemes, encodings and orders, in any case.
+//! The words for formats, schemes, encodings and orders in commands and settings. They are case-insensitive.
 
 use crate::bloom::Format;
 use crate::bloom::hash::scheme::{ItemEncoding, Scheme};
 use crate::bloom::policy::BitOrder;
 
-/// A type whose values have words. Words are frozen: documents and logs contain them.
+/// A type whose values have words. The words never change: documents and logs contain them.
 pub trait Word: Copy + PartialEq + 'static {
     /// Every value with its word.
     const WORDS: &'static [(Self, &'static str)];
@@ -60,7 +60,8 @@ impl Word for ItemEncoding {
     ];
 }
 
-/// Words for plain strings only. Guava's strings contain their order, and BF.DEBUG shows it as [`GUAVA_ORDER`].
+/// These words are for plain strings only. Guava's strings contain their order, which BF.DEBUG shows as
+/// [`GUAVA_ORDER`].
 impl Word for BitOrder {
     const WORDS: &'static [(Self, &'static str)] = &[(Self::Msb, "msb"), (Self::Lsb, "lsb")];
 }

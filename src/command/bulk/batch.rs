@@ -1,4 +1,4 @@
-//! A packed batch: how its items are packed, the check of the whole batch, and the items in turn.
+//! A packed batch: its packing, the check of the whole batch, and its items in order.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use crate::command::error::CommandError;
 use crate::command::number::parse_integer;
 use crate::command::replicated::ReplicatedCommand;
 
-/// A packed batch, which is well-formed.
+/// A well-formed packed batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Batch<'a> {
     /// How the items are packed.
@@ -28,7 +28,8 @@ impl<'a> Batch<'a> {
     /// Reads `word` and all arguments after it as a batch, and counts its items. O(bytes).
     ///
     /// # Errors
-    /// An unknown packing, a bad length, and data that ends within an item.
+    ///
+    /// An unknown packing, a bad length, or data that ends in the middle of an item.
     pub(super) fn parse(word: &[u8], arguments: &mut Arguments<'a>) -> Result<Self, CommandError> {
         let (packing, words) = if word.eq_ignore_ascii_case(b"LINES") {
             (Packing::Lines, [Some(&b"LINES"[..]), None])
@@ -73,7 +74,7 @@ impl<'a> Batch<'a> {
     /// Appends an item of this batch to `data`, in the same packing.
     pub(super) fn pack(&self, item: &[u8], data: &mut Vec<u8>) {
         if self.packing == Packing::Prefixed {
-            // The length of an item of the batch fits: it was read from four bytes.
+            // The length fits, because it was read from four bytes.
             data.extend_from_slice(&u32::try_from(item.len()).unwrap_or(u32::MAX).to_le_bytes());
         }
         data.extend_from_slice(item);
@@ -82,8 +83,8 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Returns the command that adds the items that `data` has, in the packing of this batch, to the filter under
-    /// `key`, which must exist.
+    /// Returns the command that adds the items in `data`, in the packing of this batch, to the filter under `key`,
+    /// which must exist.
     pub(super) fn command(&self, key: &'a [u8], data: Cow<'a, [u8]>) -> ReplicatedCommand<'a> {
         let words = self.words.into_iter().flatten().map(Cow::Borrowed);
         let head = std::iter::once(Cow::Borrowed(key)).chain(words);
@@ -91,22 +92,22 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// How the items of a batch are packed.
+/// The packings of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Packing {
-    /// Each item ends with a newline, which the last may lack.
+    /// Each item ends with a newline. The last one may be missing.
     Lines,
     /// All items have the same length.
     Fixed {
         /// Bytes of an item, at least one.
         item_bytes: usize,
     },
-    /// Before each item is its length, four bytes, little-endian.
+    /// Each item follows its length, four bytes, little-endian.
     Prefixed,
 }
 
 impl Packing {
-    /// Returns the number of items in `data`; `None` if it ends within one. O(bytes).
+    /// Returns the number of items in `data`; `None` if it ends in the middle of one. O(bytes).
     pub(super) fn items(self, data: &[u8]) -> Option<usize> {
         match self {
             Self::Lines => {
@@ -128,7 +129,7 @@ impl Packing {
     }
 }
 
-/// The items of a well-formed batch that are not read yet.
+/// The remaining items of a well-formed batch.
 #[derive(Clone, Debug)]
 pub(super) enum Unpacking<'a> {
     Lines(Lines<'a>),
@@ -137,7 +138,7 @@ pub(super) enum Unpacking<'a> {
 }
 
 impl<'a> Unpacking<'a> {
-    /// Returns the items of `data`, which is well-formed.
+    /// Returns the items of `data`, which must be well-formed.
     fn new(packing: Packing, data: &'a [u8]) -> Self {
         match packing {
             Packing::Lines => Self::Lines(Lines::new(data)),
@@ -146,7 +147,7 @@ impl<'a> Unpacking<'a> {
         }
     }
 
-    /// Writes the next items to the front of `places`. Returns how many; fewer than there are places only at the end.
+    /// Writes the next items to the front of `places`. Returns how many; fewer than `places` has only at the end.
     #[inline(always)]
     fn next_few(&mut self, places: &mut [&'a [u8]]) -> usize {
         match self {
@@ -171,7 +172,7 @@ impl<'a> Items<'a> for Groups<'a> {
     }
 }
 
-/// Splits items off `rest` until all places are filled or nothing is left. Returns the number of items.
+/// Takes items from `rest` until all places are filled or nothing is left. Returns the number of items.
 #[inline(always)]
 fn fill<'a>(
     places: &mut [&'a [u8]],
@@ -200,7 +201,8 @@ impl<'a> Iterator for Unpacking<'a> {
     }
 }
 
-/// Returns the first item of data with length prefixes, and the data after it; `None` if the data ends within it.
+/// Returns the first item of data with length prefixes, and the data after it; `None` if the data ends in the middle
+/// of it.
 #[inline(always)]
 fn split_prefixed(data: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = data.split_first_chunk()?;

@@ -1,4 +1,4 @@
-//! Packed batches, items in one argument: BF.BULKADD and BF.BULKEXISTS.
+//! Packed batches, with all items in one argument: BF.BULKADD and BF.BULKEXISTS.
 
 mod batch;
 mod newlines;
@@ -81,8 +81,8 @@ impl<'a> Bulk<'a> {
 }
 
 impl<'a> Adds<'a> for Batch<'a> {
-    /// Items after a refused one are processed: those that are in the filter already have the outcome 0, although it
-    /// is full.
+    /// Items after a refused one are still processed: a full filter refuses new items, but an item that it has gets
+    /// the outcome 0.
     const ENDS_WHEN_FULL: bool = false;
     type Buffer = Vec<u8>;
 
@@ -95,11 +95,12 @@ impl<'a> Adds<'a> for Batch<'a> {
     }
 
     fn buffer(&self) -> Result<Self::Buffer, CommandError> {
-        // The last line may lack its newline.
+        // The last line may have no newline, so one more byte is needed.
         byte_buffer(self.data().len().saturating_add(1))
     }
 
-    /// The first item that was added is replicated with the time, alone; the batch follows without.
+    /// If the items have a time, the first added item is replicated separately with the time, and the batch without
+    /// it.
     fn replicated(
         &self,
         key: &'a [u8],
@@ -164,7 +165,7 @@ const NO: u8 = b'0';
 /// The character of an item that was refused.
 const REFUSED: u8 = b'!';
 
-/// The reply that the client requested.
+/// The form of the reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Requested {
     /// A character for each item.
@@ -183,9 +184,10 @@ impl Requested {
     }
 }
 
-/// Returns an empty buffer of that many bytes.
+/// Returns an empty buffer of `bytes` bytes.
 ///
 /// # Errors
+///
 /// [`CommandError::OutOfMemory`].
 fn byte_buffer(bytes: usize) -> Result<Vec<u8>, CommandError> {
     let mut buffer = Vec::new();

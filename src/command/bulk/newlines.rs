@@ -1,20 +1,20 @@
-//! Splitting text into lines: finds the newlines of 64 bytes at a time.
+//! Splits text into lines. Finds the newlines of 64 bytes at a time.
 //!
-//! Most lines are short, and a search per line (memchr) spends more time to start than to search. It also depends on
-//! the end of the search before. The newlines of a block are found independently of the blocks before it.
+//! Most lines are short, and a search per line (memchr) takes longer to start than to search. Each search also
+//! depends on the end of the one before. The newlines of a block are found independently of the blocks before it.
 
 /// Number of bytes whose newlines are found at once.
 const BLOCK_BYTES: usize = 64;
 
-/// The lines of a text that are not read yet, without their newlines. The last line may lack its newline.
+/// The remaining lines of a text, without their newlines. The last line may have no newline.
 #[derive(Clone, Debug)]
 pub(super) struct Lines<'a> {
     data: &'a [u8],
-    /// Where the next line begins.
+    /// The start of the next line.
     start: usize,
-    /// Where the current block begins.
+    /// The start of the current block.
     block: usize,
-    /// The newlines of the current block that are not read yet, one bit each.
+    /// The remaining newlines of the current block, one bit each.
     ends: u64,
 }
 
@@ -23,7 +23,7 @@ impl<'a> Lines<'a> {
         Self { data, start: 0, block: 0, ends: newlines_from(data, 0) }
     }
 
-    /// Writes the next lines to the front of `places`. Returns how many; fewer than there are places only at the end.
+    /// Writes the next lines to the front of `places`. Returns how many; fewer than `places` has only at the end.
     pub(super) fn next_few(&mut self, places: &mut [&'a [u8]]) -> usize {
         let Self { data, mut start, mut block, mut ends } = *self;
         let count = places.len();
@@ -42,7 +42,7 @@ impl<'a> Lines<'a> {
                 ends = newlines_from(data, block);
                 continue;
             }
-            // The last line, if it lacks its newline and was not read yet.
+            // The last line, if it has no newline and was not read yet.
             if let Some(line) = data.get(start..).filter(|line| !line.is_empty())
                 && let Some(place) = places.next()
             {
@@ -56,7 +56,8 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Returns the newlines of the block at `start`, the lowest bit for the first byte. There are none beyond the data.
+/// Returns the newlines of the block at `start`, the lowest bit for the first byte. There are none after the end of
+/// the data.
 #[inline(always)]
 fn newlines_from(data: &[u8], start: usize) -> u64 {
     let rest = data.get(start..).unwrap_or_default();
@@ -78,7 +79,7 @@ fn newlines_of_few(bytes: &[u8]) -> u64 {
 /// Returns the newlines of a block, the lowest bit for the first byte.
 ///
 /// Written so that compilers vectorize it. Each byte becomes 1 for a newline or 0. Each row of eight bytes is shifted
-/// to a bit of its own, and the rows are combined into one word: the transposed bit matrix of the result.
+/// to a separate bit, and the rows are combined into one word: the transposed bit matrix of the result.
 #[inline(always)]
 fn newlines(block: &[u8; BLOCK_BYTES]) -> u64 {
     let found = block.map(|byte| u8::from(byte == b'\n'));
@@ -86,7 +87,7 @@ fn newlines(block: &[u8; BLOCK_BYTES]) -> u64 {
     transposed(rows.fold(0, |square, (row, bit)| square | u64::from_le_bytes(*row) << bit))
 }
 
-/// Bit i of byte j becomes bit j of byte i (Warren, "Hacker's Delight", 7-3).
+/// Transposes a bit matrix: bit i of byte j becomes bit j of byte i (Warren, "Hacker's Delight", 7-3).
 #[inline(always)]
 const fn transposed(mut square: u64) -> u64 {
     let mut swap = (square ^ square >> 7) & 0x00aa_00aa_00aa_00aa;

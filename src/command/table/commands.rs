@@ -1,4 +1,4 @@
-//! The rows of the commands without options of their own grammar, and what all rows share.
+//! The rows of the commands without an options grammar, and the common parts of all rows.
 
 use super::{ArgumentKind, ArgumentSpec, CommandSpec, KeyAccess, Presence, V0_1, V0_2};
 
@@ -10,7 +10,7 @@ pub(super) const fn word(name: &'static str, token: &'static str) -> ArgumentSpe
     ArgumentSpec { token: Some(token), ..argument(name, ArgumentKind::PureToken) }
 }
 
-/// An optional word.
+/// Returns an optional word.
 pub(super) const fn optional_word(name: &'static str, token: &'static str) -> ArgumentSpec {
     ArgumentSpec { presence: Presence::Optional, ..word(name, token) }
 }
@@ -19,7 +19,7 @@ pub(super) const KEY: ArgumentSpec = argument("key", ArgumentKind::Key);
 pub(super) const ITEM: ArgumentSpec = argument("item", ArgumentKind::String);
 pub(super) const ITEMS: ArgumentSpec = ArgumentSpec { presence: Presence::Repeated, ..ITEM };
 pub(super) const ITERATOR: ArgumentSpec = argument("iterator", ArgumentKind::Integer);
-/// How the items of a batch are packed. The batch follows.
+/// The packing of a batch. The batch follows.
 pub(super) const PACKING: ArgumentSpec = argument(
     "packing",
     ArgumentKind::OneOf(&[
@@ -30,7 +30,7 @@ pub(super) const PACKING: ArgumentSpec = argument(
 );
 pub(super) const DATA: ArgumentSpec = argument("data", ArgumentKind::String);
 
-/// What most commands that change a filter have in common. They may need memory.
+/// The common part of most commands that change a filter. They may need memory.
 pub(super) const CHANGES: CommandSpec = CommandSpec {
     name: "",
     arguments: 0..=0,
@@ -43,13 +43,13 @@ pub(super) const CHANGES: CommandSpec = CommandSpec {
     summary: "",
     syntax: &[],
 };
-/// What most commands that only read a filter have in common.
+/// The common part of most commands that only read a filter.
 pub(super) const READS: CommandSpec =
     CommandSpec { flags: "readonly fast", categories: "read", key_access: KeyAccess::ReadOnly, ..CHANGES };
 
 /// More arguments than a client can send.
 pub(super) const MANY: usize = usize::MAX;
-/// The reply can change although no client writes to the key.
+/// The reply can change without a write to the key by a client.
 pub(super) const DONT_CACHE: Option<&str> = Some("dont_cache");
 
 pub(super) static ADD: CommandSpec = CommandSpec {
@@ -73,7 +73,7 @@ pub(super) static MADD: CommandSpec = CommandSpec {
 pub(super) static CLEAR: CommandSpec = CommandSpec {
     name: "bf.clear",
     arguments: 1..=1,
-    // It frees memory, so it is allowed when memory is short.
+    // BF.CLEAR frees memory, so it is allowed above `maxmemory`.
     flags: "write fast",
     categories: "write fast",
     since: V0_2,
@@ -174,7 +174,7 @@ const COUNT: ArgumentSpec = optional_word("count", "COUNT");
 
 pub(super) static BULKADD: CommandSpec = CommandSpec {
     name: "bf.bulkadd",
-    // Every option once, and a few more for those to come: what is longer is a mistake.
+    // Every option once, and a few more for future options. Longer commands are mistakes.
     arguments: 3..=10,
     since: V0_2,
     complexity: "O(b + m * k * n) for b bytes, m items, k probes and n layers",
@@ -201,7 +201,7 @@ pub(super) static SCANDUMP: CommandSpec = CommandSpec {
     complexity: "O(n) for a chunk of n bytes, at most 16 MiB",
     summary: "Returns one chunk of a filter for BF.LOADCHUNK",
     syntax: &[KEY, ITERATOR],
-    // RedisBloom flags the key as written to; it is not.
+    // RedisBloom flags the key as written, but the command does not write it.
     ..READS
 };
 

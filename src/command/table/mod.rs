@@ -1,4 +1,4 @@
-//! The one table of commands: registration, COMMAND DOCS, the arity check and docs/commands.md come from it.
+//! The table of commands: the source for registration, COMMAND DOCS, the arity check and docs/commands.md.
 
 mod commands;
 mod options;
@@ -96,18 +96,19 @@ pub enum KeyAccess {
     ReadWrite,
 }
 
-/// A row of the table: what the server and the documentation know of a command. The key is always the first argument.
+/// A row of the table: the properties of a command for the server and the documentation. The key is always the first
+/// argument.
 ///
-/// The row has no further keys, of BF.MERGE and BF.IMPORT (docs/decisions/0013-keys-beside-the-first.md).
+/// BF.MERGE and BF.IMPORT have further keys, which are not in the row (docs/decisions/0013-keys-beside-the-first.md).
 #[derive(Debug)]
 pub struct CommandSpec {
     /// Name in lower case.
     pub name: &'static str,
-    /// Numbers of arguments after the name that the command takes.
+    /// The allowed numbers of arguments after the name.
     pub arguments: RangeInclusive<usize>,
     /// Flags of the command, as the module API names them.
     pub flags: &'static str,
-    /// ACL categories beside `bloom`.
+    /// ACL categories besides `bloom`.
     pub categories: &'static str,
     /// The access to the key.
     pub key_access: KeyAccess,
@@ -131,7 +132,7 @@ impl CommandSpec {
         if self.arguments.start() == self.arguments.end() { least } else { least.saturating_neg() }
     }
 
-    /// Returns the start of the command's section in docs/commands.md, where white space may differ.
+    /// Returns the start of the command's section in docs/commands.md. White space may differ.
     #[must_use]
     pub fn section_head(&self) -> String {
         let name = self.name.to_uppercase();
@@ -139,7 +140,7 @@ impl CommandSpec {
         format!("### {name}\n\n```text\n{name} {}\n```\n\n{}.", syntax.join(" "), self.summary)
     }
 
-    /// Returns the line of facts in the command's section in docs/commands.md, where white space may differ.
+    /// Returns the line of facts in the command's section in docs/commands.md. White space may differ.
     #[must_use]
     pub fn section_facts(&self) -> String {
         format!(
@@ -179,7 +180,7 @@ pub struct ArgumentSpec {
     pub token: Option<&'static str>,
     /// How often it appears.
     pub presence: Presence,
-    /// First version of everbloom with the argument, if that is not the command's.
+    /// First version of everbloom with the argument, if it is later than the command's.
     pub since: Option<&'static str>,
     /// How an option is read; `None` for other arguments.
     pub read: Option<Read>,
@@ -199,7 +200,7 @@ pub enum ArgumentKind {
     Double,
     /// The token itself.
     PureToken,
-    /// One of these.
+    /// One of these arguments.
     OneOf(&'static [ArgumentSpec]),
 }
 

@@ -1,4 +1,4 @@
-//! The options of BF.RESERVE, BF.INSERT and BF.IMPORT, a row each: how an option is documented, and how it is read into
+//! The options of BF.RESERVE, BF.INSERT and BF.IMPORT, one row per option: its documentation, and how it is read into
 //! [`Options`]. The rows of these three commands list their options.
 
 use super::ArgumentKind::{Double, Integer, OneOf, PureToken, String};
@@ -10,7 +10,7 @@ use crate::command::options::{Options, Read, ReadValue};
 
 pub(super) static RESERVE: CommandSpec = CommandSpec {
     name: "bf.reserve",
-    // Every option once, and a few more for those to come: what is longer is a mistake.
+    // Every option once, and a few more for future options. Longer commands are mistakes.
     arguments: 3..=20,
     categories: "write fast",
     complexity: "O(1)",
@@ -95,7 +95,7 @@ pub(super) static IMPORT: CommandSpec = CommandSpec {
     ..CHANGES
 };
 
-/// An option with a value.
+/// Returns an option with a value.
 const fn valued(
     name: &'static str,
     token: &'static str,
@@ -105,7 +105,7 @@ const fn valued(
     option(name, token, kind, Read::Value(read))
 }
 
-/// An option without a value.
+/// Returns an option without a value.
 const fn flag(name: &'static str, token: &'static str, set: fn(&mut Options)) -> ArgumentSpec {
     option(name, token, PureToken, Read::Flag(set))
 }
@@ -115,17 +115,17 @@ const fn option(name: &'static str, token: &'static str, kind: ArgumentKind, rea
     ArgumentSpec { token: Some(token), presence, read: Some(read), ..argument(name, kind) }
 }
 
-/// One option of a choice.
+/// Returns one option of a choice.
 const fn choice(name: &'static str, token: &'static str, read: ReadValue) -> ArgumentSpec {
     ArgumentSpec { presence: Presence::Required, ..valued(name, token, Integer, read) }
 }
 
-/// At most one of several options.
+/// Returns a choice of at most one of several options.
 const fn one_of(name: &'static str, choices: &'static [ArgumentSpec]) -> ArgumentSpec {
     ArgumentSpec { presence: Presence::Optional, ..argument(name, OneOf(choices)) }
 }
 
-/// An option that came with the second release to a command of the first.
+/// Marks an option that the second release added to a command of the first.
 const fn since_0_2(option: ArgumentSpec) -> ArgumentSpec {
     ArgumentSpec { since: Some(V0_2), ..option }
 }
