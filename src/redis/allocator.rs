@@ -1,10 +1,10 @@
-//! The allocator of the module: the server's, so that `used_memory` and `maxmemory` count the filters. It is fallible and
-//! zeroes memory lazily: a reservation of a gigabyte takes no time, and one that is too large is an error instead of the end
-//! of the server.
+//! The allocator of the module: the server's, so that `used_memory` and `maxmemory` count the filters. It is fallible
+//! and zeroes memory lazily: reserving a gigabyte takes no time, and reserving too much is an error instead of an
+//! abort of the server.
 //!
 //! # Out of memory
 //!
-//! Allocations whose size a client, a file or a stream decides are fallible. If one fails:
+//! Allocations whose size depends on a client, a file or a stream are fallible. If one fails:
 //!
 //! * a client's command replies an error and has changed nothing;
 //! * a command from the primary or the append-only file exits the server ([`exit_after`](super::server::exit_after)), which
@@ -27,9 +27,10 @@ use shifting::Way;
 #[cfg_attr(not(test), global_allocator)]
 static ALLOCATOR: ServerAllocator = ServerAllocator;
 
-/// The server's allocator; the system's outside a server, and in servers older than 7.0, whose allocator is infallible and
-/// which refuse the module with a line in the log. The choice never changes between an allocation and its release: every
-/// method calls [`ServerMemory::get`], and the module allocates nothing before the server has set its functions, which stay.
+/// The server's allocator. Outside a server it is the system's; also in servers older than 7.0, whose allocator is
+/// infallible and which refuse the module with a line in the log. The choice never changes between an allocation and
+/// its release: every method calls [`ServerMemory::get`], and the module allocates nothing before the server has set
+/// its functions, which stay.
 struct ServerAllocator;
 
 /// The functions that are required to use the server's allocator.
@@ -40,7 +41,7 @@ struct ServerMemory {
 }
 
 impl ServerMemory {
-    /// Returns all functions or none.
+    /// Returns all functions, or `None` if one is missing.
     #[inline(always)]
     fn get() -> Option<Self> {
         Some(Self {
@@ -51,22 +52,22 @@ impl ServerMemory {
     }
 }
 
-/// Alignment that every allocation of every server has. Where the C library cannot tell the size of a block, as musl
-/// cannot, a server built without jemalloc writes it in front of the block, 8 bytes long. And the jemalloc that
-/// servers bring along (`--with-lg-quantum=3`) has blocks of 24, 40 and 56 bytes, aligned to no more.
+/// Alignment of every allocation of every server. If the C library cannot tell the size of a block, as in musl, a
+/// server built without jemalloc stores the size in 8 bytes before the block. The jemalloc that servers bundle
+/// (`--with-lg-quantum=3`) has blocks of 24, 40 and 56 bytes with only this alignment.
 pub(super) const ALIGN_SURE_BYTES: usize = 8;
 
-/// Alignment of malloc on 64-bit hosts, and of every allocation of other servers whose size is a multiple of it: so
-/// what asks for it is given a size that is. No type of this crate asks for more; those that ask for it are few, hash
-/// tables among them.
+/// Alignment of malloc on 64-bit hosts. In other servers, every allocation whose size is a multiple of it has this
+/// alignment too, so sizes are rounded up for layouts that need it. No type of this crate needs more; few need this
+/// much, hash tables among them.
 const ALIGN_MAX_BYTES: usize = 16;
 
-/// Size from which on nothing is reallocated: of `SIZE_MAX / 2`, which no block has, the servers' function would free
-/// the block and return null.
+/// Size from which on nothing is reallocated: for `SIZE_MAX / 2`, which no block has, the servers' function would
+/// free the block and return null.
 const REALLOC_MAX_BYTES: usize = isize::MAX.cast_unsigned() / 2;
 
-/// Size from which on zeroing is left to the server's `Calloc`, whose memory comes zeroed from the system.
-/// Below, one fallible allocation that is cleared here is cheaper than asking twice.
+/// Size from which on zeroing is left to the server's `Calloc`, which gets zeroed memory from the system. For smaller
+/// sizes, one fallible allocation that is cleared here is cheaper than two allocations.
 const LAZY_ZERO_MIN_BYTES: usize = 64 << 10;
 
 // SAFETY: every method hands the request to the server's allocator or, outside a server, to the system's. The
@@ -118,9 +119,9 @@ unsafe impl GlobalAlloc for ServerAllocator {
             unsafe { ptr::write_bytes(probe, 0, layout.size()) };
             return probe;
         }
-        // Redis 7.0 has no fallible calloc, and its calloc ends the server when there is no memory: so only
-        // after an allocation of the same size has just succeeded.
-        // SAFETY: `probe` comes from `alloc` with this layout and is not used again.
+        // Redis 7.0 has no fallible calloc, and its calloc aborts the server when there is no memory. So it is called
+        // only after an allocation of the same size has succeeded. SAFETY: `probe` comes from `alloc` with this
+        // layout and is not used again.
         unsafe { self.dealloc(probe, layout) };
         // SAFETY: allocating has no precondition; the product of the two sizes cannot overflow.
         unsafe { calloc(1, size_bytes) }.cast()
@@ -140,13 +141,13 @@ unsafe impl GlobalAlloc for ServerAllocator {
         };
         let way = shifting::of(new_layout, try_alloc);
         if let (Some(Way::Direct { size_bytes }), Some(try_realloc)) = (way, api!(RedisModule_TryRealloc)) {
-            // SAFETY: `block` comes from this allocator, hence, for an alignment that needs no shift, from the
-            // server's. It is not used again unless the result is null, in which case it is unchanged: the size is
+            // SAFETY: `block` comes from this allocator, and therefore, for an alignment that needs no shift, from
+            // the server's. It is not used again unless the result is null; then it is unchanged, because the size is
             // above zero, by the caller's contract, and below `REALLOC_MAX_BYTES` and the rounding.
             return unsafe { try_realloc(block.cast(), size_bytes) }.cast();
         }
-        // The server's other reallocation ends it when there is no memory.
-        // SAFETY: the caller of this method asks for a size above zero.
+        // The server's other reallocation function aborts the server when there is no memory. SAFETY: the caller of
+        // this method passes a size above zero.
         let new_block = unsafe { self.alloc(new_layout) };
         if !new_block.is_null() {
             // SAFETY: both blocks hold at least the smaller of the two sizes, and the new one is fresh.
@@ -172,8 +173,8 @@ unsafe impl GlobalAlloc for ServerAllocator {
     }
 }
 
-/// Blocks aligned to more than [`ALIGN_SURE_BYTES`]. Where the server's allocator aligns none to more, each begins a
-/// little after the start of a larger block of the server's, whose address stands in front of it.
+/// Blocks with an alignment of more than [`ALIGN_SURE_BYTES`]. If the server's allocator does not provide it, each
+/// block begins a little after the start of a larger block of the server's, whose address is stored before it.
 mod shifting {
     use std::alloc::Layout;
     use std::ffi::c_void;
@@ -184,23 +185,23 @@ mod shifting {
 
     type TryAlloc = unsafe extern "C" fn(usize) -> *mut c_void;
 
-    /// How a block is had.
+    /// How a block is allocated.
     #[derive(Clone, Copy, PartialEq, Eq)]
     pub(super) enum Way {
-        /// As a block of the server's of that size, which is that of the layout or a little more.
+        /// As a block of the server's with this size, which is that of the layout or a little more.
         Direct { size_bytes: usize },
         /// Within a larger block.
         Shifted,
     }
 
-    /// Whether the server's blocks are aligned, once a block was examined.
+    /// Whether the server's blocks are aligned; unknown until a block was examined.
     static ALIGNMENT: AtomicU8 = AtomicU8::new(UNKNOWN);
     const UNKNOWN: u8 = 0;
     const ALIGNED: u8 = 1;
     const SHIFTED: u8 = 2;
 
-    /// How blocks of that layout are had, the same for every call; `None` if the alignment cannot be
-    /// had, or no memory to find out.
+    /// Returns how blocks of this layout are allocated, the same for every call; `None` if the alignment is
+    /// impossible, or if there is no memory to examine it.
     #[inline(always)]
     pub(super) fn of(layout: Layout, try_alloc: TryAlloc) -> Option<Way> {
         if layout.align() <= ALIGN_SURE_BYTES {
@@ -216,9 +217,9 @@ mod shifting {
             return None;
         }
         if ALIGNMENT.load(Relaxed) == UNKNOWN {
-            // A size in front of the blocks shifts all of them alike, so one block shows it. Nothing else aligns a
-            // block of this size to less. It is freed at once. SAFETY: allocating has no precondition; failure is
-            // null.
+            // A size before the blocks shifts all of them alike, so one block shows it. Nothing else gives a block of
+            // this size a smaller alignment. It is freed immediately. SAFETY: allocating has no precondition; failure
+            // is null.
             let probe = unsafe { try_alloc(ALIGN_MAX_BYTES) };
             if probe.is_null() {
                 return None;
@@ -230,12 +231,12 @@ mod shifting {
             }
             ALIGNMENT.store(alignment, Relaxed);
         }
-        // Without a size in front, the block is aligned as its size is: no layout can overflow by that.
+        // Without a size before it, the alignment of a block depends on its size. The rounded size cannot overflow.
         let size_bytes = layout.pad_to_align().size();
         Some(if ALIGNMENT.load(Relaxed) == SHIFTED { Way::Shifted } else { Way::Direct { size_bytes } })
     }
 
-    /// A block that is aligned to `ALIGN_MAX_BYTES`; null when there is no memory.
+    /// Returns a block that is aligned to `ALIGN_MAX_BYTES`; null if there is no memory.
     pub(super) fn alloc(layout: Layout, try_alloc: TryAlloc) -> *mut u8 {
         let Some(size_bytes) = layout.size().checked_add(ALIGN_MAX_BYTES) else { return ptr::null_mut() };
         // SAFETY: allocating has no precondition; failure is null.
@@ -243,30 +244,31 @@ mod shifting {
         if start.is_null() {
             return start;
         }
-        // 8 bytes at least are left in front, 16 at most.
+        // This leaves 8 to 16 bytes before the block.
         let shift_bytes = ALIGN_MAX_BYTES - start.addr() % ALIGN_MAX_BYTES;
-        // SAFETY: the block has `ALIGN_MAX_BYTES` more than the layout asks for.
+        // SAFETY: the block has `ALIGN_MAX_BYTES` more than the layout needs.
         let block = unsafe { start.add(shift_bytes) };
-        // SAFETY: `start` is aligned to 8 bytes, so there are 8 in front of `block`, within the server's block.
+        // SAFETY: `start` is aligned to 8 bytes, so there are 8 bytes before `block` within the server's block.
         let front = unsafe { block.sub(size_of::<*mut u8>()) };
         // SAFETY: as above; both are aligned to 8 bytes.
         unsafe { front.cast::<*mut u8>().write(start) };
         block
     }
 
-    /// The start of the server's block.
+    /// Returns the start of the server's block.
     ///
     /// # Safety
+    ///
     /// `block` must come from [`alloc`] and must not have been freed.
     pub(super) unsafe fn start_of(block: *mut u8) -> *mut u8 {
-        // SAFETY: `alloc` left bytes for an address in front of the block.
+        // SAFETY: `alloc` left bytes for an address before the block.
         let front = unsafe { block.sub(size_of::<*mut u8>()) };
         // SAFETY: `alloc` wrote it there.
         unsafe { front.cast::<*mut u8>().read() }
     }
 }
 
-/// Size of the last allocation that failed, in bytes; 0 while none has.
+/// Size of the last failed allocation, in bytes; 0 if none has failed.
 static REFUSED_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns the block. Records its size if the allocation failed.
@@ -277,19 +279,20 @@ fn noted(block: *mut u8, size_bytes: usize) -> *mut u8 {
     block
 }
 
-/// Size of the last allocation that failed, in bytes; 0 while none has.
+/// Returns the size of the last failed allocation, in bytes; 0 if none has failed.
 pub(super) fn refused_bytes() -> usize {
     REFUSED_BYTES.load(Relaxed)
 }
 
-/// Bytes that the server's allocator set aside for the block that begins at `start`, or `size_bytes` if it
-/// cannot say.
+/// Returns the number of bytes that the server's allocator set aside for the block that begins at `start`, or
+/// `size_bytes` if this is unknown.
 ///
 /// # Safety
+///
 /// `start` must be the start of a living allocation of this module that was made for values of `T`, or `size_bytes`
 /// zero.
 pub(super) unsafe fn block_bytes<T>(start: *const T, size_bytes: usize) -> usize {
-    // Outside a server nothing is shifted, and there is no function to ask.
+    // Outside a server nothing is shifted, and there is no function for the size.
     let layout = Layout::new::<T>();
     let is_shifted = ServerMemory::get()
         .is_some_and(|memory| size_bytes > 0 && shifting::of(layout, memory.try_alloc) == Some(Way::Shifted));

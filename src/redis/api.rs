@@ -1,5 +1,5 @@
 //! The module API: its functions, and the replies of commands that the module calls. The server fills in a table of
-//! function pointers while it loads the module. Servers lack different functions, so every call reads its pointer
+//! function pointers while it loads the module. Not every server has all functions, so every call reads its pointer
 //! first, and handles a missing one.
 
 use std::ffi::{CStr, c_int};
@@ -11,9 +11,9 @@ use redis_module::raw::{self, RedisModuleCallReply};
 /// Returns the function of the module API with this name, if the server has it.
 macro_rules! api {
     ($name:ident) => {{
-        // SAFETY: the table is written by `Export_RedisModule_Init` before the server can call anything else of
-        // this module and before any other thread can hold anything of it. MODULE LOAD of the same file writes it
-        // again, while threads of the module may read it: the same pointers, each whole and where they were.
+        // SAFETY: the table is written by `Export_RedisModule_Init` before the server can call anything else of this
+        // module and before any other thread can use anything of it. MODULE LOAD of the same file writes it again,
+        // while threads of the module may read it: the same pointers, each whole and at the same place.
         unsafe { redis_module::raw::$name }
     }};
 }
@@ -29,8 +29,8 @@ macro_rules! names_of_missing {
     };
 }
 
-/// Returns the first required function that the server lacks. Redis 7.0 and Valkey 7.2 have all of them. Newer
-/// functions, which the module can do without, are not in the list.
+/// Returns the first required function that the server does not have. Redis 7.0 and Valkey 7.2 have all of them.
+/// Newer functions are optional and not in the list.
 pub(super) fn first_missing() -> Option<&'static str> {
     names_of_missing!(
         RedisModule_Alloc RedisModule_TryAlloc RedisModule_Calloc RedisModule_Free RedisModule_MallocSize
@@ -77,10 +77,11 @@ pub(super) unsafe fn by_name<F: Copy>(name: &CStr) -> Option<F> {
     function.filter(|_| status == OK)
 }
 
-/// Returns the flags `REDISMODULE_CTX_FLAGS_...` of the running command and of the server; 0 if the server lacks the
-/// function.
+/// Returns the flags `REDISMODULE_CTX_FLAGS_...` of the running command and of the server; 0 if the server does not
+/// have the function.
 ///
 /// # Safety
+///
 /// `context` must be that of the running command, or null.
 pub(super) unsafe fn context_flags(context: Context) -> u32 {
     // SAFETY: by the caller's contract; a null context is allowed.

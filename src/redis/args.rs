@@ -1,12 +1,12 @@
-//! The arguments of a command, borrowed from the server. Nothing is copied or retained, and up to 64 arguments nothing
-//! is allocated.
+//! The arguments of a command, borrowed from the server. Nothing is copied or retained, and for up to 64 arguments
+//! nothing is allocated.
 
 use std::ffi::c_int;
 use std::slice;
 
 use redis_module::raw;
 
-/// Number of arguments up to which a command allocates nothing.
+/// Largest number of arguments for which a command allocates nothing.
 const MANY: usize = 64;
 
 /// The argument vector of one command.
@@ -31,16 +31,16 @@ impl<'a> Argv<'a> {
         Self(self.0.get(1..).unwrap_or_default())
     }
 
-    /// Returns the result of `body` for the bytes of all arguments, or of `no_memory` if there is none for their
-    /// addresses. O(arguments).
+    /// Returns the result of `body` for the bytes of all arguments, or of `no_memory` if there is no memory for the
+    /// list of slices. O(arguments).
     #[inline(always)]
     pub(super) fn with_bytes<T>(
         self,
         body: impl FnOnce(&[&'a [u8]]) -> T,
         no_memory: impl FnOnce() -> T,
     ) -> T {
-        // The addresses are written in place, because copying the result of a function takes longer than a probe. Two
-        // arguments, the number of most commands, have an array of their own, because clearing 64 places takes time.
+        // The slices are written in place, because copying the result of a function takes longer than a probe. Two
+        // arguments, the number of most commands, have a separate array, because clearing 64 elements takes time.
         let (two, mut few, mut many);
         body(match self.0 {
             [first, second] => {

@@ -1,4 +1,4 @@
-//! Registers every command of the table: handler, flags, ACL categories, and what COMMAND DOCS shows.
+//! Registers every command of the table: handler, flags, ACL categories, and the documentation for COMMAND DOCS.
 
 use std::ffi::CString;
 use std::ptr;
@@ -143,7 +143,7 @@ fn key_spec(access: KeyAccess) -> RedisModuleCommandKeySpec {
     }
 }
 
-/// The element that ends a list of key specifications.
+/// Returns the element that ends a list of key specifications.
 fn no_key_spec() -> RedisModuleCommandKeySpec {
     RedisModuleCommandKeySpec {
         notes: ptr::null(),
@@ -163,7 +163,7 @@ fn no_key_spec() -> RedisModuleCommandKeySpec {
     }
 }
 
-/// Keeps what a description points to alive until the server has copied it. What is added never moves again.
+/// Keeps the strings of a description alive until the server has copied them. A string that was added never moves.
 #[derive(Default)]
 struct Texts {
     strings: Vec<CString>,
@@ -178,7 +178,7 @@ impl Texts {
         start
     }
 
-    /// The arguments as the API wants them, with an empty one at the end.
+    /// Returns the arguments in the form of the API, with an empty one at the end.
     fn arguments(&mut self, specs: &[ArgumentSpec]) -> *mut RedisModuleCommandArg {
         let list: Vec<_> = specs.iter().map(|spec| self.argument(spec)).chain([no_argument()]).collect();
         let mut list = list.into_boxed_slice();
@@ -218,7 +218,7 @@ impl Texts {
     }
 }
 
-/// The element that ends a list of arguments.
+/// Returns the element that ends a list of arguments.
 fn no_argument() -> RedisModuleCommandArg {
     RedisModuleCommandArg {
         name: ptr::null(),

@@ -1,4 +1,5 @@
-//! The entry of every command: borrows the arguments, catches panics, runs the command, and carries out its effects.
+//! The entry point of every command: borrows the arguments, catches panics, runs the command, and applies its
+//! effects.
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -33,12 +34,12 @@ impl<const INDEX: usize> At<INDEX> {
 
 /// Runs the command at `INDEX` of the table.
 ///
-/// Each command has a handler of its own, including the reading of its arguments, so that the compiler removes the code of
-/// all other commands. This saves many instructions of a short command.
+/// Each command has a separate handler, including the reading of its arguments, so that the compiler removes the code
+/// of all other commands. This saves many instructions of a short command.
 ///
 /// # Safety
-/// Called by the server only, with the context and the arguments of a command, which stay as they are until
-/// it returns.
+///
+/// Called by the server only, with the context and the arguments of a command, which are unchanged until it returns.
 unsafe extern "C" fn handle<const INDEX: usize>(
     context: Context,
     argv: *mut *mut RedisModuleString,

@@ -1,4 +1,4 @@
-//! Carrying out the effects of a command: replication, signals, keyspace events.
+//! Applies the effects of a command: replication, signals, keyspace events.
 
 use std::ffi::CStr;
 use std::ptr;
@@ -13,9 +13,10 @@ use super::{server, stats};
 use crate::command::table::KeyAccess;
 use crate::command::{Command, Effects, OpenKey, ReplicatedCommand, Replication, Slot, growth_line};
 
-/// Carries out the effects of `command`, whose first key has the name `name`.
+/// Applies the effects of `command`, whose first key has the name `name`.
 ///
 /// # Safety
+///
 /// `context` and `name` must be those of the running command, and the key must not be open.
 #[inline(always)]
 pub(super) unsafe fn carry_out(
@@ -76,10 +77,11 @@ unsafe fn publish(command: Command, effects: Effects<'_>, context: Context, name
     }
 }
 
-/// Counts new layers of a filter, and logs it if it has grown often, unless the command is replicated: then the
+/// Counts new layers of a filter, and logs it if it has grown often. A replicated command is not logged, because the
 /// primary has logged it.
 ///
 /// # Safety
+///
 /// As [`carry_out`].
 #[cold]
 unsafe fn log_growth(layers_added: u32, context: Context, name: *mut RedisModuleString) {
@@ -132,7 +134,8 @@ unsafe fn replicate(context: Context, command: &ReplicatedCommand<'_>) {
     }
 }
 
-/// Logs that a command was not replicated. It cannot be refused: the filter has changed, and the client has its reply.
+/// Logs that a command was not replicated. It is too late to refuse it: the filter has changed, and the client has
+/// its reply.
 #[cold]
 fn warn_of_replication(context: Context, command: &str) {
     let text = format!("{command}; replicas and the append-only file lack its changes: synchronize the replicas and run BGREWRITEAOF");

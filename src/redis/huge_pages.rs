@@ -1,9 +1,9 @@
-//! Large pages of 2 MiB for large arrays of cells (`bf.huge-pages`).
+//! Huge pages of 2 MiB for large arrays of cells (`bf.huge-pages`).
 //!
 //! They make probes of a large array and forks faster. The system keeps all 2 MiB of such a page in memory, so an
-//! array is collapsed into them only when nearly all of its pages of 4 KiB have been written to. A background thread
-//! collapses them. It collapses them again after a child of the server has ended, because the system splits the pages
-//! that are written to while a child shares them. docs/decisions/0009 has the measurements.
+//! array is collapsed only when nearly all of its pages of 4 KiB have been written to. A background thread collapses
+//! it. It does so again after a child of the server has ended, because the system splits pages that are written to
+//! while a child shares them. docs/decisions/0009 has the measurements.
 
 use std::ffi::c_void;
 use std::ops::Range;
@@ -19,12 +19,12 @@ use super::config;
 use super::worker::Worker;
 use crate::bloom::{Cells, Filter, Layer};
 
-/// The smallest array that is collapsed: wherever it begins, a large page lies in it.
+/// The smallest array that is collapsed. It contains a whole huge page, wherever it begins.
 const ARRAY_MIN_BYTES: usize = 4 << 20;
-/// An array is collapsed when it has a set cell per that many bytes, which are 64 cells for a page of 4 KiB. With up
-/// to 20 bits per item, 95 of 100 pages have been written to then.
+/// Bytes per set cell from which on an array is collapsed: 64 set cells per page of 4 KiB. With up to 20 bits per
+/// item, 95 of 100 pages have been written to then.
 const BYTES_PER_SET_CELL: u64 = 64;
-/// Bytes of large arrays for each item between two requests, at the least: three items per page of 4 KiB.
+/// Smallest number of bytes of large arrays per item between two requests: three items per page of 4 KiB.
 const BYTES_PER_ITEM: u64 = 4096 / 3;
 
 /// The state of a filter with large arrays; `None` for other filters.
@@ -33,7 +33,7 @@ pub(super) struct LargePages(Option<Box<State>>);
 
 #[derive(Default)]
 struct State {
-    /// Items until the next request.
+    /// Items until the next request is due.
     rest_items: u64,
     /// The value of [`CHILDREN_ENDED`] at the last request.
     children_ended: u32,
@@ -57,7 +57,7 @@ impl LargePages {
         }
     }
 
-    /// Handles new or freed memory that came with no count of items.
+    /// Handles new or freed memory without a count of items.
     pub(super) fn after_bytes(&mut self, filter: &Filter) {
         if let Self(Some(state)) = self {
             state.collapse(filter);
@@ -80,8 +80,8 @@ impl State {
         }
     }
 
-    /// Requests to collapse the arrays that are in use, in place of the last request. What is collapsed already costs
-    /// the system less than a millisecond per GB, so the whole of an array is requested each time.
+    /// Requests to collapse the arrays that are in use, and drops the last request. Pages that are already collapsed
+    /// take less than a millisecond per GB, so each request is for whole arrays.
     #[cold]
     fn collapse(&mut self, filter: &Filter) {
         self.children_ended = CHILDREN_ENDED.load(Relaxed);
@@ -98,7 +98,7 @@ impl State {
     }
 }
 
-/// Returns whether the settings and the system allow large pages.
+/// Returns whether the settings and the system allow huge pages.
 fn is_allowed() -> bool {
     const SETTING: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
     config::huge_pages_wanted()
@@ -109,30 +109,30 @@ fn large_arrays(filter: &Filter) -> impl Iterator<Item = &Cells> {
     filter.layers().iter().map(Layer::cells).filter(|cells| size_of_val(cells.words()) >= ARRAY_MIN_BYTES)
 }
 
-/// Bytes of a large page.
+/// Bytes of a huge page.
 const PAGE_BYTES: usize = 2 << 20;
-/// Bytes that one call collapses: each call waits for all processors once.
+/// Bytes that one call collapses. Each call waits for all processors once.
 const STEP_BYTES: usize = 8 * PAGE_BYTES;
-/// The rest after a call, in times of its duration.
+/// The pause after a call, as a multiple of its duration.
 const REST: u32 = 2;
 /// How often the thread checks whether a child has ended.
 const CHILD_PERIOD: Duration = Duration::from_millis(20);
-/// Requests that may wait.
+/// Most requests in the queue.
 const WAITING_MAX: usize = 1 << 14;
 
-/// The addresses to collapse, in the steps of the thread. Dropping it cancels the steps that have not begun.
+/// The addresses to collapse, in steps of the thread. Dropping it cancels the steps that have not begun.
 pub(super) type Request = Arc<Vec<Range<usize>>>;
 
 static COLLAPSER: Worker<Weak<Vec<Range<usize>>>> = Worker::new("bf-pages", WAITING_MAX, collapse);
 
-/// Requests to collapse the whole large pages that lie in some arrays. Returns `None` where the thread cannot be
-/// started or too many requests wait.
+/// Requests to collapse the whole huge pages in some arrays. Returns `None` if the thread cannot be started or too
+/// many requests are queued.
 pub(super) fn request<'a>(arrays: impl Iterator<Item = &'a [u64]>) -> Option<Request> {
     let request = Arc::new(arrays.flat_map(steps).collect());
     COLLAPSER.queue(Arc::downgrade(&request)).is_none().then_some(request)
 }
 
-/// Returns the addresses of the whole large pages that lie in an array, in steps.
+/// Returns the addresses of the whole huge pages in an array, in steps.
 fn steps(words: &[u64]) -> impl Iterator<Item = Range<usize>> + use<> {
     let start = words.as_ptr().addr();
     let end = start.saturating_add(size_of_val(words)) / PAGE_BYTES * PAGE_BYTES;
@@ -140,8 +140,8 @@ fn steps(words: &[u64]) -> impl Iterator<Item = Range<usize>> + use<> {
     starts.map(move |start| start..start.saturating_add(STEP_BYTES).min(end))
 }
 
-/// Collapses the pages of each step of a request, while it is not dropped and no child runs. Steps that the system
-/// refuses keep their small pages until the next request.
+/// Collapses the pages of each step of a request, until the request is dropped or a child runs. Pages that the system
+/// refuses to collapse stay small until the next request.
 fn collapse(request: Weak<Vec<Range<usize>>>) {
     /// Linux 6.1; include/uapi/asm-generic/mman-common.h.
     const MADV_COLLAPSE: i32 = 25;
@@ -161,7 +161,7 @@ fn collapse(request: Weak<Vec<Range<usize>>>) {
 
 /// The number of children that have ended. The system may have split pages during the life of each.
 pub(super) static CHILDREN_ENDED: AtomicU32 = AtomicU32::new(0);
-/// Whether a child that saves runs. To collapse a page that it shares would copy the page.
+/// Whether a child that saves is running. Collapsing a page that it shares would copy the page.
 pub(super) static HAS_CHILD: AtomicBool = AtomicBool::new(false);
 
 /// Subscribes to the server's events about its children.
@@ -183,8 +183,8 @@ unsafe extern "C" fn on_child(
     subevent: u64,
     _data: *mut c_void,
 ) {
-    // The server's flags, not the subevent: the child of a script debugger has an event for its birth and none for its
-    // end.
+    // This uses the server's flags instead of the subevent: the child of a script debugger has an event for its start
+    // and none for its end.
     HAS_CHILD.store(server_flags() & raw::REDISMODULE_CTX_FLAGS_ACTIVE_CHILD != 0, Relaxed);
     if subevent == raw::REDISMODULE_SUBEVENT_FORK_CHILD_DIED {
         CHILDREN_ENDED.fetch_add(1, Relaxed);

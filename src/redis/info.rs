@@ -1,5 +1,5 @@
-//! The sections of INFO. The server also calls this while it writes a crash report, so it allocates nothing and
-//! accesses no filter.
+//! The sections of INFO. The server also calls this for a crash report, so it allocates nothing and accesses no
+//! filter.
 
 use std::ffi::{CStr, c_int};
 
@@ -30,7 +30,7 @@ pub(super) unsafe fn register(context: Context) -> bool {
     registered
 }
 
-/// A section and its fields; the server puts `bf_` before both. The first is named after the module alone.
+/// A section and its fields. The server adds the prefix `bf_` to both. The first section has no other name.
 struct Section {
     name: &'static CStr,
     fields: &'static [Field],
@@ -39,14 +39,14 @@ struct Section {
 /// The name of a field, and its value from the current totals.
 type Field = (&'static CStr, fn(&Now) -> u64);
 
-/// The totals of each kind, all read before the first field is written: other threads free filters meanwhile, and the
-/// sums must be those of the kinds.
+/// The totals of each kind, all read before the first field is written. Other threads may free filters meanwhile, and
+/// the sums must equal those of the kinds.
 type Now = [Totals<u64>; KIND_COUNT];
 
 /// One of the totals of a kind.
 type OfKind = fn(&Totals<u64>) -> u64;
 
-/// The fields of the section of each kind: what follows the kind's name, and the value.
+/// The fields of the section of each kind: the suffix of the name, and the value.
 static OF_KIND: [(&str, OfKind); 5] = [
     ("_filters", |kind| kind.filters),
     ("_bytes", |kind| kind.bytes),
@@ -55,14 +55,14 @@ static OF_KIND: [(&str, OfKind); 5] = [
     ("_capacity", |kind| kind.capacity_items),
 ];
 
-/// The name of a section or a field, composed without an allocation.
+/// The name of a section or a field, built without an allocation.
 struct Name([u8; Self::MAX_BYTES]);
 
 impl Name {
-    /// Maximum of bytes of a name, with a NUL.
+    /// Largest length of a name in bytes, with its NUL.
     const MAX_BYTES: usize = 64;
 
-    /// Returns the name that the parts give together.
+    /// Returns the concatenation of the parts.
     fn of(parts: [&str; 2]) -> Self {
         let mut name = [0; Self::MAX_BYTES];
         let bytes = parts.iter().flat_map(|part| part.bytes()).take(Self::MAX_BYTES - 1);
@@ -75,7 +75,7 @@ impl Name {
     }
 }
 
-/// All names are stable: docs/monitoring.md. A section for each kind follows the first.
+/// All names are stable: docs/monitoring.md. After the first section, each kind has one.
 static SECTIONS: [Section; 3] = [
     Section {
         name: c"",
@@ -95,7 +95,7 @@ static SECTIONS: [Section; 3] = [
             (c"load_errors", |_| EVENTS.load_errors.get()),
         ],
     },
-    // valkey-bloom's names, which exporters know.
+    // valkey-bloom's names, which exporters use.
     Section {
         name: c"bloom_core_metrics",
         fields: &[

@@ -1,4 +1,4 @@
-//! Open keys: which keys a command has opened, what a key holds, and putting a filter there.
+//! Open keys: which keys a command has opened, the value of a key, and setting a filter.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -21,12 +21,12 @@ use crate::command::{CommandError, OpenKey, Slot};
 /// The position if no key was opened.
 const NONE: usize = usize::MAX;
 
-/// The keys that the running command has opened. None is opened twice: a filter that two open keys lead to could be
-/// changed through both.
+/// The keys that the running command has opened. No key is opened twice, because its filter could then be changed
+/// through both.
 pub(super) struct Claims<'a> {
     /// The position of the first key among the arguments. Most commands have one key.
     first: Cell<usize>,
-    /// The names of the other keys, if there are any.
+    /// The names of the other keys, if any.
     others: RefCell<ManuallyDrop<Option<Box<Names<'a>>>>>,
 }
 
@@ -39,7 +39,8 @@ impl<'a> Claims<'a> {
         Self { first: Cell::new(NONE), others: RefCell::new(ManuallyDrop::new(None)) }
     }
 
-    /// Claims the key that the argument at `position` names. Returns `None` if a key of that name is claimed already.
+    /// Claims the key that the argument at `position` names. Returns `None` if a key with that name is claimed
+    /// already.
     #[inline(always)]
     pub(super) fn claim(&self, argv: Argv<'a>, position: usize) -> Option<Claim<'_>> {
         if self.first.get() == NONE {
@@ -55,7 +56,7 @@ impl<'a> Claims<'a> {
         is_alone.then_some(Claim(PhantomData))
     }
 
-    /// Claims a key after others.
+    /// Claims a key after the first one.
     #[cold]
     fn claim_beside(&self, argv: Argv<'a>, position: usize) -> Option<Claim<'_>> {
         let name = argv.bytes(position)?;
@@ -70,7 +71,7 @@ impl<'a> Claims<'a> {
     }
 }
 
-/// Written out because the compiler would call a function to find that there is nothing to free.
+/// Written out because the compiler would call a function only to find that nothing must be freed.
 impl Drop for Claims<'_> {
     #[inline(always)]
     fn drop(&mut self) {
@@ -83,14 +84,14 @@ impl Drop for Claims<'_> {
 /// Proof that no other key of the same name is open.
 pub(super) struct Claim<'k>(PhantomData<&'k Cell<usize>>);
 
-/// A key of the selected database, open as long as this value lives.
+/// A key of the selected database, open while this value lives.
 pub(super) struct Key<'k> {
     /// `None` for a key that does not exist and is only read.
     key: Option<NonNull<raw::RedisModuleKey>>,
     /// `None` for a key that could not be opened.
     claim: Option<Claim<'k>>,
-    /// The filter under the key, once it was looked for. If it may be changed, `items` are those that
-    /// [`Filter::counts_since`] said then.
+    /// The filter of the key, after it was looked up. If it may be changed, `items` are those that
+    /// [`Filter::counts_since`] returned then.
     stored: Option<NonNull<Stored>>,
     items: u64,
     context: Context,
@@ -120,7 +121,7 @@ impl<'k> Key<'k> {
         Self { key, claim: Some(claim), stored: None, items: 0, context, access }
     }
 
-    /// Returns a key that could not be opened. It looks like one of another type.
+    /// Returns a key that could not be opened. It behaves like a key of another type.
     pub(super) fn none() -> Self {
         let (context, access) = (ptr::null_mut(), KeyAccess::ReadOnly);
         Self { key: None, claim: None, stored: None, items: 0, context, access }
@@ -154,12 +155,12 @@ impl<'k> Key<'k> {
     /// Returns the filter that was found under the key.
     #[inline(always)]
     fn stored(&mut self) -> Option<&mut Stored> {
-        // SAFETY: the value of a key of our type is a living `Stored` (see `datatype`). Commands run one at
-        // a time on the server's main thread, and the key stays open for the borrow. What is called of the
-        // server meanwhile, to open, read or expire other keys, writes nothing to this one; other modules may
-        // hear of a key that expires, and must not write from there. The change itself is announced once no
-        // key is open (`effects`). Only `publish` puts another value there, and it resets `stored`: so nothing
-        // else changes or frees it. The key is borrowed exclusively, and it is the only open key of its name.
+        // SAFETY: the value of a key of our type is a living `Stored` (see `datatype`). Commands run one at a time on
+        // the server's main thread, and the key stays open for the borrow. Calls to the server meanwhile, to open,
+        // read or expire other keys, write nothing to this one. Other modules may be notified of a key that expires,
+        // and must not write then. The change itself is announced after all keys are closed (`effects`). Only
+        // `publish` sets another value, and it resets `stored`: so nothing else changes or frees it. The key is
+        // borrowed exclusively, and it is the only open key of its name.
         self.stored.map(|mut stored| unsafe { stored.as_mut() })
     }
 }
@@ -239,7 +240,7 @@ impl OpenKey for Key<'_> {
     }
 }
 
-/// Returns the error for a filter that the server refuses, after a line in the log.
+/// Logs that the server refused a filter, and returns the error for it.
 #[cold]
 fn not_published() -> CommandError {
     log::throttled(Topic::Publishing, ptr::null_mut(), "the key cannot be set");

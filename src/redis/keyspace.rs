@@ -1,4 +1,4 @@
-//! The keys of the selected database and the server, as a command sees them.
+//! Implements the keyspace and the host of a command with the server.
 
 use redis_module::raw::RedisModuleString;
 
@@ -56,7 +56,7 @@ impl Keyspace for ServerKeyspace<'_> {
     fn may_read(&self, source: Name<'_>, first: Name<'_>) -> Result<(), CommandError> {
         let keys = self.argv.string(source.position).zip(self.argv.string(first.position));
         match keys {
-            // The primary has checked.
+            // The primary has checked the permission.
             Some(_) if self.is_replicated() => Ok(()),
             // SAFETY: the context is that of the running command, and the names are arguments of it.
             Some((source, first)) => unsafe { source::may_read(self.context, source, first) },

@@ -1,5 +1,5 @@
-//! Lines in the server's log. The text is always an argument, never the format, because it may contain what a client
-//! sent.
+//! Lines in the server's log. The text is always an argument, never the format, because it may contain a client's
+//! bytes.
 //!
 //! Lines that a client can cause repeatedly are throttled, each [`Topic`] separately. Omitted lines are counted, and
 //! the count is logged. Lines at load and at exit are always written.
@@ -17,9 +17,9 @@ use super::api::{Context, server_flags};
 const WARNING: &CStr = c"warning";
 const TEXT: &CStr = c"%s";
 
-/// Maximum of lines of one topic within a [`WINDOW`].
+/// Most lines of one topic within a [`WINDOW`].
 const LINES_MAX: u32 = 5;
-/// Time over which lines are counted.
+/// The period in which lines are counted.
 const WINDOW: Duration = Duration::from_secs(1);
 
 /// The topic of lines that a client can cause repeatedly.
@@ -66,7 +66,7 @@ struct Window {
     omitted: u64,
 }
 
-/// Returns whether a [`WINDOW`] has passed since a time; true for no time.
+/// Returns whether a [`WINDOW`] has passed since a time; true for `None`.
 fn is_over(since: Option<Instant>, now: Instant) -> bool {
     since.is_none_or(|since| now.duration_since(since) >= WINDOW)
 }
@@ -113,7 +113,7 @@ impl Throttle {
         }
     }
 
-    /// Returns whether a line may be written now. It never waits, and writes the line if the lock is taken.
+    /// Returns whether a line may be written now. It never blocks: if the lock is taken, the line may be written.
     fn admits(&self) -> bool {
         self.window.try_lock().map_or(true, |mut window| window.admit(Instant::now()))
     }
@@ -144,11 +144,12 @@ pub(super) fn throttled(topic: Topic, context: Context, text: &str) {
     }
 }
 
-/// Writes why a value cannot be loaded. While the server loads its data, the line is always written: there is one, the
-/// last. A client can cause any number of them.
+/// Logs why a value cannot be loaded. While the server loads its own data, the line is always written, because the
+/// server then exits. A client can cause any number of such lines, so these are throttled.
 ///
 /// # Safety
-/// `io` must be the server's, within the callback it was given to.
+///
+/// `io` must be the server's, within the callback that it was passed to.
 pub(super) unsafe fn unloadable(io: *mut raw::RedisModuleIO, error: &str) {
     let throttle = Throttle::of(Topic::Loading);
     if !(is_server_loading() || throttle.admits()) {
@@ -166,9 +167,10 @@ fn is_server_loading() -> bool {
     server_flags() & LOADING != 0
 }
 
-/// Subscribes to the server's timer, so that the number of omitted lines is logged afterwards.
+/// Subscribes to the server's timer, which logs the number of omitted lines later.
 ///
 /// # Safety
+///
 /// `context` must be that of the running `RedisModule_OnLoad`.
 pub(super) unsafe fn watch(context: Context) {
     let Some(subscribe) = api!(RedisModule_SubscribeToServerEvent) else { return };

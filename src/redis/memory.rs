@@ -1,4 +1,4 @@
-//! How much memory a filter may take that a command creates or the server loads.
+//! Limits on the memory of a filter that a command creates or the server loads.
 
 use std::cell::OnceCell;
 use std::ffi::CStr;
@@ -19,9 +19,10 @@ static MAXMEMORY_BYTES: AtomicU64 = AtomicU64::new(u64::MAX);
 /// microseconds, too much for every new filter.
 static IS_STALE: AtomicBool = AtomicBool::new(true);
 
-/// Returns the maximum size of a filter that a client creates: as configured, and at most the memory of the server.
+/// Returns the largest size of a filter that a client may create: the setting, but at most the memory of the server.
 ///
 /// # Safety
+///
 /// `context` must be alive, or null.
 pub(super) unsafe fn client_limit_bytes(context: Context) -> u64 {
     if IS_STALE.swap(false, Relaxed) {
@@ -103,14 +104,14 @@ unsafe fn field(info: *mut raw::RedisModuleServerInfoData, name: &CStr) -> Optio
     (error == 0 && value != 0).then_some(value)
 }
 
-/// The limit of one value that is loaded: from a file, from the primary, from another node of the cluster, or by
-/// RESTORE of a client. `bf.max-filter-bytes` applies to the client only. The others load existing data, and a refusal
-/// would lose it.
+/// The limit for one value that is loaded: from a file, from the primary, from another node of the cluster, or by
+/// RESTORE of a client. `bf.max-filter-bytes` applies only to the client. The others load existing data, which a
+/// refusal would lose.
 pub(super) struct LoadLimit {
     io: *mut RedisModuleIO,
     /// Whether the value may come from a client: this is a primary that is not loading its own file.
     may_be_from_client: bool,
-    /// Whether this node serves the key of the value; determined if it is needed.
+    /// Whether this node serves the key of the value; determined on demand.
     is_served: OnceCell<bool>,
 }
 
@@ -124,8 +125,8 @@ impl LoadLimit {
     }
 
     /// Returns whether the value comes from a client, not from another node of the cluster that migrates its slot.
-    /// That node sends RESTORE as clients do. But this node serves the slot only when the migration is complete, and
-    /// until then clients cannot write to the key.
+    /// That node sends RESTORE as clients do. But this node serves the slot only after the migration, and until then
+    /// clients cannot write to the key.
     fn is_from_client(&self) -> bool {
         self.may_be_from_client
             && (server_flags() & raw::REDISMODULE_CTX_FLAGS_CLUSTER == 0
@@ -153,10 +154,11 @@ impl ByteLimit for LoadLimit {
     }
 }
 
-/// Returns whether this node of the cluster serves the key of the value: the server refuses to call a command whose
-/// key is in a slot of another node.
+/// Returns whether this node of the cluster serves the key of the value: otherwise the server refuses to call a
+/// command with this key.
 ///
 /// # Safety
+///
 /// `io` must be the server's, within the running callback.
 unsafe fn serves_key_of(io: *mut RedisModuleIO) -> bool {
     let (Some(key_name), Some(string_ptr_len)) =
@@ -178,7 +180,7 @@ unsafe fn serves_key_of(io: *mut RedisModuleIO) -> bool {
     let mut length = 0;
     // SAFETY: the key is alive as long as `io`; `length` is a place for its length.
     let start = unsafe { string_ptr_len(key, &raw mut length) };
-    // A call needs a context with a client, which that of `io` lacks.
+    // A call needs a context with a client, which the context of `io` does not have.
     // SAFETY: no client is blocked: null. This is the main thread, which holds the server's lock.
     let context = unsafe { get_context(ptr::null_mut()) };
     // SAFETY: the context was just made; the format stands for a key with its length.

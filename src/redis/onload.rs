@@ -1,4 +1,4 @@
-//! The entry of the module: registers everything, or logs why not and leaves the server unchanged.
+//! The entry point of the module: registers everything, or logs why not and leaves the server unchanged.
 
 use std::ffi::{CStr, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,8 +16,8 @@ const NAME: &CStr = c"bf";
 const NAME_TAKEN: &str = "a module named bf is loaded already: RedisBloom, valkey-bloom or another copy of everbloom. \
     A server can have only one. MODULE LIST shows its path: remove its loadmodule line or this one";
 
-/// The version that MODULE LIST shows, read as `RedisBloom` writes its own (8.2.0 is 80200): the 8 whose commands
-/// and replies this module has, then this release, 81302 for 1.3.2. docs/decisions/0011 says why.
+/// The version that MODULE LIST shows, in `RedisBloom`'s form (8.2.0 is 80200): 8, because the commands and replies
+/// are those of RedisBloom 8, followed by this release, as in 81302 for 1.3.2. docs/decisions/0011 has the reasons.
 const VERSION: c_int = {
     let (major, minor, patch) = (
         number(env!("CARGO_PKG_VERSION_MAJOR")),
@@ -46,7 +46,7 @@ pub(super) unsafe extern "C" fn RedisModule_OnLoad(
     argv: *mut *mut RedisModuleString,
     argc: c_int,
 ) -> c_int {
-    // Nothing may be allocated before this has filled in the API: the allocator of the module is part of it.
+    // Nothing may be allocated before this call fills in the API, because the allocator of the module is part of it.
     // SAFETY: the server's context; the name is a C string that lives forever.
     let status = unsafe {
         raw::Export_RedisModule_Init(context, NAME.as_ptr(), VERSION, raw::REDISMODULE_APIVER_1.cast_signed())
@@ -65,9 +65,10 @@ pub(super) unsafe extern "C" fn RedisModule_OnLoad(
     }
 }
 
-/// Registers everything. Steps that cannot fail come last, so that a module that does not load leaves nothing behind.
+/// Registers everything. Steps that cannot fail come last, so that a module that fails to load leaves nothing behind.
 ///
 /// # Safety
+///
 /// As [`RedisModule_OnLoad`], with the API filled in.
 unsafe fn load(context: Context, argv: *mut *mut RedisModuleString, argc: c_int) -> bool {
     if let Some(name) = api::first_missing() {
@@ -126,11 +127,11 @@ unsafe fn set_options(context: Context) {
     const OPTIONS: u32 = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
         // `effects` signals keys, and only those that have changed.
         | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
-        // Filters do not depend on their database and key, so a second data set may be loaded while the first one
-        // serves.
+        // Filters do not depend on their database and key, so the server may load a second data set while it serves
+        // the first.
         | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;
-    // A filter may also arrive, chunk by chunk, before its slot is served here. Without this option Valkey from 9.0 on
-    // refuses to migrate slots atomically. The bindings do not know it.
+    // A filter may also arrive in chunks before its slot is served by this node. Without this option Valkey from 9.0
+    // on refuses atomic slot migrations. The bindings do not have it.
     const HANDLE_ATOMIC_SLOT_MIGRATION: u32 = 1 << 5;
     let Some(set_options) = api!(RedisModule_SetModuleOptions) else { return };
     let is_known = server::knows_option_of_valkey(HANDLE_ATOMIC_SLOT_MIGRATION);

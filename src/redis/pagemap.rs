@@ -1,4 +1,4 @@
-//! Which pages of this process's memory were written to (`/proc/self/pagemap`; see the kernel's
+//! Finds the pages of this process's memory that were written to (`/proc/self/pagemap`; see the kernel's
 //! Documentation/admin-guide/mm/pagemap.rst).
 
 use std::fs::File;
@@ -44,8 +44,8 @@ impl Memory for ProcessMemory {
 struct Pagemap(File);
 
 impl Pagemap {
-    /// Opens the table of the current process. It is not kept open, because a child has another. Returns `None` if the
-    /// system has no table, denies access to it, or has larger pages.
+    /// Opens the table of the current process. It is not kept open, because a child process has another table.
+    /// Returns `None` if the system has no table, denies access to it, or has larger pages.
     fn open() -> Option<Self> {
         // SAFETY: no precondition.
         let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };

@@ -1,4 +1,4 @@
-//! The fields of an encoding in a snapshot of the server.
+//! Reads and writes the fields of an encoding in a snapshot of the server.
 
 use std::ops::Deref;
 use std::ptr::NonNull;
@@ -75,7 +75,7 @@ impl Source for SnapshotIo {
 }
 
 impl SnapshotIo {
-    /// Returns what was just read, unless the snapshot ended early or had a field of another type.
+    /// Returns the value that was just read, unless the snapshot ended early or had a field of another type.
     fn unless_failed<T>(&self, read: T) -> Result<T, DecodeError> {
         let is_io_error = api!(RedisModule_IsIOError).ok_or(DecodeError::Truncated)?;
         // SAFETY: `self.0` is alive by the contract of `new`.

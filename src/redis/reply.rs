@@ -8,13 +8,13 @@ use smallvec::SmallVec;
 use super::api::{Context, context_flags};
 use crate::command::{Protocol, Reply};
 
-/// Maximum of bytes of an error text, which may quote what a client sent.
+/// Largest length of an error text in bytes. It may quote a client's bytes.
 const ERROR_MAX_BYTES: usize = 256;
 
 /// The reply to one command.
 pub(super) struct ServerReply {
     context: Context,
-    /// Number of replies that are announced and not yet written.
+    /// Number of replies that are announced but not written yet.
     outstanding: usize,
 }
 
@@ -26,8 +26,8 @@ impl ServerReply {
         Self { context, outstanding: 1 }
     }
 
-    /// Writes the error for every announced reply that is missing, so that the client stays in sync after a command
-    /// that failed half-way.
+    /// Writes the error in place of every announced reply that is missing, so that the client stays in sync after a
+    /// command that failed in the middle.
     pub(super) fn error_for_the_rest(&mut self, text: &str) {
         while self.outstanding > 0 {
             self.error(text);
@@ -123,8 +123,8 @@ impl Reply for ServerReply {
     }
 }
 
-/// Returns the text as one line of limited length, with a NUL at its end only. It is not cut within a character:
-/// clients that decode errors as text close the connection over half of one.
+/// Returns the text as one line of limited length, with a single NUL at the end. It is never cut within a character,
+/// because some clients close the connection if an error text is not valid UTF-8.
 fn terminated(text: &str) -> SmallVec<[u8; 128]> {
     let end = (0..=text.len().min(ERROR_MAX_BYTES)).rev().find(|end| text.is_char_boundary(*end));
     let line = text.bytes().take(end.unwrap_or(0)).map(|byte| if byte < b' ' { b' ' } else { byte });

@@ -1,5 +1,5 @@
-//! The server of the module: what it can do, whether it replicates a command to this server, its clock and random
-//! numbers, and its exit where it cannot go on.
+//! The properties of the server: what it supports, whether it replicates a command to this server, its clock and
+//! random numbers, and how it exits.
 
 use std::ffi::c_int;
 use std::ptr;
@@ -14,16 +14,16 @@ use crate::bloom::hash::siphash::SEED_BYTES;
 use crate::command::error::quotable;
 use crate::command::{Command, CommandError};
 
-/// Returns whether this is Valkey from 8.0 on, which has every function of the API under a second name. Valkey 7.2 has
-/// the API of Redis 7.2, and no flag of its own.
+/// Returns whether this is Valkey from 8.0 on, which has every function of the API under a second name. Valkey 7.2
+/// has the API of Redis 7.2, and nothing that distinguishes it.
 fn is_valkey() -> bool {
     type GetContextFlags = unsafe extern "C" fn(Context) -> c_int;
     // SAFETY: the type of the function under either name.
     unsafe { api::by_name::<GetContextFlags>(c"ValkeyModule_GetContextFlags") }.is_some()
 }
 
-/// Returns whether to try to register settings without the module's prefix, which Redis accepts from 8.0 on. The server
-/// decides: a Redis 8.0 in development may refuse them. Two kinds of servers are not asked:
+/// Returns whether to try to register settings without the module's prefix, which Redis accepts from 8.0 on. The
+/// server decides: a Redis 8.0 in development may refuse them. For two kinds of servers it is not tried:
 ///
 /// * Valkey, where an attempt proves nothing: 9.1 accepts the flag of such a name, but as "a number without a sign".
 /// * Redis 7, which logs a warning for an unknown flag at every start. It is recognized by the lack of a function that
@@ -32,9 +32,9 @@ pub(super) fn may_accept_plain_names() -> bool {
     api!(RedisModule_RegisterDefragCallbacks).is_some() && !is_valkey()
 }
 
-/// Returns whether the server knows this module option, which must be one of Valkey's. Setting an option cannot fail,
-/// so trying proves nothing, but Valkey returns the options that it knows. Redis does too, but may mean another option
-/// by the same bit, so it is not asked.
+/// Returns whether the server supports this module option, which must be one of Valkey's. Setting an option cannot
+/// fail, so a try proves nothing, but Valkey returns the options that it supports. Redis does too, but the same bit
+/// may be another option, so Redis is not queried.
 pub(super) fn knows_option_of_valkey(option: u32) -> bool {
     type GetModuleOptionsAll = unsafe extern "C" fn() -> c_int;
     // SAFETY: the type of the function under either name; only Valkey has this one.
@@ -79,13 +79,14 @@ fn is_from_primary_or_file(flags: u32) -> bool {
 /// Returns whether the command is from the node that a slot migrates from. Only the receiving primary sees this. For
 /// its replicas and its append-only file the command is from the primary.
 fn is_importing_slot(flags: u32) -> bool {
-    // Valkey from 9.0 on has it, the bindings do not. In Redis from 8.0 on the bit means a debugging build.
+    // Only Valkey from 9.0 on has this flag; the bindings do not. In Redis from 8.0 on the bit means a debugging
+    // build.
     const SLOT_IMPORT_CLIENT: u32 = 1 << 25;
     flags & SLOT_IMPORT_CLIENT != 0 && is_valkey()
 }
 
-/// Returns when the command began, in milliseconds of UNIX time. All commands of a script or a transaction have the
-/// same time, except in Redis 7.0, which has the current time only.
+/// Returns the start time of the command, in milliseconds of UNIX time. All commands of a script or a transaction
+/// have the same time, except in Redis 7.0, which has only the current time.
 pub(super) fn now_ms() -> u64 {
     if let Some(cached) = api!(RedisModule_CachedMicroseconds) {
         // SAFETY: no precondition.
@@ -111,8 +112,8 @@ pub(super) fn random_number() -> u64 {
     random_seed().first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// Exits with status 1 at once, as the server's children do. No exit handler runs: threads of the module still use
-/// what the handlers would free. The log is complete, since the server flushes each line.
+/// Exits with status 1 immediately, as the server's children do. No exit handler runs, because threads of the module
+/// still use what the handlers would free. The log is complete, because the server flushes each line.
 pub(super) fn exit_at_once() -> ! {
     // SAFETY: no precondition.
     unsafe { libc::_exit(1) }
@@ -144,6 +145,6 @@ pub(super) fn exit_after(error: &CommandError, command: Command, argv: Argv<'_>)
              memory, or intact data."
         ),
     );
-    // As with a file that the server cannot load: no crash, so no report of one.
+    // As for a file that the server cannot load: this is not a crash, so there is no crash report.
     exit_at_once()
 }

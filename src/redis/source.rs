@@ -1,8 +1,8 @@
 //! Keys after the first one: the sources of BF.MERGE and BF.IMPORT. The server checks neither permission nor slot of
-//! these keys, so the module asks it.
+//! these keys, so the module does.
 //!
-//! The flag `getkeys-api` would declare these keys, but the server then calls the module from the threads that read
-//! from clients (Valkey 8 and later in a cluster) as if they were the main thread, which crashes the server.
+//! The flag `getkeys-api` would declare these keys. But the server then calls the module from I/O threads (Valkey 8
+//! and later in a cluster) as if they were the main thread, which crashes the server.
 
 use std::io;
 use std::ptr::NonNull;
@@ -37,7 +37,7 @@ pub(super) unsafe fn may_read(
     // may read the key with this command, and whether the key is on this node. SAFETY: by the caller's contract; the
     // format stands for a string of the server.
     let reply = unsafe { call(context, c"BF.CARD".as_ptr(), c"Cs".as_ptr(), source) };
-    // Before anything else can fail.
+    // This must come before any other call that can fail.
     let refusal = io::Error::last_os_error();
     // SAFETY: the reply was just made, and its pointer is not used again.
     if unsafe { CallReply::new(reply) }.is_some() {
@@ -45,7 +45,7 @@ pub(super) unsafe fn may_read(
     }
     // The reason, as documented for `RedisModule_Call`.
     match refusal.raw_os_error() {
-        // There is no client: another module, or a timer of one, runs the command.
+        // There is no client: another module, or its timer, runs the command.
         Some(libc::ENOTSUP) => Ok(()),
         Some(libc::EACCES) => Err(CommandError::SourceDenied),
         Some(libc::EPERM) => Err(CommandError::SourceMoving),
@@ -53,10 +53,11 @@ pub(super) unsafe fn may_read(
     }
 }
 
-/// Returns whether a key that was not found may be on another node, because the slot of `first` is migrating: then the
-/// server refuses to run a command that reads both keys.
+/// Returns whether a key that was not found may be on another node, because the slot of `first` is migrating: the
+/// server then refuses to run a command that reads both keys.
 ///
 /// # Safety
+///
 /// The context must be that of the running command, and no key be open.
 pub(super) unsafe fn may_be_migrating(context: Context, key: &[u8], first: &[u8]) -> bool {
     let Some(call) = api!(RedisModule_Call).filter(|_| is_cluster_node()) else { return false };
@@ -64,7 +65,7 @@ pub(super) unsafe fn may_be_migrating(context: Context, key: &[u8], first: &[u8]
     // The server checks the slot for the client, with its ASKING. It does not check permissions, since the client may
     // lack EXISTS. SAFETY: the context by the caller's contract; the format stands for two strings with their lengths.
     let reply = unsafe { call(context, name, format, first.as_ptr(), first.len(), key.as_ptr(), key.len()) };
-    // Before anything else can fail.
+    // This must come before any other call that can fail.
     let refusal = io::Error::last_os_error();
     // SAFETY: the reply was just made, and its pointer is not used again.
     unsafe { CallReply::new(reply) }.is_none() && refusal.raw_os_error() == Some(libc::EPERM)
@@ -89,9 +90,9 @@ unsafe fn slot_of(context: Context, name: *mut RedisModuleString) -> Option<i64>
     unsafe { CallReply::new(reply) }?.integer()
 }
 
-/// Bytes up to which a string is copied. All servers store longer strings as plain arrays of bytes, which can be
-/// borrowed. A shorter one may be stored as a number or together with its key, and borrowing it through the module API
-/// would convert it. Servers embed up to 128 bytes; a page is far above that.
+/// Longest string that is copied, in bytes. All servers store longer strings as plain arrays of bytes, which can be
+/// borrowed. A shorter one may be stored as a number or together with its key, and borrowing it through the module
+/// API would convert it. Servers embed up to 128 bytes; this limit is far above that.
 const COPIED_MAX_BYTES: usize = 4 << 10;
 
 /// The source of an import, open for reading as long as this value lives.
@@ -118,7 +119,7 @@ impl Source {
         source
     }
 
-    /// What type the key is of; none when it does not exist.
+    /// Returns the type of the key; `None` if it does not exist.
     fn key_type(&self) -> Option<isize> {
         let (key, key_type) = (self.key?, api!(RedisModule_KeyType)?);
         // SAFETY: the key is open.
@@ -133,7 +134,7 @@ impl Source {
             && unsafe { value_length(key.as_ptr()) } <= COPIED_MAX_BYTES
     }
 
-    /// What is under the key.
+    /// Returns the value of the key.
     pub(super) fn string(&self) -> StringSlot<'_> {
         match self.key_type() {
             None => StringSlot::Vacant,
@@ -160,9 +161,10 @@ impl Source {
     }
 }
 
-/// Returns a copy of the string under a key. Not as the client, which may lack GET.
+/// Returns a copy of the string of a key. The call is not made as the client, which may not have permission for GET.
 ///
 /// # Safety
+///
 /// `context` and `name` must be those of the running command.
 unsafe fn copy_of(context: Context, name: *mut RedisModuleString) -> Option<Vec<u8>> {
     let call = api!(RedisModule_Call)?;

@@ -1,4 +1,4 @@
-//! The counts that INFO shows. Filters are freed on background threads too, so every count is atomic.
+//! The counts for INFO. Filters are also freed on background threads, so every count is atomic.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -16,13 +16,13 @@ impl Count {
         Self(AtomicU64::new(0))
     }
 
-    /// Adds to the count. Counts wrap, so that a negative difference is an addition, too.
+    /// Adds to the count. Counts wrap, so that subtraction is possible too.
     #[inline(always)]
     fn add(&self, more: u64) {
         self.0.fetch_add(more, Relaxed);
     }
 
-    /// Adds to the count unless `more` is 0: an atomic addition of 0 costs as much as any other.
+    /// Adds to the count unless `more` is 0, because an atomic addition of 0 costs as much as any other.
     #[inline(always)]
     fn add_some(&self, more: u64) {
         if more > 0 {
@@ -40,7 +40,7 @@ impl Count {
     }
 }
 
-/// The totals over all filters of a kind, in all databases: counts, or their values at one time.
+/// The totals over all filters of a kind, in all databases: counters, or their values at one time.
 pub(super) struct Totals<T = Count> {
     pub(super) filters: T,
     /// Memory of their structs and bit arrays.
@@ -82,7 +82,7 @@ pub(super) fn now() -> [Totals<u64>; KIND_COUNT] {
 /// The totals, in the order of [`KINDS`](crate::bloom::kind::KINDS).
 static TOTALS: [Totals; KIND_COUNT] = [const { Totals::new() }; KIND_COUNT];
 
-/// What happened to filters since the module was loaded.
+/// Numbers of events since the module was loaded.
 pub(super) struct Events {
     /// Items that were new to their filter.
     pub(super) adds_new: Count,
@@ -117,23 +117,23 @@ pub(super) static EVENTS: Events = Events {
     defrag_misses: Count::new(),
 };
 
-/// What the totals have counted for one filter at its last change, apart from its items and capacity. It is subtracted
-/// when the filter changes or is freed, so the totals are always the sums over all filters.
+/// The part of the totals that one filter contributed at its last change, except its items and capacity. It is
+/// subtracted when the filter changes or is freed, so the totals are always the sums over all filters.
 pub(super) struct Footprint {
-    /// Bytes of memory in the lowest bits, above them the number of layers, then the kind. One word, because every
-    /// filter has one.
+    /// The bytes of memory in the lowest bits, then the number of layers, then the kind. It is one word, because
+    /// every filter has one.
     packed: u64,
 }
 
-/// Bits of the bytes: those of an address.
+/// Number of bits for the bytes: those of an address.
 const BYTES_BITS: u32 = 48;
-/// Bits of the layers.
+/// Number of bits for the layers.
 const LAYERS_BITS: u32 = 13;
 const _: () = assert!(LAYERS_MAX < 1 << LAYERS_BITS);
 const _: () = assert!(KIND_COUNT <= 1 << (u64::BITS - BYTES_BITS - LAYERS_BITS));
 
 impl Footprint {
-    /// Counts a filter that now exists. O(layers).
+    /// Adds a new filter to the totals. O(layers).
     pub(super) fn count(filter: &Filter) -> Self {
         let layers = filter.layer_count() as u64;
         let kind = filter.kind() as u64;
@@ -151,14 +151,15 @@ impl Footprint {
         footprint
     }
 
-    /// Counts a changed filter anew, which had `items_before` and `capacity_before_items` before. O(layers).
+    /// Updates the totals for a changed filter, which had `items_before` and `capacity_before_items` before.
+    /// O(layers).
     #[cold]
     pub(super) fn recount(&mut self, filter: &Filter, items_before: u64, capacity_before_items: u64) {
         self.uncount(items_before, capacity_before_items);
         *self = Self::count(filter);
     }
 
-    /// Counts the difference of the items of some layers of the filter.
+    /// Adds the difference of the items of some layers of the filter.
     #[inline(always)]
     pub(super) fn recount_items(&self, items_before: u64, items: u64) {
         self.totals().items.add(items.wrapping_sub(items_before));
@@ -174,7 +175,7 @@ impl Footprint {
         totals.capacity_items.subtract(capacity_items);
     }
 
-    /// Returns the number of layers that the filter was counted with.
+    /// Returns the number of layers with which the filter was counted.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "a number of 13 bits")]
     pub(super) const fn layers(&self) -> usize {
@@ -185,7 +186,7 @@ impl Footprint {
         low_bits(self.packed, BYTES_BITS)
     }
 
-    /// Returns the totals of the kind that the filter was counted as.
+    /// Returns the totals of the kind with which the filter was counted.
     #[inline(always)]
     #[expect(clippy::indexing_slicing, reason = "the number of a kind")]
     fn totals(&self) -> &'static Totals {
@@ -198,7 +199,7 @@ const fn low_bits(number: u64, bits: u32) -> u64 {
     number & ((1 << bits) - 1)
 }
 
-/// Counts what a command did with items. The compiler knows the command, so one arm remains.
+/// Counts the items of a command. The compiler knows the command, so only one arm remains.
 #[inline(always)]
 pub(super) fn count_items(command: Command, effects: &Effects<'_>) {
     match command.spec().key_access {
@@ -224,7 +225,7 @@ pub(super) fn count_load_error() {
     EVENTS.load_errors.add(1);
 }
 
-/// Counts a block that active defragmentation has moved or left.
+/// Counts a block that active defragmentation has moved or has not moved.
 pub(super) fn count_defrag(was_moved: bool) {
     if was_moved { &EVENTS.defrag_hits } else { &EVENTS.defrag_misses }.add(1);
 }

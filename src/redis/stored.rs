@@ -1,5 +1,4 @@
-//! The value under a key: a filter, and what only this server needs of it. Freeing it, in the background if it is
-//! large.
+//! The value of a key: a filter, and state that only this server needs. Frees it, in the background if it is large.
 
 use super::allocator::block_bytes;
 use super::huge_pages::LargePages;
@@ -12,13 +11,13 @@ use crate::bloom::{BlockVisitor, Filter};
 pub(super) struct Stored {
     /// The filter.
     pub(super) filter: Filter,
-    /// Which of its memory is collapsed into large pages, and when.
+    /// The state of its huge pages.
     pub(super) pages: LargePages,
-    /// What the statistics have counted for it.
+    /// Its part of the statistics.
     counted: Footprint,
 }
 
-// A size class of the allocators: a server may have millions of small filters.
+// A size class of the allocators, because a server may have millions of small filters.
 const _: () = assert!(size_of::<Stored>() == 128);
 
 impl Stored {
@@ -36,15 +35,15 @@ impl Stored {
 
     /// Returns the bytes that the allocator set aside, for structs and cells. O(layers).
     pub(super) fn allocated_bytes(&self) -> usize {
-        // SAFETY: every `Stored` that a key or a callback leads to is in a box of this module.
+        // SAFETY: every `Stored` of a key or a callback is in a box of this module.
         let mut sum = Sum(unsafe { block_bytes(std::ptr::from_ref(self), size_of::<Self>()) });
         self.filter.visit_blocks(&mut sum);
         sum.0
     }
 
     /// Updates the statistics after a command has added `items_added` items, or, with 0, has changed the filter in
-    /// another way. `items_before` are from [`Filter::counts_since`] before the command. Returns how many layers the
-    /// filter has gained. O(1); O(layers) for a filter that has grown.
+    /// another way. `items_before` are from [`Filter::counts_since`] before the command. Returns the number of layers
+    /// that the filter has gained. O(1); O(layers) for a filter that has grown.
     #[inline(always)]
     pub(super) fn changed(&mut self, items_before: u64, items_added: u64) -> u32 {
         let layers_before = self.counted.layers();
@@ -80,7 +79,7 @@ impl Stored {
         Some(Self { filter: expired, pages: LargePages::default(), counted })
     }
 
-    /// Counts the filter anew after it has gained layers. Their items are counted already. O(layers).
+    /// Updates the totals after the filter has gained layers, whose items are counted already. O(layers).
     #[cold]
     fn count_growth(&mut self, layers_before: usize) {
         let before = self.filter.layers().iter().take(layers_before);
@@ -89,8 +88,8 @@ impl Stored {
         self.counted.recount(&self.filter, self.filter.counted_items(), capacity_before_items);
     }
 
-    /// Counts the filter anew after a command has deleted items or merged other filters into it. It had `items_before`
-    /// and `capacity_before_items` before. O(layers).
+    /// Updates the totals after a command has deleted items or merged other filters into the filter. It had
+    /// `items_before` and `capacity_before_items` before. O(layers).
     pub(super) fn altered(&mut self, items_before: u64, capacity_before_items: u64) {
         let layers_before = self.counted.layers();
         let counted_before = if self.filter.window().is_some() { 0 } else { items_before };
@@ -123,25 +122,26 @@ impl Drop for Stored {
     }
 }
 
-/// Bytes that count as one unit of work to free. The server frees in the background from 65 units on: filters of 128
-/// MiB and more.
+/// Bytes that count as one unit of effort to free. The server frees in the background from 65 units on: filters of
+/// 128 MiB and more.
 ///
-/// The threshold is high, because memory that is freed in the background is not yet free when eviction checks it,
-/// which then evicts more. 128 MiB with every page written to take 0.01 to 0.5 ms on the main thread, and 4 to 6 ms if
-/// the system has no large pages and the allocator returns memory at once (Redis 7.0 and 8.0, Valkey 8.0 and 9.1, with
-/// their allocators). The number of blocks hardly matters: 4096 blocks, the maximum, take 0.07 ms.
+/// The threshold is high, because memory that is freed in the background is not free yet when eviction checks it, so
+/// the server would evict more. Freeing 128 MiB with every page written to takes 0.01 to 0.5 ms on the main thread,
+/// and 4 to 6 ms if the system has no huge pages and the allocator returns memory immediately (Redis 7.0 and 8.0,
+/// Valkey 8.0 and 9.1, with their allocators). The number of blocks hardly matters: 4096 blocks, the maximum, take
+/// 0.07 ms.
 const FREE_UNIT_BYTES: usize = 2 << 20;
 
-/// The same while the server is at `maxmemory` or above and may evict. Then only filters of 512 MiB and more are freed
-/// in the background: 1 ms, or 20 to 26 ms without large pages.
+/// The same while the server is at `maxmemory` or above and may evict. Then only filters of 512 MiB and more are
+/// freed in the background: 1 ms, or 20 to 26 ms without huge pages.
 const URGENT_FREE_UNIT_BYTES: usize = 8 << 20;
 
-/// Units up to which the server frees at once: `LAZYFREE_THRESHOLD` in lazyfree.c of every server.
+/// Most units that the server frees at once: `LAZYFREE_THRESHOLD` in lazyfree.c of every server.
 const AT_ONCE_MAX_UNITS: usize = 64;
-/// Filters that may wait to be freed in the background. Any more are freed at once.
+/// Most filters in the queue of the background thread. Further ones are freed at once.
 const WAITING_MAX: usize = 64;
 
-/// Returns the work of freeing a filter, in the server's units. O(layers).
+/// Returns the effort of freeing a filter, in the server's units. O(layers).
 pub(super) fn effort(filter: &Filter) -> usize {
     let unit_bytes = if is_short() { URGENT_FREE_UNIT_BYTES } else { FREE_UNIT_BYTES };
     let bits_bytes = filter.layers().iter().map(|layer| size_of_val(layer.cells().words())).sum::<usize>();
@@ -151,10 +151,10 @@ pub(super) fn effort(filter: &Filter) -> usize {
 /// The thread that frees filters.
 static FREER: Worker<Stored> = Worker::new("bf-free", WAITING_MAX, drop);
 
-/// Frees the former value of a key, in the background if the server would do so, too.
+/// Frees the former value of a key, in the background if the server would do the same.
 pub(super) fn free(stored: Stored) {
     if effort(&stored.filter) > AT_ONCE_MAX_UNITS {
-        // What the worker does not take is freed here.
+        // If the worker does not take it, it is freed here.
         drop(FREER.queue(stored));
     }
 }

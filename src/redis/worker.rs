@@ -7,14 +7,14 @@ use std::thread;
 /// Bytes of the thread's stack.
 const STACK_BYTES: usize = 256 << 10;
 
-/// A thread that does jobs one after the other. It is started for the first job.
+/// A thread that runs jobs one after the other. It is started for the first job.
 pub(super) struct Worker<J: 'static> {
     name: &'static str,
-    /// Jobs that may wait.
+    /// Most jobs in the queue.
     jobs_max: usize,
     work: fn(J),
     has_thread: OnceLock<bool>,
-    /// The jobs that wait. A channel of the standard library needs an alignment that no server's allocator has.
+    /// The queued jobs. A channel of the standard library needs an alignment that no server's allocator has.
     jobs: Mutex<VecDeque<J>>,
     /// Notified of every new job.
     has_job: Condvar,
@@ -33,7 +33,7 @@ impl<J: Send> Worker<J> {
         }
     }
 
-    /// Queues a job. Returns it where the thread cannot be started or too many jobs wait.
+    /// Queues a job. Returns it if the thread cannot be started or too many jobs are queued.
     pub(super) fn queue(&'static self, job: J) -> Option<J> {
         let has_thread = self.has_thread.get_or_init(|| {
             let builder = thread::Builder::new().name(self.name.to_owned()).stack_size(STACK_BYTES);

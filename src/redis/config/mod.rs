@@ -19,11 +19,11 @@ use crate::bloom::limits::{
 use crate::command::Settings;
 use crate::command::words::FORMAT_WORDS;
 
-/// The default of `bf.huge-pages`. Linux from 5.8 on copies 4 KiB of a large page that is written to while a child
-/// saves. Older kernels copy all of it; set `no` there.
+/// The default of `bf.huge-pages`. While a child saves, Linux from 5.8 on copies only 4 KiB of a huge page that is
+/// written to. Older kernels copy all of it; set `no` there.
 const HUGE_PAGES_DEFAULT: bool = true;
 
-/// The names of all formats, in the order of their numbers.
+/// The words of all formats, in the order of their numbers.
 const FORMATS: &[&str] = &FORMAT_WORDS;
 /// The words of a setting that is on or off.
 const SWITCH: &[&str] = &["yes", "no"];
@@ -152,10 +152,11 @@ pub(super) fn huge_pages_wanted() -> bool {
 }
 
 /// Sets the defaults of settings from the arguments of MODULE LOAD, pairs of a name and a value. A name is
-/// RedisBloom's old word (`ERROR_RATE`) or that of the setting, with `bf.`, with `bf-` or without, in any case.
-/// RedisBloom's settings of cuckoo filters are ignored. Returns warnings for the log.
+/// RedisBloom's old word (`ERROR_RATE`) or that of the setting, with `bf.`, with `bf-` or without a prefix, in any
+/// case. RedisBloom's settings of cuckoo filters are ignored. Returns warnings for the log.
 ///
 /// # Errors
+///
 /// A line for the log, RedisBloom's if it has one. The module must not load.
 pub(super) fn apply_arguments(arguments: &[&[u8]]) -> Result<Vec<String>, String> {
     // A single empty argument counts as none, as in RedisBloom: launchers pass an unset variable that way.
@@ -196,7 +197,7 @@ fn is_named(setting: &Setting, word: &[u8]) -> bool {
         .any(|name| name.eq_ignore_ascii_case(word))
 }
 
-/// Returns the text for a bad value. It has the name as in the arguments.
+/// Returns the text for a bad value, with the name as in the arguments.
 fn describe(bad: BadValue, word: &[u8], setting: &Setting) -> String {
     let name = text(word);
     match bad {

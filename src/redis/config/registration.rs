@@ -1,4 +1,4 @@
-//! How the server learns of the settings, and the callbacks through which it reads and writes them.
+//! Registration of the settings with the server, and the callbacks that read and write them.
 
 use std::ffi::{CStr, c_char, c_int, c_longlong, c_uint, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,10 +13,11 @@ use crate::redis::api::{Context, ERR, OK, succeeded};
 use crate::redis::args::string_bytes;
 use crate::redis::{log, server};
 
-/// Registers every setting, and has the server set the configured values. Returns false, with a line in the log, if a
-/// name is taken or a configured value is invalid. The module must not load then.
+/// Registers every setting and makes the server set the configured values. Returns false, with a line in the log, if
+/// a name is taken or a configured value is invalid. The module must not load then.
 ///
 /// # Safety
+///
 /// `context` must be that of the running `RedisModule_OnLoad`.
 pub(in crate::redis) unsafe fn register(context: Context) -> bool {
     for setting in &SETTINGS {
@@ -42,10 +43,12 @@ pub(in crate::redis) unsafe fn register(context: Context) -> bool {
     succeeded(status)
 }
 
-/// Registers the second name of every setting, which has no prefix. These names are a convenience, and the module loads
-/// without them. The server writes a warning for each name that it refuses, so the first refusal is the last attempt.
+/// Registers the second name of every setting, which has no prefix. These names are optional: the module loads
+/// without them. The server logs a warning for each name that it refuses, so no further name is tried after the first
+/// refusal.
 ///
 /// # Safety
+///
 /// As [`register`].
 unsafe fn register_plain_names(context: Context) {
     let flags = raw::REDISMODULE_CONFIG_UNPREFIXED;
@@ -79,7 +82,7 @@ unsafe fn register_name(
     // The server puts the module's name in front of names that are not plain.
     let registered_name = if is_plain { name } else { strip_prefix(name) };
     let default = setting.default.load(Relaxed);
-    // The server keeps the address for as long as the module is loaded.
+    // The server keeps the address while the module is loaded.
     let name_address: *mut c_void = ptr::from_mut(Box::leak(Box::new(Name { name, setting }))).cast();
     // RedisBloom's names have RedisBloom's texts for bad values, which only a string setting can give.
     let range = match setting.kind {

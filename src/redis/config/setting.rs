@@ -14,7 +14,7 @@ use crate::redis::args::string_bytes;
 pub(super) enum Kind {
     /// A number strictly between 0 and 1, stored as the bits of a double.
     Rate,
-    /// A whole number in this range.
+    /// An integer in this range.
     Count { min: u64, max: u64 },
     /// A number of bytes in this range, with an optional unit such as `gb`.
     Bytes { min: u64, max: u64 },
@@ -42,13 +42,13 @@ pub(in crate::redis) struct Setting {
 /// Why a text is not a value of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::redis) enum BadValue {
-    /// Not a number.
+    /// The text is not a number.
     NotANumber,
-    /// Not in the range.
+    /// The value is not in the range.
     OutOfRange,
 }
 
-/// Whether the server is giving the settings their first values.
+/// Whether the server is setting the initial values.
 pub(super) static IS_LOADING: AtomicBool = AtomicBool::new(false);
 
 impl Setting {
@@ -123,7 +123,7 @@ impl Setting {
     }
 
     /// Sets the value. While the server loads the configuration, a default is ignored: a setting has two names, and
-    /// the default of the name that is not configured must not replace the value of the other.
+    /// the default of the name that is not configured must not replace the configured value of the other.
     pub(super) fn set(&self, value: u64) {
         if !(IS_LOADING.load(Relaxed) && value == self.default.load(Relaxed)) {
             self.value.store(value, Relaxed);
@@ -135,8 +135,7 @@ impl Setting {
         let value = self.value.load(Relaxed);
         let text = self.text.load(Relaxed);
         if !text.is_null() {
-            // SAFETY: the text is owned by this setting, and only the main thread, which runs this, replaces
-            // it.
+            // SAFETY: the text is owned by this setting, and only the main thread, which runs this, replaces it.
             let bytes = unsafe { string_bytes(text) };
             if self.parse(bytes) == Ok(value) {
                 return text;
@@ -182,7 +181,7 @@ fn parse_bytes(text: &[u8]) -> Option<Option<u64>> {
     Some(u64::try_from(number).ok().and_then(|number| number.checked_mul(unit_bytes)))
 }
 
-/// Returns a string of the server; null without memory.
+/// Returns a string of the server; null if there is no memory.
 pub(super) fn new_string(text: &str) -> *mut RedisModuleString {
     let Some(create) = api!(RedisModule_CreateString) else { return ptr::null_mut() };
     // SAFETY: no context is needed; the bytes are copied.

@@ -1,12 +1,12 @@
-//! Active defragmentation: moves the structs of a filter, its layers and its bit arrays to better places.
+//! Active defragmentation: moves the structs of a filter, its layers and its bit arrays to better addresses.
 //!
-//! # How long a step takes
+//! # Duration of a step
 //!
-//! The server asks for as much as it likes in one call, and the module asks it after every layer whether to stop: no
-//! more than three blocks, of [`MOVABLE_MAX_BYTES`] each at most. Redis 7.0 and Valkey then look at their clock; Redis
-//! from 8.0 on does so after 512 blocks that were moved or 1024 that stayed, since it looked last. The server has a
-//! clock only for filters that [`free_effort`](super::free_effort) calls laborious, which those of many layers are for
-//! that reason; the others have few enough to be moved at once.
+//! The server sets no limit for one call, so the module asks it after every layer whether to stop. Between two
+//! questions it moves at most three blocks, of at most [`MOVABLE_MAX_BYTES`] each. Redis 7.0 and Valkey then check
+//! the clock; Redis from 8.0 on checks it only after 512 moved or 1024 unmoved blocks. The server limits the time
+//! only for values with a large [`free_effort`](super::free_effort). So that function reports a large effort for
+//! filters with many layers; other filters have few enough layers to be moved at once.
 
 use std::ffi::{c_int, c_ulong, c_void};
 use std::mem::ManuallyDrop;
@@ -42,10 +42,10 @@ pub(super) unsafe extern "C" fn defrag(
 
 /// Bytes of the largest block that is moved.
 ///
-/// Only blocks that share pages with others leave holes in them when they are freed: the small size classes of
-/// jemalloc, 14 KiB and less, or 224 KiB where pages have 64 KiB. A larger block has its pages for itself and gives
-/// them back to the system: to move it would copy a gigabyte to gain nothing, in a step that cannot be interrupted.
-/// The patched jemalloc of the servers never says that it should be moved, but another allocator might.
+/// Only blocks that share pages with others leave holes when they are freed: the small size classes of jemalloc, 14
+/// KiB and less, or 224 KiB with pages of 64 KiB. A larger block has its pages to itself and returns them to the
+/// system. Moving it would copy a gigabyte for no gain, in a step that cannot be interrupted. The patched jemalloc of
+/// the servers never recommends it, but another allocator might.
 const MOVABLE_MAX_BYTES: usize = 256 << 10;
 
 /// One call by the server.
@@ -96,8 +96,8 @@ impl Run {
 
     /// Moves a block of `values` values to a better place. Returns where it is now, `None` if it stays.
     fn move_block<T>(&self, block: *mut T, values: usize) -> Option<NonNull<T>> {
-        // A block of a type that needs more may begin behind the start of the server's own block, which alone the
-        // server can move. So no such type compiles here.
+        // A block with a larger alignment may begin after the start of the server's own block, and the server can
+        // move only its own. This assertion excludes such types.
         const { assert!(align_of::<T>() <= ALIGN_SURE_BYTES) };
         let size_bytes = values.saturating_mul(size_of::<T>());
         if size_bytes == 0 {
@@ -122,7 +122,7 @@ impl Run {
             .is_some_and(|should_stop| unsafe { should_stop(self.context) } != 0)
     }
 
-    /// Returns the layer to continue with.
+    /// Returns the index of the layer to continue with.
     fn cursor(&self) -> usize {
         let Some(get) = api!(RedisModule_DefragCursorGet) else { return 0 };
         let mut cursor: c_ulong = 0;
@@ -131,7 +131,7 @@ impl Run {
         if succeeded(status) { usize::try_from(cursor).unwrap_or(0) } else { 0 }
     }
 
-    /// Saves the layer to continue with. Returns false if the server wants the value done in one call.
+    /// Saves the index of the layer to continue with. Returns false if the server wants the value done in one call.
     fn set_cursor(&self, next: usize) -> bool {
         let (Some(set), Ok(cursor)) = (api!(RedisModule_DefragCursorSet), c_ulong::try_from(next)) else {
             return false;

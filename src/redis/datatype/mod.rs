@@ -1,8 +1,9 @@
-//! The data types: their registration, and the callbacks of the server apart from commands.
+//! The data types: their registration, and the callbacks of the server other than commands.
 //!
-//! A value of a type is always a boxed [`Stored`], which the server holds as a bare pointer. [`Key`](super::key::Key),
-//! [`snapshot::load`] and [`copy`] create values; [`free`] drops them. There is one type for each format, with the same
-//! callbacks. A key keeps the type that it was loaded with, so that a server can go back to the other module.
+//! A value of a type is always a boxed [`Stored`], which the server holds as a bare pointer.
+//! [`Key`](super::key::Key), [`snapshot::load`] and [`copy`] create values; [`free`] drops them. There is one type
+//! for each format, with the same callbacks. A key keeps the type with which it was loaded, so that the other module
+//! can load it again.
 
 mod defrag;
 mod snapshot;
@@ -21,7 +22,7 @@ use super::stored::{Stored, effort};
 use crate::bloom::{Filter, Format};
 use crate::format::{self, filter::DataType};
 
-/// A data type. The callbacks that are not here are the same for all types.
+/// A data type. The other callbacks are the same for all types.
 struct Registered {
     format: Format,
     load: unsafe extern "C" fn(*mut RedisModuleIO, c_int) -> *mut c_void,
@@ -116,23 +117,23 @@ unsafe extern "C" fn memory_usage(value: *const c_void) -> usize {
     or_abort("measuring a filter", || stored.allocated_bytes())
 }
 
-/// Maximum of layers that active defragmentation may move in one call, at a microsecond or two each: the server's own
+/// Most layers that active defragmentation may move in one call, at one or two microseconds each: the server's own
 /// limit for elements of a list.
 const LAYERS_AT_ONCE_MAX: usize = 1_000;
 
-/// Units of work above which no server defragments a value in one call: more than the default of
+/// Effort above which no server defragments a value in one call: more than the default of
 /// `active-defrag-max-scan-fields`.
 const LABORIOUS_UNITS: usize = 1_001;
 
-/// Returns the work of freeing a filter, which is that of its pages, and of defragmenting it, which is that of its
-/// layers.
+/// Returns the effort of a filter. For freeing it depends on the pages, for defragmentation on the number of layers.
 ///
 /// # Safety
+///
 /// Called by the server only, with a value of the type.
 unsafe extern "C" fn free_effort(_key: *mut RedisModuleString, value: *const c_void) -> usize {
     // SAFETY: a value of the type, which nothing changes during the callback.
     let filter = unsafe { filter_at(value) };
-    or_abort("weighing a filter", || {
+    or_abort("computing the effort of a filter", || {
         let units = effort(filter);
         if filter.layer_count() > LAYERS_AT_ONCE_MAX { units.max(LABORIOUS_UNITS) } else { units }
     })
@@ -191,7 +192,7 @@ fn hand_over(filter: Filter) -> *mut c_void {
     Box::into_raw(Stored::boxed(filter)).cast()
 }
 
-/// Runs the body. A panic aborts the server, because it leaves a damaged snapshot or a filter that is half freed.
+/// Runs the body. A panic aborts the server, because it leaves a damaged snapshot or a half-freed filter.
 fn or_abort<T>(what: &str, body: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| log::abort(what))
 }

@@ -1,5 +1,5 @@
-//! Values in a snapshot (RDB, DUMP, a full resynchronisation), and in an append-only file that is rewritten without
-//! one.
+//! Values in a snapshot (RDB, DUMP, a full resynchronization), and in an append-only file that is rewritten without a
+//! snapshot preamble.
 
 use std::ffi::{c_int, c_longlong, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,9 +26,10 @@ pub(super) const fn nth_format<const PLACE: usize>() -> Format {
 }
 
 /// Reads a value of the format at a position among all formats. The server does not pass the type, so each type has a
-/// callback of its own.
+/// separate callback.
 ///
 /// # Safety
+///
 /// Called by the server only, with a value to be read from `io`.
 pub(super) unsafe extern "C" fn load<const PLACE: usize>(
     io: *mut RedisModuleIO,
@@ -95,7 +96,7 @@ pub(super) unsafe extern "C" fn rewrite(
         })
     });
     if outcome.is_err() {
-        // This is a child of the server. Only the rewrite ends.
+        // This is a child of the server, so only the rewrite ends.
         log::warning(ptr::null_mut(), "a filter cannot be rewritten: out of memory; this rewrite ends");
         exit_at_once();
     }
