@@ -123,7 +123,6 @@ impl BloomFilter {
     /// Returns an empty filter of everbloom's own format. O(1): memory is taken when bits are set.
     ///
     /// # Errors
-    ///
     /// [`CreateError`].
     pub fn new(options: Options) -> Result<Self, CreateError> {
         let policy = Policy::Promise(options.promise()?);
@@ -134,7 +133,6 @@ impl BloomFilter {
     /// Adds an item. Returns whether it was new. O(layers * probes).
     ///
     /// # Errors
-    ///
     /// [`AddError`] if a new item cannot be added; the filter is then unchanged.
     pub fn add(&mut self, item: &[u8]) -> Result<bool, AddError> {
         self.0.add(item, &NO_LIMIT, Processor).map(|added| added == Added::New)
@@ -249,7 +247,6 @@ impl BloomFilter {
     /// Checks every rule of filters, for tests of this crate and of others. O(bytes).
     ///
     /// # Errors
-    ///
     /// The rule that is broken, because of a bug in this crate.
     #[doc(hidden)]
     pub fn internal_validate(&self) -> Result<(), &'static str> {
@@ -301,7 +298,6 @@ impl BloomFilter {
     /// Reads a value of the data type of a format, in any encoding version that was released. O(bytes).
     ///
     /// # Errors
-    ///
     /// [`DecodeError`].
     pub fn load(
         format: Format,
@@ -314,7 +310,6 @@ impl BloomFilter {
     /// Reads the argument of a BF.LOAD, as valkey-bloom writes it to an append-only file. O(bytes).
     ///
     /// # Errors
-    ///
     /// [`DecodeError`].
     pub fn from_blob(blob: &[u8]) -> Result<Self, DecodeError> {
         encoding::from_blob(blob, &NO_LIMIT).map(Self)
@@ -350,7 +345,6 @@ impl Loader {
     /// Returns a loader for the dump with this header, the chunk with iterator 1. O(layers).
     ///
     /// # Errors
-    ///
     /// [`DecodeError`].
     pub fn new(header: &[u8]) -> Result<Self, DecodeError> {
         encoding::from_header(header, &NO_LIMIT).map(Self)
@@ -359,7 +353,6 @@ impl Loader {
     /// Loads a chunk with its iterator, in any order. O(bytes).
     ///
     /// # Errors
-    ///
     /// [`ChunkError`]; the filter is then unchanged.
     pub fn load(&mut self, iterator: u64, chunk: &[u8]) -> Result<(), ChunkError> {
         encoding::load_chunk(&mut self.0, iterator, chunk, Trust::Marks)

@@ -70,7 +70,6 @@ impl Extent {
     /// Checks that a filter may have this extent.
     ///
     /// # Errors
-    ///
     /// [`ReserveError::TooLong`] or [`ReserveError::TooLarge`].
     pub fn check(&self, limit: &dyn ByteLimit) -> Result<(), ReserveError> {
         if !self.is_countable() {
@@ -114,7 +113,6 @@ impl From<ReserveError> for ScaleError {
 /// growth. The policy must be valid. O(layers), at most [`LAYERS_MAX`]; layers with equal parameters are sized once.
 ///
 /// # Errors
-///
 /// The reason that stops the growth.
 pub fn validate_scale_to(
     policy: &Policy,

@@ -46,7 +46,6 @@ impl Filter {
     /// Creates an empty filter. The spec must be valid.
     ///
     /// # Errors
-    ///
     /// If the first layer is larger than `limit` or than the available memory.
     pub fn reserve(spec: Spec, limit: &dyn ByteLimit) -> Result<Self, ReserveError> {
         let Spec { policy, hash, cells } = spec;
@@ -62,7 +61,6 @@ impl Filter {
     /// Creates a filter from layers that a decoder has built. O(layers).
     ///
     /// # Errors
-    ///
     /// The rule of filters that is broken: see [`internal_validate`](Self::internal_validate).
     pub fn from_layers(policy: Policy, layers: Vec<Layer>) -> Result<Self, &'static str> {
         // A single layer moves into the struct.
@@ -233,7 +231,6 @@ impl Filter {
     /// Creates an empty filter with the parameters of this one. O(1).
     ///
     /// # Errors
-    ///
     /// If it is larger than `limit`, which is possible for parameters from a header, or than the available memory.
     pub fn try_emptied(&self, limit: &dyn ByteLimit) -> Result<Self, ReserveError> {
         match &self.policy {
@@ -252,7 +249,6 @@ impl Filter {
     /// Makes a copy with its own memory.
     ///
     /// # Errors
-    ///
     /// [`OutOfMemory`] if an allocation fails.
     pub fn try_clone(&self, memory: impl Memory) -> Result<Self, OutOfMemory> {
         let mut layers = SmallVec::new();
@@ -288,7 +284,6 @@ impl Filter {
     /// Checks that an item can be in the filter: the encoding of an imported filter may not be able to express it.
     ///
     /// # Errors
-    ///
     /// [`AddError::NotEncodable`].
     #[inline(always)]
     pub(super) fn admit(&self, item: &[u8]) -> Result<(), AddError> {

@@ -46,7 +46,6 @@ impl Layer {
     /// Creates an empty layer.
     ///
     /// # Errors
-    ///
     /// [`OutOfMemory`] if the cells cannot be allocated.
     pub fn try_new(spec: LayerSpec) -> Result<Self, OutOfMemory> {
         let LayerSpec { placement, cells, size_bits, capacity_items, has_head } = spec;
@@ -75,7 +74,6 @@ impl Layer {
     /// Makes a copy with its own memory.
     ///
     /// # Errors
-    ///
     /// [`OutOfMemory`] if the cells cannot be allocated.
     pub fn try_clone(&self, memory: impl Memory) -> Result<Self, OutOfMemory> {
         let (cells, placement) = (self.cells.try_clone(memory)?, self.placement.clone());

@@ -63,7 +63,6 @@ impl Filter {
     /// takes new items. O(layers * probes).
     ///
     /// # Errors
-    ///
     /// [`AddError`] if a new item is refused; the filter is then unchanged.
     pub fn add(
         &mut self,

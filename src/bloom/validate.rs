@@ -29,7 +29,6 @@ impl Filter {
     /// Checks every rule of a filter.
     ///
     /// # Errors
-    ///
     /// The name of the part that breaks a rule.
     pub fn internal_validate(&self, depth: Depth) -> Result<(), &'static str> {
         if self.layers.is_empty() || !Extent::of(&self.layers).is_countable() {

@@ -20,7 +20,6 @@ use crate::bloom::{AddError, Added, Filter, Format, Prefetch};
 /// Nothing is replicated or notified unless the item was new or was counted again.
 ///
 /// # Errors
-///
 /// The filter does not exist and cannot be created. Nothing has changed, and nothing was replied.
 #[inline(always)]
 pub(super) fn add<'a>(
@@ -126,7 +125,6 @@ pub(super) fn madd<'a>(
 /// format, because RedisBloom refuses such a command.
 ///
 /// # Errors
-///
 /// The first bad option from left to right; then options that cannot be combined; then that the filter does not exist
 /// and cannot be created.
 pub(super) fn insert<'a>(

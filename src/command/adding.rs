@@ -49,7 +49,6 @@ const FEW_ARGUMENTS: usize = 1024;
 /// Returns an empty buffer for the arguments of a replicated command with `items` items.
 ///
 /// # Errors
-///
 /// [`CommandError::OutOfMemory`].
 pub(super) fn argument_buffer<'a>(items: usize) -> Result<ArgumentList<'a>, CommandError> {
     let mut buffer = Vec::new();
@@ -99,7 +98,6 @@ impl<'a> Adds<'a> for &[&'a [u8]] {
 /// Adds items to the filter in a slot, or to a new filter with the given options. O(items * layers * probes).
 ///
 /// # Errors
-///
 /// The filter does not exist and cannot be created. Nothing has changed.
 pub(super) fn add_items<'a, A: Adds<'a>>(
     key: &'a [u8],

@@ -17,7 +17,6 @@ impl<'a> Arguments<'a> {
     /// Returns the arguments of a command; `argv` are those after its name.
     ///
     /// # Errors
-    ///
     /// [`CommandError::WrongArity`] if their number is not allowed for the command.
     #[inline(always)]
     pub fn new(argv: &'a [&'a [u8]], command: Command) -> Result<Self, CommandError> {
@@ -39,7 +38,6 @@ impl<'a> Arguments<'a> {
     /// Returns the next argument.
     ///
     /// # Errors
-    ///
     /// [`CommandError::WrongArity`] if there is none.
     #[inline(always)]
     pub fn required(&mut self) -> Result<&'a [u8], CommandError> {
@@ -49,7 +47,6 @@ impl<'a> Arguments<'a> {
     /// Returns the next argument as the name of a key.
     ///
     /// # Errors
-    ///
     /// [`CommandError::WrongArity`] if there is none.
     #[inline(always)]
     pub fn key(&mut self) -> Result<Name<'a>, CommandError> {
@@ -60,7 +57,6 @@ impl<'a> Arguments<'a> {
     /// Returns all remaining arguments, at least one.
     ///
     /// # Errors
-    ///
     /// [`CommandError::WrongArity`] if there is none.
     #[inline(always)]
     pub fn items(self) -> Result<&'a [&'a [u8]], CommandError> {

@@ -16,7 +16,6 @@ use crate::format::filter;
 /// the dump id of the filter, which is not saved. O(bytes of the chunk).
 ///
 /// # Errors
-///
 /// [`CommandError::ScanDumpIterator`] if the iterator is not an integer; [`CommandError::OutOfMemory`].
 pub(super) fn scan_dump<'a>(
     mut arguments: Arguments<'a>,
@@ -44,7 +43,6 @@ pub(super) fn scan_dump<'a>(
 /// from a header, whose iterator is 1, or sets the cells of a chunk. O(bytes).
 ///
 /// # Errors
-///
 /// The chunk is refused. The key is unchanged.
 pub(super) fn load_chunk<'a>(
     mut arguments: Arguments<'a>,

@@ -71,7 +71,6 @@ impl CreationOptions {
     /// Checks that the options can be combined, whether the filter exists or not.
     ///
     /// # Errors
-    ///
     /// The first rule that is broken.
     pub fn validate(&self, host: &dyn Host) -> Result<(), CommandError> {
         let format = self.resolved_format(&host.settings());
@@ -185,7 +184,6 @@ impl CreationOptions {
 /// Returns the filter that the options describe, with settings for missing options.
 ///
 /// # Errors
-///
 /// Options that cannot be combined, or a filter that cannot grow to VALIDATESCALETO.
 pub(super) fn spec(options: &CreationOptions, host: &dyn Host) -> Result<Spec, CommandError> {
     options.validate(host)?;

@@ -102,7 +102,6 @@ impl<T> Change<'_, T> {
 /// result and the effects. An error leaves the key unchanged.
 ///
 /// # Errors
-///
 /// [`CommandError::Internal`].
 #[inline(always)]
 pub(super) fn publish<'a, T>(

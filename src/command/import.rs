@@ -59,7 +59,6 @@ impl<'a> Import<'a> {
     /// | EXAT s | PXAT ms]`. A repeated option replaces the one before it.
     ///
     /// # Errors
-    ///
     /// The first bad argument from left to right; then a missing option.
     fn parse(mut arguments: Arguments<'a>, host: &dyn Host) -> Result<Self, CommandError> {
         let key = arguments.key()?;

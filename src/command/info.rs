@@ -14,7 +14,6 @@ use crate::bloom::Filter;
 /// BF.STATS. O(layers).
 ///
 /// # Errors
-///
 /// [`CommandError::InfoField`] for a field that the filter does not have.
 pub(super) fn info<'a>(
     mut arguments: Arguments<'a>,

@@ -153,7 +153,6 @@ pub trait Keyspace: Host {
     /// command, `first`. This is called before anything is read.
     ///
     /// # Errors
-    ///
     /// [`CommandError::SourceDenied`], [`CommandError::SourceSlot`] and [`CommandError::SourceMoving`].
     fn may_read(&self, source: Name<'_>, first: Name<'_>) -> Result<(), CommandError>;
 

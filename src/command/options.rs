@@ -116,7 +116,6 @@ impl Options {
     /// Reads options up to the word `end`, or to the last argument. Returns whether `end` was found.
     ///
     /// # Errors
-    ///
     /// The first option that is unknown, or whose value is bad or missing.
     pub(super) fn read(
         &mut self,

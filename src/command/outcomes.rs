@@ -87,7 +87,6 @@ impl Outcomes {
     /// Checks that no item which must be added was refused because of out of memory.
     ///
     /// # Errors
-    ///
     /// The refusal.
     pub(super) fn check(&self, host: &dyn Host) -> Result<(), CommandError> {
         self.loss.map_or(Ok(()), |error| check_loss(error, host))
@@ -168,7 +167,6 @@ pub(super) fn write_outcome(outcome: Result<Added, AddError>, reply: &mut impl R
 /// Checks that `error` is not the refusal, because of out of memory, of an item that must be added.
 ///
 /// # Errors
-///
 /// The refusal.
 pub(super) fn check_loss(error: AddError, host: &dyn Host) -> Result<(), CommandError> {
     let error = CommandError::Add(error);

@@ -51,7 +51,6 @@ impl Timing {
     /// Returns the timing for a new filter, and sets the current time of the filter.
     ///
     /// # Errors
-    ///
     /// As [`of`](Self::of).
     pub(super) fn of_new(
         filter: &mut Filter,

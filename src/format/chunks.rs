@@ -37,7 +37,6 @@ pub struct Chunk<'f> {
 /// chunk).
 ///
 /// # Errors
-///
 /// [`OutOfMemory`] if the bytes cannot be allocated.
 pub(super) fn chunk<'f>(
     filter: &Filter,
@@ -97,7 +96,6 @@ pub enum Trust {
 /// Sets the cells of a chunk. `next_iterator` is the one that BF.SCANDUMP replied with it. O(bytes).
 ///
 /// # Errors
-///
 /// [`ChunkError`]; the filter is then unchanged.
 pub(super) fn load_chunk(
     filter: &mut Filter,
@@ -157,7 +155,6 @@ pub enum Rewritten<'d> {
 /// that sends the file to another server cannot mix the chunks of two filters. O(bytes that may be set).
 ///
 /// # Errors
-///
 /// [`OutOfMemory`] if a chunk cannot be allocated; `emit` may have been called then.
 pub(super) fn rewrite(
     header: &[u8],

@@ -49,7 +49,6 @@ pub fn save(filter: &mut Filter, sink: &mut impl Sink, memory: impl Memory) {
 /// Reads a value of a format's data type. O(bytes); takes the memory of the filter and of its largest string.
 ///
 /// # Errors
-///
 /// The first wrong field, [`DecodeError::TooLarge`] if the filter exceeds the limit, or [`DecodeError::OutOfMemory`].
 pub fn load(
     format: Format,
@@ -82,7 +81,6 @@ pub fn load(
 /// `fresh` is a number that no other rewrite has.
 ///
 /// # Errors
-///
 /// [`OutOfMemory`] if a chunk cannot be allocated; `emit` may have been called then.
 pub fn rewrite(
     filter: &Filter,
@@ -110,7 +108,6 @@ pub fn rewrite(
 /// Returns the chunk that `iterator` requests, or `None` past the end. O(bytes of the chunk).
 ///
 /// # Errors
-///
 /// [`OutOfMemory`].
 pub fn chunk(filter: &Filter, iterator: u64) -> Result<Option<Chunk<'_>>, OutOfMemory> {
     match filter.policy() {
@@ -123,7 +120,6 @@ pub fn chunk(filter: &Filter, iterator: u64) -> Result<Option<Chunk<'_>>, OutOfM
 /// bytes: a header without everbloom's seal is one of them. O(layers).
 ///
 /// # Errors
-///
 /// [`DecodeError`] for a header that is damaged, invalid, or larger than `limit` allows.
 pub fn from_header(data: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
     let Ok((bytes, origin)) = seal::open_header(data) else {
@@ -137,7 +133,6 @@ pub fn from_header(data: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeE
 /// Sets the cells of a chunk. O(bytes).
 ///
 /// # Errors
-///
 /// [`ChunkError`]; the filter is then unchanged.
 pub fn load_chunk(
     filter: &mut Filter,
@@ -154,7 +149,6 @@ pub fn load_chunk(
 /// Returns the filter in a blob of BF.LOAD, which only valkey-bloom writes. O(bytes).
 ///
 /// # Errors
-///
 /// The first wrong field of the blob, as in [`load`].
 pub fn from_blob(blob: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
     valkeybloom::decode_blob(blob, limit)

@@ -23,7 +23,6 @@ pub(super) fn open<'d>(data: &'d [u8], place: &Place) -> Option<(&'d [u8], State
 /// Returns a header without its seal if its checksum is correct, and the origin of the filter that it creates.
 ///
 /// # Errors
-///
 /// [`DecodeError::Truncated`] if it is damaged, or not one of everbloom's.
 pub(super) fn open_header(data: &[u8]) -> Result<(&[u8], Origin), DecodeError> {
     let (bytes, mark) = open(data, &Place::Header).ok_or(DecodeError::Truncated)?;

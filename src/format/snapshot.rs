@@ -26,7 +26,6 @@ pub(super) fn save(header: &[u8], filter: &Filter, sink: &mut impl Sink, memory:
 /// Reads a filter. O(bytes); takes the memory of the filter and of two segments.
 ///
 /// # Errors
-///
 /// The first wrong field, [`DecodeError::TooLarge`] or [`DecodeError::OutOfMemory`].
 pub(super) fn load(source: &mut impl Source, limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
     let header = source.bytes()?;

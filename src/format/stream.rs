@@ -27,21 +27,18 @@ pub trait Source {
     /// Returns the next field, an unsigned integer.
     ///
     /// # Errors
-    ///
     /// [`DecodeError::Truncated`] if there is no field or it has another type.
     fn unsigned(&mut self) -> Result<u64, DecodeError>;
 
     /// Returns the next field, a double.
     ///
     /// # Errors
-    ///
     /// [`DecodeError::Truncated`] if there is no field or it has another type.
     fn double(&mut self) -> Result<f64, DecodeError>;
 
     /// Returns the next field, a string of bytes.
     ///
     /// # Errors
-    ///
     /// [`DecodeError::Truncated`] if there is no field or it has another type.
     fn bytes(&mut self) -> Result<Self::Bytes, DecodeError>;
 
@@ -49,7 +46,6 @@ pub trait Source {
     /// data need not implement this.
     ///
     /// # Errors
-    ///
     /// [`DecodeError::Truncated`] if there is no field or it has another type.
     fn float(&mut self) -> Result<f32, DecodeError> {
         Err(DecodeError::Truncated)
@@ -59,7 +55,6 @@ pub trait Source {
     /// field before it reads it returns the integer.
     ///
     /// # Errors
-    ///
     /// [`DecodeError::Truncated`] if there is no field or it has a type that the source cannot read.
     fn unsigned_or_bytes(&mut self) -> Result<UnsignedOrBytes<Self::Bytes>, DecodeError> {
         self.unsigned().map(UnsignedOrBytes::Unsigned)

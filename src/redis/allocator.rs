@@ -258,7 +258,6 @@ mod shifting {
     /// Returns the start of the server's block.
     ///
     /// # Safety
-    ///
     /// `block` must come from [`alloc`] and must not have been freed.
     pub(super) unsafe fn start_of(block: *mut u8) -> *mut u8 {
         // SAFETY: `alloc` left bytes for an address before the block.
@@ -288,7 +287,6 @@ pub(super) fn refused_bytes() -> usize {
 /// `size_bytes` if this is unknown.
 ///
 /// # Safety
-///
 /// `start` must be the start of a living allocation of this module that was made for values of `T`, or `size_bytes`
 /// zero.
 pub(super) unsafe fn block_bytes<T>(start: *const T, size_bytes: usize) -> usize {

@@ -81,7 +81,6 @@ pub(super) unsafe fn by_name<F: Copy>(name: &CStr) -> Option<F> {
 /// have the function.
 ///
 /// # Safety
-///
 /// `context` must be that of the running command, or null.
 pub(super) unsafe fn context_flags(context: Context) -> u32 {
     // SAFETY: by the caller's contract; a null context is allowed.

@@ -38,7 +38,6 @@ impl<const INDEX: usize> At<INDEX> {
 /// of all other commands. This saves many instructions of a short command.
 ///
 /// # Safety
-///
 /// Called by the server only, with the context and the arguments of a command, which are unchanged until it returns.
 unsafe extern "C" fn handle<const INDEX: usize>(
     context: Context,

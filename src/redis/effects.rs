@@ -16,7 +16,6 @@ use crate::command::{Command, Effects, OpenKey, ReplicatedCommand, Replication, 
 /// Applies the effects of `command`, whose first key has the name `name`.
 ///
 /// # Safety
-///
 /// `context` and `name` must be those of the running command, and the key must not be open.
 #[inline(always)]
 pub(super) unsafe fn carry_out(
@@ -81,7 +80,6 @@ unsafe fn publish(command: Command, effects: Effects<'_>, context: Context, name
 /// primary has logged it.
 ///
 /// # Safety
-///
 /// As [`carry_out`].
 #[cold]
 unsafe fn log_growth(layers_added: u32, context: Context, name: *mut RedisModuleString) {
@@ -138,7 +136,9 @@ unsafe fn replicate(context: Context, command: &ReplicatedCommand<'_>) {
 /// its reply.
 #[cold]
 fn warn_of_replication(context: Context, command: &str) {
-    let text = format!("{command}; replicas and the append-only file lack its changes: synchronize the replicas and run BGREWRITEAOF");
+    let text = format!(
+        "{command}; replicas and the append-only file lack its changes: synchronize the replicas and run BGREWRITEAOF"
+    );
     log::throttled(Topic::Replicating, context, &text);
 }
 

@@ -148,7 +148,6 @@ pub(super) fn throttled(topic: Topic, context: Context, text: &str) {
 /// server then exits. A client can cause any number of such lines, so these are throttled.
 ///
 /// # Safety
-///
 /// `io` must be the server's, within the callback that it was passed to.
 pub(super) unsafe fn unloadable(io: *mut raw::RedisModuleIO, error: &str) {
     let throttle = Throttle::of(Topic::Loading);
@@ -170,7 +169,6 @@ fn is_server_loading() -> bool {
 /// Subscribes to the server's timer, which logs the number of omitted lines later.
 ///
 /// # Safety
-///
 /// `context` must be that of the running `RedisModule_OnLoad`.
 pub(super) unsafe fn watch(context: Context) {
     let Some(subscribe) = api!(RedisModule_SubscribeToServerEvent) else { return };
@@ -200,7 +198,8 @@ pub(super) fn report_panics() {
 
 /// Aborts the server, after a panic that left a filter or a snapshot in an unknown state.
 pub(super) fn abort(what: &str) -> ! {
-    warning(ptr::null_mut(), &format!("everbloom: panic while {what}: the server aborts to protect its data. Please report this bug"));
+    let text = format!("everbloom: panic while {what}: the server aborts to protect its data. Please report this bug");
+    warning(ptr::null_mut(), &text);
     std::process::abort()
 }
 

@@ -22,7 +22,6 @@ static IS_STALE: AtomicBool = AtomicBool::new(true);
 /// Returns the largest size of a filter that a client may create: the setting, but at most the memory of the server.
 ///
 /// # Safety
-///
 /// `context` must be alive, or null.
 pub(super) unsafe fn client_limit_bytes(context: Context) -> u64 {
     if IS_STALE.swap(false, Relaxed) {
@@ -158,7 +157,6 @@ impl ByteLimit for LoadLimit {
 /// command with this key.
 ///
 /// # Safety
-///
 /// `io` must be the server's, within the running callback.
 unsafe fn serves_key_of(io: *mut RedisModuleIO) -> bool {
     let (Some(key_name), Some(string_ptr_len)) =

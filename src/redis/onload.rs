@@ -68,7 +68,6 @@ pub(super) unsafe extern "C" fn RedisModule_OnLoad(
 /// Registers everything. Steps that cannot fail come last, so that a module that fails to load leaves nothing behind.
 ///
 /// # Safety
-///
 /// As [`RedisModule_OnLoad`], with the API filled in.
 unsafe fn load(context: Context, argv: *mut *mut RedisModuleString, argc: c_int) -> bool {
     if let Some(name) = api::first_missing() {

@@ -57,7 +57,6 @@ pub(super) unsafe fn may_read(
 /// server then refuses to run a command that reads both keys.
 ///
 /// # Safety
-///
 /// The context must be that of the running command, and no key be open.
 pub(super) unsafe fn may_be_migrating(context: Context, key: &[u8], first: &[u8]) -> bool {
     let Some(call) = api!(RedisModule_Call).filter(|_| is_cluster_node()) else { return false };
@@ -164,7 +163,6 @@ impl Source {
 /// Returns a copy of the string of a key. The call is not made as the client, which may not have permission for GET.
 ///
 /// # Safety
-///
 /// `context` and `name` must be those of the running command.
 unsafe fn copy_of(context: Context, name: *mut RedisModuleString) -> Option<Vec<u8>> {
     let call = api!(RedisModule_Call)?;

@@ -82,7 +82,6 @@ impl Cells {
     /// takes no memory until its bits are set.
     ///
     /// # Errors
-    ///
     /// [`OutOfMemory`] if the allocation fails.
     pub fn try_new(state: CellState, size_bits: u64, has_head: bool) -> Result<Self, OutOfMemory> {
         let head_words = if has_head { HEAD_WORDS } else { 0 };
@@ -97,7 +96,6 @@ impl Cells {
     /// that may be set).
     ///
     /// # Errors
-    ///
     /// [`OutOfMemory`] if the allocation fails.
     pub fn try_clone(&self, memory: impl Memory) -> Result<Self, OutOfMemory> {
         let mut copy = Self::try_new(self.state.clone(), self.size_bits(), self.has_head())?;
@@ -282,7 +280,6 @@ impl Cells {
     /// Checks the rules of the cell type, and that the number of set cells is correct. O(bytes).
     ///
     /// # Errors
-    ///
     /// The rule that is broken.
     pub fn validate(&self) -> Result<(), &'static str> {
         if let Some(rule) = with_cells!(self.state, C => C::broken_rule(self)) {

@@ -38,7 +38,6 @@ impl Hash {
     /// O(length).
     ///
     /// # Errors
-    ///
     /// [`NotEncodable`].
     pub fn check(&self, item: &[u8]) -> Result<(), NotEncodable> {
         match self {

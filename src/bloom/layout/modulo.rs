@@ -168,7 +168,6 @@ impl LayerParameters {
     /// be checked without the array.
     ///
     /// # Errors
-    ///
     /// The name of the first field that is out of range or contradicts another.
     pub fn least_bytes(&self) -> Result<u64, &'static str> {
         self.probing().map(|(_, least_bits)| least_bits.div_ceil(8))
@@ -177,7 +176,6 @@ impl LayerParameters {
     /// Returns the layout with these parameters in an array of `size_bytes`.
     ///
     /// # Errors
-    ///
     /// The name of the first field that is out of range or contradicts another.
     pub fn layout(&self, size_bytes: u64) -> Result<Modulo, &'static str> {
         let (layout, least_bits) = self.probing()?;

@@ -37,7 +37,6 @@ impl Prime {
     /// error rate.
     ///
     /// # Errors
-    ///
     /// The rule that is broken.
     pub fn check(&self, size_bits: u64) -> Result<(), &'static str> {
         if !size_bits.is_multiple_of(8) || self.modulus.divisor() != size_bits {

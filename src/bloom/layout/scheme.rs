@@ -14,7 +14,6 @@ impl SchemeLayout {
     /// Returns the layout with these parameters.
     ///
     /// # Errors
-    ///
     /// The first field that is out of range.
     pub fn new(parameters: SchemeParameters) -> Result<Self, SchemeError> {
         let SchemeParameters { scheme, shift, probes, size_bits, .. } = parameters;

@@ -98,7 +98,6 @@ impl Filter {
     /// `is_forced` the result may exceed the promised error rate. O(bytes of all).
     ///
     /// # Errors
-    ///
     /// [`MergeError`].
     pub fn merge(
         &mut self,
@@ -121,7 +120,6 @@ impl Filter {
     /// Returns a new filter: a copy of the first source, into which the others are merged. O(bytes of all).
     ///
     /// # Errors
-    ///
     /// [`MergeError`].
     pub fn merged_of(
         sources: &[&Self],

@@ -88,7 +88,6 @@ impl<'f, 's: 'f> Planner<'f, 's> {
     /// compared.
     ///
     /// # Errors
-    ///
     /// [`MergeError`].
     pub(super) fn plan_source(
         &mut self,
@@ -221,7 +220,6 @@ impl<'f, 's: 'f> Planner<'f, 's> {
     /// the sum exceeds the promise, a new last layer is added. Its rate is a share of the remaining promise.
     ///
     /// # Errors
-    ///
     /// [`MergeError`].
     pub(super) fn finish(mut self, limit: &dyn ByteLimit) -> Result<MergePlan<'s>, MergeError> {
         let (promise, is_forced, count) = (self.filter.promise(), self.is_forced, self.layer_count());

@@ -52,7 +52,6 @@ impl Imported {
     /// Returns the next layer after `layers`.
     ///
     /// # Errors
-    ///
     /// [`AddError`] if the filter cannot grow.
     pub(super) fn next_layer(&self, layers: &[Layer]) -> Result<LayerSpec, AddError> {
         if self.growth.is_fixed_size() {

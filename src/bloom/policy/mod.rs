@@ -56,7 +56,6 @@ impl Policy {
     /// policy has its own.
     ///
     /// # Errors
-    ///
     /// [`AddError`] if the filter cannot grow.
     pub fn next_layer(&self, layers: &[Layer], hash: Hash, cells: CellType) -> Result<LayerSpec, AddError> {
         match self {
@@ -73,7 +72,6 @@ impl Policy {
     /// after a layer with a capacity of `before` items.
     ///
     /// # Errors
-    ///
     /// [`ReserveError`] if such a layer is impossible.
     pub fn layer_parameters(&self, index: usize, before: Option<u64>) -> Result<(u64, f64), ReserveError> {
         match self {
@@ -89,7 +87,6 @@ impl Policy {
     /// Returns the layer for a capacity and an error rate from [`layer_parameters`](Self::layer_parameters).
     ///
     /// # Errors
-    ///
     /// [`ReserveError`] if such a layer is impossible.
     pub fn sized_layer(
         &self,

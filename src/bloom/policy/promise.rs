@@ -39,7 +39,6 @@ impl Promise {
     /// Checks every field.
     ///
     /// # Errors
-    ///
     /// The name of the first field that is out of range.
     pub fn validate(&self) -> Result<(), &'static str> {
         if !(self.error_rate > 0.0 && self.error_rate < 1.0) {
@@ -57,7 +56,6 @@ impl Promise {
     /// Returns the capacity of the layer after one with a capacity of `before` items.
     ///
     /// # Errors
-    ///
     /// [`ReserveError::TooLong`] if it exceeds the largest capacity of a layer.
     pub fn layer_capacity(&self, before: Option<u64>) -> Result<u64, ReserveError> {
         let capacity_items = match before {
@@ -76,7 +74,6 @@ impl Promise {
     /// Returns the next layer after `layers`, some of which came from a merge if `are_united`.
     ///
     /// # Errors
-    ///
     /// [`AddError`] if the filter cannot grow.
     pub(super) fn next_layer(
         &self,

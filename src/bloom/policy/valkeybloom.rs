@@ -39,7 +39,6 @@ impl ValkeyBloom {
     /// Checks every field.
     ///
     /// # Errors
-    ///
     /// The name of the first field that is out of range.
     pub fn validate(&self) -> Result<(), &'static str> {
         // These comparisons are false for NaN.
@@ -75,7 +74,6 @@ impl ValkeyBloom {
     /// Returns the next layer after `layers`.
     ///
     /// # Errors
-    ///
     /// [`AddError`] if the filter cannot grow.
     pub fn next_layer(&self, layers: &[Layer], hash: Hash) -> Result<LayerSpec, AddError> {
         let before = layers.last().map(Layer::capacity_items);
@@ -91,7 +89,6 @@ impl ValkeyBloom {
 /// Returns the layer for `capacity_items` at `error_rate`.
 ///
 /// # Errors
-///
 /// [`ReserveError`] if such a layer is impossible.
 pub(super) fn layer_spec(
     capacity_items: u64,

@@ -110,7 +110,6 @@ impl Shape {
     /// Checks every field. Every decoder calls it before it allocates.
     ///
     /// # Errors
-    ///
     /// The name of the first field that is out of range.
     pub fn validate(&self) -> Result<(), &'static str> {
         let measures = self.cells.measures();

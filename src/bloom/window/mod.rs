@@ -142,7 +142,6 @@ impl Window {
     /// Returns whether the time was set unchanged. O(1).
     ///
     /// # Errors
-    ///
     /// [`MomentError`]; nothing has changed then.
     pub fn set_event(&mut self, moment_ms: u64) -> Result<bool, MomentError> {
         if moment_ms > self.now_ms.saturating_add(self.span.generation_ms()) {
@@ -168,7 +167,6 @@ impl Window {
     /// Returns the next layer after `layers`, for an item that is added at the current time.
     ///
     /// # Errors
-    ///
     /// [`AddError`] if the filter cannot grow.
     pub(super) fn next_layer(&self, layers: &[Layer], hash: Hash) -> Result<LayerSpec, AddError> {
         let generation = self.moment.added;

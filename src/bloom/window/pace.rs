@@ -30,7 +30,6 @@ impl AsTimed for Layer {
 /// O(layers * generations), some milliseconds.
 ///
 /// # Errors
-///
 /// [`ReserveError::TooLong`] if the filter refuses some of the items.
 pub fn shapes_at_pace(promise: &Promise, items: u64) -> Result<Vec<Shape>, ReserveError> {
     let before = |generation: u64| {
@@ -46,7 +45,6 @@ pub fn shapes_at_pace(promise: &Promise, items: u64) -> Result<Vec<Shape>, Reser
 /// Returns the layers of a filter with this promise after `items` items at one time. O(layers^2).
 ///
 /// # Errors
-///
 /// [`ReserveError::TooLong`] if the filter refuses some of the items.
 pub fn shapes_at_once(promise: &Promise, items: u64) -> Result<Vec<Shape>, ReserveError> {
     shapes_for(promise, std::iter::once((1, items)))

@@ -88,7 +88,6 @@ impl<'f, L: AsTimed> Placing<'f, L> {
     /// Returns the shape of the new layer for an item of a generation. O(layers).
     ///
     /// # Errors
-    ///
     /// [`AddError`] if the filter cannot grow.
     pub(super) fn next_shape(&self, generation: Generation) -> Result<Shape, AddError> {
         let Some((_, base)) = self.base() else { return Ok(self.columns(self.promise.capacity_items)) };

@@ -184,7 +184,6 @@ impl Window {
     /// Checks the parameters and the layers. O(layers).
     ///
     /// # Errors
-    ///
     /// The rule that is broken.
     pub(in crate::bloom) fn validate(&self, layers: &[Layer]) -> Result<(), &'static str> {
         if !(WINDOW_MIN_MS..=WINDOW_MAX_MS).contains(&self.span.ms()) {

@@ -28,7 +28,6 @@ impl<'a> Batch<'a> {
     /// Reads `word` and all arguments after it as a batch, and counts its items. O(bytes).
     ///
     /// # Errors
-    ///
     /// An unknown packing, a bad length, or data that ends in the middle of an item.
     pub(super) fn parse(word: &[u8], arguments: &mut Arguments<'a>) -> Result<Self, CommandError> {
         let (packing, words) = if word.eq_ignore_ascii_case(b"LINES") {

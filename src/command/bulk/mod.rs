@@ -187,7 +187,6 @@ impl Requested {
 /// Returns an empty buffer of `bytes` bytes.
 ///
 /// # Errors
-///
 /// [`CommandError::OutOfMemory`].
 fn byte_buffer(bytes: usize) -> Result<Vec<u8>, CommandError> {
     let mut buffer = Vec::new();

@@ -66,7 +66,6 @@ impl GuavaHeader {
     /// Reads the header and compares the total length with it. Allocates nothing. O(1).
     ///
     /// # Errors
-    ///
     /// The first wrong field.
     #[expect(clippy::big_endian_bytes, reason = "Java's DataOutputStream writes the high byte first")]
     pub fn decode(blob: &[u8]) -> Result<Self, GuavaError> {
@@ -96,7 +95,6 @@ impl GuavaHeader {
     /// O(bytes).
     ///
     /// # Errors
-    ///
     /// The first wrong field, or [`GuavaError::OutOfMemory`].
     pub fn read(
         blob: &[u8],

@@ -19,7 +19,6 @@ impl RedissonConfig {
     /// [`SchemeLayout`](crate::bloom::layout::SchemeLayout) checks their ranges.
     ///
     /// # Errors
-    ///
     /// The name of the field that is missing or not a number.
     pub fn read<V: AsRef<[u8]>>(
         mut field: impl FnMut(&'static str) -> Option<V>,
@@ -36,7 +35,6 @@ impl RedissonConfig {
 /// both in one slot, unless the name has braces. O(length).
 ///
 /// # Errors
-///
 /// [`OutOfMemory`].
 pub fn config_key(key: &[u8]) -> Result<Vec<u8>, OutOfMemory> {
     const SUFFIX: &[u8] = b":config";

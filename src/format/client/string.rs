@@ -11,7 +11,10 @@ use crate::bloom::{Cells, OutOfMemory};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum StringError {
     /// A bit is set after the end of a filter of this size: the size or the bit order is wrong.
-    #[error("the string has bits set at byte {byte}, beyond a filter of {size_bits} bits: check the number of bits and their order")]
+    #[error(
+        "the string has bits set at byte {byte}, beyond a filter of {size_bits} bits: check the number of bits and \
+                 their order"
+    )]
     BeyondEnd {
         /// Position of the byte with the first such bit, in bytes.
         byte: u64,
@@ -58,7 +61,6 @@ impl ExportError {
     /// Checks the largest possible length of a string. O(1).
     ///
     /// # Errors
-    ///
     /// [`ExportError::TooLong`].
     pub(super) const fn check(most_bytes: u64) -> Result<(), Self> {
         if most_bytes > STRING_MAX_BYTES { Err(Self::TooLong { most_bytes }) } else { Ok(()) }
@@ -109,7 +111,6 @@ impl StringForm {
     /// Returns the string that the client would have now. O(bytes).
     ///
     /// # Errors
-    ///
     /// [`ExportError`]. A filter is refused if its string could be too long, independently of its current bits.
     pub fn write(&self, bits: &Cells) -> Result<Vec<u8>, ExportError> {
         ExportError::check(bits.size_bytes().max(self.length_bytes))?;

@@ -53,7 +53,6 @@ impl<'b> Header<'b> {
     /// Reads a whole record and checks the shape of every layer. O(layers).
     ///
     /// # Errors
-    ///
     /// The first wrong field, or [`DecodeError::TooLarge`] if the filter exceeds the limit.
     pub fn decode(bytes: &'b [u8], limit: &dyn ByteLimit) -> Result<Self, DecodeError> {
         let (part, mut rest) = PolicyPart::read(bytes)?;
@@ -76,7 +75,6 @@ impl<'b> Header<'b> {
     /// memory is zeroed when it is first used.
     ///
     /// # Errors
-    ///
     /// [`DecodeError::Invalid`] if the filter breaks a rule, [`DecodeError::OutOfMemory`].
     pub fn build(self) -> Result<(Filter, Vec<u64>), DecodeError> {
         let (mut layers, mut set_cells) = (Vec::with_capacity(self.layers.len()), Vec::new());

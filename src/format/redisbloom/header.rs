@@ -59,7 +59,6 @@ pub fn encode(policy: &RedisBloom, filter: &Filter) -> Vec<u8> {
 /// zeroed when it is first used.
 ///
 /// # Errors
-///
 /// The first wrong field, [`DecodeError::TooLarge`] if the filter exceeds the limit, or [`DecodeError::OutOfMemory`].
 pub fn decode(bytes: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
     let (head, rest) = bytes.split_at_checked(OLD_CHAIN_HEADER_BYTES).ok_or(DecodeError::Truncated)?;

@@ -39,7 +39,6 @@ pub(super) fn chunk<'f>(policy: &RedisBloom, filter: &'f Filter, iterator: u64) 
 /// `next_iterator` is the one that BF.SCANDUMP replied with it. O(bytes).
 ///
 /// # Errors
-///
 /// [`ChunkError`]; the filter is then unchanged. The order is RedisBloom's: data that is longer than the iterator is
 /// bad; a position before the first layer or after the last is beyond the end; last, the chunk may be too big.
 pub(super) fn load_chunk(filter: &mut Filter, next_iterator: u64, data: &[u8]) -> Result<(), ChunkError> {

@@ -40,7 +40,6 @@ pub fn save(policy: &RedisBloom, filter: &Filter, sink: &mut impl Sink) {
 /// Reads what any release wrote. O(bytes); takes the memory of the filter and of its largest layer.
 ///
 /// # Errors
-///
 /// The first wrong field.
 pub fn load(
     source: &mut impl Source,

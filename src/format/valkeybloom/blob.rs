@@ -66,7 +66,6 @@ pub fn encode(policy: &ValkeyBloom, layers: &[Layer]) -> Result<Vec<u8>, OutOfMe
 /// Reads a whole blob. O(bytes).
 ///
 /// # Errors
-///
 /// The first wrong field.
 pub fn decode(blob: &[u8], limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
     let (head, mut rest) = read::<Head>(blob, HEAD_BYTES)?;

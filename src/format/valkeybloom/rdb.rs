@@ -38,7 +38,6 @@ const _: () = assert!(SLICE_HEADER_BYTES <= HEAD_BYTES, "every layer of this kin
 /// Reads a filter in encoding `version`, 0 or 1. O(bytes); takes the memory of the filter and of one layer.
 ///
 /// # Errors
-///
 /// The first wrong field.
 pub fn load(source: &mut impl Source, version: i32, limit: &dyn ByteLimit) -> Result<Filter, DecodeError> {
     match version {

@@ -156,7 +156,6 @@ pub(super) fn huge_pages_wanted() -> bool {
 /// case. RedisBloom's settings of cuckoo filters are ignored. Returns warnings for the log.
 ///
 /// # Errors
-///
 /// A line for the log, RedisBloom's if it has one. The module must not load.
 pub(super) fn apply_arguments(arguments: &[&[u8]]) -> Result<Vec<String>, String> {
     // A single empty argument counts as none, as in RedisBloom: launchers pass an unset variable that way.

@@ -17,7 +17,6 @@ use crate::redis::{log, server};
 /// a name is taken or a configured value is invalid. The module must not load then.
 ///
 /// # Safety
-///
 /// `context` must be that of the running `RedisModule_OnLoad`.
 pub(in crate::redis) unsafe fn register(context: Context) -> bool {
     for setting in &SETTINGS {
@@ -48,7 +47,6 @@ pub(in crate::redis) unsafe fn register(context: Context) -> bool {
 /// refusal.
 ///
 /// # Safety
-///
 /// As [`register`].
 unsafe fn register_plain_names(context: Context) {
     let flags = raw::REDISMODULE_CONFIG_UNPREFIXED;

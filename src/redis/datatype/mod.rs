@@ -128,7 +128,6 @@ const LABORIOUS_UNITS: usize = 1_001;
 /// Returns the effort of a filter. For freeing it depends on the pages, for defragmentation on the number of layers.
 ///
 /// # Safety
-///
 /// Called by the server only, with a value of the type.
 unsafe extern "C" fn free_effort(_key: *mut RedisModuleString, value: *const c_void) -> usize {
     // SAFETY: a value of the type, which nothing changes during the callback.

@@ -29,7 +29,6 @@ pub(super) const fn nth_format<const PLACE: usize>() -> Format {
 /// separate callback.
 ///
 /// # Safety
-///
 /// Called by the server only, with a value to be read from `io`.
 pub(super) unsafe extern "C" fn load<const PLACE: usize>(
     io: *mut RedisModuleIO,

@@ -139,7 +139,6 @@ impl RedisBloom {
     /// Returns the next layer after `layers`.
     ///
     /// # Errors
-    ///
     /// [`AddError`] if the filter cannot grow.
     pub(super) fn next_layer(&self, layers: &[Layer]) -> Result<LayerSpec, AddError> {
         let (hash, error_rate) = match layers.last().map(|last| (last, last.layout())) {
