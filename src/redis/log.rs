@@ -198,8 +198,10 @@ pub(super) fn report_panics() {
 
 /// Aborts the server, after a panic that left a filter or a snapshot in an unknown state.
 pub(super) fn abort(what: &str) -> ! {
-    let text = format!("everbloom: panic while {what}: the server aborts to protect its data. Please report this bug");
-    warning(ptr::null_mut(), &text);
+    warning(
+        ptr::null_mut(),
+        &format!("everbloom: panic while {what}: the server aborts to protect its data. Please report this bug"),
+    );
     std::process::abort()
 }
 
