@@ -16,11 +16,11 @@ use crate::support::make::{add, contains, plain, promise, unreserved};
 
 /// Layers of a grown filter.
 const LAYERS: u32 = 6;
-/// Where the absent items of a filter begin: far above the number of any item added.
+/// The first absent item of a filter: far above the number of any added item.
 const ABSENT: u64 = 1 << 48;
 
-/// Asked rates with the probes per case of the default and the full run: enough for 10 and 400 false positives
-/// at the lowest rate.
+/// Promised rates, with the probes per case of the default and the full run: enough for 10 and 400 false positives at
+/// the lowest rate.
 const RATES: [(f64, u64, u64); 4] = [
     (1e-2, 2_000_000, 20_000_000),
     (1e-3, 5_000_000, 100_000_000),
@@ -28,7 +28,7 @@ const RATES: [(f64, u64, u64); 4] = [
     (1e-6, 10_000_000, 400_000_000),
 ];
 
-/// Items with the number of filters of each, over which the probes are spread.
+/// Numbers of items, with the number of filters over which the probes are spread.
 const SIZES: [(u64, u64); 6] =
     [(10, 4_000), (100, 1_000), (1_000, 200), (10_000, 16), (100_000, 4), (10_000_000, 1)];
 
@@ -36,15 +36,15 @@ const SIZES: [(u64, u64); 6] =
 enum Shape {
     /// One layer for all items.
     Fixed,
-    /// Six full layers, each twice the one before.
+    /// Six full layers, each twice as large as the one before.
     Grown,
-    /// The same of a filter whose capacity nobody chose.
+    /// The same for a filter with the default capacity.
     Unreserved,
 }
 
 impl Shape {
-    /// Reserved capacity and items of the full filter. A grown one is reserved for `items` and takes 63 times as
-    /// many, except the largest, which takes `items` in all: 10 million need no 630 to be proven.
+    /// Returns the reserved capacity and the number of items of the full filter. A grown one is reserved for `items`
+    /// and takes 63 times as many, except the largest, which takes `items` in total, to save time.
     fn reserved_and_total(self, items: u64) -> (u64, u64) {
         let per_reserved = (1 << LAYERS) - 1;
         match self {
@@ -55,7 +55,7 @@ impl Shape {
     }
 }
 
-/// One item of an endless sequence; different `seed`s have different items.
+/// Returns an item of an endless sequence. Different seeds give different items.
 fn item(seed: u64, index: u64) -> [u8; 16] {
     if index.is_multiple_of(8) {
         // Consecutive numbers.
@@ -65,14 +65,14 @@ fn item(seed: u64, index: u64) -> [u8; 16] {
     (u128::from(mix(start)) << 64 | u128::from(mix(start ^ 0x5851_f42d_4c95_7f2d))).to_le_bytes()
 }
 
-/// The finalizer of splitmix64 (Steele, Lea and Flood, 2014).
+/// Returns the finalizer of splitmix64 (Steele, Lea and Flood, 2014).
 fn mix(mut word: u64) -> u64 {
     word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     word ^ (word >> 31)
 }
 
-/// A filter that has counted as many items as it was reserved for, or as its six layers hold.
+/// Returns a filter that has counted as many items as it was reserved for, or as its six layers hold.
 fn full_filter(rate: f64, items: u64, shape: Shape, seed: u64) -> Filter {
     let (capacity_items, total) = shape.reserved_and_total(items);
     let mut filter = plain(match shape {
@@ -91,7 +91,7 @@ fn full_filter(rate: f64, items: u64, shape: Shape, seed: u64) -> Filter {
     filter
 }
 
-/// Measures every case of one asked rate.
+/// Measures every case of one promised rate.
 fn keeps(rate: f64) {
     let full_run = std::env::var("EVERBLOOM_ACCURACY").is_ok_and(|value| value == "full");
     let &(_, default_probes, full_probes) = RATES.iter().find(|(asked, ..)| *asked == rate).unwrap();
@@ -99,7 +99,7 @@ fn keeps(rate: f64) {
     let mut broken = Vec::new();
     for shape in [Shape::Fixed, Shape::Grown, Shape::Unreserved] {
         for (items, filters) in SIZES {
-            // The two largest grown ones cost as much as all others together.
+            // The two largest grown filters take as much time as all others together.
             if !full_run && shape != Shape::Fixed && items > 10_000 {
                 continue;
             }

@@ -1,5 +1,5 @@
-//! Many items in one command against the same items one by one: the same replies and the same cells, for every kind of
-//! filter, in layers that fit the caches and in those that are asked for ahead, in one layer and in several.
+//! Many items in one command give the same replies and cells as the same items one by one: for every kind of filter,
+//! in layers that fit the caches and in layers that are prefetched, in one layer and in several.
 
 use crate::support::Random;
 use crate::support::make::{
@@ -13,7 +13,7 @@ use everbloom::bloom::{CellType, Filter, Growth, Hash, NoPrefetch};
 
 const WINDOW_MS: u64 = 14_000;
 
-/// Makes a filter of a kind for a rate, a number of items, and a growth factor or 0.
+/// Creates a filter of a kind for an error rate, a number of items, and an expansion or 0.
 type Make = fn(f64, u64, u32) -> Filter;
 
 const KINDS: [(&str, Make); 8] = [
@@ -32,8 +32,8 @@ const KINDS: [(&str, Make); 8] = [
     ("keyed window", |rate, items, expansion| keyed_window(promise(rate, items, expansion), WINDOW_MS)),
 ];
 
-/// Filters of every kind: name, kind, error rate, capacity, items to add. Layers of up to 1 MiB are not asked for ahead, those
-/// of everbloom are paged from 2 MiB on; at 1e-6 an item has six lines.
+/// Returns filters of every kind: name, kind, error rate, capacity, items to add. Layers of up to 1 MiB are not
+/// prefetched; those of everbloom are paged from 2 MiB on; at 1e-6 an item has six lines.
 fn filters() -> impl Iterator<Item = (String, Make, f64, u64, u64)> {
     let sizes =
         [(100, 0.01, 3000), (900_000, 0.01, 40_000), (2_000_000, 0.01, 40_000), (700_000, 1e-6, 40_000)];
@@ -42,7 +42,7 @@ fn filters() -> impl Iterator<Item = (String, Make, f64, u64, u64)> {
     })
 }
 
-/// Items of 1 to 40 bytes, all of them different.
+/// Returns different items of 1 to 40 bytes.
 fn items(kind: u8, count: u64) -> Vec<Vec<u8>> {
     (0..count)
         .map(|number| {
@@ -59,7 +59,7 @@ fn borrowed(items: &[Vec<u8>]) -> Vec<&[u8]> {
     items.iter().map(Vec::as_slice).collect()
 }
 
-/// Slices of 1, 2, ... up to 100 items, and again: every size of a group and of what is left over.
+/// Returns slices of 1, 2, ... up to 100 items, repeatedly: every size of a group and of its rest.
 fn commands<'s, 'i>(items: &'s [&'i [u8]]) -> impl Iterator<Item = &'s [&'i [u8]]> {
     let mut rest = items;
     (1..=100).cycle().map_while(move |size| {
@@ -69,7 +69,7 @@ fn commands<'s, 'i>(items: &'s [&'i [u8]]) -> impl Iterator<Item = &'s [&'i [u8]
     })
 }
 
-/// Adds items to one filter together and to another in turn. Asserts that both reply alike.
+/// Adds items to one filter together and to another one by one. Asserts that both give the same replies.
 fn add_both(batched: &mut Filter, single: &mut Filter, items: &[&[u8]], context: &str) {
     let mut outcomes = Vec::new();
     batched.add_many(items, &ANY, NoPrefetch, |outcome| {
@@ -80,7 +80,7 @@ fn add_both(batched: &mut Filter, single: &mut Filter, items: &[&[u8]], context:
     assert_eq!(outcomes, expected, "{context}");
 }
 
-/// Asks a filter for items together and in turn. Asserts that it replies alike, and returns the replies.
+/// Looks up items together and one by one. Asserts that the replies are equal, and returns them.
 fn found_both(filter: &Filter, items: &[&[u8]], context: &str) -> Vec<bool> {
     let mut found = Vec::new();
     filter.contains_many(items, NoPrefetch, |is_in| found.push(is_in));
@@ -102,7 +102,7 @@ fn assert_same(one: &Filter, other: &Filter, context: &str) {
 #[test]
 fn adding_many_sets_the_cells_that_adding_one_by_one_sets() {
     for (name, make, rate, capacity, count) in filters() {
-        // Every other item comes twice, some right after each other.
+        // Every other item occurs twice, sometimes consecutively.
         let (mut stream, added) = (Vec::new(), items(b'a', count));
         for (index, item) in added.iter().enumerate() {
             stream.push(item.as_slice());
@@ -132,7 +132,7 @@ fn asking_for_many_has_the_replies_of_asking_one_by_one() {
         let mut filter = make(rate, capacity, 2);
         set_time(&mut filter, START_MS);
         filter.add_many(&borrowed(&added), &ANY, NoPrefetch, |outcome| outcome.is_ok());
-        // Stretches of items that are there, of items that are not, and of both in turn.
+        // Runs of present items, of absent items, and of both alternately.
         let mixed =
             added.iter().zip(&absent).enumerate().map(|(index, (added, absent))| match index / 500 % 3 {
                 0 => added,
@@ -151,7 +151,7 @@ fn asking_for_many_has_the_replies_of_asking_one_by_one() {
 fn every_item_is_found_in_chains_of_any_length() {
     for (name, make) in KINDS {
         let added = items(b'a', 400);
-        // Layers of one item, with so few probes that there is no second look at them.
+        // Layers of one item, with so few probes that they are tested in one part.
         let mut filter = make(0.3, 1, 1);
         set_time(&mut filter, START_MS);
         for (index, item) in added.iter().enumerate() {
@@ -168,7 +168,7 @@ fn every_item_is_found_in_chains_of_any_length() {
     }
 }
 
-/// Random commands, in filters that grow, refuse and saturate, over time, with items that are deleted.
+/// Runs random commands in filters that grow, refuse and saturate, over time, with deletions.
 #[test]
 fn random_commands_with_many_items_are_the_same_commands_one_by_one() {
     let seed = 0x0062_6174_6368;

@@ -1,4 +1,4 @@
-//! The chunks of BF.SCANDUMP: whole they make the same filter, and no chunk of anything else gets in.
+//! The chunks of BF.SCANDUMP: all chunks of a dump recreate the filter, and other chunks are refused.
 
 use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::{Filter, Format, ItemHash, NoPrefetch, UnknownMemory};
@@ -9,7 +9,7 @@ use everbloom::format::record::POLICY_BYTES;
 
 use crate::support::make::{ANY, cells_of, plain, promise};
 
-/// Returns a filter of our own with `items` items, whose names begin with `name`.
+/// Returns a filter of everbloom's own format with `items` items, whose names begin with `name`.
 fn filter(error_rate: f64, capacity_items: u64, expansion: u32, name: &str, items: u64) -> Filter {
     let mut filter = plain(promise(error_rate, capacity_items, expansion));
     add(&mut filter, name, items);
@@ -22,7 +22,7 @@ fn add(filter: &mut Filter, name: &str, items: u64) {
     }
 }
 
-/// A filter of several layers.
+/// Returns a filter of several layers.
 fn grown() -> Filter {
     filter(0.001, 10, 2, "grown", 100)
 }
@@ -37,13 +37,13 @@ fn samples() -> Vec<Filter> {
     ]
 }
 
-/// All chunks of a dump that begins with a fresh mark, the header first.
+/// Returns all chunks of a dump that begins with a new mark, the header first.
 fn dumped(filter: &mut Filter, mark: u64) -> Vec<(u64, Vec<u8>)> {
     filter.mark_state(mark);
     rest(filter, 0)
 }
 
-/// The chunks from an iterator on.
+/// Returns the chunks from an iterator on.
 fn rest(filter: &Filter, mut iterator: u64) -> Vec<(u64, Vec<u8>)> {
     let mut chunks = Vec::new();
     while let Some(chunk) = chunk(filter, iterator).unwrap() {
@@ -57,7 +57,7 @@ fn load(filter: &mut Filter, (iterator, data): &(u64, Vec<u8>)) -> Result<(), Ch
     load_chunk(filter, *iterator, data, Trust::Marks)
 }
 
-/// Returns all that two filters can differ in: the header and the bits.
+/// Returns everything in which two filters can differ: the header and the bits.
 fn state(filter: &Filter) -> (Vec<u8>, Vec<Vec<u8>>) {
     (header(filter), cells_of(filter).into_iter().map(<[u8]>::to_vec).collect())
 }
@@ -78,7 +78,7 @@ fn a_dump_loads_to_the_same_filter_in_any_order_of_chunks() {
             load(&mut again, chunk).unwrap();
         }
         assert_eq!(state(&again), state(&filter));
-        // The chunks of the copy are the same but for their mark.
+        // The chunks of the copy are equal except for their mark.
         let without_seals = |chunks: &[(u64, Vec<u8>)]| -> Vec<(u64, Vec<u8>)> {
             chunks
                 .iter()
@@ -143,7 +143,7 @@ fn a_chunk_of_another_filter_or_of_another_dump_is_refused() {
     let (of_a, of_b) = (dumped(&mut a, 1), dumped(&mut b, 2));
     let mut target = from_header(&of_a[0].1, &ANY).unwrap();
     assert_eq!(load(&mut target, &of_b[1]), Err(ChunkError::OtherDump));
-    // Nor into a filter that no header made.
+    // A filter that no header created refuses it too.
     assert_eq!(load(&mut b, &of_a[1]), Err(ChunkError::OtherDump));
     assert_contains(&b, "b", 500);
     // A later dump of a filter that has changed, and an earlier one.
@@ -153,11 +153,11 @@ fn a_chunk_of_another_filter_or_of_another_dump_is_refused() {
     let mut newest = from_header(&later[0].1, &ANY).unwrap();
     assert_eq!(load(&mut newest, &of_a[1]), Err(ChunkError::OtherDump));
     assert_eq!(load(&mut newest, &later[1]), Ok(()));
-    // A second dump of a filter that has not changed is the same dump.
+    // A second dump of an unchanged filter is the same dump.
     assert_eq!(dumped(&mut a, 4), later);
 }
 
-/// An empty filter like another, but for what `alter` does to its header.
+/// Returns an empty filter like another one, with the changes of `alter` in its header.
 fn altered(filter: &Filter, alter: impl FnOnce(&mut Vec<u8>)) -> Filter {
     let mut payload = header(filter);
     alter(&mut payload);
@@ -168,7 +168,7 @@ fn altered(filter: &Filter, alter: impl FnOnce(&mut Vec<u8>)) -> Filter {
 fn a_chunk_of_a_filter_of_another_shape_is_refused_whichever_field_differs() {
     let mut source = filter(0.01, 1000, 0, "a", 500);
     let (iterator, data) = dumped(&mut source, 5).swap_remove(1);
-    // Also from a trusted sender.
+    // They are refused from a trusted sender too.
     let load = |filter: &mut Filter, iterator| load_chunk(filter, iterator, &data, Trust::Sender);
     assert_eq!(load(&mut altered(&source, |_| ()), iterator), Ok(()));
     let add = |at: usize, more: u64| {
@@ -187,7 +187,7 @@ fn a_chunk_of_a_filter_of_another_shape_is_refused_whichever_field_differs() {
         assert_eq!(load(&mut other, iterator), Err(ChunkError::BadData), "{what}");
         assert_eq!(set_bits(&other), [0], "{what}");
     }
-    // Two layers that differ in nothing but their place.
+    // Two layers that differ only in their position.
     let mut twins = altered(&source, |header| {
         header[10] = 2;
         header.extend_from_within(POLICY_BYTES..);
@@ -207,7 +207,7 @@ fn a_header_is_no_chunk_and_a_chunk_no_header() {
     let mut filter = filter(0.01, 1000, 0, "a", 500);
     let chunks = dumped(&mut filter, 5);
     let before = state(&filter);
-    // Wherever its bytes would fit.
+    // At every iterator where its bytes would fit.
     for iterator in 0..=chunks[1].0 + 1 {
         let outcome = load_chunk(&mut filter, iterator, &chunks[0].1, Trust::Sender);
         assert!(outcome.is_err(), "{iterator}");
@@ -221,7 +221,7 @@ fn adds_during_a_dump_and_a_load_are_kept_and_counted() {
     let mut source = grown();
     let first = dumped(&mut source, 6);
     let mut copy = from_header(&first[0].1, &ANY).unwrap();
-    // The source goes on, and so does the copy, where all items but its own are still missing.
+    // Both the source and the copy get new items. The copy does not have the dumped items yet.
     add(&mut source, "meanwhile", 1);
     add(&mut copy, "own", 20);
     let chunks = rest(&source, 1);
@@ -231,7 +231,7 @@ fn adds_during_a_dump_and_a_load_are_kept_and_counted() {
     assert_contains(&copy, "grown", 100);
     assert_contains(&copy, "own", 20);
     assert_eq!(copy.items(), 120);
-    // An old chunk once more takes nothing away.
+    // Loading an old chunk again removes nothing.
     add(&mut copy, "last", 20);
     let before = state(&copy);
     for chunk in &chunks[..first.len() - 1] {
@@ -259,7 +259,7 @@ fn a_primary_and_a_log_may_send_the_chunks_of_a_filter_that_came_by_a_snapshot()
     assert_eq!(outcome, Err(ChunkError::BadData));
 }
 
-/// The chunks that an append-only file holds, and blobs.
+/// Returns the chunks and blobs of an append-only file.
 fn rewritten(filter: &Filter, fresh: u64) -> Vec<(u64, Vec<u8>)> {
     let mut chunks = Vec::new();
     rewrite(filter, UnknownMemory, fresh, &mut |command| match command {
@@ -276,7 +276,7 @@ fn a_rewritten_file_holds_what_a_header_does_not_imply() {
         let chunks = rewritten(&filter, 7);
         let occupied = set_bits(&filter).into_iter().filter(|set| *set > 0).count();
         assert_eq!(chunks.len(), 1 + occupied);
-        // The server may load the file, and a client send it to another server.
+        // The server may load the file, or a client may send it to another server.
         for trust in [Trust::Sender, Trust::Marks] {
             let mut again = from_header(&chunks[0].1, &ANY).unwrap();
             for (iterator, data) in &chunks[1..] {
@@ -284,13 +284,13 @@ fn a_rewritten_file_holds_what_a_header_does_not_imply() {
             }
             assert_eq!(state(&again), state(&filter));
         }
-        // A chunk of another rewriting is of another state.
+        // A chunk of another rewrite belongs to another state.
         let other = rewritten(&filter, 8);
         if let Some(chunk) = chunks.get(1) {
             assert_eq!(load(&mut from_header(&other[0].1, &ANY).unwrap(), chunk), Err(ChunkError::OtherDump));
         }
     }
-    // The middle one of three chunks has no bit.
+    // The second of three chunks has no set bit.
     let mut filter = plain(promise(0.01, 30_000_000, 0));
     let cells = filter.layers_mut()[0].cells_mut();
     assert!(cells.add_segment(0, &[1]) && cells.add_segment(33 << 20, &[1]));
@@ -299,7 +299,7 @@ fn a_rewritten_file_holds_what_a_header_does_not_imply() {
     assert_eq!(iterators[..2], [1, 1 + (16 << 20)]);
 }
 
-/// A header with its mark and check, as docs/formats.md has them.
+/// Returns a header with its mark and checksum, as docs/formats.md describes them.
 pub(super) fn sealed_header(payload: &[u8], mark: u64) -> Vec<u8> {
     let ItemHash { h1, h2 } = hash128(payload);
     let words: Vec<u8> = [h1, h2, 0, 0, 0, 0, mark].iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -340,7 +340,7 @@ fn a_dump_after_a_change_that_was_taken_back_has_another_mark() {
 fn a_header_without_our_seal_is_redisblooms_whatever_it_begins_with() {
     let magic = u64::from_le_bytes(*b"evbl\x01\0\x01\0");
     assert_eq!(magic, 281_481_090_070_117);
-    // One layer of 4 bytes that is nearly of one item.
+    // One layer of 4 bytes with a rate close to 1.
     let mut bytes = magic.to_le_bytes().to_vec();
     for field in [1u32, 5, 2] {
         bytes.extend(field.to_le_bytes());
@@ -351,7 +351,7 @@ fn a_header_without_our_seal_is_redisblooms_whatever_it_begins_with() {
     bytes.extend(8u32.to_le_bytes());
     bytes.extend((1u64 << 50).to_le_bytes());
     bytes.push(0);
-    // Read as RedisBloom's header, whose array cannot have taken that many items.
+    // It is read as RedisBloom's header, whose array cannot have taken that many items.
     let filter = from_header(&bytes, &ANY).unwrap();
     assert_eq!((filter.format(), filter.items()), (Format::RedisBloom, 64));
 }

@@ -1,4 +1,4 @@
-//! docs/commands.md says what the table of commands and the error texts say. Links lead somewhere.
+//! docs/commands.md agrees with the table of commands and the error texts. Links have targets.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
 }
 
-/// Returns the text with single spaces for all white space: lines are wrapped differently.
+/// Returns the text with single spaces in place of all white space, because lines are wrapped differently.
 fn unwrapped(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -44,7 +44,7 @@ const ERROR_TEXTS: [&str; 5] = [
     "src/format/client/string.rs",
 ];
 
-/// Returns whether the parts follow one another in the text.
+/// Returns whether the parts occur in the text in this order.
 fn has_in_order(mut text: &str, parts: &[&str]) -> bool {
     parts.iter().all(|part| text.split_once(part).map(|(_, rest)| text = rest).is_some())
 }
@@ -55,8 +55,8 @@ fn constant_parts(text: &str) -> Vec<&str> {
     parts.filter(|part| !part.is_empty()).collect()
 }
 
-/// Returns whether a documented error is `text` of the code with values or `...` in the place of the braces, or the
-/// beginning of it before `...`.
+/// Returns whether a documented error is `text` of the code, with values or `...` in place of the braces, or its
+/// beginning followed by `...`.
 fn is_documented_as(text: &str, documented: &str) -> bool {
     let [text, documented] = [text, documented].map(|error| error.strip_prefix("ERR ").unwrap_or(error));
     if let Some(beginning) = documented.strip_suffix("...") {
@@ -112,7 +112,7 @@ fn the_reference_is_wrapped() {
     }
 }
 
-/// What GitHub makes of a heading for links to it.
+/// Returns the anchor that GitHub makes of a heading.
 fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.collect::<String>().to_lowercase().replace(' ', "-")
@@ -125,7 +125,7 @@ fn anchors(text: &str) -> Vec<String> {
     headings.map(anchor).collect()
 }
 
-/// The pages that people read: README.md and other pages at the top, docs/ with what is below.
+/// Returns the pages for readers: README.md and other pages at the top, and everything in docs/.
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folders = [root.to_path_buf(), root.join("docs"), root.join("docs/decisions")];

@@ -1,4 +1,4 @@
-//! Figures in the text of the documentation are those of the cells, or of the sizing.
+//! Figures in the documentation are those of the benchmark cells, or of the sizing.
 
 use std::fs;
 
@@ -9,7 +9,8 @@ fn page(name: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The least and the most that RedisBloom's time is of everbloom's, over the work on filters of these sizes.
+/// Returns the smallest and largest ratio of RedisBloom's time to everbloom's, over the workloads on filters of these
+/// sizes.
 fn compared(sizes: &[&str], per_command: u32) -> String {
     let cells =
         fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/performance-elsewhere.csv")).unwrap();
@@ -55,7 +56,7 @@ fn the_table_of_sizes_is_right() {
     ] {
         let sizes = [0.01, 0.001, 0.0001].map(|error_rate| {
             let options = Options { error_rate, capacity_items: items, ..Options::default() };
-            // As `SIZE` of BF.INFO. Memory that is not written to is not taken.
+            // The size is that of `SIZE` of BF.INFO. Memory that is not written to is not taken.
             let bytes = BloomFilter::new(options).unwrap().size_bytes() as f64;
             match bytes {
                 ..1e5 => format!("{:.1} kB", bytes / 1e3),

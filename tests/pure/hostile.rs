@@ -1,5 +1,5 @@
-//! What the tests of altered bytes have in common for all formats: the values that a field may become, and what a
-//! filter of such bytes must still do.
+//! Helpers for the tests of changed bytes in all formats: the values that a field may get, and what a filter of such
+//! bytes must still do.
 
 use everbloom::bloom::limits::LAYERS_MAX;
 use everbloom::bloom::{CellType, Depth, Filter, NoPrefetch, UnknownMemory};
@@ -10,7 +10,7 @@ use crate::support::make::{ANY, START_MS, contains, set_time};
 use crate::support::saved::{loaded_as, saved};
 use crate::support::{Field, Random};
 
-/// Numbers at the edges of every width and limit.
+/// Numbers at the limits of every width and range.
 #[rustfmt::skip]
 pub const NUMBERS: [u64; 31] = [
     0, 1, 2, 3, 7, 8, 50, 51, 63, 64, 127, 128, 255, 256, 4096, 4097, 0x7fff, 0xffff,
@@ -18,7 +18,7 @@ pub const NUMBERS: [u64; 31] = [
     u64::MAX - 7, u64::MAX - 1, u64::MAX, 2048, 2049,
 ];
 
-/// Numbers that are no error rate, or hardly one, or no bits per item.
+/// Numbers that are invalid or nearly invalid as an error rate or as bits per item.
 #[rustfmt::skip]
 pub const FLOATS: [f64; 21] = [
     0.0, -0.0, 5e-324, 1e-300, f64::MIN_POSITIVE, 0.5, -0.5, 1.0, -1.0, 2.0, 1e300, f64::MAX, f64::MIN,
@@ -26,7 +26,7 @@ pub const FLOATS: [f64; 21] = [
     1.0f64.next_down(),
 ];
 
-/// Returns what a field may become: values at edges, values near its own, and values of other kinds.
+/// Returns the values that a field may get: values at limits, values near its own, and values of other types.
 pub fn edges(field: &Field) -> Vec<Field> {
     let mut all = vec![Field::Unsigned(1), Field::Double(0.5), Field::Float(0.5), Field::Bytes(Vec::new())];
     match field {
@@ -54,7 +54,7 @@ pub fn edges(field: &Field) -> Vec<Field> {
     all
 }
 
-/// Returns a value for a field, at an edge or any.
+/// Returns a random value for a field, at a limit or anywhere.
 pub fn anything(field: &Field, random: &mut Random) -> Field {
     match (field, random.below(4)) {
         (Field::Unsigned(_), 0) => Field::Unsigned(random.next() >> random.below(64)),
@@ -66,7 +66,7 @@ pub fn anything(field: &Field, random: &mut Random) -> Field {
     }
 }
 
-/// The numbers of altered payloads that were refused, and that were a filter.
+/// The numbers of changed payloads that were refused, and that gave a filter.
 #[derive(Debug, Default)]
 pub struct Outcomes {
     refused: u32,
@@ -74,7 +74,7 @@ pub struct Outcomes {
 }
 
 impl Outcomes {
-    /// Counts an outcome and checks it: an error has a text, and a filter behaves.
+    /// Counts an outcome and checks it: an error has a text, and a filter works.
     pub fn judge(&mut self, outcome: Result<Filter, DecodeError>, context: &dyn Fn() -> String) {
         match outcome {
             Ok(filter) => {
@@ -88,15 +88,15 @@ impl Outcomes {
         }
     }
 
-    /// Checks that the payloads were altered in ways that matter.
+    /// Asserts that enough payloads were refused, and enough were accepted.
     pub fn assert_at_least(&self, refused: u32, accepted: u32) {
         println!("{self:?}");
         assert!(self.refused >= refused && self.accepted >= accepted, "{self:?}");
     }
 }
 
-/// Checks that a filter finds what is added to it at any time, keeps all rules, loses items where it can, and is
-/// written and read again.
+/// Checks that a filter finds the items that are added to it at any time, keeps all rules, deletes items if it can,
+/// and can be saved and loaded.
 fn assert_behaves(mut filter: Filter, context: &dyn Fn() -> String) {
     assert!((1..=LAYERS_MAX).contains(&filter.layer_count()), "{}", context());
     assert_eq!(filter.internal_validate(Depth::Cells), Ok(()), "{}", context());

@@ -1,4 +1,4 @@
-//! Keyed filters: who does not know the key cannot choose items that one takes for others; and their bytes.
+//! Keyed filters: without the key nobody can craft items that collide. Also their bytes.
 
 use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::hash::siphash::HashKey;
@@ -16,11 +16,11 @@ fn keyed(promise: Promise, key: [u8; 16], items: u64) -> Filter {
     filter
 }
 
-/// The item of 16 bytes whose MurmurHash3 x64_128 with seed 0 this is: every step of the hash, undone.
+/// Returns the item of 16 bytes with this MurmurHash3 x64_128 with seed 0: it inverts every step of the hash.
 fn preimage(hash: ItemHash) -> [u8; 16] {
     const C1: u64 = 0x87c3_7b91_1142_53d5;
     const C2: u64 = 0x4cf5_ad43_2745_937f;
-    // Newton's iteration doubles the right bits of an inverse modulo 2^64.
+    // Newton's iteration doubles the correct bits of an inverse modulo 2^64.
     let inverse = |odd: u64| (0..6).fold(odd, |x, _| x.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(x))));
     let unmix = |mut k: u64| {
         k ^= k >> 33;
@@ -45,7 +45,7 @@ fn preimage(hash: ItemHash) -> [u8; 16] {
 
 #[test]
 fn items_that_are_crafted_for_the_known_hash_meet_a_keyed_filter_as_any_others() {
-    // Scattered, and paged.
+    // Scattered and paged.
     for capacity_items in [1000, 3_000_000] {
         let promise = promise(1e-6, capacity_items, 2);
         let mut plain = plain(promise);
@@ -57,11 +57,11 @@ fn items_that_are_crafted_for_the_known_hash_meet_a_keyed_filter_as_any_others()
         let crafted: Vec<_> = (1..=2000u64)
             .map(|number| {
                 let hash = if capacity_items == 1000 {
-                    // Layout 1 looks at `h1 XOR rotate_left(h2, 29)` alone.
+                    // Layout 1 depends only on `h1 XOR rotate_left(h2, 29)`.
                     let h2 = victim.h2.wrapping_add(number);
                     ItemHash { h1: victim.h1 ^ victim.h2.rotate_left(29) ^ h2.rotate_left(29), h2 }
                 } else {
-                    // The page of layout 2 is that of the high bits of h1.
+                    // The page of layout 2 depends on the high bits of h1.
                     ItemHash { h1: victim.h1 ^ number, ..victim }
                 };
                 preimage(hash)
@@ -76,7 +76,7 @@ fn items_that_are_crafted_for_the_known_hash_meet_a_keyed_filter_as_any_others()
 
 #[test]
 fn two_keys_take_different_items_for_others() {
-    // Filled far beyond what it is for, so that nearly every third absent item is a false positive.
+    // Filled far above the capacity, so that nearly every third absent item is a false positive.
     let make = |key| keyed(saturating(0.1, 100), key, 200);
     let (one, other, same) = (make([1; 16]), make([2; 16]), make([1; 16]));
     let absent: Vec<String> = (0..2000).map(|item| format!("absent-{item}")).collect();
@@ -96,7 +96,7 @@ fn a_keyed_filter_differs_from_a_plain_one_by_its_hash_alone() {
     {
         let (filter, plain) = (keyed(promise, KEY, 0), plain(promise));
         assert_eq!(filter.layers()[0].shape(), plain.layers()[0].shape());
-        // An item whose plain hash is the keyed one of another sets the same bits.
+        // An item whose plain hash is the keyed hash of another item sets the same bits.
         let (mut filter, mut plain) = (filter, plain);
         for item in 0..50u64 {
             let item = item.to_le_bytes();

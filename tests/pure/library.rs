@@ -1,4 +1,4 @@
-//! The library as other programs see it: adding on several threads, sizes beforehand, digests.
+//! The public library: adding on several threads, sizes in advance, digests.
 
 use everbloom::bloom::window::{MomentError, Span, Window};
 use everbloom::bloom::{Filter, Promise};
@@ -9,7 +9,7 @@ use everbloom::{
 
 use crate::support::make::{add, set_time, window};
 
-/// Items, each of them twice, in an order that is no order.
+/// Returns items, each of them twice, in random order.
 fn items(count: u64) -> Vec<[u8; 8]> {
     (0..2 * count).map(|number| (number.wrapping_mul(0x9E37_79B9) % count).to_le_bytes()).collect()
 }
@@ -40,7 +40,7 @@ fn parts_on_threads_make_the_same_filter_as_items_in_turn() {
         (1000, 1000, expand, 0.01),
         (300_000, 2_000_000, expand, 0.01),
         (300_000, 2_000_000, Growth::Fixed, 1e-6),
-        // Too small: it grows in the middle, or refuses.
+        // Too small: it grows meanwhile, or refuses items.
         (300_000, 200_000, expand, 0.0001),
         (2_500_000, 2_000_000, Growth::Fixed, 0.01),
         (1000, 100, Growth::Saturating, 0.01),
@@ -52,7 +52,7 @@ fn parts_on_threads_make_the_same_filter_as_items_in_turn() {
         for parts in [1, 2, 3, 7] {
             let mut filter = BloomFilter::new(options).unwrap();
             let mut tally = Tally::default();
-            // Several calls, each with a part for every thread, the last ones smaller.
+            // Several calls, each with a part for every thread; the last parts are smaller.
             for call in items.chunks(items.len() / 5 + 1) {
                 let parts: Vec<Vec<&[u8]>> = call.chunks(call.len() / parts + 1).map(<[_]>::to_vec).collect();
                 tally = tally.plus(filter.add_parts(parts).unwrap());
@@ -65,7 +65,7 @@ fn parts_on_threads_make_the_same_filter_as_items_in_turn() {
                 "{what}"
             );
             if growth == Growth::Fixed && tally.refused_items > 0 {
-                // Which items come too late depends on the order in the round that meets the end.
+                // In the round that fills the filter, the order decides which items are refused.
                 assert_eq!(tally.new_items, expected_tally.new_items, "{what}");
                 continue;
             }
@@ -103,7 +103,8 @@ fn sizes_beforehand_are_those_of_the_filter() {
 
 #[test]
 fn sizes_of_the_other_formats_are_as_those_modules_show_them() {
-    // Bytes of RedisBloom's layers and of valkey-bloom's, as read from servers; the first of a filter that grows.
+    // Bytes of RedisBloom's layers and of valkey-bloom's, as servers show them; the first one is of a filter that
+    // grows.
     let one = |format, error_rate, capacity_items, growth| {
         let options = Options { error_rate, capacity_items, growth };
         let layers = layer_sizes(format, options, capacity_items).unwrap();
@@ -123,7 +124,7 @@ fn sizes_of_the_other_formats_are_as_those_modules_show_them() {
             let wrong = Options { error_rate, capacity_items, growth: growing };
             assert!(layer_sizes(format, wrong, 1).is_err());
         }
-        // The largest there is, and beyond.
+        // The largest one, and above.
         let one_by_one =
             Options { error_rate: 0.01, capacity_items: 1, growth: Growth::Scaling { expansion: 1 } };
         assert!(layer_sizes(format, one_by_one, u64::MAX).is_err());
@@ -192,7 +193,7 @@ fn times_of_items_are_those_that_the_filter_takes() {
         let mut window = Window::new(Promise::default(), Span::new(window_ms), false);
         window.set_now(now_ms);
         for step in 0..=300 {
-            // From one and a half windows ago to as long after.
+            // From one and a half windows ago to the same time ahead.
             let item_ms = now_ms + step * window_ms / 100 - 3 * window_ms / 2;
             let mut window = window;
             let expected = match window.set_event(item_ms) {
@@ -228,7 +229,7 @@ fn equal_filters_have_one_digest_wherever_they_come_from() {
     assert_ne!(copy.digest(), filter.digest());
 }
 
-/// A sliding-window filter, as a server has it, with an item of that moment.
+/// Returns a sliding-window filter, as in a server, with an item of this time.
 fn with_window(window_ms: u64, added_ms: u64, item: &[u8]) -> BloomFilter {
     let mut filter = window(Promise::default(), window_ms);
     set_time(&mut filter, added_ms);
@@ -263,7 +264,7 @@ fn a_window_goes_by_the_time_that_is_set() {
     assert_eq!(filter.add(b"carol"), Ok(true));
     assert!(filter.contains_at(b"carol", added_ms + window_ms * 3));
     assert!(!filter.contains_at(b"alice", added_ms), "time never runs back");
-    // The others have no time.
+    // Other filters have no time.
     let mut plain = BloomFilter::new(Options::default()).unwrap();
     plain.add(b"alice").unwrap();
     plain.set_time(u64::MAX);

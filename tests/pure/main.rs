@@ -1,5 +1,6 @@
-//! All tests that need no server: the filters, their bytes, the commands over a keyspace of their own, the fuzz targets over
-//! their seeds, the documents and the scripts. One program, since linking two dozen takes longer than running them.
+//! All tests that need no server: the filters, their bytes, the commands with the tests' keyspace, the fuzz targets
+//! with their seeds, the documents and the scripts. They are one program, because linking two dozen takes longer than
+//! running them.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -19,7 +20,7 @@
 
 mod accuracy;
 mod batch;
-// What it sends, how it counts and how it reports can be wrong without a server.
+// Parts of the benchmarks that can be tested without a server: its commands, counts and reports.
 #[path = "../../benches/server/main.rs"]
 mod bench;
 mod chain;
@@ -48,7 +49,7 @@ mod troubleshooting;
 mod valkeybloom;
 mod window;
 
-// With the host module the library has an allocator of its own.
+// With the host module the library has its own allocator.
 #[cfg(not(feature = "server"))]
 #[global_allocator]
 static ALLOCATOR: support::memory::Watched = support::memory::Watched;

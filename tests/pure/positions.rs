@@ -1,4 +1,5 @@
-//! Cells are where docs/formats.md says: an independent reading of its words, for every layout of our own and all cells.
+//! Cells are where docs/formats.md specifies: an independent implementation for every layout of everbloom's own and
+//! all cell types.
 
 use std::collections::HashMap;
 
@@ -28,7 +29,7 @@ fn high(a: u64, b: u64) -> u64 {
     ((u128::from(a) * u128::from(b)) >> 64) as u64
 }
 
-/// The positions of an item by the words of the document.
+/// Returns the positions of an item as the document specifies them.
 fn positions(shape: &Shape, item: &[u8]) -> Vec<u64> {
     let hash = hash128(item);
     let probes = u64::from(shape.probes);
@@ -62,7 +63,7 @@ fn positions(shape: &Shape, item: &[u8]) -> Vec<u64> {
     (0..lines).flat_map(of_line).collect()
 }
 
-/// What stands at a position by the words of the document, from the bytes: of columns the mask of generations.
+/// Returns the cell at a position as the document specifies it, from the bytes; for columns the mask of generations.
 fn cell(layer: &Layer, position: u64) -> u32 {
     let bytes = layer.cells().bytes();
     let bit = |bit: u64| u32::from(bytes[(bit / 8) as usize] >> (bit % 8) & 1);
@@ -79,7 +80,7 @@ fn cell(layer: &Layer, position: u64) -> u32 {
 #[test]
 fn every_item_sets_the_cells_at_its_positions_and_no_other() {
     let seed = 0x706f_7369;
-    // Scattered and paged, of one to eight lines.
+    // Scattered and paged, with one to eight lines.
     for (error_rate, capacity) in [
         (0.01, 100),
         (1e-9, 5),
@@ -117,7 +118,7 @@ fn every_item_sets_the_cells_at_its_positions_and_no_other() {
                     }
                 }
                 if shape.cells == CellType::Columns && generation == 0 {
-                    // What follows overwrites columns page by page: another test's business.
+                    // Later items overwrite columns page by page, which another test covers.
                     break;
                 }
             }

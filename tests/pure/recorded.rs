@@ -1,5 +1,5 @@
-//! The filters in tests/fixtures, of other modules and of releases of this one: they load, reply as recorded, and go
-//! on.
+//! The filters in tests/fixtures, of other modules and of releases of this one: they load, reply as recorded, and
+//! accept further items.
 
 use everbloom::Format;
 use everbloom::bloom::{AddError, Filter, Growth};
@@ -11,10 +11,10 @@ use crate::support::rdb::Payload;
 use crate::support::saved::{loaded_as, saved};
 use crate::{redisbloom, valkeybloom};
 
-/// The producer whose filters do not show which hash they have.
+/// The producer whose filters do not show their hash.
 const OTHER_HASH: &str = "redisbloom-1.1.1";
 
-/// Returns the recorded filters of the producers whose names begin so.
+/// Returns the recorded filters of the producers whose names begin with `prefix`.
 pub fn recorded(prefix: &str) -> Vec<(Case, Payload, Filter)> {
     cases(prefix)
         .into_iter()

@@ -1,4 +1,4 @@
-//! What the scripts promise that can be seen without building anything.
+//! Properties of the scripts that can be tested without a build.
 #![cfg(unix)]
 
 use std::fs;
@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// A directory of programs: some of the machine's, and shell scripts in place of others.
+/// Returns a directory of programs: some of the machine's, and shell scripts in place of others.
 fn programs(real: &[&str], pretended: &[(&str, &str)]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for name in real {
@@ -77,7 +77,8 @@ fn make_asks_for_the_server_before_it_builds() {
     }
 }
 
-/// Zig as `make dist` calls it, in place of which a shell script prints its current directory.
+/// Runs the Zig wrapper of `make dist` with a shell script in place of Zig. Returns the current directory of that
+/// script.
 fn zig_runs_in(arguments: &[&str]) -> String {
     let zig = programs(&[], &[("zig", "pwd")]);
     fs::create_dir(zig.path().join("lib")).unwrap();
@@ -94,7 +95,7 @@ fn zig_runs_in(arguments: &[&str]) -> String {
 
 #[test]
 fn zig_prints_the_paths_of_its_headers_where_none_can_be_relative() {
-    // As cargo-zigbuild asks for them, which passes them to what runs in another directory.
+    // cargo-zigbuild runs these commands, and passes the output to a program that runs in another directory.
     assert_eq!(zig_runs_in(&["env"]), "/");
     for compiler in ["cc", "c++"] {
         assert_eq!(
@@ -109,7 +110,7 @@ fn zig_prints_the_paths_of_its_headers_where_none_can_be_relative() {
     }
 }
 
-/// What the entry of the container image starts, a word on each line.
+/// Returns the arguments with which the container image starts its server, one per line.
 fn entry(arguments: &[&str], variables: &[(&str, &str)]) -> String {
     let path = programs(&["sh", "sed", "tr", "env", "echo"], &[("valkey-server", r#"printf '%s\n' "$@""#)]);
     let output = Command::new(Path::new(ROOT).join("packaging/container/entrypoint"))
@@ -158,7 +159,7 @@ fn the_image_takes_options_from_its_environment() {
         assert!(words.contains(pair), "{pair} is not in: {words}");
     }
     assert!(!words.contains("bf.format"), "an empty variable sets nothing: {words}");
-    // The server takes the last one.
+    // The server uses the last one.
     assert!(words.find("--maxmemory\n2gb\n").unwrap() < words.find("--maxmemory\n3gb\n").unwrap(), "{words}");
 }
 

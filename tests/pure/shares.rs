@@ -1,5 +1,5 @@
-//! How layers share the error rate of a filter that grows: what that costs in memory, whose capacity counts as chosen, and
-//! that shares stay with a filter wherever it goes.
+//! How the layers of a growing filter share its error rate: the cost in memory, which capacities count as chosen, and
+//! that the shares survive every copy.
 
 use everbloom::bloom::limits::CAPACITY_MAX_ITEMS;
 use everbloom::bloom::{Growth, Promise};
@@ -9,7 +9,7 @@ use everbloom::{BloomFilter, Format, Options, layer_sizes};
 use crate::support::make::{promise, unreserved};
 use crate::support::server::Server;
 
-/// Bits per item of a filter with `layers` full layers, and its items.
+/// Returns the bits per item of a filter with `layers` full layers, and its items.
 fn full(options: Options, layers: u32) -> (u64, f64) {
     let factor = u64::from(options.growth.expansion());
     let items = (0..layers).map(|index| options.capacity_items * factor.pow(index)).sum();
@@ -18,7 +18,7 @@ fn full(options: Options, layers: u32) -> (u64, f64) {
     (items, sizes.iter().map(|layer| layer.size_bits).sum::<u64>() as f64 / items as f64)
 }
 
-/// Bits per item that a filter of 0.1 % takes beyond one of 1 %: 1.44 log2(10).
+/// Additional bits per item of a filter of 0.1 % compared with 1 %: 1.44 log2(10).
 const MORE_AT_A_THOUSANDTH: f64 = 4.8;
 
 #[test]
@@ -43,7 +43,7 @@ fn filters_that_nobody_reserved_take_few_bits_more_the_more_they_grow() {
             assert!(bits_per_item <= limit + more, "{error_rate} {items}: {bits_per_item}");
         }
     }
-    // By any factor no more than 21 bits per item, however large.
+    // For every factor at most 21 bits per item, however large the filter.
     for expansion in [2, 3, 4, 10, 100, 32_768] {
         let options = Options { growth: Growth::Unreserved { expansion }, ..Options::unreserved() };
         let mut layers = 1;
@@ -55,7 +55,7 @@ fn filters_that_nobody_reserved_take_few_bits_more_the_more_they_grow() {
     }
 }
 
-/// The cells of the row of a page that begins so.
+/// Returns the cells of the table row that begins with `head`.
 fn row<'p>(page: &'p str, head: &str) -> Vec<&'p str> {
     let row = page
         .lines()
@@ -149,7 +149,7 @@ fn a_capacity_is_chosen_by_a_command_or_by_the_operator() {
         (Settings::DEFAULT, "BF.IMPORT k EMPTY SCHEME go-zero BITS 900", "$reserved"),
         (chosen, "BF.ADD k a", "$reserved"),
         (chosen, "BF.INSERT k ITEMS a", "$reserved"),
-        // Their layers share nothing, or by rules of their own.
+        // Their layers share nothing, or by other rules.
         (Settings::DEFAULT, "BF.INSERT k NONSCALING ITEMS a", "_"),
         (Settings::DEFAULT, "BF.INSERT k NONSCALING UNRESERVED ITEMS a", "_"),
         (Settings::DEFAULT, "BF.INSERT k WINDOW 60 ITEMS a", "_"),
@@ -164,7 +164,7 @@ fn a_capacity_is_chosen_by_a_command_or_by_the_operator() {
         let in_debug = format!(" shares:{}", shares.trim_start_matches('$'));
         let has_own_layers = !line.starts_with("BF.IMPORT");
         assert_eq!(server.run("BF.DEBUG k").contains(&in_debug), shares != "_" && has_own_layers, "{line}");
-        // The filter is made alike where the defaults are others.
+        // A server with other defaults creates the same filter.
         server.assert_replicated(Settings {
             error_rate: 0.2,
             initial_size_items: 5000,
@@ -198,7 +198,7 @@ fn shares_stay_with_a_filter_that_is_dumped_cleared_or_merged_into() {
     let debug = |server: &mut Server, key: &str| server.run(&format!("BF.DEBUG {key}"));
     let grown = debug(&mut server, "grown");
     assert_eq!(server.run("BF.INFO grown FILTERS"), "*1 :4");
-    // A copy goes on as the filter does.
+    // A copy continues to grow as the filter does.
     let filter = &server.keys[&b"grown"[..]];
     let copy = filter.try_clone(everbloom::bloom::UnknownMemory).unwrap();
     server.keys.insert(b"copy".to_vec(), copy);
@@ -209,12 +209,12 @@ fn shares_stay_with_a_filter_that_is_dumped_cleared_or_merged_into() {
     }
     assert_ne!(debug(&mut server, "grown"), grown);
     assert_eq!(debug(&mut server, "grown"), debug(&mut server, "copy"));
-    // And an emptied one as a new one.
+    // A cleared filter grows as a new one.
     assert_eq!(server.run("BF.CLEAR copy"), "+OK");
     server.run("BF.ADD new 1");
     server.run("BF.ADD copy 1");
     assert_eq!(debug(&mut server, "copy"), debug(&mut server, "new"));
-    // Equal filters are united layer by layer; a reserved one has another shape.
+    // Equal filters are merged layer by layer; a reserved one has another shape.
     server.run("BF.ADD other 2");
     assert_eq!(server.run("BF.MERGE new other"), "+OK");
     assert_eq!(server.run("BF.INFO new FILTERS"), "*1 :1");
@@ -246,7 +246,7 @@ fn a_filter_of_the_library_grows_by_the_sizes_that_are_told_before() {
             .collect();
         let sizes: Vec<u64> = filter.layers().iter().map(|layer| layer.size_bits).collect();
         assert_eq!(sizes, expected);
-        // What another module would make.
+        // The layers that another module would create.
         for format in [Format::RedisBloom, Format::ValkeyBloom] {
             let reserved = Options { growth: options.growth.reserved(), ..options };
             assert_eq!(layer_sizes(format, options, 3000), layer_sizes(format, reserved, 3000));

@@ -10,7 +10,7 @@ use everbloom::{Format, Growth, Options, layer_sizes};
 use crate::support::Random;
 use crate::support::make::{add, contains};
 
-/// The shape of a layer of bits.
+/// Returns the shape of a layer of bits.
 fn sized(items: u64, rate: f64) -> Shape {
     Shape::sized(CellType::Bits, items, rate)
 }
@@ -21,7 +21,7 @@ const RATES: [f64; 14] =
 
 #[test]
 fn one_per_cent_takes_the_promised_bits_per_item_at_most() {
-    // A fixed filter spends all of 1 % on its only layer, a scaling one 0.75 % on its first.
+    // A fixed filter uses all of 1 % for its only layer, a scaling one 0.75 % for its first layer.
     for (error_rate, bits_per_item_max) in [(0.01, 9.70), (0.0075, 10.3)] {
         let (mut largest, mut at) = (0.0, 0);
         let mut items = 10_000u64;
@@ -30,7 +30,7 @@ fn one_per_cent_takes_the_promised_bits_per_item_at_most() {
             if bits_per_item > largest {
                 (largest, at) = (bits_per_item, items);
             }
-            // Finest where paged layers begin: rounding up to pages weighs most there.
+            // The steps are finest where paged layers begin: rounding up to pages has the largest effect there.
             let steps = if (1_500_000..2_000_000).contains(&items) { 20_000 } else { 1_000 };
             items += items / steps;
         }
@@ -46,7 +46,7 @@ fn a_full_layer_has_the_rate_that_it_was_sized_for_and_no_more() {
         while items < 1 << 34 {
             let rate = full_rate(&sized(items, asked));
             assert!(rate <= asked.min(1.0 - 1e-6) * (1.0 + 1e-9), "{rate} for {items} at {asked}");
-            // A few items leave room in the words of their array.
+            // With few items, rounding to words leaves unused bits.
             assert!(items < 100_000 || rate > asked * 0.95, "{rate} for {items} at {asked}");
             items = items * 3 / 2 + 1;
         }
@@ -77,8 +77,8 @@ fn the_largest_layer_that_is_not_paged_is_a_word_short_of_2_mib() {
 
 #[test]
 fn paged_layers_are_little_larger_than_scattered_ones() {
-    // Between the rates of the table of lines too, down to 1e-6; bits that an array of unlimited size without pages
-    // would take, from the same count of distinct items.
+    // Also for rates between those of the table of lines, down to 1e-6. Compared with the bits of an unlimited array
+    // without pages, for the same number of distinct items.
     let mut rate = 0.5;
     while rate >= 1e-6 {
         let paged = sized(CAPACITY_MAX_ITEMS, rate).size_bits() as f64;
@@ -141,7 +141,7 @@ fn extreme_arguments_give_valid_shapes_or_sizes_past_the_limit() {
                 "{items} items at {rate}: {shape:?}"
             );
             assert!(!too_large || items >= 1 << 31, "{items} items at {rate}: {shape:?}");
-            // Each counted item sets a bit that was clear.
+            // Each counted item sets a clear bit.
             assert!(shape.size_bits() >= items, "{items} items at {rate} never fit: {shape:?}");
             assert_eq!(shape.lines == 0, shape.size_bits() / 8 < PAGED_MIN_BYTES);
         }
@@ -157,7 +157,7 @@ fn extreme_arguments_give_valid_shapes_or_sizes_past_the_limit() {
 
 #[test]
 fn sizes_are_the_same_on_every_machine_and_in_every_version() {
-    // A primary and its replica each size a layer for themselves. Values of the first release.
+    // A primary and its replica each compute the size of a layer. These are values of the first release.
     let scattered = |probes, size_bits| (0, probes, size_bits);
     let paged = |lines, probes, pages| (lines, probes, pages * PAGE_BITS);
     for (items, rate, size) in [
@@ -179,7 +179,7 @@ fn sizes_are_the_same_on_every_machine_and_in_every_version() {
 
 #[test]
 fn no_size_has_changed_since_the_first_release() {
-    // Pairs of items and rate all over their range, and close to where layers get another line; the digest of their
+    // Pairs of items and rate over their whole range, and close to where layers get another line. The digest of their
     // sizes is that of 0.1.0.
     let mut random = Random(17);
     let mut sizes = Vec::new();
@@ -206,8 +206,8 @@ fn no_size_has_changed_since_the_first_release() {
     assert_eq!(hash128(&sizes), recorded);
 }
 
-/// The error rate of a scattered layer that has counted `items` items, exactly: the occupied bits are a Markov chain
-/// whose step is an item's `probes` throws, given that they do not all hit occupied bits, for such an item is not
+/// Returns the exact error rate of a scattered layer that has counted `items` items. The set bits are a Markov chain.
+/// One step is the `probes` probes of an item, given that they do not all hit set bits, because such an item is not
 /// counted.
 fn exact_scattered_rate(items: u64, size: Shape) -> f64 {
     let bits = size.positions as f64;
@@ -264,12 +264,12 @@ fn small_layers_keep_the_rate_exactly_and_a_word_less_would_not() {
     assert!(not_smallest * 50 <= sizes, "{not_smallest} of {sizes}");
 }
 
-/// A random item.
+/// Returns a random item.
 fn random_item(random: &mut Random) -> [u8; 16] {
     (u128::from(random.next()) << 64 | u128::from(random.next())).to_le_bytes()
 }
 
-/// A filter of one layer of that shape, filled until it has counted its capacity.
+/// Returns a filter of one layer of this shape that has counted its capacity.
 fn full_filter(shape: Shape, random: &mut Random) -> Filter {
     let promise = Promise { error_rate: 0.01, capacity_items: shape.capacity_items, growth: Growth::Fixed };
     let layer = Layer::try_new(shape.spec(Hash::Murmur3, 0)).unwrap();
@@ -280,8 +280,8 @@ fn full_filter(shape: Shape, random: &mut Random) -> Filter {
     filter
 }
 
-/// The chance of an absent item to be found in a paged layer, over all pages, all 2048 pairs of a first line and an
-/// odd step, and all positions in the lines: what endless probing would measure.
+/// Returns the exact error rate of a paged layer, over all pages, all 2048 pairs of a first line and an odd step, and
+/// all positions in the lines.
 fn rate_by_fill(layer: &Layer) -> f64 {
     let Shape { lines, probes, .. } = layer.shape().unwrap();
     let words = layer.cells().words();
@@ -312,7 +312,7 @@ fn rate_by_fill(layer: &Layer) -> f64 {
 
 #[test]
 fn the_fill_of_full_paged_layers_keeps_the_rate() {
-    // Rates for every number of lines. The fill tells the rate of a layer of 2 MiB to about 0.1 %.
+    // Rates for every number of lines. From the fill of a layer of 2 MiB the rate follows to within about 0.1 %.
     for (rate, filters) in
         [(0.25, 3), (0.01, 4), (0.0075, 4), (1e-3, 4), (1e-4, 4), (1e-5, 4), (1e-6, 4), (2e-7, 4), (1e-9, 6)]
     {
@@ -336,8 +336,8 @@ fn the_fill_of_full_paged_layers_keeps_the_rate() {
 
 #[test]
 fn positions_hit_set_bits_as_often_as_the_fill_says() {
-    // All numbers of probes per line, the seventh and last field included, at fills where errors are frequent enough
-    // to be counted; and scattered layers small and large.
+    // All numbers of probes per line, including the last of the seven, at fills where false positives are frequent
+    // enough to be counted; and small and large scattered layers.
     let probings = [
         (1, 7, 512 * PAGE_BITS),
         (2, 14, 512 * PAGE_BITS),
@@ -350,7 +350,7 @@ fn positions_hit_set_bits_as_often_as_the_fill_says() {
         (0, 50, 1 << 23),
     ];
     for (lines, probes, positions) in probings {
-        // A rate of about 1 %: fill^probes, fill being 1 - e^(-items * probes / bits).
+        // A rate of about 1 %: fill^probes, where fill is 1 - e^(-items * probes / bits).
         let fill = 0.01f64.powf(1.0 / f64::from(probes));
         let capacity_items = (-(1.0 - fill).ln() * positions as f64 / f64::from(probes)) as u64;
         let shape = Shape { cells: CellType::Bits, lines, probes, positions, capacity_items };
@@ -370,8 +370,8 @@ fn positions_hit_set_bits_as_often_as_the_fill_says() {
     }
 }
 
-/// Error rates of which glibc on processors with fused multiply-add and other C libraries compute logarithms that differ
-/// in the last bit: 1 in 30,000 of those that people type.
+/// Error rates whose logarithms differ in the last bit between glibc on processors with fused multiply-add and other
+/// C libraries: 1 in 30,000 of the rates that people enter.
 const RATES_OF_TWO_LOGARITHMS: [f64; 24] = [
     0.008194,
     0.09792,
@@ -399,8 +399,8 @@ const RATES_OF_TWO_LOGARITHMS: [f64; 24] = [
     0.793342393153042,
 ];
 
-/// The sizes of the foreign formats are computed with the C library's logarithm, as RedisBloom and valkey-bloom compute
-/// them. The recorded numbers are those of glibc 2.36; a server with another library must make layers of the same sizes.
+/// The sizes of the foreign formats are computed with the C library's logarithm, as in RedisBloom and valkey-bloom.
+/// The recorded numbers are those of glibc 2.36. A server with another library must create layers of the same sizes.
 #[test]
 fn layers_of_the_foreign_formats_have_the_same_sizes_with_every_c_library() {
     let seed = 0x006c_6f67;
@@ -432,7 +432,7 @@ fn layers_of_the_foreign_formats_have_the_same_sizes_with_every_c_library() {
                 size(rate, 1 + (random.next() >> 34 >> shift));
             }
         }
-        // Rates whose probes are a whole number before they are rounded up.
+        // Rates for which the number of probes is an integer before it is rounded up.
         (1..1022).for_each(|halvings| size(0.5f64.powi(halvings), 1000));
         println!("seed {seed}: {pairs} sizes of {format:?}, digest {digest:#x}");
         assert_eq!(digest, recorded, "seed {seed}, {format:?}");

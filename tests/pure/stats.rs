@@ -1,4 +1,4 @@
-//! What is read off a filter against the truth: how many items it has met, and how often it errs.
+//! Statistics compared with the truth: the number of distinct items and the error rate.
 
 use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
 use everbloom::bloom::hash::siphash::Seed;
@@ -15,7 +15,7 @@ fn item(number: u64) -> [u8; 8] {
     number.to_le_bytes()
 }
 
-/// Puts items into the only layer, as a filter does that goes on when it is full.
+/// Adds items to the only layer, even if it is full.
 fn force(filter: &mut Filter, items: std::ops::Range<u64>) {
     for number in items {
         if filter.cell_type() == CellType::Bits {
@@ -33,7 +33,7 @@ fn counting(capacity_items: u64) -> Filter {
     own(saturating(0.01, capacity_items), Hash::Murmur3, CellType::Counters)
 }
 
-/// One of every kind, with its capacity.
+/// Returns a filter of every kind, with its capacity.
 fn kinds() -> Vec<(&'static str, u64, Filter)> {
     let (error_rate, growth) = (0.01, Growth::Fixed);
     let valkey = ValkeyBloom { error_rate, tightening_ratio: 0.5, capacity_items: 400_000, growth };
@@ -100,7 +100,7 @@ fn the_items_of_a_filter_that_grows_are_estimated_over_all_layers() {
     }
 }
 
-/// Standard deviations, as the documentation of the estimate has them, that a small filter may be off by.
+/// A small filter may deviate by this number of standard deviations, which are those of the documentation.
 #[test]
 fn small_filters_are_estimated_within_their_statistical_error() {
     for (capacity, rounds) in [(10u64, 300u64), (100, 200), (1000, 50)] {
@@ -136,8 +136,8 @@ fn the_error_rate_now_is_the_measured_one_up_to_far_past_the_capacity() {
     }
 }
 
-/// Checks the reported error rate against the measured one, where that can be had: the number of lookups is chosen for
-/// ten thousand false positives.
+/// Compares the reported error rate with the measured one if that is possible. The number of lookups gives ten
+/// thousand false positives.
 fn assert_rate(name: &str, filter: &Filter) {
     let (_, whole) = filter.stats();
     let asked = ((1e4 / whole.error_rate) as u64).clamp(100_000, 3_000_000);
@@ -187,7 +187,7 @@ fn the_stats_of_united_filters_of_every_kind_give_their_items_and_error_rate() {
             match &mut whole {
                 None => whole = Some(filter),
                 Some(whole) => {
-                    // A layer with twice the items of its capacity is appended only by force.
+                    // A layer with twice as many items as its capacity is appended only by force.
                     assert_eq!(whole.merge(&[&filter], true, &ANY, UnknownMemory), Ok(true));
                 }
             }
@@ -207,7 +207,7 @@ fn the_stats_of_layers_merged_bit_by_bit_give_their_items_and_error_rate() {
         let mut into = plain(saturating(0.01, capacity));
         for source in 0..4u64 {
             let mut other = plain(saturating(0.01, capacity));
-            // A tenth of what the one before has is in this one too.
+            // A tenth of the items of the last filter are also in this one.
             let first = source * capacity * 9 / 10;
             force(&mut other, first..first + capacity);
             assert!(into.add_segment(0, 0, other.layers()[0].cells().bytes()));

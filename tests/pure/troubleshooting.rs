@@ -1,9 +1,9 @@
-//! docs/troubleshooting.md has every error text of the code.
+//! docs/troubleshooting.md contains every error text of the code.
 
 use std::fs;
 use std::path::Path;
 
-/// The code before a text that a client, the log or the tool shows, without whitespace and `format!(`.
+/// The code before a text that a client, the log or the tool shows, without white space and `format!(`.
 const INTRODUCTIONS: &[&str] = &[
     "#[error(",
     "Failure::new(",
@@ -33,7 +33,7 @@ const INTRODUCTIONS: &[&str] = &[
     "at(&",
 ];
 
-/// The string literals of a source file, each after the code before it, without whitespace and comments.
+/// Returns the string literals of a source file, each with the code before it, without white space and comments.
 fn literals(source: &str) -> Vec<(String, String)> {
     let (mut found, mut code) = (Vec::new(), String::new());
     let mut characters = source.chars().peekable();
@@ -57,7 +57,7 @@ fn literals(source: &str) -> Vec<(String, String)> {
     found
 }
 
-/// The longest part of a text between its values, with single spaces.
+/// Returns the longest part of a text between its values, with single spaces.
 fn fixed_part(text: &str) -> String {
     let text = text.replace("{{", "").replace("}}", "");
     let parts = text.split(['{', '}']).step_by(2);
@@ -70,7 +70,8 @@ fn searchable(text: &str) -> String {
     words.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The error texts of a file: of the file of all errors of commands every literal, of others what is introduced so.
+/// Returns the error texts of a file: every literal of the file of command errors, and the literals after an
+/// introduction in other files.
 fn error_texts(file: &Path) -> Vec<String> {
     let source = fs::read_to_string(file).unwrap();
     let is_file_of_errors = file.ends_with("command/error.rs");
@@ -78,7 +79,7 @@ fn error_texts(file: &Path) -> Vec<String> {
         let code = code.strip_suffix("format!(").unwrap_or(code);
         is_file_of_errors || INTRODUCTIONS.iter().any(|introduction| code.ends_with(introduction))
     });
-    // One word is a name, or a text whose rest comes from another literal.
+    // A single word is a name, or a text whose rest comes from another literal.
     shown.map(|(_, text)| fixed_part(&text)).filter(|text| text.contains(' ')).collect()
 }
 

@@ -1,4 +1,4 @@
-//! The blocks of memory of a filter, which a server measures and moves.
+//! The memory blocks of a filter, which a server measures and moves.
 
 use std::cell::Cell;
 
@@ -13,7 +13,7 @@ use crate::support::make::{
     window,
 };
 
-/// Counts what it is shown, and moves every vector.
+/// Counts the blocks that it visits, and moves every vector.
 #[derive(Default)]
 struct Blocks {
     vectors: Cell<usize>,
@@ -53,7 +53,7 @@ fn every_block_of_a_filter_of_any_kind_is_shown_and_moved() {
     let own = promise(0.01, 10, 2);
     let growth = Growth::default();
     let valkey = ValkeyBloom { error_rate: 0.01, tightening_ratio: 0.5, capacity_items: 10, growth };
-    // Name, filter, boxes of the filter and of each layer, bytes in front of the cells of each.
+    // Name, filter, boxes of the filter and of each layer, bytes before the cells of each layer.
     for (name, mut filter, boxes, layer_boxes, head_bytes) in [
         ("everbloom", plain(own), 0, 0, 0),
         ("keyed", keyed(own), 0, 1, 0),
@@ -71,7 +71,7 @@ fn every_block_of_a_filter_of_any_kind_is_shown_and_moved() {
         let layers = filter.layer_count();
         assert!(layers > 2, "{name}");
 
-        // The struct itself and the boxes are not counted as the size of the filter.
+        // The struct itself and the boxes are not part of the size of the filter.
         let mut blocks = Blocks::default();
         filter.visit_blocks(&mut blocks);
         let words = |layer: &Layer| size_of_val(layer.cells().words());
@@ -82,7 +82,7 @@ fn every_block_of_a_filter_of_any_kind_is_shown_and_moved() {
 
         let before: Vec<Vec<u8>> = cells_of(&filter).into_iter().map(<[u8]>::to_vec).collect();
         filter.move_structs(&blocks);
-        // The layers; the marks.
+        // The layers, then the marks.
         assert_eq!(
             (blocks.vectors.get(), blocks.boxes.get()),
             (1, 1 + boxes + layers * layer_boxes),

@@ -1,4 +1,4 @@
-//! How large a filter may be: what is over a limit is refused, and said beforehand.
+//! The limits on the size of a filter: what exceeds one is refused, and the checks before agree.
 
 use std::error::Error;
 
@@ -58,7 +58,7 @@ fn a_filter_has_4096_layers_and_no_more() {
     assert_eq!(of_layers(one_more(plain(parameters))), Ok(()));
 }
 
-/// The layers of a filter and a copy of the first.
+/// Returns the layers of a filter and a copy of the first.
 fn one_more(filter: Filter) -> Vec<Layer> {
     let layers = filter.layers();
     layers.iter().chain(layers.first()).map(|layer| layer.try_clone(UnknownMemory).unwrap()).collect()
@@ -83,10 +83,10 @@ fn every_limit_of_a_filter_may_be_met_and_not_passed() {
         panic!("a layer of more than 1 TiB");
     };
     assert_eq!(limit_bytes, LAYER_MAX_BYTES);
-    // The structs count too: those of the filter and of each layer.
+    // The structs count too: that of the filter and that of each layer.
     let structs_bytes = (size_of::<Filter>() + 2 * size_of::<Layer>()) as u64;
     assert_eq!(needed_bytes, structs_bytes + LAYER_MAX_BYTES + 9);
-    // Sums end at the largest number, which no limit lets through.
+    // Sums saturate at the largest number, which exceeds every limit.
     let endless = Extent::default().and_layer(u64::MAX, u32::MAX).and_layer(u64::MAX, u32::MAX);
     assert_eq!(check(endless), Err(ReserveError::TooLong));
     let endless = Extent::default().and_layer(u64::MAX, 1).and_layer(u64::MAX, 1);
@@ -116,10 +116,10 @@ fn validation_reports_why_a_filter_cannot_grow() {
     let scaling = |capacity_items, expansion| promise(0.01, capacity_items, expansion);
     assert_eq!(validate(scaling(100, 0), 1, ANY), Err(ScaleError::Fixed));
     assert_eq!(validate(scaling(1 << 26, 32_768), 1 << 27, ANY), Err(ScaleError::TooLong));
-    // A layer may hold 2^40 items, but not at a rate that asks for more than 1 TiB.
+    // A layer may hold 2^40 items, but not at a rate that needs more than 1 TiB.
     assert_eq!(validate(scaling(1 << 39, 2), 1 << 40, ANY), Err(ScaleError::TooLarge));
     assert_eq!(validate(scaling(1 << 39, 2), 1 << 39, ANY), Ok(()));
-    // As BF.INSERT k CAPACITY 100 EXPANSION 1 under a limit of 576 bytes, where growth ends before 300 items.
+    // As in BF.INSERT k CAPACITY 100 EXPANSION 1 with a limit of 576 bytes, where growth ends before 300 items.
     let (parameters, limit_bytes) = (scaling(100, 1), 576);
     let mut filter = reserve(parameters, limit_bytes).unwrap();
     while grow(&mut filter, limit_bytes).is_ok() {}

@@ -1,4 +1,4 @@
-//! Filters of our own against the plainest filter there is, a `HashSet`: nothing added is ever missed, counts are true, growth
+//! Compares filters of everbloom's own format with a `HashSet`: no added item is missing, counts are correct, growth
 //! follows the reserved parameters, and a refusal changes nothing.
 
 mod blocks;
@@ -16,14 +16,15 @@ use proptest::prelude::*;
 
 use crate::support::make::{ANY, add, contains, grow, plain, promise};
 
-/// Filters of every growth; those of the lowest rates never err in a test's few thousand questions.
+/// Returns filters of every growth. Those with the lowest rates have no false positives in a test's few thousand
+/// lookups.
 fn parameters() -> impl Strategy<Value = Promise> {
     let error_rate = prop_oneof![Just(0.5), Just(0.01), Just(1e-3), Just(1e-12)];
     (error_rate, 1..60u64, 0..5u32)
         .prop_map(|(error_rate, capacity_items, expansion)| promise(error_rate, capacity_items, expansion))
 }
 
-/// Items with repetitions, the empty one and ones that share long prefixes among them.
+/// Returns items with repetitions, including the empty item and items with long common prefixes.
 fn items() -> impl Strategy<Value = Vec<Vec<u8>>> {
     let item = prop_oneof![
         (0..400u32).prop_map(|number| format!("a common prefix of thirty-two bytes {number}").into_bytes()),
@@ -32,7 +33,7 @@ fn items() -> impl Strategy<Value = Vec<Vec<u8>>> {
     proptest::collection::vec(item, 0..600)
 }
 
-/// Capacity, layer by layer, of a filter that was reserved with `parameters`.
+/// Returns the capacities of the layers of a filter that was reserved with `parameters`.
 fn expected_capacities(parameters: Promise, layers: usize) -> Vec<u64> {
     let expansion = u64::from(parameters.growth.expansion());
     (0..layers)
@@ -40,13 +41,13 @@ fn expected_capacities(parameters: Promise, layers: usize) -> Vec<u64> {
         .collect()
 }
 
-/// A filter of bits within a limit.
+/// Returns a filter of bits, with a size limit.
 fn reserve(parameters: Promise, limit_bytes: u64) -> Result<Filter, ReserveError> {
     let spec = Spec { policy: Policy::Promise(parameters), hash: Hash::Murmur3, cells: CellType::Bits };
     Filter::reserve(spec, &limit_bytes)
 }
 
-/// Whether such a filter can grow to that many items within a limit.
+/// Returns whether such a filter can grow to this number of items within a limit.
 fn validate(parameters: Promise, target_items: u64, limit_bytes: u64) -> Result<(), ScaleError> {
     validate_scale_to(&Policy::Promise(parameters), Hash::Murmur3, CellType::Bits, target_items, limit_bytes)
 }
@@ -129,13 +130,13 @@ proptest! {
             grow(&mut filter, ANY).unwrap();
             size_bytes = filter.size_bytes();
         }
-        // A limit that the filter just meets, and one that is a byte too small.
+        // A limit that the filter exactly meets, and one that is a byte smaller.
         let validate = |target_items, limit_bytes| validate(parameters, target_items, limit_bytes);
         let target_items = filter.capacity_items();
         prop_assert_eq!(validate(target_items, size_bytes), Ok(()));
         prop_assert_eq!(validate(target_items, size_bytes - 1), Err(ScaleError::TooLarge));
         prop_assert_eq!(validate(target_items + 1, size_bytes), Err(ScaleError::TooLarge));
-        // Growth says the same.
+        // Growth gives the same result.
         let mut again = plain(parameters);
         for _ in 2..layers {
             grow(&mut again, before_bytes).unwrap();
@@ -164,7 +165,8 @@ proptest! {
             refused = filter.add(&offered.to_le_bytes(), &limit, NoPrefetch).err();
             offered += 1;
         }
-        // The second layer takes more than twice the bytes of the first, hence more than a small one's spare as well.
+        // The second layer takes more than twice the bytes of the first, so it also exceeds the spare bytes of a
+        // small one.
         prop_assert_eq!(filter.internal_validate(Depth::Cells), Ok(()));
         if let Some(error) = refused {
             let AddError::CannotGrow(ReserveError::TooLarge { needed_bytes, limit_bytes }) = error else {

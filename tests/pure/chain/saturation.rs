@@ -1,4 +1,4 @@
-//! Filters that take items past their capacity.
+//! Filters that accept items above their capacity.
 
 use everbloom::bloom::{Added, NoPrefetch};
 
@@ -6,7 +6,7 @@ use crate::support::make::{add, contains, plain, promise, saturating};
 
 #[test]
 fn a_saturating_filter_takes_items_until_every_bit_is_set() {
-    // The second is paged.
+    // The second filter is paged.
     for (capacity_items, items) in [(50, 5_000u64), (2_000_000, 4_500_000)] {
         let mut filter = plain(saturating(0.01, capacity_items));
         let fixed = plain(promise(0.01, capacity_items, 0));
@@ -31,7 +31,7 @@ fn a_saturating_filter_takes_items_until_every_bit_is_set() {
 
 #[test]
 fn a_saturated_filter_errs_as_documented() {
-    // docs/commands.md: asked 1 %, 13 % at twice and 60 % at four times the capacity.
+    // As in docs/commands.md: from 1 % to 13 % at twice and 60 % at four times the capacity.
     let rate = |given: u64| {
         let (mut hits, filters, probes) = (0u64, 20u64, 20_000u64);
         for seed in 0..filters {

@@ -1,10 +1,10 @@
-//! Packed batches: replies equal to those of items one by one, and replicated commands.
+//! Packed batches: the same replies as for items one by one, and the replicated commands.
 
 use proptest::prelude::*;
 
 use crate::support::server::Server;
 
-/// The words of a packing, with the items packed.
+/// Returns the arguments of a packing, with the packed items.
 fn packed(packing: usize, items: &[Vec<u8>]) -> Vec<Vec<u8>> {
     match packing {
         0 => vec![b"LINES".to_vec(), items.iter().flat_map(|item| [item, &b"\n"[..]].concat()).collect()],
@@ -33,7 +33,7 @@ fn one_by_one(server: &mut Server, command: &str, items: &[Vec<u8>]) -> String {
     format!("${}", replies.collect::<String>())
 }
 
-/// Commands that make a filter of every kind and format, so small that batches fill and grow them.
+/// Commands that create a filter of every kind and format, small enough that batches fill and grow it.
 const MAKERS: [&[&str]; 10] = [
     &["BF.RESERVE k 0.01 20"],
     &["BF.RESERVE k 0.01 20 NONSCALING"],
@@ -67,11 +67,11 @@ proptest! {
     ) {
         let mut at_once = made(MAKERS[maker]);
         let mut in_turn = made(MAKERS[maker]);
-        // Follows by what is replicated alone; knows no limit.
+        // This replica runs only the replicated commands, and has no limit.
         let mut replica = made(MAKERS[maker]);
         replica.is_replicated = true;
         for (packing, numbers) in batches {
-            // Of three bytes, for FIXED; some are no numbers, which an encoding refuses.
+            // Items of three bytes, for FIXED. Some are not numbers, and an encoding refuses them.
             let item = |number: &u32| {
                 let text = if number.is_multiple_of(11) { format!("x{:02}", number % 100) } else { format!("{}", number + 100) };
                 text.into_bytes()
@@ -89,7 +89,7 @@ proptest! {
             for line in at_once.replicated_calls.drain(..) {
                 let words: Vec<&[u8]> = line.iter().map(Vec::as_slice).collect();
                 let reply = replica.call(&words);
-                // What is replicated is taken whole.
+                // A replica accepts every replicated item.
                 prop_assert!(!reply.contains('!') && !reply.starts_with('-'), "{}", reply);
             }
             prop_assert_eq!(at_once.run("BF.DEBUG k"), replica.run("BF.DEBUG k"));
@@ -106,7 +106,7 @@ proptest! {
             prop_assert!(reply.starts_with('$') || reply.starts_with("-ERR "), "{}", reply);
             let words = [&[b"BF.BULKEXISTS".as_slice(), b"any", b"COUNT"], packing, &[&data]].concat();
             let count = server.call(&words);
-            // Whatever was taken is there.
+            // Every accepted item is found.
             prop_assert_eq!(reply.starts_with('-'), count.starts_with('-'));
             if !reply.starts_with('-') {
                 prop_assert_eq!(count, format!(":{}", reply.len() - 1));
@@ -129,7 +129,7 @@ fn replies_for_a_missing_filter_follow_the_settings() {
     server.settings.auto_create = false;
     assert_eq!(server.run("BF.BULKADD k LINES a"), "-ERR not found");
     assert!(server.keys.is_empty());
-    // A primary spells out what it creates: a batch alone means a filter that got lost.
+    // A primary replicates the creation explicitly, so a replicated batch without it means that the filter was lost.
     let mut server = Server::new();
     server.is_replicated = true;
     assert!(server.run("BF.BULKADD k LINES a").starts_with("-ERR not found: a primary"));
@@ -148,7 +148,7 @@ fn a_batch_is_replicated_as_it_is_or_by_what_was_added() {
     );
     assert_eq!(server.events, ["bloom.reserve", "bloom.add"]);
     server.replicated.clear();
-    // Nothing new, nothing sent.
+    // Without new items nothing is replicated.
     assert_eq!(server.run("BF.BULKADD k LINES a\nb"), "$00");
     assert!(server.replicated.is_empty());
     assert_eq!(server.run("bf.bulkadd k nocreate count lines a\nc"), ":1");

@@ -8,12 +8,12 @@ use everbloom::format::filter::digest;
 use crate::support::Random;
 use crate::support::server::Server;
 
-/// The start of a generation of every window that is used here.
+/// The start of a generation in every window of these tests.
 const START_MS: u64 = 1_800_000_000_000;
 const WINDOW_MS: u64 = 14_000;
 const GENERATION_MS: u64 = WINDOW_MS / 14;
 
-/// A chunk and the iterator that it is loaded with; the first is the header.
+/// A chunk and the iterator with which it is loaded. The first one is the header.
 type Chunk = (u64, Vec<u8>);
 
 fn server() -> Server {
@@ -54,7 +54,7 @@ fn add(server: &mut Server, key: &str, name: &str, numbers: Range<u64>) {
     add_by(server, &format!("BF.MADD {key}"), name, numbers);
 }
 
-/// Adds numbered items by the command that begins so.
+/// Adds numbered items with the command that starts with these words.
 fn add_by(server: &mut Server, command: &str, name: &str, numbers: Range<u64>) {
     let numbers: Vec<u64> = numbers.collect();
     for numbers in numbers.chunks(500) {
@@ -76,7 +76,8 @@ fn digested(server: &Server, key: &str) -> Vec<u8> {
     bytes
 }
 
-/// An add to the destination before the chunk comes stamps a page: the chunk's expired columns must not join it.
+/// Before the chunk arrives, an add to the destination stamps a page. Expired columns of the chunk must not be merged
+/// into it.
 #[test]
 fn chunks_bring_no_expired_item_back() {
     for (options, new) in [
@@ -100,8 +101,9 @@ fn chunks_bring_no_expired_item_back() {
     }
 }
 
-/// Adds go on while a filter of several chunks is dumped: for a part of a generation, for generations, and for longer
-/// than the window. Every chunk loads, and the copy has what was added before the first call and has not expired.
+/// Items are added while a filter of several chunks is dumped: for part of a generation, for several generations, and
+/// for longer than the window. Every chunk loads, and the copy has all items from before the first call that have not
+/// expired.
 #[test]
 fn a_window_is_dumped_while_adds_go_on() {
     let options = format!("0.000001 12000000 PWINDOW {WINDOW_MS}");
@@ -122,11 +124,11 @@ fn a_window_is_dumped_while_adds_go_on() {
         let expected = if elapsed_ms < WINDOW_MS { 3000 } else { 0 };
         assert_eq!(count(&mut server, "dst", "before", 0..3000), expected, "steps of {step_ms} ms");
         assert_eq!(server.run("BF.CARD dst"), format!(":{expected}"));
-        // Items that were added during the dump are in it in part.
+        // Some of the items that were added during the dump are in it.
         let found = count(&mut server, "dst", "meanwhile-3", 0..9000);
         assert!(step_ms < GENERATION_MS || found == 0, "{found}");
         assert_eq!(count(&mut server, "dst", "never", 0..9000), 0);
-        // The copy is a filter like any other.
+        // The copy works like any other filter.
         add(&mut server, "dst", "after", 0..1000);
         assert_eq!(count(&mut server, "dst", "after", 0..1000), 1000);
         let again = dump(&mut server, "dst");
@@ -135,8 +137,8 @@ fn a_window_is_dumped_while_adds_go_on() {
     }
 }
 
-/// The destination takes the same adds with all chunks before them, between them and after them. The columns are the
-/// same, and those of a copy that came whole.
+/// The destination gets the same adds with all chunks before them, between them and after them. The columns are the
+/// same in all cases, and the same as in a copy by DUMP.
 #[test]
 fn chunks_and_adds_in_any_order_make_the_same_filter() {
     let seed = 0x6368_756e_6b73;
@@ -162,7 +164,7 @@ fn chunks_and_adds_in_any_order_make_the_same_filter() {
             }
             chunks[1..].iter().for_each(|chunk| load(&mut server, "first", chunk));
             let steps = 1 + random.below(8) as u64;
-            // By chunk, the step that it comes before.
+            // For each chunk, the step before which it arrives.
             let mut moments: Vec<u64> = chunks[1..].iter().map(|_| random.next() % (steps + 1)).collect();
             for step in 0..=steps {
                 for (chunk, moment) in chunks[1..].iter().zip(&mut moments).rev() {
@@ -178,7 +180,7 @@ fn chunks_and_adds_in_any_order_make_the_same_filter() {
                     1 => random.next() % (20 * GENERATION_MS),
                     _ => random.next() % (3 * GENERATION_MS),
                 };
-                // Some are of an earlier moment than what the chunks hold.
+                // Some adds have an earlier time than the items in the chunks.
                 let at_ms = server.now_ms - random.next() % WINDOW_MS;
                 let is_late = random.below(2) == 0;
                 for key in ["whole", "first", "mixed", "last"] {
@@ -190,7 +192,7 @@ fn chunks_and_adds_in_any_order_make_the_same_filter() {
             chunks[1..].iter().for_each(|chunk| load(&mut server, "last", chunk));
             for key in ["first", "mixed", "last"] {
                 assert!(digested(&server, key) == digested(&server, "whole"), "{context}: {key}");
-                // Once more changes nothing.
+                // Loading the chunks again changes nothing.
                 chunks[1..].iter().for_each(|chunk| load(&mut server, key, chunk));
                 assert!(digested(&server, key) == digested(&server, "whole"), "{context}: {key} twice");
             }
@@ -198,8 +200,8 @@ fn chunks_and_adds_in_any_order_make_the_same_filter() {
     }
 }
 
-/// Layers are added and expire while a filter is dumped, at the source and at the destination. Every chunk loads, there
-/// and on a replica that took the destination from a snapshot in between.
+/// Layers are added and expire while a filter is dumped, at the source and at the destination. Every chunk loads,
+/// also on a replica that got the destination from a snapshot meanwhile.
 #[test]
 fn layers_come_and_go_during_a_dump() {
     let seed = 0x6c61_7965_7273;
@@ -208,7 +210,7 @@ fn layers_come_and_go_during_a_dump() {
         let context = format!("seed {seed:#x}, round {round}");
         let mut server = server();
         assert_eq!(server.run(&format!("BF.RESERVE src 0.000001 200 PWINDOW {WINDOW_MS}")), "+OK");
-        // A burst makes layers, and adds at an even pace let them expire one after another.
+        // A burst creates layers, and adds at an even pace let them expire one after another.
         let mut added: Vec<(String, u64, u64)> = Vec::new();
         for part in 0..1 + random.below(4) {
             let count = *random.choose(&[20, 200, 1500]);
@@ -225,7 +227,7 @@ fn layers_come_and_go_during_a_dump() {
                 iterator = chunk.0;
                 pending.push(chunk);
             }
-            // The header comes first, the others in any order.
+            // The header comes first, the other chunks in any order.
             if is_at_end && pending.is_empty() {
                 break;
             }
@@ -263,7 +265,7 @@ fn layers_come_and_go_during_a_dump() {
     }
 }
 
-/// Runs what was replicated on a replica, and compares.
+/// Runs the replicated commands on a replica, and compares both.
 fn follow(server: &Server, replica: Option<&mut Server>, context: &str) {
     let Some(replica) = replica else { return };
     for call in &server.replicated_calls {
@@ -274,7 +276,7 @@ fn follow(server: &Server, replica: Option<&mut Server>, context: &str) {
     assert!(digested(server, "dst") == digested(replica, "dst"), "{context}");
 }
 
-/// The dump of a filter that grows ends where its header ends, so that every chunk loads.
+/// The dump of a filter that grows ends where its header ends, so every chunk loads.
 #[test]
 fn a_filter_that_grows_is_dumped_to_the_end_of_its_header() {
     for options in ["", "COUNTING", "KEYED", "FORMAT valkey-bloom"] {
@@ -295,7 +297,7 @@ fn a_filter_that_grows_is_dumped_to_the_end_of_its_header() {
     }
 }
 
-/// A chunk that does not belong to the header is refused, and the error says what to do.
+/// A chunk that does not belong to the header is refused, and the error text contains the remedy.
 #[test]
 fn a_chunk_of_another_dump_is_refused_by_name() {
     let mut server = server();
@@ -305,15 +307,15 @@ fn a_chunk_of_another_dump_is_refused_by_name() {
     load(&mut server, "dst", &chunks[0]);
     let expected = "-ERR received bad data - the chunk is of another dump than the filter's header: delete the key and \
                     begin again with BF.SCANDUMP and iterator 0";
-    // Another dump began meanwhile.
+    // Another dump was started meanwhile.
     add(&mut server, "src", "new", 0..10);
     let later = dump(&mut server, "src");
     assert_eq!(try_load(&mut server, "dst", &later[1]), expected);
-    // The source was emptied.
+    // The source was cleared.
     assert_eq!(server.run("BF.CLEAR src"), "+OK");
     let cleared = scan(&mut server, "src", 1).unwrap();
     assert_eq!(try_load(&mut server, "dst", &cleared), expected);
-    // The header is not known any more, as after a restart.
+    // The header is no longer known, as after a restart.
     let copy = server.keys[&b"dst"[..]].try_clone(UnknownMemory).unwrap();
     server.keys.insert(b"restarted".to_vec(), copy);
     assert_eq!(try_load(&mut server, "restarted", &chunks[1]), expected);
@@ -321,7 +323,7 @@ fn a_chunk_of_another_dump_is_refused_by_name() {
     assert_eq!(count(&mut server, "dst", "old", 0..10), 10);
 }
 
-/// The mark of a header: a number that a dump has until the filter changes.
+/// Returns the mark of a header, which changes when the filter changes.
 fn mark(header: &Chunk) -> [u8; 8] {
     *header.1[..header.1.len() - 16].last_chunk().unwrap()
 }
@@ -348,13 +350,13 @@ fn a_lost_layer_is_a_change() {
     assert!(lost > 50, "{lost}");
 }
 
-/// A merge may put layers between those of a filter that is being dumped: the rest of its chunks is refused.
+/// A merge may insert layers into a filter that is being dumped. The remaining chunks are refused.
 #[test]
 fn a_merge_that_adds_layers_ends_a_dump() {
     let mut server = server();
     for line in [
         "BF.RESERVE src 0.01 100 EXPANSION 1",
-        // Of the shape of the second layer, and full, so that it does not fit into that.
+        // A filter with the shape of the second layer, and full, so that it does not fit into that layer.
         "BF.RESERVE other 0.00125 100 NONSCALING",
     ] {
         assert_eq!(server.run(line), "+OK", "{line}");

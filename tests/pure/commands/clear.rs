@@ -1,11 +1,11 @@
-//! BF.CLEAR: an empty filter with the parameters of the one that was there.
+//! BF.CLEAR: the result is an empty filter with the same parameters.
 
 use everbloom::bloom::Format;
 use everbloom::format::filter::header;
 
 use crate::support::server::{Server, assert_dialogue};
 
-/// What makes a filter of every kind, with the parameters that must survive.
+/// Commands that create a filter of every kind, with the parameters that must survive.
 const MAKERS: [&str; 8] = [
     "BF.RESERVE k 0.003 10 EXPANSION 3",
     "BF.RESERVE k 0.003 50000 NONSCALING",
@@ -45,7 +45,7 @@ fn a_cleared_filter_is_as_it_was_made() {
             (server.replicated.join("|"), server.events.join("|")),
             ("BF.CLEAR k".into(), "bloom.clear".into())
         );
-        // It fills up and grows as it did before.
+        // It fills up and grows as before.
         fill(&mut server);
         server.run("BF.MADD k more even-more more-again");
         assert_eq!(header(&server.keys[b"k".as_slice()]), filled, "{maker}");

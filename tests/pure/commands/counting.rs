@@ -1,4 +1,4 @@
-//! Filters that items can be deleted from: words, errors, and what changes are replicated.
+//! Counting filters: options, errors, and replicated changes.
 
 use everbloom::bloom::Format;
 use everbloom::command::Settings;
@@ -31,7 +31,7 @@ fn counting_goes_with_the_own_format_only() {
     ];
     let mut server = Server::new();
     assert_dialogue(&mut server, &dialogue);
-    // It asks for its format where another is configured.
+    // COUNTING selects its format even if another one is the default.
     server.settings = Settings { format: Format::RedisBloom, ..Settings::DEFAULT };
     assert_eq!(server.run("BF.RESERVE d 0.01 100 COUNTING"), "+OK");
     assert_eq!(server.run("BF.DEL d x"), "*1 #f");

@@ -1,4 +1,4 @@
-//! The dialogues, with a keyspace of their own.
+//! The dialogues, run with the keyspace of the tests.
 
 use crate::support::dialogues::errors::WRONG_ARITY;
 use crate::support::dialogues::replicated::REPLICATED;

@@ -1,11 +1,11 @@
-//! Filters that are given a time to live when they are made.
+//! Filters that get a time to live when they are created.
 
 use crate::support::server::{NOW_MS, Server, assert_dialogue};
 
-/// Reply, replicated lines, moments that keys were given, and events.
+/// The reply, the replicated commands, the expiry times of keys, and the events.
 type Made = (String, Vec<String>, Vec<(String, u64)>, Vec<&'static str>);
 
-/// What comes of a command line on an empty server.
+/// Returns the results of a command line on an empty server.
 fn made(line: &str) -> Made {
     let mut server = Server::new();
     let reply = server.run(line);
@@ -34,7 +34,7 @@ fn a_filter_that_a_command_makes_expires_at_a_moment_that_is_replicated() {
         assert_eq!((reply.as_str(), &moments), ("+OK", &expiries), "{option}");
         assert_eq!((replicated.len(), replicated.last()), (2, Some(&moment)));
     }
-    // In words that a RedisBloom understands too.
+    // With options that RedisBloom supports too.
     let (_, replicated, ..) = made("BF.RESERVE k 0.01 100 FORMAT redisbloom PXAT 7");
     assert_eq!(replicated, ["BF.RESERVE k 0.01 100 EXPANSION 2", "PEXPIREAT k 7"]);
 }
@@ -53,7 +53,7 @@ fn a_filter_that_is_there_keeps_its_time_to_live() {
         ],
     );
     assert!(server.expiries.is_empty());
-    // Without the words that another module does not know.
+    // Without the options that another module does not support.
     assert_eq!(server.replicated[1..], ["BF.MADD k a", "BF.MADD k b"]);
 }
 

@@ -1,5 +1,5 @@
-//! Options that do not go together, and the settings `bf.missing-filter` and `bf.auto-create`, by which a missing
-//! filter is an error.
+//! Options that cannot be combined, and the settings `bf.missing-filter` and `bf.auto-create`, which make a missing
+//! filter an error.
 
 use everbloom::command::Settings;
 
@@ -69,7 +69,7 @@ fn adding_needs_a_reserved_filter_where_none_is_made() {
     ];
     assert_dialogue(&mut server, &dialogue);
     assert_eq!(server.replicated.len(), 4);
-    // What a primary of RedisBloom's format adds to has to be there.
+    // A filter to which a primary of RedisBloom's format adds must exist.
     server.settings.format = everbloom::bloom::Format::RedisBloom;
     server.is_replicated = true;
     assert_eq!(server.run("BF.ADD obeyed a"), "#t");

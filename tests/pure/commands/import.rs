@@ -1,4 +1,4 @@
-//! BF.IMPORT and BF.EXPORT: what is wrong with one, and what it has replicated.
+//! BF.IMPORT and BF.EXPORT: errors, and replicated commands.
 
 use everbloom::command::Settings;
 
@@ -68,7 +68,7 @@ fn an_import_in_place_of_another_is_replicated_as_one() {
         ("BF.ADD k d", "#t"),
         ("BF.IMPORT k SOURCE string SCHEME murmur3-salted BITS 9 HASHES 1 REPLACE CAPACITY 5", "+OK"),
         ("BF.ADD k e", "#t"),
-        // Nothing is there that it would replace; who replays it may have something.
+        // There is no filter to replace here, but a server that replays the command may have one.
         ("BF.IMPORT new EMPTY SCHEME go-zero BITS 2000 REPLACE", "+OK"),
     ];
     assert_dialogue(&mut primary, &dialogue);
@@ -91,7 +91,7 @@ fn every_layer_shows_its_own_error_rate() {
     let reply = server.run("BF.DEBUG k");
     let ratios: Vec<&str> =
         reply.split("ratio:").skip(1).map(|rest| rest.split(' ').next().unwrap()).collect();
-    // The client's by its fill, (8 / 4096)^4; ours are the shares of a reserved filter.
+    // The client's layer has a rate by its fill, (8 / 4096)^4. The others have the shares of a reserved filter.
     assert_eq!(ratios, ["1.45519e-11", "0.0075", "0.000954", "0.000551"], "{reply}");
 }
 

@@ -6,7 +6,7 @@ use everbloom::format::filter::header;
 
 use crate::support::server::{Server, assert_dialogue};
 
-/// The first half of the bytes that the test's server draws.
+/// The first half of the random bytes of the test's server.
 const DRAWN: [u8; 16] = [7; 16];
 
 fn key(server: &Server, name: &str) -> Option<[u8; 16]> {
@@ -28,14 +28,14 @@ fn a_keyed_filter_draws_its_key_or_is_given_one() {
         ("BF.MEXISTS c x y", "*2 #t #f"),
         ("BF.CARD c", ":1"),
         ("BF.INFO c ERROR", "*1 ,0.01"),
-        // What exists stays as it is.
+        // An existing filter stays unchanged.
         ("BF.INSERT plain KEYED ITEMS y", "*1 #t"),
     ];
     assert_dialogue(&mut server, &dialogue);
     let given = Some(*b"0123456789abcdef");
     let keys = ["a", "b", "c", "d", "plain"].map(|name| key(&server, name));
     assert_eq!(keys, [Some(DRAWN), Some(DRAWN), given, given, None]);
-    // No reply about the filter shows the key.
+    // No reply about the filter contains the key.
     for question in ["BF.INFO c", "BF.DEBUG c"] {
         assert!(!server.run(question).contains("0123456789abcdef"), "{question}");
     }
@@ -118,11 +118,11 @@ fn filters_that_count_and_windows_are_keyed_too() {
         assert_eq!(key(&server, name), Some(*b"0123456789abcdef"));
         assert_eq!(key(&server, &format!("{name}2")), Some(DRAWN));
         assert_eq!(server.keys[name.as_bytes()].kind(), kind);
-        // Counted under its cells.
+        // It counts as the kind of its cells.
         let reply = server.run(&format!("BF.STATS {name}"));
         assert!(reply.contains(&format!("+kind ${} ", kind.row().name)), "{reply}");
         assert_eq!(server.run(&format!("BF.MEXISTS {name} a b c")), "*3 #t #t #f");
-        // A replica makes the same filter, whatever its own settings are.
+        // A replica creates the same filter, whatever its settings are.
         let mut replica = Server::new();
         (replica.is_replicated, replica.now_ms) = (true, server.now_ms);
         for line in &server.replicated[start..] {

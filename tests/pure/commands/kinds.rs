@@ -1,4 +1,4 @@
-//! What commands do differently for filters of another kind than everbloom's own.
+//! Behaviour of commands that differs for filters of other kinds.
 
 use data_encoding::BASE64;
 use everbloom::bloom::Format;
@@ -57,14 +57,14 @@ fn the_error_rate_of_redisblooms_filters_is_at_most_a_quarter() {
         }
         assert_ne!(reserve("0.2499"), reserve("0.25"));
     }
-    // Of that format only.
+    // Only in that format.
     for format in ["everbloom", "valkey-bloom"] {
         let mut server = Server::new();
         assert_eq!(server.run(&format!("BF.RESERVE k 0.9 100 FORMAT {format}")), "+OK");
         let reply = server.run("BF.INFO k ERROR");
         assert!(reply.contains("0.9") && !reply.contains("0.25"), "{format}: {reply}");
     }
-    // The configured rate, too.
+    // The default rate too.
     let mut server = Server::new();
     server.settings.format = Format::RedisBloom;
     server.settings.error_rate = 0.7;
@@ -87,7 +87,7 @@ fn an_item_that_an_encoding_cannot_express_is_refused_by_every_layer() {
         ("BF.MADD k 1 abc 2", both.as_str()),
         ("BF.INFO k FILTERS", "*1 :1"),
         ("BF.MADD k 3 4 abc 5", many.as_str()),
-        // By a layer of our own, which could hash anything.
+        // Also by a layer of everbloom's own, which could hash any item.
         ("BF.INFO k FILTERS", "*1 :2"),
         ("BF.ADD k abc", REFUSED),
         ("BF.MEXISTS k abc 1 5 007", "*4 #f #t #t #f"),
@@ -97,7 +97,7 @@ fn an_item_that_an_encoding_cannot_express_is_refused_by_every_layer() {
     assert_eq!(server.replicated[1..], ["BF.MADD k 1 2", "BF.MADD k 3 4 5"]);
 }
 
-/// A filter of RedisBloom 1.1, which hashes in a way that its bytes do not say.
+/// Returns a filter of RedisBloom 1.1, whose hash does not follow from its bytes.
 fn filter_of_redisbloom_1_1() -> Value {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/redisbloom-1.1.1.json");
     let file: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();

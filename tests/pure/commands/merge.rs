@@ -1,4 +1,4 @@
-//! BF.MERGE: filters of every kind and format united, and what it is refused for.
+//! BF.MERGE: merges of filters of every kind and format, and the refusals.
 
 use everbloom::bloom::{Filter, Format, NoPrefetch, UnknownMemory};
 use everbloom::format::chunks::Trust;
@@ -20,7 +20,7 @@ const fn word(format: Format) -> &'static str {
     }
 }
 
-/// Returns all that two filters can differ in.
+/// Returns everything in which two filters can differ.
 fn state(filter: &Filter) -> Vec<Vec<u8>> {
     let mut state = Vec::new();
     digest(filter, &mut |bytes| state.push(bytes.to_vec()));
@@ -47,7 +47,7 @@ fn a_merge_is_refused_before_anything_changes() {
         ("BF.MERGE a", "-ERR wrong number of arguments for 'bf.merge' command"),
         ("BF.MERGE a b", NOT_FOUND),
         ("BF.MERGE a a", NOT_FOUND),
-        // Without a source before it the word is one.
+        // Without a source before it, FORCE is a source.
         ("BF.MERGE a FORCE", NOT_FOUND),
         ("BF.RESERVE a 0.01 100", "+OK"),
         ("BF.ADD a x", "#t"),
@@ -86,7 +86,7 @@ fn what_is_missing_while_its_slot_migrates_is_not_said_to_be_missing() {
         ("BF.MERGE a none", NOT_FOUND),
         ("BF.IMPORT b SOURCE migrating SCHEME go-zero BITS 900", TRY_AGAIN),
         ("BF.IMPORT a SOURCE migrating SCHEME go-zero BITS 900", "-BUSYKEY Target key name already exists."),
-        // The string is here, and its settings are not.
+        // The string is on this node, but its settings are not.
         ("BF.IMPORT b SOURCE {migrating}:config-less SCHEME redisson", TRY_AGAIN),
     ];
     assert_dialogue(&mut server, &dialogue);
@@ -104,10 +104,10 @@ fn the_option_is_the_last_word_behind_a_source_and_a_key_anywhere_else() {
     );
 }
 
-/// A seed whose halves are different, as those that a server draws are.
+/// A seed with different halves, like those that a server draws.
 const SEED: &str = "0123456789abcdefghijklmnopqrstuv";
 
-/// Makes a filter for 4000 items that has the shape and the hash of every other of its format.
+/// Creates a filter for 4000 items. All filters of one format have the same shape and hash.
 fn make(server: &mut Server, key: &str, format: &str) {
     let seed = if format == "valkey-bloom" { format!("SEED {SEED}") } else { String::new() };
     let line = format!("BF.INSERT {key} CAPACITY 4000 ERROR 0.01 FORMAT {format} {seed} ITEMS 0-{key}");
@@ -131,7 +131,7 @@ fn filters_that_were_made_alike_become_one_layer_of_every_format() {
             assert_eq!((filter.layer_count(), word(filter.format())), (1, format), "{key}");
             assert!(filter.items().abs_diff(4000) < 100, "{format}: {} items", filter.items());
         }
-        // Once more changes nothing, so nothing is replicated.
+        // The same merge again changes nothing, so nothing is replicated.
         let replicated = server.replicated.len();
         assert_eq!(server.run("BF.MERGE all 0 1 2 3"), "+OK");
         assert_eq!(server.replicated.len(), replicated, "{format}");
@@ -149,7 +149,7 @@ fn filters_that_were_made_alike_become_one_layer_of_every_format() {
     }
 }
 
-/// How a filter of some kind is made.
+/// Returns a command that creates a filter of some kind.
 fn reserve(random: &mut Random, key: &str, capacity: u64, rate: f64) -> String {
     let growth = *random.choose(&["EXPANSION 1", "EXPANSION 2", "NONSCALING"]);
     match random.below(5) {
@@ -169,7 +169,7 @@ fn reserve(random: &mut Random, key: &str, capacity: u64, rate: f64) -> String {
     }
 }
 
-/// A filter that is written down and read back by each way there is.
+/// Saves and loads a filter in every way.
 fn assert_survives(filter: &mut Filter, name: &str) {
     let expected = state(filter);
     let mut record = Record::default();
@@ -216,7 +216,7 @@ fn random_filters_of_every_kind_are_united_and_keep_every_item_and_the_promised_
                 next += 300;
             }
         } else {
-            // Whatever the first one promises.
+            // FORCE, so that the promise of the first filter does not matter.
             sources.push("FORCE".to_owned());
         }
         let line = format!("BF.MERGE dest {}", sources.join(" "));
@@ -229,7 +229,7 @@ fn random_filters_of_every_kind_are_united_and_keep_every_item_and_the_promised_
             .count() as f64;
         let mean = promised.min(rate) * ABSENT as f64;
         assert!(wrong <= mean + 3.0 * mean.sqrt() + 3.0, "{seed}: {wrong} of {ABSENT}, {promised} {line}");
-        // It goes on taking items, as does who replays what was replicated.
+        // It accepts further items, and so does a server that replays the replicated commands.
         let more = primary.run("BF.MADD dest p q r s t");
         assert!(!more.contains("-ERR") || more.contains("full"), "{more}");
         for line in primary.replicated.clone() {
@@ -336,7 +336,7 @@ fn a_header_of_a_union_that_is_altered_anywhere_is_refused_or_is_another_filters
     }
 }
 
-/// What is refused because the destination cannot hold it.
+/// The refusal if the destination cannot take a layer of a source.
 const MISMATCH: &str = "-ERR the destination cannot take a layer of a source";
 
 #[test]
@@ -354,18 +354,18 @@ fn counters_of_equal_shape_are_added_up() {
         ("BF.DEL a x", "*1 #f"),
         ("BF.MEXISTS a x y z", "*3 #f #t #t"),
         ("BF.CARD b", ":2"),
-        // Counters end at 8, and what they hold then stays.
+        // Counters stop at 8 and keep that value.
         ("BF.MERGE far b", "+OK"),
         ("BF.DEL far x x x x x x x x x", "*9 #t #t #t #t #t #t #t #t #t"),
         ("BF.MEXISTS far x z", "*2 #t #t"),
-        // A key that is made holds the sum of all sources.
+        // A new key gets the sum of all sources.
         ("BF.MERGE sum a b", "+OK"),
         ("BF.MEXISTS sum x y z w", "*4 #t #t #t #f"),
         ("BF.DEL sum z z", "*2 #t #t"),
         ("BF.DEL sum z", "*1 #f"),
     ];
     assert_dialogue(&mut server, &dialogue);
-    // Of another shape, hash, kind of cells, or of several layers.
+    // Filters of another shape, hash or cell type, or with several layers.
     server.run("BF.RESERVE other 0.001 999 COUNTING");
     server.run("BF.INSERT keyed CAPACITY 1000 ERROR 0.001 COUNTING KEY 0123456789abcdef ITEMS x");
     server.run("BF.RESERVE bits 0.001 1000");
@@ -380,7 +380,7 @@ fn counters_of_equal_shape_are_added_up() {
             assert!(reply.starts_with(MISMATCH), "{line}: {reply}");
         }
     }
-    // More distinct items than one was sized for.
+    // More distinct items than the capacity of one filter.
     for (key, first) in [("l", 0), ("m", 10_000)] {
         server.run(&format!("BF.RESERVE {key} 0.001 1000 COUNTING"));
         add(&mut server, key, first..first + 900);
@@ -391,7 +391,7 @@ fn counters_of_equal_shape_are_added_up() {
     assert_has(&mut server, "l", 10_000..10_900);
 }
 
-/// Shards with bursts are rolled up: each item keeps its time, and the destination its base.
+/// Shards with bursts are merged: each item keeps its time, and the destination keeps its base.
 #[test]
 fn bursts_of_windows_are_merged() {
     let mut server = Server::new();
@@ -422,7 +422,7 @@ fn bursts_of_windows_are_merged() {
     let replicated = server.replicated.len();
     assert_eq!(server.run("BF.MERGE all one two"), "+OK");
     assert_eq!(server.replicated.len(), replicated, "nothing has changed");
-    // The first bursts expire, the later ones a third of the window later.
+    // The first bursts expire; the later ones expire a third of the window later.
     server.now_ms = start + 15_000;
     assert!(count(&mut server, "early") < 60 && count(&mut server, "late") == 1400);
     server.now_ms = start + 20_000;
@@ -449,13 +449,13 @@ fn generations_of_windows_are_united() {
     assert_eq!(server.replicated.len(), replicated, "nothing has changed");
     let all = "BF.MEXISTS a old-a both new-b none";
     assert_eq!(server.run(all), "*4 #t #t #t #f");
-    // Each item expires when it would have in its own filter.
+    // Each item expires when it would have expired in its own filter.
     server.now_ms = start + 15_000;
     assert_eq!(server.run(all), "*4 #f #t #t #f");
     server.now_ms = start + 20_000;
     assert_eq!(server.run(all), "*4 #f #f #f #f");
 
-    // A layer of another shape is appended, and lasts as long as its items.
+    // A layer of another shape is appended, and expires with its items.
     server.run("BF.RESERVE large 0.01 5000 PWINDOW 14000");
     server.run("BF.MADD large p q");
     server.run("BF.ADD a r");
@@ -467,12 +467,12 @@ fn generations_of_windows_are_united() {
     server.run("BF.ADD a s");
     assert_eq!(server.run("BF.INFO a FILTERS"), "*1 :1");
 
-    // A key that is made has the window of the first source.
+    // A new key gets the window of the first source.
     assert_eq!(server.run("BF.MERGE made a"), "+OK");
     assert_eq!(server.run("BF.EXISTS made s"), "#t");
     server.now_ms += 15_000;
     assert_eq!(server.run("BF.EXISTS made s"), "#f");
-    // Another window, hash or kind of cells.
+    // Filters with another window, hash or cell type.
     server.run("BF.RESERVE other 0.01 1000 PWINDOW 14001");
     server.run("BF.INSERT keyed CAPACITY 1000 ERROR 0.01 PWINDOW 14000 KEY 0123456789abcdef ITEMS x");
     server.run("BF.RESERVE bits 0.01 1000");
@@ -485,7 +485,7 @@ fn generations_of_windows_are_united() {
             assert!(reply.starts_with(MISMATCH), "{line}: {reply}");
         }
     }
-    // The rates of what is live add up to no more than is promised.
+    // The error rates of all live generations add up to at most the promised one.
     for key in ["l", "m"] {
         server.run(&format!("BF.RESERVE {key} 0.01 10000 PWINDOW 14000 NONSCALING"));
         for generation in 0..15 {

@@ -1,4 +1,4 @@
-//! The language without a server: grammar, replies, and what each change asks of its host.
+//! The commands without a server: arguments, replies, and effects.
 
 mod bulk;
 mod chunks;

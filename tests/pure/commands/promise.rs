@@ -1,11 +1,11 @@
-//! The error rate that a filter promises holds over its whole life, also after BF.MERGE: measured, once the destination has
-//! taken the items of its capacity, and again at twice that number.
+//! A filter keeps its promised error rate over its whole life, also after BF.MERGE. It is measured when the
+//! destination has as many items as its capacity, and again at twice that number.
 
 use crate::support::Random;
 use crate::support::server::Server;
 
 const REFUSAL: &str = "-ERR the merged filter would have an error rate of ";
-/// Items in one command.
+/// Items per command.
 const BATCH: u64 = 1000;
 
 fn each_batch(
@@ -22,7 +22,7 @@ fn each_batch(
     }
 }
 
-/// Adds items; a filter of fixed size may be full.
+/// Adds items. A fixed filter may be full.
 fn add(server: &mut Server, key: &str, items: std::ops::Range<u64>) {
     each_batch(server, &format!("BF.MADD {key}"), "", items, |reply| {
         assert!(!reply.contains("-ERR") || reply.contains("full"), "{key}: {reply}");
@@ -38,7 +38,7 @@ fn false_positives(server: &mut Server, key: &str, absent: u64) -> u64 {
     found
 }
 
-/// Asserts that the filter errs no more often than `promised`, apart from chance: three standard deviations.
+/// Asserts that the error rate of the filter is at most `promised`, plus three standard deviations.
 fn assert_promise(server: &mut Server, key: &str, promised: f64, absent: u64, context: &str) {
     let mean = promised * absent as f64;
     let found = false_positives(server, key, absent);
@@ -52,12 +52,12 @@ fn number(server: &mut Server, key: &str, field: &str) -> f64 {
     text.parse().unwrap_or_else(|_| panic!("{field} of {key}: {reply}"))
 }
 
-/// The most that the filter may come to.
+/// Returns the highest error rate that the filter can reach.
 fn most(server: &mut Server, key: &str) -> f64 {
     number(server, key, "ERROR-RATE-MAX")
 }
 
-/// The error rate that a refused merge says a destination needs.
+/// Returns the error rate that a destination needs, from the text of a refusal.
 fn needed_rate(refusal: &str) -> f64 {
     assert!(refusal.starts_with(REFUSAL), "{refusal}");
     let (_, rest) = refusal.split_once("reserve a destination with an error rate of at least ").unwrap();
@@ -88,7 +88,7 @@ fn what_a_destination_takes_after_a_merge_stays_within_its_promise() {
     }
 }
 
-/// How a filter of some kind is made, of which commands promise a rate.
+/// Returns a command that creates a filter of some kind with a promised rate.
 fn make(random: &mut Random, key: &str, rate: f64, capacity: u64) -> String {
     let growth = *random.choose(&["EXPANSION 1", "EXPANSION 2", "EXPANSION 4", "NONSCALING"]);
     let rest = match random.below(6) {
@@ -146,7 +146,7 @@ fn random_merges_and_adds_stay_within_the_promise_at_twice_the_capacity() {
         let capacity = server.keys[b"dest".as_slice()].capacity_items();
         add(&mut server, "dest", next..next + 2 * capacity);
         let rate = false_positives(&mut server, "dest", ABSENT) as f64 / ABSENT as f64;
-        // The bits of small filters vary.
+        // The number of set bits varies in small filters.
         let most = promised * 1.1 + 3.0 * (promised / ABSENT as f64).sqrt();
         assert!(rate <= most, "{seed}: {rate} of {ABSENT}, {promised} promised: {lines:#?}");
         sum += rate / promised;
@@ -158,8 +158,8 @@ fn random_merges_and_adds_stay_within_the_promise_at_twice_the_capacity() {
 #[test]
 fn merges_that_leave_enough_of_the_promise_are_not_refused() {
     let mut server = Server::new();
-    // Days of one shape and the week of another, a day at a time and every day once more, into a filter that was reserved
-    // for the sum of their rates.
+    // Days of one shape and a week of another. Each day is merged twice, into a filter that was reserved for the sum
+    // of their rates.
     assert_eq!(server.run("BF.RESERVE week 0.007 1000"), "+OK");
     let mut days = String::new();
     for day in 0..7 {
@@ -175,7 +175,7 @@ fn merges_that_leave_enough_of_the_promise_are_not_refused() {
     add(&mut server, "week", 100_000..107_000);
     assert_promise(&mut server, "week", 0.007, 200_000, "a week");
 
-    // A filter that has grown, into an empty one that was reserved alike.
+    // A filter that has grown is merged into an empty one with the same parameters.
     for key in ["grown", "empty"] {
         assert_eq!(server.run(&format!("BF.RESERVE {key} 0.01 {}", 100 + key.len())), "+OK");
     }
@@ -184,7 +184,7 @@ fn merges_that_leave_enough_of_the_promise_are_not_refused() {
     add(&mut server, "empty", 10_000..20_000);
     assert_promise(&mut server, "empty", 0.01, 200_000, "grown");
 
-    // Filters that are not full, of other shapes than the destination.
+    // Filters that are not full, with other shapes than the destination.
     for (key, capacity) in [("p", 3000), ("q", 4000), ("r", 5000)] {
         assert_eq!(server.run(&format!("BF.RESERVE {key} 0.01 {capacity}")), "+OK");
         add(&mut server, key, capacity..capacity + capacity / 2);
@@ -192,7 +192,7 @@ fn merges_that_leave_enough_of_the_promise_are_not_refused() {
     assert_eq!(server.run("BF.MERGE p q r"), "+OK");
     add(&mut server, "p", 100_000..120_000);
     assert_promise(&mut server, "p", 0.01, 200_000, "half full");
-    // What is full leaves less than the next one needs.
+    // The remaining rate is too small for the next filter, which is full.
     let reply = server.run("BF.MERGE p grown");
     assert!(needed_rate(&reply) > 0.01, "{reply}");
     assert_eq!(server.run("BF.MERGE p grown FORCE"), "+OK");
@@ -240,12 +240,12 @@ fn statistics_say_what_is_promised_no_more() {
     assert_eq!(number(&mut server, "a", "ERROR-RATE"), 0.01);
     let forced = most(&mut server, "a");
     assert!(forced > 0.02 && forced < 0.04, "{forced}");
-    // And that is what it comes to.
+    // The filter reaches that rate.
     add(&mut server, "a", 5_000_000..5_050_000);
     assert_promise(&mut server, "a", forced, 100_000, "forced");
     assert!(number(&mut server, "a", "ERROR-RATE-NOW") > 0.015);
 
-    // What is full is as promised, at high rates too, at which a filter meets many more items than it counts.
+    // A full filter has the promised rate. At high rates a filter meets many more items than it counts.
     for (number, rate) in [0.9, 0.5, 0.25, 0.1, 0.001].into_iter().enumerate() {
         for growth in ["NONSCALING", "EXPANSION 1", "EXPANSION 2"] {
             let key = format!("full-{number}-{}", &growth[growth.len() - 1..]);
@@ -255,7 +255,7 @@ fn statistics_say_what_is_promised_no_more() {
         }
     }
 
-    // A layer that holds more than it was sized for.
+    // A layer with more items than its capacity.
     server.run("BF.INSERT l CAPACITY 1000 ERROR 0.01 COUNTING ITEMS l");
     server.run("BF.INSERT m CAPACITY 1000 ERROR 0.01 COUNTING ITEMS m");
     add(&mut server, "l", 0..900);
@@ -265,7 +265,7 @@ fn statistics_say_what_is_promised_no_more() {
     assert_eq!(server.run("BF.MERGE l m FORCE"), "+OK");
     assert!(most(&mut server, "l") > 0.05);
 
-    // Nothing is promised of others.
+    // Other filters promise nothing.
     server.run("BF.RESERVE s 0.01 100 NONSCALING SATURATE");
     server.run("BF.RESERVE r 0.01 100 FORMAT redisbloom");
     server.run("BF.RESERVE v 0.01 100 FORMAT valkey-bloom");

@@ -1,4 +1,4 @@
-//! What a change has replicated, and whom it notifies: enough for the same filter elsewhere, and no more.
+//! Replicated commands and events of a change: sufficient for the same filter elsewhere, and nothing more.
 
 use everbloom::bloom::Format;
 use everbloom::command::Settings;
@@ -61,7 +61,7 @@ fn a_filter_of_redisblooms_is_replicated_as_its_own_command_where_that_makes_the
         ("BF.INSERT e CAPACITY 3 ITEMS x y x", Some("BF.RESERVE e 0.01 3 EXPANSION 2 BF.MADD e x y")),
         ("BF.INSERT f EXPANSION 1 ITEMS x", Some("BF.RESERVE f 0.01 100 EXPANSION 1 BF.MADD f x")),
         ("BF.RESERVE g 1.5e-323 1 FORMAT redisbloom", Some("BF.RESERVE g 0.0000")),
-        // RedisBloom writes down 0, which no BF.RESERVE of all its releases does; and 3 of a fixed filter.
+        // RedisBloom saves 0 here, which no BF.RESERVE of all its releases does, and 3 for a fixed filter.
         ("BF.RESERVE h 0.01 100 EXPANSION 0", None),
         ("BF.INSERT i EXPANSION 3 NONSCALING ITEMS x", None),
     ] {
@@ -75,7 +75,7 @@ fn a_filter_of_redisblooms_is_replicated_as_its_own_command_where_that_makes_the
     }
 }
 
-/// The growth that RedisBloom writes down, which is in the header, and whether the filter is fixed.
+/// Returns the growth that RedisBloom saves in the header, and whether the filter is fixed.
 fn written_growth(server: &Server, key: &str) -> (u32, bool) {
     let header = header(&server.keys[key.as_bytes()]);
     let growth = u32::from_le_bytes(header[16..20].try_into().unwrap());
@@ -105,7 +105,8 @@ fn filters_of_redisblooms_write_down_the_growth_that_it_writes_down() {
         assert!(!server.run(line).starts_with('-'), "{line}");
         assert_eq!(written_growth(&server, "k"), expected, "factor {factor}: {line}");
     }
-    // The same words for a filter of our own, and of valkey-bloom's, where a factor beats the configured one.
+    // The same options for filters of everbloom's and valkey-bloom's formats, where an explicit factor overrides the
+    // setting.
     server.settings = Settings { expansion_factor: 0, ..Settings::DEFAULT };
     server.run("BF.INSERT own EXPANSION 3 ITEMS a");
     assert_eq!(server.run("BF.INFO own EXPANSION"), "*1 _");
@@ -124,11 +125,12 @@ fn whoever_obeys_makes_no_filter_of_its_own_defaults() {
     }
     assert_eq!(server.run("BF.INSERT k NOCREATE ITEMS a"), "-ERR not found");
     assert!(server.keys.is_empty() && server.replicated.is_empty());
-    // What another module sends spells nothing out; whoever follows one says so in `bf.format`.
+    // Other modules replicate no options. Their replica has their format in `bf.format`.
     server.settings.format = Format::RedisBloom;
     assert_eq!(server.run("BF.ADD k a"), "#t");
     assert_eq!(server.run("BF.INSERT i CAPACITY 50 ITEMS a"), "*1 #t");
-    // A filter that is reserved without a format is RedisBloom's: only that module, and only for it we, send such a line.
+    // A replicated BF.RESERVE without a format creates a filter of RedisBloom's format: only RedisBloom, and
+    // everbloom for such filters, replicate this command.
     for format in Format::ALL {
         server.settings.format = format;
         let key = format.word();

@@ -1,4 +1,4 @@
-//! Additions past the byte limit, and the fields of BF.INFO.
+//! Adds above the byte limit, and the fields of BF.INFO.
 
 use everbloom::command::Protocol;
 

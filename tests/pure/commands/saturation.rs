@@ -1,4 +1,4 @@
-//! SATURATE and `bf.on-full`: full filters of fixed size that go on accepting items.
+//! SATURATE and `bf.on-full`: full fixed filters that accept further items.
 
 use everbloom::bloom::{Format, Growth};
 use everbloom::command::Settings;
@@ -31,7 +31,7 @@ fn what_saturates_is_replicated_so() {
     primary.run("BF.ADD scaling a");
     primary.settings.fixed_filters_saturate = false;
     primary.run("BF.INSERT fixed CAPACITY 2 NONSCALING ITEMS a b");
-    // Whatever the settings of the replica are.
+    // Independently of the settings of the replica.
     for fixed_filters_saturate in [false, true] {
         for format in Format::ALL {
             primary.assert_replicated(Settings { fixed_filters_saturate, format, ..Settings::DEFAULT });
@@ -64,7 +64,7 @@ fn saturate_is_for_filters_of_fixed_size_and_of_our_own() {
         "-ERR cannot use NONSCALING and VALIDATESCALETO options together"
     );
     assert_eq!(server.keys.len(), 1);
-    // The configured growth may be what makes it fixed.
+    // The filter may be fixed by a setting.
     server.settings.expansion_factor = 0;
     assert_eq!(server.run("BF.RESERVE by-setting 0.01 100 SATURATE"), "+OK");
     assert_eq!(growth(&server, "by-setting"), Growth::Saturating);

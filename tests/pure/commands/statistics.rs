@@ -1,4 +1,4 @@
-//! BF.STATS, its fields in BF.INFO, and the log lines of filters that have grown.
+//! BF.STATS, its fields in BF.INFO, and log lines about filters that have grown.
 
 use everbloom::command::Protocol;
 
@@ -35,8 +35,8 @@ fn the_stats_are_one_map_that_has_one_map_per_layer() {
     }
 }
 
-/// A seed of two equal halves, which only a primary or a file brings, makes a filter break its rate; the fill is
-/// no sign of it.
+/// A seed of two equal halves, which only a primary or a file can contain, makes a filter exceed its rate. The fill
+/// does not show it.
 #[test]
 fn the_rate_of_a_filter_with_a_seed_of_equal_halves_is_the_real_one() {
     for (rate, items) in [(0.1, 3000), (0.01, 1500), (0.01, 3000), (0.0001, 3000)] {
@@ -101,7 +101,7 @@ fn every_field_is_also_one_of_info() {
     assert_eq!(server.run("BF.INFO k CAPACITY").split(' ').take(2).collect::<Vec<_>>(), ["%1", "+Capacity"]);
 }
 
-/// An empty filter of every kind but a union, which holds items: the command that makes it, and its kind.
+/// An empty filter of every kind but a union, which always has items: the command that creates it, and its kind.
 const EMPTY: [(&str, &str); 7] = [
     ("BF.RESERVE k 0.01 100", "everbloom"),
     ("BF.RESERVE k 0.01 100 FORMAT redisbloom", "redisbloom"),
@@ -144,7 +144,7 @@ fn a_filter_is_keyed_if_every_layer_is() {
     assert_eq!(server.run("BF.MERGE mixed plain keyed FORCE"), "+OK");
     assert_eq!(server.run("BF.INFO mixed KIND"), "*1 $union");
     assert_eq!(server.run("BF.INFO mixed KEYED"), "*1 #f");
-    // No reply shows the key.
+    // No reply contains the key.
     assert!(!server.run("BF.STATS keyed").contains("0123456789abcdef"));
     assert!(server.run("BF.STATS mixed").contains("+placement $everbloom-keyed"));
 }
@@ -186,7 +186,7 @@ fn every_fourth_growth_is_logged_with_the_reservation_that_would_have_avoided_it
     assert!(line.contains(" bytes for 1501 items; BF.RESERVE k 0.01 2000 would have taken "), "{line}");
     let advice = server.run("BF.INFO k ADVICE");
     assert!(advice.starts_with("*1 $BF.RESERVE k 0.01 3000 would have taken "), "{advice}");
-    // The command as advised makes a filter of that size.
+    // The recommended command creates a filter of that size.
     let bytes: u64 = advice.split(' ').nth(8).unwrap().parse().unwrap();
     server.run("BF.RESERVE advised 0.01 3000");
     assert!(server.run("BF.DEBUG advised").contains(&format!("bytes:{bytes} ")), "{advice}");

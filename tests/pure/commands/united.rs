@@ -1,5 +1,4 @@
-//! Keyed filters, and filters that saturate, in a union: all that it comes to can be written down and read
-//! again.
+//! Unions with keyed and saturating filters: every result can be saved and loaded.
 
 use everbloom::bloom::limits::{CAPACITY_MAX_ITEMS, LAYER_MAX_BYTES};
 use everbloom::bloom::{AddError, Filter, Kind, NoPrefetch, ReserveError};
@@ -9,7 +8,7 @@ use everbloom::format::filter::header;
 use crate::support::saved::{loaded, saved, string};
 use crate::support::server::{Server, assert_dialogue};
 
-/// What makes a filter of each sort, to be filled past its capacity where it takes that.
+/// Commands that create a filter of each sort, to be filled above its capacity if possible.
 const MAKERS: [&str; 7] = [
     "CAPACITY 10 NONSCALING SATURATE",
     "CAPACITY 10 NONSCALING SATURATE KEY 0123456789abcdef",
@@ -20,7 +19,7 @@ const MAKERS: [&str; 7] = [
     "CAPACITY 10 FORMAT valkey-bloom",
 ];
 
-/// The filter, written and read again.
+/// Returns the filter after it was saved and loaded.
 fn reloaded(filter: &Filter) -> Filter {
     let record = saved(filter);
     loaded(&record, u64::MAX).unwrap()
@@ -40,7 +39,7 @@ fn a_union_of_any_two_is_written_and_read_again() {
                     !server.run(&format!("BF.INSERT {key} {maker} ITEMS {}", names(key))).contains("-ERR")
                 );
             }
-            // A keyed filter stays one: what does not go into its layers is refused.
+            // A keyed filter stays keyed: it refuses what does not fit into its layers.
             let reply = server.run("BF.MERGE into from FORCE");
             let is_keyed = into.contains("KEY");
             assert!(reply == "+OK" || (is_keyed && reply.starts_with("-ERR")), "{into} {from}: {reply}");
@@ -90,7 +89,7 @@ fn a_layer_of_valkey_bloom_in_a_union_is_of_whole_bytes_within_the_limit_of_a_la
     assert_eq!(server.run("BF.MERGE dest v"), "+OK");
     let record = saved(&server.keys[b"dest".as_slice()]);
     let header = string(&mut record.clone(), 0).clone();
-    // The record of a layer begins with its hash, and has the size at 8.
+    // The record of a layer begins with its hash, and has the size at offset 8.
     let size_at = [48, 48 + 40].into_iter().find(|at| [6, 7].contains(&header[*at])).unwrap() + 8;
     let size_bits = u64::from_le_bytes(header[size_at..][..8].try_into().unwrap());
     let refused = |wrong_bits: u64| {
@@ -113,7 +112,8 @@ fn a_union_grows_up_to_the_largest_layer_and_not_past_it() {
         server.run("BF.INSERT v CAPACITY 20 ERROR 0.01 FORMAT valkey-bloom EXPANSION 2 ITEMS c d");
         assert_eq!(server.run("BF.MERGE made v r FORCE"), "+OK");
         let mut record = saved(&server.keys[b"made".as_slice()]);
-        // The capacity of the second layer, valkey-bloom's, whose array may be as small as it is.
+        // The capacity of the second layer, which is valkey-bloom's and whose array may be smaller than the capacity
+        // implies.
         let at = 48 + 40 + 24;
         assert!([6, 7].contains(&string(&mut record, 0)[at]));
         string(&mut record, 0)[at + 16..][..8].copy_from_slice(&capacity_items.to_le_bytes());

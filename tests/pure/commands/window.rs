@@ -8,7 +8,7 @@ use crate::support::server::{Server, assert_dialogue};
 
 const START_MS: u64 = 1_800_000_000_000;
 
-/// A server whose clock stands at the begin of a generation of 14 seconds.
+/// Returns a server whose clock is at the start of a generation of 14 seconds.
 fn server() -> Server {
     let mut server = Server::new();
     server.now_ms = START_MS / 14_000 * 14_000;
@@ -21,7 +21,7 @@ fn digested(server: &Server, key: &str) -> Vec<u8> {
     bytes
 }
 
-/// Returns a replica, or a server that replays its AOF, years later and configured otherwise.
+/// Returns a replica, or a server that replays an append-only file, years later and with other settings.
 fn replica(later_ms: u64) -> Server {
     let mut replica = Server::new();
     replica.settings = Settings {
@@ -58,13 +58,13 @@ fn items_are_remembered_for_the_window() {
     );
     server.now_ms = start + 28_999;
     assert_dialogue(&mut server, &[("BF.MEXISTS k a b c", "*3 #t #t #f"), ("BF.CARD k", ":2")]);
-    // The clock runs back before the last lookup: a reply depends on the current time alone.
+    // The clock goes back before the last lookup: a reply depends on the current time only.
     server.now_ms = start + 29_000;
     assert_dialogue(
         &mut server,
         &[("BF.MEXISTS k a b", "*2 #f #f"), ("BF.EXISTS k a", "#f"), ("BF.CARD k", ":0")],
     );
-    // It does not run back behind the last add.
+    // The time does not go back before the last add.
     server.now_ms = start;
     assert_dialogue(&mut server, &[("BF.EXISTS k b", "#t"), ("BF.ADD k c", "#t"), ("BF.CARD k", ":4")]);
     server.now_ms = start + 28_999;
@@ -73,7 +73,7 @@ fn items_are_remembered_for_the_window() {
         &mut server,
         &[("BF.INFO k WINDOW", "*1 :14000"), ("BF.ADD k c", "#t"), ("BF.EXISTS k c", "#t")],
     );
-    // Another filter has no window.
+    // Other filters have no window.
     assert_dialogue(
         &mut server,
         &[("BF.ADD plain a", "#t"), ("BF.INFO plain WINDOW", "-Invalid information value")],
@@ -113,7 +113,7 @@ fn the_moment_is_replicated_with_the_first_add_of_a_generation() {
         (1, "BF.MADD k a d d"),
         (1, "BF.MADD k d a"),
         (1, "BF.INSERT k CAPACITY 5 ITEMS e a"),
-        // Back, so of the newest generation.
+        // The clock goes back, so the add is of the newest generation.
         (0, "BF.ADD k f"),
         (3, "BF.INSERT k NOCREATE ITEMS g"),
         (3, "BF.INSERT k EX 10 ITEMS h"),
@@ -136,7 +136,7 @@ fn the_moment_is_replicated_with_the_first_add_of_a_generation() {
             "BF.MADD k h".to_owned(),
         ]
     );
-    // A filter that a command makes with its items says it too.
+    // A command that creates a filter with items replicates the time too.
     server.replicated.clear();
     server.run("BF.INSERT made CAPACITY 10 WINDOW 100 NOREFRESH ITEMS a a");
     assert_eq!(
@@ -188,7 +188,7 @@ fn the_same_replicated_commands_give_the_same_columns_years_later() {
             for key in ["k", "i"] {
                 assert!(digested(&primary, key) == digested(&replica, key), "{options}: {key} {later_ms}");
             }
-            // Replies to its clients follow its own clock.
+            // Replies to its clients depend on its own clock.
             replica.is_replicated = false;
             let expected = if later_ms == 0 { primary.run("BF.CARD k") } else { ":0".to_owned() };
             replica.now_ms = if later_ms == 0 { primary.now_ms } else { start + later_ms };
@@ -216,7 +216,7 @@ fn items_can_be_of_an_earlier_moment() {
         server.replicated[1..],
         [
             format!("BF.INSERT k AT {} ITEMS oldest", start - 14_000),
-            // What lies ahead counts as the present moment.
+            // A time ahead becomes the current time.
             format!("BF.INSERT k NOCREATE AT {start} ITEMS ahead"),
             format!("BF.INSERT k AT {} ITEMS middle", start - 5000),
             format!("BF.INSERT k AT {start} ITEMS now"),
@@ -228,7 +228,7 @@ fn items_can_be_of_an_earlier_moment() {
     assert_eq!(server.run("BF.MEXISTS k oldest middle now ahead"), "*4 #f #f #t #t");
     server.now_ms = start + 15_000;
     assert_eq!(server.run("BF.MEXISTS k now ahead"), "*2 #f #f");
-    // Who must be obeyed is.
+    // A replicated command is accepted.
     server.is_replicated = true;
     assert_eq!(server.run(&format!("BF.INSERT k AT {} ITEMS later", start + 900_000)), "*1 #t");
     assert_eq!(server.run(&format!("BF.INSERT k AT {start} ITEMS dead")), "*1 #f");
@@ -312,7 +312,7 @@ fn settings_that_do_not_go_with_a_window_are_not_for_it() {
     let replies = (0..50).map(|item| server.run(&format!("BF.ADD k {item}")));
     assert_eq!(replies.last().unwrap(), "-ERR non scaling filter is full");
     let (taken, start) = (server.run("BF.CARD k"), server.now_ms);
-    // Only what was added is replicated, and the next generation takes items again.
+    // Only the added items are replicated, and the next generation takes items again.
     let mut follower = replica(0);
     server.now_ms = start + 1000;
     server.run("BF.MADD k a b c d e f g h i j k l m n o p q r s t");
@@ -323,7 +323,7 @@ fn settings_that_do_not_go_with_a_window_are_not_for_it() {
     assert_ne!(server.run("BF.CARD k"), taken);
 }
 
-/// BF.STATS says what bursts take, and what the next add frees; the log is silent about them.
+/// BF.STATS shows the memory of bursts, and the memory that the next add frees. Bursts are not logged.
 #[test]
 fn bursts_are_shown_until_they_are_freed() {
     let mut server = server();
@@ -354,7 +354,7 @@ fn bursts_are_shown_until_they_are_freed() {
     assert!(server.log.is_empty(), "{:?}", server.log);
 }
 
-/// A pace above the capacity gets a larger base, and the log and BF.STATS say what to reserve.
+/// A pace above the capacity gets a larger base. The log and BF.STATS show the BF.RESERVE for it.
 #[test]
 fn a_pace_above_the_capacity_is_logged_once() {
     let mut server = server();
@@ -369,7 +369,7 @@ fn a_pace_above_the_capacity_is_logged_once() {
     let reserve = "BF.RESERVE k 0.01 5600 KEYED WINDOW 14 NOREFRESH";
     assert!(line.contains(reserve) && line.contains("'k' has grown to "), "{line}");
     assert_eq!(server.run("BF.INFO k CAPACITY"), "*1 :5600");
-    // What it takes now is what that would have taken.
+    // The filter takes as much memory now as the recommended one.
     assert_eq!(server.run(reserve.replace(" k ", " other ").as_str()), "+OK");
     assert_eq!(server.run("BF.INFO other SIZE"), server.run("BF.INFO k SIZE"));
 }

@@ -1,3 +1,3 @@
-//! Filters that items can be deleted from, against a multiset.
+//! Counting filters compared with a multiset.
 
 mod oracle;

@@ -1,4 +1,4 @@
-//! Random adds and deletes against a multiset.
+//! Random adds and deletions compared with a multiset.
 
 use std::collections::HashMap;
 
@@ -8,17 +8,17 @@ use everbloom::bloom::{AddError, Added, Depth, Filter, Layer};
 use crate::support::Random;
 use crate::support::make::{add, contains, counting, promise};
 
-/// An empty filter that scales with `expansion`; 0 for a fixed one.
+/// Returns an empty filter with an expansion; 0 for a fixed one.
 fn chain(error_rate: f64, capacity_items: u64, expansion: u32) -> Filter {
     counting(promise(error_rate, capacity_items, expansion))
 }
 
-/// The adds of a layer, less those that were deleted.
+/// Returns the adds minus the deletions of a layer.
 fn occurrences(layer: &Layer) -> u64 {
     layer.cells().counters().unwrap().occurrences
 }
 
-/// Items that are there, so that one of them can be drawn, and how often each is.
+/// A multiset from which a random item can be drawn.
 #[derive(Default)]
 struct Multiset {
     occurrences: Vec<u32>,
@@ -57,13 +57,13 @@ fn assert_all_there(filter: &Filter, oracle: &Multiset, seed: u64) {
     assert_eq!(filter.internal_validate(Depth::Cells), Ok(()), "seed {seed}");
 }
 
-/// Returns the share of `asked` items that were never added and are found.
+/// Returns the share of `asked` absent items that are found.
 fn measured_rate(filter: &Filter, asked: u32) -> f64 {
     let found = (0..asked).filter(|number| is_in(filter, u32::MAX - number)).count();
     found as f64 / f64::from(asked)
 }
 
-/// Random adds and deletes, half of them each once there are `items`, some of items that are there several times.
+/// Runs random adds and deletions, half of them each after there are `items`. Some items are added several times.
 fn churn(filter: &mut Filter, items: usize, operations: u32, seed: u64) -> Multiset {
     let (mut random, mut oracle) = (Random(seed), Multiset::default());
     for operation in 0..operations {
@@ -75,7 +75,7 @@ fn churn(filter: &mut Filter, items: usize, operations: u32, seed: u64) -> Multi
             assert_eq!(added, if was_there { Added::Again } else { Added::New }, "seed {seed}");
             oracle.add(item);
         } else if random.below(10) == 0 {
-            // One that is certainly not there is refused.
+            // An item that is certainly absent is not deleted.
             let item = u32::MAX - random.below(1 << 20) as u32;
             if !is_in(filter, item) {
                 assert!(!filter.remove(&item.to_le_bytes()), "seed {seed}");
@@ -104,7 +104,7 @@ fn a_million_adds_and_deletes_lose_nothing_and_keep_the_rate() {
         let mut filter = chain(error_rate, capacity, expansion);
         churn(&mut filter, items, 1_000_000, seed);
         assert_eq!(filter.layer_count() > 1, expansion > 0);
-        // Layers whose items are gone are dropped.
+        // Layers without items are dropped.
         assert!(filter.layer_count() < 1000, "{} layers", filter.layer_count());
         let asked = 400_000;
         let (rate, sigma) = (measured_rate(&filter, asked), (error_rate / f64::from(asked)).sqrt());
@@ -121,7 +121,7 @@ fn a_filter_at_its_capacity_keeps_the_rate_however_often_its_items_were_exchange
         (0..capacity).for_each(|item| {
             assert!(add(&mut filter, &item.to_le_bytes()).is_ok());
         });
-        // Items that were taken for present when they were added used no capacity.
+        // Items that were false positives when they were added took no capacity.
         if add(&mut filter, &[0xff; 4]).is_ok() {
             assert!(filter.remove(&[0xff; 4]));
         }
@@ -132,7 +132,7 @@ fn a_filter_at_its_capacity_keeps_the_rate_however_often_its_items_were_exchange
         let asked = 400_000;
         let (rate, sigma) = (measured_rate(&filter, asked), (error_rate / f64::from(asked)).sqrt());
         println!("{error_rate} asked, {rate} measured at {capacity} items");
-        // Small filters differ from one another by more than their samples.
+        // Small filters vary by more than their samples.
         assert!(rate <= error_rate * 1.15 + 3.0 * sigma, "{rate} for {error_rate} at {capacity}");
     }
 }
@@ -140,7 +140,7 @@ fn a_filter_at_its_capacity_keeps_the_rate_however_often_its_items_were_exchange
 #[test]
 fn deleting_all_that_was_added_leaves_nothing() {
     let seed = 0x0065_6d70_7479;
-    // So few positions that an item's own coincide.
+    // So few positions that the positions of one item coincide.
     for (error_rate, capacity, expansion) in
         [(1e-6, 4, 0), (1e-9, 10, 1), (0.5, 100, 0), (0.01, 3000, 2), (1e-5, 900_000, 0)]
     {
@@ -190,7 +190,7 @@ fn a_deletion_that_is_refused_half_way_changes_nothing() {
         if contains(&filter, &item) {
             let (bytes, before) = (filter.layers()[0].cells().bytes().to_vec(), filter.layers()[0].counts());
             if filter.remove(&item) {
-                // A false positive, which is put back.
+                // A false positive, whose deletion is undone.
                 add(&mut filter, &item).unwrap();
             } else {
                 refused += 1;
@@ -221,7 +221,7 @@ fn a_full_filter_takes_present_items_again_and_new_ones_after_a_delete() {
 #[test]
 fn a_fixed_filter_is_full_exactly_when_it_has_its_capacity_of_distinct_items() {
     let seed = 0x0064_6973_7469;
-    // Rates at which no item is taken for another.
+    // At these rates there are no false positives.
     for (error_rate, capacity) in [(1e-9, 1), (1e-9, 5), (1e-10, 40), (1e-9, 300)] {
         let (mut filter, mut random) = (chain(error_rate, capacity, 0), Random(seed));
         let mut oracle = Multiset::default();
@@ -289,8 +289,8 @@ fn a_fixed_filter_takes_its_capacity_of_new_items_at_every_rate_and_size() {
     }
 }
 
-/// Clients that go on adding until they are refused, and so rely on the filter to know when it is full. New items that
-/// are taken for present are not refused, and are counted nowhere.
+/// Clients add items until they are refused, and so rely on the filter to be full at the right time. New items that
+/// are false positives are neither refused nor counted.
 #[test]
 fn a_filter_that_was_full_all_the_time_keeps_its_rate_however_often_its_items_were_exchanged() {
     let seed = 0x6675_6c6c;
@@ -304,7 +304,7 @@ fn a_filter_that_was_full_all_the_time_keeps_its_rate_however_often_its_items_we
         let (mut filter, mut random) = (chain(error_rate, capacity.into(), 0), Random(seed));
         let (mut there, mut next) = (Vec::new(), 0u32);
         for _ in 0..u64::from(capacity) * (rounds + 1) {
-            // Two attempts for each item that goes.
+            // Two attempts for each deleted item.
             for _ in 0..2 {
                 let item = next.to_le_bytes();
                 if (0..copies).all(|_| add(&mut filter, &item).is_ok()) {
@@ -324,7 +324,7 @@ fn a_filter_that_was_full_all_the_time_keeps_its_rate_however_often_its_items_we
             "seed {seed}: {error_rate} asked, {rate} measured, {} items for {capacity}, {copies} of each",
             there.len()
         );
-        // Small filters differ from one another by more than their samples.
+        // Small filters vary by more than their samples.
         let allowed = error_rate * (1.0 + 15.0 / f64::from(capacity).sqrt()) + 3.0 * sigma;
         assert!(rate <= allowed, "seed {seed}: {rate} for {error_rate} at {capacity}");
     }
@@ -362,6 +362,6 @@ fn layers_whose_items_are_gone_are_dropped() {
     }
     (9_900..10_000).for_each(|number| assert!(filter.remove(&item(number)), "{number}"));
     assert_eq!((filter.layer_count(), filter.items(), filter.set_cells()), (1, 0, 0));
-    // Its rate is that of a later layer, so it may be larger than the first.
+    // The new layer has the rate of a later one, so it may be larger than the first.
     assert!(filter.size_bytes() < 3 * size_bytes);
 }

@@ -1,4 +1,4 @@
-//! Counts as high as a decoder takes them, over arrays that are clear: whatever is added then, what is saved is loaded.
+//! The highest counts that a decoder accepts, with clear arrays: after any adds, the saved filter can be loaded.
 
 use everbloom::format::filter::{from_header, header};
 
@@ -6,37 +6,37 @@ use super::fuzz::exercise::reload;
 use super::fuzz::forge;
 use crate::support::server::Server;
 
-/// A header of one layer, and where that says how much it holds.
+/// A header of one layer, and the offsets of its counts.
 struct Form {
     name: String,
     header: Vec<u8>,
     capacity_at: usize,
     items_at: usize,
-    /// RedisBloom's: the filter says its items too, and no seal follows.
+    /// RedisBloom's header: it also has the items of the filter, and no seal.
     is_redisbloom: bool,
 }
 
 impl Form {
-    /// Of the record or header of a filter of one layer.
+    /// Returns the form of the record or header of a filter with one layer.
     fn new(name: String, header: Vec<u8>) -> Self {
         let is_redisbloom = name.ends_with("redisbloom");
         let (capacity_at, items_at) = if is_redisbloom {
             (header.len() - 9, header.len() - 37)
         } else {
             let layer = forge::layers(&header)[0].clone();
-            // Occurrences, of cells that count.
+            // Occurrences, for counters.
             (layer.start + 16, if header[layer.start + 2] == 2 { layer.end - 8 } else { layer.start + 24 })
         };
         Self { name, header, capacity_at, items_at, is_redisbloom }
     }
 
-    /// Returns the header with another number of items, and with another capacity if one is given.
+    /// Returns the header with another number of items, and optionally with another capacity.
     fn header_with(&self, capacity_items: Option<u64>, items: u64) -> Vec<u8> {
         let mut header = self.header.clone();
         let mut put = |at: usize, number: u64| header[at..at + 8].copy_from_slice(&number.to_le_bytes());
         if let Some(capacity_items) = capacity_items {
             put(self.capacity_at, capacity_items);
-            // valkey-bloom's has that of its first layer.
+            // valkey-bloom's header has the capacity of its first layer.
             if self.name.ends_with("valkey-bloom") {
                 put(24, capacity_items);
             }
@@ -49,7 +49,7 @@ impl Form {
         forge::sealed_header(&header, 1)
     }
 
-    /// The highest of those numbers that is taken where 1 is.
+    /// Returns the highest number that is accepted.
     fn highest(header: impl Fn(u64) -> Vec<u8>) -> u64 {
         let is_taken = |number| from_header(&header(number), &u64::MAX).is_ok();
         assert!(is_taken(1) && !is_taken(u64::MAX));
@@ -72,7 +72,7 @@ fn reserved(lines: &[&str]) -> Server {
     server
 }
 
-/// Filters of one layer of every kind but windows, which count by generation.
+/// Returns filters of one layer of every kind but windows, which count by generation.
 fn forms() -> Vec<Form> {
     let mut forms = Vec::new();
     let mut made = |line: &str| {
@@ -94,7 +94,7 @@ fn forms() -> Vec<Form> {
     forms
 }
 
-/// Unions of one layer, of every kind that can be the last, and of every growth.
+/// Returns unions of one layer, of every kind that can be the last one, and of every growth.
 fn unions() -> Vec<Form> {
     let server = reserved(&[
         "BF.INSERT own ERROR 0.1 CAPACITY 5 ITEMS a",
@@ -139,7 +139,7 @@ fn no_count_that_is_read_is_moved_beyond_what_is_read() {
                     server.run(line);
                     server.keys.values().for_each(reload);
                 }
-                // RedisBloom's may say more than their bits, which are 64 here.
+                // RedisBloom's header may have more items than bits, which are 64 here.
                 let least_items = if form.is_redisbloom { items.min(64) } else { items };
                 assert!(server.keys[&b"f"[..]].items() >= least_items, "{what}");
             }

@@ -1,4 +1,4 @@
-//! What fuzzing has found, one test each.
+//! Bugs that fuzzing has found, one test each.
 
 use everbloom::bloom::CellType;
 use everbloom::format::filter::header;
@@ -7,7 +7,7 @@ use super::fuzz::exercise::reload;
 use super::fuzz::forge;
 use crate::support::server::Server;
 
-/// A record of our own: the policy, then layers of 1024 positions for 77 items.
+/// Returns a record of everbloom's own format: the policy, then layers of 1024 positions for 77 items.
 fn header_of(cells: CellType, reserved_items: u64, expansion: u32, layers: u32) -> Vec<u8> {
     let rate = 0.01f64.to_le_bytes();
     let parts = [
@@ -24,14 +24,14 @@ fn header_of(cells: CellType, reserved_items: u64, expansion: u32, layers: u32) 
         body.extend([1, 1, cells.id(), 0, 7, 0, 0, 0]);
         let size_bits = if cells == CellType::Counters { 4096u64 } else { 1024 };
         [size_bits, 77, 0, 0].iter().for_each(|field| body.extend(field.to_le_bytes()));
-        // Of counters the occurrences follow.
+        // Counters have occurrences too.
         body.extend(vec![0; if cells == CellType::Counters { 8 } else { 0 }]);
     }
     forge::sealed_header(&forge::header(0, &body), 1)
 }
 
-/// The record says how large a filter was reserved; its layers may be smaller. BF.CLEAR made the reserved one,
-/// whatever its size.
+/// The record contains the reserved capacity, and its layers may be smaller. BF.CLEAR created a filter of the
+/// reserved capacity, whatever its size.
 #[test]
 fn a_header_that_lies_about_the_capacity_makes_no_large_filter_when_cleared() {
     for (kind, name) in [(CellType::Bits, "own"), (CellType::Counters, "counting")] {
@@ -43,7 +43,7 @@ fn a_header_that_lies_about_the_capacity_makes_no_large_filter_when_cleared() {
         let reply = server.call(&[b"BF.CLEAR", key]);
         assert!(reply.starts_with("-ERR filter would take "), "{name}: {reply}");
         assert!(server.keys[key].size_bytes() < 1 << 20);
-        // As large as it is it may be, whatever the setting says by then.
+        // The filter may keep its current size, whatever the setting is then.
         let header = header_of(kind, 77, 2, 1);
         assert_eq!(server.call(&[b"BF.LOADCHUNK", b"honest", b"1", &header]), "+OK");
         server.settings.max_filter_bytes = 1;
@@ -52,8 +52,9 @@ fn a_header_that_lies_about_the_capacity_makes_no_large_filter_when_cleared() {
     }
 }
 
-/// A union that saturates ends in a layer of everbloom's own, where commands made it, and in any that takes new items,
-/// where somebody else did. One of valkey-bloom's counted beyond its capacity there, which no decoder took.
+/// A saturating union ends with a layer of everbloom's own if commands created it, but with any layer that takes new
+/// items if a crafted header did. A layer of valkey-bloom's then counted above its capacity, which no decoder
+/// accepted.
 #[test]
 fn a_union_that_saturates_is_loaded_whichever_layer_is_its_last() {
     let mut server = Server::new();
@@ -66,7 +67,7 @@ fn a_union_that_saturates_is_loaded_whichever_layer_is_its_last() {
     }
     let made = header(&server.keys[&b"own"[..]]);
     let front = &made[..forge::POLICY_BYTES];
-    // United, and saturating.
+    // A union, and saturating.
     assert_eq!((front[6], front[7]), (2, 1));
     let layers = forge::layers(&made);
     let (first, last) = (&made[layers[0].clone()], &made[layers[1].clone()]);
@@ -84,7 +85,7 @@ fn a_union_that_saturates_is_loaded_whichever_layer_is_its_last() {
     reload(filter);
 }
 
-/// The one page of a small sliding window: its header without items, and its array.
+/// Returns the only page of a small sliding window: its header without items, and its array.
 fn window_of(line: &str) -> (Vec<u8>, Vec<u8>) {
     let mut server = Server::new();
     assert_eq!(server.run(line), "+OK");
@@ -93,8 +94,8 @@ fn window_of(line: &str) -> (Vec<u8>, Vec<u8>) {
     (header(filter), bytes)
 }
 
-/// Items that a window took in a generation each set a bit of it; a header may say that there are
-/// as many items as bits, although bits are clear. One more item counted was one more than a decoder takes.
+/// Every item of a generation sets a bit of it. A header may have as many items as bits, although bits are clear.
+/// After one more counted item, no decoder accepted the filter.
 #[test]
 fn a_generation_that_counts_one_item_per_position_is_loaded_after_an_add() {
     let (mut header, _) = window_of("BF.RESERVE w 0.99 20 WINDOW 100 NONSCALING");
@@ -103,7 +104,7 @@ fn a_generation_that_counts_one_item_per_position_is_loaded_after_an_add() {
     let layer = forge::layers(&header)[0].start;
     let size_bits = u64::from_le_bytes(header[layer + 8..][..8].try_into().unwrap());
     let positions = (size_bits - 64) / 16;
-    // One probe: at a rate of 99 % a layer takes more items than that, by its formula.
+    // One probe: at a rate of 99 % the formula gives a layer more items than that.
     header[layer + 4] = 1;
     let columns = layer + forge::LAYER_BYTES;
     header[columns..][..8].copy_from_slice(&generation.to_le_bytes());
@@ -116,8 +117,8 @@ fn a_generation_that_counts_one_item_per_position_is_loaded_after_an_add() {
     assert_eq!(server.keys[&b"w"[..]].items(), positions);
 }
 
-/// A page whose bits are set although its stamp says that it took nothing. An item that set no bit once stamped such a page
-/// and not its layer, and no decoder takes a page that is newer than its layer. Now no decoder takes such a page.
+/// A page with set bits whose stamp means that it has no items. An item that set no bit stamped such a page but not
+/// its layer, and no decoder accepts a page that is newer than its layer. Such a page is refused now.
 #[test]
 fn a_page_that_took_nothing_and_has_bits_is_refused() {
     let (header, mut bytes) = window_of("BF.RESERVE w 0.01 20 WINDOW 100");
@@ -136,8 +137,8 @@ fn a_page_that_took_nothing_and_has_bits_is_refused() {
     reload(&server.keys[&b"w"[..]]);
 }
 
-/// An item that cannot be deleted any more is deleted for ever, and counts down to nothing. The target `commands` expected
-/// less than nothing.
+/// An item whose counters are full can be deleted repeatedly, and the count of occurrences reaches 0. The target
+/// `commands` expected less than 0.
 #[test]
 fn an_item_that_stays_is_deleted_until_nothing_is_counted() {
     let mut server = Server::new();

@@ -1,5 +1,5 @@
-//! The fuzz targets of fuzz/, on any compiler: over their seeds, over what is altered in them by chance, and over what
-//! fuzzing has found before. `make fuzz T=name S=seconds` goes on from here.
+//! The fuzz targets of fuzz/ on any compiler: with their seeds, with random changes of the seeds, and with earlier
+//! findings. `make fuzz T=name S=seconds` continues from here.
 
 mod counts;
 mod findings;
@@ -13,10 +13,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::support::Random;
 use fuzz::{TARGETS, Target};
 
-/// Altered inputs of every target; FUZZED_ROUNDS asks for others.
+/// Changed inputs per target. FUZZED_ROUNDS overrides it.
 const ROUNDS: u64 = 300;
 
-/// Runs a target; where it fails, says on what.
+/// Runs a target. If it fails, prints the input.
 fn run((name, target): Target, data: &[u8], what: &str) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| target(data))) {
         eprintln!("{name} fails on {what}: {}", data_encoding::BASE64.encode(data));
@@ -43,11 +43,11 @@ fn run_seeds(name: &str) {
     }
 }
 
-/// Changes a byte, a bit or a word, cuts, or goes on with a part of another seed.
+/// Changes a byte, a bit or a word, truncates the input, or appends a part of another seed.
 fn alter(data: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     let end = data.len().max(1);
     data.resize(end, 0);
-    // Fronts decide most.
+    // The first bytes matter most.
     let at = if random.below(2) == 0 { random.below(end) } else { random.below(end.min(120)) };
     match random.below(8) {
         0 | 1 => data[at] = random.next() as u8,

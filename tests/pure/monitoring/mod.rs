@@ -1,4 +1,4 @@
-//! The dashboard and the alerts that the documentation offers: well formed, and of names that it promises.
+//! The dashboard and the alerts of the documentation are well formed, and use only documented names.
 
 mod names;
 
@@ -10,10 +10,10 @@ use yaml_rust2::YamlLoader;
 const DASHBOARD: &str = include_str!("../../../docs/grafana-dashboard.json");
 const ALERTS: &str = include_str!("../../../docs/prometheus-alerts.yaml");
 
-/// What redis_exporter makes of commands, without the script.
+/// The metrics that redis_exporter derives from commands, without the script.
 const OF_COMMANDS: [&str; 2] = ["redis_commands_duration_seconds_total", "redis_commands_total"];
 
-/// Checks every name in a query against the page. Returns the fields of INFO in it.
+/// Checks every name in a query against the page. Returns its fields of INFO.
 fn checked(query: &str) -> BTreeSet<String> {
     let documented = names::fields();
     let mut fields = BTreeSet::new();

@@ -1,22 +1,22 @@
-//! The names that docs/monitoring.md promises.
+//! The names that docs/monitoring.md documents.
 
 use std::collections::BTreeSet;
 
 /// The page.
 pub(crate) const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/monitoring.md"));
 
-/// What stands between backquotes, in the order of the page.
+/// Returns the texts in backquotes, in the order of the page.
 fn quoted() -> impl Iterator<Item = &'static str> {
     let prose = PAGE.split("```").step_by(2);
     prose.flat_map(|text| text.split('`').skip(1).step_by(2))
 }
 
-/// The kinds of filters, by the first part of their fields.
+/// Returns the kinds of filters, by the first part of their fields.
 pub(crate) fn kinds() -> BTreeSet<&'static str> {
     quoted().filter_map(|word| word.strip_suffix("_...")).collect()
 }
 
-/// Every field of INFO that the page names.
+/// Returns every field of INFO that the page names.
 pub(crate) fn fields() -> BTreeSet<String> {
     let whole = quoted().filter(|word| word.starts_with("bf_") && !word.ends_with('.'));
     let of_kinds = kinds().into_iter().flat_map(|kind| {

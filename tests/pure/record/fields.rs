@@ -1,4 +1,4 @@
-//! Fields of the record that are refused by name, and those that are no mistake.
+//! Fields of the record that are refused, each with its name, and those that are valid.
 
 use everbloom::bloom::limits::{
     CAPACITY_MAX_ITEMS, EXPANSION_MAX, LAYER_MAX_BYTES, LAYER_OCCURRENCES_MAX, LAYERS_MAX,
@@ -16,7 +16,7 @@ use crate::support::make::{
 use crate::support::saved::{loaded, saved, string};
 use crate::support::{Field, Record};
 
-/// Where fields of the policy begin.
+/// Offsets of fields of the policy.
 const VERSION: usize = 4;
 const POLICY: usize = 6;
 const FLAGS: usize = 7;
@@ -28,7 +28,7 @@ const ERROR_RATE: usize = 16;
 const CAPACITY: usize = 24;
 const LENGTH: usize = 32;
 const DETAIL: usize = 40;
-/// Where fields of the first layer begin.
+/// Offsets of fields of the first layer.
 const HASH: usize = POLICY_BYTES;
 const LAYOUT: usize = POLICY_BYTES + 1;
 const CELLS: usize = POLICY_BYTES + 2;
@@ -40,10 +40,10 @@ const SIZE_BITS: usize = POLICY_BYTES + 8;
 const LAYER_CAPACITY: usize = POLICY_BYTES + 16;
 const ITEMS: usize = POLICY_BYTES + 24;
 const SET_CELLS: usize = POLICY_BYTES + 32;
-/// Where the optional parts begin.
+/// Offset of the optional parts.
 const OPTIONAL: usize = POLICY_BYTES + LAYER_BYTES;
 
-/// A change of the record: where, and what is written there.
+/// A change of the record: offset and new bytes.
 type Change<'c> = (usize, &'c [u8]);
 
 fn changed(record: &Record, changes: &[Change<'_>]) -> Result<Filter, DecodeError> {
@@ -54,7 +54,7 @@ fn changed(record: &Record, changes: &[Change<'_>]) -> Result<Filter, DecodeErro
     loaded(&changed, ANY)
 }
 
-/// Asserts what each change of a filter's record is refused for.
+/// Asserts the error for each change of a filter's record.
 fn assert_refused(filter: &Filter, refusals: &[(usize, &[u8], DecodeError)]) {
     let record = saved(filter);
     assert!(changed(&record, &[]).is_ok());
@@ -93,7 +93,7 @@ fn impossible_fields_are_refused_by_name() {
             (SHARES, &[0], unsupported("shares", 0)),
             (SHARES, &[3], unsupported("shares", 3)),
             (SHARES, &[255], unsupported("shares", 255)),
-            // A filter of fixed size shares nothing.
+            // A fixed filter has no shares.
             (EXPANSION, &[0; 4], unsupported("shares", 1)),
             (LAYER_COUNT, &[0, 0], invalid("layer count")),
             (LAYER_COUNT, &[2, 0], DecodeError::Truncated),
@@ -105,7 +105,7 @@ fn impossible_fields_are_refused_by_name() {
             (DETAIL, &[1], invalid("unused field")),
             (HASH, &[0], unsupported("hash", 0)),
             (HASH, &[8], unsupported("hash", 8)),
-            // Of a key there are no bytes.
+            // The bytes of a key are missing.
             (HASH, &[2], DecodeError::Truncated),
             (HASH, &[3], invalid("hash")),
             (LAYOUT, &[0], unsupported("layout", 0)),
@@ -123,7 +123,7 @@ fn impossible_fields_are_refused_by_name() {
             (SIZE_BITS, &1025u64.to_le_bytes(), invalid("size in bits")),
             (SIZE_BITS, &too_large, invalid("positions")),
             (LAYER_CAPACITY, &[0; 8], invalid("capacity")),
-            // More items than bits are never counted, so no layer is for more.
+            // More items than bits are never counted, so no layer has such a capacity.
             (LAYER_CAPACITY, &1025u64.to_le_bytes(), invalid("capacity")),
             (ITEMS, &101u64.to_le_bytes(), invalid("items")),
             (SET_CELLS, &1u64.to_le_bytes(), invalid("set cells")),
@@ -155,7 +155,7 @@ fn impossible_counters_are_refused_by_name() {
             (CELLS, &[3], DecodeError::Truncated),
         ],
     );
-    // More occurrences than the capacity are no mistake, more distinct items are.
+    // More occurrences than the capacity are valid; more distinct items are not.
     let record = saved(&filter);
     let most = LAYER_OCCURRENCES_MAX.to_le_bytes();
     let mut filter = changed(&record, &[(OPTIONAL, &most)]).unwrap();
@@ -164,7 +164,7 @@ fn impossible_counters_are_refused_by_name() {
     assert_eq!(filter.items(), LAYER_OCCURRENCES_MAX);
     let error = changed(&record, &[(OPTIONAL, &most), (ITEMS, &101u64.to_le_bytes())]).err();
     assert_eq!(error, Some(invalid("items")));
-    // A counter that is clear and has other bits: planes of 64 bytes, of which the first says which are above 0.
+    // A clear counter with other bits set: planes of 64 bytes, the first of which shows which counters are above 0.
     let Field::Bytes(cells) = &record.0[1] else { panic!() };
     let clear = (0..512).find(|bit| cells[bit / 8] >> (bit % 8) & 1 == 0).unwrap();
     for plane in 1..4 {
@@ -197,10 +197,10 @@ fn impossible_windows_are_refused_by_name() {
             (SIZE_BITS, &(1u64 << 24).to_le_bytes(), invalid("positions")),
             (SIZE_BITS, &(4000u64 * 16 + 64).to_le_bytes(), invalid("address")),
             (LAYER_CAPACITY, &u64::MAX.to_le_bytes(), invalid("capacity")),
-            // They are counted by generation.
+            // These items are counted by generation.
             (ITEMS, &1u64.to_le_bytes(), invalid("items")),
             (SET_CELLS, &3u64.to_le_bytes(), invalid("set cells")),
-            // A column of a generation that there is none of has an item.
+            // A column without a generation has an item.
             (OPTIONAL, &0u64.to_le_bytes(), invalid("items")),
             // The page is newer than the layer.
             (OPTIONAL, &(newest - 16).to_le_bytes(), invalid("chunk")),
@@ -238,7 +238,7 @@ fn impossible_imports_are_refused_by_name() {
     let record = saved(&filter);
     let most = CAPACITY_MAX_ITEMS.to_le_bytes();
     assert!(changed(&record, &[(EXPANSION, &EXPANSION_MAX.to_le_bytes()), (LAYER_CAPACITY, &most)]).is_ok());
-    // Words of 64 bits are Guava's, and 4001 bits are no whole words.
+    // Words of 64 bits are Guava's, and 4001 bits are not whole words.
     let words = [BitOrder::BigEndianWords.id()];
     let whole = [(ORDER, &words[..]), (LENGTH, &[16, 0])];
     assert_eq!(changed(&record, &whole).err(), Some(invalid("bit order")));
@@ -253,10 +253,10 @@ fn only_a_filter_of_fixed_size_saturates() {
     for flags in [3, 5, 129, 255] {
         assert_eq!(growth(&saturated, &[(FLAGS, &[flags])]), Err(invalid("unused field")), "{flags}");
     }
-    // Without the flag, or growing, it holds more than it can.
+    // Without the flag, or with growth, the layer has more items than its capacity.
     assert_eq!(growth(&saturated, &[(EXPANSION, &[2]), (SHARES, &[1])]), Err(invalid("items")));
     assert_eq!(growth(&saturated, &[(FLAGS, &[0])]), Err(invalid("items")));
-    // As many items as bits, whose bits may be still to come, and no more.
+    // As many items as bits, which may follow in chunks, and no more.
     let size_bits =
         u64::from_le_bytes(string(&mut saturated.clone(), 0)[SIZE_BITS..][..8].try_into().unwrap());
     let mut full = changed(&saturated, &[(ITEMS, &size_bits.to_le_bytes())]).unwrap();
@@ -287,7 +287,7 @@ fn a_record_has_4096_layers_at_most() {
 
 #[test]
 fn payloads_of_releases_before_the_first_public_one_are_refused_by_name() {
-    // What 0.1 and 0.2 wrote: the record of version 1, an empty filter of 100 items at 1 %, and its clear bits.
+    // Bytes of 0.1 and 0.2: the record of version 1, an empty filter of 100 items at 1 %, and its clear bits.
     let mut header = b"evbl\x01\0\x01\0\x01\0\0\0\x02\0\0\0".to_vec();
     header.extend(0.01f64.to_le_bytes());
     header.extend(100u64.to_le_bytes());
@@ -298,13 +298,13 @@ fn payloads_of_releases_before_the_first_public_one_are_refused_by_name() {
     assert_eq!(refused, DecodeError::BeforeFirstRelease);
     let text = refused.to_string();
     assert!(text.contains("0.1") && text.contains("0.2"), "{text}");
-    // As the header of a dump too, whatever its kind.
+    // Also as the header of a dump, of every kind.
     for kind in 1..8 {
         header[6] = kind;
         let sealed = crate::chunks::sealed_header(&header, 0);
         assert_eq!(from_header(&sealed, &ANY).map(|_| ()), Err(DecodeError::BeforeFirstRelease), "{kind}");
     }
-    // Another encoding version of the data type is one of a later release.
+    // Another encoding version of the data type is from a later release.
     let data_type = DataType::of(Format::Everbloom);
     let later = load(Format::Everbloom, data_type.encoding_version + 1, &mut record.reader(), &ANY);
     assert_eq!(

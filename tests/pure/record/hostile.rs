@@ -1,4 +1,4 @@
-//! Bytes that are no filter, or one that nobody made.
+//! Bytes that are not a filter, or not one that commands can create.
 
 use everbloom::bloom::Depth;
 use everbloom::format::chunks::Trust;
@@ -11,7 +11,7 @@ use crate::support::make::{ANY, START_MS, add, promise, set_time, window};
 use crate::support::saved::{loaded, saved, string};
 use crate::support::{Field, Random, Record};
 
-/// The most that a hostile filter may take.
+/// The largest size of a filter from hostile bytes.
 const LIMIT_BYTES: u64 = 64 << 20;
 
 #[test]
@@ -42,7 +42,7 @@ fn a_record_with_any_bytes_at_any_edge_is_refused_or_behaves() {
     for (name, filter) in samples().into_iter().filter(|(_, filter)| is_small(filter)) {
         let record = saved(&filter);
         let record_bytes = string(&mut record.clone(), 0).len();
-        // The first layers have all fields that there are.
+        // The first layers have all possible fields.
         let offsets = (0..record_bytes.min(POLICY_BYTES + 3 * LAYER_BYTES))
             .flat_map(|at| [1, 4, 8].map(|width| (at, width)));
         for (at, width) in offsets.filter(|(at, width)| at + width <= record_bytes && at % width == 0) {
@@ -64,7 +64,7 @@ fn bytes_that_are_changed_anywhere_are_refused_or_behave() {
     for (name, filter) in samples() {
         let good = saved(&filter);
         let record_bytes = string(&mut good.clone(), 0).len();
-        // Copies of the largest take long.
+        // Copies of the largest filter take long.
         for round in 0..if is_small(&filter) { 300 } else { 10 } {
             let mut record = good.clone();
             let at = random.below(record_bytes);
@@ -98,7 +98,7 @@ fn chunks_of_a_newer_page_or_of_torn_words_change_nothing() {
     let stamp = |generation: u64| generation.to_le_bytes().to_vec();
     for (offset, cells, stamps) in [
         (0, &cells[..], stamp(newest + 1)),
-        // Bits of generations that there are none of.
+        // Bits of generations that cannot exist.
         (0, &cells[..], stamp(0)),
         (0, &cells[..], stamp(15)),
         (0, &cells[8..], stamp(newest)),
@@ -115,7 +115,7 @@ fn chunks_of_a_newer_page_or_of_torn_words_change_nothing() {
     assert_eq!((storage.set_cells(), stamps(storage)), (0, Some(0)));
     assert!(storage.add_parts(0, &[], &stamp(newest)) && storage.add_parts(0, &[], &stamp(1)));
     assert_eq!((storage.set_cells(), stamps(storage)), (1, Some(newest)));
-    // Of a page stamped 16 generations ago there is no column left, of one stamped 15 generations ago there is one.
+    // A page that was stamped 16 generations ago has no column left; one that was stamped 15 generations ago has one.
     assert!(storage.add_parts(0, &cells, &stamp(newest - 16)));
     assert_eq!(storage.set_cells(), 1);
     assert!(storage.add_parts(0, &cells, &stamp(newest - 15)));

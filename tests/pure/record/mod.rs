@@ -1,5 +1,5 @@
-//! The record of our own format and the cells behind it: read by an independent reader, written down and read back in
-//! every way for filters of every kind, and hostile.
+//! The record of everbloom's own format and the cells after it: read by an independent reader, saved and loaded in
+//! every way for filters of every kind, and changed by hostile input.
 
 mod fields;
 mod hostile;
@@ -22,10 +22,10 @@ use crate::support::make::{
 use crate::support::saved::{digested, from_chunks, loaded, rewritten, saved, string};
 use crate::support::{Field, Random};
 
-/// The window of samples.
+/// The window of the samples.
 const WINDOW_MS: u64 = 14_000;
 
-/// The filter with so many adds, over twenty generations; every other item comes twice on average.
+/// Returns the filter with this number of adds over twenty generations. Every other item occurs twice on average.
 fn filled(mut filter: Filter, items: u64) -> Filter {
     let mut random = Random(items);
     for number in 0..items {
@@ -55,8 +55,8 @@ fn guava(capacity_items: u64) -> Filter {
     Filter::import(layout, bits, capacity_items, policy).unwrap()
 }
 
-/// Filters of our own format, of every kind and combination of kinds: their names, empty and with items, small, grown,
-/// paged, and longer than a chunk.
+/// Returns filters of everbloom's own format, of every kind and combination of kinds, with names: empty and with
+/// items, small, grown, paged, and longer than a chunk.
 fn samples() -> Vec<(&'static str, Filter)> {
     let no_refresh = Window::new(promise(0.01, 50, 2), Span::new(WINDOW_MS), true);
     let mut united = filled(plain(promise(0.01, 100, 2)), 60);
@@ -104,7 +104,7 @@ fn samples() -> Vec<(&'static str, Filter)> {
     ]
 }
 
-/// Whether a sample is small enough for tests that copy it many times.
+/// Returns whether a sample is small enough for tests that copy it many times.
 fn is_small(filter: &Filter) -> bool {
     filter.size_bytes() < 1 << 16
 }
@@ -117,7 +117,7 @@ fn assert_same(one: &Filter, other: &Filter, name: &str) {
     assert_eq!(one.internal_validate(Depth::Cells), Ok(()), "{name}");
 }
 
-/// Adds and lookups go on alike: what is kept in memory only follows from the bytes.
+/// Asserts that adds and lookups in both filters continue alike, so the state in memory follows from the bytes.
 fn assert_goes_on(mut one: Filter, mut other: Filter, name: &str) {
     let mut random = Random(5);
     for number in 0..2000u64 {

@@ -1,4 +1,5 @@
-//! An independent reader of the record, field by field as docs/formats.md has it, against the filter that was written.
+//! An independent reader of the record, field by field as in docs/formats.md, compared with the filter that was
+//! saved.
 
 use everbloom::bloom::cells::CellState;
 use everbloom::bloom::hash::murmur2::Murmur2;
@@ -9,7 +10,7 @@ use everbloom::format::filter::header;
 use super::samples;
 use crate::support::make::{START_MS, add, counting, promise, set_time, window};
 
-/// The bytes that are still to be read.
+/// The remaining bytes.
 struct Fields<'b>(&'b [u8]);
 
 impl<'b> Fields<'b> {
@@ -36,7 +37,7 @@ impl<'b> Fields<'b> {
     }
 }
 
-/// Reads the part about the policy. Returns the number of layers.
+/// Reads the part for the policy. Returns the number of layers.
 fn assert_policy(filter: &Filter, fields: &mut Fields<'_>) -> usize {
     assert_eq!(fields.take(6), b"evbl\x02\x00");
     let (policy, flags, order, shares) = (fields.u8(), fields.u8(), fields.u8(), fields.u8());
@@ -76,7 +77,7 @@ fn assert_policy(filter: &Filter, fields: &mut Fields<'_>) -> usize {
     layers.into()
 }
 
-/// Reads the part about a layer.
+/// Reads the part for a layer.
 fn assert_layer(layer: &Layer, fields: &mut Fields<'_>) {
     let (hash, layout, cells, detail) = (fields.u8(), fields.u8(), fields.u8(), fields.u8());
     let (probes, encoding, reserved) = (fields.u16(), fields.u8(), fields.u8());
@@ -143,7 +144,7 @@ fn every_field_of_the_record_is_as_documented() {
     }
 }
 
-/// The bytes of one layer's cells of bits set by the words of docs/formats.md, for two layouts: `high(a, b)` is the
+/// Computes the bytes of one layer's cells from the text of docs/formats.md, for two layouts. `high(a, b)` is the
 /// upper half of the product.
 #[test]
 fn the_record_of_one_item_is_these_bytes() {
@@ -180,7 +181,7 @@ fn the_record_of_one_item_is_these_bytes() {
         expected.extend(u64::from(column == generation % 16).to_le_bytes());
     }
     assert_eq!(header(&filter), expected);
-    // The time of the filter is no part of it.
+    // The current time of the filter is not saved.
     set_time(&mut filter, START_MS * 2);
     assert_eq!(header(&filter), expected);
 }

@@ -1,4 +1,4 @@
-//! Fields at and past their bounds: refused by name, or taken and kept as older releases wrote them.
+//! Fields at and above their limits: refused with their name, or accepted and kept as older releases wrote them.
 
 use everbloom::bloom::limits::{LAYERS_MAX, PROBES_TOTAL_MAX};
 use everbloom::bloom::policy::redisbloom::Options;
@@ -25,8 +25,8 @@ fn what_redisbloom_takes_and_breaks_on_is_refused_by_name() {
     };
     let unsigned = |index, value| (index, Field::Unsigned(value));
     let double = |index, value| (index, Field::Double(value));
-    // Chain: items, layers, options, growth. Layer: capacity, error rate, probes, bits per item, bits, exponent, array,
-    // items.
+    // Filter: items, layers, options, growth. Layer: capacity, error rate, probes, bits per item, bits, exponent,
+    // array, items.
     for (changes, field) in [
         (&[unsigned(1, 0)][..], "layer count"),
         (&[unsigned(1, LAYERS_MAX as u64 + 1)], "layer count"),
@@ -36,10 +36,10 @@ fn what_redisbloom_takes_and_breaks_on_is_refused_by_name() {
         (&[double(5, f64::NAN)], "error rate"),
         (&[double(5, 0.0)], "error rate"),
         (&[double(5, 1.0)], "error rate"),
-        // The 2^31 probes that keep a server busy for seconds per item.
+        // 2^31 probes, which would block a server for seconds per item.
         (&[unsigned(6, 1 << 31), double(7, f64::NAN)], "bits per item"),
         (&[unsigned(6, 1 << 31), double(7, 3.1e9)], "bits per item"),
-        // One more than there may be, and a number that RedisBloom cuts to the right one.
+        // One more than allowed, and a number that RedisBloom truncates to a valid one.
         (&[unsigned(6, 2049), double(7, 2955.0)], "bits per item"),
         (&[unsigned(6, (1 << 32) + 5)], "probes"),
         (&[unsigned(6, 0), double(7, 0.0)], "bits per item"),
@@ -80,7 +80,7 @@ fn what_only_older_releases_wrote_is_taken_and_kept() {
     let Field::Bytes(bytes) = &record.0[10] else { panic!("the array") };
     assert_eq!(bytes.len(), 8);
     for changes in [
-        // A power of two without its bits, also in an array that is longer.
+        // A power of two without its bits, also in a longer array.
         &[(8, Field::Unsigned(0)), (9, Field::Unsigned(6))][..],
         &[(8, Field::Unsigned(0)), (9, Field::Unsigned(5))],
         &[(9, Field::Unsigned(6))],
@@ -88,7 +88,7 @@ fn what_only_older_releases_wrote_is_taken_and_kept() {
         // Bits that do not fill the last byte, or the last word.
         &[(8, Field::Unsigned(57))],
         &[(8, Field::Unsigned(40)), (10, Field::Bytes(vec![1; 5]))],
-        // Capacities and rates that today's commands refuse.
+        // Capacities and rates that current commands refuse.
         &[(4, Field::Unsigned(1 << 31))],
         &[(5, Field::Double(0.9))],
         // The most probes of a layer.
@@ -128,7 +128,7 @@ fn a_filter_loads_within_the_limit_it_needs_and_not_a_byte_less() {
     }
 }
 
-/// RedisBloom takes any number of items, so its snapshots and dumps may say more than a layer can have taken.
+/// RedisBloom accepts any number of items, so its snapshots and dumps may have more than a layer can have taken.
 #[test]
 fn a_layer_with_more_items_than_bits_is_taken_and_counts_its_bits() {
     let (_, record) = bases().swap_remove(0);
@@ -142,7 +142,7 @@ fn a_layer_with_more_items_than_bits_is_taken_and_counts_its_bits() {
         let mut chain = load(&altered, 4);
         assert_eq!(chain.items(), before.items() - first_items + bits, "{items}");
         assert_eq!(chain.layers()[0].cells().bytes(), before.layers()[0].cells().bytes());
-        // What is written then is consistent, and read again as it is.
+        // The saved filter is consistent, and loads unchanged.
         assert_eq!(saved(&load(&saved(&chain), 4)), saved(&chain));
         let mut header = chunk(&before, 0).unwrap().data.into_owned();
         header[..8].copy_from_slice(&(before.items() - first_items + items).to_le_bytes());
@@ -157,7 +157,7 @@ fn a_layer_with_more_items_than_bits_is_taken_and_counts_its_bits() {
 
 #[test]
 fn a_count_is_at_most_the_bits_even_when_items_are_added_to_what_was_read_of_a_filter() {
-    // As between the chunks of a dump: the items are there, and the bits are not yet.
+    // This happens between the chunks of a dump: the items are counted, and the bits are not set yet.
     let (_, mut record) = bases().swap_remove(0);
     record.0.truncate(12);
     let bits = 64;
@@ -174,7 +174,8 @@ fn a_count_is_at_most_the_bits_even_when_items_are_added_to_what_was_read_of_a_f
     assert_eq!(saved(&load(&saved(&chain), 4)), saved(&chain));
 }
 
-/// The filter of BF.RESERVE with the highest error rate, a capacity of 1 and EXPANSION 1, as far as it grows.
+/// Returns the filter of BF.RESERVE with the highest error rate, a capacity of 1 and EXPANSION 1, grown as far as
+/// possible.
 fn longest() -> Filter {
     let mut chain = redisbloom(0.25, 1, Options::SCALING, 1);
     for item in 0u32.. {
@@ -186,7 +187,7 @@ fn longest() -> Filter {
     chain
 }
 
-/// Probes of an item over all layers.
+/// Returns the probes of an item over all layers.
 fn probes(chain: &Filter) -> u64 {
     chain.layers().iter().map(|layer| u64::from(layer.layout().probes())).sum()
 }
@@ -194,19 +195,19 @@ fn probes(chain: &Filter) -> u64 {
 #[test]
 fn the_longest_filter_that_redisbloom_makes_loads_and_grows() {
     let chain = longest();
-    // Down to the smallest rate there is: what a command of RedisBloom can come to at most.
+    // It grows to the smallest possible rate: the largest filter that a command of RedisBloom can lead to.
     assert_eq!((chain.layer_count(), probes(&chain)), (1072, 578_344));
     let record = saved(&chain);
     assert_eq!(saved(&load(&record, 4)), record);
     let header = chunk(&chain, 0).unwrap().data;
     assert_eq!(from_header(&header, ANY).unwrap().layer_count(), 1072);
-    // Without its last layer it grows to the same again.
+    // Without its last layer it grows to the same filter again.
     let mut shorter = record.clone();
     shorter.0.truncate(record.0.len() - 8);
     shorter.0[0] = Field::Unsigned(1071);
     shorter.0[1] = Field::Unsigned(1071);
     let mut grown = load(&shorter, 4);
-    // Nearly every item is a false positive by now, positions in arrays of a few words being what they are.
+    // Nearly every item is a false positive then, because the arrays have only a few words.
     let mut items = (0..1_000_000u32).map(u32::to_le_bytes);
     assert!(items.any(|item| add(&mut grown, &item) == Added::New));
     assert_eq!((grown.layer_count(), probes(&grown)), (1072, 578_344));
@@ -242,7 +243,7 @@ fn the_probes_of_all_layers_are_limited() {
     longer[..8].copy_from_slice(&(most_layers + 1).to_le_bytes());
     longer[8..12].copy_from_slice(&(most_layers as u32 + 1).to_le_bytes());
     assert_eq!(from_header(&longer, ANY).unwrap_err(), refused);
-    // It takes commands, and does not grow.
+    // It accepts commands, and does not grow.
     let refusals = (0..100u8)
         .filter(|item| make::add(&mut chain, &[*item]) == Err(AddError::CannotGrow(ReserveError::TooLong)));
     assert!(refusals.count() > 50);

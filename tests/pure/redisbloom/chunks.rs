@@ -1,4 +1,4 @@
-//! Dump chunks: their places, and what is refused.
+//! Chunks of a dump: their positions, and refusals.
 
 use everbloom::bloom::Filter;
 use everbloom::bloom::policy::redisbloom::Options;
@@ -9,7 +9,7 @@ use super::{add, chunk, from_header, load_chunk};
 use crate::support::make::{ANY, redisbloom};
 use crate::support::saved::saved;
 
-/// Three layers of 8, 16 and 40 bytes.
+/// Returns a filter with three layers of 8, 16 and 40 bytes.
 fn small() -> Filter {
     let mut chain = redisbloom(0.2, 10, Options::SCALING, 2);
     for i in 0..40 {
@@ -49,14 +49,15 @@ fn chunks_are_loaded_where_their_iterator_says() {
         (65, &[], Err(ChunkError::BeyondEnd)),
         (66, &[1], Err(ChunkError::BeyondEnd)),
         (u64::MAX, &[1], Err(ChunkError::BeyondEnd)),
-        // One byte over the end of the first and of the last layer.
+        // One byte after the end of the first and of the last layer.
         (10, &[0; 9], Err(ChunkError::TooBig)),
         (66, &[0; 41], Err(ChunkError::TooBig)),
     ] {
         assert_eq!(load_chunk(&mut chain, iterator, data), expected, "{iterator} {}", data.len());
         assert_eq!(saved(&chain), before, "{iterator}");
     }
-    // Merged into what is there: RedisBloom copies over it, and loses what was added meanwhile.
+    // The bits are merged with the existing ones. RedisBloom overwrites them, and loses items that were added
+    // meanwhile.
     let mut expected = bytes_of(&chain);
     assert_eq!(load_chunk(&mut chain, 9, &[0; 8]), Ok(()));
     assert_eq!(load_chunk(&mut chain, 11, &[7, 9]), Ok(()));
@@ -66,7 +67,7 @@ fn chunks_are_loaded_where_their_iterator_says() {
     assert_eq!(chain.set_cells(), expected.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>());
 }
 
-/// The bit arrays laid end to end.
+/// Returns the bit arrays one after another.
 fn bytes_of(chain: &Filter) -> Vec<u8> {
     chain.layers().iter().flat_map(|layer| layer.cells().bytes()).copied().collect()
 }

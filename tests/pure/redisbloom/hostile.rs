@@ -1,4 +1,4 @@
-//! Bytes that no release wrote: refused, or a filter that behaves.
+//! Bytes that no release wrote: refused, or a filter that works.
 
 use everbloom::bloom::limits::LAYERS_MAX;
 use everbloom::bloom::policy::redisbloom::Options;
@@ -12,19 +12,20 @@ use crate::support::memory::largest_allocation;
 use crate::support::saved::saved;
 use crate::support::{Field, Random, Record};
 
-/// Most bytes of a filter in these tests.
+/// Largest size of a filter in these tests.
 pub(crate) const LIMIT_BYTES: u64 = 64 << 10;
-/// Memory that may be allocated at once: the most layers, without their arrays; an array is smaller.
+/// Largest allocation: the most layers, without their arrays; an array is smaller.
 const LARGEST_MAX_BYTES: usize = LAYERS_MAX * 128;
-/// Probes of a layer of 4096 bytes at most.
+/// Most probes of a layer of 4096 bytes.
 const PROBES_MAX: u32 = 2048;
 
-/// Filters of three layers by the options of commands, of 1.0 and of 1.1, with the encoding to read them by.
+/// Returns filters of three layers with the options of commands, of 1.0 and of 1.1, with the encoding to read them
+/// by.
 pub(crate) fn bases() -> Vec<(i32, Record)> {
     let mut bases = Vec::new();
     for (encoding_version, options) in [(4, 5), (4, 13), (4, 0), (4, 6), (3, 4), (2, 0), (1, 0), (0, 0)] {
         let mut chain = redisbloom(0.1, 6, Options::from_bits(options).unwrap(), 2);
-        // A fixed filter and one whose capacity is the logarithm of its bits have but one layer.
+        // A fixed filter, and one whose capacity is the logarithm of its bits, have only one layer.
         for i in 0..40u8 {
             if add(&mut chain, &[i]).is_err() {
                 break;
@@ -48,7 +49,7 @@ pub(crate) fn bases() -> Vec<(i32, Record)> {
     bases
 }
 
-/// Leaves out the bits where the exponent says them.
+/// Removes the bits if the exponent determines them.
 fn as_before_2_2(record: &mut Record) {
     for layer in record.0[4..].chunks_mut(8) {
         assert!(layer[5] != Field::Unsigned(0));
@@ -56,7 +57,7 @@ fn as_before_2_2(record: &mut Record) {
     }
 }
 
-/// Leaves out bits and exponent, which follow from the capacity, and cuts the arrays to that.
+/// Removes bits and exponent, which follow from the capacity, and truncates the arrays to that size.
 fn without_bits(record: &mut Record) {
     let layers: Vec<Vec<Field>> = record.0[4..].chunks(8).map(<[Field]>::to_vec).collect();
     record.0.truncate(4);
@@ -74,7 +75,7 @@ fn without_bits(record: &mut Record) {
     }
 }
 
-/// Judges an outcome, and checks that reading asked for no more memory at once than it may.
+/// Judges an outcome, and checks the size of the largest allocation.
 fn judge(outcomes: &mut Outcomes, read: impl FnOnce() -> Result<Filter, DecodeError>, context: &str) {
     let (outcome, largest_bytes) = largest_allocation(read);
     assert!(largest_bytes <= LARGEST_MAX_BYTES, "{context}: {largest_bytes} bytes at once");
@@ -97,7 +98,7 @@ fn altered_snapshots_are_refused_or_behave() {
                 altered.0[index] = edge;
                 judge(&mut outcomes, || read(&altered, encoding_version, LIMIT_BYTES), &context);
             }
-            // Cut before the field, the field left out, the field twice.
+            // Truncated before the field, without the field, with the field twice.
             let context = format!("base {base}, field {index} out of place");
             let mut altered = [(); 3].map(|()| record.clone());
             altered[0].0.truncate(index);
@@ -107,7 +108,7 @@ fn altered_snapshots_are_refused_or_behave() {
                 judge(&mut outcomes, || read(&altered, encoding_version, LIMIT_BYTES), &context);
             }
         }
-        // Read by the wrong encoding.
+        // Read with the wrong encoding.
         for wrong in [i32::MIN, -1, 0, 1, 2, 3, 4, 5, i32::MAX] {
             let context = format!("base {base} as encoding {wrong}");
             judge(&mut outcomes, || read(&record, wrong, LIMIT_BYTES), &context);
@@ -146,7 +147,7 @@ fn altered_headers_are_refused_or_behave() {
             let read = from_header(header, ANY).unwrap();
             assert_eq!(chunk(&read, 0).unwrap().data[20..], newest[20..], "base {base}, shape {shape}");
             for length in 0..header.len() {
-                // Four bytes short, the newest header of a single layer has the length of an older shape.
+                // Without its last four bytes, the newest header of a single layer has the length of an older shape.
                 if (shape, length) != (0, 69) {
                     assert!(from_header(&header[..length], ANY).is_err(), "{length}");
                 }
@@ -169,13 +170,13 @@ fn altered_headers_are_refused_or_behave() {
     outcomes.assert_at_least(10_000, 1_000);
 }
 
-/// The header as 2.2.0 wrote it: capacities of 32 bits.
+/// Returns the header as 2.2.0 wrote it: capacities of 32 bits.
 fn with_old_layers(newest: &[u8]) -> Vec<u8> {
     let layers = newest[20..].chunks(53).flat_map(|layer| [&layer[..48], &layer[52..]].concat());
     newest[..20].iter().copied().chain(layers).collect()
 }
 
-/// The header as 2.0 wrote it: no growth.
+/// Returns the header as 2.0 wrote it: no growth.
 fn with_old_chain(newest: &[u8]) -> Vec<u8> {
     let mut header = with_old_layers(newest);
     header.drain(16..20);

@@ -1,4 +1,5 @@
-//! RedisBloom's filters: real ones of six releases, an oracle straight from the formulas, and hostile bytes.
+//! RedisBloom's filters: recorded ones of six releases, an oracle that implements the formulas directly, and hostile
+//! bytes.
 
 mod bounds;
 mod chunks;
@@ -18,7 +19,7 @@ use crate::support::Record;
 use crate::support::make::{self, ANY};
 use crate::support::saved::loaded_as;
 
-/// Returns the filter in a snapshot, where it may take `limit_bytes`.
+/// Returns the filter in a snapshot, with a limit of `limit_bytes`.
 fn read(record: &Record, encoding_version: i32, limit_bytes: u64) -> Result<Filter, DecodeError> {
     loaded_as(Format::RedisBloom, Some(encoding_version), record, limit_bytes)
 }
@@ -32,7 +33,7 @@ pub(crate) fn assert_grown(chain: &Filter, layers: usize, encoding_version: i32)
     for pair in chain.layers().windows(2).skip(layers - 1) {
         let [old, new] = [&pair[0], &pair[1]].map(parameters);
         assert_eq!(new.error_rate, old.error_rate / 2.0);
-        // Powers of two before 2.2, with a capacity that fills them; whole words of 64 bits ever since.
+        // Powers of two before 2.2, with a capacity that fills them; whole words of 64 bits since then.
         let is_old = encoding_version < 4;
         assert_eq!((new.exponent > 0, new.size_bits % 64), (is_old, 0));
         let asked = old.capacity_items * u64::from(policy(chain).expansion());
@@ -56,7 +57,7 @@ fn load_chunk(chain: &mut Filter, iterator: u64, data: &[u8]) -> Result<(), Chun
     filter::load_chunk(chain, iterator, data, Trust::Marks)
 }
 
-/// What RedisBloom writes about a layer.
+/// Returns the parameters that RedisBloom saves for a layer.
 fn parameters(layer: &Layer) -> LayerParameters {
     let Layout::Modulo(modulo) = layer.layout() else { panic!("another layout") };
     LayerParameters::of(&modulo, layer.cells().size_bits(), layer.capacity_items())

@@ -1,4 +1,5 @@
-//! Encoding 0, from before release 1.0, of which no server is left to ask: made up from its field table.
+//! Encoding 0, from before release 1.0. No server with it is available, so its data is built from the table of
+//! fields.
 
 use everbloom::bloom::hash::murmur2::Murmur2;
 use everbloom::bloom::{AddError, ItemHash, NoPrefetch};
@@ -8,7 +9,7 @@ use crate::support::make::{self, contains};
 use crate::support::saved::saved;
 use crate::support::{Field, Record};
 
-/// A filter of one layer for `entries` at 1 %, holding `items`.
+/// Returns a filter of one layer for `entries` at 1 % with `items`.
 fn record(entries: u64, items: &[&str]) -> Record {
     let bits_per_item = f64::abs(f64::ln(0.01) / 0.480453013918201);
     let bits = (entries as f64 * bits_per_item) as u64;
@@ -39,7 +40,7 @@ fn the_bits_follow_from_the_capacity_and_need_not_fill_a_byte() {
         assert_eq!(parameters(&chain.layers()[0]).size_bits, bits);
         assert_eq!(chain.layers()[0].cells().size_bytes(), bits.div_ceil(8));
         assert!(contains(&chain, b"a") && !contains(&chain, b"d"));
-        // Saved in the newest encoding it keeps its bits, so that it is found again.
+        // Saved in the newest encoding it keeps its bits, so its items are found again.
         assert_eq!(saved(&load(&saved(&chain), 4)), saved(&chain));
         let items: Vec<String> = (0..3 * entries).map(|i| i.to_string()).collect();
         for item in &items {
@@ -52,13 +53,13 @@ fn the_bits_follow_from_the_capacity_and_need_not_fill_a_byte() {
 
 #[test]
 fn a_growth_that_no_command_gives_is_kept_and_refuses_when_it_must() {
-    // Releases up to 2.4 took any EXPANSION.
+    // Releases up to 2.4 accepted any EXPANSION.
     for (growth, next_capacity_items) in [(0u32, None), (u32::MAX, None), (40_000, Some(40_000))] {
         let mut record = saved(&load(&record(1, &["a"]), 0));
         record.0[3] = Field::Unsigned(growth.into());
         let mut chain = load(&record, 4);
         assert_eq!(saved(&chain), record);
-        // 5.5 GB for a growth of 2^32 - 1: the limit's business.
+        // A growth of 2^32 - 1 gives 5.5 GB, which the limit refuses.
         let outcome = chain.add(b"b", &(1u64 << 20), NoPrefetch);
         assert_eq!(outcome.is_ok(), next_capacity_items.is_some(), "{growth}");
         assert!(!matches!(outcome, Err(AddError::Full)));

@@ -1,4 +1,4 @@
-//! An oracle straight from the formulas: `%`, doubles, one byte per bit, hashes of another crate.
+//! An oracle that implements the formulas directly: `%`, doubles, one byte per bit, hashes of another crate.
 
 use everbloom::bloom::layout::LayerParameters;
 use everbloom::bloom::policy::redisbloom::Options;
@@ -73,7 +73,7 @@ impl Oracle {
         self.links.iter().any(|link| self.positions(link, item).all(|position| link.bits[position]))
     }
 
-    /// The reply of BF.ADD, or nothing when the filter is full.
+    /// Returns the reply of BF.ADD; `None` if the filter is full.
     fn add(&mut self, item: &[u8]) -> Option<bool> {
         if self.contains(item) {
             return Some(false);
@@ -125,7 +125,7 @@ fn filters_are_the_oracles_bit_for_bit() {
         let error_rate = random.magnitude(1e-6, 0.9);
         let capacity_items = random.magnitude(1.0, 1e6).round() as u64;
         let growth = 1 + random.next() % 8;
-        // What commands make, four times as often as what older releases left behind.
+        // Options of commands four times as often as those of older releases.
         let options = *random.choose(&[5, 5, 5, 5, 5, 5, 13, 13, 0, 4, 12, 1]);
         let context =
             format!("round {round}: {error_rate} {capacity_items} growth {growth} options {options}");
@@ -133,7 +133,7 @@ fn filters_are_the_oracles_bit_for_bit() {
         let rules = Options::from_bits(options).unwrap();
         let mut chain = redisbloom(error_rate, capacity_items, rules, u32::try_from(growth).unwrap());
         for _ in 0..1500 {
-            // Lengths around every word border; about one item in ten comes twice.
+            // Lengths around every word boundary. About one item in ten occurs twice.
             let mut item = (random.next() % 1_350).to_string().into_bytes();
             item.resize(item.len() + item[0] as usize % 23, b'.');
             assert_eq!(contains(&chain, &item), oracle.contains(&item), "{context}");
@@ -166,7 +166,7 @@ fn a_chain_that_tightens_down_to_nothing_stops_growing_and_stays_readable() {
     assert_eq!(error, Some(AddError::CannotGrow(ReserveError::TooLong)));
     let refused = items.pop().unwrap();
     assert!(!contains(&chain, &refused));
-    // 0.005 halved until only the smallest number above zero is left: 2^-1074 is 2^-1066.4 halved and rounded.
+    // 0.005 is halved until only the smallest number above zero remains: 2^-1074 is 2^-1066.4 halved and rounded.
     let halvings =
         std::iter::successors(Some(0.005f64), |rate| Some(rate * 0.5)).take_while(|rate| *rate > 0.0);
     assert_eq!(chain.layer_count(), halvings.count());

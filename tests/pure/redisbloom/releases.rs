@@ -1,4 +1,4 @@
-//! Real filters of six releases: they are described and written as they were.
+//! Recorded filters of six releases: they are described and saved as the releases did.
 
 use everbloom::bloom::Filter;
 use everbloom::bloom::policy::redisbloom::{Options, reported_size_bytes};
@@ -13,8 +13,8 @@ use crate::support::rdb::Payload;
 use crate::support::saved::saved;
 use crate::support::{Field, Record};
 
-/// Releases with the encoding they write, the bytes of their headers, and what their BF.INFO counts for a filter and a
-/// layer.
+/// Releases, with the encoding that they write, the bytes of their headers, and what their BF.INFO counts for a
+/// filter and a layer.
 const RELEASES: [Release; 6] = [
     Release { name: "1.0.3", encoding_version: 1, header: (16, 49), structs: None },
     Release { name: "1.1.1", encoding_version: 3, header: (16, 49), structs: None },
@@ -32,7 +32,7 @@ struct Release {
 }
 
 impl Release {
-    /// Returns whether it sizes filters and writes headers as the newest release does.
+    /// Returns whether the release sizes filters and writes headers as the newest one does.
     fn is_current(&self) -> bool {
         self.header == (20, 53)
     }
@@ -62,7 +62,7 @@ fn cases() -> Vec<Recorded> {
 fn release_1_1_wrote_the_same_as_2_0_about_another_hash() {
     let cases = cases();
     for Recorded { release, case, record, .. } in cases.iter().filter(|of| of.release.name == "1.1.1") {
-        // The same but for the arrays, and for the items where some were taken for false positives.
+        // Equal except for the arrays, and for the items if some were false positives.
         let key = case.key.replace("1.1.1", "2.0.3");
         let of_2_0 = cases.iter().find(|other| other.case.key == key).unwrap();
         let fields = |record: &Record| {
@@ -75,7 +75,7 @@ fn release_1_1_wrote_the_same_as_2_0_about_another_hash() {
         let found = case.members.iter().filter(|item| contains(&unassumed, item)).count();
         assert!(found * 10 < case.members.len(), "{}", case.key);
     }
-    // Assumed of filters that cannot be of 1.1, it changes nothing.
+    // For filters that cannot be of 1.1, the assumption changes nothing.
     for mut of in cases.into_iter().filter(|of| !["1.1.1", "2.0.3"].contains(&of.release.name)) {
         let spec = of.chain.spec();
         of.chain.assume_redisbloom_1_1();
@@ -87,7 +87,7 @@ fn release_1_1_wrote_the_same_as_2_0_about_another_hash() {
 fn every_filter_is_described_as_its_release_did() {
     for Recorded { release, case, chain, .. } in cases() {
         let width = match (release.name, policy(&chain).options().has_wide_hash()) {
-            // The one release that did not show it.
+            // This release did not show it.
             ("1.0.3", wide) => {
                 assert!(!wide);
                 ""
@@ -133,7 +133,7 @@ fn every_filter_is_described_as_its_release_did() {
     }
 }
 
-/// A number as C's `%g` rounds it.
+/// Returns a number rounded as by C's `%g`.
 fn six_digits(number: f64) -> String {
     format!("{number:.5e}")
 }
@@ -145,7 +145,7 @@ fn every_filter_is_saved_as_it_was() {
         if release.encoding_version == 4 {
             assert_eq!(record, original, "{}", case.key);
         }
-        // What older releases wrote gains the fields it lacked and keeps the others.
+        // Filters of older releases get the missing fields and keep the others.
         let mut lacked = record.clone();
         let fields = [(2, 2), (3, 4)].into_iter().rev();
         for (index, _) in fields.filter(|(_, since)| release.encoding_version < *since) {

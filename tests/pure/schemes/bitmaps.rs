@@ -1,4 +1,4 @@
-//! Whole bitmaps: imported, asked, made anew, given back.
+//! Whole bitmaps: imported, queried, rebuilt, exported.
 
 use everbloom::bloom::Cells;
 use everbloom::bloom::cells::CellState;
@@ -10,7 +10,7 @@ use everbloom::format::client::{ExportError, GuavaHeader};
 
 use super::vectors::{Array, System, hex, positions, system, systems};
 
-/// Form and bits of the recorded string.
+/// Returns the form and the bits of the recorded string.
 fn imported(system: &System, string: &[u8], order: BitOrder) -> (StringForm, Array) {
     let layout = system.layout_of(&system.json["bitmap"]);
     let (form, bits) = StringForm::read(string, order, layout.array_bits())
@@ -43,7 +43,7 @@ fn adding_the_members_makes_the_string_that_the_client_made() {
         let members = system.items("members");
         let is_reset = system.name.starts_with("php");
         for (added, member) in members.iter().enumerate() {
-            // Half-way the string is given back and imported again, as short as it is then.
+            // Halfway the string is exported and imported again, with its length at that point.
             if added == members.len() / 2 {
                 let half = form.write(array.bits()).unwrap();
                 let (_, again) = imported(&system, &half, BitOrder::Msb);
@@ -107,16 +107,16 @@ fn a_filter_that_is_too_small_for_the_string_is_refused() {
 #[test]
 fn a_string_longer_than_a_servers_is_refused_whatever_its_bits() {
     let too_long = |most_bytes| Err(ExportError::TooLong { most_bytes });
-    // The length only: a failure would show all of it.
+    // Compare only the length: a failure would print the whole string.
     let length = |form: StringForm, bits: &Cells| form.write(bits).map(|string| string.len() as u64);
-    // By the array; memory that is not looked at is not there.
+    // Too long because of the array. Memory that is not read is not allocated.
     for (size_bits, most_bytes) in [(STRING_MAX_BYTES * 8 + 1, STRING_MAX_BYTES + 1), (1 << 34, 1 << 31)] {
         let (form, mut bits) = StringForm::read(b"", BitOrder::Msb, size_bits).unwrap();
         assert_eq!(length(form, &bits), too_long(most_bytes));
         assert!(bits.add_segment(0, &[1]));
         assert_eq!(length(form, &bits), too_long(most_bytes));
     }
-    // By the clear bytes behind it.
+    // Too long because of the clear bytes after the array.
     let bits = Cells::try_new(CellState::Bits, 64, false).unwrap();
     for order in BitOrder::ALL {
         let form = |length_bytes| StringForm { order, length_bytes };
@@ -124,7 +124,7 @@ fn a_string_longer_than_a_servers_is_refused_whatever_its_bits() {
         assert_eq!(length(form(STRING_MAX_BYTES + 8), &bits), too_long(STRING_MAX_BYTES + 8));
         assert_eq!(length(form(STRING_MAX_BYTES), &bits), Ok(STRING_MAX_BYTES));
     }
-    // Guava's bytes have a header, too.
+    // Guava's bytes also have a header.
     for longs in [STRING_MAX_BYTES / 8 - 1, STRING_MAX_BYTES / 8] {
         let (scheme, encoding) = (Scheme::GuavaMitz64, ItemEncoding::Raw);
         let parameters = SchemeParameters { scheme, encoding, shift: 0, probes: 5, size_bits: longs * 64 };
@@ -158,8 +158,8 @@ fn the_fill_gives_the_number_of_items() {
         let (_, array) = imported(&system, &system.string("/bitmap/redis_string_b64"), BitOrder::Msb);
         let (set_bits, probes) = (array.bits().set_cells(), layout.parameters().probes);
         let items = clients_items(set_bits, layout.array_bits(), probes);
-        // 1000 were added. The hashes of the PHP design are not independent: its items set fewer bits than the
-        // formula expects, so the estimate is too low there, and so is the error rate that follows from the fill.
+        // 1000 items were added. The hashes of the PHP design are not independent: its items set fewer bits than the
+        // formula expects, so the estimate is too low, and so is the error rate by the fill.
         let (least, most) = if system.name.starts_with("php") { (760, 800) } else { (940, 1040) };
         assert!((least..=most).contains(&items), "{}: {items}", system.name);
         let rate = error_rate_now(fill(set_bits, layout.array_bits()), probes);

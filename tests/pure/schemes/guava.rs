@@ -1,4 +1,4 @@
-//! Guava's `writeTo`, both ways and hostile.
+//! The bytes of Guava's `writeTo`: read, written, and changed by hostile input.
 
 use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
 use everbloom::bloom::layout::SchemeLayout;
@@ -26,7 +26,7 @@ fn what_guava_wrote_is_the_bitmap_that_its_ports_keep_and_comes_back() {
         assert_eq!(bits.bytes(), from_redis.bytes());
         assert_eq!(GuavaHeader::of(&parameters).unwrap().write(&bits).unwrap(), blob);
         assert_eq!(form.write(&bits).unwrap(), blob[GUAVA_HEADER_BYTES..]);
-        // Made anew from its items.
+        // Rebuilt from its items.
         let (_, _, bits) = GuavaHeader::read(&cleared(&blob), ItemEncoding::Raw).unwrap();
         let mut array = Array::new(expected, bits);
         for member in system.items("members") {
@@ -36,7 +36,7 @@ fn what_guava_wrote_is_the_bitmap_that_its_ports_keep_and_comes_back() {
     }
 }
 
-/// The blob with no bit set.
+/// Returns the blob with all bits clear.
 fn cleared(blob: &[u8]) -> Vec<u8> {
     let mut blob = blob.to_vec();
     blob[GUAVA_HEADER_BYTES..].fill(0);
@@ -75,7 +75,7 @@ fn every_value_at_the_edge_of_a_field_is_refused_or_valid() {
     for longs in [0, -1, i32::MIN] {
         assert_eq!(GuavaHeader::decode(&with(&blob, 2, &longs.to_be_bytes())), Err(GuavaError::Longs));
     }
-    // An announcement that the bytes do not keep takes no memory, however large.
+    // A length that the bytes do not have takes no memory, however large it is.
     for longs in [1, 109, 111, 1 << 24, i32::MAX] {
         let expected_bytes = longs as u64 * 8 + 6;
         let error = GuavaError::Length { expected_bytes, got_bytes: 886 };
@@ -83,7 +83,7 @@ fn every_value_at_the_edge_of_a_field_is_refused_or_valid() {
     }
 }
 
-/// The blob with other bytes at an offset.
+/// Returns the blob with other bytes at an offset.
 fn with(blob: &[u8], offset: usize, bytes: &[u8]) -> Vec<u8> {
     let mut blob = blob.to_vec();
     blob[offset..offset + bytes.len()].copy_from_slice(bytes);

@@ -1,4 +1,5 @@
-//! Items of any length: hashed in chunks as at once, one time, and without memory of their size.
+//! Items of any length: hashed in chunks with the same result as at once, only once, and without memory of their
+//! size.
 
 use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
 use everbloom::bloom::layout::SchemeLayout;
@@ -15,10 +16,10 @@ fn layout(scheme: Scheme, encoding: ItemEncoding) -> SchemeLayout {
     SchemeLayout::new(SchemeParameters { scheme, encoding, shift: 0, probes, size_bits: 1 << 30 }).unwrap()
 }
 
-/// Text with everything that an encoding treats in its own way.
+/// Returns text with all characters that an encoding treats specially.
 fn text(random: &mut Random, characters: u64) -> String {
     let alphabet: Vec<char> = "abcdefghijklmnopqrstuvwxyz\"\\\n\u{1}é漢😀".chars().collect();
-    // Runs of one kind, as text has them.
+    // Runs of one kind of character, as in real text.
     let mut run = |_| {
         let character = alphabet[random.below(alphabet.len() as u64) as usize];
         std::iter::repeat_n(character, 1 + random.below(20) as usize)
@@ -60,7 +61,7 @@ fn salted_positions_are_hashes_of_the_item_and_one_byte() {
     }
 }
 
-/// The filter of a client, empty.
+/// Returns an empty filter of a client.
 fn imported(scheme: Scheme, encoding: ItemEncoding, size_bits: u64) -> Filter {
     let probes = scheme.fixed_probes().unwrap_or(7);
     let parameters = SchemeParameters { scheme, encoding, shift: 0, probes, size_bits };
@@ -95,7 +96,7 @@ fn an_item_takes_no_memory_of_its_length() {
 
 #[test]
 fn many_items_at_once_are_the_same_items_one_by_one() {
-    // Arrays near the processor and far from it; some items are no numbers.
+    // Arrays that fit the caches and arrays that do not. Some items are not numbers.
     for size_bits in [64 * 1024, 1 << 24] {
         for scheme in Scheme::ALL {
             for encoding in [ItemEncoding::Raw, ItemEncoding::Int32Le, ItemEncoding::JsonString] {

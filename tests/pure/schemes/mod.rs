@@ -1,6 +1,6 @@
-//! Filters that clients keep in strings, held to recordings of the clients' own code.
+//! Filters that clients keep in strings, compared with recordings of the clients' own code.
 //!
-//! tests/fixtures/vectors/README.md says where the recordings come from.
+//! tests/fixtures/vectors/README.md lists the origins of the recordings.
 
 mod bitmaps;
 

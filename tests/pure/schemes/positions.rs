@@ -1,4 +1,4 @@
-//! Every recorded position of every item, in computing order.
+//! Every recorded position of every item, in the order of computation.
 
 use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme};
 
@@ -47,7 +47,7 @@ fn guavas_funnels_have_their_encodings() {
         for funnel in std::mem::take(&mut system.json["funnels"]).as_array().unwrap() {
             let (bytes, expected) = (hex(&funnel["bytes_hex"]), numbers(&funnel["in_order"]));
             let (size_bits, probes) = (funnel["m"].as_u64().unwrap(), number(&funnel["k"]));
-            // Whatever the funnel, its own bytes are an item.
+            // For every funnel, its own bytes are an item.
             system.encoding = ItemEncoding::Raw;
             assert_eq!(positions(&system.layout(size_bits, probes), &bytes), expected, "{funnel}");
             let value = &funnel["value"];

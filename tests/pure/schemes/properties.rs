@@ -1,4 +1,4 @@
-//! What holds for any parameters.
+//! Properties that hold for all parameters.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use everbloom::bloom::policy::{BitOrder, StringForm};
 
 use super::vectors::{Array, Random, positions};
 
-/// Valid parameters whose array is small.
+/// Returns valid parameters with a small array.
 fn parameters(random: &mut Random, scheme: Scheme) -> SchemeParameters {
     let encoding = ItemEncoding::ALL[random.below(7) as usize];
     let shift = random.below(u64::from(scheme.max_shift()) + 1) as u8;
@@ -21,7 +21,7 @@ fn parameters(random: &mut Random, scheme: Scheme) -> SchemeParameters {
     SchemeParameters { scheme, encoding, shift, probes, size_bits }
 }
 
-/// An item that every encoding can express, and now and then one that only bytes can.
+/// Returns an item that every encoding can express, and sometimes one that only bytes can.
 fn item(random: &mut Random, encoding: ItemEncoding) -> Vec<u8> {
     match random.below(4) {
         0 if encoding == ItemEncoding::Raw => random.word().to_le_bytes().to_vec(),

@@ -1,4 +1,4 @@
-//! The recordings, read.
+//! Reads the recordings.
 
 use data_encoding::{BASE64, HEXLOWER};
 use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeHash, SchemeParameters};
@@ -17,7 +17,7 @@ pub(crate) struct System {
     pub(crate) json: Value,
 }
 
-/// Every system there are recordings of.
+/// Returns every recorded system.
 pub(crate) fn systems() -> Vec<System> {
     let raw = ItemEncoding::Raw;
     [
@@ -39,30 +39,30 @@ pub(crate) fn systems() -> Vec<System> {
     .collect()
 }
 
-/// The system of a name.
+/// Returns the system with a name.
 pub(crate) fn system(name: &str) -> System {
     systems().into_iter().find(|system| system.name == name).unwrap()
 }
 
 impl System {
-    /// The scheme with bits and probes.
+    /// Returns the scheme with these bits and probes.
     pub(crate) fn layout(&self, size_bits: u64, probes: u32) -> SchemeLayout {
         let Self { scheme, encoding, shift, .. } = *self;
         let parameters = SchemeParameters { scheme, encoding, shift, probes, size_bits };
         SchemeLayout::new(parameters).unwrap_or_else(|error| panic!("{}: {error}", self.name))
     }
 
-    /// The scheme with the `m` and `k` of an object.
+    /// Returns the scheme with the `m` and `k` of an object.
     pub(crate) fn layout_of(&self, object: &Value) -> SchemeLayout {
         self.layout(object["m"].as_u64().unwrap(), number(&object["k"]))
     }
 
-    /// The recorded string, base64 in a field.
+    /// Returns the recorded string, which is a field in base64.
     pub(crate) fn string(&self, pointer: &str) -> Vec<u8> {
         BASE64.decode(self.json.pointer(pointer).unwrap().as_str().unwrap().as_bytes()).unwrap()
     }
 
-    /// Members or queries of the recorded bitmap.
+    /// Returns the members or queries of the recorded bitmap.
     pub(crate) fn items(&self, list: &str) -> Vec<Vec<u8>> {
         let set = self.json["bitmap"]["set"].as_str().unwrap();
         let set = set.strip_prefix("_sets.json#").unwrap();
@@ -70,28 +70,28 @@ impl System {
     }
 }
 
-/// A recording by name.
+/// Returns the recording with a name.
 pub(crate) fn file(name: &str) -> Value {
     let path = format!("{}/tests/fixtures/vectors/{name}.json", env!("CARGO_MANIFEST_DIR"));
     serde_json::from_slice(&std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"))).unwrap()
 }
 
-/// The bytes of a hexadecimal string.
+/// Returns the bytes of a hexadecimal string.
 pub(crate) fn hex(value: &Value) -> Vec<u8> {
     HEXLOWER.decode(value.as_str().unwrap().as_bytes()).unwrap()
 }
 
-/// An array of positions.
+/// Returns an array of positions.
 pub(crate) fn numbers(value: &Value) -> Vec<u64> {
     value.as_array().unwrap().iter().map(|number| number.as_u64().unwrap()).collect()
 }
 
-/// A small number.
+/// Returns a small number.
 pub(crate) fn number(value: &Value) -> u32 {
     value.as_u64().unwrap().try_into().unwrap()
 }
 
-/// All positions of an item.
+/// Returns all positions of an item.
 pub(crate) fn positions(layout: &SchemeLayout, item: &[u8]) -> Vec<u64> {
     let SchemeParameters { scheme, encoding, .. } = layout.parameters();
     let hash = SchemeHash::of_item(scheme, encoding, item).unwrap();
@@ -102,30 +102,30 @@ pub(crate) fn positions(layout: &SchemeLayout, item: &[u8]) -> Vec<u64> {
 pub(crate) struct Array(Filter);
 
 impl Array {
-    /// An array with these bits.
+    /// Returns an array with these bits.
     pub(crate) fn new(layout: SchemeLayout, bits: Cells) -> Self {
         let form = StringForm { order: BitOrder::Msb, length_bytes: 0 };
         let policy = Imported { form, estimated_items: 0, error_rate: 0.01, growth: Growth::Fixed };
         Self(Filter::import(layout, bits, CAPACITY_MAX_ITEMS, policy).unwrap())
     }
 
-    /// An array without items.
+    /// Returns an array without items.
     pub(crate) fn empty(layout: SchemeLayout) -> Self {
         let (_, bits) = StringForm::read(b"", BitOrder::Msb, layout.array_bits()).unwrap();
         Self::new(layout, bits)
     }
 
-    /// The bits.
+    /// Returns the bits.
     pub(crate) fn bits(&self) -> &Cells {
         self.0.layers()[0].cells()
     }
 
-    /// Whether the item may be in the filter.
+    /// Returns whether the item may be in the filter.
     pub(crate) fn contains(&self, item: &[u8]) -> bool {
         self.0.contains(item, NoPrefetch)
     }
 
-    /// Adds the item. Returns how many of its bits were clear before.
+    /// Adds the item. Returns how many of its bits were clear.
     pub(crate) fn insert(&mut self, item: &[u8]) -> Result<u64, AddError> {
         let set_before = self.0.set_cells();
         self.0.add(item, &u64::MAX, NoPrefetch)?;
@@ -133,11 +133,11 @@ impl Array {
     }
 }
 
-/// SplitMix64 (Steele, Lea and Flood, 2014), so that a printed seed brings a failure back.
+/// SplitMix64 (Steele, Lea and Flood, 2014), so that a failure can be reproduced from its seed.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub(crate) fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let word = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -145,7 +145,7 @@ impl Random {
         word ^ (word >> 31)
     }
 
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.word() % end
     }

@@ -1,4 +1,4 @@
-//! The weaknesses that docs/migrating-from-setbit.md states, measured again.
+//! Measures the weaknesses that docs/migrating-from-setbit.md documents.
 
 use everbloom::bloom::hash::scheme::{ItemEncoding, Scheme, SchemeParameters};
 use everbloom::bloom::layout::SchemeLayout;
@@ -6,13 +6,13 @@ use everbloom::command::words::Word;
 
 use super::vectors::{Array, Random};
 
-/// Items that each filter holds: the number that its bits are meant for.
+/// Items of each filter: the number for which its bits are sized.
 const ITEMS: u64 = 20_000;
-/// Absent items asked for, the ones that follow on the members. At 0.82 % one standard deviation is 0.06 points of
-/// binomial noise; the ranges below leave three.
+/// Absent items that are looked up, the numbers after those of the members. At 0.82 % one standard deviation is 0.06
+/// percentage points of binomial noise; the ranges below leave three.
 const QUERIES: u64 = 20_000;
 
-/// Share of absent items that a full filter takes for present.
+/// Returns the false-positive rate of a full filter.
 fn error_rate(scheme: Scheme, size_bits: u64, probes: u32, mut item: impl FnMut(u64) -> String) -> f64 {
     let encoding = ItemEncoding::Raw;
     let parameters = SchemeParameters { scheme, encoding, shift: 0, probes, size_bits };
@@ -26,12 +26,12 @@ fn error_rate(scheme: Scheme, size_bits: u64, probes: u32, mut item: impl FnMut(
     rate
 }
 
-/// Keys in a row, as applications number them.
+/// Returns consecutive keys, as applications number them.
 fn sequential(number: u64) -> String {
     format!("user:{number}")
 }
 
-/// Keys without any pattern.
+/// Returns random keys.
 fn random(seed: u64) -> impl FnMut(u64) -> String {
     println!("seed {seed}");
     let mut random = Random(seed);
@@ -50,8 +50,8 @@ fn salted_fnv_finds_every_fifth_absent_item() {
 
 #[test]
 fn the_hashes_of_the_php_design_collide_on_numbered_keys() {
-    // 20 KiB for 20000 items: 8.2 bits per item and 3 probes, in theory 2.9 %. How bad it is depends on the keys: it is
-    // the next 20000 numbers that look like the first ones.
+    // 20 KiB for 20000 items: 8.2 bits per item and 3 probes, in theory 2.9 %. The real rate depends on the keys: the
+    // next 20000 numbers collide with the first ones.
     let rate = error_rate(Scheme::PhpBkdrJsSdbm, 20 * 8192, 3, sequential);
     assert!((0.125..0.140).contains(&rate), "{rate}");
     let rate = error_rate(Scheme::PhpBkdrJsSdbm, 20 * 8192, 3, random(2));
@@ -60,7 +60,8 @@ fn the_hashes_of_the_php_design_collide_on_numbered_keys() {
 
 #[test]
 fn redissons_alternating_sums_cost_a_quarter_more_than_theory() {
-    // 0.82 % by theory. The members are random but fixed by the seed; ten filters together leave 0.02 points of noise.
+    // In theory 0.82 %. The members are random but fixed by the seed; ten filters together have 0.02 percentage
+    // points of noise.
     let rates = (0..10).map(|seed| error_rate(Scheme::Redisson, 10 * ITEMS, 7, random(seed)));
     let rate = rates.sum::<f64>() / 10.0;
     println!("mean {:.3} %", 100.0 * rate);
@@ -83,7 +84,7 @@ fn the_other_schemes_keep_to_theory() {
             assert!((0.0062..0.0104).contains(&rate), "{} {rate}", scheme.word());
         }
     }
-    // go-zero's documentation: 20 bits per item make 0.0067 %.
+    // According to go-zero's documentation, 20 bits per item give 0.0067 %.
     let rate = error_rate(Scheme::GoZero, 20 * ITEMS, 14, sequential);
     assert!(rate < 0.0003, "{rate}");
 }

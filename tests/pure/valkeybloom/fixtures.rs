@@ -1,4 +1,4 @@
-//! Every recorded filter: numbers and bytes as its producer gave them.
+//! Every recorded filter has the numbers and bytes of its producer.
 
 use everbloom::Format;
 use everbloom::bloom::hash::siphash::FIXED_SEED;
@@ -14,10 +14,10 @@ use crate::support::make::ANY;
 use crate::support::rdb::Payload;
 use crate::support::saved::saved;
 
-/// What valkey-bloom 1.0 writes.
+/// The encoding version of valkey-bloom 1.0.
 const ENCODING_VERSION: i32 = DataType::of(Format::ValkeyBloom).encoding_version;
 const TYPE_NAME: &str = DataType::of(Format::ValkeyBloom).name;
-/// Default of valkey-bloom's `bloom-memory-usage-limit`, at which the fixtures were made.
+/// Default of valkey-bloom's `bloom-memory-usage-limit`, with which the fixtures were recorded.
 const LIMIT_BYTES: u64 = 128 << 20;
 
 #[test]
@@ -31,7 +31,7 @@ fn the_numbers_are_those_recorded() {
         assert_eq!(number("Expansion rate").unwrap_or(0), u64::from(policy(&chain).growth.expansion()));
         let layers_bytes = chain.layers().iter().map(|layer| layer.cells().size_bytes());
         if dump.encoding_version == 0 {
-            // Its own formula; as a filter of 1.0 the same one is reported somewhat larger.
+            // 0.1.0 has another formula; 1.0 reports a slightly larger size for the same filter.
             assert_eq!(number("Size"), Some(layers_bytes.map(|bytes| 200 + bytes).sum::<u64>() + 32));
             continue;
         }
@@ -80,7 +80,7 @@ fn a_filter_of_0_1_0_becomes_one_of_1_0_with_the_same_results() {
         assert_same(&loaded(&record, ENCODING_VERSION, ANY).unwrap(), &chain);
         assert_same(&decode_blob(&encode_blob(&chain).unwrap(), &ANY).unwrap(), &chain);
 
-        // Field by field, the bits turned round independently.
+        // Field by field, with the bits reversed independently.
         let Field::Float(error_rate) = dump.record.0[2] else { panic!("{:?}", dump.record.0[2]) };
         let mut expected = dump.record.0[..2].to_vec();
         expected.extend([

@@ -1,4 +1,4 @@
-//! How filters that were loaded go on.
+//! How loaded filters grow.
 
 use everbloom::bloom::extent::validate_scale_to;
 use everbloom::bloom::hash::siphash::Seed;
@@ -13,12 +13,12 @@ use crate::recorded::recorded;
 use crate::support::make::{ANY, add, grow};
 use crate::support::saved::saved;
 
-/// The seed of filters here.
+/// Returns the seed of the filters.
 fn seed() -> Seed {
     Seed::new([9; 32])
 }
 
-/// Whether such a filter can grow to that many items within a limit.
+/// Returns whether such a filter can grow to this number of items within a limit.
 fn validate(policy: ValkeyBloom, target_items: u64, limit_bytes: u64) -> Result<(), ScaleError> {
     let (policy, hash) = (Policy::ValkeyBloom(Box::new(policy)), Hash::ValkeyBloom(seed()));
     validate_scale_to(&policy, hash, CellType::Bits, target_items, limit_bytes)

@@ -1,4 +1,5 @@
-//! Altered payloads: each field at its edges, cut everywhere. Each must be refused or be a filter that behaves.
+//! Changed payloads: each field at its limits, and truncated everywhere. Each payload is refused or gives a filter
+//! that works.
 
 use everbloom::bloom::hash::siphash::Seed;
 use everbloom::bloom::limits::{LAYERS_MAX, PROBES_TOTAL_MAX};
@@ -16,10 +17,10 @@ use crate::support::rdb::Payload;
 use crate::support::saved::saved;
 use crate::support::{Field, Record};
 
-/// Far above what any payload here holds.
+/// Far above the size of every payload.
 const LIMIT_BYTES: u64 = 1 << 20;
 
-/// The string with each of its fixed fields at its edges, and cut; all of it for a short one.
+/// Returns the string with each of its fixed fields at its limits, and truncated everywhere if it is short.
 fn altered_strings(bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut all: Vec<Vec<u8>> = (0..bytes.len().min(60)).map(|end| bytes[..end].to_vec()).collect();
     all.push([bytes, &[0]].concat());
@@ -52,7 +53,7 @@ fn altered_fields(field: &Field) -> Vec<Field> {
 fn altered_snapshots_are_refused_or_behave() {
     let mut outcomes = Outcomes::default();
     for (Case { key, payload, .. }, dump, filter) in recorded("valkey-bloom") {
-        // The largest of them adds time and no field.
+        // The largest payloads take time and have no additional fields.
         if payload.len() > 4000 || filter.size_bytes() > 20_000 {
             continue;
         }
@@ -151,7 +152,7 @@ fn what_makes_valkey_bloom_abort_or_spin_is_refused_by_name() {
         loaded(&record, 2, LIMIT_BYTES).unwrap_err(),
         DecodeError::Unsupported { what: "encoding version", got: 2 }
     );
-    // More than the eight bits, each of which one item sets at most.
+    // More than eight bits: each item sets at most one of them.
     let mut altered = record.clone();
     (altered.0[5], altered.0[6]) = (Field::Unsigned(100), Field::Unsigned(9));
     assert_eq!(loaded(&altered, 1, LIMIT_BYTES).unwrap_err(), DecodeError::Invalid("items"));
