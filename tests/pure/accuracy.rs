@@ -1,14 +1,14 @@
-//! The promise: filters that hold as many items as they were reserved for err at most as often as asked.
+//! Filters that hold as many items as they were reserved for keep their error rate.
 //!
-//! Measured, not computed: filters are filled through the same calls as a server's, then asked for absent items. Seven
-//! of eight items are 128 random bits; every eighth is the next of numbers in a row.
-//! A rate passes up to the asked one plus three standard deviations of its mean, the larger of the binomial one and
-//! of the spread between filters.
+//! The rate is measured, not computed: filters are filled through the same calls as in a server, then queried for
+//! absent items. Seven of eight items are 128 random bits; every eighth is the next of consecutive numbers. A rate
+//! passes up to the promised one plus three standard deviations of its mean, the larger of the binomial one and of
+//! the spread between filters.
 //!
-//! The default run takes under a minute of processor time and finds gross faults at the lowest rates, small ones at
-//! the higher. `EVERBLOOM_ACCURACY=full cargo test --no-default-features --test pure accuracy -- --nocapture` makes ten to
-//! forty times as many probes, takes about 25 minutes of processor time and prints the same table. What the fill of
-//! the arrays says about the rate, far more precisely than probes can, is in tests/pure/sizing.rs.
+//! The default run takes less than a minute of processor time. It finds gross faults at the lowest rates and small
+//! ones at higher rates. `EVERBLOOM_ACCURACY=full cargo test --no-default-features --test pure accuracy --
+//! --nocapture` makes ten to forty times as many probes, takes about 25 minutes of processor time and prints the same
+//! table. tests/pure/sizing.rs computes rates from the fill of the arrays, which is far more precise than probes.
 
 use everbloom::bloom::Filter;
 

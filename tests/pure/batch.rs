@@ -100,7 +100,7 @@ fn assert_same(one: &Filter, other: &Filter, context: &str) {
 }
 
 #[test]
-fn adding_many_sets_the_cells_that_adding_one_by_one_sets() {
+fn adding_many_sets_the_same_cells_as_adding_one_by_one() {
     for (name, make, rate, capacity, count) in filters() {
         // Every other item occurs twice, sometimes consecutively.
         let (mut stream, added) = (Vec::new(), items(b'a', count));
@@ -126,7 +126,7 @@ fn adding_many_sets_the_cells_that_adding_one_by_one_sets() {
 }
 
 #[test]
-fn asking_for_many_has_the_replies_of_asking_one_by_one() {
+fn looking_up_many_replies_as_looking_up_one_by_one() {
     for (name, make, rate, capacity, count) in filters() {
         let (added, absent) = (items(b'a', count), items(b'b', count));
         let mut filter = make(rate, capacity, 2);
@@ -170,7 +170,7 @@ fn every_item_is_found_in_chains_of_any_length() {
 
 /// Runs random commands in filters that grow, refuse and saturate, over time, with deletions.
 #[test]
-fn random_commands_with_many_items_are_the_same_commands_one_by_one() {
+fn random_batches_equal_single_commands() {
     let seed = 0x0062_6174_6368;
     let saturates: [(&str, Make); 2] = [
         ("saturating", |rate, items, _| plain(saturating(rate, items))),

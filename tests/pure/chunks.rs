@@ -107,7 +107,7 @@ fn a_dump_is_cut_at_16_mib_and_at_layers() {
 }
 
 #[test]
-fn a_torn_altered_or_misplaced_chunk_changes_nothing() {
+fn a_damaged_or_misplaced_chunk_changes_nothing() {
     let chunks = dumped(&mut grown(), 3);
     let mut target = from_header(&chunks[0].1, &ANY).unwrap();
     let before = state(&target);
@@ -165,7 +165,7 @@ fn altered(filter: &Filter, alter: impl FnOnce(&mut Vec<u8>)) -> Filter {
 }
 
 #[test]
-fn a_chunk_of_a_filter_of_another_shape_is_refused_whichever_field_differs() {
+fn a_chunk_of_another_shape_is_refused_for_each_field() {
     let mut source = filter(0.01, 1000, 0, "a", 500);
     let (iterator, data) = dumped(&mut source, 5).swap_remove(1);
     // They are refused from a trusted sender too.
@@ -203,7 +203,7 @@ fn set_bits(filter: &Filter) -> Vec<u64> {
 }
 
 #[test]
-fn a_header_is_no_chunk_and_a_chunk_no_header() {
+fn headers_and_chunks_are_not_interchangeable() {
     let mut filter = filter(0.01, 1000, 0, "a", 500);
     let chunks = dumped(&mut filter, 5);
     let before = state(&filter);
@@ -242,7 +242,7 @@ fn adds_during_a_dump_and_a_load_are_kept_and_counted() {
 }
 
 #[test]
-fn a_primary_and_a_log_may_send_the_chunks_of_a_filter_that_came_by_a_snapshot() {
+fn replicated_chunks_load_into_a_filter_from_a_snapshot() {
     let chunks = dumped(&mut grown(), 9);
     let mut half = from_header(&chunks[0].1, &ANY).unwrap();
     load(&mut half, &chunks[1]).unwrap();
@@ -271,7 +271,7 @@ fn rewritten(filter: &Filter, fresh: u64) -> Vec<(u64, Vec<u8>)> {
 }
 
 #[test]
-fn a_rewritten_file_holds_what_a_header_does_not_imply() {
+fn a_rewritten_file_omits_clear_chunks() {
     for filter in samples() {
         let chunks = rewritten(&filter, 7);
         let occupied = set_bits(&filter).into_iter().filter(|set| *set > 0).count();
@@ -308,7 +308,7 @@ pub(super) fn sealed_header(payload: &[u8], mark: u64) -> Vec<u8> {
 }
 
 #[test]
-fn the_check_is_as_documented() {
+fn the_checksum_is_as_documented() {
     let mut filter = grown();
     filter.mark_state(5);
     let chunk = chunk(&filter, 0).unwrap().unwrap().data;
@@ -326,7 +326,7 @@ fn a_filter_that_lacks_its_chunks_is_not_in_the_state_of_its_header() {
 }
 
 #[test]
-fn a_dump_after_a_change_that_was_taken_back_has_another_mark() {
+fn a_dump_after_an_undone_change_has_another_mark() {
     let mut filter = crate::support::make::counting(promise(0.01, 100, 2));
     add(&mut filter, "few", 1);
     let first = dumped(&mut filter, 5);
@@ -337,7 +337,7 @@ fn a_dump_after_a_change_that_was_taken_back_has_another_mark() {
 }
 
 #[test]
-fn a_header_without_our_seal_is_redisblooms_whatever_it_begins_with() {
+fn a_header_without_a_seal_is_read_as_redisblooms() {
     let magic = u64::from_le_bytes(*b"evbl\x01\0\x01\0");
     assert_eq!(magic, 281_481_090_070_117);
     // One layer of 4 bytes with a rate close to 1.

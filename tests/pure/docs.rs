@@ -91,7 +91,7 @@ fn every_error_in_the_reference_is_a_text_of_the_code() {
 }
 
 #[test]
-fn an_error_that_the_code_lacks_is_noticed() {
+fn an_unknown_error_text_is_detected() {
     let text = "capacity must be in the range [{}, {max_items}]";
     for (error, expected) in [
         ("ERR capacity must be in the range [1, 1073741824]", true),
@@ -135,7 +135,7 @@ fn pages() -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_link_within_the_documentation_leads_somewhere() {
+fn every_link_has_a_target() {
     let (mut checked, mut broken) = (0, Vec::<String>::new());
     for page in pages() {
         let text = std::fs::read_to_string(&page).unwrap();
@@ -170,7 +170,7 @@ fn the_first_page_is_short() {
 }
 
 #[test]
-fn the_files_that_the_map_names_exist() {
+fn files_named_in_the_architecture_page_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(root.join("docs/architecture.md")).unwrap();
     let named = text.split('`').skip(1).step_by(2).filter(|name| name.contains('/') && !name.contains(' '));

@@ -29,7 +29,7 @@ fn compared(sizes: &[&str], per_command: u32) -> String {
 }
 
 #[test]
-fn the_times_beside_redisbloom_are_those_of_the_cells() {
+fn times_compared_with_redisbloom_are_those_of_the_cells() {
     let (small, large) = (compared(&["1 MB"], 100), compared(&["1 GB"], 100));
     let single = compared(&["1 MB", "1 GB"], 1);
     let readme = format!("On a filter of 1 GB and in batches of 100, RedisBloom 8.10 takes {large} as long");

@@ -44,7 +44,7 @@ fn preimage(hash: ItemHash) -> [u8; 16] {
 }
 
 #[test]
-fn items_that_are_crafted_for_the_known_hash_meet_a_keyed_filter_as_any_others() {
+fn crafted_items_do_not_collide_in_a_keyed_filter() {
     // Scattered and paged.
     for capacity_items in [1000, 3_000_000] {
         let promise = promise(1e-6, capacity_items, 2);
@@ -75,7 +75,7 @@ fn items_that_are_crafted_for_the_known_hash_meet_a_keyed_filter_as_any_others()
 }
 
 #[test]
-fn two_keys_take_different_items_for_others() {
+fn two_keys_have_different_false_positives() {
     // Filled far above the capacity, so that nearly every third absent item is a false positive.
     let make = |key| keyed(saturating(0.1, 100), key, 200);
     let (one, other, same) = (make([1; 16]), make([2; 16]), make([1; 16]));
@@ -90,7 +90,7 @@ fn two_keys_take_different_items_for_others() {
 }
 
 #[test]
-fn a_keyed_filter_differs_from_a_plain_one_by_its_hash_alone() {
+fn a_keyed_filter_differs_from_a_plain_one_only_by_its_hash() {
     for promise in
         [promise(0.01, 100, 2), promise(0.001, 10, 2), saturating(0.01, 60), promise(0.01, 3_000_000, 0)]
     {

@@ -34,7 +34,7 @@ fn added_in_turn(options: Options, items: &[&[u8]]) -> (BloomFilter, Tally) {
 }
 
 #[test]
-fn parts_on_threads_make_the_same_filter_as_items_in_turn() {
+fn adding_on_threads_makes_the_same_filter() {
     let expand = Growth::Scaling { expansion: 2 };
     for (count, capacity_items, growth, error_rate) in [
         (1000, 1000, expand, 0.01),
@@ -81,7 +81,7 @@ fn parts_on_threads_make_the_same_filter_as_items_in_turn() {
 }
 
 #[test]
-fn sizes_beforehand_are_those_of_the_filter() {
+fn computed_sizes_are_those_of_the_filter() {
     for (error_rate, capacity_items, growth, count) in [
         (0.01, 100, Growth::Scaling { expansion: 2 }, 5000),
         (0.0001, 10, Growth::Scaling { expansion: 4 }, 5000),
@@ -187,7 +187,7 @@ fn sizes_with_a_window_are_those_of_the_filter_after_a_burst() {
 }
 
 #[test]
-fn times_of_items_are_those_that_the_filter_takes() {
+fn item_times_are_accepted_as_by_the_filter() {
     let now_ms = 1_800_000_000_123;
     for window_ms in [100, 101, 1400, 86_400_000] {
         let mut window = Window::new(Promise::default(), Span::new(window_ms), false);
@@ -214,7 +214,7 @@ fn times_of_items_are_those_that_the_filter_takes() {
 }
 
 #[test]
-fn equal_filters_have_one_digest_wherever_they_come_from() {
+fn equal_filters_have_equal_digests() {
     let mut filter = BloomFilter::new(Options { capacity_items: 3000, ..Options::default() }).unwrap();
     filter.add_many(&slices(&items(2000)));
     let chunks: Vec<(u64, Vec<u8>)> = filter.chunks().map(Result::unwrap).collect();
@@ -248,7 +248,7 @@ fn with_window(window_ms: u64, added_ms: u64, item: &[u8]) -> BloomFilter {
 }
 
 #[test]
-fn a_window_goes_by_the_time_that_is_set() {
+fn a_window_uses_the_set_time() {
     let (added_ms, window_ms) = (1_800_000_000_000, 86_400_000);
     let mut filter = with_window(window_ms, added_ms, b"alice");
     assert_eq!(filter.window_ms(), Some(window_ms));

@@ -46,7 +46,7 @@ fn every_filter_replies_as_recorded() {
 }
 
 #[test]
-fn every_filter_goes_on_for_two_more_layers_without_a_false_negative() {
+fn every_filter_grows_by_two_layers_without_a_false_negative() {
     for (case, mut payload, mut filter) in recorded("") {
         let layers = filter.layer_count();
         let mut members = case.members.clone();

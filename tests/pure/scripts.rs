@@ -29,7 +29,7 @@ fn text(output: &Output) -> String {
 }
 
 #[test]
-fn a_user_without_rights_sees_all_that_is_missing_at_once() {
+fn setup_lists_everything_that_is_missing() {
     let path = programs(
         &["bash", "sh", "dirname", "cut", "sed", "env"],
         &[("id", "echo 1000"), ("apt-get", "echo apt was called; exit 1")],
@@ -53,7 +53,7 @@ fn a_user_without_rights_sees_all_that_is_missing_at_once() {
 }
 
 #[test]
-fn make_asks_for_the_server_before_it_builds() {
+fn make_checks_for_a_server_before_it_builds() {
     for (goal, wanted) in [
         ("run", true),
         ("test", true),
@@ -94,7 +94,7 @@ fn zig_runs_in(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn zig_prints_the_paths_of_its_headers_where_none_can_be_relative() {
+fn zig_prints_absolute_paths_of_headers() {
     // cargo-zigbuild runs these commands, and passes the output to a program that runs in another directory.
     assert_eq!(zig_runs_in(&["env"]), "/");
     for compiler in ["cc", "c++"] {
@@ -169,7 +169,7 @@ fn the_image_runs_other_commands_too() {
 }
 
 #[test]
-fn workflows_run_what_anyone_can_run() {
+fn workflows_use_existing_make_targets() {
     let makefile = fs::read_to_string(Path::new(ROOT).join("Makefile")).unwrap();
     let targets: Vec<&str> = makefile
         .lines()
@@ -200,7 +200,7 @@ fn workflows_run_what_anyone_can_run() {
 }
 
 #[test]
-fn alterations_with_a_reason_are_of_functions_that_exist() {
+fn explained_mutants_are_of_existing_functions() {
     let page = fs::read_to_string(Path::new(ROOT).join("docs/reliability.md")).unwrap();
     let mut names = 0;
     for line in page.lines().filter(|line| line.starts_with("* `src/")) {

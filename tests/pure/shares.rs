@@ -22,7 +22,7 @@ fn full(options: Options, layers: u32) -> (u64, f64) {
 const MORE_AT_A_THOUSANDTH: f64 = 4.8;
 
 #[test]
-fn filters_that_nobody_reserved_take_few_bits_more_the_more_they_grow() {
+fn unreserved_filters_grow_with_few_extra_bits() {
     let limits = [
         (1, 100, 11.9),
         (2, 300, 13.3),
@@ -92,7 +92,7 @@ fn the_bits_per_item_in_the_documentation_are_right() {
 }
 
 #[test]
-fn reserved_filters_take_no_more_than_before_and_few_bits_more_when_they_grow() {
+fn reserved_filters_grow_with_few_extra_bits() {
     let limits = [(1, 10.35), (2, 13.2), (3, 14.7), (4, 16.1), (5, 17.5), (14, 22.5)];
     for capacity_items in [1000, 10_000, 100_000, 1_000_000, 10_000_000] {
         for (error_rate, more) in [(0.01, 0.0), (0.001, MORE_AT_A_THOUSANDTH)] {
@@ -190,7 +190,7 @@ fn a_capacity_is_chosen_by_a_command_or_by_the_operator() {
 }
 
 #[test]
-fn shares_stay_with_a_filter_that_is_dumped_cleared_or_merged_into() {
+fn shares_survive_dumps_clears_and_merges() {
     let mut server = Server::new();
     for number in 0..1000 {
         server.run(&format!("BF.ADD grown {number}"));
@@ -227,7 +227,7 @@ fn shares_stay_with_a_filter_that_is_dumped_cleared_or_merged_into() {
 }
 
 #[test]
-fn a_filter_of_the_library_grows_by_the_sizes_that_are_told_before() {
+fn library_filters_grow_by_the_computed_sizes() {
     for options in [
         Options::unreserved(),
         Options { growth: Growth::Unreserved { expansion: 1 }, ..Options::unreserved() },

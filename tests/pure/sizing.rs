@@ -335,7 +335,7 @@ fn the_fill_of_full_paged_layers_keeps_the_rate() {
 }
 
 #[test]
-fn positions_hit_set_bits_as_often_as_the_fill_says() {
+fn hits_are_as_frequent_as_the_fill_predicts() {
     // All numbers of probes per line, including the last of the seven, at fills where false positives are frequent
     // enough to be counted; and small and large scattered layers.
     let probings = [

@@ -124,7 +124,7 @@ fn small_filters_are_estimated_within_their_statistical_error() {
 }
 
 #[test]
-fn the_error_rate_now_is_the_measured_one_up_to_far_past_the_capacity() {
+fn the_error_rate_now_equals_the_measured_one() {
     for (name, capacity, mut filter) in kinds() {
         let mut items = 0;
         for percent in [60, 100, 150, 300, 500] {
@@ -221,7 +221,7 @@ fn the_stats_of_layers_merged_bit_by_bit_give_their_items_and_error_rate() {
 }
 
 #[test]
-fn an_empty_filter_has_nothing_and_errs_never() {
+fn an_empty_filter_has_no_items_and_no_false_positives() {
     for (name, _, filter) in kinds() {
         let (_, whole) = filter.stats();
         let nothing = (whole.estimated_items, whole.error_rate, whole.set_cells);

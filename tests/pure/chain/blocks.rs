@@ -41,7 +41,7 @@ impl BlockVisitor for Blocks {
 }
 
 #[test]
-fn an_emptied_filter_takes_the_memory_that_the_filter_took() {
+fn an_emptied_filter_takes_as_much_memory_as_before() {
     let filter = plain(promise(0.01, 10, 2));
     let allocation = |filter: &Filter| filter.layers()[0].cells().allocation().len();
     assert_eq!(allocation(&filter), filter.layers()[0].cells().words().len());
@@ -49,7 +49,7 @@ fn an_emptied_filter_takes_the_memory_that_the_filter_took() {
 }
 
 #[test]
-fn every_block_of_a_filter_of_any_kind_is_shown_and_moved() {
+fn every_block_of_every_kind_is_visited_and_moved() {
     let own = promise(0.01, 10, 2);
     let growth = Growth::default();
     let valkey = ValkeyBloom { error_rate: 0.01, tightening_ratio: 0.5, capacity_items: 10, growth };

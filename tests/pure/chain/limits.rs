@@ -15,7 +15,7 @@ use super::{reserve, validate};
 use crate::support::make::{ANY, add, grow, plain, promise};
 
 #[test]
-fn a_filter_past_every_limit_is_refused_before_memory_is_asked_for() {
+fn a_filter_above_a_limit_is_refused_before_an_allocation() {
     for error_rate in [5e-324, 1e-6, 0.01, 0.5] {
         let parameters = promise(error_rate, CAPACITY_MAX_ITEMS, 0);
         let Err(ReserveError::TooLarge { needed_bytes, limit_bytes }) = reserve(parameters, 1 << 36) else {
@@ -65,7 +65,7 @@ fn one_more(filter: Filter) -> Vec<Layer> {
 }
 
 #[test]
-fn every_limit_of_a_filter_may_be_met_and_not_passed() {
+fn every_limit_of_a_filter_is_inclusive() {
     let check = |extent: Extent| extent.check(&ANY);
     let layers = |count: usize, probes| (0..count).fold(Extent::default(), |e, _| e.and_layer(8, probes));
     assert_eq!(check(layers(LAYERS_MAX, 1)), Ok(()));
@@ -94,7 +94,7 @@ fn every_limit_of_a_filter_may_be_met_and_not_passed() {
 }
 
 #[test]
-fn every_limit_of_a_layer_may_be_met_and_not_passed() {
+fn every_limit_of_a_layer_is_inclusive() {
     let scattered = |size_bytes: u64, probes, capacity_items| {
         Shape { cells: CellType::Bits, lines: 0, probes, positions: size_bytes * 8, capacity_items }
             .validate()
@@ -129,7 +129,7 @@ fn validation_reports_why_a_filter_cannot_grow() {
 }
 
 #[test]
-fn every_error_says_what_it_is() {
+fn every_error_has_its_text() {
     let too_large = ReserveError::TooLarge { needed_bytes: 9, limit_bytes: 8 };
     let errors: [(&dyn Error, &str); 6] = [
         (&OutOfMemory, "out of memory"),

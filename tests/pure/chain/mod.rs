@@ -156,7 +156,7 @@ proptest! {
     }
 
     #[test]
-    fn a_layer_past_the_limit_is_refused_and_changes_nothing(capacity_items in 1..2_000u64, spare in 0..400u64) {
+    fn a_layer_above_the_limit_is_refused_and_changes_nothing(capacity_items in 1..2_000u64, spare in 0..400u64) {
         let parameters = Promise { capacity_items, ..Promise::default() };
         let mut filter = plain(parameters);
         let limit = filter.size_bytes() + spare;

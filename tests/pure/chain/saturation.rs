@@ -30,7 +30,7 @@ fn a_saturating_filter_takes_items_until_every_bit_is_set() {
 }
 
 #[test]
-fn a_saturated_filter_errs_as_documented() {
+fn a_saturated_filter_has_the_documented_error_rate() {
     // As in docs/commands.md: from 1 % to 13 % at twice and 60 % at four times the capacity.
     let rate = |given: u64| {
         let (mut hits, filters, probes) = (0u64, 20u64, 20_000u64);

@@ -97,7 +97,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_a_batch_or_an_error(data in prop::collection::vec(any::<u8>(), 0..300), bytes in 0..20u32) {
+    fn random_bytes_are_a_batch_or_an_error(data in prop::collection::vec(any::<u8>(), 0..300), bytes in 0..20u32) {
         let mut server = Server::new();
         let bytes = bytes.to_string();
         for packing in [&[b"LINES".as_slice()][..], &[b"PREFIXED"], &[b"FIXED", bytes.as_bytes()]] {
@@ -136,7 +136,7 @@ fn replies_for_a_missing_filter_follow_the_settings() {
 }
 
 #[test]
-fn a_batch_is_replicated_as_it_is_or_by_what_was_added() {
+fn a_batch_is_replicated_as_sent_or_with_the_added_items() {
     let mut server = Server::new();
     server.run("BF.BULKADD k COUNT LINES a\nb");
     assert_eq!(
@@ -170,7 +170,7 @@ fn a_batch_is_replicated_as_it_is_or_by_what_was_added() {
 }
 
 #[test]
-fn counted_items_are_replicated_where_others_were_refused() {
+fn counted_items_are_replicated_when_others_were_refused() {
     let mut server = Server::new();
     server.run("BF.RESERVE k 0.01 2 COUNTING NONSCALING");
     server.replicated.clear();

@@ -203,7 +203,7 @@ fn chunks_and_adds_in_any_order_make_the_same_filter() {
 /// Layers are added and expire while a filter is dumped, at the source and at the destination. Every chunk loads,
 /// also on a replica that got the destination from a snapshot meanwhile.
 #[test]
-fn layers_come_and_go_during_a_dump() {
+fn layers_are_added_and_expire_during_a_dump() {
     let seed = 0x6c61_7965_7273;
     let mut random = Random(seed);
     for round in 0..60 {
@@ -299,7 +299,7 @@ fn a_filter_that_grows_is_dumped_to_the_end_of_its_header() {
 
 /// A chunk that does not belong to the header is refused, and the error text contains the remedy.
 #[test]
-fn a_chunk_of_another_dump_is_refused_by_name() {
+fn a_chunk_of_another_dump_is_refused_with_a_remedy() {
     let mut server = server();
     assert_eq!(server.run("BF.RESERVE src 0.01 1000 PWINDOW 14000"), "+OK");
     add(&mut server, "src", "old", 0..10);
@@ -330,7 +330,7 @@ fn mark(header: &Chunk) -> [u8; 8] {
 
 /// A filter that has lost a layer has another mark than before, however many changes its other layers have.
 #[test]
-fn a_lost_layer_is_a_change() {
+fn losing_a_layer_changes_the_mark() {
     let mut lost = 0;
     for adds in 0..60 {
         let mut server = server();

@@ -23,7 +23,7 @@ fn fill(server: &mut Server) {
 }
 
 #[test]
-fn a_cleared_filter_is_as_it_was_made() {
+fn a_cleared_filter_equals_a_new_one() {
     for maker in MAKERS {
         let mut server = Server::new();
         assert!(!server.run(maker).contains('-') || maker.contains("INSERT"), "{maker}");
@@ -53,7 +53,7 @@ fn a_cleared_filter_is_as_it_was_made() {
 }
 
 #[test]
-fn an_imported_filter_is_not_estimated_any_more() {
+fn clearing_an_imported_filter_resets_its_estimate() {
     let mut server = Server::new();
     let import = "BF.IMPORT k SOURCE users SCHEME murmur3-salted BITS 8 HASHES 1";
     assert_eq!(server.run(import), "+OK");
@@ -76,7 +76,7 @@ fn clearing_an_empty_filter_changes_nothing() {
 }
 
 #[test]
-fn chunks_of_a_dump_from_before_do_not_fill_a_cleared_filter() {
+fn older_chunks_do_not_load_into_a_cleared_filter() {
     use everbloom::format::chunks::{ChunkError, Trust};
     use everbloom::format::filter::{chunk, load_chunk};
 
@@ -102,7 +102,7 @@ fn chunks_of_a_dump_from_before_do_not_fill_a_cleared_filter() {
 }
 
 #[test]
-fn a_filter_that_others_were_merged_into_is_cleared_to_what_it_was_made_as() {
+fn clearing_a_merged_filter_restores_its_first_parameters() {
     for words in ["", "KEY 0123456789abcdef "] {
         let mut server = Server::new();
         server.run(&format!("BF.INSERT k CAPACITY 10 ERROR 0.3 {words}ITEMS a"));
@@ -118,7 +118,7 @@ fn a_filter_that_others_were_merged_into_is_cleared_to_what_it_was_made_as() {
 }
 
 #[test]
-fn a_union_is_cleared_to_what_its_first_filter_was_asked_for() {
+fn clearing_a_union_restores_the_parameters_of_its_first_filter() {
     for options in
         ["FORMAT redisbloom", "FORMAT redisbloom NONSCALING", "FORMAT valkey-bloom", "EXPANSION 3", "KEYED"]
     {

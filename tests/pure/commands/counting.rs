@@ -8,7 +8,7 @@ use crate::support::server::{Server, assert_dialogue};
 const NOT_OWN: &str = "-ERR COUNTING needs FORMAT everbloom";
 
 #[test]
-fn counting_goes_with_the_own_format_only() {
+fn counting_needs_everblooms_format() {
     let dialogue = [
         ("BF.RESERVE a 0.01 100 COUNTING", "+OK"),
         ("BF.RESERVE b 0.01 100 counting FORMAT everbloom NONSCALING", "+OK"),
@@ -45,7 +45,7 @@ fn counting_goes_with_the_own_format_only() {
 }
 
 #[test]
-fn every_add_counts_and_what_was_deleted_is_replicated() {
+fn every_add_counts_and_deletions_are_replicated() {
     let mut server = Server::new();
     server.run("BF.RESERVE k 0.001 2 COUNTING NONSCALING");
     server.replicated.clear();
@@ -86,7 +86,7 @@ fn every_add_counts_and_what_was_deleted_is_replicated() {
 }
 
 #[test]
-fn the_advice_for_a_filter_that_has_grown_is_for_its_distinct_items() {
+fn advice_is_for_distinct_items() {
     let mut server = Server::new();
     server.run("BF.RESERVE k 0.0001 5 COUNTING EXPANSION 1");
     for item in 0..30 {
@@ -103,7 +103,7 @@ fn the_advice_for_a_filter_that_has_grown_is_for_its_distinct_items() {
 }
 
 #[test]
-fn every_replicated_command_makes_the_same_filter_elsewhere() {
+fn replicated_commands_make_the_same_filter() {
     let mut primary = Server::new();
     primary.run("BF.INSERT k CAPACITY 5 ERROR 0.3 EXPANSION 1 COUNTING ITEMS 1 2 3");
     for item in 0..200 {

@@ -13,7 +13,7 @@ fn made(line: &str) -> Made {
 }
 
 #[test]
-fn a_filter_that_a_command_makes_expires_at_a_moment_that_is_replicated() {
+fn the_expiry_time_of_a_new_filter_is_replicated() {
     let moments =
         [("EX 10", NOW_MS + 10_000), ("px 10", NOW_MS + 10), ("EXAT 2000", 2_000_000), ("PXAT 2000", 2_000)];
     for (option, at_ms) in moments {
@@ -40,7 +40,7 @@ fn a_filter_that_a_command_makes_expires_at_a_moment_that_is_replicated() {
 }
 
 #[test]
-fn a_filter_that_is_there_keeps_its_time_to_live() {
+fn an_existing_filter_keeps_its_time_to_live() {
     let mut server = Server::new();
     assert_dialogue(
         &mut server,

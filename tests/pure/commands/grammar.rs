@@ -6,7 +6,7 @@ use everbloom::command::Settings;
 use crate::support::server::{Server, assert_dialogue};
 
 #[test]
-fn options_that_do_not_go_together_are_refused_whether_the_filter_is_there_or_not() {
+fn incompatible_options_are_refused_even_if_the_filter_exists() {
     let mut server = Server::new();
     server.run("BF.ADD there a");
     let seed = "0123456789abcdef0123456789abcdef";
@@ -38,7 +38,7 @@ fn options_that_do_not_go_together_are_refused_whether_the_filter_is_there_or_no
 }
 
 #[test]
-fn a_missing_filter_denies_items_unless_that_is_an_error() {
+fn lookups_in_a_missing_filter_follow_the_setting() {
     let mut server = Server::new();
     assert_dialogue(&mut server, &[("BF.EXISTS none a", "#f"), ("BF.MEXISTS none a b", "*2 #f #f")]);
     server.settings.missing_filter_is_error = true;
@@ -55,7 +55,7 @@ fn a_missing_filter_denies_items_unless_that_is_an_error() {
 }
 
 #[test]
-fn adding_needs_a_reserved_filter_where_none_is_made() {
+fn without_auto_create_adds_need_a_filter() {
     let mut server = Server::new();
     server.settings = Settings { auto_create: false, ..Settings::DEFAULT };
     let dialogue = [

@@ -5,7 +5,7 @@ use everbloom::command::Settings;
 use crate::support::server::{Server, assert_dialogue};
 
 #[test]
-fn an_import_that_says_too_much_or_takes_too_much_is_refused() {
+fn an_import_with_excess_options_or_size_is_refused() {
     let mut server = Server::new();
     for line in [
         "GUAVA x SCHEME go-zero",
@@ -60,7 +60,7 @@ fn an_import_is_replicated_with_explicit_defaults_and_builds_the_same_filter() {
 }
 
 #[test]
-fn an_import_in_place_of_another_is_replicated_as_one() {
+fn a_replacing_import_is_replicated_with_replace() {
     let mut primary = Server::new();
     let dialogue = [
         ("BF.MADD k a b c", "*3 #t #t #t"),

@@ -17,7 +17,7 @@ fn key(server: &Server, name: &str) -> Option<[u8; 16]> {
 }
 
 #[test]
-fn a_keyed_filter_draws_its_key_or_is_given_one() {
+fn a_keyed_filter_gets_a_random_or_a_given_key() {
     let mut server = Server::new();
     let dialogue = [
         ("BF.RESERVE a 0.01 100 keyed", "+OK"),
@@ -63,7 +63,7 @@ fn a_keyed_filter_is_replicated_with_its_key() {
 }
 
 #[test]
-fn only_filters_of_our_own_are_keyed() {
+fn only_everblooms_filters_can_be_keyed() {
     let mut server = Server::new();
     server.run("BF.ADD there a");
     for format in ["redisbloom", "valkey-bloom"] {
@@ -85,7 +85,7 @@ fn only_filters_of_our_own_are_keyed() {
 }
 
 #[test]
-fn the_setting_keys_every_new_filter_of_our_own() {
+fn the_setting_keys_every_new_everbloom_filter() {
     let mut server = Server::new();
     server.settings = Settings { keyed: true, ..Settings::DEFAULT };
     for (line, is_keyed) in [
@@ -106,7 +106,7 @@ fn the_setting_keys_every_new_filter_of_our_own() {
 }
 
 #[test]
-fn filters_that_count_and_windows_are_keyed_too() {
+fn counting_filters_and_windows_can_be_keyed() {
     let mut server = Server::new();
     for (name, words, kind) in [("c", "COUNTING", Kind::Counting), ("w", "WINDOW 60", Kind::Window)] {
         let start = server.replicated.len();

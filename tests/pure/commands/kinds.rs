@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::support::server::{Server, assert_dialogue};
 
 #[test]
-fn words_that_redisbloom_does_not_know_are_not_replicated_to_a_filter_that_is_there() {
+fn options_unknown_to_redisbloom_are_not_replicated_for_an_existing_filter() {
     let mut server = Server::new();
     for reserve in ["BF.RESERVE k 0.01 100", "BF.RESERVE k 0.01 100 FORMAT redisbloom"] {
         server.keys.clear();
@@ -105,7 +105,7 @@ fn filter_of_redisbloom_1_1() -> Value {
 }
 
 #[test]
-fn chunks_make_a_filter_of_redisbloom_1_1_where_that_is_configured() {
+fn chunks_load_as_redisbloom_1_1_if_configured() {
     let case = filter_of_redisbloom_1_1();
     for assume in [true, false] {
         let mut server = Server::new();

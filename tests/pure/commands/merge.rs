@@ -73,7 +73,7 @@ fn a_merge_is_refused_before_anything_changes() {
 }
 
 #[test]
-fn what_is_missing_while_its_slot_migrates_is_not_said_to_be_missing() {
+fn a_missing_source_in_a_migrating_slot_returns_tryagain() {
     const TRY_AGAIN: &str = "-TRYAGAIN Multiple keys request during rehashing of slot";
     let mut server = Server::new();
     server.strings.insert(b"{migrating}:config-less".to_vec(), b"4".to_vec());
@@ -94,7 +94,7 @@ fn what_is_missing_while_its_slot_migrates_is_not_said_to_be_missing() {
 }
 
 #[test]
-fn the_option_is_the_last_word_behind_a_source_and_a_key_anywhere_else() {
+fn force_is_an_option_only_as_the_last_word() {
     let mut server = Server::new();
     assert_dialogue(&mut server, FORCE_IS_A_KEY);
     assert_eq!(server.replicated[1..], ["BF.MERGE a FORCE", "BF.MERGE b FORCE FORCE"]);
@@ -115,7 +115,7 @@ fn make(server: &mut Server, key: &str, format: &str) {
 }
 
 #[test]
-fn filters_that_were_made_alike_become_one_layer_of_every_format() {
+fn equal_filters_merge_into_one_layer_in_every_format() {
     for format in Format::ALL.map(word) {
         let mut server = Server::new();
         for shard in 0..4 {
@@ -189,7 +189,7 @@ fn assert_survives(filter: &mut Filter, name: &str) {
 }
 
 #[test]
-fn random_filters_of_every_kind_are_united_and_keep_every_item_and_the_promised_rate() {
+fn random_merges_keep_every_item_and_the_promised_rate() {
     const ABSENT: u64 = 20_000;
     for seed in 0..40 {
         let mut random = Random(seed);
@@ -298,7 +298,7 @@ fn a_merge_keeps_within_the_limits_even_if_forced() {
 }
 
 #[test]
-fn a_header_of_a_union_that_is_altered_anywhere_is_refused_or_is_another_filters() {
+fn a_changed_header_of_a_union_is_refused_or_valid() {
     let mut server = Server::new();
     for line in [
         "BF.RESERVE dest 0.1 10",
@@ -433,7 +433,7 @@ fn bursts_of_windows_are_merged() {
 }
 
 #[test]
-fn generations_of_windows_are_united() {
+fn generations_of_windows_are_merged() {
     let mut server = Server::new();
     let start = 14_000_000;
     server.now_ms = start;

@@ -65,7 +65,7 @@ fn needed_rate(refusal: &str) -> f64 {
 }
 
 #[test]
-fn what_a_destination_takes_after_a_merge_stays_within_its_promise() {
+fn a_destination_keeps_its_rate_after_a_merge() {
     for source in ["0.01 9000", "0.01 279000", "0.01 279000 NONSCALING"] {
         let mut server = Server::new();
         assert_eq!(server.run(&format!("BF.RESERVE b {source}")), "+OK");
@@ -156,7 +156,7 @@ fn random_merges_and_adds_stay_within_the_promise_at_twice_the_capacity() {
 }
 
 #[test]
-fn merges_that_leave_enough_of_the_promise_are_not_refused() {
+fn merges_within_the_promise_are_accepted() {
     let mut server = Server::new();
     // Days of one shape and a week of another. Each day is merged twice, into a filter that was reserved for the sum
     // of their rates.
@@ -199,7 +199,7 @@ fn merges_that_leave_enough_of_the_promise_are_not_refused() {
 }
 
 #[test]
-fn the_rate_that_a_refusal_asks_for_is_enough() {
+fn the_rate_named_in_a_refusal_is_enough() {
     for growth in ["", " EXPANSION 1", " EXPANSION 8"] {
         let mut server = Server::new();
         for (key, capacity) in [("a", 1000), ("b", 1500), ("c", 2500)] {
@@ -217,7 +217,7 @@ fn the_rate_that_a_refusal_asks_for_is_enough() {
 }
 
 #[test]
-fn statistics_say_what_is_promised_no_more() {
+fn statistics_show_the_highest_rate_after_a_forced_merge() {
     let mut server = Server::new();
     for key in ["a", "b", "c"] {
         assert_eq!(

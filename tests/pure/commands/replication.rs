@@ -8,7 +8,7 @@ use everbloom::format::filter::header;
 use crate::support::server::Server;
 
 #[test]
-fn the_configured_defaults_are_spelt_out_for_replicas() {
+fn defaults_are_replicated_explicitly() {
     let mut server = Server::new();
     server.settings =
         Settings { error_rate: 0.003, initial_size_items: 7, expansion_factor: 0, ..Settings::DEFAULT };
@@ -20,7 +20,7 @@ fn the_configured_defaults_are_spelt_out_for_replicas() {
 }
 
 #[test]
-fn every_replicated_command_builds_the_same_filter_elsewhere() {
+fn replicated_commands_build_the_same_filter() {
     let mut primary = Server::new();
     for line in [
         "BF.RESERVE a 0.001 3 EXPANSION 4",
@@ -50,7 +50,7 @@ fn every_replicated_command_builds_the_same_filter_elsewhere() {
 }
 
 #[test]
-fn a_filter_of_redisblooms_is_replicated_as_its_own_command_where_that_makes_the_same() {
+fn redisbloom_filters_are_replicated_as_bf_reserve_if_possible() {
     let mut server = Server::new();
     server.settings = Settings { format: Format::RedisBloom, ..Settings::DEFAULT };
     for (line, replicated) in [
@@ -83,7 +83,7 @@ fn written_growth(server: &Server, key: &str) -> (u32, bool) {
 }
 
 #[test]
-fn filters_of_redisblooms_write_down_the_growth_that_it_writes_down() {
+fn redisbloom_filters_save_the_same_growth_as_redisbloom() {
     let mut server = Server::new();
     for (factor, line, expected) in [
         (2, "BF.RESERVE k 0.01 9", (2, false)),
@@ -115,7 +115,7 @@ fn filters_of_redisblooms_write_down_the_growth_that_it_writes_down() {
 }
 
 #[test]
-fn whoever_obeys_makes_no_filter_of_its_own_defaults() {
+fn a_replica_creates_no_filter_from_its_own_defaults() {
     let mut server = Server::new();
     server.is_replicated = true;
     for line in

@@ -5,7 +5,7 @@ use everbloom::command::Protocol;
 use crate::support::server::Server;
 
 #[test]
-fn growth_past_the_byte_limit_refuses_the_item_and_goes_on() {
+fn growth_above_the_byte_limit_refuses_the_item_and_continues() {
     let mut server = Server::new();
     server.settings.max_filter_bytes = 512;
     server.run("BF.INSERT k CAPACITY 10 ERROR 0.001 ITEMS a");

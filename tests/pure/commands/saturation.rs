@@ -22,7 +22,7 @@ fn a_saturating_filter_takes_what_a_fixed_one_refuses() {
 }
 
 #[test]
-fn what_saturates_is_replicated_so() {
+fn saturation_is_replicated() {
     let mut primary = Server::new();
     primary.run("BF.RESERVE k 0.01 2 NONSCALING SATURATE");
     primary.run("BF.MADD k a b c d");
@@ -40,7 +40,7 @@ fn what_saturates_is_replicated_so() {
 }
 
 #[test]
-fn saturate_is_for_filters_of_fixed_size_and_of_our_own() {
+fn saturate_needs_a_fixed_everbloom_filter() {
     const SIZE: &str = "-ERR SATURATE needs a fixed filter: add NONSCALING or EXPANSION 0";
     const FORMAT: &str = "-ERR SATURATE needs FORMAT everbloom";
     let seed = "0123456789abcdef0123456789abcdef";
@@ -73,7 +73,7 @@ fn saturate_is_for_filters_of_fixed_size_and_of_our_own() {
 }
 
 #[test]
-fn the_setting_is_for_fixed_filters_of_our_own_without_the_word() {
+fn on_full_applies_to_fixed_everbloom_filters() {
     let mut server = Server::new();
     server.settings = Settings { fixed_filters_saturate: true, ..Settings::DEFAULT };
     for (line, expected) in [

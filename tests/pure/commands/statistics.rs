@@ -38,7 +38,7 @@ fn the_stats_are_one_map_that_has_one_map_per_layer() {
 /// A seed of two equal halves, which only a primary or a file can contain, makes a filter exceed its rate. The fill
 /// does not show it.
 #[test]
-fn the_rate_of_a_filter_with_a_seed_of_equal_halves_is_the_real_one() {
+fn the_rate_with_equal_seed_halves_is_measured() {
     for (rate, items) in [(0.1, 3000), (0.01, 1500), (0.01, 3000), (0.0001, 3000)] {
         let mut server = Server::new();
         server.is_replicated = true;
@@ -150,7 +150,7 @@ fn a_filter_is_keyed_if_every_layer_is() {
 }
 
 #[test]
-fn the_advice_for_a_filter_says_what_it_was_made_with() {
+fn advice_repeats_the_options_of_the_filter() {
     for options in ["", " KEYED", " COUNTING", " FORMAT redisbloom", " FORMAT valkey-bloom"] {
         let mut server = Server::new();
         server.run(&format!("BF.RESERVE k 0.001 10 EXPANSION 1{options}"));
@@ -173,7 +173,7 @@ fn the_advice_for_a_filter_says_what_it_was_made_with() {
 }
 
 #[test]
-fn every_fourth_growth_is_logged_with_the_reservation_that_would_have_avoided_it() {
+fn every_fourth_growth_is_logged_with_advice() {
     let mut server = Server::new();
     add(&mut server, 0..1500);
     let growths = |server: &Server| server.events.iter().filter(|event| **event == "bloom.grow").count();

@@ -30,7 +30,7 @@ fn names(key: &str) -> String {
 }
 
 #[test]
-fn a_union_of_any_two_is_written_and_read_again() {
+fn a_union_of_any_two_kinds_survives_saving() {
     for into in MAKERS.iter().take(5) {
         for from in MAKERS {
             let mut server = Server::new();
@@ -67,7 +67,7 @@ fn a_union_of_any_two_is_written_and_read_again() {
 }
 
 #[test]
-fn filters_of_one_key_and_shape_are_united_in_place() {
+fn filters_of_one_key_and_shape_are_merged_in_place() {
     let mut server = Server::new();
     for key in ["a", "b"] {
         server.run(&format!("BF.INSERT {key} CAPACITY 1000 KEY 0123456789abcdef ITEMS {key}"));
@@ -127,7 +127,7 @@ fn a_union_grows_up_to_the_largest_layer_and_not_past_it() {
 }
 
 #[test]
-fn a_layer_that_is_fuller_than_its_capacity_is_taken_once() {
+fn an_overfull_layer_is_merged_once() {
     let mut server = Server::new();
     server.run("BF.RESERVE dest 0.1 10");
     for key in ["full", "twin"] {

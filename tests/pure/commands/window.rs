@@ -37,7 +37,7 @@ fn replica(later_ms: u64) -> Server {
 }
 
 #[test]
-fn items_are_remembered_for_the_window() {
+fn items_are_found_for_the_window() {
     let mut server = server();
     let start = server.now_ms;
     assert_dialogue(
@@ -101,7 +101,7 @@ fn an_item_counts_from_its_first_add_with_norefresh() {
 }
 
 #[test]
-fn the_moment_is_replicated_with_the_first_add_of_a_generation() {
+fn the_time_is_replicated_with_the_first_add_of_a_generation() {
     let mut server = server();
     let start = server.now_ms;
     server.run("BF.RESERVE k 0.01 1000 WINDOW 14");
@@ -198,7 +198,7 @@ fn the_same_replicated_commands_give_the_same_columns_years_later() {
 }
 
 #[test]
-fn items_can_be_of_an_earlier_moment() {
+fn items_can_have_an_earlier_time() {
     let mut server = server();
     let start = server.now_ms;
     server.run("BF.RESERVE k 0.01 1000 WINDOW 14");
@@ -235,7 +235,7 @@ fn items_can_be_of_an_earlier_moment() {
 }
 
 #[test]
-fn what_does_not_go_together_is_refused() {
+fn incompatible_window_options_are_refused() {
     let mut server = server();
     let together = |word: &str| format!("-ERR {word} cannot be combined with WINDOW");
     let needs = |word: &str| format!("-ERR {word} needs a filter created with WINDOW");
@@ -297,7 +297,7 @@ fn what_does_not_go_together_is_refused() {
 }
 
 #[test]
-fn settings_that_do_not_go_with_a_window_are_not_for_it() {
+fn settings_incompatible_with_a_window_are_ignored() {
     let mut server = server();
     server.settings.keyed = true;
     server.settings.fixed_filters_saturate = true;

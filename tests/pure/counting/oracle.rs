@@ -114,7 +114,7 @@ fn a_million_adds_and_deletes_lose_nothing_and_keep_the_rate() {
 }
 
 #[test]
-fn a_filter_at_its_capacity_keeps_the_rate_however_often_its_items_were_exchanged() {
+fn a_full_filter_keeps_its_rate_after_many_exchanges() {
     for (error_rate, capacity) in [(0.01, 1000u32), (0.01, 2_500_000), (1e-4, 20_000)] {
         let mut filter = chain(error_rate, capacity.into(), 0);
         let rounds = if capacity > 100_000 { 1 } else { 100 };
@@ -138,7 +138,7 @@ fn a_filter_at_its_capacity_keeps_the_rate_however_often_its_items_were_exchange
 }
 
 #[test]
-fn deleting_all_that_was_added_leaves_nothing() {
+fn deleting_every_item_clears_the_filter() {
     let seed = 0x0065_6d70_7479;
     // So few positions that the positions of one item coincide.
     for (error_rate, capacity, expansion) in
@@ -164,7 +164,7 @@ fn deleting_all_that_was_added_leaves_nothing() {
 }
 
 #[test]
-fn an_item_that_filled_its_counters_stays_for_good() {
+fn an_item_with_full_counters_is_never_lost() {
     let mut filter = chain(0.01, 1000, 0);
     let item = b"often";
     for count in 0..COUNT_FULL {
@@ -179,7 +179,7 @@ fn an_item_that_filled_its_counters_stays_for_good() {
 }
 
 #[test]
-fn a_deletion_that_is_refused_half_way_changes_nothing() {
+fn a_refused_deletion_changes_nothing() {
     let mut filter = chain(0.2, 100, 0);
     (0..60u32).for_each(|item| {
         add(&mut filter, &item.to_le_bytes()).unwrap();
@@ -292,7 +292,7 @@ fn a_fixed_filter_takes_its_capacity_of_new_items_at_every_rate_and_size() {
 /// Clients add items until they are refused, and so rely on the filter to be full at the right time. New items that
 /// are false positives are neither refused nor counted.
 #[test]
-fn a_filter_that_was_full_all_the_time_keeps_its_rate_however_often_its_items_were_exchanged() {
+fn a_constantly_full_filter_keeps_its_rate_after_many_exchanges() {
     let seed = 0x6675_6c6c;
     for (error_rate, capacity, rounds, copies) in [
         (0.01, 1000u32, 100, 1),
@@ -349,7 +349,7 @@ fn occurrences_in_older_layers_are_deleted_from_there() {
 }
 
 #[test]
-fn layers_whose_items_are_gone_are_dropped() {
+fn layers_without_items_are_dropped() {
     let mut filter = chain(0.01, 20, 1);
     let item = |number: u32| number.to_le_bytes();
     let size_bytes = filter.size_bytes();

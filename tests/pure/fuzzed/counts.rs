@@ -120,7 +120,7 @@ fn unions() -> Vec<Form> {
 }
 
 #[test]
-fn no_count_that_is_read_is_moved_beyond_what_is_read() {
+fn counts_stay_within_what_a_decoder_accepts() {
     for form in forms() {
         let highest_capacity = Form::highest(|capacity_items| form.header_with(Some(capacity_items), 0));
         for capacity_items in [None, Some(highest_capacity)] {

@@ -33,7 +33,7 @@ fn header_of(cells: CellType, reserved_items: u64, expansion: u32, layers: u32) 
 /// The record contains the reserved capacity, and its layers may be smaller. BF.CLEAR created a filter of the
 /// reserved capacity, whatever its size.
 #[test]
-fn a_header_that_lies_about_the_capacity_makes_no_large_filter_when_cleared() {
+fn clearing_a_filter_with_a_false_capacity_makes_no_large_filter() {
     for (kind, name) in [(CellType::Bits, "own"), (CellType::Counters, "counting")] {
         let mut server = Server::new();
         server.settings.max_filter_bytes = 1 << 20;
@@ -56,7 +56,7 @@ fn a_header_that_lies_about_the_capacity_makes_no_large_filter_when_cleared() {
 /// items if a crafted header did. A layer of valkey-bloom's then counted above its capacity, which no decoder
 /// accepted.
 #[test]
-fn a_union_that_saturates_is_loaded_whichever_layer_is_its_last() {
+fn a_saturating_union_loads_with_any_last_layer() {
     let mut server = Server::new();
     for line in [
         "BF.INSERT v CAPACITY 3 FORMAT valkey-bloom ITEMS a b c",
@@ -120,7 +120,7 @@ fn a_generation_that_counts_one_item_per_position_is_loaded_after_an_add() {
 /// A page with set bits whose stamp means that it has no items. An item that set no bit stamped such a page but not
 /// its layer, and no decoder accepts a page that is newer than its layer. Such a page is refused now.
 #[test]
-fn a_page_that_took_nothing_and_has_bits_is_refused() {
+fn a_page_with_bits_but_no_items_is_refused() {
     let (header, mut bytes) = window_of("BF.RESERVE w 0.01 20 WINDOW 100");
     let page_at = bytes.len() - 8;
     bytes[..page_at].fill(u8::MAX);
@@ -140,7 +140,7 @@ fn a_page_that_took_nothing_and_has_bits_is_refused() {
 /// An item whose counters are full can be deleted repeatedly, and the count of occurrences reaches 0. The target
 /// `commands` expected less than 0.
 #[test]
-fn an_item_that_stays_is_deleted_until_nothing_is_counted() {
+fn an_item_with_full_counters_is_deleted_down_to_zero() {
     let mut server = Server::new();
     let adds = server.run("BF.INSERT f CAPACITY 3 NONSCALING COUNTING ITEMS x x x x x x x x x x");
     assert_eq!(adds, "*10 #t #f #f #f #f #f #f #f #f #f");

@@ -314,7 +314,7 @@ fn payloads_of_releases_before_the_first_public_one_are_refused_by_name() {
 }
 
 #[test]
-fn filters_of_valkey_bloom_are_none_of_the_data_type() {
+fn the_data_type_refuses_filters_of_valkey_bloom() {
     let mut filter = super::valkey();
     filter.mark_state(1);
     let header = everbloom::format::filter::header(&filter);

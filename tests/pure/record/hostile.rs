@@ -37,7 +37,7 @@ fn a_snapshot_cut_anywhere_is_refused() {
 }
 
 #[test]
-fn a_record_with_any_bytes_at_any_edge_is_refused_or_behaves() {
+fn a_record_with_edge_values_is_refused_or_valid() {
     let mut outcomes = Outcomes::default();
     for (name, filter) in samples().into_iter().filter(|(_, filter)| is_small(filter)) {
         let record = saved(&filter);
@@ -57,7 +57,7 @@ fn a_record_with_any_bytes_at_any_edge_is_refused_or_behaves() {
 }
 
 #[test]
-fn bytes_that_are_changed_anywhere_are_refused_or_behave() {
+fn changed_bytes_are_refused_or_valid() {
     let seed = 0x0068_6f73;
     let mut random = Random(seed);
     let mut outcomes = Outcomes::default();

@@ -133,7 +133,7 @@ fn assert_goes_on(mut one: Filter, mut other: Filter, name: &str) {
 }
 
 #[test]
-fn a_snapshot_and_a_copy_are_the_same_filter_and_go_on_alike() {
+fn a_snapshot_and_a_copy_continue_like_the_filter() {
     for (name, filter) in samples() {
         let record = saved(&filter);
         let again = loaded(&record, ANY).unwrap();
@@ -162,7 +162,7 @@ fn a_rewritten_file_makes_the_same_filter() {
 }
 
 #[test]
-fn an_emptied_filter_is_made_of_the_same() {
+fn an_emptied_filter_keeps_its_parameters() {
     for (name, filter) in samples() {
         let emptied = filter.try_emptied(&ANY).unwrap();
         assert!(emptied.is_empty(), "{name}");
@@ -173,7 +173,7 @@ fn an_emptied_filter_is_made_of_the_same() {
 }
 
 #[test]
-fn a_filter_loads_within_the_limit_it_was_made_under_and_not_a_byte_less() {
+fn a_filter_loads_within_its_size_and_not_below() {
     for (name, filter) in samples() {
         let record = saved(&filter);
         let header = chunk(&filter, 0).unwrap().unwrap().data;
@@ -195,7 +195,7 @@ fn a_filter_loads_within_the_limit_it_was_made_under_and_not_a_byte_less() {
 }
 
 #[test]
-fn cells_are_saved_in_bounded_strings_that_are_empty_where_all_are_clear() {
+fn cells_are_saved_in_bounded_strings_which_are_empty_if_clear() {
     for (name, filter) in samples() {
         let mut record = saved(&filter);
         let strings = record.0.len();
@@ -222,7 +222,7 @@ fn cells_are_saved_in_bounded_strings_that_are_empty_where_all_are_clear() {
 }
 
 #[test]
-fn what_a_sample_of_every_kind_is_good_for() {
+fn samples_cover_every_kind() {
     use everbloom::bloom::kind::KINDS;
     let samples = samples();
     for row in KINDS.iter().filter(|row| row.format == everbloom::Format::Everbloom) {

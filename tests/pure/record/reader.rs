@@ -147,7 +147,7 @@ fn every_field_of_the_record_is_as_documented() {
 /// Computes the bytes of one layer's cells from the text of docs/formats.md, for two layouts. `high(a, b)` is the
 /// upper half of the product.
 #[test]
-fn the_record_of_one_item_is_these_bytes() {
+fn the_record_of_one_item_has_the_documented_bytes() {
     let mut filter = counting(promise(0.01, 100, 2));
     for _ in 0..3 {
         add(&mut filter, b"hello").unwrap();

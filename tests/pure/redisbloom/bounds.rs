@@ -12,7 +12,7 @@ use crate::support::saved::saved;
 use crate::support::{Field, Record};
 
 #[test]
-fn what_redisbloom_takes_and_breaks_on_is_refused_by_name() {
+fn values_that_break_redisbloom_are_refused_by_name() {
     let (_, record) = bases().swap_remove(0);
     let layers = load(&record, 4);
     let (first_bits, rest_items) = (layers.layers()[0].cells().size_bits(), layers.items() - 6);
@@ -75,7 +75,7 @@ fn what_redisbloom_takes_and_breaks_on_is_refused_by_name() {
 }
 
 #[test]
-fn what_only_older_releases_wrote_is_taken_and_kept() {
+fn values_of_older_releases_are_accepted_and_kept() {
     let (_, record) = bases().swap_remove(0);
     let Field::Bytes(bytes) = &record.0[10] else { panic!("the array") };
     assert_eq!(bytes.len(), 8);
@@ -114,7 +114,7 @@ fn what_only_older_releases_wrote_is_taken_and_kept() {
 }
 
 #[test]
-fn a_filter_loads_within_the_limit_it_needs_and_not_a_byte_less() {
+fn a_filter_loads_within_its_size_and_not_below() {
     for (encoding_version, record) in bases() {
         let chain = load(&record, encoding_version);
         let header = chunk(&chain, 0).unwrap().data;
@@ -130,7 +130,7 @@ fn a_filter_loads_within_the_limit_it_needs_and_not_a_byte_less() {
 
 /// RedisBloom accepts any number of items, so its snapshots and dumps may have more than a layer can have taken.
 #[test]
-fn a_layer_with_more_items_than_bits_is_taken_and_counts_its_bits() {
+fn a_layer_with_more_items_than_bits_counts_its_bits() {
     let (_, record) = bases().swap_remove(0);
     let before = load(&record, 4);
     let (bits, first_items) = (before.layers()[0].cells().size_bits(), before.layers()[0].counts().items);
@@ -156,7 +156,7 @@ fn a_layer_with_more_items_than_bits_is_taken_and_counts_its_bits() {
 }
 
 #[test]
-fn a_count_is_at_most_the_bits_even_when_items_are_added_to_what_was_read_of_a_filter() {
+fn a_count_never_exceeds_the_bits() {
     // This happens between the chunks of a dump: the items are counted, and the bits are not set yet.
     let (_, mut record) = bases().swap_remove(0);
     record.0.truncate(12);

@@ -88,7 +88,7 @@ fn judge(outcomes: &mut Outcomes, read: impl FnOnce() -> Result<Filter, DecodeEr
 }
 
 #[test]
-fn altered_snapshots_are_refused_or_behave() {
+fn changed_snapshots_are_refused_or_valid() {
     let mut outcomes = Outcomes::default();
     for (base, (encoding_version, record)) in bases().into_iter().enumerate() {
         for index in 0..record.0.len() {
@@ -118,7 +118,7 @@ fn altered_snapshots_are_refused_or_behave() {
 }
 
 #[test]
-fn snapshots_altered_in_many_places_are_refused_or_behave() {
+fn snapshots_changed_in_many_places_are_refused_or_valid() {
     let (seed, mut outcomes) = (11, Outcomes::default());
     let mut random = Random(seed);
     let bases = bases();
@@ -136,7 +136,7 @@ fn snapshots_altered_in_many_places_are_refused_or_behave() {
 }
 
 #[test]
-fn altered_headers_are_refused_or_behave() {
+fn changed_headers_are_refused_or_valid() {
     let mut outcomes = Outcomes::default();
     for (base, (encoding_version, record)) in bases().into_iter().enumerate() {
         let chain = load(&record, encoding_version);

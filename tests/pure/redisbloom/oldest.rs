@@ -52,7 +52,7 @@ fn the_bits_follow_from_the_capacity_and_need_not_fill_a_byte() {
 }
 
 #[test]
-fn a_growth_that_no_command_gives_is_kept_and_refuses_when_it_must() {
+fn an_unusual_growth_is_kept_and_ends_on_overflow() {
     // Releases up to 2.4 accepted any EXPANSION.
     for (growth, next_capacity_items) in [(0u32, None), (u32::MAX, None), (40_000, Some(40_000))] {
         let mut record = saved(&load(&record(1, &["a"]), 0));

@@ -118,7 +118,7 @@ impl Oracle {
 }
 
 #[test]
-fn filters_are_the_oracles_bit_for_bit() {
+fn filters_equal_the_oracle_bit_for_bit() {
     let mut random = Random(3);
     let (mut layers_seen, mut most_bits) = (0, 0);
     for round in 0..400 {
@@ -155,7 +155,7 @@ fn filters_are_the_oracles_bit_for_bit() {
 }
 
 #[test]
-fn a_chain_that_tightens_down_to_nothing_stops_growing_and_stays_readable() {
+fn a_filter_whose_rate_reaches_zero_stops_growing() {
     let mut chain = redisbloom(0.01, 1, Options::SCALING, 1);
     let mut items = Vec::new();
     let error = (0u32..).find_map(|i| {

@@ -59,7 +59,7 @@ fn cases() -> Vec<Recorded> {
 }
 
 #[test]
-fn release_1_1_wrote_the_same_as_2_0_about_another_hash() {
+fn release_1_1_saved_the_same_as_2_0_with_another_hash() {
     let cases = cases();
     for Recorded { release, case, record, .. } in cases.iter().filter(|of| of.release.name == "1.1.1") {
         // Equal except for the arrays, and for the items if some were false positives.
@@ -186,7 +186,7 @@ fn every_filter_is_dumped_and_loaded_in_chunks() {
 }
 
 #[test]
-fn a_filter_made_here_is_the_one_that_current_releases_made() {
+fn new_filters_equal_those_of_current_releases() {
     for Recorded { case, record, .. } in cases().into_iter().filter(|of| of.release.is_current()) {
         let words = case.reserve_words();
         let rest = words.get(2..).unwrap_or_default();

@@ -105,7 +105,7 @@ fn a_filter_that_is_too_small_for_the_string_is_refused() {
 }
 
 #[test]
-fn a_string_longer_than_a_servers_is_refused_whatever_its_bits() {
+fn a_string_above_the_servers_limit_is_refused() {
     let too_long = |most_bytes| Err(ExportError::TooLong { most_bytes });
     // Compare only the length: a failure would print the whole string.
     let length = |form: StringForm, bits: &Cells| form.write(bits).map(|string| string.len() as u64);

@@ -10,7 +10,7 @@ use super::vectors::{Array, system};
 const GUAVA: [&str; 2] = ["guava-mitz32", "guava-mitz64"];
 
 #[test]
-fn what_guava_wrote_is_the_bitmap_that_its_ports_keep_and_comes_back() {
+fn guavas_bytes_are_read_and_written_back() {
     for name in GUAVA {
         let system = system(name);
         let blob = system.string("/guava_writeTo_b64");
@@ -91,7 +91,7 @@ fn with(blob: &[u8], offset: usize, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn only_what_guava_can_have_made_is_written_as_guavas() {
+fn only_guavas_filters_are_written_in_its_form() {
     let guava = |scheme, size_bits, probes, shift| {
         let encoding = ItemEncoding::Raw;
         GuavaHeader::of(&SchemeParameters { scheme, encoding, shift, probes, size_bits }).is_some()

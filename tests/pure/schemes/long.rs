@@ -95,7 +95,7 @@ fn an_item_takes_no_memory_of_its_length() {
 }
 
 #[test]
-fn many_items_at_once_are_the_same_items_one_by_one() {
+fn many_items_at_once_equal_items_one_by_one() {
     // Arrays that fit the caches and arrays that do not. Some items are not numbers.
     for size_bits in [64 * 1024, 1 << 24] {
         for scheme in Scheme::ALL {

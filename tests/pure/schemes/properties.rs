@@ -30,7 +30,7 @@ fn item(random: &mut Random, encoding: ItemEncoding) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_inserted_is_contained_after_any_round_trip() {
+fn inserted_items_are_found_after_every_round_trip() {
     let seed = 0x0511_2026;
     println!("seed {seed:#x}");
     let mut random = Random(seed);

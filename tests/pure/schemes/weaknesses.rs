@@ -69,7 +69,7 @@ fn redissons_alternating_sums_cost_a_quarter_more_than_theory() {
 }
 
 #[test]
-fn the_other_schemes_keep_to_theory() {
+fn the_other_schemes_have_the_theoretical_rate() {
     // (1 - e^-0.7)^7 = 0.82 %.
     for scheme in [
         Scheme::Murmur3Salted,

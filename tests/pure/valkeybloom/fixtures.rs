@@ -64,7 +64,7 @@ fn a_filter_of_1_0_is_saved_byte_for_byte() {
 }
 
 #[test]
-fn a_filter_of_1_0_is_its_blob_both_ways() {
+fn a_filter_of_1_0_and_its_blob_are_equivalent() {
     for (case, _, chain) in recorded("valkey-bloom-1.0") {
         let blob = case.blob().unwrap();
         assert_eq!(encode_blob(&chain).unwrap(), blob, "{}", case.key);

@@ -50,7 +50,7 @@ fn altered_fields(field: &Field) -> Vec<Field> {
 }
 
 #[test]
-fn altered_snapshots_are_refused_or_behave() {
+fn changed_snapshots_are_refused_or_valid() {
     let mut outcomes = Outcomes::default();
     for (Case { key, payload, .. }, dump, filter) in recorded("valkey-bloom") {
         // The largest payloads take time and have no additional fields.
@@ -82,7 +82,7 @@ fn altered_snapshots_are_refused_or_behave() {
 }
 
 #[test]
-fn altered_blobs_are_refused_or_behave() {
+fn changed_blobs_are_refused_or_valid() {
     let mut outcomes = Outcomes::default();
     for (case, ..) in recorded("valkey-bloom-1.0") {
         let blob = case.blob().unwrap();
@@ -118,7 +118,7 @@ fn record_of(producer: &str, word: &str) -> Record {
 }
 
 #[test]
-fn what_makes_valkey_bloom_abort_or_spin_is_refused_by_name() {
+fn values_that_crash_valkey_bloom_are_refused_by_name() {
     let record = record_of("valkey-bloom-1.0-random-seed", "one");
     let Field::Bytes(slice) = record.0[7].clone() else { panic!("{:?}", record.0[7]) };
     let with = |at: usize, field: Field| {
@@ -174,7 +174,7 @@ fn layers_with_different_seeds_are_refused() {
 }
 
 #[test]
-fn a_filter_loads_within_the_limit_it_needs_and_not_a_byte_less() {
+fn a_filter_loads_within_its_size_and_not_below() {
     for (Case { key, .. }, _, chain) in recorded("valkey-bloom") {
         let (record, blob) = (saved(&chain), encode_blob(&chain).unwrap());
         let header = chunk(&chain, 0).unwrap().unwrap().data;
@@ -219,7 +219,7 @@ fn the_probes_of_all_layers_are_limited() {
 }
 
 #[test]
-fn a_count_is_at_most_the_bits_even_when_items_are_added_to_what_was_read_of_a_filter() {
+fn a_count_never_exceeds_the_bits() {
     // Of a high error rate, so that the capacity is above the bits, and between the chunks of a dump.
     let parameters = ValkeyBloom {
         error_rate: 0.99,
