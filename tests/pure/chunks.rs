@@ -316,7 +316,7 @@ fn the_checksum_is_as_documented() {
 }
 
 #[test]
-fn a_filter_that_lacks_its_chunks_is_not_in_the_state_of_its_header() {
+fn a_filter_without_its_chunks_gets_a_new_mark() {
     let mut filter = filter(0.01, 100, 2, "few", 1);
     filter.mark_state(5);
     let header = chunk(&filter, 0).unwrap().unwrap().data.into_owned();
