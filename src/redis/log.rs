@@ -200,7 +200,9 @@ pub(super) fn report_panics() {
 pub(super) fn abort(what: &str) -> ! {
     warning(
         ptr::null_mut(),
-        &format!("everbloom: panic while {what}: the server aborts to protect its data. Please report this bug"),
+        &format!(
+            "everbloom: panic while {what}: the server aborts to protect its data. Please report this bug"
+        ),
     );
     std::process::abort()
 }

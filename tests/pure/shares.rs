@@ -174,14 +174,8 @@ fn a_capacity_is_chosen_by_a_command_or_by_the_operator() {
     }
     let mut server = Server::new();
     for (line, error) in [
-        (
-            "BF.INSERT k UNRESERVED FORMAT redisbloom ITEMS a",
-            "-ERR UNRESERVED needs FORMAT everbloom",
-        ),
-        (
-            "BF.INSERT k UNRESERVED FORMAT valkey-bloom ITEMS a",
-            "-ERR UNRESERVED needs FORMAT everbloom",
-        ),
+        ("BF.INSERT k UNRESERVED FORMAT redisbloom ITEMS a", "-ERR UNRESERVED needs FORMAT everbloom"),
+        ("BF.INSERT k UNRESERVED FORMAT valkey-bloom ITEMS a", "-ERR UNRESERVED needs FORMAT everbloom"),
         ("BF.INSERT k UNRESERVED WINDOW 60 ITEMS a", "-ERR UNRESERVED cannot be combined with WINDOW"),
         ("BF.RESERVE k 0.01 100 UNRESERVED", "-ERR unknown argument 'UNRESERVED'"),
     ] {

@@ -21,7 +21,10 @@ fn transactions_and_scripts_take_batches(site: &Site) {
         {
             assert_eq!(client.say(command), "+QUEUED");
         }
-        assert_eq!(client.say("EXEC"), "[\"110\", \"110\", -ERR the data ends in the middle of an item: check the packing]");
+        assert_eq!(
+            client.say("EXEC"),
+            "[\"110\", \"110\", -ERR the data ends in the middle of an item: check the packing]"
+        );
         let add = "return {redis.call('BF.BULKADD', KEYS[1], 'LINES', ARGV[1]), \
                    redis.call('BF.BULKEXISTS', KEYS[1], 'COUNT', 'LINES', ARGV[1])}";
         assert_eq!(client.ask(&["EVAL", add, "1", "k", "a\nx\ny\nx"]), "[\"0110\", 4]");

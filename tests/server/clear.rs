@@ -110,6 +110,9 @@ fn a_dump_goes_on_only_with_its_own_header(site: &Site) {
     assert_eq!(dump::load(&mut client, "k", next, &header), "+OK");
     assert_eq!(client.say("BF.CLEAR k"), "+OK");
     let reply = dump::load(&mut client, "k", end, &chunk);
-    assert!(reply.starts_with("-ERR received bad data - the chunk and the header are from different dumps"), "{reply}");
+    assert!(
+        reply.starts_with("-ERR received bad data - the chunk and the header are from different dumps"),
+        "{reply}"
+    );
     assert_eq!(client.say("BF.EXISTS k a"), "0");
 }

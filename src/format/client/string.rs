@@ -22,7 +22,9 @@ pub enum StringError {
         size_bits: u64,
     },
     /// The string is longer than the filter by more than [`STRING_MAX_BYTES`].
-    #[error("the string has {length_bytes} bytes, too many for a filter of {size_bits} bits: check the number of bits")]
+    #[error(
+        "the string has {length_bytes} bytes, too many for a filter of {size_bits} bits: check the number of bits"
+    )]
     TooLong {
         /// Bytes of the string.
         length_bytes: u64,

@@ -23,7 +23,10 @@ pub(in crate::redis) unsafe fn register(context: Context) -> bool {
         // SAFETY: the context is OnLoad's by the caller's contract.
         if !unsafe { register_name(context, setting, setting.dotted, 0) } {
             let name = setting.dotted.to_string_lossy();
-            log::warning(context, &format!("cannot register the setting {name}: another module may have this name"));
+            log::warning(
+                context,
+                &format!("cannot register the setting {name}: another module may have this name"),
+            );
             return false;
         }
     }
@@ -37,7 +40,10 @@ pub(in crate::redis) unsafe fn register(context: Context) -> bool {
     let status = unsafe { load_configs(context) };
     IS_LOADING.store(false, Relaxed);
     if !succeeded(status) {
-        log::warning(context, "the module is not loaded: correct the invalid value of a bf setting in the configuration");
+        log::warning(
+            context,
+            "the module is not loaded: correct the invalid value of a bf setting in the configuration",
+        );
     }
     succeeded(status)
 }
@@ -58,7 +64,9 @@ unsafe fn register_plain_names(context: Context) {
         let (dashed, dotted) = (setting.dashed.to_string_lossy(), setting.dotted.to_string_lossy());
         log::warning(
             context,
-            &format!("the server refused {dashed} as a name of the setting {dotted}: use the names that begin with bf."),
+            &format!(
+                "the server refused {dashed} as a name of the setting {dotted}: use the names that begin with bf."
+            ),
         );
     }
 }

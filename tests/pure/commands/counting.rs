@@ -19,10 +19,7 @@ fn counting_needs_everblooms_format() {
         ("BF.INSERT c FORMAT redisbloom COUNTING ITEMS x", NOT_OWN),
         ("BF.INSERT a FORMAT redisbloom COUNTING ITEMS x", NOT_OWN),
         ("BF.INSERT c COUNTING SEED 00000000000000000000000000000000 ITEMS x", NOT_OWN),
-        (
-            "BF.INSERT c COUNTING TIGHTENING 0.5 ITEMS x",
-            "-ERR SEED and TIGHTENING need FORMAT valkey-bloom",
-        ),
+        ("BF.INSERT c COUNTING TIGHTENING 0.5 ITEMS x", "-ERR SEED and TIGHTENING need FORMAT valkey-bloom"),
         (
             "BF.INSERT c COUNTING VALIDATESCALETO 1000000000000 ITEMS x",
             "-ERR provided VALIDATESCALETO causes bloom object to exceed memory limit",

@@ -19,10 +19,7 @@ fn incompatible_options_are_refused_even_if_the_filter_exists() {
             "EXPANSION 0 VALIDATESCALETO 1000".to_owned(),
             "-ERR cannot use NONSCALING and VALIDATESCALETO options together",
         ),
-        (
-            format!("FORMAT redisbloom SEED {seed}"),
-            "-ERR SEED and TIGHTENING need FORMAT valkey-bloom",
-        ),
+        (format!("FORMAT redisbloom SEED {seed}"), "-ERR SEED and TIGHTENING need FORMAT valkey-bloom"),
         ("TIGHTENING 0.3".to_owned(), "-ERR SEED and TIGHTENING need FORMAT valkey-bloom"),
         (
             "VALIDATESCALETO 1000 FORMAT redisbloom".to_owned(),

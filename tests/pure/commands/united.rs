@@ -77,7 +77,9 @@ fn filters_of_one_key_and_shape_are_merged_in_place() {
         [("BF.MERGE a b", "+OK"), ("BF.MEXISTS a a b c", "*3 #t #t #f"), ("BF.INFO a FILTERS", "*1 :1")];
     assert_dialogue(&mut server, &dialogue);
     assert_eq!(server.keys[b"a".as_slice()].kind(), Kind::Keyed);
-    assert!(server.run("BF.MERGE a other").starts_with("-ERR the destination cannot take a layer of a source"));
+    assert!(
+        server.run("BF.MERGE a other").starts_with("-ERR the destination cannot take a layer of a source")
+    );
     assert_eq!(server.run("BF.MEXISTS a a b c"), "*3 #t #t #f");
 }
 

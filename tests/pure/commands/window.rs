@@ -204,7 +204,10 @@ fn items_can_have_an_earlier_time() {
     server.run("BF.RESERVE k 0.01 1000 WINDOW 14");
     let mut insert = |at_ms: u64, item: &str| server.run(&format!("BF.INSERT k AT {at_ms} ITEMS {item}"));
     assert_eq!(insert(start - 14_000, "oldest"), "*1 #t");
-    assert_eq!(insert(start - 14_001, "older"), "-ERR AT is older than the window of the filter: the items have expired");
+    assert_eq!(
+        insert(start - 14_001, "older"),
+        "-ERR AT is older than the window of the filter: the items have expired"
+    );
     assert_eq!(insert(start + 1000, "ahead"), "*1 #t");
     assert_eq!(
         insert(start + 1001, "far"),
@@ -247,10 +250,7 @@ fn incompatible_window_options_are_refused() {
         ("BF.RESERVE k 0.01 100 NOREFRESH", needs("NOREFRESH")),
         ("BF.INSERT k NOREFRESH ITEMS a", needs("NOREFRESH")),
         ("BF.INSERT k AT 5 ITEMS a", needs("AT")),
-        (
-            "BF.RESERVE k 0.01 100 WINDOW 5 FORMAT redisbloom",
-            "-ERR WINDOW needs FORMAT everbloom".to_owned(),
-        ),
+        ("BF.RESERVE k 0.01 100 WINDOW 5 FORMAT redisbloom", "-ERR WINDOW needs FORMAT everbloom".to_owned()),
         (
             "BF.INSERT k FORMAT valkey-bloom PWINDOW 500 ITEMS a",
             "-ERR WINDOW needs FORMAT everbloom".to_owned(),
@@ -279,10 +279,7 @@ fn incompatible_window_options_are_refused() {
         ("BF.RESERVE k 0.01 100 PWINDOW 100 EXPANSION 0", "+OK"),
         ("BF.ADD plain a", "#t"),
         (moment.as_str(), "-ERR AT needs a filter created with WINDOW"),
-        (
-            "BF.DEL k a",
-            "-ERR BF.DEL needs a filter created with COUNTING",
-        ),
+        ("BF.DEL k a", "-ERR BF.DEL needs a filter created with COUNTING"),
         ("BF.MERGE k plain", "-ERR the destination cannot take a layer of a source"),
         ("BF.MERGE plain k", "-ERR the destination cannot take a layer of a source"),
         ("BF.EXPORT k", "-ERR"),

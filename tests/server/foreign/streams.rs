@@ -257,8 +257,7 @@ fn a_stream_of_valkey_bloom_makes_its_filters(site: &Site) {
 }
 
 fn a_seed_of_equal_halves_is_taken_from_others_and_refused_to_clients(site: &Site) {
-    const REFUSED: &str =
-        "-ERR invalid seed: its two halves of 16 bytes must differ";
+    const REFUSED: &str = "-ERR invalid seed: its two halves of 16 bytes must differ";
     let seed = [b's'; 32];
     let insert = |key: &'static str, seed: &[u8]| -> Vec<Vec<u8>> {
         let words = [b"BF.INSERT", key.as_bytes(), b"CAPACITY", b"1000", b"SEED", seed, b"ITEMS", b"a"];

@@ -91,10 +91,7 @@ fn settings_of_redisson_are_read(site: &Site) {
         error.replace("hashIterations", "size")
     );
     assert_eq!(client.say("BF.IMPORT n SOURCE users SCHEME redisson BITS 7001 HASHES 5"), "+OK");
-    assert_eq!(
-        client.say("BF.IMPORT n2 EMPTY SCHEME redisson"),
-        "-ERR BITS is missing: add this option"
-    );
+    assert_eq!(client.say("BF.IMPORT n2 EMPTY SCHEME redisson"), "-ERR BITS is missing: add this option");
 }
 
 fn the_source_stays_as_it_is_stored(site: &Site) {
@@ -143,7 +140,10 @@ fn whatever_is_wrong_is_said_and_changes_nothing(site: &Site) {
             "k SOURCE nothing SCHEME go-zero BITS 800",
             "-ERR there is no string at the source key: check its name, or use EMPTY to start without one",
         ),
-        ("k SOURCE k SCHEME go-zero BITS 800", "-ERR source and destination are the same key: choose another destination"),
+        (
+            "k SOURCE k SCHEME go-zero BITS 800",
+            "-ERR source and destination are the same key: choose another destination",
+        ),
         ("k SOURCE list SCHEME go-zero BITS 900", wrong_type),
         ("k SOURCE native SCHEME go-zero BITS 900", wrong_type),
         ("list SOURCE string SCHEME go-zero BITS 900 REPLACE", wrong_type),

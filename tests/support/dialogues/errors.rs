@@ -14,8 +14,7 @@ const ARITY_BULKADD: &str = "-ERR wrong number of arguments for 'bf.bulkadd' com
 const PACKING: &str = "-ERR unknown packing: use LINES, FIXED or PREFIXED";
 const LENGTH: &str = "-ERR FIXED needs the length of an item, an integer of at least 1";
 const TORN: &str = "-ERR the data ends in the middle of an item: check the packing";
-const NOT_COUNTING: &str =
-    "-ERR BF.DEL needs a filter created with COUNTING";
+const NOT_COUNTING: &str = "-ERR BF.DEL needs a filter created with COUNTING";
 const TOO_LONG: &str =
     "-ERR the exported string could have 536870913 bytes, more than a server's limit of 536870912";
 
@@ -277,10 +276,16 @@ pub(crate) const BATCH_ERRORS: Dialogue = &[
 pub(crate) const IMPORT_ERRORS: Dialogue = &[
     ("BF.IMPORT k EMPTY", "-ERR wrong number of arguments for 'bf.import' command"),
     ("BF.IMPORT k FROM s x", "-ERR SOURCE key, GUAVA bytes or EMPTY must follow the key"),
-    ("BF.IMPORT k SOURCE k SCHEME x", "-ERR source and destination are the same key: choose another destination"),
+    (
+        "BF.IMPORT k SOURCE k SCHEME x",
+        "-ERR source and destination are the same key: choose another destination",
+    ),
     ("BF.IMPORT k SOURCE string", "-ERR SCHEME is missing: add this option"),
     ("BF.IMPORT k SOURCE string SCHEME", "-ERR wrong number of arguments for 'bf.import' command"),
-    ("BF.IMPORT k SOURCE string SCHEME murmur", "-ERR unknown scheme 'murmur': use guava, murmur3-salted, go-zero, fnv32a-salted, guava-mitz32, guava-mitz64, murmur3-x86-128-mitz64, csharp-netfx-mitz64, php-bkdr-js-sdbm, redisson"),
+    (
+        "BF.IMPORT k SOURCE string SCHEME murmur",
+        "-ERR unknown scheme 'murmur': use guava, murmur3-salted, go-zero, fnv32a-salted, guava-mitz32, guava-mitz64, murmur3-x86-128-mitz64, csharp-netfx-mitz64, php-bkdr-js-sdbm, redisson",
+    ),
     ("BF.IMPORT k SOURCE string WHAT 1", "-ERR unknown argument 'WHAT'"),
     ("BF.IMPORT k EMPTY SCHEME go-zero", "-ERR BITS is missing: add this option"),
     ("BF.IMPORT k EMPTY SCHEME redisson BITS 9", "-ERR HASHES is missing: add this option"),
