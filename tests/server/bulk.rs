@@ -1,5 +1,5 @@
-//! Packed batches over the wire: in both protocols, in transactions and scripts, on replicas and in append-only files,
-//! and batches that are made to harm.
+//! Packed batches over the wire: in both protocols, in transactions and scripts, on replicas and in append-only
+//! files, and malicious batches.
 
 use crate::harness::{Client, Site, Test, tests};
 use crate::journeys::append_only;
@@ -62,7 +62,7 @@ fn a_strict_replica_and_a_log_take_what_was_added(site: &Site) {
             ]);
         }
     }
-    // Refused in part.
+    // Partly refused.
     assert!(client.ask(&["BF.BULKADD", "fixed", "LINES", "new\nitem-3"]).contains("!"));
     assert_eq!(client.int("WAIT 1 60000"), 1);
     let expected = state(&mut client);
@@ -78,7 +78,7 @@ fn batches_raise_events_and_are_counted(site: &Site) {
     let mut watcher = server.raw();
     watcher.say("SUBSCRIBE __keyspace@0__:k");
     let (adds, checks) = (client.info_number("bf_adds"), client.info_number("bf_checks"));
-    // Only duplicates: no event.
+    // Only duplicates, so there is no event.
     for batch in ["ab", "ba", "bc"] {
         client.say(&format!("BF.BULKADD k FIXED 1 {batch}"));
     }
@@ -111,7 +111,7 @@ fn torn_batches_change_nothing(site: &Site) {
     assert_eq!((client.digest("k"), client.int("EXISTS none")), (digest, 0));
 }
 
-/// 64 MiB of newlines are one item per byte; the memory is bounded by the batch.
+/// 64 MiB of newlines are one item per byte. The memory is bounded by the size of the batch.
 fn a_large_batch_has_a_whole_reply(site: &Site) {
     const BYTES: usize = 64 << 20;
     let server = site.start();
@@ -124,7 +124,7 @@ fn a_large_batch_has_a_whole_reply(site: &Site) {
         BYTES.to_string()
     );
     assert_eq!(client.int("BF.CARD k"), 1);
-    // The batch, its reply, the copy of the reply for the client, and the command that would be replicated.
+    // The batch, its reply, the copy of the reply for the client, and the replicated command.
     let peak = client.info_number("used_memory_peak");
     assert!(peak < 6 * BYTES as u64, "{peak} bytes at the peak");
 }

@@ -1,4 +1,4 @@
-//! BF.CLEAR: the key stays, with its time to live and its parameters, and its items are gone.
+//! BF.CLEAR: the key keeps its time to live and its parameters, and loses its items.
 
 use crate::dump;
 use crate::harness::{Raw, Site, Test, tests, wait_until};
@@ -17,7 +17,7 @@ fn a_cleared_filter_keeps_its_time_to_live_and_its_parameters(site: &Site) {
     let mut client = server.client();
     for (name, kind) in KINDS {
         for line in *kind {
-            // Only what creates a filter without items.
+            // Only the commands that create a filter without items.
             if !line.contains("RESERVE") && !line.contains("EMPTY") {
                 break;
             }
@@ -67,13 +67,13 @@ fn the_memory_of_a_large_filter_is_given_back(site: &Site) {
     if site.hides_memory() {
         return;
     }
-    // Below and above what is freed in the background.
+    // Below and above the size that is freed in the background.
     for capacity in [20_000_000, 250_000_000] {
         let server = site.start();
         let mut client = server.client();
         let before = server.resident_bytes();
         assert_eq!(client.say(&format!("BF.RESERVE k 0.01 {capacity} NONSCALING")), "+OK");
-        // A copy of a filter with bits has its memory resident only where bits are: so fill some pages.
+        // A copy has resident memory only for pages with bits, so fill some pages.
         for batch in 0..20 {
             let mut request = vec!["BF.MADD".to_owned(), "k".to_owned()];
             request.extend((0..1000).map(|item| format!("{batch}-{item}")));

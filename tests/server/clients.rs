@@ -1,4 +1,4 @@
-//! docs/clients.md: every listing is a file of examples/, and does what it says. So do the programs of docs/window.md.
+//! docs/clients.md: every listing is a file of examples/ and works. So do the programs of docs/window.md.
 
 use crate::harness::{Site, Test, tests};
 use crate::runtimes::{Program, root, url};
@@ -64,7 +64,7 @@ fn redis_rs_is_used_as_its_page_says(site: &Site) {
     }
 }
 
-/// More lines than a batch has, and some twice.
+/// More lines than fit a batch, and some duplicates.
 fn loads_packed_batches(site: &Site, script: &str) {
     for program in Program::find(script, "redis") {
         let (name, server) = (program.name.clone(), site.start());

@@ -1,4 +1,4 @@
-//! Cluster mode: a slot moves with its filter.
+//! Cluster mode: a slot is migrated with its filter.
 
 use crate::harness::{Client, Launch, Server, Site, Test, show, skip, tests, wait_until};
 
@@ -13,7 +13,7 @@ pub(crate) const TESTS: &[Test] = tests![
 
 const SLOTS: i64 = 16384;
 
-/// Two nodes that know each other; the first owns every slot.
+/// Two connected nodes. The first one owns every slot.
 struct Cluster {
     first: Server,
     second: Server,
@@ -24,7 +24,7 @@ impl Cluster {
         Self::start_with(site, |second| second)
     }
 
-    /// With a second node that differs.
+    /// Starts a cluster whose second node is configured differently.
     fn start_with(site: &Site, change: impl FnOnce(Launch) -> Launch) -> Self {
         let first = site.launch().in_cluster().start();
         let second = change(site.launch().in_cluster()).start();
@@ -77,7 +77,7 @@ fn a_filter_moves_with_its_slot(site: &Site) {
     assert_moved(&cluster, &digest);
 }
 
-/// Moves the slot of the key `k` with it, as `redis-cli --cluster` does, and looks at it half-way.
+/// Moves the slot of the key `k` with its keys, as `redis-cli --cluster` does, and checks the state halfway.
 fn move_slot(cluster: &Cluster) {
     let (mut from, mut to) = (cluster.first.client(), cluster.second.client());
     let slot = from.int("CLUSTER KEYSLOT k");
@@ -85,14 +85,14 @@ fn move_slot(cluster: &Cluster) {
     from.say("BF.ADD {k}source x");
     assert_eq!(to.say(&format!("CLUSTER SETSLOT {slot} IMPORTING {from_id}")), "+OK");
     assert_eq!(from.say(&format!("CLUSTER SETSLOT {slot} MIGRATING {to_id}")), "+OK");
-    // Half-way the key is still here, and a key that is not is asked for over there.
+    // Halfway the key is still on the first node. A key that is not there is redirected to the other node.
     assert_eq!(from.say("BF.EXISTS k item-0"), "1");
     assert_eq!(from.say("BF.ADD k item-0"), "0");
     let keys = from.say(&format!("CLUSTER GETKEYSINSLOT {slot} 10"));
     assert!(["[\"k\", \"{k}source\"]", "[\"{k}source\", \"k\"]"].contains(&keys.as_str()), "{keys}");
     let migrate = format!("MIGRATE 127.0.0.1 {} {{k}}source 0 60000", cluster.second.port());
     assert_eq!(from.say(&migrate), "+OK");
-    // What has two keys waits until both are on one node.
+    // A command with two keys has to wait until both are on one node.
     let reply = from.say("BF.MERGE k {k}source FORCE");
     assert!(reply.starts_with("-TRYAGAIN"), "{reply}");
     let migrate = format!("MIGRATE 127.0.0.1 {} k 0 60000", cluster.second.port());
@@ -148,7 +148,7 @@ fn a_source_that_may_be_on_its_way_is_not_said_to_be_missing(site: &Site) {
         let reply = asked(line);
         assert!(reply.starts_with(TRY_AGAIN), "{line}: {reply}");
     }
-    // Some keys are here: what needs others waits for them.
+    // Some keys are on this node; commands that need others have to wait.
     for key in ["{k}a", "k"] {
         migrate(&mut from, key);
     }
@@ -163,7 +163,7 @@ fn a_source_that_may_be_on_its_way_is_not_said_to_be_missing(site: &Site) {
     for line in merge.into_iter().chain([import, settings]) {
         assert_eq!(asked(line), "+OK", "{line}");
     }
-    // While the slot is on its way, a key that is nowhere may be over there.
+    // While the slot is migrating, a missing key may be on the other node.
     assert!(asked("BF.MERGE {k}d {k}none").starts_with(TRY_AGAIN));
     for client in [&mut to, &mut from] {
         assert_eq!(client.say(&format!("CLUSTER SETSLOT {slot} NODE {to_id}")), "+OK");
@@ -178,7 +178,7 @@ fn a_filter_moves_with_its_slot_at_once(site: &Site) {
     let cluster = Cluster::start(site);
     let mut from = cluster.first.client();
     let known = migrates_slots_at_once(&mut from);
-    // Valkey from 9.0; when another server learns it, this line fails.
+    // Only Valkey from 9.0 has it. If another server gets it, this assertion fails.
     assert!(known == site.from(None, Some((9, 0))) || site.is_in_development(), "CLUSTER MIGRATESLOTS");
     if !known {
         return skip("this server has no CLUSTER MIGRATESLOTS");
@@ -188,7 +188,7 @@ fn a_filter_moves_with_its_slot_at_once(site: &Site) {
     assert_moved(&cluster, &digest);
 }
 
-/// Whether the server has CLUSTER MIGRATESLOTS.
+/// Returns whether the server has CLUSTER MIGRATESLOTS.
 pub(crate) fn migrates_slots_at_once(client: &mut Client) -> bool {
     client.say("COMMAND INFO CLUSTER|MIGRATESLOTS") != "[nil]"
 }
@@ -214,7 +214,7 @@ fn a_node_without_memory_for_a_slot_goes_on_and_the_giver_keeps_it(site: &Site) 
     let cluster = Cluster::start_with(site, cramped);
     let (mut from, mut to) = (cluster.first.client(), cluster.second.client());
     assert_eq!(to.int("DBSIZE"), 0);
-    // Takes some 800 MB of address space, and no memory.
+    // Takes about 800 MB of address space, and no memory.
     assert_eq!(from.say("BF.RESERVE k 0.01 600000000"), "+OK");
     assert_eq!(from.say("BF.MADD k a b"), "[1, 1]");
     let digest = from.digest("k");
@@ -233,7 +233,7 @@ fn a_node_without_memory_for_a_slot_goes_on_and_the_giver_keeps_it(site: &Site) 
         "{log}"
     );
     assert!(!log.contains("so it ends here"), "{log}");
-    // The giver has what it had and goes on with it, and the other one serves what else there is.
+    // The source node keeps its filter and can use it, and the other node serves everything else.
     assert_eq!(from.digest("k"), digest);
     assert_eq!(from.say("BF.MADD k a c"), "[0, 1]");
     assert!(to.say("BF.CARD k").starts_with(&format!("-MOVED {slot} ")));
@@ -255,7 +255,7 @@ fn a_slot_brings_a_filter_beyond_the_byte_limit_and_a_client_does_not(site: &Sit
         for client in [&mut from, &mut to] {
             assert_eq!(client.say("CONFIG SET bf.max-filter-bytes 1024"), "+OK");
         }
-        // Of a slot that the node has, and in another one of it.
+        // In a slot that the node owns, and in another slot of it.
         for key in ["{k}2", "other"] {
             let reply = from.ask(&[b"RESTORE", key.as_bytes(), b"0", &payload]);
             assert_eq!(reply, "-ERR Bad data format", "{key}");
@@ -264,7 +264,7 @@ fn a_slot_brings_a_filter_beyond_the_byte_limit_and_a_client_does_not(site: &Sit
         let slot = to.int("CLUSTER KEYSLOT k");
         assert_eq!(to.digest("k"), digest);
         assert!(from.say("BF.CARD k").starts_with(&format!("-MOVED {slot} ")));
-        // Now the other node has the slot, and holds its clients to the limit.
+        // The other node owns the slot now, and applies the limit to its clients.
         let reply = to.ask(&[b"RESTORE", b"{k}2".as_slice(), b"0", &payload]);
         assert_eq!(reply, "-ERR Bad data format");
         assert!(cluster.second.log().contains("more than bf.max-filter-bytes or the memory allows (1024)"));

@@ -1,4 +1,4 @@
-//! The options of the module: in the configuration file and at run time.
+//! The settings of the module: in the configuration file and at run time.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ const DEFAULTS: [(&str, &str); 11] = [
     ("bf.huge-pages", "yes"),
 ];
 
-/// Returns the value of an option as CONFIG GET shows it.
+/// Returns the value of a setting as CONFIG GET shows it.
 pub(crate) fn get(client: &mut Client, option: &str) -> String {
     let reply = client.say(&format!("CONFIG GET {option}"));
     let prefix = format!("[\"{option}\", \"");
@@ -39,7 +39,8 @@ pub(crate) fn get(client: &mut Client, option: &str) -> String {
     value.unwrap_or_else(|| panic!("CONFIG GET {option}: {reply}")).to_owned()
 }
 
-/// Capacity, error rate of the first layer and expansion of a filter that is created without any.
+/// Returns the capacity, the error rate of the first layer and the expansion of a filter that is created without
+/// options.
 fn made(client: &mut Client) -> (String, f64, String) {
     client.say("DEL made");
     assert_eq!(client.say("BF.ADD made x"), "1");
@@ -53,7 +54,7 @@ pub(crate) fn assert_made(client: &mut Client, capacity: u64, rate: f64, expansi
     let (actual_capacity, actual_rate, actual_expansion) = made(client);
     assert_eq!(actual_capacity, format!("[{capacity}]"));
     let expected_expansion = if expansion == 0 { "[nil]".to_owned() } else { format!("[{expansion}]") };
-    // The first layer of a filter that grows has less of the error rate if nobody chose its capacity.
+    // The first layer of a growing filter has a smaller share of the error rate if the capacity is the default.
     let share = match (expansion, capacity) {
         (0, _) => 1.0,
         (_, 100) => 0.4,
@@ -94,7 +95,7 @@ fn options_can_be_set_at_run_time(site: &Site) {
     assert_made(&mut client, 77, 0.001, 5);
     assert_eq!(client.say("CONFIG SET bf.max-filter-bytes 2mb"), "+OK");
     assert_eq!(get(&mut client, "bf.max-filter-bytes"), "2097152");
-    // Several at once, all or none.
+    // Several at once: all or none.
     assert_eq!(client.say("CONFIG SET bf.initial-size 8 bf.expansion-factor 3 bf.error-rate 0.5"), "+OK");
     assert_made(&mut client, 8, 0.5, 3);
     assert!(client.say("CONFIG SET bf.initial-size 9 bf.error-rate 2").starts_with("-ERR CONFIG SET failed"));
@@ -177,7 +178,7 @@ fn options_survive_a_config_rewrite(site: &Site) {
     }
     assert_eq!(client.say("CONFIG REWRITE"), "+OK");
     let rewritten = std::fs::read_to_string(server.dir().join("server.conf")).unwrap();
-    // The same file starts a server with the same options.
+    // The same file starts a server with the same settings.
     let kept: Vec<&str> = rewritten.lines().filter(|line| line.starts_with("bf")).collect();
     assert!(kept.len() >= 4, "{rewritten}");
     let mut launch = site.launch();
@@ -198,7 +199,7 @@ fn an_expansion_factor_of_zero_makes_filters_fixed(site: &Site) {
     assert_eq!(client.say("BF.MADD k a b c"), "[1, 1, -ERR non scaling filter is full]");
     assert_eq!(client.say("BF.RESERVE r 0.01 1"), "+OK");
     assert_eq!(client.say("BF.INFO r EXPANSION"), "[nil]");
-    // As in RedisBloom, BF.RESERVE cannot ask for growth then.
+    // As in RedisBloom, BF.RESERVE cannot request growth then.
     assert_eq!(client.say("BF.RESERVE s 0.01 1 EXPANSION 2"), "-Nonscaling filters cannot expand");
     assert_eq!(client.say("BF.RESERVE s 0.01 1 EXPANSION 0"), "+OK");
 }
@@ -218,7 +219,7 @@ fn options_do_not_change_existing_filters(site: &Site) {
     assert_eq!(client.say("BF.INFO k CAPACITY"), "[300]");
 }
 
-/// RedisBloom 8's names, without the prefix.
+/// RedisBloom 8's names, without a prefix.
 const UNPREFIXED: [(&str, &str, &str); 3] = [
     ("bf-error-rate", "bf.error-rate", "0.004"),
     ("bf-initial-size", "bf.initial-size", "44"),
@@ -259,13 +260,13 @@ fn the_example_configuration_starts_a_server(site: &Site) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("redis.conf.example");
     let example =
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    // As it is, but for the module, which this test loads itself.
+    // The file as it is, except for the module, which this test loads.
     let start = |lines: Vec<String>| -> Server {
         lines.iter().fold(site.launch(), |launch, line| launch.with_option(line)).start()
     };
     let plain = example.lines().filter(|line| !line.starts_with("loadmodule")).map(str::to_owned).collect();
     assert_made(&mut start(plain).client(), 100, 0.01, 2);
-    // With every option that is commented out switched on, which changes nothing: they are the defaults.
+    // With every commented setting enabled. This changes nothing, because they are the defaults.
     let options: Vec<String> = example
         .lines()
         .filter_map(|line| line.strip_prefix("# bf."))

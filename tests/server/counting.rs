@@ -1,4 +1,4 @@
-//! Filters that items can be deleted from: the capacity of a full one, and the events and statistics of deletions.
+//! Counting filters: the capacity of a full one, and the events and statistics of deletions.
 
 use crate::dump::travel;
 use crate::harness::{Client, Site, Test, tests};
@@ -10,7 +10,7 @@ pub(crate) const TESTS: &[Test] = tests![
     items_are_counted_in_the_statistics,
 ];
 
-/// The filter is full with five distinct items, of which `a` was added five times.
+/// Asserts that the filter is full with five distinct items, of which `a` was added five times.
 fn assert_full_of_five(client: &mut Client, key: &str) {
     let full = "-ERR non scaling filter is full";
     assert_eq!(client.int(&format!("BF.CARD {key}")), 9, "{key}");
@@ -29,7 +29,7 @@ fn the_capacity_of_a_full_filter_survives(site: &Site) {
     client.say("BF.MADD k a a a a a b c d e");
     travel(&mut client, "k", "loaded");
     rewrite(&mut client);
-    // A replica gets it as a snapshot, then every command.
+    // A replica gets the filter in a snapshot, then every command.
     let server = server.restart();
     let replica = server.replica(site.launch().with("propagation-error-behavior panic"));
     let mut client = server.client();

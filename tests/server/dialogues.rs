@@ -1,4 +1,4 @@
-//! The dialogues, with a real server in RESP2 and RESP3, to the byte.
+//! The dialogues with a real server in RESP2 and RESP3, byte for byte.
 
 use crate::harness::{Raw, Server, Site, Test, tests};
 use crate::support::dialogues::errors::WRONG_ARITY;
@@ -7,7 +7,7 @@ use crate::support::dialogues::{DIALOGUES, arity_error};
 pub(crate) const TESTS: &[Test] =
     tests![every_dialogue_has_its_replies, too_few_and_too_many_words_are_an_error];
 
-/// The keys that are there when a dialogue begins.
+/// The keys that exist at the start of a dialogue.
 const KEYS: &[&str] = &[
     "FLUSHALL",
     "SET string 4",
@@ -16,7 +16,7 @@ const KEYS: &[&str] = &[
     "HSET {users}:config size 700 hashIterations 5 expectedInsertions 50",
 ];
 
-/// A client of each protocol, of which the second one speaks RESP3.
+/// Returns two clients, one per protocol. The second one uses RESP3.
 fn clients(server: &Server) -> [Raw; 2] {
     [server.raw(), server.raw3()]
 }
@@ -61,7 +61,7 @@ fn shown(reply: &str) -> String {
     words.join(" ")
 }
 
-/// Returns a reply of a dialogue as RESP2 has it, which knows no booleans, doubles and maps.
+/// Returns a reply of a dialogue in RESP2, which has no booleans, doubles and maps.
 fn in_resp2(reply: &str) -> String {
     let word = |word: &str| match word {
         "#t" => ":1".to_owned(),
@@ -71,7 +71,7 @@ fn in_resp2(reply: &str) -> String {
     reply.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns a reply of a dialogue as RESP3 has it: a field of BF.INFO comes with its name.
+/// Returns a reply of a dialogue in RESP3, where a field of BF.INFO has its name.
 fn in_resp3(line: &str, reply: &str) -> String {
     let Some(value) = reply.strip_prefix("*1 ").filter(|_| line.to_uppercase().starts_with("BF.INFO "))
     else {

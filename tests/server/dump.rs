@@ -1,4 +1,4 @@
-//! BF.SCANDUMP and BF.LOADCHUNK: a filter travels in chunks, and a wrong chunk leaves the key as it was.
+//! BF.SCANDUMP and BF.LOADCHUNK: a filter is copied in chunks, and a wrong chunk leaves the key unchanged.
 
 use redis::Value;
 
@@ -19,7 +19,7 @@ pub(crate) const TESTS: &[Test] = tests![
     a_bad_header_leaves_the_filter_as_it_was,
 ];
 
-/// The chunk for an iterator, with the iterator it is loaded with; nothing at the end.
+/// Returns the chunk for an iterator, and the iterator with which it is loaded; `None` at the end.
 pub(crate) fn chunk(client: &mut Client, key: &str, iterator: i64) -> Option<(i64, Vec<u8>)> {
     let reply = client.array(&["BF.SCANDUMP", key, &iterator.to_string()]);
     match <[Value; 2]>::try_from(reply) {
@@ -29,7 +29,7 @@ pub(crate) fn chunk(client: &mut Client, key: &str, iterator: i64) -> Option<(i6
     }
 }
 
-/// All chunks, the header first.
+/// Returns all chunks, the header first.
 pub(crate) fn chunks(client: &mut Client, key: &str) -> Vec<(i64, Vec<u8>)> {
     let mut iterator = 0;
     std::iter::from_fn(|| {
@@ -52,7 +52,7 @@ pub(crate) fn travel(client: &mut Client, from: &str, to: &str) {
     }
 }
 
-/// A filter of several layers.
+/// Creates a filter of several layers.
 fn grown(client: &mut Client, key: &str) {
     client.say(&format!("BF.RESERVE {key} 0.001 10"));
     for item in 0..300 {
@@ -75,7 +75,7 @@ fn a_filter_of_many_layers_travels_in_chunks(site: &Site) {
     for item in 0..300 {
         assert_eq!(client.int(&format!("BF.EXISTS copy item-{item}")), 1);
     }
-    // The same but for the mark and the check at the end of each.
+    // Equal except for the mark and the checksum at the end of each.
     let payloads = |chunks: Vec<(i64, Vec<u8>)>| -> Vec<(i64, Vec<u8>)> {
         chunks.into_iter().map(|(iterator, data)| (iterator, data[..data.len() - 24].to_vec())).collect()
     };
@@ -87,7 +87,7 @@ fn chunks_are_at_most_16_mib_and_never_span_layers(site: &Site) {
     const CHUNK_BYTES: i64 = 16 << 20;
     let server = site.start();
     let mut client = server.client();
-    // 35 MB in the first layer, and a small second one.
+    // 35 MB in the first layer, and a small second layer.
     client.say("BF.RESERVE k 0.01 28500000 EXPANSION 1");
     for batch in 0..20 {
         let items: Vec<String> = (0..500).map(|item| format!("{batch}-{item}")).collect();
@@ -108,7 +108,7 @@ fn chunks_are_at_most_16_mib_and_never_span_layers(site: &Site) {
     for next in expected {
         let (returned, data) = chunk(&mut client, "k", iterator).unwrap();
         assert_eq!(returned, next);
-        // 24 bytes more are the seal at the end of a chunk.
+        // The seal at the end of a chunk adds 24 bytes.
         assert!(data.len() <= (16 << 20) + 24, "{}", data.len());
         assert_eq!(load(&mut client, "copy", returned, &data), "+OK");
         iterator = next;
@@ -153,7 +153,7 @@ fn a_dump_may_start_at_any_byte(site: &Site) {
     assert_eq!(client.digest("copy"), client.digest("k"));
 }
 
-/// A source `k` and a target `copy` that holds its header and nothing else yet.
+/// Creates a source `k` and a target `copy` that has only loaded the header.
 fn half_loaded(client: &mut Client) -> Vec<(i64, Vec<u8>)> {
     grown(client, "k");
     let chunks = chunks(client, "k");
@@ -250,7 +250,7 @@ fn a_header_over_a_filter_is_refused(site: &Site) {
     assert_eq!(load(&mut client, "copy", chunks[0].0, &chunks[0].1), "-ERR received bad data");
     assert_eq!(client.digest("copy"), before);
     assert!(client.int("TTL copy") > 0);
-    // Nor does a load start over half-way.
+    // A load cannot be restarted halfway either.
     assert_eq!(load(&mut client, "half", chunks[0].0, &chunks[0].1), "+OK");
     assert_eq!(load(&mut client, "half", chunks[1].0, &chunks[1].1), "+OK");
     let before = client.digest("half");
@@ -268,8 +268,8 @@ fn a_load_takes_nothing_away(site: &Site) {
         grown(&mut client, "k");
         let dump = chunks(&mut client, "k");
         assert_eq!(load(&mut client, "copy", dump[0].0, &dump[0].1), "+OK");
-        // Between header and chunks, and before an old chunk comes once more.
-        // A few of them may be taken for present.
+        // Items are added between header and chunks, and before an old chunk is loaded again. A few of them may be
+        // false positives.
         let added: i64 = (0..20).map(|item| client.int(&format!("BF.ADD copy between-{item}"))).sum();
         for (iterator, data) in &dump[1..] {
             assert_eq!(load(&mut client, "copy", *iterator, data), "+OK", "{format}");

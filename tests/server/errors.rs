@@ -1,4 +1,4 @@
-//! Every error text, and where everbloom differs from RedisBloom.
+//! Every error text, and the differences from RedisBloom.
 
 use crate::harness::{Client, Site, Test, tests};
 

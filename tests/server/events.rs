@@ -1,4 +1,5 @@
-//! Changes reach watchers, subscribers to keyspace events and clients that cache; commands that change nothing do not.
+//! Changes are announced to watchers, subscribers to keyspace events and clients with a cache. Commands that change
+//! nothing are not.
 
 use crate::harness::{Raw, Server, Site, Test, tests};
 use crate::support::dialogues::replicated::REPLICATED;
@@ -11,7 +12,7 @@ pub(crate) const TESTS: &[Test] = tests![
     caching_clients_are_invalidated_by_changes_only,
 ];
 
-/// A subscriber to the key events of database 0.
+/// Returns a subscriber to the key events of database 0.
 fn subscribe(server: &Server, classes: &str) -> Raw {
     server.client().say(&format!("CONFIG SET notify-keyspace-events {classes}"));
     let mut raw = server.raw();
@@ -19,13 +20,13 @@ fn subscribe(server: &Server, classes: &str) -> Raw {
     raw
 }
 
-/// What `commands` lead to, as `event key`, without the server's own `new`.
+/// Returns the events of `commands`, as `event key`, without the server's own `new`.
 fn events(server: &Server, subscriber: &mut Raw, commands: &[&str]) -> Vec<String> {
     let mut client = server.client();
     for command in commands {
         client.say(command);
     }
-    // Every class has an event of a string command; `g` has that of DEL.
+    // The marker raises an event in every class: that of a string command, and that of DEL in `g`.
     client.say("SET marker x");
     client.say("DEL marker");
     let mut seen = Vec::new();
@@ -53,7 +54,7 @@ fn creation_and_adds_notify(site: &Site) {
         ("BF.MADD m z w", &["bloom.add m"]),
         ("BF.INSERT i ITEMS x y", &["bloom.reserve i", "bloom.add i"]),
         ("BF.INSERT i ITEMS v", &["bloom.add i"]),
-        // Part-way: one is added, then the filter is full.
+        // Partly accepted: one item is added, then the filter is full.
         ("BF.MADD r b c", &["bloom.add r"]),
         ("DEL r", &["del r"]),
     ];
@@ -77,7 +78,7 @@ fn events_are_of_the_generic_class(site: &Site) {
     let server = site.start();
     let mut subscriber = subscribe(&server, "Eg");
     assert_eq!(events(&server, &mut subscriber, &["BF.ADD k a"]), ["bloom.reserve k", "bloom.add k"]);
-    // Events of strings and of modules, with the generic ones only of DEL on another database.
+    // Subscribed to the events of strings and modules. Of generic events only a DEL in another database is seen.
     let mut client = server.client();
     client.say("CONFIG SET notify-keyspace-events E$d");
     client.say("BF.ADD k b");
@@ -131,7 +132,7 @@ fn caching_clients_are_invalidated_by_changes_only(site: &Site) {
     assert_eq!(raw.say("CLIENT TRACKING ON"), "+OK\r\n");
     raw.say("BF.EXISTS k c");
     other.say("BF.ADD k a");
-    // The next thing on the connection is the reply, no invalidation.
+    // The next message on the connection is the reply, not an invalidation.
     assert_eq!(raw.say("BF.EXISTS k c"), "#f\r\n");
     other.say("BF.ADD k c");
     let push = raw.raw(b"PING\r\n");

@@ -1,5 +1,5 @@
-//! Every `redis` block of the documentation: run as it is printed, with the reply that is printed. And sentences of the
-//! documentation that no other test holds.
+//! Runs every `redis` block of the documentation and compares the printed replies. Also checks sentences of the
+//! documentation that no other test covers.
 
 use std::path::PathBuf;
 
@@ -30,7 +30,7 @@ fn every_example_replies_as_printed(site: &Site) {
     assert!(blocks >= 10, "only {blocks} examples found");
 }
 
-/// README.md and everything in docs/.
+/// Returns README.md and all pages in docs/.
 fn pages() -> Vec<PathBuf> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let docs = std::fs::read_dir(root.join("docs")).expect("docs/");
@@ -40,7 +40,7 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// A line that begins with `> ` is a command; the lines up to the next one are its reply.
+/// Runs a block. A line that begins with `> ` is a command; the lines up to the next one are its reply.
 fn run(client: &mut Client, block: &str, page: &str) {
     let mut lines = block.lines().peekable();
     while let Some(line) = lines.next() {
@@ -55,7 +55,7 @@ fn run(client: &mut Client, block: &str, page: &str) {
     }
 }
 
-/// A reply as redis-cli prints it.
+/// Returns a reply as redis-cli prints it.
 fn printed(value: &Value, indent: &str) -> String {
     match value {
         Value::Nil => "(nil)".to_owned(),

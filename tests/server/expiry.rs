@@ -1,4 +1,4 @@
-//! Filters that are given a time to live when they are made.
+//! Filters that get a time to live when they are created.
 
 use crate::harness::{Site, Test, tests, wait_until};
 use crate::journeys::append_only;
@@ -9,7 +9,7 @@ pub(crate) const TESTS: &[Test] = tests![
     replicas_and_the_append_only_file_have_the_same_time,
 ];
 
-/// What makes a filter with a time to live, but for the option and what follows it.
+/// Commands that create a filter with a time to live, except for the option and what follows it.
 const MAKERS: [(&str, &str); 4] = [
     ("BF.RESERVE", "0.01 100"),
     ("BF.RESERVE", "0.01 100 FORMAT redisbloom"),
@@ -30,7 +30,7 @@ fn a_filter_expires_at_its_time(site: &Site) {
         client.say(&format!("{command} gone{index} {options} PX 50{}", tail(command)));
         wait_until("the filter expires", || client.int(&format!("EXISTS gone{index}")) == 0);
     }
-    // A filter that is there keeps what it has.
+    // An existing filter keeps its time to live.
     client.say("BF.ADD plain a");
     assert_eq!(client.say("BF.INSERT plain EX 10 ITEMS a b"), "[0, 1]");
     assert_eq!(client.int("TTL plain"), -1);

@@ -1,4 +1,4 @@
-//! Payloads nobody sane would send: RESTORE replies with an error, never with an abort, a hang or a huge allocation.
+//! Malicious payloads: RESTORE replies with an error, never with an abort, a hang or a huge allocation.
 
 use crate::harness::{Client, Server, Site, Test, crc64, reseal, tests, wait_until};
 
@@ -29,7 +29,7 @@ fn restore(client: &mut Client, key: &str, payload: &[u8]) -> String {
     client.ask(&[b"RESTORE", key.as_bytes(), b"0", payload])
 }
 
-/// A payload of a small filter of two layers.
+/// Returns a payload of a small filter of two layers.
 fn small_payload(client: &mut Client) -> Vec<u8> {
     client.say("BF.RESERVE k 0.01 3");
     client.say("BF.MADD k a b c d");
@@ -57,7 +57,7 @@ fn a_payload_cut_anywhere_is_bad_data(site: &Site) {
         let mut cut = [&value[..length], trailer].concat();
         reseal(&mut cut);
         assert_eq!(restore(&mut client, "new", &cut), "-ERR Bad data format", "cut to {length}");
-        // Without a matching checksum it does not even get that far.
+        // Without a matching checksum the server refuses it earlier.
         let torn = &payload[..length];
         assert_eq!(restore(&mut client, "new", torn), "-ERR DUMP payload version or checksum are wrong");
     }
@@ -66,7 +66,7 @@ fn a_payload_cut_anywhere_is_bad_data(site: &Site) {
     assert_eq!(client.digest("new"), client.digest("k"));
 }
 
-/// Restores a payload; if it is taken, everything that can be done with a filter must work on it.
+/// Restores a payload. If it is accepted, every command must work on the filter.
 fn survive(client: &mut Client, payload: &[u8]) -> bool {
     let reply = restore(client, "new", payload);
     if reply != "+OK" {
@@ -86,7 +86,7 @@ fn survive(client: &mut Client, payload: &[u8]) -> bool {
             ["0", "1", "-ERR problem inserting into filter", "-ERR non scaling filter is full"]
                 .contains(&reply.as_str())
         );
-        // What is accepted must be accepted again.
+        // The dump of an accepted filter must be accepted again.
         let again = client.bytes(&["DUMP", "new"]);
         assert_eq!(client.ask(&[b"RESTORE".as_slice(), b"new", b"0", &again, b"REPLACE"]), "+OK");
     }
@@ -98,7 +98,7 @@ fn a_payload_with_an_altered_byte_never_hurts(site: &Site) {
     let server = uncompressed(site);
     let mut client = server.client();
     let payload = small_payload(&mut client);
-    // A record of two layers, then their cells: a flipped bit there is noticed by the count of set cells.
+    // A record of two layers, then their cells. The count of set cells detects a flipped bit there.
     let arrays = header_at(&payload) + 48 + 2 * 40;
     for at in 1..payload.len() - TRAILER_BYTES {
         for change in [0x01, 0x80, 0xff, payload[at], payload[at] ^ 0xff] {
@@ -171,12 +171,12 @@ fn a_payload_with_fields_missing_or_left_over_is_bad_data(site: &Site) {
     let (prefix, fields) = value.split_at(PREFIX_BYTES);
     let fields = &fields[..fields.len() - 1];
     let variants: [Vec<u8>; 6] = [
-        // No field at all.
+        // No fields.
         [prefix, b"\0"].concat(),
-        // One string too many, and an integer too many.
+        // An additional string, and an additional integer.
         [prefix, fields, b"\x05\x01x\0"].concat(),
         [prefix, fields, b"\x02\x01\0"].concat(),
-        // Other kinds of field than a string.
+        // Fields of other types than a string.
         [prefix, b"\x02\x01", fields, b"\0"].concat(),
         [prefix, b"\x04\0\0\0\0\0\0\0\0", fields, b"\0"].concat(),
         // An empty header.
@@ -189,7 +189,7 @@ fn a_payload_with_fields_missing_or_left_over_is_bad_data(site: &Site) {
     }
 }
 
-/// A payload of a filter of RedisBloom with one layer of 64 bits, from one that the server dumped.
+/// Returns a payload of a filter of RedisBloom with one layer of 64 bits, from one that the server dumped.
 #[expect(clippy::big_endian_bytes, reason = "numbers in an RDB file are big-endian")]
 fn redisbloom_payload(dumped: &[u8], items: u64, layer_items: u64) -> Vec<u8> {
     let (value, trailer) = dumped.split_at(dumped.len() - TRAILER_BYTES);
@@ -216,7 +216,7 @@ fn a_payload_with_an_impossible_count_is_counted_as_far_as_can_be(site: &Site) {
     let mut client = server.client();
     client.say("BF.RESERVE k 0.01 3 FORMAT redisbloom");
     let dumped = client.bytes(&["DUMP", "k"]);
-    // More than the layer has bits, and a number that is our own header's beginning when a chunk is loaded.
+    // More than the bits of the layer, and a number with the first bytes of everbloom's own header.
     let magic = u64::from_le_bytes(*b"evbl\x01\x00\x01\x00");
     for items in [64, 65, 1 << 40, magic, i64::MAX.unsigned_abs()] {
         let payload = redisbloom_payload(&dumped, items, items);
@@ -232,7 +232,7 @@ fn a_payload_with_an_impossible_count_is_counted_as_far_as_can_be(site: &Site) {
             assert_eq!(restore(&mut client, "other", &payload), "-ERR Bad data format", "{items} items");
         }
     }
-    // Numbers that BF.CARD would show as negative ones.
+    // Numbers that BF.CARD would show as negative.
     for items in [1 << 63, u64::MAX] {
         let payload = redisbloom_payload(&dumped, items, items);
         assert_eq!(restore(&mut client, "other", &payload), "-ERR Bad data format", "{items} items");
@@ -261,7 +261,7 @@ fn a_blob_of_very_many_probes_is_refused(site: &Site) {
     assert_eq!(client.say("BF.ADD k a"), "-ERR problem inserting into filter");
 }
 
-/// Where a field of the header is: the offset of `evbl` in the bytes, and of the field in the header.
+/// Returns the offset of the header in the bytes: the position of `evbl`.
 fn header_at(bytes: &[u8]) -> usize {
     bytes.windows(4).position(|window| window == b"evbl").expect("a header")
 }
@@ -293,7 +293,7 @@ fn a_tiny_payload_cannot_take_much_memory(site: &Site) {
     assert!(grown < 64 << 20, "{grown} bytes more");
 }
 
-/// A header of BF.SCANDUMP with its seal, as docs/formats.md gives it.
+/// Returns a header of BF.SCANDUMP with its seal, as docs/formats.md specifies it.
 fn seal_header(header: &[u8], mark: &[u8]) -> Vec<u8> {
     let digest = |bytes: &[u8]| murmur3::murmur3_x64_128(&mut &*bytes, 0).unwrap().to_le_bytes();
     let place = [&digest(header)[..], &[0; 32], mark].concat();
@@ -343,7 +343,7 @@ fn refused_payloads_do_not_fill_the_log(site: &Site) {
     for _ in 0..MANY {
         assert_eq!(restore(&mut client, "new", &payload), "-ERR Bad data format");
     }
-    // The lines written and the number left out add up; that number is logged once the flood is over.
+    // The numbers of written and omitted lines add up. The latter is logged after the flood.
     let counts = || {
         let log = server.log();
         let lines = log.lines().filter_map(|line| line.split_once("a filter cannot be loaded: "));

@@ -1,4 +1,4 @@
-//! What can be learnt about filters and the module: BF.INFO, BF.DEBUG, BF.CARD, INFO, MODULE LIST.
+//! Information about filters and the module: BF.INFO, BF.DEBUG, BF.CARD, INFO, MODULE LIST.
 
 use crate::harness::{Client, Site, Test, tests, wait_until};
 
@@ -40,7 +40,7 @@ fn fill(client: &mut Client, key: &str, items: i64) {
     }
 }
 
-/// The number in `[n]`.
+/// Returns the number in `[n]`.
 fn number(reply: &str) -> u64 {
     reply.trim_matches(['[', ']']).parse().unwrap_or_else(|_| panic!("{reply}"))
 }
@@ -56,7 +56,7 @@ fn card_counts_items_that_were_added(site: &Site) {
     assert_eq!(client.int("BF.CARD k"), 0);
 }
 
-/// A field of a line of BF.DEBUG.
+/// Returns a field of a line of BF.DEBUG.
 fn field<'a>(line: &'a str, name: &str) -> &'a str {
     line.trim_matches('"')
         .split(' ')
@@ -90,7 +90,7 @@ fn debug_describes_every_layer(site: &Site) {
         assert!(set > items && set <= items * hashes, "{line}");
         assert_eq!(field(line, "layout"), "scattered", "{line}");
     }
-    // The promise is kept over all layers together.
+    // The promise holds over all layers together.
     let sum: f64 = lines[1..].iter().map(|line| field(line, "ratio").parse::<f64>().unwrap()).sum();
     assert!(sum <= 0.01, "{sum}");
 }
@@ -105,7 +105,7 @@ fn debug_shows_the_layout_of_small_and_large_layers(site: &Site) {
     assert_eq!(field(&small, "layout"), "scattered", "{small}");
     assert_eq!(field(&large, "layout"), "paged", "{large}");
     assert!(field(&large, "lines").parse::<u32>().unwrap() >= 2, "{large}");
-    // The bits per item that the project promises for a fixed filter at 1 %.
+    // The promised bits per item of a fixed filter at 1 %.
     let bits: f64 = field(&large, "bits").parse().unwrap();
     assert!(bits / 1e7 <= 9.70, "{large}");
 }
@@ -121,7 +121,7 @@ fn size_is_the_memory_of_the_filter(site: &Site) {
         let bytes: u64 = field(&line, "bytes").parse().unwrap();
         assert!(size > bytes && size < bytes + 300, "{size} for {line}");
         let usage = client.int("MEMORY USAGE k").unsigned_abs();
-        // The allocator rounds up, by less than a quarter.
+        // The allocator rounds up by less than a quarter.
         assert!(usage >= size && usage < size + size / 4 + 200, "MEMORY USAGE {usage}, size {size}");
     }
 }
@@ -154,7 +154,7 @@ fn the_info_section_counts_filters_items_and_bytes(site: &Site) {
     assert_eq!(client.info_number("bf_items"), 203);
     assert_eq!(client.say("SAVE"), "+OK");
     assert_eq!(client.say("DEBUG RELOAD"), "+OK");
-    // Some servers free what was there before in the background.
+    // Some servers free the earlier filters in the background.
     wait_until("the filters of before are gone", || client.info_number("bf_filters") == 2);
     assert_eq!(client.info_number("bf_items"), 203);
     client.say("FLUSHALL SYNC");
@@ -187,7 +187,7 @@ fn the_module_is_named_bf(site: &Site) {
     let text = String::from_utf8(client.bytes(&["INFO", "modules"])).unwrap();
     assert!(text.contains("module:name=bf,"), "{text}");
     assert!(text.contains("handle-io-errors"), "{text}");
-    // Its data types may be in use: it cannot be unloaded, and the attempt hurts nobody.
+    // Its data types may be in use, so it cannot be unloaded. The attempt has no effect.
     client.say("BF.ADD k a");
     assert!(client.say("MODULE UNLOAD bf").starts_with("-ERR"));
     assert_eq!(client.say("BF.EXISTS k a"), "1");

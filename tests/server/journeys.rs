@@ -1,4 +1,4 @@
-//! What a server does with its filters, each with filters of every kind at once: they are the same afterwards.
+//! What a server does with its filters, each for filters of every kind at once: they are unchanged afterwards.
 
 use crate::dump::{self, travel};
 use crate::foreign;
@@ -18,7 +18,8 @@ pub(crate) const TESTS: &[Test] = tests![
     migration,
 ];
 
-/// Options as unlike the defaults as can be: what is loaded or replicated is explicit, and needs none of them.
+/// Sets options that differ from the defaults as much as possible. Loaded and replicated filters do not depend on
+/// them.
 pub(crate) fn unlike(launch: Launch) -> Launch {
     [
         "bf.error-rate 0.25",
@@ -33,7 +34,7 @@ pub(crate) fn unlike(launch: Launch) -> Launch {
     .fold(launch, |launch, option| launch.with_option(*option))
 }
 
-/// A replica with other options, which ends at any error from its primary.
+/// Starts a replica with other options, which exits on any error from its primary.
 pub(crate) fn strict(launch: Launch) -> Launch {
     unlike(launch).with("propagation-error-behavior panic")
 }
@@ -54,14 +55,14 @@ pub(crate) fn rewrite(client: &mut Client) {
     assert_eq!(client.info("aof_last_bgrewrite_status").as_deref(), Some("ok"));
 }
 
-/// The bytes of the base file of an append-only file.
+/// Returns the bytes of the base file of an append-only file.
 pub(crate) fn append_only_base(server: &Server) -> Vec<u8> {
     let dir = std::fs::read_dir(server.dir().join("appendonlydir")).unwrap();
     let base = dir.map(|entry| entry.unwrap().path()).find(|path| path.to_string_lossy().contains(".base."));
     std::fs::read(base.unwrap()).unwrap()
 }
 
-/// Two sets of filters: the option that says how RedisBloom 1.1 hashed is true of the second only.
+/// Two sets of filters. Only the second one needs the setting for the hash of RedisBloom 1.1.
 #[derive(Clone, Copy)]
 enum Set {
     Every,
@@ -78,7 +79,7 @@ impl Set {
         }
     }
 
-    /// Makes the filters of the set, and one with a time to live.
+    /// Creates the filters of the set, and one with a time to live.
     fn fill(self, client: &mut Client) -> Vec<Filter> {
         client.say("BF.ADD long-lived a");
         assert_eq!(client.int("EXPIRE long-lived 100000"), 1);
@@ -89,7 +90,7 @@ impl Set {
     }
 }
 
-/// Checks that the server has the filters and goes on with them, without a limit now.
+/// Checks that the server has the filters and can use them, now without a limit.
 fn assert_kept(client: &mut Client, filters: &[Filter], way: &str) {
     assert_same(client, filters, way);
     assert!(client.int("TTL long-lived") > 0, "{way}");
@@ -103,7 +104,7 @@ fn assert_same(client: &mut Client, filters: &[Filter], way: &str) {
     filters.iter().for_each(|filter| filter.assert_same(client, &filter.key, way));
 }
 
-/// Fills a server, saves, kills it, and compares what the next one has.
+/// Fills a server, saves, kills it, and compares the filters of the next one.
 fn survive(
     site: &Site,
     way: &str,
@@ -179,7 +180,7 @@ fn an_append_only_file_rewritten_as_a_snapshot(site: &Site) {
     );
 }
 
-/// What docs/migrating-from-redisbloom.md does with `redis-cli --pipe`.
+/// Does what docs/migrating-from-redisbloom.md does with `redis-cli --pipe`.
 fn a_rewritten_append_only_file_sent_by_a_client(site: &Site) {
     for set in SETS {
         let server = append_only(set.launch(site), "no").start();
@@ -202,7 +203,7 @@ fn a_rewritten_append_only_file_sent_by_a_client(site: &Site) {
 /// A way to copy the filter `from` to the vacant key `to`.
 type Copy = fn(client: &mut Client, from: &str, to: &str);
 
-/// The ways whose copy is equal. The last one leaves no original.
+/// The ways whose copy is equal. The last one removes the original.
 const COPIES: &[(&str, Copy)] = &[
     ("COPY", |client, from, to| assert_eq!(client.int(&format!("COPY {from} {to}")), 1)),
     ("chunks", travel),
@@ -211,7 +212,7 @@ const COPIES: &[(&str, Copy)] = &[
         assert_eq!(foreign::restore(client, to, &payload), "+OK", "{from}");
         assert_eq!(client.bytes(&["DUMP", to]), payload, "{from}");
         assert_eq!(foreign::restore(client, to, &payload), "-BUSYKEY Target key name already exists.");
-        // Over itself, and with a time to live.
+        // Replaces an existing filter, with a time to live.
         assert_eq!(client.ask(&[b"RESTORE", to.as_bytes(), b"50000", &payload, b"REPLACE"]), "+OK");
         assert_eq!(client.int(&format!("PERSIST {to}")), 1);
     }),
@@ -234,7 +235,7 @@ fn copies_on_a_server_and_its_replica(site: &Site) {
             let key = &filter.key;
             client.say(&format!("BF.MERGE merged {key} FORCE"));
             filter.assert_members(&mut client, "merged", "BF.MERGE");
-            // A dump that is only half there.
+            // A dump that is only partly loaded.
             for (iterator, data) in dump::chunks(&mut client, key).into_iter().take(2) {
                 assert_eq!(dump::load(&mut client, "half", iterator, &data), "+OK", "{key}");
             }

@@ -1,4 +1,4 @@
-//! A filter is a key like any other: it is renamed, copied, expires, moves, is evicted and deleted.
+//! A filter is a key like any other: it is renamed, copied, expires, is moved, evicted and deleted.
 
 use crate::harness::{Client, Site, Test, tests, wait_until};
 
@@ -73,7 +73,7 @@ fn a_filter_expires(site: &Site) {
     client.say("BF.ADD k a");
     assert_eq!(client.int("TTL k"), -1);
     assert_eq!(client.int("EXPIRE k 1000"), 1);
-    // Neither an add nor a check touches the time to live.
+    // Neither an add nor a lookup changes the time to live.
     client.say("BF.MADD k b c");
     client.say("BF.EXISTS k b");
     assert!(client.int("TTL k") > 900);
@@ -113,7 +113,7 @@ fn a_filter_moves_between_databases(site: &Site) {
     assert_eq!(client.int("BF.ADD k c"), 1);
 }
 
-/// Makes a filter of about 12 MB whose every page is in use.
+/// Creates a filter of about 12 MB with every page in use.
 fn big(client: &mut Client, key: &str) {
     assert_eq!(client.say(&format!("BF.RESERVE {key} 0.01 10000000")), "+OK");
     for batch in 0..20 {
@@ -147,7 +147,7 @@ fn deleted_filters_give_their_memory_back(site: &Site) {
 
 fn unlink_frees_a_big_filter(site: &Site) {
     gives_memory_back(site, "UNLINK a b c");
-    // In the background: the server counts what its other thread freed.
+    // Freed in the background: the server counts what its other thread freed.
     let server = site.start();
     let mut client = server.client();
     let freed = client.info_number("lazyfreed_objects");
@@ -155,7 +155,7 @@ fn unlink_frees_a_big_filter(site: &Site) {
     assert!(client.int("MEMORY USAGE k") >= 128 << 20);
     assert_eq!(client.int("UNLINK k"), 1);
     wait_until("lazily freed", || client.info_number("lazyfreed_objects") > freed);
-    // A smaller one is not worth it, though it has some layers.
+    // A smaller one is freed immediately, although it has some layers.
     wait_until("idle", || client.info_number("lazyfree_pending_objects") == 0);
     let freed = client.info_number("lazyfreed_objects");
     assert_eq!(client.say("BF.RESERVE k 0.01 100000000 NONSCALING"), "+OK");
@@ -180,7 +180,7 @@ fn a_default_filter_takes_at_most_330_bytes(site: &Site) {
     let mut client = server.client();
     client.say("BF.ADD k a");
     let usage = client.int("MEMORY USAGE k");
-    // jemalloc's sizes. Where the C library's malloc stands in, the server counts what it puts in front of each block too.
+    // jemalloc's sizes. With the C library's malloc the server also counts its bytes before each block.
     let most = if client.info("mem_allocator").as_deref() == Some("libc") { 360 } else { 330 };
     assert!((150..=most).contains(&usage), "{usage} bytes");
 }
@@ -212,15 +212,15 @@ fn filters_are_evicted_when_memory_is_short(site: &Site) {
     assert!(client.info_number("used_memory") < limit + 2_000_000);
     let left = client.int("DBSIZE");
     assert!((10..100).contains(&left), "{left} filters left");
-    // The server may be a few bytes below its limit, and then evicts one more for the reply of the next INFO.
+    // The server may be a few bytes below its limit, and then evicts one more filter for the reply of the next INFO.
     wait_until("evicted filters gone", || {
         client.info_number("bf_filters") == client.int("DBSIZE").unsigned_abs()
     });
 }
 
-/// Evicts from `filters` filters of that capacity until about half of them are left.
+/// Evicts filters from `filters` filters of this capacity until about half of them remain.
 fn evicts_no_more_than_needed(site: &Site, capacity: u64, filters: u64) {
-    // The default of Valkey from 8.0 on: what is evicted may be freed in the background.
+    // The default of Valkey from 8.0 on: evicted filters may be freed in the background.
     let server =
         site.launch().with("lazyfree-lazy-eviction yes").with("maxmemory-policy allkeys-random").start();
     let mut client = server.client();
@@ -229,7 +229,7 @@ fn evicts_no_more_than_needed(site: &Site, capacity: u64, filters: u64) {
     }
     let filter_bytes = client.int("MEMORY USAGE 0").unsigned_abs();
     let too_many = filters / 2;
-    // Half a filter more, for what the server itself needs.
+    // Half a filter more, for the memory of the server.
     let limit = client.info_number("used_memory") - too_many * filter_bytes + filter_bytes / 2;
     client.say(&format!("CONFIG SET maxmemory {limit}"));
     wait_until("enough evicted", || {
@@ -244,7 +244,7 @@ fn evicts_no_more_than_needed(site: &Site, capacity: u64, filters: u64) {
 }
 
 fn eviction_takes_no_more_filters_than_needed(site: &Site) {
-    // 5 MB, 125 MB, and 250 MB, which is otherwise freed in the background; no page of them is ever written to.
+    // 5 MB, 125 MB, and 250 MB, which is otherwise freed in the background. None of their pages is ever written to.
     evicts_no_more_than_needed(site, 4_000_000, 50);
     evicts_no_more_than_needed(site, 100_000_000, 40);
     evicts_no_more_than_needed(site, 200_000_000, 40);
@@ -268,8 +268,8 @@ fn writes_that_need_memory_are_refused_when_it_is_short(site: &Site) {
     assert_eq!(client.int("BF.ADD k b"), 1);
 }
 
-/// So that active defragmentation does not move them in one call, which nobody can interrupt; what is laborious is freed in
-/// the background, too, which can be seen.
+/// A large effort prevents active defragmentation from moving such filters in a single, uninterruptible call. It also
+/// makes the server free them in the background, which this test can observe.
 fn filters_of_many_layers_are_laborious(site: &Site) {
     let server = site.start();
     let mut client = server.client();

@@ -1,4 +1,4 @@
-//! The kinds of filters as a table, and filters of every kind in a server: made, checked, used on.
+//! The table of kinds, and filters of every kind in a server: created, checked, used.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,7 +7,7 @@ use crate::harness::{Client, show};
 use crate::import;
 use crate::vectors::systems;
 
-/// The kinds: a name and the commands that make a filter of it. `$` is its key, `#` its capacity and `@` its shape.
+/// The kinds: a name and the commands that create a filter of it. `$` is its key, `#` its capacity and `@` its shape.
 pub(crate) const KINDS: &[(&str, &[&str])] = &[
     ("created-by-add", &["BF.ADD $ first"]),
     ("scaling", &["BF.RESERVE $ 0.001 # EXPANSION 3"]),
@@ -16,7 +16,7 @@ pub(crate) const KINDS: &[(&str, &[&str])] = &[
     ("saturating", &["BF.RESERVE $ 0.01 # NONSCALING SATURATE"]),
     ("keyed", &["BF.RESERVE $ 0.01 # KEYED"]),
     ("counting", &["BF.RESERVE $ 0.001 # COUNTING", "BF.MADD $ twice twice gone gone", "BF.DEL $ gone gone"]),
-    // Five distinct items, which take a place each, however often they were added.
+    // Five distinct items, each of which takes capacity once, however often it was added.
     ("counting-fixed", &["BF.RESERVE $ 0.0001 # COUNTING NONSCALING", "BF.MADD $ a a a a a b c d e"]),
     ("counting-saturating", &["BF.RESERVE $ 0.01 # NONSCALING SATURATE COUNTING"]),
     ("keyed-counting", &["BF.INSERT $ CAPACITY # KEYED COUNTING ITEMS a a b", "BF.DEL $ b"]),
@@ -35,12 +35,12 @@ pub(crate) const KINDS: &[(&str, &[&str])] = &[
     ("united-windows", &["BF.MERGE $ window-@ FORCE"]),
 ];
 
-/// The shapes that a filter of every kind is made in: a name, a capacity, how many items are added. A filter whose name
-/// begins with `cleared` is then cleared and gets one item.
+/// The shapes of the filters of every kind: a name, a capacity, the number of added items. A filter whose name begins
+/// with `cleared` is then cleared and gets one item.
 const SHAPES: [(&str, &str, usize); 4] =
     [("empty", "1000", 0), ("grown", "10", 300), ("cleared", "10", 300), ("paged", "500000", 300)];
 
-/// Makes a filter of a kind.
+/// Creates a filter of a kind.
 pub(crate) fn make(client: &mut Client, kind: &[&str], key: &str, capacity: &str, shape: &str) {
     for line in kind {
         let line = line.replace('$', key).replace('#', capacity).replace('@', shape);
@@ -49,7 +49,7 @@ pub(crate) fn make(client: &mut Client, kind: &[&str], key: &str, capacity: &str
     }
 }
 
-/// A filter in a server, and what is known of it.
+/// A filter in a server, and its expected state.
 pub(crate) struct Filter {
     pub(crate) key: String,
     /// Items that must be found in it.
@@ -62,7 +62,7 @@ pub(crate) struct Filter {
     more: (Vec<String>, String),
 }
 
-/// What a journey must not change.
+/// The state that a journey must not change.
 #[derive(Debug, Default, PartialEq)]
 struct State {
     digest: String,
@@ -71,7 +71,7 @@ struct State {
 
 impl State {
     fn of(client: &mut Client, key: &str) -> Self {
-        // Not the size in bytes, which depends on the allocator.
+        // The size in bytes depends on the allocator, so it is not included.
         let commands =
             ["BF.CARD $", "BF.DEBUG $", "BF.INFO $ CAPACITY", "BF.INFO $ FILTERS", "BF.INFO $ EXPANSION"];
         let described = commands.map(|command| client.say(&command.replace('$', key)));
@@ -85,7 +85,7 @@ impl Filter {
         Self { key, members: Vec::new(), recorded: None, at_ms: None, state, more }
     }
 
-    /// Adds items; those that the filter takes become members.
+    /// Adds items. Accepted items become members.
     fn add(&mut self, client: &mut Client, items: Vec<Vec<u8>>) {
         let replies = add(client, &self.key, self.at_ms, &items);
         let taken = replies.iter().take_while(|reply| matches!(reply.as_str(), "0" | "1")).count();
@@ -108,7 +108,7 @@ impl Filter {
         self
     }
 
-    /// Checks that the filter under a key is this one as it was.
+    /// Checks that the filter under a key has the recorded state.
     pub(crate) fn assert_same(&self, client: &mut Client, key: &str, way: &str) {
         assert_eq!(State::of(client, key), self.state, "{} by {way}", self.key);
         self.assert_members(client, key, way);
@@ -117,13 +117,13 @@ impl Filter {
         }
     }
 
-    /// Checks that every item that was added is found in the filter under a key.
+    /// Checks that every added item is found in the filter under a key.
     pub(crate) fn assert_members(&self, client: &mut Client, key: &str, way: &str) {
         let found = foreign::lookups(client, key, &self.members);
         assert!(found.iter().all(|reply| *reply == '1'), "{} lost an item by {way}", self.key);
     }
 
-    /// Checks that the filter under a key takes more items as it would have at first.
+    /// Checks that the filter under a key accepts further items as the original did.
     pub(crate) fn assert_goes_on(&self, client: &mut Client, key: &str, way: &str) {
         let replies = self.add_more(client, key);
         assert_eq!((replies, client.digest(key)), self.more, "{} by {way}, going on", self.key);
@@ -140,15 +140,15 @@ fn add(client: &mut Client, key: &str, at_ms: Option<u64>, items: &[Vec<u8>]) ->
     client.array(&words).iter().map(show).collect()
 }
 
-/// Items to add: three that are empty or binary, then numbered ones.
+/// Returns items: three that are empty or binary, then numbered ones.
 fn items(count: usize) -> Vec<Vec<u8>> {
     let special = [b"".to_vec(), b"\0".to_vec(), b"\xff\r\n".to_vec()];
     let numbered = (0..count).map(|number| format!("item-{number}").into_bytes());
     special.into_iter().chain(numbered).take(count).collect()
 }
 
-/// Makes filters of every kind in every shape, one of every client's scheme, and the recorded ones whose bytes say how
-/// they hash.
+/// Creates filters of every kind in every shape, one of every client's scheme, and the recorded ones whose bytes
+/// determine their hash.
 pub(crate) fn fill(client: &mut Client) -> Vec<Filter> {
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_millis();
     let now_ms = u64::try_from(now_ms).expect("a time in milliseconds");
@@ -158,7 +158,7 @@ pub(crate) fn fill(client: &mut Client) -> Vec<Filter> {
             let mut filter = Filter::new(format!("{name}-{shape}"));
             make(client, kind, &filter.key, capacity, shape);
             if count > 0 && name.contains("window") {
-                // In all generations but the oldest ones, which may expire meanwhile.
+                // The items are in all generations but the oldest ones, which may expire meanwhile.
                 for (part, items) in (0..).zip(items(count).chunks(30)) {
                     filter.at_ms = Some(now_ms - part * 7919 % 9000 * 1000);
                     filter.add(client, items.to_vec());
@@ -186,7 +186,7 @@ pub(crate) fn fill(client: &mut Client) -> Vec<Filter> {
     filters.into_iter().map(|filter| filter.record_state(client)).collect()
 }
 
-/// Makes the recorded filters of RedisBloom 1.1, for a server that takes them for such.
+/// Loads the recorded filters of RedisBloom 1.1, for a server with the setting for them.
 pub(crate) fn fill_ambiguous(client: &mut Client) -> Vec<Filter> {
     let filters = restore(client, |case| case.producer == foreign::AMBIGUOUS);
     filters.into_iter().map(|filter| filter.record_state(client)).collect()
@@ -196,7 +196,7 @@ fn restore(client: &mut Client, is_chosen: fn(&Case) -> bool) -> Vec<Filter> {
     let cases = foreign::cases().into_iter().filter(is_chosen);
     let restored = cases.map(|case| {
         let mut payload = case.payload.clone();
-        // The oldest version of snapshots that has these types: every server takes it.
+        // The oldest version of snapshots with these types, which every server accepts.
         foreign::set_snapshot_version(&mut payload, 10);
         assert_eq!(foreign::restore(client, &case.key, &payload), "+OK", "{}", case.key);
         Filter { recorded: Some(case), ..Filter::new(String::new()) }

@@ -1,4 +1,4 @@
-//! The largest, the smallest and the impossible.
+//! The largest, the smallest and impossible filters.
 
 use crate::harness::{Client, Site, Test, tests};
 
@@ -61,7 +61,7 @@ fn a_filter_beyond_the_byte_limit_is_refused(site: &Site) {
     assert_eq!(client.say("BF.RESERVE k 0.01 50000"), "+OK");
     let size: u64 = client.say("BF.INFO k SIZE").trim_matches(['[', ']']).parse().unwrap();
     assert!(size <= 100_000, "{size}");
-    // The defaults are under the limit like everything else.
+    // The limit applies to the defaults too.
     client.say("CONFIG SET bf.initial-size 1000000");
     for command in ["BF.ADD d a", "BF.MADD d a b", "BF.INSERT d ITEMS a"] {
         assert_too_large(&client.say(command));
@@ -72,7 +72,7 @@ fn a_filter_beyond_the_byte_limit_is_refused(site: &Site) {
 fn a_filter_beyond_the_memory_is_refused(site: &Site) {
     let server = site.start();
     let mut client = server.client();
-    // The operator allows anything; the machine does not.
+    // The operator allows any size; the machine does not.
     assert_eq!(client.say("CONFIG SET bf.max-filter-bytes 70368744177664"), "+OK");
     for capacity in ["1099511627776", "800000000000", "600000000000"] {
         for rate in ["0.01", "0.000001"] {
@@ -95,7 +95,7 @@ fn a_filter_beyond_maxmemory_is_refused(site: &Site) {
     assert_eq!(client.int("EXISTS large"), 0);
 }
 
-/// Adds new items until one is refused; how many were taken, and the refusal.
+/// Adds new items until one is refused. Returns the number of accepted items, and the refusal.
 fn add_until_refused(client: &mut Client, key: &str, most: u32) -> (i64, String) {
     for item in 0..most {
         let reply = client.say(&format!("BF.ADD {key} item-{item}"));
@@ -114,7 +114,7 @@ fn growth_beyond_the_byte_limit_is_refused_and_leaves_the_filter(site: &Site) {
     assert_eq!(refusal, "-ERR problem inserting into filter");
     assert!(items >= 300, "{items}");
     let digest = client.digest("k");
-    // What is there is still there and still found; each refusal is an element, and the rest goes on.
+    // Existing items are still found. Each refusal is an element, and the next items follow.
     let refused = "-ERR problem inserting into filter";
     let reply = client.say("BF.MADD k new-1 item-0 new-2 item-1");
     assert_eq!(reply, format!("[{refused}, 0, {refused}, 0]"));
@@ -214,7 +214,7 @@ fn a_chain_ends_at_its_last_layer(site: &Site) {
     assert_eq!(client.say("BF.ADD k item-0"), "0");
     assert_eq!(client.say("DEBUG RELOAD"), "+OK");
     assert_eq!(client.int("BF.CARD k"), items);
-    // A factor that overflows the capacity of the next layer ends a chain too.
+    // A factor that overflows the capacity of the next layer ends the growth too.
     assert_eq!(client.say("BF.RESERVE wide 0.01 1 EXPANSION 32768"), "+OK");
     assert_eq!(client.say("BF.MADD wide a b c d"), "[1, 1, 1, 1]");
 }

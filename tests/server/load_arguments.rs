@@ -1,4 +1,4 @@
-//! The arguments with which the module is loaded, MODULE LOADEX, and what a mistake in them does.
+//! The arguments of loadmodule, MODULE LOADEX, and the effect of errors in them.
 
 use crate::config::{assert_made, get};
 use crate::harness::{Site, Test, tests};
@@ -35,17 +35,17 @@ fn load_arguments_are_understood_in_every_spelling(site: &Site) {
         assert_made(&mut client, 100, 0.01, 7);
         assert_eq!(get(&mut client, "bf.max-filter-bytes"), "1048576");
     }
-    // RedisBloom lets a single empty argument pass.
+    // RedisBloom accepts a single empty argument.
     let server = site.launch().with_module_args(&[""]).start();
     assert_made(&mut server.client(), 100, 0.01, 2);
-    // An option in the file overrides an argument: it comes later.
+    // A setting in the file overrides an argument, because it comes later.
     let server =
         site.launch().with_module_args(&["INITIAL_SIZE", "5"]).with_option("bf.initial-size 6").start();
     assert_made(&mut server.client(), 6, 0.01, 2);
 }
 
 fn arguments_of_cuckoo_filters_are_ignored(site: &Site) {
-    // As RedisBloom's users have them in their configuration.
+    // These are arguments in the configurations of RedisBloom's users.
     let arguments =
         ["CF_MAX_EXPANSIONS", "16", "INITIAL_SIZE", "400", "cf-bucket-size", "abc", "Cf-x%s", "%n"];
     let server = site.launch().with_module_args(&arguments).start();
@@ -65,14 +65,14 @@ fn a_second_module_of_that_name_is_refused_and_explained(site: &Site) {
     assert_eq!(client.say("CONFIG SET bf.initial-size 55"), "+OK");
     let copy = server.dir().join("copy.so");
     std::fs::copy(&site.module, &copy).unwrap();
-    // Another file, and the same one again, which the server does not load a second time.
+    // Another file, and the same file again, which the server does not load twice.
     for (path, lines) in [(&copy, 1), (&site.module, 2)] {
         let reply = client.ask(&["MODULE", "LOAD", path.to_str().unwrap(), "INITIAL_SIZE", "66"]);
         assert!(reply.starts_with("-ERR Error loading the extension"), "{reply}");
         let log = server.log();
         assert_eq!(log.matches("a module named bf is loaded already").count(), lines, "{log}");
         assert!(log.contains("MODULE LIST") && log.contains("loadmodule"), "{log}");
-        // The one that is there goes on as it was.
+        // The loaded module keeps working.
         assert_eq!(get(&mut client, "bf.initial-size"), "55");
         assert_made(&mut client, 55, 0.01, 2);
     }
@@ -95,13 +95,13 @@ const BAD_ARGUMENTS: &[&[&str]] = &[
     &["bf-expansion-factor", "two"],
     &["bf.max-filter-bytes", "1"],
     &["NO_SUCH_OPTION", "1"],
-    // A good one before a bad one must leave nothing behind.
+    // A valid argument before an invalid one must have no effect.
     &["ERROR_RATE", "0.5", "NO_SUCH_OPTION", "1"],
     &["ERROR_RATE", "%s%n%s%n"],
     &["%s%n%s%n", "1"],
 ];
 
-/// The last warning of the module in a log.
+/// Asserts that the last warning of the module in a log contains these words.
 fn assert_log_names(log: &str, words: &[&str]) {
     let named = log.lines().any(|line| {
         let lower = line.to_lowercase();
@@ -128,7 +128,7 @@ fn a_bad_load_argument_refuses_the_module_and_spares_the_server(site: &Site) {
     for word in ["ERROR_RATE", "INITIAL_SIZE", "expansion-factor", "max-filter-bytes", "NO_SUCH_OPTION"] {
         assert_log_names(&log, &[word]);
     }
-    // The next attempt, without a mistake, works.
+    // The next attempt, with valid arguments, works.
     assert_eq!(client.ask(&["MODULE", "LOAD", module, "INITIAL_SIZE", "9"]), "+OK");
     assert_made(&mut client, 9, 0.01, 2);
     assert_eq!(client.say("BF.MADD k a b"), "[1, 1]");
@@ -142,8 +142,8 @@ fn options_can_be_given_to_module_loadex(site: &Site) {
         let command: Vec<&str> = ["MODULE", "LOADEX", module].into_iter().chain(options.split(' ')).collect();
         client.ask(&command)
     };
-    // Not a name that does not exist: servers then unload a module they cannot unload, and Valkey crashes at
-    // that.
+    // Names that do not exist are not tested: servers then try to unload a module that cannot be unloaded, and Valkey
+    // crashes.
     for bad in [
         "CONFIG bf.initial-size 0",
         "CONFIG bf.initial-size many",

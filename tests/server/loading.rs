@@ -1,4 +1,4 @@
-//! Whose filters the byte limit holds for when they are loaded whole: a client's, and nobody else's.
+//! The byte limit for filters that are loaded whole: it applies to a client's filters only.
 
 use crate::harness::{Client, Server, Site, Test, tests, wait_until};
 use crate::limits::assert_too_large;
@@ -14,7 +14,7 @@ fn restore(client: &mut Client, key: &str, payload: &[u8]) -> String {
     client.ask(&[b"RESTORE", key.as_bytes(), b"0", payload])
 }
 
-/// The reply of RESTORE to a payload that the module refuses; the reason is in the log.
+/// The reply of RESTORE to a payload that the module refuses. The reason is in the log.
 const BAD_PAYLOAD: &str = "-ERR Bad data format";
 
 fn assert_logged(server: &Server, reason: &str) {
@@ -38,7 +38,7 @@ fn a_filter_that_a_client_restores_is_under_the_byte_limit(site: &Site) {
     let script = "return redis.call('RESTORE', KEYS[1], 0, ARGV[1])";
     let reply = client.ask(&[b"EVAL", script.as_bytes(), b"1", b"new", &payload]);
     assert!(reply.contains("Bad data format"), "{reply}");
-    // As for filters that are made, the server's own limit counts too.
+    // As for new filters, the server's own limit applies too.
     client.say("CONFIG SET bf.max-filter-bytes 64gb");
     client.say("CONFIG SET maxmemory 1gb");
     assert_eq!(restore(&mut client, "new", &payload), BAD_PAYLOAD);
@@ -58,7 +58,7 @@ fn a_filter_of_each_format_is_restored_to_the_byte_of_the_limit(site: &Site) {
         let payload = client.bytes(&["DUMP", format]);
         let (_, header) = crate::dump::chunk(&mut client, format, 0).unwrap();
         client.say("DEL chunks");
-        // The error names the bytes that it would need.
+        // The error contains the number of bytes that it would need.
         client.say("CONFIG SET bf.max-filter-bytes 1024");
         let refusal = crate::dump::load(&mut client, "chunks", 1, &header);
         assert_too_large(&refusal);
@@ -68,7 +68,7 @@ fn a_filter_of_each_format_is_restored_to_the_byte_of_the_limit(site: &Site) {
             client.say(&format!("DEL new chunks {format}"));
             client.say(&format!("CONFIG SET bf.max-filter-bytes {limit_bytes}"));
             assert_eq!(restore(&mut client, "new", &payload), outcome, "{format}");
-            // One rule for all ways in.
+            // The same rule holds for all ways of loading.
             let loaded = crate::dump::load(&mut client, "chunks", 1, &header);
             let made = client.say(&make);
             assert_eq!(
@@ -82,7 +82,7 @@ fn a_filter_of_each_format_is_restored_to_the_byte_of_the_limit(site: &Site) {
 
 fn a_filter_that_comes_from_a_primary_or_a_file_is_not_under_the_limit(site: &Site) {
     const SMALL: &str = "bf.max-filter-bytes 1024";
-    // Written before the reply is sent, for the server will be killed.
+    // Written before the reply is sent, because the server will be killed.
     let commands = ["appendonly yes", "appendfsync always", "aof-use-rdb-preamble no"];
     let launch = commands.iter().fold(site.launch(), |launch, line| launch.with(*line));
     let server = launch.start();
@@ -91,7 +91,7 @@ fn a_filter_that_comes_from_a_primary_or_a_file_is_not_under_the_limit(site: &Si
         assert_eq!(client.say(&format!("BF.RESERVE {format} 0.01 10000 FORMAT {format}")), "+OK");
         client.say(&format!("BF.MADD {format} a b c"));
     }
-    // By full synchronisation, then by the stream; the replica applies no limit of its own.
+    // By full synchronization, then by the stream. The replica applies no limit.
     let replica = server.replica(site.launch().with_option(SMALL));
     let mut follower = replica.client();
     for format in ["everbloom", "redisbloom", "valkey-bloom"] {
@@ -103,11 +103,11 @@ fn a_filter_that_comes_from_a_primary_or_a_file_is_not_under_the_limit(site: &Si
             assert_eq!(follower.digest(key), digest, "{key}");
         }
     }
-    // Once it is a primary itself it does.
+    // When it is a primary, it applies the limit.
     assert_eq!(follower.say("REPLICAOF NO ONE"), "+OK");
     let payload = follower.bytes(&["DUMP", "everbloom"]);
     assert_eq!(restore(&mut follower, "late", &payload), BAD_PAYLOAD);
-    // At the start from a file of commands, RESTORE among them, then from a snapshot, and in DEBUG RELOAD.
+    // At the start from a file of commands, including RESTORE, then from a snapshot, and in DEBUG RELOAD.
     let digest = client.digest("restored-redisbloom");
     let server = server.restart_as(|launch| launch.with_option(SMALL));
     let mut client = server.client();

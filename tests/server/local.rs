@@ -1,4 +1,4 @@
-//! docs/local-copies.md: a copy of a filter inside the client, by the example of that page.
+//! docs/local-copies.md: a copy of a filter in the client, with the example of that page.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

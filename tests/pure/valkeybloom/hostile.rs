@@ -210,7 +210,7 @@ fn the_probes_of_all_layers_are_limited() {
     let chain = decode_blob(&blob_of_many_probes(most_layers), &LIMIT_BYTES).unwrap();
     assert_eq!(chain.layer_count() as u64, most_layers);
     let refused = DecodeError::Invalid("probes of all layers");
-    // The blob that kept a server busy for seconds with every batch of items.
+    // Such a blob blocked a server for seconds with every batch of items.
     for layers in [most_layers + 1, LAYERS_MAX as u64] {
         assert_eq!(decode_blob(&blob_of_many_probes(layers), &(1 << 30)).unwrap_err(), refused);
     }
@@ -220,7 +220,7 @@ fn the_probes_of_all_layers_are_limited() {
 
 #[test]
 fn a_count_never_exceeds_the_bits() {
-    // Of a high error rate, so that the capacity is above the bits, and between the chunks of a dump.
+    // With a high error rate, so that the capacity is above the bits, as between the chunks of a dump.
     let parameters = ValkeyBloom {
         error_rate: 0.99,
         tightening_ratio: 0.5,

@@ -1,4 +1,5 @@
-//! valkey-bloom's filters: real ones of both generations, the producers' own library as an oracle, and hostile bytes.
+//! valkey-bloom's filters: recorded ones of both generations, the library of valkey-bloom as an oracle, and hostile
+//! bytes.
 
 mod fixtures;
 mod growth;
@@ -28,7 +29,7 @@ pub(crate) fn assert_grown(filter: &Filter, encoding_version: i32) {
     assert_same(&loaded(&saved(filter), 1, ANY).unwrap(), filter);
 }
 
-/// What the filter was reserved with.
+/// Returns the parameters with which the filter was reserved.
 fn policy(chain: &Filter) -> ValkeyBloom {
     let Policy::ValkeyBloom(policy) = chain.policy() else { panic!("another policy") };
     **policy
@@ -38,7 +39,7 @@ fn encode_blob(chain: &Filter) -> Result<Vec<u8>, OutOfMemory> {
     valkeybloom::encode_blob(&policy(chain), chain.layers())
 }
 
-/// Whether both have the same parameters and layers, bit for bit.
+/// Asserts that both have the same parameters and layers, bit for bit.
 fn assert_same(left: &Filter, right: &Filter) {
     assert_eq!(left.policy(), right.policy());
     assert_eq!(saved(left), saved(right));
@@ -47,7 +48,7 @@ fn assert_same(left: &Filter, right: &Filter) {
     }
 }
 
-/// An item that no fixture has.
+/// Returns an item that no fixture has.
 fn new_item(number: u64) -> Vec<u8> {
     format!("new item {number}").into_bytes()
 }

@@ -1,5 +1,5 @@
-//! Sizes, probes and bits against two computations that share nothing with ours: the formulas written down naively, and
-//! the library valkey-bloom is built on.
+//! Sizes, probes and bits compared with two independent computations: a naive implementation of the formulas, and the
+//! library that valkey-bloom uses.
 
 use everbloom::bloom::hash::siphash::{FIXED_SEED, Seed};
 use everbloom::bloom::policy::ValkeyBloom;
@@ -13,7 +13,7 @@ use crate::support::Field;
 use crate::support::make::{ANY, add};
 use crate::support::saved::saved;
 
-/// Probes per item by the formula.
+/// Returns the probes per item by the formula.
 pub(crate) fn probe_count(size_bits: u64, capacity_items: u64, rounding: Rounding) -> u32 {
     let exact = size_bits as f64 / capacity_items as f64 * 2f64.ln();
     (if rounding == Rounding::Up { exact.ceil() } else { exact.round() }).max(1.0) as u32
@@ -32,7 +32,7 @@ pub(crate) fn assert_layers_are_as_computed(chain: &Filter, rounding: Rounding) 
     }
 }
 
-/// The bits of a layer of these items, one remainder after another, least significant first.
+/// Returns the bits of a layer with these items, computed with one remainder after another, least significant first.
 fn naive_bits(items: &[Vec<u8>], seed: &[u8; 32], size_bytes: u64, probes: u32) -> Vec<u8> {
     let mut bits = vec![0u8; size_bytes as usize];
     for item in items {

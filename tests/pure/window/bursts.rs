@@ -1,4 +1,4 @@
-//! The memory of filters under uneven traffic, as a multiple of what an even pace takes, and their error rate.
+//! The memory of filters under uneven traffic, as a multiple of the memory at an even pace, and their error rate.
 
 use everbloom::bloom::sizing::Shape;
 use everbloom::bloom::window::{Span, shapes_at_once, shapes_at_pace};
@@ -7,11 +7,11 @@ use everbloom::bloom::{Depth, Filter};
 use super::{is_in, measured_rate, rate_now};
 use crate::support::make::{self, START_MS, promise, set_time};
 
-/// A generation is a second.
+/// The window. A generation is a second.
 const WINDOW_MS: u64 = 14_000;
 const SECOND: u64 = 1000;
 
-/// A filter, the number of its next item, and the most memory it has taken.
+/// A filter, the number of its next item, and the largest memory so far.
 struct Traffic {
     filter: Filter,
     start_ms: u64,
@@ -55,7 +55,7 @@ impl Traffic {
         self.filter.size_bytes() as f64 / self.reserved_bytes
     }
 
-    /// Asserts the measured rate, and that the newest `items` are there, some time after the start.
+    /// Asserts the measured rate, and that the newest `items` are found, some time after the start.
     fn measure(&mut self, items: u64, at_ms: u64) {
         let now_ms = self.start_ms + at_ms;
         let rate = measured_rate(&mut self.filter, now_ms, 200_000);
@@ -101,7 +101,7 @@ fn memory_rises_evenly_with_the_burst() {
                     if memory > 0.7 + 1.9 * x { "!" } else { "" }
                 );
             }
-            // The layer for an even pace alone is 1.
+            // The layer for an even pace alone counts as 1.
             assert!(memory <= (0.8 + 1.9 * x).max(1.05 + 1.1 * x), "{x}: {memory}");
         }
         println!("{error_rate} {capacity}, {} layers:{text}", traffic.filter.layer_count());
@@ -109,7 +109,7 @@ fn memory_rises_evenly_with_the_burst() {
     }
 }
 
-/// Runs batches of items at given times after the start, in every one of some windows.
+/// Adds batches of items at given times after the start of every window, for some windows.
 fn periodic(error_rate: f64, capacity: u64, batches: &[(u64, u64, u64)], windows: u64) -> Traffic {
     let mut traffic = Traffic::new(error_rate, capacity, 2);
     for window in 0..windows {

@@ -1,4 +1,4 @@
-//! Random clocks, bursts, idle gaps and steps backwards against a map of each item's last add.
+//! Random clocks, bursts, idle times and steps backwards, compared with a map of each item's last add.
 
 use std::collections::HashMap;
 
@@ -10,17 +10,17 @@ use super::{DAY_MS, add, is_in, rate_now};
 use crate::support::Random;
 use crate::support::make::{self, START_MS, promise, windowed};
 
-/// What is known of a filter's items.
+/// The items of a filter.
 #[derive(Default)]
 struct Oracle {
-    /// By item, the moment that it was last added at.
+    /// The time of the last add of each item.
     last: HashMap<u64, u64>,
-    /// The newest of them.
+    /// The newest of these times.
     newest_ms: u64,
 }
 
 impl Oracle {
-    /// The time of the filter where the clock says `now_ms`.
+    /// Returns the time of the filter if the clock is at `now_ms`.
     fn time(&self, now_ms: u64) -> u64 {
         now_ms.max(self.newest_ms)
     }
@@ -32,7 +32,8 @@ impl Oracle {
     }
 }
 
-/// A step of the clock: mostly a small part of the window, sometimes far, sometimes back.
+/// Returns the next time of the clock: mostly a small part of the window later, sometimes far later, sometimes
+/// earlier.
 fn step(random: &mut Random, window_ms: u64, now_ms: u64) -> u64 {
     let part = |random: &mut Random, of: u64| random.next() % (of + 1);
     match random.below(40) {
@@ -46,7 +47,8 @@ fn step(random: &mut Random, window_ms: u64, now_ms: u64) -> u64 {
     }
 }
 
-/// Runs commands at random times. Returns the number of expired items that were found, and of those looked up.
+/// Runs commands at random times. Returns the number of expired items that were found, and of those that were looked
+/// up.
 fn run(window_ms: u64, capacity: u64, expansion: u32, seed: u64) -> (u64, u64) {
     let mut random = Random(seed);
     let (mut filter, mut oracle) = (super::filter(0.01, capacity, expansion, window_ms), Oracle::default());
@@ -71,7 +73,7 @@ fn run(window_ms: u64, capacity: u64, expansion: u32, seed: u64) -> (u64, u64) {
             oracle.add(item, now_ms);
         }
         assert_eq!(filter.internal_validate(Depth::Cells), Ok(()), "{context}");
-        // Asking changes nothing, whenever it is.
+        // A lookup at any time changes nothing.
         let later_ms = now_ms + random.next() % (window_ms * 2);
         for ask_ms in [now_ms, later_ms, now_ms - now_ms / 3] {
             let time = oracle.time(ask_ms);
@@ -152,7 +154,7 @@ fn an_item_counts_from_its_first_add_where_that_was_asked_for() {
     }
     assert_eq!(filter.items(), 1);
     assert_eq!(add(&mut filter, 1, start + 15_000), Ok(Added::New));
-    // And from its last where it was not.
+    // Without the option, it expires after its last add.
     let mut filter = super::filter(0.01, 1000, 2, 14_000);
     assert_eq!(add(&mut filter, 1, start), Ok(Added::New));
     assert_eq!(add(&mut filter, 1, start + 999), Ok(Added::Present));
@@ -182,7 +184,7 @@ fn an_item_added_at_an_earlier_time_expires_a_window_after_that_time() {
     }
 }
 
-/// A filter of fixed size refuses items beyond what one generation may have, and goes on in the next one.
+/// A fixed filter refuses items beyond the share of one generation, and accepts items again in the next one.
 #[test]
 fn a_filter_of_fixed_size_refuses_a_burst() {
     let (window_ms, capacity) = (14_000, 1400);
@@ -196,7 +198,7 @@ fn a_filter_of_fixed_size_refuses_a_burst() {
     assert!(rate_now(&filter) <= 0.0101);
 }
 
-/// Thirty windows' items at once, and the smallest growth factor: what is left of the rate is enough for all layers.
+/// Thirty windows of items at once, with the smallest expansion: the remaining error rate suffices for all layers.
 #[test]
 fn a_filter_that_hardly_grows_keeps_its_rate_in_a_burst() {
     let mut filter = super::filter(0.01, 100, 1, 14_000);

@@ -1,4 +1,4 @@
-//! Rates and sizes, over simulated days.
+//! Error rates and sizes over simulated days.
 
 use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::sizing::Shape;
@@ -9,19 +9,19 @@ use super::{DAY_MS, add, is_in, measured_rate, rate_now};
 use crate::support::Random;
 use crate::support::make::{START_MS, promise};
 
-/// The shape of a layer of columns.
+/// Returns the shape of a layer of columns.
 fn sized(capacity: u64, rate: f64) -> Shape {
     Shape::sized(CellType::Columns, capacity, rate)
 }
 
-/// A number between 0 and 1 whose average distance from 0 is 1: the time between two arrivals at random.
+/// Returns a random time between two arrivals, with a mean of 1.
 fn pause(random: &mut Random) -> f64 {
     let uniform = (random.next() >> 11) as f64 / (1u64 << 53) as f64;
     -(1.0 - uniform).ln()
 }
 
-/// Adds items at random times, at the pace of the capacity, for a number of windows, and measures the rate four times in
-/// every generation of the last window. Returns the highest rate, the mean one, and the bits of an item.
+/// Adds items at random times, at the pace of the capacity, for a number of windows, and measures the rate four times
+/// in every generation of the last window. Returns the highest rate, the mean rate, and the bits per item.
 fn simulate(error_rate: f64, capacity: u64, expansion: u32, windows: f64, seed: u64) -> (f64, f64, f64) {
     let window_ms = DAY_MS;
     let mut random = Random(seed);
@@ -61,7 +61,7 @@ fn simulate(error_rate: f64, capacity: u64, expansion: u32, windows: f64, seed: 
     (highest, sum / looks, size_bytes as f64 * 8.0 / capacity as f64)
 }
 
-/// Asserts the rate of filters of a hundred items to a million.
+/// Asserts the rate of filters for a hundred to a million items.
 fn assert_random_arrivals_keep(error_rate: f64, most_bits: f64) {
     let seed = 0x0077_696e_646f_7773;
     for (capacity, windows) in [(100, 12.0), (1000, 6.0), (10_000, 4.0), (100_000, 2.3), (1_000_000, 2.2)] {
@@ -71,7 +71,7 @@ fn assert_random_arrivals_keep(error_rate: f64, most_bits: f64) {
                 "seed {seed}, {error_rate}, {capacity} items, expansion {expansion}: highest {highest}, \
                  mean {mean}, {bits} bits per item"
             );
-            // What is asked is the same at every moment, and pages are unevenly loaded: both scatter.
+            // Two causes of variance: the same items are looked up each time, and pages are unevenly loaded.
             let sigma = (error_rate / 200_000.0).sqrt();
             assert!(highest <= error_rate * 1.03 + 5.0 * sigma, "{highest} for {error_rate}");
             assert!(mean <= error_rate + 3.0 * sigma, "{mean} for {error_rate}");
@@ -90,7 +90,7 @@ fn random_arrivals_keep_one_in_a_thousand_at_every_phase() {
     assert_random_arrivals_keep(0.001, 25.0);
 }
 
-/// A filter to which items come at the even pace that it is made for.
+/// A filter that gets items at the even pace of its capacity.
 struct Pace {
     filter: Filter,
     capacity: u64,
@@ -102,7 +102,7 @@ impl Pace {
         START_MS + item * DAY_MS / self.capacity
     }
 
-    /// Adds all items up to a moment.
+    /// Adds all items up to a time.
     fn go(&mut self, until_ms: u64) {
         while self.moment_ms(self.next) < until_ms {
             let at_ms = self.moment_ms(self.next);
@@ -111,12 +111,12 @@ impl Pace {
         }
     }
 
-    /// Asserts that the rate is kept at a moment, and that a sample of the items of the window before it is there.
+    /// Asserts that the rate is kept at a time, and that a sample of the items of the window before it is found.
     /// Returns the rate.
     fn look(&mut self, at_ms: u64, error_rate: f64) -> f64 {
         let asked = 1_000_000;
         let rate = measured_rate(&mut self.filter, at_ms, asked);
-        // What is asked is a sample, and nothing else is chance: an even pace, and thousands of pages.
+        // Only the sample is random: the pace is even, and there are thousands of pages.
         let sigma = (error_rate / asked as f64).sqrt();
         assert!(rate <= error_rate + 4.0 * sigma, "{rate} for {error_rate} of {}, at {at_ms}", self.capacity);
         let first = (at_ms - DAY_MS - START_MS) * self.capacity / DAY_MS + 1;
@@ -127,7 +127,7 @@ impl Pace {
     }
 }
 
-/// Asserts the rate of filters of millions of items.
+/// Asserts the rate of filters for millions of items.
 fn assert_an_even_pace_keeps(error_rate: f64, most_bits: f64) {
     for capacity in [3_000_000, 10_000_000] {
         let filter = super::filter(error_rate, capacity, 0, DAY_MS);
@@ -135,7 +135,7 @@ fn assert_an_even_pace_keeps(error_rate: f64, most_bits: f64) {
         let span = filter.window().unwrap().span;
         let first = span.generation_at(START_MS) + 1;
         let mut pace = Pace { filter, capacity, next: 0 };
-        // Fourteen full generations behind the current one; then the column that was the first is in use again.
+        // Fourteen full generations before the current one; after two more, the column of the first one is reused.
         let looked_at = if capacity < 10_000_000 { vec![first + 14, first + 16] } else { vec![first + 14] };
         for generation in looked_at {
             let (start_ms, end_ms) = (span.start_of(generation), span.start_of(generation + 1));
@@ -182,7 +182,7 @@ fn sizes_are_those_promised() {
 
 #[test]
 fn sizes_are_the_same_on_every_machine_and_in_every_version() {
-    // A primary and its replica each size a layer for themselves.
+    // A primary and its replica each compute the size of a layer.
     let mut random = Random(17);
     let (mut sizes, mut paged) = (Vec::new(), 0);
     for _ in 0..1000 {
@@ -197,14 +197,14 @@ fn sizes_are_the_same_on_every_machine_and_in_every_version() {
     assert_eq!(hash128(&sizes), ItemHash { h1: 0x2a06_ea49_d7af_3815, h2: 0x684f_95d3_c94c_3d41 });
 }
 
-/// All fifteen live columns of a layer as full as they are sized for.
+/// All fifteen live columns of a layer have as many items as they are sized for.
 #[test]
 fn a_full_layer_has_the_rate_it_was_sized_for() {
     for (error_rate, capacity) in [
         (0.01, 600_000u64),
         (0.001, 600_000),
         (1e-4, 400_000),
-        // One probe more in one of the lines than in the others.
+        // One of the lines has one probe more than the others.
         (1e-5, 400_000),
         (0.05, 700_000),
         (0.01, 20_000),
@@ -253,7 +253,7 @@ fn the_table_of_sizes_in_the_documentation_is_right() {
             assert_eq!(written, [even, at_once], "{capacity} at {rate}");
         }
     }
-    // What one generation of a filter of fixed size takes, where the others are empty.
+    // The items that one generation of a fixed filter takes if the others are empty.
     for capacity in [10_000u64, 1_000_000, 100_000_000] {
         for (rate, share) in [(0.01, 0.107), (0.001, 0.095)] {
             let shape = sized(capacity, rate);

@@ -1,5 +1,5 @@
-//! Sliding-window filters that are dumped chunk by chunk and loaded under another key while both take adds, generations
-//! pass, and the replica of both is cut off.
+//! Sliding-window filters are dumped chunk by chunk and loaded under another key, while both get adds, generations
+//! pass, and the link to the replica is cut.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -16,7 +16,7 @@ fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).expect("a moment")
 }
 
-/// Items that one command added to a key, and the moments between which it did.
+/// Items that one command added to a key, and the times between which it ran.
 struct Batch {
     key: &'static str,
     items: Vec<String>,
@@ -34,14 +34,15 @@ impl Batch {
         Self { key, items, from_ms, to_ms: now_ms() }
     }
 
-    /// Checks that the copy has the items if they are live, and has not if they have expired. Returns how many of either.
+    /// Checks that the copy has the items if they are live, and does not have them if they have expired. Returns the
+    /// numbers of both.
     fn check(&self, client: &mut Client, window_ms: u64) -> (u64, u64) {
         let words: Vec<&str> =
             ["BF.MEXISTS", "copy"].into_iter().chain(self.items.iter().map(String::as_str)).collect();
         let from_ms = now_ms();
         let found = client.array(&words).iter().filter(|reply| **reply == Value::Int(1)).count();
         let (to_ms, count) = (now_ms(), self.items.len() as u64);
-        // A millisecond for rounding.
+        // One millisecond is for rounding.
         if to_ms < self.from_ms + window_ms {
             assert_eq!(found as u64, count, "{} of {} {count}", self.key, self.items[0]);
             (count, 0)
@@ -61,7 +62,7 @@ fn a_window_is_dumped_while_it_is_written_to(site: &Site) {
     let replica = server.replica(launch());
     let mut client = server.client();
     while drill.goes_on() {
-        // Of several chunks, and of several layers, which come and go.
+        // Filters of several chunks, and of several layers, which are added and expire.
         let (options, window_ms, burst) =
             if drill.rounds % 2 == 1 { ("4000000", 2800, 3000) } else { ("200", 700, 1500) };
         client.say("DEL src copy");

@@ -1,4 +1,5 @@
-//! Slots move between three primaries under load, key by key and, where the server can, at once: nothing is lost.
+//! Slots are migrated between three primaries under load, key by key, and atomically if the server can: no item is
+//! lost.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +14,7 @@ use crate::support::Random;
 
 pub(super) const TESTS: &[Test] = tests![nothing_is_lost_while_slots_move];
 
-/// Keys, each in a slot of its own most likely, and how they are made.
+/// Keys, mostly in different slots, and how their filters are created.
 const KEYS: [(&str, &str); 7] = [
     ("a", "CAPACITY 20"),
     ("b", "CAPACITY 20 FORMAT redisbloom"),
@@ -38,7 +39,7 @@ fn nothing_is_lost_while_slots_move(site: &Site) {
     let seed = drill.random.next();
     let added = thread::scope(|scope| {
         let load = scope.spawn(|| add(Router::new(ports[1]), Random(seed), &is_over));
-        // Also where something fails: the load must end.
+        // Stop the load even if something fails.
         let over = Over(&is_over);
         while drill.goes_on() {
             let key = KEYS[drill.random.below(KEYS.len())].0;
@@ -61,7 +62,7 @@ fn nothing_is_lost_while_slots_move(site: &Site) {
     }
 }
 
-/// Says that it is over, once it is dropped.
+/// Sets the flag when it is dropped.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -70,7 +71,7 @@ impl Drop for Over<'_> {
     }
 }
 
-/// Three nodes that know one another, each with a third of the slots.
+/// Connects three nodes, each with a third of the slots.
 fn assemble(servers: &[Server; 3]) {
     let mut first = servers[0].client();
     for (number, server) in servers.iter().enumerate() {
@@ -90,7 +91,7 @@ fn assemble(servers: &[Server; 3]) {
     }
 }
 
-/// Adds items until it is over. Returns those that were acknowledged.
+/// Adds items until the flag is set. Returns the acknowledged items.
 fn add(mut router: Router, mut random: Random, is_over: &AtomicBool) -> HashMap<&'static str, Vec<String>> {
     let mut added: HashMap<&str, Vec<String>> = HashMap::new();
     let mut number = 0u64;
@@ -98,7 +99,7 @@ fn add(mut router: Router, mut random: Random, is_over: &AtomicBool) -> HashMap<
         let key = KEYS[random.below(KEYS.len())].0;
         let items: Vec<String> = (0..5).map(|item| format!("{number}-{item}")).collect();
         number += 1;
-        // A client that was sent to a node long ago would make the filter there once more.
+        // With an outdated redirection, a client could otherwise create the filter again on the wrong node.
         let front = ["BF.INSERT", key, "NOCREATE", "ITEMS"];
         let words: Vec<&str> = front.into_iter().chain(items.iter().map(String::as_str)).collect();
         match router.call(key, &words) {
@@ -111,7 +112,7 @@ fn add(mut router: Router, mut random: Random, is_over: &AtomicBool) -> HashMap<
     added
 }
 
-/// A client that goes where it is sent.
+/// A client that follows redirections.
 struct Router {
     clients: HashMap<u16, Client>,
     ports: HashMap<String, u16>,
@@ -156,7 +157,7 @@ impl Router {
     }
 }
 
-/// Moves the slot of a key to a node; false where it is there already.
+/// Moves the slot of a key to a node. Returns false if it is there already.
 fn move_slot(servers: &[Server; 3], key: &str, to: usize, may_be_at_once: bool) -> bool {
     let slot = servers[0].client().int(&format!("CLUSTER KEYSLOT {key}"));
     let owner =
@@ -173,7 +174,8 @@ fn move_slot(servers: &[Server; 3], key: &str, to: usize, may_be_at_once: bool) 
         assert_eq!(from.say(&format!("CLUSTER SETSLOT {slot} MIGRATING {to_id}")), "+OK");
         let migrate = format!("MIGRATE 127.0.0.1 {} {key} 0 60000", servers[to].port());
         assert_eq!(from.say(&migrate), "+OK");
-        // All of them, as redis-cli does: a node that hears of it late may send clients back, or take the slot for its own.
+        // All nodes get the new owner, as with redis-cli: a node that learns it late may redirect clients back, or
+        // claim the slot.
         let mut third = servers[3 - owner - to].client();
         for client in [&mut into, &mut from, &mut third] {
             assert_eq!(client.say(&format!("CLUSTER SETSLOT {slot} NODE {to_id}")), "+OK");
@@ -184,9 +186,9 @@ fn move_slot(servers: &[Server; 3], key: &str, to: usize, may_be_at_once: bool) 
     true
 }
 
-/// Waits until all nodes agree on the owner and the epoch of every slot. A node that takes a slot claims it with the
-/// highest epoch that it knows. If it does not know the epoch of the last move, a node that hears of both claims later
-/// gives the slot back to the last owner, which has no keys of it any more.
+/// Waits until all nodes agree on the owner and the epoch of every slot. A node that gets a slot claims it with the
+/// highest epoch that it knows. If it does not know the epoch of the last move, a node that receives both claims
+/// later assigns the slot to the last owner, which no longer has its keys.
 fn settle(servers: &[Server; 3]) {
     wait_until("nodes agree", || {
         let views = servers.each_ref().map(|server| {
@@ -199,7 +201,7 @@ fn settle(servers: &[Server; 3]) {
     });
 }
 
-/// What a line of CLUSTER NODES says of slots: name, epoch and slots that are not on their way.
+/// Returns the slots in a line of CLUSTER NODES: name, epoch and the slots that are not migrating.
 fn owned(line: &str) -> String {
     let words: Vec<&str> = line.split(' ').collect();
     let slots = words[8..].iter().filter(|slots| !slots.starts_with('['));

@@ -1,5 +1,5 @@
-//! The server is killed at random moments under load, also while it writes files or takes a filter chunk by chunk, and
-//! starts again with what it promised to keep.
+//! The server is killed at random times under load, also while it writes files or loads a filter chunk by chunk, and
+//! starts again with everything that it must keep.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -18,7 +18,7 @@ pub(super) const TESTS: &[Test] = tests![
     items_of_a_window_survive_a_kill,
 ];
 
-/// The window of that drill: half a second is a generation.
+/// The window of this drill. Half a second is a generation.
 const WINDOW: Duration = Duration::from_secs(7);
 
 fn append_only(site: &Site, sync: &str, preamble: &str) -> Launch {
@@ -29,8 +29,8 @@ fn append_only(site: &Site, sync: &str, preamble: &str) -> Launch {
         .with("auto-aof-rewrite-percentage 0")
 }
 
-/// Two clients that write, and one that has files written, filters loaded and merged, until the server is killed at some
-/// moment. Returns the server that is started again.
+/// Runs two clients that write, and one that makes the server save files and load and merge filters, until the server
+/// is killed at a random time. Returns the restarted server.
 fn kill_under_load(server: Server, truths: &mut [Truth; 2], drill: &mut Drill) -> Server {
     let port = server.port();
     let moment = Duration::from_millis(30 + drill.random.next() % 400);
@@ -53,7 +53,7 @@ fn kill_under_load(server: Server, truths: &mut [Truth; 2], drill: &mut Drill) -
     })
 }
 
-/// What a kill may come in the middle of.
+/// Runs operations during which the server may be killed.
 fn disturb(port: u16, mut random: Random, is_over: &AtomicBool) {
     let Ok(mut client) = Client::connect(port, false) else { return };
     while !is_over.load(Ordering::Relaxed) {
@@ -73,7 +73,7 @@ fn disturb(port: u16, mut random: Random, is_over: &AtomicBool) {
     }
 }
 
-/// Takes a filter chunk by chunk into another key.
+/// Loads a filter chunk by chunk under another key.
 fn load(client: &mut Client, from: &str) -> redis::RedisResult<redis::Value> {
     let mut iterator = 0;
     loop {
@@ -121,7 +121,7 @@ fn a_server_starts_after_a_kill_where_files_are_synced_each_second(site: &Site) 
     while drill.goes_on() {
         server = kill_under_load(server, &mut truths, &mut drill);
         let mut client = server.client();
-        // A kill loses what was not handed to the system; with this setting that may be the last second.
+        // A kill loses what was not passed to the system. With this setting that may be the last second.
         for truth in &mut truths {
             drill.count("items lost", truth.missing(&mut client).len() as u64);
             assert!(client.say(&format!("BF.CARD {}", truth.key("own"))).parse::<u64>().is_ok());
@@ -141,14 +141,14 @@ fn a_snapshot_is_whole_after_a_kill(site: &Site) {
         for truth in &mut truths {
             (0..50).for_each(|_| assert!(truth.step(&mut client, &mut random)));
         }
-        // A child may be at it already.
+        // A child may be saving already.
         wait_until("saved", || client.say("SAVE") == "+OK");
         let saved: Vec<_> = truths.iter().map(|truth| truth.items.clone()).collect();
         server = kill_under_load(server, &mut truths, &mut drill);
         let mut client = server.client();
         for (truth, saved) in truths.iter_mut().zip(saved) {
             truth.items = saved;
-            // What was deleted since then may be gone by a later snapshot.
+            // Items that were deleted since then may be missing in a later snapshot.
             let deleted = truth.key("counting");
             truth.items.remove(&deleted);
             assert_eq!(truth.missing(&mut client), [""; 0], "saved, and lost");
@@ -183,7 +183,7 @@ fn a_torn_append_only_file_loses_only_its_end(site: &Site) {
         let mut client = server.client();
         let missing = truths[0].missing(&mut client);
         drill.count("items lost with the end", missing.len() as u64);
-        // An item of twenty in a command takes more than ten bytes there.
+        // Each of the twenty items of a command takes more than ten bytes in the file.
         assert!((missing.len() as u64) < cut_bytes / 10 + 21, "{cut_bytes} bytes were cut: {missing:?}");
     }
 }
@@ -221,7 +221,7 @@ fn items_of_a_window_survive_a_kill(site: &Site) {
                 ["BF.MEXISTS", "window"].into_iter().chain(items.iter().map(|(_, item)| &**item)).collect();
             let replies = client.array(&words);
             for ((begin, item), reply) in items.iter().zip(replies) {
-                // By this clock it was added no earlier and asked for no later.
+                // Measured by this clock, the item was not added earlier and not looked up later.
                 let is_due = begin.elapsed() < WINDOW;
                 assert!(!is_due || reply == redis::Value::Int(1), "{item} was acknowledged, and is lost");
                 drill.count("items within the window, none lost", u64::from(is_due));

@@ -1,5 +1,5 @@
-//! Active defragmentation under load, where the server has it (`make test-defrag`): thousands of filters of every kind, of
-//! which two thirds are deleted; memory is moved, and no filter changes.
+//! Active defragmentation under load, if the server has it (`make test-defrag`): of thousands of filters of every
+//! kind, two thirds are deleted. Memory is moved, and no filter changes.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use crate::harness::{Client, Launch, Server, Site, Test, skip, tests, wait_until
 
 pub(super) const TESTS: &[Test] = tests![moved_filters_are_whole];
 
-/// How filters of every kind are made, of a key and a capacity; unions are merged of others.
+/// Commands that create filters of every kind, with a key and a capacity. Unions are merged from others.
 const KINDS: [&str; 9] = [
     "BF.RESERVE $ 0.01 #",
     "BF.RESERVE $ 0.01 # COUNTING",
@@ -20,17 +20,17 @@ const KINDS: [&str; 9] = [
     "BF.IMPORT $ EMPTY SCHEME murmur3-salted BITS #00 HASHES 5",
     "BF.IMPORT $ EMPTY SCHEME go-zero BITS #0 CAPACITY 50",
 ];
-/// Where a union takes its layers from.
+/// The sources of a union.
 const UNION: &str = "BF.MERGE $ kind-0 kind-2 kind-5 kind-6 FORCE";
-/// Items of every filter.
+/// Items per filter.
 const ITEMS: usize = 40;
-/// Items of the filters of many layers, which the server moves in several calls.
+/// Items of the filters with many layers, which the server moves in several calls.
 const ITEMS_OF_MANY: usize = 1200;
-/// It does so with more layers than these.
+/// Number of layers above which it does so.
 const LAYERS: i64 = 1000;
-/// How often in a second the server defragments.
+/// Defragmentation cycles per second.
 const HZ: u64 = 100;
-/// One filter of this many is kept.
+/// One filter out of this many is kept.
 const KEPT: usize = 3;
 
 fn moved_filters_are_whole(site: &Site) {
@@ -43,7 +43,7 @@ fn moved_filters_are_whole(site: &Site) {
     }
 }
 
-/// What is in the server: keys that are kept, and their digests.
+/// The kept keys and their digests.
 struct Kept {
     keys: Vec<String>,
     digests: Vec<String>,
@@ -103,7 +103,7 @@ fn round(launch: Launch, drill: &mut Drill) {
             && client.info_number("active_defrag_key_hits") > 100
             && client.info_number("bf_bloom_defrag_hits") > 100
     });
-    // While it still may look for more.
+    // Meanwhile the server may still be moving memory.
     kept.assert_same(&mut client);
     drill.count("checks", load.took_us.len() as u64);
     drill.count("filters kept", kept.keys.len() as u64);
@@ -121,7 +121,7 @@ fn round(launch: Launch, drill: &mut Drill) {
     after(&server, &mut client, &kept);
 }
 
-/// Filters of every kind, side by side, of which all but the kept ones are deleted again.
+/// Creates filters of every kind side by side, and deletes all but the kept ones.
 fn fill(client: &mut Client, drill: &mut Drill) -> Vec<String> {
     let many: Vec<String> = (0..6).map(|number| format!("many-{number}")).collect();
     for key in &many {
@@ -132,7 +132,7 @@ fn fill(client: &mut Client, drill: &mut Drill) -> Vec<String> {
     }
     let count = if drill.is_soak() { 12_000 } else { 6000 };
     for number in 0..count {
-        // Arrays of all of the allocator's sizes up to 14 KiB, where holes come from, and above.
+        // Arrays of all of the allocator's size classes up to 14 KiB, which leave holes, and larger ones.
         let capacity = ITEMS + drill.random.below(1 << (4 + number % 11));
         make(client, &format!("filter-{number}"), number % (KINDS.len() + 1), capacity);
         let from = number * ITEMS;
@@ -150,7 +150,7 @@ fn fill(client: &mut Client, drill: &mut Drill) -> Vec<String> {
     }
     let all = (0..count).map(|number| format!("filter-{number}")).chain(many);
     let (mut kept, mut gone) = (Vec::new(), Vec::new());
-    // Every kind in turn, since their number and three have no common divisor.
+    // Every kind in turn, because their number and three have no common divisor.
     all.enumerate()
         .for_each(|(number, key)| if number % KEPT == 0 { &mut kept } else { &mut gone }.push(key));
     for keys in gone.chunks(100) {
@@ -169,10 +169,10 @@ fn make(client: &mut Client, key: &str, kind: usize, capacity: usize) {
     client.array(&words("BF.MADD", key, 0));
 }
 
-/// What clients do meanwhile.
+/// The load of clients during defragmentation.
 #[derive(Default)]
 struct Load {
-    /// How long each check took.
+    /// The duration of each lookup, in microseconds.
     took_us: Vec<u64>,
 }
 
@@ -183,7 +183,7 @@ impl Load {
         let reply = client.int(&format!("BF.EXISTS {key} item-{}", drill.random.below(ITEMS)));
         self.took_us.push(u64::try_from(begin.elapsed().as_micros()).expect("a time"));
         assert_eq!(reply, 1, "{key} lost an item");
-        // Others come, grow and go, perhaps between two calls for the same one.
+        // Other filters are created, grow and are deleted, possibly between two calls for the same one.
         let other = format!("other-{}", drill.random.below(20));
         match drill.random.below(8) {
             0 => drop(client.say(&format!("DEL {other}"))),
@@ -195,7 +195,7 @@ impl Load {
     }
 }
 
-/// The longest step of the server's defragmentation, in milliseconds.
+/// Returns the longest step of the server's defragmentation, in milliseconds.
 fn longest_step_ms(client: &mut Client) -> u64 {
     let events = client.say("LATENCY LATEST");
     let steps = events.split("[\"active-defrag-cycle\", ").nth(1);
@@ -203,7 +203,7 @@ fn longest_step_ms(client: &mut Client) -> u64 {
     longest.unwrap_or(0)
 }
 
-/// What was moved can be saved, loaded and freed.
+/// Checks that moved filters can be saved, loaded and freed.
 fn after(server: &Server, client: &mut Client, kept: &Kept) {
     assert_eq!(client.say("DEBUG RELOAD"), "+OK");
     kept.assert_same(client);

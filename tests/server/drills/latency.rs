@@ -1,5 +1,5 @@
-//! How long a light command takes while the server does heavy things with large filters, and with strings of the same
-//! size as the server's own share. All replies are checked; times are only shown, in the table.
+//! The time of a light command while the server runs heavy operations on large filters. Strings of the same size show
+//! the server's own share. All replies are checked; the times are only shown in the table.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread;
@@ -10,19 +10,19 @@ use crate::harness::{Client, Server, Site, Test, tests, wait_until};
 
 pub(super) const TESTS: &[Test] = tests![light_commands_reply_correctly_meanwhile];
 
-/// Bytes of the large filters and strings in a test, and in a soak on a machine with the memory for them.
+/// Size of the large filters and strings in a test. A soak on a machine with enough memory has larger ones.
 const TEST_BYTES: u64 = 16 << 20;
 const SOAK_BYTES: u64 = 1 << 30;
-/// Memory that must be available for the latter.
+/// Memory that must be available for the larger ones.
 const SOAK_AVAILABLE_BYTES: u64 = 8 << 30;
-/// Items of one BF.MADD.
+/// Items per BF.MADD.
 const BATCH: usize = 100;
-/// Items that the light load knows.
+/// Items of the light load.
 const KNOWN: usize = 1000;
 
 fn light_commands_reply_correctly_meanwhile(site: &Site) {
     let mut drill = Drill::new("latency", site, 1);
-    // Commands of the light load lie between two of these.
+    // Commands of the light load run between two of these.
     let server = site.launch().with("client-output-buffer-limit normal 0 0 0").start();
     let phase = AtomicUsize::new(0);
     let is_over = AtomicBool::new(false);
@@ -30,7 +30,7 @@ fn light_commands_reply_correctly_meanwhile(site: &Site) {
         if drill.is_soak() && available_bytes() > SOAK_AVAILABLE_BYTES { SOAK_BYTES } else { TEST_BYTES };
     let (samples, phases) = thread::scope(|scope| {
         let load = scope.spawn(|| carry_on(&server, &phase, &is_over));
-        // Also where something fails: the load must end.
+        // Stop the load even if something fails.
         let over = Over(&is_over);
         let rest = Duration::from_millis(if drill.is_soak() { 1000 } else { 20 });
         let mut stage = Stage {
@@ -82,15 +82,14 @@ fn available_bytes() -> u64 {
     kib.unwrap_or(0) << 10
 }
 
-/// How long the server's main thread has run so far, in microseconds; 0 where the system does not show it.
+/// Returns the time that the server's main thread has run so far, in microseconds; 0 if the system does not show it.
 fn ran_us(server: &Server) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{}/schedstat", server.pid())).unwrap_or_default();
     let ran_ns: Option<u64> = text.split(' ').next().and_then(|word| word.parse().ok());
     ran_ns.unwrap_or(0) / 1000
 }
 
-/// Sends light commands until it is over. Returns the phase of each reply, and how long it took in
-/// microseconds.
+/// Sends light commands until the flag is set. Returns the phase of each reply, and its time in microseconds.
 fn carry_on(server: &Server, phase: &AtomicUsize, is_over: &AtomicBool) -> Vec<(usize, u64)> {
     let mut client = server.client();
     client.say("BF.RESERVE small 0.001 100000");
@@ -109,46 +108,46 @@ fn carry_on(server: &Server, phase: &AtomicUsize, is_over: &AtomicBool) -> Vec<(
         let begin = Instant::now();
         let reply = client.say(&line);
         let took_us = u64::try_from(begin.elapsed().as_micros()).expect("a time");
-        // Whatever it had to wait for has just ended, and its phase goes on for a while.
+        // The operation that it waited for has just ended, and its phase continues for a while.
         samples.push((phase.load(Relaxed), took_us));
         match number % 3 {
             0 => assert_eq!(reply, "1", "{line}"),
             1 => assert!(["0", "1"].contains(&reply.as_str()), "{line}: {reply}"),
             _ => assert_eq!(reply, "\"value\""),
         }
-        // A steady load, not as much as the server can take.
+        // A steady load, less than the server's maximum.
         thread::sleep(Duration::from_micros(100));
     }
     samples
 }
 
-/// What is known of one of the heavy things.
+/// The results for one heavy operation.
 struct Phase {
     name: &'static str,
-    /// The longest command of it, in microseconds.
+    /// The time of its longest command, in microseconds.
     longest_us: u64,
-    /// Time that the server's main thread ran meanwhile, the most for one command, in microseconds: less than that where the
-    /// machine has other things to do.
+    /// The time that the server's main thread ran during the longest command, in microseconds. It is shorter than
+    /// that command if the machine is busy.
     ran_us: u64,
 }
 
-/// Who does the heavy things.
+/// Runs the heavy operations.
 struct Stage<'a> {
     server: &'a Server,
     client: Client,
     size_bytes: u64,
-    /// How long a phase goes on after its last command: what it left in the background.
+    /// The time that a phase continues after its last command, for work in the background.
     rest: Duration,
-    /// The one that is under way, from 1 on.
+    /// The current phase, from 1 on.
     phase: &'a AtomicUsize,
-    /// What is known of them.
+    /// The results of all phases.
     phases: Vec<Phase>,
     /// Items added so far.
     items: usize,
 }
 
 impl Stage<'_> {
-    /// A phase of some commands; a round after the first adds to what the first one found.
+    /// Runs a phase of some commands. Later rounds add to the results of the first one.
     fn during(&mut self, name: &'static str, commands: impl FnOnce(&mut Self)) {
         let known = self.phases.iter().position(|phase| phase.name == name);
         let number = known.unwrap_or_else(|| {
@@ -161,7 +160,7 @@ impl Stage<'_> {
         self.phase.store(0, Relaxed);
     }
 
-    /// A command of the phase under way.
+    /// Runs a command of the current phase.
     fn heavy<A: AsRef<[u8]>>(&mut self, words: &[A]) -> redis::Value {
         let (begin, ran) = (Instant::now(), ran_us(self.server));
         let reply = self.client.call(words);
@@ -181,7 +180,7 @@ impl Stage<'_> {
         reply
     }
 
-    /// Adds new items. Returns the first of them.
+    /// Adds new items. Returns the number of the first one.
     fn add(&mut self, key: &str, count: usize) -> usize {
         let first = self.items;
         while self.items < first + count {
@@ -209,7 +208,7 @@ impl Stage<'_> {
         }
     }
 
-    /// The words that make a filter of the size: its capacity is found by a small one.
+    /// Returns the arguments that create a filter of the size. The capacity is computed from a small filter.
     fn creation(&mut self, options: &str) -> String {
         let probe = 1_000_000u64;
         self.client.say(&format!("BF.RESERVE probe 0.01 {probe} {options}"));
@@ -227,7 +226,7 @@ impl Stage<'_> {
 
     fn filters(&mut self) {
         let scaling = self.creation("NONSCALING");
-        // Every page of 4 KiB gets some.
+        // Every page of 4 KiB gets some items.
         let filling = usize::try_from(self.size_bytes / 4096 * 4).expect("a number").next_multiple_of(BATCH);
         self.during("at rest, before", |stage| thread::sleep(stage.rest));
         self.during("BF.RESERVE", |stage| {
@@ -257,7 +256,7 @@ impl Stage<'_> {
         self.client.say("DEL big copy");
     }
 
-    /// Loads what is dumped, chunk by chunk.
+    /// Dumps and loads a filter chunk by chunk.
     fn dump_in_chunks(&mut self) {
         let mut iterator = 0i64;
         loop {
@@ -276,7 +275,7 @@ impl Stage<'_> {
         }
     }
 
-    /// A layer of that size is added to a small one.
+    /// Makes a small filter grow by a layer of that size.
     fn grow(&mut self) {
         let growth = 32_768;
         let scaling = self.creation("EXPANSION 2");
@@ -290,10 +289,10 @@ impl Stage<'_> {
         self.client.say("DEL grown");
     }
 
-    /// Generations pass, and are cleared, while items come.
+    /// Adds items while generations pass and are cleared.
     fn rotate(&mut self) {
         let creation = self.creation("PWINDOW 60000");
-        // Long enough to hold what is added, short enough for many generations to pass.
+        // Long enough to keep the added items, and short enough for many generations to pass.
         let creation = creation.replace("60000", if self.size_bytes == SOAK_BYTES { "14000" } else { "700" });
         self.client.say(&format!("BF.RESERVE window {creation}"));
         let count = usize::try_from(self.size_bytes / 4096).expect("a number").next_multiple_of(BATCH);
@@ -310,10 +309,10 @@ impl Stage<'_> {
         self.during("DEL of the window", |stage| assert_eq!(stage.heavily("DEL window"), "1"));
     }
 
-    /// The same with strings: what the server itself takes.
+    /// The same with strings, to measure the server's own share.
     fn strings(&mut self) {
         let last = self.size_bytes.min(SOAK_BYTES / 2) - 1;
-        // Strings are at most 512 MB, so two of them make as much.
+        // Strings have at most 512 MB, so two of them have the same size.
         let keys = if self.size_bytes > last + 1 { vec!["string-0", "string-1"] } else { vec!["string-0"] };
         self.during("strings: SETRANGE", |stage| {
             keys.iter().for_each(|key| drop(stage.heavily(&format!("SETRANGE {key} {last} x"))));

@@ -1,4 +1,4 @@
-//! Making, filling and deleting filters of every kind, again and again: memory comes back.
+//! Creating, filling and deleting filters of every kind repeatedly: all memory is freed.
 
 use super::Drill;
 use super::truth::{FILTERS, Truth};
@@ -6,7 +6,7 @@ use crate::harness::{Client, Site, Test, tests, wait_until};
 
 pub(super) const TESTS: &[Test] = tests![cycles_leave_nothing_behind, short_lives_leave_nothing_behind];
 
-/// How a small filter of every kind is made; what is added to it afterwards makes those grow that can.
+/// Commands that create a small filter of every kind. Later adds make growing filters grow.
 const SMALL: [&str; 9] = [
     "BF.RESERVE short 0.01 5",
     "BF.RESERVE short 0.01 5 KEYED",
@@ -18,14 +18,14 @@ const SMALL: [&str; 9] = [
     "BF.IMPORT short EMPTY SCHEME murmur3-salted BITS 4000 HASHES 5",
     "BF.MERGE short own redis",
 ];
-/// Lives of one kind in a round.
+/// Filters of one kind in a round.
 const LIVES: u64 = 1000;
 
 fn cycles_leave_nothing_behind(site: &Site) {
     let mut drill = Drill::new("create, fill and delete", site, 40);
     let server = site.start();
     let mut client = server.client();
-    // What is taken once and kept: buffers, tables, caches of the allocator.
+    // The first rounds allocate memory that is kept: buffers, tables, caches of the allocator.
     (0..20).for_each(|_| cycle(&mut client, &mut drill));
     let used = settled(&mut client);
     let resident = server.resident_bytes();
@@ -38,7 +38,8 @@ fn cycles_leave_nothing_behind(site: &Site) {
     assert!(grown < 32 << 20, "{grown} bytes more are resident");
 }
 
-/// The lives are so short that a server has a million of them in seconds: what each left behind would be seen.
+/// A server can create and delete a million short-lived filters in seconds, so a small leak per filter would be
+/// visible.
 fn short_lives_leave_nothing_behind(site: &Site) {
     let mut drill = Drill::new("short lives", site, 3);
     let server = site.start();
@@ -55,7 +56,7 @@ fn short_lives_leave_nothing_behind(site: &Site) {
     assert!(grown < 32 << 20, "{grown} bytes more are resident");
 }
 
-/// LIVES filters of each kind, made, filled and deleted in a script of the server.
+/// Creates, fills and deletes LIVES filters of each kind in a script of the server.
 fn live(client: &mut Client) {
     for source in ["own 0.01 100", "redis 0.01 100 FORMAT redisbloom"] {
         assert_eq!(client.say(&format!("BF.RESERVE {source}")), "+OK");
@@ -75,7 +76,7 @@ fn live(client: &mut Client) {
     client.say("DEL own redis");
 }
 
-/// Memory of a server whose filters are gone.
+/// Returns the memory of a server after all filters are freed.
 fn settled(client: &mut Client) -> u64 {
     assert_eq!(client.info_number("bf_bytes"), 0);
     assert_eq!(client.info_number("bf_filters"), 0);

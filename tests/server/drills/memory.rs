@@ -1,5 +1,5 @@
-//! Memory that is short: at `maxmemory`, without and with eviction, and at the end of the address space. What is refused
-//! changes nothing, and the server lives.
+//! Out of memory: at `maxmemory`, without and with eviction, and at the limit of the address space. A refused command
+//! changes nothing, and the server keeps running.
 
 use super::Drill;
 use super::truth::Truth;
@@ -11,12 +11,12 @@ pub(super) const TESTS: &[Test] = tests![
     what_was_acknowledged_is_there_where_no_more_can_be_allocated,
 ];
 
-/// Bytes beyond those of the filters at first.
+/// Initial memory besides that of the filters.
 const ROOM_BYTES: u64 = 4 << 20;
-/// What a client's buffers and a command under way may add, as the server allows itself.
+/// Memory that a client's buffers and a running command may add, as much as the server allows itself.
 const SLACK_BYTES: u64 = 8 << 20;
 
-/// Sets a limit a little above what is used. Returns it.
+/// Sets a limit slightly above the used memory. Returns it.
 fn limit(client: &mut Client, policy: &str) -> u64 {
     let limit = client.info_number("used_memory") + ROOM_BYTES;
     assert_eq!(client.say(&format!("CONFIG SET maxmemory-policy {policy}")), "+OK");
@@ -55,7 +55,7 @@ fn what_was_acknowledged_is_there_where_memory_is_full(site: &Site) {
 
 fn a_server_that_evicts_stays_within_its_memory(site: &Site) {
     let mut drill = Drill::new("maxmemory, allkeys-lru", site, 3);
-    // What is freed in the background is not yet free when the server looks.
+    // Memory that is freed in the background is not free yet when the server checks.
     let server = site.launch().with("lazyfree-lazy-eviction no").start();
     let mut client = server.client();
     while drill.goes_on() {

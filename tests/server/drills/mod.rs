@@ -1,7 +1,7 @@
-//! Drills: faults and load from outside, by chance, against what must hold whatever happens. As tests they are seconds
-//! long and the same in every run; `make soak MINUTES=n` lets each go on for its part of the time, from another seed.
+//! Drills: random faults and load, and invariants that must always hold. As tests they take seconds and are the same
+//! in every run. `make soak MINUTES=n` runs each drill for its share of the time with another seed.
 //!
-//! What a drill did is a row of a table, appended to the file that SOAK_TABLE names.
+//! Each drill appends a row with its numbers to the file that SOAK_TABLE names.
 
 mod chunks;
 mod cluster;
@@ -48,7 +48,7 @@ pub(crate) const SUBJECTS: &[(&str, &[Test])] = &[
     ("smoke", smoke::TESTS),
 ];
 
-/// How long a drill goes on, and its chance.
+/// The duration and the random numbers of a drill.
 struct Drill {
     name: &'static str,
     server: String,
@@ -62,7 +62,7 @@ struct Drill {
 }
 
 impl Drill {
-    /// A drill of `rounds` rounds; SOAK_SECONDS gives it a duration instead, and SOAK_SEED another seed.
+    /// Returns a drill of `rounds` rounds. SOAK_SECONDS sets a duration instead, and SOAK_SEED another seed.
     fn new(name: &'static str, site: &Site, rounds: u64) -> Self {
         let number =
             |variable: &str| std::env::var(variable).ok().map(|text| text.parse::<u64>().expect("a number"));
@@ -81,7 +81,7 @@ impl Drill {
         }
     }
 
-    /// Whether there is another round; the first one there always is.
+    /// Returns whether there is another round. There is always a first one.
     fn goes_on(&mut self) -> bool {
         let goes_on = match self.end {
             Some(end) => self.rounds == 0 || Instant::now() < end,
@@ -128,7 +128,7 @@ impl Drill {
 }
 
 impl Drop for Drill {
-    /// Says how to do it again where it failed, and else what was done.
+    /// Prints how to reproduce a failure, or else the numbers of the drill.
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("{} failed in round {}; SOAK_SEED={}", self.name, self.rounds, self.seed);
@@ -138,14 +138,14 @@ impl Drop for Drill {
     }
 }
 
-/// Returns the value that `per_mille` of a thousand do not exceed; 0 of none. Sorts them.
+/// Returns the value that `per_mille` of a thousand values do not exceed; 0 if there are none. Sorts the values.
 fn quantile(values: &mut [u64], per_mille: usize) -> u64 {
     values.sort_unstable();
     let last = values.len().saturating_sub(1);
     values.get((values.len() * per_mille / 1000).min(last)).copied().unwrap_or(0)
 }
 
-/// Bytes by chance, for what reads its choices from bytes.
+/// Returns random bytes for generators that read their choices from bytes.
 fn choices(random: &mut Random, length: usize) -> Vec<u8> {
     (0..length.div_ceil(8)).flat_map(|_| random.next().to_le_bytes()).collect()
 }

@@ -1,5 +1,5 @@
-//! Filters of every kind merged and filled to twice their capacity: the error rate stays within what is promised, and a replica has
-//! the same filter.
+//! Filters of every kind are merged and filled to twice their capacity. The error rate stays within the promised one,
+//! and a replica has the same filter.
 
 use redis::Value;
 
@@ -9,7 +9,7 @@ use crate::support::Random;
 
 pub(super) const TESTS: &[Test] = tests![merged_filters_keep_their_promise];
 
-/// Items that no filter has.
+/// Number of absent items.
 const ABSENT: u64 = 100_000;
 
 fn merged_filters_keep_their_promise(site: &Site) {
@@ -56,7 +56,7 @@ fn merged_filters_keep_their_promise(site: &Site) {
         let mean = promised * ABSENT as f64;
         drill.count("checks", ABSENT);
         let found = found(&mut client, "dest", ABSENT);
-        // The bits of small filters vary, and so does what is asked.
+        // The bits of small filters vary, and so does the sample of lookups.
         assert!(found as f64 <= mean * 1.1 + 4.0 * mean.sqrt(), "{found} of {ABSENT}: {history:#?}");
         assert_eq!(client.int("WAIT 1 60000"), 1);
         assert_eq!(replica.client().digest("dest"), client.digest("dest"), "{history:#?}");
@@ -67,7 +67,7 @@ fn merged_filters_keep_their_promise(site: &Site) {
     }
 }
 
-/// How a source is made, and how many items it is given.
+/// Returns a command that creates a source, and the number of its items.
 fn source(random: &mut Random, promised: f64) -> (String, u64) {
     let format = *random.choose(&[
         "FORMAT everbloom",
@@ -84,7 +84,7 @@ fn source(random: &mut Random, promised: f64) -> (String, u64) {
     (format!("CAPACITY {capacity} ERROR {rate} {growth} {format}"), items)
 }
 
-/// Adds items; a filter of fixed size may be full.
+/// Adds items. A fixed filter may be full.
 fn add(client: &mut Client, key: &str, items: std::ops::Range<u64>) {
     let items: Vec<String> = items.map(|item| item.to_string()).collect();
     for items in items.chunks(1000) {
@@ -93,7 +93,7 @@ fn add(client: &mut Client, key: &str, items: std::ops::Range<u64>) {
     }
 }
 
-/// Absent items that the filter takes for present.
+/// Returns the number of false positives among absent items.
 fn found(client: &mut Client, key: &str, absent: u64) -> usize {
     let items: Vec<String> = (0..absent).map(|item| format!("absent-{item}")).collect();
     let replies = items.chunks(1000).flat_map(|items| {

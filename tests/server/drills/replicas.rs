@@ -1,5 +1,5 @@
-//! A primary and two replicas that die of any error, under every command that writes, while links are cut, replicas are
-//! configured otherwise and primaries change: at rest all have the same filters.
+//! A primary and two replicas that exit on any error run every command that writes, while links are cut, replicas are
+//! configured differently and primaries change. In the end all have the same filters.
 
 use super::input::Input;
 use super::truth::Truth;
@@ -52,7 +52,7 @@ fn replicas_agree_whatever_happens(site: &Site) {
     drill.count("partial resynchronisations of the last primary", client.info_number("sync_partial_ok"));
 }
 
-/// Makes one of them the primary of the others, which must be in step.
+/// Makes one of them the primary of the others, which must be in sync.
 fn follow(servers: &[Server; 3], primary: usize) {
     assert_eq!(servers[primary].client().say("REPLICAOF NO ONE"), "+OK");
     for (number, server) in servers.iter().enumerate() {
@@ -64,7 +64,7 @@ fn follow(servers: &[Server; 3], primary: usize) {
     settle(servers, primary);
 }
 
-/// Waits until all have what the primary has.
+/// Waits until all have the data of the primary.
 fn settle(servers: &[Server; 3], primary: usize) {
     for (number, server) in servers.iter().enumerate() {
         if number != primary {
@@ -76,7 +76,7 @@ fn settle(servers: &[Server; 3], primary: usize) {
     wait_until("both replicas follow", || client.int("WAIT 2 1000") == 2);
 }
 
-/// Something that happens to a replica, or between it and its primary.
+/// Runs a random event on a replica, or on its link to the primary.
 fn event(primary: &Server, replica: &Server, random: &mut Random) {
     let mut client = replica.client();
     match random.below(5) {
@@ -97,7 +97,7 @@ fn event(primary: &Server, replica: &Server, random: &mut Random) {
         3 => {
             let way = random.choose(&["yes", "no"]);
             drop(primary.client().say(&format!("CONFIG SET repl-diskless-sync {way}")));
-            // More than the backlog holds is written meanwhile, perhaps.
+            // Possibly more than the backlog can keep is written meanwhile.
             drop(client.say("CLIENT KILL TYPE master"));
             let big = "x".repeat(30_000);
             primary.client().say(&format!("SET filler {big}"));
@@ -106,7 +106,7 @@ fn event(primary: &Server, replica: &Server, random: &mut Random) {
     }
 }
 
-/// A command that may change something, of any kind.
+/// Runs a random command that may change something.
 fn write(client: &mut Client, input: &mut Input<'_>, payloads: &mut Vec<Vec<u8>>) {
     let key = *input.choose(&KEYS[..5]);
     let mut words: Vec<Vec<u8>> = Vec::new();
@@ -181,7 +181,7 @@ pub(super) fn load(client: &mut Client, key: &[u8]) {
         iterator = *next;
         let reply = client.ask(&[b"BF.LOADCHUNK", b"copied".as_slice(), next.to_string().as_bytes(), data]);
         if reply != "+OK" {
-            // Nothing but a header beyond the limit is refused.
+            // Only a header above the limit is refused.
             assert!(reply.starts_with("-ERR filter would take"), "{reply} {}", show(&chunk[0]));
             return;
         }

@@ -1,5 +1,5 @@
-//! Every command and every callback once, in a server that ends in an orderly way: under a checker of memory it is looked
-//! at on its way out (scripts/sanitize).
+//! Runs every command and every callback once, in a server that exits normally, so that a memory checker can report
+//! leaks (scripts/sanitize).
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ pub(super) const TESTS: &[Test] = tests![every_command_and_callback_runs_once_an
 
 fn every_command_and_callback_runs_once_and_the_server_ends(site: &Site) {
     let launch = site.launch().with("appendonly yes").with("aof-use-rdb-preamble no").with("save \"\"");
-    // The servers' compression looks at memory that it has not written to.
+    // The servers' compression reads uninitialized memory.
     let launch = launch.with("rdbcompression no").with("activedefrag no").with("lazyfree-lazy-user-del yes");
     let server = launch.start();
     let replica = server.replica(site.launch().with("propagation-error-behavior panic"));
@@ -29,14 +29,14 @@ fn every_command_and_callback_runs_once_and_the_server_ends(site: &Site) {
     client.say("FLUSHALL ASYNC");
     wait_until("all is freed", || client.info_number("lazyfree_pending_objects") == 0);
     for server in [replica, server] {
-        // The connection ends without a reply.
+        // The connection is closed without a reply.
         let _ = server.client().try_call(&["SHUTDOWN", "NOSAVE"]);
         let (status, _) = server.expect_end();
         assert!(status.success(), "{status}");
     }
 }
 
-/// Every command, also with mistakes.
+/// Runs every command, also with errors.
 fn commands(client: &mut Client) {
     let before = ["SET users 4", "DEBUG SLEEP 0", "BF.INSERT r CAPACITY 9 FORMAT redisbloom ITEMS a b"];
     before.iter().for_each(|line| drop(client.say(line)));
@@ -88,7 +88,7 @@ fn commands(client: &mut Client) {
     }
 }
 
-/// What the server itself asks of a filter: all but the moving of active defragmentation.
+/// Makes the server run every callback except that of active defragmentation.
 fn callbacks(client: &mut Client) {
     for key in ["a", "b", "c", "u", "v", "r", "i", "t:large"] {
         client.say(&format!("COPY {key} copy REPLACE"));

@@ -1,4 +1,4 @@
-//! What a drill knows of the filters that it fills.
+//! The items that a drill expects in its filters.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use redis::Value;
 use crate::harness::{Client, show};
 use crate::support::Random;
 
-/// A filter of every kind: its key and how it is made. They are small, so that they grow.
+/// Filters of every kind: keys, and commands that create them. They are small, so that they grow.
 pub(super) const FILTERS: [(&str, &str); 9] = [
     ("own", "CAPACITY 50 ERROR 0.001"),
     ("fixed", "CAPACITY 200000 NONSCALING"),
@@ -20,12 +20,12 @@ pub(super) const FILTERS: [(&str, &str); 9] = [
     ("large", "CAPACITY 3000000"),
 ];
 
-/// Items that are known to be in the filters of one client, who adds and deletes them.
+/// The items that must be in the filters of one client, which adds and deletes them.
 #[derive(Default)]
 pub(super) struct Truth {
-    /// The start of the keys of one client.
+    /// The prefix of the client's keys.
     pub(super) prefix: String,
-    /// By key, in the order in which their adds were acknowledged.
+    /// The items by key, in the order in which their adds were acknowledged.
     pub(super) items: HashMap<String, Vec<String>>,
     next: u64,
 }
@@ -35,7 +35,7 @@ impl Truth {
         Self { prefix: prefix.to_owned(), ..Self::default() }
     }
 
-    /// Makes the filters, where they are not there.
+    /// Creates the filters that do not exist.
     pub(super) fn make(&self, client: &mut Client) {
         for (key, creation) in FILTERS {
             let key = self.key(key);
@@ -52,8 +52,8 @@ impl Truth {
         format!("{}{name}", self.prefix)
     }
 
-    /// Sends one command that changes a filter and learns from its reply. False when the connection is gone; the command
-    /// may have been carried out then or not.
+    /// Sends one command that changes a filter, and updates the expected items from its reply. Returns false if the
+    /// connection is lost; the command may or may not have run then.
     pub(super) fn step(&mut self, client: &mut Client, random: &mut Random) -> bool {
         let name = FILTERS[random.below(FILTERS.len())].0;
         let key = self.key(name);
@@ -88,12 +88,12 @@ impl Truth {
 
     fn delete(&mut self, client: &mut Client, key: &str, random: &mut Random) -> bool {
         let Some(known) = self.items.get_mut(key).filter(|known| !known.is_empty()) else { return true };
-        // From here on nothing is known of it, acknowledged or not.
+        // From here on the state of the item is unknown, whether the command is acknowledged or not.
         let item = known.swap_remove(random.below(known.len()));
         client.try_call(&["BF.DEL", key, &item]).is_ok()
     }
 
-    /// Items that should be there and are not.
+    /// Returns the expected items that are missing.
     pub(super) fn missing(&self, client: &mut Client) -> Vec<String> {
         let mut missing = Vec::new();
         for (key, items) in &self.items {

@@ -1,4 +1,4 @@
-//! Commands by chance over the wire, well-formed, mutated and cut.
+//! Random commands over the wire: well-formed, changed and truncated.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use crate::harness::{Client, Server, Site, Test, reseal, show, tests};
 pub(super) const TESTS: &[Test] =
     tests![random_commands_do_no_harm, an_error_that_quotes_a_long_word_is_text];
 
-/// Commands of one round.
+/// Commands per round.
 const ROUND: u64 = 500;
 
 fn random_commands_do_no_harm(site: &Site) {
@@ -22,7 +22,7 @@ fn random_commands_do_no_harm(site: &Site) {
     let names = commands(&mut control.client);
     let before = control.client.info_number("used_memory");
     while drill.goes_on() {
-        // Of either protocol, and new ones: the last ones may have selected a database.
+        // Clients of a random protocol. New ones are used because the last ones may have selected a database.
         let resp3 = drill.random.below(2) == 1;
         let mut client = Client::connect(server.port(), resp3).expect("connect");
         let mut payloads = Vec::new();
@@ -39,7 +39,7 @@ fn random_commands_do_no_harm(site: &Site) {
         control.check(&mut drill);
     }
     if drill.is_soak() {
-        // As long an item as a server takes by default.
+        // The longest item that a server accepts by default.
         let item = vec![b'x'; 512 << 20];
         assert_eq!(control.client.ask(&[b"BF.ADD", b"huge".as_slice(), &item]), "1");
         assert_eq!(control.client.ask(&[b"BF.EXISTS", b"huge".as_slice(), &item]), "1");
@@ -59,11 +59,12 @@ fn random_commands_do_no_harm(site: &Site) {
     });
 }
 
-/// Found by chance: the text was cut after a number of bytes, within a character, and this client hung up.
+/// A former bug: the text was truncated after a number of bytes, within a character, and this client closed the
+/// connection.
 fn an_error_that_quotes_a_long_word_is_text(site: &Site) {
     let server = site.start();
     let mut client = server.client();
-    // Each byte that is no text is shown by a character of three.
+    // Each byte that is not text is shown as a character of three bytes.
     for letters in 0..4 {
         let word = [vec![b'x'; letters], vec![0xff; 200]].concat();
         let reply = client.ask(&[b"BF.RESERVE", b"k".as_slice(), b"0.01", b"100", &word]);
@@ -75,7 +76,7 @@ fn millis(begin: Instant) -> u64 {
     u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A filter that nobody else writes to.
+/// A filter that no other client writes to.
 struct Control {
     client: Client,
     items: u64,
@@ -90,7 +91,7 @@ impl Control {
         Self { client, items: 0, new: 0 }
     }
 
-    /// That the server is well, and the filter what it was and takes more.
+    /// Checks that the server works, and that the filter is unchanged and accepts items.
     fn check(&mut self, drill: &mut Drill) {
         let begin = Instant::now();
         assert_eq!(self.client.say("PING"), "+PONG");
@@ -114,7 +115,7 @@ fn commands(client: &mut Client) -> Vec<Vec<u8>> {
     names
 }
 
-/// One step, whatever is replied.
+/// Runs one random step and ignores the reply.
 fn step(client: &mut Client, names: &[Vec<u8>], input: &mut Input<'_>, payloads: &mut Vec<Vec<u8>>) {
     let key = *input.choose(&KEYS[..5]);
     let mut words: Vec<Vec<u8>> = Vec::new();
@@ -170,7 +171,7 @@ fn step(client: &mut Client, names: &[Vec<u8>], input: &mut Input<'_>, payloads:
     client.call(&words);
 }
 
-/// Restores what was dumped, as it was or altered, with the right checksum.
+/// Restores a dumped value, unchanged or changed, with a correct checksum.
 fn restore(client: &mut Client, key: &[u8], input: &mut Input<'_>, payloads: &mut Vec<Vec<u8>>) {
     let dumped = client.call(&[b"DUMP", key]);
     if let redis::Value::BulkString(payload) = dumped
@@ -197,7 +198,7 @@ fn restore(client: &mut Client, key: &[u8], input: &mut Input<'_>, payloads: &mu
     client.call(&[b"RESTORE", key, b"0", &payload, b"REPLACE"]);
 }
 
-/// Sends a pipeline that ends in the middle of a command, and hangs up.
+/// Sends a pipeline that ends in the middle of a command, and closes the connection.
 fn cut(server: &Server, bytes: &[u8]) {
     let mut stream = TcpStream::connect(("127.0.0.1", server.port())).expect("connect");
     stream.set_write_timeout(Some(Duration::from_secs(10))).expect("timeout");
@@ -207,6 +208,6 @@ fn cut(server: &Server, bytes: &[u8]) {
     if bytes[1] < 60 {
         sent.extend(bytes);
     }
-    // The server may have hung up first.
+    // The server may have closed the connection first.
     let _ = stream.write_all(&sent);
 }

@@ -1,18 +1,18 @@
-//! The functions of the module API, as far as loading the module and running its smaller commands need them.
+//! The functions of the module API that loading the module and running its smaller commands need.
 //!
-//! The API has functions of a variable number of arguments, which cannot be written in Rust. Here they have the number
-//! that the module passes. On Linux on x86-64 and AArch64 the first pointers and integers go in registers whether or not
-//! the number varies, so that is the same call. So is one with more arguments than a function here reads.
+//! The API has variadic functions, which cannot be written in Rust. Here they have the number of arguments that the
+//! module passes. On Linux on x86-64 and AArch64 the first pointers and integers are passed in registers for variadic
+//! and other functions alike, so the call is the same. So is a call with more arguments than a function here reads.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
 
 use super::{loading, memory, moving, running};
 
-/// Stands for what the module only passes back: keys, commands, data types, the text of INFO.
+/// Stands for values that the module only passes back: keys, commands, data types, the text of INFO.
 static TOKEN: u8 = 0;
 
-/// The function of a name without `RedisModule_`.
+/// Returns the function with a name without `RedisModule_`.
 pub(super) fn address_of(name: &str) -> *const c_void {
     match name {
         "Alloc" | "TryAlloc" => memory::allocate as *const c_void,
@@ -78,7 +78,7 @@ pub(super) fn token<T>() -> *mut T {
 /// # Safety
 /// `text` must be a C string.
 pub(super) unsafe fn text_of(text: *const c_char) -> String {
-    // SAFETY: by the caller's word.
+    // SAFETY: by the caller's contract.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
@@ -96,7 +96,7 @@ macro_rules! pretended {
     };
 }
 
-/// A function that must be there for the module to load and that no test has called yet; null if it is none of those.
+/// Returns a placeholder for a function that the module needs to load but that no test calls; null for other names.
 fn pretended(name: &str) -> *const c_void {
     pretended!(name:
         "CallReplyInteger"

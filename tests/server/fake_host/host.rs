@@ -1,4 +1,4 @@
-//! The host itself: what it has, what it saw, and a module file loaded into it.
+//! The fake host: its properties, what it recorded, and a module file loaded into it.
 
 use std::alloc::Layout;
 use std::cell::RefCell;
@@ -22,7 +22,7 @@ pub(super) type Handler = unsafe extern "C" fn(*mut Context, *mut *mut Text, c_i
 /// The callback of the module for an event.
 pub(super) type OnEvent = unsafe extern "C" fn(*mut Context, Event, u64, *mut c_void);
 
-/// The callbacks of a data type, as far as they are called here.
+/// The callbacks of a data type that the tests call.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct TypeMethods {
@@ -33,29 +33,29 @@ pub(super) struct TypeMethods {
     _aux_save_triggers: c_int,
     /// From the effort of freeing to copying.
     _more: [*const c_void; 3],
-    /// With a context, the key's name and the place of a value.
+    /// Called with a context, the key's name and a pointer to the value.
     pub(super) defrag: unsafe extern "C" fn(*mut c_void, *mut c_void, *mut *mut c_void) -> c_int,
 }
 
-/// A string of the host, which the module only knows by its address.
+/// A string of the host. The module knows only its address.
 pub(super) struct Text(pub(super) Vec<u8>);
 
-/// A module takes the first pointer of the context it is loaded with for the function that finds all others.
+/// A context. The module reads its first pointer when it is loaded: the function that returns all others.
 #[repr(C)]
 pub(super) struct Context {
     get_api: unsafe extern "C" fn(*const c_char, *mut *const c_void) -> c_int,
 }
 
-/// The state of the host. The functions of the API take no host as an argument, so it belongs to the thread.
+/// The state of the host. The API functions have no host argument, so the state is thread-local.
 #[derive(Default)]
 pub(super) struct State {
     /// Functions that the host does not have.
     pub(super) missing: BTreeSet<&'static str>,
     /// Functions that fail.
     pub(super) failing: BTreeSet<&'static str>,
-    /// Whether a module of that name is there already.
+    /// Whether a module with the same name is loaded already.
     pub(super) is_busy: bool,
-    /// The version that the host calls itself: major, minor and patch in a byte each.
+    /// The version of the host: major, minor and patch in a byte each.
     pub(super) version: c_int,
     /// Whether the host is a Valkey, which has every function under a second name, `ValkeyModule_...`.
     pub(super) is_valkey: bool,
@@ -63,7 +63,7 @@ pub(super) struct State {
     pub(super) refused_flags: c_uint,
     /// Every attempt to register a setting: its name and flags.
     pub(super) settings: Vec<(String, c_uint)>,
-    /// The module options that the host knows.
+    /// The module options that the host supports.
     pub(super) known_options: c_int,
     /// The options that the module has set.
     pub(super) options: c_int,
@@ -71,25 +71,25 @@ pub(super) struct State {
     pub(super) replies: Vec<String>,
     pub(super) commands: HashMap<String, Handler>,
     pub(super) data_types: HashMap<String, TypeMethods>,
-    /// By the event's number.
+    /// The callbacks by the number of their event.
     pub(super) events: HashMap<u64, OnEvent>,
-    /// The value under the one key there is.
+    /// The value of the only key.
     pub(super) value: Option<*mut c_void>,
     /// Whether the host is loading its data.
     pub(super) is_loading: bool,
     /// Defaults of the settings, as text.
     pub(super) defaults: HashMap<String, String>,
-    /// What the host keeps in front of every block.
+    /// Bytes that the host keeps before every block.
     pub(super) front_bytes: usize,
-    /// Whether blocks are aligned only as their size is, in steps of 8 bytes.
+    /// Whether blocks are aligned only according to their size, in steps of 8 bytes.
     pub(super) has_quanta: bool,
-    /// Blocks handed out and not yet freed, with their layouts including the front.
+    /// Allocated blocks, with their layouts including the front.
     pub(super) blocks: HashMap<usize, Layout>,
     /// Blocks that the host has moved.
     pub(super) moved_blocks: usize,
-    /// Where the module wants to go on moving; 0 is the beginning.
+    /// The position at which the module wants to continue moving; 0 is the start.
     pub(super) defrag_cursor: c_ulong,
-    /// How often the host was to free or measure what it had not handed out.
+    /// How often the module freed or measured a block that the host had not allocated.
     pub(super) strange_blocks: u32,
 }
 
@@ -97,7 +97,8 @@ thread_local! {
     static STATE: RefCell<State> = RefCell::default();
 }
 
-/// The state of this thread's host; none when the thread is ending, where a module may still free something.
+/// Accesses the state of this thread's host; `None` when the thread is ending, where a module may still free
+/// something.
 pub(super) fn try_with<T>(body: impl FnOnce(&mut State) -> T) -> Option<T> {
     STATE.try_with(|state| body(&mut state.borrow_mut())).ok()
 }
@@ -106,7 +107,7 @@ pub(super) fn with<T>(body: impl FnOnce(&mut State) -> T) -> T {
     try_with(body).expect("a host on this thread")
 }
 
-/// The status of a function, which a test may have wanted to fail.
+/// Returns the status of a function, which a test may have set to fail.
 pub(super) fn status_of(name: &str) -> c_int {
     if with(|state| state.failing.contains(name)) { ERR } else { OK }
 }
@@ -114,7 +115,7 @@ pub(super) fn status_of(name: &str) -> c_int {
 /// # Safety
 /// Called by the module only, with a C string and a place for an address.
 unsafe extern "C" fn get_api(name: *const c_char, place: *mut *const c_void) -> c_int {
-    // SAFETY: the module's word.
+    // SAFETY: by the module's contract.
     let name = unsafe { CStr::from_ptr(name) }.to_str().expect("a name in ASCII");
     let valkey_name = name.strip_prefix("ValkeyModule_").filter(|_| with(|state| state.is_valkey));
     let name = valkey_name.or(name.strip_prefix("RedisModule_")).unwrap_or(name);
@@ -122,61 +123,61 @@ unsafe extern "C" fn get_api(name: *const c_char, place: *mut *const c_void) -> 
     if function.is_null() || with(|state| state.missing.contains(name)) {
         return ERR;
     }
-    // SAFETY: the module's word.
+    // SAFETY: by the module's contract.
     unsafe { place.write(function) };
     OK
 }
 
-/// A module loaded into a host of its own, or about to be.
+/// A host with a module that is loaded, or will be.
 pub(crate) struct Host {
     library: Library,
     context: Box<Context>,
-    /// Holds the copy of the module: a file that is loaded twice would be one module with one state.
+    /// The directory with a copy of the module: a file that is loaded twice would be one module with one state.
     _dir: TempDir,
 }
 
 impl Host {
-    /// A host that has every function, and the module not yet loaded.
+    /// Returns a host that has every function. The module is not loaded yet.
     pub(crate) fn new(site: &Site) -> Self {
         with(|state| *state = State::default());
         let dir = tempfile::tempdir().expect("temporary directory");
         let copy = dir.path().join("module.so");
         std::fs::copy(&site.module, &copy).expect("copy of the module");
-        // SAFETY: the module does nothing when it is mapped or unmapped but what Rust's runtime does.
+        // SAFETY: mapping and unmapping the module only runs Rust's runtime.
         let library = unsafe { Library::new(copy) }.expect("a shared library");
         Self { library, context: Box::new(Context { get_api }), _dir: dir }
     }
 
-    /// Takes functions away, named without `RedisModule_`.
+    /// Removes functions, named without `RedisModule_`.
     pub(crate) fn without(self, names: &[&'static str]) -> Self {
         with(|state| state.missing.extend(names));
         self
     }
 
-    /// Lets a function fail.
+    /// Makes a function fail.
     pub(crate) fn failing(self, name: &'static str) -> Self {
         with(|state| state.failing.insert(name));
         self
     }
 
-    /// Keeps 8 bytes in front of every block, which is aligned to 8 bytes and no more then. Before the module is loaded.
+    /// Keeps 8 bytes before every block, so its alignment is exactly 8 bytes. Call it before the module is loaded.
     pub(crate) fn with_fronts(self) -> Self {
         with(|state| state.front_bytes = 8);
         self
     }
 
-    /// Aligns blocks whose size is no multiple of 16 bytes to 8 and no more. Before the module is loaded.
+    /// Aligns blocks whose size is not a multiple of 16 bytes to exactly 8. Call it before the module is loaded.
     pub(crate) fn with_quanta(self) -> Self {
         with(|state| state.has_quanta = true);
         self
     }
 
-    /// Lets every function succeed again.
+    /// Makes every function succeed again.
     pub(crate) fn mend(&self) {
         with(|state| state.failing.clear());
     }
 
-    /// Calls itself `version`: major, minor and patch in a byte each.
+    /// Sets the version of the host: major, minor and patch in a byte each.
     pub(crate) fn of_version(self, version: c_int) -> Self {
         with(|state| state.version = version);
         self
@@ -188,27 +189,27 @@ impl Host {
         self
     }
 
-    /// Is a Valkey.
+    /// Makes the host a Valkey.
     pub(crate) fn of_valkey(self) -> Self {
         with(|state| state.is_valkey = true);
         self
     }
 
-    /// Knows these module options.
+    /// Makes the host support these module options.
     pub(crate) fn knowing_options(self, options: c_int) -> Self {
         with(|state| state.known_options = options);
         self
     }
 
-    /// Has a module of the same name already.
+    /// Makes the host have a module with the same name.
     pub(crate) fn busy(self) -> Self {
         with(|state| state.is_busy = true);
         self
     }
 
-    /// Loads the module. Returns whether it agreed.
+    /// Loads the module. Returns whether it succeeded.
     pub(crate) fn load(&mut self, args: &[&str]) -> bool {
-        // SAFETY: the type is that of this symbol in every module.
+        // SAFETY: this symbol has this type in every module.
         let on_load = unsafe { self.library.get::<Handler>(b"RedisModule_OnLoad\0") }.expect("OnLoad");
         let on_load = *on_load;
         self.run(on_load, args) == OK
@@ -229,50 +230,50 @@ impl Host {
         let mut texts: Vec<Text> = args.iter().map(|arg| Text(arg.as_ref().to_vec())).collect();
         let mut argv: Vec<*mut Text> = texts.iter_mut().map(ptr::from_mut).collect();
         let argc = c_int::try_from(argv.len()).expect("few arguments");
-        // SAFETY: context and strings outlive the call, as a server's do.
+        // SAFETY: context and strings outlive the call, as in a server.
         unsafe { function(&raw mut *self.context, argv.as_mut_ptr(), argc) }
     }
 
-    /// Has the module load a value of a version that it does not know.
+    /// Makes the module load a value with an unknown version.
     pub(crate) fn load_unknown_value(&self, while_loading: bool) {
         let methods = with(|state| {
             state.is_loading = while_loading;
             state.data_types["everbloom"]
         });
-        // SAFETY: the module asks for nothing of a value whose version it does not know.
+        // SAFETY: the module reads nothing of a value with an unknown version.
         let value = unsafe { (methods.load)(ptr::null_mut(), 99) };
         assert!(value.is_null());
     }
 
-    /// Raises the event that a server raises several times a second.
+    /// Raises the timer event, which a server raises several times per second.
     pub(crate) fn tick(&self) {
         const CRON_LOOP: u64 = 8;
         let on_event = with(|state| state.events[&CRON_LOOP]);
-        // SAFETY: a callback that the module registered for this event.
+        // SAFETY: the module has registered this callback for this event.
         unsafe { on_event(ptr::null_mut(), Event { id: CRON_LOOP, version: 1 }, 0, ptr::null_mut()) };
     }
 
-    /// The lines of the log so far.
+    /// Returns the lines of the log so far.
     pub(crate) fn log(&self) -> String {
         with(|state| state.log.join("\n"))
     }
 
-    /// The commands that the module has registered.
+    /// Returns the number of commands that the module has registered.
     pub(crate) fn commands(&self) -> usize {
         with(|state| state.commands.len())
     }
 
-    /// Every attempt of the module to register a setting: its name and flags.
+    /// Returns every attempt of the module to register a setting: its name and flags.
     pub(crate) fn settings(&self) -> Vec<(String, c_uint)> {
         with(|state| state.settings.clone())
     }
 
-    /// The module options that the module has set.
+    /// Returns the module options that the module has set.
     pub(crate) fn options(&self) -> c_int {
         with(|state| state.options)
     }
 
-    /// The default of a setting as it was registered.
+    /// Returns the default of a setting as it was registered.
     pub(crate) fn default_of(&self, setting: &str) -> String {
         with(|state| state.defaults[setting].clone())
     }

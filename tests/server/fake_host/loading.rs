@@ -1,4 +1,4 @@
-//! What a module calls while it is loaded, and what it asks of the server later.
+//! API functions that a module calls while it is loaded, or that query the server later.
 
 use std::ffi::{c_char, c_int, c_longlong, c_uint, c_void};
 use std::ptr;
@@ -26,9 +26,9 @@ pub(super) unsafe extern "C" fn log(
     format: *const c_char,
     text: *const c_char,
 ) {
-    // SAFETY: the module's word.
+    // SAFETY: by the module's contract.
     assert_eq!(unsafe { text_of(format) }, "%s");
-    // SAFETY: the module's word.
+    // SAFETY: by the module's contract.
     let line = unsafe { text_of(text) };
     with(|state| state.log.push(line));
 }
@@ -50,7 +50,7 @@ pub(super) unsafe extern "C" fn server_info_number(
     _: *const c_char,
     error: *mut c_int,
 ) -> u64 {
-    // SAFETY: the module's word.
+    // SAFETY: by the module's contract.
     unsafe { error.write(ERR) };
     0
 }
@@ -70,7 +70,7 @@ pub(super) unsafe extern "C" fn register_numeric_config(
     _min: c_longlong,
     _max: c_longlong,
 ) -> c_int {
-    // SAFETY: the module's word.
+    // SAFETY: by the module's contract.
     let name = unsafe { text_of(name) };
     register_config("RegisterNumericConfig", name, default.to_string(), flags)
 }
@@ -83,9 +83,9 @@ pub(super) unsafe extern "C" fn register_string_config(
     default: *const c_char,
     flags: c_uint,
 ) -> c_int {
-    // SAFETY: the module's word.
+    // SAFETY: by the module's contract.
     let name = unsafe { text_of(name) };
-    // SAFETY: the module's word.
+    // SAFETY: by the module's contract.
     let default = unsafe { text_of(default) };
     register_config("RegisterStringConfig", name, default, flags)
 }
@@ -119,9 +119,9 @@ pub(super) unsafe extern "C" fn create_data_type(
     _encoding_version: c_int,
     methods: *const TypeMethods,
 ) -> *mut c_void {
-    // SAFETY: the module's word.
+    // SAFETY: by the module's contract.
     let name = unsafe { text_of(name) };
-    // SAFETY: the module's word.
+    // SAFETY: by the module's contract.
     let methods = unsafe { methods.read() };
     with(|state| state.data_types.insert(name, methods));
     token_unless_failing("CreateDataType")
@@ -135,7 +135,7 @@ pub(super) unsafe extern "C" fn create_command(
     handler: Handler,
     _flags: *const c_char,
 ) -> c_int {
-    // SAFETY: the module's word.
+    // SAFETY: by the module's contract.
     let name = unsafe { text_of(name) };
     let status = status_of("CreateCommand");
     if status == OK {
@@ -172,7 +172,7 @@ pub(super) extern "C" fn get_module_options_all() -> c_int {
     with(|state| state.known_options)
 }
 
-/// An event by its number and version.
+/// An event with its number and version.
 #[repr(C)]
 pub(super) struct Event {
     pub(super) id: u64,

@@ -1,6 +1,7 @@
-//! Memory: every block handed out is recorded, so that freeing any other is noticed. A block may have a
-//! front of 8 bytes, as where the server keeps its size there: the module gets what follows, aligned to 8 bytes and no more.
-//! So it does of blocks of an odd number of 8 bytes where the host has quanta, as jemalloc built with `--with-lg-quantum=3`.
+//! Memory: every allocated block is recorded, so that freeing any other block is detected. A block may have a front
+//! of 8 bytes, as in servers that keep its size there: the module gets the bytes after it, with an alignment of
+//! exactly 8. The same holds for blocks of an odd multiple of 8 bytes if the host has quanta, as jemalloc built with
+//! `--with-lg-quantum=3`.
 
 use std::alloc::{self, Layout};
 use std::ffi::c_void;
@@ -8,26 +9,26 @@ use std::ptr;
 
 use super::host::{try_with, with};
 
-/// All blocks begin at such an address, but for their front.
+/// Alignment of all blocks without their front.
 const ALIGN_BYTES: usize = 16;
 
-/// Bytes in front of a block of that size.
+/// Returns the bytes before a block of this size.
 fn front_bytes_of(size: usize) -> usize {
     let is_odd = !size.next_multiple_of(8).is_multiple_of(ALIGN_BYTES);
     with(|state| if state.has_quanta && is_odd { 8 } else { state.front_bytes })
 }
 
-/// The same of a block that is there.
+/// Returns the bytes before an existing block.
 fn front_bytes_at(block: usize) -> usize {
     block % ALIGN_BYTES
 }
 
-/// The layout of a block with its front.
+/// Returns the layout of a block with its front.
 fn layout_of(size: usize) -> Layout {
     Layout::from_size_align(size.max(1) + front_bytes_of(size), ALIGN_BYTES).expect("a size that exists")
 }
 
-/// What follows the front of a fresh block.
+/// Returns the address after the front of a new block.
 fn handed_out(start: *mut u8, layout: Layout, size: usize) -> *mut c_void {
     // SAFETY: the layout is larger than the front.
     let block = unsafe { start.add(front_bytes_of(size)) };
@@ -49,7 +50,7 @@ pub(super) extern "C" fn allocate_zeroed(count: usize, size: usize) -> *mut c_vo
 }
 
 /// # Safety
-/// `block` must be the module's own; if this host did not hand it out, that is noted and it stays as it is.
+/// `block` must be the module's own. If this host did not allocate it, that is recorded and the block is unchanged.
 pub(super) unsafe extern "C" fn reallocate(block: *mut c_void, size: usize) -> *mut c_void {
     let new_block = allocate(size);
     if !block.is_null() {
@@ -63,7 +64,7 @@ pub(super) unsafe extern "C" fn reallocate(block: *mut c_void, size: usize) -> *
 }
 
 /// # Safety
-/// `block` must not be used again; if this host did not hand it out, that is noted and it stays as it is.
+/// `block` must not be used again. If this host did not allocate it, that is recorded and the block is unchanged.
 pub(super) unsafe extern "C" fn free(block: *mut c_void) {
     if block.is_null() {
         return;
@@ -74,7 +75,7 @@ pub(super) unsafe extern "C" fn free(block: *mut c_void) {
         layout
     });
     if let Some(Some(layout)) = layout {
-        // SAFETY: handed out with this front in front of it.
+        // SAFETY: the block was allocated with this front.
         let start = unsafe { block.cast::<u8>().sub(front_bytes_at(block as usize)) };
         // SAFETY: allocated with this layout, and given up.
         unsafe { alloc::dealloc(start, layout) };

@@ -1,7 +1,7 @@
-//! Loading the module into hosts that no server is: without a function, or where one fails.
+//! Loads the module into hosts that differ from every server: without a function, or with one that fails.
 //!
-//! The host is this program: it opens the module as a server does and gives it functions of its own. What the module
-//! frees, the host must have handed out, which every test here checks.
+//! This program is the host: it opens the module as a server does and gives it functions. Every test checks that the
+//! module frees only blocks that the host has allocated.
 
 mod functions;
 mod host;
@@ -21,7 +21,7 @@ use moving::{
     large_blocks_stay_where_they_are,
 };
 
-/// Run once, not once per server.
+/// These tests run once, not once per server.
 pub(crate) const TESTS: &[Test] = tests![
     a_host_with_everything_is_served,
     a_host_as_old_as_redis_6_is_refused_politely,
@@ -41,7 +41,7 @@ pub(crate) const TESTS: &[Test] = tests![
     every_block_of_a_union_can_be_moved,
 ];
 
-/// Functions that Redis 7.0 does not have and the module does without there.
+/// Functions that Redis 7.0 does not have and that are optional for the module.
 const OPTIONAL: [&str; 6] = [
     "TryCalloc",
     "TryRealloc",
@@ -51,13 +51,13 @@ const OPTIONAL: [&str; 6] = [
     "RegisterDefragCallbacks",
 ];
 
-/// The version that every development build of Redis and Valkey calls itself: 255.255.255.
+/// The version of every development build of Redis and Valkey: 255.255.255.
 const DEVELOPMENT_BUILD: c_int = 0xFF_FF_FF;
 
-/// Redis' flag of a setting whose name has no prefix. Valkey 9.1 has another meaning for it: a number without a sign.
+/// Redis' flag of a setting without a prefix. In Valkey 9.1 it means a number without a sign.
 const UNPREFIXED: c_uint = 1 << 9;
 
-/// Functions that came with Redis 7.0, of those that the module uses.
+/// Functions that the module uses and that came with Redis 7.0.
 const NEW_IN_7: [&str; 10] = [
     "TryAlloc",
     "GetCommand",
@@ -79,37 +79,37 @@ fn a_host_with_everything_is_served(site: &Site) {
     assert_eq!(host.call(&["bf.reserve", "k", "0.01", "100"]), "+OK");
     assert_eq!(host.call(&["bf.madd", "k", "a", "b", "a"]), "*3 1 1 0");
     assert_eq!(host.call(&["bf.add"]), "-ERR wrong number of arguments for 'bf.add' command");
-    // As Redis 7.0 is.
+    // As in Redis 7.0.
     let mut host = Host::new(site).without(&OPTIONAL);
     assert!(host.load(&[]), "{}", host.log());
     assert_eq!(host.call(&["bf.madd", "k", "a", "b", "a"]), "*3 1 1 0");
 }
 
-/// Redis on musl without jemalloc gives such blocks, and hash tables are of vectors of 16 bytes.
+/// Redis on musl without jemalloc returns such blocks, and hash tables consist of vectors of 16 bytes.
 fn blocks_aligned_to_8_bytes_will_do(site: &Site) {
     use_hash_tables(Host::new(site).with_fronts());
 }
 
-/// jemalloc as servers build it gives such blocks, of 24, 40 and 56 bytes.
+/// The jemalloc of servers returns such blocks, of 24, 40 and 56 bytes.
 fn blocks_aligned_as_their_size_is_will_do(site: &Site) {
     use_hash_tables(Host::new(site).with_quanta());
-    // As Redis 7.0 is, and every block of a hash table must be asked for in a size that is aligned.
+    // As in Redis 7.0. Every block of a hash table must be requested with an aligned size.
     use_hash_tables(Host::new(site).with_quanta().without(&OPTIONAL));
 }
 
 fn use_hash_tables(mut host: Host) {
     assert!(host.load(&[]), "{}", host.log());
-    // The words go through a hash table, which grows and is scanned as it does. The one key there is has no filter.
+    // The arguments go through a hash table that grows. The only key has no filter.
     let sources: Vec<String> = (0..500).map(|source| format!("source-{source}")).collect();
     let merge: Vec<&str> =
         ["bf.merge", "dest"].into_iter().chain(sources.iter().map(String::as_str)).collect();
     assert_eq!(host.call(&merge), "-ERR not found");
-    // Small blocks and large ones, and what is freed of them must be what was handed out.
+    // Small and large blocks. The module must free exactly those that were allocated.
     assert_eq!(host.call(&["bf.reserve", "k", "0.01", "100000"]), "+OK");
     assert_eq!(host.call(&["bf.madd", "k", "a", "b", "a"]), "*3 1 1 0");
 }
 
-/// The module refuses to load for want of a function, and says so.
+/// Asserts that the module refuses to load without a function, and names it in the log.
 fn assert_refused(host: &mut Host, name: &str) {
     assert!(!host.load(&["ERROR_RATE", "0.02"]), "loaded without {name}");
     let log = host.log();
@@ -123,7 +123,7 @@ fn a_host_as_old_as_redis_6_is_refused_politely(site: &Site) {
     assert_refused(&mut host, "TryAlloc");
 }
 
-/// The functions of the API that the sources of `src/redis` use, without `RedisModule_`.
+/// Returns the functions of the API in the sources of `src/redis`, without `RedisModule_`.
 fn functions_in_use() -> BTreeSet<&'static str> {
     fn read(dir: &Path, text: &mut String) {
         for entry in std::fs::read_dir(dir).unwrap() {
@@ -145,7 +145,7 @@ fn functions_in_use() -> BTreeSet<&'static str> {
 fn every_function_that_is_used_is_checked_at_load(site: &Site) {
     let mut used = functions_in_use();
     assert!(used.len() > 60, "{used:?}");
-    // Not of the server's table: it is what the table is asked with.
+    // This function is not in the server's table: it reads the table.
     assert!(used.remove("GetApi"));
     for name in used {
         let mut host = Host::new(site).without(&[name]);
@@ -174,7 +174,7 @@ fn every_registration_that_fails_is_named(site: &Site) {
     }
 }
 
-/// The names of settings that were registered, or tried, without the prefix of the module.
+/// Returns the names of settings that were registered, or tried, without the prefix of the module.
 fn plain_names(host: &Host) -> Vec<String> {
     let plain = host.settings().into_iter().filter(|(_, flags)| flags & UNPREFIXED != 0);
     plain.map(|(name, _)| name).collect()
@@ -200,11 +200,11 @@ fn plain_names_of_settings_depend_on_what_the_host_accepts(site: &Site) {
         assert_eq!(log.lines().count(), 1, "{log}");
         assert!(log.contains("bf-error-rate") && log.contains("bf.error-rate"), "{log}");
         assert_eq!(host.call(&["bf.madd", "k", "a", "b", "a"]), "*3 1 1 0");
-        // A host that is older than these names would write a warning of its own for each, and is spared.
+        // A host that is older than these names would log a warning for each, so none is tried.
         let mut host = Host::new(site).of_version(version).without(&["RegisterDefragCallbacks"]);
         assert!(host.load(&[]), "{}", host.log());
         assert_eq!((host.log(), plain_names(&host)), (String::new(), vec![]));
-        // For Valkey the flag means something else.
+        // In Valkey the flag has another meaning.
         let mut host = Host::new(site).of_version(version).of_valkey();
         assert!(host.load(&[]), "{}", host.log());
         assert_eq!((host.log(), plain_names(&host)), (String::new(), vec![]));
@@ -217,7 +217,7 @@ fn slots_migrate_at_once_where_the_host_knows_the_option(site: &Site) {
         for (is_valkey, known_options, expected) in [
             (true, 0x3F, true),
             (true, 0x1F, false),
-            // The bit is Valkey's; what Redis may once mean by it is not known.
+            // The bit is Valkey's; its meaning in a future Redis is unknown.
             (false, 0x3F, false),
         ] {
             let mut host = Host::new(site).of_version(version).knowing_options(known_options);
@@ -244,7 +244,7 @@ fn a_refused_load_leaves_no_settings(site: &Site) {
     let mut host = Host::new(site).failing("CreateCommand");
     assert!(!host.load(&["ERROR_RATE", "0.5", "INITIAL_SIZE", "7"]));
     assert_eq!((host.default_of("error-rate"), host.default_of("initial-size")), ("0.5".into(), "7".into()));
-    // The same module in the same place, as where a library cannot be unloaded.
+    // The same module at the same address, as with a library that cannot be unloaded.
     host.mend();
     assert!(host.load(&["INITIAL_SIZE", "8"]), "{}", host.log());
     assert_eq!((host.default_of("error-rate"), host.default_of("initial-size")), ("0.01".into(), "8".into()));
@@ -253,7 +253,7 @@ fn a_refused_load_leaves_no_settings(site: &Site) {
 fn replication_that_fails_is_in_the_log(site: &Site) {
     let mut host = Host::new(site).failing("Replicate");
     assert!(host.load(&[]), "{}", host.log());
-    // What was done stays done, and the client is not to do it again.
+    // The change stays, and the client must not repeat the command.
     assert_eq!(host.call(&["bf.add", "k", "a"]), "1");
     let log = host.log();
     assert!(log.contains("BF.INSERT; replicas"), "{log}");
@@ -266,10 +266,10 @@ fn replication_that_fails_is_in_the_log(site: &Site) {
     assert!(log.contains("bf.add; replicas"), "{log}");
 }
 
-/// Enough that no machine is so slow that they are a few per second.
+/// So many that even a slow machine exceeds the limit per second.
 const MANY: u64 = 10_000;
 
-/// Returns the number of log lines about filters that cannot be loaded: written, and left out.
+/// Returns the numbers of written and omitted log lines about filters that cannot be loaded.
 fn unloadable(log: &str) -> (u64, u64) {
     let lines = || log.lines().filter_map(|line| line.split_once("a filter cannot be loaded: "));
     let left_out = lines().filter_map(|(_, text)| text.strip_suffix(" more lines of this kind were omitted"));

@@ -1,4 +1,4 @@
-//! Active defragmentation by a host that finds a better place for every block and stops after each.
+//! Active defragmentation by a host that moves every block and stops after each.
 
 use std::ffi::{c_int, c_ulong, c_void};
 use std::ptr;
@@ -12,7 +12,7 @@ use super::memory;
 use crate::harness::Site;
 use crate::support::make::{ANY, add, plain, promise, redisbloom};
 
-/// What old blocks are overwritten with, so that a later read of them is noticed.
+/// Old blocks are overwritten with this byte, so that a later read is detected.
 const GONE: u8 = 0xDD;
 
 /// # Safety
@@ -22,9 +22,9 @@ pub(super) unsafe extern "C" fn defrag_alloc(_: *mut c_void, block: *mut c_void)
     let moved = memory::allocate(size);
     // SAFETY: both blocks have that many bytes, and the new one is fresh.
     unsafe { ptr::copy_nonoverlapping(block.cast::<u8>(), moved.cast(), size) };
-    // SAFETY: the module gives the block up.
+    // SAFETY: the module no longer uses the block.
     unsafe { ptr::write_bytes(block.cast::<u8>(), GONE, size) };
-    // SAFETY: the module gives the block up.
+    // SAFETY: the module no longer uses the block.
     unsafe { memory::free(block) };
     with(|state| state.moved_blocks += 1);
     moved
@@ -46,19 +46,19 @@ pub(super) unsafe extern "C" fn defrag_cursor_get(_: *mut c_void, cursor: *mut c
     if last == 0 {
         return ERR;
     }
-    // SAFETY: the module's word.
+    // SAFETY: by the module's contract.
     unsafe { cursor.write(last) };
     OK
 }
 
-/// Moves the value under the key. Returns the number of calls that took, and of blocks that were moved.
+/// Moves the value of the key. Returns the number of calls, and of moved blocks.
 fn defragment(data_type: &str) -> (usize, usize) {
     let (methods, mut value) = with(|state| {
         (state.defrag_cursor, state.moved_blocks) = (0, 0);
         (state.data_types[data_type], state.value.unwrap())
     });
     for calls in 1.. {
-        // SAFETY: a value of the type, in a place of this function.
+        // SAFETY: a value of the type, in a variable of this function.
         let status = unsafe { (methods.defrag)(ptr::null_mut(), ptr::null_mut(), &raw mut value) };
         with(|state| state.value = Some(value));
         if status == 0 {
@@ -70,8 +70,8 @@ fn defragment(data_type: &str) -> (usize, usize) {
 
 pub(super) fn every_block_of_a_filter_can_be_moved(site: &Site) {
     let scheme = ["bf.import", "k", "EMPTY", "SCHEME", "go-zero", "BITS", "1000", "CAPACITY", "10"];
-    // The struct, the layers and the cells of each are a block each; so are a policy that is no promise, and a hash and layout
-    // that are not everbloom's.
+    // The struct, the layers and the cells of each layer are one block each. So are a policy other than a promise,
+    // and a hash and layout that are not everbloom's.
     type Blocks = fn(usize) -> usize;
     let kinds: [(&str, &[&str], Blocks); 4] = [
         ("everbloom", &["bf.reserve", "k", "0.01", "10", "FORMAT", "everbloom"], |layers| 2 + layers),
@@ -95,13 +95,13 @@ pub(super) fn every_block_of_a_filter_can_be_moved(site: &Site) {
             assert_eq!(blocks, expected_blocks(layers), "{make:?}");
             assert_eq!(host.call(&command("bf.mexists")), replies, "{make:?}");
         }
-        // It grows on, its old layers being where they are now.
+        // The filter continues to grow with its moved layers.
         host.call(&command("bf.madd"));
         assert_eq!(host.call(&["bf.add", "k", "one-more"]), "1");
     }
 }
 
-/// A step is bounded: what no allocator could place better is not moved.
+/// A step is bounded: blocks that no allocator could place better are not moved.
 pub(super) fn large_blocks_stay_where_they_are(site: &Site) {
     // An array of 120 KB, and one of 1.2 MB.
     for (capacity, blocks) in [("100000", 2), ("1000000", 1)] {
@@ -114,7 +114,7 @@ pub(super) fn large_blocks_stay_where_they_are(site: &Site) {
     }
 }
 
-/// The header of a union, as BF.LOADCHUNK takes it: of a host's single key no merge can be made.
+/// Returns the header of a union, for BF.LOADCHUNK: with its single key this host cannot merge.
 fn union_header() -> Vec<u8> {
     let (mut filter, mut other) = (plain(promise(0.01, 100, 2)), redisbloom(0.01, 10, Options::SCALING, 2));
     for filter in [&mut filter, &mut other] {
@@ -137,7 +137,7 @@ pub(super) fn every_block_of_a_union_can_be_moved(site: &Site) {
     for _ in 0..2 {
         let (layers, blocks) = defragment("everbloom");
         assert!(layers > 3);
-        // Struct, policy, layers, the hash and layout of one of them, and what is kept of the header that made it.
+        // Struct, policy, layers, the hash and layout of one of them, and the origin of the header.
         assert_eq!(blocks, 5 + layers);
         assert_eq!(host.call(&command("bf.mexists")), format!("*1000{}", " 1".repeat(1000)));
     }

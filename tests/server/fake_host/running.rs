@@ -1,4 +1,4 @@
-//! What a command calls: strings, keys, replication and replies.
+//! API functions that commands call: strings, keys, replication and replies.
 
 use std::ffi::{c_char, c_int, c_long, c_longlong, c_void};
 use std::ptr;
@@ -15,7 +15,7 @@ pub(super) unsafe extern "C" fn create_string(
     start: *const c_char,
     length: usize,
 ) -> *mut Text {
-    // SAFETY: the module's word.
+    // SAFETY: by the module's contract.
     let bytes = unsafe { std::slice::from_raw_parts(start.cast::<u8>(), length) };
     Box::into_raw(Box::new(Text(bytes.to_vec())))
 }
@@ -23,21 +23,21 @@ pub(super) unsafe extern "C" fn create_string(
 /// # Safety
 /// `text` must come from [`create_string`] and not be used again.
 pub(super) unsafe extern "C" fn free_string(_: *mut Context, text: *mut Text) {
-    // SAFETY: the module's word.
+    // SAFETY: by the module's contract.
     drop(unsafe { Box::from_raw(text) });
 }
 
 /// # Safety
 /// `text` must be alive and `length` a place for its length.
 pub(super) unsafe extern "C" fn string_ptr_len(text: *const Text, length: *mut usize) -> *const c_char {
-    // SAFETY: the module's word.
+    // SAFETY: by the module's contract.
     let text = unsafe { &*text };
-    // SAFETY: the module's word.
+    // SAFETY: by the module's contract.
     unsafe { length.write(text.0.len()) };
     text.0.as_ptr().cast()
 }
 
-// Keys: one at most, whatever its name.
+// Keys: at most one, with any name.
 
 pub(super) extern "C" fn open_key(_: *mut Context, _name: *mut Text, _mode: c_int) -> *mut c_void {
     token()
@@ -92,7 +92,7 @@ pub(super) extern "C" fn notify_keyspace_event(
     OK
 }
 
-/// Whatever is called is done; the module may do everything.
+/// Every call succeeds, so the module has all permissions.
 pub(super) extern "C" fn call(_: *mut Context, _: *const c_char, _: *const c_char) -> *mut c_void {
     ptr::dangling_mut()
 }
@@ -100,9 +100,9 @@ pub(super) extern "C" fn call(_: *mut Context, _: *const c_char, _: *const c_cha
 pub(super) extern "C" fn free_call_reply(_: *mut c_void) {}
 
 /// # Safety
-/// `length` bytes must lie at `place`.
+/// `place` must have space for `length` bytes.
 pub(super) unsafe extern "C" fn get_random_bytes(place: *mut u8, length: usize) {
-    // SAFETY: the module's word.
+    // SAFETY: by the module's contract.
     unsafe { ptr::write_bytes(place, 0x5A, length) };
 }
 
@@ -124,14 +124,14 @@ pub(super) extern "C" fn reply_with_bool(_: *mut Context, value: c_int) -> c_int
 /// # Safety
 /// `text` must be a C string.
 pub(super) unsafe extern "C" fn reply_with_simple_string(_: *mut Context, text: *const c_char) -> c_int {
-    // SAFETY: the module's word.
+    // SAFETY: by the module's contract.
     replied(format!("+{}", unsafe { text_of(text) }))
 }
 
 /// # Safety
 /// `text` must be a C string.
 pub(super) unsafe extern "C" fn reply_with_error(_: *mut Context, text: *const c_char) -> c_int {
-    // SAFETY: the module's word.
+    // SAFETY: by the module's contract.
     replied(format!("-{}", unsafe { text_of(text) }))
 }
 

@@ -1,4 +1,5 @@
-//! Altered payloads of other modules' filters: an error, or a filter that works; the server goes on, and replies.
+//! Changed payloads of other modules' filters: an error, or a filter that works. The server keeps running and
+//! replies.
 
 use super::{Case, cases, restore};
 use crate::harness::{Client, Site, Test, reseal, tests};
@@ -11,13 +12,13 @@ pub(crate) const TESTS: &[Test] = tests![
     altered_blobs_of_valkey_bloom_never_hurt,
 ];
 
-/// Altered payloads per test and server; the pure tests have many times more.
+/// Changed payloads per test and server. The pure tests have many times more.
 const SAMPLES: u32 = 10_000;
 const SEED: u64 = 0x0f0e_1a6e;
-/// The largest filter that may come of any of them stays far below.
+/// Limit on resident memory: no payload can create a filter near this size.
 const MOST_RESIDENT_BYTES: u64 = 300 << 20;
 
-/// Numbers at which programs err.
+/// Numbers at which programs often fail.
 const EDGES: [u64; 16] = [
     0,
     1,
@@ -37,14 +38,14 @@ const EDGES: [u64; 16] = [
     0x7ff8_0000_0000_0000,
 ];
 
-/// Alters bytes between `from` and `end`: a bit, a byte, an edge value, a cut, something put in.
+/// Changes bytes between `from` and `end`: a bit, a byte, an edge value, a truncation, an insertion.
 fn alter(bytes: &[u8], from: usize, end: usize, random: &mut Random) -> Vec<u8> {
     let (mut inner, tail) = (bytes[..end].to_vec(), &bytes[end..]);
     for _ in 0..=random.below(3) {
         if inner.len() <= from {
             break;
         }
-        // The parameters stand at the beginning: half of the changes go there.
+        // The parameters are at the beginning, so half of the changes are there.
         let span = inner.len() - from;
         let at = from + if random.below(2) == 0 { random.below(span.min(100)) } else { random.below(span) };
         match random.below(6) {
@@ -65,7 +66,7 @@ fn alter(bytes: &[u8], from: usize, end: usize, random: &mut Random) -> Vec<u8> 
     [inner.as_slice(), tail].concat()
 }
 
-/// What can be asked of a filter that was taken; a full or vanishing one may refuse an item.
+/// Runs all kinds of commands on a loaded filter. A full or expiring one may refuse an item.
 fn behaves(client: &mut Client, key: &str) {
     for command in ["BF.INFO", "BF.DEBUG", "BF.CARD", "MEMORY USAGE", "DUMP"] {
         let reply = client.say(&format!("{command} {key}"));
@@ -82,7 +83,7 @@ fn behaves(client: &mut Client, key: &str) {
     assert_eq!(client.digest("again"), client.digest(key));
 }
 
-/// Puts altered samples of `of` to a server by `put`, which returns the reply; a filter that was taken must behave.
+/// Sends changed samples of `of` to a server with `put`, which returns the reply. A loaded filter must work.
 fn corpus(
     site: &Site,
     of: impl Fn(&Case) -> Option<(Vec<u8>, usize, usize)>,
@@ -101,7 +102,7 @@ fn corpus(
         let reply = put(&mut client, &altered);
         if reply == "+OK" {
             taken += 1;
-            // An altered value may be one of another type, or expired.
+            // A changed value may have another type, or have expired.
             let is_filter = ["+MBbloom--", "+bloomfltr"].contains(&client.say("TYPE new").as_str());
             if is_filter {
                 behaves(&mut client, "new");
@@ -116,7 +117,7 @@ fn corpus(
     assert!(server.resident_bytes() < MOST_RESIDENT_BYTES, "{}", server.resident_bytes());
 }
 
-/// A payload between the type's id and the footer.
+/// Returns the payload, and the offsets after the type's id and before the footer.
 fn payload(case: &Case, site: &Site) -> (Vec<u8>, usize, usize) {
     let payload = case.payload_for(site);
     let end = payload.len() - 10;

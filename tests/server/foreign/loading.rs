@@ -1,4 +1,5 @@
-//! Every recorded filter loads, replies as recorded, is described as recorded, goes on, and is written down as it was.
+//! Every recorded filter loads, replies as recorded, is described as recorded, accepts further items, and is saved
+//! unchanged.
 
 use redis::Value;
 
@@ -24,7 +25,7 @@ fn every_filter_is_restored_and_replies_as_recorded(site: &Site) {
     }
 }
 
-/// The value after a name in a recorded BF.INFO.
+/// Returns the value after a name in a recorded BF.INFO.
 fn recorded(case: &Case, name: &str) -> Option<String> {
     let info = case.json["info"].as_array()?;
     let at = info.iter().position(|word| word == name)?;
@@ -35,14 +36,14 @@ fn recorded(case: &Case, name: &str) -> Option<String> {
     })
 }
 
-/// What is written down of a filter and its layers differs in Size between releases: their structs have other sizes.
+/// Returns the expected Size. It differs between releases, whose structs have other sizes.
 fn expected_size(case: &Case, client: &mut Client) -> Option<String> {
     let size: u64 = recorded(case, "Size")?.parse().unwrap();
     let layers = client.array(&["BF.DEBUG", case.key.as_str()]).len() as u64 - 1;
     let size = match case.producer {
         "redisbloom-2.2.0" | "redisbloom-2.2.18" => size - (120 - 64) * layers,
-        // 0.1.0 counted 32 and 200 a layer; 1.0 counts 48, 208 a layer and the capacity of the list, which doubles
-        // from 4.
+        // 0.1.0 counted 32 bytes, and 200 per layer. 1.0 counts 48, 208 per layer and the capacity of the list, which
+        // doubles from 4.
         "valkey-bloom-0.1.0" => {
             let list_capacity = if layers == 1 { 1 } else { layers.next_power_of_two().max(4) };
             size + 16 + 8 * layers + 8 * list_capacity
@@ -73,7 +74,7 @@ fn every_filter_is_described_as_recorded(site: &Site) {
                     Some(_) if word == "EXPANSION" && case.is_fixed() => assert_eq!(actual, "[nil]"),
                     Some(value) => assert_eq!(actual, format!("[{value}]"), "{key} {word}"),
                     None if case.producer == "valkey-bloom-0.1.0" => {
-                        // It had no such field. Its rate was a float: the one asked for is shown, as a decimal.
+                        // It had no such field. Its rate was a float: the requested rate is shown, as a decimal.
                         let rate = case.reserve_words().first().map_or(0.001, |word| word.parse().unwrap());
                         if word == "ERROR" {
                             assert_eq!(actual, format!("[\"{rate}\"]"), "{key}");
@@ -82,7 +83,7 @@ fn every_filter_is_described_as_recorded(site: &Site) {
                     None if case.json["info"].is_array() => {
                         assert_eq!(actual, "-Invalid information value", "{key} {word}");
                     }
-                    // Before BF.INFO there was.
+                    // This release had no BF.INFO.
                     None => {}
                 }
             }
@@ -96,7 +97,8 @@ fn every_filter_is_described_as_recorded(site: &Site) {
     }
 }
 
-/// BF.DEBUG is RedisBloom's to the letter, but for 1.0's, which lacked a word and had another form of the rate.
+/// Asserts that BF.DEBUG is exactly RedisBloom's, except for 1.0's, which lacked a word and had another form of the
+/// rate.
 fn assert_debug(client: &mut Client, case: &Case) {
     let Some(expected) = case.json["debug"].as_array() else { return };
     let expected: Vec<&str> = expected.iter().map(|line| line.as_str().unwrap()).collect();
@@ -175,7 +177,7 @@ fn every_filter_is_dumped_as_it_was(site: &Site) {
             if case.is_redisbloom() && !["redisbloom-2.2.0"].contains(&case.producer) {
                 let actual = chunks(&mut client, &case.key);
                 let recorded = case.chunks();
-                // The header is of the newest form whichever it came with.
+                // The header has the newest form, whichever form was loaded.
                 let from = usize::from(!case.is_newest_encoding());
                 assert_eq!(actual[from..], recorded[from..], "{}", case.key);
             }
@@ -202,13 +204,13 @@ fn filters_of_redisbloom_1_1_need_their_option(site: &Site) {
         assert!(found * 10 < case.members.len(), "{}: {found} found", case.key);
     }
     let wrong = digests(&mut client, &ambiguous);
-    // What is loaded from now on is read as of 1.1.
+    // Filters that are loaded from now on are read as of 1.1.
     let [option, value] = ASSUME.split(' ').collect::<Vec<_>>()[..] else { panic!("{ASSUME}") };
     assert_eq!(client.say(&format!("CONFIG SET {option} {value}")), "+OK");
     assert_eq!(client.say("DEBUG RELOAD"), "+OK");
     for case in &ambiguous {
         case.assert_replies(&mut client, &case.key);
-        // It stays so in copies, and in chunks loaded.
+        // Copies and chunks keep this.
         assert_eq!(client.say(&format!("COPY {} copy", case.key)), "1");
         assert_eq!(client.say(&format!("CONFIG SET {option} no")), "+OK");
         case.assert_replies(&mut client, "copy");
@@ -218,11 +220,11 @@ fn filters_of_redisbloom_1_1_need_their_option(site: &Site) {
         case.assert_replies(&mut client, "copy");
         client.say("DEL copy");
     }
-    // The same bytes, other replies: the digests differ.
+    // The same bytes but other replies, so the digests differ.
     for (right, wrong) in digests(&mut client, &ambiguous).iter().zip(&wrong) {
         assert_ne!(right, wrong);
     }
-    // A filter that 1.1 cannot have made is not touched by it.
+    // A filter that 1.1 cannot have written is not affected.
     client.say("BF.INSERT new FORMAT redisbloom ITEMS a b");
     let digest = client.digest("new");
     travel(&mut client, "new", "copy");
@@ -235,7 +237,7 @@ fn the_order_of_fields_from_before_1_0_is_refused_with_a_word(site: &Site) {
     client.say("BF.INSERT k FORMAT valkey-bloom CAPACITY 10 ITEMS a");
     let payload = client.bytes(&["DUMP", "k"]);
     let Value::Int(_) = client.call(&["DEL", "k"]) else { panic!("DEL") };
-    // Head: type, id, four fields and the mark of the seed; then capacity (02 0a), items (02 01), slice, end.
+    // Header: type, id, four fields and the mark of the seed; then capacity (02 0a), items (02 01), slice, end.
     let head = 1 + 9 + 2 + 2 + 9 + 9 + 2;
     assert_eq!(payload[head..head + 5], [2, 10, 2, 1, 5], "capacity, items and a string");
     let end = payload.len() - 11;

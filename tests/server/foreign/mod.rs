@@ -1,4 +1,4 @@
-//! Filters that other modules made, in real servers: the recordings of tests/fixtures.
+//! Filters that other modules wrote, in real servers: the recordings of tests/fixtures.
 
 mod hostile;
 mod loading;
@@ -19,10 +19,10 @@ pub(crate) const SUBJECTS: &[(&str, &[Test])] = &[
     ("foreign-streams", streams::TESTS),
 ];
 
-/// The producer whose filters do not say how they hash.
+/// The producer whose filters do not show their hash.
 pub(crate) const AMBIGUOUS: &str = "redisbloom-1.1.1";
 
-/// The option that says it for them.
+/// The setting for these filters.
 pub(crate) const ASSUME: &str = "bf.assume-redisbloom-1-1 yes";
 
 /// One recorded filter.
@@ -50,18 +50,18 @@ impl Case {
         if self.is_redisbloom() { "MBbloom--" } else { "bloomfltr" }
     }
 
-    /// Whether it was recorded in the encoding that is written today.
+    /// Returns whether it was recorded in the current encoding.
     pub(crate) fn is_newest_encoding(&self) -> bool {
         let older = ["redisbloom-1.0.3", AMBIGUOUS, "redisbloom-2.0.3", "valkey-bloom-0.1.0"];
         !older.contains(&self.producer)
     }
 
-    /// Whether it was made with NONSCALING.
+    /// Returns whether it was created with NONSCALING.
     pub(crate) fn is_fixed(&self) -> bool {
         self.json["case"] == "fixed"
     }
 
-    /// Returns the payload that RESTORE takes on this server, which refuses snapshot versions newer than its own.
+    /// Returns the payload for RESTORE on this server, which refuses newer snapshot versions than its own.
     pub(crate) fn payload_for(&self, site: &Site) -> Vec<u8> {
         let mut payload = self.payload.clone();
         if !site.from(Some((7, 2)), Some((7, 2))) {
@@ -75,7 +75,7 @@ impl Case {
         self.0.chunks().into_iter().map(|(iterator, data)| (i64::try_from(iterator).unwrap(), data)).collect()
     }
 
-    /// Asserts that the filter under a key replies as it did where it was recorded.
+    /// Asserts that the filter under a key replies as recorded.
     pub(crate) fn assert_replies(&self, client: &mut Client, key: &str) {
         let key_type = client.say(&format!("TYPE {key}"));
         assert_eq!(key_type, format!("+{}", self.type_name()), "{key}");
@@ -98,7 +98,7 @@ pub(crate) fn lookups(client: &mut Client, key: &str, items: &[Vec<u8>]) -> Vec<
     found
 }
 
-/// Adds items with BF.MADD; an error in the reply is shown instead of a digit.
+/// Adds items with BF.MADD. An error in the reply is shown instead of a digit.
 pub(crate) fn add(client: &mut Client, key: &str, items: &[Vec<u8>]) -> Vec<String> {
     let mut words: Vec<&[u8]> = vec![b"BF.MADD", key.as_bytes()];
     words.extend(items.iter().map(Vec::as_slice));
@@ -116,8 +116,8 @@ pub(crate) fn restore(client: &mut Client, key: &str, payload: &[u8]) -> String 
     client.ask(&[b"RESTORE", key.as_bytes(), b"0", payload])
 }
 
-/// Two servers that share all recorded filters: one that assumes RedisBloom 1.1 where a filter may be of it, and one
-/// for the others.
+/// Returns two servers that share all recorded filters: one that assumes RedisBloom 1.1 for filters that may be of
+/// it, and one for the others.
 pub(crate) fn servers(site: &Site, change: impl Fn(Launch) -> Launch) -> Vec<(Server, Vec<Case>)> {
     let (ambiguous, others): (Vec<_>, Vec<_>) =
         cases().into_iter().partition(|case| case.producer == AMBIGUOUS);
@@ -135,7 +135,7 @@ pub(crate) fn servers(site: &Site, change: impl Fn(Launch) -> Launch) -> Vec<(Se
         .collect()
 }
 
-/// The digest of every filter.
+/// Returns the digest of every filter.
 pub(crate) fn digests(client: &mut Client, cases: &[Case]) -> Vec<String> {
     cases.iter().map(|case| client.digest(&case.key)).collect()
 }

@@ -1,4 +1,5 @@
-//! With `bf.format redisbloom` a server is RedisBloom, to the byte: sizes, replies in RESP2 and RESP3, chunks, growth.
+//! With `bf.format redisbloom` a server behaves exactly as RedisBloom: sizes, replies in RESP2 and RESP3, chunks,
+//! growth.
 
 use super::{add, cases};
 use crate::dump::{chunks, load, travel};
@@ -46,7 +47,7 @@ fn what_is_made_is_what_redisbloom_made(site: &Site) {
 fn sizes_are_redisblooms(site: &Site) {
     let server = start(site);
     let mut client = server.client();
-    // Arguments; probes, bytes and BF.INFO Size as RedisBloom 8 replies.
+    // Arguments; then probes, bytes and BF.INFO Size in RedisBloom 8.
     for (words, probes, bytes, size) in [
         ("0.01 100", 8, 144u64, 240u64),
         ("0.05 1000", 6, 960, 1056),
@@ -204,7 +205,7 @@ fn fixed_filters_fill_up_as_in_redisbloom(site: &Site) {
         assert_eq!(client.say("BF.ADD k a"), "0");
         assert_eq!(client.say("BF.INFO k EXPANSION"), "[nil]");
     }
-    // Written down though never used: what was asked for, else the default.
+    // The factor is saved although it is never used: the requested one, or the default.
     client.say("BF.RESERVE f 0.01 9 NONSCALING");
     let header = chunks(&mut client, "f").swap_remove(0).1;
     assert_eq!(header[12..20], [13, 0, 0, 0, 2, 0, 0, 0], "options and growth");
@@ -223,7 +224,7 @@ fn chunks_are_redisblooms(site: &Site) {
     assert_eq!(iterators, [1, 1 + (16 << 20), 1 + 27_569_384]);
 }
 
-/// The header of `test_arbitrary_offset` of RedisBloom's own tests: one layer of 8 bits, 3.6e14 items.
+/// The header in `test_arbitrary_offset` of RedisBloom's tests: one layer of 8 bits, 3.6e14 items.
 fn a_header_that_says_more_items_than_bits_is_taken_and_counted_as_far_as_can_be(site: &Site) {
     const HEADER: &str = "1118f3dd74480100010000000100000001000000010000000000000008000000000000001118f3dd744801009a9999999999b9\
                           3f9a9999999999b93f010000001118f3dd7448010000";
@@ -246,7 +247,7 @@ fn a_header_that_says_more_items_than_bits_is_taken_and_counted_as_far_as_can_be
         assert_eq!(load(&mut client, "k", iterator, b"x"), reply, "{iterator}");
     }
     assert_eq!(load(&mut client, "k", 2, &[0x11]), "+OK");
-    // Items are added and found; the count stays where it is.
+    // Items are added and found, but the count stays.
     for item in 0..40 {
         let reply = client.say(&format!("BF.ADD k {item}"));
         assert!(reply == "0" || reply == "1", "{reply}");

@@ -1,4 +1,4 @@
-//! What goes to replicas in which words, and what comes from primaries that run another module.
+//! The commands that replicas get, and commands of primaries that run another module.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -16,7 +16,7 @@ pub(crate) const TESTS: &[Test] = tests![
     a_seed_of_equal_halves_is_taken_from_others_and_refused_to_clients,
 ];
 
-/// Every way of making and changing a filter.
+/// Every way to create and change a filter.
 const COMMANDS: &[&str] = &[
     "BF.RESERVE reserved 0.01 10",
     "BF.RESERVE fixed 0.01 3 NONSCALING",
@@ -36,7 +36,7 @@ const COMMANDS: &[&str] = &[
 ];
 const KEYS: [&str; 8] = ["reserved", "fixed", "four", "added", "many", "inserted", "worded", "copied"];
 
-/// The words of every command that reaches a replica of a primary with that format.
+/// Returns every command that reaches a replica of a primary with that format, split into words.
 fn sent(site: &Site, format: &str) -> (Server, Server, Vec<Vec<String>>) {
     let primary = site.launch().with_option(format!("bf.format {format}")).start();
     let replica = primary.replica(site.launch().with("propagation-error-behavior panic"));
@@ -85,7 +85,7 @@ fn a_primary_of_redisblooms_format_speaks_redisbloom(site: &Site) {
 fn a_rewritten_log_of_redisblooms_format_holds_clear_chunks_too(site: &Site) {
     let server = append_only(site.launch(), "no").with_option("bf.format redisbloom").start();
     let mut client = server.client();
-    // Some 41 MB: three chunks, of which one item sets bits in at most eight places.
+    // About 41 MB: three chunks, in which one item sets at most eight bits.
     client.say("BF.RESERVE k 0.01 30000000");
     client.say("BF.RESERVE empty 0.01 30000000");
     client.say("BF.ADD k a");
@@ -123,7 +123,7 @@ fn a_primary_of_valkey_blooms_format_speaks_valkey_bloom(site: &Site) {
     assert_eq!(made, 7, "{lines:?}");
 }
 
-/// A replica, which dies of any error, of a primary that is no server: it sends an empty data set and then these
+/// Returns a replica that exits on any error. Its primary is not a server: it sends an empty data set and then these
 /// commands.
 fn replica_of_stream(site: &Site, format: &str, commands: Vec<Vec<Vec<u8>>>) -> Server {
     let launch = site.launch().with("propagation-error-behavior panic");
@@ -147,7 +147,7 @@ pub(crate) fn follow_stream(launch: Launch, commands: Vec<Vec<Vec<u8>>>) -> Serv
     launch.with(format!("replicaof 127.0.0.1 {port}")).start()
 }
 
-/// Replies to a replica until it hangs up.
+/// Replies to a replica until it closes the connection.
 fn serve(stream: TcpStream, data_set: &[u8], commands: &[Vec<Vec<u8>>]) {
     let mut writer = stream.try_clone().unwrap();
     let mut reader = BufReader::new(stream);
@@ -249,7 +249,7 @@ fn a_stream_of_valkey_bloom_makes_its_filters(site: &Site) {
         in_step(&mut client, 2);
         assert_eq!(client.say("TYPE a"), "+bloomfltr");
         assert_eq!(client.say("TYPE b"), "+bloomfltr");
-        // The payload of that very command, made by valkey-bloom 1.0.1.
+        // The payload of this command, made by valkey-bloom 1.0.1.
         let payload = client.bytes(&["DUMP", "a"]);
         let bits = [0x00, 0x21, 0x00, 0x20, 0x00, 0x00];
         assert!(payload.windows(6).any(|window| window == bits), "{payload:x?}");
@@ -279,7 +279,7 @@ fn a_seed_of_equal_halves_is_taken_from_others_and_refused_to_clients(site: &Sit
     other[31] ^= 1;
     assert_eq!(client.ask(&insert("asked", &other)), "[1]");
     assert_eq!(client.ask(&insert("asked", &seed)), REFUSED);
-    // A payload, a snapshot and a rewritten log bring it.
+    // From a payload, a snapshot and a rewritten append-only file.
     assert_eq!(client.ask(&[b"RESTORE", b"restored".as_slice(), b"0", &payload]), "+OK");
     for item in 0..1000 {
         client.say(&format!("BF.ADD restored {item}"));

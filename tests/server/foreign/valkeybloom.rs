@@ -1,4 +1,4 @@
-//! With `bf.format valkey-bloom` a server makes valkey-bloom's filters, to the bit, and understands its words.
+//! With `bf.format valkey-bloom` a server creates valkey-bloom's filters, bit for bit, and supports its options.
 
 use super::{Case, add, cases};
 use crate::harness::{Client, Server, Site, Test, tests};
@@ -19,12 +19,12 @@ fn start(site: &Site) -> Server {
     site.launch().with_option("bf.format valkey-bloom").start()
 }
 
-/// Filters of release 1.0.
+/// Returns the filters of release 1.0.
 fn released() -> Vec<Case> {
     cases().into_iter().filter(|case| case.producer.starts_with("valkey-bloom-1.0")).collect()
 }
 
-/// The seed in a payload: after version, length and probes in the slice of any layer.
+/// Returns the seed in a payload: it follows version, length and probes in the slice of every layer.
 fn seed(payload: &Payload) -> Vec<u8> {
     let slice = payload.record.0.iter().find_map(|field| match field {
         Field::Bytes(bytes) => Some(bytes),
@@ -33,7 +33,7 @@ fn seed(payload: &Payload) -> Vec<u8> {
     slice.unwrap()[13..45].to_vec()
 }
 
-/// Makes a recorded filter anew, of the options it was made with, its seed and its items.
+/// Creates a recorded filter again, with its options, seed and items.
 fn make(client: &mut Client, case: &Case) {
     let recorded = Payload::read(&case.payload);
     let seed = seed(&recorded);
@@ -78,7 +78,7 @@ fn a_seed_is_random_unless_given(site: &Site) {
 fn options_are_valkey_blooms(site: &Site) {
     let server = site.start();
     let mut client = server.client();
-    // A seed alone says whose filter it is.
+    // A seed alone selects the format.
     let with_seed = |client: &mut Client, key: &str, seed: &[u8]| {
         client.ask(&[b"BF.INSERT", key.as_bytes(), b"SEED", seed, b"ITEMS", b"a"])
     };
@@ -101,13 +101,13 @@ fn options_are_valkey_blooms(site: &Site) {
     assert_eq!(client.say("BF.INFO k TIGHTENING"), "[\"0.8\"]");
     assert_eq!(client.say("BF.INFO k ERROR"), "[\"0.02\"]");
     assert_eq!(server.client3().say("BF.INFO k ERROR"), "{+Error rate: ,0.02}");
-    // A fixed filter has neither of the facts about growth.
+    // A fixed filter has neither of the fields about growth.
     assert_eq!(client.say("BF.INSERT fixed FORMAT valkey-bloom NONSCALING ITEMS a"), "[1]");
     for word in ["TIGHTENING", "MAXSCALEDCAPACITY"] {
         assert_eq!(client.say(&format!("BF.INFO fixed {word}")), "-Invalid information value");
     }
     assert_eq!(client.say("BF.INFO fixed EXPANSION"), "[nil]");
-    // With our own filters a seed is a contradiction, said so.
+    // SEED cannot be combined with everbloom's format.
     let words: [&[u8]; 8] = [b"BF.INSERT", b"n", b"FORMAT", b"everbloom", b"SEED", &seed, b"ITEMS", b"a"];
     assert_eq!(client.ask(&words), "-ERR SEED and TIGHTENING need FORMAT valkey-bloom");
 }
@@ -145,7 +145,7 @@ fn items_may_be_left_out(site: &Site) {
     assert_eq!(client.say("BF.INFO k CAPACITY"), "[10]");
     assert_eq!(client.say("BF.INSERT k CAPACITY 10"), "[]");
     assert_eq!(client.say("BF.INSERT none NOCREATE CAPACITY 10"), "-ERR not found");
-    // With another format they may not.
+    // With another format clients may not omit ITEMS.
     let arity = "-ERR wrong number of arguments for 'bf.insert' command";
     assert_eq!(client.say("BF.INSERT n FORMAT redisbloom CAPACITY 10"), arity);
     assert_eq!(client.say("BF.INSERT n FORMAT everbloom CAPACITY 10"), arity);

@@ -1,4 +1,4 @@
-//! Two clients: one that understands replies (RESP2 or RESP3), and one that keeps their exact bytes.
+//! Two clients: one that parses replies (RESP2 or RESP3), and one that keeps their exact bytes.
 
 use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
@@ -8,10 +8,10 @@ use redis::{ConnectionLike, Value};
 
 use super::wait_until;
 
-/// A reply that takes longer is a hang.
+/// A longer wait means that the server hangs.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A connection whose replies are values; a server error is a value too.
+/// A connection whose replies are values. An error reply is a value too.
 pub(crate) struct Client {
     connection: redis::Connection,
 }
@@ -25,7 +25,7 @@ impl Client {
         Ok(Self { connection })
     }
 
-    /// Sends one command of binary arguments. Panics when the connection breaks.
+    /// Sends one command of binary arguments. Panics if the connection breaks.
     pub(crate) fn call<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Value {
         self.try_call(args).unwrap_or_else(|error| {
             let shown: Vec<String> = args.iter().take(4).map(|arg| escaped(arg.as_ref(), 40)).collect();
@@ -33,12 +33,12 @@ impl Client {
         })
     }
 
-    /// Sends one command; an error is one of the connection, not of the server.
+    /// Sends one command. Returns errors of the connection only.
     pub(crate) fn try_call<A: AsRef<[u8]>>(&mut self, args: &[A]) -> redis::RedisResult<Value> {
         self.connection.req_packed_command(&packed(args))
     }
 
-    /// Sends a command of words without spaces and shows the reply as [`show`] does.
+    /// Sends a command of words without spaces and returns the reply as [`show`] does.
     pub(crate) fn say(&mut self, line: &str) -> String {
         let words: Vec<&str> = line.split_whitespace().collect();
         show(&self.call(&words))
@@ -49,7 +49,7 @@ impl Client {
         show(&self.call(args))
     }
 
-    /// Makes this node a cluster of its own.
+    /// Makes this node a cluster with a single node.
     pub(crate) fn own_all_slots(&mut self) {
         assert_eq!(self.say("CLUSTER ADDSLOTSRANGE 0 16383"), "+OK");
         wait_until("cluster up", || {
@@ -57,7 +57,7 @@ impl Client {
         });
     }
 
-    /// Sends commands of words without spaces in one go and waits for all replies, whatever they are.
+    /// Sends commands of words without spaces in one pipeline and waits for all replies, which it ignores.
     pub(crate) fn pipeline(&mut self, lines: &[&str]) {
         let packed: Vec<u8> =
             lines.iter().flat_map(|line| packed(&line.split_whitespace().collect::<Vec<_>>())).collect();
@@ -90,19 +90,19 @@ impl Client {
         }
     }
 
-    /// A field of INFO, from all of its sections.
+    /// Returns a field of INFO, from all of its sections.
     pub(crate) fn info(&mut self, field: &str) -> Option<String> {
         let text = String::from_utf8(self.bytes(&["INFO", "everything"])).unwrap();
         text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':').map(str::to_owned))
     }
 
-    /// A number among the fields of INFO.
+    /// Returns a number among the fields of INFO.
     pub(crate) fn info_number(&mut self, field: &str) -> u64 {
         let value = self.info(field).unwrap_or_else(|| panic!("INFO has no field {field}"));
         value.parse().unwrap_or_else(|_| panic!("INFO {field}:{value} is no number"))
     }
 
-    /// The digest of a key's value, checked to be one.
+    /// Returns the digest of a key's value, after a check of its form.
     pub(crate) fn digest(&mut self, key: &str) -> String {
         let digests = self.array(&["DEBUG", "DIGEST-VALUE", key]);
         let [digest] = digests.as_slice() else { panic!("one digest expected for {key}") };
@@ -112,7 +112,7 @@ impl Client {
     }
 }
 
-/// A connection that hands out the exact bytes of each reply.
+/// A connection that returns the exact bytes of each reply.
 pub(crate) struct Raw {
     stream: BufReader<TcpStream>,
 }
@@ -131,7 +131,7 @@ impl Raw {
         self.next()
     }
 
-    /// Sends a command of words and returns its reply to the byte, as text.
+    /// Sends a command of words and returns the exact reply, as text.
     pub(crate) fn say(&mut self, line: &str) -> String {
         let words: Vec<&str> = line.split_whitespace().collect();
         self.ask(&words)
@@ -142,7 +142,7 @@ impl Raw {
         String::from_utf8_lossy(&self.raw(&packed(args))).into_owned()
     }
 
-    /// The bytes of the next reply or push message.
+    /// Returns the bytes of the next reply or push message.
     pub(crate) fn next(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.read_value(&mut bytes);
@@ -175,7 +175,7 @@ impl Raw {
     }
 }
 
-/// One command in the form clients send.
+/// Returns one command in the protocol of clients.
 fn packed<A: AsRef<[u8]>>(args: &[A]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", args.len()).into_bytes();
     for arg in args {
@@ -187,7 +187,7 @@ fn packed<A: AsRef<[u8]>>(args: &[A]) -> Vec<u8> {
     bytes
 }
 
-/// A reply as one line: `7`, `"bulk"`, `+simple`, `-error text`, `nil`, `#t`, `[array]`, `{map: value}`.
+/// Returns a reply as one line: `7`, `"bulk"`, `+simple`, `-error text`, `nil`, `#t`, `[array]`, `{map: value}`.
 pub(crate) fn show(value: &Value) -> String {
     let list = |values: &[Value]| values.iter().map(show).collect::<Vec<_>>().join(", ");
     match value {
@@ -206,7 +206,7 @@ pub(crate) fn show(value: &Value) -> String {
         Value::Double(number) => format!(",{number}"),
         Value::Boolean(flag) => if *flag { "#t" } else { "#f" }.to_owned(),
         Value::VerbatimString { text, .. } => format!("={text}"),
-        // The client splits an error at its first space; joined again it is the text as sent.
+        // The client splits an error at its first space. Joined again it is the text as sent.
         Value::ServerError(error) => match error.details() {
             Some(details) => format!("-{} {details}", error.code()),
             None => format!("-{}", error.code()),
@@ -215,7 +215,7 @@ pub(crate) fn show(value: &Value) -> String {
     }
 }
 
-/// Bytes as ASCII with escapes, cut after `limit` bytes.
+/// Returns bytes as ASCII with escapes, truncated after `limit` bytes.
 fn escaped(bytes: &[u8], limit: usize) -> String {
     let cut = &bytes[..bytes.len().min(limit)];
     let dots = if cut.len() < bytes.len() { "..." } else { "" };

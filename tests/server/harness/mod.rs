@@ -1,4 +1,4 @@
-//! Starts real servers with the module and talks to them; knows nothing of filters.
+//! Starts real servers with the module and communicates with them. It does not depend on filters.
 
 mod client;
 mod payload;
@@ -17,11 +17,11 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Completion, Trial};
 
-/// One test: its name, which states what holds, and its body.
+/// One test: its name, which states what holds, and its function.
 pub(crate) type Test = (&'static str, fn(&Site));
 
-/// Names every function listed, so that a test is registered by writing its name once. A function that is left
-/// out is dead code and a compiler warning.
+/// Lists tests with the names of their functions, so that writing a name once registers a test. A function that is
+/// not listed is dead code and a compiler warning.
 macro_rules! tests {
     ($($name:ident),* $(,)?) => { &[$((stringify!($name), $name)),*] };
 }
@@ -31,8 +31,8 @@ thread_local! {
     static SKIPPED: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Says that the running test cannot test what it is for, because something is missing here; it must then return. It is
-/// counted as ignored, not as passed.
+/// Skips the running test because something that it needs is missing. The test must then return. It is counted as
+/// ignored, not as passed.
 pub(crate) fn skip(reason: impl Into<String>) {
     SKIPPED.set(Some(reason.into()));
 }
@@ -44,7 +44,7 @@ fn run(body: fn(&Site), site: &Site) -> Option<String> {
     SKIPPED.take()
 }
 
-/// Every test of some files of tests, once for each server.
+/// Returns every test of some files, once for each server.
 pub(crate) fn trials<'t>(
     sites: &[Site],
     subjects: impl Iterator<Item = &'t (&'static str, &'static [Test])> + Clone,
@@ -64,15 +64,15 @@ pub(crate) fn trials<'t>(
     trials
 }
 
-/// Runs the tests that the command line names, twice as many at once as there are processors: they wait for servers half of
-/// the time.
+/// Runs the tests of the command line, with twice as many threads as processors, because tests wait for servers half
+/// of the time.
 pub(crate) fn run_trials(mut arguments: Arguments, trials: Vec<Trial>) -> ExitCode {
     let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     arguments.test_threads.get_or_insert(2 * processors);
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// How long a condition that must come true may take before the test gives up: a hang, not a measurement.
+/// Time limit for a condition. Exceeding it means a hang; it is not a measurement.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Polls until the condition holds.

@@ -3,8 +3,8 @@
 /// Length of the checksum at the end of a payload, in bytes.
 const CRC_BYTES: usize = 8;
 
-/// CRC-64 as the servers compute it (polynomial 0xad93d23594c935a9, reflected, no initial or final inversion),
-/// bit by bit: the payloads of the tests are small.
+/// Returns the CRC-64 as the servers compute it (polynomial 0xad93d23594c935a9, reflected, no initial or final
+/// inversion), bit by bit, because the payloads of the tests are small.
 pub(crate) fn crc64(bytes: &[u8]) -> u64 {
     const REFLECTED: u64 = 0x95ac_9329_ac4b_c9b5;
     bytes.iter().fold(0, |crc, byte| {
@@ -12,7 +12,7 @@ pub(crate) fn crc64(bytes: &[u8]) -> u64 {
     })
 }
 
-/// Replaces the checksum of an altered payload with the right one, as an attacker would.
+/// Replaces the checksum of a changed payload with the correct one, as an attacker would.
 pub(crate) fn reseal(payload: &mut [u8]) {
     let at = payload.len() - CRC_BYTES;
     let crc = crc64(&payload[..at]);

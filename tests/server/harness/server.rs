@@ -1,4 +1,4 @@
-//! A server process of one test: its configuration, its directory, its log, its end.
+//! A server process of one test: its configuration, its directory, its log, its exit.
 
 use std::fs;
 use std::net::TcpListener;
@@ -11,13 +11,13 @@ use tempfile::TempDir;
 
 use super::{Client, Raw, Site, wait_until};
 
-/// How often a start is repeated when somebody else took the port in between.
+/// Number of attempts to start if another process has taken the port meanwhile.
 const PORT_ATTEMPTS: u32 = 10;
 
-/// What no log of a living server may contain.
+/// Texts that the log of a working server must not contain.
 const ALARMS: &[&str] = &["BUG REPORT", "=== ", "panicked", "CRITICAL", "ASSERTION FAILED"];
 
-/// A server that is about to be started.
+/// A server before its start.
 #[derive(Clone)]
 pub(crate) struct Launch {
     site: Site,
@@ -25,7 +25,7 @@ pub(crate) struct Launch {
     /// Lines of the configuration file before the one that loads the module.
     lines: Vec<String>,
     module: Option<Vec<String>>,
-    /// Lines after it: the module's own options must stand there.
+    /// Lines after it, for the module's own settings.
     module_lines: Vec<String>,
     cluster: bool,
     /// Limit of the address space, in KiB.
@@ -48,12 +48,12 @@ impl Launch {
         }
     }
 
-    /// The kind of server it is.
+    /// Returns the kind of server.
     pub(crate) fn site(&self) -> &Site {
         &self.site
     }
 
-    /// Takes one kind of alarm in the log for what the test is about.
+    /// Allows one kind of alarm in the log.
     pub(crate) fn expecting(mut self, alarm: &'static str) -> Self {
         self.expected_alarms.push(alarm);
         self
@@ -65,7 +65,7 @@ impl Launch {
         self
     }
 
-    /// Adds an option of the module, which must follow the line that loads it.
+    /// Adds a setting of the module, which must follow the line that loads it.
     pub(crate) fn with_option(mut self, line: impl Into<String>) -> Self {
         self.module_lines.push(line.into());
         self
@@ -77,30 +77,30 @@ impl Launch {
         self
     }
 
-    /// Leaves the module out.
+    /// Does not load the module.
     pub(crate) fn without_module(mut self) -> Self {
         self.module = None;
         self
     }
 
-    /// Lets the process have no more than so much address space: beyond it every allocation fails.
+    /// Limits the address space of the process: beyond it every allocation fails.
     pub(crate) fn with_address_space_mib(mut self, mib: u64) -> Self {
         self.address_space_kib = Some(mib << 10);
         self
     }
 
-    /// Makes it a node of a cluster.
+    /// Makes the server a node of a cluster.
     pub(crate) fn in_cluster(mut self) -> Self {
         self.cluster = true;
         self
     }
 
-    /// The directory it will run in, to put files there first.
+    /// Returns the directory that it will run in, to put files there before the start.
     pub(crate) fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// Starts it and waits until it replies and has loaded its data.
+    /// Starts the server and waits until it replies and has loaded its data.
     pub(crate) fn start(self) -> Server {
         match self.try_start() {
             Ok(server) => server,
@@ -108,7 +108,7 @@ impl Launch {
         }
     }
 
-    /// Starts it, and expects that it gives up by itself: its log is returned.
+    /// Starts the server and expects it to exit. Returns its log.
     pub(crate) fn expect_dead_at_start(self) -> String {
         match self.try_start() {
             Ok(_) => panic!("the server started although it should have refused"),
@@ -122,7 +122,7 @@ impl Launch {
             attempts += 1;
             let (port, bus_port) = free_ports();
             let log = self.path("server.log");
-            // A restart keeps the directory and starts a log of its own.
+            // A restart keeps the directory and begins a new log.
             let _ = fs::remove_file(&log);
             let conf = self.path("server.conf");
             fs::write(&conf, self.configuration(port, bus_port)).expect("configuration file");
@@ -153,7 +153,7 @@ impl Launch {
             command.arg(conf);
             return command;
         };
-        // The shell sets its own limit and becomes the server, with the same process id.
+        // The shell sets its limit and then becomes the server, with the same process id.
         let mut command = Command::new("sh");
         command.args(["-c", "ulimit -v \"$1\" && exec \"$2\" \"$3\"", "sh"]);
         command.arg(kib.to_string()).arg(&self.site.binary).arg(conf);
@@ -171,12 +171,13 @@ impl Launch {
             format!("dir {}", self.dir.path().display()),
             format!("logfile {}", self.path("server.log").display()),
             "save \"\"".to_owned(),
-            // A killed server has written what it acknowledged. With `everysec`, the default, a slow disk holds that up.
+            // A killed server has passed every acknowledged write to the system. With `everysec`, the default, a slow
+            // disk delays that.
             "appendfsync no".to_owned(),
             "daemonize no".to_owned(),
             "enable-debug-command yes".to_owned(),
             "enable-module-command yes".to_owned(),
-            // A replica is served at once, and pings do not move the replication offset.
+            // A replica is served immediately, and pings do not change the replication offset.
             "repl-diskless-sync-delay 0".to_owned(),
             "repl-ping-replica-period 3600".to_owned(),
         ];
@@ -195,14 +196,14 @@ impl Launch {
     }
 }
 
-/// A running server. Dropping it kills and reaps the process; unless the test has failed already, it then fails
-/// the test when the server had died or its log reports a crash.
+/// A running server. Dropping it kills the process. Unless the test has failed already, the test fails if the server
+/// had exited or its log reports a crash.
 pub(crate) struct Server {
     launch: Launch,
     child: Child,
     port: u16,
     bus_port: u16,
-    /// Whether the test has seen it end.
+    /// Whether the test has seen it exit.
     has_ended: bool,
 }
 
@@ -211,7 +212,7 @@ impl Server {
         self.port
     }
 
-    /// The port on which nodes of a cluster speak to each other.
+    /// Returns the port of the cluster bus.
     pub(crate) fn bus_port(&self) -> u16 {
         self.bus_port
     }
@@ -220,39 +221,39 @@ impl Server {
         self.launch.dir()
     }
 
-    /// A client in RESP2.
+    /// Returns a client in RESP2.
     pub(crate) fn client(&self) -> Client {
         Client::connect(self.port, false).expect("connect in RESP2")
     }
 
-    /// A client in RESP3.
+    /// Returns a client in RESP3.
     pub(crate) fn client3(&self) -> Client {
         Client::connect(self.port, true).expect("connect in RESP3")
     }
 
-    /// A client that keeps the bytes, in RESP2.
+    /// Returns a client that keeps the bytes, in RESP2.
     pub(crate) fn raw(&self) -> Raw {
         Raw::connect(self.port)
     }
 
-    /// A client that keeps the bytes, in RESP3.
+    /// Returns a client that keeps the bytes, in RESP3.
     pub(crate) fn raw3(&self) -> Raw {
         let mut raw = self.raw();
         assert!(raw.say("HELLO 3").starts_with('%'), "HELLO 3 refused");
         raw
     }
 
-    /// The log so far.
+    /// Returns the log so far.
     pub(crate) fn log(&self) -> String {
         read_log(&self.launch.path("server.log"))
     }
 
-    /// Identifier of the process.
+    /// Returns the id of the process.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Resident memory of the process, in bytes.
+    /// Returns the resident memory of the process, in bytes.
     pub(crate) fn resident_bytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("process status");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
@@ -260,7 +261,7 @@ impl Server {
         kib * 1024
     }
 
-    /// Waits until the process ends by itself: its log is returned, with its status.
+    /// Waits until the process exits. Returns its status and its log.
     pub(crate) fn expect_end(mut self) -> (ExitStatus, String) {
         let mut status = None;
         wait_until("the server ends", || {
@@ -272,19 +273,19 @@ impl Server {
         (status.expect("status"), log)
     }
 
-    /// Kills the process and starts another on the same directory.
+    /// Kills the process and starts another one in the same directory.
     pub(crate) fn restart(self) -> Self {
         self.restart_as(|launch| launch)
     }
 
-    /// Kills the process and starts another on the same directory, configured differently.
+    /// Kills the process and starts another one in the same directory, configured differently.
     pub(crate) fn restart_as(self, change: impl FnOnce(Launch) -> Launch) -> Self {
         let launch = change(self.launch.clone());
         drop(self);
         launch.start()
     }
 
-    /// Starts a replica of this server and waits until it is in step.
+    /// Starts a replica of this server and waits until it is in sync.
     pub(crate) fn replica(&self, launch: Launch) -> Self {
         let replica = launch.with(format!("replicaof 127.0.0.1 {}", self.port)).start();
         replica.wait_for_primary();
@@ -325,7 +326,7 @@ impl Drop for Server {
     }
 }
 
-/// Returns `None` once the server replies; its status when it ends first.
+/// Returns `None` when the server replies; its status if it exits first.
 fn wait_for_start(child: &mut Child, port: u16, dir: &Path) -> Option<ExitStatus> {
     let dir = dir.canonicalize().expect("directory of the server");
     let mut status = None;
@@ -336,7 +337,7 @@ fn wait_for_start(child: &mut Child, port: u16, dir: &Path) -> Option<ExitStatus
     status
 }
 
-/// Returns whether the server on that port has loaded its data and is ours: the port might be another test's by now.
+/// Returns whether the server on that port has loaded its data and is ours: another test may have the port now.
 fn is_ready(port: u16, dir: &Path) -> bool {
     let Ok(mut client) = Client::connect(port, false) else { return false };
     // A server that is loading runs CONFIG, but not PING.
@@ -345,7 +346,7 @@ fn is_ready(port: u16, dir: &Path) -> bool {
     pair.get(1) == Some(&Value::BulkString(dir.display().to_string().into_bytes()))
 }
 
-/// Two ports nobody listens on: for clients, and for the bus of a cluster.
+/// Returns two free ports: for clients, and for the bus of a cluster.
 fn free_ports() -> (u16, u16) {
     let listeners = [(); 2].map(|()| TcpListener::bind(("127.0.0.1", 0)).expect("free port"));
     let [first, second] = listeners.map(|listener| listener.local_addr().expect("address").port());
@@ -353,7 +354,7 @@ fn free_ports() -> (u16, u16) {
 }
 
 fn read_log(path: &Path) -> String {
-    // A server that ends at once may not have written any.
+    // A server that exits immediately may not have written a log.
     fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
 }
 

@@ -1,11 +1,11 @@
-//! Where the tests run: the servers found, and the module file.
+//! The environment of the tests: the servers that were found, and the module file.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{Launch, Server};
 
-/// Whose server it is; the two differ in what modules may do from their 7.2 on.
+/// The family of a server. From 7.2 on the two differ in what modules may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
     Redis,
@@ -15,22 +15,22 @@ pub(crate) enum Family {
 /// One server binary with the module to load into it.
 #[derive(Clone, Debug)]
 pub(crate) struct Site {
-    /// `redis-7.0.15`: what its tests are named after.
+    /// The name for its tests, such as `redis-7.0.15`.
     pub(crate) name: String,
     pub(crate) binary: PathBuf,
     pub(crate) module: PathBuf,
     pub(crate) family: Family,
-    /// Major, minor, patch.
+    /// Major, minor and patch version.
     pub(crate) version: (u32, u32, u32),
-    /// Where the module runs, if not on this processor with this C library.
+    /// The environment of the module, if it is not this processor with this C library.
     pub(crate) elsewhere: Option<Elsewhere>,
 }
 
-/// A server that runs through something, which `SERVERS` names in its place; `MODULE_HOST` says through what. The
-/// module cannot be loaded into the tests' own process.
+/// A server that runs through a wrapper, which `SERVERS` names in its place. `MODULE_HOST` names the kind of wrapper.
+/// The module cannot be loaded into the process of the tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Elsewhere {
-    /// `qemu`: an emulated processor. The memory of the process is the emulator's.
+    /// `qemu`: an emulated processor. The memory of the process is that of the emulator.
     Emulator,
     /// `musl`: another C library.
     Musl,
@@ -48,7 +48,7 @@ impl Elsewhere {
 }
 
 impl Site {
-    /// Every server in `SERVERS` (comma separated), else `redis-server` and `valkey-server` on the PATH.
+    /// Returns every server in `SERVERS` (separated by commas), or `redis-server` and `valkey-server` on the PATH.
     pub(crate) fn find_all() -> Result<Vec<Self>, String> {
         let module = find_module()?;
         let named = std::env::var("SERVERS").unwrap_or_default();
@@ -97,20 +97,21 @@ impl Site {
         })
     }
 
-    /// Whether this is a build of a development branch. It calls itself 255.255.255, which says nothing of what it can do.
+    /// Returns whether this is a build of a development branch. Its version is 255.255.255, which does not show its
+    /// features.
     pub(crate) fn is_in_development(&self) -> bool {
         self.version == (255, 255, 255)
     }
 
-    /// Whether this is Redis from `redis` or Valkey from `valkey` on; `None` means in no version so far. A build of a
-    /// development branch counts as newer than every release, so a test asks it for what came with the newest ones.
+    /// Returns whether this is Redis from `redis` or Valkey from `valkey` on; `None` means no version so far. A
+    /// development build counts as newer than every release, so tests expect the features of the newest ones.
     pub(crate) fn from(&self, redis: Option<(u32, u32)>, valkey: Option<(u32, u32)>) -> bool {
         let first = if self.family == Family::Redis { redis } else { valkey };
         first.is_some_and(|first| (self.version.0, self.version.1) >= first)
     }
 
-    /// Whether the resident memory and the address space of the server are an emulator's. If so, says that the running
-    /// test is skipped.
+    /// Returns whether the resident memory and the address space of the server are an emulator's. If so, skips the
+    /// running test.
     pub(crate) fn hides_memory(&self) -> bool {
         let hides = self.elsewhere == Some(Elsewhere::Emulator);
         if hides {
@@ -119,12 +120,12 @@ impl Site {
         hides
     }
 
-    /// A server of this kind with the module, not yet running.
+    /// Returns a server of this kind with the module, before its start.
     pub(crate) fn launch(&self) -> Launch {
         Launch::new(self)
     }
 
-    /// A running server with the module and nothing else special.
+    /// Starts a server with the module and default settings.
     pub(crate) fn start(&self) -> Server {
         self.launch().start()
     }
@@ -147,7 +148,7 @@ fn on_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH")?).map(|dir| dir.join(name)).find(|path| path.is_file())
 }
 
-/// `Redis server v=7.0.15 sha=...` or `Valkey server v=8.0.1 sha=...`.
+/// Parses `Redis server v=7.0.15 sha=...` or `Valkey server v=8.0.1 sha=...`.
 fn parse_version(text: &str) -> Option<(Family, (u32, u32, u32))> {
     let family = if text.starts_with("Valkey") { Family::Valkey } else { Family::Redis };
     let number = text.split_whitespace().find_map(|word| word.strip_prefix("v="))?;

@@ -1,4 +1,4 @@
-//! Both keys of an import: what a cluster and access lists make of them.
+//! The two keys of an import in a cluster and with access lists.
 
 use super::redisson;
 use crate::harness::{Site, Test, tests};
@@ -20,7 +20,7 @@ fn nodes_of_a_cluster_find_both_keys(site: &Site) {
     assert_eq!(client.say("COMMAND GETKEYS BF.IMPORT k GUAVA s REPLACE"), "[\"k\"]");
     assert_eq!(client.say("COMMAND GETKEYS BF.IMPORT k EMPTY SCHEME go-zero"), "[\"k\"]");
     assert_eq!(client.say("COMMAND GETKEYS BF.EXPORT k"), "[\"k\"]");
-    // A node that does not serve the slot says who does, whichever the origin.
+    // A node that does not serve the slot redirects, for every origin.
     let slot = client.int("CLUSTER KEYSLOT {d}");
     assert_eq!(client.say(&format!("CLUSTER DELSLOTS {slot}")), "+OK");
     client.say("CONFIG SET cluster-require-full-coverage no");
@@ -50,7 +50,7 @@ fn access_to_the_source_is_checked(site: &Site) {
     denied(client.say("BF.IMPORT secret2 GUAVA x"));
     denied(client.say("BF.EXPORT secret2"));
     denied(client.say("BF.IMPORT mine:k SOURCE secret:users SCHEME redisson"));
-    // The settings lie at a key of their own, which this user may not read.
+    // The settings have a separate key, which this user may not read.
     let reply = client.say("BF.IMPORT mine:k SOURCE half:users SCHEME redisson");
     assert!(reply.contains("can be read at '{half:users}:config'"), "{reply}");
     assert_eq!(client.say("BF.IMPORT mine:k SOURCE mine:s SCHEME go-zero BITS 900"), "+OK");

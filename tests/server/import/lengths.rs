@@ -1,4 +1,4 @@
-//! What is long: items, and the strings of exports.
+//! Long items, and long strings of exports.
 
 use crate::harness::{Client, Server, Site, Test, reseal, tests};
 
@@ -9,7 +9,7 @@ pub(crate) const TESTS: &[Test] = tests![
     a_string_that_the_server_could_not_copy_is_refused,
 ];
 
-/// A server of about 80 MiB and so much more, beyond which every allocation fails.
+/// Starts a server with about 80 MiB of address space plus `mib`, beyond which every allocation fails.
 fn cramped(site: &Site, mib: u64) -> Server {
     site.launch().with("rdbcompression no").with_address_space_mib(80 + mib).start()
 }
@@ -25,7 +25,7 @@ fn a_long_item_takes_no_memory_beside_its_own(site: &Site) {
     if site.hides_memory() {
         return;
     }
-    // The server reads the item into a buffer of up to twice its length. In JSON each of its bytes is two.
+    // The server reads the item into a buffer of up to twice its length. In JSON each of its bytes becomes two.
     let server = cramped(site, 220);
     let mut client = server.client();
     let item = vec![b'"'; 60 << 20];
@@ -36,13 +36,13 @@ fn a_long_item_takes_no_memory_beside_its_own(site: &Site) {
     assert_lives(&mut client);
 }
 
-/// Of the string, or of a filter all of whose bits are set.
+/// Returns the error for a string of this length, or for a filter that could have it.
 fn too_long(bytes: u64) -> String {
     format!("-ERR the exported string could have {bytes} bytes, more than a server's limit of 536870912")
 }
 
 fn a_string_longer_than_a_servers_is_refused(site: &Site) {
-    // Enough memory for the array and a string, but not for another one.
+    // Enough memory for the array and a string, but not for a second string.
     let server = cramped(site, 3900);
     let mut client = server.client();
     let line = "BF.IMPORT k EMPTY SCHEME guava-mitz64 BITS 12000000000 HASHES 3";
@@ -77,7 +77,7 @@ fn a_string_that_the_server_could_not_copy_is_refused(site: &Site) {
     if site.hides_memory() {
         return;
     }
-    // Enough memory for the array and the string, but not for the copy that the server makes of a reply.
+    // Enough memory for the array and the string, but not for the server's copy of the reply.
     let server = cramped(site, 2 * 256 + 128);
     let mut client = server.client();
     assert_eq!(client.say("BF.IMPORT k EMPTY SCHEME guava-mitz32 BITS 2147483648 HASHES 255"), "+OK");

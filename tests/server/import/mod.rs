@@ -12,7 +12,7 @@ use redis::Value;
 use crate::harness::{Client, Test};
 use crate::vectors::{System, system};
 
-/// One area in several files.
+/// Tests of one area, in several files.
 pub(crate) const SUBJECTS: &[(&str, &[Test])] = &[
     ("import", recordings::TESTS),
     ("import", uses::TESTS),
@@ -23,7 +23,7 @@ pub(crate) const SUBJECTS: &[(&str, &[Test])] = &[
 
 const STRING: &str = "/bitmap/redis_string_b64";
 
-/// The words that describe a system's bitmap.
+/// Returns the options that describe a system's bitmap.
 fn description(system: &System, size_bits: u64, probes: u64) -> String {
     format!(
         "SCHEME {} BITS {size_bits} HASHES {probes} SHIFT {} ENCODING {}",
@@ -46,14 +46,14 @@ pub(crate) fn import(client: &mut Client, system: &System) {
     assert_eq!(client.say(&line), "+OK", "{line}");
 }
 
-/// Replies to a command over many items.
+/// Returns the replies to a command over many items.
 fn many(client: &mut Client, command: &str, key: &str, items: &[Vec<u8>]) -> Vec<Value> {
     let mut args = vec![command.as_bytes(), key.as_bytes()];
     args.extend(items.iter().map(Vec::as_slice));
     client.array(&args)
 }
 
-/// Checks that every lookup has the result of the client's own code.
+/// Asserts that every lookup has the result of the client's own code.
 fn assert_replies(client: &mut Client, system: &System, key: &str) {
     let digit = |reply: &Value| if *reply == Value::Int(1) { '1' } else { '0' };
     let replies: String =
@@ -71,7 +71,7 @@ fn state(client: &mut Client, key: &str) -> [String; 2] {
     [client.digest(key), client.say(&format!("BF.DEBUG {key}"))]
 }
 
-/// A Redisson filter as Redisson leaves it.
+/// Creates a Redisson filter with its settings, as Redisson does.
 fn redisson(client: &mut Client, name: &str) {
     let system = system("redisson-kryo5-codec");
     client.ask(&[b"SET", name.as_bytes(), system.string(STRING).as_slice()]);

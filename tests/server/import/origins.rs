@@ -1,4 +1,4 @@
-//! Where an import comes from: the bytes of Guava, the settings of Redisson, and what is wrong with an origin.
+//! The origins of an import: the bytes of Guava, the settings of Redisson, and errors.
 
 use super::{assert_replies, many, redisson, state};
 use crate::harness::{Site, Test, tests};
@@ -27,7 +27,7 @@ fn the_bytes_of_guava_come_and_go(site: &Site) {
             assert_replies(&mut client, &system, key);
             assert_eq!(client.bytes(&["BF.EXPORT", key]), blob);
         }
-        // Made anew from its items.
+        // Rebuilt from its items.
         let mut cleared = blob.clone();
         cleared[6..].fill(0);
         assert_eq!(
@@ -115,7 +115,7 @@ fn the_source_stays_as_it_is_stored(site: &Site) {
     client.say("SETBIT s 99 1");
     assert_eq!(client.say("BF.IMPORT k SOURCE s SCHEME go-zero BITS 104 REPLACE"), "+OK");
     assert_eq!(client.bytes(&["BF.EXPORT", "k"]), client.bytes(&["GET", "s"]));
-    // Nor does it matter that the user may not GET.
+    // The user need not have permission for GET.
     client.say("SET s 123");
     client.say("ACL SETUSER u on >p ~* +bf.import +bf.card");
     assert_eq!(client.say("AUTH u p"), "+OK");
@@ -166,12 +166,12 @@ fn whatever_is_wrong_is_said_and_changes_nothing(site: &Site) {
     assert!(reply.starts_with("-ERR filter would take 1099511627"), "{reply}");
     assert_eq!(client.say("BF.EXPORT native"), "-ERR BF.EXPORT needs a filter created with BF.IMPORT");
     assert_eq!(client.say("BF.EXPORT list"), wrong_type);
-    // A number is a string too: the server keeps it as an integer until somebody looks.
+    // A number is a string too: the server stores it as an integer until it is read.
     client.say("SET number 4");
     assert_eq!(client.say("BF.IMPORT n SOURCE number SCHEME murmur3-salted BITS 6 HASHES 1"), "+OK");
     assert_eq!(client.say("BF.EXPORT n"), "\"4\"");
     assert_eq!(client.say("GET number"), "\"4\"");
-    // REPLACE puts the new filter in place of the old one.
+    // REPLACE replaces the old filter.
     assert_eq!(client.say("BF.IMPORT native SOURCE string SCHEME go-zero BITS 900 REPLACE"), "+OK");
     assert_eq!(client.bytes(&["BF.EXPORT", "native"]), client.bytes(&["GET", "string"]));
 }

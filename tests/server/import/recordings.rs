@@ -1,4 +1,4 @@
-//! The recordings of the clients: every result is theirs, and so is every string, bit for bit.
+//! The recordings of the clients: every result and every string is the client's, bit for bit.
 
 use everbloom::bloom::hash::scheme::Scheme;
 use redis::Value;
@@ -61,7 +61,8 @@ fn adding_through_the_module_makes_the_clients_string(site: &Site) {
         let added = many(&mut client, "BF.MADD", name, &system.items("members"));
         assert!(added.len() == 1000 && added.iter().all(|reply| matches!(reply, Value::Int(0 | 1))));
         if client.say(&format!("BF.INFO {name} FILTERS")) != "[1]" {
-            // Its half-full capacity is below 1000 items: the string of the rest is in another layer.
+            // The capacity of a half-full array is below 1000 items; with it, further items would be in another
+            // layer.
             let line = format!("BF.IMPORT {name} EMPTY {} CAPACITY 1000 REPLACE", description_of(&system));
             assert_eq!(client.say(&line), "+OK");
             many(&mut client, "BF.MADD", name, &system.items("members"));
@@ -94,7 +95,7 @@ fn setting_the_recorded_bits_makes_the_same_string(site: &Site) {
             }
             let (exported, string) = (client.bytes(&["BF.EXPORT", "k"]), client.bytes(&["GET", "string"]));
             assert!(exported == string, "{} {words}", system.name);
-            // And back in.
+            // Imported again.
             assert_eq!(client.say(&format!("BF.IMPORT k SOURCE string {words} REPLACE")), "+OK");
             assert!(client.bytes(&["BF.EXPORT", "k"]) == string, "{} {words}", system.name);
         }

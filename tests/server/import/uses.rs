@@ -1,4 +1,4 @@
-//! An import in use: it grows or is full, refuses what it cannot encode, and estimates its count.
+//! Uses of an imported filter: it grows or is full, refuses items that it cannot encode, and estimates its count.
 
 use redis::Value;
 
@@ -40,7 +40,7 @@ fn a_full_import_grows_by_layers_of_our_own(site: &Site) {
         let absent: Vec<Vec<u8>> = (0..10_000).map(|item| format!("absent-{item}").into_bytes()).collect();
         let wrong =
             many(client, "BF.MEXISTS", "k", &absent).iter().filter(|&reply| *reply == Value::Int(1)).count();
-        // The client's layer alone has 3.9 % at its fill of now; ours add no more than 0.1 %.
+        // The client's layer alone has 3.9 % at its current fill; everbloom's layers add at most 0.1 %.
         assert!((200..600).contains(&wrong), "{wrong} of 10000");
     };
     check(&mut client);
@@ -73,7 +73,7 @@ fn items_that_cannot_be_encoded_are_refused_one_by_one(site: &Site) {
     let error = "-ERR the item is not a decimal integer of 64 bits, as encoding int64le requires";
     assert_eq!(client.say("BF.ADD k forty-two"), error);
     assert_eq!(client.say("BF.MADD k 1 x 2 007 3"), format!("[1, {error}, 1, {error}, 1]"));
-    // The third one is in a layer of our own, which could hold anything, and still does not.
+    // The third item would be in a layer of everbloom's own, which could hold any item, but it is refused too.
     assert_eq!(client.say("BF.INFO k FILTERS"), "[2]");
     assert_eq!(client.say("BF.MADD k y 4"), format!("[{error}, 1]"));
     for item in 0..100 {
