@@ -36,7 +36,7 @@ fn add(client: &mut Client, key: &str, items: std::ops::Range<u32>) {
     client.ask(&["BF.BULKADD", key, "COUNT", "LINES", &lines]);
 }
 
-/// A filter of every kind, each of 1000 items. Returns their keys.
+/// Creates a filter of every kind, each with 1000 items. Returns their keys.
 fn make_all(client: &mut Client) -> [&'static str; 10] {
     for (key, options) in [
         ("scattered", "0.01 100"),
@@ -51,7 +51,7 @@ fn make_all(client: &mut Client) -> [&'static str; 10] {
         assert_eq!(client.say(&format!("BF.RESERVE {key} {options}")), "+OK");
         add(client, key, 0..1000);
     }
-    // Of several kinds.
+    // A union of several kinds.
     assert_eq!(client.say("BF.MERGE united keyed redisbloom FORCE"), "+OK");
     assert_eq!(client.say("BF.IMPORT imported EMPTY SCHEME go-zero BITS 20000"), "+OK");
     add(client, "imported", 0..1000);
@@ -99,7 +99,7 @@ fn only_what_changed_is_loaded_again(site: &Site) {
         assert!(copy.refresh(&mut connection).expect(key), "{key}: items were added");
         assert_eq!(copy.check(b"item-100099"), Some(true), "{key}");
     }
-    // Another filter under the key, of the same number of items.
+    // Another filter under the key, with the same number of items.
     let copy = LocalFilter::new("k", EVER);
     client.say("BF.ADD k alice");
     assert!(copy.refresh(&mut connection).expect("k"));
@@ -107,7 +107,7 @@ fn only_what_changed_is_loaded_again(site: &Site) {
     client.say("BF.ADD k bob");
     assert!(copy.refresh(&mut connection).expect("another k"));
     assert_eq!((copy.check(b"alice"), copy.check(b"bob")), (Some(false), Some(true)));
-    // A filter that is being loaded: BF.CARD counts all items from the header on.
+    // A filter that is being loaded: from the header on, BF.CARD counts all items.
     let chunks = client.array(&["BF.SCANDUMP", "scattered", "0"]);
     let [Value::Int(1), Value::BulkString(header)] = &chunks[..] else { panic!("no header") };
     let chunks = client.array(&["BF.SCANDUMP", "scattered", "1"]);
@@ -146,13 +146,13 @@ fn the_server_is_queried_where_the_copy_is_missing_or_old(site: &Site) {
     assert!(copy.contains(b"alice", &mut connection).expect("a reply"));
     assert!(!copy.contains(b"bob", &mut connection).expect("a reply"));
     assert_eq!(client.info_number("bf_checks"), checks, "the copy said it");
-    // Too old at once.
+    // The copy is immediately too old.
     let copy = LocalFilter::new("k", Duration::ZERO);
     assert!(copy.refresh(&mut connection).expect("a copy"));
     assert_eq!(copy.check(b"alice"), None);
     assert!(copy.contains(b"alice", &mut connection).expect("a reply"));
     assert_eq!(client.info_number("bf_checks"), checks + 1);
-    // Nothing that has chunks.
+    // A value without chunks.
     client.say("SET k text");
     assert!(copy.refresh(&mut connection).is_err());
 }

@@ -1,5 +1,5 @@
-//! A server that follows a primary or loads an append-only file has the same filters, or exits: it never makes a
-//! filter of its own defaults in place of a lost one.
+//! A server that follows a primary or loads an append-only file has the same filters, or exits: it never creates a
+//! filter from its own defaults in place of a lost one.
 
 use crate::foreign::streams::{follow_stream, stream};
 use crate::harness::{Launch, Site, Test, tests, wait_until};
@@ -14,10 +14,10 @@ pub(crate) const TESTS: &[Test] = tests![
     a_stream_that_adds_to_nothing_makes_nothing,
 ];
 
-/// Takes some 800 MB of address space, and no memory.
+/// Takes about 800 MB of address space, and no memory.
 const LARGE: &str = "BF.RESERVE large 0.01 600000000";
 
-/// Enough memory for a server, not for that filter.
+/// Enough memory for a server, but not for that filter.
 fn cramped(launch: Launch) -> Launch {
     launch.with_address_space_mib(600)
 }
@@ -71,7 +71,7 @@ fn an_altered_chunk_in_a_log_ends_the_start(site: &Site) {
         .find(|path| path.to_string_lossy().contains(".base."))
         .unwrap();
     let mut bytes = std::fs::read(&base).unwrap();
-    // The last bytes are the check of the last chunk, and an end of line.
+    // The last bytes are the checksum of the last chunk, and an end of line.
     let at = bytes.len() - 10;
     bytes[at] ^= 0x40;
     std::fs::write(&base, bytes).unwrap();
@@ -97,7 +97,7 @@ fn a_replica_without_memory_for_a_layer_ends(site: &Site) {
         let primary = site.start();
         let replica = primary.replica(cramped(site.launch()));
         let mut client = primary.client();
-        // The first layer is small, the second takes 1.2 GB.
+        // The first layer is small; the second one needs 1.2 GB.
         assert_eq!(client.say("BF.RESERVE large 0.01 30000 EXPANSION 32768"), "+OK");
         let items: Vec<String> = (0..30_000).map(|item| format!("item-{item}")).collect();
         let mut full = false;

@@ -1,11 +1,10 @@
-//! Black-box tests: real servers with the module loaded, spoken to over the wire.
+//! Black-box tests: real servers with the module loaded, tested over the wire.
 //!
-//! Every test is a function that runs once per server found, named `redis-7.0.15::persistence::...`. It
-//! starts the servers it needs, each in a directory of its own on a free port. After each test the servers
-//! must be alive and their logs free of crash reports. A test that lacks what it needs says so and is
-//! ignored. Tests named `fake-host::...` run once: they need no server but only the module file, see
-//! `fake_host`. See `harness::Site` for which servers and which module file are taken, and for servers that run through
-//! an emulator.
+//! Every test is a function that runs once per server, with a name like `redis-7.0.15::persistence::...`. It starts
+//! the servers that it needs, each in a separate directory on a free port. After each test the servers must be
+//! running and their logs free of crash reports. A test that lacks what it needs prints that and is ignored. Tests
+//! named `fake-host::...` run once: they need no server but only the module file, see `fake_host`. `harness::Site`
+//! describes which servers and which module file are used, and servers that run through an emulator.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Out of memory: the client gets an error, and the server goes on.
+//! Out of memory: the client gets an error, and the server keeps running.
 
 use crate::dump;
 use crate::harness::{Client, Server, Site, Test, tests, wait_until};
@@ -11,7 +11,7 @@ pub(crate) const TESTS: &[Test] = tests![
     a_filter_is_saved_without_a_copy_of_it,
 ];
 
-/// A server that can hold one filter of a gigabyte, but not two.
+/// Starts a server that can hold one filter of a gigabyte, but not two.
 fn cramped(site: &Site) -> Server {
     site.launch().with_address_space_mib(1600).start()
 }
@@ -47,7 +47,7 @@ fn a_reservation_the_allocator_refuses_is_an_error(site: &Site) {
 fn growth_the_allocator_refuses_is_an_error(site: &Site) {
     let server = cramped(site);
     let mut client = server.client();
-    // The second layer would have a capacity of four thousand million items.
+    // The second layer would have a capacity of 4 * 10^9 items.
     assert_eq!(client.say("BF.RESERVE k 0.01 131072 EXPANSION 32768"), "+OK");
     let refused = "-ERR problem inserting into filter";
     for batch in 0..131 {
@@ -101,7 +101,7 @@ fn a_filter_is_saved_without_a_copy_of_it(site: &Site) {
         return;
     }
     for format in ["everbloom", "redisbloom", "valkey-bloom"] {
-        // A child that is out of memory ends in the server's own way, which may include a test of all memory.
+        // A child that is out of memory exits in the server's own way, which may include a test of all memory.
         let launch =
             site.launch().expecting("BUG REPORT").expecting("=== ").with("crash-memcheck-enabled no");
         let cramped = launch.with_address_space_mib(900).with("rdbcompression no");
@@ -111,7 +111,7 @@ fn a_filter_is_saved_without_a_copy_of_it(site: &Site) {
         assert_eq!(client.say(&make), "+OK");
         client.say("BF.ADD k a");
         assert_eq!(client.say("SAVE"), "+OK", "{format}");
-        // To compress a string, the server allocates its length again: the strings of everbloom are short.
+        // To compress a string, the server allocates its length again. The strings of everbloom are short.
         client.say("CONFIG SET rdbcompression yes");
         assert!(client.say("BGSAVE").starts_with('+'));
         wait_until("the save ends", || client.info_number("rdb_bgsave_in_progress") == 0);

@@ -1,4 +1,4 @@
-//! BF.MERGE: which keys it has, and that replicas have the same bits.
+//! BF.MERGE: its keys, and equal bits on replicas.
 
 use crate::harness::{Client, Site, Test, tests, wait_until};
 
@@ -19,8 +19,8 @@ fn the_server_knows_the_first_key_only(site: &Site) {
     assert!(flags.contains("RW") && !flags.contains("RO"), "{flags}");
 }
 
-/// In a cluster, Valkey 8 and later look for a command's keys in the threads that read from clients, and call the module there
-/// for those of a command with `getkeys-api`, beside the main thread: within a second the server ended.
+/// In a cluster, Valkey 8 and later find a command's keys in I/O threads. For commands with `getkeys-api` they call
+/// the module there, beside the main thread: the server crashed within a second.
 fn threads_that_read_from_clients_never_call_the_module(site: &Site) {
     let server = site.launch().in_cluster().with("io-threads 4").with("appendonly yes").start();
     server.client().own_all_slots();
@@ -54,7 +54,7 @@ fn access_to_each_key_is_checked(site: &Site) {
         assert!(reply.starts_with("-NOPERM"), "{line}: {reply}");
     }
     assert_eq!(client.say("BF.MERGE mine:d mine:a readable:a FORCE"), "+OK");
-    // In a script and in a transaction too.
+    // Also in a script and in a transaction.
     let script = "return redis.pcall('BF.MERGE', KEYS[1], ARGV[1])";
     let reply = client.ask(&["EVAL", script, "1", "mine:d", "secret"]);
     assert!(reply.starts_with("-NOPERM"), "{reply}");
@@ -80,7 +80,7 @@ fn keys_in_several_slots_are_refused(site: &Site) {
     assert_eq!(client.say("BF.MEXISTS {a}d {a}1 {a}2 {b}1"), "[1, 1, 0]");
 }
 
-/// Filters of every kind, each with items that are its own.
+/// Creates filters of every kind, with different items.
 fn fill(client: &mut Client) {
     for (index, format) in ["everbloom", "redisbloom", "valkey-bloom"].into_iter().enumerate() {
         assert_eq!(client.say(&format!("BF.RESERVE s{index} 0.001 50 FORMAT {format}")), "+OK");
@@ -124,7 +124,7 @@ fn replicas_have_the_same_bits_and_the_destination_keeps_its_time_to_live(site: 
         assert_eq!(copy.digest(key), client.digest(key), "{key}");
         assert_eq!(copy.say(&format!("TYPE {key}")), client.say(&format!("TYPE {key}")));
     }
-    // A source that expired is none, and what it was refused for is not replicated.
+    // An expired source does not exist, and the refused command is not replicated.
     client.say("PEXPIRE s1 1");
     wait_until("expiry", || client.say("BF.MERGE d s1") == "-ERR not found");
     client.say("INCR marker");

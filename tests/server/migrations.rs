@@ -1,4 +1,4 @@
-//! Every migration of examples/ does what it says.
+//! Every migration of examples/ works as documented.
 
 use crate::harness::{Site, Test, tests};
 use crate::runtimes::{Program, url};

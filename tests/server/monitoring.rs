@@ -1,4 +1,5 @@
-//! What docs/monitoring.md promises: the names in INFO, and totals that are those of the filters there are.
+//! The names and totals of INFO are those that docs/monitoring.md documents, and the totals are those of the existing
+//! filters.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,10 +31,10 @@ fn every_documented_field_is_shown_and_every_field_is_documented(site: &Site) {
     assert_eq!(found.collect::<BTreeSet<_>>(), shown);
 }
 
-/// What there is of one kind: filters, bytes, layers, items, capacity.
+/// The totals of one kind: filters, bytes, layers, items, capacity.
 type Totals = [u64; 5];
 
-/// By INFO, of each kind.
+/// Returns the totals of each kind from INFO.
 fn totals(client: &mut Client) -> BTreeMap<String, Totals> {
     let text = String::from_utf8(client.bytes(&["INFO", "bf"])).unwrap();
     let number = |name: &str| -> u64 {
@@ -52,7 +53,7 @@ fn totals(client: &mut Client) -> BTreeMap<String, Totals> {
     totals
 }
 
-/// By BF.STATS of every key in databases 0 and 1, of each kind.
+/// Returns the totals of each kind from BF.STATS of every key in databases 0 and 1.
 fn counted(client: &mut Client) -> BTreeMap<String, Totals> {
     let mut totals: BTreeMap<String, Totals> =
         names::kinds().iter().map(|kind| ((*kind).to_owned(), [0; 5])).collect();
@@ -71,7 +72,7 @@ fn counted(client: &mut Client) -> BTreeMap<String, Totals> {
             let number = |name: &str| show(field(name)).parse::<u64>().unwrap();
             let kind = format!("bf_{}", show(field("kind")).replace('"', "").replace('-', "_"));
             let mut more = ["bytes", "layers", "items", "capacity"].map(number);
-            // There is no event for an item that expires.
+            // The expiry of an item raises no event.
             more[2] *= u64::from(kind != "bf_window");
             let sums = totals.get_mut(&kind).unwrap_or_else(|| panic!("{kind}"));
             let more = std::iter::once(1).chain(more);
@@ -81,7 +82,8 @@ fn counted(client: &mut Client) -> BTreeMap<String, Totals> {
     totals
 }
 
-/// Filters may be freed in the background a moment after they are gone, and keys expire between two looks.
+/// Asserts that both totals agree. It retries, because filters may be freed in the background, and keys may expire
+/// between two commands.
 fn assert_totals(client: &mut Client, when: &str) {
     let mut last = (counted(client), totals(client));
     for _ in 0..200 {
@@ -94,7 +96,7 @@ fn assert_totals(client: &mut Client, when: &str) {
     panic!("{when}: counted {:?}, in INFO {:?}", last.0, last.1);
 }
 
-/// How filters of every kind are made, under sizes and shapes that merges find alike and unlike.
+/// Commands that create filters of every kind, with equal and different sizes and shapes for merges.
 const MAKERS: [&str; 10] = [
     "BF.RESERVE {k} 0.01 20 EXPANSION 1",
     "BF.RESERVE {k} 0.001 100",
@@ -108,7 +110,7 @@ const MAKERS: [&str; 10] = [
     "BF.IMPORT {k} EMPTY SCHEME murmur3-salted BITS 1000 HASHES 5 CAPACITY 10",
 ];
 
-/// One command of the stream; some are refused.
+/// Runs one random command; some are refused.
 fn disturb(client: &mut Client, random: &mut Random) -> String {
     let key = |random: &mut Random| format!("{{k}}{}", random.below(10));
     let (one, other) = (key(random), key(random));
@@ -167,7 +169,8 @@ fn expire(client: &mut Client) {
     }
 }
 
-/// Loads up to `count` chunks of a filter, the header first, under another key. Returns a command that changes nothing.
+/// Loads up to `count` chunks of a filter, the header first, under another key. Returns a command that changes
+/// nothing.
 fn chunks(client: &mut Client, from: &str, to: &str, count: usize) -> String {
     let mut iterator = "0".to_owned();
     for _ in 0..count {
@@ -227,7 +230,7 @@ fn a_filter_whose_count_ends_is_counted_as_far_as_its_count_goes(site: &Site) {
         client.say(&format!("BF.ADD full {item}"));
     }
     assert_totals(&mut client, "saturated");
-    // Without its chunks the copy takes items as new that its header counts already.
+    // Without its chunks the copy adds items as new that its header counts already.
     let (iterator, header) = chunk(&mut client, "full", 0).unwrap();
     assert_eq!(load(&mut client, "copy", iterator, &header), "+OK");
     let from_header = client.int("BF.CARD copy");
@@ -250,7 +253,7 @@ fn filters_that_are_evicted_or_expire_are_counted_no_more(site: &Site) {
         client.say(&format!("BF.ADD {{k}}{number} item"));
     }
     client.say("PEXPIRE {k}0 1");
-    // A command that reads it finds it gone, before the server deletes it.
+    // A command that reads it does not find it, even before the server deletes it.
     wait_until("expired", || client.say("EXISTS {k}0") == "0" && client.info_number("expired_keys") == 1);
     assert_totals(&mut client, "expired");
     client.say("CONFIG SET maxmemory-policy allkeys-random");

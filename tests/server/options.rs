@@ -1,4 +1,4 @@
-//! How numbers are written, and what the options of BF.RESERVE and BF.INSERT mean.
+//! The form of numbers, and the meaning of the options of BF.RESERVE and BF.INSERT.
 
 use redis::Value;
 
@@ -123,12 +123,12 @@ fn options_come_in_any_order(site: &Site) {
 fn a_filter_grows_by_its_expansion_factor(site: &Site) {
     let server = site.start();
     let mut client = server.client();
-    // A rate low enough that none of these few items is a false positive by any sane hash.
+    // The error rate is so low that none of these few items is a false positive.
     assert_eq!(client.say("BF.RESERVE k 0.0000001 2 EXPANSION 3"), "+OK");
     let capacities = [2, 2, 8, 8, 8, 8, 8, 8, 26, 26];
     for (item, capacity) in capacities.iter().enumerate() {
         assert_eq!(client.say(&format!("BF.ADD k item-{item}")), "1");
-        // A layer is added when an item meets a full one, not before.
+        // A layer is added when a new item does not fit, not before.
         assert_eq!(client.say("BF.INFO k CAPACITY"), format!("[{capacity}]"), "after item {item}");
         assert_eq!(client.say("BF.CARD k"), (item + 1).to_string());
     }
@@ -173,7 +173,7 @@ fn full_filters_keep_their_error_rate(site: &Site) {
     const CHECKS: u32 = 100_000;
     let server = site.start();
     let mut client = server.client();
-    // Fixed, scattered and paged; and grown through six layers, filled to the last item of the last.
+    // Fixed, scattered and paged; and grown through six layers, filled to the last item of the last one.
     let cases = [
         ("0.01", 10_000, " NONSCALING", 10_000),
         ("0.001", 10_000, " NONSCALING", 10_000),
@@ -183,7 +183,7 @@ fn full_filters_keep_their_error_rate(site: &Site) {
     for (rate, capacity, options, items) in cases {
         client.say("DEL k");
         assert_eq!(client.say(&format!("BF.RESERVE k {rate} {capacity}{options}")), "+OK");
-        // Items that are false positives by then are not counted, so the filter ends up a little less than full.
+        // Items that are false positives are not counted, so the filter ends slightly less than full.
         let new = count_ones(&mut client, "BF.MADD", "k", "item", items);
         assert!(new > 0.98 * f64::from(items), "{new} of {items} were new");
         assert_eq!(client.say("BF.CARD k"), new.to_string());
@@ -205,7 +205,7 @@ fn hash_keys_are_random_and_not_shown(site: &Site) {
     assert_ne!(client.digest("one"), client.digest("other"));
     assert_eq!(client.say("BF.DEBUG one"), client.say("BF.DEBUG other"));
     assert_eq!(client.say("BF.INFO one"), client.say("BF.INFO other"));
-    // An explicit key makes the same filter.
+    // An explicit key creates the same filter.
     for key in ["given", "again"] {
         let made = client.say(&format!("BF.INSERT {key} KEY 0123456789abcdef ITEMS a b"));
         assert_eq!(made, "[1, 1]");

@@ -1,4 +1,5 @@
-//! Large pages: memory that is in use is collapsed into them, again after a save; memory that is not in use stays small.
+//! Huge pages: memory that is in use is collapsed into them, and again after a save. Memory that is not in use stays
+//! in small pages.
 
 use std::fs;
 
@@ -14,14 +15,14 @@ pub(crate) const TESTS: &[Test] = tests![
 
 const MIB: u64 = 1 << 20;
 
-/// Bytes of this process that lie in large pages.
+/// Returns the bytes of this process in huge pages.
 fn large_page_bytes(server: &Server) -> u64 {
     let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", server.pid())).unwrap();
     let line = rollup.lines().find_map(|line| line.strip_prefix("AnonHugePages:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }
 
-/// Returns whether the system collapses pages on request (Linux 6.1); skips the test where it does not. An emulator does not
+/// Returns whether the system collapses pages on request (Linux 6.1). Otherwise skips the test. An emulator does not
 /// pass such a request on.
 fn can_collapse(site: &Site) -> bool {
     if site.hides_memory() {
@@ -47,8 +48,8 @@ fn fill(client: &mut Client, key: &str, from: u64, to: u64) {
     }
 }
 
-/// Waits until `size_bytes` of the process lie in large pages. Adds items meanwhile: after a refusal of the system, the pages
-/// are requested again when there are more items.
+/// Waits until `size_bytes` of the process are in huge pages. Adds items meanwhile: if the system has refused, the
+/// pages are requested again after more items.
 fn wait_for_large_pages(server: &Server, client: &mut Client, key: &str, size_bytes: u64) {
     let mut number = 1 << 40;
     wait_until("large pages", || {
@@ -58,7 +59,7 @@ fn wait_for_large_pages(server: &Server, client: &mut Client, key: &str, size_by
     });
 }
 
-/// Makes a filter of 60 MB with items in nearly all of its pages.
+/// Creates a filter of 60 MB with items in nearly all of its pages.
 fn make_filled(client: &mut Client, key: &str) {
     assert_eq!(client.say(&format!("BF.RESERVE {key} 0.01 50000000")), "+OK");
     fill(client, key, 0, 200_000);
@@ -75,7 +76,7 @@ fn memory_that_holds_few_items_stays_small(site: &Site) {
         let grown = server.resident_bytes().saturating_sub(before);
         assert!(grown < 24 * MIB, "{what}: {grown} bytes resident");
     };
-    // A thousand bits of one item lie in a thousand pages.
+    // The thousand bits of one item are in a thousand pages.
     assert_eq!(client.say("BF.RESERVE wide 1e-300 12000000 FORMAT redisbloom"), "+OK");
     assert_eq!(client.say("BF.ADD wide a"), "1");
     assert_small("a thousand bits");
@@ -96,7 +97,7 @@ fn filled_filters_get_large_pages_and_get_them_back_after_a_save(site: &Site) {
     let mut client = server.client();
     make_filled(&mut client, "k");
     wait_for_large_pages(&server, &mut client, "k", 40 * MIB);
-    // A page that is written to during a save is the child's and ours for a while, and then of small pages.
+    // A page that is written to during a save is shared with the child for a while, and then split into small pages.
     assert!(client.say("BGSAVE").starts_with('+'));
     fill(&mut client, "k", 200_000, 300_000);
     wait_until("the save ends", || client.info_number("rdb_bgsave_in_progress") == 0);
@@ -120,7 +121,7 @@ fn filters_that_come_filled_get_large_pages(site: &Site) {
     wait_for_large_pages(&server, &mut client, "k", 40 * MIB);
 }
 
-/// The server raises an event when a child starts, and none when it ends.
+/// The server raises an event when this child starts, and none when it ends.
 fn a_debugger_of_scripts_keeps_no_filter_from_large_pages(site: &Site) {
     if !can_collapse(site) {
         return;
@@ -128,7 +129,7 @@ fn a_debugger_of_scripts_keeps_no_filter_from_large_pages(site: &Site) {
     let server = site.start();
     let mut debugger = server.raw();
     assert_eq!(debugger.say("SCRIPT DEBUG YES"), "+OK\r\n");
-    // The child serves requests, and ends after the last one.
+    // The child serves requests, and exits after the last one.
     let stopped = debugger.ask(&["EVAL", "return 1", "0"]);
     assert!(stopped.contains("Stopped at 1"), "{stopped}");
     drop(debugger);

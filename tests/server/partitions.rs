@@ -1,4 +1,5 @@
-//! docs/clusters.md: one filter over three primaries, by the helpers of examples/ and the cluster clients of their languages.
+//! docs/clusters.md: one filter over three primaries, with the helpers of examples/ and the cluster clients of their
+//! languages.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -15,7 +16,7 @@ pub(crate) const TESTS: &[Test] = tests![
 /// The first slots of the three primaries, and the end.
 const RANGES: [u16; 4] = [0, 5461, 10923, 16384];
 
-/// Three primaries, each a third of the slots, and a replica of the first.
+/// Three primaries with a third of the slots each, and a replica of the first one.
 struct Cluster {
     primaries: Vec<Server>,
     replica: Server,
@@ -30,7 +31,7 @@ impl Cluster {
             let slots = format!("CLUSTER ADDSLOTSRANGE {from} {}", to - 1);
             assert_eq!(server.client().say(&slots), "+OK");
         }
-        // Nodes with one configuration epoch may not serve until they have settled it.
+        // Nodes with the same configuration epoch may not serve until they have resolved it.
         for (epoch, server) in primaries.iter().chain([&replica]).enumerate() {
             server.client().say(&format!("CLUSTER SET-CONFIG-EPOCH {}", epoch + 1));
         }
@@ -46,13 +47,13 @@ impl Cluster {
         let replicate = format!("CLUSTER REPLICATE {}", id(&mut first));
         assert_eq!(replica.client().say(&replicate), "+OK");
         wait_until("the replica", || replica.client().info("master_link_status").as_deref() == Some("up"));
-        // A failover that the replica asks for before its primary knows of it is passed over.
+        // The replica's request for a failover is ignored before its primary knows the replica.
         let knows_replica = || show(&first.call(&["CLUSTER", "NODES"])).contains("slave");
         wait_until("the primary to know its replica", knows_replica);
         Self { primaries, replica }
     }
 
-    /// Moves the slot of the first partition with it from the primary that has it to the next one.
+    /// Moves the slot of the first partition, with its keys, from its primary to the next one.
     fn move_a_slot(&self) {
         let slot = self.primaries[0].client().int("CLUSTER KEYSLOT {0}");
         let owner = RANGES.iter().rposition(|first| i64::from(*first) <= slot).expect("a range");
@@ -74,10 +75,9 @@ impl Cluster {
         });
     }
 
-    /// Makes the replica a primary, and stops the primary that it followed.
+    /// Makes the replica a primary, and stops its former primary.
     fn fail_over(&mut self) {
-        // A manual failover that is not done within five seconds is given up, and nobody votes again before twice the
-        // timeout of nodes is over.
+        // A manual failover is abandoned after five seconds, and no node votes again before twice the node timeout.
         for server in self.primaries.iter().chain([&self.replica]) {
             assert_eq!(server.client().say("CONFIG SET cluster-node-timeout 2500"), "+OK");
         }
@@ -118,7 +118,7 @@ fn stays_whole(site: &Site, script: &str, mut example: Command) {
     let mut lines = BufReader::new(running.stdout.take().expect("its output")).lines();
     let mut next = || lines.next().and_then(Result::ok).unwrap_or_default();
     let first = next();
-    // In every language the same: the rule, the hash and the positions are fixed for ever.
+    // The same in every language: the rule, the hash and the positions are fixed forever.
     assert_eq!(first, "there: 257 of 50000 absent, in one filter 360; 0 grew", "{script}");
     assert_eq!(next(), "checking");
     cluster.move_a_slot();

@@ -1,4 +1,4 @@
-//! Digests and files of snapshots and commands: what is not a journey of every kind.
+//! Digests, and snapshots and append-only files, for cases that are not journeys of every kind.
 
 use crate::harness::{Client, Site, Test, tests, wait_until};
 use crate::journeys::{append_only, rewrite};
@@ -37,7 +37,7 @@ fn digests_of_different_filters_differ(site: &Site) {
         client.say(&format!("BF.ADD grown {}", digests.len()));
         digests.push(client.digest("grown"));
     }
-    // A single item more or other.
+    // One item more, or another item.
     for item in ["a", "b", "c"] {
         client.say(&format!("BF.ADD one-{item} {item}"));
         digests.push(client.digest(&format!("one-{item}")));
@@ -60,7 +60,7 @@ fn digests_of_different_filters_differ(site: &Site) {
 fn a_large_filter_survives_an_append_only_file_of_commands(site: &Site) {
     let server = append_only(site.launch(), "no").start();
     let mut client = server.client();
-    // More than two chunks of 16 MiB, and bits in each of them.
+    // More than two chunks of 16 MiB, with bits in each of them.
     client.say("BF.RESERVE large 0.01 30000000");
     for batch in 0..10 {
         let items: Vec<String> = (0..1000).map(|item| format!("{batch}-{item}")).collect();
@@ -107,9 +107,9 @@ fn loading_ignores_the_byte_limit(site: &Site) {
     assert_eq!(client.digest("paged"), digest);
     assert!(client.say("BF.RESERVE k 0.01 10000").starts_with("-ERR filter would take "));
     let payload = client.bytes(&["DUMP", "paged"]);
-    // What a client restores is a filter that the client makes.
+    // The limit applies to a filter that a client restores.
     assert_eq!(client.ask(&[b"RESTORE", b"copy".as_slice(), b"0", &payload]), "-ERR Bad data format");
-    // It is there, but does not grow beyond the limit.
+    // The filter exists, but does not grow beyond the limit.
     client.say("BF.RESERVE grows 0.01 100");
     let mut refused = 0;
     for item in 0..2000 {

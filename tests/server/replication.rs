@@ -1,4 +1,4 @@
-//! Replicas end up with the same filters, whatever their own defaults, and get only what changed.
+//! Replicas get the same filters, whatever their own defaults are, and only the changes are replicated.
 
 use crate::harness::{Client, Raw, Server, Site, Test, tests, wait_until};
 use crate::journeys::strict;
@@ -14,7 +14,7 @@ pub(crate) const TESTS: &[Test] = tests![
     a_replica_serves_reads_and_refuses_writes,
 ];
 
-/// A primary, a replica with other defaults that dies of any error from its primary, and a watch on its commands.
+/// A primary, a replica with other defaults that exits on any error from its primary, and a watch on its commands.
 struct Pair {
     primary: Server,
     replica: Server,
@@ -29,7 +29,7 @@ impl Pair {
         Self { primary, replica, client }
     }
 
-    /// Waits until the replica has everything this client wrote.
+    /// Waits until the replica has everything that this client wrote.
     fn sync(&mut self) {
         self.client.say("INCR sync-marker");
         assert_eq!(self.client.int("WAIT 1 60000"), 1, "the replica does not follow");
@@ -50,7 +50,7 @@ impl Pair {
         Watch::of(&self.replica)
     }
 
-    /// What the replica is sent for these commands.
+    /// Returns what these commands replicate.
     fn replicated(&mut self, watch: &mut Watch, commands: &[&str]) -> Vec<String> {
         for command in commands {
             self.client.say(command);
@@ -61,7 +61,7 @@ impl Pair {
     }
 }
 
-/// The commands that a server carries out.
+/// Records the commands that a server runs.
 pub(crate) struct Watch {
     raw: Raw,
 }
@@ -73,7 +73,7 @@ impl Watch {
         Self { raw }
     }
 
-    /// Everything up to a marker, without times, connections, and what keeps the link alive.
+    /// Returns everything up to a marker, without times, connections, and commands that keep the link alive.
     pub(crate) fn until(&mut self, marker: &str) -> Vec<String> {
         let mut seen = Vec::new();
         loop {
@@ -104,7 +104,7 @@ fn only_changes_are_replicated(site: &Site) {
         assert_eq!(pair.replicated(&mut watch, &[sent]), expected, "{sent}");
     }
     drop(watch);
-    // Neither the offset of the primary nor its count of changes moves, either.
+    // Neither the replication offset of the primary nor its count of changes increases.
     pair.sync();
     let counts = |client: &mut Client| {
         ["master_repl_offset", "rdb_changes_since_last_save"].map(|field| client.info_number(field))
@@ -140,7 +140,7 @@ fn filters_of_any_shares_grow_alike(site: &Site) {
     ]) {
         assert!(!pair.client.say(line).starts_with('-'), "{key}");
     }
-    // What the operator of the primary chose, too.
+    // Settings of the primary are replicated too.
     assert_eq!(pair.client.say("CONFIG SET bf.initial-size 90"), "+OK");
     pair.client.say("BF.ADD by-option x");
     let grow = |pair: &mut Pair, keys: &[&str], from: u32| {
@@ -156,7 +156,7 @@ fn filters_of_any_shares_grow_alike(site: &Site) {
     {
         assert_eq!(pair.client.say(&format!("BF.INFO {key} SHARES")), format!("[\"{shares}\"]"), "{key}");
     }
-    // Shares are saved and copied with the filter.
+    // Shares of the error rate are saved and copied with the filter.
     assert_eq!(pair.client.int("COPY add copy"), 1);
     assert_eq!(pair.client.say("DEBUG RELOAD"), "+OK");
     grow(&mut pair, &["add", "copy", "insert", "equal-layers", "counting", "reserved", "by-option"], 1500);
@@ -195,11 +195,11 @@ fn a_promoted_replica_goes_on(site: &Site) {
     for item in 0..300 {
         assert_eq!(client.int(&format!("BF.EXISTS k item-{item}")), 1);
     }
-    // Now it is the one whose limit counts.
+    // Now its own limit applies.
     assert_eq!(client.say("CONFIG SET bf.max-filter-bytes 1048576"), "+OK");
     let added = (300..900).filter(|item| client.say(&format!("BF.ADD k item-{item}")) == "1").count();
     assert!(added > 500, "{added}");
-    // And the old primary's successor follows it.
+    // And a replica follows the new primary.
     let follower = replica.replica(site.launch().with("propagation-error-behavior panic"));
     assert_eq!(follower.client().digest("k"), client.digest("k"));
 }

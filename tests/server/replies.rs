@@ -1,4 +1,4 @@
-//! Replies with numbers or bytes that no dialogue can fix, in RESP2 and RESP3, and items that are empty or binary.
+//! Replies in RESP2 and RESP3 with numbers or bytes that no dialogue can fix, and items that are empty or binary.
 
 use crate::harness::{Raw, Site, Test, tests};
 
@@ -11,7 +11,7 @@ pub(crate) const TESTS: &[Test] = tests![
     items_may_be_empty_or_binary,
 ];
 
-/// The integer of `:n` or of the last line of a reply.
+/// Returns the integer of `:n` or of the last line of a reply.
 fn last_integer(reply: &str) -> u64 {
     let line = reply.trim_end().rsplit("\r\n").next().unwrap();
     line.strip_prefix(':').and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{reply:?}"))

@@ -1,8 +1,8 @@
-//! Runs what is in examples/ by its own runtime with its own client library.
+//! Runs the programs of examples/ in their runtimes with their client libraries.
 //!
-//! `scripts/setup-examples` installs the libraries into the target directory, and no others are used: this machine may have
-//! any version of them. A test whose runtime or library is missing says so and is skipped, since a machine without the
-//! internet must be able to run the other tests.
+//! `scripts/setup-examples` installs the libraries in the target directory, and no others are used, because this
+//! machine may have other versions. A test whose runtime or library is missing is skipped with a message, so that the
+//! other tests run on a machine without internet access.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -14,13 +14,13 @@ pub(crate) fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Where `scripts/setup-examples` puts client libraries.
+/// Returns the directory of the client libraries of `scripts/setup-examples`.
 fn libraries() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     target.join("examples-clients")
 }
 
-/// Python with the libraries of the examples, and with the redis-py in `redis_py` instead of theirs.
+/// Returns Python with the libraries of the examples, or with the redis-py in `redis_py` instead of theirs.
 fn python(redis_py: Option<&PathBuf>) -> Command {
     let mut python = Command::new(libraries().join("venv/bin/python3"));
     python.env_remove("PYTHONHOME").env_remove("PYTHONPATH").envs(redis_py.map(|dir| ("PYTHONPATH", dir)));
@@ -33,7 +33,7 @@ fn node() -> Command {
     node
 }
 
-/// Every older redis-py that `scripts/setup-examples` has installed.
+/// Returns every older redis-py that `scripts/setup-examples` has installed.
 fn older_redis_pys() -> Vec<PathBuf> {
     let entries = std::fs::read_dir(libraries().join("redis-py")).into_iter().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
@@ -41,16 +41,17 @@ fn older_redis_pys() -> Vec<PathBuf> {
     paths
 }
 
-/// A script of examples/ with the libraries that it is run with.
+/// A script of examples/ with the libraries that it runs with.
 pub(crate) struct Program {
-    /// The script, and the older library if it is run with one.
+    /// The script, and the older library if it runs with one.
     pub(crate) name: String,
     pub(crate) command: Command,
 }
 
 impl Program {
-    /// Returns a script that uses `library`, in Python or Node by its ending. A script that uses redis-py is returned once
-    /// for each version. Without the runtime or the library, returns nothing and skips the test.
+    /// Returns a script that uses `library`, in Python or Node depending on its extension. A script that uses
+    /// redis-py is returned once for each version. Without the runtime or the library, returns nothing and skips the
+    /// test.
     pub(crate) fn find(script: &str, library: &str) -> Vec<Self> {
         let is_python = script.ends_with(".py");
         let older = if is_python && library == "redis" { older_redis_pys() } else { Vec::new() };

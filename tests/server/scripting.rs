@@ -1,4 +1,4 @@
-//! Inside transactions, scripts and functions.
+//! Commands in transactions, scripts and functions.
 
 use crate::harness::{Site, Test, tests};
 
@@ -125,7 +125,7 @@ fn scripts_are_tied_to_their_keys_flags(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     client.say("BF.ADD k a");
-    // A script that says it needs no memory may run when there is none, but our adds need some.
+    // A script with a flag that it needs no memory may run above `maxmemory`, but adds need memory.
     client.say("CONFIG SET maxmemory 1");
     let reply = client.ask(&["EVAL", "#!lua\nreturn redis.call('BF.ADD', KEYS[1], 'b')", "1", "k"]);
     assert!(reply.starts_with("-OOM"), "{reply}");

@@ -1,4 +1,4 @@
-//! What operators see: BF.STATS, the sections of INFO, the event and the log line of filters that grow.
+//! Information for operators: BF.STATS, the sections of INFO, and the event and the log line of filters that grow.
 
 use redis::Value;
 
@@ -50,12 +50,12 @@ fn the_allocators_bytes_are_those_of_memory_usage(site: &Site) {
         let reply = client.say("BF.INFO k ALLOCATED-BYTES");
         let allocated: i64 = reply.trim_matches(['[', ']']).parse().unwrap();
         let usage = client.int("MEMORY USAGE k");
-        // The server adds the key itself.
+        // The server also counts the key.
         assert!(allocated <= usage && usage < allocated + 150, "{allocated} of {usage}");
     }
 }
 
-/// Filters, layers, items and capacity of a kind.
+/// Returns the filters, layers, items and capacity of a kind.
 fn totals(client: &mut Client, kind: &str) -> [u64; 4] {
     ["filters", "layers", "items", "capacity"].map(|field| client.info_number(&format!("bf_{kind}_{field}")))
 }
@@ -89,7 +89,7 @@ fn every_kind_has_its_totals_through_its_whole_life(site: &Site) {
     }
     assert_eq!(client.say("DEBUG RELOAD"), "+OK");
     for (kind, _) in kinds {
-        // What was there before may be freed in the background.
+        // Earlier filters may be freed in the background.
         wait_until(kind, || totals(&mut client, kind) == [1, 2, 25, 30]);
     }
     let own =
@@ -146,7 +146,7 @@ fn filters_that_are_merged_emptied_and_deleted_from_keep_the_totals_right(site: 
     }
 }
 
-/// Adds new, known and refused, checks found and missed, growths.
+/// Returns the numbers of new, known and refused adds, of found and missed lookups, and of growths.
 fn counts(client: &mut Client) -> [u64; 6] {
     ["adds", "adds_known", "adds_refused", "checks_found", "checks_missed", "growths"]
         .map(|field| client.info_number(&format!("bf_{field}")))

@@ -1,4 +1,4 @@
-//! What COMMAND shows of the commands, and how access lists apply to them.
+//! The output of COMMAND about the commands, and access lists for them.
 
 use redis::Value;
 
@@ -17,7 +17,7 @@ pub(crate) const TESTS: &[Test] = tests![
     access_by_key_pattern_works,
 ];
 
-/// Name, arity, flags that must be there, categories beside `bloom`.
+/// Name, arity, required flags, categories besides `bloom`.
 const COMMANDS: [(&str, i64, &[&str], &[&str]); 20] = [
     ("bf.reserve", -4, &["write", "denyoom"], &["write", "fast"]),
     ("bf.add", 3, &["write", "denyoom"], &["write"]),
@@ -41,12 +41,12 @@ const COMMANDS: [(&str, i64, &[&str], &[&str]); 20] = [
     ("bf.merge", -3, &["write", "denyoom"], &["write"]),
 ];
 
-/// Whether a module can make access categories: Redis from 7.4, Valkey from 8.0.
+/// Returns whether a module can create access categories: Redis from 7.4, Valkey from 8.0.
 fn has_categories(site: &Site) -> bool {
     site.from(Some((7, 4)), Some((8, 0)))
 }
 
-/// The elements of an array or a set.
+/// Returns the elements of an array or a set.
 fn elements(value: &Value) -> &[Value] {
     match value {
         Value::Array(values) | Value::Set(values) => values,
@@ -54,7 +54,7 @@ fn elements(value: &Value) -> &[Value] {
     }
 }
 
-/// The words of a list, sorted, without quotes or marks.
+/// Returns the words of a list, sorted, without quotes or marks.
 fn word_list(value: &Value) -> Vec<String> {
     let mut words: Vec<String> =
         elements(value).iter().map(|word| show(word).trim_matches(['"', '+', '@']).to_owned()).collect();
@@ -62,7 +62,7 @@ fn word_list(value: &Value) -> Vec<String> {
     words
 }
 
-/// The entry of COMMAND INFO: name, arity, flags, first key, last key, step, categories, tips, key specs.
+/// Returns the entry of COMMAND INFO: name, arity, flags, first key, last key, step, categories, tips, key specs.
 fn command_info(client: &mut Client, name: &str) -> Vec<Value> {
     let reply = client.array(&["COMMAND", "INFO", name]);
     elements(&reply[0]).to_vec()
@@ -104,7 +104,7 @@ fn commands_have_categories_where_the_server_can(site: &Site) {
         }
     }
     if has_categories(site) {
-        // Not ACL CAT: that of Valkey 8.0 leaves out the commands of modules.
+        // ACL CAT is not used, because that of Valkey 8.0 omits the commands of modules.
         let members = word_list(&client.call(&["COMMAND", "LIST", "FILTERBY", "ACLCAT", "bloom"]));
         assert_eq!(members.len(), COMMANDS.len(), "{members:?}");
     }
@@ -120,7 +120,7 @@ fn there_are_no_other_commands(site: &Site) {
     assert_eq!(shown, expected);
 }
 
-/// The documentation of a command as a RESP3 map.
+/// Returns the documentation of a command as a RESP3 map.
 fn docs(client: &mut Client, name: &str) -> Vec<(String, Value)> {
     let Value::Map(mut commands) = client.call(&["COMMAND", "DOCS", name]) else {
         panic!("no map for {name}")
@@ -149,12 +149,12 @@ fn commands_are_documented(site: &Site) {
     }
 }
 
-/// The arguments of a command: name, type, token, flags.
+/// Returns the arguments of a command: name, type, token, flags.
 fn arguments(client: &mut Client, name: &str) -> Vec<String> {
     documented_arguments(client, name, &["name", "type", "token", "flags"])
 }
 
-/// The texts of each argument of a command under these keys, as far as it has them.
+/// Returns the texts of each argument of a command under these keys, if it has them.
 fn documented_arguments(client: &mut Client, name: &str, keys: &[&str]) -> Vec<String> {
     let docs = docs(client, name);
     let text = |argument: &Value, key: &str| match argument {
@@ -210,7 +210,7 @@ fn documented_arguments_are_redisblooms(site: &Site) {
     let names = |client: &mut Client, name: &str| -> Vec<String> {
         arguments(client, name).iter().map(|text| text.split(' ').next().unwrap().to_owned()).collect()
     };
-    // Followed by what RedisBloom does not have.
+    // Followed by the arguments that RedisBloom does not have.
     let reserve = [
         "key",
         "error_rate",

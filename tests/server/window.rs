@@ -1,4 +1,4 @@
-//! Sliding-window filters by the clock of real servers, checked against a map of the time of each item's last add,
+//! Sliding-window filters with the clock of real servers, compared with a map of the time of each item's last add,
 //! through saves, restarts, promotions and chunks.
 
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ pub(crate) const TESTS: &[Test] = tests![
     a_new_generation_takes_little_memory,
 ];
 
-/// Short enough to be waited for, and long enough for a restart in its middle.
+/// Short enough for a test to wait, and long enough for a restart within it.
 const WINDOW_MS: u64 = 4200;
 
 fn now_ms() -> u64 {
@@ -27,7 +27,7 @@ fn now_ms() -> u64 {
         .expect("a moment")
 }
 
-/// By item, the times before and after its last add.
+/// The times before and after the last add of each item.
 #[derive(Default)]
 struct Oracle {
     added: HashMap<u64, (u64, u64)>,
@@ -48,7 +48,7 @@ impl Oracle {
         self.next += 20;
     }
 
-    /// Checks all items. Returns how many were due to be found, and how many had expired.
+    /// Checks all items. Returns how many had to be found, and how many had expired.
     fn check(&self, client: &mut Client) -> (usize, usize) {
         let items: Vec<u64> = (0..self.next).collect();
         let (mut there, mut gone) = (0, 0);
@@ -64,7 +64,7 @@ impl Oracle {
             for (item, reply) in items.iter().zip(replies) {
                 let is_there = reply == redis::Value::Int(1);
                 let (first, last) = self.added[item];
-                // A millisecond for rounding.
+                // One millisecond is for rounding.
                 if after < first + WINDOW_MS {
                     assert!(is_there, "{item} expired after at most {} ms", after - first);
                     there += 1;
@@ -109,7 +109,7 @@ fn items_are_kept_through_saves_restarts_and_promotions(site: &Site) {
     assert_eq!(client.int("WAIT 1 60000"), 1);
     assert_eq!(replica.client().digest("k"), client.digest("k"));
     drop(client);
-    // The replica goes on as a primary with the items that were replicated.
+    // The replica becomes a primary with the replicated items.
     let mut promoted = replica.client();
     assert_eq!(promoted.say("REPLICAOF NO ONE"), "+OK");
     oracle.check(&mut promoted);
@@ -153,7 +153,7 @@ fn chunks_bring_no_expired_item_back(site: &Site) {
     assert_eq!(client.int("BF.ADD src old"), 1);
     let chunks = dump::chunks(&mut client, "src");
     wait_until("it has expired", || client.int("BF.EXISTS src old") == 0);
-    // Some generations more, so that the column of the item is that of a live generation.
+    // A few more generations, so that the column of the item is that of a live generation.
     std::thread::sleep(Duration::from_millis(400));
     assert_eq!(dump::load(&mut client, "dst", chunks[0].0, &chunks[0].1), "+OK");
     assert_eq!(client.int("BF.ADD dst new"), 1);
@@ -161,7 +161,8 @@ fn chunks_bring_no_expired_item_back(site: &Site) {
     assert_eq!(client.say("BF.MEXISTS dst old new"), "[0, 1]");
 }
 
-/// Generations pass between the chunks, with adds in each. The clock decides which: longer pauses only make it more.
+/// Generations pass between the chunks, with adds in each. The clock determines how many; longer pauses only increase
+/// the number.
 fn a_window_is_dumped_over_many_generations(site: &Site) {
     let server = site.start();
     let replica = server.replica(site.launch().with("propagation-error-behavior panic"));
@@ -180,7 +181,7 @@ fn a_window_is_dumped_over_many_generations(site: &Site) {
         iterator = next;
         assert_eq!(dump::load(&mut client, "copy", next, &data), "+OK", "{next}");
         chunks += 1;
-        // Two hours, which are more than a generation, pass between any two.
+        // Two hours, which is more than a generation, between any two.
         (0..4).for_each(|part| add(&mut client, &format!("{chunks}-{part}"), start + chunks * 2 * hour_ms));
     }
     assert!(chunks >= 4, "{chunks}");
@@ -197,7 +198,7 @@ fn items_that_expire_are_not_in_the_statistics(site: &Site) {
     assert_eq!(client.say("BF.RESERVE k 0.01 50 WINDOW 1000 NOREFRESH"), "+OK");
     let at = now_ms() - 500_000;
     assert_eq!(client.say(&format!("BF.INSERT k AT {at} ITEMS item-0")), "[1]");
-    // NOREFRESH: the item keeps its first time.
+    // With NOREFRESH the item keeps its first time.
     let digest = client.digest("k");
     assert_eq!(client.say("BF.ADD k item-0"), "0");
     assert_eq!(client.digest("k"), digest);
@@ -251,11 +252,12 @@ fn expired_layers_are_freed(site: &Site) {
     wait_until("all is freed", || client.info_number("bf_bytes") == 0);
 }
 
-/// A new generation is no work of its own: the first add to a page in it clears the expired columns of that page.
+/// A new generation causes no work at its start: the first add to a page in it clears the expired columns of that
+/// page.
 fn a_new_generation_takes_little_memory(site: &Site) {
     let server = site.launch().with("maxmemory 0").start();
     let mut client = server.client();
-    // 64 MiB: reserving is instant, and only pages that an item comes to take memory.
+    // 64 MiB. Reserving is instant, and only pages with items take memory.
     assert_eq!(client.say("BF.RESERVE k 0.01 29000000 PWINDOW 1400"), "+OK");
     let before = server.resident_bytes();
     for round in 0..40 {

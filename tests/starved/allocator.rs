@@ -1,42 +1,42 @@
-//! An allocator that fails the allocations a test names, and counts those that were not freed.
+//! An allocator that fails the allocations that a test selects, and counts the bytes that were not freed.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::ptr;
 
-/// Allocations of fewer bytes are never refused: they are structs, names and lists, whose number is bounded by the bytes
-/// of a command or by the layers of a filter, and which Rust's own collections take without asking whether they can be
-/// had. What an argument or a filter sizes is larger here.
+/// Smaller allocations never fail: they are structs, names and lists. Their number is bounded by the bytes of a
+/// command or by the layers of a filter, and Rust's collections allocate them infallibly. Allocations whose size
+/// depends on an argument or a filter are larger here.
 pub(crate) const SIZED_MIN_BYTES: usize = 4096;
 
 pub(crate) struct Starving;
 
 thread_local! {
     static IS_WATCHED: Cell<bool> = const { Cell::new(false) };
-    /// Large allocations until one is refused; negative where none is.
+    /// Number of large allocations until one fails; negative if none fails.
     static LEFT: Cell<i64> = const { Cell::new(-1) };
     static REFUSED: Cell<u64> = const { Cell::new(0) };
     static LIVE_BYTES: Cell<i64> = const { Cell::new(0) };
 }
 
-/// Begins and ends the time in which allocations of this thread are refused.
+/// Starts and ends the period in which allocations of this thread may fail.
 pub(crate) fn watch(is_watched: bool) {
     IS_WATCHED.set(is_watched);
 }
 
-/// The large allocation of that number, from 0, is refused.
+/// Makes the large allocation with this number, from 0, fail.
 pub(crate) fn refuse(number: i64) {
     LEFT.set(number);
     REFUSED.set(0);
 }
 
-/// Refuses nothing any more, and says how often something was refused.
+/// Stops failing allocations, and returns how many have failed.
 pub(crate) fn relent() -> u64 {
     LEFT.set(-1);
     REFUSED.take()
 }
 
-/// Bytes that this thread has taken and not given back.
+/// Returns the bytes that this thread has allocated and not freed.
 pub(crate) fn live_bytes() -> i64 {
     LIVE_BYTES.get()
 }
@@ -54,7 +54,7 @@ fn is_refused(size: usize) -> bool {
 }
 
 fn count(bytes: i64) {
-    // Fails only while a thread ends.
+    // This fails only while a thread ends.
     let _ = LIVE_BYTES.try_with(|live| live.set(live.get() + bytes));
 }
 
@@ -65,14 +65,14 @@ fn counted(block: *mut u8, layout: Layout) -> *mut u8 {
     block
 }
 
-// SAFETY: what is not refused goes on to the system's allocator as it came, and refusing with a null pointer is allowed;
-// counting allocates nothing.
+// SAFETY: allocations that do not fail are passed unchanged to the system's allocator, and failing with a null
+// pointer is allowed; counting allocates nothing.
 unsafe impl GlobalAlloc for Starving {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if is_refused(layout.size()) {
             return ptr::null_mut();
         }
-        // SAFETY: the caller's promise is the callee's.
+        // SAFETY: by the caller's contract, which is the same.
         counted(unsafe { System.alloc(layout) }, layout)
     }
 
@@ -80,13 +80,13 @@ unsafe impl GlobalAlloc for Starving {
         if is_refused(layout.size()) {
             return ptr::null_mut();
         }
-        // SAFETY: the caller's promise is the callee's.
+        // SAFETY: by the caller's contract, which is the same.
         counted(unsafe { System.alloc_zeroed(layout) }, layout)
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         count(-(layout.size() as i64));
-        // SAFETY: the pointer came from the system's allocator, as every one of ours.
+        // SAFETY: the pointer came from the system's allocator, as all of them do.
         unsafe { System.dealloc(pointer, layout) }
     }
 }

@@ -1,11 +1,11 @@
-//! Every command, on filters of every kind whose arrays are larger than what is never refused.
+//! Every command, on filters of every kind whose arrays are larger than allocations that never fail.
 
 use everbloom::format::chunks::Rewritten;
 use everbloom::format::filter::{chunk, rewrite};
 
 use crate::support::server::Server;
 
-/// A command, and what is there before.
+/// A command, and the filters that exist before it.
 pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) before: Vec<Vec<Vec<u8>>>,
@@ -13,7 +13,7 @@ pub(crate) struct Case {
     pub(crate) words: Vec<Vec<u8>>,
 }
 
-/// Makes a filter of every kind at `k`; the first one to grow at its next item.
+/// Returns commands that create a filter of every kind at `k`. The first one grows at its next item.
 pub(crate) fn filters() -> Vec<(&'static str, Vec<String>)> {
     let fill = |key: &str| {
         let items: Vec<String> = (0..5990).map(|number| format!("item-{number}")).collect();
@@ -131,7 +131,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases
 }
 
-/// The chunks and blobs of a filter, each loaded behind those before it.
+/// Loads the chunks and blobs of a filter, each after those before it.
 fn load(name: &str, before: &[String], put: &mut impl FnMut(&str, &[String], Vec<Vec<u8>>)) {
     let mut server = Server::new();
     before.iter().for_each(|line| drop(server.run(line)));

@@ -1,5 +1,5 @@
-//! Memory that cannot be had, and memory that is never given back, over every command and every way in which a filter is
-//! copied, written down and read: an error each time, the filters as they were, and nothing left behind.
+//! Out of memory and memory leaks, for every command and every way in which a filter is copied, saved and loaded:
+//! each failure is an error, the filters stay unchanged, and nothing leaks.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -35,7 +35,7 @@ use everbloom::format::filter::{
 use support::Record;
 use support::server::Server;
 
-// With the module `redis` the library has an allocator of its own, and nothing is refused.
+// With the module `redis` the library has its own allocator, and no allocation fails.
 #[cfg(not(feature = "server"))]
 #[global_allocator]
 static ALLOCATOR: allocator::Starving = allocator::Starving;
@@ -43,7 +43,7 @@ static ALLOCATOR: allocator::Starving = allocator::Starving;
 /// More large allocations than any command makes.
 const ALLOCATIONS_MAX: i64 = 400;
 
-/// Returns all that the filters of two servers can differ in.
+/// Returns everything in which the filters of two servers can differ.
 fn state(server: &Server) -> BTreeMap<Vec<u8>, Vec<(u64, u64)>> {
     let print = |filter: &Filter| {
         let mut parts = Vec::new();
@@ -56,7 +56,7 @@ fn state(server: &Server) -> BTreeMap<Vec<u8>, Vec<(u64, u64)>> {
     server.keys.iter().map(|(key, filter)| (key.clone(), print(filter))).collect()
 }
 
-/// Runs a command with each of its large allocations refused in turn. Returns their number.
+/// Runs a command with each of its large allocations failing in turn. Returns their number.
 fn starve(name: &str, prepare: &dyn Fn() -> Server, words: &[&[u8]]) -> i64 {
     let mut well = prepare();
     let before = state(&well);
@@ -79,10 +79,10 @@ fn starve(name: &str, prepare: &dyn Fn() -> Server, words: &[&[u8]]) -> i64 {
             assert!(is_said, "{name}, allocation {number}: {reply}");
             assert_eq!(state(&server), before, "{name}, allocation {number}: {reply}");
             assert!(server.replicated.len() == prepare().replicated.len(), "{name}: replicated");
-            // What could not be had a moment ago can be had again.
+            // After the failure, the same command succeeds.
             assert_eq!((server.call(words), state(&server)), (expected.clone(), after.clone()), "{name}");
         } else {
-            // The item that met the failure has an error, and can be added later.
+            // The item with the failure has an error, and can be added later.
             assert!(reply.starts_with('*'), "{name}, allocation {number}: {reply}");
             assert_eq!(reply.matches(" -ERR problem inserting into filter").count(), 1, "{name}: {reply}");
             let rest = server.call(words);
@@ -116,7 +116,7 @@ fn every_command_survives_every_allocation_that_fails() {
     for command in COMMANDS {
         let name = command.spec().name;
         let failures = starved.get(name).copied();
-        // These make nothing that an argument or a filter sizes.
+        // These commands allocate nothing whose size depends on an argument or a filter.
         let is_small = [
             "bf.del",
             "bf.exists",
@@ -133,7 +133,7 @@ fn every_command_survives_every_allocation_that_fails() {
     }
 }
 
-/// Every filter of the cases, small and large, of every kind.
+/// Returns every filter of the cases, small and large, of every kind.
 fn filters() -> impl Iterator<Item = (String, Filter)> {
     cases::filters().into_iter().map(|(name, lines)| {
         let mut server = Server::new();
@@ -145,7 +145,8 @@ fn filters() -> impl Iterator<Item = (String, Filter)> {
     })
 }
 
-/// Runs `action` with each of its large allocations refused in turn: it must say so, or do without.
+/// Runs `action` with each of its large allocations failing in turn. It must return an error, or succeed without the
+/// memory.
 fn each_refusal<T>(name: &str, mut action: impl FnMut() -> Result<T, String>) -> i64 {
     for number in 0..ALLOCATIONS_MAX {
         refuse(number);

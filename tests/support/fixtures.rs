@@ -19,7 +19,7 @@ pub const PRODUCERS: [(&str, usize); 9] = [
 /// One recorded filter.
 pub struct Case {
     pub producer: &'static str,
-    /// Producer and name: the key that a server test puts it under.
+    /// Producer and name: the key of the filter in server tests.
     pub key: String,
     pub json: Value,
     /// The reply of DUMP.
@@ -28,7 +28,7 @@ pub struct Case {
     pub probes: Vec<Vec<u8>>,
 }
 
-/// Returns every recorded filter of the producers whose names begin so.
+/// Returns every recorded filter of the producers whose names begin with `prefix`.
 pub fn cases(prefix: &str) -> Vec<Case> {
     let mut cases = Vec::new();
     for (producer, count) in PRODUCERS.iter().filter(|(producer, _)| producer.starts_with(prefix)) {
@@ -66,7 +66,7 @@ impl Case {
         self.json["bf_load_b64"].as_str().map(|_| decoded(&self.json["bf_load_b64"]))
     }
 
-    /// Returns the value behind a name in the reply of BF.INFO.
+    /// Returns the value after a name in the reply of BF.INFO.
     pub fn info(&self, name: &str) -> Option<&Value> {
         let info = self.json["info"].as_array()?;
         info.get(info.iter().position(|word| word == name)? + 1)

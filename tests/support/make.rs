@@ -1,4 +1,4 @@
-//! Filters of every kind, made in one call.
+//! Creates filters of every kind, each with one call.
 
 use everbloom::bloom::hash::siphash::{HashKey, Seed};
 use everbloom::bloom::policy::redisbloom::Options;
@@ -12,73 +12,73 @@ use everbloom::bloom::{
 pub const ANY: u64 = u64::MAX;
 /// The key of keyed filters.
 pub const KEY: HashKey = HashKey::new(*b"0123456789abcdef");
-/// A moment in 2027, in milliseconds of UNIX time.
+/// A time in 2027, in milliseconds of UNIX time.
 pub const START_MS: u64 = 1_800_000_000_000;
 
-/// A promise of a filter that scales with `expansion`; 0 for a fixed one.
+/// Returns the promise of a filter with an expansion; 0 for a fixed one.
 pub fn promise(error_rate: f64, capacity_items: u64, expansion: u32) -> Promise {
     Promise { error_rate, capacity_items, growth: Growth::from_expansion(expansion) }
 }
 
-/// The same promise of a filter whose capacity nobody chose.
+/// Returns the same promise for a filter with the default capacity.
 pub fn unreserved(error_rate: f64, capacity_items: u64, expansion: u32) -> Promise {
     let growth = Growth::from_expansion(expansion).unreserved();
     Promise { error_rate, capacity_items, growth }
 }
 
-/// The same promise of a filter that saturates.
+/// Returns the promise of a saturating filter.
 pub fn saturating(error_rate: f64, capacity_items: u64) -> Promise {
     Promise { error_rate, capacity_items, growth: Growth::Saturating }
 }
 
-/// An empty filter of bits with a public hash.
+/// Returns an empty filter of bits with a public hash.
 pub fn plain(promise: Promise) -> Filter {
     own(promise, Hash::Murmur3, CellType::Bits)
 }
 
-/// An empty filter of bits with a secret hash.
+/// Returns an empty filter of bits with a secret hash.
 pub fn keyed(promise: Promise) -> Filter {
     own(promise, Hash::Keyed(KEY), CellType::Bits)
 }
 
-/// An empty filter of counters.
+/// Returns an empty filter of counters.
 pub fn counting(promise: Promise) -> Filter {
     own(promise, Hash::Murmur3, CellType::Counters)
 }
 
-/// An empty filter of our own without a window.
+/// Returns an empty filter of everbloom's own format without a window.
 pub fn own(promise: Promise, hash: Hash, cells: CellType) -> Filter {
     reserve(Policy::Promise(promise), hash, cells)
 }
 
-/// An empty filter with a window.
+/// Returns an empty filter with a window of this length.
 pub fn window(promise: Promise, window_ms: u64) -> Filter {
     windowed(Window::new(promise, Span::new(window_ms), false))
 }
 
-/// An empty filter with this window.
+/// Returns an empty filter with this window.
 pub fn windowed(window: Window) -> Filter {
     reserve(Policy::Window(Box::new(window)), Hash::Murmur3, CellType::Columns)
 }
 
-/// An empty filter with a window and a secret hash.
+/// Returns an empty filter with a window and a secret hash.
 pub fn keyed_window(promise: Promise, window_ms: u64) -> Filter {
     let window = Window::new(promise, Span::new(window_ms), false);
     reserve(Policy::Window(Box::new(window)), Hash::Keyed(KEY), CellType::Columns)
 }
 
-/// An empty filter of RedisBloom's.
+/// Returns an empty filter of RedisBloom's format.
 pub fn redisbloom(error_rate: f64, capacity_items: u64, options: Options, growth: u32) -> Filter {
     let policy = RedisBloom::new(error_rate, capacity_items, options, growth);
     reserve(Policy::RedisBloom(Box::new(policy)), Hash::RedisBloom(policy.hash()), CellType::Bits)
 }
 
-/// An empty filter of valkey-bloom's.
+/// Returns an empty filter of valkey-bloom's format.
 pub fn valkeybloom(policy: ValkeyBloom, seed: Seed) -> Filter {
     reserve(Policy::ValkeyBloom(Box::new(policy)), Hash::ValkeyBloom(seed), CellType::Bits)
 }
 
-/// What an imported filter with a string of this form knows beside its layers.
+/// Returns the policy of an imported filter with a string of this form.
 pub fn imported(form: StringForm, error_rate: f64, growth: Growth) -> Imported {
     Imported { form, estimated_items: 0, error_rate, growth }
 }
@@ -92,7 +92,7 @@ pub fn add(filter: &mut Filter, item: &[u8]) -> Result<Added, AddError> {
     filter.add(item, &ANY, NoPrefetch)
 }
 
-/// Whether the item may be in the filter.
+/// Returns whether the item may be in the filter.
 pub fn contains(filter: &Filter, item: &[u8]) -> bool {
     filter.contains(item, NoPrefetch)
 }
@@ -102,17 +102,17 @@ pub fn set_time(filter: &mut Filter, now_ms: u64) {
     filter.set_time(|| now_ms, || false);
 }
 
-/// The bytes of the cells of each layer.
+/// Returns the bytes of the cells of each layer.
 pub fn cells_of(filter: &Filter) -> Vec<&[u8]> {
     filter.layers().iter().map(|layer| layer.cells().bytes()).collect()
 }
 
-/// Fills the last layer, on paper, and adds one more item. Returns why it could not be added.
+/// Sets the item count of the last layer to its capacity, and adds one more item. Returns why it could not be added.
 pub fn grow(filter: &mut Filter, limit_bytes: u64) -> Result<(), everbloom::ReserveError> {
     let layers = filter.layer_count();
     let last = filter.layers_mut().last_mut().unwrap();
     last.set_items(last.capacity_items());
-    // One that no layer takes for present; those below have been added.
+    // An item that no layer contains; those below it have been added.
     let mut items = (layers as u64..).map(u64::to_le_bytes);
     let new = items.find(|item| !contains(filter, item)).unwrap();
     match filter.add(&new, &limit_bytes, NoPrefetch) {

@@ -1,4 +1,4 @@
-//! What several tests share: filters of every kind, snapshots in memory, random numbers.
+//! Helpers of several tests: filters of every kind, snapshots in memory, random numbers.
 #![allow(dead_code, missing_docs, reason = "every test uses a part of it")]
 
 pub(crate) mod dialogues;
@@ -23,17 +23,17 @@ impl Random {
         word ^ word >> 31
     }
 
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
 
-    /// One of `choices`.
+    /// Returns one of `choices`.
     pub fn choose<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[self.below(choices.len())]
     }
 
-    /// A number between two, each magnitude as likely as another.
+    /// Returns a number between two, with all magnitudes equally likely.
     pub fn magnitude(&mut self, from: f64, to: f64) -> f64 {
         let share = self.next() as f64 / u64::MAX as f64;
         (from.ln() + share * (to.ln() - from.ln())).exp()

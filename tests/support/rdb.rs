@@ -1,4 +1,4 @@
-//! The fields of a filter in a snapshot, in memory, and the value of a module's key as DUMP replies it: an independent
+//! The fields of a filter in a snapshot in memory, and the value of a module's key as DUMP replies it: an independent
 //! reader and writer of the opcodes, lengths and compressed strings of an RDB file. The checksum at the end is not
 //! checked.
 
@@ -16,7 +16,7 @@ pub enum Field {
 }
 
 impl PartialEq for Field {
-    /// Compares bit for bit: NaN equals itself.
+    /// Compares bit for bit, so that NaN equals itself.
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Unsigned(a), Self::Unsigned(b)) => a == b,
@@ -38,7 +38,7 @@ impl Record {
         Reader { fields: self.0.clone().into(), peeks: true }
     }
 
-    /// Returns a source that, like a server, does not know the kind of the next field.
+    /// Returns a source that, like a server, does not know the type of the next field.
     pub fn blind_reader(&self) -> Reader {
         Reader { peeks: false, ..self.reader() }
     }
@@ -58,7 +58,7 @@ impl Sink for Record {
     }
 }
 
-/// Reads a record and refuses a field of another kind, as servers do.
+/// Reads a record and refuses a field of another type, as servers do.
 pub struct Reader {
     fields: VecDeque<Field>,
     peeks: bool,
@@ -122,7 +122,7 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// Reads a payload; one that is not as a server writes it fails the test.
+    /// Reads a payload. Fails the test if a server would not have written it so.
     pub fn read(payload: &[u8]) -> Self {
         Self::try_read(payload).unwrap()
     }
@@ -194,7 +194,7 @@ fn take_big_endian(bytes: &mut &[u8], count: usize) -> Option<u64> {
     Some(take(bytes, count)?.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
 }
 
-/// A length; `None` also for the marks of strings that are written otherwise.
+/// Returns a length; `None` also for the marks of specially encoded strings.
 fn take_length(bytes: &mut &[u8]) -> Option<u64> {
     let first = take(bytes, 1)?[0];
     match first >> 6 {
@@ -228,7 +228,7 @@ fn take_string(bytes: &mut &[u8], is_plain: &mut bool) -> Option<Vec<u8>> {
     let compressed = usize::try_from(take_length(bytes)?).ok()?;
     let length = usize::try_from(take_length(bytes)?).ok()?;
     let compressed = take(bytes, compressed)?;
-    // No byte becomes more.
+    // The compression cannot expand any byte further.
     if length > compressed.len() * 88 {
         return None;
     }

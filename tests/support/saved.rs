@@ -1,4 +1,4 @@
-//! Filters written and read again in every way that there is.
+//! Saves and loads filters in every way.
 
 use everbloom::bloom::{Depth, Filter, Format, UnknownMemory};
 use everbloom::format::DecodeError;
@@ -9,20 +9,20 @@ use everbloom::format::filter::{DataType, chunk, digest, from_header, load, load
 use super::make::ANY;
 use super::{Field, Record};
 
-/// What a snapshot has of a filter.
+/// Returns the fields of a filter in a snapshot.
 pub fn saved(filter: &Filter) -> Record {
     let mut record = Record::default();
-    // Saving writes into the space in front of layers.
+    // Saving writes into the space before the cells of layers.
     save(&mut filter.try_clone(UnknownMemory).unwrap(), &mut record, UnknownMemory);
     record
 }
 
-/// Returns the filter of everbloom's own data type in a snapshot, where it may take `limit_bytes`.
+/// Returns the filter of everbloom's own data type in a snapshot, with a limit of `limit_bytes`.
 pub fn loaded(record: &Record, limit_bytes: u64) -> Result<Filter, DecodeError> {
     loaded_as(Format::Everbloom, None, record, limit_bytes)
 }
 
-/// Returns the filter of a format in a snapshot, which has no field more: of an encoding version, or of the newest.
+/// Returns the filter of a format in a snapshot without further fields: of an encoding version, or of the newest.
 pub fn loaded_as(
     format: Format,
     version: Option<i32>,
@@ -35,13 +35,13 @@ pub fn loaded_as(
     if reader.is_at_end() { Ok(filter) } else { Err(DecodeError::Invalid("fields after the end")) }
 }
 
-/// The filter, which keeps every rule that filters keep.
+/// Returns the filter, after a check of all rules.
 pub fn validated(filter: Filter) -> Filter {
     assert_eq!(filter.internal_validate(Depth::Cells), Ok(()));
     filter
 }
 
-/// A field of a snapshot that is a string.
+/// Returns a field of a snapshot that is a string.
 pub fn string(record: &mut Record, index: usize) -> &mut Vec<u8> {
     match &mut record.0[index] {
         Field::Bytes(bytes) => bytes,
@@ -49,7 +49,7 @@ pub fn string(record: &mut Record, index: usize) -> &mut Vec<u8> {
     }
 }
 
-/// Made of its chunks: the header, then all chunks from the last to the first, then again in their order.
+/// Returns the filter from its chunks: the header, then all chunks from the last to the first, then again in order.
 pub fn from_chunks(filter: &Filter) -> Filter {
     let (mut iterator, mut chunks) = (0, Vec::new());
     while let Some(chunk) = chunk(filter, iterator).unwrap() {
@@ -66,7 +66,7 @@ pub fn from_chunks(filter: &Filter) -> Filter {
     loaded
 }
 
-/// Made of the lines that a rewritten append-only file has of it.
+/// Returns the filter from its commands in a rewritten append-only file.
 pub fn rewritten(filter: &Filter) -> Filter {
     let mut made: Option<Filter> = None;
     rewrite(filter, UnknownMemory, 3, &mut |line| {
@@ -80,7 +80,7 @@ pub fn rewritten(filter: &Filter) -> Filter {
     validated(made.unwrap())
 }
 
-/// All that the digest of a key is made of.
+/// Returns the bytes from which the digest of a key is computed.
 pub fn digested(filter: &Filter) -> Vec<u8> {
     let mut bytes = Vec::new();
     digest(filter, &mut |part| bytes.extend_from_slice(part));

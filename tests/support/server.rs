@@ -1,4 +1,4 @@
-//! A server of test code: it runs commands by the function that the module runs, and keeps their effects.
+//! A server for tests: it runs commands with the function that the module uses, and records their effects.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -13,13 +13,13 @@ use everbloom::format::filter::header;
 
 use super::make::cells_of;
 
-/// What the clock of a new server says.
+/// The initial time of the clock.
 pub(crate) const NOW_MS: u64 = 1_000_000;
 
 /// A longer bulk reply is shown by its length: as text it would take three times its memory.
 const LONGEST_SHOWN_BYTES: usize = 1 << 20;
 
-/// Filters up to this size are validated to the last cell after every command, larger ones without their cells.
+/// Filters up to this size are fully validated after every command, larger ones without their cells.
 const VALIDATED_MAX_BYTES: u64 = 4 << 20;
 
 /// A reply as a line of text, such as `*2 :1 -ERR no`.
@@ -28,7 +28,7 @@ struct Collected {
     words: Vec<String>,
     /// The last bulk reply, byte for byte.
     bulk: Vec<u8>,
-    /// Replies that are announced and not yet written.
+    /// Number of replies that are announced but not written yet.
     outstanding: usize,
     watch: fn(bool),
 }
@@ -83,43 +83,42 @@ impl Reply for Collected {
     }
 }
 
-/// A server of one database without types other than filters and, under the key `string`, something else.
+/// A server with one database. It has filters only, and a value of another type under the key `string`.
 pub(crate) struct Server {
     pub(crate) settings: Settings,
     pub(crate) is_replicated: bool,
-    /// What the clock says.
+    /// The time of the clock.
     pub(crate) now_ms: u64,
     pub(crate) protocol: Protocol,
     drawn: u64,
     pub(crate) keys: HashMap<Vec<u8>, Filter>,
     /// Strings, for imports.
     pub(crate) strings: HashMap<Vec<u8>, Vec<u8>>,
-    /// What was replicated, one line per command.
+    /// The replicated commands, one line each.
     pub(crate) replicated: Vec<String>,
-    /// The same, word by word, for words that are no text.
+    /// The same commands, argument by argument, for arguments that are not text.
     pub(crate) replicated_calls: Vec<Vec<Vec<u8>>>,
-    /// The last reply, word for word.
+    /// The last reply, value by value.
     pub(crate) reply: Vec<String>,
-    /// The last bulk reply, byte for byte: words are text.
+    /// The last bulk reply, byte for byte: values are text.
     pub(crate) bulk: Vec<u8>,
-    /// The moments that keys were given, in milliseconds of UNIX time.
+    /// The expiry times of keys, in milliseconds of UNIX time.
     pub(crate) expiries: Vec<(String, u64)>,
     /// Keyspace events.
     pub(crate) events: Vec<&'static str>,
-    /// Called when a command begins to run and when it ends, so that a test sees what the command does and not what
-    /// this server does.
+    /// Called when a command begins and when it ends, so that a test observes the command and not this server.
     pub(crate) watch: fn(bool),
     /// Lines for the log.
     pub(crate) log: Vec<String>,
 }
 
-/// The database as one command sees it.
+/// The database during one command.
 struct Database<'s> {
     expiries: RefCell<Vec<(String, u64)>>,
     settings: Settings,
     is_replicated: bool,
     now_ms: u64,
-    /// Random numbers so far.
+    /// The number of random numbers so far.
     drawn: Cell<u64>,
     filters: RefCell<HashMap<Vec<u8>, Filter>>,
     strings: &'s HashMap<Vec<u8>, Vec<u8>>,
@@ -153,7 +152,7 @@ impl Host for Database<'_> {
     }
 }
 
-/// A key whose filter is out of the database as long as it is open.
+/// A key whose filter is taken out of the database while the key is open.
 struct TestKey<'k> {
     expiries: &'k RefCell<Vec<(String, u64)>>,
     filters: &'k RefCell<HashMap<Vec<u8>, Filter>>,
@@ -173,7 +172,7 @@ impl OpenKey for TestKey<'_> {
             filter.set_time(|| now_ms, || is_replayed);
         }
         match &mut self.filter {
-            // `string` holds no filter.
+            // `string` has another type.
             _ if self.name == b"string" => Slot::WrongType,
             Some(filter) => Slot::Filter(filter),
             None => Slot::Vacant,
@@ -245,12 +244,12 @@ impl Keyspace for Database<'_> {
         if source.bytes == b"secret" { Err(CommandError::SourceDenied) } else { Ok(()) }
     }
 
-    /// What begins with `migrating` is on another node.
+    /// Keys that begin with `migrating` are on another node.
     fn may_be_migrating(&self, key: &[u8], _first: Name<'_>) -> bool {
         key.starts_with(b"migrating") || key.starts_with(b"{migrating")
     }
 
-    /// The string `4`, which has bits 2, 3 and 5, lies at two keys, and there are more.
+    /// The string `4`, which has bits 2, 3 and 5, is under two keys; there are other strings too.
     fn with_string<T>(&self, name: Name<'_>, read: impl FnOnce(StringSlot<'_>) -> T) -> T {
         read(match name.bytes {
             b"string" | b"users" => StringSlot::Bytes(b"4"),
@@ -300,7 +299,7 @@ impl Server {
         }
     }
 
-    /// Runs what was replicated on a replica with these settings, and checks that it has the same filters.
+    /// Runs the replicated commands on a replica with these settings, and checks that it has the same filters.
     pub(crate) fn assert_replicated(&self, settings: Settings) {
         let mut replica = Self { settings, is_replicated: true, ..Self::new() };
         for call in &self.replicated_calls {
@@ -319,7 +318,7 @@ impl Server {
         self.call(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>())
     }
 
-    /// As [`Self::run`], for words that are empty, binary or contain spaces.
+    /// As [`Self::run`], for arguments that are empty, binary or contain spaces.
     pub(crate) fn call(&mut self, argv: &[&[u8]]) -> String {
         let words: Vec<_> = argv.iter().map(|word| String::from_utf8_lossy(word)).collect();
         let line = words.join(" ");

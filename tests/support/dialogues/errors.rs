@@ -1,4 +1,4 @@
-//! What is refused, and which error wins where there are several.
+//! Refused commands, and which error is returned if there are several.
 
 use super::Dialogue;
 

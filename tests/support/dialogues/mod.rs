@@ -1,8 +1,8 @@
-//! Dialogues: lists of commands with their replies, written once. The tests of the commands hold them with a keyspace
-//! of their own, the tests of servers with real servers in both protocols.
+//! Dialogues: lists of commands with their replies, written once. The tests of the commands run them with the
+//! keyspace of the tests, the tests of servers with real servers in both protocols.
 //!
-//! A dialogue begins without filters; the key `string` holds something else. Its replies are those of `server::Server`:
-//! `#t` and `#f` are booleans, `*2` an array of two, `$` a bulk string, `_` null, `,` a double.
+//! A dialogue begins without filters; the key `string` has another type. The replies have the notation of
+//! `server::Server`: `#t` and `#f` are booleans, `*2` an array of two, `$` a bulk string, `_` null, `,` a double.
 
 pub(crate) mod errors;
 pub(crate) mod replicated;
@@ -32,7 +32,7 @@ pub(crate) const DIALOGUES: &[(&str, Dialogue)] = &[
     ("FORCE as a key", replies::FORCE_IS_A_KEY),
 ];
 
-/// Returns the error of a command with too few or too many words.
+/// Returns the error of a command with too few or too many arguments.
 pub(crate) fn arity_error(line: &str) -> String {
     let name = line.split(' ').next().unwrap_or_default().to_lowercase();
     format!("-ERR wrong number of arguments for '{name}' command")

@@ -1,6 +1,6 @@
-//! What commands have replicated: every parameter of a new filter, and of other changes no more than there was.
+//! Replicated commands: every parameter of a new filter, and only the changes of an existing one.
 
-/// Commands with the commands that they have replicated, in turn on one server. The key `string` holds no filter.
+/// Commands with the commands that they replicate, run in order on one server. The key `string` has another type.
 pub(crate) const REPLICATED: &[(&str, &str)] = &[
     // A new filter: every parameter is explicit.
     ("BF.RESERVE a 1e-2 100", "BF.INSERT a CAPACITY 100 ERROR 0.01 EXPANSION 2 FORMAT everbloom"),
@@ -25,15 +25,15 @@ pub(crate) const REPLICATED: &[(&str, &str)] = &[
         "BF.INSERT i CAPACITY 2 NONSCALING ITEMS x y z w",
         "BF.INSERT i CAPACITY 2 ERROR 0.01 NONSCALING FORMAT everbloom ITEMS x y",
     ),
-    // A filter that exists: the command as it was sent, if it added every item or refused none.
+    // An existing filter: the command as it was sent, if every item was accepted and at least one was added.
     ("BF.ADD a d", "BF.ADD a d"),
     ("BF.MADD a d e f e", "BF.MADD a d e f e"),
     ("BF.INSERT a CAPACITY 9 ERROR 0.3 ITEMS g h", "BF.INSERT a CAPACITY 9 ERROR 0.3 ITEMS g h"),
-    // A fixed filter that fills up: what it took.
+    // A fixed filter that fills up: the accepted items.
     ("BF.RESERVE k 0.0001 3 NONSCALING", "BF.INSERT k CAPACITY 3 ERROR 0.0001 NONSCALING FORMAT everbloom"),
     ("BF.ADD k a", "BF.ADD k a"),
     ("BF.MADD k a b c d e", "BF.MADD k b c"),
-    // What changes nothing.
+    // Commands that change nothing.
     ("BF.ADD k a", ""),
     ("BF.MADD k a b a", ""),
     ("BF.INSERT k ITEMS a b", ""),
@@ -44,7 +44,7 @@ pub(crate) const REPLICATED: &[(&str, &str)] = &[
     ("BF.INFO k", ""),
     ("BF.DEBUG k", ""),
     ("BF.SCANDUMP k 0", ""),
-    // What is refused.
+    // Refused commands.
     ("BF.ADD k d", ""),
     ("BF.MADD k a d b", ""),
     ("BF.INSERT k ITEMS d", ""),

@@ -1,10 +1,10 @@
-//! What commands reply when all is well, and when a filter is full.
+//! Replies of successful commands, and of adds to a full filter.
 
 use super::Dialogue;
 
 const FULL: &str = "-ERR non scaling filter is full";
 
-/// Filters are made, in lower case too.
+/// Filters are created, also with commands in lower case.
 pub(crate) const RESERVED: Dialogue = &[
     ("BF.RESERVE a 0.01 100", "+OK"),
     ("bf.reserve b 0.01 100 expansion 4", "+OK"),
@@ -21,7 +21,7 @@ pub(crate) const RESERVED: Dialogue = &[
     ("bf.insert f capacity 7 error 0.1 expansion 3 nocreate nonscaling items a", "-ERR not found"),
     ("bf.insert f capacity 7 error 0.1 expansion 3 nonscaling items a", "*1 #t"),
     ("bf.info f capacity", "*1 :7"),
-    // Keys are no options, and after ITEMS everything is an item.
+    // Keys are not options, and after ITEMS everything is an item.
     ("BF.RESERVE NONSCALING 0.01 100", "+OK"),
     ("BF.INFO NONSCALING EXPANSION", "*1 :2"),
     ("BF.RESERVE EXPANSION 0.01 100", "+OK"),
@@ -63,14 +63,14 @@ pub(crate) const ADDED: Dialogue = &[
 pub(crate) const FULL_FIXED: Dialogue = &[
     ("BF.RESERVE k 0.0001 2 NONSCALING", "+OK"),
     ("BF.MADD k a a b c d", "*4 #t #f #t -ERR non scaling filter is full"),
-    // An item that is there needs no capacity.
+    // An item that is present takes no capacity.
     ("BF.MADD k a b", "*2 #f #f"),
     ("BF.ADD k b", "#f"),
     ("BF.ADD k c", FULL),
     ("BF.INSERT k ITEMS c", "*1 -ERR non scaling filter is full"),
     ("BF.INSERT n CAPACITY 1 NONSCALING ITEMS x y z", "*2 #t -ERR non scaling filter is full"),
     ("BF.CARD n", ":1"),
-    // No expansion is a fixed size, however it is written.
+    // No expansion means fixed, in every notation.
     ("BF.RESERVE a 0.01 1 EXPANSION 0", "+OK"),
     ("BF.ADD a x", "#t"),
     ("BF.ADD a y", FULL),
@@ -83,7 +83,7 @@ pub(crate) const FULL_FIXED: Dialogue = &[
     ("BF.ADD d y", FULL),
 ];
 
-/// The last of a repeated option counts, and every order of options means the same.
+/// A repeated option replaces the one before it, and the order of options does not matter.
 pub(crate) const OPTIONS: Dialogue = &[
     ("BF.INSERT k CAPACITY 5 ERROR 0.5 EXPANSION 3 CAPACITY 7 ERROR 0.25 EXPANSION 4 ITEMS a", "*1 #t"),
     ("BF.INFO k CAPACITY", "*1 :7"),
@@ -104,7 +104,7 @@ pub(crate) const OPTIONS: Dialogue = &[
 pub(crate) const BATCHES: Dialogue = &[
     ("bf.bulkadd k count lines a\nb\na", ":2"),
     ("BF.BULKADD k NOCREATE COUNT LINES a\nc\n", ":1"),
-    // Empty lines are the empty item, and \r is part of one.
+    // An empty line is the empty item, and \r is part of an item.
     ("BF.BULKADD k LINES \n\nc\r\n", "$101"),
     ("BF.BULKEXISTS k LINES \nc\n\nc\r", "$1111"),
     ("BF.EXISTS k ", "#t"),
@@ -118,14 +118,14 @@ pub(crate) const BATCHES: Dialogue = &[
     ("BF.CARD k", ":8"),
 ];
 
-/// The capacity of a filter with counters is that of its distinct items.
+/// The capacity of a filter with counters counts distinct items.
 pub(crate) const DISTINCT_ITEMS: Dialogue = &[
     ("BF.RESERVE k 0.0001 5 COUNTING NONSCALING", "+OK"),
     ("BF.MADD k a a a a a", "*5 #t #f #f #f #f"),
     ("BF.MADD k b c d e f", "*5 #t #t #t #t -ERR non scaling filter is full"),
     ("BF.CARD k", ":9"),
     ("BF.ADD k a", "#f"),
-    // Five of six occurrences: the item is there still.
+    // Five of six occurrences: the item is still present.
     ("BF.DEL k a a a a a", "*5 #t #t #t #t #t"),
     ("BF.ADD k f", FULL),
     ("BF.DEL k a a", "*2 #t #f"),
@@ -137,7 +137,7 @@ pub(crate) const DISTINCT_ITEMS: Dialogue = &[
     ("BF.MADD k 1 2 3 4 5 6", "*6 #t #t #t #t #t -ERR non scaling filter is full"),
     ("BF.CLEAR k", "+OK"),
     ("BF.MADD k 1 2 3 4 5 6", "*6 #t #t #t #t #t -ERR non scaling filter is full"),
-    // A filter that grows does so for distinct items, too.
+    // A growing filter also counts distinct items.
     ("BF.RESERVE grows 0.0001 5 COUNTING EXPANSION 1", "+OK"),
     ("BF.MADD grows a a a a a a b c d e", "*10 #t #f #f #f #f #f #t #t #t #t"),
     ("BF.INFO grows FILTERS", "*1 :1"),
@@ -145,7 +145,7 @@ pub(crate) const DISTINCT_ITEMS: Dialogue = &[
     ("BF.INFO grows FILTERS", "*1 :2"),
 ];
 
-/// A filter all of whose items are deleted has the parameters that it was made with.
+/// A filter without items, after deletions, has its initial parameters.
 pub(crate) const EMPTIED: Dialogue = &[
     ("BF.INSERT k CAPACITY 2 EXPANSION 3 ERROR 0.001 COUNTING ITEMS a b c d e", "*5 #t #t #t #t #t"),
     // A layer without items is freed.
@@ -159,7 +159,7 @@ pub(crate) const EMPTIED: Dialogue = &[
     ("BF.DEL k c", "*1 #t"),
 ];
 
-/// A saturating filter takes what a fixed one refuses.
+/// A saturating filter accepts items that a fixed one refuses.
 pub(crate) const SATURATING: Dialogue = &[
     ("BF.RESERVE k 0.0001 2 NONSCALING saturate", "+OK"),
     ("BF.MADD k a b c d a", "*5 #t #t #t #t #f"),
@@ -172,12 +172,12 @@ pub(crate) const SATURATING: Dialogue = &[
     ("BF.RESERVE zero 0.0001 1 SATURATE EXPANSION 0", "+OK"),
     ("BF.MADD zero a b", "*2 #t #t"),
     ("BF.INSERT i CAPACITY 1 SATURATE NONSCALING ITEMS a b", "*2 #t #t"),
-    // A filter that exists stays as it is.
+    // An existing filter stays unchanged.
     ("BF.INSERT fixed CAPACITY 1 NONSCALING ITEMS a", "*1 #t"),
     ("BF.INSERT fixed CAPACITY 1 NONSCALING SATURATE ITEMS b", "*1 -ERR non scaling filter is full"),
 ];
 
-/// A union of imports takes items that their clients cannot encode.
+/// A union of imports accepts items that their clients cannot encode.
 pub(crate) const UNITED_IMPORTS: Dialogue = &[
     ("BF.IMPORT k EMPTY SCHEME guava-mitz64 BITS 6400 HASHES 3 ENCODING int32le CAPACITY 300", "+OK"),
     ("BF.IMPORT l EMPTY SCHEME guava-mitz32 BITS 6400 HASHES 3 ENCODING int32le CAPACITY 300", "+OK"),
