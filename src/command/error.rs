@@ -227,7 +227,7 @@ pub enum ImportError {
     #[error("bad value of {0}")]
     BadValue(&'static str),
     /// An unknown scheme.
-    #[error("unknown scheme '{0}': use guava, {}", listed::<Scheme>())]
+    #[error("unknown scheme '{0}': use guava, {list}", list = listed::<Scheme>())]
     UnknownScheme(String),
     /// A required option is missing; holds the option.
     #[error("{0} is missing: add this option")]
