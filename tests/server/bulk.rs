@@ -5,14 +5,14 @@ use crate::harness::{Client, Site, Test, tests};
 use crate::journeys::append_only;
 
 pub(crate) const TESTS: &[Test] = tests![
-    transactions_and_scripts_take_batches,
-    a_strict_replica_and_a_log_take_what_was_added,
+    transactions_and_scripts_accept_batches,
+    replicas_and_append_only_files_get_the_added_items,
     batches_raise_events_and_are_counted,
-    torn_batches_change_nothing,
-    a_large_batch_has_a_whole_reply,
+    truncated_batches_change_nothing,
+    a_large_batch_has_a_complete_reply,
 ];
 
-fn transactions_and_scripts_take_batches(site: &Site) {
+fn transactions_and_scripts_accept_batches(site: &Site) {
     let server = site.start();
     for mut client in [server.client(), server.client3()] {
         client.say("FLUSHALL");
@@ -38,7 +38,7 @@ fn state(client: &mut Client) -> Vec<[String; 2]> {
     keys.iter().map(|key| [client.digest(key), client.say(&format!("BF.CARD {key}"))]).collect()
 }
 
-fn a_strict_replica_and_a_log_take_what_was_added(site: &Site) {
+fn replicas_and_append_only_files_get_the_added_items(site: &Site) {
     let server = append_only(site.launch(), "no").start();
     let strict = site.launch().with("propagation-error-behavior panic").with_option("bf.expansion-factor 0");
     let replica = server.replica(strict);
@@ -95,7 +95,7 @@ fn batches_raise_events_and_are_counted(site: &Site) {
     assert_eq!(watching.say("EXEC"), "[+PONG]", "nothing had changed");
 }
 
-fn torn_batches_change_nothing(site: &Site) {
+fn truncated_batches_change_nothing(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let torn = "-ERR the data ends in the middle of an item: check the packing";
@@ -112,7 +112,7 @@ fn torn_batches_change_nothing(site: &Site) {
 }
 
 /// 64 MiB of newlines are one item per byte. The memory is bounded by the size of the batch.
-fn a_large_batch_has_a_whole_reply(site: &Site) {
+fn a_large_batch_has_a_complete_reply(site: &Site) {
     const BYTES: usize = 64 << 20;
     let server = site.start();
     let mut client = server.client();

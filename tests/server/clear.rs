@@ -6,10 +6,10 @@ use crate::kinds::{KINDS, make};
 
 pub(crate) const TESTS: &[Test] = tests![
     a_cleared_filter_keeps_its_time_to_live_and_its_parameters,
-    a_clear_is_seen_by_watchers_and_subscribers_only_if_it_changes_anything,
-    the_memory_of_a_large_filter_is_given_back,
+    a_clear_is_announced_only_if_it_changes_anything,
+    the_memory_of_a_large_filter_is_freed,
     a_full_server_clears,
-    a_dump_goes_on_only_with_its_own_header,
+    a_dump_continues_only_with_its_own_header,
 ];
 
 fn a_cleared_filter_keeps_its_time_to_live_and_its_parameters(site: &Site) {
@@ -38,7 +38,7 @@ fn a_cleared_filter_keeps_its_time_to_live_and_its_parameters(site: &Site) {
     assert_eq!(client.info_number("bf_items"), 0);
 }
 
-fn a_clear_is_seen_by_watchers_and_subscribers_only_if_it_changes_anything(site: &Site) {
+fn a_clear_is_announced_only_if_it_changes_anything(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let mut watcher = server.client();
@@ -63,7 +63,7 @@ fn a_clear_is_seen_by_watchers_and_subscribers_only_if_it_changes_anything(site:
     assert!(String::from_utf8_lossy(&cleared).contains("bloom.clear"));
 }
 
-fn the_memory_of_a_large_filter_is_given_back(site: &Site) {
+fn the_memory_of_a_large_filter_is_freed(site: &Site) {
     if site.hides_memory() {
         return;
     }
@@ -101,7 +101,7 @@ fn a_full_server_clears(site: &Site) {
     assert_eq!(client.int("BF.CARD k"), 0);
 }
 
-fn a_dump_goes_on_only_with_its_own_header(site: &Site) {
+fn a_dump_continues_only_with_its_own_header(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     client.say("BF.MADD source a b c");

@@ -15,9 +15,9 @@ pub(crate) const TESTS: &[Test] = tests![
     redis_py_loads_packed_batches_as_their_page_says,
     node_redis_loads_packed_batches_as_their_page_says,
     the_pages_list_what_is_tested,
-    orders_are_taken_once,
-    notifications_are_suppressed_for_a_window,
-    pages_are_revisited_after_a_window,
+    the_orders_example_accepts_each_order_once,
+    the_notifications_example_suppresses_repeats,
+    the_crawler_example_revisits_pages_after_a_window,
 ];
 
 fn is_done(site: &Site, script: &str, library: &str) {
@@ -44,15 +44,15 @@ fn ioredis_is_used_as_its_page_says(site: &Site) {
     is_done(site, "node/use_ioredis.js", "ioredis");
 }
 
-fn orders_are_taken_once(site: &Site) {
+fn the_orders_example_accepts_each_order_once(site: &Site) {
     is_done(site, "python/window_orders.py", "redis");
 }
 
-fn notifications_are_suppressed_for_a_window(site: &Site) {
+fn the_notifications_example_suppresses_repeats(site: &Site) {
     is_done(site, "python/window_notifications.py", "redis");
 }
 
-fn pages_are_revisited_after_a_window(site: &Site) {
+fn the_crawler_example_revisits_pages_after_a_window(site: &Site) {
     is_done(site, "python/window_crawler.py", "redis");
 }
 

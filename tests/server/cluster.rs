@@ -4,10 +4,10 @@ use crate::harness::{Client, Launch, Server, Site, Test, show, skip, tests, wait
 
 pub(crate) const TESTS: &[Test] = tests![
     a_filter_moves_with_its_slot,
-    a_filter_moves_with_its_slot_at_once,
-    a_source_that_may_be_on_its_way_is_not_said_to_be_missing,
-    a_node_without_memory_for_a_slot_goes_on_and_the_giver_keeps_it,
-    a_slot_brings_a_filter_beyond_the_byte_limit_and_a_client_does_not,
+    a_filter_moves_in_an_atomic_slot_migration,
+    a_source_in_a_migrating_slot_returns_tryagain,
+    a_failed_slot_migration_leaves_the_filter_at_its_source,
+    slot_migration_ignores_the_byte_limit_and_clients_do_not,
     a_node_redirects_commands_by_their_key,
 ];
 
@@ -108,7 +108,7 @@ fn move_slot(cluster: &Cluster) {
 }
 
 /// A command that reads several keys replies TRYAGAIN on the new node, as PFMERGE does, until all of them are there.
-fn a_source_that_may_be_on_its_way_is_not_said_to_be_missing(site: &Site) {
+fn a_source_in_a_migrating_slot_returns_tryagain(site: &Site) {
     const NOT_FOUND: &str = "-ERR not found";
     const NO_STRING: &str = "-ERR there is no string at the source key";
     const TRY_AGAIN: &str = "-TRYAGAIN";
@@ -174,7 +174,7 @@ fn a_source_that_may_be_on_its_way_is_not_said_to_be_missing(site: &Site) {
     assert!(reply.starts_with(NO_STRING), "{reply}");
 }
 
-fn a_filter_moves_with_its_slot_at_once(site: &Site) {
+fn a_filter_moves_in_an_atomic_slot_migration(site: &Site) {
     let cluster = Cluster::start(site);
     let mut from = cluster.first.client();
     let known = migrates_slots_at_once(&mut from);
@@ -203,7 +203,7 @@ fn move_slot_at_once(cluster: &Cluster) {
     wait_until("slot taken", || !to.say("BF.CARD k").starts_with('-'));
 }
 
-fn a_node_without_memory_for_a_slot_goes_on_and_the_giver_keeps_it(site: &Site) {
+fn a_failed_slot_migration_leaves_the_filter_at_its_source(site: &Site) {
     if !migrates_slots_at_once(&mut site.start().client()) {
         return skip("this server has no CLUSTER MIGRATESLOTS");
     }
@@ -244,7 +244,7 @@ fn a_node_without_memory_for_a_slot_goes_on_and_the_giver_keeps_it(site: &Site) 
     assert_moved(&cluster, &digest);
 }
 
-fn a_slot_brings_a_filter_beyond_the_byte_limit_and_a_client_does_not(site: &Site) {
+fn slot_migration_ignores_the_byte_limit_and_clients_do_not(site: &Site) {
     let at_once = migrates_slots_at_once(&mut site.start().client());
     let ways: &[fn(&Cluster)] = if at_once { &[move_slot, move_slot_at_once] } else { &[move_slot] };
     for move_slot in ways {

@@ -8,11 +8,11 @@ pub(crate) const TESTS: &[Test] = tests![
     options_have_documented_defaults,
     options_can_be_set_at_run_time,
     options_out_of_range_are_refused,
-    options_in_the_configuration_file_count,
+    options_in_the_configuration_file_are_applied,
     options_survive_a_config_rewrite,
     an_expansion_factor_of_zero_makes_filters_fixed,
     options_do_not_change_existing_filters,
-    redisblooms_names_work_where_the_server_can,
+    redisblooms_names_work_if_supported,
     the_example_configuration_starts_a_server,
     the_page_of_operations_has_every_setting,
 ];
@@ -154,7 +154,7 @@ fn options_out_of_range_are_refused(site: &Site) {
     }
 }
 
-fn options_in_the_configuration_file_count(site: &Site) {
+fn options_in_the_configuration_file_are_applied(site: &Site) {
     let server = site
         .launch()
         .with_option("bf.error-rate 1e-3")
@@ -226,7 +226,7 @@ const UNPREFIXED: [(&str, &str, &str); 3] = [
     ("bf-expansion-factor", "bf.expansion-factor", "4"),
 ];
 
-fn redisblooms_names_work_where_the_server_can(site: &Site) {
+fn redisblooms_names_work_if_supported(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let able = if site.is_in_development() {

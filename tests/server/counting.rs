@@ -6,7 +6,7 @@ use crate::journeys::{append_only, rewrite};
 
 pub(crate) const TESTS: &[Test] = tests![
     the_capacity_of_a_full_filter_survives,
-    deletions_are_events_and_seen_by_watchers,
+    deletions_raise_events_and_abort_watch,
     items_are_counted_in_the_statistics,
 ];
 
@@ -40,7 +40,7 @@ fn the_capacity_of_a_full_filter_survives(site: &Site) {
     }
 }
 
-fn deletions_are_events_and_seen_by_watchers(site: &Site) {
+fn deletions_raise_events_and_abort_watch(site: &Site) {
     let server = site.launch().with("notify-keyspace-events KEA").start();
     let mut client = server.client();
     client.say("BF.INSERT k COUNTING ITEMS a b");

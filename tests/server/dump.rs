@@ -5,18 +5,18 @@ use redis::Value;
 use crate::harness::{Client, Site, Test, tests};
 
 pub(crate) const TESTS: &[Test] = tests![
-    a_filter_of_many_layers_travels_in_chunks,
+    a_filter_of_many_layers_is_copied_in_chunks,
     chunks_are_at_most_16_mib_and_never_span_layers,
     chunks_may_come_in_any_order_and_twice,
     a_dump_may_start_at_any_byte,
-    a_torn_chunk_is_refused_and_leaves_the_key_as_it_was,
-    an_altered_chunk_is_refused_and_leaves_the_key_as_it_was,
-    a_misplaced_chunk_is_refused_and_leaves_the_key_as_it_was,
+    a_truncated_chunk_is_refused_and_changes_nothing,
+    a_changed_chunk_is_refused_and_changes_nothing,
+    a_misplaced_chunk_is_refused_and_changes_nothing,
     a_chunk_of_another_filter_is_refused,
-    a_chunk_beyond_the_end_has_no_link,
+    a_chunk_after_the_last_layer_is_refused,
     a_header_over_a_filter_is_refused,
-    a_load_takes_nothing_away,
-    a_bad_header_leaves_the_filter_as_it_was,
+    loading_chunks_removes_no_items,
+    a_bad_header_changes_nothing,
 ];
 
 /// Returns the chunk for an iterator, and the iterator with which it is loaded; `None` at the end.
@@ -60,7 +60,7 @@ fn grown(client: &mut Client, key: &str) {
     }
 }
 
-fn a_filter_of_many_layers_travels_in_chunks(site: &Site) {
+fn a_filter_of_many_layers_is_copied_in_chunks(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     grown(&mut client, "k");
@@ -161,7 +161,7 @@ fn half_loaded(client: &mut Client) -> Vec<(i64, Vec<u8>)> {
     chunks
 }
 
-fn a_torn_chunk_is_refused_and_leaves_the_key_as_it_was(site: &Site) {
+fn a_truncated_chunk_is_refused_and_changes_nothing(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let chunks = half_loaded(&mut client);
@@ -176,7 +176,7 @@ fn a_torn_chunk_is_refused_and_leaves_the_key_as_it_was(site: &Site) {
     assert_eq!(client.digest("copy"), before);
 }
 
-fn an_altered_chunk_is_refused_and_leaves_the_key_as_it_was(site: &Site) {
+fn a_changed_chunk_is_refused_and_changes_nothing(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let chunks = half_loaded(&mut client);
@@ -190,7 +190,7 @@ fn an_altered_chunk_is_refused_and_leaves_the_key_as_it_was(site: &Site) {
     assert_eq!(client.digest("copy"), before);
 }
 
-fn a_misplaced_chunk_is_refused_and_leaves_the_key_as_it_was(site: &Site) {
+fn a_misplaced_chunk_is_refused_and_changes_nothing(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let chunks = half_loaded(&mut client);
@@ -225,7 +225,7 @@ fn a_chunk_of_another_filter_is_refused(site: &Site) {
     assert_eq!(client.digest("copy"), before);
 }
 
-fn a_chunk_beyond_the_end_has_no_link(site: &Site) {
+fn a_chunk_after_the_last_layer_is_refused(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let chunks = half_loaded(&mut client);
@@ -261,7 +261,7 @@ fn a_header_over_a_filter_is_refused(site: &Site) {
     assert!(reply.starts_with("-WRONGTYPE"), "{reply}");
 }
 
-fn a_load_takes_nothing_away(site: &Site) {
+fn loading_chunks_removes_no_items(site: &Site) {
     for format in ["everbloom", "redisbloom", "valkey-bloom"] {
         let server = site.launch().with_option(format!("bf.format {format}")).start();
         let mut client = server.client();
@@ -290,7 +290,7 @@ fn a_load_takes_nothing_away(site: &Site) {
     }
 }
 
-fn a_bad_header_leaves_the_filter_as_it_was(site: &Site) {
+fn a_bad_header_changes_nothing(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     grown(&mut client, "k");

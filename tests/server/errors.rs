@@ -5,10 +5,10 @@ use crate::harness::{Client, Site, Test, tests};
 pub(crate) const TESTS: &[Test] = tests![
     option_words_are_whole_words,
     another_type_is_wrongtype_everywhere,
-    error_rates_above_a_quarter_are_kept_as_asked,
+    error_rates_above_a_quarter_are_kept,
     capacities_above_two_to_the_thirty_are_allowed,
     errors_create_no_key,
-    an_unknown_word_cannot_smuggle_a_reply_in,
+    an_unknown_word_cannot_inject_a_reply,
 ];
 
 pub(crate) const WRONGTYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
@@ -61,7 +61,7 @@ fn another_type_is_wrongtype_everywhere(site: &Site) {
     }
 }
 
-fn error_rates_above_a_quarter_are_kept_as_asked(site: &Site) {
+fn error_rates_above_a_quarter_are_kept(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     assert_eq!(client.say("BF.RESERVE half 0.5 1000 NONSCALING"), "+OK");
@@ -105,7 +105,7 @@ fn errors_create_no_key(site: &Site) {
     assert_eq!(client.info_number("rdb_changes_since_last_save"), 0);
 }
 
-fn an_unknown_word_cannot_smuggle_a_reply_in(site: &Site) {
+fn an_unknown_word_cannot_inject_a_reply(site: &Site) {
     let server = site.start();
     let mut raw = server.raw();
     let long = vec![b'x'; 1 << 20];

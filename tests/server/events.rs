@@ -6,10 +6,10 @@ use crate::support::dialogues::replicated::REPLICATED;
 
 pub(crate) const TESTS: &[Test] = tests![
     creation_and_adds_notify,
-    what_changes_nothing_raises_no_event,
+    commands_that_change_nothing_raise_no_event,
     events_are_of_the_generic_class,
-    watchers_are_stopped_by_changes_only,
-    caching_clients_are_invalidated_by_changes_only,
+    only_changes_abort_watch,
+    only_changes_invalidate_client_caches,
 ];
 
 /// Returns a subscriber to the key events of database 0.
@@ -63,7 +63,7 @@ fn creation_and_adds_notify(site: &Site) {
     }
 }
 
-fn what_changes_nothing_raises_no_event(site: &Site) {
+fn commands_that_change_nothing_raise_no_event(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     client.say("SET string text");
@@ -86,7 +86,7 @@ fn events_are_of_the_generic_class(site: &Site) {
     assert_eq!(events(&server, &mut subscriber, &[]), Vec::<String>::new());
 }
 
-fn watchers_are_stopped_by_changes_only(site: &Site) {
+fn only_changes_abort_watch(site: &Site) {
     let server = site.start();
     let mut other = server.client();
     other.say("BF.MADD k a b");
@@ -124,7 +124,7 @@ fn watchers_are_stopped_by_changes_only(site: &Site) {
     assert_eq!(client.say("EXEC"), "nil", "a loaded header is a change");
 }
 
-fn caching_clients_are_invalidated_by_changes_only(site: &Site) {
+fn only_changes_invalidate_client_caches(site: &Site) {
     let server = site.start();
     let mut other = server.client();
     other.say("BF.MADD k a b");

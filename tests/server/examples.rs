@@ -9,7 +9,7 @@ use crate::harness::{Client, Site, Test, skip, tests};
 
 pub(crate) const TESTS: &[Test] = tests![
     every_example_replies_as_printed,
-    the_section_of_info_is_where_it_is_said_to_be,
+    the_documented_section_of_info_exists,
     redis_7_0_has_no_category_for_our_commands,
     a_reserved_filter_counts_towards_maxmemory,
 ];
@@ -80,7 +80,7 @@ fn printed(value: &Value, indent: &str) -> String {
     }
 }
 
-fn the_section_of_info_is_where_it_is_said_to_be(site: &Site) {
+fn the_documented_section_of_info_exists(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     client.say("BF.MADD k a b");

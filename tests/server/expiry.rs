@@ -6,7 +6,7 @@ use crate::journeys::append_only;
 pub(crate) const TESTS: &[Test] = tests![
     a_filter_expires_at_its_time,
     a_time_in_the_past_leaves_no_filter,
-    replicas_and_the_append_only_file_have_the_same_time,
+    replicas_and_the_append_only_file_have_the_same_expiry,
 ];
 
 /// Commands that create a filter with a time to live, except for the option and what follows it.
@@ -50,7 +50,7 @@ fn a_time_in_the_past_leaves_no_filter(site: &Site) {
     assert_eq!(replica.client().int("PTTL k"), -1);
 }
 
-fn replicas_and_the_append_only_file_have_the_same_time(site: &Site) {
+fn replicas_and_the_append_only_file_have_the_same_expiry(site: &Site) {
     let server = append_only(site.launch(), "no").start();
     let replica = server.replica(site.launch().with("propagation-error-behavior panic"));
     let mut client = server.client();

@@ -4,14 +4,14 @@ use crate::harness::{Client, Server, Site, Test, crc64, reseal, tests, wait_unti
 
 pub(crate) const TESTS: &[Test] = tests![
     the_checksum_is_the_servers,
-    a_payload_cut_anywhere_is_bad_data,
-    a_payload_with_an_altered_byte_never_hurts,
-    a_payload_with_edge_values_in_every_field_never_hurts,
+    a_truncated_payload_is_bad_data,
+    a_payload_with_a_changed_byte_is_refused_or_valid,
+    a_payload_with_edge_values_is_refused_or_valid,
     a_payload_of_another_encoding_version_is_bad_data,
-    a_payload_with_fields_missing_or_left_over_is_bad_data,
-    a_payload_with_an_impossible_count_is_counted_as_far_as_can_be,
+    a_payload_with_missing_or_extra_fields_is_bad_data,
+    an_impossible_count_is_limited_to_the_possible_one,
     a_blob_of_very_many_probes_is_refused,
-    a_tiny_payload_cannot_take_much_memory,
+    a_small_payload_cannot_take_much_memory,
     a_forged_dump_header_cannot_take_much_memory,
     refused_payloads_do_not_fill_the_log,
 ];
@@ -48,7 +48,7 @@ fn the_checksum_is_the_servers(site: &Site) {
     assert!(payload.windows(4).any(|window| window == b"evbl"), "a readable header was expected");
 }
 
-fn a_payload_cut_anywhere_is_bad_data(site: &Site) {
+fn a_truncated_payload_is_bad_data(site: &Site) {
     let server = uncompressed(site);
     let mut client = server.client();
     let payload = small_payload(&mut client);
@@ -94,7 +94,7 @@ fn survive(client: &mut Client, payload: &[u8]) -> bool {
     true
 }
 
-fn a_payload_with_an_altered_byte_never_hurts(site: &Site) {
+fn a_payload_with_a_changed_byte_is_refused_or_valid(site: &Site) {
     let server = uncompressed(site);
     let mut client = server.client();
     let payload = small_payload(&mut client);
@@ -112,7 +112,7 @@ fn a_payload_with_an_altered_byte_never_hurts(site: &Site) {
     assert_eq!(client.say("BF.MEXISTS k a b c d"), "[1, 1, 1, 1]");
 }
 
-fn a_payload_with_edge_values_in_every_field_never_hurts(site: &Site) {
+fn a_payload_with_edge_values_is_refused_or_valid(site: &Site) {
     if site.hides_memory() {
         return;
     }
@@ -163,7 +163,7 @@ fn a_payload_of_another_encoding_version_is_bad_data(site: &Site) {
     }
 }
 
-fn a_payload_with_fields_missing_or_left_over_is_bad_data(site: &Site) {
+fn a_payload_with_missing_or_extra_fields_is_bad_data(site: &Site) {
     let server = uncompressed(site);
     let mut client = server.client();
     let payload = small_payload(&mut client);
@@ -211,7 +211,7 @@ fn redisbloom_payload(dumped: &[u8], items: u64, layer_items: u64) -> Vec<u8> {
     payload
 }
 
-fn a_payload_with_an_impossible_count_is_counted_as_far_as_can_be(site: &Site) {
+fn an_impossible_count_is_limited_to_the_possible_one(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     client.say("BF.RESERVE k 0.01 3 FORMAT redisbloom");
@@ -270,7 +270,7 @@ fn header_at(bytes: &[u8]) -> usize {
 const FIRST_SIZE_BITS: usize = 40;
 const FIRST_CAPACITY: usize = 48;
 
-fn a_tiny_payload_cannot_take_much_memory(site: &Site) {
+fn a_small_payload_cannot_take_much_memory(site: &Site) {
     if site.hides_memory() {
         return;
     }

@@ -13,7 +13,7 @@ pub(crate) const TESTS: &[Test] = tests![
     an_append_only_file_rewritten_as_commands,
     an_append_only_file_rewritten_as_a_snapshot,
     a_rewritten_append_only_file_sent_by_a_client,
-    copies_on_a_server_and_its_replica,
+    copies_are_equal_on_a_server_and_its_replica,
     replicas_that_join_later,
     migration,
 ];
@@ -219,7 +219,7 @@ const COPIES: &[(&str, Copy)] = &[
     ("RENAME", |client, from, to| assert_eq!(client.say(&format!("RENAME {from} {to}")), "+OK")),
 ];
 
-fn copies_on_a_server_and_its_replica(site: &Site) {
+fn copies_are_equal_on_a_server_and_its_replica(site: &Site) {
     for set in SETS {
         let server = set.launch(site).start();
         let replica = server.replica(strict(set.launch(site)));

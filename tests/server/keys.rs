@@ -9,15 +9,15 @@ pub(crate) const TESTS: &[Test] = tests![
     a_filter_expires,
     a_persisted_filter_does_not_expire,
     a_filter_moves_between_databases,
-    deleted_filters_give_their_memory_back,
+    deleted_filters_free_their_memory,
     unlink_frees_a_big_filter,
-    flushed_filters_give_their_memory_back,
+    flushed_filters_free_their_memory,
     a_default_filter_takes_at_most_330_bytes,
-    object_and_scan_know_filters,
-    filters_are_evicted_when_memory_is_short,
-    eviction_takes_no_more_filters_than_needed,
-    writes_that_need_memory_are_refused_when_it_is_short,
-    filters_of_many_layers_are_laborious,
+    object_and_scan_support_filters,
+    filters_are_evicted_above_maxmemory,
+    eviction_removes_no_more_filters_than_needed,
+    writes_that_need_memory_are_refused_above_maxmemory,
+    filters_of_many_layers_have_a_large_effort,
 ];
 
 fn its_type_is_everbloom(site: &Site) {
@@ -141,7 +141,7 @@ fn gives_memory_back(site: &Site, delete: &str) {
     assert_eq!(client.int("BF.ADD a x"), 1);
 }
 
-fn deleted_filters_give_their_memory_back(site: &Site) {
+fn deleted_filters_free_their_memory(site: &Site) {
     gives_memory_back(site, "DEL a b c");
 }
 
@@ -170,7 +170,7 @@ fn unlink_frees_a_big_filter(site: &Site) {
     assert_eq!(client.info_number("lazyfreed_objects"), freed);
 }
 
-fn flushed_filters_give_their_memory_back(site: &Site) {
+fn flushed_filters_free_their_memory(site: &Site) {
     gives_memory_back(site, "FLUSHALL ASYNC");
     gives_memory_back(site, "FLUSHDB SYNC");
 }
@@ -185,7 +185,7 @@ fn a_default_filter_takes_at_most_330_bytes(site: &Site) {
     assert!((150..=most).contains(&usage), "{usage} bytes");
 }
 
-fn object_and_scan_know_filters(site: &Site) {
+fn object_and_scan_support_filters(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     client.say("BF.ADD k a");
@@ -198,7 +198,7 @@ fn object_and_scan_know_filters(site: &Site) {
     assert_eq!(client.int("TOUCH k"), 1);
 }
 
-fn filters_are_evicted_when_memory_is_short(site: &Site) {
+fn filters_are_evicted_above_maxmemory(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let limit = client.info_number("used_memory") + 20_000_000;
@@ -243,14 +243,14 @@ fn evicts_no_more_than_needed(site: &Site, capacity: u64, filters: u64) {
     assert_eq!(client.int("DBSIZE").unsigned_abs(), filters - evicted);
 }
 
-fn eviction_takes_no_more_filters_than_needed(site: &Site) {
+fn eviction_removes_no_more_filters_than_needed(site: &Site) {
     // 5 MB, 125 MB, and 250 MB, which is otherwise freed in the background. None of their pages is ever written to.
     evicts_no_more_than_needed(site, 4_000_000, 50);
     evicts_no_more_than_needed(site, 100_000_000, 40);
     evicts_no_more_than_needed(site, 200_000_000, 40);
 }
 
-fn writes_that_need_memory_are_refused_when_it_is_short(site: &Site) {
+fn writes_that_need_memory_are_refused_above_maxmemory(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     client.say("BF.ADD k a");
@@ -270,7 +270,7 @@ fn writes_that_need_memory_are_refused_when_it_is_short(site: &Site) {
 
 /// A large effort prevents active defragmentation from moving such filters in a single, uninterruptible call. It also
 /// makes the server free them in the background, which this test can observe.
-fn filters_of_many_layers_are_laborious(site: &Site) {
+fn filters_of_many_layers_have_a_large_effort(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     for (layers, is_laborious) in [(1000, 0), (1001, 1)] {

@@ -7,13 +7,13 @@ pub(crate) const TESTS: &[Test] = tests![
     a_filter_beyond_the_byte_limit_is_refused,
     a_filter_beyond_the_memory_is_refused,
     a_filter_beyond_maxmemory_is_refused,
-    growth_beyond_the_byte_limit_is_refused_and_leaves_the_filter,
+    growth_beyond_the_byte_limit_is_refused_and_changes_nothing,
     the_byte_limit_counts_every_layer,
-    the_byte_limit_does_not_touch_existing_filters,
-    items_of_a_mebibyte_are_items,
+    the_byte_limit_does_not_affect_existing_filters,
+    items_of_a_mebibyte_are_accepted,
     a_command_may_carry_many_items,
-    a_chain_of_a_thousand_layers_works,
-    a_chain_ends_at_its_last_layer,
+    a_filter_of_a_thousand_layers_works,
+    a_filter_stops_growing_at_its_last_layer,
     tiny_filters_keep_their_items,
 ];
 
@@ -106,7 +106,7 @@ fn add_until_refused(client: &mut Client, key: &str, most: u32) -> (i64, String)
     panic!("{most} items and no refusal");
 }
 
-fn growth_beyond_the_byte_limit_is_refused_and_leaves_the_filter(site: &Site) {
+fn growth_beyond_the_byte_limit_is_refused_and_changes_nothing(site: &Site) {
     let server = site.launch().with_option("bf.max-filter-bytes 2000").start();
     let mut client = server.client();
     client.say("BF.RESERVE k 0.01 100");
@@ -136,7 +136,7 @@ fn the_byte_limit_counts_every_layer(site: &Site) {
     assert!(items > 500, "{items} items in {size} bytes");
 }
 
-fn the_byte_limit_does_not_touch_existing_filters(site: &Site) {
+fn the_byte_limit_does_not_affect_existing_filters(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     client.say("BF.RESERVE k 0.01 100000");
@@ -148,7 +148,7 @@ fn the_byte_limit_does_not_touch_existing_filters(site: &Site) {
     assert_eq!(client.int("COPY k l"), 1);
 }
 
-fn items_of_a_mebibyte_are_items(site: &Site) {
+fn items_of_a_mebibyte_are_accepted(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let mut item = vec![b'x'; 1 << 20];
@@ -177,7 +177,7 @@ fn a_command_may_carry_many_items(site: &Site) {
     assert!(found.len() == items.len() && found.iter().all(|reply| *reply == redis::Value::Int(1)));
 }
 
-fn a_chain_of_a_thousand_layers_works(site: &Site) {
+fn a_filter_of_a_thousand_layers_works(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     client.say("BF.RESERVE k 0.01 1 EXPANSION 1");
@@ -203,7 +203,7 @@ fn a_chain_of_a_thousand_layers_works(site: &Site) {
     }
 }
 
-fn a_chain_ends_at_its_last_layer(site: &Site) {
+fn a_filter_stops_growing_at_its_last_layer(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     client.say("BF.RESERVE k 0.01 1 EXPANSION 1");

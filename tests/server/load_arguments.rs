@@ -4,16 +4,16 @@ use crate::config::{assert_made, get};
 use crate::harness::{Site, Test, tests};
 
 pub(crate) const TESTS: &[Test] = tests![
-    load_arguments_are_understood_in_every_spelling,
+    load_arguments_work_in_every_spelling,
     arguments_of_cuckoo_filters_are_ignored,
-    a_bad_load_argument_refuses_the_module_and_spares_the_server,
+    a_bad_load_argument_refuses_only_the_module,
     a_second_module_of_that_name_is_refused_and_explained,
     options_can_be_given_to_module_loadex,
     a_bad_load_argument_stops_a_server_that_starts,
     a_bad_option_in_the_configuration_file_stops_a_server_that_starts,
 ];
 
-fn load_arguments_are_understood_in_every_spelling(site: &Site) {
+fn load_arguments_work_in_every_spelling(site: &Site) {
     let spellings = [
         ["ERROR_RATE", "INITIAL_SIZE"],
         ["error_rate", "Initial_Size"],
@@ -111,7 +111,7 @@ fn assert_log_names(log: &str, words: &[&str]) {
     assert!(named, "nothing about {words:?} in the log:\n{log}");
 }
 
-fn a_bad_load_argument_refuses_the_module_and_spares_the_server(site: &Site) {
+fn a_bad_load_argument_refuses_only_the_module(site: &Site) {
     let server = site.launch().without_module().start();
     let mut client = server.client();
     let module = site.module.to_str().unwrap();

@@ -4,9 +4,9 @@ use crate::harness::{Client, Server, Site, Test, tests, wait_until};
 use crate::limits::assert_too_large;
 
 pub(crate) const TESTS: &[Test] = tests![
-    a_filter_that_a_client_restores_is_under_the_byte_limit,
-    a_filter_of_each_format_is_restored_to_the_byte_of_the_limit,
-    a_filter_that_comes_from_a_primary_or_a_file_is_not_under_the_limit,
+    the_byte_limit_applies_to_restore_by_a_client,
+    the_limit_of_restore_is_exact_for_each_format,
+    the_byte_limit_does_not_apply_to_primaries_and_files,
     a_client_cannot_move_a_filter_to_a_server_with_a_smaller_limit,
 ];
 
@@ -23,7 +23,7 @@ fn assert_logged(server: &Server, reason: &str) {
     assert!(line.is_some_and(|line| line.contains(reason)), "{log}");
 }
 
-fn a_filter_that_a_client_restores_is_under_the_byte_limit(site: &Site) {
+fn the_byte_limit_applies_to_restore_by_a_client(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     // A few hundred bytes that would become 20 GB.
@@ -49,7 +49,7 @@ fn a_filter_that_a_client_restores_is_under_the_byte_limit(site: &Site) {
     assert_eq!(client.say("BF.DEBUG new"), shape);
 }
 
-fn a_filter_of_each_format_is_restored_to_the_byte_of_the_limit(site: &Site) {
+fn the_limit_of_restore_is_exact_for_each_format(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     for format in ["everbloom", "redisbloom", "valkey-bloom"] {
@@ -80,7 +80,7 @@ fn a_filter_of_each_format_is_restored_to_the_byte_of_the_limit(site: &Site) {
     }
 }
 
-fn a_filter_that_comes_from_a_primary_or_a_file_is_not_under_the_limit(site: &Site) {
+fn the_byte_limit_does_not_apply_to_primaries_and_files(site: &Site) {
     const SMALL: &str = "bf.max-filter-bytes 1024";
     // Written before the reply is sent, because the server will be killed.
     let commands = ["appendonly yes", "appendfsync always", "aof-use-rdb-preamble no"];

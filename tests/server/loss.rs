@@ -6,12 +6,12 @@ use crate::harness::{Launch, Site, Test, tests, wait_until};
 use crate::journeys::{append_only, rewrite};
 
 pub(crate) const TESTS: &[Test] = tests![
-    a_log_whose_filter_does_not_fit_ends_the_start,
-    a_rewritten_log_whose_filter_does_not_fit_ends_the_start,
-    an_altered_chunk_in_a_log_ends_the_start,
-    a_replica_without_memory_for_a_filter_ends,
-    a_replica_without_memory_for_a_layer_ends,
-    a_stream_that_adds_to_nothing_makes_nothing,
+    a_server_exits_if_a_logged_filter_does_not_fit,
+    a_server_exits_if_a_rewritten_filter_does_not_fit,
+    a_server_exits_at_a_changed_chunk_in_its_file,
+    a_replica_without_memory_for_a_filter_exits,
+    a_replica_without_memory_for_a_layer_exits,
+    replicated_adds_to_a_missing_filter_create_none,
 ];
 
 /// Takes about 800 MB of address space, and no memory.
@@ -29,7 +29,7 @@ fn assert_says_why(log: &str, command: &str) {
     assert!(line.contains("for key 'large'") && line.contains(" bytes"), "{line}");
 }
 
-fn a_log_whose_filter_does_not_fit_ends_the_start(site: &Site) {
+fn a_server_exits_if_a_logged_filter_does_not_fit(site: &Site) {
     let launch = append_only(site.launch(), "no");
     let dir = launch.clone();
     let server = launch.start();
@@ -42,7 +42,7 @@ fn a_log_whose_filter_does_not_fit_ends_the_start(site: &Site) {
     assert_eq!(server.client().say("BF.MEXISTS large a b"), "[1, 1]");
 }
 
-fn a_rewritten_log_whose_filter_does_not_fit_ends_the_start(site: &Site) {
+fn a_server_exits_if_a_rewritten_filter_does_not_fit(site: &Site) {
     let launch = append_only(site.launch(), "no");
     let dir = launch.clone();
     let server = launch.start();
@@ -57,7 +57,7 @@ fn a_rewritten_log_whose_filter_does_not_fit_ends_the_start(site: &Site) {
     assert_eq!(server.client().say("BF.MEXISTS large a b c"), "[1, 1, 1]");
 }
 
-fn an_altered_chunk_in_a_log_ends_the_start(site: &Site) {
+fn a_server_exits_at_a_changed_chunk_in_its_file(site: &Site) {
     let launch = append_only(site.launch(), "no");
     let dir = launch.clone();
     let server = launch.start();
@@ -80,7 +80,7 @@ fn an_altered_chunk_in_a_log_ends_the_start(site: &Site) {
     assert!(log.contains("received bad data"), "{log}");
 }
 
-fn a_replica_without_memory_for_a_filter_ends(site: &Site) {
+fn a_replica_without_memory_for_a_filter_exits(site: &Site) {
     let primary = site.start();
     let replica = primary.replica(cramped(site.launch()));
     let mut client = primary.client();
@@ -92,7 +92,7 @@ fn a_replica_without_memory_for_a_filter_ends(site: &Site) {
     assert_eq!(client.say("BF.EXISTS large a"), "1");
 }
 
-fn a_replica_without_memory_for_a_layer_ends(site: &Site) {
+fn a_replica_without_memory_for_a_layer_exits(site: &Site) {
     for add in ["BF.ADD large b", "BF.MADD large a b"] {
         let primary = site.start();
         let replica = primary.replica(cramped(site.launch()));
@@ -119,7 +119,7 @@ fn a_replica_without_memory_for_a_layer_ends(site: &Site) {
     }
 }
 
-fn a_stream_that_adds_to_nothing_makes_nothing(site: &Site) {
+fn replicated_adds_to_a_missing_filter_create_none(site: &Site) {
     let lines =
         ["SELECT 0", "BF.ADD a x", "BF.MADD b x y", "BF.INSERT c CAPACITY 7 ITEMS x", "SET end marker"];
     let replica = follow_stream(site.launch().expecting("CRITICAL"), stream(&lines));

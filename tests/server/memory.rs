@@ -4,10 +4,10 @@ use crate::dump;
 use crate::harness::{Client, Server, Site, Test, tests, wait_until};
 
 pub(crate) const TESTS: &[Test] = tests![
-    a_reservation_the_allocator_refuses_is_an_error,
-    growth_the_allocator_refuses_is_an_error,
-    a_copy_the_allocator_refuses_is_an_error,
-    a_payload_the_allocator_refuses_is_an_error,
+    out_of_memory_in_bf_reserve_is_an_error,
+    out_of_memory_during_growth_is_an_error,
+    out_of_memory_in_copy_is_an_error,
+    out_of_memory_in_restore_is_an_error,
     a_filter_is_saved_without_a_copy_of_it,
 ];
 
@@ -25,7 +25,7 @@ fn assert_lives(client: &mut Client) {
     assert_eq!(client.int("DEL alive"), 1);
 }
 
-fn a_reservation_the_allocator_refuses_is_an_error(site: &Site) {
+fn out_of_memory_in_bf_reserve_is_an_error(site: &Site) {
     let server = cramped(site);
     let mut client = server.client();
     assert_eq!(client.say(&format!("BF.RESERVE first {GIGABYTE}")), "+OK");
@@ -44,7 +44,7 @@ fn a_reservation_the_allocator_refuses_is_an_error(site: &Site) {
     wait_until("enough freed", || client.say(&format!("BF.RESERVE second {GIGABYTE}")) == "+OK");
 }
 
-fn growth_the_allocator_refuses_is_an_error(site: &Site) {
+fn out_of_memory_during_growth_is_an_error(site: &Site) {
     let server = cramped(site);
     let mut client = server.client();
     // The second layer would have a capacity of 4 * 10^9 items.
@@ -68,7 +68,7 @@ fn growth_the_allocator_refuses_is_an_error(site: &Site) {
     assert_lives(&mut client);
 }
 
-fn a_copy_the_allocator_refuses_is_an_error(site: &Site) {
+fn out_of_memory_in_copy_is_an_error(site: &Site) {
     let server = cramped(site);
     let mut client = server.client();
     assert_eq!(client.say(&format!("BF.RESERVE k {GIGABYTE}")), "+OK");
@@ -79,7 +79,7 @@ fn a_copy_the_allocator_refuses_is_an_error(site: &Site) {
     assert_lives(&mut client);
 }
 
-fn a_payload_the_allocator_refuses_is_an_error(site: &Site) {
+fn out_of_memory_in_restore_is_an_error(site: &Site) {
     // An empty filter of any size has a small payload.
     let unlimited = site.start();
     let mut source = unlimited.client();

@@ -3,14 +3,14 @@
 use crate::harness::{Client, Site, Test, tests, wait_until};
 
 pub(crate) const TESTS: &[Test] = tests![
-    the_server_knows_the_first_key_only,
-    threads_that_read_from_clients_never_call_the_module,
+    only_the_first_key_is_declared,
+    io_threads_never_call_the_module,
     access_to_each_key_is_checked,
     keys_in_several_slots_are_refused,
-    replicas_have_the_same_bits_and_the_destination_keeps_its_time_to_live,
+    replicas_have_equal_bits_and_the_destination_keeps_its_expiry,
 ];
 
-fn the_server_knows_the_first_key_only(site: &Site) {
+fn only_the_first_key_is_declared(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     assert_eq!(client.say("COMMAND GETKEYS BF.MERGE d a b FORCE"), "[\"d\"]");
@@ -21,7 +21,7 @@ fn the_server_knows_the_first_key_only(site: &Site) {
 
 /// In a cluster, Valkey 8 and later find a command's keys in I/O threads. For commands with `getkeys-api` they call
 /// the module there, beside the main thread: the server crashed within a second.
-fn threads_that_read_from_clients_never_call_the_module(site: &Site) {
+fn io_threads_never_call_the_module(site: &Site) {
     let server = site.launch().in_cluster().with("io-threads 4").with("appendonly yes").start();
     server.client().own_all_slots();
     let work = |lines: &[&str]| {
@@ -101,7 +101,7 @@ fn assert_has_all(client: &mut Client, key: &str) {
     assert!(found.len() == 480 && found.iter().all(|reply| *reply == redis::Value::Int(1)), "{key}");
 }
 
-fn replicas_have_the_same_bits_and_the_destination_keeps_its_time_to_live(site: &Site) {
+fn replicas_have_equal_bits_and_the_destination_keeps_its_expiry(site: &Site) {
     let server = site.start();
     let replica = server.replica(
         site.launch()

@@ -12,9 +12,9 @@ use crate::support::Random;
 
 pub(crate) const TESTS: &[Test] = tests![
     every_documented_field_is_shown_and_every_field_is_documented,
-    the_totals_are_the_sums_over_all_filters_whatever_has_happened,
-    a_filter_whose_count_ends_is_counted_as_far_as_its_count_goes,
-    filters_that_are_evicted_or_expire_are_counted_no_more,
+    totals_are_the_sums_over_all_filters_after_random_commands,
+    a_saturated_item_count_is_counted_up_to_its_limit,
+    evicted_and_expired_filters_are_not_counted,
 ];
 
 fn every_documented_field_is_shown_and_every_field_is_documented(site: &Site) {
@@ -187,7 +187,7 @@ fn chunks(client: &mut Client, from: &str, to: &str, count: usize) -> String {
     format!("EXISTS {to}")
 }
 
-fn the_totals_are_the_sums_over_all_filters_whatever_has_happened(site: &Site) {
+fn totals_are_the_sums_over_all_filters_after_random_commands(site: &Site) {
     let seed = std::process::id().into();
     eprintln!("seed {seed}");
     let mut random = Random(seed);
@@ -222,7 +222,7 @@ fn the_totals_are_the_sums_over_all_filters_whatever_has_happened(site: &Site) {
     wait_until("all gone", || totals(&mut client).values().all(|totals| *totals == [0; 5]));
 }
 
-fn a_filter_whose_count_ends_is_counted_as_far_as_its_count_goes(site: &Site) {
+fn a_saturated_item_count_is_counted_up_to_its_limit(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     assert_eq!(client.say("BF.RESERVE full 0.01 1 NONSCALING SATURATE"), "+OK");
@@ -245,7 +245,7 @@ fn a_filter_whose_count_ends_is_counted_as_far_as_its_count_goes(site: &Site) {
     wait_until("all gone", || totals(&mut client).values().all(|totals| *totals == [0; 5]));
 }
 
-fn filters_that_are_evicted_or_expire_are_counted_no_more(site: &Site) {
+fn evicted_and_expired_filters_are_not_counted(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     for number in 0..40 {

@@ -7,11 +7,11 @@ use crate::harness::{Client, Site, Test, tests};
 pub(crate) const TESTS: &[Test] = tests![
     integers_have_one_canonical_form,
     error_rates_are_floating_point_numbers,
-    error_rates_that_are_no_numbers_are_refused,
+    error_rates_that_are_not_numbers_are_refused,
     iterators_have_one_canonical_form,
-    options_come_in_any_order,
+    options_may_have_any_order,
     a_filter_grows_by_its_expansion_factor,
-    a_filter_without_options_takes_the_defaults,
+    a_filter_without_options_has_the_defaults,
     full_filters_keep_their_error_rate,
     hash_keys_are_random_and_not_shown,
     the_setting_keys_new_filters,
@@ -69,7 +69,7 @@ fn error_rates_are_floating_point_numbers(site: &Site) {
     }
 }
 
-fn error_rates_that_are_no_numbers_are_refused(site: &Site) {
+fn error_rates_that_are_not_numbers_are_refused(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let no_numbers = [
@@ -101,7 +101,7 @@ fn iterators_have_one_canonical_form(site: &Site) {
     }
 }
 
-fn options_come_in_any_order(site: &Site) {
+fn options_may_have_any_order(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let options = ["CAPACITY 77", "ERROR 0.2", "EXPANSION 5"];
@@ -140,7 +140,7 @@ fn a_filter_grows_by_its_expansion_factor(site: &Site) {
     assert_eq!(client.say("BF.CARD k"), "10");
 }
 
-fn a_filter_without_options_takes_the_defaults(site: &Site) {
+fn a_filter_without_options_has_the_defaults(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     client.say("BF.ADD a x");

@@ -7,10 +7,10 @@ use crate::harness::{Client, Server, Site, Test, skip, tests, wait_until};
 
 pub(crate) const TESTS: &[Test] = tests![
     memory_that_holds_few_items_stays_small,
-    filled_filters_get_large_pages_and_get_them_back_after_a_save,
-    filters_that_come_filled_get_large_pages,
-    a_debugger_of_scripts_keeps_no_filter_from_large_pages,
-    pages_stay_small_until_the_setting_allows_large_ones,
+    filled_filters_get_huge_pages_again_after_a_save,
+    loaded_filters_get_huge_pages,
+    a_script_debugger_does_not_prevent_huge_pages,
+    pages_stay_small_until_the_setting_is_on,
 ];
 
 const MIB: u64 = 1 << 20;
@@ -89,7 +89,7 @@ fn memory_that_holds_few_items_stays_small(site: &Site) {
     assert_small("a thousand items, twice");
 }
 
-fn filled_filters_get_large_pages_and_get_them_back_after_a_save(site: &Site) {
+fn filled_filters_get_huge_pages_again_after_a_save(site: &Site) {
     if !can_collapse(site) {
         return;
     }
@@ -106,7 +106,7 @@ fn filled_filters_get_large_pages_and_get_them_back_after_a_save(site: &Site) {
     assert_eq!(client.array(&["BF.MEXISTS", "k", "item 0", "item 199999", "item 250000"]).len(), 3);
 }
 
-fn filters_that_come_filled_get_large_pages(site: &Site) {
+fn loaded_filters_get_huge_pages(site: &Site) {
     if !can_collapse(site) {
         return;
     }
@@ -122,7 +122,7 @@ fn filters_that_come_filled_get_large_pages(site: &Site) {
 }
 
 /// The server raises an event when this child starts, and none when it ends.
-fn a_debugger_of_scripts_keeps_no_filter_from_large_pages(site: &Site) {
+fn a_script_debugger_does_not_prevent_huge_pages(site: &Site) {
     if !can_collapse(site) {
         return;
     }
@@ -139,7 +139,7 @@ fn a_debugger_of_scripts_keeps_no_filter_from_large_pages(site: &Site) {
     wait_for_large_pages(&server, &mut client, "k", 40 * MIB);
 }
 
-fn pages_stay_small_until_the_setting_allows_large_ones(site: &Site) {
+fn pages_stay_small_until_the_setting_is_on(site: &Site) {
     if !can_collapse(site) {
         return;
     }

@@ -8,7 +8,7 @@ pub(crate) const TESTS: &[Test] = tests![
     a_large_filter_survives_an_append_only_file_of_commands,
     writes_during_a_rewrite_are_kept,
     loading_ignores_the_byte_limit,
-    a_cut_snapshot_refuses_to_load_and_says_so,
+    a_truncated_snapshot_is_refused_with_a_log_line,
 ];
 
 fn digests_of_different_filters_differ(site: &Site) {
@@ -118,7 +118,7 @@ fn loading_ignores_the_byte_limit(site: &Site) {
     assert!(refused > 0, "a filter grew beyond the limit");
 }
 
-fn a_cut_snapshot_refuses_to_load_and_says_so(site: &Site) {
+fn a_truncated_snapshot_is_refused_with_a_log_line(site: &Site) {
     let server = site.launch().with("rdbcompression no").start();
     let mut client = server.client();
     client.say("BF.RESERVE k 0.01 1000");

@@ -7,9 +7,9 @@ use crate::support::dialogues::replicated::REPLICATED;
 pub(crate) const TESTS: &[Test] = tests![
     only_changes_are_replicated,
     growth_ignores_the_byte_limit_of_the_replica,
-    filters_of_any_shares_grow_alike,
+    filters_with_all_shares_grow_alike_on_replicas,
     scripts_and_transactions_replicate_effects,
-    a_promoted_replica_goes_on,
+    a_promoted_replica_accepts_writes,
     a_chain_of_replicas_agrees,
     a_replica_serves_reads_and_refuses_writes,
 ];
@@ -128,7 +128,7 @@ fn growth_ignores_the_byte_limit_of_the_replica(site: &Site) {
     assert!(size.trim_matches(['[', ']']).parse::<u64>().unwrap() > 1024, "{size}");
 }
 
-fn filters_of_any_shares_grow_alike(site: &Site) {
+fn filters_with_all_shares_grow_alike_on_replicas(site: &Site) {
     let mut pair = Pair::start(site);
     let keys = ["add", "insert", "equal-layers", "counting", "reserved", "by-option"];
     for (key, line) in keys.iter().zip([
@@ -180,7 +180,7 @@ fn scripts_and_transactions_replicate_effects(site: &Site) {
     pair.assert_equal(&["scripted", "multi", "multi2"]);
 }
 
-fn a_promoted_replica_goes_on(site: &Site) {
+fn a_promoted_replica_accepts_writes(site: &Site) {
     let mut pair = Pair::start(site);
     for item in 0..300 {
         pair.client.say(&format!("BF.ADD k item-{item}"));

@@ -4,13 +4,13 @@ use crate::harness::{Site, Test, tests};
 
 pub(crate) const TESTS: &[Test] = tests![
     transactions_reply_to_every_command,
-    an_error_in_a_transaction_stops_nothing_else,
+    an_error_in_a_transaction_does_not_stop_it,
     a_command_with_wrong_arity_aborts_the_transaction,
     scripts_get_integers,
     scripts_get_booleans_in_resp3,
     scripts_see_errors_as_errors,
     read_only_scripts_may_check_but_not_add,
-    scripts_are_tied_to_their_keys_flags,
+    scripts_obey_the_flags_of_their_keys,
     functions_may_add_and_check,
     a_stopped_transaction_changes_nothing,
 ];
@@ -27,7 +27,7 @@ fn transactions_reply_to_every_command(site: &Site) {
     }
 }
 
-fn an_error_in_a_transaction_stops_nothing_else(site: &Site) {
+fn an_error_in_a_transaction_does_not_stop_it(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     client.say("MULTI");
@@ -121,7 +121,7 @@ fn read_only_scripts_may_check_but_not_add(site: &Site) {
     assert_eq!(client.int("BF.CARD k"), 2);
 }
 
-fn scripts_are_tied_to_their_keys_flags(site: &Site) {
+fn scripts_obey_the_flags_of_their_keys(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     client.say("BF.ADD k a");

@@ -7,12 +7,12 @@ use crate::harness::{Client, Site, Test, show, tests, wait_until};
 pub(crate) const TESTS: &[Test] = tests![
     stats_is_a_map_in_resp3_and_a_flat_array_in_resp2,
     the_allocators_bytes_are_those_of_memory_usage,
-    every_kind_has_its_totals_through_its_whole_life,
-    filters_that_are_merged_emptied_and_deleted_from_keep_the_totals_right,
-    what_commands_do_with_items_is_counted,
+    totals_of_every_kind_are_correct_for_its_whole_life,
+    merges_clears_and_deletions_keep_totals_correct,
+    operations_on_items_are_counted,
     values_that_cannot_be_loaded_are_counted,
-    a_filter_that_grows_raises_an_event_and_at_times_a_line,
-    a_replica_and_a_server_that_loads_write_no_line,
+    growth_raises_an_event_and_sometimes_a_log_line,
+    replicas_and_loading_servers_log_no_growth,
 ];
 
 fn stats_is_a_map_in_resp3_and_a_flat_array_in_resp2(site: &Site) {
@@ -60,7 +60,7 @@ fn totals(client: &mut Client, kind: &str) -> [u64; 4] {
     ["filters", "layers", "items", "capacity"].map(|field| client.info_number(&format!("bf_{kind}_{field}")))
 }
 
-fn every_kind_has_its_totals_through_its_whole_life(site: &Site) {
+fn totals_of_every_kind_are_correct_for_its_whole_life(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     client.say("SET string x");
@@ -108,7 +108,7 @@ fn every_kind_has_its_totals_through_its_whole_life(site: &Site) {
     }
 }
 
-fn filters_that_are_merged_emptied_and_deleted_from_keep_the_totals_right(site: &Site) {
+fn merges_clears_and_deletions_keep_totals_correct(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     client.say("BF.RESERVE {k}own 0.01 10");
@@ -152,7 +152,7 @@ fn counts(client: &mut Client) -> [u64; 6] {
         .map(|field| client.info_number(&format!("bf_{field}")))
 }
 
-fn what_commands_do_with_items_is_counted(site: &Site) {
+fn operations_on_items_are_counted(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let mut before = counts(&mut client);
@@ -204,7 +204,7 @@ fn values_that_cannot_be_loaded_are_counted(site: &Site) {
     }
 }
 
-fn a_filter_that_grows_raises_an_event_and_at_times_a_line(site: &Site) {
+fn growth_raises_an_event_and_sometimes_a_log_line(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     client.say("CONFIG SET notify-keyspace-events Kg");
@@ -236,7 +236,7 @@ fn a_filter_that_grows_raises_an_event_and_at_times_a_line(site: &Site) {
     assert!(lines[0].ends_with(advice), "{advice} in {}", lines[0]);
 }
 
-fn a_replica_and_a_server_that_loads_write_no_line(site: &Site) {
+fn replicas_and_loading_servers_log_no_growth(site: &Site) {
     // A busy disk delays the writes of `everysec`, and the server is killed.
     let launch = site.launch().with("appendonly yes").with("appendfsync always");
     let primary = launch.with("aof-use-rdb-preamble no").start();

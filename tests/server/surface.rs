@@ -6,13 +6,13 @@ use crate::harness::{Client, Site, Test, show, tests};
 
 pub(crate) const TESTS: &[Test] = tests![
     commands_have_flags_arity_and_keys,
-    commands_have_categories_where_the_server_can,
+    commands_have_categories_if_the_server_supports_them,
     there_are_no_other_commands,
     commands_are_documented,
     documented_arguments_are_redisblooms,
-    arguments_that_came_later_say_since_when,
+    later_arguments_have_their_version,
     the_server_finds_the_key_of_every_command,
-    access_by_category_works_where_the_server_can,
+    access_by_category_works_if_supported,
     access_by_command_works,
     access_by_key_pattern_works,
 ];
@@ -90,7 +90,7 @@ fn commands_have_flags_arity_and_keys(site: &Site) {
     }
 }
 
-fn commands_have_categories_where_the_server_can(site: &Site) {
+fn commands_have_categories_if_the_server_supports_them(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     for (name, _, _, categories) in COMMANDS {
@@ -173,7 +173,7 @@ fn documented_arguments(client: &mut Client, name: &str, keys: &[&str]) -> Vec<S
         .collect()
 }
 
-fn arguments_that_came_later_say_since_when(site: &Site) {
+fn later_arguments_have_their_version(site: &Site) {
     let server = site.start();
     let mut client = server.client3();
     let mut later = |name: &str| -> Vec<String> {
@@ -305,7 +305,7 @@ fn user(client: &mut Client, server: &crate::harness::Server, rules: &str) -> Cl
     user
 }
 
-fn access_by_category_works_where_the_server_can(site: &Site) {
+fn access_by_category_works_if_supported(site: &Site) {
     let server = site.start();
     let mut admin = server.client();
     if !has_categories(site) {

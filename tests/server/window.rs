@@ -14,7 +14,7 @@ pub(crate) const TESTS: &[Test] = tests![
     chunks_bring_no_expired_item_back,
     a_window_is_dumped_over_many_generations,
     items_that_expire_are_not_in_the_statistics,
-    a_script_has_one_time,
+    all_commands_of_a_script_have_one_time,
     expired_layers_are_freed,
     a_new_generation_takes_little_memory,
 ];
@@ -210,7 +210,7 @@ fn items_that_expire_are_not_in_the_statistics(site: &Site) {
     assert_eq!(client.info_number("bf_filters"), 0);
 }
 
-fn a_script_has_one_time(site: &Site) {
+fn all_commands_of_a_script_have_one_time(site: &Site) {
     let server = site.start();
     let replica = server.replica(site.launch().with("propagation-error-behavior panic"));
     let mut client = server.client();

@@ -233,7 +233,7 @@ fn copies_snapshots_and_dumps_survive_every_allocation_that_fails() {
 }
 
 #[test]
-fn nothing_is_left_behind() {
+fn no_memory_is_leaked() {
     for case in cases::cases() {
         let round = || {
             let mut server = Server::new();

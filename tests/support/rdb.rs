@@ -228,7 +228,7 @@ fn take_string(bytes: &mut &[u8], is_plain: &mut bool) -> Option<Vec<u8>> {
     let compressed = usize::try_from(take_length(bytes)?).ok()?;
     let length = usize::try_from(take_length(bytes)?).ok()?;
     let compressed = take(bytes, compressed)?;
-    // The compression cannot expand any byte further.
+    // A compressed byte gives at most 88 bytes.
     if length > compressed.len() * 88 {
         return None;
     }

@@ -12,7 +12,7 @@ use crate::cluster::migrates_slots_at_once;
 use crate::harness::{Client, Server, Site, Test, show, tests, wait_until};
 use crate::support::Random;
 
-pub(super) const TESTS: &[Test] = tests![nothing_is_lost_while_slots_move];
+pub(super) const TESTS: &[Test] = tests![no_item_is_lost_while_slots_move];
 
 /// Keys, mostly in different slots, and how their filters are created.
 const KEYS: [(&str, &str); 7] = [
@@ -25,7 +25,7 @@ const KEYS: [(&str, &str); 7] = [
     ("g", "CAPACITY 2000 WINDOW 86400"),
 ];
 
-fn nothing_is_lost_while_slots_move(site: &Site) {
+fn no_item_is_lost_while_slots_move(site: &Site) {
     let mut drill = Drill::new("slots that move under load", site, 6);
     let servers = [(); 3].map(|()| site.launch().in_cluster().start());
     assemble(&servers);

@@ -11,10 +11,10 @@ use crate::harness::{Client, Launch, Server, Site, Test, tests, wait_until};
 use crate::support::Random;
 
 pub(super) const TESTS: &[Test] = tests![
-    what_was_acknowledged_survives_a_kill_where_every_write_is_synced,
-    a_server_starts_after_a_kill_where_files_are_synced_each_second,
-    a_snapshot_is_whole_after_a_kill,
-    a_torn_append_only_file_loses_only_its_end,
+    acknowledged_items_survive_a_kill_with_synced_writes,
+    a_server_starts_after_a_kill_with_sync_each_second,
+    a_snapshot_is_complete_after_a_kill,
+    a_truncated_append_only_file_loses_only_its_end,
     items_of_a_window_survive_a_kill,
 ];
 
@@ -99,7 +99,7 @@ fn make(server: &Server) -> [Truth; 2] {
     })
 }
 
-fn what_was_acknowledged_survives_a_kill_where_every_write_is_synced(site: &Site) {
+fn acknowledged_items_survive_a_kill_with_synced_writes(site: &Site) {
     let mut drill = Drill::new("kill -9, appendfsync always", site, 3);
     let preamble = if drill.random.below(2) == 0 { "no" } else { "yes" };
     let mut server = append_only(site, "always", preamble).start();
@@ -114,7 +114,7 @@ fn what_was_acknowledged_survives_a_kill_where_every_write_is_synced(site: &Site
     drill.count("acknowledged items, none lost", truths.iter().map(Truth::count).sum());
 }
 
-fn a_server_starts_after_a_kill_where_files_are_synced_each_second(site: &Site) {
+fn a_server_starts_after_a_kill_with_sync_each_second(site: &Site) {
     let mut drill = Drill::new("kill -9, appendfsync everysec", site, 3);
     let mut server = append_only(site, "everysec", "no").start();
     let mut truths = make(&server);
@@ -131,7 +131,7 @@ fn a_server_starts_after_a_kill_where_files_are_synced_each_second(site: &Site) 
     }
 }
 
-fn a_snapshot_is_whole_after_a_kill(site: &Site) {
+fn a_snapshot_is_complete_after_a_kill(site: &Site) {
     let mut drill = Drill::new("kill -9, snapshots only", site, 3);
     let mut server = site.launch().start();
     let mut truths = make(&server);
@@ -157,7 +157,7 @@ fn a_snapshot_is_whole_after_a_kill(site: &Site) {
     drill.count("saved items, none lost", truths.iter().map(Truth::count).sum());
 }
 
-fn a_torn_append_only_file_loses_only_its_end(site: &Site) {
+fn a_truncated_append_only_file_loses_only_its_end(site: &Site) {
     let mut drill = Drill::new("append-only file cut", site, 2);
     while drill.goes_on() {
         let server = append_only(site, "always", "no").start();

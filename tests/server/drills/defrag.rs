@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::{Drill, quantile};
 use crate::harness::{Client, Launch, Server, Site, Test, skip, tests, wait_until};
 
-pub(super) const TESTS: &[Test] = tests![moved_filters_are_whole];
+pub(super) const TESTS: &[Test] = tests![moved_filters_are_unchanged];
 
 /// Commands that create filters of every kind, with a key and a capacity. Unions are merged from others.
 const KINDS: [&str; 9] = [
@@ -33,7 +33,7 @@ const HZ: u64 = 100;
 /// One filter out of this many is kept.
 const KEPT: usize = 3;
 
-fn moved_filters_are_whole(site: &Site) {
+fn moved_filters_are_unchanged(site: &Site) {
     if site.start().client().say("CONFIG SET activedefrag yes") != "+OK" {
         return skip("this server is built without the allocator that can defragment");
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::{Drill, quantile};
 use crate::harness::{Client, Server, Site, Test, tests, wait_until};
 
-pub(super) const TESTS: &[Test] = tests![light_commands_reply_correctly_meanwhile];
+pub(super) const TESTS: &[Test] = tests![light_commands_reply_correctly_under_heavy_load];
 
 /// Size of the large filters and strings in a test. A soak on a machine with enough memory has larger ones.
 const TEST_BYTES: u64 = 16 << 20;
@@ -20,7 +20,7 @@ const BATCH: usize = 100;
 /// Items of the light load.
 const KNOWN: usize = 1000;
 
-fn light_commands_reply_correctly_meanwhile(site: &Site) {
+fn light_commands_reply_correctly_under_heavy_load(site: &Site) {
     let mut drill = Drill::new("latency", site, 1);
     // Commands of the light load run between two of these.
     let server = site.launch().with("client-output-buffer-limit normal 0 0 0").start();

@@ -4,7 +4,7 @@ use super::Drill;
 use super::truth::{FILTERS, Truth};
 use crate::harness::{Client, Site, Test, tests, wait_until};
 
-pub(super) const TESTS: &[Test] = tests![cycles_leave_nothing_behind, short_lives_leave_nothing_behind];
+pub(super) const TESTS: &[Test] = tests![cycles_leak_no_memory, short_lived_filters_leak_no_memory];
 
 /// Commands that create a small filter of every kind. Later adds make growing filters grow.
 const SMALL: [&str; 9] = [
@@ -21,7 +21,7 @@ const SMALL: [&str; 9] = [
 /// Filters of one kind in a round.
 const LIVES: u64 = 1000;
 
-fn cycles_leave_nothing_behind(site: &Site) {
+fn cycles_leak_no_memory(site: &Site) {
     let mut drill = Drill::new("create, fill and delete", site, 40);
     let server = site.start();
     let mut client = server.client();
@@ -40,7 +40,7 @@ fn cycles_leave_nothing_behind(site: &Site) {
 
 /// A server can create and delete a million short-lived filters in seconds, so a small leak per filter would be
 /// visible.
-fn short_lives_leave_nothing_behind(site: &Site) {
+fn short_lived_filters_leak_no_memory(site: &Site) {
     let mut drill = Drill::new("short lives", site, 3);
     let server = site.start();
     let mut client = server.client();

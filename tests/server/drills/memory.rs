@@ -6,9 +6,9 @@ use super::truth::Truth;
 use crate::harness::{Client, Site, Test, tests, wait_until};
 
 pub(super) const TESTS: &[Test] = tests![
-    what_was_acknowledged_is_there_where_memory_is_full,
+    acknowledged_items_are_found_when_memory_is_full,
     a_server_that_evicts_stays_within_its_memory,
-    what_was_acknowledged_is_there_where_no_more_can_be_allocated,
+    acknowledged_items_are_found_when_allocations_fail,
 ];
 
 /// Initial memory besides that of the filters.
@@ -24,7 +24,7 @@ fn limit(client: &mut Client, policy: &str) -> u64 {
     limit
 }
 
-fn what_was_acknowledged_is_there_where_memory_is_full(site: &Site) {
+fn acknowledged_items_are_found_when_memory_is_full(site: &Site) {
     let mut drill = Drill::new("maxmemory, noeviction", site, 3);
     let server = site.start();
     let mut client = server.client();
@@ -77,7 +77,7 @@ fn a_server_that_evicts_stays_within_its_memory(site: &Site) {
     assert!(drill.figures.iter().any(|(_, evicted)| *evicted > 0));
 }
 
-fn what_was_acknowledged_is_there_where_no_more_can_be_allocated(site: &Site) {
+fn acknowledged_items_are_found_when_allocations_fail(site: &Site) {
     if site.hides_memory() {
         return;
     }

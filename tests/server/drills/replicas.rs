@@ -8,9 +8,9 @@ use super::{Drill, choices};
 use crate::harness::{Client, Server, Site, Test, show, tests, wait_until};
 use crate::support::Random;
 
-pub(super) const TESTS: &[Test] = tests![replicas_agree_whatever_happens];
+pub(super) const TESTS: &[Test] = tests![replicas_agree_after_random_faults];
 
-fn replicas_agree_whatever_happens(site: &Site) {
+fn replicas_agree_after_random_faults(site: &Site) {
     let mut drill = Drill::new("three servers, cut and exchanged", site, 5);
     let launch = || {
         let launch = site.launch().with("propagation-error-behavior panic").with("repl-backlog-size 20kb");

@@ -7,9 +7,9 @@ use super::truth::Truth;
 use crate::harness::{Client, Site, Test, show, tests, wait_until};
 use crate::support::Random;
 
-pub(super) const TESTS: &[Test] = tests![every_command_and_callback_runs_once_and_the_server_ends];
+pub(super) const TESTS: &[Test] = tests![every_command_and_callback_runs_once];
 
-fn every_command_and_callback_runs_once_and_the_server_ends(site: &Site) {
+fn every_command_and_callback_runs_once(site: &Site) {
     let launch = site.launch().with("appendonly yes").with("aof-use-rdb-preamble no").with("save \"\"");
     // The servers' compression reads uninitialized memory.
     let launch = launch.with("rdbcompression no").with("activedefrag no").with("lazyfree-lazy-user-del yes");

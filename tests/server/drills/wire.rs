@@ -10,12 +10,12 @@ use super::{Drill, choices};
 use crate::harness::{Client, Server, Site, Test, reseal, show, tests};
 
 pub(super) const TESTS: &[Test] =
-    tests![random_commands_do_no_harm, an_error_that_quotes_a_long_word_is_text];
+    tests![random_commands_do_not_harm_the_server, an_error_that_quotes_a_long_word_is_valid_text];
 
 /// Commands per round.
 const ROUND: u64 = 500;
 
-fn random_commands_do_no_harm(site: &Site) {
+fn random_commands_do_not_harm_the_server(site: &Site) {
     let mut drill = Drill::new("random commands", site, 4);
     let server = site.launch().with_option("bf.max-filter-bytes 4mb").with("hz 50").start();
     let mut control = Control::new(&server);
@@ -61,7 +61,7 @@ fn random_commands_do_no_harm(site: &Site) {
 
 /// A former bug: the text was truncated after a number of bytes, within a character, and this client closed the
 /// connection.
-fn an_error_that_quotes_a_long_word_is_text(site: &Site) {
+fn an_error_that_quotes_a_long_word_is_valid_text(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     // Each byte that is not text is shown as a character of three bytes.

@@ -23,17 +23,17 @@ use moving::{
 
 /// These tests run once, not once per server.
 pub(crate) const TESTS: &[Test] = tests![
-    a_host_with_everything_is_served,
+    a_host_with_every_function_loads_the_module,
     a_host_as_old_as_redis_6_is_refused_politely,
-    blocks_aligned_to_8_bytes_will_do,
-    blocks_aligned_as_their_size_is_will_do,
+    blocks_aligned_to_8_bytes_are_supported,
+    blocks_aligned_by_their_size_are_supported,
     every_function_that_is_used_is_checked_at_load,
-    every_registration_that_fails_is_named,
+    every_failed_registration_is_logged,
     plain_names_of_settings_depend_on_what_the_host_accepts,
-    slots_migrate_at_once_where_the_host_knows_the_option,
+    atomic_slot_migration_is_enabled_if_the_host_supports_it,
     a_name_that_is_taken_is_explained,
     a_refused_load_leaves_no_settings,
-    replication_that_fails_is_in_the_log,
+    failed_replication_is_logged,
     a_flood_of_warnings_is_throttled_and_counted,
     a_host_that_loads_its_data_logs_every_warning,
     every_block_of_a_filter_can_be_moved,
@@ -71,7 +71,7 @@ const NEW_IN_7: [&str; 10] = [
     "SetCommandACLCategories",
 ];
 
-fn a_host_with_everything_is_served(site: &Site) {
+fn a_host_with_every_function_loads_the_module(site: &Site) {
     let mut host = Host::new(site);
     assert!(host.load(&["ERROR_RATE", "0.02"]), "{}", host.log());
     assert_eq!(host.log(), "");
@@ -86,12 +86,12 @@ fn a_host_with_everything_is_served(site: &Site) {
 }
 
 /// Redis on musl without jemalloc returns such blocks, and hash tables consist of vectors of 16 bytes.
-fn blocks_aligned_to_8_bytes_will_do(site: &Site) {
+fn blocks_aligned_to_8_bytes_are_supported(site: &Site) {
     use_hash_tables(Host::new(site).with_fronts());
 }
 
 /// The jemalloc of servers returns such blocks, of 24, 40 and 56 bytes.
-fn blocks_aligned_as_their_size_is_will_do(site: &Site) {
+fn blocks_aligned_by_their_size_are_supported(site: &Site) {
     use_hash_tables(Host::new(site).with_quanta());
     // As in Redis 7.0. Every block of a hash table must be requested with an aligned size.
     use_hash_tables(Host::new(site).with_quanta().without(&OPTIONAL));
@@ -157,7 +157,7 @@ fn every_function_that_is_used_is_checked_at_load(site: &Site) {
     }
 }
 
-fn every_registration_that_fails_is_named(site: &Site) {
+fn every_failed_registration_is_logged(site: &Site) {
     for (function, reason) in [
         ("RegisterNumericConfig", "cannot register the setting bf.initial-size"),
         ("RegisterStringConfig", "cannot register the setting bf.error-rate"),
@@ -211,7 +211,7 @@ fn plain_names_of_settings_depend_on_what_the_host_accepts(site: &Site) {
     }
 }
 
-fn slots_migrate_at_once_where_the_host_knows_the_option(site: &Site) {
+fn atomic_slot_migration_is_enabled_if_the_host_supports_it(site: &Site) {
     const ATOMIC_SLOT_MIGRATION: c_int = 1 << 5;
     for version in [DEVELOPMENT_BUILD, 0x08_00_00, 0x09_00_00] {
         for (is_valkey, known_options, expected) in [
@@ -250,7 +250,7 @@ fn a_refused_load_leaves_no_settings(site: &Site) {
     assert_eq!((host.default_of("error-rate"), host.default_of("initial-size")), ("0.01".into(), "8".into()));
 }
 
-fn replication_that_fails_is_in_the_log(site: &Site) {
+fn failed_replication_is_logged(site: &Site) {
     let mut host = Host::new(site).failing("Replicate");
     assert!(host.load(&[]), "{}", host.log());
     // The change stays, and the client must not repeat the command.

@@ -6,10 +6,10 @@ use crate::harness::{Client, Site, Test, reseal, tests};
 use crate::support::Random;
 
 pub(crate) const TESTS: &[Test] = tests![
-    altered_filters_of_redisbloom_never_hurt,
-    altered_filters_of_valkey_bloom_never_hurt,
-    altered_chunks_of_redisbloom_never_hurt,
-    altered_blobs_of_valkey_bloom_never_hurt,
+    changed_filters_of_redisbloom_are_refused_or_valid,
+    changed_filters_of_valkey_bloom_are_refused_or_valid,
+    changed_chunks_of_redisbloom_are_refused_or_valid,
+    changed_blobs_of_valkey_bloom_are_refused_or_valid,
 ];
 
 /// Changed payloads per test and server. The pure tests have many times more.
@@ -130,17 +130,17 @@ fn put_payload(client: &mut Client, altered: &[u8]) -> String {
     restore(client, "new", &payload)
 }
 
-fn altered_filters_of_redisbloom_never_hurt(site: &Site) {
+fn changed_filters_of_redisbloom_are_refused_or_valid(site: &Site) {
     let of = |case: &Case| case.is_redisbloom().then(|| payload(case, site));
     corpus(site, of, put_payload, &["-ERR Bad data format"]);
 }
 
-fn altered_filters_of_valkey_bloom_never_hurt(site: &Site) {
+fn changed_filters_of_valkey_bloom_are_refused_or_valid(site: &Site) {
     let of = |case: &Case| (!case.is_redisbloom()).then(|| payload(case, site));
     corpus(site, of, put_payload, &["-ERR Bad data format"]);
 }
 
-fn altered_chunks_of_redisbloom_never_hurt(site: &Site) {
+fn changed_chunks_of_redisbloom_are_refused_or_valid(site: &Site) {
     let of = |case: &Case| {
         let header = case.is_redisbloom().then(|| case.chunks().swap_remove(0).1)?;
         let end = header.len();
@@ -151,7 +151,7 @@ fn altered_chunks_of_redisbloom_never_hurt(site: &Site) {
     corpus(site, of, put, &["-ERR received bad data", "-ERR filter would take ", "-ERR Insufficient memory"]);
 }
 
-fn altered_blobs_of_valkey_bloom_never_hurt(site: &Site) {
+fn changed_blobs_of_valkey_bloom_are_refused_or_valid(site: &Site) {
     let of = |case: &Case| {
         let blob = case.blob()?;
         let end = blob.len();

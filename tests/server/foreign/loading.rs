@@ -12,8 +12,8 @@ pub(crate) const TESTS: &[Test] = tests![
     every_filter_is_restored_and_replies_as_recorded,
     every_filter_is_described_as_recorded,
     every_filter_loads_from_its_chunks_or_its_blob,
-    every_filter_goes_on_for_two_more_layers,
-    every_filter_is_dumped_as_it_was,
+    every_filter_grows_by_two_layers,
+    every_filter_is_dumped_unchanged,
     filters_of_redisbloom_1_1_need_their_option,
     the_order_of_fields_from_before_1_0_is_refused_with_a_word,
 ];
@@ -137,7 +137,7 @@ fn every_filter_loads_from_its_chunks_or_its_blob(site: &Site) {
     }
 }
 
-fn every_filter_goes_on_for_two_more_layers(site: &Site) {
+fn every_filter_grows_by_two_layers(site: &Site) {
     const BATCH: usize = 1000;
     for (server, cases) in servers(site, |launch| launch) {
         let mut client = server.client();
@@ -170,7 +170,7 @@ fn every_filter_goes_on_for_two_more_layers(site: &Site) {
     }
 }
 
-fn every_filter_is_dumped_as_it_was(site: &Site) {
+fn every_filter_is_dumped_unchanged(site: &Site) {
     for (server, cases) in servers(site, |launch| launch) {
         let mut client = server.client();
         for case in &cases {

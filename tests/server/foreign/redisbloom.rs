@@ -7,7 +7,7 @@ use crate::harness::{Server, Site, Test, show, tests, wait_until};
 use crate::support::rdb::Payload;
 
 pub(crate) const TESTS: &[Test] = tests![
-    what_is_made_is_what_redisbloom_made,
+    new_filters_equal_redisblooms,
     sizes_are_redisblooms,
     replies_are_redisblooms_to_the_byte,
     errors_are_redisblooms,
@@ -15,15 +15,15 @@ pub(crate) const TESTS: &[Test] = tests![
     filters_grow_as_in_redisbloom,
     fixed_filters_fill_up_as_in_redisbloom,
     chunks_are_redisblooms,
-    a_header_that_says_more_items_than_bits_is_taken_and_counted_as_far_as_can_be,
-    the_format_of_a_command_beats_the_configured_one,
+    a_header_with_more_items_than_bits_counts_the_bits,
+    format_overrides_the_setting,
 ];
 
 fn start(site: &Site) -> Server {
     site.launch().with_option("bf.format redisbloom").start()
 }
 
-fn what_is_made_is_what_redisbloom_made(site: &Site) {
+fn new_filters_equal_redisblooms(site: &Site) {
     let server = start(site);
     let mut client = server.client();
     let current = ["redisbloom-2.2.18", "redisbloom-8.10-dev"];
@@ -225,7 +225,7 @@ fn chunks_are_redisblooms(site: &Site) {
 }
 
 /// The header in `test_arbitrary_offset` of RedisBloom's tests: one layer of 8 bits, 3.6e14 items.
-fn a_header_that_says_more_items_than_bits_is_taken_and_counted_as_far_as_can_be(site: &Site) {
+fn a_header_with_more_items_than_bits_counts_the_bits(site: &Site) {
     const HEADER: &str = "1118f3dd74480100010000000100000001000000010000000000000008000000000000001118f3dd744801009a9999999999b9\
                           3f9a9999999999b93f010000001118f3dd7448010000";
     let header = data_encoding::HEXLOWER.decode(HEADER.as_bytes()).unwrap();
@@ -272,7 +272,7 @@ fn a_header_that_says_more_items_than_bits_is_taken_and_counted_as_far_as_can_be
     wait_until("no items are counted", || client.info_number("bf_items") == 0);
 }
 
-fn the_format_of_a_command_beats_the_configured_one(site: &Site) {
+fn format_overrides_the_setting(site: &Site) {
     let server = start(site);
     let mut client = server.client();
     for (line, key_type) in [

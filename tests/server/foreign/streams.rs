@@ -8,12 +8,12 @@ use crate::journeys::{append_only, append_only_base, rewrite};
 use crate::replication::Watch;
 
 pub(crate) const TESTS: &[Test] = tests![
-    a_primary_of_redisblooms_format_speaks_redisbloom,
-    a_primary_of_valkey_blooms_format_speaks_valkey_bloom,
-    a_rewritten_log_of_redisblooms_format_holds_clear_chunks_too,
-    a_stream_of_redisbloom_makes_filters_of_the_configured_format,
-    a_stream_of_valkey_bloom_makes_its_filters,
-    a_seed_of_equal_halves_is_taken_from_others_and_refused_to_clients,
+    a_primary_of_redisblooms_format_replicates_its_commands,
+    a_primary_of_valkey_blooms_format_replicates_its_commands,
+    a_rewritten_file_of_redisblooms_format_has_clear_chunks,
+    commands_of_redisbloom_create_filters_of_the_configured_format,
+    commands_of_valkey_bloom_create_its_filters,
+    equal_seed_halves_are_refused_only_from_clients,
 ];
 
 /// Every way to create and change a filter.
@@ -56,7 +56,7 @@ fn sent(site: &Site, format: &str) -> (Server, Server, Vec<Vec<String>>) {
     (primary, replica, lines)
 }
 
-fn a_primary_of_redisblooms_format_speaks_redisbloom(site: &Site) {
+fn a_primary_of_redisblooms_format_replicates_its_commands(site: &Site) {
     let (_primary, _replica, lines) = sent(site, "redisbloom");
     let mut made = 0;
     for line in &lines {
@@ -82,7 +82,7 @@ fn a_primary_of_redisblooms_format_speaks_redisbloom(site: &Site) {
     assert_eq!(made, 7, "{lines:?}");
 }
 
-fn a_rewritten_log_of_redisblooms_format_holds_clear_chunks_too(site: &Site) {
+fn a_rewritten_file_of_redisblooms_format_has_clear_chunks(site: &Site) {
     let server = append_only(site.launch(), "no").with_option("bf.format redisbloom").start();
     let mut client = server.client();
     // About 41 MB: three chunks, in which one item sets at most eight bits.
@@ -100,7 +100,7 @@ fn a_rewritten_log_of_redisblooms_format_holds_clear_chunks_too(site: &Site) {
     assert_eq!(["k", "empty"].map(|key| client.digest(key)), digests);
 }
 
-fn a_primary_of_valkey_blooms_format_speaks_valkey_bloom(site: &Site) {
+fn a_primary_of_valkey_blooms_format_replicates_its_commands(site: &Site) {
     let (_primary, _replica, lines) = sent(site, "valkey-bloom");
     let mut made = 0;
     for line in &lines {
@@ -206,7 +206,7 @@ fn in_step(client: &mut Client, keys: i64) {
     wait_until("the stream is carried out", || client.int("DBSIZE") == keys);
 }
 
-fn a_stream_of_redisbloom_makes_filters_of_the_configured_format(site: &Site) {
+fn commands_of_redisbloom_create_filters_of_the_configured_format(site: &Site) {
     let lines = [
         "SELECT 0",
         "BF.ADD a x",
@@ -231,7 +231,7 @@ fn a_stream_of_redisbloom_makes_filters_of_the_configured_format(site: &Site) {
     }
 }
 
-fn a_stream_of_valkey_bloom_makes_its_filters(site: &Site) {
+fn commands_of_valkey_bloom_create_its_filters(site: &Site) {
     let mut commands = stream(&["SELECT 0"]);
     let seed: Vec<u8> = (0..32).collect();
     let insert = |key: &str, growth: &[&str], items: &[&str]| {
@@ -256,7 +256,7 @@ fn a_stream_of_valkey_bloom_makes_its_filters(site: &Site) {
     }
 }
 
-fn a_seed_of_equal_halves_is_taken_from_others_and_refused_to_clients(site: &Site) {
+fn equal_seed_halves_are_refused_only_from_clients(site: &Site) {
     const REFUSED: &str = "-ERR invalid seed: its two halves of 16 bytes must differ";
     let seed = [b's'; 32];
     let insert = |key: &'static str, seed: &[u8]| -> Vec<Vec<u8>> {

@@ -6,11 +6,11 @@ use crate::support::Field;
 use crate::support::rdb::Payload;
 
 pub(crate) const TESTS: &[Test] = tests![
-    what_is_made_with_a_recorded_seed_is_what_valkey_bloom_made,
+    filters_with_a_recorded_seed_equal_valkey_blooms,
     a_seed_is_random_unless_given,
     options_are_valkey_blooms,
     filters_are_validated_to_scale,
-    items_may_be_left_out,
+    items_may_be_omitted_for_valkey_blooms_format,
     blobs_are_loaded_or_refused_as_by_valkey_bloom,
     a_rewritten_append_only_file_holds_the_recorded_blobs,
 ];
@@ -47,7 +47,7 @@ fn make(client: &mut Client, case: &Case) {
     add(client, &case.key, &case.members);
 }
 
-fn what_is_made_with_a_recorded_seed_is_what_valkey_bloom_made(site: &Site) {
+fn filters_with_a_recorded_seed_equal_valkey_blooms(site: &Site) {
     let server = start(site);
     let mut client = server.client();
     for case in released() {
@@ -138,7 +138,7 @@ fn filters_are_validated_to_scale(site: &Site) {
     assert_eq!(client.say("BF.INFO a MAXSCALEDCAPACITY"), "[26214300]");
 }
 
-fn items_may_be_left_out(site: &Site) {
+fn items_may_be_omitted_for_valkey_blooms_format(site: &Site) {
     let server = start(site);
     let mut client = server.client();
     assert_eq!(client.say("BF.INSERT k CAPACITY 10"), "[]");

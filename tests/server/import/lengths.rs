@@ -3,8 +3,8 @@
 use crate::harness::{Client, Server, Site, Test, reseal, tests};
 
 pub(crate) const TESTS: &[Test] = tests![
-    a_long_item_takes_no_memory_beside_its_own,
-    a_string_longer_than_a_servers_is_refused,
+    a_long_item_takes_no_additional_memory,
+    a_string_longer_than_the_limit_is_refused,
     a_forged_length_of_a_string_is_refused,
     a_string_that_the_server_could_not_copy_is_refused,
 ];
@@ -21,7 +21,7 @@ fn assert_lives(client: &mut Client) {
     assert_eq!(client.int("DEL alive"), 1);
 }
 
-fn a_long_item_takes_no_memory_beside_its_own(site: &Site) {
+fn a_long_item_takes_no_additional_memory(site: &Site) {
     if site.hides_memory() {
         return;
     }
@@ -41,7 +41,7 @@ fn too_long(bytes: u64) -> String {
     format!("-ERR the exported string could have {bytes} bytes, more than a server's limit of 536870912")
 }
 
-fn a_string_longer_than_a_servers_is_refused(site: &Site) {
+fn a_string_longer_than_the_limit_is_refused(site: &Site) {
     // Enough memory for the array and a string, but not for a second string.
     let server = cramped(site, 3900);
     let mut client = server.client();

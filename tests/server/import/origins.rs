@@ -5,14 +5,14 @@ use crate::harness::{Site, Test, tests};
 use crate::vectors::system;
 
 pub(crate) const TESTS: &[Test] = tests![
-    the_bytes_of_guava_come_and_go,
+    guavas_bytes_are_imported_and_exported,
     hostile_bytes_of_guava_are_refused,
     settings_of_redisson_are_read,
-    the_source_stays_as_it_is_stored,
-    whatever_is_wrong_is_said_and_changes_nothing,
+    importing_does_not_change_how_the_source_is_stored,
+    errors_are_reported_and_change_nothing,
 ];
 
-fn the_bytes_of_guava_come_and_go(site: &Site) {
+fn guavas_bytes_are_imported_and_exported(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     for name in ["guava-mitz32", "guava-mitz64"] {
@@ -94,7 +94,7 @@ fn settings_of_redisson_are_read(site: &Site) {
     assert_eq!(client.say("BF.IMPORT n2 EMPTY SCHEME redisson"), "-ERR BITS is missing: add this option");
 }
 
-fn the_source_stays_as_it_is_stored(site: &Site) {
+fn importing_does_not_change_how_the_source_is_stored(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let long = "x".repeat(5000);
@@ -123,7 +123,7 @@ fn the_source_stays_as_it_is_stored(site: &Site) {
     assert!(client.say("GET s").starts_with("-NOPERM"));
 }
 
-fn whatever_is_wrong_is_said_and_changes_nothing(site: &Site) {
+fn errors_are_reported_and_change_nothing(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     client.ask(&[b"SETRANGE", b"string".as_slice(), b"100", b"\x01"]);

@@ -9,12 +9,12 @@ use crate::harness::{Client, Site, Test, tests};
 use crate::vectors::{file, hex, numbers, systems};
 
 pub(crate) const TESTS: &[Test] = tests![
-    every_recorded_result_is_given_however_the_filter_travels,
+    every_recorded_result_survives_every_copy,
     adding_through_the_module_makes_the_clients_string,
     setting_the_recorded_bits_makes_the_same_string,
 ];
 
-fn every_recorded_result_is_given_however_the_filter_travels(site: &Site) {
+fn every_recorded_result_survives_every_copy(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let systems = systems();

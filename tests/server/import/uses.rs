@@ -9,14 +9,14 @@ use crate::journeys::strict;
 use crate::vectors::system;
 
 pub(crate) const TESTS: &[Test] = tests![
-    a_full_import_grows_by_layers_of_our_own,
+    a_full_import_grows_by_everblooms_layers,
     a_fixed_import_refuses_items_beyond_its_capacity,
     items_that_cannot_be_encoded_are_refused_one_by_one,
-    counts_say_that_they_are_estimates,
-    what_is_refused_is_not_replicated,
+    info_shows_which_counts_are_estimates,
+    refused_commands_are_not_replicated,
 ];
 
-fn a_full_import_grows_by_layers_of_our_own(site: &Site) {
+fn a_full_import_grows_by_everblooms_layers(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let system = system("guava-mitz64");
@@ -83,7 +83,7 @@ fn items_that_cannot_be_encoded_are_refused_one_by_one(site: &Site) {
     assert_eq!(client.int("BF.CARD k"), 4);
 }
 
-fn counts_say_that_they_are_estimates(site: &Site) {
+fn info_shows_which_counts_are_estimates(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let system = system("guava-mitz64");
@@ -102,7 +102,7 @@ fn counts_say_that_they_are_estimates(site: &Site) {
     assert_eq!(client.say("BF.INFO native ESTIMATED"), "-Invalid information value");
 }
 
-fn what_is_refused_is_not_replicated(site: &Site) {
+fn refused_commands_are_not_replicated(site: &Site) {
     let primary = site.start();
     let replica = primary.replica(strict(site.launch()));
     let mut client = primary.client();

@@ -48,7 +48,7 @@ pub(crate) const RESERVE_ERRORS: Dialogue = &[
     ("BF.RESERVE k 0.01 100 EXPANSION 4294967296", EXPANSION),
     ("BF.RESERVE k 0.01 100 EXPANSION 2 NONSCALING", CANNOT_EXPAND),
     ("BF.RESERVE k 0.01 100 NONSCALING EXPANSION 2", CANNOT_EXPAND),
-    // Before the range of the factor.
+    // This comes before the range of the factor.
     ("BF.RESERVE k 0.01 100 NONSCALING EXPANSION -1", CANNOT_EXPAND),
     ("BF.RESERVE k 0.01 100 FOO", "-ERR unknown argument 'FOO'"),
     ("BF.RESERVE k 0.01 100 NONSCALING bar", "-ERR unknown argument 'bar'"),
@@ -100,7 +100,7 @@ pub(crate) const INSERT_ERRORS: Dialogue = &[
     ("BF.INSERT string CAPACITY 0 ERROR 7 EXPANSION -1 WORD", "-Bad capacity"),
     ("BF.INSERT string EXPANSION -1 WORD ERROR 7", "-Bad expansion"),
     ("BF.INSERT string WORD ERROR 7", UNKNOWN),
-    // All options are read before the number of items counts.
+    // All options are read before the number of items is checked.
     ("BF.INSERT string ERROR 7 ITEMS", "-Bad error rate"),
     ("BF.INSERT string ERROR 0.7 ITEMS", ARITY_INSERT),
     ("BF.INSERT string ERROR 0.7 CAPACITY", ARITY_INSERT),
@@ -110,7 +110,7 @@ pub(crate) const INSERT_ERRORS: Dialogue = &[
     ("BF.RESERVE f 0.01 100", "+OK"),
     ("BF.INSERT f CAPACITY 0 ITEMS a", "-Bad capacity"),
     ("BF.INSERT f ERROR 1 ITEMS a", "-Bad error rate"),
-    // Valid options of a filter that exists are ignored.
+    // Valid options for an existing filter are ignored.
     ("BF.INSERT f CAPACITY 7777 ERROR 0.5 NONSCALING ITEMS a", "*1 #t"),
     ("BF.INFO f CAPACITY", "*1 :100"),
     ("BF.INFO f EXPANSION", "*1 :2"),
@@ -141,7 +141,7 @@ pub(crate) const NO_FILTER: Dialogue = &[
     ("BF.BULKADD none NOCREATE LINES a", NOT_FOUND),
     ("BF.BULKEXISTS none LINES a\nb", "$00"),
     ("BF.BULKEXISTS none COUNT LINES a\nb", ":0"),
-    // A batch without items makes no filter.
+    // A batch without items creates no filter.
     ("BF.BULKADD none LINES ", "$"),
     ("BF.BULKADD none COUNT FIXED 8 ", ":0"),
     ("BF.INFO none", NOT_FOUND),
@@ -165,7 +165,7 @@ pub(crate) const NO_FILTER: Dialogue = &[
     ("BF.BULKEXISTS string LINES a", WRONG_TYPE),
 ];
 
-/// Errors of a filter that exists: fields, iterators, chunks, deletions.
+/// Errors for an existing filter: fields, iterators, chunks, deletions.
 pub(crate) const FILTER_ERRORS: Dialogue = &[
     ("BF.MADD f a b c", "*3 #t #t #t"),
     ("BF.INFO f FOO", "-Invalid information value"),
@@ -194,7 +194,7 @@ pub(crate) const FILTER_ERRORS: Dialogue = &[
     ("BF.DEL valkey x y", NOT_COUNTING),
 ];
 
-/// Commands with too few or too many words.
+/// Commands with too few or too many arguments.
 pub(crate) const WRONG_ARITY: &[&str] = &[
     "bf.reserve",
     "bf.reserve k",
@@ -313,7 +313,7 @@ pub(crate) const IMPORT_ERRORS: Dialogue = &[
     ("BF.EXPORT k", "-ERR not found"),
 ];
 
-/// Exports that are longer than a string of a server.
+/// Exports that would be longer than the longest string of a server.
 pub(crate) const LONG_EXPORTS: Dialogue = &[
     ("BF.IMPORT k EMPTY SCHEME go-zero BITS 4294967297", "+OK"),
     ("BF.EXPORT k", TOO_LONG),
