@@ -1,4 +1,4 @@
-//! The fuzz targets, with what they share with the tests.
+//! The fuzz targets, and the parts that they share with the tests.
 
 #[path = "src/lib.rs"]
 mod fuzz;

@@ -1,4 +1,4 @@
-//! What fuzzing begins with: filters of every kind, filters that other modules wrote, and choices made by chance.
+//! The first inputs of fuzzing: filters of every kind, filters that other modules wrote, and random choices.
 
 use std::collections::HashMap;
 
@@ -12,10 +12,10 @@ use crate::support::rdb::Payload;
 use crate::support::server::Server;
 use crate::support::{self, Random, fixtures};
 
-/// A longer seed costs more than it finds.
+/// Longest seed: longer ones take more time than they are worth.
 const SEED_MAX_BYTES: usize = 32 << 10;
 
-/// Makes a filter of every kind.
+/// The commands that make one filter of every kind.
 const FILTERS: [&[&str]; 14] = [
     &["BF.INSERT k CAPACITY 3 ITEMS a b c d e f"],
     &["BF.INSERT k CAPACITY 3 COUNTING ITEMS a b c d a b"],
@@ -43,10 +43,10 @@ const FILTERS: [&[&str]; 14] = [
     &["BF.RESERVE k 0.01 2000000", "BF.MADD k a b c"],
 ];
 
-/// The modules whose recorded filters are seeds, by the start of their names.
+/// The modules whose recorded filters are seeds, as the starts of the recordings' names.
 const PRODUCERS: [&str; 3] = ["redisbloom-1.1.1", "redisbloom-8.10", "valkey-bloom-1.0"];
 
-/// Seeds by the names of the targets.
+/// Returns the seeds, by the names of the targets.
 pub(crate) fn seeds() -> HashMap<&'static str, Vec<Vec<u8>>> {
     let mut seeds = Seeds(TARGETS.iter().map(|(name, _)| (*name, Vec::new())).collect());
     for lines in FILTERS {
@@ -90,7 +90,7 @@ pub(crate) fn seeds() -> HashMap<&'static str, Vec<Vec<u8>>> {
             .byte(2);
         seeds.put("grammar", words);
     }
-    // MURMUR128_MITZ_64 and _32, five hashes, two longs.
+    // MURMUR128_MITZ_64 and MURMUR128_MITZ_32 with five hashes and two longs.
     for strategy in [0, 1] {
         let blob = Output::default().byte(2).byte(3).byte(strategy).byte(5).bytes(&[0xa5; 16]);
         seeds.put("client", blob);
@@ -98,7 +98,7 @@ pub(crate) fn seeds() -> HashMap<&'static str, Vec<Vec<u8>>> {
     seeds.0
 }
 
-/// Returns the choice of a limit that allows an array of `size_bytes`; large ones are slow.
+/// Returns the choice of a limit that allows an array of `size_bytes`, or nothing for a large one, which is slow.
 fn limit(size_bytes: usize) -> Option<u8> {
     let limits = [(0, 60 << 10), (2, 250 << 10), (4, 1000 << 10), (6, 6000 << 10)];
     limits.into_iter().find(|(_, most)| size_bytes <= *most).map(|(choice, _)| choice)
@@ -135,7 +135,7 @@ impl Seeds {
         rewrite(&filter, UnknownMemory, 1, blob).unwrap();
     }
 
-    /// As `snapshot` reads it: unaltered, and for headers of ours also with counts that are forged.
+    /// Adds the seeds for `snapshot`: the filter unaltered and, for our own headers, also with forged counts.
     fn of_snapshot(&mut self, type_name: &str, version: i32, record: &support::Record) {
         let fields = record.0.iter().map(|field| match field {
             support::Field::Unsigned(number) => Field::Unsigned(*number),
@@ -163,7 +163,7 @@ impl Seeds {
         }
     }
 
-    /// As `chunks` reads them: the header as it is or with a forged seal, and chunks with forged ones.
+    /// Adds the seeds for `chunks`: the header unaltered or with a forged seal, and chunks with forged seals.
     fn of_chunks(&mut self, dump: &[(u64, &[u8])], mark: u8) {
         let Some(((_, header), chunks)) = dump.split_first() else { return };
         let is_ours = header.starts_with(b"evbl");
@@ -173,7 +173,7 @@ impl Seeds {
             let Some(limit) = limit(chunks.iter().map(|(_, chunk)| chunk.len()).sum()) else { return };
             let front = Output::default().byte(limit).byte(*form).byte(kind);
             let front = front.byte(mark);
-            // The seal of the header is cut off where it is forged.
+            // The seal of a header is cut off if the target forges it.
             let seal_bytes = if *form == 6 { 24 } else { 0 };
             let bytes = &bytes[..bytes.len().saturating_sub(seal_bytes)];
             let mut seed = front.u16(bytes.len() as u16).bytes(bytes);

@@ -1,4 +1,4 @@
-//! Writes the seeds of every target to the directory that is named: `corpus/<target>/seed-<number>`.
+//! Writes the seeds of every target to the given directory, as `corpus/<target>/seed-<number>`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -5,7 +5,7 @@ use everbloom::format::filter::from_blob;
 use super::exercise::exercise;
 use super::input::Input;
 
-/// Decodes one blob, and uses what is accepted.
+/// Decodes one blob, and uses the filter if the blob is accepted.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let limit = input.limit_bytes();

@@ -20,7 +20,7 @@ pub fn run(data: &[u8]) {
     let length = input.u16().into();
     let bytes = input.bytes(length);
     let first = match form >> 1 & 3 {
-        // Nothing is forged: RedisBloom's header, or one that a release wrote.
+        // Not forged: RedisBloom's header, or one that a release wrote.
         0 | 1 => bytes.to_vec(),
         2 => forge::sealed_header(bytes, mark),
         _ => forge::sealed_header(&forge::header(kind, bytes), mark),
@@ -36,7 +36,7 @@ pub fn run(data: &[u8]) {
     exercise(filter, &mut Input::new(data), limit);
 }
 
-/// Loads one chunk. Refused, it has changed nothing; taken, it has taken no bit away.
+/// Loads one chunk. A refused chunk must have changed nothing, an accepted one must have cleared no live bit.
 fn chunk(filter: &mut Filter, input: &mut Input<'_>, mark: u64) {
     let form = input.byte();
     let position = u64::from(input.u32());
@@ -80,7 +80,7 @@ fn chunk(filter: &mut Filter, input: &mut Input<'_>, mark: u64) {
     }
 }
 
-/// Whole pages of the array that a position lies in, with stamps that the layer can have or nearly can.
+/// Returns whole pages of the array that holds a position, with stamps that are valid or nearly valid for the layer.
 fn pages(filter: &Filter, position: u64, cells: &[u8], input: &mut Input<'_>) -> (u64, Vec<u8>) {
     let located = forge::located(filter);
     let at =
@@ -100,7 +100,7 @@ fn pages(filter: &Filter, position: u64, cells: &[u8], input: &mut Input<'_>) ->
     (start.saturating_add(segment.offset as u64), bytes)
 }
 
-/// A chunk clears only columns that have expired by the newest generation of the filter.
+/// Asserts that a chunk cleared only columns that have expired by the newest generation of the filter.
 fn assert_keeps_live_bits(old: &Filter, new: &Filter) {
     let newest = old.window().unwrap().newest();
     let layers = old.layers().iter().zip(new.layers());

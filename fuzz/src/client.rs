@@ -68,7 +68,7 @@ pub fn run(data: &[u8]) {
         assert!(pair.filter(b"k").is_none());
         return;
     }
-    // What came in goes out, and no shorter.
+    // An import must be exported unchanged, at its full length.
     let filter = pair.filter(b"k").unwrap();
     let Policy::Imported(policy) = filter.policy() else { panic!("another kind") };
     let (layout, layer) = filter.clients_layer().unwrap();
@@ -79,13 +79,14 @@ pub fn run(data: &[u8]) {
     exercise(pair.primary.keys.remove(&b"k"[..]).unwrap(), &mut Input::new(data), limit);
 }
 
-/// What a client wrote: the bytes that are left, as they are, as the longs of Guava, or between clear ones.
+/// Returns a string as a client could have written it: the rest of the bytes unchanged, as the longs of Guava, or
+/// between clear bytes.
 fn string(input: &mut Input<'_>, mode: u8) -> Vec<u8> {
     if mode & 3 == 1 {
         return input.rest().to_vec();
     }
     if mode & 1 == 1 {
-        // A preamble that holds.
+        // A valid preamble.
         let (strategy, probes) = (input.byte() & 1, input.byte());
         let bytes = input.rest();
         let longs = bytes.len() / 8;

@@ -1,5 +1,5 @@
-//! Sequences of commands on a few keys, against what must be known of them: no item is ever missed, BF.CARD is the number
-//! of adds with the reply 1, and a replica that is configured otherwise has the same filters after every command.
+//! Sequences of commands on a few keys. They check that no added item is missing, that BF.CARD is the number of adds
+//! with the reply 1, and that a replica with another configuration has the same filters after every command.
 
 use std::collections::HashMap;
 
@@ -68,7 +68,7 @@ impl World {
                 argv.push(b"ITEMS");
                 let items = input.items(20);
                 if words.iter().any(|word| word.eq_ignore_ascii_case(b"ITEMS")) {
-                    // What stands behind it are items, options too.
+                    // The words that follow ITEMS are items, even if they look like options.
                     argv.extend(items.iter().map(Vec::as_slice));
                     self.pair.call(&argv);
                     let items = self.known.remove(key).map(|known| known.items).unwrap_or_default();
@@ -117,7 +117,7 @@ impl World {
         }
     }
 
-    /// What is known of a key whose filter came by other ways than its items.
+    /// Returns what is known of a key whose filter was not made by adding items to it.
     fn found(&self, key: &[u8], items: HashMap<Vec<u8>, u64>) -> Known {
         Known { items, cardinality: self.pair.filter(key).map(Filter::items) }
     }
@@ -159,7 +159,7 @@ impl World {
             return;
         };
         if input.byte() < 0xd0 {
-            // Mostly what is there.
+            // Most of the time only known items.
             items.retain(|item| known.items.contains_key(item));
         }
         let argv: Vec<&[u8]> =
@@ -175,7 +175,7 @@ impl World {
                     }
                 }
                 (Some(_), other) => panic!("{other}: cannot delete {}", item.escape_ascii()),
-                // A false positive: others may be missing from here on, and a layer without items counts none of them.
+                // A false positive: other items may be missing from now on, and a layer without items does not count.
                 (None, "#t") => *known = Known::default(),
                 (None, _) => continue,
             }
@@ -213,7 +213,7 @@ impl World {
             let data = chunk.data.into_owned();
             let reply = self.pair.call(&[b"BF.LOADCHUNK", to, iterator.to_string().as_bytes(), &data]);
             if reply != "+OK" {
-                // Larger than the limit that a later setting made.
+                // The filter is larger than the limit, which a later setting made smaller.
                 assert!(self.pair.filter(to).is_none(), "{reply}");
                 return;
             }

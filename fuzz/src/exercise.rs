@@ -1,4 +1,4 @@
-//! Uses a filter as commands and the server do: what was accepted must be a filter in every respect.
+//! Uses a filter as commands and the server do: an accepted filter must be valid in every respect.
 
 use everbloom::bloom::hash::murmur2::Murmur2;
 use everbloom::bloom::hash::murmur3::hash128;
@@ -14,13 +14,13 @@ use super::fields::Fields;
 use super::input::Input;
 use super::model::Pair;
 
-/// No limit: what is written down again is read whatever its size.
+/// No limit: a filter that was written down is read again whatever its size is.
 const ANY: u64 = u64::MAX;
 
-/// Longest string that is exported here: a target has 160 MiB for one allocation.
+/// Longest string that is exported here: a target may allocate at most 160 MiB at once.
 const EXPORTED_MAX_BYTES: u64 = 64 << 20;
 
-/// Asks, adds, copies, writes down and reads again, and runs commands on the filter.
+/// Checks and adds items, copies, writes and reads the filter again, and runs commands on it.
 pub(crate) fn exercise(mut filter: Filter, input: &mut Input<'_>, limit_bytes: u64) {
     let items = input.items(24);
     validate(&filter);
@@ -35,12 +35,12 @@ pub(crate) fn exercise(mut filter: Filter, input: &mut Input<'_>, limit_bytes: u
     }
 }
 
-/// Checks every rule that filters keep.
+/// Checks every rule that a filter must satisfy.
 pub(crate) fn validate(filter: &Filter) {
     assert_eq!(filter.internal_validate(Depth::Cells), Ok(()));
 }
 
-/// One item at a time and all at once give the same results.
+/// Checks items: one at a time and all together must give the same results.
 fn ask(filter: &Filter, items: &[Vec<u8>]) {
     let mut results = Vec::new();
     let slices: Vec<&[u8]> = items.iter().map(Vec::as_slice).collect();
@@ -53,7 +53,7 @@ fn ask(filter: &Filter, items: &[Vec<u8>]) {
     }
 }
 
-/// Adds the items, one at a time and all at once: both give the same filter, and the items that were taken are found.
+/// Adds the items one at a time and all together: both must give the same filter, and added items must be found.
 fn grow(filter: &mut Filter, items: &[Vec<u8>], limit_bytes: u64) {
     let mut other = filter.try_clone(UnknownMemory).unwrap();
     let before = filter.items();
@@ -75,7 +75,7 @@ fn grow(filter: &mut Filter, items: &[Vec<u8>], limit_bytes: u64) {
     assert!(filter.items() >= before);
 }
 
-/// A copy, a snapshot, a dump and the commands of a rewritten file are the same filter.
+/// Asserts that a copy, a snapshot, a dump and the commands of a rewritten append-only file give the same filter.
 pub(crate) fn reload(filter: &Filter) {
     validate(filter);
     let mut copy = filter.try_clone(UnknownMemory).unwrap();
@@ -138,7 +138,8 @@ fn command(filter: &Filter, input: &mut Input<'_>, items: &[Vec<u8>], limit_byte
         let words = [&[name, b"f"], items.iter().map(Vec::as_slice).collect::<Vec<_>>().as_slice()].concat();
         pair.call(&words);
     }
-    // A small filter may come of a string with half a gigabyte of clear bytes behind its bits, and goes back into one.
+    // A small filter may come from a string with half a gigabyte of clear bytes after its bits, and its export has
+    // them too.
     if !matches!(filter.policy(), Policy::Imported(policy) if policy.form.length_bytes > EXPORTED_MAX_BYTES) {
         pair.run("BF.EXPORT f");
     }
@@ -150,7 +151,7 @@ fn command(filter: &Filter, input: &mut Input<'_>, items: &[Vec<u8>], limit_byte
         }
         pair.run(line);
     }
-    // A header may have said that the filter was made larger than it is.
+    // A header may state a larger initial size than the filter has.
     let before = pair.filter(b"f").unwrap().size_bytes();
     if pair.run("BF.CLEAR f") == "+OK" {
         assert_eq!(pair.run("BF.CARD f"), ":0");
@@ -174,13 +175,13 @@ pub(crate) fn assert_same(left: &Filter, right: &Filter) {
     assert_eq!(is_redisbloom_1_1(left), is_redisbloom_1_1(right));
 }
 
-/// Whether the filter has the hash of RedisBloom 1.1, which its bytes do not say.
+/// Returns whether the filter has the hash of RedisBloom 1.1, which is not part of its saved bytes.
 fn is_redisbloom_1_1(filter: &Filter) -> bool {
     filter.layers().first().map(everbloom::bloom::Layer::hash)
         == Some(&Hash::RedisBloom(Murmur2::WideCutSeeds))
 }
 
-/// Returns a hash of all that two filters can differ in.
+/// Returns a hash of everything in which two filters can differ.
 pub(crate) fn fingerprint(filter: &Filter) -> u128 {
     let mut sum = 0u128;
     digest(filter, &mut |bytes| {

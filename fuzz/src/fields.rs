@@ -1,4 +1,4 @@
-//! The fields of a snapshot, as a server keeps them, and as bytes of a fuzzer.
+//! The fields of a snapshot, as a server keeps them, and as bytes of the fuzzer.
 
 use everbloom::format::{DecodeError, Sink, Source, UnsignedOrBytes};
 
@@ -13,7 +13,7 @@ pub enum Field {
     Bytes(Vec<u8>),
 }
 
-/// Fields in order; read from the front.
+/// Fields in order, read from the first to the last.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Fields(pub Vec<Field>);
 
@@ -21,12 +21,12 @@ pub struct Fields(pub Vec<Field>);
 const STRING_MAX_BYTES: usize = 40 << 20;
 /// Longest sum of all strings.
 const ALL_MAX_BYTES: usize = 64 << 20;
-/// More fields than any filter within the limits has.
+/// Most fields: no filter within the limits has as many.
 const FIELDS_MAX: usize = 40_000;
 
 impl Fields {
-    /// Reads fields to the end of the input. Strings are given whole, or by a length and what is repeated in them; the
-    /// length then may be that of an array whose bits an earlier field counts.
+    /// Reads fields to the end of the input. A string is given in full, or by its length and the bytes that it
+    /// repeats; the length may then be that of the array whose set bits an earlier field counts.
     pub(crate) fn read(input: &mut Input<'_>) -> Self {
         let mut fields = Vec::new();
         let mut total_bytes = 0;
@@ -63,7 +63,7 @@ impl Fields {
         Self(fields)
     }
 
-    /// What [`Self::read`] makes these fields of.
+    /// Writes the input from which [`Self::read`] makes these fields.
     #[must_use]
     pub fn write(&self, mut output: Output) -> Output {
         for field in &self.0 {
@@ -85,7 +85,7 @@ impl Fields {
     }
 }
 
-/// A string of clear bytes into which a few are put at a place.
+/// Returns a string of clear bytes in which a few bytes at one place are set.
 fn repeated(input: &mut Input<'_>, length: usize) -> Field {
     let mut bytes = vec![0; length.min(STRING_MAX_BYTES)];
     let place = usize::from(input.byte()) * bytes.len() / 256;
@@ -108,7 +108,7 @@ impl Sink for Fields {
     }
 }
 
-/// Refuses a field of another kind, as servers do.
+/// Reads fields one by one and refuses a field of another kind, as servers do.
 pub(crate) struct Reader<'f>(std::slice::Iter<'f, Field>);
 
 impl Reader<'_> {

@@ -1,20 +1,21 @@
-//! Seals, preambles and counts that hold, so that made-up bytes get past them. The layouts are those of
-//! docs/formats.md, written out once more: what is forged here is what anybody can forge.
+//! Valid seals, preambles and counts for invented bytes, so that they are not refused because of these. The layouts
+//! are written out here again from docs/formats.md: everything forged here can be forged by anybody who reads that
+//! page.
 
 use everbloom::bloom::hash::murmur3::hash128;
 use everbloom::bloom::{Filter, Layer};
 
-/// Bytes of the magic, the version and the policy in front of every record.
+/// Bytes of the magic, the version and the policy at the start of every record.
 pub(crate) const OPENING_BYTES: usize = 7;
-/// Bytes of the part about the policy.
+/// Bytes of the part of a record that describes the policy.
 pub(crate) const POLICY_BYTES: usize = 48;
-/// Bytes of the fixed part about a layer.
+/// Bytes of the fixed part that describes a layer.
 pub(crate) const LAYER_BYTES: usize = 40;
 
-/// The policies, and a number that none has.
+/// The numbers of the policies, and one that no policy has.
 const POLICIES: [u8; 6] = [1, 2, 3, 4, 5, 9];
 
-/// A record with magic, version and one of the policies in front, and the number of layers that its length says.
+/// Returns a record with magic, version, one of the policies and the number of layers that fits its length.
 pub(crate) fn header(policy: u8, body: &[u8]) -> Vec<u8> {
     let policy = POLICIES[usize::from(policy) % POLICIES.len()];
     let mut header = [&b"evbl"[..], &2u16.to_le_bytes(), &[policy], body].concat();
@@ -26,7 +27,7 @@ pub(crate) fn header(policy: u8, body: &[u8]) -> Vec<u8> {
     header
 }
 
-/// Where each layer of a record lies in it, as long as they are whole.
+/// Returns the range of each whole layer in a record.
 pub(crate) fn layers(header: &[u8]) -> Vec<std::ops::Range<usize>> {
     let mut layers = Vec::new();
     let mut start = POLICY_BYTES;
@@ -56,19 +57,19 @@ pub(crate) fn layers(header: &[u8]) -> Vec<std::ops::Range<usize>> {
     layers
 }
 
-/// Writes the numbers of set cells of a filter into a record of it.
+/// Writes the numbers of set cells of a filter into the filter's record.
 pub(crate) fn count_set_cells(header: &mut [u8], filter: &Filter) {
     for (range, layer) in layers(header).into_iter().zip(filter.layers()) {
         header[range.start + 32..][..8].copy_from_slice(&layer.counts().set_cells.to_le_bytes());
     }
 }
 
-/// The header with its seal.
+/// Returns the header with its seal.
 pub(crate) fn sealed_header(header: &[u8], mark: u64) -> Vec<u8> {
     sealed(header, [0; 4], mark)
 }
 
-/// A chunk of a layer with its seal.
+/// Returns a chunk of a layer with its seal.
 pub(crate) fn sealed_chunk(chunk: &[u8], position: u64, layer: &Layer, mark: u64) -> Vec<u8> {
     let place = if layer.address().is_none() {
         [position, layer.cells().size_bits(), layer.capacity_items(), layer.layout().probes().into()]
@@ -85,7 +86,7 @@ fn sealed(payload: &[u8], place: [u64; 4], mark: u64) -> Vec<u8> {
     [payload, &mark.to_le_bytes(), &check.h1.to_le_bytes(), &check.h2.to_le_bytes()].concat()
 }
 
-/// Every layer of a filter, with where it begins in a dump.
+/// Returns every layer of a filter, with its start in a dump.
 pub(crate) fn located(filter: &Filter) -> Vec<(&Layer, u64)> {
     let mut end = 0;
     let located = filter.layers().iter().map(|layer| {
@@ -96,7 +97,7 @@ pub(crate) fn located(filter: &Filter) -> Vec<(&Layer, u64)> {
     located.collect()
 }
 
-/// The first layer that ends behind a position of a dump, with where it begins.
+/// Returns the first layer that ends after a position of a dump, with its start.
 pub(crate) fn layer_at(filter: &Filter, position: u64) -> Option<(&Layer, u64)> {
     let mut located = located(filter).into_iter();
     located.find(|(layer, start)| position < start.saturating_add(layer.cells().size_bytes()))

@@ -1,5 +1,5 @@
-//! Every command with any words, on keys of every kind: one whole reply, nothing changed where it is an error, and on a
-//! replica the same filters.
+//! Every command with any words, on keys of every kind: each has exactly one reply, an error changes nothing, and the
+//! replica has the same filters.
 
 use everbloom::command::{COMMANDS, Protocol, Settings};
 
@@ -7,7 +7,7 @@ use super::input::Input;
 use super::model::Pair;
 use super::words::word;
 
-/// A filter of every kind under a key of its own.
+/// The commands that make a filter of every kind, each with its own key.
 const FILTERS: [&str; 9] = [
     "BF.INSERT a CAPACITY 3 ITEMS i1 i2 i3 i4",
     "BF.INSERT b CAPACITY 3 FORMAT redisbloom ITEMS i1 i2 i3 i4",

@@ -1,6 +1,7 @@
-//! Bytes, read as choices. Past the end there are zeros, so every input means something and a short one means little.
+//! Reads bytes as choices. After the end every byte is zero, so every input is valid and a short one makes few
+//! choices.
 
-/// What is left of the bytes.
+/// The rest of the bytes.
 pub(crate) struct Input<'d>(&'d [u8]);
 
 impl<'d> Input<'d> {
@@ -61,11 +62,11 @@ impl<'d> Input<'d> {
         &choices[self.below(choices.len())]
     }
 
-    /// An item: mostly one of a few that come up again, else any bytes.
+    /// Returns an item: most of the time one of a few that are repeated, else any bytes.
     pub(crate) fn item(&mut self) -> Vec<u8> {
         match self.byte() {
             number @ 0..0xe0 => format!("i{}", number % 60).into_bytes(),
-            // Encodings of clients take numbers.
+            // Some clients encode numbers in their own way.
             number @ 0xe0..0xf0 => (i64::from(number) * 0x0123_4567).to_string().into_bytes(),
             _ => {
                 let length = self.byte().into();
@@ -79,10 +80,10 @@ impl<'d> Input<'d> {
         (0..count).map(|_| self.item()).collect()
     }
 
-    /// An amount of memory that a filter may take, small ones more often.
+    /// Returns an amount of memory that a filter may take, a small one more often than a large one.
     pub(crate) fn limit_bytes(&mut self) -> u64 {
         const KIB: u64 = 1 << 10;
-        // The last one holds more than one chunk of an array.
+        // The last one allows an array of more than one chunk.
         *self.choose(&[
             64 * KIB,
             64 * KIB,
@@ -96,7 +97,7 @@ impl<'d> Input<'d> {
     }
 }
 
-/// Writes what [`Input`] reads, for seeds.
+/// Writes the bytes that [`Input`] reads, for seeds.
 #[derive(Clone, Default)]
 pub struct Output(pub Vec<u8>);
 

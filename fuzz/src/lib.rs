@@ -1,9 +1,9 @@
-//! What the fuzz targets do with the bytes that they are given. A target fails by panicking.
+//! Runs the fuzz targets on given bytes. A target fails with a panic.
 //!
-//! Every target is one function over bytes, in a file of its own: `run(data)`. cargo-fuzz gives it what libFuzzer
-//! makes up, tests/pure/fuzzed the seeds and what it alters of them. A new decoder, a new kind or a new argument of packed
-//! bytes gets an arm in the target that it belongs to, or a target beside these: a file here, one in `targets/`, a row
-//! in Cargo.toml and in [`TARGETS`].
+//! Every target is one function `run(data)` over bytes, in its own file. cargo-fuzz calls it with the inputs of
+//! libFuzzer; tests/pure/fuzzed calls it with the seeds and with altered seeds. A new decoder, kind or argument of
+//! packed bytes needs an arm in a target, or its own target: a file here, one in `targets/`, a row in Cargo.toml and
+//! in [`TARGETS`].
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -36,7 +36,7 @@ mod words;
 pub use fields::{Field, Fields};
 pub use input::Output;
 
-/// A target: its name and what it does.
+/// A target: its name and its function.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.

@@ -1,6 +1,6 @@
-//! Merges of filters of any kinds: the destination holds what any of them held, the sources stay as they are, a refused
-//! merge changes nothing, a replica comes to the same filter, and what is added afterwards keeps the error rate within the one
-//! that is promised.
+//! Merges of filters of any kind. They check that the destination holds what any of the filters held, that the
+//! sources do not change, that a refused merge changes nothing, that a replica gets the same filter, and that later
+//! adds keep the promised error rate.
 
 use std::collections::HashSet;
 
@@ -15,7 +15,7 @@ use super::words::creation;
 const NAMES: [&[u8]; 4] = [b"p", b"q", b"r", b"s"];
 const DESTINATIONS: [&[u8]; 4] = [b"p", b"q", b"new", b"other"];
 
-/// Makes up to four filters and merges some of them, some times.
+/// Makes up to four filters and merges some of them several times.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let limit = input.limit_bytes();
@@ -44,13 +44,13 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// Most items that a filter is filled with.
+/// Most items that are added to fill a filter.
 const FILL_MAX_ITEMS: u64 = 4000;
 
 /// Adds twice the items of the filter's capacity, and asserts that its error rate is at most the one promised, or after a
 /// forced merge at most the highest that BF.STATS reports.
 fn fill(pair: &mut Pair, key: &[u8], is_forced: bool) {
-    // A window takes its items at an even pace.
+    // A window gets its items at a steady pace.
     let Some(filter) = pair.filter(key).filter(|filter| filter.window().is_none()) else { return };
     let items = filter.capacity_items().saturating_mul(2);
     let mut rate =
@@ -73,7 +73,7 @@ fn fill(pair: &mut Pair, key: &[u8], is_forced: bool) {
     );
 }
 
-/// Adds at least `items` items of this prefix, in whole batches.
+/// Adds at least `items` items with this prefix, in whole batches.
 fn add(pair: &mut Pair, key: &[u8], prefix: &[u8], items: u64) {
     for batch in 0..items.div_ceil(100) {
         let names: Vec<Vec<u8>> =
@@ -84,7 +84,7 @@ fn add(pair: &mut Pair, key: &[u8], prefix: &[u8], items: u64) {
     }
 }
 
-/// The standard deviation of the error rate of a layer, whose fill varies.
+/// Returns the standard deviation of the error rate of a layer: the number of its set bits varies.
 fn deviation(layer: &LayerStats) -> f64 {
     let fill = layer.set_cells as f64 / layer.cells as f64;
     let of_fill = (fill * (1.0 - fill) / layer.cells as f64).sqrt();
@@ -127,7 +127,7 @@ fn make(pair: &mut Pair, key: &[u8], input: &mut Input<'_>) {
     }
 }
 
-/// Merges filters; `forced` are the keys of filters into which a merge was forced, and of copies of such.
+/// Merges filters; `forced` are the keys of filters with a forced merge, and of copies of such filters.
 fn merge(pair: &mut Pair, input: &mut Input<'_>, forced: &mut HashSet<&'static [u8]>) {
     let dest = *input.choose(&DESTINATIONS);
     let sources: Vec<&'static [u8]> = (0..1 + input.below(4)).map(|_| *input.choose(&NAMES)).collect();

@@ -1,4 +1,4 @@
-//! A primary and its replica, and what the filters under keys must hold.
+//! A primary and its replica, and the items that the filters under their keys must contain.
 
 use std::collections::HashMap;
 
@@ -8,11 +8,11 @@ use everbloom::command::{Protocol, Settings};
 use super::exercise::{assert_same, fingerprint, reload};
 use crate::support::server::Server;
 
-/// A primary with a replica that is configured otherwise and follows every command.
+/// A primary, and a replica with another configuration that receives every replicated command.
 pub(crate) struct Pair {
     pub(crate) primary: Server,
     replica: Server,
-    /// Of the filter under each key, when last seen.
+    /// The fingerprint of the filter under each key, as last seen.
     seen: HashMap<Vec<u8>, u128>,
 }
 
@@ -35,7 +35,7 @@ impl Pair {
         pair
     }
 
-    /// Puts a filter under a key of both.
+    /// Puts a filter under a key of both keyspaces.
     pub(crate) fn put(&mut self, key: &[u8], filter: &Filter) {
         for server in [&mut self.primary, &mut self.replica] {
             server.keys.insert(key.to_vec(), filter.try_clone(UnknownMemory).unwrap());
@@ -56,7 +56,7 @@ impl Pair {
         self.seen.remove(key);
     }
 
-    /// Says what the clocks of both say.
+    /// Sets the clocks of both.
     pub(crate) fn set_clocks(&mut self, primary_ms: u64, replica_ms: u64) {
         (self.primary.now_ms, self.replica.now_ms) = (primary_ms, replica_ms);
     }
@@ -76,8 +76,8 @@ impl Pair {
         self.call(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>())
     }
 
-    /// Runs a command, then on the replica what was sent there. Where nothing was sent no filter has changed, and
-    /// the key that was written to is the same on both.
+    /// Runs a command, and on the replica what the primary replicates. If nothing was replicated no filter may have
+    /// changed; the written key must be the same on both.
     pub(crate) fn call(&mut self, argv: &[&[u8]]) -> String {
         let shown = || {
             argv.iter().map(|word| word[..word.len().min(60)].escape_ascii().to_string()).collect::<Vec<_>>()
@@ -109,8 +109,8 @@ impl Pair {
         Some(print)
     }
 
-    /// That every filter is the same on both, and as it was when its key was last written to, and that what is saved of it
-    /// is loaded.
+    /// Asserts that every filter is the same on both and has not changed since its key was last written to, and that
+    /// its saved bytes can be loaded.
     pub(crate) fn assert_in_step(&self) {
         assert_eq!(self.primary.keys.len(), self.replica.keys.len());
         for (key, filter) in &self.primary.keys {
@@ -124,14 +124,14 @@ impl Pair {
 /// What is known of the filter under a key.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
-    /// Items that it must find, and how often each was added.
+    /// Items that it must find, and how many times each was added.
     pub(crate) items: HashMap<Vec<u8>, u64>,
-    /// What BF.CARD must return, where that is known.
+    /// The number that BF.CARD must return, if it is known.
     pub(crate) cardinality: Option<u64>,
 }
 
 impl Known {
-    /// That the filter holds what it must.
+    /// Asserts that the filter contains what it must.
     pub(crate) fn check(&self, filter: &Filter) {
         for item in self.items.keys() {
             assert!(filter.contains(item, NoPrefetch), "lost {}", item.escape_ascii());

@@ -1,5 +1,5 @@
-//! Packed batches, whole, torn and of any bytes: the same comes of them as of their items one by one, nothing comes of a
-//! torn one, and a replica has the same filter.
+//! Packed batches, whole, cut off and of any bytes: they must have the same effect as their items one by one, a cut
+//! one must have no effect, and a replica must have the same filter.
 
 use everbloom::command::Settings;
 
@@ -8,10 +8,10 @@ use super::input::Input;
 use super::model::Pair;
 use super::words::{creation, number};
 
-/// The filter that takes batches, and the one that takes their items.
+/// The filter to which batches are added, and the one to which their items are added.
 const KEYS: [&[u8]; 2] = [b"packed", b"single"];
 
-/// Adds and asks for some batches.
+/// Adds and checks some batches.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let limit = input.limit_bytes();
@@ -36,7 +36,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// A batch of mostly whole items, and the words before it.
+/// Returns a batch of items that are mostly whole, and the words before it.
 fn packed(input: &mut Input<'_>) -> (Vec<Vec<u8>>, Option<Vec<Vec<u8>>>) {
     let flags = input.byte();
     let items = if flags & 1 == 0 { input.items(80) } else { Vec::new() };
@@ -75,7 +75,7 @@ fn packed(input: &mut Input<'_>) -> (Vec<Vec<u8>>, Option<Vec<Vec<u8>>>) {
     (words, items)
 }
 
-/// The items of a batch, by the words of docs/bulk-loading.md; nothing where it is no batch.
+/// Returns the items of a batch by the rules of docs/bulk-loading.md, or nothing if the batch is invalid.
 fn cut(words: &[Vec<u8>], length: &[u8], data: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut rest = data;
     let mut items = Vec::new();
@@ -88,7 +88,7 @@ fn cut(words: &[Vec<u8>], length: &[u8], data: &[u8]) -> Option<Vec<Vec<u8>>> {
             return Some(lines.into_iter().map(<[u8]>::to_vec).collect());
         }
         b"FIXED" => {
-            // As numbers are written everywhere: no sign, no zero in front.
+            // Numbers are written as in every command: no sign, no leading zero.
             let text = str::from_utf8(length).ok()?;
             let bytes: usize = text.parse().ok().filter(|bytes: &usize| bytes.to_string() == text)?;
             if bytes == 0 || !data.len().is_multiple_of(bytes) || i64::try_from(bytes).is_err() {

@@ -1,4 +1,4 @@
-//! Snapshots of every data type and encoding version: what a DUMP, an RDB file or a full synchronisation holds.
+//! Snapshots of every data type and encoding version: the content of a DUMP, an RDB file or a full synchronisation.
 
 use everbloom::bloom::{Filter, Format, Window};
 use everbloom::format::chunks::Trust;
@@ -9,7 +9,7 @@ use super::fields::{Field, Fields};
 use super::forge;
 use super::input::Input;
 
-/// Loads one snapshot, and uses what is accepted.
+/// Loads one snapshot, and uses the filter if it is accepted.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let mode = input.byte();
@@ -24,18 +24,19 @@ pub fn run(data: &[u8]) {
     let mut reader = fields.reader();
     let Ok(mut filter) = load(format, version, &mut reader, &limit) else { return };
     if !reader.is_at_end() {
-        // A server refuses these.
+        // A server itself refuses these.
         return;
     }
     assert!(filter.layers().iter().map(|layer| layer.cells().size_bytes()).sum::<u64>() <= limit);
     if mode & 16 != 0 {
         filter.assume_redisbloom_1_1();
     }
-    // The choices of what is done with it are the first bytes once more.
+    // The first bytes are read a second time, as the choices of what is done with the filter.
     exercise(filter, &mut Input::new(data), limit);
 }
 
-/// A header with magic, and arrays of the size and the counts that it needs, filled with what is left.
+/// Returns a header with magic, and arrays with the size and the counts that it needs, filled with the rest of the
+/// input.
 fn forged(input: &mut Input<'_>, limit: u64) -> Fields {
     let kind = input.byte();
     let length = input.u16().into();
@@ -71,7 +72,7 @@ fn forged(input: &mut Input<'_>, limit: u64) -> Fields {
     Fields(fields)
 }
 
-/// Where each segment of a filter's arrays begins in a dump, and the bytes of its cells and of its stamps.
+/// Returns the start of each segment of a filter's arrays in a dump, and the bytes of its cells and of its stamps.
 fn segments(filter: &Filter) -> Vec<(u64, usize, usize)> {
     let mut segments = Vec::new();
     for (layer, start) in forge::located(filter) {

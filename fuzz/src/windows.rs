@@ -1,6 +1,6 @@
-//! Sliding-window filters over clocks that run, jump, stand and go back, on the primary and otherwise on the replica, and
-//! dumped chunk by chunk meanwhile: no item is missed before its window is over, neither in the filter nor in the copy, and
-//! the replica has the same columns.
+//! Sliding-window filters with clocks that run, jump, stop and go back, differently on the primary and on the
+//! replica, while a copy is made chunk by chunk. They check that no item is missing before its window is over, in the
+//! filter and in the copy, and that the replica has the same columns.
 
 use std::collections::HashMap;
 
@@ -12,45 +12,45 @@ use super::input::Input;
 use super::model::Pair;
 
 const KEY: &[u8] = b"k";
-/// The copy that is made of it, chunk by chunk.
+/// The key of the copy that is made of the filter, chunk by chunk.
 const COPY: &[u8] = b"copy";
-/// Where the clock begins.
+/// First time of the clock.
 const START_MS: u64 = 1 << 40;
 /// Most commands of one input.
 const COMMANDS_MAX: usize = 60;
 
-/// What must be remembered.
+/// What the target must remember.
 struct World {
     pair: Pair,
     now_ms: u64,
     window_ms: u64,
     no_refresh: bool,
-    /// Whether an item that was never added is found seldom.
+    /// Whether items that were never added are found only rarely.
     is_exact: bool,
-    /// By item, the moment that it counts from.
+    /// The moment from which each item counts.
     from_ms: HashMap<Vec<u8>, u64>,
-    /// The newest of all moments that something was added at.
+    /// The newest moment at which an item was added.
     newest_ms: u64,
     copy: Option<Copy>,
 }
 
-/// A copy of the filter, as far as it is made.
+/// A copy of the filter, possibly not complete yet.
 struct Copy {
-    /// What the next chunk is asked for with; `None` once all are there.
+    /// The iterator of the next chunk; `None` after the last one.
     iterator: Option<u64>,
     /// The time of the filter when the dump began.
     header_ms: u64,
-    /// By item that the filter had when the dump began, the moment that it counts from there.
+    /// The moment from which each item of the filter counted when the dump began.
     dumped_ms: HashMap<Vec<u8>, u64>,
-    /// The same of the copy's own adds.
+    /// The moment from which each item that was added to the copy counts.
     from_ms: HashMap<Vec<u8>, u64>,
-    /// The newest of all moments that something was added at in the copy.
+    /// The newest moment at which an item was added to the copy.
     newest_ms: u64,
-    /// The same in the filter up to the last chunk: what has expired there by then may be in no chunk.
+    /// The newest moment in the filter up to the last chunk: what had expired by then may be in no chunk.
     source_ms: u64,
 }
 
-/// Makes a filter, then adds and asks at moments that the input chooses.
+/// Makes a filter, then adds and checks items at moments that the input chooses.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let limit = input.limit_bytes();
@@ -83,7 +83,7 @@ pub fn run(data: &[u8]) {
 }
 
 impl World {
-    /// The time of the filter, at most: it stands where a clock goes back.
+    /// Returns an upper bound of the filter's time, which stops when a clock goes back.
     fn time(&self) -> u64 {
         self.now_ms.max(self.newest_ms)
     }
@@ -110,7 +110,7 @@ impl World {
         } else {
             self.now_ms.saturating_add(step_ms).min(1 << 45)
         };
-        // A replica's clock may say anything: the time comes with the commands.
+        // A replica's clock may have any time: the filter's time comes with the commands.
         let replica_ms = match input.below(4) {
             0 => self.now_ms / 2,
             1 => self.now_ms + self.window_ms,
@@ -135,7 +135,7 @@ impl World {
                 self.pair.run("BF.CLEAR k");
                 self.from_ms.clear();
                 self.newest_ms = 0;
-                // Its chunks are of a filter that is gone.
+                // Its chunks belong to a filter that no longer exists.
                 self.copy = None;
                 self.pair.remove(COPY);
             }
@@ -157,7 +157,7 @@ impl World {
         self.check_copy();
     }
 
-    /// Takes the next chunk of the dump to the copy; begins with the header where there is no copy or a whole one.
+    /// Loads the next chunk of the dump into the copy, or the header if there is no copy or it is complete.
     fn scan(&mut self) {
         let mut copy = match self.copy.take() {
             Some(copy) if copy.iterator.is_some() => copy,
@@ -186,7 +186,7 @@ impl World {
         self.copy = Some(copy);
     }
 
-    /// Adds items to the copy, of now or of an earlier moment.
+    /// Adds items to the copy, at the present or at an earlier moment.
     fn add_to_copy(&mut self, items: &[Vec<u8>], back_ms: u64) {
         let Some(mut copy) = self.copy.take() else { return };
         let now_ms = self.now_ms.max(copy.newest_ms);
@@ -207,7 +207,7 @@ impl World {
         self.copy = Some(copy);
     }
 
-    /// Checks that the copy has its own items and, once it is whole, all that were there when the dump began.
+    /// Asserts that the copy has its own items and, when complete, all items of the filter from when the dump began.
     fn check_copy(&mut self) {
         let Some(copy) = self.copy.take() else { return };
         self.pair.call(&[b"BF.CARD", COPY]);
@@ -223,10 +223,11 @@ impl World {
             let must_have = must_have(*from_ms, now_ms.max(copy.source_ms));
             assert!(is_found || !must_have, "no chunk had {}", item.escape_ascii());
         }
-        // A generation more for rounding, and another for the one that an add may lie in.
+        // One more generation for rounding, and one for the generation in which an add may lie.
         let longest_ms = self.window_ms + self.window_ms / 14 * 2 + 2;
         let has_expired = |from_ms: u64| now_ms.saturating_sub(from_ms) > longest_ms;
-        // A chunk also has items that were added after the header, if they lie in the header's generation: the clock went back.
+        // If the clock goes back, a chunk also has items that were added after the header, in the header's
+        // generation.
         let latest_ms = |item: &Vec<u8>, from_ms: u64| {
             let is_added_again = self.from_ms.get(item).is_some_and(|again_ms| *again_ms > from_ms);
             if is_added_again { copy.header_ms } else { from_ms }
@@ -242,7 +243,7 @@ impl World {
         self.copy = Some(copy);
     }
 
-    /// Mostly a small part of the window.
+    /// Returns a step of time, most of the time a small part of the window.
     fn step_ms(&self, input: &mut Input<'_>) -> u64 {
         let part = u64::from(input.u16());
         match input.below(12) {
@@ -290,7 +291,7 @@ impl World {
         }
     }
 
-    /// Items of another moment, which may be one that is refused.
+    /// Adds items at another moment, which may be refused.
     fn add_at(&mut self, input: &mut Input<'_>) {
         let back_ms = self.step_ms(input);
         let at_ms = if input.below(4) == 0 {
@@ -301,7 +302,7 @@ impl World {
         let at = at_ms.to_string();
         let items = input.items(20);
         let front: [&[u8]; 6] = [b"BF.INSERT", KEY, b"NOCREATE", b"AT", at.as_bytes(), b"ITEMS"];
-        // What lies a little ahead counts as the present.
+        // A moment a little in the future counts as the present.
         self.add(&front, &items, at_ms.min(self.time()));
     }
 

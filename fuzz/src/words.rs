@@ -2,11 +2,11 @@
 
 use super::input::Input;
 
-/// Names of keys: few, so that commands meet, and what the keyspace of the tests knows.
+/// Names of keys: few, so that commands use the same ones, and keys that the keyspace of the tests has.
 pub(crate) const KEYS: [&[u8]; 10] =
     [b"a", b"b", b"c", b"d", b"{users}", b"users", b"string", b"list", b"", b"\xff\r\n"];
 
-/// Every word that some command knows, in any case, and what stands behind them.
+/// Every word of some command, in upper and lower case, and values that follow these words.
 const WORDS: [&str; 72] = [
     "UNRESERVED",
     "EXPANSION",
@@ -82,7 +82,7 @@ const WORDS: [&str; 72] = [
     "LEFT",
 ];
 
-/// Numbers that are a little more or less than what is allowed somewhere, and no numbers.
+/// Numbers near the limits of some command, and words that are no numbers.
 const NUMBERS: [&str; 48] = [
     "0",
     "1",
@@ -134,7 +134,7 @@ const NUMBERS: [&str; 48] = [
     "0x1p-3",
 ];
 
-/// A number that may be one too many.
+/// Returns a number that may be too large by one.
 pub(crate) fn number(input: &mut Input<'_>) -> Vec<u8> {
     match input.byte() {
         byte @ 0..0x30 => NUMBERS[usize::from(byte)].as_bytes().to_vec(),
@@ -148,7 +148,7 @@ pub(crate) fn number(input: &mut Input<'_>) -> Vec<u8> {
     }
 }
 
-/// A word of any kind.
+/// Returns a word of any kind.
 pub(crate) fn word(input: &mut Input<'_>) -> Vec<u8> {
     match input.byte() {
         byte @ 0..71 => WORDS[usize::from(byte)].as_bytes().to_vec(),
@@ -166,7 +166,8 @@ pub(crate) fn word(input: &mut Input<'_>) -> Vec<u8> {
     }
 }
 
-/// What a filter is made with: in words that go together, mostly. `is_insert` where the options are BF.INSERT's.
+/// Returns the words that create a filter, most of the time words that fit together. `is_insert` if they are for
+/// BF.INSERT.
 pub(crate) fn creation(input: &mut Input<'_>, is_insert: bool) -> Vec<Vec<u8>> {
     let mut words: Vec<Vec<u8>> = Vec::new();
     let rate = *input.choose(&["0.01", "0.1", "0.5", "0.9", "0.001", "1e-6", "1e-12", "0.25"]);
