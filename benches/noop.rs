@@ -1,11 +1,10 @@
-//! A module whose commands do nothing: what is left of a command when the filter is taken away.
+//! A module whose commands do nothing. It measures the cost of a command without the cost of the filter.
 //!
-//! `NO.ADD`, `NO.MADD`, `NO.EXISTS` and `NO.MEXISTS` have names as long as those of the everbloom commands
-//! that they are compared with, the same arguments and the same flags, so that the server does for them what
-//! it does for those; those with an M reply once for every item. `HA.ADD` and so on read and hash every item
-//! too, as each filter of ours must.
+//! `NO.ADD`, `NO.MADD`, `NO.EXISTS` and `NO.MEXISTS` have names of the same length, the same arguments and the same
+//! flags as the everbloom commands to which they are compared, so that the server does the same work for both. Those
+//! with an M reply once per item. `HA.ADD` and so on also read and hash every item, as each filter of everbloom must.
 
-// The file, not the library: that is a module too, and a module can have only one entry point.
+// The file, not the library: the library is a module too, and a module can have only one entry point.
 #[path = "../src/bloom/hash/murmur3.rs"]
 #[expect(dead_code, unreachable_pub, reason = "of the library only the hash of an item is needed here")]
 mod hash;
@@ -49,9 +48,9 @@ pub unsafe extern "C" fn RedisModule_OnLoad(
     _argc: c_int,
 ) -> c_int {
     let version = raw::REDISMODULE_APIVER_1.cast_signed();
-    // SAFETY: the server's context; the name is a C string that lives forever.
+    // SAFETY: the server's context; the name is a static C string.
     let mut status = unsafe { raw::Export_RedisModule_Init(context, NAME.as_ptr(), 1, version) };
-    // SAFETY: written once, by the line before.
+    // SAFETY: written once, by the line above.
     let Some(create) = (unsafe { raw::RedisModule_CreateCommand }) else { return 1 };
     for (name, flags, handler) in COMMANDS {
         // SAFETY: the server's context, C strings, and a handler that lives as long as the module.
@@ -60,7 +59,7 @@ pub unsafe extern "C" fn RedisModule_OnLoad(
     status
 }
 
-/// Replies 0 and looks at nothing.
+/// Replies 0 and reads no argument.
 ///
 /// # Safety
 /// Called by the server only, with the context of a command.
@@ -75,7 +74,7 @@ unsafe extern "C" fn reply_zero(
     unsafe { reply(context, 0) }
 }
 
-/// Replies 0 for every argument after the key, and looks at none.
+/// Replies 0 for every argument after the key, and reads none.
 ///
 /// # Safety
 /// Called by the server only, with the context of a command.
@@ -98,7 +97,7 @@ unsafe extern "C" fn reply_zeros(
     0
 }
 
-/// Announces a reply for every item, hashes them and replies.
+/// Starts a reply with one element per item, then hashes the items and replies.
 ///
 /// # Safety
 /// As [`hash_each`].

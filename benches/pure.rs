@@ -1,4 +1,4 @@
-//! Times of the modules that know no server: hashing, sizing, and adding and checking in every layout, one by
+//! Times of the modules that do not need a server: hashing, sizing, and adding and checking in every layout, one by
 //! one and in batches. Every benchmark asserts its results. `make bench` runs it; docs/performance.md has the
 //! results.
 
@@ -19,7 +19,7 @@ use everbloom::prefetch::Processor;
 const BATCH: usize = 1000;
 const ITEMS: u64 = BATCH as u64;
 
-/// Items of one kind: 21 bytes that no other kind has.
+/// Returns items of one kind: 21 bytes each, different from all other kinds.
 fn items(kind: &str, from: u64, count: u64) -> Vec<Vec<u8>> {
     (from..from + count).map(|number| format!("{kind}:{number:016}").into_bytes()).collect()
 }
@@ -49,8 +49,7 @@ fn sizing(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("sizing");
     for capacity_items in [100, 1_000_000, 1_000_000_000u64] {
         let shape = Shape::sized(CellType::Bits, capacity_items, 0.01);
-        // 9.59 bits are what the classic formula asks for at 1 %; a layer of whole words or pages may take
-        // more.
+        // The classic formula gives 9.59 bits at 1 %; a layer of whole words or pages may have more.
         let bits_per_item = shape.size_bits() as f64 / capacity_items as f64;
         assert!((9.58..10.3).contains(&bits_per_item), "{capacity_items}: {bits_per_item} bits per item");
         group.bench_function(BenchmarkId::from_parameter(capacity_items), |bencher| {
@@ -59,7 +58,7 @@ fn sizing(criterion: &mut Criterion) {
     }
 }
 
-/// Returns a filter of one layer at half its capacity, where the branch on a bit is hardest to predict.
+/// Returns a filter of one layer at half its capacity, where the value of a bit is hardest to predict.
 fn half_full(capacity_items: u64, error_rate: f64) -> Filter {
     let policy = Policy::Promise(Promise { error_rate, capacity_items, growth: Growth::Fixed });
     let spec = Spec { policy, hash: Hash::Murmur3, cells: CellType::Bits };
@@ -75,8 +74,8 @@ fn half_full(capacity_items: u64, error_rate: f64) -> Filter {
     filter
 }
 
-/// Gives out a batch of them at a time, from the start again at their end. There are more than a
-/// branch predictor can learn.
+/// Returns the items a batch at a time, and starts again after the last. There are more of them than a branch
+/// predictor can learn.
 struct Rounds {
     items: Vec<Vec<u8>>,
     next: usize,
@@ -96,11 +95,11 @@ impl Rounds {
 }
 
 fn layouts() -> [(&'static str, u64, f64); 3] {
-    // Below 2 MiB a layer is scattered; larger ones have the lines per item that their error rate needs.
+    // Layers below 2 MiB are scattered; an item of a larger one has the number of lines that the error rate needs.
     [("scattered", 800_000, 0.01), ("paged", 2_400_000, 0.01), ("paged_1e-6", 800_000, 1e-6)]
 }
 
-/// The items of each case, and how many of a batch are found.
+/// Returns the items of each case, and how many of a batch are found.
 fn cases(capacity_items: u64) -> [(&'static str, Rounds, u64); 2] {
     [
         ("hit", Rounds::new("known", capacity_items / 2), ITEMS),
@@ -108,7 +107,7 @@ fn cases(capacity_items: u64) -> [(&'static str, Rounds, u64); 2] {
     ]
 }
 
-/// At half its capacity a filter has a small part of its error rate.
+/// Asserts the number of found items. A filter at half its capacity has a small part of its error rate.
 fn assert_found(found: u64, expected: u64) {
     assert!(found.abs_diff(expected) <= ITEMS / 100, "{found} found, {expected} expected");
 }
@@ -167,12 +166,12 @@ fn batch(criterion: &mut Criterion) {
         group.bench_function(BenchmarkId::new("add_new", name), |bencher| {
             bencher.iter(|| {
                 if rounds.next == 0 {
-                    // All were added: the time of one copy is shared by all the batches that it takes.
+                    // All items were added: the time of one copy is shared by all the batches that are added to it.
                     filled = filter.try_clone(UnknownMemory).unwrap();
                 }
                 let before = filled.items();
                 filled.add_many(&rounds.next(), &u64::MAX, Processor, |outcome| outcome.is_ok());
-                // An item may be taken for known, more often as the filter fills up.
+                // An item may be a false positive, more often as the filter fills.
                 let new = filled.items() - before;
                 assert!(new >= ITEMS - ITEMS / 20, "{new} of {ITEMS} new items were new");
             });

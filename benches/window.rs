@@ -1,5 +1,6 @@
-//! Sliding-window filters against plain ones of the same bytes: batches of 100 and single items.
-//! `cargo bench --bench window [MiB]`, 1024 if none are given; the arrays are as full as at their capacity. docs/window.md has the results.
+//! Compares sliding-window filters with plain ones of the same bytes: batches of 100 and single items. `cargo bench
+//! --bench window [MiB]`, with 1024 MiB by default; the arrays are as full as at their capacity. docs/window.md has
+//! the results.
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark fails by panicking and prints")]
 
@@ -11,14 +12,14 @@ use everbloom::bloom::{Added, CellType, Cells, Filter, Growth, Hash, Policy, Pro
 use everbloom::prefetch::Processor;
 
 const BATCH: usize = 100;
-/// Batches of a round; every round of one filter is followed by one of the other.
+/// Batches of a round; the rounds of the two filters alternate.
 const BATCHES: usize = 500;
 const ROUNDS: usize = 15;
 /// A moment in 2027.
 const NOW_MS: u64 = 1_800_000_000_000;
 const CHUNK_BYTES: usize = 8 << 20;
 
-/// Random numbers: SplitMix64.
+/// Returns the next random number: SplitMix64.
 fn random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let word = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -30,7 +31,7 @@ fn promise(capacity_items: u64) -> Promise {
     Promise { error_rate: 0.01, capacity_items, growth: Growth::Fixed }
 }
 
-/// Sets half of the bits. Pages that have a stamp get that one.
+/// Sets half of the bits. Pages with stamps get this stamp.
 fn fill(storage: &mut Cells, stamp: u64) {
     let (mut state, mut offset) = (7, 0usize);
     while let Some(segment) = storage.segment(offset, CHUNK_BYTES) {
@@ -42,7 +43,7 @@ fn fill(storage: &mut Cells, stamp: u64) {
     }
 }
 
-/// Returns a filter of `size_bytes` with a window of a day, as full as it gets.
+/// Returns a filter of `size_bytes` with a window of a day, filled to its capacity.
 fn window(size_bytes: u64) -> Filter {
     // 18.46 bits per item.
     let window = Window::new(promise(size_bytes * 100 / 231), Span::new(86_400_000), false);
@@ -63,7 +64,7 @@ fn set_now(filter: &mut Filter, now_ms: u64) {
     filter.window_mut().unwrap().set_now(now_ms);
 }
 
-/// Returns a plain filter of `size_bytes`, as full as it gets.
+/// Returns a plain filter of `size_bytes`, filled to its capacity.
 fn plain(size_bytes: u64) -> Filter {
     let policy = Policy::Promise(promise(size_bytes * 8 * 1000 / 9690));
     let mut filter =
@@ -80,7 +81,7 @@ enum Case {
     AddPages,
 }
 
-/// The time of an item in a round of batches.
+/// Measures the time per item in a round of batches.
 fn round(filter: &mut Filter, case: Case, from: u64, batch: usize) -> Duration {
     let items: Vec<Vec<u8>> =
         (from..).take(BATCH * BATCHES).map(|number| format!("item:{number:012}").into_bytes()).collect();
@@ -130,7 +131,7 @@ fn main() {
             let (mut windowed_ns, mut plain_ns) = (Vec::new(), Vec::new());
             for number in 0..ROUNDS {
                 let numbered = (batch as u64 * 1000 + number as u64) * 1_000_000;
-                // What was added is what is there.
+                // Items that were added are the items that are found.
                 let from = match case {
                     Case::CheckAbsent => 1 << 50 | numbered,
                     Case::AddPages => 1 << 52 | numbered,

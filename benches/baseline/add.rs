@@ -1,4 +1,4 @@
-//! The way of RedisBloom, in place of src/bloom/add.rs: items one by one, a check before every add.
+//! Adds items as RedisBloom does, in place of src/bloom/add.rs: one by one, with a check before every add.
 
 use super::filter::Filter;
 use super::items::Items;
@@ -7,7 +7,7 @@ use super::prefetch::{NoPrefetch, Prefetch};
 use super::run::Run;
 
 impl Filter {
-    /// Adds the items in turn.
+    /// Adds the items one by one.
     pub fn add_items(
         &mut self,
         items: &mut dyn Items<'_>,

@@ -1,4 +1,5 @@
-//! The way of RedisBloom, in place of src/bloom/batch.rs: items one by one, no memory asked for ahead of its use. The module
+//! Checks batches as RedisBloom does, in place of src/bloom/batch.rs: one by one, without prefetching. `make bench`
+//! builds the baseline with it: the module to which measured figures are compared.
 //! that `make bench` builds with it is the baseline that measured figures are ratios of.
 
 use super::filter::Filter;
@@ -27,7 +28,7 @@ impl Filter {
     }
 }
 
-/// Acts on all items.
+/// Calls the function with all items.
 pub(super) fn in_steps<T>(
     target: &mut T,
     wanted: ItemSet,
@@ -38,7 +39,7 @@ pub(super) fn in_steps<T>(
     act(target, wanted);
 }
 
-/// Nothing is asked for, as if everything were near.
+/// Returns true: this module never prefetches.
 #[inline(always)]
 pub(super) fn is_cached(_: &Layer) -> bool {
     true

@@ -1,10 +1,10 @@
-//! The way of RedisBloom, in place of src/bloom/modulus.rs: a division for every probe.
+//! Computes remainders as RedisBloom does, in place of src/bloom/modulus.rs: with a division for every probe.
 
 /// A divisor from 1 to 2^63.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Modulus {
     divisor: u64,
-    /// So that a layer is as large as in the module itself.
+    /// Makes a layer as large as in the module.
     _unused: u64,
 }
 
@@ -12,19 +12,19 @@ impl Modulus {
     /// Largest divisor.
     pub const MAX: u64 = 1 << 63;
 
-    /// The modulus of a divisor, or nothing for 0 and for more than [`Modulus::MAX`].
+    /// Returns the modulus of a divisor, or nothing for 0 and for more than [`Modulus::MAX`].
     #[must_use]
     pub const fn new(divisor: u64) -> Option<Self> {
         if divisor == 0 || divisor > Self::MAX { None } else { Some(Self { divisor, _unused: 0 }) }
     }
 
-    /// The divisor.
+    /// Returns the divisor.
     #[must_use]
     pub const fn divisor(self) -> u64 {
         self.divisor
     }
 
-    /// `number % divisor`.
+    /// Returns `number % divisor`.
     #[must_use]
     pub const fn remainder(self, number: u64) -> u64 {
         number % self.divisor

@@ -13,17 +13,17 @@ use super::text::{number, rounded};
 
 /// One bar.
 pub(crate) struct Bar {
-    /// Whose it is.
+    /// Name of its series.
     pub(crate) series: String,
     /// Its length.
     pub(crate) value: f64,
-    /// What a typical round is off by, where that is known.
+    /// The median distance from the median, if it is known.
     pub(crate) deviation: Option<f64>,
 }
 
-/// Bars that are to be compared.
+/// Bars that are compared.
 pub(crate) struct Group {
-    /// What they have in common.
+    /// The common label of the bars.
     pub(crate) label: String,
     /// The bars.
     pub(crate) bars: Vec<Bar>,
@@ -31,18 +31,18 @@ pub(crate) struct Group {
 
 /// Width of the labels of the groups.
 const LABEL_WIDTH: u32 = 240;
-/// The scale as a multiple of the longest bar, behind which its number stands.
+/// Length of the scale as a multiple of the longest bar, so that the number fits after the bar.
 const NUMBER_SHARE: f64 = 1.25;
 /// Rows between groups.
 const GAP_ROWS: f64 = 0.7;
 
-/// Groups of horizontal bars that begin at zero, each with its number.
+/// Draws groups of horizontal bars that start at zero, each with its number.
 pub(crate) fn bars(title: &str, unit: &str, groups: &[Group]) -> Result<String, Failure> {
     let all = || groups.iter().flat_map(|group| &group.bars);
     let longest = all().map(|bar| bar.value).fold(f64::MIN_POSITIVE, f64::max);
     let names = distinct(all().map(|bar| bar.series.as_str()));
     let legend_rows = names.len() as f64 + 1.0;
-    // Rows are counted downwards, the legend above them all, so that no bar is behind it.
+    // Rows are counted downwards. The legend is above all of them, so that it hides no bar.
     let mut rows = 0.0;
     let mut places = Vec::new();
     for group in groups {
@@ -152,10 +152,10 @@ fn pixels(length: f64) -> u32 {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn bars_are_as_long_as_their_values_and_differ_in_colour() {
+    fn bars_have_the_lengths_of_their_values_and_different_colours() {
         use super::super::canvas::WIDTH;
         use super::*;
-        /// Values of an attribute, in order.
+        /// Returns the values of an attribute, in order.
         fn values<'a>(svg: &'a str, element: &str, attribute: &str) -> Vec<&'a str> {
             let start = format!("<{element} ");
             let tags = svg.split(&start).skip(1).filter_map(|rest| rest.split_once('>').map(|(tag, _)| tag));
@@ -179,7 +179,7 @@ mod tests {
         );
         let fills = values(&svg, "rect", "fill");
         let mut colours: Vec<&str> = fills.iter().copied().filter(|fill| *fill != "#FFFFFF").collect();
-        // Each bar, and its box in the legend.
+        // Each bar has a colour, and so has its box in the legend.
         assert_eq!(colours.len(), 14, "{fills:?}");
         colours.sort_unstable();
         colours.dedup();

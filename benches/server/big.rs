@@ -1,4 +1,5 @@
-//! What a large filter does to a server: reserving, first adds, saving, loading, copying, rewriting, freeing.
+//! Measures what a large filter costs a server: reserving, first adds, saving, loading, copying, rewriting and
+//! deleting.
 
 use std::time::{Duration, Instant};
 
@@ -11,13 +12,13 @@ use super::process::{Launch, Server, memory_bytes, reset_peak};
 use super::progress::Progress;
 use super::series::{Scope, Series, Size};
 
-/// One fact, as the table shows it.
+/// One fact, as a row of the table.
 pub(crate) struct Fact {
     /// What was measured.
     pub(crate) what: &'static str,
     /// Its value with its unit.
     pub(crate) value: String,
-    /// What the value, in the unit of the limit, is to stay below, where there is a limit.
+    /// The value in the unit of the limit, the limit and its unit, if there is a limit.
     pub(crate) limit: Option<(f64, f64, &'static str)>,
 }
 
@@ -25,7 +26,7 @@ fn fact(what: &'static str, value: String) -> Fact {
     Fact { what, value, limit: None }
 }
 
-/// Measures one filter of that size in a server of its own.
+/// Measures one filter of that size in its own server.
 pub(crate) fn measure(
     plan: &Plan,
     programs: &Programs,
@@ -33,7 +34,7 @@ pub(crate) fn measure(
 ) -> Result<Vec<Fact>, Failure> {
     let size = Size { known: 0, ..plan.big };
     let series = Series::new("everbloom", 0, &[], Scope::All);
-    // Not pinned: a child that saves is to have a processor of its own.
+    // Not pinned: a child process that saves must have its own processor.
     let launch = Launch::new(&programs.server, &[&programs.module])?;
     let server = launch.start()?;
     let mut facts = Vec::new();
@@ -93,7 +94,7 @@ pub(crate) fn measure(
     Ok(facts)
 }
 
-/// Copies that are made, one after the other is gone.
+/// Number of copies; each is deleted before the next.
 const COPIES: usize = 4;
 
 /// Highest memory use of saving and loading, as a multiple of the filter.
@@ -146,18 +147,17 @@ fn reserve_and_add(server: &Server, size: &Size, plan: &Plan, facts: &mut Vec<Fa
     Ok(())
 }
 
-/// Milliseconds that one command keeps the main thread.
+/// Returns the milliseconds for which one command occupies the main thread.
 pub(crate) fn main_thread_ms(client: &mut Client, command: &str, line: &str) -> Result<f64, Failure> {
     client.say("CONFIG RESETSTAT")?;
     client.say(line)?;
     Ok(client.info("commandstats")?.part(&format!("cmdstat_{command}"), "usec")? / 1000.0)
 }
 
-/// How a child of the server went about its work.
+/// Time and memory of a child process of the server.
 struct Background {
     seconds: f64,
-    /// Resident memory of the server and what its child had for itself, at their highest, as a share of the
-    /// filter.
+    /// Highest sum of the server's resident memory and its child's private memory, as a share of the filter.
     peak: f64,
 }
 
@@ -168,7 +168,7 @@ impl Background {
     }
 }
 
-/// Lets the server fork a child, and watches the memory of both until the child is done.
+/// Makes the server fork a child, and measures the memory of both until the child ends.
 fn background(
     server: &Server,
     command: &str,
@@ -180,7 +180,7 @@ fn background(
     let started = Instant::now();
     client.say(command)?;
     let mut peak = 0;
-    // The server only notices the end of a child now and then, so the child's own end counts.
+    // The server notices the end of a child only from time to time, so the child's own end counts.
     let mut seconds = 0.0;
     loop {
         let child = server.forked();

@@ -1,5 +1,5 @@
-//! What charts have in common: a white ground of their own, so that they are as legible on a dark page as on a light
-//! one, and colours that most colour-blind people can distinguish.
+//! Common parts of charts: a white background, so that they are equally legible on dark and light pages, and colours
+//! that most colour-blind people can distinguish.
 
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::Ranged;
@@ -9,7 +9,7 @@ use super::failure::Failure;
 
 /// Width of every chart.
 pub(crate) const WIDTH: u32 = 760;
-/// Height of a bar, and of a line of the legend.
+/// Height of a bar and of a line of the legend.
 pub(crate) const ROW_HEIGHT: u32 = 19;
 /// Height of title and scale, above and below the plot.
 pub(crate) const FRAME_HEIGHT: u32 = 92;
@@ -23,19 +23,19 @@ pub(crate) const COLOURS: [RGBColor; 7] = [
     RGBColor(213, 94, 0),
     RGBColor(60, 60, 60),
 ];
-/// Of text and axes.
+/// Colour of text and axes.
 pub(crate) const INK: RGBColor = RGBColor(34, 34, 34);
-/// Of the marks of a scale across the plot.
+/// Colour of the lines of a scale across the plot.
 pub(crate) const PALE: RGBColor = RGBColor(225, 225, 225);
 
-/// An empty picture on white.
+/// Returns an empty picture with a white background.
 pub(crate) fn canvas(svg: &mut String, height: u32) -> Result<DrawingArea<SVGBackend<'_>, Shift>, Failure> {
     let area = SVGBackend::with_string(svg, (WIDTH, height)).into_drawing_area();
     area.fill(&WHITE)?;
     Ok(area)
 }
 
-/// Above everything that is drawn, in the corner.
+/// Draws the legend in a corner, above everything else.
 pub(crate) fn legend<'a, X, Y>(
     chart: &mut ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>,
 ) -> Result<(), Failure>
@@ -58,7 +58,7 @@ pub(crate) fn ink(size: u32) -> TextStyle<'static> {
     ("sans-serif", size).into_font().color(&INK)
 }
 
-/// The colours in turn, and paler after that.
+/// Returns the colour of a place; after the last colour they are repeated in paler tones.
 pub(crate) fn colour(place: usize) -> RGBAColor {
     let strength = 1.0 / (1 + place / COLOURS.len()) as f64;
     COLOURS.get(place % COLOURS.len()).unwrap_or(&INK).mix(strength)

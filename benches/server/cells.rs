@@ -1,5 +1,4 @@
-//! The measurements themselves: every kind of work on every filter, again and again, with the kinds of filter
-//! in turns.
+//! Measures every kind of work on every filter repeatedly, with the kinds of filter in turn.
 
 use std::collections::HashMap;
 
@@ -18,7 +17,7 @@ use super::series::{Scope, Series, Size};
 pub(crate) enum Work {
     /// New items are added.
     Add,
-    /// Items are looked up, of which a share was added.
+    /// Items are looked up, and a share of them was added.
     Check {
         /// Share of the items that were added, in percent.
         hits_percent: u64,
@@ -26,7 +25,7 @@ pub(crate) enum Work {
 }
 
 impl Work {
-    /// All kinds.
+    /// All kinds of work.
     pub(crate) const ALL: [Self; 4] = [
         Self::Add,
         Self::Check { hits_percent: 0 },
@@ -34,7 +33,7 @@ impl Work {
         Self::Check { hits_percent: 100 },
     ];
 
-    /// What the tables call it.
+    /// Returns its name in the tables.
     pub(crate) fn name(self) -> String {
         match self {
             Self::Add => "add, new".to_owned(),
@@ -65,16 +64,16 @@ pub(crate) struct Place {
     pub(crate) series: String,
 }
 
-/// What was measured there, round by round.
+/// The measurements of one place, round by round.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cell {
-    /// Time in the command per item, in nanoseconds, by the server's own account.
+    /// Time of the command per item, in nanoseconds, as the server reports it.
     pub(crate) item_ns: Samples,
     /// Items per second through one pipelined connection.
     pub(crate) items_per_second: Samples,
 }
 
-/// Memory of a filter that nobody reserved, or of one that was reserved for the same items.
+/// Memory of a filter that was not reserved, or of one that was reserved for the same items.
 pub(crate) struct Memory {
     /// Name of the size.
     pub(crate) size: &'static str,
@@ -115,7 +114,8 @@ pub(crate) fn measure(
                 series.iter().filter(|one| one.is_measured_on(size, plan.big.bytes)).collect();
             for (work, per_command) in work_on(size) {
                 for turn in 0..measured.len() {
-                    // Nobody is always the first, with what the others left in the caches.
+                    // The order changes in every round: the first one finds in the caches what another has left
+                    // there.
                     let Some(one) = measured.get((turn + round) % measured.len()) else { continue };
                     let (item_ns, items_per_second) = bench
                         .one(size, work, per_command, one, plan.items(per_command))
@@ -133,12 +133,12 @@ pub(crate) fn measure(
     Ok((cells, memory))
 }
 
-/// The kinds of work on filters of one size, with items per command.
+/// Returns the kinds of work on filters of one size, with items per command.
 pub(crate) fn work_on(size: &Size) -> Vec<(Work, usize)> {
-    // Filters that nobody reserved and very small error rates are there for one comparison each.
+    // Filters that were not reserved and very small error rates are each measured for one comparison only.
     let is_special = size.is_unreserved() || size.error_rate < 0.01;
     let per_command: &[usize] = if is_special { &[1, 100] } else { &[1, 10, 100, 1000] };
-    // What is added would make another filter of a small one that grows.
+    // Adding the items would make a small growing filter a different one.
     let works = Work::ALL
         .into_iter()
         .filter(|work| *work != Work::Add || !size.is_unreserved() || size.known > 10_000);
@@ -147,14 +147,14 @@ pub(crate) fn work_on(size: &Size) -> Vec<(Work, usize)> {
 
 struct Bench<'a> {
     servers: &'a [Server],
-    /// Dumps of the filters that adding would soon fill up.
+    /// Dumps of the filters that the added items would soon fill.
     restored: HashMap<String, Vec<u8>>,
     /// New items added so far, to all filters.
     used: u64,
 }
 
 impl Bench<'_> {
-    /// Nanoseconds per item and items per second.
+    /// Returns nanoseconds per item and items per second.
     fn one(
         &mut self,
         size: &Size,
@@ -195,7 +195,7 @@ impl Bench<'_> {
         client.say("CONFIG RESETSTAT")?;
         let replies = pipeline(server.socket(), &requests)?;
         let stats = client.info("commandstats")?;
-        // The server names commands as they were registered.
+        // The server lists commands by their registered names.
         let usec = [command.to_ascii_lowercase(), command]
             .iter()
             .find_map(|name| stats.part(&format!("cmdstat_{name}"), "usec").ok())
@@ -208,7 +208,7 @@ impl Bench<'_> {
     }
 }
 
-/// Checks that the replies are those of a Bloom filter: no added item is missing, and false positives are few.
+/// Checks that the replies are those of a Bloom filter: no added item is missing, and there are few false positives.
 fn verify(work: Work, count: u64, hits: usize, sum: i64) -> Result<(), Failure> {
     let (hits, sum) = (u64::try_from(hits)?, u64::try_from(sum)?);
     let mistakes = count / 10 + 20;
@@ -223,23 +223,23 @@ fn verify(work: Work, count: u64, hits: usize, sum: i64) -> Result<(), Failure> 
     }
 }
 
-/// Memory and measured error rate of filters that hold exactly what they were reserved for.
+/// Memory and measured error rate of filters at their capacity.
 pub(crate) struct Full {
     /// Name of the series.
     pub(crate) series: String,
-    /// Asked error rate.
+    /// Requested error rate.
     pub(crate) error_rate: f64,
-    /// Bits per item by BF.INFO: what the filter asked the allocator for.
+    /// Bits per item by BF.INFO: the memory that the filter requested from the allocator.
     pub(crate) item_bits: f64,
-    /// Bits per item by MEMORY USAGE: what the allocator took for it.
+    /// Bits per item by MEMORY USAGE: the memory that the allocator used for it.
     pub(crate) memory_bits: f64,
     /// Share of absent items that were found.
     pub(crate) measured_rate: f64,
-    /// Absent items that were asked for.
+    /// Absent items that were looked up.
     pub(crate) probes: u64,
 }
 
-/// Fills filters to their capacity and counts their mistakes.
+/// Fills filters to their capacity and counts false positives.
 pub(crate) fn measure_full(
     plan: &Plan,
     servers: &[Server],
@@ -278,7 +278,7 @@ pub(crate) fn measure_full(
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_missing_item_is_found_out() {
+    fn a_missing_item_fails_the_run() {
         use super::*;
         let half = Work::Check { hits_percent: 50 };
         assert!(verify(half, 1000, 500, 500).is_ok() && verify(half, 1000, 500, 505).is_ok());

@@ -1,5 +1,4 @@
-//! Two ways to speak to a server: one command at a time, and many commands in a pipeline whose replies are
-//! counted.
+//! Two ways to send commands to a server: one at a time, or many in a pipeline whose replies are counted.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -47,13 +46,13 @@ impl Client {
         (0..requests.replies).try_for_each(|_| self.read().map(drop))
     }
 
-    /// Sends a command of words.
+    /// Sends a command, given as words in one string.
     pub(crate) fn say(&mut self, line: &str) -> Result<Value, Failure> {
         let words: Vec<&str> = line.split_whitespace().collect();
         self.call(&words).map_err(|failure| format!("{line}: {failure}").into())
     }
 
-    /// Sends a command of words that returns a number.
+    /// Sends a command, given as words, that returns a number.
     pub(crate) fn number(&mut self, line: &str) -> Result<u64, Failure> {
         match self.say(line)? {
             Value::Integer(number) => Ok(u64::try_from(number)?),
@@ -69,7 +68,7 @@ impl Client {
         }
     }
 
-    /// The fields of a section of INFO.
+    /// Returns the fields of a section of INFO.
     pub(crate) fn info(&mut self, section: &str) -> Result<Info, Failure> {
         Ok(Info(String::from_utf8(self.bytes(&["INFO", section])?)?))
     }
@@ -109,7 +108,7 @@ impl Client {
 pub(crate) struct Info(String);
 
 impl Info {
-    /// A field's value.
+    /// Returns a field's value.
     pub(crate) fn field(&self, name: &str) -> Result<&str, Failure> {
         self.0
             .lines()
@@ -117,12 +116,12 @@ impl Info {
             .ok_or_else(|| format!("INFO has no field {name}").into())
     }
 
-    /// A field that is a number.
+    /// Returns a field that is a number.
     pub(crate) fn number(&self, name: &str) -> Result<u64, Failure> {
         Ok(self.field(name)?.parse()?)
     }
 
-    /// A part `name=number` of a field's value.
+    /// Returns the value of a part `name=number` of a field.
     pub(crate) fn part(&self, field: &str, name: &str) -> Result<f64, Failure> {
         let value = self.field(field)?;
         let part = value.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
@@ -130,13 +129,13 @@ impl Info {
     }
 }
 
-/// Appends a command in the form clients send.
+/// Appends a command as clients send it.
 pub(crate) fn encode<A: AsRef<[u8]>>(request: &mut Vec<u8>, arguments: &[A]) {
     encode_head(request, arguments.len());
     arguments.iter().for_each(|argument| encode_argument(request, argument.as_ref()));
 }
 
-/// Appends the beginning of a command of `arguments` arguments.
+/// Appends the start of a command with `arguments` arguments.
 pub(crate) fn encode_head(request: &mut Vec<u8>, arguments: usize) {
     let mut head = String::new();
     // Writing to a string cannot fail.
@@ -154,30 +153,30 @@ pub(crate) fn encode_argument(request: &mut Vec<u8>, argument: &[u8]) {
     request.extend_from_slice(b"\r\n");
 }
 
-/// Requests that are made before they are sent, so that making them takes no time from the server.
+/// Requests that are prepared before they are sent, so that their preparation is not measured.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Requests {
     /// The commands as clients send them.
     pub(crate) bytes: Vec<u8>,
-    /// Single replies that come back: an array of ten counts ten.
+    /// Number of single replies: an array of ten elements counts as ten.
     pub(crate) replies: u64,
 }
 
-/// What came back.
+/// A count of replies.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Replies {
     /// The sum of all integers: how many were new or found.
     pub(crate) sum: i64,
-    /// From the first byte sent to the last one received.
+    /// Time from the first byte sent to the last byte received.
     pub(crate) elapsed: Duration,
 }
 
-/// Sends the requests in one pipeline and counts what comes back. Any error reply is a failure.
+/// Sends the requests in one pipeline and counts the replies. Any error reply is a failure.
 pub(crate) fn pipeline(socket: &Path, requests: &Requests) -> Result<Replies, Failure> {
     exchange(socket, requests, Counter::default())
 }
 
-/// As [`pipeline`], for commands that return a string of one character per item.
+/// Does the same as [`pipeline`] for commands that return a string of one character per item.
 pub(crate) fn packed_pipeline(socket: &Path, requests: &Requests) -> Result<Replies, Failure> {
     exchange(socket, requests, Counter { is_packed: true, ..Counter::default() })
 }
@@ -205,13 +204,13 @@ fn exchange(socket: &Path, requests: &Requests, mut counter: Counter) -> Result<
     Ok(Replies { sum: counter.sum, elapsed })
 }
 
-/// Counts replies in a stream of RESP2 that comes in arbitrary parts.
+/// Counts replies in a stream of RESP2 that arrives in parts of any size.
 #[derive(Default)]
 struct Counter {
     line: Vec<u8>,
     replies: u64,
     sum: i64,
-    /// Whether every character of a string is a reply.
+    /// Whether every character of a string counts as a reply.
     is_packed: bool,
 }
 
@@ -257,7 +256,7 @@ impl Counter {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn replies_are_counted_however_the_stream_is_cut() {
+    fn replies_are_counted_in_a_stream_cut_anywhere() {
         use super::*;
         let stream = b":1\r\n*3\r\n:0\r\n:1\r\n:12\r\n+OK\r\n$-1\r\n$1\r\n1\r\n";
         for cut in 0..stream.len() {

@@ -1,6 +1,6 @@
-//! Why a run ends early.
+//! The error type of a run.
 
 use std::error::Error;
 
-/// Why the run ends early.
+/// Why a run ends early.
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;

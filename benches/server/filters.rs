@@ -1,5 +1,4 @@
-//! How the filters under load come to be half full without adding the hundreds of millions of items that
-//! would take.
+//! Makes filters that are half full without adding hundreds of millions of items.
 
 use std::path::Path;
 use std::thread;
@@ -16,7 +15,7 @@ use super::series::{Scope, Series, Size};
 
 /// Share of set bits, in 256, of a filter that holds half its capacity: 1 - 1 / sqrt(2).
 const HALF_FULL_256: u8 = 75;
-/// Filters from which on some of the memory may be collapsed into large pages.
+/// Smallest filters whose memory the kernel may collapse into large pages.
 const LARGE_PAGES_MIN_BYTES: u64 = 4 << 20;
 /// Items per command while filters are filled.
 const FILL_ITEMS: usize = 1000;
@@ -34,10 +33,10 @@ pub(crate) fn reserve(
     Ok(())
 }
 
-/// Returns a number that BF.INFO gives of a filter.
+/// Returns a number from BF.INFO of a filter.
 pub(crate) fn information(client: &mut Client, key: &str, field: &str) -> Result<i64, Failure> {
     let reply = client.say(&format!("BF.INFO {key} {field}"))?;
-    // RedisBloom returns an array of one, valkey-bloom with the bare number.
+    // RedisBloom returns an array with one element, valkey-bloom returns the number itself.
     let value = if let Value::Array(values) = &reply { values.last() } else { Some(&reply) };
     match value {
         Some(Value::Integer(number)) => Ok(*number),
@@ -45,7 +44,7 @@ pub(crate) fn information(client: &mut Client, key: &str, field: &str) -> Result
     }
 }
 
-/// Has new filters made with the settings of the series.
+/// Sets the options with which new filters of the series are created.
 pub(crate) fn configure(client: &mut Client, series: &Series) -> Result<(), Failure> {
     for (setting, value) in &series.settings {
         client.say(&format!("CONFIG SET {setting} {value}"))?;
@@ -53,7 +52,7 @@ pub(crate) fn configure(client: &mut Client, series: &Series) -> Result<(), Fail
     Ok(())
 }
 
-/// Makes the filter of that size: half full, or one that nobody reserved and that has grown to what it holds.
+/// Makes a filter of that size: half full, or not reserved and grown to its number of items.
 pub(crate) fn make(server: &Server, series: &Series, size: &Size) -> Result<(), Failure> {
     if !series.has_filter() {
         return Ok(());
@@ -74,8 +73,8 @@ pub(crate) fn make(server: &Server, series: &Series, size: &Size) -> Result<(), 
     Ok(())
 }
 
-/// Waits until no more of the server's memory is collapsed into large pages, which is done in the background: a
-/// filter is asked for a lifetime and filled once.
+/// Waits until the kernel collapses no more of the server's memory into large pages in the background: a filter is
+/// filled once and checked for a long time.
 fn settle(server: &Server, size: &Size) {
     const PERIOD: Duration = Duration::from_secs(2);
     const PERIODS_MAX: u32 = 60;
@@ -94,13 +93,13 @@ fn settle(server: &Server, size: &Size) {
     }
 }
 
-/// Gives an empty filter the bits that half its capacity would have left there.
+/// Sets the bits of an empty filter to those of a half-full one.
 fn half_fill(client: &mut Client, key: &str, size: &Size) -> Result<(), Failure> {
     let noise = items::noise(1 << 20, HALF_FULL_256);
     if client.bytes(&["TYPE", key])? == b"everbloom" {
         return load_own(client, key, size, &noise).map(drop);
     }
-    // Anybody else's: its own dump, with the zeros of the bit array overwritten.
+    // For another module's filter: its own dump, with the zeros of the bit array overwritten.
     let mut payload = client.bytes(&["DUMP", key])?;
     overwrite_zeros(&mut payload, &noise)?;
     reseal(&mut payload)?;
@@ -108,15 +107,15 @@ fn half_fill(client: &mut Client, key: &str, size: &Size) -> Result<(), Failure>
     Ok(())
 }
 
-/// Makes one of our own filters half full with other items than [`make`] does. Returns the bytes of its bits.
+/// Makes one of our own filters half full, with items other than those of [`make`]. Returns the bytes of its bits.
 pub(crate) fn load_other_half(client: &mut Client, key: &str, size: &Size) -> Result<usize, Failure> {
     let mut noise = items::noise(1 << 20, HALF_FULL_256);
     noise.reverse();
     load_own(client, key, size, &noise)
 }
 
-/// Loads one of our own filters by BF.LOADCHUNK, so that it counts as half full too. Returns the bytes of
-/// its bits.
+/// Loads one of our own filters with BF.LOADCHUNK, so that its item count is also that of a half-full one. Returns
+/// the bytes of its bits.
 fn load_own(client: &mut Client, key: &str, size: &Size, noise: &[u8]) -> Result<usize, Failure> {
     let (error_rate, capacity_items) = (size.error_rate, size.capacity_items());
     let policy = Policy::Promise(Promise { error_rate, capacity_items, growth: Growth::Fixed });
@@ -134,7 +133,7 @@ fn load_own(client: &mut Client, key: &str, size: &Size, noise: &[u8]) -> Result
         }
         layer.set_items(capacity_items / 2);
     }
-    // A header is not loaded over a filter, and chunks only behind a header with their mark.
+    // A header is refused if the filter exists, and a chunk if the header before it has another mark.
     client.call(&["DEL", key])?;
     filter.mark_state(1);
     let mut iterator = 0;
@@ -145,8 +144,8 @@ fn load_own(client: &mut Client, key: &str, size: &Size, noise: &[u8]) -> Result
     Ok(size_bytes)
 }
 
-/// Fills the longest run of zero bytes, the bit array of an empty filter, except for a few bytes at its ends
-/// that may belong to something else.
+/// Fills the longest run of zero bytes, which is the bit array of an empty filter, except for a few bytes at its ends
+/// that may belong to other fields.
 fn overwrite_zeros(payload: &mut [u8], noise: &[u8]) -> Result<(), Failure> {
     const MARGIN: usize = 16;
     let (mut from, mut to, mut start) = (0, 0, 0);
@@ -172,7 +171,7 @@ fn reseal(payload: &mut [u8]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// CRC-64 as the servers compute it (polynomial 0xad93d23594c935a9, reflected), eight bytes at a time.
+/// Returns the CRC-64 of the servers (polynomial 0xad93d23594c935a9, reflected), eight bytes at a time.
 fn crc64(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let crc = words.iter().fold(0, |crc: u64, word| {
@@ -189,7 +188,7 @@ fn entry(table: &[u64; 256], byte: u8) -> u64 {
     table.get(usize::from(byte)).copied().unwrap_or(0)
 }
 
-/// Table `i` has the CRC of every byte followed by `i` zero bytes.
+/// Table `i` contains the CRC of every byte followed by `i` zero bytes.
 static CRC_TABLES: std::sync::LazyLock<[[u64; 256]; 8]> = std::sync::LazyLock::new(|| {
     const REFLECTED: u64 = 0x95ac_9329_ac4b_c9b5;
     let bit = |crc: u64, _| crc >> 1 ^ if crc & 1 == 1 { REFLECTED } else { 0 };
@@ -220,7 +219,7 @@ fn send(socket: &Path, command: &str, key: &str, from: u64, count: u64) -> Resul
     Ok(sum)
 }
 
-/// Returns commands of `per_command` items each; the last may have fewer.
+/// Returns commands with `per_command` items each; the last may have fewer.
 pub(crate) fn requests(
     command: &str,
     key: &str,
@@ -245,9 +244,9 @@ pub(crate) fn requests(
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_checksum_is_the_servers() {
+    fn the_checksum_is_that_of_the_servers() {
         use super::*;
-        // The test vector in the servers' crc64.c.
+        // The test vector of the servers' crc64.c.
         assert_eq!(crc64(b"123456789"), 0xe9c6_d914_c4b8_d9ca);
         let bytes: Vec<u8> = (0..=255).collect();
         let one_by_one = bytes.iter().fold(0u64, |crc, byte| {

@@ -1,5 +1,5 @@
-//! Filters that have grown from a hundred items, of our own kind and of others': how large they are and how often they
-//! err whenever they are full. Needs no server, and counts the same on every machine.
+//! Measures filters that have grown from a hundred items, of our own kind and of other modules': their size, and
+//! their error rate each time they are full. Needs no server, and gives the same numbers on every machine.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +12,17 @@ use everbloom::bloom::{Added, CellType, Filter, Growth, Hash, Layer, NoPrefetch,
 use super::failure::Failure;
 use super::items::{ABSENT, mix};
 
-/// What all of them are made with: what BF.ADD makes here and there.
+/// The error rate of all filters: the default of BF.ADD in every module.
 const ERROR_RATE: f64 = 0.01;
 const CAPACITY_ITEMS: u64 = 100;
 const EXPANSION: u32 = 2;
 const GROWTH: Growth = Growth::Scaling { expansion: EXPANSION };
-/// The same of our own filters.
+/// The growth of our own filters.
 const OUR_GROWTH: Growth = Growth::Unreserved { expansion: EXPANSION };
-/// Items up to which the sizes are computed: no memory is touched.
+/// Most items for which sizes are computed, which needs no memory.
 const SIZE_ITEMS_MAX: u64 = 120_000_000;
 
-/// A kind of filter with a value whenever a filter of it is full.
+/// A kind of filter, with a value for each time that a filter of this kind is full.
 pub(crate) struct Curve {
     /// Kind.
     pub(crate) kind: &'static str,
@@ -35,7 +35,7 @@ const KINDS: [&str; 3] = ["everbloom", "RedisBloom's format", "valkey-bloom's fo
 const PROMISE: Promise =
     Promise { error_rate: ERROR_RATE, capacity_items: CAPACITY_ITEMS, growth: OUR_GROWTH };
 
-/// What a filter of each kind is made of.
+/// Returns the settings of a filter of each kind.
 fn specs() -> [Spec; 3] {
     let valkeybloom = ValkeyBloom {
         error_rate: ERROR_RATE,
@@ -58,13 +58,13 @@ fn specs() -> [Spec; 3] {
     })
 }
 
-/// Bits per item of grown filters by the sizes that each kind gives its layers.
+/// Returns the bits per item of grown filters, by the size that each kind gives to its layers.
 pub(crate) fn sizes() -> Result<Vec<Curve>, Failure> {
     let curves = KINDS.into_iter().zip(specs());
     curves.map(|(kind, spec)| Ok(Curve { kind, points: grown(&spec)? })).collect()
 }
 
-/// Bits per item of filters of our own that are reserved for exactly the items that the grown ones hold.
+/// Returns the bits per item of our own filters that are reserved for exactly the items that the grown ones hold.
 pub(crate) fn reserved_sizes() -> Result<Curve, Failure> {
     let [everbloom, ..] = specs();
     let mut points = Vec::new();
@@ -93,9 +93,9 @@ fn grown(spec: &Spec) -> Result<Vec<(u64, f64)>, Failure> {
     }
 }
 
-/// Returns the share of absent items that grown filters find, whenever they are full, up to `items_max`: the mean of
-/// `filters` filters with other items in each, because one filter keeps the deviation of its small first layers.
-/// Each is asked for `probes` items.
+/// Returns the share of absent items that grown filters find each time they are full, up to `items_max`: the mean of
+/// `filters` filters with different items, because one filter keeps the deviation of its small first layers. Each
+/// filter looks up `probes` items.
 pub(crate) fn error_rates(items_max: u64, filters: u64, probes: u64) -> Result<Vec<Curve>, Failure> {
     let curves = KINDS.into_iter().zip(specs());
     curves
@@ -113,7 +113,7 @@ fn measured(spec: &Spec, items_max: u64, filters: u64, probes: u64) -> Result<Ve
             let new = item(number);
             let added = filter.add(&new, &u64::MAX, NoPrefetch).map_err(|error| format!("{error:?}"))?;
             number += 1;
-            // A false positive on the way leaves a full filter as it was.
+            // A false positive does not change a full filter.
             if added == Added::New && filter.items() == filter.capacity_items() {
                 let absent = (0..probes).map(|probe| item(ABSENT + probe));
                 let hits = absent.filter(|absent| filter.contains(absent, NoPrefetch)).count();
@@ -140,10 +140,10 @@ mod tests {
                 curve.points.iter().zip(&reserved.points).skip(4).all(|(one, reserved)| one.1 > reserved.1)
             );
         }
-        // valkey-bloom gives the whole error rate to its first layer, and half as much to each one more.
+        // valkey-bloom gives the whole error rate to its first layer, and half of it to the next, and so on.
         for (curve, promised) in error_rates(25_500, 10, 20_000).unwrap().iter().zip([0.01_f64, 0.01, 0.02]) {
             assert_eq!(curve.points.len(), 8, "{}", curve.kind);
-            // Five standard deviations of the mistakes of 200 000 probes.
+            // Five standard deviations of the number of false positives among 200 000 probes.
             let most = promised * (1.0 + 5.0 / (200_000.0 * promised).sqrt());
             assert!(curve.points.iter().all(|(_, rate)| *rate <= most), "{}: {:?}", curve.kind, curve.points);
         }

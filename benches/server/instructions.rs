@@ -1,4 +1,4 @@
-//! Instructions per command, counted by callgrind: no other load on the machine changes them.
+//! Counts instructions per command with callgrind, so that other load on the machine does not change the result.
 
 use std::fs;
 use std::ops::Range;
@@ -15,22 +15,22 @@ use super::progress::Progress;
 use super::sample::Samples;
 use super::series::{SMALL, Scope, Series, Size};
 
-/// What one command takes.
+/// The instructions of one command.
 pub(crate) struct Instructions {
     /// The command.
     pub(crate) name: &'static str,
-    /// The command that does nothing which it is compared with, by name.
+    /// Name of the command that does nothing to which it is compared.
     pub(crate) empty: Option<&'static str>,
-    /// Instructions of the whole server per command, of which [`PIPELINED`] come at once.
+    /// Instructions of the whole server per command, if [`PIPELINED`] commands are sent at once.
     pub(crate) pipelined: f64,
-    /// The same when each comes after the reply to the one before.
+    /// The same if each command is sent after the reply to the one before.
     pub(crate) one_by_one: f64,
 }
 
-/// Commands of a pipeline; they fit into what the server reads at once.
+/// Commands of a pipeline; the server reads all of them at once.
 const PIPELINED: u64 = 100;
 
-/// Label, command, first item, and what it is compared with.
+/// Label, command, first item, and the command to which it is compared.
 const COMMANDS: [(&str, &str, u64, Option<&str>); 6] = [
     ("NO.ADD", "NO.ADD", 0, None),
     ("NO.EXISTS", "NO.EXISTS", 0, None),
@@ -40,7 +40,7 @@ const COMMANDS: [(&str, &str, u64, Option<&str>); 6] = [
     ("BF.EXISTS, not there", "BF.EXISTS", ABSENT, Some("NO.EXISTS")),
 ];
 
-/// Counts for a filter of that size, or nothing where callgrind or the module that does nothing is missing.
+/// Counts for a filter of that size; nothing if callgrind or the module that does nothing is missing.
 pub(crate) fn measure(
     plan: &Plan,
     programs: &Programs,
@@ -85,8 +85,8 @@ pub(crate) fn measure(
     ))
 }
 
-/// A server whose instructions are counted. How many a command takes depends a little on how its name falls
-/// into the server's table, which is another in each server: hence several of them.
+/// A server whose instructions are counted. The number per command depends a little on the place of its name in the
+/// server's command table, which differs in each server: several servers are measured.
 struct Counted {
     server: Server,
     profile: PathBuf,
@@ -102,8 +102,8 @@ impl Counted {
         Ok(Self { server, profile, dumps: 0 })
     }
 
-    /// Returns the instructions per command, for commands with one item each. `together` commands are sent at once, and
-    /// the next ones after their replies: the server then reads the same number each time, in every run.
+    /// Returns the instructions per command, for commands with one item each. It sends `together` commands at once,
+    /// and the next ones after their replies, so that the server reads the same number each time, in every run.
     fn count(&mut self, command: &str, key: &str, items: Range<u64>, together: u64) -> Result<f64, Failure> {
         let mut client = self.server.client()?;
         let requests: Vec<Requests> = items
@@ -123,7 +123,7 @@ impl Counted {
         if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into()) }
     }
 
-    /// Instructions in the dump that was just asked for; callgrind numbers them from 1 on.
+    /// Returns the instructions in the newest dump; callgrind numbers the dumps from 1.
     fn next_total(&mut self) -> Result<u64, Failure> {
         self.dumps += 1;
         let profile = fs::read_to_string(self.profile.with_extension(self.dumps.to_string()))?;

@@ -1,12 +1,11 @@
-//! The items of the load: always the same, made from numbers.
+//! The items of the load, made from numbers: the same in every run.
 
 use std::io::Write as _;
 
-/// Where the numbers of items that were never added begin.
+/// First number of items that are never added.
 pub(crate) const ABSENT: u64 = 1 << 40;
 
-/// Writes the item with this number: `user:`, twelve digits, and up to 15 more letters, 17 to 32 bytes in
-/// all.
+/// Writes the item with this number: `user:`, twelve digits, and up to 15 more letters, 17 to 32 bytes together.
 pub(crate) fn write(item: &mut Vec<u8>, number: u64) {
     item.clear();
     // Writing to a vector cannot fail.
@@ -16,7 +15,7 @@ pub(crate) fn write(item: &mut Vec<u8>, number: u64) {
     item.extend((0..letters).map(|place| b'a' + u8::try_from(mixed >> (4 * place) & 15).unwrap_or(0)));
 }
 
-/// A number that looks like chance and is the same every time (SplitMix64, Steele, Lea and Flood, 2014).
+/// Returns a pseudo-random number that depends only on `number` (SplitMix64, Steele, Lea and Flood, 2014).
 pub(crate) fn mix(number: u64) -> u64 {
     let mut word = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -24,13 +23,13 @@ pub(crate) fn mix(number: u64) -> u64 {
     word ^ word >> 31
 }
 
-/// Bytes of which every bit is set with a chance of `share_256` in 256.
+/// Returns bytes in which every bit is set with a probability of `share_256` in 256.
 pub(crate) fn noise(bytes: usize, share_256: u8) -> Vec<u8> {
     let mut words = (0u64..).map(mix);
     let mut noise = Vec::with_capacity(bytes + 8);
     while noise.len() < bytes {
-        // From the lowest binary digit of the share to the highest: one halves what is missing to 1, zero to
-        // 0.
+        // From the lowest binary digit of the share to the highest: a one halves the distance to 1, a zero halves the
+        // distance to 0.
         let word = (0..8).fold(0u64, |word, digit| {
             let chance = words.next().unwrap_or(0);
             if share_256 >> digit & 1 == 1 { word | chance } else { word & chance }
@@ -55,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_has_the_asked_share_of_set_bits() {
+    fn noise_has_the_requested_share_of_set_bits() {
         use super::*;
         for share in [0u8, 1, 75, 128, 255] {
             let noise = noise(100_000, share);

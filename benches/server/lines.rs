@@ -1,4 +1,4 @@
-//! Charts of lines over items, as SVG.
+//! Line charts over items, as SVG.
 
 use plotters::prelude::*;
 
@@ -8,7 +8,7 @@ use super::text::{grouped, rounded};
 
 /// One line.
 pub(crate) struct Line {
-    /// Whose it is.
+    /// Name of its series.
     pub(crate) series: String,
     /// Numbers of items, and the value at each.
     pub(crate) points: Vec<(f64, f64)>,
@@ -17,7 +17,7 @@ pub(crate) struct Line {
 /// Height of the picture.
 const HEIGHT: u32 = 380;
 
-/// Lines over items, which are shown in powers of ten; the values begin at zero. A `limit` is a line for itself.
+/// Draws lines over items on a logarithmic scale; the values start at zero. A `limit` has its own line.
 pub(crate) fn lines(
     title: &str,
     unit: &str,

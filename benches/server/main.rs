@@ -1,14 +1,14 @@
-//! What the module costs in a server, beside what others cost, from one run. `make bench` builds what it
-//! needs and starts it; docs/performance.md says how it measures.
+//! Measures the cost of the module in a server, and that of other modules in the same run. `make bench` builds what
+//! it needs and starts it; docs/performance.md describes the method.
 //!
-//! Reads from the environment: `MODULE` and, each optional, `BASELINE` (our module with the files of
-//! benches/baseline in place of its own), `NOOP` (the module of benches/noop.rs), `SERVER`, `PEERS`
-//! (`name=/path/to/module.so argument ... name=...`), `QUICK=1` (small filters and few rounds, to try the program itself),
-//! `ONLY=1-GB,unreserved,instructions,merge,grown` (the work on filters of these sizes, that on filters that nobody reserved,
-//! the instructions of single commands, BF.MERGE of two large filters, the error rates of grown ones, and nothing else), `OUTPUT` (where the results go; default: docs, for a part of the
-//! run the build directory).
+//! Reads from the environment: `MODULE` and, each optional, `BASELINE` (our module with the files of benches/baseline
+//! in place of its own), `NOOP` (the module of benches/noop.rs), `SERVER`, `PEERS` (`name=/path/to/module.so argument
+//! ... name=...`), `QUICK=1` (small filters and few rounds, to try the program itself),
+//! `ONLY=1-GB,unreserved,instructions,merge,grown` (only these parts: filters of the named sizes, filters that were
+//! not reserved, the instructions of single commands, BF.MERGE of two large filters, the error rates of grown
+//! filters), `OUTPUT` (where the results are written; default: docs, or the build directory for a part of the run).
 //!
-//! With `--render` it measures nothing and makes the page and its pictures anew from docs/performance-cells.csv.
+//! With `--render` it measures nothing and writes the page and its pictures again from docs/performance-cells.csv.
 
 #![expect(
     clippy::print_stdout,
@@ -60,7 +60,7 @@ fn main() -> Result<(), Failure> {
     if std::env::args().any(|argument| argument == "--render") {
         return report::render_again(&documents);
     }
-    // Cargo's flag for benchmarks: as a test this program has nothing to do.
+    // Cargo passes this flag to benchmarks; when cargo runs this program as a test it does nothing.
     if !std::env::args().any(|argument| argument == "--bench") {
         return Ok(());
     }
@@ -103,7 +103,7 @@ fn main() -> Result<(), Failure> {
         results.substitutes = substitutes::measure(&plan, first, &mut progress)?;
     }
     (results.cells, results.memory) = cells::measure(&plan, &servers, &series, &mut progress)?;
-    // They hold gigabytes, and the last measurements are of memory.
+    // These servers hold gigabytes, and the last measurements are about memory.
     drop(servers);
     if plan.has_instructions {
         results.instructions = instructions::measure(&plan, &programs, &mut progress)?;
@@ -136,20 +136,21 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Where cargo builds.
+/// Returns the directory in which cargo builds.
 fn target_directory() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("target"), PathBuf::from)
 }
 
-/// Our filters that are reserved for what those hold that nobody reserved.
+/// Our filters that are reserved for the same items as those that were not reserved.
 pub(crate) const RESERVED: &str = "everbloom, reserved";
-/// Formats of others that our module can make, by the words of `bf.format`.
+/// Formats of other modules in which our module can make filters, as values of `bf.format`.
 const FORMATS: [&str; 2] = ["redisbloom", "valkey-bloom"];
 /// The format of the baseline.
 const BASELINE_FORMAT: &str = "redisbloom";
 
-/// One server per module, and the kinds of filter in them. What a module cannot make is left out.
+/// Starts one server per module and returns them with their kinds of filter. A kind that a module cannot make is
+/// omitted.
 fn start(programs: &Programs) -> Result<(Vec<Server>, Vec<Series>), Failure> {
     let launch = |modules: &[&Path]| Launch::new(&programs.server, modules)?.pinned().start();
     let own_modules: Vec<&Path> = [Some(&programs.module), programs.empty_module.as_ref()]
@@ -170,7 +171,7 @@ fn start(programs: &Programs) -> Result<(Vec<Server>, Vec<Series>), Failure> {
         all.push(Series::new(targets::EMPTY, 0, &[], Scope::Nothing("NO")));
     }
     if let Some(baseline) = &programs.baseline {
-        // RedisBloom, whose way it goes, knows nothing of large pages.
+        // RedisBloom, whose method the baseline has, does not request large pages.
         let format = ("bf.format", BASELINE_FORMAT);
         wanted.push(Series::new(targets::BASELINE, servers.len(), &[format, SMALL_PAGES], Scope::All));
         let large =
@@ -184,7 +185,7 @@ fn start(programs: &Programs) -> Result<(Vec<Server>, Vec<Series>), Failure> {
     };
     wanted.retain(can_make);
     if wanted.is_empty() {
-        // Somebody else's module in the place of ours.
+        // Another module in the place of ours.
         wanted.push(Series::new("everbloom", 0, &[], Scope::All));
     }
     all.splice(0..0, wanted);

@@ -1,4 +1,4 @@
-//! How long BF.MERGE of two large filters keeps the main thread.
+//! Measures for how long BF.MERGE of two large filters occupies the main thread.
 
 use super::big::{Fact, main_thread_ms};
 use super::failure::Failure;
@@ -9,10 +9,10 @@ use super::progress::Progress;
 use super::sample::Samples;
 use super::series::{Scope, Series, Size};
 
-/// Bits of both filters that are to be merged in a second, in bytes.
+/// Target for the size of both filters that are merged in a second, in bytes.
 const AIM_BYTES_PER_SECOND: f64 = 5e9;
 
-/// Merges two filters that are half full into one that is full, in a server of its own.
+/// Merges two half-full filters in their own server.
 pub(crate) fn measure(
     plan: &Plan,
     programs: &Programs,
@@ -28,7 +28,7 @@ pub(crate) fn measure(
     let mut milliseconds = Samples::default();
     for round in 0..plan.rounds {
         progress.step(&format!("merge: round {}", round + 1));
-        // A filter that holds the other already is found to, and not merged again.
+        // A destination that already contains the other filter would not be merged again.
         client.say(&format!("COPY {one} dest"))?;
         milliseconds.push(main_thread_ms(&mut client, "bf.merge", "BF.MERGE dest other")?);
         client.say("UNLINK dest")?;

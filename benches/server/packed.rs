@@ -1,4 +1,5 @@
-//! Items packed into one argument beside the same items as arguments: items per second of the server's processor.
+//! Compares items packed into one argument with the same items as arguments: items per second of the server's
+//! processor.
 
 use std::fs;
 
@@ -15,7 +16,7 @@ use super::series::{SMALL, Scope, Series, Size};
 
 /// Items per command.
 const BATCH: usize = 1000;
-/// Bytes of an item: FIXED wants all of one length, and the others get the same.
+/// Bytes of an item: FIXED needs items of one length, and the others get the same items.
 const ITEM_BYTES: usize = 24;
 
 /// What is done with the items.
@@ -27,13 +28,13 @@ enum Work {
 }
 
 impl Work {
-    /// The command for items that are arguments, and the one for packed items.
+    /// Returns the command for items as arguments, and the one for packed items.
     const fn commands(self) -> [&'static str; 2] {
         if matches!(self, Self::Add) { ["BF.MADD", "BF.BULKADD"] } else { ["BF.MEXISTS", "BF.BULKEXISTS"] }
     }
 }
 
-/// A way to hand items over.
+/// A way to pass items.
 #[derive(Clone, Copy, PartialEq)]
 enum Packing {
     Arguments,
@@ -62,7 +63,7 @@ pub(crate) fn steps(plan: &Plan) -> usize {
     plan.rounds + 1
 }
 
-/// Measures a small and a large filter, in a server of their own.
+/// Measures a small and a large filter, each in its own server.
 pub(crate) fn measure(
     plan: &Plan,
     programs: &Programs,
@@ -119,7 +120,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Time of the server's main thread per item, in nanoseconds.
+    /// Returns the time of the server's main thread per item, in nanoseconds.
     fn ns_per_item(&mut self, size: &Size, work: Work, packing: Packing) -> Result<f64, Failure> {
         let mut key = self.key.clone();
         let mut client = self.server.client()?;
@@ -154,7 +155,7 @@ impl Bench {
         Ok(spent as f64 / count as f64)
     }
 
-    /// What the server's main thread has run so far, by the kernel's account.
+    /// Returns the time for which the server's main thread has run, as the kernel reports it.
     fn main_thread_ns(&self) -> Result<u64, Failure> {
         let id = self.server.process();
         let text = fs::read_to_string(format!("/proc/{id}/task/{id}/schedstat"))?;

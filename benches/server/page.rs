@@ -1,4 +1,4 @@
-//! The page docs/performance.md: tables made from the cells, put between the marks that stand there for them.
+//! Writes docs/performance.md: tables made from the cells replace the text between their marks.
 
 use super::RESERVED;
 use super::failure::Failure;
@@ -7,7 +7,7 @@ use super::series::UNRESERVED;
 use super::text::{number, shown, table};
 use super::versus;
 
-/// The page, made from what it was.
+/// Returns the page, made from its present text.
 pub(crate) fn written(template: &str, record: &Record, elsewhere: &Record) -> Result<String, Failure> {
     let sections = [
         ("machine", machines(record)),
@@ -28,7 +28,7 @@ pub(crate) fn written(template: &str, record: &Record, elsewhere: &Record) -> Re
     Ok(page)
 }
 
-/// What stands between the marks of that name is replaced.
+/// Replaces the text between the marks of that name.
 fn replaced(text: &str, name: &str, section: &str) -> Result<String, Failure> {
     let begin = format!("<!-- measured: {name} -->\n");
     let missing = || format!("performance.md lacks the marks of '{name}'");
@@ -42,7 +42,8 @@ fn percent(row: Option<&Row>) -> String {
     row.and_then(Row::number).map_or("-".to_owned(), digits)
 }
 
-/// Where the parts were measured: one line for all of them, or one for those that differ.
+/// Returns where the parts were measured: one line if all were measured on the same machine, else one for each
+/// machine.
 fn machines(record: &Record) -> String {
     let mut lines = String::new();
     let machines = record.distinct(MACHINE, |row| &row.value);
@@ -55,7 +56,7 @@ fn machines(record: &Record) -> String {
     lines
 }
 
-/// Time per item of the kinds of filter, in small ones and in large ones.
+/// Returns the table of the time per item of the kinds of filter, for small and large filters.
 fn kind_table(record: &Record) -> String {
     let kinds = ["everbloom", "redisbloom format", "valkey-bloom format", "baseline"];
     let mut rows = Vec::new();
@@ -71,7 +72,7 @@ fn kind_table(record: &Record) -> String {
     table(&[["filter", "items per command", "work"].as_slice(), &kinds].concat(), rows)
 }
 
-/// Memory and time per item of filters that nobody reserved, beside those of filters that were reserved.
+/// Returns the table of memory and time per item of filters that were not reserved, with filters that were reserved.
 fn unreserved_table(record: &Record) -> String {
     let kinds = ["everbloom", RESERVED, "redisbloom format", "valkey-bloom format"];
     let mut rows = Vec::new();
@@ -209,7 +210,7 @@ fn instruction_table(record: &Record) -> String {
     table(&columns, rows)
 }
 
-/// How many aims are met, and those that are not, the ones of a kind in one row.
+/// Returns the number of aims that are met, and the aims that are not, those of a kind in one row.
 fn aim_table(record: &Record) -> String {
     let (mut met, mut unknown) = (0, 0);
     let mut missed: Vec<[String; 4]> = Vec::new();
@@ -243,7 +244,7 @@ fn aim_table(record: &Record) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn only_what_stands_between_the_marks_is_replaced() {
+    fn only_text_between_the_marks_is_replaced() {
         use super::*;
         let text = "a\n<!-- measured: x -->\nold\n<!-- end -->\nb\n<!-- measured: y -->\n<!-- end -->\nc\n";
         let new = replaced(text, "x", "new\n").unwrap();
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn missed_aims_of_a_kind_stand_in_one_row() {
+    fn missed_aims_of_a_kind_share_a_row() {
         use super::*;
         let text = "part,what,per_command,kind,quantity,value,deviation,unit,at_most\n\
                     aims,\"a / b: 1 GB, 1 per command, add\",,,,0.9,,time,0.8\n\

@@ -1,4 +1,4 @@
-//! The pictures of docs/charts, by file name.
+//! Makes the pictures of docs/charts, with their file names.
 
 use super::bars::{Bar, Group, bars};
 use super::failure::Failure;
@@ -7,7 +7,7 @@ use super::lines::{Line, lines};
 use super::record::{Record, Row};
 use super::versus;
 
-/// All pictures.
+/// Returns all pictures.
 pub(crate) fn all(record: &Record, elsewhere: &Record) -> Result<Vec<(&'static str, String)>, Failure> {
     let time = "server time per item, ns";
     let mut pictures = Vec::new();
@@ -53,7 +53,7 @@ fn substitutes(record: &Record) -> Vec<Group> {
     groups
 }
 
-/// By the sizes themselves: nothing is measured.
+/// Draws the memory of filters, computed from their sizes.
 fn memory() -> Result<String, Failure> {
     let mut curves: Vec<Line> = grown::sizes()?.iter().map(line).collect();
     curves.push(line(&grown::reserved_sizes()?));
@@ -79,7 +79,7 @@ fn error_rate(record: &Record) -> Result<String, Failure> {
     lines(title, "absent items that are found, %", &curves, Some(("promised", 1.0)))
 }
 
-/// One filter over a window of time beside what else remembers its items.
+/// Returns one filter over a window of time and the other ways to remember its items.
 fn windows(elsewhere: &Record, quantity: &str) -> Vec<Group> {
     let group = |what: &str| {
         let rows = elsewhere.part("window").filter(|row| row.what == what && row.quantity == quantity);
@@ -114,7 +114,7 @@ mod tests {
                         tag.split_once(&format!(" {name}=\"")).or(tag.split_once(&format!("{name}=\"")));
                     value.and_then(|(_, rest)| rest.split_once('"')).map_or("", |(value, _)| value)
                 };
-                // Wider than the letters of most fonts are.
+                // A width per letter that is larger than in most fonts.
                 let width = 0.6 * value("font-size").parse::<f64>().unwrap() * content.chars().count() as f64;
                 let x: f64 = value("x").parse().unwrap();
                 let (from, to) = match value("text-anchor") {

@@ -1,4 +1,4 @@
-//! What a run measures, and with which programs.
+//! What a run measures, and the programs for it.
 
 use std::path::PathBuf;
 
@@ -8,43 +8,43 @@ use super::series::{SMALL, Size, UNRESERVED};
 
 /// How much is measured.
 pub(crate) struct Plan {
-    /// Whether this only tries the program.
+    /// Whether this run only tests the program.
     pub(crate) is_quick: bool,
-    /// Whether all is measured, and not only some of the work on filters.
+    /// Whether everything is measured, and not only some of the work on filters.
     pub(crate) is_whole: bool,
     /// Whether instructions are counted.
     pub(crate) has_instructions: bool,
-    /// Whether the error rates of grown filters are.
+    /// Whether the error rates of grown filters are measured.
     pub(crate) has_grown: bool,
     /// Whether the merge of large filters is measured.
     pub(crate) has_merge: bool,
-    /// Whether packed batches are.
+    /// Whether packed batches are measured.
     pub(crate) has_packed: bool,
-    /// Times that everything is measured, in turns.
+    /// Number of rounds; each measures everything once.
     pub(crate) rounds: usize,
     /// The filters.
     pub(crate) sizes: Vec<Size>,
-    /// The filter of the measurements of saving and loading.
+    /// The filter for the measurements of saving and loading.
     pub(crate) big: Size,
     /// Items of filters that are filled to their capacity.
     pub(crate) full_items: u64,
-    /// False positives that an error rate is measured by, at least.
+    /// Least number of false positives for the measurement of an error rate.
     pub(crate) full_mistakes: f64,
-    /// Items asked for, at most, to measure an error rate.
+    /// Most items looked up for the measurement of an error rate.
     pub(crate) full_probes_max: u64,
-    /// Items that the ways without a module hold, at most.
+    /// Most items in the ways without a module.
     pub(crate) substitute_items_max: u64,
-    /// Absent items that they are asked for.
+    /// Absent items that are looked up in these.
     pub(crate) substitute_probes: u64,
     /// Commands whose instructions are counted.
     pub(crate) instruction_commands: u64,
     /// Items added to a large empty filter.
     pub(crate) first_adds: u64,
-    /// Items that filters grow to whose error rate is measured.
+    /// Number of items to which filters grow whose error rate is measured.
     pub(crate) grown_items: u64,
-    /// How many of them, of each kind.
+    /// Number of such filters of each kind.
     pub(crate) grown_filters: u64,
-    /// Absent items that each is asked for whenever it is full.
+    /// Absent items that are looked up in each of them each time it is full.
     pub(crate) grown_probes: u64,
 }
 
@@ -83,7 +83,7 @@ impl Plan {
         }
     }
 
-    /// The same with everything small.
+    /// Returns the same plan with small numbers.
     pub(crate) fn quick() -> Self {
         let full = Self::full();
         let shrink = |size: &Size| Size { bytes: size.bytes >> 6, known: size.known.min(20_000), ..*size };
@@ -110,8 +110,8 @@ impl Plan {
         }
     }
 
-    /// Only the work on filters of these sizes or on all `unreserved` ones, or only the `instructions`, the `merge`, the
-    /// `packed` batches or the `grown` ones.
+    /// Limits the plan to the work on filters of the named sizes or on all `unreserved` ones, or to the
+    /// `instructions`, the `merge`, the `packed` batches or the `grown` filters.
     pub(crate) fn only(mut self, names: &str) -> Self {
         let is_named = |part: &str| names.split(',').any(|name| name == part);
         self.is_whole = false;
@@ -130,13 +130,13 @@ impl Plan {
     }
 }
 
-/// The programs and modules of this run.
+/// The programs and modules of a run.
 pub(crate) struct Programs {
     /// The server.
     pub(crate) server: String,
     /// Our module.
     pub(crate) module: PathBuf,
-    /// Our module with filters of RedisBloom's kind probed as RedisBloom does.
+    /// Our module with the probing of RedisBloom for filters of RedisBloom's kind.
     pub(crate) baseline: Option<PathBuf>,
     /// A module whose commands do nothing.
     pub(crate) empty_module: Option<PathBuf>,
@@ -147,23 +147,23 @@ pub(crate) struct Programs {
 /// Another module with BF commands.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Peer {
-    /// What the tables call it.
+    /// Its name in the tables.
     pub(crate) name: String,
     /// Its file.
     pub(crate) module: PathBuf,
-    /// What it is loaded with.
+    /// Its load arguments.
     pub(crate) arguments: Vec<String>,
 }
 
 impl Peer {
-    /// Its file without the way there, and its load arguments.
+    /// Returns the name of its file without the directory, and its load arguments.
     pub(crate) fn shown(&self) -> String {
         let file = self.module.file_name().unwrap_or_default().to_string_lossy();
         [file.as_ref(), &self.arguments.join(" ")].join(" ").trim().to_owned()
     }
 
-    /// Reads `name=/path/to/module.so argument ... name=...`: a word whose part behind the first `=` is a path,
-    /// absolute or from `.` on, begins a peer; the words up to the next one are its load arguments.
+    /// Reads `name=/path/to/module.so argument ... name=...`: a word with a path after its first `=`, absolute or
+    /// starting with `.`, begins a peer. The words up to the next peer are its load arguments.
     fn all(words: &str) -> Result<Vec<Self>, Failure> {
         let mut peers: Vec<Self> = Vec::new();
         for word in words.split_whitespace() {
@@ -211,7 +211,7 @@ impl Programs {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn words_behind_a_peer_are_its_load_arguments() {
+    fn words_after_a_peer_are_its_load_arguments() {
         use super::*;
         let peers = Peer::all("redisbloom=/x/redisbloom.so INITIAL_SIZE 1000 a=b valkey=../y.so").unwrap();
         let peer = |name: &str, module: &str, arguments: &[&str]| Peer {

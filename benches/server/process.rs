@@ -1,4 +1,4 @@
-//! A server process under measurement: how it is started, what the system says of its memory, how it ends.
+//! Starts and stops the measured server processes, and reads their memory from the system.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,24 +11,24 @@ use tempfile::TempDir;
 use super::client::Client;
 use super::failure::Failure;
 
-/// Longest time from start to the first reply, a data set of gigabytes to be loaded included.
+/// Longest time from the start to the first reply, including the time to load gigabytes of data.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A server that is about to be started.
+/// The settings of a server before its start.
 #[derive(Clone)]
 pub(crate) struct Launch {
-    /// The server's program, after what it runs under.
+    /// The command that starts the server: its program, or another program that runs it.
     pub(crate) command: Vec<String>,
     /// Modules to load.
     pub(crate) modules: Vec<PathBuf>,
-    /// Load arguments of the last of them.
+    /// Load arguments of the last module.
     pub(crate) arguments: Vec<String>,
-    /// Where it keeps its data and its log.
+    /// The directory of its data and its log.
     pub(crate) directory: Rc<TempDir>,
 }
 
 impl Launch {
-    /// A server with one module in a directory of its own.
+    /// Returns the settings of a server with one module in its own directory.
     pub(crate) fn new(server: &str, modules: &[&Path]) -> Result<Self, Failure> {
         Ok(Self {
             command: vec![server.to_owned()],
@@ -44,14 +44,14 @@ impl Launch {
         self
     }
 
-    /// Lets the server run under another program.
+    /// Starts the server with another program, such as callgrind.
     pub(crate) fn under(mut self, program: &[&str]) -> Self {
         let wrapper = program.iter().map(|word| (*word).to_owned());
         self.command.splice(0..0, wrapper);
         self
     }
 
-    /// Keeps the server on the second processor, where there are two and `taskset` is there to do it.
+    /// Pins the server to the second processor, if there are two and `taskset` is installed.
     pub(crate) fn pinned(self) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         if processors > 1 && on_path("taskset").is_some() {
@@ -61,18 +61,18 @@ impl Launch {
         }
     }
 
-    /// Starts the server and waits until it replies, its data loaded.
+    /// Starts the server and waits until it has loaded its data and replies.
     pub(crate) fn start(&self) -> Result<Server, Failure> {
         let directory = self.directory.path();
         let socket = directory.join("socket");
-        // A restart in the same directory must not take the socket of the server before for its own.
+        // After a restart in the same directory the socket of the previous server must not be used.
         let _ = fs::remove_file(&socket);
         let (program, arguments) = self.command.split_first().ok_or("no server")?;
         let mut command = Command::new(program);
         command.args(arguments).args(["--port", "0", "--save", "", "--daemonize", "no", "--hz", "1"]);
         command.args(["--unixsocket", text(&socket)?, "--dir", text(directory)?]);
         command.args(["--logfile", text(&directory.join("log"))?]);
-        // Large filters are transferred in one string.
+        // A large filter is one long string.
         command.args(["--proto-max-bulk-len", "8gb", "--client-query-buffer-limit", "16gb"]);
         command.args(["--rdbcompression", "no", "--enable-debug-command", "yes"]);
         for module in &self.modules {
@@ -93,46 +93,46 @@ impl Launch {
     }
 }
 
-/// A running server; dropping it kills the process.
+/// A running server; its process is killed when it is dropped.
 pub(crate) struct Server {
     child: Child,
     socket: PathBuf,
-    /// From its start to its first reply.
+    /// Time from its start to its first reply.
     pub(crate) start_time: Duration,
     launch: Launch,
 }
 
 impl Server {
-    /// The socket it listens on.
+    /// Returns the path of its socket.
     pub(crate) fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// A new connection.
+    /// Opens a new connection.
     pub(crate) fn client(&self) -> Result<Client, Failure> {
         Client::connect(&self.socket)
     }
 
-    /// Its process.
+    /// Returns its process number.
     pub(crate) fn process(&self) -> u32 {
         self.child.id()
     }
 
-    /// A process that it has forked and that is still there.
+    /// Returns the number of a child process that is still running.
     pub(crate) fn forked(&self) -> Option<u32> {
         let id = self.process();
         let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).ok()?;
         children.split_whitespace().next()?.parse().ok()
     }
 
-    /// The end of its log.
+    /// Returns the end of its log.
     pub(crate) fn log(&self) -> String {
         let log = fs::read_to_string(self.launch.directory.path().join("log")).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
         lines.get(lines.len().saturating_sub(15)..).unwrap_or_default().join("\n")
     }
 
-    /// Ends it as a user would, and waits for its end.
+    /// Shuts the server down as a user would, and waits for its end.
     pub(crate) fn shut_down(mut self) -> Result<(), Failure> {
         // The server closes the connection instead of replying.
         let _ = self.client()?.say("SHUTDOWN NOSAVE");
@@ -148,8 +148,8 @@ impl Drop for Server {
     }
 }
 
-/// A field of the memory of a process, in bytes: `VmHWM` and `VmRSS` of its status, `Private_Dirty` of its
-/// pages.
+/// Returns a field of the memory of a process, in bytes: `VmHWM` and `VmRSS` from its status, `Private_Dirty` from
+/// the list of its pages.
 pub(crate) fn memory_bytes(process: u32, field: &str) -> Option<u64> {
     let file = if field.starts_with("Vm") { "status" } else { "smaps_rollup" };
     let text = fs::read_to_string(format!("/proc/{process}/{file}")).ok()?;
@@ -158,12 +158,12 @@ pub(crate) fn memory_bytes(process: u32, field: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Resets the highest memory use, so that `VmHWM` gives that of what comes next.
+/// Resets the highest memory use, so that `VmHWM` starts again.
 pub(crate) fn reset_peak(process: u32) -> Result<(), Failure> {
     Ok(fs::write(format!("/proc/{process}/clear_refs"), "5")?)
 }
 
-/// A program on the PATH.
+/// Returns the path of a program on the PATH.
 pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH")?).map(|dir| dir.join(name)).find(|path| path.is_file())
 }

@@ -1,14 +1,14 @@
-//! How far the run has come, on standard error.
+//! Shows the progress of a run on standard error.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Longest silence where nobody watches a terminal.
+/// Longest time without a line if standard error is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(15);
-/// Characters of the bar.
+/// Width of the bar in characters.
 const WIDTH: usize = 30;
 
-/// A bar on a terminal; elsewhere a line now and then.
+/// A bar on a terminal; otherwise a line from time to time.
 pub(crate) struct Progress {
     steps: usize,
     done: usize,
@@ -22,7 +22,7 @@ impl Progress {
         Self { steps, done: 0, started: Instant::now(), last_line: None }
     }
 
-    /// The next step begins.
+    /// Shows that the next step begins.
     pub(crate) fn step(&mut self, what: &str) {
         let share = self.done.min(self.steps) * WIDTH / self.steps.max(1);
         let bar = format!("{}{}", "#".repeat(share), ".".repeat(WIDTH - share));
@@ -39,13 +39,13 @@ impl Progress {
         }
     }
 
-    /// Something that must not be overlooked, on a line of its own.
+    /// Shows an important text on its own line.
     pub(crate) fn say(&self, line: &str) {
         let clear = if std::io::stderr().is_terminal() { "\r\x1b[K" } else { "" };
         let _ = writeln!(std::io::stderr(), "{clear}{line}");
     }
 
-    /// The last line.
+    /// Shows the end of the run.
     pub(crate) fn end(mut self) {
         self.done = self.steps;
         self.last_line = None;

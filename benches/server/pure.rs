@@ -1,10 +1,10 @@
-//! What the benchmark of the pure modules has left behind.
+//! Reads the results of the benchmark of the pure modules.
 
 use std::path::Path;
 
 /// One benchmark of the pure modules.
 pub(crate) struct Pure {
-    /// What was done.
+    /// Its name in the tables.
     pub(crate) what: String,
     /// Time per item, in nanoseconds: the median and the median distance from it.
     pub(crate) item_ns: (f64, f64),
@@ -19,7 +19,7 @@ const BENCHMARKS: [(&str, &[&str], &[&str], f64); 4] = [
 ];
 const LAYOUTS: &[&str] = &["scattered", "paged", "paged_1e-6"];
 
-/// Everything that was measured; nothing where that benchmark has not run.
+/// Returns everything that was measured; nothing if that benchmark was not run.
 pub(crate) fn read(directory: &Path) -> Vec<Pure> {
     let mut found = Vec::new();
     for (group, functions, parameters, items) in BENCHMARKS {
@@ -38,7 +38,7 @@ pub(crate) fn read(directory: &Path) -> Vec<Pure> {
     found
 }
 
-/// The point estimate of a statistic in criterion's file.
+/// Returns the point estimate of a statistic in criterion's file.
 fn estimate(text: &str, statistic: &str) -> Option<f64> {
     let estimates: serde_json::Value = serde_json::from_str(text).ok()?;
     estimates.pointer(&format!("/{statistic}/point_estimate"))?.as_f64()

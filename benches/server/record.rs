@@ -1,33 +1,33 @@
-//! The cells: every measured number by itself, as docs/performance-cells.csv keeps them. The page and its pictures are
-//! made from them alone.
+//! The cells: every measured number, as docs/performance-cells.csv contains them. The page and its pictures are made
+//! only from them.
 
 use super::failure::Failure;
 
-/// One measured number, or a text that says where the numbers of a part come from.
+/// One measured number, or a text that says where the numbers of a part were measured.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Row {
-    /// What it is part of: a size of filter, or another section of the page.
+    /// Its part: a size of filter, or another section of the page.
     pub(crate) part: String,
-    /// What was done or counted.
+    /// The work or the measured thing.
     pub(crate) what: String,
-    /// Items per command, where it is about commands.
+    /// Items per command, if it is about commands.
     pub(crate) per_command: Option<usize>,
-    /// Kind of filter, where there are several.
+    /// Kind of filter, if there are several.
     pub(crate) kind: String,
-    /// Which quantity.
+    /// Name of the quantity.
     pub(crate) quantity: String,
-    /// Its value: the median of the rounds where there were several.
+    /// Its value: the median if there were several rounds.
     pub(crate) value: String,
-    /// The median distance from that.
+    /// The median distance from the median.
     pub(crate) deviation: Option<f64>,
-    /// Unit of both and of the aim.
+    /// Unit of value, deviation and aim.
     pub(crate) unit: String,
-    /// What was aimed at, where something was.
+    /// The aim, if there is one.
     pub(crate) at_most: Option<f64>,
 }
 
 impl Row {
-    /// The value as a number.
+    /// Returns the value as a number.
     pub(crate) fn number(&self) -> Option<f64> {
         self.value.parse().ok()
     }
@@ -42,7 +42,7 @@ impl Row {
     }
 }
 
-/// Part of the rows that say where and how a part was measured; `what` is that part.
+/// Part of the rows that say where and how the part `what` was measured.
 pub(crate) const MACHINE: &str = "machine";
 
 /// All cells.
@@ -50,13 +50,13 @@ pub(crate) const MACHINE: &str = "machine";
 pub(crate) struct Record(Vec<Row>);
 
 impl Record {
-    /// Reads the file's text.
+    /// Reads the text of the file.
     pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
         let mut reader = csv::Reader::from_reader(text.as_bytes());
         Ok(Self(reader.deserialize().collect::<Result<_, _>>()?))
     }
 
-    /// The file's text.
+    /// Returns the text of the file.
     pub(crate) fn text(&self) -> Result<String, Failure> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         self.0.iter().try_for_each(|row| writer.serialize(row))?;
@@ -68,7 +68,7 @@ impl Record {
         self.0.push(row);
     }
 
-    /// Sets the rows of `newer` in the places of those here, and after them where there are none.
+    /// Replaces rows by those of `newer` for the same cells, and adds the other rows of `newer` after them.
     pub(crate) fn overwrite(&mut self, newer: Self) {
         for row in newer.0 {
             match self.0.iter_mut().find(|old| old.has_place_of(&row)) {
@@ -78,12 +78,12 @@ impl Record {
         }
     }
 
-    /// The rows of a part.
+    /// Returns the rows of a part.
     pub(crate) fn part(&self, part: &str) -> impl Iterator<Item = &Row> {
         self.0.iter().filter(move |row| row.part == part)
     }
 
-    /// One cell.
+    /// Returns one cell.
     pub(crate) fn cell(
         &self,
         part: &str,
@@ -97,7 +97,7 @@ impl Record {
         })
     }
 
-    /// Different values of a column in a part, in order.
+    /// Returns the different values of a column in a part, in order.
     pub(crate) fn distinct(&self, part: &str, column: fn(&Row) -> &str) -> Vec<&str> {
         let mut values = Vec::new();
         for value in self.part(part).map(column) {
@@ -112,7 +112,7 @@ impl Record {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_record_is_read_as_it_was_written_and_a_newer_one_replaces_what_it_measured() {
+    fn a_record_is_read_as_written_and_overwritten_by_a_newer_one() {
         use super::*;
         let row = |what: &str, value: &str| Row {
             part: "1 GB".to_owned(),

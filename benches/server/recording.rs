@@ -1,4 +1,4 @@
-//! What a run has measured, cell by cell.
+//! Makes cells of the results of a run.
 
 use super::cells::{Place, work_on};
 use super::plan::Plan;
@@ -7,10 +7,10 @@ use super::results::Results;
 use super::sample::Samples;
 use super::targets;
 
-/// Part of the rows that say which modules of others were measured, and with which load arguments.
+/// Part of the rows that say which other modules were measured, and their load arguments.
 pub(crate) const PEERS: &str = "peers";
 
-/// All cells of a run.
+/// Returns all cells of a run.
 pub(crate) fn record(plan: &Plan, results: &Results) -> Record {
     let mut rows = Vec::new();
     for (name, module) in &results.peers {
@@ -68,7 +68,7 @@ pub(crate) fn record(plan: &Plan, results: &Results) -> Record {
         });
     }
     for target in targets::all(results) {
-        // A part of a run leaves alone what it does not measure.
+        // A partial run does not change the cells that it does not measure.
         if target.measured.is_some() || plan.is_whole {
             rows.push(Row {
                 value: target.measured.map(digits).unwrap_or_default(),
@@ -81,7 +81,7 @@ pub(crate) fn record(plan: &Plan, results: &Results) -> Record {
     let mut record = Record::default();
     let mut parts: Vec<&str> = Vec::new();
     for row in &rows {
-        // Error rates are the same everywhere; the aims are about the other parts.
+        // Error rates are the same on every machine; the aims belong to the other parts.
         if !parts.contains(&row.part.as_str()) && !["grown", "aims", PEERS].contains(&row.part.as_str()) {
             parts.push(&row.part);
         }
@@ -96,7 +96,7 @@ pub(crate) fn record(plan: &Plan, results: &Results) -> Record {
     record
 }
 
-/// Work on filters, in the order of the plan.
+/// Adds the rows of the work on filters, in the order of the plan.
 fn work(plan: &Plan, results: &Results, rows: &mut Vec<Row>) {
     for size in &plan.sizes {
         rows.extend(results.memory.iter().filter(|memory| memory.size == size.name).map(|memory| Row {
@@ -128,7 +128,7 @@ fn row(part: &str, what: &str, quantity: &str) -> Row {
     Row { part: part.to_owned(), what: what.to_owned(), quantity: quantity.to_owned(), ..Row::default() }
 }
 
-/// With five digits, which is more than any measurement here repeats.
+/// Returns the value rounded to five digits, which is more than any measurement here repeats.
 fn rounded(value: f64) -> f64 {
     format!("{value:.4e}").parse().unwrap_or(value)
 }

@@ -1,4 +1,4 @@
-//! Where a run was made, and how its cells and what is made from them are written.
+//! Describes where a run was made, and writes its cells and what is made from them.
 
 use std::fs;
 use std::path::Path;
@@ -11,14 +11,14 @@ use super::record::Record;
 use super::recording;
 use super::results::Results;
 
-/// The cells of the last whole run, beside the page.
+/// File of the cells of the last whole run, next to the page.
 pub(crate) const CELLS: &str = "performance-cells.csv";
-/// Cells that this program does not measure, and where they come from.
+/// File of the cells that this program does not measure, with their origin.
 const ELSEWHERE: &str = "performance-elsewhere.csv";
 /// The page, which is its own template.
 const PAGE: &str = "performance.md";
 
-/// Processor, memory, kernel and server, in a line.
+/// Returns processor, memory, kernel and server in one line.
 pub(crate) fn machine(server: &Server) -> Result<String, Failure> {
     let cpu = fs::read_to_string("/proc/cpuinfo")?;
     let model = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("unknown");
@@ -29,7 +29,7 @@ pub(crate) fn machine(server: &Server) -> Result<String, Failure> {
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease")?;
     let huge_pages = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
     let info = server.client()?.info("server")?;
-    // Valkey also calls itself a Redis of the version that it is compatible with.
+    // Valkey also reports the Redis version with which it is compatible.
     let version = match info.field("valkey_version") {
         Ok(version) => format!("Valkey {version}"),
         Err(_) => format!("Redis {}", info.field("redis_version")?),
@@ -42,8 +42,8 @@ pub(crate) fn machine(server: &Server) -> Result<String, Failure> {
     ))
 }
 
-/// Writes the cells of a run into `output`, with the page and the pictures that they make. What only a part of a run
-/// did not measure is taken from `documents`.
+/// Writes the cells of a run, the page and the pictures into `output`. Cells that a partial run did not measure are
+/// taken from `documents`.
 pub(crate) fn write(plan: &Plan, results: &Results, documents: &Path, output: &Path) -> Result<(), Failure> {
     let mut record = Record::default();
     if !plan.is_whole {
@@ -55,7 +55,7 @@ pub(crate) fn write(plan: &Plan, results: &Results, documents: &Path, output: &P
     render(&record, documents, output)
 }
 
-/// Makes the page and the pictures anew from the cells in `documents`.
+/// Writes the page and the pictures again from the cells in `documents`.
 pub(crate) fn render_again(documents: &Path) -> Result<(), Failure> {
     render(&Record::parse(&fs::read_to_string(documents.join(CELLS))?)?, documents, documents)
 }
@@ -68,7 +68,7 @@ fn render(record: &Record, documents: &Path, output: &Path) -> Result<(), Failur
     Ok(())
 }
 
-/// Names and texts of the page and the pictures.
+/// Returns names and texts of the page and the pictures.
 fn rendered(record: &Record, documents: &Path) -> Result<Vec<(String, String)>, Failure> {
     let elsewhere = Record::parse(&fs::read_to_string(documents.join(ELSEWHERE))?)?;
     let page = page::written(&fs::read_to_string(documents.join(PAGE))?, record, &elsewhere)?;
@@ -82,7 +82,7 @@ fn rendered(record: &Record, documents: &Path) -> Result<Vec<(String, String)>, 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_page_and_its_pictures_are_what_the_cells_say() {
+    fn page_and_pictures_match_the_cells() {
         use super::*;
         let documents = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
         let record = Record::parse(&fs::read_to_string(documents.join(CELLS)).unwrap()).unwrap();

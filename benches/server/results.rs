@@ -10,21 +10,21 @@ use super::substitutes::Substitute;
 /// Everything that one run has measured.
 #[derive(Default)]
 pub(crate) struct Results {
-    /// One line about where.
+    /// Line that says where it was measured.
     pub(crate) machine: String,
     /// Full filters.
     pub(crate) full: Vec<Full>,
-    /// Ways without a module.
+    /// Ways to remember items without a module.
     pub(crate) substitutes: Vec<Substitute>,
     /// Work on filters.
     pub(crate) cells: Cells,
-    /// Memory of the filters that nobody reserved.
+    /// Memory of the filters that were not reserved.
     pub(crate) memory: Vec<Memory>,
-    /// Instructions per command, where they could be counted.
+    /// Instructions per command, if they could be counted.
     pub(crate) instructions: Option<Vec<Instructions>>,
     /// The pure modules.
     pub(crate) pure: Vec<Pure>,
-    /// A large filter in a server of its own.
+    /// Measurements of a large filter in its own server.
     pub(crate) facts: Vec<Fact>,
     /// The merge of two large filters.
     pub(crate) merge: Vec<Fact>,

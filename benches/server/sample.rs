@@ -1,4 +1,4 @@
-//! Samples of one quantity, and the numbers that stand for them.
+//! Samples of one quantity, and their statistics.
 
 /// Values of one quantity, one per round.
 #[derive(Clone, Debug, Default)]
@@ -10,23 +10,23 @@ impl Samples {
         self.0.push(value);
     }
 
-    /// The middle value; not a number where there is none.
+    /// Returns the median; not a number if there is no value.
     pub(crate) fn median(&self) -> f64 {
         median(self.0.clone())
     }
 
-    /// The least value and the greatest.
+    /// Returns the least and the greatest value.
     pub(crate) fn range(&self) -> [f64; 2] {
         [self.0.iter().copied().fold(f64::NAN, f64::min), self.0.iter().copied().fold(f64::NAN, f64::max)]
     }
 
-    /// The median distance from the median: what a typical round is off by.
+    /// Returns the median distance from the median: the typical deviation of a round.
     pub(crate) fn deviation(&self) -> f64 {
         let median = self.median();
         self::median(self.0.iter().map(|value| (value - median).abs()).collect())
     }
 
-    /// The median over the rounds of what `self` is, divided by what `base` was in the same round.
+    /// Returns the median over the rounds of the value divided by the value of `base` in the same round.
     pub(crate) fn ratio(&self, base: &Self) -> f64 {
         median(self.0.iter().zip(&base.0).map(|(value, base)| value / base).collect())
     }
@@ -52,7 +52,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_middle_and_how_far_the_rest_is_from_it() {
+    fn samples_have_a_median_a_range_and_a_deviation() {
         use super::*;
         let samples: Samples = [5.0, 1.0, 9.0, 4.0].into_iter().collect();
         assert_eq!((samples.median(), samples.deviation()), (4.5, 2.0));

@@ -1,4 +1,5 @@
-//! What people do without a module: bits of a string set by a script or one by one, a set, a key per item.
+//! Measures ways to remember items without a module: bits of a string set by a script or one by one, a set, a key per
+//! item.
 
 use everbloom::bloom::hash::murmur3::hash128;
 
@@ -14,8 +15,7 @@ use super::sample::Samples;
 const BITMAP_BITS: u64 = 1 << 23;
 /// Sets the bits whose positions are the arguments.
 const SET_SCRIPT: &str = "for i = 1, #ARGV do redis.call('SETBIT', KEYS[1], ARGV[i], 1) end";
-/// Returns 1 if the bits whose positions are the arguments are all set, and ends at the first one that is
-/// not.
+/// Returns 1 if all bits whose positions are the arguments are set, and stops at the first clear one.
 const GET_SCRIPT: &str =
     "for i = 1, #ARGV do if redis.call('GETBIT', KEYS[1], ARGV[i]) == 0 then return 0 end end return 1";
 
@@ -24,7 +24,7 @@ const GET_SCRIPT: &str =
 enum Way {
     /// Probes as bits of a string, all of an item in one script.
     Script { probes: u8 },
-    /// Probes as bits of a string, a command each, all in one pipeline.
+    /// Probes as bits of a string, one command for each, all in one pipeline.
     Bits { probes: u8 },
     /// Members of a set.
     Set,
@@ -32,9 +32,9 @@ enum Way {
     Keys,
 }
 
-/// Name, way, items per command, items that it holds.
+/// Name, way, items per command, and number of items.
 const WAYS: [(&str, Way, usize, u64); 7] = [
-    // go-zero's documentation asks for 20 bits per item, its code has 14 probes.
+    // go-zero's documentation recommends 20 bits per item, its code has 14 probes.
     ("go-zero: 14 bits, by script", Way::Script { probes: 14 }, 1, BITMAP_BITS / 20),
     ("PHP: 3 bits, one by one", Way::Bits { probes: 3 }, 1, BITMAP_BITS / 8),
     ("PHP: 3 bits, by script", Way::Script { probes: 3 }, 1, BITMAP_BITS / 8),
@@ -44,15 +44,15 @@ const WAYS: [(&str, Way, usize, u64); 7] = [
     ("MSET, MGET", Way::Keys, 100, 1_000_000),
 ];
 
-/// What one way costs.
+/// The cost of one way.
 pub(crate) struct Substitute {
-    /// What the table calls it.
+    /// Its name in the table.
     pub(crate) name: &'static str,
     /// Items per command.
     pub(crate) per_command: usize,
     /// Server time to add a new item, in nanoseconds.
     pub(crate) add_ns: Samples,
-    /// Server time to check an item of which half are there, in nanoseconds.
+    /// Server time to check an item, in nanoseconds; half of the items were added.
     pub(crate) check_ns: Samples,
     /// Memory per item, in bits.
     pub(crate) item_bits: f64,
@@ -98,14 +98,14 @@ struct One<'a> {
 const KEY: &[u8] = b"substitute";
 
 impl One<'_> {
-    /// Adds the items that it is to hold. Returns the bits per item and the share of absent items that are found.
+    /// Adds the items. Returns the bits per item and the share of absent items that are found.
     fn fill(&self, plan: &Plan) -> Result<(f64, f64), Failure> {
         let mut client = self.server.client()?;
         client.say("FLUSHDB")?;
         let before = client.info("memory")?.number("used_memory")?;
         match self.way {
             Way::Script { probes } | Way::Bits { probes } => {
-                // Computed here: setting them one by one would take longer than everything else.
+                // Computed here: setting the bits one by one would take longer than all measurements.
                 let mut bitmap = vec![0u8; usize::try_from(BITMAP_BITS / 8)?];
                 let mut item = Vec::new();
                 for number in 0..self.held {
@@ -122,7 +122,7 @@ impl One<'_> {
             }
         }
         let bytes = match self.way {
-            // There is no one value to ask about.
+            // The items are in many keys, so the difference of the server's memory counts.
             Way::Keys => client.info("memory")?.number("used_memory")? - before,
             _ => client.number(&format!("MEMORY USAGE {} SAMPLES 0", String::from_utf8_lossy(KEY)))?,
         };
@@ -138,7 +138,7 @@ impl One<'_> {
         Ok((bytes as f64 * 8.0 / self.held as f64, measured_rate))
     }
 
-    /// Nanoseconds of the server per item.
+    /// Returns the server's nanoseconds per item.
     fn time(&self, adds: bool, numbers: impl Iterator<Item = u64>) -> Result<f64, Failure> {
         let mut client = self.server.client()?;
         let numbers: Vec<u64> = numbers.collect();
@@ -207,7 +207,7 @@ impl One<'_> {
                 let has_key = self.way == Way::Set;
                 let has_values = self.way == Way::Keys && adds;
                 for group in numbers.chunks(self.per_command) {
-                    // A command that adds many items has one reply.
+                    // A command that adds many items returns one reply.
                     requests.replies += if adds { 1 } else { group.len() as u64 };
                     let words = 1 + usize::from(has_key) + group.len() * (1 + usize::from(has_values));
                     encode_head(&mut requests.bytes, words);
@@ -229,8 +229,9 @@ impl One<'_> {
     }
 }
 
-/// Where go-zero puts an item: the first half of murmur3 x64_128 of the item with one more byte, 0 to
-/// `probes` - 1, modulo the bits. The article in PHP has three other hashes, which costs the server the same.
+/// Returns the bits that go-zero sets for an item: the first half of murmur3 x64_128 of the item with one more byte,
+/// 0 to `probes` - 1, modulo the number of bits. The article in PHP has three other hashes, which cost the server the
+/// same.
 fn positions(item: &mut Vec<u8>, number: u64, probes: u8) -> Vec<u64> {
     items::write(item, number);
     let length = item.len();

@@ -1,36 +1,36 @@
-//! What was aimed at, beside what was measured.
+//! The aims, and the measured values that are compared with them.
 
 use std::fmt::Write as _;
 
 use super::cells::{Place, Work};
 use super::results::Results;
 
-/// Name of the baseline: our module, filters of RedisBloom's kind, `%` for every probe, no prefetch and no
+/// Name of the baseline: our module with filters of RedisBloom's kind, `%` for every probe, no prefetching and no
 /// large pages.
 pub(crate) const BASELINE: &str = "baseline";
-/// The same in large pages.
+/// The baseline in large pages.
 pub(crate) const BASELINE_LARGE_PAGES: &str = "baseline, large pages";
 /// Our own filters without large pages.
 pub(crate) const SMALL_PAGES: &str = "everbloom, small pages";
-/// Commands that do nothing but reply.
+/// Commands that only reply.
 pub(crate) const EMPTY: &str = "empty command";
-/// Commands that hash every item and reply, as every filter of ours has to.
+/// Commands that hash every item and reply, as every filter of ours must.
 pub(crate) const HASH: &str = "hash and reply";
 
 /// One aim.
 pub(crate) struct Target {
     /// What is measured.
     pub(crate) what: String,
-    /// What it came to; nothing where it could not be measured.
+    /// The measured value; nothing if it could not be measured.
     pub(crate) measured: Option<f64>,
-    /// What it must not exceed.
+    /// The limit of the value.
     pub(crate) limit: f64,
-    /// Unit of both.
+    /// Unit of value and limit.
     pub(crate) unit: &'static str,
 }
 
 impl Target {
-    /// In words.
+    /// Returns the result as a word.
     pub(crate) fn verdict(&self) -> &'static str {
         match self.measured {
             None => "not measured",
@@ -40,7 +40,7 @@ impl Target {
     }
 }
 
-/// All aims that time, memory and instructions are held to.
+/// Returns all aims for time, memory and instructions.
 pub(crate) fn all(results: &Results) -> Vec<Target> {
     let check = |hits_percent| Work::Check { hits_percent };
     let checks = [check(0), check(50), check(100)];
@@ -57,7 +57,7 @@ pub(crate) fn all(results: &Results) -> Vec<Target> {
             targets.push(Target { what, measured, limit, unit: "time" });
         }
     };
-    // Against the way of others as it is; then with the same pages on both sides, small ones and large ones.
+    // Compared with RedisBloom's method as it is, then with the same page size on both sides, small and large.
     for pair in [["everbloom", BASELINE], [SMALL_PAGES, BASELINE], ["everbloom", BASELINE_LARGE_PAGES]] {
         compare(pair, "1 GB", 100, &[Work::Add], 1.0 / 4.0);
         compare(pair, "1 GB", 100, &checks, 1.0 / 3.0);
@@ -65,7 +65,7 @@ pub(crate) fn all(results: &Results) -> Vec<Target> {
         compare(pair, "1 GB", 1, &Work::ALL, 0.8);
     }
     compare(["everbloom", BASELINE], "1 MB", 100, &Work::ALL, 0.45);
-    // What is left of that without a filter.
+    // The same comparison without a filter.
     compare([HASH, BASELINE], "1 MB", 100, &Work::ALL, 0.45);
     compare(["everbloom", BASELINE], "1 MB", 1, &Work::ALL, 1.0);
     for base in [BASELINE, BASELINE_LARGE_PAGES] {
@@ -78,12 +78,12 @@ pub(crate) fn all(results: &Results) -> Vec<Target> {
         let classic_bits = -full.error_rate.log2() / std::f64::consts::LN_2;
         let measured = Some(full.item_bits / classic_bits);
         let what = format!("everbloom, bits per item at {}", full.error_rate);
-        // At 1 % the aim is 1 %; smaller rates were given 1.2 %.
+        // The aim is 1 % more at an error rate of 1 %, and 1.2 % more at smaller ones.
         let limit = if full.error_rate == 0.01 { 1.01 } else { 1.012 };
         targets.push(Target { what, measured, limit, unit: "of the classic formula" });
         let what = format!("everbloom, error rate when full at {}", full.error_rate);
         let measured = Some(full.measured_rate / full.error_rate);
-        // Three standard deviations of the number of mistakes.
+        // Three standard deviations of the number of false positives.
         let limit = 1.0 + 3.0 / (full.probes as f64 * full.error_rate).sqrt();
         targets.push(Target { what, measured, limit, unit: "of the asked rate" });
     }
@@ -123,7 +123,7 @@ pub(crate) fn all(results: &Results) -> Vec<Target> {
     targets
 }
 
-/// One line per aim.
+/// Returns one line per aim.
 pub(crate) fn text(results: &Results) -> String {
     let mut text = String::new();
     for target in all(results) {

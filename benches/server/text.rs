@@ -2,7 +2,7 @@
 
 use super::record::Row;
 
-/// A number with about three digits.
+/// Returns a number with about three digits.
 pub(crate) fn number(value: f64) -> String {
     match value {
         value if value.is_nan() => "-".to_owned(),
@@ -12,12 +12,12 @@ pub(crate) fn number(value: f64) -> String {
     }
 }
 
-/// A mark of a scale, without the digits that are zero.
+/// Returns the text of a mark of a scale, without trailing zeros.
 pub(crate) fn rounded(value: f64) -> String {
     ((value * 1e6).round() / 1e6).to_string()
 }
 
-/// A whole number with its digits in threes.
+/// Returns a whole number with its digits in groups of three.
 pub(crate) fn grouped(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut grouped = String::new();
@@ -30,7 +30,7 @@ pub(crate) fn grouped(value: f64) -> String {
     grouped
 }
 
-/// A table of these columns.
+/// Returns a table with these columns.
 pub(crate) fn table(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     let columns: Vec<String> = columns.iter().map(|column| (*column).to_owned()).collect();
@@ -38,7 +38,7 @@ pub(crate) fn table(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>
     rows.into_iter().fold(head, |table, row| table + &line(&row))
 }
 
-/// A cell of a table, or a dash.
+/// Returns a cell of a table, or a dash.
 pub(crate) fn shown(row: Option<&Row>) -> String {
     row.and_then(Row::number).map_or("-".to_owned(), number)
 }

@@ -1,4 +1,4 @@
-//! Our filters beside those of other modules: of this run where it measured some, else as measured elsewhere.
+//! Compares our filters with those of other modules: measured in this run, or else elsewhere.
 
 use super::bars::{Bar, Group};
 use super::record::{Record, Row};
@@ -6,7 +6,7 @@ use super::recording::PEERS;
 use super::series::UNRESERVED;
 use super::text::{shown, table};
 
-/// Sizes and items per command, the ones that matter most first.
+/// Sizes and items per command, the most important first.
 const WORK: [(&str, usize); 6] = [
     ("1 GB", 100),
     ("1 GB", 1),
@@ -17,13 +17,13 @@ const WORK: [(&str, usize); 6] = [
 ];
 const OWN: &str = "everbloom";
 
-/// The cells that show peers, and the peers.
+/// Returns the cells with measurements of peers, and the peers.
 fn source<'a>(record: &'a Record, elsewhere: &'a Record) -> (&'a Record, Vec<&'a str>) {
     let of = |record: &'a Record| record.distinct(PEERS, |row| &row.what);
     if of(record).is_empty() { (elsewhere, of(elsewhere)) } else { (record, of(record)) }
 }
 
-/// What they are, and each kind of work with the peers' time as a multiple of ours.
+/// Returns the text about the peers, and a table of each kind of work with the peers' time as a multiple of ours.
 pub(crate) fn table_text(record: &Record, elsewhere: &Record) -> String {
     let (cells, peers) = source(record, elsewhere);
     let mut text = String::new();
@@ -55,7 +55,7 @@ pub(crate) fn table_text(record: &Record, elsewhere: &Record) -> String {
     text + "\n" + &table(&columns, rows)
 }
 
-/// Bars of the kinds of work whose name begins so.
+/// Returns bars of the kinds of work whose names start with `verb`.
 pub(crate) fn groups(record: &Record, elsewhere: &Record, verb: &str) -> Vec<Group> {
     let (cells, peers) = source(record, elsewhere);
     let mut groups = Vec::new();
@@ -73,7 +73,7 @@ pub(crate) fn groups(record: &Record, elsewhere: &Record, verb: &str) -> Vec<Gro
     groups
 }
 
-/// Returns the kinds of work that were measured with `per_command` items per command, of ours and of a peer.
+/// Returns the kinds of work that were measured with `per_command` items per command, for our filters and a peer's.
 fn works<'a>(cells: &'a Record, peers: &[&str], size: &str, per_command: usize) -> Vec<&'a str> {
     let is_there = |work: &str, kind: &str| cells.cell(size, work, Some(per_command), kind, "time").is_some();
     let works = cells.distinct(size, |row| &row.what).into_iter();
@@ -83,7 +83,7 @@ fn works<'a>(cells: &'a Record, peers: &[&str], size: &str, per_command: usize) 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn peers_of_this_run_stand_before_those_measured_elsewhere() {
+    fn peers_of_this_run_come_first() {
         use super::*;
         let head = "part,what,per_command,kind,quantity,value,deviation,unit,at_most\n";
         let own = "1 GB,\"add, new\",100,everbloom,time,50,,ns,\n";

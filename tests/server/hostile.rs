@@ -3,7 +3,7 @@
 use crate::harness::{Client, Server, Site, Test, crc64, reseal, tests, wait_until};
 
 pub(crate) const TESTS: &[Test] = tests![
-    the_checksum_is_the_servers,
+    the_checksum_is_that_of_the_servers,
     a_truncated_payload_is_bad_data,
     a_payload_with_a_changed_byte_is_refused_or_valid,
     a_payload_with_edge_values_is_refused_or_valid,
@@ -36,7 +36,7 @@ fn small_payload(client: &mut Client) -> Vec<u8> {
     client.bytes(&["DUMP", "k"])
 }
 
-fn the_checksum_is_the_servers(site: &Site) {
+fn the_checksum_is_that_of_the_servers(site: &Site) {
     assert_eq!(crc64(b"123456789"), 0xe9c6_d914_c4b8_d9ca);
     let server = uncompressed(site);
     let mut client = server.client();
