@@ -223,11 +223,11 @@ pub enum ImportError {
     /// The source key does not exist.
     #[error("there is no string at the source key: check its name, or use EMPTY to start without one")]
     NoSource,
-    /// A bad value of an option; holds the option.
-    #[error("bad value of {0}")]
-    BadValue(&'static str),
+    /// A bad value of an option; holds the option and its valid values.
+    #[error("bad value of {0}: use {1}")]
+    BadValue(&'static str, String),
     /// An unknown scheme.
-    #[error("unknown scheme '{0}': use guava, {list}", list = listed::<Scheme>())]
+    #[error("unknown scheme '{0}': use guava, {list}", list = Scheme::listed())]
     UnknownScheme(String),
     /// A required option is missing; holds the option.
     #[error("{0} is missing: add this option")]
@@ -270,11 +270,6 @@ pub enum ImportError {
     /// There is no memory for the filter.
     #[error("out of memory")]
     OutOfMemory,
-}
-
-/// Returns the words of a type, separated by commas.
-fn listed<W: Word>() -> String {
-    W::WORDS.iter().map(|(_, word)| *word).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns a client's bytes as an error quotes them: at most the first 128.

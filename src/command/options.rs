@@ -145,7 +145,7 @@ impl Options {
         if value.arguments.command() != Command::Reserve {
             return value.number(&mut self.creation.expansion, 0, EXPANSION_MAX);
         }
-        self.expansion = Some(parse_integer(value.bytes()?).ok_or_else(|| value.bad())?);
+        self.expansion = Some(parse_integer(value.bytes()?).ok_or(CommandError::ReserveExpansion)?);
         Ok(())
     }
 
@@ -231,11 +231,11 @@ fn find(options: &[ArgumentSpec], word: &[u8]) -> Option<(&'static str, Read)> {
 
 impl<'a> Value<'_, 'a> {
     /// Returns the command's error for a bad value of this option: RedisBloom has different texts for each command.
-    fn bad(&self) -> CommandError {
+    /// `allowed` are the valid values.
+    fn bad(&self, allowed: String) -> CommandError {
         match (self.arguments.command(), self.token) {
-            (Command::Import, token) => ImportError::BadValue(token).into(),
+            (Command::Import, token) => ImportError::BadValue(token, allowed).into(),
             (_, "FORMAT") => CommandError::UnknownFormat,
-            (Command::Reserve, _) => CommandError::ReserveExpansion,
             (_, "ERROR") => CommandError::InsertErrorRate,
             (_, "EXPANSION") => CommandError::InsertExpansion,
             _ => CommandError::InsertCapacity,
@@ -277,21 +277,23 @@ impl<'a> Value<'_, 'a> {
         min: N,
         max: N,
     ) -> Result<(), CommandError> {
-        let value = self.unsigned()?.filter(|value| (min.into()..=max.into()).contains(value));
-        *target = Some(value.and_then(|value| N::try_from(value).ok()).ok_or_else(|| self.bad())?);
+        let (min, max) = (min.into(), max.into());
+        let value = self.unsigned()?.filter(|value| (min..=max).contains(value));
+        let value = value.and_then(|value| N::try_from(value).ok());
+        *target = Some(value.ok_or_else(|| self.bad(format!("{min} to {max}")))?);
         Ok(())
     }
 
     /// Reads a number strictly between 0 and 1 into `target`.
     pub(super) fn ratio(&mut self, target: &mut Option<f64>) -> Result<(), CommandError> {
         let ratio = parse_double(self.bytes()?).filter(|ratio| is_ratio(*ratio));
-        *target = Some(ratio.ok_or_else(|| self.bad())?);
+        *target = Some(ratio.ok_or_else(|| self.bad("a number between 0 and 1".to_owned()))?);
         Ok(())
     }
 
     /// Reads one of the words of a type into `target`.
     pub(super) fn word<W: Word>(&mut self, target: &mut Option<W>) -> Result<(), CommandError> {
-        *target = Some(W::named(self.bytes()?).ok_or_else(|| self.bad())?);
+        *target = Some(W::named(self.bytes()?).ok_or_else(|| self.bad(W::listed()))?);
         Ok(())
     }
 }

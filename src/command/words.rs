@@ -15,6 +15,12 @@ pub trait Word: Copy + PartialEq + 'static {
         Self::WORDS.iter().find(|(value, _)| *value == self).map_or("", |(_, word)| word)
     }
 
+    /// Returns all words, as errors list them.
+    #[must_use]
+    fn listed() -> String {
+        Self::WORDS.iter().map(|(_, word)| *word).collect::<Vec<_>>().join(", ")
+    }
+
     /// Returns the value of a word.
     #[must_use]
     fn named(word: &[u8]) -> Option<Self> {

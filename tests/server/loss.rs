@@ -23,8 +23,9 @@ fn cramped(launch: Launch) -> Launch {
 }
 
 fn assert_says_why(log: &str, command: &str) {
-    let line =
-        log.lines().find(|line| line.contains(&format!("{command} of the primary or the append-only file")));
+    let line = log
+        .lines()
+        .find(|line| line.contains(&format!("{command} from the primary or the append-only file")));
     let line = line.unwrap_or_else(|| panic!("nothing of {command} in the log:\n{log}"));
     assert!(line.contains("for key 'large'") && line.contains(" bytes"), "{line}");
 }

@@ -189,7 +189,7 @@ const IFNOTEXISTS: ArgumentSpec =
     since_0_2(flag("ifnotexists", "IFNOTEXISTS", |options| options.if_not_exists = true));
 const SCHEME: ArgumentSpec = valued("scheme", "SCHEME", String, Options::read_scheme);
 const BITS: ArgumentSpec = valued("bits", "BITS", Integer, |options, value| {
-    value.number(&mut options.import.size_bits, 1, u64::MAX)
+    value.number(&mut options.import.size_bits, 1, i64::MAX.cast_unsigned())
 });
 const HASHES: ArgumentSpec = valued("hashes", "HASHES", Integer, |options, value| {
     value.number(&mut options.import.probes, 1, u32::MAX)

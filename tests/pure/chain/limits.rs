@@ -137,7 +137,7 @@ fn every_error_has_its_text() {
         (&AddError::Full, "the filter is fixed and full"),
         (&AddError::CannotGrow(too_large), "the filter is full and cannot grow"),
         (&AddError::NotEncodable(ItemEncoding::Int32Le), "the item is not a decimal integer of 32 bits"),
-        (&ScaleError::Fixed, "the filter is of fixed size"),
+        (&ScaleError::Fixed, "the filter is fixed"),
     ];
     for (error, text) in errors {
         assert_eq!(error.to_string(), text);

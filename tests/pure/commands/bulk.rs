@@ -132,7 +132,7 @@ fn replies_for_a_missing_filter_follow_the_settings() {
     // A primary replicates the creation explicitly, so a replicated batch without it means that the filter was lost.
     let mut server = Server::new();
     server.is_replicated = true;
-    assert!(server.run("BF.BULKADD k LINES a").starts_with("-ERR not found: a primary"));
+    assert!(server.run("BF.BULKADD k LINES a").starts_with("-ERR not found: a replicated command"));
 }
 
 #[test]

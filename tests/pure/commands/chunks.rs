@@ -305,8 +305,8 @@ fn a_chunk_of_another_dump_is_refused_with_a_remedy() {
     add(&mut server, "src", "old", 0..10);
     let chunks = dump(&mut server, "src");
     load(&mut server, "dst", &chunks[0]);
-    let expected = "-ERR received bad data - the chunk is of another dump than the filter's header: delete the key and \
-                    begin again with BF.SCANDUMP and iterator 0";
+    let expected = "-ERR received bad data - the chunk and the header are from different dumps: delete the key and start \
+                    again with BF.SCANDUMP and iterator 0";
     // Another dump was started meanwhile.
     add(&mut server, "src", "new", 0..10);
     let later = dump(&mut server, "src");

@@ -14,7 +14,7 @@ fn an_import_with_excess_options_or_size_is_refused() {
         "EMPTY SCHEME guava",
     ] {
         let reply = server.run(&format!("BF.IMPORT k {line}"));
-        assert!(reply.starts_with("-ERR the bytes of a Guava filter tell scheme"), "{line}: {reply}");
+        assert!(reply.starts_with("-ERR a Guava filter contains its scheme"), "{line}: {reply}");
     }
     server.settings.max_filter_bytes = 2000;
     let reply = server.run("BF.IMPORT k EMPTY SCHEME go-zero BITS 80000");
@@ -100,6 +100,7 @@ fn a_long_word_is_quoted_by_its_start() {
     let word = "x".repeat(1 << 20);
     for line in ["BF.IMPORT k EMPTY SCHEME", "BF.IMPORT k EMPTY"] {
         let reply = Server::new().run(&format!("{line} {word}"));
-        assert!(reply.starts_with("-ERR unknown ") && reply.ends_with("xxx'") && reply.len() < 200, "{line}");
+        let quoted = reply.split('\'').nth(1).unwrap();
+        assert!(reply.starts_with("-ERR unknown ") && quoted == &word[..128], "{line}: {reply}");
     }
 }

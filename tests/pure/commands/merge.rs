@@ -141,7 +141,7 @@ fn equal_filters_merge_into_one_layer_in_every_format() {
         let before = state(&server.keys[b"all".as_slice()]);
         let reply = server.run("BF.MERGE all more");
         let refusal =
-            if format == "everbloom" { "-ERR the merged filter would come" } else { "-ERR a layer of" };
+            if format == "everbloom" { "-ERR the merged filter would have" } else { "-ERR a layer of" };
         assert!(reply.starts_with(refusal), "{format}: {reply}");
         assert!(state(&server.keys[b"all".as_slice()]) == before, "{format}");
         assert_eq!(server.run("BF.MERGE all more FORCE"), "+OK");
@@ -385,7 +385,7 @@ fn counters_of_equal_shape_are_added_up() {
         server.run(&format!("BF.RESERVE {key} 0.001 1000 COUNTING"));
         add(&mut server, key, first..first + 900);
     }
-    assert!(server.run("BF.MERGE l m").starts_with("-ERR a layer of the destination would hold more items"));
+    assert!(server.run("BF.MERGE l m").starts_with("-ERR a layer of the destination would exceed its capacity"));
     assert_eq!(server.run("BF.MERGE l m FORCE"), "+OK");
     assert_has(&mut server, "l", 0..900);
     assert_has(&mut server, "l", 10_000..10_900);

@@ -52,7 +52,7 @@ fn access_to_the_source_is_checked(site: &Site) {
     denied(client.say("BF.IMPORT mine:k SOURCE secret:users SCHEME redisson"));
     // The settings have a separate key, which this user may not read.
     let reply = client.say("BF.IMPORT mine:k SOURCE half:users SCHEME redisson");
-    assert!(reply.contains("can be read at '{half:users}:config'"), "{reply}");
+    assert!(reply.contains("settings at '{half:users}:config'"), "{reply}");
     assert_eq!(client.say("BF.IMPORT mine:k SOURCE mine:s SCHEME go-zero BITS 900"), "+OK");
     assert_eq!(client.say("BF.IMPORT mine:r SOURCE readable:s SCHEME go-zero BITS 900"), "+OK");
     assert_eq!(client.say("BF.IMPORT mine:e EMPTY SCHEME go-zero BITS 900"), "+OK");
