@@ -385,7 +385,9 @@ fn counters_of_equal_shape_are_added_up() {
         server.run(&format!("BF.RESERVE {key} 0.001 1000 COUNTING"));
         add(&mut server, key, first..first + 900);
     }
-    assert!(server.run("BF.MERGE l m").starts_with("-ERR a layer of the destination would exceed its capacity"));
+    assert!(
+        server.run("BF.MERGE l m").starts_with("-ERR a layer of the destination would exceed its capacity")
+    );
     assert_eq!(server.run("BF.MERGE l m FORCE"), "+OK");
     assert_has(&mut server, "l", 0..900);
     assert_has(&mut server, "l", 10_000..10_900);
