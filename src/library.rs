@@ -54,8 +54,8 @@ impl Default for Options {
 
 impl Options {
     /// Returns the options of a filter that BF.ADD creates: as the defaults, but for a filter that is expected to
-    /// grow. Up to its capacity it is larger by an eighth. The more it grows, the smaller it is than one with the
-    /// default options.
+    /// grow. Up to its capacity it is larger by an eighth. The more it has grown, the more memory it saves compared
+    /// with the default options.
     ///
     /// ```
     /// use everbloom::{Format, Options, layer_sizes};

@@ -19,8 +19,8 @@ use super::window::Moment;
 const SMALL_GROUP_ITEMS: usize = 3;
 /// Lines that are prefetched in one step. Together with the step before, up to twice as many are outstanding.
 const STEP_LINES: usize = 16;
-/// Lines per item from which on an item is tested in parts: the first two lines rule out most absent items, so their
-/// other lines need not be fetched.
+/// Least number of lines per item with which an item is tested in parts: the first two lines rule out most absent
+/// items, so their other lines need not be fetched.
 const IN_PARTS_LINES: u32 = 4;
 /// The parts of a lookup in the only layer, if most of the items before were found.
 const PARTS_OF_PRESENT: &[Part] = &[Part::All];

@@ -57,8 +57,8 @@ pub const FILTER_MIN_MAX_BYTES: u64 = 1 << 10;
 /// Largest value of `bf.max-filter-bytes`.
 pub const FILTER_MAX_MAX_BYTES: u64 = 1 << 46;
 
-/// Size of a layer's bit array, in bytes, from which on its layout is paged. A smaller array mostly fits a cache, and
-/// rounding it up to whole pages would take too many bits per item (tests/pure/sizing.rs).
+/// Smallest bit array of a layer, in bytes, that is paged. A smaller one mostly fits a cache, and rounding it up to
+/// whole pages would take too many bits per item (tests/pure/sizing.rs).
 pub const PAGED_MIN_BYTES: u64 = 2 << 20;
 
 /// Largest layer, in words, whose memory is not prefetched: 1 MiB, about the size of the inner caches of a processor,

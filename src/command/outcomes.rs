@@ -164,7 +164,7 @@ pub(super) fn write_outcome(outcome: Result<Added, AddError>, reply: &mut impl R
     }
 }
 
-/// Checks that `error` is not the refusal, because of out of memory, of an item that must be added.
+/// Returns an error if the refusal `error` loses an item that the command must add: there was no memory for it.
 ///
 /// # Errors
 /// The refusal.

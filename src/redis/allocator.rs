@@ -62,11 +62,11 @@ pub(super) const ALIGN_SURE_BYTES: usize = 8;
 /// much, hash tables among them.
 const ALIGN_MAX_BYTES: usize = 16;
 
-/// Size from which on nothing is reallocated: for `SIZE_MAX / 2`, which no block has, the servers' function would
-/// free the block and return null.
+/// Smallest size that is never reallocated: for `SIZE_MAX / 2`, which no block has, the servers' function would free
+/// the block and return null.
 const REALLOC_MAX_BYTES: usize = isize::MAX.cast_unsigned() / 2;
 
-/// Size from which on zeroing is left to the server's `Calloc`, which gets zeroed memory from the system. For smaller
+/// Smallest size for which the server's `Calloc` does the zeroing: it gets zeroed memory from the system. For smaller
 /// sizes, one fallible allocation that is cleared here is cheaper than two allocations.
 const LAZY_ZERO_MIN_BYTES: usize = 64 << 10;
 
@@ -298,8 +298,8 @@ pub(super) unsafe fn block_bytes<T>(start: *const T, size_bytes: usize) -> usize
     // SAFETY: a living allocation of this module with that alignment was made by `shifting::alloc`.
     let start = if is_shifted { unsafe { shifting::start_of(start) } } else { start };
     match api!(RedisModule_MallocSize) {
-        // SAFETY: a block of more than no bytes that a collection of this module owns was made by
-        // `ServerAllocator`, and looking up its size does not write to it.
+        // SAFETY: a non-empty block that a collection of this module owns was allocated by `ServerAllocator`, and
+        // looking up its size does not write to it.
         Some(malloc_size) if size_bytes > 0 => unsafe { malloc_size(start.cast()) },
         _ => size_bytes,
     }

@@ -21,8 +21,8 @@ use crate::bloom::{Cells, Filter, Layer};
 
 /// The smallest array that is collapsed. It contains a whole huge page, wherever it begins.
 const ARRAY_MIN_BYTES: usize = 4 << 20;
-/// Bytes per set cell from which on an array is collapsed: 64 set cells per page of 4 KiB. With up to 20 bits per
-/// item, 95 of 100 pages have been written to then.
+/// Most bytes per set cell of an array that is collapsed: 64 set cells per page of 4 KiB. With up to 20 bits per
+/// item, 95 of 100 pages have then been written to.
 const BYTES_PER_SET_CELL: u64 = 64;
 /// Smallest number of bytes of large arrays per item between two requests: three items per page of 4 KiB.
 const BYTES_PER_ITEM: u64 = 4096 / 3;

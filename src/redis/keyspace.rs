@@ -46,8 +46,8 @@ impl Keyspace for ServerKeyspace<'_> {
     #[inline(always)]
     fn open(&self, name: Name<'_>, access: KeyAccess) -> Key<'_> {
         match self.claim(name.position) {
-            // SAFETY: the context is that of the running command, which the keyspace does not outlive, the
-            // name one of its arguments, and no other key of that name is open by the claim.
+            // SAFETY: the keyspace does not outlive its context, which is that of the running command. The name is
+            // one of its arguments, and the claim ensures that no other key of that name is open.
             Some((string, claim)) => unsafe { Key::open(self.context, string, access, claim) },
             None => Key::none(),
         }

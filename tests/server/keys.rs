@@ -218,7 +218,8 @@ fn filters_are_evicted_above_maxmemory(site: &Site) {
     });
 }
 
-/// Evicts filters from `filters` filters of this capacity until about half of them remain.
+/// Adds `filters` filters of this capacity, limits the memory to about half of them, and asserts that the server
+/// evicts no more than needed.
 fn evicts_no_more_than_needed(site: &Site, capacity: u64, filters: u64) {
     // The default of Valkey from 8.0 on: evicted filters may be freed in the background.
     let server =

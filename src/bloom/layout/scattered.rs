@@ -12,7 +12,8 @@ use crate::bloom::hash::murmur3::{GOLDEN, multiply_high};
 /// sets and exceeds the promised error rate on small filters (Dillinger and Manolios, "Bloom Filters in Probabilistic
 /// Verification", 2004).
 ///
-/// `PROBES` is the number of probes if the compiler is to know it, which takes an eighth fewer instructions; else 0.
+/// `PROBES` is the number of probes if the compiler should know it, which saves an eighth of the instructions;
+/// otherwise 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scattered<const PROBES: u32 = 0> {
     probes: u8,

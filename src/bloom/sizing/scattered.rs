@@ -134,5 +134,5 @@ pub(super) fn added_items(counted: f64, probes: u32) -> f64 {
 
 /// Steps that suffice up to [`ADDED_MAX`].
 const STEPS_MAX: u32 = 64;
-/// Added items from which on nearly every position is set.
+/// Number of added items at which nearly every position is set.
 pub(super) const ADDED_MAX: f64 = 32.0;

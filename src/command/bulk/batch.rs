@@ -146,7 +146,8 @@ impl<'a> Unpacking<'a> {
         }
     }
 
-    /// Writes the next items to the front of `places`. Returns how many; fewer than `places` has only at the end.
+    /// Writes the next items to the front of `places`. Returns their number, which is smaller than that of `places`
+    /// only at the end.
     #[inline(always)]
     fn next_few(&mut self, places: &mut [&'a [u8]]) -> usize {
         match self {

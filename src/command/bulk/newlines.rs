@@ -23,7 +23,8 @@ impl<'a> Lines<'a> {
         Self { data, start: 0, block: 0, ends: newlines_from(data, 0) }
     }
 
-    /// Writes the next lines to the front of `places`. Returns how many; fewer than `places` has only at the end.
+    /// Writes the next lines to the front of `places`. Returns their number, which is smaller than that of `places`
+    /// only at the end.
     pub(super) fn next_few(&mut self, places: &mut [&'a [u8]]) -> usize {
         let Self { data, mut start, mut block, mut ends } = *self;
         let count = places.len();

@@ -153,8 +153,7 @@ impl BlockMover for Run {
 
     fn move_box<T>(&self, value: &mut Box<T>) {
         let Some(new) = self.move_block(ptr::from_mut(&mut **value), 1) else { return };
-        // SAFETY: the block was the box's, made by this module's allocator for a `T`, and its bytes are there
-        // now.
+        // SAFETY: the block was the box's. This module's allocator made it for a `T`, and its bytes have moved.
         let new = unsafe { Box::from_raw(new.as_ptr()) };
         // The old block is gone, so the old box must not be dropped; nothing since the move can unwind.
         // SAFETY: the place is there to be written to.
