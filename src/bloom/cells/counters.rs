@@ -318,9 +318,8 @@ pub struct CountersState {
     /// Adds minus deletions. The items of the layer count each item once, as far as that is known.
     pub occurrences: u64,
     /// Number of counters above 0 at which the layer is full, even with a lower count of items: slightly more than
-    /// its
-    /// capacity of items sets. A layer reaches it when items come and go: an item that was a false positive when it
-    /// was added, and counters that are full, stay set when other items are deleted.
+    /// its capacity of items sets. A layer reaches it when items come and go: an item that was a false positive when
+    /// it was added, and counters that are full, stay set when other items are deleted.
     full_cells: u64,
 }
 
