@@ -137,7 +137,7 @@ unsafe fn replicate(context: Context, command: &ReplicatedCommand<'_>) {
 #[cold]
 fn warn_of_replication(context: Context, command: &str) {
     let text = format!(
-        "{command}; replicas and the append-only file lack its changes: synchronize the replicas and run BGREWRITEAOF"
+        "{command}; replicas and the append-only file lack its changes: synchronise the replicas and run BGREWRITEAOF"
     );
     log::throttled(Topic::Replicating, context, &text);
 }

@@ -91,7 +91,7 @@ fn the_byte_limit_does_not_apply_to_primaries_and_files(site: &Site) {
         assert_eq!(client.say(&format!("BF.RESERVE {format} 0.01 10000 FORMAT {format}")), "+OK");
         client.say(&format!("BF.MADD {format} a b c"));
     }
-    // By full synchronization, then by the stream. The replica applies no limit.
+    // By full synchronisation, then by the stream. The replica applies no limit.
     let replica = server.replica(site.launch().with_option(SMALL));
     let mut follower = replica.client();
     for format in ["everbloom", "redisbloom", "valkey-bloom"] {

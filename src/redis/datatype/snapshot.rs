@@ -1,4 +1,4 @@
-//! Values in a snapshot (RDB, DUMP, a full resynchronization), and in an append-only file that is rewritten without a
+//! Values in a snapshot (RDB, DUMP, a full resynchronisation), and in an append-only file that is rewritten without a
 //! snapshot preamble.
 
 use std::ffi::{c_int, c_longlong, c_void};
