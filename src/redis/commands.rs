@@ -210,7 +210,6 @@ impl Texts {
             type_,
             key_spec_index,
             token: spec.token.map_or(ptr::null(), |token| self.add(token)),
-            since: spec.since.map_or(ptr::null(), |since| self.add(since)),
             flags: flags.cast_signed(),
             subargs,
             ..no_argument()

@@ -54,6 +54,7 @@ mod options;
 mod pages;
 mod partitions;
 mod persistence;
+mod recorded;
 mod replication;
 mod replies;
 mod runtimes;
@@ -95,6 +96,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("partitions", partitions::TESTS),
     ("journeys", journeys::TESTS),
     ("persistence", persistence::TESTS),
+    ("recorded", recorded::TESTS),
     ("hostile", hostile::TESTS),
     ("replication", replication::TESTS),
     ("events", events::TESTS),

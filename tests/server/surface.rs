@@ -10,7 +10,6 @@ pub(crate) const TESTS: &[Test] = tests![
     there_are_no_other_commands,
     commands_are_documented,
     documented_arguments_are_redisblooms,
-    later_arguments_have_their_version,
     the_server_finds_the_key_of_every_command,
     access_by_category_works_if_supported,
     access_by_command_works,
@@ -140,10 +139,7 @@ fn commands_are_documented(site: &Site) {
         let docs = docs(&mut client, name);
         assert!(show(entry(&docs, "summary")).len() > 15, "{name}");
         assert!(show(entry(&docs, "complexity")).starts_with("\"O("), "{name}");
-        let is_new =
-            ["bf.bulkadd", "bf.bulkexists", "bf.stats", "bf.del", "bf.clear", "bf.merge"].contains(&name);
-        let since = if is_new { "\"0.2.0\"" } else { "\"0.1.0\"" };
-        assert_eq!(show(entry(&docs, "since")), since, "{name}");
+        assert_eq!(show(entry(&docs, "since")), "\"1.0.0\"", "{name}");
         assert_eq!(show(entry(&docs, "group")), "\"module\"", "{name}");
         assert_eq!(show(entry(&docs, "module")), "\"bf\"", "{name}");
     }
@@ -151,11 +147,6 @@ fn commands_are_documented(site: &Site) {
 
 /// Returns the arguments of a command: name, type, token, flags.
 fn arguments(client: &mut Client, name: &str) -> Vec<String> {
-    documented_arguments(client, name, &["name", "type", "token", "flags"])
-}
-
-/// Returns the texts of each argument of a command under these keys, if it has them.
-fn documented_arguments(client: &mut Client, name: &str, keys: &[&str]) -> Vec<String> {
     let docs = docs(client, name);
     let text = |argument: &Value, key: &str| match argument {
         Value::Map(pairs) => {
@@ -167,41 +158,10 @@ fn documented_arguments(client: &mut Client, name: &str, keys: &[&str]) -> Vec<S
     elements(entry(&docs, "arguments"))
         .iter()
         .map(|argument| {
-            let words = keys.iter().map(|key| text(argument, key)).collect::<Vec<_>>();
+            let words = ["name", "type", "token", "flags"].map(|key| text(argument, key));
             words.join(" ").split_whitespace().collect::<Vec<_>>().join(" ")
         })
         .collect()
-}
-
-fn later_arguments_have_their_version(site: &Site) {
-    let server = site.start();
-    let mut client = server.client3();
-    let mut later = |name: &str| -> Vec<String> {
-        let shown = documented_arguments(&mut client, name, &["name", "since"]);
-        shown.iter().filter_map(|text| Some(text.strip_suffix(" 0.2.0")?.to_owned())).collect()
-    };
-    assert_eq!(
-        later("bf.reserve"),
-        ["saturate", "keyed", "counting", "window", "norefresh", "expiry", "ifnotexists"]
-    );
-    assert_eq!(
-        later("bf.insert"),
-        [
-            "saturate",
-            "keyed",
-            "key",
-            "counting",
-            "window",
-            "norefresh",
-            "unix-time-milliseconds",
-            "unreserved",
-            "expiry"
-        ]
-    );
-    assert_eq!(later("bf.import"), ["expiry"]);
-    for name in ["bf.add", "bf.exists", "bf.merge", "bf.stats"] {
-        assert!(later(name).is_empty(), "{name}");
-    }
 }
 
 fn documented_arguments_are_redisblooms(site: &Site) {

@@ -4,7 +4,7 @@ use data_encoding::BASE64;
 use serde_json::Value;
 
 /// The recordings, the oldest first, and the number of filters in each.
-pub const PRODUCERS: [(&str, usize); 9] = [
+pub const PRODUCERS: [(&str, usize); 10] = [
     ("redisbloom-1.0.3", 6),
     ("redisbloom-1.1.1", 6),
     ("redisbloom-2.0.3", 6),
@@ -14,7 +14,23 @@ pub const PRODUCERS: [(&str, usize); 9] = [
     ("valkey-bloom-0.1.0", 9),
     ("valkey-bloom-1.0-fixed-seed", 9),
     ("valkey-bloom-1.0-random-seed", 9),
+    ("everbloom-1.0.0", 16),
 ];
+
+/// Returns the releases of this module with recordings, the oldest first.
+pub fn releases() -> impl Iterator<Item = &'static str> {
+    PRODUCERS.iter().map(|(producer, _)| *producer).filter(|producer| producer.starts_with("everbloom"))
+}
+
+/// Returns one of the files of a server that a release saved: the snapshot and the append-only files.
+pub fn server_file(release: &str, field: &str) -> Vec<u8> {
+    decoded(&read(release)[field])
+}
+
+fn read(producer: &str) -> Value {
+    let path = format!("{}/tests/fixtures/{producer}.json", env!("CARGO_MANIFEST_DIR"));
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
 
 /// One recorded filter.
 pub struct Case {
@@ -32,8 +48,7 @@ pub struct Case {
 pub fn cases(prefix: &str) -> Vec<Case> {
     let mut cases = Vec::new();
     for (producer, count) in PRODUCERS.iter().filter(|(producer, _)| producer.starts_with(prefix)) {
-        let path = format!("{}/tests/fixtures/{producer}.json", env!("CARGO_MANIFEST_DIR"));
-        let file: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        let file = read(producer);
         let recorded = file["cases"].as_array().unwrap();
         assert_eq!(recorded.len(), *count, "{producer}");
         cases.extend(recorded.iter().map(|json| Case {

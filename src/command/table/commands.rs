@@ -1,9 +1,9 @@
 //! The rows of the commands without an options grammar, and the common parts of all rows.
 
-use super::{ArgumentKind, ArgumentSpec, CommandSpec, KeyAccess, Presence, V0_1, V0_2};
+use super::{ArgumentKind, ArgumentSpec, CommandSpec, KeyAccess, Presence, V1_0};
 
 pub(super) const fn argument(name: &'static str, kind: ArgumentKind) -> ArgumentSpec {
-    ArgumentSpec { name, kind, token: None, presence: Presence::Required, since: None, read: None }
+    ArgumentSpec { name, kind, token: None, presence: Presence::Required, read: None }
 }
 
 pub(super) const fn word(name: &'static str, token: &'static str) -> ArgumentSpec {
@@ -38,7 +38,7 @@ pub(super) const CHANGES: CommandSpec = CommandSpec {
     categories: "write",
     key_access: KeyAccess::ReadWrite,
     tips: None,
-    since: V0_1,
+    since: V1_0,
     complexity: "",
     summary: "",
     syntax: &[],
@@ -76,7 +76,7 @@ pub(super) static CLEAR: CommandSpec = CommandSpec {
     // BF.CLEAR frees memory, so it is allowed above `maxmemory`.
     flags: "write fast",
     categories: "write fast",
-    since: V0_2,
+    since: V1_0,
     complexity: "O(1)",
     summary: "Removes all items from a filter and keeps its parameters and its time to live",
     syntax: &[KEY],
@@ -87,7 +87,7 @@ pub(super) static DEL: CommandSpec = CommandSpec {
     name: "bf.del",
     arguments: 2..=MANY,
     flags: "write",
-    since: V0_2,
+    since: V1_0,
     complexity: "O(m * k * n) for m items, k probes and n layers",
     summary: "Deletes items from a counting filter",
     syntax: &[KEY, ITEMS],
@@ -143,7 +143,7 @@ pub(super) static STATS: CommandSpec = CommandSpec {
     arguments: 1..=1,
     categories: "read fast",
     tips: DONT_CACHE,
-    since: V0_2,
+    since: V1_0,
     complexity: "O(n) for n layers",
     summary: "Returns the statistics of a filter and of each of its layers",
     syntax: &[KEY],
@@ -176,7 +176,7 @@ pub(super) static BULKADD: CommandSpec = CommandSpec {
     name: "bf.bulkadd",
     // Every option once, and a few more for future options. Longer commands are mistakes.
     arguments: 3..=10,
-    since: V0_2,
+    since: V1_0,
     complexity: "O(b + m * k * n) for b bytes, m items, k probes and n layers",
     summary: "Adds a packed batch of items to a filter and creates the filter if it does not exist",
     syntax: &[KEY, optional_word("nocreate", "NOCREATE"), COUNT, PACKING, DATA],
@@ -187,7 +187,7 @@ pub(super) static BULKEXISTS: CommandSpec = CommandSpec {
     name: "bf.bulkexists",
     arguments: 3..=10,
     flags: "readonly",
-    since: V0_2,
+    since: V1_0,
     complexity: "O(b + m * k * n) for b bytes, m items, k probes and n layers",
     summary: "Returns for each item of a packed batch whether it may be in a filter",
     syntax: &[KEY, COUNT, PACKING, DATA],
@@ -236,7 +236,7 @@ pub(super) static EXPORT: CommandSpec = CommandSpec {
 pub(super) static MERGE: CommandSpec = CommandSpec {
     name: "bf.merge",
     arguments: 2..=MANY,
-    since: V0_2,
+    since: V1_0,
     complexity: "O(n) for n bytes of all filters",
     summary: "Adds all items of the source filters to a destination filter",
     syntax: &[

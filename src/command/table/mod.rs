@@ -7,10 +7,8 @@ use std::ops::RangeInclusive;
 
 use super::options::Read;
 
-/// First release.
-const V0_1: &str = "0.1.0";
-/// Second release.
-const V0_2: &str = "0.2.0";
+/// The first release.
+const V1_0: &str = "1.0.0";
 
 /// Lists every command once with its row. Calls `$use!` with the list.
 macro_rules! for_each_command {
@@ -180,8 +178,6 @@ pub struct ArgumentSpec {
     pub token: Option<&'static str>,
     /// How often it appears.
     pub presence: Presence,
-    /// First version of everbloom with the argument, if it is later than the command's.
-    pub since: Option<&'static str>,
     /// How an option is read; `None` for other arguments.
     pub read: Option<Read>,
 }

@@ -3,7 +3,7 @@
 
 use super::ArgumentKind::{Double, Integer, OneOf, PureToken, String};
 use super::commands::{CHANGES, ITEMS, KEY, MANY, argument, word};
-use super::{ArgumentKind, ArgumentSpec, CommandSpec, Presence, V0_2};
+use super::{ArgumentKind, ArgumentSpec, CommandSpec, Presence};
 use crate::bloom::limits::CAPACITY_MAX_ITEMS;
 use crate::command::error::CommandError;
 use crate::command::options::{Options, Read, ReadValue};
@@ -125,11 +125,6 @@ const fn one_of(name: &'static str, choices: &'static [ArgumentSpec]) -> Argumen
     ArgumentSpec { presence: Presence::Optional, ..argument(name, OneOf(choices)) }
 }
 
-/// Marks an option that the second release added to a command of the first.
-const fn since_0_2(option: ArgumentSpec) -> ArgumentSpec {
-    ArgumentSpec { since: Some(V0_2), ..option }
-}
-
 const CAPACITY: ArgumentSpec = valued("capacity", "CAPACITY", Integer, |options, value| {
     value.number(&mut options.creation.capacity_items, 1, CAPACITY_MAX_ITEMS)
 });
@@ -137,12 +132,11 @@ const ERROR: ArgumentSpec =
     valued("error", "ERROR", Double, |options, value| value.ratio(&mut options.creation.error_rate));
 const EXPANSION: ArgumentSpec = valued("expansion", "EXPANSION", Integer, Options::read_expansion);
 const NONSCALING: ArgumentSpec = flag("nonscaling", "NONSCALING", |options| options.creation.is_fixed = true);
-const SATURATE: ArgumentSpec =
-    since_0_2(flag("saturate", "SATURATE", |options| options.creation.is_saturating = true));
-const KEYED: ArgumentSpec = since_0_2(flag("keyed", "KEYED", |options| options.creation.is_keyed = true));
-const HASH_KEY: ArgumentSpec = since_0_2(valued("key", "KEY", String, |options, value| {
+const SATURATE: ArgumentSpec = flag("saturate", "SATURATE", |options| options.creation.is_saturating = true);
+const KEYED: ArgumentSpec = flag("keyed", "KEYED", |options| options.creation.is_keyed = true);
+const HASH_KEY: ArgumentSpec = valued("key", "KEY", String, |options, value| {
     value.array(&mut options.creation.key, CommandError::BadKey)
-}));
+});
 const FORMAT: ArgumentSpec = valued(
     "format",
     "FORMAT",
@@ -153,29 +147,27 @@ const FORMAT: ArgumentSpec = valued(
     ]),
     |options, value| value.word(&mut options.creation.format),
 );
-const COUNTING: ArgumentSpec =
-    since_0_2(flag("counting", "COUNTING", |options| options.creation.is_counting = true));
-const WINDOW: ArgumentSpec = since_0_2(one_of(
+const COUNTING: ArgumentSpec = flag("counting", "COUNTING", |options| options.creation.is_counting = true);
+const WINDOW: ArgumentSpec = one_of(
     "window",
     &[
         choice("seconds", "WINDOW", |options, value| options.read_window(value, 1000)),
         choice("milliseconds", "PWINDOW", |options, value| options.read_window(value, 1)),
     ],
-));
-const NOREFRESH: ArgumentSpec =
-    since_0_2(flag("norefresh", "NOREFRESH", |options| options.creation.no_refresh = true));
-const AT: ArgumentSpec = since_0_2(valued("unix-time-milliseconds", "AT", Integer, Options::read_at));
+);
+const NOREFRESH: ArgumentSpec = flag("norefresh", "NOREFRESH", |options| options.creation.no_refresh = true);
+const AT: ArgumentSpec = valued("unix-time-milliseconds", "AT", Integer, Options::read_at);
 const SEED: ArgumentSpec = valued("seed", "SEED", String, |options, value| {
     value.array(&mut options.creation.seed, CommandError::BadSeed)
 });
 const TIGHTENING: ArgumentSpec = valued("tightening", "TIGHTENING", Double, Options::read_tightening);
 const UNRESERVED: ArgumentSpec =
-    since_0_2(flag("unreserved", "UNRESERVED", |options| options.creation.is_unreserved = true));
+    flag("unreserved", "UNRESERVED", |options| options.creation.is_unreserved = true);
 const VALIDATESCALETO: ArgumentSpec =
     valued("validatescaleto", "VALIDATESCALETO", Integer, |options, value| {
         value.number(&mut options.creation.scale_to_items, 1, u64::MAX)
     });
-const EXPIRY: ArgumentSpec = since_0_2(one_of(
+const EXPIRY: ArgumentSpec = one_of(
     "expiry",
     &[
         choice("seconds", "EX", |options, value| options.read_time_to_live(value, 1000)),
@@ -183,10 +175,9 @@ const EXPIRY: ArgumentSpec = since_0_2(one_of(
         choice("unix-time-seconds", "EXAT", |options, value| options.read_expiry(value, 1000, 0)),
         choice("unix-time-milliseconds", "PXAT", |options, value| options.read_expiry(value, 1, 0)),
     ],
-));
+);
 const NOCREATE: ArgumentSpec = flag("nocreate", "NOCREATE", |options| options.no_create = true);
-const IFNOTEXISTS: ArgumentSpec =
-    since_0_2(flag("ifnotexists", "IFNOTEXISTS", |options| options.if_not_exists = true));
+const IFNOTEXISTS: ArgumentSpec = flag("ifnotexists", "IFNOTEXISTS", |options| options.if_not_exists = true);
 const SCHEME: ArgumentSpec = valued("scheme", "SCHEME", String, Options::read_scheme);
 const BITS: ArgumentSpec = valued("bits", "BITS", Integer, |options, value| {
     value.number(&mut options.import.size_bits, 1, i64::MAX.cast_unsigned())

@@ -36,9 +36,14 @@ impl Deref for Case {
     }
 }
 
-/// Returns every recorded filter.
+/// Returns every recorded filter of other modules.
 pub(crate) fn cases() -> Vec<Case> {
-    fixtures::cases("").into_iter().map(Case).collect()
+    ["redisbloom", "valkey-bloom"].into_iter().flat_map(fixtures::cases).map(Case).collect()
+}
+
+/// Returns every filter that a release of this module saved.
+pub(crate) fn own_cases(release: &str) -> Vec<Case> {
+    fixtures::cases(release).into_iter().map(Case).collect()
 }
 
 impl Case {
@@ -79,6 +84,11 @@ impl Case {
     pub(crate) fn assert_replies(&self, client: &mut Client, key: &str) {
         let key_type = client.say(&format!("TYPE {key}"));
         assert_eq!(key_type, format!("+{}", self.type_name()), "{key}");
+        self.assert_lookups(client, key);
+    }
+
+    /// Asserts that lookups in the filter under a key reply as they did where it was recorded.
+    pub(crate) fn assert_lookups(&self, client: &mut Client, key: &str) {
         let members = lookups(client, key, &self.members);
         assert!(members.iter().all(|reply| *reply == '1'), "{key} lost a member of {}", self.key);
         let probes: String = lookups(client, key, &self.probes).into_iter().collect();
