@@ -22,7 +22,7 @@ bench: export NOOP := $(CARGO_TARGET_DIR)/release/examples/libnoop.so
 bench: export BASELINE := $(CARGO_TARGET_DIR)/release/libeverbloom-baseline.so
 
 .DEFAULT_GOAL := help
-.PHONY: help run build tool test test-pure test-server test-tool check advisories fuzz fuzz-smoke soak mutants sanitize defrag-server test-defrag bench charts install install-tool clean dist reproducible test-dist test-clone container release-notes
+.PHONY: help run build tool test test-pure test-server test-tool test-clients check advisories fuzz fuzz-smoke soak mutants sanitize defrag-server test-defrag bench charts install install-tool clean dist reproducible test-dist test-clone container release-notes
 
 ##@ Use
 help: ## print this list
@@ -51,6 +51,9 @@ test-server: build ## test the module on every server on the PATH and in SERVERS
 
 test-tool: build ## test the command-line tool on the same servers
 	@scripts/test-server tool
+
+test-clients: build ## run the examples with the newest client libraries of the registries
+	@NEWEST=1 scripts/test-server server clients::
 
 check: ## check formatting, lints, documentation, the oldest supported Rust, scripts, licences and advisories
 	@scripts/setup build

@@ -15,6 +15,7 @@ pub(crate) const TESTS: &[Test] = tests![
     redis_py_loads_packed_batches_as_their_page_says,
     node_redis_loads_packed_batches_as_their_page_says,
     the_pages_list_what_is_tested,
+    the_page_names_the_tested_versions,
     the_orders_example_accepts_each_order_once,
     the_notifications_example_suppresses_repeats,
     the_crawler_example_revisits_pages_after_a_window,
@@ -88,6 +89,29 @@ fn redis_py_loads_packed_batches_as_their_page_says(site: &Site) {
 
 fn node_redis_loads_packed_batches_as_their_page_says(site: &Site) {
     loads_packed_batches(site, "node/bulk.js");
+}
+
+fn the_page_names_the_tested_versions(_: &Site) {
+    let read = |file: &str| std::fs::read_to_string(root().join(file)).expect(file);
+    let (page, older) = (read("docs/clients.md"), read("scripts/setup-examples"));
+    let (python, node) = (read("examples/python/requirements.txt"), read("examples/node/package.json"));
+    let rows = page.lines().filter_map(|line| {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        (cells.len() == 5).then(|| (cells[1].to_owned(), cells[2].to_owned(), cells[3].to_owned()))
+    });
+    let mut compared = 0;
+    for (client, oldest, newest) in rows {
+        let (oldest, newest, pins) = match client.as_str() {
+            "redis-py" => (format!("redis redis=={oldest}"), format!("redis=={newest}"), &python),
+            "valkey-glide-sync" => (format!("{client}=={oldest}"), format!("{client}=={newest}"), &python),
+            "node-redis" => (format!("redis redis@{oldest}"), format!("\"redis\": \"{newest}\""), &node),
+            "ioredis" => (format!("{client}@{oldest}"), format!("\"{client}\": \"{newest}\""), &node),
+            _ => continue,
+        };
+        assert!(older.contains(&oldest) && pins.contains(&newest), "{client}");
+        compared += 1;
+    }
+    assert_eq!(compared, 4);
 }
 
 fn the_pages_list_what_is_tested(_: &Site) {

@@ -20,22 +20,23 @@ fn libraries() -> PathBuf {
     target.join("examples-clients")
 }
 
-/// Returns Python with the libraries of the examples, or with the redis-py in `redis_py` instead of theirs.
-fn python(redis_py: Option<&PathBuf>) -> Command {
-    let mut python = Command::new(libraries().join("venv/bin/python3"));
-    python.env_remove("PYTHONHOME").env_remove("PYTHONPATH").envs(redis_py.map(|dir| ("PYTHONPATH", dir)));
-    python
+/// Returns the runtime of a script with the libraries of the examples, or with the older library of a directory.
+fn runtime(is_python: bool, older: Option<&PathBuf>) -> Command {
+    if is_python {
+        let mut python = Command::new(libraries().join("venv/bin/python3"));
+        python.env_remove("PYTHONHOME").env_remove("PYTHONPATH").envs(older.map(|dir| ("PYTHONPATH", dir)));
+        python
+    } else {
+        let mut node = Command::new("node");
+        node.env("NODE_PATH", older.unwrap_or(&libraries()).join("node_modules"));
+        node
+    }
 }
 
-fn node() -> Command {
-    let mut node = Command::new("node");
-    node.env("NODE_PATH", libraries().join("node_modules"));
-    node
-}
-
-/// Returns every older redis-py that `scripts/setup-examples` has installed.
-fn older_redis_pys() -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(libraries().join("redis-py")).into_iter().flatten();
+/// Returns the directory of every older version of a library that `scripts/setup-examples` has installed.
+fn older(is_python: bool, library: &str) -> Vec<PathBuf> {
+    let dir = libraries().join("older").join(if is_python { "python" } else { "node" }).join(library);
+    let entries = std::fs::read_dir(dir).into_iter().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
     paths.sort();
     paths
@@ -49,23 +50,21 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Returns a script that uses `library`, in Python or Node depending on its extension. A script that uses
-    /// redis-py is returned once for each version. Without the runtime or the library, returns nothing and skips the
-    /// test.
+    /// Returns a script that uses `library`, in Python or Node depending on its extension, once for each version of the
+    /// library. Without the runtime or the library, returns nothing and skips the test.
     pub(crate) fn find(script: &str, library: &str) -> Vec<Self> {
         let is_python = script.ends_with(".py");
-        let older = if is_python && library == "redis" { older_redis_pys() } else { Vec::new() };
-        let programs = older.iter().map(Some).chain([None]).filter_map(|redis_py| {
-            let runtime = || if is_python { python(redis_py) } else { node() };
+        let older = older(is_python, library);
+        let programs = older.iter().map(Some).chain([None]).filter_map(|older| {
             let probe = if is_python {
                 ["-c".to_owned(), format!("import {library}")]
             } else {
                 ["-e".to_owned(), format!("require('{library}')")]
             };
-            let output = runtime().args(probe).output().ok()?;
-            let mut command = runtime();
+            let output = runtime(is_python, older).args(probe).output().ok()?;
+            let mut command = runtime(is_python, older);
             command.arg(root().join("examples").join(script));
-            let older = redis_py.map(|dir| format!(" with {}", dir.display()));
+            let older = older.map(|dir| format!(" with {}", dir.display()));
             let name = format!("{script}{}", older.unwrap_or_default());
             output.status.success().then_some(Self { name, command })
         });
