@@ -40,7 +40,8 @@ tool: ## build the command-line tool, everbloom
 	cargo build --release --locked --no-default-features --features tool --bin everbloom
 
 ##@ Develop
-test: test-pure test-server test-tool ## run all tests
+test: ## run all tests
+	@scripts/test test-pure test-server test-tool
 
 test-pure: ## run the tests that need no server: filters, formats, commands
 	@scripts/setup $(NEEDS)

@@ -36,6 +36,17 @@ assert_committed() {
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
+# Prints the failed and skipped tests in a log of tests, then their numbers. Fails if a test failed or none passed.
+print_total() {
+  local passed wrong skipped
+  grep -E '^test .* \.\.\. (FAILED|ignored)' "$1" || true
+  read -r passed wrong skipped < <(awk '
+    /^test result:/ { passed += $4; wrong += $6; skipped += $8 }
+    END { print passed + 0, wrong + 0, skipped + 0 }' "$1")
+  say "$passed passed, $wrong failed, $skipped skipped"
+  [ "$wrong" -eq 0 ] && [ "$passed" -gt 0 ]
+}
+
 # Prints the Debian mirror that this machine's apt uses.
 debian_mirror() {
   { cat /etc/apt/sources.list /etc/apt/sources.list.d/*.{list,sources} 2>/dev/null || true; } | awk '
