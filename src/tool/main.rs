@@ -6,12 +6,14 @@
 mod build;
 mod check;
 mod chunks;
+mod completions;
 mod copying;
 mod draft;
 mod failure;
 mod input;
 mod inspect;
 mod load;
+mod manual;
 mod options;
 mod output;
 mod packing;
@@ -51,6 +53,8 @@ enum Command {
     Check(check::Arguments),
     Size(size::Arguments),
     Inspect(inspect::Arguments),
+    Man(manual::Arguments),
+    Completions(completions::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -68,6 +72,8 @@ fn main() -> ExitCode {
         Command::Size(arguments) => size::run(arguments, &output),
         Command::Inspect(arguments) => inspect::run(arguments, &output),
         Command::Restore(arguments) => restore::run(arguments, &output),
+        Command::Man(arguments) => manual::run(&arguments, &output),
+        Command::Completions(arguments) => completions::run(&arguments, &output),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -21,7 +21,6 @@ pub(crate) const TESTS: &[Test] = tests![
     items_that_expire_while_they_wait_are_skipped,
     a_full_filter_refuses_items_and_the_exit_code_says_so,
     progress_is_shown_in_lines_and_on_a_terminal_in_a_bar,
-    every_subcommand_has_help_with_an_example,
 ];
 
 fn every_line_is_an_item(site: &Site) {
@@ -424,27 +423,4 @@ fn progress_is_shown_in_lines_and_on_a_terminal_in_a_bar(site: &Site) {
     let text = String::from_utf8_lossy(&ended.stdout);
     assert!(ended.status.success() && text.contains(" items/s") && text.contains(" left"), "{text}");
     assert!(text.contains("terminal: 500000 items, "), "{text}");
-}
-
-fn every_subcommand_has_help_with_an_example(_: &Site) {
-    let help = run(&["--help"]);
-    assert!(help.code == Some(0) && help.out.contains("Exit codes:"), "{}", help.out);
-    let commands = help.out.split("Commands:").nth(1).unwrap().lines().skip(1);
-    let names: Vec<&str> = commands
-        .take_while(|line| !line.is_empty())
-        .filter_map(|line| line.split_whitespace().next())
-        .filter(|name| *name != "help")
-        .collect();
-    assert!(names.len() >= 3, "{names:?}");
-    for name in names {
-        let help = run(&[name, "--help"]);
-        assert_eq!(help.code, Some(0), "{name}");
-        assert!(help.out.contains("Example") && help.out.contains(&format!("  everbloom {name} ")), "{name}");
-        assert!(help.out.contains("Exit codes:"), "{name}");
-        let wrong = run(&[name, "--no-such-option"]);
-        assert!(wrong.code == Some(2) && wrong.err.contains("Usage: "), "{name} {}", wrong.err);
-        let failed = run(&[name, "--no-such-option", "--json"]);
-        let error: serde_json::Value = serde_json::from_str(&failed.err).unwrap();
-        assert_eq!((failed.code, &error["code"]), (Some(2), &2.into()), "{name} {error}");
-    }
 }

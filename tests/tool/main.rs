@@ -20,6 +20,7 @@ mod docs;
 #[path = "../server/harness/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "shared with the tests of the module, which use all of it")]
 mod harness;
+mod help;
 mod inspecting;
 mod interrupting;
 mod loading;
@@ -43,6 +44,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("checking", checking::TESTS),
     ("sizes", sizes::TESTS),
     ("inspecting", inspecting::TESTS),
+    ("help", help::TESTS),
     ("docs", docs::TESTS),
 ];
 
