@@ -1,4 +1,4 @@
-//! `everbloom check`: shows the state of the filters of a server.
+//! `everbloom check`: shows all filters of a server.
 
 use std::collections::BTreeMap;
 
@@ -6,24 +6,27 @@ use redis::Value;
 use serde_json::json;
 
 use super::failure::{Failure, check_interruption};
-use super::output::{Output, Unit, bytes, shown, table};
+use super::output::{Output, bytes, counted, shown, table};
 use super::partitions;
-use super::server::{self, Credentials, Gone, Router, Site, Trouble, field, integer, number, scan, text};
+use super::server::{
+    self, CallError, Credentials, RoutedError, Router, Site, field, integer, number, scan, text,
+};
 
-/// Layers of a filter that should have been reserved larger: it has grown four times.
+/// Layers from which on a filter was reserved too small: it has grown four times.
 const MANY_LAYERS: u64 = 5;
 
-/// Show every filter of a server, and what to know of it
+/// Show all filters of a server, with advice
 ///
-/// Kind, layers, fill, error rate now, memory and advice, from BF.STATS or, where the server does not know it, from
-/// BF.INFO. Also lists keys of RedisBloom's other types, which must go before the module is swapped for this one.
+/// Shows the kind, layers, items, capacity, fill, current error rate and memory of each filter. If the server does not have
+/// BF.STATS, the fill and the error rate are missing. Also lists keys of RedisBloom's other types: everbloom cannot load
+/// them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Arguments {
-    /// redis://[user[:password]@]host[:port][/db], rediss:// or unix://
-    #[arg(value_name = "URL")]
+    /// Address of the server: redis://[user[:password]@]host[:port][/db], rediss://..., unix://path or host:port
+    #[arg(value_name = "ADDRESS")]
     url: String,
-    /// Only keys of this pattern, as SCAN takes it
+    /// Only keys that match this pattern, as in SCAN
     #[arg(long = "match", value_name = "PATTERN")]
     pattern: Option<String>,
     #[command(flatten)]
@@ -34,8 +37,7 @@ const EXAMPLE: &str = "\
 Example:
   everbloom check redis://127.0.0.1:6379
 
-Exit codes: 0 looked at all; 1 failed; 2 wrong arguments; 3 there are keys that this module cannot load; 130 \
-interrupted.";
+Exit codes: 0 done; 1 failed; 2 wrong arguments; 3 done, but there are keys that everbloom cannot load; 130 interrupted.";
 
 /// The statistics of a filter.
 #[derive(Default)]
@@ -56,9 +58,10 @@ struct Filter {
 pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> {
     let site = Site::new(&arguments.url, &arguments.connection, Credentials::Main)?;
     let mut router = Router::new(&site)?;
+    router.require("BF.INFO")?;
     output.note("looking for filters");
     let found = scan(&mut router, arguments.pattern.as_deref())?;
-    let progress = output.progress("checking", Some(found.filters.len() as u64), Unit::Filters);
+    let progress = output.progress("checking", Some(found.filters.len() as u64));
     let mut filters = Vec::with_capacity(found.filters.len());
     for ((key, data_type), done) in found.filters.into_iter().zip(0u64..) {
         check_interruption()?;
@@ -67,27 +70,27 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
         }
         progress.set(done, shown(&key));
     }
-    drop(progress);
+    progress.finish();
     report(&filters, &found.others, output)
 }
 
-/// Returns the statistics of a filter; `None` if it is gone.
+/// Returns the statistics of a filter; `None` if it no longer exists.
 fn query(router: &mut Router, key: &[u8], data_type: String) -> Result<Option<Filter>, Failure> {
     let filter = Filter { key: shown(key), data_type, ..Filter::default() };
     match router.call(key, &[b"BF.STATS", key]) {
         Ok(stats) => Ok(Some(of_stats(filter, &stats))),
-        Err(Gone::Trouble(trouble)) if trouble.lacks_command() => {
+        Err(RoutedError::Call(error)) if error.lacks_command() => {
             match router.call(key, &[b"BF.INFO", key]) {
                 Ok(info) => {
                     let memory = router.call(key, &[b"MEMORY", b"USAGE", key]);
                     Ok(Some(of_info(filter, &info, memory.ok().as_ref().and_then(integer))))
                 }
-                Err(Gone::Trouble(Trouble::Refused(_))) => Ok(None),
-                Err(gone) => Err(gone.into()),
+                Err(RoutedError::Call(CallError::Refused(_))) => Ok(None),
+                Err(error) => Err(error.into()),
             }
         }
-        Err(Gone::Trouble(Trouble::Refused(_))) => Ok(None),
-        Err(gone) => Err(gone.into()),
+        Err(RoutedError::Call(CallError::Refused(_))) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -115,7 +118,7 @@ fn of_info(filter: Filter, info: &Value, memory: Option<u64>) -> Filter {
         (count("Number of filters"), count("Number of items inserted"), count("Capacity"));
     let advice = layers.filter(|layers| *layers >= MANY_LAYERS).map(|layers| {
         let capacity = capacity.unwrap_or_default();
-        format!("has {layers} layers, each of which is asked: reserve a capacity of {capacity}")
+        format!("each lookup reads {layers} layers: reserve a capacity of {capacity}")
     });
     let bytes = memory.or_else(|| count("Size"));
     Filter { layers, items, capacity, bytes, advice, ..filter }
@@ -178,7 +181,7 @@ fn report(filters: &[Filter], others: &[(Vec<u8>, String)], output: &Output) -> 
     }
     let total = filters.iter().filter_map(|filter| filter.bytes).fold(0u64, u64::saturating_add);
     let mut text = if filters.is_empty() { String::new() } else { table(&rows) };
-    text.push_str(&format!("{} filters, {}\n", filters.len(), bytes(total)));
+    text.push_str(&format!("{}, {}\n", counted(filters.len() as u64, "filter"), bytes(total)));
     let whole = partitioned(filters);
     for Partitioned { name, partitions, items, capacity, bytes: size } in &whole {
         text.push_str(&format!(
@@ -187,7 +190,7 @@ fn report(filters: &[Filter], others: &[(Vec<u8>, String)], output: &Output) -> 
         ));
     }
     for (key, data_type) in others {
-        text.push_str(&format!("{}: {data_type}, which only RedisBloom can load\n", shown(key)));
+        text.push_str(&format!("{}: type {data_type}, which only RedisBloom can load\n", shown(key)));
     }
     let listed: Vec<_> = filters
         .iter()
@@ -216,6 +219,9 @@ fn report(filters: &[Filter], others: &[(Vec<u8>, String)], output: &Output) -> 
     output.result(&text, &json)?;
     match others.len() {
         0 => Ok(()),
-        number => Err(Failure::partly(format!("{number} keys that only RedisBloom can load"))),
+        number => Err(Failure::partly(format!(
+            "only RedisBloom can load {}: move or delete them before you replace RedisBloom",
+            counted(number as u64, "key")
+        ))),
     }
 }

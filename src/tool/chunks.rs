@@ -1,4 +1,4 @@
-//! The chunks of a filter: from BF.SCANDUMP, from and to the file of `everbloom build`, and the filter that they make.
+//! The chunks of a filter: from BF.SCANDUMP, from and to a file of `everbloom build`, and decoded into a filter.
 
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, Cursor, Read, Write};
@@ -10,7 +10,7 @@ use redis::Value;
 
 use super::failure::Failure;
 use super::rdb::{self, MODULE_VALUE, Reader, read_module};
-use super::server::{Connection, integer};
+use super::server::{CallError, Connection, integer};
 
 /// Bytes of the version of the snapshot format and the checksum, at the end of a dump.
 pub(crate) const FOOTER_BYTES: usize = 10;
@@ -27,7 +27,7 @@ pub(crate) fn dump(connection: &mut Connection, key: &[u8]) -> impl Iterator<Ite
     let mut iterator = 0;
     let mut next = move || {
         let reply = connection.call(&[b"BF.SCANDUMP", key, iterator.to_string().as_bytes()])?;
-        let unexpected = || Failure::new("a reply to BF.SCANDUMP was expected");
+        let unexpected = || CallError::unexpected_reply("BF.SCANDUMP").into();
         let Value::Array(mut parts) = reply else { return Err(unexpected()) };
         let (Some(data), Some(next)) = (parts.pop(), parts.pop()) else { return Err(unexpected()) };
         iterator = integer(&next).ok_or_else(unexpected)?;
@@ -39,23 +39,23 @@ pub(crate) fn dump(connection: &mut Connection, key: &[u8]) -> impl Iterator<Ite
     iter::from_fn(move || next().transpose())
 }
 
-/// Returns the chunks of a filter here.
+/// Returns the chunks of a filter.
 pub(crate) fn chunks(filter: &mut BloomFilter) -> impl Iterator<Item = Chunk> {
     filter.chunks().map(|chunk| chunk.map_err(Failure::new))
 }
 
-/// Returns the filter of a key by its chunks, or by its dump if the server has no chunks.
+/// Returns the filter of a key from its chunks, or from its dump if the server does not have BF.SCANDUMP.
 pub(crate) fn fetch(connection: &mut Connection, key: &[u8]) -> Result<BloomFilter, Failure> {
     let loaded = load(dump(connection, key));
     loaded.or_else(|failure| match connection.call(&[b"DUMP", key])? {
         Value::BulkString(payload) => of_dump(&payload).ok_or(failure),
-        _ => Err(Failure::new("is gone")),
+        _ => Err(Failure::new("the filter no longer exists")),
     })
 }
 
-/// Returns the filter that chunks make, the header first.
+/// Returns the filter of chunks, the first of which is the header.
 pub(crate) fn load(mut chunks: impl Iterator<Item = Chunk>) -> Result<BloomFilter, Failure> {
-    let header = chunks.next().ok_or_else(|| Failure::new("no pieces"))?;
+    let header = chunks.next().ok_or_else(|| Failure::new("the filter has no chunks"))?;
     let mut loader = Loader::new(&header?.1).map_err(Failure::new)?;
     for chunk in chunks {
         let (iterator, data) = chunk?;
@@ -77,7 +77,7 @@ pub(crate) fn of_dump(payload: &[u8]) -> Option<BloomFilter> {
     }
 }
 
-/// A file that is being written, under another name until it is whole.
+/// A file that is being written. It has another name until it is complete.
 pub(crate) struct Writing {
     file: BufWriter<File>,
     path: PathBuf,
@@ -115,7 +115,7 @@ impl Writing {
         self.bytes
     }
 
-    /// Ends the file and renames it. Returns its bytes.
+    /// Completes the file and renames it. Returns its bytes.
     pub(crate) fn finish(mut self) -> Result<u64, Failure> {
         self.write(&[0; 16])?;
         self.file.flush()?;
@@ -148,7 +148,7 @@ pub(crate) fn open(path: &Path) -> Result<(impl Iterator<Item = Chunk>, u64), Fa
     let mut magic = Vec::new();
     source.by_ref().take(MAGIC.len() as u64).read_to_end(&mut magic)?;
     if magic != MAGIC {
-        return Err(Failure::of(path.display(), "is no file of `everbloom build`"));
+        return Err(Failure::of(path.display(), "the file was not written by `everbloom build`"));
     }
     Ok((after_magic(source), size_bytes))
 }
@@ -159,7 +159,7 @@ pub(crate) fn after_magic(mut source: impl Read) -> impl Iterator<Item = Chunk> 
 }
 
 fn read(source: &mut impl Read) -> Result<Option<(u64, Vec<u8>)>, Failure> {
-    let ends_early = || Failure::new("the file ends before the filter does");
+    let ends_early = || Failure::new("the file is truncated: copy or build it again");
     let mut numbers = [[0; 8]; 2];
     for number in &mut numbers {
         source.read_exact(number).map_err(|_| ends_early())?;
@@ -169,9 +169,11 @@ fn read(source: &mut impl Read) -> Result<Option<(u64, Vec<u8>)>, Failure> {
         return Ok(None);
     }
     if length > CHUNK_MAX_BYTES {
-        return Err(Failure::new("a piece is longer than any server takes"));
+        return Err(Failure::new(
+            "the file is damaged, a chunk is longer than 512 MiB: copy or build it again",
+        ));
     }
-    // The memory grows with the bytes of the file, not with the length that it claims.
+    // Allocates memory for the bytes that the file has, not for the length that it claims.
     let mut data = Vec::new();
     source.take(length).read_to_end(&mut data)?;
     if data.len() as u64 == length { Ok(Some((iterator, data))) } else { Err(ends_early()) }

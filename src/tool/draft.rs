@@ -1,7 +1,7 @@
-//! A filter that is being made: under a temporary name in the slot of the key, and renamed to the key when it is whole.
+//! A filter under construction: it has a temporary key in the slot of its key, to which it is renamed when it is complete.
 //!
-//! A load that ends half-way, by Ctrl-C, by a lost connection or because the process is killed, leaves nothing under
-//! the key: an orderly end removes the draft, and after any other it expires.
+//! If a load is interrupted or fails, its key is unchanged. The temporary key is removed, or expires if the process is
+//! killed.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use redis::Value;
 
 use super::chunks::Chunk;
+use super::existing;
 use super::failure::{Failure, check_interruption};
 use super::output::shown;
 use super::server::{Router, Site, sibling};
@@ -18,53 +19,55 @@ const EXPIRY_MS: &[u8] = b"600000";
 /// How often the expiry is set again.
 const KEEP_EVERY: Duration = Duration::from_secs(60);
 
-/// A filter that is not under its key yet.
+/// A filter under construction.
 pub(crate) struct Draft {
     site: Site,
     key: Vec<u8>,
     name: Vec<u8>,
-    /// Whether it replaces an existing key.
-    replaces: bool,
+    existing: existing::Arguments,
+    /// When the expiry was set.
     kept: Instant,
-    is_there: bool,
+    /// Whether the temporary key exists.
+    exists: bool,
 }
 
 impl Draft {
-    /// Returns a draft for a key. Nothing is on the server yet.
-    pub(crate) fn new(router: &mut Router, key: &[u8], replaces: bool) -> Result<Self, Failure> {
-        if !replaces && router.call(key, &[b"EXISTS", key])? != Value::Int(0) {
-            return Err(Failure::of(
-                shown(key),
-                "there is such a key; --replace puts a new filter in its place",
-            ));
-        }
+    /// Returns a draft for a key, if the key may be made or replaced; `choices` as in [`existing::Arguments::check`].
+    /// Changes nothing on the server.
+    pub(crate) fn new(
+        router: &mut Router,
+        key: &[u8],
+        existing: existing::Arguments,
+        choices: &str,
+    ) -> Result<Self, Failure> {
+        existing.check(router, key, choices).map_err(|failure| failure.about(shown(key)))?;
         let mark = format!("everbloom:{:016x}", RandomState::new().hash_one(0));
         let name = sibling(key, &mark);
         Ok(Self {
             site: router.site().clone(),
             key: key.to_owned(),
             name,
-            replaces,
+            existing,
             kept: Instant::now(),
-            is_there: false,
+            exists: false,
         })
     }
 
-    /// Returns its temporary name.
+    /// Returns its temporary key.
     pub(crate) fn name(&self) -> &[u8] {
         &self.name
     }
 
-    /// Makes it by a command, with its expiry.
+    /// Creates it with a command and sets its expiry.
     pub(crate) fn create(&mut self, router: &mut Router, command: Vec<&[u8]>) -> Result<(), Failure> {
         let name = self.name.clone();
-        // Even if the transaction fails, there may now be a draft to remove.
-        self.is_there = true;
+        // The transaction may be executed even if it returns an error.
+        self.exists = true;
         router.transact(&name, &[command, vec![b"PEXPIRE", &name, EXPIRY_MS]])?;
         Ok(())
     }
 
-    /// Makes it from chunks, the header first. Calls `progress` with the bytes sent so far.
+    /// Creates it from chunks, the header first. Calls `progress` with the bytes sent so far.
     pub(crate) fn fill(
         &mut self,
         router: &mut Router,
@@ -78,7 +81,7 @@ impl Draft {
             let (iterator, data) = chunk?;
             let iterator = iterator.to_string();
             let command: Vec<&[u8]> = vec![b"BF.LOADCHUNK", &name, iterator.as_bytes(), &data];
-            if self.is_there {
+            if self.exists {
                 router.call(&name, &command)?;
             } else {
                 self.create(router, command)?;
@@ -89,12 +92,12 @@ impl Draft {
                 self.keep(router)?;
             }
         }
-        if self.is_there { Ok(()) } else { Err(Failure::new("the filter has no pieces")) }
+        if self.exists { Ok(()) } else { Err(Failure::new("the filter has no chunks")) }
     }
 
     /// Returns whether it is time to set the expiry again, with [`Self::keep`], while no reply is outstanding.
     pub(crate) fn is_to_be_kept(&self) -> bool {
-        self.is_there && self.kept.elapsed() >= KEEP_EVERY
+        self.exists && self.kept.elapsed() >= KEEP_EVERY
     }
 
     /// Sets its expiry again.
@@ -102,9 +105,9 @@ impl Draft {
         self.kept = Instant::now();
         match router.call(&self.name, &[b"PEXPIRE", &self.name, EXPIRY_MS])? {
             Value::Int(1) => Ok(()),
-            _ => {
-                Err(Failure::new("the filter in the making is gone: it expired, was evicted, or was deleted"))
-            }
+            _ => Err(Failure::new(
+                "the temporary key of the load has expired, was evicted or was deleted: load again",
+            )),
         }
     }
 
@@ -115,12 +118,22 @@ impl Draft {
             Some(ms) => vec![b"PEXPIRE", self.name.as_slice(), ms.as_bytes()],
             None => vec![b"PERSIST", self.name.as_slice()],
         };
-        let rename: &[u8] = if self.replaces { b"RENAME" } else { b"RENAMENX" };
+        let rename: &[u8] = if self.existing.replace {
+            // Another client may have replaced the filter.
+            let checked = self.existing.check(router, &self.key, "--replace");
+            checked.map_err(|failure| failure.about(shown(&self.key)))?;
+            b"RENAME"
+        } else {
+            b"RENAMENX"
+        };
         let replies = router.transact(&self.name, &[expire, vec![rename, &self.name, &self.key]])?;
         if replies.last() == Some(&Value::Int(0)) {
-            return Err(Failure::of(shown(&self.key), "somebody made such a key meanwhile"));
+            return Err(Failure::of(
+                shown(&self.key),
+                "another client created the key in the meantime: use another key, or --replace",
+            ));
         }
-        self.is_there = false;
+        self.exists = false;
         Ok(())
     }
 }
@@ -128,7 +141,7 @@ impl Draft {
 impl Drop for Draft {
     /// Removes it over a new connection: replies may be outstanding on the other.
     fn drop(&mut self) {
-        if self.is_there
+        if self.exists
             && let Ok(mut router) = Router::new(&self.site)
         {
             let _ = router.call(&self.name, &[b"UNLINK", &self.name]);
@@ -136,8 +149,7 @@ impl Drop for Draft {
     }
 }
 
-/// Renames all drafts of one filter to their keys. If that fails half-way, keys that did not exist before are removed
-/// again.
+/// Renames all drafts of one filter to their keys. If one of them fails, those that did not replace a key are removed.
 pub(crate) fn publish_all(
     drafts: Vec<Draft>,
     router: &mut Router,
@@ -146,14 +158,15 @@ pub(crate) fn publish_all(
     check_interruption()?;
     let mut published: Vec<Vec<u8>> = Vec::new();
     for draft in drafts {
-        let (key, replaces) = (draft.key.clone(), draft.replaces);
+        let (key, replaces) = (draft.key.clone(), draft.existing.replace);
         let Err(failure) = draft.publish(router, expiry_ms) else {
             published.push(key);
             continue;
         };
         if replaces && !published.is_empty() {
             let number = published.len();
-            let message = format!("{failure}; {number} partitions are new, the others as they were");
+            let message =
+                format!("{failure}; {number} partitions were replaced, the others were not: load again");
             return Err(Failure::partly(message));
         }
         for key in &published {

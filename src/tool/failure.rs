@@ -1,4 +1,4 @@
-//! Why a subcommand did not do what it was asked for, with its exit code; an interruption is one such reason.
+//! Why a command failed, with its exit code. An interruption is a failure.
 
 use std::fmt::Display;
 use std::io;
@@ -9,15 +9,15 @@ use thiserror::Error;
 
 /// The exit codes, for the help.
 pub(crate) const EXIT_CODES: &str = "\
-Exit codes: 0 done; 1 failed, and no key was changed; 2 wrong arguments; 3 done in part: items were refused, filters \
-not copied, or differences found; 130 interrupted, and no key was changed.";
+Exit codes: 0 done; 1 failed, no key was changed; 2 wrong arguments; 3 done in part: items were refused, filters were \
+not copied, or differences were found; 130 interrupted, no key was changed.";
 
-/// The reason of a failure, which decides its exit code.
+/// The kind of a failure, which decides its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Nothing was done.
+    /// Nothing was changed.
     Failed,
-    /// The arguments contradict one another.
+    /// The arguments are wrong.
     Usage,
     /// It was done in part, or differences were found.
     Partly,
@@ -25,7 +25,7 @@ pub(crate) enum Kind {
     Interrupted,
 }
 
-/// Why a subcommand failed.
+/// Why a command failed.
 #[derive(Clone, Debug, Error)]
 #[error("{message}")]
 pub(crate) struct Failure {
@@ -50,7 +50,17 @@ impl Failure {
         Self { kind: Kind::Interrupted, ..Self::new("interrupted") }
     }
 
-    /// Returns a failure with its subject in front of the message.
+    /// Returns the failure of a command that added items to a filter of fixed size, which refused some of them.
+    pub(crate) fn refused(items: u64) -> Self {
+        Self::partly(format!("the filter is full and refused {items} items: load them into a larger filter"))
+    }
+
+    /// Returns the failure with its subject before the message.
+    pub(crate) fn about(self, subject: impl Display) -> Self {
+        Self { message: format!("{subject}: {}", self.message), ..self }
+    }
+
+    /// Returns a failure with its subject before the error.
     pub(crate) fn of(subject: impl Display, error: impl Display) -> Self {
         Self::new(format!("{subject}: {error}"))
     }
@@ -73,8 +83,8 @@ impl From<io::Error> for Failure {
 
 static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Handles Ctrl-C and the signals that end a service: the first asks for an orderly end, the second exits at once. If
-/// the system refuses the handler, the first exits at once.
+/// Handles SIGINT, SIGTERM and SIGHUP: after the first signal the command cleans up and exits, at the second it exits at
+/// once. If the handler cannot be set, the first signal exits at once.
 pub(crate) fn handle_signals() {
     let _ = ctrlc::set_handler(|| {
         if IS_INTERRUPTED.swap(true, Ordering::Relaxed) {
@@ -83,7 +93,7 @@ pub(crate) fn handle_signals() {
     });
 }
 
-/// Returns an error after a signal; called between any two steps.
+/// Returns an error if a signal was received. Called between any two steps of a command.
 pub(crate) fn check_interruption() -> Result<(), Failure> {
     if IS_INTERRUPTED.load(Ordering::Relaxed) { Err(Failure::interrupted()) } else { Ok(()) }
 }

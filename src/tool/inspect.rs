@@ -10,18 +10,17 @@ use serde_json::{Value, json};
 
 use super::chunks::{FOOTER_BYTES, MAGIC, after_magic, load};
 use super::failure::{Failure, check_interruption};
-use super::output::{Output, bytes, shown, table};
+use super::output::{Output, bytes, counted, rfc3339, shown, table};
 use super::rdb::{Entry, MODULE_VALUE, Read, Reader, read_module, read_snapshot};
 
 /// List the filters in a file, without a server
 ///
-/// An RDB file of Redis or Valkey, what DUMP replied (raw, as `redis-cli --raw` or a client writes it), or a file of
-/// `everbloom build`. Filters of everbloom, RedisBloom and valkey-bloom are read whole, one at a time, which takes
-/// their memory; other keys are counted.
+/// Reads an RDB file of Redis or Valkey, a raw reply of DUMP in a file, or a file of `everbloom build`. The tool needs the
+/// memory of the largest filter. It counts keys of other types.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Arguments {
-    /// The file
+    /// File to read
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
@@ -30,7 +29,8 @@ const EXAMPLE: &str = "\
 Example:
   everbloom inspect /var/lib/redis/dump.rdb
 
-Exit codes: 0 read to its end; 1 cannot be read; 2 wrong arguments; 3 read, but holds filters that cannot be.";
+Exit codes: 0 done; 1 the file cannot be read; 2 wrong arguments; 3 some filters in the file cannot be read; 130 \
+interrupted.";
 
 /// The filters and keys that were found.
 #[derive(Default)]
@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
         text.push_str(&table(&found.rows));
     }
     for (name, count) in &found.others {
-        text.push_str(&format!("{count} of type {name}\n"));
+        text.push_str(&format!("{} of type {name}\n", counted(*count, "key")));
     }
     let json = json!({
         "file": path.display().to_string(), "what": what, "filters": found.filters, "others": found.others,
@@ -61,7 +61,10 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
     output.result(&text, &json)?;
     match found.unreadable {
         0 => Ok(()),
-        number => Err(Failure::partly(format!("{number} filters cannot be read"))),
+        number => Err(Failure::partly(format!(
+            "{} cannot be read: see the column `note`",
+            counted(number as u64, "filter")
+        ))),
     }
 }
 
@@ -73,7 +76,7 @@ fn look(path: &Path, found: &mut Found) -> Result<String, Failure> {
     if head == MAGIC {
         let filter = load(after_magic(file))?;
         found.filter(Place::default(), "", 0, &filter);
-        return Ok("a filter in pieces".to_owned());
+        return Ok("a file of `everbloom build`".to_owned());
     }
     let whole = Cursor::new(head.clone()).chain(file);
     if head.first() == Some(&MODULE_VALUE) {
@@ -82,20 +85,20 @@ fn look(path: &Path, found: &mut Found) -> Result<String, Failure> {
     let mut reader = Reader::new(whole);
     let version = read_snapshot(&mut reader, |entry| found.entry(entry));
     check_interruption()?;
-    let version = version.map_err(|torn| Failure::new(format!("{torn} (at byte {})", reader.offset())))?;
-    Ok(format!("a snapshot of version {version}"))
+    let version = version.map_err(|error| Failure::new(format!("{error} (at byte {})", reader.offset())))?;
+    Ok(format!("an RDB file of version {version}"))
 }
 
 fn look_at_dump(mut whole: impl std::io::Read, found: &mut Found) -> Result<String, Failure> {
     let mut payload = Vec::new();
     whole.read_to_end(&mut payload)?;
     // A program that prints a reply may have added a newline.
-    let ends_early = || Failure::new("a dump that ends early");
-    let end = payload.len().checked_sub(FOOTER_BYTES).ok_or_else(ends_early)?;
-    let mut reader = Reader::new(Cursor::new(payload.get(1..end).ok_or_else(ends_early)?));
+    let truncated = || Failure::new("the reply of DUMP is truncated: save it again");
+    let end = payload.len().checked_sub(FOOTER_BYTES).ok_or_else(truncated)?;
+    let mut reader = Reader::new(Cursor::new(payload.get(1..end).ok_or_else(truncated)?));
     let (data_type, encoding_version, read) = read_module(&mut reader).map_err(Failure::new)?;
     found.module(Place::default(), &data_type, encoding_version, read);
-    Ok("a dump".to_owned())
+    Ok("a reply of DUMP".to_owned())
 }
 
 /// The key of a filter in a snapshot.
@@ -140,13 +143,14 @@ impl Found {
         let layers = filter.layers();
         self.filters.push(json!({
             "key": place.key.as_deref().map(shown), "db": place.db, "expires_ms": place.expires_ms,
+            "expires": place.expires_ms.map(rfc3339),
             "type": data_type, "encoding_version": encoding_version, "format": format, "layers": layers.len(),
             "items": filter.items(), "capacity": filter.capacity_items(), "fill": filter.fill(),
             "bytes": filter.size_bytes(), "digest": format!("{:016x}", filter.digest()),
             "per_layer": layers.iter().map(|layer| json!({"bits": layer.size_bits, "set_bits": layer.set_bits}))
                 .collect::<Vec<_>>(),
         }));
-        let expiry = place.expires_ms.map_or_else(String::new, |ms| format!("expires at {ms} ms"));
+        let expiry = place.expires_ms.map_or_else(String::new, |ms| format!("expires {}", rfc3339(ms)));
         self.rows.push(vec![
             place.key.as_deref().map_or_else(String::new, shown),
             place.db.map_or_else(String::new, |db| db.to_string()),

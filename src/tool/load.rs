@@ -1,66 +1,72 @@
-//! `everbloom load`: adds the items of a file to a filter on a server.
+//! `everbloom load`: loads the items of a file into a filter on a server.
 
+use clap::value_parser;
 use everbloom::{BloomFilter, Tally};
 use redis::Value;
 use serde_json::json;
 
-use super::build;
+use super::build::{self, THREADS_MAX};
 use super::chunks::chunks;
 use super::draft::{Draft, publish_all};
+use super::existing;
 use super::failure::Failure;
 use super::input::{self, BATCH_BYTES, Times};
 use super::options;
-use super::output::{Output, Unit, bytes, per_second, shown};
+use super::output::{Output, bytes, counted, per_second, shown};
 use super::partitions::{self, Spreader, build_partitions};
 use super::sending::{Counts, Sender};
-use super::server::{self, Credentials, Gone, Router, Site, Trouble, integer};
+use super::server::{self, CallError, Credentials, RoutedError, Router, Site, integer};
 
 /// Load the items of a file into a filter on a server
 ///
-/// The filter is made beside the key and takes its place when it is whole: whatever ends the load half-way leaves
-/// the key as it was. What was made is removed, or expires within ten minutes where the tool itself was killed.
+/// The tool fills a new filter under a temporary key and renames it to KEY at the end. If the load is interrupted or
+/// fails, KEY is unchanged. The temporary key is removed, or expires within ten minutes if the tool is killed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Arguments {
-    /// redis://[user[:password]@]host[:port][/db], rediss:// or unix://
-    #[arg(value_name = "URL")]
+    /// Address of the server: redis://[user[:password]@]host[:port][/db], rediss://..., unix://path or host:port
+    #[arg(value_name = "ADDRESS")]
     url: String,
     /// Key of the filter
     #[arg(value_name = "KEY")]
     key: String,
     #[command(flatten)]
     input: input::Arguments,
-    /// Column or field with the time of each item, at which its window begins. Needs --csv or --jsonl, and --window or
-    /// --add
+    /// Column or field with the time of each item. Needs --csv or --jsonl, and --window or --add
     ///
-    /// Times are seconds since 1970, milliseconds (numbers from 100000000000 on), or RFC 3339 (2026-11-23T10:00:00Z).
-    /// Items that have expired by the server's clock are skipped and counted. A time that is further ahead of the clock
-    /// than a fourteenth of the window is an error.
+    /// The window of an item begins at its time. Times are seconds since 1970, milliseconds since 1970 (numbers from
+    /// 100000000000 on), or RFC 3339 (2026-11-23T10:00:00Z). Items that have expired by the server's clock are skipped and
+    /// counted. A time more than a fourteenth of the window ahead of the clock is an error.
     #[arg(long, value_name = "COLUMN", requires_all = ["columns", "windowed"], conflicts_with = "offline")]
     time: Option<String>,
     #[command(flatten)]
     options: options::Arguments,
     #[command(flatten)]
     server_options: options::ServerArguments,
-    /// Put the new filter in the place of the key that is there
-    #[arg(long, conflicts_with = "add", help_heading = "Filter")]
-    replace: bool,
-    /// Add to the filter that is there, which an interruption leaves with some of the items
+    #[command(flatten)]
+    existing: existing::Arguments,
+    /// Add to the existing filter. If the load is interrupted, the filter has some of the items
     #[arg(
         long,
-        conflicts_with_all = ["error", "capacity", "expansion", "nonscaling", "keyed", "counting", "window", "ex", "offline"],
-        group = "windowed",
-        help_heading = "Filter"
+        conflicts_with_all = [
+            "error", "capacity", "expansion", "nonscaling", "keyed", "counting", "window", "ex", "offline", "replace",
+        ],
+        group = "windowed"
     )]
     add: bool,
-    /// Build the filter here, on all cores, and send it in pieces
+    /// Build the filter on this machine, on all cores, and send it in chunks
     #[arg(long, conflicts_with_all = ["keyed", "counting", "window"], help_heading = "Filter")]
     offline: bool,
-    /// Threads of --offline; as many as there are cores without it
-    #[arg(long, value_name = "NUMBER", requires = "offline", help_heading = "Filter")]
-    threads: Option<usize>,
-    /// Spread the items over this number of filters KEY:{0}, KEY:{1}, ... of a cluster, by their CRC-32; it can never
-    /// change
+    /// Number of threads of --offline. Without it, one thread for each core
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        value_parser = value_parser!(u16).range(1..=THREADS_MAX),
+        requires = "offline",
+        help_heading = "Filter"
+    )]
+    threads: Option<u16>,
+    /// Distribute the items over this number of filters KEY:{0}, KEY:{1}, ... The number can never change
     #[arg(long, value_name = "NUMBER", value_parser = partitions::count, help_heading = "Filter")]
     partitions: Option<u32>,
     #[command(flatten)]
@@ -70,39 +76,48 @@ pub(crate) struct Arguments {
 const EXAMPLE: &str = "\
 Examples:
   everbloom load redis://127.0.0.1:6379 visited urls.txt --error 0.001
-  zcat logs.gz | cut -f1 | everbloom load redis://127.0.0.1 seen - --capacity 1e7
+  zcat logs.gz | cut -f1 | everbloom load redis://127.0.0.1 seen - --capacity 10M
   everbloom load rediss://cache.example:6380 users users.csv --csv id --replace
   everbloom load redis://127.0.0.1 ids ids.txt.zst --offline
   everbloom load redis://127.0.0.1 seen log.csv --csv url --window 7d --time date
   everbloom load redis://127.0.0.1:7000 seen urls.txt --partitions 24 -c
 
-The password may stand in EVERBLOOM_PASSWORD, the user in EVERBLOOM_USERNAME, in place of the address.
+The user and the password can be in EVERBLOOM_USERNAME and EVERBLOOM_PASSWORD instead of the address.
 Exit codes: 0 done; 1 failed; 2 wrong arguments; 3 done, but items were refused; 130 interrupted.";
+
+/// The options that an error about an existing key names.
+const CHOICES: &str = "--replace or --add";
 
 pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> {
     let site = Site::new(&arguments.url, &arguments.connection, Credentials::Main)?;
-    // First, so that a wrong address or an existing key is found before items are counted.
+    let keys = arguments.keys()?;
+    if !arguments.add {
+        arguments.options.check_capacity(&arguments.input)?;
+    }
+    // The server is checked before items are counted.
     let mut router = Router::new(&site)?;
-    let keys = arguments.keys(&mut router)?;
+    // Only everbloom accepts the chunks of --offline, and has BF.STATS.
+    router.require(if arguments.offline { "BF.STATS" } else { "BF.RESERVE" })?;
+    arguments.check_partitions(&mut router)?;
     let times = arguments.times(&mut router, &keys)?;
     let times = times.as_ref();
     if arguments.add {
         let sent = send(&arguments, output, &mut router, (keys.clone(), times), &mut [])?;
         return report(&arguments, output, &mut router, &keys, sent, "");
     }
-    let drafts = keys.iter().map(|key| Draft::new(&mut router, key, arguments.replace));
+    let drafts = keys.iter().map(|key| Draft::new(&mut router, key, arguments.existing, CHOICES));
     let mut drafts: Vec<Draft> = drafts.collect::<Result<_, Failure>>()?;
     let mut capacity_items = arguments.options.capacity_of(&arguments.input, times, output)?;
     if let Some(count) = arguments.partitions {
         capacity_items = partitions::capacity_items(capacity_items, count);
     }
-    let expiry_ms = arguments.server_options.ex.map(|seconds| seconds.saturating_mul(1000));
+    let expiry_ms = arguments.server_options.ex;
     if arguments.offline {
         let (mut filters, tally, seconds) = arguments.build(capacity_items, output)?;
         // The server may have closed the idle connections.
         router.refresh()?;
         let all_bytes = filters.iter().map(BloomFilter::size_bytes).sum();
-        let progress = output.progress("sending", Some(all_bytes), Unit::Bytes);
+        let progress = output.progress("sending", Some(all_bytes));
         let mut before = 0;
         for (number, filter) in filters.iter_mut().enumerate() {
             let due = drafts.iter_mut().filter(|draft| draft.is_to_be_kept());
@@ -113,8 +128,7 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
             })?;
             before += filter.size_bytes();
         }
-        let seconds = seconds + progress.seconds();
-        drop(progress);
+        let seconds = seconds + progress.finish();
         publish_all(drafts, &mut router, expiry_ms)?;
         let counts = Counts {
             items: tally.items,
@@ -126,7 +140,7 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
         return report(&arguments, output, &mut router, &keys, (counts, seconds), "built here, ");
     }
     router.refresh()?;
-    let words = arguments.options.words(&arguments.server_options, capacity_items)?;
+    let words = arguments.options.words(&arguments.server_options, capacity_items);
     for draft in &mut drafts {
         let name = draft.name().to_owned();
         let mut reserve: Vec<&[u8]> = vec![b"BF.RESERVE", &name];
@@ -141,18 +155,24 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
 
 impl Arguments {
     /// Returns the keys of the filter: one, or those of its partitions.
-    fn keys(&self, router: &mut Router) -> Result<Vec<Vec<u8>>, Failure> {
-        let Some(count) = self.partitions else { return Ok(vec![self.key.as_bytes().to_owned()]) };
-        let keys = partitions::keys(&self.key, count)?;
-        // With another number of partitions, lookups would not find the items that are there.
-        let further = partitions::key(&self.key, count);
-        if router.call(further.as_bytes(), &[b"EXISTS", further.as_bytes()])? != Value::Int(0) {
-            return Err(Failure::of(
-                further,
-                "there are more partitions than that, whose number can never change",
-            ));
+    fn keys(&self) -> Result<Vec<Vec<u8>>, Failure> {
+        match self.partitions {
+            Some(count) => partitions::keys(&self.key, count),
+            None => Ok(vec![self.key.as_bytes().to_owned()]),
         }
-        Ok(keys)
+    }
+
+    /// Returns an error if there are more partitions on the server: lookups would not find their items.
+    fn check_partitions(&self, router: &mut Router) -> Result<(), Failure> {
+        let Some(count) = self.partitions else { return Ok(()) };
+        let next = partitions::key(&self.key, count);
+        if router.call(next.as_bytes(), &[b"EXISTS", next.as_bytes()])? == Value::Int(0) {
+            return Ok(());
+        }
+        Err(Failure::of(
+            next,
+            "the filter has more partitions, and their number can never change: use the same --partitions",
+        ))
     }
 
     /// Returns the times of the items, compared with the server's clock and with the window of the filters.
@@ -162,18 +182,21 @@ impl Arguments {
         for key in keys.iter().filter(|_| self.add) {
             let found = match router.call(key, &[b"BF.INFO", key, b"WINDOW"]) {
                 Ok(reply) => integer(&reply),
-                Err(Gone::Trouble(Trouble::Refused(_))) => None,
-                Err(gone) => return Err(gone.into()),
+                Err(RoutedError::Call(CallError::Refused(_))) => None,
+                Err(error) => return Err(error.into()),
             };
             let found = found.ok_or_else(|| {
-                Failure::of(shown(key), "there is no sliding-window filter, which --time needs")
+                Failure::of(shown(key), "the key is not a sliding-window filter, which --time needs")
             })?;
             if *window_ms.get_or_insert(found) != found {
-                return Err(Failure::of(shown(key), "has another window than the other partitions"));
+                return Err(Failure::of(
+                    shown(key),
+                    "the partitions have different windows: load them again with --replace --window",
+                ));
             }
         }
         let Value::Array(now) = router.call(first, &[b"TIME"])? else {
-            return Err(Failure::new("a reply to TIME was expected"));
+            return Err(CallError::unexpected_reply("TIME").into());
         };
         let [seconds, microseconds] =
             [now.first(), now.get(1)].map(|part| part.and_then(integer).unwrap_or_default());
@@ -200,10 +223,16 @@ fn send(
     drafts: &mut [Draft],
 ) -> Result<(Counts, f64), Failure> {
     let batches = arguments.input.batches(BATCH_BYTES, times)?;
-    let progress = output.progress("loading", batches.total_bytes, Unit::Bytes);
+    let progress = output.progress("loading", batches.total_bytes);
+    let show = |items| {
+        let message = format!("{items} items, {} items/s", per_second(items, progress.seconds()));
+        progress.set(batches.done_bytes(), message);
+    };
     let mut sender = Sender::new(router, names)?;
     if !sender.is_packed() && times.is_none() {
-        output.note("the server does not know BF.BULKADD: sending items one by one in BF.INSERT");
+        output.note(
+            "the server does not have BF.BULKADD, or the user may not use it: loading with BF.INSERT, slower",
+        );
     }
     let mut spreader = arguments.partitions.map(|count| Spreader::new(count, BATCH_BYTES));
     for batch in &batches {
@@ -211,11 +240,7 @@ fn send(
             Some(spreader) => spreader.spread(&batch?, |number, batch| sender.add(number, batch))?,
             None => sender.add(0, batch?)?,
         }
-        let Counts { items, .. } = sender.counts;
-        progress.set(
-            batches.done_bytes(),
-            format!("{items} items, {} items/s", per_second(items, progress.seconds())),
-        );
+        show(sender.counts.items);
         if drafts.iter().any(Draft::is_to_be_kept) {
             let router = sender.settle()?;
             drafts.iter_mut().try_for_each(|draft| draft.keep(router))?;
@@ -225,8 +250,10 @@ fn send(
         spreader.flush(|number, batch| sender.add(number, batch))?;
     }
     sender.settle()?;
+    show(sender.counts.items);
     sender.counts.expired += batches.expired();
-    Ok((sender.counts, progress.seconds()))
+    batches.note_line_ends(output);
+    Ok((sender.counts, progress.finish()))
 }
 
 fn report(
@@ -243,7 +270,7 @@ fn report(
     let rate = per_second(counts.items, seconds);
     let Counts { items, new, present, refused, expired } = counts;
     let filter =
-        arguments.partitions.map_or_else(|| "a filter".to_owned(), |count| format!("{count} filters"));
+        arguments.partitions.map_or_else(|| "a filter".to_owned(), |count| counted(count.into(), "filter"));
     let mut size = size_bytes.map_or_else(|| filter.clone(), |size| format!("{filter} of {}", bytes(size)));
     let mut json = json!({
         "key": arguments.key, "items": items, "new": new, "present": present, "refused": refused,
@@ -266,12 +293,13 @@ fn report(
         insert(&mut json, "expired", expired.into());
     }
     let text = format!(
-        "{}: {items} items, {new} new, {present} present, {refused} refused{skipped}; {how}{size}; {seconds:.1} s, {rate} items/s",
-        arguments.key
+        "{}: {}, {new} new, {present} present, {refused} refused{skipped}; {how}{size}; {seconds:.1} s, {rate} items/s",
+        arguments.key,
+        counted(items, "item"),
     );
     output.result(&text, &json)?;
     if refused > 0 {
-        return Err(Failure::partly(format!("{refused} items were refused: the filter is full")));
+        return Err(Failure::refused(refused));
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! `everbloom`, the command-line tool: loads, builds, copies and inspects filters. docs/tool.md describes it.
+//! `everbloom`, the command-line tool: loads, builds, copies, checks and inspects filters. docs/tool.md describes it.
 //!
-//! It is a client of servers, and of the public API of this crate.
+//! It is a client of servers, and uses the public API of this crate.
 #![forbid(unsafe_code)]
 
 mod build;
@@ -9,6 +9,7 @@ mod chunks;
 mod completions;
 mod copying;
 mod draft;
+mod existing;
 mod failure;
 mod input;
 mod inspect;
@@ -30,15 +31,15 @@ use clap::{Parser, Subcommand};
 
 use output::Output;
 
-/// Bloom filters in Redis and Valkey: load millions of items, build without a server, copy, check, size, inspect.
+/// Work with Bloom filters in Redis and Valkey: load files, build without a server, copy, check, inspect, compute sizes
 #[derive(Parser)]
 #[command(name = "everbloom", version, arg_required_else_help = true, after_help = failure::EXIT_CODES)]
 struct Arguments {
     /// Print the result as one JSON object on one line
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 900)]
     json: bool,
-    /// Print no progress
-    #[arg(long, short, global = true)]
+    /// Print no progress and no notes
+    #[arg(long, short, global = true, display_order = 900)]
     quiet: bool,
     #[command(subcommand)]
     command: Command,

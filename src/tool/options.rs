@@ -1,5 +1,6 @@
 //! The options of a new filter, for BF.RESERVE and for the library.
 
+use clap::value_parser;
 use everbloom::{Growth, Options};
 
 use super::failure::Failure;
@@ -10,16 +11,22 @@ use super::output::Output;
 #[derive(Clone, Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Arguments {
-    /// Share of absent items that may be false positives, strictly between 0 and 1
-    #[arg(long, value_name = "RATE", default_value_t = 0.01, help_heading = "Filter")]
+    /// False-positive rate, between 0 and 1: 0.01 is 1 %
+    #[arg(long, value_name = "RATE", default_value_t = 0.01, value_parser = error_rate, help_heading = "Filter")]
     pub(crate) error: f64,
-    /// Capacity in items; without it the items are counted first
+    /// Number of items: 5000, 500k, 5M or 5e6. Without it, the tool counts the items first
     #[arg(long, visible_alias = "items", value_name = "ITEMS", value_parser = items, help_heading = "Filter")]
     pub(crate) capacity: Option<u64>,
-    /// How many times larger each further layer is than the one before
-    #[arg(long, value_name = "FACTOR", conflicts_with = "nonscaling", help_heading = "Filter")]
+    /// How many times larger each new layer is than the one before, if the filter grows
+    #[arg(
+        long,
+        value_name = "FACTOR",
+        value_parser = value_parser!(u32).range(1..=EXPANSION_MAX),
+        conflicts_with = "nonscaling",
+        help_heading = "Filter"
+    )]
     pub(crate) expansion: Option<u32>,
-    /// Refuse items once it is full
+    /// Refuse items when the filter is full, instead of growing
     #[arg(long, help_heading = "Filter")]
     pub(crate) nonscaling: bool,
 }
@@ -28,41 +35,62 @@ pub(crate) struct Arguments {
 #[derive(Clone, Debug, Default, clap::Args)]
 #[group(skip)]
 pub(crate) struct ServerArguments {
-    /// Hash items with a secret random key
+    /// Hash items with a random secret key, against crafted inputs
     #[arg(long, help_heading = "Filter")]
     pub(crate) keyed: bool,
-    /// Keep counters in place of bits, so that items can be deleted
+    /// Store counters instead of bits, so that items can be deleted
     #[arg(long, help_heading = "Filter")]
     pub(crate) counting: bool,
-    /// Time after which items expire: seconds, or with a unit (500ms, 30s, 15m, 12h, 7d, 2w)
-    #[arg(long, value_name = "TIME", value_parser = milliseconds, group = "windowed", help_heading = "Filter")]
+    /// Sliding window: each item expires after this time (500ms, 30s, 15m, 12h, 7d, 2w, or seconds)
+    #[arg(long, value_name = "TIME", value_parser = window, group = "windowed", help_heading = "Filter")]
     pub(crate) window: Option<u64>,
-    /// Seconds after which the key expires
-    #[arg(long, value_name = "SECONDS", help_heading = "Filter")]
+    /// Time to live of the key (500ms, 30s, 15m, 12h, 7d, 2w, or seconds)
+    #[arg(long, value_name = "TIME", value_parser = milliseconds, help_heading = "Filter")]
     pub(crate) ex: Option<u64>,
 }
 
-/// Parses a number of items, also in the form 1e8.
+/// The largest expansion that a filter can have.
+pub(crate) const EXPANSION_MAX: i64 = 32_768;
+
+/// Parses an error rate.
+pub(crate) fn error_rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate| *rate > 0.0 && *rate < 1.0);
+    rate.ok_or_else(|| "an error rate is a number between 0 and 1, such as 0.01 for 1 %".to_owned())
+}
+
+/// Parses a number of items, at least 1.
 pub(crate) fn items(text: &str) -> Result<u64, String> {
-    let wrong = || format!("{text} is no number of items");
-    if let Ok(number) = text.parse() {
-        return Ok(number);
-    }
-    let (digits, exponent) = text.split_once(['e', 'E']).ok_or_else(wrong)?;
+    let number = decimal(text).filter(|items| *items > 0);
+    number.ok_or_else(|| "a number of items is at least 1, such as 5000, 500k, 5M, 1G or 5e6".to_owned())
+}
+
+/// Returns a whole number: digits, also with a decimal point, before a unit (k, M, G) or an exponent.
+fn decimal(text: &str) -> Option<u64> {
+    let units = [("k", 3), ("K", 3), ("M", 6), ("G", 9)];
+    let with_unit = units.iter().find_map(|(unit, zeros)| Some((text.strip_suffix(unit)?, *zeros)));
+    let (digits, exponent): (&str, u32) = match (with_unit, text.split_once(['e', 'E'])) {
+        (Some(parts), _) => parts,
+        (None, Some((digits, exponent))) => (digits, exponent.trim_start_matches('+').parse().ok()?),
+        (None, None) => (text, 0),
+    };
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let exponent: u32 = exponent.trim_start_matches('+').parse().map_err(|_| wrong())?;
-    let places = u32::try_from(fraction.len()).map_err(|_| wrong())?;
-    let number: u64 = format!("{whole}{fraction}").parse().map_err(|_| wrong())?;
-    let zeros = exponent.checked_sub(places).ok_or_else(wrong)?;
-    10u64.checked_pow(zeros).and_then(|factor| number.checked_mul(factor)).ok_or_else(wrong)
+    let places = u32::try_from(fraction.len()).ok()?;
+    let number: u64 = format!("{whole}{fraction}").parse().ok()?;
+    10u64.checked_pow(exponent.checked_sub(places)?)?.checked_mul(number)
 }
 
 /// Milliseconds of the shortest and of the longest window that a filter can have.
-pub(crate) const WINDOW_MS: std::ops::RangeInclusive<u64> = 100..=1 << 40;
+const WINDOW_MS: std::ops::RangeInclusive<u64> = 100..=1 << 40;
 
-/// Parses a time in milliseconds.
+/// Parses a window in milliseconds.
+pub(crate) fn window(text: &str) -> Result<u64, String> {
+    let ms = Some(milliseconds(text)?).filter(|ms| WINDOW_MS.contains(ms));
+    ms.ok_or_else(|| "a window is between 100ms and 12725d (34 years)".to_owned())
+}
+
+/// Parses a time in milliseconds, at least 1.
 pub(crate) fn milliseconds(text: &str) -> Result<u64, String> {
-    let wrong = || format!("{text} is no time: 500ms, 30s, 15m, 12h, 7d, 2w, or seconds");
+    let wrong = || "a time is a whole number with a unit, such as 500ms, 30s, 15m, 12h, 7d or 2w".to_owned();
     let digits = text.find(|next: char| !next.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at_checked(digits).ok_or_else(wrong)?;
     let unit_ms = match unit {
@@ -93,54 +121,50 @@ pub(crate) fn window_words(window_ms: Option<u64>) -> Vec<String> {
 }
 
 impl Arguments {
-    /// Returns the chosen capacity, or the number of items in the input that have not expired.
+    /// Returns an error if the items have to be counted and cannot be.
+    pub(crate) fn check_capacity(&self, input: &input::Arguments) -> Result<(), Failure> {
+        if self.capacity.is_none() && input.is_stdin() {
+            return Err(Failure::usage(
+                "the items of standard input cannot be counted first: give their number with --capacity",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Returns the chosen capacity, or the number of items in the input that have not expired, at least 1.
     pub(crate) fn capacity_of(
         &self,
         input: &input::Arguments,
         times: Option<&Times>,
         output: &Output,
     ) -> Result<u64, Failure> {
-        match self.capacity {
-            Some(capacity_items) => Ok(capacity_items),
-            None if input.is_stdin() => {
-                Err(Failure::usage("standard input cannot be counted first: say --capacity ITEMS"))
-            }
-            None => input.count(times, output),
-        }
+        self.capacity.map_or_else(|| Ok(input.count(times, output)?.max(1)), Ok)
     }
 
     /// Returns the options for the library.
-    pub(crate) fn library(&self, capacity_items: u64) -> Result<Options, Failure> {
+    pub(crate) fn library(&self, capacity_items: u64) -> Options {
         let growth = match self.expansion {
             _ if self.nonscaling => Growth::Fixed,
-            Some(0) => {
-                return Err(Failure::usage("--expansion must be at least 1; --nonscaling is another word"));
-            }
             Some(expansion) => Growth::Scaling { expansion },
             None => Options::default().growth,
         };
-        Ok(Options { error_rate: self.error, capacity_items: capacity_items.max(1), growth })
+        Options { error_rate: self.error, capacity_items, growth }
     }
 
     /// Returns the words after `BF.RESERVE key`.
-    pub(crate) fn words(
-        &self,
-        server: &ServerArguments,
-        capacity_items: u64,
-    ) -> Result<Vec<String>, Failure> {
-        self.library(capacity_items)?;
-        let mut words = vec![self.error.to_string(), capacity_items.max(1).to_string()];
+    pub(crate) fn words(&self, server: &ServerArguments, capacity_items: u64) -> Vec<String> {
+        let mut words = vec![self.error.to_string(), capacity_items.to_string()];
         words.extend(expansion_words(self.expansion));
         let flags = [(self.nonscaling, "NONSCALING"), (server.keyed, "KEYED"), (server.counting, "COUNTING")];
         words.extend(flags.into_iter().filter(|(is_asked, _)| *is_asked).map(|(_, word)| word.to_owned()));
         words.extend(window_words(server.window));
-        Ok(words)
+        words
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{items, milliseconds};
+    use super::{error_rate, items, milliseconds, window};
 
     #[test]
     fn times_have_units() {
@@ -153,12 +177,35 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_items_may_have_exponents() {
-        for (text, number) in [("0", 0), ("17", 17), ("1e8", 100_000_000), ("1.5e3", 1500), ("2E+2", 200)] {
+    fn windows_have_a_range() {
+        assert_eq!((window("100ms"), window("12725d")), (Ok(100), Ok(1_099_440_000_000)));
+        assert!(["99ms", "12726d", "0", "soon"].iter().all(|text| window(text).is_err()));
+    }
+
+    #[test]
+    fn numbers_of_items_may_have_exponents_and_units() {
+        for (text, number) in [
+            ("17", 17),
+            ("1e8", 100_000_000),
+            ("1.5e3", 1500),
+            ("2E+2", 200),
+            ("500k", 500_000),
+            ("5M", 5_000_000),
+            ("1.25M", 1_250_000),
+            ("2G", 2_000_000_000),
+        ] {
             assert_eq!(items(text), Ok(number));
         }
-        for text in ["", "e", "1e", "1e99", "1.55e1", "-1", "1.5", "many", "1e-3"] {
+        for text in [
+            "", "0", "0k", "e", "k", "1e", "1e99", "1.55e1", "-1", "1.5", "many", "1e-3", "5m", "1e3k", "5MB",
+        ] {
             assert!(items(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn error_rates_are_between_0_and_1() {
+        assert_eq!((error_rate("0.001"), error_rate("1e-9")), (Ok(0.001), Ok(1e-9)));
+        assert!(["0", "1", "1.5", "-0.1", "NaN", "1%", ""].iter().all(|text| error_rate(text).is_err()));
     }
 }

@@ -5,6 +5,7 @@ use std::io::{IsTerminal, Write, stderr, stdout};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use chrono::{DateTime, SecondsFormat};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
@@ -12,7 +13,7 @@ use super::failure::Failure;
 
 /// The time between two lines of progress without a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(5);
-/// The time before the first line.
+/// The time before the first line of progress without a terminal.
 const LINE_AFTER: Duration = Duration::from_millis(500);
 
 /// The form of the output.
@@ -53,17 +54,13 @@ impl Output {
     }
 
     /// Returns the progress of a task of `total` units, if known: a bar on a terminal, else lines.
-    pub(crate) fn progress(&self, verb: &'static str, total: Option<u64>, unit: Unit) -> Progress {
+    pub(crate) fn progress(&self, verb: &'static str, total: Option<u64>) -> Progress {
         let bar = if self.is_quiet || !self.has_terminal {
             ProgressBar::hidden()
         } else {
-            let (done, rate) = match unit {
-                Unit::Bytes => ("{bytes} of {total_bytes}", "{bytes_per_sec}"),
-                Unit::Filters => ("{pos} of {len} filters", "{per_sec}"),
-            };
             let template = match total {
-                Some(_) => format!("{verb} {{bar:30}} {done}, {{msg}}, {rate}, {{eta}} left"),
-                None => format!("{verb} {{spinner}} {{msg}}, {rate}"),
+                Some(_) => format!("{verb} {{bar:30}} {{percent}} %, {{msg}}, {{eta}} left"),
+                None => format!("{verb} {{spinner}} {{msg}}"),
             };
             let bar = total.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
             bar.set_style(
@@ -84,13 +81,6 @@ impl Output {
             message: RefCell::new(String::new()),
         }
     }
-}
-
-/// The unit of progress.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
-    Bytes,
-    Filters,
 }
 
 /// The progress of a task.
@@ -125,11 +115,26 @@ impl Progress {
     pub(crate) fn seconds(&self) -> f64 {
         self.began.elapsed().as_secs_f64()
     }
+
+    /// Shows that the task is complete. Returns the seconds that it took.
+    pub(crate) fn finish(self) -> f64 {
+        let seconds = self.seconds();
+        let has_shown_lines = self.next.get() > LINE_AFTER;
+        if self.has_lines && has_shown_lines {
+            let _ = writeln!(stderr(), "{}: {}, 100 %, {seconds:.0} s", self.verb, self.message.borrow());
+        }
+        // Moves the bar to its end and leaves it on the terminal.
+        self.bar.finish();
+        seconds
+    }
 }
 
 impl Drop for Progress {
+    /// Removes the bar of a task that failed.
     fn drop(&mut self) {
-        self.bar.finish_and_clear();
+        if !self.bar.is_finished() {
+            self.bar.finish_and_clear();
+        }
     }
 }
 
@@ -148,6 +153,17 @@ pub(crate) fn bytes(number: u64) -> String {
         scaled /= 1024.0;
     }
     String::new()
+}
+
+/// Returns a time in milliseconds since 1970 in RFC 3339, in UTC; as a number if it is after the year 262142.
+pub(crate) fn rfc3339(ms: u64) -> String {
+    let time = i64::try_from(ms).ok().and_then(DateTime::from_timestamp_millis);
+    time.map_or_else(|| ms.to_string(), |time| time.to_rfc3339_opts(SecondsFormat::AutoSi, true))
+}
+
+/// Returns a number with a noun, in the plural if it is not 1.
+pub(crate) fn counted(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Returns a key or an item as text, escaped if it is not UTF-8.

@@ -1,13 +1,13 @@
 //! Packed batches: many items in one string, for BF.BULKADD.
 
-use memchr::memchr_iter;
+use memchr::{memchr_iter, memmem};
 
 /// The packing of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Packing {
-    /// Each ends with a newline; the last may lack it.
+    /// Each item ends with a newline; the last one may lack it.
     Lines,
-    /// Each follows its length, a 32-bit little-endian number.
+    /// Each item follows its length, a 32-bit little-endian number.
     Prefixed,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Returns a batch of whole lines.
+    /// Returns a batch of complete lines.
     pub(crate) fn of_lines(data: Vec<u8>) -> Self {
         let newlines = memchr_iter(b'\n', &data).count() as u64;
         let items = newlines + u64::from(data.last().is_some_and(|last| *last != b'\n'));
@@ -72,6 +72,22 @@ impl Batch {
     pub(crate) fn iter(&self) -> Items<'_> {
         Items { packing: self.packing, rest: &self.data }
     }
+}
+
+/// Removes the `\r` before each newline. Returns whether there was one.
+pub(crate) fn remove_cr(data: &mut Vec<u8>) -> bool {
+    let mut ends = memmem::find_iter(data, b"\r\n").peekable();
+    if ends.peek().is_none() {
+        return false;
+    }
+    let mut kept = Vec::with_capacity(data.len());
+    let mut start = 0;
+    for end in ends.chain([data.len()]) {
+        kept.extend_from_slice(data.get(start..end).unwrap_or_default());
+        start = end + 1;
+    }
+    *data = kept;
+    true
 }
 
 /// The items of a batch.
@@ -112,5 +128,25 @@ impl<'b> IntoIterator for &'b Batch {
 
     fn into_iter(self) -> Items<'b> {
         self.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::remove_cr;
+
+    #[test]
+    fn only_a_cr_before_a_newline_is_removed() {
+        for (text, expected) in [
+            (&b"a\r\nb\r\n"[..], &b"a\nb\n"[..]),
+            (b"\r\n", b"\n"),
+            (b"a\nb\r\r\nc\rd\n\r", b"a\nb\r\nc\rd\n\r"),
+            (b"a\nb\r", b"a\nb\r"),
+            (b"", b""),
+        ] {
+            let mut data = text.to_vec();
+            assert_eq!(remove_cr(&mut data), text != expected);
+            assert_eq!(data, expected, "{}", text.escape_ascii());
+        }
     }
 }

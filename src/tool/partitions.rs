@@ -1,5 +1,5 @@
-//! A filter in partitions over a whole cluster: which of them has an item, how large they are, and how they are filled.
-//! docs/clusters.md has the rule, which every client follows.
+//! A filter in partitions, on all nodes of a cluster: the partition of an item, the capacity of partitions, and batches
+//! for them. docs/clusters.md has the rule, which every client follows.
 
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -9,11 +9,12 @@ use everbloom::{BloomFilter, Tally};
 use super::build::{PART_BYTES, empty, threads_of};
 use super::failure::Failure;
 use super::input;
-use super::options;
-use super::output::{Output, Unit, per_second};
+use super::options::{self, items};
+use super::output::{Output, per_second};
 use super::packing::{Batch, Moment};
+use super::sending::too_long;
 
-/// Most partitions: the slots of a cluster.
+/// The largest number of partitions: the slots of a cluster.
 const PARTITIONS_MAX: u32 = 16_384;
 
 /// Returns the key of a partition.
@@ -24,15 +25,17 @@ pub(crate) fn key(name: &str, number: u32) -> String {
 /// Returns the keys of all partitions in order.
 ///
 /// # Errors
-/// The braces of the name, and not those of the number, would decide the slot.
+/// The name contains a brace, which would decide the slot instead of the number.
 pub(crate) fn keys(name: &str, count: u32) -> Result<Vec<Vec<u8>>, Failure> {
     if name.contains('{') {
-        return Err(Failure::usage("with a { in the key all partitions would be in one slot"));
+        return Err(Failure::usage(
+            "the key contains a brace, so all partitions would be in one slot: use a key without {",
+        ));
     }
     Ok((0..count).map(|number| key(name, number).into_bytes()).collect())
 }
 
-/// Returns the name and the number of the partition that a key looks like, if it does.
+/// Returns the name and the number of the partition, if the key has the form of one.
 pub(crate) fn of_key(key: &str) -> Option<(&str, u32)> {
     let (name, number) = key.strip_suffix('}')?.rsplit_once(":{")?;
     let parsed: u32 = number.parse().ok().filter(|number| *number < PARTITIONS_MAX)?;
@@ -59,14 +62,15 @@ pub(crate) fn capacity_items(all_items: u64, count: u32) -> u64 {
 
 /// Parses a number of partitions.
 pub(crate) fn count(text: &str) -> Result<u32, String> {
-    let number = text.parse().ok().filter(|number| (1..=PARTITIONS_MAX).contains(number));
-    number.ok_or_else(|| format!("a number from 1 to {PARTITIONS_MAX} is needed"))
+    let number = items(text).ok().and_then(|number| number.try_into().ok());
+    let number = number.filter(|number| *number <= PARTITIONS_MAX);
+    number.ok_or_else(|| format!("a number of partitions is between 1 and {PARTITIONS_MAX}"))
 }
 
-/// Bytes that the batches of all partitions hold together, about.
+/// Approximate bytes of the batches of all partitions together.
 const KEPT_BYTES: usize = 32 << 20;
 
-/// Gathers a batch for each partition.
+/// Distributes items to a batch for each partition.
 pub(crate) struct Spreader {
     count: u32,
     batch_bytes: usize,
@@ -76,20 +80,20 @@ pub(crate) struct Spreader {
 }
 
 impl Spreader {
-    /// Returns one with batches of about `batch_bytes` bytes, and of fewer if there are many partitions.
+    /// Returns a spreader whose batches have about `batch_bytes` bytes, or fewer if there are many partitions.
     pub(crate) fn new(count: u32, batch_bytes: usize) -> Self {
         let fair_bytes = KEPT_BYTES / usize::try_from(count.max(1)).unwrap_or(usize::MAX);
         Self { batch_bytes: batch_bytes.min(fair_bytes), ..Self::gathering(count) }
     }
 
-    /// Returns one with batches that grow until they are added.
+    /// Returns a spreader whose batches grow until they are added.
     fn gathering(count: u32) -> Self {
         let batches = (0..count).map(|_| Batch::prefixed(0)).collect();
         Self { count, batch_bytes: usize::MAX, batches, moment: None }
     }
 
-    /// Spreads the items of a batch, and emits the batches that are large enough; all of them before items of another
-    /// generation.
+    /// Distributes the items of a batch and emits the batches that are large enough. Emits all batches first if the items
+    /// are of another generation.
     pub(crate) fn spread(
         &mut self,
         batch: &Batch,
@@ -104,7 +108,7 @@ impl Spreader {
             let number = partition_of(item, self.count);
             let Some(theirs) = self.batches.get_mut(number) else { continue };
             if !theirs.push(item) {
-                return Err(Failure::new("an item is longer than any server takes"));
+                return Err(too_long());
             }
             if theirs.data.len() >= self.batch_bytes {
                 let next = Batch::prefixed(theirs.data.len());
@@ -125,7 +129,7 @@ impl Spreader {
         Ok(())
     }
 
-    /// Adds all items to the filters, each on one thread at a time, and clears the batches.
+    /// Adds all items to the filters, each filter on one thread at a time, and clears the batches.
     fn add_to(&mut self, filters: &mut [BloomFilter], threads: usize) -> Result<Tally, Failure> {
         let work = Mutex::new(filters.iter_mut().zip(&self.batches));
         let next = || work.lock().unwrap_or_else(PoisonError::into_inner).next();
@@ -141,7 +145,9 @@ impl Spreader {
             let workers: Vec<_> = (0..threads).map(|_| scope.spawn(add)).collect();
             workers
                 .into_iter()
-                .map(|worker| worker.join().unwrap_or_else(|_| Err(Failure::new("a thread panicked"))))
+                .map(|worker| {
+                    worker.join().unwrap_or_else(|_| Err(Failure::new("internal error: a thread panicked")))
+                })
                 .collect()
         });
         for batch in &mut self.batches {
@@ -158,16 +164,16 @@ pub(crate) fn build_partitions(
     input: &input::Arguments,
     options: &options::Arguments,
     (capacity_items, count): (u64, u32),
-    threads: Option<usize>,
+    threads: Option<u16>,
     output: &Output,
 ) -> Result<(Vec<BloomFilter>, Tally, f64), Failure> {
     let threads = threads_of(threads);
     let filters = (0..count).map(|_| empty(options, capacity_items));
     let mut filters: Vec<BloomFilter> = filters.collect::<Result<_, Failure>>()?;
     let batches = input.batches(PART_BYTES, None)?;
-    let progress = output.progress("building", batches.total_bytes, Unit::Bytes);
+    let progress = output.progress("building", batches.total_bytes);
     let mut tally = Tally::default();
-    // Enough items at a time that the threads seldom wait for each other.
+    // Large enough that the threads seldom wait for each other.
     let mut gathered = Spreader::gathering(count);
     let mut source = &batches;
     loop {
@@ -182,7 +188,8 @@ pub(crate) fn build_partitions(
             format!("{} items, {} items/s", tally.items, per_second(tally.items, progress.seconds())),
         );
         if has_ended {
-            return Ok((filters, tally, progress.seconds()));
+            batches.note_line_ends(output);
+            return Ok((filters, tally, progress.finish()));
         }
     }
 }
@@ -192,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_are_where_every_client_looks_for_them() {
+    fn items_have_the_partition_of_the_rule() {
         // CRC-32 of zlib: its check value.
         assert_eq!(partition_of(b"123456789", u32::MAX), 0xCBF4_3926);
         assert_eq!(partition_of(b"123456789", 24), 0xCBF4_3926 % 24);
@@ -207,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_reserved_for_its_share_and_four_deviations() {
+    fn the_capacity_of_a_partition_is_its_share_and_four_deviations() {
         // The first as docs/clusters.md has it; then whole roots, and the ends.
         assert_eq!(capacity_items(2_000_000, 24), 84_489);
         assert_eq!(capacity_items(100, 1), 140);

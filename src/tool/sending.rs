@@ -1,6 +1,6 @@
-//! Adds batches to filters on servers: by BF.BULKADD, or by BF.INSERT if a server does not know it, with several
-//! commands outstanding at each node. A command that a node of a cluster refuses because the slot is moving is sent
-//! again to the right node; it was not executed, so no item is added twice.
+//! Adds batches to filters on servers: with BF.BULKADD, or with BF.INSERT if a server does not have it. Several commands
+//! are outstanding at each node. If a node of a cluster refuses a command because the slot is moving, the command is
+//! sent again to the right node. It was not executed before, so no item is added twice.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem;
@@ -10,10 +10,10 @@ use redis::Value;
 use super::failure::{Failure, check_interruption};
 use super::output::shown;
 use super::packing::{Batch, Packing};
-use super::server::{Gone, Place, Router, Trouble};
+use super::server::{CallError, Place, RoutedError, Router};
 
-/// Commands that are outstanding at a node. Their replies together are far smaller than the buffers of a connection, so
-/// neither side ever waits for the other to read.
+/// Commands that are outstanding at a node. Their replies fit into the buffers of a connection, so neither side blocks
+/// until the other one reads.
 const PACKED_AHEAD: usize = 3;
 const WORDS_AHEAD: usize = 16;
 /// Items of one BF.INSERT.
@@ -26,7 +26,7 @@ pub(crate) struct Counts {
     pub(crate) new: u64,
     pub(crate) present: u64,
     pub(crate) refused: u64,
-    /// Items that had expired, which are not in the others.
+    /// Items that had expired. The other counts do not include them.
     pub(crate) expired: u64,
 }
 
@@ -61,7 +61,7 @@ impl Sent {
 }
 
 impl<'r> Sender<'r> {
-    /// Checks that the filters exist, and whether their server knows BF.BULKADD.
+    /// Returns a sender for filters that exist. Checks whether their servers have BF.BULKADD.
     pub(crate) fn new(router: &'r mut Router, keys: Vec<Vec<u8>>) -> Result<Self, Failure> {
         // A batch without items changes nothing.
         let word = Packing::Prefixed.word().as_bytes();
@@ -69,8 +69,8 @@ impl<'r> Sender<'r> {
         for key in &keys {
             match router.call(key, &[b"BF.BULKADD", key, b"NOCREATE", word, b""]) {
                 Ok(_) => {}
-                Err(Gone::Trouble(trouble)) if trouble.lacks_command() => is_packed = false,
-                Err(gone) => return Err(Failure::of(shown(key), Failure::from(gone))),
+                Err(RoutedError::Call(error)) if error.lacks_command() => is_packed = false,
+                Err(error) => return Err(Failure::from(error).about(shown(key))),
             }
         }
         let (outstanding, refused) = (HashMap::new(), Vec::new());
@@ -93,7 +93,7 @@ impl<'r> Sender<'r> {
             let mut part = Batch::prefixed(0).at(batch.moment);
             for item in items.by_ref().take(WORDS_ITEMS) {
                 if !part.push(item) {
-                    return Err(Failure::new("an item is longer than any server takes"));
+                    return Err(too_long());
                 }
             }
             self.send(Sent::new(number, part), WORDS_AHEAD)?;
@@ -111,8 +111,8 @@ impl<'r> Sender<'r> {
             let (key, is_packed) = (self.key(&sent)?.to_owned(), self.is_packed);
             let outcome = match self.router.call(&key, &command(is_packed, &key, &sent)) {
                 Ok(reply) => Ok(reply),
-                Err(Gone::Trouble(trouble)) => Err(trouble),
-                Err(Gone::Failure(failure)) => return Err(failure),
+                Err(RoutedError::Call(error)) => Err(error),
+                Err(RoutedError::Failure(failure)) => return Err(failure),
             };
             self.note(&sent, outcome)?;
         }
@@ -130,7 +130,10 @@ impl<'r> Sender<'r> {
     }
 
     fn key(&self, sent: &Sent) -> Result<&[u8], Failure> {
-        self.keys.get(sent.number).map(Vec::as_slice).ok_or_else(|| Failure::new("no such filter"))
+        self.keys
+            .get(sent.number)
+            .map(Vec::as_slice)
+            .ok_or_else(|| Failure::new("internal error: a batch for an unknown filter"))
     }
 
     fn receive_beyond(&mut self, place: &Place, ahead: usize) -> Result<(), Failure> {
@@ -141,17 +144,17 @@ impl<'r> Sender<'r> {
             }
             let Some(sent) = outstanding.pop_front() else { return Ok(()) };
             match self.router.at(place)?.receive() {
-                Err(Trouble::Refused(text)) if self.router.is_to_follow(&text) => self.refused.push(sent),
+                Err(CallError::Refused(text)) if self.router.is_to_follow(&text) => self.refused.push(sent),
                 outcome => self.note(&sent, outcome)?,
             }
         }
     }
 
     /// Counts the results of a batch.
-    fn note(&mut self, sent: &Sent, outcome: Result<Value, Trouble>) -> Result<(), Failure> {
+    fn note(&mut self, sent: &Sent, outcome: Result<Value, CallError>) -> Result<(), Failure> {
         let items = sent.batch.items;
         let reply = match outcome {
-            Err(Trouble::Refused(text)) if sent.at_ms.is_some() && text.contains(EXPIRED) => {
+            Err(CallError::Refused(text)) if sent.at_ms.is_some() && text.contains(EXPIRED) => {
                 self.counts.expired += items;
                 return Ok(());
             }
@@ -162,10 +165,17 @@ impl<'r> Sender<'r> {
         // A filter of fixed size that is full ends the reply at the first item that it refuses.
         match items.checked_sub(results) {
             Some(missing) => self.counts.refused += missing,
-            None => return Err(Failure::new(format!("{results} results for {items} items"))),
+            None => {
+                return Err(Failure::new(format!("the server returned {results} results for {items} items")));
+            }
         }
         Ok(())
     }
+}
+
+/// Returns the error about an item that no batch can hold.
+pub(crate) fn too_long() -> Failure {
+    Failure::new("an item is longer than 4 GiB, which no server accepts")
 }
 
 /// Returns the command that adds a batch to the filter of a key.
@@ -186,7 +196,7 @@ fn command<'c>(is_packed: bool, key: &'c [u8], sent: &'c Sent) -> Vec<&'c [u8]> 
 
 /// Counts the results of one reply: one character each, or a number, a boolean or an error each. Returns how many there
 /// are.
-fn count(reply: &Value, counts: &mut Counts) -> Result<u64, Trouble> {
+fn count(reply: &Value, counts: &mut Counts) -> Result<u64, CallError> {
     let mut add = |result: u8| match result {
         b'1' => counts.new += 1,
         b'0' => counts.present += 1,
@@ -205,6 +215,6 @@ fn count(reply: &Value, counts: &mut Counts) -> Result<u64, Trouble> {
             });
             Ok(results.len() as u64)
         }
-        _ => Err(Trouble::Broken("a reply per item was expected".to_owned())),
+        _ => Err(CallError::unexpected_reply("BF.BULKADD or BF.INSERT")),
     }
 }

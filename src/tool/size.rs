@@ -1,5 +1,6 @@
-//! `everbloom size`: the sizes that a filter will have, in each module.
+//! `everbloom size`: computes the memory of a filter in each module.
 
+use clap::value_parser;
 use everbloom::{
     CreateError, Format, Growth, LayerSize, Options, layer_sizes, window_burst_layer_sizes,
     window_layer_sizes,
@@ -8,39 +9,45 @@ use serde_json::json;
 
 use super::failure::Failure;
 use super::options::{self, expansion_words, window_words};
-use super::output::{Output, bytes, table};
+use super::output::{Output, bytes, counted, table};
 use super::partitions;
 
 /// The capacity of a filter without BF.RESERVE, in all three modules.
 const CAPACITY_DEFAULT_ITEMS: u64 = 100;
-/// The filters that a sliding-window filter is compared with, one for each seventh of the window.
+/// The number of filters that a sliding-window filter is compared with: one for each seventh of the window.
 const ROTATING: u64 = 7;
 
-/// Show the size of a filter in everbloom, RedisBloom and valkey-bloom
+/// Compute the memory of a filter in everbloom, RedisBloom and valkey-bloom
 ///
-/// For each module a filter that is reserved for all items, one that may not grow, and one that nobody reserved and
-/// that grew from 100 items on. `memory` are the bit arrays, `allocated` what jemalloc rounds them up to, and
-/// `lines` the lines of 64 bytes that a check of an item that is there touches at most.
+/// For each module, `reserved` is a filter that is reserved for all items and may grow, `fixed` one that may not grow, and
+/// `grown` one that BF.ADD created and that grew from 100 items on. `memory` is the size of the bit arrays, `allocated` the
+/// size after jemalloc's rounding. `probes` and `lines` are the bits and the cache lines that a lookup of a present item
+/// reads at most.
 ///
-/// With --window the items are those of each window. `memory` is for items at an even pace, and `at once` is what a
-/// new filter takes if all of them are added at one time; `-` if it refuses some of them. The other modules have no such filters: `rotating` are a
-/// filter for each seventh of the window and the current one, all of which are asked.
+/// With --window, the items are those of each window. `memory` is for items at an even pace, and `at once` for all items
+/// at one time; `-` means that the filter refuses some of them. The other modules have no sliding windows: `rotating` is
+/// one filter for each seventh of the window and one for the current seventh, and a lookup reads all of them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Arguments {
-    /// Different items that it will hold
+    /// Number of different items: 5000, 500k, 5M or 5e6
     #[arg(long, visible_alias = "capacity", value_name = "ITEMS", value_parser = options::items)]
     items: u64,
-    /// Share of absent items that may be false positives, strictly between 0 and 1
-    #[arg(long, value_name = "RATE", default_value_t = 0.01)]
+    /// False-positive rate, between 0 and 1: 0.01 is 1 %
+    #[arg(long, value_name = "RATE", default_value_t = 0.01, value_parser = options::error_rate)]
     error: f64,
-    /// How many times larger each further layer is than the one before
-    #[arg(long, value_name = "FACTOR", default_value_t = 2)]
+    /// How many times larger each new layer is than the one before, if the filter grows
+    #[arg(
+        long,
+        value_name = "FACTOR",
+        default_value_t = 2,
+        value_parser = value_parser!(u32).range(1..=options::EXPANSION_MAX)
+    )]
     expansion: u32,
-    /// Time after which items expire: seconds, or with a unit (500ms, 30s, 15m, 12h, 7d, 2w)
-    #[arg(long, value_name = "TIME", value_parser = options::milliseconds)]
+    /// Sliding window: each item expires after this time (500ms, 30s, 15m, 12h, 7d, 2w, or seconds)
+    #[arg(long, value_name = "TIME", value_parser = options::window)]
     window: Option<u64>,
-    /// Spread the items over this number of filters of a cluster
+    /// Distribute the items over this number of filters, as load --partitions does
     #[arg(long, value_name = "NUMBER", value_parser = partitions::count)]
     partitions: Option<u32>,
 }
@@ -49,18 +56,12 @@ const EXAMPLE: &str = "\
 Examples:
   everbloom size --items 1e8 --error 0.001
   everbloom size --items 1e6 --error 0.001 --window 7d
-  everbloom size --items 2e9 --partitions 24
+  everbloom size --items 2G --partitions 24
 
 Exit codes: 0 done; 2 wrong arguments.";
 
 pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> {
     let Arguments { items, error: error_rate, expansion, window: window_ms, partitions } = arguments;
-    if items == 0 || expansion == 0 {
-        return Err(Failure::usage("--items and --expansion must be at least 1"));
-    }
-    if window_ms.is_some_and(|ms| !options::WINDOW_MS.contains(&ms)) {
-        return Err(Failure::usage("--window must be from 100 ms to 34 years"));
-    }
     let wanted = Wanted { items, error_rate, expansion, window_ms, partitions };
     let plans = wanted.plans();
     let has_keys = plans.iter().any(|plan| plan.keys > 1);
@@ -113,7 +114,7 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
                 }
                 row.extend([sum.probes.to_string(), sum.lines.to_string(), command.clone()]);
             }
-            // An error of the first filter is one of the arguments.
+            // An error of the first filter is an error of the arguments.
             Err(error) if index == 0 => return Err(Failure::usage(error.to_string())),
             Err(error) => {
                 listed.push(
@@ -135,7 +136,7 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
 }
 
 fn title(wanted: &Wanted) -> String {
-    let mut text = format!("{} items", wanted.items);
+    let mut text = counted(wanted.items, "item");
     if let Some(ms) = wanted.window_ms {
         text.push_str(&format!(" in every {} s", ms as f64 / 1000.0));
     }
@@ -146,7 +147,7 @@ fn title(wanted: &Wanted) -> String {
     text
 }
 
-/// Returns the further keys that need the commands.
+/// Returns how the other keys of the commands are created.
 fn further(wanted: &Wanted) -> String {
     let mut text = String::new();
     if wanted.window_ms.is_some() {
@@ -155,24 +156,24 @@ fn further(wanted: &Wanted) -> String {
             None => ("key:2", "key:8"),
         };
         text.push_str(&format!(
-            "`rotating`: the same for {first} to {last}, and another key for the oldest in turn\n"
+            "`rotating`: create {first} to {last} alike, and replace the oldest at each seventh of the window\n"
         ));
     }
     if let Some(count) = wanted.partitions
         && count > 1
     {
         text.push_str(&format!(
-            "the same for {{1}} to {{{}}}, as `everbloom load --partitions {count}` does\n",
+            "create {{1}} to {{{}}} alike; `everbloom load --partitions {count}` creates all of them\n",
             count - 1
         ));
     }
     text
 }
 
-/// The items of the filters, and the options.
+/// The number of items and the options.
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
-    /// Items, with a window those of each window.
+    /// Number of items; with a window, those of each window.
     items: u64,
     error_rate: f64,
     expansion: u32,
@@ -180,19 +181,19 @@ struct Wanted {
     partitions: Option<u32>,
 }
 
-/// A filter, or several that hold the items together.
+/// A filter, or several filters that together hold the items.
 struct Plan {
     module: &'static str,
     filter: &'static str,
-    /// The number of filters, which are alike.
+    /// The number of filters, all with the same options.
     keys: u64,
     /// The number of filters that a lookup queries.
     queried: u64,
-    /// The layers of each.
+    /// The layers of each filter.
     layers: Result<Vec<LayerSize>, CreateError>,
-    /// The layers of each sliding-window filter to which all items are added at one time, if it takes them.
+    /// The layers of each sliding-window filter after all items were added at one time, if it accepts them.
     at_once: Option<Vec<LayerSize>>,
-    /// The command that makes it.
+    /// The command that creates the filter.
     command: String,
 }
 
@@ -203,7 +204,7 @@ const MODULES: [(&str, Format); 3] = [
 ];
 
 impl Wanted {
-    /// Returns all filters that are compared, those of this module first.
+    /// Returns all filters that are compared, those of everbloom first.
     fn plans(&self) -> Vec<Plan> {
         let filters = |(module, format): (&'static str, Format)| match (self.window_ms, format) {
             (Some(_), Format::RedisBloom | Format::ValkeyBloom) => vec![self.rotating(module, format)],

@@ -12,10 +12,10 @@ const INTRODUCTIONS: &[&str] = &[
     "Failure::of(shown(key),",
     "Failure::of(shown(&self.key),",
     "Failure::of(path.display(),",
-    "Failure::of(further,",
-    "Nonsense(",
-    "Trouble::Broken(",
-    "Trouble::Refused(",
+    "Failure::of(next,",
+    "Self::Broken(",
+    "CallError::Refused(",
+    "Self::partly(",
     "warning(context,",
     "warning(context,&",
     "null_mut(),",
@@ -30,7 +30,9 @@ const INTRODUCTIONS: &[&str] = &[
     "command:&str){lettext=",
     "letmessage=",
     "wrong=||",
-    "at(&",
+    "at(number,",
+    "at(line,",
+    "ReadError::Invalid(",
 ];
 
 /// Returns the string literals of a source file, each with the code before it, without white space and comments.

@@ -1,15 +1,15 @@
-//! `build`, `restore` and `load --offline`: filters that are made without a server.
+//! `build`, `restore` and `load --offline`: filters that are built without a server.
 
 use crate::harness::{Site, Test, tests};
 use crate::tool::{Files, json, keys, present, run, url};
 
 pub(crate) const TESTS: &[Test] = tests![
-    a_filter_built_here_is_the_one_that_a_server_makes,
+    a_filter_built_by_the_tool_equals_one_built_by_a_server,
     ten_million_items_are_built_sent_and_loaded,
-    a_file_of_a_filter_that_is_torn_leaves_no_key,
+    a_damaged_file_leaves_no_key,
 ];
 
-fn a_filter_built_here_is_the_one_that_a_server_makes(site: &Site) {
+fn a_filter_built_by_the_tool_equals_one_built_by_a_server(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let files = Files::new();
@@ -22,13 +22,13 @@ fn a_filter_built_here_is_the_one_that_a_server_makes(site: &Site) {
             json(&[&here, options].concat());
             assert_eq!(client.digest("here"), client.digest("k"), "{items}");
         }
-        // In a file; what it holds and what it counts is the same however it is sent.
+        // The filter in a file is the same.
         let path = files.path("k.bloom");
         let built = json(&[&["build", &file, "-o", &path], options].concat());
         assert_eq!(built["items"], items, "{built}");
         let sent = json(&["restore", &url(&server), "sent", &path, "--replace", "--ex", "1000"]);
         assert!((900..=1000).contains(&client.int("TTL sent")), "{sent}");
-        // The digest is one of the expiry too.
+        // The digest includes the expiry.
         client.say("PERSIST sent");
         assert_eq!(client.digest("sent"), client.digest("k"), "{sent}");
         assert_eq!(run(&["restore", &url(&server), "sent", &path]).code, Some(1));
@@ -47,7 +47,7 @@ fn ten_million_items_are_built_sent_and_loaded(site: &Site) {
     for (key, result) in [("built", built), ("loaded", loaded)] {
         assert_eq!(result["items"], ITEMS, "{result}");
         let new = result["new"].as_u64().unwrap();
-        // All are distinct, so what is not new was a false positive: at most 1 %, and that only at the end.
+        // All items are different, so those that are not new were false positives: at most 1 %, at the end of the load.
         assert!(new <= ITEMS.into() && new > u64::from(ITEMS) / 1000 * 995, "{result}");
         assert_eq!(client.int(&format!("BF.CARD {key}")), i64::try_from(new).unwrap());
         let members: Vec<String> = (0..ITEMS).step_by(9973).map(|item| format!("item-{item}")).collect();
@@ -59,13 +59,13 @@ fn ten_million_items_are_built_sent_and_loaded(site: &Site) {
             present(&mut server.client(), key, &items)
         };
         assert_eq!(slices(&members), members.len(), "{key}");
-        // 75 expected, since a filter that grows gives its first layer 3/4 of 1 %; plus five deviations.
+        // 75 are expected, since the first layer of a scaling filter has 3/4 of 1 %; plus five deviations.
         assert!(slices(&absent) < 120, "{key}");
     }
     assert_eq!(keys(&mut client), ["built", "loaded"]);
 }
 
-fn a_file_of_a_filter_that_is_torn_leaves_no_key(site: &Site) {
+fn a_damaged_file_leaves_no_key(site: &Site) {
     let server = site.start();
     let files = Files::new();
     let path = files.path("k.bloom");
@@ -88,7 +88,7 @@ fn a_file_of_a_filter_that_is_torn_leaves_no_key(site: &Site) {
         assert_eq!(ended.code, Some(1), "{what}: {}", ended.err);
         assert_eq!(keys(&mut server.client()), [""; 0], "{what}");
     }
-    // Nothing is left of a file that could not be written either.
+    // A file that cannot be written is an error.
     let missing = files.path("no/such/directory.bloom");
     assert_eq!(run(&["build", &files.items("few", 10), "-o", &missing]).code, Some(1));
 }

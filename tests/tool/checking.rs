@@ -5,19 +5,19 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 
 use crate::harness::{Client, Site, Test, tests};
-use crate::tool::{json, run, two_nodes, url};
+use crate::tool::{Files, json, run, two_nodes, url};
 
 pub(crate) const TESTS: &[Test] = tests![
-    every_filter_is_shown_with_what_the_server_knows,
+    every_filter_is_shown_with_its_statistics,
     keys_that_only_redisbloom_can_load_are_listed,
-    a_cluster_is_looked_at_node_by_node,
+    all_nodes_of_a_cluster_are_checked,
 ];
 
 fn knows_statistics(client: &mut Client) -> bool {
     !client.say("BF.STATS none").contains("unknown command")
 }
 
-fn every_filter_is_shown_with_what_the_server_knows(site: &Site) {
+fn every_filter_is_shown_with_its_statistics(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     for (key, words) in
@@ -30,6 +30,10 @@ fn every_filter_is_shown_with_what_the_server_knows(site: &Site) {
         client.say(&format!("BF.ADD grown item-{item}"));
     }
     client.say("SET text value");
+    assert_eq!(client.say("BF.RESERVE empty 0.01 100"), "+OK");
+    let ended = run(&["check", &url(&server), "--match", "empty"]);
+    assert!(ended.code == Some(0) && !ended.out.contains(" -0"), "{}", ended.out);
+    client.say("DEL empty");
     for protocol in [&[][..], &["--resp3"]] {
         let checked = json(&[&["check", &url(&server)], protocol].concat());
         let filters = checked["filters"].as_array().unwrap();
@@ -45,7 +49,7 @@ fn every_filter_is_shown_with_what_the_server_knows(site: &Site) {
                 assert_eq!(filter[name], info(field), "{filter}");
             }
             assert!(filter["bytes"].as_u64() >= Some(info("SIZE") / 2), "{filter}");
-            // Only the one that has grown four times has advice.
+            // Only the filter that has grown four times has advice.
             assert_eq!(filter["advice"].is_null(), key != "grown", "{filter}");
             if knows_statistics(&mut client) {
                 let fill = filter["fill"].as_f64().unwrap();
@@ -60,7 +64,7 @@ fn every_filter_is_shown_with_what_the_server_knows(site: &Site) {
 }
 
 fn keys_that_only_redisbloom_can_load_are_listed(_: &Site) {
-    // No server here has RedisBloom: this one only says that it does.
+    // RedisBloom is not installed: this server replies as RedisBloom does.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("redis://{}", listener.local_addr().unwrap());
     let keys = ["MBbloom--", "MBbloomCF", "CMSk-TYPE", "TopK-TYPE", "TDIS-TYPE", "string"];
@@ -69,6 +73,11 @@ fn keys_that_only_redisbloom_can_load_are_listed(_: &Site) {
             thread::spawn(move || serve(&stream.unwrap(), &keys));
         }
     });
+    let files = Files::new();
+    let built = files.path("k.bloom");
+    json(&["build", &files.items("items", 10), "-o", &built]);
+    let ended = run(&["restore", &address, "k", &built]);
+    assert!(ended.code == Some(1) && ended.err.contains("everbloom is not loaded"), "{}", ended.err);
     let ended = run(&["check", &address, "--json"]);
     let checked = ended.json();
     assert_eq!(ended.code, Some(3), "{checked}");
@@ -84,7 +93,7 @@ fn keys_that_only_redisbloom_can_load_are_listed(_: &Site) {
     assert!(filter["fill"].is_null() && filter["advice"].as_str().unwrap().contains("6300"), "{filter}");
 }
 
-/// Replies as RedisBloom, with keys that are named as their types.
+/// Replies as RedisBloom. The name of each key is its type.
 fn serve(stream: &TcpStream, keys: &[&str]) {
     let (mut reader, mut writer) = (BufReader::new(stream), stream);
     let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());
@@ -134,7 +143,7 @@ fn command(reader: &mut impl BufRead) -> Option<Vec<String>> {
     Some(command)
 }
 
-fn a_cluster_is_looked_at_node_by_node(site: &Site) {
+fn all_nodes_of_a_cluster_are_checked(site: &Site) {
     let nodes = two_nodes(site);
     nodes[1].client().say("BF.ADD foo item");
     nodes[0].client().say("BF.ADD bar item");

@@ -1,4 +1,4 @@
-//! How the tool comes to servers: credentials, certificates, clusters, and what it says where it does not.
+//! Connecting: credentials, certificates, clusters, and the errors.
 
 use crate::harness::{Site, Test, show, skip, tests};
 use crate::tool::{Ended, Files, command, fixture, json, keys, present, run, two_nodes, url};
@@ -7,7 +7,7 @@ pub(crate) const TESTS: &[Test] = tests![
     credentials_come_from_the_address_or_the_environment_and_are_not_shown,
     a_cluster_is_followed_to_the_slot,
     certificates_are_checked,
-    what_cannot_be_read_or_reached_is_an_error,
+    missing_files_servers_and_modules_are_errors,
 ];
 
 fn credentials_come_from_the_address_or_the_environment_and_are_not_shown(site: &Site) {
@@ -45,7 +45,7 @@ fn a_cluster_is_followed_to_the_slot(site: &Site) {
     let files = Files::new();
     let (file, path) = (files.items("items", 1000), files.path("k.bloom"));
     json(&["build", &file, "-o", &path]);
-    // Slots 12182 and 5061, one with a tag, and one that no tag of itself can stand for.
+    // Slots 12182 and 5061, a key with a hash tag, and a key that cannot be a hash tag itself.
     for key in ["foo", "bar", "x{foo}y", "a}b"] {
         for subcommand in [&["load", "--offline"][..], &["load"], &["restore"]] {
             let source = if subcommand[0] == "restore" { &path } else { &file };
@@ -61,7 +61,7 @@ fn a_cluster_is_followed_to_the_slot(site: &Site) {
     }
     let all: usize = nodes.iter().map(|node| keys(&mut node.client()).len()).sum();
     assert_eq!(all, 4);
-    // Without the option, the tool says where the key is.
+    // Without the option, the error says which node serves the slot.
     let refused = nodes.iter().map(|node| run(&["load", &url(node), "new", &file]));
     assert_eq!(refused.filter(|ended| ended.code == Some(1) && ended.err.contains("MOVED")).count(), 1);
 }
@@ -82,15 +82,15 @@ fn certificates_are_checked(site: &Site) {
     let file = files.items("items", 100);
     let address = format!("rediss://127.0.0.1:{port}");
     let shown = ["--cert", &certificate, "--key", &key];
-    // Nobody the system trusts has signed it.
+    // The system does not trust the certificate of the server.
     assert_eq!(run(&[&["load", &address, "k", &file], &shown[..]].concat()).code, Some(1));
-    // The server wants to see one too.
+    // The server requires a client certificate.
     assert_eq!(run(&["load", &address, "k", &file, "--cacert", &certificate]).code, Some(1));
     json(&[&["load", &address, "k", &file, "--cacert", &certificate], &shown[..]].concat());
     assert_eq!(present(&mut client, "k", &[b"item-0", b"item-99"]), 2);
 }
 
-fn what_cannot_be_read_or_reached_is_an_error(site: &Site) {
+fn missing_files_servers_and_modules_are_errors(site: &Site) {
     let server = site.start();
     let files = Files::new();
     let file = files.items("items", 10);
@@ -114,7 +114,24 @@ fn what_cannot_be_read_or_reached_is_an_error(site: &Site) {
     assert!(!std::path::Path::new(&files.path("out")).exists());
     // A server without the module.
     let bare = site.launch().without_module().start();
-    let ended = run(&["load", &url(&bare), "k", &file]);
-    assert!(ended.code == Some(1) && ended.err.contains("unknown command"), "{}", ended.err);
+    let built = files.path("k.bloom");
+    json(&["build", &file, "-o", &built]);
+    for arguments in [
+        // Nothing is counted first.
+        &["load", &url(&bare), "k", "/no/such/file"][..],
+        &["load", &url(&bare), "k", &file, "--offline"],
+        &["load", &url(&bare), "k", &file, "--add"],
+        &["restore", &url(&bare), "k", &built],
+        &["check", &url(&bare)],
+        &["copy", &url(&bare), &url(&server)],
+        &["copy", &url(&server), &url(&bare)],
+    ] {
+        let ended = run(arguments);
+        assert!(
+            ended.code == Some(1) && ended.err.contains("everbloom is not loaded. Add the line `loadmodule"),
+            "{arguments:?}: {}",
+            ended.err
+        );
+    }
     assert_eq!(keys(&mut bare.client()), [""; 0]);
 }

@@ -1,4 +1,4 @@
-//! The examples of docs/tool.md and docs/bulk-loading.md, run as they stand there.
+//! Runs the examples of docs/tool.md and docs/bulk-loading.md.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -8,13 +8,13 @@ use crate::tool::{Files, path, url};
 
 pub(crate) const TESTS: &[Test] = tests![every_example_does_what_it_shows];
 
-/// One line after `$ `, and what it prints.
+/// A command after `$ `, and its output.
 struct Example {
     command: String,
     output: String,
 }
 
-/// The blocks marked `console`.
+/// The examples in the blocks marked `console`.
 fn examples(page: &str) -> Vec<Example> {
     let mut examples: Vec<Example> = Vec::new();
     let mut is_inside = false;
@@ -34,7 +34,7 @@ fn examples(page: &str) -> Vec<Example> {
     examples
 }
 
-/// Without times, rates and what follows from them.
+/// The text without times and rates, which vary.
 fn steady(text: &str) -> String {
     let mut words: Vec<String> = Vec::new();
     for line in text.lines() {

@@ -1,6 +1,7 @@
-//! `inspect`: files of servers, and files that are none.
+//! `inspect`: files of servers, and damaged files.
 
 use std::fs;
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -8,9 +9,9 @@ use crate::harness::{Server, Site, Test, tests};
 use crate::tool::{Files, json, keys, run, url};
 
 pub(crate) const TESTS: &[Test] = tests![
-    a_snapshot_is_read_whatever_else_is_in_it,
+    filters_are_found_in_a_snapshot_with_keys_of_all_types,
     a_dump_and_a_file_of_build_hold_one_filter,
-    hostile_files_are_errors,
+    malformed_files_are_errors,
 ];
 
 /// Keys of every type in their small and large forms, and filters of every kind.
@@ -32,7 +33,7 @@ fn fill(server: &Server) {
     client.say("SADD numbers 1 2 3 70000");
     client.say("XGROUP CREATE stream-small group 0");
     client.say("XREADGROUP GROUP group reader COUNT 2 STREAMS stream-small >");
-    // Times to live of fields, where the server has them.
+    // Times to live of fields, if the server has them.
     client.say("HEXPIRE hash-small 1000 FIELDS 1 w0");
     client.say("HEXPIRE hash-large 1000 FIELDS 1 w0");
     client.say(&format!("SET compressed {long} EX 1000"));
@@ -60,7 +61,7 @@ fn find<'v>(looked: &'v Value, key: &str) -> &'v Value {
     looked["filters"].as_array().unwrap().iter().find(|filter| filter["key"] == key).unwrap()
 }
 
-fn a_snapshot_is_read_whatever_else_is_in_it(site: &Site) {
+fn filters_are_found_in_a_snapshot_with_keys_of_all_types(site: &Site) {
     for compression in ["yes", "no"] {
         let server = site.launch().with(format!("rdbcompression {compression}")).start();
         fill(&server);
@@ -81,6 +82,14 @@ fn a_snapshot_is_read_whatever_else_is_in_it(site: &Site) {
                 let fill = filter["fill"].as_f64().unwrap();
                 assert!(fill > 0.0 && fill < 0.7, "{filter}");
                 assert_eq!(filter["expires_ms"].is_null(), key != "large", "{filter}");
+                if key == "large" {
+                    let expires = filter["expires"].as_str().unwrap();
+                    let date = Command::new("date").args(["-u", "-d", expires, "+%s%3N"]).output().unwrap();
+                    let ms = String::from_utf8(date.stdout).unwrap();
+                    assert_eq!(ms.trim(), filter["expires_ms"].to_string(), "{filter}");
+                    let shown = run(&["inspect", path.to_str().unwrap()]).out;
+                    assert!(shown.contains(&format!("expires {expires}")), "{shown}");
+                }
                 filters += 1;
             } else {
                 *others.entry(kind[1..].to_owned()).or_default() += 1;
@@ -109,10 +118,10 @@ fn a_dump_and_a_file_of_build_hold_one_filter(site: &Site) {
         assert_eq!(filter["digest"], looked[0]["filters"][0]["digest"], "{filter}");
     }
     let ended = run(&["inspect", &dump]);
-    assert!(ended.code == Some(0) && ended.out.contains("a dump\nkey "), "{}", ended.out);
+    assert!(ended.code == Some(0) && ended.out.contains("a reply of DUMP\nkey "), "{}", ended.out);
 }
 
-fn hostile_files_are_errors(site: &Site) {
+fn malformed_files_are_errors(site: &Site) {
     let server = site.start();
     fill(&server);
     server.client().say("SAVE");
@@ -121,7 +130,7 @@ fn hostile_files_are_errors(site: &Site) {
     let files = Files::new();
     let ends = |file: &[u8], what: &str| {
         let ended = run(&["inspect", &files.write("hostile", file)]);
-        // Never by a signal or a panic.
+        // No signal and no panic.
         assert!(matches!(ended.code, Some(0 | 1 | 3)), "{what}: {:?} {}", ended.code, ended.err);
         ended.code
     };
@@ -142,7 +151,7 @@ fn hostile_files_are_errors(site: &Site) {
     for cut in (0..whole.len()).step_by(whole.len() / 40) {
         assert_eq!(ends(&whole[..cut], &format!("cut at {cut}")), Some(1), "cut at {cut}");
     }
-    // Bytes that are others, by a generator with a fixed seed.
+    // Some bytes are changed at random, with a fixed seed.
     let mut state = 0x2545_F491_4F6C_DD1D_u64;
     let mut next = move |below: usize| {
         state ^= state << 13;

@@ -1,19 +1,19 @@
-//! Half-way: what is under the key, and beside it.
+//! Loads that are interrupted: the key, and the temporary key.
 
 use std::io::Write;
 use std::process::{Child, Command};
 
 use crate::harness::{Client, Server, Site, Test, tests, wait_until};
-use crate::tool::{Ended, Files, json, keys, run, spawn, url};
+use crate::tool::{Ended, Files, json, keys, spawn, url};
 
 pub(crate) const TESTS: &[Test] = tests![
-    ctrl_c_leaves_what_was_there,
-    a_tool_that_is_killed_leaves_nothing_under_the_key,
-    a_draft_that_goes_is_not_made_again,
-    a_key_that_appears_meanwhile_stays,
+    a_signal_leaves_the_key_unchanged,
+    a_killed_load_leaves_only_a_temporary_key_that_expires,
+    a_load_fails_if_its_temporary_key_is_deleted,
+    a_key_that_another_client_creates_is_unchanged,
 ];
 
-/// Items enough that some were sent and the tool waits for more.
+/// Writes so many items that the tool sends some of them and waits for more.
 fn half(child: &mut Child) {
     let mut lines = String::new();
     for item in 0..200_000 {
@@ -22,7 +22,7 @@ fn half(child: &mut Child) {
     child.stdin.as_mut().unwrap().write_all(lines.as_bytes()).unwrap();
 }
 
-/// A load from a pipe that does not end, once some of it has come to the server under another name.
+/// Starts a load from a pipe that stays open. Returns it with the temporary key, which has some of the items.
 fn begin(server: &Server, more: &[&str]) -> (Child, String) {
     let mut client = server.client();
     let before = keys(&mut client);
@@ -37,7 +37,7 @@ fn begin(server: &Server, more: &[&str]) -> (Child, String) {
     (child, draft.unwrap())
 }
 
-/// Sends a signal and waits for what comes of it, with the pipe open: the end of the input would end the load.
+/// Sends a signal and waits for the end of the tool. The pipe stays open, since the end of the input ends the load.
 pub(crate) fn end_by(mut child: Child, name: &str) -> Ended {
     let input = child.stdin.take();
     let status = Command::new("sh").args(["-c", &format!("kill -{name} {}", child.id())]).status().unwrap();
@@ -47,7 +47,7 @@ pub(crate) fn end_by(mut child: Child, name: &str) -> Ended {
     ended
 }
 
-fn ctrl_c_leaves_what_was_there(site: &Site) {
+fn a_signal_leaves_the_key_unchanged(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     for name in ["INT", "TERM"] {
@@ -62,7 +62,7 @@ fn ctrl_c_leaves_what_was_there(site: &Site) {
     assert!(draft.starts_with("{k}:everbloom:"), "{draft}");
     assert_eq!(end_by(child, "INT").code, Some(130));
     assert_eq!((client.digest("k"), keys(&mut client)), (before, vec!["k".to_owned()]));
-    // Nothing is left of a file either.
+    // No file is left by build.
     let path = files.path("k.bloom");
     let mut child = spawn(&["build", "-", "-o", &path, "--capacity", "1e6"]);
     half(&mut child);
@@ -70,7 +70,7 @@ fn ctrl_c_leaves_what_was_there(site: &Site) {
     assert!(!std::path::Path::new(&path).exists());
 }
 
-fn a_tool_that_is_killed_leaves_nothing_under_the_key(site: &Site) {
+fn a_killed_load_leaves_only_a_temporary_key_that_expires(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let (mut child, draft) = begin(&server, &[]);
@@ -78,7 +78,7 @@ fn a_tool_that_is_killed_leaves_nothing_under_the_key(site: &Site) {
     child.wait().unwrap();
     assert_eq!(keys(&mut client), std::slice::from_ref(&draft));
     assert_expires(&mut client, &draft);
-    // The next one does not mind.
+    // The next load works.
     let files = Files::new();
     json(&["load", &url(&server), "k", &files.items("items", 10)]);
     assert_eq!(client.int("BF.CARD k"), 10);
@@ -89,13 +89,13 @@ fn assert_expires(client: &mut Client, draft: &str) {
     assert!((1..=600).contains(&seconds), "{seconds}");
 }
 
-fn a_draft_that_goes_is_not_made_again(site: &Site) {
+fn a_load_fails_if_its_temporary_key_is_deleted(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let (mut child, draft) = begin(&server, &[]);
     assert_expires(&mut client, &draft);
     assert_eq!(client.int(&format!("DEL {draft}")), 1);
-    // More items, more than are read ahead.
+    // More items than the tool reads ahead.
     for _ in 0..10 {
         if let Some(input) = child.stdin.as_mut() {
             let _ = input.write_all("again\n".repeat(200_000).as_bytes());
@@ -105,14 +105,22 @@ fn a_draft_that_goes_is_not_made_again(site: &Site) {
     assert_eq!((ended.code, keys(&mut client)), (Some(1), vec![]), "{}", ended.err);
 }
 
-fn a_key_that_appears_meanwhile_stays(site: &Site) {
+fn a_key_that_another_client_creates_is_unchanged(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let (child, _) = begin(&server, &[]);
     client.say("SET k mine");
-    // The end of its input ends the load.
+    // The end of the input ends the load.
     let ended = Ended::of(child.wait_with_output().unwrap());
-    assert!(ended.code == Some(1) && ended.err.contains("meanwhile"), "{}", ended.err);
+    assert!(ended.code == Some(1) && ended.err.contains("in the meantime"), "{}", ended.err);
     assert_eq!((client.say("GET k"), keys(&mut client)), ("\"mine\"".to_owned(), vec!["k".to_owned()]));
-    assert_eq!(run(&["load", &url(&server), "k", "/dev/null", "--replace", "--capacity", "1"]).code, Some(0));
+    // Also with --replace, if it is not a filter.
+    let (child, _) = begin(&server, &["--replace", "--force"]);
+    client.say("SET k other");
+    assert_eq!(Ended::of(child.wait_with_output().unwrap()).code, Some(0));
+    let (child, _) = begin(&server, &["--replace"]);
+    client.say("SET k mine");
+    let ended = Ended::of(child.wait_with_output().unwrap());
+    assert!(ended.code == Some(1) && ended.err.contains("a string, not a filter"), "{}", ended.err);
+    assert_eq!((client.say("GET k"), keys(&mut client)), ("\"mine\"".to_owned(), vec!["k".to_owned()]));
 }

@@ -1,4 +1,4 @@
-//! `load`: items of files and of standard input into a filter.
+//! `load`: loads the items of files and of standard input.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -10,11 +10,14 @@ use crate::tool::{Files, fixture, json, keys, path, present, run, run_with, spaw
 
 pub(crate) const TESTS: &[Test] = tests![
     every_line_is_an_item,
+    the_cr_of_crlf_line_ends_is_removed,
     compressed_files_are_recognised,
     a_column_of_csv_and_a_field_of_json_lines_are_items,
     standard_input_needs_a_capacity,
-    an_existing_key_stays_unless_an_option_says_otherwise,
+    an_existing_key_is_unchanged_without_an_option,
+    only_filters_are_replaced_without_force,
     options_are_those_of_bf_reserve,
+    wrong_arguments_are_found_before_anything_is_read,
     items_are_added_with_their_own_times,
     bad_times_are_errors_that_name_the_line,
     items_with_times_go_to_existing_filters_and_to_partitions,
@@ -27,19 +30,19 @@ fn every_line_is_an_item(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let files = Files::new();
-    let file = files.write("lines", b"one\ntwo\r\n\xFF\n\none\nthe last");
+    let file = files.write("lines", b"one\ntwo\n\xFF\n\none\nthe last");
     for resp in [&[][..], &["--resp3"]] {
         let result = json(&[&["load", &url(&server), "k", &file, "--replace"], resp].concat());
         assert_eq!((&result["items"], &result["new"]), (&6.into(), &5.into()), "{result}");
         assert_eq!((&result["present"], &result["refused"]), (&1.into(), &0.into()), "{result}");
         assert!(result["bytes"].as_u64() > Some(0), "{result}");
-        assert_eq!(present(&mut client, "k", &[b"one", b"two\r", b"\xFF", b"", b"the last"]), 5);
-        assert_eq!(present(&mut client, "k", &[b"two", b"six"]), 0);
-        // The capacity is what was counted, and nothing else is left behind.
+        assert_eq!(present(&mut client, "k", &[b"one", b"two", b"\xFF", b"", b"the last"]), 5);
+        assert_eq!(present(&mut client, "k", &[b"two\r", b"six"]), 0);
+        // The capacity is the number of items, and no temporary key is left.
         assert_eq!(client.say("BF.INFO k CAPACITY"), "[6]");
         assert_eq!((keys(&mut client), client.int("TTL k")), (vec!["k".to_owned()], -1));
     }
-    // What a person reads.
+    // The output as text.
     let ended = run(&["load", &url(&server), "other", &file]);
     assert!(
         ended.out.starts_with("other: 6 items, 5 new, 1 present, 0 refused; a filter of "),
@@ -49,11 +52,11 @@ fn every_line_is_an_item(site: &Site) {
     assert!(ended.err.contains("counting") && ended.err.contains("loading"), "{}", ended.err);
     let quiet = run(&["load", &url(&server), "quiet", &file, "-q"]);
     assert!(!quiet.err.contains("counting"), "{}", quiet.err);
-    // An empty file is a filter without items.
+    // An empty file makes an empty filter.
     let empty = files.write("empty", b"");
     assert_eq!(json(&["load", &url(&server), "empty", &empty])["items"], 0);
     assert_eq!(client.int("BF.CARD empty"), 0);
-    // Packed, and for a user who must not pack, as on a server that cannot.
+    // With BF.BULKADD, and for a user without permission for it.
     for refused in [false, true] {
         if refused {
             client.say("ACL SETUSER default -bf.bulkadd");
@@ -65,15 +68,39 @@ fn every_line_is_an_item(site: &Site) {
     assert_eq!(present(&mut client, "k", &[b"item-0", b"item-999", b"item-1000", b"item-4999"]), 4);
 }
 
+fn the_cr_of_crlf_line_ends_is_removed(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let files = Files::new();
+    // The last line has no newline: its \r is part of the item.
+    let file = files.write("crlf", b"one\r\ntwo\nthree\r\nfour\r");
+    let without: [&[u8]; 4] = [b"one", b"two", b"three", b"four\r"];
+    for how in [&[][..], &["--capacity", "4"], &["--offline"], &["--partitions", "1"]] {
+        let ended = run(&[&["load", &url(&server), "k", &file, "--replace"], how].concat());
+        assert_eq!((ended.code, ended.err.matches("CRLF").count()), (Some(0), 1), "{how:?} {}", ended.err);
+        let key = if how.contains(&"--partitions") { "k:{0}" } else { "k" };
+        assert_eq!(present(&mut client, key, &without), 4, "{how:?}");
+        assert_eq!(present(&mut client, key, &[b"one\r", b"three\r", b"four"]), 0, "{how:?}");
+    }
+    let ended = run(&["load", &url(&server), "kept", &file, "--keep-cr"]);
+    assert!(ended.code == Some(0) && !ended.err.contains("CRLF"), "{}", ended.err);
+    assert_eq!(present(&mut client, "kept", &[b"one\r", b"two", b"three\r", b"four\r"]), 4);
+    assert_eq!(present(&mut client, "kept", &[b"one", b"three", b"four"]), 0);
+    // The option is for lines only.
+    let ended =
+        run(&["load", &url(&server), "k", &file, "--csv", "1", "--no-header", "--keep-cr", "--replace"]);
+    assert_eq!(ended.code, Some(2), "{}", ended.err);
+}
+
 fn compressed_files_are_recognised(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     for (key, name) in [("plain", "lines.txt"), ("gzip", "lines.txt.gz"), ("zstd", "lines.txt.zst")] {
         let result = json(&["load", &url(&server), key, &fixture(name)]);
         assert_eq!((&result["items"], &result["new"]), (&5.into(), &5.into()), "{result}");
-        assert_eq!(present(&mut client, key, &[b"alpha", b"beta", b"\xFF\xFE", b"", b"gamma\r"]), 5);
+        assert_eq!(present(&mut client, key, &[b"alpha", b"beta", b"\xFF\xFE", b"", b"gamma"]), 5);
     }
-    // Cut off within the compressed bytes.
+    // A truncated file.
     let whole = std::fs::read(fixture("lines.txt.zst")).unwrap();
     let files = Files::new();
     let torn = files.write("torn", &whole[..whole.len() - 6]);
@@ -103,11 +130,13 @@ fn a_column_of_csv_and_a_field_of_json_lines_are_items(site: &Site) {
     }
     let before = client.digest("k");
     for (arguments, trouble) in [
-        (vec![&csv[..], "--csv", "nickname"], "no column nickname"),
-        (vec![&csv, "--csv", "9"], "no column 9"),
-        (vec![&lines, "--jsonl", "age"], "line 1: no field age"),
+        (vec![&csv[..], "--csv", "nickname"], "no column nickname: the columns are id, name, city"),
+        (vec![&csv, "--csv", "9"], "no column 9: the columns are id, name, city"),
+        (vec![&csv, "--csv", "x", "--no-header"], "no column x: the file has no column names"),
+        (vec![&tabs, "--csv", "2", "--no-header"], "line 1: no column 2: the line has 1"),
+        (vec![&lines, "--jsonl", "age"], "line 1: no field age: the fields are id, user"),
         (vec![&lines, "--jsonl", "user"], "neither a string nor"),
-        (vec![&csv, "--jsonl", "id"], "line 1: expected value"),
+        (vec![&csv, "--jsonl", "id"], "line 1: not valid JSON: expected value"),
     ] {
         let ended = run(&[&["load", &url(&server), "k", "--replace"], &arguments[..]].concat());
         assert!(ended.code == Some(1) && ended.err.contains(trouble), "{arguments:?}: {}", ended.err);
@@ -124,7 +153,7 @@ fn standard_input_needs_a_capacity(site: &Site) {
     assert_eq!(server.client().say("BF.INFO k CAPACITY"), "[1000]");
 }
 
-fn an_existing_key_stays_unless_an_option_says_otherwise(site: &Site) {
+fn an_existing_key_is_unchanged_without_an_option(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let files = Files::new();
@@ -141,12 +170,43 @@ fn an_existing_key_stays_unless_an_option_says_otherwise(site: &Site) {
     assert_eq!(client.int("BF.CARD k"), 20);
     json(&["load", &url(&server), "k", &ten, "--replace"]);
     assert_eq!(client.digest("k"), before);
-    // There is nothing to add to, and nothing is made.
+    // --add creates no filter.
     assert_eq!(run(&["load", &url(&server), "none", &ten, "--add"]).code, Some(1));
-    // Somebody else's key stays what it is.
+    // --add does not change a key of another type.
     client.say("SET text value");
     assert_eq!(run(&["load", &url(&server), "text", &ten, "--add"]).code, Some(1));
     assert_eq!((client.say("GET text"), keys(&mut client).len()), ("\"value\"".to_owned(), 2));
+}
+
+fn only_filters_are_replaced_without_force(site: &Site) {
+    let (server, other) = (site.start(), site.start());
+    let mut client = server.client();
+    let files = Files::new();
+    let (file, built) = (files.items("ten", 10), files.path("k.bloom"));
+    json(&["build", &file, "-o", &built]);
+    other.client().say("BF.ADD k item");
+    let (address, source) = (url(&server), url(&other));
+    for arguments in [
+        &["load", &address, "k", &file][..],
+        &["load", &address, "k", &file, "--offline"],
+        &["restore", &address, "k", &built],
+        &["copy", &source, &address, "--match", "k"],
+    ] {
+        client.say("SET k value");
+        for (options, remedy) in
+            [(&[][..], "already exists: use --replace"), (&["--replace"], "a string, not a filter")]
+        {
+            let ended = run(&[arguments, options].concat());
+            let code = if arguments[0] == "copy" { 3 } else { 1 };
+            assert!(ended.code == Some(code) && ended.err.contains(remedy), "{arguments:?} {}", ended.err);
+            assert_eq!(client.say("GET k"), "\"value\"");
+        }
+        json(&[arguments, &["--replace", "--force"]].concat());
+        assert_ne!(client.say("TYPE k"), "+string");
+        // A filter of any format, without --force.
+        json(&[arguments, &["--replace"]].concat());
+    }
+    assert_eq!(keys(&mut client), ["k"]);
 }
 
 fn options_are_those_of_bf_reserve(site: &Site) {
@@ -170,21 +230,50 @@ fn options_are_those_of_bf_reserve(site: &Site) {
     }
     json(&["load", &url(&server), "k", &file, "--replace", "--keyed", "--ex", "1000"]);
     assert!(client.bytes(&["DUMP", "k"]).len() > 100 && (900..=1000).contains(&client.int("TTL k")));
-    // The server has the last word.
-    for options in [&["--error", "2"][..], &["--window", "1ms"]] {
-        let ended = run(&[&["load", &url(&server), "bad", &file], options].concat());
-        assert!(ended.code == Some(1) && ended.err.contains("ERR "), "{options:?} {}", ended.err);
+    for (number, capacity) in [("2k", "[2000]"), ("1.5e3", "[1500]"), ("0.5M", "[500000]")] {
+        json(&["load", &url(&server), "k", &file, "--replace", "--capacity", number]);
+        assert_eq!(client.say("BF.INFO k CAPACITY"), capacity);
     }
-    assert_eq!(run(&["load", &url(&server), "bad", &file, "--offline", "--error", "2"]).code, Some(2));
-    assert_eq!(run(&["load", &url(&server), "bad", &file, "--capacity", "many"]).code, Some(2));
-    assert_eq!(run(&["load", &url(&server), "bad", &file, "--window", "soon"]).code, Some(2));
+    // The server refuses a filter that is too large.
+    let ended = run(&["load", &url(&server), "bad", &file, "--capacity", "10000G"]);
+    assert!(ended.code == Some(1) && ended.err.contains("ERR "), "{}", ended.err);
     assert_eq!(keys(&mut client), ["k", "mine"]);
+}
+
+fn wrong_arguments_are_found_before_anything_is_read(_: &Site) {
+    // Neither the server nor the file exists.
+    let (address, file) = ("redis://127.0.0.1:1", "/no/such/file");
+    for (wrong, remedy) in [
+        (&["--error", "1.5"][..], "between 0 and 1"),
+        (&["--error", "0"], "between 0 and 1"),
+        (&["--window", "1ms"], "between 100ms and"),
+        (&["--window", "soon"], "such as 500ms"),
+        (&["--ex", "0"], "such as 500ms"),
+        (&["--capacity", "many"], "such as 5000, 500k, 5M"),
+        (&["--capacity", "0"], "at least 1"),
+        (&["--expansion", "0"], "1..=32768"),
+        (&["--offline", "--threads", "0"], "1..=256"),
+        (&["--partitions", "0"], "between 1 and 16384"),
+        (&["--csv", "1", "--delimiter", "ab"], "one ASCII character"),
+        (&["--force"], "--replace"),
+    ] {
+        let ended = run(&[&["load", address, "k", file], wrong].concat());
+        assert!(ended.code == Some(2) && ended.err.contains(remedy), "{wrong:?}: {}", ended.err);
+    }
+    for arguments in [
+        &["load", address, "k", "-"][..],
+        &["load", address, "{k}", file, "--partitions", "3"],
+        &["build", "-", "-o", "/no/such/directory/file"],
+        &["copy", address, address, "--jobs", "0"],
+    ] {
+        assert_eq!(run(arguments).code, Some(2), "{arguments:?}");
+    }
 }
 
 const HOUR_MS: u64 = 3_600_000;
 const WEEK_MS: u64 = 168 * HOUR_MS;
 
-/// The clock of the server, in milliseconds of UNIX time.
+/// Returns the time of the server in milliseconds since 1970.
 fn now_ms(client: &mut Client) -> u64 {
     let parts: Vec<u64> = client
         .array(&["TIME"])
@@ -197,7 +286,7 @@ fn now_ms(client: &mut Client) -> u64 {
     parts[0] * 1000 + parts[1] / 1000
 }
 
-/// Makes the filter `mine` with a window of a week and adds each item with its time.
+/// Creates the filter `mine` with a window of a week and adds each item with its time.
 fn add_at(client: &mut Client, capacity: &str, items: &[(String, u64)]) {
     client.say("DEL mine");
     assert_eq!(client.say(&format!("BF.RESERVE mine 0.01 {capacity} WINDOW 604800")), "+OK");
@@ -206,7 +295,7 @@ fn add_at(client: &mut Client, capacity: &str, items: &[(String, u64)]) {
     }
 }
 
-/// Returns CSV of the items with their times, and items that have expired.
+/// Returns CSV with the items and their times, and with some items that have expired.
 fn log_of(items: &[(String, u64)], expired: u64) -> String {
     let mut text = String::from("when,what\n");
     for (item, at_ms) in items {
@@ -220,7 +309,7 @@ fn items_are_added_with_their_own_times(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let files = Files::new();
-    // In all generations, and in no order; the last one is ahead of the clock, which filters take for now.
+    // Items in all generations, in no order. The last one is ahead of the clock: filters add it to the current generation.
     let now_ms = now_ms(&mut client) / 1000 * 1000;
     let item = |number: u64| (format!("item-{number}"), now_ms - number * 5 % 167 * HOUR_MS);
     let mut items: Vec<(String, u64)> = (0..100).map(item).collect();
@@ -232,7 +321,7 @@ fn items_are_added_with_their_own_times(site: &Site) {
     let seconds = files.write("s", log_of(&seconds, 7).replace(',', "\t"));
     let mut lines = String::new();
     for (item, at_ms) in &items {
-        // A fraction that is less than a millisecond.
+        // A fraction of less than a millisecond.
         let seconds = at_ms / 1000;
         lines.push_str(&format!("{{\"what\": \"{item}\", \"at\": {{\"unix\": {seconds}.0004}}}}\n"));
     }
@@ -251,13 +340,13 @@ fn items_are_added_with_their_own_times(site: &Site) {
         assert_eq!(result["expired"], 7, "{arguments:?} {result}");
         assert_eq!(client.digest("k"), expected, "{arguments:?}");
     }
-    // What a person reads; RFC 3339; and one time less, which is another filter.
+    // The output as text, with times in RFC 3339. With another time of one item, the filter differs.
     let old = "old,2001-02-03T04:05:06.789+09:30\n";
     let file = files.write("dates", format!("old,1970-01-01T00:00:00Z\n{old}new,{now_ms}\n"));
     let load = ["load", &url(&server), "other", &file, "--csv", "1", "--no-header", "--window", "7d"];
     let ended = run(&[&load[..], &["--time", "2"]].concat());
     assert!(
-        ended.out.starts_with("other: 1 items, 1 new, 0 present, 0 refused, 2 expired; a filter of "),
+        ended.out.starts_with("other: 1 item, 1 new, 0 present, 0 refused, 2 expired; a filter of "),
         "{}{}",
         ended.out,
         ended.err
@@ -266,7 +355,7 @@ fn items_are_added_with_their_own_times(site: &Site) {
     items[3].1 -= 24 * HOUR_MS;
     add_at(&mut client, "101", &items);
     assert_ne!(client.digest("mine"), expected);
-    // Without times nothing expires.
+    // Without --time, no item expires.
     let result = json(&["load", &url(&server), "k", &seconds, "--window", "7d", "--replace"]);
     assert_eq!((&result["items"], &result["expired"]), (&109.into(), &serde_json::Value::Null), "{result}");
 }
@@ -278,10 +367,13 @@ fn bad_times_are_errors_that_name_the_line(site: &Site) {
     let now_ms = now_ms(&mut client);
     let ahead = now_ms + 13 * HOUR_MS;
     for (text, trouble) in [
-        (format!("when,what\n{now_ms},a\n{ahead},b\n"), "line 3: the time is more than a fourteenth"),
-        (format!("when,what\n{now_ms},a\nsoon,b\n"), "line 3: the time is neither"),
-        (format!("when,what\n,a\n{now_ms},b\n"), "line 2: the time is neither"),
-        (format!("when,what\n2026-11-23T10:00:00,a\n{now_ms},b\n"), "line 2: the time is neither"),
+        (format!("when,what\n{now_ms},a\n{ahead},b\n"), "line 3: the time 20"),
+        (format!("when,what\n{now_ms},a\nsoon,b\n"), "line 3: `soon` is not a time"),
+        (format!("when,what\n,a\n{now_ms},b\n"), "line 2: `` is not a time"),
+        (
+            format!("when,what\n2026-11-23T10:00:00,a\n{now_ms},b\n"),
+            "line 2: `2026-11-23T10:00:00` is not a time",
+        ),
         (format!("what\n{now_ms}\n"), "no column when"),
     ] {
         let file = files.write("csv", text);
@@ -294,7 +386,7 @@ fn bad_times_are_errors_that_name_the_line(site: &Site) {
     }
     let lines = files.write("jsonl", "{\"id\": 7, \"when\": null}\n");
     for (time, trouble) in
-        [("at", "line 1: no field at"), ("when", "line 1: when is neither a string nor a number")]
+        [("at", "line 1: no field at"), ("when", "line 1: the field when is neither a string nor a number")]
     {
         let load = ["load", &url(&server), "k", &lines, "--jsonl", "id", "--window", "7d", "--time", time];
         let ended = run(&load);
@@ -327,7 +419,7 @@ fn items_with_times_go_to_existing_filters_and_to_partitions(site: &Site) {
     let counts = |result: &serde_json::Value| {
         ["items", "expired"].map(|name| result[name].as_u64().unwrap_or_else(|| panic!("{result}")))
     };
-    // Each partition has what it has if its items are added to it alone.
+    // The items are counted over all partitions.
     let spread = |count: &'static str| {
         let load = ["load", &url(&server), "k", &file, "--window", "7d", "--partitions", count, "--replace"];
         json(&[&load[..], &columns].concat())
@@ -342,7 +434,7 @@ fn items_with_times_go_to_existing_filters_and_to_partitions(site: &Site) {
     let capacity = client.say("BF.INFO k:{0} CAPACITY");
     let reserve =
         |key: &str| format!("BF.RESERVE {key} 0.01 {} WINDOW 604800", capacity.trim_matches(['[', ']']));
-    // An existing filter is added to, by its own window.
+    // --add uses the window of the existing filter.
     assert_eq!(client.say(&reserve("mine")), "+OK");
     let load = ["load", &url(&server), "mine", &file, "--add"];
     assert_eq!(counts(&json(&[&load[..], &columns].concat())), [3000, 5]);
@@ -352,7 +444,7 @@ fn items_with_times_go_to_existing_filters_and_to_partitions(site: &Site) {
     let load = ["load", &url(&server), "plain", &file, "--add"];
     let ended = run(&[&load[..], &columns].concat());
     assert!(
-        ended.code == Some(1) && ended.err.contains("plain: there is no sliding-window filter"),
+        ended.code == Some(1) && ended.err.contains("plain: the key is not a sliding-window filter"),
         "{}",
         ended.err
     );
@@ -360,7 +452,11 @@ fn items_with_times_go_to_existing_filters_and_to_partitions(site: &Site) {
     assert_eq!(client.say("BF.RESERVE two:{1} 0.01 100 WINDOW 61"), "+OK");
     let load = ["load", &url(&server), "two", &file, "--add", "--partitions", "2"];
     let ended = run(&[&load[..], &columns].concat());
-    assert!(ended.code == Some(1) && ended.err.contains("two:{1}: has another window"), "{}", ended.err);
+    assert!(
+        ended.code == Some(1) && ended.err.contains("two:{1}: the partitions have different windows"),
+        "{}",
+        ended.err
+    );
 }
 
 fn items_that_expire_while_they_wait_are_skipped(site: &Site) {
@@ -403,7 +499,7 @@ fn progress_is_shown_in_lines_and_on_a_terminal_in_a_bar(site: &Site) {
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let mut input = child.stdin.take().unwrap();
     let feeding = thread::spawn(move || {
-        // Until the tool is gone: more than it keeps back each time.
+        // Writes until the tool is killed.
         while input.write_all("an item\n".repeat(200_000).as_bytes()).is_ok() {}
     });
     let line = lines.find(|line| line.as_ref().unwrap().contains(" items/s")).unwrap().unwrap();
@@ -413,7 +509,7 @@ fn progress_is_shown_in_lines_and_on_a_terminal_in_a_bar(site: &Site) {
     feeding.join().unwrap();
     let files = Files::new();
     let file = files.items("items", 500_000);
-    // `script` gives it a terminal. The environment of the tests may have no TERM, and then there is no bar.
+    // `script` gives the tool a terminal. Without TERM there is no bar.
     let load = format!("{} load {} terminal {file}", path().display(), url(&server));
     let mut script = Command::new("script");
     script.args(["-qec", &load, "/dev/null"]).env("TERM", "xterm");
@@ -422,5 +518,10 @@ fn progress_is_shown_in_lines_and_on_a_terminal_in_a_bar(site: &Site) {
     };
     let text = String::from_utf8_lossy(&ended.stdout);
     assert!(ended.status.success() && text.contains(" items/s") && text.contains(" left"), "{text}");
+    // The last state of each bar.
+    for (task, next) in [("counting", "loading"), ("loading", "terminal: ")] {
+        let shown = text.split(next).next().unwrap().rsplit(task).next().unwrap();
+        assert!(shown.contains(" 100 %, 500000 items"), "{task}: {shown}");
+    }
     assert!(text.contains("terminal: 500000 items, "), "{text}");
 }

@@ -1,7 +1,6 @@
 //! Black-box tests of the command-line tool: the binary itself, on real servers with the module loaded.
 //!
-//! The servers and the module are found as by the tests in tests/server, whose harness this is. Every test runs once
-//! per server found.
+//! Uses the harness of tests/server, which finds the servers and the module. Every test runs once for each server.
 
 #![expect(
     clippy::unwrap_used,
@@ -33,7 +32,7 @@ use std::process::ExitCode;
 use harness::{Site, Test};
 use libtest_mimic::Arguments;
 
-/// Every file of tests.
+/// The files of tests.
 const SUBJECTS: &[(&str, &[Test])] = &[
     ("loading", loading::TESTS),
     ("building", building::TESTS),

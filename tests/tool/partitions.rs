@@ -1,4 +1,4 @@
-//! `load --partitions`: one filter as several, over one server and over a cluster whose slots move meanwhile.
+//! `load --partitions`: on one server, and on a cluster whose slots move during the load.
 
 use std::io::Write;
 use std::process::Child;
@@ -10,27 +10,27 @@ use crate::interrupting::end_by;
 use crate::tool::{Ended, Files, json, keys, primaries, run, spawn, url};
 
 pub(crate) const TESTS: &[Test] = tests![
-    items_are_where_every_client_looks_for_them,
-    existing_partitions_stay_unless_an_option_says_otherwise,
-    partitions_lie_on_all_nodes_of_a_cluster,
-    nothing_is_lost_while_a_slot_moves,
-    a_filter_waits_for_its_slot_to_be_whole,
-    a_load_that_ends_half_way_leaves_no_partition,
+    items_are_in_the_partition_of_the_rule,
+    existing_partitions_are_unchanged_without_an_option,
+    partitions_are_on_all_nodes_of_a_cluster,
+    no_item_is_lost_while_a_slot_moves,
+    publishing_waits_until_a_slot_has_moved,
+    an_interrupted_load_leaves_no_partition,
 ];
 
-/// CRC-32 as zlib has it, bit by bit.
+/// Returns the CRC-32 of zlib, computed bit by bit.
 fn crc32(item: &[u8]) -> u32 {
     !item.iter().fold(!0u32, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0xEDB8_8320 & (crc & 1).wrapping_neg()))
     })
 }
 
-/// What Files::items writes.
+/// Returns the items that Files::items writes.
 fn items(range: std::ops::Range<u32>) -> Vec<String> {
     range.map(|item| format!("item-{item}")).collect()
 }
 
-/// How many of the items the partitions have, each asked for in its own; on whichever server that is.
+/// Returns how many of the items are found, each in its partition, on the server that has the partition.
 fn found(servers: &[Server], name: &str, partitions: u32, items: &[String]) -> i64 {
     let mut theirs = vec![String::new(); partitions as usize];
     for item in items {
@@ -47,7 +47,7 @@ fn found(servers: &[Server], name: &str, partitions: u32, items: &[String]) -> i
     theirs.iter().enumerate().map(|(number, data)| count(number, data)).sum()
 }
 
-/// The server that has the key.
+/// Returns the server that has the key.
 fn owner<'s>(servers: &'s [Server], key: &str) -> &'s Server {
     let has = |server: &&Server| keys(&mut server.client()).iter().any(|found| found == key);
     servers.iter().find(has).unwrap_or_else(|| panic!("no server has {key}"))
@@ -59,7 +59,7 @@ fn names(name: &str, partitions: u32) -> Vec<String> {
     names
 }
 
-fn items_are_where_every_client_looks_for_them(site: &Site) {
+fn items_are_in_the_partition_of_the_rule(site: &Site) {
     assert_eq!(crc32(b"123456789"), 0xCBF4_3926);
     let server = site.start();
     let mut client = server.client();
@@ -82,9 +82,9 @@ fn items_are_where_every_client_looks_for_them(site: &Site) {
         assert!(loaded["new"].as_u64() > Some(49_500), "{loaded}");
         let servers = std::slice::from_ref(&server);
         assert_eq!(found(servers, name, 24, &items(0..50_000)), 50_000, "{name}");
-        // 0.75 % of them expected, for a filter that grows gives its first layer 3/4 of 1 %; plus six deviations.
+        // 0.75 % are expected, since the first layer of a scaling filter has 3/4 of 1 %; plus six deviations.
         assert!(found(servers, name, 24, &items(50_000..70_000)) < 225, "{name}");
-        // share + 4 sqrt(share), and the same filters whichever way they are made.
+        // The capacity is share + 4 sqrt(share), and all ways of loading make the same filters.
         let mut fullest = 0;
         for number in 0..24 {
             let key = format!("{name}:{{{number}}}");
@@ -97,7 +97,7 @@ fn items_are_where_every_client_looks_for_them(site: &Site) {
     let all: Vec<String> =
         ["alone", "built", "column", "seen", "words"].iter().flat_map(|name| names(name, 24)).collect();
     assert_eq!(keys(&mut client), all);
-    // What size says to type is what load gives.
+    // `size` shows the capacity that `load` reserves.
     let sizes = json(&["size", "--items", "50000", "--partitions", "24"]);
     assert_eq!(sizes["filters"][0]["command"], "BF.RESERVE key:{0} 0.01 2266");
     let ended =
@@ -106,7 +106,7 @@ fn items_are_where_every_client_looks_for_them(site: &Site) {
     assert!((800..=900).contains(&client.int("TTL seen:{17}")));
 }
 
-fn existing_partitions_stay_unless_an_option_says_otherwise(site: &Site) {
+fn existing_partitions_are_unchanged_without_an_option(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let files = Files::new();
@@ -119,7 +119,7 @@ fn existing_partitions_stay_unless_an_option_says_otherwise(site: &Site) {
     let before = digests();
     let ended = load(&twenty, "5", &[]);
     assert!(ended.code == Some(1) && ended.err.contains("--replace"), "{}", ended.err);
-    // Another number would look for the items elsewhere: whether there are too many of them or too few.
+    // Another number of partitions is refused, larger or smaller.
     for how in [&[][..], &["--add"], &["--replace"], &["--offline", "--replace"]] {
         let ended = load(&twenty, "4", how);
         assert!(ended.code == Some(1) && ended.err.contains("never change"), "{how:?} {}", ended.err);
@@ -139,7 +139,7 @@ fn existing_partitions_stay_unless_an_option_says_otherwise(site: &Site) {
     assert_eq!(keys(&mut server.client()), names("k", 5));
 }
 
-fn partitions_lie_on_all_nodes_of_a_cluster(site: &Site) {
+fn partitions_are_on_all_nodes_of_a_cluster(site: &Site) {
     let nodes: [Server; 3] = primaries(site);
     let files = Files::new();
     let file = files.items("items", 100_000);
@@ -149,7 +149,7 @@ fn partitions_lie_on_all_nodes_of_a_cluster(site: &Site) {
         let loaded = json(&[&arguments, how].concat());
         assert_eq!(loaded["items"], 100_000, "{loaded}");
         let spread: Vec<usize> = nodes.iter().map(|node| keys(&mut node.client()).len()).collect();
-        // As docs/clusters.md says.
+        // As in docs/clusters.md.
         assert_eq!(spread, [9, 9, 6]);
         assert_eq!(found(&nodes, "seen", 24, &items(0..100_000)), 100_000);
         counts.push(found(&nodes, "seen", 24, &items(100_000..150_000)));
@@ -166,15 +166,15 @@ fn partitions_lie_on_all_nodes_of_a_cluster(site: &Site) {
     assert!(whole["items"].as_u64() > Some(99_000) && whole["items"].as_u64() <= Some(100_000), "{whole}");
     let ended = run(&["check", &url(&nodes[2]), "-c"]);
     assert!(ended.out.contains("\nseen: 24 partitions with "), "{}", ended.out);
-    // One node has not all of them.
+    // One node does not have all partitions.
     assert_eq!(json(&["check", &url(&nodes[2])])["partitioned"].as_array().unwrap().len(), 0);
-    // Without the option to follow a cluster, the tool does not begin.
+    // Without -c, the load fails before it creates a key.
     let ended = run(&["load", &url(&nodes[1]), "new", &file, "--partitions", "24"]);
     assert!(ended.code == Some(1) && ended.err.contains("MOVED"), "{}", ended.err);
     assert!(keys(&mut nodes[1].client()).iter().all(|key| key.starts_with("seen:")));
 }
 
-/// A load from a pipe, once some of the items are in the drafts; `next` gives it more.
+/// A load from a pipe. `next` writes more items.
 struct Loading {
     child: Child,
     items: Vec<String>,
@@ -188,7 +188,7 @@ impl Loading {
         Self { child, items: Vec::new() }
     }
 
-    /// Gives it more items than it keeps back.
+    /// Writes so many items that the tool sends some of them.
     fn next(&mut self) {
         let from = u32::try_from(self.items.len()).unwrap();
         let more = items(from..from + 300_000);
@@ -201,14 +201,14 @@ impl Loading {
     }
 }
 
-/// A slot on its way from one node to another.
+/// A slot that is moving from one node to another.
 struct Moving<'s> {
     slot: i64,
     nodes: [&'s Server; 2],
 }
 
 impl<'s> Moving<'s> {
-    /// Of the slot that the key is in.
+    /// Begins to move the slot of a key.
     fn begin(nodes: &'s [Server], key: &str) -> Self {
         let slot = nodes[0].client().int(&format!("CLUSTER KEYSLOT {key}"));
         let owns = |server: &&Server| {
@@ -223,7 +223,7 @@ impl<'s> Moving<'s> {
         Self { slot, nodes: [from, to] }
     }
 
-    /// The keys of the slot.
+    /// Returns the number of keys in the slot on the old node.
     fn keys(&self) -> i64 {
         self.nodes[0].client().int(&format!("CLUSTER COUNTKEYSINSLOT {}", self.slot))
     }
@@ -252,11 +252,11 @@ fn id(client: &mut Client) -> String {
     String::from_utf8(client.bytes(&["CLUSTER", "MYID"])).expect("an id")
 }
 
-fn nothing_is_lost_while_a_slot_moves(site: &Site) {
+fn no_item_is_lost_while_a_slot_moves(site: &Site) {
     for (key, arguments) in [
         ("k:{0}", &["-c", "--partitions", "6"][..]),
         ("k", &["-c"]),
-        // Items one by one.
+        // With BF.INSERT.
         ("k", &["-c", "--counting"]),
     ] {
         let nodes: [Server; 3] = primaries(site);
@@ -266,13 +266,13 @@ fn nothing_is_lost_while_a_slot_moves(site: &Site) {
         let mut loading = Loading::begin(&nodes[2], arguments);
         let moving = Moving::begin(&nodes, key);
         loading.next();
-        // It is there by now, or its node has sent it to the other.
+        // The draft is on the old node or, after ASK, on the new one.
         let drafts = || nodes.iter().map(|node| node.client().int("DBSIZE")).sum::<i64>();
         wait_until("drafts", || drafts() == if key == "k" { 1 } else { 6 });
         loading.next();
         moving.migrate();
         assert_eq!(moving.keys(), 0);
-        // Asked elsewhere, for now; then sent elsewhere for good, and back again.
+        // First ASK, then MOVED, and back again.
         loading.next();
         sleep(Duration::from_millis(200));
         moving.end();
@@ -298,13 +298,13 @@ fn nothing_is_lost_while_a_slot_moves(site: &Site) {
     }
 }
 
-fn a_filter_waits_for_its_slot_to_be_whole(site: &Site) {
+fn publishing_waits_until_a_slot_has_moved(site: &Site) {
     let nodes: [Server; 3] = primaries(site);
     let mut loading = Loading::begin(&nodes[0], &["-c"]);
     loading.next();
     wait_until("a draft", || nodes.iter().any(|node| node.client().int("DBSIZE") == 1));
     let moving = Moving::begin(&nodes, "k");
-    // Its draft is on this side, and whether the key itself is on the other nobody can say.
+    // The draft is on the old node. The key may be on either node, so the rename is refused with TRYAGAIN.
     drop(loading.child.stdin.take());
     sleep(Duration::from_millis(1500));
     assert!(loading.child.try_wait().unwrap().is_none(), "it did not wait");
@@ -313,7 +313,7 @@ fn a_filter_waits_for_its_slot_to_be_whole(site: &Site) {
     let (ended, items) = loading.end();
     assert_eq!((ended.code, &ended.json()["items"]), (Some(0), &items.len().into()), "{}", ended.err);
     assert_eq!(keys(&mut owner(&nodes, "k").client()), ["k"]);
-    // Who interrupts it while it waits need not wait.
+    // A signal ends the wait.
     let mut loading = Loading::begin(&nodes[0], &["-c", "--replace"]);
     loading.next();
     wait_until("a draft", || nodes.iter().any(|node| node.client().int("DBSIZE") == 2));
@@ -321,13 +321,13 @@ fn a_filter_waits_for_its_slot_to_be_whole(site: &Site) {
     moving.migrate();
     drop(loading.child.stdin.take());
     sleep(Duration::from_millis(500));
-    // The slot was whole, so the filter may have come to its place before that.
+    // The slot has moved, so the filter may have been renamed before the signal.
     assert!(matches!(end_by(loading.child, "INT").code, Some(0 | 130)));
     moving.end();
     assert_eq!(keys(&mut owner(&nodes, "k").client()), ["k"]);
 }
 
-fn a_load_that_ends_half_way_leaves_no_partition(site: &Site) {
+fn an_interrupted_load_leaves_no_partition(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let begin = |client: &mut Client| {
@@ -340,7 +340,7 @@ fn a_load_that_ends_half_way_leaves_no_partition(site: &Site) {
         });
         loading
     };
-    // Killed: what it made expires, under other names.
+    // After a kill, the temporary keys expire.
     let mut loading = begin(&mut client);
     loading.child.kill().unwrap();
     loading.child.wait().unwrap();
@@ -350,11 +350,11 @@ fn a_load_that_ends_half_way_leaves_no_partition(site: &Site) {
     client.say("FLUSHALL");
     let ended = end_by(begin(&mut client).child, "INT");
     assert_eq!((ended.code, keys(&mut client)), (Some(130), vec![]), "{}", ended.err);
-    // The third of the keys is somebody else's by the end: the first two, which were put in place, go.
+    // Another client creates the third key: the first two, which were renamed already, are removed.
     let loading = begin(&mut client);
     client.say("SET k:{2} mine");
     let (ended, _) = loading.end();
-    assert!(ended.code == Some(1) && ended.err.contains("meanwhile"), "{}", ended.err);
+    assert!(ended.code == Some(1) && ended.err.contains("in the meantime"), "{}", ended.err);
     assert_eq!(
         (client.say("GET k:{2}"), keys(&mut client)),
         ("\"mine\"".to_owned(), vec!["k:{2}".to_owned()])

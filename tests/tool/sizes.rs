@@ -1,4 +1,4 @@
-//! `size`: what it says, beside what servers take.
+//! `size`: compares the computed sizes with those of servers.
 
 use serde_json::Value;
 
@@ -8,10 +8,10 @@ use crate::tool::{Files, json, run, url};
 pub(crate) const TESTS: &[Test] = tests![
     sizes_are_those_that_a_server_allocates,
     a_filter_that_grew_has_the_predicted_layers,
-    a_window_takes_what_a_server_allocates_and_rotating_keys_as_well,
-    a_window_to_which_all_items_are_added_at_once_takes_what_is_shown,
+    sizes_of_windows_and_rotating_keys_are_those_of_a_server,
+    the_size_at_once_is_that_of_a_server,
     partitions_are_sized_as_load_reserves_them,
-    numbers_that_no_filter_can_have_are_refused,
+    impossible_numbers_are_refused,
 ];
 
 fn find<'v>(sizes: &'v Value, module: &str, filter: &str) -> &'v Value {
@@ -23,7 +23,7 @@ fn number(size: &Value, name: &str) -> u64 {
     size[name].as_u64().unwrap_or_else(|| panic!("no {name} in {size}"))
 }
 
-/// Modules, and the formats of this one that are theirs.
+/// Modules with their formats in everbloom.
 const MODULES: [(&str, &str); 3] =
     [("everbloom", "everbloom"), ("RedisBloom", "redisbloom"), ("valkey-bloom", "valkey-bloom")];
 
@@ -35,13 +35,13 @@ fn sizes_are_those_that_a_server_allocates(site: &Site) {
         for (module, format) in MODULES {
             for filter in ["reserved", "fixed"] {
                 let size = find(&sizes, module, filter);
-                // What it says to type, for the format of that module.
+                // The command that `size` shows, with the format of the module.
                 let command = size["command"].as_str().unwrap();
                 let before = client.info_number("used_memory");
                 assert_eq!(client.say(&format!("{command} FORMAT {format}")), "+OK", "{command}");
                 let taken = client.info_number("used_memory").saturating_sub(before);
-                // Some allocators round up to four sizes between one power of two and the next, some to pages. A
-                // client's buffers come and go meanwhile.
+                // Some allocators round up to one of four sizes between two powers of two, some to pages. The buffers
+                // of clients vary.
                 let fits = |expected: u64| taken.abs_diff(expected) < expected / 100 + 200_000;
                 let [bytes, rounded] = ["bytes", "allocated_bytes"].map(|name| number(size, name));
                 assert!(fits(bytes) || fits(rounded), "{size}: {taken} taken");
@@ -72,7 +72,7 @@ fn a_filter_that_grew_has_the_predicted_layers(site: &Site) {
     }
 }
 
-/// What BF.INFO says of the bytes of a filter that a command makes, which is then gone.
+/// Creates a filter with a command, deletes it, and returns its size by BF.INFO.
 fn made(client: &mut Client, command: &str) -> u64 {
     assert_eq!(client.say(command), "+OK", "{command}");
     let key = command.split(' ').nth(1).unwrap();
@@ -81,7 +81,7 @@ fn made(client: &mut Client, command: &str) -> u64 {
     shown.trim_matches(['[', ']']).parse().unwrap()
 }
 
-fn a_window_takes_what_a_server_allocates_and_rotating_keys_as_well(site: &Site) {
+fn sizes_of_windows_and_rotating_keys_are_those_of_a_server(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     for (items, error, window) in [("1e6", "0.001", "7d"), ("10000", "0.01", "250ms"), ("2e7", "0.02", "90")]
@@ -93,7 +93,7 @@ fn a_window_takes_what_a_server_allocates_and_rotating_keys_as_well(site: &Site)
             assert!((bytes..bytes + 1000).contains(&made(&mut client, command)), "{size}");
             assert!(size["lines"].as_u64() <= size["probes"].as_u64() && size["keys"] == 1, "{size}");
         }
-        // A filter that has to grow first ends up larger, for it grows by doubling.
+        // A filter that grows is larger, since each layer is twice as large as the one before.
         let [grown, reserved] = ["grown", "reserved"].map(|filter| find(&sizes, "everbloom", filter));
         assert!(number(grown, "bytes") > number(reserved, "bytes"), "{grown}");
         for (module, format) in &MODULES[1..] {
@@ -112,7 +112,7 @@ fn a_window_takes_what_a_server_allocates_and_rotating_keys_as_well(site: &Site)
     }
 }
 
-fn a_window_to_which_all_items_are_added_at_once_takes_what_is_shown(site: &Site) {
+fn the_size_at_once_is_that_of_a_server(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let files = Files::new();
@@ -129,7 +129,7 @@ fn a_window_to_which_all_items_are_added_at_once_takes_what_is_shown(site: &Site
         format!("[{}]", number(&reserved["at_once"], "layers")),
         "{reserved}"
     );
-    // A burst takes more than an even pace, which the same items with even times have.
+    // A burst takes more memory than the same items at an even pace.
     assert!(at_once > number(reserved, "bytes"), "{reserved}");
     let now_s = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
     let time = |item: u64| now_s - 7 * 86_400 + item * (7 * 86_400) / 200_000;
@@ -141,7 +141,7 @@ fn a_window_to_which_all_items_are_added_at_once_takes_what_is_shown(site: &Site
     let shown: u64 = shown.trim_matches(['[', ']']).parse().unwrap();
     let bytes = number(reserved, "bytes");
     assert!((bytes..bytes + 1000).contains(&shown), "{reserved}: {shown}");
-    // A filter that may not grow refuses such a burst; the other modules have no windows.
+    // A filter of fixed size refuses such a burst; the other modules have no windows.
     for (module, filter) in [("everbloom", "fixed"), ("RedisBloom", "rotating")] {
         assert!(find(&sizes, module, filter)["at_once"].is_null(), "{sizes}");
     }
@@ -173,7 +173,7 @@ fn partitions_are_sized_as_load_reserves_them(site: &Site) {
     );
 }
 
-fn numbers_that_no_filter_can_have_are_refused(_: &Site) {
+fn impossible_numbers_are_refused(_: &Site) {
     for wrong in [
         &["--items", "0"][..],
         &["--items", "many"],
@@ -187,7 +187,7 @@ fn numbers_that_no_filter_can_have_are_refused(_: &Site) {
         let ended = run(&[&["size"], wrong].concat());
         assert!(ended.code == Some(2) && !ended.err.is_empty(), "{wrong:?}: {:?} {}", ended.code, ended.out);
     }
-    // What one module cannot have is no trouble for the others.
+    // If one module cannot have the filter, the others are shown.
     let sizes = json(&["size", "--items", "5e9"]);
     assert!(number(find(&sizes, "everbloom", "reserved"), "bytes") > 5_000_000_000);
 }

@@ -1,4 +1,4 @@
-//! Runs the tool, and makes files for it.
+//! Runs the tool, and writes files for it.
 
 use std::fs;
 use std::io::Write;
@@ -10,14 +10,14 @@ use tempfile::TempDir;
 
 use crate::harness::{Client, Server, Site, wait_until};
 
-/// The binary under test: `TOOL`, else the one that was built with the tests.
+/// Returns the path of the tool: `TOOL`, or the tool that was built with the tests.
 pub(crate) fn path() -> PathBuf {
     let built = option_env!("CARGO_BIN_EXE_everbloom").map(PathBuf::from);
     let path = std::env::var_os("TOOL").map(PathBuf::from).or(built);
     path.expect("TOOL names the tool to test, or the tests are built with --features tool")
 }
 
-/// A call of the tool without credentials in its environment.
+/// Returns a call of the tool without credentials in its environment.
 pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(path());
     for name in ["USERNAME", "PASSWORD", "TO_USERNAME", "TO_PASSWORD"] {
@@ -27,7 +27,7 @@ pub(crate) fn command(arguments: &[&str]) -> Command {
     command
 }
 
-/// What came of a call.
+/// The exit code and the output of a call.
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
@@ -40,39 +40,39 @@ impl Ended {
         Self { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
     }
 
-    /// The result of a call with `--json`.
+    /// Returns the result of a call with `--json`.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.out)
             .unwrap_or_else(|error| panic!("{error}: '{}' '{}'", self.out, self.err))
     }
 }
 
-/// Runs it to its end, whatever that is.
+/// Runs the tool.
 pub(crate) fn run(arguments: &[&str]) -> Ended {
     Ended::of(command(arguments).output().expect("run the tool"))
 }
 
-/// Runs it with something on its standard input.
+/// Runs the tool with standard input.
 pub(crate) fn run_with(arguments: &[&str], input: &[u8]) -> Ended {
     let mut child = spawn(arguments);
-    // A tool that refuses its arguments reads nothing.
+    // If the arguments are wrong, the tool reads nothing.
     let _ = child.stdin.take().expect("standard input").write_all(input);
     Ended::of(child.wait_with_output().expect("end of the tool"))
 }
 
-/// Starts it with a pipe as its standard input.
+/// Starts the tool with a pipe as standard input.
 pub(crate) fn spawn(arguments: &[&str]) -> Child {
     command(arguments).stdin(Stdio::piped()).spawn().expect("run the tool")
 }
 
-/// Runs it and expects it to succeed. Returns its JSON.
+/// Runs the tool, which must succeed. Returns its JSON.
 pub(crate) fn json(arguments: &[&str]) -> Value {
     let ended = run(&[arguments, &["--json"]].concat());
     assert_eq!(ended.code, Some(0), "{arguments:?}: {}{}", ended.out, ended.err);
     ended.json()
 }
 
-/// The address of a server.
+/// Returns the address of a server.
 pub(crate) fn url(server: &Server) -> String {
     format!("redis://127.0.0.1:{}", server.port())
 }
@@ -85,7 +85,7 @@ impl Files {
         Self(tempfile::tempdir().expect("temporary directory"))
     }
 
-    /// The path of a file, which need not be there.
+    /// Returns the path of a file, which need not exist.
     pub(crate) fn path(&self, name: &str) -> String {
         self.0.path().join(name).to_str().expect("a path in UTF-8").to_owned()
     }
@@ -107,19 +107,19 @@ impl Files {
     }
 }
 
-/// A file of tests/fixtures/tool.
+/// Returns the path of a file of tests/fixtures/tool.
 pub(crate) fn fixture(name: &str) -> String {
     format!("{}/tests/fixtures/tool/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// How many of the items are in the filter.
+/// Returns how many of the items are in the filter.
 pub(crate) fn present(client: &mut Client, key: &str, items: &[&[u8]]) -> usize {
     let mut command: Vec<&[u8]> = vec![b"BF.MEXISTS", key.as_bytes()];
     command.extend(items);
     client.array(&command).iter().filter(|reply| **reply == redis::Value::Int(1)).count()
 }
 
-/// The keys of the server, in order.
+/// Returns the keys of the server in order.
 pub(crate) fn keys(client: &mut Client) -> Vec<String> {
     let mut keys: Vec<String> = client
         .array(&["KEYS", "*"])
@@ -133,7 +133,7 @@ pub(crate) fn keys(client: &mut Client) -> Vec<String> {
     keys
 }
 
-/// Two primaries of a cluster, each with half of the slots.
+/// Starts two primaries of a cluster, each with half of the slots.
 pub(crate) fn two_nodes(site: &Site) -> [Server; 2] {
     primaries(site)
 }
@@ -147,7 +147,7 @@ pub(crate) fn primaries<const N: usize>(site: &Site) -> [Server; N] {
     for (number, node) in nodes.iter().enumerate() {
         let (first, end) = (SLOTS * number / N, SLOTS * (number + 1) / N);
         assert_eq!(node.client().say(&format!("CLUSTER ADDSLOTSRANGE {first} {}", end - 1)), "+OK");
-        // Nodes with one configuration epoch may not serve until they have settled it.
+        // Nodes with equal configuration epochs would first have to resolve the conflict.
         assert_eq!(node.client().say(&format!("CLUSTER SET-CONFIG-EPOCH {}", number + 1)), "+OK");
     }
     for node in &nodes[1..] {

@@ -1,4 +1,4 @@
-//! `everbloom copy`: copies all filters of one server to another, and compares them.
+//! `everbloom copy`: copies all filters of one server to another, and compares the copies.
 
 mod one;
 
@@ -9,56 +9,57 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use clap::value_parser;
 use redis::Value;
 use serde_json::json;
 
 use super::chunks::fetch;
+use super::existing;
 use super::failure::{Failure, Kind, check_interruption};
 use super::input::open;
-use super::output::{Output, Unit, bytes, shown};
-use super::packing::Batch;
-use super::server::{self, Connection, Credentials, Router, Site, Trouble, scan};
-use one::{Copied, Copier, Existing, Way};
+use super::output::{Output, bytes, counted, shown};
+use super::packing::{Batch, remove_cr};
+use super::server::{self, CallError, Connection, Credentials, Router, Site, scan};
+use one::{Copied, Copier, Way};
 
 /// How often progress is shown.
 const SHOW_EVERY: Duration = Duration::from_millis(100);
-/// Items of one lookup of a comparison.
+/// Items of one lookup in a comparison.
 const LOOKUP_ITEMS: usize = 1000;
-/// Bytes of a file whose items are compared at most.
+/// The largest number of bytes of --members that are compared.
 const MEMBERS_MAX_BYTES: u64 = 64 << 20;
 
 /// Copy all filters of one server to another
 ///
-/// Across server versions and modules: by DUMP and RESTORE where the other side understands it, else in pieces. Times
-/// to live are kept. Each filter appears under its key when it is whole, so a copy that was interrupted goes on
-/// with --resume. Items that are added to a filter while it is copied may be missing.
+/// Copies between all versions of servers and modules. Uses DUMP and RESTORE if the target understands them, otherwise
+/// chunks. Keeps times to live. A filter appears under its key when it is complete; --resume continues an interrupted
+/// copy. Items that are added during the copy may be missing on the target.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Arguments {
-    /// Server to copy from: redis://[user[:password]@]host[:port][/db], rediss:// or unix://
+    /// Server to copy from: redis://[user[:password]@]host[:port][/db], rediss://..., unix://path or host:port
     #[arg(value_name = "FROM")]
     from: String,
     /// Server to copy to
     #[arg(value_name = "TO")]
     to: String,
-    /// Only keys of this pattern, as SCAN takes it
+    /// Only keys that match this pattern, as in SCAN
     #[arg(long = "match", value_name = "PATTERN")]
     pattern: Option<String>,
-    /// Leave keys alone that are on the other side already: those of a copy before
+    /// Skip keys that exist on the target: continue an interrupted copy
     #[arg(long, conflicts_with = "replace")]
     resume: bool,
-    /// Overwrite keys that are on the other side already
-    #[arg(long)]
-    replace: bool,
-    /// Compare what is on both sides afterwards, bit for bit
+    #[command(flatten)]
+    existing: existing::Arguments,
+    /// Fetch each filter from both servers after the copy and compare them bit for bit
     #[arg(long)]
     verify: bool,
-    /// Look up the items of this file, one per line, on both sides too, and compare the replies
+    /// With --verify: also compare the results of lookups for the items of this file, one per line
     #[arg(long, value_name = "FILE", requires = "verify")]
     members: Option<PathBuf>,
-    /// Filters that are copied at once
-    #[arg(long, short, value_name = "NUMBER", default_value_t = 4)]
-    jobs: usize,
+    /// Number of filters that are copied at the same time
+    #[arg(long, short, value_name = "NUMBER", default_value_t = 4, value_parser = value_parser!(u16).range(1..=64))]
+    jobs: u16,
     #[command(flatten)]
     connection: server::Arguments,
 }
@@ -67,50 +68,46 @@ const EXAMPLE: &str = "\
 Example:
   everbloom copy redis://old.example:6379 redis://new.example:6379 --match 'seen:*' --verify
 
-The password of FROM may stand in EVERBLOOM_PASSWORD, that of TO in EVERBLOOM_TO_PASSWORD (and the users in
-EVERBLOOM_USERNAME and EVERBLOOM_TO_USERNAME). -c follows the slots of whichever side is a cluster.
-Exit codes: 0 all copied; 1 failed; 2 wrong arguments; 3 some filters were not copied, or differ; 130 interrupted.";
+The user and the password of FROM can be in EVERBLOOM_USERNAME and EVERBLOOM_PASSWORD, those of TO in
+EVERBLOOM_TO_USERNAME and EVERBLOOM_TO_PASSWORD. -c is for both servers; one that is not in a cluster ignores it.
+Exit codes: 0 done; 1 failed; 2 wrong arguments; 3 some filters were not copied, or differ; 130 interrupted.";
 
 /// The results of all filters.
 #[derive(Default)]
 struct Sum {
-    dumped: usize,
-    in_pieces: usize,
-    there: usize,
-    gone: usize,
+    by_dump: usize,
+    in_chunks: usize,
+    present: usize,
+    vanished: usize,
     bytes: u64,
     verified: usize,
     /// Keys that were not copied or differ, and why.
-    troubles: Vec<(Vec<u8>, String)>,
+    failures: Vec<(Vec<u8>, String)>,
 }
 
 pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> {
     let from = Site::new(&arguments.from, &arguments.connection, Credentials::Main)?;
     let to = Site::new(&arguments.to, &arguments.connection, Credentials::Target)?;
-    let existing = match (arguments.replace, arguments.resume) {
-        (true, _) => Existing::Replace,
-        (false, true) => Existing::Leave,
-        (false, false) => Existing::Refuse,
-    };
     let members = arguments.members.as_deref().map(members).transpose()?;
-    // Connect to the other side before the keys are scanned.
-    Router::new(&to)?.each(|connection| Ok(connection.call(&[b"PING"]).map(drop)?))?;
+    // The target is checked before the keys are scanned.
+    Router::new(&to)?.require("BF.INFO")?;
     let mut router = Router::new(&from)?;
+    router.require("BF.INFO")?;
     output.note("looking for filters");
     let found = scan(&mut router, arguments.pattern.as_deref())?;
     let keys: Vec<&[u8]> = found.filters.iter().map(|(key, _)| key.as_slice()).collect();
-    output.note(&format!("{} filters", keys.len()));
-    let progress = output.progress("copying", Some(keys.len() as u64), Unit::Filters);
+    let filters = counted(keys.len() as u64, "filter");
+    let progress = output.progress("copying", Some(keys.len() as u64));
     let (next, done, sum) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(Sum::default()));
     let work = || -> Result<(), Failure> {
-        let mut copier = Copier::new(&from, &to, existing)?;
+        let mut copier = Copier::new(&from, &to, arguments.resume, arguments.existing)?;
         while let Some(key) = keys.get(next.fetch_add(1, Ordering::Relaxed)) {
             let copied = copier.copy(key);
             if let Err(Failure { kind: Kind::Interrupted, .. }) = &copied {
                 return copied.map(drop);
             }
-            let is_there = matches!(copied, Ok(Copied { way: Way::Dump | Way::Chunks | Way::There, .. }));
-            let verified = if arguments.verify && is_there {
+            let exists = matches!(copied, Ok(Copied { way: Way::Dump | Way::Chunks | Way::Present, .. }));
+            let verified = if arguments.verify && exists {
                 verify(&mut copier, key, members.as_ref())
             } else {
                 Ok(false)
@@ -121,28 +118,28 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
         Ok(())
     };
     let outcomes: Vec<Result<(), Failure>> = thread::scope(|scope| {
-        let jobs: Vec<_> = (0..arguments.jobs.clamp(1, 64)).map(|_| scope.spawn(work)).collect();
+        let jobs: Vec<_> = (0..arguments.jobs).map(|_| scope.spawn(work)).collect();
         while jobs.iter().any(|job| !job.is_finished()) {
-            progress.set(done.load(Ordering::Relaxed) as u64, bytes(lock(&sum).bytes));
+            let done = done.load(Ordering::Relaxed) as u64;
+            progress.set(done, format!("{done} of {filters}, {}", bytes(lock(&sum).bytes)));
             thread::sleep(SHOW_EVERY);
         }
         jobs.into_iter()
-            .map(|job| job.join().unwrap_or_else(|_| Err(Failure::new("a thread panicked"))))
+            .map(|job| job.join().unwrap_or_else(|_| Err(Failure::new("internal error: a thread panicked"))))
             .collect()
     });
-    let seconds = progress.seconds();
-    drop(progress);
+    let seconds = progress.finish();
     let sum = sum.into_inner().unwrap_or_else(PoisonError::into_inner);
-    for (key, trouble) in &sum.troubles {
-        output.note(&format!("{}: {trouble}", shown(key)));
+    for (key, failure) in &sum.failures {
+        output.note(&format!("{}: {failure}", shown(key)));
     }
-    // Every job may have ended for the same reason.
+    // An error of all jobs is printed once.
     outcomes.into_iter().collect::<Result<Vec<()>, Failure>>()?;
     check_interruption()?;
     report(&sum, keys.len(), seconds, output)
 }
 
-/// Locks the sums, which a thread that panicked leaves consistent.
+/// Locks the sums. They are consistent even if a thread has panicked.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -152,54 +149,61 @@ fn note(sum: &mut Sum, key: &[u8], copied: Result<Copied, Failure>, verified: Re
         Ok(Copied { way, bytes }) => {
             sum.bytes += bytes;
             match way {
-                Way::Dump => sum.dumped += 1,
-                Way::Chunks => sum.in_pieces += 1,
-                Way::There => sum.there += 1,
-                Way::Gone => sum.gone += 1,
+                Way::Dump => sum.by_dump += 1,
+                Way::Chunks => sum.in_chunks += 1,
+                Way::Present => sum.present += 1,
+                Way::Vanished => sum.vanished += 1,
             }
         }
-        Err(failure) => sum.troubles.push((key.to_owned(), failure.to_string())),
+        Err(failure) => sum.failures.push((key.to_owned(), failure.to_string())),
     }
     match verified {
         Ok(was_verified) => sum.verified += usize::from(was_verified),
-        Err(failure) => sum.troubles.push((key.to_owned(), failure.to_string())),
+        Err(failure) => sum.failures.push((key.to_owned(), failure.to_string())),
     }
 }
 
 fn report(sum: &Sum, filters: usize, seconds: f64, output: &Output) -> Result<(), Failure> {
-    let Sum { dumped, in_pieces, there, gone, bytes: sent, verified, troubles } = sum;
-    let mut troubles: Vec<(String, &str)> =
-        troubles.iter().map(|(key, text)| (shown(key), text.as_str())).collect();
-    troubles.sort();
+    let Sum { by_dump, in_chunks, present, vanished, bytes: sent, verified, failures } = sum;
+    let mut failures: Vec<(String, &str)> =
+        failures.iter().map(|(key, text)| (shown(key), text.as_str())).collect();
+    failures.sort();
+    let failed = failures.len();
     let text = format!(
-        "{filters} filters: {dumped} copied by DUMP, {in_pieces} in pieces, {there} there before, {gone} gone meanwhile, \
-         {} with troubles, {verified} verified; {}, {seconds:.1} s",
-        troubles.len(),
+        "{}: {by_dump} copied by DUMP, {in_chunks} in chunks, {present} already present, {vanished} vanished, {failed} \
+         failed, {verified} verified; {}, {seconds:.1} s",
+        counted(filters as u64, "filter"),
         bytes(*sent)
     );
     let json = json!({
-        "filters": filters, "by_dump": dumped, "in_pieces": in_pieces, "there_before": there, "gone": gone,
-        "verified": verified, "bytes": sent, "seconds": seconds,
-        "troubles": troubles.iter().map(|(key, text)| json!({"key": key, "trouble": text})).collect::<Vec<_>>(),
+        "filters": filters, "by_dump": by_dump, "in_chunks": in_chunks, "already_present": present,
+        "vanished": vanished, "verified": verified, "bytes": sent, "seconds": seconds,
+        "failed": failures.iter().map(|(key, text)| json!({"key": key, "error": text})).collect::<Vec<_>>(),
     });
     output.result(&text, &json)?;
-    if troubles.is_empty() { Ok(()) } else { Err(Failure::partly(format!("{} troubles", troubles.len()))) }
+    if failed == 0 {
+        return Ok(());
+    }
+    Err(Failure::partly(format!("{} not copied, or different", counted(failed as u64, "filter"))))
 }
 
-/// Returns the items of a file.
+/// Returns the items of a file, one per line.
 fn members(path: &Path) -> Result<Batch, Failure> {
     let mut data = Vec::new();
     open(path)?.take(MEMBERS_MAX_BYTES).read_to_end(&mut data)?;
+    remove_cr(&mut data);
     Ok(Batch::of_lines(data))
 }
 
-/// Compares the filters of a key. Returns true, or an error that says what differs.
+/// Compares the filters of a key on both servers. Returns true, or an error that says what differs.
 fn verify(copier: &mut Copier, key: &[u8], members: Option<&Batch>) -> Result<bool, Failure> {
     let digest = |connection: &mut Connection| fetch(connection, key).map(|filter| filter.digest());
     let of_from = digest(copier.from.connection_for(key)?)?;
     let of_to = digest(copier.to.connection_for(key)?)?;
     if of_from != of_to {
-        return Err(Failure::new("differs from what is on the other side: was it changed meanwhile?"));
+        return Err(Failure::new(
+            "the filters differ: if items were added during the copy, copy it again with --replace",
+        ));
     }
     if let Some(members) = members {
         let mut items = members.iter().peekable();
@@ -208,18 +212,20 @@ fn verify(copier: &mut Copier, key: &[u8], members: Option<&Batch>) -> Result<bo
             command.extend(items.by_ref().take(LOOKUP_ITEMS));
             let of_from = lookup(copier.from.connection_for(key)?, &command)?;
             if of_from != lookup(copier.to.connection_for(key)?, &command)? {
-                return Err(Failure::new("replies differ"));
+                return Err(Failure::new(
+                    "lookups differ: if items were added during the copy, copy it again with --replace",
+                ));
             }
         }
     }
     Ok(true)
 }
 
-fn lookup(connection: &mut Connection, command: &[&[u8]]) -> Result<Vec<bool>, Trouble> {
+fn lookup(connection: &mut Connection, command: &[&[u8]]) -> Result<Vec<bool>, CallError> {
     match connection.call(command)? {
         Value::Array(results) => {
             Ok(results.iter().map(|result| matches!(result, Value::Int(1) | Value::Boolean(true))).collect())
         }
-        _ => Err(Trouble::Broken("a reply per item was expected".to_owned())),
+        _ => Err(CallError::unexpected_reply("BF.MEXISTS")),
     }
 }

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::io::{BufRead, BufReader, Read};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use csv::{ByteRecord, ReaderBuilder};
 use memchr::memrchr;
@@ -11,16 +12,18 @@ use serde_json::Value;
 
 use super::times::Times;
 use crate::failure::Failure;
-use crate::packing::Batch;
+use crate::output::shown;
+use crate::packing::{Batch, remove_cr};
+use crate::sending::too_long;
 
-/// Bytes of the longest line: the longest argument that servers take.
+/// Bytes of the longest line: the longest argument that servers accept.
 const LINE_MAX_BYTES: usize = 512 << 20;
 
-/// Most batches that are collected at a time: one for each generation that is live, and for the next one.
+/// The largest number of batches that are collected at a time: one for each live generation, and for the next one.
 const GENERATIONS_MAX: usize = 16;
 
-/// Collects items in batches, one for each generation, and emits those that are large enough. Batches of older
-/// generations are emitted first, so that items that come in the order of their times stay in it.
+/// Collects items in batches, one for each generation, and emits those that are large enough. Emits batches of older
+/// generations first, so that items in the order of their times stay in this order.
 pub(super) struct Batches<'t, E> {
     /// The batches by their generation, which is 0 for items without times.
     open: BTreeMap<u64, Batch>,
@@ -43,9 +46,8 @@ impl<'t, E: FnMut(Batch) -> Result<(), Failure>> Batches<'t, E> {
 
     /// Adds the item of a line, with its time if the items have times.
     fn push(&mut self, line: u64, item: &[u8], time: Option<&[u8]>) -> Result<(), Failure> {
-        let at = |error| Failure::new(format!("line {line}: {error}"));
         let moment = match self.times.zip(time) {
-            Some((times, time)) => match times.moment(time).map_err(at)? {
+            Some((times, time)) => match times.moment(time).map_err(|error| at(line, error))? {
                 None => {
                     self.expired.fetch_add(1, Ordering::Relaxed);
                     return Ok(());
@@ -58,7 +60,7 @@ impl<'t, E: FnMut(Batch) -> Result<(), Failure>> Batches<'t, E> {
         let batch =
             self.open.entry(generation).or_insert_with(|| Batch::prefixed(self.batch_bytes).at(moment));
         if !batch.push(item) {
-            return Err(at("a field is longer than 4 GiB"));
+            return Err(too_long().about(format!("line {line}")));
         }
         if batch.data.len() >= self.batch_bytes {
             let newer = self.open.split_off(&(generation + 1));
@@ -78,12 +80,27 @@ impl<'t, E: FnMut(Batch) -> Result<(), Failure>> Batches<'t, E> {
     }
 }
 
-/// Reads an item per line. A batch is a part of the file as it is, so that a line takes no time here.
+/// Returns the failure of a line.
+fn at(line: u64, error: impl Display) -> Failure {
+    Failure::of(format!("line {line}"), error)
+}
+
+/// Reads one item per line. A batch is a part of the file as it is, except that the `\r` of CRLF line ends is removed if
+/// `has_crlf` is given, which is set then.
 pub(super) fn read_lines(
     mut reading: impl Read,
     batch_bytes: usize,
+    has_crlf: Option<&AtomicBool>,
     mut emit: impl FnMut(Batch) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
+    let mut emit = |mut data| {
+        if let Some(has_crlf) = has_crlf
+            && remove_cr(&mut data)
+        {
+            has_crlf.store(true, Ordering::Relaxed);
+        }
+        emit(Batch::of_lines(data))
+    };
     let mut rest = Vec::new();
     loop {
         let mut data = Vec::with_capacity(batch_bytes.max(rest.len() * 2));
@@ -91,15 +108,17 @@ pub(super) fn read_lines(
         let wanted = data.capacity().saturating_sub(data.len());
         let read = reading.by_ref().take(wanted as u64).read_to_end(&mut data)?;
         if read < wanted {
-            return if data.is_empty() { Ok(()) } else { emit(Batch::of_lines(data)) };
+            return if data.is_empty() { Ok(()) } else { emit(data) };
         }
         match memrchr(b'\n', &data) {
             Some(end) => {
                 rest = data.split_off(end + 1);
-                emit(Batch::of_lines(data))?;
+                emit(data)?;
             }
             None if data.len() > LINE_MAX_BYTES => {
-                return Err(Failure::new("a line is longer than 512 MiB"));
+                return Err(Failure::new(
+                    "a line is longer than 512 MiB, the longest item that servers accept",
+                ));
             }
             None => rest = data,
         }
@@ -121,7 +140,8 @@ pub(super) fn read_csv(
     let index_of = |column: &str| {
         let named = names.iter().position(|name| name == column.as_bytes());
         let numbered = || column.parse::<usize>().ok()?.checked_sub(1);
-        named.or_else(numbered).ok_or_else(|| Failure::new(format!("no column {column}")))
+        let index = named.or_else(|| numbered().filter(|index| !has_header || *index < names.len()));
+        index.ok_or_else(|| no_column(column, &names))
     };
     let index = index_of(column)?;
     let time_column = batches.times.map(|times| times.column.as_str());
@@ -130,12 +150,26 @@ pub(super) fn read_csv(
     while reader.read_byte_record(&mut record).map_err(Failure::new)? {
         let line = record.position().map_or(0, csv::Position::line);
         let get = |index, column| {
-            record.get(index).ok_or_else(|| Failure::new(format!("line {line} has no column {column}")))
+            let columns = record.len();
+            record.get(index).ok_or_else(|| {
+                at(line, format!("no column {column}: the line has {columns}, with this --delimiter"))
+            })
         };
         let time = time_index.zip(time_column).map(|(index, column)| get(index, column)).transpose()?;
         batches.push(line, get(index, column)?, time)?;
     }
     batches.finish()
+}
+
+/// Returns the failure about a column that a file does not have.
+fn no_column(column: &str, names: &ByteRecord) -> Failure {
+    if names.is_empty() {
+        return Failure::new(format!(
+            "no column {column}: the file has no column names, give a number from 1"
+        ));
+    }
+    let names: Vec<String> = names.iter().map(shown).collect();
+    Failure::new(format!("no column {column}: the columns are {}", names.join(", ")))
 }
 
 /// Reads a field of JSON lines: a string, or an integer as it is written.
@@ -155,25 +189,34 @@ pub(super) fn read_json(
         if line.trim_ascii().is_empty() {
             continue;
         }
-        let at = |error: &str| Failure::new(format!("line {number}: {error}"));
-        let value: Value = serde_json::from_slice(&line).map_err(|error| at(&error.to_string()))?;
+        let value: Value =
+            serde_json::from_slice(&line).map_err(|error| at(number, format!("not valid JSON: {error}")))?;
         let find = |field: &str| {
             let found = if field.starts_with('/') { value.pointer(field) } else { value.get(field) };
-            found.ok_or_else(|| at(&format!("no field {field}")))
+            found.ok_or_else(|| at(number, no_field(field, &value)))
         };
         let found = find(field)?;
         // Parsing loses how other numbers are written.
         let item = text_of(found).filter(|_| !found.is_f64());
-        let item = item.ok_or_else(|| at(&format!("{field} is neither a string nor a 64-bit integer")))?;
+        let item = item.ok_or_else(|| {
+            at(number, format!("the field {field} is neither a string nor a 64-bit integer"))
+        })?;
         let time = time_field
             .map(|field| {
                 let text = text_of(find(field)?);
-                text.ok_or_else(|| at(&format!("{field} is neither a string nor a number")))
+                text.ok_or_else(|| at(number, format!("the field {field} is neither a string nor a number")))
             })
             .transpose()?;
         batches.push(number, item.as_bytes(), time.as_deref().map(str::as_bytes))?;
     }
     batches.finish()
+}
+
+/// Returns the error about a field that a line does not have.
+fn no_field(field: &str, value: &Value) -> String {
+    let Value::Object(fields) = value else { return "not a JSON object".to_owned() };
+    let names: Vec<&str> = fields.keys().map(String::as_str).collect();
+    format!("no field {field}: the fields are {}", names.join(", "))
 }
 
 /// Returns a string or a number as text.

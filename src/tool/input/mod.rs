@@ -1,4 +1,4 @@
-//! Items from a file or from standard input: lines, a column of CSV, or a field of JSON lines, packed into batches.
+//! Items from a file or from standard input: lines, a column of CSV, or a field of JSON lines. Packs them into batches.
 
 mod formats;
 mod times;
@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -17,15 +17,15 @@ use std::time::Duration;
 use flate2::read::MultiGzDecoder;
 
 use super::failure::{Failure, check_interruption};
-use super::output::{Output, Unit, bytes};
+use super::output::{Output, bytes, counted};
 use super::packing::Batch;
 
-/// Bytes of a batch, about: large enough that the round trip does not matter, small enough that other clients of the
+/// Approximate bytes of a batch: large enough that the round trip does not matter, small enough that other clients of the
 /// server wait a few dozen milliseconds at most.
 pub(crate) const BATCH_BYTES: usize = 512 << 10;
 /// Batches that are read ahead.
 const AHEAD_BATCHES: usize = 8;
-/// How often a wait for input looks for an interruption.
+/// How often a wait for input checks for an interruption.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// First bytes of a compressed file.
@@ -36,21 +36,33 @@ const ZSTD_MAGIC: &[u8] = &[0x28, 0xB5, 0x2F, 0xFD];
 #[derive(Clone, Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Arguments {
-    /// File with an item per line, `-` for standard input; gzip and zstd are recognised
+    /// File with one item per line, or - for standard input. Compressed with gzip or zstd, or not
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// Take this column of a CSV file: its name in the first line, or its number from 1
+    /// The file is CSV: take this column, by its name in the first line or its number from 1
     #[arg(long, value_name = "COLUMN", group = "columns")]
     csv: Option<String>,
-    /// What separates the columns
-    #[arg(long, value_name = "CHARACTER", default_value = ",", requires = "csv")]
-    delimiter: char,
-    /// The CSV file has no first line of names
+    /// Character between the columns of the CSV file; \t is a tab
+    #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = delimiter, requires = "csv")]
+    delimiter: u8,
+    /// The CSV file does not begin with a line of column names
     #[arg(long, requires = "csv")]
     no_header: bool,
-    /// Take this field of each line, a JSON object: its name, or a JSON pointer (/user/id)
+    /// Each line is a JSON object: take this field, by its name or a JSON pointer (/user/id)
     #[arg(long, value_name = "FIELD", group = "columns")]
     jsonl: Option<String>,
+    /// Keep the carriage return (\r) at the end of lines of a file with CRLF line ends
+    #[arg(long, conflicts_with = "columns")]
+    keep_cr: bool,
+}
+
+/// Parses the character between columns.
+fn delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        [character] => Ok(*character),
+        b"\\t" => Ok(b'\t'),
+        _ => Err("a delimiter is one ASCII character, or \\t for a tab".to_owned()),
+    }
 }
 
 impl Arguments {
@@ -59,63 +71,74 @@ impl Arguments {
         self.file == Path::new("-")
     }
 
-    /// Returns the batches, which a thread of its own reads. With times, each has items of one generation, and items
-    /// that have expired are skipped.
+    /// Returns the batches, which another thread reads. With times, each batch has items of one generation, and expired
+    /// items are skipped.
     pub(crate) fn batches(&self, batch_bytes: usize, times: Option<&Times>) -> Result<Batches, Failure> {
-        let (done_bytes, expired): (_, Arc<AtomicU64>) = (Arc::default(), Arc::default());
+        let (done_bytes, seen): (_, Arc<Seen>) = (Arc::default(), Arc::default());
         let (reading, total_bytes) = open_counted(&self.file, Arc::clone(&done_bytes))?;
         let (sender, receiver) = sync_channel(AHEAD_BATCHES);
         let (arguments, name) = (self.clone(), self.file.display().to_string());
-        let (times, skipped) = (times.cloned(), Arc::clone(&expired));
+        let (times, noted) = (times.cloned(), Arc::clone(&seen));
         thread::spawn(move || {
             let emit = |batch| sender.send(Ok(batch)).map_err(|_| Failure::interrupted());
-            if let Err(failure) = arguments.read(reading, batch_bytes, (times.as_ref(), &skipped), emit) {
-                // Sending fails if the receiver is gone.
-                let _ = sender.send(Err(Failure::of(name, failure)));
+            if let Err(failure) = arguments.read(reading, batch_bytes, (times.as_ref(), &noted), emit) {
+                // Sending fails if the receiver was dropped.
+                let _ = sender.send(Err(failure.about(name)));
             }
         });
-        Ok(Batches { receiver, done_bytes, expired, total_bytes })
+        Ok(Batches { receiver, done_bytes, seen, total_bytes })
     }
 
     fn read(
         &self,
         reading: impl Read,
         batch_bytes: usize,
-        (times, expired): (Option<&Times>, &AtomicU64),
+        (times, seen): (Option<&Times>, &Seen),
         emit: impl FnMut(Batch) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let batches = |emit| formats::Batches::new(batch_bytes, times, expired, emit);
+        let batches = |emit| formats::Batches::new(batch_bytes, times, &seen.expired, emit);
         match (&self.csv, &self.jsonl) {
             (Some(column), _) => {
-                let delimiter = u8::try_from(self.delimiter)
-                    .map_err(|_| Failure::usage("--delimiter must be one byte"))?;
-                formats::read_csv(reading, column, delimiter, !self.no_header, batches(emit))
+                formats::read_csv(reading, column, self.delimiter, !self.no_header, batches(emit))
             }
             (None, Some(field)) => formats::read_json(reading, field, batches(emit)),
-            (None, None) => formats::read_lines(reading, batch_bytes, emit),
+            (None, None) => {
+                formats::read_lines(reading, batch_bytes, (!self.keep_cr).then_some(&seen.has_crlf), emit)
+            }
         }
     }
 
     /// Reads the file and returns the number of items that have not expired.
     pub(crate) fn count(&self, times: Option<&Times>, output: &Output) -> Result<u64, Failure> {
         let batches = self.batches(BATCH_BYTES, times)?;
-        let progress = output.progress("counting", batches.total_bytes, Unit::Bytes);
+        let progress = output.progress("counting", batches.total_bytes);
         let mut items = 0;
         for batch in &batches {
             items += batch?.items;
             progress.set(batches.done_bytes(), format!("{items} items"));
         }
-        output.note(&format!("{items} items in {} of {}", bytes(batches.done_bytes()), self.file.display()));
+        progress.finish();
+        let (items_text, size) = (counted(items, "item"), bytes(batches.done_bytes()));
+        output.note(&format!("{}: {items_text} in {size}", self.file.display()));
         Ok(items)
     }
 }
 
-/// Batches as they are read. They end at an interruption with its error.
+/// What the reading thread has noticed.
+#[derive(Debug, Default)]
+struct Seen {
+    /// The number of items that were skipped because they have expired.
+    expired: AtomicU64,
+    /// Whether the `\r` of CRLF line ends was removed.
+    has_crlf: AtomicBool,
+}
+
+/// Batches as they are read. After an interruption they end with its error.
 pub(crate) struct Batches {
     receiver: Receiver<Result<Batch, Failure>>,
     done_bytes: Arc<AtomicU64>,
-    expired: Arc<AtomicU64>,
-    /// Bytes of the file as it is, compressed or not; unknown for standard input.
+    seen: Arc<Seen>,
+    /// Bytes of the file before decompression; unknown for standard input.
     pub(crate) total_bytes: Option<u64>,
 }
 
@@ -127,7 +150,15 @@ impl Batches {
 
     /// Returns the number of items that were skipped so far because they have expired.
     pub(crate) fn expired(&self) -> u64 {
-        self.expired.load(Ordering::Relaxed)
+        self.seen.expired.load(Ordering::Relaxed)
+    }
+
+    /// Prints a note if CRLF line ends were found.
+    pub(crate) fn note_line_ends(&self, output: &Output) {
+        if self.seen.has_crlf.load(Ordering::Relaxed) {
+            output
+                .note("the file has CRLF line ends: the items have no \\r at their end; --keep-cr keeps it");
+        }
     }
 }
 
@@ -166,7 +197,7 @@ fn open_counted(
         let file = File::open(path).map_err(of)?;
         let metadata = file.metadata().map_err(of)?;
         if metadata.is_dir() {
-            return Err(Failure::of(path.display(), "is a directory"));
+            return Err(Failure::of(path.display(), "this is a directory: give a file"));
         }
         (Box::new(file), metadata.is_file().then_some(metadata.len()))
     };

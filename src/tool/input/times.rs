@@ -5,12 +5,13 @@ use std::time::Instant;
 use chrono::DateTime;
 use everbloom::ItemTime;
 
+use crate::output::{rfc3339, shown};
 use crate::packing::Moment;
 
 /// The least number that is read as milliseconds. As seconds it is in the year 5138, as milliseconds in 1973.
 const MILLISECONDS_MIN: u64 = 100_000_000_000;
 
-/// Where the times of the items are, and what they are compared with.
+/// The column with the times of the items, and the clock and the window that they are compared with.
 #[derive(Clone, Debug)]
 pub(crate) struct Times {
     /// The column or the field of the time.
@@ -31,15 +32,19 @@ impl Times {
     ///
     /// # Errors
     /// The text is not a time, or the time is more than a generation ahead of the clock.
-    pub(super) fn moment(&self, text: &[u8]) -> Result<Option<Moment>, &'static str> {
-        let at_ms = milliseconds(text).ok_or("the time is neither seconds, milliseconds nor RFC 3339")?;
+    pub(super) fn moment(&self, text: &[u8]) -> Result<Option<Moment>, String> {
+        let at_ms = milliseconds(text).ok_or_else(|| {
+            let text = shown(text);
+            format!("`{text}` is not a time: seconds or milliseconds since 1970, or 2026-11-23T10:00:00Z")
+        })?;
         let passed_ms = u64::try_from(self.read.elapsed().as_millis()).unwrap_or(u64::MAX);
         match ItemTime::of(self.window_ms, at_ms, self.server_ms.saturating_add(passed_ms)) {
             ItemTime::Live { generation } => Ok(Some(Moment { generation, at_ms })),
             ItemTime::Expired => Ok(None),
-            ItemTime::Ahead => {
-                Err("the time is more than a fourteenth of the window ahead of the server's clock")
-            }
+            ItemTime::Ahead => Err(format!(
+                "the time {} is more than a fourteenth of the window ahead of the server's clock",
+                rfc3339(at_ms)
+            )),
         }
     }
 }
@@ -118,6 +123,6 @@ mod tests {
         assert_eq!(generation(server_ms - 2 * window_ms), None);
         assert!(generation(server_ms + window_ms / 20).is_some());
         assert!(moment(server_ms + 2 * window_ms).unwrap_err().contains("ahead"));
-        assert!(times.moment(b"soon").unwrap_err().contains("RFC 3339"));
+        assert!(times.moment(b"soon").unwrap_err().contains("`soon` is not a time"));
     }
 }

@@ -1,7 +1,7 @@
-//! Reads snapshots and dumps of servers, without a server: filters are decoded, everything else is skipped.
+//! Reads RDB files and replies of DUMP without a server. Decodes filters and skips everything else.
 //!
-//! No memory is allocated for a length in the file before its bytes are read, so a hostile file takes no more memory
-//! than its own size (LZF strings, and filters that are mostly empty, take a bounded multiple of it).
+//! Allocates memory for the bytes that the file has, not for the lengths that it claims: a malformed file takes no more
+//! memory than its own size, except that LZF strings and sparse filters take a bounded multiple of it.
 
 mod reader;
 mod skip;
@@ -9,14 +9,14 @@ mod value;
 
 use std::io::Read as IoRead;
 
-use reader::Torn;
+use reader::ReadError;
 use skip::{Dialect, skip_value};
 use value::skip_module;
 
 pub(crate) use reader::Reader;
 pub(crate) use value::{MODULE_VALUE, Read, read_module};
 
-/// First bytes of a snapshot, before a version of four or three digits.
+/// First bytes of an RDB file, before a version of four or three digits.
 const REDIS: &[u8; 5] = b"REDIS";
 const VALKEY: &[u8; 6] = b"VALKEY";
 
@@ -36,11 +36,11 @@ const EXPIRE_S: u8 = 0xFD;
 const SELECT_DB: u8 = 0xFE;
 const END: u8 = 0xFF;
 
-/// One key of a snapshot.
+/// One key of an RDB file.
 pub(crate) enum Entry {
-    /// It has a type of the server itself.
+    /// The key has a type of the server itself.
     Own(&'static str),
-    /// It has the type of a module.
+    /// The key has the type of a module.
     Module {
         key: Vec<u8>,
         db: u64,
@@ -52,11 +52,11 @@ pub(crate) enum Entry {
     },
 }
 
-/// Reads a snapshot and calls `visit` with its keys. Returns the version of its format.
+/// Reads an RDB file and calls `visit` with its keys. Returns the version of its format.
 pub(crate) fn read_snapshot<R: IoRead>(
     reader: &mut Reader<R>,
     mut visit: impl FnMut(Entry),
-) -> Result<u64, Torn> {
+) -> Result<u64, ReadError> {
     let (dialect, version) = head(reader)?;
     let (mut db, mut expires_ms) = (0, None);
     loop {
@@ -121,13 +121,22 @@ pub(crate) fn read_snapshot<R: IoRead>(
     }
 }
 
-fn head<R: IoRead>(reader: &mut Reader<R>) -> Result<(Dialect, u64), Torn> {
+fn head<R: IoRead>(reader: &mut Reader<R>) -> Result<(Dialect, u64), ReadError> {
     let head: [u8; 9] = reader.array()?;
     let (dialect, digits) = match (head.strip_prefix(REDIS), head.strip_prefix(VALKEY)) {
         (Some(digits), _) => (Dialect::Redis, digits),
         (_, Some(digits)) => (Dialect::Valkey, digits),
-        _ => return Err(Torn::Nonsense("is no snapshot".to_owned())),
+        _ => {
+            return Err(ReadError::Invalid(
+                "the file is not an RDB file, a reply of DUMP or a file of `everbloom build`".to_owned(),
+            ));
+        }
     };
     let version = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
-    Ok((dialect, version.ok_or_else(|| Torn::Nonsense("a snapshot without a version".to_owned()))?))
+    Ok((
+        dialect,
+        version.ok_or_else(|| {
+            ReadError::Invalid("the RDB file is damaged: its version is not a number".to_owned())
+        })?,
+    ))
 }

@@ -1,4 +1,4 @@
-//! Reads the lengths and strings of snapshots.
+//! Reads the lengths and strings of RDB files.
 
 use std::io::{self, Read};
 
@@ -7,19 +7,23 @@ use thiserror::Error;
 /// Bytes of a string that are allocated at once.
 const STEP_BYTES: u64 = 1 << 20;
 
-/// Why the file cannot be read any further.
+/// Why a file cannot be read.
 #[derive(Debug, Error)]
-pub(crate) enum Torn {
-    /// The file ends early, or cannot be read.
+pub(crate) enum ReadError {
+    /// The file is truncated, or cannot be read.
     #[error("{}", text_of(.0))]
     File(#[from] io::Error),
-    /// The bytes have no meaning in a snapshot.
+    /// The bytes are not valid.
     #[error("{0}")]
-    Nonsense(String),
+    Invalid(String),
 }
 
 fn text_of(error: &io::Error) -> String {
-    if error.kind() == io::ErrorKind::UnexpectedEof { "ends early".to_owned() } else { error.to_string() }
+    if error.kind() == io::ErrorKind::UnexpectedEof {
+        "the file is truncated".to_owned()
+    } else {
+        error.to_string()
+    }
 }
 
 /// Reads from a file and counts the bytes.
@@ -44,12 +48,12 @@ impl<R: Read> Reader<R> {
         self.offset
     }
 
-    pub(crate) fn byte(&mut self) -> Result<u8, Torn> {
+    pub(crate) fn byte(&mut self) -> Result<u8, ReadError> {
         let [byte] = self.array()?;
         Ok(byte)
     }
 
-    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Torn> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], ReadError> {
         let mut bytes = [0; N];
         self.source.read_exact(&mut bytes)?;
         self.offset += N as u64;
@@ -57,7 +61,7 @@ impl<R: Read> Reader<R> {
     }
 
     #[expect(clippy::big_endian_bytes, reason = "long lengths have their most significant byte first")]
-    fn encoded_length(&mut self) -> Result<Length, Torn> {
+    fn encoded_length(&mut self) -> Result<Length, ReadError> {
         let first = self.byte()?;
         Ok(match first {
             0..0x40 => Length::Plain(first.into()),
@@ -65,20 +69,26 @@ impl<R: Read> Reader<R> {
             0x80 => Length::Plain(u32::from_be_bytes(self.array()?).into()),
             0x81 => Length::Plain(u64::from_be_bytes(self.array()?)),
             0xC0..=0xC3 => Length::Encoded(first & 3),
-            _ => return Err(Torn::Nonsense(format!("a length that begins with {first:#x}"))),
+            _ => {
+                return Err(ReadError::Invalid(format!(
+                    "the file is damaged: no length begins with {first:#x}"
+                )));
+            }
         })
     }
 
-    /// Returns a length, or another number of that form.
-    pub(crate) fn number(&mut self) -> Result<u64, Torn> {
+    /// Returns a length, or another number in the encoding of lengths.
+    pub(crate) fn number(&mut self) -> Result<u64, ReadError> {
         match self.encoded_length()? {
             Length::Plain(number) => Ok(number),
-            Length::Encoded(_) => Err(Torn::Nonsense("a string in place of a number".to_owned())),
+            Length::Encoded(_) => {
+                Err(ReadError::Invalid("the file is damaged: a string instead of a number".to_owned()))
+            }
         }
     }
 
     /// Returns a string of any encoding.
-    pub(crate) fn string(&mut self) -> Result<Vec<u8>, Torn> {
+    pub(crate) fn string(&mut self) -> Result<Vec<u8>, ReadError> {
         let integer = |number: i64| Ok(number.to_string().into_bytes());
         match self.encoded_length()? {
             Length::Plain(length) => self.bytes(length),
@@ -88,14 +98,15 @@ impl<R: Read> Reader<R> {
             Length::Encoded(_) => {
                 let (compressed, length) = (self.number()?, self.number()?);
                 let compressed = self.bytes(compressed)?;
-                decompress(&compressed, length)
-                    .ok_or_else(|| Torn::Nonsense("a compressed string that is torn".to_owned()))
+                decompress(&compressed, length).ok_or_else(|| {
+                    ReadError::Invalid("the file is damaged: a compressed string is not valid".to_owned())
+                })
             }
         }
     }
 
     /// Skips a string.
-    pub(crate) fn skip_string(&mut self) -> Result<(), Torn> {
+    pub(crate) fn skip_string(&mut self) -> Result<(), ReadError> {
         match self.encoded_length()? {
             Length::Plain(length) => self.skip(length),
             Length::Encoded(width @ 0..=2) => self.skip(1 << width),
@@ -106,18 +117,18 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    pub(crate) fn skip(&mut self, length: u64) -> Result<(), Torn> {
+    pub(crate) fn skip(&mut self, length: u64) -> Result<(), ReadError> {
         let skipped = io::copy(&mut self.source.by_ref().take(length), &mut io::sink())?;
         self.offset += skipped;
         if skipped < length { Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()) } else { Ok(()) }
     }
 
     /// Returns the next `length` bytes, in memory that grows as they are read.
-    pub(crate) fn bytes(&mut self, length: u64) -> Result<Vec<u8>, Torn> {
+    pub(crate) fn bytes(&mut self, length: u64) -> Result<Vec<u8>, ReadError> {
         let mut bytes = Vec::new();
         while (bytes.len() as u64) < length {
             let step = (length - bytes.len() as u64).min(STEP_BYTES.max(bytes.len() as u64));
-            let no_memory = |_| Torn::Nonsense("a string larger than the memory there is".to_owned());
+            let no_memory = |_| ReadError::Invalid("not enough memory for a string of the file".to_owned());
             bytes.try_reserve_exact(usize::try_from(step).unwrap_or(usize::MAX)).map_err(no_memory)?;
             if self.source.by_ref().take(step).read_to_end(&mut bytes)? as u64 != step {
                 return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
@@ -131,7 +142,7 @@ impl<R: Read> Reader<R> {
 /// Most bytes that one byte of LZF expands to: a reference of three bytes expands to 264.
 const LZF_EXPANSION_MAX: u64 = 88;
 
-/// Returns the decompressed bytes; `None` if the bytes are torn or the length is wrong.
+/// Returns the decompressed bytes; `None` if the bytes are not valid or the length is wrong.
 fn decompress(compressed: &[u8], length: u64) -> Option<Vec<u8>> {
     if length > (compressed.len() as u64).saturating_mul(LZF_EXPANSION_MAX) {
         return None;
@@ -148,7 +159,7 @@ mod tests {
     use super::decompress;
 
     #[test]
-    fn compressed_strings_are_read_and_torn_ones_refused() {
+    fn compressed_strings_are_read_and_invalid_ones_refused() {
         assert_eq!(decompress(&[0, b'a', 0xE0, 0, 0], 10).unwrap(), b"aaaaaaaaaa");
         assert_eq!(decompress(&[2, b'a', b'b', b'c', 0x20, 2], 6).unwrap(), b"abcabc");
         for (input, length) in

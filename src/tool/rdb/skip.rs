@@ -2,10 +2,10 @@
 
 use std::io::Read;
 
-use super::reader::{Reader, Torn};
+use super::reader::{ReadError, Reader};
 use super::value::{MODULE_VALUE, skip_module};
 
-/// The server that wrote a snapshot: Redis and Valkey have different types with the same number.
+/// The server that wrote an RDB file: Redis and Valkey have different types with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
     Redis,
@@ -67,20 +67,23 @@ pub(crate) fn skip_value<R: Read>(
     reader: &mut Reader<R>,
     value_type: u8,
     dialect: Dialect,
-) -> Result<&'static str, Torn> {
+) -> Result<&'static str, ReadError> {
     if value_type == MODULE_VALUE {
         reader.number()?;
         skip_module(reader)?;
         return Ok("module");
     }
-    let unknown =
-        || Torn::Nonsense(format!("a value of type {value_type}, which this release does not know"));
+    let unknown = || {
+        ReadError::Invalid(format!(
+            "unknown value type {value_type}: the file is damaged or newer than this tool"
+        ))
+    };
     let (name, parts) = encoding_of(value_type, dialect).ok_or_else(unknown)?;
     skip(reader, parts)?;
     Ok(name)
 }
 
-fn skip<R: Read>(reader: &mut Reader<R>, parts: &[Part]) -> Result<(), Torn> {
+fn skip<R: Read>(reader: &mut Reader<R>, parts: &[Part]) -> Result<(), ReadError> {
     for part in parts {
         match part {
             Text => reader.skip_string()?,

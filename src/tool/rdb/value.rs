@@ -1,10 +1,10 @@
-//! Values of modules: every field has its kind, so that values of unknown types can be skipped.
+//! Values of modules. Every field begins with its kind, so values of unknown types can be skipped.
 
 use std::io::Read as IoRead;
 
 use everbloom::{BloomFilter, DecodeError, Format, Source, UnsignedOrBytes};
 
-use super::reader::{Reader, Torn};
+use super::reader::{ReadError, Reader};
 
 /// The type of a value of a module.
 pub(crate) const MODULE_VALUE: u8 = 7;
@@ -49,7 +49,7 @@ pub(crate) enum Read {
 }
 
 /// Reads a value after its type. Returns the name and encoding version of the data type, too.
-pub(crate) fn read_module<R: IoRead>(reader: &mut Reader<R>) -> Result<(String, i32, Read), Torn> {
+pub(crate) fn read_module<R: IoRead>(reader: &mut Reader<R>) -> Result<(String, i32, Read), ReadError> {
     let (name, version) = data_type_of(reader.number()?);
     let Some(format) = format_of(&name) else {
         skip_module(reader)?;
@@ -58,8 +58,8 @@ pub(crate) fn read_module<R: IoRead>(reader: &mut Reader<R>) -> Result<(String, 
     let mut fields = Fields { reader, has_ended: false, error: None };
     let loaded = BloomFilter::load(format, version, &mut fields);
     let Fields { has_ended, error, .. } = fields;
-    if let Some(torn) = error {
-        return Err(torn);
+    if let Some(error) = error {
+        return Err(error);
     }
     // Fields that a newer release added, or the rest of a filter that was refused.
     let has_more = !has_ended && skip_module(reader)? > 0;
@@ -72,7 +72,7 @@ pub(crate) fn read_module<R: IoRead>(reader: &mut Reader<R>) -> Result<(String, 
 }
 
 /// Skips the fields of a value up to its end. Returns their number.
-pub(crate) fn skip_module<R: IoRead>(reader: &mut Reader<R>) -> Result<u64, Torn> {
+pub(crate) fn skip_module<R: IoRead>(reader: &mut Reader<R>) -> Result<u64, ReadError> {
     let mut fields = 0;
     loop {
         match reader.number()? {
@@ -87,8 +87,8 @@ pub(crate) fn skip_module<R: IoRead>(reader: &mut Reader<R>) -> Result<u64, Torn
     }
 }
 
-fn unknown(kind: u64) -> Torn {
-    Torn::Nonsense(format!("a field of kind {kind}, which there is not"))
+fn unknown(kind: u64) -> ReadError {
+    ReadError::Invalid(format!("the file is damaged: unknown field kind {kind}"))
 }
 
 enum Field {
@@ -105,7 +105,7 @@ struct Fields<'r, R> {
     /// Whether the end of the value was read.
     has_ended: bool,
     /// Why no more fields can be read.
-    error: Option<Torn>,
+    error: Option<ReadError>,
 }
 
 impl<R: IoRead> Fields<'_, R> {
@@ -119,14 +119,14 @@ impl<R: IoRead> Fields<'_, R> {
                 self.has_ended = true;
                 Err(DecodeError::Truncated)
             }
-            Err(torn) => {
-                self.error = Some(torn);
+            Err(error) => {
+                self.error = Some(error);
                 Err(DecodeError::Truncated)
             }
         }
     }
 
-    fn read(&mut self) -> Result<Option<Field>, Torn> {
+    fn read(&mut self) -> Result<Option<Field>, ReadError> {
         Ok(Some(match self.reader.number()? {
             END => return Ok(None),
             SIGNED => {

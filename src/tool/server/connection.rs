@@ -5,29 +5,75 @@ use thiserror::Error;
 
 use crate::failure::Failure;
 
-/// Why there is no reply.
+/// Why a command failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub(crate) enum Trouble {
+pub(crate) enum CallError {
     /// The server replied with this error.
-    #[error("{0}")]
+    #[error("{}", with_remedy(.0))]
     Refused(String),
-    /// The connection does not work, or the reply is not of the protocol.
+    /// The connection failed, or the reply is unexpected.
     #[error("connection: {0}")]
     Broken(String),
 }
 
-impl Trouble {
+impl CallError {
+    /// Returns the error for a reply that no server sends to this command.
+    pub(crate) fn unexpected_reply(command: &str) -> Self {
+        Self::Broken(format!(
+            "unexpected reply to {command}: is this the address of a Redis or Valkey server?"
+        ))
+    }
+
+    /// Returns whether the server does not know the command.
+    pub(crate) fn is_unknown_command(&self) -> bool {
+        matches!(self, Self::Refused(text) if unknown_command(text).is_some())
+    }
+
     /// Returns whether the server does not know the command, or does not permit it to this user.
     pub(crate) fn lacks_command(&self) -> bool {
-        matches!(self, Self::Refused(text)
-            if text.to_ascii_lowercase().contains("unknown command") || text.starts_with("NOPERM"))
+        self.is_unknown_command() || matches!(self, Self::Refused(text) if text.starts_with("NOPERM"))
     }
 }
 
-impl From<Trouble> for Failure {
-    fn from(trouble: Trouble) -> Self {
-        Self::new(trouble)
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        Self::new(error)
     }
+}
+
+/// What to do about an error of a server, by the beginning of its text.
+const REMEDIES: [(&str, &str); 8] = [
+    ("NOAUTH", "give the password in the address, or in EVERBLOOM_PASSWORD"),
+    ("WRONGPASS", "check the user and the password"),
+    ("NOPERM", "give the user the permission with ACL SETUSER"),
+    ("MOVED", "the server is a node of a cluster: use -c"),
+    ("READONLY", "the server is a replica: use the address of its primary"),
+    ("WRONGTYPE", "the key is not a filter: use another key"),
+    ("OOM", "free memory on the server, or raise its maxmemory"),
+    (
+        "ERR received bad data",
+        "the server cannot read this filter: check with MODULE LIST that everbloom is loaded, and that the file is intact",
+    ),
+];
+
+/// Returns the text of an error of a server, and what to do about it.
+fn with_remedy(text: &str) -> String {
+    if let Some(command) = unknown_command(text) {
+        return format!(
+            "the server does not know {command}: everbloom is not loaded. Add the line `loadmodule \
+             /path/to/everbloom.so` to the configuration of the server and restart it"
+        );
+    }
+    match REMEDIES.iter().find(|(beginning, _)| text.starts_with(beginning)) {
+        Some((_, remedy)) => format!("{text}; {remedy}"),
+        None => text.to_owned(),
+    }
+}
+
+/// Returns the name of the command that the server does not know, if the text is that error.
+fn unknown_command(text: &str) -> Option<&str> {
+    let (_, name) = text.split_once("unknown command ")?;
+    name.trim_start_matches(['\'', '`']).split(['\'', '`', ',']).next()
 }
 
 /// A connection after its handshake.
@@ -43,7 +89,7 @@ impl Connection {
     }
 
     /// Sends one command, whose reply is to be [received](Self::receive).
-    pub(crate) fn send(&mut self, arguments: &[&[u8]]) -> Result<(), Trouble> {
+    pub(crate) fn send(&mut self, arguments: &[&[u8]]) -> Result<(), CallError> {
         self.buffer.clear();
         self.buffer.extend_from_slice(format!("*{}\r\n", arguments.len()).as_bytes());
         for argument in arguments {
@@ -51,30 +97,30 @@ impl Connection {
             self.buffer.extend_from_slice(argument);
             self.buffer.extend_from_slice(b"\r\n");
         }
-        self.inner.send_packed_command(&self.buffer).map_err(|error| Trouble::Broken(error.to_string()))
+        self.inner.send_packed_command(&self.buffer).map_err(|error| CallError::Broken(error.to_string()))
     }
 
     /// Returns the next reply.
-    pub(crate) fn receive(&mut self) -> Result<Value, Trouble> {
+    pub(crate) fn receive(&mut self) -> Result<Value, CallError> {
         loop {
             match self.inner.recv_response() {
                 Ok(Value::Push { .. }) => {}
-                Ok(Value::ServerError(error)) => return Err(refused(&error.into())),
+                Ok(Value::ServerError(error)) => return Err(call_error(&error.into())),
                 Ok(Value::Attribute { data, .. }) => return Ok(*data),
                 Ok(value) => return Ok(value),
-                Err(error) => return Err(refused(&error)),
+                Err(error) => return Err(call_error(&error)),
             }
         }
     }
 
     /// Sends one command and returns its reply.
-    pub(crate) fn call(&mut self, arguments: &[&[u8]]) -> Result<Value, Trouble> {
+    pub(crate) fn call(&mut self, arguments: &[&[u8]]) -> Result<Value, CallError> {
         self.send(arguments)?;
         self.receive()
     }
 
-    /// Executes commands in a transaction. Returns their replies, or the first error among them.
-    pub(crate) fn transact(&mut self, commands: &[Vec<&[u8]>]) -> Result<Vec<Value>, Trouble> {
+    /// Executes commands in a transaction. Returns their replies, or the first error.
+    pub(crate) fn transact(&mut self, commands: &[Vec<&[u8]>]) -> Result<Vec<Value>, CallError> {
         self.call(&[b"MULTI"])?;
         for command in commands {
             if let Err(trouble) = self.call(command) {
@@ -85,19 +131,19 @@ impl Connection {
         match self.call(&[b"EXEC"])? {
             Value::Array(replies) => replies
                 .into_iter()
-                .map(|reply| reply.extract_error().map_err(|error| refused(&error)))
+                .map(|reply| reply.extract_error().map_err(|error| call_error(&error)))
                 .collect(),
-            _ => Err(Trouble::Refused("the transaction was not done".to_owned())),
+            _ => Err(CallError::Refused("the server did not execute the transaction: load again".to_owned())),
         }
     }
 }
 
-/// Returns the text of an error of the server, or an error of the client.
-fn refused(error: &RedisError) -> Trouble {
+/// Returns an error of the server or of the client.
+pub(super) fn call_error(error: &RedisError) -> CallError {
     match (error.code(), error.detail()) {
-        (Some(code), Some(detail)) => Trouble::Refused(format!("{code} {detail}")),
-        (Some(code), None) => Trouble::Refused(code.to_owned()),
-        (None, _) => Trouble::Broken(error.to_string()),
+        (Some(code), Some(detail)) => CallError::Refused(format!("{code} {detail}")),
+        (Some(code), None) => CallError::Refused(code.to_owned()),
+        (None, _) => CallError::Broken(error.to_string()),
     }
 }
 
@@ -142,5 +188,31 @@ pub(crate) fn field<'v>(reply: &'v Value, name: &str) -> Option<&'v Value> {
             pairs.iter().find(|[key, _]| is_named(key)).map(|[_, value]| value)
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CallError;
+
+    #[test]
+    fn errors_of_servers_have_a_remedy() {
+        for (text, shown) in [
+            (
+                "ERR unknown command 'BF.RESERVE', with args beginning with: 'k' '0.01' ",
+                "know BF.RESERVE: everbloom",
+            ),
+            (
+                "ERR unknown command `BF.LOADCHUNK`, with args beginning with: `k`, ",
+                "know BF.LOADCHUNK: everbloom",
+            ),
+            ("ERR received bad data", "ERR received bad data; the server cannot read this filter"),
+            ("MOVED 3999 127.0.0.1:6381", "6381; the server is a node of a cluster: use -c"),
+            ("ERR item exists", "ERR item exists"),
+        ] {
+            let error = CallError::Refused(text.to_owned());
+            assert!(error.to_string().contains(shown), "{error}");
+            assert_eq!(error.is_unknown_command(), text.contains("unknown command"), "{error}");
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! Connections to the nodes of a cluster, each opened at its first use, and the redirections of commands while slots
-//! move between nodes.
+//! Connections to the nodes of a cluster, each opened at its first use. Follows redirections while slots move between
+//! nodes.
 
 use std::collections::HashMap;
 use std::thread;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use redis::Value;
 use thiserror::Error;
 
-use super::connection::{Connection, Trouble};
+use super::connection::{CallError, Connection};
 use super::site::{Node, Place, Site, node_of};
 use crate::failure::{Failure, check_interruption};
 
@@ -57,18 +57,32 @@ impl Router {
 
     /// Executes a command about a key at the node that has it, and follows its slot. Returns the reply. No other reply
     /// may be outstanding at any node.
-    pub(crate) fn call(&mut self, key: &[u8], command: &[&[u8]]) -> Result<Value, Gone> {
+    pub(crate) fn call(&mut self, key: &[u8], command: &[&[u8]]) -> Result<Value, RoutedError> {
         self.follow(key, |connection| connection.call(command))
     }
 
     /// Executes commands about a key in a transaction, as [`Connection::transact`].
-    pub(crate) fn transact(&mut self, key: &[u8], commands: &[Vec<&[u8]>]) -> Result<Vec<Value>, Gone> {
+    pub(crate) fn transact(
+        &mut self,
+        key: &[u8],
+        commands: &[Vec<&[u8]>],
+    ) -> Result<Vec<Value>, RoutedError> {
         self.follow(key, |connection| connection.transact(commands))
     }
 
     /// Returns whether an error is a redirection of a cluster that is to be followed: the command was not executed.
     pub(crate) fn is_to_follow(&self, text: &str) -> bool {
         self.site.is_cluster() && Redirection::of(text).is_some()
+    }
+
+    /// Returns an error if a primary does not know a command. Sends the command without arguments, which changes
+    /// nothing.
+    pub(crate) fn require(&mut self, command: &str) -> Result<(), Failure> {
+        self.each(|connection| match connection.call(&[command.as_bytes()]) {
+            Err(error) if error.is_unknown_command() => Err(error.into()),
+            Err(error @ CallError::Broken(_)) => Err(error.into()),
+            _ => Ok(()),
+        })
     }
 
     /// Calls `visit` with the connection to each primary.
@@ -92,8 +106,8 @@ impl Router {
     fn follow<T>(
         &mut self,
         key: &[u8],
-        mut execute: impl FnMut(&mut Connection) -> Result<T, Trouble>,
-    ) -> Result<T, Gone> {
+        mut execute: impl FnMut(&mut Connection) -> Result<T, CallError>,
+    ) -> Result<T, RoutedError> {
         let mut patience = Patience::default();
         let mut ask_place: Option<Place> = None;
         loop {
@@ -105,13 +119,13 @@ impl Router {
                 None => execute(self.connection_for(key)?),
             };
             let redirection = match &outcome {
-                Err(Trouble::Refused(text)) if self.site.is_cluster() => Redirection::of(text),
+                Err(CallError::Refused(text)) if self.site.is_cluster() => {
+                    Redirection::of(text).zip(Some(text))
+                }
                 _ => None,
             };
-            let (Some(redirection), Err(trouble)) = (redirection, &outcome) else {
-                return outcome.map_err(Gone::Trouble);
-            };
-            patience.wait(trouble)?;
+            let Some((redirection, text)) = redirection else { return outcome.map_err(RoutedError::Call) };
+            patience.wait(text)?;
             match redirection {
                 // The redirection is newer than the reply of CLUSTER SLOTS.
                 Redirection::Moved(slot, place) => {
@@ -156,20 +170,20 @@ impl Redirection {
 
 /// Why a command about a key was not executed.
 #[derive(Clone, Debug, Error)]
-pub(crate) enum Gone {
-    /// The node that has the key replied with an error, or its connection does not work.
+pub(crate) enum RoutedError {
+    /// The node with the key's slot replied with an error, or its connection failed.
     #[error(transparent)]
-    Trouble(Trouble),
-    /// No node with the key was found in time.
+    Call(CallError),
+    /// No node with the key's slot was found in time.
     #[error(transparent)]
     Failure(#[from] Failure),
 }
 
-impl From<Gone> for Failure {
-    fn from(gone: Gone) -> Self {
-        match gone {
-            Gone::Trouble(trouble) => trouble.into(),
-            Gone::Failure(failure) => failure,
+impl From<RoutedError> for Failure {
+    fn from(error: RoutedError) -> Self {
+        match error {
+            RoutedError::Call(error) => error.into(),
+            RoutedError::Failure(failure) => failure,
         }
     }
 }
@@ -183,7 +197,7 @@ struct Patience {
 
 impl Patience {
     /// Waits before a retry: the first time not at all, then longer and longer.
-    fn wait(&mut self, trouble: &Trouble) -> Result<(), Failure> {
+    fn wait(&mut self, text: &str) -> Result<(), Failure> {
         let Some(began) = self.began else {
             self.began = Some(Instant::now());
             self.wait = WAIT_MIN;
@@ -191,7 +205,10 @@ impl Patience {
         };
         check_interruption()?;
         if began.elapsed() >= PATIENCE {
-            return Err(Failure::new(format!("{trouble}, for {} seconds", PATIENCE.as_secs())));
+            let seconds = PATIENCE.as_secs();
+            return Err(Failure::new(format!(
+                "the cluster has refused a command for {seconds} seconds: {text}"
+            )));
         }
         thread::sleep(self.wait);
         self.wait = (self.wait * 2).min(WAIT_MAX);
@@ -204,7 +221,7 @@ mod tests {
     use super::Redirection;
 
     #[test]
-    fn words_of_nodes_are_understood() {
+    fn redirections_are_parsed() {
         let place = |host: &str| (host.to_owned(), 6381);
         for (text, redirection) in [
             ("MOVED 3999 127.0.0.1:6381", Some(Redirection::Moved(3999, place("127.0.0.1")))),

@@ -10,7 +10,7 @@ use redis::{
     TlsCertificates, Value,
 };
 
-use super::connection::{Connection, Trouble, integer, text};
+use super::connection::{CallError, Connection, call_error, integer, text};
 use crate::failure::Failure;
 
 /// How long connecting may take.
@@ -20,19 +20,19 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Arguments {
-    /// Follow the slots of a cluster from the node named
+    /// The address is a node of a cluster: send each command to the node with the key's slot
     #[arg(long, short = 'c', help_heading = "Connection")]
     cluster: bool,
-    /// Speak RESP3
+    /// Use the protocol RESP3
     #[arg(long, help_heading = "Connection")]
     resp3: bool,
-    /// Certificates (PEM) to trust in place of the system's, for rediss:// addresses
+    /// Certificates (PEM) to trust instead of the system's, for rediss:// addresses
     #[arg(long, value_name = "FILE", help_heading = "Connection")]
     cacert: Option<PathBuf>,
-    /// Certificate (PEM) to show to the server
+    /// Client certificate (PEM) to present to the server
     #[arg(long, value_name = "FILE", requires = "key_file", help_heading = "Connection")]
     cert: Option<PathBuf>,
-    /// Its key (PEM)
+    /// Private key (PEM) of the client certificate
     #[arg(long = "key", value_name = "FILE", requires = "cert", help_heading = "Connection")]
     key_file: Option<PathBuf>,
 }
@@ -59,7 +59,11 @@ impl Site {
     pub(crate) fn new(url: &str, arguments: &Arguments, credentials: Credentials) -> Result<Self, Failure> {
         let url = if url.contains("://") { url.to_owned() } else { format!("redis://{url}") };
         // The client's error might repeat the address, and with it a password.
-        let unreadable = |_| Failure::usage("the address is no redis://[user[:password]@]host[:port][/db]");
+        let unreadable = |_| {
+            Failure::usage(
+                "the address is wrong: write redis://[user[:password]@]host[:port][/db], rediss://..., unix://path or host:port",
+            )
+        };
         let mut info = url.as_str().into_connection_info().map_err(unreadable)?;
         let mut login = info.redis_settings().clone();
         let (username, password) = match credentials {
@@ -81,12 +85,13 @@ impl Site {
         Ok(Self { info, certificates: certificates(arguments)?, is_cluster: arguments.cluster })
     }
 
-    /// Returns whether the slots of a cluster are to be followed.
+    /// Returns whether redirections of a cluster are followed.
     pub(super) const fn is_cluster(&self) -> bool {
         self.is_cluster
     }
 
-    /// Returns the primaries with their slots: the server itself if it is no cluster or is not to be followed.
+    /// Returns the primaries with their slots, or the server itself if redirections are not followed or it is not in a
+    /// cluster.
     pub(crate) fn nodes(&self) -> Result<Vec<Node>, Failure> {
         let alone = || vec![Node { first: 0, last: u64::MAX, place: None }];
         if !self.is_cluster {
@@ -94,9 +99,9 @@ impl Site {
         }
         match self.open(self.info.clone())?.call(&[b"CLUSTER", b"SLOTS"]) {
             Ok(Value::Array(ranges)) => Ok(ranges.iter().filter_map(|range| self.node(range)).collect()),
-            Ok(_) => Err(Failure::new("the reply to CLUSTER SLOTS is no array")),
-            Err(Trouble::Refused(text)) if text.contains("cluster support disabled") => Ok(alone()),
-            Err(trouble) => Err(trouble.into()),
+            Ok(_) => Err(CallError::unexpected_reply("CLUSTER SLOTS").into()),
+            Err(CallError::Refused(text)) if text.contains("cluster support disabled") => Ok(alone()),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -139,7 +144,13 @@ impl Site {
             _ => Client::open(info),
         };
         let connection = client.and_then(|client| client.get_connection_with_timeout(CONNECT_TIMEOUT));
-        connection.map(Connection::new).map_err(|error| Failure::of(place, error))
+        connection.map(Connection::new).map_err(|error| {
+            let error = match call_error(&error) {
+                CallError::Broken(text) => format!("{text}: check the address, and that the server runs"),
+                refused @ CallError::Refused(_) => refused.to_string(),
+            };
+            Failure::of(format!("cannot connect to {place}"), error)
+        })
     }
 }
 
@@ -170,7 +181,8 @@ impl Node {
 pub(super) fn node_of<'n>(nodes: &'n [Node], key: &[u8]) -> Result<&'n Node, Failure> {
     let slot = u64::from(slot_of(key));
     let found = nodes.iter().find(|node| node.first <= slot && slot <= node.last);
-    found.ok_or_else(|| Failure::new(format!("no node of the cluster has slot {slot}")))
+    found
+        .ok_or_else(|| Failure::new(format!("no node of the cluster serves slot {slot}: check CLUSTER INFO")))
 }
 
 fn certificates(arguments: &Arguments) -> Result<Option<TlsCertificates>, Failure> {
