@@ -58,7 +58,7 @@ struct Filter {
 pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> {
     let site = Site::new(&arguments.url, &arguments.connection, Credentials::Main)?;
     let mut router = Router::new(&site)?;
-    router.require("BF.INFO")?;
+    router.each(|connection| connection.require("BF.INFO"))?;
     output.note("looking for filters");
     let found = scan(&mut router, arguments.pattern.as_deref())?;
     let progress = output.progress("checking", Some(found.filters.len() as u64));

@@ -97,7 +97,8 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
     // The server is checked before items are counted.
     let mut router = Router::new(&site)?;
     // Only everbloom accepts the chunks of --offline, and has BF.STATS.
-    router.require(if arguments.offline { "BF.STATS" } else { "BF.RESERVE" })?;
+    let command = if arguments.offline { "BF.STATS" } else { "BF.RESERVE" };
+    keys.iter().try_for_each(|key| router.connection_for(key)?.require(command))?;
     arguments.check_partitions(&mut router)?;
     let times = arguments.times(&mut router, &keys)?;
     let times = times.as_ref();

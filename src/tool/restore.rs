@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
     let site = Site::new(&arguments.url, &arguments.connection, Credentials::Main)?;
     let mut router = Router::new(&site)?;
     // Only everbloom accepts its chunks, and has BF.STATS.
-    router.require("BF.STATS")?;
+    router.connection_for(key)?.require("BF.STATS")?;
     let mut draft = Draft::new(&mut router, key, arguments.existing, "--replace")?;
     let progress = output.progress("sending", Some(file_bytes));
     draft.fill(&mut router, chunks, |sent| progress.set(sent, bytes(sent)))?;

@@ -76,7 +76,7 @@ fn a_damaged_file_leaves_no_key(site: &Site) {
     let mut long = whole.clone();
     long[20..28].copy_from_slice(&u64::MAX.to_le_bytes());
     for (what, bytes) in [
-        ("torn", &whole[..whole.len() - 17]),
+        ("truncated", &whole[..whole.len() - 17]),
         ("without an end", &whole[..whole.len() - 1]),
         ("of nothing", &whole[..12]),
         ("altered", &altered),
@@ -84,7 +84,7 @@ fn a_damaged_file_leaves_no_key(site: &Site) {
         ("of another kind", b"REDIS0011"),
         ("empty", b""),
     ] {
-        let ended = run(&["restore", &url(&server), "k", &files.write("torn", bytes)]);
+        let ended = run(&["restore", &url(&server), "k", &files.write("damaged", bytes)]);
         assert_eq!(ended.code, Some(1), "{what}: {}", ended.err);
         assert_eq!(keys(&mut server.client()), [""; 0], "{what}");
     }

@@ -34,6 +34,7 @@ fn credentials_come_from_the_address_or_the_environment_and_are_not_shown(site: 
         run(&["load", "redis://loader:wr0ng-word@127.0.0.1:port/x", "k", &file]),
         run(&["load", "http://loader:wr0ng-word@127.0.0.1", "k", &file]),
     ];
+    assert!(wrong[1].err.contains("refused the user or the password"), "{}", wrong[1].err);
     for ended in wrong {
         assert!(matches!(ended.code, Some(1 | 2)) && !ended.err.is_empty());
         assert!(!(ended.out + &ended.err).contains("wr0ng-word"));
@@ -112,6 +113,8 @@ fn missing_files_servers_and_modules_are_errors(site: &Site) {
         assert_eq!(last["code"], 1, "{last}");
     }
     assert!(!std::path::Path::new(&files.path("out")).exists());
+    let ended = run(&["load", &url(&server), "none", &file, "--add"]);
+    assert!(ended.code == Some(1) && ended.err.contains("create it first"), "{}", ended.err);
     // A server without the module.
     let bare = site.launch().without_module().start();
     let built = files.path("k.bloom");

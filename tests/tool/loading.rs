@@ -103,8 +103,8 @@ fn compressed_files_are_recognised(site: &Site) {
     // A truncated file.
     let whole = std::fs::read(fixture("lines.txt.zst")).unwrap();
     let files = Files::new();
-    let torn = files.write("torn", &whole[..whole.len() - 6]);
-    assert_eq!(run(&["load", &url(&server), "torn", &torn, "--capacity", "9"]).code, Some(1));
+    let truncated = files.write("truncated", &whole[..whole.len() - 6]);
+    assert_eq!(run(&["load", &url(&server), "truncated", &truncated, "--capacity", "9"]).code, Some(1));
     assert_eq!(keys(&mut client), ["gzip", "plain", "zstd"]);
 }
 

@@ -90,9 +90,9 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
     let to = Site::new(&arguments.to, &arguments.connection, Credentials::Target)?;
     let members = arguments.members.as_deref().map(members).transpose()?;
     // The target is checked before the keys are scanned.
-    Router::new(&to)?.require("BF.INFO")?;
+    Router::new(&to)?.each(|connection| connection.require("BF.INFO"))?;
     let mut router = Router::new(&from)?;
-    router.require("BF.INFO")?;
+    router.each(|connection| connection.require("BF.INFO"))?;
     output.note("looking for filters");
     let found = scan(&mut router, arguments.pattern.as_deref())?;
     let keys: Vec<&[u8]> = found.filters.iter().map(|(key, _)| key.as_slice()).collect();

@@ -1,6 +1,6 @@
 //! One connection to one server, and the values in its replies.
 
-use redis::{RedisError, Value};
+use redis::{ErrorKind, RedisError, Value};
 use thiserror::Error;
 
 use crate::failure::Failure;
@@ -41,14 +41,18 @@ impl From<CallError> for Failure {
     }
 }
 
+/// The error of the client if the server refuses the credentials.
+const WRONG_PASSWORD: &str = "the server refused the user or the password";
+
 /// What to do about an error of a server, by the beginning of its text.
-const REMEDIES: [(&str, &str); 8] = [
+const REMEDIES: [(&str, &str); 9] = [
     ("NOAUTH", "give the password in the address, or in EVERBLOOM_PASSWORD"),
-    ("WRONGPASS", "check the user and the password"),
+    (WRONG_PASSWORD, "check the address, EVERBLOOM_USERNAME and EVERBLOOM_PASSWORD"),
     ("NOPERM", "give the user the permission with ACL SETUSER"),
     ("MOVED", "the server is a node of a cluster: use -c"),
     ("READONLY", "the server is a replica: use the address of its primary"),
     ("WRONGTYPE", "the key is not a filter: use another key"),
+    ("ERR not found", "there is no filter under the key: create it first"),
     ("OOM", "free memory on the server, or raise its maxmemory"),
     (
         "ERR received bad data",
@@ -65,7 +69,7 @@ fn with_remedy(text: &str) -> String {
         );
     }
     match REMEDIES.iter().find(|(beginning, _)| text.starts_with(beginning)) {
-        Some((_, remedy)) => format!("{text}; {remedy}"),
+        Some((_, remedy)) => format!("{}; {remedy}", text.trim_end_matches('.')),
         None => text.to_owned(),
     }
 }
@@ -119,6 +123,15 @@ impl Connection {
         self.receive()
     }
 
+    /// Returns an error if the server does not know a command. Sends the command without arguments, which changes nothing.
+    pub(crate) fn require(&mut self, command: &str) -> Result<(), Failure> {
+        match self.call(&[command.as_bytes()]) {
+            Err(error @ CallError::Broken(_)) => Err(error.into()),
+            Err(error) if error.is_unknown_command() => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
     /// Executes commands in a transaction. Returns their replies, or the first error.
     pub(crate) fn transact(&mut self, commands: &[Vec<&[u8]>]) -> Result<Vec<Value>, CallError> {
         self.call(&[b"MULTI"])?;
@@ -143,6 +156,9 @@ pub(super) fn call_error(error: &RedisError) -> CallError {
     match (error.code(), error.detail()) {
         (Some(code), Some(detail)) => CallError::Refused(format!("{code} {detail}")),
         (Some(code), None) => CallError::Refused(code.to_owned()),
+        (None, _) if error.kind() == ErrorKind::AuthenticationFailed => {
+            CallError::Refused(WRONG_PASSWORD.to_owned())
+        }
         (None, _) => CallError::Broken(error.to_string()),
     }
 }
@@ -208,6 +224,7 @@ mod tests {
             ),
             ("ERR received bad data", "ERR received bad data; the server cannot read this filter"),
             ("MOVED 3999 127.0.0.1:6381", "6381; the server is a node of a cluster: use -c"),
+            ("NOAUTH Authentication required.", "required; give the password"),
             ("ERR item exists", "ERR item exists"),
         ] {
             let error = CallError::Refused(text.to_owned());

@@ -75,16 +75,6 @@ impl Router {
         self.site.is_cluster() && Redirection::of(text).is_some()
     }
 
-    /// Returns an error if a primary does not know a command. Sends the command without arguments, which changes
-    /// nothing.
-    pub(crate) fn require(&mut self, command: &str) -> Result<(), Failure> {
-        self.each(|connection| match connection.call(&[command.as_bytes()]) {
-            Err(error) if error.is_unknown_command() => Err(error.into()),
-            Err(error @ CallError::Broken(_)) => Err(error.into()),
-            _ => Ok(()),
-        })
-    }
-
     /// Calls `visit` with the connection to each primary.
     pub(crate) fn each(
         &mut self,
