@@ -11,6 +11,7 @@ use super::plan::{Plan, Programs};
 use super::process::{Launch, Server, memory_bytes, reset_peak};
 use super::progress::Progress;
 use super::series::{Scope, Series, Size};
+use super::text::two_digits;
 
 /// One fact, as a row of the table.
 pub(crate) struct Fact {
@@ -48,13 +49,13 @@ pub(crate) fn measure(
     progress.step("large filter: BGSAVE");
     let saved = background(&server, "BGSAVE", "rdb_bgsave_in_progress", filter_bytes)?;
     facts.push(fact("BGSAVE", format!("{:.2} s", saved.seconds)));
-    facts.push(saved.peak("BGSAVE: peak of server and child, of the filter"));
+    facts.push(saved.peak("BGSAVE: peak memory of server and child"));
     progress.step("large filter: BGREWRITEAOF");
     let mut client = server.client()?;
     client.say("CONFIG SET aof-use-rdb-preamble no")?;
     let rewritten = background(&server, "BGREWRITEAOF", "aof_rewrite_in_progress", filter_bytes)?;
-    facts.push(fact("AOF rewrite without snapshot in front", format!("{:.2} s", rewritten.seconds)));
-    facts.push(rewritten.peak("AOF rewrite: peak of server and child, of the filter"));
+    facts.push(fact("AOF rewrite without a snapshot as preamble", format!("{:.2} s", rewritten.seconds)));
+    facts.push(rewritten.peak("AOF rewrite: peak memory of server and child"));
     progress.step("large filter: COPY, UNLINK");
     reset_peak(server.process())?;
     let mut copy_ms = Vec::new();
@@ -66,7 +67,7 @@ pub(crate) fn measure(
     let slowest_ms = copy_ms.iter().copied().fold(0.0, f64::max);
     facts.push(fact("COPY, main thread", format!("{fastest_ms:.0} to {slowest_ms:.0} ms")));
     let peak = memory_bytes(server.process(), "VmHWM").ok_or("no VmHWM")?;
-    facts.push(fact("COPY: peak of the server, of both filters", ratio(peak, 2 * filter_bytes)));
+    facts.push(fact("COPY: peak memory of the server", ratio(peak, 2 * filter_bytes)));
     let unlink_ms = main_thread_ms(&mut client, "unlink", "UNLINK copy")?;
     facts.push(Fact {
         what: "UNLINK, main thread",
@@ -82,12 +83,12 @@ pub(crate) fn measure(
     }
     let peak = memory_bytes(server.process(), "VmHWM").ok_or("no VmHWM")?;
     facts.push(fact(
-        "load of the snapshot, from start to first answer",
+        "load of the snapshot, from start to first reply",
         format!("{:.2} s", server.start_time.as_secs_f64()),
     ));
     let share = peak as f64 / filter_bytes as f64;
     facts.push(Fact {
-        what: "load: peak of the server, of the filter",
+        what: "load: peak memory of the server",
         value: ratio(peak, filter_bytes),
         limit: Some((share, PEAK_MAX, "times")),
     });
@@ -136,12 +137,16 @@ fn reserve_and_add(server: &Server, size: &Size, plan: &Plan, facts: &mut Vec<Fa
     let usec = client.info("commandstats")?.part("cmdstat_bf.add", "usec")?;
     let grown = mib(resident().saturating_sub(before));
     let latencies = client.info("latencystats")?;
-    let latencies = latencies.field("latency_percentiles_usec_bf.add").unwrap_or("not reported").to_owned();
-    let mean = usec / adds as f64;
-    let value = format!("mean {mean:.2} us; in us {}", latencies.replace(',', ", "));
+    let latency = |percentile: &str| {
+        let found = latencies.part("latency_percentiles_usec_bf.add", percentile);
+        two_digits(found.unwrap_or(f64::NAN))
+    };
+    let [median, most, nearly_all] = ["p50", "p99", "p99.9"].map(latency);
+    let mean = two_digits(usec / adds as f64);
+    let value = format!("mean {mean} us, median {median}, 99 % below {most}, 99.9 % below {nearly_all}");
     facts.push(fact("first BF.ADDs of an empty filter", value));
     facts.push(fact(
-        "first BF.ADDs: memory taken by each",
+        "first BF.ADDs: memory taken per item",
         format!("{:.1} KiB", grown * 1024.0 / adds as f64),
     ));
     Ok(())

@@ -1,65 +1,73 @@
-//! Common parts of charts: a white background, so that they are equally legible on dark and light pages, and colours
-//! that most colour-blind people can distinguish.
+//! What charts have in common: a white background, so that they are legible on a dark page too, a title on the left,
+//! and colours that most colour-blind people can distinguish.
 
 use plotters::coord::Shift;
-use plotters::coord::ranged1d::Ranged;
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::failure::Failure;
 
 /// Width of every chart.
 pub(crate) const WIDTH: u32 = 760;
-/// Height of a bar and of a line of the legend.
-pub(crate) const ROW_HEIGHT: u32 = 19;
-/// Height of title and scale, above and below the plot.
-pub(crate) const FRAME_HEIGHT: u32 = 92;
+/// Distance of everything from the edges.
+pub(crate) const MARGIN: i32 = 14;
+/// Height of the title with the line below it.
+pub(crate) const TITLE_HEIGHT: i32 = 62;
 /// Okabe and Ito, "Color Universal Design", 2008, without yellow, which is too pale for a line on white.
-pub(crate) const COLOURS: [RGBColor; 7] = [
+pub(crate) const COLOURS: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),
     RGBColor(0, 158, 115),
     RGBColor(204, 121, 167),
     RGBColor(86, 180, 233),
     RGBColor(213, 94, 0),
-    RGBColor(60, 60, 60),
 ];
-/// Colour of text and axes.
+/// The colour of text and axes.
 pub(crate) const INK: RGBColor = RGBColor(34, 34, 34);
-/// Colour of the lines of a scale across the plot.
+/// The colour of grid lines.
 pub(crate) const PALE: RGBColor = RGBColor(225, 225, 225);
+/// The colour of bars of others.
+pub(crate) const GREY: RGBColor = RGBColor(150, 150, 150);
 
-/// Returns an empty picture with a white background.
-pub(crate) fn canvas(svg: &mut String, height: u32) -> Result<DrawingArea<SVGBackend<'_>, Shift>, Failure> {
-    let area = SVGBackend::with_string(svg, (WIDTH, height)).into_drawing_area();
+/// What a chart is drawn on.
+pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+/// Returns a white area with a title and, below it, what the numbers are.
+pub(crate) fn canvas<'a>(
+    svg: &'a mut String,
+    height: i32,
+    title: &str,
+    unit: &str,
+) -> Result<Area<'a>, Failure> {
+    let area = SVGBackend::with_string(svg, (WIDTH, height.unsigned_abs())).into_drawing_area();
     area.fill(&WHITE)?;
+    write(&area, title, (MARGIN, MARGIN + 8), bold(20))?;
+    write(&area, unit, (MARGIN, MARGIN + 31), ink(16))?;
     Ok(area)
 }
 
-/// Draws the legend in a corner, above everything else.
-pub(crate) fn legend<'a, X, Y>(
-    chart: &mut ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>,
-) -> Result<(), Failure>
-where
-    X: Ranged<ValueType = f64>,
-    Y: Ranged<ValueType = f64>,
-{
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
-        .margin(4)
-        .legend_area_size(24)
-        .label_font(ink(13))
-        .background_style(WHITE)
-        .draw()?;
-    Ok(())
+/// Writes a text whose middle is at that height.
+pub(crate) fn write(
+    area: &Area<'_>,
+    text: &str,
+    place: (i32, i32),
+    style: TextStyle<'static>,
+) -> Result<(), Failure> {
+    Ok(area.draw(&Text::new(text.to_owned(), place, style))?)
 }
 
+/// Returns the style of text.
 pub(crate) fn ink(size: u32) -> TextStyle<'static> {
-    ("sans-serif", size).into_font().color(&INK)
+    ("sans-serif", size).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center))
 }
 
-/// Returns the colour of a place; after the last colour they are repeated in paler tones.
-pub(crate) fn colour(place: usize) -> RGBAColor {
-    let strength = 1.0 / (1 + place / COLOURS.len()) as f64;
-    COLOURS.get(place % COLOURS.len()).unwrap_or(&INK).mix(strength)
+/// Returns the style of headings.
+pub(crate) fn bold(size: u32) -> TextStyle<'static> {
+    let font = ("sans-serif", size).into_font().style(FontStyle::Bold);
+    font.color(&INK).pos(Pos::new(HPos::Left, VPos::Center))
+}
+
+/// Returns the colour of a line.
+pub(crate) fn colour(place: usize) -> RGBColor {
+    COLOURS.get(place % COLOURS.len()).copied().unwrap_or(INK)
 }

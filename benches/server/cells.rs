@@ -33,11 +33,13 @@ impl Work {
         Self::Check { hits_percent: 100 },
     ];
 
-    /// Returns its name in the tables.
-    pub(crate) fn name(self) -> String {
+    /// Returns its name in tables.
+    pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Add => "add, new".to_owned(),
-            Self::Check { hits_percent } => format!("check, {hits_percent} % there"),
+            Self::Add => "add, new items",
+            Self::Check { hits_percent: 0 } => "lookup, absent items",
+            Self::Check { hits_percent: 100 } => "lookup, present items",
+            Self::Check { .. } => "lookup, half present",
         }
     }
 

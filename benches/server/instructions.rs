@@ -36,8 +36,8 @@ const COMMANDS: [(&str, &str, u64, Option<&str>); 6] = [
     ("NO.EXISTS", "NO.EXISTS", 0, None),
     ("BF.ADD, known", "BF.ADD", 0, Some("NO.ADD")),
     ("BF.ADD, new", "BF.ADD", 2 * ABSENT, Some("NO.ADD")),
-    ("BF.EXISTS, there", "BF.EXISTS", 0, Some("NO.EXISTS")),
-    ("BF.EXISTS, not there", "BF.EXISTS", ABSENT, Some("NO.EXISTS")),
+    ("BF.EXISTS, present", "BF.EXISTS", 0, Some("NO.EXISTS")),
+    ("BF.EXISTS, absent", "BF.EXISTS", ABSENT, Some("NO.EXISTS")),
 ];
 
 /// Counts for a filter of that size; nothing if callgrind or the module that does nothing is missing.

@@ -8,7 +8,7 @@
 //! not reserved, the instructions of single commands, BF.MERGE of two large filters, the error rates of grown
 //! filters), `OUTPUT` (where the results are written; default: docs, or the build directory for a part of the run).
 //!
-//! With `--render` it measures nothing and writes the page and its pictures again from docs/performance-cells.csv.
+//! With `--render` it measures nothing: it renders the pages and the pictures from docs/performance-*.csv.
 
 #![expect(
     clippy::print_stdout,
@@ -23,6 +23,7 @@ mod cells;
 mod client;
 mod failure;
 mod filters;
+mod goals;
 mod grown;
 mod instructions;
 mod items;
@@ -42,7 +43,6 @@ mod results;
 mod sample;
 mod series;
 mod substitutes;
-mod targets;
 mod text;
 mod versus;
 
@@ -86,7 +86,7 @@ fn main() -> Result<(), Failure> {
     if !is_there(&format!("{BASELINE_FORMAT} format")) {
         progress.say("skipped: the formats of others, which this module cannot make");
     }
-    if !is_there(targets::BASELINE) {
+    if !is_there(goals::BASELINE) {
         progress.say(
             "skipped: the baseline, which needs BASELINE=/path/to/module.so, with the format it stands for",
         );
@@ -130,7 +130,7 @@ fn main() -> Result<(), Failure> {
         None => documents.clone(),
     };
     report::write(&plan, &results, &documents, &output)?;
-    println!("{}", targets::text(&results));
+    println!("{}", goals::text(&results));
     results.facts.iter().chain(&results.merge).for_each(|fact| println!("{}: {}", fact.what, fact.value));
     println!("written: {}", output.join(report::CELLS).display());
     Ok(())
@@ -165,17 +165,17 @@ fn start(programs: &Programs) -> Result<(Vec<Server>, Vec<Series>), Failure> {
         Series::new(&format!("{format} format"), 0, &[("bf.format", format), LARGE_PAGES], Scope::All)
     }));
     wanted.push(Series::new(RESERVED, 0, &[FORMAT_OWN, LARGE_PAGES], Scope::Reserved));
-    wanted.push(Series::new(targets::SMALL_PAGES, 0, &[FORMAT_OWN, SMALL_PAGES], Scope::Largest));
+    wanted.push(Series::new(goals::SMALL_PAGES, 0, &[FORMAT_OWN, SMALL_PAGES], Scope::Largest));
     if programs.empty_module.is_some() {
-        all.push(Series::new(targets::HASH, 0, &[], Scope::Nothing("HA")));
-        all.push(Series::new(targets::EMPTY, 0, &[], Scope::Nothing("NO")));
+        all.push(Series::new(goals::HASH, 0, &[], Scope::Nothing("HA")));
+        all.push(Series::new(goals::EMPTY, 0, &[], Scope::Nothing("NO")));
     }
     if let Some(baseline) = &programs.baseline {
         // RedisBloom, whose method the baseline has, does not request large pages.
         let format = ("bf.format", BASELINE_FORMAT);
-        wanted.push(Series::new(targets::BASELINE, servers.len(), &[format, SMALL_PAGES], Scope::All));
+        wanted.push(Series::new(goals::BASELINE, servers.len(), &[format, SMALL_PAGES], Scope::All));
         let large =
-            Series::new(targets::BASELINE_LARGE_PAGES, servers.len(), &[format, LARGE_PAGES], Scope::Largest);
+            Series::new(goals::BASELINE_LARGE_PAGES, servers.len(), &[format, LARGE_PAGES], Scope::Largest);
         wanted.push(large);
         servers.push(launch(&[baseline])?);
     }

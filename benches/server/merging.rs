@@ -9,8 +9,8 @@ use super::progress::Progress;
 use super::sample::Samples;
 use super::series::{Scope, Series, Size};
 
-/// Target for the size of both filters that are merged in a second, in bytes.
-const AIM_BYTES_PER_SECOND: f64 = 5e9;
+/// Bits of both filters that are to be merged in a second, in bytes.
+const GOAL_BYTES_PER_SECOND: f64 = 5e9;
 
 /// Merges two half-full filters in their own server.
 pub(crate) fn measure(
@@ -37,12 +37,12 @@ pub(crate) fn measure(
     let gb_per_second = |milliseconds: f64| bytes / milliseconds / 1e6;
     let (median, [fastest, slowest]) = (milliseconds.median(), milliseconds.range());
     let value = format!("{median:.0} ms, {fastest:.0} to {slowest:.0} ms");
-    let limit = Some((median, bytes / AIM_BYTES_PER_SECOND * 1e3, "ms"));
+    let limit = Some((median, bytes / GOAL_BYTES_PER_SECOND * 1e3, "ms"));
     let rates = [median, slowest, fastest].map(gb_per_second);
     Ok(vec![
         Fact { what: "BF.MERGE of two filters, main thread", value, limit },
         Fact {
-            what: "BF.MERGE: bits of both filters",
+            what: "BF.MERGE: bytes of both filters",
             value: format!("{:.1} GB/s, {:.1} to {:.1} GB/s", rates[0], rates[1], rates[2]),
             limit: None,
         },

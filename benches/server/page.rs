@@ -1,17 +1,23 @@
-//! Writes docs/performance.md: tables made from the cells replace the text between their marks.
+//! The tables of docs/performance.md and of the decision about missed goals. Each replaces what is between its marks.
 
 use super::RESERVED;
 use super::failure::Failure;
 use super::record::{MACHINE, Record, Row};
+use super::recording::GOALS;
 use super::series::UNRESERVED;
-use super::text::{number, shown, table};
-use super::versus;
+use super::text::{grouped, shown, table, two_digits};
+use super::versus::{self, Run};
 
-/// Returns the page, made from its present text.
-pub(crate) fn written(template: &str, record: &Record, elsewhere: &Record) -> Result<String, Failure> {
+/// Returns the page about performance with the tables of these cells.
+pub(crate) fn performance(
+    page: &str,
+    record: &Record,
+    elsewhere: &Record,
+    runs: &[Run],
+) -> Result<String, Failure> {
     let sections = [
         ("machine", machines(record)),
-        ("peers", versus::table_text(record, elsewhere)),
+        ("peers", versus::table_text(runs)),
         ("filters", kind_table(record)),
         ("unreserved", unreserved_table(record)),
         ("full", full_table(record)),
@@ -19,44 +25,42 @@ pub(crate) fn written(template: &str, record: &Record, elsewhere: &Record) -> Re
         ("substitutes", substitute_table(record)),
         ("counting", counting_table(elsewhere)),
         ("instructions", instruction_table(record)),
-        ("aims", aim_table(record)),
     ];
-    let mut page = template.to_owned();
-    for (name, section) in sections {
-        page = replaced(&page, name, &section)?;
-    }
-    Ok(page)
+    sections.iter().try_fold(page.to_owned(), |page, (name, section)| replaced(&page, name, section))
 }
 
-/// Replaces the text between the marks of that name.
+/// Returns the decision about goals with those that these cells miss.
+pub(crate) fn goals(page: &str, record: &Record) -> Result<String, Failure> {
+    replaced(page, "goals", &goal_table(record))
+}
+
+/// Returns the text with this section between the marks of that name.
 fn replaced(text: &str, name: &str, section: &str) -> Result<String, Failure> {
     let begin = format!("<!-- measured: {name} -->\n");
-    let missing = || format!("performance.md lacks the marks of '{name}'");
+    let missing = || format!("a page lacks the marks of '{name}'");
     let (before, rest) = text.split_once(&begin).ok_or_else(missing)?;
     let (_, after) = rest.split_once("<!-- end -->").ok_or_else(missing)?;
     Ok(format!("{before}{begin}\n{}\n\n<!-- end -->{after}", section.trim()))
 }
 
 fn percent(row: Option<&Row>) -> String {
-    let digits = |value: f64| format!("{:.4} %", value * 100.0);
-    row.and_then(Row::number).map_or("-".to_owned(), digits)
+    row.and_then(Row::number).map_or("-".to_owned(), |value| format!("{} %", two_digits(value * 100.0)))
 }
 
-/// Returns where the parts were measured: one line if all were measured on the same machine, else one for each
-/// machine.
+/// Returns where the parts were measured: one line for all of them, or one for those that differ.
 fn machines(record: &Record) -> String {
     let mut lines = String::new();
     let machines = record.distinct(MACHINE, |row| &row.value);
     for machine in &machines {
         let parts: Vec<&str> =
             record.part(MACHINE).filter(|row| row.value == *machine).map(|row| row.what.as_str()).collect();
-        let parts = if machines.len() == 1 { String::new() } else { format!(" ({})", parts.join(", ")) };
+        let parts = if machines.len() == 1 { String::new() } else { format!(" ({})", parts.join("; ")) };
         lines += &format!("* {machine}{parts}.\n");
     }
     lines
 }
 
-/// Returns the table of the time per item of the kinds of filter, for small and large filters.
+/// Returns the time per item of the kinds of filter, in small ones and in large ones.
 fn kind_table(record: &Record) -> String {
     let kinds = ["everbloom", "redisbloom format", "valkey-bloom format", "baseline"];
     let mut rows = Vec::new();
@@ -72,7 +76,7 @@ fn kind_table(record: &Record) -> String {
     table(&[["filter", "items per command", "work"].as_slice(), &kinds].concat(), rows)
 }
 
-/// Returns the table of memory and time per item of filters that were not reserved, with filters that were reserved.
+/// Returns the memory and time per item of unreserved filters, beside those of reserved ones.
 fn unreserved_table(record: &Record) -> String {
     let kinds = ["everbloom", RESERVED, "redisbloom format", "valkey-bloom format"];
     let mut rows = Vec::new();
@@ -82,8 +86,9 @@ fn unreserved_table(record: &Record) -> String {
                 for work in record.distinct(size.name, |row| &row.what) {
                     let cells = kinds.map(|kind| record.cell(size.name, work, per_command, kind, quantity));
                     if cells.iter().any(Option::is_some) {
-                        let by = per_command.map_or(String::new(), |count| format!(" by {count}"));
-                        let head = [size.known.to_string(), format!("{work}{by}, {unit}")];
+                        let batch =
+                            per_command.map_or(String::new(), |count| format!(", {count} per command"));
+                        let head = [grouped(size.known as f64), format!("{work}{batch}, {unit}")];
                         rows.push(head.into_iter().chain(cells.map(shown)).collect());
                     }
                 }
@@ -132,36 +137,33 @@ fn fact_table(record: &Record) -> String {
 
 fn substitute_table(record: &Record) -> String {
     let mut rows = Vec::new();
-    let full =
-        |quantity: &str| record.cell("full", "0.01", None, "everbloom", quantity).and_then(Row::number);
+    let full = |quantity: &str| record.cell("full", "0.01", None, "everbloom", quantity);
     for (name, per_command) in [("everbloom: BF.ADD, BF.EXISTS", 1), ("everbloom: BF.MADD, BF.MEXISTS", 100)]
     {
         let of = |work: &str| shown(record.cell("1 MB", work, Some(per_command), "everbloom", "time"));
-        let bytes = full("memory with the allocator's rounding").map_or(f64::NAN, |bits| bits / 8.0);
-        let rate = full("error rate").map_or("-".to_owned(), |rate| format!("{:.2} %", rate * 100.0));
+        let bits = full("memory with the allocator's rounding").and_then(Row::number);
         rows.push(vec![
             name.to_owned(),
             per_command.to_string(),
             of("add, new"),
-            of("check, 50 % there"),
-            number(bytes),
-            rate,
+            of("lookup, half present"),
+            bits.map_or("-".to_owned(), |bits| two_digits(bits / 8.0)),
+            percent(full("error rate")),
         ]);
     }
     for row in record.part("substitutes").filter(|row| row.quantity == "time to add") {
         let cell = |quantity: &str| record.cell("substitutes", &row.what, row.per_command, "", quantity);
-        let rate = cell("error rate").and_then(Row::number);
         rows.push(vec![
             row.what.clone(),
             row.per_command.map_or(String::new(), |count| count.to_string()),
             shown(Some(row)),
-            shown(cell("time to check")),
-            shown(cell("memory")),
-            rate.map_or("-".to_owned(), |rate| format!("{:.2} %", rate * 100.0)),
+            shown(cell("time to look up")),
+            cell("memory").and_then(Row::number).map_or("-".to_owned(), two_digits),
+            percent(cell("error rate")),
         ]);
     }
     let columns =
-        ["way", "items per command", "add, ns", "check, half there, ns", "bytes per item", "error rate"];
+        ["way", "items per command", "add, ns", "lookup, half present, ns", "bytes per item", "error rate"];
     table(&columns, rows)
 }
 
@@ -171,7 +173,7 @@ fn counting_table(elsewhere: &Record) -> String {
         let times =
             (cell("plain", "time").and_then(Row::number), cell("COUNTING", "time").and_then(Row::number));
         let ratio = match times {
-            (Some(plain), Some(counting)) => format!("{:.2}", counting / plain),
+            (Some(plain), Some(counting)) => two_digits(counting / plain),
             _ => "-".to_owned(),
         };
         vec![
@@ -186,7 +188,7 @@ fn counting_table(elsewhere: &Record) -> String {
     let columns =
         ["command", "plain, ns", "COUNTING, ns", "ratio", "plain, instructions", "COUNTING, instructions"];
     let machine = elsewhere.part(MACHINE).find(|row| row.what == "counting");
-    format!("{}.\n\n", machine.map_or("", |row| &row.value)) + &table(&columns, rows)
+    format!("Measured on {}.\n\n", machine.map_or("", |row| &row.value)) + &table(&columns, rows)
 }
 
 fn instruction_table(record: &Record) -> String {
@@ -199,22 +201,21 @@ fn instruction_table(record: &Record) -> String {
         let mut cells = vec![command.to_owned()];
         for way in ["in a pipeline", "one by one"] {
             let (of, of_empty) = (count(command, way), count(empty, way));
-            let share =
-                of.zip(of_empty).map_or("-".to_owned(), |(of, of_empty)| format!("{:.2}", of / of_empty));
-            cells.extend([of.map_or("-".to_owned(), number), share]);
+            let share = of.zip(of_empty).map_or("-".to_owned(), |(of, of_empty)| two_digits(of / of_empty));
+            cells.extend([of.map_or("-".to_owned(), two_digits), share]);
         }
         cells
     });
     let columns =
-        ["command", "in a pipeline", "of an empty command's", "one by one", "of an empty command's"];
+        ["command", "in a pipeline", "ratio to an empty command", "one by one", "ratio to an empty command"];
     table(&columns, rows)
 }
 
-/// Returns the number of aims that are met, and the aims that are not, those of a kind in one row.
-fn aim_table(record: &Record) -> String {
+/// Returns how many goals are met, and those that are not: similar ones in one row.
+fn goal_table(record: &Record) -> String {
     let (mut met, mut unknown) = (0, 0);
     let mut missed: Vec<[String; 4]> = Vec::new();
-    for row in record.part("aims") {
+    for row in record.part(GOALS) {
         let (Some(value), Some(limit)) = (row.number(), row.at_most) else {
             unknown += 1;
             continue;
@@ -232,19 +233,19 @@ fn aim_table(record: &Record) -> String {
         }
     }
     let unmeasured = if unknown == 0 { String::new() } else { format!(", {unknown} were not measured") };
-    let all = record.part("aims").count();
+    let all = record.part(GOALS).count();
     let rows = missed.into_iter().map(|[group, found, limit, unit]| {
         let per_command = if found.contains(": ") { " per command" } else { "" };
         vec![format!("{group}{per_command}"), found, limit, unit]
     });
-    format!("{met} of {all} aims are met{unmeasured}. Missed:\n\n")
-        + &table(&["what", "measured", "at most", "unit"], rows)
+    format!("{met} of {all} goals are met{unmeasured}. The missed ones:\n\n")
+        + &table(&["what", "measured", "goal: at most", "unit"], rows)
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn only_text_between_the_marks_is_replaced() {
+    fn only_the_text_between_the_marks_is_replaced() {
         use super::*;
         let text = "a\n<!-- measured: x -->\nold\n<!-- end -->\nb\n<!-- measured: y -->\n<!-- end -->\nc\n";
         let new = replaced(text, "x", "new\n").unwrap();
@@ -254,16 +255,19 @@ mod tests {
     }
 
     #[test]
-    fn missed_aims_of_a_kind_share_a_row() {
+    fn similar_missed_goals_are_in_one_row() {
         use super::*;
         let text = "part,what,per_command,kind,quantity,value,deviation,unit,at_most\n\
-                    aims,\"a / b: 1 GB, 1 per command, add\",,,,0.9,,time,0.8\n\
-                    aims,\"a / b: 1 GB, 1 per command, check\",,,,0.85,,time,0.8\n\
-                    aims,c,,,,1,,ms,1\naims,d,,,,,,ms,1\n";
-        let table = aim_table(&Record::parse(text).unwrap());
-        assert!(table.starts_with("1 of 4 aims are met, 1 were not measured. Missed:\n"), "{table}");
+                    goals,\"a / b: 1 GB, 1 per command, add\",,,,0.9,,time,0.8\n\
+                    goals,\"a / b: 1 GB, 1 per command, lookup\",,,,0.85,,time,0.8\n\
+                    goals,c,,,,1,,ms,1\ngoals,d,,,,,,ms,1\n";
+        let table = goal_table(&Record::parse(text).unwrap());
         assert!(
-            table.contains("| a / b: 1 GB, 1 per command | add: 0.90; check: 0.85 | 0.80 | time |"),
+            table.starts_with("1 of 4 goals are met, 1 were not measured. The missed ones:\n"),
+            "{table}"
+        );
+        assert!(
+            table.contains("| a / b: 1 GB, 1 per command | add: 0.90; lookup: 0.85 | 0.80 | time |"),
             "{table}"
         );
     }

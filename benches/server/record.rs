@@ -1,5 +1,4 @@
-//! The cells: every measured number, as docs/performance-cells.csv contains them. The page and its pictures are made
-//! only from them.
+//! The cells: each measured number is a row of docs/performance-cells.csv. The pages and the pictures are made from them.
 
 use super::failure::Failure;
 
@@ -20,9 +19,9 @@ pub(crate) struct Row {
     pub(crate) value: String,
     /// The median distance from the median.
     pub(crate) deviation: Option<f64>,
-    /// Unit of value, deviation and aim.
+    /// Unit of both and of the goal.
     pub(crate) unit: String,
-    /// The aim, if there is one.
+    /// The goal, if there is one.
     pub(crate) at_most: Option<f64>,
 }
 

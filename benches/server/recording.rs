@@ -1,14 +1,16 @@
 //! Makes cells of the results of a run.
 
 use super::cells::{Place, work_on};
+use super::goals;
 use super::plan::Plan;
 use super::record::{MACHINE, Record, Row};
 use super::results::Results;
 use super::sample::Samples;
-use super::targets;
 
 /// Part of the rows that say which other modules were measured, and their load arguments.
 pub(crate) const PEERS: &str = "peers";
+/// Part of the rows that compare measurements with their goals.
+pub(crate) const GOALS: &str = "goals";
 
 /// Returns all cells of a run.
 pub(crate) fn record(plan: &Plan, results: &Results) -> Record {
@@ -42,7 +44,7 @@ pub(crate) fn record(plan: &Plan, results: &Results) -> Record {
             unit: unit.to_owned(),
             ..row("substitutes", one.name, quantity)
         };
-        for (quantity, samples) in [("time to add", &one.add_ns), ("time to check", &one.check_ns)] {
+        for (quantity, samples) in [("time to add", &one.add_ns), ("time to look up", &one.check_ns)] {
             let deviation = Some(rounded(samples.deviation()));
             rows.push(Row { deviation, ..row(quantity, samples.median(), "ns") });
         }
@@ -67,22 +69,22 @@ pub(crate) fn record(plan: &Plan, results: &Results) -> Record {
             ..row("pure", &one.what, "time")
         });
     }
-    for target in targets::all(results) {
-        // A partial run does not change the cells that it does not measure.
-        if target.measured.is_some() || plan.is_whole {
+    for goal in goals::all(results) {
+        // A part of a run leaves alone what it does not measure.
+        if goal.measured.is_some() || plan.is_whole {
             rows.push(Row {
-                value: target.measured.map(digits).unwrap_or_default(),
-                unit: target.unit.to_owned(),
-                at_most: Some(rounded(target.limit)),
-                ..row("aims", &target.what, "")
+                value: goal.measured.map(digits).unwrap_or_default(),
+                unit: goal.unit.to_owned(),
+                at_most: Some(rounded(goal.limit)),
+                ..row(GOALS, &goal.what, "")
             });
         }
     }
     let mut record = Record::default();
     let mut parts: Vec<&str> = Vec::new();
     for row in &rows {
-        // Error rates are the same on every machine; the aims belong to the other parts.
-        if !parts.contains(&row.part.as_str()) && !["grown", "aims", PEERS].contains(&row.part.as_str()) {
+        // Error rates are the same everywhere; the goals are about the other parts.
+        if !parts.contains(&row.part.as_str()) && !["grown", GOALS, PEERS].contains(&row.part.as_str()) {
             parts.push(&row.part);
         }
     }
@@ -115,7 +117,7 @@ fn work(plan: &Plan, results: &Results, rows: &mut Vec<Row>) {
                     value: digits(samples.median() * scale),
                     deviation: Some(rounded(samples.deviation() * scale)),
                     unit: unit.to_owned(),
-                    ..row(size.name, &work.name(), quantity)
+                    ..row(size.name, work.name(), quantity)
                 };
                 rows.push(row("time", &cell.item_ns, 1.0, "ns"));
                 rows.push(row("throughput", &cell.items_per_second, 1e-6, "M/s"));

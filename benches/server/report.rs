@@ -2,23 +2,30 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use super::failure::Failure;
 use super::page;
+use super::pictures;
 use super::plan::Plan;
 use super::process::Server;
 use super::record::Record;
 use super::recording;
 use super::results::Results;
+use super::versus;
 
 /// File of the cells of the last whole run, next to the page.
 pub(crate) const CELLS: &str = "performance-cells.csv";
-/// File of the cells that this program does not measure, with their origin.
+/// Cells that other programs measured.
 const ELSEWHERE: &str = "performance-elsewhere.csv";
-/// The page, which is its own template.
+/// Runs that measured other modules too.
+const PEERS: &str = "performance-peers.csv";
+/// The page about performance, which is its own template.
 const PAGE: &str = "performance.md";
+/// The decision that lists missed goals, which is its own template too.
+const GOALS: &str = "decisions/0010-missed-performance-goals.md";
 
-/// Returns processor, memory, kernel and server in one line.
+/// Returns the server, processor, memory, kernel and date in a line.
 pub(crate) fn machine(server: &Server) -> Result<String, Failure> {
     let cpu = fs::read_to_string("/proc/cpuinfo")?;
     let model = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("unknown");
@@ -34,11 +41,15 @@ pub(crate) fn machine(server: &Server) -> Result<String, Failure> {
         Ok(version) => format!("Valkey {version}"),
         Err(_) => format!("Redis {}", info.field("redis_version")?),
     };
-    let memory_gb = kib >> 20;
+    let memory_gib = kib >> 20;
+    let kernel = kernel.trim().split('-').next().unwrap_or_default();
+    // The chosen one is in brackets.
+    let huge_pages = huge_pages.split(['[', ']']).nth(1).unwrap_or("unknown");
+    let date = Command::new("date").args(["--utc", "+%F"]).output()?.stdout;
     Ok(format!(
-        "{version}; {processors} processors {model}; {memory_gb} GiB; Linux {}; transparent huge pages {}",
-        kernel.trim(),
-        huge_pages.trim()
+        "{version}; {processors} processors {model}; {memory_gib} GiB; Linux {kernel}; \
+         transparent huge pages: {huge_pages}; {}",
+        String::from_utf8(date)?.trim()
     ))
 }
 
@@ -61,19 +72,25 @@ pub(crate) fn render_again(documents: &Path) -> Result<(), Failure> {
 }
 
 fn render(record: &Record, documents: &Path, output: &Path) -> Result<(), Failure> {
-    fs::create_dir_all(output.join("charts"))?;
+    for folder in ["charts", "decisions"] {
+        fs::create_dir_all(output.join(folder))?;
+    }
     for (name, text) in rendered(record, documents)? {
         fs::write(output.join(name), text)?;
     }
     Ok(())
 }
 
-/// Returns names and texts of the page and the pictures.
+/// Returns the names and texts of the pages and the pictures.
 fn rendered(record: &Record, documents: &Path) -> Result<Vec<(String, String)>, Failure> {
-    let elsewhere = Record::parse(&fs::read_to_string(documents.join(ELSEWHERE))?)?;
-    let page = page::written(&fs::read_to_string(documents.join(PAGE))?, record, &elsewhere)?;
-    let mut files = vec![(PAGE.to_owned(), page)];
-    for (name, svg) in super::pictures::all(record, &elsewhere)? {
+    let read = |name: &str| fs::read_to_string(documents.join(name));
+    let elsewhere = Record::parse(&read(ELSEWHERE)?)?;
+    let runs = versus::runs(record, &read(PEERS)?)?;
+    let mut files = vec![
+        (PAGE.to_owned(), page::performance(&read(PAGE)?, record, &elsewhere, &runs)?),
+        (GOALS.to_owned(), page::goals(&read(GOALS)?, record)?),
+    ];
+    for (name, svg) in pictures::all(record, &elsewhere, &runs)? {
         files.push((format!("charts/{name}"), svg));
     }
     Ok(files)
@@ -82,24 +99,32 @@ fn rendered(record: &Record, documents: &Path) -> Result<Vec<(String, String)>, 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn page_and_pictures_match_the_cells() {
+    fn pages_and_pictures_agree_with_the_cells() {
         use super::*;
         let documents = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
         let record = Record::parse(&fs::read_to_string(documents.join(CELLS)).unwrap()).unwrap();
         let files = rendered(&record, &documents).unwrap();
-        let [(_, page), pictures @ ..] = &files[..] else { panic!("no page") };
+        let [(_, page), _, pictures @ ..] = &files[..] else { panic!("no pages") };
         for (name, text) in &files {
             let committed = fs::read_to_string(documents.join(name)).unwrap_or_default();
-            assert!(committed == *text, "docs/{name} is another one than its cells make: `make charts`");
+            assert!(committed == *text, "docs/{name} does not agree with the cells: run `make charts`");
         }
-        let mut there: Vec<String> = fs::read_dir(documents.join("charts"))
+        let mut present: Vec<String> = fs::read_dir(documents.join("charts"))
             .unwrap()
             .map(|entry| format!("charts/{}", entry.unwrap().file_name().to_string_lossy()))
             .collect();
-        there.sort();
+        present.sort();
         let mut made: Vec<String> = pictures.iter().map(|(name, _)| name.clone()).collect();
         made.sort();
-        assert_eq!(there, made, "pictures that nothing makes");
-        assert!(made.iter().all(|name| page.contains(&format!("({name})"))), "a picture that the page lacks");
+        assert_eq!(present, made, "pictures that nothing makes");
+        for (name, svg) in pictures {
+            let (before, _) = page.split_once(&format!("]({name})")).expect("a picture that the page lacks");
+            let (_, alternative) = before.rsplit_once("![").unwrap();
+            let words: Vec<&str> = svg.split_whitespace().collect();
+            let numbers = alternative.split([' ', ',', '\n']).filter(|word| word.parse::<f64>().is_ok());
+            for number in numbers {
+                assert!(words.contains(&number), "{name} has no {number}: {alternative}");
+            }
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Figures in the documentation are those of the benchmark cells, or of the sizing.
 
+use std::collections::BTreeMap;
 use std::fs;
 
 use everbloom::{BloomFilter, Options};
@@ -9,35 +10,76 @@ fn page(name: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the smallest and largest ratio of RedisBloom's time to everbloom's, over the workloads on filters of these
-/// sizes.
-fn compared(sizes: &[&str], per_command: u32) -> String {
-    let cells =
-        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/performance-elsewhere.csv")).unwrap();
-    let times = |kind: &str| -> Vec<f64> {
-        let end = format!("\",{per_command},{kind},time,");
-        let rows = cells.lines().filter(|row| sizes.iter().any(|size| row.starts_with(&format!("{size},"))));
-        let values = rows.filter_map(|row| row.split_once(&end)?.1.split(',').next());
-        values.map(|value| value.parse().unwrap()).collect()
+/// Returns the least and the most of a peer's time as a multiple of everbloom's in the same run, over all work on filters
+/// of these sizes.
+fn compared(peer: &str, sizes: &[&str], per_command: u32) -> String {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/performance-peers.csv");
+    let rows: Vec<BTreeMap<String, String>> =
+        csv::Reader::from_path(path).unwrap().deserialize().map(Result::unwrap).collect();
+    let is_of = |row: &BTreeMap<String, String>| {
+        row["quantity"] == "time"
+            && row["items_per_command"] == per_command.to_string()
+            && sizes.contains(&row["filter"].as_str())
     };
-    let (ours, theirs) = (times("everbloom"), times("RedisBloom 8.10"));
-    assert!(ours.len() >= 4 && ours.len() == theirs.len(), "{sizes:?} {per_command}: {ours:?} {theirs:?}");
-    let ratios = ours.iter().zip(&theirs).map(|(ours, theirs)| theirs / ours);
-    let (least, most) =
-        ratios.fold((f64::MAX, 0.0), |(least, most): (f64, f64), ratio| (least.min(ratio), most.max(ratio)));
-    format!("{least:.1} to {most:.1} times")
+    let time = |row: &BTreeMap<String, String>| row["value"].parse::<f64>().unwrap();
+    let mut ratios = Vec::new();
+    for theirs in rows.iter().filter(|row| row["module"] == peer && is_of(row)) {
+        let place = ["run", "filter", "work"];
+        let is_same = |row: &&BTreeMap<String, String>| place.iter().all(|name| row[*name] == theirs[*name]);
+        let ours =
+            rows.iter().filter(is_same).find(|row| row["module"].starts_with("everbloom") && is_of(row));
+        ratios.push(time(theirs) / time(ours.unwrap()));
+    }
+    assert_eq!(ratios.len(), 4 * sizes.len(), "{peer} {sizes:?} {per_command}");
+    ratios.sort_by(f64::total_cmp);
+    format!("{:.1} to {:.1} times", ratios[0], ratios[ratios.len() - 1])
 }
 
 #[test]
-fn times_compared_with_redisbloom_are_those_of_the_cells() {
-    let (small, large) = (compared(&["1 MB"], 100), compared(&["1 GB"], 100));
-    let single = compared(&["1 MB", "1 GB"], 1);
-    let readme = format!("On a filter of 1 GB and in batches of 100, RedisBloom 8.10 takes {large} as long");
-    assert!(page("README.md").contains(&readme), "{readme}");
-    let row = format!(
-        "takes {small} as long per item in batches of 100 on 1 MB, {large} on 1 GB, and {single} in single commands"
+fn the_times_beside_other_modules_are_those_of_their_runs() {
+    let peers = ["RedisBloom 8.10", "valkey-bloom 1.0.1"];
+    let large = peers.map(|peer| compared(peer, &["1 GB"], 100));
+    let [small, single] = [(&["1 MB"][..], 100), (&["1 MB", "1 GB"], 1)].map(|(sizes, per_command)| {
+        peers.map(|peer| compared(peer, sizes, per_command).replace(" times", ""))
+    });
+    let readme = format!(
+        "On a filter of 1 GB and in batches of 100, RedisBloom 8.10 takes {} as long per item and valkey-bloom 1.0.1 {}",
+        large[0], large[1]
     );
-    assert!(page("docs/performance.md").contains(&row), "{row}");
+    assert!(page("README.md").contains(&readme), "{readme}");
+    let answer = format!(
+        "In batches of 100, RedisBloom 8.10 takes {} times as long per item on a filter of 1 MB and {} on 1 GB; \
+         valkey-bloom 1.0.1 takes {} and {}. In single commands they take {} and {} times as long.",
+        small[0], large[0], small[1], large[1], single[0], single[1]
+    );
+    assert!(page("docs/performance.md").contains(&answer), "{answer}");
+}
+
+#[test]
+fn the_memory_in_the_results_is_that_of_the_tables() {
+    let performance = page("docs/performance.md");
+    let sizing = page("docs/sizing.md");
+    let readme = page("README.md");
+    let (_, row) = readme.split_once("not reserved, 1.6 million items, 1 % | [").unwrap();
+    let numbers: Vec<f64> = row.split([' ', ']']).filter_map(|word| word.parse().ok()).take(3).collect();
+    let [everbloom, redisbloom, valkeybloom] = numbers[..] else { panic!("{numbers:?}") };
+    assert!(sizing.contains(&format!(" {everbloom} |")) && sizing.contains(&format!(" {redisbloom} |")));
+    for theirs in [redisbloom, valkeybloom] {
+        assert!((0.30..0.37).contains(&(1.0 - everbloom / theirs)), "{theirs}");
+    }
+    assert!(performance.contains("takes about a third less than theirs** at 1.6 million items"));
+    let cells = include_str!("../../docs/performance-elsewhere.csv");
+    let bytes = |kind: &str| {
+        let row = cells.lines().find(|row| row.contains(kind) && row.contains(",memory,")).unwrap();
+        row.split(',').nth(5).unwrap().parse::<f64>().unwrap() / 8.0
+    };
+    let result = format!(
+        "One sliding-window filter keeps the items of a week in {:.1} bytes each.** A filter for each day takes as \
+         much and needs eight lookups. A sorted set takes {:.0} bytes.",
+        bytes("at 1 %,,one sliding-window filter"),
+        bytes("sorted set by time")
+    );
+    assert!(performance.contains(&result), "{result}");
 }
 
 #[test]

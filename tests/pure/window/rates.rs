@@ -281,7 +281,7 @@ fn the_figures_in_the_documentation_are_those_of_the_cells() {
     assert_eq!(rows.len(), 6);
     for row in rows {
         let what = if row[2] == "exact" { row[2].to_owned() } else { format!("at {}", row[2]) };
-        let (bits, time) = (cell(&what, row[1], "memory"), cell(&what, row[1], "time per check"));
+        let (bits, time) = (cell(&what, row[1], "memory"), cell(&what, row[1], "time per lookup"));
         assert_eq!(row[3], format!("{:.1}", bits / 8.0), "{row:?}");
         assert!(row[4].starts_with(&format!("{:.2} us", time / 1000.0)), "{row:?}, {time}");
     }

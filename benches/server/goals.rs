@@ -1,50 +1,49 @@
-//! The aims, and the measured values that are compared with them.
+//! Goals and measurements: what time, memory and instructions may be at most.
 
 use std::fmt::Write as _;
 
 use super::cells::{Place, Work};
 use super::results::Results;
 
-/// Name of the baseline: our module with filters of RedisBloom's kind, `%` for every probe, no prefetching and no
-/// large pages.
+/// The baseline: this module with filters in RedisBloom's format, a division per probe, no prefetch, small pages.
 pub(crate) const BASELINE: &str = "baseline";
-/// The baseline in large pages.
+/// The baseline with large pages.
 pub(crate) const BASELINE_LARGE_PAGES: &str = "baseline, large pages";
-/// Our own filters without large pages.
+/// everbloom's filters with small pages.
 pub(crate) const SMALL_PAGES: &str = "everbloom, small pages";
 /// Commands that only reply.
 pub(crate) const EMPTY: &str = "empty command";
-/// Commands that hash every item and reply, as every filter of ours must.
+/// Commands that only hash every item and reply.
 pub(crate) const HASH: &str = "hash and reply";
 
-/// One aim.
-pub(crate) struct Target {
+/// One goal.
+pub(crate) struct Goal {
     /// What is measured.
     pub(crate) what: String,
-    /// The measured value; nothing if it could not be measured.
+    /// The measured value, if there is one.
     pub(crate) measured: Option<f64>,
-    /// The limit of the value.
+    /// The most that meets the goal.
     pub(crate) limit: f64,
     /// Unit of value and limit.
     pub(crate) unit: &'static str,
 }
 
-impl Target {
-    /// Returns the result as a word.
+impl Goal {
+    /// Returns the result in words.
     pub(crate) fn verdict(&self) -> &'static str {
         match self.measured {
             None => "not measured",
             Some(value) if value <= self.limit => "met",
-            Some(_) => "**missed**",
+            Some(_) => "missed",
         }
     }
 }
 
-/// Returns all aims for time, memory and instructions.
-pub(crate) fn all(results: &Results) -> Vec<Target> {
+/// Returns all goals.
+pub(crate) fn all(results: &Results) -> Vec<Goal> {
     let check = |hits_percent| Work::Check { hits_percent };
     let checks = [check(0), check(50), check(100)];
-    let mut targets = Vec::new();
+    let mut goals = Vec::new();
     let mut compare = |[series, base]: [&str; 2], size: &'static str, per_command, works: &[Work], limit| {
         for work in works {
             let place = |series: &str| Place { size, work: *work, per_command, series: series.to_owned() };
@@ -54,10 +53,10 @@ pub(crate) fn all(results: &Results) -> Vec<Target> {
                 _ => None,
             };
             let what = format!("{series} / {base}: {size}, {per_command} per command, {}", work.name());
-            targets.push(Target { what, measured, limit, unit: "time" });
+            goals.push(Goal { what, measured, limit, unit: "time" });
         }
     };
-    // Compared with RedisBloom's method as it is, then with the same page size on both sides, small and large.
+    // Against RedisBloom's way as it is; then with the same pages on both sides, small ones and large ones.
     for pair in [["everbloom", BASELINE], [SMALL_PAGES, BASELINE], ["everbloom", BASELINE_LARGE_PAGES]] {
         compare(pair, "1 GB", 100, &[Work::Add], 1.0 / 4.0);
         compare(pair, "1 GB", 100, &checks, 1.0 / 3.0);
@@ -65,7 +64,7 @@ pub(crate) fn all(results: &Results) -> Vec<Target> {
         compare(pair, "1 GB", 1, &Work::ALL, 0.8);
     }
     compare(["everbloom", BASELINE], "1 MB", 100, &Work::ALL, 0.45);
-    // The same comparison without a filter.
+    // The same without a filter.
     compare([HASH, BASELINE], "1 MB", 100, &Work::ALL, 0.45);
     compare(["everbloom", BASELINE], "1 MB", 1, &Work::ALL, 1.0);
     for base in [BASELINE, BASELINE_LARGE_PAGES] {
@@ -78,14 +77,14 @@ pub(crate) fn all(results: &Results) -> Vec<Target> {
         let classic_bits = -full.error_rate.log2() / std::f64::consts::LN_2;
         let measured = Some(full.item_bits / classic_bits);
         let what = format!("everbloom, bits per item at {}", full.error_rate);
-        // The aim is 1 % more at an error rate of 1 %, and 1.2 % more at smaller ones.
+        // 1 % at an error rate of 1 %, 1.2 % at smaller ones.
         let limit = if full.error_rate == 0.01 { 1.01 } else { 1.012 };
-        targets.push(Target { what, measured, limit, unit: "of the classic formula" });
+        goals.push(Goal { what, measured, limit, unit: "of the classic formula" });
         let what = format!("everbloom, error rate when full at {}", full.error_rate);
         let measured = Some(full.measured_rate / full.error_rate);
         // Three standard deviations of the number of false positives.
         let limit = 1.0 + 3.0 / (full.probes as f64 * full.error_rate).sqrt();
-        targets.push(Target { what, measured, limit, unit: "of the asked rate" });
+        goals.push(Goal { what, measured, limit, unit: "of the reserved rate" });
     }
     for one in results.instructions.iter().flatten() {
         let empty = results.instructions.iter().flatten().find(|other| Some(other.name) == one.empty);
@@ -96,45 +95,37 @@ pub(crate) fn all(results: &Results) -> Vec<Target> {
             ];
             for (way, share) in ways {
                 let what = format!("instructions of {}, {way}", one.name);
-                targets.push(Target {
-                    what,
-                    measured: Some(share),
-                    limit: 1.25,
-                    unit: "of an empty command's",
-                });
+                goals.push(Goal { what, measured: Some(share), limit: 1.25, unit: "of an empty command's" });
             }
         }
     }
     if let Some(lua) = results.substitutes.first() {
-        let works = [(Work::Add, &lua.add_ns, "add"), (check(50), &lua.check_ns, "check")];
+        let works = [(Work::Add, &lua.add_ns, "add"), (check(50), &lua.check_ns, "look up")];
         for (work, lua, verb) in works {
             let place = Place { size: "1 MB", work, per_command: 1, series: "everbloom".to_owned() };
             let measured = results.cells.get(&place).map(|cell| cell.item_ns.median() / lua.median());
             let what = format!("one BF command to {verb} an item, against go-zero's script");
-            targets.push(Target { what, measured, limit: 1.0 / 15.0, unit: "of its time" });
+            goals.push(Goal { what, measured, limit: 1.0 / 15.0, unit: "of its time" });
         }
     }
     for fact in results.facts.iter().chain(&results.merge) {
         if let Some((measured, limit, unit)) = fact.limit {
             let what = fact.what.to_owned();
-            targets.push(Target { what, measured: Some(measured), limit, unit });
+            goals.push(Goal { what, measured: Some(measured), limit, unit });
         }
     }
-    targets
+    goals
 }
 
-/// Returns one line per aim.
+/// Returns one line per goal.
 pub(crate) fn text(results: &Results) -> String {
     let mut text = String::new();
-    for target in all(results) {
-        let verdict = target.verdict().trim_matches('*');
-        let measured = target.measured.map_or("-".to_owned(), |value| format!("{value:.3}"));
+    for goal in all(results) {
+        let verdict = goal.verdict();
+        let measured = goal.measured.map_or("-".to_owned(), |value| format!("{value:.3}"));
         // Writing to a string cannot fail.
-        let _ = writeln!(
-            text,
-            "{verdict:12} {measured:>8} <= {:.3} {}: {}",
-            target.limit, target.unit, target.what
-        );
+        let _ =
+            writeln!(text, "{verdict:12} {measured:>8} <= {:.3} {}: {}", goal.limit, goal.unit, goal.what);
     }
     text
 }
