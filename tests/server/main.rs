@@ -28,6 +28,7 @@ mod errors;
 mod events;
 mod examples;
 mod expiry;
+mod exporter;
 #[cfg(target_os = "linux")]
 mod fake_host;
 mod foreign;
@@ -92,6 +93,7 @@ const SUBJECTS: &[(&str, &[Test])] = &[
     ("info", info::TESTS),
     ("statistics", statistics::TESTS),
     ("monitoring", monitoring::TESTS),
+    ("exporter", exporter::TESTS),
     ("dump", dump::TESTS),
     ("partitions", partitions::TESTS),
     ("journeys", journeys::TESTS),

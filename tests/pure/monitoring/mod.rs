@@ -13,15 +13,20 @@ const ALERTS: &str = include_str!("../../../docs/prometheus-alerts.yaml");
 /// The metrics that redis_exporter derives from commands, without the script.
 const OF_COMMANDS: [&str; 2] = ["redis_commands_duration_seconds_total", "redis_commands_total"];
 
-/// Checks every name in a query against the page. Returns its fields of INFO.
+/// Checks every name in a query against the page. Returns the fields of INFO in it, and the names of single filters.
 fn checked(query: &str) -> BTreeSet<String> {
     let documented = names::fields();
-    let mut fields = BTreeSet::new();
+    let (mut fields, mut filters) = (BTreeSet::new(), BTreeSet::new());
     for part in query.split("redis_script_values{").skip(1) {
         let (matcher, value) = part.split_once('"').unwrap();
         let (value, _) = value.split_once('"').unwrap();
         match matcher {
             "key=" => drop(fields.insert(value.to_owned())),
+            "key=~" if value.starts_with(names::OF_FILTERS) => {
+                let name = value.strip_suffix(":.+").unwrap();
+                assert!(names::of_filters().contains(name), "{name} is not documented: {query}");
+                filters.insert(name.to_owned());
+            }
             "key=~" => {
                 let (before, rest) = value.split_once('(').unwrap();
                 let (choices, after) = rest.split_once(')').unwrap();
@@ -37,6 +42,7 @@ fn checked(query: &str) -> BTreeSet<String> {
         assert!(documented.contains(field), "{field} is not documented: {query}");
     }
     let is_of_commands = OF_COMMANDS.iter().any(|name| query.contains(&format!("{name}{{cmd=~")));
+    fields.append(&mut filters);
     assert!(!fields.is_empty() || is_of_commands, "{query}");
     let opened = |open: char, close: char| query.matches(open).count() == query.matches(close).count();
     assert!(opened('(', ')') && opened('{', '}') && opened('[', ']'), "{query}");
@@ -66,7 +72,16 @@ fn the_dashboard_shows_names_that_are_documented() {
     }
     let ids: BTreeSet<u64> = panels.iter().map(|panel| panel["id"].as_u64().unwrap()).collect();
     assert_eq!(ids.len(), panels.len(), "panels have numbers of their own");
-    for field in ["bf_growths", "bf_load_errors", "bf_adds_refused", "bf_checks_missed", "bf_union_bytes"] {
+    for field in [
+        "bf_filter_layers",
+        "bf_filter_capacity_used",
+        "bf_filter_error_rate_ratio",
+        "bf_growths",
+        "bf_load_errors",
+        "bf_adds_refused",
+        "bf_checks_missed",
+        "bf_union_bytes",
+    ] {
         assert!(fields.contains(field), "{field}");
     }
 }
@@ -81,13 +96,16 @@ fn the_alerts_are_rules_of_prometheus_on_names_that_are_documented() {
         for rule in group["rules"].as_vec().unwrap() {
             let name = rule["alert"].as_str().unwrap();
             assert!(alerts.insert(name), "{name} twice");
-            assert!(
-                names::PAGE.contains(&format!("| {name} |")),
-                "docs/monitoring.md does not explain {name}"
-            );
+            let severity = rule["labels"]["severity"].as_str().unwrap();
+            assert!(["critical", "warning", "info"].contains(&severity), "{name}: {severity}");
+            let row = format!("| {name} | {severity} |");
+            assert!(names::PAGE.contains(&row), "docs/monitoring.md lacks {row}");
             let keys: Vec<_> =
                 rule.as_hash().unwrap().keys().map(|key| key.as_str().unwrap_or_default()).collect();
-            assert!(keys.iter().all(|key| ["alert", "expr", "for", "annotations"].contains(key)), "{keys:?}");
+            assert!(
+                keys.iter().all(|key| ["alert", "expr", "for", "labels", "annotations"].contains(key)),
+                "{keys:?}"
+            );
             assert!(!checked(rule["expr"].as_str().unwrap()).is_empty(), "{name}");
             assert!(rule["annotations"]["summary"].as_str().is_some_and(|text| text.len() > 20), "{name}");
         }

@@ -16,9 +16,20 @@ pub(crate) fn kinds() -> BTreeSet<&'static str> {
     quoted().filter_map(|word| word.strip_suffix("_...")).collect()
 }
 
+/// How names begin that the script for the exporter adds for single filters.
+pub(crate) const OF_FILTERS: &str = "bf_filter_";
+
+/// Returns the names that the script adds, without keys.
+pub(crate) fn of_filters() -> BTreeSet<&'static str> {
+    let names = quoted().filter(|word| word.starts_with(OF_FILTERS));
+    names.map(|word| word.split(':').next().unwrap_or(word)).collect()
+}
+
 /// Returns every field of INFO that the page names.
 pub(crate) fn fields() -> BTreeSet<String> {
-    let whole = quoted().filter(|word| word.starts_with("bf_") && !word.ends_with('.'));
+    let is_field =
+        |word: &&str| word.starts_with("bf_") && !word.starts_with(OF_FILTERS) && !word.ends_with('.');
+    let whole = quoted().filter(is_field);
     let of_kinds = kinds().into_iter().flat_map(|kind| {
         quoted().filter(|word| word.starts_with('_')).map(move |field| format!("{kind}{field}"))
     });
