@@ -48,13 +48,16 @@ pub(crate) fn measure(
     let filter_bytes = server.client()?.number(&format!("MEMORY USAGE {key}"))?;
     progress.step("large filter: BGSAVE");
     let saved = background(&server, "BGSAVE", "rdb_bgsave_in_progress", filter_bytes)?;
-    facts.push(fact("BGSAVE", format!("{:.2} s", saved.seconds)));
+    facts.push(fact("BGSAVE", format!("{} s", two_digits(saved.seconds))));
     facts.push(saved.peak("BGSAVE: peak memory of server and child"));
     progress.step("large filter: BGREWRITEAOF");
     let mut client = server.client()?;
     client.say("CONFIG SET aof-use-rdb-preamble no")?;
     let rewritten = background(&server, "BGREWRITEAOF", "aof_rewrite_in_progress", filter_bytes)?;
-    facts.push(fact("AOF rewrite without a snapshot as preamble", format!("{:.2} s", rewritten.seconds)));
+    facts.push(fact(
+        "AOF rewrite without a snapshot as preamble",
+        format!("{} s", two_digits(rewritten.seconds)),
+    ));
     facts.push(rewritten.peak("AOF rewrite: peak memory of server and child"));
     progress.step("large filter: COPY, UNLINK");
     reset_peak(server.process())?;
@@ -65,13 +68,16 @@ pub(crate) fn measure(
     }
     let fastest_ms = copy_ms.iter().copied().fold(f64::INFINITY, f64::min);
     let slowest_ms = copy_ms.iter().copied().fold(0.0, f64::max);
-    facts.push(fact("COPY, main thread", format!("{fastest_ms:.0} to {slowest_ms:.0} ms")));
+    facts.push(fact(
+        "COPY, main thread",
+        format!("{} to {} ms", two_digits(fastest_ms), two_digits(slowest_ms)),
+    ));
     let peak = memory_bytes(server.process(), "VmHWM").ok_or("no VmHWM")?;
     facts.push(fact("COPY: peak memory of the server", ratio(peak, 2 * filter_bytes)));
     let unlink_ms = main_thread_ms(&mut client, "unlink", "UNLINK copy")?;
     facts.push(Fact {
         what: "UNLINK, main thread",
-        value: format!("{unlink_ms:.3} ms"),
+        value: format!("{} ms", two_digits(unlink_ms)),
         limit: Some((unlink_ms, 1.0, "ms")),
     });
     progress.step("large filter: load");
@@ -84,7 +90,7 @@ pub(crate) fn measure(
     let peak = memory_bytes(server.process(), "VmHWM").ok_or("no VmHWM")?;
     facts.push(fact(
         "load of the snapshot, from start to first reply",
-        format!("{:.2} s", server.start_time.as_secs_f64()),
+        format!("{} s", two_digits(server.start_time.as_secs_f64())),
     ));
     let share = peak as f64 / filter_bytes as f64;
     facts.push(Fact {
@@ -125,10 +131,10 @@ fn reserve_and_add(server: &Server, size: &Size, plan: &Plan, facts: &mut Vec<Fa
             client.say(&format!("UNLINK reserve:{attempt}"))?;
         }
     }
-    let value = format!("{reserve_ms:.3} to {worst_ms:.3} ms");
+    let value = format!("{} to {} ms", two_digits(reserve_ms), two_digits(worst_ms));
     facts.push(Fact { what: "BF.RESERVE, main thread", value, limit: Some((worst_ms, 1.0, "ms")) });
     let grown = mib(resident().saturating_sub(before));
-    facts.push(fact("BF.RESERVE: memory taken", format!("{grown:.1} MiB")));
+    facts.push(fact("BF.RESERVE: memory taken", format!("{} MiB", two_digits(grown))));
     client.call(&["CONFIG", "SET", "latency-tracking-info-percentiles", "50 99 99.9"])?;
     client.say("CONFIG RESETSTAT")?;
     let before = resident();
@@ -147,7 +153,7 @@ fn reserve_and_add(server: &Server, size: &Size, plan: &Plan, facts: &mut Vec<Fa
     facts.push(fact("first BF.ADDs of an empty filter", value));
     facts.push(fact(
         "first BF.ADDs: memory taken per item",
-        format!("{:.1} KiB", grown * 1024.0 / adds as f64),
+        format!("{} KiB", two_digits(grown * 1024.0 / adds as f64)),
     ));
     Ok(())
 }

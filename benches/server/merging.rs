@@ -8,8 +8,9 @@ use super::process::Launch;
 use super::progress::Progress;
 use super::sample::Samples;
 use super::series::{Scope, Series, Size};
+use super::text::two_digits;
 
-/// Bits of both filters that are to be merged in a second, in bytes.
+/// The goal: bytes of both filters that are merged per second.
 const GOAL_BYTES_PER_SECOND: f64 = 5e9;
 
 /// Merges two half-full filters in their own server.
@@ -36,14 +37,15 @@ pub(crate) fn measure(
     let bytes = 2.0 * size_bytes as f64;
     let gb_per_second = |milliseconds: f64| bytes / milliseconds / 1e6;
     let (median, [fastest, slowest]) = (milliseconds.median(), milliseconds.range());
-    let value = format!("{median:.0} ms, {fastest:.0} to {slowest:.0} ms");
+    let times = [median, fastest, slowest].map(two_digits);
+    let value = format!("{} ms, {} to {} ms", times[0], times[1], times[2]);
     let limit = Some((median, bytes / GOAL_BYTES_PER_SECOND * 1e3, "ms"));
-    let rates = [median, slowest, fastest].map(gb_per_second);
+    let rates = [median, slowest, fastest].map(gb_per_second).map(two_digits);
     Ok(vec![
         Fact { what: "BF.MERGE of two filters, main thread", value, limit },
         Fact {
             what: "BF.MERGE: bytes of both filters",
-            value: format!("{:.1} GB/s, {:.1} to {:.1} GB/s", rates[0], rates[1], rates[2]),
+            value: format!("{} GB/s, {} to {} GB/s", rates[0], rates[1], rates[2]),
             limit: None,
         },
     ])

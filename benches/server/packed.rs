@@ -13,6 +13,7 @@ use super::process::{Launch, Server};
 use super::progress::Progress;
 use super::sample::Samples;
 use super::series::{SMALL, Scope, Series, Size};
+use super::text::two_digits;
 
 /// Items per command.
 const BATCH: usize = 1000;
@@ -103,7 +104,7 @@ pub(crate) fn measure(
         let [other, _] = work.commands();
         let shown = sizes.iter().zip(samples).map(|(size, [rate, ratio])| {
             let (rate, ratio) = (rate.median(), ratio.median());
-            format!("{} {rate:.1} M items/s, {ratio:.2} times {other}", size.name)
+            format!("{}: {} M items/s, {} times {other}", size.name, two_digits(rate), two_digits(ratio))
         });
         Fact { what, value: shown.collect::<Vec<_>>().join("; "), limit: None }
     });

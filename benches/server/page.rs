@@ -1,6 +1,7 @@
 //! The tables of docs/performance.md and of the decision about missed goals. Each replaces what is between its marks.
 
 use super::RESERVED;
+use super::cells::{HALF_PRESENT, Work};
 use super::failure::Failure;
 use super::record::{MACHINE, Record, Row};
 use super::recording::GOALS;
@@ -145,8 +146,8 @@ fn substitute_table(record: &Record) -> String {
         rows.push(vec![
             name.to_owned(),
             per_command.to_string(),
-            of("add, new"),
-            of("lookup, half present"),
+            of(Work::Add.name()),
+            of(HALF_PRESENT.name()),
             bits.map_or("-".to_owned(), |bits| two_digits(bits / 8.0)),
             percent(full("error rate")),
         ]);

@@ -1,6 +1,7 @@
 //! Makes the pictures of docs/charts, with their file names.
 
 use super::bars::{Bar, BarChart, Group, bars};
+use super::cells::{HALF_PRESENT, Work};
 use super::failure::Failure;
 use super::grown;
 use super::lines::{Line, lines};
@@ -17,8 +18,8 @@ pub(crate) fn all(
     elsewhere: &Record,
     runs: &[Run],
 ) -> Result<Vec<(&'static str, String)>, Failure> {
-    let beside = |title, unit, work| {
-        let groups = versus::groups(runs, work);
+    let beside = |title, unit, work: Work| {
+        let groups = versus::groups(runs, work.name());
         bars(&BarChart { title, unit, groups, caption: versus::sources(runs) })
     };
     Ok(vec![
@@ -27,7 +28,7 @@ pub(crate) fn all(
             beside(
                 "Time to look up an item in a batch",
                 "multiple of everbloom's time; BF.MEXISTS with 100 items, half present; shorter is better",
-                "lookup, half present",
+                HALF_PRESENT,
             )?,
         ),
         (
@@ -35,7 +36,7 @@ pub(crate) fn all(
             beside(
                 "Time to add an item in a batch",
                 "multiple of everbloom's time; BF.MADD with 100 new items; shorter is better",
-                "add, new items",
+                Work::Add,
             )?,
         ),
         ("memory.svg", memory()?),
@@ -138,7 +139,7 @@ fn window(elsewhere: &Record) -> Result<String, Failure> {
 
 fn substitutes(record: &Record) -> Result<String, Failure> {
     let own = [("BF.EXISTS", 1), ("BF.MEXISTS", 100)].into_iter().filter_map(|(name, per_command)| {
-        let cell = record.cell("1 MB", "lookup, half present", Some(per_command), "everbloom", "time");
+        let cell = record.cell("1 MB", HALF_PRESENT.name(), Some(per_command), "everbloom", "time");
         let name = format!("everbloom: {name}{}", batch(per_command));
         Some(Bar { is_own: true, ..bar(&name, cell.and_then(Row::number))? })
     });

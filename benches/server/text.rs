@@ -17,6 +17,9 @@ pub(crate) fn two_digits(value: f64) -> String {
     if value.is_nan() {
         return "-".to_owned();
     }
+    if value == 0.0 {
+        return "0".to_owned();
+    }
     let exponent = format!("{value:.1e}");
     let rounded: f64 = exponent.parse().unwrap_or(value);
     let decimals = exponent.split_once("e-").and_then(|(_, zeros)| zeros.parse().ok()).unwrap_or(0) + 1;
@@ -81,7 +84,7 @@ mod tests {
         use super::*;
         assert_eq!([0.123, 9.96, 435.4, f64::NAN].map(number), ["0.12", "10.0", "435", "-"]);
         let two = [0.0, 0.000_097, 0.0123, 1.0, 9.96, 46.4, 119.2, 20_740.0, f64::NAN].map(two_digits);
-        assert_eq!(two, ["0.0", "0.000097", "0.012", "1.0", "10", "46", "120", "21 000", "-"]);
+        assert_eq!(two, ["0", "0.000097", "0.012", "1.0", "10", "46", "120", "21 000", "-"]);
         assert_eq!([100.0, 12_700.0, 1e8].map(grouped), ["100", "12 700", "100 000 000"]);
         assert_eq!([0.1 + 0.2, 50.0].map(mark), ["0.3", "50"]);
         assert_eq!(wrapped("one two three\nfour", 7), ["one two", "three", "four"]);
