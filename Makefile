@@ -41,6 +41,7 @@ tool: ## build the command-line tool, everbloom
 
 ##@ Develop
 test: ## run all tests
+	@scripts/setup $(NEEDS)
 	@scripts/test test-pure test-server test-tool
 
 test-pure: ## run the tests that need no server: filters, formats, commands
