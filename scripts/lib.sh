@@ -21,6 +21,8 @@ DIST_TARGETS=(x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu x86_64-unknown-
 # shellcheck disable=SC2034
 ZIG_VERSION=0.15.2
 # shellcheck disable=SC2034
+PANDOC_VERSION=1.17 # of pypandoc_binary, which brings pandoc 3.9
+# shellcheck disable=SC2034
 declare -A TOOL_VERSIONS=([cargo-deny]=0.20.2 [cargo-zigbuild]=0.24.1 [cargo-about]=0.9.3 [cargo-cyclonedx]=0.5.9
   [cargo-mutants]=27.1.0 [cargo-fuzz]=0.13.2)
 # shellcheck disable=SC2034

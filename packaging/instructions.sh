@@ -1,0 +1,71 @@
+# What the packages print when they are installed, upgraded and removed, for Debian's scripts and those of RPM.
+# scripts/dist replaces the words between @ and appends the lines that call the functions.
+
+# Prints the services of Redis and Valkey with their configuration files, those of installed servers if there are any.
+servers() {
+  found=
+  for server in redis valkey; do
+    for file in "/etc/$server/$server.conf" "/etc/$server.conf"; do
+      [ ! -f "$file" ] || { found=yes && echo "$server@SUFFIX@ $file"; }
+    done
+  done
+  [ -n "$found" ] || printf '%s\n' 'redis@SUFFIX@ /etc/redis/redis.conf' 'valkey@SUFFIX@ /etc/valkey/valkey.conf'
+}
+
+# Prints the lines of the servers' configuration that a server without the module refuses, with their files.
+lines_that_need_it() {
+  grep -sHniE '^[[:space:]]*((loadmodule|include)[[:space:]].*everbloom|bf[.-])' \
+    /etc/redis/*.conf /etc/redis.conf /etc/valkey/*.conf /etc/valkey.conf || true
+}
+
+# Prints how to restart each server that runs a file of the module that was replaced.
+outdated_servers() {
+  for process in /proc/[0-9]*; do
+    grep -qsE '/everbloom\.so[^/]*\(deleted\)$' "$process/maps" || continue
+    unit=$(sed -n 's|.*/\([^/]*\.service\)$|\1|p' "$process/cgroup" 2>/dev/null | head -n 1)
+    if [ -n "$unit" ]; then
+      echo "    sudo systemctl restart $unit"
+    else
+      echo "    process ${process#/proc/}: $(tr '\0' ' ' <"$process/cmdline")"
+    fi
+  done
+}
+
+installed() {
+  echo
+  echo "everbloom @VERSION@ is installed. No server loads it yet. To load it:"
+  servers | while read -r service file; do
+    echo
+    echo "    echo 'loadmodule @MODULE@' | sudo tee -a $file"
+    echo "    sudo systemctl restart $service"
+  done
+  echo
+  echo "Settings: /etc/everbloom/everbloom.conf. Commands: man 7 everbloom. Tool: man everbloom."
+  echo
+}
+
+upgraded() {
+  outdated=$(outdated_servers)
+  [ -n "$outdated" ] || return 0
+  echo
+  echo "Running servers keep the old release of everbloom until they restart. A restart loads @VERSION@:"
+  echo
+  echo "$outdated"
+  echo
+}
+
+removing() {
+  lines=$(lines_that_need_it)
+  [ -n "$lines" ] || return 0
+  {
+    echo
+    echo "WARNING: everbloom is removed, but a server's configuration still uses it. Without the module this server"
+    echo "does not start again. Remove these lines, or install everbloom again:"
+    echo
+    echo "$lines" | sed 's/^/    /'
+    echo
+    echo "If the server has filters, it does not start without the module either: delete or move them first"
+    echo "(@DOCUMENTS@/docs/operations.md, Removing)."
+    echo
+  } >&2
+}
