@@ -1,20 +1,23 @@
-# Debian's Valkey, or Redis, with everbloom loaded, as a user without rights. From the root of the repository, after
-# `make dist` (docs/getting-started.md):
-#   buildah build -f packaging/container/Containerfile --build-arg SERVER=valkey -t everbloom:valkey .
-ARG BASE=docker.io/library/debian:trixie-slim
-FROM ${BASE}
-# valkey or redis
-ARG SERVER=valkey
-# Set by the builder: amd64 or arm64.
-ARG TARGETARCH=amd64
-COPY dist/everbloom_*_${TARGETARCH}.deb /tmp/
-RUN apt-get update \
- && apt-get install -y --no-install-recommends ${SERVER}-server /tmp/everbloom_*_${TARGETARCH}.deb \
- && rm -rf /tmp/everbloom_* /var/lib/apt/lists/* /var/cache/apt/* \
- && mkdir /data && chown ${SERVER}: /data
+# Valkey, or another server, with everbloom loaded; Docker is all that it needs. From the root of the repository:
+#   docker build -t everbloom .
+# docs/getting-started.md has the variables of the image.
+
+# The image that the server comes from: one of Debian, with an unprivileged user of the number 999, such as redis:8.
+ARG SERVER=docker.io/valkey/valkey:8.1
+ARG RUST=docker.io/library/rust:1.95.0-bookworm
+
+FROM ${RUST} AS build
+WORKDIR /everbloom
+COPY . .
+RUN make build tool
+
+FROM ${SERVER}
+COPY --from=build /everbloom/target/release/libeverbloom.so /usr/lib/redis/modules/everbloom.so
+COPY --from=build /everbloom/target/release/everbloom /usr/local/bin/everbloom
 COPY packaging/container/entrypoint /usr/local/bin/everbloom-server
-USER ${SERVER}
+USER 999
 VOLUME /data
 WORKDIR /data
 EXPOSE 6379
 ENTRYPOINT ["everbloom-server"]
+CMD []
