@@ -9,7 +9,7 @@ ARG RUST=docker.io/library/rust:1.95.0-bookworm
 FROM ${RUST} AS build
 WORKDIR /everbloom
 COPY . .
-RUN make build tool
+RUN make build tool && strip target/release/libeverbloom.so target/release/everbloom
 
 FROM ${SERVER}
 COPY --from=build /everbloom/target/release/libeverbloom.so /usr/lib/redis/modules/everbloom.so

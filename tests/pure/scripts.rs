@@ -8,7 +8,11 @@ use std::process::{Command, Output};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Returns a directory of programs: some of the machine's, and shell scripts in place of others.
+fn read(path: &str) -> String {
+    fs::read_to_string(Path::new(ROOT).join(path)).unwrap()
+}
+
+/// A directory of programs: some of the machine's, and shell scripts in place of others.
 fn programs(real: &[&str], pretended: &[(&str, &str)]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for name in real {
@@ -169,8 +173,8 @@ fn the_image_runs_other_commands_too() {
 }
 
 #[test]
-fn workflows_use_existing_make_targets() {
-    let makefile = fs::read_to_string(Path::new(ROOT).join("Makefile")).unwrap();
+fn workflows_run_what_anyone_can_run() {
+    let makefile = read("Makefile");
     let targets: Vec<&str> = makefile
         .lines()
         .filter_map(|line| line.split_once(':'))
@@ -199,15 +203,90 @@ fn workflows_use_existing_make_targets() {
     assert!(steps >= 4, "{steps} steps found");
 }
 
+/// Returns the words after each instruction of that name in the Dockerfile.
+fn instructions<'a>(dockerfile: &'a str, name: &str) -> Vec<Vec<&'a str>> {
+    let lines = dockerfile.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    lines.map(|rest| rest.split_whitespace().collect()).collect()
+}
+
 #[test]
-fn explained_mutants_are_of_existing_functions() {
-    let page = fs::read_to_string(Path::new(ROOT).join("docs/reliability.md")).unwrap();
+fn the_dockerfile_builds_with_the_makefile_and_the_compiler_of_releases() {
+    let (dockerfile, makefile) = (read("Dockerfile"), read("Makefile"));
+    let runs = instructions(&dockerfile, "RUN");
+    assert_eq!(runs.len(), 1, "packages are installed by scripts/setup only: {runs:?}");
+    assert_eq!(runs[0][..3], ["make", "build", "tool"], "these targets call scripts/setup");
+    for target in ["build", "tool"] {
+        let rule = makefile.split(&format!("\n{target}: ##")).nth(1).unwrap();
+        assert!(rule.lines().nth(1).unwrap().contains("scripts/setup $(NEEDS)"), "{target}");
+    }
+    let image = dockerfile.split("ARG RUST=docker.io/library/").nth(1).unwrap().lines().next().unwrap();
+    for workflow in ["ci", "packages", "weekly"] {
+        let text = read(&format!(".github/workflows/{workflow}.yml"));
+        assert!(text.contains(&format!(" {image}\n")), "{workflow}.yml has another compiler than {image}");
+    }
+    let minor = |version: &str| version.split('.').nth(1).unwrap().parse::<u32>().unwrap();
+    let declared = read("Cargo.toml");
+    let declared = declared.split("rust-version = \"").nth(1).unwrap().split('"').next().unwrap();
+    assert!(minor(image) >= minor(declared), "{image} is older than {declared}");
+}
+
+#[test]
+fn the_dockerfile_puts_files_where_the_image_looks_for_them() {
+    let dockerfile = read("Dockerfile");
+    let copies = instructions(&dockerfile, "COPY");
+    let place_of = |file: &str| {
+        let copy = copies.iter().find(|words| words.iter().any(|word| word.ends_with(file)));
+        *copy.unwrap_or_else(|| panic!("{file} is not copied")).last().unwrap()
+    };
+    let makefile = read("Makefile");
+    for file in ["release/libeverbloom.so", "release/everbloom"] {
+        assert!(makefile.contains(&format!(":= $(CARGO_TARGET_DIR)/{file}\n")), "make builds no {file}");
+    }
+    let module = place_of("/target/release/libeverbloom.so");
+    assert!(entry(&[], &[]).contains(&format!("--loadmodule\n{module}\n")), "{module}");
+    assert!(place_of("/target/release/everbloom").starts_with("/usr/local/bin/"));
+    let program = place_of("packaging/container/entrypoint").rsplit('/').next().unwrap();
+    assert_eq!(instructions(&dockerfile, "ENTRYPOINT"), [[format!("[\"{program}\"]")]]);
+    for volume in ["VOLUME", "WORKDIR"] {
+        assert!(instructions(&dockerfile, volume).contains(&vec!["/data"]), "{volume}");
+    }
+    assert!(read("compose.yaml").contains("\n    build: .\n"));
+    let server = dockerfile.split("ARG SERVER=docker.io/").nth(1).unwrap().lines().next().unwrap();
+    assert!(read("docs/getting-started.md").contains(server), "the pages have another image than {server}");
+}
+
+#[test]
+fn packages_hold_every_file_that_a_page_links_to() {
+    let packages = read("scripts/packages.sh");
+    let documents = packages.split("\nDOCUMENTS=(").nth(1).unwrap().split(')').next().unwrap();
+    let root = fs::canonicalize(ROOT).unwrap();
+    let held: Vec<_> = documents.split_whitespace().map(|name| root.join(name)).collect();
+    let folders = held.iter().cloned().chain([root.join("docs/decisions")]);
+    let pages = folders.flat_map(|path| {
+        let below = path.read_dir().into_iter().flatten().map(|entry| entry.unwrap().path());
+        below.chain([path.clone()]).collect::<Vec<_>>()
+    });
+    let mut checked = 0;
+    for document in pages.filter(|path| path.extension().is_some_and(|name| name == "md")) {
+        let text = fs::read_to_string(&document).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()) {
+            let Ok(target) = fs::canonicalize(document.parent().unwrap().join(link)) else { continue };
+            assert!(held.iter().any(|path| target.starts_with(path)), "{}: {link}", document.display());
+            checked += 1;
+        }
+    }
+    assert!(checked > 100, "{checked} links found");
+}
+
+#[test]
+fn alterations_with_a_reason_are_of_functions_that_exist() {
+    let page = read("docs/reliability.md");
     let mut names = 0;
     for line in page.lines().filter(|line| line.starts_with("* `src/")) {
         let (name, reason) = line.trim_start_matches("* `").split_once("`: ").unwrap();
         assert!(reason.len() > 20, "{line}");
         let (file, alteration) = name.split_once(": ").unwrap();
-        let code = fs::read_to_string(Path::new(ROOT).join(file)).unwrap();
+        let code = read(file);
         let place = alteration.rsplit_once(" in ").map_or(alteration, |(_, place)| place);
         let function = place.split(" -> ").next().unwrap().rsplit([':', ' ']).next().unwrap();
         assert!(code.contains(&format!("fn {function}")), "no {function} in {file}");
