@@ -65,7 +65,7 @@ removing() {
     echo "$lines" | sed 's/^/    /'
     echo
     echo "If the server has filters, it does not start without the module either: delete or move them first"
-    echo "(@DOCUMENTS@/docs/operations.md, Removing)."
+    echo "(/usr/share/doc/everbloom/docs/operations.md, Removing)."
     echo
   } >&2
 }

@@ -56,7 +56,7 @@ place() {
 # Prints a script of a package, whose last line calls what it is for: script MODULE SUFFIX CALL
 script() {
   printf '#!/bin/sh\nset -e\n'
-  sed -e "s|@MODULE@|$1|" -e "s/@SUFFIX@/$2/" -e "s/@VERSION@/$version/" packaging/instructions.sh
+  sed -e "s|@MODULE@|$1|g" -e "s/@SUFFIX@/$2/g" -e "s/@VERSION@/$version/g" packaging/instructions.sh
   printf '\n%s\n' "$3"
 }
 

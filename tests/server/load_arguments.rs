@@ -8,6 +8,7 @@ pub(crate) const TESTS: &[Test] = tests![
     arguments_of_cuckoo_filters_are_ignored,
     a_bad_load_argument_refuses_only_the_module,
     a_second_module_of_that_name_is_refused_and_explained,
+    an_included_file_may_have_settings_but_not_the_loadmodule_line,
     options_can_be_given_to_module_loadex,
     a_bad_load_argument_stops_a_server_that_starts,
     a_bad_option_in_the_configuration_file_stops_a_server_that_starts,
@@ -78,6 +79,22 @@ fn a_second_module_of_that_name_is_refused_and_explained(site: &Site) {
     }
     let log = site.launch().with(format!("loadmodule {}", copy.display())).expect_dead_at_start();
     assert!(log.contains("a module named bf is loaded already"), "{log}");
+}
+
+fn an_included_file_may_have_settings_but_not_the_loadmodule_line(site: &Site) {
+    let launch = site.launch().without_module();
+    let included = launch.dir().join("everbloom.conf");
+    let include = format!("include {}", included.display());
+    std::fs::write(&included, format!("loadmodule {}\n", site.module.display())).unwrap();
+    let server = launch.with(&include).start();
+    assert_eq!(server.client().say("CONFIG REWRITE"), "+OK");
+    let own = std::fs::read_to_string(server.dir().join("server.conf")).unwrap();
+    assert!(own.contains("\nloadmodule "), "{own}");
+    // The server has both lines from then on.
+    let log = site.launch().with(&include).expect_dead_at_start();
+    assert!(log.contains("a module named bf is loaded already"), "{log}");
+    std::fs::write(&included, "bf.initial-size 77\n").unwrap();
+    assert_made(&mut site.launch().with(&include).start().client(), 77, 0.01, 2);
 }
 
 const BAD_ARGUMENTS: &[&[&str]] = &[
