@@ -39,7 +39,7 @@ place() {
   ln -s ../../redis/modules/everbloom.so "$root/$3/valkey/modules/everbloom.so"
   install -D -m 755 "$stage/everbloom" "$root/usr/bin/everbloom"
   # The settings begin with the first one: what is above is for those who write the line with the module themselves.
-  { cat packaging/everbloom.conf && sed -n '/^# bf\.error-rate:/,$p' redis.conf.example; } |
+  { cat packaging/everbloom.conf && sed -n '/^# bf\./,$p' redis.conf.example; } |
     sed "s|@MODULE@|$module|" >"$root/etc/everbloom/everbloom.conf"
   grep -q '^# bf.on-full refuse' "$root/etc/everbloom/everbloom.conf" || die "everbloom.conf lacks settings"
   for page in "$stage"/man/*; do
