@@ -31,27 +31,26 @@ outdated_servers() {
   done
 }
 
-installed() {
-  echo
-  echo "everbloom @VERSION@ is installed. No server loads it yet. To load it:"
-  servers | while read -r service file; do
-    echo
-    echo "    echo 'loadmodule @MODULE@' | sudo tee -a $file"
-    echo "    sudo systemctl restart $service"
-  done
-  echo
-  echo "Settings: /etc/everbloom/everbloom.conf. Commands: man 7 everbloom. Tool: man everbloom."
-  echo
-}
-
-upgraded() {
+configured() {
   outdated=$(outdated_servers)
-  [ -n "$outdated" ] || return 0
-  echo
-  echo "Running servers keep the old release of everbloom until they restart. A restart loads @VERSION@:"
-  echo
-  echo "$outdated"
-  echo
+  if [ -n "$outdated" ]; then
+    echo
+    echo "Running servers keep the old release of everbloom until they restart. A restart loads @VERSION@:"
+    echo
+    echo "$outdated"
+    echo
+  elif [ -z "$(lines_that_need_it)" ]; then
+    echo
+    echo "everbloom @VERSION@ is installed. No configuration in /etc loads it yet. To load it:"
+    servers | while read -r service file; do
+      echo
+      echo "    echo 'loadmodule @MODULE@' | sudo tee -a $file"
+      echo "    sudo systemctl restart $service"
+    done
+    echo
+    echo "Settings: /etc/everbloom/everbloom.conf. Commands: man 7 everbloom. Tool: man everbloom."
+    echo
+  fi
 }
 
 removing() {

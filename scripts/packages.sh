@@ -100,8 +100,7 @@ package_deb() {
     sed -e "s|@MODULE@|$module|" -e 's/^$/./' -e 's/^/ /' packaging/description
   } >"$root/DEBIAN/control"
   echo /etc/everbloom/everbloom.conf >"$root/DEBIAN/conffiles"
-  script "$module" -server "[ \"\$1\" != configure ] || if [ -n \"\$2\" ]; then upgraded; else installed; fi" \
-    >"$root/DEBIAN/postinst"
+  script "$module" -server "[ \"\$1\" != configure ] || configured" >"$root/DEBIAN/postinst"
   script "$module" -server "[ \"\$1\" != remove ] || removing" >"$root/DEBIAN/prerm"
   chmod 755 "$root/DEBIAN/postinst" "$root/DEBIAN/prerm"
   (cd "$root" && find usr -type f | sort | xargs md5sum >DEBIAN/md5sums)
@@ -118,7 +117,7 @@ package_rpm() {
   # The table at the top of the notices names each licence in brackets.
   licences=$(sed -nE 's/^[^(]*\(([A-Za-z0-9.-]+)\): [0-9]+$/\1/p' "$2/THIRD-PARTY-LICENSES.txt" | sort -u | paste -sd '|')
   sed "s|@MODULE@|$module|" packaging/description >"$work/stage/description"
-  script "$module" '' "if [ \"\$1\" -gt 1 ]; then upgraded; else installed; fi" >"$work/stage/post"
+  script "$module" '' configured >"$work/stage/post"
   script "$module" '' "[ \"\$1\" -gt 0 ] || removing" >"$work/stage/preun"
   sed -e "s/@VERSION@/$version/" -e "s/@SUMMARY@/$summary/" -e "s/@MAINTAINER@/$maintainer/" -e "s|@ROOT@|$root|" \
     -e "s/@LICENSES@/${licences//|/ AND }/" -e "/@DESCRIPTION@/{r $work/stage/description" -e 'd}' \
