@@ -3,8 +3,8 @@
 # docs/getting-started.md has the variables of the image.
 
 # The image that the server comes from: one of Debian, with an unprivileged user of the number 999, such as redis:8.
-ARG SERVER=docker.io/valkey/valkey:8.1
-ARG RUST=docker.io/library/rust:1.95.0-bookworm
+ARG SERVER=valkey/valkey:8.1
+ARG RUST=rust:1.95.0-bookworm
 
 FROM ${RUST} AS build
 WORKDIR /everbloom

@@ -16,7 +16,7 @@ NEEDS := build $(if $(filter run test test-server test-tool soak sanitize,$(MAKE
 export MODULE PORT SERVER SERVERS
 # The benchmarks read these.
 export PEERS QUICK ONLY
-# And those that make and try the packages.
+# The scripts that build and test packages read these.
 export TARGETS FILTER OFFICIAL
 bench: export NOOP := $(CARGO_TARGET_DIR)/release/examples/libnoop.so
 bench: export BASELINE := $(CARGO_TARGET_DIR)/release/libeverbloom-baseline.so
@@ -110,7 +110,7 @@ install: $(if $(wildcard $(MODULE)),,build) ## copy the module to MODULE_DIR
 install-tool: $(if $(wildcard $(TOOL)),,tool) ## copy the command-line tool to PREFIX/bin
 	install -D -m 755 $(TOOL) $(DESTDIR)$(PREFIX)/bin/everbloom
 
-dist: ## build the packages of a release into dist/: tarballs, .deb, .rpm, checksums
+dist: ## build the packages of a release in dist/: tarballs, .deb, .rpm, checksums
 	@scripts/dist
 
 reproducible: ## build the packages twice, in different directories, and compare them
@@ -122,7 +122,7 @@ test-dist: ## install and load the packages in clean systems, run the server tes
 test-clone: ## run the targets GOALS in a new clone with an empty environment
 	@scripts/test-clone $(or $(GOALS),dist TARGETS=x86_64-unknown-linux-gnu)
 
-container: ## build images of Valkey and Redis with the Dockerfile, and try them, as root
+container: ## build container images of Valkey and Redis with the Dockerfile and test them; needs root
 	@scripts/container $(IMAGES)
 
 release-notes: ## print the section of the changelog for TAG
@@ -131,16 +131,25 @@ release-notes: ## print the section of the changelog for TAG
 clean: ## remove everything that was built
 	cargo clean
 
-#: PORT=n        port of `make run` (default: 6379, or the next free one)
-#: SERVER=path   server of `make run` and `make bench` (default: redis-server, else valkey-server)
-#: SERVERS=a,b   more servers for `make test-server` and `make test-tool`, besides those on the PATH
-#: PEERS="n=path argument ... n=path ..."  other modules that `make bench` measures too, with their names and load arguments; QUICK=1: only try it, on small filters; ONLY=1-GB,unreserved,instructions,merge,grown,packed: only these filters, those that nobody reserved, the instructions, BF.MERGE, or the error rates of grown filters
-#: TARGETS="..."  of `make dist`: only these, as Rust calls them (default: four)
-#: PARTS="..."    of `make test-dist`: deb, rpm, aarch64, musl (default: all); FILTER=word: only the server tests with it in their name
-#: GOALS="..."   of `make test-clone`: targets and variables (default: dist TARGETS=x86_64-unknown-linux-gnu)
-#: IMAGES="..."  of `make container`: valkey, redis (default: both); OFFICIAL=1: from the official images instead of stand-ins made of the mirror
-#: T=name S=n     target of `make fuzz` (see fuzz/targets) and its time in seconds
-#: N=n SEED=s     alterations of `make mutants` (default: 200), and what they are drawn by (default: the time; it is printed)
-#: MINUTES=n      time of `make soak` in all (default: 10)
-#: PREFIX=path   of `make install` and `make install-tool` (default: /usr/local); MODULE_DIR=path (default: PREFIX/lib/redis/modules); DESTDIR=path
-#: CARGO_TARGET_DIR=path  where everything is built (default: target)
+#: CARGO_TARGET_DIR=path  directory of everything that is built (default: target)
+#: DESTDIR=path     root directory for `make install` and `make install-tool` (default: none)
+#: FILTER=word      run only the server tests with this word in their name in `make test-dist`
+#: GOALS="..."      targets and variables of `make test-clone` (default: dist TARGETS=x86_64-unknown-linux-gnu)
+#: IMAGES="..."     images of `make container`: valkey, redis (default: both)
+#: MINUTES=n        total duration of `make soak` (default: 10)
+#: MODULE_DIR=path  directory for `make install` (default: PREFIX/lib/redis/modules)
+#: N=n              number of mutants of `make mutants` (default: 200)
+#: ONLY=a,b         measure only these in `make bench`: 1-GB, unreserved, instructions, merge, grown, packed
+#: OFFICIAL=1       build the images of `make container` from the official images, not from a minimal Debian
+#: PARTS="..."      parts of `make test-dist`: deb, rpm, aarch64, musl (default: all)
+#: PEERS="name=path argument ... name=path ..."  other modules that `make bench` also measures, with load arguments
+#: PORT=n           port of `make run` (default: 6379, or the next free port)
+#: PREFIX=path      prefix of `make install` and `make install-tool` (default: /usr/local)
+#: QUICK=1          run `make bench` on small filters, only to check that it works
+#: S=n              seconds of `make fuzz` (default: 60) and `make fuzz-smoke` (default: 84)
+#: SEED=n           seed of `make mutants` (default: the current time; it is printed)
+#: SERVER=path      server of `make run` and `make bench` (default: redis-server, else valkey-server)
+#: SERVERS=a,b      servers that `make test-server` and `make test-tool` use besides those on the PATH
+#: T=name           target of `make fuzz`, a file in fuzz/targets
+#: TAG=vX.Y.Z       release of `make release-notes`
+#: TARGETS="..."    Rust targets of `make dist` (default: four)
