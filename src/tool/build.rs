@@ -103,8 +103,9 @@ pub(crate) fn build(
             parts.push(batch?);
         }
         if parts.is_empty() {
+            let seconds = progress.finish();
             batches.note_line_ends(output);
-            return Ok((filter, tally, progress.finish()));
+            return Ok((filter, tally, seconds));
         }
         let added = filter.add_parts(parts.iter().collect());
         tally = tally.plus(added.map_err(Failure::new)?);

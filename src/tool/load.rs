@@ -224,17 +224,17 @@ fn send(
     drafts: &mut [Draft],
 ) -> Result<(Counts, f64), Failure> {
     let batches = arguments.input.batches(BATCH_BYTES, times)?;
-    let progress = output.progress("loading", batches.total_bytes);
-    let show = |items| {
-        let message = format!("{items} items, {} items/s", per_second(items, progress.seconds()));
-        progress.set(batches.done_bytes(), message);
-    };
     let mut sender = Sender::new(router, names)?;
     if !sender.is_packed() && times.is_none() {
         output.note(
             "the server does not have BF.BULKADD, or the user may not use it: loading with BF.INSERT, slower",
         );
     }
+    let progress = output.progress("loading", batches.total_bytes);
+    let show = |items| {
+        let message = format!("{items} items, {} items/s", per_second(items, progress.seconds()));
+        progress.set(batches.done_bytes(), message);
+    };
     let mut spreader = arguments.partitions.map(|count| Spreader::new(count, BATCH_BYTES));
     for batch in &batches {
         match &mut spreader {
@@ -253,8 +253,9 @@ fn send(
     sender.settle()?;
     show(sender.counts.items);
     sender.counts.expired += batches.expired();
+    let seconds = progress.finish();
     batches.note_line_ends(output);
-    Ok((sender.counts, progress.finish()))
+    Ok((sender.counts, seconds))
 }
 
 fn report(

@@ -188,8 +188,9 @@ pub(crate) fn build_partitions(
             format!("{} items, {} items/s", tally.items, per_second(tally.items, progress.seconds())),
         );
         if has_ended {
+            let seconds = progress.finish();
             batches.note_line_ends(output);
-            return Ok((filters, tally, progress.finish()));
+            return Ok((filters, tally, seconds));
         }
     }
 }

@@ -508,7 +508,7 @@ fn progress_is_shown_in_lines_and_on_a_terminal_in_a_bar(site: &Site) {
     child.wait().unwrap();
     feeding.join().unwrap();
     let files = Files::new();
-    let file = files.items("items", 500_000);
+    let file = files.write("items", (0..500_000).map(|item| format!("item-{item}\r\n")).collect::<String>());
     // `script` gives the tool a terminal. Without TERM there is no bar.
     let load = format!("{} load {} terminal {file}", path().display(), url(&server));
     let mut script = Command::new("script");
@@ -518,8 +518,8 @@ fn progress_is_shown_in_lines_and_on_a_terminal_in_a_bar(site: &Site) {
     };
     let text = String::from_utf8_lossy(&ended.stdout);
     assert!(ended.status.success() && text.contains(" items/s") && text.contains(" left"), "{text}");
-    // The last state of each bar.
-    for (task, next) in [("counting", "loading"), ("loading", "terminal: ")] {
+    // The last state of each bar, before anything else is printed.
+    for (task, next) in [("counting", "loading"), ("loading", "the file has CRLF line ends")] {
         let shown = text.split(next).next().unwrap().rsplit(task).next().unwrap();
         assert!(shown.contains(" 100 %, 500000 items"), "{task}: {shown}");
     }
