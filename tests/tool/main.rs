@@ -25,6 +25,7 @@ mod interrupting;
 mod loading;
 mod partitions;
 mod sizes;
+mod times;
 mod tool;
 
 use std::process::ExitCode;
@@ -35,6 +36,7 @@ use libtest_mimic::Arguments;
 /// The files of tests.
 const SUBJECTS: &[(&str, &[Test])] = &[
     ("loading", loading::TESTS),
+    ("times", times::TESTS),
     ("building", building::TESTS),
     ("connecting", connecting::TESTS),
     ("partitions", partitions::TESTS),

@@ -1,0 +1,221 @@
+//! `load --time`: items with their own times in sliding-window filters.
+
+use std::io::Write;
+use std::thread;
+use std::time::Duration;
+
+use crate::harness::{Client, Site, Test, tests};
+use crate::tool::{Files, json, keys, run, spawn, url};
+
+pub(crate) const TESTS: &[Test] = tests![
+    items_are_added_with_their_own_times,
+    bad_times_are_errors_that_name_the_line,
+    items_with_times_go_to_existing_filters_and_to_partitions,
+    items_that_expire_while_they_wait_are_skipped,
+];
+
+const HOUR_MS: u64 = 3_600_000;
+const WEEK_MS: u64 = 168 * HOUR_MS;
+
+/// Returns the time of the server in milliseconds since 1970.
+fn now_ms(client: &mut Client) -> u64 {
+    let parts: Vec<u64> = client
+        .array(&["TIME"])
+        .iter()
+        .map(|part| match part {
+            redis::Value::BulkString(digits) => String::from_utf8_lossy(digits).parse().unwrap(),
+            other => panic!("{other:?} is no part of a time"),
+        })
+        .collect();
+    parts[0] * 1000 + parts[1] / 1000
+}
+
+/// Creates the filter `mine` with a window of a week and adds each item with its time.
+fn add_at(client: &mut Client, capacity: &str, items: &[(String, u64)]) {
+    client.say("DEL mine");
+    assert_eq!(client.say(&format!("BF.RESERVE mine 0.01 {capacity} WINDOW 604800")), "+OK");
+    for (item, at_ms) in items {
+        assert_eq!(client.say(&format!("BF.INSERT mine AT {at_ms} ITEMS {item}")), "[1]");
+    }
+}
+
+/// Returns CSV with the items and their times, and with some items that have expired.
+fn log_of(items: &[(String, u64)], expired: u64) -> String {
+    let mut text = String::from("when,what\n");
+    for (item, at_ms) in items {
+        text.push_str(&format!("{at_ms},{item}\n"));
+    }
+    (0..expired).for_each(|number| text.push_str(&format!("{},old-{number}\n", 1_700_000_000 + number)));
+    text
+}
+
+fn items_are_added_with_their_own_times(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let files = Files::new();
+    // Items in all generations, in no order. The last one is ahead of the clock: filters add it to the current generation.
+    let now_ms = now_ms(&mut client) / 1000 * 1000;
+    let item = |number: u64| (format!("item-{number}"), now_ms - number * 5 % 167 * HOUR_MS);
+    let mut items: Vec<(String, u64)> = (0..100).map(item).collect();
+    items.push(("ahead".to_owned(), now_ms + 11 * HOUR_MS));
+    add_at(&mut client, "101", &items);
+    let expected = client.digest("mine");
+    let milliseconds = files.write("ms", log_of(&items, 7));
+    let seconds: Vec<(String, u64)> = items.iter().map(|(item, ms)| (item.clone(), ms / 1000)).collect();
+    let seconds = files.write("s", log_of(&seconds, 7).replace(',', "\t"));
+    let mut lines = String::new();
+    for (item, at_ms) in &items {
+        // A fraction of less than a millisecond.
+        let seconds = at_ms / 1000;
+        lines.push_str(&format!("{{\"what\": \"{item}\", \"at\": {{\"unix\": {seconds}.0004}}}}\n"));
+    }
+    (0..7)
+        .for_each(|number| lines.push_str(&format!("{{\"what\": {number}, \"at\": {{\"unix\": \"1\"}}}}\n")));
+    let lines = files.write("jsonl", lines);
+    for arguments in [
+        vec![&milliseconds[..], "--csv", "what", "--time", "when"],
+        vec![&milliseconds, "--csv", "2", "--time", "1"],
+        vec![&seconds, "--csv", "what", "--time", "when", "--delimiter", "\t"],
+        vec![&lines, "--jsonl", "what", "--time", "/at/unix"],
+    ] {
+        let load = ["load", &url(&server), "k", "--replace", "--window", "7d"];
+        let result = json(&[&load, &arguments[..]].concat());
+        assert_eq!((&result["items"], &result["new"]), (&101.into(), &101.into()), "{arguments:?} {result}");
+        assert_eq!(result["expired"], 7, "{arguments:?} {result}");
+        assert_eq!(client.digest("k"), expected, "{arguments:?}");
+    }
+    // The output as text, with times in RFC 3339. With another time of one item, the filter differs.
+    let old = "old,2001-02-03T04:05:06.789+09:30\n";
+    let file = files.write("dates", format!("old,1970-01-01T00:00:00Z\n{old}new,{now_ms}\n"));
+    let load = ["load", &url(&server), "other", &file, "--csv", "1", "--no-header", "--window", "7d"];
+    let ended = run(&[&load[..], &["--time", "2"]].concat());
+    assert!(
+        ended.out.starts_with("other: 1 item, 1 new, 0 present, 0 refused, 2 expired; a filter of "),
+        "{}{}",
+        ended.out,
+        ended.err
+    );
+    assert_eq!(client.say("BF.INFO other CAPACITY"), "[1]");
+    items[3].1 -= 24 * HOUR_MS;
+    add_at(&mut client, "101", &items);
+    assert_ne!(client.digest("mine"), expected);
+    // Without --time, no item expires.
+    let result = json(&["load", &url(&server), "k", &seconds, "--window", "7d", "--replace"]);
+    assert_eq!((&result["items"], &result["expired"]), (&109.into(), &serde_json::Value::Null), "{result}");
+}
+
+fn bad_times_are_errors_that_name_the_line(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let files = Files::new();
+    let now_ms = now_ms(&mut client);
+    let ahead = now_ms + 13 * HOUR_MS;
+    for (text, trouble) in [
+        (format!("when,what\n{now_ms},a\n{ahead},b\n"), "line 3: the time 20"),
+        (format!("when,what\n{now_ms},a\nsoon,b\n"), "line 3: `soon` is not a time"),
+        (format!("when,what\n,a\n{now_ms},b\n"), "line 2: `` is not a time"),
+        (
+            format!("when,what\n2026-11-23T10:00:00,a\n{now_ms},b\n"),
+            "line 2: `2026-11-23T10:00:00` is not a time",
+        ),
+        (format!("what\n{now_ms}\n"), "no column when"),
+    ] {
+        let file = files.write("csv", text);
+        for capacity in [&[][..], &["--capacity", "10"]] {
+            let load =
+                ["load", &url(&server), "k", &file, "--csv", "what", "--time", "when", "--window", "7d"];
+            let ended = run(&[&load, capacity].concat());
+            assert!(ended.code == Some(1) && ended.err.contains(trouble), "{trouble}: {}", ended.err);
+        }
+    }
+    let lines = files.write("jsonl", "{\"id\": 7, \"when\": null}\n");
+    for (time, trouble) in
+        [("at", "line 1: no field at"), ("when", "line 1: the field when is neither a string nor a number")]
+    {
+        let load = ["load", &url(&server), "k", &lines, "--jsonl", "id", "--window", "7d", "--time", time];
+        let ended = run(&load);
+        assert!(ended.code == Some(1) && ended.err.contains(trouble), "{trouble}: {}", ended.err);
+    }
+    for (arguments, missing) in [
+        (&["--window", "7d"][..], "--csv"),
+        (&["--jsonl", "id"], "--window"),
+        (&["--jsonl", "id", "--replace"], "--add"),
+        (&["--jsonl", "id", "--window", "7d", "--offline"], "--offline"),
+    ] {
+        let ended = run(&[&["load", &url(&server), "k", &lines, "--time", "when"], arguments].concat());
+        assert!(ended.code == Some(2) && ended.err.contains(missing), "{arguments:?}: {}", ended.err);
+    }
+    let ended = run(&["build", &lines, "-o", &files.path("out"), "--jsonl", "id", "--time", "when"]);
+    assert!(ended.code == Some(2) && ended.err.contains("--time"), "{}", ended.err);
+    assert_eq!(keys(&mut client).len(), 0);
+}
+
+fn items_with_times_go_to_existing_filters_and_to_partitions(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let files = Files::new();
+    let now_ms = now_ms(&mut client);
+    let items: Vec<(String, u64)> = (0..3000u64)
+        .map(|number| (format!("item-{number}"), now_ms - number * 7_919_000 % (WEEK_MS - HOUR_MS)))
+        .collect();
+    let file = files.write("log", log_of(&items, 5));
+    let columns = ["--csv", "what", "--time", "when"];
+    let counts = |result: &serde_json::Value| {
+        ["items", "expired"].map(|name| result[name].as_u64().unwrap_or_else(|| panic!("{result}")))
+    };
+    // The items are counted over all partitions.
+    let spread = |count: &'static str| {
+        let load = ["load", &url(&server), "k", &file, "--window", "7d", "--partitions", count, "--replace"];
+        json(&[&load[..], &columns].concat())
+    };
+    assert_eq!(counts(&spread("3")), [3000, 5]);
+    let cards = (0..3).map(|number| client.int(&format!("BF.CARD k:{{{number}}}"))).sum::<i64>();
+    assert!((2900..=3000).contains(&cards), "{cards}");
+    for number in 1..3 {
+        client.say(&format!("DEL k:{{{number}}}"));
+    }
+    assert_eq!(counts(&spread("1")), [3000, 5]);
+    let capacity = client.say("BF.INFO k:{0} CAPACITY");
+    let reserve =
+        |key: &str| format!("BF.RESERVE {key} 0.01 {} WINDOW 604800", capacity.trim_matches(['[', ']']));
+    // --add uses the window of the existing filter.
+    assert_eq!(client.say(&reserve("mine")), "+OK");
+    let load = ["load", &url(&server), "mine", &file, "--add"];
+    assert_eq!(counts(&json(&[&load[..], &columns].concat())), [3000, 5]);
+    assert_eq!(client.digest("k:{0}"), client.digest("mine"));
+    assert_eq!(client.say("BF.RESERVE plain 0.01 100"), "+OK");
+    assert_eq!(run(&[&["load", &url(&server), "none", &file, "--add"], &columns[..]].concat()).code, Some(1));
+    let load = ["load", &url(&server), "plain", &file, "--add"];
+    let ended = run(&[&load[..], &columns].concat());
+    assert!(
+        ended.code == Some(1) && ended.err.contains("plain: the key is not a sliding-window filter"),
+        "{}",
+        ended.err
+    );
+    assert_eq!(client.say("BF.RESERVE two:{0} 0.01 100 WINDOW 60"), "+OK");
+    assert_eq!(client.say("BF.RESERVE two:{1} 0.01 100 WINDOW 61"), "+OK");
+    let load = ["load", &url(&server), "two", &file, "--add", "--partitions", "2"];
+    let ended = run(&[&load[..], &columns].concat());
+    assert!(
+        ended.code == Some(1) && ended.err.contains("two:{1}: the partitions have different windows"),
+        "{}",
+        ended.err
+    );
+}
+
+fn items_that_expire_while_they_wait_are_skipped(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    let load = ["load", &url(&server), "k", "-", "--capacity", "10", "--window", "1400ms", "--json"];
+    let columns = ["--csv", "1", "--no-header", "--time", "2"];
+    let mut child = spawn(&[&load[..], &columns].concat());
+    // The tool reads the item at once and sends it when the input ends.
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(format!("item,{}\n", now_ms(&mut client)).as_bytes()).unwrap();
+    thread::sleep(Duration::from_millis(1700));
+    drop(input);
+    let output = child.wait_with_output().unwrap();
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&result["items"], &result["expired"]), (&0.into(), &1.into()), "{result}");
+    assert_eq!(client.int("BF.CARD k"), 0);
+}
