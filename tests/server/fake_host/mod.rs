@@ -161,7 +161,7 @@ fn every_failed_registration_is_logged(site: &Site) {
     for (function, reason) in [
         ("RegisterNumericConfig", "cannot register the setting bf.initial-size"),
         ("RegisterStringConfig", "cannot register the setting bf.error-rate"),
-        ("LoadConfigs", "a configured value of a bf setting is not possible"),
+        ("LoadConfigs", "correct the invalid value of a bf setting"),
         ("CreateDataType", "the server refused the data type everbloom"),
         ("CreateCommand", "the server refused the command bf.reserve"),
         ("GetCommand", "the server refused the command bf.reserve"),
