@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_empty_layer_has_no_items_and_a_full_one_very_many() {
+    fn an_empty_layer_has_no_estimated_items_and_a_full_one_the_most() {
         assert_eq!((estimated_items(0, 1000, 5), error_rate_now(fill(0, 1000), 5)), (0.0, 0.0));
         // (1000 / 5) ln 1000 = 1381.6, less for the exact probability of missing a cell.
         assert!(
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sparse_layer_loses_no_digits() {
+    fn the_estimate_of_a_sparse_layer_is_precise() {
         let items = estimated_items(7, 1 << 43, 7);
         assert!((items - 1.0).abs() < 1e-9, "{items}");
     }
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_bits_are_set_by_as_many_items_as_the_estimate_says() {
+    fn the_estimate_of_a_half_full_array_is_that_of_the_formula() {
         // go-zero's 20 bits per item and 14 probes: about the number that its documentation sizes for.
         assert_eq!(half_full_items(20_000_000, 14), 990_210);
         assert_eq!(clients_items(10_000_000, 20_000_000, 14), 990_210);

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_are_taken_out_of_a_set_in_their_order_until_it_is_empty() {
+    fn items_of_a_set_are_returned_in_order() {
         let mut set = 0b1011_0100 | 1 << (GROUP_ITEMS - 1);
         assert_eq!((take_first(&mut set, 3), set), (0b11_0100, 1 << 7 | 1 << (GROUP_ITEMS - 1)));
         assert_eq!((take_first(&mut set, 9), set), (1 << 7 | 1 << (GROUP_ITEMS - 1), 0));

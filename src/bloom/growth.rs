@@ -157,7 +157,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_layers_spend_and_what_they_leave_is_the_promise() {
+    fn error_rates_of_layers_and_the_rest_sum_up_to_the_promise() {
         for growth in GROWTHS {
             let (mut spent, mut before) = (0.0, 0.01);
             for index in 0..100_000 {
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_of_fixed_size_spends_all_on_one_layer() {
+    fn the_layer_of_a_fixed_filter_has_the_whole_error_rate() {
         for growth in [Growth::Fixed, Growth::Saturating] {
             assert_eq!((growth.layer_error_rate(0.01, 0), growth.rest_error_rate(0.01, 0)), (0.01, 0.01));
             assert_eq!((growth.part_of_rest(0), growth.unreserved()), (1.0, growth));

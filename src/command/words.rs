@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_the_frozen_ones_and_find_their_values() {
+    fn words_never_change() {
         let encodings = ["raw", "utf16le", "int32le", "int64le", "int32be", "kryo5-string", "json-string"];
         assert_words(ItemEncoding::from_id, &encodings);
         let schemes = [

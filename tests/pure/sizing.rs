@@ -20,7 +20,7 @@ const RATES: [f64; 14] =
     [0.999, 0.9, 0.5, 0.25, 0.1, 0.05, 0.01, 0.0075, 1e-3, 1e-4, 1e-6, 1e-9, 1e-12, LAYER_ERROR_RATE_MIN];
 
 #[test]
-fn one_per_cent_takes_the_promised_bits_per_item_at_most() {
+fn one_per_cent_needs_at_most_the_promised_bits_per_item() {
     // A fixed filter uses all of 1 % for its only layer, a scaling one 0.75 % for its first layer.
     for (error_rate, bits_per_item_max) in [(0.01, 9.70), (0.0075, 10.3)] {
         let (mut largest, mut at) = (0.0, 0);
@@ -40,7 +40,7 @@ fn one_per_cent_takes_the_promised_bits_per_item_at_most() {
 }
 
 #[test]
-fn a_full_layer_has_the_rate_that_it_was_sized_for_and_no_more() {
+fn a_full_layer_has_exactly_the_rate_it_was_sized_for() {
     for asked in RATES {
         let mut items = 1u64;
         while items < 1 << 34 {
@@ -110,7 +110,7 @@ fn more_items_never_take_fewer_bits() {
 }
 
 #[test]
-fn a_lower_rate_never_takes_fewer_bits_but_for_the_step_to_more_lines() {
+fn lower_rates_need_more_bits_except_at_a_step_to_more_lines() {
     for items in [1, 7, 100, 10_000, 1_000_000, 5_000_000, 1_000_000_000] {
         let mut last = sized(items, 0.9999);
         let mut rate = 0.9999;
@@ -239,7 +239,7 @@ fn exact_scattered_rate(items: u64, size: Shape) -> f64 {
 }
 
 #[test]
-fn small_layers_keep_the_rate_exactly_and_a_word_less_would_not() {
+fn small_layers_have_the_least_size_that_keeps_the_rate() {
     let (mut sizes, mut not_smallest) = (0, 0);
     for rate in RATES {
         for items in (1..=32).chain([48, 64, 99, 100, 101, 150, 250]) {

@@ -59,7 +59,7 @@ fn kinds() -> Vec<(&'static str, u64, Filter)> {
 }
 
 #[test]
-fn estimated_items_are_within_one_percent_from_a_hundredth_of_the_capacity_to_five_times_of_it() {
+fn estimates_of_items_are_within_one_per_cent() {
     for (name, capacity, mut filter) in kinds() {
         let mut items = 0;
         for percent in [1, 2, 5, 10, 25, 50, 75, 99, 150, 300, 500] {

@@ -3,7 +3,7 @@
 use crate::harness::{Client, Site, Test, tests, wait_until};
 
 pub(crate) const TESTS: &[Test] = tests![
-    its_type_is_everbloom,
+    the_type_of_a_filter_is_everbloom,
     a_renamed_filter_keeps_its_items,
     a_copied_filter_is_independent,
     a_filter_expires,
@@ -20,7 +20,7 @@ pub(crate) const TESTS: &[Test] = tests![
     filters_of_many_layers_have_a_large_effort,
 ];
 
-fn its_type_is_everbloom(site: &Site) {
+fn the_type_of_a_filter_is_everbloom(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     client.say("BF.ADD k a");

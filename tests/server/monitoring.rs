@@ -13,7 +13,7 @@ use crate::support::Random;
 pub(crate) const TESTS: &[Test] = tests![
     every_documented_field_is_shown_and_every_field_is_documented,
     totals_are_the_sums_over_all_filters_after_random_commands,
-    a_saturated_item_count_is_counted_up_to_its_limit,
+    a_saturated_item_count_stops_at_its_limit,
     evicted_and_expired_filters_are_not_counted,
 ];
 
@@ -223,7 +223,7 @@ fn totals_are_the_sums_over_all_filters_after_random_commands(site: &Site) {
     wait_until("all gone", || totals(&mut client).values().all(|totals| *totals == [0; 5]));
 }
 
-fn a_saturated_item_count_is_counted_up_to_its_limit(site: &Site) {
+fn a_saturated_item_count_stops_at_its_limit(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     assert_eq!(client.say("BF.RESERVE full 0.01 1 NONSCALING SATURATE"), "+OK");

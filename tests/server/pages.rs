@@ -10,7 +10,7 @@ pub(crate) const TESTS: &[Test] = tests![
     filled_filters_get_huge_pages_again_after_a_save,
     loaded_filters_get_huge_pages,
     a_script_debugger_does_not_prevent_huge_pages,
-    pages_stay_small_until_the_setting_is_on,
+    pages_stay_small_while_the_setting_is_off,
 ];
 
 const MIB: u64 = 1 << 20;
@@ -139,7 +139,7 @@ fn a_script_debugger_does_not_prevent_huge_pages(site: &Site) {
     wait_for_large_pages(&server, &mut client, "k", 40 * MIB);
 }
 
-fn pages_stay_small_until_the_setting_is_on(site: &Site) {
+fn pages_stay_small_while_the_setting_is_off(site: &Site) {
     if !can_collapse(site) {
         return;
     }

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_without_a_set_bit_are_clear_where_the_system_knows_what_was_written() {
+    fn blocks_without_set_bits_are_clear_if_the_system_reports_written_memory() {
         let bits = cells(&[0, 3 * BLOCK_WORDS + 7, WORDS - 1]);
         let parts = [0..512, 2 * BLOCK_WORDS..4 * BLOCK_WORDS, WORDS - 512..WORDS];
         let occupancy = Occupancy::of(&bits, Parts(&parts));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_system_that_misses_a_part_is_not_relied_on() {
+    fn an_incomplete_report_of_the_system_is_ignored() {
         let bits = cells(&[0, 3 * BLOCK_WORDS + 7]);
         let first_page = 0..512;
         let occupancy = Occupancy::of(&bits, Parts(&[first_page]));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_known_of_small_and_of_written_layers_and_all_of_empty_ones() {
+    fn only_an_empty_layer_is_clear_if_written_memory_is_unknown() {
         let small = Cells::try_new(CellState::Bits, SMALL_MAX_BYTES * 8, false).unwrap();
         assert!(!Occupancy::of(&small, Parts(&[])).is_clear(0..1));
         assert!(!Occupancy::of(&cells(&[9]), UnknownMemory).is_clear(1 << 20..2 << 20));

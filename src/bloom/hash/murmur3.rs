@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_and_one_more_byte_are_hashed_as_the_whole() {
+    fn chunks_and_one_more_byte_have_the_hash_of_the_whole() {
         let bytes: Vec<u8> = (0..=255).map(|byte: u8| byte.wrapping_mul(91).wrapping_add(3)).collect();
         for length in 0..100 {
             let (item, last) = (&bytes[..length], bytes[length]);

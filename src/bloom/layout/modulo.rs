@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_layer_takes_little_more_than_what_is_written_about_it() {
+    fn the_struct_of_a_layer_has_40_bytes() {
         assert_eq!(size_of::<Modulo>(), 40);
     }
 }

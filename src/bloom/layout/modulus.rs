@@ -52,14 +52,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn impossible_divisors_are_refused() {
+    fn invalid_divisors_are_refused() {
         assert_eq!(Modulus::new(0), None);
         assert_eq!(Modulus::new(Modulus::MAX + 1), None);
         assert_eq!(Modulus::new(Modulus::MAX).map(Modulus::divisor), Some(1 << 63));
     }
 
     #[test]
-    fn edges_have_the_remainder_of_a_division() {
+    fn edge_values_have_the_remainder_of_a_division() {
         let near = |n: u64| [n.wrapping_sub(2), n.wrapping_sub(1), n, n.wrapping_add(1), n.wrapping_add(2)];
         let edges: Vec<u64> = (0..64).flat_map(|power| near(1 << power)).collect();
         for divisor in edges.iter().copied().filter(|divisor| (1..=Modulus::MAX).contains(divisor)) {

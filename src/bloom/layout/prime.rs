@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_parameters_make_no_layout() {
+    fn invalid_parameters_are_refused() {
         assert_eq!(Prime::new(0, 8), None);
         assert_eq!(Prime::new(Prime::PROBES_MAX + 1, 8), None);
         assert_eq!(Prime::new(1, 0), None);

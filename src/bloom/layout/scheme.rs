@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn every_field_is_held_to_the_range_of_its_scheme() {
+    fn fields_outside_the_range_of_their_scheme_are_refused() {
         for scheme in Scheme::ALL {
             let probes = scheme.fixed_probes().unwrap_or(1);
             let max = scheme.max_size_bits();
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_array_is_as_long_as_the_last_position_that_can_be_set() {
+    fn the_array_ends_at_the_last_possible_position() {
         let array_bits =
             |scheme, size_bits, probes, shift| made(scheme, size_bits, probes, shift).unwrap().array_bits();
         assert_eq!(array_bits(Scheme::GuavaMitz64, 7001, 5, 0), 7001);

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_edges_of_growing_are_distinguished() {
+    fn each_limit_of_growth_has_its_own_error() {
         assert_eq!(validate_scale_to(&parameters(0.01, 100, 0), 1, LIMIT_BYTES), Err(ScaleError::Fixed));
         assert_eq!(max_scaled_capacity(&parameters(0.01, 100, 0), LIMIT_BYTES), 100);
         assert_eq!(max_scaled_capacity(&parameters(0.01, 100, 2), 384), 100);
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn the_size_counts_the_places_for_layers() {
+    fn the_size_includes_the_slots_of_layers() {
         // Recorded values: one layer of 120 bytes, and eight layers, for which the array has eight slots.
         assert_eq!(size_bytes([120]), 384);
         assert_eq!(size_bytes([0; 2]), 48 + 4 * 8 + 2 * 208);
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_rate_ends_before_a_double_does() {
+    fn the_error_rate_stays_above_the_smallest_normal_double() {
         assert_eq!(layer_error_rate(0.01, 0.5, 0), Some(0.01));
         assert_eq!(layer_error_rate(0.01, 0.5, 3), Some(0.00125));
         assert_eq!(layer_error_rate(0.03, 0.5, 1016).map(|rate| rate > 0.0), Some(true));

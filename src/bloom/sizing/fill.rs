@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_to_the_error_rate_agree_where_they_meet() {
+    fn both_formulas_of_the_error_rate_agree_at_their_border() {
         for lines in 1..=8u8 {
             for probes in u32::from(lines)..=(7 * u32::from(lines)).min(50) {
                 let model = PageModel::new(CellType::Bits.measures(), probes, lines);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_rises_with_the_items_from_nothing_to_one() {
+    fn the_rate_rises_with_the_items_from_0_to_1() {
         for (probes, lines) in [(4, 1), (7, 2), (20, 6), (50, 8)] {
             let (shape, mut before) = (paged(probes, lines, 1000), 0.0);
             for step in 0..40 {

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_is_live_for_the_window_and_at_most_a_fourteenth_longer() {
+    fn an_item_is_live_for_the_window_and_at_most_a_fourteenth_longer() {
         for window_ms in [100, 101, 999, 1000, 86_400_000, 3653 * 86_400_000] {
             let span = Span::new(window_ms);
             for moment in (0..500).map(|step| 1_700_000_000_123 + step * (window_ms / 37 + 1)) {

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_those_between_newlines_wherever_blocks_end() {
+    fn lines_end_at_newlines_in_blocks_of_any_length() {
         for length in 0..300 {
             for step in [1, 2, 3, 31, 63, 64, 65, 130] {
                 let text: Vec<u8> =

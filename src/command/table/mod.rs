@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arities_are_redisblooms() {
+    fn arities_equal_those_of_redisbloom() {
         let arities: Vec<_> =
             COMMANDS.iter().map(|command| (command.spec().name, command.spec().arity())).collect();
         let expected = [

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fields_are_read_and_the_optional_one_may_be_anything() {
+    fn fields_are_read_and_the_optional_one_may_be_invalid() {
         let fields = [("size", "7298440"), ("hashIterations", "5"), ("expectedInsertions", "1000000")];
         let config = RedissonConfig { size_bits: 7_298_440, probes: 5, capacity_items: Some(1_000_000) };
         assert_eq!(read(&fields), Ok(config));
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn the_settings_lie_in_the_slot_of_the_bitmap() {
+    fn the_settings_are_in_the_slot_of_the_bitmap() {
         assert_eq!(config_key(b"users").unwrap(), b"{users}:config");
         assert_eq!(config_key(b"{app}users").unwrap(), b"{app}users:config");
     }

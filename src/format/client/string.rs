@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn each_order_puts_bits_where_its_clients_do() {
+    fn each_order_stores_bits_as_its_clients_do() {
         // SETBIT 2, 3 and 5 make the string "4".
         assert_eq!(bits_of(b"4", BitOrder::Msb, 6), [2, 3, 5]);
         assert_eq!(bits_of(b"4", BitOrder::Lsb, 6), [2, 4, 5]);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_string_comes_back_and_grows_only_with_its_highest_bit() {
+    fn an_exported_string_ends_at_its_highest_bit() {
         for (length, size_bits) in [(0, 100), (3, 100), (13, 100), (14, 100), (5000, 8192 * 9 + 3), (40, 64)]
         {
             for order in [BitOrder::Msb, BitOrder::Lsb] {

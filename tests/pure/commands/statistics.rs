@@ -193,7 +193,7 @@ fn every_fourth_growth_is_logged_with_advice() {
 }
 
 #[test]
-fn a_batch_that_adds_layers_is_logged_once_and_so_is_one_that_makes_the_filter() {
+fn a_batch_that_adds_layers_is_logged_once() {
     for (reserve, format) in [
         ("BF.RESERVE k 0.01 10 EXPANSION 1", ""),
         ("", ""),

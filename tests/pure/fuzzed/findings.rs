@@ -97,7 +97,7 @@ fn window_of(line: &str) -> (Vec<u8>, Vec<u8>) {
 /// Every item of a generation sets a bit of it. A header may have as many items as bits, although bits are clear.
 /// After one more counted item, no decoder accepted the filter.
 #[test]
-fn a_generation_that_counts_one_item_per_position_is_loaded_after_an_add() {
+fn a_generation_with_one_item_per_position_is_loaded_after_an_add() {
     let (mut header, _) = window_of("BF.RESERVE w 0.99 20 WINDOW 100 NONSCALING");
     let mut server = Server::new();
     let generation = server.now_ms * 14 / 100_000 + 1;

@@ -245,7 +245,7 @@ fn impossible_imports_are_refused_by_name() {
 }
 
 #[test]
-fn only_a_filter_of_fixed_size_saturates() {
+fn only_a_fixed_filter_saturates() {
     let growth =
         |record: &Record, changes: &[Change<'_>]| changed(record, changes).map(|filter| filter.growth());
     let saturated = saved(&filled(plain(saturating(0.01, 60)), 400));

@@ -36,7 +36,7 @@ fn chunks_follow_each_other_and_begin_anywhere() {
 }
 
 #[test]
-fn chunks_are_loaded_where_their_iterator_says() {
+fn chunks_are_loaded_at_their_iterator() {
     let mut chain = small();
     let before = saved(&chain);
     for (iterator, data, expected) in [

@@ -63,7 +63,7 @@ fn adding_the_members_makes_the_string_that_the_client_made() {
 }
 
 #[test]
-fn the_string_of_phps_reset_keeps_its_clear_bytes() {
+fn clear_bytes_of_phps_reset_are_kept() {
     let system = system("php-bkdr-js-sdbm");
     let string = system.string("/reset_string_b64");
     assert_eq!(string.len(), 1024);

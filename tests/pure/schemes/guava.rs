@@ -10,7 +10,7 @@ use super::vectors::{Array, system};
 const GUAVA: [&str; 2] = ["guava-mitz32", "guava-mitz64"];
 
 #[test]
-fn guavas_bytes_are_read_and_written_back() {
+fn guavas_bytes_are_read_and_written_unchanged() {
     for name in GUAVA {
         let system = system(name);
         let blob = system.string("/guava_writeTo_b64");
@@ -44,7 +44,7 @@ fn cleared(blob: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_blob_cut_anywhere_or_with_bytes_behind_it_is_refused() {
+fn a_truncated_blob_or_one_with_more_bytes_is_refused() {
     for name in GUAVA {
         let mut blob = system(name).string("/guava_writeTo_b64");
         for length in 0..blob.len() {

@@ -73,7 +73,7 @@ fn imported(scheme: Scheme, encoding: ItemEncoding, size_bits: u64) -> Filter {
 
 #[cfg(not(feature = "server"))]
 #[test]
-fn an_item_takes_no_memory_of_its_length() {
+fn hashing_needs_no_memory_for_the_item() {
     use crate::support::memory::largest_allocation;
 
     let item = text(&mut Random(13), 200_000);

@@ -70,7 +70,7 @@ fn guavas_funnels_have_their_encodings() {
 }
 
 #[test]
-fn phps_hashes_are_the_recorded_ones_before_they_are_reduced() {
+fn unreduced_php_hashes_equal_the_recorded_ones() {
     let system = system("php-bkdr-js-sdbm");
     let special = &file("_sets")["special"];
     let layout = system.layout(1 << 32, 3);
@@ -101,7 +101,7 @@ fn the_salt_of_a_probe_wraps_at_256() {
 }
 
 #[test]
-fn long_items_are_placed_by_all_of_their_bytes() {
+fn all_bytes_of_long_items_are_hashed() {
     // Longer than any buffer on the stack; only the last byte differs.
     let seed = 5;
     let mut random = Random(seed);

@@ -73,7 +73,7 @@ fn a_filter_of_1_0_and_its_blob_are_equivalent() {
 }
 
 #[test]
-fn a_filter_of_0_1_0_becomes_one_of_1_0_with_the_same_results() {
+fn a_filter_of_0_1_0_is_converted_with_the_same_results() {
     for (case, dump, chain) in recorded("valkey-bloom-0.1.0") {
         assert_eq!((dump.type_name.as_str(), dump.encoding_version), (TYPE_NAME, 0));
         let record = saved(&chain);
@@ -110,7 +110,7 @@ fn a_filter_of_0_1_0_becomes_one_of_1_0_with_the_same_results() {
 }
 
 #[test]
-fn the_order_from_before_the_release_is_read_and_the_released_one_written() {
+fn the_order_before_the_release_is_read_but_not_written() {
     for (_, _, chain) in recorded("valkey-bloom-1.0") {
         let mut record = saved(&chain);
         let layers = chain.layer_count();

@@ -48,7 +48,7 @@ fn a_filter_of_0_1_0_grows_the_same_after_it_was_saved_as_one_of_1_0() {
 }
 
 #[test]
-fn growth_ends_where_valkey_bloom_ends_it() {
+fn growth_ends_as_in_valkey_bloom() {
     let parameters = ValkeyBloom {
         error_rate: 0.5,
         tightening_ratio: 1e-200,
@@ -101,7 +101,7 @@ fn validation_and_growth_agree_on_every_byte_of_the_limit() {
 }
 
 #[test]
-fn growth_ends_with_the_probes_that_a_filter_may_have() {
+fn growth_ends_at_the_limit_of_probes() {
     let parameters = ValkeyBloom {
         error_rate: 1e-300,
         tightening_ratio: 1.0 - f64::EPSILON,

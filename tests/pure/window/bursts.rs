@@ -143,7 +143,7 @@ fn periodic_bursts_take_little_more_than_their_items() {
 }
 
 #[test]
-fn twice_the_pace_settles_at_twice_the_memory_and_the_pace_before_at_that_before() {
+fn memory_follows_the_pace_up_and_down() {
     for (error_rate, capacity) in SMALL_FILTERS {
         for pace in [2, 3] {
             let mut traffic = Traffic::new(error_rate, capacity, 2);
@@ -177,7 +177,7 @@ fn an_even_pace_after_a_burst_takes_no_more_memory_than_the_burst() {
 }
 
 #[test]
-fn what_is_computed_without_a_filter_is_what_filters_take() {
+fn computed_memory_equals_that_of_filters() {
     for (error_rate, capacity) in SMALL_FILTERS {
         let reserved = promise(error_rate, capacity, 2);
         for times in [1, 2, 3] {

@@ -99,7 +99,7 @@ fn run(window_ms: u64, capacity: u64, expansion: u32, seed: u64) -> (u64, u64) {
 }
 
 #[test]
-fn no_item_expires_before_its_window_and_none_stays_beyond_it() {
+fn items_are_found_for_their_window_and_not_long_after() {
     let ten_years_ms = 3653 * DAY_MS;
     let (mut kept, mut dead) = (0, 0);
     for (index, window_ms) in
@@ -145,7 +145,7 @@ fn items_of_a_paged_filter_expire_in_time() {
 }
 
 #[test]
-fn an_item_counts_from_its_first_add_where_that_was_asked_for() {
+fn an_item_counts_from_its_first_add_if_requested() {
     let mut filter = windowed(Window::new(promise(0.01, 1000, 2), Span::new(14_000), true));
     let start = START_MS / 14_000 * 14_000;
     assert_eq!(add(&mut filter, 1, start), Ok(Added::New));
@@ -200,7 +200,7 @@ fn a_filter_of_fixed_size_refuses_a_burst() {
 
 /// Thirty windows of items at once, with the smallest expansion: the remaining error rate suffices for all layers.
 #[test]
-fn a_filter_that_hardly_grows_keeps_its_rate_in_a_burst() {
+fn a_filter_with_little_growth_keeps_its_rate_in_a_burst() {
     let mut filter = super::filter(0.01, 100, 1, 14_000);
     (0..3000).for_each(|item| {
         add(&mut filter, item, START_MS).unwrap();

@@ -31,7 +31,7 @@ pub(crate) const TESTS: &[Test] = tests![
     every_failed_registration_is_logged,
     plain_names_of_settings_depend_on_what_the_host_accepts,
     atomic_slot_migration_is_enabled_if_the_host_supports_it,
-    a_name_that_is_taken_is_explained,
+    a_taken_name_is_explained,
     a_refused_load_leaves_no_settings,
     failed_replication_is_logged,
     a_flood_of_warnings_is_throttled_and_counted,
@@ -231,7 +231,7 @@ fn atomic_slot_migration_is_enabled_if_the_host_supports_it(site: &Site) {
     }
 }
 
-fn a_name_that_is_taken_is_explained(site: &Site) {
+fn a_taken_name_is_explained(site: &Site) {
     let mut host = Host::new(site).busy();
     assert!(!host.load(&[]));
     let log = host.log();

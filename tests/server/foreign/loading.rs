@@ -15,7 +15,7 @@ pub(crate) const TESTS: &[Test] = tests![
     every_filter_grows_by_two_layers,
     every_filter_is_dumped_unchanged,
     filters_of_redisbloom_1_1_need_their_option,
-    the_order_of_fields_from_before_1_0_is_refused_with_a_word,
+    the_order_of_fields_before_1_0_is_refused_with_an_explanation,
 ];
 
 fn every_filter_is_restored_and_replies_as_recorded(site: &Site) {
@@ -231,7 +231,7 @@ fn filters_of_redisbloom_1_1_need_their_option(site: &Site) {
     assert_eq!((client.digest("copy"), client.say("BF.MEXISTS copy a b")), (digest, "[1, 1]".to_owned()));
 }
 
-fn the_order_of_fields_from_before_1_0_is_refused_with_a_word(site: &Site) {
+fn the_order_of_fields_before_1_0_is_refused_with_an_explanation(site: &Site) {
     let server = site.launch().with("rdbcompression no").start();
     let mut client = server.client();
     client.say("BF.INSERT k FORMAT valkey-bloom CAPACITY 10 ITEMS a");

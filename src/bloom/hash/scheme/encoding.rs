@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_have_one_spelling_and_keep_to_their_width() {
+    fn integers_have_one_spelling_and_the_range_of_their_width() {
         let encoded = |encoding, item: &str| encoded(encoding, item.as_bytes());
         assert_eq!(encoded(ItemEncoding::Int32Le, "-2").unwrap(), [0xFE, 0xFF, 0xFF, 0xFF]);
         assert_eq!(encoded(ItemEncoding::Int32Be, "258").unwrap(), [0, 0, 1, 2]);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn text_encodings_refuse_what_is_not_text() {
+    fn text_encodings_refuse_invalid_utf_8() {
         for encoding in [ItemEncoding::Utf16Le, ItemEncoding::Kryo5String, ItemEncoding::JsonString] {
             assert_eq!(encoded(encoding, b"a\xff"), None);
             // A single surrogate in the form of UTF-8 is not valid text either.
@@ -329,7 +329,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
         #[test]
-        fn text_of_any_length_is_encoded_as_character_by_character(
+        fn text_of_any_length_is_encoded_like_single_characters(
             text in prop::collection::vec(
                 prop_oneof![
                     "[a-z]{1,40}", "[\"\\\\\u{0}-\u{1f}]{1,4}", "[\u{80}-\u{7ff}]{1,3}",
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_the_frozen_ones_and_find_their_encodings() {
+    fn ids_of_encodings_never_change() {
         for (id, encoding) in (1..).zip(ItemEncoding::ALL) {
             assert_eq!((encoding.id(), ItemEncoding::from_id(id)), (id, Some(encoding)));
         }

@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_the_frozen_ones_and_find_their_schemes() {
+    fn ids_of_schemes_never_change() {
         for (id, scheme) in (1..).zip(Scheme::ALL) {
             assert_eq!((scheme.id(), Scheme::from_id(id)), (id, Some(scheme)));
         }

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_overflow_goes_through_a_double() {
+    fn an_overflow_gives_a_double() {
         // 2^62 * 131 is an exact double. Adding 1 to it has no effect.
         assert_eq!(Number::Int(1 << 62).mul(131).add(1).to_int(), 131i64 << 62);
         assert_eq!(Number::Int(i64::MAX).add(1).to_int(), i64::MIN);
@@ -141,7 +141,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(100_000))]
 
         #[test]
-        fn doubles_lose_their_fraction_and_all_beyond_64_bits(
+        fn doubles_become_integers_as_in_php(
             number in any::<i128>(), shift in 56u32..128, divisor in 1i64..9,
         ) {
             let float = (number >> shift) as f64 / divisor as f64;
@@ -149,7 +149,7 @@ mod tests {
         }
 
         #[test]
-        fn the_short_way_of_a_product_is_the_long_one(
+        fn the_fast_product_equals_the_slow_one(
             hash in any::<i64>(), clear_bits in 0u32..40, byte in 0i64..256,
         ) {
             let hash = hash >> clear_bits << clear_bits;

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_are_as_large_as_redisbloom_shows_them() {
+    fn sizes_of_layers_equal_those_of_redisbloom() {
         // Each entry: error rate of the layer, capacity; probes, bits before rounding, bytes.
         let expected: [(f64, u64, u16, u64, u64); 8] = [
             (0.005, 100, 8, 1102, 144),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn old_layers_are_rounded_as_old_releases_show_them() {
+    fn sizes_of_old_layers_equal_those_of_old_releases() {
         // These are real filters of RedisBloom 1.0.3, with 8 bits where later releases have at least 64.
         for (error_rate, asked, exponent, capacity_items) in
             [(0.01, 100, 10, 106), (0.1, 1, 3, 1), (0.01, 500, 13, 854), (1e-6, 1000, 15, 1139)]
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_overflows_is_refused() {
+    fn sizes_that_overflow_are_refused() {
         for options in [Options::SCALING, Options::OLDEST] {
             for (capacity_items, error_rate) in [
                 (0, 0.01),
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_can_be_loaded() {
+    fn created_layers_can_be_loaded() {
         for options in (0..16).filter_map(Options::from_bits) {
             for capacity_items in (0..40).map(|i| 1 << i).chain(1..64) {
                 for error_rate in [0.9999, 0.9, 0.5, 0.25, 0.1, 0.01, 1e-3, 1e-6, 1e-12, 1e-300, 5e-324] {
