@@ -1,8 +1,8 @@
-# Valkey, or another server, with everbloom loaded; Docker is all that it needs. From the root of the repository:
+# An image of Valkey or Redis with everbloom loaded. Building it needs only Docker, from the root of the repository:
 #   docker build -t everbloom .
-# docs/getting-started.md has the variables of the image.
+# docs/getting-started.md lists the variables that configure the image.
 
-# The image that the server comes from: one of Debian, with an unprivileged user of the number 999, such as redis:8.
+# The base image with the server. It must be based on Debian and have an unprivileged user with id 999, as redis:8 has.
 ARG SERVER=valkey/valkey:8.1
 ARG RUST=rust:1.95.0-bookworm
 

@@ -1,7 +1,7 @@
-# What the packages print when they are installed, upgraded and removed, for Debian's scripts and those of RPM.
-# scripts/dist replaces the words between @ and appends the lines that call the functions.
+# Functions of the package scripts of Debian and RPM. They print instructions at installation, upgrade and removal.
+# scripts/dist replaces the words between @ and appends the line that calls a function.
 
-# Prints the services of Redis and Valkey with their configuration files, those of installed servers if there are any.
+# Prints each service of Redis and Valkey with its configuration file: those of installed servers, or else all.
 servers() {
   found=
   for server in redis valkey; do
@@ -12,13 +12,13 @@ servers() {
   [ -n "$found" ] || printf '%s\n' 'redis@SUFFIX@ /etc/redis/redis.conf' 'valkey@SUFFIX@ /etc/valkey/valkey.conf'
 }
 
-# Prints the lines of the servers' configuration that a server without the module refuses, with their files.
+# Prints the lines of configuration files that a server without the module refuses, each with its file and line number.
 lines_that_need_it() {
   grep -sHniE '^[[:space:]]*((loadmodule|include)[[:space:]].*everbloom|bf[.-])' \
     /etc/redis/*.conf /etc/redis.conf /etc/valkey/*.conf /etc/valkey.conf || true
 }
 
-# Prints how to restart each server that runs a file of the module that was replaced.
+# Prints how to restart each server that still runs a replaced file of the module.
 outdated_servers() {
   for process in /proc/[0-9]*; do
     grep -qsE '/everbloom\.so[^/]*\(deleted\)$' "$process/maps" || continue

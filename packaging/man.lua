@@ -1,4 +1,4 @@
--- A manual page has no links: only their text stays.
+-- Replaces each link by its text, since manual pages have no links.
 function Link(link)
   return link.content
 end

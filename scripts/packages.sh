@@ -1,20 +1,20 @@
 # shellcheck shell=bash disable=SC2154
-# What scripts/dist packs beside the binaries: documents, manual pages, completions, and the packages of Debian and RPM.
-# Sourced by it.
+# Functions of scripts/dist: they add documents, manual pages and completions to the binaries and build the Debian and RPM
+# packages.
 
-# Every page that a package holds, with all that these pages link to.
+# The files and directories of the documentation. No page links to a file outside them.
 DOCUMENTS=(README.md SECURITY.md CONTRIBUTING.md redis.conf.example docs examples)
 
 maintainer=$(sed -n 's/^authors = \["\(.*\)"\]$/\1/p' Cargo.toml)
 summary=$(sed -n 's/^description = "\(.*\)"$/\1/p' Cargo.toml)
 
-# Copies the documents, without files that git does not know: documents DIRECTORY
+# Copies the documents to a directory. Files that git does not track are left out: documents DIRECTORY
 documents() {
   { git ls-files -- "${DOCUMENTS[@]}" 2>/dev/null || find "${DOCUMENTS[@]}" -type f; } | tar -cf - -T - | tar -C "$1" -xf -
   chmod -R u=rwX,go=rX "$1"
 }
 
-# Writes the manual pages and the completions, from the tool and from the page of commands: manuals TOOL DIRECTORY
+# Writes everbloom(1) and the completions with the tool, and everbloom(7) from docs/commands.md: manuals TOOL DIRECTORY
 manuals() {
   local shell pandoc
   pandoc=$(echo "$tools"/python/lib/python3*/site-packages/pypandoc/files/pandoc)
@@ -30,15 +30,15 @@ manuals() {
   for shell in bash zsh fish; do "$1" completions "$shell" >"$2/completions/everbloom.$shell"; done
 }
 
-# Puts what is staged where a distribution has it: place STAGE ROOT LIBRARIES ZSH
+# Copies the files of STAGE to the paths that a distribution uses, below ROOT: place STAGE ROOT LIBRARIES ZSH
 place() {
   local stage=$1 root=$2 share=$2/usr/share module=/$3/redis/modules/everbloom.so page
-  # Servers refuse a module that may not be executed.
+  # Servers refuse a module that is not executable.
   install -D -m 755 "$stage/everbloom.so" "$root$module"
   mkdir -p "$root/$3/valkey/modules" "$root/etc/everbloom" "$share/doc/everbloom"
   ln -s ../../redis/modules/everbloom.so "$root/$3/valkey/modules/everbloom.so"
   install -D -m 755 "$stage/everbloom" "$root/usr/bin/everbloom"
-  # The settings begin with the first one: what is above is for those who write the line with the module themselves.
+  # The lines of redis.conf.example above the first setting explain the loadmodule line, which must not be in this file.
   { cat packaging/everbloom.conf && sed -n '/^# bf\./,$p' redis.conf.example; } |
     sed "s|@MODULE@|$module|" >"$root/etc/everbloom/everbloom.conf"
   grep -q '^# bf.on-full refuse' "$root/etc/everbloom/everbloom.conf" || die "everbloom.conf lacks settings"
@@ -53,17 +53,17 @@ place() {
   gzip -9 -n "$share/doc/everbloom/everbloom.cdx.json"
 }
 
-# Prints a script of a package, whose last line calls what it is for: script MODULE SUFFIX CALL
+# Prints an install or removal script of a package. Its last line is CALL: script MODULE SUFFIX CALL
 script() {
   printf '#!/bin/sh\nset -e\n'
   sed -e "s|@MODULE@|$1|g" -e "s/@SUFFIX@/$2/g" -e "s/@VERSION@/$version/g" packaging/instructions.sh
   printf '\n%s\n' "$3"
 }
 
-# Sets the times of the files below a directory: dated DIRECTORY
+# Sets the time of all files below a directory to SOURCE_DATE_EPOCH: dated DIRECTORY
 dated() { find "$1" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +; }
 
-# Prints the changelog in Debian's form. The text of the releases is in the page.
+# Prints the releases in the format of Debian changelogs. Each entry refers to docs/changelog.md for its text.
 debian_changelog() {
   local release day
   sed -nE 's/^## (Unreleased|[0-9][^ ]*)( \((.*)\))?$/\1 \3/p' docs/changelog.md | while read -r release day; do
@@ -73,7 +73,7 @@ debian_changelog() {
   done
 }
 
-# Prints the licences without the text of Apache's, which every Debian system has: debian_copyright NOTICES
+# Prints the licences, with a reference in place of the Apache licence, which every Debian has: debian_copyright NOTICES
 debian_copyright() {
   cat LICENSE
   awk '
@@ -83,7 +83,7 @@ debian_copyright() {
     /END OF TERMS AND CONDITIONS/ { inside = 0 }' "$1"
 }
 
-# Debian's package of what is staged: package_deb TARGET STAGE
+# Builds the Debian package of the files in STAGE: package_deb TARGET STAGE
 package_deb() {
   local architecture=amd64 root=$work/stage/deb-$1 module=/usr/lib/redis/modules/everbloom.so documents needed
   [[ $1 != aarch64-* ]] || architecture=arm64
@@ -108,7 +108,7 @@ package_deb() {
   dpkg-deb --root-owner-group -Zxz --build "$root" "$dist/everbloom_${version}_$architecture.deb" >/dev/null
 }
 
-# The package for Fedora and RHEL: package_rpm TARGET STAGE
+# Builds the package for Fedora and RHEL: package_rpm TARGET STAGE
 package_rpm() {
   local root=$work/stage/rpm-$1 module=/usr/lib64/redis/modules/everbloom.so spec=$work/stage/rpm-$1.spec licences
   place "$2" "$root" usr/lib64 site-functions
@@ -122,7 +122,7 @@ package_rpm() {
   sed -e "s/@VERSION@/$version/" -e "s/@SUMMARY@/$summary/" -e "s/@MAINTAINER@/$maintainer/" -e "s|@ROOT@|$root|" \
     -e "s/@LICENSES@/${licences//|/ AND }/" -e "/@DESCRIPTION@/{r $work/stage/description" -e 'd}' \
     -e "/@POST@/{r $work/stage/post" -e 'd}' -e "/@PREUN@/{r $work/stage/preun" -e 'd}' packaging/rpm/everbloom.spec >"$spec"
-  # gzip: RHEL 8 reads it. The other settings keep the packager's machine and its clock out of the package.
+  # RHEL 8 can read gzip. The other settings keep the name and the clock of this machine out of the package.
   rpmbuild -bb --quiet --target "${1%%-*}-linux" --define "_topdir $work/stage/rpmbuild" --define "_rpmdir $dist" \
     --define '_build_name_fmt %%{NAME}-%%{VERSION}-%%{RELEASE}.%%{ARCH}.rpm' --define '_binary_payload w9.gzdio' \
     --define '_buildhost localhost' --define 'use_source_date_epoch_as_buildtime 1' --define 'source_date_epoch_from_changelog 0' \

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Makes Debian systems in directories, from the mirror that this machine's apt uses. They are kept in the target directory
-# for the next run. Sourced after lib.sh, from the root of the repository.
+# Functions that make Debian systems in directories, from the mirror that this machine's apt uses. The systems are kept in
+# the target directory for the next run. Source this file after lib.sh, from the root of the repository.
 
 systems=${CARGO_TARGET_DIR:-$PWD/target}/systems
 

@@ -1,4 +1,4 @@
-//! Properties of the scripts that can be tested without a build.
+//! Tests of the scripts, the Dockerfile and the workflows that need no build.
 #![cfg(unix)]
 
 use std::fs;
@@ -12,7 +12,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(Path::new(ROOT).join(path)).unwrap()
 }
 
-/// A directory of programs: some of the machine's, and shell scripts in place of others.
+/// Returns a directory for the PATH, with links to `real` programs of this machine and shell scripts in place of others.
 fn programs(real: &[&str], pretended: &[(&str, &str)]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for name in real {
@@ -81,8 +81,7 @@ fn make_checks_for_a_server_before_it_builds() {
     }
 }
 
-/// Runs the Zig wrapper of `make dist` with a shell script in place of Zig. Returns the current directory of that
-/// script.
+/// Returns the directory in which the Zig wrapper of `make dist` runs Zig.
 fn zig_runs_in(arguments: &[&str]) -> String {
     let zig = programs(&[], &[("zig", "pwd")]);
     fs::create_dir(zig.path().join("lib")).unwrap();
@@ -99,14 +98,15 @@ fn zig_runs_in(arguments: &[&str]) -> String {
 
 #[test]
 fn zig_prints_absolute_paths_of_headers() {
-    // cargo-zigbuild runs these commands, and passes the output to a program that runs in another directory.
+    // cargo-zigbuild runs these commands and passes their output to a program in another directory, so relative paths
+    // would be wrong there.
     assert_eq!(zig_runs_in(&["env"]), "/");
     for compiler in ["cc", "c++"] {
         assert_eq!(
             zig_runs_in(&[compiler, "-E", "/tmp/empty.c", "-v", "-target", "x86_64-linux-gnu.2.17"]),
             "/"
         );
-        // Paths of sources may be relative.
+        // When it compiles, the paths of sources may be relative, so the current directory stays.
         let here = fs::canonicalize(ROOT).unwrap();
         for step in ["-c", "-E", "-S"] {
             assert_eq!(Path::new(&zig_runs_in(&[compiler, step, "source.c"])), here, "{compiler} {step}");
@@ -173,7 +173,7 @@ fn the_image_runs_other_commands_too() {
 }
 
 #[test]
-fn workflows_run_what_anyone_can_run() {
+fn workflows_run_targets_of_the_makefile() {
     let makefile = read("Makefile");
     let targets: Vec<&str> = makefile
         .lines()
@@ -196,7 +196,7 @@ fn workflows_run_what_anyone_can_run() {
                 .take_while(|word| !word.contains(['=', '$', '>']))
             {
                 steps += 1;
-                assert!(targets.contains(&word), "{word} is no target of the Makefile: {line}");
+                assert!(targets.contains(&word), "the Makefile has no target {word}: {line}");
             }
         }
     }
@@ -279,7 +279,7 @@ fn packages_hold_every_file_that_a_page_links_to() {
 }
 
 #[test]
-fn alterations_with_a_reason_are_of_functions_that_exist() {
+fn listed_mutants_are_in_functions_that_exist() {
     let page = read("docs/reliability.md");
     let mut names = 0;
     for line in page.lines().filter(|line| line.starts_with("* `src/")) {
