@@ -1,5 +1,5 @@
-"""Partitions on one, two and three primaries, for the figures of docs/clusters.md: starts the servers itself, loads 24
-partitions with the command-line tool, and checks packed batches, with a connection to each primary.
+"""Measures 24 partitions on one, two and three primaries, for the figures of docs/clusters.md. Starts the servers, loads
+the partitions with the command-line tool, and looks up packed batches over one connection to each primary.
 
     make build tool      # and `pip install redis`
     python3 benches/cluster.py redis-server target/release/libeverbloom.so target/release/everbloom
@@ -20,7 +20,7 @@ SLOTS = 16384
 
 
 def start(server, module, count, folder, processes):
-    """Starts primaries with equal shares of the slots, and appends their processes. Returns their clients."""
+    """Starts primaries with equal shares of the slots and appends their processes. Returns a client for each primary."""
     clients = []
     for number in range(count):
         port = 21000 + os.getpid() % 9000 + number
@@ -57,7 +57,7 @@ def wait(condition):
 
 
 def busiest(clients, command):
-    """Seconds that the primary with the most to do spent on a command."""
+    """Returns the seconds that the busiest primary spent on a command."""
     stats = [client.info("commandstats") for client in clients]
     return max(stat.get(f"cmdstat_{command}", {"usec": 0})["usec"] for stat in stats) / 1e6
 
@@ -73,7 +73,7 @@ def owner(clients, key):
 
 
 def check(clients, batches):
-    """Asks every primary for its partitions' items at the same time; how many were found."""
+    """Looks up the items of all partitions, on all primaries at the same time. Returns the number found and the seconds."""
     found = []
 
     def ask(client):

@@ -1,10 +1,10 @@
-//! A module whose commands do nothing. It measures the cost of a command without the cost of the filter.
+//! A module with empty commands, which measure the cost of a command without a filter.
 //!
 //! `NO.ADD`, `NO.MADD`, `NO.EXISTS` and `NO.MEXISTS` have names of the same length, the same arguments and the same
 //! flags as the everbloom commands to which they are compared, so that the server does the same work for both. Those
 //! with an M reply once per item. `HA.ADD` and so on also read and hash every item, as each filter of everbloom must.
 
-// The file, not the library: the library is a module too, and a module can have only one entry point.
+// Includes the file instead of linking the library, which is a module too: a module can have only one entry point.
 #[path = "../src/bloom/hash/murmur3.rs"]
 #[expect(dead_code, unreachable_pub, reason = "of the library only the hash of an item is needed here")]
 mod hash;
@@ -97,7 +97,7 @@ unsafe extern "C" fn reply_zeros(
     0
 }
 
-/// Starts a reply with one element per item, then hashes the items and replies.
+/// Starts the reply, an array with one element per item. Then hashes the items and replies.
 ///
 /// # Safety
 /// As [`hash_each`].

@@ -1,4 +1,5 @@
-"""Packed batches beside redis-py's own BF.MADD and BF.MEXISTS, for the figures of docs/bulk-loading.md. Empties the server first.
+"""Compares packed batches with redis-py's methods for BF.MADD and BF.MEXISTS, for the figures of docs/bulk-loading.md.
+Empties the server first.
 
     make run        # in another terminal; and `pip install redis` in this one
     python3 benches/packed.py redis://127.0.0.1:6379
@@ -34,7 +35,7 @@ def packed_to_list(command, size):
 
 
 def rate(way, *arguments, empties):
-    """Items per second, the median of all rounds."""
+    """Returns the items per second, the median of all rounds."""
     times = []
     for _ in range(ROUNDS):
         if empties:
@@ -55,7 +56,7 @@ for method, command, empties in [
     for way, size, what in [
         (packed, 1000, "of 1000"),
         (packed, 10_000, "of 10000"),
-        (packed_to_list, 10_000, "of 10000, replies made a list"),
+        (packed_to_list, 10_000, "of 10000, replies as a list"),
     ]:
         figure = rate(way, command, size, empties=empties)
         print(f"{command} {what}: {figure / 1e6:.2f} M items/s, {figure / base:.1f} times")

@@ -1,5 +1,5 @@
-"""Filters of 1 GB with and without large pages, before and after a save, and forks, for the figures of decision 0009. Needs
-7 GB of memory, Linux 6.1 and the server on the same machine. Empties the server first and writes snapshots.
+"""Measures filters of 1 GB with and without large pages, before and after a save, and the time of forks, for the figures of
+decision 9. Needs 7 GB of memory, Linux 6.1 and the server on the same machine. Empties the server and writes snapshots.
 
     make run        # in another terminal; and `pip install redis` in this one
     python3 benches/pages.py redis://127.0.0.1:6379
@@ -12,7 +12,7 @@ import time
 import redis
 
 CAPACITY, ITEMS, BLOCK, ROUNDS, FORKS = 890_000_000, 100_000_000, 500_000, 9, 15
-# Whether the pages of a filter are collapsed before and after the save.
+# bf.huge-pages for each filter, before and after the save.
 FILTERS = {"small": ("no", "no"), "once": ("yes", "no"), "large": ("yes", "yes")}
 WORK = [
     ("BF.ADD", "new", 1, 6000),
@@ -28,7 +28,7 @@ chance = random.Random(1)
 
 
 def block(number):
-    """Items of eight bytes, packed: the same for each filter."""
+    """Returns a packed block of items of eight bytes, the same for each filter."""
     return random.Random(number).randbytes(8 * BLOCK)
 
 
@@ -45,7 +45,7 @@ def large_megabytes():
 
 
 def settle():
-    """Waits until no more pages are collapsed."""
+    """Waits until the server has collapsed all pages that it will collapse."""
     before = None
     while before != (now := large_megabytes()):
         before = now
@@ -57,7 +57,7 @@ def allow(key, after_save):
 
 
 def save(adds_to=()):
-    """Saves, adding items meanwhile; microseconds of the fork."""
+    """Saves a snapshot and adds items meanwhile. Returns the microseconds of the fork."""
     server.bgsave()
     while server.info("persistence")["rdb_bgsave_in_progress"]:
         for key in adds_to:
@@ -67,7 +67,7 @@ def save(adds_to=()):
 
 
 def nanoseconds(key, command, what, batch, commands):
-    """The server's own time for an item."""
+    """Returns the server's own time per item."""
     packed = block(0)
     pipeline = server.pipeline(transaction=False)
     for _ in range(commands):
@@ -83,7 +83,7 @@ def measure(after_save):
     print("| ns for an item | %s | once / small | large / small |" % " | ".join(FILTERS))
     print("|---|" + "---|" * (len(FILTERS) + 2))
     for key in FILTERS:
-        # Its memory may have been idle for long.
+        # The memory may have been idle for long, so it is read once before the measurement.
         for number in range(10):
             server.execute_command("BF.BULKEXISTS", key, "FIXED", 8, block(number))
     for command, what, batch, commands in WORK:
@@ -113,7 +113,7 @@ for key in FILTERS:
     server.execute_command("BF.ADD", key, "one more")
 split = large_megabytes()
 settle()
-print("saved while items came; %d MB in large pages, then %d MB" % (split, large_megabytes()))
+print("saved while items were added; %d MB in large pages, then %d MB" % (split, large_megabytes()))
 measure(True)
 server.flushall()
 for setting in ("no", "yes"):

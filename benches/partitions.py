@@ -1,5 +1,5 @@
-"""What 24 partitions cost beside one filter, for the figures of docs/clusters.md: on one server, so that nothing but the
-partitions differs. Empties the server first.
+"""Compares 24 partitions with one filter for the same items, for the figures of docs/clusters.md. Both are on one server,
+so that only the partitions differ. Empties the server first.
 
     make run        # in another terminal; and `pip install redis` in this one
     python3 benches/partitions.py redis://127.0.0.1:6379
@@ -58,7 +58,7 @@ for command, kind, total in (("BF.MADD", b"item:%d", ITEMS), ("BF.MEXISTS", b"ab
         median = statistics.median(times[ask])
         print(f"{command} {ask.__name__}: {median:.0f} ns per item, {yes[ask] / total:.2%} replied 1")
 fullest_items = max(server.execute_command("BF.CARD", key) for key in keys)
-print(f"the fullest holds {fullest_items} of {fullest}")
+print(f"the fullest partition holds {fullest_items} of {fullest} items")
 
 
 def size(key):
@@ -69,4 +69,4 @@ def size(key):
 
 
 print(f"bytes: {sum(map(size, keys)) / size('one'):.3f} times those of one filter,"
-      f" {sum(map(server.memory_usage, keys)) / server.memory_usage('one'):.3f} times with what the allocator gives")
+      f" {sum(map(server.memory_usage, keys)) / server.memory_usage('one'):.3f} times with the allocator's rounding")

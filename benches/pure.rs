@@ -1,5 +1,5 @@
-//! Times of the modules that do not need a server: hashing, sizing, and adding and checking in every layout, one by
-//! one and in batches. Every benchmark asserts its results. `make bench` runs it; docs/performance.md has the
+//! Measures the modules that need no server: hashing, sizing, and adding and checking items in every layout, one by one
+//! and in batches. Every benchmark asserts its results. `make bench` runs it. docs/performance-cells.csv has the
 //! results.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
@@ -19,7 +19,7 @@ use everbloom::prefetch::Processor;
 const BATCH: usize = 1000;
 const ITEMS: u64 = BATCH as u64;
 
-/// Returns items of one kind: 21 bytes each, different from all other kinds.
+/// Returns items of one kind, of 21 bytes each. They differ from the items of all other kinds.
 fn items(kind: &str, from: u64, count: u64) -> Vec<Vec<u8>> {
     (from..from + count).map(|number| format!("{kind}:{number:016}").into_bytes()).collect()
 }
@@ -58,7 +58,7 @@ fn sizing(criterion: &mut Criterion) {
     }
 }
 
-/// Returns a filter of one layer at half its capacity, where the value of a bit is hardest to predict.
+/// Returns a filter of one layer at half its capacity, so that the processor cannot predict the value of a bit.
 fn half_full(capacity_items: u64, error_rate: f64) -> Filter {
     let policy = Policy::Promise(Promise { error_rate, capacity_items, growth: Growth::Fixed });
     let spec = Spec { policy, hash: Hash::Murmur3, cells: CellType::Bits };
@@ -74,8 +74,8 @@ fn half_full(capacity_items: u64, error_rate: f64) -> Filter {
     filter
 }
 
-/// Returns the items a batch at a time, and starts again after the last. There are more of them than a branch
-/// predictor can learn.
+/// Returns one batch after another, and starts again after the last. There are more items than a branch predictor can
+/// learn.
 struct Rounds {
     items: Vec<Vec<u8>>,
     next: usize,
@@ -107,7 +107,7 @@ fn cases(capacity_items: u64) -> [(&'static str, Rounds, u64); 2] {
     ]
 }
 
-/// Asserts the number of found items. A filter at half its capacity has a small part of its error rate.
+/// Asserts the number of found items. Few are false positives, since the filter is at half its capacity.
 fn assert_found(found: u64, expected: u64) {
     assert!(found.abs_diff(expected) <= ITEMS / 100, "{found} found, {expected} expected");
 }
@@ -166,12 +166,12 @@ fn batch(criterion: &mut Criterion) {
         group.bench_function(BenchmarkId::new("add_new", name), |bencher| {
             bencher.iter(|| {
                 if rounds.next == 0 {
-                    // All items were added: the time of one copy is shared by all the batches that are added to it.
+                    // All items were added, so the filter is copied again. Many batches share the time of one copy.
                     filled = filter.try_clone(UnknownMemory).unwrap();
                 }
                 let before = filled.items();
                 filled.add_many(&rounds.next(), &u64::MAX, Processor, |outcome| outcome.is_ok());
-                // An item may be a false positive, more often as the filter fills.
+                // Some items are false positives, more of them as the filter fills.
                 let new = filled.items() - before;
                 assert!(new >= ITEMS - ITEMS / 20, "{new} of {ITEMS} new items were new");
             });

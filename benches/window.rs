@@ -1,6 +1,6 @@
-//! Compares sliding-window filters with plain ones of the same bytes: batches of 100 and single items. `cargo bench
-//! --bench window [MiB]`, with 1024 MiB by default; the arrays are as full as at their capacity. docs/window.md has
-//! the results.
+//! Compares sliding-window filters with plain filters of the same size, with batches of 100 and with single items:
+//! `cargo bench --bench window [MiB]`, by default 1024 MiB. The arrays are as full as at their capacity. docs/window.md
+//! has the results.
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark fails by panicking and prints")]
 
@@ -31,7 +31,7 @@ fn promise(capacity_items: u64) -> Promise {
     Promise { error_rate: 0.01, capacity_items, growth: Growth::Fixed }
 }
 
-/// Sets half of the bits. Pages with stamps get this stamp.
+/// Sets half of the bits. Sets the stamp of pages that have one.
 fn fill(storage: &mut Cells, stamp: u64) {
     let (mut state, mut offset) = (7, 0usize);
     while let Some(segment) = storage.segment(offset, CHUNK_BYTES) {
@@ -131,7 +131,7 @@ fn main() {
             let (mut windowed_ns, mut plain_ns) = (Vec::new(), Vec::new());
             for number in 0..ROUNDS {
                 let numbered = (batch as u64 * 1000 + number as u64) * 1_000_000;
-                // Items that were added are the items that are found.
+                // Present items are those that the case `Add` has added.
                 let from = match case {
                     Case::CheckAbsent => 1 << 50 | numbered,
                     Case::AddPages => 1 << 52 | numbered,

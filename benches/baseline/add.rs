@@ -1,4 +1,5 @@
-//! Adds items as RedisBloom does, in place of src/bloom/add.rs: one by one, with a check before every add.
+//! Adds items as RedisBloom does: one after another, with a check before every add. Replaces src/bloom/add.rs in the
+//! baseline.
 
 use super::filter::Filter;
 use super::items::Items;

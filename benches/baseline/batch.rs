@@ -1,6 +1,5 @@
-//! Checks batches as RedisBloom does, in place of src/bloom/batch.rs: one by one, without prefetching. `make bench`
-//! builds the baseline with it: the module to which measured figures are compared.
-//! that `make bench` builds with it is the baseline that measured figures are ratios of.
+//! Checks batches as RedisBloom does: one item after another, without prefetching. `make bench` builds the baseline with
+//! this file in place of src/bloom/batch.rs.
 
 use super::filter::Filter;
 use super::group::ItemSet;

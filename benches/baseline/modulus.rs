@@ -1,4 +1,5 @@
-//! Computes remainders as RedisBloom does, in place of src/bloom/modulus.rs: with a division for every probe.
+//! Computes remainders as RedisBloom does: with a division for every probe. Replaces src/bloom/modulus.rs in the
+//! baseline.
 
 /// A divisor from 1 to 2^63.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +13,7 @@ impl Modulus {
     /// Largest divisor.
     pub const MAX: u64 = 1 << 63;
 
-    /// Returns the modulus of a divisor, or nothing for 0 and for more than [`Modulus::MAX`].
+    /// Returns the modulus of a divisor; `None` if the divisor is 0 or above [`Modulus::MAX`].
     #[must_use]
     pub const fn new(divisor: u64) -> Option<Self> {
         if divisor == 0 || divisor > Self::MAX { None } else { Some(Self { divisor, _unused: 0 }) }

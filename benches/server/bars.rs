@@ -1,4 +1,5 @@
-//! Bar charts as SVG: the name of each bar is before it and the number behind it, so they need no legend and no scale.
+//! Draws bar charts as SVG. Each bar has its name on the left and its number on the right, so a chart has no legend and
+//! no scale.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -9,17 +10,17 @@ use super::text::{two_digits, wrapped};
 
 /// One bar.
 pub(crate) struct Bar {
-    /// The name of what is measured.
+    /// Its name.
     pub(crate) name: String,
     /// Its length.
     pub(crate) value: f64,
-    /// Whether it is everbloom's.
+    /// Whether it is a bar of everbloom, which has another colour.
     pub(crate) is_own: bool,
 }
 
 /// Bars with a heading.
 pub(crate) struct Group {
-    /// What the bars have in common; empty if there is one group.
+    /// The heading above the bars; empty if there is only one group.
     pub(crate) heading: String,
     /// The bars.
     pub(crate) bars: Vec<Bar>,
@@ -27,25 +28,25 @@ pub(crate) struct Group {
 
 /// A chart of horizontal bars.
 pub(crate) struct BarChart<'a> {
-    /// What is compared.
+    /// The title.
     pub(crate) title: &'a str,
-    /// What the numbers are.
+    /// The quantity and its unit, below the title.
     pub(crate) unit: &'a str,
     /// The bars.
     pub(crate) groups: Vec<Group>,
-    /// Where the numbers come from: the machine and the date.
+    /// The machine and the date of the measurement, below the bars.
     pub(crate) caption: String,
 }
 
-/// Where bars begin, behind their names.
+/// Horizontal position at which bars begin; their names are to the left.
 const START: i32 = 280;
-/// The length of the longest bar; its number is behind it.
+/// Length of the longest bar; its number is to the right.
 const LONGEST: f64 = 400.0;
 const BAR_HEIGHT: i32 = 18;
 const ROW_HEIGHT: i32 = 24;
 const GAP_HEIGHT: i32 = 10;
 const CAPTION_LINE_HEIGHT: i32 = 16;
-/// The longest line of a caption.
+/// Characters of the longest line of a caption.
 const CAPTION_CHARACTERS: usize = 100;
 
 /// Draws the chart.

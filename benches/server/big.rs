@@ -1,5 +1,5 @@
-//! Measures what a large filter costs a server: reserving, first adds, saving, loading, copying, rewriting and
-//! deleting.
+//! Measures time and memory of a large filter in a server: reserving, first adds, saving, loading, copying, rewriting
+//! the append-only file, and deleting.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use super::progress::Progress;
 use super::series::{Scope, Series, Size};
 use super::text::two_digits;
 
-/// One fact, as a row of the table.
+/// One measured value, a row of the table.
 pub(crate) struct Fact {
     /// What was measured.
     pub(crate) what: &'static str,
@@ -104,7 +104,7 @@ pub(crate) fn measure(
 /// Number of copies; each is deleted before the next.
 const COPIES: usize = 4;
 
-/// Highest memory use of saving and loading, as a multiple of the filter.
+/// Goal for the peak memory of saving and loading, as a multiple of the filter's memory.
 const PEAK_MAX: f64 = 1.1;
 
 fn ratio(bytes: u64, filter_bytes: u64) -> String {
@@ -168,7 +168,7 @@ pub(crate) fn main_thread_ms(client: &mut Client, command: &str, line: &str) -> 
 /// Time and memory of a child process of the server.
 struct Background {
     seconds: f64,
-    /// Highest sum of the server's resident memory and its child's private memory, as a share of the filter.
+    /// Highest sum of the server's resident memory and its child's private memory, divided by the filter's memory.
     peak: f64,
 }
 
@@ -191,7 +191,7 @@ fn background(
     let started = Instant::now();
     client.say(command)?;
     let mut peak = 0;
-    // The server notices the end of a child only from time to time, so the child's own end counts.
+    // Waits for the end of the child process itself, since the server checks for it only at intervals.
     let mut seconds = 0.0;
     loop {
         let child = server.forked();

@@ -1,5 +1,5 @@
-//! What charts have in common: a white background, so that they are legible on a dark page too, a title on the left,
-//! and colours that most colour-blind people can distinguish.
+//! The common parts of all charts: a title on the left, a white background, which is legible on a dark page too, and
+//! colours that most colour-blind people can distinguish.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -9,7 +9,7 @@ use super::failure::Failure;
 
 /// Width of every chart.
 pub(crate) const WIDTH: u32 = 760;
-/// Distance of everything from the edges.
+/// Margin on each side of a chart.
 pub(crate) const MARGIN: i32 = 14;
 /// Height of the title with the line below it.
 pub(crate) const TITLE_HEIGHT: i32 = 62;
@@ -26,13 +26,13 @@ pub(crate) const COLOURS: [RGBColor; 6] = [
 pub(crate) const INK: RGBColor = RGBColor(34, 34, 34);
 /// The colour of grid lines.
 pub(crate) const PALE: RGBColor = RGBColor(225, 225, 225);
-/// The colour of bars of others.
+/// The colour of bars that are not everbloom's.
 pub(crate) const GREY: RGBColor = RGBColor(150, 150, 150);
 
-/// What a chart is drawn on.
+/// The area on which a chart is drawn.
 pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Returns a white area with a title and, below it, what the numbers are.
+/// Returns a white area with a title and, below it, the quantity and its unit.
 pub(crate) fn canvas<'a>(
     svg: &'a mut String,
     height: i32,
@@ -46,7 +46,7 @@ pub(crate) fn canvas<'a>(
     Ok(area)
 }
 
-/// Writes a text whose middle is at that height.
+/// Writes a text. The given height is that of its middle.
 pub(crate) fn write(
     area: &Area<'_>,
     text: &str,

@@ -32,7 +32,7 @@ impl Work {
     pub(crate) const ALL: [Self; 4] =
         [Self::Add, Self::Check { hits_percent: 0 }, HALF_PRESENT, Self::Check { hits_percent: 100 }];
 
-    /// Returns its name in tables.
+    /// Returns its name in the tables.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Add => "add, new items",
@@ -74,7 +74,7 @@ pub(crate) struct Cell {
     pub(crate) items_per_second: Samples,
 }
 
-/// Memory of a filter that was not reserved, or of one that was reserved for the same items.
+/// Memory of a filter that was not reserved, or of a filter reserved for the same items.
 pub(crate) struct Memory {
     /// Name of the size.
     pub(crate) size: &'static str,
@@ -115,8 +115,8 @@ pub(crate) fn measure(
                 series.iter().filter(|one| one.is_measured_on(size, plan.big.bytes)).collect();
             for (work, per_command) in work_on(size) {
                 for turn in 0..measured.len() {
-                    // The order changes in every round: the first one finds in the caches what another has left
-                    // there.
+                    // The order changes in every round, since a measurement depends on what the one before has left in
+                    // the caches.
                     let Some(one) = measured.get((turn + round) % measured.len()) else { continue };
                     let (item_ns, items_per_second) = bench
                         .one(size, work, per_command, one, plan.items(per_command))
@@ -136,10 +136,10 @@ pub(crate) fn measure(
 
 /// Returns the kinds of work on filters of one size, with items per command.
 pub(crate) fn work_on(size: &Size) -> Vec<(Work, usize)> {
-    // Filters that were not reserved and very small error rates are each measured for one comparison only.
+    // Filters that were not reserved, and filters with very small error rates, need only some kinds of work.
     let is_special = size.is_unreserved() || size.error_rate < 0.01;
     let per_command: &[usize] = if is_special { &[1, 100] } else { &[1, 10, 100, 1000] };
-    // Adding the items would make a small growing filter a different one.
+    // Adding the items of a measurement would make a small filter grow several times.
     let works = Work::ALL
         .into_iter()
         .filter(|work| *work != Work::Add || !size.is_unreserved() || size.known > 10_000);
@@ -148,7 +148,7 @@ pub(crate) fn work_on(size: &Size) -> Vec<(Work, usize)> {
 
 struct Bench<'a> {
     servers: &'a [Server],
-    /// Dumps of the filters that the added items would soon fill.
+    /// Dumps of filters that added items would fill. They are restored before each measurement.
     restored: HashMap<String, Vec<u8>>,
     /// New items added so far, to all filters.
     used: u64,
@@ -200,7 +200,7 @@ impl Bench<'_> {
         let usec = [command.to_ascii_lowercase(), command]
             .iter()
             .find_map(|name| stats.part(&format!("cmdstat_{name}"), "usec").ok())
-            .ok_or("a command that the server did not count")?;
+            .ok_or("INFO commandstats lacks the command")?;
         if series.has_filter() {
             verify(work, count, hits, replies.sum)?;
         }

@@ -1,4 +1,4 @@
-//! Two ways to send commands to a server: one at a time, or many in a pipeline whose replies are counted.
+//! Sends commands to a server in two ways: one at a time, or many in a pipeline whose replies are counted.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -32,7 +32,7 @@ impl Client {
         Ok(Self { stream: BufReader::with_capacity(1 << 20, UnixStream::connect(socket)?) })
     }
 
-    /// Sends a command and returns its reply; an error reply is a failure.
+    /// Returns the reply to a command. An error reply is a failure.
     pub(crate) fn call<A: AsRef<[u8]>>(&mut self, arguments: &[A]) -> Result<Value, Failure> {
         let mut request = Vec::new();
         encode(&mut request, arguments);
@@ -40,19 +40,19 @@ impl Client {
         self.read()
     }
 
-    /// Sends commands that have one reply each, and reads them; an error reply is a failure.
+    /// Sends commands and reads one reply for each. An error reply is a failure.
     pub(crate) fn send(&mut self, requests: &Requests) -> Result<(), Failure> {
         self.stream.get_mut().write_all(&requests.bytes)?;
         (0..requests.replies).try_for_each(|_| self.read().map(drop))
     }
 
-    /// Sends a command, given as words in one string.
+    /// Returns the reply to a command, given as words in one string.
     pub(crate) fn say(&mut self, line: &str) -> Result<Value, Failure> {
         let words: Vec<&str> = line.split_whitespace().collect();
         self.call(&words).map_err(|failure| format!("{line}: {failure}").into())
     }
 
-    /// Sends a command, given as words, that returns a number.
+    /// Returns the number that a command replies, given as words in one string.
     pub(crate) fn number(&mut self, line: &str) -> Result<u64, Failure> {
         match self.say(line)? {
             Value::Integer(number) => Ok(u64::try_from(number)?),
@@ -60,7 +60,7 @@ impl Client {
         }
     }
 
-    /// Sends a command that returns text or bytes.
+    /// Returns the text or bytes that a command replies.
     pub(crate) fn bytes<A: AsRef<[u8]>>(&mut self, arguments: &[A]) -> Result<Vec<u8>, Failure> {
         match self.call(arguments)? {
             Value::Bytes(bytes) => Ok(bytes),
@@ -129,7 +129,7 @@ impl Info {
     }
 }
 
-/// Appends a command as clients send it.
+/// Appends a command in the protocol's encoding.
 pub(crate) fn encode<A: AsRef<[u8]>>(request: &mut Vec<u8>, arguments: &[A]) {
     encode_head(request, arguments.len());
     arguments.iter().for_each(|argument| encode_argument(request, argument.as_ref()));
@@ -153,25 +153,25 @@ pub(crate) fn encode_argument(request: &mut Vec<u8>, argument: &[u8]) {
     request.extend_from_slice(b"\r\n");
 }
 
-/// Requests that are prepared before they are sent, so that their preparation is not measured.
+/// Encoded requests. They are prepared before the measurement begins.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Requests {
-    /// The commands as clients send them.
+    /// The encoded commands.
     pub(crate) bytes: Vec<u8>,
-    /// Number of single replies: an array of ten elements counts as ten.
+    /// Number of single replies. An array of ten elements counts as ten.
     pub(crate) replies: u64,
 }
 
 /// A count of replies.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Replies {
-    /// The sum of all integers: how many were new or found.
+    /// The sum of all integers: the number of items that were new or found.
     pub(crate) sum: i64,
     /// Time from the first byte sent to the last byte received.
     pub(crate) elapsed: Duration,
 }
 
-/// Sends the requests in one pipeline and counts the replies. Any error reply is a failure.
+/// Sends the requests in one pipeline and counts the replies. An error reply is a failure.
 pub(crate) fn pipeline(socket: &Path, requests: &Requests) -> Result<Replies, Failure> {
     exchange(socket, requests, Counter::default())
 }
@@ -231,7 +231,7 @@ impl Counter {
         Ok(())
     }
 
-    /// Counts one line: an integer, a status, a null, or the bytes of a string, which have no line ends here.
+    /// Counts one line: an integer, a status, a null, or the bytes of a string. Strings have no line ends here.
     fn count(&mut self, line: &[u8]) -> Result<(), Failure> {
         let text = line.trim_ascii_end();
         match text.split_first() {

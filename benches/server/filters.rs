@@ -1,4 +1,4 @@
-//! Makes filters that are half full without adding hundreds of millions of items.
+//! Makes half-full filters quickly, without adding hundreds of millions of items.
 
 use std::path::Path;
 use std::thread;
@@ -13,9 +13,9 @@ use super::items;
 use super::process::{Server, memory_bytes};
 use super::series::{Scope, Series, Size};
 
-/// Share of set bits, in 256, of a filter that holds half its capacity: 1 - 1 / sqrt(2).
+/// Set bits, of every 256, in a filter that holds half its capacity: 1 - 1 / sqrt(2).
 const HALF_FULL_256: u8 = 75;
-/// Smallest filters whose memory the kernel may collapse into large pages.
+/// Size of the smallest filters that may be collapsed into large pages.
 const LARGE_PAGES_MIN_BYTES: u64 = 4 << 20;
 /// Items per command while filters are filled.
 const FILL_ITEMS: usize = 1000;
@@ -73,8 +73,8 @@ pub(crate) fn make(server: &Server, series: &Series, size: &Size) -> Result<(), 
     Ok(())
 }
 
-/// Waits until the kernel collapses no more of the server's memory into large pages in the background: a filter is
-/// filled once and checked for a long time.
+/// Waits until the module has collapsed the filter into large pages in the background. In practice a filter is filled
+/// once and then queried for a long time, so the measurements are those of the final state.
 fn settle(server: &Server, size: &Size) {
     const PERIOD: Duration = Duration::from_secs(2);
     const PERIODS_MAX: u32 = 60;
@@ -99,7 +99,7 @@ fn half_fill(client: &mut Client, key: &str, size: &Size) -> Result<(), Failure>
     if client.bytes(&["TYPE", key])? == b"everbloom" {
         return load_own(client, key, size, &noise).map(drop);
     }
-    // For another module's filter: its own dump, with the zeros of the bit array overwritten.
+    // For another module's filter, overwrites the zeros of the bit array in its own dump.
     let mut payload = client.bytes(&["DUMP", key])?;
     overwrite_zeros(&mut payload, &noise)?;
     reseal(&mut payload)?;
@@ -107,15 +107,15 @@ fn half_fill(client: &mut Client, key: &str, size: &Size) -> Result<(), Failure>
     Ok(())
 }
 
-/// Makes one of our own filters half full, with items other than those of [`make`]. Returns the bytes of its bits.
+/// Fills one of our own filters with random bits that differ from those of [`make`]. Returns the bytes of its bits.
 pub(crate) fn load_other_half(client: &mut Client, key: &str, size: &Size) -> Result<usize, Failure> {
     let mut noise = items::noise(1 << 20, HALF_FULL_256);
     noise.reverse();
     load_own(client, key, size, &noise)
 }
 
-/// Loads one of our own filters with BF.LOADCHUNK, so that its item count is also that of a half-full one. Returns
-/// the bytes of its bits.
+/// Loads one of our own filters with BF.LOADCHUNK, which also sets the item count of a half-full filter. Returns the
+/// bytes of its bits.
 fn load_own(client: &mut Client, key: &str, size: &Size, noise: &[u8]) -> Result<usize, Failure> {
     let (error_rate, capacity_items) = (size.error_rate, size.capacity_items());
     let policy = Policy::Promise(Promise { error_rate, capacity_items, growth: Growth::Fixed });
@@ -128,12 +128,12 @@ fn load_own(client: &mut Client, key: &str, size: &Size, noise: &[u8]) -> Result
         for offset in (0..bytes).step_by(noise.len()) {
             let part = noise.get(..noise.len().min(bytes - offset)).unwrap_or_default();
             if !layer.cells_mut().add_segment(offset, part) {
-                return Err("noise that does not fit".into());
+                return Err("the random bits do not fit the chunk".into());
             }
         }
         layer.set_items(capacity_items / 2);
     }
-    // A header is refused if the filter exists, and a chunk if the header before it has another mark.
+    // A header is refused if the filter exists, and a chunk if it has another dump id than the header.
     client.call(&["DEL", key])?;
     filter.mark_state(1);
     let mut iterator = 0;
@@ -144,8 +144,8 @@ fn load_own(client: &mut Client, key: &str, size: &Size, noise: &[u8]) -> Result
     Ok(size_bytes)
 }
 
-/// Fills the longest run of zero bytes, which is the bit array of an empty filter, except for a few bytes at its ends
-/// that may belong to other fields.
+/// Fills the longest run of zero bytes in a dump, which is the bit array of the empty filter. Leaves out a few bytes at
+/// both ends, which may belong to other fields.
 fn overwrite_zeros(payload: &mut [u8], noise: &[u8]) -> Result<(), Failure> {
     const MARGIN: usize = 16;
     let (mut from, mut to, mut start) = (0, 0, 0);

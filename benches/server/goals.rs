@@ -1,4 +1,4 @@
-//! Goals and measurements: what time, memory and instructions may be at most.
+//! Compares measured times, memory and instructions with goals: the largest values that are accepted.
 
 use std::fmt::Write as _;
 
@@ -22,7 +22,7 @@ pub(crate) struct Goal {
     pub(crate) what: String,
     /// The measured value, if there is one.
     pub(crate) measured: Option<f64>,
-    /// The most that meets the goal.
+    /// The largest value that meets the goal.
     pub(crate) limit: f64,
     /// Unit of value and limit.
     pub(crate) unit: &'static str,
@@ -56,7 +56,8 @@ pub(crate) fn all(results: &Results) -> Vec<Goal> {
             goals.push(Goal { what, measured, limit, unit: "time" });
         }
     };
-    // Against RedisBloom's way as it is; then with the same pages on both sides, small ones and large ones.
+    // First compares with RedisBloom's algorithm as it is, then with small pages on both sides, then with large pages
+    // on both sides.
     for pair in [["everbloom", BASELINE], [SMALL_PAGES, BASELINE], ["everbloom", BASELINE_LARGE_PAGES]] {
         compare(pair, "1 GB", 100, &[Work::Add], 1.0 / 4.0);
         compare(pair, "1 GB", 100, &checks, 1.0 / 3.0);
@@ -64,7 +65,7 @@ pub(crate) fn all(results: &Results) -> Vec<Goal> {
         compare(pair, "1 GB", 1, &Work::ALL, 0.8);
     }
     compare(["everbloom", BASELINE], "1 MB", 100, &Work::ALL, 0.45);
-    // The same without a filter.
+    // The part of this time that needs no filter.
     compare([HASH, BASELINE], "1 MB", 100, &Work::ALL, 0.45);
     compare(["everbloom", BASELINE], "1 MB", 1, &Work::ALL, 1.0);
     for base in [BASELINE, BASELINE_LARGE_PAGES] {

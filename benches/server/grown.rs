@@ -1,5 +1,6 @@
-//! Filters that have grown from a hundred items and reserved ones, of everbloom and of others: their memory, and the error
-//! rates of grown ones whenever they are full. Needs no server, and the results are the same on every machine.
+//! Computes the memory of reserved filters and of filters that have grown from 100 items, and measures the error rates
+//! of grown filters each time they are full, for all modules. Needs no server. The results are the same on every
+//! machine.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +13,16 @@ use everbloom::bloom::{Added, CellType, Filter, Growth, Hash, Layer, NoPrefetch,
 use super::failure::Failure;
 use super::items::{ABSENT, mix};
 
-/// What all of them are made with: the defaults of BF.ADD in all modules.
+/// The error rate and the first capacity of all grown filters: the defaults of BF.ADD in all modules.
 const ERROR_RATE: f64 = 0.01;
 const CAPACITY_ITEMS: u64 = 100;
 const EXPANSION: u32 = 2;
-/// The growth of filters of others, and of reserved ones of everbloom.
+/// The growth of filters of other modules, and of everbloom's reserved filters.
 const GROWTH: Growth = Growth::Scaling { expansion: EXPANSION };
-/// Items up to which the sizes are computed: no memory is touched.
+/// The largest number of items for which sizes are computed. This allocates no filters.
 const SIZE_ITEMS_MAX: u64 = 120_000_000;
 
-/// A kind of filter, with a value for each time that a filter of this kind is full.
+/// The values of one kind of filter: one for each time that a filter of this kind is full.
 pub(crate) struct Curve {
     /// Kind.
     pub(crate) kind: &'static str,
@@ -32,7 +33,7 @@ pub(crate) struct Curve {
 /// The kinds, in the order of [`specs`].
 pub(crate) const KINDS: [&str; 3] = ["everbloom", "RedisBloom", "valkey-bloom"];
 
-/// Returns the specs of each kind. `growth` is that of everbloom's.
+/// Returns the spec of each kind. `growth` is the growth of everbloom's filter.
 fn specs(capacity_items: u64, growth: Growth) -> [Spec; 3] {
     let valkeybloom = ValkeyBloom {
         error_rate: ERROR_RATE,
@@ -55,18 +56,18 @@ fn specs(capacity_items: u64, growth: Growth) -> [Spec; 3] {
     })
 }
 
-/// Returns the specs of filters that nobody reserved.
+/// Returns the spec of an unreserved filter of each kind.
 fn unreserved() -> [Spec; 3] {
     specs(CAPACITY_ITEMS, Growth::Unreserved { expansion: EXPANSION })
 }
 
-/// Returns the bits per item of grown filters by the sizes that each kind gives its layers.
+/// Returns the bits per item of grown filters of each kind, from the sizes of their layers.
 pub(crate) fn sizes() -> Result<Vec<Curve>, Failure> {
     let curves = KINDS.into_iter().zip(unreserved());
     curves.map(|(kind, spec)| Ok(Curve { kind, points: grown(&spec)? })).collect()
 }
 
-/// Returns the bits per item of a filter of each kind that is reserved for that many items.
+/// Returns the bits per item of a filter of each kind that is reserved for this number of items.
 pub(crate) fn reserved(items: u64) -> Result<[f64; 3], Failure> {
     let mut bits = [0.0; 3];
     for (bits, spec) in bits.iter_mut().zip(specs(items, GROWTH)) {
@@ -92,9 +93,9 @@ fn grown(spec: &Spec) -> Result<Vec<(u64, f64)>, Failure> {
     }
 }
 
-/// Returns the share of absent items that grown filters find each time they are full, up to `items_max`: the mean of
-/// `filters` filters with different items, because one filter keeps the deviation of its small first layers. Each
-/// filter looks up `probes` items.
+/// Returns the error rate of grown filters each time they are full, up to `items_max` items. It is the mean of
+/// `filters` filters with different items, since the small first layers of a single filter may deviate by chance.
+/// `probes` absent items are looked up in each filter.
 pub(crate) fn error_rates(items_max: u64, filters: u64, probes: u64) -> Result<Vec<Curve>, Failure> {
     let curves = KINDS.into_iter().zip(unreserved());
     curves
@@ -143,7 +144,7 @@ mod tests {
                 |other: &Curve| other.points.iter().any(|point| point.0 == *items && point.1 > *bits);
             assert!(others.iter().all(is_larger), "docs/performance.md: {items} items");
         }
-        // valkey-bloom gives the whole error rate to its first layer, and half of it to the next, and so on.
+        // In valkey-bloom the first layer has the whole error rate, and each further layer half of the one before.
         for (curve, promised) in error_rates(25_500, 10, 20_000).unwrap().iter().zip([0.01_f64, 0.01, 0.02]) {
             assert_eq!(curve.points.len(), 8, "{}", curve.kind);
             // Five standard deviations of the number of false positives among 200 000 probes.

@@ -19,7 +19,7 @@ use super::series::{SMALL, Scope, Series, Size};
 pub(crate) struct Instructions {
     /// The command.
     pub(crate) name: &'static str,
-    /// Name of the command that does nothing to which it is compared.
+    /// Name of the empty command to which it is compared.
     pub(crate) empty: Option<&'static str>,
     /// Instructions of the whole server per command, if [`PIPELINED`] commands are sent at once.
     pub(crate) pipelined: f64,
@@ -40,7 +40,8 @@ const COMMANDS: [(&str, &str, u64, Option<&str>); 6] = [
     ("BF.EXISTS, absent", "BF.EXISTS", ABSENT, Some("NO.EXISTS")),
 ];
 
-/// Counts for a filter of that size; nothing if callgrind or the module that does nothing is missing.
+/// Counts the instructions on a filter of that size. Returns an empty list if callgrind or the module with empty
+/// commands is missing.
 pub(crate) fn measure(
     plan: &Plan,
     programs: &Programs,
@@ -86,7 +87,7 @@ pub(crate) fn measure(
 }
 
 /// A server whose instructions are counted. The number per command depends a little on the place of its name in the
-/// server's command table, which differs in each server: several servers are measured.
+/// server's command table. This place differs in each server process, so several are measured.
 struct Counted {
     server: Server,
     profile: PathBuf,
@@ -102,8 +103,8 @@ impl Counted {
         Ok(Self { server, profile, dumps: 0 })
     }
 
-    /// Returns the instructions per command, for commands with one item each. It sends `together` commands at once,
-    /// and the next ones after their replies, so that the server reads the same number each time, in every run.
+    /// Returns the instructions per command, for commands with one item each. Sends `together` commands at once and
+    /// waits for their replies before the next ones, so that the server reads the same number of commands each time.
     fn count(&mut self, command: &str, key: &str, items: Range<u64>, together: u64) -> Result<f64, Failure> {
         let mut client = self.server.client()?;
         let requests: Vec<Requests> = items

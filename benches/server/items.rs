@@ -1,4 +1,4 @@
-//! The items of the load, made from numbers: the same in every run.
+//! Makes the items from numbers, so that they are the same in every run.
 
 use std::io::Write as _;
 
@@ -28,8 +28,8 @@ pub(crate) fn noise(bytes: usize, share_256: u8) -> Vec<u8> {
     let mut words = (0u64..).map(mix);
     let mut noise = Vec::with_capacity(bytes + 8);
     while noise.len() < bytes {
-        // From the lowest binary digit of the share to the highest: a one halves the distance to 1, a zero halves the
-        // distance to 0.
+        // Goes from the lowest binary digit of the share to the highest. OR with random bits (digit 1) halves the
+        // distance of the probability to 1; AND (digit 0) halves its distance to 0.
         let word = (0..8).fold(0u64, |word, digit| {
             let chance = words.next().unwrap_or(0);
             if share_256 >> digit & 1 == 1 { word | chance } else { word & chance }

@@ -1,4 +1,4 @@
-//! Line charts over items, as SVG.
+//! Draws line charts as SVG, with the number of items on the horizontal axis.
 
 use plotters::prelude::*;
 
@@ -8,9 +8,9 @@ use super::text::{grouped, mark};
 
 /// One line.
 pub(crate) struct Line {
-    /// The name of what is measured.
+    /// Its name in the legend.
     pub(crate) series: String,
-    /// Numbers of items, and the value at each.
+    /// Points: the number of items and the value.
     pub(crate) points: Vec<(f64, f64)>,
 }
 
@@ -19,7 +19,7 @@ const PLOT_HEIGHT: i32 = 310;
 /// Height of a line of the legend.
 const LEGEND_LINE_HEIGHT: i32 = 19;
 
-/// Draws lines over items, which are shown in powers of ten. Values begin at zero. `limit` is a dashed line.
+/// Draws lines. The horizontal axis is logarithmic, the vertical one begins at zero. `limit` is a dashed line.
 pub(crate) fn lines(
     title: &str,
     unit: &str,
@@ -73,7 +73,7 @@ pub(crate) fn lines(
     Ok(svg)
 }
 
-/// Writes a name of the legend and goes to its next line.
+/// Writes one name of the legend and moves to the next line.
 fn legend(area: &Area<'_>, name: &str, middle: &mut i32) -> Result<(), Failure> {
     write(area, name, (MARGIN + 24, *middle), ink(16))?;
     *middle += LEGEND_LINE_HEIGHT;

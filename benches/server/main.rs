@@ -1,14 +1,20 @@
-//! Measures the cost of the module in a server, and that of other modules in the same run. `make bench` builds what
-//! it needs and starts it; docs/performance.md describes the method.
+//! Measures the module in a server, and other modules in the same run. `make bench` builds what this program needs and
+//! starts it. docs/performance.md describes the method.
 //!
-//! Reads from the environment: `MODULE` and, each optional, `BASELINE` (our module with the files of benches/baseline
-//! in place of its own), `NOOP` (the module of benches/noop.rs), `SERVER`, `PEERS` (`name=/path/to/module.so argument
-//! ... name=...`), `QUICK=1` (small filters and few rounds, to try the program itself),
-//! `ONLY=1-GB,unreserved,instructions,merge,grown` (only these parts: filters of the named sizes, filters that were
-//! not reserved, the instructions of single commands, BF.MERGE of two large filters, the error rates of grown
-//! filters), `OUTPUT` (where the results are written; default: docs, or the build directory for a part of the run).
+//! Environment variables, of which only `MODULE` is required:
 //!
-//! With `--render` it measures nothing: it renders the pages and the pictures from docs/performance-*.csv.
+//! * `MODULE`: our module.
+//! * `BASELINE`: our module built with the files of benches/baseline.
+//! * `NOOP`: the module of benches/noop.rs.
+//! * `SERVER`: the server.
+//! * `PEERS`: other modules, as `name=/path/to/module.so argument ... name=...`.
+//! * `QUICK=1`: small filters and few rounds, to test this program.
+//! * `ONLY=1-GB,unreserved,instructions,merge,packed,grown`: only these parts. They are filters of the named sizes,
+//!   filters that were not reserved, instructions of single commands, BF.MERGE of two large filters, packed batches, and
+//!   error rates of grown filters.
+//! * `OUTPUT`: the directory of the results; by default docs, or the build directory with `ONLY`.
+//!
+//! With `--render` the program measures nothing. It renders the pages and the pictures from docs/performance-*.csv.
 
 #![expect(
     clippy::print_stdout,
@@ -60,7 +66,7 @@ fn main() -> Result<(), Failure> {
     if std::env::args().any(|argument| argument == "--render") {
         return report::render_again(&documents);
     }
-    // Cargo passes this flag to benchmarks; when cargo runs this program as a test it does nothing.
+    // Cargo passes this flag to benchmarks. When cargo runs this program as a test, it does nothing.
     if !std::env::args().any(|argument| argument == "--bench") {
         return Ok(());
     }
@@ -84,11 +90,11 @@ fn main() -> Result<(), Failure> {
     let steps = filters.count() + plan.rounds * plan.sizes.len() + rest;
     let mut progress = Progress::new(steps);
     if !is_there(&format!("{BASELINE_FORMAT} format")) {
-        progress.say("skipped: the formats of others, which this module cannot make");
+        progress.say("skipped: the formats of other modules, which this module cannot make");
     }
     if !is_there(goals::BASELINE) {
         progress.say(
-            "skipped: the baseline, which needs BASELINE=/path/to/module.so, with the format it stands for",
+            "skipped: the baseline and the format redisbloom, which need BASELINE=/path/to/module.so",
         );
     }
     let first = servers.first().ok_or("no server")?;
@@ -103,7 +109,7 @@ fn main() -> Result<(), Failure> {
         results.substitutes = substitutes::measure(&plan, first, &mut progress)?;
     }
     (results.cells, results.memory) = cells::measure(&plan, &servers, &series, &mut progress)?;
-    // These servers hold gigabytes, and the last measurements are about memory.
+    // Stops the servers, which hold gigabytes, since the last measurements are about memory.
     drop(servers);
     if plan.has_instructions {
         results.instructions = instructions::measure(&plan, &programs, &mut progress)?;
@@ -142,7 +148,7 @@ fn target_directory() -> PathBuf {
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("target"), PathBuf::from)
 }
 
-/// Our filters that are reserved for the same items as those that were not reserved.
+/// Name of our filters that are reserved for the same items as the filters that were not reserved.
 pub(crate) const RESERVED: &str = "everbloom, reserved";
 /// Formats of other modules in which our module can make filters, as values of `bf.format`.
 const FORMATS: [&str; 2] = ["redisbloom", "valkey-bloom"];
@@ -171,7 +177,7 @@ fn start(programs: &Programs) -> Result<(Vec<Server>, Vec<Series>), Failure> {
         all.push(Series::new(goals::EMPTY, 0, &[], Scope::Nothing("NO")));
     }
     if let Some(baseline) = &programs.baseline {
-        // RedisBloom, whose method the baseline has, does not request large pages.
+        // The baseline stands for RedisBloom, which does not request large pages.
         let format = ("bf.format", BASELINE_FORMAT);
         wanted.push(Series::new(goals::BASELINE, servers.len(), &[format, SMALL_PAGES], Scope::All));
         let large =
@@ -185,7 +191,7 @@ fn start(programs: &Programs) -> Result<(Vec<Server>, Vec<Series>), Failure> {
     };
     wanted.retain(can_make);
     if wanted.is_empty() {
-        // Another module in the place of ours.
+        // `MODULE` may be another module than ours.
         wanted.push(Series::new("everbloom", 0, &[], Scope::All));
     }
     all.splice(0..0, wanted);

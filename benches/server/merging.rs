@@ -10,7 +10,7 @@ use super::sample::Samples;
 use super::series::{Scope, Series, Size};
 use super::text::two_digits;
 
-/// The goal: bytes of both filters that are merged per second.
+/// The goal: bytes per second, counting the bytes of both filters.
 const GOAL_BYTES_PER_SECOND: f64 = 5e9;
 
 /// Merges two half-full filters in their own server.

@@ -1,5 +1,5 @@
-//! Compares items packed into one argument with the same items as arguments: items per second of the server's
-//! processor.
+//! Compares packed batches with the same items as separate arguments, in items per second of the server's main
+//! thread.
 
 use std::fs;
 
@@ -17,7 +17,7 @@ use super::text::two_digits;
 
 /// Items per command.
 const BATCH: usize = 1000;
-/// Bytes of an item: FIXED needs items of one length, and the others get the same items.
+/// Bytes of an item. FIXED needs items of the same length, so the other packings get such items too.
 const ITEM_BYTES: usize = 24;
 
 /// What is done with the items.
@@ -29,7 +29,7 @@ enum Work {
 }
 
 impl Work {
-    /// Returns the command for items as arguments, and the one for packed items.
+    /// Returns the command for separate arguments and the command for packed batches.
     const fn commands(self) -> [&'static str; 2] {
         if matches!(self, Self::Add) { ["BF.MADD", "BF.BULKADD"] } else { ["BF.MEXISTS", "BF.BULKEXISTS"] }
     }
@@ -114,7 +114,7 @@ pub(crate) fn measure(
 struct Bench {
     server: Server,
     key: String,
-    /// Numbers of items that were used so far.
+    /// Number of items that were used so far.
     used: u64,
     /// Items per measurement.
     items: u64,
@@ -156,7 +156,7 @@ impl Bench {
         Ok(spent as f64 / count as f64)
     }
 
-    /// Returns the time for which the server's main thread has run, as the kernel reports it.
+    /// Returns the processor time of the server's main thread, from the kernel.
     fn main_thread_ns(&self) -> Result<u64, Failure> {
         let id = self.server.process();
         let text = fs::read_to_string(format!("/proc/{id}/task/{id}/schedstat"))?;

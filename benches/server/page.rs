@@ -1,4 +1,5 @@
-//! The tables of docs/performance.md and of the decision about missed goals. Each replaces what is between its marks.
+//! Makes the tables of docs/performance.md and of the decision about missed goals. A page has marks where a table
+//! begins and ends; the new table replaces the text between them.
 
 use super::RESERVED;
 use super::cells::{HALF_PRESENT, Work};
@@ -9,7 +10,7 @@ use super::series::UNRESERVED;
 use super::text::{grouped, shown, table, two_digits};
 use super::versus::{self, Run};
 
-/// Returns the page about performance with the tables of these cells.
+/// Returns the page about performance with tables from these cells.
 pub(crate) fn performance(
     page: &str,
     record: &Record,
@@ -30,7 +31,7 @@ pub(crate) fn performance(
     sections.iter().try_fold(page.to_owned(), |page, (name, section)| replaced(&page, name, section))
 }
 
-/// Returns the decision about goals with those that these cells miss.
+/// Returns the decision about goals with the goals that these cells miss.
 pub(crate) fn goals(page: &str, record: &Record) -> Result<String, Failure> {
     replaced(page, "goals", &goal_table(record))
 }
@@ -48,7 +49,7 @@ fn percent(row: Option<&Row>) -> String {
     row.and_then(Row::number).map_or("-".to_owned(), |value| format!("{} %", two_digits(value * 100.0)))
 }
 
-/// Returns where the parts were measured: one line for all of them, or one for those that differ.
+/// Returns the machines on which the parts were measured: one line for all parts with the same machine.
 fn machines(record: &Record) -> String {
     let mut lines = String::new();
     let machines = record.distinct(MACHINE, |row| &row.value);
@@ -61,7 +62,7 @@ fn machines(record: &Record) -> String {
     lines
 }
 
-/// Returns the time per item of the kinds of filter, in small ones and in large ones.
+/// Returns the table of the time per item for each kind of filter, small and large.
 fn kind_table(record: &Record) -> String {
     let kinds = ["everbloom", "redisbloom format", "valkey-bloom format", "baseline"];
     let mut rows = Vec::new();
@@ -77,7 +78,7 @@ fn kind_table(record: &Record) -> String {
     table(&[["filter", "items per command", "work"].as_slice(), &kinds].concat(), rows)
 }
 
-/// Returns the memory and time per item of unreserved filters, beside those of reserved ones.
+/// Returns the table of memory and time per item of unreserved filters and of reserved ones.
 fn unreserved_table(record: &Record) -> String {
     let kinds = ["everbloom", RESERVED, "redisbloom format", "valkey-bloom format"];
     let mut rows = Vec::new();
@@ -212,7 +213,7 @@ fn instruction_table(record: &Record) -> String {
     table(&columns, rows)
 }
 
-/// Returns how many goals are met, and those that are not: similar ones in one row.
+/// Returns the number of goals that are met and a table of the missed ones, with similar goals in one row.
 fn goal_table(record: &Record) -> String {
     let (mut met, mut unknown) = (0, 0);
     let mut missed: Vec<[String; 4]> = Vec::new();
@@ -251,7 +252,7 @@ mod tests {
         let text = "a\n<!-- measured: x -->\nold\n<!-- end -->\nb\n<!-- measured: y -->\n<!-- end -->\nc\n";
         let new = replaced(text, "x", "new\n").unwrap();
         assert_eq!(new, text.replace("\nold\n", "\n\nnew\n\n"));
-        assert_eq!(replaced(&new, "x", "new").unwrap(), new, "twice is as once");
+        assert_eq!(replaced(&new, "x", "new").unwrap(), new, "replacing it again changes nothing");
         assert!(replaced(text, "z", "").is_err());
     }
 

@@ -1,4 +1,4 @@
-//! Makes the pictures of docs/charts, with their file names.
+//! Makes the pictures of docs/charts.
 
 use super::bars::{Bar, BarChart, Group, bars};
 use super::cells::{HALF_PRESENT, Work};
@@ -12,7 +12,7 @@ use super::versus::{self, Run};
 /// The number of layers of the grown filters that the picture of memory compares.
 const LAYERS: usize = 14;
 
-/// Returns all pictures.
+/// Returns the file name and the content of each picture.
 pub(crate) fn all(
     record: &Record,
     elsewhere: &Record,
@@ -51,7 +51,7 @@ fn bar(name: &str, value: Option<f64>) -> Option<Bar> {
     Some(Bar { name: name.to_owned(), value: value?, is_own: false })
 }
 
-/// Returns where a part of the cells was measured.
+/// Returns the machine and the date of a part of the cells.
 fn machine(record: &Record, part: &str) -> String {
     let row = record.part(MACHINE).find(|row| row.what == part);
     row.map_or(String::new(), |row| format!("{}.", row.value))
@@ -119,7 +119,7 @@ fn error_rate(record: &Record) -> Result<String, Failure> {
     lines(title, "false positives in % when the last layer is full", &curves, Some(("promised", 1.0)))
 }
 
-/// One sliding-window filter beside other ways to keep the items of a week.
+/// Compares the memory of one sliding-window filter with that of other ways to keep the items of a week.
 fn window(elsewhere: &Record) -> Result<String, Failure> {
     let group = |(what, heading): (&str, &str)| {
         let rows = elsewhere.part("window").filter(|row| row.what == what && row.quantity == "memory");
@@ -180,7 +180,7 @@ mod tests {
                         tag.split_once(&format!(" {name}=\"")).or(tag.split_once(&format!("{name}=\"")));
                     value.and_then(|(_, rest)| rest.split_once('"')).map_or("", |(value, _)| value)
                 };
-                // A width per letter that is larger than in most fonts.
+                // Assumes wider letters than most fonts have.
                 let width = 0.6 * value("font-size").parse::<f64>().unwrap() * content.chars().count() as f64;
                 let x: f64 = value("x").parse().unwrap();
                 let (from, to) = match value("text-anchor") {

@@ -1,4 +1,4 @@
-//! What a run measures, and the programs for it.
+//! The plan of a run, from its environment variables, and the programs that it needs.
 
 use std::path::PathBuf;
 
@@ -6,11 +6,11 @@ use super::failure::Failure;
 use super::process;
 use super::series::{SMALL, Size, UNRESERVED};
 
-/// How much is measured.
+/// The plan of a run.
 pub(crate) struct Plan {
-    /// Whether this run only tests the program.
+    /// Whether this is a short run that only tests the program.
     pub(crate) is_quick: bool,
-    /// Whether everything is measured, and not only some of the work on filters.
+    /// Whether the run measures everything, and not only some parts.
     pub(crate) is_whole: bool,
     /// Whether instructions are counted.
     pub(crate) has_instructions: bool,
@@ -28,23 +28,23 @@ pub(crate) struct Plan {
     pub(crate) big: Size,
     /// Items of filters that are filled to their capacity.
     pub(crate) full_items: u64,
-    /// Least number of false positives for the measurement of an error rate.
+    /// Number of false positives that the measurement of an error rate should find.
     pub(crate) full_mistakes: f64,
     /// Most items looked up for the measurement of an error rate.
     pub(crate) full_probes_max: u64,
-    /// Most items in the ways without a module.
+    /// Largest number of items without a module.
     pub(crate) substitute_items_max: u64,
-    /// Absent items that are looked up in these.
+    /// Absent items that are looked up without a module.
     pub(crate) substitute_probes: u64,
     /// Commands whose instructions are counted.
     pub(crate) instruction_commands: u64,
     /// Items added to a large empty filter.
     pub(crate) first_adds: u64,
-    /// Number of items to which filters grow whose error rate is measured.
+    /// Number of items up to which filters grow for the measurement of their error rates.
     pub(crate) grown_items: u64,
-    /// Number of such filters of each kind.
+    /// Number of these growing filters of each kind.
     pub(crate) grown_filters: u64,
-    /// Absent items that are looked up in each of them each time it is full.
+    /// Absent items that are looked up each time such a filter is full.
     pub(crate) grown_probes: u64,
 }
 
@@ -136,7 +136,7 @@ pub(crate) struct Programs {
     pub(crate) server: String,
     /// Our module.
     pub(crate) module: PathBuf,
-    /// Our module with the probing of RedisBloom for filters of RedisBloom's kind.
+    /// The baseline: our module with RedisBloom's algorithm for filters of the format `redisbloom`.
     pub(crate) baseline: Option<PathBuf>,
     /// A module whose commands do nothing.
     pub(crate) empty_module: Option<PathBuf>,
@@ -200,7 +200,7 @@ impl Programs {
         }
         Ok(Self {
             server: server.ok_or("neither redis-server nor valkey-server found")?,
-            module: file("MODULE").ok_or("MODULE names no module file: start this by `make bench`")?,
+            module: file("MODULE").ok_or("MODULE is not the path of a module: run `make bench`")?,
             baseline: file("BASELINE"),
             empty_module: file("NOOP"),
             peers,

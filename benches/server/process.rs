@@ -38,13 +38,13 @@ impl Launch {
         })
     }
 
-    /// Gives the last module these load arguments.
+    /// Sets the load arguments of the last module.
     pub(crate) fn with_arguments(mut self, arguments: &[String]) -> Self {
         self.arguments = arguments.to_vec();
         self
     }
 
-    /// Starts the server with another program, such as callgrind.
+    /// Runs the server under another program, such as callgrind.
     pub(crate) fn under(mut self, program: &[&str]) -> Self {
         let wrapper = program.iter().map(|word| (*word).to_owned());
         self.command.splice(0..0, wrapper);
@@ -132,7 +132,7 @@ impl Server {
         lines.get(lines.len().saturating_sub(15)..).unwrap_or_default().join("\n")
     }
 
-    /// Shuts the server down as a user would, and waits for its end.
+    /// Sends SHUTDOWN and waits for the end of the server.
     pub(crate) fn shut_down(mut self) -> Result<(), Failure> {
         // The server closes the connection instead of replying.
         let _ = self.client()?.say("SHUTDOWN NOSAVE");
@@ -158,7 +158,7 @@ pub(crate) fn memory_bytes(process: u32, field: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Resets the highest memory use, so that `VmHWM` starts again.
+/// Resets the peak of the resident memory, `VmHWM`, to the present value.
 pub(crate) fn reset_peak(process: u32) -> Result<(), Failure> {
     Ok(fs::write(format!("/proc/{process}/clear_refs"), "5")?)
 }

@@ -3,12 +3,12 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Longest time without a line if standard error is no terminal.
+/// Time between two lines of progress if standard error is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(15);
 /// Width of the bar in characters.
 const WIDTH: usize = 30;
 
-/// A bar on a terminal; otherwise a line from time to time.
+/// The progress of a run: a bar on a terminal, otherwise a line at intervals.
 pub(crate) struct Progress {
     steps: usize,
     done: usize,

@@ -19,7 +19,7 @@ const BENCHMARKS: [(&str, &[&str], &[&str], f64); 4] = [
 ];
 const LAYOUTS: &[&str] = &["scattered", "paged", "paged_1e-6"];
 
-/// Returns everything that was measured; nothing if that benchmark was not run.
+/// Returns all results, or an empty list if that benchmark was not run.
 pub(crate) fn read(directory: &Path) -> Vec<Pure> {
     let mut found = Vec::new();
     for (group, functions, parameters, items) in BENCHMARKS {

@@ -1,15 +1,16 @@
-//! The cells: each measured number is a row of docs/performance-cells.csv. The pages and the pictures are made from them.
+//! Reads and writes the cells: each measured number is a row of docs/performance-cells.csv. The pages and the pictures
+//! are made from these rows.
 
 use super::failure::Failure;
 
-/// One measured number, or a text that says where the numbers of a part were measured.
+/// One measured number, or the description of the machine on which a part was measured.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Row {
     /// Its part: a size of filter, or another section of the page.
     pub(crate) part: String,
     /// The work or the measured thing.
     pub(crate) what: String,
-    /// Items per command, if it is about commands.
+    /// Items per command, if a command is measured.
     pub(crate) per_command: Option<usize>,
     /// Kind of filter, if there are several.
     pub(crate) kind: String,
@@ -19,7 +20,7 @@ pub(crate) struct Row {
     pub(crate) value: String,
     /// The median distance from the median.
     pub(crate) deviation: Option<f64>,
-    /// Unit of both and of the goal.
+    /// Unit of the value, the deviation and the goal.
     pub(crate) unit: String,
     /// The goal, if there is one.
     pub(crate) at_most: Option<f64>,
@@ -41,7 +42,7 @@ impl Row {
     }
 }
 
-/// Part of the rows that say where and how the part `what` was measured.
+/// Part of the rows that describe the machine and the rounds for the part `what`.
 pub(crate) const MACHINE: &str = "machine";
 
 /// All cells.

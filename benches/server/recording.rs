@@ -1,4 +1,4 @@
-//! Makes cells of the results of a run.
+//! Converts the results of a run to cells.
 
 use super::cells::{Place, work_on};
 use super::goals;
@@ -70,7 +70,7 @@ pub(crate) fn record(plan: &Plan, results: &Results) -> Record {
         });
     }
     for goal in goals::all(results) {
-        // A part of a run leaves alone what it does not measure.
+        // A run of some parts does not change the cells of the others.
         if goal.measured.is_some() || plan.is_whole {
             rows.push(Row {
                 value: goal.measured.map(digits).unwrap_or_default(),
@@ -130,7 +130,7 @@ fn row(part: &str, what: &str, quantity: &str) -> Row {
     Row { part: part.to_owned(), what: what.to_owned(), quantity: quantity.to_owned(), ..Row::default() }
 }
 
-/// Returns the value rounded to five digits, which is more than any measurement here repeats.
+/// Returns the value rounded to five digits. No measurement here is more precise.
 fn rounded(value: f64) -> f64 {
     format!("{value:.4e}").parse().unwrap_or(value)
 }

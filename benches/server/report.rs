@@ -1,4 +1,4 @@
-//! Describes where a run was made, and writes its cells and what is made from them.
+//! Describes the machine of a run, and writes the cells, the pages and the pictures.
 
 use std::fs;
 use std::path::Path;
@@ -20,9 +20,9 @@ pub(crate) const CELLS: &str = "performance-cells.csv";
 const ELSEWHERE: &str = "performance-elsewhere.csv";
 /// Runs that measured other modules too.
 const PEERS: &str = "performance-peers.csv";
-/// The page about performance, which is its own template.
+/// The page about performance. Its generated parts are replaced in place.
 const PAGE: &str = "performance.md";
-/// The decision that lists missed goals, which is its own template too.
+/// The decision that lists missed goals. Its generated part is replaced in place too.
 const GOALS: &str = "decisions/0010-missed-performance-goals.md";
 
 /// Returns the server, processor, memory, kernel and date in a line.
@@ -43,7 +43,7 @@ pub(crate) fn machine(server: &Server) -> Result<String, Failure> {
     };
     let memory_gib = kib >> 20;
     let kernel = kernel.trim().split('-').next().unwrap_or_default();
-    // The chosen one is in brackets.
+    // The kernel writes the chosen value in brackets.
     let huge_pages = huge_pages.split(['[', ']']).nth(1).unwrap_or("unknown");
     let date = Command::new("date").args(["--utc", "+%F"]).output()?.stdout;
     Ok(format!(
@@ -66,7 +66,7 @@ pub(crate) fn write(plan: &Plan, results: &Results, documents: &Path, output: &P
     render(&record, documents, output)
 }
 
-/// Writes the page and the pictures again from the cells in `documents`.
+/// Renders the pages and the pictures from the cells in `documents`.
 pub(crate) fn render_again(documents: &Path) -> Result<(), Failure> {
     render(&Record::parse(&fs::read_to_string(documents.join(CELLS))?)?, documents, documents)
 }
@@ -116,9 +116,9 @@ mod tests {
         present.sort();
         let mut made: Vec<String> = pictures.iter().map(|(name, _)| name.clone()).collect();
         made.sort();
-        assert_eq!(present, made, "pictures that nothing makes");
+        assert_eq!(present, made, "docs/charts has pictures that the program does not make");
         for (name, svg) in pictures {
-            let (before, _) = page.split_once(&format!("]({name})")).expect("a picture that the page lacks");
+            let (before, _) = page.split_once(&format!("]({name})")).expect("the page lacks this picture");
             let (_, alternative) = before.rsplit_once("![").unwrap();
             let words: Vec<&str> = svg.split_whitespace().collect();
             let numbers = alternative.split([' ', ',', '\n']).filter(|word| word.parse::<f64>().is_ok());

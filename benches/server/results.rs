@@ -1,4 +1,4 @@
-//! Everything that one run has measured.
+//! The results of one run.
 
 use super::big::Fact;
 use super::cells::{Cells, Full, Memory};
@@ -7,10 +7,10 @@ use super::instructions::Instructions;
 use super::pure::Pure;
 use super::substitutes::Substitute;
 
-/// Everything that one run has measured.
+/// The results of one run.
 #[derive(Default)]
 pub(crate) struct Results {
-    /// Line that says where it was measured.
+    /// Line with the server, the machine and the date.
     pub(crate) machine: String,
     /// Full filters.
     pub(crate) full: Vec<Full>,

@@ -1,4 +1,4 @@
-//! Samples of one quantity, and their statistics.
+//! Collects the samples of one quantity and computes their statistics.
 
 /// Values of one quantity, one per round.
 #[derive(Clone, Debug, Default)]
@@ -10,7 +10,7 @@ impl Samples {
         self.0.push(value);
     }
 
-    /// Returns the median; not a number if there is no value.
+    /// Returns the median; NaN if there is no value.
     pub(crate) fn median(&self) -> f64 {
         median(self.0.clone())
     }
@@ -20,13 +20,13 @@ impl Samples {
         [self.0.iter().copied().fold(f64::NAN, f64::min), self.0.iter().copied().fold(f64::NAN, f64::max)]
     }
 
-    /// Returns the median distance from the median: the typical deviation of a round.
+    /// Returns the median distance from the median, the typical deviation of a round.
     pub(crate) fn deviation(&self) -> f64 {
         let median = self.median();
         self::median(self.0.iter().map(|value| (value - median).abs()).collect())
     }
 
-    /// Returns the median over the rounds of the value divided by the value of `base` in the same round.
+    /// Returns a median of ratios: in each round, the value divided by the value of `base`.
     pub(crate) fn ratio(&self, base: &Self) -> f64 {
         median(self.0.iter().zip(&base.0).map(|(value, base)| value / base).collect())
     }

@@ -18,11 +18,11 @@ pub(crate) struct Series {
 pub(crate) enum Scope {
     /// All.
     All,
-    /// Only the largest, for which the page size of the memory matters.
+    /// Only the largest, whose times depend on the page size of the memory.
     Largest,
-    /// Only next to filters that were not reserved, and reserved for the same items.
+    /// Only reserved filters with the same items as the filters that were not reserved.
     Reserved,
-    /// None: its commands, whose names start with this text, have no filter. It is shown with the smallest filter.
+    /// None: its commands use no filter. Their names start with this text. The tables show it with the smallest filter.
     Nothing(&'static str),
 }
 
@@ -82,7 +82,7 @@ pub(crate) const UNRESERVED: [Size; 4] = [
     unreserved("unreserved, 10 million items", 10_000_000),
 ];
 
-/// Returns a filter that was not reserved, with `known` items and the default error rate of all modules.
+/// Returns a filter that was not reserved, with `known` items and the error rate that all modules have by default.
 const fn unreserved(name: &'static str, known: u64) -> Size {
     Size { name, error_rate: 0.01, bytes: 0, known }
 }

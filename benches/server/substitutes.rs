@@ -1,5 +1,5 @@
-//! Measures ways to remember items without a module: bits of a string set by a script or one by one, a set, a key per
-//! item.
+//! Measures ways to remember items without a module: bits of a string that are set by a script or one by one, a set, and
+//! a key per item.
 
 use everbloom::bloom::hash::murmur3::hash128;
 
@@ -15,16 +15,16 @@ use super::sample::Samples;
 const BITMAP_BITS: u64 = 1 << 23;
 /// Sets the bits whose positions are the arguments.
 const SET_SCRIPT: &str = "for i = 1, #ARGV do redis.call('SETBIT', KEYS[1], ARGV[i], 1) end";
-/// Returns 1 if all bits whose positions are the arguments are set, and stops at the first clear one.
+/// Returns 1 if all bits whose positions are the arguments are set, otherwise 0. Ends at the first clear bit.
 const GET_SCRIPT: &str =
     "for i = 1, #ARGV do if redis.call('GETBIT', KEYS[1], ARGV[i]) == 0 then return 0 end end return 1";
 
 /// A way to remember items.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// Probes as bits of a string, all of an item in one script.
+    /// Bits of a string, all bits of an item in one script.
     Script { probes: u8 },
-    /// Probes as bits of a string, one command for each, all in one pipeline.
+    /// Bits of a string, one command for each bit, all in one pipeline.
     Bits { probes: u8 },
     /// Members of a set.
     Set,
@@ -105,7 +105,7 @@ impl One<'_> {
         let before = client.info("memory")?.number("used_memory")?;
         match self.way {
             Way::Script { probes } | Way::Bits { probes } => {
-                // Computed here: setting the bits one by one would take longer than all measurements.
+                // Computes the bitmap here, since setting the bits one by one would take longer than all measurements.
                 let mut bitmap = vec![0u8; usize::try_from(BITMAP_BITS / 8)?];
                 let mut item = Vec::new();
                 for number in 0..self.held {
@@ -122,7 +122,7 @@ impl One<'_> {
             }
         }
         let bytes = match self.way {
-            // The items are in many keys, so the difference of the server's memory counts.
+            // The items are in many keys, so their memory is the difference of the server's memory.
             Way::Keys => client.info("memory")?.number("used_memory")? - before,
             _ => client.number(&format!("MEMORY USAGE {} SAMPLES 0", String::from_utf8_lossy(KEY)))?,
         };
@@ -179,7 +179,7 @@ impl One<'_> {
             Way::Script { probes } => {
                 let script = if adds { SET_SCRIPT } else { GET_SCRIPT };
                 let Value::Bytes(digest) = client.call(&["SCRIPT", "LOAD", script])? else {
-                    return Err("no digest of the script".into());
+                    return Err("SCRIPT LOAD returned no digest".into());
                 };
                 requests.replies = numbers.len() as u64;
                 for number in numbers {
@@ -229,9 +229,9 @@ impl One<'_> {
     }
 }
 
-/// Returns the bits that go-zero sets for an item: the first half of murmur3 x64_128 of the item with one more byte,
-/// 0 to `probes` - 1, modulo the number of bits. The article in PHP has three other hashes, which cost the server the
-/// same.
+/// Returns the bits that go-zero sets for an item. Each is the first half of the murmur3 x64_128 hash of the item and one
+/// more byte, 0 to `probes` - 1, modulo the number of bits. The article for PHP uses three other hashes, which take the
+/// server the same time.
 fn positions(item: &mut Vec<u8>, number: u64, probes: u8) -> Vec<u64> {
     items::write(item, number);
     let length = item.len();

@@ -1,8 +1,8 @@
-//! Numbers and tables as text.
+//! Formats numbers and tables as text.
 
 use super::record::Row;
 
-/// Returns the number with about three digits: for sizes, which are the same in every run.
+/// Returns the number with about three digits. For sizes, which are the same in every run.
 pub(crate) fn number(value: f64) -> String {
     match value {
         value if value.is_nan() => "-".to_owned(),
@@ -12,7 +12,7 @@ pub(crate) fn number(value: f64) -> String {
     }
 }
 
-/// Returns the number with two significant digits: for measurements, which do not repeat to more.
+/// Returns the number with two significant digits. For measurements, which differ between runs in the third digit.
 pub(crate) fn two_digits(value: f64) -> String {
     if value.is_nan() {
         return "-".to_owned();
@@ -26,12 +26,12 @@ pub(crate) fn two_digits(value: f64) -> String {
     if rounded >= 10.0 { grouped(rounded) } else { format!("{rounded:.decimals$}") }
 }
 
-/// Returns the number at a mark of a scale, without trailing zeros.
+/// Returns the number for a scale, without trailing zeros.
 pub(crate) fn mark(value: f64) -> String {
     ((value * 1e6).round() / 1e6).to_string()
 }
 
-/// Returns the whole number with its digits in threes.
+/// Returns the whole number with spaces between groups of three digits.
 pub(crate) fn grouped(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut grouped = String::new();

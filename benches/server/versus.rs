@@ -1,4 +1,4 @@
-//! everbloom's filters beside those of other modules, run by run.
+//! Compares everbloom's filters with those of other modules, one run at a time.
 
 use super::bars::{Bar, Group};
 use super::failure::Failure;
@@ -6,18 +6,18 @@ use super::record::{MACHINE, Record, Row};
 use super::recording::PEERS;
 use super::text::{shown, table, two_digits};
 
-/// Sizes of filters and items per command that the table compares.
+/// Pairs of filter size and items per command that the table compares.
 const PLACES: [(&str, usize); 4] = [("1 MB", 100), ("1 GB", 100), ("1 MB", 1), ("1 GB", 1)];
 /// Sizes that the pictures compare, in batches of [`BATCH`].
 const SIZES: [&str; 2] = ["1 MB", "1 GB"];
 const BATCH: usize = 100;
 const OWN: &str = "everbloom";
 
-/// A run that measured everbloom and other modules side by side.
+/// A run that measured everbloom and other modules.
 pub(crate) struct Run {
-    /// Where and when.
+    /// The server, the machine and the date.
     machine: String,
-    /// everbloom with its release, if the run is of another one.
+    /// `everbloom`, with its release if this is not the current one.
     own: String,
     peers: Vec<String>,
     cells: Record,
@@ -39,7 +39,7 @@ struct Measured {
     unit: String,
 }
 
-/// Returns the run of `record` if it measured other modules, else those of `peers`, the text of
+/// Returns the run of `record` if it measured other modules. Otherwise returns the runs of `peers`, the text of
 /// docs/performance-peers.csv.
 pub(crate) fn runs(record: &Record, peers: &str) -> Result<Vec<Run>, Failure> {
     let measured: Vec<String> = record.part(PEERS).map(|row| row.what.clone()).collect();
@@ -50,7 +50,7 @@ pub(crate) fn runs(record: &Record, peers: &str) -> Result<Vec<Run>, Failure> {
     let mut runs: Vec<(String, Run)> = Vec::new();
     for row in csv::Reader::from_reader(peers.as_bytes()).deserialize() {
         let row: Measured = row?;
-        // Other quantities are ranges of several machines.
+        // Skips other quantities, which are ranges over several machines.
         if row.quantity != "time" {
             continue;
         }

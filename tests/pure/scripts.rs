@@ -12,7 +12,8 @@ fn read(path: &str) -> String {
     fs::read_to_string(Path::new(ROOT).join(path)).unwrap()
 }
 
-/// Returns a directory for the PATH, with links to `real` programs of this machine and shell scripts in place of others.
+/// Returns a directory for the PATH, with links to the `real` programs of this machine and with shell scripts in place
+/// of others.
 fn programs(real: &[&str], pretended: &[(&str, &str)]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for name in real {
