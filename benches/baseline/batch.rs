@@ -1,5 +1,5 @@
-//! Checks batches as RedisBloom does: one item after another, without prefetching. `make bench` builds the baseline with
-//! this file in place of src/bloom/batch.rs.
+//! Checks batches as RedisBloom does: one item after another, without prefetching. Replaces src/bloom/batch.rs in the
+//! baseline that `make bench` builds.
 
 use super::filter::Filter;
 use super::group::ItemSet;

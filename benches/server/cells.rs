@@ -136,7 +136,7 @@ pub(crate) fn measure(
 
 /// Returns the kinds of work on filters of one size, with items per command.
 pub(crate) fn work_on(size: &Size) -> Vec<(Work, usize)> {
-    // Filters that were not reserved, and filters with very small error rates, need only some kinds of work.
+    // Filters that were not reserved, and filters with very small error rates, are measured with fewer batch sizes.
     let is_special = size.is_unreserved() || size.error_rate < 0.01;
     let per_command: &[usize] = if is_special { &[1, 100] } else { &[1, 10, 100, 1000] };
     // Adding the items of a measurement would make a small filter grow several times.

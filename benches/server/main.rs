@@ -10,8 +10,8 @@
 //! * `PEERS`: other modules, as `name=/path/to/module.so argument ... name=...`.
 //! * `QUICK=1`: small filters and few rounds, to test this program.
 //! * `ONLY=1-GB,unreserved,instructions,merge,packed,grown`: only these parts. They are filters of the named sizes,
-//!   filters that were not reserved, instructions of single commands, BF.MERGE of two large filters, packed batches, and
-//!   error rates of grown filters.
+//!   filters that were not reserved, instructions of single commands, BF.MERGE of two large filters, packed batches,
+//!   and error rates of grown filters.
 //! * `OUTPUT`: the directory of the results; by default docs, or the build directory with `ONLY`.
 //!
 //! With `--render` the program measures nothing. It renders the pages and the pictures from docs/performance-*.csv.
@@ -94,7 +94,7 @@ fn main() -> Result<(), Failure> {
     }
     if !is_there(goals::BASELINE) {
         progress.say(
-            "skipped: the baseline and the format redisbloom, which need BASELINE=/path/to/module.so",
+            "skipped: the baseline, which needs BASELINE=/path/to/module.so with the format redisbloom",
         );
     }
     let first = servers.first().ok_or("no server")?;

@@ -1,5 +1,5 @@
-//! Measures ways to remember items without a module: bits of a string that are set by a script or one by one, a set, and
-//! a key per item.
+//! Measures ways to remember items without a module: bits of a string that are set by a script or one by one, a set,
+//! and a key per item.
 
 use everbloom::bloom::hash::murmur3::hash128;
 
@@ -229,9 +229,9 @@ impl One<'_> {
     }
 }
 
-/// Returns the bits that go-zero sets for an item. Each is the first half of the murmur3 x64_128 hash of the item and one
-/// more byte, 0 to `probes` - 1, modulo the number of bits. The article for PHP uses three other hashes, which take the
-/// server the same time.
+/// Returns the bits that go-zero sets for an item. Each is the first half of the murmur3 x64_128 hash of the item and
+/// one more byte, 0 to `probes` - 1, modulo the number of bits. The article for PHP uses three other hashes, which take
+/// the server the same time.
 fn positions(item: &mut Vec<u8>, number: u64, probes: u8) -> Vec<u64> {
     items::write(item, number);
     let length = item.len();
