@@ -93,9 +93,8 @@ fn main() -> Result<(), Failure> {
         progress.say("skipped: the formats of other modules, which this module cannot make");
     }
     if !is_there(goals::BASELINE) {
-        progress.say(
-            "skipped: the baseline, which needs BASELINE=/path/to/module.so with the format redisbloom",
-        );
+        progress
+            .say("skipped: the baseline, which needs BASELINE=/path/to/module.so with the format redisbloom");
     }
     let first = servers.first().ok_or("no server")?;
     let mut results = Results {
