@@ -82,7 +82,7 @@ pub(crate) fn empty(options: &options::Arguments, capacity_items: u64) -> Result
     BloomFilter::new(options.library(capacity_items)).map_err(Failure::usage)
 }
 
-/// Returns a filter of the items, the counts, and the seconds that it took.
+/// Builds a filter of the items. Returns the filter, the counts, and the seconds that it took.
 pub(crate) fn build(
     input: &input::Arguments,
     options: &options::Arguments,

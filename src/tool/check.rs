@@ -12,14 +12,14 @@ use super::server::{
     self, CallError, Credentials, RoutedError, Router, Site, field, integer, number, scan, text,
 };
 
-/// Layers from which on a filter was reserved too small: it has grown four times.
+/// Number of layers from which on advice is given: the filter has grown four times, so it was reserved too small.
 const MANY_LAYERS: u64 = 5;
 
 /// Show all filters of a server, with advice
 ///
-/// Shows the kind, layers, items, capacity, fill, current error rate and memory of each filter. If the server does not have
-/// BF.STATS, the fill and the error rate are missing. Also lists keys of RedisBloom's other types: everbloom cannot load
-/// them.
+/// Shows the kind, layers, items, capacity, fill, current error rate and memory of each filter. If the server does not
+/// have BF.STATS, the fill and the error rate are missing. Also lists keys of RedisBloom's other types: everbloom
+/// cannot load them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Arguments {

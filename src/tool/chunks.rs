@@ -1,4 +1,5 @@
-//! The chunks of a filter: from BF.SCANDUMP, from and to a file of `everbloom build`, and decoded into a filter.
+//! Reads the chunks of a filter from BF.SCANDUMP or from a file of `everbloom build`, writes that file, and decodes
+//! chunks into a filter.
 
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, Cursor, Read, Write};
@@ -16,7 +17,7 @@ use super::server::{CallError, Connection, integer};
 pub(crate) const FOOTER_BYTES: usize = 10;
 /// First bytes of the file: `evblfile` and the version of the layout, 1. docs/formats.md has the rest.
 pub(crate) const MAGIC: &[u8; 12] = b"evblfile\x01\0\0\0";
-/// Bytes of the largest chunk: the longest argument that servers take.
+/// Bytes of the largest chunk, which is the longest argument that servers accept.
 const CHUNK_MAX_BYTES: u64 = 512 << 20;
 
 /// A chunk with its iterator for BF.LOADCHUNK, or why it could not be read.
@@ -44,7 +45,7 @@ pub(crate) fn chunks(filter: &mut BloomFilter) -> impl Iterator<Item = Chunk> {
     filter.chunks().map(|chunk| chunk.map_err(Failure::new))
 }
 
-/// Returns the filter of a key from its chunks, or from its dump if the server does not have BF.SCANDUMP.
+/// Returns the filter of a key. Reads its chunks, or its dump if the server does not have BF.SCANDUMP.
 pub(crate) fn fetch(connection: &mut Connection, key: &[u8]) -> Result<BloomFilter, Failure> {
     let loaded = load(dump(connection, key));
     loaded.or_else(|failure| match connection.call(&[b"DUMP", key])? {
@@ -77,7 +78,7 @@ pub(crate) fn of_dump(payload: &[u8]) -> Option<BloomFilter> {
     }
 }
 
-/// A file that is being written. It has another name until it is complete.
+/// A file that is being written. It gets its final name when it is complete.
 pub(crate) struct Writing {
     file: BufWriter<File>,
     path: PathBuf,
@@ -115,7 +116,7 @@ impl Writing {
         self.bytes
     }
 
-    /// Completes the file and renames it. Returns its bytes.
+    /// Completes the file and renames it. Returns its size in bytes.
     pub(crate) fn finish(mut self) -> Result<u64, Failure> {
         self.write(&[0; 16])?;
         self.file.flush()?;
@@ -139,7 +140,7 @@ impl Drop for Writing {
     }
 }
 
-/// Opens the file of a filter. Returns its chunks and its bytes.
+/// Opens the file of a filter. Returns its chunks and its size in bytes.
 pub(crate) fn open(path: &Path) -> Result<(impl Iterator<Item = Chunk>, u64), Failure> {
     let of = |error| Failure::of(path.display(), error);
     let file = File::open(path).map_err(of)?;
@@ -173,7 +174,7 @@ fn read(source: &mut impl Read) -> Result<Option<(u64, Vec<u8>)>, Failure> {
             "the file is damaged, a chunk is longer than 512 MiB: copy or build it again",
         ));
     }
-    // Allocates memory for the bytes that the file has, not for the length that it claims.
+    // Allocates memory as bytes are read and not by the length in the file, which may be wrong.
     let mut data = Vec::new();
     source.take(length).read_to_end(&mut data)?;
     if data.len() as u64 == length { Ok(Some((iterator, data))) } else { Err(ends_early()) }

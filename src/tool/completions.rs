@@ -1,4 +1,4 @@
-//! `everbloom completions`: a script with which a shell completes commands and options.
+//! `everbloom completions`: prints a script with which a shell completes commands and options.
 
 use clap::CommandFactory;
 use clap_complete::{Shell, generate};

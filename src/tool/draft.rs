@@ -1,7 +1,7 @@
-//! A filter under construction: it has a temporary key in the slot of its key, to which it is renamed when it is complete.
+//! Builds a filter under a temporary key, in the same slot as its final key. The filter is renamed when it is complete.
 //!
-//! If a load is interrupted or fails, its key is unchanged. The temporary key is removed, or expires if the process is
-//! killed.
+//! If a load is interrupted or fails, the final key is unchanged. The temporary key is removed, or expires if the
+//! process is killed.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
@@ -14,9 +14,9 @@ use super::failure::{Failure, check_interruption};
 use super::output::shown;
 use super::server::{Router, Site, sibling};
 
-/// Milliseconds after which a draft expires.
+/// Milliseconds after which a temporary key expires.
 const EXPIRY_MS: &[u8] = b"600000";
-/// How often the expiry is set again.
+/// Time after which the expiry is set again.
 const KEEP_EVERY: Duration = Duration::from_secs(60);
 
 /// A filter under construction.
@@ -32,8 +32,8 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// Returns a draft for a key, if the key may be made or replaced; `choices` as in [`existing::Arguments::check`].
-    /// Changes nothing on the server.
+    /// Returns a draft for a key, or an error if the key exists and must not be replaced. `choices` are as in
+    /// [`existing::Arguments::check`]. Changes nothing on the server.
     pub(crate) fn new(
         router: &mut Router,
         key: &[u8],
@@ -53,21 +53,21 @@ impl Draft {
         })
     }
 
-    /// Returns its temporary key.
+    /// Returns the temporary key.
     pub(crate) fn name(&self) -> &[u8] {
         &self.name
     }
 
-    /// Creates it with a command and sets its expiry.
+    /// Creates the filter with a command and sets the expiry of the temporary key.
     pub(crate) fn create(&mut self, router: &mut Router, command: Vec<&[u8]>) -> Result<(), Failure> {
         let name = self.name.clone();
-        // The transaction may be executed even if it returns an error.
+        // Even if this returns an error, the server may have executed the transaction.
         self.exists = true;
         router.transact(&name, &[command, vec![b"PEXPIRE", &name, EXPIRY_MS]])?;
         Ok(())
     }
 
-    /// Creates it from chunks, the header first. Calls `progress` with the bytes sent so far.
+    /// Creates the filter from chunks, the header first. Calls `progress` with the bytes sent so far.
     pub(crate) fn fill(
         &mut self,
         router: &mut Router,
@@ -95,12 +95,12 @@ impl Draft {
         if self.exists { Ok(()) } else { Err(Failure::new("the filter has no chunks")) }
     }
 
-    /// Returns whether it is time to set the expiry again, with [`Self::keep`], while no reply is outstanding.
+    /// Returns whether it is time to call [`Self::keep`], which must not be called while a reply is outstanding.
     pub(crate) fn is_to_be_kept(&self) -> bool {
         self.exists && self.kept.elapsed() >= KEEP_EVERY
     }
 
-    /// Sets its expiry again.
+    /// Sets the expiry of the temporary key again.
     pub(crate) fn keep(&mut self, router: &mut Router) -> Result<(), Failure> {
         self.kept = Instant::now();
         match router.call(&self.name, &[b"PEXPIRE", &self.name, EXPIRY_MS])? {
@@ -111,7 +111,7 @@ impl Draft {
         }
     }
 
-    /// Renames it to its key, with an expiry in milliseconds or none.
+    /// Renames the temporary key to the final key, with an expiry in milliseconds or without one.
     pub(crate) fn publish(mut self, router: &mut Router, expiry_ms: Option<u64>) -> Result<(), Failure> {
         let expiry = expiry_ms.map(|ms| ms.to_string());
         let expire = match &expiry {
@@ -139,7 +139,7 @@ impl Draft {
 }
 
 impl Drop for Draft {
-    /// Removes it over a new connection: replies may be outstanding on the other.
+    /// Removes the temporary key. Uses a new connection, since replies may be outstanding on the other.
     fn drop(&mut self) {
         if self.exists
             && let Ok(mut router) = Router::new(&self.site)
@@ -149,7 +149,8 @@ impl Drop for Draft {
     }
 }
 
-/// Renames all drafts of one filter to their keys. If one of them fails, those that did not replace a key are removed.
+/// Renames all drafts of one filter to their final keys. If one rename fails, the renamed filters are removed, except
+/// those that replaced a key.
 pub(crate) fn publish_all(
     drafts: Vec<Draft>,
     router: &mut Router,

@@ -1,4 +1,4 @@
-//! What is done with a key that exists: it is an error, unless an option says to replace it.
+//! Checks for an existing key, which is an error unless an option allows to replace it.
 
 use super::failure::Failure;
 use super::server::{Router, is_filter, text};

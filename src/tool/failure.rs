@@ -1,4 +1,4 @@
-//! Why a command failed, with its exit code. An interruption is a failure.
+//! The failure of a command, with its exit code. An interruption is a failure too.
 
 use std::fmt::Display;
 use std::io;
@@ -19,9 +19,9 @@ pub(crate) enum Kind {
     Failed,
     /// The arguments are wrong.
     Usage,
-    /// It was done in part, or differences were found.
+    /// The command was done in part, or differences were found.
     Partly,
-    /// The user interrupted it.
+    /// The user interrupted the command.
     Interrupted,
 }
 
@@ -50,17 +50,17 @@ impl Failure {
         Self { kind: Kind::Interrupted, ..Self::new("interrupted") }
     }
 
-    /// Returns the failure of a command that added items to a filter of fixed size, which refused some of them.
+    /// Returns the failure of a command because a filter of fixed size refused some of its items.
     pub(crate) fn refused(items: u64) -> Self {
         Self::partly(format!("the filter is full and refused {items} items: load them into a larger filter"))
     }
 
-    /// Returns the failure with its subject before the message.
+    /// Returns the failure with a subject, such as a key, before its message.
     pub(crate) fn about(self, subject: impl Display) -> Self {
         Self { message: format!("{subject}: {}", self.message), ..self }
     }
 
-    /// Returns a failure with its subject before the error.
+    /// Returns a failure with a subject, such as a key, before the text of the error.
     pub(crate) fn of(subject: impl Display, error: impl Display) -> Self {
         Self::new(format!("{subject}: {error}"))
     }
@@ -83,8 +83,8 @@ impl From<io::Error> for Failure {
 
 static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Handles SIGINT, SIGTERM and SIGHUP: after the first signal the command cleans up and exits, at the second it exits at
-/// once. If the handler cannot be set, the first signal exits at once.
+/// Handles SIGINT, SIGTERM and SIGHUP. After the first signal, the command cleans up and exits. A second signal ends it
+/// at once. If the handler cannot be set, the first signal does.
 pub(crate) fn handle_signals() {
     let _ = ctrlc::set_handler(|| {
         if IS_INTERRUPTED.swap(true, Ordering::Relaxed) {
@@ -93,7 +93,7 @@ pub(crate) fn handle_signals() {
     });
 }
 
-/// Returns an error if a signal was received. Called between any two steps of a command.
+/// Returns an error if a signal was received. Commands call this between their steps.
 pub(crate) fn check_interruption() -> Result<(), Failure> {
     if IS_INTERRUPTED.load(Ordering::Relaxed) { Err(Failure::interrupted()) } else { Ok(()) }
 }

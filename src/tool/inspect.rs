@@ -15,8 +15,8 @@ use super::rdb::{Entry, MODULE_VALUE, Read, Reader, read_module, read_snapshot};
 
 /// List the filters in a file, without a server
 ///
-/// Reads an RDB file of Redis or Valkey, a raw reply of DUMP in a file, or a file of `everbloom build`. The tool needs the
-/// memory of the largest filter. It counts keys of other types.
+/// Reads an RDB file of Redis or Valkey, a raw reply of DUMP in a file, or a file of `everbloom build`. The tool needs
+/// the memory of the largest filter. It counts keys of other types.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Arguments {
@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
     }
 }
 
-/// Reads the file. Returns what kind of file it is.
+/// Reads the file. Returns the kind of the file.
 fn look(path: &Path, found: &mut Found) -> Result<String, Failure> {
     let mut file = BufReader::with_capacity(1 << 20, File::open(path)?);
     let mut head = Vec::new();
@@ -92,7 +92,7 @@ fn look(path: &Path, found: &mut Found) -> Result<String, Failure> {
 fn look_at_dump(mut whole: impl std::io::Read, found: &mut Found) -> Result<String, Failure> {
     let mut payload = Vec::new();
     whole.read_to_end(&mut payload)?;
-    // A program that prints a reply may have added a newline.
+    // Removes a newline at the end, which the program that printed the reply may have added.
     let truncated = || Failure::new("the reply of DUMP is truncated: save it again");
     let end = payload.len().checked_sub(FOOTER_BYTES).ok_or_else(truncated)?;
     let mut reader = Reader::new(Cursor::new(payload.get(1..end).ok_or_else(truncated)?));

@@ -35,8 +35,8 @@ pub(crate) struct Arguments {
     /// Column or field with the time of each item. Needs --csv or --jsonl, and --window or --add
     ///
     /// The window of an item begins at its time. Times are seconds since 1970, milliseconds since 1970 (numbers from
-    /// 100000000000 on), or RFC 3339 (2026-11-23T10:00:00Z). Items that have expired by the server's clock are skipped and
-    /// counted. A time more than a fourteenth of the window ahead of the clock is an error.
+    /// 100000000000 on), or RFC 3339 (2026-11-23T10:00:00Z). Items that have expired by the server's clock are skipped
+    /// and counted. A time more than a fourteenth of the window ahead of the clock is an error.
     #[arg(long, value_name = "COLUMN", requires_all = ["columns", "windowed"], conflicts_with = "offline")]
     time: Option<String>,
     #[command(flatten)]
@@ -85,7 +85,7 @@ Examples:
 The user and the password can be in EVERBLOOM_USERNAME and EVERBLOOM_PASSWORD instead of the address.
 Exit codes: 0 done; 1 failed; 2 wrong arguments; 3 done, but items were refused; 130 interrupted.";
 
-/// The options that an error about an existing key names.
+/// The options to which an error about an existing key refers.
 const CHOICES: &str = "--replace or --add";
 
 pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> {
@@ -94,9 +94,9 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
     if !arguments.add {
         arguments.options.check_capacity(&arguments.input)?;
     }
-    // The server is checked before items are counted.
+    // Checks the server before it counts the items.
     let mut router = Router::new(&site)?;
-    // Only everbloom accepts the chunks of --offline, and has BF.STATS.
+    // Only everbloom accepts the chunks of --offline, and only everbloom has BF.STATS.
     let command = if arguments.offline { "BF.STATS" } else { "BF.RESERVE" };
     keys.iter().try_for_each(|key| router.connection_for(key)?.require(command))?;
     arguments.check_partitions(&mut router)?;
@@ -115,7 +115,7 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
     let expiry_ms = arguments.server_options.ex;
     if arguments.offline {
         let (mut filters, tally, seconds) = arguments.build(capacity_items, output)?;
-        // The server may have closed the idle connections.
+        // Opens new connections, since the server may have closed the idle ones.
         router.refresh()?;
         let all_bytes = filters.iter().map(BloomFilter::size_bytes).sum();
         let progress = output.progress("sending", Some(all_bytes));
@@ -163,7 +163,7 @@ impl Arguments {
         }
     }
 
-    /// Returns an error if there are more partitions on the server: lookups would not find their items.
+    /// Returns an error if the server has more partitions of this filter, since lookups would not find their items.
     fn check_partitions(&self, router: &mut Router) -> Result<(), Failure> {
         let Some(count) = self.partitions else { return Ok(()) };
         let next = partitions::key(&self.key, count);
@@ -215,7 +215,7 @@ impl Arguments {
     }
 }
 
-/// Adds all items, with their times, to the filters of these names: those of the drafts, or existing ones.
+/// Adds all items, with their times, to the filters with these keys: temporary keys of drafts, or existing filters.
 fn send(
     arguments: &Arguments,
     output: &Output,
@@ -279,7 +279,7 @@ fn report(
         "bytes": size_bytes, "seconds": seconds, "items_per_second": rate,
     });
     if let Some(count) = arguments.partitions {
-        // A filter that has grown got more items than it was reserved for.
+        // Shows the partition with the most items.
         let fullest =
             keys.iter().filter_map(|key| Some((fact(key, b"ITEMS")?, fact(key, b"CAPACITY")?))).max();
         if let Some((items, capacity)) = fullest {

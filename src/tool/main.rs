@@ -1,6 +1,6 @@
 //! `everbloom`, the command-line tool: loads, builds, copies, checks and inspects filters. docs/tool.md describes it.
 //!
-//! It is a client of servers, and uses the public API of this crate.
+//! The tool is a client of servers, and uses the public API of this crate.
 #![forbid(unsafe_code)]
 
 mod build;

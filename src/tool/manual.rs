@@ -43,7 +43,7 @@ const OF_COMMAND: [Section; 4] = [
     Man::render_extra_section,
 ];
 
-/// Returns the page: one section for each command, whose own sections are subsections.
+/// Returns the page. It has one section for each command, with the sections of the command's help as subsections.
 fn page() -> io::Result<String> {
     let mut tool = crate::Arguments::command().disable_help_subcommand(true);
     tool.build();
@@ -67,7 +67,7 @@ fn sections(man: &Man, sections: &[Section]) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&roff).into_owned())
 }
 
-/// Returns a command without the options of all commands, which the page has once.
+/// Returns a command without the options that all commands have, since the page describes these once.
 fn without_global_options(command: &Command) -> Command {
     command.clone().mut_args(|argument| {
         let is_global = argument.is_global_set() || argument.get_id() == "help";

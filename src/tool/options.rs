@@ -121,7 +121,7 @@ pub(crate) fn window_words(window_ms: Option<u64>) -> Vec<String> {
 }
 
 impl Arguments {
-    /// Returns an error if the items have to be counted and cannot be.
+    /// Returns an error if the items must be counted, but the input can be read only once.
     pub(crate) fn check_capacity(&self, input: &input::Arguments) -> Result<(), Failure> {
         if self.capacity.is_none() && input.is_stdin() {
             return Err(Failure::usage(

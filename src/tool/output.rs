@@ -38,7 +38,7 @@ impl Output {
     /// Prints a message on standard error.
     pub(crate) fn note(&self, text: &str) {
         if !self.is_quiet {
-            // Standard error may be closed.
+            // Ignores the error, since standard error may be closed.
             let _ = writeln!(stderr(), "{text}");
         }
     }
@@ -53,7 +53,8 @@ impl Output {
         ExitCode::from(code)
     }
 
-    /// Returns the progress of a task of `total` units, if known: a bar on a terminal, else lines.
+    /// Returns the progress of a task, as a bar on a terminal or else as lines. `total` is the number of units, if
+    /// known.
     pub(crate) fn progress(&self, verb: &'static str, total: Option<u64>) -> Progress {
         let bar = if self.is_quiet || !self.has_terminal {
             ProgressBar::hidden()
@@ -90,7 +91,7 @@ pub(crate) struct Progress {
     total: Option<u64>,
     has_lines: bool,
     began: Instant,
-    /// When the next line is due, from the start.
+    /// Time from the start to the next line.
     next: Cell<Duration>,
     message: RefCell<String>,
 }
@@ -155,7 +156,7 @@ pub(crate) fn bytes(number: u64) -> String {
     String::new()
 }
 
-/// Returns a time in milliseconds since 1970 in RFC 3339, in UTC; as a number if it is after the year 262142.
+/// Returns a time in milliseconds since 1970 as RFC 3339 in UTC, or as a number if it is after the year 262142.
 pub(crate) fn rfc3339(ms: u64) -> String {
     let time = i64::try_from(ms).ok().and_then(DateTime::from_timestamp_millis);
     time.map_or_else(|| ms.to_string(), |time| time.to_rfc3339_opts(SecondsFormat::AutoSi, true))

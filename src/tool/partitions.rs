@@ -1,5 +1,5 @@
-//! A filter in partitions, on all nodes of a cluster: the partition of an item, the capacity of partitions, and batches
-//! for them. docs/clusters.md has the rule, which every client follows.
+//! Distributes a filter over partitions on all nodes of a cluster: the partition of an item, the capacity of a
+//! partition, and batches for each. docs/clusters.md has the rule that every client follows.
 
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -25,7 +25,7 @@ pub(crate) fn key(name: &str, number: u32) -> String {
 /// Returns the keys of all partitions in order.
 ///
 /// # Errors
-/// The name contains a brace, which would decide the slot instead of the number.
+/// The name contains a brace. The slot would then depend on the name and not on the number of the partition.
 pub(crate) fn keys(name: &str, count: u32) -> Result<Vec<Vec<u8>>, Failure> {
     if name.contains('{') {
         return Err(Failure::usage(
@@ -35,11 +35,11 @@ pub(crate) fn keys(name: &str, count: u32) -> Result<Vec<Vec<u8>>, Failure> {
     Ok((0..count).map(|number| key(name, number).into_bytes()).collect())
 }
 
-/// Returns the name and the number of the partition, if the key has the form of one.
+/// Returns the name and the number of a partition from its key; `None` if the key is not that of a partition.
 pub(crate) fn of_key(key: &str) -> Option<(&str, u32)> {
     let (name, number) = key.strip_suffix('}')?.rsplit_once(":{")?;
     let parsed: u32 = number.parse().ok().filter(|number| *number < PARTITIONS_MAX)?;
-    // 07 and +7 are other keys.
+    // Refuses 07 and +7, which are keys of no partition.
     (parsed.to_string() == number && !name.contains('{')).then_some((name, parsed))
 }
 
@@ -49,8 +49,8 @@ pub(crate) fn partition_of(item: &[u8], count: u32) -> usize {
     (crc32fast::hash(item) % count.max(1)) as usize
 }
 
-/// Returns the capacity of each partition: its share and four standard deviations, `share + 4 sqrt(share)` rounded up,
-/// so that none grows. At least 1.
+/// Returns the capacity of each partition, at least 1: its share of the items plus four standard deviations, `share + 4
+/// sqrt(share)` rounded up. So partitions rarely grow.
 pub(crate) fn capacity_items(all_items: u64, count: u32) -> u64 {
     let (items, count) = (u128::from(all_items), u128::from(count.max(1)));
     // 4 sqrt(items / count) is sqrt(16 items count) / count.
@@ -67,7 +67,7 @@ pub(crate) fn count(text: &str) -> Result<u32, String> {
     number.ok_or_else(|| format!("a number of partitions is between 1 and {PARTITIONS_MAX}"))
 }
 
-/// Approximate bytes of the batches of all partitions together.
+/// Approximate sum of the bytes of all partitions' batches.
 const KEPT_BYTES: usize = 32 << 20;
 
 /// Distributes items to a batch for each partition.
@@ -92,8 +92,8 @@ impl Spreader {
         Self { count, batch_bytes: usize::MAX, batches, moment: None }
     }
 
-    /// Distributes the items of a batch and emits the batches that are large enough. Emits all batches first if the items
-    /// are of another generation.
+    /// Distributes the items of a batch and emits the batches that are large enough. Emits all batches first if the
+    /// items are of another generation.
     pub(crate) fn spread(
         &mut self,
         batch: &Batch,
@@ -158,8 +158,8 @@ impl Spreader {
     }
 }
 
-/// Returns the filters of all partitions, each of a capacity, built without a server, the counts, and the seconds that
-/// it took.
+/// Builds the filters of all partitions without a server. Returns the filters, the counts, and the seconds that it
+/// took.
 pub(crate) fn build_partitions(
     input: &input::Arguments,
     options: &options::Arguments,
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn the_capacity_of_a_partition_is_its_share_and_four_deviations() {
-        // The first as docs/clusters.md has it; then whole roots, and the ends.
+        // The first value is the example of docs/clusters.md. The others are whole square roots and the limits.
         assert_eq!(capacity_items(2_000_000, 24), 84_489);
         assert_eq!(capacity_items(100, 1), 140);
         assert_eq!(capacity_items(400, 4), 140);

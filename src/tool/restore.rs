@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
     let (chunks, file_bytes) = chunks::open(&arguments.file)?;
     let site = Site::new(&arguments.url, &arguments.connection, Credentials::Main)?;
     let mut router = Router::new(&site)?;
-    // Only everbloom accepts its chunks, and has BF.STATS.
+    // Only everbloom accepts these chunks, and only everbloom has BF.STATS.
     router.connection_for(key)?.require("BF.STATS")?;
     let mut draft = Draft::new(&mut router, key, arguments.existing, "--replace")?;
     let progress = output.progress("sending", Some(file_bytes));

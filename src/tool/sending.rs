@@ -1,6 +1,6 @@
-//! Adds batches to filters on servers: with BF.BULKADD, or with BF.INSERT if a server does not have it. Several commands
-//! are outstanding at each node. If a node of a cluster refuses a command because the slot is moving, the command is
-//! sent again to the right node. It was not executed before, so no item is added twice.
+//! Adds batches to filters on servers, with BF.BULKADD, or with BF.INSERT if a server does not have it. At each node,
+//! several commands are outstanding. If a node of a cluster refuses a command because the slot is moving, the command
+//! was not executed. It is sent again to the right node, so no item is added twice.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem;
@@ -12,8 +12,8 @@ use super::output::shown;
 use super::packing::{Batch, Packing};
 use super::server::{CallError, Place, RoutedError, Router};
 
-/// Commands that are outstanding at a node. Their replies fit into the buffers of a connection, so neither side blocks
-/// until the other one reads.
+/// Largest number of outstanding commands at a node. Their replies fit into the buffers of a connection, so neither
+/// side waits for the other one to read.
 const PACKED_AHEAD: usize = 3;
 const WORDS_AHEAD: usize = 16;
 /// Items of one BF.INSERT.
@@ -38,9 +38,9 @@ pub(crate) struct Sender<'r> {
     router: &'r mut Router,
     keys: Vec<Vec<u8>>,
     is_packed: bool,
-    /// The batches that each node has not replied to.
+    /// The batches to which each node has not replied yet.
     outstanding: HashMap<Place, VecDeque<Sent>>,
-    /// The batches that a node refused because the slot is moving, or has moved.
+    /// The batches that a node refused because the slot is moving or has moved.
     refused: Vec<Sent>,
     pub(crate) counts: Counts,
 }
@@ -63,7 +63,7 @@ impl Sent {
 impl<'r> Sender<'r> {
     /// Returns a sender for filters that exist. Checks whether their servers have BF.BULKADD.
     pub(crate) fn new(router: &'r mut Router, keys: Vec<Vec<u8>>) -> Result<Self, Failure> {
-        // A batch without items changes nothing.
+        // Sends a batch without items, which changes nothing.
         let word = Packing::Prefixed.word().as_bytes();
         let mut is_packed = true;
         for key in &keys {
@@ -162,7 +162,7 @@ impl<'r> Sender<'r> {
         };
         let results = count(&reply, &mut self.counts)?;
         self.counts.items += items;
-        // A filter of fixed size that is full ends the reply at the first item that it refuses.
+        // If a filter of fixed size is full, the reply ends at the first refused item.
         match items.checked_sub(results) {
             Some(missing) => self.counts.refused += missing,
             None => {

@@ -14,19 +14,20 @@ use super::partitions;
 
 /// The capacity of a filter without BF.RESERVE, in all three modules.
 const CAPACITY_DEFAULT_ITEMS: u64 = 100;
-/// The number of filters that a sliding-window filter is compared with: one for each seventh of the window.
+/// The number of parts into which `rotating` filters divide a window. Each part has its own filter.
 const ROTATING: u64 = 7;
 
 /// Compute the memory of a filter in everbloom, RedisBloom and valkey-bloom
 ///
-/// For each module, `reserved` is a filter that is reserved for all items and may grow, `fixed` one that may not grow, and
-/// `grown` one that BF.ADD created and that grew from 100 items on. `memory` is the size of the bit arrays, `allocated` the
-/// size after jemalloc's rounding. `probes` and `lines` are the bits and the cache lines that a lookup of a present item
-/// reads at most.
+/// For each module, `reserved` is a filter that is reserved for all items and may grow, `fixed` one that may not grow,
+/// and `grown` one that BF.ADD created and that grew from 100 items on. `memory` is the size of the bit arrays,
+/// `allocated` the size after jemalloc's rounding. `probes` and `lines` are the bits and the cache lines that a lookup
+/// of a present item reads at most.
 ///
-/// With --window, the items are those of each window. `memory` is for items at an even pace, and `at once` for all items
-/// at one time; `-` means that the filter refuses some of them. The other modules have no sliding windows: `rotating` is
-/// one filter for each seventh of the window and one for the current seventh, and a lookup reads all of them.
+/// With --window, the items are those of each window. `memory` is for items at an even pace, and `at once` for all
+/// items at one time; `-` means that the filter refuses some of them. The other modules have no sliding windows:
+/// `rotating` is one filter for each seventh of the window and one for the current seventh, and a lookup reads all of
+/// them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Arguments {
@@ -114,7 +115,7 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
                 }
                 row.extend([sum.probes.to_string(), sum.lines.to_string(), command.clone()]);
             }
-            // An error of the first filter is an error of the arguments.
+            // If the first filter cannot be reserved, the arguments are wrong.
             Err(error) if index == 0 => return Err(Failure::usage(error.to_string())),
             Err(error) => {
                 listed.push(
@@ -147,7 +148,7 @@ fn title(wanted: &Wanted) -> String {
     text
 }
 
-/// Returns how the other keys of the commands are created.
+/// Returns the note about the keys that the commands shown do not create.
 fn further(wanted: &Wanted) -> String {
     let mut text = String::new();
     if wanted.window_ms.is_some() {
@@ -173,7 +174,7 @@ fn further(wanted: &Wanted) -> String {
 /// The number of items and the options.
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
-    /// Number of items; with a window, those of each window.
+    /// Number of items. With a window, the number of items in each window.
     items: u64,
     error_rate: f64,
     expansion: u32,
@@ -213,7 +214,7 @@ impl Wanted {
         MODULES.into_iter().flat_map(filters).collect()
     }
 
-    /// Returns the items of one partition, or all.
+    /// Returns the number of items of one partition, or of all items.
     fn items_per_key(&self) -> u64 {
         self.partitions.map_or(self.items, |count| partitions::capacity_items(self.items, count))
     }
@@ -253,8 +254,8 @@ impl Wanted {
         }
     }
 
-    /// Returns the filters for each seventh of the window and the current one. A lookup queries all eight: their error
-    /// rates add up to the chosen one. None of them grows, since growth adds to its error rate.
+    /// Returns the filters for each seventh of the window and for the current one. A lookup queries all eight, so their
+    /// error rates add up to the chosen one. They do not grow, since growth would increase the error rate.
     fn rotating(&self, module: &'static str, format: Format) -> Plan {
         let filters = ROTATING + 1;
         let error_rate = self.error_rate / filters as f64;
@@ -303,7 +304,8 @@ impl Sum {
         })
     }
 
-    /// Returns the sums over the filters of a plan: the bits of all, and the probes of those that a lookup queries.
+    /// Returns the sums over the filters of a plan: the bits of all filters, and the probes in the filters that a
+    /// lookup queries.
     const fn of_all(self, plan: &Plan) -> Self {
         Self {
             bits: self.bits.saturating_mul(plan.keys),

@@ -22,7 +22,7 @@ use super::packing::{Batch, remove_cr};
 use super::server::{self, CallError, Connection, Credentials, Router, Site, scan};
 use one::{Copied, Copier, Way};
 
-/// How often progress is shown.
+/// Time between two updates of the progress.
 const SHOW_EVERY: Duration = Duration::from_millis(100);
 /// Items of one lookup in a comparison.
 const LOOKUP_ITEMS: usize = 1000;
@@ -89,7 +89,7 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
     let from = Site::new(&arguments.from, &arguments.connection, Credentials::Main)?;
     let to = Site::new(&arguments.to, &arguments.connection, Credentials::Target)?;
     let members = arguments.members.as_deref().map(members).transpose()?;
-    // The target is checked before the keys are scanned.
+    // Checks the target before it scans the keys of the source.
     Router::new(&to)?.each(|connection| connection.require("BF.INFO"))?;
     let mut router = Router::new(&from)?;
     router.each(|connection| connection.require("BF.INFO"))?;
@@ -133,13 +133,13 @@ pub(crate) fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> 
     for (key, failure) in &sum.failures {
         output.note(&format!("{}: {failure}", shown(key)));
     }
-    // An error of all jobs is printed once.
+    // Prints an error once, even if all jobs return it.
     outcomes.into_iter().collect::<Result<Vec<()>, Failure>>()?;
     check_interruption()?;
     report(&sum, keys.len(), seconds, output)
 }
 
-/// Locks the sums. They are consistent even if a thread has panicked.
+/// Locks the sums. Ignores a panic of another thread, since the sums are consistent at any time.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

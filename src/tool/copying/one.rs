@@ -8,10 +8,10 @@ use crate::existing;
 use crate::failure::{Failure, check_interruption};
 use crate::server::{CallError, Connection, Router, Site, integer};
 
-/// Filters larger than this are copied in chunks: a server may refuse longer arguments, and blocks while it reads them.
+/// Larger filters are copied in chunks, since a server may refuse long arguments, and blocks while it reads them.
 const DUMP_MAX_BYTES: u64 = 64 << 20;
 
-/// The options that an error about an existing key names.
+/// The options to which an error about an existing key refers.
 const CHOICES: &str = "--replace, or --resume to skip it";
 
 /// How a filter was copied.
@@ -108,7 +108,7 @@ impl Copier {
             },
             (Err(failure), None) => return Err(failure),
         };
-        // The time to live is read at the end.
+        // Reads the time to live last, so that it is as accurate as possible.
         let Some(expiry_ms) = ttl_ms(self.from.connection_for(key)?, key)? else {
             return nothing(Way::Vanished);
         };

@@ -85,8 +85,8 @@ fn at(line: u64, error: impl Display) -> Failure {
     Failure::of(format!("line {line}"), error)
 }
 
-/// Reads one item per line. A batch is a part of the file as it is, except that the `\r` of CRLF line ends is removed if
-/// `has_crlf` is given, which is set then.
+/// Reads one item per line. A batch is an unchanged part of the file. If `has_crlf` is given, the `\r` of CRLF line
+/// ends is removed and `has_crlf` is set.
 pub(super) fn read_lines(
     mut reading: impl Read,
     batch_bytes: usize,
@@ -196,7 +196,7 @@ pub(super) fn read_json(
             found.ok_or_else(|| at(number, no_field(field, &value)))
         };
         let found = find(field)?;
-        // Parsing loses how other numbers are written.
+        // Refuses other numbers, since a parsed number does not show how it was written.
         let item = text_of(found).filter(|_| !found.is_f64());
         let item = item.ok_or_else(|| {
             at(number, format!("the field {field} is neither a string nor a 64-bit integer"))

@@ -1,4 +1,5 @@
-//! Items from a file or from standard input: lines, a column of CSV, or a field of JSON lines. Packs them into batches.
+//! Reads items from a file or from standard input, as lines, a column of CSV, or a field of JSON lines, and packs them
+//! into batches.
 
 mod formats;
 mod times;
@@ -20,12 +21,12 @@ use super::failure::{Failure, check_interruption};
 use super::output::{Output, bytes, counted};
 use super::packing::Batch;
 
-/// Approximate bytes of a batch: large enough that the round trip does not matter, small enough that other clients of the
-/// server wait a few dozen milliseconds at most.
+/// Approximate bytes of a batch: large enough that the round trip does not matter, small enough that other clients of
+/// the server wait a few dozen milliseconds at most.
 pub(crate) const BATCH_BYTES: usize = 512 << 10;
 /// Batches that are read ahead.
 const AHEAD_BATCHES: usize = 8;
-/// How often a wait for input checks for an interruption.
+/// Time between two checks for an interruption while waiting for input.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// First bytes of a compressed file.
@@ -82,7 +83,7 @@ impl Arguments {
         thread::spawn(move || {
             let emit = |batch| sender.send(Ok(batch)).map_err(|_| Failure::interrupted());
             if let Err(failure) = arguments.read(reading, batch_bytes, (times.as_ref(), &noted), emit) {
-                // Sending fails if the receiver was dropped.
+                // Sending fails if the receiver was dropped, which ends the reading.
                 let _ = sender.send(Err(failure.about(name)));
             }
         });
@@ -124,7 +125,7 @@ impl Arguments {
     }
 }
 
-/// What the reading thread has noticed.
+/// Results of the reading thread.
 #[derive(Debug, Default)]
 struct Seen {
     /// The number of items that were skipped because they have expired.

@@ -1,4 +1,4 @@
-//! The times of items that go into a sliding-window filter.
+//! Reads the times of items for a sliding-window filter.
 
 use std::time::Instant;
 
@@ -8,10 +8,11 @@ use everbloom::ItemTime;
 use crate::output::{rfc3339, shown};
 use crate::packing::Moment;
 
-/// The least number that is read as milliseconds. As seconds it is in the year 5138, as milliseconds in 1973.
+/// The smallest number that is read as milliseconds. As milliseconds it is in the year 1973, as seconds in the year
+/// 5138.
 const MILLISECONDS_MIN: u64 = 100_000_000_000;
 
-/// The column with the times of the items, and the clock and the window that they are compared with.
+/// The column with the times of the items, and the clock and the window with which they are compared.
 #[derive(Clone, Debug)]
 pub(crate) struct Times {
     /// The column or the field of the time.
@@ -28,7 +29,7 @@ impl Times {
         Self { column: column.to_owned(), window_ms, server_ms, read: Instant::now() }
     }
 
-    /// Returns the moment of an item with this time; `None` if the item has expired.
+    /// Returns the moment of an item from the text of its time; `None` if the item has expired.
     ///
     /// # Errors
     /// The text is not a time, or the time is more than a generation ahead of the clock.
@@ -49,8 +50,8 @@ impl Times {
     }
 }
 
-/// Returns a time in milliseconds of UNIX time. The text is a number of seconds or, from [`MILLISECONDS_MIN`] on, of
-/// milliseconds, or it has the form of RFC 3339. Fractions of a millisecond are cut off. Times before 1970 are 0.
+/// Returns a time in milliseconds of UNIX time. The text is a number of seconds, a number of milliseconds (from
+/// [`MILLISECONDS_MIN`] on), or a time in RFC 3339. Fractions of a millisecond are cut off. Times before 1970 are 0.
 fn milliseconds(text: &[u8]) -> Option<u64> {
     let text = str::from_utf8(text).ok()?.trim_ascii();
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));

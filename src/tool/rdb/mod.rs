@@ -1,7 +1,7 @@
 //! Reads RDB files and replies of DUMP without a server. Decodes filters and skips everything else.
 //!
-//! Allocates memory for the bytes that the file has, not for the lengths that it claims: a malformed file takes no more
-//! memory than its own size, except that LZF strings and sparse filters take a bounded multiple of it.
+//! Memory is allocated as bytes are read and not by the lengths in the file. So a malformed file takes no more memory
+//! than its size, except that LZF strings and sparse filters take a bounded multiple of it.
 
 mod reader;
 mod skip;
@@ -16,7 +16,7 @@ use value::skip_module;
 pub(crate) use reader::Reader;
 pub(crate) use value::{MODULE_VALUE, Read, read_module};
 
-/// First bytes of an RDB file, before a version of four or three digits.
+/// First bytes of an RDB file. A version of three or four digits follows.
 const REDIS: &[u8; 5] = b"REDIS";
 const VALKEY: &[u8; 6] = b"VALKEY";
 
@@ -62,7 +62,7 @@ pub(crate) fn read_snapshot<R: IoRead>(
     loop {
         match reader.byte()? {
             END => {
-                // The checksum, which a server can be configured not to write.
+                // Skips the checksum, which is 0 if the server is configured not to compute it.
                 if version >= CHECKSUM_SINCE {
                     reader.skip(8)?;
                 }

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use thiserror::Error;
 
-/// Bytes of a string that are allocated at once.
+/// Largest number of bytes that are allocated before they are read.
 const STEP_BYTES: u64 = 1 << 20;
 
 /// Why a file cannot be read.
@@ -139,7 +139,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// Most bytes that one byte of LZF expands to: a reference of three bytes expands to 264.
+/// Largest number of bytes that one byte of LZF expands to: a reference of three bytes expands to 264.
 const LZF_EXPANSION_MAX: u64 = 88;
 
 /// Returns the decompressed bytes; `None` if the bytes are not valid or the length is wrong.

@@ -1,4 +1,4 @@
-//! Skips values of the types of the servers themselves, by a table of their encodings.
+//! Skips values of the servers' own types. A table describes their encodings.
 
 use std::io::Read;
 
@@ -19,7 +19,7 @@ enum Part {
     Bytes(u64),
     /// A double as text after its length, which also encodes NaN and the infinities.
     Score,
-    /// A number, and then these parts as often.
+    /// A count, and then these parts as many times.
     Each(&'static [Part]),
 }
 use Part::{Bytes, Each, Numbers, Score, Text};
@@ -31,13 +31,14 @@ const ENTRIES: Part = Each(&[Text, Text]);
 const ID: Part = Bytes(16);
 /// Entries that were delivered and not acknowledged, with times and counts.
 const PENDING: Part = Each(&[ID, Bytes(8), Numbers(1)]);
-/// Consumers with their pending entries and the time when each was seen, in later versions also when it was active.
+/// Consumers with their pending entries and the time when each was last seen. Later versions also have the time when it
+/// was last active.
 const CONSUMERS: Part = Each(&[Text, Bytes(8), Each(&[ID])]);
 const ACTIVE_CONSUMERS: Part = Each(&[Text, Bytes(16), Each(&[ID])]);
 
-/// Returns the name of a type and the parts of its encoding. The numbers of a stream are its length and last
-/// identifier, and in later versions the first identifier, the last deleted one, and the number of entries ever; those
-/// of a group are its last identifier, and later the number of entries read.
+/// Returns the name of a type and the parts of its encoding. A stream has as numbers its length and its last
+/// identifier; later versions add the first identifier, the last deleted one, and the number of entries that were ever
+/// added. A group has its last identifier; later versions add the number of entries read.
 fn encoding_of(value_type: u8, dialect: Dialect) -> Option<(&'static str, &'static [Part])> {
     Some(match (value_type, dialect) {
         (0, _) => ("string", &[Text]),
@@ -94,11 +95,11 @@ fn skip<R: Read>(reader: &mut Reader<R>, parts: &[Part]) -> Result<(), ReadError
             }
             Bytes(length) => reader.skip(*length)?,
             Score => match reader.byte()? {
-                // NaN and the two infinities.
+                // These lengths encode NaN and the two infinities.
                 253..=255 => {}
                 digits => reader.skip(digits.into())?,
             },
-            // Each element takes at least a byte, so the file bounds the number.
+            // Each element takes at least one byte, so the size of the file limits their number.
             Each(parts) => {
                 for _ in 0..reader.number()? {
                     skip(reader, parts)?;

@@ -1,4 +1,4 @@
-//! Values of modules. Every field begins with its kind, so values of unknown types can be skipped.
+//! Reads values of modules. Every field begins with its kind, so values of unknown types can be skipped.
 
 use std::io::Read as IoRead;
 
@@ -19,7 +19,7 @@ const STRING: u64 = 5;
 /// The characters of the name of a data type, six bits each.
 const NAME_LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Returns the name and the encoding version of a data type, which one number encodes.
+/// Returns the name and the encoding version of a data type from the number that encodes both.
 fn data_type_of(id: u64) -> (String, i32) {
     let letters = (0..9).map(|place| {
         let index = usize::try_from(id >> (58 - 6 * place) & 63).unwrap_or_default();
@@ -48,7 +48,7 @@ pub(crate) enum Read {
     Other,
 }
 
-/// Reads a value after its type. Returns the name and encoding version of the data type, too.
+/// Reads a value after its type. Also returns the name and the encoding version of the data type.
 pub(crate) fn read_module<R: IoRead>(reader: &mut Reader<R>) -> Result<(String, i32, Read), ReadError> {
     let (name, version) = data_type_of(reader.number()?);
     let Some(format) = format_of(&name) else {
@@ -61,7 +61,7 @@ pub(crate) fn read_module<R: IoRead>(reader: &mut Reader<R>) -> Result<(String, 
     if let Some(error) = error {
         return Err(error);
     }
-    // Fields that a newer release added, or the rest of a filter that was refused.
+    // Skips fields that a newer release has added, or the rest of a refused filter.
     let has_more = !has_ended && skip_module(reader)? > 0;
     let read = match loaded {
         Ok(_) if has_more => Read::Unreadable(DecodeError::Invalid("the number of fields")),

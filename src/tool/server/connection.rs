@@ -1,4 +1,4 @@
-//! One connection to one server, and the values in its replies.
+//! A connection to one server, and functions that read the values in its replies.
 
 use redis::{ErrorKind, RedisError, Value};
 use thiserror::Error;
@@ -17,7 +17,7 @@ pub(crate) enum CallError {
 }
 
 impl CallError {
-    /// Returns the error for a reply that no server sends to this command.
+    /// Returns the error for an unexpected reply.
     pub(crate) fn unexpected_reply(command: &str) -> Self {
         Self::Broken(format!(
             "unexpected reply to {command}: is this the address of a Redis or Valkey server?"
@@ -41,10 +41,10 @@ impl From<CallError> for Failure {
     }
 }
 
-/// The error of the client if the server refuses the credentials.
+/// The text of the client crate's error if the server refuses the credentials.
 const WRONG_PASSWORD: &str = "the server refused the user or the password";
 
-/// What to do about an error of a server, by the beginning of its text.
+/// Advice for errors of a server, by the beginning of their text.
 const REMEDIES: [(&str, &str); 9] = [
     ("NOAUTH", "give the password in the address, or in EVERBLOOM_PASSWORD"),
     (WRONG_PASSWORD, "check the address, EVERBLOOM_USERNAME and EVERBLOOM_PASSWORD"),
@@ -60,7 +60,7 @@ const REMEDIES: [(&str, &str); 9] = [
     ),
 ];
 
-/// Returns the text of an error of a server, and what to do about it.
+/// Returns the text of an error of a server with advice.
 fn with_remedy(text: &str) -> String {
     if let Some(command) = unknown_command(text) {
         return format!(
@@ -74,7 +74,7 @@ fn with_remedy(text: &str) -> String {
     }
 }
 
-/// Returns the name of the command that the server does not know, if the text is that error.
+/// Returns the name of the command if the text is the error of a server that does not know it.
 fn unknown_command(text: &str) -> Option<&str> {
     let (_, name) = text.split_once("unknown command ")?;
     name.trim_start_matches(['\'', '`']).split(['\'', '`', ',']).next()
@@ -83,7 +83,7 @@ fn unknown_command(text: &str) -> Option<&str> {
 /// A connection after its handshake.
 pub(crate) struct Connection {
     inner: redis::Connection,
-    /// The next command; reused for its memory.
+    /// The encoded next command. The buffer is reused.
     buffer: Vec<u8>,
 }
 
@@ -92,7 +92,7 @@ impl Connection {
         Self { inner, buffer: Vec::new() }
     }
 
-    /// Sends one command, whose reply is to be [received](Self::receive).
+    /// Sends one command. [`receive`](Self::receive) returns its reply.
     pub(crate) fn send(&mut self, arguments: &[&[u8]]) -> Result<(), CallError> {
         self.buffer.clear();
         self.buffer.extend_from_slice(format!("*{}\r\n", arguments.len()).as_bytes());
@@ -123,7 +123,8 @@ impl Connection {
         self.receive()
     }
 
-    /// Returns an error if the server does not know a command. Sends the command without arguments, which changes nothing.
+    /// Returns an error if the server does not know a command. Sends the command without arguments, which changes
+    /// nothing.
     pub(crate) fn require(&mut self, command: &str) -> Result<(), Failure> {
         match self.call(&[command.as_bytes()]) {
             Err(error @ CallError::Broken(_)) => Err(error.into()),
@@ -193,8 +194,8 @@ pub(crate) fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// Returns the value of a field in a map, or in an array of alternating names and values. Names differ in case from
-/// server to server.
+/// Returns the value of a field in a map, or in an array of alternating names and values. Ignores the case of names,
+/// which differs between servers.
 pub(crate) fn field<'v>(reply: &'v Value, name: &str) -> Option<&'v Value> {
     let is_named = |value: &Value| text(value).is_some_and(|text| text.eq_ignore_ascii_case(name));
     match reply {

@@ -1,4 +1,4 @@
-//! Connections to the nodes of a cluster, each opened at its first use. Follows redirections while slots move between
+//! Connects to the nodes of a cluster, to each at its first use, and follows redirections while slots move between
 //! nodes.
 
 use std::collections::HashMap;
@@ -14,14 +14,14 @@ use crate::failure::{Failure, check_interruption};
 
 /// How long a command is retried while its slot is moving.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The first wait between two tries, and the longest; each is twice the one before.
+/// The first and the longest wait between two tries. Each wait is twice as long as the one before.
 const WAIT_MIN: Duration = Duration::from_millis(5);
 const WAIT_MAX: Duration = Duration::from_millis(500);
 
 /// The connections to the nodes that have the keys.
 pub(crate) struct Router {
     site: Site,
-    /// The first node that has a slot is the current one.
+    /// The ranges of slots. If several contain a slot, the first one is the current one.
     nodes: Vec<Node>,
     open: HashMap<Place, Connection>,
 }
@@ -55,13 +55,13 @@ impl Router {
         }
     }
 
-    /// Executes a command about a key at the node that has it, and follows its slot. Returns the reply. No other reply
-    /// may be outstanding at any node.
+    /// Returns the reply to a command about a key, from the node that has the key's slot. Follows redirections. No
+    /// other reply may be outstanding at any node.
     pub(crate) fn call(&mut self, key: &[u8], command: &[&[u8]]) -> Result<Value, RoutedError> {
         self.follow(key, |connection| connection.call(command))
     }
 
-    /// Executes commands about a key in a transaction, as [`Connection::transact`].
+    /// Executes commands about a key in a transaction, like [`Connection::transact`].
     pub(crate) fn transact(
         &mut self,
         key: &[u8],
@@ -70,7 +70,7 @@ impl Router {
         self.follow(key, |connection| connection.transact(commands))
     }
 
-    /// Returns whether an error is a redirection of a cluster that is to be followed: the command was not executed.
+    /// Returns whether an error is a redirection that this router follows. The command was then not executed.
     pub(crate) fn is_to_follow(&self, text: &str) -> bool {
         self.site.is_cluster() && Redirection::of(text).is_some()
     }
@@ -86,7 +86,8 @@ impl Router {
         places.iter().try_for_each(|place| visit(self.at(place)?))
     }
 
-    /// Closes the connections and reads the slots again: a connection broke, was idle for long, or slots have moved.
+    /// Closes the connections and reads the slots again, after a connection broke or was idle for long, or slots have
+    /// moved.
     pub(crate) fn refresh(&mut self) -> Result<(), Failure> {
         self.open.clear();
         self.nodes = self.site.nodes()?;
@@ -117,7 +118,7 @@ impl Router {
             let Some((redirection, text)) = redirection else { return outcome.map_err(RoutedError::Call) };
             patience.wait(text)?;
             match redirection {
-                // The redirection is newer than the reply of CLUSTER SLOTS.
+                // The redirection may be newer than the reply of CLUSTER SLOTS, so it takes precedence.
                 Redirection::Moved(slot, place) => {
                     let place = self.site.named(place);
                     self.nodes.retain(|node| !node.is_only(slot));
@@ -130,19 +131,19 @@ impl Router {
     }
 }
 
-/// The reply of a node of a cluster that did not execute a command because of its slot.
+/// An error reply of a node that did not execute a command because of the key's slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Redirection {
     /// The slot belongs to this node now.
     Moved(u64, (String, u16)),
-    /// The slot is moving, and this node has the key already.
+    /// The slot is moving, and this node may already have the key.
     Ask((String, u16)),
-    /// The same node will execute it later.
+    /// The same node can execute the command later.
     Wait,
 }
 
 impl Redirection {
-    /// Returns the redirection in the text of an error, if it is one.
+    /// Returns the redirection that the text of an error describes; `None` for other errors.
     fn of(text: &str) -> Option<Self> {
         let mut words = text.split_whitespace();
         match words.next()? {
@@ -186,7 +187,7 @@ struct Patience {
 }
 
 impl Patience {
-    /// Waits before a retry: the first time not at all, then longer and longer.
+    /// Waits before a retry. The first retry is immediate; each later wait is longer.
     fn wait(&mut self, text: &str) -> Result<(), Failure> {
         let Some(began) = self.began else {
             self.began = Some(Instant::now());

@@ -14,7 +14,7 @@ const FILTERS: [&str; 3] = ["everbloom", "MBbloom--", "bloomfltr"];
 /// Data types that only RedisBloom can load.
 const OF_REDISBLOOM: [&str; 4] = ["MBbloomCF", "CMSk-TYPE", "TopK-TYPE", "TDIS-TYPE"];
 
-/// Returns whether a data type is one of filters.
+/// Returns whether a data type is that of filters.
 pub(crate) fn is_filter(data_type: &str) -> bool {
     FILTERS.contains(&data_type)
 }
@@ -49,7 +49,7 @@ pub(crate) fn scan(router: &mut Router, pattern: Option<&str>) -> Result<Found, 
         }
     })?;
     for keys in [&mut found.filters, &mut found.others] {
-        // SCAN may reply a key twice.
+        // SCAN may return a key twice.
         keys.sort();
         keys.dedup();
     }

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The options of connecting, which are not in the address.
+/// The options of a connection that are not part of the address.
 #[derive(Clone, Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Arguments {
@@ -58,7 +58,7 @@ impl Site {
     /// Returns the site of an address: `redis://`, `rediss://`, `unix://` or `host:port`.
     pub(crate) fn new(url: &str, arguments: &Arguments, credentials: Credentials) -> Result<Self, Failure> {
         let url = if url.contains("://") { url.to_owned() } else { format!("redis://{url}") };
-        // The client's error might repeat the address, and with it a password.
+        // Does not use the text of the client's error, which might contain the address with a password.
         let unreadable = |_| {
             Failure::usage(
                 "the address is wrong: write redis://[user[:password]@]host[:port][/db], rediss://..., unix://path or host:port",
@@ -90,8 +90,8 @@ impl Site {
         self.is_cluster
     }
 
-    /// Returns the primaries with their slots, or the server itself if redirections are not followed or it is not in a
-    /// cluster.
+    /// Returns the primaries with their slots. Returns only the server itself if it is not in a cluster or redirections
+    /// are not followed.
     pub(crate) fn nodes(&self) -> Result<Vec<Node>, Failure> {
         let alone = || vec![Node { first: 0, last: u64::MAX, place: None }];
         if !self.is_cluster {
@@ -114,7 +114,7 @@ impl Site {
         Some(Node { first: integer(first)?, last: integer(last)?, place })
     }
 
-    /// Returns the address of a node by the name that it has in the cluster, which may be unknown.
+    /// Returns the address of a node. A node that does not know its own host has the host of this site.
     pub(super) fn named(&self, (host, port): (String, u16)) -> Place {
         let own_host = match self.info.addr() {
             ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host.as_str(),
@@ -166,12 +166,12 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Returns a node with one slot.
+    /// Returns a range of one slot.
     pub(super) const fn of_slot(slot: u64, place: Place) -> Self {
         Self { first: slot, last: slot, place }
     }
 
-    /// Returns whether this is its only slot.
+    /// Returns whether the range has one slot only.
     pub(super) const fn is_only(&self, slot: u64) -> bool {
         self.first == slot && self.last == slot
     }
@@ -186,7 +186,7 @@ pub(super) fn node_of<'n>(nodes: &'n [Node], key: &[u8]) -> Result<&'n Node, Fai
 }
 
 fn certificates(arguments: &Arguments) -> Result<Option<TlsCertificates>, Failure> {
-    // The provider can be set once; it may be set already.
+    // Ignores the error if the provider was already set.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let read = |path: &PathBuf| fs::read(path).map_err(|error| Failure::of(path.display(), error));
     let root_cert = arguments.cacert.as_ref().map(read).transpose()?;
@@ -201,7 +201,7 @@ fn certificates(arguments: &Arguments) -> Result<Option<TlsCertificates>, Failur
 /// The number of slots of a cluster.
 const SLOTS: u16 = 16_384;
 
-/// Returns the slot of a key, by the part between the first `{` and the next `}` if there is one.
+/// Returns the slot of a key. If the key has a `{` and a `}` after it, only the part between them counts.
 fn slot_of(key: &[u8]) -> u16 {
     crc16::State::<crc16::XMODEM>::calculate(tag_of(key).unwrap_or(key)) % SLOTS
 }
@@ -213,7 +213,7 @@ fn tag_of(key: &[u8]) -> Option<&[u8]> {
     rest.get(..end).filter(|tag| !tag.is_empty())
 }
 
-/// Returns the name of another key in the slot of `key`, which ends with `mark`.
+/// Returns another key in the same slot as `key`. It ends with `mark`.
 pub(crate) fn sibling(key: &[u8], mark: &str) -> Vec<u8> {
     let marked = |tagged: &[u8]| [tagged, b":", mark.as_bytes()].concat();
     if tag_of(key).is_some() {
@@ -223,7 +223,8 @@ pub(crate) fn sibling(key: &[u8], mark: &str) -> Vec<u8> {
     if slot_of(&braced) == slot_of(key) {
         return braced;
     }
-    // The key has a brace. Search for another tag of the slot: about every 16,000th number is one.
+    // The key has a brace, so it cannot be a hash tag. Searches for a number in the same slot, which about one in 16
+    // 000 is.
     (0u32..)
         .map(|tag| marked(format!("{{{tag}}}").as_bytes()))
         .find(|name| slot_of(name) == slot_of(key))
