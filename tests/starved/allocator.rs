@@ -4,9 +4,9 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::ptr;
 
-/// Smaller allocations never fail: they are structs, names and lists. Their number is bounded by the bytes of a
-/// command or by the layers of a filter, and Rust's collections allocate them infallibly. Allocations whose size
-/// depends on an argument or a filter are larger here.
+/// The smallest allocation that can fail. Smaller ones are structs, names and lists, which Rust's collections allocate
+/// infallibly. The bytes of a command or the layers of a filter limit their number. In these tests, all allocations
+/// whose size depends on an argument or a filter are larger.
 pub(crate) const SIZED_MIN_BYTES: usize = 4096;
 
 pub(crate) struct Starving;
@@ -54,7 +54,7 @@ fn is_refused(size: usize) -> bool {
 }
 
 fn count(bytes: i64) {
-    // This fails only while a thread ends.
+    // Access to the thread-local value fails only while a thread ends.
     let _ = LIVE_BYTES.try_with(|live| live.set(live.get() + bytes));
 }
 

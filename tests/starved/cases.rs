@@ -1,4 +1,4 @@
-//! Every command, on filters of every kind whose arrays are larger than allocations that never fail.
+//! Every command, on filters of every kind. The arrays of the filters are large enough for their allocations to fail.
 
 use everbloom::format::chunks::Rewritten;
 use everbloom::format::filter::{chunk, rewrite};
@@ -131,7 +131,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases
 }
 
-/// Loads the chunks and blobs of a filter, each after those before it.
+/// Returns cases that load the chunks and blobs of a filter. In each, the chunks before it are already loaded.
 fn load(name: &str, before: &[String], put: &mut impl FnMut(&str, &[String], Vec<Vec<u8>>)) {
     let mut server = Server::new();
     before.iter().for_each(|line| drop(server.run(line)));

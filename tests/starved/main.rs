@@ -1,5 +1,5 @@
-//! Out of memory and memory leaks, for every command and every way in which a filter is copied, saved and loaded:
-//! each failure is an error, the filters stay unchanged, and nothing leaks.
+//! Tests allocation failures and memory leaks, for every command and every way to copy, save and load a filter: each
+//! failure returns an error, the filters stay unchanged, and no memory leaks.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -35,12 +35,12 @@ use everbloom::format::filter::{
 use support::Record;
 use support::server::Server;
 
-// With the module `redis` the library has its own allocator, and no allocation fails.
+// With the feature `server`, the library has its own allocator, so these tests could not make allocations fail.
 #[cfg(not(feature = "server"))]
 #[global_allocator]
 static ALLOCATOR: allocator::Starving = allocator::Starving;
 
-/// More large allocations than any command makes.
+/// A number of large allocations that no command reaches.
 const ALLOCATIONS_MAX: i64 = 400;
 
 /// Returns everything in which the filters of two servers can differ.

@@ -8,7 +8,7 @@ use everbloom::bloom::{
     AddError, Added, CellType, Filter, Growth, Hash, NoPrefetch, Policy, Promise, Spec, Window,
 };
 
-/// No limit.
+/// A limit that no filter exceeds.
 pub const ANY: u64 = u64::MAX;
 /// The key of keyed filters.
 pub const KEY: HashKey = HashKey::new(*b"0123456789abcdef");
@@ -112,7 +112,7 @@ pub fn grow(filter: &mut Filter, limit_bytes: u64) -> Result<(), everbloom::Rese
     let layers = filter.layer_count();
     let last = filter.layers_mut().last_mut().unwrap();
     last.set_items(last.capacity_items());
-    // An item that no layer contains; those below it have been added.
+    // Searches for an item that no layer contains, from the first number that was not added.
     let mut items = (layers as u64..).map(u64::to_le_bytes);
     let new = items.find(|item| !contains(filter, item)).unwrap();
     match filter.add(&new, &limit_bytes, NoPrefetch) {

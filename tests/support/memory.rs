@@ -1,4 +1,4 @@
-//! The largest allocation of a thread.
+//! Measures the largest allocation of a thread.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -18,7 +18,7 @@ pub fn largest_allocation<T>(action: impl FnOnce() -> T) -> (T, usize) {
 }
 
 fn note(layout: Layout) {
-    // This fails only while a thread ends.
+    // Access to the thread-local value fails only while a thread ends.
     let _ = LARGEST.try_with(|largest| largest.set(largest.get().max(layout.size())));
 }
 

@@ -1,4 +1,4 @@
-//! Helpers of several tests: filters of every kind, snapshots in memory, random numbers.
+//! Helpers that several tests share: filters of every kind, snapshots in memory, random numbers.
 #![allow(dead_code, missing_docs, reason = "every test uses a part of it")]
 
 pub(crate) mod dialogues;
@@ -33,7 +33,7 @@ impl Random {
         &choices[self.below(choices.len())]
     }
 
-    /// Returns a number between two, with all magnitudes equally likely.
+    /// Returns a number between two limits. All magnitudes are equally likely.
     pub fn magnitude(&mut self, from: f64, to: f64) -> f64 {
         let share = self.next() as f64 / u64::MAX as f64;
         (from.ln() + share * (to.ln() - from.ln())).exp()

@@ -1,6 +1,6 @@
-//! The fields of a filter in a snapshot in memory, and the value of a module's key as DUMP replies it: an independent
-//! reader and writer of the opcodes, lengths and compressed strings of an RDB file. The checksum at the end is not
-//! checked.
+//! Reads and writes the fields of a filter in a snapshot in memory, and the value of a module's key as DUMP returns it.
+//! This code is independent of the module: it has its own opcodes, lengths and compressed strings of RDB files. It does
+//! not check the checksum at the end.
 
 use std::collections::VecDeque;
 
@@ -28,7 +28,7 @@ impl PartialEq for Field {
     }
 }
 
-/// The fields of a value, as an encoder writes them.
+/// The fields of a value, in the order in which an encoder writes them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Record(pub Vec<Field>);
 
@@ -38,7 +38,7 @@ impl Record {
         Reader { fields: self.0.clone().into(), peeks: true }
     }
 
-    /// Returns a source that, like a server, does not know the type of the next field.
+    /// Returns a source that does not check the type of the next field, as in a server.
     pub fn blind_reader(&self) -> Reader {
         Reader { peeks: false, ..self.reader() }
     }
@@ -122,7 +122,7 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// Reads a payload. Fails the test if a server would not have written it so.
+    /// Reads a payload. Fails the test if a server would write other bytes.
     pub fn read(payload: &[u8]) -> Self {
         Self::try_read(payload).unwrap()
     }
@@ -194,7 +194,7 @@ fn take_big_endian(bytes: &mut &[u8], count: usize) -> Option<u64> {
     Some(take(bytes, count)?.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
 }
 
-/// Returns a length; `None` also for the marks of specially encoded strings.
+/// Returns a length; `None` for invalid bytes and for the marks of specially encoded strings.
 fn take_length(bytes: &mut &[u8]) -> Option<u64> {
     let first = take(bytes, 1)?[0];
     match first >> 6 {

@@ -12,7 +12,7 @@ use super::{Field, Record};
 /// Returns the fields of a filter in a snapshot.
 pub fn saved(filter: &Filter) -> Record {
     let mut record = Record::default();
-    // Saving writes into the space before the cells of layers.
+    // Saves a copy, since saving writes into the space before the cells of layers.
     save(&mut filter.try_clone(UnknownMemory).unwrap(), &mut record, UnknownMemory);
     record
 }
@@ -22,7 +22,8 @@ pub fn loaded(record: &Record, limit_bytes: u64) -> Result<Filter, DecodeError> 
     loaded_as(Format::Everbloom, None, record, limit_bytes)
 }
 
-/// Returns the filter of a format in a snapshot without further fields: of an encoding version, or of the newest.
+/// Returns the filter of a format in a snapshot without further fields. Without an encoding version, the newest is
+/// used.
 pub fn loaded_as(
     format: Format,
     version: Option<i32>,

@@ -1,4 +1,4 @@
-//! A server for tests: it runs commands with the function that the module uses, and records their effects.
+//! A simulated server for tests. It runs commands with the same function as the module and records their effects.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ use super::make::cells_of;
 /// The initial time of the clock.
 pub(crate) const NOW_MS: u64 = 1_000_000;
 
-/// A longer bulk reply is shown by its length: as text it would take three times its memory.
+/// Longer bulk replies are shown by their length, since their text would take three times the memory.
 const LONGEST_SHOWN_BYTES: usize = 1 << 20;
 
 /// Filters up to this size are fully validated after every command, larger ones without their cells.
@@ -106,7 +106,7 @@ pub(crate) struct Server {
     pub(crate) expiries: Vec<(String, u64)>,
     /// Keyspace events.
     pub(crate) events: Vec<&'static str>,
-    /// Called when a command begins and when it ends, so that a test observes the command and not this server.
+    /// Called when a command begins and when it ends, so that a test can measure the command without this server.
     pub(crate) watch: fn(bool),
     /// Lines for the log.
     pub(crate) log: Vec<String>,
@@ -118,7 +118,7 @@ struct Database<'s> {
     settings: Settings,
     is_replicated: bool,
     now_ms: u64,
-    /// The number of random numbers so far.
+    /// The number of random numbers that were drawn so far.
     drawn: Cell<u64>,
     filters: RefCell<HashMap<Vec<u8>, Filter>>,
     strings: &'s HashMap<Vec<u8>, Vec<u8>>,
@@ -239,17 +239,17 @@ impl Keyspace for Database<'_> {
         }
     }
 
-    /// No client may read `secret`.
+    /// Returns an error for the key `secret`, which no client may read.
     fn may_read(&self, source: Name<'_>, _first: Name<'_>) -> Result<(), CommandError> {
         if source.bytes == b"secret" { Err(CommandError::SourceDenied) } else { Ok(()) }
     }
 
-    /// Keys that begin with `migrating` are on another node.
+    /// Returns whether the key begins with `migrating`. Such keys are on another node.
     fn may_be_migrating(&self, key: &[u8], _first: Name<'_>) -> bool {
         key.starts_with(b"migrating") || key.starts_with(b"{migrating")
     }
 
-    /// The string `4`, which has bits 2, 3 and 5, is under two keys; there are other strings too.
+    /// Passes the string of a key to `read`. Two keys have the string `4`, in which the bits 2, 3 and 5 are set.
     fn with_string<T>(&self, name: Name<'_>, read: impl FnOnce(StringSlot<'_>) -> T) -> T {
         read(match name.bytes {
             b"string" | b"users" => StringSlot::Bytes(b"4"),
@@ -318,7 +318,7 @@ impl Server {
         self.call(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>())
     }
 
-    /// As [`Self::run`], for arguments that are empty, binary or contain spaces.
+    /// Runs a command like [`Self::run`]. Its arguments may be empty, binary or contain spaces.
     pub(crate) fn call(&mut self, argv: &[&[u8]]) -> String {
         let words: Vec<_> = argv.iter().map(|word| String::from_utf8_lossy(word)).collect();
         let line = words.join(" ");

@@ -1,4 +1,4 @@
-//! `build`, `restore` and `load --offline`: filters that are built without a server.
+//! Tests `build`, `restore` and `load --offline`: filters that are built without a server.
 
 use crate::harness::{Site, Test, tests};
 use crate::tool::{Files, json, keys, present, run, url};
@@ -13,7 +13,7 @@ fn a_filter_built_by_the_tool_equals_one_built_by_a_server(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let files = Files::new();
-    // Small, large enough for threads to share its pages, and growing.
+    // The filters are a small one, one with enough pages for several threads, and one that grows.
     for (items, options) in [(1000, &[][..]), (400_000, &[]), (5000, &["--capacity", "700"])] {
         let file = files.items("items", items);
         json(&[&["load", &url(&server), "k", &file, "--replace"], options].concat());
@@ -28,7 +28,7 @@ fn a_filter_built_by_the_tool_equals_one_built_by_a_server(site: &Site) {
         assert_eq!(built["items"], items, "{built}");
         let sent = json(&["restore", &url(&server), "sent", &path, "--replace", "--ex", "1000"]);
         assert!((900..=1000).contains(&client.int("TTL sent")), "{sent}");
-        // The digest includes the expiry.
+        // Removes the expiry, which is part of the digest.
         client.say("PERSIST sent");
         assert_eq!(client.digest("sent"), client.digest("k"), "{sent}");
         assert_eq!(run(&["restore", &url(&server), "sent", &path]).code, Some(1));
@@ -47,7 +47,7 @@ fn ten_million_items_are_built_sent_and_loaded(site: &Site) {
     for (key, result) in [("built", built), ("loaded", loaded)] {
         assert_eq!(result["items"], ITEMS, "{result}");
         let new = result["new"].as_u64().unwrap();
-        // All items are different, so those that are not new were false positives: at most 1 %, at the end of the load.
+        // All items are different, so items that are not new are false positives: at most 1 %, at the end of the load.
         assert!(new <= ITEMS.into() && new > u64::from(ITEMS) / 1000 * 995, "{result}");
         assert_eq!(client.int(&format!("BF.CARD {key}")), i64::try_from(new).unwrap());
         let members: Vec<String> = (0..ITEMS).step_by(9973).map(|item| format!("item-{item}")).collect();

@@ -1,4 +1,4 @@
-//! `check`.
+//! Tests `check`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -49,7 +49,7 @@ fn every_filter_is_shown_with_its_statistics(site: &Site) {
                 assert_eq!(filter[name], info(field), "{filter}");
             }
             assert!(filter["bytes"].as_u64() >= Some(info("SIZE") / 2), "{filter}");
-            // Only the filter that has grown four times has advice.
+            // Only the filter that has grown four times gets advice.
             assert_eq!(filter["advice"].is_null(), key != "grown", "{filter}");
             if knows_statistics(&mut client) {
                 let fill = filter["fill"].as_f64().unwrap();
@@ -93,7 +93,7 @@ fn keys_that_only_redisbloom_can_load_are_listed(_: &Site) {
     assert!(filter["fill"].is_null() && filter["advice"].as_str().unwrap().contains("6300"), "{filter}");
 }
 
-/// Replies as RedisBloom. The name of each key is its type.
+/// Replies like a server with RedisBloom. The name of each key is its type.
 fn serve(stream: &TcpStream, keys: &[&str]) {
     let (mut reader, mut writer) = (BufReader::new(stream), stream);
     let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());

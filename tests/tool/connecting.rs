@@ -1,4 +1,4 @@
-//! Connecting: credentials, certificates, clusters, and the errors.
+//! Tests connections: credentials, certificates, clusters, and errors.
 
 use crate::harness::{Site, Test, show, skip, tests};
 use crate::tool::{Ended, Files, command, fixture, json, keys, present, run, two_nodes, url};
@@ -46,7 +46,7 @@ fn a_cluster_is_followed_to_the_slot(site: &Site) {
     let files = Files::new();
     let (file, path) = (files.items("items", 1000), files.path("k.bloom"));
     json(&["build", &file, "-o", &path]);
-    // Slots 12182 and 5061, a key with a hash tag, and a key that cannot be a hash tag itself.
+    // Keys in the slots 12182 and 5061, a key with a hash tag, and a key that cannot be a hash tag itself.
     for key in ["foo", "bar", "x{foo}y", "a}b"] {
         for subcommand in [&["load", "--offline"][..], &["load"], &["restore"]] {
             let source = if subcommand[0] == "restore" { &path } else { &file };
@@ -120,7 +120,7 @@ fn missing_files_servers_and_modules_are_errors(site: &Site) {
     let built = files.path("k.bloom");
     json(&["build", &file, "-o", &built]);
     for arguments in [
-        // Nothing is counted first.
+        // The tool must connect before it counts the items.
         &["load", &url(&bare), "k", "/no/such/file"][..],
         &["load", &url(&bare), "k", &file, "--offline"],
         &["load", &url(&bare), "k", &file, "--add"],

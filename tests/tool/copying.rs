@@ -1,4 +1,4 @@
-//! `copy`: between servers, versions and formats.
+//! Tests `copy` between servers, versions and formats.
 
 use crate::harness::{Client, Server, Site, Test, show, tests, wait_until};
 use crate::tool::{Ended, Files, command, json, keys, run, spawn, two_nodes, url};
@@ -77,7 +77,7 @@ fn filters_of_every_kind_are_copied_to_every_other_server(site: &Site) {
             assert_eq!(number("in_chunks"), 0, "{copied}");
         }
         assert_same(&mut from.client(), &mut to.client(), filters);
-        // Existing keys are unchanged without an option.
+        // Without an option, existing keys are unchanged.
         let again = run(&["copy", &url(&from), &url(&to), "--json"]);
         assert_eq!((again.code, again.json()["failed"].as_array().unwrap().len()), (Some(3), filters));
         let resumed = json(&["copy", &url(&from), &url(&to), "--resume", "--resp3", "--verify"]);

@@ -14,7 +14,7 @@ struct Example {
     output: String,
 }
 
-/// The examples in the blocks marked `console`.
+/// Returns the examples in the blocks marked `console`.
 fn examples(page: &str) -> Vec<Example> {
     let mut examples: Vec<Example> = Vec::new();
     let mut is_inside = false;
@@ -34,7 +34,7 @@ fn examples(page: &str) -> Vec<Example> {
     examples
 }
 
-/// The text without times and rates, which vary.
+/// Returns the text without times and rates, which vary.
 fn steady(text: &str) -> String {
     let mut words: Vec<String> = Vec::new();
     for line in text.lines() {

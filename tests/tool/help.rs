@@ -62,7 +62,7 @@ fn the_man_page_has_every_command_and_option(_: &Site) {
             assert!(place.contains(option.as_str()), "{command}: no {option}");
         }
     }
-    // Where there is groff, it formats the page without a warning.
+    // If groff is installed, it must format the page without a warning.
     let files = Files::new();
     let path = files.write("everbloom.1", &page.out);
     if let Ok(formatted) = Command::new("groff").args(["-man", "-ww", "-z", "-Tutf8", &path]).output() {
@@ -82,7 +82,7 @@ fn shells_complete_every_command_and_option(_: &Site) {
                 assert!(script.out.contains(&command) && script.out.contains(option), "{shell}: {option}");
             }
         }
-        // Where there is that shell, it can read the script.
+        // If the shell is installed, it must be able to read the script.
         let path = files.write(shell, &script.out);
         if let Ok(read) = Command::new(shell).args(["-n", &path]).stdin(Stdio::null()).output() {
             assert!(read.status.success(), "{shell}: {read:?}");

@@ -1,4 +1,4 @@
-//! `inspect`: files of servers, and damaged files.
+//! Tests `inspect` with files of servers and with damaged files.
 
 use std::fs;
 use std::process::Command;
@@ -14,7 +14,7 @@ pub(crate) const TESTS: &[Test] = tests![
     malformed_files_are_errors,
 ];
 
-/// Keys of every type in their small and large forms, and filters of every kind.
+/// Creates keys of every type, small and large, and filters of every kind.
 fn fill(server: &Server) {
     let mut client = server.client();
     let words = |count: usize| (0..count).map(|word| format!("w{word} {word}")).collect::<Vec<_>>().join(" ");
@@ -33,7 +33,7 @@ fn fill(server: &Server) {
     client.say("SADD numbers 1 2 3 70000");
     client.say("XGROUP CREATE stream-small group 0");
     client.say("XREADGROUP GROUP group reader COUNT 2 STREAMS stream-small >");
-    // Times to live of fields, if the server has them.
+    // Fields with times to live, if the server supports them.
     client.say("HEXPIRE hash-small 1000 FIELDS 1 w0");
     client.say("HEXPIRE hash-large 1000 FIELDS 1 w0");
     client.say(&format!("SET compressed {long} EX 1000"));
@@ -130,7 +130,7 @@ fn malformed_files_are_errors(site: &Site) {
     let files = Files::new();
     let ends = |file: &[u8], what: &str| {
         let ended = run(&["inspect", &files.write("hostile", file)]);
-        // No signal and no panic.
+        // The tool must not be killed by a signal or panic.
         assert!(matches!(ended.code, Some(0 | 1 | 3)), "{what}: {:?} {}", ended.code, ended.err);
         ended.code
     };

@@ -1,4 +1,4 @@
-//! Loads that are interrupted: the key, and the temporary key.
+//! Interrupts loads, and checks the key and the temporary key.
 
 use std::io::Write;
 use std::process::{Child, Command};
@@ -13,7 +13,7 @@ pub(crate) const TESTS: &[Test] = tests![
     a_key_that_another_client_creates_is_unchanged,
 ];
 
-/// Writes so many items that the tool sends some of them and waits for more.
+/// Writes items, enough for the tool to send some of them and wait for more.
 fn half(child: &mut Child) {
     let mut lines = String::new();
     for item in 0..200_000 {
@@ -62,7 +62,7 @@ fn a_signal_leaves_the_key_unchanged(site: &Site) {
     assert!(draft.starts_with("{k}:everbloom:"), "{draft}");
     assert_eq!(end_by(child, "INT").code, Some(130));
     assert_eq!((client.digest("k"), keys(&mut client)), (before, vec!["k".to_owned()]));
-    // No file is left by build.
+    // An interrupted `build` leaves no file.
     let path = files.path("k.bloom");
     let mut child = spawn(&["build", "-", "-o", &path, "--capacity", "1e6"]);
     half(&mut child);
@@ -78,7 +78,7 @@ fn a_killed_load_leaves_only_a_temporary_key_that_expires(site: &Site) {
     child.wait().unwrap();
     assert_eq!(keys(&mut client), std::slice::from_ref(&draft));
     assert_expires(&mut client, &draft);
-    // The next load works.
+    // The next load succeeds.
     let files = Files::new();
     json(&["load", &url(&server), "k", &files.items("items", 10)]);
     assert_eq!(client.int("BF.CARD k"), 10);
@@ -114,7 +114,7 @@ fn a_key_that_another_client_creates_is_unchanged(site: &Site) {
     let ended = Ended::of(child.wait_with_output().unwrap());
     assert!(ended.code == Some(1) && ended.err.contains("in the meantime"), "{}", ended.err);
     assert_eq!((client.say("GET k"), keys(&mut client)), ("\"mine\"".to_owned(), vec!["k".to_owned()]));
-    // Also with --replace, if it is not a filter.
+    // The same holds with --replace if the key is not a filter.
     let (child, _) = begin(&server, &["--replace", "--force"]);
     client.say("SET k other");
     assert_eq!(Ended::of(child.wait_with_output().unwrap()).code, Some(0));

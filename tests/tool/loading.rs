@@ -1,4 +1,4 @@
-//! `load`: loads the items of files and of standard input.
+//! Tests `load` with items of files and of standard input.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -37,7 +37,7 @@ fn every_line_is_an_item(site: &Site) {
         assert_eq!(client.say("BF.INFO k CAPACITY"), "[6]");
         assert_eq!((keys(&mut client), client.int("TTL k")), (vec!["k".to_owned()], -1));
     }
-    // The output as text.
+    // Checks the output as text.
     let ended = run(&["load", &url(&server), "other", &file]);
     assert!(
         ended.out.starts_with("other: 6 items, 5 new, 1 present, 0 refused; a filter of "),
@@ -81,7 +81,7 @@ fn the_cr_of_crlf_line_ends_is_removed(site: &Site) {
     assert!(ended.code == Some(0) && !ended.err.contains("CRLF"), "{}", ended.err);
     assert_eq!(present(&mut client, "kept", &[b"one\r", b"two", b"three\r", b"four\r"]), 4);
     assert_eq!(present(&mut client, "kept", &[b"one", b"three", b"four"]), 0);
-    // The option is for lines only.
+    // --keep-cr is for lines only.
     let ended =
         run(&["load", &url(&server), "k", &file, "--csv", "1", "--no-header", "--keep-cr", "--replace"]);
     assert_eq!(ended.code, Some(2), "{}", ended.err);
@@ -198,7 +198,7 @@ fn only_filters_are_replaced_without_force(site: &Site) {
         }
         json(&[arguments, &["--replace", "--force"]].concat());
         assert_ne!(client.say("TYPE k"), "+string");
-        // A filter of any format, without --force.
+        // --replace without --force replaces a filter of any format.
         json(&[arguments, &["--replace"]].concat());
     }
     assert_eq!(keys(&mut client), ["k"]);

@@ -1,4 +1,4 @@
-//! Black-box tests of the command-line tool: the binary itself, on real servers with the module loaded.
+//! Tests the binary of the command-line tool on real servers with the module loaded.
 //!
 //! Uses the harness of tests/server, which finds the servers and the module. Every test runs once for each server.
 
@@ -33,7 +33,7 @@ use std::process::ExitCode;
 use harness::{Site, Test};
 use libtest_mimic::Arguments;
 
-/// The files of tests.
+/// The tests of all files.
 const SUBJECTS: &[(&str, &[Test])] = &[
     ("loading", loading::TESTS),
     ("times", times::TESTS),

@@ -1,4 +1,4 @@
-//! `load --partitions`: on one server, and on a cluster whose slots move during the load.
+//! Tests `load --partitions` on one server, and on a cluster whose slots move during the load.
 
 use std::io::Write;
 use std::process::Child;
@@ -84,7 +84,7 @@ fn items_are_in_the_partition_of_the_rule(site: &Site) {
         assert_eq!(found(servers, name, 24, &items(0..50_000)), 50_000, "{name}");
         // 0.75 % are expected, since the first layer of a scaling filter has 3/4 of 1 %; plus six deviations.
         assert!(found(servers, name, 24, &items(50_000..70_000)) < 225, "{name}");
-        // The capacity is share + 4 sqrt(share), and all ways of loading make the same filters.
+        // The capacity is share + 4 sqrt(share). All ways of loading create the same filters.
         let mut fullest = 0;
         for number in 0..24 {
             let key = format!("{name}:{{{number}}}");
@@ -119,7 +119,7 @@ fn existing_partitions_are_unchanged_without_an_option(site: &Site) {
     let before = digests();
     let ended = load(&twenty, "5", &[]);
     assert!(ended.code == Some(1) && ended.err.contains("--replace"), "{}", ended.err);
-    // Another number of partitions is refused, larger or smaller.
+    // A larger or smaller number of partitions is refused.
     for how in [&[][..], &["--add"], &["--replace"], &["--offline", "--replace"]] {
         let ended = load(&twenty, "4", how);
         assert!(ended.code == Some(1) && ended.err.contains("never change"), "{how:?} {}", ended.err);
@@ -149,7 +149,7 @@ fn partitions_are_on_all_nodes_of_a_cluster(site: &Site) {
         let loaded = json(&[&arguments, how].concat());
         assert_eq!(loaded["items"], 100_000, "{loaded}");
         let spread: Vec<usize> = nodes.iter().map(|node| keys(&mut node.client()).len()).collect();
-        // As in docs/clusters.md.
+        // This is the example of docs/clusters.md.
         assert_eq!(spread, [9, 9, 6]);
         assert_eq!(found(&nodes, "seen", 24, &items(0..100_000)), 100_000);
         counts.push(found(&nodes, "seen", 24, &items(100_000..150_000)));
@@ -166,7 +166,7 @@ fn partitions_are_on_all_nodes_of_a_cluster(site: &Site) {
     assert!(whole["items"].as_u64() > Some(99_000) && whole["items"].as_u64() <= Some(100_000), "{whole}");
     let ended = run(&["check", &url(&nodes[2]), "-c"]);
     assert!(ended.out.contains("\nseen: 24 partitions with "), "{}", ended.out);
-    // One node does not have all partitions.
+    // No node has all partitions.
     assert_eq!(json(&["check", &url(&nodes[2])])["partitioned"].as_array().unwrap().len(), 0);
     // Without -c, the load fails before it creates a key.
     let ended = run(&["load", &url(&nodes[1]), "new", &file, "--partitions", "24"]);
@@ -188,7 +188,7 @@ impl Loading {
         Self { child, items: Vec::new() }
     }
 
-    /// Writes so many items that the tool sends some of them.
+    /// Writes items, enough for the tool to send some of them.
     fn next(&mut self) {
         let from = u32::try_from(self.items.len()).unwrap();
         let more = items(from..from + 300_000);
@@ -272,7 +272,7 @@ fn no_item_is_lost_while_a_slot_moves(site: &Site) {
         loading.next();
         moving.migrate();
         assert_eq!(moving.keys(), 0);
-        // First ASK, then MOVED, and back again.
+        // The slot moves to the other node, which causes ASK and then MOVED, and back again.
         loading.next();
         sleep(Duration::from_millis(200));
         moving.end();
@@ -313,7 +313,7 @@ fn publishing_waits_until_a_slot_has_moved(site: &Site) {
     let (ended, items) = loading.end();
     assert_eq!((ended.code, &ended.json()["items"]), (Some(0), &items.len().into()), "{}", ended.err);
     assert_eq!(keys(&mut owner(&nodes, "k").client()), ["k"]);
-    // A signal ends the wait.
+    // The tool waits and retries. A signal ends the wait.
     let mut loading = Loading::begin(&nodes[0], &["-c", "--replace"]);
     loading.next();
     wait_until("a draft", || nodes.iter().any(|node| node.client().int("DBSIZE") == 2));
@@ -321,7 +321,7 @@ fn publishing_waits_until_a_slot_has_moved(site: &Site) {
     moving.migrate();
     drop(loading.child.stdin.take());
     sleep(Duration::from_millis(500));
-    // The slot has moved, so the filter may have been renamed before the signal.
+    // When the slot has moved, the tool may rename the filter before the signal arrives.
     assert!(matches!(end_by(loading.child, "INT").code, Some(0 | 130)));
     moving.end();
     assert_eq!(keys(&mut owner(&nodes, "k").client()), ["k"]);
@@ -350,7 +350,7 @@ fn an_interrupted_load_leaves_no_partition(site: &Site) {
     client.say("FLUSHALL");
     let ended = end_by(begin(&mut client).child, "INT");
     assert_eq!((ended.code, keys(&mut client)), (Some(130), vec![]), "{}", ended.err);
-    // Another client creates the third key: the first two, which were renamed already, are removed.
+    // Another client creates the third key. The first two, which are already renamed, must be removed.
     let loading = begin(&mut client);
     client.say("SET k:{2} mine");
     let (ended, _) = loading.end();

@@ -1,4 +1,4 @@
-//! `size`: compares the computed sizes with those of servers.
+//! Tests `size`: compares the computed sizes with those of servers.
 
 use serde_json::Value;
 
@@ -187,7 +187,7 @@ fn impossible_numbers_are_refused(_: &Site) {
         let ended = run(&[&["size"], wrong].concat());
         assert!(ended.code == Some(2) && !ended.err.is_empty(), "{wrong:?}: {:?} {}", ended.code, ended.out);
     }
-    // If one module cannot have the filter, the others are shown.
+    // If one module cannot create the filter, `size` shows the others.
     let sizes = json(&["size", "--items", "5e9"]);
     assert!(number(find(&sizes, "everbloom", "reserved"), "bytes") > 5_000_000_000);
 }

@@ -1,4 +1,4 @@
-//! `load --time`: items with their own times in sliding-window filters.
+//! Tests `load --time`: items with their own times in sliding-window filters.
 
 use std::io::Write;
 use std::thread;
@@ -53,7 +53,8 @@ fn items_are_added_with_their_own_times(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let files = Files::new();
-    // Items in all generations, in no order. The last one is ahead of the clock: filters add it to the current generation.
+    // Items of all generations, in random order. The last one is ahead of the clock, so filters add it to the current
+    // generation.
     let now_ms = now_ms(&mut client) / 1000 * 1000;
     let item = |number: u64| (format!("item-{number}"), now_ms - number * 5 % 167 * HOUR_MS);
     let mut items: Vec<(String, u64)> = (0..100).map(item).collect();
@@ -84,7 +85,7 @@ fn items_are_added_with_their_own_times(site: &Site) {
         assert_eq!(result["expired"], 7, "{arguments:?} {result}");
         assert_eq!(client.digest("k"), expected, "{arguments:?}");
     }
-    // The output as text, with times in RFC 3339. With another time of one item, the filter differs.
+    // Checks the output as text, with times in RFC 3339. If one item has another time, the filter differs.
     let old = "old,2001-02-03T04:05:06.789+09:30\n";
     let file = files.write("dates", format!("old,1970-01-01T00:00:00Z\n{old}new,{now_ms}\n"));
     let load = ["load", &url(&server), "other", &file, "--csv", "1", "--no-header", "--window", "7d"];

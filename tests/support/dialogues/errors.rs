@@ -1,4 +1,4 @@
-//! Refused commands, and which error is returned if there are several.
+//! Refused commands with their errors. If a command has several errors, they show which one is returned.
 
 use super::Dialogue;
 
@@ -48,7 +48,7 @@ pub(crate) const RESERVE_ERRORS: Dialogue = &[
     ("BF.RESERVE k 0.01 100 EXPANSION 4294967296", EXPANSION),
     ("BF.RESERVE k 0.01 100 EXPANSION 2 NONSCALING", CANNOT_EXPAND),
     ("BF.RESERVE k 0.01 100 NONSCALING EXPANSION 2", CANNOT_EXPAND),
-    // This comes before the range of the factor.
+    // This error comes before that of the factor's range.
     ("BF.RESERVE k 0.01 100 NONSCALING EXPANSION -1", CANNOT_EXPAND),
     ("BF.RESERVE k 0.01 100 FOO", "-ERR unknown argument 'FOO'"),
     ("BF.RESERVE k 0.01 100 NONSCALING bar", "-ERR unknown argument 'bar'"),
@@ -58,7 +58,7 @@ pub(crate) const RESERVE_ERRORS: Dialogue = &[
     ("BF.RESERVE k 0.01 100 NONSCALINGS", "-ERR unknown argument 'NONSCALINGS'"),
     ("BF.RESERVE k 0.01 100 EXP", "-ERR unknown argument 'EXP'"),
     ("BF.RESERVE k 0.01 100 e", "-ERR unknown argument 'e'"),
-    // The key comes last, but before the memory.
+    // Errors about the key come last, except for errors about memory.
     ("BF.RESERVE string x y EXPANSION z", "-ERR bad error rate"),
     ("BF.RESERVE string 7 y EXPANSION z", RATE),
     ("BF.RESERVE string 0.1 y EXPANSION z", "-ERR bad capacity"),
@@ -74,7 +74,7 @@ pub(crate) const RESERVE_ERRORS: Dialogue = &[
     ("BF.RESERVE f 0.01 1099511627776", "-ERR item exists"),
 ];
 
-/// Errors of BF.INSERT, from left to right, then the key.
+/// Errors of BF.INSERT: of the arguments from left to right, then of the key.
 pub(crate) const INSERT_ERRORS: Dialogue = &[
     ("BF.INSERT k ITEMS", ARITY_INSERT),
     ("BF.INSERT k CAPACITY 10", ARITY_INSERT),

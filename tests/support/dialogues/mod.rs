@@ -1,7 +1,7 @@
-//! Dialogues: lists of commands with their replies, written once. The tests of the commands run them with the
-//! keyspace of the tests, the tests of servers with real servers in both protocols.
+//! Dialogues: lists of commands with their replies. Two kinds of tests run the same dialogues: the tests of commands
+//! with a simulated server, and the tests of servers with real servers in both protocols.
 //!
-//! A dialogue begins without filters; the key `string` has another type. The replies have the notation of
+//! A dialogue begins without filters. The key `string` has another type. The replies have the notation of
 //! `server::Server`: `#t` and `#f` are booleans, `*2` an array of two, `$` a bulk string, `_` null, `,` a double.
 
 pub(crate) mod errors;

@@ -29,11 +29,11 @@ pub(crate) const REPLICATED: &[(&str, &str)] = &[
     ("BF.ADD a d", "BF.ADD a d"),
     ("BF.MADD a d e f e", "BF.MADD a d e f e"),
     ("BF.INSERT a CAPACITY 9 ERROR 0.3 ITEMS g h", "BF.INSERT a CAPACITY 9 ERROR 0.3 ITEMS g h"),
-    // A fixed filter that fills up: the accepted items.
+    // A filter of fixed size that becomes full: only the accepted items are replicated.
     ("BF.RESERVE k 0.0001 3 NONSCALING", "BF.INSERT k CAPACITY 3 ERROR 0.0001 NONSCALING FORMAT everbloom"),
     ("BF.ADD k a", "BF.ADD k a"),
     ("BF.MADD k a b c d e", "BF.MADD k b c"),
-    // Commands that change nothing.
+    // Commands that change nothing are not replicated.
     ("BF.ADD k a", ""),
     ("BF.MADD k a b a", ""),
     ("BF.INSERT k ITEMS a b", ""),
@@ -44,7 +44,7 @@ pub(crate) const REPLICATED: &[(&str, &str)] = &[
     ("BF.INFO k", ""),
     ("BF.DEBUG k", ""),
     ("BF.SCANDUMP k 0", ""),
-    // Refused commands.
+    // Refused commands are not replicated.
     ("BF.ADD k d", ""),
     ("BF.MADD k a d b", ""),
     ("BF.INSERT k ITEMS d", ""),

@@ -70,7 +70,7 @@ pub(crate) const FULL_FIXED: Dialogue = &[
     ("BF.INSERT k ITEMS c", "*1 -ERR non scaling filter is full"),
     ("BF.INSERT n CAPACITY 1 NONSCALING ITEMS x y z", "*2 #t -ERR non scaling filter is full"),
     ("BF.CARD n", ":1"),
-    // No expansion means fixed, in every notation.
+    // Each notation for no expansion makes a filter of fixed size.
     ("BF.RESERVE a 0.01 1 EXPANSION 0", "+OK"),
     ("BF.ADD a x", "#t"),
     ("BF.ADD a y", FULL),
@@ -125,7 +125,7 @@ pub(crate) const DISTINCT_ITEMS: Dialogue = &[
     ("BF.MADD k b c d e f", "*5 #t #t #t #t -ERR non scaling filter is full"),
     ("BF.CARD k", ":9"),
     ("BF.ADD k a", "#f"),
-    // Five of six occurrences: the item is still present.
+    // Deletes five of six occurrences. The item is still present.
     ("BF.DEL k a a a a a", "*5 #t #t #t #t #t"),
     ("BF.ADD k f", FULL),
     ("BF.DEL k a a", "*2 #t #f"),
