@@ -1,4 +1,5 @@
-//! The first inputs of fuzzing: filters of every kind, filters that other modules wrote, and random choices.
+//! Makes the seeds, the first inputs of fuzzing: filters of every kind, filters that other modules wrote, and random
+//! choices.
 
 use std::collections::HashMap;
 
@@ -12,10 +13,10 @@ use crate::support::rdb::Payload;
 use crate::support::server::Server;
 use crate::support::{self, Random, fixtures};
 
-/// Longest seed: longer ones take more time than they are worth.
+/// Length of the longest seed. Longer seeds would make fuzzing slow.
 const SEED_MAX_BYTES: usize = 32 << 10;
 
-/// The commands that make one filter of every kind.
+/// Commands that create one filter of every kind.
 const FILTERS: [&[&str]; 14] = [
     &["BF.INSERT k CAPACITY 3 ITEMS a b c d e f"],
     &["BF.INSERT k CAPACITY 3 COUNTING ITEMS a b c d a b"],
@@ -43,7 +44,7 @@ const FILTERS: [&[&str]; 14] = [
     &["BF.RESERVE k 0.01 2000000", "BF.MADD k a b c"],
 ];
 
-/// The modules whose recorded filters are seeds, as the starts of the recordings' names.
+/// The modules whose recorded filters are seeds: the beginnings of the names of the recordings.
 const PRODUCERS: [&str; 3] = ["redisbloom-1.1.1", "redisbloom-8.10", "valkey-bloom-1.0"];
 
 /// Returns the seeds, by the names of the targets.
@@ -98,7 +99,7 @@ pub(crate) fn seeds() -> HashMap<&'static str, Vec<Vec<u8>>> {
     seeds.0
 }
 
-/// Returns the choice of a limit that allows an array of `size_bytes`, or nothing for a large one, which is slow.
+/// Returns the choice of a limit that allows an array of `size_bytes`; `None` for a large array, which would be slow.
 fn limit(size_bytes: usize) -> Option<u8> {
     let limits = [(0, 60 << 10), (2, 250 << 10), (4, 1000 << 10), (6, 6000 << 10)];
     limits.into_iter().find(|(_, most)| size_bytes <= *most).map(|(choice, _)| choice)
@@ -135,7 +136,7 @@ impl Seeds {
         rewrite(&filter, UnknownMemory, 1, blob).unwrap();
     }
 
-    /// Adds the seeds for `snapshot`: the filter unaltered and, for our own headers, also with forged counts.
+    /// Adds the seeds for `snapshot`: the unchanged filter and, for our own headers, the filter with forged counts.
     fn of_snapshot(&mut self, type_name: &str, version: i32, record: &support::Record) {
         let fields = record.0.iter().map(|field| match field {
             support::Field::Unsigned(number) => Field::Unsigned(*number),
@@ -163,7 +164,7 @@ impl Seeds {
         }
     }
 
-    /// Adds the seeds for `chunks`: the header unaltered or with a forged seal, and chunks with forged seals.
+    /// Adds the seeds for `chunks`: the header, unchanged or with a forged checksum, and chunks with forged checksums.
     fn of_chunks(&mut self, dump: &[(u64, &[u8])], mark: u8) {
         let Some(((_, header), chunks)) = dump.split_first() else { return };
         let is_ours = header.starts_with(b"evbl");
@@ -173,7 +174,7 @@ impl Seeds {
             let Some(limit) = limit(chunks.iter().map(|(_, chunk)| chunk.len()).sum()) else { return };
             let front = Output::default().byte(limit).byte(*form).byte(kind);
             let front = front.byte(mark);
-            // The seal of a header is cut off if the target forges it.
+            // Removes the checksum of a header if the target forges it.
             let seal_bytes = if *form == 6 { 24 } else { 0 };
             let bytes = &bytes[..bytes.len().saturating_sub(seal_bytes)];
             let mut seed = front.u16(bytes.len() as u16).bytes(bytes);

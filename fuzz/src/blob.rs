@@ -1,4 +1,4 @@
-//! The argument of BF.LOAD.
+//! Decodes arguments of BF.LOAD.
 
 use everbloom::format::filter::from_blob;
 

@@ -1,4 +1,4 @@
-//! The chunks of BF.LOADCHUNK: a header of any kind, then chunks of cells, with valid or invalid checksums.
+//! Loads chunks with BF.LOADCHUNK: a header of any kind, then chunks of cells, with valid or invalid checksums.
 
 use everbloom::bloom::{CellType, Filter, Format, UnknownMemory};
 use everbloom::format::chunks::Trust;
@@ -8,7 +8,7 @@ use super::exercise::{exercise, validate};
 use super::forge;
 use super::input::Input;
 
-/// Most chunks of one input.
+/// Largest number of chunks of one input.
 const CHUNKS_MAX: usize = 24;
 
 /// Loads a header and chunks, and uses the filter.
@@ -20,7 +20,7 @@ pub fn run(data: &[u8]) {
     let length = input.u16().into();
     let bytes = input.bytes(length);
     let first = match form >> 1 & 3 {
-        // Not forged: RedisBloom's header, or one that a release wrote.
+        // Uses RedisBloom's header or that of a release, without changes.
         0 | 1 => bytes.to_vec(),
         2 => forge::sealed_header(bytes, mark),
         _ => forge::sealed_header(&forge::header(kind, bytes), mark),

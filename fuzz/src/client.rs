@@ -1,4 +1,4 @@
-//! Strings of other clients, of every scheme, order and encoding, and the blobs of Guava: imported, used and exported.
+//! Imports, uses and exports strings of other clients, of every scheme, order and encoding, and the blobs of Guava.
 
 use everbloom::bloom::Policy;
 use everbloom::bloom::policy::BitOrder;
@@ -79,7 +79,7 @@ pub fn run(data: &[u8]) {
     exercise(pair.primary.keys.remove(&b"k"[..]).unwrap(), &mut Input::new(data), limit);
 }
 
-/// Returns a string as a client could have written it: the rest of the bytes unchanged, as the longs of Guava, or
+/// Returns a string that a client could have written: the rest of the input unchanged, as the longs of Guava, or
 /// between clear bytes.
 fn string(input: &mut Input<'_>, mode: u8) -> Vec<u8> {
     if mode & 3 == 1 {

@@ -1,4 +1,4 @@
-//! Sequences of commands on a few keys. They check that no added item is missing, that BF.CARD is the number of adds
+//! Runs sequences of commands on a few keys. Checks that no added item is missing, that BF.CARD is the number of adds
 //! with the reply 1, and that a replica with another configuration has the same filters after every command.
 
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use super::input::Input;
 use super::model::{Known, Pair};
 use super::words::{KEYS, creation, number, word};
 
-/// Most commands of one input.
+/// Largest number of commands of one input.
 const COMMANDS_MAX: usize = 80;
 
 /// Runs a sequence.
@@ -117,7 +117,7 @@ impl World {
         }
     }
 
-    /// Returns what is known of a key whose filter was not made by adding items to it.
+    /// Returns the state of a key whose filter was not made by adding items to it.
     fn found(&self, key: &[u8], items: HashMap<Vec<u8>, u64>) -> Known {
         Known { items, cardinality: self.pair.filter(key).map(Filter::items) }
     }
@@ -159,7 +159,7 @@ impl World {
             return;
         };
         if input.byte() < 0xd0 {
-            // Most of the time only known items.
+            // Most of the time, uses only known items.
             items.retain(|item| known.items.contains_key(item));
         }
         let argv: Vec<&[u8]> =
@@ -175,7 +175,7 @@ impl World {
                     }
                 }
                 (Some(_), other) => panic!("{other}: cannot delete {}", item.escape_ascii()),
-                // A false positive: other items may be missing from now on, and a layer without items does not count.
+                // The item was a false positive. From now on, other items may be missing and BF.CARD is unknown.
                 (None, "#t") => *known = Known::default(),
                 (None, _) => continue,
             }
@@ -213,7 +213,7 @@ impl World {
             let data = chunk.data.into_owned();
             let reply = self.pair.call(&[b"BF.LOADCHUNK", to, iterator.to_string().as_bytes(), &data]);
             if reply != "+OK" {
-                // The filter is larger than the limit, which a later setting made smaller.
+                // The limit was lowered after the filter was created, so the filter exceeds it.
                 assert!(self.pair.filter(to).is_none(), "{reply}");
                 return;
             }

@@ -1,4 +1,4 @@
-//! Uses a filter as commands and the server do: an accepted filter must be valid in every respect.
+//! Uses an accepted filter as commands and the server do, and checks that it is valid in every respect.
 
 use everbloom::bloom::hash::murmur2::Murmur2;
 use everbloom::bloom::hash::murmur3::hash128;
@@ -14,7 +14,7 @@ use super::fields::Fields;
 use super::input::Input;
 use super::model::Pair;
 
-/// No limit: a filter that was written down is read again whatever its size is.
+/// No limit, since every saved filter must load, of any size.
 const ANY: u64 = u64::MAX;
 
 /// Longest string that is exported here: a target may allocate at most 160 MiB at once.
@@ -40,7 +40,7 @@ pub(crate) fn validate(filter: &Filter) {
     assert_eq!(filter.internal_validate(Depth::Cells), Ok(()));
 }
 
-/// Checks items: one at a time and all together must give the same results.
+/// Looks up the items one at a time and in one batch. Both must give the same results.
 fn ask(filter: &Filter, items: &[Vec<u8>]) {
     let mut results = Vec::new();
     let slices: Vec<&[u8]> = items.iter().map(Vec::as_slice).collect();
@@ -53,7 +53,7 @@ fn ask(filter: &Filter, items: &[Vec<u8>]) {
     }
 }
 
-/// Adds the items one at a time and all together: both must give the same filter, and added items must be found.
+/// Adds the items one at a time and in one batch. Both must give the same filter, and added items must be found.
 fn grow(filter: &mut Filter, items: &[Vec<u8>], limit_bytes: u64) {
     let mut other = filter.try_clone(UnknownMemory).unwrap();
     let before = filter.items();
@@ -138,8 +138,8 @@ fn command(filter: &Filter, input: &mut Input<'_>, items: &[Vec<u8>], limit_byte
         let words = [&[name, b"f"], items.iter().map(Vec::as_slice).collect::<Vec<_>>().as_slice()].concat();
         pair.call(&words);
     }
-    // A small filter may come from a string with half a gigabyte of clear bytes after its bits, and its export has
-    // them too.
+    // Skips long exports: a small filter may come from a string with half a gigabyte of clear bytes after its bits,
+    // which the export repeats.
     if !matches!(filter.policy(), Policy::Imported(policy) if policy.form.length_bytes > EXPORTED_MAX_BYTES) {
         pair.run("BF.EXPORT f");
     }
@@ -151,7 +151,7 @@ fn command(filter: &Filter, input: &mut Input<'_>, items: &[Vec<u8>], limit_byte
         }
         pair.run(line);
     }
-    // A header may state a larger initial size than the filter has.
+    // The initial size in a header may be larger than the filter.
     let before = pair.filter(b"f").unwrap().size_bytes();
     if pair.run("BF.CLEAR f") == "+OK" {
         assert_eq!(pair.run("BF.CARD f"), ":0");
@@ -169,7 +169,7 @@ pub(crate) fn assert_same(left: &Filter, right: &Filter) {
         filter.layers().iter().map(|layer| layer.cells().bytes().to_vec()).collect::<Vec<_>>()
     };
     assert!(cells(left) == cells(right), "other cells");
-    // A sliding-window filter counts the items that are live at its time; the header counts all.
+    // A sliding-window filter counts only the live items, but the header counts all.
     assert!(left.window().is_some() || left.items() == right.items());
     assert_eq!(left.growth(), right.growth());
     assert_eq!(is_redisbloom_1_1(left), is_redisbloom_1_1(right));

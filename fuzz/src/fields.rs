@@ -1,4 +1,4 @@
-//! The fields of a snapshot, as a server keeps them, and as bytes of the fuzzer.
+//! Converts between the fields of a snapshot and the input bytes of a fuzz target.
 
 use everbloom::format::{DecodeError, Sink, Source, UnsignedOrBytes};
 
@@ -13,20 +13,20 @@ pub enum Field {
     Bytes(Vec<u8>),
 }
 
-/// Fields in order, read from the first to the last.
+/// The fields in order. They are read from the first to the last.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Fields(pub Vec<Field>);
 
 /// Longest string of one field.
 const STRING_MAX_BYTES: usize = 40 << 20;
-/// Longest sum of all strings.
+/// Largest sum of the lengths of all strings.
 const ALL_MAX_BYTES: usize = 64 << 20;
-/// Most fields: no filter within the limits has as many.
+/// Largest number of fields. No filter within the limits has as many.
 const FIELDS_MAX: usize = 40_000;
 
 impl Fields {
-    /// Reads fields to the end of the input. A string is given in full, or by its length and the bytes that it
-    /// repeats; the length may then be that of the array whose set bits an earlier field counts.
+    /// Reads fields to the end of the input. The input has a string in full, or its length and the bytes that it
+    /// repeats. In the second case, the length may be that of an array whose set bits an earlier field counts.
     pub(crate) fn read(input: &mut Input<'_>) -> Self {
         let mut fields = Vec::new();
         let mut total_bytes = 0;
@@ -85,7 +85,7 @@ impl Fields {
     }
 }
 
-/// Returns a string of clear bytes in which a few bytes at one place are set.
+/// Returns a string of zero bytes, except for a few bytes at one place.
 fn repeated(input: &mut Input<'_>, length: usize) -> Field {
     let mut bytes = vec![0; length.min(STRING_MAX_BYTES)];
     let place = usize::from(input.byte()) * bytes.len() / 256;

@@ -1,5 +1,5 @@
-//! Every command with any words, on keys of every kind: each has exactly one reply, an error changes nothing, and the
-//! replica has the same filters.
+//! Runs every command with any words on keys of every kind. Checks that each has exactly one reply, that an error
+//! changes nothing, and that the replica has the same filters.
 
 use everbloom::command::{COMMANDS, Protocol, Settings};
 

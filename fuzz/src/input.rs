@@ -1,7 +1,6 @@
-//! Reads bytes as choices. After the end every byte is zero, so every input is valid and a short one makes few
-//! choices.
+//! Reads the bytes of an input as choices. After the end, every byte is zero, so every input is valid.
 
-/// The rest of the bytes.
+/// The bytes that were not read yet.
 pub(crate) struct Input<'d>(&'d [u8]);
 
 impl<'d> Input<'d> {
@@ -83,7 +82,7 @@ impl<'d> Input<'d> {
     /// Returns an amount of memory that a filter may take, a small one more often than a large one.
     pub(crate) fn limit_bytes(&mut self) -> u64 {
         const KIB: u64 = 1 << 10;
-        // The last one allows an array of more than one chunk.
+        // The last amount allows an array of more than one chunk.
         *self.choose(&[
             64 * KIB,
             64 * KIB,

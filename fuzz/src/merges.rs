@@ -1,6 +1,6 @@
-//! Merges of filters of any kind. They check that the destination holds what any of the filters held, that the
-//! sources do not change, that a refused merge changes nothing, that a replica gets the same filter, and that later
-//! adds keep the promised error rate.
+//! Merges filters of any kind. Checks that the destination holds the items of all filters, that the sources do not
+//! change, that a refused merge changes nothing, that a replica gets the same filter, and that later adds keep the
+//! promised error rate.
 
 use std::collections::HashSet;
 
@@ -44,13 +44,13 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// Most items that are added to fill a filter.
+/// Largest number of items that are added to fill a filter.
 const FILL_MAX_ITEMS: u64 = 4000;
 
-/// Adds twice the items of the filter's capacity, and asserts that its error rate is at most the one promised, or after a
-/// forced merge at most the highest that BF.STATS reports.
+/// Adds twice as many items as the filter's capacity. Asserts that the error rate is at most the promised one. After a
+/// forced merge, the limit is the highest error rate that BF.STATS reports.
 fn fill(pair: &mut Pair, key: &[u8], is_forced: bool) {
-    // A window gets its items at a steady pace.
+    // Adds the items of a sliding-window filter at an even pace.
     let Some(filter) = pair.filter(key).filter(|filter| filter.window().is_none()) else { return };
     let items = filter.capacity_items().saturating_mul(2);
     let mut rate =
@@ -73,7 +73,7 @@ fn fill(pair: &mut Pair, key: &[u8], is_forced: bool) {
     );
 }
 
-/// Adds at least `items` items with this prefix, in whole batches.
+/// Adds at least `items` items with this prefix, in complete batches.
 fn add(pair: &mut Pair, key: &[u8], prefix: &[u8], items: u64) {
     for batch in 0..items.div_ceil(100) {
         let names: Vec<Vec<u8>> =
@@ -127,7 +127,7 @@ fn make(pair: &mut Pair, key: &[u8], input: &mut Input<'_>) {
     }
 }
 
-/// Merges filters; `forced` are the keys of filters with a forced merge, and of copies of such filters.
+/// Merges filters. `forced` has the keys of filters with a forced merge, and of copies of such filters.
 fn merge(pair: &mut Pair, input: &mut Input<'_>, forced: &mut HashSet<&'static [u8]>) {
     let dest = *input.choose(&DESTINATIONS);
     let sources: Vec<&'static [u8]> = (0..1 + input.below(4)).map(|_| *input.choose(&NAMES)).collect();

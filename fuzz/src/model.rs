@@ -12,7 +12,7 @@ use crate::support::server::Server;
 pub(crate) struct Pair {
     pub(crate) primary: Server,
     replica: Server,
-    /// The fingerprint of the filter under each key, as last seen.
+    /// The last fingerprint of the filter under each key.
     seen: HashMap<Vec<u8>, u128>,
 }
 
@@ -35,7 +35,7 @@ impl Pair {
         pair
     }
 
-    /// Puts a filter under a key of both keyspaces.
+    /// Stores a filter under a key on the primary and on the replica.
     pub(crate) fn put(&mut self, key: &[u8], filter: &Filter) {
         for server in [&mut self.primary, &mut self.replica] {
             server.keys.insert(key.to_vec(), filter.try_clone(UnknownMemory).unwrap());
@@ -56,12 +56,12 @@ impl Pair {
         self.seen.remove(key);
     }
 
-    /// Sets the clocks of both.
+    /// Sets the clocks of the primary and the replica.
     pub(crate) fn set_clocks(&mut self, primary_ms: u64, replica_ms: u64) {
         (self.primary.now_ms, self.replica.now_ms) = (primary_ms, replica_ms);
     }
 
-    /// Gives the replica a key as a full synchronisation does: without the marks of dumps.
+    /// Copies a key to the replica like a full synchronisation: without dump ids.
     pub(crate) fn synchronise(&mut self, key: &[u8]) {
         if let Some(filter) = self.primary.keys.get(key) {
             self.replica.keys.insert(key.to_vec(), filter.try_clone(UnknownMemory).unwrap());
@@ -76,8 +76,8 @@ impl Pair {
         self.call(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>())
     }
 
-    /// Runs a command, and on the replica what the primary replicates. If nothing was replicated no filter may have
-    /// changed; the written key must be the same on both.
+    /// Runs a command on the primary and the replicated commands on the replica. The written key must then be the same
+    /// on both. If nothing was replicated, no filter may have changed.
     pub(crate) fn call(&mut self, argv: &[&[u8]]) -> String {
         let shown = || {
             argv.iter().map(|word| word[..word.len().min(60)].escape_ascii().to_string()).collect::<Vec<_>>()
@@ -121,17 +121,17 @@ impl Pair {
     }
 }
 
-/// What is known of the filter under a key.
+/// The expected state of the filter under a key.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
-    /// Items that it must find, and how many times each was added.
+    /// Items that the filter must find, with the number of times that each was added.
     pub(crate) items: HashMap<Vec<u8>, u64>,
     /// The number that BF.CARD must return, if it is known.
     pub(crate) cardinality: Option<u64>,
 }
 
 impl Known {
-    /// Asserts that the filter contains what it must.
+    /// Asserts that the filter contains the expected items.
     pub(crate) fn check(&self, filter: &Filter) {
         for item in self.items.keys() {
             assert!(filter.contains(item, NoPrefetch), "lost {}", item.escape_ascii());

@@ -1,5 +1,5 @@
-//! Packed batches, whole, cut off and of any bytes: they must have the same effect as their items one by one, a cut
-//! one must have no effect, and a replica must have the same filter.
+//! Sends packed batches: complete ones, truncated ones and random bytes. A batch must have the same effect as its items
+//! one by one, a truncated batch must have no effect, and a replica must have the same filter.
 
 use everbloom::command::Settings;
 
@@ -36,7 +36,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// Returns a batch of items that are mostly whole, and the words before it.
+/// Returns a batch, which is complete most of the time, and the words before it.
 fn packed(input: &mut Input<'_>) -> (Vec<Vec<u8>>, Option<Vec<Vec<u8>>>) {
     let flags = input.byte();
     let items = if flags & 1 == 0 { input.items(80) } else { Vec::new() };
@@ -75,7 +75,7 @@ fn packed(input: &mut Input<'_>) -> (Vec<Vec<u8>>, Option<Vec<Vec<u8>>>) {
     (words, items)
 }
 
-/// Returns the items of a batch by the rules of docs/bulk-loading.md, or nothing if the batch is invalid.
+/// Returns the items of a batch by the rules of docs/bulk-loading.md; `None` if the batch is invalid.
 fn cut(words: &[Vec<u8>], length: &[u8], data: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut rest = data;
     let mut items = Vec::new();

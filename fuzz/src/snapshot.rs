@@ -1,4 +1,4 @@
-//! Snapshots of every data type and encoding version: the content of a DUMP, an RDB file or a full synchronisation.
+//! Loads snapshots of every data type and encoding version, as in a DUMP, an RDB file or a full synchronisation.
 
 use everbloom::bloom::{Filter, Format, Window};
 use everbloom::format::chunks::Trust;
@@ -24,19 +24,19 @@ pub fn run(data: &[u8]) {
     let mut reader = fields.reader();
     let Ok(mut filter) = load(format, version, &mut reader, &limit) else { return };
     if !reader.is_at_end() {
-        // A server itself refuses these.
+        // A server refuses these bytes before it calls the module.
         return;
     }
     assert!(filter.layers().iter().map(|layer| layer.cells().size_bytes()).sum::<u64>() <= limit);
     if mode & 16 != 0 {
         filter.assume_redisbloom_1_1();
     }
-    // The first bytes are read a second time, as the choices of what is done with the filter.
+    // The first bytes are read a second time, as the choices for the use of the filter.
     exercise(filter, &mut Input::new(data), limit);
 }
 
-/// Returns a header with magic, and arrays with the size and the counts that it needs, filled with the rest of the
-/// input.
+/// Returns a header with the magic, and arrays of the size and the counts that the header states. The rest of the input
+/// fills the arrays.
 fn forged(input: &mut Input<'_>, limit: u64) -> Fields {
     let kind = input.byte();
     let length = input.u16().into();

@@ -1,6 +1,6 @@
-//! Sliding-window filters with clocks that run, jump, stop and go back, differently on the primary and on the
-//! replica, while a copy is made chunk by chunk. They check that no item is missing before its window is over, in the
-//! filter and in the copy, and that the replica has the same columns.
+//! Uses sliding-window filters while a copy is made chunk by chunk. The clocks of the primary and the replica run,
+//! jump, stop and go back independently. Checks that no item is missing before its window is over, in the filter and in
+//! the copy, and that the replica has the same columns.
 
 use std::collections::HashMap;
 
@@ -14,18 +14,18 @@ use super::model::Pair;
 const KEY: &[u8] = b"k";
 /// The key of the copy that is made of the filter, chunk by chunk.
 const COPY: &[u8] = b"copy";
-/// First time of the clock.
+/// Initial time of the clock.
 const START_MS: u64 = 1 << 40;
-/// Most commands of one input.
+/// Largest number of commands of one input.
 const COMMANDS_MAX: usize = 60;
 
-/// What the target must remember.
+/// The state of one run.
 struct World {
     pair: Pair,
     now_ms: u64,
     window_ms: u64,
     no_refresh: bool,
-    /// Whether items that were never added are found only rarely.
+    /// Whether the filter must keep its error rate.
     is_exact: bool,
     /// The moment from which each item counts.
     from_ms: HashMap<Vec<u8>, u64>,
@@ -46,7 +46,7 @@ struct Copy {
     from_ms: HashMap<Vec<u8>, u64>,
     /// The newest moment at which an item was added to the copy.
     newest_ms: u64,
-    /// The newest moment in the filter up to the last chunk: what had expired by then may be in no chunk.
+    /// The newest moment in the filter up to the last chunk. Items that had expired by then may be in no chunk.
     source_ms: u64,
 }
 
@@ -110,7 +110,7 @@ impl World {
         } else {
             self.now_ms.saturating_add(step_ms).min(1 << 45)
         };
-        // A replica's clock may have any time: the filter's time comes with the commands.
+        // The replica's clock may have any time, since commands carry the filter's time.
         let replica_ms = match input.below(4) {
             0 => self.now_ms / 2,
             1 => self.now_ms + self.window_ms,
@@ -135,7 +135,7 @@ impl World {
                 self.pair.run("BF.CLEAR k");
                 self.from_ms.clear();
                 self.newest_ms = 0;
-                // Its chunks belong to a filter that no longer exists.
+                // The chunks belong to a filter that no longer exists.
                 self.copy = None;
                 self.pair.remove(COPY);
             }
@@ -186,7 +186,7 @@ impl World {
         self.copy = Some(copy);
     }
 
-    /// Adds items to the copy, at the present or at an earlier moment.
+    /// Adds items to the copy, with the current time or an earlier one.
     fn add_to_copy(&mut self, items: &[Vec<u8>], back_ms: u64) {
         let Some(mut copy) = self.copy.take() else { return };
         let now_ms = self.now_ms.max(copy.newest_ms);
@@ -226,8 +226,8 @@ impl World {
         // One more generation for rounding, and one for the generation in which an add may lie.
         let longest_ms = self.window_ms + self.window_ms / 14 * 2 + 2;
         let has_expired = |from_ms: u64| now_ms.saturating_sub(from_ms) > longest_ms;
-        // If the clock goes back, a chunk also has items that were added after the header, in the header's
-        // generation.
+        // If the clock goes back, a chunk also has items that were added after the header, but in the generation of the
+        // header.
         let latest_ms = |item: &Vec<u8>, from_ms: u64| {
             let is_added_again = self.from_ms.get(item).is_some_and(|again_ms| *again_ms > from_ms);
             if is_added_again { copy.header_ms } else { from_ms }
@@ -291,7 +291,7 @@ impl World {
         }
     }
 
-    /// Adds items at another moment, which may be refused.
+    /// Adds items with another time, which the filter may refuse.
     fn add_at(&mut self, input: &mut Input<'_>) {
         let back_ms = self.step_ms(input);
         let at_ms = if input.below(4) == 0 {
@@ -302,7 +302,7 @@ impl World {
         let at = at_ms.to_string();
         let items = input.items(20);
         let front: [&[u8]; 6] = [b"BF.INSERT", KEY, b"NOCREATE", b"AT", at.as_bytes(), b"ITEMS"];
-        // A moment a little in the future counts as the present.
+        // A time that is a little in the future counts as the current time.
         self.add(&front, &items, at_ms.min(self.time()));
     }
 

@@ -1,12 +1,12 @@
-//! Words of commands.
+//! Generates words of commands.
 
 use super::input::Input;
 
-/// Names of keys: few, so that commands use the same ones, and keys that the keyspace of the tests has.
+/// Names of keys. There are few, so that commands often use the same ones. Some are keys of the simulated server.
 pub(crate) const KEYS: [&[u8]; 10] =
     [b"a", b"b", b"c", b"d", b"{users}", b"users", b"string", b"list", b"", b"\xff\r\n"];
 
-/// Every word of some command, in upper and lower case, and values that follow these words.
+/// Option words of all commands, in upper and lower case, and values that follow them.
 const WORDS: [&str; 72] = [
     "UNRESERVED",
     "EXPANSION",
@@ -82,7 +82,7 @@ const WORDS: [&str; 72] = [
     "LEFT",
 ];
 
-/// Numbers near the limits of some command, and words that are no numbers.
+/// Numbers near the limits of commands, and words that are not numbers.
 const NUMBERS: [&str; 48] = [
     "0",
     "1",
@@ -166,8 +166,7 @@ pub(crate) fn word(input: &mut Input<'_>) -> Vec<u8> {
     }
 }
 
-/// Returns the words that create a filter, most of the time words that fit together. `is_insert` if they are for
-/// BF.INSERT.
+/// Returns words that create a filter. Most of the time they are valid together. `is_insert` is true for BF.INSERT.
 pub(crate) fn creation(input: &mut Input<'_>, is_insert: bool) -> Vec<Vec<u8>> {
     let mut words: Vec<Vec<u8>> = Vec::new();
     let rate = *input.choose(&["0.01", "0.1", "0.5", "0.9", "0.001", "1e-6", "1e-12", "0.25"]);
