@@ -23,11 +23,11 @@ async function main () {
   if (batch.length > 0) await send()
   console.log(added, 'new')
 
-  // A reply per item: '1' where it may be there.
+  // A reply per item: '1' if the item may have been added.
   const replies = await client.sendCommand(['BF.BULKEXISTS', 'ids', 'LINES', 'id-1\nnobody\n'])
   assert.deepStrictEqual([...replies].map((reply) => reply === '1'), [true, false])
 
-  // Any bytes.
+  // Items of any bytes.
   const packed = Buffer.concat([Buffer.from('a\nb'), Buffer.alloc(0)].flatMap((item) => {
     const length = Buffer.alloc(4)
     length.writeUInt32LE(item.length)

@@ -1,5 +1,5 @@
-// Moves a filter of the FNV design (k times FNV-1a with a salt byte at the end) from a string with SETBIT to everbloom,
-// measures the weakness that it brings along, and moves on to a native filter.
+// Moves a filter of the FNV design (k times FNV-1a with a salt byte at the end) from a SETBIT string to everbloom,
+// measures the weakness of this design, and replaces the filter by a native one.
 //
 //     npm ci
 //     node migrate.js redis://127.0.0.1:6379
@@ -51,7 +51,7 @@ async function migrate (client) {
   const absent = Array.from({ length: 2000 }, (_, number) => `other:${number}`)
   for (const item of members) await oldAdd(client, item)
 
-  // Import the bits: every reply stays as it was.
+  // Import the bits. Every reply stays the same.
   await client.call('BF.IMPORT', FILTER, 'SOURCE', STRING, 'SCHEME', 'fnv32a-salted', 'BITS', BITS, 'HASHES', HASHES)
   const items = [...members, ...absent]
   const replies = await client.call('BF.MEXISTS', FILTER, ...items)
@@ -60,12 +60,12 @@ async function migrate (client) {
   }
   assert(replies.slice(0, members.length).every(reply => reply === 1), 'a member is missing')
 
-  // Adding sets the bits that the old code would have set, and the string can be had back.
+  // An add sets the same bits as the old code. BF.EXPORT returns the string.
   await client.call('BF.ADD', FILTER, 'item:new')
   await oldAdd(client, 'item:new')
   assert.deepStrictEqual(await client.callBuffer('BF.EXPORT', FILTER), await client.getBuffer(STRING))
 
-  // The weakness comes along too. If you still have the items, build a native filter beside it and swap.
+  // The imported filter has the weakness too. If you still have the items, build a native filter and rename it.
   const before = await percentPresent(client, FILTER, absent)
   await client.call('BF.RESERVE', NATIVE, '0.001', '10000')
   await client.call('BF.MADD', NATIVE, ...members, 'item:new')

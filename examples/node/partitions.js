@@ -1,5 +1,5 @@
-// One filter over a whole cluster: partitions under the keys name:{0}, name:{1}, ..., an item in the one that its CRC-32
-// gives. docs/clusters.md explains it.
+// One filter over a whole cluster: partitions under the keys name:{0}, name:{1}, ... The CRC-32 of an item gives its
+// partition. docs/clusters.md explains it.
 //
 //     const cluster = createCluster({ rootNodes: [{ url: 'redis://127.0.0.1:7000' }], defaults: { RESP: 3 } })
 //     await cluster.connect()

@@ -1,5 +1,5 @@
-// Tries partitions.js: the replies beside those of one filter, then checks until a line comes in, while slots move and
-// primaries change.
+// Tests partitions.js. Compares the replies with those of one filter. Then looks up items until a line comes in, while
+// slots move and primaries change.
 //
 //     node try_partitions.js redis://127.0.0.1:7000
 'use strict'

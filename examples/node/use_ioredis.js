@@ -20,7 +20,7 @@ async function main () {
   const replies = await client.call('BF.MADD', 'tickets', '1', '2', '3')
   assert.ok(replies[2] instanceof Error)
 
-  // Chunks are bytes: callBuffer, not call.
+  // Chunks are bytes, so use callBuffer instead of call.
   const [iterator, chunk] = await client.callBuffer('BF.SCANDUMP', 'seen', 0)
   assert.strictEqual(await client.call('BF.LOADCHUNK', 'copy', iterator, chunk), 'OK')
   client.disconnect()

@@ -17,12 +17,12 @@ async function main () {
   assert.deepStrictEqual(await client.bf.mExists('seen', ['alice', 'dave']), [true, false])
 
   // A batch has a reply per item: a full filter is an error inside the list. With RESP 2 mAdd makes it `false`, which
-  // looks like an item that was there: use RESP 3 for filters that can be full.
+  // looks like a present item. Use RESP 3 for filters that can be full.
   await client.bf.reserve('tickets', 0.01, 2, { NONSCALING: true })
   const replies = await client.bf.mAdd('tickets', ['1', '2', '3'])
   assert.ok(replies[2] instanceof Error)
 
-  // Chunks are bytes, which a string does not hold: ask for Buffers.
+  // Chunks are bytes, which strings cannot hold, so request Buffers.
   const bytes = client.withTypeMapping({ [RESP_TYPES.BLOB_STRING]: Buffer })
   for (let next = { iterator: 0 }; ; ) {
     next = await bytes.bf.scanDump('seen', Number(next.iterator))

@@ -12,7 +12,7 @@ client = redis.Redis.from_url(sys.argv[1])
 
 
 def load(key, lines):
-    """Adds the lines of a file, 20 batches on the way at once. Returns the number of new ones."""
+    """Adds the lines of a file, 20 batches in one pipeline. Returns the number of new items."""
     new = 0
     with client.pipeline(transaction=False) as pipe:
         while batch := list(itertools.islice(lines, 10_000)):
@@ -25,10 +25,10 @@ def load(key, lines):
 with open(sys.argv[2], "rb") as lines:
     print(load("ids", lines), "new")
 
-# A reply per item: ord("1") where it may be there.
+# A reply per item: ord("1") if the item may have been added.
 replies = client.execute_command("BF.BULKEXISTS", "ids", "LINES", b"id-1\nnobody\n")
 assert [reply == ord("1") for reply in replies] == [True, False]
 
-# Any bytes.
+# Items of any bytes.
 packed = b"".join(len(item).to_bytes(4, "little") + item for item in [b"a\nb", b""])
 assert client.execute_command("BF.BULKADD", "any", "PREFIXED", packed) == b"11"

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Moves a filter of go-zero's core/bloom from a string with SETBIT to everbloom, without losing an item.
+"""Moves a filter of go-zero's core/bloom from a SETBIT string to everbloom without losing an item.
 
     pip install -r requirements.txt
     python3 migrate.py redis://127.0.0.1:6379
 
-The first half plays go-zero: its hash, its positions, its two Lua scripts. The second half is the migration; it runs as
-it would beside programs that go on writing the old way. Keys: {visits} is the string, {visits}:bf the new filter.
+The first half imitates go-zero: its hash, its positions and its two Lua scripts. The second half is the migration. It
+works while other programs still write to the string. The key {visits} is the string, {visits}:bf the new filter.
 """
 
 import sys
@@ -46,7 +46,7 @@ def mix(word: int) -> int:
 
 
 def murmur3(data: bytes) -> int:
-    """The first half of MurmurHash3 x64_128 with seed 0."""
+    """Returns the first half of MurmurHash3 x64_128 with seed 0."""
     h1 = h2 = 0
     whole = len(data) - len(data) % 16
     for start in range(0, whole, 16):
@@ -85,32 +85,32 @@ def migrate(client: redis.Redis) -> None:
         go_zero_add(client, item)
 
     # 1. Import the bits.
-    # The filter was made for 1000 items; a few more may come before it grows by layers of everbloom's own.
+    # The string was sized for 1000 items. With CAPACITY 1200, the filter grows only after 1200 items.
     import_command = ("BF.IMPORT", FILTER, "SOURCE", STRING, "SCHEME", "go-zero", "BITS", BITS, "CAPACITY", 1200)
     client.execute_command(*import_command)
 
-    # 2. New writers do both; an old one is still about.
+    # 2. New writers write to both. An old writer still writes to the string only.
     for item in members[900:950]:
         go_zero_add(client, item)
         client.execute_command("BF.ADD", FILTER, item)
     for item in members[950:]:
         go_zero_add(client, item)
 
-    # 3. Once the old ones are gone, import once more: nothing is missing any more.
+    # 3. When no old writer is left, import once more. Now no item is missing.
     client.execute_command(*import_command, "REPLACE")
 
-    # 4. Every reply is go-zero's, false positives included: one command for any number of items.
+    # 4. Every reply equals go-zero's, false positives included. One command looks up any number of items.
     replies = client.execute_command("BF.MEXISTS", FILTER, *members, *absent)
     expected = [go_zero_exists(client, item) for item in members + absent]
     assert [reply == 1 for reply in replies] == expected, "a reply has changed"
     assert all(expected[: len(members)]), "a member is missing"
 
-    # What is added from now on sets the bits that go-zero would have set.
+    # New items set the same bits as in go-zero.
     client.execute_command("BF.ADD", FILTER, "user:new")
     go_zero_add(client, "user:new")
     assert client.execute_command("BF.EXPORT", FILTER) == client.get(STRING), "the strings differ"
 
-    # 5. Readers ask the filter, the string goes.
+    # 5. Readers use the filter. Delete the string.
     client.unlink(STRING)
     estimate = client.execute_command("BF.CARD", FILTER)
     print(f"moved: {len(members) + 1} items, {estimate} by estimate, {sum(expected[len(members):])} false positives "

@@ -1,5 +1,5 @@
-"""One filter over a whole cluster: partitions under the keys name:{0}, name:{1}, ..., an item in the one that its CRC-32
-gives. docs/clusters.md explains it.
+"""One filter over a whole cluster: partitions under the keys name:{0}, name:{1}, ... The CRC-32 of an item gives its
+partition. docs/clusters.md explains it.
 
     seen = Partitions(redis.RedisCluster.from_url("redis://127.0.0.1:7000"), "seen", 24)
     seen.reserve(0.01, 1_000_000)
@@ -10,7 +10,7 @@ import zlib
 
 
 class Partitions:
-    """`count` can never change: another count would look for the items elsewhere."""
+    """`count` can never change: with another count, items would be looked up in other partitions."""
 
     def __init__(self, client, name, count):
         self.client, self.name, self.count = client, name, count

@@ -1,5 +1,5 @@
-"""Tries partitions.py: the replies beside those of one filter, then checks until a line comes in, while slots move and
-primaries change.
+"""Tests partitions.py. Compares the replies with those of one filter. Then looks up items until a line comes in, while
+slots move and primaries change.
 
     python3 try_partitions.py redis://127.0.0.1:7000
 """
@@ -33,7 +33,7 @@ def main(url):
     one = sum(cluster.execute_command("BF.MEXISTS", "one", *absent))
     print(f"there: {sum(seen.contains(absent))} of {len(absent)} absent, in one filter {one}; {grown} grew", flush=True)
 
-    # What a slot that moves and a primary that changes do to checks: until a line comes in.
+    # Looks up items while slots move and primaries change, until a line comes in.
     print("checking", flush=True)
     done, slowest = 0, 0.0
     while not select.select([sys.stdin], [], [], 0)[0]:

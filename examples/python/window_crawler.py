@@ -22,7 +22,7 @@ def fetch(links):
 
 
 links = [f"https://example.com/{number}" for number in range(100)]
-# One page in a thousand is passed over although it was never fetched: it comes up again with the next window.
+# One page in a thousand is skipped although it was never fetched. It gets another chance after the window.
 assert len(fetch(links)) >= 95
 assert fetch(links) == []
 time.sleep(WINDOW_MS / 1000 * 15 / 14 + 0.1)

@@ -1,4 +1,4 @@
-"""Notification suppression: a user is notified of an event, and not again until it has been quiet for a week.
+"""Notification suppression: a user is notified of an event, and again only after a week without this event.
 
     python3 window_notifications.py redis://127.0.0.1:6379
 """
@@ -13,7 +13,7 @@ client.execute_command("BF.RESERVE", "notified", 0.001, 10_000, "WINDOW", WEEK_S
 
 
 def should_notify(user, event, days_ago=0):
-    """Every event counts, also one that comes late: `AT` is the moment it happened."""
+    """Returns whether to notify the user. `AT` is the time of the event, which may arrive late."""
     at = int((time.time() - days_ago * 86_400) * 1000)
     [is_new] = client.execute_command("BF.INSERT", "notified", "NOCREATE", "AT", at, "ITEMS", f"{user}:{event}")
     return bool(is_new)
@@ -25,5 +25,5 @@ try:
     should_notify("cid", "disk full", days_ago=9)
     raise SystemExit("an event older than the window was taken")
 except redis.ResponseError:
-    pass  # older than the window: there is nothing to suppress
+    pass  # The event is older than the window, so there is nothing to suppress.
 print("done")

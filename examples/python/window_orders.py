@@ -8,14 +8,14 @@ import redis
 
 DAY_SECONDS = 86_400
 client = redis.Redis.from_url(sys.argv[1])
-orders = {}  # stands for the database
+orders = {}  # in place of a database
 
 
 def deliver(number, what):
-    """Processes an order unless it was. Returns whether it did."""
+    """Processes an order, unless it was processed before. Returns whether it processed the order."""
     options = ["ERROR", 0.0001, "CAPACITY", 100_000, "WINDOW", DAY_SECONDS, "NOREFRESH"]
     [is_new] = client.execute_command("BF.INSERT", "orders", *options, "ITEMS", number)
-    # A 0 is wrong for one order in ten thousand: look where the orders are kept.
+    # A 0 is wrong for one order in ten thousand, so look the order up in the database.
     if not is_new and number in orders:
         return False
     orders[number] = what

@@ -1,5 +1,5 @@
-//! Items from the standard input, one a line, asked of a local copy of a filter: prints those that were never added, and
-//! what a check cost here and by the server.
+//! Looks up the items of standard input, one per line, in a local copy of a filter. Prints the items that were never
+//! added, and the time of a lookup in the copy and on the server.
 //!
 //! cargo run --release --no-default-features --features prefetch --example local -- redis://127.0.0.1:6379 visited <items
 
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use local_filter::{LocalFilter, keep};
 use redis::{Client, cmd};
 
-/// Items that are asked of the server too, for comparison.
+/// Items that are also looked up on the server, for comparison.
 const ROUND_TRIPS: usize = 10_000;
 
 fn main() -> Result<(), Box<dyn Error>> {

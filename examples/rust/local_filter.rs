@@ -1,4 +1,4 @@
-//! A copy of a server's filter in the program itself. Lookups use the copy, or the server where there is no fresh copy.
+//! Keeps a copy of a server's filter in this program. Lookups use the copy, or the server if there is no recent copy.
 
 use std::error::Error;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use everbloom::{BloomFilter, ChunkError, Loader};
 use redis::{Client, Connection, RedisResult, cmd};
 
-/// A local pre-filter: its results are those of the server at some moment within the last `max_age`.
+/// A local copy of a filter. Its results are those of the server at a moment within the last `max_age`.
 pub(crate) struct LocalFilter {
     key: String,
     max_age: Duration,
@@ -18,18 +18,18 @@ pub(crate) struct LocalFilter {
 struct Copy {
     filter: BloomFilter,
     /// The first chunk of BF.SCANDUMP. It holds the number that BF.CARD returns, and a dump id that changes with the
-    /// filter: while it is the same, so is the filter.
+    /// filter. While the header is the same, the filter is the same.
     header: Vec<u8>,
     as_of: Instant,
 }
 
 impl LocalFilter {
-    /// Without a copy: lookups go to the server until [`refresh`](Self::refresh) has loaded one.
+    /// Returns a filter without a copy. Lookups go to the server until [`refresh`](Self::refresh) has loaded one.
     pub(crate) fn new(key: &str, max_age: Duration) -> Self {
         Self { key: key.to_owned(), max_age, copy: RwLock::new(None) }
     }
 
-    /// Returns the result of the copy; `None` where there is none that is new enough.
+    /// Returns the result of the copy; `None` if there is no recent copy.
     pub(crate) fn check(&self, item: &[u8]) -> Option<bool> {
         let copy = self.copy.read().unwrap_or_else(PoisonError::into_inner);
         let fresh = copy.as_ref().filter(|copy| copy.as_of.elapsed() <= self.max_age)?;
@@ -38,7 +38,7 @@ impl LocalFilter {
         Some(fresh.filter.contains_at(item, now.as_millis().try_into().unwrap_or(u64::MAX)))
     }
 
-    /// Whether the item may have been added, by the copy or else by the server.
+    /// Returns whether the item may have been added, according to the copy or else the server.
     pub(crate) fn contains(&self, item: &[u8], server: &mut Connection) -> RedisResult<bool> {
         match self.check(item) {
             Some(is_there) => Ok(is_there),
@@ -46,8 +46,8 @@ impl LocalFilter {
         }
     }
 
-    /// Loads the header, and the rest only if it has changed; returns whether it has. If the server does not
-    /// reply, has no such filter or one of a release that this program does not know, the copy stays and ages.
+    /// Loads the header, and the rest only if the header has changed. Returns whether it has changed. If the server
+    /// does not reply, or has no filter that this program can read, the copy stays and becomes older.
     pub(crate) fn refresh(&self, server: &mut Connection) -> Result<bool, Box<dyn Error>> {
         let as_of = Instant::now();
         let (mut iterator, header) = self.chunk(0, server)?;
@@ -58,7 +58,7 @@ impl LocalFilter {
         loop {
             let (next, chunk) = self.chunk(iterator, server)?;
             match loader.load(next, &chunk) {
-                // The end, or a layer that the filter gained since the header was read.
+                // This is the end, or a layer that was added to the filter after the header was read.
                 _ if next == 0 => break,
                 Err(ChunkError::BeyondEnd) => break,
                 outcome => outcome?,
@@ -73,14 +73,14 @@ impl LocalFilter {
         cmd("BF.SCANDUMP").arg(&self.key).arg(iterator).query(server)
     }
 
-    /// The copy is as new as the header, if it is the copy's own.
+    /// Sets the time of the copy if the copy has this header. Returns whether it has.
     fn confirm(&self, header: &[u8], as_of: Instant) -> bool {
         let mut copy = self.copy.write().unwrap_or_else(PoisonError::into_inner);
         let same = copy.as_mut().filter(|copy| copy.header == header);
         same.map(|copy| copy.as_of = as_of).is_some()
     }
 
-    /// Readers wait for a pointer to change, not for the old copy to be freed.
+    /// Replaces the copy. Frees the old copy after releasing the lock, so that readers do not wait for it.
     fn publish(&self, copy: Copy) {
         let mut place = self.copy.write().unwrap_or_else(PoisonError::into_inner);
         let old = place.replace(copy);
@@ -89,7 +89,8 @@ impl LocalFilter {
     }
 }
 
-/// Refreshes the filter on a thread of its own while it is in use elsewhere. `every` should be a fraction of `max_age`.
+/// Refreshes the filter on a thread of its own, as long as another reference exists. `every` should be a fraction of
+/// `max_age`.
 pub(crate) fn keep(filter: &Arc<LocalFilter>, client: Client, every: Duration) -> JoinHandle<()> {
     let filter = Arc::downgrade(filter);
     std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! redis-rs: every command goes through `cmd`. With `?protocol=resp3` at the end of `url` replies are booleans; they
+//! redis-rs: every command goes through `cmd`. With `?protocol=resp3` at the end of `url`, replies are booleans, which
 //! convert to the same types.
 
 use redis::{Client, RedisResult, cmd};
@@ -7,7 +7,7 @@ pub(crate) fn run(url: &str) -> RedisResult<()> {
     let mut connection = Client::open(url)?.get_connection()?;
     let options = ("EX", 86_400, "IFNOTEXISTS");
     cmd("BF.RESERVE").arg("seen").arg(0.001).arg(1_000_000).arg(options).exec(&mut connection)?;
-    // True: new, false: present, or a false positive.
+    // True: the item is new. False: it is present, or a false positive.
     let is_new: bool = cmd("BF.ADD").arg("seen").arg("alice").query(&mut connection)?;
     // False is certain.
     let is_there: bool = cmd("BF.EXISTS").arg("seen").arg("bob").query(&mut connection)?;
@@ -16,7 +16,7 @@ pub(crate) fn run(url: &str) -> RedisResult<()> {
     let added: Vec<bool> = cmd("BF.MADD").arg("seen").arg(&items).query(&mut connection)?;
     assert_eq!(added, [false, true, true]);
 
-    // An error of one item fails the whole batch, although the items before it were added: look up which.
+    // An error of one item fails the whole batch, although the items before it were added. A lookup shows which.
     cmd("BF.RESERVE").arg("tickets").arg(0.01).arg(2).arg("NONSCALING").exec(&mut connection)?;
     let replies: RedisResult<Vec<bool>> =
         cmd("BF.MADD").arg("tickets").arg(&[1, 2, 3]).query(&mut connection);
