@@ -9,7 +9,7 @@ TOOL := $(CARGO_TARGET_DIR)/release/everbloom
 PREFIX ?= /usr/local
 MODULE_DIR ?= $(PREFIX)/lib/redis/modules
 
-# Missing software is installed or listed before the build starts, which takes minutes. Some targets need a server too.
+# Before a build, which takes minutes, missing software is installed or listed. Some targets also need a server.
 NEEDS := build $(if $(filter run test test-server test-tool soak sanitize,$(MAKECMDGOALS)),$(if $(SERVER)$(SERVERS),,server))
 
 # The scripts read these from the environment.

@@ -1,4 +1,4 @@
-"""A server with the module on a free port of this machine, and a client for it: what the Python scripts share."""
+"""Functions that the Python scripts share: they start a server with the module on a free port, and connect a client."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ class Client:
         self.file = self.socket.makefile("rb")
 
     def send(self, commands):
-        """Sends commands at once. Returns their replies."""
+        """Sends all commands in one pipeline. Returns their replies."""
         parts = []
         for command in commands:
             parts.append(b"*%d\r\n" % len(command))

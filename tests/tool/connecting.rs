@@ -5,7 +5,7 @@ use crate::tool::{Ended, Files, command, fixture, json, keys, present, run, two_
 
 pub(crate) const TESTS: &[Test] = tests![
     credentials_come_from_the_address_or_the_environment_and_are_not_shown,
-    a_cluster_is_followed_to_the_slot,
+    the_tool_finds_the_node_with_the_slot,
     certificates_are_checked,
     missing_files_servers_and_modules_are_errors,
 ];
@@ -41,7 +41,7 @@ fn credentials_come_from_the_address_or_the_environment_and_are_not_shown(site: 
     }
 }
 
-fn a_cluster_is_followed_to_the_slot(site: &Site) {
+fn the_tool_finds_the_node_with_the_slot(site: &Site) {
     let nodes = two_nodes(site);
     let files = Files::new();
     let (file, path) = (files.items("items", 1000), files.path("k.bloom"));

@@ -6,12 +6,12 @@ use crate::tool::{Ended, Files, command, json, keys, run, spawn, two_nodes, url}
 pub(crate) const TESTS: &[Test] = tests![
     filters_of_every_kind_are_copied_to_every_other_server,
     an_interrupted_copy_is_continued,
-    only_what_matches_is_copied,
-    differences_are_found,
+    match_copies_only_matching_filters,
+    verify_reports_differences,
     a_large_filter_is_copied_in_chunks,
     a_cluster_is_copied_node_by_node,
     a_server_without_the_module_is_an_error,
-    each_side_has_its_credentials,
+    source_and_target_have_separate_credentials,
 ];
 
 /// The options of BF.RESERVE for each kind of filter.
@@ -117,7 +117,7 @@ fn an_interrupted_copy_is_continued(site: &Site) {
     }
 }
 
-fn only_what_matches_is_copied(site: &Site) {
+fn match_copies_only_matching_filters(site: &Site) {
     let (from, to) = (site.start(), site.start());
     let mut client = from.client();
     for key in ["a:1", "a:2", "b:1", "{a:1}:everbloom:0123456789abcdef"] {
@@ -131,7 +131,7 @@ fn only_what_matches_is_copied(site: &Site) {
     assert_eq!(json(&["copy", &url(&from), &url(&to), "--resume"])["filters"], 3);
 }
 
-fn differences_are_found(site: &Site) {
+fn verify_reports_differences(site: &Site) {
     let (from, to) = (site.start(), site.start());
     let mut client = from.client();
     client.say("BF.MADD k a b c");
@@ -185,7 +185,7 @@ fn a_server_without_the_module_is_an_error(site: &Site) {
     assert_eq!(run(&["copy", "redis://127.0.0.1:1", &url(&from)]).code, Some(1));
 }
 
-fn each_side_has_its_credentials(site: &Site) {
+fn source_and_target_have_separate_credentials(site: &Site) {
     let (from, to) = (site.start(), site.start());
     from.client().say("BF.ADD k item");
     from.client().say("CONFIG SET requirepass word-of-from");

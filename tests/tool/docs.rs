@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use crate::harness::{Site, Test, tests};
 use crate::tool::{Files, path, url};
 
-pub(crate) const TESTS: &[Test] = tests![every_example_does_what_it_shows];
+pub(crate) const TESTS: &[Test] = tests![examples_print_what_the_page_shows];
 
 /// A command after `$ `, and its output.
 struct Example {
@@ -51,7 +51,7 @@ fn steady(text: &str) -> String {
     words.join(" ")
 }
 
-fn every_example_does_what_it_shows(site: &Site) {
+fn examples_print_what_the_page_shows(site: &Site) {
     for name in ["tool.md", "bulk-loading.md"] {
         let path = format!("{}/docs/{name}", env!("CARGO_MANIFEST_DIR"));
         let examples = examples(&fs::read_to_string(path).unwrap());

@@ -16,8 +16,8 @@ pub(crate) const TESTS: &[Test] = tests![
     an_existing_key_is_unchanged_without_an_option,
     only_filters_are_replaced_without_force,
     options_are_those_of_bf_reserve,
-    wrong_arguments_are_found_before_anything_is_read,
-    a_full_filter_refuses_items_and_the_exit_code_says_so,
+    wrong_arguments_are_reported_before_input_is_read,
+    items_that_a_full_filter_refuses_give_exit_code_3,
     progress_is_shown_in_lines_and_on_a_terminal_in_a_bar,
 ];
 
@@ -235,7 +235,7 @@ fn options_are_those_of_bf_reserve(site: &Site) {
     assert_eq!(keys(&mut client), ["k", "mine"]);
 }
 
-fn wrong_arguments_are_found_before_anything_is_read(_: &Site) {
+fn wrong_arguments_are_reported_before_input_is_read(_: &Site) {
     // Neither the server nor the file exists.
     let (address, file) = ("redis://127.0.0.1:1", "/no/such/file");
     for (wrong, remedy) in [
@@ -265,7 +265,7 @@ fn wrong_arguments_are_found_before_anything_is_read(_: &Site) {
     }
 }
 
-fn a_full_filter_refuses_items_and_the_exit_code_says_so(site: &Site) {
+fn items_that_a_full_filter_refuses_give_exit_code_3(site: &Site) {
     let server = site.start();
     let files = Files::new();
     let file = files.items("items", 100);

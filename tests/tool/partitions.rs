@@ -10,11 +10,11 @@ use crate::interrupting::end_by;
 use crate::tool::{Ended, Files, json, keys, primaries, run, spawn, url};
 
 pub(crate) const TESTS: &[Test] = tests![
-    items_are_in_the_partition_of_the_rule,
+    items_are_in_the_documented_partition,
     existing_partitions_are_unchanged_without_an_option,
     partitions_are_on_all_nodes_of_a_cluster,
     no_item_is_lost_while_a_slot_moves,
-    publishing_waits_until_a_slot_has_moved,
+    the_rename_waits_until_a_slot_has_moved,
     an_interrupted_load_leaves_no_partition,
 ];
 
@@ -59,7 +59,7 @@ fn names(name: &str, partitions: u32) -> Vec<String> {
     names
 }
 
-fn items_are_in_the_partition_of_the_rule(site: &Site) {
+fn items_are_in_the_documented_partition(site: &Site) {
     assert_eq!(crc32(b"123456789"), 0xCBF4_3926);
     let server = site.start();
     let mut client = server.client();
@@ -298,7 +298,7 @@ fn no_item_is_lost_while_a_slot_moves(site: &Site) {
     }
 }
 
-fn publishing_waits_until_a_slot_has_moved(site: &Site) {
+fn the_rename_waits_until_a_slot_has_moved(site: &Site) {
     let nodes: [Server; 3] = primaries(site);
     let mut loading = Loading::begin(&nodes[0], &["-c"]);
     loading.next();

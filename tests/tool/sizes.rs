@@ -9,7 +9,7 @@ pub(crate) const TESTS: &[Test] = tests![
     sizes_are_those_that_a_server_allocates,
     a_filter_that_grew_has_the_predicted_layers,
     sizes_of_windows_and_rotating_keys_are_those_of_a_server,
-    the_size_at_once_is_that_of_a_server,
+    the_size_of_a_burst_is_that_of_a_server,
     partitions_are_sized_as_load_reserves_them,
     impossible_numbers_are_refused,
 ];
@@ -112,7 +112,7 @@ fn sizes_of_windows_and_rotating_keys_are_those_of_a_server(site: &Site) {
     }
 }
 
-fn the_size_at_once_is_that_of_a_server(site: &Site) {
+fn the_size_of_a_burst_is_that_of_a_server(site: &Site) {
     let server = site.start();
     let mut client = server.client();
     let files = Files::new();
