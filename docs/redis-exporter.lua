@@ -1,9 +1,9 @@
 -- For the option `-script` of redis_exporter. Returns pairs of name and number: every field that the module has in INFO,
--- then the state of single filters as `bf_filter_...:KEY`. Other clients wait meanwhile, hence the limits.
+-- then the state of single filters as `bf_filter_...:KEY`. The limits below keep the script short, since other clients wait.
 
 -- The filters to report. If the list is empty, the script searches the database.
 local keys = {}
--- The most filters to report, keys to search per type of filter, and milliseconds to take.
+-- Limits: filters to report, keys to search per type of filter, and milliseconds.
 local filters_max, keys_max, ms_max = 100, 10000, 10
 
 -- Redis 7.0 has no `os`. In later servers TIME stands still during a script.
