@@ -49,8 +49,8 @@ pub(crate) fn partition_of(item: &[u8], count: u32) -> usize {
     (crc32fast::hash(item) % count.max(1)) as usize
 }
 
-/// Returns the capacity of each partition, at least 1: its share of the items plus four standard deviations, `share + 4
-/// sqrt(share)` rounded up. So partitions rarely grow.
+/// Returns the capacity of each partition, at least 1. It is the share of the items plus four standard deviations,
+/// `share + 4 sqrt(share)`, rounded up, so that no partition grows.
 pub(crate) fn capacity_items(all_items: u64, count: u32) -> u64 {
     let (items, count) = (u128::from(all_items), u128::from(count.max(1)));
     // 4 sqrt(items / count) is sqrt(16 items count) / count.
