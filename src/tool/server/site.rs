@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     key_file: Option<PathBuf>,
 }
 
-/// The environment variables with the credentials of an address that has none.
+/// The environment variables with the credentials, which are used if the address has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Credentials {
     /// `EVERBLOOM_USERNAME` and `EVERBLOOM_PASSWORD`.
