@@ -30,6 +30,10 @@ impl Cluster {
         let second = change(site.launch().in_cluster()).start();
         let mut client = first.client();
         assert_eq!(client.say(&format!("CLUSTER ADDSLOTSRANGE 0 {}", SLOTS - 1)), "+OK");
+        // Nodes with equal epochs may reject the owner of a slot that has just moved.
+        for (epoch, server) in [&first, &second].into_iter().enumerate() {
+            assert_eq!(server.client().say(&format!("CLUSTER SET-CONFIG-EPOCH {}", epoch + 1)), "+OK");
+        }
         let meet = format!("CLUSTER MEET 127.0.0.1 {} {}", second.port(), second.bus_port());
         assert_eq!(client.say(&meet), "+OK");
         for server in [&first, &second] {
