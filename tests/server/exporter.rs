@@ -140,7 +140,7 @@ impl Drop for Program {
 /// Returns the first of the programs that runs here.
 fn installed(names: &[&'static str]) -> Option<&'static str> {
     let runs = |name: &&str| Command::new(name).arg("--version").output().is_ok();
-    names.iter().copied().find(|name| runs(&name))
+    names.iter().copied().find(|name| runs(name))
 }
 
 fn free_address() -> String {
