@@ -15,7 +15,7 @@ use crate::bloom::hash::siphash::{KEY_BYTES, SEED_BYTES};
 use crate::bloom::limits::{EXPANSION_MAX, WINDOW_MAX_MS, WINDOW_MIN_MS};
 use crate::bloom::policy::BitOrder;
 
-/// The options of a command. Each value is valid by itself. A repeated option replaces the one before it.
+/// The options of a command. Each value is checked for its own range only. A repeated option replaces the one before it.
 #[derive(Debug, Default)]
 pub struct Options {
     /// The options of a new filter.

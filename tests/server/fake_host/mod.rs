@@ -266,7 +266,7 @@ fn failed_replication_is_logged(site: &Site) {
     assert!(log.contains("bf.add; replicas"), "{log}");
 }
 
-/// So many that even a slow machine exceeds the limit per second.
+/// Enough warnings to exceed the limit per second on a slow machine, too.
 const MANY: u64 = 10_000;
 
 /// Returns the numbers of written and omitted log lines about filters that cannot be loaded.
