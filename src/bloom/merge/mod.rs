@@ -289,12 +289,14 @@ impl Layer {
         let (before, other) = (Contents::of(self).of_shape(from), Contents::of(from));
         self.cells_mut().unite(from.cells(), memory);
         let items = before.items_with(&other, self.counts().set_cells);
+        let added = from.cells().counters().map_or(0, |state| state.occurrences);
+        self.count_occurrences(0, added);
         let counted = self.counts().items;
         // A decoder accepts at most the capacity, or the initial count of a client's layer if that is higher.
         let most = self.capacity_items().min(self.cells().size_bits()).max(counted);
-        self.set_items(items.min(most).max(counted));
-        let occurrences = from.cells().counters().map_or(0, |state| state.occurrences);
-        self.count_occurrences(0, occurrences);
+        // Every item has an occurrence. Counters that were full stay set without one.
+        let occurrences = self.cells().counters().map_or(u64::MAX, |state| state.occurrences);
+        self.set_items(items.min(most).max(counted).min(occurrences));
     }
 }
 
