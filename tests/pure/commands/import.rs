@@ -96,6 +96,16 @@ fn every_layer_shows_its_own_error_rate() {
 }
 
 #[test]
+fn an_imported_filter_grows_by_its_expansion() {
+    let dialogue = [
+        ("BF.IMPORT k EMPTY SCHEME guava-mitz64 BITS 4096 HASHES 4 CAPACITY 2 EXPANSION 7", "+OK"),
+        ("BF.MADD k a b c d e f g h i j k l m n o p", "*16 #t #t #t #t #t #t #t #t #t #t #t #t #t #t #t #t"),
+        ("BF.INFO k FILTERS", "*1 :2"),
+    ];
+    assert_dialogue(&mut Server::new(), &dialogue);
+}
+
+#[test]
 fn a_long_word_is_quoted_by_its_start() {
     let word = "x".repeat(1 << 20);
     for line in ["BF.IMPORT k EMPTY SCHEME", "BF.IMPORT k EMPTY"] {

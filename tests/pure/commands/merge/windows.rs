@@ -110,3 +110,20 @@ fn generations_of_windows_are_merged() {
     assert!(reply.starts_with("-ERR") && !reply.starts_with(MISMATCH), "{reply}");
     assert_eq!(server.run("BF.MERGE l m FORCE"), "+OK");
 }
+
+#[test]
+fn bursts_of_one_generation_are_counted_together() {
+    let mut server = Server::new();
+    let items = |server: &Server, key: &str| server.keys[key.as_bytes()].items();
+    for key in ["a", "b"] {
+        assert_eq!(server.run(&format!("BF.RESERVE {key} 0.01 10000 PWINDOW 14000")), "+OK");
+        let added: Vec<String> = (0..3600).map(|item| format!("{key}-{item}")).collect();
+        server.run(&format!("BF.MADD {key} {}", added.join(" ")));
+        assert_eq!(server.run(&format!("BF.INFO {key} FILTERS")), "*1 :5");
+    }
+    let sum = items(&server, "a") + items(&server, "b");
+    assert_eq!(server.run("BF.MERGE a b FORCE"), "+OK");
+    // The last bursts of both, which are less than half full, are one layer now.
+    assert_eq!(server.run("BF.INFO a FILTERS"), "*1 :9");
+    assert_eq!(items(&server, "a"), sum);
+}
