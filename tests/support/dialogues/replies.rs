@@ -57,6 +57,8 @@ pub(crate) const ADDED: Dialogue = &[
     ("BF.INFO n expansion", "*1 :3"),
     ("BF.INFO n iTeMs", "*1 :1"),
     ("BF.INFO n BITS-PER-ITEM", "*1 ,64"),
+    ("BF.INSERT v CAPACITY 100 ERROR 0.01 EXPANSION 2 FORMAT valkey-bloom ITEMS a", "*1 #t"),
+    ("BF.INFO v MAXSCALEDCAPACITY", "*1 :26214300"),
 ];
 
 /// A full fixed filter: the reply ends at the item that is refused.
