@@ -42,14 +42,11 @@ pub trait Source {
     /// [`DecodeError::Truncated`] if there is no field or it has another type.
     fn bytes(&mut self) -> Result<Self::Bytes, DecodeError>;
 
-    /// Returns the next field, a float of single precision. Only valkey-bloom 0.1.0 wrote any; a source without such
-    /// data need not implement this.
+    /// Returns the next field, a float of single precision. Only valkey-bloom 0.1.0 wrote any.
     ///
     /// # Errors
     /// [`DecodeError::Truncated`] if there is no field or it has another type.
-    fn float(&mut self) -> Result<f32, DecodeError> {
-        Err(DecodeError::Truncated)
-    }
+    fn float(&mut self) -> Result<f32, DecodeError>;
 
     /// Returns the next field, an unsigned integer or a string of bytes. A source that does not know the type of a
     /// field before it reads it returns the integer.

@@ -88,8 +88,10 @@ fn occupied_blocks(cells: &Cells, memory: impl Memory) -> Option<BitBox<u64, Lsb
             let block = start / BLOCK_WORDS;
             let end = part.end.min((block + 1).saturating_mul(BLOCK_WORDS));
             let found = cells.set_cells_in(start..end);
-            if found > 0 && block < blocks.len() {
-                blocks.set(block, true);
+            if found > 0
+                && let Some(bit) = blocks.get_mut(block)
+            {
+                bit.commit(true);
                 set_cells += found;
             }
             start = end;
