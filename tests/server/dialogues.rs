@@ -83,6 +83,7 @@ fn in_resp3(line: &str, reply: &str) -> String {
         ("FILTERS", "Number of filters"),
         ("ITEMS", "Number of items inserted"),
         ("EXPANSION", "Expansion rate"),
+        ("MAXSCALEDCAPACITY", "Max scaled capacity"),
     ];
     let known = names.iter().find(|(word, _)| *word == field).map(|(_, name)| (*name).to_owned());
     format!("%1 +{} {value}", known.unwrap_or(field.to_lowercase()))
