@@ -17,7 +17,18 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    /// Connects to a server. Tries twice, because stopping and continuing the process interrupts a read that has a time
+    /// limit.
     pub(crate) fn connect(port: u16, resp3: bool) -> redis::RedisResult<Self> {
+        let is_interrupted =
+            |error: &redis::RedisError| error.is_io_error() && !error.is_connection_refusal();
+        match Self::try_connect(port, resp3) {
+            Err(error) if is_interrupted(&error) => Self::try_connect(port, resp3),
+            connected => connected,
+        }
+    }
+
+    fn try_connect(port: u16, resp3: bool) -> redis::RedisResult<Self> {
         let protocol = if resp3 { "?protocol=resp3" } else { "" };
         let connection = redis::Client::open(format!("redis://127.0.0.1:{port}/{protocol}"))?
             .get_connection_with_timeout(REPLY_TIMEOUT)?;
