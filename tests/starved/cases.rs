@@ -127,6 +127,12 @@ pub(crate) fn cases() -> Vec<Case> {
         put("full", &full, words("BF.ADD k b"));
         put("full", &full, words("BF.MADD k a b c"));
     }
+    // So many items that the memory for their replication is allocated before the first is added.
+    let many: Vec<String> = (0..1200).map(|number| format!("many-{number}")).collect();
+    put("many items", &[], words(&format!("BF.MADD k {}", many.join(" "))));
+    put("many items", &[], words(&format!("BF.INSERT k CAPACITY 9000 ITEMS {}", many.join(" "))));
+    let lines = [words("BF.BULKADD k LINES"), vec![many.join("\n").into_bytes()]].concat();
+    put("many items", &[], lines);
     cases.extend(imports());
     cases
 }

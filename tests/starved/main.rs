@@ -123,7 +123,6 @@ fn every_command_survives_every_allocation_that_fails() {
             "bf.mexists",
             "bf.info",
             "bf.stats",
-            "bf.bulkadd",
             "bf.bulkexists",
             "bf.card",
             "bf.debug",

@@ -10,6 +10,9 @@ fn an_import_with_excess_options_or_size_is_refused() {
     for line in [
         "GUAVA x SCHEME go-zero",
         "GUAVA x BITS 64",
+        "GUAVA x HASHES 4",
+        "GUAVA x SHIFT 0",
+        "GUAVA x ORDER msb",
         "SOURCE string SCHEME guava ORDER lsb",
         "EMPTY SCHEME guava",
     ] {

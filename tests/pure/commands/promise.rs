@@ -274,3 +274,18 @@ fn statistics_show_the_highest_rate_after_a_forced_merge() {
         assert_eq!(server.run(&format!("BF.INFO {key} ERROR-RATE-MAX")), "*1 _", "{key}");
     }
 }
+
+#[test]
+fn no_destination_is_named_for_a_source_that_finds_everything() {
+    let mut server = Server::new();
+    server.run("BF.INSERT source CAPACITY 1 ERROR 0.5 NONSCALING SATURATE ITEMS x");
+    add(&mut server, "source", 0..2000);
+    assert_eq!(server.run("BF.RESERVE destination 0.01 100"), "+OK");
+    let reply = server.run("BF.MERGE destination source");
+    assert!(reply.starts_with(REFUSAL), "{reply}");
+    assert!(
+        reply.ends_with("no destination can hold these sources within its error rate; FORCE merges anyway"),
+        "{reply}"
+    );
+    assert_eq!(server.run("BF.MERGE destination source FORCE"), "+OK");
+}

@@ -139,4 +139,7 @@ fn sizes_follow_the_formulas_of_the_documentation() {
     }
     assert!(checked > 130, "{checked}");
     assert_eq!(Scheme::Redisson.max_size_bits(), 2 * u64::from(u32::MAX >> 1));
+    for scheme in [Scheme::Murmur3Salted, Scheme::Murmur3X86Mitz64, Scheme::CsharpNetfxMitz64] {
+        assert_eq!(scheme.max_size_bits(), u64::from(u32::MAX >> 1));
+    }
 }

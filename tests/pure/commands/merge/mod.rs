@@ -394,3 +394,25 @@ fn counters_of_equal_shape_are_added_up() {
     assert_has(&mut server, "l", 0..900);
     assert_has(&mut server, "l", 10_000..10_900);
 }
+
+/// Counters count to 8. One that reaches it keeps that value.
+#[test]
+fn counters_of_every_value_are_added_up() {
+    let mut server = Server::new();
+    let values = || (0..=8).flat_map(|own| (0..=8).map(move |other| (own, other)));
+    for key in ["a", "b"] {
+        assert_eq!(server.run(&format!("BF.RESERVE {key} 0.000001 10000 COUNTING")), "+OK");
+    }
+    for (own, other) in values() {
+        for (key, adds) in [("a", own), ("b", other)] {
+            (0..adds).for_each(|_| drop(server.run(&format!("BF.ADD {key} {own}-{other}"))));
+        }
+    }
+    assert_eq!(server.run("BF.MERGE a b"), "+OK");
+    for (own, other) in values() {
+        let item = format!("{own}-{other}");
+        let deleted = (0..17).take_while(|_| server.run(&format!("BF.DEL a {item}")) == "*1 #t").count();
+        let expected = if own + other < 8 { own + other } else { 17 };
+        assert_eq!(deleted, expected, "{item}");
+    }
+}
