@@ -127,7 +127,7 @@ pub(crate) fn cases() -> Vec<Case> {
         put("full", &full, words("BF.ADD k b"));
         put("full", &full, words("BF.MADD k a b c"));
     }
-    // So many items that the memory for their replication is allocated before the first is added.
+    // From 1025 items on, the command allocates memory for their replication before it adds one.
     let many: Vec<String> = (0..1200).map(|number| format!("many-{number}")).collect();
     put("many items", &[], words(&format!("BF.MADD k {}", many.join(" "))));
     put("many items", &[], words(&format!("BF.INSERT k CAPACITY 9000 ITEMS {}", many.join(" "))));
