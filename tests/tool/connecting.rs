@@ -1,13 +1,19 @@
 //! Tests connections: credentials, certificates, clusters, and errors.
 
-use crate::harness::{Site, Test, show, skip, tests};
-use crate::tool::{Ended, Files, command, fixture, json, keys, present, run, two_nodes, url};
+use std::net::TcpListener;
+use std::thread::sleep;
+use std::time::Duration;
+
+use crate::harness::{Site, Test, show, skip, tests, wait_until};
+use crate::interrupting::{end_by, send};
+use crate::tool::{Ended, Files, command, fixture, json, keys, present, run, spawn, two_nodes, url};
 
 pub(crate) const TESTS: &[Test] = tests![
     credentials_come_from_the_address_or_the_environment_and_are_not_shown,
     the_tool_finds_the_node_with_the_slot,
     certificates_are_checked,
     missing_files_servers_and_modules_are_errors,
+    a_signal_ends_the_tool_while_it_connects_but_a_stop_does_not,
 ];
 
 fn credentials_come_from_the_address_or_the_environment_and_are_not_shown(site: &Site) {
@@ -137,4 +143,23 @@ fn missing_files_servers_and_modules_are_errors(site: &Site) {
         );
     }
     assert_eq!(keys(&mut bare.client()), [""; 0]);
+}
+
+fn a_signal_ends_the_tool_while_it_connects_but_a_stop_does_not(_: &Site) {
+    // A server that never replies.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let tool = spawn(&["check", &format!("redis://{}", listener.local_addr().unwrap())]);
+    let mut connections = Vec::new();
+    wait_until("the tool's connection", || {
+        listener.accept().map(|accepted| connections.push(accepted)).is_ok()
+    });
+    wait_until("its next connection after a stop", || {
+        send(&tool, "STOP");
+        send(&tool, "CONT");
+        listener.accept().map(|accepted| connections.push(accepted)).is_ok()
+    });
+    sleep(Duration::from_millis(300));
+    let ended = end_by(tool, "INT");
+    assert!(ended.code == Some(130) && ended.err.contains("interrupted"), "{}", ended.err);
 }

@@ -37,11 +37,16 @@ fn begin(server: &Server, more: &[&str]) -> (Child, String) {
     (child, draft.unwrap())
 }
 
+/// Sends a signal to the tool.
+pub(crate) fn send(child: &Child, name: &str) {
+    let status = Command::new("sh").args(["-c", &format!("kill -{name} {}", child.id())]).status().unwrap();
+    assert!(status.success());
+}
+
 /// Sends a signal and waits for the end of the tool. The pipe stays open, since the end of the input ends the load.
 pub(crate) fn end_by(mut child: Child, name: &str) -> Ended {
     let input = child.stdin.take();
-    let status = Command::new("sh").args(["-c", &format!("kill -{name} {}", child.id())]).status().unwrap();
-    assert!(status.success());
+    send(&child, name);
     let ended = Ended::of(child.wait_with_output().unwrap());
     drop(input);
     ended

@@ -192,7 +192,12 @@ impl Loading {
     fn next(&mut self) {
         let from = u32::try_from(self.items.len()).unwrap();
         let more = items(from..from + 300_000);
-        self.child.stdin.as_mut().unwrap().write_all((more.join("\n") + "\n").as_bytes()).unwrap();
+        let written = self.child.stdin.as_mut().unwrap().write_all((more.join("\n") + "\n").as_bytes());
+        if let Err(error) = written {
+            drop(self.child.stdin.take());
+            let said = std::io::read_to_string(self.child.stderr.take().unwrap());
+            panic!("the tool ended: {error}: {said:?}");
+        }
         self.items.extend(more);
     }
 

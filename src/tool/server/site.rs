@@ -1,20 +1,27 @@
 //! A server or a cluster: its address, credentials and certificates, its nodes, and the slots of keys.
 
 use std::env;
+use std::error::Error;
 use std::fs;
+use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::sleep;
 use std::time::Duration;
 
 use redis::{
-    Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion,
+    Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisError,
     TlsCertificates, Value,
 };
 
 use super::connection::{CallError, Connection, call_error, integer, text};
-use crate::failure::Failure;
+use crate::failure::{Failure, check_interruption};
 
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long after a signal [`check_interruption`] may not know of it yet: a thread handles it.
+const SIGNAL_DELAY: Duration = Duration::from_millis(20);
 
 /// The options of a connection that are not part of the address.
 #[derive(Clone, Debug, clap::Args)]
@@ -139,19 +146,37 @@ impl Site {
     fn open(&self, info: ConnectionInfo) -> Result<Connection, Failure> {
         let place = info.addr().to_string();
         let is_secured = matches!(info.addr(), ConnectionAddr::TcpTls { .. });
-        let client = match &self.certificates {
-            Some(certificates) if is_secured => Client::build_with_tls(info, certificates.clone()),
-            _ => Client::open(info),
-        };
-        let connection = client.and_then(|client| client.get_connection_with_timeout(CONNECT_TIMEOUT));
-        connection.map(Connection::new).map_err(|error| {
+        let failure = |error: RedisError| {
             let error = match call_error(&error) {
                 CallError::Broken(text) => format!("{text}: check the address, and that the server runs"),
                 refused @ CallError::Refused(_) => refused.to_string(),
             };
             Failure::of(format!("cannot connect to {place}"), error)
-        })
+        };
+        let client = match &self.certificates {
+            Some(certificates) if is_secured => Client::build_with_tls(info, certificates.clone()),
+            _ => Client::open(info),
+        };
+        let client = client.map_err(failure)?;
+        loop {
+            match client.get_connection_with_timeout(CONNECT_TIMEOUT) {
+                Ok(connection) => return Ok(Connection::new(connection)),
+                Err(error) if was_interrupted(&error) => {
+                    sleep(SIGNAL_DELAY);
+                    check_interruption()?;
+                }
+                Err(error) => return Err(failure(error)),
+            }
+        }
     }
+}
+
+/// Returns whether a signal interrupted a read of the handshake. Such a read has a time limit, so that even stopping and
+/// continuing the process interrupts it. The client library wraps its error in an `Arc`.
+fn was_interrupted(error: &RedisError) -> bool {
+    let shared = error.source().and_then(|source| source.downcast_ref::<Arc<dyn Error + Send + Sync>>());
+    let read_error = shared.and_then(|shared| shared.downcast_ref::<io::Error>());
+    read_error.is_some_and(|error| error.kind() == io::ErrorKind::Interrupted)
 }
 
 /// The host and port of a node; `None` for the address of the site.

@@ -1,10 +1,10 @@
 //! Two clients: one that parses replies (RESP2 or RESP3), and one that keeps their exact bytes.
 
-use std::io::{BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use redis::{ConnectionLike, Value};
+use redis::Value;
 
 use super::wait_until;
 
@@ -13,27 +13,16 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A connection whose replies are values. An error reply is a value too.
 pub(crate) struct Client {
-    connection: redis::Connection,
+    raw: Raw,
 }
 
 impl Client {
-    /// Connects to a server. Tries twice, because stopping and continuing the process interrupts a read that has a time
-    /// limit.
     pub(crate) fn connect(port: u16, resp3: bool) -> redis::RedisResult<Self> {
-        let is_interrupted =
-            |error: &redis::RedisError| error.is_io_error() && !error.is_connection_refusal();
-        match Self::try_connect(port, resp3) {
-            Err(error) if is_interrupted(&error) => Self::try_connect(port, resp3),
-            connected => connected,
+        let mut client = Self { raw: Raw::connect(port)? };
+        if resp3 {
+            client.try_call(&["HELLO", "3"])?.extract_error()?;
         }
-    }
-
-    fn try_connect(port: u16, resp3: bool) -> redis::RedisResult<Self> {
-        let protocol = if resp3 { "?protocol=resp3" } else { "" };
-        let connection = redis::Client::open(format!("redis://127.0.0.1:{port}/{protocol}"))?
-            .get_connection_with_timeout(REPLY_TIMEOUT)?;
-        connection.set_read_timeout(Some(REPLY_TIMEOUT))?;
-        Ok(Self { connection })
+        Ok(client)
     }
 
     /// Sends one command of binary arguments. Panics if the connection breaks.
@@ -46,7 +35,18 @@ impl Client {
 
     /// Sends one command. Returns errors of the connection only.
     pub(crate) fn try_call<A: AsRef<[u8]>>(&mut self, args: &[A]) -> redis::RedisResult<Value> {
-        self.connection.req_packed_command(&packed(args))
+        self.raw.send(&packed(args))?;
+        self.receive()
+    }
+
+    /// Returns the next reply. Skips push messages.
+    fn receive(&mut self) -> redis::RedisResult<Value> {
+        loop {
+            match redis::parse_redis_value(&self.raw.receive()?)? {
+                Value::Push { .. } => {}
+                reply => return Ok(reply),
+            }
+        }
     }
 
     /// Sends a command of words without spaces and returns the reply as [`show`] does.
@@ -72,7 +72,8 @@ impl Client {
     pub(crate) fn pipeline(&mut self, lines: &[&str]) {
         let packed: Vec<u8> =
             lines.iter().flat_map(|line| packed(&line.split_whitespace().collect::<Vec<_>>())).collect();
-        self.connection.req_packed_commands(&packed, 0, lines.len()).expect("replies");
+        self.raw.send(&packed).expect("send");
+        lines.iter().for_each(|_| drop(self.receive().expect("reply")));
     }
 
     /// Sends a command that must return an integer.
@@ -123,22 +124,34 @@ impl Client {
     }
 }
 
-/// A connection that returns the exact bytes of each reply.
+/// A connection that returns the exact bytes of each reply. Stopping and continuing the process interrupts a read that
+/// has a time limit: `read_until` and `read_exact` then read on.
 pub(crate) struct Raw {
     stream: BufReader<TcpStream>,
 }
 
 impl Raw {
-    pub(crate) fn connect(port: u16) -> Self {
-        let stream = TcpStream::connect(("127.0.0.1", port)).expect("connect");
-        stream.set_read_timeout(Some(REPLY_TIMEOUT)).expect("read timeout");
-        stream.set_nodelay(true).expect("no delay");
-        Self { stream: BufReader::new(stream) }
+    pub(crate) fn connect(port: u16) -> io::Result<Self> {
+        let stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream: BufReader::new(stream) })
+    }
+
+    fn send(&mut self, request: &[u8]) -> io::Result<()> {
+        self.stream.get_mut().write_all(request)
+    }
+
+    /// Returns the bytes of the next reply or push message.
+    fn receive(&mut self) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.read_value(&mut bytes)?;
+        Ok(bytes)
     }
 
     /// Sends bytes as they are and returns the bytes of one reply.
     pub(crate) fn raw(&mut self, request: &[u8]) -> Vec<u8> {
-        self.stream.get_mut().write_all(request).expect("send");
+        self.send(request).expect("send");
         self.next()
     }
 
@@ -153,34 +166,32 @@ impl Raw {
         String::from_utf8_lossy(&self.raw(&packed(args))).into_owned()
     }
 
-    /// Returns the bytes of the next reply or push message.
+    /// As [`Self::receive`]. Panics if the connection breaks.
     pub(crate) fn next(&mut self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        self.read_value(&mut bytes);
-        bytes
+        self.receive().expect("reply")
     }
 
-    fn read_value(&mut self, bytes: &mut Vec<u8>) {
+    fn read_value(&mut self, bytes: &mut Vec<u8>) -> io::Result<()> {
         let start = bytes.len();
-        while !bytes[start..].ends_with(b"\r\n") {
-            let mut byte = [0];
-            self.stream.read_exact(&mut byte).expect("reply");
-            bytes.push(byte[0]);
-        }
-        let line = String::from_utf8_lossy(&bytes[start + 1..bytes.len() - 2]).into_owned();
-        let count = || line.parse::<i64>().unwrap_or_else(|_| panic!("bad length in reply: {line}"));
+        self.stream.read_until(b'\n', bytes)?;
+        let Some(line) = bytes[start..].strip_suffix(b"\r\n") else {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        };
+        let line = String::from_utf8_lossy(line).into_owned();
+        let count = || line[1..].parse::<i64>().unwrap_or_else(|_| panic!("bad length in reply: {line}"));
         match bytes[start] {
-            b'+' | b'-' | b':' | b'_' | b'#' | b',' | b'(' => {}
-            b'$' | b'!' | b'=' => {
-                if let Ok(length) = usize::try_from(count()) {
+            b'+' | b'-' | b':' | b'_' | b'#' | b',' | b'(' => Ok(()),
+            b'$' | b'!' | b'=' => match usize::try_from(count()) {
+                Ok(length) => {
                     let at = bytes.len();
                     bytes.resize(at + length + 2, 0);
-                    self.stream.read_exact(&mut bytes[at..]).expect("reply");
+                    self.stream.read_exact(&mut bytes[at..])
                 }
-            }
-            b'*' | b'~' | b'>' => (0..count()).for_each(|_| self.read_value(bytes)),
-            b'%' => (0..2 * count()).for_each(|_| self.read_value(bytes)),
-            b'|' => (0..=2 * count()).for_each(|_| self.read_value(bytes)),
+                Err(_) => Ok(()),
+            },
+            b'*' | b'~' | b'>' => (0..count()).try_for_each(|_| self.read_value(bytes)),
+            b'%' => (0..2 * count()).try_for_each(|_| self.read_value(bytes)),
+            b'|' => (0..=2 * count()).try_for_each(|_| self.read_value(bytes)),
             other => panic!("unknown reply type {}", char::from(other)),
         }
     }

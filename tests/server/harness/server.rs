@@ -233,7 +233,7 @@ impl Server {
 
     /// Returns a client that keeps the bytes, in RESP2.
     pub(crate) fn raw(&self) -> Raw {
-        Raw::connect(self.port)
+        Raw::connect(self.port).expect("connect")
     }
 
     /// Returns a client that keeps the bytes, in RESP3.
