@@ -20,7 +20,7 @@ use crate::failure::{Failure, check_interruption};
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long after a signal [`check_interruption`] may not know of it yet: a thread handles it.
+/// How long to wait for the thread that notes a signal, before [`check_interruption`].
 const SIGNAL_DELAY: Duration = Duration::from_millis(20);
 
 /// The options of a connection that are not part of the address.

@@ -17,12 +17,8 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn connect(port: u16, resp3: bool) -> redis::RedisResult<Self> {
-        let mut client = Self { raw: Raw::connect(port)? };
-        if resp3 {
-            client.try_call(&["HELLO", "3"])?.extract_error()?;
-        }
-        Ok(client)
+    pub(crate) fn connect(port: u16, resp3: bool) -> io::Result<Self> {
+        Ok(Self { raw: Raw::connect(port, resp3)? })
     }
 
     /// Sends one command of binary arguments. Panics if the connection breaks.
@@ -131,11 +127,17 @@ pub(crate) struct Raw {
 }
 
 impl Raw {
-    pub(crate) fn connect(port: u16) -> io::Result<Self> {
+    pub(crate) fn connect(port: u16, resp3: bool) -> io::Result<Self> {
         let stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream: BufReader::new(stream) })
+        let mut raw = Self { stream: BufReader::new(stream) };
+        if resp3 {
+            raw.send(&packed(&["HELLO", "3"]))?;
+            let reply = raw.receive()?;
+            assert!(reply.starts_with(b"%"), "HELLO 3 refused: {}", escaped(&reply, 200));
+        }
+        Ok(raw)
     }
 
     fn send(&mut self, request: &[u8]) -> io::Result<()> {

@@ -233,14 +233,12 @@ impl Server {
 
     /// Returns a client that keeps the bytes, in RESP2.
     pub(crate) fn raw(&self) -> Raw {
-        Raw::connect(self.port).expect("connect")
+        Raw::connect(self.port, false).expect("connect in RESP2")
     }
 
     /// Returns a client that keeps the bytes, in RESP3.
     pub(crate) fn raw3(&self) -> Raw {
-        let mut raw = self.raw();
-        assert!(raw.say("HELLO 3").starts_with('%'), "HELLO 3 refused");
-        raw
+        Raw::connect(self.port, true).expect("connect in RESP3")
     }
 
     /// Returns the log so far.
