@@ -61,7 +61,7 @@ mod library;
 #[cfg(feature = "server")]
 mod redis;
 
-pub use bloom::{AddError, Format, Growth, OutOfMemory, ReserveError};
+pub use bloom::{AddError, Format, Growth, Limit, LimitSource, OutOfMemory, ReserveError};
 pub use format::chunks::ChunkError;
 pub use format::{DecodeError, Sink, Source, UnsignedOrBytes};
 pub use library::{

@@ -7,7 +7,7 @@ use super::filter::Filter;
 use super::hash::Hash;
 use super::layer::{Layer, LayerSpec};
 use super::limits::{LAYER_MAX_BYTES, LAYERS_MAX, PROBES_TOTAL_MAX};
-use super::outcome::{ByteLimit, ReserveError};
+use super::outcome::{ByteLimit, Limit, ReserveError};
 use super::policy::Policy;
 
 /// The size of all layers of a filter together, existing or planned.
@@ -76,9 +76,9 @@ impl Extent {
             return Err(ReserveError::TooLong);
         }
         let needed_bytes = self.needed_bytes();
-        let too_large = |limit_bytes| ReserveError::TooLarge { needed_bytes, limit_bytes };
+        let too_large = |limit| ReserveError::TooLarge { needed_bytes, limit };
         limit.permits(needed_bytes).map_err(too_large)?;
-        if self.largest_bytes > LAYER_MAX_BYTES { Err(too_large(LAYER_MAX_BYTES)) } else { Ok(()) }
+        if self.largest_bytes > LAYER_MAX_BYTES { Err(too_large(Limit::LAYER)) } else { Ok(()) }
     }
 }
 

@@ -50,7 +50,7 @@ pub use kind::{Format, Kind};
 pub use layer::{Layer, LayerCounts, LayerSpec};
 pub use mark::{Origin, StateMark};
 pub use memory::{BlockMover, BlockVisitor, Memory, OutOfMemory, UnknownMemory};
-pub use outcome::{AddError, Added, ByteLimit, ReserveError};
+pub use outcome::{AddError, Added, ByteLimit, Limit, LimitSource, ReserveError};
 pub use placement::{Layout, Placement};
 pub use policy::{Policy, Promise};
 pub use prefetch::{NoPrefetch, Part, Prefetch};

@@ -1,42 +1,107 @@
 //! The results of reserving a filter and of adding to it, and the byte limit of both.
 
+use std::fmt;
+
 use thiserror::Error;
 
 use super::hash::scheme::{ItemEncoding, NotEncodable};
+use super::limits::LAYER_MAX_BYTES;
 use super::memory::OutOfMemory;
 
-/// A limit on the bytes of a filter, structs and cells: [`Extent::needed_bytes`](crate::bloom::Extent::needed_bytes).
-/// It is called only before a layer is created, so it may be slow.
+/// The most bytes of a filter, structs and cells: [`Extent::needed_bytes`](crate::bloom::Extent::needed_bytes).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// Number of bytes.
+    pub bytes: u64,
+    /// What sets this number.
+    pub source: LimitSource,
+}
+
+/// What limits the bytes of a filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitSource {
+    /// The caller; in a server, `bf.max-filter-bytes`.
+    Setting,
+    /// `maxmemory` of the server.
+    MaxMemory,
+    /// The memory of the machine.
+    Machine,
+    /// The format: no layer is larger.
+    Layer,
+}
+
+impl Limit {
+    /// The largest size of a layer, whatever the settings are.
+    pub const LAYER: Self = Self { bytes: LAYER_MAX_BYTES, source: LimitSource::Layer };
+
+    /// Returns the smaller of two limits; the first one if they are equal.
+    #[must_use]
+    pub const fn min(self, other: Self) -> Self {
+        if other.bytes < self.bytes { other } else { self }
+    }
+}
+
+impl LimitSource {
+    /// Returns the setting of a server that raises the limit, if there is one.
+    #[must_use]
+    pub const fn setting(self) -> Option<&'static str> {
+        match self {
+            Self::Setting => Some("bf.max-filter-bytes"),
+            Self::MaxMemory => Some("maxmemory"),
+            Self::Machine | Self::Layer => None,
+        }
+    }
+}
+
+impl fmt::Display for Limit {
+    /// Writes what limits the size, and its bytes.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match (self.source, self.source.setting()) {
+            (_, Some(setting)) => setting,
+            (LimitSource::Layer, None) => "a layer can have",
+            (_, None) => "the machine has",
+        };
+        write!(formatter, "{name} ({})", self.bytes)
+    }
+}
+
+impl From<u64> for Limit {
+    fn from(bytes: u64) -> Self {
+        Self { bytes, source: LimitSource::Setting }
+    }
+}
+
+/// A limit on the bytes of a filter. It is asked only before a layer is created, so it may be slow.
 pub trait ByteLimit {
-    /// Returns the most bytes of one filter.
-    fn max_filter_bytes(&self) -> u64;
+    /// Returns the limit.
+    fn limit(&self) -> Limit;
 
     /// Checks that a filter may take `needed_bytes`.
     ///
     /// # Errors
     /// The limit, if it is exceeded.
-    fn permits(&self, needed_bytes: u64) -> Result<(), u64> {
-        let limit_bytes = self.max_filter_bytes();
-        if needed_bytes > limit_bytes { Err(limit_bytes) } else { Ok(()) }
+    fn permits(&self, needed_bytes: u64) -> Result<(), Limit> {
+        let limit = self.limit();
+        if needed_bytes > limit.bytes { Err(limit) } else { Ok(()) }
     }
 }
 
 impl ByteLimit for u64 {
-    fn max_filter_bytes(&self) -> u64 {
-        *self
+    fn limit(&self) -> Limit {
+        (*self).into()
     }
 }
 
 /// Why a layer could not be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ReserveError {
-    /// The filter would take `needed_bytes`, more than `limit_bytes`.
-    #[error("the filter would take {needed_bytes} bytes, more than {limit_bytes}")]
+    /// The filter would take `needed_bytes`, more than `limit`.
+    #[error("the filter would take {needed_bytes} bytes, more than {}", limit.bytes)]
     TooLarge {
         /// Bytes of the filter with the new layer.
         needed_bytes: u64,
         /// The limit that it would exceed.
-        limit_bytes: u64,
+        limit: Limit,
     },
     /// The filter would have more layers than [`LAYERS_MAX`](super::limits::LAYERS_MAX), more probes than
     /// [`PROBES_TOTAL_MAX`](super::limits::PROBES_TOTAL_MAX), or too many items in one layer.

@@ -82,8 +82,8 @@ fn empty_filter(data: &[u8], host: &dyn Host) -> Result<Box<Filter>, CommandErro
 /// Returns the error for a filter that cannot be decoded.
 fn header_error(error: DecodeError) -> CommandError {
     match error {
-        DecodeError::TooLarge { needed_bytes, limit_bytes } => {
-            CommandError::Reserve(ReserveError::TooLarge { needed_bytes, limit_bytes })
+        DecodeError::TooLarge { needed_bytes, limit } => {
+            CommandError::Reserve(ReserveError::TooLarge { needed_bytes, limit })
         }
         DecodeError::OutOfMemory => CommandError::Reserve(ReserveError::OutOfMemory),
         _ => CommandError::BadData,

@@ -194,7 +194,7 @@ pub(super) fn spec(options: &CreationOptions, host: &dyn Host) -> Result<Spec, C
     };
     if let Some(target_items) = options.scale_to_items {
         let outcome =
-            validate_scale_to(&spec.policy, spec.hash, spec.cells, target_items, host.max_filter_bytes());
+            validate_scale_to(&spec.policy, spec.hash, spec.cells, target_items, host.limit().bytes);
         outcome.map_err(CommandError::ScaleTo)?;
     }
     Ok(spec)

@@ -10,7 +10,7 @@ use super::keyspace::{Keyspace, OpenKey};
 use super::replicated::ReplicatedCommand;
 use super::reply::Reply;
 use super::table::KeyAccess;
-use crate::bloom::{ByteLimit, CellType, Filter, Prefetch};
+use crate::bloom::{ByteLimit, CellType, Filter, Limit, Prefetch};
 
 /// BF.DEL: `key item [item ...]`. Deletes one occurrence of each item from a counting filter, and replies whether
 /// there was one. O(items * layers * probes).
@@ -91,11 +91,12 @@ struct LimitOrOwnSize<'h, H> {
 }
 
 impl<H: ByteLimit> ByteLimit for LimitOrOwnSize<'_, H> {
-    fn max_filter_bytes(&self) -> u64 {
-        self.limit.max_filter_bytes().max(self.own_bytes)
+    fn limit(&self) -> Limit {
+        let limit = self.limit.limit();
+        Limit { bytes: limit.bytes.max(self.own_bytes), ..limit }
     }
 
-    fn permits(&self, needed_bytes: u64) -> Result<(), u64> {
+    fn permits(&self, needed_bytes: u64) -> Result<(), Limit> {
         if needed_bytes <= self.own_bytes { Ok(()) } else { self.limit.permits(needed_bytes) }
     }
 }

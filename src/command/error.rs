@@ -319,10 +319,13 @@ fn scale_text(error: ScaleError) -> &'static str {
 
 fn reserve_text(error: ReserveError) -> Cow<'static, str> {
     match error {
-        ReserveError::TooLarge { needed_bytes, limit_bytes } => Cow::Owned(format!(
-            "filter would take {needed_bytes} bytes, more than bf.max-filter-bytes or the memory allows ({limit_bytes}): \
-             choose a smaller capacity or raise the limit"
-        )),
+        ReserveError::TooLarge { needed_bytes, limit } => {
+            let raise =
+                limit.source.setting().map_or_else(String::new, |setting| format!(" or raise {setting}"));
+            Cow::Owned(format!(
+                "filter would take {needed_bytes} bytes, more than {limit}: choose a smaller capacity{raise}"
+            ))
+        }
         // This is valkey-bloom's text, because only its filters can be reserved with such a small rate.
         ReserveError::ErrorRateVanishes => "false positive degrades to 0 on scale out".into(),
         ReserveError::TooLong => "could not create filter".into(),

@@ -7,7 +7,7 @@ use bincode::Options;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::bloom::ReserveError;
+use crate::bloom::{Limit, ReserveError};
 
 /// Writes the fields of an encoding, in order.
 pub trait Sink {
@@ -96,15 +96,12 @@ pub enum DecodeError {
     #[error("{0} is out of range or contradicts other fields")]
     Invalid(&'static str),
     /// The filter would take more memory than is available or allowed.
-    #[error(
-        "the filter takes {needed_bytes} bytes, more than bf.max-filter-bytes or the memory allows \
-                     ({limit_bytes}): raise the limit"
-    )]
+    #[error("the filter takes {needed_bytes} bytes, more than {limit}")]
     TooLarge {
         /// Bytes of the filter.
         needed_bytes: u64,
         /// The limit that it exceeds.
-        limit_bytes: u64,
+        limit: Limit,
     },
     /// An allocation failed.
     #[error("out of memory")]
@@ -115,9 +112,7 @@ impl From<ReserveError> for DecodeError {
     /// Converts the error of a filter whose number of layers was checked before.
     fn from(error: ReserveError) -> Self {
         match error {
-            ReserveError::TooLarge { needed_bytes, limit_bytes } => {
-                Self::TooLarge { needed_bytes, limit_bytes }
-            }
+            ReserveError::TooLarge { needed_bytes, limit } => Self::TooLarge { needed_bytes, limit },
             ReserveError::TooLong | ReserveError::ErrorRateVanishes => Self::Invalid("probes of all layers"),
             ReserveError::OutOfMemory => Self::OutOfMemory,
         }

@@ -6,12 +6,12 @@ use super::api::Context;
 use super::args::Argv;
 use super::config;
 use super::key::{Claim, Claims, Key};
-use super::memory::client_limit_bytes;
+use super::memory::client_limit;
 use super::pagemap::ProcessMemory;
 use super::server;
 use super::source::{self, Source};
 use crate::bloom::hash::siphash::SEED_BYTES;
-use crate::bloom::{ByteLimit, Memory, Prefetch};
+use crate::bloom::{ByteLimit, Limit, Memory, Prefetch};
 use crate::command::table::KeyAccess;
 use crate::command::{Command, CommandError, Host, Keyspace, Name, Settings, StringSlot};
 use crate::prefetch::Processor;
@@ -120,11 +120,11 @@ impl Host for ServerKeyspace<'_> {
 }
 
 impl ByteLimit for ServerKeyspace<'_> {
-    fn max_filter_bytes(&self) -> u64 {
+    fn limit(&self) -> Limit {
         if self.is_replicated() {
-            return u64::MAX;
+            return u64::MAX.into();
         }
         // SAFETY: the context is that of the running command.
-        unsafe { client_limit_bytes(self.context) }
+        unsafe { client_limit(self.context) }
     }
 }

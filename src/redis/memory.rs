@@ -9,7 +9,7 @@ use redis_module::raw::{self, RedisModuleIO};
 
 use super::api::{CallReply, Context, server_flags};
 use super::config;
-use crate::bloom::ByteLimit;
+use crate::bloom::{ByteLimit, Limit, LimitSource};
 
 /// The memory of the machine in bytes; no limit before it is read.
 static SYSTEM_BYTES: AtomicU64 = AtomicU64::new(u64::MAX);
@@ -23,18 +23,18 @@ static IS_STALE: AtomicBool = AtomicBool::new(true);
 ///
 /// # Safety
 /// `context` must be alive, or null.
-pub(super) unsafe fn client_limit_bytes(context: Context) -> u64 {
+pub(super) unsafe fn client_limit(context: Context) -> Limit {
     if IS_STALE.swap(false, Relaxed) {
         // SAFETY: the context is alive or null by the caller's contract.
         unsafe { refresh(context) };
     }
-    let memory_bytes = MAXMEMORY_BYTES.load(Relaxed).min(system_bytes());
-    config::settings().max_filter_bytes.min(memory_bytes)
+    let maxmemory = Limit { bytes: MAXMEMORY_BYTES.load(Relaxed), source: LimitSource::MaxMemory };
+    Limit::from(config::settings().max_filter_bytes).min(maxmemory).min(machine_limit())
 }
 
-/// Returns the memory of the machine in bytes, the maximum for filters from any origin.
-fn system_bytes() -> u64 {
-    SYSTEM_BYTES.load(Relaxed)
+/// Returns the memory of the machine, the maximum for filters from any origin.
+fn machine_limit() -> Limit {
+    Limit { bytes: SYSTEM_BYTES.load(Relaxed), source: LimitSource::Machine }
 }
 
 /// Returns whether the server has reached `maxmemory`.
@@ -135,21 +135,21 @@ impl LoadLimit {
 }
 
 impl ByteLimit for LoadLimit {
-    fn max_filter_bytes(&self) -> u64 {
-        system_bytes()
+    fn limit(&self) -> Limit {
+        machine_limit()
     }
 
-    fn permits(&self, needed_bytes: u64) -> Result<(), u64> {
-        let system_bytes = system_bytes();
-        if needed_bytes > system_bytes {
-            return Err(system_bytes);
+    fn permits(&self, needed_bytes: u64) -> Result<(), Limit> {
+        let machine = machine_limit();
+        if needed_bytes > machine.bytes {
+            return Err(machine);
         }
         if !self.may_be_from_client {
             return Ok(());
         }
         // SAFETY: a null context is allowed.
-        let limit_bytes = unsafe { client_limit_bytes(ptr::null_mut()) };
-        if needed_bytes > limit_bytes && self.is_from_client() { Err(limit_bytes) } else { Ok(()) }
+        let limit = unsafe { client_limit(ptr::null_mut()) };
+        if needed_bytes > limit.bytes && self.is_from_client() { Err(limit) } else { Ok(()) }
     }
 }
 

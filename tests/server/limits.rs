@@ -38,33 +38,45 @@ fn a_filter_of_a_gigabyte_takes_no_memory_until_it_is_used(site: &Site) {
     assert!(grown < 8 << 20, "{grown} bytes resident after deletion");
 }
 
-pub(crate) fn assert_too_large(reply: &str) {
+/// Asserts that a filter was refused because of one of these limits, with its name and its bytes.
+pub(crate) fn assert_too_large(reply: &str, limits: &[&str]) {
     assert!(reply.starts_with("-ERR filter would take "), "{reply}");
-    assert!(reply.contains("bf.max-filter-bytes"), "{reply}");
-    assert!(reply.contains("memory"), "{reply}");
+    let is_named =
+        |limit: &&str| reply.contains(&format!(" bytes, more than {limit}: choose a smaller capacity"));
+    assert_eq!(limits.iter().filter(|limit| is_named(limit)).count(), 1, "{reply}");
+    let setting = limits.iter().find(|limit| is_named(limit)).and_then(|limit| limit.split(' ').next());
+    let is_raised = |setting: &str| reply.ends_with(&format!(" or raise {setting}"));
+    assert_eq!(setting.is_some_and(is_raised), setting != Some("the"), "{reply}");
+}
+
+/// Returns the limit that is the memory of the machine.
+fn of_the_machine(client: &mut Client) -> String {
+    format!("the machine has ({})", client.info_number("total_system_memory"))
 }
 
 fn a_filter_beyond_the_byte_limit_is_refused(site: &Site) {
     let server = site.start();
     let mut client = server.client();
+    let machine = of_the_machine(&mut client);
     for command in [
         "BF.RESERVE k 0.01 1099511627776",
         "BF.RESERVE k 0.000001 1099511627776 NONSCALING",
         "BF.RESERVE k 0.0000000001 900000000000 EXPANSION 32768",
         "BF.INSERT k CAPACITY 1099511627776 ITEMS a",
     ] {
-        assert_too_large(&client.say(command));
+        assert_too_large(&client.say(command), &["bf.max-filter-bytes (68719476736)", &machine]);
         assert_eq!(client.int("EXISTS k"), 0);
     }
     client.say("CONFIG SET bf.max-filter-bytes 100000");
-    assert_too_large(&client.say("BF.RESERVE k 0.01 100000"));
+    let limit = ["bf.max-filter-bytes (100000)"];
+    assert_too_large(&client.say("BF.RESERVE k 0.01 100000"), &limit);
     assert_eq!(client.say("BF.RESERVE k 0.01 50000"), "+OK");
     let size: u64 = client.say("BF.INFO k SIZE").trim_matches(['[', ']']).parse().unwrap();
     assert!(size <= 100_000, "{size}");
     // The limit applies to the defaults too.
     client.say("CONFIG SET bf.initial-size 1000000");
     for command in ["BF.ADD d a", "BF.MADD d a b", "BF.INSERT d ITEMS a"] {
-        assert_too_large(&client.say(command));
+        assert_too_large(&client.say(command), &limit);
     }
     assert_eq!(client.int("EXISTS d"), 0);
 }
@@ -74,10 +86,11 @@ fn a_filter_beyond_the_memory_is_refused(site: &Site) {
     let mut client = server.client();
     // The operator allows any size; the machine does not.
     assert_eq!(client.say("CONFIG SET bf.max-filter-bytes 70368744177664"), "+OK");
+    let machine = of_the_machine(&mut client);
     for capacity in ["1099511627776", "800000000000", "600000000000"] {
         for rate in ["0.01", "0.000001"] {
             let reply = client.say(&format!("BF.RESERVE k {rate} {capacity}"));
-            assert!(reply.starts_with("-ERR "), "{rate} {capacity}: {reply}");
+            assert_too_large(&reply, &[&machine]);
             assert_eq!(client.int("EXISTS k"), 0);
         }
     }
@@ -89,7 +102,7 @@ fn a_filter_beyond_maxmemory_is_refused(site: &Site) {
     let mut client = server.client();
     client.say("BF.ADD k a");
     client.say("CONFIG SET maxmemory 50mb");
-    assert_too_large(&client.say("BF.RESERVE large 0.01 800000000"));
+    assert_too_large(&client.say("BF.RESERVE large 0.01 800000000"), &["maxmemory (52428800)"]);
     assert_eq!(client.say("BF.RESERVE small 0.01 1000000"), "+OK");
     assert_eq!(client.say("BF.EXISTS k a"), "1");
     assert_eq!(client.int("EXISTS large"), 0);

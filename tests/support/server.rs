@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-use everbloom::bloom::{ByteLimit, Depth, Filter, Memory, NoPrefetch, Prefetch, UnknownMemory};
+use everbloom::bloom::{ByteLimit, Depth, Filter, Limit, Memory, NoPrefetch, Prefetch, UnknownMemory};
 use everbloom::command::table::KeyAccess;
 use everbloom::command::{
     COMMANDS, Command, CommandError, Effects, Host, Keyspace, Name, OpenKey, Protocol, ReplicatedCommand,
@@ -91,6 +91,10 @@ pub(crate) struct Server {
     pub(crate) now_ms: u64,
     pub(crate) protocol: Protocol,
     drawn: u64,
+    /// How often the last command asked for the limit of bytes: once per layer that it sized.
+    pub(crate) limit_asked: usize,
+    /// The layers of the filter that the last command created, or that its items made a filter gain.
+    pub(crate) layers_gained: usize,
     pub(crate) keys: HashMap<Vec<u8>, Filter>,
     /// Strings, for imports.
     pub(crate) strings: HashMap<Vec<u8>, Vec<u8>>,
@@ -120,13 +124,15 @@ struct Database<'s> {
     now_ms: u64,
     /// The number of random numbers that were drawn so far.
     drawn: Cell<u64>,
+    limit_asked: Cell<usize>,
     filters: RefCell<HashMap<Vec<u8>, Filter>>,
     strings: &'s HashMap<Vec<u8>, Vec<u8>>,
 }
 
 impl ByteLimit for Database<'_> {
-    fn max_filter_bytes(&self) -> u64 {
-        if self.is_replicated { u64::MAX } else { self.settings.max_filter_bytes }
+    fn limit(&self) -> Limit {
+        self.limit_asked.set(self.limit_asked.get() + 1);
+        if self.is_replicated { u64::MAX.into() } else { self.settings.max_filter_bytes.into() }
     }
 }
 
@@ -286,6 +292,8 @@ impl Server {
             now_ms: NOW_MS,
             protocol: Protocol::Resp2,
             drawn: 0,
+            limit_asked: 0,
+            layers_gained: 0,
             keys: HashMap::new(),
             strings: HashMap::new(),
             replicated: Vec::new(),
@@ -328,6 +336,7 @@ impl Server {
             is_replicated: self.is_replicated,
             now_ms: self.now_ms,
             drawn: Cell::new(self.drawn),
+            limit_asked: Cell::new(0),
             filters: RefCell::new(std::mem::take(&mut self.keys)),
             strings: &self.strings,
         };
@@ -343,6 +352,7 @@ impl Server {
         (self.watch)(false);
         assert_eq!(reply.outstanding, 0, "one whole reply to {line}");
         self.drawn = keyspace.drawn.get();
+        self.limit_asked = keyspace.limit_asked.get();
         self.keys = keyspace.filters.into_inner();
         for (key, filter) in argv.iter().filter_map(|key| Some((key, self.keys.get(*key)?))) {
             let is_small = filter.size_bytes() <= VALIDATED_MAX_BYTES;

@@ -129,7 +129,7 @@ impl Filter {
     ) -> Result<Self, MergeError> {
         let (first, others) = sources.split_first().ok_or(MergeError::Mismatch)?;
         let needed_bytes = first.size_bytes();
-        let too_large = |limit_bytes| ReserveError::TooLarge { needed_bytes, limit_bytes };
+        let too_large = |limit| ReserveError::TooLarge { needed_bytes, limit };
         limit.permits(needed_bytes).map_err(too_large)?;
         let mut made = first.try_clone(memory)?;
         made.merge_with(Appends::Any, others, is_forced, limit, memory)?;

@@ -12,7 +12,7 @@ use crate::bloom::hash::Hash;
 use crate::bloom::layer::{Layer, LayerSpec};
 use crate::bloom::layout::Prime;
 use crate::bloom::limits::{LAYER_MAX_BYTES, LAYERS_MAX};
-use crate::bloom::outcome::{AddError, ReserveError};
+use crate::bloom::outcome::{AddError, Limit, ReserveError};
 use crate::bloom::placement::{Layout, Placement};
 use crate::bloom::sizing::truncate;
 
@@ -99,7 +99,7 @@ pub(super) fn layer_spec(
     let size_bytes = layer_size_bytes(capacity_items, error_rate);
     // No layout supports more bits.
     if size_bytes > LAYER_MAX_BYTES {
-        return Err(ReserveError::TooLarge { needed_bytes: size_bytes, limit_bytes: LAYER_MAX_BYTES });
+        return Err(ReserveError::TooLarge { needed_bytes: size_bytes, limit: Limit::LAYER });
     }
     let size_bits = size_bytes.saturating_mul(8);
     let probes = probes(size_bits, capacity_items, rounding);

@@ -8,7 +8,8 @@ use everbloom::bloom::limits::{
 };
 use everbloom::bloom::sizing::Shape;
 use everbloom::bloom::{
-    AddError, CellType, Extent, Filter, Layer, OutOfMemory, Policy, ReserveError, ScaleError, UnknownMemory,
+    AddError, CellType, Extent, Filter, Layer, Limit, OutOfMemory, Policy, ReserveError, ScaleError,
+    UnknownMemory,
 };
 
 use super::{reserve, validate};
@@ -18,14 +19,14 @@ use crate::support::make::{ANY, add, grow, plain, promise};
 fn a_filter_above_a_limit_is_refused_before_an_allocation() {
     for error_rate in [5e-324, 1e-6, 0.01, 0.5] {
         let parameters = promise(error_rate, CAPACITY_MAX_ITEMS, 0);
-        let Err(ReserveError::TooLarge { needed_bytes, limit_bytes }) = reserve(parameters, 1 << 36) else {
+        let Err(ReserveError::TooLarge { needed_bytes, limit }) = reserve(parameters, 1 << 36) else {
             panic!("2^40 items at {error_rate} are more than 64 GiB");
         };
-        assert!(needed_bytes > 1 << 36 && limit_bytes == 1 << 36);
+        assert!(needed_bytes > 1 << 36 && limit == (1 << 36).into());
     }
     let error = reserve(promise(5e-324, CAPACITY_MAX_ITEMS, 0), ANY).unwrap_err();
     assert!(
-        matches!(error, ReserveError::TooLarge { limit_bytes: LAYER_MAX_BYTES, .. }),
+        matches!(error, ReserveError::TooLarge { limit: Limit::LAYER, .. }),
         "a layer above 1 TiB is refused whatever the limit of the filter: {error:?}"
     );
 }
@@ -77,12 +78,12 @@ fn every_limit_of_a_filter_is_inclusive() {
     assert_eq!(check(layers(1, probes + 1)), Err(ReserveError::TooLong));
     let largest = Extent::default().and_layer(LAYER_MAX_BYTES, 7);
     assert_eq!(check(largest.and_layer(LAYER_MAX_BYTES, 7)), Ok(()));
-    let Err(ReserveError::TooLarge { needed_bytes, limit_bytes }) =
+    let Err(ReserveError::TooLarge { needed_bytes, limit }) =
         check(Extent::default().and_layer(LAYER_MAX_BYTES + 1, 7).and_layer(8, 7))
     else {
         panic!("a layer of more than 1 TiB");
     };
-    assert_eq!(limit_bytes, LAYER_MAX_BYTES);
+    assert_eq!(limit, Limit::LAYER);
     // The structs count too: that of the filter and that of each layer.
     let structs_bytes = (size_of::<Filter>() + 2 * size_of::<Layer>()) as u64;
     assert_eq!(needed_bytes, structs_bytes + LAYER_MAX_BYTES + 9);
@@ -130,7 +131,7 @@ fn validation_reports_why_a_filter_cannot_grow() {
 
 #[test]
 fn every_error_has_its_text() {
-    let too_large = ReserveError::TooLarge { needed_bytes: 9, limit_bytes: 8 };
+    let too_large = ReserveError::TooLarge { needed_bytes: 9, limit: 8.into() };
     let errors: [(&dyn Error, &str); 6] = [
         (&OutOfMemory, "out of memory"),
         (&too_large, "the filter would take 9 bytes, more than 8"),

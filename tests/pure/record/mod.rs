@@ -183,7 +183,7 @@ fn a_filter_loads_within_its_size_and_not_below() {
             loaded(&record, needed_bytes).is_ok() && from_header(&header, &needed_bytes).is_ok(),
             "{name}"
         );
-        let refused = Some(everbloom::DecodeError::TooLarge { needed_bytes, limit_bytes });
+        let refused = Some(everbloom::DecodeError::TooLarge { needed_bytes, limit: limit_bytes.into() });
         // The first layers alone may be too large already.
         let or_before = |error: Option<everbloom::DecodeError>| {
             error == refused

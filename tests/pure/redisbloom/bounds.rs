@@ -65,7 +65,7 @@ fn values_that_break_redisbloom_are_refused_by_name() {
         refused(&[unsigned(8, 1 << 40)]),
         DecodeError::TooLarge {
             needed_bytes: Extent::default().and_layer(1 << 37, 5).needed_bytes(),
-            limit_bytes: LIMIT_BYTES
+            limit: LIMIT_BYTES.into()
         }
     );
     assert_eq!(
@@ -122,7 +122,7 @@ fn a_filter_loads_within_its_size_and_not_below() {
         let limit_bytes = needed_bytes - 1;
         assert!(read(&record, encoding_version, needed_bytes).is_ok());
         assert!(from_header(&header, needed_bytes).is_ok());
-        let refused = DecodeError::TooLarge { needed_bytes, limit_bytes };
+        let refused = DecodeError::TooLarge { needed_bytes, limit: limit_bytes.into() };
         let error = read(&record, encoding_version, limit_bytes).unwrap_err();
         assert_eq!((error, from_header(&header, limit_bytes).unwrap_err()), (refused, refused));
     }

@@ -89,10 +89,8 @@ fn validation_and_growth_agree_on_every_byte_of_the_limit() {
             assert_eq!(validate(target_items, size_bytes - 1), Err(ScaleError::TooLarge));
             assert_eq!(validate(target_items + 1, size_bytes), Err(ScaleError::TooLarge));
             let refused = grow(&mut chain, size_bytes);
-            let Err(ReserveError::TooLarge { needed_bytes, limit_bytes }) = refused else {
-                panic!("{refused:?}")
-            };
-            assert_eq!(limit_bytes, size_bytes);
+            let Err(ReserveError::TooLarge { needed_bytes, limit }) = refused else { panic!("{refused:?}") };
+            assert_eq!(limit, size_bytes.into());
             assert!(grow(&mut chain, needed_bytes - 1).is_err());
             assert_eq!(grow(&mut chain, needed_bytes), Ok(()));
             assert_eq!(chain.size_bytes(), needed_bytes);

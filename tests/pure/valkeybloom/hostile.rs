@@ -182,7 +182,7 @@ fn a_filter_loads_within_its_size_and_not_below() {
         let limit_bytes = needed_bytes - 1;
         assert!(loaded(&record, 1, needed_bytes).is_ok() && decode_blob(&blob, &needed_bytes).is_ok());
         assert!(from_header(&header, &needed_bytes).is_ok());
-        let refused = DecodeError::TooLarge { needed_bytes, limit_bytes };
+        let refused = DecodeError::TooLarge { needed_bytes, limit: limit_bytes.into() };
         assert_eq!(loaded(&record, 1, limit_bytes).unwrap_err(), refused, "{key}");
         assert_eq!(decode_blob(&blob, &limit_bytes).unwrap_err(), refused, "{key}");
         let outcome = from_header(&header, &limit_bytes);
