@@ -25,7 +25,7 @@ impl Filter {
             for item in group {
                 let is_in = self.contains(item, NoPrefetch);
                 let added = if is_in { Ok(Added::Present) } else { self.add(item, limit, NoPrefetch) };
-                if !run.push(added, reply) {
+                if !run.push(added, false, reply) {
                     return;
                 }
             }

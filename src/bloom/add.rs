@@ -14,6 +14,7 @@ use super::layer::Layer;
 use super::outcome::{AddError, ByteLimit};
 use super::policy::Policy;
 use super::prefetch::{NoPrefetch, Part, Prefetch};
+use super::room::Room;
 use super::run::Run;
 use super::window::Moment;
 
@@ -44,10 +45,10 @@ impl Filter {
         prefetch: impl Prefetch,
         reply: &mut dyn FnMut(Run) -> bool,
     ) {
-        let mut digests = Digests::default();
+        let (mut digests, mut room) = (Digests::default(), Room::new(limit));
         loop {
             let mut group = Group::new(items.next_few(), &mut digests, !self.policy.has_several_hashes());
-            if group.len() == 0 || !self.add_group(&mut group, limit, prefetch, reply) {
+            if group.len() == 0 || !self.add_group(&mut group, &mut room, prefetch, reply) {
                 return;
             }
         }
@@ -57,41 +58,60 @@ impl Filter {
     fn add_group(
         &mut self,
         group: &mut Group<'_, '_>,
-        limit: &dyn ByteLimit,
+        room: &mut Room<'_>,
         prefetch: impl Prefetch,
         reply: &mut dyn FnMut(Run) -> bool,
     ) -> bool {
         let counts = self.cell_type() == CellType::Counters;
-        if counts && self.layers.len() > 1 {
-            return self.count_each(group, 0, Run::default(), limit, prefetch, reply);
+        if counts && (self.layers.len() > 1 || room.refused().is_some()) {
+            return self.count_each(group, 0, Run::default(), room, prefetch, reply);
         }
         let admitted = self.admitted(group);
         let is_past = self.window().is_some_and(super::window::Window::is_past);
         let mut adding = Adding { wanted: if is_past { 0 } else { admitted }, ..Adding::default() };
+        if room.refused().is_some() {
+            self.drop_known(group, &mut adding, prefetch);
+        }
         let mut start = 0;
         while start < group.len() {
             // The run ends before the next item that this filter cannot take.
             let end = first_of(!admitted & from(start)).min(group.len());
-            let mut refused = (end < group.len()).then(|| (end, self.not_encodable()));
-            while let Some(index) = self.add_until_full(group, group::all(end), &mut adding, prefetch) {
-                if let Err(error) = self.grow(limit) {
-                    refused = Some((index, error));
-                    break;
-                }
-                adding.is_forced = true;
+            while room.refused().is_none() {
+                let stopped_at = self.add_until_full(group, group::all(end), &mut adding, prefetch);
+                let Some(index) = stopped_at else { break };
                 if counts {
                     let run = adding.run(start, index, None);
-                    return self.count_each(group, index, run, limit, prefetch, reply);
+                    return self.count_each(group, index, run, room, prefetch, reply);
+                }
+                adding.is_forced = room.make(self).is_ok();
+                if !adding.is_forced {
+                    self.drop_known(group, &mut adding, prefetch);
                 }
             }
-            let end = refused.map_or(end, |(index, _)| index);
-            if !reply(adding.run(start, end, refused.map(|(_, error)| error))) {
+            if !reply(adding.run(start, end, room.refused())) {
                 return false;
             }
-            start = end + usize::from(refused.is_some());
+            if end < group.len() && !reply(Run::refusal(self.not_encodable())) {
+                return false;
+            }
+            start = end + 1;
             adding.wanted &= from(start);
         }
         true
+    }
+
+    /// Leaves only the wanted items that need room: those whose add would change a cell. No layer takes another item.
+    #[inline(never)]
+    fn drop_known(&self, group: &mut Group<'_, '_>, adding: &mut Adding, prefetch: impl Prefetch) {
+        let at = self.policy.moment();
+        for (number, layer) in self.layers.iter().enumerate() {
+            if adding.layer.is_none_or(|taking| taking == number) {
+                adding.search(layer, group, at, prefetch);
+            }
+        }
+        if self.window().is_some_and(|window| window.no_refresh) {
+            adding.wanted &= !adding.live;
+        }
     }
 
     /// Adds the wanted items until no layer takes one. Returns the index of the first item that was not taken.
@@ -110,10 +130,7 @@ impl Filter {
             let seen = adding.layer.replace(index);
             for (number, layer) in self.layers.iter().enumerate() {
                 if seen.map_or(number != index, |seen| number == seen && seen != index) {
-                    let FoundEach { live, current } =
-                        find_in_layer(layer, group, adding.wanted, at, prefetch);
-                    adding.live |= live;
-                    adding.wanted &= !current;
+                    adding.search(layer, group, at, prefetch);
                 }
             }
             let Taken { new, again, stopped_at, .. } =
@@ -212,7 +229,7 @@ impl Filter {
         group: &mut Group<'_, '_>,
         index: usize,
         mut run: Run,
-        limit: &dyn ByteLimit,
+        room: &mut Room<'_>,
         prefetch: impl Prefetch,
         reply: &mut dyn FnMut(Run) -> bool,
     ) -> bool {
@@ -232,8 +249,9 @@ impl Filter {
             },
             |(filter, group), step| {
                 for (_, item) in group::members(group.items(), step) {
-                    let outcome = filter.add(item, limit, NoPrefetch);
-                    goes_on = run.push(outcome, reply);
+                    let was_refused = room.refused().is_some();
+                    let outcome = filter.add_in(item, room, NoPrefetch);
+                    goes_on = run.push(outcome, was_refused, reply);
                     if !goes_on {
                         break;
                     }
@@ -294,11 +312,25 @@ fn find_in_columns(
 }
 
 impl Adding {
-    /// Returns the outcome of the items from `start` to before `end`.
-    fn run(&self, start: usize, end: usize, refused: Option<AddError>) -> Run {
-        let taken = group::all(end) & from(start);
-        let (new, again) = ((self.new & taken) >> start, (self.again & taken) >> start);
-        Run { items: end.saturating_sub(start), new, again, refused }
+    /// Removes the wanted items that a layer has and whose add would change nothing.
+    #[inline(always)]
+    fn search(&mut self, layer: &Layer, group: &mut Group<'_, '_>, at: Moment, prefetch: impl Prefetch) {
+        let FoundEach { live, current } = find_in_layer(layer, group, self.wanted, at, prefetch);
+        self.live |= live;
+        self.wanted &= !current;
+    }
+
+    /// Returns the outcome of the items from `start` to before `end`. After an `error`, all items that are still wanted
+    /// were refused.
+    fn run(&self, start: usize, end: usize, error: Option<AddError>) -> Run {
+        let items = end.saturating_sub(start);
+        if items == 0 {
+            return Run::default();
+        }
+        let of = |set: ItemSet| (set & group::all(end)) >> start;
+        let refused = if error.is_some() { of(self.wanted) } else { 0 };
+        let error = error.filter(|_| refused != 0);
+        Run { items, new: of(self.new), again: of(self.again), refused, error }
     }
 }
 

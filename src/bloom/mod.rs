@@ -33,6 +33,7 @@ pub mod policy;
 pub mod prefetch;
 mod probe;
 mod remove;
+mod room;
 mod run;
 pub mod sizing;
 pub mod stats;

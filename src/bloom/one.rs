@@ -11,6 +11,7 @@ use super::limits::NEAR_MAX_WORDS;
 use super::outcome::{AddError, Added, ByteLimit};
 use super::policy::Policy;
 use super::prefetch::{NoPrefetch, Prefetch};
+use super::room::Room;
 use super::window::Moment;
 
 /// Compiles the same code for each form of a hashed item: hashed once if all layers have the same hash.
@@ -70,15 +71,26 @@ impl Filter {
         limit: &dyn ByteLimit,
         prefetch: impl Prefetch,
     ) -> Result<Added, AddError> {
+        self.add_in(item, &mut Room::new(limit), prefetch)
+    }
+
+    /// Does [`add`](Self::add) with the room of a command.
+    #[inline(always)]
+    pub(super) fn add_in(
+        &mut self,
+        item: &[u8],
+        room: &mut Room<'_>,
+        prefetch: impl Prefetch,
+    ) -> Result<Added, AddError> {
         self.admit(item)?;
-        with_item!(self, item, hashed => self.add_hashed(hashed, limit, prefetch))
+        with_item!(self, item, hashed => self.add_hashed(hashed, room, prefetch))
     }
 
     #[inline(always)]
     pub(super) fn add_hashed(
         &mut self,
         item: impl HashedItem,
-        limit: &dyn ByteLimit,
+        room: &mut Room<'_>,
         prefetch: impl Prefetch,
     ) -> Result<Added, AddError> {
         let added = match self.layers.as_mut_slice() {
@@ -102,11 +114,11 @@ impl Filter {
                     }
                 };
                 match (cells, item.pair()) {
-                    (CellType::Counters, Some(item)) if is_near => self.count(item, limit, NoPrefetch),
-                    (CellType::Counters, Some(item)) => self.count(item, limit, prefetch),
-                    (CellType::Columns, Some(item)) if is_near => self.add_in_time(item, limit, NoPrefetch),
-                    (CellType::Columns, Some(item)) => self.add_in_time(item, limit, prefetch),
-                    _ => self.add_once(item, limit, prefetch),
+                    (CellType::Counters, Some(item)) if is_near => self.count(item, room, NoPrefetch),
+                    (CellType::Counters, Some(item)) => self.count(item, room, prefetch),
+                    (CellType::Columns, Some(item)) if is_near => self.add_in_time(item, room, NoPrefetch),
+                    (CellType::Columns, Some(item)) => self.add_in_time(item, room, prefetch),
+                    _ => self.add_once(item, room, prefetch),
                 }
             }
         };
@@ -120,7 +132,7 @@ impl Filter {
     fn add_once(
         &mut self,
         item: impl HashedItem,
-        limit: &dyn ByteLimit,
+        room: &mut Room<'_>,
         prefetch: impl Prefetch,
     ) -> Result<Added, AddError> {
         let at = Moment::default();
@@ -135,7 +147,7 @@ impl Filter {
         if item.is_in(last, at, NoPrefetch) {
             return Ok(Added::Present);
         }
-        self.grow(limit)?;
+        room.make(self)?;
         self.layers.last_mut().map(|last| insert_bits(last, item, NoPrefetch)).ok_or(AddError::Full)
     }
 
@@ -147,7 +159,7 @@ impl Filter {
     pub(super) fn count(
         &mut self,
         item: ItemHash,
-        limit: &dyn ByteLimit,
+        room: &mut Room<'_>,
         prefetch: impl Prefetch,
     ) -> Result<Added, AddError> {
         let at = Moment::default();
@@ -162,7 +174,7 @@ impl Filter {
         if !last.is_full() || self.policy.growth() == Growth::Saturating || item.is_in(last, at, NoPrefetch) {
             return Ok(count_in(last, item, prefetch));
         }
-        self.grow(limit)?;
+        room.make(self)?;
         self.layers.last_mut().map(|last| count_in(last, item, NoPrefetch)).ok_or(AddError::Full)
     }
 
@@ -173,7 +185,7 @@ impl Filter {
     fn add_in_time(
         &mut self,
         item: ItemHash,
-        limit: &dyn ByteLimit,
+        room: &mut Room<'_>,
         prefetch: impl Prefetch,
     ) -> Result<Added, AddError> {
         let Policy::Window(window) = &mut self.policy else { return Err(AddError::Full) };
@@ -187,29 +199,19 @@ impl Filter {
         if known.is_current || window.is_past() || (known.is_live && window.no_refresh) {
             return Ok(Added::Present);
         }
-        let mut room = window.room(&self.layers, false);
-        if room.1 == 0 {
-            self.grow(limit)?;
+        let mut place = window.room(&self.layers, false);
+        if place.1 == 0 {
+            room.make(self)?;
             if let Policy::Window(window) = &mut self.policy {
-                room = window.room(&self.layers, true);
+                place = window.room(&self.layers, true);
             }
         }
-        let (Policy::Window(window), Some(layer)) = (&mut self.policy, self.layers.get_mut(room.0)) else {
+        let (Policy::Window(window), Some(layer)) = (&mut self.policy, self.layers.get_mut(place.0)) else {
             return Err(AddError::Full);
         };
         let is_new = layer.insert(item, at, NoPrefetch);
         window.count(layer, is_new.into());
         Ok(if known.is_live { Added::Again } else { Added::New })
-    }
-
-    /// Appends the next layer.
-    pub(super) fn grow(&mut self, limit: &dyn ByteLimit) -> Result<(), AddError> {
-        let (hash, cells) = self.layers.last().map_or_else(
-            || (super::hash::Hash::Murmur3, super::cells::CellType::Bits),
-            |last| (*last.hash(), last.cells().state().cell_type()),
-        );
-        let layer = self.policy.next_layer(&self.layers, hash, cells)?;
-        self.push_layer(layer, limit).map_err(AddError::CannotGrow)
     }
 }
 

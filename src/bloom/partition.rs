@@ -9,6 +9,7 @@ use super::layout::{Line, Paged, Probing, Spot, page_index, with_per_line};
 use super::outcome::{AddError, Added, ByteLimit};
 use super::placement::Layout;
 use super::prefetch::Prefetch;
+use super::room::Room;
 use super::window::Moment;
 
 /// Items that are prefetched together.
@@ -133,7 +134,7 @@ impl Filter {
         limit: &dyn ByteLimit,
         prefetch: impl Prefetch,
     ) -> Result<Added, AddError> {
-        self.add_hashed(item, limit, prefetch)
+        self.add_hashed(item, &mut Room::new(limit), prefetch)
     }
 
     /// Calls `add` with the parts of a [`partition`](Self::partition). It must add no more new items than

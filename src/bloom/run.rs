@@ -1,40 +1,59 @@
 //! The outcome of adding a few items one after another.
 
-use super::group::ItemSet;
+use super::group::{self, ItemSet};
 use super::outcome::{AddError, Added};
 
-/// Consecutive items of a group that were accepted, optionally followed by one that was refused.
+/// The outcomes of consecutive items of a group. If an item is the first of its command that is refused, the items after
+/// it in its run have changed nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Run {
-    /// How many items were accepted.
+    /// How many items there are.
     pub items: usize,
     /// Items that were not in the filter before.
     pub new: ItemSet,
     /// Items that were in the filter and were counted again.
     pub again: ItemSet,
-    /// Why the next item was refused.
-    pub refused: Option<AddError>,
+    /// Items that were refused.
+    pub refused: ItemSet,
+    /// Why they were refused.
+    pub error: Option<AddError>,
 }
 
 impl Run {
-    /// Appends the outcome of an item. A refusal ends the run: `reply` receives it and returns whether to continue.
+    /// Returns the outcome of one refused item.
+    pub(super) const fn refusal(error: AddError) -> Self {
+        Self { items: 1, new: 0, again: 0, refused: 1, error: Some(error) }
+    }
+
+    /// Appends the outcome of an item. A first refusal ends the run: `reply` receives it and returns whether to
+    /// continue. Later refusals of the same command `go_on`.
     pub(super) fn push(
         &mut self,
         outcome: Result<Added, AddError>,
+        go_on: bool,
         reply: &mut dyn FnMut(Self) -> bool,
     ) -> bool {
+        let item = ItemSet::from(true) << self.items;
+        self.items = self.items.wrapping_add(1);
         match outcome {
-            Ok(added) => {
-                self.new |= ItemSet::from(added == Added::New) << self.items;
-                self.again |= ItemSet::from(added == Added::Again) << self.items;
-                self.items = self.items.wrapping_add(1);
-                true
-            }
-            Err(refused) => {
-                let run = std::mem::take(self);
-                reply(Self { refused: Some(refused), ..run })
+            Ok(Added::New) => self.new |= item,
+            Ok(Added::Again) => self.again |= item,
+            Ok(Added::Present) => {}
+            Err(error) => {
+                self.refused |= item;
+                self.error = Some(error);
+                return go_on || reply(std::mem::take(self));
             }
         }
+        true
+    }
+
+    /// Returns the outcomes up to the first refused item.
+    #[must_use]
+    pub fn up_to_refused(self) -> Self {
+        let items = self.items.min((self.refused.trailing_zeros() as usize).saturating_add(1));
+        let all = group::all(items);
+        Self { items, new: self.new & all, again: self.again & all, refused: self.refused & all, ..self }
     }
 
     /// Returns the number of accepted items that were new, or were counted again.
@@ -45,15 +64,14 @@ impl Run {
 
     /// Returns the outcome of each item, in order.
     pub fn outcomes(self) -> impl Iterator<Item = Result<Added, AddError>> {
-        let taken = (0..self.items).map(move |index| {
-            Ok(if self.new >> index & 1 == 1 {
-                Added::New
-            } else if self.again >> index & 1 == 1 {
-                Added::Again
-            } else {
-                Added::Present
-            })
-        });
-        taken.chain(self.refused.map(Err))
+        (0..self.items).map(move |index| {
+            let is_in = |set: ItemSet| set >> index & 1 == 1;
+            match self.error {
+                Some(error) if is_in(self.refused) => Err(error),
+                _ if is_in(self.new) => Ok(Added::New),
+                _ if is_in(self.again) => Ok(Added::Again),
+                _ => Ok(Added::Present),
+            }
+        })
     }
 }

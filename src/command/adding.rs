@@ -162,8 +162,9 @@ fn add_to<'a, A: Adds<'a>>(
 ) -> Result<Outcomes, CommandError> {
     let mut outcomes = Outcomes::with_capacity(adds.count())?;
     filter.add_items(&mut adds.items(), host, prefetch, &mut |run| {
-        outcomes.extend(run);
-        !A::ENDS_WHEN_FULL || run.refused != Some(AddError::Full)
+        let ends = A::ENDS_WHEN_FULL && run.error == Some(AddError::Full);
+        outcomes.extend(if ends { run.up_to_refused() } else { run });
+        !ends
     });
     outcomes.check(host)?;
     Ok(outcomes)

@@ -11,7 +11,7 @@ use super::keyspace::Host;
 use super::reply::Reply;
 use super::table::Command;
 use crate::bloom::hash::scheme::ItemEncoding;
-use crate::bloom::{AddError, Added, ReserveError, Run};
+use crate::bloom::{AddError, Added, ItemSet, Run};
 
 /// The item was new.
 pub(super) const NEW: u8 = b'1';
@@ -19,9 +19,8 @@ pub(super) const NEW: u8 = b'1';
 pub(super) const PRESENT: u8 = b'0';
 /// The item was in the filter and was counted again.
 const AGAIN: u8 = b'+';
-/// The item was refused: the filter is full, cannot grow, or its encoding cannot express the item.
-const FULL: u8 = b'f';
-const CANNOT_GROW: u8 = b'g';
+/// The item was refused: the filter has no room for it, or its encoding cannot express it.
+const NO_ROOM: u8 = b'f';
 const NOT_ENCODABLE: u8 = b'e';
 
 /// The outcomes of items, in order. There are fewer outcomes than items if a full filter ended the command.
@@ -33,8 +32,8 @@ pub(super) struct Outcomes {
     has_again: bool,
     /// The encoding that refused an item. A filter has one encoding.
     encoding: Option<ItemEncoding>,
-    /// The first refusal because of out of memory.
-    loss: Option<AddError>,
+    /// Why the filter has no room. It is the same for all items of a command.
+    no_room: Option<AddError>,
 }
 
 impl Outcomes {
@@ -52,36 +51,40 @@ impl Outcomes {
     #[inline(always)]
     pub(super) fn extend(&mut self, run: Run) {
         self.items_added += run.items_added();
-        let Run { items, new, again, refused } = run;
-        if again == 0 {
+        let Run { items, new, again, refused, error } = run;
+        if again | refused == 0 {
             self.codes.extend((0..items).map(|index| PRESENT | u8::from(new >> index & 1 == 1)));
-        } else {
-            self.has_again = true;
-            self.codes.extend((0..items).map(|index| match (new >> index & 1, again >> index & 1) {
-                (1, _) => NEW,
-                (_, 1) => AGAIN,
-                _ => PRESENT,
-            }));
+            return;
         }
-        if let Some(error) = refused {
-            self.refuse(error);
-        }
+        let code_of_refused = self.refuse(refused, error);
+        self.has_again |= again != 0;
+        self.codes.extend((0..items).map(|index| {
+            let is_in = |set: ItemSet| set >> index & 1 == 1;
+            if is_in(new) {
+                NEW
+            } else if is_in(again) {
+                AGAIN
+            } else if is_in(refused) {
+                code_of_refused
+            } else {
+                PRESENT
+            }
+        }));
     }
 
-    #[cold]
-    fn refuse(&mut self, error: AddError) {
-        self.items_refused = self.items_refused.saturating_add(1);
-        if self.loss.is_none() && CommandError::Add(error).is_loss(Command::MAdd) {
-            self.loss = Some(error);
-        }
-        self.codes.push(match error {
-            AddError::Full => FULL,
-            AddError::CannotGrow(_) => CANNOT_GROW,
-            AddError::NotEncodable(encoding) => {
+    /// Notes why items were refused. Returns the code for them.
+    fn refuse(&mut self, refused: ItemSet, error: Option<AddError>) -> u8 {
+        self.items_refused = self.items_refused.saturating_add(refused.count_ones());
+        match error {
+            Some(AddError::NotEncodable(encoding)) => {
                 self.encoding = Some(encoding);
                 NOT_ENCODABLE
             }
-        });
+            error => {
+                self.no_room = self.no_room.or(error);
+                NO_ROOM
+            }
+        }
     }
 
     /// Checks that no item which must be added was refused because of out of memory.
@@ -89,31 +92,34 @@ impl Outcomes {
     /// # Errors
     /// The refusal.
     pub(super) fn check(&self, host: &dyn Host) -> Result<(), CommandError> {
-        self.loss.map_or(Ok(()), |error| check_loss(error, host))
-    }
-
-    /// Returns the outcome for a code. The reason why a filter cannot grow is not stored, because no reply contains
-    /// it.
-    fn outcome(&self, code: u8) -> Result<Added, AddError> {
-        match (code, self.encoding) {
-            (NEW, _) => Ok(Added::New),
-            (AGAIN, _) => Ok(Added::Again),
-            (PRESENT, _) => Ok(Added::Present),
-            (CANNOT_GROW, _) => Err(AddError::CannotGrow(ReserveError::TooLong)),
-            (NOT_ENCODABLE, Some(encoding)) => Err(AddError::NotEncodable(encoding)),
-            _ => Err(AddError::Full),
-        }
+        self.no_room.map_or(Ok(()), |error| check_loss(error, host))
     }
 
     /// Returns the outcome of the first item.
     pub(super) fn first(&self) -> Result<Added, AddError> {
-        self.codes.first().map_or(Err(AddError::Full), |code| self.outcome(*code))
+        let refused = self.no_room.or(self.encoding.map(AddError::NotEncodable)).unwrap_or(AddError::Full);
+        match self.codes.first() {
+            Some(&NEW) => Ok(Added::New),
+            Some(&AGAIN) => Ok(Added::Again),
+            Some(&PRESENT) => Ok(Added::Present),
+            _ => Err(refused),
+        }
     }
 
-    /// Replies an array of the outcomes.
+    /// Replies an array of the outcomes. Each error is written out once, because a command may have millions of refused
+    /// items.
     pub(super) fn write(&self, reply: &mut impl Reply) {
+        let text = |error: Option<AddError>| error.map(|error| CommandError::Add(error).to_string());
+        let no_room = text(self.no_room).unwrap_or_default();
+        let not_encodable = text(self.encoding.map(AddError::NotEncodable)).unwrap_or_default();
         reply.array(self.codes.len());
-        self.codes.iter().for_each(|code| write_outcome(self.outcome(*code), reply));
+        for code in &self.codes {
+            match *code {
+                NO_ROOM => reply.error(&no_room),
+                NOT_ENCODABLE => reply.error(&not_encodable),
+                code => reply.boolean(code == NEW),
+            }
+        }
     }
 
     /// Returns a character for each outcome: [`NEW`], [`PRESENT`], or `refused`.

@@ -127,6 +127,8 @@ impl Reply for ServerReply {
 /// because some clients close the connection if an error text is not valid UTF-8.
 fn terminated(text: &str) -> SmallVec<[u8; 128]> {
     let end = (0..=text.len().min(ERROR_MAX_BYTES)).rev().find(|end| text.is_char_boundary(*end));
-    let line = text.bytes().take(end.unwrap_or(0)).map(|byte| if byte < b' ' { b' ' } else { byte });
-    line.chain([0]).collect()
+    let mut line = SmallVec::from_slice(text.as_bytes().get(..end.unwrap_or(0)).unwrap_or_default());
+    line.iter_mut().filter(|byte| **byte < b' ').for_each(|byte| *byte = b' ');
+    line.push(0);
+    line
 }

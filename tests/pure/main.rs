@@ -38,6 +38,7 @@ mod positions;
 mod record;
 mod recorded;
 mod redisbloom;
+mod room;
 mod schemes;
 mod scripts;
 mod shares;

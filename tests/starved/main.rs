@@ -82,9 +82,9 @@ fn starve(name: &str, prepare: &dyn Fn() -> Server, words: &[&[u8]]) -> i64 {
             // After the failure, the same command succeeds.
             assert_eq!((server.call(words), state(&server)), (expected.clone(), after.clone()), "{name}");
         } else {
-            // The item with the failure has an error, and can be added later.
+            // The item with the failure and the new ones after it have an error, and can be added later.
             assert!(reply.starts_with('*'), "{name}, allocation {number}: {reply}");
-            assert_eq!(reply.matches(" -ERR problem inserting into filter").count(), 1, "{name}: {reply}");
+            assert!(reply.contains(" -ERR problem inserting into filter"), "{name}: {reply}");
             let rest = server.call(words);
             assert!(!rest.contains(" -"), "{name}: {rest}");
         }

@@ -1,0 +1,156 @@
+//! Making room: a command asks for another layer once, and after a refusal its other items are only looked up.
+
+use std::cell::Cell;
+
+use everbloom::bloom::hash::siphash::Seed;
+use everbloom::bloom::policy::ValkeyBloom;
+use everbloom::bloom::policy::redisbloom::Options;
+use everbloom::bloom::window::Span;
+use everbloom::bloom::{
+    AddError, Added, ByteLimit, CellType, Depth, Filter, Growth, Hash, Limit, NoPrefetch, ReserveError,
+    UnknownMemory, Window,
+};
+
+use crate::support::Random;
+use crate::support::make::{
+    ANY, KEY, START_MS, add, cells_of, counting, keyed, own, plain, promise, redisbloom, set_time,
+    unreserved, valkeybloom, window, windowed,
+};
+
+/// A limit that counts how often it is asked: once for each layer that is sized.
+struct Counted {
+    bytes: u64,
+    asked: Cell<usize>,
+}
+
+impl ByteLimit for Counted {
+    fn limit(&self) -> Limit {
+        self.asked.set(self.asked.get() + 1);
+        self.bytes.into()
+    }
+}
+
+fn valkey() -> Filter {
+    let growth = Growth::Scaling { expansion: 2 };
+    let policy = ValkeyBloom { error_rate: 0.001, tightening_ratio: 0.5, capacity_items: 100, growth };
+    valkeybloom(policy, Seed::FIXED)
+}
+
+fn no_refresh() -> Filter {
+    windowed(Window::new(promise(0.001, 100, 2), Span::new(14_000), true))
+}
+
+/// Returns a filter with layers of several kinds, or of one hash if `is_alike`.
+fn merged(is_alike: bool) -> Filter {
+    let mut into = plain(promise(0.01, 100, 2));
+    let mut from = if is_alike { plain(promise(0.001, 50, 2)) } else { valkey() };
+    for item in 0..30u64 {
+        let _ = add(&mut from, &item.to_le_bytes());
+    }
+    assert_eq!(into.merge(&[&from], true, &ANY, UnknownMemory), Ok(true));
+    into
+}
+
+/// Returns filters of every kind that can grow, and one that is fixed.
+fn filters() -> Vec<(&'static str, Filter)> {
+    vec![
+        ("everbloom", plain(promise(0.001, 100, 2))),
+        ("unreserved", plain(unreserved(0.001, 100, 2))),
+        ("equal layers", plain(promise(0.001, 20, 1))),
+        ("fixed", plain(promise(0.001, 300, 0))),
+        ("keyed", keyed(promise(0.001, 100, 2))),
+        ("counting", counting(promise(0.001, 100, 2))),
+        ("counting, one layer", counting(promise(0.001, 2000, 2))),
+        ("keyed counting", own(promise(0.001, 100, 2), Hash::Keyed(KEY), CellType::Counters)),
+        ("window", window(promise(0.001, 100, 2), 14_000)),
+        ("window without refresh", no_refresh()),
+        ("redisbloom", redisbloom(0.001, 100, Options::SCALING, 2)),
+        ("valkey-bloom", valkey()),
+        ("merged", merged(true)),
+        ("united", merged(false)),
+    ]
+}
+
+/// Returns items: new ones, repeated ones, and ones that were added at `START_MS`.
+fn items(random: &mut Random, known: u64, count: usize) -> Vec<Vec<u8>> {
+    (0..count)
+        .map(|_| match random.below(3) {
+            0 => format!("new-{}", random.below(count)),
+            _ => format!("known-{}", random.next() % known),
+        })
+        .map(String::into_bytes)
+        .collect()
+}
+
+#[test]
+fn a_command_asks_for_room_once_more_than_it_gets_layers() {
+    for (seed, (name, mut filter)) in (1..).zip(filters()) {
+        let mut random = Random(seed);
+        set_time(&mut filter, START_MS);
+        let known = 1000;
+        for item in 0..known {
+            let _ = add(&mut filter, format!("known-{item}").as_bytes());
+        }
+        // In a window, the known items are live but not of the newest generation.
+        set_time(&mut filter, START_MS + 3000);
+        let size_bytes = filter.size_bytes();
+        let mut fill =
+            (0..).map(|item| filter.add(format!("fill-{item}").as_bytes(), &size_bytes, NoPrefetch));
+        assert!(fill.any(|outcome| outcome.is_err()));
+        // No more layer, one, or several.
+        for bytes in [size_bytes, size_bytes * 3 / 2, size_bytes * 5] {
+            let (mut single, mut batched) =
+                (filter.try_clone(UnknownMemory).unwrap(), filter.try_clone(UnknownMemory).unwrap());
+            let items = items(&mut random, known, 1500);
+            let expected: Vec<_> = items.iter().map(|item| single.add(item, &bytes, NoPrefetch)).collect();
+            let limit = Counted { bytes, asked: Cell::new(0) };
+            let mut outcomes = Vec::new();
+            let slices: Vec<&[u8]> = items.iter().map(Vec::as_slice).collect();
+            batched.add_many(&slices, &limit, NoPrefetch, |outcome| {
+                outcomes.push(outcome);
+                true
+            });
+            assert_eq!(outcomes, expected, "{name}, seed {seed}");
+            assert_eq!(batched.internal_validate(Depth::Cells), Ok(()), "{name}");
+            assert!(cells_of(&batched) == cells_of(&single), "{name}, seed {seed}");
+            let gained = batched.layer_count() - filter.layer_count();
+            assert!(
+                limit.asked.get() <= gained + 1,
+                "{name}: asked {} times for {gained}",
+                limit.asked.get()
+            );
+            let refused = outcomes.iter().filter(|outcome| outcome.is_err()).count();
+            assert!(bytes > size_bytes || refused > 100, "{name}: {refused} refused");
+            let is_known =
+                |outcome: &&Result<Added, AddError>| matches!(outcome, Ok(Added::Present | Added::Again));
+            assert!(outcomes.iter().any(|outcome| is_known(&outcome)) || filter.window().is_some(), "{name}");
+        }
+    }
+}
+
+/// A refusal ends with the command: the limit may be raised before the next one.
+#[test]
+fn the_next_command_asks_again() {
+    for (name, mut filter) in filters().into_iter().filter(|(name, _)| *name != "fixed") {
+        set_time(&mut filter, START_MS);
+        let mut number = 0u64;
+        let mut add_until = |filter: &mut Filter, limit: u64, is_refused: bool| {
+            for _ in 0..10_000 {
+                number += 1;
+                let outcome = filter.add(&number.to_le_bytes(), &limit, NoPrefetch);
+                if outcome.is_err() == is_refused && outcome != Ok(Added::Present) {
+                    return outcome;
+                }
+            }
+            panic!("{name}: no such outcome");
+        };
+        let size_bytes = filter.size_bytes();
+        let refused = add_until(&mut filter, size_bytes, true);
+        assert!(
+            matches!(refused, Err(AddError::CannotGrow(ReserveError::TooLarge { .. }))),
+            "{name}: {refused:?}"
+        );
+        let layers = filter.layer_count();
+        assert!(add_until(&mut filter, ANY, false).is_ok() && filter.layer_count() > layers, "{name}");
+    }
+}
