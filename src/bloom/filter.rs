@@ -235,7 +235,7 @@ impl Filter {
     pub fn try_emptied(&self, limit: &dyn ByteLimit) -> Result<Self, ReserveError> {
         match &self.policy {
             // The first layer may have been freed, or may be from a filter that was merged into this one.
-            Policy::Promise(_) | Policy::Window(_) => Self::reserve(self.spec(), limit),
+            Policy::Promise(_) | Policy::Merged(_) | Policy::Window(_) => Self::reserve(self.spec(), limit),
             Policy::United(_) => Self::reserve(Spec { hash: Hash::Murmur3, ..self.spec() }, limit),
             // A loaded layer may have parameters that no new layer would have.
             Policy::RedisBloom(_) | Policy::ValkeyBloom(_) | Policy::Imported(_) => {

@@ -118,11 +118,13 @@ impl Filter {
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self.policy() {
-            Policy::Promise(_) => match (self.cell_type(), self.layers().first().map(Layer::hash)) {
-                (CellType::Counters, _) => Kind::Counting,
-                (_, Some(Hash::Keyed(_))) => Kind::Keyed,
-                _ => Kind::Everbloom,
-            },
+            Policy::Promise(_) | Policy::Merged(_) => {
+                match (self.cell_type(), self.layers().first().map(Layer::hash)) {
+                    (CellType::Counters, _) => Kind::Counting,
+                    (_, Some(Hash::Keyed(_))) => Kind::Keyed,
+                    _ => Kind::Everbloom,
+                }
+            }
             Policy::United(_) => Kind::United,
             Policy::Window(_) => Kind::Window,
             Policy::RedisBloom(_) => Kind::RedisBloom,

@@ -54,7 +54,7 @@ impl Filter {
     pub fn visit_blocks(&self, visitor: &mut impl BlockVisitor) {
         match &self.policy {
             Policy::Promise(_) => {}
-            Policy::United(policy) => visit_box(&**policy, visitor),
+            Policy::Merged(policy) | Policy::United(policy) => visit_box(&**policy, visitor),
             Policy::Window(policy) => visit_box(&**policy, visitor),
             Policy::RedisBloom(policy) => visit_box(&**policy, visitor),
             Policy::ValkeyBloom(policy) => visit_box(&**policy, visitor),
@@ -70,7 +70,7 @@ impl Filter {
     pub fn move_structs(&mut self, mover: &impl BlockMover) {
         match &mut self.policy {
             Policy::Promise(_) => {}
-            Policy::United(policy) => mover.move_box(policy),
+            Policy::Merged(policy) | Policy::United(policy) => mover.move_box(policy),
             Policy::Window(policy) => mover.move_box(policy),
             Policy::RedisBloom(policy) => mover.move_box(policy),
             Policy::ValkeyBloom(policy) => mover.move_box(policy),

@@ -99,8 +99,7 @@ impl Filter {
     pub fn stats(&self) -> (Vec<LayerStats>, FilterStats) {
         let layers: Vec<_> = self.layers.iter().map(|layer| self.layer_stats(layer)).collect();
         // The live items of a sliding window are counted, not estimated.
-        let are_independent =
-            self.policy.are_layers_united(&self.layers) || matches!(self.policy, Policy::Window(_));
+        let are_independent = self.policy.has_merged_layers() || matches!(self.policy, Policy::Window(_));
         let whole = FilterStats::of(&layers, are_independent);
         (layers, whole)
     }

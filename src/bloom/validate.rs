@@ -51,13 +51,13 @@ impl Filter {
             |cells: CellType| layers.iter().all(|layer| layer.cells().state().cell_type() == cells);
         match &self.policy {
             // Only a saturating filter counts beyond the capacity of a layer.
-            Policy::Promise(_) => {
+            Policy::Promise(_) | Policy::Merged(_) => {
                 let hash = layers.first().map(Layer::hash);
                 let is_own = |layer: &Layer| layer.shape().is_some() && Some(layer.hash()) == hash;
-                if !layers.iter().all(is_own)
-                    || !have_cells(self.cell_type())
-                    || have_cells(CellType::Columns)
-                    || layers.iter().any(Layer::is_burst)
+                // A merge appends no layers of counters.
+                let is_merged = matches!(self.policy, Policy::Merged(_));
+                let can_have = |cells| cells == CellType::Bits || (cells == CellType::Counters && !is_merged);
+                if !layers.iter().all(is_own) || !have_cells(self.cell_type()) || !can_have(self.cell_type())
                 {
                     return Err("layers");
                 }

@@ -58,9 +58,9 @@ fn has_larger_base(filter: &Filter) -> bool {
 fn reservation(filter: &Filter, capacity_items: u64) -> Option<(String, u64)> {
     let options = window_words(filter).or_else(|| filter.kind().row().words.map(str::to_owned))?;
     let (policy, error_rate, capacity_items) = match filter.policy() {
-        Policy::Promise(promise) => {
-            let growth = promise.growth.reserved();
-            let promise = Promise { capacity_items, growth, ..*promise };
+        Policy::Promise(_) | Policy::Merged(_) => {
+            let promise = filter.promise();
+            let promise = Promise { capacity_items, growth: promise.growth.reserved(), ..promise };
             (Policy::Promise(promise), promise.error_rate, capacity_items)
         }
         // The error rate of a filter that a command created is that of its BF.RESERVE.

@@ -205,11 +205,8 @@ pub(super) fn owner(layer: &Layer) -> &'static str {
 /// do not store it.
 pub(super) fn sized_rate(filter: &Filter, index: usize) -> Option<f64> {
     match filter.policy() {
-        Policy::United(_) => None,
-        policy @ Policy::Promise(promise) => {
-            let is_known = !policy.are_layers_united(filter.layers());
-            is_known.then(|| promise.growth.layer_error_rate(promise.error_rate, index))
-        }
+        Policy::Merged(_) | Policy::United(_) => None,
+        Policy::Promise(promise) => Some(promise.growth.layer_error_rate(promise.error_rate, index)),
         Policy::Window(window) => {
             let is_base = filter.layers().get(index).is_some_and(|layer| !layer.is_burst());
             is_base.then_some(window.promise.error_rate)

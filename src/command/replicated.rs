@@ -87,9 +87,11 @@ impl Creation {
         match filter.policy() {
             Policy::RedisBloom(policy) => Self::of_redisbloom(policy, filter),
             Policy::ValkeyBloom(policy) => Self::of_valkeybloom(policy, filter),
-            Policy::Promise(_) | Policy::United(_) | Policy::Window(_) | Policy::Imported(_) => {
-                Self::of_everbloom(filter)
-            }
+            Policy::Promise(_)
+            | Policy::Merged(_)
+            | Policy::United(_)
+            | Policy::Window(_)
+            | Policy::Imported(_) => Self::of_everbloom(filter),
         }
     }
 

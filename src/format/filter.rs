@@ -40,7 +40,11 @@ pub fn save(filter: &mut Filter, sink: &mut impl Sink, memory: impl Memory) {
             let policy = **policy;
             valkeybloom::save(&policy, filter.layers_mut(), sink);
         }
-        Policy::Promise(_) | Policy::United(_) | Policy::Window(_) | Policy::Imported(_) => {
+        Policy::Promise(_)
+        | Policy::Merged(_)
+        | Policy::United(_)
+        | Policy::Window(_)
+        | Policy::Imported(_) => {
             snapshot::save(&record::encode(filter), filter, sink, memory);
         }
     }
@@ -100,7 +104,11 @@ pub fn rewrite(
                 return Ok(());
             }
         }
-        Policy::Promise(_) | Policy::United(_) | Policy::Window(_) | Policy::Imported(_) => {}
+        Policy::Promise(_)
+        | Policy::Merged(_)
+        | Policy::United(_)
+        | Policy::Window(_)
+        | Policy::Imported(_) => {}
     }
     chunks::rewrite(&record::encode(filter), filter, memory, fresh, emit)
 }

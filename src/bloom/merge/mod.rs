@@ -192,7 +192,7 @@ impl Filter {
         let Some(first) = self.layers.first() else { return Promise::default() };
         match &self.policy {
             Policy::Promise(promise) => *promise,
-            Policy::United(promise) => **promise,
+            Policy::Merged(promise) | Policy::United(promise) => **promise,
             Policy::Window(window) => window.promise,
             Policy::RedisBloom(policy) => {
                 promise_within_limits(policy.asked_error_rate(), first, policy.growth())
@@ -216,7 +216,7 @@ impl Filter {
             return Some(live.max(promise.error_rate));
         }
         let layers: Vec<Contents<'_>> = self.layers.iter().map(Contents::of).collect();
-        if self.policy.are_layers_united(&self.layers) {
+        if self.policy.has_merged_layers() {
             let spent = spent(&layers, layers.len().checked_sub(1));
             return Some(promise.budget(layers.len(), spent).most());
         }
@@ -234,15 +234,13 @@ impl Filter {
             return;
         }
         let hash = self.layers.first().map(|first| *first.hash());
-        let keeps_policy = match &self.policy {
-            Policy::Window(_) => true,
-            Policy::Promise(_) => {
-                added.iter().all(|layer| Some(*layer.hash()) == hash && layer.shape().is_some())
+        let is_alike = |layer: &Layer| Some(*layer.hash()) == hash && layer.shape().is_some();
+        match &self.policy {
+            Policy::Window(_) => {}
+            Policy::Promise(_) | Policy::Merged(_) if added.iter().all(is_alike) => {
+                self.policy = Policy::Merged(Box::new(self.promise()));
             }
-            _ => false,
-        };
-        if !keeps_policy {
-            self.policy = Policy::United(Box::new(self.promise()));
+            _ => self.policy = Policy::United(Box::new(self.promise())),
         }
         let behind = self.layers.len().saturating_sub(usize::from(last != LastLayer::Closed));
         let at = self.window().map_or(behind, |window| window.base_index(&self.layers));

@@ -223,8 +223,8 @@ impl<'f, 's: 'f> Planner<'f, 's> {
     /// [`MergeError`].
     pub(super) fn finish(mut self, limit: &dyn ByteLimit) -> Result<MergePlan<'s>, MergeError> {
         let (promise, is_forced, count) = (self.filter.promise(), self.is_forced, self.layer_count());
-        let is_united = self.filter.policy().are_layers_united(self.filter.layers());
-        if self.plan.added.is_empty() && (!is_united || is_forced) {
+        let is_merged = self.filter.policy().has_merged_layers();
+        if self.plan.added.is_empty() && (!is_merged || is_forced) {
             return Ok(self.plan);
         }
         let last = count.checked_sub(1);

@@ -5,7 +5,7 @@ mod promise;
 pub mod redisbloom;
 pub mod valkeybloom;
 
-use super::cells::{CellState, CellType};
+use super::cells::CellType;
 use super::growth::Growth;
 use super::hash::Hash;
 use super::layer::{Layer, LayerSpec};
@@ -23,9 +23,11 @@ pub use valkeybloom::ValkeyBloom;
 /// stay small.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Policy {
-    /// An error rate over all layers.
+    /// An error rate over all layers, which take the shares of a series.
     Promise(Promise),
-    /// The same, over layers that come from filters of several kinds.
+    /// The same, with layers from a merge, all of the same hash. Later layers share the rest of the error rate.
+    Merged(Box<Promise>),
+    /// The same, with layers that come from filters of several kinds.
     United(Box<Promise>),
     /// The same, over the items of a sliding window.
     Window(Box<Window>),
@@ -44,7 +46,7 @@ impl Policy {
     pub fn growth(&self) -> Growth {
         match self {
             Self::Promise(promise) => promise.growth,
-            Self::United(promise) => promise.growth,
+            Self::Merged(promise) | Self::United(promise) => promise.growth,
             Self::Window(window) => window.promise.growth,
             Self::RedisBloom(policy) => policy.growth(),
             Self::ValkeyBloom(policy) => policy.growth,
@@ -59,7 +61,8 @@ impl Policy {
     /// [`AddError`] if the filter cannot grow.
     pub fn next_layer(&self, layers: &[Layer], hash: Hash, cells: CellType) -> Result<LayerSpec, AddError> {
         match self {
-            Self::Promise(promise) => promise.next_layer(layers, self.are_layers_united(layers), hash, cells),
+            Self::Promise(promise) => promise.next_layer(layers, false, hash, cells),
+            Self::Merged(promise) => promise.next_layer(layers, true, hash, cells),
             Self::United(promise) => promise.next_layer(layers, true, Hash::Murmur3, CellType::Bits),
             Self::Window(window) => window.next_layer(layers, hash),
             Self::RedisBloom(policy) => policy.next_layer(layers),
@@ -76,7 +79,9 @@ impl Policy {
     pub fn layer_parameters(&self, index: usize, before: Option<u64>) -> Result<(u64, f64), ReserveError> {
         match self {
             Self::Promise(promise) => Ok((promise.layer_capacity(before)?, promise.layer_error_rate(index))),
-            Self::United(promise) => Ok((promise.layer_capacity(before)?, promise.layer_error_rate(index))),
+            Self::Merged(promise) | Self::United(promise) => {
+                Ok((promise.layer_capacity(before)?, promise.layer_error_rate(index)))
+            }
             Self::Window(window) => Ok((window.promise.layer_capacity(before)?, window.layer_error_rate())),
             Self::RedisBloom(policy) => policy.layer_parameters(index, before),
             Self::ValkeyBloom(policy) => policy.layer_parameters(index, before),
@@ -110,7 +115,7 @@ impl Policy {
             Self::Window(window) => Self::Window(Box::new(window.emptied())),
             Self::Imported(policy) => Self::Imported(Box::new(policy.emptied())),
             // Without the merged layers only the promise remains.
-            Self::United(promise) => Self::Promise(**promise),
+            Self::Merged(promise) | Self::United(promise) => Self::Promise(**promise),
             policy => policy.clone(),
         }
     }
@@ -120,24 +125,17 @@ impl Policy {
     pub fn promise(&self) -> Option<&Promise> {
         match self {
             Self::Promise(promise) => Some(promise),
-            Self::United(promise) => Some(promise),
+            Self::Merged(promise) | Self::United(promise) => Some(promise),
             Self::Window(window) => Some(&window.promise),
             Self::RedisBloom(_) | Self::ValkeyBloom(_) | Self::Imported(_) => None,
         }
     }
 
-    /// Returns whether some of the layers came from a merge, as far as the layers show. O(layers).
+    /// Returns whether some of the layers came from a merge, so that they are not those of the series. Always false for
+    /// windows, whose generations have equal shares.
     #[must_use]
-    pub fn are_layers_united(&self, layers: &[Layer]) -> bool {
-        match self {
-            // A merge appends no layers of counters.
-            Self::Promise(promise) => {
-                let are_bits = layers.iter().all(|layer| matches!(layer.cells().state(), CellState::Bits));
-                are_bits && promise.are_layers_united(layers)
-            }
-            Self::United(_) => true,
-            Self::Window(_) | Self::RedisBloom(_) | Self::ValkeyBloom(_) | Self::Imported(_) => false,
-        }
+    pub const fn has_merged_layers(&self) -> bool {
+        matches!(self, Self::Merged(_) | Self::United(_))
     }
 
     /// Returns whether the layers of the filter may have several hashes.

@@ -12,7 +12,7 @@ use crate::bloom::hash::Hash;
 use crate::bloom::layer::{Layer, LayerSpec};
 use crate::bloom::limits::{CAPACITY_DEFAULT_ITEMS, CAPACITY_MAX_ITEMS, ERROR_RATE_DEFAULT, EXPANSION_MAX};
 use crate::bloom::outcome::{AddError, ReserveError};
-use crate::bloom::sizing::{Shape, full_rate, sized_rate};
+use crate::bloom::sizing::{Shape, sized_rate};
 
 /// The parameters of a filter that BF.RESERVE sets.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,14 +71,14 @@ impl Promise {
         sized_rate(self.growth.layer_error_rate(self.error_rate, index))
     }
 
-    /// Returns the next layer after `layers`, some of which came from a merge if `are_united`.
+    /// Returns the next layer after `layers`, some of which came from a merge if `has_merged_layers`.
     ///
     /// # Errors
     /// [`AddError`] if the filter cannot grow.
     pub(super) fn next_layer(
         &self,
         layers: &[Layer],
-        are_united: bool,
+        has_merged_layers: bool,
         hash: Hash,
         cells: CellType,
     ) -> Result<LayerSpec, AddError> {
@@ -87,7 +87,7 @@ impl Promise {
         }
         let before = layers.last().map(Layer::capacity_items);
         let capacity_items = self.layer_capacity(before).map_err(AddError::CannotGrow)?;
-        let error_rate = if are_united {
+        let error_rate = if has_merged_layers {
             self.budget(layers.len(), spent(layers)).next_layer_error_rate()
         } else {
             self.layer_error_rate(layers.len())
@@ -99,36 +99,6 @@ impl Promise {
     #[must_use]
     pub const fn budget(&self, layers: usize, spent: f64) -> Budget {
         Budget { growth: self.growth, promised: self.error_rate, layers, spent }
-    }
-
-    /// Returns whether some of the layers, which are bits, came from a merge, as far as the layers show. In a filter
-    /// without merged layers the capacities follow from the reserved one. With an expansion of 1 those of merged
-    /// layers may do so too, but then their rates differ from the series. O(layers).
-    #[must_use]
-    pub fn are_layers_united(&self, layers: &[Layer]) -> bool {
-        let factor = u64::from(self.growth.expansion());
-        let mut capacity_items = self.capacity_items;
-        for layer in layers {
-            if layer.capacity_items() != capacity_items {
-                return true;
-            }
-            capacity_items = capacity_items.saturating_mul(factor);
-        }
-        factor == 1 && !self.is_series(layers)
-    }
-
-    /// Returns whether no full layer has a higher rate than its share. O(layers).
-    fn is_series(&self, layers: &[Layer]) -> bool {
-        /// Much more than the rounding of a rate.
-        const MARGIN: f64 = 1.0 + 1e-6;
-        let mut end: usize = 0;
-        // Late layers all have one shape, and the last layer of a shape has the smallest share.
-        layers.chunk_by(|before, layer| before.shape() == layer.shape()).all(|alike| {
-            let (shape, last) =
-                (alike.first().and_then(Layer::shape), end.saturating_add(alike.len()).saturating_sub(1));
-            end = end.saturating_add(alike.len());
-            shape.is_none_or(|shape| full_rate(&shape) <= self.layer_error_rate(last) * MARGIN)
-        })
     }
 }
 

@@ -24,6 +24,7 @@ const UNITED: u8 = 2;
 const WINDOW: u8 = 3;
 const IMPORTED: u8 = 4;
 const VALKEY_BLOOM: u8 = 5;
+const MERGED: u8 = 6;
 
 /// The shares of the error rate by number. Numbers are only added; they never change their meaning.
 const RESERVED_SHARES: u8 = 1;
@@ -88,6 +89,7 @@ impl PolicyPart {
         };
         match filter.policy() {
             Policy::Promise(promise) => promised(PROMISE, promise),
+            Policy::Merged(promise) => promised(MERGED, promise),
             Policy::United(promise) => promised(UNITED, promise),
             Policy::Window(window) => Self {
                 flags: common.flags | if window.no_refresh { NO_REFRESH } else { 0 },
@@ -158,13 +160,14 @@ impl PolicyPart {
             growth if self.shares == UNRESERVED_SHARES => growth.unreserved(),
             growth => growth,
         };
-        let has_shares = matches!(self.policy, PROMISE | UNITED | IMPORTED);
+        let has_shares = matches!(self.policy, PROMISE | MERGED | UNITED | IMPORTED);
         if has_shares && self.shares != shares_of(growth) {
             return Err(DecodeError::Unsupported { what: "shares", got: self.shares.into() });
         }
         let promise = Promise { error_rate, capacity_items, growth };
         Ok(match self.policy {
             PROMISE => Policy::Promise(promise),
+            MERGED => Policy::Merged(Box::new(promise)),
             UNITED => Policy::United(Box::new(promise)),
             WINDOW => {
                 let mut window = Window::new(promise, Span::new(self.length), flags & NO_REFRESH != 0);

@@ -198,6 +198,29 @@ fn merges_within_the_promise_are_accepted() {
     assert_eq!(server.run("BF.MERGE p grown FORCE"), "+OK");
 }
 
+/// The layers of these filters look as if no merge had added one: they have the capacities of a filter with equal layers,
+/// and none was sized for a higher rate.
+#[test]
+fn a_merged_layer_of_the_usual_shape_counts_with_its_own_rate() {
+    let mut server = Server::new();
+    assert_eq!(server.run("BF.RESERVE into 0.01 1000 EXPANSION 1"), "+OK");
+    assert_eq!(server.run("BF.RESERVE from 0.006 1000 NONSCALING SATURATE"), "+OK");
+    let mut items = 0;
+    while number(&mut server, "from", "ERROR-RATE-NOW") < 0.009 {
+        add(&mut server, "from", items..items + 1);
+        items += 1;
+    }
+    assert_eq!(server.run("BF.MERGE into from"), "+OK");
+    assert_eq!(server.run("BF.INFO into FILTERS"), "*1 :2");
+    let stats = server.run("BF.STATS into");
+    assert_eq!(stats.matches(" +error-rate _").count(), 2, "no layer has a share: {stats}");
+    add(&mut server, "into", 10_000..60_000);
+    assert!(number(&mut server, "into", "FILTERS") > 40.0);
+    let rate = number(&mut server, "into", "ERROR-RATE-NOW");
+    assert!(rate < 0.01, "{rate}");
+    assert_promise(&mut server, "into", 0.01, 200_000, "equal layers");
+}
+
 #[test]
 fn the_rate_named_in_a_refusal_is_enough() {
     for growth in ["", " EXPANSION 1", " EXPANSION 8"] {

@@ -11,7 +11,7 @@ use everbloom::bloom::layout::SchemeLayout;
 use everbloom::bloom::policy::redisbloom::Options;
 use everbloom::bloom::policy::{BitOrder, StringForm, ValkeyBloom};
 use everbloom::bloom::window::Span;
-use everbloom::bloom::{CellType, Depth, Filter, Growth, Hash, UnknownMemory, Window};
+use everbloom::bloom::{CellType, Depth, Filter, Growth, Hash, Policy, Promise, UnknownMemory, Window};
 use everbloom::format::CHUNK_BYTES;
 use everbloom::format::filter::{chunk, from_header, header};
 
@@ -68,6 +68,13 @@ fn samples() -> Vec<(&'static str, Filter)> {
     ];
     let sources: Vec<&Filter> = sources.iter().collect();
     assert_eq!(united.merge(&sources, true, &ANY, UnknownMemory), Ok(true));
+    let merged = |promise: Promise| {
+        let mut merged = filled(plain(promise), 60);
+        let source = filled(plain(unreserved(0.001, 10, 2)), 50);
+        assert_eq!(merged.merge(&[&source], true, &ANY, UnknownMemory), Ok(true));
+        assert!(matches!(merged.policy(), Policy::Merged(_)));
+        merged
+    };
     vec![
         ("empty", plain(promise(0.01, 100, 2))),
         ("few", filled(plain(promise(0.01, 100, 2)), 60)),
@@ -101,6 +108,11 @@ fn samples() -> Vec<(&'static str, Filter)> {
         ("imported", filled(guava(1000), 50)),
         ("imported and grown", filled(guava(10), 300)),
         ("united", united),
+        ("merged", merged(promise(0.01, 100, 2))),
+        ("merged, of equal layers", merged(promise(0.01, 10, 1))),
+        ("merged, fixed", merged(promise(0.01, 100, 0))),
+        ("merged, saturating", merged(saturating(0.01, 60))),
+        ("merged, unreserved", merged(unreserved(0.01, 100, 2))),
     ]
 }
 

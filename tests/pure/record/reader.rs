@@ -57,8 +57,9 @@ fn assert_policy(filter: &Filter, fields: &mut Fields<'_>) -> usize {
             assert_eq!((policy, flags >> 1, order, length, detail), (1, 0, 0, 0, 0));
             assert_eq!((error_rate, capacity), (promise.error_rate, promise.capacity_items));
         }
-        Policy::United(promise) => {
-            assert_eq!((policy, flags >> 1, order, length, detail), (2, 0, 0, 0, 0));
+        Policy::United(promise) | Policy::Merged(promise) => {
+            let number = if matches!(filter.policy(), Policy::United(_)) { 2 } else { 6 };
+            assert_eq!((policy, flags >> 1, order, length, detail), (number, 0, 0, 0, 0));
             assert_eq!((error_rate, capacity), (promise.error_rate, promise.capacity_items));
         }
         Policy::Window(window) => {
