@@ -110,7 +110,9 @@ impl From<ReserveError> for ScaleError {
 }
 
 /// Checks whether a filter can grow to `target_items` within `limit_bytes`; the result is the same as that of real
-/// growth. The policy must be valid. O(layers), at most [`LAYERS_MAX`]; layers with equal parameters are sized once.
+/// growth, except that filters of everbloom's own format with an expansion of 1 and more than [`EXACT_LAYERS`] layers
+/// must have room for up to two percent more. The policy must be valid. O(layers), at most [`LAYERS_MAX`]; at most
+/// about sixty layers are sized.
 ///
 /// # Errors
 /// The reason that stops the growth.
@@ -121,16 +123,35 @@ pub fn validate_scale_to(
     target_items: u64,
     limit_bytes: u64,
 ) -> Result<(), ScaleError> {
+    let size = |parameters| policy.sized_layer(parameters, hash, cells);
+    validate_with(policy, target_items, limit_bytes, size)
+}
+
+/// Number of layers that are sized for their own error rate. Later layers of equal capacity are sized for one that is
+/// a little lower, the same for many of them: sizing a layer takes up to a hundred microseconds, and there may be
+/// thousands.
+const EXACT_LAYERS: usize = 16;
+
+/// Does [`validate_scale_to`] with layers from `size`.
+fn validate_with(
+    policy: &Policy,
+    target_items: u64,
+    limit_bytes: u64,
+    mut size: impl FnMut((u64, f64)) -> Result<LayerSpec, ReserveError>,
+) -> Result<(), ScaleError> {
     if policy.growth().is_fixed_size() {
         return Err(ScaleError::Fixed);
     }
+    let has_equal_layers = policy.promise().is_some_and(|promise| promise.growth.expansion() == 1);
     let (mut extent, mut total_items, mut before) = (Extent::default(), 0u64, None);
     let mut last: Option<((u64, f64), LayerSpec)> = None;
     for index in 0.. {
-        let parameters = policy.layer_parameters(index, before)?;
+        let (capacity_items, error_rate) = policy.layer_parameters(index, before)?;
+        let is_exact = index < EXACT_LAYERS || !has_equal_layers;
+        let parameters = (capacity_items, if is_exact { error_rate } else { rounded_down(error_rate) });
         let layer = match last {
             Some((sized, layer)) if sized == parameters => layer,
-            _ => policy.sized_layer(parameters, hash, cells)?,
+            _ => size(parameters)?,
         };
         extent = extent.with_spec(&layer);
         extent.check(&limit_bytes)?;
@@ -142,4 +163,61 @@ pub fn validate_scale_to(
         last = Some((parameters, layer));
     }
     Ok(())
+}
+
+/// Returns the next lower power of the fourth root of 2.
+fn rounded_down(error_rate: f64) -> f64 {
+    const STEPS: f64 = 4.0;
+    libm::exp2(libm::floor(libm::log2(error_rate) * STEPS) / STEPS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bloom::growth::Growth;
+    use crate::bloom::policy::Promise;
+
+    /// Returns whether a filter can grow to `layers` layers within `limit_bytes`, and how many layers were sized.
+    fn validated(promise: Promise, layers: u64, limit_bytes: u64) -> (Result<(), ScaleError>, u32) {
+        let (policy, mut sized) = (Policy::Promise(promise), 0);
+        let target_items = promise.capacity_items * layers;
+        let outcome = validate_with(&policy, target_items, limit_bytes, |parameters| {
+            sized += 1;
+            policy.sized_layer(parameters, Hash::Murmur3, CellType::Bits)
+        });
+        (outcome, sized)
+    }
+
+    #[test]
+    fn few_of_thousands_of_layers_are_sized() {
+        for capacity_items in [1, 100, 10_000, 1_000_000] {
+            for growth in [Growth::Scaling { expansion: 1 }, Growth::Unreserved { expansion: 1 }] {
+                let promise = Promise { error_rate: 0.01, capacity_items, growth };
+                let (outcome, sized) = validated(promise, LAYERS_MAX as u64, u64::MAX);
+                assert_eq!(outcome, Ok(()), "{promise:?}");
+                assert!(sized <= 60, "{sized} layers of {promise:?}");
+                let (outcome, sized) = validated(promise, LAYERS_MAX as u64 + 1, u64::MAX);
+                assert_eq!(outcome, Err(ScaleError::TooLong), "{promise:?}");
+                assert!(sized <= 60, "{sized} layers of {promise:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn equal_layers_need_at_most_two_percent_more_than_they_take() {
+        for capacity_items in [100, 10_000] {
+            let promise =
+                Promise { error_rate: 0.01, capacity_items, growth: Growth::Scaling { expansion: 1 } };
+            let policy = Policy::Promise(promise);
+            let mut extent = Extent::default();
+            for index in 0..1000 {
+                let parameters = policy.layer_parameters(index, Some(capacity_items)).unwrap();
+                let layer = policy.sized_layer(parameters, Hash::Murmur3, CellType::Bits).unwrap();
+                extent = extent.with_spec(&layer);
+            }
+            let bytes = extent.needed_bytes();
+            assert_eq!(validated(promise, 1000, bytes - 1).0, Err(ScaleError::TooLarge));
+            assert_eq!(validated(promise, 1000, bytes + bytes / 50).0, Ok(()));
+        }
+    }
 }
