@@ -125,8 +125,8 @@ pub(super) fn madd<'a>(
 /// format, because RedisBloom refuses such a command.
 ///
 /// # Errors
-/// The first bad option from left to right; then options that cannot be combined; then that the filter does not exist
-/// and cannot be created.
+/// The first bad option from left to right; then an option that differs from the existing filter, or options that cannot
+/// be combined in a new one; then that the filter does not exist and cannot be created.
 pub(super) fn insert<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,
@@ -135,10 +135,15 @@ pub(super) fn insert<'a>(
     let key = arguments.key()?;
     let (items, options) = parse_insert(arguments, keyspace)?;
     let mut open = keyspace.open(key, KeyAccess::ReadWrite);
-    let change = match open.slot() {
-        Slot::Vacant if options.no_create => return Err(CommandError::NotFound),
-        slot => add_items(key.bytes, &items, &options.creation, slot, keyspace, keyspace.prefetch())?,
-    };
+    let slot = open.slot();
+    match &slot {
+        Slot::Filter(filter) => options.creation.check_existing(filter, keyspace)?,
+        Slot::Vacant | Slot::WrongType => options.creation.validate(keyspace)?,
+    }
+    if options.no_create && matches!(slot, Slot::Vacant) {
+        return Err(CommandError::NotFound);
+    }
+    let change = add_items(key.bytes, &items, &options.creation, slot, keyspace, keyspace.prefetch())?;
     let (outcomes, effects) = publish(&mut open, key, change)?;
     outcomes.write(reply);
     Ok(effects)
@@ -156,7 +161,7 @@ fn parse_insert<'a>(
     if creation.capacity_items.is_some_and(|items| items > creation.capacity_max_items(host)) {
         return Err(CommandError::InsertCapacity);
     }
-    creation.validate(host)?;
+    creation.validate_scale_to(host)?;
     let is_valkeybloom = creation.resolved_format(&host.settings()) == Format::ValkeyBloom;
     let may_be_empty = is_valkeybloom || host.is_replicated();
     let items = if has_items || !may_be_empty { arguments.items()? } else { &[] };

@@ -12,7 +12,7 @@ use crate::bloom::policy::redisbloom::{self, Options};
 use crate::bloom::policy::valkeybloom::TIGHTENING_RATIO_DEFAULT;
 use crate::bloom::policy::{RedisBloom, ValkeyBloom};
 use crate::bloom::window::Span;
-use crate::bloom::{Format, Growth, Hash, Policy, Promise, ScaleError, Spec, Window};
+use crate::bloom::{Filter, Format, Growth, Hash, Layer, Policy, Promise, ScaleError, Spec, Window};
 
 impl CreationOptions {
     /// Returns the largest capacity that a client may request for the options' format. A primary may request more:
@@ -68,7 +68,50 @@ impl CreationOptions {
         self.seed.is_some() || self.tightening_ratio.is_some()
     }
 
-    /// Checks that the options can be combined, whether the filter exists or not.
+    /// Checks that an existing filter is of the kind that the options describe. An option that repeats what the filter
+    /// is never is an error, whatever the settings are. All other options are ignored. A replicated command is always
+    /// accepted.
+    ///
+    /// # Errors
+    /// [`CommandError::OtherKind`].
+    pub fn check_existing(&self, filter: &Filter, host: &dyn Host) -> Result<(), CommandError> {
+        let (hash, window) = (|| filter.layers().first().map(Layer::hash), || filter.window());
+        let is_keyed = || filter.layers().iter().all(|layer| matches!(layer.hash(), Hash::Keyed(_)));
+        let has_key = |key| matches!(hash(), Some(Hash::Keyed(own)) if *own.bytes() == key);
+        let has_seed = |seed| matches!(hash(), Some(Hash::ValkeyBloom(own)) if *own.bytes() == seed);
+        let has_window = |window_ms| window().is_some_and(|window| window.span.ms() == window_ms);
+        let check = |is_same: bool, word| {
+            if is_same || host.is_replicated() { Ok(()) } else { Err(CommandError::OtherKind(word)) }
+        };
+        check(self.format.is_none_or(|format| format == filter.format()), "FORMAT")?;
+        check(!self.is_counting || filter.cell_type() == CellType::Counters, "COUNTING")?;
+        check(self.window_ms.is_none_or(has_window), "WINDOW")?;
+        check(!self.no_refresh || window().is_some_and(|window| window.no_refresh), "NOREFRESH")?;
+        check(!self.is_saturating || filter.growth() == Growth::Saturating, "SATURATE")?;
+        check(!self.is_keyed || is_keyed(), "KEYED")?;
+        check(self.key.is_none_or(|key| is_keyed() && has_key(key)), "KEY")?;
+        check(self.seed.is_none_or(has_seed), "SEED")?;
+        check(self.tightening_ratio.is_none() || filter.format() == Format::ValkeyBloom, "TIGHTENING")
+    }
+
+    /// Checks that VALIDATESCALETO can be combined with the other options, whether the filter exists or not.
+    ///
+    /// # Errors
+    /// [`CommandError::CannotValidateScaleTo`] and [`CommandError::ScaleTo`].
+    pub fn validate_scale_to(&self, host: &dyn Host) -> Result<(), CommandError> {
+        if self.scale_to_items.is_none() {
+            return Ok(());
+        }
+        if self.resolved_format(&host.settings()) == Format::RedisBloom {
+            return Err(CommandError::CannotValidateScaleTo);
+        }
+        if self.growth(host).is_fixed_size() {
+            return Err(CommandError::ScaleTo(ScaleError::Fixed));
+        }
+        Ok(())
+    }
+
+    /// Checks that the options can be combined in a new filter.
     ///
     /// # Errors
     /// The first rule that is broken.
@@ -98,16 +141,7 @@ impl CreationOptions {
         if self.is_saturating && !self.growth(host).is_fixed_size() {
             return Err(CommandError::NeedsFixedSize);
         }
-        if self.scale_to_items.is_none() {
-            return Ok(());
-        }
-        if format == Format::RedisBloom {
-            return Err(CommandError::CannotValidateScaleTo);
-        }
-        if self.growth(host).is_fixed_size() {
-            return Err(CommandError::ScaleTo(ScaleError::Fixed));
-        }
-        Ok(())
+        self.validate_scale_to(host)
     }
 
     /// Checks the options of a sliding-window filter.

@@ -59,6 +59,9 @@ pub enum CommandError {
     /// An unknown option. BF.INSERT has another text, and RedisBloom's BF.RESERVE ignores the word.
     #[error("ERR unknown argument '{0}'")]
     UnknownArgument(String),
+    /// An option that says what kind of filter is wanted, and the existing filter is of another kind; holds its word.
+    #[error("ERR {0} differs from the existing filter: omit the option, or use another key")]
+    OtherKind(&'static str),
     /// BF.INSERT: error rate is not a number or out of range.
     #[error("Bad error rate")]
     InsertErrorRate,

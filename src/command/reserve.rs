@@ -17,7 +17,8 @@ use crate::bloom::{Filter, Format};
 /// [COUNTING] [WINDOW s | PWINDOW ms] [NOREFRESH] [EX s | PX ms | EXAT s | PXAT ms] [IFNOTEXISTS]`. O(1).
 ///
 /// # Errors
-/// The first bad argument, in RedisBloom's order; then that the key exists, or that the filter cannot be created.
+/// The first bad argument, in RedisBloom's order; then that the key exists, or an option that differs from the existing
+/// filter, or that the filter cannot be created.
 pub(super) fn run<'a>(
     mut arguments: Arguments<'a>,
     keyspace: &impl Keyspace,
@@ -29,7 +30,8 @@ pub(super) fn run<'a>(
     match open.slot() {
         Slot::Vacant => {}
         Slot::WrongType => return Err(CommandError::WrongType),
-        Slot::Filter(_) if if_not_exists => {
+        Slot::Filter(filter) if if_not_exists => {
+            options.check_existing(filter, keyspace)?;
             reply.integer(0);
             return Ok(Effects::default());
         }
@@ -70,7 +72,9 @@ fn parse(mut arguments: Arguments<'_>, host: &dyn Host) -> Result<(CreationOptio
     options.capacity_items = Some(capacity_items.ok_or(CommandError::ReserveCapacityRange { max_items })?);
     are_good?;
     options.expansion = expansion(&given, host)?;
-    options.validate(host)?;
+    if !given.if_not_exists {
+        options.validate(host)?;
+    }
     Ok((options, given.if_not_exists))
 }
 

@@ -17,7 +17,10 @@ fn counting_needs_everblooms_format() {
         ("BF.RESERVE a 0.01 100 COUNTING FORMAT redisbloom", NOT_OWN),
         ("BF.RESERVE a 0.01 100 COUNTING IFNOTEXISTS", ":0"),
         ("BF.INSERT c FORMAT redisbloom COUNTING ITEMS x", NOT_OWN),
-        ("BF.INSERT a FORMAT redisbloom COUNTING ITEMS x", NOT_OWN),
+        (
+            "BF.INSERT a FORMAT redisbloom COUNTING ITEMS x",
+            "-ERR FORMAT differs from the existing filter: omit the option, or use another key",
+        ),
         ("BF.INSERT c COUNTING SEED 00000000000000000000000000000000 ITEMS x", NOT_OWN),
         ("BF.INSERT c COUNTING TIGHTENING 0.5 ITEMS x", "-ERR SEED and TIGHTENING need FORMAT valkey-bloom"),
         (

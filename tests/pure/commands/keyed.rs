@@ -28,8 +28,7 @@ fn a_keyed_filter_gets_a_random_or_a_given_key() {
         ("BF.MEXISTS c x y", "*2 #t #f"),
         ("BF.CARD c", ":1"),
         ("BF.INFO c ERROR", "*1 ,0.01"),
-        // An existing filter stays unchanged.
-        ("BF.INSERT plain KEYED ITEMS y", "*1 #t"),
+        ("BF.MADD plain y", "*1 #t"),
     ];
     assert_dialogue(&mut server, &dialogue);
     let given = Some(*b"0123456789abcdef");
@@ -67,7 +66,9 @@ fn only_everblooms_filters_can_be_keyed() {
     let mut server = Server::new();
     server.run("BF.ADD there a");
     for format in ["redisbloom", "valkey-bloom"] {
-        for name in ["there", "vacant", "string"] {
+        let error = "-ERR KEYED needs FORMAT everbloom";
+        assert_eq!(server.run(&format!("BF.RESERVE there 0.01 9 KEYED FORMAT {format}")), error);
+        for name in ["vacant", "string"] {
             let error = "-ERR KEYED needs FORMAT everbloom";
             assert_eq!(server.run(&format!("BF.RESERVE {name} 0.01 9 KEYED FORMAT {format}")), error);
             assert_eq!(server.run(&format!("BF.INSERT {name} FORMAT {format} KEYED ITEMS a")), error);

@@ -4,6 +4,7 @@ use data_encoding::BASE64;
 use everbloom::bloom::Format;
 use everbloom::bloom::Hash;
 use everbloom::bloom::hash::murmur2::Murmur2;
+use everbloom::command::Settings;
 use everbloom::format::filter::header;
 use serde_json::Value;
 
@@ -12,17 +13,11 @@ use crate::support::server::{Server, assert_dialogue};
 #[test]
 fn options_unknown_to_redisbloom_are_not_replicated_for_an_existing_filter() {
     let mut server = Server::new();
-    for reserve in ["BF.RESERVE k 0.01 100", "BF.RESERVE k 0.01 100 FORMAT redisbloom"] {
+    for format in ["everbloom", "redisbloom"] {
         server.keys.clear();
-        assert_eq!(server.run(reserve), "+OK");
-        let foreign = [
-            "FORMAT redisbloom",
-            "FORMAT everbloom",
-            "SEED 0123456789abcdef0123456789ABCDEF",
-            "FORMAT valkey-bloom TIGHTENING 0.5",
-            "VALIDATESCALETO 1000",
-        ];
-        for (number, words) in foreign.into_iter().enumerate() {
+        assert_eq!(server.run(&format!("BF.RESERVE k 0.01 100 FORMAT {format}")), "+OK");
+        let format = format!("FORMAT {format}");
+        for (number, words) in [format.as_str(), "VALIDATESCALETO 1000"].into_iter().enumerate() {
             let line = format!("BF.INSERT k CAPACITY 50 {words} ITEMS new-{number}");
             assert_eq!(server.run(&line), "*1 #t", "{line}");
             assert_eq!(server.replicated.last().unwrap(), &format!("BF.MADD k new-{number}"), "{line}");
@@ -36,6 +31,76 @@ fn options_unknown_to_redisbloom_are_not_replicated_for_an_existing_filter() {
             .find(|word| !known.contains(word) && *word != "plain" && word.parse::<f64>().is_err());
         assert_eq!(unknown, None);
     }
+}
+
+/// The options that say what kind of filter it is, with the word of the error.
+const KIND_OPTIONS: [(&str, &str); 14] = [
+    ("FORMAT everbloom", "FORMAT"),
+    ("FORMAT redisbloom", "FORMAT"),
+    ("FORMAT valkey-bloom", "FORMAT"),
+    ("COUNTING", "COUNTING"),
+    ("SATURATE", "SATURATE"),
+    ("KEYED", "KEYED"),
+    ("KEY 0123456789abcdef", "KEY"),
+    ("KEY 0123456789abcdeF", "KEY"),
+    ("WINDOW 60", "WINDOW"),
+    ("PWINDOW 60001", "WINDOW"),
+    ("NOREFRESH", "NOREFRESH"),
+    ("SEED 0123456789abcdef0123456789ABCDEF", "SEED"),
+    ("SEED 0123456789abcdef0123456789ABCDEf", "SEED"),
+    ("TIGHTENING 0.3", "TIGHTENING"),
+];
+
+#[test]
+fn an_option_that_repeats_the_kind_of_a_filter_is_accepted_and_any_other_refused() {
+    let kinds: [(&str, &[&str]); 9] = [
+        ("FORMAT everbloom", &["FORMAT everbloom"]),
+        ("COUNTING", &["FORMAT everbloom", "COUNTING"]),
+        ("NONSCALING SATURATE FORMAT everbloom", &["FORMAT everbloom", "SATURATE"]),
+        ("KEY 0123456789abcdef FORMAT everbloom", &["FORMAT everbloom", "KEYED", "KEY 0123456789abcdef"]),
+        ("KEY 0123456789abcdef COUNTING", &["FORMAT everbloom", "KEYED", "KEY 0123456789abcdef", "COUNTING"]),
+        ("WINDOW 60", &["FORMAT everbloom", "WINDOW 60"]),
+        ("WINDOW 60 NOREFRESH", &["FORMAT everbloom", "WINDOW 60", "NOREFRESH"]),
+        ("FORMAT redisbloom", &["FORMAT redisbloom"]),
+        (
+            "SEED 0123456789abcdef0123456789ABCDEF",
+            &["FORMAT valkey-bloom", "SEED 0123456789abcdef0123456789ABCDEF", "TIGHTENING 0.3"],
+        ),
+    ];
+    // The settings are for new filters.
+    for (format, keyed) in Format::ALL.into_iter().flat_map(|format| [(format, false), (format, true)]) {
+        for (words, own) in kinds {
+            let mut server = Server::new();
+            assert_eq!(server.run(&format!("BF.INSERT k CAPACITY 100 {words} ITEMS a")), "*1 #t", "{words}");
+            (server.settings.format, server.settings.keyed) = (format, keyed);
+            for (number, (option, word)) in KIND_OPTIONS.into_iter().enumerate() {
+                let before = header(&server.keys[b"k".as_slice()]);
+                let line = format!("BF.INSERT k {option} ITEMS new-{number}");
+                let reply = server.run(&line);
+                if own.contains(&option) {
+                    assert_eq!(reply, "*1 #t", "{line} for {words}");
+                    continue;
+                }
+                let differs = format!(
+                    "-ERR {word} differs from the existing filter: omit the option, or use another key"
+                );
+                assert_eq!(reply, differs, "{line} for {words}");
+                assert!(header(&server.keys[b"k".as_slice()]) == before, "{line} for {words}");
+            }
+            let all = own.join(" ");
+            assert_eq!(server.run(&format!("BF.INSERT k {all} ITEMS all")), "*1 #t", "{words}");
+            server.assert_replicated(Settings::DEFAULT);
+        }
+    }
+}
+
+#[test]
+fn a_replicated_command_adds_to_a_filter_of_another_kind() {
+    let mut server = Server::new();
+    assert_eq!(server.run("BF.RESERVE k 0.01 100"), "+OK");
+    server.is_replicated = true;
+    assert_eq!(server.run("BF.INSERT k FORMAT redisbloom ITEMS a"), "*1 #t");
+    assert_eq!(server.run("BF.RESERVE k 0.01 100 IFNOTEXISTS"), ":0");
 }
 
 #[test]

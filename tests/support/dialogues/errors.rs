@@ -117,6 +117,41 @@ pub(crate) const INSERT_ERRORS: Dialogue = &[
     ("BF.INSERT f CAPACITY 1099511627776 ERROR 0.000001 ITEMS b", "*1 #t"),
 ];
 
+macro_rules! differs {
+    ($word:literal) => {
+        concat!("-ERR ", $word, " differs from the existing filter: omit the option, or use another key")
+    };
+}
+
+/// Options that say what kind of filter it is, for existing filters.
+pub(crate) const KIND_ERRORS: Dialogue = &[
+    ("BF.RESERVE plain 0.01 100", "+OK"),
+    ("BF.INSERT plain WINDOW 60 ITEMS a", differs!("WINDOW")),
+    ("BF.INSERT plain PWINDOW 60000 ITEMS a", differs!("WINDOW")),
+    ("BF.INSERT plain NOCREATE COUNTING ITEMS a", differs!("COUNTING")),
+    ("BF.INSERT plain KEYED ITEMS a", differs!("KEYED")),
+    ("BF.INSERT plain KEY 0123456789abcdef ITEMS a", differs!("KEY")),
+    ("BF.INSERT plain NONSCALING SATURATE ITEMS a", differs!("SATURATE")),
+    ("BF.INSERT plain FORMAT redisbloom ITEMS a", differs!("FORMAT")),
+    ("BF.INSERT plain SEED 0123456789abcdef0123456789ABCDEF ITEMS a", differs!("SEED")),
+    ("BF.INSERT plain TIGHTENING 0.5 ITEMS a", differs!("TIGHTENING")),
+    // The first option that differs, even if the options exclude each other.
+    ("BF.INSERT plain WINDOW 60 COUNTING ITEMS a", differs!("COUNTING")),
+    ("BF.CARD plain", ":0"),
+    ("BF.INSERT plain FORMAT everbloom ERROR 0.5 CAPACITY 7 NONSCALING ITEMS a", "*1 #t"),
+    ("BF.RESERVE plain 0.01 100 WINDOW 60 IFNOTEXISTS", differs!("WINDOW")),
+    ("BF.RESERVE plain 0.5 7 FORMAT everbloom NONSCALING IFNOTEXISTS", ":0"),
+    ("BF.RESERVE window 0.01 100 WINDOW 60", "+OK"),
+    ("BF.INSERT window WINDOW 61 ITEMS a", differs!("WINDOW")),
+    ("BF.INSERT window NOREFRESH ITEMS a", differs!("NOREFRESH")),
+    ("BF.CARD window", ":0"),
+    ("BF.INSERT window PWINDOW 60000 FORMAT everbloom ITEMS a", "*1 #t"),
+    ("BF.RESERVE window 0.01 100 WINDOW 60 IFNOTEXISTS", ":0"),
+    ("BF.RESERVE full 0.01 1 NONSCALING SATURATE", "+OK"),
+    // The growth is ignored, so it need not be repeated.
+    ("BF.INSERT full SATURATE ITEMS a b", "*2 #t #t"),
+];
+
 /// Vacant keys and keys of another type.
 pub(crate) const NO_FILTER: Dialogue = &[
     ("BF.EXISTS none a", "#f"),

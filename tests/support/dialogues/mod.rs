@@ -15,6 +15,7 @@ pub(crate) type Dialogue = &'static [(&'static str, &'static str)];
 pub(crate) const DIALOGUES: &[(&str, Dialogue)] = &[
     ("errors of BF.RESERVE", errors::RESERVE_ERRORS),
     ("errors of BF.INSERT", errors::INSERT_ERRORS),
+    ("other kinds", errors::KIND_ERRORS),
     ("no filter", errors::NO_FILTER),
     ("errors of a filter", errors::FILTER_ERRORS),
     ("errors of batches", errors::BATCH_ERRORS),

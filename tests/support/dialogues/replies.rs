@@ -176,7 +176,7 @@ pub(crate) const SATURATING: Dialogue = &[
     ("BF.INSERT i CAPACITY 1 SATURATE NONSCALING ITEMS a b", "*2 #t #t"),
     // An existing filter stays unchanged.
     ("BF.INSERT fixed CAPACITY 1 NONSCALING ITEMS a", "*1 #t"),
-    ("BF.INSERT fixed CAPACITY 1 NONSCALING SATURATE ITEMS b", "*1 -ERR non scaling filter is full"),
+    ("BF.INSERT fixed CAPACITY 1 NONSCALING ITEMS b", "*1 -ERR non scaling filter is full"),
 ];
 
 /// A union of imports accepts items that their clients cannot encode.
