@@ -65,7 +65,7 @@ pub(super) fn add<'a>(
         Err(error) => {
             check_loss(error, keyspace)?;
             write_outcome(outcome, reply);
-            Ok(Effects { items_refused: 1, ..Effects::default() })
+            Ok(Effects { items_refused: 1, refused: Some(error), ..Effects::default() })
         }
     }
 }

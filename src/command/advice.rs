@@ -1,4 +1,4 @@
-//! Advice for filters that were reserved too small.
+//! Advice for filters that have grown often.
 
 use super::error::quotable;
 use super::facts::{decimal_of, is_keyed};
@@ -115,9 +115,9 @@ pub fn growth_line(key: &[u8], filter: &Filter, layers_added: u32) -> Option<Str
         return None;
     }
     let (name, bytes, items) = (quotable(key), filter.size_bytes(), filter.distinct_items());
-    let grown = format!("'{name}' has grown to {layers} layers and {bytes} bytes for {items} items");
+    let grown = format!("'{name}' has {layers} layers and {bytes} bytes for {items} items");
     Some(match advice(key, filter) {
-        Some(advice) => format!("{grown}; {advice}"),
+        Some(advice) => format!("{grown}; reserve it for all items that you expect: so far, {advice}"),
         None => grown,
     })
 }

@@ -3,7 +3,7 @@
 use super::error::CommandError;
 use super::keyspace::{Name, OpenKey};
 use super::replicated::ReplicatedCommand;
-use crate::bloom::Filter;
+use crate::bloom::{AddError, Filter};
 
 /// What is replicated, to replicas and to the append-only file.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -42,6 +42,8 @@ pub struct Effects<'a> {
     pub items_known: u32,
     /// Items that the filter refused.
     pub items_refused: u32,
+    /// Why it refused them, for a line in the log: see [`Refusals`](super::Refusals).
+    pub refused: Option<AddError>,
     /// Items checked that may be in the filter.
     pub items_found: u32,
     /// Items checked that are not in the filter.

@@ -156,6 +156,7 @@ impl Outcomes {
             items_added: self.items_added,
             items_known: replied.saturating_sub(added_or_refused),
             items_refused: self.items_refused.saturating_add(not_replied),
+            refused: self.no_room,
             ..Effects::default()
         }
     }

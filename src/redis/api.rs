@@ -41,7 +41,7 @@ pub(super) fn first_missing() -> Option<&'static str> {
         RedisModule_SubscribeToServerEvent
         RedisModule_GetServerInfo RedisModule_FreeServerInfo
         RedisModule_ServerInfoGetFieldUnsigned RedisModule_GetContextFlags
-        RedisModule_GetUsedMemoryRatio RedisModule_GetRandomBytes
+        RedisModule_GetUsedMemoryRatio RedisModule_GetRandomBytes RedisModule_GetSelectedDb
         RedisModule_StringPtrLen RedisModule_CreateString RedisModule_RetainString RedisModule_FreeString
         RedisModule_OpenKey RedisModule_CloseKey RedisModule_KeyType RedisModule_SetAbsExpire
         RedisModule_Milliseconds

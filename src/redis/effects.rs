@@ -2,6 +2,7 @@
 
 use std::ffi::CStr;
 use std::ptr;
+use std::sync::Mutex;
 
 use redis_module::raw::{self, RedisModuleString};
 
@@ -10,8 +11,11 @@ use super::args::string_bytes;
 use super::key::{Claims, Key};
 use super::log::{self, Topic};
 use super::{server, stats};
+use crate::bloom::AddError;
 use crate::command::table::KeyAccess;
-use crate::command::{Command, Effects, OpenKey, ReplicatedCommand, Replication, Slot, growth_line};
+use crate::command::{
+    Command, Effects, OpenKey, Refusals, ReplicatedCommand, Replication, Slot, growth_line,
+};
 
 /// Applies the effects of `command`, whose first key has the name `name`.
 ///
@@ -25,6 +29,10 @@ pub(super) unsafe fn carry_out(
     name: *mut RedisModuleString,
 ) {
     stats::count_items(command, &effects);
+    if let Some(error) = effects.refused {
+        // SAFETY: by the caller's contract.
+        unsafe { log_refusal(error, context, name) };
+    }
     if effects.replication == Replication::None {
         return;
     }
@@ -98,6 +106,30 @@ unsafe fn log_growth(layers_added: u32, context: Context, name: *mut RedisModule
         let line = growth_line(unsafe { string_bytes(name) }, filter, layers_added);
         line.iter().for_each(|line| log::throttled(Topic::Growing, context, line));
     }
+}
+
+/// The filters that refused items lately.
+static REFUSALS: Mutex<Refusals> = Mutex::new(Refusals::new());
+
+/// Logs that a filter has no room for new items. A replicated command is not logged, because the primary has logged it.
+///
+/// # Safety
+/// `context` and `name` must be those of the running command.
+#[cold]
+unsafe fn log_refusal(error: AddError, context: Context, name: *mut RedisModuleString) {
+    // SAFETY: the context is that of the running command.
+    if unsafe { server::is_replicated(context) } {
+        return;
+    }
+    // SAFETY: the context is that of the running command.
+    let database = api!(RedisModule_GetSelectedDb).map_or(0, |database| unsafe { database(context) });
+    // SAFETY: the name is alive and stays as it is while the command runs.
+    let key = unsafe { string_bytes(name) };
+    let refusals = REFUSALS.try_lock().ok();
+    let line = refusals.and_then(|mut refusals| {
+        refusals.line(database.cast_unsigned().into(), key, error, server::now_ms())
+    });
+    line.iter().for_each(|line| log::throttled(Topic::Refusing, context, line));
 }
 
 /// Sends a command to the replicas and to the append-only file.

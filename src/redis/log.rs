@@ -33,8 +33,10 @@ pub(super) enum Topic {
     Publishing,
     /// A command that the server does not replicate.
     Replicating,
-    /// A filter that has grown too often.
+    /// A filter that has grown often.
     Growing,
+    /// A filter that has no room for new items.
+    Refusing,
     /// A panic, which every entry of the module catches.
     Panicking,
 }
@@ -47,12 +49,13 @@ struct Throttle {
 }
 
 /// In the order of [`Topic`].
-static THROTTLES: [Throttle; 6] = [
+static THROTTLES: [Throttle; 7] = [
     Throttle::new("a filter cannot be loaded"),
     Throttle::new("a filter cannot be copied"),
     Throttle::new("the server refused a new filter"),
     Throttle::new("the server did not replicate a command"),
-    Throttle::new("a filter was reserved too small"),
+    Throttle::new("a filter has grown often"),
+    Throttle::new("a filter refuses items"),
     Throttle::new("everbloom"),
 ];
 
@@ -102,13 +105,14 @@ impl Throttle {
     }
 
     fn of(topic: Topic) -> &'static Self {
-        let [loading, copying, publishing, replicating, growing, panicking] = &THROTTLES;
+        let [loading, copying, publishing, replicating, growing, refusing, panicking] = &THROTTLES;
         match topic {
             Topic::Loading => loading,
             Topic::Copying => copying,
             Topic::Publishing => publishing,
             Topic::Replicating => replicating,
             Topic::Growing => growing,
+            Topic::Refusing => refusing,
             Topic::Panicking => panicking,
         }
     }

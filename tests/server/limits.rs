@@ -8,6 +8,7 @@ pub(crate) const TESTS: &[Test] = tests![
     a_filter_beyond_the_memory_is_refused,
     a_filter_beyond_maxmemory_is_refused,
     growth_beyond_the_byte_limit_is_refused_and_changes_nothing,
+    refused_items_are_logged_once_per_filter_and_minute,
     the_byte_limit_counts_every_layer,
     the_byte_limit_does_not_affect_existing_filters,
     items_of_a_mebibyte_are_accepted,
@@ -137,6 +138,36 @@ fn growth_beyond_the_byte_limit_is_refused_and_changes_nothing(site: &Site) {
     client.say("CONFIG SET bf.max-filter-bytes 1000000");
     assert_eq!(client.say("BF.ADD k new-1"), "1");
     assert_ne!(client.digest("k"), digest);
+}
+
+fn refused_items_are_logged_once_per_filter_and_minute(site: &Site) {
+    let launch = site.launch().with_option("bf.max-filter-bytes 2000");
+    let primary = launch.start();
+    let replica = primary.replica(site.launch());
+    let mut client = primary.client();
+    client.say("BF.RESERVE grows 0.01 100");
+    let (_, refusal) = add_until_refused(&mut client, "grows", 5000);
+    assert_eq!(refusal, "-ERR problem inserting into filter");
+    client.say("BF.RESERVE fixed 0.0001 2 NONSCALING");
+    for number in 0..100 {
+        client.say(&format!("BF.MADD grows new-{number} item-0 newer-{number}"));
+        client.say(&format!("BF.MADD fixed a b c-{number}"));
+        client.say(&format!("BF.BULKADD fixed LINES d-{number}"));
+    }
+    // A filter of the same name in another database.
+    client.say("SELECT 1");
+    client.say("BF.RESERVE fixed 0.0001 1 NONSCALING");
+    client.say("BF.INSERT fixed NOCREATE ITEMS a b c d");
+    let log = primary.log();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("a filter refuses items: ")).collect();
+    assert_eq!(lines.len(), 3, "{log}");
+    let because = "'grows' has no room for new items: with the next layer it would take ";
+    assert!(lines[0].contains(because), "{}", lines[0]);
+    assert!(lines[0].ends_with(" bytes, more than bf.max-filter-bytes (2000)"), "{}", lines[0]);
+    let because = "'fixed' has no room for new items: it is fixed and has as many items as its capacity";
+    assert!(lines[1..].iter().all(|line| line.contains(because)), "{}", lines[1]);
+    replica.wait_for_primary();
+    assert!(!replica.log().contains("a filter refuses items"), "{}", replica.log());
 }
 
 fn the_byte_limit_counts_every_layer(site: &Site) {

@@ -224,10 +224,10 @@ fn growth_raises_an_event_and_sometimes_a_log_line(site: &Site) {
     let layers = client.say("BF.INFO k LAYERS");
     assert!(["[5]", "[6]"].contains(&layers.as_str()), "{layers}");
     let log = server.log();
-    let lines: Vec<&str> = log.lines().filter(|line| line.contains("was reserved too small")).collect();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("a filter has grown often")).collect();
     assert_eq!(lines.len(), 1, "{log}");
     assert!(
-        lines[0].contains("'k' has grown to ") && lines[0].contains("; BF.RESERVE k 0.01 "),
+        lines[0].contains(": 'k' has ") && lines[0].contains(" so far, BF.RESERVE k 0.01 "),
         "{}",
         lines[0]
     );
@@ -248,7 +248,7 @@ fn replicas_and_loading_servers_log_no_growth(site: &Site) {
     let mut reader = replica.client();
     let items = client.int("BF.CARD k");
     wait_until("the replica has all", || reader.int("BF.CARD k") == items);
-    let warnings = |log: String| log.lines().filter(|line| line.contains("was reserved too small")).count();
+    let warnings = |log: String| log.lines().filter(|line| line.contains("a filter has grown often")).count();
     assert!(warnings(primary.log()) >= 3, "{}", primary.log());
     assert_eq!(warnings(replica.log()), 0, "{}", replica.log());
     let before = warnings(primary.log());

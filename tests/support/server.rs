@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use everbloom::bloom::{ByteLimit, Depth, Filter, Limit, Memory, NoPrefetch, Prefetch, UnknownMemory};
 use everbloom::command::table::KeyAccess;
 use everbloom::command::{
-    COMMANDS, Command, CommandError, Effects, Host, Keyspace, Name, OpenKey, Protocol, ReplicatedCommand,
-    Replication, Reply, Settings, Slot, StringSlot, execute, growth_line,
+    COMMANDS, Command, CommandError, Effects, Host, Keyspace, Name, OpenKey, Protocol, Refusals,
+    ReplicatedCommand, Replication, Reply, Settings, Slot, StringSlot, execute, growth_line,
 };
 use everbloom::format::filter::header;
 
@@ -114,6 +114,7 @@ pub(crate) struct Server {
     pub(crate) watch: fn(bool),
     /// Lines for the log.
     pub(crate) log: Vec<String>,
+    refusals: Refusals,
 }
 
 /// The database during one command.
@@ -304,6 +305,7 @@ impl Server {
             events: Vec::new(),
             watch: |_| {},
             log: Vec::new(),
+            refusals: Refusals::new(),
         }
     }
 
@@ -376,8 +378,13 @@ impl Server {
             items_added,
             items_deleted,
             layers_added,
+            refused,
             ..
         } = effects;
+        self.layers_gained = layers_added as usize + usize::from(created);
+        if let Some(error) = refused {
+            self.log.extend(self.refusals.line(0, argv[1], error, self.now_ms));
+        }
         match replication {
             Replication::None => {
                 assert_eq!((created, cleared, items_added, items_deleted), (false, false, 0, 0));

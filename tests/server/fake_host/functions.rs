@@ -107,6 +107,7 @@ fn pretended(name: &str) -> *const c_void {
         "EmitAOF"
         "FreeThreadSafeContext"
         "GetKeyNameFromIO"
+        "GetSelectedDb"
         "GetThreadSafeContext"
         "GetUsedMemoryRatio"
         "InfoAddFieldULongLong"
