@@ -76,6 +76,13 @@ pub(super) fn six_digits(number: f64) -> String {
     format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
 }
 
+/// Returns the shortest decimal that parses to the same double; with an exponent if it is smaller than a millionth.
+#[must_use]
+pub fn shortest(number: f64) -> String {
+    const PLAIN_MIN: f64 = 1e-6;
+    if number != 0.0 && number.abs() < PLAIN_MIN { format!("{number:e}") } else { number.to_string() }
+}
+
 /// Returns a positive number with three significant digits, rounded up.
 pub(super) fn rounded_up(number: f64) -> String {
     let unit = 10f64.powf(number.log10().floor() - 2.0);
@@ -148,6 +155,23 @@ mod tests {
         for (number, text) in [(0.012_34, "0.0124"), (0.01, "0.01"), (0.999_9, "1"), (1.234_5e-7, "1.24e-07")]
         {
             assert_eq!(rounded_up(number), text);
+        }
+    }
+
+    #[test]
+    fn very_small_numbers_have_an_exponent() {
+        let pairs = [
+            (1.034_81e-57, "1.03481e-57"),
+            (-5e-324, "-5e-324"),
+            (9.99e-7, "9.99e-7"),
+            (1e-6, "0.000001"),
+            (0.007_9, "0.0079"),
+            (0.0, "0"),
+            (1e15, "1000000000000000"),
+        ];
+        for (number, text) in pairs {
+            assert_eq!(shortest(number), text);
+            assert_eq!(parse_double(text.as_bytes()), Some(number));
         }
     }
 

@@ -14,7 +14,8 @@ const NAME: &CStr = c"bf";
 
 /// The line in the log if the name is taken.
 const NAME_TAKEN: &str = "a module named bf is loaded already: RedisBloom, valkey-bloom or another copy of everbloom. \
-    A server can have only one. MODULE LIST shows its path: remove its loadmodule line or this one";
+    A server can have only one. The line 'Module 'bf' loaded from' above shows its path, in a running server also \
+    MODULE LIST: remove its loadmodule line or this one";
 
 /// The version that MODULE LIST shows, in `RedisBloom`'s form (8.2.0 is 80200): 8, because the commands and replies
 /// are those of RedisBloom 8, followed by this release, as in 81302 for 1.3.2. docs/decisions/0011 has the reasons.

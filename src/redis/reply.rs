@@ -6,6 +6,7 @@ use redis_module::raw;
 use smallvec::SmallVec;
 
 use super::api::{Context, context_flags};
+use crate::command::number::shortest;
 use crate::command::{Protocol, Reply};
 
 /// Largest length of an error text in bytes. It may quote a client's bytes.
@@ -84,7 +85,7 @@ impl Reply for ServerReply {
     fn double(&mut self, number: f64) {
         // Redis 7.0 writes doubles for RESP2 with 17 digits.
         if self.protocol() == Protocol::Resp2 {
-            return self.bulk(number.to_string().as_bytes());
+            return self.bulk(shortest(number).as_bytes());
         }
         self.written();
         let Some(reply) = api!(RedisModule_ReplyWithDouble) else { return };

@@ -13,7 +13,20 @@ pub(crate) const TESTS: &[Test] = tests![
     values_that_cannot_be_loaded_are_counted,
     growth_raises_an_event_and_sometimes_a_log_line,
     replicas_and_loading_servers_log_no_growth,
+    very_small_rates_have_an_exponent,
 ];
+
+fn very_small_rates_have_an_exponent(site: &Site) {
+    let server = site.start();
+    let mut client = server.client();
+    client.say("BF.RESERVE k 0.000001 100000");
+    client.say("BF.ADD k a");
+    let rate = client.say("BF.INFO k ERROR-RATE-NOW");
+    let rate = rate.trim_matches(['[', ']', '"']);
+    let number: f64 = rate.parse().unwrap();
+    assert!(number > 0.0 && number < 1e-30, "{rate}");
+    assert!(rate.contains("e-") && rate.len() < 16, "{rate}");
+}
 
 fn stats_is_a_map_in_resp3_and_a_flat_array_in_resp2(site: &Site) {
     let server = site.start();

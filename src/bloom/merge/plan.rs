@@ -233,11 +233,16 @@ impl<'f, 's: 'f> Planner<'f, 's> {
         let staying = self.layers.len().saturating_sub(usize::from(is_replaceable));
         let closes = promise.budget(staying, spent(&self.layers, None));
         let takes_items = self.last().is_some_and(|last| last.shape.hash().takes_all_items());
-        let refusal = MergeError::ErrorRate {
-            rate: if takes_items { stays.most() } else { closes.with_next_layer() },
-            promised: promise.error_rate,
-            needed: closes.needed(),
+        // The lowest rate that the merge can have.
+        let rate = if self.plan.added.is_empty() {
+            stays.most()
+        } else if takes_items {
+            stays.most().min(closes.with_next_layer())
+        } else {
+            closes.with_next_layer()
         };
+        let needed = closes.needed().max(rate);
+        let refusal = MergeError::ErrorRate { rate, promised: promise.error_rate, needed };
         if self.plan.added.is_empty() {
             let before: Vec<Contents<'_>> = self.filter.layers().iter().map(Contents::of).collect();
             let is_worse = stays.spent > spent(&before, last);

@@ -57,11 +57,18 @@ fn most(server: &mut Server, key: &str) -> f64 {
     number(server, key, "ERROR-RATE-MAX")
 }
 
-/// Returns the error rate that a destination needs, from the text of a refusal.
+/// Returns the error rate that a destination needs, from the text of a refusal. It is at least the rate that the merged
+/// filter would have, which is above the promised one.
 fn needed_rate(refusal: &str) -> f64 {
-    assert!(refusal.starts_with(REFUSAL), "{refusal}");
-    let (_, rest) = refusal.split_once("reserve a destination with an error rate of at least ").unwrap();
-    rest.split_once(',').unwrap().0.parse().unwrap()
+    let number = |before: &str| {
+        let (_, rest) = refusal.split_once(before).unwrap_or_else(|| panic!("{refusal}"));
+        let text = rest.split([',', ' ']).next().unwrap();
+        text.parse::<f64>().unwrap_or_else(|_| panic!("{refusal}"))
+    };
+    let (rate, promised) = (number(REFUSAL), number(", above the "));
+    let needed = number("reserve a destination with an error rate of at least ");
+    assert!(promised < rate && rate <= needed, "{refusal}");
+    needed
 }
 
 #[test]
