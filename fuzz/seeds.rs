@@ -17,7 +17,7 @@ use crate::support::{self, Random, fixtures};
 const SEED_MAX_BYTES: usize = 32 << 10;
 
 /// Commands that create one filter of every kind.
-const FILTERS: [&[&str]; 14] = [
+const FILTERS: [&[&str]; 15] = [
     &["BF.INSERT k CAPACITY 3 ITEMS a b c d e f"],
     &["BF.INSERT k CAPACITY 3 COUNTING ITEMS a b c d a b"],
     &["BF.INSERT k CAPACITY 3 KEYED ITEMS a b c d"],
@@ -40,6 +40,11 @@ const FILTERS: [&[&str]; 14] = [
         "BF.IMPORT i SOURCE users SCHEME murmur3-salted BITS 64 HASHES 3 CAPACITY 9",
         "BF.INSERT k CAPACITY 3 ITEMS x y",
         "BF.MERGE k r v y i FORCE",
+    ],
+    &[
+        "BF.INSERT s ERROR 0.001 CAPACITY 3 ITEMS a b c d",
+        "BF.INSERT k CAPACITY 5 ITEMS x y",
+        "BF.MERGE k s FORCE",
     ],
     &["BF.RESERVE k 0.01 2000000", "BF.MADD k a b c"],
 ];

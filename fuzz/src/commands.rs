@@ -36,7 +36,7 @@ pub fn run(data: &[u8]) {
 fn settings(input: &mut Input<'_>) -> Settings {
     let flags = input.byte();
     Settings {
-        max_filter_bytes: *input.choose(&[16 << 10, 256 << 10, 256 << 10, 1 << 20, 8 << 20]),
+        max_filter_bytes: *input.choose(&[1 << 10, 4 << 10, 16 << 10, 256 << 10, 1 << 20, 8 << 20]),
         initial_size_items: *input.choose(&[100, 1, 5, 30, 1000]),
         expansion_factor: *input.choose(&[2, 0, 1, 7]),
         format: *input.choose(&Format::ALL),
@@ -57,7 +57,7 @@ impl World {
     fn step(&mut self, input: &mut Input<'_>) {
         let choice = input.byte();
         let key = *input.choose(&KEYS);
-        match choice % 20 {
+        match choice % 22 {
             0 | 1 => self.make(key, creation(input, false), b"BF.RESERVE"),
             2..=5 => self.add(key, &[b"BF.MADD", key], &input.items(40)),
             6 => self.add(key, &[b"BF.ADD", key], &[input.item()]),
@@ -98,6 +98,10 @@ impl World {
                 self.known.remove(key);
             }
             17 => self.pair.primary.settings = settings(input),
+            20 | 21 => {
+                let size_bytes = self.pair.filter(key).map_or(0, Filter::size_bytes);
+                self.pair.primary.settings.max_filter_bytes = input.tight_limit_bytes(size_bytes);
+            }
             18 => {
                 let protocol = if input.flag() { Protocol::Resp3 } else { Protocol::Resp2 };
                 self.pair.primary.protocol = protocol;

@@ -1,8 +1,10 @@
 //! Uses an accepted filter as commands and the server do, and checks that it is valid in every respect.
 
+use std::cell::Cell;
+
 use everbloom::bloom::hash::murmur2::Murmur2;
 use everbloom::bloom::hash::murmur3::hash128;
-use everbloom::bloom::{AddError, Depth, Filter, Hash, NoPrefetch, Policy, UnknownMemory};
+use everbloom::bloom::{AddError, ByteLimit, Depth, Filter, Hash, Limit, NoPrefetch, Policy, UnknownMemory};
 use everbloom::command::Settings;
 use everbloom::format::chunks::Rewritten;
 use everbloom::format::chunks::{HEADER_ITERATOR, Trust};
@@ -26,6 +28,8 @@ pub(crate) fn exercise(mut filter: Filter, input: &mut Input<'_>, limit_bytes: u
     validate(&filter);
     ask(&filter, &items);
     reload(&filter);
+    let size_bytes = filter.size_bytes();
+    grow(&mut filter, &items, size_bytes);
     grow(&mut filter, &items, limit_bytes.saturating_mul(2));
     reload(&filter);
     command(&filter, input, &items, limit_bytes.saturating_mul(2));
@@ -53,18 +57,34 @@ fn ask(filter: &Filter, items: &[Vec<u8>]) {
     }
 }
 
-/// Adds the items one at a time and in one batch. Both must give the same filter, and added items must be found.
+/// A limit that counts how often it is asked: once per layer that is sized.
+struct Counted {
+    bytes: u64,
+    asked: Cell<usize>,
+}
+
+impl ByteLimit for Counted {
+    fn limit(&self) -> Limit {
+        self.asked.set(self.asked.get() + 1);
+        self.bytes.into()
+    }
+}
+
+/// Adds the items one at a time and in one batch. Both must give the same filter, and added items must be found. The
+/// batch may size one layer more than the filter gets, however many items are refused.
 fn grow(filter: &mut Filter, items: &[Vec<u8>], limit_bytes: u64) {
     let mut other = filter.try_clone(UnknownMemory).unwrap();
-    let before = filter.items();
+    let (before, layers) = (filter.items(), filter.layer_count());
     let singly: Vec<_> = items.iter().map(|item| filter.add(item, &limit_bytes, NoPrefetch)).collect();
     let mut results = Vec::new();
     let slices: Vec<&[u8]> = items.iter().map(Vec::as_slice).collect();
-    other.add_many(&slices, &limit_bytes, NoPrefetch, |result| {
+    let limit = Counted { bytes: limit_bytes, asked: Cell::new(0) };
+    other.add_many(&slices, &limit, NoPrefetch, |result| {
         results.push(result);
         true
     });
     assert_eq!(results, singly);
+    assert!(limit.asked.get() <= 1 + other.layer_count() - layers, "asked {} times", limit.asked.get());
     validate(filter);
     assert_same(filter, &other);
     for (item, result) in items.iter().zip(&results) {

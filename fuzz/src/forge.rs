@@ -12,7 +12,7 @@ pub(crate) const POLICY_BYTES: usize = 48;
 pub(crate) const LAYER_BYTES: usize = 40;
 
 /// The numbers of the policies, and one that no policy has.
-const POLICIES: [u8; 6] = [1, 2, 3, 4, 5, 9];
+const POLICIES: [u8; 7] = [1, 2, 3, 4, 5, 6, 9];
 
 /// Returns a record with the magic, the version, one of the policies, and a number of layers that fits its length.
 pub(crate) fn header(policy: u8, body: &[u8]) -> Vec<u8> {

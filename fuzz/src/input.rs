@@ -79,6 +79,13 @@ impl<'d> Input<'d> {
         (0..count).map(|_| self.item()).collect()
     }
 
+    /// Returns a limit that the next layers of a filter of this size may or may not exceed.
+    pub(crate) fn tight_limit_bytes(&mut self, size_bytes: u64) -> u64 {
+        let sizes = [0, size_bytes, size_bytes + 200, size_bytes * 3 / 2, size_bytes * 4, 1 << 20];
+        // No setting is lower.
+        (*self.choose(&sizes)).max(1 << 10)
+    }
+
     /// Returns an amount of memory that a filter may take, a small one more often than a large one.
     pub(crate) fn limit_bytes(&mut self) -> u64 {
         const KIB: u64 = 1 << 10;

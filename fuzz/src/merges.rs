@@ -28,6 +28,10 @@ pub fn run(data: &[u8]) {
         if input.is_empty() {
             break;
         }
+        if input.below(3) == 0 {
+            let size_bytes = pair.filter(b"p").map_or(0, Filter::size_bytes);
+            pair.primary.settings.max_filter_bytes = input.tight_limit_bytes(size_bytes);
+        }
         merge(&mut pair, &mut input, &mut forced);
         let items = input.items(10);
         let argv: Vec<&[u8]> =

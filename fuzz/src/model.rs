@@ -84,6 +84,10 @@ impl Pair {
         };
         self.primary.replicated_calls.clear();
         let reply = self.primary.call(argv);
+        // However many items a command adds, it sizes at most one layer more than the filter gets.
+        let is_add = [&b"BF.ADD"[..], b"BF.MADD", b"BF.INSERT", b"BF.BULKADD"].contains(&argv[0]);
+        let (asked, gained) = (self.primary.limit_asked, self.primary.layers_gained);
+        assert!(!is_add || asked <= gained + 1, "asked for {asked} layers, got {gained}: {:?}", shown());
         let sent = std::mem::take(&mut self.primary.replicated_calls);
         for line in sent.iter().filter(|line| line[0].to_ascii_uppercase().starts_with(b"BF.")) {
             let words: Vec<&[u8]> = line.iter().map(Vec::as_slice).collect();

@@ -1,6 +1,7 @@
 //! Sends packed batches: complete ones, truncated ones and random bytes. A batch must have the same effect as its items
 //! one by one, a truncated batch must have no effect, and a replica must have the same filter.
 
+use everbloom::bloom::Filter;
 use everbloom::command::Settings;
 
 use super::exercise::{assert_same, reload};
@@ -27,6 +28,10 @@ pub fn run(data: &[u8]) {
     for _ in 0..12 {
         if input.is_empty() {
             break;
+        }
+        if input.below(3) == 0 {
+            let size_bytes = pair.filter(KEYS[0]).map_or(0, Filter::size_bytes);
+            pair.primary.settings.max_filter_bytes = input.tight_limit_bytes(size_bytes);
         }
         batch(&mut pair, &mut input);
     }

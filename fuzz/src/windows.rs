@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use everbloom::bloom::NoPrefetch;
+use everbloom::bloom::{Filter, NoPrefetch};
 use everbloom::command::Settings;
 
 use super::exercise::reload;
@@ -117,7 +117,7 @@ impl World {
             _ => self.now_ms,
         };
         self.pair.set_clocks(self.now_ms, replica_ms);
-        match input.below(24) {
+        match input.below(26) {
             0..=5 => {
                 let items = input.items(40);
                 self.add(&[b"BF.MADD", KEY], &items, self.time());
@@ -146,6 +146,10 @@ impl World {
             15 => reload(self.pair.filter(KEY).unwrap()),
             16 => self.pair.synchronise(COPY),
             17..=20 => self.scan(),
+            24 | 25 => {
+                let size_bytes = self.pair.filter(KEY).map_or(0, Filter::size_bytes);
+                self.pair.primary.settings.max_filter_bytes = input.tight_limit_bytes(size_bytes);
+            }
             _ => {
                 let items = input.items(40);
                 let back_ms = if input.below(3) == 0 { self.step_ms(input) } else { 0 };
@@ -181,6 +185,11 @@ impl World {
         copy.source_ms = self.newest_ms;
         if next != 0 {
             let reply = self.pair.call(&[b"BF.LOADCHUNK", COPY, next.to_string().as_bytes(), &chunk]);
+            if reply.starts_with("-ERR filter would take ") {
+                // The limit was lowered after the filter was created.
+                assert!(self.pair.filter(COPY).is_none(), "iterator {next}");
+                return;
+            }
             assert_eq!(reply, "+OK", "iterator {next}");
         }
         self.copy = Some(copy);
