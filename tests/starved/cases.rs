@@ -142,7 +142,7 @@ fn load(name: &str, before: &[String], put: &mut impl FnMut(&str, &[String], Vec
     let mut server = Server::new();
     before.iter().for_each(|line| drop(server.run(line)));
     let mut filter = server.keys.remove(&b"k"[..]).unwrap();
-    filter.mark_state(4);
+    filter.begin_dump(4);
     let header = chunk(&filter, 0).unwrap().unwrap();
     put(name, &[], vec![b"BF.LOADCHUNK".to_vec(), b"n".to_vec(), b"1".to_vec(), header.data.into_owned()]);
     let memory = everbloom::bloom::UnknownMemory;

@@ -191,7 +191,7 @@ fn copies_snapshots_and_dumps_survive_every_allocation_that_fails() {
             refusals += 1;
             assert_eq!(loaded.err(), Some(DecodeError::OutOfMemory), "{name}, allocation {number}");
         }
-        filter.mark_state(3);
+        filter.begin_dump(3);
         let (mut iterator, mut made) = (0, None);
         loop {
             refusals += each_refusal(&name, || chunk(&filter, iterator).map(drop).map_err(text));
@@ -206,7 +206,7 @@ fn copies_snapshots_and_dumps_survive_every_allocation_that_fails() {
                 Some(made) => {
                     let data = &chunk.data;
                     each_refusal(&name, || {
-                        load_chunk(made, iterator, data, Trust::Marks).map_err(|error| error.to_string())
+                        load_chunk(made, iterator, data, Trust::DumpId).map_err(|error| error.to_string())
                     });
                 }
             }

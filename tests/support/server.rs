@@ -11,6 +11,7 @@ use everbloom::command::{
 };
 use everbloom::format::filter::header;
 
+use super::Random;
 use super::make::cells_of;
 
 /// The initial time of the clock.
@@ -148,7 +149,7 @@ impl Host for Database<'_> {
     }
     fn random_number(&self) -> u64 {
         self.drawn.set(self.drawn.get() + 1);
-        self.drawn.get()
+        Random(self.drawn.get()).next()
     }
 }
 

@@ -105,7 +105,7 @@ impl Filter {
             window.place = Place::default();
         }
         self.note_change();
-        Some(Self { layers: expired.into(), policy: Policy::Window(Box::new(emptied)), marks: None })
+        Some(Self { layers: expired.into(), policy: Policy::Window(Box::new(emptied)), dumps: None })
     }
 }
 

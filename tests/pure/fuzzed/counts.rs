@@ -46,7 +46,7 @@ impl Form {
             put(0, items);
             return header;
         }
-        forge::sealed_header(&header, 1)
+        forge::header_chunk(&header, 1)
     }
 
     /// Returns the highest number that is accepted.
