@@ -21,7 +21,8 @@ pub(crate) const TESTS: &[Test] = tests![
 ];
 
 /// The reply to an iterator of a dump that has ended.
-const ENDED: &str = "-ERR the dump of this iterator has ended: delete the copy and start again with BF.SCANDUMP and iterator 0";
+const ENDED: &str =
+    "-ERR the dump of this iterator has ended: delete the copy and start again with iterator 0";
 /// The reply to a chunk of another dump.
 const OTHER_DUMP: &str = "-ERR received bad data - the chunk and the header are from different dumps: delete the key \
                           and start again with BF.SCANDUMP and iterator 0";

@@ -96,7 +96,6 @@ pub(crate) fn cases() -> Vec<Case> {
             "BF.DEBUG k".to_owned(),
             "BF.CLEAR k".to_owned(),
             "BF.SCANDUMP k 0".to_owned(),
-            "BF.SCANDUMP k 1".to_owned(),
         ];
         for line in all {
             put(name, &before, words(&line));
@@ -137,10 +136,13 @@ pub(crate) fn cases() -> Vec<Case> {
     cases
 }
 
-/// Returns cases that load the chunks and blobs of a filter. In each, the chunks before it are already loaded.
+/// Adds cases that dump a chunk of a filter, and that load its header and its blob.
 fn load(name: &str, before: &[String], put: &mut impl FnMut(&str, &[String], Vec<Vec<u8>>)) {
     let mut server = Server::new();
     before.iter().for_each(|line| drop(server.run(line)));
+    server.run("BF.SCANDUMP k 0");
+    let begun = [before, &["BF.SCANDUMP k 0".to_owned()]].concat();
+    put(name, &begun, words(&format!("BF.SCANDUMP k {}", &server.reply[1][1..])));
     let mut filter = server.keys.remove(&b"k"[..]).unwrap();
     filter.begin_dump(4);
     let header = chunk(&filter, 0).unwrap().unwrap();

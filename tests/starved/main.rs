@@ -194,7 +194,8 @@ fn copies_snapshots_and_dumps_survive_every_allocation_that_fails() {
         filter.begin_dump(3);
         let (mut iterator, mut made) = (0, None);
         loop {
-            refusals += each_refusal(&name, || chunk(&filter, iterator).map(drop).map_err(text));
+            refusals +=
+                each_refusal(&name, || chunk(&filter, iterator).map(drop).map_err(|error| error.to_string()));
             let Some(chunk) = chunk(&filter, iterator).unwrap() else { break };
             iterator = chunk.next_iterator;
             match &mut made {

@@ -351,7 +351,8 @@ fn losing_a_layer_changes_the_dump_id() {
 }
 
 /// The text of BF.SCANDUMP for an iterator of a dump that has ended.
-const ENDED: &str = "-ERR the dump of this iterator has ended: delete the copy and start again with BF.SCANDUMP and iterator 0";
+const ENDED: &str =
+    "-ERR the dump of this iterator has ended: delete the copy and start again with iterator 0";
 
 /// The options of every kind of filter whose dumps have an id, and a command that ends a dump of the filter `src`.
 const ENDS: [(&str, &str); 9] = [

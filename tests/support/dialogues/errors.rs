@@ -4,7 +4,8 @@ use super::Dialogue;
 
 const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
 const NOT_FOUND: &str = "-ERR not found";
-const DUMP_ENDED: &str = "-ERR the dump of this iterator has ended: delete the copy and start again with BF.SCANDUMP and iterator 0";
+const DUMP_ENDED: &str =
+    "-ERR the dump of this iterator has ended: delete the copy and start again with iterator 0";
 const RATE: &str = "-ERR error rate must be in the range (0.000000, 1.000000)";
 const CAPACITY: &str = "-ERR capacity must be in the range [1, 1099511627776]";
 const EXPANSION: &str = "-ERR expansion must be in the range [0, 32768]";
