@@ -15,9 +15,11 @@ static TOKEN: u8 = 0;
 /// Returns the function with a name without `RedisModule_`.
 pub(super) fn address_of(name: &str) -> *const c_void {
     match name {
-        "Alloc" | "TryAlloc" => memory::allocate as *const c_void,
-        "Calloc" | "TryCalloc" => memory::allocate_zeroed as *const c_void,
-        "Realloc" | "TryRealloc" => memory::reallocate as *const c_void,
+        "TryAlloc" => memory::allocate as *const c_void,
+        "TryCalloc" => memory::allocate_zeroed as *const c_void,
+        "TryRealloc" => memory::reallocate as *const c_void,
+        // These abort a server that has no memory.
+        "Alloc" | "Calloc" | "Realloc" => memory::allocate_or_abort as *const c_void,
         "Free" => memory::free as *const c_void,
         "MallocSize" => memory::malloc_size as *const c_void,
         "SetModuleAttribs" => loading::set_module_attributes as *const c_void,
