@@ -37,7 +37,7 @@ pub mod words;
 pub use advice::growth_line;
 pub use effects::{Effects, Replication};
 pub use error::CommandError;
-pub use execute::{execute, refuse};
+pub use execute::{end_after_panic, execute, refuse};
 pub use keyspace::{Host, Keyspace, Name, OpenKey, Settings, Slot, StringSlot};
 pub use replicated::ReplicatedCommand;
 pub use reply::{Protocol, Reply};

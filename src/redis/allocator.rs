@@ -44,10 +44,7 @@ impl ServerMemory {
     /// Returns all functions, or `None` if one is missing.
     #[inline(always)]
     fn get() -> Option<Self> {
-        Some(Self {
-            try_alloc: api!(RedisModule_TryAlloc)?,
-            free: api!(RedisModule_Free)?,
-        })
+        Some(Self { try_alloc: api!(RedisModule_TryAlloc)?, free: api!(RedisModule_Free)? })
     }
 }
 
