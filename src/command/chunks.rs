@@ -4,6 +4,7 @@ use super::arguments::Arguments;
 use super::effects::{Change, Effects, publish};
 use super::error::CommandError;
 use super::keyspace::{Host, Keyspace, OpenKey, Slot};
+use super::memory::Spare;
 use super::number::parse_integer;
 use super::reply::Reply;
 use super::table::KeyAccess;
@@ -36,9 +37,11 @@ pub(super) fn scan_dump<'a>(
         DumpError::Ended => CommandError::DumpEnded,
         DumpError::OutOfMemory => CommandError::OutOfMemory,
     })?;
+    let (iterator, data) = chunk.as_ref().map_or((0, &b""[..]), |chunk| (chunk.next_iterator, &chunk.data));
+    Spare::for_copy(data.len())?.free();
     reply.array(2);
-    reply.integer(chunk.as_ref().map_or(0, |chunk| chunk.next_iterator));
-    reply.bulk(chunk.as_ref().map_or(b"", |chunk| &chunk.data));
+    reply.integer(iterator);
+    reply.bulk(data);
     Ok(Effects::default())
 }
 

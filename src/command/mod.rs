@@ -22,6 +22,7 @@ mod facts;
 mod import;
 mod info;
 pub mod keyspace;
+mod memory;
 mod merge;
 pub mod number;
 pub mod options;

@@ -8,7 +8,7 @@ use redis_module::raw::{RedisModuleCmdFunc, RedisModuleString};
 
 use super::api::{Context, OK};
 use super::args::Argv;
-use super::effects;
+use super::effects::{self, Strings};
 use super::keyspace::ServerKeyspace;
 use super::reply::ServerReply;
 use crate::command::table::for_each_command;
@@ -69,18 +69,18 @@ unsafe fn run<const INDEX: usize>(
     reply: &mut ServerReply,
 ) {
     let command = At::<INDEX>::COMMAND;
-    let has_memory = argv.with_bytes(
-        |arguments| {
-            let effects = execute(command, arguments, keyspace, reply);
-            if let Some(name) = argv.string(0) {
-                // SAFETY: context and name are those of the running command, and `execute` has closed all
-                // keys.
-                unsafe { effects::carry_out(command, effects, context, name) };
-            }
-            true
-        },
-        || false,
-    );
+    let strings = Strings::try_new(command, argv.len());
+    let has_memory = strings.is_some_and(|strings| {
+        argv.with_bytes(
+            |arguments| {
+                let effects = execute(command, arguments, keyspace, reply);
+                // SAFETY: context and arguments are those of the running command, and `execute` has closed all keys.
+                unsafe { effects::carry_out(command, effects, context, argv, strings) };
+                true
+            },
+            || false,
+        )
+    });
     if !has_memory {
         refuse(command, &CommandError::OutOfMemory, keyspace, reply);
     }

@@ -53,6 +53,7 @@ pub(super) fn address_of(name: &str) -> *const c_void {
         "FreeCallReply" => running::free_call_reply as *const c_void,
         "CreateString" => running::create_string as *const c_void,
         "FreeString" => running::free_string as *const c_void,
+        "RetainString" => running::retain_string as *const c_void,
         "StringPtrLen" => running::string_ptr_len as *const c_void,
         "OpenKey" => running::open_key as *const c_void,
         "CloseKey" => running::close_key as *const c_void,
@@ -68,6 +69,7 @@ pub(super) fn address_of(name: &str) -> *const c_void {
         "ReplyWithBool" => running::reply_with_bool as *const c_void,
         "ReplyWithSimpleString" => running::reply_with_simple_string as *const c_void,
         "ReplyWithError" => running::reply_with_error as *const c_void,
+        "ReplyWithStringBuffer" => running::reply_with_string_buffer as *const c_void,
         "ReplyWithArray" => running::reply_with_array as *const c_void,
         _ => pretended(name),
     }
@@ -123,8 +125,6 @@ fn pretended(name: &str) -> *const c_void {
         "ReplyWithDouble"
         "ReplyWithMap"
         "ReplyWithNull"
-        "ReplyWithStringBuffer"
-        "RetainString"
         "SaveDouble"
         "SaveStringBuffer"
         "SaveUnsigned"
