@@ -132,6 +132,15 @@ pub(crate) fn cases() -> Vec<Case> {
     put("many items", &[], words(&format!("BF.INSERT k CAPACITY 9000 ITEMS {}", many.join(" "))));
     let lines = [words("BF.BULKADD k LINES"), vec![many.join("\n").into_bytes()]].concat();
     put("many items", &[], lines);
+    // A reply for which the server needs as much memory again.
+    for (before, command) in [(0, "BULKADD"), (1, "BULKADD"), (0, "BULKEXISTS"), (1, "BULKEXISTS")] {
+        let before = &["BF.RESERVE k 0.01 100000".to_owned()][..before];
+        put(
+            "many items",
+            before,
+            [words(&format!("BF.{command} k FIXED 1")), vec![vec![b'k'; 70_000]]].concat(),
+        );
+    }
     cases.extend(imports());
     cases
 }

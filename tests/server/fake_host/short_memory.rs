@@ -8,11 +8,11 @@ use crate::harness::Site;
 const FIRST_ITERATOR: u64 = (1 << 52) + 0x5A5A_5A5A_5A5A_5A5A % (1 << 51);
 
 /// Items of the large commands, of two bytes each.
-const ITEMS: usize = 60_000;
+const ITEMS: u16 = 60_000;
 
 /// Returns a batch of different items, packed.
 fn packed() -> Vec<u8> {
-    (0..ITEMS).flat_map(|item| (item as u16).to_le_bytes()).collect()
+    (0..ITEMS).flat_map(u16::to_le_bytes).collect()
 }
 
 fn loaded(site: &Site, is_redis_7_0: bool) -> Host {
@@ -34,8 +34,11 @@ pub(super) fn large_blocks_are_clear_without_calloc(site: &Site) {
     }
 }
 
-/// Commands before, and the command that lacks memory.
-fn cases() -> Vec<(&'static str, Vec<Vec<Vec<u8>>>, Vec<Vec<u8>>)> {
+/// The words of a command.
+type Words = Vec<Vec<u8>>;
+
+/// Returns names, the commands before, and the command that lacks memory.
+fn cases() -> Vec<(&'static str, Vec<Words>, Words)> {
     let words = |line: &str| line.split(' ').map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>();
     let items: Vec<Vec<u8>> = (0..8000).map(|item| format!("item-{item}").into_bytes()).collect();
     let with_items = |line: &str| [words(line), items.clone()].concat();
@@ -68,7 +71,7 @@ fn cases() -> Vec<(&'static str, Vec<Vec<Vec<u8>>>, Vec<Vec<u8>>)> {
 }
 
 /// Returns the host after the commands before a case, and the value of its key.
-fn prepared(site: &Site, is_redis_7_0: bool, before: &[Vec<Vec<u8>>]) -> Host {
+fn prepared(site: &Site, is_redis_7_0: bool, before: &[Words]) -> Host {
     let mut host = loaded(site, is_redis_7_0);
     for line in before {
         let reply = host.call(line);
