@@ -3,6 +3,7 @@
 use std::hint::black_box;
 
 use super::error::CommandError;
+use super::keyspace::Host;
 
 /// Bytes of the largest copy that a server is trusted to have memory for.
 const SMALL_COPY_BYTES: usize = 64 << 10;
@@ -21,7 +22,7 @@ pub(super) fn byte_buffer(bytes: usize) -> Result<Vec<u8>, CommandError> {
 }
 
 /// Memory that is held until the server makes a copy of the same size. A server exits if it has no memory for a copy.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Spare(Vec<u8>);
 
 impl Spare {
@@ -31,7 +32,20 @@ impl Spare {
     /// [`CommandError::OutOfMemory`].
     #[inline(always)]
     pub(super) fn for_copy(bytes: usize) -> Result<Self, CommandError> {
-        if bytes <= SMALL_COPY_BYTES { Ok(Self(Vec::new())) } else { Self::for_large_copy(bytes) }
+        if bytes <= SMALL_COPY_BYTES { Ok(Self::default()) } else { Self::for_large_copy(bytes) }
+    }
+
+    /// Allocates memory for a copy of a reply of `bytes` bytes. Replies to replicated commands are not copied.
+    ///
+    /// # Errors
+    /// [`CommandError::OutOfMemory`].
+    #[inline(always)]
+    pub(super) fn for_reply(bytes: usize, host: &dyn Host) -> Result<Self, CommandError> {
+        if bytes <= SMALL_COPY_BYTES || host.is_replicated() {
+            Ok(Self::default())
+        } else {
+            Self::for_large_copy(bytes)
+        }
     }
 
     #[cold]

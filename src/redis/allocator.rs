@@ -15,6 +15,10 @@
 //! * the child that rewrites an append-only file exits, and the rewrite fails. Saving allocates nothing of the size of a
 //!   filter.
 //!
+//! A server also aborts if it has no memory for its copy of a large reply or of a replicated argument. So commands hold
+//! memory of the same size until then (`command/memory.rs`), and large arguments are replicated without a copy
+//! (`effects`).
+//!
 //! If an allocation of a few hundred bytes fails, the server aborts, as it does for its own allocations.
 
 use std::alloc::{GlobalAlloc, Layout, System};

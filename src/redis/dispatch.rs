@@ -69,18 +69,17 @@ unsafe fn run<const INDEX: usize>(
     reply: &mut ServerReply,
 ) {
     let command = At::<INDEX>::COMMAND;
-    let strings = Strings::try_new(command, argv.len());
-    let has_memory = strings.is_some_and(|strings| {
-        argv.with_bytes(
+    let mut strings = Strings::default();
+    let has_memory = strings.reserve(command, argv.len())
+        && argv.with_bytes(
             |arguments| {
                 let effects = execute(command, arguments, keyspace, reply);
                 // SAFETY: context and arguments are those of the running command, and `execute` has closed all keys.
-                unsafe { effects::carry_out(command, effects, context, argv, strings) };
+                unsafe { effects::carry_out(command, effects, context, argv, &mut strings) };
                 true
             },
             || false,
-        )
-    });
+        );
     if !has_memory {
         refuse(command, &CommandError::OutOfMemory, keyspace, reply);
     }

@@ -20,18 +20,16 @@ const FEW_ARGUMENTS: usize = 1024;
 const MORE_ARGUMENTS: usize = 64;
 
 /// Memory for the arguments of a replicated command.
+#[derive(Default)]
 pub(super) struct Strings(Vec<*mut RedisModuleString>);
 
 impl Strings {
-    /// Allocates the memory for the replicated commands of a command with `arguments` arguments. Returns `None` if
-    /// there is none; the command must then be refused, because it cannot be refused after a change.
+    /// Allocates the memory for the replicated commands of a command with `arguments` arguments. Returns whether there
+    /// is enough; otherwise the command must be refused, because it cannot be refused after a change.
     #[inline(always)]
-    pub(super) fn try_new(command: Command, arguments: usize) -> Option<Self> {
-        let mut strings = Vec::new();
-        if arguments > FEW_ARGUMENTS && command.spec().key_access == KeyAccess::ReadWrite {
-            strings.try_reserve_exact(arguments.saturating_add(MORE_ARGUMENTS)).ok()?;
-        }
-        Some(Self(strings))
+    pub(super) fn reserve(&mut self, command: Command, arguments: usize) -> bool {
+        let needs_memory = arguments > FEW_ARGUMENTS && command.spec().key_access == KeyAccess::ReadWrite;
+        !needs_memory || self.0.try_reserve_exact(arguments.saturating_add(MORE_ARGUMENTS)).is_ok()
     }
 }
 
@@ -45,7 +43,7 @@ pub(super) unsafe fn carry_out(
     effects: Effects<'_>,
     context: Context,
     argv: Argv<'_>,
-    strings: Strings,
+    strings: &mut Strings,
 ) {
     stats::count_items(command, &effects);
     if effects.replication == Replication::None {
@@ -67,7 +65,7 @@ unsafe fn publish(
     context: Context,
     name: *mut RedisModuleString,
     argv: Argv<'_>,
-    mut strings: Strings,
+    strings: &mut Strings,
 ) {
     match effects.replication {
         Replication::None => {}
@@ -81,7 +79,7 @@ unsafe fn publish(
         Replication::Rewritten(commands) => {
             for command in &commands {
                 // SAFETY: context and arguments are those of the running command.
-                unsafe { replicate(context, command, argv, &mut strings) };
+                unsafe { replicate(context, command, argv, strings) };
             }
         }
     }

@@ -180,13 +180,15 @@ enum Requested {
 }
 
 impl Requested {
-    /// Returns memory for the server's copy of the reply. A replicated command has none.
+    /// Returns memory for the server's copy of the reply.
     ///
     /// # Errors
     /// [`CommandError::OutOfMemory`].
     fn spare(self, batch: &Batch<'_>, host: &dyn Host) -> Result<Spare, CommandError> {
-        let has_reply = self == Self::Characters && !host.is_replicated();
-        Spare::for_copy(if has_reply { batch.item_count() } else { 0 })
+        match self {
+            Self::Characters => Spare::for_reply(batch.item_count(), host),
+            Self::Count => Ok(Spare::default()),
+        }
     }
 
     /// Replies the characters, or their count.
